@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one forward pass computes: sequences whose tokens lie one after another, each a prefix and, optionally, branches that
+// continue it. Plain sequences have no branches.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/attention/float_attention.h"
+
+namespace tare {
+
+struct TokenBatch {
+  std::vector<int32_t> tokens;
+  std::vector<AttentionSequence> sequences;
+
+  // Appends a sequence without branches; returns its first row.
+  int64_t Add(int64_t index, std::span<const int32_t> sequence) {
+    const auto first = static_cast<int64_t>(tokens.size());
+    sequences.push_back({.index = index, .first_row = first, .prefix = static_cast<int64_t>(sequence.size()), .branches = {}});
+    tokens.insert(tokens.end(), sequence.begin(), sequence.end());
+    return first;
+  }
+  // Continues the last sequence's prefix by a branch; returns the branch's first row.
+  int64_t AddBranch(std::span<const int32_t> branch) {
+    const auto first = static_cast<int64_t>(tokens.size());
+    sequences.back().branches.push_back(static_cast<int64_t>(branch.size()));
+    tokens.insert(tokens.end(), branch.begin(), branch.end());
+    return first;
+  }
+  int64_t Rows() const { return static_cast<int64_t>(tokens.size()); }
+};
+
+}  // namespace tare

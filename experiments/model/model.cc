@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/model/model.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include "experiments/model/diffllama.h"
+#include "experiments/model/llama.h"
+#include "kernels/elementwise/rows.h"
+#include "quant/base/error.h"
+#include "quant/base/interrupt.h"
+#include "quant/base/parallel.h"
+
+namespace tare {
+namespace {
+
+struct Family {
+  std::string_view name;
+  LayerWeights (*load)(Weights&, const ModelConfig&, int layer);
+  void (*forward)(const LayerCall&);
+};
+
+constexpr std::array<Family, 2> kFamilies{{
+    {"llama", LoadLlamaLayer, LlamaLayer},
+    {"diffllama", LoadDiffLlamaLayer, DiffLlamaLayer},
+}};
+
+const Family& FamilyOf(const ModelConfig& config) {
+  return *std::ranges::find(kFamilies, std::string_view(config.family), &Family::name);
+}
+
+// Rows of vocabulary logits held at a time: 256 x 128k x 4 bytes = 128 MB at the largest vocabularies in use.
+constexpr int64_t kLogitRows = 256;
+
+void CheckTokens(const TokenBatch& batch, const ModelConfig& config) {
+  for (size_t i = 0; i < batch.tokens.size(); ++i) {
+    if (batch.tokens[i] < 0 || batch.tokens[i] >= config.vocabulary) {
+      Fail("token {}: got id {}, expected 0 to {}", i, batch.tokens[i], config.vocabulary - 1);
+    }
+  }
+  for (const AttentionSequence& s : batch.sequences) {
+    const int64_t branch = s.branches.empty() ? 0 : *std::ranges::max_element(s.branches);
+    if (s.prefix + branch > config.max_positions) {
+      Fail("sequence {}: got {} tokens, expected at most max_position_embeddings {}", s.index, s.prefix + branch, config.max_positions);
+    }
+  }
+}
+
+}  // namespace
+
+Model::Model(const std::filesystem::path& folder, Math math)
+    : folder_(folder), config_(LoadConfig(folder)), projector_(math), weights_(folder, projector_), rotary_(config_.rotary, config_.head_dim) {
+  const int64_t V = config_.vocabulary, E = config_.hidden;
+  embedding_ = weights_.Stored("model.embed_tokens.weight", V, E);
+  final_norm_ = weights_.Vector("model.norm.weight", E);
+  for (int layer = 0; layer < config_.layers; ++layer) layers_.push_back(FamilyOf(config_).load(weights_, config_, layer));
+  if (!config_.tied_embeddings) {
+    head_ = weights_.Matrix("lm_head.weight", V, E);
+  } else {
+    head_ = weights_.Matrix("model.embed_tokens.weight", V, E);
+    if (weights_.Has("lm_head.weight") && weights_.SameBytes("lm_head.weight", "model.embed_tokens.weight")) weights_.Ignore("lm_head.weight");
+  }
+  weights_.CheckAllTaken();
+}
+
+std::string Model::Name() const {
+  const std::filesystem::path whole = std::filesystem::weakly_canonical(folder_);
+  return whole.filename().string();
+}
+
+void Model::Embed(const TokenBatch& batch) {
+  const int64_t E = config_.hidden;
+  ParallelFor(batch.tokens.size(), [&](size_t row, int) {
+    RowAsFloat(embedding_, batch.tokens[row], activations_.x.data() + static_cast<int64_t>(row) * E);
+  });
+}
+
+void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
+  CheckTokens(batch, config_);
+  activations_.Prepare(batch, config_);
+  rotary_.Reserve(*std::ranges::max_element(activations_.positions) + 1);
+  for (SiteVisitor* v : visitors) v->BeginBatch(static_cast<int64_t>(batch.sequences.size()));
+  const int64_t E = config_.hidden;
+  float* x = activations_.x.data();
+
+  Embed(batch);
+  VisitRows(visitors, Site::kEmbed, -1, batch, x, E);
+  for (int layer = 0; layer < config_.layers; ++layer) {
+    ThrowIfStopped();
+    FamilyOf(config_).forward({config_, layers_[layer], batch, rotary_, projector_, visitors, layer, activations_});
+    VisitRows(visitors, Site::kLayerOut, layer, batch, x, E);
+  }
+  NormRows({config_, layers_.back(), batch, rotary_, projector_, visitors, -1, activations_}, final_norm_);
+  VisitRows(visitors, Site::kFinalNorm, -1, batch, activations_.normed.data(), E);
+}
+
+void Model::VocabularyLogits(std::span<const int64_t> rows,
+                             const std::function<void(size_t i, const float* logits, int thread)>& body) {
+  const int64_t E = config_.hidden, V = config_.vocabulary;
+  const auto most = std::min<int64_t>(kLogitRows, static_cast<int64_t>(rows.size()));
+  if (gathered_.size() < static_cast<size_t>(PaddedRows(most) * E)) {
+    gathered_.Reset(PaddedRows(most) * E);
+    std::fill_n(gathered_.data(), gathered_.size(), 0.0f);
+  }
+  logits_.Reserve(PaddedRows(most) * V);
+  for (size_t begin = 0; begin < rows.size(); begin += kLogitRows) {
+    const size_t count = std::min<size_t>(kLogitRows, rows.size() - begin);
+    for (size_t i = 0; i < count; ++i) {
+      std::memcpy(gathered_.data() + i * E, activations_.normed.data() + rows[begin + i] * E, E * sizeof(float));
+    }
+    const Projection projection{.weight = head_, .bias = nullptr, .y = logits_.data()};
+    projector_.Project(gathered_.data(), static_cast<int64_t>(count), {&projection, 1});
+    ParallelFor(count, [&](size_t i, int thread) { body(begin + i, logits_.data() + i * V, thread); });
+  }
+}
+
+}  // namespace tare

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model under test: a checkpoint folder of a known family, and its forward pass in f32 (or bf16 products). Buffers grow to
+// the largest batch and are kept; weights stay mapped. Calls come from one thread; each uses all of them.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "experiments/model/batch.h"
+#include "experiments/model/config.h"
+#include "experiments/model/decoder.h"
+
+namespace tare {
+
+class Model {
+ public:
+  // Throws Error where the folder is not a checkpoint of a known family, whole and finite.
+  explicit Model(const std::filesystem::path& folder, Math math = Math::kF32);
+
+  // Runs the batch up to the final norm. Visitors see embed, layer_out and attn_logits of each layer, and final_norm.
+  void Forward(const TokenBatch& batch, SiteVisitors visitors = {});
+
+  // Vocabulary logits of rows of the last batch: body(i, logits[vocabulary], thread) for rows[i], from several threads.
+  void VocabularyLogits(std::span<const int64_t> rows,
+                        const std::function<void(size_t i, const float* logits, int thread)>& body);
+
+  const ModelConfig& config() const { return config_; }
+  const std::vector<LayerWeights>& layers() const { return layers_; }
+  const CheckpointFiles& files() const { return weights_.files(); }
+  const std::filesystem::path& folder() const { return folder_; }
+  std::string Name() const;  // the folder's own name
+  Math math() const { return projector_.math(); }
+
+ private:
+  void Embed(const TokenBatch& batch);
+
+  std::filesystem::path folder_;
+  ModelConfig config_;
+  Projector projector_;
+  Weights weights_;
+  WeightMatrix embedding_, head_;  // [V, E]; the same tensor where tied, the first as stored
+  std::vector<float> final_norm_;
+  std::vector<LayerWeights> layers_;
+  RotaryTable rotary_;
+  Activations activations_;
+  AlignedBuffer<float> gathered_, logits_;  // [rows of a chunk, E] and [.., V]
+};
+
+}  // namespace tare

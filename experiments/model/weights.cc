@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/model/weights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <format>
+
+#include "kernels/elementwise/rows.h"
+#include "quant/base/error.h"
+#include "quant/base/float16.h"
+#include "quant/base/parallel.h"
+
+namespace tare {
+namespace {
+
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  std::string text = "[";
+  for (const int64_t n : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(n);
+  return text + "]";
+}
+
+WeightType TypeOf(const TensorView& tensor) {
+  switch (tensor.dtype) {
+    case DType::kF32: return WeightType::kF32;
+    case DType::kBF16: return WeightType::kBf16;
+    case DType::kF16: return WeightType::kF16;
+    default: Fail("tensor '{}': got dtype {}, expected F32, BF16 or F16", tensor.name, Name(tensor.dtype));
+  }
+}
+
+size_t ElementBytes(WeightType type) { return type == WeightType::kF32 ? 4 : 2; }
+
+// Bits that are all set in infinities and NaNs.
+uint32_t ExponentMask(WeightType type) {
+  switch (type) {
+    case WeightType::kF32: return 0x7f800000u;
+    case WeightType::kBf16: return 0x7f80u;
+    case WeightType::kF16: return 0x7c00u;
+  }
+  TARE_CHECK(false);
+}
+
+// Index of the first value that is not finite, or count. Bytes need no alignment.
+template <typename Bits>
+size_t FirstNotFinite(const std::byte* bytes, size_t count, Bits mask) {
+  constexpr size_t kStep = 4096;
+  for (size_t begin = 0; begin < count; begin += kStep) {
+    const size_t size = std::min(kStep, count - begin);
+    Bits chunk[kStep];
+    std::memcpy(chunk, bytes + begin * sizeof(Bits), size * sizeof(Bits));
+    bool bad = false;
+    for (size_t i = 0; i < size; ++i) bad |= (chunk[i] & mask) == mask;
+    if (!bad) continue;
+    for (size_t i = 0; i < size; ++i) {
+      if ((chunk[i] & mask) == mask) return begin + i;
+    }
+  }
+  return count;
+}
+
+void CheckFinite(const TensorView& tensor, WeightType type) {
+  constexpr size_t kPart = size_t{1} << 20;
+  const size_t count = tensor.elements();
+  ParallelFor((count + kPart - 1) / kPart, [&](size_t part, int) {
+    const size_t begin = part * kPart, size = std::min(kPart, count - begin);
+    const std::byte* bytes = tensor.bytes.data() + begin * ElementBytes(type);
+    const size_t at = type == WeightType::kF32 ? FirstNotFinite<uint32_t>(bytes, size, ExponentMask(type))
+                                               : FirstNotFinite<uint16_t>(bytes, size, static_cast<uint16_t>(ExponentMask(type)));
+    if (at < size) {
+      Fail("tensor '{}', index {}: NaN or infinity; expected finite weights; try saving the checkpoint again", tensor.name, begin + at);
+    }
+  });
+}
+
+float ValueAt(const std::byte* bytes, WeightType type, size_t i) {
+  if (type == WeightType::kF32) {
+    float value;
+    std::memcpy(&value, bytes + 4 * i, 4);
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, bytes + 2 * i, 2);
+  return type == WeightType::kBf16 ? FloatFromBf16(bits) : FloatFromF16(bits);
+}
+
+bool IsAligned(const TensorView& tensor, WeightType type) {
+  return reinterpret_cast<uintptr_t>(tensor.bytes.data()) % ElementBytes(type) == 0;
+}
+
+}  // namespace
+
+Weights::Weights(const std::filesystem::path& folder, const Projector& projector) : files_(folder), projector_(projector) {}
+
+const TensorView& Weights::Take(const std::string& name, const std::vector<int64_t>& shape) {
+  const TensorView* tensor = files_.Find(name);
+  if (tensor == nullptr) Fail("tensor '{}': missing from the checkpoint; expected shape {}", name, ShapeText(shape));
+  if (tensor->shape != shape) {
+    Fail("tensor '{}': got shape {}, expected {} from config.json", name, ShapeText(tensor->shape), ShapeText(shape));
+  }
+  CheckFinite(*tensor, TypeOf(*tensor));
+  taken_.insert(name);
+  return *tensor;
+}
+
+WeightMatrix Weights::Matrix(const std::string& name, int64_t out, int64_t in) {
+  const TensorView& tensor = Take(name, {out, in});
+  const WeightType type = TypeOf(tensor);
+  if (projector_.math() == Math::kBf16) {
+    if (type != WeightType::kBf16 || !IsAligned(tensor, type)) return Converted(tensor, WeightType::kBf16, out, in);
+  } else if (!projector_.IsNative(type) || !IsAligned(tensor, type)) {
+    return Converted(tensor, WeightType::kF32, out, in);
+  }
+  return {tensor.bytes.data(), type, out, in};
+}
+
+WeightMatrix Weights::Stored(const std::string& name, int64_t out, int64_t in) {
+  const TensorView& tensor = Take(name, {out, in});
+  return {tensor.bytes.data(), TypeOf(tensor), out, in};
+}
+
+WeightMatrix Weights::Converted(const TensorView& tensor, WeightType to, int64_t out, int64_t in) {
+  const WeightType from = TypeOf(tensor);
+  converted_.emplace_back(tensor.elements() * ElementBytes(to));
+  char* data = converted_.back().data();
+  ParallelFor(static_cast<size_t>(out), [&](size_t row, int) {
+    std::vector<float> values(in);
+    for (int64_t i = 0; i < in; ++i) values[i] = ValueAt(tensor.bytes.data(), from, row * in + i);
+    char* target = data + row * in * ElementBytes(to);
+    if (to == WeightType::kBf16) {
+      ToBf16(values.data(), in, reinterpret_cast<uint16_t*>(target));
+    } else {
+      std::memcpy(target, values.data(), in * sizeof(float));
+    }
+  });
+  files_.Release(tensor);
+  return {data, to, out, in};
+}
+
+std::vector<float> Weights::Vector(const std::string& name, int64_t size) {
+  const TensorView& tensor = Take(name, {size});
+  std::vector<float> values(size);
+  for (int64_t i = 0; i < size; ++i) values[i] = ValueAt(tensor.bytes.data(), TypeOf(tensor), i);
+  return values;
+}
+
+bool Weights::SameBytes(const std::string& a, const std::string& b) const {
+  const TensorView* x = files_.Find(a);
+  const TensorView* y = files_.Find(b);
+  return x != nullptr && y != nullptr && x->dtype == y->dtype && x->shape == y->shape && std::ranges::equal(x->bytes, y->bytes);
+}
+
+void Weights::CheckAllTaken() const {
+  for (const std::string& name : files_.names()) {
+    if (!taken_.contains(name)) {
+      Fail("tensor '{}': not part of the model that config.json describes; a key may be missing there (attention_bias, mlp_bias, "
+           "tie_word_embeddings), or the family is another", name);
+    }
+  }
+}
+
+void RowAsFloat(const WeightMatrix& matrix, int64_t row, float* y) {
+  const auto* bytes = static_cast<const std::byte*>(matrix.data) + row * matrix.in * ElementBytes(matrix.type);
+  for (int64_t i = 0; i < matrix.in; ++i) y[i] = ValueAt(bytes, matrix.type, i);
+}
+
+}  // namespace tare

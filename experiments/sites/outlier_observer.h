@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Outlier statistics of a model's attention logits (a head of a layer) and hidden states (layer_out, a layer): the figures of
+// the Differential Transformer's table 5. Memory is bounded by the model: one OutlierStatistics a layer and head.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "experiments/model/config.h"
+#include "quant/observe/outliers.h"
+#include "quant/observe/site_visitor.h"
+
+namespace tare {
+
+class OutlierObserver : public SiteVisitor {
+ public:
+  explicit OutlierObserver(const ModelConfig& config);
+
+  bool Wants(Site site, int layer) const override;
+  void Visit(const SiteBlock& block, int thread) override;
+
+  // Merged over what is not given. Not while a pass runs.
+  OutlierStatistics AttentionLogits(std::optional<int> layer = {}, std::optional<int> head = {}, std::optional<int> map = {});
+  OutlierStatistics HiddenStates(std::optional<int> layer = {});
+
+ private:
+  struct Target {
+    std::mutex mutex;
+    OutlierStatistics statistics;
+  };
+  // A thread keeps adding to one target until its next block belongs to another.
+  struct Worker {
+    OutlierAccumulator accumulator;
+    Target* target = nullptr;
+    uint64_t pending = 0;
+  };
+
+  void Switch(Worker& worker, Target* target);
+  void Settle();  // flushes every worker
+  int MapOf(int head) const { return differential_ && head >= heads_ / 2 ? 2 : 1; }
+
+  const int layers_, heads_;
+  const bool differential_;
+  std::vector<std::unique_ptr<Target>> logits_;  // [layer][head]
+  std::vector<std::unique_ptr<Target>> hidden_;  // [layer]
+  std::vector<std::unique_ptr<Worker>> workers_;  // a thread
+};
+
+}  // namespace tare

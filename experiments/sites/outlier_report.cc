@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/sites/outlier_report.h"
+
+#include <format>
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kTops[] = {1, 2, 3, 10, 100};
+
+Json Figures(const OutlierStatistics& s) {
+  Json json{{"count", s.count()}, {"absmax", s.absmax()}, {"median", s.count() == 0 ? Json() : Json(s.magnitudes.Median())}};
+  const std::vector<TopValue> top = s.top.Sorted();
+  for (const int k : kTops) {
+    json[std::format("top{}", k)] = top.size() < static_cast<size_t>(k) ? Json() : Json(std::abs(top[k - 1].value));
+  }
+  json["nonfinite"] = s.nonfinite;
+  return json;
+}
+
+// The places of the largest values: what a reader looks up in the text.
+Json Places(const OutlierStatistics& s, const char* row, const char* column) {
+  Json list = Json::array();
+  for (const TopValue& t : s.top.Sorted()) {
+    Json entry{{"value", t.value}, {"sequence", t.place.sequence}, {"layer", t.place.layer}};
+    if (t.place.head >= 0) entry["head"] = t.place.head;
+    entry[row] = t.place.row;
+    entry[column] = t.place.column;
+    list.push_back(entry);
+  }
+  return list;
+}
+
+Json Maps(OutlierObserver& observer, std::optional<int> layer) {
+  Json maps = Json::array();
+  for (const int map : {1, 2}) {
+    Json figures{{"map", map}};
+    figures.update(Figures(observer.AttentionLogits(layer, {}, map)));
+    maps.push_back(figures);
+  }
+  return maps;
+}
+
+Json LayerJson(OutlierObserver& observer, const ModelConfig& c, int layer) {
+  Json json{{"layer", layer}, {"attention_logits", Figures(observer.AttentionLogits(layer))}, {"hidden_states", Figures(observer.HiddenStates(layer))}};
+  if (c.Differential()) json["maps"] = Maps(observer, layer);
+  json["heads"] = Json::array();
+  for (int head = 0; head < c.heads; ++head) {
+    Json figures{{"head", head}};
+    if (c.Differential()) figures["map"] = head < c.heads / 2 ? 1 : 2;
+    figures.update(Figures(observer.AttentionLogits(layer, head)));
+    json["heads"].push_back(figures);
+  }
+  return json;
+}
+
+struct Row {
+  std::string site, model;
+  const Json* figures;
+};
+
+std::vector<Row> Rows(const std::vector<Json>& models) {
+  std::vector<Row> rows;
+  for (const Json& m : models) {
+    const auto name = m["model"].get<std::string>();
+    rows.push_back({"attention logits", name, &m["attention_logits"]});
+    if (!m.contains("maps")) continue;
+    for (const Json& map : m["maps"]) rows.push_back({std::format("  map {}", map["map"].get<int>()), name, &map});
+  }
+  for (const Json& m : models) rows.push_back({"hidden states", m["model"].get<std::string>(), &m["hidden_states"]});
+  return rows;
+}
+
+std::string Number(const Json& value, const char* none) { return value.is_null() ? none : std::format("{:.4g}", value.get<double>()); }
+
+}  // namespace
+
+Json OutlierJson(OutlierObserver& observer, const ModelConfig& c, const std::string& model, int64_t tokens) {
+  const OutlierStatistics logits = observer.AttentionLogits(), hidden = observer.HiddenStates();
+  Json json{{"schema", "tare.stats/1"}, {"model", model}, {"tokens", tokens}, {"attention_logits", Figures(logits)}, {"hidden_states", Figures(hidden)}};
+  if (c.Differential()) json["maps"] = Maps(observer, {});
+  json["layers"] = Json::array();
+  for (int layer = 0; layer < c.layers; ++layer) json["layers"].push_back(LayerJson(observer, c, layer));
+  json["top"] = {{"attention_logits", Places(logits, "query", "key")}, {"hidden_states", Places(hidden, "token", "channel")}};
+  return json;
+}
+
+std::string OutlierTable(const std::vector<Json>& models) {
+  std::string text = std::format("{:<18}{:<24}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n", "|x|", "model", "top-1", "top-2", "top-3", "top-10", "top-100", "median");
+  for (const Row& row : Rows(models)) {
+    text += std::format("{:<18}{:<24}", row.site, row.model);
+    for (const int k : kTops) text += std::format("{:>9}", Number((*row.figures)[std::format("top{}", k)], "-"));
+    text += std::format("{:>9}\n", Number((*row.figures)["median"], "-"));
+  }
+  return text;
+}
+
+std::string OutlierCsv(const std::vector<Json>& models) {
+  std::string text = "model,site,layer,head,map,count,absmax,top1,top2,top3,top10,top100,median\n";
+  const auto add = [&](const std::string& model, const char* site, const std::string& layer, const std::string& head, const std::string& map, const Json& f) {
+    text += std::format("{},{},{},{},{},{},{}", model, site, layer, head, map, f["count"].dump(), f["absmax"].dump());
+    for (const int k : kTops) text += "," + (f[std::format("top{}", k)].is_null() ? "" : f[std::format("top{}", k)].dump());
+    text += "," + (f["median"].is_null() ? "" : f["median"].dump()) + "\n";
+  };
+  for (const Json& m : models) {
+    const auto name = m["model"].get<std::string>();
+    add(name, "attention_logits", "", "", "", m["attention_logits"]);
+    if (m.contains("maps")) {
+      for (const Json& map : m["maps"]) add(name, "attention_logits", "", "", map["map"].dump(), map);
+    }
+    add(name, "hidden_states", "", "", "", m["hidden_states"]);
+    for (const Json& layer : m["layers"]) {
+      const std::string number = layer["layer"].dump();
+      add(name, "attention_logits", number, "", "", layer["attention_logits"]);
+      for (const Json& head : layer["heads"]) {
+        add(name, "attention_logits", number, head["head"].dump(), head.contains("map") ? head["map"].dump() : "", head);
+      }
+      add(name, "hidden_states", number, "", "", layer["hidden_states"]);
+    }
+  }
+  return text;
+}
+
+}  // namespace tare

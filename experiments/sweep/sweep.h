@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Accuracy against bits: models x granularity x bits x tasks, one cell at a time. A finished cell is one JSON line in
+// DIR/cells.jsonl; a sweep that is started again with the same folder reads them, runs what is missing, and ends with the
+// same table. A cell is known by everything that its figures depend on: hashes of weights and input, plan, windows, math.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/tasks/task.h"
+
+namespace tare {
+
+struct SweepOptions {
+  std::vector<std::filesystem::path> models;
+  std::string site = "attn_logits";
+  std::vector<int> bits{16, 8, 6, 4};  // 16: not quantized
+  std::vector<std::string> granularities{"row"};
+  std::vector<TaskSpec> tasks;
+  WindowOptions windows;
+  Math math = Math::kF32;
+  std::filesystem::path folder;
+};
+
+struct SweepCell {
+  std::string model, granularity, task;
+  int bits = 16;
+  nlohmann::ordered_json key, result;
+};
+
+// "attn_logits=int6/row", or "f32" for 16 bits. Throws Error for other numbers of bits than 16, 8, 6 and 4.
+std::string PlanFor(const std::string& site, int bits, const std::string& granularity);
+
+// `starting` hears of each cell before it runs, with its number from 1, how many there are, and what it is.
+using CellStarting = std::function<Progress(size_t cell, size_t cells, const std::string& what)>;
+
+// All cells in order: models, tasks, granularities, bits. Throws Error where the folder cannot be written or its cells are damaged.
+std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting& starting);
+
+}  // namespace tare

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/tasks/choice.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/elementwise/rows.h"
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+constexpr int64_t kBatchRows = 2048;  // a batch is full once it has so many
+
+// A token whose log-probability, read off a row of the batch, belongs to an ending.
+struct Target {
+  int64_t row;
+  int32_t token;
+  size_t record, ending;
+};
+
+class Batch {
+ public:
+  Batch(std::optional<int32_t> bos, ContextSharing sharing) : bos_(bos), sharing_(sharing) {}
+
+  void Add(size_t record, const EncodedChoice& item) {
+    if (sharing_ == ContextSharing::kAllowed && item.shares_context && BosLength() + item.endings[0].first_scored > 0) {
+      AddShared(record, item);
+    } else {
+      for (size_t e = 0; e < item.endings.size(); ++e) AddWhole(record, e, item.endings[e]);
+    }
+  }
+  bool Full() const { return tokens.Rows() >= kBatchRows; }
+
+  TokenBatch tokens;
+  std::vector<Target> targets;
+
+ private:
+  size_t BosLength() const { return bos_ ? 1 : 0; }
+
+  std::vector<int32_t> Front(const EncodedChoice::Ending& ending, size_t count) const {
+    std::vector<int32_t> front;
+    if (bos_) front.push_back(*bos_);
+    front.insert(front.end(), ending.tokens.begin(), ending.tokens.begin() + static_cast<ptrdiff_t>(count));
+    return front;
+  }
+
+  // The context once, each ending a branch; an ending's first token is predicted by the context's last row.
+  void AddShared(size_t record, const EncodedChoice& item) {
+    const size_t context = item.endings[0].first_scored;
+    const std::vector<int32_t> front = Front(item.endings[0], context);
+    const int64_t last = tokens.Add(static_cast<int64_t>(record), front) + static_cast<int64_t>(front.size()) - 1;
+    for (size_t e = 0; e < item.endings.size(); ++e) {
+      const auto ending = std::span(item.endings[e].tokens).subspan(context);
+      targets.push_back({last, ending[0], record, e});
+      if (ending.size() == 1) continue;
+      const int64_t first = tokens.AddBranch(ending.first(ending.size() - 1));  // the last token predicts nothing scored
+      for (size_t i = 1; i < ending.size(); ++i) targets.push_back({first + static_cast<int64_t>(i) - 1, ending[i], record, e});
+    }
+  }
+
+  // All of it, the last token too: a scale that spans rows sees the whole sequence, as a harness would run it.
+  void AddWhole(size_t record, size_t e, const EncodedChoice::Ending& ending) {
+    const std::vector<int32_t> whole = Front(ending, ending.tokens.size());
+    const int64_t first = tokens.Add(static_cast<int64_t>(record), whole);
+    for (size_t i = BosLength() + ending.first_scored; i < whole.size(); ++i) {
+      if (i == 0) continue;  // neither <s> nor context: nothing predicts the first token, and the harness cannot run it at all
+      targets.push_back({first + static_cast<int64_t>(i) - 1, whole[i], record, e});
+    }
+  }
+
+  std::optional<int32_t> bos_;
+  ContextSharing sharing_;
+};
+
+void RunBatch(Model& model, SiteVisitors visitors, const Batch& batch, std::vector<ChoiceRecord>& records) {
+  model.Forward(batch.tokens, visitors);
+  std::vector<int64_t> rows;
+  for (const Target& t : batch.targets) rows.push_back(t.row);
+  std::vector<double> log_probabilities(rows.size());
+  model.VocabularyLogits(rows, [&](size_t i, const float* logits, int) {
+    log_probabilities[i] = static_cast<double>(logits[batch.targets[i].token]) - LogSumExp(logits, model.config().vocabulary);
+  });
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Target& t = batch.targets[i];
+    records[t.record].log_likelihoods[t.ending] += log_probabilities[i];
+  }
+}
+
+// Index of the largest value, the first of equals, as numpy's argmax.
+template <typename Value>
+int ArgMax(size_t n, Value value) {
+  size_t best = 0;
+  for (size_t i = 1; i < n; ++i) {
+    if (value(i) > value(best)) best = i;
+  }
+  return static_cast<int>(best);
+}
+
+void Answer(ChoiceRecord& r) {
+  const size_t n = r.log_likelihoods.size();
+  r.answer = ArgMax(n, [&](size_t i) { return r.log_likelihoods[i]; });
+  r.answer_norm = ArgMax(n, [&](size_t i) { return r.log_likelihoods[i] / static_cast<double>(r.characters[i]); });
+}
+
+// Mean of 0/1 outcomes and s / sqrt(n).
+std::pair<double, double> MeanAndError(int64_t right, int64_t n) {
+  const double mean = static_cast<double>(right) / static_cast<double>(n);
+  return {mean, n < 2 ? 0.0 : std::sqrt(mean * (1 - mean) / static_cast<double>(n - 1))};
+}
+
+}  // namespace
+
+ChoiceResult MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing, const std::vector<ChoiceItem>& items,
+                           const Tokenizer& tokenizer, std::optional<int32_t> bos, const Progress& progress) {
+  if (items.empty()) Fail("choice: no items; expected at least one line");
+  ChoiceResult result{.n = static_cast<int64_t>(items.size())};
+  Batch batch(bos, sharing);
+  for (size_t i = 0; i < items.size(); ++i) {
+    const EncodedChoice encoded = EncodeChoice(items[i], tokenizer);
+    ChoiceRecord& record = result.records.emplace_back(ChoiceRecord{.line = items[i].line, .label = items[i].label});
+    record.log_likelihoods.resize(encoded.endings.size());
+    for (const auto& ending : encoded.endings) record.characters.push_back(ending.characters);
+    batch.Add(i, encoded);
+    if (!batch.Full() && i + 1 < items.size()) continue;
+    RunBatch(model, visitors, batch, result.records);
+    batch = Batch(bos, sharing);
+    Report(progress, static_cast<int64_t>(i) + 1, result.n, "items");
+  }
+  int64_t right = 0, right_norm = 0;
+  for (ChoiceRecord& record : result.records) {
+    Answer(record);
+    right += record.Correct();
+    right_norm += record.CorrectNorm();
+  }
+  std::tie(result.acc, result.acc_stderr) = MeanAndError(right, result.n);
+  std::tie(result.acc_norm, result.acc_norm_stderr) = MeanAndError(right_norm, result.n);
+  return result;
+}
+
+}  // namespace tare

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Multiple choice by log-likelihood, scored as lm-evaluation-harness scores HellaSwag: the ending with the largest sum of
+// log-probabilities is the model's answer (acc), or with the largest sum divided by the ending's characters (acc_norm). The
+// standard error of an accuracy is s / sqrt(n), s the sample standard deviation of the 0/1 outcomes.
+//
+// Endings of an item share the computation of their context (branches of one sequence) where that changes no result: not
+// under a scale that spans rows, nor where an ending changes how the context is cut into tokens.
+#pragma once
+
+#include <vector>
+
+#include "experiments/model/model.h"
+#include "experiments/tasks/choice_items.h"
+#include "experiments/tasks/progress.h"
+
+namespace tare {
+
+enum class ContextSharing { kAllowed, kForbidden };
+
+struct ChoiceRecord {
+  size_t line = 0;  // of the items' file, from 1
+  int label = 0;
+  std::vector<double> log_likelihoods;  // an ending, nats
+  std::vector<size_t> characters;       // an ending
+  int answer = 0, answer_norm = 0;      // the first of the best
+
+  bool Correct() const { return answer == label; }
+  bool CorrectNorm() const { return answer_norm == label; }
+};
+
+struct ChoiceResult {
+  int64_t n = 0;
+  double acc = 0, acc_stderr = 0, acc_norm = 0, acc_norm_stderr = 0;
+  std::vector<ChoiceRecord> records;
+};
+
+// Throws Error where an item does not fit the model's positions.
+ChoiceResult MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing, const std::vector<ChoiceItem>& items,
+                           const Tokenizer& tokenizer, std::optional<int32_t> bos, const Progress& progress);
+
+}  // namespace tare

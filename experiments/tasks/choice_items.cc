@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/tasks/choice_items.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "experiments/tasks/hellaswag_text.h"
+#include "experiments/text/utf8.h"
+#include "quant/base/error.h"
+#include "quant/file/mapped_file.h"
+#include "quant/file/strict_json.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::json;
+
+const std::string& StringField(const Json& json, const char* key, const std::string& where) {
+  const auto field = json.find(key);
+  if (field == json.end()) Fail("{}: got no \"{}\"; expected \"ctx\" or \"activity_label\", \"ctx_a\" and \"ctx_b\"", where, key);
+  if (!field->is_string()) Fail("{}: \"{}\": got {}, expected a string", where, key, field->dump());
+  return field->get_ref<const std::string&>();
+}
+
+std::vector<std::string> Endings(const Json& json, const std::string& where) {
+  const auto field = json.find("endings");
+  if (field == json.end() || !field->is_array() || field->size() < 2) {
+    Fail("{}: \"endings\": got {}, expected a list of at least two strings", where, field == json.end() ? "none" : field->dump());
+  }
+  std::vector<std::string> endings;
+  for (const Json& ending : *field) {
+    if (!ending.is_string()) Fail("{}: \"endings\": got {}, expected strings", where, ending.dump());
+    endings.push_back(ending.get<std::string>());
+  }
+  return endings;
+}
+
+// HellaSwag's own file has numbers, its mirrors strings of them, and the test split none.
+int Label(const Json& json, size_t endings, const std::string& where) {
+  const auto field = json.find("label");
+  if (field == json.end()) Fail("{}: got no \"label\"; expected the true ending's index", where);
+  int64_t label = -1;
+  if (field->is_string()) {
+    const std::string& text = field->get_ref<const std::string&>();
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
+    if (error != std::errc() || end != text.data() + text.size()) label = -1;
+  } else if (field->is_number_integer()) {
+    label = field->get<int64_t>();
+  }
+  if (label < 0 || static_cast<uint64_t>(label) >= endings) {
+    Fail("{}: \"label\": got {}, expected 0 to {}, the index of an ending", where, field->dump(), endings - 1);
+  }
+  return static_cast<int>(label);
+}
+
+std::optional<double> Depth(const Json& json, const std::string& where) {
+  const auto field = json.find("depth");
+  if (field == json.end() || field->is_null()) return std::nullopt;
+  const double depth = field->is_number() ? field->get<double>() : -1;
+  if (!(depth >= 0 && depth <= 1)) Fail("{}: \"depth\": got {}, expected a number from 0 to 1", where, field->dump());
+  return depth;
+}
+
+// The context's tokens end where the context encoded alone would: lm-evaluation-harness's _encode_pair.
+EncodedChoice::Ending EncodeEnding(std::string_view context, size_t context_tokens, std::string_view between,
+                                   const std::string& ending, const Tokenizer& tokenizer) {
+  EncodedChoice::Ending encoded;
+  encoded.tokens = tokenizer.Encode(std::string(context).append(between).append(" ").append(ending));
+  encoded.first_scored = context_tokens;
+  encoded.characters = CountCharacters(ending);
+  return encoded;
+}
+
+bool SameContext(const EncodedChoice::Ending& a, const EncodedChoice::Ending& b) {
+  return std::ranges::equal(std::span(a.tokens).first(a.first_scored), std::span(b.tokens).first(b.first_scored));
+}
+
+}  // namespace
+
+ChoiceItem ParseChoiceItem(std::string_view text, const std::string& where) {
+  const Json json = ParseJson(text, where);
+  if (!json.is_object()) Fail("{}: got {}, expected an object with \"ctx\", \"endings\" and \"label\"", where, json.type_name());
+  ChoiceItem item;
+  item.endings = Endings(json, where);
+  if (json.contains("activity_label") && json.contains("ctx_a") && json.contains("ctx_b")) {
+    item.context = HellaswagContext(StringField(json, "activity_label", where), StringField(json, "ctx_a", where),
+                                    StringField(json, "ctx_b", where));
+    for (std::string& ending : item.endings) ending = PrepareHellaswag(ending);
+  } else {
+    item.context = StringField(json, "ctx", where);
+  }
+  if (Strip(item.context).empty()) Fail("{}: got an empty context, expected text", where);
+  if (std::ranges::any_of(item.endings, [](const std::string& ending) { return Strip(ending).empty(); })) {
+    Fail("{}: \"endings\": got an empty one, expected text in each", where);
+  }
+  item.label = Label(json, item.endings.size(), where);
+  item.depth = Depth(json, where);
+  return item;
+}
+
+std::vector<ChoiceItem> LoadChoiceItems(const std::filesystem::path& path, size_t limit) {
+  const MappedFile file(path);
+  std::string_view rest(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  std::vector<ChoiceItem> items;
+  for (size_t line = 1; !rest.empty() && (limit == 0 || items.size() < limit); ++line) {
+    const std::string_view text = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(text.size() + 1, rest.size()));
+    const std::string where = path.string() + ": line " + std::to_string(line);
+    RequireUtf8(text, where);
+    if (Strip(text).empty()) continue;
+    items.push_back(ParseChoiceItem(text, where));
+    items.back().line = line;
+  }
+  if (items.empty()) Fail("{}: got no items, expected one a line in JSON", path.string());
+  return items;
+}
+
+EncodedChoice EncodeChoice(const ChoiceItem& item, const Tokenizer& tokenizer) {
+  const std::string_view context = StripRight(item.context);
+  const std::string_view spaces = std::string_view(item.context).substr(context.size());
+  const size_t context_tokens = tokenizer.Encode(context).size();
+  if (context_tokens == 0) Fail("item of line {}: got a context without a token, expected text", item.line);
+
+  EncodedChoice choice;
+  for (const std::string& ending : item.endings) {
+    choice.endings.push_back(EncodeEnding(context, context_tokens, spaces, ending, tokenizer));
+    if (choice.endings.back().tokens.size() <= context_tokens) {
+      Fail("item of line {}: ending '{}' adds no token to its context, expected at least one to score", item.line, ending);
+    }
+  }
+  choice.shares_context = std::ranges::all_of(
+      choice.endings, [&](const EncodedChoice::Ending& ending) { return SameContext(ending, choice.endings[0]); });
+  return choice;
+}
+
+}  // namespace tare

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/text/utf8.h"
+
+#include <algorithm>
+#include <array>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+constexpr std::array<char32_t, 29> kWhitespace = {0x09,   0x0a,   0x0b,   0x0c,   0x0d,   0x1c,   0x1d,   0x1e,
+                                                  0x1f,   0x20,   0x85,   0xa0,   0x1680, 0x2000, 0x2001, 0x2002,
+                                                  0x2003, 0x2004, 0x2005, 0x2006, 0x2007, 0x2008, 0x2009, 0x200a,
+                                                  0x2028, 0x2029, 0x202f, 0x205f, 0x3000};
+
+bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
+// Bytes of the valid sequence that text begins with, 0 where there is none. The second byte's range is what excludes
+// overlong forms, surrogates and values above U+10FFFF (RFC 3629, section 4).
+size_t SequenceLength(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  if (lead < 0x80) return 1;
+  const size_t length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+  if (length == 0 || text.size() < length) return 0;
+  const auto second = static_cast<unsigned char>(text[1]);
+  const unsigned lowest = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+  const unsigned highest = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+  if (second < lowest || second > highest) return 0;
+  return std::ranges::all_of(text.substr(2, length - 2), IsContinuation) ? length : 0;
+}
+
+}  // namespace
+
+std::optional<size_t> FindInvalidUtf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = SequenceLength(text.substr(at));
+    if (length == 0) return at;
+    at += length;
+  }
+  return std::nullopt;
+}
+
+void RequireUtf8(std::string_view text, std::string_view where) {
+  const std::optional<size_t> at = FindInvalidUtf8(text);
+  if (!at) return;
+  const auto line = 1 + std::ranges::count(text.substr(0, *at), '\n');
+  Fail("{}: got byte 0x{:02x} at offset {} (line {}), which is not valid UTF-8 there; try converting the text: iconv -f "
+       "LATIN1 -t UTF-8",
+       where, static_cast<unsigned char>(text[*at]), *at, line);
+}
+
+size_t CountCharacters(std::string_view text) {
+  return text.size() - static_cast<size_t>(std::ranges::count_if(text, IsContinuation));
+}
+
+char32_t FirstCharacter(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  if (lead < 0x80) return lead;
+  char32_t value = lead & (lead < 0xe0 ? 0x1fu : lead < 0xf0 ? 0x0fu : 0x07u);
+  for (size_t i = 1; i < text.size() && IsContinuation(text[i]); ++i) {
+    value = value << 6 | (static_cast<unsigned char>(text[i]) & 0x3fu);
+  }
+  return value;
+}
+
+void AppendCharacter(char32_t value, std::string* text) {
+  const auto append = [&](char32_t byte) { text->push_back(static_cast<char>(byte)); };
+  if (value < 0x80) return append(value);
+  if (value < 0x800) {
+    append(0xc0 | value >> 6);
+  } else {
+    if (value < 0x10000) {
+      append(0xe0 | value >> 12);
+    } else {
+      append(0xf0 | value >> 18);
+      append(0x80 | (value >> 12 & 0x3f));
+    }
+    append(0x80 | (value >> 6 & 0x3f));
+  }
+  append(0x80 | (value & 0x3f));
+}
+
+std::string_view StripRight(std::string_view text) {
+  while (!text.empty()) {
+    size_t last = text.size() - 1;
+    while (last > 0 && IsContinuation(text[last])) --last;
+    if (!std::ranges::binary_search(kWhitespace, FirstCharacter(text.substr(last)))) break;
+    text = text.substr(0, last);
+  }
+  return text;
+}
+
+std::string_view Strip(std::string_view text) {
+  text = StripRight(text);
+  while (!text.empty() && std::ranges::binary_search(kWhitespace, FirstCharacter(text))) {
+    text.remove_prefix(SequenceLength(text));
+  }
+  return text;
+}
+
+}  // namespace tare

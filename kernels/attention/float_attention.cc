@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention/float_attention.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "kernels/elementwise/rows.h"
+#include "kernels/product/tile_product.h"
+#include "quant/base/aligned.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+
+namespace tare {
+namespace {
+
+constexpr int64_t kRows = 64;  // query rows a block
+constexpr int64_t kKeys = 64;  // keys a packed block of K, and the depth of one P x V product
+
+constexpr int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+// Length of a row of logits: few distinct ones, as each is a kernel of its own, and no power of two, so that the 64
+// rows of a block do not fall on the same cache sets.
+int64_t LogitsStride(int64_t keys) { return RoundUp(keys, 512) + 16; }
+
+// The products of one call, for row blocks of 16, 32, 48 and 64 rows.
+struct Products {
+  Products(int d, int width, int64_t stride) {
+    for (int i = 0; i < 4; ++i) {
+      const int m = 16 * (i + 1);
+      qk.push_back(TileProduct({ProductTypes::kF32, m, kKeys, d, d, kKeys, stride, ProductStore::kOverwrite}));
+      for (const ProductStore store : {ProductStore::kOverwrite, ProductStore::kAdd}) {
+        pv.push_back(TileProduct({ProductTypes::kF32, m, width, kKeys, stride, width, width, store}));
+      }
+    }
+  }
+  const TileProduct& Qk(int64_t rows) const { return qk[(rows + 15) / 16 - 1]; }
+  const TileProduct& Pv(int64_t rows, bool add) const { return pv[2 * ((rows + 15) / 16 - 1) + (add ? 1 : 0)]; }
+
+  std::vector<TileProduct> qk, pv;
+};
+
+// One thread's buffers.
+struct Scratch {
+  std::array<AlignedBuffer<float>, 2> k;  // a map: [key blocks][d][64]
+  AlignedBuffer<float> v;                 // [keys up to a block][width]
+  AlignedBuffer<float> q;                 // [64][d], scaled
+  AlignedBuffer<float> logits;            // [64][stride]
+  std::array<AlignedBuffer<float>, 2> o;  // a map: [64][width]
+};
+
+int64_t LongestSequence(const FloatAttentionCall& call) {
+  int64_t longest = 0;
+  for (const AttentionSequence& s : call.sequences) {
+    const int64_t branch = s.branches.empty() ? 0 : *std::max_element(s.branches.begin(), s.branches.end());
+    longest = std::max(longest, s.prefix + branch);
+  }
+  return longest;
+}
+
+enum class Pass { kSurvey, kCompute };
+
+// One output head of one sequence.
+class HeadTask {
+ public:
+  HeadTask(const FloatAttentionCall& call, const Products& products, Scratch& scratch, int64_t stride, int slot,
+           int head, int thread)
+      : call_(call),
+        products_(products),
+        scratch_(scratch),
+        stride_(stride),
+        sequence_(call.sequences[slot]),
+        slot_(slot),
+        head_(head),
+        row_(call.heads[head]),
+        maps_(row_.Differential() ? 2 : 1),
+        thread_(thread),
+        width_(row_.VSlices() * call.v.width),
+        observed_(AnyWants(call.visitors, Site::kAttnLogits, call.layer)) {}
+
+  void Run(Pass pass) {
+    const int64_t prefix = sequence_.prefix;
+    Pack(sequence_.first_row, 0, prefix);
+    Rows(sequence_.first_row, 0, prefix, pass);
+    int64_t row = sequence_.first_row + prefix;
+    for (const int64_t tokens : sequence_.branches) {
+      Pack(row, prefix, tokens);
+      Rows(row, prefix, tokens, pass);
+      row += tokens;
+    }
+  }
+
+ private:
+  // K and V of `count` rows of the batch to positions [position, position + count), zeros to the end of the last block.
+  void Pack(int64_t row, int64_t position, int64_t count) {
+    const int d = call_.q.width;
+    const int64_t end = position + count;
+    for (int64_t p = position; p < RoundUp(end, kKeys); ++p) {
+      const int64_t source = row + p - position;
+      for (int m = 0; m < maps_; ++m) {
+        float* column = scratch_.k[m].data() + p / kKeys * d * kKeys + p % kKeys;
+        const float* key = p < end ? call_.k.Row(source, m == 0 ? row_.k1 : row_.k2) : nullptr;
+        for (int i = 0; i < d; ++i) column[i * kKeys] = key == nullptr ? 0.0f : key[i];
+      }
+      float* v = scratch_.v.data() + p * width_;
+      for (int slice = 0; slice < row_.VSlices(); ++slice, v += call_.v.width) {
+        if (p < end) {
+          std::memcpy(v, call_.v.Row(source, row_.v[slice]), call_.v.width * sizeof(float));
+        } else {
+          std::fill_n(v, call_.v.width, 0.0f);
+        }
+      }
+    }
+  }
+
+  // Attention of rows [row, row + count) of the batch, which stand at [position, position + count) of the sequence.
+  void Rows(int64_t row, int64_t position, int64_t count, Pass pass) {
+    for (int64_t done = 0; done < count; done += kRows) {
+      const int64_t rows = std::min(kRows, count - done);
+      for (int m = 0; m < maps_; ++m) {
+        const SiteBlock block = Logits(m, row + done, position + done, rows);
+        if (pass == Pass::kSurvey) {
+          Survey(call_.visitors, block, thread_);
+          continue;
+        }
+        if (observed_) Visit(call_.visitors, block, thread_);
+        SoftmaxTimesV(m, block);
+      }
+      if (pass == Pass::kCompute) Combine(row + done, rows);
+    }
+  }
+
+  // Scaled scores of one map for a block of rows, against every key block that any of them sees.
+  SiteBlock Logits(int m, int64_t row, int64_t position, int64_t rows) {
+    const int d = call_.q.width;
+    const int head = m == 0 ? row_.q1 : row_.q2;
+    for (int64_t r = 0; r < rows; ++r) ScaleInto(call_.q.Row(row + r, head), call_.scale, d, scratch_.q.data() + r * d);
+    std::fill(scratch_.q.data() + rows * d, scratch_.q.data() + RoundUp(rows, 16) * d, 0.0f);
+    for (int64_t key = 0; key < position + rows; key += kKeys) {
+      products_.Qk(rows).Run(scratch_.q.data(), scratch_.k[m].data() + key * d, scratch_.logits.data() + key);
+    }
+    return {.site = Site::kAttnLogits,
+            .layer = call_.layer,
+            .sequence = sequence_.index,
+            .slot = slot_,
+            .head = head,
+            .map = m + 1,
+            .first_row = position,
+            .rows = rows,
+            .first_columns = position + 1,
+            .column_step = 1,
+            .values = scratch_.logits.data(),
+            .stride = stride_};
+  }
+
+  void SoftmaxTimesV(int m, const SiteBlock& block) {
+    const int64_t keys = RoundUp(block.Columns(block.rows - 1), kKeys);
+    for (int64_t r = 0; r < RoundUp(block.rows, 16); ++r) {
+      float* row = block.values + r * stride_;
+      const int64_t columns = r < block.rows ? block.Columns(r) : 0;
+      if (columns > 0) Softmax(row, columns);
+      std::fill(row + columns, row + keys, 0.0f);
+    }
+    for (int64_t key = 0; key < keys; key += kKeys) {
+      products_.Pv(block.rows, key > 0).Run(block.values + key, scratch_.v.data() + key * width_, scratch_.o[m].data());
+    }
+  }
+
+  void Combine(int64_t row, int64_t rows) {
+    for (int64_t r = 0; r < rows; ++r) {
+      float* o = scratch_.o[0].data() + r * width_;
+      if (maps_ == 2) SubtractScaled(o, scratch_.o[1].data() + r * width_, call_.lambda.At(row + r, head_), width_);
+      std::memcpy(call_.out.Row(row + r, head_), o, width_ * sizeof(float));
+    }
+  }
+
+  const FloatAttentionCall& call_;
+  const Products& products_;
+  Scratch& scratch_;
+  const int64_t stride_;
+  const AttentionSequence& sequence_;
+  const int slot_, head_;
+  const OutputHead& row_;
+  const int maps_, thread_;
+  const int64_t width_;
+  const bool observed_;
+};
+
+void Check(const FloatAttentionCall& call) {
+  CheckProblem({.q = call.q,
+                .k = call.k,
+                .v = call.v,
+                .heads = call.heads,
+                .lambda = call.lambda,
+                .scale = call.scale,
+                .out = call.out});
+  for (const AttentionSequence& s : call.sequences) {
+    int64_t end = s.first_row + s.prefix;
+    for (const int64_t tokens : s.branches) end += tokens;
+    if (s.first_row < 0 || s.prefix < 1 || end > call.q.tokens) {
+      Fail("attention sequence: got rows {} to {}, expected at least one, within {}", s.first_row, end, call.q.tokens);
+    }
+  }
+}
+
+}  // namespace
+
+void FloatAttention(const FloatAttentionCall& call) {
+  Check(call);
+  const int64_t longest = LongestSequence(call);
+  const int64_t stride = LogitsStride(longest);
+  const int64_t keys = RoundUp(longest, kKeys);
+  const int64_t d = call.q.width, width = call.out.width;
+  const Products products(call.q.width, call.out.width, stride);
+
+  std::vector<std::unique_ptr<Scratch>> scratch(Threads());
+  const size_t heads = call.heads.size();
+  const auto run = [&](Pass pass) {
+    ParallelFor(call.sequences.size() * heads, [&](size_t task, int thread) {
+      if (!scratch[thread]) {
+        scratch[thread] = std::make_unique<Scratch>();
+        Scratch& s = *scratch[thread];
+        for (auto& k : s.k) k.Reset(keys * d);
+        for (auto& o : s.o) o.Reset(kRows * width);
+        s.v.Reset(keys * width);
+        s.q.Reset(kRows * d);
+        s.logits.Reset(kRows * stride);
+      }
+      HeadTask(call, products, *scratch[thread], stride, static_cast<int>(task / heads), static_cast<int>(task % heads),
+               thread)
+          .Run(pass);
+    });
+  };
+  if (AnyNeedsSurvey(call.visitors, Site::kAttnLogits, call.layer)) run(Pass::kSurvey);
+  run(Pass::kCompute);
+}
+
+}  // namespace tare

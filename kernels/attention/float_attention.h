@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of whole sequences in f32, the model's own path: what simulated plans and statistics are computed on. One
+// task is one output head of one sequence; it packs the head's K and V once and goes through blocks of 64 query rows,
+// holding one [64, S] block of attention logits a map, never [heads, T, T]. Products are oneDNN's f32 ukernel.
+//
+// The maps are subtracted after P x V (late order), as Hugging Face's diffllama computes it.
+//
+// A sequence is a prefix and, optionally, branches that each continue it (the endings of a multiple-choice item): its
+// rows lie one after another, prefix first, and a branch's query sees the prefix and its own branch up to itself.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/attention/heads.h"
+#include "quant/observe/site_visitor.h"
+
+namespace tare {
+
+struct AttentionSequence {
+  int64_t index = 0;              // of the whole input, for SiteBlock::sequence
+  int64_t first_row = 0;          // row of the batch where the prefix begins
+  int64_t prefix = 0;             // tokens, >= 1
+  std::vector<int64_t> branches;  // tokens of each, after the prefix
+};
+
+struct FloatAttentionCall {
+  HeadsView<const float> q;  // [rows of the batch][query heads][d]
+  HeadsView<const float> k;  // [rows][k heads][d]
+  HeadsView<const float> v;  // [rows][v heads][width of a slice]
+  HeadsView<float> out;      // [rows][heads.size()][slices * width]
+  std::span<const OutputHead> heads;
+  LambdaView lambda;
+  float scale = 1.0f;
+  std::span<const AttentionSequence> sequences;
+  SiteVisitors visitors;  // see attn_logits, scaled, before the softmax
+  int layer = 0;
+};
+
+// Throws Error where heads or shapes do not agree. Runs on all threads.
+void FloatAttention(const FloatAttentionCall& call);
+
+}  // namespace tare

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks of an attention call, and the head tables of the families (sources: microsoft/unilm Diff-Transformer, Hugging
+// Face diffllama).
+#include "kernels/attention/heads.h"
+
+#include <cmath>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+template <typename T>
+void CheckView(const char* name, const HeadsView<T>& view) {
+  if (view.tokens < 0 || view.heads < 1 || view.width < 1)
+    Fail("attention {}: got {} tokens, {} heads, width {}; expected at least 0, 1, 1", name, view.tokens, view.heads,
+         view.width);
+  if (view.data == nullptr && view.tokens > 0)
+    Fail("attention {}: got a null pointer for {} tokens", name, view.tokens);
+}
+
+void CheckIndex(const char* name, size_t row, int index, int heads) {
+  if (index < 0 || index >= heads)
+    Fail("attention head table, row {}: got {} {}, expected 0 to {}", row, name, index, heads - 1);
+}
+
+void CheckRow(const AttentionProblem& p, size_t row) {
+  const OutputHead& head = p.heads[row];
+  CheckIndex("q1", row, head.q1, p.q.heads);
+  CheckIndex("k1", row, head.k1, p.k.heads);
+  for (int i = 0; i < head.VSlices(); ++i) CheckIndex("v", row, head.v[i], p.v.heads);
+  if (head.VSlices() * p.v.width != p.out.width)
+    Fail("attention head table, row {}: got {} slices of V of width {}, expected the output's width {}", row,
+         head.VSlices(), p.v.width, p.out.width);
+  if (!head.Differential()) return;
+  CheckIndex("q2", row, head.q2, p.q.heads);
+  CheckIndex("k2", row, head.k2, p.k.heads);
+  if (p.lambda.data == nullptr) Fail("attention head table, row {}: a second map, but no lambda", row);
+}
+
+void CheckHeads(int heads, int kv, const char* family) {
+  if (heads < 1 || kv < 1 || heads % kv != 0)
+    Fail("{} heads: got {} over {} key/value heads, expected a multiple", family, heads, kv);
+}
+
+}  // namespace
+
+void CheckProblem(const AttentionProblem& p) {
+  CheckView("q", p.q);
+  CheckView("k", p.k);
+  CheckView("v", p.v);
+  CheckView("out", p.out);
+  if (p.q.width != p.k.width)
+    Fail("attention: got q of width {} and k of width {}, expected the same", p.q.width, p.k.width);
+  if (p.k.tokens != p.v.tokens)
+    Fail("attention: got {} tokens of k and {} of v, expected the same", p.k.tokens, p.v.tokens);
+  if (p.q.tokens != p.out.tokens)
+    Fail("attention: got {} tokens of q and {} of out, expected the same", p.q.tokens, p.out.tokens);
+  if (p.heads.size() != static_cast<size_t>(p.out.heads))
+    Fail("attention: got a table of {} heads and an output of {}, expected the same", p.heads.size(), p.out.heads);
+  if (!std::isfinite(p.scale)) Fail("attention scale: got {}, expected a finite number", p.scale);
+  if (p.mask.kind == Mask::Kind::kWindow && p.mask.window < 1)
+    Fail("attention window: got {}, expected at least 1", p.mask.window);
+  for (size_t row = 0; row < p.heads.size(); ++row) CheckRow(p, row);
+}
+
+int64_t CountPairs(const AttentionProblem& p) {
+  int64_t pairs = 0;
+  for (int64_t t = 0; t < p.q.tokens; ++t) {
+    const KeyRange keys = p.mask.Keys(t, p.q.tokens, p.k.tokens);
+    pairs += keys.end - keys.begin;
+  }
+  return pairs * static_cast<int64_t>(p.heads.size());
+}
+
+std::vector<OutputHead> StandardHeads(int heads, int kv) {
+  CheckHeads(heads, kv, "standard");
+  std::vector<OutputHead> table(heads);
+  for (int h = 0; h < heads; ++h) table[h] = {.q1 = h, .k1 = h / (heads / kv), .v = {h / (heads / kv), kNoMap}};
+  return table;
+}
+
+std::vector<OutputHead> V1Heads(int heads, int kv) {
+  CheckHeads(heads, kv, "V1");
+  std::vector<OutputHead> table(heads);
+  for (int h = 0; h < heads; ++h) {
+    const int group = h / (heads / kv);
+    table[h] = {.q1 = 2 * h, .k1 = 2 * group, .q2 = 2 * h + 1, .k2 = 2 * group + 1, .v = {group, kNoMap}};
+  }
+  return table;
+}
+
+// V = cat(chunk(repeat_kv(v), 2, heads), width): row j has the repeated heads j and j + q_heads/2.
+std::vector<OutputHead> DiffLlamaHeads(int q_heads, int kv) {
+  CheckHeads(q_heads, kv, "diffllama");
+  if (q_heads % 2 != 0) Fail("diffllama heads: got {}, expected an even number", q_heads);
+  const int half = q_heads / 2;
+  const int group = q_heads / kv;
+  std::vector<OutputHead> table(half);
+  for (int h = 0; h < half; ++h) {
+    const int first = h / group;
+    const int second = (h + half) / group;
+    table[h] = {.q1 = h, .k1 = first, .q2 = h + half, .k2 = second, .v = {first, second}};
+  }
+  return table;
+}
+
+std::vector<OutputHead> V2Heads(int heads, int kv) {
+  CheckHeads(heads, kv, "V2");
+  std::vector<OutputHead> table(heads);
+  for (int h = 0; h < heads; ++h) {
+    const int group = h / (heads / kv);
+    table[h] = {.q1 = 2 * h, .k1 = group, .q2 = 2 * h + 1, .k2 = group, .v = {group, kNoMap}};
+  }
+  return table;
+}
+
+}  // namespace tare

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every attention kernel and reference here is called with. Tensors are strided views [token][head][width]; which
+// heads meet is a table with one row an output head:
+//
+//   out[t, h] = softmax(s q[t, q1] k[:, k1]) V_h  -  lambda[t, h] softmax(s q[t, q2] k[:, k2]) V_h        (q2 = kNoMap:
+//   only the first) V_h       = v[:, v[0]] , or v[:, v[0]] and v[:, v[1]] side by side
+//
+// so that standard, V1, V2, grouped ratios and every checkpoint's own order of heads are data. Legend: T queries, S
+// keys, d width of q and k. The head norm and (1 - lambda_init) of V1 are separate steps.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tare {
+
+// [tokens][heads][width], the last dense; strides in values, any sign or overlap that stays inside the caller's memory.
+template <typename T>
+struct HeadsView {
+  T* data = nullptr;
+  int64_t tokens = 0;
+  int heads = 0;
+  int width = 0;
+  int64_t token_stride = 0;
+  int64_t head_stride = 0;
+
+  T* Row(int64_t token, int head) const { return data + token * token_stride + head * head_stride; }
+};
+
+// Dense memory laid out [tokens][heads][width], as a projection leaves it.
+template <typename T>
+HeadsView<T> DenseHeads(T* data, int64_t tokens, int heads, int width) {
+  return {data, tokens, heads, width, int64_t{heads} * width, width};
+}
+
+inline constexpr int kNoMap = -1;
+
+struct OutputHead {
+  int q1 = 0;
+  int k1 = 0;
+  int q2 = kNoMap;
+  int k2 = kNoMap;
+  std::array<int, 2> v = {0, kNoMap};  // V slices side by side; one, or two
+
+  bool Differential() const { return q2 != kNoMap; }
+  int VSlices() const { return v[1] == kNoMap ? 1 : 2; }
+};
+
+// lambda of (token, output head); strides of 0 share one value. Never read for heads with one map.
+struct LambdaView {
+  const float* data = nullptr;
+  int64_t token_stride = 0;
+  int64_t head_stride = 0;
+
+  float At(int64_t token, int64_t head) const { return data[token * token_stride + head * head_stride]; }
+};
+
+struct KeyRange {
+  int64_t begin = 0;
+  int64_t end = 0;  // begin == end: the row sees no key, and its output is zero
+};
+
+// causal: query t of T sees keys up to t + S - T; window: of those only the last `window` ones.
+struct Mask {
+  enum class Kind { kFull, kCausal, kWindow };
+  Kind kind = Kind::kCausal;
+  int64_t window = 0;
+
+  KeyRange Keys(int64_t t, int64_t T, int64_t S) const {
+    if (kind == Kind::kFull) return {0, S};
+    const int64_t end = std::clamp<int64_t>(t + 1 + S - T, 0, S);
+    return {kind == Kind::kWindow ? std::max<int64_t>(0, end - window) : 0, end};
+  }
+};
+
+struct AttentionProblem {
+  HeadsView<const float> q;  // [T][q heads][d]
+  HeadsView<const float> k;  // [S][k heads][d]
+  HeadsView<const float> v;  // [S][v heads][width of a slice]
+  std::span<const OutputHead> heads;
+  LambdaView lambda;
+  Mask mask;
+  float scale = 1.0f;    // of the attention logits, usually 1 / sqrt(d)
+  HeadsView<float> out;  // [T][heads.size()][slices * width of a slice]
+};
+
+// Throws Error unless every index of the table is inside the views and all shapes agree.
+void CheckProblem(const AttentionProblem& problem);
+
+// (query, key) pairs that the mask lets through, times output heads: what "ns a pair" divides by.
+int64_t CountPairs(const AttentionProblem& problem);
+
+// The tables of the families. heads: output heads; kv: what the family calls its number of key/value heads.
+std::vector<OutputHead> StandardHeads(int heads, int kv);  // q heads, kv k heads, kv v heads
+std::vector<OutputHead> V1Heads(
+    int heads, int kv);  // unilm flash pairing: maps 2h and 2h+1 of q, of 2 kv k heads; v kv wide heads
+std::vector<OutputHead> DiffLlamaHeads(int q_heads,
+                                       int kv);      // q_heads / 2 rows: map j with j + q_heads/2, V of two slices
+std::vector<OutputHead> V2Heads(int heads, int kv);  // 2 heads q heads over kv k and v heads
+
+}  // namespace tare

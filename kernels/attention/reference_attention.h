@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plain truth about attention: double, three loops, no code shared with the kernels. What every fast path is held
+// to.
+//
+//   p_m[s]    = exp(x_m[s] - max x_m) / sum        x_m[s] = scale q_m . k_m[s], over the keys that the mask lets
+//   through out[t, h] = sum_s (p_1[s] - lambda[t, h] p_2[s]) v[s]
+//
+// A row that sees no key gives zeros.
+#pragma once
+
+#include <vector>
+
+#include "kernels/attention/heads.h"
+
+namespace tare {
+
+// Writes problem.out. Throws Error for a problem that CheckProblem refuses.
+void ReferenceAttention(const AttentionProblem& problem);
+
+// The same results before rounding to f32: [T][heads][width of out].
+std::vector<double> ReferenceAttentionDouble(const AttentionProblem& problem);
+
+// ||P1 V|| + lambda ||P2 V|| of every (token, head): the size that a difference is small against. [T][heads]
+std::vector<double> ReferenceMagnitudes(const AttentionProblem& problem);
+
+}  // namespace tare

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/elementwise/rows.h"
+
+#include <cmath>
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/elementwise/rows.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+#include "hwy/contrib/math/math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tare {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+// Calls body(vector index, lanes): whole vectors first, then the tail with fewer lanes.
+template <typename Body>
+HWY_INLINE void ForVectors(size_t n, Body body) {
+  const size_t lanes = hn::Lanes(D());
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) body(i, lanes);
+  if (i < n) body(i, n - i);
+}
+
+void RmsNormRow(const float* x, const float* weight, float eps, size_t n, float* y) {
+  const D d;
+  V squares = hn::Zero(d);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V v = hn::LoadN(d, x + i, count);
+    squares = hn::MulAdd(v, v, squares);
+  });
+  const float mean = hn::ReduceSum(d, squares) / static_cast<float>(n);
+  const V factor = hn::Set(d, 1.0f / std::sqrt(mean + eps));
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    V v = hn::Mul(hn::LoadN(d, x + i, count), factor);
+    if (weight != nullptr) v = hn::Mul(hn::LoadN(d, weight + i, count), v);
+    hn::StoreN(v, d, y + i, count);
+  });
+}
+
+void RotateHalfRow(float* row, const float* cosine, const float* sine, size_t dim) {
+  const D d;
+  float* upper = row + dim / 2;
+  ForVectors(dim / 2, [&](size_t i, size_t count) HWY_ATTR {
+    const V a = hn::LoadN(d, row + i, count);
+    const V b = hn::LoadN(d, upper + i, count);
+    const V c = hn::LoadN(d, cosine + i, count);
+    const V s = hn::LoadN(d, sine + i, count);
+    hn::StoreN(hn::NegMulAdd(b, s, hn::Mul(a, c)), d, row + i, count);
+    hn::StoreN(hn::MulAdd(a, s, hn::Mul(b, c)), d, upper + i, count);
+  });
+}
+
+void SwiGluRow(float* gate, const float* up, size_t n) {
+  const D d;
+  const V one = hn::Set(d, 1.0f);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V g = hn::LoadN(d, gate + i, count);
+    // Of -|g|: Highway's Exp is wrong, not infinite, above 104.
+    const V e = hn::Exp(d, hn::Neg(hn::Abs(g)));
+    const V sigmoid = hn::Div(hn::IfThenElse(hn::Lt(g, hn::Zero(d)), e, one), hn::Add(one, e));
+    hn::StoreN(hn::Mul(hn::Mul(g, sigmoid), hn::LoadN(d, up + i, count)), d, gate + i, count);
+  });
+}
+
+float MaxOf(const float* x, size_t n) {
+  const D d;
+  const V lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
+  V largest = lowest;
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR { largest = hn::Max(largest, hn::LoadNOr(lowest, d, x + i, count)); });
+  return hn::ReduceMax(d, largest);
+}
+
+void SoftmaxRow(float* row, size_t n) {
+  const D d;
+  const V shift = hn::Set(d, MaxOf(row, n));
+  V sums = hn::Zero(d);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V e = hn::IfThenElseZero(hn::FirstN(d, count), hn::Exp(d, hn::Sub(hn::LoadN(d, row + i, count), shift)));
+    sums = hn::Add(sums, e);
+    hn::StoreN(e, d, row + i, count);
+  });
+  const V factor = hn::Set(d, 1.0f / hn::ReduceSum(d, sums));
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    hn::StoreN(hn::Mul(hn::LoadN(d, row + i, count), factor), d, row + i, count);
+  });
+}
+
+double LogSumExpRow(const float* row, size_t n) {
+  const D d;
+  const float largest = MaxOf(row, n);
+  const V shift = hn::Set(d, largest);
+  V sums = hn::Zero(d);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V e = hn::Exp(d, hn::Sub(hn::LoadN(d, row + i, count), shift));
+    sums = hn::Add(sums, hn::IfThenElseZero(hn::FirstN(d, count), e));
+  });
+  return static_cast<double>(largest) + std::log(static_cast<double>(hn::ReduceSum(d, sums)));
+}
+
+void AddToRow(float* row, const float* x, size_t n) {
+  const D d;
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    hn::StoreN(hn::Add(hn::LoadN(d, row + i, count), hn::LoadN(d, x + i, count)), d, row + i, count);
+  });
+}
+
+void ScaleIntoRow(const float* x, float factor, size_t n, float* y) {
+  const D d;
+  const V f = hn::Set(d, factor);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    hn::StoreN(hn::Mul(hn::LoadN(d, x + i, count), f), d, y + i, count);
+  });
+}
+
+void SubtractScaledRow(float* row, const float* x, float factor, size_t n) {
+  const D d;
+  const V f = hn::Set(d, factor);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    hn::StoreN(hn::NegMulAdd(f, hn::LoadN(d, x + i, count), hn::LoadN(d, row + i, count)), d, row + i, count);
+  });
+}
+
+// Magnitudes as integers order as the floats do, and put NaN above infinity.
+float AbsMaxRow(const float* x, size_t n) {
+  const hn::RebindToSigned<D> di;
+  const auto magnitude_bits = hn::Set(di, 0x7fffffff);
+  auto largest = hn::Zero(di);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const auto bits = hn::LoadN(di, reinterpret_cast<const int32_t*>(x + i), count);
+    largest = hn::Max(largest, hn::And(bits, magnitude_bits));
+  });
+  const float found = hwy::BitCastScalar<float>(hn::ReduceMax(di, largest));
+  return found <= std::numeric_limits<float>::max() ? found : std::numeric_limits<float>::infinity();
+}
+
+void FakeQuantizeRow(float* row, size_t n, float inv, float scale, float lowest, float highest) {
+  const D d;
+  const V vinv = hn::Set(d, inv), vscale = hn::Set(d, scale), lo = hn::Set(d, lowest), hi = hn::Set(d, highest);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V code = hn::Clamp(hn::Round(hn::Mul(hn::LoadN(d, row + i, count), vinv)), lo, hi);
+    hn::StoreN(hn::Mul(code, vscale), d, row + i, count);
+  });
+}
+
+void ToBf16Row(const float* x, size_t n, uint16_t* y) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<uint16_t, D> du16;
+  const auto half = hn::Set(du, 0x7fffu), one = hn::Set(du, 1u), quiet = hn::Set(du, 0x40u), infinity = hn::Set(du, 0x7f800000u);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const auto bits = hn::LoadN(du, reinterpret_cast<const uint32_t*>(x + i), count);
+    const auto high = hn::ShiftRight<16>(bits);
+    const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, half), hn::And(high, one)));
+    const auto is_nan = hn::Gt(hn::And(bits, hn::Set(du, 0x7fffffffu)), infinity);
+    hn::StoreN(hn::TruncateTo(du16, hn::IfThenElse(is_nan, hn::Or(high, quiet), rounded)), du16, y + i, count);
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tare
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tare {
+
+HWY_EXPORT(RmsNormRow);
+HWY_EXPORT(RotateHalfRow);
+HWY_EXPORT(SwiGluRow);
+HWY_EXPORT(SoftmaxRow);
+HWY_EXPORT(LogSumExpRow);
+HWY_EXPORT(AddToRow);
+HWY_EXPORT(ScaleIntoRow);
+HWY_EXPORT(SubtractScaledRow);
+HWY_EXPORT(AbsMaxRow);
+HWY_EXPORT(FakeQuantizeRow);
+HWY_EXPORT(ToBf16Row);
+
+void RmsNorm(const float* x, const float* weight, float eps, size_t n, float* y) {
+  HWY_DYNAMIC_DISPATCH(RmsNormRow)(x, weight, eps, n, y);
+}
+void RotateHalf(float* row, const float* cosine, const float* sine, size_t d) {
+  HWY_DYNAMIC_DISPATCH(RotateHalfRow)(row, cosine, sine, d);
+}
+void SwiGlu(float* gate, const float* up, size_t n) { HWY_DYNAMIC_DISPATCH(SwiGluRow)(gate, up, n); }
+void Softmax(float* row, size_t n) { HWY_DYNAMIC_DISPATCH(SoftmaxRow)(row, n); }
+double LogSumExp(const float* row, size_t n) { return HWY_DYNAMIC_DISPATCH(LogSumExpRow)(row, n); }
+void AddTo(float* row, const float* x, size_t n) { HWY_DYNAMIC_DISPATCH(AddToRow)(row, x, n); }
+void ScaleInto(const float* x, float factor, size_t n, float* y) { HWY_DYNAMIC_DISPATCH(ScaleIntoRow)(x, factor, n, y); }
+void SubtractScaled(float* row, const float* x, float factor, size_t n) {
+  HWY_DYNAMIC_DISPATCH(SubtractScaledRow)(row, x, factor, n);
+}
+float AbsMax(const float* x, size_t n) { return HWY_DYNAMIC_DISPATCH(AbsMaxRow)(x, n); }
+void FakeQuantize(float* row, size_t n, Scale scale, Format format) {
+  const FormatInfo& info = Info(format);
+  HWY_DYNAMIC_DISPATCH(FakeQuantizeRow)
+  (row, n, scale.inv, scale.scale, static_cast<float>(info.min_code), static_cast<float>(info.max_code));
+}
+void ToBf16(const float* x, size_t n, uint16_t* y) { HWY_DYNAMIC_DISPATCH(ToBf16Row)(x, n, y); }
+
+}  // namespace tare
+#endif  // HWY_ONCE

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise steps of a Transformer layer in f32, each on one contiguous row of n values. SIMD is chosen at run time
+// (Highway); sums inside a row follow the vector width, so the last bits may differ between instruction sets, never between
+// numbers of threads. No alignment is asked for. Rows may be computed in place where a parameter is named `row`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "quant/format/format.h"
+#include "quant/format/round.h"
+
+namespace tare {
+
+// y = x / sqrt(mean(x^2) + eps), times weight[n] where weight is not null. Source: Zhang and Sennrich 2019, eq. 4.
+void RmsNorm(const float* x, const float* weight, float eps, size_t n, float* y);
+
+// Rotary position embedding of one head, split-half pairs (i, i + d/2) as in transformers' rotate_half: cosine and sine hold d/2.
+void RotateHalf(float* row, const float* cosine, const float* sine, size_t d);
+
+// gate = gate * sigmoid(gate) * up. Source: Shazeer 2020, SwiGLU.
+void SwiGlu(float* gate, const float* up, size_t n);
+
+// row = exp(row - max(row)) / sum, n >= 1. All -inf cannot occur (a causal query sees itself).
+void Softmax(float* row, size_t n);
+
+// log(sum(exp(row))).
+double LogSumExp(const float* row, size_t n);
+
+void AddTo(float* row, const float* x, size_t n);              // row += x
+void ScaleInto(const float* x, float factor, size_t n, float* y);  // y = x * factor
+void SubtractScaled(float* row, const float* x, float factor, size_t n);  // row -= factor * x
+
+// Largest |x|, 0 for none. NaN and infinities come out as infinity, so that the caller can refuse the row.
+float AbsMax(const float* x, size_t n);
+
+// row = code(row) * scale under quant/format/round.h, code for code.
+void FakeQuantize(float* row, size_t n, Scale scale, Format format);
+
+// To bfloat16, to nearest, ties to even.
+void ToBf16(const float* x, size_t n, uint16_t* y);
+
+}  // namespace tare

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// See tile_product.h. The only user of oneDNN's ukernel API (3.7 to 3.12; present where DNNL_EXPERIMENTAL_UKERNEL is
+// defined).
+#include "kernels/product/tile_product.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "kernels/product/exact_product.h"
+#include "oneapi/dnnl/dnnl_ukernel.hpp"
+#include "quant/base/aligned.h"
+#include "quant/base/error.h"
+
+namespace tare {
+
+#ifdef DNNL_EXPERIMENTAL_UKERNEL
+
+namespace {
+
+using dnnl::ukernel::brgemm;
+using Type = dnnl::memory::data_type;
+
+bool HasAmx(dnnl::cpu_isa isa) {
+  return isa == dnnl::cpu_isa::avx512_core_amx || isa == dnnl::cpu_isa::avx512_core_amx_fp16 ||
+         isa == dnnl::cpu_isa::avx10_1_512_amx || isa == dnnl::cpu_isa::avx10_1_512_amx_fp16;
+}
+
+bool LacksVnni(dnnl::cpu_isa isa) {
+  return isa == dnnl::cpu_isa::sse41 || isa == dnnl::cpu_isa::avx || isa == dnnl::cpu_isa::avx2 ||
+         isa == dnnl::cpu_isa::avx512_core;
+}
+
+Type TypeOfA(ProductTypes types) {
+  switch (types) {
+    case ProductTypes::kF32:
+      return Type::f32;
+    case ProductTypes::kU8S8:
+      return Type::u8;
+    case ProductTypes::kS8S8:
+      return Type::s8;
+    case ProductTypes::kBf16:
+      return Type::bf16;
+  }
+  std::unreachable();
+}
+
+Type TypeOfB(ProductTypes types) { return types == ProductTypes::kU8S8 ? Type::s8 : TypeOfA(types); }
+
+Type TypeOfC(ProductTypes types) {
+  return types == ProductTypes::kF32 || types == ProductTypes::kBf16 ? Type::f32 : Type::s32;
+}
+
+// finalize() throws in oneDNN 3.7 and returns false in 3.12: `auto` lets one text serve both.
+void Finalize(auto& kernel) {
+  if constexpr (std::is_void_v<decltype(kernel.finalize())>) {
+    kernel.finalize();
+  } else if (!kernel.finalize()) {
+    Fail("oneDNN ukernel: finalize failed");
+  }
+}
+
+brgemm Generate(const ProductShape& s) {
+  brgemm kernel(s.m, s.n, s.k, /*batch_size=*/1, s.lda, s.ldb, s.ldc, TypeOfA(s.types), TypeOfB(s.types),
+                TypeOfC(s.types));
+  kernel.set_add_C(s.store == ProductStore::kAdd);
+  Finalize(kernel);
+  kernel.generate();
+  return kernel;
+}
+
+// What oneDNN wants beside the operands, one a thread: grows once a thread to the largest kernel's need (0 without AMX
+// in 3.7).
+thread_local AlignedBuffer<std::byte> scratch;
+thread_local bool tiles_configured = false;
+
+}  // namespace
+
+struct TileProduct::Kernel {
+  ProductShape shape;
+  brgemm ukernel;  // empty: the Highway path
+  size_t scratch_bytes = 0;
+  bool tiles = false;  // AMX: the thread's tiles must be configured for this kernel
+};
+
+bool UkernelServes(ProductTypes types) {
+  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+  switch (types) {
+    case ProductTypes::kF32:
+      return isa != dnnl::cpu_isa::sse41 && isa != dnnl::cpu_isa::avx;
+    case ProductTypes::kU8S8:
+      return !LacksVnni(isa);
+    case ProductTypes::kS8S8:
+    case ProductTypes::kBf16:
+      return HasAmx(isa);
+  }
+  std::unreachable();
+}
+
+static std::unique_ptr<TileProduct::Kernel> Make(const ProductShape& shape) {
+  auto kernel = std::make_unique<TileProduct::Kernel>();
+  kernel->shape = shape;
+  if (!UkernelServes(shape.types)) return kernel;
+  try {
+    kernel->ukernel = Generate(shape);
+  } catch (const dnnl::error& error) {
+    Fail("oneDNN ukernel {} x {} x {}: {}", shape.m, shape.n, shape.k, error.what());
+  }
+  kernel->scratch_bytes = kernel->ukernel.get_scratchpad_size();
+  kernel->tiles = HasAmx(dnnl::get_effective_cpu_isa()) && shape.types != ProductTypes::kF32;
+  return kernel;
+}
+
+void TileProduct::Run(const void* a, const void* b, void* c) const {
+  if (!kernel_->ukernel) return ExactProduct(kernel_->shape, a, b, c);
+  static const std::vector<std::pair<dnnl::memory::dim, dnnl::memory::dim>> no_offsets(1, {0, 0});
+  if (kernel_->tiles) {
+    kernel_->ukernel.set_hw_context();  // cheap when the palette is already this one
+    tiles_configured = true;
+  }
+  scratch.Reserve(kernel_->scratch_bytes);
+  kernel_->ukernel.execute(a, b, no_offsets, c, scratch.data());
+}
+
+bool TileProduct::OnUkernel() const { return static_cast<bool>(kernel_->ukernel); }
+
+ProductScope::~ProductScope() {
+  if (std::exchange(tiles_configured, false)) brgemm::release_hw_context();
+}
+
+#else  // oneDNN without the ukernel API: Highway serves everything
+
+struct TileProduct::Kernel {
+  ProductShape shape;
+};
+
+bool UkernelServes(ProductTypes) { return false; }
+
+static std::unique_ptr<TileProduct::Kernel> Make(const ProductShape& shape) {
+  return std::make_unique<TileProduct::Kernel>(shape);
+}
+
+void TileProduct::Run(const void* a, const void* b, void* c) const { ExactProduct(kernel_->shape, a, b, c); }
+
+bool TileProduct::OnUkernel() const { return false; }
+
+ProductScope::~ProductScope() {}
+
+#endif
+
+namespace {
+
+const TileProduct::Kernel* Lookup(const ProductShape& shape) {
+  static std::mutex mutex;
+  static std::map<ProductShape, std::unique_ptr<TileProduct::Kernel>> kernels;
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<TileProduct::Kernel>& kernel = kernels[shape];
+  if (!kernel) kernel = Make(shape);
+  return kernel.get();
+}
+
+}  // namespace
+
+TileProduct::TileProduct(const ProductShape& shape) : kernel_(nullptr) {
+  if (shape.m < 1 || shape.n < 1 || shape.k < 1)
+    Fail("tile product: got {} x {} x {}, expected at least 1 of each", shape.m, shape.n, shape.k);
+  kernel_ = Lookup(shape);
+}
+
+}  // namespace tare

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// A buffer of trivial values on a 64-byte boundary (a cache line, and the widest vector), not initialised.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <new>
+#include <span>
+#include <type_traits>
+
+#include "quant/base/error.h"
+
+namespace tare {
+
+template <typename T>
+class AlignedBuffer {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  static constexpr std::align_val_t kAlignment{64};
+
+  AlignedBuffer() = default;
+  explicit AlignedBuffer(size_t size) { Reset(size); }
+
+  // Drops the contents and holds `size` values, whatever they were.
+  void Reset(size_t size) {
+    if (size > std::numeric_limits<size_t>::max() / 2 / sizeof(T)) Fail("buffer of {} values: too large", size);
+    data_.reset(static_cast<T*>(::operator new(size * sizeof(T), kAlignment)));
+    size_ = size;
+  }
+  // At least `size` values; the contents are kept only if nothing had to grow.
+  void Reserve(size_t size) {
+    if (size > size_) Reset(size);
+  }
+
+  T* data() { return data_.get(); }
+  const T* data() const { return data_.get(); }
+  size_t size() const { return size_; }
+  T& operator[](size_t i) { return data_.get()[i]; }
+  const T& operator[](size_t i) const { return data_.get()[i]; }
+  std::span<T> span() { return {data_.get(), size_}; }
+  std::span<const T> span() const { return {data_.get(), size_}; }
+
+ private:
+  struct Free {
+    void operator()(T* p) const { ::operator delete(p, kAlignment); }
+  };
+  std::unique_ptr<T[], Free> data_;
+  size_t size_ = 0;
+};
+
+}  // namespace tare

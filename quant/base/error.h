@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// How Tare reports what is wrong. Bad input (a file, a config, a shape at a public entry) throws Error, whose message says
+// "where: got X, expected Y; try Z". A broken promise of our own code aborts through TARE_CHECK.
+#pragma once
+
+#include <format>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace tare {
+
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Throws Error with a message in std::format's syntax.
+template <typename... Args>
+[[noreturn]] void Fail(std::format_string<Args...> format, Args&&... args) {
+  throw Error(std::format(format, std::forward<Args>(args)...));
+}
+
+[[noreturn]] void CheckFailed(const char* condition, const char* file, int line);
+
+}  // namespace tare
+
+#define TARE_CHECK(condition) \
+  do {                        \
+    if (!(condition)) ::tare::CheckFailed(#condition, __FILE__, __LINE__); \
+  } while (false)

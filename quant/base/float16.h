@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two 16-bit floating-point types that checkpoints store, as bits. To f32 exactly; from f32 to the nearest, ties to even.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace tare {
+
+inline float FloatFromBf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+
+// NaN stays NaN (quiet); overflow rounds to infinity as IEEE 754 does.
+inline uint16_t Bf16FromFloat(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
+  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+inline float FloatFromF16(uint16_t bits) { return static_cast<float>(std::bit_cast<_Float16>(bits)); }
+inline uint16_t F16FromFloat(float value) { return std::bit_cast<uint16_t>(static_cast<_Float16>(value)); }
+
+}  // namespace tare

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/base/interrupt.h"
+
+#include <atomic>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+std::atomic<bool> stop_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler stores to it");
+}  // namespace
+
+void RequestStop() noexcept { stop_requested.store(true, std::memory_order_relaxed); }
+
+void ThrowIfStopped() {
+  if (stop_requested.load(std::memory_order_relaxed)) Fail("interrupted: nothing half-written was left behind");
+}
+
+}  // namespace tare

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/base/parallel.h"
+
+#include <omp.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <thread>
+#include <vector>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+int AvailableProcessors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+int thread_count = 0;
+
+// Indices handed out to workers, and the first exception kept.
+class Handout {
+ public:
+  Handout(size_t count, const std::function<void(size_t, int)>& body) : count_(count), body_(body) {}
+
+  void Work(int thread) noexcept {
+    while (!failed_.load(std::memory_order_relaxed)) {
+      const size_t index = next_.fetch_add(1, std::memory_order_relaxed);
+      if (index >= count_) return;
+      try {
+        body_(index, thread);
+      } catch (...) {
+        if (!failed_.exchange(true)) error_ = std::current_exception();
+      }
+    }
+  }
+  void Rethrow() {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  const size_t count_;
+  const std::function<void(size_t, int)>& body_;
+  std::atomic<size_t> next_{0};
+  std::atomic<bool> failed_{false};
+  std::exception_ptr error_;
+};
+
+}  // namespace
+
+void SetThreads(int threads) {
+  if (threads < 0) Fail("threads: got {}, expected 0 (all) or more", threads);
+  thread_count = threads == 0 ? AvailableProcessors() : threads;
+}
+
+int Threads() {
+  if (thread_count == 0) SetThreads(0);
+  return thread_count;
+}
+
+void ParallelFor(size_t count, const std::function<void(size_t index, int thread)>& body) {
+  Handout handout(count, body);
+  const int threads = static_cast<int>(std::min<size_t>(count, static_cast<size_t>(Threads())));
+#if TARE_THREADS_STD
+  std::vector<std::thread> workers;
+  for (int t = 1; t < threads; ++t) {
+    workers.emplace_back([&handout, t] {
+      omp_set_num_threads(1);
+      handout.Work(t);
+    });
+  }
+  omp_set_num_threads(1);
+  handout.Work(0);
+  for (std::thread& worker : workers) worker.join();
+#else
+  if (threads > 0) {
+#pragma omp parallel num_threads(threads)
+    handout.Work(omp_get_thread_num());
+  }
+#endif
+  handout.Rethrow();
+}
+
+}  // namespace tare

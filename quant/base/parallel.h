@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one place where threads are made. Work is cut into units that do not depend on the number of threads, so that results
+// do not either; oneDNN called from inside runs on the calling thread alone.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+namespace tare {
+
+// Number of threads that ParallelFor uses; 0 sets all that the process may run on.
+void SetThreads(int threads);
+int Threads();
+
+// Calls body(index, thread) for every index in [0, count), indices handed out in order, thread in [0, Threads()). An
+// exception from a body stops the hand-out and is thrown again here. Not to be nested.
+void ParallelFor(size_t count, const std::function<void(size_t index, int thread)>& body);
+
+}  // namespace tare

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files that are either whole or not there. A new one is written under a temporary name in the folder of its final name
+// (NAME.PID-N.tmp), synced, renamed onto it, and the folder synced; whatever was there under the final name stays until
+// then. Records that accumulate go one whole line at a time into a file that is only appended to.
+//
+// Every failure is an Error that names the final path, what the system said, and what to try.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tare {
+
+class AtomicFile {
+ public:
+  // Throws Error where the folder is missing or not writable, or path is there and not a regular file.
+  explicit AtomicFile(const std::filesystem::path& path);
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&& other) = delete;
+  ~AtomicFile();  // without Commit the temporary is removed
+
+  void Write(std::string_view text);
+  void WriteAt(int64_t offset, std::string_view bytes);  // from any thread
+  void Commit();
+
+  // The temporary, for a library that writes by name.
+  const std::filesystem::path& path() const { return temporary_; }
+  const std::filesystem::path& final_path() const { return final_; }
+
+ private:
+  std::filesystem::path final_, temporary_;
+  int fd_ = -1;  // closed after Commit and in what was moved from
+};
+
+void WriteFileAtomically(const std::filesystem::path& path, std::string_view text);
+
+// Appends line and a newline in one write, and syncs. The line holds no newline. A last line that a crash cut short
+// (it has no newline) is removed first: its record was never finished.
+void AppendLine(const std::filesystem::path& path, std::string_view line);
+// Whole lines, without their newlines; none where the file is missing. A last line without its newline is left out.
+std::vector<std::string> ReadLines(const std::filesystem::path& path);
+
+}  // namespace tare

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/file/dtype.h"
+
+#include <format>
+
+namespace tare {
+namespace {
+
+consteval bool InOrder() {
+  for (size_t i = 0; i < kDTypes.size(); ++i) {
+    if (kDTypes[i].dtype != static_cast<DType>(i)) return false;
+  }
+  return true;
+}
+static_assert(InOrder());
+
+}  // namespace
+
+std::optional<DType> ParseDType(std::string_view name) {
+  for (const DTypeInfo& info : kDTypes) {
+    if (name == info.name) return info.dtype;
+  }
+  return std::nullopt;
+}
+
+std::optional<int64_t> ElementCount(std::span<const int64_t> shape) {
+  int64_t count = 1;
+  for (const int64_t n : shape) {
+    if (n < 0 || __builtin_mul_overflow(count, n, &count)) return std::nullopt;
+  }
+  return count;
+}
+
+std::optional<int64_t> ByteCount(DType dtype, std::span<const int64_t> shape) {
+  const std::optional<int64_t> count = ElementCount(shape);
+  int64_t bits;
+  if (!count || __builtin_mul_overflow(*count, Bits(dtype), &bits) || bits % 8 != 0) return std::nullopt;
+  return bits / 8;
+}
+
+std::string ShapeText(std::span<const int64_t> shape) {
+  std::string text = "[";
+  for (const int64_t n : shape) text += std::format("{}{}", text.size() > 1 ? ", " : "", n);
+  return text + "]";
+}
+
+}  // namespace tare

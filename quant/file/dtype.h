@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Types that a tensor in a file may be stored in: every one that safetensors names, of which HDF5 files use the
+// integers, F32 and F64. Values are little-endian; those narrower than a byte are packed, and a tensor of them fills
+// whole bytes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tare {
+
+enum class DType {
+  kBool,
+  kF4,
+  kF6E2M3,
+  kF6E3M2,
+  kU8,
+  kI8,
+  kF8E5M2,
+  kF8E4M3,
+  kF8E5M2Fnuz,
+  kF8E4M3Fnuz,
+  kF8E8M0,
+  kI16,
+  kU16,
+  kF16,
+  kBF16,
+  kI32,
+  kU32,
+  kF32,
+  kC64,
+  kF64,
+  kI64,
+  kU64,
+};
+
+struct DTypeInfo {
+  DType dtype;
+  std::string_view name;  // as safetensors headers spell it
+  int bits;               // of one value
+};
+
+// In the order of the enum.
+inline constexpr std::array<DTypeInfo, 22> kDTypes{{
+    {DType::kBool, "BOOL", 8},
+    {DType::kF4, "F4", 4},
+    {DType::kF6E2M3, "F6_E2M3", 6},
+    {DType::kF6E3M2, "F6_E3M2", 6},
+    {DType::kU8, "U8", 8},
+    {DType::kI8, "I8", 8},
+    {DType::kF8E5M2, "F8_E5M2", 8},
+    {DType::kF8E4M3, "F8_E4M3", 8},
+    {DType::kF8E5M2Fnuz, "F8_E5M2FNUZ", 8},
+    {DType::kF8E4M3Fnuz, "F8_E4M3FNUZ", 8},
+    {DType::kF8E8M0, "F8_E8M0", 8},
+    {DType::kI16, "I16", 16},
+    {DType::kU16, "U16", 16},
+    {DType::kF16, "F16", 16},
+    {DType::kBF16, "BF16", 16},
+    {DType::kI32, "I32", 32},
+    {DType::kU32, "U32", 32},
+    {DType::kF32, "F32", 32},
+    {DType::kC64, "C64", 64},
+    {DType::kF64, "F64", 64},
+    {DType::kI64, "I64", 64},
+    {DType::kU64, "U64", 64},
+}};
+
+constexpr std::string_view Name(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].name; }
+constexpr int Bits(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].bits; }
+std::optional<DType> ParseDType(std::string_view name);
+
+// Product of the dimensions (1 for none); nothing where one is negative or the product is beyond int64.
+std::optional<int64_t> ElementCount(std::span<const int64_t> shape);
+// Bytes of a tensor; nothing where ElementCount says so, the bits are beyond int64, or they do not fill whole bytes.
+std::optional<int64_t> ByteCount(DType dtype, std::span<const int64_t> shape);
+
+// "[2, 37]", as messages spell a shape.
+std::string ShapeText(std::span<const int64_t> shape);
+
+}  // namespace tare

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the reader and the writer share over HDF5's C interface: identifiers that close themselves, errors as
+// exceptions. For quant/file/hdf5_*.cc alone: everybody else includes quant/file/hdf5.h, which does not need the
+// library's headers.
+#pragma once
+
+#include <hdf5.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "quant/file/dtype.h"
+
+namespace tare {
+
+// While one lives, HDF5 prints no error of this thread.
+class QuietHdf5 {
+ public:
+  QuietHdf5() {
+    H5Eget_auto2(H5E_DEFAULT, &function_, &data_);
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  }
+  QuietHdf5(const QuietHdf5&) = delete;
+  ~QuietHdf5() { H5Eset_auto2(H5E_DEFAULT, function_, data_); }
+
+ private:
+  H5E_auto2_t function_ = nullptr;
+  void* data_ = nullptr;
+};
+
+// Owns an identifier.
+class Hdf5Handle {
+ public:
+  using Close = herr_t (*)(hid_t);
+  Hdf5Handle(hid_t id, Close close) : id_(id), close_(close) {}
+  Hdf5Handle(Hdf5Handle&& other) noexcept : id_(std::exchange(other.id_, H5I_INVALID_HID)), close_(other.close_) {}
+  ~Hdf5Handle() {
+    if (id_ >= 0) close_(id_);
+  }
+  operator hid_t() const { return id_; }
+
+ private:
+  hid_t id_;
+  Close close_;
+};
+
+// What HDF5 noted innermost about the call that just failed: "No space left on device", "truncated file: ...".
+std::string Hdf5Reason();
+
+// Pass the result of a call through: negative is a failure, told as "WHERE: ACTION: REASON".
+void CheckHdf5(int64_t result, const std::string& where, const char* action);
+Hdf5Handle CheckedHandle(hid_t id, Hdf5Handle::Close close, const std::string& where, const char* action);
+
+// The little-endian type of a dtype in a file; nothing where HDF5 files have none (F16, BOOL, ...).
+std::optional<hid_t> FileType(DType dtype);
+std::optional<DType> DTypeOfFile(hid_t type);
+
+// "" and "a/b" as HDF5 spells them: "/", "a/b".
+inline const char* ObjectPath(const std::string& name) { return name.empty() ? "/" : name.c_str(); }
+
+}  // namespace tare

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hdf5Reader of hdf5.h.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "quant/base/error.h"
+#include "quant/file/hdf5.h"
+#include "quant/file/hdf5_handle.h"
+#include "quant/file/sha256.h"
+
+namespace tare {
+namespace {
+
+// deflate's best: a chunked dataset cannot hold more bytes than so many times its file's.
+constexpr size_t kMaxCompression = 1032;
+
+// A larger attribute is a damaged one; configurations and plans take kilobytes.
+constexpr size_t kMaxAttributeBytes = size_t{64} << 20;
+
+// No lock: the file is only read, and some network file systems refuse locks.
+Hdf5Handle AccessProperties(const std::string& where) {
+  Hdf5Handle access = CheckedHandle(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, where, "file access properties");
+  CheckHdf5(H5Pset_file_locking(access, false, true), where, "locking");
+  return access;
+}
+
+// A link to another file is not followed: whoever made this one has no say in which files are read.
+herr_t RefuseExternalLink(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) { return -1; }
+
+Hdf5Handle LinkProperties(const std::string& where) {
+  Hdf5Handle links = CheckedHandle(H5Pcreate(H5P_LINK_ACCESS), H5Pclose, where, "link access properties");
+  CheckHdf5(H5Pset_elink_cb(links, RefuseExternalLink, nullptr), where, "external links");
+  return links;
+}
+
+herr_t CollectDataset(hid_t, const char* name, const H5O_info2_t* info, void* names) noexcept {
+  try {
+    if (info->type == H5O_TYPE_DATASET) static_cast<std::vector<std::string>*>(names)->emplace_back(name);
+  } catch (...) {
+    return -1;
+  }
+  return 0;
+}
+
+// One dataset that is open.
+class OpenDataset {
+ public:
+  OpenDataset(hid_t file, const std::filesystem::path& path, const std::string& name)
+      : where_(path.string() + ": dataset '" + name + "'"),
+        links_(LinkProperties(where_)),
+        id_(CheckedHandle(H5Dopen2(file, ObjectPath(name), links_), H5Dclose, where_, "not there, or damaged")),
+        type_(CheckedHandle(H5Dget_type(id_), H5Tclose, where_, "damaged")),
+        create_(CheckedHandle(H5Dget_create_plist(id_), H5Pclose, where_, "damaged")) {}
+
+  const std::string& where() const { return where_; }
+  hid_t id() const { return id_; }
+  hid_t type() const { return type_; }
+
+  DType dtype() const {
+    const std::optional<DType> dtype = DTypeOfFile(type_);
+    if (!dtype) Fail("{}: got another type, expected a little-endian integer, f32 or f64; try converting it", where_);
+    return *dtype;
+  }
+
+  std::vector<int64_t> Shape() const {
+    const Hdf5Handle space = CheckedHandle(H5Dget_space(id_), H5Sclose, where_, "damaged");
+    const H5S_class_t kind = H5Sget_simple_extent_type(space);
+    if (kind != H5S_SIMPLE && kind != H5S_SCALAR) Fail("{}: holds no values", where_);
+    std::vector<hsize_t> dims(kind == H5S_SIMPLE ? static_cast<size_t>(std::max(0, H5Sget_simple_extent_ndims(space)))
+                                                 : 0);
+    CheckHdf5(H5Sget_simple_extent_dims(space, dims.data(), nullptr), where_, "damaged");
+    std::vector<int64_t> shape;
+    for (const hsize_t n : dims) shape.push_back(n > INT64_MAX ? -1 : static_cast<int64_t>(n));
+    if (!ByteCount(dtype(), shape)) Fail("{}: got shape {}, too large for any file", where_, ShapeText(shape));
+    return shape;
+  }
+
+  size_t ByteSize() const { return static_cast<size_t>(*ByteCount(dtype(), Shape())); }
+
+  bool IsContiguous() const { return H5Pget_layout(create_) == H5D_CONTIGUOUS && !IsOutside(); }
+  bool IsOutside() const { return H5Pget_external_count(create_) != 0 || H5Pget_layout(create_) == H5D_VIRTUAL; }
+
+ private:
+  std::string where_;
+  Hdf5Handle links_, id_, type_, create_;
+};
+
+// The part of the mapped file that a contiguous dataset is.
+std::span<const std::byte> Place(const OpenDataset& dataset, const MappedFile& file) {
+  const size_t size = dataset.ByteSize();
+  if (size == 0) return {};
+  const haddr_t offset = H5Dget_offset(dataset.id());
+  if (offset > file.bytes().size() || size > file.bytes().size() - offset) {
+    Fail("{}: its {} bytes are not all in the file; it was cut short or never written", dataset.where(), size);
+  }
+  return file.bytes().subspan(offset, size);
+}
+
+template <typename To, typename From>
+bool Fits(From value) {
+  if constexpr (std::is_integral_v<From> && std::is_integral_v<To>) return std::in_range<To>(value);
+  if constexpr (std::is_same_v<To, float>) return !std::isfinite(value) || std::isfinite(static_cast<float>(value));
+  return true;
+}
+
+template <typename To, typename From>
+std::vector<To> Convert(std::span<const std::byte> raw, const std::string& where) {
+  std::vector<To> values(raw.size() / sizeof(From));
+  for (size_t i = 0; i < values.size(); ++i) {
+    From value;
+    std::memcpy(&value, raw.data() + i * sizeof(From), sizeof(From));
+    if (!Fits<To>(value)) Fail("{}: value {} at {} does not fit {}", where, value, i, Name(DTypeOf<To>()));
+    values[i] = static_cast<To>(value);
+  }
+  return values;
+}
+
+template <typename To>
+std::vector<To> ConvertFrom(DType dtype, std::span<const std::byte> raw, const std::string& where) {
+  if constexpr (std::is_floating_point_v<To>) {
+    if (dtype == DType::kF32) return Convert<To, float>(raw, where);
+    if (dtype == DType::kF64) return Convert<To, double>(raw, where);
+  } else {
+    switch (dtype) {
+      case DType::kI8:
+        return Convert<To, int8_t>(raw, where);
+      case DType::kU8:
+        return Convert<To, uint8_t>(raw, where);
+      case DType::kI16:
+        return Convert<To, int16_t>(raw, where);
+      case DType::kU16:
+        return Convert<To, uint16_t>(raw, where);
+      case DType::kI32:
+        return Convert<To, int32_t>(raw, where);
+      case DType::kU32:
+        return Convert<To, uint32_t>(raw, where);
+      case DType::kI64:
+        return Convert<To, int64_t>(raw, where);
+      case DType::kU64:
+        return Convert<To, uint64_t>(raw, where);
+      default:
+        break;
+    }
+  }
+  Fail("{}: got {}, expected {}", where, Name(dtype), std::is_floating_point_v<To> ? "F32 or F64" : "integers");
+}
+
+// One attribute that is open, a single value.
+class OpenAttribute {
+ public:
+  OpenAttribute(hid_t file, const std::filesystem::path& path, const std::string& object, const std::string& key)
+      : where_(std::format("{}: '{}': attribute '{}'", path.string(), ObjectPath(object), key)),
+        links_(LinkProperties(where_)),
+        object_(CheckedHandle(H5Oopen(file, ObjectPath(object), links_), H5Oclose, where_, "no such object")),
+        id_(CheckedHandle(H5Aopen(object_, key.c_str(), H5P_DEFAULT), H5Aclose, where_, "not there, or damaged")),
+        type_(CheckedHandle(H5Aget_type(id_), H5Tclose, where_, "damaged")) {
+    if (H5Tget_size(type_) > kMaxAttributeBytes) Fail("{}: got {} bytes, too large", where_, H5Tget_size(type_));
+    const Hdf5Handle space = CheckedHandle(H5Aget_space(id_), H5Sclose, where_, "damaged");
+    if (H5Sget_simple_extent_npoints(space) != 1) Fail("{}: got an array, expected one value", where_);
+  }
+
+  template <typename T>
+  T Number(H5T_class_t kind, hid_t memory_type, const char* expected) const {
+    if (H5Tget_class(type_) != kind || H5Tget_size(type_) > sizeof(T)) Fail("{}: expected {}", where_, expected);
+    T value;
+    CheckHdf5(H5Aread(id_, memory_type, &value), where_, "damaged");
+    return value;
+  }
+
+  std::string Text() const {
+    if (H5Tget_class(type_) != H5T_STRING) Fail("{}: expected a string", where_);
+    return H5Tis_variable_str(type_) > 0 ? VariableText() : FixedText();
+  }
+
+ private:
+  std::string FixedText() const {
+    std::string text(H5Tget_size(type_), '\0');
+    CheckHdf5(H5Aread(id_, type_, text.data()), where_, "damaged");
+    if (H5Tget_strpad(type_) == H5T_STR_NULLTERM) text.erase(std::min(text.find('\0'), text.size()));
+    const char padding = H5Tget_strpad(type_) == H5T_STR_SPACEPAD ? ' ' : '\0';
+    text.erase(text.find_last_not_of(padding) + 1);
+    return text;
+  }
+
+  std::string VariableText() const {
+    char* text = nullptr;
+    CheckHdf5(H5Aread(id_, type_, &text), where_, "damaged");
+    const std::string copy = text == nullptr ? "" : text;
+    H5free_memory(text);
+    return copy;
+  }
+
+  std::string where_;
+  Hdf5Handle links_, object_, id_, type_;
+};
+
+}  // namespace
+
+Hdf5Reader::Hdf5Reader(const std::filesystem::path& path) : file_(path) {
+  const QuietHdf5 quiet;
+  const std::string where = path.string();
+  const Hdf5Handle access = AccessProperties(where);
+  if (H5Fis_accessible(path.c_str(), access) <= 0)
+    Fail("{}: got {} bytes that are not an HDF5 file; try making it again", where, file_.bytes().size());
+  id_ = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
+  CheckHdf5(id_, where, "damaged or cut short; try making or downloading it again");
+}
+
+Hdf5Reader::Hdf5Reader(Hdf5Reader&& other) noexcept
+    : file_(std::move(other.file_)), id_(std::exchange(other.id_, -1)) {}
+
+Hdf5Reader::~Hdf5Reader() {
+  const QuietHdf5 quiet;
+  if (id_ >= 0) H5Fclose(id_);
+}
+
+std::vector<std::string> Hdf5Reader::datasets() const {
+  const QuietHdf5 quiet;
+  std::vector<std::string> names;
+  CheckHdf5(H5Ovisit3(id_, H5_INDEX_NAME, H5_ITER_INC, CollectDataset, &names, H5O_INFO_BASIC), path().string(),
+            "damaged");
+  std::ranges::sort(names);
+  return names;
+}
+
+bool Hdf5Reader::Has(const std::string& name) const {
+  const QuietHdf5 quiet;
+  const Hdf5Handle links = LinkProperties(path().string());
+  const Hdf5Handle object(H5Oopen(id_, ObjectPath(name), links), H5Oclose);
+  return object >= 0 && H5Iget_type(object) == H5I_DATASET;
+}
+
+std::vector<int64_t> Hdf5Reader::Shape(const std::string& name) const {
+  const QuietHdf5 quiet;
+  return OpenDataset(id_, path(), name).Shape();
+}
+
+DType Hdf5Reader::Type(const std::string& name) const {
+  const QuietHdf5 quiet;
+  return OpenDataset(id_, path(), name).dtype();
+}
+
+std::span<const std::byte> Hdf5Reader::Bytes(const std::string& name) const {
+  const QuietHdf5 quiet;
+  const OpenDataset dataset(id_, path(), name);
+  if (!dataset.IsContiguous())
+    Fail("{}: got a chunked, compressed or external dataset, expected a contiguous one", dataset.where());
+  return Place(dataset, file_);
+}
+
+std::vector<std::byte> Hdf5Reader::Raw(const std::string& name) const {
+  const QuietHdf5 quiet;
+  const OpenDataset dataset(id_, path(), name);
+  if (dataset.IsOutside()) Fail("{}: its values are kept in another file, expected them in this one", dataset.where());
+  if (dataset.IsContiguous()) {
+    const std::span<const std::byte> bytes = Place(dataset, file_);
+    return {bytes.begin(), bytes.end()};
+  }
+  const size_t size = dataset.ByteSize();
+  if (size / kMaxCompression > file_.bytes().size())
+    Fail("{}: got {} bytes, more than its file can hold", dataset.where(), size);
+  std::vector<std::byte> raw(size);
+  if (size > 0)
+    CheckHdf5(H5Dread(dataset.id(), dataset.type(), H5S_ALL, H5S_ALL, H5P_DEFAULT, raw.data()), dataset.where(),
+              "damaged");
+  return raw;
+}
+
+template <typename T>
+std::vector<T> Hdf5Reader::Read(const std::string& name) const {
+  return ConvertFrom<T>(Type(name), Raw(name), path().string() + ": dataset '" + name + "'");
+}
+
+template std::vector<int8_t> Hdf5Reader::Read<int8_t>(const std::string&) const;
+template std::vector<uint8_t> Hdf5Reader::Read<uint8_t>(const std::string&) const;
+template std::vector<uint16_t> Hdf5Reader::Read<uint16_t>(const std::string&) const;
+template std::vector<int32_t> Hdf5Reader::Read<int32_t>(const std::string&) const;
+template std::vector<uint32_t> Hdf5Reader::Read<uint32_t>(const std::string&) const;
+template std::vector<int64_t> Hdf5Reader::Read<int64_t>(const std::string&) const;
+template std::vector<uint64_t> Hdf5Reader::Read<uint64_t>(const std::string&) const;
+template std::vector<float> Hdf5Reader::Read<float>(const std::string&) const;
+template std::vector<double> Hdf5Reader::Read<double>(const std::string&) const;
+
+bool Hdf5Reader::HasAttribute(const std::string& object, const std::string& key) const {
+  const QuietHdf5 quiet;
+  const Hdf5Handle links = LinkProperties(path().string());
+  const Hdf5Handle target(H5Oopen(id_, ObjectPath(object), links), H5Oclose);
+  return target >= 0 && H5Aexists(target, key.c_str()) > 0;
+}
+
+std::string Hdf5Reader::StringAttribute(const std::string& object, const std::string& key) const {
+  const QuietHdf5 quiet;
+  return OpenAttribute(id_, path(), object, key).Text();
+}
+
+int64_t Hdf5Reader::IntAttribute(const std::string& object, const std::string& key) const {
+  const QuietHdf5 quiet;
+  return OpenAttribute(id_, path(), object, key).Number<int64_t>(H5T_INTEGER, H5T_NATIVE_INT64, "an integer");
+}
+
+double Hdf5Reader::DoubleAttribute(const std::string& object, const std::string& key) const {
+  const QuietHdf5 quiet;
+  return OpenAttribute(id_, path(), object, key).Number<double>(H5T_FLOAT, H5T_NATIVE_DOUBLE, "a float");
+}
+
+void Hdf5Reader::Verify() const {
+  if (!HasAttribute("", "complete") || IntAttribute("", "complete") != 1) {
+    Fail("{}: not marked complete: Tare did not write it, or not to its end; try making it again", path().string());
+  }
+  for (const std::string& name : datasets()) {
+    const std::string expected = StringAttribute(name, "sha256");
+    const std::string got = Sha256Hex(Bytes(name));
+    Release(name);
+    if (got != expected)
+      Fail("{}: dataset '{}': damaged: got SHA-256 {}, expected {}; try making it again", path().string(), name, got,
+           expected);
+  }
+}
+
+void Hdf5Reader::Release(const std::string& name) const {
+  const std::span<const std::byte> bytes = Bytes(name);
+  if (!bytes.empty()) file_.Release(static_cast<size_t>(bytes.data() - file_.bytes().data()), bytes.size());
+}
+
+}  // namespace tare

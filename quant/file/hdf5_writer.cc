@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hdf5Writer of hdf5.h.
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include "quant/base/error.h"
+#include "quant/file/hdf5.h"
+#include "quant/file/hdf5_handle.h"
+#include "quant/file/sha256.h"
+
+namespace tare {
+namespace {
+
+constexpr hsize_t kAlignment = 64;  // a cache line, and the widest vector
+
+// Format of 1.10 and no newer whatever the library, for checksummed metadata and equal bytes; no lock, for the
+// temporary is nobody else's and some network file systems refuse locks.
+Hdf5Handle AccessProperties(const std::string& where) {
+  Hdf5Handle access = CheckedHandle(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, where, "file access properties");
+  CheckHdf5(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110), where, "format version");
+  CheckHdf5(H5Pset_alignment(access, 1, kAlignment), where, "alignment");
+  CheckHdf5(H5Pset_file_locking(access, false, true), where, "locking");
+  return access;
+}
+
+// Properties for creating an object of this class, without times.
+Hdf5Handle TimelessProperties(hid_t property_class, const std::string& where) {
+  Hdf5Handle properties = CheckedHandle(H5Pcreate(property_class), H5Pclose, where, "properties");
+  CheckHdf5(H5Pset_obj_track_times(properties, false), where, "object times");
+  return properties;
+}
+
+Hdf5Handle Space(const std::vector<int64_t>& shape, const std::string& where) {
+  const std::vector<hsize_t> dims(shape.begin(), shape.end());
+  const hid_t space =
+      dims.empty() ? H5Screate(H5S_SCALAR) : H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr);
+  return CheckedHandle(space, H5Sclose, where, "dataspace");
+}
+
+// The number HDF5 stores for a value, and its type.
+Hdf5Handle AttributeType(const Hdf5Writer::Value& value, const std::string& where) {
+  if (std::holds_alternative<int64_t>(value)) return CheckedHandle(H5Tcopy(H5T_STD_I64LE), H5Tclose, where, "type");
+  if (std::holds_alternative<double>(value)) return CheckedHandle(H5Tcopy(H5T_IEEE_F64LE), H5Tclose, where, "type");
+  // Of fixed length: strings of variable length are kept apart, where no checksum guards them. None has length 0.
+  Hdf5Handle type = CheckedHandle(H5Tcopy(H5T_C_S1), H5Tclose, where, "type");
+  CheckHdf5(H5Tset_size(type, std::max<size_t>(1, std::get<std::string>(value).size())), where, "string length");
+  CheckHdf5(H5Tset_strpad(type, H5T_STR_NULLPAD), where, "string padding");
+  CheckHdf5(H5Tset_cset(type, H5T_CSET_UTF8), where, "character set");
+  return type;
+}
+
+const void* ValueBytes(const Hdf5Writer::Value& value) {
+  if (const auto* number = std::get_if<int64_t>(&value)) return number;
+  if (const auto* number = std::get_if<double>(&value)) return number;
+  return std::get<std::string>(value).c_str();
+}
+
+void PutAttribute(hid_t file, const std::string& object, const std::string& key, const Hdf5Writer::Value& value,
+                  const std::string& where) {
+  const Hdf5Handle target =
+      CheckedHandle(H5Oopen(file, ObjectPath(object), H5P_DEFAULT), H5Oclose, where, "no such object");
+  const Hdf5Handle type = AttributeType(value, where);
+  const Hdf5Handle space = Space({}, where);
+  if (H5Aexists(target, key.c_str()) > 0) CheckHdf5(H5Adelete(target, key.c_str()), where, "replacing the attribute");
+  const Hdf5Handle attribute = CheckedHandle(H5Acreate2(target, key.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT),
+                                             H5Aclose, where, "creating the attribute");
+  CheckHdf5(H5Awrite(attribute, type, ValueBytes(value)), where, "writing the attribute");
+}
+
+// "a", "a/b": no empty parts, no "." or "..".
+void CheckName(const std::string& name, const std::string& where) {
+  size_t begin = 0;
+  for (size_t end = 0; end != name.npos; begin = end + 1) {
+    end = name.find('/', begin);
+    const std::string part = name.substr(begin, end == name.npos ? end : end - begin);
+    if (part.empty() || part == "." || part == ".." || part.find('\0') != part.npos) {
+      Fail("{}: got the dataset name '{}', expected one like 'codes' or 'layer.0/codes'", where, name);
+    }
+  }
+}
+
+constexpr std::string_view kWriting = "writing failed; try freeing space there, or write to another folder";
+
+}  // namespace
+
+Hdf5Writer::Hdf5Writer(const std::filesystem::path& path) : file_(path) {
+  const QuietHdf5 quiet;
+  const std::string where = path.string();
+  const Hdf5Handle create = TimelessProperties(H5P_FILE_CREATE, where);
+  const Hdf5Handle access = AccessProperties(where);
+  id_ = H5Fcreate(file_.path().c_str(), H5F_ACC_TRUNC, create, access);
+  CheckHdf5(id_, where, kWriting.data());
+}
+
+Hdf5Writer::Hdf5Writer(Hdf5Writer&& other) noexcept
+    : file_(std::move(other.file_)), id_(std::exchange(other.id_, -1)), datasets_(std::move(other.datasets_)) {}
+
+Hdf5Writer::~Hdf5Writer() {
+  const QuietHdf5 quiet;
+  if (id_ >= 0) H5Fclose(id_);
+}
+
+Hdf5Writer::Dataset& Hdf5Writer::Find(const std::string& name) {
+  TARE_CHECK(id_ >= 0);
+  const auto found = datasets_.find(name);
+  if (found == datasets_.end()) Fail("{}: dataset '{}': not created yet", file_.final_path().string(), name);
+  return found->second;
+}
+
+void Hdf5Writer::CheckSize(const std::string& name, DType dtype, const std::vector<int64_t>& shape,
+                           size_t elements) const {
+  const std::optional<int64_t> expected = ByteCount(dtype, shape) ? ElementCount(shape) : std::nullopt;
+  if (!expected || static_cast<size_t>(*expected) != elements) {
+    Fail("{}: dataset '{}': got {} values for shape {}", file_.final_path().string(), name, elements, ShapeText(shape));
+  }
+}
+
+void Hdf5Writer::CreateGroupsOf(const std::string& name) {
+  const std::string where = file_.final_path().string() + ": dataset '" + name + "'";
+  for (size_t slash = name.find('/'); slash != name.npos; slash = name.find('/', slash + 1)) {
+    const std::string group = name.substr(0, slash);
+    if (H5Lexists(id_, group.c_str(), H5P_DEFAULT) > 0) continue;
+    const Hdf5Handle properties = TimelessProperties(H5P_GROUP_CREATE, where);
+    CheckedHandle(H5Gcreate2(id_, group.c_str(), H5P_DEFAULT, properties, H5P_DEFAULT), H5Gclose, where,
+                  "creating its group");
+  }
+}
+
+void Hdf5Writer::CreateDataset(const std::string& name, DType dtype, const std::vector<int64_t>& shape) {
+  const QuietHdf5 quiet;
+  TARE_CHECK(id_ >= 0);
+  const std::string where = file_.final_path().string() + ": dataset '" + name + "'";
+  CheckName(name, file_.final_path().string());
+  if (datasets_.contains(name)) Fail("{}: created twice", where);
+  const std::optional<hid_t> type = FileType(dtype);
+  if (!type) Fail("{}: got dtype {}, expected an integer, F32 or F64", where, Name(dtype));
+  if (!ByteCount(dtype, shape)) Fail("{}: got shape {}, too large or negative", where, ShapeText(shape));
+  CreateGroupsOf(name);
+  const Hdf5Handle space = Space(shape, where);
+  const Hdf5Handle create = TimelessProperties(H5P_DATASET_CREATE, where);
+  CheckHdf5(H5Pset_layout(create, H5D_CONTIGUOUS), where, "layout");
+  CheckHdf5(H5Pset_alloc_time(create, H5D_ALLOC_TIME_EARLY), where, "allocation time");
+  CheckHdf5(H5Pset_fill_time(create, H5D_FILL_TIME_NEVER), where, "fill time");  // every row will be written
+  const Hdf5Handle id = CheckedHandle(H5Dcreate2(id_, name.c_str(), *type, space, H5P_DEFAULT, create, H5P_DEFAULT),
+                                      H5Dclose, where, "creating failed");
+  const int64_t offset = *ElementCount(shape) == 0 ? 0 : static_cast<int64_t>(H5Dget_offset(id));
+  datasets_.emplace(name, Dataset{dtype, shape, offset});
+}
+
+void Hdf5Writer::WriteRows(const std::string& name, int64_t first, int64_t count, const void* values) {
+  const QuietHdf5 quiet;
+  Dataset& dataset = Find(name);
+  const std::string where = file_.final_path().string() + ": dataset '" + name + "'";
+  const int64_t rows = dataset.shape.empty() ? 1 : dataset.shape[0];
+  if (first < 0 || count < 0 || first > rows || count > rows - first) {
+    Fail("{}: got rows {} to {}, expected inside its {}", where, first, first + count, rows);
+  }
+  std::vector<int64_t> part = dataset.shape;
+  if (!part.empty()) part[0] = count;
+  dataset.values_written += *ElementCount(part);
+  if (*ElementCount(part) == 0) return;
+  const Hdf5Handle id = CheckedHandle(H5Dopen2(id_, name.c_str(), H5P_DEFAULT), H5Dclose, where, "opening");
+  const Hdf5Handle memory = Space(part, where);
+  const Hdf5Handle space = CheckedHandle(H5Dget_space(id), H5Sclose, where, "dataspace");
+  if (!part.empty()) {
+    std::vector<hsize_t> start(part.size(), 0), size(part.begin(), part.end());
+    start[0] = static_cast<hsize_t>(first);
+    CheckHdf5(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, size.data(), nullptr), where,
+              "selecting rows");
+  }
+  CheckHdf5(H5Dwrite(id, *FileType(dataset.dtype), memory, space, H5P_DEFAULT, values), where, kWriting.data());
+}
+
+// Past the library: the dataset's bytes lie together at a known offset, and it reads them again only to seal.
+void Hdf5Writer::WriteAt(const std::string& name, int64_t first, int64_t count, const void* values) {
+  Dataset& dataset = Find(name);
+  const std::string where = file_.final_path().string() + ": dataset '" + name + "'";
+  const int64_t size = *ElementCount(dataset.shape);
+  if (first < 0 || count < 0 || first > size || count > size - first) {
+    Fail("{}: got values {} to {}, expected inside its {}", where, first, first + count, size);
+  }
+  std::atomic_ref(dataset.values_written).fetch_add(count, std::memory_order_relaxed);
+  const int64_t width = Bits(dataset.dtype) / 8;
+  file_.WriteAt(dataset.offset + first * width, {static_cast<const char*>(values), static_cast<size_t>(count * width)});
+}
+
+void Hdf5Writer::WriteDataset(const std::string& name, DType dtype, const std::vector<int64_t>& shape,
+                              const void* values) {
+  CreateDataset(name, dtype, shape);
+  WriteRows(name, 0, shape.empty() ? 1 : shape[0], values);
+}
+
+void Hdf5Writer::SetAttribute(const std::string& object, const std::string& key, const Value& value) {
+  const QuietHdf5 quiet;
+  TARE_CHECK(id_ >= 0);
+  const std::string where =
+      std::format("{}: '{}': attribute '{}'", file_.final_path().string(), ObjectPath(object), key);
+  const auto* text = std::get_if<std::string>(&value);
+  if (text != nullptr && text->find('\0') != text->npos) Fail("{}: got text with a NUL, expected none", where);
+  if (key.empty() || key == "sha256" || key == "complete") Fail("{}: the name is taken; try another", where);
+  PutAttribute(id_, object, key, value, where);
+}
+
+// Hashes are of what is in the file, not of what was given to HDF5.
+void Hdf5Writer::Seal() {
+  const std::string where = file_.final_path().string();
+  CheckHdf5(H5Fflush(id_, H5F_SCOPE_GLOBAL), where, kWriting.data());
+  const MappedFile written(file_.path());
+  for (const auto& [name, dataset] : datasets_) {
+    const std::string here = where + ": dataset '" + name + "'";
+    const int64_t values = *ElementCount(dataset.shape);
+    if (dataset.values_written != values) Fail("{}: got {} of its {} values", here, dataset.values_written, values);
+    const size_t size = static_cast<size_t>(*ByteCount(dataset.dtype, dataset.shape));
+    std::span<const std::byte> bytes;
+    size_t offset = 0;
+    if (size > 0) {
+      const Hdf5Handle id = CheckedHandle(H5Dopen2(id_, name.c_str(), H5P_DEFAULT), H5Dclose, here, "opening");
+      offset = H5Dget_offset(id);
+      TARE_CHECK(offset <= written.bytes().size() && size <= written.bytes().size() - offset);
+      bytes = written.bytes().subspan(offset, size);
+    }
+    PutAttribute(id_, name, "sha256", Sha256Hex(bytes), here);
+    written.Release(offset, size);
+  }
+  CheckHdf5(H5Fflush(id_, H5F_SCOPE_GLOBAL), where, kWriting.data());
+  PutAttribute(id_, "", "complete", int64_t{1}, where);
+}
+
+void Hdf5Writer::Close() { CheckHdf5(H5Fclose(std::exchange(id_, -1)), file_.final_path().string(), kWriting.data()); }
+
+void Hdf5Writer::Commit() {
+  const QuietHdf5 quiet;
+  TARE_CHECK(id_ >= 0);
+  Seal();
+  Close();
+  file_.Commit();
+}
+
+}  // namespace tare

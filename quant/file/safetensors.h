@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// safetensors files (github.com/huggingface/safetensors): 8 bytes with the header's length N, little-endian, at most
+// 100,000,000; N bytes of JSON that begin with '{' and may end in spaces,
+//
+//   {"__metadata__": {"key": "text"}, "NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
+//
+// and the tensors' bytes, which offsets count from there. Together they fill the file: from 0, no hole, no overlap.
+// Every rule is checked before anything can be used, so a view never reaches outside its file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quant/file/dtype.h"
+#include "quant/file/mapped_file.h"
+
+namespace tare {
+
+struct TensorView {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes;  // aligned to nothing
+
+  size_t elements() const { return static_cast<size_t>(*ElementCount(shape)); }
+};
+
+struct SafetensorsContent {
+  std::vector<TensorView> tensors;  // by name
+  std::map<std::string, std::string> metadata;
+};
+
+// The content of a whole file's bytes, which it keeps pointing into. `where` begins the messages.
+SafetensorsContent ParseSafetensors(std::span<const std::byte> file, const std::string& where);
+
+class Safetensors {
+ public:
+  explicit Safetensors(const std::filesystem::path& path);
+
+  const std::vector<TensorView>& tensors() const { return content_.tensors; }  // by name
+  std::vector<std::string> names() const;                                      // sorted
+  const TensorView* Find(std::string_view name) const;                         // null where there is none
+  const std::map<std::string, std::string>& metadata() const { return content_.metadata; }
+  const MappedFile& file() const { return file_; }
+
+  // Gives back the memory under one of tensors(); it is read again when touched again.
+  void Release(const TensorView& tensor) const;
+
+ private:
+  MappedFile file_;
+  SafetensorsContent content_;
+};
+
+// Writes the tensors, widest type first and then by name, so that each is aligned to its type in the file.
+// Throws Error where bytes do not fit dtype and shape, or a name comes twice.
+void WriteSafetensors(const std::filesystem::path& path, std::vector<TensorView> tensors,
+                      const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace tare

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/file/sha256.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+
+#include "quant/base/error.h"
+#include "quant/file/mapped_file.h"
+
+namespace tare {
+
+void Sha256::Free::operator()(evp_md_ctx_st* context) const { EVP_MD_CTX_free(context); }
+
+Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
+  if (context_ == nullptr || EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1) {
+    Fail("SHA-256: not to be had from libcrypto; try another build of OpenSSL 3");
+  }
+}
+
+void Sha256::Add(std::span<const std::byte> bytes) {
+  TARE_CHECK(context_ != nullptr);
+  TARE_CHECK(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1);
+}
+
+std::string Sha256::Hex() {
+  TARE_CHECK(context_ != nullptr);
+  std::array<unsigned char, 32> digest;
+  TARE_CHECK(EVP_DigestFinal_ex(context_.get(), digest.data(), nullptr) == 1);
+  context_.reset();
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string hex;
+  for (const unsigned char byte : digest) hex.append({kDigits[byte / 16], kDigits[byte % 16]});
+  return hex;
+}
+
+std::string Sha256Hex(std::span<const std::byte> bytes) {
+  Sha256 hash;
+  hash.Add(bytes);
+  return hash.Hex();
+}
+
+std::string Sha256Hex(const MappedFile& file) {
+  const size_t size = file.bytes().size();
+  constexpr size_t kStep = size_t{8} << 20;  // at most so much of the file in our memory at a time
+  Sha256 hash;
+  for (size_t begin = 0; begin < size; begin += kStep) {
+    const size_t count = std::min(kStep, size - begin);
+    hash.Add(file.bytes().subspan(begin, count));
+    file.Release(begin, count);
+  }
+  return hash.Hex();
+}
+
+std::string Sha256OfFile(const std::filesystem::path& path) { return Sha256Hex(MappedFile(path)); }
+
+}  // namespace tare

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// SHA-256 (FIPS 180-4), by OpenSSL's libcrypto, as 64 lower-case hexadecimal digits: what `sha256sum` prints.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "quant/file/mapped_file.h"
+
+struct evp_md_ctx_st;
+
+namespace tare {
+
+class Sha256 {
+ public:
+  Sha256();
+  void Add(std::span<const std::byte> bytes);
+  // The digest of everything added; nothing may be added or asked afterwards.
+  std::string Hex();
+
+ private:
+  struct Free {
+    void operator()(evp_md_ctx_st* context) const;
+  };
+  std::unique_ptr<evp_md_ctx_st, Free> context_;
+};
+
+std::string Sha256Hex(std::span<const std::byte> bytes);
+std::string Sha256Hex(const MappedFile& file);  // gives back its memory on the way
+std::string Sha256OfFile(const std::filesystem::path& path);
+
+}  // namespace tare

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/format/granularity.h"
+
+#include <array>
+#include <charconv>
+
+namespace tare {
+namespace {
+
+using Kind = Granularity::Kind;
+
+// A name is prefix, N where there is one, suffix.
+struct KindInfo {
+  Kind kind;
+  std::string_view prefix;
+  bool has_n;
+  std::string_view suffix;
+  std::string_view spelling;
+};
+
+// In the order of the enum. block<N>.channel is told from block<N> by its suffix.
+constexpr std::array<KindInfo, 8> kKinds{{
+    {Kind::kTensor, "tensor", false, "", "tensor"},
+    {Kind::kHead, "head", false, "", "head"},
+    {Kind::kRow, "row", false, "", "row"},
+    {Kind::kToken, "token", false, "", "token"},
+    {Kind::kChannel, "channel", false, "", "channel"},
+    {Kind::kGroup, "group", true, "", "group<N>"},
+    {Kind::kBlock, "block", true, "", "block<N>"},
+    {Kind::kBlockChannel, "block", true, ".channel", "block<N>.channel"},
+}};
+
+const KindInfo& Info(Kind kind) { return kKinds[static_cast<size_t>(kind)]; }
+
+std::optional<int> ParseN(std::string_view digits) {
+  if (digits.empty() || digits[0] < '1' || digits[0] > '9') return std::nullopt;
+  int n = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+  if (error != std::errc() || end != digits.data() + digits.size() || n > Granularity::kMaxN) return std::nullopt;
+  return n;
+}
+
+}  // namespace
+
+std::string_view Spelling(Kind kind) { return Info(kind).spelling; }
+
+std::string Name(Granularity granularity) {
+  const KindInfo& info = Info(granularity.kind);
+  std::string name(info.prefix);
+  if (info.has_n) name += std::to_string(granularity.n);
+  return name.append(info.suffix);
+}
+
+std::optional<Granularity> ParseGranularity(std::string_view text) {
+  for (const KindInfo& info : kKinds) {
+    if (!info.has_n && text == info.prefix) return Granularity{info.kind};
+    if (!info.has_n || !text.starts_with(info.prefix) || !text.ends_with(info.suffix)) continue;
+    if (text.size() < info.prefix.size() + info.suffix.size()) continue;
+    const std::string_view digits =
+        text.substr(info.prefix.size(), text.size() - info.prefix.size() - info.suffix.size());
+    if (const std::optional<int> n = ParseN(digits)) return Granularity{info.kind, *n};
+  }
+  return std::nullopt;
+}
+
+}  // namespace tare

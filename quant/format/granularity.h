@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What shares a scale. Spelled in plans and files as
+//
+//   tensor  head  row  token  channel        the whole tensor, a head, a query row, a token, a channel
+//   group<N>                                 N neighbouring values of a row (N input channels of a weight, N channels
+//   of a token) block<N>                                 a query row x N keys block<N>.channel N tokens x a channel
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tare {
+
+struct Granularity {
+  enum class Kind { kTensor, kHead, kRow, kToken, kChannel, kGroup, kBlock, kBlockChannel };
+  static constexpr int kMaxN = 65536;
+
+  Kind kind = Kind::kTensor;
+  int n = 0;  // 1 .. kMaxN for the kinds spelled with <N>, 0 for the others
+
+  friend bool operator==(const Granularity&, const Granularity&) = default;
+};
+
+// "group64" for {kGroup, 64}; ParseGranularity(Name(g)) == g.
+std::string Name(Granularity granularity);
+
+// Nothing where the text is not exactly one of the spellings above: N has no sign and no leading zero.
+std::optional<Granularity> ParseGranularity(std::string_view text);
+
+// "tensor", "group<N>": how messages spell a kind.
+std::string_view Spelling(Granularity::Kind kind);
+
+}  // namespace tare

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// See quantize.h.
+#include "quant/format/quantize.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "quant/base/error.h"
+#include "quant/format/round.h"
+
+namespace tare {
+
+std::optional<size_t> FirstNotFinite(std::span<const float> values) {
+  const auto found = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
+  if (found == values.end()) return std::nullopt;
+  return static_cast<size_t>(found - values.begin());
+}
+
+float AbsMax(std::span<const float> values) {
+  float largest = 0;
+  for (const float x : values) largest = std::max(largest, std::abs(x));
+  return largest;
+}
+
+float QuantizeGroup(std::span<const float> values, Format format, std::span<int16_t> codes) {
+  if (format == Format::kF32) Fail("quantize: got f32, expected a format of codes");
+  if (codes.size() != values.size()) Fail("quantize: got room for {} codes, expected {}", codes.size(), values.size());
+  if (const auto bad = FirstNotFinite(values))
+    Fail("quantize: got {} at {}, expected finite values", values[*bad], *bad);
+  const bool is_unsigned = Info(format).min_code == 0;
+  if (is_unsigned && std::ranges::any_of(values, [](float x) { return x < 0; }))
+    Fail("quantize {}: got a value below 0, expected none", Info(format).name);
+  const Scale scale = ScaleFor(AbsMax(values), format);
+  std::ranges::transform(values, codes.begin(),
+                         [&](float x) { return static_cast<int16_t>(CodeOf(x, scale.inv, format)); });
+  return scale.scale;
+}
+
+}  // namespace tare

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The named tensors of the forward pass where a plan may quantize and an observer may look. Two names stand for several
+// sites: `weights` for the seven projection weights of a layer, `linear_in` for their inputs.
+//
+//   q k v are taken after rotary positions and before 1/sqrt(d); attn_logits are scaled, pre-softmax; probs is one map,
+//   difference P1 - lambda P2; head_out is taken before the head norm.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace tare {
+
+enum class Site {
+  kEmbed,
+  kQProjW,
+  kKProjW,
+  kVProjW,
+  kOProjW,
+  kGateProjW,
+  kUpProjW,
+  kDownProjW,
+  kQProjIn,
+  kKProjIn,
+  kVProjIn,
+  kOProjIn,
+  kGateProjIn,
+  kUpProjIn,
+  kDownProjIn,
+  kQ,
+  kK,
+  kV,
+  kAttnLogits,
+  kProbs,
+  kDifference,
+  kHeadOut,
+  kAttnOut,
+  kLayerOut,
+  kFinalNorm,
+  kLmHeadW,
+  kLmHeadIn,
+  kCacheK,
+  kCacheV,
+};
+
+struct SiteInfo {
+  Site site;
+  std::string_view name;
+};
+
+// In the order of the enum: kSites[i].site == Site(i).
+inline constexpr std::array kSites = std::to_array<SiteInfo>({
+    {Site::kEmbed, "embed"},
+    {Site::kQProjW, "q_proj.w"},
+    {Site::kKProjW, "k_proj.w"},
+    {Site::kVProjW, "v_proj.w"},
+    {Site::kOProjW, "o_proj.w"},
+    {Site::kGateProjW, "gate_proj.w"},
+    {Site::kUpProjW, "up_proj.w"},
+    {Site::kDownProjW, "down_proj.w"},
+    {Site::kQProjIn, "q_proj.in"},
+    {Site::kKProjIn, "k_proj.in"},
+    {Site::kVProjIn, "v_proj.in"},
+    {Site::kOProjIn, "o_proj.in"},
+    {Site::kGateProjIn, "gate_proj.in"},
+    {Site::kUpProjIn, "up_proj.in"},
+    {Site::kDownProjIn, "down_proj.in"},
+    {Site::kQ, "q"},
+    {Site::kK, "k"},
+    {Site::kV, "v"},
+    {Site::kAttnLogits, "attn_logits"},
+    {Site::kProbs, "probs"},
+    {Site::kDifference, "difference"},
+    {Site::kHeadOut, "head_out"},
+    {Site::kAttnOut, "attn_out"},
+    {Site::kLayerOut, "layer_out"},
+    {Site::kFinalNorm, "final_norm"},
+    {Site::kLmHeadW, "lm_head.w"},
+    {Site::kLmHeadIn, "lm_head.in"},
+    {Site::kCacheK, "cache_k"},
+    {Site::kCacheV, "cache_v"},
+});
+
+constexpr std::string_view Name(Site site) { return kSites[static_cast<size_t>(site)].name; }
+
+// A single site's name; nothing for any other text, groups among them.
+std::optional<Site> ParseSite(std::string_view name);
+
+// The sites that a site's or a group's name stands for, in the enum's order; empty for a name that is neither.
+std::span<const Site> ExpandSites(std::string_view name);
+
+}  // namespace tare

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one mechanism by which statistics, dumps and simulated quantization reach into a forward pass: the pass shows blocks
+// of a site's values to visitors, in order; a quantizer changes them in place, an observer after it sees what the model uses.
+// A pass asks Wants once a site and layer, so a pass without visitors pays nothing.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "quant/format/site.h"
+
+namespace tare {
+
+// Rows of one site's values. Row r holds Columns(r) values from values + r * stride; what the mask hides is not among them.
+// attn_logits: rows are queries, columns keys, `head` the checkpoint's query head, `map` 1 or 2. Others: rows are tokens,
+// columns channels, head -1 and map 0.
+struct SiteBlock {
+  Site site{};
+  int layer = -1;        // -1: outside the layers
+  int64_t sequence = 0;  // of the whole input
+  int slot = 0;          // of the batch
+  int head = -1;
+  int map = 0;
+  int64_t first_row = 0;  // position in the sequence
+  int64_t rows = 0;
+  int64_t first_columns = 0;  // Columns(0)
+  int64_t column_step = 0;    // 1 under a causal mask, else 0
+  float* values = nullptr;
+  int64_t stride = 0;
+
+  int64_t Columns(int64_t r) const { return first_columns + r * column_step; }
+  std::span<float> Row(int64_t r) const { return {values + r * stride, static_cast<size_t>(Columns(r))}; }
+};
+
+class SiteVisitor {
+ public:
+  virtual ~SiteVisitor() = default;
+  virtual bool Wants(Site site, int layer) const = 0;
+  // A batch of `slots` sequences begins.
+  virtual void BeginBatch(int64_t /*slots*/) {}
+  // A scale that spans rows must be known before the first row is used: the pass then shows every block of the batch to
+  // Survey, and only afterwards to Visit.
+  virtual bool NeedsSurvey(Site, int /*layer*/) const { return false; }
+  virtual void Survey(const SiteBlock&, int /*thread*/) {}
+  // Called from several threads at once, with blocks in any order.
+  virtual void Visit(const SiteBlock& block, int thread) = 0;
+};
+
+using SiteVisitors = std::span<SiteVisitor* const>;
+
+inline bool AnyWants(SiteVisitors visitors, Site site, int layer) {
+  for (const SiteVisitor* v : visitors) {
+    if (v->Wants(site, layer)) return true;
+  }
+  return false;
+}
+
+inline bool AnyNeedsSurvey(SiteVisitors visitors, Site site, int layer) {
+  for (const SiteVisitor* v : visitors) {
+    if (v->Wants(site, layer) && v->NeedsSurvey(site, layer)) return true;
+  }
+  return false;
+}
+
+inline void Visit(SiteVisitors visitors, const SiteBlock& block, int thread) {
+  for (SiteVisitor* v : visitors) {
+    if (v->Wants(block.site, block.layer)) v->Visit(block, thread);
+  }
+}
+
+inline void Survey(SiteVisitors visitors, const SiteBlock& block, int thread) {
+  for (SiteVisitor* v : visitors) {
+    if (v->Wants(block.site, block.layer) && v->NeedsSurvey(block.site, block.layer)) v->Survey(block, thread);
+  }
+}
+
+}  // namespace tare

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/tasks/choice_items.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "quant/base/error.h"
+#include "quant/file/mapped_file.h"
+#include "quant/file/strict_json.h"
+
+namespace tare {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+const Tokenizer& PairTokenizer() {
+  static const Tokenizer tokenizer = Tokenizer::Load(TARE_SOURCE_DIR "/experiments/pair/novels-standard");
+  return tokenizer;
+}
+
+auto Refuses(const char* json, const char* why) {
+  EXPECT_THAT([&] { ParseChoiceItem(json, "f:1"); }, ThrowsMessage<Error>(HasSubstr(why))) << json;
+}
+
+TEST(ChoiceItems, BareContextIsTakenAsWritten) {
+  const ChoiceItem item = ParseChoiceItem(R"({"ind": 0, "ctx": " It  [is] ", "endings": ["a  b", " c"], "label": 1, "depth": 0.25})", "f:1");
+  EXPECT_EQ(item.context, " It  [is] ");
+  EXPECT_THAT(item.endings, ElementsAre("a  b", " c"));
+  EXPECT_EQ(item.label, 1);
+  EXPECT_EQ(item.depth, 0.25);
+}
+
+TEST(ChoiceItems, HellaswagsOwnFieldsArePrepared) {
+  const ChoiceItem item = ParseChoiceItem(R"({"activity_label": "Skating", "ctx_a": "A man [x] skates.", "ctx_b": "he FALLS", "ctx": "not this",
+      "endings": [" [title] up", "down [y] there ", "c", "d"], "label": "3"})", "f:1");
+  EXPECT_EQ(item.context, "Skating: A man skates. He falls");
+  EXPECT_THAT(item.endings, ElementsAre(" up", "down there", "c", "d"));
+  EXPECT_EQ(item.label, 3);
+  EXPECT_EQ(item.depth, std::nullopt);
+}
+
+TEST(ChoiceItems, BadItemsAreToldApart) {
+  Refuses("{", "f:1");
+  Refuses("[1]", "f:1: got array");
+  Refuses(R"({"endings": ["a", "b"], "label": 0})", "got no \"ctx\"");
+  Refuses(R"({"ctx": 5, "endings": ["a", "b"], "label": 0})", "\"ctx\": got 5");
+  Refuses(R"({"ctx": " \u3000", "endings": ["a", "b"], "label": 0})", "empty context");
+  Refuses(R"({"ctx": "c", "label": 0})", "\"endings\": got none");
+  Refuses(R"({"ctx": "c", "endings": ["a"], "label": 0})", "at least two");
+  Refuses(R"({"ctx": "c", "endings": ["a", 2], "label": 0})", "\"endings\": got 2");
+  Refuses(R"({"ctx": "c", "endings": ["a", " "], "label": 0})", "empty one");
+  Refuses(R"({"ctx": "c", "endings": ["a", "b"]})", "no \"label\"");
+  for (const char* label : {"2", "-1", "\"2\"", "\"\"", "\" 1\"", "\"1x\"", "0.0", "null", "true", "18446744073709551615", "1e30"}) {
+    Refuses((std::string(R"({"ctx": "c", "endings": ["a", "b"], "label": )") + label + "}").c_str(), "expected 0 to 1");
+  }
+  Refuses(R"({"ctx": "c", "endings": ["a", "b"], "label": 0, "depth": 2})", "\"depth\"");
+  Refuses(R"({"activity_label": "x", "ctx_a": "a", "ctx_b": 1, "ctx": "c", "endings": ["a", "b"], "label": 0})", "\"ctx_b\"");
+}
+
+TEST(ChoiceItems, FilesOfLines) {
+  std::string name = (fs::temp_directory_path() / "tare-items-XXXXXX").string();
+  ASSERT_NE(mkdtemp(name.data()), nullptr);
+  const fs::path path = fs::path(name) / "items.jsonl";
+  const std::string good = R"({"ctx": "c", "endings": ["a", "b"], "label": 0})";
+  const auto load = [&](const std::string& text, size_t limit = 0) {
+    std::ofstream(path) << text;
+    return LoadChoiceItems(path, limit);
+  };
+  const std::vector<ChoiceItem> items = load(good + "\r\n\n  \n" + good);  // the last without a newline
+  ASSERT_EQ(items.size(), 2u);
+  EXPECT_EQ(items[0].line, 1u);
+  EXPECT_EQ(items[1].line, 4u);
+  EXPECT_EQ(load(good + "\n" + good + "\nbad\n", 2).size(), 2u);
+  EXPECT_THAT([&] { load(good + "\n" + good + "\nbad\n"); }, ThrowsMessage<Error>(HasSubstr("items.jsonl: line 3")));
+  EXPECT_THAT([&] { load(good + "\n\xff\n"); }, ThrowsMessage<Error>(HasSubstr("items.jsonl: line 2: got byte 0xff")));
+  EXPECT_THAT([&] { load("\n"); }, ThrowsMessage<Error>(HasSubstr("got no items")));
+  EXPECT_THAT([&] { load(""); }, ThrowsMessage<Error>(HasSubstr("got no items")));
+  fs::remove_all(name);
+}
+
+TEST(ChoiceItems, EmbeddedSets) {
+  const fs::path pair = TARE_SOURCE_DIR "/experiments/pair";
+  for (const auto& [file, count] : {std::pair{"continuations.jsonl", 2000u}, {"needles-1.jsonl", 1200u}, {"needles-4.jsonl", 1200u}}) {
+    const std::vector<ChoiceItem> items = LoadChoiceItems(pair / file);
+    EXPECT_EQ(items.size(), count);
+    for (const ChoiceItem& item : items) {
+      ASSERT_EQ(item.endings.size(), 4u);
+      ASSERT_TRUE(EncodeChoice(item, PairTokenizer()).shares_context) << file << " " << item.line;
+    }
+  }
+}
+
+TEST(EncodeChoice, SplitsAsTheHarness) {
+  for (const auto& pair : ReadJson(TARE_SOURCE_DIR "/tests/data/text/encode_pair.json")) {
+    const std::string ending = pair.at("ending").get<std::string>();
+    const ChoiceItem item{.context = pair.at("context").get<std::string>(), .endings = {ending, "other"}};
+    const EncodedChoice choice = EncodeChoice(item, PairTokenizer());
+    EXPECT_EQ(choice.endings[0].tokens, pair.at("tokens").get<std::vector<int32_t>>()) << pair;
+    EXPECT_EQ(choice.endings[0].first_scored, pair.at("first_scored").get<size_t>()) << pair;
+    EXPECT_EQ(choice.endings[0].characters, pair.at("characters").get<size_t>()) << pair;
+    EXPECT_EQ(choice.endings.size(), 2u);
+    EXPECT_TRUE(choice.shares_context);
+  }
+}
+
+// A model whose pieces reach over spaces: "n" and " the" may become one piece, other endings leave the "n" alone.
+TEST(EncodeChoice, AnEndingCanChangeTheContextsTokens) {
+  const fs::path path = TARE_SOURCE_DIR "/tests/data/text/phrases.model";
+  const MappedFile file(path);
+  const Tokenizer phrases({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path.string());
+  const std::string context = "He went in";
+  const std::vector<int32_t> alone = phrases.Encode(context);
+  std::vector<std::string> moved;
+  for (const char* ending : {"the", "to", "and", "a", "of", "Z"}) {
+    const EncodedChoice choice = EncodeChoice({.context = context, .endings = {ending, "Z"}}, phrases);
+    const auto& tokens = choice.endings[0].tokens;
+    EXPECT_EQ(choice.endings[0].first_scored, alone.size());
+    EXPECT_EQ(tokens, phrases.Encode(context + " " + ending));
+    const bool same = std::equal(alone.begin(), alone.end(), tokens.begin());
+    EXPECT_EQ(choice.shares_context, same) << ending;
+    if (!same) moved.emplace_back(ending);
+  }
+  EXPECT_FALSE(moved.empty());
+}
+
+TEST(EncodeChoice, NothingToScoreIsRefused) {
+  const auto encode = [](const char* context, const char* ending) {
+    EncodeChoice({.context = context, .endings = {"a", ending}, .line = 7}, PairTokenizer());
+  };
+  EXPECT_THAT([&] { encode("c", "\u2581"); }, ThrowsMessage<Error>(HasSubstr("line 7: ending '\u2581' adds no token")));
+  EXPECT_THAT([&] { encode("\u2581", "a"); }, ThrowsMessage<Error>(HasSubstr("line 7: got a context without a token")));
+}
+
+}  // namespace
+}  // namespace tare

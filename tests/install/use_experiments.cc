@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Uses tare::experiments: reads a configuration, and sees the refusal of one that is none.
+#include <cstdio>
+
+#include "experiments/model/config.h"
+#include "quant/base/error.h"
+
+int main() {
+  try {
+    tare::ParseConfig("{\"model_type\": \"no such family\"}", "here");
+  } catch (const tare::Error& error) {
+    return 0;
+  }
+  return std::puts("use_experiments: got no refusal"), 1;
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each elementwise step against plain double loops, at the lengths where SIMD code breaks, at every misalignment, with a guard
+// value behind the row that must survive. A step that rounds once an operation and sums n values is off by at most about
+// (n + c) half units of float: tolerances below are that bound, c for the exponential's own ulps.
+#include "kernels/elementwise/rows.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "quant/base/float16.h"
+
+namespace tare {
+namespace {
+
+constexpr size_t kLengths[] = {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 257, 1000};
+constexpr double kEps = 0x1p-24;  // half a unit in the last place, relative
+constexpr float kGuard = 12345.0f;
+
+// n random values at an address `shift` floats off a cache line, a guard behind them.
+struct Row {
+  Row(size_t n, size_t shift, unsigned seed) : storage(n + shift + 1, kGuard), data(storage.data() + shift), size(n) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal(0.0f, 3.0f);
+    for (size_t i = 0; i < n; ++i) data[i] = normal(random);
+  }
+  bool GuardHolds() const { return storage.back() == kGuard; }
+  std::vector<float> storage;
+  float* data;
+  size_t size;
+};
+
+template <typename Body>
+void ForRows(Body body) {
+  for (const size_t n : kLengths) {
+    for (size_t shift = 0; shift < 3; ++shift) {
+      SCOPED_TRACE(testing::Message() << "n " << n << " shift " << shift);
+      body(n, shift);
+    }
+  }
+}
+
+TEST(RowsTest, RmsNorm) {
+  ForRows([](size_t n, size_t shift) {
+    Row x(n, shift, 1), w(n, shift, 2), y(n, shift, 3);
+    double squares = 0;
+    for (size_t i = 0; i < n; ++i) squares += double{x.data[i]} * x.data[i];
+    const double factor = 1 / std::sqrt(squares / static_cast<double>(n) + 1e-5);
+    RmsNorm(x.data, w.data, 1e-5f, n, y.data);
+    for (size_t i = 0; i < n; ++i) {
+      const double expected = x.data[i] * factor * w.data[i];
+      ASSERT_NEAR(y.data[i], expected, (static_cast<double>(n) + 8) * kEps * std::abs(expected));
+    }
+    RmsNorm(x.data, nullptr, 1e-5f, n, y.data);
+    ASSERT_NEAR(y.data[0], x.data[0] * factor, (static_cast<double>(n) + 8) * kEps * std::abs(x.data[0] * factor));
+    ASSERT_TRUE(y.GuardHolds());
+  });
+}
+
+TEST(RowsTest, RotateHalf) {
+  ForRows([](size_t half, size_t shift) {
+    Row x(2 * half, shift, 1), c(half, shift, 2), s(half, shift, 3);
+    const std::vector<float> before(x.data, x.data + 2 * half);
+    RotateHalf(x.data, c.data, s.data, 2 * half);
+    for (size_t i = 0; i < half; ++i) {
+      const double a = before[i], b = before[i + half];
+      const double size = std::abs(a * c.data[i]) + std::abs(b * s.data[i]) + std::abs(b * c.data[i]) + std::abs(a * s.data[i]);
+      ASSERT_NEAR(x.data[i], a * c.data[i] - b * s.data[i], 4 * kEps * size);
+      ASSERT_NEAR(x.data[i + half], b * c.data[i] + a * s.data[i], 4 * kEps * size);
+    }
+    ASSERT_TRUE(x.GuardHolds());
+  });
+}
+
+TEST(RowsTest, SwiGlu) {
+  ForRows([](size_t n, size_t shift) {
+    Row gate(n, shift, 1), up(n, shift, 2);
+    const std::vector<float> g(gate.data, gate.data + n);
+    SwiGlu(gate.data, up.data, n);
+    for (size_t i = 0; i < n; ++i) {
+      const double expected = g[i] / (1 + std::exp(-double{g[i]})) * up.data[i];
+      ASSERT_NEAR(gate.data[i], expected, 16 * kEps * std::abs(expected));
+    }
+    ASSERT_TRUE(gate.GuardHolds());
+  });
+}
+
+TEST(RowsTest, SwiGluAtTheEnds) {
+  float gate[] = {-200.0f, 200.0f, 0.0f}, up[] = {1.0f, 1.0f, 1.0f};
+  SwiGlu(gate, up, 3);
+  EXPECT_NEAR(gate[0], 0.0f, 1e-30f);
+  EXPECT_EQ(gate[1], 200.0f);
+  EXPECT_EQ(gate[2], 0.0f);
+}
+
+TEST(RowsTest, SoftmaxAndLogSumExp) {
+  ForRows([](size_t n, size_t shift) {
+    Row x(n, shift, 4);
+    double largest = -1e30, sum = 0;
+    for (size_t i = 0; i < n; ++i) largest = std::max(largest, double{x.data[i]});
+    std::vector<double> expected;
+    for (size_t i = 0; i < n; ++i) expected.push_back(std::exp(x.data[i] - largest));
+    for (const double e : expected) sum += e;
+    ASSERT_NEAR(LogSumExp(x.data, n), largest + std::log(sum), (static_cast<double>(n) + 16) * kEps);
+    Softmax(x.data, n);
+    // The argument of exp is off by half a unit of up to 24, the exponential by a few.
+    for (size_t i = 0; i < n; ++i) ASSERT_NEAR(x.data[i], expected[i] / sum, (static_cast<double>(n) + 64) * kEps * expected[i] / sum);
+    ASSERT_TRUE(x.GuardHolds());
+  });
+}
+
+TEST(RowsTest, SoftmaxOfFarValues) {
+  float row[] = {-1e30f, 0.0f, -std::numeric_limits<float>::infinity(), 1e4f};
+  Softmax(row, 4);
+  EXPECT_EQ(row[0], 0.0f);
+  EXPECT_EQ(row[1], 0.0f);
+  EXPECT_EQ(row[2], 0.0f);
+  EXPECT_EQ(row[3], 1.0f);
+}
+
+TEST(RowsTest, SumsAndProducts) {
+  ForRows([](size_t n, size_t shift) {
+    Row a(n, shift, 1), b(n, shift, 2), c(n, shift, 3);
+    const std::vector<float> before(a.data, a.data + n);
+    AddTo(a.data, b.data, n);
+    for (size_t i = 0; i < n; ++i) ASSERT_EQ(a.data[i], before[i] + b.data[i]);
+    ScaleInto(b.data, 0.3f, n, c.data);
+    for (size_t i = 0; i < n; ++i) ASSERT_EQ(c.data[i], b.data[i] * 0.3f);
+    const std::vector<float> sums(a.data, a.data + n);
+    SubtractScaled(a.data, b.data, 0.7f, n);
+    for (size_t i = 0; i < n; ++i) ASSERT_NEAR(a.data[i], sums[i] - double{0.7f} * b.data[i], 2 * kEps * (std::abs(sums[i]) + std::abs(b.data[i])));
+    ASSERT_TRUE(a.GuardHolds() && c.GuardHolds());
+  });
+}
+
+TEST(RowsTest, AbsMax) {
+  ForRows([](size_t n, size_t shift) {
+    Row x(n, shift, 5);
+    float expected = 0;
+    for (size_t i = 0; i < n; ++i) expected = std::max(expected, std::abs(x.data[i]));
+    ASSERT_EQ(AbsMax(x.data, n), expected);
+    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+      Row y = x;
+      y.data = y.storage.data() + shift;
+      y.data[n / 2] = bad;
+      ASSERT_EQ(AbsMax(y.data, n), std::numeric_limits<float>::infinity());
+    }
+  });
+  EXPECT_EQ(AbsMax(nullptr, 0), 0.0f);
+}
+
+// Code for code: the scalar definition of quant/format/round.h, with ties and values beyond the range among the inputs.
+TEST(RowsTest, FakeQuantizeIsTheRoundingOfRoundH) {
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+    ForRows([&](size_t n, size_t shift) {
+      Row x(n, shift, 6);
+      const Scale scale = ScaleFor(2.0f, format);  // values reach beyond 2: they are clamped
+      for (size_t i = 0; i < n; i += 3) x.data[i] = (static_cast<float>(i % 13) - 6.5f) / scale.inv;
+      const std::vector<float> before(x.data, x.data + n);
+      FakeQuantize(x.data, n, scale, format);
+      for (size_t i = 0; i < n; ++i) {
+        const float expected = static_cast<float>(CodeOf(before[i], scale.inv, format)) * scale.scale;
+        ASSERT_EQ(x.data[i], expected) << before[i];
+      }
+      ASSERT_TRUE(x.GuardHolds());
+    });
+  }
+}
+
+TEST(RowsTest, ToBf16IsTheScalarConversion) {
+  std::mt19937 random(7);
+  std::vector<float> x(4099);
+  for (float& v : x) v = std::bit_cast<float>(static_cast<uint32_t>(random()));  // NaN, infinities and subnormals among them
+  std::vector<uint16_t> y(x.size() + 1, 0xabcd);
+  ToBf16(x.data(), x.size(), y.data());
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], Bf16FromFloat(x[i])) << std::bit_cast<uint32_t>(x[i]);
+  EXPECT_EQ(y.back(), 0xabcd);
+}
+
+}  // namespace
+}  // namespace tare

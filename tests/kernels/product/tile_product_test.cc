@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Both paths of the tile product against plain loops: every type, tails, extremes where VNNI emulations saturate.
+#include "kernels/product/tile_product.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "kernels/product/exact_product.h"
+#include "quant/base/aligned.h"
+#include "quant/base/error.h"
+#include "quant/base/float16.h"
+
+namespace tare {
+namespace {
+
+constexpr int kGuard = 77;  // fills C where nothing may be written
+
+template <typename A>
+struct Case {
+  ProductShape shape;
+  AlignedBuffer<A> a;
+  AlignedBuffer<int8_t> b;
+  std::vector<int8_t> plain_b;  // [k][n]
+};
+
+// Codes at the extremes half of the time.
+template <typename A>
+Case<A> RandomCodes(ProductTypes types, int m, int n, int k, std::mt19937& random) {
+  Case<A> c;
+  const int64_t lda = (k + 3) / 4 * 4 + 4, ldb = (n + 15) / 16 * 16;
+  c.shape = {.types = types, .m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldb};
+  c.a.Reset(m * lda);
+  c.b.Reset((k + 3) / 4 * 4 * ldb);
+  std::fill_n(c.b.data(), c.b.size(), int8_t{0});
+  c.plain_b.resize(k * n);
+  for (int64_t i = 0; i < m * lda; ++i)
+    c.a[i] = random() % 2 ? std::numeric_limits<A>::max() : static_cast<A>(random());
+  for (int i = 0; i < k; ++i)
+    for (int j = 0; j < n; ++j)
+      c.plain_b[i * n + j] = c.b[(i / 4 * ldb + j) * 4 + i % 4] =
+          static_cast<int8_t>(random() % 2 ? 127 : static_cast<int>(random() % 255) - 127);
+  return c;
+}
+
+template <typename A>
+void ExpectExact(ProductTypes types) {
+  std::mt19937 random(1);
+  for (const int m : {1, 3, 4, 33, 64}) {
+    for (const int n : {1, 15, 16, 17, 64}) {
+      for (const int k : {1, 4, 7, 64, 130}) {
+        Case<A> c = RandomCodes<A>(types, m, n, k, random);
+        std::vector<int32_t> got(m * c.shape.ldc, kGuard), exact(got), want(got);
+        for (int i = 0; i < m; ++i)
+          for (int j = 0; j < n; ++j) {
+            int32_t sum = 0;
+            for (int l = 0; l < k; ++l) sum += c.a[i * c.shape.lda + l] * c.plain_b[l * n + j];
+            want[i * c.shape.ldc + j] = sum;
+          }
+        TileProduct(c.shape).Run(c.a.data(), c.b.data(), got.data());
+        ExactProduct(c.shape, c.a.data(), c.b.data(), exact.data());
+        ASSERT_EQ(got, want) << m << " x " << n << " x " << k;
+        ASSERT_EQ(exact, want) << m << " x " << n << " x " << k;
+        c.shape.store = ProductStore::kAdd;
+        TileProduct(c.shape).Run(c.a.data(), c.b.data(), got.data());
+        ExactProduct(c.shape, c.a.data(), c.b.data(), exact.data());
+        for (int i = 0; i < m; ++i)
+          for (int j = 0; j < n; ++j) want[i * c.shape.ldc + j] *= 2;
+        ASSERT_EQ(got, want);
+        ASSERT_EQ(exact, want);
+      }
+    }
+  }
+}
+
+TEST(TileProduct, U8S8IsExact) { ExpectExact<uint8_t>(ProductTypes::kU8S8); }
+TEST(TileProduct, S8S8IsExact) { ExpectExact<int8_t>(ProductTypes::kS8S8); }
+
+// |error| <= (k + 1) eps sum |a b| for any order of summation (Higham, Accuracy and Stability, section 3.1).
+TEST(TileProduct, F32) {
+  std::mt19937 random(2);
+  std::normal_distribution<float> normal;
+  for (const int m : {1, 5, 64}) {
+    for (const int n : {1, 17, 48, 256}) {
+      for (const int k : {1, 31, 128}) {
+        const ProductShape shape{.m = m, .n = n, .k = k, .lda = k + 3, .ldb = n + 5, .ldc = n + 1};
+        std::vector<float> a(m * shape.lda), b(k * shape.ldb), c(m * shape.ldc, kGuard), exact(c);
+        for (float& x : a) x = normal(random);
+        for (float& x : b) x = normal(random);
+        TileProduct(shape).Run(a.data(), b.data(), c.data());
+        ExactProduct(shape, a.data(), b.data(), exact.data());
+        for (int i = 0; i < m; ++i) {
+          for (int j = 0; j < n; ++j) {
+            double sum = 0, magnitude = 0;
+            for (int l = 0; l < k; ++l) {
+              const double product = double{a[i * shape.lda + l]} * b[l * shape.ldb + j];
+              sum += product;
+              magnitude += std::abs(product);
+            }
+            const double bound = (k + 1) * 0x1p-24 * magnitude;
+            ASSERT_NEAR(c[i * shape.ldc + j], sum, bound) << m << " x " << n << " x " << k;
+            ASSERT_NEAR(exact[i * shape.ldc + j], sum, bound);
+          }
+          ASSERT_EQ(c[i * shape.ldc + n], kGuard);
+          ASSERT_EQ(exact[i * shape.ldc + n], kGuard);
+        }
+      }
+    }
+  }
+}
+
+TEST(TileProduct, Bf16) {
+  const int m = 9, n = 20, k = 6;
+  const ProductShape shape{.types = ProductTypes::kBf16, .m = m, .n = n, .k = k, .lda = k, .ldb = 32, .ldc = 32};
+  std::vector<uint16_t> a(m * k), b(k * 32);
+  std::vector<float> c(m * 32);
+  for (int i = 0; i < m * k; ++i) a[i] = Bf16FromFloat(static_cast<float>(i % 13 - 6));
+  for (int l = 0; l < k; ++l)
+    for (int j = 0; j < n; ++j)
+      b[(l / 2 * 32 + j) * 2 + l % 2] = Bf16FromFloat(static_cast<float>((l * n + j) % 11 - 5));
+  TileProduct(shape).Run(a.data(), b.data(), c.data());
+  for (int i = 0; i < m; ++i)
+    for (int j = 0; j < n; ++j) {
+      float sum = 0;  // small integers: exact
+      for (int l = 0; l < k; ++l) sum += static_cast<float>(((i * k + l) % 13 - 6) * ((l * n + j) % 11 - 5));
+      ASSERT_EQ(c[i * 32 + j], sum);
+    }
+}
+
+TEST(TileProduct, RefusesEmptyShapes) { EXPECT_THROW(TileProduct({.m = 0, .n = 1, .k = 1}), Error); }
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Arrows go one way: quant <- kernels <- experiments <- tools. The link graph says so for symbols; this says so for includes, for
+# outside libraries that belong to another layer, and for what no library may do (print, exit, read the environment).
+# usage: layering.sh ROOT
+set -euo pipefail
+cd "${1:?usage: layering.sh ROOT}"
+bad=0
+
+# refuse LAYER PATTERN WHY: no line of the layer's sources, comments stripped, may match the extended regular expression.
+refuse() {
+  local hits
+  hits=$(find "$1" -name '*.h' -o -name '*.cc' | sort | xargs -r awk -v pattern="$2" -v why="$3" '
+    { line = $0; sub(/\/\/.*/, "", line); if (line ~ pattern) printf "%s:%d: %s: %s\n", FILENAME, FNR, why, $0 }')
+  [ -z "$hits" ] || { echo "$hits"; bad=1; }
+}
+
+include='^[ \t]*#[ \t]*include[ \t]*[<"]'
+for layer in quant kernels experiments tools; do
+  [ -d "$layer" ] || continue
+  case $layer in
+    quant) above='kernels|experiments|tools' foreign='oneapi|dnnl|hwy|sentencepiece|CLI' ;;
+    kernels) above='experiments|tools' foreign='nlohmann|hdf5|H5|openssl|sentencepiece|CLI' ;;
+    experiments) above='tools' foreign='CLI' ;;
+    tools) above='tests' foreign='oneapi|dnnl|hwy' ;;
+  esac
+  refuse $layer "$include($above)/" "$layer/ is below that layer and may not include it"
+  refuse $layer "$include($foreign)" "that library belongs to another layer than $layer/"
+  refuse $layer '^[ \t]*#[ \t]*include[ \t]*"([^"\/]*|\.[^"]*)"' "includes name the path from the root"
+  [ $layer = tools ] ||
+    refuse $layer '(^|[^A-Za-z0-9_:.>]|std::|::)(printf|puts|putchar|perror|exit|quick_exit|getenv|secure_getenv|setenv)[ ]*\(|std::(cout|cerr|clog)' \
+      "a library never prints, exits or reads the environment"
+done
+exit $bad

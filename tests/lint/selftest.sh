@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The rulers must fail when they should: a clean tree passes every check, and each fault, planted alone, fails the check named beside it.
+# usage: selftest.sh [ROOT]   (ROOT is not looked at: the tree is made here)
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+bad=0
+licence='// SPDX-License-Identifier: Apache-2.0'
+
+clean_tree() {
+  rm -rf "${tree:?}"/*
+  mkdir -p "$tree"/{quant,kernels,experiments,tools,tests/quant}
+  printf '%s\n#include <cstdio>\nint snprintf_user(); // never printf(\n' "$licence" >"$tree/quant/a.h"
+  printf '%s\n#include "quant/a.h"\n' "$licence" | tee "$tree/quant/a.cc" "$tree/kernels/b.cc" "$tree/tools/d.cc" >"$tree/tests/quant/a_test.cc"
+  printf '%s\n#include "kernels/b.h"\n' "$licence" >"$tree/experiments/c.cc"
+}
+
+# expect_failure CHECK FILE LINE: the check passes on the clean tree and fails once LINE is the file's last.
+expect_failure() {
+  clean_tree
+  "$BASH" "$here/$1.sh" "$tree" || { echo "selftest: $1 fails on a clean tree"; bad=1; }
+  mkdir -p "$(dirname "$tree/$2")"
+  printf "$3" >>"$tree/$2"
+  if "$BASH" "$here/$1.sh" "$tree" >/dev/null; then echo "selftest: $1 passes with '$3' in $2"; bad=1; fi
+}
+
+expect_failure layering quant/a.cc '#include "kernels/b.h"\n'
+expect_failure layering quant/a.h '  # include <experiments/c.h>\n'
+expect_failure layering kernels/b.cc '#include "experiments/c.h"\n'
+expect_failure layering experiments/c.cc '#include "tools/d.h"\n'
+expect_failure layering quant/a.cc '#include <oneapi/dnnl/dnnl.hpp>\n'
+expect_failure layering kernels/b.cc '#include <nlohmann/json.hpp>\n'
+expect_failure layering experiments/c.cc '#include <CLI/CLI.hpp>\n'
+expect_failure layering quant/a.cc '#include "a.h"\n'
+expect_failure layering quant/a.cc '#include "../quant/a.h"\n'
+expect_failure layering quant/a.cc 'void F() { printf("x"); }\n'
+expect_failure layering kernels/b.cc 'auto* x = std::getenv("X");\n'
+expect_failure layering experiments/c.cc 'void F() { std::exit(1); }\n'
+expect_failure layering experiments/c.cc 'void F() { std::cerr << 1; }\n'
+expect_failure sizes quant/a.cc "$(printf 'x\\n%.0s' {1..399})"
+expect_failure sizes README.md "$(printf 'x\\n%.0s' {1..201})"
+expect_failure text quant/new.cc 'int x;\n'
+expect_failure text tools/new.sh '#!/bin/sh\nexit 0\n'
+expect_failure text quant/a.cc 'int x;'
+expect_failure text quant/a.cc '\tint x;\n'
+expect_failure text quant/a.cc 'int x; \n'
+expect_failure text quant/a.cc '// caf\xc3\xa9\n'
+expect_failure text quant/a.cc '// TO''DO\n'
+expect_failure text README.md 'see ../sha''red/x\n'
+expect_failure mirror tests/quant/orphan_test.cc 'int x;\n'
+exit $bad

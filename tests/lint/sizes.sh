@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# File-length ceilings: 400 lines of code, 200 of README. A longer file holds more than one idea.
+# usage: sizes.sh ROOT
+set -euo pipefail
+cd "${1:?usage: sizes.sh ROOT}"
+bad=0
+while read -r file; do
+  case $file in *.md) ceiling=200 ;; *) ceiling=400 ;; esac
+  lines=$(wc -l <"$file")
+  [ "$lines" -le $ceiling ] || { echo "$file: got $lines lines, expected at most $ceiling; split it by idea"; bad=1; }
+done < <(find . \( -name '.?*' ! -name .ci -o -path ./build \) -prune -o -type f \
+  \( -name '*.h' -o -name '*.cc' -o -name '*.cmake' -o -name CMakeLists.txt -o -name '*.sh' -o -name '*.py' -o -name README.md \) -print)
+exit $bad

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stop cannot be taken back, so it is requested in a process of its own.
+#include "quant/base/interrupt.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <string_view>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+TEST(Interrupt, NothingIsThrownUnlessAStopWasRequested) { EXPECT_NO_THROW(ThrowIfStopped()); }
+
+[[noreturn]] void StopBySignal() {
+  std::signal(SIGINT, [](int) { RequestStop(); });
+  std::raise(SIGINT);
+  try {
+    ThrowIfStopped();
+  } catch (const Error& error) {
+    std::_Exit(std::string_view(error.what()).starts_with("interrupted") ? 3 : 4);
+  }
+  std::_Exit(5);
+}
+
+TEST(InterruptDeathTest, ASignalHandlerMakesTheNextCheckThrow) {
+  EXPECT_EXIT(StopBySignal(), testing::ExitedWithCode(3), "");
+}
+
+}  // namespace
+}  // namespace tare

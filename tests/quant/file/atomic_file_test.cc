@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/file/atomic_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "quant/base/error.h"
+#include "tests/quant/file/temporary_folder.h"
+
+namespace tare {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::ThrowsMessage;
+
+TEST(AtomicFile, AppearsAtCommit) {
+  const TemporaryFolder folder;
+  AtomicFile file(folder / "a");
+  EXPECT_EQ(file.path().parent_path(), folder.path());
+  EXPECT_EQ(file.final_path(), folder / "a");
+  file.Write("one ");
+  file.Write("two");
+  EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+  EXPECT_EQ(GetFile(file.path()), "one two");
+  file.Commit();
+  EXPECT_EQ(GetFile(folder / "a"), "one two");
+  EXPECT_THAT(folder.Names(), ElementsAre("a"));
+}
+
+TEST(AtomicFile, WithoutCommitNothingChanges) {
+  const TemporaryFolder folder;
+  PutFile(folder / "a", "old");
+  {
+    AtomicFile file(folder / "a");
+    file.Write("new");
+    const AtomicFile moved(std::move(file));
+    EXPECT_EQ(folder.Names().size(), 2u);
+  }
+  EXPECT_EQ(GetFile(folder / "a"), "old");
+  EXPECT_THAT(folder.Names(), ElementsAre("a"));
+}
+
+TEST(AtomicFile, TwoAtATimeAndTheLastStays) {
+  const TemporaryFolder folder;
+  AtomicFile first(folder / "a"), second(folder / "a");
+  first.Write("first");
+  second.Write("second");
+  second.Commit();
+  first.Commit();
+  EXPECT_EQ(GetFile(folder / "a"), "first");
+  EXPECT_THAT(folder.Names(), ElementsAre("a"));
+}
+
+TEST(AtomicFile, IsFoundAgainInAnotherFolder) {
+  const TemporaryFolder folder;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  AtomicFile file("a");
+  file.Write("text");
+  std::filesystem::current_path(before);
+  file.Commit();
+  EXPECT_EQ(GetFile(folder / "a"), "text");
+}
+
+TEST(AtomicFile, SaysWhyATargetWillNotDo) {
+  const TemporaryFolder folder;
+  PutFile(folder / "file", "x");
+  const auto open = [](const std::filesystem::path& path) { return [path] { const AtomicFile file(path); }; };
+  EXPECT_THAT(open(folder / "none/a"),
+              ThrowsMessage<Error>(AllOf(HasSubstr("no folder"), HasSubstr("none"), HasSubstr("mkdir"))));
+  EXPECT_THAT(open(folder / "file/a"), ThrowsMessage<Error>(HasSubstr("is not a folder")));
+  EXPECT_THAT(open(folder.path()), ThrowsMessage<Error>(HasSubstr("there is a folder or device of that name")));
+  EXPECT_THAT(open(folder / ""), ThrowsMessage<Error>(HasSubstr("got a folder")));
+  EXPECT_THAT(open("/dev/null"), ThrowsMessage<Error>(HasSubstr("there is a folder or device of that name")));
+  EXPECT_THAT(open("/proc/a"),
+              ThrowsMessage<Error>(AllOf(HasSubstr("/proc/a: cannot write: "), HasSubstr("permissions"))));
+  EXPECT_THAT(open(folder / std::string(300, 'x')), ThrowsMessage<Error>(HasSubstr("File name too long")));
+}
+
+TEST(AtomicFile, AFullDiskLeavesWhatWasThere) {
+  const TemporaryFolder folder;
+  PutFile(folder / "a", "old");
+  EXPECT_THAT(
+      [&] {
+        const FileSizeLimit limit(1000);
+        WriteFileAtomically(folder / "a", std::string(5000, 'x'));
+      },
+      ThrowsMessage<Error>(
+          AllOf(HasSubstr((folder / "a").string() + ": writing failed: File too large"), HasSubstr("freeing space"))));
+  EXPECT_EQ(GetFile(folder / "a"), "old");
+  EXPECT_THAT(folder.Names(), ElementsAre("a"));
+}
+
+TEST(AtomicFile, WritesInOneGo) {
+  const TemporaryFolder folder;
+  WriteFileAtomically(folder / "a", "1");
+  WriteFileAtomically(folder / "a", "22");
+  EXPECT_EQ(GetFile(folder / "a"), "22");
+}
+
+TEST(AppendLine, AddsWholeLines) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(ReadLines(folder / "log"), IsEmpty());
+  AppendLine(folder / "log", "{\"a\": 1}");
+  AppendLine(folder / "log", "");
+  AppendLine(folder / "log", "last");
+  EXPECT_EQ(GetFile(folder / "log"), "{\"a\": 1}\n\nlast\n");
+  EXPECT_THAT(ReadLines(folder / "log"), ElementsAre("{\"a\": 1}", "", "last"));
+}
+
+TEST(AppendLine, RemovesALineThatACrashCutShort) {
+  const TemporaryFolder folder;
+  const std::string torn(10'000, 'x');  // longer than one step of the search for the newline
+  PutFile(folder / "log", "whole\n" + torn);
+  EXPECT_THAT(ReadLines(folder / "log"), ElementsAre("whole"));
+  AppendLine(folder / "log", "next");
+  EXPECT_EQ(GetFile(folder / "log"), "whole\nnext\n");
+  PutFile(folder / "log", torn);
+  EXPECT_THAT(ReadLines(folder / "log"), IsEmpty());
+  AppendLine(folder / "log", "only");
+  EXPECT_EQ(GetFile(folder / "log"), "only\n");
+}
+
+TEST(AppendLine, AFullDiskLeavesWholeLines) {
+  const TemporaryFolder folder;
+  AppendLine(folder / "log", "first");
+  EXPECT_THAT(
+      [&] {
+        const FileSizeLimit limit(100);
+        AppendLine(folder / "log", std::string(500, 'x'));
+      },
+      ThrowsMessage<Error>(AllOf(HasSubstr("/log: writing failed: "), HasSubstr("freeing space"))));
+  EXPECT_EQ(GetFile(folder / "log"), "first\n");
+  EXPECT_THAT([] { AppendLine("/dev/full", "x"); },
+              ThrowsMessage<Error>(HasSubstr("/dev/full: writing failed: No space left on device")));
+}
+
+TEST(AppendLine, SaysWhyATargetWillNotDo) {
+  const TemporaryFolder folder;
+  EXPECT_THAT([&] { AppendLine(folder / "none/log", "x"); }, ThrowsMessage<Error>(HasSubstr("no folder")));
+  EXPECT_THAT([&] { AppendLine(folder.path(), "x"); }, ThrowsMessage<Error>(HasSubstr("cannot write: Is a directory")));
+  EXPECT_THAT([&] { ReadLines(folder.path()); }, ThrowsMessage<Error>(HasSubstr("got a folder")));
+}
+
+TEST(AppendLine, LinesOfSeveralWritersStayWhole) {
+  const TemporaryFolder folder;
+  constexpr size_t kWriters = 4, kLines = 20;
+  {
+    std::vector<std::jthread> writers;
+    for (size_t w = 0; w < kWriters; ++w) {
+      writers.emplace_back([&, w] {
+        for (size_t i = 0; i < kLines; ++i) AppendLine(folder / "log", std::string(1000, static_cast<char>('a' + w)));
+      });
+    }
+  }
+  const std::vector<std::string> lines = ReadLines(folder / "log");
+  EXPECT_EQ(lines.size(), kWriters * kLines);
+  for (const std::string& line : lines) EXPECT_EQ(line, std::string(1000, line.empty() ? '?' : line[0]));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/file/checkpoint_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdio.h>
+
+#include "quant/base/error.h"
+#include "tests/quant/file/safetensors_bytes.h"
+#include "tests/quant/file/temporary_folder.h"
+
+namespace tare {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+using testing::ThrowsMessage;
+
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+// A file of one-byte tensors of these names, worth 1, 2, ...
+void PutShard(const std::filesystem::path& path, const std::vector<std::string>& names) {
+  const std::string values = "\1\2\3\4\5\6\7";
+  std::vector<TensorView> tensors;
+  for (size_t i = 0; i < names.size(); ++i)
+    tensors.push_back({names[i], DType::kU8, {1}, AsBytes(values).subspan(i, 1)});
+  WriteSafetensors(path, tensors);
+}
+
+void PutTwoShards(const TemporaryFolder& folder) {
+  PutShard(folder / "one.safetensors", {"a", "b"});
+  PutShard(folder / "two.safetensors", {"c"});
+}
+
+void ExpectRefused(const TemporaryFolder& folder, const std::string& why, const std::string& more = "") {
+  EXPECT_THAT([&] { const CheckpointFiles files(folder.path()); },
+              ThrowsMessage<Error>(AllOf(StartsWith(folder.path().string()), HasSubstr(why), HasSubstr(more))));
+}
+
+TEST(CheckpointFiles, OpensASingleFile) {
+  const TemporaryFolder folder;
+  PutShard(folder / "model.safetensors", {"x", "y"});
+  PutShard(folder / "other.safetensors", {"z"});
+  const CheckpointFiles files(folder.path());
+  EXPECT_THAT(files.names(), ElementsAre("x", "y"));
+  EXPECT_EQ(files.Find("y")->bytes[0], std::byte{2});
+  EXPECT_EQ(files.Find("z"), nullptr);
+  EXPECT_EQ(files.total_bytes(), 2);
+}
+
+TEST(CheckpointFiles, OpensShards) {
+  const TemporaryFolder folder;
+  PutTwoShards(folder);
+  PutFile(
+      folder / kIndex,
+      R"({"metadata":{"total_size":3},"weight_map":{"c":"two.safetensors","a":"one.safetensors","b":"one.safetensors"}})");
+  CheckpointFiles opened(folder.path());
+  const CheckpointFiles files(std::move(opened));
+  EXPECT_THAT(files.names(), ElementsAre("a", "b", "c"));
+  EXPECT_EQ(files.Find("b")->bytes[0], std::byte{2});
+  EXPECT_EQ(files.Find("c")->bytes[0], std::byte{1});
+  EXPECT_EQ(files.total_bytes(), 3);
+  EXPECT_EQ(files.files().size(), 2u);
+  for (const std::string& name : files.names()) files.Release(*files.Find(name));
+  EXPECT_EQ(files.Find("b")->bytes[0], std::byte{2});
+  EXPECT_THROW(files.Release({"d", DType::kU8, {}, {}}), Error);
+}
+
+TEST(CheckpointFiles, OpensWhatTheReferenceWrote) {
+  const CheckpointFiles shards(TARE_SOURCE_DIR "/tests/data/golden/diffllama-gqa");
+  EXPECT_EQ(shards.files().size(), 6u);
+  EXPECT_EQ(shards.total_bytes(), 278016);  // its index says so
+  EXPECT_EQ(shards.Find("model.embed_tokens.weight")->dtype, DType::kBF16);
+  const CheckpointFiles single(TARE_SOURCE_DIR "/tests/data/golden/llama-mha");
+  EXPECT_EQ(single.files().size(), 1u);
+  EXPECT_EQ(single.Find("model.embed_tokens.weight")->dtype, DType::kF32);
+}
+
+TEST(CheckpointFiles, ContentHashIsWhatTheShellSays) {
+  const TemporaryFolder folder;
+  PutTwoShards(folder);
+  PutFile(folder / kIndex, R"({"weight_map":{"c":"two.safetensors","a":"one.safetensors","b":"one.safetensors"}})");
+  const std::string command =
+      "cd '" + folder.path().string() + "' && sha256sum one.safetensors two.safetensors | sha256sum";
+  FILE* pipe = popen(command.c_str(), "r");
+  ASSERT_NE(pipe, nullptr);
+  char hash[65] = {};
+  ASSERT_EQ(fread(hash, 1, 64, pipe), 64u);
+  pclose(pipe);
+  EXPECT_EQ(CheckpointFiles(folder.path()).ContentHash(), hash);
+}
+
+TEST(CheckpointFiles, SaysWhatAFolderLacks) {
+  const TemporaryFolder folder;
+  ExpectRefused(folder, "neither model.safetensors nor model.safetensors.index.json", "downloading");
+  PutFile(folder / "pytorch_model.bin", "pickle");
+  ExpectRefused(folder, "neither model.safetensors nor", "safe_serialization=True");
+  EXPECT_THAT([&] { CheckpointFiles(folder / "none"); }, ThrowsMessage<Error>(HasSubstr("/none: no such folder")));
+  EXPECT_THAT([&] { CheckpointFiles(folder / "pytorch_model.bin"); }, ThrowsMessage<Error>(HasSubstr("got a file")));
+  EXPECT_THROW(CheckpointFiles(folder / std::string(300, 'x')), Error);
+}
+
+TEST(CheckpointFiles, RefusesBothKindsAtOnce) {
+  const TemporaryFolder folder;
+  PutShard(folder / "model.safetensors", {"a"});
+  PutFile(folder / kIndex, R"({"weight_map":{"a":"model.safetensors"}})");
+  ExpectRefused(folder, "has both model.safetensors and model.safetensors.index.json", "removing");
+}
+
+TEST(CheckpointFiles, RefusesAnIndexThatIsNone) {
+  const TemporaryFolder folder;
+  for (const auto& [text, why] : std::vector<std::pair<std::string, std::string>>{
+           {"", "not valid JSON"},
+           {"{", "not valid JSON"},
+           {"[]", "no object 'weight_map'"},
+           {"{}", "no object 'weight_map'"},
+           {R"({"weight_map":[]})", "no object 'weight_map'"},
+           {R"({"weight_map":{"a":1}})", "'a': got number, expected a file name"},
+           {R"({"weight_map":{"a":"x","a":"y"}})", "'a' twice"},
+       }) {
+    PutFile(folder / kIndex, text);
+    ExpectRefused(folder, "index.json", why);
+  }
+}
+
+TEST(CheckpointFiles, ShardsStayInTheFolder) {
+  const TemporaryFolder folder;
+  PutTwoShards(folder);
+  for (const std::string name :
+       {"", "../one.safetensors", "/one.safetensors", "./one.safetensors", "..", "a\\\\b", "one.safetensors\\u0000"}) {
+    PutFile(folder / kIndex, R"({"weight_map":{"a":")" + name + "\"}}");
+    ExpectRefused(folder, "expected a file name without '/' and '..'");
+  }
+  PutFile(folder / kIndex, R"({"weight_map":{"a":")" + std::string(300, 'x') + "\"}}");
+  ExpectRefused(folder, "no such file");
+  PutFile(folder / kIndex, R"({"weight_map":{"a":"."}})");
+  ExpectRefused(folder, "got a folder");
+}
+
+TEST(CheckpointFiles, RefusesShardsThatDoNotAgreeWithTheIndex) {
+  const TemporaryFolder folder;
+  PutTwoShards(folder);
+  const auto with_map = [&](const std::string& map) { PutFile(folder / kIndex, "{\"weight_map\":{" + map + "}}"); };
+  with_map(R"("a":"one.safetensors","b":"one.safetensors","c":"three.safetensors")");
+  ExpectRefused(folder, "three.safetensors: no such file, but model.safetensors.index.json names it");
+  with_map(R"("a":"one.safetensors","b":"one.safetensors","c":"two.safetensors","d":"two.safetensors")");
+  ExpectRefused(folder, "tensor 'd': the index says it is in two.safetensors, but it is in no shard");
+  with_map(R"("a":"one.safetensors","b":"two.safetensors","c":"two.safetensors")");
+  ExpectRefused(folder, "tensor 'b': the index says it is in two.safetensors, but it is in one.safetensors");
+  with_map(R"("a":"one.safetensors","c":"two.safetensors")");
+  ExpectRefused(folder, "tensor 'b': is in one.safetensors but not in the index");
+  PutShard(folder / "two.safetensors", {"a", "c"});
+  with_map(R"("a":"one.safetensors","b":"one.safetensors","c":"two.safetensors")");
+  ExpectRefused(folder, "tensor 'a': is there twice, in one.safetensors and in two.safetensors");
+}
+
+TEST(CheckpointFiles, RefusesADamagedShard) {
+  const TemporaryFolder folder;
+  PutFile(folder / "model.safetensors", SafetensorsBytes("{}", 1));
+  ExpectRefused(folder, "model.safetensors: the file goes on for 1 bytes");
+}
+
+}  // namespace
+}  // namespace tare

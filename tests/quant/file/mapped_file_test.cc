@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/file/mapped_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "quant/base/error.h"
+#include "tests/quant/file/temporary_folder.h"
+
+namespace tare {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::string_view Text(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+void Open(const std::filesystem::path& path) { const MappedFile file(path); }
+
+TEST(MappedFile, HoldsTheWholeFile) {
+  const TemporaryFolder folder;
+  PutFile(folder / "a", "some bytes");
+  const MappedFile file(folder / "a");
+  EXPECT_EQ(Text(file), "some bytes");
+  EXPECT_EQ(file.path(), folder / "a");
+}
+
+TEST(MappedFile, AnEmptyFileHasNoBytes) {
+  const TemporaryFolder folder;
+  PutFile(folder / "a", "");
+  EXPECT_TRUE(MappedFile(folder / "a").bytes().empty());
+}
+
+TEST(MappedFile, MovesAndSwaps) {
+  const TemporaryFolder folder;
+  PutFile(folder / "a", "aaa");
+  PutFile(folder / "b", "bb");
+  MappedFile a(folder / "a"), b(folder / "b");
+  const std::byte* address = a.bytes().data();
+  MappedFile moved(std::move(a));
+  EXPECT_EQ(moved.bytes().data(), address);
+  EXPECT_TRUE(a.bytes().empty());  // NOLINT: what is left after a move is promised
+  b = std::move(moved);
+  EXPECT_EQ(Text(b), "aaa");
+}
+
+TEST(MappedFile, SaysWhatIsWrongWithAPath) {
+  const TemporaryFolder folder;
+  PutFile(folder / "a", "aaa");
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT([&] { Open(folder / "none"); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("/none"), HasSubstr("no such file"))));
+  EXPECT_THAT([&] { Open(folder / "a/b"); }, ThrowsMessage<Error>(HasSubstr("no such file")));
+  EXPECT_THAT([&] { Open(folder.path()); },
+              ThrowsMessage<Error>(AllOf(HasSubstr(folder.path().string()), HasSubstr("got a folder"))));
+  EXPECT_THAT([&] { Open(folder / "pipe"); }, ThrowsMessage<Error>(HasSubstr("got a pipe or device")));
+  EXPECT_THAT([&] { Open("/dev/zero"); }, ThrowsMessage<Error>(HasSubstr("got a pipe or device")));
+  EXPECT_THAT([&] { Open(folder / std::string(300, 'x')); },
+              ThrowsMessage<Error>(HasSubstr("cannot open: File name too long")));
+}
+
+TEST(MappedFile, WhatWasReleasedIsReadAgain) {
+  const TemporaryFolder folder;
+  std::string text(5 * 4096 + 17, 'x');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i % 23);
+  PutFile(folder / "a", text);
+  const MappedFile file(folder / "a");
+  EXPECT_EQ(Text(file), text);
+  file.Release(100, 3 * 4096);
+  file.Release(0, text.size());
+  file.Release(text.size(), 0);
+  EXPECT_EQ(Text(file), text);
+}
+
+TEST(MappedFile, ReleasesOnlyInside) {
+  const TemporaryFolder folder;
+  PutFile(folder / "a", "aaa");
+  const MappedFile file(folder / "a");
+  EXPECT_THROW(file.Release(4, 0), Error);
+  EXPECT_THROW(file.Release(1, 3), Error);
+  EXPECT_THROW(file.Release(1, SIZE_MAX), Error);
+}
+
+}  // namespace
+}  // namespace tare

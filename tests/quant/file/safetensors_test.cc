@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/file/safetensors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "quant/base/error.h"
+#include "tests/quant/file/safetensors_bytes.h"
+#include "tests/quant/file/temporary_folder.h"
+
+namespace tare {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+using testing::ThrowsMessage;
+
+constexpr std::string_view kAb =
+    R"({"b":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"a":{"dtype":"U8","shape":[5],"data_offsets":[24,29]}})";
+
+std::string Entry(const std::string& name, const std::string& dtype, const std::string& shape, int64_t begin,
+                  int64_t end) {
+  return std::format(R"("{}":{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", name, dtype, shape, begin, end);
+}
+
+void ExpectRefused(const std::string& file, const std::string& why, const std::string& more = "") {
+  EXPECT_THAT([&] { ParseSafetensors(AsBytes(file), "file"); },
+              ThrowsMessage<Error>(AllOf(StartsWith("file: "), HasSubstr(why), HasSubstr(more))));
+}
+
+bool SameContent(const SafetensorsContent& a, const SafetensorsContent& b) {
+  return a.metadata == b.metadata &&
+         std::ranges::equal(a.tensors, b.tensors, [](const TensorView& x, const TensorView& y) {
+           return x.name == y.name && x.dtype == y.dtype && x.shape == y.shape && std::ranges::equal(x.bytes, y.bytes);
+         });
+}
+
+TEST(Safetensors, ViewsAreWhereTheHeaderSays) {
+  const TemporaryFolder folder;
+  const std::string bytes = SafetensorsBytes(kAb, 29);
+  PutFile(folder / "a.safetensors", bytes);
+  Safetensors opened(folder / "a.safetensors");
+  const Safetensors file(std::move(opened));
+  EXPECT_THAT(file.names(), ElementsAre("a", "b"));
+  const TensorView& b = *file.Find("b");
+  EXPECT_EQ(b.dtype, DType::kF32);
+  EXPECT_THAT(b.shape, ElementsAre(2, 3));
+  EXPECT_EQ(b.elements(), 6u);
+  EXPECT_TRUE(std::ranges::equal(b.bytes, AsBytes(bytes).subspan(8 + kAb.size(), 24)));
+  EXPECT_TRUE(std::ranges::equal(file.Find("a")->bytes, AsBytes(bytes).subspan(8 + kAb.size() + 24, 5)));
+  EXPECT_EQ(file.Find("c"), nullptr);
+  EXPECT_EQ(file.Find(""), nullptr);
+  file.Release(b);
+  EXPECT_EQ(b.bytes[0], std::byte{1});
+}
+
+TEST(Safetensors, AcceptsNoTensorsAndEmptyOnes) {
+  EXPECT_TRUE(ParseSafetensors(AsBytes(SafetensorsBytes("{}", 0)), "file").tensors.empty());
+  const std::string header = "{" + Entry("z", "F32", "[0,7]", 0, 0) + "," + Entry("a", "F32", "[0]", 4, 4) + "," +
+                             Entry("m", "F32", "[]", 0, 4) + "}   ";
+  const SafetensorsContent content = ParseSafetensors(AsBytes(SafetensorsBytes(header, 4)), "file");
+  ASSERT_EQ(content.tensors.size(), 3u);
+  EXPECT_EQ(content.tensors[0].elements(), 0u);
+  EXPECT_EQ(content.tensors[1].elements(), 1u);
+}
+
+TEST(Safetensors, TellsWhatIsCutShort) {
+  const std::string whole = SafetensorsBytes(kAb, 29);
+  for (size_t size = 0; size < 8; ++size)
+    ExpectRefused(whole.substr(0, size), std::format("got {} bytes, too few", size));
+  for (size_t size = 8; size < 8 + kAb.size(); ++size)
+    ExpectRefused(whole.substr(0, size), "truncated: the header alone needs");
+  for (size_t missing = 1; missing <= 29; ++missing) {
+    ExpectRefused(whole.substr(0, whole.size() - missing),
+                  std::format("truncated: the file is {} bytes short", missing), "downloading it again");
+  }
+}
+
+TEST(Safetensors, TellsWhatIsTooLong) {
+  ExpectRefused(SafetensorsBytes(kAb, 30), "goes on for 1 bytes after its last tensor");
+  ExpectRefused(SafetensorsBytes("{}", 3), "goes on for 3 bytes");
+}
+
+TEST(Safetensors, BoundsTheHeader) {
+  const auto with_length = [](uint64_t length) {
+    std::string file = SafetensorsBytes(kAb, 29);
+    std::memcpy(file.data(), &length, sizeof length);
+    return file;
+  };
+  ExpectRefused(with_length(100'000'001), "header of 100000001 bytes, expected at most 100000000");
+  ExpectRefused(with_length(UINT64_MAX), "header of 18446744073709551615 bytes");
+  ExpectRefused(with_length(100'000'000), "truncated: the header alone needs 100000008 bytes");
+  ExpectRefused(with_length(0), "does not begin with '{'");
+  ExpectRefused(with_length(kAb.size() - 1), "not valid JSON");
+}
+
+TEST(Safetensors, BytesFollowEachOther) {
+  ExpectRefused(SafetensorsBytes("{" + Entry("a", "U8", "[4]", 1, 5) + "}", 5),
+                "tensor 'a': leaves a hole: begins at byte 1, expected 0");
+  ExpectRefused(SafetensorsBytes("{" + Entry("a", "U8", "[4]", 0, 4) + "," + Entry("b", "U8", "[2]", 5, 7) + "}", 7),
+                "tensor 'b': leaves a hole: begins at byte 5, expected 4, where 'a' ends");
+  ExpectRefused(SafetensorsBytes("{" + Entry("a", "U8", "[4]", 0, 4) + "," + Entry("b", "U8", "[2]", 3, 5) + "}", 5),
+                "tensor 'b': overlaps: begins at byte 3, expected 4, where 'a' ends");
+  ExpectRefused(SafetensorsBytes("{" + Entry("a", "U8", "[4]", 0, 4) + "," + Entry("b", "U8", "[4]", 0, 4) + "}", 4),
+                "overlaps");
+  ExpectRefused(SafetensorsBytes("{" + Entry("a", "U8", "[8]", 0, 8) + "," + Entry("b", "U8", "[0]", 4, 4) + "}", 8),
+                "'b': overlaps");
+  ExpectRefused(SafetensorsBytes("{" + Entry("a", "U8", "[0]", 5, 3) + "}", 5),
+                "tensor 'a': got data_offsets [5, 3], expected begin <= end");
+}
+
+TEST(Safetensors, SizesAgree) {
+  ExpectRefused(SafetensorsBytes("{" + Entry("a", "F32", "[2,3]", 0, 23) + "}", 23),
+                "tensor 'a': got data_offsets for 23 bytes, expected 24 for F32 of shape [2, 3]");
+  ExpectRefused(SafetensorsBytes("{" + Entry("a", "F16", "[]", 0, 0) + "}", 0),
+                "got data_offsets for 0 bytes, expected 2");
+  ExpectRefused(SafetensorsBytes("{" + Entry("a", "F32", "[4294967296,4294967296]", 0, 0) + "}", 0),
+                "too large for any file");
+  ExpectRefused(SafetensorsBytes("{" + Entry("a", "F32", "[9223372036854775807]", 0, 4) + "}", 4),
+                "too large for any file");
+  // 2^61 values of 32 bits are 2^66 bits: 0 in 64-bit arithmetic that is not checked.
+  ExpectRefused(SafetensorsBytes("{" + Entry("a", "F32", "[2305843009213693952]", 0, 0) + "}", 0),
+                "too large for any file");
+}
+
+TEST(Safetensors, NarrowTypesFillBytes) {
+  EXPECT_EQ(ParseSafetensors(AsBytes(SafetensorsBytes("{" + Entry("a", "F4", "[2,3]", 0, 3) + "}", 3)), "file")
+                .tensors[0]
+                .elements(),
+            6u);
+  ExpectRefused(SafetensorsBytes("{" + Entry("a", "F4", "[3]", 0, 2) + "}", 2),
+                "3 values of 4 bits, expected a number that fills whole bytes");
+  ExpectRefused(SafetensorsBytes("{" + Entry("a", "F6_E2M3", "[2]", 0, 2) + "}", 2), "2 values of 6 bits");
+}
+
+TEST(Safetensors, NamesTheFile) {
+  const TemporaryFolder folder;
+  PutFile(folder / "cut.safetensors", SafetensorsBytes(kAb, 28));
+  EXPECT_THAT(
+      [&] { Safetensors(folder / "cut.safetensors"); },
+      ThrowsMessage<Error>(AllOf(StartsWith((folder / "cut.safetensors").string()), HasSubstr("1 bytes short"))));
+  EXPECT_THAT([&] { Safetensors(folder / "none.safetensors"); }, ThrowsMessage<Error>(HasSubstr("no such file")));
+}
+
+// Damage is refused or does not matter: what is read is then what was there, but for bytes that carry no rule (names,
+// data, and dtypes or shapes of the same size).
+TEST(Safetensors, AnyCutOrFlippedBitIsRefusedOrHarmless) {
+  const std::string whole = SafetensorsBytes(kAb, 29);
+  const SafetensorsContent expected = ParseSafetensors(AsBytes(whole), "file");
+  std::mt19937 random(7);
+  size_t refused = 0, accepted = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    std::string file = whole;
+    const int flips = 1 + static_cast<int>(random() % 3);
+    for (int f = 0; f < flips; ++f) file[random() % (8 + kAb.size())] ^= static_cast<char>(1 << random() % 8);
+    try {
+      const SafetensorsContent content = ParseSafetensors(AsBytes(file), "file");
+      ASSERT_EQ(content.tensors.size() + content.metadata.size(), expected.tensors.size()) << file;
+      size_t bytes = 0;
+      for (const TensorView& tensor : content.tensors) {
+        ASSERT_EQ(ByteCount(tensor.dtype, tensor.shape), static_cast<int64_t>(tensor.bytes.size())) << file;
+        bytes += tensor.bytes.size();
+      }
+      ASSERT_EQ(bytes, 29u) << file;
+      ++accepted;
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 1000u);
+  EXPECT_GT(accepted, 100u);  // flips in names
+  for (size_t size = 0; size < whole.size(); ++size)
+    EXPECT_THROW(ParseSafetensors(AsBytes(whole.substr(0, size)), "file"), Error) << size;
+  EXPECT_TRUE(SameContent(ParseSafetensors(AsBytes(whole), "file"), expected));
+}
+
+TEST(Safetensors, ReadsWhatTheReferenceWrote) {
+  const Safetensors file(TARE_SOURCE_DIR "/tests/data/golden/llama-mha/expected.safetensors");
+  ASSERT_NE(file.Find("input_ids"), nullptr);
+  EXPECT_EQ(file.Find("input_ids")->dtype, DType::kI64);
+  EXPECT_THAT(file.Find("input_ids")->shape, ElementsAre(2, 37));
+}
+
+}  // namespace
+}  // namespace tare

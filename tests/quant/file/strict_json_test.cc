@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/file/strict_json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "quant/base/error.h"
+#include "tests/quant/file/temporary_folder.h"
+
+namespace tare {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::string Nested(int depth) { return std::string(depth, '[') + std::string(depth, ']'); }
+
+TEST(StrictJson, ReadsWhatIsSane) {
+  const nlohmann::json json = ParseJson(R"( {"a": [1, {"a": 2}, {"a": 3}], "b": "\u0000x"} )", "here");
+  EXPECT_EQ(json["a"][2]["a"], 3);
+  EXPECT_EQ(json["b"], std::string("\0x", 2));
+  EXPECT_EQ(ParseJson("[]", "here"), nlohmann::json::array());
+}
+
+TEST(StrictJson, RefusesTheSameKeyTwice) {
+  EXPECT_THAT([] { ParseJson(R"({"a": {"k": 1, "j": 2, "k": 3}})", "here"); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("here: "), HasSubstr("'k' twice"))));
+  EXPECT_THAT([] { ParseJson(R"({"k": {"k": 1}, "\u006b": 3})", "here"); },
+              ThrowsMessage<Error>(HasSubstr("'k' twice")));
+}
+
+TEST(StrictJson, RefusesDepth) {
+  EXPECT_NO_THROW(ParseJson(Nested(32), "here"));
+  EXPECT_THAT([] { ParseJson(Nested(33), "here"); }, ThrowsMessage<Error>(HasSubstr("nested 32 deep")));
+  EXPECT_THAT([] { ParseJson(std::string(10'000'000, '['), "here"); },
+              ThrowsMessage<Error>(HasSubstr("nested 32 deep")));
+  EXPECT_THROW(ParseJson(R"({"a":)" + Nested(32) + "}", "here"), Error);
+}
+
+TEST(StrictJson, RefusesWhatIsNotJson) {
+  for (const std::string text : {"", "{", "{\"a\"", "{} x", "nan", "{\"a\": 01}", "\"\xff\"", "[1,]"}) {
+    EXPECT_THAT([&] { ParseJson(text, "here"); }, ThrowsMessage<Error>(HasSubstr("here: not valid JSON: "))) << text;
+  }
+  EXPECT_THAT([] { ParseJson(std::string("{}\0{", 4), "here"); }, ThrowsMessage<Error>(HasSubstr("NUL")));
+}
+
+TEST(StrictJson, ReadsFiles) {
+  const TemporaryFolder folder;
+  PutFile(folder / "a.json", "[1]");
+  PutFile(folder / "b.json", "[1");
+  EXPECT_EQ(ReadJson(folder / "a.json")[0], 1);
+  EXPECT_THAT([&] { ReadJson(folder / "b.json"); }, ThrowsMessage<Error>(HasSubstr("b.json: not valid JSON")));
+  EXPECT_THAT([&] { ReadJson(folder / "c.json"); }, ThrowsMessage<Error>(HasSubstr("no such file")));
+}
+
+}  // namespace
+}  // namespace tare

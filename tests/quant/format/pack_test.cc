@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Storage layouts against the drawing in pack.h, written out bit by bit here, for every length to three groups.
+#include "quant/format/pack.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <type_traits>
+#include <vector>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+template <typename Code>
+std::vector<Code> RandomCodes(Format format, size_t count) {
+  std::mt19937 random(static_cast<unsigned>(count));
+  std::uniform_int_distribution<int> code(Info(format).min_code, Info(format).max_code);
+  std::vector<Code> codes(count);
+  for (Code& c : codes) c = static_cast<Code>(code(random));
+  return codes;
+}
+
+template <typename Code>
+std::vector<uint8_t> Packed(Format format, const std::vector<Code>& codes) {
+  std::vector<uint8_t> packed(PackedBytes(format, codes.size()), 0x5a);
+  Pack<Code>(format, codes, packed);
+  return packed;
+}
+
+template <typename Code>
+void ExpectRoundTrip(Format format) {
+  for (size_t count = 0; count <= 3 * kPackGroup; ++count) {
+    const std::vector<Code> codes = RandomCodes<Code>(format, count);
+    std::vector<Code> back(count);
+    Unpack<Code>(format, Packed<Code>(format, codes), back);
+    ASSERT_EQ(back, codes) << Info(format).name << " " << count;
+  }
+}
+
+TEST(Pack, RoundTripsEveryLength) {
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) ExpectRoundTrip<int8_t>(format);
+  for (const Format format : {Format::kU8, Format::kU6, Format::kU4}) ExpectRoundTrip<uint8_t>(format);
+}
+
+TEST(Pack, Bytes) {
+  EXPECT_EQ(PackedBytes(Format::kInt8, 65), 65u);
+  EXPECT_EQ(PackedBytes(Format::kInt4, 65), 64u);
+  EXPECT_EQ(PackedBytes(Format::kInt6, 65), 96u);
+  EXPECT_EQ(PackedBytes(Format::kInt6, 0), 0u);
+}
+
+// Where each value's bits lie: set one code at a time in a group of zeros.
+TEST(Pack, Int4Layout) {
+  for (size_t i = 0; i < kPackGroup; ++i) {
+    std::vector<int8_t> codes(kPackGroup);
+    codes[i] = -3;  // stored 5
+    std::vector<uint8_t> want(32, 0x88);
+    want[i % 32] = i < 32 ? 0x85 : 0x58;
+    ASSERT_EQ(Packed(Format::kInt4, codes), want) << i;
+  }
+}
+
+TEST(Pack, Int6Layout) {
+  for (size_t i = 0; i < kPackGroup; ++i) {
+    std::vector<int8_t> codes(kPackGroup);
+    codes[i] = 23;  // stored 55: low 7, high 3; zeros are stored as 32: low 0, high 2
+    std::vector<uint8_t> want(48, 0x00);
+    std::fill(want.begin() + 32, want.end(), 0xaa);
+    want[i % 32] = i < 32 ? 0x07 : 0x70;
+    want[32 + i % 16] = static_cast<uint8_t>(0xaa | 1 << (i / 16 * 2));
+    ASSERT_EQ(Packed(Format::kInt6, codes), want) << i;
+  }
+}
+
+TEST(Pack, RefusesWhatNoCodeIs) {
+  const std::vector<int8_t> codes = {0, -8};
+  std::vector<uint8_t> packed(32);
+  EXPECT_THAT([&] { Pack<int8_t>(Format::kInt4, codes, packed); }, ThrowsMessage<Error>(HasSubstr("code -8 at 1")));
+  std::vector<int8_t> back(2);
+  EXPECT_THAT([&] { Unpack<int8_t>(Format::kInt4, packed, back); }, ThrowsMessage<Error>(HasSubstr("code -8 at 0")));
+  std::vector<uint8_t> tail(32, 0x88);
+  tail[5] = 0x89;
+  EXPECT_THAT([&] { Unpack<int8_t>(Format::kInt4, tail, back); }, ThrowsMessage<Error>(HasSubstr("behind the last")));
+  const std::vector<uint8_t> bytes = {0x80, 0};
+  EXPECT_THAT([&] { Unpack<int8_t>(Format::kInt8, bytes, back); }, ThrowsMessage<Error>(HasSubstr("code -128 at 0")));
+}
+
+TEST(Pack, RefusesSizesAndTypesThatDisagree) {
+  std::vector<uint8_t> packed(31);
+  const std::vector<int8_t> codes(2);
+  EXPECT_THAT([&] { Pack<int8_t>(Format::kInt4, codes, packed); },
+              ThrowsMessage<Error>(HasSubstr("31 bytes for 2 codes, expected 32")));
+  EXPECT_THAT([&] { Pack<int8_t>(Format::kU4, codes, packed); }, ThrowsMessage<Error>(HasSubstr("u4 for signed")));
+  EXPECT_THAT([&] { Pack<int8_t>(Format::kF32, codes, packed); }, ThrowsMessage<Error>(HasSubstr("f32")));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/format/round.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace tare {
+namespace {
+
+std::vector<Format> CodedFormats() {
+  std::vector<Format> formats;
+  for (const FormatInfo& info : kFormats) {
+    if (info.format != Format::kF32) formats.push_back(info.format);
+  }
+  return formats;
+}
+
+TEST(Round, TheHeadersExample) {
+  const Scale scale = ScaleFor(2.0f, Format::kInt8);
+  EXPECT_EQ(scale.inv, 63.5f);
+  EXPECT_EQ(scale.scale, 2.0f / 127.0f);
+  EXPECT_EQ(CodeOf(0.5f, scale.inv, Format::kInt8), 32);
+  EXPECT_EQ(CodeOf(-1.0f / 127.0f, scale.inv, Format::kInt8), 0);
+}
+
+TEST(Round, TiesGoToTheEvenCode) {
+  for (const Format format : CodedFormats()) {
+    for (int code = Info(format).min_code; code < Info(format).max_code; ++code) {
+      const int even = code % 2 == 0 ? code : code + 1;
+      EXPECT_EQ(CodeOf(static_cast<float>(code) + 0.5f, 1.0f, format), even) << Info(format).name << ' ' << code;
+    }
+  }
+}
+
+TEST(Round, TheLargestMagnitudeBecomesTheLargestCode) {
+  for (const Format format : CodedFormats()) {
+    const FormatInfo& info = Info(format);
+    for (float absmax = kSmallestAbsmax; std::isfinite(absmax); absmax *= 1.7f) {
+      const Scale scale = ScaleFor(absmax, format);
+      ASSERT_TRUE(std::isfinite(scale.inv) && scale.inv > 0 && scale.scale > 0) << absmax;
+      EXPECT_EQ(CodeOf(absmax, scale.inv, format), info.max_code) << info.name << ' ' << absmax;
+      EXPECT_EQ(CodeOf(-absmax, scale.inv, format), info.min_code) << info.name << ' ' << absmax;
+    }
+  }
+}
+
+// inv and scale carry a relative error of 2^-24 each, the two products another each: code * scale * inv is within
+// 255 * 4 * 2^-24 < 2^-13 of the code, far from a half.
+TEST(Round, ACodesValueRoundsToTheSameCode) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> exponent(-90.0f, 120.0f);
+  for (const Format format : CodedFormats()) {
+    for (int i = 0; i < 200; ++i) {
+      const Scale scale = ScaleFor(std::exp2(exponent(random)), format);
+      for (int code = Info(format).min_code; code <= Info(format).max_code; ++code) {
+        ASSERT_EQ(CodeOf(static_cast<float>(code) * scale.scale, scale.inv, format), code) << scale.scale;
+      }
+    }
+  }
+}
+
+// |x * inv| <= qmax carries two roundings of 2^-24 relative: the code is within half a step and qmax * 2^-23 of x /
+// scale.
+TEST(Round, IsOffByHalfAStepAtMost) {
+  std::mt19937 random(2);
+  std::uniform_real_distribution<float> unit(-1.0f, 1.0f);
+  for (const Format format : CodedFormats()) {
+    const FormatInfo& info = Info(format);
+    const float absmax = 3.7f;
+    const Scale scale = ScaleFor(absmax, format);
+    for (int i = 0; i < 10000; ++i) {
+      const float x = info.min_code < 0 ? unit(random) * absmax : std::fabs(unit(random)) * absmax;
+      const double exact = static_cast<double>(x) * info.max_code / absmax;
+      ASSERT_LE(std::fabs(CodeOf(x, scale.inv, format) - exact), 0.5 + info.max_code * 0x1p-23) << x;
+    }
+  }
+}
+
+TEST(Round, ValuesBeyondTheAbsmaxAreClamped) {
+  for (const Format format : CodedFormats()) {
+    EXPECT_EQ(CodeOf(1e30f, 1.0f, format), Info(format).max_code);
+    EXPECT_EQ(CodeOf(-1e30f, 1.0f, format), Info(format).min_code);
+  }
+}
+
+TEST(Round, AGroupOfAlmostNothingIsZeros) {
+  const float below = std::nextafter(kSmallestAbsmax, 0.0f);
+  for (const float absmax : {0.0f, std::numeric_limits<float>::denorm_min(), below}) {
+    for (const Format format : CodedFormats()) {
+      const Scale scale = ScaleFor(absmax, format);
+      EXPECT_EQ(scale.inv, 0.0f);
+      EXPECT_EQ(scale.scale, 0.0f);
+      EXPECT_EQ(CodeOf(absmax, scale.inv, format), 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/observe/magnitude_histogram.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+using testing::ElementsAre;
+using testing::Pair;
+
+TEST(MagnitudeHistogram, BinsAreTheLeadingBits) {
+  EXPECT_EQ(MagnitudeHistogram::BinOf(0.0f), 0);
+  EXPECT_EQ(MagnitudeHistogram::BinOf(-0.0f), 0);
+  EXPECT_EQ(MagnitudeHistogram::BinOf(1.0f), 127 * 128);
+  EXPECT_EQ(MagnitudeHistogram::BinOf(-1.0f), 127 * 128);
+  EXPECT_EQ(MagnitudeHistogram::BinOf(1.5f), 127 * 128 + 64);
+  EXPECT_EQ(MagnitudeHistogram::BinOf(std::numeric_limits<float>::max()), MagnitudeHistogram::kBins - 1);
+  EXPECT_EQ(MagnitudeHistogram::MagnitudeOf(0), 0.0f);
+  EXPECT_EQ(MagnitudeHistogram::MagnitudeOf(127 * 128), 1.0f + 1.0f / 256);
+}
+
+TEST(MagnitudeHistogram, EmptyHasNoQuantile) {
+  const MagnitudeHistogram empty;
+  EXPECT_EQ(empty.total(), 0u);
+  EXPECT_TRUE(std::isnan(empty.Median()));
+  EXPECT_TRUE(empty.Counts().empty());
+}
+
+// Powers of two are told apart exactly; the reported value is the midpoint of the bin that begins there.
+TEST(MagnitudeHistogram, QuantileIsTheOrderStatisticOfTheCeiling) {
+  MagnitudeHistogram histogram;
+  for (const float value : {8.0f, -1.0f, 4.0f, 2.0f}) histogram.Add(value);
+  const auto magnitude = [](float value) { return value * (1.0f + 1.0f / 256); };
+  EXPECT_EQ(histogram.Quantile(0.0), magnitude(1.0f));
+  EXPECT_EQ(histogram.Quantile(0.25), magnitude(1.0f));
+  EXPECT_EQ(histogram.Quantile(0.26), magnitude(2.0f));
+  EXPECT_EQ(histogram.Median(), magnitude(2.0f));
+  EXPECT_EQ(histogram.Quantile(0.75), magnitude(4.0f));
+  EXPECT_EQ(histogram.Quantile(1.0), magnitude(8.0f));
+  for (const double q : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()})
+    EXPECT_THROW(histogram.Quantile(q), Error);
+}
+
+// The bound of the header, 2^-8 relative above the subnormals, over distributions of every shape; and the oracle sorts.
+TEST(MagnitudeHistogram, QuantilesAreWithinTheirBound) {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  std::cauchy_distribution<float> cauchy;
+  std::lognormal_distribution<float> lognormal(0.0f, 8.0f);
+  std::uniform_real_distribution<float> uniform(1.0f, 2.0f);
+  const std::vector<std::function<float()>> distributions{
+      [&] { return normal(random); },
+      [&] { return cauchy(random); },
+      [&] { return lognormal(random); },
+      [&] { return uniform(random); },
+      [&] { return normal(random) * 0x1p-100f; },
+      [&] { return std::copysign(static_cast<float>(random() % 5), normal(random)); },
+  };
+  double worst = 0.0;
+  for (const auto& draw : distributions) {
+    for (const size_t n : {1u, 2u, 17u, 5000u}) {
+      std::vector<float> magnitudes;
+      MagnitudeHistogram histogram;
+      for (size_t i = 0; i < n; ++i) {
+        const float value = draw();
+        magnitudes.push_back(std::fabs(value));
+        histogram.Add(value);
+      }
+      std::ranges::sort(magnitudes);
+      for (const double q : {0.0, 0.001, 0.1, 0.25, 0.5, 0.9, 0.99, 0.999, 1.0}) {
+        const double exact = magnitudes[static_cast<size_t>(std::max(1.0, std::ceil(q * static_cast<double>(n)))) - 1];
+        ASSERT_LE(std::fabs(histogram.Quantile(q) - exact), 0x1p-8 * exact) << q << ' ' << n;
+        if (exact > 0) worst = std::max(worst, std::fabs(histogram.Quantile(q) - exact) / exact);
+      }
+    }
+  }
+  EXPECT_GT(worst, 0x1p-9);  // the bound is not loose
+}
+
+TEST(MagnitudeHistogram, SubnormalsAreWithinTheirAbsoluteBound) {
+  for (float value = std::numeric_limits<float>::denorm_min(); value < 0x1p-126f; value *= 1.9f) {
+    MagnitudeHistogram histogram;
+    histogram.Add(value);
+    ASSERT_LE(std::fabs(histogram.Median() - value), value < 0x1p-133f ? 0x1p-133f : 0x1p-134f) << value;
+  }
+}
+
+TEST(MagnitudeHistogram, CountsGoBeyond32Bits) {
+  const uint64_t many = (uint64_t{1} << 33) + 5;
+  MagnitudeHistogram histogram;
+  histogram.AddCount(100, many);
+  histogram.AddCount(7, many - 1);
+  histogram.AddCount(100, 1);
+  EXPECT_EQ(histogram.total(), 2 * many);
+  EXPECT_THAT(histogram.Counts(), ElementsAre(Pair(7, many - 1), Pair(100, many + 1)));
+  EXPECT_EQ(histogram.Median(), MagnitudeHistogram::MagnitudeOf(100));
+  EXPECT_EQ(histogram.Quantile(0.49), MagnitudeHistogram::MagnitudeOf(7));
+}
+
+TEST(MagnitudeHistogram, AnySplitMergesToTheSame) {
+  std::mt19937 random(2);
+  std::cauchy_distribution<float> cauchy;
+  MagnitudeHistogram whole;
+  std::vector<MagnitudeHistogram> parts(5);
+  for (int i = 0; i < 5000; ++i) {
+    const float value = cauchy(random);
+    whole.Add(value);
+    parts[random() % parts.size()].Add(value);
+  }
+  std::ranges::shuffle(parts, random);
+  MagnitudeHistogram merged;
+  for (const MagnitudeHistogram& part : parts) merged.Merge(part);
+  EXPECT_EQ(merged, whole);
+  merged.Add(1.0f);
+  EXPECT_NE(merged, whole);
+}
+
+TEST(MagnitudeHistogram, CountsRebuildIt) {
+  MagnitudeHistogram histogram;
+  for (const float value : {0.0f, 1.0f, 1.0f, -3.0f, 1e30f}) histogram.Add(value);
+  MagnitudeHistogram again;
+  for (const auto& [bin, count] : histogram.Counts()) again.AddCount(bin, count);
+  EXPECT_EQ(again, histogram);
+}
+
+TEST(MagnitudeHistogram, AddingNothingAllocatesNothing) {
+  MagnitudeHistogram histogram;
+  histogram.AddCount(5, 0);
+  histogram.AddPage(3, std::array<uint64_t, MagnitudeHistogram::kPageBins>{});
+  EXPECT_EQ(histogram, MagnitudeHistogram());
+}
+
+TEST(MagnitudeHistogram, RefusesBinsAndTotalsThatCannotBe) {
+  MagnitudeHistogram histogram;
+  EXPECT_THROW(histogram.AddCount(-1, 1), Error);
+  EXPECT_THROW(histogram.AddCount(MagnitudeHistogram::kBins, 1), Error);
+  EXPECT_THROW(histogram.Add(std::numeric_limits<float>::infinity()), Error);
+  EXPECT_THROW(histogram.Add(std::numeric_limits<float>::quiet_NaN()), Error);
+  histogram.AddCount(1, std::numeric_limits<uint64_t>::max());
+  EXPECT_THROW(histogram.AddCount(2, 1), Error);
+  MagnitudeHistogram other = histogram;
+  EXPECT_THROW(other.Merge(histogram), Error);
+  EXPECT_EQ(other, histogram);
+}
+
+// In double, 2^64-1 is 2^64: the rank must not leave 64 bits.
+TEST(MagnitudeHistogram, TheLastOfAsManyAsCanBeIsFound) {
+  MagnitudeHistogram histogram;
+  histogram.AddCount(1, std::numeric_limits<uint64_t>::max() - 1);
+  histogram.AddCount(2, 1);
+  EXPECT_EQ(histogram.Quantile(1.0), MagnitudeHistogram::MagnitudeOf(2));
+  EXPECT_EQ(histogram.Median(), MagnitudeHistogram::MagnitudeOf(1));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The golden checkpoints in tests/data/golden and what transformers computes from them.
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "quant/base/error.h"
+#include "quant/file/safetensors.h"
+
+namespace tare {
+
+inline constexpr std::array kGoldenCheckpoints = {"llama-mha", "llama-gqa", "llama-old-config", "diffllama-mha", "diffllama-gqa"};
+
+inline std::filesystem::path GoldenFolder(const std::string& name) { return std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/golden" / name; }
+inline std::filesystem::path PairFolder(const std::string& name) { return std::filesystem::path(TARE_SOURCE_DIR) / "experiments/pair" / name; }
+
+template <typename T>
+std::vector<T> ValuesOf(const Safetensors& file, const std::string& name) {
+  const TensorView* tensor = file.Find(name);
+  if (tensor == nullptr) Fail("golden tensor {} is missing", name);
+  std::vector<T> values(tensor->bytes.size() / sizeof(T));
+  std::memcpy(values.data(), tensor->bytes.data(), tensor->bytes.size());
+  return values;
+}
+
+}  // namespace tare

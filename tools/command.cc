@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/command.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <format>
+
+#include <nlohmann/json.hpp>
+
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "quant/file/atomic_file.h"
+
+namespace tare {
+
+void MachineOptions::AddTo(CLI::App& command) {
+  command.add_option("--threads", threads, "threads (0: all processors); results do not depend on it")->check(CLI::Range(0, 4096));
+  command.add_option("--math", math, "type of the factors of matrix products")->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
+}
+
+Math MachineOptions::Apply() const {
+  SetThreads(threads);
+  return math == "bf16" ? Math::kBf16 : Math::kF32;
+}
+
+void WriteJson(const std::string& target, const nlohmann::ordered_json& json) {
+  if (target.empty()) return;
+  const std::string text = json.dump(2) + "\n";
+  if (target == "-") {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+  } else {
+    WriteFileAtomically(target, text);
+  }
+}
+
+ProgressLine::ProgressLine(std::string what) : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) == 1), start_(std::chrono::steady_clock::now()), last_(start_) {}
+
+ProgressLine::~ProgressLine() {
+  if (shown_) std::fprintf(stderr, "\r\033[K");
+}
+
+void ProgressLine::Rename(std::string what) {
+  what_ = std::move(what);
+  start_ = std::chrono::steady_clock::now();
+}
+
+Progress ProgressLine::Callback() {
+  if (!terminal_) return {};
+  return [this](int64_t done, int64_t total, const char* unit) { Show(done, total, unit); };
+}
+
+void ProgressLine::Show(int64_t done, int64_t total, const char* unit) {
+  using namespace std::chrono_literals;
+  const auto now = std::chrono::steady_clock::now();
+  if (shown_ && now - last_ < 100ms && done < total) return;
+  last_ = now;
+  shown_ = true;
+  const double seconds = std::chrono::duration<double>(now - start_).count();
+  const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0.0;
+  const double left = rate > 0 ? static_cast<double>(total - done) / rate : 0.0;
+  const std::string line = std::format("{}: {} of {} {}, {:.0f} a second, {:.0f} s left", what_, done, total, unit, rate, left);
+  std::fprintf(stderr, "\r\033[K%s", line.c_str());
+  std::fflush(stderr);
+}
+
+}  // namespace tare

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the subcommands share: their table, options that several have, where figures go, and the progress line.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json_fwd.hpp>
+
+#include "experiments/tasks/progress.h"
+#include "kernels/linear/projector.h"
+
+namespace tare {
+
+// One subcommand: adds itself, its options, its example and its callback to the program.
+void AddInspect(CLI::App& app);
+void AddDump(CLI::App& app);
+void AddStats(CLI::App& app);
+void AddEval(CLI::App& app);
+void AddSweep(CLI::App& app);
+
+// --threads and --math, applied before the callback runs.
+struct MachineOptions {
+  int threads = 0;
+  std::string math = "f32";
+
+  void AddTo(CLI::App& command);
+  Math Apply() const;
+};
+
+// Writes JSON where --json says: a file, whole or not at all, or "-" for standard output; nowhere when empty.
+void WriteJson(const std::string& target, const nlohmann::ordered_json& json);
+
+// Whether figures for people go to standard output: not when JSON does.
+inline bool PrintsTables(const std::string& json_target) { return json_target != "-"; }
+
+// A line on standard error with rate and time left, rewritten in place; silent unless standard error is a terminal.
+class ProgressLine {
+ public:
+  explicit ProgressLine(std::string what);
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  Progress Callback();
+  void Rename(std::string what);
+
+ private:
+  void Show(int64_t done, int64_t total, const char* unit);
+
+  std::string what_;
+  bool terminal_;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point start_, last_;
+};
+
+}  // namespace tare

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# From a fresh machine to the main table: installs the packages, builds, and asks of the embedded pair, a standard and a differential model of the
+# same size, how large their outliers are and what few bits for attention logits cost each. Run again, it does what is left.
+#
+# usage: tools/demo.sh [RESULTS]     RESULTS: folder for tables in JSON and CSV (default ./demo-results)
+set -euo pipefail
+
+# How much to measure: enough for a standard error near 0.03, little enough for five minutes on two cores.
+tokens=20440
+items=150
+bits=16,8,6,4
+granularities=row,tensor
+
+case "${1:-}" in -h | --help) sed -n '3,6s/^# \{0,1\}//p' "$0"; exit 0 ;; -*) echo "demo: got '$1', expected a folder; see --help" >&2; exit 2 ;; esac
+results=$(realpath -m "${1:-demo-results}")
+cd "$(dirname "$0")/.."
+pair=experiments/pair
+models=("$pair/novels-standard" "$pair/novels-differential")
+title() { printf '\n[%d/5 %d:%02d] %s\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)) "$2" >&2; }
+
+title 1 'packages'
+tools/setup.sh
+
+title 2 'building build/release/tare'
+cmake --preset release --log-level=WARNING >/dev/null
+cmake --build --preset release --target tare
+tare=$PWD/build/release/tare
+mkdir -p "$results"
+
+title 3 'the two models'
+for model in "${models[@]}"; do
+  "$tare" inspect "$model" --json "$results/inspect-$(basename "$model").json"
+  echo
+done
+
+# The table of a finished step is kept beside its figures and shown again; it is made anew when the program is newer.
+title 4 "outliers in attention logits and hidden states ($tokens tokens)"
+if [ ! -e "$results/outliers.txt" ] || [ "$tare" -nt "$results/outliers.txt" ]; then
+  "$tare" stats "${models[@]}" --input $pair/heldout.txt --tokens $tokens --json "$results/outliers.json" --csv "$results/outliers.csv" \
+    >"$results/outliers.txt.part"
+  mv "$results/outliers.txt.part" "$results/outliers.txt"
+fi
+cat "$results/outliers.txt"
+
+title 5 "accuracy against bits ($tokens tokens, $items items of each set)"
+if [ ! -t 2 ]; then # the program's progress line is for terminals: elsewhere, a line now and then
+  while sleep 20 >/dev/null 2>&1; do echo "      $(cat "$results/bits/cells.jsonl" 2>/dev/null | wc -l) cells finished" >&2; done &
+  trap "kill $! 2>/dev/null || true" EXIT
+fi
+"$tare" sweep "${models[@]}" --site attn_logits --bits $bits --granularity $granularities --tokens $tokens --limit $items \
+  --tasks perplexity=$pair/heldout.txt,choice=$pair/needles-1.jsonl,choice=$pair/needles-4.jsonl,choice=$pair/continuations.jsonl \
+  --out "$results/bits"
+
+printf '\n%d:%02d  Everything is in %s:\n' $((SECONDS / 60)) $((SECONDS % 60)) "$results"
+(cd "$results" && find . -type f ! -name '*.part' | sort | sed 's|^\./|  |')

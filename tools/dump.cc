@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare dump: what a model computes, into an HDF5 file.
+#include <memory>
+#include <print>
+
+#include "experiments/sites/dump.h"
+#include "tools/run_options.h"
+
+namespace tare {
+namespace {
+
+struct Options {
+  std::string model, input, out, plan, sites = "logits";
+  WindowOptions windows;
+  MachineOptions machine;
+};
+
+void Run(const Options& options) {
+  const std::set<std::string> sites = ParseDumpSites(options.sites);
+  Plan plan = Plan::Parse(options.plan);
+  Model model(options.model, options.machine.Apply());
+  SimulatedQuantizer quantizer(std::move(plan), model.config());
+  const TokenInput input = LoadTokenInput(options.input, options.model, model.config().vocabulary);
+  const std::vector<ScoredSequence> sequences = CutSequences(input, model.config(), options.windows);
+  ProgressLine line("dump");
+  Dump(model, quantizer, sequences, sites, options.out, line.Callback());
+  std::println("{}: {} sequences of {} tokens", options.out, sequences.size(), sequences.at(0).tokens.size());
+}
+
+}  // namespace
+
+void AddDump(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("dump", "what the model computes at named sites, as HDF5");
+  command->add_option("MODEL", options->model, "checkpoint folder")->required();
+  command->add_option("--input", options->input, "UTF-8 text, or ids: a .safetensors or .h5 file with input_ids [B,T]")->required();
+  command->add_option("--sites", options->sites, "logits, embed, layer_out, final_norm, attn_logits, with commas between")->capture_default_str();
+  command->add_option("--plan", options->plan, "quantize on the way, for example attn_logits=int6/row");
+  command->add_option("--out", options->out, "the HDF5 file")->required();
+  AddWindowOptions(*command, options->windows);
+  options->machine.AddTo(*command);
+  command->footer("Example:\n  tare dump experiments/pair/novels-differential --input ids.safetensors --sites logits,attn_logits --out dump.h5");
+  command->callback([options] { Run(*options); });
+}
+
+}  // namespace tare

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs the packages that Tare is built and tested with, and does nothing where all of them are there.
+#
+# usage: tools/setup.sh [--lint]
+#   --lint   clang-format and clang-tidy too (and the omp.h that clang can read)
+#
+# For Debian 13 and later and Ubuntu from 25.04, as root or as a user with sudo. What decides is not the system's name but
+# whether it offers the versions below; where it does not, the script says which are missing and leaves the system as it is.
+set -euo pipefail
+
+# package and the oldest version that will do (cmake/dependencies.cmake asks for the same)
+packages='
+g++                   4:14
+cmake                 3.25
+ninja-build           1.11
+pkg-config            1.8
+libdnnl-dev           3.7
+libhwy-dev            1.2
+libhdf5-dev           1.14
+libssl-dev            3.0
+libsentencepiece-dev  0.2
+nlohmann-json3-dev    3.11
+libcli11-dev          2.4
+libeigen3-dev         3.4
+libgtest-dev          1.14
+libgmock-dev          1.14
+libbenchmark-dev      1.8
+'
+lint_packages='
+clang-format          1:19
+clang-tidy            1:19
+libomp-dev            1:19
+'
+
+case "${1:-}" in
+  '') ;;
+  --lint) packages+=$lint_packages ;;
+  -h | --help) sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  *) echo "setup: got '$1', expected nothing or --lint" >&2; exit 2 ;;
+esac
+
+say() { echo "setup: $*" >&2; }
+die() { say "$@"; exit 1; }
+system=$( (. /etc/os-release && echo "$PRETTY_NAME") 2>/dev/null || uname -sr)
+supported='Debian 13 or later, or Ubuntu 25.04 or later'
+
+# What is needed, as "name (version or later)".
+needed() { echo "$packages" | awk 'NF { printf "%s%s (%s or later)", sep, $1, $2; sep = ", " }'; }
+
+need_command() {
+  command -v "$1" >/dev/null || die "$system has no $1, and this script knows no other package manager. Try $supported,
+  or install by hand what Debian calls $(needed),
+  and build with: cmake --preset release && cmake --build --preset release"
+}
+
+need_command dpkg-query
+
+installed=$(dpkg-query -W -f='${Package} ${db:Status-Status} ${Version}\n' 2>/dev/null | awk '$2 == "installed" { print $1, $3 }')
+
+# Packages that are absent or too old.
+missing=()
+while read -r name oldest; do
+  [ -n "$name" ] || continue
+  version=$(echo "$installed" | awk -v name="$name" '$1 == name { print $2; exit }')
+  [ -n "$version" ] && dpkg --compare-versions "$version" ge "$oldest" || missing+=("$name")
+done <<<"$packages"
+[ ${#missing[@]} -gt 0 ] || exit 0
+need_command apt-get
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || die "packages are missing, and you are neither root nor have sudo. Have root run:
+  apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
+  as_root=(sudo)
+fi
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -qy -o DPkg::Lock::Timeout=300 "$@"; }
+fail_with_log() { tail -n 20 "$log" >&2; die "$@"; }
+
+say "missing: ${missing[*]}"
+say "reading the package lists"
+stale=  # a source that fails is no harm as long as what is needed is on offer
+apt -o APT::Update::Error-Mode=any update >"$log" 2>&1 || stale=yes
+
+too_old=()
+while read -r name oldest; do
+  case " ${missing[*]} " in *" $name "*) ;; *) continue ;; esac
+  offered=$(LC_ALL=C apt-cache policy "$name" | # takes a name that it does not know, "g++" too, for a regular expression
+    awk -v heading="$name:" '/^[^ ]/ { own = $0 == heading } own && $1 == "Candidate:" && $2 != "(none)" { print $2 }')
+  [ -n "$offered" ] && dpkg --compare-versions "$offered" ge "$oldest" || too_old+=("  $name: got ${offered:-no such package}, expected $oldest or later")
+done <<<"$packages"
+if [ ${#too_old[@]} -gt 0 ]; then
+  [ -z "$stale" ] || fail_with_log "apt-get update failed (above). Is the network there, and are the sources in /etc/apt right?"
+  die "$system does not offer what Tare needs:
+$(printf '%s\n' "${too_old[@]}")
+  Try $supported (a container or a debootstrap root will do). Nothing was installed."
+fi
+
+# One line every 50 steps, so that a log shows life and stays short.
+apt install --no-install-recommends "${missing[@]}" 2>&1 | tee "$log" | awk '
+  / newly installed/ { for (i = 2; i < NF; i++) if ($(i + 1) == "newly") total = $i; print "setup: downloading and installing " total " packages"; fflush() }
+  /^(Unpacking|Setting up) / { done++; if (done % 50 == 0) { printf "setup: %d of %d steps\n", done, 2 * total; fflush() } }' >&2 ||
+  fail_with_log "apt-get install failed (above)"
+say "installed: ${missing[*]}"

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare sweep: accuracy against bits, models side by side; resumes.
+#include <format>
+#include <memory>
+#include <print>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/sweep/sweep.h"
+#include "experiments/sweep/table.h"
+#include "quant/file/atomic_file.h"
+#include "tools/run_options.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::vector<std::string> models;
+  std::string tasks, json;
+  SweepOptions sweep;
+  MachineOptions machine;
+};
+
+Json ToJson(const std::vector<SweepCell>& cells) {
+  Json json{{"schema", "tare.sweep/1"}, {"cells", Json::array()}};
+  for (const SweepCell& cell : cells) {
+    json["cells"].push_back({{"model", cell.model}, {"task", cell.task}, {"granularity", cell.granularity}, {"bits", cell.bits}, {"key", cell.key}, {"result", cell.result}});
+  }
+  return json;
+}
+
+void Run(Options& options) {
+  options.sweep.models.assign(options.models.begin(), options.models.end());
+  options.sweep.tasks = ParseTasks(options.tasks);
+  options.sweep.math = options.machine.Apply();
+  std::vector<SweepCell> cells;
+  {
+    ProgressLine line("");
+    cells = RunSweep(options.sweep, [&](size_t cell, size_t count, const std::string& what) {
+      line.Rename(std::format("cell {} of {}: {}", cell, count, what));
+      return line.Callback();
+    });
+  }
+  const Json json = ToJson(cells);
+  WriteFileAtomically(options.sweep.folder / "table.csv", SweepCsv(cells));
+  WriteFileAtomically(options.sweep.folder / "table.txt", SweepTable(cells));
+  WriteFileAtomically(options.sweep.folder / "table.json", json.dump(2) + "\n");
+  if (PrintsTables(options.json)) {
+    std::print("{}", SweepTable(cells));
+    std::println("\n+/- one standard error; in brackets the change from 16 bits, with the standard error of the paired difference\n"
+                 "finished cells, table.csv, table.json and table.txt are in {}", options.sweep.folder.string());
+  }
+  WriteJson(options.json, json);
+}
+
+}  // namespace
+
+void AddSweep(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  SweepOptions& sweep = options->sweep;
+  CLI::App* command = app.add_subcommand("sweep", "accuracy against bits: models x granularity x bits x tasks; run again, it does what is left");
+  command->add_option("MODEL", options->models, "checkpoint folders")->required();
+  command->add_option("--site", sweep.site, "what to quantize")->capture_default_str();
+  command->add_option("--bits", sweep.bits, "16 (not quantized), 8, 6, 4, with commas between")->delimiter(',')->capture_default_str();
+  command->add_option("--granularity", sweep.granularities, "what shares a scale: row, head, tensor, with commas between")->delimiter(',')->capture_default_str();
+  command->add_option("--tasks", options->tasks, "perplexity=TEXT, choice=ITEMS.jsonl, with commas between")->required();
+  command->add_option("--out", sweep.folder, "folder of results")->required();
+  command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
+  AddWindowOptions(*command, sweep.windows);
+  options->machine.AddTo(*command);
+  command->footer("Example:\n  tare sweep experiments/pair/novels-standard experiments/pair/novels-differential --granularity row \\\n"
+                  "    --tasks perplexity=experiments/pair/heldout.txt,choice=experiments/pair/needles-4.jsonl --limit 40 --out sweep");
+  command->callback([options] { Run(*options); });
+}
+
+}  // namespace tare

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what is missing, builds every preset and runs every test: dev and release, the address, undefined-behaviour and thread
+# sanitizers, a project outside that uses the installed package, formatting and static analysis. The last line is "N passed, N failed".
+#
+# usage: tools/test.sh [--quick]
+#   --quick   the dev preset only
+#
+# On Debian 13 warnings are errors, and clang-format and clang-tidy must have nothing to say. The compilers of later systems see
+# more than anybody here has read: there warnings stay warnings and these two are left out.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+presets='dev release asan tsan' static_checks=yes werror=ON
+case "${1:-}" in
+  '') ;;
+  --quick) presets=dev static_checks= ;;
+  -h | --help) sed -n '3,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  *) echo "test: got '$1', expected nothing or --quick" >&2; exit 2 ;;
+esac
+(. /etc/os-release && [ "$ID ${VERSION_ID:-}" = 'debian 13' ]) || static_checks= werror=OFF
+
+passed=0 failed=0 skipped=0 failures=''
+title() { printf '\n== %d:%02d  %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$1"; }
+fail() { failed=$((failed + 1)) failures+="  $1"$'\n'; }
+
+# check NAME COMMAND...: one test that is a command.
+check() {
+  title "$1"
+  if "${@:2}"; then passed=$((passed + 1)); else fail "$1"; fi
+}
+
+# count ATTRIBUTE REPORT: a total of a ctest report.
+count() { sed -n "s/^[[:space:]]*$1=\"\([0-9]*\)\"\$/\1/p" "$2" | head -n 1; }
+
+# Configures, builds and tests one preset. ctest counts its tests; a preset that does not build, or has no tests, counts as one failure.
+run_preset() {
+  local report=$PWD/build/$1/tests.xml bad idle
+  rm -f "$report"
+  title "$1: build"
+  cmake --preset "$1" -DTARE_TESTS=ON -DTARE_WERROR=$werror && cmake --build --preset "$1" || { fail "$1: build"; return 0; }
+  title "$1: tests"
+  ctest --preset "$1" --no-tests=error -j "$(nproc)" --output-junit "$report" || true
+  [ "$(count tests "$report" 2>/dev/null || echo 0)" -gt 0 ] || { fail "$1: got no tests"; return 0; }
+  bad=$(count failures "$report") idle=$(($(count skipped "$report") + $(count disabled "$report")))
+  passed=$((passed + $(count tests "$report") - bad - idle)) failed=$((failed + bad)) skipped=$((skipped + idle))
+  [ "$bad" -eq 0 ] || failures+=$(sed -n 's/.*<testcase name="\([^"]*\)".* status="fail".*/  '"$1"': \1/p' "$report")$'\n'
+}
+
+# Sources that find's expression names, with a zero byte between.
+sources() { find quant kernels experiments tools tests \( "$@" \) -print0; }
+clang_format() { sources -name '*.h' -o -name '*.cc' | xargs -0 clang-format --dry-run -Werror; }
+# By the compile commands of the dev preset; headers are seen through the sources that include them.
+clang_tidy() { sources -name '*.cc' ! -path 'tests/*' | xargs -0 -n 1 -P "$(nproc)" clang-tidy -p build/dev --quiet; }
+
+tools/setup.sh ${static_checks:+--lint}
+[ -z "$static_checks" ] || check 'clang-format' clang_format
+for preset in $presets; do run_preset "$preset"; done
+[ -z "$static_checks" ] || check 'clang-tidy' clang_tidy
+
+title 'done'
+[ "$skipped" -eq 0 ] || echo "$skipped skipped (this machine cannot run them)"
+[ -z "$failures" ] || printf 'failed:\n%s' "$failures"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
