@@ -35,6 +35,7 @@ int Run(int argc, char** argv) {
   tare::AddStats(app);
   tare::AddEval(app);
   tare::AddSweep(app);
+  tare::AddBench(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

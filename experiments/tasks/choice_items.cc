@@ -19,7 +19,8 @@ using Json = nlohmann::json;
 
 const std::string& StringField(const Json& json, const char* key, const std::string& where) {
   const auto field = json.find(key);
-  if (field == json.end()) Fail("{}: got no \"{}\"; expected \"ctx\" or \"activity_label\", \"ctx_a\" and \"ctx_b\"", where, key);
+  if (field == json.end())
+    Fail("{}: got no \"{}\"; expected \"ctx\" or \"activity_label\", \"ctx_a\" and \"ctx_b\"", where, key);
   if (!field->is_string()) Fail("{}: \"{}\": got {}, expected a string", where, key, field->dump());
   return field->get_ref<const std::string&>();
 }
@@ -27,7 +28,8 @@ const std::string& StringField(const Json& json, const char* key, const std::str
 std::vector<std::string> Endings(const Json& json, const std::string& where) {
   const auto field = json.find("endings");
   if (field == json.end() || !field->is_array() || field->size() < 2) {
-    Fail("{}: \"endings\": got {}, expected a list of at least two strings", where, field == json.end() ? "none" : field->dump());
+    Fail("{}: \"endings\": got {}, expected a list of at least two strings", where,
+         field == json.end() ? "none" : field->dump());
   }
   std::vector<std::string> endings;
   for (const Json& ending : *field) {
@@ -81,7 +83,8 @@ bool SameContext(const EncodedChoice::Ending& a, const EncodedChoice::Ending& b)
 
 ChoiceItem ParseChoiceItem(std::string_view text, const std::string& where) {
   const Json json = ParseJson(text, where);
-  if (!json.is_object()) Fail("{}: got {}, expected an object with \"ctx\", \"endings\" and \"label\"", where, json.type_name());
+  if (!json.is_object())
+    Fail("{}: got {}, expected an object with \"ctx\", \"endings\" and \"label\"", where, json.type_name());
   ChoiceItem item;
   item.endings = Endings(json, where);
   if (json.contains("activity_label") && json.contains("ctx_a") && json.contains("ctx_b")) {
@@ -127,7 +130,8 @@ EncodedChoice EncodeChoice(const ChoiceItem& item, const Tokenizer& tokenizer) {
   for (const std::string& ending : item.endings) {
     choice.endings.push_back(EncodeEnding(context, context_tokens, spaces, ending, tokenizer));
     if (choice.endings.back().tokens.size() <= context_tokens) {
-      Fail("item of line {}: ending '{}' adds no token to its context, expected at least one to score", item.line, ending);
+      Fail("item of line {}: ending '{}' adds no token to its context, expected at least one to score", item.line,
+           ending);
     }
   }
   choice.shares_context = std::ranges::all_of(

@@ -4,9 +4,9 @@
 //   {"ctx": "...", "endings": ["...", ...], "label": 0}                      taken as written
 //   {"activity_label": "...", "ctx_a": "...", "ctx_b": "...", "endings": [...], "label": "0"}
 //
-// The second is prepared as the harness's hellaswag task does (process_docs in its utils.py), also where `ctx` is there too:
-// the context is "ACTIVITY: CTX_A Ctx_b", and "[title]", what stands in brackets and double spaces are taken out of it and
-// of the endings. One space stands between context and ending.
+// The second is prepared as the harness's hellaswag task does (process_docs in its utils.py), also where `ctx` is there
+// too: the context is "ACTIVITY: CTX_A Ctx_b", and "[title]", what stands in brackets and double spaces are taken out
+// of it and of the endings. One space stands between context and ending.
 #pragma once
 
 #include <cstddef>
@@ -34,8 +34,9 @@ std::vector<ChoiceItem> LoadChoiceItems(const std::filesystem::path& path, size_
 // One line. `where` begins messages.
 ChoiceItem ParseChoiceItem(std::string_view json, const std::string& where);
 
-// Context and ending are encoded together, without `<s>`, and split where the context encoded alone ends; the whitespace that
-// the context ends in goes to the ending first. What stands before the split may differ between endings of one item.
+// Context and ending are encoded together, without `<s>`, and split where the context encoded alone ends; the
+// whitespace that the context ends in goes to the ending first. What stands before the split may differ between endings
+// of one item.
 struct EncodedChoice {
   struct Ending {
     std::vector<int32_t> tokens;  // of context and ending

@@ -49,8 +49,10 @@ locale_t UnicodeLocale() {
   struct Free {
     void operator()(locale_t locale) const { freelocale(locale); }
   };
-  static const std::unique_ptr<std::remove_pointer_t<locale_t>, Free> locale(newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr));
-  if (!locale) Fail("letter case: this system has no locale C.UTF-8, expected the C library's; try installing its locales");
+  static const std::unique_ptr<std::remove_pointer_t<locale_t>, Free> locale(
+      newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr));
+  if (!locale)
+    Fail("letter case: this system has no locale C.UTF-8, expected the C library's; try installing its locales");
   return locale.get();
 }
 

@@ -3,8 +3,8 @@
 // brackets are taken out, and the activity, the sentences before and the beginning of the last one make the context.
 //
 // Letters change case one to one, as Unicode's simple mappings have it. Python's capitalize() differs for Greek's final
-// sigma, for letters whose capital is several or a title form (ligatures, the German sharp s, digraphs), and for Georgian:
-// HellaSwag is in English.
+// sigma, for letters whose capital is several or a title form (ligatures, the German sharp s, digraphs), and for
+// Georgian: HellaSwag is in English.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace tare {
 
-// preprocess() of the harness: strips, turns " [title]" into ". ", takes out what stands in brackets on one line, and turns
-// two spaces into one, in one pass.
+// preprocess() of the harness: strips, turns " [title]" into ". ", takes out what stands in brackets on one line, and
+// turns two spaces into one, in one pass.
 std::string PrepareHellaswag(std::string_view text);
 
 // preprocess(activity + ": " + ctx_a + " " + ctx_b.capitalize())

@@ -27,11 +27,20 @@ class FieldReader {
     const uint64_t tag = Varint();
     *field = {.number = tag >> 3};
     switch (tag & 7) {
-      case 0: field->value = Varint(); break;
-      case 1: field->bytes = Take(8); break;
-      case 2: field->bytes = Take(Varint()); break;
-      case 5: field->bytes = Take(4); break;
-      default: damaged_ = true;
+      case 0:
+        field->value = Varint();
+        break;
+      case 1:
+        field->bytes = Take(8);
+        break;
+      case 2:
+        field->bytes = Take(Varint());
+        break;
+      case 5:
+        field->bytes = Take(4);
+        break;
+      default:
+        damaged_ = true;
     }
     return !damaged_;
   }

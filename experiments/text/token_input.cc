@@ -33,15 +33,24 @@ std::vector<int64_t> Widen(std::span<const std::byte> bytes) {
 
 std::vector<int64_t> Widen(const TensorView& tensor, const std::string& where) {
   switch (tensor.dtype) {
-    case DType::kI8: return Widen<int8_t>(tensor.bytes);
-    case DType::kU8: return Widen<uint8_t>(tensor.bytes);
-    case DType::kI16: return Widen<int16_t>(tensor.bytes);
-    case DType::kU16: return Widen<uint16_t>(tensor.bytes);
-    case DType::kI32: return Widen<int32_t>(tensor.bytes);
-    case DType::kU32: return Widen<uint32_t>(tensor.bytes);
-    case DType::kI64: return Widen<int64_t>(tensor.bytes);
-    case DType::kU64: return Widen<uint64_t>(tensor.bytes);
-    default: FailForType(where, tensor.dtype);
+    case DType::kI8:
+      return Widen<int8_t>(tensor.bytes);
+    case DType::kU8:
+      return Widen<uint8_t>(tensor.bytes);
+    case DType::kI16:
+      return Widen<int16_t>(tensor.bytes);
+    case DType::kU16:
+      return Widen<uint16_t>(tensor.bytes);
+    case DType::kI32:
+      return Widen<int32_t>(tensor.bytes);
+    case DType::kU32:
+      return Widen<uint32_t>(tensor.bytes);
+    case DType::kI64:
+      return Widen<int64_t>(tensor.bytes);
+    case DType::kU64:
+      return Widen<uint64_t>(tensor.bytes);
+    default:
+      FailForType(where, tensor.dtype);
   }
 }
 
@@ -87,9 +96,10 @@ void ReadText(const std::filesystem::path& model_folder, int vocabulary, TokenIn
   RequireUtf8(text, where);
   const Tokenizer tokenizer = Tokenizer::Load(model_folder);
   if (tokenizer.vocabulary() > vocabulary) {
-    Fail("{}: got a tokenizer of {} pieces, expected at most the model's vocabulary of {}; try the tokenizer.model that "
-         "belongs to this checkpoint",
-         model_folder.string(), tokenizer.vocabulary(), vocabulary);
+    Fail(
+        "{}: got a tokenizer of {} pieces, expected at most the model's vocabulary of {}; try the tokenizer.model that "
+        "belongs to this checkpoint",
+        model_folder.string(), tokenizer.vocabulary(), vocabulary);
   }
   input->bos = tokenizer.bos();
   input->sequences.push_back(tokenizer.Encode(text));
@@ -98,7 +108,8 @@ void ReadText(const std::filesystem::path& model_folder, int vocabulary, TokenIn
 
 }  // namespace
 
-TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesystem::path& model_folder, int vocabulary) {
+TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesystem::path& model_folder,
+                          int vocabulary) {
   TokenInput input{.path = path, .sha256 = Sha256OfFile(path)};
   const std::filesystem::path extension = path.extension();
   const std::string where = path.string() + ": " + kName;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checkpoint's own tokenizer: SentencePiece's tokenizer.model. Ids are those that the SentencePiece library gives for the
-// whole text; no special token is added. Long texts are encoded in chunks where that provably changes no id
-// (experiments/text/piece_model.h), so that memory does not grow with the text; where it might, a text is encoded whole.
+// The checkpoint's own tokenizer: SentencePiece's tokenizer.model. Ids are those that the SentencePiece library gives
+// for the whole text; no special token is added. Long texts are encoded in chunks where that provably changes no id
+// (experiments/text/piece_model.h), so that memory does not grow with the text; where it might, a text is encoded
+// whole.
 #pragma once
 
 #include <cstdint>
@@ -31,11 +32,13 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&& other) noexcept;
   ~Tokenizer();
 
-  // Throws Error where the text is not valid UTF-8. Of nothing, and of nothing but spaces where the model strips them: none.
+  // Throws Error where the text is not valid UTF-8. Of nothing, and of nothing but spaces where the model strips them:
+  // none.
   std::vector<int32_t> Encode(std::string_view text) const;
 
   int32_t vocabulary() const;
-  // The `<s>` that a text begins with; none where the model has none or tokenizer_config.json says "add_bos_token": false.
+  // The `<s>` that a text begins with; none where the model has none or tokenizer_config.json says "add_bos_token":
+  // false.
   std::optional<int32_t> bos() const { return bos_; }
 
  private:

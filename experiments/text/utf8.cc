@@ -45,9 +45,10 @@ void RequireUtf8(std::string_view text, std::string_view where) {
   const std::optional<size_t> at = FindInvalidUtf8(text);
   if (!at) return;
   const auto line = 1 + std::ranges::count(text.substr(0, *at), '\n');
-  Fail("{}: got byte 0x{:02x} at offset {} (line {}), which is not valid UTF-8 there; try converting the text: iconv -f "
-       "LATIN1 -t UTF-8",
-       where, static_cast<unsigned char>(text[*at]), *at, line);
+  Fail(
+      "{}: got byte 0x{:02x} at offset {} (line {}), which is not valid UTF-8 there; try converting the text: iconv -f "
+      "LATIN1 -t UTF-8",
+      where, static_cast<unsigned char>(text[*at]), *at, line);
 }
 
 size_t CountCharacters(std::string_view text) {

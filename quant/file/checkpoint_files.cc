@@ -44,7 +44,7 @@ bool HasPickle(const fs::path& folder) {
 void CheckShardName(const std::string& name, const std::string& where) {
   const bool plain =
       !name.empty() && name.find_first_of(std::string_view("/\\\0", 3)) == name.npos && name.find("..") == name.npos;
-  if (!plain) Fail("{}: got the shard name '{}', expected a file name without '/' and '..'", where, name);
+  if (!plain) Fail("{}: expected shards named without '/' and '..', got '{}'", where, name);
 }
 
 // tensor -> shard

@@ -51,7 +51,8 @@ class Hdf5Writer {
   void CreateDataset(const std::string& name, DType dtype, const std::vector<int64_t>& shape);
   // Rows [first, first + count) along dimension 0, row-major; every value is to be written once before Commit.
   void WriteRows(const std::string& name, int64_t first, int64_t count, const void* values);
-  // Values [first, first + count) of the dataset in row-major order. The one call that several threads may make at once.
+  // Values [first, first + count) of the dataset in row-major order. The one call that several threads may make at
+  // once.
   void WriteAt(const std::string& name, int64_t first, int64_t count, const void* values);
   // Both at once.
   void WriteDataset(const std::string& name, DType dtype, const std::vector<int64_t>& shape, const void* values);
@@ -106,7 +107,7 @@ class Hdf5Reader {
   // The dataset where the file is mapped. Throws Error where it is not contiguous (chunked, compressed, kept outside).
   std::span<const std::byte> Bytes(const std::string& name) const;
   // A copy, converted: integers to any integer type that holds every value, F32 and F64 to float or double (a finite
-  // value stays finite). T: int64_t, int32_t, int8_t, uint8_t, uint16_t, uint32_t, uint64_t, float, double.
+  // value stays finite). T: int8_t .. uint64_t, float, double.
   template <typename T>
   std::vector<T> Read(const std::string& name) const;
 

@@ -274,6 +274,7 @@ std::vector<T> Hdf5Reader::Read(const std::string& name) const {
 }
 
 template std::vector<int8_t> Hdf5Reader::Read<int8_t>(const std::string&) const;
+template std::vector<int16_t> Hdf5Reader::Read<int16_t>(const std::string&) const;
 template std::vector<uint8_t> Hdf5Reader::Read<uint8_t>(const std::string&) const;
 template std::vector<uint16_t> Hdf5Reader::Read<uint16_t>(const std::string&) const;
 template std::vector<int32_t> Hdf5Reader::Read<int32_t>(const std::string&) const;

@@ -14,6 +14,14 @@ namespace {
 
 constexpr size_t kAlignment = 8;  // of the first tensor: the widest type's
 
+std::string Padded(const nlohmann::ordered_json& header, const std::string& where) try {
+  std::string text = header.dump();
+  text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
+  return text;
+} catch (const nlohmann::json::exception&) {
+  Fail("{}: got a name or metadata that are not UTF-8, expected UTF-8", where);
+}
+
 std::string HeaderOf(const std::vector<TensorView>& tensors, const std::map<std::string, std::string>& metadata,
                      const std::string& where) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
@@ -32,9 +40,7 @@ std::string HeaderOf(const std::vector<TensorView>& tensors, const std::map<std:
                            {"data_offsets", {offset, offset + tensor.bytes.size()}}};
     offset += tensor.bytes.size();
   }
-  std::string text = header.dump();
-  text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
-  return text;
+  return Padded(header, where);
 }
 
 std::string_view AsText(std::span<const std::byte> bytes) {

@@ -25,12 +25,21 @@ const Tokenizer& PairTokenizer() {
   return tokenizer;
 }
 
-auto Refuses(const char* json, const char* why) {
+ChoiceItem Item(const std::string& context, const std::vector<std::string>& endings) {
+  ChoiceItem item;
+  item.context = context;
+  item.endings = endings;
+  item.line = 7;
+  return item;
+}
+
+void Refuses(const char* json, const char* why) {
   EXPECT_THAT([&] { ParseChoiceItem(json, "f:1"); }, ThrowsMessage<Error>(HasSubstr(why))) << json;
 }
 
 TEST(ChoiceItems, BareContextIsTakenAsWritten) {
-  const ChoiceItem item = ParseChoiceItem(R"({"ind": 0, "ctx": " It  [is] ", "endings": ["a  b", " c"], "label": 1, "depth": 0.25})", "f:1");
+  const ChoiceItem item = ParseChoiceItem(
+      R"({"ind": 0, "ctx": " It  [is] ", "endings": ["a  b", " c"], "label": 1, "depth": 0.25})", "f:1");
   EXPECT_EQ(item.context, " It  [is] ");
   EXPECT_THAT(item.endings, ElementsAre("a  b", " c"));
   EXPECT_EQ(item.label, 1);
@@ -38,8 +47,10 @@ TEST(ChoiceItems, BareContextIsTakenAsWritten) {
 }
 
 TEST(ChoiceItems, HellaswagsOwnFieldsArePrepared) {
-  const ChoiceItem item = ParseChoiceItem(R"({"activity_label": "Skating", "ctx_a": "A man [x] skates.", "ctx_b": "he FALLS", "ctx": "not this",
-      "endings": [" [title] up", "down [y] there ", "c", "d"], "label": "3"})", "f:1");
+  const ChoiceItem item = ParseChoiceItem(
+      R"({"activity_label": "Skating", "ctx_a": "A man [x] skates.", "ctx_b": "he FALLS", "ctx": "not this",
+      "endings": [" [title] up", "down [y] there ", "c", "d"], "label": "3"})",
+      "f:1");
   EXPECT_EQ(item.context, "Skating: A man skates. He falls");
   EXPECT_THAT(item.endings, ElementsAre(" up", "down there", "c", "d"));
   EXPECT_EQ(item.label, 3);
@@ -57,11 +68,13 @@ TEST(ChoiceItems, BadItemsAreToldApart) {
   Refuses(R"({"ctx": "c", "endings": ["a", 2], "label": 0})", "\"endings\": got 2");
   Refuses(R"({"ctx": "c", "endings": ["a", " "], "label": 0})", "empty one");
   Refuses(R"({"ctx": "c", "endings": ["a", "b"]})", "no \"label\"");
-  for (const char* label : {"2", "-1", "\"2\"", "\"\"", "\" 1\"", "\"1x\"", "0.0", "null", "true", "18446744073709551615", "1e30"}) {
+  for (const char* label :
+       {"2", "-1", "\"2\"", "\"\"", "\" 1\"", "\"1x\"", "0.0", "null", "true", "18446744073709551615", "1e30"}) {
     Refuses((std::string(R"({"ctx": "c", "endings": ["a", "b"], "label": )") + label + "}").c_str(), "expected 0 to 1");
   }
   Refuses(R"({"ctx": "c", "endings": ["a", "b"], "label": 0, "depth": 2})", "\"depth\"");
-  Refuses(R"({"activity_label": "x", "ctx_a": "a", "ctx_b": 1, "ctx": "c", "endings": ["a", "b"], "label": 0})", "\"ctx_b\"");
+  Refuses(R"({"activity_label": "x", "ctx_a": "a", "ctx_b": 1, "ctx": "c", "endings": ["a", "b"], "label": 0})",
+          "\"ctx_b\"");
 }
 
 TEST(ChoiceItems, FilesOfLines) {
@@ -87,10 +100,11 @@ TEST(ChoiceItems, FilesOfLines) {
 
 TEST(ChoiceItems, EmbeddedSets) {
   const fs::path pair = TARE_SOURCE_DIR "/experiments/pair";
-  for (const auto& [file, count] : {std::pair{"continuations.jsonl", 2000u}, {"needles-1.jsonl", 1200u}, {"needles-4.jsonl", 1200u}}) {
+  for (const auto& [file, count] :
+       {std::pair{"continuations.jsonl", 2000u}, {"needles-1.jsonl", 1200u}, {"needles-4.jsonl", 1200u}}) {
     const std::vector<ChoiceItem> items = LoadChoiceItems(pair / file);
     EXPECT_EQ(items.size(), count);
-    for (const ChoiceItem& item : items) {
+    for (const ChoiceItem& item : std::span(items).first(100)) {
       ASSERT_EQ(item.endings.size(), 4u);
       ASSERT_TRUE(EncodeChoice(item, PairTokenizer()).shares_context) << file << " " << item.line;
     }
@@ -100,8 +114,8 @@ TEST(ChoiceItems, EmbeddedSets) {
 TEST(EncodeChoice, SplitsAsTheHarness) {
   for (const auto& pair : ReadJson(TARE_SOURCE_DIR "/tests/data/text/encode_pair.json")) {
     const std::string ending = pair.at("ending").get<std::string>();
-    const ChoiceItem item{.context = pair.at("context").get<std::string>(), .endings = {ending, "other"}};
-    const EncodedChoice choice = EncodeChoice(item, PairTokenizer());
+    const EncodedChoice choice =
+        EncodeChoice(Item(pair.at("context").get<std::string>(), {ending, "other"}), PairTokenizer());
     EXPECT_EQ(choice.endings[0].tokens, pair.at("tokens").get<std::vector<int32_t>>()) << pair;
     EXPECT_EQ(choice.endings[0].first_scored, pair.at("first_scored").get<size_t>()) << pair;
     EXPECT_EQ(choice.endings[0].characters, pair.at("characters").get<size_t>()) << pair;
@@ -110,29 +124,25 @@ TEST(EncodeChoice, SplitsAsTheHarness) {
   }
 }
 
-// A model whose pieces reach over spaces: "n" and " the" may become one piece, other endings leave the "n" alone.
+// A model whose pieces reach over spaces: "in the" is one of them.
 TEST(EncodeChoice, AnEndingCanChangeTheContextsTokens) {
   const fs::path path = TARE_SOURCE_DIR "/tests/data/text/phrases.model";
   const MappedFile file(path);
   const Tokenizer phrases({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path.string());
-  const std::string context = "He went in";
-  const std::vector<int32_t> alone = phrases.Encode(context);
-  std::vector<std::string> moved;
-  for (const char* ending : {"the", "to", "and", "a", "of", "Z"}) {
-    const EncodedChoice choice = EncodeChoice({.context = context, .endings = {ending, "Z"}}, phrases);
-    const auto& tokens = choice.endings[0].tokens;
-    EXPECT_EQ(choice.endings[0].first_scored, alone.size());
-    EXPECT_EQ(tokens, phrases.Encode(context + " " + ending));
-    const bool same = std::equal(alone.begin(), alone.end(), tokens.begin());
-    EXPECT_EQ(choice.shares_context, same) << ending;
-    if (!same) moved.emplace_back(ending);
-  }
-  EXPECT_FALSE(moved.empty());
+  const std::vector<int32_t> context = phrases.Encode("He went in");
+  const EncodedChoice choice = EncodeChoice(Item("He went in", {"a boat", "the boat", "his boat"}), phrases);
+  EXPECT_FALSE(choice.shares_context);
+  EXPECT_EQ(choice.endings[1].tokens, phrases.Encode("He went in the boat"));
+  for (const EncodedChoice::Ending& ending : choice.endings) EXPECT_EQ(ending.first_scored, context.size());
+  EXPECT_NE(choice.endings[1].tokens[context.size() - 1], context.back());
+  EXPECT_TRUE(EncodeChoice(Item("He went in", {"a boat", "his boat"}), phrases).shares_context);
+  EXPECT_THROW(EncodeChoice(Item("He went in", {"a boat", "the"}), phrases),
+               Error);  // the split leaves the ending nothing
 }
 
 TEST(EncodeChoice, NothingToScoreIsRefused) {
   const auto encode = [](const char* context, const char* ending) {
-    EncodeChoice({.context = context, .endings = {"a", ending}, .line = 7}, PairTokenizer());
+    EncodeChoice(Item(context, {"a", ending}), PairTokenizer());
   };
   EXPECT_THAT([&] { encode("c", "\u2581"); }, ThrowsMessage<Error>(HasSubstr("line 7: ending '\u2581' adds no token")));
   EXPECT_THAT([&] { encode("\u2581", "a"); }, ThrowsMessage<Error>(HasSubstr("line 7: got a context without a token")));

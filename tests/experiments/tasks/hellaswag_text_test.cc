@@ -23,8 +23,9 @@ TEST(HellaswagText, CapitalizesAsPython) {
 }
 
 TEST(HellaswagText, ContextIsActivityAndBothHalves) {
-  EXPECT_EQ(HellaswagContext("Baking", "She mixes. [step] Then", "THE dough RISES"), "Baking: She mixes. Then The dough rises");
-  EXPECT_EQ(HellaswagContext("Baking", "She mixes.", ""), "Baking: She mixes. ");
+  EXPECT_EQ(HellaswagContext("Baking", "She mixes. [step] Then", "THE dough RISES"),
+            "Baking: She mixes. Then The dough rises");
+  EXPECT_EQ(HellaswagContext("Baking", "She mixes.", ""), "Baking: She mixes.");
 }
 
 }  // namespace

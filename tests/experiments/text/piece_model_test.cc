@@ -43,10 +43,10 @@ TEST(PieceModel, CutsBehindWhatIsNoSpace) {
   EXPECT_EQ(FindCut("ab cd ef", 0), 2u);
   EXPECT_EQ(FindCut("ab cd ef", 2), 2u);
   EXPECT_EQ(FindCut("ab cd ef", 3), 5u);
-  EXPECT_EQ(FindCut("ab  cd ef", 3), 6u);            // not between spaces
-  EXPECT_EQ(FindCut("ab\u2581 cd ef", 0), 8u);       // nor behind what stands for one
-  EXPECT_EQ(FindCut(" ab", 0), 3u);                  // nor at the beginning
-  EXPECT_EQ(FindCut("ab ", 0), 3u);                  // nor before a space that is all there is
+  EXPECT_EQ(FindCut("ab  cd ef", 3), 6u);       // not between spaces
+  EXPECT_EQ(FindCut("ab\u2581 cd ef", 0), 8u);  // nor behind what stands for one
+  EXPECT_EQ(FindCut(" ab", 0), 3u);             // nor at the beginning
+  EXPECT_EQ(FindCut("ab ", 0), 3u);             // nor before a space that is all there is
   EXPECT_EQ(FindCut("ab", 7), 2u);
   EXPECT_EQ(FindCut("", 0), 0u);
 }

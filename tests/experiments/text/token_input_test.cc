@@ -40,8 +40,9 @@ class TokenInputTest : public ::testing::Test {
   template <typename T>
   fs::path WriteIds(DType dtype, const std::vector<T>& ids, const std::vector<int64_t>& shape) {
     const float other = 1;
-    WriteSafetensors(folder_ / "ids.safetensors", {{"input_ids", dtype, shape, std::as_bytes(std::span(ids))},
-                                                   {"attention_mask", DType::kF32, {1}, std::as_bytes(std::span(&other, 1))}});
+    WriteSafetensors(folder_ / "ids.safetensors",
+                     {{"input_ids", dtype, shape, std::as_bytes(std::span(ids))},
+                      {"attention_mask", DType::kF32, {1}, std::as_bytes(std::span(&other, 1))}});
     return folder_ / "ids.safetensors";
   }
   template <typename T>
@@ -70,11 +71,13 @@ TEST_F(TokenInputTest, TextIsOneRowBehindBos) {
 TEST_F(TokenInputTest, BadTexts) {
   EXPECT_THAT([&] { Load(WriteText("")); }, ThrowsMessage<Error>(HasSubstr("text.txt: got an empty file")));
   EXPECT_THAT([&] { Load(WriteText("   ")); }, ThrowsMessage<Error>(HasSubstr("text.txt: got nothing but spaces")));
-  EXPECT_THAT([&] { Load(WriteText("a\nb\xff")); }, ThrowsMessage<Error>(HasSubstr("text.txt: got byte 0xff at offset 3 (line 2)")));
+  EXPECT_THAT([&] { Load(WriteText("a\nb\xff")); },
+              ThrowsMessage<Error>(HasSubstr("text.txt: got byte 0xff at offset 3 (line 2)")));
   EXPECT_THROW(Load(folder_ / "missing.txt"), Error);
   EXPECT_THROW(Load(folder_ / "missing.h5"), Error);
   EXPECT_THAT([&] { LoadTokenInput(WriteText("a"), kPair, 2047); }, ThrowsMessage<Error>(HasSubstr("2048 pieces")));
-  EXPECT_THAT([&] { LoadTokenInput(WriteText("a"), folder_, kVocabulary); }, ThrowsMessage<Error>(HasSubstr("no tokenizer.model")));
+  EXPECT_THAT([&] { LoadTokenInput(WriteText("a"), folder_, kVocabulary); },
+              ThrowsMessage<Error>(HasSubstr("no tokenizer.model")));
 }
 
 TEST_F(TokenInputTest, EveryIntegerTypeAndBothShapes) {
@@ -98,7 +101,8 @@ TEST_F(TokenInputTest, EveryIntegerTypeAndBothShapes) {
 
 TEST_F(TokenInputTest, IdsOutsideTheVocabularyAreNamed) {
   const auto outside = [](const char* id) {
-    return ThrowsMessage<Error>(AllOf(HasSubstr(std::string("got id ") + id + " at row 1, position 0"), HasSubstr("expected 0 to 2047")));
+    return ThrowsMessage<Error>(
+        AllOf(HasSubstr(std::string("got id ") + id + " at row 1, position 0"), HasSubstr("expected 0 to 2047")));
   };
   EXPECT_THAT([&] { Load(WriteIds<int64_t>(DType::kI64, {0, 2047, 2048, -1}, {2, 2})); }, outside("2048"));
   EXPECT_THAT([&] { Load(WriteIds<int64_t>(DType::kI64, {0, 1, -1, 2}, {2, 2})); }, outside("-1"));
@@ -109,11 +113,15 @@ TEST_F(TokenInputTest, IdsOutsideTheVocabularyAreNamed) {
 }
 
 TEST_F(TokenInputTest, OtherShapesTypesAndNames) {
-  EXPECT_THAT([&] { Load(WriteIds<int32_t>(DType::kI32, {1, 2}, {1, 1, 2})); }, ThrowsMessage<Error>(HasSubstr("got shape [1, 1, 2]")));
+  EXPECT_THAT([&] { Load(WriteIds<int32_t>(DType::kI32, {1, 2}, {1, 1, 2})); },
+              ThrowsMessage<Error>(HasSubstr("got shape [1, 1, 2]")));
   EXPECT_THAT([&] { Load(WriteIds<int32_t>(DType::kI32, {1}, {})); }, ThrowsMessage<Error>(HasSubstr("got shape []")));
-  EXPECT_THAT([&] { Load(WriteIds<int32_t>(DType::kI32, {}, {3, 0})); }, ThrowsMessage<Error>(HasSubstr("got shape [3, 0], expected at least one")));
-  EXPECT_THAT([&] { Load(WriteIds<float>(DType::kF32, {1}, {1})); }, ThrowsMessage<Error>(HasSubstr("input_ids: got values of type F32")));
-  EXPECT_THAT([&] { Load(WriteHdf5<double>({1}, {1})); }, ThrowsMessage<Error>(HasSubstr("input_ids: got values of type F64")));
+  EXPECT_THAT([&] { Load(WriteIds<int32_t>(DType::kI32, {}, {3, 0})); },
+              ThrowsMessage<Error>(HasSubstr("got shape [3, 0], expected at least one")));
+  EXPECT_THAT([&] { Load(WriteIds<float>(DType::kF32, {1}, {1})); },
+              ThrowsMessage<Error>(HasSubstr("input_ids: got values of type F32")));
+  EXPECT_THAT([&] { Load(WriteHdf5<double>({1}, {1})); },
+              ThrowsMessage<Error>(HasSubstr("input_ids: got values of type F64")));
   WriteSafetensors(folder_ / "ids.safetensors", {});
   EXPECT_THAT([&] { Load(folder_ / "ids.safetensors"); }, ThrowsMessage<Error>(HasSubstr("input_ids: no such tensor")));
   Hdf5Writer(folder_ / "ids.h5").Commit();

@@ -56,18 +56,38 @@ TEST(Tokenizer, EncodesAsSentencePieceInPython) {
 }
 
 TEST(Tokenizer, EncodesTheHeldOutTextAsSentencePieceInPython) {
-  const std::vector<int32_t> ids = Tokenizer::Load(kPair).Encode(Bytes(TARE_SOURCE_DIR "/experiments/pair/heldout.txt"));
+  const std::vector<int32_t> ids =
+      Tokenizer::Load(kPair).Encode(Bytes(TARE_SOURCE_DIR "/experiments/pair/heldout.txt"));
   EXPECT_EQ(ids.size(), 497593u);
-  EXPECT_EQ(Sha256Hex(std::as_bytes(std::span(ids))), "20cd31015619ec205b15c42dac6653a530841ee509fd79d4a183eb204eefcd28");
+  EXPECT_EQ(Sha256Hex(std::as_bytes(std::span(ids))),
+            "20cd31015619ec205b15c42dac6653a530841ee509fd79d4a183eb204eefcd28");
 }
 
-// Texts of three chunks and more, where spaces, what stands for them, unknown characters and line breaks meet.
+// Texts of many chunks, where spaces, what stands for them, unknown characters and line breaks meet.
 TEST(Tokenizer, ChunksChangeNoId) {
-  const std::vector<std::string> parts = {"a", "e", "the", "n", " ", " ", "  ", "\u2581", "\n", "\n ", "7", ".", "\u00e9",
-                                          "\U0001f600", "\u3000", "\t", std::string(1, '\0'), "<s>", "of the"};
+  const std::vector<std::string> parts = {"a",
+                                          "e",
+                                          "the",
+                                          "n",
+                                          " ",
+                                          " ",
+                                          "  ",
+                                          "\u2581",
+                                          "\n",
+                                          "\n ",
+                                          "7",
+                                          ".",
+                                          "\u00e9",
+                                          "\U0001f600",
+                                          "\u3000",
+                                          "\t",
+                                          std::string(1, '\0'),
+                                          "<s>",
+                                          "of the"};
   std::mt19937 random(20261121);
-  for (const fs::path& path : {kPair / "tokenizer.model", kData / "llama.model", kData / "bare.model", kData / "stripped.model",
-                               kData / "phrases.model", kData / "suffix.model", kData / "mapped.model", kData / "unigram.model"}) {
+  for (const fs::path& path :
+       {kPair / "tokenizer.model", kData / "llama.model", kData / "bare.model", kData / "stripped.model",
+        kData / "phrases.model", kData / "suffix.model", kData / "mapped.model", kData / "unigram.model"}) {
     const std::string model = Bytes(path);
     const Tokenizer tokenizer(model, path.string());
     sentencepiece::SentencePieceProcessor library;
@@ -97,9 +117,11 @@ TEST_F(TokenizerFolder, MissingModelShowsHowToMakeIds) {
 
 TEST_F(TokenizerFolder, DamagedModelsAreRefused) {
   const std::string model = Bytes(kPair / "tokenizer.model");
-  for (const std::string& damaged : {std::string(), std::string("hello"), model.substr(0, model.size() / 2), std::string(1000, '\0')}) {
+  for (const std::string& damaged :
+       {std::string(), std::string("hello"), model.substr(0, model.size() / 2), std::string(1000, '\0')}) {
     Write("tokenizer.model", damaged);
-    EXPECT_THAT([&] { Tokenizer::Load(folder_); }, ThrowsMessage<Error>(HasSubstr("tokenizer.model: got "))) << damaged.size();
+    EXPECT_THAT([&] { Tokenizer::Load(folder_); }, ThrowsMessage<Error>(HasSubstr("tokenizer.model: got ")))
+        << damaged.size();
   }
 }
 

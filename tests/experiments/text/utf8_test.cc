@@ -28,8 +28,8 @@ TEST(Utf8, EveryCharacterThereIsGoesThereAndBack) {
   }
 }
 
-// Every string of up to two bytes, and of three and four with a lead byte that announces them, is valid exactly where it
-// is the encoding of a character.
+// Every string of up to two bytes, and of three and four with a lead byte that announces them, is valid exactly where
+// it is the encoding of a character.
 TEST(Utf8, NothingElseIsValid) {
   for (unsigned a = 0; a < 256; ++a) {
     const std::string one(1, static_cast<char>(a));
@@ -41,8 +41,9 @@ TEST(Utf8, NothingElseIsValid) {
       if (a < 0xe0) continue;
       for (const char third : {'\x7f', '\x80', '\xbf', '\xc0'}) {
         const std::string three = two + third, four = three + '\x80';
-        ASSERT_EQ(!FindInvalidUtf8(three), three == Encoded(FirstCharacter(three)) && a < 0xf0 &&
-                                               !(a == 0xed && b >= 0xa0)) << a << " " << b;
+        ASSERT_EQ(!FindInvalidUtf8(three),
+                  three == Encoded(FirstCharacter(three)) && a < 0xf0 && !(a == 0xed && b >= 0xa0))
+            << a << " " << b;
         ASSERT_EQ(!FindInvalidUtf8(four) && a >= 0xf0,
                   a >= 0xf0 && a < 0xf5 && FirstCharacter(four) < 0x110000 && four == Encoded(FirstCharacter(four)))
             << a << " " << b;
@@ -53,10 +54,10 @@ TEST(Utf8, NothingElseIsValid) {
 
 TEST(Utf8, TheFirstBadByteIsTold) {
   EXPECT_EQ(FindInvalidUtf8("ab\xc3\xa9\x80"), 4u);
-  EXPECT_EQ(FindInvalidUtf8("ab\xe2\x96"), 2u);           // cut short
-  EXPECT_EQ(FindInvalidUtf8("\xc0\xaf"), 0u);             // overlong
-  EXPECT_EQ(FindInvalidUtf8("a\xed\xa0\x80"), 1u);        // a surrogate
-  EXPECT_EQ(FindInvalidUtf8("a\xf4\x90\x80\x80"), 1u);    // above U+10FFFF
+  EXPECT_EQ(FindInvalidUtf8("ab\xe2\x96"), 2u);         // cut short
+  EXPECT_EQ(FindInvalidUtf8("\xc0\xaf"), 0u);           // overlong
+  EXPECT_EQ(FindInvalidUtf8("a\xed\xa0\x80"), 1u);      // a surrogate
+  EXPECT_EQ(FindInvalidUtf8("a\xf4\x90\x80\x80"), 1u);  // above U+10FFFF
   EXPECT_EQ(FindInvalidUtf8("a\xf8\x88\x80\x80\x80"), 1u);
   EXPECT_EQ(FindInvalidUtf8(std::string_view("\0a", 2)), std::nullopt);
   EXPECT_THAT([] { RequireUtf8("one\ntwo\nthr\xff", "f.txt"); },

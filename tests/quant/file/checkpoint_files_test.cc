@@ -131,7 +131,7 @@ TEST(CheckpointFiles, ShardsStayInTheFolder) {
   for (const std::string name :
        {"", "../one.safetensors", "/one.safetensors", "./one.safetensors", "..", "a\\\\b", "one.safetensors\\u0000"}) {
     PutFile(folder / kIndex, R"({"weight_map":{"a":")" + name + "\"}}");
-    ExpectRefused(folder, "expected a file name without '/' and '..'");
+    ExpectRefused(folder, "expected shards named without '/' and '..', got '");
   }
   PutFile(folder / kIndex, R"({"weight_map":{"a":")" + std::string(300, 'x') + "\"}}");
   ExpectRefused(folder, "no such file");

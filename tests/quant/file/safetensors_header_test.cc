@@ -59,6 +59,7 @@ TEST(SafetensorsHeader, IsJson) {
   ExpectRefused("{}x", "not valid JSON");
   ExpectRefused("{\"\xff\":{}}", "not valid JSON");
   ExpectRefused(WithEntry(R"("dtype":"F32","shape":[01],"data_offsets":[4,8])"), "not valid JSON");
+  ExpectRefused(WithEntry(R"("dtype":"F32","shape":[1e999],"data_offsets":[4,8])"), "not valid JSON");
   ExpectRefused(WithEntry(R"("dtype":"F32","shape":[NaN],"data_offsets":[4,8])"), "not valid JSON");
   ExpectRefused(std::string("{}\0", 3), "NUL");
   ExpectRefused(std::string("{}\0{", 4), "NUL");
@@ -102,7 +103,7 @@ TEST(SafetensorsHeader, DtypeIsOneOfTheNames) {
 
 TEST(SafetensorsHeader, ShapeIsOfNaturalNumbers) {
   for (const std::string value : {"1", "\"a\"", "{}", "null", "[-1]", "[1.0]", "[1e3]", "[\"1\"]", "[null]", "[true]",
-                                  "[[1]]", "[{}]", "[9223372036854775808]", "[18446744073709551616]", "[1e999]"}) {
+                                  "[[1]]", "[{}]", "[9223372036854775808]", "[18446744073709551616]"}) {
     ExpectRefused(WithEntry(R"("dtype":"F32","data_offsets":[4,8],"shape":)" + value), "'x'");
   }
   EXPECT_NO_THROW(ParseSafetensorsHeader(

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/bench/forward_bench.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "kernels/linear/matmul_rate.h"
+
+namespace tare {
+namespace {
+
+double Median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<ptrdiff_t>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
+// Ids that follow each other as a linear congruence: every embedding row is touched, none is hot.
+TokenBatch MakeBatch(const ModelConfig& config, const ForwardBench& bench) {
+  TokenBatch batch;
+  uint32_t id = 1;
+  for (int64_t b = 0; b < bench.batch; ++b) {
+    std::vector<int32_t> tokens(bench.tokens);
+    for (int32_t& token : tokens) token = static_cast<int32_t>((id = id * 1664525u + 1013904223u) >> 8) % config.vocabulary;
+    batch.Add(b, tokens);
+  }
+  return batch;
+}
+
+}  // namespace
+
+double ForwardFlop(const ModelConfig& c, int64_t batch, int64_t tokens) {
+  const double E = c.hidden, q = double(c.heads) * c.head_dim, kv = double(c.kv_heads) * c.head_dim;
+  const double layer = E * (2 * q + 2 * kv) + 3 * E * c.ffn;
+  const double rows = static_cast<double>(batch * tokens);
+  const double pairs = static_cast<double>(batch) * static_cast<double>(tokens) * static_cast<double>(tokens + 1) / 2;
+  const double width = c.Differential() ? 2.0 * c.head_dim : c.head_dim;
+  return 2 * rows * (layer * c.layers + E * c.vocabulary) + pairs * c.layers * c.heads * (2.0 * c.head_dim + 2.0 * width);
+}
+
+ForwardTiming TimeForward(Model& model, const ForwardBench& bench, SiteVisitors visitors) {
+  const TokenBatch batch = MakeBatch(model.config(), bench);
+  std::vector<int64_t> rows(batch.Rows());
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int64_t>(i);
+  MatmulRate matmul(model.math(), 2048, 2048, 2048);
+  std::vector<double> forward_seconds, matmul_seconds;
+  for (int i = 0; i <= bench.repetitions; ++i) {
+    const double matmul_once = std::min(matmul.SecondsOnce(), matmul.SecondsOnce());
+    const auto start = std::chrono::steady_clock::now();
+    model.Forward(batch, visitors);
+    model.VocabularyLogits(rows, [](size_t, const float*, int) {});
+    const double forward_once = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (i == 0) continue;  // primitives are made and pages read the first time
+    matmul_seconds.push_back(matmul_once);
+    forward_seconds.push_back(forward_once);
+  }
+  ForwardTiming timing{.seconds = Median(forward_seconds)};
+  timing.spread = (*std::ranges::max_element(forward_seconds) - *std::ranges::min_element(forward_seconds)) / timing.seconds;
+  timing.tokens_per_second = static_cast<double>(batch.Rows()) / timing.seconds;
+  timing.gflops = ForwardFlop(model.config(), bench.batch, bench.tokens) / timing.seconds * 1e-9;
+  timing.matmul_gflops = matmul.Flop() / Median(matmul_seconds) * 1e-9;
+  timing.share = timing.gflops / timing.matmul_gflops;
+  return timing;
+}
+
+}  // namespace tare

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// How fast a whole forward pass runs (vocabulary logits of every row included), as a share of what oneDNN's own large matmul
+// reaches in the same run, the two measured in turn. Only unmasked work counts:
+//
+//   flop = 2 R (values of all projections + head)  +  sum over sequences, layers, maps of pairs (2 d + 2 width of V)
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "experiments/model/model.h"
+
+namespace tare {
+
+struct ForwardBench {
+  int64_t batch = 4;
+  int64_t tokens = 512;
+  int repetitions = 7;
+};
+
+struct ForwardTiming {
+  double seconds = 0, spread = 0;    // median, and (largest - smallest) / median
+  double tokens_per_second = 0;
+  double gflops = 0, matmul_gflops = 0;  // medians
+  double share = 0;                  // gflops / matmul_gflops
+};
+
+double ForwardFlop(const ModelConfig& config, int64_t batch, int64_t tokens);
+ForwardTiming TimeForward(Model& model, const ForwardBench& bench, SiteVisitors visitors = {});
+
+}  // namespace tare

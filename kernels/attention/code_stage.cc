@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// See code_stage.h.
+#include "kernels/attention/code_stage.h"
+
+#include <algorithm>
+
+#include "kernels/attention/fixed_exp.h"
+#include "quant/format/round.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention/code_stage.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+#include "kernels/attention/row_exp2-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tare {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DF = hn::CappedTag<float, kRowStep>;
+using DI = hn::RebindToSigned<DF>;
+using DI16 = hn::Repartition<int16_t, DF>;
+using DU8 = hn::Repartition<uint8_t, DF>;
+using VF = hn::Vec<DF>;
+using VI = hn::Vec<DI>;
+using VI16 = hn::Vec<DI16>;
+constexpr int kLanes = HWY_MAX_LANES_D(DF);
+
+constexpr float kPerOctave = 1.0f / kExpUnitsPerOctave;
+
+HWY_INLINE VF LargestOver(int tiles, int rows, const float* x) {
+  VF largest = hn::Load(DF(), x);
+  for (int t = 1; t < tiles; ++t) largest = hn::Max(largest, hn::Load(DF(), x + t * rows));
+  return largest;
+}
+
+// 2^((max - reference) / 2048); 0 for a tile, or a row, without a visible key.
+HWY_INLINE VF Below(VF max, VF reference) {
+  const DF d;
+  return RowExp2(d, hn::Mul(hn::Sub(max, reference), hn::Set(d, kPerOctave)));
+}
+
+void LateFactorRows(int rows, int tiles, int qmax, const float* max, float* block_max, float* factors) {
+  const DF d;
+  const VF unit = hn::Set(d, static_cast<float>(qmax) / kExpLargest);
+  for (int r = 0; r < rows; r += kLanes) {
+    const VF largest = LargestOver(tiles, rows, max + r);
+    hn::Store(largest, d, block_max + r);
+    for (int t = 0; t < tiles; ++t)
+      hn::Store(hn::Mul(Below(hn::Load(d, max + t * rows + r), largest), unit), d, factors + t * rows + r);
+  }
+}
+
+void EarlyWeightRows(int rows, int tiles, const float* lambda, const int32_t* sums, float* max) {
+  const DF d;
+  for (int r = 0; r < rows; r += kLanes) {
+    const VF largest = LargestOver(tiles, rows, max + r);
+    VF sum = hn::Zero(d);
+    for (int t = 0; t < tiles; ++t) {
+      const VF below = Below(hn::Load(d, max + t * rows + r), largest);
+      hn::Store(below, d, max + t * rows + r);
+      sum = hn::Add(sum, hn::Mul(below, hn::ConvertTo(d, hn::Load(DI(), sums + t * rows + r))));
+    }
+    const VF one = lambda == nullptr ? hn::Set(d, 1.0f) : hn::Load(d, lambda + r);
+    const VF factor = hn::IfThenElseZero(hn::Gt(sum, hn::Zero(d)), hn::Div(one, sum));
+    for (int t = 0; t < tiles; ++t) {
+      float* at = max + t * rows + r;
+      hn::Store(hn::Mul(hn::Load(d, at), factor), d, at);
+    }
+  }
+}
+
+// |p1 w1 - p2 w2| <= 32767 max(w1, w2), or 32767 (w1 - w2) where lambda is negative.
+HWY_INLINE VF Bound(VF w1, VF w2) { return hn::Max(w2, hn::Sub(w1, hn::Min(w2, hn::Zero(DF())))); }
+
+HWY_INLINE void StoreFactor(VF w, VF per_unit, int16_t* a) {
+  const hn::Rebind<int16_t, DF> d16;
+  hn::Store(hn::DemoteTo(d16, hn::NearestInt(hn::Mul(w, per_unit))), d16, a);
+}
+
+void EarlyFactorRows(int rows, int tiles, const float* w1, const float* w2, int16_t* a1, int16_t* a2, float* unit) {
+  const DF d;
+  for (int r = 0; r < rows; r += kLanes) {
+    VF bound = hn::Zero(d);
+    for (int t = r; t < tiles * rows; t += rows)
+      bound = hn::Max(bound, Bound(hn::Load(d, w1 + t), hn::Load(d, w2 + t)));
+    const VF per_unit =
+        hn::IfThenElseZero(hn::Ge(bound, hn::Set(d, kSmallestAbsmax)), hn::Div(hn::Set(d, kExpLargest), bound));
+    for (int t = r; t < tiles * rows; t += rows) {
+      StoreFactor(hn::Load(d, w1 + t), per_unit, a1 + t);
+      StoreFactor(hn::Load(d, w2 + t), per_unit, a2 + t);
+    }
+    hn::Store(hn::Mul(bound, hn::Set(d, 32768.0f / kExpLargest)), d, unit + r);
+  }
+}
+
+// round_half_even(x * factor) of a vector of 16-bit integers, as two vectors of 32 bits in order.
+struct Pair {
+  VI low, high;
+};
+HWY_INLINE Pair Scaled(VI16 x, VF factor) {
+  const DF df;
+  const DI di;
+  const auto round = [&](VI i) HWY_ATTR { return hn::NearestInt(hn::Mul(hn::ConvertTo(df, i), factor)); };
+  return {round(hn::PromoteLowerTo(di, x)), round(hn::PromoteUpperTo(di, x))};
+}
+
+// 4 vectors of 32 bits in order to one of bytes in order.
+HWY_INLINE hn::Vec<DU8> Narrow(const Pair& a, const Pair& b) {
+  const DI16 d16;
+  const auto low = hn::OrderedDemote2To(d16, a.low, a.high);
+  return hn::OrderedDemote2To(DU8(), low, hn::OrderedDemote2To(d16, b.low, b.high));
+}
+
+void LateRows(const LateCodes& b) {
+  const DI16 d16;
+  const DU8 d8;
+  const hn::Repartition<uint64_t, DU8> d64;
+  for (int r = 0; r < b.rows; ++r) {
+    auto sum = hn::Zero(d64);
+    for (int t = 0; t < b.tiles; ++t) {
+      const VF factor = hn::Set(DF(), b.factors[t * b.rows + r]);
+      const int16_t* p = b.p + (t * b.rows + r) * kTile;
+      uint8_t* codes = b.codes + r * b.stride + t * kTile;
+      for (int i = 0; i < kTile; i += 4 * kLanes) {
+        const auto code =
+            Narrow(Scaled(hn::Load(d16, p + i), factor), Scaled(hn::Load(d16, p + i + 2 * kLanes), factor));
+        hn::Store(code, d8, codes + i);
+        sum = hn::Add(sum, hn::SumsOf8(code));
+      }
+    }
+    b.sums[r] = static_cast<int32_t>(hn::ReduceSum(d64, sum));
+  }
+}
+
+// D of one row, all tiles, into d16 [tiles * 64]; returns A.
+HWY_INLINE int Differences(const EarlyCodes& b, int r, int16_t* out) {
+  const DI16 d;
+  VI16 largest = hn::Zero(d);
+  for (int t = 0; t < b.tiles; ++t) {
+    const int at = t * b.rows + r;
+    const VI16 a1 = hn::Set(d, b.a1[at]), a2 = hn::Set(d, b.a2[at]);
+    for (int i = 0; i < kTile; i += 2 * kLanes) {
+      const VI16 first = hn::MulFixedPoint15(hn::Load(d, b.p1 + at * kTile + i), a1);
+      const VI16 second = hn::MulFixedPoint15(hn::Load(d, b.p2 + at * kTile + i), a2);
+      const VI16 difference = hn::Sub(first, second);
+      largest = hn::Max(largest, hn::Abs(difference));
+      hn::Store(difference, d, out + t * kTile + i);
+    }
+  }
+  return hn::ReduceMax(d, largest);
+}
+
+void EarlyRows(const EarlyCodes& b) {
+  const DI16 d16;
+  const DU8 d8;
+  const auto offset = hn::Set(d8, 128);
+  HWY_ALIGN int16_t differences[16 * kTile];
+  for (int r = 0; r < b.rows; ++r) {
+    const int largest = Differences(b, r, differences);
+    const float qmax = static_cast<float>(b.qmax);
+    const VF inv = hn::Set(DF(), largest == 0 ? 0.0f : qmax / static_cast<float>(largest));
+    b.scales[r] *= static_cast<float>(largest) / qmax;
+    const hn::RebindToSigned<DU8> ds8;
+    for (int i = 0; i < b.tiles * kTile; i += 4 * kLanes) {
+      const Pair first = Scaled(hn::Load(d16, differences + i), inv),
+                 second = Scaled(hn::Load(d16, differences + i + 2 * kLanes), inv);
+      const auto code = hn::OrderedDemote2To(ds8, hn::OrderedDemote2To(d16, first.low, first.high),
+                                             hn::OrderedDemote2To(d16, second.low, second.high));
+      hn::Store(hn::Xor(hn::BitCast(d8, code), offset), d8, b.codes + r * b.stride + i);
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tare
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tare {
+
+HWY_EXPORT(LateFactorRows);
+HWY_EXPORT(LateRows);
+HWY_EXPORT(EarlyWeightRows);
+HWY_EXPORT(EarlyFactorRows);
+HWY_EXPORT(EarlyRows);
+
+void LateFactors(int rows, int tiles, int qmax, const float* max, float* block_max, float* factors) {
+  HWY_DYNAMIC_DISPATCH(LateFactorRows)(rows, tiles, qmax, max, block_max, factors);
+}
+
+void LateStage(const LateCodes& block) { HWY_DYNAMIC_DISPATCH(LateRows)(block); }
+
+void EarlyWeights(int rows, int tiles, const float* lambda, const int32_t* sums, float* max) {
+  HWY_DYNAMIC_DISPATCH(EarlyWeightRows)(rows, tiles, lambda, sums, max);
+}
+
+void EarlyFactors(int rows, int tiles, const float* w1, const float* w2, int16_t* a1, int16_t* a2, float* unit) {
+  HWY_DYNAMIC_DISPATCH(EarlyFactorRows)(rows, tiles, w1, w2, a1, a2, unit);
+}
+
+void EarlyStage(const EarlyCodes& block) { HWY_DYNAMIC_DISPATCH(EarlyRows)(block); }
+
+}  // namespace tare
+#endif

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// See output_stage.h.
+#include "kernels/attention/output_stage.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention/output_stage.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tare {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DF = hn::CappedTag<float, 16>;
+using DI = hn::RebindToSigned<DF>;
+constexpr int kLanes = HWY_MAX_LANES_D(DF);
+constexpr int kVectors = kTile / kLanes;
+
+template <class Accumulate>
+HWY_INLINE void Rows(const OutputTile& t, Accumulate accumulate) {
+  const DF d;
+  const DI di;
+  hn::Vec<DI> offsets[kVectors];
+  hn::Vec<DF> scales[kVectors];
+  for (int i = 0; i < kVectors; ++i) {
+    offsets[i] = hn::Load(di, t.offsets + i * kLanes);
+    scales[i] = hn::Load(d, t.v_scales + i * kLanes);
+  }
+  for (int r = 0; r < t.rows; ++r) {
+    const auto row_scale = hn::Set(d, t.row_scales[r]);
+    float* out = t.out + r * t.stride;
+    for (int i = 0; i < kVectors; ++i) {
+      const auto sum = hn::ConvertTo(d, hn::Sub(hn::Load(di, t.sums + r * kTile + i * kLanes), offsets[i]));
+      accumulate(sum, hn::Mul(scales[i], row_scale), out + i * kLanes);
+    }
+  }
+}
+
+void AddRows(const OutputTile& tile) {
+  Rows(tile, [](auto sum, auto scale, float* out) HWY_ATTR {
+    const DF d;
+    hn::Store(hn::MulAdd(sum, scale, hn::Load(d, out)), d, out);
+  });
+}
+
+void OverwriteRows(const OutputTile& tile) {
+  Rows(tile, [](auto sum, auto scale, float* out) HWY_ATTR { hn::Store(hn::Mul(sum, scale), DF(), out); });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tare
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tare {
+
+HWY_EXPORT(AddRows);
+HWY_EXPORT(OverwriteRows);
+
+void AddOutput(const OutputTile& tile) { HWY_DYNAMIC_DISPATCH(AddRows)(tile); }
+void OverwriteOutput(const OutputTile& tile) { HWY_DYNAMIC_DISPATCH(OverwriteRows)(tile); }
+
+}  // namespace tare
+#endif

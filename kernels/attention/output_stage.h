@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What follows the product of a block's codes with V, for 64 columns: out += (sum - offset[column]) * (v_scale[column]
+// * row_scale[row]); offset = 128 * sum of the column's V codes where P is fed as code + 128, else 0. And the last step
+// of a row.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/attention/score_stage.h"
+
+namespace tare {
+
+struct OutputTile {
+  int rows = 0;
+  const int32_t* sums = nullptr;      // [rows][64]
+  const int32_t* offsets = nullptr;   // [64]
+  const float* v_scales = nullptr;    // [64]
+  const float* row_scales = nullptr;  // [rows]
+  float* out = nullptr;               // [rows][stride], 64 columns of it
+  int64_t stride = 0;
+};
+
+// Adds to out; Overwrite for a row's first block.
+void AddOutput(const OutputTile& tile);
+void OverwriteOutput(const OutputTile& tile);
+
+}  // namespace tare

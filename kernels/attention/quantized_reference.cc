@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// See quantized_reference.h.
+#include "kernels/attention/quantized_reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/attention/fixed_exp.h"
+#include "kernels/attention/row_exp2.h"
+#include "kernels/attention/score_stage.h"
+#include "quant/base/error.h"
+#include "quant/format/quantize.h"
+#include "quant/format/round.h"
+
+namespace tare {
+namespace {
+
+constexpr float kPerOctave = 1.0f / kExpUnitsPerOctave;
+
+struct CodedRow {
+  std::vector<int16_t> codes;
+  float scale = 0;
+};
+
+CodedRow Coded(const float* x, int width, const float* mean, Format format) {
+  std::vector<float> values(x, x + width);
+  for (int i = 0; mean != nullptr && i < width; ++i) values[i] -= mean[i];
+  CodedRow row{std::vector<int16_t>(width), 0};
+  row.scale = QuantizeGroup(values, format, row.codes);
+  return row;
+}
+
+// A row's exponentials relative to each tile's maximum.
+struct Exponentials {
+  std::vector<int> p;      // [tiles * 64]
+  std::vector<float> max;  // [tiles]
+  std::vector<int> sum;    // [tiles]
+};
+
+class Row {
+ public:
+  Row(const AttentionPlan& plan, const AttentionProblem& p, int64_t t, int head)
+      : plan_(plan),
+        p_(p),
+        t_(t),
+        head_index_(head),
+        head_(p.heads[head]),
+        keys_(p.mask.Keys(t, p.q.tokens, p.k.tokens)),
+        tiles_((p.k.tokens + kTile - 1) / kTile),
+        block_tiles_(plan.block / kTile) {}
+
+  QuantizedRow Run() {
+    QuantizedRow row{std::vector<float>(p_.out.width), {}};
+    if (keys_.begin == keys_.end) return row;
+    if (plan_.order == AttentionPlan::Order::kEarly)
+      Early(row);
+    else
+      Late(row);
+    for (int slice = 0; plan_.v_mean != nullptr && slice < head_.VSlices(); ++slice) {
+      for (int i = 0; i < p_.v.width; ++i)
+        row.out[slice * p_.v.width + i] += (1.0f - Lambda()) * plan_.v_mean[head_.v[slice] * p_.v.width + i];
+    }
+    return row;
+  }
+
+ private:
+  float Lambda() const { return head_.Differential() ? p_.lambda.At(t_, head_index_) : 0.0f; }
+
+  Exponentials Scores(int q_head, int k_head) const {
+    const CodedRow q = Coded(p_.q.Row(t_, q_head), p_.q.width, nullptr, plan_.q);
+    const float factor =
+        std::max(q.scale * (p_.scale * (1.44269504f * kExpUnitsPerOctave)), std::numeric_limits<float>::min());
+    Exponentials e{std::vector<int>(tiles_ * kTile),
+                   std::vector<float>(tiles_, -std::numeric_limits<float>::infinity()), std::vector<int>(tiles_)};
+    std::vector<float> z(tiles_ * kTile);
+    for (int64_t s = keys_.begin; s < keys_.end; ++s) {
+      const float* mean = plan_.k_mean == nullptr ? nullptr : plan_.k_mean + k_head * p_.k.width;
+      const CodedRow k = Coded(p_.k.Row(s, k_head), p_.k.width, mean, plan_.k);
+      int sum = 0;
+      for (int i = 0; i < p_.q.width; ++i) sum += q.codes[i] * k.codes[i];
+      z[s] = static_cast<float>(sum) * k.scale;
+    }
+    for (int64_t tile = 0; tile < tiles_; ++tile) {
+      const int64_t begin = std::max(keys_.begin, tile * kTile), end = std::min(keys_.end, (tile + 1) * kTile);
+      if (begin >= end) continue;
+      const float max = *std::max_element(z.begin() + begin, z.begin() + end);
+      for (int64_t s = begin; s < end; ++s) {
+        const float units = std::min((max - z[s]) * factor, static_cast<float>(kExpLargest));
+        e.p[s] = FixedExp2(static_cast<int>(std::nearbyint(units)));
+        e.sum[tile] += e.p[s];
+      }
+      e.max[tile] = max * factor;
+    }
+    return e;
+  }
+
+  // What 1 of p is worth in the softmax, by tile.
+  std::vector<float> Weights(const Exponentials& e, float lambda) const {
+    const float largest = *std::ranges::max_element(e.max);
+    std::vector<float> w(tiles_);
+    float sum = 0;
+    for (int64_t tile = 0; tile < tiles_; ++tile) {
+      w[tile] = RowExp2((e.max[tile] - largest) * kPerOctave);
+      sum += w[tile] * static_cast<float>(e.sum[tile]);
+    }
+    for (float& x : w) x *= lambda / sum;
+    return w;
+  }
+
+  // V's codes of a block's column, and their scale.
+  CodedRow Column(int v_head, int column, int64_t block) const {
+    const auto magnitudes = [&](int64_t begin, int64_t end) {
+      std::vector<float> x;
+      for (int64_t s = begin; s < std::min(end, p_.v.tokens); ++s)
+        x.push_back(p_.v.Row(s, v_head)[column] -
+                    (plan_.v_mean == nullptr ? 0.0f : plan_.v_mean[v_head * p_.v.width + column]));
+      return x;
+    };
+    const std::vector<float> x = magnitudes(block * plan_.block, (block + 1) * plan_.block);
+    const bool whole = plan_.v_scale == AttentionPlan::ValueScale::kSequence;
+    const Scale scale = ScaleFor(AbsMax(whole ? magnitudes(0, p_.v.tokens) : x), plan_.v);
+    CodedRow row{{}, scale.scale};
+    for (const float value : x) row.codes.push_back(static_cast<int16_t>(CodeOf(value, scale.inv, plan_.v)));
+    return row;
+  }
+
+  // out += row_scale * v_scale * sum over the block's keys of codes * v; codes begin at the block's first key.
+  void AddBlock(int64_t block, const std::vector<int>& codes, float row_scale, std::vector<float>& out) const {
+    for (int slice = 0; slice < head_.VSlices(); ++slice) {
+      for (int i = 0; i < p_.v.width; ++i) {
+        const CodedRow v = Column(head_.v[slice], i, block);
+        int sum = 0;
+        for (size_t s = 0; s < v.codes.size(); ++s) sum += codes[s] * v.codes[s];
+        out[slice * p_.v.width + i] += static_cast<float>(sum) * (v.scale * row_scale);
+      }
+    }
+  }
+
+  std::vector<int> Slice(const std::vector<int>& x, int64_t block) const {
+    std::vector<int> part(plan_.block);
+    for (int64_t s = 0; s < plan_.block && block * plan_.block + s < tiles_ * kTile; ++s)
+      part[s] = x[block * plan_.block + s];
+    return part;
+  }
+
+  int64_t Blocks() const { return (tiles_ + block_tiles_ - 1) / block_tiles_; }
+
+  void Early(QuantizedRow& row) const {
+    const Exponentials first = Scores(head_.q1, head_.k1), second = Scores(head_.q2, head_.k2);
+    const std::vector<float> w1 = Weights(first, 1.0f), w2 = Weights(second, Lambda());
+    row.codes.assign(tiles_ * kTile, 0);
+    for (int64_t block = 0; block < Blocks(); ++block) {
+      const int64_t begin = block * block_tiles_, end = std::min(tiles_, begin + block_tiles_);
+      float bound = 0;
+      for (int64_t tile = begin; tile < end; ++tile)
+        bound = std::max(bound, std::max(w2[tile], w1[tile] - std::min(w2[tile], 0.0f)));
+      const float per_unit = bound >= kSmallestAbsmax ? static_cast<float>(kExpLargest) / bound : 0.0f;
+      std::vector<int> difference(plan_.block);
+      int largest = 0;
+      for (int64_t s = begin * kTile; s < end * kTile; ++s) {
+        const auto part = [&](const Exponentials& e, const std::vector<float>& w) {
+          const int a = static_cast<int>(std::nearbyint(w[s / kTile] * per_unit));
+          return (e.p[s] * a + 16384) >> 15;
+        };
+        difference[s - begin * kTile] = part(first, w1) - part(second, w2);
+        largest = std::max(largest, std::abs(difference[s - begin * kTile]));
+      }
+      const float qmax = static_cast<float>(Info(plan_.p).max_code);
+      const float inv = largest == 0 ? 0.0f : qmax / static_cast<float>(largest);
+      for (size_t i = 0; i < difference.size(); ++i) {
+        difference[i] = static_cast<int>(std::nearbyint(static_cast<float>(difference[i]) * inv));
+        if (begin * kTile + i < row.codes.size()) row.codes[begin * kTile + i] = difference[i];
+      }
+      AddBlock(block, difference, bound * (32768.0f / kExpLargest) * (static_cast<float>(largest) / qmax), row.out);
+    }
+  }
+
+  void Late(QuantizedRow& row) const {
+    for (int map = 0; map < (head_.Differential() ? 2 : 1); ++map) {
+      const Exponentials e = map == 0 ? Scores(head_.q1, head_.k1) : Scores(head_.q2, head_.k2);
+      std::vector<float> out(p_.out.width);
+      float reference = -std::numeric_limits<float>::infinity(), norm = 0;
+      std::vector<int> all(tiles_ * kTile);
+      for (int64_t block = 0; block < Blocks(); ++block) {
+        const int64_t begin = block * block_tiles_, end = std::min(tiles_, begin + block_tiles_);
+        const float largest = *std::max_element(e.max.begin() + begin, e.max.begin() + end);
+        if (!(largest > -std::numeric_limits<float>::infinity())) continue;
+        std::vector<int> codes = Slice(e.p, block);
+        int sum = 0;
+        for (int64_t s = begin * kTile; s < end * kTile; ++s) {
+          const float factor = RowExp2((e.max[s / kTile] - largest) * kPerOctave) *
+                               (static_cast<float>(Info(plan_.p).max_code) / kExpLargest);
+          int& code = codes[s - begin * kTile];
+          code = static_cast<int>(std::nearbyint(static_cast<float>(code) * factor));
+          sum += code;
+          all[s] = code;
+        }
+        if (largest - reference > 60.0f * kExpUnitsPerOctave) {
+          const float shrink = RowExp2((reference - largest) * kPerOctave);
+          norm *= shrink;
+          for (float& x : out) x *= shrink;
+          reference = largest;
+        }
+        const float scale = RowExp2((largest - reference) * kPerOctave);
+        norm += scale * static_cast<float>(sum);
+        AddBlock(block, codes, scale, out);
+      }
+      row.codes.insert(row.codes.end(), all.begin(), all.end());
+      for (int i = 0; i < p_.out.width; ++i)
+        row.out[i] = map == 0 ? out[i] / norm : row.out[i] - out[i] * (Lambda() / norm);
+    }
+  }
+
+  const AttentionPlan& plan_;
+  const AttentionProblem& p_;
+  int64_t t_;
+  int head_index_;
+  const OutputHead& head_;
+  KeyRange keys_;
+  int64_t tiles_;
+  int64_t block_tiles_;
+};
+
+}  // namespace
+
+QuantizedRow QuantizedReferenceRow(const AttentionPlan& plan, const AttentionProblem& problem, int64_t t, int head) {
+  CheckProblem(problem);
+  CheckPlan(plan, problem);
+  return Row(plan, problem, t, head).Run();
+}
+
+void QuantizedReference(const AttentionPlan& plan, const AttentionProblem& problem) {
+  for (int64_t t = 0; t < problem.q.tokens; ++t) {
+    for (int h = 0; h < problem.out.heads; ++h)
+      std::ranges::copy(QuantizedReferenceRow(plan, problem, t, h).out, problem.out.Row(t, h));
+  }
+}
+
+}  // namespace tare

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan of executed_attention.h in plain loops: the same codes, one value at a time. It shares with the kernels the
+// definitions (round.h, fixed_exp.h, row_exp2.h), none of their code; every integer must agree, so outputs differ by
+// the order of f32 sums alone.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/attention/executed_attention.h"
+
+namespace tare {
+
+struct QuantizedRow {
+  std::vector<float> out;  // [slices * width of a slice]
+  std::vector<int> codes;  // early: of the difference, [keys]; late: of both maps, [maps][keys]; 0 where masked
+};
+
+// One row of one output head. Slow.
+QuantizedRow QuantizedReferenceRow(const AttentionPlan& plan, const AttentionProblem& problem, int64_t t, int head);
+
+// All of problem.out.
+void QuantizedReference(const AttentionPlan& plan, const AttentionProblem& problem);
+
+}  // namespace tare

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/linear/matmul_rate.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <unordered_map>
+
+#include <dnnl.hpp>
+
+#include "quant/base/parallel.h"
+
+namespace tare {
+
+struct MatmulRate::Product {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  dnnl::matmul primitive;
+  std::unordered_map<int, dnnl::memory> arguments;
+};
+
+MatmulRate::MatmulRate(Math math, int64_t rows, int64_t out, int64_t in)
+    : product_(std::make_unique<Product>()), flop_(2.0 * static_cast<double>(rows) * static_cast<double>(out) * static_cast<double>(in)) {
+  using dnnl::memory;
+  omp_set_num_threads(Threads());
+  const auto type = math == Math::kBf16 ? memory::data_type::bf16 : memory::data_type::f32;
+  const memory::desc x({rows, in}, type, memory::format_tag::ab), w({in, out}, type, memory::format_tag::any);
+  const memory::desc y({rows, out}, memory::data_type::f32, memory::format_tag::ab);
+  const dnnl::matmul::primitive_desc descriptor(product_->engine, x, w, y);
+  product_->primitive = dnnl::matmul(descriptor);
+  const auto filled = [&](const memory::desc& desc) {
+    memory m(desc, product_->engine);
+    // 0x3f803f80: pairs of 1.0 in bf16, one 1.002 in f32.
+    std::fill_n(static_cast<uint32_t*>(m.get_data_handle()), desc.get_size() / 4, 0x3f803f80u);
+    return m;
+  };
+  product_->arguments = {{DNNL_ARG_SRC, filled(descriptor.src_desc())}, {DNNL_ARG_WEIGHTS, filled(descriptor.weights_desc())},
+                         {DNNL_ARG_DST, filled(descriptor.dst_desc())}};
+}
+
+MatmulRate::~MatmulRate() = default;
+
+double MatmulRate::SecondsOnce() {
+  const auto start = std::chrono::steady_clock::now();
+  product_->primitive.execute(product_->stream, product_->arguments);
+  product_->stream.wait();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace tare

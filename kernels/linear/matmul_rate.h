@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The yardstick of forward passes: the rate of oneDNN's own large matmul, on all threads, weights in the layout it likes best.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/linear/projector.h"
+
+namespace tare {
+
+// A prepared product x [rows, in] W [in, out] in f32, or bf16 factors with f32 sums.
+class MatmulRate {
+ public:
+  MatmulRate(Math math, int64_t rows, int64_t out, int64_t in);
+  ~MatmulRate();
+  MatmulRate(const MatmulRate&) = delete;
+  MatmulRate& operator=(const MatmulRate&) = delete;
+
+  double SecondsOnce();  // one execution
+  double Flop() const { return flop_; }
+
+ private:
+  struct Product;
+  std::unique_ptr<Product> product_;
+  double flop_;
+};
+
+}  // namespace tare

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// The executed kernels against the plan in plain loops (every integer the same: outputs differ by the rounding of f32
+// sums), and against the double reference (bands that separate a working kernel from a subtly broken one).
+#include "kernels/attention/executed_attention.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+
+#include "kernels/attention/quantized_reference.h"
+#include "kernels/attention/reference_attention.h"
+#include "quant/base/aligned.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+
+namespace tare {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using Order = AttentionPlan::Order;
+
+enum class Family { kStandard, kV1, kDiffLlama, kV2 };
+
+struct Shape {
+  Family family = Family::kV1;
+  int heads = 2;
+  int kv = 1;
+  int64_t queries = 70;
+  int64_t keys = 70;
+  int d = 16;
+  int v_width = 32;
+  Mask mask;
+  int pad = 0;  // floats between rows, so that nothing is aligned
+};
+
+// Inputs of a shape, standard normal; padding is NaN, so that nobody may read it.
+class Inputs {
+ public:
+  explicit Inputs(const Shape& s, unsigned seed = 1) : random_(seed) {
+    const bool v1 = s.family == Family::kV1, llama = s.family == Family::kDiffLlama,
+               standard = s.family == Family::kStandard;
+    heads = standard ? StandardHeads(s.heads, s.kv)
+            : v1     ? V1Heads(s.heads, s.kv)
+            : llama  ? DiffLlamaHeads(2 * s.heads, s.kv)
+                     : V2Heads(s.heads, s.kv);
+    lambda.resize(s.queries * s.heads);
+    for (size_t i = 0; i < lambda.size(); ++i) lambda[i] = 0.2f + 0.001f * static_cast<float>(i % 700);
+    const int slices = llama ? 2 : 1;
+    problem.q = View(q, s.queries, standard ? s.heads : 2 * s.heads, s.d, s.pad);
+    problem.k = View(k, s.keys, v1 ? 2 * s.kv : s.kv, s.d, s.pad);
+    problem.v = View(v, s.keys, s.kv, s.v_width, s.pad);
+    problem.heads = heads;
+    problem.lambda = {lambda.data(), s.heads, 1};
+    problem.mask = s.mask;
+    problem.scale = 1.0f / std::sqrt(static_cast<float>(s.d));
+    out.resize(s.queries * s.heads * slices * s.v_width, 99.0f);
+    problem.out = DenseHeads(out.data(), s.queries, s.heads, slices * s.v_width);
+  }
+
+  std::vector<OutputHead> heads;
+  std::vector<float> q, k, v, lambda, out;
+  AttentionProblem problem;
+
+ private:
+  HeadsView<const float> View(std::vector<float>& memory, int64_t tokens, int count, int width, int pad) {
+    std::normal_distribution<float> normal;
+    const int64_t row = int64_t{count} * (width + pad);
+    memory.assign(tokens * row + 1, std::numeric_limits<float>::quiet_NaN());
+    const HeadsView<const float> view{memory.data() + (pad > 0), tokens, count, width, row, width + pad};
+    for (int64_t t = 0; t < tokens; ++t)
+      for (int h = 0; h < count; ++h)
+        for (int i = 0; i < width; ++i) const_cast<float*>(view.Row(t, h))[i] = normal(random_);
+    return view;
+  }
+
+  std::mt19937 random_;
+};
+
+AttentionPlan PlanOf(Order order, int block) {
+  AttentionPlan plan;
+  plan.order = order;
+  plan.p = order == Order::kEarly ? Format::kInt8 : Format::kU8;
+  plan.block = block;
+  return plan;
+}
+
+std::vector<float> Execute(const AttentionPlan& plan, Inputs& in) {
+  AlignedBuffer<std::byte> workspace(WorkspaceBytes(plan, in.problem));
+  std::fill_n(workspace.data(), workspace.size(), std::byte{0x7f});
+  ExecutedAttention(plan, in.problem, workspace.span());
+  return in.out;
+}
+
+double RelativeError(const std::vector<float>& got, const std::vector<float>& want) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    error += (double{got[i]} - want[i]) * (double{got[i]} - want[i]);
+    size += double{want[i]} * want[i];
+  }
+  return std::sqrt(error / size);
+}
+
+// Sums of at most 40 blocks' terms in f32, each term rounded three times: 2^-24 * 43 of the magnitudes |P1 V| + lambda
+// |P2 V|. One code off by one changes an output by some 1e-3 of them.
+void ExpectTheCodes(const AttentionPlan& plan, Inputs& in, const std::string& what) {
+  const std::vector<float> got = Execute(plan, in);
+  const std::vector<double> magnitudes = ReferenceMagnitudes(in.problem);
+  QuantizedReference(plan, in.problem);
+  const int width = in.problem.out.width;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double bound = 43 * 0x1p-24 * (magnitudes[i / width] + 1);
+    ASSERT_NEAR(got[i], in.out[i], bound) << what << ", value " << i % width << " of row " << i / width;
+  }
+}
+
+TEST(ExecutedAttention, EveryFamilyOrderAndMask) {
+  for (const Family family : {Family::kStandard, Family::kV1, Family::kDiffLlama, Family::kV2}) {
+    for (const Order order : {Order::kLate, Order::kEarly}) {
+      if (family == Family::kStandard && order == Order::kEarly) continue;
+      for (const Mask mask : {Mask{Mask::Kind::kFull}, Mask{Mask::Kind::kCausal}, Mask{Mask::Kind::kWindow, 37}}) {
+        Inputs in({.family = family, .queries = 130, .keys = 200, .mask = mask});
+        ExpectTheCodes(PlanOf(order, 64), in, "block 64");
+        ExpectTheCodes(PlanOf(order, 128), in, "block 128");
+      }
+    }
+  }
+}
+
+TEST(ExecutedAttention, Tails) {
+  int pad = 0;
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    for (const int64_t keys : {1, 2, 15, 63, 64, 65, 129}) {
+      for (const int64_t queries : {1, 17, 65}) {
+        const int d = static_cast<int>(keys % 7 + queries % 5 + 1), width = static_cast<int>(keys % 66 + 1);
+        Inputs in({.heads = 1, .queries = queries, .keys = keys, .d = d, .v_width = width, .pad = pad++ % 4});
+        ExpectTheCodes(PlanOf(order, 64), in, std::to_string(queries) + " x " + std::to_string(keys));
+      }
+    }
+  }
+}
+
+TEST(ExecutedAttention, Formats) {
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+    Inputs in({.heads = 1, .queries = 66, .keys = 90});
+    AttentionPlan plan = PlanOf(Order::kLate, 64);
+    plan.q = plan.k = plan.v = format;
+    plan.p = format == Format::kInt8 ? Format::kU8 : format == Format::kInt6 ? Format::kU6 : Format::kU4;
+    ExpectTheCodes(plan, in, "late");
+    plan = PlanOf(Order::kEarly, 64);
+    plan.q = plan.k = plan.v = plan.p = format;
+    plan.v_scale = AttentionPlan::ValueScale::kSequence;
+    ExpectTheCodes(plan, in, "early");
+  }
+}
+
+TEST(ExecutedAttention, Means) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    Inputs in({.queries = 66, .keys = 90});
+    std::vector<float> k_mean(2 * 16), v_mean(32);
+    for (size_t i = 0; i < k_mean.size(); ++i) k_mean[i] = 0.1f * static_cast<float>(i) - 1;
+    for (size_t i = 0; i < v_mean.size(); ++i) v_mean[i] = 0.2f * static_cast<float>(i) - 2;
+    AttentionPlan plan = PlanOf(order, 64);
+    plan.k_mean = k_mean.data();
+    plan.v_mean = v_mean.data();
+    ExpectTheCodes(plan, in, "means");
+  }
+}
+
+TEST(ExecutedAttention, Lambdas) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    for (const float lambda : {0.0f, 1.0f, 1.7f, -0.4f}) {
+      Inputs in({.heads = 1, .queries = 40, .keys = 100});
+      std::ranges::fill(in.lambda, lambda);
+      ExpectTheCodes(PlanOf(order, 64), in, std::to_string(lambda));
+    }
+  }
+}
+
+// A sink of +40 nats in one key, in the first block and in a later one: the state carried over blocks must follow it.
+TEST(ExecutedAttention, Sink) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    for (const int64_t sink : {0, 70, 199}) {
+      Inputs in({.heads = 1, .queries = 200, .keys = 200});
+      for (int map = 0; map < 2; ++map) {
+        for (int64_t t = 0; t < 200; ++t) const_cast<float*>(in.problem.q.Row(t, map))[0] = 8;
+        const_cast<float*>(in.problem.k.Row(sink, map))[0] = 20;
+      }
+      ExpectTheCodes(PlanOf(order, 64), in, "sink at " + std::to_string(sink));
+    }
+  }
+}
+
+TEST(ExecutedAttention, EqualLogits) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    Inputs in({.queries = 100, .keys = 300});
+    std::ranges::fill(in.q, 0.0f);
+    ExpectTheCodes(PlanOf(order, 256), in, "zeros in q");
+    ReferenceAttention(in.problem);
+    const std::vector<float> want = in.out;
+    EXPECT_LT(RelativeError(Execute(PlanOf(order, 256), in), want), 0.02);
+  }
+}
+
+TEST(ExecutedAttention, NearTheDoubleReference) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    Inputs in({.queries = 300, .keys = 300, .d = 64, .v_width = 128});
+    ReferenceAttention(in.problem);
+    const std::vector<float> want = in.out;
+    const double error = RelativeError(Execute(PlanOf(order, 64), in), want);
+    EXPECT_GT(error, 0.005);  // better than 8 bits can be would mean that nothing was quantized
+    EXPECT_LT(error, 0.025);
+  }
+}
+
+TEST(ExecutedAttention, SameBitsOnAnyNumberOfThreads) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    Inputs in({.heads = 3, .queries = 200, .keys = 300});
+    SetThreads(1);
+    const std::vector<float> want = Execute(PlanOf(order, 128), in);
+    for (const int threads : {2, 7}) {
+      SetThreads(threads);
+      EXPECT_EQ(Execute(PlanOf(order, 128), in), want) << threads;
+    }
+    SetThreads(0);
+  }
+}
+
+TEST(ExecutedAttention, NamesWhereTheNaNIs) {
+  const auto message = [](auto change, const char* text) {
+    for (const Order order : {Order::kLate, Order::kEarly}) {
+      Inputs in({});
+      change(in);
+      EXPECT_THAT([&] { Execute(PlanOf(order, 64), in); }, ThrowsMessage<Error>(HasSubstr(text)));
+    }
+  };
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
+  message([](Inputs& in) { const_cast<float*>(in.problem.q.Row(69, 3))[7] = kNan; },
+          "attention q: got nan at token 69, head 3, channel 7");
+  message([](Inputs& in) { const_cast<float*>(in.problem.k.Row(5, 1))[15] = -kInf; },
+          "attention k: got -inf at token 5, head 1, channel 15");
+  message([](Inputs& in) { const_cast<float*>(in.problem.v.Row(64, 0))[31] = kInf; },
+          "attention v: got inf at token 64, head 0, channel 31");
+}
+
+TEST(ExecutedAttention, RefusesPlansItCannotExecute) {
+  const auto message = [](auto change, const char* text) {
+    Inputs in({});
+    AttentionPlan plan = PlanOf(Order::kEarly, 64);
+    change(plan, in);
+    EXPECT_THAT([&] { CheckPlan(plan, in.problem); }, ThrowsMessage<Error>(HasSubstr(text)));
+  };
+  message([](AttentionPlan& p, Inputs&) { p.block = 96; }, "key blocks of 96");
+  message([](AttentionPlan& p, Inputs&) { p.block = 2048; }, "key blocks of 2048");
+  message([](AttentionPlan& p, Inputs&) { p.p = Format::kU8; }, "difference: got u8");
+  message([](AttentionPlan& p, Inputs&) { p.order = Order::kLate; }, "probs: got int8");
+  message([](AttentionPlan& p, Inputs&) { p.q = Format::kF32; }, "q: got f32");
+  message([](AttentionPlan& p, Inputs&) { p.v = Format::kU8; }, "v: got u8");
+  message([](AttentionPlan&, Inputs& in) { in.heads[1].q2 = kNoMap; }, "row 1: got one map");
+  message([](AttentionPlan&, Inputs& in) { in.problem.k.width = in.problem.q.width = 1025; }, "width 1025");
+  message([](AttentionPlan&, Inputs& in) { in.problem.scale = -1; }, "scale: got -1");
+}
+
+TEST(ExecutedAttention, RefusesAWorkspaceThatIsTooSmall) {
+  Inputs in({});
+  const AttentionPlan plan = PlanOf(Order::kLate, 64);
+  AlignedBuffer<std::byte> workspace(WorkspaceBytes(plan, in.problem));
+  EXPECT_THAT([&] { ExecutedAttention(plan, in.problem, workspace.span().first(workspace.size() - 1)); },
+              ThrowsMessage<Error>(HasSubstr("workspace")));
+  EXPECT_THAT([&] { ExecutedAttention(plan, in.problem, workspace.span().subspan(1)); },
+              ThrowsMessage<Error>(HasSubstr("workspace")));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// HDF5 files that other programs wrote, made here with the library itself.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <hdf5.h>
+
+#include <limits>
+
+#include "quant/base/error.h"
+#include "quant/file/hdf5.h"
+#include "tests/quant/file/temporary_folder.h"
+
+namespace tare {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr hsize_t kRows = 300, kColumns = 4;
+
+// A file of someone else's: h5py's defaults (no checksums, object times), closed by Close or the destructor.
+class ForeignFile {
+ public:
+  explicit ForeignFile(const std::filesystem::path& path)
+      : id_(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)) {}
+  ForeignFile(const ForeignFile&) = delete;
+  ~ForeignFile() { H5Fclose(id_); }
+  hid_t id() const { return id_; }
+
+  void Put(const char* name, hid_t type, hid_t memory_type, const std::vector<hsize_t>& dims, const void* values,
+           hid_t create = H5P_DEFAULT) {
+    const hid_t space = H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr);
+    const hid_t dataset = H5Dcreate2(id_, name, type, space, H5P_DEFAULT, create, H5P_DEFAULT);
+    if (values != nullptr) H5Dwrite(dataset, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values);
+    H5Dclose(dataset);
+    H5Sclose(space);
+  }
+
+  void PutString(const char* key, size_t size, H5T_str_t padding, const void* text) {
+    const hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
+    H5Tset_size(type, size);
+    H5Tset_strpad(type, padding);
+    const hid_t attribute = H5Acreate2(id_, key, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    H5Awrite(attribute, type, text);
+    H5Aclose(attribute);
+    H5Sclose(space);
+    H5Tclose(type);
+  }
+
+ private:
+  hid_t id_;
+};
+
+std::vector<int64_t> Ids() {
+  std::vector<int64_t> ids(kRows * kColumns);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int64_t>(i % 100);
+  return ids;
+}
+
+TEST(Hdf5Reader, ReadsChunkedAndCompressedButDoesNotMapThem) {
+  const TemporaryFolder folder;
+  const std::vector<int64_t> ids = Ids();
+  {
+    ForeignFile file(folder / "a.h5");
+    const hid_t create = H5Pcreate(H5P_DATASET_CREATE);
+    const hsize_t chunk[2] = {100, kColumns};
+    H5Pset_chunk(create, 2, chunk);
+    H5Pset_deflate(create, 4);
+    file.Put("input_ids", H5T_STD_I32LE, H5T_NATIVE_INT64, {kRows, kColumns}, ids.data(), create);
+    H5Pclose(create);
+  }
+  const Hdf5Reader reader(folder / "a.h5");
+  EXPECT_EQ(reader.Read<int64_t>("input_ids"), ids);
+  EXPECT_THAT([&] { reader.Bytes("input_ids"); }, ThrowsMessage<Error>(HasSubstr("'input_ids': got a chunked")));
+  EXPECT_THAT([&] { reader.Verify(); }, ThrowsMessage<Error>(HasSubstr("not marked complete")));
+}
+
+TEST(Hdf5Reader, ConvertsOnlyWhatFits) {
+  const TemporaryFolder folder;
+  {
+    Hdf5Writer writer(folder / "a.h5");
+    writer.WriteDataset<int64_t>("big", {2}, std::vector<int64_t>{0, 200});
+    writer.WriteDataset<int64_t>("negative", {1}, std::vector<int64_t>{-1});
+    writer.WriteDataset<uint64_t>("huge", {1}, std::vector<uint64_t>{UINT64_MAX});
+    writer.WriteDataset<double>("far", {1}, std::vector<double>{1e300});
+    writer.WriteDataset<double>("near", {3}, std::vector<double>{0.1, -HUGE_VAL, 1});
+    writer.WriteDataset<float>("float", {1}, std::vector<float>{0.1f});
+    writer.Commit();
+  }
+  const Hdf5Reader reader(folder / "a.h5");
+  EXPECT_THAT(reader.Read<uint8_t>("big"), ElementsAre(0, 200));
+  EXPECT_THAT([&] { reader.Read<int8_t>("big"); },
+              ThrowsMessage<Error>(HasSubstr("'big': value 200 at 1 does not fit I8")));
+  EXPECT_THAT([&] { reader.Read<uint64_t>("negative"); },
+              ThrowsMessage<Error>(HasSubstr("value -1 at 0 does not fit U64")));
+  EXPECT_THAT([&] { reader.Read<int64_t>("huge"); },
+              ThrowsMessage<Error>(HasSubstr("value 18446744073709551615 at 0 does not fit I64")));
+  EXPECT_THAT([&] { reader.Read<float>("far"); }, ThrowsMessage<Error>(HasSubstr("does not fit F32")));
+  EXPECT_THAT(reader.Read<float>("near"), ElementsAre(0.1f, -HUGE_VALF, 1.0f));
+  EXPECT_THAT(reader.Read<double>("float"), ElementsAre(double{0.1f}));
+  EXPECT_THAT([&] { reader.Read<float>("big"); },
+              ThrowsMessage<Error>(HasSubstr("'big': got I64, expected F32 or F64")));
+  EXPECT_THAT([&] { reader.Read<int64_t>("float"); },
+              ThrowsMessage<Error>(HasSubstr("'float': got F32, expected integers")));
+}
+
+TEST(Hdf5Reader, FindsDatasets) {
+  const TemporaryFolder folder;
+  {
+    Hdf5Writer writer(folder / "a.h5");
+    writer.WriteDataset<float>("b/x", {1}, std::vector<float>{1});
+    writer.WriteDataset<float>("a", {1}, std::vector<float>{2});
+    writer.Commit();
+  }
+  Hdf5Reader opened(folder / "a.h5");
+  const Hdf5Reader reader(std::move(opened));
+  EXPECT_THAT(reader.datasets(), ElementsAre("a", "b/x"));
+  EXPECT_TRUE(reader.Has("a"));
+  EXPECT_TRUE(reader.Has("b/x"));
+  EXPECT_FALSE(reader.Has("b"));
+  EXPECT_FALSE(reader.Has("b/y"));
+  EXPECT_FALSE(reader.Has("c/x"));
+  EXPECT_FALSE(reader.Has(""));
+  EXPECT_THAT([&] { reader.Shape("none"); }, ThrowsMessage<Error>(HasSubstr("a.h5: dataset 'none': not there")));
+  reader.Release("a");
+  EXPECT_THAT(reader.Read<float>("a"), ElementsAre(2.0f));
+}
+
+TEST(Hdf5Reader, ReadsStringsOfEveryKind) {
+  const TemporaryFolder folder;
+  {
+    ForeignFile file(folder / "a.h5");
+    const char* variable = "variable";
+    const char* none = nullptr;
+    file.PutString("variable", H5T_VARIABLE, H5T_STR_NULLTERM, &variable);
+    file.PutString("none", H5T_VARIABLE, H5T_STR_NULLTERM, &none);
+    file.PutString("terminated", 8, H5T_STR_NULLTERM, "abc\0xyz");
+    file.PutString("padded", 8, H5T_STR_NULLPAD, "abc\0\0\0\0");
+    file.PutString("spaces", 8, H5T_STR_SPACEPAD, "abc     ");
+  }
+  const Hdf5Reader reader(folder / "a.h5");
+  EXPECT_EQ(reader.StringAttribute("", "variable"), "variable");
+  EXPECT_EQ(reader.StringAttribute("", "none"), "");
+  EXPECT_EQ(reader.StringAttribute("", "terminated"), "abc");
+  EXPECT_EQ(reader.StringAttribute("", "padded"), "abc");
+  EXPECT_EQ(reader.StringAttribute("", "spaces"), "abc");
+}
+
+TEST(Hdf5Reader, RefusesTypesThatItCannotRead) {
+  const TemporaryFolder folder;
+  const std::vector<int64_t> values{1};
+  {
+    ForeignFile file(folder / "a.h5");
+    file.Put("big_endian", H5T_STD_I64BE, H5T_NATIVE_INT64, {1}, values.data());
+    file.Put("text", H5T_C_S1, H5T_C_S1, {1}, values.data());
+  }
+  const Hdf5Reader reader(folder / "a.h5");
+  EXPECT_THAT([&] { reader.Read<int64_t>("big_endian"); },
+              ThrowsMessage<Error>(HasSubstr("'big_endian': got another type, expected a little-endian")));
+  EXPECT_THAT([&] { reader.Type("text"); }, ThrowsMessage<Error>(HasSubstr("'text': got another type")));
+}
+
+// What a file says about other files is not believed.
+TEST(Hdf5Reader, StaysInItsFile) {
+  const TemporaryFolder folder;
+  PutFile(folder / "secret", std::string(8, 'x'));
+  const std::vector<int64_t> ids = Ids();
+  {
+    ForeignFile other(folder / "other.h5");
+    other.Put("x", H5T_STD_I64LE, H5T_NATIVE_INT64, {kRows, kColumns}, ids.data());
+  }
+  {
+    ForeignFile file(folder / "a.h5");
+    H5Lcreate_external((folder / "other.h5").c_str(), "/x", file.id(), "link", H5P_DEFAULT, H5P_DEFAULT);
+    hid_t create = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_external(create, (folder / "secret").c_str(), 0, 8);
+    file.Put("outside", H5T_STD_I64LE, H5T_NATIVE_INT64, {1}, nullptr, create);
+    H5Pclose(create);
+    create = H5Pcreate(H5P_DATASET_CREATE);
+    const hsize_t dims[2] = {kRows, kColumns};
+    const hid_t space = H5Screate_simple(2, dims, nullptr);
+    H5Pset_virtual(create, space, (folder / "other.h5").c_str(), "/x", space);
+    file.Put("virtual", H5T_STD_I64LE, H5T_NATIVE_INT64, {kRows, kColumns}, nullptr, create);
+    H5Sclose(space);
+    H5Pclose(create);
+  }
+  const Hdf5Reader reader(folder / "a.h5");
+  EXPECT_FALSE(reader.Has("link"));
+  EXPECT_THROW(reader.Read<int64_t>("link"), Error);
+  for (const std::string name : {"outside", "virtual"}) {
+    EXPECT_THAT([&] { reader.Read<int64_t>(name); }, ThrowsMessage<Error>(HasSubstr("kept in another file"))) << name;
+    EXPECT_THROW(reader.Bytes(name), Error) << name;
+  }
+}
+
+TEST(Hdf5Reader, RefusesSizesThatTheFileCannotHold) {
+  const TemporaryFolder folder;
+  {
+    ForeignFile file(folder / "a.h5");
+    const hid_t create = H5Pcreate(H5P_DATASET_CREATE);
+    const hsize_t chunk[1] = {1024};
+    H5Pset_chunk(create, 1, chunk);
+    file.Put("chunked", H5T_STD_I64LE, H5T_NATIVE_INT64, {hsize_t{1} << 45}, nullptr, create);
+    file.Put("contiguous", H5T_STD_I64LE, H5T_NATIVE_INT64, {hsize_t{1} << 45}, nullptr);
+    H5Pclose(create);
+  }
+  const Hdf5Reader reader(folder / "a.h5");
+  EXPECT_THAT([&] { reader.Read<int64_t>("chunked"); }, ThrowsMessage<Error>(HasSubstr("more than its file can hold")));
+  EXPECT_THAT([&] { reader.Read<int64_t>("contiguous"); }, ThrowsMessage<Error>(HasSubstr("not all in the file")));
+}
+
+TEST(Hdf5Reader, SaysWhatIsNotHdf5) {
+  const TemporaryFolder folder;
+  PutFile(folder / "text", "hello");
+  PutFile(folder / "empty", "");
+  PutFile(folder / "signature", "\x89HDF\r\n\x1a\n");
+  EXPECT_THAT([&] { Hdf5Reader(folder / "text"); },
+              ThrowsMessage<Error>(HasSubstr("/text: got 5 bytes that are not an HDF5 file")));
+  EXPECT_THAT([&] { Hdf5Reader(folder / "empty"); }, ThrowsMessage<Error>(HasSubstr("got 0 bytes")));
+  EXPECT_THAT([&] { Hdf5Reader(folder / "signature"); }, ThrowsMessage<Error>(HasSubstr("/signature: ")));
+  EXPECT_THAT([&] { Hdf5Reader(folder / "none"); }, ThrowsMessage<Error>(HasSubstr("no such file")));
+  EXPECT_THAT([&] { Hdf5Reader(folder.path()); }, ThrowsMessage<Error>(HasSubstr("got a folder")));
+}
+
+TEST(Hdf5Reader, VerifyWantsAHashOnEveryDataset) {
+  const TemporaryFolder folder;
+  {
+    ForeignFile file(folder / "a.h5");
+    const hid_t space = H5Screate(H5S_SCALAR);
+    const hid_t attribute = H5Acreate2(file.id(), "complete", H5T_STD_I64LE, space, H5P_DEFAULT, H5P_DEFAULT);
+    const int64_t one = 1;
+    H5Awrite(attribute, H5T_NATIVE_INT64, &one);
+    H5Aclose(attribute);
+    H5Sclose(space);
+    file.Put("x", H5T_STD_I64LE, H5T_NATIVE_INT64, {1}, &one);
+  }
+  const Hdf5Reader reader(folder / "a.h5");
+  EXPECT_THAT([&] { reader.Verify(); }, ThrowsMessage<Error>(AllOf(HasSubstr("'x': attribute 'sha256': not there"))));
+}
+
+}  // namespace
+}  // namespace tare
