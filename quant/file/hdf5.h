@@ -78,7 +78,6 @@ class Hdf5Writer {
   void CheckSize(const std::string& name, DType dtype, const std::vector<int64_t>& shape, size_t elements) const;
   void CreateGroupsOf(const std::string& name);
   void Seal();
-  void Close();
 
   AtomicFile file_;
   int64_t id_ = -1;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hdf5Writer of hdf5.h.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <array>
 #include <atomic>
 
 #include "quant/base/error.h"
@@ -80,6 +82,18 @@ void CheckName(const std::string& name, const std::string& where) {
   }
 }
 
+// From here on the file's writes go to memory. HDF5 cannot drop what it holds: closing a file that is not wanted any
+// more writes it out, and where that fails (the disk is full) the library leaks it and complains on stderr when the
+// process ends.
+void Divert(hid_t file) {
+  void* handle = nullptr;
+  if (H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) < 0 || handle == nullptr) return;
+  const int memory = memfd_create("discarded", MFD_CLOEXEC);
+  if (memory < 0) return;
+  dup2(memory, *static_cast<int*>(handle));
+  close(memory);
+}
+
 constexpr std::string_view kWriting = "writing failed; try freeing space there, or write to another folder";
 
 }  // namespace
@@ -98,7 +112,9 @@ Hdf5Writer::Hdf5Writer(Hdf5Writer&& other) noexcept
 
 Hdf5Writer::~Hdf5Writer() {
   const QuietHdf5 quiet;
-  if (id_ >= 0) H5Fclose(id_);
+  if (id_ < 0) return;
+  Divert(id_);
+  H5Fclose(id_);
 }
 
 Hdf5Writer::Dataset& Hdf5Writer::Find(const std::string& name) {
@@ -149,36 +165,23 @@ void Hdf5Writer::CreateDataset(const std::string& name, DType dtype, const std::
 }
 
 void Hdf5Writer::WriteRows(const std::string& name, int64_t first, int64_t count, const void* values) {
-  const QuietHdf5 quiet;
-  Dataset& dataset = Find(name);
-  const std::string where = file_.final_path().string() + ": dataset '" + name + "'";
+  const Dataset& dataset = Find(name);
   const int64_t rows = dataset.shape.empty() ? 1 : dataset.shape[0];
   if (first < 0 || count < 0 || first > rows || count > rows - first) {
-    Fail("{}: got rows {} to {}, expected inside its {}", where, first, first + count, rows);
+    Fail("{}: dataset '{}': got {} rows at {}, expected inside its {}", file_.final_path().string(), name, count, first,
+         rows);
   }
-  std::vector<int64_t> part = dataset.shape;
-  if (!part.empty()) part[0] = count;
-  dataset.values_written += *ElementCount(part);
-  if (*ElementCount(part) == 0) return;
-  const Hdf5Handle id = CheckedHandle(H5Dopen2(id_, name.c_str(), H5P_DEFAULT), H5Dclose, where, "opening");
-  const Hdf5Handle memory = Space(part, where);
-  const Hdf5Handle space = CheckedHandle(H5Dget_space(id), H5Sclose, where, "dataspace");
-  if (!part.empty()) {
-    std::vector<hsize_t> start(part.size(), 0), size(part.begin(), part.end());
-    start[0] = static_cast<hsize_t>(first);
-    CheckHdf5(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), nullptr, size.data(), nullptr), where,
-              "selecting rows");
-  }
-  CheckHdf5(H5Dwrite(id, *FileType(dataset.dtype), memory, space, H5P_DEFAULT, values), where, kWriting.data());
+  const int64_t stride = rows == 0 ? 0 : *ElementCount(dataset.shape) / rows;
+  WriteAt(name, first * stride, count * stride, values);
 }
 
-// Past the library: the dataset's bytes lie together at a known offset, and it reads them again only to seal.
+// Past the library: the dataset's bytes lie together at a known offset, and it never holds any itself.
 void Hdf5Writer::WriteAt(const std::string& name, int64_t first, int64_t count, const void* values) {
   Dataset& dataset = Find(name);
-  const std::string where = file_.final_path().string() + ": dataset '" + name + "'";
   const int64_t size = *ElementCount(dataset.shape);
   if (first < 0 || count < 0 || first > size || count > size - first) {
-    Fail("{}: got values {} to {}, expected inside its {}", where, first, first + count, size);
+    Fail("{}: dataset '{}': got {} values at {}, expected inside its {}", file_.final_path().string(), name, count,
+         first, size);
   }
   std::atomic_ref(dataset.values_written).fetch_add(count, std::memory_order_relaxed);
   const int64_t width = Bits(dataset.dtype) / 8;
@@ -202,7 +205,7 @@ void Hdf5Writer::SetAttribute(const std::string& object, const std::string& key,
   PutAttribute(id_, object, key, value, where);
 }
 
-// Hashes are of what is in the file, not of what was given to HDF5.
+// Hashes are of what is in the file, not of what was given to be written.
 void Hdf5Writer::Seal() {
   const std::string where = file_.final_path().string();
   CheckHdf5(H5Fflush(id_, H5F_SCOPE_GLOBAL), where, kWriting.data());
@@ -211,29 +214,22 @@ void Hdf5Writer::Seal() {
     const std::string here = where + ": dataset '" + name + "'";
     const int64_t values = *ElementCount(dataset.shape);
     if (dataset.values_written != values) Fail("{}: got {} of its {} values", here, dataset.values_written, values);
-    const size_t size = static_cast<size_t>(*ByteCount(dataset.dtype, dataset.shape));
-    std::span<const std::byte> bytes;
-    size_t offset = 0;
-    if (size > 0) {
-      const Hdf5Handle id = CheckedHandle(H5Dopen2(id_, name.c_str(), H5P_DEFAULT), H5Dclose, here, "opening");
-      offset = H5Dget_offset(id);
-      TARE_CHECK(offset <= written.bytes().size() && size <= written.bytes().size() - offset);
-      bytes = written.bytes().subspan(offset, size);
-    }
-    PutAttribute(id_, name, "sha256", Sha256Hex(bytes), here);
+    const auto offset = static_cast<size_t>(dataset.offset),
+               size = static_cast<size_t>(values * Bits(dataset.dtype) / 8);
+    TARE_CHECK(offset <= written.bytes().size() && size <= written.bytes().size() - offset);
+    PutAttribute(id_, name, "sha256", Sha256Hex(written.bytes().subspan(offset, size)), here);
     written.Release(offset, size);
   }
   CheckHdf5(H5Fflush(id_, H5F_SCOPE_GLOBAL), where, kWriting.data());
   PutAttribute(id_, "", "complete", int64_t{1}, where);
+  CheckHdf5(H5Fflush(id_, H5F_SCOPE_GLOBAL), where, kWriting.data());
 }
-
-void Hdf5Writer::Close() { CheckHdf5(H5Fclose(std::exchange(id_, -1)), file_.final_path().string(), kWriting.data()); }
 
 void Hdf5Writer::Commit() {
   const QuietHdf5 quiet;
   TARE_CHECK(id_ >= 0);
   Seal();
-  Close();
+  CheckHdf5(H5Fclose(std::exchange(id_, -1)), file_.final_path().string(), kWriting.data());
   file_.Commit();
 }
 

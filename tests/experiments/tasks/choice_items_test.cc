@@ -4,13 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "quant/base/error.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
+#include "tests/quant/file/temporary_folder.h"
 
 namespace tare {
 namespace {
@@ -78,12 +77,11 @@ TEST(ChoiceItems, BadItemsAreToldApart) {
 }
 
 TEST(ChoiceItems, FilesOfLines) {
-  std::string name = (fs::temp_directory_path() / "tare-items-XXXXXX").string();
-  ASSERT_NE(mkdtemp(name.data()), nullptr);
-  const fs::path path = fs::path(name) / "items.jsonl";
+  const TemporaryFolder folder;
+  const fs::path path = folder / "items.jsonl";
   const std::string good = R"({"ctx": "c", "endings": ["a", "b"], "label": 0})";
   const auto load = [&](const std::string& text, size_t limit = 0) {
-    std::ofstream(path) << text;
+    PutFile(path, text);
     return LoadChoiceItems(path, limit);
   };
   const std::vector<ChoiceItem> items = load(good + "\r\n\n  \n" + good);  // the last without a newline
@@ -95,7 +93,6 @@ TEST(ChoiceItems, FilesOfLines) {
   EXPECT_THAT([&] { load(good + "\n\xff\n"); }, ThrowsMessage<Error>(HasSubstr("items.jsonl: line 2: got byte 0xff")));
   EXPECT_THAT([&] { load("\n"); }, ThrowsMessage<Error>(HasSubstr("got no items")));
   EXPECT_THAT([&] { load(""); }, ThrowsMessage<Error>(HasSubstr("got no items")));
-  fs::remove_all(name);
 }
 
 TEST(ChoiceItems, EmbeddedSets) {

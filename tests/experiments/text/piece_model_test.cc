@@ -6,15 +6,12 @@
 #include <random>
 #include <string>
 
-#include "quant/file/mapped_file.h"
+#include "tests/quant/file/temporary_folder.h"
 
 namespace tare {
 namespace {
 
-std::string Bytes(const std::string& path) {
-  const MappedFile file(std::string(TARE_SOURCE_DIR "/") + path);
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
+std::string Bytes(const std::string& path) { return GetFile(TARE_SOURCE_DIR "/" + path); }
 
 TEST(PieceModel, EachRuleWhereItIsSafe) {
   EXPECT_EQ(FindChunkRule(Bytes("experiments/pair/novels-standard/tokenizer.model")), ChunkRule::kDropSpace);

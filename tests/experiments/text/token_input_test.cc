@@ -4,13 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
-
 #include "quant/base/error.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/safetensors.h"
 #include "quant/file/sha256.h"
+#include "tests/quant/file/temporary_folder.h"
 
 namespace tare {
 namespace {
@@ -26,15 +24,8 @@ constexpr int kVocabulary = 2048;
 
 class TokenInputTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "tare-input-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   fs::path WriteText(const std::string& text) {
-    std::ofstream(folder_ / "text.txt") << text;
+    PutFile(folder_ / "text.txt", text);
     return folder_ / "text.txt";
   }
   template <typename T>
@@ -55,7 +46,7 @@ class TokenInputTest : public ::testing::Test {
   }
   static TokenInput Load(const fs::path& path) { return LoadTokenInput(path, kPair, kVocabulary); }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(TokenInputTest, TextIsOneRowBehindBos) {
@@ -76,7 +67,7 @@ TEST_F(TokenInputTest, BadTexts) {
   EXPECT_THROW(Load(folder_ / "missing.txt"), Error);
   EXPECT_THROW(Load(folder_ / "missing.h5"), Error);
   EXPECT_THAT([&] { LoadTokenInput(WriteText("a"), kPair, 2047); }, ThrowsMessage<Error>(HasSubstr("2048 pieces")));
-  EXPECT_THAT([&] { LoadTokenInput(WriteText("a"), folder_, kVocabulary); },
+  EXPECT_THAT([&] { LoadTokenInput(WriteText("a"), folder_.path(), kVocabulary); },
               ThrowsMessage<Error>(HasSubstr("no tokenizer.model")));
 }
 

@@ -5,15 +5,13 @@
 #include <gtest/gtest.h>
 #include <sentencepiece_processor.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "quant/base/error.h"
-#include "quant/file/mapped_file.h"
 #include "quant/file/sha256.h"
 #include "quant/file/strict_json.h"
+#include "tests/quant/file/temporary_folder.h"
 
 namespace tare {
 namespace {
@@ -25,24 +23,6 @@ using ::testing::ThrowsMessage;
 
 const fs::path kPair = TARE_SOURCE_DIR "/experiments/pair/novels-standard";
 const fs::path kData = TARE_SOURCE_DIR "/tests/data/text";
-
-std::string Bytes(const fs::path& path) {
-  const MappedFile file(path);
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
-
-class TokenizerFolder : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "tare-tokenizer-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  void Write(const char* name, const std::string& text) { std::ofstream(folder_ / name) << text; }
-
-  fs::path folder_;
-};
 
 TEST(Tokenizer, EncodesAsSentencePieceInPython) {
   const Tokenizer tokenizer = Tokenizer::Load(kPair);
@@ -57,7 +37,7 @@ TEST(Tokenizer, EncodesAsSentencePieceInPython) {
 
 TEST(Tokenizer, EncodesTheHeldOutTextAsSentencePieceInPython) {
   const std::vector<int32_t> ids =
-      Tokenizer::Load(kPair).Encode(Bytes(TARE_SOURCE_DIR "/experiments/pair/heldout.txt"));
+      Tokenizer::Load(kPair).Encode(GetFile(TARE_SOURCE_DIR "/experiments/pair/heldout.txt"));
   EXPECT_EQ(ids.size(), 497593u);
   EXPECT_EQ(Sha256Hex(std::as_bytes(std::span(ids))),
             "20cd31015619ec205b15c42dac6653a530841ee509fd79d4a183eb204eefcd28");
@@ -88,7 +68,7 @@ TEST(Tokenizer, ChunksChangeNoId) {
   for (const fs::path& path :
        {kPair / "tokenizer.model", kData / "llama.model", kData / "bare.model", kData / "stripped.model",
         kData / "phrases.model", kData / "suffix.model", kData / "mapped.model", kData / "unigram.model"}) {
-    const std::string model = Bytes(path);
+    const std::string model = GetFile(path);
     const Tokenizer tokenizer(model, path.string());
     sentencepiece::SentencePieceProcessor library;
     ASSERT_TRUE(library.LoadFromSerializedProto(model).ok());
@@ -108,37 +88,40 @@ TEST(Tokenizer, RefusesWhatIsNotUtf8) {
   EXPECT_THAT([&] { tokenizer.Encode("caf\xe9"); }, ThrowsMessage<Error>(HasSubstr("0xe9 at offset 3 (line 1)")));
 }
 
-TEST_F(TokenizerFolder, MissingModelShowsHowToMakeIds) {
-  EXPECT_THAT([&] { Tokenizer::Load(folder_); },
-              ThrowsMessage<Error>(AllOf(HasSubstr(folder_.string() + ": no tokenizer.model"),
-                                         HasSubstr("AutoTokenizer.from_pretrained(\"" + folder_.string() + "\")"),
+TEST(TokenizerFolder, MissingModelShowsHowToMakeIds) {
+  const TemporaryFolder folder;
+  EXPECT_THAT([&] { Tokenizer::Load(folder.path()); },
+              ThrowsMessage<Error>(AllOf(HasSubstr(folder.path().string() + ": no tokenizer.model"),
+                                         HasSubstr("AutoTokenizer.from_pretrained(\"" + folder.path().string() + "\")"),
                                          HasSubstr("safetensors.torch.save_file({\"input_ids\": "))));
 }
 
-TEST_F(TokenizerFolder, DamagedModelsAreRefused) {
-  const std::string model = Bytes(kPair / "tokenizer.model");
+TEST(TokenizerFolder, DamagedModelsAreRefused) {
+  const TemporaryFolder folder;
+  const std::string model = GetFile(kPair / "tokenizer.model");
   for (const std::string& damaged :
        {std::string(), std::string("hello"), model.substr(0, model.size() / 2), std::string(1000, '\0')}) {
-    Write("tokenizer.model", damaged);
-    EXPECT_THAT([&] { Tokenizer::Load(folder_); }, ThrowsMessage<Error>(HasSubstr("tokenizer.model: got ")))
+    PutFile(folder / "tokenizer.model", damaged);
+    EXPECT_THAT([&] { Tokenizer::Load(folder.path()); }, ThrowsMessage<Error>(HasSubstr("tokenizer.model: got ")))
         << damaged.size();
   }
 }
 
-TEST_F(TokenizerFolder, BosIsTheTokenizersUnlessItsConfigSaysNone) {
-  Write("tokenizer.model", Bytes(kPair / "tokenizer.model"));
-  EXPECT_EQ(Tokenizer::Load(folder_).bos(), 1);
-  Write("tokenizer_config.json", R"({"add_bos_token": true})");
-  EXPECT_EQ(Tokenizer::Load(folder_).bos(), 1);
-  Write("tokenizer_config.json", R"({"add_bos_token": null})");
-  EXPECT_EQ(Tokenizer::Load(folder_).bos(), 1);
-  Write("tokenizer_config.json", R"({"bos_token": "<s>"})");
-  EXPECT_EQ(Tokenizer::Load(folder_).bos(), 1);
-  Write("tokenizer_config.json", R"({"add_bos_token": false})");
-  EXPECT_EQ(Tokenizer::Load(folder_).bos(), std::nullopt);
+TEST(TokenizerFolder, BosIsTheTokenizersUnlessItsConfigSaysNone) {
+  const TemporaryFolder folder;
+  PutFile(folder / "tokenizer.model", GetFile(kPair / "tokenizer.model"));
+  EXPECT_EQ(Tokenizer::Load(folder.path()).bos(), 1);
+  PutFile(folder / "tokenizer_config.json", R"({"add_bos_token": true})");
+  EXPECT_EQ(Tokenizer::Load(folder.path()).bos(), 1);
+  PutFile(folder / "tokenizer_config.json", R"({"add_bos_token": null})");
+  EXPECT_EQ(Tokenizer::Load(folder.path()).bos(), 1);
+  PutFile(folder / "tokenizer_config.json", R"({"bos_token": "<s>"})");
+  EXPECT_EQ(Tokenizer::Load(folder.path()).bos(), 1);
+  PutFile(folder / "tokenizer_config.json", R"({"add_bos_token": false})");
+  EXPECT_EQ(Tokenizer::Load(folder.path()).bos(), std::nullopt);
   for (const char* bad : {R"({"add_bos_token": "no"})", "[]", "{"}) {
-    Write("tokenizer_config.json", bad);
-    EXPECT_THAT([&] { Tokenizer::Load(folder_); }, ThrowsMessage<Error>(HasSubstr("tokenizer_config.json"))) << bad;
+    PutFile(folder / "tokenizer_config.json", bad);
+    EXPECT_THAT([&] { Tokenizer::Load(folder.path()); }, ThrowsMessage<Error>(HasSubstr("tokenizer_config.json"))) << bad;
   }
 }
 

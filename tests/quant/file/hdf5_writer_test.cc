@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "quant/base/error.h"
+#include "quant/base/parallel.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
@@ -54,20 +55,39 @@ TEST(Hdf5Writer, RowsComeInAnyOrder) {
   EXPECT_EQ(Hdf5Reader(folder / "a.h5").Read<int32_t>("x"), rows);
 }
 
+TEST(Hdf5Writer, SeveralThreadsWriteAtOnce) {
+  const TemporaryFolder folder;
+  constexpr int64_t kRows = 64, kColumns = 1000;
+  Hdf5Writer writer(folder / "a.h5");
+  writer.CreateDataset("x", DType::kI64, {kRows, kColumns});
+  ParallelFor(kRows, [&](size_t row, int) {
+    const std::vector<int64_t> values(kColumns, static_cast<int64_t>(row));
+    writer.WriteAt("x", static_cast<int64_t>(row) * kColumns, kColumns, values.data());
+  });
+  writer.Commit();
+  const Hdf5Reader reader(folder / "a.h5");
+  const std::vector<int64_t> values = reader.Read<int64_t>("x");
+  for (int64_t i = 0; i < kRows * kColumns; ++i) ASSERT_EQ(values[i], i / kColumns);
+}
+
 TEST(Hdf5Writer, RefusesRowsThatAreNotThereOrWereForgotten) {
   const TemporaryFolder folder;
   const std::vector<float> row(3);
   Hdf5Writer writer(folder / "a.h5");
   writer.CreateDataset("x", DType::kF32, {2, 3});
   EXPECT_THAT([&] { writer.WriteRows("x", 2, 1, row.data()); },
-              ThrowsMessage<Error>(HasSubstr("'x': got rows 2 to 3, expected inside its 2")));
+              ThrowsMessage<Error>(HasSubstr("'x': got 1 rows at 2, expected inside its 2")));
   EXPECT_THROW(writer.WriteRows("x", -1, 1, row.data()), Error);
   EXPECT_THROW(writer.WriteRows("x", 0, -1, row.data()), Error);
   EXPECT_THROW(writer.WriteRows("x", 1, INT64_MAX, row.data()), Error);
+  EXPECT_THAT([&] { writer.WriteAt("x", 5, 2, row.data()); },
+              ThrowsMessage<Error>(HasSubstr("'x': got 2 values at 5, expected inside its 6")));
+  EXPECT_THROW(writer.WriteAt("x", -1, 1, row.data()), Error);
+  EXPECT_THROW(writer.WriteAt("x", 1, INT64_MAX, row.data()), Error);
   EXPECT_THAT([&] { writer.WriteRows("y", 0, 1, row.data()); },
               ThrowsMessage<Error>(HasSubstr("'y': not created yet")));
   writer.WriteRows("x", 0, 1, row.data());
-  EXPECT_THAT([&] { writer.Commit(); }, ThrowsMessage<Error>(HasSubstr("'x': got 1 of its 2 rows")));
+  EXPECT_THAT([&] { writer.Commit(); }, ThrowsMessage<Error>(HasSubstr("'x': got 3 of its 6 values")));
   EXPECT_FALSE(std::filesystem::exists(folder / "a.h5"));
 }
 
