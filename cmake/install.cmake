@@ -1,8 +1,10 @@
-# cmake --install: headers under include/tare, the layers as tare::quant, tare::kernels and tare::experiments.
+# cmake --install: headers under include/tare, the layers as tare::quant, tare::kernels and tare::experiments. Headers that only sources of
+# ours include (for them one needs HDF5's or Highway's own) stay here.
 include(CMakePackageConfigHelpers)
 install(TARGETS tare_quant tare_kernels tare_experiments EXPORT tare-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 foreach(layer quant kernels experiments)
-  install(DIRECTORY ${layer} DESTINATION include/tare FILES_MATCHING PATTERN "*.h" PATTERN "pair" EXCLUDE)
+  install(DIRECTORY ${layer} DESTINATION include/tare FILES_MATCHING PATTERN "*.h" PATTERN "pair" EXCLUDE
+          PATTERN "*-inl.h" EXCLUDE PATTERN "hdf5_handle.h" EXCLUDE)
 endforeach()
 if(TARE_TOOLS)
   install(TARGETS tare RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

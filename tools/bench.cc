@@ -41,24 +41,49 @@ class TemporaryFolder {
 };
 
 Json TimingJson(const char* what, const std::string& family, const ForwardTiming& t) {
-  return {{"what", what}, {"family", family}, {"seconds", t.seconds}, {"spread", t.spread}, {"tokens_per_second", t.tokens_per_second}, {"gflops", t.gflops},
-          {"matmul_gflops", t.matmul_gflops}, {"share", t.share}};
+  return {{"what", what},
+          {"family", family},
+          {"seconds", t.seconds},
+          {"spread", t.spread},
+          {"tokens_per_second", t.tokens_per_second},
+          {"gflops", t.gflops},
+          {"matmul_gflops", t.matmul_gflops},
+          {"share", t.share}};
 }
 
 void Print(const Json& t) {
-  std::println("{:<10} {:<16} {:>8.0f} tokens/s  {:>7.1f} GFLOP/s  {:>5.3f} of oneDNN's large matmul ({:.1f})  spread {:.1f} %", t["family"].get<std::string>(),
-               t["what"].get<std::string>(), t["tokens_per_second"].get<double>(), t["gflops"].get<double>(), t["share"].get<double>(),
-               t["matmul_gflops"].get<double>(), 100 * t["spread"].get<double>());
+  std::println(
+      "{:<10} {:<16} {:>8.0f} tokens/s  {:>7.1f} GFLOP/s  {:>5.3f} of oneDNN's large matmul ({:.1f})  spread {:.1f} %",
+      t["family"].get<std::string>(), t["what"].get<std::string>(), t["tokens_per_second"].get<double>(),
+      t["gflops"].get<double>(), t["share"].get<double>(), t["matmul_gflops"].get<double>(),
+      100 * t["spread"].get<double>());
 }
 
 void RunForward(const ForwardOptions& o) {
   const Math math = o.machine.Apply();
-  Json json{{"schema", "tare.bench.forward/1"}, {"threads", Threads()}, {"math", o.machine.math}, {"hidden", o.hidden}, {"ffn", o.ffn}, {"layers", o.layers},
-            {"heads", o.heads}, {"batch", o.bench.batch}, {"tokens", o.bench.tokens}, {"timings", Json::array()}};
+  Json json{{"schema", "tare.bench.forward/1"},
+            {"threads", Threads()},
+            {"math", o.machine.math},
+            {"hidden", o.hidden},
+            {"ffn", o.ffn},
+            {"layers", o.layers},
+            {"heads", o.heads},
+            {"batch", o.bench.batch},
+            {"tokens", o.bench.tokens},
+            {"timings", Json::array()}};
   for (const std::string& family : CLI::detail::split(o.families, ',')) {
     const TemporaryFolder folder;
-    ModelConfig config{.family = family, .vocabulary = o.vocabulary, .hidden = o.hidden, .ffn = o.ffn, .layers = o.layers, .heads = o.heads, .kv_heads = o.heads,
-                       .head_dim = o.hidden / o.heads, .norm_eps = 1e-5f, .max_positions = static_cast<int>(o.bench.tokens), .tied_embeddings = true};
+    ModelConfig config{.family = family,
+                       .vocabulary = o.vocabulary,
+                       .hidden = o.hidden,
+                       .ffn = o.ffn,
+                       .layers = o.layers,
+                       .heads = o.heads,
+                       .kv_heads = o.heads,
+                       .head_dim = o.hidden / o.heads,
+                       .norm_eps = 1e-5f,
+                       .max_positions = static_cast<int>(o.bench.tokens),
+                       .tied_embeddings = true};
     WriteRandomCheckpoint(folder.path, config, WeightType::kBf16, 1);
     Model model(folder.path, math);
     json["timings"].push_back(TimingJson("forward", family, TimeForward(model, o.bench)));
@@ -74,15 +99,20 @@ void RunForward(const ForwardOptions& o) {
 
 void AddForward(CLI::App& bench) {
   auto options = std::make_shared<ForwardOptions>();
-  CLI::App* command = bench.add_subcommand("forward", "whole forward passes of random models, with and without statistics");
+  CLI::App* command =
+      bench.add_subcommand("forward", "whole forward passes of random models, with and without statistics");
   command->add_option("--family", options->families, "llama, diffllama, with a comma between")->capture_default_str();
   command->add_option("--hidden", options->hidden)->check(CLI::Range(2, 1 << 16))->capture_default_str();
   command->add_option("--ffn", options->ffn)->check(CLI::Range(1, 1 << 18))->capture_default_str();
   command->add_option("--layers", options->layers)->check(CLI::Range(1, 1000))->capture_default_str();
   command->add_option("--heads", options->heads)->check(CLI::Range(1, 1024))->capture_default_str();
   command->add_option("--vocabulary", options->vocabulary)->check(CLI::Range(2, 1 << 20))->capture_default_str();
-  command->add_option("--batch", options->bench.batch, "sequences")->check(CLI::Range(1, 1 << 16))->capture_default_str();
-  command->add_option("--tokens", options->bench.tokens, "tokens of a sequence")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+  command->add_option("--batch", options->bench.batch, "sequences")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  command->add_option("--tokens", options->bench.tokens, "tokens of a sequence")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
   command->add_option("--repetitions", options->bench.repetitions)->check(CLI::Range(1, 1000))->capture_default_str();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddTo(*command);

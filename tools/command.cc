@@ -15,8 +15,11 @@
 namespace tare {
 
 void MachineOptions::AddTo(CLI::App& command) {
-  command.add_option("--threads", threads, "threads (0: all processors); results do not depend on it")->check(CLI::Range(0, 4096));
-  command.add_option("--math", math, "type of the factors of matrix products")->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
+  command.add_option("--threads", threads, "threads (0: all processors); results do not depend on it")
+      ->check(CLI::Range(0, 4096));
+  command.add_option("--math", math, "type of the factors of matrix products")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
 }
 
 Math MachineOptions::Apply() const {
@@ -34,7 +37,11 @@ void WriteJson(const std::string& target, const nlohmann::ordered_json& json) {
   }
 }
 
-ProgressLine::ProgressLine(std::string what) : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) == 1), start_(std::chrono::steady_clock::now()), last_(start_) {}
+ProgressLine::ProgressLine(std::string what)
+    : what_(std::move(what)),
+      terminal_(isatty(STDERR_FILENO) == 1),
+      start_(std::chrono::steady_clock::now()),
+      last_(start_) {}
 
 ProgressLine::~ProgressLine() {
   if (shown_) std::fprintf(stderr, "\r\033[K");
@@ -59,7 +66,8 @@ void ProgressLine::Show(int64_t done, int64_t total, const char* unit) {
   const double seconds = std::chrono::duration<double>(now - start_).count();
   const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0.0;
   const double left = rate > 0 ? static_cast<double>(total - done) / rate : 0.0;
-  const std::string line = std::format("{}: {} of {} {}, {:.0f} a second, {:.0f} s left", what_, done, total, unit, rate, left);
+  const std::string line =
+      std::format("{}: {} of {} {}, {:.0f} a second, {:.0f} s left", what_, done, total, unit, rate, left);
   std::fprintf(stderr, "\r\033[K%s", line.c_str());
   std::fflush(stderr);
 }

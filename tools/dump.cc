@@ -33,13 +33,19 @@ void AddDump(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("dump", "what the model computes at named sites, as HDF5");
   command->add_option("MODEL", options->model, "checkpoint folder")->required();
-  command->add_option("--input", options->input, "UTF-8 text, or ids: a .safetensors or .h5 file with input_ids [B,T]")->required();
-  command->add_option("--sites", options->sites, "logits, embed, layer_out, final_norm, attn_logits, with commas between")->capture_default_str();
+  command->add_option("--input", options->input, "UTF-8 text, or ids: a .safetensors or .h5 file with input_ids [B,T]")
+      ->required();
+  command
+      ->add_option("--sites", options->sites, "logits, embed, layer_out, final_norm, attn_logits, with commas between")
+      ->capture_default_str();
   command->add_option("--plan", options->plan, "quantize on the way, for example attn_logits=int6/row");
   command->add_option("--out", options->out, "the HDF5 file")->required();
   AddWindowOptions(*command, options->windows);
+  AddStrideOption(*command, options->windows);
   options->machine.AddTo(*command);
-  command->footer("Example:\n  tare dump experiments/pair/novels-differential --input ids.safetensors --sites logits,attn_logits --out dump.h5");
+  command->footer(
+      "Example:\n  tare dump experiments/pair/novels-differential --input ids.safetensors --sites logits,attn_logits "
+      "--out dump.h5");
   command->callback([options] { Run(*options); });
 }
 

@@ -23,10 +23,12 @@ struct Options {
 
 void Print(const std::string& task, const TaskResult& result) {
   if (const auto* p = std::get_if<PerplexityResult>(&result)) {
-    std::println("{:<28} perplexity {:9.4f}   nll {:.5f} +/- {:.5f}   {} tokens", task, p->perplexity, p->nll, p->nll_stderr, p->tokens);
+    std::println("{:<28} perplexity {:9.4f}   nll {:.5f} +/- {:.5f}   {} tokens", task, p->perplexity, p->nll,
+                 p->nll_stderr, p->tokens);
   } else {
     const auto& c = std::get<ChoiceResult>(result);
-    std::println("{:<28} acc {:.4f} +/- {:.4f}   acc_norm {:.4f} +/- {:.4f}   {} items", task, c.acc, c.acc_stderr, c.acc_norm, c.acc_norm_stderr, c.n);
+    std::println("{:<28} acc {:.4f} +/- {:.4f}   acc_norm {:.4f} +/- {:.4f}   {} items", task, c.acc, c.acc_stderr,
+                 c.acc_norm, c.acc_norm_stderr, c.n);
   }
 }
 
@@ -35,9 +37,15 @@ void Run(const Options& options) {
   Plan plan = Plan::Parse(options.plan);
   Model model(options.model, options.machine.Apply());
   SimulatedQuantizer quantizer(std::move(plan), model.config());
-  Json json{{"schema", "tare.eval/1"}, {"model", model.Name()}, {"weights_sha256", model.files().ContentHash()}, {"plan", quantizer.plan().canonical()},
-            {"plan_hash", quantizer.plan().hash()}, {"math", options.machine.math}, {"limit", options.windows.limit},
-            {"perplexity_convention", Convention(options.windows)}, {"tasks", Json::object()}};
+  Json json{{"schema", "tare.eval/1"},
+            {"model", model.Name()},
+            {"weights_sha256", model.files().ContentHash()},
+            {"plan", quantizer.plan().canonical()},
+            {"plan_hash", quantizer.plan().hash()},
+            {"math", options.machine.math},
+            {"limit", options.windows.limit},
+            {"perplexity_convention", Convention(options.windows)},
+            {"tasks", Json::object()}};
   std::string records;
   ProgressLine line("");
   for (const TaskSpec& spec : specs) {
@@ -62,13 +70,16 @@ void AddEval(CLI::App& app) {
   CLI::App* command = app.add_subcommand("eval", "accuracy under a plan: perplexity of a text, multiple choice");
   command->add_option("MODEL", options->model, "checkpoint folder")->required();
   command->add_option("--plan", options->plan, "what to quantize, for example attn_logits=int6/row; nothing: f32");
-  command->add_option("--tasks", options->tasks, "perplexity=TEXT, choice=ITEMS.jsonl, with commas between")->required();
+  command->add_option("--tasks", options->tasks, "perplexity=TEXT, choice=ITEMS.jsonl, with commas between")
+      ->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   command->add_option("--records", options->records, "write one JSON line an item of multiple choice to this file");
   AddWindowOptions(*command, options->windows);
+  AddStrideOption(*command, options->windows);
   options->machine.AddTo(*command);
-  command->footer("Example:\n  tare eval experiments/pair/novels-standard --plan attn_logits=int4/row \\\n"
-                  "    --tasks perplexity=experiments/pair/heldout.txt,choice=experiments/pair/needles-4.jsonl --limit 40");
+  command->footer(
+      "Example:\n  tare eval experiments/pair/novels-standard --plan attn_logits=int4/row \\\n"
+      "    --tasks perplexity=experiments/pair/heldout.txt,choice=experiments/pair/needles-4.jsonl --limit 40");
   command->callback([options] { Run(*options); });
 }
 

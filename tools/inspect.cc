@@ -31,29 +31,44 @@ Json Describe(const Model& model) {
     bytes += tensor.bytes.size();
     by_type[std::string(Name(tensor.dtype))] += tensor.elements();
   }
-  Json json{{"schema", "tare.inspect/1"}, {"model", model.Name()}, {"family", c.family}, {"parameters", parameters}, {"bytes", bytes},
-            {"stored", by_type}, {"vocabulary", c.vocabulary}, {"hidden", c.hidden}, {"ffn", c.ffn}, {"layers", c.layers},
-            {"heads", c.heads}, {"kv_heads", c.kv_heads}, {"head_dim", c.head_dim}, {"max_positions", c.max_positions},
+  Json json{{"schema", "tare.inspect/1"},
+            {"model", model.Name()},
+            {"family", c.family},
+            {"parameters", parameters},
+            {"bytes", bytes},
+            {"stored", by_type},
+            {"vocabulary", c.vocabulary},
+            {"hidden", c.hidden},
+            {"ffn", c.ffn},
+            {"layers", c.layers},
+            {"heads", c.heads},
+            {"kv_heads", c.kv_heads},
+            {"head_dim", c.head_dim},
+            {"max_positions", c.max_positions},
             {"tied_embeddings", c.tied_embeddings}};
   if (c.Differential()) {
     json["lambda"] = Json::array();
-    for (const LayerWeights& layer : model.layers()) json["lambda"].push_back({{"lambda", layer.lambda}, {"lambda_init", layer.lambda_init}});
+    for (const LayerWeights& layer : model.layers())
+      json["lambda"].push_back({{"lambda", layer.lambda}, {"lambda_init", layer.lambda_init}});
   }
   return json;
 }
 
 void Print(const Json& j) {
-  std::println("{}: {}, {} parameters, {} bytes", j["model"].get<std::string>(), j["family"].get<std::string>(), j["parameters"].get<uint64_t>(),
-               j["bytes"].get<uint64_t>());
-  for (const auto& [type, count] : j["stored"].items()) std::println("  stored as {:<6} {} values", type, count.get<uint64_t>());
-  std::println("  layers {}, hidden {}, FFN {}, vocabulary {}{}", j["layers"].get<int>(), j["hidden"].get<int>(), j["ffn"].get<int>(),
-               j["vocabulary"].get<int>(), j["tied_embeddings"].get<bool>() ? " (tied)" : "");
-  std::println("  softmax maps a layer {}, key/value heads {}, head width {}, positions {}", j["heads"].get<int>(), j["kv_heads"].get<int>(),
-               j["head_dim"].get<int>(), j["max_positions"].get<int>());
+  std::println("{}: {}, {} parameters, {} bytes", j["model"].get<std::string>(), j["family"].get<std::string>(),
+               j["parameters"].get<uint64_t>(), j["bytes"].get<uint64_t>());
+  for (const auto& [type, count] : j["stored"].items())
+    std::println("  stored as {:<6} {} values", type, count.get<uint64_t>());
+  std::println("  layers {}, hidden {}, FFN {}, vocabulary {}{}", j["layers"].get<int>(), j["hidden"].get<int>(),
+               j["ffn"].get<int>(), j["vocabulary"].get<int>(), j["tied_embeddings"].get<bool>() ? " (tied)" : "");
+  std::println("  softmax maps a layer {}, key/value heads {}, head width {}, positions {}", j["heads"].get<int>(),
+               j["kv_heads"].get<int>(), j["head_dim"].get<int>(), j["max_positions"].get<int>());
   if (!j.contains("lambda")) return;
-  std::println("  {} differential heads a layer (two maps each)\n\n  layer   lambda  lambda_init", j["heads"].get<int>() / 2);
+  std::println("  {} differential heads a layer (two maps each)\n\n  layer   lambda  lambda_init",
+               j["heads"].get<int>() / 2);
   for (size_t layer = 0; layer < j["lambda"].size(); ++layer) {
-    std::println("  {:>5}  {:>7.4f}  {:>11.4f}", layer, j["lambda"][layer]["lambda"].get<float>(), j["lambda"][layer]["lambda_init"].get<float>());
+    std::println("  {:>5}  {:>7.4f}  {:>11.4f}", layer, j["lambda"][layer]["lambda"].get<float>(),
+                 j["lambda"][layer]["lambda_init"].get<float>());
   }
 }
 

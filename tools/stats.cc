@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/sites/outlier_report.h"
-#include "experiments/tasks/perplexity.h"
+#include "experiments/tasks/sequences.h"
 #include "quant/file/atomic_file.h"
 #include "tools/run_options.h"
 
@@ -27,14 +27,17 @@ Json Observe(const std::string& folder, const Options& options, ProgressLine& li
   Model model(folder, options.machine.Apply());
   line.Rename(model.Name());
   const TokenInput input = LoadTokenInput(options.input, folder, model.config().vocabulary);
-  const std::vector<ScoredSequence> sequences = CutSequences(input, model.config(), options.windows);
+  const std::vector<ScoredSequence> sequences = CutDisjoint(input, model.config(), options.windows);
   OutlierObserver observer(model.config());
   SiteVisitor* const visitors[] = {&observer};
   int64_t positions = 0;
-  ForwardAll(model, visitors, sequences, line.Callback(), [&](const TokenBatch& batch, size_t) { positions += batch.Rows(); });
-  Json json = OutlierJson(observer, model.config(), model.Name(), positions);
+  ForwardAll(model, visitors, sequences, line.Callback(),
+             [&](const TokenBatch& batch, size_t) { positions += batch.Rows(); });
+  const int64_t tokens = positions - (input.bos ? std::ssize(sequences) : 0);
+  Json json = OutlierJson(observer, model.config(), model.Name(), tokens);
+  json["positions"] = positions;
   json["sequences"] = sequences.size();
-  json["windows"] = {{"window", options.windows.window}, {"stride", options.windows.stride}, {"tokens", options.windows.tokens}};
+  json["window"] = options.windows.window;
   json["math"] = options.machine.math;
   json["weights_sha256"] = model.files().ContentHash();
   json["input_sha256"] = input.sha256;
@@ -49,8 +52,10 @@ void Run(const Options& options) {
   }
   if (PrintsTables(options.json)) {
     std::print("{}", OutlierTable(models));
-    std::println("{} positions of {}; attention logits scaled, before the softmax, masked ones left out; hidden states: every layer's output",
-                 models[0]["tokens"].get<int64_t>(), options.input);
+    std::println(
+        "{} tokens of {}; attention logits scaled, before the softmax, masked ones left out; hidden states: every "
+        "layer's output",
+        models[0]["tokens"].get<int64_t>(), options.input);
   }
   if (!options.csv.empty()) WriteFileAtomically(options.csv, OutlierCsv(models));
   WriteJson(options.json, models.size() == 1 ? models[0] : Json(models));
@@ -60,14 +65,19 @@ void Run(const Options& options) {
 
 void AddStats(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("stats", "outliers of attention logits and hidden states (the table of the Differential Transformer's paper)");
+  CLI::App* command = app.add_subcommand(
+      "stats", "outliers of attention logits and hidden states (the table of the Differential Transformer's paper)");
   command->add_option("MODEL", options->models, "checkpoint folders, side by side")->required();
-  command->add_option("--input", options->input, "UTF-8 text, or ids: a .safetensors or .h5 file with input_ids [B,T]")->required();
-  command->add_option("--json", options->json, "write JSON to a file, or - for standard output; an array where several models are given");
+  command->add_option("--input", options->input, "UTF-8 text, or ids: a .safetensors or .h5 file with input_ids [B,T]")
+      ->required();
+  command->add_option("--json", options->json,
+                      "write JSON to a file, or - for standard output; an array where several models are given");
   command->add_option("--csv", options->csv, "write a row a model, site, layer, head and map to this file");
   AddWindowOptions(*command, options->windows);
   options->machine.AddTo(*command);
-  command->footer("Example:\n  tare stats experiments/pair/novels-standard experiments/pair/novels-differential --input experiments/pair/heldout.txt --tokens 20440");
+  command->footer(
+      "Example:\n  tare stats experiments/pair/novels-standard experiments/pair/novels-differential --input "
+      "experiments/pair/heldout.txt --tokens 20440");
   command->callback([options] { Run(*options); });
 }
 

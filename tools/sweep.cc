@@ -26,7 +26,12 @@ struct Options {
 Json ToJson(const std::vector<SweepCell>& cells) {
   Json json{{"schema", "tare.sweep/1"}, {"cells", Json::array()}};
   for (const SweepCell& cell : cells) {
-    json["cells"].push_back({{"model", cell.model}, {"task", cell.task}, {"granularity", cell.granularity}, {"bits", cell.bits}, {"key", cell.key}, {"result", cell.result}});
+    json["cells"].push_back({{"model", cell.model},
+                             {"task", cell.task},
+                             {"granularity", cell.granularity},
+                             {"bits", cell.bits},
+                             {"key", cell.key},
+                             {"result", cell.result}});
   }
   return json;
 }
@@ -49,8 +54,11 @@ void Run(Options& options) {
   WriteFileAtomically(options.sweep.folder / "table.json", json.dump(2) + "\n");
   if (PrintsTables(options.json)) {
     std::print("{}", SweepTable(cells));
-    std::println("\n+/- one standard error; in brackets the change from 16 bits, with the standard error of the paired difference\n"
-                 "finished cells, table.csv, table.json and table.txt are in {}", options.sweep.folder.string());
+    std::println(
+        "\n+/- one standard error; in brackets the change from 16 bits, with the standard error of the paired "
+        "difference\n"
+        "finished cells, table.csv, table.json and table.txt are in {}",
+        options.sweep.folder.string());
   }
   WriteJson(options.json, json);
 }
@@ -60,18 +68,29 @@ void Run(Options& options) {
 void AddSweep(CLI::App& app) {
   auto options = std::make_shared<Options>();
   SweepOptions& sweep = options->sweep;
-  CLI::App* command = app.add_subcommand("sweep", "accuracy against bits: models x granularity x bits x tasks; run again, it does what is left");
+  CLI::App* command = app.add_subcommand(
+      "sweep", "accuracy against bits: models x granularity x bits x tasks; run again, it does what is left");
   command->add_option("MODEL", options->models, "checkpoint folders")->required();
   command->add_option("--site", sweep.site, "what to quantize")->capture_default_str();
-  command->add_option("--bits", sweep.bits, "16 (not quantized), 8, 6, 4, with commas between")->delimiter(',')->capture_default_str();
-  command->add_option("--granularity", sweep.granularities, "what shares a scale: row, head, tensor, with commas between")->delimiter(',')->capture_default_str();
-  command->add_option("--tasks", options->tasks, "perplexity=TEXT, choice=ITEMS.jsonl, with commas between")->required();
+  command->add_option("--bits", sweep.bits, "16 (not quantized), 8, 6, 4, with commas between")
+      ->delimiter(',')
+      ->capture_default_str();
+  command
+      ->add_option("--granularity", sweep.granularities, "what shares a scale: row, head, tensor, with commas between")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--tasks", options->tasks, "perplexity=TEXT, choice=ITEMS.jsonl, with commas between")
+      ->required();
   command->add_option("--out", sweep.folder, "folder of results")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   AddWindowOptions(*command, sweep.windows);
+  AddStrideOption(*command, sweep.windows);
   options->machine.AddTo(*command);
-  command->footer("Example:\n  tare sweep experiments/pair/novels-standard experiments/pair/novels-differential --granularity row \\\n"
-                  "    --tasks perplexity=experiments/pair/heldout.txt,choice=experiments/pair/needles-4.jsonl --limit 40 --out sweep");
+  command->footer(
+      "Example:\n  tare sweep experiments/pair/novels-standard experiments/pair/novels-differential --granularity row "
+      "\\\n"
+      "    --tasks perplexity=experiments/pair/heldout.txt,choice=experiments/pair/needles-4.jsonl --limit 40 --out "
+      "sweep");
   command->callback([options] { Run(*options); });
 }
 

@@ -20,7 +20,8 @@ TokenBatch MakeBatch(const ModelConfig& config, const ForwardBench& bench) {
   uint32_t id = 1;
   for (int64_t b = 0; b < bench.batch; ++b) {
     std::vector<int32_t> tokens(bench.tokens);
-    for (int32_t& token : tokens) token = static_cast<int32_t>((id = id * 1664525u + 1013904223u) >> 8) % config.vocabulary;
+    for (int32_t& token : tokens)
+      token = static_cast<int32_t>((id = id * 1664525u + 1013904223u) >> 8) % config.vocabulary;
     batch.Add(b, tokens);
   }
   return batch;
@@ -34,7 +35,8 @@ double ForwardFlop(const ModelConfig& c, int64_t batch, int64_t tokens) {
   const double rows = static_cast<double>(batch * tokens);
   const double pairs = static_cast<double>(batch) * static_cast<double>(tokens) * static_cast<double>(tokens + 1) / 2;
   const double width = c.Differential() ? 2.0 * c.head_dim : c.head_dim;
-  return 2 * rows * (layer * c.layers + E * c.vocabulary) + pairs * c.layers * c.heads * (2.0 * c.head_dim + 2.0 * width);
+  return 2 * rows * (layer * c.layers + E * c.vocabulary) +
+         pairs * c.layers * c.heads * (2.0 * c.head_dim + 2.0 * width);
 }
 
 ForwardTiming TimeForward(Model& model, const ForwardBench& bench, SiteVisitors visitors) {
@@ -54,7 +56,8 @@ ForwardTiming TimeForward(Model& model, const ForwardBench& bench, SiteVisitors 
     forward_seconds.push_back(forward_once);
   }
   ForwardTiming timing{.seconds = Median(forward_seconds)};
-  timing.spread = (*std::ranges::max_element(forward_seconds) - *std::ranges::min_element(forward_seconds)) / timing.seconds;
+  timing.spread =
+      (*std::ranges::max_element(forward_seconds) - *std::ranges::min_element(forward_seconds)) / timing.seconds;
   timing.tokens_per_second = static_cast<double>(batch.Rows()) / timing.seconds;
   timing.gflops = ForwardFlop(model.config(), bench.batch, bench.tokens) / timing.seconds * 1e-9;
   timing.matmul_gflops = matmul.Flop() / Median(matmul_seconds) * 1e-9;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast a whole forward pass runs (vocabulary logits of every row included), as a share of what oneDNN's own large matmul
-// reaches in the same run, the two measured in turn. Only unmasked work counts:
+// How fast a whole forward pass runs (vocabulary logits of every row included), as a share of what oneDNN's own large
+// matmul reaches in the same run, the two measured in turn. Only unmasked work counts:
 //
 //   flop = 2 R (values of all projections + head)  +  sum over sequences, layers, maps of pairs (2 d + 2 width of V)
 #pragma once
@@ -19,10 +19,10 @@ struct ForwardBench {
 };
 
 struct ForwardTiming {
-  double seconds = 0, spread = 0;    // median, and (largest - smallest) / median
+  double seconds = 0, spread = 0;  // median, and (largest - smallest) / median
   double tokens_per_second = 0;
   double gflops = 0, matmul_gflops = 0;  // medians
-  double share = 0;                  // gflops / matmul_gflops
+  double share = 0;                      // gflops / matmul_gflops
 };
 
 double ForwardFlop(const ModelConfig& config, int64_t batch, int64_t tokens);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one forward pass computes: sequences whose tokens lie one after another, each a prefix and, optionally, branches that
-// continue it. Plain sequences have no branches.
+// What one forward pass computes: sequences whose tokens lie one after another, each a prefix and, optionally, branches
+// that continue it. Plain sequences have no branches.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ struct TokenBatch {
   // Appends a sequence without branches; returns its first row.
   int64_t Add(int64_t index, std::span<const int32_t> sequence) {
     const auto first = static_cast<int64_t>(tokens.size());
-    sequences.push_back({.index = index, .first_row = first, .prefix = static_cast<int64_t>(sequence.size()), .branches = {}});
+    sequences.push_back(
+        {.index = index, .first_row = first, .prefix = static_cast<int64_t>(sequence.size()), .branches = {}});
     tokens.insert(tokens.end(), sequence.begin(), sequence.end());
     return first;
   }

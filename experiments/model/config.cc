@@ -28,15 +28,19 @@ class Keys {
     if (!value.is_number_integer()) Wrong(key, "an integer");
     const auto number = value.get<int64_t>();
     if (number < smallest || number > std::numeric_limits<int32_t>::max()) {
-      Fail("{}: {}: got {}, expected {} to {}", where_, key, value.dump(), smallest, std::numeric_limits<int32_t>::max());
+      Fail("{}: {}: got {}, expected {} to {}", where_, key, value.dump(), smallest,
+           std::numeric_limits<int32_t>::max());
     }
     return static_cast<int>(number);
   }
-  int Integer(const char* key, int smallest, int otherwise) const { return Has(key) ? Integer(key, smallest) : otherwise; }
+  int Integer(const char* key, int smallest, int otherwise) const {
+    return Has(key) ? Integer(key, smallest) : otherwise;
+  }
 
   double Positive(const char* key) const {
     const Json& value = Get(key);
-    if (!value.is_number() || !(value.get<double>() > 0) || !std::isfinite(value.get<double>())) Wrong(key, "a positive number");
+    if (!value.is_number() || !(value.get<double>() > 0) || !std::isfinite(value.get<double>()))
+      Wrong(key, "a positive number");
     return value.get<double>();
   }
   double Positive(const char* key, double otherwise) const { return Has(key) ? Positive(key) : otherwise; }
@@ -102,8 +106,8 @@ void ReadScaling(const Keys& keys, int max_positions, RotaryConfig& rotary) {
   rotary.high_frequency_factor = keys.Positive("high_freq_factor");
   rotary.original_positions = keys.Positive("original_max_position_embeddings", max_positions);
   if (rotary.high_frequency_factor <= rotary.low_frequency_factor) {
-    Fail("{}: high_freq_factor: got {}, expected more than low_freq_factor {}", keys.where(), rotary.high_frequency_factor,
-         rotary.low_frequency_factor);
+    Fail("{}: high_freq_factor: got {}, expected more than low_freq_factor {}", keys.where(),
+         rotary.high_frequency_factor, rotary.low_frequency_factor);
   }
 }
 
@@ -140,7 +144,8 @@ void CheckHeads(const ModelConfig& c, const std::string& where) {
   if (c.Differential() && c.heads % 2 != 0) {
     Fail("{}: num_attention_heads: got {}, expected an even number: a differential head has two maps", where, c.heads);
   }
-  if (c.head_dim % 2 != 0) Fail("{}: head_dim: got {}, expected an even number: rotary embedding turns pairs", where, c.head_dim);
+  if (c.head_dim % 2 != 0)
+    Fail("{}: head_dim: got {}, expected an even number: rotary embedding turns pairs", where, c.head_dim);
   for (const int64_t width : {int64_t{c.heads} * c.head_dim, int64_t{c.kv_heads} * c.head_dim}) {
     if (width > std::numeric_limits<int32_t>::max()) Fail("{}: heads x head_dim: got {}, too large", where, width);
   }
@@ -165,26 +170,29 @@ ModelConfig ParseConfig(std::string_view text, const std::string& where) {
   c.heads = keys.Integer("num_attention_heads", 1);
   c.kv_heads = keys.Integer("num_key_value_heads", 1, c.heads);
   if (!keys.Has("head_dim") && c.hidden % c.heads != 0) {
-    Fail("{}: hidden_size: got {}, expected a multiple of num_attention_heads {} where head_dim is not given", where, c.hidden,
-         c.heads);
+    Fail("{}: hidden_size: got {}, expected a multiple of num_attention_heads {} where head_dim is not given", where,
+         c.hidden, c.heads);
   }
   c.head_dim = keys.Integer("head_dim", 2, c.hidden / c.heads);
   c.norm_eps = static_cast<float>(keys.Positive("rms_norm_eps"));
   c.max_positions = keys.Integer("max_position_embeddings", 1, 2048);  // transformers' own default for both families
   c.tied_embeddings = keys.Flag("tie_word_embeddings", false);
   c.attention_bias = keys.Flag("attention_bias", false);
-  c.mlp_bias = !c.Differential() && keys.Flag("mlp_bias", false);  // transformers' DiffLlama has none, whatever the key says
+  c.mlp_bias =
+      !c.Differential() && keys.Flag("mlp_bias", false);  // transformers' DiffLlama has none, whatever the key says
   if (keys.Has("bos_token_id")) c.bos = keys.Integer("bos_token_id", 0);
   c.rotary = ReadRotary(keys, c.max_positions);
   CheckHeads(c, where);
-  if (c.bos && *c.bos >= c.vocabulary) Fail("{}: bos_token_id: got {}, expected less than vocab_size {}", where, *c.bos, c.vocabulary);
+  if (c.bos && *c.bos >= c.vocabulary)
+    Fail("{}: bos_token_id: got {}, expected less than vocab_size {}", where, *c.bos, c.vocabulary);
   return c;
 }
 
 ModelConfig LoadConfig(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "config.json";
   if (!std::filesystem::is_directory(folder)) {
-    Fail("{}: not a folder; expected a checkpoint folder in Hugging Face layout (config.json, *.safetensors)", folder.string());
+    Fail("{}: not a folder; expected a checkpoint folder in Hugging Face layout (config.json, *.safetensors)",
+         folder.string());
   }
   const MappedFile file(path);
   return ParseConfig({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path.string());

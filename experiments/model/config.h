@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Tare reads of a checkpoint's config.json, in Hugging Face's keys. Both spellings of the rotary parameters are read:
-// transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters). A key that changes what the model computes and that
-// Tare does not do is refused by name.
+// What Tare reads of a checkpoint's config.json, in Hugging Face's keys. Both spellings of the rotary parameters are
+// read: transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters). A key that changes what the model computes
+// and that Tare does not do is refused by name.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@ struct RotaryConfig {
 struct ModelConfig {
   std::string family;  // model_type: llama or diffllama
   int vocabulary = 0;
-  int hidden = 0;      // E
-  int ffn = 0;         // I
+  int hidden = 0;  // E
+  int ffn = 0;     // I
   int layers = 0;
-  int heads = 0;       // softmax maps a layer: a differential head has two
+  int heads = 0;  // softmax maps a layer: a differential head has two
   int kv_heads = 0;
-  int head_dim = 0;    // d
+  int head_dim = 0;  // d
   float norm_eps = 0;
   int max_positions = 0;
   bool tied_embeddings = false;
@@ -42,7 +42,8 @@ struct ModelConfig {
   bool Differential() const { return family == "diffllama"; }
 };
 
-// Reads FOLDER/config.json. Throws Error where a needed key is missing, a value is impossible, or a feature is not supported.
+// Reads FOLDER/config.json. Throws Error where a needed key is missing, a value is impossible, or a feature is not
+// supported.
 ModelConfig LoadConfig(const std::filesystem::path& folder);
 ModelConfig ParseConfig(std::string_view text, const std::string& where);
 

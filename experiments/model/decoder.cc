@@ -63,7 +63,8 @@ LayerWeights LoadLayer(Weights& weights, const ModelConfig& c, int layer) {
 }
 
 void Activations::Prepare(const TokenBatch& batch, const ModelConfig& c) {
-  const int64_t rows = batch.Rows(), q_width = int64_t{c.heads} * c.head_dim, kv_width = int64_t{c.kv_heads} * c.head_dim;
+  const int64_t rows = batch.Rows(), q_width = int64_t{c.heads} * c.head_dim,
+                kv_width = int64_t{c.kv_heads} * c.head_dim;
   for (AlignedBuffer<float>* buffer : {&x, &normed, &delta}) Grow(*buffer, rows, c.hidden);
   for (AlignedBuffer<float>* buffer : {&q, &attended}) Grow(*buffer, rows, q_width);
   for (AlignedBuffer<float>* buffer : {&k, &v}) Grow(*buffer, rows, kv_width);
@@ -144,9 +145,15 @@ void VisitRows(SiteVisitors visitors, Site site, int layer, const TokenBatch& ba
   std::vector<SiteBlock> blocks;
   const auto add = [&](const AttentionSequence& s, int slot, int64_t row, int64_t position, int64_t count) {
     for (int64_t done = 0; done < count; done += kRows) {
-      blocks.push_back({.site = site, .layer = layer, .sequence = s.index, .slot = slot, .first_row = position + done,
-                        .rows = std::min(kRows, count - done), .first_columns = columns,
-                        .values = rows + (row + done) * columns, .stride = columns});
+      blocks.push_back({.site = site,
+                        .layer = layer,
+                        .sequence = s.index,
+                        .slot = slot,
+                        .first_row = position + done,
+                        .rows = std::min(kRows, count - done),
+                        .first_columns = columns,
+                        .values = rows + (row + done) * columns,
+                        .stride = columns});
     }
   };
   for (size_t slot = 0; slot < batch.sequences.size(); ++slot) {

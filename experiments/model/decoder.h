@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts that llama and diffllama layers share: their weights, one batch's activations, and the steps between them. The
-// layers themselves read top-down in llama.cc and diffllama.cc. Legend: R rows of the batch (all its tokens), E hidden,
-// I FFN, H query heads, G key/value heads, d head width.
+// The parts that llama and diffllama layers share: their weights, one batch's activations, and the steps between them.
+// The layers themselves read top-down in llama.cc and diffllama.cc. Legend: R rows of the batch (all its tokens), E
+// hidden, I FFN, H query heads, G key/value heads, d head width.
 #pragma once
 
 #include <vector>
@@ -33,12 +33,12 @@ struct LayerWeights {
 LayerWeights LoadLayer(Weights& weights, const ModelConfig& config, int layer);
 
 struct Activations {
-  AlignedBuffer<float> x;         // [R, E] the residual stream
-  AlignedBuffer<float> normed;    // [R, E]
-  AlignedBuffer<float> q, k, v;   // [R, H d] [R, G d] [R, G d]
-  AlignedBuffer<float> attended;  // [R, H d]
-  AlignedBuffer<float> delta;     // [R, E] what is added to the stream
-  AlignedBuffer<float> gate, up;  // [R, I]
+  AlignedBuffer<float> x;          // [R, E] the residual stream
+  AlignedBuffer<float> normed;     // [R, E]
+  AlignedBuffer<float> q, k, v;    // [R, H d] [R, G d] [R, G d]
+  AlignedBuffer<float> attended;   // [R, H d]
+  AlignedBuffer<float> delta;      // [R, E] what is added to the stream
+  AlignedBuffer<float> gate, up;   // [R, I]
   std::vector<int64_t> positions;  // [R] in the sequence
 
   void Prepare(const TokenBatch& batch, const ModelConfig& config);
@@ -57,11 +57,11 @@ struct LayerCall {
 };
 
 void NormRows(const LayerCall& call, const std::vector<float>& weight);  // normed = norm(x) * weight
-void ProjectQkv(const LayerCall& call);                                 // q, k, v = W normed + b
-void RotateQk(const LayerCall& call);                                   // rotary embedding of q and k
-void Attend(const LayerCall& call);                                     // attended = the head table's attention
-void AddAttentionOutput(const LayerCall& call);                         // x += W_o attended + b
-void AddFeedForward(const LayerCall& call);                             // x += W_down (silu(W_gate normed) * W_up normed)
+void ProjectQkv(const LayerCall& call);                                  // q, k, v = W normed + b
+void RotateQk(const LayerCall& call);                                    // rotary embedding of q and k
+void Attend(const LayerCall& call);                                      // attended = the head table's attention
+void AddAttentionOutput(const LayerCall& call);                          // x += W_o attended + b
+void AddFeedForward(const LayerCall& call);  // x += W_down (silu(W_gate normed) * W_up normed)
 
 // Shows one site's [R, columns] rows to the visitors, a block a sequence and 64 rows.
 void VisitRows(SiteVisitors visitors, Site site, int layer, const TokenBatch& batch, float* rows, int64_t columns);

@@ -5,7 +5,8 @@
 
 namespace tare {
 
-// One layer of Hugging Face transformers' llama (modeling_llama.py): weights, and the forward pass over the residual stream.
+// One layer of Hugging Face transformers' llama (modeling_llama.py): weights, and the forward pass over the residual
+// stream.
 LayerWeights LoadLlamaLayer(Weights& weights, const ModelConfig& config, int layer);
 void LlamaLayer(const LayerCall& call);
 

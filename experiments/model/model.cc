@@ -43,7 +43,8 @@ void CheckTokens(const TokenBatch& batch, const ModelConfig& config) {
   for (const AttentionSequence& s : batch.sequences) {
     const int64_t branch = s.branches.empty() ? 0 : *std::ranges::max_element(s.branches);
     if (s.prefix + branch > config.max_positions) {
-      Fail("sequence {}: got {} tokens, expected at most max_position_embeddings {}", s.index, s.prefix + branch, config.max_positions);
+      Fail("sequence {}: got {} tokens, expected at most max_position_embeddings {}", s.index, s.prefix + branch,
+           config.max_positions);
     }
   }
 }
@@ -51,16 +52,22 @@ void CheckTokens(const TokenBatch& batch, const ModelConfig& config) {
 }  // namespace
 
 Model::Model(const std::filesystem::path& folder, Math math)
-    : folder_(folder), config_(LoadConfig(folder)), projector_(math), weights_(folder, projector_), rotary_(config_.rotary, config_.head_dim) {
+    : folder_(folder),
+      config_(LoadConfig(folder)),
+      projector_(math),
+      weights_(folder, projector_),
+      rotary_(config_.rotary, config_.head_dim) {
   const int64_t V = config_.vocabulary, E = config_.hidden;
   embedding_ = weights_.Stored("model.embed_tokens.weight", V, E);
   final_norm_ = weights_.Vector("model.norm.weight", E);
-  for (int layer = 0; layer < config_.layers; ++layer) layers_.push_back(FamilyOf(config_).load(weights_, config_, layer));
+  for (int layer = 0; layer < config_.layers; ++layer)
+    layers_.push_back(FamilyOf(config_).load(weights_, config_, layer));
   if (!config_.tied_embeddings) {
     head_ = weights_.Matrix("lm_head.weight", V, E);
   } else {
     head_ = weights_.Matrix("model.embed_tokens.weight", V, E);
-    if (weights_.Has("lm_head.weight") && weights_.SameBytes("lm_head.weight", "model.embed_tokens.weight")) weights_.Ignore("lm_head.weight");
+    if (weights_.Has("lm_head.weight") && weights_.SameBytes("lm_head.weight", "model.embed_tokens.weight"))
+      weights_.Ignore("lm_head.weight");
   }
   weights_.CheckAllTaken();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model under test: a checkpoint folder of a known family, and its forward pass in f32 (or bf16 products). Buffers grow to
-// the largest batch and are kept; weights stay mapped. Calls come from one thread; each uses all of them.
+// A model under test: a checkpoint folder of a known family, and its forward pass in f32 (or bf16 products). Buffers
+// grow to the largest batch and are kept; weights stay mapped. Calls come from one thread; each uses all of them.
 #pragma once
 
 #include <filesystem>

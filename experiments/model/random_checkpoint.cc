@@ -29,7 +29,8 @@ uint64_t Mix(uint64_t z) {
 // Sum of four uniform 16-bit numbers, centred and scaled to deviation 1: near enough to normal, and exact arithmetic.
 float NormalAt(uint64_t key, uint64_t i) {
   const uint64_t bits = Mix(key ^ Mix(i));
-  const int64_t sum = static_cast<int64_t>((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48)) - 2 * 0xffff;
+  const int64_t sum =
+      static_cast<int64_t>((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48)) - 2 * 0xffff;
   return static_cast<float>(sum) * (1.0f / 37837.0f);  // sqrt(4 / 12) * 65536
 }
 
@@ -44,9 +45,12 @@ class Tensors {
     AlignedBuffer<std::byte>& bytes = storage_.emplace_back(count * width);
     constexpr size_t kPart = 1 << 18;
     ParallelFor((count + kPart - 1) / kPart, [&](size_t part, int) {
-      for (size_t i = part * kPart; i < std::min(count, (part + 1) * kPart); ++i) Store(bytes.data() + i * width, mean + deviation * NormalAt(key, i));
+      for (size_t i = part * kPart; i < std::min(count, (part + 1) * kPart); ++i)
+        Store(bytes.data() + i * width, mean + deviation * NormalAt(key, i));
     });
-    const DType dtype = type_ == WeightType::kF32 ? DType::kF32 : type_ == WeightType::kBf16 ? DType::kBF16 : DType::kF16;
+    const DType dtype = type_ == WeightType::kF32    ? DType::kF32
+                        : type_ == WeightType::kBf16 ? DType::kBF16
+                                                     : DType::kF16;
     views.push_back({name, dtype, std::move(shape), bytes.span()});
   }
 
@@ -85,22 +89,34 @@ void AddLayer(Tensors& tensors, const ModelConfig& c, int layer) {
   AddLinear(tensors, prefix + "mlp.up_proj", c.ffn, E, c.mlp_bias);
   AddLinear(tensors, prefix + "mlp.down_proj", E, c.ffn, c.mlp_bias);
   if (!c.Differential()) return;
-  for (const char* name : {"lambda_q1", "lambda_k1", "lambda_q2", "lambda_k2"}) tensors.Add(prefix + "self_attn." + name, {c.head_dim}, 0.1f);
+  for (const char* name : {"lambda_q1", "lambda_k1", "lambda_q2", "lambda_k2"})
+    tensors.Add(prefix + "self_attn." + name, {c.head_dim}, 0.1f);
 }
 
 std::string ConfigText(const ModelConfig& c) {
-  nlohmann::ordered_json json{{"model_type", c.family}, {"vocab_size", c.vocabulary}, {"hidden_size", c.hidden}, {"intermediate_size", c.ffn},
-                              {"num_hidden_layers", c.layers}, {"num_attention_heads", c.heads}, {"num_key_value_heads", c.kv_heads},
-                              {"head_dim", c.head_dim}, {"rms_norm_eps", c.norm_eps}, {"max_position_embeddings", c.max_positions},
-                              {"tie_word_embeddings", c.tied_embeddings}, {"attention_bias", c.attention_bias}, {"mlp_bias", c.mlp_bias},
-                              {"hidden_act", "silu"}, {"rope_theta", c.rotary.theta}};
+  nlohmann::ordered_json json{{"model_type", c.family},
+                              {"vocab_size", c.vocabulary},
+                              {"hidden_size", c.hidden},
+                              {"intermediate_size", c.ffn},
+                              {"num_hidden_layers", c.layers},
+                              {"num_attention_heads", c.heads},
+                              {"num_key_value_heads", c.kv_heads},
+                              {"head_dim", c.head_dim},
+                              {"rms_norm_eps", c.norm_eps},
+                              {"max_position_embeddings", c.max_positions},
+                              {"tie_word_embeddings", c.tied_embeddings},
+                              {"attention_bias", c.attention_bias},
+                              {"mlp_bias", c.mlp_bias},
+                              {"hidden_act", "silu"},
+                              {"rope_theta", c.rotary.theta}};
   return json.dump(2) + "\n";
 }
 
 }  // namespace
 
 void WriteRandomCheckpoint(const std::filesystem::path& folder, const ModelConfig& c, WeightType type, uint64_t seed) {
-  if (c.rotary.type != RotaryConfig::Type::kDefault) Fail("random checkpoint: got scaled rotary positions, expected the default ones");
+  if (c.rotary.type != RotaryConfig::Type::kDefault)
+    Fail("random checkpoint: got scaled rotary positions, expected the default ones");
   std::filesystem::create_directories(folder);
   Tensors tensors(type, seed);
   tensors.Add("model.embed_tokens.weight", {c.vocabulary, c.hidden}, 1.0f / std::sqrt(static_cast<float>(c.hidden)));

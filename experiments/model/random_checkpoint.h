@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint of random weights, for timing and for tests of size: normal values with deviation 1/sqrt(in), norms of 1, the
-// lambda vectors as they are initialised in training (deviation 0.1). The same seed gives the same bytes on every machine.
+// A checkpoint of random weights, for timing and for tests of size: normal values with deviation 1/sqrt(in), norms of
+// 1, the lambda vectors as they are initialised in training (deviation 0.1). The same seed gives the same bytes on
+// every machine.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,9 @@
 
 namespace tare {
 
-// Writes config.json and model.safetensors into the folder, which is made. Holds the whole checkpoint in memory meanwhile.
-void WriteRandomCheckpoint(const std::filesystem::path& folder, const ModelConfig& config, WeightType type, uint64_t seed);
+// Writes config.json and model.safetensors into the folder, which is made. Holds the whole checkpoint in memory
+// meanwhile.
+void WriteRandomCheckpoint(const std::filesystem::path& folder, const ModelConfig& config, WeightType type,
+                           uint64_t seed);
 
 }  // namespace tare

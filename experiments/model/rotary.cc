@@ -26,9 +26,15 @@ std::vector<float> RotaryFrequencies(const RotaryConfig& config, int head_dim) {
     const float exponent = static_cast<float>(i) / static_cast<float>(head_dim);
     const float frequency = 1.0f / std::pow(static_cast<float>(config.theta), exponent);
     switch (config.type) {
-      case RotaryConfig::Type::kDefault: frequencies.push_back(frequency); break;
-      case RotaryConfig::Type::kLinear: frequencies.push_back(frequency / static_cast<float>(config.factor)); break;
-      case RotaryConfig::Type::kLlama3: frequencies.push_back(Llama3(frequency, config)); break;
+      case RotaryConfig::Type::kDefault:
+        frequencies.push_back(frequency);
+        break;
+      case RotaryConfig::Type::kLinear:
+        frequencies.push_back(frequency / static_cast<float>(config.factor));
+        break;
+      case RotaryConfig::Type::kLlama3:
+        frequencies.push_back(Llama3(frequency, config));
+        break;
     }
   }
   return frequencies;

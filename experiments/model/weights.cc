@@ -21,10 +21,14 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
 
 WeightType TypeOf(const TensorView& tensor) {
   switch (tensor.dtype) {
-    case DType::kF32: return WeightType::kF32;
-    case DType::kBF16: return WeightType::kBf16;
-    case DType::kF16: return WeightType::kF16;
-    default: Fail("tensor '{}': got dtype {}, expected F32, BF16 or F16", tensor.name, Name(tensor.dtype));
+    case DType::kF32:
+      return WeightType::kF32;
+    case DType::kBF16:
+      return WeightType::kBf16;
+    case DType::kF16:
+      return WeightType::kF16;
+    default:
+      Fail("tensor '{}': got dtype {}, expected F32, BF16 or F16", tensor.name, Name(tensor.dtype));
   }
 }
 
@@ -33,9 +37,12 @@ size_t ElementBytes(WeightType type) { return type == WeightType::kF32 ? 4 : 2; 
 // Bits that are all set in infinities and NaNs.
 uint32_t ExponentMask(WeightType type) {
   switch (type) {
-    case WeightType::kF32: return 0x7f800000u;
-    case WeightType::kBf16: return 0x7f80u;
-    case WeightType::kF16: return 0x7c00u;
+    case WeightType::kF32:
+      return 0x7f800000u;
+    case WeightType::kBf16:
+      return 0x7f80u;
+    case WeightType::kF16:
+      return 0x7c00u;
   }
   TARE_CHECK(false);
 }
@@ -64,10 +71,12 @@ void CheckFinite(const TensorView& tensor, WeightType type) {
   ParallelFor((count + kPart - 1) / kPart, [&](size_t part, int) {
     const size_t begin = part * kPart, size = std::min(kPart, count - begin);
     const std::byte* bytes = tensor.bytes.data() + begin * ElementBytes(type);
-    const size_t at = type == WeightType::kF32 ? FirstNotFinite<uint32_t>(bytes, size, ExponentMask(type))
-                                               : FirstNotFinite<uint16_t>(bytes, size, static_cast<uint16_t>(ExponentMask(type)));
+    const size_t at = type == WeightType::kF32
+                          ? FirstNotFinite<uint32_t>(bytes, size, ExponentMask(type))
+                          : FirstNotFinite<uint16_t>(bytes, size, static_cast<uint16_t>(ExponentMask(type)));
     if (at < size) {
-      Fail("tensor '{}', index {}: NaN or infinity; expected finite weights; try saving the checkpoint again", tensor.name, begin + at);
+      Fail("tensor '{}', index {}: NaN or infinity; expected finite weights; try saving the checkpoint again",
+           tensor.name, begin + at);
     }
   });
 }
@@ -89,7 +98,8 @@ bool IsAligned(const TensorView& tensor, WeightType type) {
 
 }  // namespace
 
-Weights::Weights(const std::filesystem::path& folder, const Projector& projector) : files_(folder), projector_(projector) {}
+Weights::Weights(const std::filesystem::path& folder, const Projector& projector)
+    : files_(folder), projector_(projector) {}
 
 const TensorView& Weights::Take(const std::string& name, const std::vector<int64_t>& shape) {
   const TensorView* tensor = files_.Find(name);
@@ -146,14 +156,18 @@ std::vector<float> Weights::Vector(const std::string& name, int64_t size) {
 bool Weights::SameBytes(const std::string& a, const std::string& b) const {
   const TensorView* x = files_.Find(a);
   const TensorView* y = files_.Find(b);
-  return x != nullptr && y != nullptr && x->dtype == y->dtype && x->shape == y->shape && std::ranges::equal(x->bytes, y->bytes);
+  return x != nullptr && y != nullptr && x->dtype == y->dtype && x->shape == y->shape &&
+         std::ranges::equal(x->bytes, y->bytes);
 }
 
 void Weights::CheckAllTaken() const {
   for (const std::string& name : files_.names()) {
     if (!taken_.contains(name)) {
-      Fail("tensor '{}': not part of the model that config.json describes; a key may be missing there (attention_bias, mlp_bias, "
-           "tie_word_embeddings), or the family is another", name);
+      Fail(
+          "tensor '{}': not part of the model that config.json describes; a key may be missing there (attention_bias, "
+          "mlp_bias, "
+          "tie_word_embeddings), or the family is another",
+          name);
     }
   }
 }

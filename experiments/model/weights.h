@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint's tensors by their Hugging Face names, checked for shape, type and finiteness as they are taken. Matrices
-// stay where the file is mapped, in the type they are stored in; only what the machine cannot multiply, or --math bf16
-// wants otherwise, is converted into memory of our own (and the file's pages are given back).
+// A checkpoint's tensors by their Hugging Face names, checked for shape, type and finiteness as they are taken.
+// Matrices stay where the file is mapped, in the type they are stored in; only what the machine cannot multiply, or
+// --math bf16 wants otherwise, is converted into memory of our own (and the file's pages are given back).
 #pragma once
 
 #include <filesystem>

@@ -27,7 +27,8 @@ class DumpWriter : public SiteVisitor {
     if (block.site == Site::kAttnLogits) {
       WriteLogits(name, block);
     } else {
-      file_.WriteAt(name, (block.sequence * T_ + block.first_row) * block.stride, block.rows * block.stride, block.values);
+      file_.WriteAt(name, (block.sequence * T_ + block.first_row) * block.stride, block.rows * block.stride,
+                    block.values);
     }
   }
 
@@ -62,7 +63,8 @@ std::set<std::string> ParseDumpSites(const std::string& text) {
   std::stringstream stream(text);
   for (std::string name; std::getline(stream, name, ',');) {
     if (std::ranges::find(kDumpSites, name) == std::end(kDumpSites)) {
-      Fail("--sites: got '{}', expected some of logits, embed, layer_out, final_norm, attn_logits with commas between", name);
+      Fail("--sites: got '{}', expected some of logits, embed, layer_out, final_norm, attn_logits with commas between",
+           name);
     }
     sites.insert(name);
   }
@@ -70,13 +72,15 @@ std::set<std::string> ParseDumpSites(const std::string& text) {
   return sites;
 }
 
-void Dump(Model& model, SimulatedQuantizer& quantizer, const std::vector<ScoredSequence>& sequences, const std::set<std::string>& sites,
-          const std::filesystem::path& out, const Progress& progress) {
+void Dump(Model& model, SimulatedQuantizer& quantizer, const std::vector<ScoredSequence>& sequences,
+          const std::set<std::string>& sites, const std::filesystem::path& out, const Progress& progress) {
   const ModelConfig& c = model.config();
   const auto B = static_cast<int64_t>(sequences.size()), T = static_cast<int64_t>(sequences.at(0).tokens.size());
   std::vector<int64_t> ids;
   for (const ScoredSequence& s : sequences) {
-    if (std::ssize(s.tokens) != T) Fail("dump: got sequences of {} and {} tokens, expected one length; try --limit or another --window", T, s.tokens.size());
+    if (std::ssize(s.tokens) != T)
+      Fail("dump: got sequences of {} and {} tokens, expected one length; try --limit or another --window", T,
+           s.tokens.size());
     ids.insert(ids.end(), s.tokens.begin(), s.tokens.end());
   }
 
@@ -96,7 +100,9 @@ void Dump(Model& model, SimulatedQuantizer& quantizer, const std::vector<ScoredS
     std::vector<int64_t> rows(batch.Rows());
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int64_t>(i);
     const int64_t V = c.vocabulary, first = static_cast<int64_t>(begin) * T;
-    model.VocabularyLogits(rows, [&](size_t i, const float* logits, int) { file.WriteAt("logits", (first + static_cast<int64_t>(i)) * V, V, logits); });
+    model.VocabularyLogits(rows, [&](size_t i, const float* logits, int) {
+      file.WriteAt("logits", (first + static_cast<int64_t>(i)) * V, V, logits);
+    });
   });
   file.Commit();
 }

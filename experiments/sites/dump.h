@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare dump: what a model computes, as an HDF5 file for study in Python and for parity. Datasets and shapes, for B sequences of T
-// tokens (E hidden, V vocabulary, H the checkpoint's query heads), all f32 but the ids:
+// tare dump: what a model computes, as an HDF5 file for study in Python and for parity. Datasets and shapes, for B
+// sequences of T tokens (E hidden, V vocabulary, H the checkpoint's query heads), all f32 but the ids:
 //
 //   /input_ids [B,T] i64      /logits [B,T,V]      /embed [B,T,E]      /layer_out.{i} [B,T,E]      /final_norm [B,T,E]
 //   /attn_logits.{i} [B,H,T,T]  scaled, before the softmax, masked = -inf
@@ -15,8 +15,7 @@
 
 #include "experiments/model/model.h"
 #include "experiments/sites/simulated_quantizer.h"
-#include "experiments/tasks/perplexity.h"
-#include "experiments/tasks/progress.h"
+#include "experiments/tasks/sequences.h"
 
 namespace tare {
 
@@ -24,7 +23,7 @@ namespace tare {
 std::set<std::string> ParseDumpSites(const std::string& text);
 
 // Sequences must have one length. The file appears whole or not at all.
-void Dump(Model& model, SimulatedQuantizer& quantizer, const std::vector<ScoredSequence>& sequences, const std::set<std::string>& sites,
-          const std::filesystem::path& out, const Progress& progress);
+void Dump(Model& model, SimulatedQuantizer& quantizer, const std::vector<ScoredSequence>& sequences,
+          const std::set<std::string>& sites, const std::filesystem::path& out, const Progress& progress);
 
 }  // namespace tare

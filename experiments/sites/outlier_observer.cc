@@ -28,12 +28,17 @@ void OutlierObserver::Switch(Worker& worker, Target* target) {
 
 void OutlierObserver::Visit(const SiteBlock& block, int thread) {
   Worker& worker = *workers_[thread];
-  Target* target = block.site == Site::kAttnLogits ? logits_[block.layer * heads_ + block.head].get() : hidden_[block.layer].get();
+  Target* target =
+      block.site == Site::kAttnLogits ? logits_[block.layer * heads_ + block.head].get() : hidden_[block.layer].get();
   const auto most = static_cast<uint64_t>(block.rows * block.Columns(block.rows - 1));
   if (target != worker.target || worker.pending + most > MagnitudeCounter::kMaxPending) Switch(worker, target);
   worker.pending += most;
   for (int64_t r = 0; r < block.rows; ++r) {
-    worker.accumulator.Add(block.Row(r), {.sequence = block.sequence, .layer = block.layer, .head = block.head, .row = block.first_row + r, .column = 0});
+    worker.accumulator.Add(block.Row(r), {.sequence = block.sequence,
+                                          .layer = block.layer,
+                                          .head = block.head,
+                                          .row = block.first_row + r,
+                                          .column = 0});
   }
 }
 
@@ -41,12 +46,14 @@ void OutlierObserver::Settle() {
   for (auto& worker : workers_) Switch(*worker, nullptr);
 }
 
-OutlierStatistics OutlierObserver::AttentionLogits(std::optional<int> layer, std::optional<int> head, std::optional<int> map) {
+OutlierStatistics OutlierObserver::AttentionLogits(std::optional<int> layer, std::optional<int> head,
+                                                   std::optional<int> map) {
   Settle();
   OutlierStatistics all;
   for (int l = 0; l < layers_; ++l) {
     for (int h = 0; h < heads_; ++h) {
-      if (layer.value_or(l) == l && head.value_or(h) == h && map.value_or(MapOf(h)) == MapOf(h)) all.Merge(logits_[l * heads_ + h]->statistics);
+      if (layer.value_or(l) == l && head.value_or(h) == h && map.value_or(MapOf(h)) == MapOf(h))
+        all.Merge(logits_[l * heads_ + h]->statistics);
     }
   }
   return all;

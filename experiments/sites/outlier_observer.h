@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outlier statistics of a model's attention logits (a head of a layer) and hidden states (layer_out, a layer): the figures of
-// the Differential Transformer's table 5. Memory is bounded by the model: one OutlierStatistics a layer and head.
+// Outlier statistics of a model's attention logits (a head of a layer) and hidden states (layer_out, a layer): the
+// figures of the Differential Transformer's table 5. Memory is bounded by the model: one OutlierStatistics a layer and
+// head.
 #pragma once
 
 #include <memory>
@@ -22,7 +23,8 @@ class OutlierObserver : public SiteVisitor {
   void Visit(const SiteBlock& block, int thread) override;
 
   // Merged over what is not given. Not while a pass runs.
-  OutlierStatistics AttentionLogits(std::optional<int> layer = {}, std::optional<int> head = {}, std::optional<int> map = {});
+  OutlierStatistics AttentionLogits(std::optional<int> layer = {}, std::optional<int> head = {},
+                                    std::optional<int> map = {});
   OutlierStatistics HiddenStates(std::optional<int> layer = {});
 
  private:
@@ -43,8 +45,8 @@ class OutlierObserver : public SiteVisitor {
 
   const int layers_, heads_;
   const bool differential_;
-  std::vector<std::unique_ptr<Target>> logits_;  // [layer][head]
-  std::vector<std::unique_ptr<Target>> hidden_;  // [layer]
+  std::vector<std::unique_ptr<Target>> logits_;   // [layer][head]
+  std::vector<std::unique_ptr<Target>> hidden_;   // [layer]
   std::vector<std::unique_ptr<Worker>> workers_;  // a thread
 };
 

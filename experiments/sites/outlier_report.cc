@@ -11,7 +11,8 @@ using Json = nlohmann::ordered_json;
 constexpr int kTops[] = {1, 2, 3, 10, 100};
 
 Json Figures(const OutlierStatistics& s) {
-  Json json{{"count", s.count()}, {"absmax", s.absmax()}, {"median", s.count() == 0 ? Json() : Json(s.magnitudes.Median())}};
+  Json json{
+      {"count", s.count()}, {"absmax", s.absmax()}, {"median", s.count() == 0 ? Json() : Json(s.magnitudes.Median())}};
   const std::vector<TopValue> top = s.top.Sorted();
   for (const int k : kTops) {
     json[std::format("top{}", k)] = top.size() < static_cast<size_t>(k) ? Json() : Json(std::abs(top[k - 1].value));
@@ -44,7 +45,9 @@ Json Maps(OutlierObserver& observer, std::optional<int> layer) {
 }
 
 Json LayerJson(OutlierObserver& observer, const ModelConfig& c, int layer) {
-  Json json{{"layer", layer}, {"attention_logits", Figures(observer.AttentionLogits(layer))}, {"hidden_states", Figures(observer.HiddenStates(layer))}};
+  Json json{{"layer", layer},
+            {"attention_logits", Figures(observer.AttentionLogits(layer))},
+            {"hidden_states", Figures(observer.HiddenStates(layer))}};
   if (c.Differential()) json["maps"] = Maps(observer, layer);
   json["heads"] = Json::array();
   for (int head = 0; head < c.heads; ++head) {
@@ -73,22 +76,30 @@ std::vector<Row> Rows(const std::vector<Json>& models) {
   return rows;
 }
 
-std::string Number(const Json& value, const char* none) { return value.is_null() ? none : std::format("{:.4g}", value.get<double>()); }
+std::string Number(const Json& value, const char* none) {
+  return value.is_null() ? none : std::format("{:.4g}", value.get<double>());
+}
 
 }  // namespace
 
 Json OutlierJson(OutlierObserver& observer, const ModelConfig& c, const std::string& model, int64_t tokens) {
   const OutlierStatistics logits = observer.AttentionLogits(), hidden = observer.HiddenStates();
-  Json json{{"schema", "tare.stats/1"}, {"model", model}, {"tokens", tokens}, {"attention_logits", Figures(logits)}, {"hidden_states", Figures(hidden)}};
+  Json json{{"schema", "tare.stats/1"},
+            {"model", model},
+            {"tokens", tokens},
+            {"attention_logits", Figures(logits)},
+            {"hidden_states", Figures(hidden)}};
   if (c.Differential()) json["maps"] = Maps(observer, {});
   json["layers"] = Json::array();
   for (int layer = 0; layer < c.layers; ++layer) json["layers"].push_back(LayerJson(observer, c, layer));
-  json["top"] = {{"attention_logits", Places(logits, "query", "key")}, {"hidden_states", Places(hidden, "token", "channel")}};
+  json["top"] = {{"attention_logits", Places(logits, "query", "key")},
+                 {"hidden_states", Places(hidden, "token", "channel")}};
   return json;
 }
 
 std::string OutlierTable(const std::vector<Json>& models) {
-  std::string text = std::format("{:<18}{:<24}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n", "|x|", "model", "top-1", "top-2", "top-3", "top-10", "top-100", "median");
+  std::string text = std::format("{:<18}{:<24}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n", "|x|", "model", "top-1", "top-2",
+                                 "top-3", "top-10", "top-100", "median");
   for (const Row& row : Rows(models)) {
     text += std::format("{:<18}{:<24}", row.site, row.model);
     for (const int k : kTops) text += std::format("{:>9}", Number((*row.figures)[std::format("top{}", k)], "-"));
@@ -99,9 +110,11 @@ std::string OutlierTable(const std::vector<Json>& models) {
 
 std::string OutlierCsv(const std::vector<Json>& models) {
   std::string text = "model,site,layer,head,map,count,absmax,top1,top2,top3,top10,top100,median\n";
-  const auto add = [&](const std::string& model, const char* site, const std::string& layer, const std::string& head, const std::string& map, const Json& f) {
+  const auto add = [&](const std::string& model, const char* site, const std::string& layer, const std::string& head,
+                       const std::string& map, const Json& f) {
     text += std::format("{},{},{},{},{},{},{}", model, site, layer, head, map, f["count"].dump(), f["absmax"].dump());
-    for (const int k : kTops) text += "," + (f[std::format("top{}", k)].is_null() ? "" : f[std::format("top{}", k)].dump());
+    for (const int k : kTops)
+      text += "," + (f[std::format("top{}", k)].is_null() ? "" : f[std::format("top{}", k)].dump());
     text += "," + (f["median"].is_null() ? "" : f["median"].dump()) + "\n";
   };
   for (const Json& m : models) {
@@ -115,7 +128,8 @@ std::string OutlierCsv(const std::vector<Json>& models) {
       const std::string number = layer["layer"].dump();
       add(name, "attention_logits", number, "", "", layer["attention_logits"]);
       for (const Json& head : layer["heads"]) {
-        add(name, "attention_logits", number, head["head"].dump(), head.contains("map") ? head["map"].dump() : "", head);
+        add(name, "attention_logits", number, head["head"].dump(), head.contains("map") ? head["map"].dump() : "",
+            head);
       }
       add(name, "hidden_states", number, "", "", layer["hidden_states"]);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The figures of the Differential Transformer's table 5 from one model's observer: as JSON (tare.stats/1), and side by side.
+// The figures of the Differential Transformer's table 5 from one model's observer: as JSON (tare.stats/1), and side by
+// side.
 #pragma once
 
 #include <string>
@@ -14,9 +15,11 @@ namespace tare {
 // {"schema":"tare.stats/1","model",..,"tokens":N,"attention_logits":{"count","absmax","median","top1",..},"hidden_states":{..},
 //  "layers":[{"layer","attention_logits","hidden_states","heads":[{"head","map",..}],"maps":[..]}],"maps":[..],"top":{..}}
 // topK is the K-th largest |x|, null where fewer values were seen.
-nlohmann::ordered_json OutlierJson(OutlierObserver& observer, const ModelConfig& config, const std::string& model, int64_t tokens);
+nlohmann::ordered_json OutlierJson(OutlierObserver& observer, const ModelConfig& config, const std::string& model,
+                                   int64_t tokens);
 
-// The table for people, and as comma-separated values: one row a model and site, one more a map of a differential model.
+// The table for people, and as comma-separated values: one row a model and site, one more a map of a differential
+// model.
 std::string OutlierTable(const std::vector<nlohmann::ordered_json>& models);
 std::string OutlierCsv(const std::vector<nlohmann::ordered_json>& models);
 

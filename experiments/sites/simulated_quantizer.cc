@@ -21,7 +21,8 @@ void CheckRule(const Rule& rule, const ModelConfig& config) {
       Fail("plan rule '{}': this build cannot simulate the site {}; expected attn_logits", rule.text, Name(site));
     }
   }
-  if (rule.options != RuleOptions{}) Fail("plan rule '{}': this build cannot simulate its options; try it without them", rule.text);
+  if (rule.options != RuleOptions{})
+    Fail("plan rule '{}': this build cannot simulate its options; try it without them", rule.text);
   const auto check = [&](const std::optional<IndexRange>& range, int size, const char* what) {
     if (range && range->first >= size) {
       Fail("plan rule '{}': selects {} {} and above, but the model has {}", rule.text, what, range->first, size);
@@ -36,8 +37,10 @@ float CheckedAbsmax(const SiteBlock& block, int64_t r) {
   const std::span<const float> row = block.Row(r);
   const float absmax = AbsMax(row.data(), row.size());
   if (!std::isfinite(absmax)) {
-    Fail("{}, layer {}, head {}, sequence {}, row {}: NaN or infinity, which no scale can hold; try the model without a plan",
-         Name(block.site), block.layer, block.head, block.sequence, block.first_row + r);
+    Fail(
+        "{}, layer {}, head {}, sequence {}, row {}: NaN or infinity, which no scale can hold; try the model without a "
+        "plan",
+        Name(block.site), block.layer, block.head, block.sequence, block.first_row + r);
   }
   return absmax;
 }

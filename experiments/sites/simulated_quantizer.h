@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan carried out by simulation: at each site that it names, values become code * scale in f32 (quant/format/round.h)
-// before the model goes on. Scales are dynamic, absmax over what the granularity says of one sequence's unmasked values:
+// A plan carried out by simulation: at each site that it names, values become code * scale in f32
+// (quant/format/round.h) before the model goes on. Scales are dynamic, absmax over what the granularity says of one
+// sequence's unmasked values:
 //
 //   attn_logits   tensor: all heads of the layer that the rule selects; head: one head; row: one query of one head
 //
-// The shapes are those of the Differential Transformer's experiment (arXiv 2410.05258, figure 8), which does not say its own.
+// The shapes are those of the Differential Transformer's experiment (arXiv 2410.05258, figure 8), which does not say
+// its own.
 #pragma once
 
 #include <atomic>
@@ -22,8 +24,8 @@ class SimulatedQuantizer : public SiteVisitor {
   // Throws Error naming the first rule that this build cannot simulate.
   SimulatedQuantizer(Plan plan, const ModelConfig& config);
 
-  // Whether some scale spans rows: then a token's result depends on later tokens of its sequence, and sequences cannot share
-  // the computation of a common beginning.
+  // Whether some scale spans rows: then a token's result depends on later tokens of its sequence, and sequences cannot
+  // share the computation of a common beginning.
   bool SpansRows() const;
   const Plan& plan() const { return plan_; }
 
@@ -34,13 +36,14 @@ class SimulatedQuantizer : public SiteVisitor {
   void Visit(const SiteBlock& block, int thread) override;
 
  private:
-  // Bits of the largest magnitude of everything that shares a scale; they order as the magnitudes do, so that the maximum
-  // over threads is exact.
+  // Bits of the largest magnitude of everything that shares a scale; they order as the magnitudes do, so that the
+  // maximum over threads is exact.
   std::atomic<uint32_t>& Absmax(const SiteBlock& block, const Rule& rule);
 
   Plan plan_;
   int layers_, heads_;
-  std::vector<std::atomic<uint32_t>> absmax_;  // [slot][layer][head]; under `tensor` the first head that the rule selects
+  std::vector<std::atomic<uint32_t>>
+      absmax_;  // [slot][layer][head]; under `tensor` the first head that the rule selects
 };
 
 }  // namespace tare

@@ -15,8 +15,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kSchema = "tare.cell/1";
 
-// Finished cells of an earlier run, by their keys as text. A last line that was being written when the run ended is dropped, and
-// its cell runs again.
+// Finished cells of an earlier run, by their keys as text. A last line that was being written when the run ended is
+// dropped, and its cell runs again.
 class CellLog {
  public:
   explicit CellLog(const std::filesystem::path& folder) : path_(folder / "cells.jsonl") {
@@ -40,8 +40,10 @@ class CellLog {
     size_t number = 1;
     for (const std::string& text : ReadLines(path_)) {
       const Json line = Json::parse(text, nullptr, false);
-      if (!line.is_object() || line.value("schema", "") != kSchema || !line.contains("key") || !line.contains("result")) {
-        Fail("{}: line {}: not a finished cell of a sweep; try another --out, or remove the line", path_.string(), number);
+      if (!line.is_object() || line.value("schema", "") != kSchema || !line.contains("key") ||
+          !line.contains("result")) {
+        Fail("{}: line {}: not a finished cell of a sweep; try another --out, or remove the line", path_.string(),
+             number);
       }
       results_[line["key"].dump()] = line["result"];
       ++number;
@@ -52,9 +54,12 @@ class CellLog {
   std::map<std::string, Json> results_;
 };
 
-Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan, const Task& task, const SweepOptions& options) {
-  Json key{{"model", model.Name()}, {"weights", weights_hash}, {"plan", plan.canonical()}, {"task", task.spec().Name()},
-           {"input", task.sha256()}, {"math", options.math == Math::kBf16 ? "bf16" : "f32"}, {"limit", options.windows.limit}};
+Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan, const Task& task,
+           const SweepOptions& options) {
+  Json key{{"model", model.Name()},         {"weights", weights_hash},
+           {"plan", plan.canonical()},      {"task", task.spec().Name()},
+           {"input", task.sha256()},        {"math", options.math == Math::kBf16 ? "bf16" : "f32"},
+           {"limit", options.windows.limit}};
   if (task.spec().kind == TaskSpec::Kind::kPerplexity) key.update(Convention(options.windows));
   return key;
 }
@@ -72,7 +77,8 @@ std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting&
     for (const int bits : options.bits) Plan::Parse(PlanFor(options.site, bits, granularity));  // before any work
   }
   CellLog log(options.folder);
-  const size_t cells = options.models.size() * options.tasks.size() * options.granularities.size() * options.bits.size();
+  const size_t cells =
+      options.models.size() * options.tasks.size() * options.granularities.size() * options.bits.size();
   std::vector<SweepCell> finished;
   for (const std::filesystem::path& folder : options.models) {
     Model model(folder, options.math);
@@ -83,7 +89,8 @@ std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting&
         for (const int bits : options.bits) {
           SimulatedQuantizer quantizer(Plan::Parse(PlanFor(options.site, bits, granularity)), model.config());
           const Json key = KeyOf(model, weights_hash, quantizer.plan(), task, options);
-          const std::string what = std::format("{} {} {} bits {}", model.Name(), spec.Name(), bits, bits == 16 ? "" : granularity);
+          const std::string what =
+              std::format("{} {} {} bits {}", model.Name(), spec.Name(), bits, bits == 16 ? "" : granularity);
           const Progress progress = starting(finished.size() + 1, cells, what);
           if (log.Find(key) == nullptr) log.Append(key, ToJson(task.Run(model, quantizer, progress)));
           finished.push_back({model.Name(), granularity, spec.Name(), bits, key, *log.Find(key)});

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accuracy against bits: models x granularity x bits x tasks, one cell at a time. A finished cell is one JSON line in
-// DIR/cells.jsonl; a sweep that is started again with the same folder reads them, runs what is missing, and ends with the
-// same table. A cell is known by everything that its figures depend on: hashes of weights and input, plan, windows, math.
+// DIR/cells.jsonl; a sweep that is started again with the same folder reads them, runs what is missing, and ends with
+// the same table. A cell is known by everything that its figures depend on: hashes of weights and input, plan, windows,
+// math.
 #pragma once
 
 #include <filesystem>
@@ -38,7 +39,8 @@ std::string PlanFor(const std::string& site, int bits, const std::string& granul
 // `starting` hears of each cell before it runs, with its number from 1, how many there are, and what it is.
 using CellStarting = std::function<Progress(size_t cell, size_t cells, const std::string& what)>;
 
-// All cells in order: models, tasks, granularities, bits. Throws Error where the folder cannot be written or its cells are damaged.
+// All cells in order: models, tasks, granularities, bits. Throws Error where the folder cannot be written or its cells
+// are damaged.
 std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting& starting);
 
 }  // namespace tare

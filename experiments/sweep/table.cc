@@ -11,9 +11,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Figure {
-  const char* name;     // key of the result
-  const char* error;    // key of its standard error, or null
-  const char* outcomes; // key of the items' outcomes, or null
+  const char* name;      // key of the result
+  const char* error;     // key of its standard error, or null
+  const char* outcomes;  // key of the items' outcomes, or null
 };
 constexpr Figure kPerplexity{"perplexity", nullptr, nullptr};
 constexpr Figure kAcc{"acc", "acc_stderr", "outcomes"};
@@ -55,7 +55,8 @@ std::string Change(const std::vector<SweepCell>& cells, const SweepCell& cell, c
   if (whole == nullptr || cell.bits == 16) return "";
   const double change = cell.result[figure.name].get<double>() - whole->result[figure.name].get<double>();
   if (figure.outcomes == nullptr) return std::format("({:+.3f})", change);
-  const double error = PairedError(cell.result[figure.outcomes].get<std::string>(), whole->result[figure.outcomes].get<std::string>());
+  const double error =
+      PairedError(cell.result[figure.outcomes].get<std::string>(), whole->result[figure.outcomes].get<std::string>());
   return std::format("({:+.3f} +/- {:.3f})", change, error);
 }
 
@@ -102,12 +103,14 @@ std::string SweepCsv(const std::vector<SweepCell>& cells) {
     const SweepCell* whole = Unquantized(cells, cell);
     for (const Figure& figure : FiguresOf(cell.result)) {
       const double value = cell.result[figure.name].get<double>();
-      text += std::format("{},{},{},{},\"{}\",{},{},{},", cell.model, cell.task, cell.granularity, cell.bits, cell.key["plan"].get<std::string>(), figure.name, value,
+      text += std::format("{},{},{},{},\"{}\",{},{},{},", cell.model, cell.task, cell.granularity, cell.bits,
+                          cell.key["plan"].get<std::string>(), figure.name, value,
                           figure.error == nullptr ? "" : cell.result[figure.error].dump());
       if (whole != nullptr && cell.bits != 16) {
         text += std::format("{},", value - whole->result[figure.name].get<double>());
         if (figure.outcomes != nullptr) {
-          text += std::format("{}", PairedError(cell.result[figure.outcomes].get<std::string>(), whole->result[figure.outcomes].get<std::string>()));
+          text += std::format("{}", PairedError(cell.result[figure.outcomes].get<std::string>(),
+                                                whole->result[figure.outcomes].get<std::string>()));
         }
       } else {
         text += ",";

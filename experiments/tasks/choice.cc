@@ -24,7 +24,7 @@ class Batch {
   Batch(std::optional<int32_t> bos, ContextSharing sharing) : bos_(bos), sharing_(sharing) {}
 
   void Add(size_t record, const EncodedChoice& item) {
-    if (sharing_ == ContextSharing::kAllowed && item.shares_context && BosLength() + item.endings[0].first_scored > 0) {
+    if (sharing_ == ContextSharing::kAllowed && item.shares_context) {
       AddShared(record, item);
     } else {
       for (size_t e = 0; e < item.endings.size(); ++e) AddWhole(record, e, item.endings[e]);
@@ -54,17 +54,19 @@ class Batch {
       const auto ending = std::span(item.endings[e].tokens).subspan(context);
       targets.push_back({last, ending[0], record, e});
       if (ending.size() == 1) continue;
-      const int64_t first = tokens.AddBranch(ending.first(ending.size() - 1));  // the last token predicts nothing scored
-      for (size_t i = 1; i < ending.size(); ++i) targets.push_back({first + static_cast<int64_t>(i) - 1, ending[i], record, e});
+      const int64_t first =
+          tokens.AddBranch(ending.first(ending.size() - 1));  // the last token predicts nothing scored
+      for (size_t i = 1; i < ending.size(); ++i)
+        targets.push_back({first + static_cast<int64_t>(i) - 1, ending[i], record, e});
     }
   }
 
-  // All of it, the last token too: a scale that spans rows sees the whole sequence, as a harness would run it.
+  // All of it, the last token too, though it predicts nothing that is scored: a scale that spans rows sees the whole sequence.
+  // (lm-evaluation-harness leaves the last token away; without such a scale that is the same.)
   void AddWhole(size_t record, size_t e, const EncodedChoice::Ending& ending) {
     const std::vector<int32_t> whole = Front(ending, ending.tokens.size());
     const int64_t first = tokens.Add(static_cast<int64_t>(record), whole);
     for (size_t i = BosLength() + ending.first_scored; i < whole.size(); ++i) {
-      if (i == 0) continue;  // neither <s> nor context: nothing predicts the first token, and the harness cannot run it at all
       targets.push_back({first + static_cast<int64_t>(i) - 1, whole[i], record, e});
     }
   }
@@ -79,7 +81,8 @@ void RunBatch(Model& model, SiteVisitors visitors, const Batch& batch, std::vect
   for (const Target& t : batch.targets) rows.push_back(t.row);
   std::vector<double> log_probabilities(rows.size());
   model.VocabularyLogits(rows, [&](size_t i, const float* logits, int) {
-    log_probabilities[i] = static_cast<double>(logits[batch.targets[i].token]) - LogSumExp(logits, model.config().vocabulary);
+    log_probabilities[i] =
+        static_cast<double>(logits[batch.targets[i].token]) - LogSumExp(logits, model.config().vocabulary);
   });
   for (size_t i = 0; i < rows.size(); ++i) {
     const Target& t = batch.targets[i];
@@ -111,8 +114,9 @@ std::pair<double, double> MeanAndError(int64_t right, int64_t n) {
 
 }  // namespace
 
-ChoiceResult MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing, const std::vector<ChoiceItem>& items,
-                           const Tokenizer& tokenizer, std::optional<int32_t> bos, const Progress& progress) {
+ChoiceResult MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing,
+                           const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer, std::optional<int32_t> bos,
+                           const Progress& progress) {
   if (items.empty()) Fail("choice: no items; expected at least one line");
   ChoiceResult result{.n = static_cast<int64_t>(items.size())};
   Batch batch(bos, sharing);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Multiple choice by log-likelihood, scored as lm-evaluation-harness scores HellaSwag: the ending with the largest sum of
-// log-probabilities is the model's answer (acc), or with the largest sum divided by the ending's characters (acc_norm). The
-// standard error of an accuracy is s / sqrt(n), s the sample standard deviation of the 0/1 outcomes.
+// Multiple choice by log-likelihood, scored as lm-evaluation-harness scores HellaSwag: the ending with the largest sum
+// of log-probabilities is the model's answer (acc), or with the largest sum divided by the ending's characters
+// (acc_norm). The standard error of an accuracy is s / sqrt(n), s the sample standard deviation of the 0/1 outcomes.
 //
-// Endings of an item share the computation of their context (branches of one sequence) where that changes no result: not
-// under a scale that spans rows, nor where an ending changes how the context is cut into tokens.
+// Endings of an item share the computation of their context (branches of one sequence) where that changes no result:
+// not under a scale that spans rows, nor where an ending changes how the context is cut into tokens.
 #pragma once
 
 #include <vector>
@@ -35,7 +35,8 @@ struct ChoiceResult {
 };
 
 // Throws Error where an item does not fit the model's positions.
-ChoiceResult MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing, const std::vector<ChoiceItem>& items,
-                           const Tokenizer& tokenizer, std::optional<int32_t> bos, const Progress& progress);
+ChoiceResult MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing,
+                           const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer, std::optional<int32_t> bos,
+                           const Progress& progress);
 
 }  // namespace tare

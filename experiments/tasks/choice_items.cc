@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "experiments/tasks/hellaswag_text.h"
 #include "experiments/text/utf8.h"

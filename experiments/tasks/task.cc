@@ -18,15 +18,21 @@ using Json = nlohmann::ordered_json;
 TaskSpec ParseTask(const std::string& text) {
   const size_t equals = text.find('=');
   const std::string kind = text.substr(0, equals);
-  if (kind != "perplexity" && kind != "choice") Fail("--tasks: got '{}', expected perplexity=TEXT or choice=ITEMS.jsonl", text);
-  if (equals == std::string::npos || equals + 1 == text.size()) Fail("--tasks: '{}' names no file; expected {}=FILE", text, kind);
+  if (kind != "perplexity" && kind != "choice")
+    Fail("--tasks: got '{}', expected perplexity=TEXT or choice=ITEMS.jsonl", text);
+  if (equals == std::string::npos || equals + 1 == text.size())
+    Fail("--tasks: '{}' names no file; expected {}=FILE", text, kind);
   TaskSpec spec{kind == "choice" ? TaskSpec::Kind::kChoice : TaskSpec::Kind::kPerplexity, text.substr(equals + 1)};
   if (!std::filesystem::is_regular_file(spec.file)) Fail("--tasks: {}: no such file", spec.file.string());
   return spec;
 }
 
 Json Figures(const PerplexityResult& r) {
-  return {{"nll", r.nll}, {"perplexity", r.perplexity}, {"tokens", r.tokens}, {"nll_stderr", r.nll_stderr}, {"windows", r.windows}};
+  return {{"nll", r.nll},
+          {"perplexity", r.perplexity},
+          {"tokens", r.tokens},
+          {"nll_stderr", r.nll_stderr},
+          {"windows", r.windows}};
 }
 
 // Outcomes of the items in order, '1' where right: what paired comparisons of two runs need.
@@ -36,8 +42,13 @@ Json Figures(const ChoiceResult& r) {
     outcomes += record.Correct() ? '1' : '0';
     outcomes_norm += record.CorrectNorm() ? '1' : '0';
   }
-  return {{"n", r.n}, {"acc", r.acc}, {"acc_stderr", r.acc_stderr}, {"acc_norm", r.acc_norm}, {"acc_norm_stderr", r.acc_norm_stderr},
-          {"outcomes", outcomes}, {"outcomes_norm", outcomes_norm}};
+  return {{"n", r.n},
+          {"acc", r.acc},
+          {"acc_stderr", r.acc_stderr},
+          {"acc_norm", r.acc_norm},
+          {"acc_norm_stderr", r.acc_norm_stderr},
+          {"outcomes", outcomes},
+          {"outcomes_norm", outcomes_norm}};
 }
 
 }  // namespace
@@ -52,15 +63,18 @@ std::vector<TaskSpec> ParseTasks(std::string_view text) {
   std::stringstream stream{std::string(text)};
   for (std::string part; std::getline(stream, part, ',');) {
     specs.push_back(ParseTask(part));
-    if (!names.insert(specs.back().Name()).second) Fail("--tasks: two tasks are called {}; try renaming a file", specs.back().Name());
+    if (!names.insert(specs.back().Name()).second)
+      Fail("--tasks: two tasks are called {}; try renaming a file", specs.back().Name());
   }
   if (specs.empty()) Fail("--tasks: got nothing, expected perplexity=TEXT or choice=ITEMS.jsonl, with commas between");
   return specs;
 }
 
-Task::Task(const TaskSpec& spec, const Model& model, const WindowOptions& windows) : spec_(spec), sha256_(Sha256OfFile(spec.file)) {
+Task::Task(const TaskSpec& spec, const Model& model, const WindowOptions& windows)
+    : spec_(spec), sha256_(Sha256OfFile(spec.file)) {
   if (spec.kind == TaskSpec::Kind::kPerplexity) {
-    sequences_ = CutSequences(LoadTokenInput(spec.file, model.folder(), model.config().vocabulary), model.config(), windows);
+    sequences_ =
+        CutSequences(LoadTokenInput(spec.file, model.folder(), model.config().vocabulary), model.config(), windows);
     return;
   }
   tokenizer_ = std::make_unique<Tokenizer>(Tokenizer::Load(model.folder()));
@@ -81,14 +95,23 @@ Json ToJson(const TaskResult& result) {
 }
 
 Json ToJson(const std::string& task, const ChoiceRecord& r) {
-  return {{"task", task}, {"line", r.line}, {"label", r.label}, {"answer", r.answer}, {"answer_norm", r.answer_norm},
-          {"log_likelihoods", r.log_likelihoods}, {"characters", r.characters}};
+  return {{"task", task},
+          {"line", r.line},
+          {"label", r.label},
+          {"answer", r.answer},
+          {"answer_norm", r.answer_norm},
+          {"log_likelihoods", r.log_likelihoods},
+          {"characters", r.characters}};
 }
 
 Json Convention(const WindowOptions& w) {
-  return {{"window", w.window}, {"stride", w.stride}, {"tokens", w.tokens},
-          {"convention", "each token is scored once, by the first window that holds it; text windows begin with <s>; windows advance by stride tokens "
-                         "(0: all a window holds), the last is moved back to be full"}};
+  return {{"window", w.window},
+          {"stride", w.stride},
+          {"tokens", w.tokens},
+          {"convention",
+           "each token is scored once, by the first window that holds it; text windows begin with <s>; windows advance "
+           "by stride tokens "
+           "(0: all a window holds), the last is moved back to be full"}};
 }
 
 }  // namespace tare

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A task as the command line names it, `perplexity=heldout.txt` or `choice=needles-4.jsonl`, run on a model under a plan. In
-// results it is called after its file: `perplexity:heldout`, `choice:needles-4`.
+// A task as the command line names it, `perplexity=heldout.txt` or `choice=needles-4.jsonl`, run on a model under a
+// plan. In results it is called after its file: `perplexity:heldout`, `choice:needles-4`.
 #pragma once
 
 #include <filesystem>

@@ -25,7 +25,8 @@ class FieldReader {
   bool Next(Field* field) {
     if (rest_.empty() || damaged_) return false;
     const uint64_t tag = Varint();
-    *field = {.number = tag >> 3};
+    *field = Field();
+    field->number = tag >> 3;
     switch (tag & 7) {
       case 0:
         field->value = Varint();

@@ -2,6 +2,7 @@
 #include "experiments/text/token_input.h"
 
 #include <cstring>
+#include <span>
 
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
@@ -110,7 +111,9 @@ void ReadText(const std::filesystem::path& model_folder, int vocabulary, TokenIn
 
 TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesystem::path& model_folder,
                           int vocabulary) {
-  TokenInput input{.path = path, .sha256 = Sha256OfFile(path)};
+  TokenInput input;
+  input.path = path;
+  input.sha256 = Sha256OfFile(path);
   const std::filesystem::path extension = path.extension();
   const std::string where = path.string() + ": " + kName;
   if (extension == ".safetensors") {

@@ -6,9 +6,11 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/elementwise/rows.cc"
+// clang-format off: this one before every other of Highway's
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
-#include "hwy/highway.h"
+// clang-format on
 #include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
@@ -72,7 +74,8 @@ float MaxOf(const float* x, size_t n) {
   const D d;
   const V lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
   V largest = lowest;
-  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR { largest = hn::Max(largest, hn::LoadNOr(lowest, d, x + i, count)); });
+  ForVectors(
+      n, [&](size_t i, size_t count) HWY_ATTR { largest = hn::Max(largest, hn::LoadNOr(lowest, d, x + i, count)); });
   return hn::ReduceMax(d, largest);
 }
 
@@ -86,9 +89,8 @@ void SoftmaxRow(float* row, size_t n) {
     hn::StoreN(e, d, row + i, count);
   });
   const V factor = hn::Set(d, 1.0f / hn::ReduceSum(d, sums));
-  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
-    hn::StoreN(hn::Mul(hn::LoadN(d, row + i, count), factor), d, row + i, count);
-  });
+  ForVectors(n, [&](size_t i, size_t count)
+                    HWY_ATTR { hn::StoreN(hn::Mul(hn::LoadN(d, row + i, count), factor), d, row + i, count); });
 }
 
 double LogSumExpRow(const float* row, size_t n) {
@@ -113,9 +115,8 @@ void AddToRow(float* row, const float* x, size_t n) {
 void ScaleIntoRow(const float* x, float factor, size_t n, float* y) {
   const D d;
   const V f = hn::Set(d, factor);
-  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
-    hn::StoreN(hn::Mul(hn::LoadN(d, x + i, count), f), d, y + i, count);
-  });
+  ForVectors(
+      n, [&](size_t i, size_t count) HWY_ATTR { hn::StoreN(hn::Mul(hn::LoadN(d, x + i, count), f), d, y + i, count); });
 }
 
 void SubtractScaledRow(float* row, const float* x, float factor, size_t n) {
@@ -151,7 +152,8 @@ void FakeQuantizeRow(float* row, size_t n, float inv, float scale, float lowest,
 void ToBf16Row(const float* x, size_t n, uint16_t* y) {
   const hn::RebindToUnsigned<D> du;
   const hn::Rebind<uint16_t, D> du16;
-  const auto half = hn::Set(du, 0x7fffu), one = hn::Set(du, 1u), quiet = hn::Set(du, 0x40u), infinity = hn::Set(du, 0x7f800000u);
+  const auto half = hn::Set(du, 0x7fffu), one = hn::Set(du, 1u), quiet = hn::Set(du, 0x40u),
+             infinity = hn::Set(du, 0x7f800000u);
   ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
     const auto bits = hn::LoadN(du, reinterpret_cast<const uint32_t*>(x + i), count);
     const auto high = hn::ShiftRight<16>(bits);
@@ -190,7 +192,9 @@ void SwiGlu(float* gate, const float* up, size_t n) { HWY_DYNAMIC_DISPATCH(SwiGl
 void Softmax(float* row, size_t n) { HWY_DYNAMIC_DISPATCH(SoftmaxRow)(row, n); }
 double LogSumExp(const float* row, size_t n) { return HWY_DYNAMIC_DISPATCH(LogSumExpRow)(row, n); }
 void AddTo(float* row, const float* x, size_t n) { HWY_DYNAMIC_DISPATCH(AddToRow)(row, x, n); }
-void ScaleInto(const float* x, float factor, size_t n, float* y) { HWY_DYNAMIC_DISPATCH(ScaleIntoRow)(x, factor, n, y); }
+void ScaleInto(const float* x, float factor, size_t n, float* y) {
+  HWY_DYNAMIC_DISPATCH(ScaleIntoRow)(x, factor, n, y);
+}
 void SubtractScaled(float* row, const float* x, float factor, size_t n) {
   HWY_DYNAMIC_DISPATCH(SubtractScaledRow)(row, x, factor, n);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementwise steps of a Transformer layer in f32, each on one contiguous row of n values. SIMD is chosen at run time
-// (Highway); sums inside a row follow the vector width, so the last bits may differ between instruction sets, never between
-// numbers of threads. No alignment is asked for. Rows may be computed in place where a parameter is named `row`.
+// (Highway); sums inside a row follow the vector width, so the last bits may differ between instruction sets, never
+// between numbers of threads. No alignment is asked for. Rows may be computed in place where a parameter is named
+// `row`.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,8 @@ namespace tare {
 // y = x / sqrt(mean(x^2) + eps), times weight[n] where weight is not null. Source: Zhang and Sennrich 2019, eq. 4.
 void RmsNorm(const float* x, const float* weight, float eps, size_t n, float* y);
 
-// Rotary position embedding of one head, split-half pairs (i, i + d/2) as in transformers' rotate_half: cosine and sine hold d/2.
+// Rotary position embedding of one head, split-half pairs (i, i + d/2) as in transformers' rotate_half: cosine and sine
+// hold d/2.
 void RotateHalf(float* row, const float* cosine, const float* sine, size_t d);
 
 // gate = gate * sigmoid(gate) * up. Source: Shazeer 2020, SwiGLU.
@@ -27,8 +29,8 @@ void Softmax(float* row, size_t n);
 // log(sum(exp(row))).
 double LogSumExp(const float* row, size_t n);
 
-void AddTo(float* row, const float* x, size_t n);              // row += x
-void ScaleInto(const float* x, float factor, size_t n, float* y);  // y = x * factor
+void AddTo(float* row, const float* x, size_t n);                         // row += x
+void ScaleInto(const float* x, float factor, size_t n, float* y);         // y = x * factor
 void SubtractScaled(float* row, const float* x, float factor, size_t n);  // row -= factor * x
 
 // Largest |x|, 0 for none. NaN and infinities come out as infinity, so that the caller can refuse the row.

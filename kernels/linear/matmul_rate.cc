@@ -21,7 +21,8 @@ struct MatmulRate::Product {
 };
 
 MatmulRate::MatmulRate(Math math, int64_t rows, int64_t out, int64_t in)
-    : product_(std::make_unique<Product>()), flop_(2.0 * static_cast<double>(rows) * static_cast<double>(out) * static_cast<double>(in)) {
+    : product_(std::make_unique<Product>()),
+      flop_(2.0 * static_cast<double>(rows) * static_cast<double>(out) * static_cast<double>(in)) {
   using dnnl::memory;
   omp_set_num_threads(Threads());
   const auto type = math == Math::kBf16 ? memory::data_type::bf16 : memory::data_type::f32;
@@ -35,7 +36,8 @@ MatmulRate::MatmulRate(Math math, int64_t rows, int64_t out, int64_t in)
     std::fill_n(static_cast<uint32_t*>(m.get_data_handle()), desc.get_size() / 4, 0x3f803f80u);
     return m;
   };
-  product_->arguments = {{DNNL_ARG_SRC, filled(descriptor.src_desc())}, {DNNL_ARG_WEIGHTS, filled(descriptor.weights_desc())},
+  product_->arguments = {{DNNL_ARG_SRC, filled(descriptor.src_desc())},
+                         {DNNL_ARG_WEIGHTS, filled(descriptor.weights_desc())},
                          {DNNL_ARG_DST, filled(descriptor.dst_desc())}};
 }
 

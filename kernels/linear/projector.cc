@@ -16,12 +16,13 @@
 namespace tare {
 namespace {
 
-// 512 x 512: small enough to share 2048 x 1024 among eight cores, large enough that oneDNN's repacking of W a chunk is
-// below 1 % (measured with 128 to 1024 rows: 216, 222, 221, 222 GFLOP/s).
-constexpr int64_t kChunkRows = 512;
+// Small enough to share 2048 x 1024 among several cores, large enough that oneDNN's repacking of W a chunk is below 1 %
+// (measured in f32 with chunks of 128 to 1024 rows: 216, 222, 221, 222 GFLOP/s); products in bf16 are so much faster on AMX
+// that the repacking is shared by more rows.
+constexpr int64_t ChunkRows(Math math) { return math == Math::kBf16 ? 1024 : 512; }
 constexpr int64_t kChunkOut = 512;
-// Chunks of outputs are whole units of 64 shared out evenly. Never a column by itself: oneDNN 3.7.2 writes a product with one
-// column densely, whatever the stride of its destination.
+// Chunks of outputs are whole units of 64 shared out evenly. Never a column by itself: oneDNN 3.7.2 writes a product
+// with one column densely, whatever the stride of its destination.
 constexpr int64_t kUnitOut = 64;
 
 dnnl::engine& Engine() {
@@ -36,9 +37,12 @@ dnnl::stream& ThreadStream() {
 
 dnnl::memory::data_type DataType(WeightType type) {
   switch (type) {
-    case WeightType::kF32: return dnnl::memory::data_type::f32;
-    case WeightType::kBf16: return dnnl::memory::data_type::bf16;
-    case WeightType::kF16: return dnnl::memory::data_type::f16;
+    case WeightType::kF32:
+      return dnnl::memory::data_type::f32;
+    case WeightType::kBf16:
+      return dnnl::memory::data_type::bf16;
+    case WeightType::kF16:
+      return dnnl::memory::data_type::f16;
   }
   TARE_CHECK(false);
 }
@@ -57,8 +61,8 @@ class OneThread {
   int before_;
 };
 
-dnnl::matmul::primitive_desc Describe(Math math, int64_t rows, int64_t out, int64_t in, int64_t y_stride, WeightType type,
-                                      bool has_bias) {
+dnnl::matmul::primitive_desc Describe(Math math, int64_t rows, int64_t out, int64_t in, int64_t y_stride,
+                                      WeightType type, bool has_bias) {
   using dnnl::memory;
   const OneThread one_thread;
   const auto x_type = math == Math::kBf16 ? memory::data_type::bf16 : memory::data_type::f32;
@@ -83,7 +87,9 @@ struct Projector::Product {
     using dnnl::memory;
     thread_local AlignedBuffer<char> scratch;
     scratch.Reserve(descriptor.scratchpad_desc().get_size());
-    const auto at = [](const memory::desc& desc, const void* data) { return memory(desc, Engine(), const_cast<void*>(data)); };
+    const auto at = [](const memory::desc& desc, const void* data) {
+      return memory(desc, Engine(), const_cast<void*>(data));
+    };
     std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, at(descriptor.src_desc(), x)},
                                               {DNNL_ARG_WEIGHTS, at(descriptor.weights_desc(), weight)},
                                               {DNNL_ARG_DST, at(descriptor.dst_desc(), y)},
@@ -130,6 +136,7 @@ void Projector::Project(const float* x, int64_t rows, std::span<const Projection
     int64_t row, out;
   };
   std::vector<Chunk> chunks;
+  const int64_t chunk_rows = ChunkRows(math_);
   for (const Projection& p : projections) {
     TARE_CHECK(p.weight.in == in && (math_ == Math::kF32 || p.weight.type == WeightType::kBf16));
     const int64_t units = (p.weight.out + kUnitOut - 1) / kUnitOut;
@@ -137,15 +144,16 @@ void Projector::Project(const float* x, int64_t rows, std::span<const Projection
     for (int64_t part = 0; part < parts; ++part) {
       const int64_t out = units * part / parts * kUnitOut;
       const int64_t end = std::min(units * (part + 1) / parts * kUnitOut, p.weight.out);
-      for (int64_t row = 0; row < rows; row += kChunkRows) {
-        chunks.push_back({&ProductFor(std::min(kChunkRows, rows - row), end - out, p), &p, row, out});
+      for (int64_t row = 0; row < rows; row += chunk_rows) {
+        chunks.push_back({&ProductFor(std::min(chunk_rows, rows - row), end - out, p), &p, row, out});
       }
     }
   }
   ParallelFor(chunks.size(), [&](size_t i, int) {
     const auto& [product, p, row, out] = chunks[i];
     const char* weight = static_cast<const char*>(p->weight.data) + out * in * ElementBytes(p->weight.type);
-    product->Run(source + row * source_row, weight, p->bias == nullptr ? nullptr : p->bias + out, p->y + row * p->weight.out + out);
+    product->Run(source + row * source_row, weight, p->bias == nullptr ? nullptr : p->bias + out,
+                 p->y + row * p->weight.out + out);
   });
 }
 

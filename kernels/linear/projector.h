@@ -3,14 +3,14 @@
 //
 //   x [rows, in] f32 row-major, W [out, in] row-major f32, bf16 or f16, bias [out] f32 or null, y [rows, out] f32
 //
-// The work is cut into chunks of fixed size, each one single-threaded matmul, so that results do not depend on the number of
-// threads (oneDNN's own parallel matmul may split K). Row-major W costs 2 to 3 % against oneDNN's blocked layout (measured:
-// 222 against 227 GFLOP/s, 2048 x 1024 by 1024 x 2752, two threads, Zen 4) and saves a copy of the weights. f32 x bf16 and
-// f32 x f16 run at f32's speed where the CPU has AVX-512.
+// The work is cut into chunks of fixed size, each one single-threaded matmul, so that results do not depend on the
+// number of threads (oneDNN's own parallel matmul may split K). Row-major W costs 2 to 3 % against oneDNN's blocked
+// layout (measured: 222 against 227 GFLOP/s, 2048 x 1024 by 1024 x 2752, two threads, Zen 4) and saves a copy of the
+// weights. f32 x bf16 and f32 x f16 run at f32's speed where the CPU has AVX-512.
 #pragma once
 
-#include <cstdint>
 #include <array>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
@@ -35,8 +35,8 @@ struct Projection {
   float* y = nullptr;
 };
 
-// Rows are computed in multiples of 64, so that batches of every length share a few oneDNN primitives (creating one takes
-// milliseconds); x and y must hold that many rows, the surplus ones with any finite values.
+// Rows are computed in multiples of 64, so that batches of every length share a few oneDNN primitives (creating one
+// takes milliseconds); x and y must hold that many rows, the surplus ones with any finite values.
 constexpr int64_t PaddedRows(int64_t rows) { return (rows + 63) / 64 * 64; }
 
 class Projector {
@@ -49,7 +49,8 @@ class Projector {
   // All projections share `in`. With Math::kBf16 x is rounded to bf16 once, and weights must be bf16.
   void Project(const float* x, int64_t rows, std::span<const Projection> projections);
 
-  // Whether this machine multiplies f32 (or bf16, under kBf16) by this type of weight without oneDNN's slow reference path.
+  // Whether this machine multiplies f32 (or bf16, under kBf16) by this type of weight without oneDNN's slow reference
+  // path.
   bool IsNative(WeightType type) const;
   Math math() const { return math_; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one place where threads are made. Work is cut into units that do not depend on the number of threads, so that results
-// do not either; oneDNN called from inside runs on the calling thread alone.
+// The one place where threads are made. Work is cut into units that do not depend on the number of threads, so that
+// results do not either; oneDNN called from inside runs on the calling thread alone.
 #pragma once
 
 #include <cstddef>

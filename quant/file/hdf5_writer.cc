@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hdf5Writer of hdf5.h.
-#include <sys/mman.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -82,19 +82,22 @@ void CheckName(const std::string& name, const std::string& where) {
   }
 }
 
-// From here on the file's writes go to memory. HDF5 cannot drop what it holds: closing a file that is not wanted any
+// From here on the file's writes go nowhere. HDF5 cannot drop what it holds: closing a file that is not wanted any
 // more writes it out, and where that fails (the disk is full) the library leaks it and complains on stderr when the
 // process ends.
 void Divert(hid_t file) {
   void* handle = nullptr;
   if (H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) < 0 || handle == nullptr) return;
-  const int memory = memfd_create("discarded", MFD_CLOEXEC);
-  if (memory < 0) return;
-  dup2(memory, *static_cast<int*>(handle));
-  close(memory);
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere < 0) return;
+  dup2(nowhere, *static_cast<int*>(handle));
+  close(nowhere);
 }
 
-constexpr std::string_view kWriting = "writing failed; try freeing space there, or write to another folder";
+void CheckWritten(int64_t result, const std::string& where) {
+  if (result < 0)
+    Fail("{}: writing failed: {}; try freeing space there, or write to another folder", where, Hdf5Reason());
+}
 
 }  // namespace
 
@@ -103,8 +106,10 @@ Hdf5Writer::Hdf5Writer(const std::filesystem::path& path) : file_(path) {
   const std::string where = path.string();
   const Hdf5Handle create = TimelessProperties(H5P_FILE_CREATE, where);
   const Hdf5Handle access = AccessProperties(where);
+  // On a disk that is full already the library would fail, and leak, while it creates; so this is tried first.
+  file_.Write(std::string(4096, '\0'));
   id_ = H5Fcreate(file_.path().c_str(), H5F_ACC_TRUNC, create, access);
-  CheckHdf5(id_, where, kWriting.data());
+  CheckWritten(id_, where);
 }
 
 Hdf5Writer::Hdf5Writer(Hdf5Writer&& other) noexcept
@@ -208,7 +213,7 @@ void Hdf5Writer::SetAttribute(const std::string& object, const std::string& key,
 // Hashes are of what is in the file, not of what was given to be written.
 void Hdf5Writer::Seal() {
   const std::string where = file_.final_path().string();
-  CheckHdf5(H5Fflush(id_, H5F_SCOPE_GLOBAL), where, kWriting.data());
+  CheckWritten(H5Fflush(id_, H5F_SCOPE_GLOBAL), where);
   const MappedFile written(file_.path());
   for (const auto& [name, dataset] : datasets_) {
     const std::string here = where + ": dataset '" + name + "'";
@@ -220,16 +225,16 @@ void Hdf5Writer::Seal() {
     PutAttribute(id_, name, "sha256", Sha256Hex(written.bytes().subspan(offset, size)), here);
     written.Release(offset, size);
   }
-  CheckHdf5(H5Fflush(id_, H5F_SCOPE_GLOBAL), where, kWriting.data());
+  CheckWritten(H5Fflush(id_, H5F_SCOPE_GLOBAL), where);
   PutAttribute(id_, "", "complete", int64_t{1}, where);
-  CheckHdf5(H5Fflush(id_, H5F_SCOPE_GLOBAL), where, kWriting.data());
+  CheckWritten(H5Fflush(id_, H5F_SCOPE_GLOBAL), where);
 }
 
 void Hdf5Writer::Commit() {
   const QuietHdf5 quiet;
   TARE_CHECK(id_ >= 0);
   Seal();
-  CheckHdf5(H5Fclose(std::exchange(id_, -1)), file_.final_path().string(), kWriting.data());
+  CheckWritten(H5Fclose(std::exchange(id_, -1)), file_.final_path().string());
   file_.Commit();
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one mechanism by which statistics, dumps and simulated quantization reach into a forward pass: the pass shows blocks
-// of a site's values to visitors, in order; a quantizer changes them in place, an observer after it sees what the model uses.
-// A pass asks Wants once a site and layer, so a pass without visitors pays nothing.
+// The one mechanism by which statistics, dumps and simulated quantization reach into a forward pass: the pass shows
+// blocks of a site's values to visitors, in order; a quantizer changes them in place, an observer after it sees what
+// the model uses. A pass asks Wants once a site and layer, so a pass without visitors pays nothing.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace tare {
 
-// Rows of one site's values. Row r holds Columns(r) values from values + r * stride; what the mask hides is not among them.
-// attn_logits: rows are queries, columns keys, `head` the checkpoint's query head, `map` 1 or 2. Others: rows are tokens,
-// columns channels, head -1 and map 0.
+// Rows of one site's values. Row r holds Columns(r) values from values + r * stride; what the mask hides is not among
+// them. attn_logits: rows are queries, columns keys, `head` the checkpoint's query head, `map` 1 or 2. Others: rows are
+// tokens, columns channels, head -1 and map 0.
 struct SiteBlock {
   Site site{};
   int layer = -1;        // -1: outside the layers

@@ -49,5 +49,5 @@ expect_failure text quant/a.cc 'int x; \n'
 expect_failure text quant/a.cc '// caf\xc3\xa9\n'
 expect_failure text quant/a.cc '// TO''DO\n'
 expect_failure text README.md 'see ../sha''red/x\n'
-expect_failure mirror tests/quant/orphan_test.cc 'int x;\n'
+expect_failure mirror tests/quant/format/orphan_test.cc 'int x;\n'
 exit $bad

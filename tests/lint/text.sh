@@ -25,7 +25,7 @@ for file in "${files[@]}"; do
   hits=$(grep -nE ' +$' "$file" | head -n 3) && complain "$file: spaces at the end of a line: $hits" || true
 
   # The brackets keep this file from matching itself.
-  words='/wor[k]/|/hom[e]/|[T]ODO|[F]IXME|[X]XX|[i]ssue #?[0-9]'
+  words='/wor[k]/|/hom[e]/|[T]ODO|[F]IXME|\b[X]XX\b|[i]ssue #?[0-9]'
   [ "$file" = ./.ci/run ] || words+='|[.][.]/share[d]'
   hits=$(grep -nE "$words" "$file" | head -n 3) && complain "$file: not for this tree: $hits" || true
 done

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays of floats held to expected ones: within `tolerance` of the expected array's largest finite magnitude, infinities and
-// NaN in the same places. The message of a failure has the worst element.
+// Arrays of floats held to expected ones: within `tolerance` of the expected array's largest finite magnitude,
+// infinities and NaN in the same places. The message of a failure has the worst element.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,8 +10,10 @@
 
 namespace tare {
 
-inline testing::AssertionResult AllNear(std::span<const float> actual, std::span<const float> expected, double tolerance) {
-  if (actual.size() != expected.size()) return testing::AssertionFailure() << "got " << actual.size() << " values, expected " << expected.size();
+inline testing::AssertionResult AllNear(std::span<const float> actual, std::span<const float> expected,
+                                        double tolerance) {
+  if (actual.size() != expected.size())
+    return testing::AssertionFailure() << "got " << actual.size() << " values, expected " << expected.size();
   double largest = 0, worst = 0;
   size_t at = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -26,8 +28,9 @@ inline testing::AssertionResult AllNear(std::span<const float> actual, std::span
   }
   auto report = worst <= tolerance * largest ? testing::AssertionSuccess() : testing::AssertionFailure();
   if (expected.empty()) return report << "nothing to compare";
-  return report << "worst at " << at << " of " << expected.size() << ": got " << actual[at] << ", expected " << expected[at]
-                                          << ", off by " << worst / largest << " of the largest magnitude " << largest << ", allowed " << tolerance;
+  return report << "worst at " << at << " of " << expected.size() << ": got " << actual[at] << ", expected "
+                << expected[at] << ", off by " << worst / largest << " of the largest magnitude " << largest
+                << ", allowed " << tolerance;
 }
 
 }  // namespace tare

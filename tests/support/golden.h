@@ -13,10 +13,15 @@
 
 namespace tare {
 
-inline constexpr std::array kGoldenCheckpoints = {"llama-mha", "llama-gqa", "llama-old-config", "diffllama-mha", "diffllama-gqa"};
+inline constexpr std::array kGoldenCheckpoints = {"llama-mha", "llama-gqa", "llama-old-config", "diffllama-mha",
+                                                  "diffllama-gqa"};
 
-inline std::filesystem::path GoldenFolder(const std::string& name) { return std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/golden" / name; }
-inline std::filesystem::path PairFolder(const std::string& name) { return std::filesystem::path(TARE_SOURCE_DIR) / "experiments/pair" / name; }
+inline std::filesystem::path GoldenFolder(const std::string& name) {
+  return std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/golden" / name;
+}
+inline std::filesystem::path PairFolder(const std::string& name) {
+  return std::filesystem::path(TARE_SOURCE_DIR) / "experiments/pair" / name;
+}
 
 template <typename T>
 std::vector<T> ValuesOf(const Safetensors& file, const std::string& name) {

@@ -11,19 +11,48 @@
 namespace tare {
 namespace {
 
-std::string Bytes(const std::string& path) { return GetFile(TARE_SOURCE_DIR "/" + path); }
+std::string File(const std::string& path) { return GetFile(TARE_SOURCE_DIR "/" + path); }
 
 TEST(PieceModel, EachRuleWhereItIsSafe) {
-  EXPECT_EQ(FindChunkRule(Bytes("experiments/pair/novels-standard/tokenizer.model")), ChunkRule::kDropSpace);
-  EXPECT_EQ(FindChunkRule(Bytes("tests/data/text/llama.model")), ChunkRule::kDropSpace);
-  EXPECT_EQ(FindChunkRule(Bytes("tests/data/text/bare.model")), ChunkRule::kKeepSpace);
+  EXPECT_EQ(FindChunkRule(File("experiments/pair/novels-standard/tokenizer.model")), ChunkRule::kDropSpace);
+  EXPECT_EQ(FindChunkRule(File("tests/data/text/llama.model")), ChunkRule::kDropSpace);
+  EXPECT_EQ(FindChunkRule(File("tests/data/text/bare.model")), ChunkRule::kKeepSpace);
   for (const char* name : {"stripped", "phrases", "suffix", "mapped", "unigram"}) {
-    EXPECT_EQ(FindChunkRule(Bytes(std::string("tests/data/text/") + name + ".model")), ChunkRule::kWhole) << name;
+    EXPECT_EQ(FindChunkRule(File(std::string("tests/data/text/") + name + ".model")), ChunkRule::kWhole) << name;
   }
 }
 
+// Protobuf's wire format, of short things.
+std::string Bytes(int number, const std::string& value) {
+  return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(value.size())} + value;
+}
+std::string Flag(int number, int value) {
+  std::string tag(1, static_cast<char>(number << 3 | (number < 16 ? 0 : 0x80)));
+  if (number >= 16) tag += static_cast<char>(number >> 4);
+  return tag + static_cast<char>(value);
+}
+std::string Model(const std::string& trainer, const std::string& normalizer, const std::string& pieces) {
+  return pieces + Bytes(2, trainer) + Bytes(3, normalizer);
+}
+
+TEST(PieceModel, EachConditionAlone) {
+  const std::string space = Bytes(1, Bytes(1, "\u2581")), bpe = Flag(3, 2);
+  EXPECT_EQ(FindChunkRule(Model(bpe, "", space)), ChunkRule::kDropSpace);
+  EXPECT_EQ(FindChunkRule(Model(bpe, Flag(3, 0) + Flag(4, 0), space)), ChunkRule::kKeepSpace);
+  EXPECT_EQ(FindChunkRule(Model(bpe, Flag(4, 0), space)), ChunkRule::kDropSpace);
+  EXPECT_EQ(FindChunkRule(Model(bpe, "", space + Bytes(1, Bytes(1, "\u2581\u2581a")))), ChunkRule::kDropSpace);
+  EXPECT_EQ(FindChunkRule(Model(bpe, Flag(3, 0), space)), ChunkRule::kWhole);        // its space would be stripped
+  EXPECT_EQ(FindChunkRule(Model("", "", space)), ChunkRule::kWhole);                 // unigram
+  EXPECT_EQ(FindChunkRule(Model(bpe + Flag(24, 1), "", space)), ChunkRule::kWhole);  // spaces go behind words
+  EXPECT_EQ(FindChunkRule(Model(bpe, Bytes(2, "map"), space)), ChunkRule::kWhole);   // maps characters
+  EXPECT_EQ(FindChunkRule(Model(bpe, Flag(5, 0), space)), ChunkRule::kWhole);        // spaces stay spaces
+  EXPECT_EQ(FindChunkRule(Model(bpe, "", "")), ChunkRule::kWhole);                   // a space is unknown
+  EXPECT_EQ(FindChunkRule(Model(bpe, "", space + Bytes(1, Bytes(1, "a\u2581")))), ChunkRule::kWhole);
+  EXPECT_EQ(FindChunkRule(Model(bpe, "", space + Bytes(1, Bytes(1, "a b")))), ChunkRule::kWhole);
+}
+
 TEST(PieceModel, BytesThatAreNoModelAllowNoCut) {
-  const std::string model = Bytes("tests/data/text/llama.model");
+  const std::string model = File("tests/data/text/llama.model");
   EXPECT_EQ(FindChunkRule(""), ChunkRule::kWhole);
   EXPECT_EQ(FindChunkRule("hello"), ChunkRule::kWhole);
   EXPECT_EQ(FindChunkRule(std::string(64, '\xff')), ChunkRule::kWhole);

@@ -74,11 +74,11 @@ TEST(Tokenizer, ChunksChangeNoId) {
     ASSERT_TRUE(library.LoadFromSerializedProto(model).ok());
     for (int round = 0; round < 4; ++round) {
       std::string text;
-      while (text.size() < 200'000) text += parts[random() % parts.size()];
+      while (text.size() < 40'000) text += parts[random() % parts.size()];
       if (round % 2 == 1) text += "   ";
       EXPECT_EQ(tokenizer.Encode(text), library.EncodeAsIds(text)) << path << ", round " << round;
     }
-    const std::string one_word(200'000, 'a');
+    const std::string one_word(40'000, 'a');
     EXPECT_EQ(tokenizer.Encode(one_word), library.EncodeAsIds(one_word)) << path;
   }
 }
@@ -121,7 +121,8 @@ TEST(TokenizerFolder, BosIsTheTokenizersUnlessItsConfigSaysNone) {
   EXPECT_EQ(Tokenizer::Load(folder.path()).bos(), std::nullopt);
   for (const char* bad : {R"({"add_bos_token": "no"})", "[]", "{"}) {
     PutFile(folder / "tokenizer_config.json", bad);
-    EXPECT_THAT([&] { Tokenizer::Load(folder.path()); }, ThrowsMessage<Error>(HasSubstr("tokenizer_config.json"))) << bad;
+    EXPECT_THAT([&] { Tokenizer::Load(folder.path()); }, ThrowsMessage<Error>(HasSubstr("tokenizer_config.json")))
+        << bad;
   }
 }
 

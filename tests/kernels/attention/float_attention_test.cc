@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model's f32 attention against the double reference: every head table, lengths around the block sizes, branches, and what
-// visitors are shown. Error of one output: the logits are off by about d half units of |q||k|, which the softmax passes on
-// relatively, and S products are summed; with values of order 1 that is below (4 d + S) 2^-24 of max |v|.
+// The model's f32 attention against the double reference: every head table, lengths around the block sizes, branches,
+// and what visitors are shown. Error of one output: the logits are off by about d half units of |q||k|, which the
+// softmax passes on relatively, and S products are summed; with values of order 1 that is below (4 d + S) 2^-24 of max
+// |v|.
 #include "kernels/attention/float_attention.h"
 
 #include <gtest/gtest.h>
@@ -23,23 +24,32 @@ struct Table {
 };
 
 std::vector<Table> Tables() {
-  return {{"standard", StandardHeads(4, 4), 4, 4, 4, 1},   {"standard gqa", StandardHeads(4, 2), 4, 2, 2, 1},
-          {"diffllama", DiffLlamaHeads(4, 4), 4, 4, 4, 2}, {"diffllama gqa", DiffLlamaHeads(8, 4), 8, 4, 4, 2},
+  return {{"standard", StandardHeads(4, 4), 4, 4, 4, 1},
+          {"standard gqa", StandardHeads(4, 2), 4, 2, 2, 1},
+          {"diffllama", DiffLlamaHeads(4, 4), 4, 4, 4, 2},
+          {"diffllama gqa", DiffLlamaHeads(8, 4), 8, 4, 4, 2},
           {"V2", V2Heads(2, 1), 4, 1, 1, 1}};
 }
 
 struct Data {
   Data(const Table& t, int64_t rows, int d, unsigned seed)
-      : q(rows * t.q * d), k(rows * t.k * d), v(rows * t.v * d), out(rows * static_cast<int64_t>(t.heads.size()) * t.slices * d), lambda(rows) {
+      : q(rows * t.q * d),
+        k(rows * t.k * d),
+        v(rows * t.v * d),
+        out(rows * static_cast<int64_t>(t.heads.size()) * t.slices * d),
+        lambda(rows) {
     std::mt19937 random(seed);
     std::normal_distribution<float> normal;
     for (auto* values : {&q, &k, &v, &lambda}) {
       for (float& x : *values) x = normal(random);
     }
-    call = {.q = DenseHeads<const float>(q.data(), rows, t.q, d), .k = DenseHeads<const float>(k.data(), rows, t.k, d),
+    call = {.q = DenseHeads<const float>(q.data(), rows, t.q, d),
+            .k = DenseHeads<const float>(k.data(), rows, t.k, d),
             .v = DenseHeads<const float>(v.data(), rows, t.v, d),
-            .out = DenseHeads(out.data(), rows, static_cast<int>(t.heads.size()), t.slices * d), .heads = t.heads,
-            .lambda = {.data = lambda.data(), .token_stride = 1}, .scale = 1.0f / std::sqrt(static_cast<float>(d))};
+            .out = DenseHeads(out.data(), rows, static_cast<int>(t.heads.size()), t.slices * d),
+            .heads = t.heads,
+            .lambda = {.data = lambda.data(), .token_stride = 1},
+            .scale = 1.0f / std::sqrt(static_cast<float>(d))};
   }
   std::vector<float> q, k, v, out, lambda;
   FloatAttentionCall call;
@@ -53,7 +63,8 @@ HeadsView<T> RowsOf(HeadsView<T> view, int64_t first, int64_t count) {
 }
 
 // Rows [first, first + count) of the data as a sequence of its own; keys come from prefix rows and then from these.
-void ExpectReference(const Data& data, const Table& t, int64_t prefix_row, int64_t prefix, int64_t first, int64_t count, int d) {
+void ExpectReference(const Data& data, const Table& t, int64_t prefix_row, int64_t prefix, int64_t first, int64_t count,
+                     int d) {
   // The keys of a branch, gathered.
   const auto gather = [&](const std::vector<float>& values, int heads) {
     const int64_t width = int64_t{heads} * d;
@@ -63,16 +74,22 @@ void ExpectReference(const Data& data, const Table& t, int64_t prefix_row, int64
   };
   const std::vector<float> k = gather(data.k, t.k), v = gather(data.v, t.v);
   std::vector<float> out(count * data.call.out.token_stride);
-  AttentionProblem p{.q = RowsOf(data.call.q, first, count), .k = DenseHeads<const float>(k.data(), prefix + count, t.k, d),
-                     .v = DenseHeads<const float>(v.data(), prefix + count, t.v, d), .heads = t.heads,
-                     .lambda = {.data = data.lambda.data() + first, .token_stride = 1}, .scale = data.call.scale,
+  AttentionProblem p{.q = RowsOf(data.call.q, first, count),
+                     .k = DenseHeads<const float>(k.data(), prefix + count, t.k, d),
+                     .v = DenseHeads<const float>(v.data(), prefix + count, t.v, d),
+                     .heads = t.heads,
+                     .lambda = {.data = data.lambda.data() + first, .token_stride = 1},
+                     .scale = data.call.scale,
                      .out = DenseHeads(out.data(), count, static_cast<int>(t.heads.size()), t.slices * d)};
   ReferenceAttention(p);
   for (int64_t i = 0; i < count; ++i) {
     for (int64_t c = 0; c < data.call.out.token_stride; ++c) {
       const double lambda = std::abs(data.lambda[first + i]);
-      const double bound = (4.0 * d + static_cast<double>(prefix + count)) * 0x1p-24 * 4.5 * (1 + lambda);  // 4.5: the largest |v| of these normal values
-      ASSERT_NEAR(data.out[(first + i) * data.call.out.token_stride + c], out[i * data.call.out.token_stride + c], bound) << "row " << i << " column " << c;
+      const double bound = (4.0 * d + static_cast<double>(prefix + count)) * 0x1p-24 * 4.5 *
+                           (1 + lambda);  // 4.5: the largest |v| of these normal values
+      ASSERT_NEAR(data.out[(first + i) * data.call.out.token_stride + c], out[i * data.call.out.token_stride + c],
+                  bound)
+          << "row " << i << " column " << c;
     }
   }
 }
@@ -97,7 +114,8 @@ TEST(FloatAttentionTest, BranchesContinueTheirPrefix) {
     SCOPED_TRACE(t.name);
     const int d = 16;
     Data data(t, 5 + 70 + 3 + 65 + 1 + 40, d, 2);
-    const AttentionSequence sequences[] = {{.index = 0, .first_row = 5, .prefix = 70, .branches = {3, 65, 1}}, {.index = 1, .first_row = 144, .prefix = 40}};
+    const AttentionSequence sequences[] = {{.index = 0, .first_row = 5, .prefix = 70, .branches = {3, 65, 1}},
+                                           {.index = 1, .first_row = 144, .prefix = 40}};
     data.call.sequences = sequences;
     FloatAttention(data.call);
     ExpectReference(data, t, 5, 0, 5, 70, d);
@@ -165,7 +183,8 @@ TEST(FloatAttentionTest, VisitorsSeeEveryUnmaskedLogitOnceScaled) {
 TEST(FloatAttentionTest, RefusesSequencesOutsideTheRows) {
   const Table t = Tables()[0];
   Data data(t, 10, 8, 4);
-  for (const AttentionSequence& s : {AttentionSequence{.first_row = 5, .prefix = 6}, AttentionSequence{.prefix = 0}, AttentionSequence{.prefix = 8, .branches = {3}}}) {
+  for (const AttentionSequence& s : {AttentionSequence{.first_row = 5, .prefix = 6}, AttentionSequence{.prefix = 0},
+                                     AttentionSequence{.prefix = 8, .branches = {3}}}) {
     data.call.sequences = {&s, 1};
     EXPECT_THROW(FloatAttention(data.call), Error);
   }

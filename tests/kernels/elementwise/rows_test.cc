@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each elementwise step against plain double loops, at the lengths where SIMD code breaks, at every misalignment, with a guard
-// value behind the row that must survive. A step that rounds once an operation and sums n values is off by at most about
-// (n + c) half units of float: tolerances below are that bound, c for the exponential's own ulps.
+// Each elementwise step against plain double loops, at the lengths where SIMD code breaks, at every misalignment, with
+// a guard value behind the row that must survive. A step that rounds once an operation and sums n values is off by at
+// most about (n + c) half units of float: tolerances below are that bound, c for the exponential's own ulps.
 #include "kernels/elementwise/rows.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,8 @@ TEST(RowsTest, RotateHalf) {
     RotateHalf(x.data, c.data, s.data, 2 * half);
     for (size_t i = 0; i < half; ++i) {
       const double a = before[i], b = before[i + half];
-      const double size = std::abs(a * c.data[i]) + std::abs(b * s.data[i]) + std::abs(b * c.data[i]) + std::abs(a * s.data[i]);
+      const double size =
+          std::abs(a * c.data[i]) + std::abs(b * s.data[i]) + std::abs(b * c.data[i]) + std::abs(a * s.data[i]);
       ASSERT_NEAR(x.data[i], a * c.data[i] - b * s.data[i], 4 * kEps * size);
       ASSERT_NEAR(x.data[i + half], b * c.data[i] + a * s.data[i], 4 * kEps * size);
     }
@@ -108,7 +109,8 @@ TEST(RowsTest, SoftmaxAndLogSumExp) {
     ASSERT_NEAR(LogSumExp(x.data, n), largest + std::log(sum), (static_cast<double>(n) + 16) * kEps);
     Softmax(x.data, n);
     // The argument of exp is off by half a unit of up to 24, the exponential by a few.
-    for (size_t i = 0; i < n; ++i) ASSERT_NEAR(x.data[i], expected[i] / sum, (static_cast<double>(n) + 64) * kEps * expected[i] / sum);
+    for (size_t i = 0; i < n; ++i)
+      ASSERT_NEAR(x.data[i], expected[i] / sum, (static_cast<double>(n) + 64) * kEps * expected[i] / sum);
     ASSERT_TRUE(x.GuardHolds());
   });
 }
@@ -132,7 +134,8 @@ TEST(RowsTest, SumsAndProducts) {
     for (size_t i = 0; i < n; ++i) ASSERT_EQ(c.data[i], b.data[i] * 0.3f);
     const std::vector<float> sums(a.data, a.data + n);
     SubtractScaled(a.data, b.data, 0.7f, n);
-    for (size_t i = 0; i < n; ++i) ASSERT_NEAR(a.data[i], sums[i] - double{0.7f} * b.data[i], 2 * kEps * (std::abs(sums[i]) + std::abs(b.data[i])));
+    for (size_t i = 0; i < n; ++i)
+      ASSERT_NEAR(a.data[i], sums[i] - double{0.7f} * b.data[i], 2 * kEps * (std::abs(sums[i]) + std::abs(b.data[i])));
     ASSERT_TRUE(a.GuardHolds() && c.GuardHolds());
   });
 }
@@ -174,7 +177,8 @@ TEST(RowsTest, FakeQuantizeIsTheRoundingOfRoundH) {
 TEST(RowsTest, ToBf16IsTheScalarConversion) {
   std::mt19937 random(7);
   std::vector<float> x(4099);
-  for (float& v : x) v = std::bit_cast<float>(static_cast<uint32_t>(random()));  // NaN, infinities and subnormals among them
+  for (float& v : x)
+    v = std::bit_cast<float>(static_cast<uint32_t>(random()));  // NaN, infinities and subnormals among them
   std::vector<uint16_t> y(x.size() + 1, 0xabcd);
   ToBf16(x.data(), x.size(), y.data());
   for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], Bf16FromFloat(x[i])) << std::bit_cast<uint32_t>(x[i]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers against double sums. A sum of `in` products of f32 is off by at most (in + 1) half units of the sum of their
-// magnitudes; with bf16 factors, by 2 x 2^-9 more.
+// Linear layers against double sums. A sum of `in` products of f32 is off by at most (in + 1) half units of the sum of
+// their magnitudes; with bf16 factors, by 2 x 2^-9 more.
 #include "kernels/linear/projector.h"
 
 #include <gtest/gtest.h>
@@ -19,10 +19,12 @@ namespace {
 struct Case {
   int64_t rows, out, in;
 };
-constexpr Case kCases[] = {{1, 1, 1}, {1, 7, 5}, {37, 48, 64}, {64, 512, 33}, {65, 513, 128}, {513, 96, 40}, {600, 1030, 24}};
+constexpr Case kCases[] = {{1, 1, 1},      {1, 7, 5},     {37, 48, 64},   {64, 512, 33},
+                           {65, 513, 128}, {513, 96, 40}, {600, 1030, 24}};
 
 struct Problem {
-  Problem(const Case& c, WeightType type, unsigned seed) : x(PaddedRows(c.rows) * c.in), y(PaddedRows(c.rows) * c.out), bias(c.out), stored(c.out * c.in * 4) {
+  Problem(const Case& c, WeightType type, unsigned seed)
+      : x(PaddedRows(c.rows) * c.in), y(PaddedRows(c.rows) * c.out), bias(c.out), stored(c.out * c.in * 4) {
     std::mt19937 random(seed);
     std::normal_distribution<float> normal;
     for (float& v : x.span()) v = normal(random);
@@ -56,7 +58,8 @@ void ExpectRight(const Problem& p, const Case& c, bool has_bias, double extra) {
         sum += product;
         size += std::abs(product);
       }
-      ASSERT_NEAR(p.y[r * c.out + o], sum, (static_cast<double>(c.in + 2) * 0x1p-24 + extra) * size) << "row " << r << " out " << o;
+      ASSERT_NEAR(p.y[r * c.out + o], sum, (static_cast<double>(c.in + 2) * 0x1p-24 + extra) * size)
+          << "row " << r << " out " << o;
     }
   }
 }
@@ -66,7 +69,8 @@ TEST(ProjectorTest, EveryWeightTypeAgainstDouble) {
   for (const WeightType type : {WeightType::kF32, WeightType::kBf16, WeightType::kF16}) {
     if (!projector.IsNative(type)) continue;
     for (const Case& c : kCases) {
-      SCOPED_TRACE(testing::Message() << c.rows << " x " << c.out << " x " << c.in << " type " << static_cast<int>(type));
+      SCOPED_TRACE(testing::Message() << c.rows << " x " << c.out << " x " << c.in << " type "
+                                      << static_cast<int>(type));
       for (const bool has_bias : {false, true}) {
         Problem p(c, type, 1);
         const Projection projection{p.weight, has_bias ? p.bias.data() : nullptr, p.y.data()};

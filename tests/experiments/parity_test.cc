@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the model computes against Hugging Face transformers in f32, on every golden checkpoint: embeddings, attention logits,
-// layer outputs, final norm and vocabulary logits within 2e-5 of the largest magnitude, which is what reordered f32 sums of
-// some hundred terms, a few layers deep, leave; and under quantized attention logits within a tenth of the quantization's effect.
+// What the model computes against Hugging Face transformers in f32, on every golden checkpoint: embeddings, attention
+// logits, layer outputs, final norm and vocabulary logits within 2e-5 of the largest magnitude, which is what reordered
+// f32 sums of some hundred terms, a few layers deep, leave; and under quantized attention logits within a tenth of the
+// quantization's effect.
 #include <gtest/gtest.h>
 
 #include <format>
@@ -44,7 +45,8 @@ class Recorder : public SiteVisitor {
 };
 
 struct Golden {
-  explicit Golden(const std::string& name) : expected(GoldenFolder(name) / "expected.safetensors"), model(GoldenFolder(name)) {
+  explicit Golden(const std::string& name)
+      : expected(GoldenFolder(name) / "expected.safetensors"), model(GoldenFolder(name)) {
     const std::vector<int64_t> shape = expected.Find("input_ids")->shape;
     B = shape[0], T = shape[1];
     const auto ids = ValuesOf<int64_t>(expected, "input_ids");
@@ -78,7 +80,8 @@ TEST_P(ParityTest, EverySite) {
     names.push_back(std::format("attn_logits.{}", i));
   }
   for (const std::string& name : names) {
-    const testing::AssertionResult near = AllNear(recorder.values[name], ValuesOf<float>(golden.expected, name), kTolerance);
+    const testing::AssertionResult near =
+        AllNear(recorder.values[name], ValuesOf<float>(golden.expected, name), kTolerance);
     EXPECT_TRUE(near) << name;
     if (name == "logits") RecordProperty(GetParam(), near.message());
   }
@@ -97,7 +100,8 @@ TEST_P(ParityTest, QuantizedAttentionLogits) {
   const std::vector<float> plain = ValuesOf<float>(golden.expected, "logits");
   for (const int bits : {8, 6, 4}) {
     for (const char* granularity : {"tensor", "head", "row"}) {
-      SimulatedQuantizer quantizer(Plan::Parse(std::format("attn_logits=int{}/{}", bits, granularity)), golden.model.config());
+      SimulatedQuantizer quantizer(Plan::Parse(std::format("attn_logits=int{}/{}", bits, granularity)),
+                                   golden.model.config());
       SiteVisitor* const visitors[] = {&quantizer};
       const std::vector<float> actual = golden.Logits(visitors);
       const auto expected = ValuesOf<float>(golden.expected, std::format("logits_q{}_{}", bits, granularity));
@@ -106,14 +110,15 @@ TEST_P(ParityTest, QuantizedAttentionLogits) {
         effect += std::pow(double{expected[i]} - plain[i], 2);
         difference += std::pow(double{actual[i]} - expected[i], 2);
       }
-      EXPECT_LT(std::sqrt(difference), 0.1 * std::sqrt(effect)) << bits << " bits, " << granularity << ": off by " << std::sqrt(difference / effect) << " of the effect";
+      EXPECT_LT(std::sqrt(difference), 0.1 * std::sqrt(effect))
+          << bits << " bits, " << granularity << ": off by " << std::sqrt(difference / effect) << " of the effect";
       EXPECT_GT(effect, 0.0);
     }
   }
 }
 
-// The quantizer on the golden logits themselves. Golden codes are round(x / s), ours round(x * inv): they may differ by one where
-// x / s lies within rounding of a half, which is counted and must be rare.
+// The quantizer on the golden logits themselves. Golden codes are round(x / s), ours round(x * inv): they may differ by
+// one where x / s lies within rounding of a half, which is counted and must be rare.
 TEST_P(ParityTest, GoldenCodes) {
   const Safetensors expected(GoldenFolder(GetParam()) / "expected.safetensors");
   const ModelConfig config = LoadConfig(GoldenFolder(GetParam()));
@@ -124,15 +129,26 @@ TEST_P(ParityTest, GoldenCodes) {
     const auto logits = ValuesOf<float>(expected, tensor.name);
     for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
       for (const std::string granularity : {"tensor", "head", "row"}) {
-        const auto golden = ValuesOf<int8_t>(expected, std::format("codes_q{}_{}.{}", Info(format).bits, granularity, layer));
-        SimulatedQuantizer quantizer(Plan::Parse(std::format("attn_logits={}/{}", Info(format).name, granularity)), config);
+        const auto golden =
+            ValuesOf<int8_t>(expected, std::format("codes_q{}_{}.{}", Info(format).bits, granularity, layer));
+        SimulatedQuantizer quantizer(Plan::Parse(std::format("attn_logits={}/{}", Info(format).name, granularity)),
+                                     config);
         quantizer.BeginBatch(B);
         std::vector<float> values = logits;
         std::vector<SiteBlock> blocks;
         for (int64_t b = 0; b < B; ++b) {
           for (int64_t h = 0; h < H; ++h) {
-            blocks.push_back({.site = Site::kAttnLogits, .layer = layer, .sequence = b, .slot = static_cast<int>(b), .head = static_cast<int>(h), .map = 1, .rows = T,
-                              .first_columns = 1, .column_step = 1, .values = values.data() + (b * H + h) * T * T, .stride = T});
+            blocks.push_back({.site = Site::kAttnLogits,
+                              .layer = layer,
+                              .sequence = b,
+                              .slot = static_cast<int>(b),
+                              .head = static_cast<int>(h),
+                              .map = 1,
+                              .rows = T,
+                              .first_columns = 1,
+                              .column_step = 1,
+                              .values = values.data() + (b * H + h) * T * T,
+                              .stride = T});
           }
         }
         for (const SiteBlock& block : blocks) quantizer.Survey(block, 0);

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a text or rows of ids become for a model: sequences of at most a window's length, and the run of all of them. Text
+// windows begin with the checkpoint's `<s>`.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "experiments/model/model.h"
+#include "experiments/tasks/progress.h"
+#include "experiments/text/token_input.h"
+
+namespace tare {
+
+inline constexpr int64_t kTextWindow = 512;
+
+struct WindowOptions {
+  int64_t window =
+      0;  // positions of one sequence, `<s>` among them; 0: 512 for text, whole rows for ids, the model allowing
+  int64_t stride = 0;  // tokens that a window advances; 0: no overlap (of one token where there is no `<s>`)
+  int64_t tokens = 0;  // at most so many tokens of the input, 0: all
+  int64_t limit = 0;   // at most so many windows, 0: all
+};
+
+// One sequence for the model, and which of its positions predict a token that is scored.
+struct ScoredSequence {
+  std::vector<int32_t> tokens;
+  int64_t first_target = 1;  // targets are tokens[first_target ..], each predicted by the position before it
+};
+
+// The input cut by the convention of perplexity. Throws Error where the window is longer than the model's positions or leaves no
+// token.
+std::vector<ScoredSequence> CutSequences(const TokenInput& input, const ModelConfig& config,
+                                         const WindowOptions& options);
+// The same windows side by side, the last one short: every token in exactly one, which is what statistics want.
+std::vector<ScoredSequence> CutDisjoint(const TokenInput& input, const ModelConfig& config,
+                                        const WindowOptions& options);
+
+// Sequences that share a forward pass: as many of this length as fit 2,048 rows, at least one. Part of every result.
+int64_t SequencesPerBatch(int64_t longest);
+
+// Runs every sequence through the model, batch by batch; after each, body sees the batch's sequences [begin, end).
+void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
+                const Progress& progress, const std::function<void(const TokenBatch&, size_t begin)>& body);
+
+}  // namespace tare

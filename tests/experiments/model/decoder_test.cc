@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// What layers of both families share: their weights by name, positions, and how rows are shown to visitors.
+#include "experiments/model/decoder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+
+#include "quant/base/parallel.h"
+#include "tests/support/checkpoint.h"
+#include "tests/support/golden.h"
+
+namespace tare {
+namespace {
+
+using ::testing::ElementsAre;
+
+TokenBatch BranchedBatch() {
+  TokenBatch batch;
+  batch.Add(4, std::vector<int32_t>(3, 1));
+  batch.AddBranch(std::vector<int32_t>(2, 1));
+  batch.AddBranch(std::vector<int32_t>(1, 1));
+  batch.Add(2, std::vector<int32_t>(130, 1));
+  return batch;
+}
+
+TEST(DecoderTest, LayersTakeTheirOwnTensorsAndBiases) {
+  const EditedCheckpoint source(GoldenFolder("llama-gqa"));
+  const ModelConfig config = LoadConfig(GoldenFolder("llama-gqa"));
+  const Projector projector(Math::kF32);
+  Weights weights(GoldenFolder("llama-gqa"), projector);
+  const LayerWeights layer = LoadLayer(weights, config, 1);
+  const auto expect = [&](const LinearWeights& linear, const std::string& name, int64_t out, int64_t in) {
+    const EditedCheckpoint::Tensor& stored = source.tensors.at("model.layers.1." + name + ".weight");
+    const EditedCheckpoint::Tensor& bias = source.tensors.at("model.layers.1." + name + ".bias");
+    ASSERT_EQ(linear.weight.out, out) << name;
+    ASSERT_EQ(linear.weight.in, in) << name;
+    std::vector<float> row(static_cast<size_t>(in));
+    RowAsFloat(linear.weight, out - 1, row.data());
+    EXPECT_EQ(row[0], stored.Value(static_cast<size_t>((out - 1) * in))) << name;
+    ASSERT_EQ(std::ssize(linear.bias), out) << name;
+    EXPECT_EQ(linear.bias[static_cast<size_t>(out) / 2], bias.Value(static_cast<size_t>(out) / 2)) << name;
+  };
+  expect(layer.q, "self_attn.q_proj", 96, 48);
+  expect(layer.k, "self_attn.k_proj", 32, 48);
+  expect(layer.v, "self_attn.v_proj", 32, 48);
+  expect(layer.o, "self_attn.o_proj", 48, 96);
+  expect(layer.gate, "mlp.gate_proj", 80, 48);
+  expect(layer.up, "mlp.up_proj", 80, 48);
+  expect(layer.down, "mlp.down_proj", 48, 80);
+  EXPECT_EQ(layer.input_norm[5], source.tensors.at("model.layers.1.input_layernorm.weight").Value(5));
+  EXPECT_EQ(layer.post_attention_norm[5], source.tensors.at("model.layers.1.post_attention_layernorm.weight").Value(5));
+}
+
+TEST(DecoderTest, PositionsOfABranchGoOnFromItsPrefix) {
+  const ModelConfig config = LoadConfig(GoldenFolder("llama-mha"));
+  Activations a;
+  a.Prepare(BranchedBatch(), config);
+  ASSERT_EQ(a.positions.size(), 136u);
+  EXPECT_THAT(std::vector(a.positions.begin(), a.positions.begin() + 8), ElementsAre(0, 1, 2, 3, 4, 3, 0, 1));
+  EXPECT_EQ(a.positions.back(), 129);
+}
+
+TEST(DecoderTest, BuffersHoldWholeBlocksOfFiniteRows) {
+  const ModelConfig config = LoadConfig(GoldenFolder("llama-gqa"));
+  Activations a;
+  TokenBatch batch;
+  batch.Add(0, std::vector<int32_t>(65, 1));
+  a.Prepare(batch, config);
+  EXPECT_EQ(a.x.size(), 128u * 48);
+  EXPECT_EQ(a.q.size(), 128u * 96);
+  EXPECT_EQ(a.k.size(), 128u * 32);
+  EXPECT_EQ(a.gate.size(), 128u * 80);
+  for (const AlignedBuffer<float>* buffer : {&a.x, &a.normed, &a.delta, &a.q, &a.k, &a.v, &a.attended, &a.gate, &a.up}) {
+    EXPECT_TRUE(std::ranges::all_of(buffer->span(), [](float x) { return x == 0.0f; }));
+  }
+  const float* before = a.x.data();
+  batch = {};
+  batch.Add(0, std::vector<int32_t>(3, 1));
+  a.Prepare(batch, config);
+  EXPECT_EQ(a.x.data(), before);
+}
+
+// Marks each row that it is shown with its place.
+class Marker : public SiteVisitor {
+ public:
+  explicit Marker(bool wants) : wants_(wants) {}
+  bool Wants(Site site, int layer) const override { return wants_ && site == Site::kLayerOut && layer == 3; }
+  void Visit(const SiteBlock& b, int thread) override {
+    EXPECT_LT(thread, Threads());
+    EXPECT_LE(b.rows, 64);
+    EXPECT_EQ(b.head, -1);
+    EXPECT_EQ(b.map, 0);
+    EXPECT_EQ(b.layer, 3);
+    for (int64_t r = 0; r < b.rows; ++r) {
+      ASSERT_EQ(b.Columns(r), 2);
+      b.Row(r)[0] += static_cast<float>(1000 * b.sequence + b.first_row + r);
+      b.Row(r)[1] += static_cast<float>(b.slot);
+    }
+  }
+
+ private:
+  bool wants_;
+};
+
+TEST(DecoderTest, VisitorsSeeEveryRowOnceWithItsPosition) {
+  const TokenBatch batch = BranchedBatch();
+  std::vector<float> rows(static_cast<size_t>(batch.Rows()) * 2);
+  Marker marker(true), other(false);
+  SiteVisitor* const visitors[] = {&other, &marker};
+  VisitRows(visitors, Site::kLayerOut, 3, batch, rows.data(), 2);
+  const float expected[] = {4000, 4001, 4002, 4003, 4004, 4003};
+  for (size_t r = 0; r < rows.size() / 2; ++r) {
+    EXPECT_EQ(rows[2 * r], r < 6 ? expected[r] : static_cast<float>(2000 + r - 6)) << r;
+    EXPECT_EQ(rows[2 * r + 1], r < 6 ? 0.0f : 1.0f) << r;
+  }
+  const std::vector<float> before = rows;
+  VisitRows(visitors, Site::kLayerOut, 2, batch, rows.data(), 2);
+  VisitRows(visitors, Site::kEmbed, 3, batch, rows.data(), 2);
+  EXPECT_EQ(rows, before);
+}
+
+}  // namespace
+}  // namespace tare

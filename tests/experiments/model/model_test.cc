@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints that are refused and how, results that must not depend on where tensors lie or on threads, and bf16 products.
+// Agreement with transformers is parity_test.cc's.
+#include "experiments/model/model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <format>
+
+#include "experiments/model/random_checkpoint.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "tests/support/checkpoint.h"
+#include "tests/support/compare.h"
+#include "tests/support/golden.h"
+#include "tests/support/logits.h"
+
+namespace tare {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+constexpr const char* kDown = "model.layers.1.mlp.down_proj.weight";
+
+std::vector<float> FolderLogits(const fs::path& folder, const TokenBatch& batch, Math math = Math::kF32) {
+  Model model(folder, math);
+  return LogitsOf(model, batch);
+}
+
+void ExpectRefused(const EditedCheckpoint& checkpoint, const std::string& what, const std::string& why) {
+  const TemporaryFolder folder;
+  checkpoint.Write(folder / "m");
+  EXPECT_THAT([&] { Model model(folder / "m"); }, ThrowsMessage<Error>(AllOf(HasSubstr(what), HasSubstr(why))));
+}
+
+TEST(ModelTest, EveryMissingTensorIsNamed) {
+  for (const char* name : {"llama-gqa", "diffllama-gqa"}) {
+    const EditedCheckpoint whole(GoldenFolder(name));
+    for (const auto& [tensor, content] : whole.tensors) {
+      EditedCheckpoint without = whole;
+      without.tensors.erase(tensor);
+      ExpectRefused(without, "'" + tensor + "'", "missing");
+    }
+  }
+}
+
+TEST(ModelTest, MisshapenTensorsAreNamed) {
+  EditedCheckpoint checkpoint(GoldenFolder("llama-mha"));
+  std::swap(checkpoint.tensors.at(kDown).shape[0], checkpoint.tensors.at(kDown).shape[1]);
+  ExpectRefused(checkpoint, kDown, "got shape [112, 64], expected [64, 112] from config.json");
+}
+
+TEST(ModelTest, ConfigAndWeightsMustAgree) {
+  const EditedCheckpoint whole(GoldenFolder("llama-gqa"));
+  const std::pair<const char*, nlohmann::json> changes[] = {{"vocab_size", 132},      {"hidden_size", 64},         {"intermediate_size", 96}, {"num_hidden_layers", 4},
+                                                            {"num_key_value_heads", 3}, {"tie_word_embeddings", false}};
+  for (const auto& [key, value] : changes) {
+    EditedCheckpoint other = whole;
+    other.config[key] = value;
+    ExpectRefused(other, "tensor '", "expected");
+  }
+  const std::pair<const char*, nlohmann::json> ignored[] = {{"num_hidden_layers", 2}, {"attention_bias", false}, {"mlp_bias", false}};
+  for (const auto& [key, value] : ignored) {
+    EditedCheckpoint other = whole;
+    other.config[key] = value;
+    ExpectRefused(other, "tensor '", "not part of the model");
+  }
+}
+
+TEST(ModelTest, OtherTypesAreNamed) {
+  for (const DType dtype : {DType::kI8, DType::kF64}) {
+    EditedCheckpoint checkpoint(GoldenFolder("llama-mha"));
+    EditedCheckpoint::Tensor& tensor = checkpoint.tensors.at(kDown);
+    tensor.dtype = dtype;
+    tensor.bytes.resize(static_cast<size_t>(*ByteCount(dtype, tensor.shape)));
+    ExpectRefused(checkpoint, kDown, "got dtype " + std::string(Name(dtype)));
+  }
+}
+
+TEST(ModelTest, NanInAnyTensorIsNamedWithItsIndex) {
+  const EditedCheckpoint whole(GoldenFolder("diffllama-mha"));
+  for (const auto& [name, tensor] : whole.tensors) {
+    const auto last = static_cast<size_t>(*ElementCount(tensor.shape)) - 1;
+    EditedCheckpoint bad = whole;
+    bad.tensors.at(name).SetBits(last, 0x7fc00000);
+    ExpectRefused(bad, "'" + name + "'", std::format("index {}:", last));
+  }
+}
+
+TEST(ModelTest, TensorsThatAreNotTheModelsAreRefused) {
+  EditedCheckpoint checkpoint(GoldenFolder("llama-mha"));
+  checkpoint.tensors["model.layers.0.self_attn.q_norm.weight"] = checkpoint.tensors.at("model.norm.weight");
+  ExpectRefused(checkpoint, "model.layers.0.self_attn.q_norm.weight", "not part of the model");
+}
+
+TEST(ModelTest, RotaryBuffersOfOldCheckpointsAreIgnored) {
+  const TemporaryFolder folder;
+  EditedCheckpoint checkpoint(GoldenFolder("llama-mha"));
+  checkpoint.tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = checkpoint.tensors.at("model.norm.weight");
+  checkpoint.Write(folder / "m");
+  EXPECT_NO_THROW(Model model(folder / "m"));
+}
+
+TEST(ModelTest, HeadBesideTiedEmbeddingsMustBeTheSame) {
+  const TemporaryFolder folder;
+  EditedCheckpoint checkpoint(GoldenFolder("llama-gqa"));
+  checkpoint.tensors["lm_head.weight"] = checkpoint.tensors.at("model.embed_tokens.weight");
+  checkpoint.Write(folder / "m");
+  const TokenBatch batch = GoldenBatch("llama-gqa");
+  EXPECT_EQ(FolderLogits(folder / "m", batch), FolderLogits(GoldenFolder("llama-gqa"), batch));
+  checkpoint.tensors["lm_head.weight"].SetBits(77, 0x3f80);
+  ExpectRefused(checkpoint, "lm_head.weight", "tie_word_embeddings");
+}
+
+TEST(ModelTest, MisalignedTensorsGiveTheSameLogits) {
+  for (const char* name : kGoldenCheckpoints) {
+    const TemporaryFolder folder;
+    const EditedCheckpoint checkpoint(GoldenFolder(name));
+    checkpoint.Write(folder / "aligned");
+    checkpoint.WriteMisaligned(folder / "misaligned");
+    const TokenBatch batch = GoldenBatch(name);
+    const std::vector<float> aligned = FolderLogits(folder / "aligned", batch);
+    EXPECT_EQ(aligned, FolderLogits(GoldenFolder(name), batch)) << name;
+    // f16 and bf16 become f32, which oneDNN may sum in another order.
+    EXPECT_TRUE(AllNear(FolderLogits(folder / "misaligned", batch), aligned, 2e-5)) << name;
+  }
+}
+
+void CopyShards(const fs::path& to) {
+  fs::copy(GoldenFolder("diffllama-gqa"), to);
+  for (const auto& entry : fs::directory_iterator(to)) fs::permissions(entry.path(), fs::perms::owner_write, fs::perm_options::add);
+}
+
+TEST(ModelTest, MissingShardsAreNamed) {
+  const TemporaryFolder folder;
+  CopyShards(folder / "m");
+  EXPECT_NO_THROW(Model model(folder / "m"));
+  fs::remove(folder / "m" / "model-00003-of-00006.safetensors");
+  EXPECT_THAT([&] { Model model(folder / "m"); }, ThrowsMessage<Error>(HasSubstr("model-00003-of-00006.safetensors")));
+}
+
+TEST(ModelTest, ShardsThatAreThereTwiceAreRefused) {
+  const TemporaryFolder folder;
+  CopyShards(folder / "m");
+  fs::copy_file(folder / "m" / "model-00002-of-00006.safetensors", folder / "m" / "model-00003-of-00006.safetensors", fs::copy_options::overwrite_existing);
+  EXPECT_THAT([&] { Model model(folder / "m"); }, ThrowsMessage<Error>(AllOf(HasSubstr("twice"), HasSubstr("model-00002"), HasSubstr("model-00003"))));
+}
+
+TEST(ModelTest, TruncatedWeightsAreRefused) {
+  const TemporaryFolder folder;
+  EditedCheckpoint(GoldenFolder("llama-mha")).Write(folder / "m");
+  const fs::path file = folder / "m" / "model.safetensors";
+  fs::resize_file(file, fs::file_size(file) - 1);
+  EXPECT_THAT([&] { Model model(folder / "m"); }, ThrowsMessage<Error>(HasSubstr("model.safetensors")));
+}
+
+TEST(ModelTest, TokensOutsideTheVocabularyAreRefused) {
+  Model model(GoldenFolder("llama-mha"));
+  for (const int32_t id : {160, -1, INT32_MAX, INT32_MIN}) {
+    TokenBatch batch;
+    batch.Add(0, std::vector<int32_t>{1, 2, id, 3});
+    EXPECT_THAT([&] { model.Forward(batch); }, ThrowsMessage<Error>(AllOf(HasSubstr("token 2"), HasSubstr(std::to_string(id)), HasSubstr("0 to 159"))));
+  }
+  TokenBatch batch;
+  batch.Add(0, std::vector<int32_t>{0, 159});
+  EXPECT_NO_THROW(model.Forward(batch));
+}
+
+TEST(ModelTest, SequencesLongerThanThePositionsAreRefused) {
+  Model model(GoldenFolder("llama-old-config"));
+  const std::vector<int32_t> tokens(513, 5);
+  TokenBatch batch;
+  batch.Add(41, std::span(tokens).first(512));
+  EXPECT_NO_THROW(model.Forward(batch));
+  TokenBatch longer;
+  longer.Add(42, tokens);
+  EXPECT_THAT([&] { model.Forward(longer); }, ThrowsMessage<Error>(AllOf(HasSubstr("sequence 42"), HasSubstr("513"), HasSubstr("512"))));
+  batch.AddBranch(std::span(tokens).first(1));
+  EXPECT_THAT([&] { model.Forward(batch); }, ThrowsMessage<Error>(HasSubstr("sequence 41")));
+}
+
+// Rounding each factor of each product to 8 bits of mantissa costs about 2^-9 a product; through three layers well below 3 %.
+TEST(ModelTest, Bf16ProductsAreNearF32AndRepeat) {
+  for (const char* name : kGoldenCheckpoints) {
+    const TokenBatch batch = GoldenBatch(name);
+    const std::vector<float> exact = FolderLogits(GoldenFolder(name), batch), rounded = FolderLogits(GoldenFolder(name), batch, Math::kBf16);
+    double size = 0, difference = 0;
+    for (size_t i = 0; i < exact.size(); ++i) {
+      size += double{exact[i]} * exact[i];
+      difference += (double{rounded[i]} - exact[i]) * (double{rounded[i]} - exact[i]);
+    }
+    EXPECT_LT(std::sqrt(difference / size), 0.03) << name;
+    EXPECT_GT(difference, 0) << name;
+    EXPECT_EQ(FolderLogits(GoldenFolder(name), batch, Math::kBf16), rounded) << name;
+  }
+}
+
+TEST(ModelTest, SameBitsOnAnyNumberOfThreads) {
+  for (const Math math : {Math::kF32, Math::kBf16}) {
+    for (const char* name : {"llama-gqa", "llama-old-config", "diffllama-gqa", "diffllama-mha"}) {
+      std::vector<float> first;
+      for (const int threads : {1, 2, 5}) {
+        SetThreads(threads);
+        const std::vector<float> logits = FolderLogits(GoldenFolder(name), GoldenBatch(name), math);
+        if (first.empty()) first = logits;
+        EXPECT_EQ(logits, first) << name << " " << threads << " threads";
+      }
+    }
+  }
+  SetThreads(0);
+}
+
+// Products of more than one chunk of rows and of outputs.
+TEST(ModelTest, SameBitsOnAnyNumberOfThreadsForWiderModels) {
+  const TemporaryFolder folder;
+  const ModelConfig config{.family = "diffllama", .vocabulary = 1100, .hidden = 96, .ffn = 700, .layers = 2, .heads = 6, .kv_heads = 2, .head_dim = 32,
+                           .norm_eps = 1e-5f, .max_positions = 700};
+  WriteRandomCheckpoint(folder / "m", config, WeightType::kBf16, 1);
+  TokenBatch batch;
+  for (const int64_t length : {650, 3, 64}) {
+    std::vector<int32_t> tokens(static_cast<size_t>(length));
+    for (int64_t i = 0; i < length; ++i) tokens[i] = static_cast<int32_t>(i * 577 % 1100);
+    batch.Add(length, tokens);
+  }
+  std::vector<float> first;
+  for (const int threads : {1, 2, 5}) {
+    SetThreads(threads);
+    const std::vector<float> logits = FolderLogits(folder / "m", batch);
+    if (first.empty()) first = logits;
+    EXPECT_EQ(logits, first) << threads << " threads";
+  }
+  SetThreads(0);
+}
+
+TEST(ModelTest, BuffersOfALargerBatchChangeNoSmallerOne) {
+  Model model(GoldenFolder("diffllama-gqa"));
+  TokenBatch small;
+  small.Add(0, GoldenRows("diffllama-gqa")[1]);
+  const std::vector<float> before = LogitsOf(model, small);
+  LogitsOf(model, GoldenBatch("diffllama-gqa"));
+  EXPECT_EQ(LogitsOf(model, small), before);
+}
+
+TEST(ModelTest, LogitsOfAnyRowsInAnyOrder) {
+  Model model(GoldenFolder("llama-mha"));
+  const std::vector<float> all = LogitsOf(model, GoldenBatch("llama-mha"));
+  const int64_t V = model.config().vocabulary;
+  const int64_t rows[] = {73, 0, 40, 40};
+  std::vector<int> seen(4);
+  model.VocabularyLogits(rows, [&](size_t i, const float* logits, int) {
+    ++seen[i];
+    const std::span expected = std::span(all).subspan(rows[i] * V, V);
+    EXPECT_TRUE(AllNear({logits, static_cast<size_t>(V)}, expected, 2e-5)) << rows[i];
+  });
+  EXPECT_EQ(seen, std::vector<int>(4, 1));
+}
+
+TEST(ModelTest, IsNamedAfterItsFolder) {
+  EXPECT_EQ(Model(GoldenFolder("llama-mha")).Name(), "llama-mha");
+  EXPECT_EQ(Model(GoldenFolder("llama-mha") / "").Name(), "llama-mha");
+  EXPECT_EQ(Model(GoldenFolder("llama-mha") / "." / ".." / "llama-gqa").Name(), "llama-gqa");
+}
+
+}  // namespace
+}  // namespace tare

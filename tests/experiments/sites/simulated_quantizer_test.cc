@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// The quantizer on made blocks, against a plain loop over whole matrices in the formula of quant/format/round.h: which values
+// share a scale is all there is to it. Whole models under it are held to transformers in parity_test.cc.
+#include "experiments/sites/simulated_quantizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <random>
+#include <tuple>
+
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "quant/format/round.h"
+#include "tests/support/checkpoint.h"
+#include "tests/support/golden.h"
+#include "tests/support/logits.h"
+
+namespace tare {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+constexpr int kLayers = 3, kHeads = 4, kSequences = 2, kTokens = 70;
+
+ModelConfig Config(const char* family) { return {.family = family, .layers = kLayers, .heads = kHeads}; }
+
+int MapOf(const ModelConfig& config, int head) { return config.Differential() && head >= kHeads / 2 ? 2 : 1; }
+
+// attn_logits of all layers, sequences and heads, [kTokens][kTokens] each; what the mask hides is NaN.
+struct Logits {
+  explicit Logits(unsigned seed) : values(size_t{kLayers} * kSequences * kHeads * kTokens * kTokens, NAN) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    for (int layer = 0; layer < kLayers; ++layer) {
+      for (int sequence = 0; sequence < kSequences; ++sequence) {
+        for (int head = 0; head < kHeads; ++head) {
+          const float deviation = std::exp(normal(random));  // so that scales differ
+          for (int t = 0; t < kTokens; ++t) {
+            for (int s = 0; s <= t; ++s) At(layer, sequence, head, t, s) = deviation * normal(random);
+          }
+        }
+      }
+    }
+  }
+  float& At(int layer, int sequence, int head, int t, int s) {
+    return values[(((static_cast<size_t>(layer) * kSequences + sequence) * kHeads + head) * kTokens + t) * kTokens + s];
+  }
+  std::vector<float> values;
+};
+
+// Blocks as a forward pass shows them: 64 queries of one head of one sequence.
+std::vector<SiteBlock> Blocks(Logits& logits, const ModelConfig& config) {
+  std::vector<SiteBlock> blocks;
+  for (int layer = 0; layer < kLayers; ++layer) {
+    for (int sequence = 0; sequence < kSequences; ++sequence) {
+      for (int head = 0; head < kHeads; ++head) {
+        for (int t = 0; t < kTokens; t += 64) {
+          blocks.push_back({.site = Site::kAttnLogits, .layer = layer, .sequence = 10 + sequence, .slot = sequence, .head = head, .map = MapOf(config, head),
+                            .first_row = t, .rows = std::min(64, kTokens - t), .first_columns = t + 1, .column_step = 1,
+                            .values = &logits.At(layer, sequence, head, t, 0), .stride = kTokens});
+        }
+      }
+    }
+  }
+  return blocks;
+}
+
+// Blocks in any order on several threads, as attention does.
+void Quantize(SimulatedQuantizer& quantizer, Logits& logits, const ModelConfig& config, unsigned seed) {
+  std::vector<SiteBlock> blocks = Blocks(logits, config);
+  std::ranges::shuffle(blocks, std::mt19937(seed));
+  quantizer.BeginBatch(kSequences);
+  if (quantizer.NeedsSurvey(Site::kAttnLogits, 0)) {
+    ParallelFor(blocks.size(), [&](size_t i, int thread) { quantizer.Survey(blocks[i], thread); });
+  }
+  ParallelFor(blocks.size(), [&](size_t i, int thread) { quantizer.Visit(blocks[i], thread); });
+}
+
+// What shares a scale with (layer, sequence, head, t): any label that is equal for exactly those. No format: left alone.
+struct Group {
+  Format format = Format::kF32;
+  std::tuple<int, int, int, int, int> label;
+};
+using Grouping = std::function<Group(int layer, int sequence, int head, int t)>;
+
+Logits Quantized(Logits logits, const Grouping& grouping) {
+  std::map<std::tuple<int, int, int, int, int>, float> absmax;
+  const auto for_rows = [&](const auto& body) {
+    for (int layer = 0; layer < kLayers; ++layer) {
+      for (int sequence = 0; sequence < kSequences; ++sequence) {
+        for (int head = 0; head < kHeads; ++head) {
+          for (int t = 0; t < kTokens; ++t) body(grouping(layer, sequence, head, t), &logits.At(layer, sequence, head, t, 0), t + 1);
+        }
+      }
+    }
+  };
+  for_rows([&](const Group& group, const float* row, int columns) {
+    for (int s = 0; s < columns; ++s) absmax[group.label] = std::max(absmax[group.label], std::fabs(row[s]));
+  });
+  for_rows([&](const Group& group, float* row, int columns) {
+    if (group.format == Format::kF32) return;
+    const Scale scale = ScaleFor(absmax[group.label], group.format);
+    for (int s = 0; s < columns; ++s) row[s] = static_cast<float>(CodeOf(row[s], scale.inv, group.format)) * scale.scale;
+  });
+  return logits;
+}
+
+void ExpectPlan(const char* plan, const ModelConfig& config, const Grouping& grouping) {
+  SCOPED_TRACE(plan);
+  for (const unsigned seed : {1u, 2u}) {
+    Logits logits(seed);
+    const Logits expected = Quantized(logits, grouping);
+    SimulatedQuantizer quantizer(Plan::Parse(plan), config);
+    Quantize(quantizer, logits, config, seed);
+    for (size_t i = 0; i < expected.values.size(); ++i) {
+      ASSERT_TRUE(logits.values[i] == expected.values[i] || (std::isnan(logits.values[i]) && std::isnan(expected.values[i])))
+          << "value " << i << ": got " << logits.values[i] << ", expected " << expected.values[i];
+    }
+  }
+}
+
+TEST(SimulatedQuantizerTest, RowHeadAndTensorShareWhatTheySay) {
+  const ModelConfig config = Config("llama");
+  ExpectPlan("attn_logits=int8/row", config, [](int l, int b, int h, int t) { return Group{Format::kInt8, {l, b, h, t, 0}}; });
+  ExpectPlan("attn_logits=int6/head", config, [](int l, int b, int h, int) { return Group{Format::kInt6, {l, b, h, 0, 0}}; });
+  ExpectPlan("attn_logits=int4/tensor", config, [](int l, int b, int, int) { return Group{Format::kInt4, {l, b, 0, 0, 0}}; });
+}
+
+TEST(SimulatedQuantizerTest, DifferentialMapsShareATensorsScaleUnlessTheRuleSays) {
+  const ModelConfig config = Config("diffllama");
+  ExpectPlan("attn_logits=int6/tensor", config, [](int l, int b, int, int) { return Group{Format::kInt6, {l, b, 0, 0, 0}}; });
+  ExpectPlan("attn_logits[m1]=int6/tensor,attn_logits[m2]=int6/tensor", config,
+             [](int l, int b, int h, int) { return Group{Format::kInt6, {l, b, h / 2, 0, 0}}; });
+  ExpectPlan("attn_logits[m2]=int4/tensor", config, [](int l, int b, int h, int) { return Group{h < 2 ? Format::kF32 : Format::kInt4, {l, b, h / 2, 0, 0}}; });
+}
+
+TEST(SimulatedQuantizerTest, SelectorsChooseLayersAndHeads) {
+  const ModelConfig config = Config("llama");
+  ExpectPlan("attn_logits[l1-2,h0-1]=int8/row", config,
+             [](int l, int b, int h, int t) { return Group{l >= 1 && h < 2 ? Format::kInt8 : Format::kF32, {l, b, h, t, 0}}; });
+  // The last rule that matches wins; a tensor is what the rule selects: heads 1 to 3 without head 2.
+  ExpectPlan("attn_logits[h1-3]=int8/tensor,attn_logits[h2]=int4/head,attn_logits[l0]=f32", config, [](int l, int b, int h, int) {
+    if (l == 0 || h == 0) return Group{Format::kF32, {l, b, h, 0, 0}};
+    return h == 2 ? Group{Format::kInt4, {l, b, h, 0, 0}} : Group{Format::kInt8, {l, b, 99, 0, 0}};
+  });
+  // Two rules of one layer, each with a tensor of its own, one inside the other.
+  ExpectPlan("attn_logits=int8/tensor,attn_logits[h1-2]=int8/tensor", config,
+             [](int l, int b, int h, int) { return Group{Format::kInt8, {l, b, h == 1 || h == 2, 0, 0}}; });
+  ExpectPlan("attn_logits=int8/tensor,attn_logits[l1]=int6/row", config,
+             [](int l, int b, int h, int t) { return l == 1 ? Group{Format::kInt6, {l, b, h, t, 1}} : Group{Format::kInt8, {l, b, 0, 0, 0}}; });
+}
+
+TEST(SimulatedQuantizerTest, RowsOfZerosStayZero) {
+  const ModelConfig config = Config("llama");
+  Logits logits(1);
+  for (float& value : logits.values) value = std::isnan(value) ? value : 0.0f;
+  for (const char* plan : {"attn_logits=int4/row", "attn_logits=int4/head", "attn_logits=int4/tensor"}) {
+    SimulatedQuantizer quantizer(Plan::Parse(plan), config);
+    Quantize(quantizer, logits, config, 1);
+    EXPECT_EQ(logits.At(0, 0, 0, 69, 69), 0.0f);
+    EXPECT_EQ(logits.At(2, 1, 3, 0, 0), 0.0f);
+  }
+}
+
+TEST(SimulatedQuantizerTest, ABatchForgetsTheOneBefore) {
+  const ModelConfig config = Config("llama");
+  SimulatedQuantizer quantizer(Plan::Parse("attn_logits=int8/tensor"), config);
+  Logits large(1);
+  for (float& value : large.values) value *= 1000;
+  Quantize(quantizer, large, config, 1);
+  Logits logits(2);
+  Logits expected = Quantized(logits, [](int l, int b, int, int) { return Group{Format::kInt8, {l, b, 0, 0, 0}}; });
+  Quantize(quantizer, logits, config, 1);
+  EXPECT_EQ(logits.At(1, 1, 2, 69, 3), expected.At(1, 1, 2, 69, 3));
+}
+
+TEST(SimulatedQuantizerTest, KnowsWhetherAScaleSpansRows) {
+  const auto spans = [](const char* plan) { return SimulatedQuantizer(Plan::Parse(plan), Config("diffllama")).SpansRows(); };
+  EXPECT_FALSE(spans(""));
+  EXPECT_FALSE(spans("attn_logits=f32"));
+  EXPECT_FALSE(spans("attn_logits=int4/row"));
+  EXPECT_TRUE(spans("attn_logits=int8/head"));
+  EXPECT_TRUE(spans("attn_logits=int8/tensor"));
+  EXPECT_TRUE(spans("attn_logits=int4/row,attn_logits[l2,h1,m2]=int8/tensor"));
+}
+
+TEST(SimulatedQuantizerTest, WantsOnlyTheSitesOfItsPlan) {
+  const SimulatedQuantizer none(Plan::Parse("f32"), Config("llama")), row(Plan::Parse("attn_logits=int8/row"), Config("llama")),
+      head(Plan::Parse("attn_logits=int8/head"), Config("llama"));
+  EXPECT_FALSE(none.Wants(Site::kAttnLogits, 0));
+  EXPECT_TRUE(row.Wants(Site::kAttnLogits, 0));
+  EXPECT_FALSE(row.Wants(Site::kLayerOut, 0));
+  EXPECT_FALSE(row.NeedsSurvey(Site::kAttnLogits, 0));
+  EXPECT_TRUE(head.NeedsSurvey(Site::kAttnLogits, 0));
+}
+
+void Refuses(const char* plan, const char* family, const std::string& why) {
+  EXPECT_THAT([&] { SimulatedQuantizer(Plan::Parse(plan), Config(family)); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("plan rule '"), HasSubstr(why)))) << plan;
+}
+
+TEST(SimulatedQuantizerTest, RulesThatItCannotCarryOutAreRefusedByName) {
+  for (const char* site : {"embed", "q", "k", "v", "layer_out", "final_norm", "cache_k", "lm_head.in"}) {
+    const std::string rule = std::string(site) + "=int8/tensor";
+    Refuses(rule.c_str(), "llama", "'" + rule + "'");
+    Refuses(rule.c_str(), "llama", std::string("cannot simulate the site ") + site);
+  }
+  Refuses("probs=u8/row", "llama", "probs");
+  Refuses("difference=int8/row", "diffllama", "difference");
+  Refuses("weights=int4/group64", "llama", "q_proj.w");
+  Refuses("linear_in=int8/token", "llama", "q_proj.in");
+  Refuses("attn_logits=int8/row,v=int8/head", "llama", "'v=int8/head'");
+  for (const char* option : {"static", "p99.9", "mse"}) {
+    Refuses((std::string("attn_logits=int8/row+") + option).c_str(), "llama", "options");
+  }
+  EXPECT_NO_THROW(SimulatedQuantizer(Plan::Parse("v=f32,attn_logits=int8/row"), Config("llama")));
+}
+
+TEST(SimulatedQuantizerTest, SelectorsOfWhatTheModelLacksAreRefused) {
+  Refuses("attn_logits[l3]=int8/row", "llama", "layer 3");
+  Refuses("attn_logits[l3-5]=int8/row", "llama", "3 layers");
+  Refuses("attn_logits[h4]=int8/row", "llama", "4 heads");
+  Refuses("attn_logits[m2]=int8/row", "llama", "1 map");
+  EXPECT_NO_THROW(SimulatedQuantizer(Plan::Parse("attn_logits[l2-9,h3,m2]=int8/row"), Config("diffllama")));
+}
+
+TEST(SimulatedQuantizerTest, NanAndInfinityAreLocated) {
+  const ModelConfig config = Config("llama");
+  for (const char* plan : {"attn_logits=int8/row", "attn_logits=int8/head", "attn_logits=int8/tensor"}) {
+    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+      Logits logits(1);
+      logits.At(1, 1, 3, 66, 20) = bad;
+      SimulatedQuantizer quantizer(Plan::Parse(plan), config);
+      EXPECT_THAT([&] { Quantize(quantizer, logits, config, 3); },
+                  ThrowsMessage<Error>(HasSubstr("attn_logits, layer 1, head 3, sequence 11, row 66: NaN or infinity"))) << plan;
+    }
+  }
+}
+
+// A model whose logits overflow says where instead of scoring noise.
+TEST(SimulatedQuantizerTest, AModelsInfiniteLogitsAreLocated) {
+  const TemporaryFolder folder;
+  EditedCheckpoint checkpoint(GoldenFolder("llama-mha"));
+  for (const char* name : {"q_proj", "k_proj"}) {
+    EditedCheckpoint::Tensor& tensor = checkpoint.tensors.at(std::string("model.layers.1.self_attn.") + name + ".weight");
+    for (size_t i = 0; i < 64 * 64; ++i) tensor.SetBits(i, 0x60000000);  // 2^65 each
+  }
+  checkpoint.Write(folder / "m");
+  Model model(folder / "m");
+  SimulatedQuantizer quantizer(Plan::Parse("attn_logits=int8/row"), model.config());
+  SiteVisitor* const visitors[] = {&quantizer};
+  EXPECT_THAT([&] { model.Forward(GoldenBatch("llama-mha"), visitors); }, ThrowsMessage<Error>(HasSubstr("attn_logits, layer 1, head")));
+}
+
+}  // namespace
+}  // namespace tare

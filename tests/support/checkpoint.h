@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// A checkpoint folder taken into memory, for a test to change something in it and write it elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "quant/base/float16.h"
+#include "quant/file/checkpoint_files.h"
+#include "quant/file/strict_json.h"
+#include "tests/quant/file/temporary_folder.h"
+
+namespace tare {
+
+struct EditedCheckpoint {
+  struct Tensor {
+    DType dtype = DType::kF32;
+    std::vector<int64_t> shape;
+    std::vector<std::byte> bytes;
+
+    // Value i becomes these bits, as wide as the type.
+    void SetBits(size_t i, uint32_t bits) {
+      const size_t width = bytes.size() / static_cast<size_t>(*ElementCount(shape));
+      std::memcpy(bytes.data() + i * width, &bits, width);
+    }
+    // Value i of an F32, BF16 or F16 tensor.
+    float Value(size_t i) const {
+      float value = 0;
+      uint16_t half = 0;
+      if (dtype == DType::kF32) std::memcpy(&value, bytes.data() + 4 * i, 4);
+      if (dtype == DType::kF32) return value;
+      std::memcpy(&half, bytes.data() + 2 * i, 2);
+      return dtype == DType::kBF16 ? FloatFromBf16(half) : FloatFromF16(half);
+    }
+  };
+
+  explicit EditedCheckpoint(const std::filesystem::path& folder) : config(ReadJson(folder / "config.json")) {
+    const CheckpointFiles files(folder);
+    for (const std::string& name : files.names()) {
+      const TensorView& view = *files.Find(name);
+      tensors[name] = {view.dtype, view.shape, {view.bytes.begin(), view.bytes.end()}};
+    }
+  }
+
+  // One file, tensors aligned to their type.
+  void Write(const std::filesystem::path& folder) const {
+    WriteConfig(folder);
+    std::vector<TensorView> views;
+    for (const auto& [name, t] : tensors) views.push_back({name, t.dtype, t.shape, t.bytes});
+    WriteSafetensors(folder / "model.safetensors", views);
+  }
+
+  // The same file with its header a byte longer: no tensor wider than a byte is aligned any more.
+  void WriteMisaligned(const std::filesystem::path& folder) const {
+    Write(folder);
+    std::string file = GetFile(folder / "model.safetensors");
+    uint64_t length = 0;
+    std::memcpy(&length, file.data(), sizeof length);
+    file.insert(sizeof length + length, 1, ' ');
+    ++length;
+    std::memcpy(file.data(), &length, sizeof length);
+    PutFile(folder / "model.safetensors", file);
+  }
+
+  nlohmann::json config;
+  std::map<std::string, Tensor> tensors;
+
+ private:
+  void WriteConfig(const std::filesystem::path& folder) const {
+    std::filesystem::create_directories(folder);
+    PutFile(folder / "config.json", config.dump());
+  }
+};
+
+}  // namespace tare
