@@ -31,10 +31,14 @@ void WriteJson(const std::string& target, const nlohmann::ordered_json& json) {
   if (target.empty()) return;
   const std::string text = json.dump(2) + "\n";
   if (target == "-") {
-    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fwrite(text.data(), 1, text.size(), stdout);  // main looks at how it went
   } else {
     WriteFileAtomically(target, text);
   }
+}
+
+void CheckWritable(const std::string& target) {
+  if (!target.empty() && target != "-") AtomicFile probe(target);
 }
 
 ProgressLine::ProgressLine(std::string what)

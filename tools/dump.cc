@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare dump: what a model computes, into an HDF5 file.
+#include <format>
 #include <memory>
 #include <print>
 
@@ -23,7 +24,11 @@ void Run(const Options& options) {
   const TokenInput input = LoadTokenInput(options.input, options.model, model.config().vocabulary);
   const std::vector<ScoredSequence> sequences = CutSequences(input, model.config(), options.windows);
   ProgressLine line("dump");
-  Dump(model, quantizer, sequences, sites, options.out, line.Callback());
+  const WindowOptions& w = options.windows;
+  const DumpOrigin origin{{"version", TARE_VERSION},
+                          {"input_sha256", input.sha256},
+                          {"windows", std::format("window {}, stride {}, tokens {}, limit {}", w.window, w.stride, w.tokens, w.limit)}};
+  Dump(model, quantizer, sequences, sites, options.out, line.Callback(), origin);
   std::println("{}: {} sequences of {} tokens", options.out, sequences.size(), sequences.at(0).tokens.size());
 }
 
@@ -44,8 +49,8 @@ void AddDump(CLI::App& app) {
   AddStrideOption(*command, options->windows);
   options->machine.AddTo(*command);
   command->footer(
-      "Example:\n  tare dump experiments/pair/novels-differential --input ids.safetensors --sites logits,attn_logits "
-      "--out dump.h5");
+      "Example:\n  tare dump experiments/pair/novels-differential --input experiments/pair/heldout.txt --limit 1 \\\n"
+      "    --sites logits,attn_logits --out dump.h5");
   command->callback([options] { Run(*options); });
 }
 

@@ -35,6 +35,8 @@ void Print(const std::string& task, const TaskResult& result) {
 void Run(const Options& options) {
   const std::vector<TaskSpec> specs = ParseTasks(options.tasks);
   Plan plan = Plan::Parse(options.plan);
+  CheckWritable(options.json);
+  CheckWritable(options.records);
   Model model(options.model, options.machine.Apply());
   SimulatedQuantizer quantizer(std::move(plan), model.config());
   Json json{{"schema", "tare.eval/1"},
@@ -46,17 +48,19 @@ void Run(const Options& options) {
             {"limit", options.windows.limit},
             {"perplexity_convention", Convention(options.windows)},
             {"tasks", Json::object()}};
+  std::vector<Task> tasks;  // all of them read before the first runs
+  for (const TaskSpec& spec : specs) tasks.emplace_back(spec, model, options.windows);
   std::string records;
   ProgressLine line("");
-  for (const TaskSpec& spec : specs) {
-    const Task task(spec, model, options.windows);
-    line.Rename(spec.Name());
+  for (const Task& task : tasks) {
+    const std::string name = task.spec().Name();
+    line.Rename(name);
     const TaskResult result = task.Run(model, quantizer, line.Callback());
-    json["tasks"][spec.Name()] = ToJson(result);
-    json["tasks"][spec.Name()]["input_sha256"] = task.sha256();
-    if (PrintsTables(options.json)) Print(spec.Name(), result);
+    json["tasks"][name] = ToJson(result);
+    json["tasks"][name]["input_sha256"] = task.sha256();
+    if (PrintsTables(options.json)) Print(name, result);
     if (const auto* choice = std::get_if<ChoiceResult>(&result)) {
-      for (const ChoiceRecord& record : choice->records) records += ToJson(spec.Name(), record).dump() + "\n";
+      for (const ChoiceRecord& record : choice->records) records += ToJson(name, record).dump() + "\n";
     }
   }
   WriteJson(options.json, json);

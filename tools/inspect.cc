@@ -82,6 +82,7 @@ void AddInspect(CLI::App& app) {
   options->machine.AddTo(*command);
   command->footer("Example:\n  tare inspect experiments/pair/novels-differential");
   command->callback([options] {
+    CheckWritable(options->json);
     const Model model(options->model, options->machine.Apply());
     const Json json = Describe(model);
     if (PrintsTables(options->json)) Print(json);

@@ -45,6 +45,9 @@ Json Observe(const std::string& folder, const Options& options, ProgressLine& li
 }
 
 void Run(const Options& options) {
+  CheckWritable(options.json);
+  CheckWritable(options.csv);
+  for (const std::string& folder : options.models) LoadConfig(folder);
   std::vector<Json> models;
   {
     ProgressLine line("");

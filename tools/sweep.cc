@@ -39,6 +39,7 @@ Json ToJson(const std::vector<SweepCell>& cells) {
 void Run(Options& options) {
   options.sweep.models.assign(options.models.begin(), options.models.end());
   options.sweep.tasks = ParseTasks(options.tasks);
+  CheckWritable(options.json);
   options.sweep.math = options.machine.Apply();
   std::vector<SweepCell> cells;
   {
@@ -74,10 +75,12 @@ void AddSweep(CLI::App& app) {
   command->add_option("--site", sweep.site, "what to quantize")->capture_default_str();
   command->add_option("--bits", sweep.bits, "16 (not quantized), 8, 6, 4, with commas between")
       ->delimiter(',')
+      ->allow_extra_args(false)  // or it takes the folders after it
       ->capture_default_str();
   command
       ->add_option("--granularity", sweep.granularities, "what shares a scale: row, head, tensor, with commas between")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->capture_default_str();
   command->add_option("--tasks", options->tasks, "perplexity=TEXT, choice=ITEMS.jsonl, with commas between")
       ->required();

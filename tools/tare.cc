@@ -39,9 +39,10 @@ int Run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    if (app.exit(error) != 0) return 2;
   }
-  return std::fflush(stdout) == 0 ? 0 : Fail("standard output: cannot be written; is the disk full?");
+  // The last flush tells nothing of writes that failed before it.
+  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0 ? 0 : Fail("standard output: cannot be written; is the disk full?");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what is missing, builds and runs every test: as released, and under the address, undefined-behaviour and thread
-# sanitizers; a project outside that uses the installed package, formatting and static analysis. The last line is "N passed, N failed".
+# Installs what is missing, builds, and runs every test as released and under the address, undefined-behaviour and thread
+# sanitizers, builds a project outside that uses the installed package, checks formatting, and runs static analysis. The last line is "N passed, N failed".
 #
 # usage: tools/test.sh [--quick]
 #   --quick   the dev preset only

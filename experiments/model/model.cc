@@ -8,6 +8,7 @@
 
 #include "experiments/model/diffllama.h"
 #include "experiments/model/llama.h"
+#include "experiments/text/utf8.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
@@ -72,9 +73,10 @@ Model::Model(const std::filesystem::path& folder, Math math)
   weights_.CheckAllTaken();
 }
 
-std::string Model::Name() const {
-  const std::filesystem::path whole = std::filesystem::weakly_canonical(folder_);
-  return whole.filename().string();
+std::string ModelName(const std::filesystem::path& folder) {
+  std::string name = std::filesystem::weakly_canonical(folder).filename().string();
+  RequireUtf8(name, folder.string() + ": the folder's name");
+  return name;
 }
 
 void Model::Embed(const TokenBatch& batch) {

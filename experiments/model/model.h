@@ -16,6 +16,9 @@
 
 namespace tare {
 
+// What results call a checkpoint: the folder's own name. Throws Error where it is not UTF-8, as JSON must be.
+std::string ModelName(const std::filesystem::path& folder);
+
 class Model {
  public:
   // Throws Error where the folder is not a checkpoint of a known family, whole and finite.
@@ -32,7 +35,7 @@ class Model {
   const std::vector<LayerWeights>& layers() const { return layers_; }
   const CheckpointFiles& files() const { return weights_.files(); }
   const std::filesystem::path& folder() const { return folder_; }
-  std::string Name() const;  // the folder's own name
+  std::string Name() const { return ModelName(folder_); }
   Math math() const { return projector_.math(); }
 
  private:

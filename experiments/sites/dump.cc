@@ -73,7 +73,8 @@ std::set<std::string> ParseDumpSites(const std::string& text) {
 }
 
 void Dump(Model& model, SimulatedQuantizer& quantizer, const std::vector<ScoredSequence>& sequences,
-          const std::set<std::string>& sites, const std::filesystem::path& out, const Progress& progress) {
+          const std::set<std::string>& sites, const std::filesystem::path& out, const Progress& progress,
+          const DumpOrigin& origin) {
   const ModelConfig& c = model.config();
   const auto B = static_cast<int64_t>(sequences.size()), T = static_cast<int64_t>(sequences.at(0).tokens.size());
   std::vector<int64_t> ids;
@@ -90,6 +91,7 @@ void Dump(Model& model, SimulatedQuantizer& quantizer, const std::vector<ScoredS
   file.SetAttribute("", "weights_sha256", model.files().ContentHash());
   file.SetAttribute("", "plan", quantizer.plan().canonical());
   file.SetAttribute("", "math", model.math() == Math::kBf16 ? "bf16" : "f32");
+  for (const auto& [key, value] : origin) file.SetAttribute("", key, value);
   file.WriteDataset("input_ids", DType::kI64, {B, T}, ids.data());
   CreateDatasets(file, c, B, T, sites);
 

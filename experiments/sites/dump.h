@@ -9,6 +9,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,8 +23,12 @@ namespace tare {
 // Names of --sites: logits, embed, layer_out, final_norm, attn_logits. Throws Error for another.
 std::set<std::string> ParseDumpSites(const std::string& text);
 
+// What the file was made from, as far as the model and the plan do not tell: attributes of the file by name.
+using DumpOrigin = std::map<std::string, std::string>;
+
 // Sequences must have one length. The file appears whole or not at all.
 void Dump(Model& model, SimulatedQuantizer& quantizer, const std::vector<ScoredSequence>& sequences,
-          const std::set<std::string>& sites, const std::filesystem::path& out, const Progress& progress);
+          const std::set<std::string>& sites, const std::filesystem::path& out, const Progress& progress,
+          const DumpOrigin& origin = {});
 
 }  // namespace tare

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/sweep/sweep.h"
 
+#include <algorithm>
 #include <format>
+#include <initializer_list>
 #include <map>
+#include <set>
 
 #include "quant/base/error.h"
 #include "quant/file/atomic_file.h"
@@ -14,6 +17,27 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kSchema = "tare.cell/1";
+
+bool AreNumbers(const Json& result, std::initializer_list<const char*> keys) {
+  return std::ranges::all_of(keys, [&](const char* key) {
+    return result.contains(key) && (result[key].is_number() || result[key].is_null());  // null: was not finite
+  });
+}
+
+bool AreStrings(const Json& object, std::initializer_list<const char*> keys) {
+  return std::ranges::all_of(keys, [&](const char* key) { return object.contains(key) && object[key].is_string(); });
+}
+
+// Whether a line has all that the tables read: the file may have been edited, or be another program's.
+bool IsCell(const Json& line) {
+  if (!line.is_object() || !AreStrings(line, {"schema"}) || line["schema"] != kSchema) return false;
+  if (!line.contains("key") || !line.contains("result") || !AreStrings(line["key"], {"plan", "task"})) return false;
+  const Json& result = line["result"];
+  if (line["key"]["task"].get_ref<const std::string&>().starts_with("perplexity:"))
+    return AreNumbers(result, {"nll", "perplexity", "tokens"});
+  return AreNumbers(result, {"n", "acc", "acc_stderr", "acc_norm", "acc_norm_stderr"}) &&
+         AreStrings(result, {"outcomes", "outcomes_norm"});
+}
 
 // Finished cells of an earlier run, by their keys as text. A last line that was being written when the run ended is
 // dropped, and its cell runs again.
@@ -31,8 +55,9 @@ class CellLog {
     return found == results_.end() ? nullptr : &found->second;
   }
   void Append(const Json& key, const Json& result) {
-    AppendLine(path_, Json{{"schema", kSchema}, {"key", key}, {"result", result}}.dump());
-    results_[key.dump()] = result;
+    const std::string line = Json{{"schema", kSchema}, {"key", key}, {"result", result}}.dump();
+    AppendLine(path_, line);
+    results_[key.dump()] = Json::parse(line)["result"];  // as a sweep that is started again will read it
   }
 
  private:
@@ -40,8 +65,7 @@ class CellLog {
     size_t number = 1;
     for (const std::string& text : ReadLines(path_)) {
       const Json line = Json::parse(text, nullptr, false);
-      if (!line.is_object() || line.value("schema", "") != kSchema || !line.contains("key") ||
-          !line.contains("result")) {
+      if (!IsCell(line)) {
         Fail("{}: line {}: not a finished cell of a sweep; try another --out, or remove the line", path_.string(),
              number);
       }
@@ -64,6 +88,30 @@ Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan
   return key;
 }
 
+template <typename T>
+void RequireDistinct(const std::vector<T>& values, const char* option) {
+  std::set<T> seen;
+  for (const T& value : values) {
+    if (!seen.insert(value).second) Fail("{}: got {} twice, expected each once", option, value);
+  }
+}
+
+// Whatever can be refused before hours of work.
+void CheckOptions(const SweepOptions& options) {
+  RequireDistinct(options.bits, "--bits");
+  RequireDistinct(options.granularities, "--granularity");
+  std::set<std::string> names;
+  for (const std::filesystem::path& folder : options.models) {
+    const ModelConfig config = LoadConfig(folder);
+    if (!names.insert(ModelName(folder)).second)
+      Fail("{}: two models are called {}; try renaming a folder", folder.string(), ModelName(folder));
+    for (const std::string& granularity : options.granularities) {
+      for (const int bits : options.bits)
+        SimulatedQuantizer(Plan::Parse(PlanFor(options.site, bits, granularity)), config);
+    }
+  }
+}
+
 }  // namespace
 
 std::string PlanFor(const std::string& site, int bits, const std::string& granularity) {
@@ -73,9 +121,7 @@ std::string PlanFor(const std::string& site, int bits, const std::string& granul
 }
 
 std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting& starting) {
-  for (const std::string& granularity : options.granularities) {
-    for (const int bits : options.bits) Plan::Parse(PlanFor(options.site, bits, granularity));  // before any work
-  }
+  CheckOptions(options);
   CellLog log(options.folder);
   const size_t cells =
       options.models.size() * options.tasks.size() * options.granularities.size() * options.bits.size();
@@ -83,17 +129,18 @@ std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting&
   for (const std::filesystem::path& folder : options.models) {
     Model model(folder, options.math);
     const std::string weights_hash = model.files().ContentHash();
-    for (const TaskSpec& spec : options.tasks) {
-      const Task task(spec, model, options.windows);
+    std::vector<Task> tasks;  // all of them read before the first runs
+    for (const TaskSpec& spec : options.tasks) tasks.emplace_back(spec, model, options.windows);
+    for (const Task& task : tasks) {
       for (const std::string& granularity : options.granularities) {
         for (const int bits : options.bits) {
           SimulatedQuantizer quantizer(Plan::Parse(PlanFor(options.site, bits, granularity)), model.config());
           const Json key = KeyOf(model, weights_hash, quantizer.plan(), task, options);
           const std::string what =
-              std::format("{} {} {} bits {}", model.Name(), spec.Name(), bits, bits == 16 ? "" : granularity);
+              std::format("{} {} {} bits {}", model.Name(), task.spec().Name(), bits, bits == 16 ? "" : granularity);
           const Progress progress = starting(finished.size() + 1, cells, what);
           if (log.Find(key) == nullptr) log.Append(key, ToJson(task.Run(model, quantizer, progress)));
-          finished.push_back({model.Name(), granularity, spec.Name(), bits, key, *log.Find(key)});
+          finished.push_back({model.Name(), granularity, task.spec().Name(), bits, key, *log.Find(key)});
         }
       }
     }

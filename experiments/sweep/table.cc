@@ -5,6 +5,8 @@
 #include <cmath>
 #include <format>
 
+#include "experiments/text/csv.h"
+
 namespace tare {
 namespace {
 
@@ -22,6 +24,12 @@ constexpr Figure kAccNorm{"acc_norm", "acc_norm_stderr", "outcomes_norm"};
 std::vector<Figure> FiguresOf(const Json& result) {
   if (result.contains("perplexity")) return {kPerplexity};
   return {kAcc, kAccNorm};
+}
+
+// A figure that is not finite is null in JSON.
+double Number(const SweepCell& cell, const char* name) {
+  const Json& value = cell.result[name];
+  return value.is_number() ? value.get<double>() : NAN;
 }
 
 // Standard error of the mean of paired differences of 0/1 outcomes.
@@ -45,15 +53,15 @@ const SweepCell* Unquantized(const std::vector<SweepCell>& cells, const SweepCel
 }
 
 std::string Value(const SweepCell& cell, const Figure& figure) {
-  const double value = cell.result[figure.name].get<double>();
+  const double value = Number(cell, figure.name);
   if (figure.error == nullptr) return std::format("{:.3f}", value);
-  return std::format("{:.3f} +/- {:.3f}", value, cell.result[figure.error].get<double>());
+  return std::format("{:.3f} +/- {:.3f}", value, Number(cell, figure.error));
 }
 
 std::string Change(const std::vector<SweepCell>& cells, const SweepCell& cell, const Figure& figure) {
   const SweepCell* whole = Unquantized(cells, cell);
   if (whole == nullptr || cell.bits == 16) return "";
-  const double change = cell.result[figure.name].get<double>() - whole->result[figure.name].get<double>();
+  const double change = Number(cell, figure.name) - Number(*whole, figure.name);
   if (figure.outcomes == nullptr) return std::format("({:+.3f})", change);
   const double error =
       PairedError(cell.result[figure.outcomes].get<std::string>(), whole->result[figure.outcomes].get<std::string>());
@@ -102,12 +110,12 @@ std::string SweepCsv(const std::vector<SweepCell>& cells) {
   for (const SweepCell& cell : cells) {
     const SweepCell* whole = Unquantized(cells, cell);
     for (const Figure& figure : FiguresOf(cell.result)) {
-      const double value = cell.result[figure.name].get<double>();
-      text += std::format("{},{},{},{},\"{}\",{},{},{},", cell.model, cell.task, cell.granularity, cell.bits,
-                          cell.key["plan"].get<std::string>(), figure.name, value,
+      const double value = Number(cell, figure.name);
+      text += std::format("{},{},{},{},{},{},{},{},", CsvField(cell.model), CsvField(cell.task), cell.granularity,
+                          cell.bits, CsvField(cell.key["plan"].get<std::string>()), figure.name, value,
                           figure.error == nullptr ? "" : cell.result[figure.error].dump());
       if (whole != nullptr && cell.bits != 16) {
-        text += std::format("{},", value - whole->result[figure.name].get<double>());
+        text += std::format("{},", value - Number(*whole, figure.name));
         if (figure.outcomes != nullptr) {
           text += std::format("{}", PairedError(cell.result[figure.outcomes].get<std::string>(),
                                                 whole->result[figure.outcomes].get<std::string>()));

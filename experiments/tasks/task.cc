@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"
 
@@ -24,6 +25,7 @@ TaskSpec ParseTask(const std::string& text) {
     Fail("--tasks: '{}' names no file; expected {}=FILE", text, kind);
   TaskSpec spec{kind == "choice" ? TaskSpec::Kind::kChoice : TaskSpec::Kind::kPerplexity, text.substr(equals + 1)};
   if (!std::filesystem::is_regular_file(spec.file)) Fail("--tasks: {}: no such file", spec.file.string());
+  RequireUtf8(spec.Name(), "--tasks: " + text + ": the file's name");
   return spec;
 }
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Perplexity against log-probabilities taken in double from the golden logits, and from the model's own where windows cut the
-// context; which tokens are scored; and the embedded pair's figure against transformers.
+// context; and the embedded pair's figure against transformers. Which tokens are scored is sequences_test.cc's.
 #include "experiments/tasks/perplexity.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <map>
 
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -31,24 +30,6 @@ double Loss(std::span<const float> logits, int32_t target) {
 }
 
 TokenInput Ids(std::vector<std::vector<int32_t>> rows) { return {.kind = TokenInput::Kind::kIds, .sequences = std::move(rows)}; }
-
-ModelConfig Positions(int positions) { return {.max_positions = positions}; }
-
-// 0, 1, .. n - 1: a token says where it stands.
-std::vector<int32_t> Counting(int32_t n, int32_t from = 0) {
-  std::vector<int32_t> tokens(static_cast<size_t>(n));
-  for (int32_t i = 0; i < n; ++i) tokens[static_cast<size_t>(i)] = from + i;
-  return tokens;
-}
-
-// How often each token is scored, and by how much context of its row at least.
-std::map<int32_t, int> Scored(const std::vector<ScoredSequence>& sequences) {
-  std::map<int32_t, int> times;
-  for (const ScoredSequence& s : sequences) {
-    for (auto t = static_cast<size_t>(s.first_target); t < s.tokens.size(); ++t) ++times[s.tokens[t]];
-  }
-  return times;
-}
 
 TEST(PerplexityTest, IsTheMeanOfTheGoldenLosses) {
   for (const char* name : kGoldenCheckpoints) {
@@ -105,92 +86,10 @@ TEST(PerplexityTest, WindowsAreScoredByTheirOwnContext) {
   EXPECT_NEAR(result.nll, sum / static_cast<double>(tokens), 1e-4);
 }
 
-TEST(PerplexityTest, EveryTokenOfATextIsScoredOnce) {
-  TokenInput text{.sequences = {Counting(100, 1000)}, .bos = 7};
-  for (const int64_t window : {2, 3, 16, 100, 101, 102, 200}) {
-    for (const int64_t stride : {0, 1, 2, 15}) {
-      if (stride > window - 1) continue;
-      const auto sequences = CutSequences(text, Positions(200), {.window = window, .stride = stride});
-      const std::map<int32_t, int> times = Scored(sequences);
-      ASSERT_EQ(times.size(), 100u) << window << " " << stride;
-      for (const auto& [token, count] : times) ASSERT_EQ(count, 1) << token;
-      for (const ScoredSequence& s : sequences) {
-        ASSERT_EQ(s.tokens[0], 7);
-        ASSERT_EQ(std::ssize(s.tokens), std::min<int64_t>(window, 101));
-      }
-    }
-  }
-}
-
-// Nothing predicts the first token of a row; all the others are scored once.
-TEST(PerplexityTest, EveryTokenOfAnIdRowButTheFirstIsScoredOnce) {
-  const TokenInput input = Ids({Counting(50, 0), Counting(7, 100), Counting(1, 200)});
-  for (const int64_t window : {2, 3, 16, 49, 50, 64}) {
-    for (const int64_t stride : {0, 1, 10}) {
-      if (stride > window - 1) continue;
-      std::map<int32_t, int> times = Scored(CutSequences(input, Positions(64), {.window = window, .stride = stride}));
-      ASSERT_EQ(times.size(), 49u + 6) << window << " " << stride;
-      for (const auto& [token, count] : times) ASSERT_EQ(count, 1) << token;
-      ASSERT_FALSE(times.contains(0) || times.contains(100) || times.contains(200));
-    }
-  }
-}
-
-TEST(PerplexityTest, WindowsDefaultToWhatTheModelAllows) {
-  TokenInput text{.sequences = {Counting(2000)}, .bos = 7};
-  EXPECT_EQ(CutSequences(text, Positions(2048), {})[0].tokens.size(), 512u);
-  EXPECT_EQ(CutSequences(text, Positions(128), {})[0].tokens.size(), 128u);
-  const TokenInput ids = Ids({Counting(900), Counting(30)});
-  const auto sequences = CutSequences(ids, Positions(2048), {});
-  ASSERT_EQ(sequences.size(), 2u);
-  EXPECT_EQ(sequences[0].tokens, Counting(900));
-  EXPECT_EQ(sequences[1].tokens, Counting(30));
-  EXPECT_EQ(CutSequences(ids, Positions(500), {})[0].tokens.size(), 500u);
-}
-
-TEST(PerplexityTest, TokensAndLimitCutTheInput) {
-  TokenInput text{.sequences = {Counting(100)}, .bos = 7};
-  auto sequences = CutSequences(text, Positions(64), {.window = 11, .tokens = 25});
-  ASSERT_EQ(sequences.size(), 3u);
-  EXPECT_EQ(Scored(sequences).size(), 25u);
-  EXPECT_EQ(Scored(sequences).rbegin()->first, 24);
-  sequences = CutSequences(text, Positions(64), {.window = 11, .limit = 4});
-  EXPECT_EQ(sequences.size(), 4u);
-  EXPECT_EQ(Scored(sequences).size(), 40u);
-  EXPECT_EQ(CutSequences(text, Positions(64), {.window = 11, .tokens = 25, .limit = 2}).size(), 2u);
-  // Tokens count over rows.
-  const auto rows = CutSequences(Ids({Counting(10), Counting(10, 50), Counting(10, 90)}), Positions(64), {.tokens = 13});
-  ASSERT_EQ(rows.size(), 2u);
-  EXPECT_THAT(rows[1].tokens, ElementsAre(50, 51, 52));
-}
-
-TEST(PerplexityTest, ImpossibleWindowsAreRefused) {
-  TokenInput text{.sequences = {Counting(100)}, .bos = 7};
-  const TokenInput ids = Ids({Counting(100)});
-  const auto refuses = [](const TokenInput& input, WindowOptions options, const char* why) {
-    EXPECT_THAT([&] { CutSequences(input, Positions(64), options); }, ThrowsMessage<Error>(HasSubstr(why)));
-  };
-  refuses(text, {.window = 65}, "--window: got 65, expected 2 to 64");
-  refuses(text, {.window = 1}, "--window: got 1, expected 2 to 64");
-  refuses(ids, {.window = 65}, "--window: got 65, expected 1 to 64");
-  refuses(ids, {.window = -3}, "--window: got -3");
-  refuses(text, {.window = 10, .stride = 10}, "--stride: got 10, expected 1 to 9");
-  refuses(ids, {.window = 10, .stride = 11}, "--stride: got 11, expected 1 to 10");
-  refuses(ids, {.window = 10, .stride = -1}, "--stride: got -1");
-}
-
 TEST(PerplexityTest, NothingToPredictIsRefused) {
   Model model(GoldenFolder("llama-mha"));
   const auto sequences = CutSequences(Ids({{5}, {6}}), model.config(), {});
   EXPECT_THAT([&] { MeasurePerplexity(model, {}, sequences, {}); }, ThrowsMessage<Error>(HasSubstr("no token to predict")));
-}
-
-TEST(PerplexityTest, BatchesHold2048RowsOrOneSequence) {
-  EXPECT_EQ(SequencesPerBatch(1), 2048);
-  EXPECT_EQ(SequencesPerBatch(512), 4);
-  EXPECT_EQ(SequencesPerBatch(513), 3);
-  EXPECT_EQ(SequencesPerBatch(2048), 1);
-  EXPECT_EQ(SequencesPerBatch(100000), 1);
 }
 
 TEST(PerplexityTest, ThreadsAndProgress) {

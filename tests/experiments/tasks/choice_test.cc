@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Log-likelihoods of the embedded pair's items against transformers, with and without shared contexts; answers, accuracies and
+// their errors from made-up labels.
+#include "experiments/tasks/choice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "tests/support/checkpoint.h"
+#include "tests/support/golden.h"
+#include "tests/support/logits.h"
+
+namespace tare {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+constexpr size_t kItems = 12;
+
+std::vector<ChoiceItem> Items(const std::string& set, size_t limit = kItems) { return LoadChoiceItems(PairFolder(set + ".jsonl"), limit); }
+
+const Tokenizer& PairTokenizer() {
+  static const Tokenizer tokenizer = Tokenizer::Load(PairFolder("novels-standard"));
+  return tokenizer;
+}
+
+ChoiceResult Measure(Model& model, ContextSharing sharing, const std::vector<ChoiceItem>& items, const Progress& progress = {}) {
+  return MeasureChoice(model, {}, sharing, items, PairTokenizer(), PairTokenizer().bos(), progress);
+}
+
+class PairTest : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+
+TEST_P(PairTest, LogLikelihoodsAreTransformers) {
+  const auto [name, set] = GetParam();
+  Model model(PairFolder(std::string("novels-") + name));
+  const auto expected = ReadJson(std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/pair" / (std::string(set) + "-expected-" + name + ".json"));
+  for (const ContextSharing sharing : {ContextSharing::kAllowed, ContextSharing::kForbidden}) {
+    int64_t reported = 0;
+    const ChoiceResult result = Measure(model, sharing, Items(set), [&](int64_t done, int64_t total, const char* unit) {
+      EXPECT_GT(done, reported);
+      EXPECT_EQ(total, 12);
+      EXPECT_STREQ(unit, "items");
+      reported = done;
+    });
+    EXPECT_EQ(reported, 12);
+    ASSERT_EQ(result.records.size(), kItems);
+    double worst = 0;
+    for (size_t i = 0; i < kItems; ++i) {
+      ASSERT_EQ(result.records[i].log_likelihoods.size(), expected["items"][i].size());
+      for (size_t e = 0; e < result.records[i].log_likelihoods.size(); ++e) {
+        worst = std::max(worst, std::abs(result.records[i].log_likelihoods[e] - expected["items"][i][e].get<double>()));
+      }
+    }
+    EXPECT_LT(worst, 1e-3) << (sharing == ContextSharing::kAllowed ? "shared" : "not shared");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Embedded, PairTest,
+                         testing::Combine(testing::Values("standard", "differential"), testing::Values("continuations", "needles-1", "needles-4")),
+                         [](const auto& test) {
+                           std::string name = std::string(std::get<0>(test.param)) + "_" + std::get<1>(test.param);
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+// Sums over each ending of the whole sequence's log-probabilities, in double.
+TEST(ChoiceTest, IsTheSumOverTheEndingsTokens) {
+  Model model(PairFolder("novels-standard"));
+  const ChoiceItem item = Items("continuations", 1)[0];
+  const EncodedChoice encoded = EncodeChoice(item, PairTokenizer());
+  for (const std::optional<int32_t> bos : {PairTokenizer().bos(), std::optional<int32_t>()}) {
+    for (const ContextSharing sharing : {ContextSharing::kAllowed, ContextSharing::kForbidden}) {
+      const ChoiceResult result = MeasureChoice(model, {}, sharing, {item}, PairTokenizer(), bos, {});
+      for (size_t e = 0; e < encoded.endings.size(); ++e) {
+        std::vector<int32_t> tokens;
+        if (bos) tokens.push_back(*bos);
+        const size_t first = tokens.size() + encoded.endings[e].first_scored;
+        tokens.insert(tokens.end(), encoded.endings[e].tokens.begin(), encoded.endings[e].tokens.end());
+        TokenBatch batch;
+        batch.Add(0, tokens);
+        const std::vector<float> logits = LogitsOf(model, batch);
+        double sum = 0;
+        for (size_t t = first; t < tokens.size(); ++t) {
+          double total = 0;
+          for (size_t v = 0; v < 2048; ++v) total += std::exp(double{logits[(t - 1) * 2048 + v]});
+          sum += logits[(t - 1) * 2048 + static_cast<size_t>(tokens[t])] - std::log(total);
+        }
+        EXPECT_NEAR(result.records[0].log_likelihoods[e], sum, 1e-3) << "ending " << e;
+        EXPECT_EQ(result.records[0].characters[e], encoded.endings[e].characters);
+      }
+    }
+  }
+}
+
+size_t Best(const ChoiceRecord& r, bool normed) {
+  size_t best = 0;
+  const auto score = [&](size_t e) { return r.log_likelihoods[e] / (normed ? static_cast<double>(r.characters[e]) : 1.0); };
+  for (size_t e = 1; e < r.log_likelihoods.size(); ++e) {
+    if (score(e) > score(best)) best = e;
+  }
+  return best;
+}
+
+// Labels made up so that 3 of 5 are right by the sum and, where the two answers differ, others by the mean a character.
+TEST(ChoiceTest, AccuraciesAndTheirErrorsFollowTheLabels) {
+  Model model(PairFolder("novels-standard"));
+  std::vector<ChoiceItem> items = Items("continuations", 5);
+  // An ending that is long and likely a character loses by its sum: the first ending and the same again, repeated.
+  items[4].endings[1] = items[4].endings[0] + ", " + items[4].endings[0] + ", " + items[4].endings[0];
+  const ChoiceResult first = Measure(model, ContextSharing::kAllowed, items);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(first.records[i].answer, static_cast<int>(Best(first.records[i], false)));
+    EXPECT_EQ(first.records[i].answer_norm, static_cast<int>(Best(first.records[i], true)));
+    items[i].label = i < 3 ? first.records[i].answer : (first.records[i].answer + 1) % 4;
+  }
+  int norm = 0;
+  for (size_t i = 0; i < 5; ++i) norm += first.records[i].answer_norm == items[i].label;
+  const ChoiceResult result = Measure(model, ContextSharing::kAllowed, items);
+  EXPECT_EQ(result.n, 5);
+  EXPECT_DOUBLE_EQ(result.acc, 0.6);
+  // s^2 = sum (x - 0.6)^2 / 4 = (3 * 0.16 + 2 * 0.36) / 4 = 0.3
+  EXPECT_NEAR(result.acc_stderr, std::sqrt(0.3 / 5), 1e-15);
+  EXPECT_DOUBLE_EQ(result.acc_norm, norm / 5.0);
+  const double p = norm / 5.0;
+  EXPECT_NEAR(result.acc_norm_stderr, std::sqrt((norm * (1 - p) * (1 - p) + (5 - norm) * p * p) / 4 / 5), 1e-15);
+  EXPECT_EQ(result.records[3].label, items[3].label);
+  EXPECT_EQ(result.records[3].line, 4u);
+  EXPECT_EQ(result.records[2].Correct(), true);
+  EXPECT_EQ(result.records[3].Correct(), false);
+}
+
+// The first of equals, as numpy's argmax; and characters, not bytes, divide.
+TEST(ChoiceTest, EqualEndingsGiveTheFirstAndCharactersDivide) {
+  Model model(PairFolder("novels-standard"));
+  ChoiceItem item = Items("continuations", 1)[0];
+  item.endings = {"no, \xc3\xa9t\xc3\xa9", "no, \xc3\xa9t\xc3\xa9", "no, \xc3\xa9t\xc3\xa9"};
+  item.label = 0;
+  const ChoiceResult result = Measure(model, ContextSharing::kAllowed, {item});
+  EXPECT_EQ(result.records[0].answer, 0);
+  EXPECT_EQ(result.records[0].answer_norm, 0);
+  EXPECT_EQ(result.records[0].characters[0], 7u);
+  EXPECT_EQ(result.acc, 1.0);
+  EXPECT_EQ(result.acc_stderr, 0.0);  // of one item there is no deviation
+}
+
+TEST(ChoiceTest, SameBitsOnAnyNumberOfThreads) {
+  std::vector<double> first;
+  for (const int threads : {1, 2, 5}) {
+    SetThreads(threads);
+    Model model(PairFolder("novels-differential"));
+    const ChoiceResult result = Measure(model, ContextSharing::kAllowed, Items("needles-1", 3));
+    std::vector<double> all;
+    for (const ChoiceRecord& r : result.records) all.insert(all.end(), r.log_likelihoods.begin(), r.log_likelihoods.end());
+    if (first.empty()) first = all;
+    EXPECT_EQ(all, first) << threads;
+  }
+  SetThreads(0);
+}
+
+TEST(ChoiceTest, ItemsMustFitThePositions) {
+  Model model(PairFolder("novels-standard"));
+  std::vector<ChoiceItem> items = Items("continuations", 2);
+  for (int i = 0; i < 2100; ++i) items[1].context += " and";
+  for (const ContextSharing sharing : {ContextSharing::kAllowed, ContextSharing::kForbidden}) {
+    EXPECT_THAT([&] { Measure(model, sharing, items); }, ThrowsMessage<Error>(HasSubstr("max_position_embeddings 2048")));
+  }
+  EXPECT_THAT([&] { Measure(model, ContextSharing::kAllowed, {}); }, ThrowsMessage<Error>(HasSubstr("no items")));
+}
+
+// Finite weights whose products are not: no answer, but an error.
+TEST(ChoiceTest, LikelihoodsThatAreNoNumbersAreRefused) {
+  const TemporaryFolder folder;
+  EditedCheckpoint checkpoint(PairFolder("novels-standard"));
+  EditedCheckpoint::Tensor& norm = checkpoint.tensors.at("model.norm.weight");
+  for (size_t i = 0; i < 256; ++i) norm.SetBits(i, 0x7f00);  // 2^127
+  checkpoint.Write(folder / "m");
+  Model model(folder / "m");
+  EXPECT_THAT([&] { Measure(model, ContextSharing::kAllowed, Items("continuations", 2)); }, ThrowsMessage<Error>(HasSubstr("not finite")));
+}
+
+}  // namespace
+}  // namespace tare
