@@ -19,7 +19,7 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
   return text + "]";
 }
 
-WeightType TypeOf(const TensorView& tensor) {
+WeightType TypeOf(const TensorView& tensor, const std::string& where) {
   switch (tensor.dtype) {
     case DType::kF32:
       return WeightType::kF32;
@@ -28,7 +28,7 @@ WeightType TypeOf(const TensorView& tensor) {
     case DType::kF16:
       return WeightType::kF16;
     default:
-      Fail("tensor '{}': got dtype {}, expected F32, BF16 or F16", tensor.name, Name(tensor.dtype));
+      Fail("{}: tensor '{}': got dtype {}, expected F32, BF16 or F16", where, tensor.name, Name(tensor.dtype));
   }
 }
 
@@ -65,7 +65,7 @@ size_t FirstNotFinite(const std::byte* bytes, size_t count, Bits mask) {
   return count;
 }
 
-void CheckFinite(const TensorView& tensor, WeightType type) {
+void CheckFinite(const TensorView& tensor, WeightType type, const std::string& where) {
   constexpr size_t kPart = size_t{1} << 20;
   const size_t count = tensor.elements();
   ParallelFor((count + kPart - 1) / kPart, [&](size_t part, int) {
@@ -75,8 +75,8 @@ void CheckFinite(const TensorView& tensor, WeightType type) {
                           ? FirstNotFinite<uint32_t>(bytes, size, ExponentMask(type))
                           : FirstNotFinite<uint16_t>(bytes, size, static_cast<uint16_t>(ExponentMask(type)));
     if (at < size) {
-      Fail("tensor '{}', index {}: NaN or infinity; expected finite weights; try saving the checkpoint again",
-           tensor.name, begin + at);
+      Fail("{}: tensor '{}', index {}: NaN or infinity; expected finite weights; try saving the checkpoint again",
+           where, tensor.name, begin + at);
     }
   });
 }
@@ -99,22 +99,23 @@ bool IsAligned(const TensorView& tensor, WeightType type) {
 }  // namespace
 
 Weights::Weights(const std::filesystem::path& folder, const Projector& projector)
-    : files_(folder), projector_(projector) {}
+    : where_(folder.string()), files_(folder), projector_(projector) {}
 
 const TensorView& Weights::Take(const std::string& name, const std::vector<int64_t>& shape) {
   const TensorView* tensor = files_.Find(name);
-  if (tensor == nullptr) Fail("tensor '{}': missing from the checkpoint; expected shape {}", name, ShapeText(shape));
+  if (tensor == nullptr) Fail("{}: tensor '{}': missing; expected shape {}", where_, name, ShapeText(shape));
   if (tensor->shape != shape) {
-    Fail("tensor '{}': got shape {}, expected {} from config.json", name, ShapeText(tensor->shape), ShapeText(shape));
+    Fail("{}: tensor '{}': got shape {}, expected {} from config.json", where_, name, ShapeText(tensor->shape),
+         ShapeText(shape));
   }
-  CheckFinite(*tensor, TypeOf(*tensor));
+  CheckFinite(*tensor, TypeOf(*tensor, where_), where_);
   taken_.insert(name);
   return *tensor;
 }
 
 WeightMatrix Weights::Matrix(const std::string& name, int64_t out, int64_t in) {
   const TensorView& tensor = Take(name, {out, in});
-  const WeightType type = TypeOf(tensor);
+  const WeightType type = TypeOf(tensor, where_);
   if (projector_.math() == Math::kBf16) {
     if (type != WeightType::kBf16 || !IsAligned(tensor, type)) return Converted(tensor, WeightType::kBf16, out, in);
   } else if (!projector_.IsNative(type) || !IsAligned(tensor, type)) {
@@ -125,11 +126,11 @@ WeightMatrix Weights::Matrix(const std::string& name, int64_t out, int64_t in) {
 
 WeightMatrix Weights::Stored(const std::string& name, int64_t out, int64_t in) {
   const TensorView& tensor = Take(name, {out, in});
-  return {tensor.bytes.data(), TypeOf(tensor), out, in};
+  return {tensor.bytes.data(), TypeOf(tensor, where_), out, in};
 }
 
 WeightMatrix Weights::Converted(const TensorView& tensor, WeightType to, int64_t out, int64_t in) {
-  const WeightType from = TypeOf(tensor);
+  const WeightType from = TypeOf(tensor, where_);
   converted_.emplace_back(tensor.elements() * ElementBytes(to));
   char* data = converted_.back().data();
   ParallelFor(static_cast<size_t>(out), [&](size_t row, int) {
@@ -149,7 +150,7 @@ WeightMatrix Weights::Converted(const TensorView& tensor, WeightType to, int64_t
 std::vector<float> Weights::Vector(const std::string& name, int64_t size) {
   const TensorView& tensor = Take(name, {size});
   std::vector<float> values(size);
-  for (int64_t i = 0; i < size; ++i) values[i] = ValueAt(tensor.bytes.data(), TypeOf(tensor), i);
+  for (int64_t i = 0; i < size; ++i) values[i] = ValueAt(tensor.bytes.data(), TypeOf(tensor, where_), i);
   return values;
 }
 
@@ -164,10 +165,9 @@ void Weights::CheckAllTaken() const {
   for (const std::string& name : files_.names()) {
     if (!taken_.contains(name)) {
       Fail(
-          "tensor '{}': not part of the model that config.json describes; a key may be missing there (attention_bias, "
-          "mlp_bias, "
-          "tie_word_embeddings), or the family is another",
-          name);
+          "{}: tensor '{}': not part of the model that config.json describes; a key may be missing there "
+          "(attention_bias, mlp_bias, tie_word_embeddings), or the family is another",
+          where_, name);
     }
   }
 }

@@ -39,6 +39,7 @@ class Weights {
   const TensorView& Take(const std::string& name, const std::vector<int64_t>& shape);
   WeightMatrix Converted(const TensorView& tensor, WeightType to, int64_t out, int64_t in);
 
+  std::string where_;  // the folder, for messages
   CheckpointFiles files_;
   const Projector& projector_;
   std::set<std::string> taken_;

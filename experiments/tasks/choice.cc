@@ -90,6 +90,17 @@ void RunBatch(Model& model, SiteVisitors visitors, const Batch& batch, std::vect
   }
 }
 
+// Refused whatever the plan, though endings that share their context would need a row less.
+void CheckLength(const ChoiceItem& item, const EncodedChoice& encoded, size_t bos, int max_positions) {
+  for (const EncodedChoice::Ending& ending : encoded.endings) {
+    const size_t length = bos + ending.tokens.size();
+    if (length > static_cast<size_t>(max_positions)) {
+      Fail("{}: got {} tokens with an ending, expected at most max_position_embeddings {}; try a shorter context",
+           item.where, length, max_positions);
+    }
+  }
+}
+
 // Index of the largest value, the first of equals, as numpy's argmax.
 template <typename Value>
 int ArgMax(size_t n, Value value) {
@@ -122,6 +133,7 @@ ChoiceResult MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing s
   Batch batch(bos, sharing);
   for (size_t i = 0; i < items.size(); ++i) {
     const EncodedChoice encoded = EncodeChoice(items[i], tokenizer);
+    CheckLength(items[i], encoded, bos ? 1 : 0, model.config().max_positions);
     ChoiceRecord& record = result.records.emplace_back(ChoiceRecord{.line = items[i].line, .label = items[i].label});
     record.log_likelihoods.resize(encoded.endings.size());
     for (const auto& ending : encoded.endings) record.characters.push_back(ending.characters);

@@ -86,6 +86,7 @@ ChoiceItem ParseChoiceItem(std::string_view text, const std::string& where) {
   if (!json.is_object())
     Fail("{}: got {}, expected an object with \"ctx\", \"endings\" and \"label\"", where, json.type_name());
   ChoiceItem item;
+  item.where = where;
   item.endings = Endings(json, where);
   if (json.contains("activity_label") && json.contains("ctx_a") && json.contains("ctx_b")) {
     item.context = HellaswagContext(StringField(json, "activity_label", where), StringField(json, "ctx_a", where),
@@ -124,14 +125,13 @@ EncodedChoice EncodeChoice(const ChoiceItem& item, const Tokenizer& tokenizer) {
   const std::string_view context = StripRight(item.context);
   const std::string_view spaces = std::string_view(item.context).substr(context.size());
   const size_t context_tokens = tokenizer.Encode(context).size();
-  if (context_tokens == 0) Fail("item of line {}: got a context without a token, expected text", item.line);
+  if (context_tokens == 0) Fail("{}: got a context without a token, expected text", item.where);
 
   EncodedChoice choice;
   for (const std::string& ending : item.endings) {
     choice.endings.push_back(EncodeEnding(context, context_tokens, spaces, ending, tokenizer));
     if (choice.endings.back().tokens.size() <= context_tokens) {
-      Fail("item of line {}: ending '{}' adds no token to its context, expected at least one to score", item.line,
-           ending);
+      Fail("{}: ending '{}' adds no token to its context, expected at least one to score", item.where, ending);
     }
   }
   choice.shares_context = std::ranges::all_of(

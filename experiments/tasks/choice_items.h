@@ -27,6 +27,7 @@ struct ChoiceItem {
   int label = 0;                     // the true ending
   std::optional<double> depth;       // where the asked needle stands in the context, 0 to 1, where the item says so
   size_t line = 0;                   // of its file, from 1
+  std::string where;                 // file and line, for messages
 };
 
 // The first `limit` items of a file, all for 0. Lines of whitespace are passed over. Throws Error with file and line.

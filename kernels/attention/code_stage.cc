@@ -11,6 +11,7 @@
 #define HWY_TARGET_INCLUDE "kernels/attention/code_stage.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
+#include "kernels/attention/reduce_four-inl.h"
 #include "kernels/attention/row_exp2-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -95,38 +96,36 @@ void EarlyFactorRows(int rows, int tiles, const float* w1, const float* w2, int1
   }
 }
 
-// round_half_even(x * factor) of a vector of 16-bit integers, as two vectors of 32 bits in order.
-struct Pair {
-  VI low, high;
-};
-HWY_INLINE Pair Scaled(VI16 x, VF factor) {
+// Adding it rounds to the nearest integer, ties to even, into the low bits of the sum.
+constexpr float kMagic = 12582912.0f;
+
+// Bytes of round_half_even(x * factor) + (magic - kMagic) for 4 * kLanes 16-bit integers; the product is not rounded
+// before.
+HWY_INLINE hn::Vec<DU8> Bytes(const int16_t* x, VF factor, VF magic) {
   const DF df;
   const DI di;
-  const auto round = [&](VI i) HWY_ATTR { return hn::NearestInt(hn::Mul(hn::ConvertTo(df, i), factor)); };
-  return {round(hn::PromoteLowerTo(di, x)), round(hn::PromoteUpperTo(di, x))};
-}
-
-// 4 vectors of 32 bits in order to one of bytes in order.
-HWY_INLINE hn::Vec<DU8> Narrow(const Pair& a, const Pair& b) {
-  const DI16 d16;
-  const auto low = hn::OrderedDemote2To(d16, a.low, a.high);
-  return hn::OrderedDemote2To(DU8(), low, hn::OrderedDemote2To(d16, b.low, b.high));
+  const hn::Repartition<uint16_t, DF> du16;
+  const hn::RebindToUnsigned<DI> du32;
+  const hn::Rebind<int16_t, DF> half;
+  const auto four = [&](int i) HWY_ATTR {
+    const VF value = hn::ConvertTo(df, hn::PromoteTo(di, hn::Load(half, x + i * kLanes)));
+    return hn::BitCast(du32, hn::MulAdd(value, factor, magic));
+  };
+  return hn::OrderedTruncate2To(DU8(), hn::OrderedTruncate2To(du16, four(0), four(1)),
+                                hn::OrderedTruncate2To(du16, four(2), four(3)));
 }
 
 void LateRows(const LateCodes& b) {
-  const DI16 d16;
   const DU8 d8;
   const hn::Repartition<uint64_t, DU8> d64;
+  const VF magic = hn::Set(DF(), kMagic);
   for (int r = 0; r < b.rows; ++r) {
     auto sum = hn::Zero(d64);
     for (int t = 0; t < b.tiles; ++t) {
       const VF factor = hn::Set(DF(), b.factors[t * b.rows + r]);
-      const int16_t* p = b.p + (t * b.rows + r) * kTile;
-      uint8_t* codes = b.codes + r * b.stride + t * kTile;
       for (int i = 0; i < kTile; i += 4 * kLanes) {
-        const auto code =
-            Narrow(Scaled(hn::Load(d16, p + i), factor), Scaled(hn::Load(d16, p + i + 2 * kLanes), factor));
-        hn::Store(code, d8, codes + i);
+        const auto code = Bytes(b.p + (t * b.rows + r) * kTile + i, factor, magic);
+        hn::Store(code, d8, b.codes + r * b.stride + t * kTile + i);
         sum = hn::Add(sum, hn::SumsOf8(code));
       }
     }
@@ -134,8 +133,8 @@ void LateRows(const LateCodes& b) {
   }
 }
 
-// D of one row, all tiles, into d16 [tiles * 64]; returns A.
-HWY_INLINE int Differences(const EarlyCodes& b, int r, int16_t* out) {
+// D of one row, all tiles, into out [tiles * 64]; returns lanes whose largest is A.
+HWY_INLINE VI16 Differences(const EarlyCodes& b, int r, int16_t* out) {
   const DI16 d;
   VI16 largest = hn::Zero(d);
   for (int t = 0; t < b.tiles; ++t) {
@@ -149,26 +148,45 @@ HWY_INLINE int Differences(const EarlyCodes& b, int r, int16_t* out) {
       hn::Store(difference, d, out + t * kTile + i);
     }
   }
-  return hn::ReduceMax(d, largest);
+  return largest;
 }
 
+// Turns A of 16 rows into 1 / step, and their units into steps.
+HWY_INLINE void Steps(int qmax, float* largest, float* scales) {
+  const DF d;
+  const VF most = hn::Set(d, static_cast<float>(qmax));
+  for (int r = 0; r < kRowStep; r += kLanes) {
+    const VF a = hn::Load(d, largest + r);
+    hn::Store(hn::Mul(hn::Load(d, scales + r), hn::Div(a, most)), d, scales + r);
+    hn::Store(hn::IfThenElseZero(hn::Gt(a, hn::Zero(d)), hn::Div(most, a)), d, largest + r);
+  }
+}
+
+// 16 rows at a time, so that no row waits for its own maximum.
 void EarlyRows(const EarlyCodes& b) {
-  const DI16 d16;
+  const DI di;
   const DU8 d8;
-  const auto offset = hn::Set(d8, 128);
-  HWY_ALIGN int16_t differences[16 * kTile];
-  for (int r = 0; r < b.rows; ++r) {
-    const int largest = Differences(b, r, differences);
-    const float qmax = static_cast<float>(b.qmax);
-    const VF inv = hn::Set(DF(), largest == 0 ? 0.0f : qmax / static_cast<float>(largest));
-    b.scales[r] *= static_cast<float>(largest) / qmax;
-    const hn::RebindToSigned<DU8> ds8;
-    for (int i = 0; i < b.tiles * kTile; i += 4 * kLanes) {
-      const Pair first = Scaled(hn::Load(d16, differences + i), inv),
-                 second = Scaled(hn::Load(d16, differences + i + 2 * kLanes), inv);
-      const auto code = hn::OrderedDemote2To(ds8, hn::OrderedDemote2To(d16, first.low, first.high),
-                                             hn::OrderedDemote2To(d16, second.low, second.high));
-      hn::Store(hn::Xor(hn::BitCast(d8, code), offset), d8, b.codes + r * b.stride + i);
+  const hn::BlockDFromD<DF> block;
+  HWY_ALIGN int16_t differences[kRowStep * kLargestBlock];
+  HWY_ALIGN float largest[kRowStep];
+  const int width = b.tiles * kTile;
+  const VF magic = hn::Set(DF(), kMagic + 128);
+  for (int first = 0; first < b.rows; first += kRowStep) {
+    for (int r = 0; r < kRowStep; r += 4) {
+      VI four[4];
+      for (int i = 0; i < 4; ++i) {
+        const VI16 lanes = Differences(b, first + r + i, differences + (r + i) * width);
+        four[i] = hn::Max(hn::PromoteLowerTo(di, lanes), hn::PromoteUpperTo(di, lanes));
+      }
+      const auto max = ReduceFour(di, four[0], four[1], four[2], four[3], Largest());
+      hn::Store(hn::ConvertTo(block, max), block, largest + r);
+    }
+    Steps(b.qmax, largest, b.scales + first);
+    for (int r = 0; r < kRowStep; ++r) {
+      const VF inv = hn::Set(DF(), largest[r]);
+      uint8_t* codes = b.codes + (first + r) * b.stride;
+      for (int i = 0; i < width; i += 4 * kLanes)
+        hn::Store(Bytes(differences + r * width + i, inv, magic), d8, codes + i);
     }
   }
 }

@@ -9,10 +9,12 @@
 #include <limits>
 #include <optional>
 
+#include "kernels/attention/arena.h"
 #include "kernels/attention/code_stage.h"
 #include "kernels/attention/fixed_exp.h"
 #include "kernels/attention/output_stage.h"
 #include "kernels/attention/packing.h"
+#include "kernels/attention/row_block.h"
 #include "kernels/attention/row_exp2.h"
 #include "kernels/attention/score_stage.h"
 #include "kernels/product/tile_product.h"
@@ -23,25 +25,13 @@
 namespace tare {
 namespace {
 
-constexpr int kLargestBlock = 1024;
-constexpr int kLargestRows = 64;
-
-// Hands out pieces of a buffer on 64-byte boundaries; from base 0 it only counts.
-class Arena {
- public:
-  explicit Arena(uintptr_t base) : base_(base) {}
-  template <typename T>
-  T* Take(int64_t count) {
-    T* piece = reinterpret_cast<T*>(base_ + used_);
-    used_ += static_cast<uintptr_t>(RoundUp(count * static_cast<int64_t>(sizeof(T)), 64));
-    return piece;
-  }
-  size_t used() const { return used_; }
-
- private:
-  uintptr_t base_;
-  uintptr_t used_ = 0;
-};
+// The early order needs a row's sums before its first code. Exponentials of both maps are kept for all keys while that
+// fits, with fewer rows at a time if need be; beyond (S > 49,152) the scores are computed twice. Leaves room for the
+// rest in 4 MiB.
+constexpr int64_t kMostKept = int64_t{3} << 20;
+constexpr int64_t KeptBytes(int64_t rows, int64_t tiles) {
+  return 2 * tiles * kTile * rows * static_cast<int64_t>(sizeof(int16_t));
+}
 
 struct Sizes {
   int64_t queries, keys;
@@ -52,7 +42,8 @@ struct Sizes {
   int64_t blocks;
   int rows;  // of a unit
   int64_t row_blocks;
-  int64_t kept;  // tiles of p that a unit keeps for each map
+  int64_t scored;  // tiles of maxima and sums that a unit keeps for each map
+  int64_t kept;    // tiles of p
 };
 
 // Packed K and V of all heads; see packing.h.
@@ -74,8 +65,8 @@ struct Scratch {
   int32_t* end;        // [rows]
   int32_t* sums;       // [rows][64]
   int16_t* p;          // [2][kept][rows][64]
-  float* max;          // [2][tiles][rows]; early: becomes the weights
-  int32_t* p_sums;     // [2][tiles][rows]
+  float* max;          // [2][scored][rows]; early: becomes the weights
+  int32_t* p_sums;     // [2][scored][rows]
   float* late;         // [block tiles][rows]
   int16_t* early;      // [2][block tiles][rows]
   float* block_max;    // [rows]
@@ -98,9 +89,14 @@ Sizes SizesOf(const AttentionPlan& plan, const AttentionProblem& p) {
   s.block_tiles = plan.block / kTile;
   s.blocks = RoundUp(s.tiles, s.block_tiles) / s.block_tiles;
   s.rows = static_cast<int>(std::clamp<int64_t>(RoundUp(s.queries, kRowStep), kRowStep, kLargestRows));
-  s.kept = s.block_tiles;
+  s.kept = s.scored = s.block_tiles;
   if (plan.order == AttentionPlan::Order::kEarly) {
-    s.kept = s.tiles;
+    while (s.rows > kRowStep && KeptBytes(s.rows, s.tiles) > kMostKept) s.rows -= kRowStep;
+    s.scored = s.tiles;
+    if (KeptBytes(s.rows, s.tiles) <= kMostKept)
+      s.kept = s.tiles;
+    else
+      s.rows = static_cast<int>(std::min<int64_t>(RoundUp(s.queries, kRowStep), kLargestRows));
   }
   s.row_blocks = RoundUp(s.queries, s.rows) / s.rows;
   return s;
@@ -128,8 +124,8 @@ Scratch CarveScratch(Arena& arena, const Sizes& s, const AttentionPlan& plan, co
   x.end = arena.Take<int32_t>(rows);
   x.sums = arena.Take<int32_t>(rows * kTile);
   x.p = arena.Take<int16_t>(2 * s.kept * rows * kTile);
-  x.max = arena.Take<float>(2 * s.tiles * rows);
-  x.p_sums = arena.Take<int32_t>(2 * s.tiles * rows);
+  x.max = arena.Take<float>(2 * s.scored * rows);
+  x.p_sums = arena.Take<int32_t>(2 * s.scored * rows);
   x.late = arena.Take<float>(s.block_tiles * rows);
   x.early = arena.Take<int16_t>(2 * s.block_tiles * rows);
   x.block_max = arena.Take<float>(rows);
@@ -162,11 +158,16 @@ class Packer {
   Packer(const AttentionPlan& plan, const AttentionProblem& p, const Sizes& s, const Packed& packed)
       : plan_(plan), p_(p), s_(s), x_(packed) {}
 
-  void Keys(int64_t unit) const {
-    const int64_t head = unit / s_.tiles, tile = unit % s_.tiles;
-    const float* mean = plan_.k_mean == nullptr ? nullptr : plan_.k_mean + head * p_.k.width;
-    PackKeyTile(p_.k, static_cast<int>(head), tile, plan_.k, mean, x_.k_codes + unit * kTile * s_.d4,
-                x_.k_offsets + unit * kTile, x_.k_scales + unit * kTile);
+  // A tile of all heads, four tokens at a time, as memory has them.
+  void Keys(int64_t tile) const {
+    for (int64_t token = tile * kTile; token < (tile + 1) * kTile; token += kRowsAtOnce) {
+      for (int head = 0; head < p_.k.heads; ++head) {
+        const int64_t at = head * s_.tiles * kTile + token;
+        const float* mean = plan_.k_mean == nullptr ? nullptr : plan_.k_mean + head * p_.k.width;
+        PackFourKeys(p_.k, head, token, plan_.k, mean, x_.k_codes + (head * s_.tiles + tile) * kTile * s_.d4,
+                     x_.k_offsets + at, x_.k_scales + at);
+      }
+    }
   }
 
   // Largest magnitudes of a block's columns, where its scales will be.
@@ -202,12 +203,18 @@ class Packer {
   }
 
   void Run() const {
-    ParallelFor(static_cast<size_t>(p_.k.heads * s_.tiles),
-                [&](size_t unit, int) { Keys(static_cast<int64_t>(unit)); });
+    ParallelFor(static_cast<size_t>(s_.tiles), [&](size_t tile, int) { Keys(static_cast<int64_t>(tile)); });
     const size_t blocks = static_cast<size_t>(p_.v.heads * s_.blocks);
-    ParallelFor(blocks, [&](size_t unit, int) { ValueMagnitudes(static_cast<int64_t>(unit)); });
-    if (plan_.v_scale == AttentionPlan::ValueScale::kSequence) ShareMagnitudes();
-    ParallelFor(blocks, [&](size_t unit, int) { Values(static_cast<int64_t>(unit)); });
+    if (plan_.v_scale == AttentionPlan::ValueScale::kSequence) {
+      ParallelFor(blocks, [&](size_t unit, int) { ValueMagnitudes(static_cast<int64_t>(unit)); });
+      ShareMagnitudes();
+      ParallelFor(blocks, [&](size_t unit, int) { Values(static_cast<int64_t>(unit)); });
+    } else {
+      ParallelFor(blocks, [&](size_t unit, int) {
+        ValueMagnitudes(static_cast<int64_t>(unit));
+        Values(static_cast<int64_t>(unit));
+      });
+    }
   }
 
  private:
@@ -233,21 +240,15 @@ class Unit {
         x_(scratch),
         head_index_(static_cast<int>(unit / s.row_blocks)),
         head_(p.heads[head_index_]) {
-    // Late rows first: they see the most keys, and the last units handed out are short.
-    first_row_ = (s.row_blocks - 1 - unit % s.row_blocks) * s.rows;
-    count_ = static_cast<int>(std::min<int64_t>(s.rows, s.queries - first_row_));
-    const KeyRange first = p.mask.Keys(first_row_, s.queries, s.keys),
-                   last = p.mask.Keys(first_row_ + count_ - 1, s.queries, s.keys);
-    begin_tile_ = first.begin / kTile;
-    end_tile_ = RoundUp(last.end, kTile) / kTile;
+    rows_ = BlockOfRows(p, s.rows, s.row_blocks, unit);
   }
 
   void Run() {
-    if (end_tile_ <= begin_tile_) return Zeros();
+    if (rows_.end_tile <= rows_.begin_tile) return Zeros();
     LoadQueries(0, head_.q1);
     if (head_.Differential()) LoadQueries(1, head_.q2);
     for (int r = 0; r < s_.rows; ++r)
-      x_.lambda[r] = r < count_ && head_.Differential() ? p_.lambda.At(first_row_ + r, head_index_) : 0.0f;
+      x_.lambda[r] = r < rows_.count && head_.Differential() ? p_.lambda.At(rows_.first + r, head_index_) : 0.0f;
     if (plan_.order == AttentionPlan::Order::kEarly)
       Early();
     else
@@ -259,43 +260,31 @@ class Unit {
   int Maps() const { return head_.Differential() ? 2 : 1; }
   int OutWidth() const { return head_.VSlices() * s_.columns; }
   float* Out(int map) const { return x_.out + map * s_.rows * OutWidth(); }
-  float* Max(int map, int64_t tile) const { return x_.max + (map * s_.tiles + tile) * s_.rows; }
-  int32_t* PSums(int map, int64_t tile) const { return x_.p_sums + (map * s_.tiles + tile) * s_.rows; }
+  float* Max(int map, int64_t tile) const { return x_.max + (map * s_.scored + tile % s_.scored) * s_.rows; }
+  int32_t* PSums(int map, int64_t tile) const { return x_.p_sums + (map * s_.scored + tile % s_.scored) * s_.rows; }
   int16_t* P(int map, int64_t tile) const { return x_.p + (map * s_.kept + tile % s_.kept) * s_.rows * kTile; }
 
   void Zeros() const {
-    for (int r = 0; r < count_; ++r) std::fill_n(p_.out.Row(first_row_ + r, head_index_), p_.out.width, 0.0f);
+    for (int r = 0; r < rows_.count; ++r) std::fill_n(p_.out.Row(rows_.first + r, head_index_), p_.out.width, 0.0f);
   }
 
   void LoadQueries(int map, int q) const {
     uint8_t* codes = x_.q + map * s_.rows * s_.d4;
     float* factors = x_.factors + map * s_.rows;
-    PackQueries(p_.q, q, first_row_, count_, plan_.q, codes, factors);
-    std::fill(codes + count_ * s_.d4, codes + s_.rows * s_.d4, uint8_t{128});
+    PackQueries(p_.q, q, rows_.first, rows_.count, plan_.q, codes, factors);
+    std::fill(codes + rows_.count * s_.d4, codes + s_.rows * s_.d4, uint8_t{128});
     constexpr float kLog2E = 1.44269504f;
     const float to_units = p_.scale * (kLog2E * kExpUnitsPerOctave);
     // Never 0: a masked key's infinite distance times 0 would be NaN.
     for (int r = 0; r < s_.rows; ++r)
-      factors[r] = r < count_ ? std::max(factors[r] * to_units, std::numeric_limits<float>::min()) : 1.0f;
+      factors[r] = r < rows_.count ? std::max(factors[r] * to_units, std::numeric_limits<float>::min()) : 1.0f;
   }
 
-  // Which keys of a tile each row sees; false if all rows see all 64.
-  bool Masked(int64_t tile) const {
-    bool masked = false;
-    const int64_t key = tile * kTile;
-    for (int r = 0; r < s_.rows; ++r) {
-      KeyRange keys{};
-      if (r < count_) keys = p_.mask.Keys(first_row_ + r, s_.queries, s_.keys);
-      x_.begin[r] = static_cast<int32_t>(std::clamp<int64_t>(keys.begin - key, 0, kTile));
-      x_.end[r] = static_cast<int32_t>(std::clamp<int64_t>(keys.end - key, 0, kTile));
-      masked |= r < count_ && (x_.begin[r] > 0 || x_.end[r] < kTile);
-    }
-    return masked;
-  }
-
-  void ScoreTiles(int64_t tile, int64_t end) const {
+  // Scores of all maps. Again: for p alone, when the first time's sums have become weights.
+  enum class Pass { kFirst, kAgain };
+  void ScoreTiles(int64_t tile, int64_t end, Pass pass) const {
     for (; tile < end; ++tile) {
-      const bool masked = Masked(tile);
+      const bool masked = MaskTile(p_, rows_, s_.rows, tile, x_.begin, x_.end);
       for (int map = 0; map < Maps(); ++map) {
         const int64_t k = (map == 0 ? head_.k1 : head_.k2) * s_.tiles + tile;
         products_.scores.Run(x_.q + map * s_.rows * s_.d4, k_.k_codes + k * kTile * s_.d4, x_.sums);
@@ -307,8 +296,8 @@ class Unit {
                     .begin = masked ? x_.begin : nullptr,
                     .end = masked ? x_.end : nullptr,
                     .p = P(map, tile),
-                    .max = Max(map, tile),
-                    .sum = PSums(map, tile)});
+                    .max = pass == Pass::kFirst ? Max(map, tile) : x_.block_max,
+                    .sum = pass == Pass::kFirst ? PSums(map, tile) : x_.code_sums});
       }
     }
   }
@@ -339,15 +328,23 @@ class Unit {
     }
   }
 
-  int64_t BlockEnd(int64_t tile) const { return std::min(end_tile_, (tile / s_.block_tiles + 1) * s_.block_tiles); }
+  int64_t BlockEnd(int64_t tile) const {
+    return std::min(rows_.end_tile, (tile / s_.block_tiles + 1) * s_.block_tiles);
+  }
 
   void Early() const {
-    ScoreTiles(begin_tile_, end_tile_);
-    const int seen = static_cast<int>(end_tile_ - begin_tile_);
-    for (int map = 0; map < 2; ++map)
-      EarlyWeights(s_.rows, seen, map == 0 ? nullptr : x_.lambda, PSums(map, begin_tile_), Max(map, begin_tile_));
-    for (int64_t tile = begin_tile_, end; tile < end_tile_; tile = end) {
+    const bool kept = s_.kept == s_.tiles;
+    for (int64_t tile = rows_.begin_tile, end; tile < rows_.end_tile; tile = end) {
       end = BlockEnd(tile);
+      ScoreTiles(tile, end, Pass::kFirst);
+    }
+    const int seen = static_cast<int>(rows_.end_tile - rows_.begin_tile);
+    for (int map = 0; map < 2; ++map)
+      EarlyWeights(s_.rows, seen, map == 0 ? nullptr : x_.lambda, PSums(map, rows_.begin_tile),
+                   Max(map, rows_.begin_tile));
+    for (int64_t tile = rows_.begin_tile, end; tile < rows_.end_tile; tile = end) {
+      end = BlockEnd(tile);
+      if (!kept) ScoreTiles(tile, end, Pass::kAgain);
       const int tiles = static_cast<int>(end - tile);
       int16_t* a2 = x_.early + s_.block_tiles * s_.rows;
       EarlyFactors(s_.rows, tiles, Max(0, tile), Max(1, tile), x_.early, a2, x_.row_scales);
@@ -361,7 +358,7 @@ class Unit {
                   .codes = x_.codes,
                   .stride = plan_.block,
                   .scales = x_.row_scales});
-      TimesV(tile, end, tile == begin_tile_, Out(0), true);
+      TimesV(tile, end, tile == rows_.begin_tile, Out(0), true);
     }
   }
 
@@ -370,9 +367,9 @@ class Unit {
       std::fill_n(x_.reference + map * s_.rows, s_.rows, -std::numeric_limits<float>::infinity());
       std::fill_n(x_.norm + map * s_.rows, s_.rows, 0.0f);
     }
-    for (int64_t tile = begin_tile_, end; tile < end_tile_; tile = end) {
+    for (int64_t tile = rows_.begin_tile, end; tile < rows_.end_tile; tile = end) {
       end = BlockEnd(tile);
-      ScoreTiles(tile, end);
+      ScoreTiles(tile, end, Pass::kFirst);
       const int tiles = static_cast<int>(end - tile);
       for (int map = 0; map < Maps(); ++map) {
         LateFactors(s_.rows, tiles, Info(plan_.p).max_code, Max(map, tile), x_.block_max, x_.late);
@@ -384,7 +381,7 @@ class Unit {
                    .stride = plan_.block,
                    .sums = x_.code_sums});
         Merge(map);
-        TimesV(tile, end, tile == begin_tile_, Out(map), false);
+        TimesV(tile, end, tile == rows_.begin_tile, Out(map), false);
       }
     }
   }
@@ -407,29 +404,29 @@ class Unit {
     }
   }
 
+  // norm becomes what each map is multiplied with; early: the codes were differences of normalised maps already.
   void Finish() const {
-    const bool early = plan_.order == AttentionPlan::Order::kEarly;
-    for (int r = 0; r < count_; ++r) {
-      float* out = p_.out.Row(first_row_ + r, head_index_);
-      const float one = early ? 1.0f : x_.norm[r] > 0 ? 1.0f / x_.norm[r] : 0.0f;
-      float two = 0;
-      if (!early && head_.Differential() && x_.norm[s_.rows + r] > 0) two = x_.lambda[r] / x_.norm[s_.rows + r];
-      for (int slice = 0; slice < head_.VSlices(); ++slice) {
-        const float* first = Out(0) + r * OutWidth() + slice * s_.columns;
-        const float* second = Out(1) + r * OutWidth() + slice * s_.columns;
-        float* to = out + slice * p_.v.width;
-        if (two == 0.0f) {
-          for (int i = 0; i < p_.v.width; ++i) to[i] = first[i] * one;
-        } else {
-          for (int i = 0; i < p_.v.width; ++i) to[i] = first[i] * one - second[i] * two;
-        }
-        if (plan_.v_mean != nullptr) {
-          const KeyRange keys = p_.mask.Keys(first_row_ + r, s_.queries, s_.keys);
-          const float rest = keys.begin < keys.end ? 1.0f - x_.lambda[r] : 0.0f;
-          const float* mean = plan_.v_mean + head_.v[slice] * p_.v.width;
-          for (int i = 0; i < p_.v.width; ++i) to[i] += rest * mean[i];
-        }
-      }
+    const bool late = plan_.order == AttentionPlan::Order::kLate, two = late && head_.Differential();
+    float* one = x_.norm;
+    float* rest = x_.reference;
+    for (int r = 0; r < rows_.count; ++r) {
+      one[r] = !late ? 1.0f : one[r] > 0 ? 1.0f / one[r] : 0.0f;
+      if (two) one[s_.rows + r] = one[s_.rows + r] > 0 ? x_.lambda[r] / one[s_.rows + r] : 0.0f;
+      const KeyRange keys = p_.mask.Keys(rows_.first + r, s_.queries, s_.keys);
+      rest[r] = keys.begin < keys.end ? 1.0f - x_.lambda[r] : 0.0f;
+    }
+    for (int slice = 0; slice < head_.VSlices(); ++slice) {
+      WriteOutput({.rows = rows_.count,
+                   .width = p_.v.width,
+                   .first = Out(0) + slice * s_.columns,
+                   .second = two ? Out(1) + slice * s_.columns : nullptr,
+                   .stride = OutWidth(),
+                   .one = one,
+                   .two = one + s_.rows,
+                   .mean = plan_.v_mean == nullptr ? nullptr : plan_.v_mean + head_.v[slice] * p_.v.width,
+                   .rest = rest,
+                   .to = p_.out.Row(rows_.first, head_index_) + slice * p_.v.width,
+                   .to_stride = p_.out.token_stride});
     }
   }
 
@@ -441,10 +438,7 @@ class Unit {
   const Scratch& x_;
   int head_index_;
   const OutputHead& head_;
-  int64_t first_row_ = 0;
-  int count_ = 0;
-  int64_t begin_tile_ = 0;
-  int64_t end_tile_ = 0;
+  RowBlock rows_;
 };
 
 }  // namespace

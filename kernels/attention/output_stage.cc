@@ -48,6 +48,34 @@ void OverwriteRows(const OutputTile& tile) {
   Rows(tile, [](auto sum, auto scale, float* out) HWY_ATTR { hn::Store(hn::Mul(sum, scale), DF(), out); });
 }
 
+template <class Finish>
+HWY_INLINE void EachVector(const OutputRows& o, Finish finish) {
+  const DF d;
+  for (int r = 0; r < o.rows; ++r) {
+    float* to = o.to + r * o.to_stride;
+    int i = 0;
+    for (; i + kLanes <= o.width; i += kLanes) hn::StoreU(finish(r, i), d, to + i);
+    if (i < o.width) hn::StoreN(finish(r, i), d, to + i, static_cast<size_t>(o.width - i));
+  }
+}
+
+// first and second have whole tiles of columns: reading behind the last is in bounds.
+void WriteRows(const OutputRows& o) {
+  const DF d;
+  const auto first = [&](int r, int i)
+                         HWY_ATTR { return hn::Mul(hn::Load(d, o.first + r * o.stride + i), hn::Set(d, o.one[r])); };
+  const auto both = [&](int r, int i) HWY_ATTR {
+    return o.second == nullptr
+               ? first(r, i)
+               : hn::NegMulAdd(hn::Load(d, o.second + r * o.stride + i), hn::Set(d, o.two[r]), first(r, i));
+  };
+  if (o.mean == nullptr) return EachVector(o, both);
+  EachVector(o, [&](int r, int i) HWY_ATTR {
+    const auto mean = hn::LoadN(d, o.mean + i, static_cast<size_t>(o.width - i));
+    return hn::MulAdd(mean, hn::Set(d, o.rest[r]), both(r, i));
+  });
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tare
 HWY_AFTER_NAMESPACE();
@@ -57,9 +85,11 @@ namespace tare {
 
 HWY_EXPORT(AddRows);
 HWY_EXPORT(OverwriteRows);
+HWY_EXPORT(WriteRows);
 
 void AddOutput(const OutputTile& tile) { HWY_DYNAMIC_DISPATCH(AddRows)(tile); }
 void OverwriteOutput(const OutputTile& tile) { HWY_DYNAMIC_DISPATCH(OverwriteRows)(tile); }
+void WriteOutput(const OutputRows& rows) { HWY_DYNAMIC_DISPATCH(WriteRows)(rows); }
 
 }  // namespace tare
 #endif

@@ -24,4 +24,20 @@ struct OutputTile {
 void AddOutput(const OutputTile& tile);
 void OverwriteOutput(const OutputTile& tile);
 
+// The end of a block of rows, one V slice: to = first * one - second * two + rest * mean.
+struct OutputRows {
+  int rows = 0;
+  int width = 0;
+  const float* first = nullptr;   // [rows][stride]
+  const float* second = nullptr;  // the same of map 2, or null
+  int64_t stride = 0;
+  const float* one = nullptr;   // [rows]
+  const float* two = nullptr;   // [rows], with second
+  const float* mean = nullptr;  // [width], or null
+  const float* rest = nullptr;  // [rows], with mean
+  float* to = nullptr;          // [rows][to_stride]
+  int64_t to_stride = 0;
+};
+void WriteOutput(const OutputRows& rows);
+
 }  // namespace tare

@@ -3,10 +3,13 @@
 #include "kernels/attention/packing.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "hwy/cache_control.h"
+#include "kernels/attention/row_codes.h"
 #include "quant/base/error.h"
 #include "quant/format/round.h"
 
@@ -36,71 +39,48 @@ HWY_INLINE VF LoadMinus(const float* x, const float* minus, int i, int count) {
   return minus == nullptr ? LoadSome(x, i, count) : hn::Sub(LoadSome(x, i, count), LoadSome(minus, i, count));
 }
 
-// Magnitudes compare as integers, NaN above all: the result is finite only if all are.
-HWY_INLINE float RowAbsMax(const float* x, const float* minus, int count) {
-  const DI di;
-  VI largest = hn::Zero(di);
-  for (int i = 0; i < count; i += kLanes)
-    largest = hn::Max(largest, hn::BitCast(di, hn::Abs(LoadMinus(x, minus, i, count))));
-  const int32_t bits = hn::ReduceMax(di, largest);
-  float absmax;
-  std::memcpy(&absmax, &bits, 4);
-  return absmax;
-}
-
-HWY_INLINE VI CodesOf(VF x, VF inv) { return hn::NearestInt(hn::Mul(x, inv)); }
-
-// Codes of a row as bytes into out [RoundUp(count, 64)], zeros behind the last; returns their sum.
-HWY_INLINE int32_t RowCodes(const float* x, const float* minus, int count, float inv, int8_t* out) {
-  const DI di;
-  const hn::Rebind<int8_t, DF> d8;
-  const VF factor = hn::Set(DF(), inv);
-  VI sum = hn::Zero(di);
-  for (int i = 0; i < count; i += kLanes) {
-    const VI codes = CodesOf(LoadMinus(x, minus, i, count), factor);
-    sum = hn::Add(sum, codes);
-    hn::StoreU(hn::DemoteTo(d8, codes), d8, out + i);
-  }
-  return hn::ReduceSum(di, sum);
-}
-
-float RowToCodes(const float* x, const float* minus, int count, Format format, int8_t* out, int32_t* sum) {
-  const float absmax = RowAbsMax(x, minus, count);
-  if (!(absmax <= std::numeric_limits<float>::max())) return absmax;
-  const Scale scale = ScaleFor(absmax, format);
-  *sum = RowCodes(x, minus, count, scale.inv, out);
-  return scale.scale;
-}
-
+// 8 vectors of columns at a time stay in registers while the rows go by: a row is read as memory has it.
 void AbsMaxColumns(const float* x, int64_t stride, int64_t rows, int width, const float* minus, float* out) {
-  const DF d;
+  constexpr int kVectors = 8;
   const DI di;
-  for (int i = 0; i < RoundUp(width, kTile); i += kLanes) {
-    VI largest = hn::Zero(di);
-    for (int64_t r = 0; r < rows; ++r)
-      largest = hn::Max(largest, hn::BitCast(di, hn::Abs(LoadMinus(x + r * stride, minus, i, width))));
-    hn::StoreU(hn::BitCast(d, largest), d, out + i);
+  for (int first = 0; first < width; first += kVectors * kLanes) {
+    VI largest[kVectors];
+    for (VI& vector : largest) vector = hn::Zero(di);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int i = 0; i < kVectors; ++i) {
+        const VF value = LoadMinus(x + r * stride, minus, first + i * kLanes, width);
+        largest[i] = hn::Max(largest[i], hn::BitCast(di, hn::Abs(value)));
+      }
+    }
+    const int columns = static_cast<int>(RoundUp(width, kTile));
+    for (int i = 0; i < kVectors && first + i * kLanes < columns; ++i)
+      hn::StoreU(hn::BitCast(DF(), largest[i]), DF(), out + first + i * kLanes);
   }
 }
 
-// 4 keys x width columns; rows beyond `rows` count as zeros.
+// 4 keys x width columns; rows beyond `rows` count as zeros. Adding the magic number rounds code + 128 into the low
+// bits of each sum; four such bytes add up to a group without masking, and the rest is a constant.
 void ValueGroup(const float* x, int64_t stride, int rows, int width, const float* minus, const float* inv,
                 int8_t* codes, int64_t column_tile_bytes, int32_t* sums) {
   const DF d;
   const DI di;
-  const VI byte = hn::Set(di, 255);
+  constexpr uint32_t kMagicBits = 0x4b400000u;  // of 1.5 * 2^23
+  const VF magic = hn::Set(d, 12582912.0f + 128);
+  const VI extra = hn::Set(di, static_cast<int32_t>(kMagicBits * 0x01010101u)),
+           sign = hn::Set(di, static_cast<int32_t>(0x80808080u));
+  const VI all = hn::Set(di, static_cast<int32_t>(4 * (kMagicBits + 128)));
   for (int i = 0; i < RoundUp(width, kTile); i += kLanes) {
     const VF factor = hn::LoadU(d, inv + i);
-    VI sum = hn::LoadU(di, sums + i);
-    VI packed = hn::Zero(di);
-    for (int r = 0; r < rows; ++r) {
-      const VI code = CodesOf(LoadMinus(x + r * stride, minus, i, width), factor);
-      sum = hn::Add(sum, code);
-      packed = hn::Or(packed, hn::ShiftLeftSame(hn::And(code, byte), 8 * r));
-    }
-    hn::StoreU(sum, di, sums + i);
+    const auto code = [&](int r) HWY_ATTR {
+      const VF value = r < rows ? LoadMinus(x + r * stride, minus, i, width) : hn::Zero(d);
+      return hn::BitCast(di, hn::Add(hn::Mul(value, factor), magic));
+    };
+    const VI a = code(0), b = code(1), c = code(2), e = code(3);
+    const VI sum = hn::Sub(hn::Add(hn::Add(a, b), hn::Add(c, e)), all);
+    hn::StoreU(hn::Add(hn::LoadU(di, sums + i), sum), di, sums + i);
+    const VI low = hn::Add(a, hn::ShiftLeft<8>(b)), high = hn::Add(hn::ShiftLeft<16>(c), hn::ShiftLeft<24>(e));
     int8_t* at = codes + i / kTile * column_tile_bytes + i % kTile * 4;
-    hn::StoreU(packed, di, reinterpret_cast<int32_t*>(at));
+    hn::StoreU(hn::Xor(hn::Sub(hn::Add(low, high), extra), sign), di, reinterpret_cast<int32_t*>(at));
   }
 }
 
@@ -112,7 +92,6 @@ HWY_AFTER_NAMESPACE();
 namespace tare {
 namespace {
 
-HWY_EXPORT(RowToCodes);
 HWY_EXPORT(AbsMaxColumns);
 HWY_EXPORT(ValueGroup);
 
@@ -129,42 +108,55 @@ bool IsFinite(float x) { return x <= std::numeric_limits<float>::max(); }
   Fail("attention {}: values of head {} overflow float32 once the smoothing vector is subtracted", name, head);
 }
 
-// A row's codes, and room for what a vector writes behind the last.
-struct RowBuffer {
-  alignas(64) int8_t codes[kLargestWidth + kTile] = {};
-};
+// Rows of one head lie a token apart, each on its own page: fetch some rows ahead.
+void PrefetchRow(const float* row, int width) {
+  for (int i = 0; i < width; i += 16) hwy::Prefetch(row + i);
+}
+
+// Rows first .. first + 3; the last of `end` again where there are fewer.
+std::array<const float*, kRowsAtOnce> FourRows(const HeadsView<const float>& x, int head, int64_t first, int64_t end) {
+  std::array<const float*, kRowsAtOnce> rows;
+  for (int i = 0; i < kRowsAtOnce; ++i) rows[i] = x.Row(std::min(first + i, end - 1), head);
+  return rows;
+}
 
 }  // namespace
 
 void PackQueries(const HeadsView<const float>& q, int head, int64_t first, int count, Format format, uint8_t* codes,
                  float* scales) {
+  constexpr int kAhead = 8;
   const int64_t stride = RoundUp(q.width, 4);
-  RowBuffer row;
-  for (int r = 0; r < count; ++r) {
-    int32_t sum = 0;
-    scales[r] = HWY_DYNAMIC_DISPATCH(RowToCodes)(q.Row(first + r, head), nullptr, q.width, format, row.codes, &sum);
-    if (!IsFinite(scales[r])) FailAt("q", q, head, first + r, 1);
-    for (int64_t i = 0; i < stride; ++i) codes[r * stride + i] = static_cast<uint8_t>(row.codes[i] ^ 0x80);
+  RowCodes four;
+  for (int r = 0; r < count; r += kRowsAtOnce) {
+    for (int i = r + kAhead; i < std::min(r + kAhead + kRowsAtOnce, count); ++i)
+      PrefetchRow(q.Row(first + i, head), q.width);
+    ToRowCodes(FourRows(q, head, first + r, first + count), q.width, nullptr, format, CodeOffset::kUnsigned, four);
+    for (int i = 0; i < std::min(kRowsAtOnce, count - r); ++i) {
+      scales[r + i] = four.scales[i];
+      if (!IsFinite(four.scales[i])) FailAt("q", q, head, first + r + i, 1);
+      std::memcpy(codes + (r + i) * stride, four.codes[i], static_cast<size_t>(stride));
+    }
   }
 }
 
-void PackKeyTile(const HeadsView<const float>& k, int head, int64_t tile, Format format, const float* smooth,
-                 int8_t* codes, int32_t* offsets, float* scales) {
-  const int64_t groups = RoundUp(k.width, 4) / 4;
-  const int64_t keys = std::min<int64_t>(kTile, k.tokens - tile * kTile);
-  if (keys < kTile) std::fill_n(codes, groups * 4 * kTile, int8_t{0});
-  RowBuffer row;
-  for (int64_t key = 0; key < kTile; ++key) {
-    offsets[key] = 0;
-    scales[key] = 0;
-    if (key >= keys) continue;
-    const int64_t token = tile * kTile + key;
-    int32_t sum = 0;
-    scales[key] = HWY_DYNAMIC_DISPATCH(RowToCodes)(k.Row(token, head), smooth, k.width, format, row.codes, &sum);
-    if (!IsFinite(scales[key])) FailAt("k", k, head, token, 1);
-    offsets[key] = -128 * sum;
-    for (int64_t g = 0; g < groups; ++g) std::memcpy(codes + (g * kTile + key) * 4, row.codes + 4 * g, 4);
+void PackFourKeys(const HeadsView<const float>& k, int head, int64_t first, Format format, const float* smooth,
+                  int8_t* codes, int32_t* offsets, float* scales) {
+  const int groups = static_cast<int>(RoundUp(k.width, 4) / 4);
+  RowCodes four;
+  if (first < k.tokens) {
+    ToRowCodes(FourRows(k, head, first, k.tokens), k.width, smooth, format, CodeOffset::kNone, four);
   }
+  for (int i = 0; i < kRowsAtOnce; ++i) {
+    if (first + i >= k.tokens) {
+      std::memset(four.codes[i], 0, sizeof(four.codes[i]));
+      four.sums[i] = 0;
+      four.scales[i] = 0;
+    }
+    if (!IsFinite(four.scales[i])) FailAt("k", k, head, first + i, 1);
+    scales[i] = four.scales[i];
+    offsets[i] = -128 * four.sums[i];
+  }
+  InterleaveRows(four, groups, static_cast<int>(first % kTile), codes);
 }
 
 void ValueAbsMax(const HeadsView<const float>& v, int head, int64_t first, int64_t count, const float* smooth,

@@ -15,24 +15,21 @@
 #include <cstdint>
 
 #include "kernels/attention/heads.h"
-#include "kernels/attention/score_stage.h"
+#include "kernels/attention/row_block.h"
+#include "kernels/attention/row_codes.h"
 #include "quant/format/format.h"
 
 namespace tare {
-
-inline constexpr int kLargestWidth = 1024;  // of a head of Q, K or V: row buffers are on the stack
-
-constexpr int64_t RoundUp(int64_t x, int64_t step) { return (x + step - 1) / step * step; }
 
 // Rows first .. first + count - 1 of head `head`; codes [count][RoundUp(d, 4)], scales [count]. Throws Error naming the
 // place of a NaN or Inf.
 void PackQueries(const HeadsView<const float>& q, int head, int64_t first, int count, Format format, uint8_t* codes,
                  float* scales);
 
-// Keys tile * 64 onwards of a head. smooth: [d] subtracted from every key, or null. codes, offsets and scales: the
-// tile's own.
-void PackKeyTile(const HeadsView<const float>& k, int head, int64_t tile, Format format, const float* smooth,
-                 int8_t* codes, int32_t* offsets, float* scales);
+// Keys first .. first + 3 of a head, first a multiple of 4; those behind the last become zeros. smooth: [d] subtracted
+// from each, or null. codes: their tile's; offsets and scales: the first key's.
+void PackFourKeys(const HeadsView<const float>& k, int head, int64_t first, Format format, const float* smooth,
+                  int8_t* codes, int32_t* offsets, float* scales);
 
 // Largest |v - smooth| of each column over keys first .. first + count - 1; out [RoundUp(width, 64)], zeros behind the
 // last column.

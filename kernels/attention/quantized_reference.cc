@@ -86,7 +86,8 @@ class Row {
       if (begin >= end) continue;
       const float max = *std::max_element(z.begin() + begin, z.begin() + end);
       for (int64_t s = begin; s < end; ++s) {
-        const float units = std::min((max - z[s]) * factor, static_cast<float>(kExpLargest));
+        const double units =
+            std::min(double{max - z[s]} * factor, static_cast<double>(kExpLargest));  // exact in double
         e.p[s] = FixedExp2(static_cast<int>(std::nearbyint(units)));
         e.sum[tile] += e.p[s];
       }
@@ -169,7 +170,7 @@ class Row {
       const float qmax = static_cast<float>(Info(plan_.p).max_code);
       const float inv = largest == 0 ? 0.0f : qmax / static_cast<float>(largest);
       for (size_t i = 0; i < difference.size(); ++i) {
-        difference[i] = static_cast<int>(std::nearbyint(static_cast<float>(difference[i]) * inv));
+        difference[i] = static_cast<int>(std::nearbyint(double{inv} * difference[i]));
         if (begin * kTile + i < row.codes.size()) row.codes[begin * kTile + i] = difference[i];
       }
       AddBlock(block, difference, bound * (32768.0f / kExpLargest) * (static_cast<float>(largest) / qmax), row.out);
@@ -192,7 +193,7 @@ class Row {
           const float factor = RowExp2((e.max[s / kTile] - largest) * kPerOctave) *
                                (static_cast<float>(Info(plan_.p).max_code) / kExpLargest);
           int& code = codes[s - begin * kTile];
-          code = static_cast<int>(std::nearbyint(static_cast<float>(code) * factor));
+          code = static_cast<int>(std::nearbyint(double{factor} * code));
           sum += code;
           all[s] = code;
         }

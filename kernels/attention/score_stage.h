@@ -6,15 +6,17 @@
 //   row_factor, 32767))    row_factor = q scale * attention scale * log2(e) * 2048 p      = FixedExp2(u), 0 where
 //   masked;  sum = exact sum of p
 //
-// No FMA: z, m and u are the same bits on every instruction set.
+// u is rounded once (FMA), z by a product alone: the same integers on every instruction set that has FMA, AVX2 and
+// later.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/attention/row_block.h"
+
 namespace tare {
 
-inline constexpr int kTile = 64;     // keys a tile, and columns of V a product
-inline constexpr int kRowStep = 16;  // row blocks are multiples of this
+inline constexpr int kLargestBlock = 1024;  // keys that share a scale of P
 
 struct ScoreTile {
   int rows = 0;

@@ -28,7 +28,7 @@ ChoiceItem Item(const std::string& context, const std::vector<std::string>& endi
   ChoiceItem item;
   item.context = context;
   item.endings = endings;
-  item.line = 7;
+  item.where = "f: line 7";
   return item;
 }
 

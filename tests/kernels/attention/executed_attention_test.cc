@@ -11,6 +11,9 @@
 #include <random>
 #include <string>
 
+#include "hwy/detect_targets.h"
+#include "hwy/targets.h"
+
 #include "kernels/attention/quantized_reference.h"
 #include "kernels/attention/reference_attention.h"
 #include "quant/base/aligned.h"
@@ -217,6 +220,41 @@ TEST(ExecutedAttention, NearTheDoubleReference) {
   }
 }
 
+// Beyond 49,152 keys the early order computes its scores twice. Few rows are enough: the last of the units.
+TEST(ExecutedAttention, TooManyKeysToKeep) {
+  Inputs in({.heads = 1, .queries = 2, .keys = 50000, .d = 8, .v_width = 4});
+  AttentionPlan plan = PlanOf(Order::kEarly, 1024);
+  const std::vector<float> got = Execute(plan, in);
+  QuantizedReference(plan, in.problem);
+  EXPECT_LT(RelativeError(got, in.out), 1e-5);
+}
+
+// 131,072 keys of equal logits: the sums of p reach 2^32, of codes 3.3e7.
+TEST(ExecutedAttention, LongSums) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    Inputs in({.heads = 1, .queries = 1, .keys = 131072, .d = 4, .v_width = 2});
+    std::ranges::fill(in.q, 0.0f);
+    for (float& x : in.v) x += 1;  // the mean stays where the sums can be seen; each of V's roundings is averaged away
+    ReferenceAttention(in.problem);
+    const std::vector<float> want = in.out;
+    EXPECT_LT(RelativeError(Execute(PlanOf(order, 1024), in), want), 1e-3);
+  }
+}
+
+TEST(ExecutedAttention, ScratchIsAtMost4MiBAThread) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    for (const int64_t keys : {512, 4096, 32768, 131072}) {
+      Inputs in({.heads = 1, .queries = 64, .keys = 1, .d = 128, .v_width = 256});
+      in.problem.k.tokens = in.problem.v.tokens = keys;
+      SetThreads(1);
+      const size_t one = WorkspaceBytes(PlanOf(order, 1024), in.problem);
+      SetThreads(2);
+      EXPECT_LE(WorkspaceBytes(PlanOf(order, 1024), in.problem) - one, size_t{4} << 20) << keys;
+      SetThreads(0);
+    }
+  }
+}
+
 TEST(ExecutedAttention, SameBitsOnAnyNumberOfThreads) {
   for (const Order order : {Order::kLate, Order::kEarly}) {
     Inputs in({.heads = 3, .queries = 200, .keys = 300});
@@ -227,6 +265,24 @@ TEST(ExecutedAttention, SameBitsOnAnyNumberOfThreads) {
       EXPECT_EQ(Execute(PlanOf(order, 128), in), want) << threads;
     }
     SetThreads(0);
+  }
+}
+
+// The stages for every Highway target of this CPU. SSE2 has no FMA: a code at a tie may differ, by one.
+TEST(ExecutedAttention, SameBitsOnEveryInstructionSet) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    Inputs in({.heads = 1, .queries = 100, .keys = 200, .d = 24, .v_width = 48});
+    const std::vector<float> want = Execute(PlanOf(order, 128), in);
+    for (const int64_t target : {HWY_SSE2, HWY_AVX2, HWY_AVX3, HWY_AVX3_DL}) {
+      if ((hwy::SupportedTargets() & target) == 0) continue;
+      hwy::SetSupportedTargetsForTest(target);
+      const std::vector<float> got = Execute(PlanOf(order, 128), in);
+      hwy::SetSupportedTargetsForTest(0);
+      if (target == HWY_SSE2)
+        EXPECT_LT(RelativeError(got, want), 1e-3);
+      else
+        EXPECT_EQ(got, want) << hwy::TargetName(target);
+    }
   }
 }
 

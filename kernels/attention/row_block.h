@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A unit of attention's work: some query rows of one output head, against tiles of 64 keys. Which tiles, and what of
+// them each row sees.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/attention/heads.h"
+
+namespace tare {
+
+inline constexpr int kTile = 64;     // keys a tile, and columns of V a product
+inline constexpr int kRowStep = 16;  // rows of a block are a multiple of this, computed sixteen at a time
+inline constexpr int kLargestRows = 64;
+
+constexpr int64_t RoundUp(int64_t x, int64_t step) { return (x + step - 1) / step * step; }
+
+struct RowBlock {
+  int64_t first = 0;  // query row
+  int count = 0;      // rows that exist
+  int64_t begin_tile = 0;
+  int64_t end_tile = 0;  // == begin_tile: the rows see nothing
+};
+
+// Unit `unit` of an output head's row_blocks units of `rows` rows. The last rows come first: they see the most keys, so
+// that the units handed out last are the short ones.
+RowBlock BlockOfRows(const AttentionProblem& problem, int rows, int64_t row_blocks, int64_t unit);
+
+// Writes the visible keys begin[r] .. end[r] - 1 of a tile for `rows` rows, none for those that do not exist; false,
+// and nothing written, if all rows see all 64.
+bool MaskTile(const AttentionProblem& problem, const RowBlock& block, int rows, int64_t tile, int32_t* begin,
+              int32_t* end);
+
+}  // namespace tare

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The count of operations by hand, and that a timing is of the whole pass. How fast it is, no test says: machines differ.
+#include "experiments/bench/forward_bench.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "tests/support/golden.h"
+
+namespace tare {
+namespace {
+
+TEST(ForwardBenchTest, FlopCountsProductsAndUnmaskedPairs) {
+  ModelConfig config{.family = "llama", .vocabulary = 10, .hidden = 8, .ffn = 16, .layers = 3, .heads = 2, .kv_heads = 1, .head_dim = 4};
+  // A layer: q and o 8 x 8, k and v 8 x 4, three of 8 x 16: 576 values; the head 80. Twice for 10 rows: 20 (3 x 576 + 80) = 36,160.
+  // Pairs: 2 sequences x 15, 3 layers, 2 heads; each 2 x 4 for the score and 2 x 4 for the sum: 180 x 16 = 2,880.
+  EXPECT_EQ(ForwardFlop(config, 2, 5), 36160 + 2880);
+  // Each map of a differential head multiplies V of both: 180 x (8 + 16).
+  config.family = "diffllama";
+  EXPECT_EQ(ForwardFlop(config, 2, 5), 36160 + 4320);
+}
+
+class Counter : public SiteVisitor {
+ public:
+  bool Wants(Site site, int) const override { return site == Site::kFinalNorm; }
+  void BeginBatch(int64_t slots) override {
+    ++passes;
+    EXPECT_EQ(slots, 3);
+  }
+  void Visit(const SiteBlock& block, int) override { rows += block.rows; }
+  int passes = 0;
+  std::atomic<int64_t> rows = 0;
+};
+
+TEST(ForwardBenchTest, TimesWholePasses) {
+  Model model(GoldenFolder("llama-mha"));
+  Counter counter;
+  SiteVisitor* const visitors[] = {&counter};
+  const ForwardTiming timing = TimeForward(model, {.batch = 3, .tokens = 70, .repetitions = 3}, visitors);
+  EXPECT_EQ(counter.passes, 4);  // the first is not timed
+  EXPECT_EQ(counter.rows, 4 * 3 * 70);
+  EXPECT_GT(timing.seconds, 0);
+  EXPECT_GE(timing.spread, 0);
+  EXPECT_DOUBLE_EQ(timing.tokens_per_second, 210 / timing.seconds);
+  EXPECT_DOUBLE_EQ(timing.gflops, ForwardFlop(model.config(), 3, 70) / timing.seconds * 1e-9);
+  EXPECT_GT(timing.matmul_gflops, 0);
+  EXPECT_DOUBLE_EQ(timing.share, timing.gflops / timing.matmul_gflops);
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sweeps over golden checkpoints: the cells and their figures, and above all that a sweep which was interrupted anywhere ends
+// with the same file, byte for byte, and the same table.
+#include "experiments/sweep/sweep.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <format>
+#include <set>
+
+#include "experiments/sweep/table.h"
+#include "quant/base/error.h"
+#include "quant/file/sha256.h"
+#include "tests/support/checkpoint.h"
+#include "tests/support/golden.h"
+
+namespace tare {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+// Ids that every golden checkpoint's vocabulary has.
+void PutIds(const fs::path& path, int64_t last = 5) {
+  std::vector<int64_t> ids(2 * 30);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int64_t>(i * 37 % 91);
+  ids.back() = last;
+  WriteSafetensors(path, {{"input_ids", DType::kI64, {2, 30}, std::as_bytes(std::span(ids))}});
+}
+
+class SweepTest : public testing::Test {
+ protected:
+  SweepTest() {
+    PutIds(folder_ / "ids.safetensors");
+    options_ = {.models = {GoldenFolder("llama-old-config"), GoldenFolder("diffllama-mha")},
+                .bits = {16, 8, 4},
+                .granularities = {"row", "tensor"},
+                .tasks = ParseTasks("perplexity=" + (folder_ / "ids.safetensors").string()),
+                .folder = folder_ / "out"};
+  }
+
+  // Runs it; cells that were not there yet report progress.
+  std::vector<SweepCell> Run(const SweepOptions& options) {
+    ran_ = 0;
+    heard_.clear();
+    return RunSweep(options, [&](size_t cell, size_t cells, const std::string& what) -> Progress {
+      heard_.push_back(std::format("{} of {}: {}", cell, cells, what));
+      return [&](int64_t done, int64_t total, const char*) { ran_ += done == total; };
+    });
+  }
+
+  TemporaryFolder folder_;
+  SweepOptions options_;
+  int ran_ = 0;
+  std::vector<std::string> heard_;
+};
+
+// The 16-bit cell does not depend on a granularity and runs once.
+constexpr int kDistinctCells = 2 * (1 + 2 * 2);
+
+TEST(PlanForTest, BitsAreFormats) {
+  EXPECT_EQ(PlanFor("attn_logits", 16, "row"), "f32");
+  EXPECT_EQ(PlanFor("attn_logits", 8, "row"), "attn_logits=int8/row");
+  EXPECT_EQ(PlanFor("q", 4, "token"), "q=int4/token");
+  for (const int bits : {0, -8, 5, 32}) {
+    EXPECT_THAT([&] { PlanFor("attn_logits", bits, "row"); }, ThrowsMessage<Error>(HasSubstr(std::format("--bits: got {}", bits))));
+  }
+}
+
+TEST_F(SweepTest, CellsComeInOrderWithTheirFigures) {
+  const std::vector<SweepCell> cells = Run(options_);
+  ASSERT_EQ(cells.size(), 12u);
+  EXPECT_EQ(ran_, kDistinctCells);
+  size_t i = 0;
+  for (const char* name : {"llama-old-config", "diffllama-mha"}) {
+    Model model(GoldenFolder(name));
+    const Task task(options_.tasks[0], model, {});
+    for (const char* granularity : {"row", "tensor"}) {
+      for (const int bits : {16, 8, 4}) {
+        const SweepCell& cell = cells[i++];
+        EXPECT_EQ(cell.model, name);
+        EXPECT_EQ(cell.granularity, granularity);
+        EXPECT_EQ(cell.bits, bits);
+        EXPECT_EQ(cell.task, "perplexity:ids");
+        SimulatedQuantizer quantizer(Plan::Parse(PlanFor("attn_logits", bits, granularity)), model.config());
+        EXPECT_EQ(cell.result, ToJson(task.Run(model, quantizer, {})));
+        EXPECT_EQ(cell.key["plan"], quantizer.plan().canonical());
+        EXPECT_EQ(cell.key["input"], Sha256OfFile(folder_ / "ids.safetensors"));
+        EXPECT_EQ(cell.key["weights"], model.files().ContentHash());
+        EXPECT_EQ(cell.key["math"], "f32");
+      }
+    }
+  }
+  EXPECT_NE(cells[0].result["nll"], cells[2].result["nll"]);
+  EXPECT_EQ(heard_[0], "1 of 12: llama-old-config perplexity:ids bits 16 ");
+  EXPECT_EQ(heard_[11], "12 of 12: diffllama-mha perplexity:ids bits 4 tensor");
+}
+
+// Cut at the start, inside lines, on both sides of newlines, and one byte before the end.
+TEST_F(SweepTest, CutAnywhereItEndsTheSame) {
+  const std::string table = SweepTable(Run(options_)), whole = GetFile(folder_ / "out" / "cells.jsonl");
+  EXPECT_EQ(std::ranges::count(whole, '\n'), kDistinctCells);
+  std::set<size_t> cuts = {0, 1, whole.size() / 3, whole.size() / 2 + 7, whole.size() - 1, whole.size()};
+  for (const size_t newline : {whole.find('\n'), whole.rfind('\n', whole.size() - 2)}) cuts.insert({newline - 1, newline, newline + 1, newline + 2});
+  for (const size_t cut : cuts) {
+    SCOPED_TRACE(testing::Message() << "cut at byte " << cut << " of " << whole.size());
+    PutFile(folder_ / "out" / "cells.jsonl", whole.substr(0, cut));
+    const std::vector<SweepCell> cells = Run(options_);
+    EXPECT_EQ(ran_, kDistinctCells - std::count(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(cut), '\n'));
+    EXPECT_EQ(GetFile(folder_ / "out" / "cells.jsonl"), whole);
+    EXPECT_EQ(SweepTable(cells), table);
+  }
+}
+
+TEST_F(SweepTest, InterruptedInACellItGoesOnFromThere) {
+  const std::string table = SweepTable(Run(options_)), whole = GetFile(folder_ / "out" / "cells.jsonl");
+  options_.folder = folder_ / "again";
+  int finished = 0;
+  const auto stop = [&](size_t, size_t, const std::string&) -> Progress {
+    return [&](int64_t, int64_t, const char*) {
+      if (++finished == 4) throw Error("interrupted");
+    };
+  };
+  EXPECT_THAT([&] { RunSweep(options_, stop); }, ThrowsMessage<Error>("interrupted"));
+  const std::string cut = GetFile(folder_ / "again" / "cells.jsonl");
+  EXPECT_EQ(std::ranges::count(cut, '\n'), 3);
+  EXPECT_TRUE(whole.starts_with(cut));
+  EXPECT_EQ(SweepTable(Run(options_)), table);
+  EXPECT_EQ(ran_, kDistinctCells - 3);
+  EXPECT_EQ(GetFile(folder_ / "again" / "cells.jsonl"), whole);
+}
+
+TEST_F(SweepTest, CellsOfAnotherQuestionAreLeftInPeace) {
+  options_.models = {GoldenFolder("llama-old-config")};
+  options_.granularities = {"row"};
+  const std::vector<SweepCell> before = Run(options_);
+  options_.bits = {16, 6, 4};
+  Run(options_);
+  EXPECT_EQ(ran_, 1);
+  options_.windows.window = 20;
+  Run(options_);
+  EXPECT_EQ(ran_, 3);
+  options_.windows = {.limit = 1};
+  Run(options_);
+  EXPECT_EQ(ran_, 3);
+  options_.windows = {};
+  options_.math = Math::kBf16;
+  Run(options_);
+  EXPECT_EQ(ran_, 3);
+  options_.math = Math::kF32;
+  options_.bits = {16, 8, 4};
+  const std::vector<SweepCell> after = Run(options_);
+  EXPECT_EQ(ran_, 0);
+  EXPECT_EQ(SweepCsv(after), SweepCsv(before));
+}
+
+TEST_F(SweepTest, AChangedInputRunsAnew) {
+  options_.models = {GoldenFolder("llama-old-config")};
+  const std::vector<SweepCell> before = Run(options_);
+  PutIds(folder_ / "ids.safetensors", 6);
+  const std::vector<SweepCell> after = Run(options_);
+  EXPECT_EQ(ran_, kDistinctCells / 2);
+  EXPECT_NE(after[0].key["input"], before[0].key["input"]);
+  EXPECT_NE(after[0].result["nll"], before[0].result["nll"]);
+  PutIds(folder_ / "ids.safetensors");
+  EXPECT_EQ(Run(options_)[0].result, before[0].result);
+  EXPECT_EQ(ran_, 0);
+}
+
+// Weights, config.json and tokenizer all decide what a model says.
+TEST_F(SweepTest, AChangedCheckpointRunsAnew) {
+  EditedCheckpoint checkpoint(GoldenFolder("llama-old-config"));
+  const fs::path model = folder_ / "m";
+  checkpoint.Write(model);
+  options_.models = {model};
+  const std::vector<SweepCell> before = Run(options_);
+  checkpoint.tensors.at("model.norm.weight").SetBits(3, 0x3c00);
+  checkpoint.Write(model);
+  Run(options_);
+  EXPECT_EQ(ran_, kDistinctCells / 2);
+  checkpoint.config["rope_theta"] = 10000.0;
+  checkpoint.Write(model);
+  const std::vector<SweepCell> after = Run(options_);
+  EXPECT_EQ(ran_, kDistinctCells / 2);
+  EXPECT_NE(after[0].result["nll"], before[0].result["nll"]);
+  PutFile(model / "tokenizer_config.json", "{}");
+  Run(options_);
+  EXPECT_EQ(ran_, kDistinctCells / 2);
+  Run(options_);
+  EXPECT_EQ(ran_, 0);
+}
+
+TEST_F(SweepTest, DamagedLinesAreRefusedByNumber) {
+  options_.models = {GoldenFolder("llama-old-config")};
+  options_.granularities = {"row"};
+  Run(options_);
+  const std::string whole = GetFile(folder_ / "out" / "cells.jsonl");
+  const std::string first = whole.substr(0, whole.find('\n') + 1);
+  const auto with = [&](const char* key, const nlohmann::json& value) {
+    nlohmann::json line = nlohmann::json::parse(first);
+    line[key] = value;
+    return line.dump();
+  };
+  const nlohmann::json result = nlohmann::json::parse(first)["result"];
+  nlohmann::json without = result, text = result;
+  without.erase("tokens");
+  text["perplexity"] = nullptr;
+  for (const std::string& bad : {std::string("x"), std::string(""), std::string("[1]"), std::string("3"), first.substr(0, 60), with("schema", "tare.cell/2"),
+                                 with("schema", 5), with("result", 5), with("result", nlohmann::json::object()), with("result", without), with("result", text),
+                                 std::string(R"({"schema":"tare.cell/1","key":{}})"), std::string(R"({"schema":"tare.cell/1","result":{"nll":1}})")}) {
+    PutFile(folder_ / "out" / "cells.jsonl", first + bad + "\n" + whole.substr(first.size()));
+    EXPECT_THAT([&] { Run(options_); }, ThrowsMessage<Error>(AllOf(HasSubstr("cells.jsonl: line 2"), HasSubstr("not a finished cell")))) << bad;
+  }
+}
+
+TEST_F(SweepTest, BadQuestionsAreRefusedBeforeAnyWork) {
+  const auto refuses = [&](SweepOptions options, const char* why) {
+    EXPECT_THAT([&] { Run(options); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_EQ(ran_, 0);
+    EXPECT_FALSE(fs::exists(options_.folder));
+  };
+  SweepOptions options = options_;
+  options.bits = {16, 7};
+  refuses(options, "--bits: got 7");
+  options = options_;
+  options.granularities = {"row", "block64"};
+  refuses(options, "block64");
+  options = options_;
+  options.site = "nothing";
+  refuses(options, "nothing");
+  options = options_;
+  options.bits = {8, 4, 8};
+  refuses(options, "8 twice");
+  options = options_;
+  options.granularities = {"row", "row"};
+  refuses(options, "row twice");
+  // Tables know models by their names.
+  options = options_;
+  EditedCheckpoint(GoldenFolder("diffllama-mha")).Write(folder_ / "x" / "llama-old-config");
+  options.models = {GoldenFolder("llama-old-config"), folder_ / "x" / "llama-old-config" / ""};
+  refuses(options, "llama-old-config twice");
+}
+
+TEST_F(SweepTest, FoldersThatCannotBeWrittenAreRefused) {
+  PutFile(folder_ / "file", "");
+  options_.folder = folder_ / "file";
+  EXPECT_THAT([&] { Run(options_); }, ThrowsMessage<Error>(AllOf(HasSubstr("file"), HasSubstr("cannot be made a folder"))));
+  options_.folder = folder_ / "file" / "below";
+  EXPECT_THROW(Run(options_), Error);
+  options_.folder = folder_ / "deep" / "er" / "out";
+  options_.models = {GoldenFolder("llama-old-config")};
+  EXPECT_NO_THROW(Run(options_));
+}
+
+TEST_F(SweepTest, SitesThatCannotBeSimulatedAreRefused) {
+  options_.site = "q";
+  options_.granularities = {"token"};
+  options_.bits = {8};
+  EXPECT_THAT([&] { Run(options_); }, ThrowsMessage<Error>(HasSubstr("cannot simulate the site q")));
+}
+
+}  // namespace
+}  // namespace tare
