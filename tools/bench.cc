@@ -60,6 +60,7 @@ void Print(const Json& t) {
 }
 
 void RunForward(const ForwardOptions& o) {
+  CheckWritable(o.json);
   const Math math = o.machine.Apply();
   Json json{{"schema", "tare.bench.forward/1"},
             {"threads", Threads()},

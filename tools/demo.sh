@@ -6,9 +6,9 @@
 # usage: tools/demo.sh [RESULTS]     RESULTS: folder for tables in JSON and CSV (default ./demo-results)
 set -euo pipefail
 
-# How much to measure: enough for a standard error near 0.03, little enough for five minutes on two cores.
+# How much to measure: enough for a standard error below 0.05, little enough for four minutes on two cores.
 tokens=20440
-items=150
+items=100
 bits=16,8,6,4
 granularities=row,tensor
 

@@ -8,7 +8,9 @@
 namespace tare {
 
 inline void AddWindowOptions(CLI::App& command, WindowOptions& windows) {
-  command.add_option("--window", windows.window, "positions of a window, <s> among them (0: 512 of a text, whole rows of ids)")
+  command
+      .add_option("--window", windows.window,
+                  "positions of a window, <s> among them (0: 512 of a text, whole rows of ids)")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command.add_option("--tokens", windows.tokens, "only the first so many tokens of the text (0: all)")
@@ -19,9 +21,10 @@ inline void AddWindowOptions(CLI::App& command, WindowOptions& windows) {
 
 inline void AddStrideOption(CLI::App& command, WindowOptions& windows) {
   command
-      .add_option("--stride", windows.stride,
-                  "tokens that windows advance by (0: no overlap). A token is scored once, by the first window that holds "
-                  "it; the last window is moved back so that it is full")
+      .add_option(
+          "--stride", windows.stride,
+          "tokens that windows advance by (0: no overlap). A token is scored once, by the first window that holds "
+          "it; the last window is moved back so that it is full")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
 }

@@ -39,7 +39,6 @@ Json ToJson(const std::vector<SweepCell>& cells) {
 void Run(Options& options) {
   options.sweep.models.assign(options.models.begin(), options.models.end());
   options.sweep.tasks = ParseTasks(options.tasks);
-  CheckWritable(options.json);
   options.sweep.math = options.machine.Apply();
   std::vector<SweepCell> cells;
   {

@@ -42,7 +42,9 @@ int Run(int argc, char** argv) {
     if (app.exit(error) != 0) return 2;
   }
   // The last flush tells nothing of writes that failed before it.
-  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0 ? 0 : Fail("standard output: cannot be written; is the disk full?");
+  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0
+             ? 0
+             : Fail("standard output: cannot be written; is the disk full?");
 }
 
 }  // namespace

@@ -23,14 +23,15 @@ void CheckRule(const Rule& rule, const ModelConfig& config) {
   }
   if (rule.options != RuleOptions{})
     Fail("plan rule '{}': this build cannot simulate its options; try it without them", rule.text);
-  const auto check = [&](const std::optional<IndexRange>& range, int size, const char* what) {
-    if (range && range->first >= size) {
-      Fail("plan rule '{}': selects {} {} and above, but the model has {}", rule.text, what, range->first, size);
+  const auto check = [&](const std::optional<IndexRange>& range, int base, int count, const char* what) {
+    if (range && range->first >= base + count) {
+      Fail("plan rule '{}': selects {} {} and above, but the model has {} {}{}", rule.text, what, range->first, count,
+           what, count == 1 ? "" : "s");
     }
   };
-  check(rule.selector.layers, config.layers, "layer");
-  check(rule.selector.heads, config.heads, "head");
-  check(rule.selector.maps, config.Differential() ? 3 : 2, "map");
+  check(rule.selector.layers, 0, config.layers, "layer");
+  check(rule.selector.heads, 0, config.heads, "head");
+  check(rule.selector.maps, 1, config.Differential() ? 2 : 1, "map");
 }
 
 float CheckedAbsmax(const SiteBlock& block, int64_t r) {
@@ -62,18 +63,14 @@ bool SimulatedQuantizer::Wants(Site site, int) const { return plan_.Touches(site
 bool SimulatedQuantizer::NeedsSurvey(Site site, int) const { return plan_.Touches(site) && SpansRows(); }
 
 void SimulatedQuantizer::BeginBatch(int64_t slots) {
-  absmax_ = std::vector<std::atomic<uint32_t>>(static_cast<size_t>(slots) * layers_ * heads_);
+  absmax_ = std::vector<std::atomic<uint32_t>>(static_cast<size_t>(slots) * layers_ * (heads_ + plan_.rules().size()));
 }
 
 std::atomic<uint32_t>& SimulatedQuantizer::Absmax(const SiteBlock& block, const Rule& rule) {
-  int head = block.head;
-  if (rule.granularity.kind == Kind::kTensor) {
-    // Rules are few and heads of one rule are scanned from the front: the first head whose last match is this rule.
-    for (head = 0; head < block.head; ++head) {
-      if (plan_.Match(block.site, block.layer, head, block.map) == &rule) break;
-    }
-  }
-  return absmax_[(static_cast<size_t>(block.slot) * layers_ + block.layer) * heads_ + head];
+  const bool by_tensor = rule.granularity.kind == Kind::kTensor;
+  const auto place = by_tensor ? heads_ + (&rule - plan_.rules().data()) : ptrdiff_t{block.head};
+  const size_t layer = static_cast<size_t>(block.slot) * layers_ + block.layer;
+  return absmax_[layer * (heads_ + plan_.rules().size()) + place];
 }
 
 void SimulatedQuantizer::Survey(const SiteBlock& block, int) {

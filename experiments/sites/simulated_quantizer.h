@@ -42,8 +42,7 @@ class SimulatedQuantizer : public SiteVisitor {
 
   Plan plan_;
   int layers_, heads_;
-  std::vector<std::atomic<uint32_t>>
-      absmax_;  // [slot][layer][head]; under `tensor` the first head that the rule selects
+  std::vector<std::atomic<uint32_t>> absmax_;  // [slot][layer][heads, then rules: a `tensor` is what a rule selects]
 };
 
 }  // namespace tare

@@ -9,6 +9,7 @@
 
 #include "quant/base/error.h"
 #include "quant/file/atomic_file.h"
+#include "quant/file/sha256.h"
 #include "quant/format/plan.h"
 
 namespace tare {
@@ -19,9 +20,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kSchema = "tare.cell/1";
 
 bool AreNumbers(const Json& result, std::initializer_list<const char*> keys) {
-  return std::ranges::all_of(keys, [&](const char* key) {
-    return result.contains(key) && (result[key].is_number() || result[key].is_null());  // null: was not finite
-  });
+  return std::ranges::all_of(keys, [&](const char* key) { return result.contains(key) && result[key].is_number(); });
 }
 
 bool AreStrings(const Json& object, std::initializer_list<const char*> keys) {
@@ -55,9 +54,8 @@ class CellLog {
     return found == results_.end() ? nullptr : &found->second;
   }
   void Append(const Json& key, const Json& result) {
-    const std::string line = Json{{"schema", kSchema}, {"key", key}, {"result", result}}.dump();
-    AppendLine(path_, line);
-    results_[key.dump()] = Json::parse(line)["result"];  // as a sweep that is started again will read it
+    AppendLine(path_, Json{{"schema", kSchema}, {"key", key}, {"result", result}}.dump());
+    results_[key.dump()] = result;
   }
 
  private:
@@ -84,6 +82,9 @@ Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan
            {"plan", plan.canonical()},      {"task", task.spec().Name()},
            {"input", task.sha256()},        {"math", options.math == Math::kBf16 ? "bf16" : "f32"},
            {"limit", options.windows.limit}};
+  for (const char* name : {"config.json", "tokenizer.model", "tokenizer_config.json"}) {
+    if (std::filesystem::exists(model.folder() / name)) key[name] = Sha256OfFile(model.folder() / name);
+  }
   if (task.spec().kind == TaskSpec::Kind::kPerplexity) key.update(Convention(options.windows));
   return key;
 }
@@ -104,7 +105,7 @@ void CheckOptions(const SweepOptions& options) {
   for (const std::filesystem::path& folder : options.models) {
     const ModelConfig config = LoadConfig(folder);
     if (!names.insert(ModelName(folder)).second)
-      Fail("{}: two models are called {}; try renaming a folder", folder.string(), ModelName(folder));
+      Fail("got the model name {} twice, expected each once; try renaming a folder", ModelName(folder));
     for (const std::string& granularity : options.granularities) {
       for (const int bits : options.bits)
         SimulatedQuantizer(Plan::Parse(PlanFor(options.site, bits, granularity)), config);

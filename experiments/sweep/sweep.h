@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accuracy against bits: models x granularity x bits x tasks, one cell at a time. A finished cell is one JSON line in
 // DIR/cells.jsonl; a sweep that is started again with the same folder reads them, runs what is missing, and ends with
-// the same table. A cell is known by everything that its figures depend on: hashes of weights and input, plan, windows,
-// math.
+// the same table. A cell is known by everything that its figures depend on: hashes of weights, config, tokenizer and
+// input, plan, windows, math.
 #pragma once
 
 #include <filesystem>

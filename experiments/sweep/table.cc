@@ -26,11 +26,7 @@ std::vector<Figure> FiguresOf(const Json& result) {
   return {kAcc, kAccNorm};
 }
 
-// A figure that is not finite is null in JSON.
-double Number(const SweepCell& cell, const char* name) {
-  const Json& value = cell.result[name];
-  return value.is_number() ? value.get<double>() : NAN;
-}
+double Number(const SweepCell& cell, const char* name) { return cell.result[name].get<double>(); }
 
 // Standard error of the mean of paired differences of 0/1 outcomes.
 double PairedError(const std::string& a, const std::string& b) {

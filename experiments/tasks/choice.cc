@@ -113,6 +113,10 @@ int ArgMax(size_t n, Value value) {
 
 void Answer(ChoiceRecord& r) {
   const size_t n = r.log_likelihoods.size();
+  for (size_t i = 0; i < n; ++i) {
+    if (!std::isfinite(r.log_likelihoods[i]))
+      Fail("item of line {}, ending {}: the log-likelihood is not finite; try `tare stats` to see where", r.line, i);
+  }
   r.answer = ArgMax(n, [&](size_t i) { return r.log_likelihoods[i]; });
   r.answer_norm = ArgMax(n, [&](size_t i) { return r.log_likelihoods[i] / static_cast<double>(r.characters[i]); });
 }

@@ -37,6 +37,8 @@ PerplexityResult MeasurePerplexity(Model& model, SiteVisitors visitors, const st
   for (const double loss : losses) squares += (loss - result.nll) * (loss - result.nll);
   if (losses.size() > 1) result.nll_stderr = std::sqrt(squares / (n - 1) / n);
   result.perplexity = std::exp(result.nll);
+  if (!std::isfinite(result.perplexity))
+    Fail("perplexity: the mean loss is {} nats, which is no figure; try `tare stats` to see where", result.nll);
   return result;
 }
 

@@ -124,7 +124,7 @@ void LateRows(const LateCodes& b) {
     for (int t = 0; t < b.tiles; ++t) {
       const VF factor = hn::Set(DF(), b.factors[t * b.rows + r]);
       for (int i = 0; i < kTile; i += 4 * kLanes) {
-        const auto code = Bytes(b.p + (t * b.rows + r) * kTile + i, factor, magic);
+        const auto code = Bytes(b.p + t * b.tile_stride + r * kTile + i, factor, magic);
         hn::Store(code, d8, b.codes + r * b.stride + t * kTile + i);
         sum = hn::Add(sum, hn::SumsOf8(code));
       }
@@ -139,10 +139,11 @@ HWY_INLINE VI16 Differences(const EarlyCodes& b, int r, int16_t* out) {
   VI16 largest = hn::Zero(d);
   for (int t = 0; t < b.tiles; ++t) {
     const int at = t * b.rows + r;
+    const int64_t p = t * b.tile_stride + r * kTile;
     const VI16 a1 = hn::Set(d, b.a1[at]), a2 = hn::Set(d, b.a2[at]);
     for (int i = 0; i < kTile; i += 2 * kLanes) {
-      const VI16 first = hn::MulFixedPoint15(hn::Load(d, b.p1 + at * kTile + i), a1);
-      const VI16 second = hn::MulFixedPoint15(hn::Load(d, b.p2 + at * kTile + i), a2);
+      const VI16 first = hn::MulFixedPoint15(hn::Load(d, b.p1 + p + i), a1);
+      const VI16 second = hn::MulFixedPoint15(hn::Load(d, b.p2 + p + i), a2);
       const VI16 difference = hn::Sub(first, second);
       largest = hn::Max(largest, hn::Abs(difference));
       hn::Store(difference, d, out + t * kTile + i);

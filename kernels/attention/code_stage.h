@@ -25,7 +25,8 @@ void LateFactors(int rows, int tiles, int qmax, const float* max, float* block_m
 struct LateCodes {
   int rows = 0;
   int tiles = 0;
-  const int16_t* p = nullptr;      // [tiles][rows][64]
+  const int16_t* p = nullptr;  // [tiles][rows][64], a tile tile_stride behind the last
+  int64_t tile_stride = 0;
   const float* factors = nullptr;  // [tiles][rows]
   uint8_t* codes = nullptr;        // [rows][stride] out
   int64_t stride = 0;
@@ -43,8 +44,9 @@ struct EarlyCodes {
   int rows = 0;
   int tiles = 0;
   int qmax = 127;
-  const int16_t* p1 = nullptr;  // [tiles][rows][64]
+  const int16_t* p1 = nullptr;  // [tiles][rows][64], a tile tile_stride behind the last
   const int16_t* p2 = nullptr;
+  int64_t tile_stride = 0;
   const int16_t* a1 = nullptr;  // [tiles][rows]
   const int16_t* a2 = nullptr;
   uint8_t* codes = nullptr;  // [rows][stride] out: code + 128

@@ -12,6 +12,7 @@
 #include "kernels/attention/arena.h"
 #include "kernels/attention/code_stage.h"
 #include "kernels/attention/fixed_exp.h"
+#include "kernels/attention/logit_stage.h"
 #include "kernels/attention/output_stage.h"
 #include "kernels/attention/packing.h"
 #include "kernels/attention/row_block.h"
@@ -25,13 +26,10 @@
 namespace tare {
 namespace {
 
-// The early order needs a row's sums before its first code. Exponentials of both maps are kept for all keys while that
-// fits, with fewer rows at a time if need be; beyond (S > 49,152) the scores are computed twice. Leaves room for the
-// rest in 4 MiB.
+// The early order needs a row's sums before its first code, quantized logits its absmax. What they are made of is kept
+// for all keys while that fits, with fewer rows at a time if need be; beyond (early: 49,152 keys) the scores are
+// computed twice. Leaves room for the rest in 4 MiB.
 constexpr int64_t kMostKept = int64_t{3} << 20;
-constexpr int64_t KeptBytes(int64_t rows, int64_t tiles) {
-  return 2 * tiles * kTile * rows * static_cast<int64_t>(sizeof(int16_t));
-}
 
 struct Sizes {
   int64_t queries, keys;
@@ -42,8 +40,9 @@ struct Sizes {
   int64_t blocks;
   int rows;  // of a unit
   int64_t row_blocks;
-  int64_t scored;  // tiles of maxima and sums that a unit keeps for each map
-  int64_t kept;    // tiles of p
+  int64_t scored;    // tiles of maxima and sums that a unit keeps for each map
+  int64_t kept;      // tiles of p
+  int64_t p_stride;  // of a tile of p
 };
 
 // Packed K and V of all heads; see packing.h.
@@ -58,25 +57,27 @@ struct Packed {
 
 // What one thread works with; m: maps.
 struct Scratch {
-  uint8_t* q;          // [2][rows][d4]
-  float* factors;      // [2][rows]
-  float* lambda;       // [rows]
-  int32_t* begin;      // [rows]
-  int32_t* end;        // [rows]
-  int32_t* sums;       // [rows][64]
-  int16_t* p;          // [2][kept][rows][64]
-  float* max;          // [2][scored][rows]; early: becomes the weights
-  int32_t* p_sums;     // [2][scored][rows]
-  float* late;         // [block tiles][rows]
-  int16_t* early;      // [2][block tiles][rows]
-  float* block_max;    // [rows]
-  int32_t* code_sums;  // [rows]
-  float* row_scales;   // [rows]
-  int32_t* offsets;    // [64]
-  uint8_t* codes;      // [rows][block]
-  float* out;          // [2][rows][slices * columns]
-  float* reference;    // [2][rows]
-  float* norm;         // [2][rows]
+  uint8_t* q;             // [2][rows][d4]
+  float* factors;         // [2][rows]
+  float* lambda;          // [rows]
+  int32_t* begin;         // [rows]
+  int32_t* end;           // [rows]
+  int32_t* sums;          // [rows][64]
+  int16_t* p;             // [2][kept][p_stride], [rows][64] used; quantized logits lie there as f32 before
+  float* logit_inv;       // [2][rows]: the row's absmax, then its inverse step
+  uint16_t* logit_table;  // [2][rows][kLogitEntries]
+  float* max;             // [2][scored][rows]; early: becomes the weights
+  int32_t* p_sums;        // [2][scored][rows]
+  float* late;            // [block tiles][rows]
+  int16_t* early;         // [2][block tiles][rows]
+  float* block_max;       // [rows]
+  int32_t* code_sums;     // [rows]
+  float* row_scales;      // [rows]
+  int32_t* offsets;       // [64]
+  uint8_t* codes;         // [rows][block]
+  float* out;             // [2][rows][slices * columns]
+  float* reference;       // [2][rows]
+  float* norm;            // [2][rows]
 };
 
 Sizes SizesOf(const AttentionPlan& plan, const AttentionProblem& p) {
@@ -89,15 +90,17 @@ Sizes SizesOf(const AttentionPlan& plan, const AttentionProblem& p) {
   s.block_tiles = plan.block / kTile;
   s.blocks = RoundUp(s.tiles, s.block_tiles) / s.block_tiles;
   s.rows = static_cast<int>(std::clamp<int64_t>(RoundUp(s.queries, kRowStep), kRowStep, kLargestRows));
-  s.kept = s.scored = s.block_tiles;
-  if (plan.order == AttentionPlan::Order::kEarly) {
-    while (s.rows > kRowStep && KeptBytes(s.rows, s.tiles) > kMostKept) s.rows -= kRowStep;
-    s.scored = s.tiles;
-    if (KeptBytes(s.rows, s.tiles) <= kMostKept)
-      s.kept = s.tiles;
-    else
-      s.rows = static_cast<int>(std::min<int64_t>(RoundUp(s.queries, kRowStep), kLargestRows));
+  const bool early = plan.order == AttentionPlan::Order::kEarly, coded = plan.logits != Format::kF32;
+  s.scored = early ? s.tiles : s.block_tiles;
+  s.kept = early || coded ? s.tiles : s.block_tiles;
+  const int64_t key_bytes = 2 * (coded ? sizeof(float) : sizeof(int16_t));  // both maps
+  const auto too_many = [&] { return s.kept * kTile * s.rows * key_bytes > kMostKept; };
+  while (s.rows > kRowStep && s.kept == s.tiles && too_many()) s.rows = s.rows > 2 * kRowStep ? 2 * kRowStep : kRowStep;
+  if (early && !coded && too_many()) {
+    s.kept = s.block_tiles;
+    s.rows = static_cast<int>(std::min<int64_t>(RoundUp(s.queries, kRowStep), kLargestRows));
   }
+  s.p_stride = s.rows * kTile * key_bytes / 4;
   s.row_blocks = RoundUp(s.queries, s.rows) / s.rows;
   return s;
 }
@@ -123,7 +126,9 @@ Scratch CarveScratch(Arena& arena, const Sizes& s, const AttentionPlan& plan, co
   x.begin = arena.Take<int32_t>(rows);
   x.end = arena.Take<int32_t>(rows);
   x.sums = arena.Take<int32_t>(rows * kTile);
-  x.p = arena.Take<int16_t>(2 * s.kept * rows * kTile);
+  x.p = arena.Take<int16_t>(2 * s.kept * s.p_stride);
+  x.logit_inv = arena.Take<float>(2 * rows);
+  x.logit_table = arena.Take<uint16_t>(2 * rows * kLogitEntries);
   x.max = arena.Take<float>(2 * s.scored * rows);
   x.p_sums = arena.Take<int32_t>(2 * s.scored * rows);
   x.late = arena.Take<float>(s.block_tiles * rows);
@@ -249,6 +254,7 @@ class Unit {
     if (head_.Differential()) LoadQueries(1, head_.q2);
     for (int r = 0; r < s_.rows; ++r)
       x_.lambda[r] = r < rows_.count && head_.Differential() ? p_.lambda.At(rows_.first + r, head_index_) : 0.0f;
+    if (plan_.logits != Format::kF32) KeepLogits();
     if (plan_.order == AttentionPlan::Order::kEarly)
       Early();
     else
@@ -262,7 +268,7 @@ class Unit {
   float* Out(int map) const { return x_.out + map * s_.rows * OutWidth(); }
   float* Max(int map, int64_t tile) const { return x_.max + (map * s_.scored + tile % s_.scored) * s_.rows; }
   int32_t* PSums(int map, int64_t tile) const { return x_.p_sums + (map * s_.scored + tile % s_.scored) * s_.rows; }
-  int16_t* P(int map, int64_t tile) const { return x_.p + (map * s_.kept + tile % s_.kept) * s_.rows * kTile; }
+  int16_t* P(int map, int64_t tile) const { return x_.p + (map * s_.kept + tile % s_.kept) * s_.p_stride; }
 
   void Zeros() const {
     for (int r = 0; r < rows_.count; ++r) std::fill_n(p_.out.Row(rows_.first + r, head_index_), p_.out.width, 0.0f);
@@ -286,20 +292,73 @@ class Unit {
     for (; tile < end; ++tile) {
       const bool masked = MaskTile(p_, rows_, s_.rows, tile, x_.begin, x_.end);
       for (int map = 0; map < Maps(); ++map) {
-        const int64_t k = (map == 0 ? head_.k1 : head_.k2) * s_.tiles + tile;
-        products_.scores.Run(x_.q + map * s_.rows * s_.d4, k_.k_codes + k * kTile * s_.d4, x_.sums);
-        ScoreStage({.rows = s_.rows,
-                    .sums = x_.sums,
-                    .offsets = k_.k_offsets + k * kTile,
-                    .key_scales = k_.k_scales + k * kTile,
-                    .row_factors = x_.factors + map * s_.rows,
-                    .begin = masked ? x_.begin : nullptr,
-                    .end = masked ? x_.end : nullptr,
-                    .p = P(map, tile),
-                    .max = pass == Pass::kFirst ? Max(map, tile) : x_.block_max,
-                    .sum = pass == Pass::kFirst ? PSums(map, tile) : x_.code_sums});
+        float* max = pass == Pass::kFirst ? Max(map, tile) : x_.block_max;
+        int32_t* sum = pass == Pass::kFirst ? PSums(map, tile) : x_.code_sums;
+        if (plan_.logits != Format::kF32)
+          LookUp(map, tile, masked, max, sum);
+        else
+          Score(map, tile, masked, max, sum);
       }
     }
+  }
+
+  int64_t KeyTile(int map, int64_t tile) const { return (map == 0 ? head_.k1 : head_.k2) * s_.tiles + tile; }
+
+  void Multiply(int map, int64_t k) const {
+    products_.scores.Run(x_.q + map * s_.rows * s_.d4, k_.k_codes + k * kTile * s_.d4, x_.sums);
+  }
+
+  void Score(int map, int64_t tile, bool masked, float* max, int32_t* sum) const {
+    const int64_t k = KeyTile(map, tile);
+    Multiply(map, k);
+    ScoreStage({.rows = s_.rows,
+                .sums = x_.sums,
+                .offsets = k_.k_offsets + k * kTile,
+                .key_scales = k_.k_scales + k * kTile,
+                .row_factors = x_.factors + map * s_.rows,
+                .begin = masked ? x_.begin : nullptr,
+                .end = masked ? x_.end : nullptr,
+                .p = P(map, tile),
+                .max = max,
+                .sum = sum});
+  }
+
+  // Quantized logits: all of a row's, then its scale and table.
+  void KeepLogits() const {
+    std::fill_n(x_.logit_inv, 2 * s_.rows, 0.0f);
+    for (int64_t tile = rows_.begin_tile; tile < rows_.end_tile; ++tile) {
+      const bool masked = MaskTile(p_, rows_, s_.rows, tile, x_.begin, x_.end);
+      for (int map = 0; map < Maps(); ++map) {
+        const int64_t k = KeyTile(map, tile);
+        Multiply(map, k);
+        Logits({.rows = s_.rows,
+                .sums = x_.sums,
+                .offsets = k_.k_offsets + k * kTile,
+                .key_scales = k_.k_scales + k * kTile,
+                .begin = masked ? x_.begin : nullptr,
+                .end = masked ? x_.end : nullptr,
+                .z = reinterpret_cast<float*>(P(map, tile)),
+                .absmax = x_.logit_inv + map * s_.rows});
+      }
+    }
+    for (int map = 0; map < Maps(); ++map)
+      LogitTables(
+          s_.rows, Info(plan_.logits).max_code,
+          {x_.logit_inv + map * s_.rows, x_.factors + map * s_.rows, x_.logit_table + map * s_.rows * kLogitEntries});
+  }
+
+  void LookUp(int map, int64_t tile, bool masked, float* max, int32_t* sum) const {
+    Lookups({.rows = s_.rows,
+             .qmax = Info(plan_.logits).max_code,
+             .z = reinterpret_cast<const float*>(P(map, tile)),
+             .inv = x_.logit_inv + map * s_.rows,
+             .step = x_.factors + map * s_.rows,
+             .table = x_.logit_table + map * s_.rows * kLogitEntries,
+             .begin = masked ? x_.begin : nullptr,
+             .end = masked ? x_.end : nullptr,
+             .p = P(map, tile),
+             .max = max,
+             .sum = sum});
   }
 
   // codes x V of tiles [tile, end), all in one block, added to out.
@@ -353,6 +412,7 @@ class Unit {
                   .qmax = Info(plan_.p).max_code,
                   .p1 = P(0, tile),
                   .p2 = P(1, tile),
+                  .tile_stride = s_.p_stride,
                   .a1 = x_.early,
                   .a2 = a2,
                   .codes = x_.codes,
@@ -376,6 +436,7 @@ class Unit {
         LateStage({.rows = s_.rows,
                    .tiles = tiles,
                    .p = P(map, tile),
+                   .tile_stride = s_.p_stride,
                    .factors = x_.late,
                    .codes = x_.codes,
                    .stride = plan_.block,
@@ -451,6 +512,7 @@ void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem) {
   check_signed("q", plan.q);
   check_signed("k", plan.k);
   check_signed("v", plan.v);
+  if (plan.logits != Format::kF32) check_signed("attn_logits", plan.logits);
   if (plan.order == AttentionPlan::Order::kEarly)
     check_signed("difference", plan.p);
   else if (plan.p != Format::kU8 && plan.p != Format::kU6 && plan.p != Format::kU4)

@@ -24,6 +24,7 @@ struct AttentionPlan {
   Format k = Format::kInt8;
   Format v = Format::kInt8;
   ValueScale v_scale = ValueScale::kBlock;
+  Format logits = Format::kF32;  // int8, int6, int4: codes with a row's absmax, see logit_stage.h; f32: as they are
   Order order = Order::kLate;
   Format p = Format::kU8;  // of the probabilities (u8 u6 u4) or of the difference (int8 int6 int4)
   int block = 256;         // keys that share a scale of p, and of v: a multiple of 64 up to 1024

@@ -81,6 +81,10 @@ class Row {
       for (int i = 0; i < p_.q.width; ++i) sum += q.codes[i] * k.codes[i];
       z[s] = static_cast<float>(sum) * k.scale;
     }
+    if (plan_.logits != Format::kF32) {
+      LookUp(z, factor, e);
+      return e;
+    }
     for (int64_t tile = 0; tile < tiles_; ++tile) {
       const int64_t begin = std::max(keys_.begin, tile * kTile), end = std::min(keys_.end, (tile + 1) * kTile);
       if (begin >= end) continue;
@@ -94,6 +98,27 @@ class Row {
       e.max[tile] = max * factor;
     }
     return e;
+  }
+
+  // Quantized logits: logit_stage.h's formulas.
+  void LookUp(const std::vector<float>& z, float factor, Exponentials& e) const {
+    const float qmax = static_cast<float>(Info(plan_.logits).max_code);
+    const float absmax = AbsMax({z.begin() + keys_.begin, z.begin() + keys_.end});
+    const bool zero = absmax < kSmallestAbsmax;
+    const float inv = zero ? 0.0f : qmax / absmax, step = zero ? 0.0f : absmax / qmax * factor;
+    for (int64_t tile = 0; tile < tiles_; ++tile) {
+      const int64_t begin = std::max(keys_.begin, tile * kTile), end = std::min(keys_.end, (tile + 1) * kTile);
+      std::vector<int> codes;
+      for (int64_t s = begin; s < end; ++s) codes.push_back(static_cast<int>(std::nearbyint(double{inv} * z[s])));
+      if (codes.empty()) continue;
+      const int largest = *std::ranges::max_element(codes);
+      for (int64_t s = begin; s < end; ++s) {
+        const float units = static_cast<float>(largest - codes[s - begin]) * step;
+        e.p[s] = FixedExp2(static_cast<int>(std::min(std::nearbyint(units), static_cast<float>(kExpLargest))));
+        e.sum[tile] += e.p[s];
+      }
+      e.max[tile] = static_cast<float>(largest) * step;
+    }
   }
 
   // What 1 of p is worth in the softmax, by tile.

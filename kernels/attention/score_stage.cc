@@ -4,12 +4,11 @@
 
 #include <limits>
 
-#include "kernels/attention/fixed_exp.h"
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/score_stage.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
+#include "kernels/attention/fixed_exp-inl.h"
 #include "kernels/attention/reduce_four-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -24,15 +23,6 @@ using DI16 = hn::Repartition<int16_t, DF>;
 using VF = hn::Vec<DF>;
 constexpr int kLanes = HWY_MAX_LANES_D(DF);
 constexpr int kVectors = kTile / kLanes;
-
-HWY_INLINE hn::Vec<DI16> Exp2Of(hn::Vec<DU16> u) {
-  const DU16 d;
-  const auto f = hn::ShiftLeft<5>(u);
-  auto p = hn::Sub(hn::Set(d, kExpC2), hn::MulHigh(f, hn::Set(d, kExpC3)));
-  p = hn::Sub(hn::Set(d, kExpC1), hn::MulHigh(f, p));
-  p = hn::Sub(hn::Set(d, kExpLargest), hn::MulHigh(f, p));
-  return hn::BitCast(DI16(), hn::Shr(p, hn::ShiftRight<11>(u)));
-}
 
 struct Columns {
   hn::Vec<DI> offset[kVectors];
@@ -100,7 +90,7 @@ HWY_INLINE hn::Vec<DI> FinishRow(const ScoreTile& tile, const Columns& columns, 
   for (int i = 0; i < kVectors; i += 2) {
     const auto low = Units(largest, mask(LoadZ(sums, columns, i), i, row), factor);
     const auto high = Units(largest, mask(LoadZ(sums, columns, i + 1), i + 1, row), factor);
-    const auto e = Exp2Of(hn::OrderedTruncate2To(DU16(), low, high));
+    const auto e = hn::BitCast(d16, FixedExp2Of(DU16(), hn::OrderedTruncate2To(DU16(), low, high)));
     hn::Store(e, d16, tile.p + row * kTile + i * kLanes);
     sum = hn::Add(sum, hn::WidenMulPairwiseAdd(di, e, hn::Set(d16, 1)));
   }

@@ -111,6 +111,7 @@ class Hdf5Reader {
   std::vector<T> Read(const std::string& name) const;
 
   bool HasAttribute(const std::string& object, const std::string& key) const;  // object "" is the root
+  // Strings of fixed length, padded or terminated in any of HDF5's ways.
   std::string StringAttribute(const std::string& object, const std::string& key) const;
   int64_t IntAttribute(const std::string& object, const std::string& key) const;
   double DoubleAttribute(const std::string& object, const std::string& key) const;

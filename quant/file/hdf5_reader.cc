@@ -170,13 +170,12 @@ class OpenAttribute {
     return value;
   }
 
+  // Strings of variable length are refused: they lie in a heap without checksum, and a damaged one sends HDF5 1.14.5
+  // into a loop without end.
   std::string Text() const {
-    if (H5Tget_class(type_) != H5T_STRING) Fail("{}: expected a string", where_);
-    return H5Tis_variable_str(type_) > 0 ? VariableText() : FixedText();
-  }
-
- private:
-  std::string FixedText() const {
+    if (H5Tget_class(type_) != H5T_STRING || H5Tis_variable_str(type_) != 0) {
+      Fail("{}: expected a string of fixed length (numpy.bytes_ in h5py)", where_);
+    }
     std::string text(H5Tget_size(type_), '\0');
     CheckHdf5(H5Aread(id_, type_, text.data()), where_, "damaged");
     if (H5Tget_strpad(type_) == H5T_STR_NULLTERM) text.erase(std::min(text.find('\0'), text.size()));
@@ -185,14 +184,7 @@ class OpenAttribute {
     return text;
   }
 
-  std::string VariableText() const {
-    char* text = nullptr;
-    CheckHdf5(H5Aread(id_, type_, &text), where_, "damaged");
-    const std::string copy = text == nullptr ? "" : text;
-    H5free_memory(text);
-    return copy;
-  }
-
+ private:
   std::string where_;
   Hdf5Handle links_, object_, id_, type_;
 };

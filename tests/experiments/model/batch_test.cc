@@ -46,10 +46,9 @@ class BatchTest : public testing::TestWithParam<const char*> {
   Model model_{GoldenFolder(GetParam())};
   // 111 tokens, more than a block of 64 queries, of the golden rows one after another.
   std::vector<int32_t> text_ = [] {
+    const std::vector<std::vector<int32_t>> rows = GoldenRows(GetParam());
     std::vector<int32_t> text;
-    for (int i = 0; i < 3; ++i) {
-      for (const int32_t token : GoldenRows(GetParam())[static_cast<size_t>(i % 2)]) text.push_back(token);
-    }
+    for (const size_t row : {0, 1, 0}) text.insert(text.end(), rows[row].begin(), rows[row].end());
     return text;
   }();
 };

@@ -70,13 +70,16 @@ TEST(DumpTest, HoldsWhatTransformersComputes) {
 
 TEST(DumpTest, SaysWhatItIs) {
   const TemporaryFolder folder;
-  DumpGolden("llama-mha", " attn_logits = int8 / row", GoldenSequences("llama-mha"), "embed", folder / "d.h5");
+  Model model(GoldenFolder("llama-mha"));
+  SimulatedQuantizer quantizer(Plan::Parse(" attn_logits = int8 / row"), model.config());
+  Dump(model, quantizer, GoldenSequences("llama-mha"), {"embed"}, folder / "d.h5", {}, {{"input_sha256", "abc"}});
   const Hdf5Reader file(folder / "d.h5");
   EXPECT_EQ(file.StringAttribute("", "schema"), "tare.dump/1");
   EXPECT_EQ(file.StringAttribute("", "model"), "llama-mha");
   EXPECT_EQ(file.StringAttribute("", "plan"), "attn_logits=int8/row");
   EXPECT_EQ(file.StringAttribute("", "math"), "f32");
-  EXPECT_EQ(file.StringAttribute("", "weights_sha256"), Model(GoldenFolder("llama-mha")).files().ContentHash());
+  EXPECT_EQ(file.StringAttribute("", "weights_sha256"), model.files().ContentHash());
+  EXPECT_EQ(file.StringAttribute("", "input_sha256"), "abc");
 }
 
 TEST(DumpTest, HoldsTheSitesThatWereAskedFor) {

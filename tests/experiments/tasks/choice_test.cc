@@ -180,7 +180,7 @@ TEST(ChoiceTest, LikelihoodsThatAreNoNumbersAreRefused) {
   for (size_t i = 0; i < 256; ++i) norm.SetBits(i, 0x7f00);  // 2^127
   checkpoint.Write(folder / "m");
   Model model(folder / "m");
-  EXPECT_THAT([&] { Measure(model, ContextSharing::kAllowed, Items("continuations", 2)); }, ThrowsMessage<Error>(HasSubstr("not finite")));
+  EXPECT_THAT([&] { Measure(model, ContextSharing::kAllowed, Items("continuations", 2)); }, ThrowsMessage<Error>(HasSubstr("item of line 1, ending 0: the log-likelihood is not finite")));
 }
 
 }  // namespace

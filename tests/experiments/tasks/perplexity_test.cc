@@ -16,7 +16,6 @@
 namespace tare {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
@@ -124,15 +123,15 @@ TEST(PerplexityTest, TheEmbeddedPairsFiguresAreTransformers) {
 }
 
 // Finite weights whose products are not: no figure, but an error.
-TEST(PerplexityTest, LossesThatAreNoNumbersAreRefused) {
+TEST(PerplexityTest, LossesThatAreNotFiniteAreRefused) {
   const TemporaryFolder folder;
   EditedCheckpoint checkpoint(GoldenFolder("llama-mha"));
-  EditedCheckpoint::Tensor& head = checkpoint.tensors.at("lm_head.weight");
-  for (size_t i = 0; i < 160 * 64; ++i) head.SetBits(i, i % 2 == 0 ? 0x7f000000 : 0xff000000);  // +/- 2^127
+  EditedCheckpoint::Tensor& norm = checkpoint.tensors.at("model.norm.weight");
+  for (size_t i = 0; i < 64; ++i) norm.SetBits(i, 0x7f000000);  // 2^127
   checkpoint.Write(folder / "m");
   Model model(folder / "m");
   const auto sequences = CutSequences(Ids(GoldenRows("llama-mha")), model.config(), {});
-  EXPECT_THAT([&] { MeasurePerplexity(model, {}, sequences, {}); }, ThrowsMessage<Error>(AllOf(HasSubstr("perplexity"), HasSubstr("not finite"))));
+  EXPECT_THAT([&] { MeasurePerplexity(model, {}, sequences, {}); }, ThrowsMessage<Error>(HasSubstr("perplexity: the mean loss is")));
 }
 
 }  // namespace

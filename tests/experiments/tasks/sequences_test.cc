@@ -129,7 +129,7 @@ TEST(SequencesTest, ImpossibleWindowsAreRefused) {
   refuses(ids, {.window = 65}, "--window: got 65, expected 1 to 64");
   refuses(ids, {.window = -3}, "--window: got -3");
   refuses(text, {.window = 10, .stride = 10}, "--stride: got 10, expected 1 to 9");
-  refuses(ids, {.window = 10, .stride = 11}, "--stride: got 11, expected 1 to 10");
+  refuses(ids, {.window = 10, .stride = 10}, "--stride: got 10, expected 1 to 9");
   refuses(ids, {.window = 10, .stride = -1}, "--stride: got -1");
 }
 

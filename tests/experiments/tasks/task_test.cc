@@ -94,7 +94,9 @@ TEST(TaskTest, ContextsAreSharedUnlessAScaleSpansRows) {
     SiteVisitor* const visitors[] = {&quantizer};
     const auto measure = [&](ContextSharing sharing) { return LogLikelihoods(MeasureChoice(model, visitors, sharing, items, tokenizer, tokenizer.bos(), {})); };
     const auto shared = measure(ContextSharing::kAllowed), whole = measure(ContextSharing::kForbidden);
-    ASSERT_NE(shared, whole) << plan;
+    if (quantizer.SpansRows()) {
+      ASSERT_NE(shared, whole) << plan;
+    }
     const auto result = std::get<ChoiceResult>(task.Run(model, quantizer, {}));
     EXPECT_EQ(LogLikelihoods(result), quantizer.SpansRows() ? whole : shared) << plan;
   }

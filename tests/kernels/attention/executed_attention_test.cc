@@ -161,6 +161,27 @@ TEST(ExecutedAttention, Formats) {
   }
 }
 
+TEST(ExecutedAttention, QuantizedLogits) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+      for (const Mask mask : {Mask{Mask::Kind::kCausal}, Mask{Mask::Kind::kWindow, 37}}) {
+        Inputs in({.heads = 1, .queries = 130, .keys = 200, .mask = mask});
+        AttentionPlan plan = PlanOf(order, 128);
+        plan.logits = format;
+        ExpectTheCodes(plan, in, std::string(Info(format).name));
+      }
+    }
+  }
+}
+
+TEST(ExecutedAttention, QuantizedLogitsOfZeros) {
+  Inputs in({.heads = 1, .queries = 70, .keys = 70});
+  std::ranges::fill(in.q, 0.0f);
+  AttentionPlan plan = PlanOf(Order::kEarly, 64);
+  plan.logits = Format::kInt6;
+  ExpectTheCodes(plan, in, "zeros");
+}
+
 TEST(ExecutedAttention, Means) {
   for (const Order order : {Order::kLate, Order::kEarly}) {
     Inputs in({.queries = 66, .keys = 90});

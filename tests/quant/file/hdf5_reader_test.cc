@@ -128,21 +128,19 @@ TEST(Hdf5Reader, FindsDatasets) {
   EXPECT_THAT(reader.Read<float>("a"), ElementsAre(2.0f));
 }
 
-TEST(Hdf5Reader, ReadsStringsOfEveryKind) {
+TEST(Hdf5Reader, ReadsStringsOfFixedLength) {
   const TemporaryFolder folder;
   {
     ForeignFile file(folder / "a.h5");
     const char* variable = "variable";
-    const char* none = nullptr;
     file.PutString("variable", H5T_VARIABLE, H5T_STR_NULLTERM, &variable);
-    file.PutString("none", H5T_VARIABLE, H5T_STR_NULLTERM, &none);
     file.PutString("terminated", 8, H5T_STR_NULLTERM, "abc\0xyz");
     file.PutString("padded", 8, H5T_STR_NULLPAD, "abc\0\0\0\0");
     file.PutString("spaces", 8, H5T_STR_SPACEPAD, "abc     ");
   }
   const Hdf5Reader reader(folder / "a.h5");
-  EXPECT_EQ(reader.StringAttribute("", "variable"), "variable");
-  EXPECT_EQ(reader.StringAttribute("", "none"), "");
+  EXPECT_THAT([&] { reader.StringAttribute("", "variable"); },
+              ThrowsMessage<Error>(HasSubstr("'variable': expected a string of fixed length")));
   EXPECT_EQ(reader.StringAttribute("", "terminated"), "abc");
   EXPECT_EQ(reader.StringAttribute("", "padded"), "abc");
   EXPECT_EQ(reader.StringAttribute("", "spaces"), "abc");
@@ -224,20 +222,25 @@ TEST(Hdf5Reader, SaysWhatIsNotHdf5) {
   EXPECT_THAT([&] { Hdf5Reader(folder.path()); }, ThrowsMessage<Error>(HasSubstr("got a folder")));
 }
 
-TEST(Hdf5Reader, VerifyWantsAHashOnEveryDataset) {
+// A file with one dataset, no hash, and this mark.
+void PutMarked(const std::filesystem::path& path, int64_t complete) {
+  ForeignFile file(path);
+  const hid_t space = H5Screate(H5S_SCALAR);
+  const hid_t attribute = H5Acreate2(file.id(), "complete", H5T_STD_I64LE, space, H5P_DEFAULT, H5P_DEFAULT);
+  H5Awrite(attribute, H5T_NATIVE_INT64, &complete);
+  H5Aclose(attribute);
+  H5Sclose(space);
+  file.Put("x", H5T_STD_I64LE, H5T_NATIVE_INT64, {1}, &complete);
+}
+
+TEST(Hdf5Reader, VerifyWantsTheMarkAndAHashOnEveryDataset) {
   const TemporaryFolder folder;
-  {
-    ForeignFile file(folder / "a.h5");
-    const hid_t space = H5Screate(H5S_SCALAR);
-    const hid_t attribute = H5Acreate2(file.id(), "complete", H5T_STD_I64LE, space, H5P_DEFAULT, H5P_DEFAULT);
-    const int64_t one = 1;
-    H5Awrite(attribute, H5T_NATIVE_INT64, &one);
-    H5Aclose(attribute);
-    H5Sclose(space);
-    file.Put("x", H5T_STD_I64LE, H5T_NATIVE_INT64, {1}, &one);
-  }
-  const Hdf5Reader reader(folder / "a.h5");
-  EXPECT_THAT([&] { reader.Verify(); }, ThrowsMessage<Error>(AllOf(HasSubstr("'x': attribute 'sha256': not there"))));
+  PutMarked(folder / "marked.h5", 1);
+  PutMarked(folder / "not.h5", 0);
+  EXPECT_THAT([&] { Hdf5Reader(folder / "marked.h5").Verify(); },
+              ThrowsMessage<Error>(HasSubstr("'x': attribute 'sha256': not there")));
+  EXPECT_THAT([&] { Hdf5Reader(folder / "not.h5").Verify(); },
+              ThrowsMessage<Error>(HasSubstr("not.h5: not marked complete")));
 }
 
 }  // namespace

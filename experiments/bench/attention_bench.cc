@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// See attention_bench.h.
+#include "experiments/bench/attention_bench.h"
+
+#include <benchmark/benchmark.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "experiments/bench/attention_inputs.h"
+#include "experiments/bench/composed_attention.h"
+#include "kernels/attention/executed_plan.h"
+#include "kernels/attention/fused_attention.h"
+#include "kernels/product/tile_product.h"
+#include "quant/base/aligned.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+
+namespace tare {
+namespace {
+
+double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// Best of several rounds of `calls` calls on every thread at once, in calls a second over all threads.
+double Rate(int threads, int calls, const std::function<void(int thread)>& call) {
+  double best = 0;
+  for (int round = 0; round < 15; ++round) {
+    const double start = Seconds();
+    ParallelFor(static_cast<size_t>(threads), [&](size_t, int thread) {
+      for (int i = 0; i < calls; ++i) call(thread);
+    });
+    best = std::max(best, threads * calls / (Seconds() - start));
+  }
+  return best;
+}
+
+// 10^9 operations a second of a product on operands that stay in cache.
+double ProductRate(ProductTypes types, int threads, int m) {
+  constexpr int kN = 64, kK = 128;
+  const TileProduct product({types, m, kN, kK, kK, kN, kN});
+  std::vector<AlignedBuffer<float>> memory(threads);
+  for (AlignedBuffer<float>& x : memory) {
+    x.Reset(3 * 64 * 128);
+    std::fill_n(x.data(), x.size(), 0.0f);
+  }
+  const double calls = Rate(threads, 500, [&](int thread) {
+    float* x = memory[thread].data();
+    product.Run(x, x + 64 * 128, x + 2 * 64 * 128);
+  });
+  return calls * 2.0 * m * kN * kK / 1e9;
+}
+
+// 256 MiB, far more than caches hold.
+double ReadRate(int threads) {
+  constexpr size_t kCount = size_t{32} << 20;
+  AlignedBuffer<uint64_t> memory(kCount);
+  std::fill_n(memory.data(), kCount, uint64_t{1});
+  std::vector<uint64_t> sums(threads);
+  const size_t part = kCount / threads;
+  const double calls = Rate(threads, 1, [&](int thread) {
+    uint64_t sum = 0;
+    for (const uint64_t* x = memory.data() + thread * part; x < memory.data() + (thread + 1) * part; ++x) sum += *x;
+    sums[thread] += sum;
+  });
+  if (sums[0] == 0) Fail("bench: memory read back as zeros");
+  return calls * static_cast<double>(part) * 8 / 1e9;
+}
+
+Roofline Better(const Roofline& a, const Roofline& b) {
+  return {std::max(a.u8s8_gops, b.u8s8_gops), std::max(a.f32_gflops, b.f32_gflops),
+          std::max(a.bf16_gflops, b.bf16_gflops), std::max(a.read_gbps, b.read_gbps)};
+}
+
+Mask MaskOf(const std::string& name) {
+  if (name != "causal" && name != "full") Fail("bench attention, mask: got '{}', expected causal or full", name);
+  return {name == "full" ? Mask::Kind::kFull : Mask::Kind::kCausal};
+}
+
+// A case ready to run again and again.
+struct Prepared {
+  std::unique_ptr<AttentionInputs> inputs;
+  AlignedBuffer<std::byte> workspace;
+  std::unique_ptr<ComposedAttention> composed;
+  std::function<void()> run;
+  std::string order = "f32";
+};
+
+void PrepareExecuted(const AttentionCase& c, Prepared& x) {
+  const ExecutedPlan plan = ExecutedPlanOf(Plan::Parse(c.plan), 0, c.heads);
+  if (plan.smooth_k || plan.smooth_v)
+    Fail("bench attention, plan: got +smooth, expected plans without calibrated means");
+  CheckPlan(plan.attention, x.inputs->problem());
+  x.order = plan.attention.order == AttentionPlan::Order::kEarly ? "early" : "late";
+  x.workspace.Reset(WorkspaceBytes(plan.attention, x.inputs->problem()));
+  x.run = [&x, plan] { ExecutedAttention(plan.attention, x.inputs->problem(), x.workspace.span()); };
+}
+
+std::unique_ptr<Prepared> Prepare(const AttentionCase& c) {
+  SetThreads(c.threads);
+  auto x = std::make_unique<Prepared>();
+  x->inputs = std::make_unique<AttentionInputs>(c.family, c.n, c.d, c.heads, MaskOf(c.mask), c.seed);
+  if (c.kernel == "tare") {
+    PrepareExecuted(c, *x);
+  } else if (c.kernel == "tare-f32") {
+    x->workspace.Reset(FusedWorkspaceBytes(x->inputs->problem()));
+    x->run = [&p = *x] { FusedAttention(p.inputs->problem(), p.workspace.span()); };
+  } else if (c.kernel == "onednn-f32") {
+    x->composed = std::make_unique<ComposedAttention>(x->inputs->problem());
+    x->run = [&p = *x, threads = c.threads] {
+      omp_set_num_threads(threads);
+      p.composed->Run();
+    };
+  } else {
+    Fail("bench attention, kernel: got '{}', expected tare, tare-f32 or onednn-f32", c.kernel);
+  }
+  return x;
+}
+
+// Collects seconds a call of each repetition; prints nothing.
+class Collector : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context&) override { return true; }
+  void ReportRuns(const std::vector<Run>& runs) override {
+    for (const Run& run : runs) {
+      if (run.run_type == Run::RT_Iteration)
+        seconds.push_back(run.real_accumulated_time / static_cast<double>(run.iterations));
+    }
+  }
+  std::vector<double> seconds;
+};
+
+std::vector<double> Time(const std::function<void()>& run, int repetitions) {
+  benchmark::ClearRegisteredBenchmarks();
+  benchmark::RegisterBenchmark("attention",
+                               [&](benchmark::State& state) {
+                                 for (auto _ : state) run();
+                               })
+      ->Repetitions(repetitions)
+      ->MinTime(0.2)
+      ->UseRealTime()
+      ->MeasureProcessCPUTime();
+  Collector collector;
+  benchmark::RunSpecifiedBenchmarks(&collector, "attention");
+  benchmark::ClearRegisteredBenchmarks();
+  std::ranges::sort(collector.seconds);
+  if (collector.seconds.empty()) Fail("bench: nothing was measured");
+  return collector.seconds;
+}
+
+AttentionResult Measure(const AttentionCase& c) {
+  const std::unique_ptr<Prepared> x = Prepare(c);
+  x->run();
+  const AttentionInputs::Errors errors = x->inputs->ErrorsOfOut();
+  const std::vector<double> seconds = Time(x->run, c.repetitions);
+  const double median = seconds[seconds.size() / 2];
+  AttentionResult result{
+      .measured = c, .order = x->order, .seconds = median, .spread = (seconds.back() - seconds.front()) / median};
+  result.ns_per_pair = median / static_cast<double>(CountPairs(x->inputs->problem())) * 1e9;
+  result.executed_gops = x->inputs->LeastOperations() / median / 1e9;
+  result.rel_l2 = errors.rel_l2;
+  result.max_row_rel_l2 = errors.max_row_rel_l2;
+  result.cosine = errors.cosine;
+  return result;
+}
+
+std::string Isa() {
+  return UkernelServes(ProductTypes::kBf16)   ? "ukernel, AMX"
+         : UkernelServes(ProductTypes::kU8S8) ? "ukernel, VNNI"
+                                              : "exact Highway path";
+}
+
+}  // namespace
+
+Roofline MeasureRoofline(int threads) {
+  SetThreads(threads);
+  Roofline r;
+  r.u8s8_gops = ProductRate(ProductTypes::kU8S8, threads, 64);
+  r.f32_gflops = ProductRate(ProductTypes::kF32, threads, 32);
+  if (UkernelServes(ProductTypes::kBf16)) r.bf16_gflops = ProductRate(ProductTypes::kBf16, threads, 64);
+  r.read_gbps = ReadRate(threads);
+  return r;
+}
+
+AttentionBench BenchAttention(const std::vector<AttentionCase>& cases) {
+  AttentionBench bench{.isa = Isa(), .roofline = {}, .results = {}};
+  for (const AttentionCase& c : cases) {
+    if (c.threads < 1 || c.repetitions < 1)
+      Fail("bench attention: got {} threads and {} repetitions, expected at least 1", c.threads, c.repetitions);
+    AttentionCase small = c;
+    small.n = std::min<int64_t>(c.n, 64);
+    Prepare(small);
+  }
+  for (const AttentionCase& c : cases) {
+    const Roofline before = MeasureRoofline(c.threads);
+    AttentionResult result = Measure(c);
+    const Roofline roofline = Better(before, MeasureRoofline(c.threads));
+    result.roofline_fraction = result.executed_gops / (c.kernel == "tare" ? roofline.u8s8_gops : roofline.f32_gflops);
+    bench.roofline = Better(bench.roofline, roofline);
+    bench.results.push_back(std::move(result));
+  }
+  return bench;
+}
+
+std::string AttentionBenchJson(const AttentionBench& bench, const std::string& cpu) {
+  using Json = nlohmann::ordered_json;
+  const Roofline& roof = bench.roofline;
+  Json json = {{"schema", "tare.bench/1"},
+               {"machine", {{"cpu", cpu}, {"isa", bench.isa}}},
+               {"roofline",
+                {{"u8s8_gops", roof.u8s8_gops},
+                 {"f32_gflops", roof.f32_gflops},
+                 {"bf16_gflops", roof.bf16_gflops},
+                 {"read_gbps", roof.read_gbps}}},
+               {"cases", Json::array()}};
+  for (const AttentionResult& r : bench.results) {
+    const AttentionCase& c = r.measured;
+    json["cases"].push_back({{"kernel", c.kernel},
+                             {"family", c.family},
+                             {"plan", c.plan},
+                             {"order", r.order},
+                             {"n", c.n},
+                             {"d", c.d},
+                             {"heads", c.heads},
+                             {"threads", c.threads},
+                             {"mask", c.mask},
+                             {"seconds", r.seconds},
+                             {"spread", r.spread},
+                             {"ns_per_pair", r.ns_per_pair},
+                             {"roofline_fraction", r.roofline_fraction},
+                             {"executed_gops", r.executed_gops},
+                             {"rel_l2", r.rel_l2},
+                             {"max_row_rel_l2", r.max_row_rel_l2},
+                             {"cosine", r.cosine}});
+  }
+  return json.dump(2);
+}
+
+std::vector<AttentionCase> DefaultAttentionCases() {
+  std::vector<AttentionCase> cases;
+  const auto add = [&](std::string kernel, std::string family, std::string plan, int threads = 1) {
+    cases.push_back(
+        {.kernel = std::move(kernel), .family = std::move(family), .plan = std::move(plan), .threads = threads});
+  };
+  const std::string qk = "q=int8/token,k=int8/token,", early = "difference=int8/block256,v=int8/block256.channel",
+                    late = "probs=u8/block256,v=int8/block256.channel";
+  for (const char* family : {"v1", "v2"}) {
+    for (const std::string& p : {early, late}) add("tare", family, qk + p);
+  }
+  add("tare", "standard", qk + late);
+  add("tare", "v1", qk + "difference=int8/block64,v=int8/block64.channel");
+  add("tare", "v1", qk + early, 2);
+  add("tare", "v1", "q=int6/token,k=int6/token," + early);
+  add("tare", "v1", "q=int4/token,k=int4/token," + early);
+  add("tare", "v1", qk + early + ",attn_logits=int6/row");
+  for (const char* family : {"standard", "v1", "v2"}) add("tare-f32", family, "");
+  add("onednn-f32", "v1", "");
+  return cases;
+}
+
+}  // namespace tare

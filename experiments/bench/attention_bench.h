@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tare bench attention`: speed of attention beside its error and what the machine can do, all of one run.
+//
+// Each case: standard normal Q, K, V (seeded), error against the double reference on at most 256 rows spread over the
+// sequence, then Google Benchmark, quantize and pack inside the timing. Rooflines are taken before and after on the
+// same number of threads, the better one counts: u8 x s8 and f32 ukernel on resident data, and reading memory.
+//   roofline_fraction = least operations a pair (standard 4d, V1 8d, V2 6d) * pairs / seconds / roofline (u8 x s8; f32
+//   for the f32 kernels) max_row_rel_l2    = largest ||error|| / max(||o||, 0.01 (||P1 V|| + lambda ||P2 V||)) of a row
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tare {
+
+struct AttentionCase {
+  std::string kernel = "tare";  // tare (plan), tare-f32, onednn-f32 (primitives composed)
+  std::string family = "v1";    // standard v1 v2
+  std::string plan;             // of kernel tare
+  int64_t n = 4096;
+  int d = 128;
+  int heads = 4;
+  int threads = 1;
+  std::string mask = "causal";  // causal full
+  int repetitions = 5;
+  uint64_t seed = 1;
+};
+
+struct Roofline {
+  double u8s8_gops = 0;
+  double f32_gflops = 0;
+  double bf16_gflops = 0;  // 0 where the CPU has no AMX
+  double read_gbps = 0;
+};
+
+struct AttentionResult {
+  AttentionCase measured;
+  std::string order;               // late early f32
+  double seconds = 0, spread = 0;  // median; (largest - smallest) / median
+  double ns_per_pair = 0;
+  double roofline_fraction = 0;
+  double executed_gops = 0;  // least operations / time
+  double rel_l2 = 0, max_row_rel_l2 = 0, cosine = 0;
+};
+
+struct AttentionBench {
+  std::string isa;  // which path the products take
+  Roofline roofline;
+  std::vector<AttentionResult> results;
+};
+
+// Checks every case before the first is timed. Throws Error for one that cannot run.
+AttentionBench BenchAttention(const std::vector<AttentionCase>& cases);
+
+Roofline MeasureRoofline(int threads);
+
+// {"schema":"tare.bench/1",...}; machine.cpu is the caller's to know.
+std::string AttentionBenchJson(const AttentionBench& bench, const std::string& cpu);
+
+// The cases of `tare bench attention` without arguments: every family in INT8, INT6, INT4 and quantized logits, early
+// and late, and baselines.
+std::vector<AttentionCase> DefaultAttentionCases();
+
+}  // namespace tare

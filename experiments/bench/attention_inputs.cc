@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// See attention_inputs.h.
+#include "experiments/bench/attention_inputs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "kernels/attention/reference_attention.h"
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+constexpr int64_t kMostRows = 256;
+
+// Query row t alone, as a problem of its own with the keys that it sees.
+AttentionProblem OneRow(const AttentionProblem& p, int64_t t, float* out) {
+  const KeyRange keys = p.mask.Keys(t, p.q.tokens, p.k.tokens);
+  AttentionProblem one = p;
+  one.mask.kind = Mask::Kind::kFull;
+  one.q.data = p.q.Row(t, 0);
+  one.k.data = p.k.Row(keys.begin, 0);
+  one.v.data = p.v.Row(keys.begin, 0);
+  one.lambda.data += t * p.lambda.token_stride;
+  one.q.tokens = one.out.tokens = 1;
+  one.k.tokens = one.v.tokens = keys.end - keys.begin;
+  one.out.data = out;
+  return one;
+}
+
+struct Sums {
+  double error = 0, want = 0, got = 0, product = 0;
+  void Add(double g, double w) {
+    error += (g - w) * (g - w);
+    want += w * w;
+    got += g * g;
+    product += g * w;
+  }
+};
+
+}  // namespace
+
+AttentionInputs::AttentionInputs(const std::string& family, int64_t n, int d, int heads, Mask mask, uint64_t seed) {
+  if (n < 1 || d < 1 || heads < 1)
+    Fail("bench attention: got n {}, d {}, heads {}; expected at least 1 of each", n, d, heads);
+  const bool standard = family == "standard", v1 = family == "v1";
+  if (!standard && !v1 && family != "v2")
+    Fail("bench attention, family: got '{}', expected standard, v1 or v2", family);
+  const int q_heads = standard ? heads : 2 * heads, k_heads = v1 ? 2 * heads : heads, width = v1 ? 2 * d : d;
+  heads_ = standard ? StandardHeads(heads, heads) : v1 ? V1Heads(heads, heads) : V2Heads(heads, heads);
+  operations_of_pair_ = (standard ? 4.0 : v1 ? 8.0 : 6.0) * d;
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  const auto fill = [&](std::vector<float>& x, int count, int size) {
+    x.resize(static_cast<size_t>(n) * count * size);
+    for (float& value : x) value = normal(random);
+    return DenseHeads<const float>(x.data(), n, count, size);
+  };
+  out_.resize(static_cast<size_t>(n) * heads * width);
+  problem_ = {.q = fill(q_, q_heads, d),
+              .k = fill(k_, k_heads, d),
+              .v = fill(v_, heads, width),
+              .heads = heads_,
+              .lambda = {&lambda_, 0, 0},
+              .mask = mask,
+              .scale = 1.0f / std::sqrt(static_cast<float>(d)),
+              .out = DenseHeads(out_.data(), n, heads, width)};
+}
+
+double AttentionInputs::LeastOperations() const {
+  return operations_of_pair_ * static_cast<double>(CountPairs(problem_));
+}
+
+AttentionInputs::Errors AttentionInputs::ErrorsOfOut() const {
+  const int64_t n = problem_.q.tokens, step = (n + kMostRows - 1) / kMostRows;
+  const int width = problem_.out.width;
+  std::vector<float> unused(static_cast<size_t>(problem_.out.heads) * width);
+  Sums all;
+  double worst = 0;
+  for (int64_t t = step - 1; t < n; t += step) {
+    const AttentionProblem one = OneRow(problem_, t, unused.data());
+    const std::vector<double> want = ReferenceAttentionDouble(one), magnitudes = ReferenceMagnitudes(one);
+    for (int h = 0; h < problem_.out.heads; ++h) {
+      Sums row;
+      for (int i = 0; i < width; ++i) {
+        row.Add(problem_.out.Row(t, h)[i], want[h * width + i]);
+        all.Add(problem_.out.Row(t, h)[i], want[h * width + i]);
+      }
+      worst = std::max(worst, std::sqrt(row.error) / std::max(std::sqrt(row.want), 0.01 * magnitudes[h]));
+    }
+  }
+  return {std::sqrt(all.error / all.want), worst, all.product / std::sqrt(all.got * all.want)};
+}
+
+}  // namespace tare

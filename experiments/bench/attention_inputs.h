@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A bench case's tensors, standard normal, and what a result differs from the double reference by.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/attention/heads.h"
+
+namespace tare {
+
+class AttentionInputs {
+ public:
+  // family: standard, v1, v2; lambda 0.5. Throws Error for another name, and sizes < 1.
+  AttentionInputs(const std::string& family, int64_t n, int d, int heads, Mask mask, uint64_t seed);
+  AttentionInputs(const AttentionInputs&) = delete;
+  AttentionInputs& operator=(const AttentionInputs&) = delete;
+
+  const AttentionProblem& problem() const { return problem_; }
+  // 4d, 8d or 6d times CountPairs.
+  double LeastOperations() const;
+
+  struct Errors {
+    double rel_l2 = 0, max_row_rel_l2 = 0, cosine = 0;
+  };
+  // Of what stands in problem().out, on at most 256 rows evenly spread.
+  Errors ErrorsOfOut() const;
+
+ private:
+  std::vector<OutputHead> heads_;
+  std::vector<float> q_, k_, v_, out_;
+  float lambda_ = 0.5f;
+  double operations_of_pair_ = 0;
+  AttentionProblem problem_;
+};
+
+}  // namespace tare

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The baseline that oneDNN's f32 primitives make: for each output head and map matmul, softmax, matmul over the whole
+// [T][S] matrix, the mask added as a matrix of 0 and -inf, the second map subtracted by the last matmul's sum post-op.
+// oneDNN's own threads.
+#pragma once
+
+#include <memory>
+
+#include "kernels/attention/heads.h"
+
+namespace tare {
+
+class ComposedAttention {
+ public:
+  // Keeps a reference to the problem's tensors. Throws Error where oneDNN cannot.
+  explicit ComposedAttention(const AttentionProblem& problem);
+  ~ComposedAttention();
+  void Run();
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace tare

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bench measures what it says: errors of known results, least operations, the schema, and refusals before anything
+// is timed.
+#include "experiments/bench/attention_bench.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/bench/attention_inputs.h"
+#include "experiments/bench/composed_attention.h"
+#include "kernels/attention/reference_attention.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+
+namespace tare {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+const std::string kPlan = "q=int8/token,k=int8/token,difference=int8/block64,v=int8/block64.channel";
+
+AttentionCase Small(const std::string& kernel, const std::string& family) {
+  return {.kernel = kernel,
+          .family = family,
+          .plan = kernel == "tare" ? kPlan : "",
+          .n = 96,
+          .d = 16,
+          .heads = 2,
+          .repetitions = 2};
+}
+
+TEST(AttentionInputs, ErrorsOfTheReferenceAndOfATenthMore) {
+  AttentionInputs in("v1", 300, 8, 2, {}, 1);
+  ReferenceAttention(in.problem());
+  EXPECT_LT(in.ErrorsOfOut().rel_l2, 1e-6);
+  EXPECT_NEAR(in.ErrorsOfOut().cosine, 1, 1e-12);
+  const HeadsView<float>& out = in.problem().out;
+  for (int64_t i = 0; i < out.tokens * out.token_stride; ++i) out.data[i] *= 1.1f;
+  EXPECT_NEAR(in.ErrorsOfOut().rel_l2, 0.1, 1e-5);
+  EXPECT_NEAR(in.ErrorsOfOut().max_row_rel_l2, 0.1, 1e-5);
+  EXPECT_NEAR(in.ErrorsOfOut().cosine, 1, 1e-6);
+}
+
+TEST(AttentionInputs, LeastOperations) {
+  EXPECT_EQ(AttentionInputs("v1", 4, 8, 3, {}, 1).LeastOperations(), 8 * 8 * 10 * 3);
+  EXPECT_EQ(AttentionInputs("v2", 4, 8, 3, {}, 1).LeastOperations(), 6 * 8 * 10 * 3);
+  EXPECT_EQ(AttentionInputs("standard", 4, 8, 3, {Mask::Kind::kFull}, 1).LeastOperations(), 4 * 8 * 16 * 3);
+}
+
+TEST(ComposedAttention, IsAttention) {
+  for (const char* family : {"standard", "v1", "v2"}) {
+    AttentionInputs in(family, 70, 16, 2, {}, 1);
+    ComposedAttention(in.problem()).Run();
+    EXPECT_LT(in.ErrorsOfOut().rel_l2, 1e-5) << family;
+  }
+}
+
+TEST(BenchAttention, MeasuresEveryKernel) {
+  const AttentionBench bench =
+      BenchAttention({Small("tare", "v1"), Small("tare-f32", "v2"), Small("onednn-f32", "standard")});
+  ASSERT_EQ(bench.results.size(), 3u);
+  for (const AttentionResult& r : bench.results) {
+    EXPECT_GT(r.seconds, 0);
+    EXPECT_GT(r.roofline_fraction, 0);
+    EXPECT_LT(r.roofline_fraction, 1);
+    EXPECT_LT(r.rel_l2, 0.05);
+    EXPECT_GE(r.max_row_rel_l2, r.rel_l2);
+  }
+  EXPECT_GT(bench.results[0].rel_l2, 1e-3);
+  EXPECT_LT(bench.results[1].rel_l2, 1e-5);
+  const nlohmann::json json = nlohmann::json::parse(AttentionBenchJson(bench, "a CPU"));
+  EXPECT_EQ(json["schema"], "tare.bench/1");
+  EXPECT_EQ(json["machine"]["cpu"], "a CPU");
+  EXPECT_GT(json["roofline"]["u8s8_gops"], 0);
+  EXPECT_EQ(json["cases"].size(), 3u);
+  EXPECT_EQ(json["cases"][0]["order"], "early");
+  EXPECT_EQ(json["cases"][0]["plan"], kPlan);
+  SetThreads(0);
+}
+
+TEST(BenchAttention, RefusesBeforeItMeasures) {
+  const auto message = [](auto change, const char* text) {
+    AttentionCase c = Small("tare", "v1");
+    change(c);
+    EXPECT_THAT([&] { BenchAttention({Small("tare-f32", "v1"), c}); }, ThrowsMessage<Error>(HasSubstr(text)));
+  };
+  message([](AttentionCase& c) { c.family = "v3"; }, "family: got 'v3'");
+  message([](AttentionCase& c) { c.kernel = "fast"; }, "kernel: got 'fast'");
+  message([](AttentionCase& c) { c.mask = "some"; }, "mask: got 'some'");
+  message([](AttentionCase& c) { c.threads = 0; }, "0 threads");
+  message([](AttentionCase& c) { c.n = 0; }, "n 0");
+  message([](AttentionCase& c) { c.family = "standard"; }, "one map");
+  message([](AttentionCase& c) { c.plan = "q=int8/token"; }, "k is f32");
+  SetThreads(0);
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program run as a user runs it: exit code, standard output and standard error kept; with a limit on the size of
+// its files in the place of a full disk; and interrupted, once something can be seen to have happened.
+#pragma once
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/quant/file/temporary_folder.h"
+
+namespace tare {
+
+struct Outcome {
+  int exit_code = 0;  // minus the signal's number where a signal ended it
+  std::string out, err;
+};
+
+struct CommandSetting {
+  std::filesystem::path standard_output = {};  // where it goes instead of Outcome::out
+  rlim_t file_bytes = RLIM_INFINITY;           // no file of the command, standard output included, becomes larger
+};
+
+class RunningCommand {
+ public:
+  explicit RunningCommand(std::vector<std::string> arguments, const CommandSetting& setting = {}) {
+    const std::string out = setting.standard_output.empty() ? folder_ / "out" : setting.standard_output;
+    const std::string err = folder_ / "err";
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    process_ = fork();
+    if (process_ < 0) throw std::runtime_error("fork failed");
+    if (process_ > 0) return;
+    const rlimit limit{setting.file_bytes, setting.file_bytes};
+    const bool ready = dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666), STDOUT_FILENO) >= 0 &&
+                       dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666), STDERR_FILENO) >= 0 &&
+                       (setting.file_bytes == RLIM_INFINITY || setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    if (ready) execv(argv[0], argv.data());
+    _exit(127);
+  }
+  RunningCommand(const RunningCommand&) = delete;
+  ~RunningCommand() {
+    if (process_ <= 0) return;
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+  }
+
+  pid_t process() const { return process_; }
+
+  // Sends the signal as soon as `seen` says so; nothing where the command ends before that.
+  void SignalOnce(const std::function<bool()>& seen, int signal) {
+    while (!Ended()) {
+      if (seen()) {
+        kill(process_, signal);
+        return;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  Outcome Wait() {
+    int status = 0;
+    if (waitpid(process_, &status, 0) < 0) throw std::runtime_error("waitpid failed");
+    process_ = 0;
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), GetFile(folder_ / "out"),
+            GetFile(folder_ / "err")};
+  }
+
+ private:
+  bool Ended() const {
+    siginfo_t info{};
+    return waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+  }
+
+  TemporaryFolder folder_;
+  pid_t process_ = 0;
+};
+
+inline std::vector<std::string> TareCommand(const std::vector<std::string>& arguments) {
+  std::vector<std::string> command{TARE_BINARY_DIR "/tare"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
+inline Outcome RunTare(const std::vector<std::string>& arguments, const CommandSetting& setting = {}) {
+  return RunningCommand(TareCommand(arguments), setting).Wait();
+}
+
+}  // namespace tare

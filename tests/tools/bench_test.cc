@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+
+Outcome Bench(std::vector<std::string> options) {
+  std::vector<std::string> command{"bench",   "forward", "--ffn",    "48", "--layers",      "1", "--vocabulary", "32",
+                                   "--batch", "1",       "--tokens", "8",  "--repetitions", "1"};
+  command.insert(command.end(), options.begin(), options.end());
+  return RunTare(command);
+}
+
+TEST(BenchTest, TellsRatesOfEachFamilyAndOfTheMachine) {
+  const Outcome outcome = Bench({"--hidden", "32", "--heads", "2", "--json", "-"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Json json = Json::parse(outcome.out);
+  EXPECT_EQ(json.at("schema"), "tare.bench.forward/1");
+  ASSERT_EQ(json.at("timings").size(), 4u);
+  for (const Json& timing : json["timings"]) {
+    EXPECT_GT(timing.at("tokens_per_second").get<double>(), 0);
+    EXPECT_GT(timing.at("matmul_gflops").get<double>(), 0);
+    EXPECT_NEAR(timing.at("share").get<double>(),
+                timing.at("gflops").get<double>() / timing.at("matmul_gflops").get<double>(), 1e-9);
+  }
+  EXPECT_EQ(json["timings"][2].at("family"), "diffllama");
+}
+
+TEST(BenchTest, ShapesThatMakeNoModelAreRefused) {
+  for (const auto& [options, why] : std::vector<std::pair<std::vector<std::string>, const char*>>{
+           {{"--hidden", "33", "--heads", "3"}, "head_dim: got 11"},
+           {{"--hidden", "8", "--heads", "16"}, "head_dim: got 0"},
+           {{"--family", "gpt2", "--hidden", "32", "--heads", "2"}, "got 'gpt2', expected llama or diffllama"}}) {
+    const Outcome outcome = Bench(options);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.err, HasSubstr(why));
+  }
+}
+
+}  // namespace
+}  // namespace tare

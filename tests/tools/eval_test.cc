@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "kernels/elementwise/rows.h"
+#include "tests/support/golden.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+
+// Mean negative log-likelihood of tokens 1 .. 36 of both rows by the reference's logits.
+double GoldenNll(const std::string& model) {
+  const Safetensors expected(GoldenFolder(model) / "expected.safetensors");
+  const auto ids = ValuesOf<int64_t>(expected, "input_ids");
+  const auto logits = ValuesOf<float>(expected, "logits");
+  const int64_t T = 37, V = std::ssize(logits) / std::ssize(ids);
+  double nll = 0;
+  for (int64_t t = 1; t < std::ssize(ids); ++t) {
+    if (t % T == 0) continue;
+    const float* row = logits.data() + (t - 1) * V;
+    nll += (LogSumExp(row, V) - static_cast<double>(row[ids[t]])) / (2 * 36);
+  }
+  return nll;
+}
+
+TEST(EvalTest, PerplexityIsThatOfTheReference) {
+  const std::string task = "perplexity=" + (GoldenFolder("diffllama-mha") / "expected.safetensors").string();
+  const Outcome outcome = RunTare({"eval", GoldenFolder("diffllama-mha"), "--tasks", task, "--json", "-"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  const Json json = Json::parse(outcome.out);
+  EXPECT_EQ(json.at("schema"), "tare.eval/1");
+  EXPECT_EQ(json.at("model"), "diffllama-mha");
+  EXPECT_EQ(json.at("plan"), "f32");
+  EXPECT_EQ(json.at("math"), "f32");
+  ASSERT_EQ(json.at("tasks").size(), 1u);
+  const Json& figures = json["tasks"].at("perplexity:expected");
+  EXPECT_EQ(figures.at("tokens"), 2 * 36);
+  // Logits agree within 2e-5 of the largest, some tens; a log-likelihood is off by at most twice as much.
+  EXPECT_NEAR(figures.at("nll").get<double>(), GoldenNll("diffllama-mha"), 2e-3);
+  EXPECT_DOUBLE_EQ(figures.at("perplexity").get<double>(), std::exp(figures.at("nll").get<double>()));
+}
+
+class ChoiceEvalTest : public testing::Test {
+ protected:
+  ChoiceEvalTest() {
+    PutFile(folder_ / "ends.jsonl",
+            R"({"ctx":"He opened the door and went","endings":["out of the room.","qqq xx zz."],"label":0})"
+            "\n\n"
+            R"({"ctx":"He opened the door and went","endings":["out of the room.","qqq xx zz."],"label":"1"})"
+            "\n");
+    PutFile(folder_ / "text.txt", "It is a truth universally acknowledged.");
+  }
+
+  TemporaryFolder folder_;
+  const std::string tasks_ =
+      "choice=" + (folder_ / "ends.jsonl").string() + ",perplexity=" + (folder_ / "text.txt").string();
+};
+
+TEST_F(ChoiceEvalTest, JsonAndRecordsHaveWhatIsPromised) {
+  const std::string json_file = folder_ / "e.json", records = folder_ / "r.jsonl";
+  const Outcome outcome =
+      RunTare({"eval", PairFolder("novels-differential"), "--tasks", tasks_, "--plan",
+               "attn_logits=int8/row , attn_logits[l0]=f32", "--json", json_file, "--records", records});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("choice:ends                  acc 0.5000 +/- 0.5000"));
+  EXPECT_THAT(outcome.out, HasSubstr("perplexity:text "));
+  const Json json = Json::parse(GetFile(json_file));
+  EXPECT_EQ(json.at("plan"), "attn_logits=int8/row,attn_logits[l0]=f32");
+  const Json& choice = json.at("tasks").at("choice:ends");
+  EXPECT_EQ(choice.at("n"), 2);
+  EXPECT_EQ(choice.at("acc"), 0.5);
+  EXPECT_EQ(choice.at("acc_stderr"), 0.5);  // s / sqrt(2), s^2 = 1/2
+  EXPECT_EQ(choice.at("acc_norm"), 0.5);
+  EXPECT_TRUE(choice.at("acc_norm_stderr").is_number());
+  EXPECT_TRUE(json["tasks"].at("perplexity:text").at("perplexity").is_number());
+
+  std::istringstream lines(GetFile(records));
+  std::vector<Json> items;
+  for (std::string line; std::getline(lines, line);) items.push_back(Json::parse(line));
+  ASSERT_EQ(items.size(), 2u);
+  EXPECT_EQ(items[0].at("task"), "choice:ends");
+  EXPECT_EQ(items[1].at("line"), 3);
+  EXPECT_EQ(items[1].at("label"), 1);
+  EXPECT_EQ(items[1].at("answer"), 0);
+  ASSERT_EQ(items[0].at("log_likelihoods").size(), 2u);
+  EXPECT_GT(items[0]["log_likelihoods"][0].get<double>(), items[0]["log_likelihoods"][1].get<double>());
+}
+
+TEST_F(ChoiceEvalTest, LimitCountsItems) {
+  const Outcome outcome =
+      RunTare({"eval", PairFolder("novels-standard"), "--tasks", tasks_, "--limit", "1", "--json", "-"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Json json = Json::parse(outcome.out);
+  EXPECT_EQ(json.at("tasks").at("choice:ends").at("n"), 1);
+  EXPECT_EQ(json.at("limit"), 1);
+}
+
+TEST_F(ChoiceEvalTest, EverythingIsLookedAtBeforeTheFirstTaskRuns) {
+  PutFile(folder_ / "bad.jsonl", "{\"ctx\":\"a\"\n");
+  const std::string bad = tasks_ + ",choice=" + (folder_ / "bad.jsonl").string();
+  for (const std::vector<std::string>& options : {std::vector<std::string>{"--tasks", bad},
+                                                  {"--tasks", tasks_, "--json", folder_ / "none" / "e.json"},
+                                                  {"--tasks", tasks_, "--records", folder_ / "none" / "r.jsonl"},
+                                                  {"--tasks", tasks_, "--plan", "attn_logits[l4]=int8/row"}}) {
+    std::vector<std::string> command{"eval", PairFolder("novels-standard")};
+    command.insert(command.end(), options.begin(), options.end());
+    const Outcome outcome = RunTare(command);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.out, "") << options[1];
+  }
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/golden.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+
+TEST(InspectTest, DescribesAModelForPeople) {
+  const Outcome outcome = RunTare({"inspect", GoldenFolder("diffllama-gqa")});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err, "");
+  for (const char* part : {"diffllama-gqa: diffllama", "BF16", "layers 3, hidden 64, FFN 96, vocabulary 131 (tied)",
+                           "key/value heads 4", "4 differential heads", "lambda_init"})
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+}
+
+TEST(InspectTest, JsonOnStandardOutputStandsAlone) {
+  const Outcome outcome = RunTare({"inspect", GoldenFolder("diffllama-gqa"), "--json", "-"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  const Json json = Json::parse(outcome.out);
+  EXPECT_EQ(json["schema"], "tare.inspect/1");
+  EXPECT_EQ(json["model"], "diffllama-gqa");
+  EXPECT_EQ(json["family"], "diffllama");
+  EXPECT_EQ(json["stored"]["BF16"], json["parameters"]);
+  EXPECT_EQ(json["bytes"].get<int64_t>(), 2 * json["parameters"].get<int64_t>());
+  ASSERT_EQ(json["lambda"].size(), 3u);
+  // 0.8 - 0.6 exp(-0.3 layer)
+  EXPECT_NEAR(json["lambda"][0]["lambda_init"].get<double>(), 0.2, 1e-6);
+  EXPECT_NEAR(json["lambda"][2]["lambda_init"].get<double>(), 0.8 - 0.6 * std::exp(-0.6), 1e-6);
+}
+
+TEST(InspectTest, JsonInAFileStandsBesideTheFigures) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "x.json";
+  const Outcome outcome = RunTare({"inspect", GoldenFolder("llama-mha") / "", "--json", file});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("llama-mha: llama, 96576 parameters, 386304 bytes"));
+  EXPECT_EQ(Json::parse(GetFile(file))["parameters"], 96576);
+  EXPECT_FALSE(Json::parse(GetFile(file)).contains("lambda"));
+  EXPECT_EQ(folder.Names().size(), 1u);
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "quant/file/sha256.h"
+#include "tests/support/golden.h"
+#include "tests/support/ids.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+
+constexpr const char* kTops[] = {"top1", "top2", "top3", "top10", "top100"};
+
+// What tare.stats/1 promises of one set of values: numbers, in falling order.
+void ExpectFigures(const Json& figures) {
+  EXPECT_TRUE(figures.at("count").is_number_integer());
+  EXPECT_EQ(figures.at("absmax"), figures.at("top1"));
+  for (size_t i = 1; i < std::size(kTops); ++i)
+    EXPECT_GE(figures.at(kTops[i - 1]).get<double>(), figures.at(kTops[i]).get<double>());
+  EXPECT_GT(figures.at("top100").get<double>(), figures.at("median").get<double>());
+  EXPECT_GT(figures.at("median").get<double>(), 0);
+}
+
+// The finite magnitudes of the golden tensors whose names begin so, the largest first.
+std::vector<float> Magnitudes(const std::string& model, const std::string& prefix) {
+  const Safetensors expected(GoldenFolder(model) / "expected.safetensors");
+  std::vector<float> values;
+  for (const TensorView& tensor : expected.tensors()) {
+    if (!tensor.name.starts_with(prefix)) continue;
+    for (const float value : ValuesOf<float>(expected, tensor.name)) {
+      if (std::isfinite(value)) values.push_back(std::abs(value));
+    }
+  }
+  std::ranges::sort(values, std::greater<>());
+  return values;
+}
+
+void ExpectLikeGolden(const Json& figures, const std::vector<float>& magnitudes) {
+  EXPECT_EQ(figures.at("count"), magnitudes.size());
+  for (const char* top : kTops) {
+    const float expected = magnitudes.at(std::stoul(top + 3) - 1);
+    EXPECT_NEAR(figures.at(top).get<double>(), expected, 2e-5 * magnitudes[0]) << top;
+  }
+  EXPECT_NEAR(figures.at("median").get<double>(), magnitudes[magnitudes.size() / 2],
+              4e-3 * magnitudes[magnitudes.size() / 2]);
+}
+
+TEST(StatsTest, JsonHasTheFiguresOfTheReference) {
+  for (const char* name : {"llama-gqa", "diffllama-mha"}) {
+    const std::string ids = GoldenFolder(name) / "expected.safetensors";
+    const Outcome outcome = RunTare({"stats", GoldenFolder(name), "--input", ids, "--json", "-"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    const Json json = Json::parse(outcome.out);
+    EXPECT_EQ(json.at("schema"), "tare.stats/1");
+    EXPECT_EQ(json.at("model"), name);
+    EXPECT_EQ(json.at("tokens"), 2 * 37);
+    EXPECT_EQ(json.at("input_sha256"), Sha256OfFile(ids));
+    ExpectLikeGolden(json.at("attention_logits"), Magnitudes(name, "attn_logits."));
+    ExpectLikeGolden(json.at("hidden_states"), Magnitudes(name, "layer_out."));
+    ASSERT_EQ(json.at("layers").size(), 3u);
+    for (size_t i = 0; i < 3; ++i) {
+      const Json& layer = json["layers"][i];
+      EXPECT_EQ(layer.at("layer"), i);
+      ExpectFigures(layer.at("attention_logits"));
+      ExpectFigures(layer.at("hidden_states"));
+      ExpectLikeGolden(layer["attention_logits"], Magnitudes(name, "attn_logits." + std::to_string(i)));
+    }
+  }
+}
+
+TEST(StatsTest, ModelsStandSideBySide) {
+  const TemporaryFolder folder;
+  const std::string ids = folder / "ids.safetensors", json = folder / "s.json", csv = folder / "s.csv";
+  PutManyIds(ids, 2, 30);
+  const Outcome outcome = RunTare({"stats", GoldenFolder("llama-mha"), GoldenFolder("diffllama-mha"), "--input", ids,
+                                   "--json", json, "--csv", csv});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* part :
+       {"top-1 ", "top-100", "median", "attention logits  llama-mha", "attention logits  diffllama-mha", "  map 2",
+        "hidden states     llama-mha", "60 tokens of "})
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  const Json models = Json::parse(GetFile(json));
+  ASSERT_EQ(models.size(), 2u);
+  EXPECT_EQ(models[0].at("model"), "llama-mha");
+  EXPECT_EQ(models[1].at("model"), "diffllama-mha");
+  ASSERT_EQ(models[1].at("maps").size(), 2u);
+  // All pooled, two maps of the differential model, hidden states; the same a layer, with a row a head (four) and no
+  // maps.
+  const std::string rows = GetFile(csv);
+  EXPECT_EQ(std::ranges::count(rows, '\n'), 1 + (2 + 2 * 6) + (2 + 2 + 3 * 6));
+  EXPECT_THAT(rows, testing::StartsWith("model,site,layer,head,map,count,absmax,top1,top2,top3,top10,top100,median\n"));
+}
+
+TEST(StatsTest, ATextIsSeenTokenByToken) {
+  const TemporaryFolder folder;
+  const std::string text = folder / "text.txt";
+  PutFile(text, "Call me Ishmael. Some years ago, never mind how long precisely, I went to sea.");
+  const auto tokens = [&](std::vector<std::string> options) {
+    std::vector<std::string> command{"stats", PairFolder("novels-differential"), "--input", text, "--json", "-"};
+    command.insert(command.end(), options.begin(), options.end());
+    return Json::parse(RunTare(command).out).at("tokens").get<int64_t>();
+  };
+  const int64_t all = tokens({});
+  EXPECT_GT(all, 10);
+  EXPECT_EQ(tokens({"--window", "6"}), all);
+  EXPECT_EQ(tokens({"--tokens", "7"}), 7);
+  EXPECT_EQ(tokens({"--window", "6", "--limit", "2"}), 2 * 5);
+}
+
+TEST(StatsTest, FiguresDoNotDependOnThreads) {
+  const std::string ids = GoldenFolder("diffllama-gqa") / "expected.safetensors";
+  const auto run = [&](const char* threads) {
+    return RunTare({"stats", GoldenFolder("diffllama-gqa"), "--input", ids, "--json", "-", "--threads", threads}).out;
+  };
+  const std::string one = run("1");
+  EXPECT_FALSE(one.empty());
+  EXPECT_EQ(run("3"), one);
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/checkpoint.h"
+#include "tests/support/golden.h"
+#include "tests/support/ids.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
+
+class SweepCommandTest : public testing::Test {
+ protected:
+  SweepCommandTest() { PutManyIds(folder_ / "ids.safetensors", 2, 20); }
+
+  std::vector<std::string> Sweep(const std::string& out, const std::vector<std::string>& options = {}) {
+    std::vector<std::string> command{"sweep",
+                                     "--bits",
+                                     "16,8,4",
+                                     GoldenFolder("llama-mha"),
+                                     GoldenFolder("diffllama-mha"),
+                                     "--tasks",
+                                     "perplexity=" + (folder_ / "ids.safetensors").string(),
+                                     "--out",
+                                     folder_ / out};
+    command.insert(command.end(), options.begin(), options.end());
+    return command;
+  }
+  std::vector<std::string> Names(const std::string& folder) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_ / folder)) names.push_back(entry.path().filename());
+    return names;
+  }
+  std::string Get(const std::string& folder, const std::string& name) { return GetFile(folder_ / folder / name); }
+  bool HasCell(const std::string& folder) { return Get(folder, "cells.jsonl").contains('\n'); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(SweepCommandTest, EveryCellStandsInTheTables) {
+  const Outcome outcome = RunTare(Sweep("s", {"--granularity", "row,tensor", "--json", folder_ / "s.json"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(Names("s"), UnorderedElementsAre("cells.jsonl", "table.csv", "table.json", "table.txt"));
+  EXPECT_THAT(outcome.out, StartsWith(Get("s", "table.txt")));
+  for (const char* part : {"perplexity:ids, perplexity", "16 bits", "4 bits", "llama-mha ", "diffllama-mha ", "tensor ",
+                           "change from 16 bits"})
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+
+  const Json json = Json::parse(Get("s", "table.json"));
+  EXPECT_EQ(json.at("schema"), "tare.sweep/1");
+  ASSERT_EQ(json.at("cells").size(), 2u * 2 * 3);
+  const Json& last = json["cells"].back();
+  EXPECT_EQ(last.at("model"), "diffllama-mha");
+  EXPECT_EQ(last.at("granularity"), "tensor");
+  EXPECT_EQ(last.at("bits"), 4);
+  EXPECT_EQ(last.at("key").at("plan"), "attn_logits=int4/tensor");
+  EXPECT_TRUE(last.at("result").at("perplexity").is_number());
+  EXPECT_EQ(GetFile(folder_ / "s.json"), Get("s", "table.json"));
+  EXPECT_EQ(std::ranges::count(Get("s", "table.csv"), '\n'), 1 + 12);
+  // 16 bits is one cell whatever the granularity.
+  EXPECT_EQ(std::ranges::count(Get("s", "cells.jsonl"), '\n'), 2 * (1 + 2 * 2));
+}
+
+TEST_F(SweepCommandTest, ChangesAreFrom16BitsOfTheSameModel) {
+  ASSERT_EQ(RunTare(Sweep("s")).exit_code, 0);
+  for (const Json& cell : Json::parse(Get("s", "table.json"))["cells"]) {
+    const std::string plan = cell["bits"] == 16 ? "f32" : "attn_logits=int" + cell["bits"].dump() + "/row";
+    const Outcome alone =
+        RunTare({"eval", GoldenFolder(cell["model"]), "--tasks", "perplexity=" + (folder_ / "ids.safetensors").string(),
+                 "--plan", plan, "--json", "-"});
+    EXPECT_EQ(Json::parse(alone.out).at("tasks").at("perplexity:ids").at("perplexity"), cell["result"]["perplexity"]);
+  }
+}
+
+TEST_F(SweepCommandTest, JsonOnStandardOutputStandsAlone) {
+  const Outcome outcome = RunTare(Sweep("s", {"--json", "-"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, Get("s", "table.json"));
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST_F(SweepCommandTest, AFinishedSweepRunsNothingAgain) {
+  ASSERT_EQ(RunTare(Sweep("s")).exit_code, 0);
+  const std::string cells = Get("s", "cells.jsonl"), table = Get("s", "table.csv");
+  ASSERT_EQ(RunTare(Sweep("s")).exit_code, 0);
+  EXPECT_EQ(Get("s", "cells.jsonl"), cells);
+  EXPECT_EQ(Get("s", "table.csv"), table);
+}
+
+// Killed or interrupted once its first cell is written: a machine that was done before the signal came gets a longer
+// text.
+class SweepEndsBySignal : public SweepCommandTest, public testing::WithParamInterface<int> {};
+
+TEST_P(SweepEndsBySignal, AndGoesOnToTheSameTable) {
+  const int signal = GetParam();
+  Outcome first;
+  for (int64_t rows = 16; rows <= 1024; rows *= 4) {
+    fs::remove_all(folder_ / "s");
+    PutManyIds(folder_ / "ids.safetensors", rows, 256);
+    RunningCommand command(TareCommand(Sweep("s")));
+    command.SignalOnce([&] { return HasCell("s"); }, signal);
+    first = command.Wait();
+    if (first.exit_code != 0) break;
+  }
+  EXPECT_EQ(first.exit_code, signal == SIGKILL ? -SIGKILL : 1);
+  EXPECT_EQ(first.out, "");
+  EXPECT_EQ(first.err, signal == SIGKILL ? "" : "tare: interrupted: nothing half-written was left behind\n");
+  EXPECT_THAT(Names("s"), UnorderedElementsAre("cells.jsonl"));
+  const std::string cells = Get("s", "cells.jsonl");
+
+  ASSERT_EQ(RunTare(Sweep("s")).exit_code, 0);
+  EXPECT_THAT(Get("s", "cells.jsonl"), StartsWith(cells));
+  ASSERT_EQ(RunTare(Sweep("whole")).exit_code, 0);
+  for (const std::string& name : Names("whole")) EXPECT_EQ(Get("s", name), Get("whole", name)) << name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, SweepEndsBySignal, testing::Values(SIGINT, SIGTERM, SIGKILL),
+                         [](const auto& test) { return std::string(sigabbrev_np(test.param)); });
+
+TEST_F(SweepCommandTest, ALineThatWasCutShortRunsAgain) {
+  ASSERT_EQ(RunTare(Sweep("s")).exit_code, 0);
+  const std::string cells = Get("s", "cells.jsonl"), table = Get("s", "table.txt");
+  fs::remove(folder_ / "s" / "table.txt");
+  PutFile(folder_ / "s" / "cells.jsonl", cells.substr(0, cells.size() - 30));
+  ASSERT_EQ(RunTare(Sweep("s")).exit_code, 0);
+  EXPECT_EQ(Get("s", "cells.jsonl"), cells);
+  EXPECT_EQ(Get("s", "table.txt"), table);
+}
+
+TEST_F(SweepCommandTest, NamesStandInTablesAsTheyAre) {
+  const fs::path model = folder_ / "a,\"b";
+  EditedCheckpoint(GoldenFolder("llama-mha")).Write(model);
+  ASSERT_EQ(RunTare({"sweep", model, "--bits", "16", "--tasks", "perplexity=" + (folder_ / "ids.safetensors").string(),
+                     "--out", folder_ / "s"})
+                .exit_code,
+            0);
+  EXPECT_THAT(Get("s", "table.csv"), HasSubstr("\n\"a,\"\"b\",perplexity:ids,row,16,f32,perplexity,"));
+  EXPECT_THAT(Get("s", "table.txt"), HasSubstr("a,\"b"));
+}
+
+TEST_F(SweepCommandTest, WhatCannotRunIsRefusedBeforeAnyCell) {
+  const std::vector<std::pair<std::vector<std::string>, const char*>> cases{
+      {{folder_ / "none"}, "none: not a folder"},
+      {{GoldenFolder("llama-mha")}, "llama-mha twice"},
+      {{"--site", "q", "--granularity", "token"}, "cannot simulate the site q"},
+      {{"--site", "attn_logits[l2]"}, "layer 2 and above, but the model has 2"},
+      {{"--granularity", "group64"}, "got 'group64'"},
+      {{"--granularity", "row,row"}, "row twice"}};
+  for (const auto& [options, why] : cases) {
+    const Outcome outcome = RunTare(Sweep("s", options));
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr(why));
+    EXPECT_FALSE(fs::exists(folder_ / "s")) << why;
+  }
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command as a whole: exit codes, usage, help, and a standard output that cannot be written.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <sstream>
+
+#include "tests/support/golden.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const std::vector<std::vector<std::string>> kCommands = {{"inspect"}, {"dump"},  {"stats"},
+                                                         {"eval"},    {"sweep"}, {"bench", "forward"}};
+
+Outcome Help(std::vector<std::string> command, const CommandSetting& setting = {}) {
+  command.push_back("--help");
+  return RunTare(command, setting);
+}
+
+TEST(TareTest, HelpNamesEverySubcommand) {
+  const Outcome help = RunTare({"--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_EQ(help.err, "");
+  for (const auto& command : kCommands) EXPECT_THAT(help.out, HasSubstr("\n  " + command[0] + " ")) << command[0];
+  EXPECT_EQ(RunTare({"--version"}).out, "tare 0.1.0\n");
+}
+
+// Files of the example, as `task=file,task=file` too.
+std::vector<std::string> FilesOf(std::string example) {
+  for (char& c : example) c = c == '=' || c == ',' ? ' ' : c;
+  std::istringstream words(example);
+  std::vector<std::string> files;
+  for (std::string word; words >> word;) {
+    if (word.starts_with("experiments/")) files.push_back(word);
+  }
+  return files;
+}
+
+TEST(TareTest, EveryHelpHasAnExampleWithFilesThatAreThere) {
+  for (const auto& command : kCommands) {
+    const Outcome help = Help(command);
+    EXPECT_EQ(help.exit_code, 0);
+    const size_t at = help.out.find("Example:\n  tare " + command[0]);
+    ASSERT_NE(at, std::string::npos) << help.out;
+    const std::vector<std::string> files = FilesOf(help.out.substr(at));
+    EXPECT_EQ(files.empty(), command[0] == "bench");
+    for (const std::string& file : files)
+      EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(TARE_SOURCE_DIR) / file)) << file;
+  }
+}
+
+TEST(TareTest, WrongUsageIsExit2) {
+  const std::string model = GoldenFolder("llama-mha"), ids = model + "/expected.safetensors";
+  for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
+           {},
+           {"weigh"},
+           {"inspect"},
+           {"inspect", model, model},
+           {"inspect", model, "--jsn", "x"},
+           {"inspect", model, "--json"},
+           {"inspect", model, "--threads", "-1"},
+           {"inspect", model, "--threads", "two"},
+           {"inspect", model, "--math", "f64"},
+           {"dump", model, "--input", ids},
+           {"dump", model, "--out", "x.h5"},
+           {"stats", "--input", ids},
+           {"stats", model},
+           {"stats", model, "--input", ids, "--tokens", "-1"},
+           {"stats", model, "--input", ids, "--limit", "1.5"},
+           {"stats", model, "--input", ids, "--window", "99999999999999999999"},
+           {"eval", model},
+           {"sweep", model, "--tasks", "perplexity=" + ids},
+           {"sweep", "--tasks", "perplexity=" + ids, "--out", "x"},
+           {"sweep", model, "--tasks", "perplexity=" + ids, "--out", "x", "--bits", "16,four"},
+           {"bench"},
+           {"bench", "forward", "--layers", "0"}}) {
+    const Outcome outcome = RunTare(wrong);
+    EXPECT_EQ(outcome.exit_code, 2) << testing::PrintToString(wrong);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr("Run with --help")) << testing::PrintToString(wrong);
+  }
+}
+
+// /dev/full takes every open and refuses every write, as a file on a full disk does.
+TEST(TareTest, AFullStandardOutputIsNotPassedOver) {
+  const std::string model = GoldenFolder("llama-mha"), ids = model + "/expected.safetensors";
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"--help"},
+                                             {"inspect", model},
+                                             {"inspect", model, "--json", "-"},
+                                             {"stats", model, "--input", ids, "--json",
+                                              "-"},  // more than a buffer: the write fails before the last flush
+                                             {"eval", model, "--tasks", "perplexity=" + ids}}) {
+    const Outcome outcome = RunTare(command, {.standard_output = "/dev/full"});
+    EXPECT_EQ(outcome.exit_code, 1) << testing::PrintToString(command);
+    EXPECT_THAT(outcome.err, AllOf(StartsWith("tare: standard output: "), HasSubstr("full")));
+  }
+}
+
+}  // namespace
+}  // namespace tare
