@@ -114,7 +114,8 @@ std::string OutlierCsv(const std::vector<Json>& models) {
   std::string text = "model,site,layer,head,map,count,absmax,top1,top2,top3,top10,top100,median\n";
   const auto add = [&](const std::string& model, const char* site, const std::string& layer, const std::string& head,
                        const std::string& map, const Json& f) {
-    text += std::format("{},{},{},{},{},{},{}", CsvField(model), site, layer, head, map, f["count"].dump(), f["absmax"].dump());
+    text += std::format("{},{},{},{},{},{},{}", CsvField(model), site, layer, head, map, f["count"].dump(),
+                        f["absmax"].dump());
     for (const int k : kTops)
       text += "," + (f[std::format("top{}", k)].is_null() ? "" : f[std::format("top{}", k)].dump());
     text += "," + (f["median"].is_null() ? "" : f["median"].dump()) + "\n";

@@ -61,8 +61,8 @@ class Batch {
     }
   }
 
-  // All of it, the last token too, though it predicts nothing that is scored: a scale that spans rows sees the whole sequence.
-  // (lm-evaluation-harness leaves the last token away; without such a scale that is the same.)
+  // All of it, the last token too, though it predicts nothing that is scored: a scale that spans rows sees the whole
+  // sequence. (lm-evaluation-harness leaves the last token away; without such a scale that is the same.)
   void AddWhole(size_t record, size_t e, const EncodedChoice::Ending& ending) {
     const std::vector<int32_t> whole = Front(ending, ending.tokens.size());
     const int64_t first = tokens.Add(static_cast<int64_t>(record), whole);

@@ -75,7 +75,8 @@ std::vector<ScoredSequence> CutDisjoint(const TokenInput& input, const ModelConf
   const Cut cut = CutFor(input, config, options);
   return CutRows(input, options, [&](size_t n) {
     std::vector<Window> windows;
-    for (size_t begin = 0; begin < n; begin += cut.held) windows.push_back({begin, std::min(begin + cut.held, n), begin});
+    for (size_t begin = 0; begin < n; begin += cut.held)
+      windows.push_back({begin, std::min(begin + cut.held, n), begin});
     return windows;
   });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a text or rows of ids become for a model: sequences of at most a window's length, and the run of all of them. Text
-// windows begin with the checkpoint's `<s>`.
+// What a text or rows of ids become for a model: sequences of at most a window's length, and the run of all of them.
+// Text windows begin with the checkpoint's `<s>`.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct ScoredSequence {
   int64_t first_target = 1;  // targets are tokens[first_target ..], each predicted by the position before it
 };
 
-// The input cut by the convention of perplexity. Throws Error where the window is longer than the model's positions or leaves no
-// token.
+// The input cut by the convention of perplexity. Throws Error where the window is longer than the model's positions or
+// leaves no token.
 std::vector<ScoredSequence> CutSequences(const TokenInput& input, const ModelConfig& config,
                                          const WindowOptions& options);
 // The same windows side by side, the last one short: every token in exactly one, which is what statistics want.

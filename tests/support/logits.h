@@ -20,7 +20,9 @@ inline std::vector<float> LogitsOf(Model& model, const TokenBatch& batch, SiteVi
   std::iota(rows.begin(), rows.end(), 0);
   const int64_t V = model.config().vocabulary;
   std::vector<float> logits(rows.size() * static_cast<size_t>(V));
-  model.VocabularyLogits(rows, [&](size_t i, const float* row, int) { std::copy_n(row, V, logits.begin() + static_cast<int64_t>(i) * V); });
+  model.VocabularyLogits(rows, [&](size_t i, const float* row, int) {
+    std::copy_n(row, V, logits.begin() + static_cast<int64_t>(i) * V);
+  });
   return logits;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The count of operations by hand, and that a timing is of the whole pass. How fast it is, no test says: machines differ.
+// The count of operations by hand, and that a timing is of the whole pass. How fast it is, no test says: machines
+// differ.
 #include "experiments/bench/forward_bench.h"
 
 #include <gtest/gtest.h>
@@ -12,9 +13,17 @@ namespace tare {
 namespace {
 
 TEST(ForwardBenchTest, FlopCountsProductsAndUnmaskedPairs) {
-  ModelConfig config{.family = "llama", .vocabulary = 10, .hidden = 8, .ffn = 16, .layers = 3, .heads = 2, .kv_heads = 1, .head_dim = 4};
-  // A layer: q and o 8 x 8, k and v 8 x 4, three of 8 x 16: 576 values; the head 80. Twice for 10 rows: 20 (3 x 576 + 80) = 36,160.
-  // Pairs: 2 sequences x 15, 3 layers, 2 heads; each 2 x 4 for the score and 2 x 4 for the sum: 180 x 16 = 2,880.
+  ModelConfig config{.family = "llama",
+                     .vocabulary = 10,
+                     .hidden = 8,
+                     .ffn = 16,
+                     .layers = 3,
+                     .heads = 2,
+                     .kv_heads = 1,
+                     .head_dim = 4};
+  // A layer: q and o 8 x 8, k and v 8 x 4, three of 8 x 16: 576 values; the head 80. Twice for 10 rows: 20 (3 x 576 +
+  // 80) = 36,160. Pairs: 2 sequences x 15, 3 layers, 2 heads; each 2 x 4 for the score and 2 x 4 for the sum: 180 x 16
+  // = 2,880.
   EXPECT_EQ(ForwardFlop(config, 2, 5), 36160 + 2880);
   // Each map of a differential head multiplies V of both: 180 x (8 + 16).
   config.family = "diffllama";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where tokens of sequences and branches lie, and that sharing a batch or a prefix changes no result: rows meet no row of another
-// sequence, so only the order of f32 sums may differ.
+// Where tokens of sequences and branches lie, and that sharing a batch or a prefix changes no result: rows meet no row
+// of another sequence, so only the order of f32 sums may differ.
 #include "experiments/model/batch.h"
 
 #include <gmock/gmock.h>
@@ -55,7 +55,8 @@ class BatchTest : public testing::TestWithParam<const char*> {
 
 TEST_P(BatchTest, SequencesAreWhatEachIsAlone) {
   const std::span<const int32_t> text(text_);
-  const std::span<const int32_t> parts[] = {text.first(70), text.subspan(10, 1), text.subspan(20, 91), text.subspan(3, 64)};
+  const std::span<const int32_t> parts[] = {text.first(70), text.subspan(10, 1), text.subspan(20, 91),
+                                            text.subspan(3, 64)};
   TokenBatch batch;
   std::vector<int64_t> first;
   for (size_t i = 0; i < std::size(parts); ++i) first.push_back(batch.Add(static_cast<int64_t>(i), parts[i]));
@@ -63,7 +64,8 @@ TEST_P(BatchTest, SequencesAreWhatEachIsAlone) {
   for (size_t i = 0; i < std::size(parts); ++i) {
     TokenBatch alone;
     alone.Add(0, parts[i]);
-    EXPECT_TRUE(AllNear(Rows(together, first[i], std::ssize(parts[i])), LogitsOf(model_, alone), kTolerance)) << "sequence " << i;
+    EXPECT_TRUE(AllNear(Rows(together, first[i], std::ssize(parts[i])), LogitsOf(model_, alone), kTolerance))
+        << "sequence " << i;
   }
 }
 
@@ -84,7 +86,9 @@ TEST_P(BatchTest, BranchesAreWhatWholeSequencesAre) {
     alone.Add(0, whole);
     const std::vector<float> expected = LogitsOf(model_, alone);
     EXPECT_TRUE(AllNear(Rows(together, prefix_row, 30), Rows(expected, 0, 30), kTolerance)) << "prefix of branch " << i;
-    EXPECT_TRUE(AllNear(Rows(together, first[i], std::ssize(branches[i])), Rows(expected, 30, std::ssize(branches[i])), kTolerance)) << "branch " << i;
+    EXPECT_TRUE(AllNear(Rows(together, first[i], std::ssize(branches[i])), Rows(expected, 30, std::ssize(branches[i])),
+                        kTolerance))
+        << "branch " << i;
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json: both spellings of the rotary parameters mean the same, defaults are transformers', and whatever Tare does not
-// do is refused by its name.
+// config.json: both spellings of the rotary parameters mean the same, defaults are transformers', and whatever Tare
+// does not do is refused by its name.
 #include "experiments/model/config.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ using ::testing::ThrowsMessage;
 
 // Only what no model can be built without.
 Json Smallest(const char* family = "llama") {
-  return {{"model_type", family},    {"vocab_size", 50},        {"hidden_size", 48},       {"intermediate_size", 40},
+  return {{"model_type", family},   {"vocab_size", 50},         {"hidden_size", 48},      {"intermediate_size", 40},
           {"num_hidden_layers", 2}, {"num_attention_heads", 6}, {"rms_norm_eps", 0.00001}};
 }
 
@@ -30,7 +30,8 @@ ModelConfig Parse(const Json& json) { return ParseConfig(json.dump(), "c.json");
 
 // The message has the place, the key and `why`.
 void Refuses(const Json& json, const std::string& key, const std::string& why) {
-  EXPECT_THAT([&] { Parse(json); }, ThrowsMessage<Error>(AllOf(HasSubstr("c.json"), HasSubstr(key), HasSubstr(why)))) << json;
+  EXPECT_THAT([&] { Parse(json); }, ThrowsMessage<Error>(AllOf(HasSubstr("c.json"), HasSubstr(key), HasSubstr(why))))
+      << json;
 }
 
 Json With(Json json, const char* key, const Json& value) {
@@ -77,14 +78,19 @@ TEST(ConfigTest, EveryKeyIsRead) {
   ExpectSameRotary(c.rotary, {RotaryConfig::Type::kLlama3, 500000.0, 8.0, 1.0, 4.0, 32});
 }
 
-TEST(ConfigTest, DiffLlamaHasNoMlpBiasWhateverTheKeySays) { EXPECT_FALSE(Parse(With(Smallest("diffllama"), "mlp_bias", true)).mlp_bias); }
+TEST(ConfigTest, DiffLlamaHasNoMlpBiasWhateverTheKeySays) {
+  EXPECT_FALSE(Parse(With(Smallest("diffllama"), "mlp_bias", true)).mlp_bias);
+}
 
 TEST(ConfigTest, OldAndNewSpellingOfRotaryParametersAreTheSame) {
-  const Json llama3 = {{"factor", 8}, {"low_freq_factor", 1.5}, {"high_freq_factor", 4.5}, {"original_max_position_embeddings", 256}};
-  const std::pair<const char*, Json> scalings[] = {{"default", Json::object()}, {"linear", {{"factor", 2.5}}}, {"llama3", llama3}};
+  const Json llama3 = {
+      {"factor", 8}, {"low_freq_factor", 1.5}, {"high_freq_factor", 4.5}, {"original_max_position_embeddings", 256}};
+  const std::pair<const char*, Json> scalings[] = {
+      {"default", Json::object()}, {"linear", {{"factor", 2.5}}}, {"llama3", llama3}};
   for (const auto& [type, scaling] : scalings) {
     SCOPED_TRACE(type);
-    const Json modern = With(Smallest(), "rope_parameters", With(With(scaling, "rope_type", type), "rope_theta", 20000));
+    const Json modern =
+        With(Smallest(), "rope_parameters", With(With(scaling, "rope_type", type), "rope_theta", 20000));
     const Json old = With(Smallest(), "rope_theta", 20000.0);
     const ModelConfig expected = Parse(modern);
     EXPECT_EQ(expected.rotary.theta, 20000.0);
@@ -97,11 +103,14 @@ TEST(ConfigTest, OldAndNewSpellingOfRotaryParametersAreTheSame) {
 
 TEST(ConfigTest, ScalingFallsBackToTheModelsPositions) {
   const Json scaling = {{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 1}, {"high_freq_factor", 4}};
-  EXPECT_EQ(Parse(With(With(Smallest(), "max_position_embeddings", 640), "rope_scaling", scaling)).rotary.original_positions, 640);
+  EXPECT_EQ(
+      Parse(With(With(Smallest(), "max_position_embeddings", 640), "rope_scaling", scaling)).rotary.original_positions,
+      640);
 }
 
 TEST(ConfigTest, EachNeededKeyIsMissedByName) {
-  for (const char* key : {"model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "rms_norm_eps"}) {
+  for (const char* key : {"model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
+                          "num_attention_heads", "rms_norm_eps"}) {
     Json without = Smallest();
     ASSERT_EQ(without.erase(key), 1u);
     Refuses(without, key, "missing");
@@ -125,16 +134,19 @@ TEST(ConfigTest, UnsupportedFeaturesAreRefusedByName) {
   Refuses(With(Smallest(), "rope_parameters", {{"partial_rotary_factor", 0.25}}), "partial_rotary_factor", "0.25");
   Refuses(With(Smallest(), "pretraining_tp", 2), "pretraining_tp", "2");
   for (const char* type : {"yarn", "dynamic", "longrope", "su", ""}) {
-    Refuses(With(Smallest(), "rope_parameters", {{"rope_type", type}, {"factor", 2}}), "rope_type", std::string("'") + type + "'");
-    Refuses(With(Smallest(), "rope_scaling", {{"type", type}, {"factor", 2}}), "rope_scaling: type", std::string("'") + type + "'");
+    Refuses(With(Smallest(), "rope_parameters", {{"rope_type", type}, {"factor", 2}}), "rope_type",
+            std::string("'") + type + "'");
+    Refuses(With(Smallest(), "rope_scaling", {{"type", type}, {"factor", 2}}), "rope_scaling: type",
+            std::string("'") + type + "'");
   }
 }
 
 TEST(ConfigTest, FeaturesThatAreOffAreAccepted) {
-  const std::pair<const char*, Json> accepted[] = {{"hidden_act", "silu"},         {"hidden_act", "swish"},        {"quantization_config", nullptr},
-                                                   {"sliding_window", nullptr},    {"partial_rotary_factor", 1.0}, {"partial_rotary_factor", 1},
-                                                   {"pretraining_tp", 1},          {"head_dim", nullptr},          {"num_key_value_heads", nullptr},
-                                                   {"rope_parameters", nullptr},   {"attention_bias", nullptr},    {"a_key_of_no_meaning", 3}};
+  const std::pair<const char*, Json> accepted[] = {
+      {"hidden_act", "silu"},       {"hidden_act", "swish"},        {"quantization_config", nullptr},
+      {"sliding_window", nullptr},  {"partial_rotary_factor", 1.0}, {"partial_rotary_factor", 1},
+      {"pretraining_tp", 1},        {"head_dim", nullptr},          {"num_key_value_heads", nullptr},
+      {"rope_parameters", nullptr}, {"attention_bias", nullptr},    {"a_key_of_no_meaning", 3}};
   for (const auto& [key, value] : accepted) EXPECT_NO_THROW(Parse(With(Smallest(), key, value))) << key << " " << value;
 }
 
@@ -145,7 +157,8 @@ TEST(ConfigTest, HeadsMustDivide) {
   EXPECT_EQ(Parse(With(With(Smallest(), "hidden_size", 50), "head_dim", 10)).head_dim, 10);
   Refuses(With(Smallest(), "head_dim", 7), "head_dim", "even");
   Refuses(With(Smallest(), "hidden_size", 6), "head_dim", "even");  // 6 / 6 heads
-  Refuses(With(With(Smallest("diffllama"), "num_attention_heads", 3), "num_key_value_heads", 1), "num_attention_heads", "even");
+  Refuses(With(With(Smallest("diffllama"), "num_attention_heads", 3), "num_key_value_heads", 1), "num_attention_heads",
+          "even");
   EXPECT_NO_THROW(Parse(With(With(Smallest(), "num_attention_heads", 3), "num_key_value_heads", 1)));
   Refuses(With(With(Smallest(), "num_attention_heads", 1 << 20), "head_dim", 1 << 20), "heads x head_dim", "too large");
 }
@@ -159,8 +172,8 @@ TEST(ConfigTest, UnknownFamiliesAreRefused) {
 
 TEST(ConfigTest, WrongTypesAreRefusedByKey) {
   Refuses(With(Smallest(), "model_type", 3), "model_type", "expected a string");
-  for (const char* key : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
-                          "max_position_embeddings", "bos_token_id"}) {
+  for (const char* key : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+                          "num_key_value_heads", "head_dim", "max_position_embeddings", "bos_token_id"}) {
     for (const Json& wrong : {Json("8"), Json(8.5), Json(true), Json::array({8}), Json::object()}) {
       Refuses(With(Smallest(), key, wrong), key, "expected an integer");
     }
@@ -168,7 +181,8 @@ TEST(ConfigTest, WrongTypesAreRefusedByKey) {
       Refuses(With(Smallest(), key, wrong), key, "got " + wrong.dump());
     }
   }
-  for (const char* key : {"vocab_size", "num_attention_heads", "num_hidden_layers", "head_dim"}) Refuses(With(Smallest(), key, 0), key, "got 0");
+  for (const char* key : {"vocab_size", "num_attention_heads", "num_hidden_layers", "head_dim"})
+    Refuses(With(Smallest(), key, 0), key, "got 0");
   for (const char* key : {"tie_word_embeddings", "attention_bias", "mlp_bias"}) {
     Refuses(With(Smallest(), key, 1), key, "expected true or false");
     Refuses(With(Smallest(), key, "true"), key, "expected true or false");
@@ -181,12 +195,14 @@ TEST(ConfigTest, WrongTypesAreRefusedByKey) {
   Refuses(With(Smallest(), "rope_parameters", "llama3"), "rope_parameters", "expected an object");
   Refuses(With(Smallest(), "rope_scaling", 2.0), "rope_scaling", "expected an object");
   Refuses(With(Smallest(), "rope_scaling", {{"type", 2}}), "rope_scaling: type", "expected a string");
-  Refuses(With(Smallest(), "rope_scaling", {{"type", "linear"}, {"factor", "2"}}), "rope_scaling: factor", "expected a positive number");
+  Refuses(With(Smallest(), "rope_scaling", {{"type", "linear"}, {"factor", "2"}}), "rope_scaling: factor",
+          "expected a positive number");
 }
 
 TEST(ConfigTest, Llama3FactorsMustAscend) {
-  Refuses(With(Smallest(), "rope_parameters", {{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 4}}), "high_freq_factor",
-          "more than low_freq_factor 4");
+  Refuses(With(Smallest(), "rope_parameters",
+               {{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 4}}),
+          "high_freq_factor", "more than low_freq_factor 4");
 }
 
 TEST(ConfigTest, BosMustBeOfTheVocabulary) {
@@ -196,14 +212,16 @@ TEST(ConfigTest, BosMustBeOfTheVocabulary) {
 }
 
 TEST(ConfigTest, WhatIsNoConfigIsRefused) {
-  for (const char* text : {"", "{", "[]", "3", "{\"model_type\": \"llama\"} x", "{\"model_type\": \"llama\", \"model_type\": \"diffllama\"}"}) {
+  for (const char* text : {"", "{", "[]", "3", "{\"model_type\": \"llama\"} x",
+                           "{\"model_type\": \"llama\", \"model_type\": \"diffllama\"}"}) {
     EXPECT_THAT([&] { ParseConfig(text, "c.json"); }, ThrowsMessage<Error>(HasSubstr("c.json"))) << text;
   }
 }
 
 TEST(ConfigTest, FoldersWithoutOneAreRefused) {
   const TemporaryFolder folder;
-  EXPECT_THAT([&] { LoadConfig(folder / "nowhere"); }, ThrowsMessage<Error>(AllOf(HasSubstr("nowhere"), HasSubstr("not a folder"))));
+  EXPECT_THAT([&] { LoadConfig(folder / "nowhere"); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("nowhere"), HasSubstr("not a folder"))));
   EXPECT_THAT([&] { LoadConfig(folder.path()); }, ThrowsMessage<Error>(HasSubstr("config.json")));
   PutFile(folder / "config.json", Smallest().dump());
   EXPECT_EQ(LoadConfig(folder.path()).hidden, 48);

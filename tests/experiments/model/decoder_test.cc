@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-
 #include "quant/base/parallel.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
@@ -71,7 +70,8 @@ TEST(DecoderTest, BuffersHoldWholeBlocksOfFiniteRows) {
   EXPECT_EQ(a.q.size(), 128u * 96);
   EXPECT_EQ(a.k.size(), 128u * 32);
   EXPECT_EQ(a.gate.size(), 128u * 80);
-  for (const AlignedBuffer<float>* buffer : {&a.x, &a.normed, &a.delta, &a.q, &a.k, &a.v, &a.attended, &a.gate, &a.up}) {
+  for (const AlignedBuffer<float>* buffer :
+       {&a.x, &a.normed, &a.delta, &a.q, &a.k, &a.v, &a.attended, &a.gate, &a.up}) {
     EXPECT_TRUE(std::ranges::all_of(buffer->span(), [](float x) { return x == 0.0f; }));
   }
   const float* before = a.x.data();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// lambda against its formula in double, and which heads meet; the forward pass is held to transformers in parity_test.cc.
+// lambda against its formula in double, and which heads meet; the forward pass is held to transformers in
+// parity_test.cc.
 #include "experiments/model/diffllama.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +51,8 @@ TEST(DiffLlamaTest, LambdaIsTheDifferenceOfExponentialsPlusItsStart) {
   }
 }
 
-// 8 query heads over 4 key/value heads: head j has the maps j and j + 4, and V_j, V_{j+4} of the repeated values side by side.
+// 8 query heads over 4 key/value heads: head j has the maps j and j + 4, and V_j, V_{j+4} of the repeated values side
+// by side.
 TEST(DiffLlamaTest, AHeadHasTwoMapsAndTwoSlicesOfV) {
   const Model model(GoldenFolder("diffllama-gqa"));
   const std::vector<OutputHead>& heads = model.layers()[0].heads;
@@ -71,7 +73,8 @@ TEST(DiffLlamaTest, LambdaVectorsAreAsWideAsAHead) {
   vector.shape = {8};
   vector.bytes.resize(32);
   checkpoint.Write(folder / "m");
-  EXPECT_THAT([&] { Model model(folder / "m"); }, ThrowsMessage<Error>(HasSubstr("model.layers.2.self_attn.lambda_k2': got shape [8], expected [16]")));
+  EXPECT_THAT([&] { Model model(folder / "m"); },
+              ThrowsMessage<Error>(HasSubstr("model.layers.2.self_attn.lambda_k2': got shape [8], expected [16]")));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints that are refused and how, results that must not depend on where tensors lie or on threads, and bf16 products.
-// Agreement with transformers is parity_test.cc's.
+// Checkpoints that are refused and how, results that must not depend on where tensors lie or on threads, and bf16
+// products. Agreement with transformers is parity_test.cc's.
 #include "experiments/model/model.h"
 
 #include <gmock/gmock.h>
@@ -56,14 +56,16 @@ TEST(ModelTest, MisshapenTensorsAreNamed) {
 
 TEST(ModelTest, ConfigAndWeightsMustAgree) {
   const EditedCheckpoint whole(GoldenFolder("llama-gqa"));
-  const std::pair<const char*, nlohmann::json> changes[] = {{"vocab_size", 132},      {"hidden_size", 64},         {"intermediate_size", 96}, {"num_hidden_layers", 4},
+  const std::pair<const char*, nlohmann::json> changes[] = {{"vocab_size", 132},        {"hidden_size", 64},
+                                                            {"intermediate_size", 96},  {"num_hidden_layers", 4},
                                                             {"num_key_value_heads", 3}, {"tie_word_embeddings", false}};
   for (const auto& [key, value] : changes) {
     EditedCheckpoint other = whole;
     other.config[key] = value;
     ExpectRefused(other, "tensor '", "expected");
   }
-  const std::pair<const char*, nlohmann::json> ignored[] = {{"num_hidden_layers", 2}, {"attention_bias", false}, {"mlp_bias", false}};
+  const std::pair<const char*, nlohmann::json> ignored[] = {
+      {"num_hidden_layers", 2}, {"attention_bias", false}, {"mlp_bias", false}};
   for (const auto& [key, value] : ignored) {
     EditedCheckpoint other = whole;
     other.config[key] = value;
@@ -132,7 +134,8 @@ TEST(ModelTest, MisalignedTensorsGiveTheSameLogits) {
 
 void CopyShards(const fs::path& to) {
   fs::copy(GoldenFolder("diffllama-gqa"), to);
-  for (const auto& entry : fs::directory_iterator(to)) fs::permissions(entry.path(), fs::perms::owner_write, fs::perm_options::add);
+  for (const auto& entry : fs::directory_iterator(to))
+    fs::permissions(entry.path(), fs::perms::owner_write, fs::perm_options::add);
 }
 
 TEST(ModelTest, MissingShardsAreNamed) {
@@ -146,8 +149,10 @@ TEST(ModelTest, MissingShardsAreNamed) {
 TEST(ModelTest, ShardsThatAreThereTwiceAreRefused) {
   const TemporaryFolder folder;
   CopyShards(folder / "m");
-  fs::copy_file(folder / "m" / "model-00002-of-00006.safetensors", folder / "m" / "model-00003-of-00006.safetensors", fs::copy_options::overwrite_existing);
-  EXPECT_THAT([&] { Model model(folder / "m"); }, ThrowsMessage<Error>(AllOf(HasSubstr("twice"), HasSubstr("model-00002"), HasSubstr("model-00003"))));
+  fs::copy_file(folder / "m" / "model-00002-of-00006.safetensors", folder / "m" / "model-00003-of-00006.safetensors",
+                fs::copy_options::overwrite_existing);
+  EXPECT_THAT([&] { Model model(folder / "m"); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("twice"), HasSubstr("model-00002"), HasSubstr("model-00003"))));
 }
 
 TEST(ModelTest, TruncatedWeightsAreRefused) {
@@ -163,7 +168,9 @@ TEST(ModelTest, TokensOutsideTheVocabularyAreRefused) {
   for (const int32_t id : {160, -1, INT32_MAX, INT32_MIN}) {
     TokenBatch batch;
     batch.Add(0, std::vector<int32_t>{1, 2, id, 3});
-    EXPECT_THAT([&] { model.Forward(batch); }, ThrowsMessage<Error>(AllOf(HasSubstr("token 2"), HasSubstr(std::to_string(id)), HasSubstr("0 to 159"))));
+    EXPECT_THAT(
+        [&] { model.Forward(batch); },
+        ThrowsMessage<Error>(AllOf(HasSubstr("token 2"), HasSubstr(std::to_string(id)), HasSubstr("0 to 159"))));
   }
   TokenBatch batch;
   batch.Add(0, std::vector<int32_t>{0, 159});
@@ -178,16 +185,19 @@ TEST(ModelTest, SequencesLongerThanThePositionsAreRefused) {
   EXPECT_NO_THROW(model.Forward(batch));
   TokenBatch longer;
   longer.Add(42, tokens);
-  EXPECT_THAT([&] { model.Forward(longer); }, ThrowsMessage<Error>(AllOf(HasSubstr("sequence 42"), HasSubstr("513"), HasSubstr("512"))));
+  EXPECT_THAT([&] { model.Forward(longer); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("sequence 42"), HasSubstr("513"), HasSubstr("512"))));
   batch.AddBranch(std::span(tokens).first(1));
   EXPECT_THAT([&] { model.Forward(batch); }, ThrowsMessage<Error>(HasSubstr("sequence 41")));
 }
 
-// Rounding each factor of each product to 8 bits of mantissa costs about 2^-9 a product; through three layers well below 3 %.
+// Rounding each factor of each product to 8 bits of mantissa costs about 2^-9 a product; through three layers well
+// below 3 %.
 TEST(ModelTest, Bf16ProductsAreNearF32AndRepeat) {
   for (const char* name : kGoldenCheckpoints) {
     const TokenBatch batch = GoldenBatch(name);
-    const std::vector<float> exact = FolderLogits(GoldenFolder(name), batch), rounded = FolderLogits(GoldenFolder(name), batch, Math::kBf16);
+    const std::vector<float> exact = FolderLogits(GoldenFolder(name), batch),
+                             rounded = FolderLogits(GoldenFolder(name), batch, Math::kBf16);
     double size = 0, difference = 0;
     for (size_t i = 0; i < exact.size(); ++i) {
       size += double{exact[i]} * exact[i];
@@ -217,8 +227,16 @@ TEST(ModelTest, SameBitsOnAnyNumberOfThreads) {
 // Products of more than one chunk of rows and of outputs.
 TEST(ModelTest, SameBitsOnAnyNumberOfThreadsForWiderModels) {
   const TemporaryFolder folder;
-  const ModelConfig config{.family = "diffllama", .vocabulary = 1100, .hidden = 96, .ffn = 700, .layers = 2, .heads = 6, .kv_heads = 2, .head_dim = 32,
-                           .norm_eps = 1e-5f, .max_positions = 700};
+  const ModelConfig config{.family = "diffllama",
+                           .vocabulary = 1100,
+                           .hidden = 96,
+                           .ffn = 700,
+                           .layers = 2,
+                           .heads = 6,
+                           .kv_heads = 2,
+                           .head_dim = 32,
+                           .norm_eps = 1e-5f,
+                           .max_positions = 700};
   WriteRandomCheckpoint(folder / "m", config, WeightType::kBf16, 1);
   TokenBatch batch;
   for (const int64_t length : {650, 3, 64}) {

@@ -18,7 +18,15 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
 ModelConfig Small(const std::string& family) {
-  return {.family = family, .vocabulary = 300, .hidden = 64, .ffn = 96, .layers = 2, .heads = 4, .kv_heads = 2, .head_dim = 24, .norm_eps = 1e-5f,
+  return {.family = family,
+          .vocabulary = 300,
+          .hidden = 64,
+          .ffn = 96,
+          .layers = 2,
+          .heads = 4,
+          .kv_heads = 2,
+          .head_dim = 24,
+          .norm_eps = 1e-5f,
           .max_positions = 50};
 }
 
@@ -48,7 +56,9 @@ TEST(RandomCheckpointTest, LoadsAsWhatItWasAskedToBe) {
         EXPECT_EQ(c.attention_bias, flag);
         EXPECT_EQ(c.mlp_bias, asked.mlp_bias);
         EXPECT_EQ(c.rotary.theta, 30000);
-        const DType dtype = type == WeightType::kF32 ? DType::kF32 : type == WeightType::kBf16 ? DType::kBF16 : DType::kF16;
+        const DType dtype = type == WeightType::kF32    ? DType::kF32
+                            : type == WeightType::kBf16 ? DType::kBF16
+                                                        : DType::kF16;
         EXPECT_EQ(model.files().Find("model.layers.1.mlp.up_proj.weight")->dtype, dtype);
       }
     }
@@ -84,14 +94,16 @@ TEST(RandomCheckpointTest, WeightsHaveTheDeviationOfTheirInputs) {
   EXPECT_LT(std::abs(sum / n), 5 / std::sqrt(n));
   EXPECT_NEAR(squares / n, 1, 5 * std::sqrt(2 / n));
   EXPECT_EQ(checkpoint.tensors.at("model.norm.weight").Value(63), 1.0f);
-  EXPECT_NE(checkpoint.tensors.at("model.layers.0.self_attn.lambda_q1").Value(0), checkpoint.tensors.at("model.layers.0.self_attn.lambda_k1").Value(0));
+  EXPECT_NE(checkpoint.tensors.at("model.layers.0.self_attn.lambda_q1").Value(0),
+            checkpoint.tensors.at("model.layers.0.self_attn.lambda_k1").Value(0));
 }
 
 TEST(RandomCheckpointTest, ScaledRotaryPositionsAreRefused) {
   const TemporaryFolder folder;
   ModelConfig config = Small("llama");
   config.rotary.type = RotaryConfig::Type::kLinear;
-  EXPECT_THAT([&] { WriteRandomCheckpoint(folder / "m", config, WeightType::kF32, 1); }, ThrowsMessage<Error>(HasSubstr("rotary")));
+  EXPECT_THAT([&] { WriteRandomCheckpoint(folder / "m", config, WeightType::kF32, 1); },
+              ThrowsMessage<Error>(HasSubstr("rotary")));
   EXPECT_TRUE(folder.Names().empty());
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Frequencies against the formulas in double and against transformers 5.12.1; cosines and sines against transformers.
 //
-// In f32 a frequency is off by: its exponent, rounded by half a unit, which theta^e feels ln(theta) times; the power, one unit;
-// a division, half a unit. So (ln(theta) + 3) u with u = 2^-24, and a division by the factor adds one.
+// In f32 a frequency is off by: its exponent, rounded by half a unit, which theta^e feels ln(theta) times; the power,
+// one unit; a division, half a unit. So (ln(theta) + 3) u with u = 2^-24, and a division by the factor adds one.
 #include "experiments/model/rotary.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,8 @@ double Llama3(double frequency, const RotaryConfig& c) {
   const double wavelength = 2 * std::numbers::pi / frequency;
   if (wavelength > c.original_positions / c.low_frequency_factor) return frequency / c.factor;
   if (wavelength < c.original_positions / c.high_frequency_factor) return frequency;
-  const double smooth = (c.original_positions / wavelength - c.low_frequency_factor) / (c.high_frequency_factor - c.low_frequency_factor);
+  const double smooth =
+      (c.original_positions / wavelength - c.low_frequency_factor) / (c.high_frequency_factor - c.low_frequency_factor);
   return (1 - smooth) * frequency / c.factor + smooth * frequency;
 }
 
@@ -30,7 +31,8 @@ TEST(RotaryTest, DefaultAndLinearFollowTheFormula) {
   for (const double theta : {10000.0, 20000.0, 500000.0, 7.0}) {
     for (const int d : {2, 8, 12, 64, 128}) {
       const std::vector<float> plain = RotaryFrequencies({.theta = theta}, d);
-      const std::vector<float> linear = RotaryFrequencies({.type = RotaryConfig::Type::kLinear, .theta = theta, .factor = 3.0}, d);
+      const std::vector<float> linear =
+          RotaryFrequencies({.type = RotaryConfig::Type::kLinear, .theta = theta, .factor = 3.0}, d);
       ASSERT_EQ(plain.size(), static_cast<size_t>(d / 2));
       for (int i = 0; i < d / 2; ++i) {
         const double expected = Plain(theta, i, d), bound = (std::log(theta) + 4) * kUnit;
@@ -41,8 +43,8 @@ TEST(RotaryTest, DefaultAndLinearFollowTheFormula) {
   }
 }
 
-// On the ramp the smoothing weight s = (L / wavelength - low) / (high - low) is off by the frequency's relative error times
-// high / (high - low), and weighs f (1 - 1 / factor) against a result of at least f / factor.
+// On the ramp the smoothing weight s = (L / wavelength - low) / (high - low) is off by the frequency's relative error
+// times high / (high - low), and weighs f (1 - 1 / factor) against a result of at least f / factor.
 TEST(RotaryTest, Llama3FollowsTheFormulaOnAllThreePieces) {
   for (const double original : {32.0, 8192.0}) {
     const RotaryConfig c{RotaryConfig::Type::kLlama3, 500000.0, 8.0, 1.0, 4.0, original};
@@ -73,9 +75,13 @@ TEST(RotaryTest, FrequenciesAreTransformers) {
   ExpectWithinUnits(RotaryFrequencies({.type = RotaryConfig::Type::kLinear, .theta = 20000.0, .factor = 2.0}, 8),
                     {0.5f, 0.0420448221f, 0.00353553402f, 0.000297301769f}, 4);
   ExpectWithinUnits(RotaryFrequencies({RotaryConfig::Type::kLlama3, 500000.0, 8.0, 1.0, 4.0, 8192}, 16),
-                    {1.0f, 0.193922758f, 0.0376060307f, 0.00729266508f, 0.000524846022f, 3.42810235e-05f, 6.64786967e-06f, 1.28917316e-06f}, 8);
+                    {1.0f, 0.193922758f, 0.0376060307f, 0.00729266508f, 0.000524846022f, 3.42810235e-05f,
+                     6.64786967e-06f, 1.28917316e-06f},
+                    8);
   ExpectWithinUnits(RotaryFrequencies({RotaryConfig::Type::kLlama3, 500000.0, 8.0, 1.0, 4.0, 32}, 16),
-                    {1.0f, 0.0242403448f, 0.00470075384f, 0.000911583134f, 0.000176776681f, 3.42810235e-05f, 6.64786967e-06f, 1.28917316e-06f}, 4);
+                    {1.0f, 0.0242403448f, 0.00470075384f, 0.000911583134f, 0.000176776681f, 3.42810235e-05f,
+                     6.64786967e-06f, 1.28917316e-06f},
+                    4);
 }
 
 struct Angles {
@@ -83,14 +89,19 @@ struct Angles {
   std::vector<float> cosine, sine;
 };
 
-// LlamaRotaryEmbedding(config)(x, positions), linear scaling. A frequency a unit away turns position p by p frequency 2 u, and
-// rounding the angle by half a unit as much again at most.
+// LlamaRotaryEmbedding(config)(x, positions), linear scaling. A frequency a unit away turns position p by p frequency 2
+// u, and rounding the angle by half a unit as much again at most.
 TEST(RotaryTest, CosinesAndSinesAreTransformers) {
-  const Angles expected[] = {
-      {0, {1.0f, 1.0f, 1.0f, 1.0f}, {0.0f, 0.0f, 0.0f, 0.0f}},
-      {1, {0.87758261f, 0.999116242f, 0.999993682f, 0.99999994f}, {0.47942555f, 0.0420324355f, 0.00353552657f, 0.000297301769f}},
-      {37, {0.939524889f, 0.0151372887f, 0.991455972f, 0.999939501f}, {-0.3424806f, 0.99988544f, 0.130441979f, 0.0109999441f}},
-      {4095, {0.68338275f, -0.817325532f, -0.334283739f, 0.34603864f}, {-0.73006022f, 0.576176167f, 0.942472458f, 0.938220263f}}};
+  const Angles expected[] = {{0, {1.0f, 1.0f, 1.0f, 1.0f}, {0.0f, 0.0f, 0.0f, 0.0f}},
+                             {1,
+                              {0.87758261f, 0.999116242f, 0.999993682f, 0.99999994f},
+                              {0.47942555f, 0.0420324355f, 0.00353552657f, 0.000297301769f}},
+                             {37,
+                              {0.939524889f, 0.0151372887f, 0.991455972f, 0.999939501f},
+                              {-0.3424806f, 0.99988544f, 0.130441979f, 0.0109999441f}},
+                             {4095,
+                              {0.68338275f, -0.817325532f, -0.334283739f, 0.34603864f},
+                              {-0.73006022f, 0.576176167f, 0.942472458f, 0.938220263f}}};
   const RotaryConfig config{.type = RotaryConfig::Type::kLinear, .theta = 20000.0, .factor = 2.0};
   const std::vector<float> frequencies = RotaryFrequencies(config, 8);
   RotaryTable table(config, 8);

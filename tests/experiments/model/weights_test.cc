@@ -55,8 +55,10 @@ bool IsMapped(const Weights& weights, const std::string& name, const WeightMatri
 TEST(WeightsTest, MissingAndMisshapenTensorsAreNamedWithBothShapes) {
   const Projector projector(Math::kF32);
   Weights weights(GoldenFolder("llama-mha"), projector);
-  EXPECT_THAT([&] { weights.Matrix("model.none.weight", 3, 5); }, ThrowsMessage<Error>(AllOf(HasSubstr("'model.none.weight'"), HasSubstr("[3, 5]"))));
-  EXPECT_THAT([&] { weights.Matrix(kEmbedding, 64, 160); }, ThrowsMessage<Error>(AllOf(HasSubstr(kEmbedding), HasSubstr("[160, 64]"), HasSubstr("[64, 160]"))));
+  EXPECT_THAT([&] { weights.Matrix("model.none.weight", 3, 5); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("'model.none.weight'"), HasSubstr("[3, 5]"))));
+  EXPECT_THAT([&] { weights.Matrix(kEmbedding, 64, 160); },
+              ThrowsMessage<Error>(AllOf(HasSubstr(kEmbedding), HasSubstr("[160, 64]"), HasSubstr("[64, 160]"))));
   EXPECT_THAT([&] { weights.Stored(kEmbedding, 160, 63); }, ThrowsMessage<Error>(HasSubstr("[160, 63]")));
   EXPECT_THAT([&] { weights.Vector(kEmbedding, 160 * 64); }, ThrowsMessage<Error>(HasSubstr("[10240]")));
   EXPECT_THAT([&] { weights.Vector(kNorm, 65); }, ThrowsMessage<Error>(AllOf(HasSubstr("[64]"), HasSubstr("[65]"))));
@@ -65,10 +67,12 @@ TEST(WeightsTest, MissingAndMisshapenTensorsAreNamedWithBothShapes) {
 
 TEST(WeightsTest, OtherTypesAreRefusedByName) {
   const Projector projector(Math::kF32);
-  for (const DType dtype : {DType::kI8, DType::kU8, DType::kF64, DType::kI32, DType::kF8E4M3, DType::kBool, DType::kF4}) {
+  for (const DType dtype :
+       {DType::kI8, DType::kU8, DType::kF64, DType::kI32, DType::kF8E4M3, DType::kBool, DType::kF4}) {
     OneTensor one(dtype, {3, 4});
     Weights weights = one.Open(projector);
-    const auto refused = ThrowsMessage<Error>(AllOf(HasSubstr("'w'"), HasSubstr("got dtype " + std::string(Name(dtype))), HasSubstr("F32, BF16 or F16")));
+    const auto refused = ThrowsMessage<Error>(
+        AllOf(HasSubstr("'w'"), HasSubstr("got dtype " + std::string(Name(dtype))), HasSubstr("F32, BF16 or F16")));
     EXPECT_THAT([&] { weights.Matrix("w", 3, 4); }, refused);
     EXPECT_THAT([&] { weights.Stored("w", 3, 4); }, refused);
   }
@@ -107,7 +111,8 @@ TEST(WeightsTest, VectorsAndRowsAreLookedAtToo) {
 // The largest finite values are no infinities.
 TEST(WeightsTest, LargestValuesAreFinite) {
   const Projector projector(Math::kF32);
-  const std::pair<DType, uint32_t> largest[] = {{DType::kF32, 0xff7fffff}, {DType::kBF16, 0xff7f}, {DType::kF16, 0xfbff}};
+  const std::pair<DType, uint32_t> largest[] = {
+      {DType::kF32, 0xff7fffff}, {DType::kBF16, 0xff7f}, {DType::kF16, 0xfbff}};
   for (const auto& [dtype, bits] : largest) {
     OneTensor one(dtype, {3});
     one.tensor.SetBits(1, bits);
@@ -138,7 +143,8 @@ TEST(WeightsTest, RowsAndVectorsAreTheStoredValues) {
     for (const WeightMatrix& matrix : {weights.Matrix(kEmbedding, out, in), weights.Stored(kEmbedding, out, in)}) {
       for (int64_t r = 0; r < out; ++r) {
         RowAsFloat(matrix, r, row.data());
-        for (int64_t i = 0; i < in; ++i) ASSERT_EQ(row[i], embedding.Value(r * in + i)) << stored.name << " " << r << " " << i;
+        for (int64_t i = 0; i < in; ++i)
+          ASSERT_EQ(row[i], embedding.Value(r * in + i)) << stored.name << " " << r << " " << i;
       }
     }
     const std::vector<float> norm = weights.Vector(kNorm, in);
@@ -157,7 +163,8 @@ TEST(WeightsTest, Bf16MathConvertsWhatIsNotBf16) {
     ASSERT_EQ(matrix.type, WeightType::kBf16);
     EXPECT_EQ(IsMapped(weights, kEmbedding, matrix), stored.type == WeightType::kBf16) << stored.name;
     const auto* bits = static_cast<const uint16_t*>(matrix.data);
-    for (int64_t i = 0; i < out * in; ++i) ASSERT_EQ(bits[i], Bf16FromFloat(embedding.Value(i))) << stored.name << " " << i;
+    for (int64_t i = 0; i < out * in; ++i)
+      ASSERT_EQ(bits[i], Bf16FromFloat(embedding.Value(i))) << stored.name << " " << i;
     EXPECT_EQ(weights.Stored(kEmbedding, out, in).type, stored.type);
   }
 }
@@ -192,7 +199,8 @@ TEST(WeightsTest, WhatNobodyTookIsNamed) {
   const Projector projector(Math::kF32);
   OneTensor one(DType::kF32, {2, 2});
   Weights weights = one.Open(projector);
-  EXPECT_THAT([&] { weights.CheckAllTaken(); }, ThrowsMessage<Error>(AllOf(HasSubstr("'w'"), HasSubstr("not part of the model"))));
+  EXPECT_THAT([&] { weights.CheckAllTaken(); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("'w'"), HasSubstr("not part of the model"))));
   EXPECT_TRUE(weights.Has("w"));
   EXPECT_FALSE(weights.Has("v"));
   weights.Ignore("w");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dumps read back: the golden tensors under the golden names and shapes, and nothing left where one could not be finished.
+// Dumps read back: the golden tensors under the golden names and shapes, and nothing left where one could not be
+// finished.
 #include "experiments/sites/dump.h"
 
 #include <gmock/gmock.h>
@@ -34,8 +35,8 @@ std::vector<ScoredSequence> GoldenSequences(const std::string& name, int repeats
   return sequences;
 }
 
-void DumpGolden(const std::string& name, const std::string& plan, const std::vector<ScoredSequence>& sequences, const std::string& sites,
-                const std::filesystem::path& out, const Progress& progress = {}) {
+void DumpGolden(const std::string& name, const std::string& plan, const std::vector<ScoredSequence>& sequences,
+                const std::string& sites, const std::filesystem::path& out, const Progress& progress = {}) {
   Model model(GoldenFolder(name));
   SimulatedQuantizer quantizer(Plan::Parse(plan), model.config());
   Dump(model, quantizer, sequences, ParseDumpSites(sites), out, progress);
@@ -58,7 +59,8 @@ TEST(DumpTest, HoldsWhatTransformersComputes) {
       if (!is_dumped) continue;
       ++datasets;
       EXPECT_EQ(file.Shape(tensor.name), tensor.shape) << tensor.name;
-      EXPECT_TRUE(AllNear(file.Read<float>(tensor.name), ValuesOf<float>(expected, tensor.name), kTolerance)) << tensor.name;
+      EXPECT_TRUE(AllNear(file.Read<float>(tensor.name), ValuesOf<float>(expected, tensor.name), kTolerance))
+          << tensor.name;
     }
     EXPECT_EQ(file.datasets().size(), datasets);
     EXPECT_EQ(datasets, 4u + 2u * static_cast<size_t>(c.layers));
@@ -84,10 +86,11 @@ TEST(DumpTest, SaysWhatItIs) {
 
 TEST(DumpTest, HoldsTheSitesThatWereAskedFor) {
   const TemporaryFolder folder;
-  const std::pair<const char*, std::vector<std::string>> cases[] = {{"embed", {"embed", "input_ids"}},
-                                                                    {"logits", {"input_ids", "logits"}},
-                                                                    {"final_norm,layer_out", {"final_norm", "input_ids", "layer_out.0", "layer_out.1"}},
-                                                                    {"attn_logits", {"attn_logits.0", "attn_logits.1", "input_ids"}}};
+  const std::pair<const char*, std::vector<std::string>> cases[] = {
+      {"embed", {"embed", "input_ids"}},
+      {"logits", {"input_ids", "logits"}},
+      {"final_norm,layer_out", {"final_norm", "input_ids", "layer_out.0", "layer_out.1"}},
+      {"attn_logits", {"attn_logits.0", "attn_logits.1", "input_ids"}}};
   for (const auto& [sites, datasets] : cases) {
     DumpGolden("llama-old-config", "", GoldenSequences("llama-old-config"), sites, folder / "d.h5");
     const Hdf5Reader file(folder / "d.h5");
@@ -99,7 +102,9 @@ TEST(DumpTest, HoldsTheSitesThatWereAskedFor) {
 TEST(DumpTest, SiteNamesAreChecked) {
   EXPECT_THAT(ParseDumpSites("logits,embed,logits"), ElementsAre("embed", "logits"));
   for (const char* text : {"", "probs", "logits,,embed", "logits, embed", "Logits", "input_ids"}) {
-    EXPECT_THAT([&] { ParseDumpSites(text); }, ThrowsMessage<Error>(AllOf(HasSubstr("--sites"), HasSubstr("expected some of logits, embed")))) << text;
+    EXPECT_THAT([&] { ParseDumpSites(text); },
+                ThrowsMessage<Error>(AllOf(HasSubstr("--sites"), HasSubstr("expected some of logits, embed"))))
+        << text;
   }
 }
 
@@ -109,10 +114,11 @@ TEST(DumpTest, SequencesOfEveryBatchAreInTheirPlace) {
   const char* name = "llama-old-config";
   SetThreads(5);
   int64_t reports = 0;
-  DumpGolden(name, "", GoldenSequences(name, 60), "logits,layer_out,attn_logits", folder / "d.h5", [&](int64_t, int64_t total, const char*) {
-    ++reports;
-    EXPECT_EQ(total, 120 * 37);
-  });
+  DumpGolden(name, "", GoldenSequences(name, 60), "logits,layer_out,attn_logits", folder / "d.h5",
+             [&](int64_t, int64_t total, const char*) {
+               ++reports;
+               EXPECT_EQ(total, 120 * 37);
+             });
   SetThreads(0);
   EXPECT_EQ(reports, 3);
   const Hdf5Reader file(folder / "d.h5");
@@ -122,7 +128,8 @@ TEST(DumpTest, SequencesOfEveryBatchAreInTheirPlace) {
     EXPECT_EQ(file.Shape(dataset)[0], 120);
     ASSERT_EQ(all.size(), 60 * expected.size());
     for (size_t i = 0; i < 60; ++i) {
-      ASSERT_TRUE(AllNear(std::span(all).subspan(i * expected.size(), expected.size()), expected, kTolerance)) << dataset << " " << i;
+      ASSERT_TRUE(AllNear(std::span(all).subspan(i * expected.size(), expected.size()), expected, kTolerance))
+          << dataset << " " << i;
     }
   }
 }
@@ -144,7 +151,8 @@ TEST(DumpTest, HoldsQuantizedValuesUnderAPlan) {
     }
   }
   const Safetensors golden(GoldenFolder(name) / "expected.safetensors");
-  const std::vector<float> actual = file.Read<float>("logits"), plain = ValuesOf<float>(golden, "logits"), expected = ValuesOf<float>(golden, "logits_q4_row");
+  const std::vector<float> actual = file.Read<float>("logits"), plain = ValuesOf<float>(golden, "logits"),
+                           expected = ValuesOf<float>(golden, "logits_q4_row");
   double effect = 0, difference = 0;
   for (size_t i = 0; i < plain.size(); ++i) {
     effect += std::pow(double{expected[i]} - plain[i], 2);
@@ -157,7 +165,8 @@ TEST(DumpTest, UnequalLengthsAreRefused) {
   const TemporaryFolder folder;
   std::vector<ScoredSequence> sequences = GoldenSequences("llama-mha");
   sequences[1].tokens.pop_back();
-  EXPECT_THAT([&] { DumpGolden("llama-mha", "", sequences, "logits", folder / "d.h5"); }, ThrowsMessage<Error>(AllOf(HasSubstr("37"), HasSubstr("36"))));
+  EXPECT_THAT([&] { DumpGolden("llama-mha", "", sequences, "logits", folder / "d.h5"); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("37"), HasSubstr("36"))));
   EXPECT_THAT(folder.Names(), IsEmpty());
 }
 
@@ -166,7 +175,8 @@ TEST(DumpTest, NothingIsLeftWhereItCannotBeFinished) {
   const auto sequences = GoldenSequences("llama-old-config", 60);
   // Stopped between batches.
   const Progress stop = [](int64_t, int64_t, const char*) { throw Error("stopped"); };
-  EXPECT_THAT([&] { DumpGolden("llama-old-config", "", sequences, "logits", folder / "d.h5", stop); }, ThrowsMessage<Error>("stopped"));
+  EXPECT_THAT([&] { DumpGolden("llama-old-config", "", sequences, "logits", folder / "d.h5", stop); },
+              ThrowsMessage<Error>("stopped"));
   EXPECT_THAT(folder.Names(), IsEmpty());
   // A disk that is full.
   {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Statistics of a whole model against a recorder that keeps every value with its place and sorts them all; and that neither
-// threads nor the order of blocks matter.
+// Statistics of a whole model against a recorder that keeps every value with its place and sorts them all; and that
+// neither threads nor the order of blocks matter.
 #include "experiments/sites/outlier_observer.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,8 @@ class Recorder : public SiteVisitor {
     const std::lock_guard lock(mutex_);
     for (int64_t r = 0; r < b.rows; ++r) {
       for (int64_t c = 0; c < b.Columns(r); ++c) {
-        values.push_back({b.site, b.map, {b.values[r * b.stride + c], {b.sequence, b.layer, b.head, b.first_row + r, c}}});
+        values.push_back(
+            {b.site, b.map, {b.values[r * b.stride + c], {b.sequence, b.layer, b.head, b.first_row + r, c}}});
       }
     }
   }
@@ -64,7 +65,8 @@ void ExpectSame(const OutlierStatistics& actual, const std::vector<TopValue>& so
   EXPECT_EQ(actual.count(), sorted.size());
   EXPECT_EQ(actual.absmax(), std::fabs(sorted[0].value));
   EXPECT_EQ(actual.nonfinite, 0u);
-  const std::vector<TopValue> top(sorted.begin(), sorted.begin() + static_cast<ptrdiff_t>(std::min<size_t>(100, sorted.size())));
+  const std::vector<TopValue> top(sorted.begin(),
+                                  sorted.begin() + static_cast<ptrdiff_t>(std::min<size_t>(100, sorted.size())));
   EXPECT_EQ(actual.top.Sorted(), top);
   const double median = std::fabs(sorted[sorted.size() / 2].value);  // of an even number, the lower of the middle two
   EXPECT_NEAR(actual.magnitudes.Median(), median, 0x1p-8 * median);  // magnitude_histogram.h
@@ -82,12 +84,14 @@ TEST_P(ObserverTest, IsWhatSortingEverythingGives) {
 
   const auto logits = [&](std::optional<int> layer, std::optional<int> head, std::optional<int> map) {
     return recorder.Sorted([=](const Recorder::Value& v) {
-      return v.site == Site::kAttnLogits && layer.value_or(v.at.place.layer) == v.at.place.layer && head.value_or(v.at.place.head) == v.at.place.head &&
-             map.value_or(v.map) == v.map;
+      return v.site == Site::kAttnLogits && layer.value_or(v.at.place.layer) == v.at.place.layer &&
+             head.value_or(v.at.place.head) == v.at.place.head && map.value_or(v.map) == v.map;
     });
   };
   const auto hidden = [&](std::optional<int> layer) {
-    return recorder.Sorted([=](const Recorder::Value& v) { return v.site == Site::kLayerOut && layer.value_or(v.at.place.layer) == v.at.place.layer; });
+    return recorder.Sorted([=](const Recorder::Value& v) {
+      return v.site == Site::kLayerOut && layer.value_or(v.at.place.layer) == v.at.place.layer;
+    });
   };
   // Only what the mask lets through.
   const auto pairs = static_cast<size_t>(2 * kGoldenTokens * (kGoldenTokens + 1) / 2);
@@ -100,20 +104,24 @@ TEST_P(ObserverTest, IsWhatSortingEverythingGives) {
   for (int layer = 0; layer < c.layers; ++layer) {
     ExpectSame(observer.AttentionLogits(layer), logits(layer, {}, {}), "layer");
     ExpectSame(observer.HiddenStates(layer), hidden(layer), "hidden of a layer");
-    for (int head = 0; head < c.heads; ++head) ExpectSame(observer.AttentionLogits(layer, head), logits(layer, head, {}), "head");
+    for (int head = 0; head < c.heads; ++head)
+      ExpectSame(observer.AttentionLogits(layer, head), logits(layer, head, {}), "head");
   }
   for (int map = 1; map <= (c.Differential() ? 2 : 1); ++map) {
     ExpectSame(observer.AttentionLogits({}, {}, map), logits({}, {}, map), "map");
     ExpectSame(observer.AttentionLogits(1, {}, map), logits(1, {}, map), "map of a layer");
   }
-  EXPECT_EQ(observer.AttentionLogits({}, {}, 2).count(), c.Differential() ? pairs * static_cast<size_t>(c.layers * c.heads / 2) : 0);
+  EXPECT_EQ(observer.AttentionLogits({}, {}, 2).count(),
+            c.Differential() ? pairs * static_cast<size_t>(c.layers * c.heads / 2) : 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, ObserverTest, testing::Values("llama-old-config", "llama-gqa", "diffllama-mha", "diffllama-gqa"), [](const auto& test) {
-  std::string name = test.param;
-  std::ranges::replace(name, '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Golden, ObserverTest,
+                         testing::Values("llama-old-config", "llama-gqa", "diffllama-mha", "diffllama-gqa"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
 
 TEST(OutlierObserverTest, ThreadsDoNotMatter) {
   std::optional<OutlierStatistics> logits, hidden;
@@ -143,9 +151,17 @@ struct Rows {
           for (float& value : matrix) value = std::round(normal(random) * 16) / 16;  // so that many are equal
           for (int64_t row = 0; row < tokens; row += 10) {
             const bool logits = head >= 0;
-            blocks.push_back({.site = logits ? Site::kAttnLogits : Site::kLayerOut, .layer = layer, .sequence = sequence, .head = head, .map = logits ? 1 + head / 2 : 0,
-                              .first_row = row, .rows = std::min<int64_t>(10, tokens - row), .first_columns = logits ? row + 1 : tokens,
-                              .column_step = logits ? 1 : 0, .values = matrix.data() + row * tokens, .stride = tokens});
+            blocks.push_back({.site = logits ? Site::kAttnLogits : Site::kLayerOut,
+                              .layer = layer,
+                              .sequence = sequence,
+                              .head = head,
+                              .map = logits ? 1 + head / 2 : 0,
+                              .first_row = row,
+                              .rows = std::min<int64_t>(10, tokens - row),
+                              .first_columns = logits ? row + 1 : tokens,
+                              .column_step = logits ? 1 : 0,
+                              .values = matrix.data() + row * tokens,
+                              .stride = tokens});
           }
         }
       }
@@ -212,7 +228,9 @@ TEST(OutlierObserverTest, KeepsNoMoreOfALongerText) {
 
 TEST(OutlierObserverTest, WantsWhatTheTableHas) {
   const OutlierObserver observer(MadeConfig());
-  for (const SiteInfo& site : kSites) EXPECT_EQ(observer.Wants(site.site, 0), site.site == Site::kAttnLogits || site.site == Site::kLayerOut) << site.name;
+  for (const SiteInfo& site : kSites)
+    EXPECT_EQ(observer.Wants(site.site, 0), site.site == Site::kAttnLogits || site.site == Site::kLayerOut)
+        << site.name;
 }
 
 }  // namespace

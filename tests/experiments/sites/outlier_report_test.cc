@@ -17,12 +17,28 @@ using ::testing::ElementsAre;
 ModelConfig Config(const char* family) { return {.family = family, .layers = 2, .heads = 2}; }
 
 void ShowLogits(OutlierObserver& observer, int layer, int head, std::vector<float> values) {
-  observer.Visit({.site = Site::kAttnLogits, .layer = layer, .sequence = 5, .head = head, .map = head + 1, .first_row = 8, .rows = 1,
-                  .first_columns = std::ssize(values), .values = values.data(), .stride = std::ssize(values)}, 0);
+  observer.Visit({.site = Site::kAttnLogits,
+                  .layer = layer,
+                  .sequence = 5,
+                  .head = head,
+                  .map = head + 1,
+                  .first_row = 8,
+                  .rows = 1,
+                  .first_columns = std::ssize(values),
+                  .values = values.data(),
+                  .stride = std::ssize(values)},
+                 0);
 }
 void ShowHidden(OutlierObserver& observer, int layer, std::vector<float> values) {
-  observer.Visit({.site = Site::kLayerOut, .layer = layer, .sequence = 6, .first_row = 9, .rows = 1, .first_columns = std::ssize(values), .values = values.data(),
-                  .stride = std::ssize(values)}, 0);
+  observer.Visit({.site = Site::kLayerOut,
+                  .layer = layer,
+                  .sequence = 6,
+                  .first_row = 9,
+                  .rows = 1,
+                  .first_columns = std::ssize(values),
+                  .values = values.data(),
+                  .stride = std::ssize(values)},
+                 0);
 }
 
 // Powers of two, so that the median's bin reports 1.00390625 times the value.
@@ -43,8 +59,15 @@ TEST(OutlierReportTest, JsonHasTheFiguresOfEverySite) {
   EXPECT_EQ(json["schema"], "tare.stats/1");
   EXPECT_EQ(json["model"], "m");
   EXPECT_EQ(json["tokens"], 17);
-  EXPECT_EQ(json["attention_logits"], (Json{{"count", 6}, {"absmax", 16.0}, {"median", 4 * kMidpoint}, {"top1", 16.0}, {"top2", 8.0}, {"top3", 4.0},
-                                            {"top10", nullptr}, {"top100", nullptr}, {"nonfinite", 0}}));
+  EXPECT_EQ(json["attention_logits"], (Json{{"count", 6},
+                                            {"absmax", 16.0},
+                                            {"median", 4 * kMidpoint},
+                                            {"top1", 16.0},
+                                            {"top2", 8.0},
+                                            {"top3", 4.0},
+                                            {"top10", nullptr},
+                                            {"top100", nullptr},
+                                            {"nonfinite", 0}}));
   EXPECT_EQ(json["hidden_states"]["count"], 4);
   EXPECT_EQ(json["hidden_states"]["top2"], 64.0);
   EXPECT_EQ(json["hidden_states"]["nonfinite"], 1);
@@ -57,7 +80,8 @@ TEST(OutlierReportTest, JsonHasTheFiguresOfEverySite) {
   EXPECT_EQ(json["layers"][1]["heads"][0]["count"], 0);
   EXPECT_TRUE(json["layers"][1]["heads"][0]["median"].is_null());
   EXPECT_TRUE(json["layers"][1]["heads"][0]["top1"].is_null());
-  EXPECT_FALSE(json.contains("maps") || json["layers"][0].contains("maps") || json["layers"][0]["heads"][0].contains("map"));
+  EXPECT_FALSE(json.contains("maps") || json["layers"][0].contains("maps") ||
+               json["layers"][0]["heads"][0].contains("map"));
 }
 
 TEST(OutlierReportTest, DifferentialModelsHaveEachMap) {
@@ -80,10 +104,13 @@ TEST(OutlierReportTest, TopValuesSayWhereTheyAre) {
   Fill(observer);
   const Json top = OutlierJson(observer, Config("llama"), "m", 17)["top"];
   ASSERT_EQ(top["attention_logits"].size(), 6u);
-  EXPECT_EQ(top["attention_logits"][0], (Json{{"value", -16.0}, {"sequence", 5}, {"layer", 0}, {"head", 0}, {"query", 8}, {"key", 1}}));
-  EXPECT_EQ(top["attention_logits"][3], (Json{{"value", 4.0}, {"sequence", 5}, {"layer", 0}, {"head", 1}, {"query", 8}, {"key", 1}}));
+  EXPECT_EQ(top["attention_logits"][0],
+            (Json{{"value", -16.0}, {"sequence", 5}, {"layer", 0}, {"head", 0}, {"query", 8}, {"key", 1}}));
+  EXPECT_EQ(top["attention_logits"][3],
+            (Json{{"value", 4.0}, {"sequence", 5}, {"layer", 0}, {"head", 1}, {"query", 8}, {"key", 1}}));
   ASSERT_EQ(top["hidden_states"].size(), 4u);
-  EXPECT_EQ(top["hidden_states"][2], (Json{{"value", -32.0}, {"sequence", 6}, {"layer", 0}, {"token", 9}, {"channel", 1}}));
+  EXPECT_EQ(top["hidden_states"][2],
+            (Json{{"value", -32.0}, {"sequence", 6}, {"layer", 0}, {"token", 9}, {"channel", 1}}));
 }
 
 std::vector<std::string> Lines(const std::string& text) {
@@ -97,18 +124,20 @@ std::vector<Json> Both() {
   OutlierObserver standard(Config("llama")), differential(Config("diffllama"));
   Fill(standard);
   Fill(differential);
-  return {OutlierJson(standard, Config("llama"), "standard", 17), OutlierJson(differential, Config("diffllama"), "differential", 17)};
+  return {OutlierJson(standard, Config("llama"), "standard", 17),
+          OutlierJson(differential, Config("diffllama"), "differential", 17)};
 }
 
 TEST(OutlierReportTest, TableHasModelsSideBySide) {
-  EXPECT_THAT(Lines(OutlierTable(Both())), ElementsAre(
-      "|x|               model                       top-1    top-2    top-3   top-10  top-100   median",
-      "attention logits  standard                       16        8        4        -        -    4.016",
-      "attention logits  differential                   16        8        4        -        -    4.016",
-      "  map 1           differential                   16        2        1        -        -    2.008",
-      "  map 2           differential                    8        4        4        -        -    4.016",
-      "hidden states     standard                       64       64       32        -        -    32.12",
-      "hidden states     differential                   64       64       32        -        -    32.12"));
+  EXPECT_THAT(
+      Lines(OutlierTable(Both())),
+      ElementsAre("|x|               model                       top-1    top-2    top-3   top-10  top-100   median",
+                  "attention logits  standard                       16        8        4        -        -    4.016",
+                  "attention logits  differential                   16        8        4        -        -    4.016",
+                  "  map 1           differential                   16        2        1        -        -    2.008",
+                  "  map 2           differential                    8        4        4        -        -    4.016",
+                  "hidden states     standard                       64       64       32        -        -    32.12",
+                  "hidden states     differential                   64       64       32        -        -    32.12"));
 }
 
 TEST(OutlierReportTest, CsvHasARowForEveryTarget) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The quantizer on made blocks, against a plain loop over whole matrices in the formula of quant/format/round.h: which values
-// share a scale is all there is to it. Whole models under it are held to transformers in parity_test.cc.
+// The quantizer on made blocks, against a plain loop over whole matrices in the formula of quant/format/round.h: which
+// values share a scale is all there is to it. Whole models under it are held to transformers in parity_test.cc.
 #include "experiments/sites/simulated_quantizer.h"
 
 #include <gmock/gmock.h>
@@ -63,9 +63,18 @@ std::vector<SiteBlock> Blocks(Logits& logits, const ModelConfig& config) {
     for (int sequence = 0; sequence < kSequences; ++sequence) {
       for (int head = 0; head < kHeads; ++head) {
         for (int t = 0; t < kTokens; t += 64) {
-          blocks.push_back({.site = Site::kAttnLogits, .layer = layer, .sequence = 10 + sequence, .slot = sequence, .head = head, .map = MapOf(config, head),
-                            .first_row = t, .rows = std::min(64, kTokens - t), .first_columns = t + 1, .column_step = 1,
-                            .values = &logits.At(layer, sequence, head, t, 0), .stride = kTokens});
+          blocks.push_back({.site = Site::kAttnLogits,
+                            .layer = layer,
+                            .sequence = 10 + sequence,
+                            .slot = sequence,
+                            .head = head,
+                            .map = MapOf(config, head),
+                            .first_row = t,
+                            .rows = std::min(64, kTokens - t),
+                            .first_columns = t + 1,
+                            .column_step = 1,
+                            .values = &logits.At(layer, sequence, head, t, 0),
+                            .stride = kTokens});
         }
       }
     }
@@ -84,7 +93,8 @@ void Quantize(SimulatedQuantizer& quantizer, Logits& logits, const ModelConfig& 
   ParallelFor(blocks.size(), [&](size_t i, int thread) { quantizer.Visit(blocks[i], thread); });
 }
 
-// What shares a scale with (layer, sequence, head, t): any label that is equal for exactly those. No format: left alone.
+// What shares a scale with (layer, sequence, head, t): any label that is equal for exactly those. No format: left
+// alone.
 struct Group {
   Format format = Format::kF32;
   std::tuple<int, int, int, int, int> label;
@@ -97,7 +107,8 @@ Logits Quantized(Logits logits, const Grouping& grouping) {
     for (int layer = 0; layer < kLayers; ++layer) {
       for (int sequence = 0; sequence < kSequences; ++sequence) {
         for (int head = 0; head < kHeads; ++head) {
-          for (int t = 0; t < kTokens; ++t) body(grouping(layer, sequence, head, t), &logits.At(layer, sequence, head, t, 0), t + 1);
+          for (int t = 0; t < kTokens; ++t)
+            body(grouping(layer, sequence, head, t), &logits.At(layer, sequence, head, t, 0), t + 1);
         }
       }
     }
@@ -108,7 +119,8 @@ Logits Quantized(Logits logits, const Grouping& grouping) {
   for_rows([&](const Group& group, float* row, int columns) {
     if (group.format == Format::kF32) return;
     const Scale scale = ScaleFor(absmax[group.label], group.format);
-    for (int s = 0; s < columns; ++s) row[s] = static_cast<float>(CodeOf(row[s], scale.inv, group.format)) * scale.scale;
+    for (int s = 0; s < columns; ++s)
+      row[s] = static_cast<float>(CodeOf(row[s], scale.inv, group.format)) * scale.scale;
   });
   return logits;
 }
@@ -121,7 +133,8 @@ void ExpectPlan(const char* plan, const ModelConfig& config, const Grouping& gro
     SimulatedQuantizer quantizer(Plan::Parse(plan), config);
     Quantize(quantizer, logits, config, seed);
     for (size_t i = 0; i < expected.values.size(); ++i) {
-      ASSERT_TRUE(logits.values[i] == expected.values[i] || (std::isnan(logits.values[i]) && std::isnan(expected.values[i])))
+      ASSERT_TRUE(logits.values[i] == expected.values[i] ||
+                  (std::isnan(logits.values[i]) && std::isnan(expected.values[i])))
           << "value " << i << ": got " << logits.values[i] << ", expected " << expected.values[i];
     }
   }
@@ -129,33 +142,41 @@ void ExpectPlan(const char* plan, const ModelConfig& config, const Grouping& gro
 
 TEST(SimulatedQuantizerTest, RowHeadAndTensorShareWhatTheySay) {
   const ModelConfig config = Config("llama");
-  ExpectPlan("attn_logits=int8/row", config, [](int l, int b, int h, int t) { return Group{Format::kInt8, {l, b, h, t, 0}}; });
-  ExpectPlan("attn_logits=int6/head", config, [](int l, int b, int h, int) { return Group{Format::kInt6, {l, b, h, 0, 0}}; });
-  ExpectPlan("attn_logits=int4/tensor", config, [](int l, int b, int, int) { return Group{Format::kInt4, {l, b, 0, 0, 0}}; });
+  ExpectPlan("attn_logits=int8/row", config,
+             [](int l, int b, int h, int t) { return Group{Format::kInt8, {l, b, h, t, 0}}; });
+  ExpectPlan("attn_logits=int6/head", config,
+             [](int l, int b, int h, int) { return Group{Format::kInt6, {l, b, h, 0, 0}}; });
+  ExpectPlan("attn_logits=int4/tensor", config,
+             [](int l, int b, int, int) { return Group{Format::kInt4, {l, b, 0, 0, 0}}; });
 }
 
 TEST(SimulatedQuantizerTest, DifferentialMapsShareATensorsScaleUnlessTheRuleSays) {
   const ModelConfig config = Config("diffllama");
-  ExpectPlan("attn_logits=int6/tensor", config, [](int l, int b, int, int) { return Group{Format::kInt6, {l, b, 0, 0, 0}}; });
+  ExpectPlan("attn_logits=int6/tensor", config,
+             [](int l, int b, int, int) { return Group{Format::kInt6, {l, b, 0, 0, 0}}; });
   ExpectPlan("attn_logits[m1]=int6/tensor,attn_logits[m2]=int6/tensor", config,
              [](int l, int b, int h, int) { return Group{Format::kInt6, {l, b, h / 2, 0, 0}}; });
-  ExpectPlan("attn_logits[m2]=int4/tensor", config, [](int l, int b, int h, int) { return Group{h < 2 ? Format::kF32 : Format::kInt4, {l, b, h / 2, 0, 0}}; });
+  ExpectPlan("attn_logits[m2]=int4/tensor", config,
+             [](int l, int b, int h, int) { return Group{h < 2 ? Format::kF32 : Format::kInt4, {l, b, h / 2, 0, 0}}; });
 }
 
 TEST(SimulatedQuantizerTest, SelectorsChooseLayersAndHeads) {
   const ModelConfig config = Config("llama");
-  ExpectPlan("attn_logits[l1-2,h0-1]=int8/row", config,
-             [](int l, int b, int h, int t) { return Group{l >= 1 && h < 2 ? Format::kInt8 : Format::kF32, {l, b, h, t, 0}}; });
-  // The last rule that matches wins; a tensor is what the rule selects: heads 1 to 3 without head 2.
-  ExpectPlan("attn_logits[h1-3]=int8/tensor,attn_logits[h2]=int4/head,attn_logits[l0]=f32", config, [](int l, int b, int h, int) {
-    if (l == 0 || h == 0) return Group{Format::kF32, {l, b, h, 0, 0}};
-    return h == 2 ? Group{Format::kInt4, {l, b, h, 0, 0}} : Group{Format::kInt8, {l, b, 99, 0, 0}};
+  ExpectPlan("attn_logits[l1-2,h0-1]=int8/row", config, [](int l, int b, int h, int t) {
+    return Group{l >= 1 && h < 2 ? Format::kInt8 : Format::kF32, {l, b, h, t, 0}};
   });
+  // The last rule that matches wins; a tensor is what the rule selects: heads 1 to 3 without head 2.
+  ExpectPlan("attn_logits[h1-3]=int8/tensor,attn_logits[h2]=int4/head,attn_logits[l0]=f32", config,
+             [](int l, int b, int h, int) {
+               if (l == 0 || h == 0) return Group{Format::kF32, {l, b, h, 0, 0}};
+               return h == 2 ? Group{Format::kInt4, {l, b, h, 0, 0}} : Group{Format::kInt8, {l, b, 99, 0, 0}};
+             });
   // Two rules of one layer, each with a tensor of its own, one inside the other.
   ExpectPlan("attn_logits=int8/tensor,attn_logits[h1-2]=int8/tensor", config,
              [](int l, int b, int h, int) { return Group{Format::kInt8, {l, b, h == 1 || h == 2, 0, 0}}; });
-  ExpectPlan("attn_logits=int8/tensor,attn_logits[l1]=int6/row", config,
-             [](int l, int b, int h, int t) { return l == 1 ? Group{Format::kInt6, {l, b, h, t, 1}} : Group{Format::kInt8, {l, b, 0, 0, 0}}; });
+  ExpectPlan("attn_logits=int8/tensor,attn_logits[l1]=int6/row", config, [](int l, int b, int h, int t) {
+    return l == 1 ? Group{Format::kInt6, {l, b, h, t, 1}} : Group{Format::kInt8, {l, b, 0, 0, 0}};
+  });
 }
 
 TEST(SimulatedQuantizerTest, RowsOfZerosStayZero) {
@@ -183,7 +204,9 @@ TEST(SimulatedQuantizerTest, ABatchForgetsTheOneBefore) {
 }
 
 TEST(SimulatedQuantizerTest, KnowsWhetherAScaleSpansRows) {
-  const auto spans = [](const char* plan) { return SimulatedQuantizer(Plan::Parse(plan), Config("diffllama")).SpansRows(); };
+  const auto spans = [](const char* plan) {
+    return SimulatedQuantizer(Plan::Parse(plan), Config("diffllama")).SpansRows();
+  };
   EXPECT_FALSE(spans(""));
   EXPECT_FALSE(spans("attn_logits=f32"));
   EXPECT_FALSE(spans("attn_logits=int4/row"));
@@ -193,7 +216,8 @@ TEST(SimulatedQuantizerTest, KnowsWhetherAScaleSpansRows) {
 }
 
 TEST(SimulatedQuantizerTest, WantsOnlyTheSitesOfItsPlan) {
-  const SimulatedQuantizer none(Plan::Parse("f32"), Config("llama")), row(Plan::Parse("attn_logits=int8/row"), Config("llama")),
+  const SimulatedQuantizer none(Plan::Parse("f32"), Config("llama")),
+      row(Plan::Parse("attn_logits=int8/row"), Config("llama")),
       head(Plan::Parse("attn_logits=int8/head"), Config("llama"));
   EXPECT_FALSE(none.Wants(Site::kAttnLogits, 0));
   EXPECT_TRUE(row.Wants(Site::kAttnLogits, 0));
@@ -204,7 +228,8 @@ TEST(SimulatedQuantizerTest, WantsOnlyTheSitesOfItsPlan) {
 
 void Refuses(const char* plan, const char* family, const std::string& why) {
   EXPECT_THAT([&] { SimulatedQuantizer(Plan::Parse(plan), Config(family)); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("plan rule '"), HasSubstr(why)))) << plan;
+              ThrowsMessage<Error>(AllOf(HasSubstr("plan rule '"), HasSubstr(why))))
+      << plan;
 }
 
 TEST(SimulatedQuantizerTest, RulesThatItCannotCarryOutAreRefusedByName) {
@@ -240,7 +265,8 @@ TEST(SimulatedQuantizerTest, NanAndInfinityAreLocated) {
       logits.At(1, 1, 3, 66, 20) = bad;
       SimulatedQuantizer quantizer(Plan::Parse(plan), config);
       EXPECT_THAT([&] { Quantize(quantizer, logits, config, 3); },
-                  ThrowsMessage<Error>(HasSubstr("attn_logits, layer 1, head 3, sequence 11, row 66: NaN or infinity"))) << plan;
+                  ThrowsMessage<Error>(HasSubstr("attn_logits, layer 1, head 3, sequence 11, row 66: NaN or infinity")))
+          << plan;
     }
   }
 }
@@ -250,14 +276,16 @@ TEST(SimulatedQuantizerTest, AModelsInfiniteLogitsAreLocated) {
   const TemporaryFolder folder;
   EditedCheckpoint checkpoint(GoldenFolder("llama-mha"));
   for (const char* name : {"q_proj", "k_proj"}) {
-    EditedCheckpoint::Tensor& tensor = checkpoint.tensors.at(std::string("model.layers.1.self_attn.") + name + ".weight");
+    EditedCheckpoint::Tensor& tensor =
+        checkpoint.tensors.at(std::string("model.layers.1.self_attn.") + name + ".weight");
     for (size_t i = 0; i < 64 * 64; ++i) tensor.SetBits(i, 0x60000000);  // 2^65 each
   }
   checkpoint.Write(folder / "m");
   Model model(folder / "m");
   SimulatedQuantizer quantizer(Plan::Parse("attn_logits=int8/row"), model.config());
   SiteVisitor* const visitors[] = {&quantizer};
-  EXPECT_THAT([&] { model.Forward(GoldenBatch("llama-mha"), visitors); }, ThrowsMessage<Error>(HasSubstr("attn_logits, layer 1, head")));
+  EXPECT_THAT([&] { model.Forward(GoldenBatch("llama-mha"), visitors); },
+              ThrowsMessage<Error>(HasSubstr("attn_logits, layer 1, head")));
 }
 
 }  // namespace

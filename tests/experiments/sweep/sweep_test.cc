@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sweeps over golden checkpoints: the cells and their figures, and above all that a sweep which was interrupted anywhere ends
-// with the same file, byte for byte, and the same table.
+// Sweeps over golden checkpoints: the cells and their figures, and above all that a sweep which was interrupted
+// anywhere ends with the same file, byte for byte, and the same table.
 #include "experiments/sweep/sweep.h"
 
 #include <gmock/gmock.h>
@@ -67,7 +67,8 @@ TEST(PlanForTest, BitsAreFormats) {
   EXPECT_EQ(PlanFor("attn_logits", 8, "row"), "attn_logits=int8/row");
   EXPECT_EQ(PlanFor("q", 4, "token"), "q=int4/token");
   for (const int bits : {0, -8, 5, 32}) {
-    EXPECT_THAT([&] { PlanFor("attn_logits", bits, "row"); }, ThrowsMessage<Error>(HasSubstr(std::format("--bits: got {}", bits))));
+    EXPECT_THAT([&] { PlanFor("attn_logits", bits, "row"); },
+                ThrowsMessage<Error>(HasSubstr(std::format("--bits: got {}", bits))));
   }
 }
 
@@ -105,7 +106,8 @@ TEST_F(SweepTest, CutAnywhereItEndsTheSame) {
   const std::string table = SweepTable(Run(options_)), whole = GetFile(folder_ / "out" / "cells.jsonl");
   EXPECT_EQ(std::ranges::count(whole, '\n'), kDistinctCells);
   std::set<size_t> cuts = {0, 1, whole.size() / 3, whole.size() / 2 + 7, whole.size() - 1, whole.size()};
-  for (const size_t newline : {whole.find('\n'), whole.rfind('\n', whole.size() - 2)}) cuts.insert({newline - 1, newline, newline + 1, newline + 2});
+  for (const size_t newline : {whole.find('\n'), whole.rfind('\n', whole.size() - 2)})
+    cuts.insert({newline - 1, newline, newline + 1, newline + 2});
   for (const size_t cut : cuts) {
     SCOPED_TRACE(testing::Message() << "cut at byte " << cut << " of " << whole.size());
     PutFile(folder_ / "out" / "cells.jsonl", whole.substr(0, cut));
@@ -208,11 +210,15 @@ TEST_F(SweepTest, DamagedLinesAreRefusedByNumber) {
   nlohmann::json without = nlohmann::json::parse(first)["result"], text = without;
   without.erase("tokens");
   text["perplexity"] = "3.5";
-  for (const std::string& bad : {std::string("x"), std::string(""), std::string("[1]"), std::string("3"), first.substr(0, 60), with("schema", "tare.cell/2"),
-                                 with("schema", 5), with("result", 5), with("result", nlohmann::json::object()), with("result", without), with("result", text),
-                                 std::string(R"({"schema":"tare.cell/1","key":{}})"), std::string(R"({"schema":"tare.cell/1","result":{"nll":1}})")}) {
+  for (const std::string& bad :
+       {std::string("x"), std::string(""), std::string("[1]"), std::string("3"), first.substr(0, 60),
+        with("schema", "tare.cell/2"), with("schema", 5), with("result", 5), with("result", nlohmann::json::object()),
+        with("result", without), with("result", text), std::string(R"({"schema":"tare.cell/1","key":{}})"),
+        std::string(R"({"schema":"tare.cell/1","result":{"nll":1}})")}) {
     PutFile(folder_ / "out" / "cells.jsonl", first + bad + "\n" + whole.substr(first.size()));
-    EXPECT_THAT([&] { Run(options_); }, ThrowsMessage<Error>(AllOf(HasSubstr("cells.jsonl: line 2"), HasSubstr("not a finished cell")))) << bad;
+    EXPECT_THAT([&] { Run(options_); },
+                ThrowsMessage<Error>(AllOf(HasSubstr("cells.jsonl: line 2"), HasSubstr("not a finished cell"))))
+        << bad;
   }
 }
 
@@ -251,7 +257,8 @@ TEST_F(SweepTest, BadQuestionsAreRefusedBeforeAnyWork) {
 TEST_F(SweepTest, FoldersThatCannotBeWrittenAreRefused) {
   PutFile(folder_ / "file", "");
   options_.folder = folder_ / "file";
-  EXPECT_THAT([&] { Run(options_); }, ThrowsMessage<Error>(AllOf(HasSubstr("file"), HasSubstr("cannot be made a folder"))));
+  EXPECT_THAT([&] { Run(options_); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("file"), HasSubstr("cannot be made a folder"))));
   options_.folder = folder_ / "file" / "below";
   EXPECT_THROW(Run(options_), Error);
   options_.folder = folder_ / "deep" / "er" / "out";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Log-likelihoods of the embedded pair's items against transformers, with and without shared contexts; answers, accuracies and
-// their errors from made-up labels.
+// Log-likelihoods of the embedded pair's items against transformers, with and without shared contexts; answers,
+// accuracies and their errors from made-up labels.
 #include "experiments/tasks/choice.h"
 
 #include <gmock/gmock.h>
@@ -22,14 +22,17 @@ using ::testing::ThrowsMessage;
 
 constexpr size_t kItems = 12;
 
-std::vector<ChoiceItem> Items(const std::string& set, size_t limit = kItems) { return LoadChoiceItems(PairFolder(set + ".jsonl"), limit); }
+std::vector<ChoiceItem> Items(const std::string& set, size_t limit = kItems) {
+  return LoadChoiceItems(PairFolder(set + ".jsonl"), limit);
+}
 
 const Tokenizer& PairTokenizer() {
   static const Tokenizer tokenizer = Tokenizer::Load(PairFolder("novels-standard"));
   return tokenizer;
 }
 
-ChoiceResult Measure(Model& model, ContextSharing sharing, const std::vector<ChoiceItem>& items, const Progress& progress = {}) {
+ChoiceResult Measure(Model& model, ContextSharing sharing, const std::vector<ChoiceItem>& items,
+                     const Progress& progress = {}) {
   return MeasureChoice(model, {}, sharing, items, PairTokenizer(), PairTokenizer().bos(), progress);
 }
 
@@ -38,7 +41,8 @@ class PairTest : public testing::TestWithParam<std::tuple<const char*, const cha
 TEST_P(PairTest, LogLikelihoodsAreTransformers) {
   const auto [name, set] = GetParam();
   Model model(PairFolder(std::string("novels-") + name));
-  const auto expected = ReadJson(std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/pair" / (std::string(set) + "-expected-" + name + ".json"));
+  const auto expected = ReadJson(std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/pair" /
+                                 (std::string(set) + "-expected-" + name + ".json"));
   for (const ContextSharing sharing : {ContextSharing::kAllowed, ContextSharing::kForbidden}) {
     int64_t reported = 0;
     const ChoiceResult result = Measure(model, sharing, Items(set), [&](int64_t done, int64_t total, const char* unit) {
@@ -61,7 +65,8 @@ TEST_P(PairTest, LogLikelihoodsAreTransformers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Embedded, PairTest,
-                         testing::Combine(testing::Values("standard", "differential"), testing::Values("continuations", "needles-1", "needles-4")),
+                         testing::Combine(testing::Values("standard", "differential"),
+                                          testing::Values("continuations", "needles-1", "needles-4")),
                          [](const auto& test) {
                            std::string name = std::string(std::get<0>(test.param)) + "_" + std::get<1>(test.param);
                            std::ranges::replace(name, '-', '_');
@@ -99,7 +104,9 @@ TEST(ChoiceTest, IsTheSumOverTheEndingsTokens) {
 
 size_t Best(const ChoiceRecord& r, bool normed) {
   size_t best = 0;
-  const auto score = [&](size_t e) { return r.log_likelihoods[e] / (normed ? static_cast<double>(r.characters[e]) : 1.0); };
+  const auto score = [&](size_t e) {
+    return r.log_likelihoods[e] / (normed ? static_cast<double>(r.characters[e]) : 1.0);
+  };
   for (size_t e = 1; e < r.log_likelihoods.size(); ++e) {
     if (score(e) > score(best)) best = e;
   }
@@ -155,7 +162,8 @@ TEST(ChoiceTest, SameBitsOnAnyNumberOfThreads) {
     Model model(PairFolder("novels-differential"));
     const ChoiceResult result = Measure(model, ContextSharing::kAllowed, Items("needles-1", 3));
     std::vector<double> all;
-    for (const ChoiceRecord& r : result.records) all.insert(all.end(), r.log_likelihoods.begin(), r.log_likelihoods.end());
+    for (const ChoiceRecord& r : result.records)
+      all.insert(all.end(), r.log_likelihoods.begin(), r.log_likelihoods.end());
     if (first.empty()) first = all;
     EXPECT_EQ(all, first) << threads;
   }
@@ -167,7 +175,8 @@ TEST(ChoiceTest, ItemsMustFitThePositions) {
   std::vector<ChoiceItem> items = Items("continuations", 2);
   for (int i = 0; i < 2100; ++i) items[1].context += " and";
   for (const ContextSharing sharing : {ContextSharing::kAllowed, ContextSharing::kForbidden}) {
-    EXPECT_THAT([&] { Measure(model, sharing, items); }, ThrowsMessage<Error>(HasSubstr("max_position_embeddings 2048")));
+    EXPECT_THAT([&] { Measure(model, sharing, items); },
+                ThrowsMessage<Error>(HasSubstr("max_position_embeddings 2048")));
   }
   EXPECT_THAT([&] { Measure(model, ContextSharing::kAllowed, {}); }, ThrowsMessage<Error>(HasSubstr("no items")));
 }
@@ -180,7 +189,8 @@ TEST(ChoiceTest, LikelihoodsThatAreNoNumbersAreRefused) {
   for (size_t i = 0; i < 256; ++i) norm.SetBits(i, 0x7f00);  // 2^127
   checkpoint.Write(folder / "m");
   Model model(folder / "m");
-  EXPECT_THAT([&] { Measure(model, ContextSharing::kAllowed, Items("continuations", 2)); }, ThrowsMessage<Error>(HasSubstr("item of line 1, ending 0: the log-likelihood is not finite")));
+  EXPECT_THAT([&] { Measure(model, ContextSharing::kAllowed, Items("continuations", 2)); },
+              ThrowsMessage<Error>(HasSubstr("item of line 1, ending 0: the log-likelihood is not finite")));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Perplexity against log-probabilities taken in double from the golden logits, and from the model's own where windows cut the
-// context; and the embedded pair's figure against transformers. Which tokens are scored is sequences_test.cc's.
+// Perplexity against log-probabilities taken in double from the golden logits, and from the model's own where windows
+// cut the context; and the embedded pair's figure against transformers. Which tokens are scored is sequences_test.cc's.
 #include "experiments/tasks/perplexity.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,9 @@ double Loss(std::span<const float> logits, int32_t target) {
   return largest + std::log(sum) - logits[static_cast<size_t>(target)];
 }
 
-TokenInput Ids(std::vector<std::vector<int32_t>> rows) { return {.kind = TokenInput::Kind::kIds, .sequences = std::move(rows)}; }
+TokenInput Ids(std::vector<std::vector<int32_t>> rows) {
+  return {.kind = TokenInput::Kind::kIds, .sequences = std::move(rows)};
+}
 
 TEST(PerplexityTest, IsTheMeanOfTheGoldenLosses) {
   for (const char* name : kGoldenCheckpoints) {
@@ -49,7 +51,8 @@ TEST(PerplexityTest, IsTheMeanOfTheGoldenLosses) {
     for (const float x : logits) largest = std::max(largest, std::abs(double{x}));
     // Logits are off by 2e-5 of the largest, a loss by twice that.
     const double bound = 4e-5 * largest;
-    const TokenInput input = LoadTokenInput(GoldenFolder(name) / "expected.safetensors", GoldenFolder(name), model.config().vocabulary);
+    const TokenInput input =
+        LoadTokenInput(GoldenFolder(name) / "expected.safetensors", GoldenFolder(name), model.config().vocabulary);
     const PerplexityResult result = MeasurePerplexity(model, {}, CutSequences(input, model.config(), {}), {});
     EXPECT_EQ(result.tokens, 72);
     EXPECT_EQ(result.windows, 2);
@@ -75,7 +78,8 @@ TEST(PerplexityTest, WindowsAreScoredByTheirOwnContext) {
       TokenBatch batch;
       batch.Add(0, std::span(row).subspan(start, end - start));
       const std::vector<float> logits = LogitsOf(model, batch);
-      for (; scored < end; ++scored, ++tokens) sum += Loss(std::span(logits).subspan((scored - 1 - start) * 131, 131), row[scored]);
+      for (; scored < end; ++scored, ++tokens)
+        sum += Loss(std::span(logits).subspan((scored - 1 - start) * 131, 131), row[scored]);
     }
   }
   EXPECT_EQ(tokens, 36 + 10);
@@ -88,7 +92,8 @@ TEST(PerplexityTest, WindowsAreScoredByTheirOwnContext) {
 TEST(PerplexityTest, NothingToPredictIsRefused) {
   Model model(GoldenFolder("llama-mha"));
   const auto sequences = CutSequences(Ids({{5}, {6}}), model.config(), {});
-  EXPECT_THAT([&] { MeasurePerplexity(model, {}, sequences, {}); }, ThrowsMessage<Error>(HasSubstr("no token to predict")));
+  EXPECT_THAT([&] { MeasurePerplexity(model, {}, sequences, {}); },
+              ThrowsMessage<Error>(HasSubstr("no token to predict")));
 }
 
 TEST(PerplexityTest, ThreadsAndProgress) {
@@ -116,7 +121,8 @@ TEST(PerplexityTest, TheEmbeddedPairsFiguresAreTransformers) {
   for (const auto& [name, perplexity] : expected) {
     Model model(PairFolder(name));
     const TokenInput input = LoadTokenInput(PairFolder("heldout.txt"), PairFolder(name), model.config().vocabulary);
-    const PerplexityResult result = MeasurePerplexity(model, {}, CutSequences(input, model.config(), {.limit = 40}), {});
+    const PerplexityResult result =
+        MeasurePerplexity(model, {}, CutSequences(input, model.config(), {.limit = 40}), {});
     EXPECT_EQ(result.tokens, 20440) << name;
     EXPECT_NEAR(result.perplexity, perplexity, 0.001) << name;
   }
@@ -131,7 +137,8 @@ TEST(PerplexityTest, LossesThatAreNotFiniteAreRefused) {
   checkpoint.Write(folder / "m");
   Model model(folder / "m");
   const auto sequences = CutSequences(Ids(GoldenRows("llama-mha")), model.config(), {});
-  EXPECT_THAT([&] { MeasurePerplexity(model, {}, sequences, {}); }, ThrowsMessage<Error>(HasSubstr("perplexity: the mean loss is")));
+  EXPECT_THAT([&] { MeasurePerplexity(model, {}, sequences, {}); },
+              ThrowsMessage<Error>(HasSubstr("perplexity: the mean loss is")));
 }
 
 }  // namespace

@@ -17,7 +17,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-TokenInput Ids(std::vector<std::vector<int32_t>> rows) { return {.kind = TokenInput::Kind::kIds, .sequences = std::move(rows)}; }
+TokenInput Ids(std::vector<std::vector<int32_t>> rows) {
+  return {.kind = TokenInput::Kind::kIds, .sequences = std::move(rows)};
+}
 
 ModelConfig Positions(int positions) { return {.max_positions = positions}; }
 
@@ -87,7 +89,8 @@ TEST(SequencesTest, DisjointWindowsHoldEveryTokenOnce) {
   ASSERT_EQ(rows.size(), 4u);
   EXPECT_THAT(rows[2].tokens, ElementsAre(8, 9));
   EXPECT_THAT(rows[3].tokens, ElementsAre(50, 51, 52));
-  EXPECT_THAT([&] { CutDisjoint(text, Positions(64), {.stride = 5}); }, ThrowsMessage<Error>(HasSubstr("--stride: got 5")));
+  EXPECT_THAT([&] { CutDisjoint(text, Positions(64), {.stride = 5}); },
+              ThrowsMessage<Error>(HasSubstr("--stride: got 5")));
 }
 
 TEST(SequencesTest, WindowsDefaultToWhatTheModelAllows) {
@@ -113,7 +116,8 @@ TEST(SequencesTest, TokensAndLimitCutTheInput) {
   EXPECT_EQ(Scored(sequences).size(), 40u);
   EXPECT_EQ(CutSequences(text, Positions(64), {.window = 11, .tokens = 25, .limit = 2}).size(), 2u);
   // Tokens count over rows.
-  const auto rows = CutSequences(Ids({Counting(10), Counting(10, 50), Counting(10, 90)}), Positions(64), {.tokens = 13});
+  const auto rows =
+      CutSequences(Ids({Counting(10), Counting(10, 50), Counting(10, 90)}), Positions(64), {.tokens = 13});
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_THAT(rows[1].tokens, ElementsAre(50, 51, 52));
 }
@@ -144,7 +148,8 @@ TEST(SequencesTest, BatchesHold2048RowsOrOneSequence) {
 TEST(SequencesTest, AllOfThemRunInOrderBatchByBatch) {
   Model model(GoldenFolder("llama-old-config"));
   std::vector<ScoredSequence> sequences;
-  for (int i = 0; i < 60; ++i) sequences.push_back({.tokens = std::vector<int32_t>(static_cast<size_t>(i == 3 ? 200 : 150), i)});
+  for (int i = 0; i < 60; ++i)
+    sequences.push_back({.tokens = std::vector<int32_t>(static_cast<size_t>(i == 3 ? 200 : 150), i)});
   std::vector<size_t> begins;
   std::vector<std::pair<int64_t, int64_t>> reports;
   const Progress progress = [&](int64_t done, int64_t total, const char* unit) {

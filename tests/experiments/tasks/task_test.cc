@@ -25,7 +25,8 @@ TEST(TaskTest, NamesAreKindAndFile) {
   const TemporaryFolder folder;
   PutFile(folder / "held.out.txt", "x");
   PutFile(folder / "a=b.jsonl", "x");
-  const std::vector<TaskSpec> specs = ParseTasks("perplexity=" + (folder / "held.out.txt").string() + ",choice=" + (folder / "a=b.jsonl").string());
+  const std::vector<TaskSpec> specs =
+      ParseTasks("perplexity=" + (folder / "held.out.txt").string() + ",choice=" + (folder / "a=b.jsonl").string());
   ASSERT_EQ(specs.size(), 2u);
   EXPECT_EQ(specs[0].kind, TaskSpec::Kind::kPerplexity);
   EXPECT_EQ(specs[0].Name(), "perplexity:held.out");
@@ -73,7 +74,11 @@ TEST(TaskTest, PerplexityOfIdsIsThatOfTheirSequences) {
     const auto result = std::get<PerplexityResult>(task.Run(model, quantizer, {}));
     EXPECT_EQ(result.nll, MeasurePerplexity(model, visitors, sequences, {}).nll) << plan;
     const Json json = ToJson(TaskResult(result));
-    EXPECT_EQ(json, (Json{{"nll", result.nll}, {"perplexity", result.perplexity}, {"tokens", 72}, {"nll_stderr", result.nll_stderr}, {"windows", 4}}));
+    EXPECT_EQ(json, (Json{{"nll", result.nll},
+                          {"perplexity", result.perplexity},
+                          {"tokens", 72},
+                          {"nll_stderr", result.nll_stderr},
+                          {"windows", 4}}));
   }
 }
 
@@ -92,7 +97,9 @@ TEST(TaskTest, ContextsAreSharedUnlessAScaleSpansRows) {
   for (const char* plan : {"f32", "attn_logits=int4/row", "attn_logits=int4/head", "attn_logits=int4/tensor"}) {
     SimulatedQuantizer quantizer(Plan::Parse(plan), model.config());
     SiteVisitor* const visitors[] = {&quantizer};
-    const auto measure = [&](ContextSharing sharing) { return LogLikelihoods(MeasureChoice(model, visitors, sharing, items, tokenizer, tokenizer.bos(), {})); };
+    const auto measure = [&](ContextSharing sharing) {
+      return LogLikelihoods(MeasureChoice(model, visitors, sharing, items, tokenizer, tokenizer.bos(), {}));
+    };
     const auto shared = measure(ContextSharing::kAllowed), whole = measure(ContextSharing::kForbidden);
     if (quantizer.SpansRows()) {
       ASSERT_NE(shared, whole) << plan;
@@ -124,16 +131,20 @@ TEST(TaskTest, ChoiceCountsItemsAndShowsTheirOutcomes) {
 
 TEST(TaskTest, OutcomesAreInTheOrderOfTheItems) {
   ChoiceResult result{.n = 3, .acc = 1.0 / 3};
-  result.records = {{.label = 1, .answer = 1, .answer_norm = 0}, {.label = 2, .answer = 0, .answer_norm = 2}, {.label = 0, .answer = 3, .answer_norm = 0}};
+  result.records = {{.label = 1, .answer = 1, .answer_norm = 0},
+                    {.label = 2, .answer = 0, .answer_norm = 2},
+                    {.label = 0, .answer = 3, .answer_norm = 0}};
   const Json json = ToJson(TaskResult(result));
   EXPECT_EQ(json["outcomes"], "100");
   EXPECT_EQ(json["outcomes_norm"], "011");
 }
 
 TEST(TaskTest, RecordsHaveALineEach) {
-  const ChoiceRecord record{.line = 9, .label = 1, .log_likelihoods = {-3.5, -2.25}, .characters = {7, 4}, .answer = 1, .answer_norm = 0};
-  EXPECT_EQ(ToJson("choice:x", record).dump(),
-            R"({"task":"choice:x","line":9,"label":1,"answer":1,"answer_norm":0,"log_likelihoods":[-3.5,-2.25],"characters":[7,4]})");
+  const ChoiceRecord record{
+      .line = 9, .label = 1, .log_likelihoods = {-3.5, -2.25}, .characters = {7, 4}, .answer = 1, .answer_norm = 0};
+  EXPECT_EQ(
+      ToJson("choice:x", record).dump(),
+      R"({"task":"choice:x","line":9,"label":1,"answer":1,"answer_norm":0,"log_likelihoods":[-3.5,-2.25],"characters":[7,4]})");
 }
 
 TEST(TaskTest, ConventionStandsInEveryResult) {

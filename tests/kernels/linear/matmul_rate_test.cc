@@ -13,8 +13,8 @@ TEST(MatmulRateTest, FlopIsTwoAProduct) {
   EXPECT_EQ(MatmulRate(Math::kBf16, 64, 96, 33).Flop(), 2.0 * 64 * 96 * 33);
 }
 
-// 64 times the work, best of several, on a machine that does other things too: not nearly as fast as the small one, and faster
-// than any scalar loop.
+// 64 times the work, best of several, on a machine that does other things too: not nearly as fast as the small one, and
+// faster than any scalar loop.
 TEST(MatmulRateTest, TimeIsThatOfTheProduct) {
   for (const Math math : {Math::kF32, Math::kBf16}) {
     MatmulRate small(math, 128, 128, 128), large(math, 512, 512, 512);

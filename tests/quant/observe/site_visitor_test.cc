@@ -28,10 +28,13 @@ TEST(SiteBlockTest, RowsOfACausalBlockGrow) {
 // Wants one site of one layer; adds its number to what it is shown, and writes down what that was.
 class Adder : public SiteVisitor {
  public:
-  Adder(Site site, int layer, float number, bool surveys) : site_(site), layer_(layer), number_(number), surveys_(surveys) {}
+  Adder(Site site, int layer, float number, bool surveys)
+      : site_(site), layer_(layer), number_(number), surveys_(surveys) {}
   bool Wants(Site site, int layer) const override { return site == site_ && layer == layer_; }
   bool NeedsSurvey(Site, int) const override { return surveys_; }
-  void Survey(const SiteBlock& block, int thread) override { surveyed.push_back(block.values[0] + static_cast<float>(100 * thread)); }
+  void Survey(const SiteBlock& block, int thread) override {
+    surveyed.push_back(block.values[0] + static_cast<float>(100 * thread));
+  }
   void Visit(const SiteBlock& block, int thread) override {
     visited.push_back(block.values[0] + static_cast<float>(100 * thread));
     block.values[0] += number_;
