@@ -21,7 +21,7 @@ tare_require(PKG_CONFIG_FOUND pkg-config)
 pkg_check_modules(hdf5 QUIET IMPORTED_TARGET hdf5)
 tare_require(hdf5_FOUND libhdf5-dev)
 pkg_check_modules(sentencepiece QUIET IMPORTED_TARGET sentencepiece)
-tare_require(sentencepiece_FOUND libsentencepiece-dev)
+tare_require(sentencepiece_FOUND "libsentencepiece-dev libprotobuf-dev")  # its .pc asks for protobuf-lite
 find_path(nlohmann_json_INCLUDE nlohmann/json.hpp)
 tare_require(nlohmann_json_INCLUDE nlohmann-json3-dev)
 if(TARE_TOOLS)

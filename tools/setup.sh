@@ -20,6 +20,7 @@ libhwy-dev            1.2
 libhdf5-dev           1.14
 libssl-dev            3.0
 libsentencepiece-dev  0.2
+libprotobuf-dev       3.21
 nlohmann-json3-dev    3.11
 libcli11-dev          2.4
 libeigen3-dev         3.4
