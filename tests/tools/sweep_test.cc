@@ -106,7 +106,7 @@ class SweepEndsBySignal : public SweepCommandTest, public testing::WithParamInte
 TEST_P(SweepEndsBySignal, AndGoesOnToTheSameTable) {
   const int signal = GetParam();
   Outcome first;
-  for (int64_t rows = 16; rows <= 1024; rows *= 4) {
+  for (int64_t rows = 16; rows <= 256; rows *= 4) {
     fs::remove_all(folder_ / "s");
     PutManyIds(folder_ / "ids.safetensors", rows, 256);
     RunningCommand command(TareCommand(Sweep("s")));
