@@ -23,13 +23,12 @@ void Run(const Options& options) {
   SimulatedQuantizer quantizer(std::move(plan), model.config());
   const TokenInput input = LoadTokenInput(options.input, options.model, model.config().vocabulary);
   const std::vector<ScoredSequence> sequences = CutSequences(input, model.config(), options.windows);
-  ProgressLine line("dump");
   const WindowOptions& w = options.windows;
   const DumpOrigin origin{
       {"version", TARE_VERSION},
       {"input_sha256", input.sha256},
       {"windows", std::format("window {}, stride {}, tokens {}, limit {}", w.window, w.stride, w.tokens, w.limit)}};
-  Dump(model, quantizer, sequences, sites, options.out, line.Callback(), origin);
+  Dump(model, quantizer, sequences, sites, options.out, ProgressLine("dump").Callback(), origin);
   std::println("{}: {} sequences of {} tokens", options.out, sequences.size(), sequences.at(0).tokens.size());
 }
 

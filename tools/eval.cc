@@ -51,11 +51,9 @@ void Run(const Options& options) {
   std::vector<Task> tasks;  // all of them read before the first runs
   for (const TaskSpec& spec : specs) tasks.emplace_back(spec, model, options.windows);
   std::string records;
-  ProgressLine line("");
   for (const Task& task : tasks) {
     const std::string name = task.spec().Name();
-    line.Rename(name);
-    const TaskResult result = task.Run(model, quantizer, line.Callback());
+    const TaskResult result = task.Run(model, quantizer, ProgressLine(name).Callback());
     json["tasks"][name] = ToJson(result);
     json["tasks"][name]["input_sha256"] = task.sha256();
     if (PrintsTables(options.json)) Print(name, result);

@@ -112,8 +112,8 @@ Json Convention(const WindowOptions& w) {
           {"tokens", w.tokens},
           {"convention",
            "each token is scored once, by the first window that holds it; text windows begin with <s>; windows advance "
-           "by stride tokens "
-           "(0: all a window holds), the last is moved back to be full"}};
+           "by stride tokens (0: all that a window holds, where there is no <s> all but one), the last is moved back "
+           "to be full"}};
 }
 
 }  // namespace tare

@@ -27,15 +27,15 @@ struct Outcome {
 };
 
 struct CommandSetting {
-  std::filesystem::path standard_output = {};  // where it goes instead of Outcome::out
-  rlim_t file_bytes = RLIM_INFINITY;           // no file of the command, standard output included, becomes larger
+  std::filesystem::path standard_output = {}, standard_error = {};  // where they go instead of into the outcome
+  rlim_t file_bytes = RLIM_INFINITY;  // no file of the command, standard output included, becomes larger
 };
 
 class RunningCommand {
  public:
   explicit RunningCommand(std::vector<std::string> arguments, const CommandSetting& setting = {}) {
     const std::string out = setting.standard_output.empty() ? folder_ / "out" : setting.standard_output;
-    const std::string err = folder_ / "err";
+    const std::string err = setting.standard_error.empty() ? folder_ / "err" : setting.standard_error;
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
@@ -43,8 +43,8 @@ class RunningCommand {
     if (process_ < 0) throw std::runtime_error("fork failed");
     if (process_ > 0) return;
     const rlimit limit{setting.file_bytes, setting.file_bytes};
-    const bool ready = dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666), STDOUT_FILENO) >= 0 &&
-                       dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666), STDERR_FILENO) >= 0 &&
+    const bool ready = dup2(open(out.c_str(), kWrite, 0666), STDOUT_FILENO) >= 0 &&
+                       dup2(open(err.c_str(), kWrite, 0666), STDERR_FILENO) >= 0 &&
                        (setting.file_bytes == RLIM_INFINITY || setrlimit(RLIMIT_FSIZE, &limit) == 0);
     if (ready) execv(argv[0], argv.data());
     _exit(127);
@@ -78,6 +78,8 @@ class RunningCommand {
   }
 
  private:
+  static constexpr int kWrite = O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY;
+
   bool Ended() const {
     siginfo_t info{};
     return waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
