@@ -75,7 +75,8 @@ TEST_F(SweepCommandTest, EveryCellStandsInTheTables) {
 
 TEST_F(SweepCommandTest, ChangesAreFrom16BitsOfTheSameModel) {
   ASSERT_EQ(RunTare(Sweep("s")).exit_code, 0);
-  for (const Json& cell : Json::parse(Get("s", "table.json"))["cells"]) {
+  const Json table = Json::parse(Get("s", "table.json"));
+  for (const Json& cell : table.at("cells")) {
     const std::string plan = cell["bits"] == 16 ? "f32" : "attn_logits=int" + cell["bits"].dump() + "/row";
     const Outcome alone =
         RunTare({"eval", GoldenFolder(cell["model"]), "--tasks", "perplexity=" + (folder_ / "ids.safetensors").string(),

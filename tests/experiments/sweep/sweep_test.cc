@@ -89,10 +89,10 @@ TEST_F(SweepTest, CellsComeInOrderWithTheirFigures) {
         EXPECT_EQ(cell.task, "perplexity:ids");
         SimulatedQuantizer quantizer(Plan::Parse(PlanFor("attn_logits", bits, granularity)), model.config());
         EXPECT_EQ(cell.result, ToJson(task.Run(model, quantizer, {})));
-        EXPECT_EQ(cell.key["plan"], quantizer.plan().canonical());
-        EXPECT_EQ(cell.key["input"], Sha256OfFile(folder_ / "ids.safetensors"));
-        EXPECT_EQ(cell.key["weights"], model.files().ContentHash());
-        EXPECT_EQ(cell.key["math"], "f32");
+        EXPECT_EQ(cell.key.at("plan"), quantizer.plan().canonical());
+        EXPECT_EQ(cell.key.at("input"), Sha256OfFile(folder_ / "ids.safetensors"));
+        EXPECT_EQ(cell.key.at("weights"), model.files().ContentHash());
+        EXPECT_EQ(cell.key.at("math"), "f32");
       }
     }
   }
@@ -166,7 +166,7 @@ TEST_F(SweepTest, AChangedInputRunsAnew) {
   PutIds(folder_ / "ids.safetensors", 6);
   const std::vector<SweepCell> after = Run(options_);
   EXPECT_EQ(ran_, kDistinctCells / 2);
-  EXPECT_NE(after[0].key["input"], before[0].key["input"]);
+  EXPECT_NE(after[0].key.at("input"), before[0].key.at("input"));
   EXPECT_NE(after[0].result["nll"], before[0].result["nll"]);
   PutIds(folder_ / "ids.safetensors");
   EXPECT_EQ(Run(options_)[0].result, before[0].result);
