@@ -197,6 +197,7 @@ class Unit {
 }  // namespace
 
 size_t FusedWorkspaceBytes(const AttentionProblem& problem) {
+  CheckProblem(problem);
   const Sizes sizes = SizesOf(problem);
   Arena arena(0);
   CarvePacked(arena, sizes, problem);
@@ -205,7 +206,6 @@ size_t FusedWorkspaceBytes(const AttentionProblem& problem) {
 }
 
 void FusedAttention(const AttentionProblem& problem, std::span<std::byte> workspace) {
-  CheckProblem(problem);
   const uintptr_t base = reinterpret_cast<uintptr_t>(workspace.data());
   if (base % 64 != 0) Fail("attention workspace: got a pointer off the 64-byte boundary");
   if (const size_t bytes = FusedWorkspaceBytes(problem); workspace.size() < bytes)
