@@ -21,6 +21,7 @@ void AddStats(CLI::App& app);
 void AddEval(CLI::App& app);
 void AddSweep(CLI::App& app);
 void AddBench(CLI::App& app);
+void AddBenchLinear(CLI::App& bench);  // `tare bench linear`
 
 // --threads and --math, applied before the callback runs.
 struct MachineOptions {
