@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare bench: speed, beside what the machine can do in the same run.
+// tare bench: speed, beside what the machine can do in the same run. `forward` is here, the others in bench_*.cc.
 #include <filesystem>
 #include <format>
 #include <memory>
@@ -128,6 +128,7 @@ void AddBench(CLI::App& app) {
   bench->require_subcommand(1);
   AddForward(*bench);
   AddBenchLinear(*bench);
+  AddBenchAttention(*bench);
 }
 
 }  // namespace tare

@@ -23,6 +23,9 @@ void AddSweep(CLI::App& app);
 void AddBench(CLI::App& app);
 void AddBenchLinear(CLI::App& bench);  // `tare bench linear`
 
+// Benches, each a subcommand of bench.
+void AddBenchAttention(CLI::App& bench);
+
 // --threads and --math, applied before the callback runs.
 struct MachineOptions {
   int threads = 0;
