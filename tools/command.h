@@ -19,6 +19,8 @@ void AddInspect(CLI::App& app);
 void AddDump(CLI::App& app);
 void AddStats(CLI::App& app);
 void AddEval(CLI::App& app);
+void AddQuantize(CLI::App& app);
+void AddVerify(CLI::App& app);
 void AddSweep(CLI::App& app);
 void AddBench(CLI::App& app);
 void AddBenchLinear(CLI::App& bench);  // `tare bench linear`

@@ -39,7 +39,7 @@ class Model {
 
   const ModelConfig& config() const { return config_; }
   const std::vector<LayerWeights>& layers() const { return layers_; }
-  const CheckpointFiles& files() const { return weights_.files(); }
+  const Checkpoint& files() const { return weights_.files(); }
   const std::filesystem::path& folder() const { return folder_; }
   std::string Name() const { return ModelName(folder_); }
   Math math() const { return projector_.math(); }

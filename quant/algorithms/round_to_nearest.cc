@@ -38,6 +38,23 @@ double SquaredError(const float* values, int64_t n, Scale scale, Format format) 
   return sum;
 }
 
+// clip_of(values of a group) is the magnitude that becomes the group's largest code.
+template <typename ClipOf>
+void RoundRow(const float* row, ClipOf clip_of, QuantizedMatrixBuffer& matrix, int64_t index) {
+  const QuantizedMatrix& m = matrix.view();
+  if (const auto bad = FirstNotFinite({row, static_cast<size_t>(m.in)}))
+    Fail("weights, row {}: got {} at {}, expected finite values", index, row[*bad], *bad);
+  thread_local std::vector<int8_t> codes;
+  codes.resize(static_cast<size_t>(m.in));
+  for (int64_t g = 0; g < m.Groups(); ++g) {
+    const float* values = row + g * m.group;
+    const Scale scale = ScaleFor(clip_of(values), m.format);
+    matrix.Scales(index)[g] = scale.scale;
+    RoundGroup(values, m.group, scale.inv, m.format, codes.data() + g * m.group);
+  }
+  Pack<int8_t>(m.format, codes, {matrix.Codes(index), m.RowBytes()});
+}
+
 }  // namespace
 
 float ChooseClip(const float* values, int64_t n, Format format, ClipChoice choice) {
@@ -59,17 +76,11 @@ float ChooseClip(const float* values, int64_t n, Format format, ClipChoice choic
 
 void RoundRowToNearest(const float* row, ClipChoice choice, QuantizedMatrixBuffer& matrix, int64_t index) {
   const QuantizedMatrix& m = matrix.view();
-  if (const auto bad = FirstNotFinite({row, static_cast<size_t>(m.in)}))
-    Fail("weights, row {}: got {} at {}, expected finite values", index, row[*bad], *bad);
-  thread_local std::vector<int8_t> codes;
-  codes.resize(static_cast<size_t>(m.in));
-  for (int64_t g = 0; g < m.Groups(); ++g) {
-    const float* values = row + g * m.group;
-    const Scale scale = ScaleFor(ChooseClip(values, m.group, m.format, choice), m.format);
-    matrix.Scales(index)[g] = scale.scale;
-    RoundGroup(values, m.group, scale.inv, m.format, codes.data() + g * m.group);
-  }
-  Pack<int8_t>(m.format, codes, {matrix.Codes(index), m.RowBytes()});
+  RoundRow(row, [&](const float* values) { return ChooseClip(values, m.group, m.format, choice); }, matrix, index);
+}
+
+void RoundRowWithClip(const float* row, float clip, QuantizedMatrixBuffer& matrix, int64_t index) {
+  RoundRow(row, [clip](const float*) { return clip; }, matrix, index);
 }
 
 }  // namespace tare

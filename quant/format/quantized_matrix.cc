@@ -16,8 +16,12 @@ size_t QuantizedMatrix::RowBytes() const { return PackedBytes(format, static_cas
 int64_t GroupOf(Granularity granularity, int64_t in, const std::string& where) {
   if (granularity.kind != Granularity::Kind::kGroup) return in;
   if (in % granularity.n != 0) {
-    Fail("{}: got granularity {} for rows of {} weights, expected a divisor; try group64, group32 or channel", where,
-         Name(granularity), in);
+    int64_t divisor = granularity.n;
+    while (in % divisor != 0) --divisor;
+    Fail(
+        "{}: got granularity {} for rows of {} weights, expected a divisor; try a rule for this weight with group{} or "
+        "channel",
+        where, Name(granularity), in, divisor);
   }
   return granularity.n;
 }
