@@ -137,41 +137,25 @@ WeightMatrix Weights::Stored(const std::string& name, int64_t out, int64_t in) {
   return {tensor.bytes.data(), TypeOf(tensor, where_), out, in};
 }
 
-WeightMatrix Weights::Filled(WeightType type, int64_t out, int64_t in,
-                             const std::function<void(int64_t, float*)>& fill) {
-  converted_.emplace_back(static_cast<size_t>(out * in) * ElementBytes(type));
-  char* data = converted_.back().data();
-  ParallelFor(static_cast<size_t>(out), [&](size_t row, int) {
-    std::vector<float> values(in);
-    fill(static_cast<int64_t>(row), values.data());
-    char* target = data + row * in * ElementBytes(type);
-    if (type == WeightType::kBf16) {
-      ToBf16(values.data(), in, reinterpret_cast<uint16_t*>(target));
-    } else {
-      std::memcpy(target, values.data(), in * sizeof(float));
-    }
-  });
-  return {data, type, out, in};
-}
-
 WeightMatrix Weights::Converted(const TensorView& tensor, WeightType to, int64_t out, int64_t in) {
   const WeightMatrix stored{tensor.bytes.data(), TypeOf(tensor, where_), out, in};
-  const WeightMatrix matrix = Filled(to, out, in, [&](int64_t row, float* values) { RowAsFloat(stored, row, values); });
+  const WeightMatrix matrix = FillMatrix(converted_.emplace_back(), to, out, in, [&](int64_t row, float* values) { RowAsFloat(stored, row, values); });
   files_.Release(tensor.name);
   return matrix;
 }
 
 WeightMatrix Weights::Dequantized(const std::string& name, const QuantizedMatrix& quantized, WeightType to) {
   taken_.insert(name);
-  WeightMatrix matrix = Filled(to, quantized.out, quantized.in, [&](int64_t row, float* values) {
-    for (int64_t g = 0; g < quantized.Groups(); ++g) {
-      const float scale = quantized.scales[row * quantized.Groups() + g];
-      if (!(scale >= 0 && scale <= std::numeric_limits<float>::max() / 128))
-        Fail("{}: tensor '{}', output {}: got scale {}, expected a finite one, 0 or more; try tare verify", where_,
-             name, row, scale);
-    }
-    DequantizeRow(quantized, row, values);
-  });
+  WeightMatrix matrix =
+      FillMatrix(converted_.emplace_back(), to, quantized.out, quantized.in, [&](int64_t row, float* values) {
+        for (int64_t g = 0; g < quantized.Groups(); ++g) {
+          const float scale = quantized.scales[row * quantized.Groups() + g];
+          if (!(scale >= 0 && scale <= std::numeric_limits<float>::max() / 128))
+            Fail("{}: tensor '{}', output {}: got scale {}, expected a finite one, 0 or more; try tare verify", where_,
+                 name, row, scale);
+        }
+        DequantizeRow(quantized, row, values);
+      });
   matrix.quantized = &quantized;
   return matrix;
 }
@@ -199,6 +183,23 @@ void Weights::CheckAllTaken() const {
           where_, name);
     }
   }
+}
+
+WeightMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
+                        const std::function<void(int64_t, float*)>& fill) {
+  memory.Reset(static_cast<size_t>(out * in) * ElementBytes(type));
+  char* data = memory.data();
+  ParallelFor(static_cast<size_t>(out), [&](size_t row, int) {
+    std::vector<float> values(in);
+    fill(static_cast<int64_t>(row), values.data());
+    char* target = data + row * in * ElementBytes(type);
+    if (type == WeightType::kBf16) {
+      ToBf16(values.data(), in, reinterpret_cast<uint16_t*>(target));
+    } else {
+      std::memcpy(target, values.data(), in * sizeof(float));
+    }
+  });
+  return {data, type, out, in};
 }
 
 void RowAsFloat(const WeightMatrix& matrix, int64_t row, float* y) {

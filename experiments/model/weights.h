@@ -43,8 +43,6 @@ class Weights {
   const TensorView& Take(const std::string& name, const std::vector<int64_t>& shape);
   WeightMatrix Converted(const TensorView& tensor, WeightType to, int64_t out, int64_t in);
   WeightMatrix Dequantized(const std::string& name, const QuantizedMatrix& matrix, WeightType to);
-  // Memory of our own for a matrix of this type, filled row by row: fill(row, values of the row).
-  WeightMatrix Filled(WeightType type, int64_t out, int64_t in, const std::function<void(int64_t, float*)>& fill);
 
   std::string where_;  // the folder or file, for messages
   Checkpoint files_;
@@ -52,6 +50,10 @@ class Weights {
   std::set<std::string> taken_;
   std::vector<AlignedBuffer<char>> converted_;
 };
+
+// Resets memory to a matrix of f32 or bf16, filled row by row: fill(row, values of the row), from several threads.
+WeightMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
+                        const std::function<void(int64_t row, float* values)>& fill);
 
 // Row `row` of W as f32: y holds W.in values.
 void RowAsFloat(const WeightMatrix& matrix, int64_t row, float* y);

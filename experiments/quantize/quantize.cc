@@ -93,25 +93,24 @@ class Job {
 
   void AddMatrix(const std::string& name, const Rule& rule, QuantizedCheckpointWriter& out) {
     const WeightMatrix stored = StoredMatrix(*files_.Find(name), Where(name));
-    QuantizedMatrixBuffer matrix(rule.format, stored.out, stored.in, GroupOf(rule.granularity, stored.in, Where(name)));
-    const float whole = rule.granularity.kind == Granularity::Kind::kTensor ? AbsmaxOf(stored) : 0.0f;
+    const QuantizedMatrixBuffer matrix = QuantizeByRule(stored, rule, Where(name));
+    AddError(stored, matrix.view());
+    out.AddMatrix(name, matrix.view(), rule.granularity);
+    const auto bytes = static_cast<int64_t>(matrix.code_bytes() + 4 * matrix.scale_count());
+    code_bytes_ += bytes;
+    summary_.bytes_after += bytes;
+    summary_.values += stored.out * stored.in;
+  }
+
+  // Rows' sums are added in order, so that the threads do not show.
+  void AddError(const WeightMatrix& stored, const QuantizedMatrix& matrix) {
     std::vector<SquaredSums> sums(static_cast<size_t>(stored.out));
-    ParallelFor(static_cast<size_t>(stored.out), [&](size_t r, int) {
-      const auto row = static_cast<int64_t>(r);
+    ParallelFor(sums.size(), [&](size_t r, int) {
       thread_local std::vector<float> values, rounded;
       values.resize(static_cast<size_t>(stored.in));
       rounded.resize(values.size());
-      RowAsFloat(stored, row, values.data());
-      try {
-        if (whole > 0) {
-          RoundRowWithClip(values.data(), whole, matrix, row);
-        } else {
-          RoundRowToNearest(values.data(), ClipOf(rule), matrix, row);
-        }
-      } catch (const Error& error) {
-        Fail("{}: {}; try saving the checkpoint again", Where(name), error.what());
-      }
-      DequantizeRow(matrix.view(), row, rounded.data());
+      RowAsFloat(stored, static_cast<int64_t>(r), values.data());
+      DequantizeRow(matrix, static_cast<int64_t>(r), rounded.data());
       for (size_t i = 0; i < values.size(); ++i) {
         const double error = double{values[i]} - double{rounded[i]};
         sums[r].error += error * error;
@@ -122,21 +121,6 @@ class Job {
       sums_.error += row.error;
       sums_.size += row.size;
     }
-    out.AddMatrix(name, matrix.view(), rule.granularity);
-    const auto bytes = static_cast<int64_t>(matrix.code_bytes() + 4 * matrix.scale_count());
-    code_bytes_ += bytes;
-    summary_.bytes_after += bytes;
-    summary_.values += stored.out * stored.in;
-  }
-
-  static float AbsmaxOf(const WeightMatrix& matrix) {
-    std::vector<float> values(static_cast<size_t>(matrix.in));
-    float largest = 0;
-    for (int64_t row = 0; row < matrix.out; ++row) {
-      RowAsFloat(matrix, row, values.data());
-      for (const float x : values) largest = std::max(largest, std::abs(x));
-    }
-    return largest;
   }
 
   const Plan& plan_;

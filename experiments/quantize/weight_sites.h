@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "experiments/model/config.h"
-#include "quant/algorithms/round_to_nearest.h"
 #include "quant/format/plan.h"
 
 namespace tare {
@@ -25,9 +24,5 @@ const Rule* WeightRule(const Plan& plan, const WeightSite& weight);
 // Throws Error naming the first rule that quantizing weights cannot carry out: sites without stored weights, options
 // without a meaning here, layers that the model does not have; and for a plan that quantizes no weights.
 void CheckWeightPlan(const Plan& plan, const ModelConfig& config);
-
-inline ClipChoice ClipOf(const Rule& rule) {
-  return rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax;
-}
 
 }  // namespace tare
