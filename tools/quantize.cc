@@ -6,20 +6,26 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/quantize/quantize.h"
-#include "tools/command.h"
+#include "tools/run_options.h"
 
 namespace tare {
 namespace {
 
 struct Options {
-  std::string model, plan, method = "rtn", out, json;
+  std::string model, plan, method = "rtn", calibrate, out, json;
+  WindowOptions windows{.tokens = 32768};
   MachineOptions machine;
 };
 
 void Run(const Options& options) {
   CheckWritable(options.json);
   options.machine.Apply();
-  const QuantizeJob job{options.model, Plan::Parse(options.plan), options.out};
+  const QuantizeJob job{.model = options.model,
+                        .plan = Plan::Parse(options.plan),
+                        .out = options.out,
+                        .method = options.method == "gptq" ? QuantizeMethod::kGptq : QuantizeMethod::kNearest,
+                        .calibration = options.calibrate,
+                        .windows = options.windows};
   const QuantizeSummary s = Quantize(job, ProgressLine("quantize").Callback());
   if (PrintsTables(options.json)) {
     std::println("{}: {} matrices in {}, {:.2f} bits a weight, relative error {:.4f}", options.out, s.matrices,
@@ -48,9 +54,11 @@ void AddQuantize(CLI::App& app) {
       ->add_option("--plan", options->plan,
                    "weights=int4/group64, weights=int8/channel+mse, lm_head.w=..., with commas between")
       ->required();
-  command->add_option("--method", options->method, "rtn: round to nearest")
-      ->check(CLI::IsMember({"rtn"}))
+  command->add_option("--method", options->method, "rtn: round to nearest; gptq: errors made up for, on --calibrate")
+      ->check(CLI::IsMember({"rtn", "gptq"}))
       ->capture_default_str();
+  command->add_option("--calibrate", options->calibrate, "text or ids that gptq looks at; not what is evaluated later");
+  AddWindowOptions(*command, options->windows);
   command->add_option("--out", options->out, "the file to make")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddTo(*command);

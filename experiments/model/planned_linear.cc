@@ -65,22 +65,25 @@ std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, con
         where, input_rule->text);
   }
   if (weight_rule == nullptr && input_rule == nullptr) return nullptr;
-  auto planned = std::make_unique<PlannedLinear>();
   QuantizedMatrixBuffer buffer;
   if (weight_rule != nullptr) buffer = QuantizeByRule(weight, *weight_rule, where);
   const QuantizedMatrix& quantized = weight_rule == nullptr ? *weight.quantized : buffer.view();
-  if (input_rule == nullptr) {
-    planned->dequantized =
-        FillMatrix(planned->memory, math == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32, weight.out, weight.in,
-                   [&](int64_t row, float* y) { DequantizeRow(quantized, row, y); });
-    return planned;
-  }
+  if (input_rule == nullptr) return Dequantized(quantized, math);
   if (input_rule->granularity.kind != Granularity::Kind::kToken || input_rule->options != RuleOptions{}) {
     Fail("{}: the integer kernels execute one dynamic scale a token, not '{}'; try linear_in={}/token, or simulated",
          where, input_rule->text, Info(input_rule->format).name);
   }
+  auto planned = std::make_unique<PlannedLinear>();
   planned->packed.emplace(quantized);
   planned->activation = input_rule->format;
+  return planned;
+}
+
+std::unique_ptr<PlannedLinear> PlannedLinear::Dequantized(const QuantizedMatrix& matrix, Math math) {
+  auto planned = std::make_unique<PlannedLinear>();
+  planned->dequantized =
+      FillMatrix(planned->memory, math == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32, matrix.out, matrix.in,
+                 [&](int64_t row, float* y) { DequantizeRow(matrix, row, y); });
   return planned;
 }
 

@@ -6,12 +6,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "experiments/model/model.h"
 #include "experiments/quantize/weight_sites.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "quant/file/hdf5.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
@@ -105,6 +107,54 @@ TEST(Quantize, FullDiskLeavesNothingBehind) {
                  Error);
   }
   EXPECT_TRUE(folder.Names().empty());
+}
+
+QuantizeJob Gptq(const std::string& golden, const char* plan, const TemporaryFolder& folder) {
+  std::vector<int64_t> ids;
+  for (int64_t i = 0; i < 400; ++i) ids.push_back((i * i * 7 + 3 * i) % 120 + 1);
+  Hdf5Writer file(folder / "ids.h5");
+  file.WriteDataset<int64_t>("input_ids", {8, 50}, ids);
+  file.Commit();
+  return {.model = GoldenFolder(golden),
+          .plan = Plan::Parse(plan),
+          .out = folder / "g.h5",
+          .method = QuantizeMethod::kGptq,
+          .calibration = folder / "ids.h5"};
+}
+
+double DistanceOf(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
+  return std::sqrt(sum);
+}
+
+TEST(Quantize, GptqIsAModelOfItsOwnAndTheSameOnAnyNumberOfThreads) {
+  const TemporaryFolder folder;
+  for (const char* golden : {"llama-gqa", "diffllama-mha"}) {
+    std::string first;
+    for (const int threads : {1, 3}) {
+      SetThreads(threads);
+      Quantize(Gptq(golden, "weights=int4/group16+mse", folder), {});
+      const std::string bytes = GetFile(folder / "g.h5");
+      if (first.empty()) first = bytes;
+      EXPECT_EQ(bytes, first);
+    }
+    SetThreads(0);
+    const QuantizedCheckpoint file(folder / "g.h5");
+    EXPECT_EQ(file.provenance().method, "gptq");
+    EXPECT_THAT(file.provenance().calibration, AllOf(HasSubstr("ids.h5"), HasSubstr("400 tokens")));
+    const std::vector<float> exact = Logits(GoldenFolder(golden));
+    EXPECT_LT(DistanceOf(Logits(folder / "g.h5"), exact), 0.5 * DistanceOf(exact, std::vector<float>(exact.size())));
+  }
+}
+
+TEST(Quantize, GptqRefusesWhatItCannotDo) {
+  const TemporaryFolder folder;
+  QuantizeJob job = Gptq("llama-mha", "weights=int4/tensor", folder);
+  EXPECT_THAT([&] { Quantize(job, {}); }, ThrowsMessage<Error>(HasSubstr("try channel")));
+  job.plan = Plan::Parse("weights=int4/channel");
+  job.calibration.clear();
+  EXPECT_THAT([&] { Quantize(job, {}); }, ThrowsMessage<Error>(HasSubstr("--calibrate")));
 }
 
 TEST(Quantize, AQuantizedModelIsNotQuantizedAgain) {
