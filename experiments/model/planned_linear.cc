@@ -55,8 +55,13 @@ std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, con
   weight_rule = Quantizing(weight_rule);
   input_rule = arithmetic == LinearArithmetic::kInteger ? Quantizing(input_rule) : nullptr;
   if (weight_rule != nullptr && weight.quantized != nullptr) {
-    Fail("{}: the plan says '{}', but this checkpoint's weights are quantized already; try a plan without it", where,
-         weight_rule->text);
+    const QuantizedMatrix& have = *weight.quantized;
+    if (have.format != weight_rule->format || have.group != GroupOf(weight_rule->granularity, weight.in, where)) {
+      Fail(
+          "{}: the plan says '{}', but this checkpoint's weights are {} in groups of {} already; try a plan without it",
+          where, weight_rule->text, Info(have.format).name, have.group);
+    }
+    weight_rule = nullptr;  // carried out already
   }
   if (weight_rule == nullptr && weight.quantized == nullptr && input_rule != nullptr) {
     Fail(

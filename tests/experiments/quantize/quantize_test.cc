@@ -25,8 +25,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-std::vector<float> Logits(const std::filesystem::path& path) {
-  Model model(path);
+std::vector<float> Logits(Model& model) {
   TokenBatch batch;
   batch.Add(0, std::vector<int32_t>{1, 5, 9, 2, 77, 30});
   model.Forward(batch);
@@ -38,6 +37,11 @@ std::vector<float> Logits(const std::filesystem::path& path) {
     std::copy_n(row, vocabulary, logits.begin() + static_cast<ptrdiff_t>(i * vocabulary));
   });
   return logits;
+}
+
+std::vector<float> Logits(const std::filesystem::path& path) {
+  Model model(path);
+  return Logits(model);
 }
 
 // The folder again, in f32, its quantized matrices dequantized.
@@ -71,6 +75,22 @@ TEST(Quantize, TheFileIsAModelOfTheDequantizedWeights) {
       EXPECT_NO_THROW(QuantizedCheckpoint(folder / "q.h5").Verify());
     }
   }
+}
+
+// A plan on the checkpoint and the same plan on the file made by it: what one says of weights, the other holds.
+TEST(Quantize, AFileRunsUnderThePlanThatMadeIt) {
+  const TemporaryFolder folder;
+  const char* plan = "weights=int6/channel,linear_in=int8/token";
+  Quantize({GoldenFolder("diffllama-gqa"), Plan::Parse(plan), folder / "q.h5"}, {});
+  const auto logits = [&](const std::filesystem::path& path) {
+    Model model(path);
+    model.PlanLinear(Plan::Parse(plan), LinearArithmetic::kInteger);
+    return Logits(model);
+  };
+  EXPECT_EQ(logits(folder / "q.h5"), logits(GoldenFolder("diffllama-gqa")));
+  Model model(folder / "q.h5");
+  EXPECT_THAT([&] { model.PlanLinear(Plan::Parse("weights=int4/channel"), LinearArithmetic::kInteger); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("'weights=int4/channel'"), HasSubstr("int6"))));
 }
 
 TEST(Quantize, SameBytesOnAnyNumberOfThreads) {
