@@ -36,6 +36,7 @@ struct Roofline {
 
 struct AttentionResult {
   AttentionCase measured;
+  Roofline roofline;               // around this case, on as many threads
   std::string order;               // late early f32
   double seconds = 0, spread = 0;  // median; (largest - smallest) / median
   double ns_per_pair = 0;
@@ -45,8 +46,8 @@ struct AttentionResult {
 };
 
 struct AttentionBench {
-  std::string isa;  // which path the products take
-  Roofline roofline;
+  std::string isa;    // which path the products take
+  Roofline roofline;  // on as many threads as the first case
   std::vector<AttentionResult> results;
 };
 
