@@ -30,8 +30,9 @@ int HeadsOf(Site site, const ModelConfig& c) {
 }
 
 void CheckSite(const Rule& rule, Site site, const ModelConfig& config) {
-  if (OfWeights(site) || site == Site::kLmHeadW || site == Site::kCacheK || site == Site::kCacheV)
-    Fail("plan rule '{}': this build cannot simulate the site {}; expected an activation", rule.text, Name(site));
+  if (site == Site::kLmHeadW || site == Site::kCacheK || site == Site::kCacheV)
+    Fail("plan rule '{}': this build cannot simulate the site {}; expected an activation or weights", rule.text,
+         Name(site));
   if (site == Site::kDifference && !config.Differential())
     Fail("plan rule '{}': a {} model has no difference of maps; try probs", rule.text, config.family);
   if ((site == Site::kProbs || site == Site::kDifference) && Surveyed(rule.granularity.kind))
@@ -54,7 +55,8 @@ void CheckRule(const Rule& rule, const ModelConfig& config) {
   RuleOptions options = rule.options;
   const bool of_keys_or_values = rule.sites.front() == Site::kK || rule.sites.front() == Site::kV;
   if (of_keys_or_values && !Surveyed(rule.granularity.kind))
-    options.smooth = false;  // a survey would see unshifted values
+    options.smooth = false;                                // a survey would see unshifted values
+  if (OfWeights(rule.sites.front())) options.mse = false;  // Model::PlanLinear quantizes them
   if (options != RuleOptions{})
     Fail("plan rule '{}': this build cannot simulate its options; try it without them", rule.text);
 }
@@ -132,7 +134,8 @@ SimulatedQuantizer::SimulatedQuantizer(Plan plan, const ModelConfig& config)
 
 bool SimulatedQuantizer::SpansRows() const {
   return std::ranges::any_of(plan_.rules(), [](const Rule& rule) {
-    return rule.format != Format::kF32 && (!RowByRow(rule.granularity.kind) || rule.options.smooth);
+    return rule.format != Format::kF32 && !OfWeights(rule.sites.front()) &&
+           (!RowByRow(rule.granularity.kind) || rule.options.smooth);
   });
 }
 
