@@ -145,14 +145,39 @@ ExactSums ExactSums::From(size_t sums, const Digits& digits) {
   return result;
 }
 
+ExactSums ExactSums::Slice(size_t begin, size_t count) const {
+  TARE_CHECK(begin <= sums_ && count <= sums_ - begin);
+  ExactSums slice(count);
+  slice.first_ = first_;
+  slice.width_ = width_;
+  slice.pending_ = pending_;
+  slice.limbs_.assign(limbs_.begin() + static_cast<ptrdiff_t>(begin * Width()),
+                      limbs_.begin() + static_cast<ptrdiff_t>((begin + count) * Width()));
+  return slice;
+}
+
+ExactSums ExactSums::Concatenated(std::span<const ExactSums* const> parts) {
+  size_t count = 0;
+  for (const ExactSums* part : parts) count += part->sums_;
+  ExactSums all(count);
+  for (const ExactSums* part : parts) {
+    if (part->width_ != 0) all.Cover(part->first_, part->first_ + part->width_ - 1);
+    all.pending_ = std::max(all.pending_, part->pending_);
+  }
+  size_t begin = 0;
+  for (const ExactSums* part : parts) {
+    for (size_t s = 0; s < part->sums_; ++s) {
+      for (size_t i = 0; i < part->Width(); ++i)
+        all.Limbs(begin + s)[static_cast<size_t>(part->first_ - all.first_) + i] = part->limbs_[s * part->Width() + i];
+    }
+    begin += part->sums_;
+  }
+  return all;
+}
+
 long double ExactSums::Value(size_t sum) const {
   if (width_ == 0) return 0.0L;
-  ExactSums one(1);
-  one.first_ = first_;
-  one.width_ = width_;
-  one.pending_ = pending_;
-  one.limbs_.assign(limbs_.begin() + static_cast<ptrdiff_t>(sum * Width()),
-                    limbs_.begin() + static_cast<ptrdiff_t>((sum + 1) * Width()));
+  ExactSums one = Slice(sum, 1);
   one.Carry();
   const bool negative = one.limbs_.back() < 0;
   if (negative) {

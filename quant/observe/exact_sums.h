@@ -41,6 +41,10 @@ class ExactSums {
   // Throws Error for limbs out of range or of another number: they come from files.
   static ExactSums From(size_t sums, const Digits& digits);
 
+  // Sums [begin, begin + count) alone, and the sums of many one after another: how files hold them.
+  ExactSums Slice(size_t begin, size_t count) const;
+  static ExactSums Concatenated(std::span<const ExactSums* const> parts);
+
   friend bool operator==(const ExactSums& a, const ExactSums& b) {
     return a.sums_ == b.sums_ && a.Canonical() == b.Canonical();
   }

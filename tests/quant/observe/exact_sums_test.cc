@@ -91,6 +91,18 @@ TEST(ExactSums, DoNotDependOnOrderOrSplit) {
   }
 }
 
+TEST(ExactSums, StandOneAfterAnotherInFiles) {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 20; ++round) {
+    const ExactSums a = Summed(Drawn(round, 1020, random)), b = Summed(Drawn(10, 30, random)), none(2);
+    const ExactSums* const parts[] = {&a, &none, &b};
+    const ExactSums all = ExactSums::From(8, ExactSums::Concatenated(parts).Canonical());
+    EXPECT_EQ(all.Slice(0, 3), a);
+    EXPECT_EQ(all.Slice(3, 2), none);
+    EXPECT_EQ(all.Slice(5, 3), b);
+  }
+}
+
 TEST(ExactSums, CarryLongBeforeAWordIsFull) {
   ExactSums sums(1);
   sums.Add(0, 0x1.fffffffffffffp31);
