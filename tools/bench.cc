@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare bench: speed, beside what the machine can do in the same run.
+// tare bench: speed, beside what the machine can do in the same run. `forward` is here, the others in bench_*.cc.
 #include <filesystem>
 #include <format>
 #include <memory>
@@ -127,6 +127,7 @@ void AddBench(CLI::App& app) {
   CLI::App* bench = app.add_subcommand("bench", "speed, beside what the machine can do in the same run");
   bench->require_subcommand(1);
   AddForward(*bench);
+  AddBenchAttention(*bench);
 }
 
 }  // namespace tare

@@ -22,6 +22,9 @@ void AddEval(CLI::App& app);
 void AddSweep(CLI::App& app);
 void AddBench(CLI::App& app);
 
+// Benches, each a subcommand of bench.
+void AddBenchAttention(CLI::App& bench);
+
 // --threads and --math, applied before the callback runs.
 struct MachineOptions {
   int threads = 0;

@@ -12,6 +12,7 @@ namespace {
 
 struct Options {
   std::string model, input, out, plan, sites = "logits";
+  Carrying carrying = Carrying::kSimulated;
   WindowOptions windows;
   MachineOptions machine;
 };
@@ -20,7 +21,7 @@ void Run(const Options& options) {
   const std::set<std::string> sites = ParseDumpSites(options.sites);
   Plan plan = Plan::Parse(options.plan);
   Model model(options.model, options.machine.Apply());
-  SimulatedQuantizer quantizer(std::move(plan), model.config());
+  PlanRun run(std::move(plan), options.carrying, model.config());
   const TokenInput input = LoadTokenInput(options.input, options.model, model.config().vocabulary);
   const std::vector<ScoredSequence> sequences = CutSequences(input, model.config(), options.windows);
   const WindowOptions& w = options.windows;
@@ -28,7 +29,7 @@ void Run(const Options& options) {
       {"version", TARE_VERSION},
       {"input_sha256", input.sha256},
       {"windows", std::format("window {}, stride {}, tokens {}, limit {}", w.window, w.stride, w.tokens, w.limit)}};
-  Dump(model, quantizer, sequences, sites, options.out, ProgressLine("dump").Callback(), origin);
+  Dump(model, run, sequences, sites, options.out, ProgressLine("dump").Callback(), origin);
   std::println("{}: {} sequences of {} tokens", options.out, sequences.size(), sequences.at(0).tokens.size());
 }
 
@@ -44,6 +45,7 @@ void AddDump(CLI::App& app) {
       ->add_option("--sites", options->sites, "logits, embed, layer_out, final_norm, attn_logits, with commas between")
       ->capture_default_str();
   command->add_option("--plan", options->plan, "quantize on the way, for example attn_logits=int6/row");
+  AddExecutedFlag(*command, options->carrying);
   command->add_option("--out", options->out, "the HDF5 file")->required();
   AddWindowOptions(*command, options->windows);
   AddStrideOption(*command, options->windows);

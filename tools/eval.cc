@@ -17,6 +17,7 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   std::string model, plan, tasks, json, records;
+  Carrying carrying = Carrying::kSimulated;
   WindowOptions windows;
   MachineOptions machine;
 };
@@ -38,12 +39,14 @@ void Run(const Options& options) {
   CheckWritable(options.json);
   CheckWritable(options.records);
   Model model(options.model, options.machine.Apply());
-  SimulatedQuantizer quantizer(std::move(plan), model.config());
+  PlanRun run(std::move(plan), options.carrying, model.config());
   Json json{{"schema", "tare.eval/1"},
             {"model", model.Name()},
             {"weights_sha256", model.files().ContentHash()},
-            {"plan", quantizer.plan().canonical()},
-            {"plan_hash", quantizer.plan().hash()},
+            {"plan", run.plan().canonical()},
+            {"plan_hash", run.plan().hash()},
+            {"executed", options.carrying == Carrying::kExecuted},
+            {"lookahead", run.LooksAhead()},
             {"math", options.machine.math},
             {"limit", options.windows.limit},
             {"perplexity_convention", Convention(options.windows)},
@@ -53,7 +56,7 @@ void Run(const Options& options) {
   std::string records;
   for (const Task& task : tasks) {
     const std::string name = task.spec().Name();
-    const TaskResult result = task.Run(model, quantizer, ProgressLine(name).Callback());
+    const TaskResult result = task.Run(model, run, ProgressLine(name).Callback());
     json["tasks"][name] = ToJson(result);
     json["tasks"][name]["input_sha256"] = task.sha256();
     if (PrintsTables(options.json)) Print(name, result);
@@ -72,6 +75,7 @@ void AddEval(CLI::App& app) {
   CLI::App* command = app.add_subcommand("eval", "accuracy under a plan: perplexity of a text, multiple choice");
   command->add_option("MODEL", options->model, "checkpoint folder")->required();
   command->add_option("--plan", options->plan, "what to quantize, for example attn_logits=int6/row; nothing: f32");
+  AddExecutedFlag(*command, options->carrying);
   command->add_option("--tasks", options->tasks, "perplexity=TEXT, choice=ITEMS.jsonl, with commas between")
       ->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");

@@ -2,6 +2,7 @@
 // Options of the subcommands that run a text or ids through a model.
 #pragma once
 
+#include "experiments/sites/plan_run.h"
 #include "experiments/tasks/sequences.h"
 #include "tools/command.h"
 
@@ -17,6 +18,13 @@ inline void AddWindowOptions(CLI::App& command, WindowOptions& windows) {
       ->check(CLI::NonNegativeNumber);
   command.add_option("--limit", windows.limit, "at most so many windows of a text and items of a set (0: all)")
       ->check(CLI::NonNegativeNumber);
+}
+
+inline void AddExecutedFlag(CLI::App& command, Carrying& carrying) {
+  command.add_flag_callback(
+      "--executed", [&carrying] { carrying = Carrying::kExecuted; },
+      "run the plan on integer kernels (attention: q, k, v, probs or difference, attn_logits) instead of simulating "
+      "it");
 }
 
 inline void AddStrideOption(CLI::App& command, WindowOptions& windows) {

@@ -71,7 +71,9 @@ void AddSweep(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "sweep", "accuracy against bits: models x granularity x bits x tasks; run again, it does what is left");
   command->add_option("MODEL", options->models, "checkpoint folders")->required();
-  command->add_option("--site", sweep.site, "what to quantize")->capture_default_str();
+  command->add_option("--site", sweep.site, "what to quantize; several with commas between")->capture_default_str();
+  command->add_option("--base", sweep.base, "a plan of rules that every quantized cell has besides");
+  AddExecutedFlag(*command, sweep.carrying);
   command->add_option("--bits", sweep.bits, "16 (not quantized), 8, 6, 4, with commas between")
       ->delimiter(',')
       ->allow_extra_args(false)  // or it takes the folders after it

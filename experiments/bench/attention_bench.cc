@@ -4,6 +4,7 @@
 
 #include <benchmark/benchmark.h>
 #include <omp.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,6 +15,7 @@
 
 #include "experiments/bench/attention_inputs.h"
 #include "experiments/bench/composed_attention.h"
+#include "experiments/bench/graph_attention.h"
 #include "kernels/attention/executed_plan.h"
 #include "kernels/attention/fused_attention.h"
 #include "kernels/product/tile_product.h"
@@ -86,6 +88,7 @@ struct Prepared {
   std::unique_ptr<AttentionInputs> inputs;
   AlignedBuffer<std::byte> workspace;
   std::unique_ptr<ComposedAttention> composed;
+  std::unique_ptr<GraphAttention> graph;
   std::function<void()> run;
   std::string order = "f32";
 };
@@ -115,8 +118,14 @@ std::unique_ptr<Prepared> Prepare(const AttentionCase& c) {
       omp_set_num_threads(threads);
       p.composed->Run();
     };
+  } else if (c.kernel == "onednn-graph") {
+    x->graph = std::make_unique<GraphAttention>(x->inputs->problem());
+    x->run = [&p = *x, threads = c.threads] {
+      omp_set_num_threads(threads);
+      p.graph->Run();
+    };
   } else {
-    Fail("bench attention, kernel: got '{}', expected tare, tare-f32 or onednn-f32", c.kernel);
+    Fail("bench attention, kernel: got '{}', expected tare, tare-f32, onednn-f32 or onednn-graph", c.kernel);
   }
   return x;
 }
@@ -168,6 +177,17 @@ AttentionResult Measure(const AttentionCase& c) {
   return result;
 }
 
+// Refuses what the machine cannot hold, before hours of other cases.
+void CheckMemory(const AttentionCase& c) {
+  const double n = static_cast<double>(c.n), tensors = 6.0 * 4 * n * c.heads * c.d;
+  const double bytes = tensors + (c.kernel.starts_with("onednn") ? 2 * 4 * n * n : 0.0);
+  const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (bytes > 0.7 * memory) {
+    Fail("bench attention, {} at n {}, d {}, {} heads: needs {:.0f} GB of {:.0f}; try a smaller case", c.kernel, c.n,
+         c.d, c.heads, bytes / 1e9, memory / 1e9);
+  }
+}
+
 std::string Isa() {
   return UkernelServes(ProductTypes::kBf16)   ? "ukernel, AMX"
          : UkernelServes(ProductTypes::kU8S8) ? "ukernel, VNNI"
@@ -189,6 +209,7 @@ Roofline MeasureRoofline(int threads) {
 AttentionBench BenchAttention(const std::vector<AttentionCase>& cases) {
   AttentionBench bench{.isa = Isa(), .roofline = {}, .results = {}};
   for (const AttentionCase& c : cases) {
+    CheckMemory(c);
     if (c.threads < 1 || c.repetitions < 1)
       Fail("bench attention: got {} threads and {} repetitions, expected at least 1", c.threads, c.repetitions);
     AttentionCase small = c;
@@ -259,6 +280,7 @@ std::vector<AttentionCase> DefaultAttentionCases() {
   add("tare", "v1", qk + early + ",attn_logits=int6/row");
   for (const char* family : {"standard", "v1", "v2"}) add("tare-f32", family, "");
   add("onednn-f32", "v1", "");
+  for (const char* family : {"standard", "v1", "v2"}) add("onednn-graph", family, "");
   return cases;
 }
 

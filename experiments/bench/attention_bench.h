@@ -15,7 +15,7 @@
 namespace tare {
 
 struct AttentionCase {
-  std::string kernel = "tare";  // tare (plan), tare-f32, onednn-f32 (primitives composed)
+  std::string kernel = "tare";  // tare (plan), tare-f32, onednn-f32 (primitives composed), onednn-graph
   std::string family = "v1";    // standard v1 v2
   std::string plan;             // of kernel tare
   int64_t n = 4096;

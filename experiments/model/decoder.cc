@@ -5,7 +5,10 @@
 #include <cmath>
 #include <format>
 
+#include "experiments/model/show_sites.h"
+#include "kernels/attention/executed_attention.h"
 #include "kernels/elementwise/rows.h"
+#include "quant/base/error.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
@@ -41,6 +44,62 @@ void Grow(AlignedBuffer<float>& buffer, int64_t rows, int64_t columns) {
   if (size <= buffer.size()) return;
   buffer.Reset(size);
   std::fill_n(buffer.data(), size, 0.0f);
+}
+
+// Several projections of one input x [R, columns]. Visitors of a projection's input see, and may change, a copy of
+// their own.
+struct SeenProjection {
+  Site site;
+  Projection projection;
+};
+
+void ProjectSeen(const LayerCall& call, const float* x, int64_t columns, std::span<const SeenProjection> all) {
+  const int64_t rows = call.batch.Rows();
+  std::vector<Projection> unseen;
+  for (const SeenProjection& p : all) {
+    if (!AnyWants(call.visitors, p.site, call.layer)) {
+      unseen.push_back(p.projection);
+      continue;
+    }
+    Grow(call.a.seen, rows, columns);
+    std::copy_n(x, rows * columns, call.a.seen.data());
+    ShowRows(call.visitors, p.site, call.layer, call.batch, call.a.seen.data(), columns);
+    call.projector.Project(call.a.seen.data(), rows, {&p.projection, 1});
+  }
+  if (!unseen.empty()) call.projector.Project(x, rows, unseen);
+}
+
+// Mean over the first tokens of one sequence of each head and channel: what +smooth subtracts before quantizing.
+void MeanOfPrefix(HeadsView<const float> x, std::vector<float>& mean) {
+  const int64_t tokens = std::min(x.tokens, kSmoothingTokens);
+  mean.assign(static_cast<size_t>(x.heads) * x.width, 0.0f);
+  for (int64_t t = 0; t < tokens; ++t) {
+    for (int head = 0; head < x.heads; ++head) AddTo(mean.data() + head * x.width, x.Row(t, head), x.width);
+  }
+  ScaleInto(mean.data(), 1.0f / static_cast<float>(tokens), mean.size(), mean.data());
+}
+
+// Attention on the integer kernels, a sequence at a time.
+void AttendExecuted(const LayerCall& call, const ExecutedPlan& executed, const AttentionProblem& batch) {
+  std::vector<float> k_mean, v_mean;
+  for (const AttentionSequence& s : call.batch.sequences) {
+    TARE_CHECK(s.branches.empty());  // PlanRun::SpansRows keeps tasks from sharing contexts
+    AttentionProblem problem = batch;
+    const auto rows_of = [&s](auto view) {
+      view.data = view.Row(s.first_row, 0);
+      view.tokens = s.prefix;
+      return view;
+    };
+    problem.q = rows_of(batch.q);
+    problem.k = rows_of(batch.k);
+    problem.v = rows_of(batch.v);
+    problem.out = rows_of(batch.out);
+    AttentionPlan plan = executed.attention;
+    if (executed.smooth_k) MeanOfPrefix(problem.k, k_mean), plan.k_mean = k_mean.data();
+    if (executed.smooth_v) MeanOfPrefix(problem.v, v_mean), plan.v_mean = v_mean.data();
+    call.a.workspace.Reserve(WorkspaceBytes(plan, problem));
+    ExecutedAttention(plan, problem, call.a.workspace.span());
+  }
 }
 
 }  // namespace
@@ -87,8 +146,9 @@ void NormRows(const LayerCall& call, const std::vector<float>& weight) {
 
 void ProjectQkv(const LayerCall& call) {
   const LayerWeights& w = call.weights;
-  const Projection projections[] = {To(w.q, call.a.q), To(w.k, call.a.k), To(w.v, call.a.v)};
-  call.projector.Project(call.a.normed.data(), call.batch.Rows(), projections);
+  const SeenProjection projections[] = {
+      {Site::kQProjIn, To(w.q, call.a.q)}, {Site::kKProjIn, To(w.k, call.a.k)}, {Site::kVProjIn, To(w.v, call.a.v)}};
+  ProjectSeen(call, call.a.normed.data(), call.config.hidden, projections);
 }
 
 void RotateQk(const LayerCall& call) {
@@ -107,65 +167,56 @@ void RotateQk(const LayerCall& call) {
 
 void Attend(const LayerCall& call) {
   const ModelConfig& c = call.config;
+  const std::span<const OutputHead> table = call.weights.heads;
   const int64_t rows = call.batch.Rows();
-  const auto output_heads = static_cast<int>(call.weights.heads.size());
-  const float scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
-  FloatAttention({.q = DenseHeads<const float>(call.a.q.data(), rows, c.heads, c.head_dim),
-                  .k = DenseHeads<const float>(call.a.k.data(), rows, c.kv_heads, c.head_dim),
-                  .v = DenseHeads<const float>(call.a.v.data(), rows, c.kv_heads, c.head_dim),
-                  .out = DenseHeads(call.a.attended.data(), rows, output_heads, c.heads / output_heads * c.head_dim),
-                  .heads = call.weights.heads,
-                  .lambda = {.data = &call.weights.lambda},
-                  .scale = scale,
-                  .sequences = call.batch.sequences,
-                  .visitors = call.visitors,
-                  .layer = call.layer});
+  const auto output_heads = static_cast<int>(table.size());
+  const auto q = DenseHeads(call.a.q.data(), rows, c.heads, c.head_dim);
+  const auto k = DenseHeads(call.a.k.data(), rows, c.kv_heads, c.head_dim);
+  const auto v = DenseHeads(call.a.v.data(), rows, c.kv_heads, c.head_dim);
+  const auto out = DenseHeads(call.a.attended.data(), rows, output_heads, c.heads / output_heads * c.head_dim);
+  ShowHeads(call.visitors, Site::kQ, call.layer, call.batch, table, q);
+  ShowHeads(call.visitors, Site::kK, call.layer, call.batch, table, k);
+  ShowHeads(call.visitors, Site::kV, call.layer, call.batch, table, v);
+  const AttentionProblem problem{.q = ReadOnly(q),
+                                 .k = ReadOnly(k),
+                                 .v = ReadOnly(v),
+                                 .heads = table,
+                                 .lambda = {.data = &call.weights.lambda},
+                                 .scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim)),
+                                 .out = out};
+  if (call.attention != nullptr) {
+    AttendExecuted(call, *call.attention, problem);
+  } else {
+    FloatAttention({.q = problem.q,
+                    .k = problem.k,
+                    .v = problem.v,
+                    .out = problem.out,
+                    .heads = table,
+                    .lambda = problem.lambda,
+                    .scale = problem.scale,
+                    .sequences = call.batch.sequences,
+                    .visitors = call.visitors,
+                    .layer = call.layer});
+  }
+  ShowHeads(call.visitors, Site::kHeadOut, call.layer, call.batch, table, out);
 }
 
 void AddAttentionOutput(const LayerCall& call) {
-  const Projection projection = To(call.weights.o, call.a.delta);
-  call.projector.Project(call.a.attended.data(), call.batch.Rows(), {&projection, 1});
+  const SeenProjection projection{Site::kOProjIn, To(call.weights.o, call.a.delta)};
+  ProjectSeen(call, call.a.attended.data(), int64_t{call.config.heads} * call.config.head_dim, {&projection, 1});
+  ShowRows(call.visitors, Site::kAttnOut, call.layer, call.batch, call.a.delta.data(), call.config.hidden);
   AddRows(call);
 }
 
 void AddFeedForward(const LayerCall& call) {
   const LayerWeights& w = call.weights;
-  const int64_t rows = call.batch.Rows(), I = call.config.ffn;
-  const Projection widen[] = {To(w.gate, call.a.gate), To(w.up, call.a.up)};
-  call.projector.Project(call.a.normed.data(), rows, widen);
+  const int64_t I = call.config.ffn;
+  const SeenProjection widen[] = {{Site::kGateProjIn, To(w.gate, call.a.gate)}, {Site::kUpProjIn, To(w.up, call.a.up)}};
+  ProjectSeen(call, call.a.normed.data(), call.config.hidden, widen);
   ForRows(call, [&](int64_t row) { SwiGlu(call.a.gate.data() + row * I, call.a.up.data() + row * I, I); });
-  const Projection narrow = To(w.down, call.a.delta);
-  call.projector.Project(call.a.gate.data(), rows, {&narrow, 1});
+  const SeenProjection narrow{Site::kDownProjIn, To(w.down, call.a.delta)};
+  ProjectSeen(call, call.a.gate.data(), I, {&narrow, 1});
   AddRows(call);
-}
-
-void VisitRows(SiteVisitors visitors, Site site, int layer, const TokenBatch& batch, float* rows, int64_t columns) {
-  if (!AnyWants(visitors, site, layer)) return;
-  constexpr int64_t kRows = 64;
-  std::vector<SiteBlock> blocks;
-  const auto add = [&](const AttentionSequence& s, int slot, int64_t row, int64_t position, int64_t count) {
-    for (int64_t done = 0; done < count; done += kRows) {
-      blocks.push_back({.site = site,
-                        .layer = layer,
-                        .sequence = s.index,
-                        .slot = slot,
-                        .first_row = position + done,
-                        .rows = std::min(kRows, count - done),
-                        .first_columns = columns,
-                        .values = rows + (row + done) * columns,
-                        .stride = columns});
-    }
-  };
-  for (size_t slot = 0; slot < batch.sequences.size(); ++slot) {
-    const AttentionSequence& s = batch.sequences[slot];
-    add(s, static_cast<int>(slot), s.first_row, 0, s.prefix);
-    int64_t row = s.first_row + s.prefix;
-    for (const int64_t tokens : s.branches) {
-      add(s, static_cast<int>(slot), row, s.prefix, tokens);
-      row += tokens;
-    }
-  }
-  ParallelFor(blocks.size(), [&](size_t i, int thread) { Visit(visitors, blocks[i], thread); });
 }
 
 }  // namespace tare

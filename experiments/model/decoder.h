@@ -10,6 +10,7 @@
 #include "experiments/model/config.h"
 #include "experiments/model/rotary.h"
 #include "experiments/model/weights.h"
+#include "kernels/attention/executed_plan.h"
 #include "kernels/linear/projector.h"
 #include "quant/base/aligned.h"
 
@@ -33,16 +34,21 @@ struct LayerWeights {
 LayerWeights LoadLayer(Weights& weights, const ModelConfig& config, int layer);
 
 struct Activations {
-  AlignedBuffer<float> x;          // [R, E] the residual stream
-  AlignedBuffer<float> normed;     // [R, E]
-  AlignedBuffer<float> q, k, v;    // [R, H d] [R, G d] [R, G d]
-  AlignedBuffer<float> attended;   // [R, H d]
-  AlignedBuffer<float> delta;      // [R, E] what is added to the stream
-  AlignedBuffer<float> gate, up;   // [R, I]
-  std::vector<int64_t> positions;  // [R] in the sequence
+  AlignedBuffer<float> x;              // [R, E] the residual stream
+  AlignedBuffer<float> normed;         // [R, E]
+  AlignedBuffer<float> q, k, v;        // [R, H d] [R, G d] [R, G d]
+  AlignedBuffer<float> attended;       // [R, H d]
+  AlignedBuffer<float> delta;          // [R, E] what is added to the stream
+  AlignedBuffer<float> gate, up;       // [R, I]
+  AlignedBuffer<float> seen;           // [R, E or I] a copy of a projection's input, for its visitors
+  AlignedBuffer<std::byte> workspace;  // of executed attention
+  std::vector<int64_t> positions;      // [R] in the sequence
 
   void Prepare(const TokenBatch& batch, const ModelConfig& config);
 };
+
+// +smooth subtracts, a head and channel, the mean of this many first tokens of the sequence.
+inline constexpr int64_t kSmoothingTokens = 64;
 
 // All that one layer's forward pass works on.
 struct LayerCall {
@@ -52,6 +58,7 @@ struct LayerCall {
   const RotaryTable& rotary;
   Projector& projector;
   SiteVisitors visitors;
+  const ExecutedPlan* attention;  // on the integer kernels; null: in f32
   int layer;
   Activations& a;
 };
@@ -62,8 +69,5 @@ void RotateQk(const LayerCall& call);                                    // rota
 void Attend(const LayerCall& call);                                      // attended = the head table's attention
 void AddAttentionOutput(const LayerCall& call);                          // x += W_o attended + b
 void AddFeedForward(const LayerCall& call);  // x += W_down (silu(W_gate normed) * W_up normed)
-
-// Shows one site's [R, columns] rows to the visitors, a block a sequence and 64 rows.
-void VisitRows(SiteVisitors visitors, Site site, int layer, const TokenBatch& batch, float* rows, int64_t columns);
 
 }  // namespace tare

@@ -8,6 +8,7 @@
 
 #include "experiments/model/diffllama.h"
 #include "experiments/model/llama.h"
+#include "experiments/model/show_sites.h"
 #include "experiments/text/utf8.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
@@ -95,14 +96,23 @@ void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
   float* x = activations_.x.data();
 
   Embed(batch);
-  VisitRows(visitors, Site::kEmbed, -1, batch, x, E);
+  ShowRows(visitors, Site::kEmbed, -1, batch, x, E);
   for (int layer = 0; layer < config_.layers; ++layer) {
     ThrowIfStopped();
-    FamilyOf(config_).forward({config_, layers_[layer], batch, rotary_, projector_, visitors, layer, activations_});
-    VisitRows(visitors, Site::kLayerOut, layer, batch, x, E);
+    const ExecutedPlan* attention =
+        attention_.empty() || !attention_[layer].has_value() ? nullptr : &*attention_[layer];
+    FamilyOf(config_).forward(
+        {config_, layers_[layer], batch, rotary_, projector_, visitors, attention, layer, activations_});
+    ShowRows(visitors, Site::kLayerOut, layer, batch, x, E);
   }
-  NormRows({config_, layers_.back(), batch, rotary_, projector_, visitors, -1, activations_}, final_norm_);
-  VisitRows(visitors, Site::kFinalNorm, -1, batch, activations_.normed.data(), E);
+  NormRows({config_, layers_.back(), batch, rotary_, projector_, visitors, nullptr, -1, activations_}, final_norm_);
+  ShowRows(visitors, Site::kFinalNorm, -1, batch, activations_.normed.data(), E);
+  ShowRows(visitors, Site::kLmHeadIn, -1, batch, activations_.normed.data(), E);
+}
+
+void Model::ExecuteAttention(std::vector<std::optional<ExecutedPlan>> layers) {
+  TARE_CHECK(layers.empty() || layers.size() == layers_.size());
+  attention_ = std::move(layers);
 }
 
 void Model::VocabularyLogits(std::span<const int64_t> rows,

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,7 +25,12 @@ class Model {
   // Throws Error where the folder is not a checkpoint of a known family, whole and finite.
   explicit Model(const std::filesystem::path& folder, Math math = Math::kF32);
 
-  // Runs the batch up to the final norm. Visitors see embed, layer_out and attn_logits of each layer, and final_norm.
+  // Attention of later passes: a layer's plan runs on the integer kernels, nothing runs in f32. Empty: every layer in
+  // f32.
+  void ExecuteAttention(std::vector<std::optional<ExecutedPlan>> layers);
+
+  // Runs the batch up to the final norm. Visitors see every activation site of quant/format/site.h but the caches (of a
+  // layer with executed attention not what is inside it: attn_logits, probs, difference).
   void Forward(const TokenBatch& batch, SiteVisitors visitors = {});
 
   // Vocabulary logits of rows of the last batch: body(i, logits[vocabulary], thread) for rows[i], from several threads.
@@ -48,6 +54,7 @@ class Model {
   WeightMatrix embedding_, head_;  // [V, E]; the same tensor where tied, the first as stored
   std::vector<float> final_norm_;
   std::vector<LayerWeights> layers_;
+  std::vector<std::optional<ExecutedPlan>> attention_;  // a layer each, or empty
   RotaryTable rotary_;
   Activations activations_;
   AlignedBuffer<float> gathered_, logits_;  // [rows of a chunk, E] and [.., V]

@@ -72,10 +72,11 @@ std::set<std::string> ParseDumpSites(const std::string& text) {
   return sites;
 }
 
-void Dump(Model& model, SimulatedQuantizer& quantizer, const std::vector<ScoredSequence>& sequences,
-          const std::set<std::string>& sites, const std::filesystem::path& out, const Progress& progress,
-          const DumpOrigin& origin) {
+void Dump(Model& model, PlanRun& run, const std::vector<ScoredSequence>& sequences, const std::set<std::string>& sites,
+          const std::filesystem::path& out, const Progress& progress, const DumpOrigin& origin) {
   const ModelConfig& c = model.config();
+  if (run.carrying() == Carrying::kExecuted && sites.contains("attn_logits"))
+    Fail("dump: executed attention keeps no attn_logits; try other --sites, or the plan simulated");
   const auto B = static_cast<int64_t>(sequences.size()), T = static_cast<int64_t>(sequences.at(0).tokens.size());
   std::vector<int64_t> ids;
   for (const ScoredSequence& s : sequences) {
@@ -89,14 +90,17 @@ void Dump(Model& model, SimulatedQuantizer& quantizer, const std::vector<ScoredS
   file.SetAttribute("", "schema", "tare.dump/1");
   file.SetAttribute("", "model", model.Name());
   file.SetAttribute("", "weights_sha256", model.files().ContentHash());
-  file.SetAttribute("", "plan", quantizer.plan().canonical());
+  file.SetAttribute("", "plan", run.plan().canonical());
+  file.SetAttribute("", "carried", run.carrying() == Carrying::kExecuted ? "executed" : "simulated");
   file.SetAttribute("", "math", model.math() == Math::kBf16 ? "bf16" : "f32");
   for (const auto& [key, value] : origin) file.SetAttribute("", key, value);
   file.WriteDataset("input_ids", DType::kI64, {B, T}, ids.data());
   CreateDatasets(file, c, B, T, sites);
 
   DumpWriter writer(file, c, T, sites);
-  SiteVisitor* visitors[] = {&quantizer, &writer};
+  const SiteVisitors planned = run.Begin(model);
+  std::vector<SiteVisitor*> visitors(planned.begin(), planned.end());
+  visitors.push_back(&writer);
   ForwardAll(model, visitors, sequences, progress, [&](const TokenBatch& batch, size_t begin) {
     if (!sites.contains("logits")) return;
     std::vector<int64_t> rows(batch.Rows());

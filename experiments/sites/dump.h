@@ -5,7 +5,8 @@
 //   /input_ids [B,T] i64      /logits [B,T,V]      /embed [B,T,E]      /layer_out.{i} [B,T,E]      /final_norm [B,T,E]
 //   /attn_logits.{i} [B,H,T,T]  scaled, before the softmax, masked = -inf
 //
-// Under a plan these are the values that the model goes on with: quantized where the plan says so.
+// Under a plan these are the values that the model goes on with: quantized where the plan says so. Attention that is
+// executed in integers has no attn_logits to show.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +16,7 @@
 #include <vector>
 
 #include "experiments/model/model.h"
-#include "experiments/sites/simulated_quantizer.h"
+#include "experiments/sites/plan_run.h"
 #include "experiments/tasks/sequences.h"
 
 namespace tare {
@@ -27,8 +28,7 @@ std::set<std::string> ParseDumpSites(const std::string& text);
 using DumpOrigin = std::map<std::string, std::string>;
 
 // Sequences must have one length. The file appears whole or not at all.
-void Dump(Model& model, SimulatedQuantizer& quantizer, const std::vector<ScoredSequence>& sequences,
-          const std::set<std::string>& sites, const std::filesystem::path& out, const Progress& progress,
-          const DumpOrigin& origin = {});
+void Dump(Model& model, PlanRun& run, const std::vector<ScoredSequence>& sequences, const std::set<std::string>& sites,
+          const std::filesystem::path& out, const Progress& progress, const DumpOrigin& origin = {});
 
 }  // namespace tare

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "experiments/model/decoder.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/format/round.h"
@@ -14,15 +15,28 @@ namespace {
 
 using Kind = Granularity::Kind;
 
-void CheckRule(const Rule& rule, const ModelConfig& config) {
-  if (rule.format == Format::kF32) return;
-  for (const Site site : rule.sites) {
-    if (site != Site::kAttnLogits) {
-      Fail("plan rule '{}': this build cannot simulate the site {}; expected attn_logits", rule.text, Name(site));
-    }
-  }
-  if (rule.options != RuleOptions{})
-    Fail("plan rule '{}': this build cannot simulate its options; try it without them", rule.text);
+bool Surveyed(Kind kind) { return kind == Kind::kTensor || kind == Kind::kHead; }
+
+bool RowByRow(Kind kind) {
+  return kind == Kind::kRow || kind == Kind::kToken || kind == Kind::kGroup || kind == Kind::kBlock;
+}
+
+bool OfWeights(Site site) { return site <= Site::kDownProjW && site != Site::kEmbed; }
+
+int HeadsOf(Site site, const ModelConfig& c) {
+  if (site == Site::kK || site == Site::kV) return c.kv_heads;
+  if (site == Site::kDifference || site == Site::kHeadOut) return c.Differential() ? c.heads / 2 : c.heads;
+  return c.heads;
+}
+
+void CheckSite(const Rule& rule, Site site, const ModelConfig& config) {
+  if (OfWeights(site) || site == Site::kLmHeadW || site == Site::kCacheK || site == Site::kCacheV)
+    Fail("plan rule '{}': this build cannot simulate the site {}; expected an activation", rule.text, Name(site));
+  if (site == Site::kDifference && !config.Differential())
+    Fail("plan rule '{}': a {} model has no difference of maps; try probs", rule.text, config.family);
+  if ((site == Site::kProbs || site == Site::kDifference) && Surveyed(rule.granularity.kind))
+    Fail("plan rule '{}': this build cannot simulate {} with this granularity; expected row or block<N>", rule.text,
+         Name(site));
   const auto check = [&](const std::optional<IndexRange>& range, int base, int count, const char* what) {
     if (range && range->first >= base + count) {
       Fail("plan rule '{}': selects {} {} and above, but the model has {} {}{}", rule.text, what, range->first, count,
@@ -30,13 +44,23 @@ void CheckRule(const Rule& rule, const ModelConfig& config) {
     }
   };
   check(rule.selector.layers, 0, config.layers, "layer");
-  check(rule.selector.heads, 0, config.heads, "head");
+  check(rule.selector.heads, 0, HeadsOf(site, config), "head");
   check(rule.selector.maps, 1, config.Differential() ? 2 : 1, "map");
 }
 
-float CheckedAbsmax(const SiteBlock& block, int64_t r) {
-  const std::span<const float> row = block.Row(r);
-  const float absmax = AbsMax(row.data(), row.size());
+void CheckRule(const Rule& rule, const ModelConfig& config) {
+  if (rule.format == Format::kF32) return;
+  for (const Site site : rule.sites) CheckSite(rule, site, config);
+  RuleOptions options = rule.options;
+  const bool of_keys_or_values = rule.sites.front() == Site::kK || rule.sites.front() == Site::kV;
+  if (of_keys_or_values && !Surveyed(rule.granularity.kind))
+    options.smooth = false;  // a survey would see unshifted values
+  if (options != RuleOptions{})
+    Fail("plan rule '{}': this build cannot simulate its options; try it without them", rule.text);
+}
+
+float CheckedAbsmax(const SiteBlock& block, int64_t r, std::span<const float> values) {
+  const float absmax = AbsMax(values.data(), values.size());
   if (!std::isfinite(absmax)) {
     Fail(
         "{}, layer {}, head {}, sequence {}, row {}: NaN or infinity, which no scale can hold; try the model without a "
@@ -44,6 +68,69 @@ float CheckedAbsmax(const SiteBlock& block, int64_t r) {
         Name(block.site), block.layer, block.head, block.sequence, block.first_row + r);
   }
   return absmax;
+}
+
+// Rows, each in groups of n neighbouring values (0: whole rows).
+void QuantizeRows(const SiteBlock& block, const Rule& rule) {
+  for (int64_t r = 0; r < block.rows; ++r) {
+    const std::span<float> row = block.Row(r);
+    const size_t n = rule.granularity.n == 0 ? row.size() : static_cast<size_t>(rule.granularity.n);
+    for (size_t begin = 0; begin < row.size(); begin += n) {
+      const std::span<float> group = row.subspan(begin, std::min(n, row.size() - begin));
+      FakeQuantize(group.data(), group.size(), ScaleFor(CheckedAbsmax(block, r, group), rule.format), rule.format);
+    }
+  }
+}
+
+// A channel over n rows at a time (0: over all).
+void QuantizeColumns(const SiteBlock& block, const Rule& rule) {
+  TARE_CHECK(block.first_row == 0 && block.column_step == 0);  // blocks of tokens count from the sequence's first
+  const auto columns = static_cast<size_t>(block.first_columns);
+  const int64_t n = rule.granularity.n == 0 ? block.rows : rule.granularity.n;
+  std::vector<float> absmax(columns);
+  for (int64_t begin = 0; begin < block.rows; begin += n) {
+    const int64_t end = std::min(begin + n, block.rows);
+    std::ranges::fill(absmax, 0.0f);
+    for (int64_t r = begin; r < end; ++r) {
+      CheckedAbsmax(block, r, block.Row(r));
+      for (size_t i = 0; i < columns; ++i) absmax[i] = std::max(absmax[i], std::fabs(block.Row(r)[i]));
+    }
+    for (int64_t r = begin; r < end; ++r) {
+      for (size_t i = 0; i < columns; ++i) {
+        const Scale scale = ScaleFor(absmax[i], rule.format);
+        float& x = block.Row(r)[i];
+        x = static_cast<float>(CodeOf(x, scale.inv, rule.format)) * scale.scale;
+      }
+    }
+  }
+}
+
+void QuantizeWith(const SiteBlock& block, const Rule& rule, float absmax) {
+  const Scale scale = ScaleFor(absmax, rule.format);
+  for (int64_t r = 0; r < block.rows; ++r) FakeQuantize(block.Row(r).data(), block.Row(r).size(), scale, rule.format);
+}
+
+// Each row of probabilities sums to 1 again.
+void Normalise(const SiteBlock& block) {
+  for (int64_t r = 0; r < block.rows; ++r) {
+    double sum = 0;
+    for (const float p : block.Row(r)) sum += p;
+    if (sum > 0) ScaleInto(block.Row(r).data(), static_cast<float>(1 / sum), block.Row(r).size(), block.Row(r).data());
+  }
+}
+
+// The mean of each channel over the first tokens.
+std::vector<float> MeanOfPrefix(const SiteBlock& block) {
+  TARE_CHECK(block.first_row == 0);
+  std::vector<float> mean(static_cast<size_t>(block.first_columns));
+  const int64_t tokens = std::min(block.rows, kSmoothingTokens);
+  for (int64_t r = 0; r < tokens; ++r) AddTo(mean.data(), block.Row(r).data(), mean.size());
+  ScaleInto(mean.data(), 1.0f / static_cast<float>(tokens), mean.size(), mean.data());
+  return mean;
+}
+
+void Shift(const SiteBlock& block, const std::vector<float>& mean, float factor) {
+  for (int64_t r = 0; r < block.rows; ++r) SubtractScaled(block.Row(r).data(), mean.data(), factor, mean.size());
 }
 
 }  // namespace
@@ -55,29 +142,41 @@ SimulatedQuantizer::SimulatedQuantizer(Plan plan, const ModelConfig& config)
 
 bool SimulatedQuantizer::SpansRows() const {
   return std::ranges::any_of(plan_.rules(), [](const Rule& rule) {
-    return rule.format != Format::kF32 && rule.granularity.kind != Kind::kRow;
+    return rule.format != Format::kF32 && (!RowByRow(rule.granularity.kind) || rule.options.smooth);
   });
 }
 
 bool SimulatedQuantizer::Wants(Site site, int) const { return plan_.Touches(site); }
-bool SimulatedQuantizer::NeedsSurvey(Site site, int) const { return plan_.Touches(site) && SpansRows(); }
+
+bool SimulatedQuantizer::NeedsSurvey(Site site, int) const {
+  return std::ranges::any_of(plan_.rules(), [site](const Rule& rule) {
+    return rule.format != Format::kF32 && Surveyed(rule.granularity.kind) &&
+           std::ranges::find(rule.sites, site) != rule.sites.end();
+  });
+}
 
 void SimulatedQuantizer::BeginBatch(int64_t slots) {
-  absmax_ = std::vector<std::atomic<uint32_t>>(static_cast<size_t>(slots) * layers_ * (heads_ + plan_.rules().size()));
+  absmax_ = std::vector<std::atomic<uint32_t>>(static_cast<size_t>(slots) * (1 + layers_) * kSites.size() *
+                                               (heads_ + plan_.rules().size()));
+}
+
+const Rule* SimulatedQuantizer::RuleFor(const SiteBlock& block) const {
+  const Rule* rule = plan_.Match(block.site, block.layer, block.head, block.map);
+  return rule == nullptr || rule->format == Format::kF32 ? nullptr : rule;
 }
 
 std::atomic<uint32_t>& SimulatedQuantizer::Absmax(const SiteBlock& block, const Rule& rule) {
   const bool by_tensor = rule.granularity.kind == Kind::kTensor;
   const auto place = by_tensor ? heads_ + (&rule - plan_.rules().data()) : ptrdiff_t{block.head};
-  const size_t layer = static_cast<size_t>(block.slot) * layers_ + block.layer;
-  return absmax_[layer * (heads_ + plan_.rules().size()) + place];
+  const size_t layer = static_cast<size_t>(block.slot) * (1 + layers_) + 1 + block.layer;
+  return absmax_[(layer * kSites.size() + static_cast<size_t>(block.site)) * (heads_ + plan_.rules().size()) + place];
 }
 
 void SimulatedQuantizer::Survey(const SiteBlock& block, int) {
-  const Rule* rule = plan_.Match(block.site, block.layer, block.head, block.map);
-  if (rule == nullptr || rule->format == Format::kF32 || rule->granularity.kind == Kind::kRow) return;
+  const Rule* rule = RuleFor(block);
+  if (rule == nullptr || !Surveyed(rule->granularity.kind)) return;
   float absmax = 0;
-  for (int64_t r = 0; r < block.rows; ++r) absmax = std::max(absmax, CheckedAbsmax(block, r));
+  for (int64_t r = 0; r < block.rows; ++r) absmax = std::max(absmax, CheckedAbsmax(block, r, block.Row(r)));
   std::atomic<uint32_t>& shared = Absmax(block, *rule);
   const auto bits = std::bit_cast<uint32_t>(absmax);
   uint32_t seen = shared.load(std::memory_order_relaxed);
@@ -86,14 +185,19 @@ void SimulatedQuantizer::Survey(const SiteBlock& block, int) {
 }
 
 void SimulatedQuantizer::Visit(const SiteBlock& block, int) {
-  const Rule* rule = plan_.Match(block.site, block.layer, block.head, block.map);
-  if (rule == nullptr || rule->format == Format::kF32) return;
-  const bool by_row = rule->granularity.kind == Kind::kRow;
-  const float shared = by_row ? 0.0f : std::bit_cast<float>(Absmax(block, *rule).load(std::memory_order_relaxed));
-  for (int64_t r = 0; r < block.rows; ++r) {
-    const float absmax = by_row ? CheckedAbsmax(block, r) : shared;
-    FakeQuantize(block.Row(r).data(), block.Row(r).size(), ScaleFor(absmax, rule->format), rule->format);
+  const Rule* rule = RuleFor(block);
+  if (rule == nullptr) return;
+  std::vector<float> mean;
+  if (rule->options.smooth) Shift(block, mean = MeanOfPrefix(block), 1.0f);
+  if (Surveyed(rule->granularity.kind)) {
+    QuantizeWith(block, *rule, std::bit_cast<float>(Absmax(block, *rule).load(std::memory_order_relaxed)));
+  } else if (RowByRow(rule->granularity.kind)) {
+    QuantizeRows(block, *rule);
+  } else {
+    QuantizeColumns(block, *rule);
   }
+  if (rule->options.smooth) Shift(block, mean, -1.0f);
+  if (block.site == Site::kProbs) Normalise(block);
 }
 
 }  // namespace tare

@@ -3,10 +3,16 @@
 // (quant/format/round.h) before the model goes on. Scales are dynamic, absmax over what the granularity says of one
 // sequence's unmasked values:
 //
-//   attn_logits   tensor: all heads of the layer that the rule selects; head: one head; row: one query of one head
+//   tensor           all heads (or all channels) of the layer that the rule selects; of each site on its own
+//   head             one head
+//   row, token       one row
+//   group<N>         N channels of a row            block<N>           N keys of a row
+//   channel          one channel, all tokens        block<N>.channel   N tokens of one channel
 //
-// The shapes are those of the Differential Transformer's experiment (arXiv 2410.05258, figure 8), which does not say
-// its own.
+// probs are normalised again by the sum of their dequantized codes, a row. +smooth (k, v) subtracts before quantizing,
+// and adds after, the mean of each channel over the sequence's first tokens (kSmoothingTokens).
+// The shapes for attn_logits are those of the Differential Transformer's experiment (arXiv 2410.05258, figure 8), which
+// does not say its own.
 #pragma once
 
 #include <atomic>
@@ -30,19 +36,22 @@ class SimulatedQuantizer : public SiteVisitor {
   const Plan& plan() const { return plan_; }
 
   bool Wants(Site site, int layer) const override;
+  bool Changes() const override { return true; }
   bool NeedsSurvey(Site site, int layer) const override;
   void BeginBatch(int64_t slots) override;
   void Survey(const SiteBlock& block, int thread) override;
   void Visit(const SiteBlock& block, int thread) override;
 
  private:
+  const Rule* RuleFor(const SiteBlock& block) const;
   // Bits of the largest magnitude of everything that shares a scale; they order as the magnitudes do, so that the
   // maximum over threads is exact.
   std::atomic<uint32_t>& Absmax(const SiteBlock& block, const Rule& rule);
 
   Plan plan_;
   int layers_, heads_;
-  std::vector<std::atomic<uint32_t>> absmax_;  // [slot][layer][heads, then rules: a `tensor` is what a rule selects]
+  std::vector<std::atomic<uint32_t>>
+      absmax_;  // [slot][1 + layer][site][heads, then rules: `tensor` is what a rule selects]
 };
 
 }  // namespace tare

@@ -6,11 +6,13 @@
 #include <initializer_list>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "quant/base/error.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/sha256.h"
 #include "quant/format/plan.h"
+#include "quant/format/site_class.h"
 
 namespace tare {
 namespace {
@@ -82,6 +84,7 @@ Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan
            {"plan", plan.canonical()},      {"task", task.spec().Name()},
            {"input", task.sha256()},        {"math", options.math == Math::kBf16 ? "bf16" : "f32"},
            {"limit", options.windows.limit}};
+  if (options.carrying == Carrying::kExecuted) key["executed"] = true;
   for (const char* name : {"config.json", "tokenizer.model", "tokenizer_config.json"}) {
     if (std::filesystem::exists(model.folder() / name)) key[name] = Sha256OfFile(model.folder() / name);
   }
@@ -108,17 +111,24 @@ void CheckOptions(const SweepOptions& options) {
       Fail("got the model name {} twice, expected each once; try renaming a folder", ModelName(folder));
     for (const std::string& granularity : options.granularities) {
       for (const int bits : options.bits)
-        SimulatedQuantizer(Plan::Parse(PlanFor(options.site, bits, granularity)), config);
+        PlanRun(Plan::Parse(PlanFor(options, bits, granularity)), options.carrying, config);
     }
   }
 }
 
 }  // namespace
 
-std::string PlanFor(const std::string& site, int bits, const std::string& granularity) {
+std::string PlanFor(const SweepOptions& options, int bits, const std::string& granularity) {
   if (bits == 16) return "f32";
   if (bits != 8 && bits != 6 && bits != 4) Fail("--bits: got {}, expected 16 (not quantized), 8, 6 or 4", bits);
-  return std::format("{}=int{}/{}", site, bits, granularity);
+  std::string plan = options.base;
+  std::stringstream sites(options.site);
+  for (std::string site; std::getline(sites, site, ',');) {
+    const std::span<const Site> named = ExpandSites(site);
+    const bool is_unsigned = !named.empty() && ClassOf(named.front()).is_unsigned;
+    plan += std::format("{}{}={}{}/{}", plan.empty() ? "" : ",", site, is_unsigned ? "u" : "int", bits, granularity);
+  }
+  return plan;
 }
 
 std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting& starting) {
@@ -135,12 +145,12 @@ std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting&
     for (const Task& task : tasks) {
       for (const std::string& granularity : options.granularities) {
         for (const int bits : options.bits) {
-          SimulatedQuantizer quantizer(Plan::Parse(PlanFor(options.site, bits, granularity)), model.config());
-          const Json key = KeyOf(model, weights_hash, quantizer.plan(), task, options);
+          PlanRun run(Plan::Parse(PlanFor(options, bits, granularity)), options.carrying, model.config());
+          const Json key = KeyOf(model, weights_hash, run.plan(), task, options);
           const std::string what =
               std::format("{} {} {} bits {}", model.Name(), task.spec().Name(), bits, bits == 16 ? "" : granularity);
           const Progress progress = starting(finished.size() + 1, cells, what);
-          if (log.Find(key) == nullptr) log.Append(key, ToJson(task.Run(model, quantizer, progress)));
+          if (log.Find(key) == nullptr) log.Append(key, ToJson(task.Run(model, run, progress)));
           finished.push_back({model.Name(), granularity, task.spec().Name(), bits, key, *log.Find(key)});
         }
       }

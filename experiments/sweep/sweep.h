@@ -18,7 +18,9 @@ namespace tare {
 
 struct SweepOptions {
   std::vector<std::filesystem::path> models;
-  std::string site = "attn_logits";
+  std::string site = "attn_logits";  // or several, with commas between
+  std::string base;                  // rules that every quantized cell has besides
+  Carrying carrying = Carrying::kSimulated;
   std::vector<int> bits{16, 8, 6, 4};  // 16: not quantized
   std::vector<std::string> granularities{"row"};
   std::vector<TaskSpec> tasks;
@@ -33,8 +35,9 @@ struct SweepCell {
   nlohmann::ordered_json key, result;
 };
 
-// "attn_logits=int6/row", or "f32" for 16 bits. Throws Error for other numbers of bits than 16, 8, 6 and 4.
-std::string PlanFor(const std::string& site, int bits, const std::string& granularity);
+// "attn_logits=int6/row" after the base's rules, a rule a site; "f32" for 16 bits. Throws Error for other numbers of
+// bits than 16, 8, 6 and 4.
+std::string PlanFor(const SweepOptions& options, int bits, const std::string& granularity);
 
 // `starting` hears of each cell before it runs, with its number from 1, how many there are, and what it is.
 using CellStarting = std::function<Progress(size_t cell, size_t cells, const std::string& what)>;

@@ -84,11 +84,10 @@ Task::Task(const TaskSpec& spec, const Model& model, const WindowOptions& window
   items_ = LoadChoiceItems(spec.file, static_cast<size_t>(windows.limit));
 }
 
-TaskResult Task::Run(Model& model, SimulatedQuantizer& quantizer, const Progress& progress) const {
-  SiteVisitor* const quantizing[] = {&quantizer};
-  const SiteVisitors visitors = quantizer.plan().empty() ? SiteVisitors{} : SiteVisitors{quantizing};
+TaskResult Task::Run(Model& model, PlanRun& run, const Progress& progress) const {
+  const SiteVisitors visitors = run.Begin(model);
   if (spec_.kind == TaskSpec::Kind::kPerplexity) return MeasurePerplexity(model, visitors, sequences_, progress);
-  const ContextSharing sharing = quantizer.SpansRows() ? ContextSharing::kForbidden : ContextSharing::kAllowed;
+  const ContextSharing sharing = run.SpansRows() ? ContextSharing::kForbidden : ContextSharing::kAllowed;
   return MeasureChoice(model, visitors, sharing, items_, *tokenizer_, bos_, progress);
 }
 

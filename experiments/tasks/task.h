@@ -11,7 +11,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "experiments/sites/simulated_quantizer.h"
+#include "experiments/sites/plan_run.h"
 #include "experiments/tasks/choice.h"
 #include "experiments/tasks/perplexity.h"
 
@@ -35,7 +35,7 @@ class Task {
  public:
   Task(const TaskSpec& spec, const Model& model, const WindowOptions& windows);
 
-  TaskResult Run(Model& model, SimulatedQuantizer& quantizer, const Progress& progress) const;
+  TaskResult Run(Model& model, PlanRun& run, const Progress& progress) const;
   const TaskSpec& spec() const { return spec_; }
   const std::string& sha256() const { return sha256_; }  // of the input file
 

@@ -6,6 +6,7 @@
 #include "kernels/attention/executed_layout.h"
 #include "kernels/attention/executed_unit.h"
 #include "kernels/attention/packed_heads.h"
+#include "kernels/attention/partials.h"
 #include "kernels/attention/row_codes.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -48,7 +49,10 @@ size_t WorkspaceBytes(const AttentionPlan& plan, const AttentionProblem& problem
   return arena.used();
 }
 
-void ExecutedAttention(const AttentionPlan& plan, const AttentionProblem& problem, std::span<std::byte> workspace) {
+namespace {
+
+void Execute(const AttentionPlan& plan, const AttentionProblem& problem, std::span<std::byte> workspace,
+             const AttentionPartials* partials) {
   const size_t bytes = WorkspaceBytes(plan, problem);
   const uintptr_t base = reinterpret_cast<uintptr_t>(workspace.data());
   if (base % 64 != 0) Fail("attention workspace: got a pointer off the 64-byte boundary");
@@ -63,8 +67,28 @@ void ExecutedAttention(const AttentionPlan& plan, const AttentionProblem& proble
     const ProductScope tiles;
     Arena own(base + shared.used() + static_cast<uintptr_t>(thread) * one.used());
     const Scratch scratch = CarveScratch(own, sizes, plan, problem);
-    RunUnit({plan, problem, sizes, packed, products}, scratch, static_cast<int64_t>(unit));
+    RunUnit({plan, problem, sizes, packed, products, partials}, scratch, static_cast<int64_t>(unit));
   });
+}
+
+}  // namespace
+
+void ExecutedAttention(const AttentionPlan& plan, const AttentionProblem& problem, std::span<std::byte> workspace) {
+  Execute(plan, problem, workspace, nullptr);
+}
+
+void ExecutedPartials(const AttentionPlan& plan, const AttentionProblem& problem, std::span<std::byte> workspace,
+                      const AttentionPartials& partials) {
+  if (plan.order != AttentionPlan::Order::kLate || plan.v_mean != nullptr)
+    Fail("attention partials: got the early order or smoothed values, expected the late order and plain values");
+  for (const MapPartials& map : partials) {
+    if (map.o.data == nullptr && &map == &partials[1]) continue;
+    if (map.o.tokens != problem.q.tokens || map.o.heads != std::ssize(problem.heads) ||
+        map.o.width != problem.out.width)
+      Fail("attention partials: got o [{}][{}][{}], expected [{}][{}][{}]", map.o.tokens, map.o.heads, map.o.width,
+           problem.q.tokens, problem.heads.size(), problem.out.width);
+  }
+  Execute(plan, problem, workspace, &partials);
 }
 
 }  // namespace tare

@@ -86,6 +86,7 @@ ExecutedPlan ExecutedPlanOf(const Plan& plan, int layer, int heads) {
   SetValues(Needed(OneRule(plan, Site::kV, layer, heads), "v", "int8, int6 or int4 a block and channel"), executed);
   if (const Rule* logits = OneRule(plan, Site::kAttnLogits, layer, heads)) {
     if (logits->granularity.kind != Kind::kRow) Refuse(*logits, "a scale a row");
+    if (executed.smooth_k) Refuse(*logits, "k without +smooth, which would shift the logits before their codes");
     CheckOptions(*logits, false);
     executed.attention.logits = logits->format;
   }

@@ -11,6 +11,7 @@
 #include "kernels/attention/output_stage.h"
 #include "kernels/attention/packing.h"
 #include "kernels/attention/row_exp2.h"
+#include "kernels/elementwise/rows.h"
 
 namespace tare {
 namespace {
@@ -23,6 +24,7 @@ class Unit {
         s_(call.sizes),
         k_(call.packed),
         products_(call.products),
+        partials_(call.partials),
         x_(scratch),
         head_index_(static_cast<int>(unit / s_.row_blocks)),
         head_(p_.heads[head_index_]),
@@ -39,7 +41,10 @@ class Unit {
       Early();
     else
       Late();
-    Finish();
+    if (partials_ != nullptr)
+      KeepPartials();
+    else
+      Finish();
   }
 
  private:
@@ -51,6 +56,7 @@ class Unit {
   int16_t* P(int map, int64_t tile) const { return x_.p + (map * s_.kept + tile % s_.kept) * s_.p_stride; }
 
   void Zeros() const {
+    if (partials_ != nullptr) return NoPartials();
     for (int r = 0; r < rows_.count; ++r) std::fill_n(p_.out.Row(rows_.first + r, head_index_), p_.out.width, 0.0f);
   }
 
@@ -271,11 +277,40 @@ class Unit {
     }
   }
 
+  // Codes stand for exp times their largest: so do norm and out alike.
+  void KeepPartials() const {
+    const float one = 1.0f / static_cast<float>(Info(plan_.p).max_code);
+    for (int map = 0; map < Maps(); ++map) {
+      const MapPartials& to = (*partials_)[map];
+      for (int r = 0; r < rows_.count; ++r) {
+        const int64_t t = rows_.first + r, i = t * to.o.heads + head_index_;
+        to.max[i] = x_.reference[map * s_.rows + r] * (0.69314718f / kExpUnitsPerOctave);
+        to.sum[i] = x_.norm[map * s_.rows + r] * one;
+        for (int slice = 0; slice < head_.VSlices(); ++slice)
+          ScaleInto(Out(map) + r * OutWidth() + slice * s_.columns, one, p_.v.width,
+                    to.o.Row(t, head_index_) + slice * p_.v.width);
+      }
+    }
+  }
+
+  void NoPartials() const {
+    for (int map = 0; map < Maps(); ++map) {
+      const MapPartials& to = (*partials_)[map];
+      for (int r = 0; r < rows_.count; ++r) {
+        const int64_t t = rows_.first + r, i = t * to.o.heads + head_index_;
+        to.max[i] = -std::numeric_limits<float>::infinity();
+        to.sum[i] = 0.0f;
+        std::fill_n(to.o.Row(t, head_index_), to.o.width, 0.0f);
+      }
+    }
+  }
+
   const AttentionPlan& plan_;
   const AttentionProblem& p_;
   const Sizes& s_;
   const Packed& k_;
   const Products& products_;
+  const AttentionPartials* partials_;
   const Scratch& x_;
   int head_index_;
   const OutputHead& head_;

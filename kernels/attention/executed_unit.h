@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/attention/executed_layout.h"
+#include "kernels/attention/partials.h"
 
 namespace tare {
 
@@ -13,6 +14,7 @@ struct ExecutedCall {
   const Sizes& sizes;
   const Packed& packed;
   const Products& products;
+  const AttentionPartials* partials;  // null: whole rows go to problem.out
 };
 
 // Unit `unit` of heads * sizes.row_blocks. Throws Error naming the place of a NaN or Inf in Q.

@@ -47,7 +47,7 @@ struct Scratch {
   std::array<AlignedBuffer<float>, 2> k;  // a map: [key blocks][d][64]
   AlignedBuffer<float> v;                 // [keys up to a block][width]
   AlignedBuffer<float> q;                 // [64][d], scaled
-  AlignedBuffer<float> logits;            // [64][stride]
+  std::array<AlignedBuffer<float>, 2> p;  // [64][stride]: logits, then probabilities; the second for a difference only
   std::array<AlignedBuffer<float>, 2> o;  // a map: [64][width]
 };
 
@@ -78,7 +78,10 @@ class HeadTask {
         maps_(row_.Differential() ? 2 : 1),
         thread_(thread),
         width_(row_.VSlices() * call.v.width),
-        observed_(AnyWants(call.visitors, Site::kAttnLogits, call.layer)) {}
+        shows_logits_(AnyWants(call.visitors, Site::kAttnLogits, call.layer)),
+        shows_probs_(AnyWants(call.visitors, Site::kProbs, call.layer)),
+        shows_difference_(row_.Differential() && AnyWants(call.visitors, Site::kDifference, call.layer)),
+        early_(shows_difference_ && AnyChanges(call.visitors, Site::kDifference, call.layer)) {}
 
   void Run(Pass pass) {
     const int64_t prefix = sequence_.prefix;
@@ -119,16 +122,21 @@ class HeadTask {
   void Rows(int64_t row, int64_t position, int64_t count, Pass pass) {
     for (int64_t done = 0; done < count; done += kRows) {
       const int64_t rows = std::min(kRows, count - done);
+      std::array<SiteBlock, 2> p;
       for (int m = 0; m < maps_; ++m) {
-        const SiteBlock block = Logits(m, row + done, position + done, rows);
+        p[m] = Logits(m, row + done, position + done, rows);
         if (pass == Pass::kSurvey) {
-          Survey(call_.visitors, block, thread_);
+          Survey(call_.visitors, p[m], thread_);
           continue;
         }
-        if (observed_) Visit(call_.visitors, block, thread_);
-        SoftmaxTimesV(m, block);
+        if (shows_logits_) Visit(call_.visitors, p[m], thread_);
+        Probabilities(p[m]);
+        if (!early_) TimesV(p[m], scratch_.o[m].data());
       }
-      if (pass == Pass::kCompute) Combine(row + done, rows);
+      if (pass == Pass::kSurvey) continue;
+      if (shows_difference_) Difference(row + done, p[0], p[1]);
+      if (early_) TimesV(p[0], scratch_.o[0].data());
+      Combine(row + done, rows);
     }
   }
 
@@ -138,8 +146,9 @@ class HeadTask {
     const int head = m == 0 ? row_.q1 : row_.q2;
     for (int64_t r = 0; r < rows; ++r) ScaleInto(call_.q.Row(row + r, head), call_.scale, d, scratch_.q.data() + r * d);
     std::fill(scratch_.q.data() + rows * d, scratch_.q.data() + RoundUp(rows, 16) * d, 0.0f);
+    float* logits = scratch_.p[shows_difference_ ? m : 0].data();
     for (int64_t key = 0; key < position + rows; key += kKeys) {
-      products_.Qk(rows).Run(scratch_.q.data(), scratch_.k[m].data() + key * d, scratch_.logits.data() + key);
+      products_.Qk(rows).Run(scratch_.q.data(), scratch_.k[m].data() + key * d, logits + key);
     }
     return {.site = Site::kAttnLogits,
             .layer = call_.layer,
@@ -151,27 +160,48 @@ class HeadTask {
             .rows = rows,
             .first_columns = position + 1,
             .column_step = 1,
-            .values = scratch_.logits.data(),
+            .values = logits,
             .stride = stride_};
   }
 
-  void SoftmaxTimesV(int m, const SiteBlock& block) {
-    const int64_t keys = RoundUp(block.Columns(block.rows - 1), kKeys);
+  // Logits become probabilities in place, zeros to the end of the last key block and of the last 16 rows.
+  void Probabilities(SiteBlock& block) {
+    const int64_t keys = Keys(block);
     for (int64_t r = 0; r < RoundUp(block.rows, 16); ++r) {
       float* row = block.values + r * stride_;
       const int64_t columns = r < block.rows ? block.Columns(r) : 0;
       if (columns > 0) Softmax(row, columns);
       std::fill(row + columns, row + keys, 0.0f);
     }
-    for (int64_t key = 0; key < keys; key += kKeys) {
-      products_.Pv(block.rows, key > 0).Run(block.values + key, scratch_.v.data() + key * width_, scratch_.o[m].data());
+    block.site = Site::kProbs;
+    if (shows_probs_) Visit(call_.visitors, block, thread_);
+  }
+
+  // first = first - lambda second.
+  void Difference(int64_t row, SiteBlock& first, const SiteBlock& second) {
+    for (int64_t r = 0; r < first.rows; ++r) {
+      SubtractScaled(first.values + r * stride_, second.values + r * stride_, call_.lambda.At(row + r, head_),
+                     first.Columns(r));
+    }
+    first.site = Site::kDifference;
+    first.head = head_;
+    first.map = 0;
+    Visit(call_.visitors, first, thread_);
+  }
+
+  void TimesV(const SiteBlock& p, float* o) {
+    for (int64_t key = 0; key < Keys(p); key += kKeys) {
+      products_.Pv(p.rows, key > 0).Run(p.values + key, scratch_.v.data() + key * width_, o);
     }
   }
+
+  static int64_t Keys(const SiteBlock& block) { return RoundUp(block.Columns(block.rows - 1), kKeys); }
 
   void Combine(int64_t row, int64_t rows) {
     for (int64_t r = 0; r < rows; ++r) {
       float* o = scratch_.o[0].data() + r * width_;
-      if (maps_ == 2) SubtractScaled(o, scratch_.o[1].data() + r * width_, call_.lambda.At(row + r, head_), width_);
+      if (maps_ == 2 && !early_)
+        SubtractScaled(o, scratch_.o[1].data() + r * width_, call_.lambda.At(row + r, head_), width_);
       std::memcpy(call_.out.Row(row + r, head_), o, width_ * sizeof(float));
     }
   }
@@ -185,10 +215,14 @@ class HeadTask {
   const OutputHead& row_;
   const int maps_, thread_;
   const int64_t width_;
-  const bool observed_;
+  const bool shows_logits_, shows_probs_, shows_difference_, early_;
 };
 
 void Check(const FloatAttentionCall& call) {
+  for (const Site site : {Site::kProbs, Site::kDifference}) {
+    if (AnyNeedsSurvey(call.visitors, site, call.layer))
+      Fail("attention: got a survey of {}, expected one of attn_logits or none", Name(site));
+  }
   CheckProblem({.q = call.q,
                 .k = call.k,
                 .v = call.v,
@@ -226,7 +260,8 @@ void FloatAttention(const FloatAttentionCall& call) {
         for (auto& o : s.o) o.Reset(kRows * width);
         s.v.Reset(keys * width);
         s.q.Reset(kRows * d);
-        s.logits.Reset(kRows * stride);
+        s.p[0].Reset(kRows * stride);
+        if (AnyWants(call.visitors, Site::kDifference, call.layer)) s.p[1].Reset(kRows * stride);
       }
       HeadTask(call, products, *scratch[thread], stride, static_cast<int>(task / heads), static_cast<int>(task % heads),
                thread)

@@ -3,7 +3,8 @@
 // task is one output head of one sequence; it packs the head's K and V once and goes through blocks of 64 query rows,
 // holding one [64, S] block of attention logits a map, never [heads, T, T]. Products are oneDNN's f32 ukernel.
 //
-// The maps are subtracted after P x V (late order), as Hugging Face's diffllama computes it.
+// The maps are subtracted after P x V (late order), as Hugging Face's diffllama computes it; where a visitor changes the
+// difference, before it (equal in exact arithmetic, not in low bits).
 //
 // A sequence is a prefix and, optionally, branches that each continue it (the endings of a multiple-choice item): its
 // rows lie one after another, prefix first, and a branch's query sees the prefix and its own branch up to itself.
@@ -34,11 +35,15 @@ struct FloatAttentionCall {
   LambdaView lambda;
   float scale = 1.0f;
   std::span<const AttentionSequence> sequences;
-  SiteVisitors visitors;  // see attn_logits, scaled, before the softmax
+  // For one block of rows of one output head the same thread shows in turn, and nothing in between: attn_logits
+  // (scaled) and probs of map 1, both of map 2, difference. A quantizer's changes to probs and difference are used as
+  // they are.
+  SiteVisitors visitors;
   int layer = 0;
 };
 
-// Throws Error where heads or shapes do not agree. Runs on all threads.
+// Throws Error where heads or shapes do not agree, and where a visitor asks for a survey of probs or difference, which
+// this pass does not have. Runs on all threads.
 void FloatAttention(const FloatAttentionCall& call);
 
 }  // namespace tare

@@ -36,6 +36,10 @@ HeadsView<T> DenseHeads(T* data, int64_t tokens, int heads, int width) {
   return {data, tokens, heads, width, int64_t{heads} * width, width};
 }
 
+inline HeadsView<const float> ReadOnly(HeadsView<float> x) {
+  return {x.data, x.tokens, x.heads, x.width, x.token_stride, x.head_stride};
+}
+
 inline constexpr int kNoMap = -1;
 
 struct OutputHead {
@@ -63,16 +67,18 @@ struct KeyRange {
   int64_t end = 0;  // begin == end: the row sees no key, and its output is zero
 };
 
-// causal: query t of T sees keys up to t + S - T; window: of those only the last `window` ones.
+// causal: query t of T sees keys up to t + S - T + shift; window: of those only the last `window` ones. shift: how many
+// keys lie between the last of these S and the last query's, for a part of the keys.
 struct Mask {
   enum class Kind { kFull, kCausal, kWindow };
   Kind kind = Kind::kCausal;
   int64_t window = 0;
+  int64_t shift = 0;
 
   KeyRange Keys(int64_t t, int64_t T, int64_t S) const {
     if (kind == Kind::kFull) return {0, S};
-    const int64_t end = std::clamp<int64_t>(t + 1 + S - T, 0, S);
-    return {kind == Kind::kWindow ? std::max<int64_t>(0, end - window) : 0, end};
+    const int64_t last = t + 1 + S - T + shift, end = std::clamp<int64_t>(last, 0, S);
+    return {kind == Kind::kWindow ? std::clamp<int64_t>(last - window, 0, end) : 0, end};
   }
 };
 

@@ -12,8 +12,13 @@
 namespace tare {
 
 // Rows of one site's values. Row r holds Columns(r) values from values + r * stride; what the mask hides is not among
-// them. attn_logits: rows are queries, columns keys, `head` the checkpoint's query head, `map` 1 or 2. Others: rows are
-// tokens, columns channels, head -1 and map 0.
+// them.
+//
+//   attn_logits, probs   rows are queries, columns keys, at most 64 rows; `head` the checkpoint's query head, `map` 1
+//   or 2 difference           the same, `head` the output head, map 0; of heads with two maps only q, k, v, head_out
+//   all tokens of one sequence x the channels of one head (q: query, k and v: key/value, head_out:
+//                        output head); `map` 1 or 2 where only that map uses a head of q or k, else 0
+//   others               at most 64 tokens of one sequence x channels, head -1 and map 0
 struct SiteBlock {
   Site site{};
   int layer = -1;        // -1: outside the layers
@@ -36,6 +41,8 @@ class SiteVisitor {
  public:
   virtual ~SiteVisitor() = default;
   virtual bool Wants(Site site, int layer) const = 0;
+  // Whether Visit changes values.
+  virtual bool Changes() const { return false; }
   // A batch of `slots` sequences begins.
   virtual void BeginBatch(int64_t /*slots*/) {}
   // A scale that spans rows must be known before the first row is used: the pass then shows every block of the batch to
@@ -51,6 +58,13 @@ using SiteVisitors = std::span<SiteVisitor* const>;
 inline bool AnyWants(SiteVisitors visitors, Site site, int layer) {
   for (const SiteVisitor* v : visitors) {
     if (v->Wants(site, layer)) return true;
+  }
+  return false;
+}
+
+inline bool AnyChanges(SiteVisitors visitors, Site site, int layer) {
+  for (const SiteVisitor* v : visitors) {
+    if (v->Wants(site, layer) && v->Changes()) return true;
   }
   return false;
 }

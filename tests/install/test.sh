@@ -26,4 +26,9 @@ cmake --build "$work/build" || die "the project outside does not build"
 for program in use_quant use_kernels use_experiments; do
   "$work/build/$program" || die "$program fails"
 done
+cp -r "$source/tools/example" "$work/example"
+cmake -G Ninja -S "$work/example" -B "$work/example-build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/moved" \
+  -DCMAKE_FIND_PACKAGE_NO_PACKAGE_REGISTRY=ON >/dev/null || die "the example does not configure"
+cmake --build "$work/example-build" || die "the example does not build"
+"$work/example-build/differential_attention" || die "the example fails"
 if [ -x "$work/moved/bin/tare" ]; then "$work/moved/bin/tare" --version >/dev/null || die "the installed tare does not start"; fi

@@ -81,44 +81,5 @@ TEST(DecoderTest, BuffersHoldWholeBlocksOfFiniteRows) {
   EXPECT_EQ(a.x.data(), before);
 }
 
-// Marks each row that it is shown with its place.
-class Marker : public SiteVisitor {
- public:
-  explicit Marker(bool wants) : wants_(wants) {}
-  bool Wants(Site site, int layer) const override { return wants_ && site == Site::kLayerOut && layer == 3; }
-  void Visit(const SiteBlock& b, int thread) override {
-    EXPECT_LT(thread, Threads());
-    EXPECT_LE(b.rows, 64);
-    EXPECT_EQ(b.head, -1);
-    EXPECT_EQ(b.map, 0);
-    EXPECT_EQ(b.layer, 3);
-    for (int64_t r = 0; r < b.rows; ++r) {
-      ASSERT_EQ(b.Columns(r), 2);
-      b.Row(r)[0] += static_cast<float>(1000 * b.sequence + b.first_row + r);
-      b.Row(r)[1] += static_cast<float>(b.slot);
-    }
-  }
-
- private:
-  bool wants_;
-};
-
-TEST(DecoderTest, VisitorsSeeEveryRowOnceWithItsPosition) {
-  const TokenBatch batch = BranchedBatch();
-  std::vector<float> rows(static_cast<size_t>(batch.Rows()) * 2);
-  Marker marker(true), other(false);
-  SiteVisitor* const visitors[] = {&other, &marker};
-  VisitRows(visitors, Site::kLayerOut, 3, batch, rows.data(), 2);
-  const float expected[] = {4000, 4001, 4002, 4003, 4004, 4003};
-  for (size_t r = 0; r < rows.size() / 2; ++r) {
-    EXPECT_EQ(rows[2 * r], r < 6 ? expected[r] : static_cast<float>(2000 + r - 6)) << r;
-    EXPECT_EQ(rows[2 * r + 1], r < 6 ? 0.0f : 1.0f) << r;
-  }
-  const std::vector<float> before = rows;
-  VisitRows(visitors, Site::kLayerOut, 2, batch, rows.data(), 2);
-  VisitRows(visitors, Site::kEmbed, 3, batch, rows.data(), 2);
-  EXPECT_EQ(rows, before);
-}
-
 }  // namespace
 }  // namespace tare

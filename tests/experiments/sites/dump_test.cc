@@ -38,8 +38,8 @@ std::vector<ScoredSequence> GoldenSequences(const std::string& name, int repeats
 void DumpGolden(const std::string& name, const std::string& plan, const std::vector<ScoredSequence>& sequences,
                 const std::string& sites, const std::filesystem::path& out, const Progress& progress = {}) {
   Model model(GoldenFolder(name));
-  SimulatedQuantizer quantizer(Plan::Parse(plan), model.config());
-  Dump(model, quantizer, sequences, ParseDumpSites(sites), out, progress);
+  PlanRun run(Plan::Parse(plan), Carrying::kSimulated, model.config());
+  Dump(model, run, sequences, ParseDumpSites(sites), out, progress);
 }
 
 TEST(DumpTest, HoldsWhatTransformersComputes) {
@@ -73,8 +73,8 @@ TEST(DumpTest, HoldsWhatTransformersComputes) {
 TEST(DumpTest, SaysWhatItIs) {
   const TemporaryFolder folder;
   Model model(GoldenFolder("llama-mha"));
-  SimulatedQuantizer quantizer(Plan::Parse(" attn_logits = int8 / row"), model.config());
-  Dump(model, quantizer, GoldenSequences("llama-mha"), {"embed"}, folder / "d.h5", {}, {{"input_sha256", "abc"}});
+  PlanRun run(Plan::Parse(" attn_logits = int8 / row"), Carrying::kSimulated, model.config());
+  Dump(model, run, GoldenSequences("llama-mha"), {"embed"}, folder / "d.h5", {}, {{"input_sha256", "abc"}});
   const Hdf5Reader file(folder / "d.h5");
   EXPECT_EQ(file.StringAttribute("", "schema"), "tare.dump/1");
   EXPECT_EQ(file.StringAttribute("", "model"), "llama-mha");

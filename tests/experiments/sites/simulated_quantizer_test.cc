@@ -30,7 +30,9 @@ using ::testing::ThrowsMessage;
 
 constexpr int kLayers = 3, kHeads = 4, kSequences = 2, kTokens = 70;
 
-ModelConfig Config(const char* family) { return {.family = family, .layers = kLayers, .heads = kHeads}; }
+ModelConfig Config(const char* family) {
+  return {.family = family, .layers = kLayers, .heads = kHeads, .kv_heads = kHeads};
+}
 
 int MapOf(const ModelConfig& config, int head) { return config.Differential() && head >= kHeads / 2 ? 2 : 1; }
 
@@ -212,6 +214,9 @@ TEST(SimulatedQuantizerTest, KnowsWhetherAScaleSpansRows) {
   EXPECT_FALSE(spans("attn_logits=int4/row"));
   EXPECT_TRUE(spans("attn_logits=int8/head"));
   EXPECT_TRUE(spans("attn_logits=int8/tensor"));
+  EXPECT_FALSE(spans("q=int8/token,probs=u8/block64,linear_in=int8/group32"));
+  EXPECT_TRUE(spans("v=int8/block64.channel"));
+  EXPECT_TRUE(spans("k=int8/token+smooth"));
   EXPECT_TRUE(spans("attn_logits=int4/row,attn_logits[l2,h1,m2]=int8/tensor"));
 }
 
@@ -233,16 +238,18 @@ void Refuses(const char* plan, const char* family, const std::string& why) {
 }
 
 TEST(SimulatedQuantizerTest, RulesThatItCannotCarryOutAreRefusedByName) {
-  for (const char* site : {"embed", "q", "k", "v", "layer_out", "final_norm", "cache_k", "lm_head.in"}) {
+  for (const char* site : {"cache_k", "cache_v", "lm_head.w"}) {
     const std::string rule = std::string(site) + "=int8/tensor";
     Refuses(rule.c_str(), "llama", "'" + rule + "'");
     Refuses(rule.c_str(), "llama", std::string("cannot simulate the site ") + site);
   }
-  Refuses("probs=u8/row", "llama", "probs");
-  Refuses("difference=int8/row", "diffllama", "difference");
+  Refuses("probs=u8/head", "llama", "expected row or block<N>");
+  Refuses("difference=int8/tensor", "diffllama", "expected row or block<N>");
+  Refuses("difference=int8/row", "llama", "no difference");
   Refuses("weights=int4/group64", "llama", "q_proj.w");
-  Refuses("linear_in=int8/token", "llama", "q_proj.in");
-  Refuses("attn_logits=int8/row,v=int8/head", "llama", "'v=int8/head'");
+  Refuses("attn_logits=int8/row,weights=int8/channel", "llama", "'weights=int8/channel'");
+  Refuses("linear_in=int8/token+smooth", "llama", "options");
+  Refuses("k=int8/head+smooth", "llama", "options");
   for (const char* option : {"static", "p99.9", "mse"}) {
     Refuses((std::string("attn_logits=int8/row+") + option).c_str(), "llama", "options");
   }
@@ -255,6 +262,91 @@ TEST(SimulatedQuantizerTest, SelectorsOfWhatTheModelLacksAreRefused) {
   Refuses("attn_logits[h4]=int8/row", "llama", "4 heads");
   Refuses("attn_logits[m2]=int8/row", "llama", "1 map");
   EXPECT_NO_THROW(SimulatedQuantizer(Plan::Parse("attn_logits[l2-9,h3,m2]=int8/row"), Config("diffllama")));
+}
+
+// One visit of a block of `rows` x `columns` values against groups that are named by (row, column).
+using GroupOf = std::function<int(int row, int column)>;
+
+void ExpectGroups(const char* plan, Site site, Format format, const GroupOf& group_of, bool normalised = false) {
+  constexpr int kRows = 70, kColumns = 40, kStride = 50;
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(size_t{kRows} * kStride);
+  for (float& x : values) x = Info(format).min_code < 0 ? normal(random) : std::fabs(normal(random));
+  std::vector<float> expected = values;
+  std::map<int, float> absmax;
+  const auto each = [&](const auto& body) {
+    for (int r = 0; r < kRows; ++r) {
+      for (int c = 0; c < kColumns; ++c) body(expected[static_cast<size_t>(r) * kStride + c], group_of(r, c));
+    }
+  };
+  each([&](float& x, int group) { absmax[group] = std::max(absmax[group], std::fabs(x)); });
+  each([&](float& x, int group) {
+    const Scale scale = ScaleFor(absmax[group], format);
+    x = static_cast<float>(CodeOf(x, scale.inv, format)) * scale.scale;
+  });
+  SimulatedQuantizer quantizer(Plan::Parse(plan), Config("diffllama"));
+  EXPECT_TRUE(quantizer.Wants(site, 0));
+  quantizer.BeginBatch(1);
+  const SiteBlock block{.site = site,
+                        .layer = 0,
+                        .head = 1,
+                        .map = 1,
+                        .rows = kRows,
+                        .first_columns = kColumns,
+                        .values = values.data(),
+                        .stride = kStride};
+  if (quantizer.NeedsSurvey(site, 0)) quantizer.Survey(block, 0);
+  quantizer.Visit(block, 0);
+  for (int r = 0; r < kRows; ++r) {
+    double sum = 1;
+    if (normalised) {
+      sum = 0;
+      for (int c = 0; c < kColumns; ++c) sum += expected[static_cast<size_t>(r) * kStride + c];
+    }
+    for (int c = 0; c < kStride; ++c) {
+      const size_t i = static_cast<size_t>(r) * kStride + c;
+      // A division and a product instead of a quotient: two roundings of 2^-24.
+      const float want = c < kColumns ? static_cast<float>(expected[i] / sum) : expected[i];
+      ASSERT_NEAR(values[i], want, normalised ? 0x1p-22f * want : 0.0f) << plan << " row " << r << " column " << c;
+    }
+  }
+}
+
+TEST(SimulatedQuantizerTest, EveryGranularityOfEverySite) {
+  const auto row = [](int r, int) { return r; };
+  ExpectGroups("q=int8/token", Site::kQ, Format::kInt8, row);
+  ExpectGroups("k[h1,m1]=int4/head", Site::kK, Format::kInt4, [](int, int) { return 0; });
+  ExpectGroups("k=int6/tensor", Site::kK, Format::kInt6, [](int, int) { return 0; });
+  ExpectGroups("v=int8/channel", Site::kV, Format::kInt8, [](int, int c) { return c; });
+  ExpectGroups("v=int4/block64.channel", Site::kV, Format::kInt4, [](int r, int c) { return 1000 * (r / 64) + c; });
+  ExpectGroups("linear_in=int8/group32", Site::kDownProjIn, Format::kInt8,
+               [](int r, int c) { return 10 * r + c / 32; });
+  ExpectGroups("linear_in=int6/token", Site::kUpProjIn, Format::kInt6, row);
+  ExpectGroups("difference=int6/block16", Site::kDifference, Format::kInt6,
+               [](int r, int c) { return 10 * r + c / 16; });
+  ExpectGroups("probs=u4/block16", Site::kProbs, Format::kU4, [](int r, int c) { return 10 * r + c / 16; }, true);
+  ExpectGroups("probs=u8/row", Site::kProbs, Format::kU8, row, true);
+  ExpectGroups("layer_out=int8/token", Site::kLayerOut, Format::kInt8, row);
+  ExpectGroups("lm_head.in=int8/tensor", Site::kLmHeadIn, Format::kInt8, [](int, int) { return 0; });
+}
+
+// Codes of what is left after the mean of the first 64 tokens is taken away.
+TEST(SimulatedQuantizerTest, SmoothingSubtractsTheMeanOfThePrefix) {
+  constexpr int kRows = 80;
+  std::vector<float> values(kRows);
+  for (int r = 0; r < kRows; ++r) values[r] = 10.0f + (r % 2 == 0 ? 1.0f : -1.0f);
+  SimulatedQuantizer quantizer(Plan::Parse("v=int4/channel+smooth"), Config("llama"));
+  EXPECT_TRUE(quantizer.SpansRows());
+  quantizer.Visit({.site = Site::kV,
+                   .layer = 0,
+                   .head = 0,
+                   .rows = kRows,
+                   .first_columns = 1,
+                   .values = values.data(),
+                   .stride = 1},
+                  0);
+  for (int r = 0; r < kRows; ++r) EXPECT_EQ(values[r], 10.0f + (r % 2 == 0 ? 1.0f : -1.0f)) << r;  // +-7 of 7 codes
 }
 
 TEST(SimulatedQuantizerTest, NanAndInfinityAreLocated) {

@@ -63,11 +63,13 @@ class SweepTest : public testing::Test {
 constexpr int kDistinctCells = 2 * (1 + 2 * 2);
 
 TEST(PlanForTest, BitsAreFormats) {
-  EXPECT_EQ(PlanFor("attn_logits", 16, "row"), "f32");
-  EXPECT_EQ(PlanFor("attn_logits", 8, "row"), "attn_logits=int8/row");
-  EXPECT_EQ(PlanFor("q", 4, "token"), "q=int4/token");
+  EXPECT_EQ(PlanFor({}, 16, "row"), "f32");
+  EXPECT_EQ(PlanFor({}, 8, "row"), "attn_logits=int8/row");
+  EXPECT_EQ(PlanFor({.site = "q,k"}, 4, "token"), "q=int4/token,k=int4/token");
+  EXPECT_EQ(PlanFor({.site = "probs", .base = "v=int8/token"}, 6, "row"), "v=int8/token,probs=u6/row");
+  EXPECT_EQ(PlanFor({.base = "v=int8/token"}, 16, "row"), "f32");
   for (const int bits : {0, -8, 5, 32}) {
-    EXPECT_THAT([&] { PlanFor("attn_logits", bits, "row"); },
+    EXPECT_THAT([&] { PlanFor({}, bits, "row"); },
                 ThrowsMessage<Error>(HasSubstr(std::format("--bits: got {}", bits))));
   }
 }
@@ -87,9 +89,9 @@ TEST_F(SweepTest, CellsComeInOrderWithTheirFigures) {
         EXPECT_EQ(cell.granularity, granularity);
         EXPECT_EQ(cell.bits, bits);
         EXPECT_EQ(cell.task, "perplexity:ids");
-        SimulatedQuantizer quantizer(Plan::Parse(PlanFor("attn_logits", bits, granularity)), model.config());
-        EXPECT_EQ(cell.result, ToJson(task.Run(model, quantizer, {})));
-        EXPECT_EQ(cell.key.at("plan"), quantizer.plan().canonical());
+        PlanRun run(Plan::Parse(PlanFor({}, bits, granularity)), Carrying::kSimulated, model.config());
+        EXPECT_EQ(cell.result, ToJson(task.Run(model, run, {})));
+        EXPECT_EQ(cell.key.at("plan"), run.plan().canonical());
         EXPECT_EQ(cell.key.at("input"), Sha256OfFile(folder_ / "ids.safetensors"));
         EXPECT_EQ(cell.key.at("weights"), model.files().ContentHash());
         EXPECT_EQ(cell.key.at("math"), "f32");
@@ -238,9 +240,9 @@ TEST_F(SweepTest, BadQuestionsAreRefusedBeforeAnyWork) {
   options.site = "nothing";
   refuses(options, "nothing");
   options = options_;
-  options.site = "v";
+  options.site = "cache_v";
   options.granularities = {"token"};
-  refuses(options, "cannot simulate the site v");
+  refuses(options, "cannot simulate the site cache_v");
   options = options_;
   options.bits = {8, 4, 8};
   refuses(options, "8 twice");

@@ -21,7 +21,7 @@ SweepCell Perplexity(const char* model, const char* granularity, int bits, doubl
           granularity,
           "perplexity:t",
           bits,
-          Json{{"plan", PlanFor("attn_logits", bits, granularity)}},
+          Json{{"plan", PlanFor({}, bits, granularity)}},
           Json{{"nll", std::log(perplexity)}, {"perplexity", perplexity}, {"tokens", 99}}};
 }
 
@@ -33,7 +33,7 @@ SweepCell Choice(const char* granularity, int bits, const char* outcomes, const 
           granularity,
           "choice:c",
           bits,
-          Json{{"plan", PlanFor("attn_logits", bits, granularity)}},
+          Json{{"plan", PlanFor({}, bits, granularity)}},
           Json{{"n", std::string_view(outcomes).size()},
                {"acc", mean(outcomes)},
                {"acc_stderr", 0.25},

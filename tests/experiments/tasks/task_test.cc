@@ -69,9 +69,9 @@ TEST(TaskTest, PerplexityOfIdsIsThatOfTheirSequences) {
   const TokenInput input = LoadTokenInput(file, GoldenFolder("diffllama-gqa"), 131);
   const auto sequences = CutSequences(input, model.config(), {.window = 20});
   for (const char* plan : {"f32", "attn_logits=int4/row"}) {
-    SimulatedQuantizer quantizer(Plan::Parse(plan), model.config());
-    SiteVisitor* const visitors[] = {&quantizer};
-    const auto result = std::get<PerplexityResult>(task.Run(model, quantizer, {}));
+    PlanRun run(Plan::Parse(plan), Carrying::kSimulated, model.config());
+    const SiteVisitors visitors = run.Begin(model);
+    const auto result = std::get<PerplexityResult>(task.Run(model, run, {}));
     EXPECT_EQ(result.nll, MeasurePerplexity(model, visitors, sequences, {}).nll) << plan;
     const Json json = ToJson(TaskResult(result));
     EXPECT_EQ(json, (Json{{"nll", result.nll},
@@ -95,17 +95,17 @@ TEST(TaskTest, ContextsAreSharedUnlessAScaleSpansRows) {
   const std::vector<ChoiceItem> items = LoadChoiceItems(PairFolder("needles-1.jsonl"), 2);
   const Tokenizer tokenizer = Tokenizer::Load(PairFolder("novels-differential"));
   for (const char* plan : {"f32", "attn_logits=int4/row", "attn_logits=int4/head", "attn_logits=int4/tensor"}) {
-    SimulatedQuantizer quantizer(Plan::Parse(plan), model.config());
-    SiteVisitor* const visitors[] = {&quantizer};
+    PlanRun run(Plan::Parse(plan), Carrying::kSimulated, model.config());
+    const SiteVisitors visitors = run.Begin(model);
     const auto measure = [&](ContextSharing sharing) {
       return LogLikelihoods(MeasureChoice(model, visitors, sharing, items, tokenizer, tokenizer.bos(), {}));
     };
     const auto shared = measure(ContextSharing::kAllowed), whole = measure(ContextSharing::kForbidden);
-    if (quantizer.SpansRows()) {
+    if (run.SpansRows()) {
       ASSERT_NE(shared, whole) << plan;
     }
-    const auto result = std::get<ChoiceResult>(task.Run(model, quantizer, {}));
-    EXPECT_EQ(LogLikelihoods(result), quantizer.SpansRows() ? whole : shared) << plan;
+    const auto result = std::get<ChoiceResult>(task.Run(model, run, {}));
+    EXPECT_EQ(LogLikelihoods(result), run.SpansRows() ? whole : shared) << plan;
   }
 }
 
@@ -113,8 +113,8 @@ TEST(TaskTest, ChoiceCountsItemsAndShowsTheirOutcomes) {
   Model model(PairFolder("novels-standard"));
   const Task task = PairTask("choice=continuations.jsonl", model, {.limit = 4});
   EXPECT_EQ(task.spec().Name(), "choice:continuations");
-  SimulatedQuantizer quantizer(Plan::Parse(""), model.config());
-  const auto result = std::get<ChoiceResult>(task.Run(model, quantizer, {}));
+  PlanRun run(Plan::Parse(""), Carrying::kSimulated, model.config());
+  const auto result = std::get<ChoiceResult>(task.Run(model, run, {}));
   ASSERT_EQ(result.records.size(), 4u);
   const Json json = ToJson(TaskResult(result));
   EXPECT_EQ(json["n"], 4);

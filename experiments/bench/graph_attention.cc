@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/bench/graph_attention.h"
+
+#include <limits>
+#include <vector>
+
+#include <oneapi/dnnl/dnnl_graph.hpp>
+
+#include "kernels/elementwise/rows.h"
+#include "quant/base/aligned.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+
+namespace tare {
+namespace {
+
+using dnnl::graph::logical_tensor;
+using dnnl::graph::op;
+
+// [1, heads, tokens, width] in the caller's strides. Every head of a table lies one step after the one before.
+logical_tensor Heads(size_t id, int64_t heads, int64_t tokens, int64_t width, int64_t head_stride,
+                     int64_t token_stride) {
+  return {id, logical_tensor::data_type::f32, logical_tensor::dims{1, heads, tokens, width},
+          logical_tensor::dims{tokens * token_stride, head_stride, token_stride, 1}};
+}
+
+int64_t Step(const AttentionProblem& p, int OutputHead::* head) {
+  return p.heads.size() < 2 ? 1 : p.heads[1].*head - p.heads[0].*head;
+}
+
+logical_tensor Inner(size_t id) {
+  return {id, logical_tensor::data_type::f32, 4, logical_tensor::layout_type::strided};
+}
+
+}  // namespace
+
+struct GraphAttention::Parts {
+  explicit Parts(const AttentionProblem& problem) : p(problem) {
+    const int64_t T = p.q.tokens, S = p.k.tokens, H = std::ssize(p.heads);
+    q = Heads(0, H, T, p.q.width, Step(p, &OutputHead::q1) * p.q.head_stride, p.q.token_stride);
+    k = Heads(1, H, S, p.k.width, Step(p, &OutputHead::k1) * p.k.head_stride, p.k.token_stride);
+    v = Heads(2, H, S, p.v.width, p.v.head_stride, p.v.token_stride);
+    out = Heads(3, H, T, p.v.width, p.out.head_stride, p.out.token_stride);
+    factor = {4, logical_tensor::data_type::f32, logical_tensor::dims{1}, logical_tensor::layout_type::strided};
+    added = Heads(5, 1, T, S, T * S, S);
+    mask.resize(static_cast<size_t>(T) * S);
+    for (int64_t t = 0; t < T; ++t) {
+      const KeyRange keys = p.mask.Keys(t, T, S);
+      for (int64_t s = 0; s < S; ++s)
+        mask[t * S + s] = s >= keys.begin && s < keys.end ? 0.0f : -std::numeric_limits<float>::infinity();
+    }
+    const logical_tensor scores = Inner(10), scaled = Inner(11), masked = Inner(12), probs = Inner(13);
+    op qk(0, op::kind::MatMul, {q, k}, {scores}, "scores");
+    qk.set_attr<bool>(op::attr::transpose_b, true);
+    op softmax(3, op::kind::SoftMax, {masked}, {probs}, "probs");
+    softmax.set_attr<int64_t>(op::attr::axis, -1);
+    dnnl::graph::graph graph(dnnl::engine::kind::cpu);
+    graph.add_op(qk);
+    graph.add_op(op(1, op::kind::Multiply, {scores, factor}, {scaled}, "scale"));
+    graph.add_op(op(2, op::kind::Add, {scaled, added}, {masked}, "mask"));
+    graph.add_op(softmax);
+    graph.add_op(op(4, op::kind::MatMul, {probs, v}, {out}, "values"));
+    graph.finalize();
+    const std::vector<dnnl::graph::partition> partitions = graph.get_partitions();
+    if (partitions.size() != 1)
+      Fail("oneDNN Graph: cuts attention into {} partitions, expected one", partitions.size());
+    inputs = partitions[0].get_input_ports();
+    compiled = partitions[0].compile(inputs, {out}, engine);
+    if (p.heads[0].Differential()) second.Reset(static_cast<size_t>(T) * H * p.v.width);
+  }
+
+  void Map(const float* query, const float* key, float* to) {
+    std::vector<dnnl::graph::tensor> arguments;
+    for (const logical_tensor& input : inputs) {
+      const void* const places[] = {query, key, p.v.data, nullptr, &p.scale, mask.data()};
+      arguments.emplace_back(input, engine, const_cast<void*>(places[input.get_id()]));
+    }
+    compiled.execute(stream, arguments, {dnnl::graph::tensor(out, engine, to)});
+  }
+
+  const AttentionProblem& p;
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  logical_tensor q, k, v, out, factor, added;
+  std::vector<float> mask;
+  std::vector<logical_tensor> inputs;
+  dnnl::graph::compiled_partition compiled;
+  AlignedBuffer<float> second;
+};
+
+GraphAttention::GraphAttention(const AttentionProblem& problem) {
+  if (problem.heads[0].VSlices() != 1) Fail("oneDNN Graph: got values in two slices, expected one");
+  try {
+    parts_ = std::make_unique<Parts>(problem);
+  } catch (const dnnl::error& error) {
+    Fail("oneDNN Graph: {}", error.what());
+  }
+}
+
+GraphAttention::~GraphAttention() = default;
+
+void GraphAttention::Run() {
+  const AttentionProblem& p = parts_->p;
+  const OutputHead& first = p.heads[0];
+  parts_->Map(p.q.Row(0, first.q1), p.k.Row(0, first.k1), p.out.data);
+  if (!first.Differential()) {
+    parts_->stream.wait();
+    return;
+  }
+  parts_->Map(p.q.Row(0, first.q2), p.k.Row(0, first.k2), parts_->second.data());
+  parts_->stream.wait();
+  const int64_t H = std::ssize(p.heads), width = p.v.width;
+  ParallelFor(static_cast<size_t>(p.q.tokens), [&](size_t t, int) {
+    const auto row = static_cast<int64_t>(t);
+    for (int h = 0; h < H; ++h) {
+      SubtractScaled(p.out.Row(row, h), parts_->second.data() + (row * H + h) * width, p.lambda.At(row, h), width);
+    }
+  });
+}
+
+}  // namespace tare

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The baseline that oneDNN Graph makes: the pattern of scaled dot-product attention (matmul, multiply, add of the mask,
+// softmax, matmul) over all heads of a map, which the library fuses where it can; for two maps twice, and the second
+// subtracted by us. oneDNN's own threads.
+#pragma once
+
+#include <memory>
+
+#include "kernels/attention/heads.h"
+
+namespace tare {
+
+class GraphAttention {
+ public:
+  // Keeps a reference to the problem's tensors. Throws Error where oneDNN Graph does not take the pattern whole.
+  explicit GraphAttention(const AttentionProblem& problem);
+  ~GraphAttention();
+  void Run();
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace tare

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/model/show_sites.h"
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "quant/base/parallel.h"
+
+namespace tare {
+namespace {
+
+// Prefix and branches of every sequence: body(sequence, slot, first row of the batch, position in the sequence,
+// tokens).
+void ForPieces(const TokenBatch& batch,
+               const std::function<void(const AttentionSequence&, int, int64_t, int64_t, int64_t)>& body) {
+  for (size_t slot = 0; slot < batch.sequences.size(); ++slot) {
+    const AttentionSequence& s = batch.sequences[slot];
+    body(s, static_cast<int>(slot), s.first_row, 0, s.prefix);
+    int64_t row = s.first_row + s.prefix;
+    for (const int64_t tokens : s.branches) {
+      body(s, static_cast<int>(slot), row, s.prefix, tokens);
+      row += tokens;
+    }
+  }
+}
+
+void Show(SiteVisitors visitors, Site site, int layer, const std::vector<SiteBlock>& blocks) {
+  if (AnyNeedsSurvey(visitors, site, layer))
+    ParallelFor(blocks.size(), [&](size_t i, int thread) { Survey(visitors, blocks[i], thread); });
+  ParallelFor(blocks.size(), [&](size_t i, int thread) { Visit(visitors, blocks[i], thread); });
+}
+
+}  // namespace
+
+int MapOf(std::span<const OutputHead> table, Site site, int head) {
+  if (site != Site::kQ && site != Site::kK) return 0;
+  bool first = false, second = false;
+  for (const OutputHead& row : table) {
+    first |= (site == Site::kQ ? row.q1 : row.k1) == head;
+    second |= row.Differential() && (site == Site::kQ ? row.q2 : row.k2) == head;
+  }
+  return first == second ? 0 : first ? 1 : 2;
+}
+
+void ShowRows(SiteVisitors visitors, Site site, int layer, const TokenBatch& batch, float* rows, int64_t columns) {
+  if (!AnyWants(visitors, site, layer)) return;
+  constexpr int64_t kRows = 64;
+  std::vector<SiteBlock> blocks;
+  ForPieces(batch, [&](const AttentionSequence& s, int slot, int64_t row, int64_t position, int64_t count) {
+    for (int64_t done = 0; done < count; done += kRows) {
+      blocks.push_back({.site = site,
+                        .layer = layer,
+                        .sequence = s.index,
+                        .slot = slot,
+                        .first_row = position + done,
+                        .rows = std::min(kRows, count - done),
+                        .first_columns = columns,
+                        .values = rows + (row + done) * columns,
+                        .stride = columns});
+    }
+  });
+  Show(visitors, site, layer, blocks);
+}
+
+void ShowHeads(SiteVisitors visitors, Site site, int layer, const TokenBatch& batch, std::span<const OutputHead> table,
+               HeadsView<float> values) {
+  if (!AnyWants(visitors, site, layer)) return;
+  std::vector<SiteBlock> blocks;
+  ForPieces(batch, [&](const AttentionSequence& s, int slot, int64_t row, int64_t position, int64_t count) {
+    for (int head = 0; head < values.heads; ++head) {
+      blocks.push_back({.site = site,
+                        .layer = layer,
+                        .sequence = s.index,
+                        .slot = slot,
+                        .head = head,
+                        .map = MapOf(table, site, head),
+                        .first_row = position,
+                        .rows = count,
+                        .first_columns = values.width,
+                        .values = values.Row(row, head),
+                        .stride = values.token_stride});
+    }
+  });
+  Show(visitors, site, layer, blocks);
+}
+
+}  // namespace tare

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a forward pass shows its tensors to visitors. Rows of the whole stream go in blocks of 64 tokens of one sequence;
+// q, k, v and head_out one head of one sequence at a time with all its tokens, so that a scale of a channel, or of a
+// block of tokens and a channel, is found in one block. Attention logits, probabilities and their difference are shown
+// by FloatAttention.
+#pragma once
+
+#include "experiments/model/batch.h"
+#include "kernels/attention/heads.h"
+#include "quant/observe/site_visitor.h"
+
+namespace tare {
+
+// rows: [R, columns], R the batch's rows.
+void ShowRows(SiteVisitors visitors, Site site, int layer, const TokenBatch& batch, float* rows, int64_t columns);
+
+// Values [R][heads][width] of q, k, v or head_out; `table` tells the map that a head of q or k serves.
+void ShowHeads(SiteVisitors visitors, Site site, int layer, const TokenBatch& batch, std::span<const OutputHead> table,
+               HeadsView<float> values);
+
+// 1 or 2 where only that map uses the head of q or k, else 0.
+int MapOf(std::span<const OutputHead> table, Site site, int head);
+
+}  // namespace tare

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare bench attention: attention kernels, each case beside its error, rooflines and baselines of the same run.
+#include <fstream>
+#include <memory>
+#include <print>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/bench/attention_bench.h"
+#include "quant/base/error.h"
+#include "tools/command.h"
+
+namespace tare {
+namespace {
+
+struct Options {
+  std::vector<std::string> families{"v1"}, plans, masks{"causal"};
+  std::vector<int64_t> lengths{4096};
+  std::vector<int> widths{128}, heads{4}, threads{1};
+  int repetitions = 5;
+  uint64_t seed = 1;
+  std::string json;
+};
+
+std::string CpuName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+// Every combination: the plans, then the f32 baselines of the same shape.
+std::vector<AttentionCase> Cases(const Options& o) {
+  std::vector<AttentionCase> cases;
+  AttentionCase c{.repetitions = o.repetitions, .seed = o.seed};
+  const auto add_kernels = [&] {
+    c.kernel = "tare";
+    for (const std::string& plan : o.plans) {
+      c.plan = plan;
+      cases.push_back(c);
+    }
+    c.plan.clear();
+    for (const char* baseline : {"tare-f32", "onednn-f32", "onednn-graph"}) {
+      c.kernel = baseline;
+      cases.push_back(c);
+    }
+  };
+  for (const std::string& family : o.families) {
+    for (const int64_t n : o.lengths) {
+      for (const int d : o.widths) {
+        for (const int heads : o.heads) {
+          for (const int threads : o.threads) {
+            for (const std::string& mask : o.masks) {
+              c.family = family, c.n = n, c.d = d, c.heads = heads, c.threads = threads, c.mask = mask;
+              add_kernels();
+            }
+          }
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+void Print(const AttentionBench& bench) {
+  const Roofline& r = bench.roofline;
+  std::println("{}: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, reading {:.1f} GB/s\n", bench.isa,
+               r.u8s8_gops, r.f32_gflops, r.bf16_gflops, r.read_gbps);
+  std::println("{:<10} {:<8} {:>6} {:>4} {:>2} {:>2} {:<6} {:>9} {:>6} {:>8} {:>9} {:>9} {:>9}  {}", "kernel", "family",
+               "n", "d", "H", "th", "mask", "seconds", "spread", "ns/pair", "roofline", "rel L2", "worst row", "plan");
+  for (const AttentionResult& x : bench.results) {
+    const AttentionCase& c = x.measured;
+    std::println(
+        "{:<10} {:<8} {:>6} {:>4} {:>2} {:>2} {:<6} {:>9.5f} {:>5.1f}% {:>8.3f} {:>9.3f} {:>8.3f}% {:>8.2f}%  {}",
+        c.kernel, c.family, c.n, c.d, c.heads, c.threads, c.mask, x.seconds, 100 * x.spread, x.ns_per_pair,
+        x.roofline_fraction, 100 * x.rel_l2, 100 * x.max_row_rel_l2, c.plan);
+  }
+}
+
+void Run(const CLI::App& command, const Options& o) {
+  CheckWritable(o.json);
+  bool given = false;
+  for (const char* name : {"--family", "--plan", "--n", "--d", "--heads", "--threads", "--mask"})
+    given |= command.count(name) > 0;
+  std::vector<AttentionCase> cases = given ? Cases(o) : DefaultAttentionCases();
+  for (AttentionCase& c : cases) c.repetitions = o.repetitions, c.seed = o.seed;
+  const AttentionBench bench = BenchAttention(cases);
+  if (PrintsTables(o.json)) Print(bench);
+  WriteJson(o.json, nlohmann::ordered_json::parse(AttentionBenchJson(bench, CpuName())));
+}
+
+}  // namespace
+
+void AddBenchAttention(CLI::App& bench) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = bench.add_subcommand(
+      "attention",
+      "attention kernels: verified, then timed, with the f32 baselines of each shape; no options: a default set");
+  const auto list = [&](const char* name, auto& values, const char* what) {
+    return command->add_option(name, values, what)->delimiter(',')->allow_extra_args(false);
+  };
+  list("--family", o->families, "standard, v1, v2, with commas between")
+      ->check(CLI::IsMember({"standard", "v1", "v2"}));
+  command->add_option(
+      "--plan", o->plans,
+      "rules for q, k, v, probs or difference, attn_logits; may be given again (none: baselines alone)");
+  list("--n", o->lengths, "tokens")->check(CLI::Range(int64_t{1}, int64_t{1} << 17));
+  list("--d", o->widths, "width of a head of q and k")->check(CLI::Range(1, 256));
+  list("--heads", o->heads, "output heads")->check(CLI::Range(1, 256));
+  list("--threads", o->threads, "threads")->check(CLI::Range(1, static_cast<int>(std::thread::hardware_concurrency())));
+  list("--mask", o->masks, "causal, full")->check(CLI::IsMember({"causal", "full"}));
+  command->add_option("--repetitions", o->repetitions)->check(CLI::Range(1, 1000))->capture_default_str();
+  command->add_option("--seed", o->seed)->capture_default_str();
+  command->add_option("--json", o->json, "write JSON to a file, or - for standard output");
+  command->footer(
+      "Example:\n  tare bench attention --family v1 --n 512,4096 --threads 1 \\\n"
+      "    --plan q=int8/token,k=int8/token,difference=int8/block256,v=int8/block256.channel");
+  command->callback([o, command] { Run(*command, *o); });
+}
+
+}  // namespace tare
