@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "experiments/bench/attention_floor.h"
 #include "experiments/bench/attention_inputs.h"
 #include "experiments/bench/composed_attention.h"
 #include "experiments/bench/graph_attention.h"
@@ -111,7 +112,7 @@ void PrepareExecuted(const AttentionCase& c, Prepared& x) {
 std::unique_ptr<Prepared> Prepare(const AttentionCase& c) {
   SetThreads(c.threads);
   auto x = std::make_unique<Prepared>();
-  x->inputs = std::make_unique<AttentionInputs>(c.family, c.n, c.d, c.heads, MaskOf(c.mask), c.seed);
+  x->inputs = std::make_unique<AttentionInputs>(c.family, c.data, c.n, c.d, c.heads, MaskOf(c.mask), c.lambda, c.seed);
   if (c.kernel == "tare") {
     PrepareExecuted(c, *x);
   } else if (c.kernel == "tare-f32") {
@@ -180,6 +181,7 @@ AttentionResult Measure(const AttentionCase& c) {
   const std::unique_ptr<Prepared> x = Prepare(c);
   x->run();
   const AttentionInputs::Errors errors = x->inputs->ErrorsOfOut();
+  const double floor = c.kernel == "tare" ? FloorErrors(*x->inputs, ExecutedPlanOf(Plan::Parse(c.plan), 0, c.heads)).rel_l2 : 0;
   CheckErrors(c, errors);
   const std::vector<double> seconds = Time(x->run, c.repetitions);
   const double median = seconds[seconds.size() / 2];
@@ -190,6 +192,7 @@ AttentionResult Measure(const AttentionCase& c) {
   result.rel_l2 = errors.rel_l2;
   result.max_row_rel_l2 = errors.max_row_rel_l2;
   result.cosine = errors.cosine;
+  result.floor_rel_l2 = floor;
   return result;
 }
 
@@ -275,7 +278,10 @@ std::string AttentionBenchJson(const AttentionBench& bench, const std::string& c
                              {"max_row_rel_l2", r.max_row_rel_l2},
                              {"u8s8_gops", r.roofline.u8s8_gops},
                              {"f32_gflops", r.roofline.f32_gflops},
-                             {"cosine", r.cosine}});
+                             {"cosine", r.cosine},
+                             {"floor_rel_l2", r.floor_rel_l2},
+                             {"data", c.data},
+                             {"lambda", c.lambda}});
   }
   return json.dump(2);
 }

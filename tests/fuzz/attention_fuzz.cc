@@ -16,7 +16,7 @@
 #include "kernels/attention/reference_attention.h"
 #include "quant/base/aligned.h"
 #include "quant/base/parallel.h"
-#include "tests/support/attention_inputs.h"
+#include "tests/support/random_attention.h"
 
 namespace {
 
@@ -58,7 +58,7 @@ AttentionPlan RandomPlan(Random& random, const AttentionShape& shape) {
 }
 
 // Sinks, rows and heads of zeros, tiny and large magnitudes.
-void Spoil(Random& random, AttentionCase& c) {
+void Spoil(Random& random, RandomAttention& c) {
   std::vector<float>* const tensors[] = {&c.q, &c.k, &c.v};
   std::vector<float>& x = *tensors[random() % 3];
   const float factor = Pick(random, {0.0f, 1e-20f, 1e-3f, 30.0f});
@@ -84,7 +84,7 @@ struct Fuzz {
   std::string problem;
 
   // values is within `share` of the row's magnitudes |P1 V| + lambda |P2 V| and of the largest |V| of all.
-  void Compare(const char* what, const std::vector<float>& got, const std::vector<double>& want, const AttentionCase& c,
+  void Compare(const char* what, const std::vector<float>& got, const std::vector<double>& want, const RandomAttention& c,
                double share) const {
     const std::vector<double> magnitudes = ReferenceMagnitudes(c.problem);
     double largest = 0;
@@ -100,7 +100,7 @@ struct Fuzz {
     }
   }
 
-  void Executed(const AttentionPlan& plan, AttentionCase& c) const {
+  void Executed(const AttentionPlan& plan, RandomAttention& c) const {
     AlignedBuffer<std::byte> workspace(WorkspaceBytes(plan, c.problem));
     ExecutedAttention(plan, c.problem, workspace.span());
     const std::vector<float> got = c.out;
@@ -110,7 +110,7 @@ struct Fuzz {
     if (plan.order == AttentionPlan::Order::kLate) Partials(plan, c, got);
   }
 
-  void Partials(const AttentionPlan& plan, AttentionCase& c, const std::vector<float>& whole) const {
+  void Partials(const AttentionPlan& plan, RandomAttention& c, const std::vector<float>& whole) const {
     const int64_t T = c.problem.q.tokens, H = std::ssize(c.problem.heads), width = c.problem.out.width;
     std::vector<float> max(2 * T * H), sum(2 * T * H), o(2 * T * H * width);
     AttentionPartials partials;
@@ -124,7 +124,7 @@ struct Fuzz {
     Compare("partials against whole rows", c.out, {whole.begin(), whole.end()}, c, 43 * 0x1p-24);
   }
 
-  void Float(AttentionCase& c) const {
+  void Float(RandomAttention& c) const {
     AlignedBuffer<std::byte> workspace(FusedWorkspaceBytes(c.problem));
     FusedAttention(c.problem, workspace.span());
     // Logits of up to 64 products of magnitude 30 * 30 carry 2^-24 * 900 * 8 of absolute error into the exponent.
@@ -137,7 +137,7 @@ struct Fuzz {
       Random random(seed * 1000003 + round);
       SetThreads(Pick(random, {1, 2, 7}));
       const AttentionShape shape = RandomShape(random);
-      AttentionCase c(shape, static_cast<unsigned>(random()));
+      RandomAttention c(shape, static_cast<unsigned>(random()));
       Spoil(random, c);
       const AttentionPlan plan = RandomPlan(random, shape);
       problem = Describe(shape, plan);

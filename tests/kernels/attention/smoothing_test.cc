@@ -8,7 +8,7 @@
 #include "kernels/attention/executed_attention.h"
 #include "kernels/attention/reference_attention.h"
 #include "quant/base/aligned.h"
-#include "tests/support/attention_inputs.h"
+#include "tests/support/random_attention.h"
 
 namespace tare {
 namespace {
@@ -30,7 +30,7 @@ TEST(SmoothingTest, TheMeanIsOfTheFirst64TokensAlone) {
 }
 
 // Cosine of attention with Q and K in four bits to the double reference.
-double CosineInInt4(AttentionCase& c, const float* k_mean) {
+double CosineInInt4(RandomAttention& c, const float* k_mean) {
   AttentionPlan plan{.q = Format::kInt4, .k = Format::kInt4, .block = 64, .k_mean = k_mean};
   AlignedBuffer<std::byte> workspace(WorkspaceBytes(plan, c.problem));
   ExecutedAttention(plan, c.problem, workspace.span());
@@ -47,7 +47,7 @@ double CosineInInt4(AttentionCase& c, const float* k_mean) {
 // What all keys have in common takes the codes of the rest, unless it is subtracted: the figures asked of INT4 are a
 // cosine of 0.97 on Gaussian data, kept within 0.005 under an offset of 10 on some channels.
 TEST(SmoothingTest, FourBitsSurviveAnOffsetOfTheKeys) {
-  AttentionCase c({.family = Family::kV1, .heads = 2, .kv = 2, .queries = 300, .keys = 300, .d = 128, .v_width = 256});
+  RandomAttention c({.family = Family::kV1, .heads = 2, .kv = 2, .queries = 300, .keys = 300, .d = 128, .v_width = 256});
   const double plain = CosineInInt4(c, nullptr);
   EXPECT_GT(plain, 0.97);
   for (size_t i = 0; i < c.k.size(); ++i) c.k[i] += i % 128 % 16 == 3 ? 10.0f : 0.0f;

@@ -27,9 +27,9 @@ struct AttentionShape {
 };
 
 // Inputs of a shape, standard normal; padding is NaN, so that nobody may read it.
-class AttentionCase {
+class RandomAttention {
  public:
-  explicit AttentionCase(const AttentionShape& s, unsigned seed = 1) : random_(seed) {
+  explicit RandomAttention(const AttentionShape& s, unsigned seed = 1) : random_(seed) {
     const bool v1 = s.family == Family::kV1, llama = s.family == Family::kDiffLlama,
                standard = s.family == Family::kStandard;
     heads = standard ? StandardHeads(s.heads, s.kv)
