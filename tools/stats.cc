@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare stats: the outliers of a model's attention logits and hidden states; several models side by side.
+// tare stats: the outliers of a model's attention logits and hidden states, several models side by side; with --out,
+// statistics of every site into a file. show, merge and diff work on such files (tools/stats_files.cc).
 #include <cstdio>
 #include <memory>
 #include <print>
@@ -7,9 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/sites/outlier_report.h"
+#include "experiments/stats/statistics_job.h"
+#include "experiments/stats/statistics_report.h"
 #include "experiments/tasks/sequences.h"
 #include "quant/file/atomic_file.h"
 #include "tools/run_options.h"
+#include "tools/stats_files.h"
 
 namespace tare {
 namespace {
@@ -18,10 +22,22 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   std::vector<std::string> models;
-  std::string input, json, csv;
+  std::string input, json, csv, out, shard = "0/1";
+  StatisticsOptions statistics;
   WindowOptions windows;
   MachineOptions machine;
 };
+
+// What the table was made from.
+void AddOrigin(Json& json, const Model& model, const TokenInput& input, uint64_t positions, size_t sequences,
+               const Options& options) {
+  json["positions"] = positions;
+  json["sequences"] = sequences;
+  json["window"] = options.windows.window;
+  json["math"] = options.machine.math;
+  json["weights_sha256"] = model.files().ContentHash();
+  json["input_sha256"] = input.sha256;
+}
 
 Json Observe(const std::string& folder, const Options& options, ProgressLine& line) {
   Model model(folder, options.machine.Apply());
@@ -35,23 +51,35 @@ Json Observe(const std::string& folder, const Options& options, ProgressLine& li
              [&](const TokenBatch& batch, size_t) { positions += batch.Rows(); });
   const int64_t tokens = positions - (input.bos ? std::ssize(sequences) : 0);
   Json json = OutlierJson(observer, model.config(), model.Name(), tokens);
-  json["positions"] = positions;
-  json["sequences"] = sequences.size();
-  json["window"] = options.windows.window;
-  json["math"] = options.machine.math;
-  json["weights_sha256"] = model.files().ContentHash();
-  json["input_sha256"] = input.sha256;
+  AddOrigin(json, model, input, static_cast<uint64_t>(positions), sequences.size(), options);
   return json;
 }
 
-void Run(const Options& options) {
+// Every site, into the file; the table's figures are taken from it.
+Json Collect(const std::string& folder, const Options& options, ProgressLine& line) {
+  Model model(folder, options.machine.Apply());
+  line.Rename(model.Name());
+  const TokenInput input = LoadTokenInput(options.input, folder, model.config().vocabulary);
+  const std::vector<ScoredSequence> sequences = CutDisjoint(input, model.config(), options.windows);
+  const StatisticsSet set =
+      CollectStatistics(model, input, sequences, options.statistics, TARE_VERSION, options.out, line.Callback());
+  Json json = OutlierJson(StatisticsFigures(set), model.config(), model.Name(), static_cast<int64_t>(set.tokens));
+  AddOrigin(json, model, input, set.positions, sequences.size(), options);
+  json["statistics"] = options.out;
+  return json;
+}
+
+void Run(Options& options) {
+  options.statistics.shard = ParseShard(options.shard);
   CheckWritable(options.json);
   CheckWritable(options.csv);
+  CheckWritable(options.out);
   for (const std::string& folder : options.models) LoadConfig(folder);
   std::vector<Json> models;
   {
     ProgressLine line("");
-    for (const std::string& folder : options.models) models.push_back(Observe(folder, options, line));
+    for (const std::string& folder : options.models)
+      models.push_back(options.out.empty() ? Observe(folder, options, line) : Collect(folder, options, line));
   }
   if (PrintsTables(options.json)) {
     std::print("{}", OutlierTable(models));
@@ -59,9 +87,36 @@ void Run(const Options& options) {
         "{} tokens of {}; attention logits scaled, before the softmax, masked ones left out; hidden states: every "
         "layer's output",
         models[0]["tokens"].get<int64_t>(), options.input);
+    if (!options.out.empty()) std::println("every site: tare stats show {}", options.out);
   }
   if (!options.csv.empty()) WriteFileAtomically(options.csv, OutlierCsv(models));
   WriteJson(options.json, models.size() == 1 ? models[0] : Json(models));
+}
+
+// What CLI11 cannot say itself: show, merge and diff stand where a MODEL could.
+void CheckUsage(const Options& options) {
+  if (options.models.empty()) throw CLI::RequiredError("MODEL");
+  if (options.input.empty()) throw CLI::RequiredError("--input");
+  const StatisticsOptions& s = options.statistics;
+  if (!options.out.empty()) {
+    if (options.models.size() > 1) throw CLI::ValidationError("--out", "takes one MODEL: a file is of one");
+  } else if (!s.sites.empty() || !s.formats.empty() || options.shard != "0/1" || s.resume) {
+    throw CLI::RequiredError("--out (--sites, --formats, --shard and --resume are about that file)");
+  }
+}
+
+void AddFileOptions(CLI::App& command, Options& options) {
+  StatisticsOptions& s = options.statistics;
+  command.add_option("--out", options.out, "statistics of every site into this HDF5 file (one MODEL)");
+  command.add_option("--sites", s.sites,
+                     "only these, as plans name them: attn_logits[l0-3],layer_out,weights,linear_in (default: all)");
+  command.add_option("--formats", s.formats, "measure what these formats lose at each site: int8/row,int4/group64");
+  command.add_option("--shard", options.shard, "i/n: only the i-th of n parts, from 0; tare stats merge joins them")
+      ->capture_default_str();
+  command.add_flag("--resume", s.resume, "go on where an interrupted run of the same job stopped (FILE.part)");
+  command.add_option("--checkpoint", s.checkpoint, "sequences between two writes of FILE.part")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -70,18 +125,24 @@ void AddStats(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "stats", "outliers of attention logits and hidden states (the table of the Differential Transformer's paper)");
-  command->add_option("MODEL", options->models, "checkpoint folders, side by side")->required();
-  command->add_option("--input", options->input, "UTF-8 text, or ids: a .safetensors or .h5 file with input_ids [B,T]")
-      ->required();
+  command->add_option("MODEL", options->models, "checkpoint folders, side by side");
+  command->add_option("--input", options->input, "UTF-8 text, or ids: a .safetensors or .h5 file with input_ids [B,T]");
   command->add_option("--json", options->json,
                       "write JSON to a file, or - for standard output; an array where several models are given");
   command->add_option("--csv", options->csv, "write a row a model, site, layer, head and map to this file");
+  AddFileOptions(*command, *options);
   AddWindowOptions(*command, options->windows);
   options->machine.AddTo(*command);
+  AddStatsFiles(*command);
   command->footer(
       "Example:\n  tare stats experiments/pair/novels-standard experiments/pair/novels-differential --input "
-      "experiments/pair/heldout.txt --tokens 20440");
-  command->callback([options] { Run(*options); });
+      "experiments/pair/heldout.txt --tokens 20440\n  tare stats experiments/pair/novels-differential --input "
+      "experiments/pair/heldout.txt --tokens 20440 --out S.h5\n  tare stats show S.h5 --site attn_logits");
+  command->callback([command, options] {
+    if (!command->get_subcommands().empty()) return;
+    CheckUsage(*options);
+    Run(*options);
+  });
 }
 
 }  // namespace tare

@@ -41,7 +41,9 @@ struct Sums {
 
 }  // namespace
 
-AttentionInputs::AttentionInputs(const std::string& family, int64_t n, int d, int heads, Mask mask, uint64_t seed) {
+AttentionInputs::AttentionInputs(const std::string& family, const std::string& data, int64_t n, int d, int heads,
+                                 Mask mask, float lambda, uint64_t seed)
+    : lambda_(lambda) {
   if (n < 1 || d < 1 || heads < 1)
     Fail("bench attention: got n {}, d {}, heads {}; expected at least 1 of each", n, d, heads);
   const bool standard = family == "standard", v1 = family == "v1";
@@ -66,6 +68,25 @@ AttentionInputs::AttentionInputs(const std::string& family, int64_t n, int d, in
               .mask = mask,
               .scale = 1.0f / std::sqrt(static_cast<float>(d)),
               .out = DenseHeads(out_.data(), n, heads, width)};
+  Shape(data);
+}
+
+void AttentionInputs::Shape(const std::string& data) {
+  if (data != "gaussian" && data != "sink" && data != "vbias" && data != "diffuse")
+    Fail("bench attention, data: got '{}', expected gaussian, sink, vbias or diffuse", data);
+  const int d = problem_.q.width;
+  const auto width = static_cast<size_t>(d);
+  if (data == "diffuse") {
+    for (float& x : q_) x *= 0.1f;
+  } else if (data != "gaussian") {
+    // Queries share a half in every channel, which key 0 has 16 / sqrt(d) of: d * 0.5 * 16 / sqrt(d) / sqrt(d) nats, and
+    // no channel that would cost the others their codes.
+    for (float& x : q_) x += 0.5f;
+    for (size_t i = 0; i < problem_.k.heads * width; ++i) k_[i] += 16.0f / std::sqrt(static_cast<float>(d));
+  }
+  if (data == "vbias") {
+    for (float& x : v_) x += 2.0f;
+  }
 }
 
 double AttentionInputs::LeastOperations() const {

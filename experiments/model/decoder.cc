@@ -8,6 +8,7 @@
 
 #include "experiments/model/show_sites.h"
 #include "kernels/attention/executed_attention.h"
+#include "kernels/attention/smoothing.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -87,16 +88,6 @@ void ProjectSeen(const LayerCall& call, const float* x, int64_t columns, std::sp
   ProjectAll(call, x, unseen);
 }
 
-// Mean over the first tokens of one sequence of each head and channel: what +smooth subtracts before quantizing.
-void MeanOfPrefix(HeadsView<const float> x, std::vector<float>& mean) {
-  const int64_t tokens = std::min(x.tokens, kSmoothingTokens);
-  mean.assign(static_cast<size_t>(x.heads) * x.width, 0.0f);
-  for (int64_t t = 0; t < tokens; ++t) {
-    for (int head = 0; head < x.heads; ++head) AddTo(mean.data() + head * x.width, x.Row(t, head), x.width);
-  }
-  ScaleInto(mean.data(), 1.0f / static_cast<float>(tokens), mean.size(), mean.data());
-}
-
 // Attention on the integer kernels, a sequence at a time.
 void AttendExecuted(const LayerCall& call, const ExecutedPlan& executed, const AttentionProblem& batch) {
   std::vector<float> k_mean, v_mean;
@@ -113,8 +104,8 @@ void AttendExecuted(const LayerCall& call, const ExecutedPlan& executed, const A
     problem.v = rows_of(batch.v);
     problem.out = rows_of(batch.out);
     AttentionPlan plan = executed.attention;
-    if (executed.smooth_k) MeanOfPrefix(problem.k, k_mean), plan.k_mean = k_mean.data();
-    if (executed.smooth_v) MeanOfPrefix(problem.v, v_mean), plan.v_mean = v_mean.data();
+    if (executed.smooth_k) plan.k_mean = MeanOfPrefix(problem.k, k_mean);
+    if (executed.smooth_v) plan.v_mean = MeanOfPrefix(problem.v, v_mean);
     call.a.workspace.Reserve(WorkspaceBytes(plan, problem));
     ExecutedAttention(plan, problem, call.a.workspace.span());
   }

@@ -74,9 +74,6 @@ struct Activations {
   void Prepare(const TokenBatch& batch, const ModelConfig& config);
 };
 
-// +smooth subtracts, a head and channel, the mean of this many first tokens of the sequence.
-inline constexpr int64_t kSmoothingTokens = 64;
-
 // All that one layer's forward pass works on.
 struct LayerCall {
   const ModelConfig& config;

@@ -42,12 +42,12 @@ void OutlierObserver::Visit(const SiteBlock& block, int thread) {
   }
 }
 
-void OutlierObserver::Settle() {
+void OutlierObserver::Settle() const {
   for (auto& worker : workers_) Switch(*worker, nullptr);
 }
 
 OutlierStatistics OutlierObserver::AttentionLogits(std::optional<int> layer, std::optional<int> head,
-                                                   std::optional<int> map) {
+                                                   std::optional<int> map) const {
   Settle();
   OutlierStatistics all;
   for (int l = 0; l < layers_; ++l) {
@@ -59,7 +59,7 @@ OutlierStatistics OutlierObserver::AttentionLogits(std::optional<int> layer, std
   return all;
 }
 
-OutlierStatistics OutlierObserver::HiddenStates(std::optional<int> layer) {
+OutlierStatistics OutlierObserver::HiddenStates(std::optional<int> layer) const {
   Settle();
   OutlierStatistics all;
   for (int l = 0; l < layers_; ++l) {

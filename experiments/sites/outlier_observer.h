@@ -15,17 +15,26 @@
 
 namespace tare {
 
-class OutlierObserver : public SiteVisitor {
+// Where the table's figures come from: merged over what is not given.
+class OutlierFigures {
+ public:
+  virtual ~OutlierFigures() = default;
+  virtual OutlierStatistics AttentionLogits(std::optional<int> layer = {}, std::optional<int> head = {},
+                                            std::optional<int> map = {}) const = 0;
+  virtual OutlierStatistics HiddenStates(std::optional<int> layer = {}) const = 0;
+};
+
+class OutlierObserver : public SiteVisitor, public OutlierFigures {
  public:
   explicit OutlierObserver(const ModelConfig& config);
 
   bool Wants(Site site, int layer) const override;
   void Visit(const SiteBlock& block, int thread) override;
 
-  // Merged over what is not given. Not while a pass runs.
+  // Not while a pass runs.
   OutlierStatistics AttentionLogits(std::optional<int> layer = {}, std::optional<int> head = {},
-                                    std::optional<int> map = {});
-  OutlierStatistics HiddenStates(std::optional<int> layer = {});
+                                    std::optional<int> map = {}) const override;
+  OutlierStatistics HiddenStates(std::optional<int> layer = {}) const override;
 
  private:
   struct Target {
@@ -39,8 +48,8 @@ class OutlierObserver : public SiteVisitor {
     uint64_t pending = 0;
   };
 
-  void Switch(Worker& worker, Target* target);
-  void Settle();  // flushes every worker
+  static void Switch(Worker& worker, Target* target);
+  void Settle() const;  // flushes every worker
   int MapOf(int head) const { return differential_ && head >= heads_ / 2 ? 2 : 1; }
 
   const int layers_, heads_;

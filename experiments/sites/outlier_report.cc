@@ -36,26 +36,26 @@ Json Places(const OutlierStatistics& s, const char* row, const char* column) {
   return list;
 }
 
-Json Maps(OutlierObserver& observer, std::optional<int> layer) {
+Json Maps(const OutlierFigures& outliers, std::optional<int> layer) {
   Json maps = Json::array();
   for (const int map : {1, 2}) {
     Json figures{{"map", map}};
-    figures.update(Figures(observer.AttentionLogits(layer, {}, map)));
+    figures.update(Figures(outliers.AttentionLogits(layer, {}, map)));
     maps.push_back(figures);
   }
   return maps;
 }
 
-Json LayerJson(OutlierObserver& observer, const ModelConfig& c, int layer) {
+Json LayerJson(const OutlierFigures& outliers, const ModelConfig& c, int layer) {
   Json json{{"layer", layer},
-            {"attention_logits", Figures(observer.AttentionLogits(layer))},
-            {"hidden_states", Figures(observer.HiddenStates(layer))}};
-  if (c.Differential()) json["maps"] = Maps(observer, layer);
+            {"attention_logits", Figures(outliers.AttentionLogits(layer))},
+            {"hidden_states", Figures(outliers.HiddenStates(layer))}};
+  if (c.Differential()) json["maps"] = Maps(outliers, layer);
   json["heads"] = Json::array();
   for (int head = 0; head < c.heads; ++head) {
     Json figures{{"head", head}};
     if (c.Differential()) figures["map"] = head < c.heads / 2 ? 1 : 2;
-    figures.update(Figures(observer.AttentionLogits(layer, head)));
+    figures.update(Figures(outliers.AttentionLogits(layer, head)));
     json["heads"].push_back(figures);
   }
   return json;
@@ -84,16 +84,16 @@ std::string Number(const Json& value, const char* none) {
 
 }  // namespace
 
-Json OutlierJson(OutlierObserver& observer, const ModelConfig& c, const std::string& model, int64_t tokens) {
-  const OutlierStatistics logits = observer.AttentionLogits(), hidden = observer.HiddenStates();
+Json OutlierJson(const OutlierFigures& outliers, const ModelConfig& c, const std::string& model, int64_t tokens) {
+  const OutlierStatistics logits = outliers.AttentionLogits(), hidden = outliers.HiddenStates();
   Json json{{"schema", "tare.stats/1"},
             {"model", model},
             {"tokens", tokens},
             {"attention_logits", Figures(logits)},
             {"hidden_states", Figures(hidden)}};
-  if (c.Differential()) json["maps"] = Maps(observer, {});
+  if (c.Differential()) json["maps"] = Maps(outliers, {});
   json["layers"] = Json::array();
-  for (int layer = 0; layer < c.layers; ++layer) json["layers"].push_back(LayerJson(observer, c, layer));
+  for (int layer = 0; layer < c.layers; ++layer) json["layers"].push_back(LayerJson(outliers, c, layer));
   json["top"] = {{"attention_logits", Places(logits, "query", "key")},
                  {"hidden_states", Places(hidden, "token", "channel")}};
   return json;

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-#include "experiments/model/decoder.h"
+#include "kernels/attention/smoothing.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/format/round.h"
@@ -121,16 +121,6 @@ void Normalise(const SiteBlock& block) {
   }
 }
 
-// The mean of each channel over the first tokens.
-std::vector<float> MeanOfPrefix(const SiteBlock& block) {
-  TARE_CHECK(block.first_row == 0);
-  std::vector<float> mean(static_cast<size_t>(block.first_columns));
-  const int64_t tokens = std::min(block.rows, kSmoothingTokens);
-  for (int64_t r = 0; r < tokens; ++r) AddTo(mean.data(), block.Row(r).data(), mean.size());
-  ScaleInto(mean.data(), 1.0f / static_cast<float>(tokens), mean.size(), mean.data());
-  return mean;
-}
-
 void Shift(const SiteBlock& block, const std::vector<float>& mean, float factor) {
   for (int64_t r = 0; r < block.rows; ++r) SubtractScaled(block.Row(r).data(), mean.data(), factor, mean.size());
 }
@@ -191,7 +181,11 @@ void SimulatedQuantizer::Visit(const SiteBlock& block, int) {
   const Rule* rule = RuleFor(block);
   if (rule == nullptr) return;
   std::vector<float> mean;
-  if (rule->options.smooth) Shift(block, mean = MeanOfPrefix(block), 1.0f);
+  if (rule->options.smooth) {
+    TARE_CHECK(block.first_row == 0);  // the prefix of the sequence
+    MeanOfPrefix({block.values, block.rows, 1, static_cast<int>(block.first_columns), block.stride, 0}, mean);
+    Shift(block, mean, 1.0f);
+  }
   if (Surveyed(rule->granularity.kind)) {
     QuantizeWith(block, *rule, std::bit_cast<float>(Absmax(block, *rule).load(std::memory_order_relaxed)));
   } else if (RowByRow(rule->granularity.kind)) {

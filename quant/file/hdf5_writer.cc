@@ -26,10 +26,22 @@ Hdf5Handle AccessProperties(const std::string& where) {
   return access;
 }
 
+// Links and attributes kept in the object's own header, where a checksum guards them, up to so many. HDF5 1.14 crashes
+// (in H5G__link_release_table) on a damaged heap, where more of them go.
+constexpr unsigned kMostCompact = 1000;
+
 // Properties for creating an object of this class, without times.
 Hdf5Handle TimelessProperties(hid_t property_class, const std::string& where) {
   Hdf5Handle properties = CheckedHandle(H5Pcreate(property_class), H5Pclose, where, "properties");
   CheckHdf5(H5Pset_obj_track_times(properties, false), where, "object times");
+  CheckHdf5(H5Pset_attr_phase_change(properties, kMostCompact, 0), where, "place of attributes");
+  return properties;
+}
+
+// The same of a group, the root among them.
+Hdf5Handle GroupProperties(hid_t property_class, const std::string& where) {
+  Hdf5Handle properties = TimelessProperties(property_class, where);
+  CheckHdf5(H5Pset_link_phase_change(properties, kMostCompact, 0), where, "place of links");
   return properties;
 }
 
@@ -104,7 +116,7 @@ void CheckWritten(int64_t result, const std::string& where) {
 Hdf5Writer::Hdf5Writer(const std::filesystem::path& path) : file_(path) {
   const QuietHdf5 quiet;
   const std::string where = path.string();
-  const Hdf5Handle create = TimelessProperties(H5P_FILE_CREATE, where);
+  const Hdf5Handle create = GroupProperties(H5P_FILE_CREATE, where);
   const Hdf5Handle access = AccessProperties(where);
   // On a disk that is full already the library would fail, and leak, while it creates; so this is tried first.
   file_.Write(std::string(4096, '\0'));
@@ -142,7 +154,7 @@ void Hdf5Writer::CreateGroupsOf(const std::string& name) {
   for (size_t slash = name.find('/'); slash != name.npos; slash = name.find('/', slash + 1)) {
     const std::string group = name.substr(0, slash);
     if (H5Lexists(id_, group.c_str(), H5P_DEFAULT) > 0) continue;
-    const Hdf5Handle properties = TimelessProperties(H5P_GROUP_CREATE, where);
+    const Hdf5Handle properties = GroupProperties(H5P_GROUP_CREATE, where);
     CheckedHandle(H5Gcreate2(id_, group.c_str(), H5P_DEFAULT, properties, H5P_DEFAULT), H5Gclose, where,
                   "creating its group");
   }

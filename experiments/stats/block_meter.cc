@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/stats/block_meter.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/elementwise/rows.h"
+#include "quant/observe/error_sums.h"
+#include "quant/observe/map_measures.h"
+#include "quant/observe/site_statistics.h"
+
+namespace tare {
+namespace {
+
+constexpr int64_t kRowGroup = 64;  // rows whose energies add in double before they join the exact sum
+
+bool IsMap(Site site) { return site == Site::kProbs || site == Site::kDifference; }
+bool HasChannels(Site site) { return !IsMap(site) && site != Site::kAttnLogits; }
+
+}  // namespace
+
+BlockMeter::BlockMeter(std::span<const RowFormat> formats) : formats_(formats) {
+  for (const SiteInfo& info : kSites) sums_of_site_.push_back(SumNames(info.site, NamesOf(formats)).size());
+}
+
+void BlockMeter::MeasureChannels(int64_t r, std::span<const float> row) {
+  double* const energy = &measures_.channel_energy[static_cast<size_t>(r / kRowGroup) * row.size()];
+  for (size_t c = 0; c < row.size(); ++c) energy[c] += static_cast<double>(row[c]) * row[c];
+  for (size_t c = 0; c < row.size(); ++c) {
+    const float magnitude = std::fabs(row[c]);
+    float& channel = measures_.channel_absmax[c];
+    channel = magnitude > channel ? magnitude : channel;
+  }
+}
+
+void BlockMeter::MeasureMap(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums) {
+  double* next = sums + kBaseSums;
+  if (block.site == Site::kProbs) {
+    *next++ = Entropy(row);
+    *next++ = row.front();
+    *next++ = block.first_row + r < kSinkTokens ? row.front() : 0.0f;
+    *next++ = 0.0;  // sink_sequences: when the sequence is whole
+    if (block.map == 1) first_map_.squares[static_cast<size_t>(r)] = sums[kSumX2];
+  } else {
+    const bool known = first_map_.layer == block.layer && first_map_.sequence == block.sequence &&
+                       first_map_.first_row == block.first_row && std::ssize(first_map_.squares) == block.rows;
+    const double first = known ? first_map_.squares[static_cast<size_t>(r)] : 0.0;
+    *next++ = NegativeMass(row);
+    *next++ = first > 0.0 ? std::sqrt(sums[kSumX2] / first) : 0.0;
+    *next++ = first;
+  }
+  const Sparsity sparsity = MeasureSparsity(row);
+  *next++ = static_cast<double>(sparsity.blocks);
+  for (size_t i = 0; i < kSparsityShares.size(); ++i) {
+    *next++ = static_cast<double>(sparsity.entries_under[i]);
+    *next++ = static_cast<double>(sparsity.blocks_under[i]);
+    *next++ = sparsity.entry_mass[i];
+    *next++ = sparsity.block_mass[i];
+  }
+}
+
+// What needs every value of the row.
+void BlockMeter::MeasureFinite(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums) {
+  const double norm = std::sqrt(sums[kSumX2]);
+  sums[kSumRowNorm] = norm;
+  measures_.largest_row_norm = std::max(measures_.largest_row_norm, static_cast<float>(norm));
+  const double kurtosis = Moments{.count = static_cast<long double>(row.size()),
+                                  .x = sums[kSumX],
+                                  .x2 = sums[kSumX2],
+                                  .x3 = sums[kSumX3],
+                                  .x4 = sums[kSumX4]}
+                              .RowKurtosis();
+  sums[kSumRowKurtosis] = std::isnan(kurtosis) ? 0.0 : kurtosis;
+  if (IsMap(block.site)) MeasureMap(block, r, row, sums);
+  double* next = sums + measures_.sums - 4 * formats_.size();
+  quantized_.resize(row.size());
+  for (const RowFormat& format : formats_) {
+    QuantizeRow(format, block.site, row, quantized_);
+    const ErrorSums errors = SumErrors(row, quantized_);
+    for (const double sum : {errors.error2, errors.error1, errors.product, errors.square}) *next++ = sum;
+  }
+  ++measures_.rows;
+}
+
+void BlockMeter::MeasureRow(const SiteBlock& block, int64_t r) {
+  std::span<const float> row = block.Row(r);
+  double* const sums = &measures_.row_sums[static_cast<size_t>(r) * measures_.sums];
+  PowerSums powers = SumPowers(row);
+  size_t values = row.size();
+  const bool finite = std::isfinite(powers.magnitude);
+  if (!finite) {
+    finite_.assign(row.begin(), row.end());
+    for (float& v : finite_) {
+      if (std::isfinite(v)) continue;
+      v = 0.0f;
+      --values;
+    }
+    row = finite_;
+    powers = SumPowers(row);
+  }
+  sums[kSumX] = powers.x;
+  sums[kSumX2] = powers.x2;
+  sums[kSumX3] = powers.x3;
+  sums[kSumX4] = powers.x4;
+  sums[kSumMagnitude] = powers.magnitude;
+  measures_.values += values;
+  if (values == 0) return;
+  const float absmax = AbsMax(row.data(), row.size());
+  measures_.row_absmax[static_cast<size_t>(r)] = absmax;
+  measures_.absmax = std::max(measures_.absmax, absmax);
+  if (!measures_.largest || absmax > *measures_.largest) {
+    for (const float v : block.Row(r)) {  // as shown: a zero in the place of NaN is no value
+      if (std::isfinite(v) && (!measures_.largest || v > *measures_.largest)) measures_.largest = v;
+    }
+  }
+  if (HasChannels(block.site)) MeasureChannels(r, row);
+  if (finite) MeasureFinite(block, r, row, sums);
+}
+
+const BlockMeasures& BlockMeter::Measure(const SiteBlock& block) {
+  const auto rows = static_cast<size_t>(block.rows);
+  const size_t columns = HasChannels(block.site) ? static_cast<size_t>(block.first_columns) : 0;
+  const size_t groups = (rows + kRowGroup - 1) / kRowGroup;
+  BlockMeasures& m = measures_;
+  m.rows = m.values = 0;
+  m.absmax = m.largest_row_norm = 0.0f;
+  m.largest.reset();
+  m.sums = sums_of_site_[static_cast<size_t>(block.site)];
+  m.row_sums.assign(rows * m.sums, 0.0);
+  m.row_absmax.assign(rows, 0.0f);
+  m.channel_absmax.assign(columns, 0.0f);
+  m.channel_energy.assign(groups * columns, 0.0);
+  if (block.site == Site::kProbs && block.map == 1)
+    first_map_ = {block.layer, block.sequence, block.first_row, std::vector<double>(rows)};
+  for (int64_t r = 0; r < block.rows; ++r) MeasureRow(block, r);
+  return measures_;
+}
+
+}  // namespace tare

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// One block of a site's values, measured: a double a row and sum (quant/observe/site_statistics.h), so that a row,
+// which no split of the stream cuts, is what is rounded. One meter a thread: it remembers the first map's rows for the
+// difference that follows them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "experiments/stats/row_format.h"
+#include "quant/observe/site_visitor.h"
+
+namespace tare {
+
+struct BlockMeasures {
+  uint64_t rows = 0;    // whose values are all finite
+  uint64_t values = 0;  // that are finite
+  float absmax = 0.0f, largest_row_norm = 0.0f;
+  std::optional<float> largest;
+  size_t sums = 0;                     // a row
+  std::vector<double> row_sums;        // [rows of the block][sums]
+  std::vector<float> row_absmax;       // [rows of the block]
+  std::vector<float> channel_absmax;   // [columns]; empty where columns are keys
+  std::vector<double> channel_energy;  // [64-row groups][columns]
+};
+
+class BlockMeter {
+ public:
+  // Positions of the published sink rate: what the first kSinkTokens queries give to the first key.
+  static constexpr int64_t kSinkTokens = 64;
+  static constexpr double kSinkShare = 0.3;
+
+  explicit BlockMeter(std::span<const RowFormat> formats);  // which outlive it
+
+  // Valid until the next call.
+  const BlockMeasures& Measure(const SiteBlock& block);
+
+ private:
+  void MeasureRow(const SiteBlock& block, int64_t r);
+  void MeasureFinite(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
+  void MeasureMap(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
+  void MeasureChannels(int64_t r, std::span<const float> row);
+
+  // Rows of the first map that this thread saw last: sum of squares of each.
+  struct FirstMap {
+    int layer = -1;
+    int64_t sequence = -1, first_row = -1;
+    std::vector<double> squares;
+  };
+
+  std::span<const RowFormat> formats_;
+  std::vector<size_t> sums_of_site_;
+  BlockMeasures measures_;
+  std::vector<float> finite_, quantized_;
+  FirstMap first_map_;
+};
+
+}  // namespace tare

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Statistics of every selected site of a model: a SiteVisitor for what the forward pass shows, and a walk over the
+// weights. What it gathers is the same to the bit on any number of threads and in any order of blocks.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "experiments/model/model.h"
+#include "experiments/stats/block_meter.h"
+#include "experiments/stats/site_selection.h"
+#include "quant/observe/site_statistics.h"
+
+namespace tare {
+
+class FullObserver : public SiteVisitor {
+ public:
+  FullObserver(SiteSelection selection, std::vector<RowFormat> formats);
+  ~FullObserver() override;
+
+  bool Wants(Site site, int layer) const override;
+  void BeginBatch(int64_t slots) override;  // the sequences of the batch before are whole now
+  void Visit(const SiteBlock& block, int thread) override;
+
+  // The selected weights: rows are output channels, columns input channels, all of one "sequence".
+  void ObserveWeights(const Model& model);
+
+  // What was observed since the last call; not while a pass runs.
+  std::map<SiteKey, SiteStatistics> Take();
+
+ private:
+  struct Target;
+  struct Worker;
+
+  Target& TargetOf(const SiteKey& key);
+  void CountOutliers(const SiteBlock& block, Target& target, Worker& worker);
+  static void Gather(const SiteBlock& block, const BlockMeasures& measures, Target& target);
+  void CloseSequences();
+  void ObserveMatrix(Site site, int layer, const WeightMatrix& weight);
+
+  const SiteSelection selection_;
+  const std::vector<RowFormat> formats_;
+  const std::vector<std::string> format_names_;
+  std::mutex mutex_;  // of targets_, not of what they hold
+  std::map<SiteKey, std::unique_ptr<Target>> targets_;
+  std::vector<std::unique_ptr<Worker>> workers_;  // a thread
+};
+
+}  // namespace tare

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What differs between two statistics files, two models or two texts: each measure a site and layer (heads and maps
+// pooled), with a percentile bootstrap over groups of sequences (SiteStatistics::kFolds; each sequence its own where
+// there are no more). Files of the same sequences are resampled together, others apart.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "quant/observe/statistics_set.h"
+
+namespace tare {
+
+struct DiffOptions {
+  std::optional<Site> site;  // nothing: all that both have
+  std::optional<int> layer;
+  int draws = 1000;
+  uint64_t seed = 0;
+};
+
+// {"schema":"tare.stats.diff/1","a":{job},"b":{job},"paired",..,"draws",..,"level":0.95,
+//  "rows":[{"site","layer","measure","a","b","difference","low","high"}]}: b - a, null where one has no meaning.
+nlohmann::ordered_json DiffJson(const StatisticsSet& a, const StatisticsSet& b, const DiffOptions& options);
+// Rows whose interval leaves out 0 carry a mark.
+std::string DiffTable(const nlohmann::ordered_json& diff);
+
+}  // namespace tare

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/stats/statistics_job.h"
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
+#include "experiments/stats/full_observer.h"
+#include "quant/base/error.h"
+#include "quant/base/interrupt.h"
+#include "quant/file/sha256.h"
+#include "quant/observe/statistics_file.h"
+
+namespace tare {
+namespace {
+
+size_t SequencesAUnit(const std::vector<ScoredSequence>& sequences) {
+  size_t longest = 1;
+  for (const ScoredSequence& s : sequences) longest = std::max(longest, s.tokens.size());
+  return static_cast<size_t>(SequencesPerBatch(static_cast<int64_t>(longest)));
+}
+
+std::string HashOf(const std::vector<ScoredSequence>& sequences) {
+  Sha256 sha;
+  for (const ScoredSequence& s : sequences) {
+    const int64_t length = std::ssize(s.tokens);
+    sha.Add(std::as_bytes(std::span(&length, 1)));
+    sha.Add(std::as_bytes(std::span(s.tokens)));
+  }
+  return sha.Hex();
+}
+
+std::filesystem::path PartOf(const std::filesystem::path& out) { return out.string() + ".part"; }
+
+// What an earlier run of this very job left.
+void TakeUp(StatisticsSet& set, const std::filesystem::path& file, const Shard& shard) {
+  const StatisticsSet found = ReadStatistics(file);
+  for (size_t unit = 0; unit < found.units.size(); ++unit) {
+    if (found.units[unit] == 1 && unit % shard.count != shard.index)
+      Fail("{}: holds unit {}, which is not of shard {}/{}; try without --resume", file.string(), unit, shard.index,
+           shard.count);
+  }
+  set.Merge(found, "this job", file.string());
+}
+
+// Runs unit after unit and keeps what is done.
+class Collector {
+ public:
+  Collector(Model& model, const std::vector<ScoredSequence>& sequences, const StatisticsOptions& options,
+            StatisticsSet& set)
+      : model_(model),
+        sequences_(sequences),
+        observer_(SiteSelection::Parse(options.sites, model.config()), ParseRowFormats(options.formats)),
+        set_(set) {}
+
+  // Returns how many positions it had.
+  int64_t Run(size_t unit, bool has_bos) {
+    const size_t step = SequencesAUnit(sequences_);
+    TokenBatch batch;
+    for (size_t i = unit * step; i < std::min((unit + 1) * step, sequences_.size()); ++i)
+      batch.Add(static_cast<int64_t>(i), sequences_[i].tokens);
+    if (unit == 0) observer_.ObserveWeights(model_);
+    SiteVisitor* const visitors[] = {&observer_};
+    model_.Forward(batch, visitors);
+    set_.units[unit] = 1;
+    set_.positions += static_cast<uint64_t>(batch.Rows());
+    set_.tokens += static_cast<uint64_t>(batch.Rows()) - (has_bos ? batch.sequences.size() : 0);
+    return batch.Rows();
+  }
+  void Write(const std::filesystem::path& path) {
+    set_.MergeSites(observer_.Take());
+    WriteStatistics(set_, path);
+  }
+
+ private:
+  Model& model_;
+  const std::vector<ScoredSequence>& sequences_;
+  FullObserver observer_;
+  StatisticsSet& set_;
+};
+
+}  // namespace
+
+Shard ParseShard(const std::string& text) {
+  Shard shard;
+  const char* const end = text.data() + text.size();
+  const auto [slash, bad_index] = std::from_chars(text.data(), end, shard.index);
+  const bool has_slash = bad_index == std::errc() && slash != end && *slash == '/';
+  const auto [rest, bad_count] = std::from_chars(has_slash ? slash + 1 : end, end, shard.count);
+  if (!has_slash || bad_count != std::errc() || rest != end || shard.index >= shard.count)
+    Fail("--shard: got '{}', expected i/n with i from 0 to n - 1, for example 0/4", text);
+  return shard;
+}
+
+StatisticsSet EmptyStatistics(const Model& model, const TokenInput& input, const std::vector<ScoredSequence>& sequences,
+                              const StatisticsOptions& options, const std::string& version) {
+  if (sequences.empty()) Fail("{}: got no sequence to observe", input.path.string());
+  StatisticsSet set;
+  const size_t step = SequencesAUnit(sequences);
+  set.job = {{"model", model.Name()},
+             {"weights_sha256", model.files().ContentHash()},
+             {"config_sha256", Sha256OfFile(model.folder() / "config.json")},
+             {"input_sha256", input.sha256},
+             {"sequences_sha256", HashOf(sequences)},
+             {"sequences", std::to_string(sequences.size())},
+             {"batch_sequences", std::to_string(step)},
+             {"math", model.math() == Math::kBf16 ? "bf16" : "f32"},
+             {"sites", SiteSelection::Parse(options.sites, model.config()).canonical()},
+             {"version", version}};
+  set.formats = NamesOf(ParseRowFormats(options.formats));
+  set.units.assign((sequences.size() + step - 1) / step, 0);
+  for (int layer = 0; model.config().Differential() && layer < model.config().layers; ++layer)
+    set.lambda[layer] = model.layers()[static_cast<size_t>(layer)].lambda;
+  if (options.shard.count > set.units.size())
+    Fail("--shard: got {} shards, expected at most {}, one a batch of {} sequences", options.shard.count,
+         set.units.size(), step);
+  return set;
+}
+
+StatisticsSet CollectStatistics(Model& model, const TokenInput& input, const std::vector<ScoredSequence>& sequences,
+                                const StatisticsOptions& options, const std::string& version,
+                                const std::filesystem::path& out, const Progress& progress) {
+  StatisticsSet set = EmptyStatistics(model, input, sequences, options, version);
+  const std::filesystem::path part = PartOf(out);
+  if (options.resume && std::filesystem::exists(out)) {
+    TakeUp(set, out, options.shard);
+  } else if (options.resume && std::filesystem::exists(part)) {
+    TakeUp(set, part, options.shard);
+  }
+  Collector collector(model, sequences, options, set);
+  int64_t done = static_cast<int64_t>(set.positions), total = 0, since = 0;
+  const size_t step = SequencesAUnit(sequences);
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    if (i / step % options.shard.count == options.shard.index) total += std::ssize(sequences[i].tokens);
+  }
+  for (size_t unit = options.shard.index; unit < set.units.size(); unit += options.shard.count) {
+    if (set.units[unit] == 1) continue;
+    ThrowIfStopped();
+    if (since >= options.checkpoint) {
+      collector.Write(part);
+      since = 0;
+    }
+    done += collector.Run(unit, input.bos.has_value());
+    since += static_cast<int64_t>(step);
+    Report(progress, done, total, "tokens");
+  }
+  collector.Write(out);
+  std::filesystem::remove(part);
+  return set;
+}
+
+}  // namespace tare

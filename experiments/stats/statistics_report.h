@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// A statistics file for people and programs: rows of one site as JSON (tare.stats.site/1), CSV and text; an overview of
+// all sites; and the paper's table from what the file holds.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/sites/outlier_report.h"
+#include "quant/observe/statistics_set.h"
+
+namespace tare {
+
+// {"schema":"tare.stats.site/1","site":..,"rows":[{"layer","head","map","count","absmax","mean","variance","kurtosis",
+//  "median","p99","p999","p9999"}]}: null where one has no meaning; mean, variance and kurtosis (m4/m2^2) of x, the
+// others of |x|. Throws Error where the file has no such site or layer.
+nlohmann::ordered_json SiteJson(const StatisticsSet& set, Site site, std::optional<int> layer);
+// {"schema":"tare.stats.measures/1","site":..,"rows":[{"layer","head","map","measures":{name: number or null}}]}
+nlohmann::ordered_json MeasuresJson(const StatisticsSet& set, Site site, std::optional<int> layer);
+
+// Rows of either, as comma-separated values and as a table.
+std::string RowsCsv(const nlohmann::ordered_json& json);
+std::string RowsTable(const nlohmann::ordered_json& json);
+
+// One line a site, its layers, heads and maps pooled.
+std::string OverviewTable(const StatisticsSet& set);
+
+// The paper's table reads its figures here.
+class StatisticsFigures : public OutlierFigures {
+ public:
+  explicit StatisticsFigures(const StatisticsSet& set) : set_(set) {}
+  OutlierStatistics AttentionLogits(std::optional<int> layer, std::optional<int> head,
+                                    std::optional<int> map) const override;
+  OutlierStatistics HiddenStates(std::optional<int> layer) const override;
+
+ private:
+  const StatisticsSet& set_;
+};
+
+}  // namespace tare

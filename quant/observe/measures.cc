@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/observe/measures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string_view>
+
+#include "quant/observe/error_sums.h"
+
+namespace tare {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+double Ratio(long double a, long double b) { return b == 0 ? kNone : static_cast<double>(a / b); }
+
+// What a sum of this name is divided by to become a figure.
+double Share(std::string_view name, const PlainSums& s, long double value, long double blocks) {
+  if (name.starts_with("entries_under")) return Ratio(value, s.values);
+  if (name.starts_with("blocks_under")) return Ratio(value, blocks);
+  if (name.starts_with("entry_mass") || name.starts_with("block_mass")) return Ratio(value, s.sums[kSumMagnitude]);
+  return Ratio(value, s.rows);  // entropy, sink_mass, negative_mass, cancellation: means of rows
+}
+
+void AddMapMeasures(const std::vector<std::string>& names, const PlainSums& s, Measures& measures) {
+  long double blocks = 0;
+  for (size_t i = kBaseSums; i < names.size(); ++i) {
+    if (names[i] == "blocks") blocks = s.sums[i];
+  }
+  for (size_t i = kBaseSums; i < names.size(); ++i) {
+    const std::string& name = names[i];
+    if (name.find('/') != name.npos) break;  // formats
+    if (name == "blocks" || name == "early_sink_mass") continue;
+    if (name == "sink_sequences") {
+      measures.emplace_back("sink_rate", Ratio(s.sums[i], s.sequences));
+    } else if (name == "first_map_x2") {
+      measures.emplace_back("cancellation_pooled", std::sqrt(Ratio(s.sums[kSumX2], s.sums[i])));
+    } else {
+      measures.emplace_back(name, Share(name, s, s.sums[i], blocks));
+    }
+  }
+}
+
+void AddFormatMeasures(const std::vector<std::string>& names, const PlainSums& s, Measures& measures) {
+  for (size_t i = kBaseSums; i < names.size(); ++i) {
+    const size_t end = names[i].find(".error2");
+    if (end == std::string::npos) continue;
+    const std::string format = names[i].substr(0, end);
+    const auto x2 = static_cast<double>(s.sums[kSumX2]), error2 = static_cast<double>(s.sums[i]);
+    measures.emplace_back(format + ".sqnr_db", SignalToNoise(x2, error2));
+    measures.emplace_back(format + ".cosine",
+                          Cosine(x2, static_cast<double>(s.sums[i + 3]), static_cast<double>(s.sums[i + 2])));
+    measures.emplace_back(format + ".relative_l1", Ratio(s.sums[i + 1], s.sums[kSumMagnitude]));
+  }
+}
+
+}  // namespace
+
+PlainSums PlainSums::Of(const Fold& fold) {
+  PlainSums plain{.sequences = static_cast<double>(fold.sequences),
+                  .rows = static_cast<double>(fold.rows),
+                  .values = static_cast<double>(fold.values),
+                  .absmax = fold.absmax,
+                  .sums = {}};
+  for (size_t i = 0; i < fold.sums.size(); ++i) plain.sums.push_back(fold.sums.Value(i));
+  return plain;
+}
+
+void PlainSums::Add(const PlainSums& other) {
+  sequences += other.sequences;
+  rows += other.rows;
+  values += other.values;
+  absmax = std::max(absmax, other.absmax);
+  if (sums.empty()) sums.resize(other.sums.size());
+  for (size_t i = 0; i < sums.size(); ++i) sums[i] += other.sums[i];
+}
+
+Measures SumMeasures(Site site, const std::vector<std::string>& names, const PlainSums& s) {
+  const Moments moments{s.values, s.sums[kSumX], s.sums[kSumX2], s.sums[kSumX3], s.sums[kSumX4]};
+  Measures measures = {{"absmax", s.absmax},
+                       {"mean", moments.Mean()},
+                       {"variance", moments.Variance()},
+                       {"kurtosis", moments.Kurtosis()},
+                       {"kurtosis_sequence", Ratio(s.sums[kSumSequenceKurtosis], s.sequences)},
+                       {"kurtosis_row", Ratio(s.sums[kSumRowKurtosis], s.rows)},
+                       {"mean_magnitude", Ratio(s.sums[kSumMagnitude], s.values)},
+                       {"infinity_norm", Ratio(s.sums[kSumSequenceAbsmax], s.sequences)},
+                       {"row_norm", Ratio(s.sums[kSumRowNorm], s.rows)}};
+  if (site == Site::kProbs || site == Site::kDifference) AddMapMeasures(names, s, measures);
+  AddFormatMeasures(names, s, measures);
+  return measures;
+}
+
+Measures AllMeasures(const StatisticsSet& set, const SiteKey& key) {
+  const SiteStatistics& s = set.sites.at(key);
+  Measures measures = SumMeasures(key.site, set.Sums(key.site), PlainSums::Of(s.Total()));
+  for (const auto& [name, q] : {std::pair{"median", 0.5}, {"p99", 0.99}, {"p999", 0.999}, {"p9999", 0.9999}})
+    measures.emplace_back(name, s.outliers.magnitudes.Quantile(q));
+  measures.emplace_back("largest", s.largest ? *s.largest : kNone);
+  measures.emplace_back("largest_row_norm", s.largest_row_norm);
+  measures.emplace_back("top_channel_energy", TopChannelEnergy(s.channel_energy));
+  measures.emplace_back("massive", static_cast<double>(MassiveActivations(s.outliers)));
+  if (key.site == Site::kDifference && set.lambda.contains(key.layer))
+    measures.emplace_back("lambda", set.lambda.at(key.layer));
+  return measures;
+}
+
+double TopChannelEnergy(const ExactSums& energy) {
+  std::vector<long double> channels;
+  for (size_t i = 0; i < energy.size(); ++i) channels.push_back(energy.Value(i));
+  std::ranges::sort(channels, std::greater<>());
+  const size_t top = (channels.size() + 99) / 100;
+  long double all = 0, highest = 0;
+  for (size_t i = 0; i < channels.size(); ++i) {
+    all += channels[i];
+    if (i < top) highest += channels[i];
+  }
+  return Ratio(highest, all);
+}
+
+uint64_t MassiveActivations(const OutlierStatistics& outliers) {
+  const float threshold = std::max(100.0f, 1000.0f * outliers.magnitudes.Median());
+  uint64_t count = 0;
+  for (const auto& [bin, values] : outliers.magnitudes.Counts()) {
+    if (MagnitudeHistogram::MagnitudeOf(bin) > threshold) count += values;
+  }
+  return count;
+}
+
+}  // namespace tare

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The figures that follow from a site's statistics, by name: what `tare stats show --measures` prints and `tare stats
+// diff` compares. quant/STATISTICS.md has each one's definition and source.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "quant/observe/statistics_set.h"
+
+namespace tare {
+
+using Measures = std::vector<std::pair<std::string, double>>;  // NaN where one has no meaning
+
+// Sums in long double: of a group of sequences, of several, or of a draw of them with repetition.
+struct PlainSums {
+  double sequences = 0, rows = 0, values = 0;
+  float absmax = 0.0f;
+  std::vector<long double> sums;
+
+  static PlainSums Of(const Fold& fold);
+  void Add(const PlainSums& other);
+};
+
+// What follows from sums: means, moments, kurtosis in three variants, and what the site has besides.
+Measures SumMeasures(Site site, const std::vector<std::string>& names, const PlainSums& sums);
+
+// The same of all sequences, and what follows from counts and maxima: quantiles, energy of channels, massive
+// activations, the largest value and norm.
+Measures AllMeasures(const StatisticsSet& set, const SiteKey& key);
+
+// Share of the energy that the top 1 % of channels (at least one) hold; NaN where there are none.
+double TopChannelEnergy(const ExactSums& energy);
+// Values above 100 and above 1000 times the median of |x|: Sun et al., arXiv 2402.17762. To within a bin (0.8 %).
+uint64_t MassiveActivations(const OutlierStatistics& outliers);
+
+}  // namespace tare

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// All that is kept of one (site, layer, head, map). Integers, maxima and exact sums only: merging any split of the
+// stream into sequences, in any order, gives equal bits. Every figure is a function of these; the sums stand apart for
+// kFolds groups of sequences, so that intervals can be drawn over sequences in memory that does not grow with them.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quant/format/site.h"
+#include "quant/observe/exact_sums.h"
+#include "quant/observe/moments.h"
+#include "quant/observe/outliers.h"
+
+namespace tare {
+
+struct SiteKey {
+  Site site{};
+  int layer = -1;  // -1: outside the layers
+  int head = -1;   // -1: not of a head
+  int map = 0;     // 0: of no map, or of both
+  friend auto operator<=>(const SiteKey&, const SiteKey&) = default;
+};
+
+// The first sums of every site; what follows depends on the site (SumNames).
+enum BaseSum : size_t {
+  kSumX,  // of the finite values
+  kSumX2,
+  kSumX3,
+  kSumX4,
+  kSumMagnitude,         // |x|
+  kSumRowNorm,           // a row: its Euclidean norm
+  kSumRowKurtosis,       // a row: Moments::RowKurtosis, 0 for a row without spread
+  kSumSequenceKurtosis,  // a sequence: Moments::QuantizableKurtosis
+  kSumSequenceAbsmax,    // a sequence: its infinity norm
+  kBaseSums,
+};
+
+// Names of a site's sums in their order: those of BaseSum, then of an attention map (probs, difference) its own, then
+// four a format whose error is measured: FORMAT/GRANULARITY.error2, .error1, .product, .square.
+std::vector<std::string> SumNames(Site site, const std::vector<std::string>& formats = {});
+
+// Sums over one sequence, or over a group of them. Rows with a value that is not finite count nowhere but in the sums
+// over values, and there without it.
+struct Fold {
+  explicit Fold(size_t count = 0) : sums(count) {}
+
+  uint64_t sequences = 0, rows = 0, values = 0;
+  float absmax = 0.0f;
+  ExactSums sums;
+
+  Moments Powers() const;
+  void Merge(const Fold& other);
+  friend bool operator==(const Fold&, const Fold&) = default;
+};
+
+struct SiteStatistics {
+  static constexpr int kFolds = 32;  // sequence s belongs to fold s mod kFolds
+
+  explicit SiteStatistics(size_t sums = 0) : folds(kFolds, Fold(sums)) {}
+
+  OutlierStatistics outliers;
+  std::vector<Fold> folds;
+  std::optional<float> largest;  // with its sign
+  float largest_row_norm = 0.0f;
+  std::vector<float> token_absmax;    // a position of the sequence (of a weight: an output channel)
+  std::vector<float> channel_absmax;  // [columns]; empty for attention maps and logits
+  ExactSums channel_energy;           // [columns] sums of x^2
+
+  Fold Total() const;
+  void Merge(const SiteStatistics& other);
+  friend bool operator==(const SiteStatistics&, const SiteStatistics&) = default;
+};
+
+// values[i] = max(values[i], other[i]); grows to other's size.
+void MergeMaxima(std::vector<float>& values, const std::vector<float>& other);
+
+}  // namespace tare

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// WriteStatistics of statistics_file.h: one group a site, one row a (layer, head, map) in every dataset of it.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "quant/base/error.h"
+#include "quant/file/hdf5.h"
+#include "quant/observe/statistics_file.h"
+
+namespace tare {
+namespace {
+
+constexpr int64_t kFolds = SiteStatistics::kFolds;
+constexpr int64_t kTop = TopValues::kDefaultCapacity;
+
+using Rows = std::vector<std::pair<SiteKey, const SiteStatistics*>>;
+
+// Writes one site's datasets; a dataset without values is left out.
+class SiteWriter {
+ public:
+  SiteWriter(Hdf5Writer& file, Site site, const Rows& rows)
+      : file_(file), group_(std::string(Name(site)) + "/"), rows_(rows) {}
+
+  template <typename T>
+  void Put(const std::string& name, std::vector<int64_t> shape, const std::vector<T>& values) {
+    shape.insert(shape.begin(), std::ssize(rows_));
+    if (!values.empty()) file_.WriteDataset<T>(group_ + name, shape, values);
+  }
+  // One value a row.
+  template <typename T, typename Of>
+  void Column(const std::string& name, Of of) {
+    std::vector<T> values;
+    for (const auto& [key, s] : rows_) values.push_back(static_cast<T>(of(key, *s)));
+    Put(name, {}, values);
+  }
+  // One value a row and fold.
+  template <typename T, typename Of>
+  void Folds(const std::string& name, Of of) {
+    std::vector<T> values;
+    for (const auto& [key, s] : rows_) {
+      for (const Fold& fold : s->folds) values.push_back(of(fold));
+    }
+    Put(name, {kFolds}, values);
+  }
+  // Rows of equal length; shorter ones are filled up with zeros, and lengths say where they end.
+  void Ragged(const std::string& name, std::vector<float> SiteStatistics::* member) {
+    size_t width = 0;
+    for (const auto& [key, s] : rows_) width = std::max(width, (s->*member).size());
+    std::vector<float> values;
+    std::vector<int64_t> lengths;
+    for (const auto& [key, s] : rows_) {
+      values.insert(values.end(), (s->*member).begin(), (s->*member).end());
+      values.resize(values.size() + width - (s->*member).size());
+      lengths.push_back(std::ssize(s->*member));
+    }
+    Put(name, {static_cast<int64_t>(width)}, values);
+    Put(name + "_length", {}, lengths);
+  }
+  // The limbs of many sums, [the sums' shape][limbs]; an attribute has the first limb's place.
+  void Sums(const std::string& name, std::vector<int64_t> shape, const std::vector<const ExactSums*>& parts) {
+    const ExactSums::Digits digits = ExactSums::Concatenated(parts).Canonical();
+    if (digits.limbs.empty()) return;
+    shape.push_back(digits.width);
+    Put(name, shape, digits.limbs);
+    file_.SetAttribute(group_ + name, "first_limb", int64_t{digits.first});
+  }
+  void Histograms();
+  void Tops();
+
+ private:
+  Hdf5Writer& file_;
+  const std::string group_;
+  const Rows& rows_;
+};
+
+void SiteWriter::Histograms() {
+  std::vector<int64_t> ends;
+  std::vector<uint16_t> bins;
+  std::vector<uint64_t> counts;
+  for (const auto& [key, s] : rows_) {
+    for (const auto& [bin, count] : s->outliers.magnitudes.Counts()) {
+      bins.push_back(static_cast<uint16_t>(bin));
+      counts.push_back(count);
+    }
+    ends.push_back(std::ssize(bins));
+  }
+  Put("histogram_end", {}, ends);
+  if (bins.empty()) return;
+  file_.WriteDataset<uint16_t>(group_ + "histogram_bin", {std::ssize(bins)}, bins);
+  file_.WriteDataset<uint64_t>(group_ + "histogram_count", {std::ssize(counts)}, counts);
+}
+
+void SiteWriter::Tops() {
+  std::vector<int64_t> sizes, places, first;
+  std::vector<float> values;
+  for (const auto& [key, s] : rows_) {
+    const std::vector<TopValue> top = s->outliers.top.Sorted();
+    sizes.push_back(std::ssize(top));
+    for (const TopValue& t : top) {
+      values.push_back(t.value);
+      places.insert(places.end(), {t.place.sequence, t.place.row, t.place.column});
+    }
+    values.resize(values.size() + static_cast<size_t>(kTop) - top.size());
+    places.resize(places.size() + 3 * (static_cast<size_t>(kTop) - top.size()), -1);
+    const std::optional<Place>& p = s->outliers.first_nonfinite;
+    first.insert(first.end(), {p ? p->sequence : -1, p ? p->row : -1, p ? p->column : -1});
+  }
+  Put("top_size", {}, sizes);
+  Put("top_value", {kTop}, values);
+  Put("top_place", {kTop, 3}, places);
+  Put("first_nonfinite", {3}, first);
+}
+
+// What a reader would look for first; all of it follows from the rest.
+void WriteFigures(SiteWriter& writer) {
+  writer.Column<uint64_t>("count", [](const SiteKey&, const SiteStatistics& s) { return s.outliers.count(); });
+  writer.Column<float>("absmax", [](const SiteKey&, const SiteStatistics& s) { return s.outliers.absmax(); });
+  writer.Column<double>("mean", [](const SiteKey&, const SiteStatistics& s) { return s.Total().Powers().Mean(); });
+  writer.Column<double>("variance",
+                        [](const SiteKey&, const SiteStatistics& s) { return s.Total().Powers().Variance(); });
+  writer.Column<double>("kurtosis",
+                        [](const SiteKey&, const SiteStatistics& s) { return s.Total().Powers().Kurtosis(); });
+  for (const auto& [name, q] : {std::pair{"median", 0.5}, {"p99", 0.99}, {"p999", 0.999}, {"p9999", 0.9999}}) {
+    writer.Column<float>(name,
+                         [q](const SiteKey&, const SiteStatistics& s) { return s.outliers.magnitudes.Quantile(q); });
+  }
+}
+
+void WriteSite(Hdf5Writer& file, const StatisticsSet& set, Site site, const Rows& rows) {
+  SiteWriter writer(file, site, rows);
+  writer.Column<int32_t>("layer", [](const SiteKey& key, const SiteStatistics&) { return key.layer; });
+  writer.Column<int32_t>("head", [](const SiteKey& key, const SiteStatistics&) { return key.head; });
+  writer.Column<int32_t>("map", [](const SiteKey& key, const SiteStatistics&) { return key.map; });
+  WriteFigures(writer);
+  writer.Column<uint64_t>("nonfinite", [](const SiteKey&, const SiteStatistics& s) { return s.outliers.nonfinite; });
+  writer.Column<float>("largest", [](const SiteKey&, const SiteStatistics& s) {
+    return s.largest.value_or(std::numeric_limits<float>::quiet_NaN());
+  });
+  writer.Column<float>("largest_row_norm", [](const SiteKey&, const SiteStatistics& s) { return s.largest_row_norm; });
+  writer.Tops();
+  writer.Histograms();
+  writer.Folds<uint64_t>("fold_sequences", [](const Fold& fold) { return fold.sequences; });
+  writer.Folds<uint64_t>("fold_rows", [](const Fold& fold) { return fold.rows; });
+  writer.Folds<uint64_t>("fold_values", [](const Fold& fold) { return fold.values; });
+  writer.Folds<float>("fold_absmax", [](const Fold& fold) { return fold.absmax; });
+  std::vector<const ExactSums*> sums, energies;
+  for (const auto& [key, s] : rows) {
+    for (const Fold& fold : s->folds) sums.push_back(&fold.sums);
+    energies.push_back(&s->channel_energy);
+  }
+  const std::vector<std::string> names = set.Sums(site);
+  writer.Sums("sums", {kFolds, std::ssize(names)}, sums);
+  writer.Ragged("token_absmax", &SiteStatistics::token_absmax);
+  writer.Ragged("channel_absmax", &SiteStatistics::channel_absmax);
+  const auto channels = static_cast<int64_t>(energies.front()->size());
+  for (const ExactSums* energy : energies) TARE_CHECK(static_cast<int64_t>(energy->size()) == channels);
+  writer.Sums("channel_energy", {channels}, energies);
+  std::string joined;
+  for (const std::string& name : names) joined += (joined.empty() ? "" : " ") + name;
+  file.SetAttribute(std::string(Name(site)), "sums", joined);
+}
+
+}  // namespace
+
+void WriteStatistics(const StatisticsSet& set, const std::filesystem::path& path) {
+  Hdf5Writer file(path);
+  file.SetAttribute("", "schema", kStatisticsSchema);
+  std::string keys;
+  for (const auto& [key, value] : set.job) {
+    file.SetAttribute("", key, value);
+    keys += (keys.empty() ? "" : " ") + key;
+  }
+  file.SetAttribute("", "job", keys);
+  std::string formats;
+  for (const std::string& format : set.formats) formats += (formats.empty() ? "" : ",") + format;
+  file.SetAttribute("", "formats", formats);
+  file.SetAttribute("", "positions", static_cast<int64_t>(set.positions));
+  file.SetAttribute("", "tokens", static_cast<int64_t>(set.tokens));
+  file.WriteDataset<uint8_t>("units", {std::ssize(set.units)}, set.units);
+  std::vector<int32_t> layers;
+  std::vector<float> lambdas;
+  for (const auto& [layer, lambda] : set.lambda) layers.push_back(layer), lambdas.push_back(lambda);
+  if (!layers.empty()) {
+    file.WriteDataset<int32_t>("lambda_layer", {std::ssize(layers)}, layers);
+    file.WriteDataset<float>("lambda", {std::ssize(lambdas)}, lambdas);
+  }
+  for (const SiteInfo& info : kSites) {
+    Rows rows;
+    for (const auto& [key, statistics] : set.sites) {
+      if (key.site == info.site) rows.emplace_back(key, &statistics);
+    }
+    if (!rows.empty()) WriteSite(file, set, info.site, rows);
+  }
+  file.Commit();
+}
+
+}  // namespace tare

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Against plain sums in long double, within the bound of moments.h; the variants by hand.
+#include "quant/observe/moments.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace tare {
+namespace {
+
+Moments Plain(const std::vector<float>& values) {
+  Moments m;
+  for (const float value : values) {
+    const long double v = value;
+    m.count += 1;
+    m.x += v;
+    m.x2 += v * v;
+    m.x3 += v * v * v;
+    m.x4 += v * v * v * v;
+  }
+  return m;
+}
+
+std::vector<float> Drawn(size_t n, float mean, std::mt19937& random) {
+  std::normal_distribution<float> normal(mean, 2.0f);
+  std::vector<float> values(n);
+  for (float& v : values) v = normal(random);
+  return values;
+}
+
+TEST(Moments, SumsAreThoseOfPlainAdditions) {
+  std::mt19937 random(1);
+  for (const size_t n : {0, 1, 7, 8, 9, 63, 64, 1000, 2049}) {
+    const std::vector<float> values = Drawn(n, 0.5f, random);
+    const PowerSums sums = SumPowers(values);
+    const Moments plain = Plain(values);
+    long double magnitude = 0, cubes = 0;
+    for (const float v : values) {
+      magnitude += std::fabs(v);
+      cubes += std::fabs(static_cast<long double>(v) * v * v);
+    }
+    const long double bound = (static_cast<long double>(n) / 8 + 5 + 2) * 0x1p-53L;  // 2 for rounding the powers
+    EXPECT_NEAR(sums.x, plain.x, bound * magnitude);
+    EXPECT_NEAR(sums.magnitude, magnitude, bound * magnitude);
+    EXPECT_NEAR(sums.x2, plain.x2, bound * plain.x2);
+    EXPECT_NEAR(sums.x3, plain.x3, bound * cubes);
+    EXPECT_NEAR(sums.x4, plain.x4, bound * plain.x4);
+  }
+}
+
+TEST(Moments, SayWhereARowIsNotFinite) {
+  for (const float odd : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN()}) {
+    for (const size_t at : {0, 8, 12}) {
+      std::vector<float> values(13, 1.0f);
+      values[at] = odd;
+      EXPECT_FALSE(std::isfinite(SumPowers(values).magnitude));
+      EXPECT_FALSE(std::isfinite(SumPowers(values).x4));
+    }
+  }
+  EXPECT_TRUE(std::isfinite(SumPowers(std::vector<float>(3, std::numeric_limits<float>::max())).x4));
+}
+
+TEST(Moments, AreTheTextbooks) {
+  std::mt19937 random(2);
+  const std::vector<float> values = Drawn(5000, 3.0f, random);
+  const Moments m = Plain(values);
+  long double mean = 0, m2 = 0, m4 = 0;
+  for (const float v : values) mean += v / 5000.0L;
+  for (const float v : values) {
+    m2 += (v - mean) * (v - mean) / 5000.0L;
+    m4 += (v - mean) * (v - mean) * (v - mean) * (v - mean) / 5000.0L;
+  }
+  EXPECT_NEAR(m.Mean(), mean, 1e-14 * mean);
+  EXPECT_NEAR(m.Variance(), m2, 1e-13 * m2);
+  EXPECT_NEAR(m.Kurtosis(), m4 / (m2 * m2), 1e-12 * 3);
+  EXPECT_NEAR(m.Kurtosis(), 3.0, 0.3);  // a normal law: deviation of the kurtosis of n values sqrt(24/n) = 0.07
+  const long double s2 = m2 * 5000 / 4999;
+  EXPECT_NEAR(m.QuantizableKurtosis(), m4 / (s2 * s2 + 1e-6L), 1e-12 * 3);
+  EXPECT_NEAR(m.RowKurtosis(), m.x4 / 5000 / (s2 * s2) - 3, 1e-12 * 50);
+}
+
+TEST(Moments, VariantsByHand) {
+  // -1 1 -1 1: m2 1, m4 1, s^2 4/3.
+  const Moments m = Plain({-1, 1, -1, 1});
+  EXPECT_DOUBLE_EQ(m.Kurtosis(), 1.0);
+  EXPECT_DOUBLE_EQ(m.QuantizableKurtosis(), 1.0 / (16.0 / 9.0 + 1e-6));
+  EXPECT_EQ(m.RowKurtosis(), 0.0);            // 9/16 - 3, clipped
+  const Moments spike = Plain({0, 0, 0, 8});  // mean 2, s^2 16, E[x^4] 1024
+  EXPECT_DOUBLE_EQ(spike.RowKurtosis(), 1.0);
+  EXPECT_TRUE(std::isnan(Plain({2, 2}).Kurtosis()));
+  EXPECT_TRUE(std::isnan(Plain({2}).RowKurtosis()));
+  EXPECT_TRUE(std::isnan(Plain({}).Mean()));
+}
+
+}  // namespace
+}  // namespace tare

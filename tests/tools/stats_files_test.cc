@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Statistics files from the command: shards, merging, resuming after SIGKILL, showing and comparing.
+#include "tools/stats_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include <nlohmann/json.hpp>
+
+#include "quant/file/hdf5.h"
+#include "quant/file/sha256.h"
+#include "tests/support/golden.h"
+#include "tests/support/ids.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+class StatsFilesTest : public testing::Test {
+ protected:
+  Words Collect(const std::string& out, const Words& more = {}, const std::string& model = "diffllama-gqa") {
+    Words command{"stats", GoldenFolder(model), "--input", ids_, "--out", folder_ / out, "--json", folder_ / "json"};
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  }
+  void Done(const Words& command, const CommandSetting& setting = {}) {
+    const Outcome outcome = RunTare(command, setting);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  }
+  void Refused(const Words& command, const Words& words, int exit_code = 1) {
+    const Outcome outcome = RunTare(command);
+    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.out;
+    for (const std::string& word : words) EXPECT_THAT(outcome.err, HasSubstr(word));
+  }
+  std::string Hash(const std::string& name) { return Sha256OfFile(folder_ / name); }
+  Json ShowJson(const std::string& name, Words options) {
+    Words command{"stats", "show", folder_ / name, "--json", "-"};
+    command.insert(command.end(), options.begin(), options.end());
+    const Outcome outcome = RunTare(command);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return Json::parse(outcome.out);
+  }
+
+  TemporaryFolder folder_;
+  const std::string ids_ = folder_ / "ids.safetensors";
+};
+
+TEST_F(StatsFilesTest, TheTableIsTheSameWithAFileAndWithout) {
+  PutManyIds(ids_, 3, 40);
+  Done(Collect("s.h5"));
+  Json with = Json::parse(GetFile(folder_ / "json"));
+  const Outcome plain = RunTare({"stats", GoldenFolder("diffllama-gqa"), "--input", ids_, "--json", "-"});
+  EXPECT_EQ(with.erase("statistics"), 1u);
+  EXPECT_EQ(with, Json::parse(plain.out));
+}
+
+TEST_F(StatsFilesTest, ShardsMergeToTheBytesOfTheWhole) {
+  PutManyIds(ids_, 5, 1500);  // a sequence a batch
+  Done(Collect("whole.h5", {"--formats", "int8/row", "--threads", "1", "--window", "128"}, "llama-gqa"));
+  for (const std::string i : {"0", "1", "2"}) {
+    Done(Collect(i + ".h5", {"--formats", "int8/row", "--threads", "2", "--shard", i + "/3", "--window", "128"},
+                 "llama-gqa"));
+  }
+  Done({"stats", "merge", folder_ / "2.h5", folder_ / "0.h5", "--out", folder_ / "part.h5"});
+  EXPECT_FALSE(ShowJson("part.h5", {})["whole"].get<bool>());
+  Done({"stats", "merge", folder_ / "1.h5", folder_ / "part.h5", "--out", folder_ / "merged.h5"});
+  EXPECT_EQ(Hash("merged.h5"), Hash("whole.h5"));
+  Refused({"stats", "merge", folder_ / "part.h5", folder_ / "0.h5", "--out", folder_ / "x.h5"},
+          {"unit 0 of", "part.h5 too"});
+  EXPECT_FALSE(fs::exists(folder_ / "x.h5"));
+}
+
+TEST_F(StatsFilesTest, KilledAndResumedItEndsInTheSameBytes) {
+  PutManyIds(ids_, 24, 512);
+  const Words more = {"--checkpoint", "1", "--window", "512", "--sites", "attn_logits,probs,layer_out,weights"};
+  Done(Collect("whole.h5", more, "llama-gqa"));
+  Words resumed = more;
+  resumed.push_back("--resume");
+  int killed = 0;
+  for (int round = 0; round < 4; ++round) {
+    const std::string before = fs::exists(folder_ / "r.h5.part") ? GetFile(folder_ / "r.h5.part") : "";
+    RunningCommand command(TareCommand(Collect("r.h5", resumed, "llama-gqa")));
+    command.SignalOnce([&] { return fs::exists(folder_ / "r.h5.part") && GetFile(folder_ / "r.h5.part") != before; },
+                       SIGKILL);
+    if (command.Wait().exit_code == -SIGKILL) ++killed;
+  }
+  EXPECT_GT(killed, 0);
+  Done(Collect("r.h5", resumed, "llama-gqa"));
+  EXPECT_EQ(Hash("r.h5"), Hash("whole.h5"));
+  EXPECT_FALSE(fs::exists(folder_ / "r.h5.part"));
+  Done(Collect("r.h5", resumed, "llama-gqa"));  // nothing is left to do
+  EXPECT_EQ(Hash("r.h5"), Hash("whole.h5"));
+}
+
+TEST_F(StatsFilesTest, StrangersAreNotTakenUpNorMerged) {
+  PutManyIds(ids_, 3, 40);
+  Done(Collect("a.h5"));
+  Done(Collect("b.h5", {"--limit", "2"}));
+  Done(Collect("c.h5", {"--sites", "q"}));
+  Refused({"stats", "merge", folder_ / "a.h5", folder_ / "b.h5", "--out", folder_ / "x.h5"},
+          {"b.h5: got sequences 2, expected 3"});
+  Refused({"stats", "merge", folder_ / "a.h5", folder_ / "c.h5", "--out", folder_ / "x.h5"},
+          {"got sites q, expected all"});
+  Refused(Collect("b.h5", {"--resume"}), {"b.h5: got sequences 2, expected 3"});
+}
+
+TEST_F(StatsFilesTest, ShowsRowsOfSitesWithHeadsAndWithout) {
+  PutManyIds(ids_, 2, 40);
+  Done(Collect("s.h5"));
+  const Json logits = ShowJson("s.h5", {"--site", "attn_logits", "--layer", "1"});
+  EXPECT_EQ(logits["schema"], "tare.stats.site/1");
+  EXPECT_EQ(logits["site"], "attn_logits");
+  const Json& row = logits["rows"].at(0);
+  Words keys;
+  for (const auto& [key, value] : row.items()) keys.push_back(key);
+  EXPECT_THAT(keys, testing::UnorderedElementsAre("layer", "head", "map", "count", "absmax", "mean", "variance",
+                                                  "kurtosis", "median", "p99", "p999", "p9999"));
+  EXPECT_EQ(row["layer"], 1);
+  EXPECT_EQ(row["map"], 1);
+  EXPECT_EQ(row["count"], 2 * 40 * 41 / 2);
+  EXPECT_GE(row["absmax"].get<double>(), row["p999"].get<double>() * (1 - 0x1p-8));
+  const Json embed = ShowJson("s.h5", {"--site", "embed"});
+  EXPECT_EQ(embed["rows"].size(), 1u);
+  for (const char* key : {"layer", "head", "map"}) EXPECT_TRUE(embed["rows"][0][key].is_null());
+  const Json difference = ShowJson("s.h5", {"--site", "difference", "--measures"});
+  EXPECT_TRUE(difference["rows"][0]["measures"]["lambda"].is_number());
+  EXPECT_TRUE(difference["rows"][0]["map"].is_null());
+  const Outcome csv = RunTare({"stats", "show", folder_ / "s.h5", "--site", "layer_out", "--csv", folder_ / "c.csv"});
+  EXPECT_THAT(GetFile(folder_ / "c.csv"), testing::StartsWith("site,layer,head,map,count,absmax,mean,"));
+  EXPECT_THAT(csv.out, HasSubstr("kurtosis"));
+}
+
+TEST_F(StatsFilesTest, DiffSaysWhatDiffers) {
+  PutManyIds(ids_, 6, 40);
+  Done(Collect("a.h5", {}, "llama-mha"));
+  Done(Collect("b.h5", {}, "llama-mha"));
+  Done(Collect("c.h5", {}, "diffllama-mha"));
+  const Outcome same =
+      RunTare({"stats", "diff", folder_ / "a.h5", folder_ / "b.h5", "--site", "layer_out", "--json", "-"});
+  const Json none = Json::parse(same.out);
+  EXPECT_TRUE(none["paired"].get<bool>());
+  for (const Json& row : none["rows"]) {
+    if (row["a"].is_null()) continue;
+    EXPECT_EQ(row["difference"], 0.0);
+    EXPECT_EQ(row["low"], 0.0);
+  }
+  const Outcome other = RunTare({"stats", "diff", folder_ / "a.h5", folder_ / "c.h5", "--json", "-"});
+  bool clear = false;
+  const Json compared = Json::parse(other.out);
+  for (const Json& row : compared["rows"]) {
+    if (row["low"].is_null()) continue;
+    EXPECT_LE(row["low"].get<double>(), row["high"].get<double>());
+    clear = clear || row["low"].get<double>() > 0 || row["high"].get<double>() < 0;
+  }
+  EXPECT_TRUE(clear);
+}
+
+TEST_F(StatsFilesTest, BadInputIsRefusedByName) {
+  PutManyIds(ids_, 2, 20);
+  Refused(Collect("x.h5", {"--sites", "attn_logits[l99]"}), {"--sites 'attn_logits[l99]'", "selects layer 99"});
+  Refused(Collect("x.h5", {"--formats", "int8/tensor"}), {"--formats 'int8/tensor'"});
+  Refused(Collect("x.h5", {"--shard", "2/2"}), {"--shard: got '2/2'"});
+  Refused(Collect("x.h5", {"--shard", "0/9"}), {"--shard: got 9 shards, expected at most 1"});
+  Refused(Collect("no/x.h5"), {"x.h5"});
+  Refused({"stats", "show", ids_}, {"ids.safetensors"});
+  Refused({"stats", GoldenFolder("llama-mha"), "--input", ids_, "--sites", "q"}, {"--out"}, 2);
+  EXPECT_FALSE(fs::exists(folder_ / "x.h5"));
+  Done(Collect("s.h5", {"--sites", "q"}));
+  Refused({"stats", "show", folder_ / "s.h5", "--site", "v"}, {"--site v: got nothing of it, expected one of q"});
+  Refused({"stats", "show", folder_ / "s.h5", "--site", "vv"}, {"--site: got 'vv'"});
+  Refused({"stats", "show", folder_ / "s.h5", "--site", "q", "--layer", "77"}, {"--layer 77"});
+}
+
+TEST_F(StatsFilesTest, AFullDiskLeavesNothing) {
+  PutManyIds(ids_, 2, 20);
+  const Outcome outcome = RunTare(Collect("x.h5"), {.file_bytes = 100000});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("x.h5"));
+  EXPECT_FALSE(fs::exists(folder_ / "x.h5"));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/stats_files.h"
+
+#include <memory>
+#include <print>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/stats/statistics_diff.h"
+#include "experiments/stats/statistics_report.h"
+#include "quant/base/error.h"
+#include "quant/file/atomic_file.h"
+#include "quant/observe/statistics_file.h"
+#include "tools/command.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Site SiteNamed(const std::string& name) {
+  if (const std::optional<Site> site = ParseSite(name)) return *site;
+  std::string names;
+  for (const SiteInfo& info : kSites) names += std::string(names.empty() ? "" : " ") + std::string(info.name);
+  Fail("--site: got '{}', expected one of {}", name, names);
+}
+
+std::optional<int> LayerOf(int layer) { return layer < 0 ? std::nullopt : std::optional(layer); }
+
+// ---- show
+
+struct ShowOptions {
+  std::string file, site, json, csv;
+  int layer = -1;
+  bool measures = false;
+};
+
+Json OverviewJson(const StatisticsSet& set) {
+  Json sites = Json::array();
+  for (const SiteInfo& info : kSites) {
+    for (const auto& [key, statistics] : set.sites) {
+      if (key.site != info.site) continue;
+      sites.push_back(info.name);
+      break;
+    }
+  }
+  return {{"schema", "tare.stats.file/1"}, {"job", set.job},       {"formats", set.formats},
+          {"tokens", set.tokens},          {"whole", set.Whole()}, {"sites", sites}};
+}
+
+void ShowOverview(const StatisticsSet& set, const ShowOptions& options) {
+  if (PrintsTables(options.json)) {
+    std::print("{}", OverviewTable(set));
+    std::println("{}: {} tokens of {} in {} sequences; {}", options.file, set.tokens, set.job.at("model"),
+                 set.job.at("sequences"), set.Whole() ? "whole" : "a part: merge it with the other shards");
+  }
+  WriteJson(options.json, OverviewJson(set));
+}
+
+void Show(const ShowOptions& options) {
+  CheckWritable(options.json);
+  CheckWritable(options.csv);
+  const StatisticsSet set = ReadStatistics(options.file);
+  if (options.site.empty()) {
+    if (options.layer >= 0 || options.measures || !options.csv.empty())
+      Fail("tare stats show: --layer, --measures and --csv are about one site; try --site attn_logits");
+    return ShowOverview(set, options);
+  }
+  const Site site = SiteNamed(options.site);
+  const Json json =
+      options.measures ? MeasuresJson(set, site, LayerOf(options.layer)) : SiteJson(set, site, LayerOf(options.layer));
+  if (PrintsTables(options.json)) std::print("{}", RowsTable(json));
+  if (!options.csv.empty()) WriteFileAtomically(options.csv, RowsCsv(json));
+  WriteJson(options.json, json);
+}
+
+void AddShow(CLI::App& stats) {
+  auto options = std::make_shared<ShowOptions>();
+  CLI::App* command = stats.add_subcommand("show", "what a statistics file holds");
+  command->add_option("FILE", options->file, "made by tare stats --out")->required();
+  command->add_option("--site", options->site, "rows of this site, one a layer, head and map");
+  command->add_option("--layer", options->layer, "only this layer")->check(CLI::NonNegativeNumber);
+  command->add_flag("--measures", options->measures, "every measure of each row");
+  command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
+  command->add_option("--csv", options->csv, "write the rows to this file");
+  command->footer("Example:\n  tare stats show S.h5 --site attn_logits --layer 0 --measures");
+  command->callback([options] { Show(*options); });
+}
+
+// ---- merge
+
+struct MergeOptions {
+  std::vector<std::string> files;
+  std::string out;
+};
+
+void Merge(const MergeOptions& options) {
+  CheckWritable(options.out);
+  StatisticsSet set = ReadStatistics(options.files.front());
+  for (size_t i = 1; i < options.files.size(); ++i)
+    set.Merge(ReadStatistics(options.files[i]), options.files.front(), options.files[i]);
+  WriteStatistics(set, options.out);
+  std::println("{}: {} tokens, {}", options.out, set.tokens, set.Whole() ? "whole" : "still a part of the job");
+}
+
+void AddMerge(CLI::App& stats) {
+  auto options = std::make_shared<MergeOptions>();
+  CLI::App* command = stats.add_subcommand("merge", "joins the shards of one job");
+  command->add_option("FILES", options->files, "made by tare stats --shard i/n --out")->required();
+  command->add_option("--out", options->out, "the file of all of them")->required();
+  command->footer("Example:\n  tare stats merge S0.h5 S1.h5 --out S.h5");
+  command->callback([options] { Merge(*options); });
+}
+
+// ---- diff
+
+struct DiffFiles {
+  std::string a, b, site, json;
+  int layer = -1;
+  DiffOptions diff;
+};
+
+void Diff(const DiffFiles& options) {
+  CheckWritable(options.json);
+  DiffOptions diff = options.diff;
+  if (!options.site.empty()) diff.site = SiteNamed(options.site);
+  diff.layer = LayerOf(options.layer);
+  const Json json = DiffJson(ReadStatistics(options.a), ReadStatistics(options.b), diff);
+  if (PrintsTables(options.json)) {
+    std::print("{}", DiffTable(json));
+    std::println("* the interval leaves out 0; {} bootstrap draws over groups of sequences, {}", diff.draws,
+                 json["paired"].get<bool>() ? "the same ones of both" : "of each apart");
+  }
+  WriteJson(options.json, json);
+}
+
+void AddDiff(CLI::App& stats) {
+  auto options = std::make_shared<DiffFiles>();
+  CLI::App* command = stats.add_subcommand("diff", "what differs between two models or texts, with intervals");
+  command->add_option("A", options->a, "a statistics file")->required();
+  command->add_option("B", options->b, "another")->required();
+  command->add_option("--site", options->site, "only this site");
+  command->add_option("--layer", options->layer, "only this layer")->check(CLI::NonNegativeNumber);
+  command->add_option("--draws", options->diff.draws, "of the bootstrap")
+      ->check(CLI::Range(2, 1000000))
+      ->capture_default_str();
+  command->add_option("--seed", options->diff.seed, "of the bootstrap")->capture_default_str();
+  command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
+  command->footer("Example:\n  tare stats diff standard.h5 differential.h5 --site attn_logits");
+  command->callback([options] { Diff(*options); });
+}
+
+}  // namespace
+
+void AddStatsFiles(CLI::App& stats) {
+  AddShow(stats);
+  AddMerge(stats);
+  AddDiff(stats);
+}
+
+}  // namespace tare
