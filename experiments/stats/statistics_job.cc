@@ -8,6 +8,7 @@
 #include "experiments/stats/full_observer.h"
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
+#include "quant/calibrate/calibration_file.h"
 #include "quant/file/sha256.h"
 #include "quant/observe/statistics_file.h"
 
@@ -107,6 +108,10 @@ StatisticsSet EmptyStatistics(const Model& model, const TokenInput& input, const
              {"math", model.math() == Math::kBf16 ? "bf16" : "f32"},
              {"sites", SiteSelection::Parse(options.sites, model.config()).canonical()},
              {"version", version}};
+  if (!options.calibrate.empty()) {
+    ParseCalibratedFormats(options.calibrate);
+    set.job[kCalibrateKey] = options.calibrate;
+  }
   set.formats = NamesOf(ParseRowFormats(options.formats));
   set.units.assign((sequences.size() + step - 1) / step, 0);
   for (int layer = 0; model.config().Differential() && layer < model.config().layers; ++layer)

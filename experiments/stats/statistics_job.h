@@ -24,6 +24,7 @@ Shard ParseShard(const std::string& text);
 
 struct StatisticsOptions {
   std::string sites, formats;  // SiteSelection, ParseRowFormats
+  std::string calibrate;       // ParseCalibratedFormats
   Shard shard;
   bool resume = false;
   int64_t checkpoint = 64;  // sequences between two writes of FILE.part
