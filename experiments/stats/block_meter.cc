@@ -19,7 +19,8 @@ bool HasChannels(Site site) { return !IsMap(site) && site != Site::kAttnLogits; 
 
 }  // namespace
 
-BlockMeter::BlockMeter(std::span<const RowFormat> formats) : formats_(formats) {
+BlockMeter::BlockMeter(std::span<const RowFormat> formats, const MarkedSpans& spans)
+    : formats_(formats), spans_(spans) {
   for (const SiteInfo& info : kSites) sums_of_site_.push_back(SumNames(info.site, NamesOf(formats)).size());
 }
 
@@ -57,6 +58,11 @@ void BlockMeter::MeasureMap(const SiteBlock& block, int64_t r, std::span<const f
     *next++ = sparsity.entry_mass[i];
     *next++ = sparsity.block_mass[i];
   }
+  const Marks* marks = spans_.Find(block.sequence);
+  if (marks == nullptr || !marks->queries.Contains(block.first_row + r) || sums[kSumMagnitude] == 0.0) return;
+  *next++ = 1.0;
+  *next++ = MassOf(row, marks->answer) / sums[kSumMagnitude];
+  *next++ = MassOf(row, marks->noise) / sums[kSumMagnitude];
 }
 
 // What needs every value of the row.

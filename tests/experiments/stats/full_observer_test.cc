@@ -15,6 +15,7 @@
 #include "quant/base/parallel.h"
 #include "quant/observe/measures.h"
 #include "tests/support/logits.h"
+#include "tests/support/run_command.h"
 
 namespace tare {
 namespace {
@@ -272,6 +273,40 @@ TEST(FullObserver, WhatIsNotFiniteIsLocatedAndNeverAveraged) {
   EXPECT_EQ(total.sums.Value(kSumX2), 39.0L);
   EXPECT_EQ(s.largest, 2.0f);
   EXPECT_EQ(s.channel_absmax, (std::vector<float>{3, 2, 5}));
+}
+
+TEST(FullObserver, MarkedSpansSayWhereAttentionGoes) {
+  const std::string name = "diffllama-mha";
+  const TemporaryFolder folder;
+  PutFile(folder / "spans.jsonl",
+          "{\"sequence\": 1, \"answer\": [[3, 5]], \"noise\": [[6, 30]], \"queries\": [20, 37]}\n");
+  const int64_t lengths[] = {37, 37};
+  Model model(GoldenFolder(name));
+  FullObserver observer(SiteSelection::Parse("probs,difference", model.config()), {},
+                        MarkedSpans::Load(folder / "spans.jsonl", lengths));
+  Recorder recorder;
+  SiteVisitor* const visitors[] = {&observer, &recorder};
+  model.Forward(GoldenBatch(name), visitors);
+  StatisticsSet set;
+  set.sites = observer.Take();
+  for (const auto& [key, statistics] : set.sites) {
+    double answer = 0, noise = 0;
+    for (int64_t query = 20; query < 37; ++query) {
+      double all = 0, on_answer = 0, on_noise = 0;
+      const Row& row = recorder.sites.at(key).rows.at({1, query});
+      for (size_t k = 0; k < row.size(); ++k) {
+        const double mass = std::fabs(row[k]);
+        all += mass;
+        on_answer += k >= 3 && k < 5 ? mass : 0;
+        on_noise += k >= 6 && k < 30 ? mass : 0;
+      }
+      answer += on_answer / all / 17;
+      noise += on_noise / all / 17;
+    }
+    const Measures m = AllMeasures(set, key);
+    ExpectClose(Named(m, "answer_mass"), answer, 0, "answer");
+    ExpectClose(Named(m, "noise_mass"), noise, 0, "noise");
+  }
 }
 
 TEST(FullObserver, MeasuresTheErrorOfFormats) {
