@@ -127,6 +127,7 @@ void AddBench(CLI::App& app) {
   CLI::App* bench = app.add_subcommand("bench", "speed, beside what the machine can do in the same run");
   bench->require_subcommand(1);
   AddForward(*bench);
+  AddBenchLinear(*bench);
   AddBenchAttention(*bench);
 }
 

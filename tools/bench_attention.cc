@@ -17,11 +17,12 @@ namespace tare {
 namespace {
 
 struct Options {
-  std::vector<std::string> families{"v1"}, plans, masks{"causal"};
+  std::vector<std::string> families{"v1"}, plans, masks{"causal"}, data{"gaussian"};
   std::vector<int64_t> lengths{4096};
   std::vector<int> widths{128}, heads{4}, threads{1};
   int repetitions = 5;
   uint64_t seed = 1;
+  float lambda = 0.5f;
   std::string json;
 };
 
@@ -55,8 +56,10 @@ std::vector<AttentionCase> Cases(const Options& o) {
         for (const int heads : o.heads) {
           for (const int threads : o.threads) {
             for (const std::string& mask : o.masks) {
-              c.family = family, c.n = n, c.d = d, c.heads = heads, c.threads = threads, c.mask = mask;
-              add_kernels();
+              for (const std::string& data : o.data) {
+                c.family = family, c.n = n, c.d = d, c.heads = heads, c.threads = threads, c.mask = mask, c.data = data;
+                add_kernels();
+              }
             }
           }
         }
@@ -70,24 +73,24 @@ void Print(const AttentionBench& bench) {
   const Roofline& r = bench.roofline;
   std::println("{}: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, reading {:.1f} GB/s\n", bench.isa,
                r.u8s8_gops, r.f32_gflops, r.bf16_gflops, r.read_gbps);
-  std::println("{:<10} {:<8} {:>6} {:>4} {:>2} {:>2} {:<6} {:>9} {:>6} {:>8} {:>9} {:>9} {:>9}  {}", "kernel", "family",
-               "n", "d", "H", "th", "mask", "seconds", "spread", "ns/pair", "roofline", "rel L2", "worst row", "plan");
+  std::println("{:<10} {:<8} {:>6} {:>4} {:>2} {:>2} {:<6} {:>9} {:>6} {:>8} {:>9} {:>9} {:>8} {:>9}  {}", "kernel", "family",
+               "n", "d", "H", "th", "mask", "seconds", "spread", "ns/pair", "roofline", "rel L2", "floor", "worst row", "data, plan");
   for (const AttentionResult& x : bench.results) {
     const AttentionCase& c = x.measured;
     std::println(
-        "{:<10} {:<8} {:>6} {:>4} {:>2} {:>2} {:<6} {:>9.5f} {:>5.1f}% {:>8.3f} {:>9.3f} {:>8.3f}% {:>8.2f}%  {}",
+        "{:<10} {:<8} {:>6} {:>4} {:>2} {:>2} {:<6} {:>9.5f} {:>5.1f}% {:>8.3f} {:>9.3f} {:>8.3f}% {:>7.3f}% {:>8.2f}%  {} {}",
         c.kernel, c.family, c.n, c.d, c.heads, c.threads, c.mask, x.seconds, 100 * x.spread, x.ns_per_pair,
-        x.roofline_fraction, 100 * x.rel_l2, 100 * x.max_row_rel_l2, c.plan);
+        x.roofline_fraction, 100 * x.rel_l2, 100 * x.floor_rel_l2, 100 * x.max_row_rel_l2, c.data, c.plan);
   }
 }
 
 void Run(const CLI::App& command, const Options& o) {
   CheckWritable(o.json);
   bool given = false;
-  for (const char* name : {"--family", "--plan", "--n", "--d", "--heads", "--threads", "--mask"})
+  for (const char* name : {"--family", "--plan", "--n", "--d", "--heads", "--threads", "--mask", "--data"})
     given |= command.count(name) > 0;
   std::vector<AttentionCase> cases = given ? Cases(o) : DefaultAttentionCases();
-  for (AttentionCase& c : cases) c.repetitions = o.repetitions, c.seed = o.seed;
+  for (AttentionCase& c : cases) c.repetitions = o.repetitions, c.seed = o.seed, c.lambda = o.lambda;
   const AttentionBench bench = BenchAttention(cases);
   if (PrintsTables(o.json)) Print(bench);
   WriteJson(o.json, nlohmann::ordered_json::parse(AttentionBenchJson(bench, CpuName())));
@@ -113,6 +116,9 @@ void AddBenchAttention(CLI::App& bench) {
   list("--heads", o->heads, "output heads")->check(CLI::Range(1, 256));
   list("--threads", o->threads, "threads")->check(CLI::Range(1, static_cast<int>(std::thread::hardware_concurrency())));
   list("--mask", o->masks, "causal, full")->check(CLI::IsMember({"causal", "full"}));
+  list("--data", o->data, "gaussian, sink, vbias, diffuse: what Q, K and V look like")
+      ->check(CLI::IsMember({"gaussian", "sink", "vbias", "diffuse"}));
+  command->add_option("--lambda", o->lambda, "what the second map counts")->capture_default_str();
   command->add_option("--repetitions", o->repetitions)->check(CLI::Range(1, 1000))->capture_default_str();
   command->add_option("--seed", o->seed)->capture_default_str();
   command->add_option("--json", o->json, "write JSON to a file, or - for standard output");

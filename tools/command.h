@@ -19,8 +19,11 @@ void AddInspect(CLI::App& app);
 void AddDump(CLI::App& app);
 void AddStats(CLI::App& app);
 void AddEval(CLI::App& app);
+void AddQuantize(CLI::App& app);
+void AddVerify(CLI::App& app);
 void AddSweep(CLI::App& app);
 void AddBench(CLI::App& app);
+void AddBenchLinear(CLI::App& bench);  // `tare bench linear`
 
 // Benches, each a subcommand of bench.
 void AddBenchAttention(CLI::App& bench);

@@ -25,7 +25,21 @@ Json Describe(const Model& model) {
   const ModelConfig& c = model.config();
   uint64_t parameters = 0, bytes = 0;
   std::map<std::string, uint64_t> by_type;
+  Json quantized = Json::array();
   for (const std::string& name : model.files().names()) {
+    if (const QuantizedMatrix* m = model.files().FindQuantized(name)) {
+      const auto values = static_cast<uint64_t>(m->out * m->in);
+      const uint64_t stored = static_cast<uint64_t>(m->out) * (m->RowBytes() + 4 * static_cast<uint64_t>(m->Groups()));
+      parameters += values;
+      bytes += stored;
+      by_type[std::string(Info(m->format).name)] += values;
+      quantized.push_back({{"tensor", name},
+                           {"format", Info(m->format).name},
+                           {"group", m->group},
+                           {"bytes", stored},
+                           {"bits_per_weight", 8.0 * static_cast<double>(stored) / static_cast<double>(values)}});
+      continue;
+    }
     const TensorView& tensor = *model.files().Find(name);
     parameters += tensor.elements();
     bytes += tensor.bytes.size();
@@ -46,12 +60,30 @@ Json Describe(const Model& model) {
             {"head_dim", c.head_dim},
             {"max_positions", c.max_positions},
             {"tied_embeddings", c.tied_embeddings}};
+  if (const QuantizedCheckpoint* file = model.files().quantized()) {
+    const Provenance& p = file->provenance();
+    json["plan"] = p.plan;
+    json["method"] = p.method;
+    json["source"] = p.source;
+    json["source_sha256"] = p.source_sha256;
+    json["quantized"] = quantized;
+  }
   if (c.Differential()) {
     json["lambda"] = Json::array();
     for (const LayerWeights& layer : model.layers())
       json["lambda"].push_back({{"lambda", layer.lambda}, {"lambda_init", layer.lambda_init}});
   }
   return json;
+}
+
+void PrintQuantized(const Json& j) {
+  std::println("  quantized from {}: plan {}, method {}", j["source"].get<std::string>(), j["plan"].get<std::string>(),
+               j["method"].get<std::string>());
+  for (const Json& m : j["quantized"]) {
+    std::println("    {:<44} {:<5} groups of {:>5}  {:>10} bytes  {:5.2f} bits a weight",
+                 m["tensor"].get<std::string>(), m["format"].get<std::string>(), m["group"].get<int64_t>(),
+                 m["bytes"].get<uint64_t>(), m["bits_per_weight"].get<double>());
+  }
 }
 
 void Print(const Json& j) {
@@ -63,6 +95,7 @@ void Print(const Json& j) {
                j["ffn"].get<int>(), j["vocabulary"].get<int>(), j["tied_embeddings"].get<bool>() ? " (tied)" : "");
   std::println("  softmax maps a layer {}, key/value heads {}, head width {}, positions {}", j["heads"].get<int>(),
                j["kv_heads"].get<int>(), j["head_dim"].get<int>(), j["max_positions"].get<int>());
+  if (j.contains("quantized")) PrintQuantized(j);
   if (!j.contains("lambda")) return;
   std::println("  {} differential heads a layer (two maps each)\n\n  layer   lambda  lambda_init",
                j["heads"].get<int>() / 2);
@@ -77,7 +110,7 @@ void Print(const Json& j) {
 void AddInspect(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("inspect", "family, shapes, parameters, bytes; lambda of every layer");
-  command->add_option("MODEL", options->model, "checkpoint folder")->required();
+  command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddTo(*command);
   command->footer("Example:\n  tare inspect experiments/pair/novels-differential");

@@ -34,6 +34,8 @@ int Run(int argc, char** argv) {
   tare::AddDump(app);
   tare::AddStats(app);
   tare::AddEval(app);
+  tare::AddQuantize(app);
+  tare::AddVerify(app);
   tare::AddSweep(app);
   tare::AddBench(app);
   try {

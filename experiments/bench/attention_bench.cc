@@ -13,11 +13,13 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "experiments/bench/attention_floor.h"
 #include "experiments/bench/attention_inputs.h"
 #include "experiments/bench/composed_attention.h"
 #include "experiments/bench/graph_attention.h"
 #include "kernels/attention/executed_plan.h"
 #include "kernels/attention/fused_attention.h"
+#include "kernels/attention/smoothing.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
@@ -87,6 +89,7 @@ Mask MaskOf(const std::string& name) {
 struct Prepared {
   std::unique_ptr<AttentionInputs> inputs;
   AlignedBuffer<std::byte> workspace;
+  std::vector<float> k_mean, v_mean;
   std::unique_ptr<ComposedAttention> composed;
   std::unique_ptr<GraphAttention> graph;
   std::function<void()> run;
@@ -95,18 +98,21 @@ struct Prepared {
 
 void PrepareExecuted(const AttentionCase& c, Prepared& x) {
   const ExecutedPlan plan = ExecutedPlanOf(Plan::Parse(c.plan), 0, c.heads);
-  if (plan.smooth_k || plan.smooth_v)
-    Fail("bench attention, plan: got +smooth, expected plans without calibrated means");
   CheckPlan(plan.attention, x.inputs->problem());
   x.order = plan.attention.order == AttentionPlan::Order::kEarly ? "early" : "late";
   x.workspace.Reset(WorkspaceBytes(plan.attention, x.inputs->problem()));
-  x.run = [&x, plan] { ExecutedAttention(plan.attention, x.inputs->problem(), x.workspace.span()); };
+  x.run = [&x, plan] {
+    AttentionPlan smoothed = plan.attention;  // means are part of what is timed
+    if (plan.smooth_k) smoothed.k_mean = MeanOfPrefix(x.inputs->problem().k, x.k_mean);
+    if (plan.smooth_v) smoothed.v_mean = MeanOfPrefix(x.inputs->problem().v, x.v_mean);
+    ExecutedAttention(smoothed, x.inputs->problem(), x.workspace.span());
+  };
 }
 
 std::unique_ptr<Prepared> Prepare(const AttentionCase& c) {
   SetThreads(c.threads);
   auto x = std::make_unique<Prepared>();
-  x->inputs = std::make_unique<AttentionInputs>(c.family, c.n, c.d, c.heads, MaskOf(c.mask), c.seed);
+  x->inputs = std::make_unique<AttentionInputs>(c.family, c.data, c.n, c.d, c.heads, MaskOf(c.mask), c.lambda, c.seed);
   if (c.kernel == "tare") {
     PrepareExecuted(c, *x);
   } else if (c.kernel == "tare-f32") {
@@ -161,10 +167,22 @@ std::vector<double> Time(const std::function<void()>& run, int repetitions) {
   return collector.seconds;
 }
 
+// A kernel that computes something else is not timed. f32: sums of up to n terms, far below 1e-4. Codes: no format here
+// is worse than noise as large as the signal.
+void CheckErrors(const AttentionCase& c, const AttentionInputs::Errors& errors) {
+  const double most = c.kernel == "tare" ? 1.0 : 1e-4;
+  if (!(errors.rel_l2 < most)) {
+    Fail("bench attention, {} {} n {} d {} {}: got an error of {} to the double reference, expected less than {}",
+         c.kernel, c.family, c.n, c.d, c.plan, errors.rel_l2, most);
+  }
+}
+
 AttentionResult Measure(const AttentionCase& c) {
   const std::unique_ptr<Prepared> x = Prepare(c);
   x->run();
   const AttentionInputs::Errors errors = x->inputs->ErrorsOfOut();
+  const double floor = c.kernel == "tare" ? FloorErrors(*x->inputs, ExecutedPlanOf(Plan::Parse(c.plan), 0, c.heads)).rel_l2 : 0;
+  CheckErrors(c, errors);
   const std::vector<double> seconds = Time(x->run, c.repetitions);
   const double median = seconds[seconds.size() / 2];
   AttentionResult result{
@@ -174,6 +192,7 @@ AttentionResult Measure(const AttentionCase& c) {
   result.rel_l2 = errors.rel_l2;
   result.max_row_rel_l2 = errors.max_row_rel_l2;
   result.cosine = errors.cosine;
+  result.floor_rel_l2 = floor;
   return result;
 }
 
@@ -221,7 +240,8 @@ AttentionBench BenchAttention(const std::vector<AttentionCase>& cases) {
     AttentionResult result = Measure(c);
     const Roofline roofline = Better(before, MeasureRoofline(c.threads));
     result.roofline_fraction = result.executed_gops / (c.kernel == "tare" ? roofline.u8s8_gops : roofline.f32_gflops);
-    bench.roofline = Better(bench.roofline, roofline);
+    if (c.threads == cases.front().threads) bench.roofline = Better(bench.roofline, roofline);
+    result.roofline = roofline;
     bench.results.push_back(std::move(result));
   }
   return bench;
@@ -256,7 +276,12 @@ std::string AttentionBenchJson(const AttentionBench& bench, const std::string& c
                              {"executed_gops", r.executed_gops},
                              {"rel_l2", r.rel_l2},
                              {"max_row_rel_l2", r.max_row_rel_l2},
-                             {"cosine", r.cosine}});
+                             {"u8s8_gops", r.roofline.u8s8_gops},
+                             {"f32_gflops", r.roofline.f32_gflops},
+                             {"cosine", r.cosine},
+                             {"floor_rel_l2", r.floor_rel_l2},
+                             {"data", c.data},
+                             {"lambda", c.lambda}});
   }
   return json.dump(2);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tare bench attention`: speed of attention beside its error and what the machine can do, all of one run.
 //
-// Each case: standard normal Q, K, V (seeded), error against the double reference on at most 256 rows spread over the
+// Each case: seeded Q, K, V, error against the double reference on at most 256 rows spread over the
 // sequence, then Google Benchmark, quantize and pack inside the timing. Rooflines are taken before and after on the
 // same number of threads, the better one counts: u8 x s8 and f32 ukernel on resident data, and reading memory.
 //   roofline_fraction = least operations a pair (standard 4d, V1 8d, V2 6d) * pairs / seconds / roofline (u8 x s8; f32
@@ -23,6 +23,8 @@ struct AttentionCase {
   int heads = 4;
   int threads = 1;
   std::string mask = "causal";  // causal full
+  std::string data = "gaussian";  // see attention_inputs.h
+  float lambda = 0.5f;
   int repetitions = 5;
   uint64_t seed = 1;
 };
@@ -36,17 +38,19 @@ struct Roofline {
 
 struct AttentionResult {
   AttentionCase measured;
+  Roofline roofline;               // around this case, on as many threads
   std::string order;               // late early f32
   double seconds = 0, spread = 0;  // median; (largest - smallest) / median
   double ns_per_pair = 0;
   double roofline_fraction = 0;
   double executed_gops = 0;  // least operations / time
   double rel_l2 = 0, max_row_rel_l2 = 0, cosine = 0;
+  double floor_rel_l2 = 0;  // of f32 attention on the same codes of Q, K, V; 0 for f32 kernels
 };
 
 struct AttentionBench {
-  std::string isa;  // which path the products take
-  Roofline roofline;
+  std::string isa;    // which path the products take
+  Roofline roofline;  // on as many threads as the first case
   std::vector<AttentionResult> results;
 };
 

@@ -41,7 +41,9 @@ struct Sums {
 
 }  // namespace
 
-AttentionInputs::AttentionInputs(const std::string& family, int64_t n, int d, int heads, Mask mask, uint64_t seed) {
+AttentionInputs::AttentionInputs(const std::string& family, const std::string& data, int64_t n, int d, int heads,
+                                 Mask mask, float lambda, uint64_t seed)
+    : lambda_(lambda) {
   if (n < 1 || d < 1 || heads < 1)
     Fail("bench attention: got n {}, d {}, heads {}; expected at least 1 of each", n, d, heads);
   const bool standard = family == "standard", v1 = family == "v1";
@@ -66,6 +68,25 @@ AttentionInputs::AttentionInputs(const std::string& family, int64_t n, int d, in
               .mask = mask,
               .scale = 1.0f / std::sqrt(static_cast<float>(d)),
               .out = DenseHeads(out_.data(), n, heads, width)};
+  Shape(data);
+}
+
+void AttentionInputs::Shape(const std::string& data) {
+  if (data != "gaussian" && data != "sink" && data != "vbias" && data != "diffuse")
+    Fail("bench attention, data: got '{}', expected gaussian, sink, vbias or diffuse", data);
+  const int d = problem_.q.width;
+  const auto width = static_cast<size_t>(d);
+  if (data == "diffuse") {
+    for (float& x : q_) x *= 0.1f;
+  } else if (data != "gaussian") {
+    // Channel 0: 2 in every query, 0 in every key but the first, whose 4 sqrt(d) makes 8 nats of it.
+    for (size_t i = 0; i < q_.size(); i += width) q_[i] = 2.0f;
+    for (size_t i = 0; i < k_.size(); i += width) k_[i] = 0.0f;
+    for (int head = 0; head < problem_.k.heads; ++head) k_[head * width] = 4.0f * std::sqrt(static_cast<float>(d));
+  }
+  if (data == "vbias") {
+    for (float& x : v_) x += 2.0f;
+  }
 }
 
 double AttentionInputs::LeastOperations() const {

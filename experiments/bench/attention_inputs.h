@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bench case's tensors, standard normal, and what a result differs from the double reference by.
+// A bench case's tensors and what a result differs from the double reference by. Data, the cases that separate ways to
+// quantize probabilities:
+//
+//   gaussian   Q, K, V standard normal
+//   sink       and key 0 has 8 nats more of every query
+//   vbias      sink, and V has a mean of 2 in every channel
+//   diffuse    logits a tenth as large: attention to everything
 #pragma once
 
 #include <cstdint>
@@ -12,8 +18,9 @@ namespace tare {
 
 class AttentionInputs {
  public:
-  // family: standard, v1, v2; lambda 0.5. Throws Error for another name, and sizes < 1.
-  AttentionInputs(const std::string& family, int64_t n, int d, int heads, Mask mask, uint64_t seed);
+  // family: standard, v1, v2. Throws Error for another name of family or data, and sizes < 1.
+  AttentionInputs(const std::string& family, const std::string& data, int64_t n, int d, int heads, Mask mask, float lambda,
+                  uint64_t seed);
   AttentionInputs(const AttentionInputs&) = delete;
   AttentionInputs& operator=(const AttentionInputs&) = delete;
 
@@ -28,9 +35,11 @@ class AttentionInputs {
   Errors ErrorsOfOut() const;
 
  private:
+  void Shape(const std::string& data);
+
   std::vector<OutputHead> heads_;
   std::vector<float> q_, k_, v_, out_;
-  float lambda_ = 0.5f;
+  float lambda_;
   double operations_of_pair_ = 0;
   AttentionProblem problem_;
 };

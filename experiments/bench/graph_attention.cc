@@ -39,8 +39,8 @@ struct GraphAttention::Parts {
     const int64_t T = p.q.tokens, S = p.k.tokens, H = std::ssize(p.heads);
     q = Heads(0, H, T, p.q.width, Step(p, &OutputHead::q1) * p.q.head_stride, p.q.token_stride);
     k = Heads(1, H, S, p.k.width, Step(p, &OutputHead::k1) * p.k.head_stride, p.k.token_stride);
-    v = Heads(2, H, S, p.v.width, p.v.head_stride, p.v.token_stride);
-    out = Heads(3, H, T, p.v.width, p.out.head_stride, p.out.token_stride);
+    v = Heads(2, H, S, p.q.width, p.v.head_stride, p.v.token_stride);
+    out = Heads(3, H, T, p.q.width, p.out.head_stride, p.out.token_stride);
     factor = {4, logical_tensor::data_type::f32, logical_tensor::dims{1}, logical_tensor::layout_type::strided};
     added = Heads(5, 1, T, S, T * S, S);
     mask.resize(static_cast<size_t>(T) * S);
@@ -70,12 +70,14 @@ struct GraphAttention::Parts {
   }
 
   void Map(const float* query, const float* key, float* to) {
-    std::vector<dnnl::graph::tensor> arguments;
-    for (const logical_tensor& input : inputs) {
-      const void* const places[] = {query, key, p.v.data, nullptr, &p.scale, mask.data()};
-      arguments.emplace_back(input, engine, const_cast<void*>(places[input.get_id()]));
+    for (int first = 0; first < p.v.width; first += p.q.width) {
+      const void* const places[] = {query, key, p.v.data + first, nullptr, &p.scale, mask.data()};
+      std::vector<dnnl::graph::tensor> arguments;
+      for (const logical_tensor& input : inputs)
+        arguments.emplace_back(input, engine, const_cast<void*>(places[input.get_id()]));
+      compiled.execute(stream, arguments, {dnnl::graph::tensor(out, engine, to + first)});
     }
-    compiled.execute(stream, arguments, {dnnl::graph::tensor(out, engine, to)});
+    stream.wait();
   }
 
   const AttentionProblem& p;
@@ -89,7 +91,9 @@ struct GraphAttention::Parts {
 };
 
 GraphAttention::GraphAttention(const AttentionProblem& problem) {
-  if (problem.heads[0].VSlices() != 1) Fail("oneDNN Graph: got values in two slices, expected one");
+  if (problem.heads[0].VSlices() != 1 || problem.v.width % problem.q.width != 0)
+    Fail("oneDNN Graph: got values {} wide in {} slices, expected one slice of a multiple of {}", problem.v.width,
+         problem.heads[0].VSlices(), problem.q.width);
   try {
     parts_ = std::make_unique<Parts>(problem);
   } catch (const dnnl::error& error) {
@@ -103,12 +107,8 @@ void GraphAttention::Run() {
   const AttentionProblem& p = parts_->p;
   const OutputHead& first = p.heads[0];
   parts_->Map(p.q.Row(0, first.q1), p.k.Row(0, first.k1), p.out.data);
-  if (!first.Differential()) {
-    parts_->stream.wait();
-    return;
-  }
+  if (!first.Differential()) return;
   parts_->Map(p.q.Row(0, first.q2), p.k.Row(0, first.k2), parts_->second.data());
-  parts_->stream.wait();
   const int64_t H = std::ssize(p.heads), width = p.v.width;
   ParallelFor(static_cast<size_t>(p.q.tokens), [&](size_t t, int) {
     const auto row = static_cast<int64_t>(t);

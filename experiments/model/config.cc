@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "quant/base/error.h"
-#include "quant/file/mapped_file.h"
+#include "quant/file/checkpoint.h"
 #include "quant/file/strict_json.h"
 
 namespace tare {
@@ -188,14 +188,11 @@ ModelConfig ParseConfig(std::string_view text, const std::string& where) {
   return c;
 }
 
-ModelConfig LoadConfig(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / "config.json";
-  if (!std::filesystem::is_directory(folder)) {
-    Fail("{}: not a folder; expected a checkpoint folder in Hugging Face layout (config.json, *.safetensors)",
-         folder.string());
-  }
-  const MappedFile file(path);
-  return ParseConfig({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path.string());
+ModelConfig LoadConfig(const std::filesystem::path& path) {
+  const std::optional<std::string> text = CheckpointText(path, "config.json");
+  const std::string where = (path / "config.json").string();
+  if (!text) Fail("{}: no such file; expected a checkpoint in Hugging Face layout (config.json, *.safetensors)", where);
+  return ParseConfig(*text, where);
 }
 
 }  // namespace tare

@@ -42,9 +42,9 @@ struct ModelConfig {
   bool Differential() const { return family == "diffllama"; }
 };
 
-// Reads FOLDER/config.json. Throws Error where a needed key is missing, a value is impossible, or a feature is not
-// supported.
-ModelConfig LoadConfig(const std::filesystem::path& folder);
+// Reads config.json of a checkpoint folder or a quantized checkpoint. Throws Error where a needed key is missing, a
+// value is impossible, or a feature is not supported.
+ModelConfig LoadConfig(const std::filesystem::path& path);
 ModelConfig ParseConfig(std::string_view text, const std::string& where);
 
 }  // namespace tare

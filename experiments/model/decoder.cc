@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <format>
+#include <map>
 
 #include "experiments/model/show_sites.h"
 #include "kernels/attention/executed_attention.h"
+#include "kernels/attention/smoothing.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -15,13 +17,9 @@ namespace tare {
 namespace {
 
 LinearWeights LoadLinear(Weights& weights, const std::string& name, int64_t out, int64_t in, bool has_bias) {
-  LinearWeights linear{.weight = weights.Matrix(name + ".weight", out, in), .bias = {}};
+  LinearWeights linear{.weight = weights.Matrix(name + ".weight", out, in), .bias = {}, .planned = nullptr};
   if (has_bias) linear.bias = weights.Vector(name + ".bias", out);
   return linear;
-}
-
-Projection To(const LinearWeights& linear, AlignedBuffer<float>& y) {
-  return {.weight = linear.weight, .bias = linear.bias.empty() ? nullptr : linear.bias.data(), .y = y.data()};
 }
 
 void ForRows(const LayerCall& call, const std::function<void(int64_t row)>& body) {
@@ -50,33 +48,44 @@ void Grow(AlignedBuffer<float>& buffer, int64_t rows, int64_t columns) {
 // their own.
 struct SeenProjection {
   Site site;
-  Projection projection;
+  const LinearWeights& linear;
+  float* y;
 };
+
+bool IsInteger(const LinearWeights& linear) { return linear.planned != nullptr && linear.planned->packed.has_value(); }
+
+void ProjectAll(const LayerCall& call, const float* x, std::span<const SeenProjection* const> all) {
+  const int64_t rows = call.batch.Rows();
+  std::vector<Projection> in_float;
+  std::map<Format, std::vector<QuantizedProjection>> in_integers;  // by the format of x
+  for (const SeenProjection* p : all) {
+    const LinearWeights& linear = p->linear;
+    const float* bias = linear.bias.empty() ? nullptr : linear.bias.data();
+    if (IsInteger(linear)) {
+      in_integers[linear.planned->activation].push_back({&*linear.planned->packed, bias, p->y});
+    } else {
+      in_float.push_back({linear.planned == nullptr ? linear.weight : linear.planned->dequantized, bias, p->y});
+    }
+  }
+  call.projector.Project(x, rows, in_float);
+  for (const auto& [format, projections] : in_integers) call.a.quantized.Project(x, rows, format, projections);
+}
 
 void ProjectSeen(const LayerCall& call, const float* x, int64_t columns, std::span<const SeenProjection> all) {
   const int64_t rows = call.batch.Rows();
-  std::vector<Projection> unseen;
+  std::vector<const SeenProjection*> unseen;
   for (const SeenProjection& p : all) {
+    const SeenProjection* one = &p;
     if (!AnyWants(call.visitors, p.site, call.layer)) {
-      unseen.push_back(p.projection);
+      unseen.push_back(one);
       continue;
     }
     Grow(call.a.seen, rows, columns);
     std::copy_n(x, rows * columns, call.a.seen.data());
     ShowRows(call.visitors, p.site, call.layer, call.batch, call.a.seen.data(), columns);
-    call.projector.Project(call.a.seen.data(), rows, {&p.projection, 1});
+    ProjectAll(call, call.a.seen.data(), {&one, 1});
   }
-  if (!unseen.empty()) call.projector.Project(x, rows, unseen);
-}
-
-// Mean over the first tokens of one sequence of each head and channel: what +smooth subtracts before quantizing.
-void MeanOfPrefix(HeadsView<const float> x, std::vector<float>& mean) {
-  const int64_t tokens = std::min(x.tokens, kSmoothingTokens);
-  mean.assign(static_cast<size_t>(x.heads) * x.width, 0.0f);
-  for (int64_t t = 0; t < tokens; ++t) {
-    for (int head = 0; head < x.heads; ++head) AddTo(mean.data() + head * x.width, x.Row(t, head), x.width);
-  }
-  ScaleInto(mean.data(), 1.0f / static_cast<float>(tokens), mean.size(), mean.data());
+  ProjectAll(call, x, unseen);
 }
 
 // Attention on the integer kernels, a sequence at a time.
@@ -95,8 +104,8 @@ void AttendExecuted(const LayerCall& call, const ExecutedPlan& executed, const A
     problem.v = rows_of(batch.v);
     problem.out = rows_of(batch.out);
     AttentionPlan plan = executed.attention;
-    if (executed.smooth_k) MeanOfPrefix(problem.k, k_mean), plan.k_mean = k_mean.data();
-    if (executed.smooth_v) MeanOfPrefix(problem.v, v_mean), plan.v_mean = v_mean.data();
+    if (executed.smooth_k) plan.k_mean = MeanOfPrefix(problem.k, k_mean);
+    if (executed.smooth_v) plan.v_mean = MeanOfPrefix(problem.v, v_mean);
     call.a.workspace.Reserve(WorkspaceBytes(plan, problem));
     ExecutedAttention(plan, problem, call.a.workspace.span());
   }
@@ -119,6 +128,22 @@ LayerWeights LoadLayer(Weights& weights, const ModelConfig& c, int layer) {
   w.down = LoadLinear(weights, prefix + "mlp.down_proj", E, I, c.mlp_bias);
   weights.Ignore(prefix + "self_attn.rotary_emb.inv_freq");  // a buffer that old llama checkpoints carry; recomputed
   return w;
+}
+
+void PlanLayer(LayerWeights& w, const Plan& plan, LinearArithmetic arithmetic, Math math, int layer) {
+  struct Place {
+    LinearWeights& linear;
+    Site weight, input;
+  };
+  for (const Place& p :
+       {Place{w.q, Site::kQProjW, Site::kQProjIn}, Place{w.k, Site::kKProjW, Site::kKProjIn},
+        Place{w.v, Site::kVProjW, Site::kVProjIn}, Place{w.o, Site::kOProjW, Site::kOProjIn},
+        Place{w.gate, Site::kGateProjW, Site::kGateProjIn}, Place{w.up, Site::kUpProjW, Site::kUpProjIn},
+        Place{w.down, Site::kDownProjW, Site::kDownProjIn}}) {
+    p.linear.planned =
+        PlannedLinear::Of(p.linear.weight, plan.Match(p.weight, layer, -1, 0), plan.Match(p.input, layer, -1, 0),
+                          arithmetic, math, std::format("layer {}, {}", layer, Name(p.weight)));
+  }
 }
 
 void Activations::Prepare(const TokenBatch& batch, const ModelConfig& c) {
@@ -146,8 +171,9 @@ void NormRows(const LayerCall& call, const std::vector<float>& weight) {
 
 void ProjectQkv(const LayerCall& call) {
   const LayerWeights& w = call.weights;
-  const SeenProjection projections[] = {
-      {Site::kQProjIn, To(w.q, call.a.q)}, {Site::kKProjIn, To(w.k, call.a.k)}, {Site::kVProjIn, To(w.v, call.a.v)}};
+  const SeenProjection projections[] = {{Site::kQProjIn, w.q, call.a.q.data()},
+                                        {Site::kKProjIn, w.k, call.a.k.data()},
+                                        {Site::kVProjIn, w.v, call.a.v.data()}};
   ProjectSeen(call, call.a.normed.data(), call.config.hidden, projections);
 }
 
@@ -202,7 +228,7 @@ void Attend(const LayerCall& call) {
 }
 
 void AddAttentionOutput(const LayerCall& call) {
-  const SeenProjection projection{Site::kOProjIn, To(call.weights.o, call.a.delta)};
+  const SeenProjection projection{Site::kOProjIn, call.weights.o, call.a.delta.data()};
   ProjectSeen(call, call.a.attended.data(), int64_t{call.config.heads} * call.config.head_dim, {&projection, 1});
   ShowRows(call.visitors, Site::kAttnOut, call.layer, call.batch, call.a.delta.data(), call.config.hidden);
   AddRows(call);
@@ -211,10 +237,11 @@ void AddAttentionOutput(const LayerCall& call) {
 void AddFeedForward(const LayerCall& call) {
   const LayerWeights& w = call.weights;
   const int64_t I = call.config.ffn;
-  const SeenProjection widen[] = {{Site::kGateProjIn, To(w.gate, call.a.gate)}, {Site::kUpProjIn, To(w.up, call.a.up)}};
+  const SeenProjection widen[] = {{Site::kGateProjIn, w.gate, call.a.gate.data()},
+                                  {Site::kUpProjIn, w.up, call.a.up.data()}};
   ProjectSeen(call, call.a.normed.data(), call.config.hidden, widen);
   ForRows(call, [&](int64_t row) { SwiGlu(call.a.gate.data() + row * I, call.a.up.data() + row * I, I); });
-  const SeenProjection narrow{Site::kDownProjIn, To(w.down, call.a.delta)};
+  const SeenProjection narrow{Site::kDownProjIn, w.down, call.a.delta.data()};
   ProjectSeen(call, call.a.gate.data(), I, {&narrow, 1});
   AddRows(call);
 }

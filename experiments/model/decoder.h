@@ -4,14 +4,17 @@
 // hidden, I FFN, H query heads, G key/value heads, d head width.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "experiments/model/batch.h"
 #include "experiments/model/config.h"
+#include "experiments/model/planned_linear.h"
 #include "experiments/model/rotary.h"
 #include "experiments/model/weights.h"
 #include "kernels/attention/executed_plan.h"
 #include "kernels/linear/projector.h"
+#include "kernels/linear/quantized_linear.h"
 #include "quant/base/aligned.h"
 
 namespace tare {
@@ -20,6 +23,7 @@ namespace tare {
 struct LinearWeights {
   WeightMatrix weight;
   std::vector<float> bias;
+  std::unique_ptr<PlannedLinear> planned;  // what a plan uses in weight's place, or null
 };
 
 struct LayerWeights {
@@ -30,6 +34,9 @@ struct LayerWeights {
   float lambda_init = 0;                               // differential only
   float lambda = 0;
 };
+
+// The layer's weights as the plan wants them from now on.
+void PlanLayer(LayerWeights& weights, const Plan& plan, LinearArithmetic arithmetic, Math math, int layer);
 
 LayerWeights LoadLayer(Weights& weights, const ModelConfig& config, int layer);
 
@@ -42,13 +49,11 @@ struct Activations {
   AlignedBuffer<float> gate, up;       // [R, I]
   AlignedBuffer<float> seen;           // [R, E or I] a copy of a projection's input, for its visitors
   AlignedBuffer<std::byte> workspace;  // of executed attention
+  QuantizedLinear quantized;           // of executed linear layers
   std::vector<int64_t> positions;      // [R] in the sequence
 
   void Prepare(const TokenBatch& batch, const ModelConfig& config);
 };
-
-// +smooth subtracts, a head and channel, the mean of this many first tokens of the sequence.
-inline constexpr int64_t kSmoothingTokens = 64;
 
 // All that one layer's forward pass works on.
 struct LayerCall {

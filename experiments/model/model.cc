@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <format>
 #include <string_view>
 
 #include "experiments/model/diffllama.h"
@@ -113,6 +114,15 @@ void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
 void Model::ExecuteAttention(std::vector<std::optional<ExecutedPlan>> layers) {
   TARE_CHECK(layers.empty() || layers.size() == layers_.size());
   attention_ = std::move(layers);
+}
+
+void Model::PlanLinear(const Plan& plan, LinearArithmetic arithmetic) {
+  std::string planned = std::format("{} {}", arithmetic == LinearArithmetic::kInteger, plan.canonical());
+  if (planned == planned_) return;
+  planned_.clear();
+  for (int layer = 0; layer < config_.layers; ++layer)
+    PlanLayer(layers_[layer], plan, arithmetic, projector_.math(), layer);
+  planned_ = std::move(planned);
 }
 
 void Model::VocabularyLogits(std::span<const int64_t> rows,

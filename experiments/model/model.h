@@ -29,6 +29,11 @@ class Model {
   // f32.
   void ExecuteAttention(std::vector<std::optional<ExecutedPlan>> layers);
 
+  // Linear layers of later passes, weights and (on integer kernels) inputs as the plan says; what it says of other
+  // sites is not looked at. Throws Error naming the layer for what cannot be done. Weights stay as they were under a
+  // plan that does not name them.
+  void PlanLinear(const Plan& plan, LinearArithmetic arithmetic);
+
   // Runs the batch up to the final norm. Visitors see every activation site of quant/format/site.h but the caches (of a
   // layer with executed attention not what is inside it: attn_logits, probs, difference).
   void Forward(const TokenBatch& batch, SiteVisitors visitors = {});
@@ -39,7 +44,7 @@ class Model {
 
   const ModelConfig& config() const { return config_; }
   const std::vector<LayerWeights>& layers() const { return layers_; }
-  const CheckpointFiles& files() const { return weights_.files(); }
+  const Checkpoint& files() const { return weights_.files(); }
   const std::filesystem::path& folder() const { return folder_; }
   std::string Name() const { return ModelName(folder_); }
   Math math() const { return projector_.math(); }
@@ -55,6 +60,7 @@ class Model {
   std::vector<float> final_norm_;
   std::vector<LayerWeights> layers_;
   std::vector<std::optional<ExecutedPlan>> attention_;  // a layer each, or empty
+  std::string planned_;                                 // what PlanLinear did last
   RotaryTable rotary_;
   Activations activations_;
   AlignedBuffer<float> gathered_, logits_;  // [rows of a chunk, E] and [.., V]

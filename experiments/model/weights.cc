@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <format>
+#include <limits>
 
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
@@ -98,8 +99,8 @@ bool IsAligned(const TensorView& tensor, WeightType type) {
 
 }  // namespace
 
-Weights::Weights(const std::filesystem::path& folder, const Projector& projector)
-    : where_(folder.string()), files_(folder), projector_(projector) {}
+Weights::Weights(const std::filesystem::path& path, const Projector& projector)
+    : where_(path.string()), files_(path), projector_(projector) {}
 
 const TensorView& Weights::Take(const std::string& name, const std::vector<int64_t>& shape) {
   const TensorView* tensor = files_.Find(name);
@@ -114,6 +115,13 @@ const TensorView& Weights::Take(const std::string& name, const std::vector<int64
 }
 
 WeightMatrix Weights::Matrix(const std::string& name, int64_t out, int64_t in) {
+  if (const QuantizedMatrix* quantized = files_.FindQuantized(name)) {
+    if (quantized->out != out || quantized->in != in) {
+      Fail("{}: tensor '{}': got shape {}, expected {} from config.json", where_, name,
+           ShapeText({quantized->out, quantized->in}), ShapeText({out, in}));
+    }
+    return Dequantized(name, *quantized, projector_.math() == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32);
+  }
   const TensorView& tensor = Take(name, {out, in});
   const WeightType type = TypeOf(tensor, where_);
   if (projector_.math() == Math::kBf16) {
@@ -130,21 +138,26 @@ WeightMatrix Weights::Stored(const std::string& name, int64_t out, int64_t in) {
 }
 
 WeightMatrix Weights::Converted(const TensorView& tensor, WeightType to, int64_t out, int64_t in) {
-  const WeightType from = TypeOf(tensor, where_);
-  converted_.emplace_back(tensor.elements() * ElementBytes(to));
-  char* data = converted_.back().data();
-  ParallelFor(static_cast<size_t>(out), [&](size_t row, int) {
-    std::vector<float> values(in);
-    for (int64_t i = 0; i < in; ++i) values[i] = ValueAt(tensor.bytes.data(), from, row * in + i);
-    char* target = data + row * in * ElementBytes(to);
-    if (to == WeightType::kBf16) {
-      ToBf16(values.data(), in, reinterpret_cast<uint16_t*>(target));
-    } else {
-      std::memcpy(target, values.data(), in * sizeof(float));
-    }
-  });
-  files_.Release(tensor);
-  return {data, to, out, in};
+  const WeightMatrix stored{tensor.bytes.data(), TypeOf(tensor, where_), out, in};
+  const WeightMatrix matrix = FillMatrix(converted_.emplace_back(), to, out, in, [&](int64_t row, float* values) { RowAsFloat(stored, row, values); });
+  files_.Release(tensor.name);
+  return matrix;
+}
+
+WeightMatrix Weights::Dequantized(const std::string& name, const QuantizedMatrix& quantized, WeightType to) {
+  taken_.insert(name);
+  WeightMatrix matrix =
+      FillMatrix(converted_.emplace_back(), to, quantized.out, quantized.in, [&](int64_t row, float* values) {
+        for (int64_t g = 0; g < quantized.Groups(); ++g) {
+          const float scale = quantized.scales[row * quantized.Groups() + g];
+          if (!(scale >= 0 && scale <= std::numeric_limits<float>::max() / 128))
+            Fail("{}: tensor '{}', output {}: got scale {}, expected a finite one, 0 or more; try tare verify", where_,
+                 name, row, scale);
+        }
+        DequantizeRow(quantized, row, values);
+      });
+  matrix.quantized = &quantized;
+  return matrix;
 }
 
 std::vector<float> Weights::Vector(const std::string& name, int64_t size) {
@@ -172,9 +185,36 @@ void Weights::CheckAllTaken() const {
   }
 }
 
+WeightMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
+                        const std::function<void(int64_t, float*)>& fill) {
+  memory.Reset(static_cast<size_t>(out * in) * ElementBytes(type));
+  char* data = memory.data();
+  ParallelFor(static_cast<size_t>(out), [&](size_t row, int) {
+    std::vector<float> values(in);
+    fill(static_cast<int64_t>(row), values.data());
+    char* target = data + row * in * ElementBytes(type);
+    if (type == WeightType::kBf16) {
+      ToBf16(values.data(), in, reinterpret_cast<uint16_t*>(target));
+    } else {
+      std::memcpy(target, values.data(), in * sizeof(float));
+    }
+  });
+  return {data, type, out, in};
+}
+
 void RowAsFloat(const WeightMatrix& matrix, int64_t row, float* y) {
   const auto* bytes = static_cast<const std::byte*>(matrix.data) + row * matrix.in * ElementBytes(matrix.type);
-  for (int64_t i = 0; i < matrix.in; ++i) y[i] = ValueAt(bytes, matrix.type, i);
+  switch (matrix.type) {  // a loop each, which compilers make vectors of
+    case WeightType::kF32:
+      std::memcpy(y, bytes, static_cast<size_t>(matrix.in) * sizeof(float));
+      return;
+    case WeightType::kBf16:
+      for (int64_t i = 0; i < matrix.in; ++i) y[i] = ValueAt(bytes, WeightType::kBf16, i);
+      return;
+    case WeightType::kF16:
+      for (int64_t i = 0; i < matrix.in; ++i) y[i] = ValueAt(bytes, WeightType::kF16, i);
+      return;
+  }
 }
 
 }  // namespace tare

@@ -10,7 +10,11 @@ namespace {
 
 constexpr Site kAttentionSites[] = {Site::kQ, Site::kK, Site::kV, Site::kAttnLogits, Site::kProbs, Site::kDifference};
 
-bool HasKernel(Site site) { return std::ranges::find(kAttentionSites, site) != std::end(kAttentionSites); }
+bool OfLinear(Site site) { return Site::kQProjW <= site && site <= Site::kDownProjIn; }
+
+bool HasKernel(Site site) {
+  return OfLinear(site) || std::ranges::find(kAttentionSites, site) != std::end(kAttentionSites);
+}
 
 // Whether the plan quantizes something of this layer's attention.
 bool Quantizes(const Plan& plan, int layer, int heads) {
@@ -28,8 +32,10 @@ bool Quantizes(const Plan& plan, int layer, int heads) {
 std::vector<std::optional<ExecutedPlan>> ExecutedLayers(const Plan& plan, const ModelConfig& config) {
   for (const Rule& rule : plan.rules()) {
     if (rule.format != Format::kF32 && !std::ranges::all_of(rule.sites, HasKernel))
-      Fail("executed plan: got '{}', expected rules for q, k, v, probs or difference, attn_logits; try it simulated",
-           rule.text);
+      Fail(
+          "executed plan: got '{}', expected rules for weights, linear_in, q, k, v, probs or difference, attn_logits; "
+          "try it simulated",
+          rule.text);
   }
   std::vector<std::optional<ExecutedPlan>> layers(static_cast<size_t>(config.layers));
   for (int layer = 0; layer < config.layers; ++layer) {
@@ -51,6 +57,7 @@ PlanRun::PlanRun(Plan plan, Carrying carrying, const ModelConfig& config)
 
 SiteVisitors PlanRun::Begin(Model& model) {
   model.ExecuteAttention(attention_);
+  model.PlanLinear(plan(), carrying_ == Carrying::kExecuted ? LinearArithmetic::kInteger : LinearArithmetic::kFloat);
   return visitors_;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plan carried out on a model: simulated, every site by a visitor that quantizes and dequantizes, or executed, its
-// rules for attention on the integer kernels. The simulated plan is the reference of the executed one.
+// rules for attention and linear layers on the integer kernels. The simulated plan is the reference of the executed
+// one.
 #pragma once
 
 #include <optional>
@@ -18,7 +19,7 @@ class PlanRun {
   // Throws Error naming a rule that cannot be simulated, or executed.
   PlanRun(Plan plan, Carrying carrying, const ModelConfig& config);
 
-  // Tells the model how to compute attention from now on; what it returns must see its passes.
+  // Tells the model how to compute attention and linear layers from now on; what it returns must see its passes.
   SiteVisitors Begin(Model& model);
 
   const Plan& plan() const { return quantizer_.plan(); }

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-#include "experiments/model/decoder.h"
+#include "kernels/attention/smoothing.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/format/round.h"
@@ -30,8 +30,9 @@ int HeadsOf(Site site, const ModelConfig& c) {
 }
 
 void CheckSite(const Rule& rule, Site site, const ModelConfig& config) {
-  if (OfWeights(site) || site == Site::kLmHeadW || site == Site::kCacheK || site == Site::kCacheV)
-    Fail("plan rule '{}': this build cannot simulate the site {}; expected an activation", rule.text, Name(site));
+  if (site == Site::kLmHeadW || site == Site::kCacheK || site == Site::kCacheV)
+    Fail("plan rule '{}': this build cannot simulate the site {}; expected an activation or weights", rule.text,
+         Name(site));
   if (site == Site::kDifference && !config.Differential())
     Fail("plan rule '{}': a {} model has no difference of maps; try probs", rule.text, config.family);
   if ((site == Site::kProbs || site == Site::kDifference) && Surveyed(rule.granularity.kind))
@@ -54,7 +55,8 @@ void CheckRule(const Rule& rule, const ModelConfig& config) {
   RuleOptions options = rule.options;
   const bool of_keys_or_values = rule.sites.front() == Site::kK || rule.sites.front() == Site::kV;
   if (of_keys_or_values && !Surveyed(rule.granularity.kind))
-    options.smooth = false;  // a survey would see unshifted values
+    options.smooth = false;                                // a survey would see unshifted values
+  if (OfWeights(rule.sites.front())) options.mse = false;  // Model::PlanLinear quantizes them
   if (options != RuleOptions{})
     Fail("plan rule '{}': this build cannot simulate its options; try it without them", rule.text);
 }
@@ -119,16 +121,6 @@ void Normalise(const SiteBlock& block) {
   }
 }
 
-// The mean of each channel over the first tokens.
-std::vector<float> MeanOfPrefix(const SiteBlock& block) {
-  TARE_CHECK(block.first_row == 0);
-  std::vector<float> mean(static_cast<size_t>(block.first_columns));
-  const int64_t tokens = std::min(block.rows, kSmoothingTokens);
-  for (int64_t r = 0; r < tokens; ++r) AddTo(mean.data(), block.Row(r).data(), mean.size());
-  ScaleInto(mean.data(), 1.0f / static_cast<float>(tokens), mean.size(), mean.data());
-  return mean;
-}
-
 void Shift(const SiteBlock& block, const std::vector<float>& mean, float factor) {
   for (int64_t r = 0; r < block.rows; ++r) SubtractScaled(block.Row(r).data(), mean.data(), factor, mean.size());
 }
@@ -142,7 +134,8 @@ SimulatedQuantizer::SimulatedQuantizer(Plan plan, const ModelConfig& config)
 
 bool SimulatedQuantizer::SpansRows() const {
   return std::ranges::any_of(plan_.rules(), [](const Rule& rule) {
-    return rule.format != Format::kF32 && (!RowByRow(rule.granularity.kind) || rule.options.smooth);
+    return rule.format != Format::kF32 && !OfWeights(rule.sites.front()) &&
+           (!RowByRow(rule.granularity.kind) || rule.options.smooth);
   });
 }
 
@@ -188,7 +181,11 @@ void SimulatedQuantizer::Visit(const SiteBlock& block, int) {
   const Rule* rule = RuleFor(block);
   if (rule == nullptr) return;
   std::vector<float> mean;
-  if (rule->options.smooth) Shift(block, mean = MeanOfPrefix(block), 1.0f);
+  if (rule->options.smooth) {
+    TARE_CHECK(block.first_row == 0);  // the prefix of the sequence
+    MeanOfPrefix({block.values, block.rows, 1, static_cast<int>(block.first_columns), block.stride, 0}, mean);
+    Shift(block, mean, 1.0f);
+  }
   if (Surveyed(rule->granularity.kind)) {
     QuantizeWith(block, *rule, std::bit_cast<float>(Absmax(block, *rule).load(std::memory_order_relaxed)));
   } else if (RowByRow(rule->granularity.kind)) {

@@ -7,7 +7,7 @@
 
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
-#include "quant/file/mapped_file.h"
+#include "quant/file/checkpoint.h"
 #include "quant/file/strict_json.h"
 
 namespace tare {
@@ -16,10 +16,6 @@ namespace {
 // About 1,000 tokens. SentencePiece takes 90 bytes of memory a byte of text (measured on 1.6 MB), and time that grows
 // faster than the text.
 constexpr size_t kChunkBytes = 4096;
-
-std::string_view Text(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
 
 [[noreturn]] void FailForMissingModel(const std::filesystem::path& folder) {
   Fail(
@@ -32,23 +28,24 @@ std::string_view Text(const MappedFile& file) {
 }
 
 // transformers' default for Llama's tokenizers is to begin with `<s>`.
-bool AddsBos(const std::filesystem::path& config) {
-  if (!std::filesystem::exists(config)) return true;
-  const nlohmann::json json = ReadJson(config);
-  if (!json.is_object()) Fail("{}: got {}, expected an object", config.string(), json.type_name());
+bool AddsBos(const std::optional<std::string>& config, const std::string& where) {
+  if (!config) return true;
+  const nlohmann::json json = ParseJson(*config, where);
+  if (!json.is_object()) Fail("{}: got {}, expected an object", where, json.type_name());
   const auto entry = json.find("add_bos_token");
   if (entry == json.end() || entry->is_null()) return true;
-  if (!entry->is_boolean()) Fail("{}: add_bos_token: got {}, expected true or false", config.string(), entry->dump());
+  if (!entry->is_boolean()) Fail("{}: add_bos_token: got {}, expected true or false", where, entry->dump());
   return entry->get<bool>();
 }
 
 }  // namespace
 
-Tokenizer Tokenizer::Load(const std::filesystem::path& folder) {
-  const std::filesystem::path model = folder / "tokenizer.model";
-  if (!std::filesystem::exists(model)) FailForMissingModel(folder);
-  Tokenizer tokenizer(Text(MappedFile(model)), model.string());
-  if (!AddsBos(folder / "tokenizer_config.json")) tokenizer.bos_.reset();
+Tokenizer Tokenizer::Load(const std::filesystem::path& checkpoint) {
+  const std::optional<std::string> model = CheckpointText(checkpoint, "tokenizer.model");
+  if (!model) FailForMissingModel(checkpoint);
+  Tokenizer tokenizer(*model, (checkpoint / "tokenizer.model").string());
+  constexpr const char* kConfig = "tokenizer_config.json";
+  if (!AddsBos(CheckpointText(checkpoint, kConfig), (checkpoint / kConfig).string())) tokenizer.bos_.reset();
   return tokenizer;
 }
 

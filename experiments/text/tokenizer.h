@@ -23,9 +23,10 @@ namespace tare {
 
 class Tokenizer {
  public:
-  // Reads FOLDER/tokenizer.model and, where there is one, FOLDER/tokenizer_config.json. Throws Error where the first is
-  // missing (the message shows how to make ids for a checkpoint with any other tokenizer) or damaged.
-  static Tokenizer Load(const std::filesystem::path& folder);
+  // Reads tokenizer.model and, where there is one, tokenizer_config.json of a checkpoint folder or a quantized
+  // checkpoint. Throws Error where the first is missing (the message shows how to make ids for a checkpoint with any
+  // other tokenizer) or damaged.
+  static Tokenizer Load(const std::filesystem::path& checkpoint);
   // Of a tokenizer.model's bytes. `where` begins messages.
   Tokenizer(std::string_view model, const std::string& where);
   Tokenizer(Tokenizer&& other) noexcept;

@@ -240,9 +240,10 @@ class Unit {
     float* norm = x_.norm + map * s_.rows;
     for (int r = 0; r < s_.rows; ++r) {
       if (x_.block_max[r] - reference[r] > kFar) {
-        const float shrink = RowExp2((reference[r] - x_.block_max[r]) * kPerOctave);
+        const float shrink = RowExp2((reference[r] - x_.block_max[r]) * kPerOctave);  // may be 0
+        const bool has_output = norm[r] > 0;  // before the first block out holds anything
         norm[r] *= shrink;
-        if (norm[r] > 0)
+        if (has_output)
           for (int i = 0; i < OutWidth(); ++i) Out(map)[r * OutWidth() + i] *= shrink;
         reference[r] = x_.block_max[r];
       }

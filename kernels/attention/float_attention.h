@@ -3,8 +3,8 @@
 // task is one output head of one sequence; it packs the head's K and V once and goes through blocks of 64 query rows,
 // holding one [64, S] block of attention logits a map, never [heads, T, T]. Products are oneDNN's f32 ukernel.
 //
-// The maps are subtracted after P x V (late order), as Hugging Face's diffllama computes it; where a visitor changes the
-// difference, before it (equal in exact arithmetic, not in low bits).
+// The maps are subtracted after P x V (late order), as Hugging Face's diffllama computes it; where a visitor changes
+// the difference, before it (equal in exact arithmetic, not in low bits).
 //
 // A sequence is a prefix and, optionally, branches that each continue it (the endings of a multiple-choice item): its
 // rows lie one after another, prefix first, and a branch's query sees the prefix and its own branch up to itself.

@@ -16,6 +16,7 @@
 #include <span>
 
 #include "quant/base/aligned.h"
+#include "quant/format/quantized_matrix.h"
 
 namespace tare {
 
@@ -26,6 +27,7 @@ struct WeightMatrix {
   const void* data = nullptr;  // [out, in] row-major, aligned to its element
   WeightType type = WeightType::kF32;
   int64_t out = 0, in = 0;
+  const QuantizedMatrix* quantized = nullptr;  // what data was dequantized from, if it was
 };
 
 // One output of a shared x. y holds PaddedRows(rows) rows.

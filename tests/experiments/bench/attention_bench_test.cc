@@ -8,9 +8,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/bench/attention_inputs.h"
+#include "experiments/bench/attention_floor.h"
 #include "experiments/bench/composed_attention.h"
+#include "experiments/bench/graph_attention.h"
 #include "kernels/attention/reference_attention.h"
+#include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 
@@ -33,7 +35,7 @@ AttentionCase Small(const std::string& kernel, const std::string& family) {
 }
 
 TEST(AttentionInputs, ErrorsOfTheReferenceAndOfATenthMore) {
-  AttentionInputs in("v1", 300, 8, 2, {}, 1);
+  AttentionInputs in("v1", "gaussian", 300, 8, 2, {}, 0.5f, 1);
   ReferenceAttention(in.problem());
   EXPECT_LT(in.ErrorsOfOut().rel_l2, 1e-6);
   EXPECT_NEAR(in.ErrorsOfOut().cosine, 1, 1e-12);
@@ -45,23 +47,59 @@ TEST(AttentionInputs, ErrorsOfTheReferenceAndOfATenthMore) {
 }
 
 TEST(AttentionInputs, LeastOperations) {
-  EXPECT_EQ(AttentionInputs("v1", 4, 8, 3, {}, 1).LeastOperations(), 8 * 8 * 10 * 3);
-  EXPECT_EQ(AttentionInputs("v2", 4, 8, 3, {}, 1).LeastOperations(), 6 * 8 * 10 * 3);
-  EXPECT_EQ(AttentionInputs("standard", 4, 8, 3, {Mask::Kind::kFull}, 1).LeastOperations(), 4 * 8 * 16 * 3);
+  EXPECT_EQ(AttentionInputs("v1", "gaussian", 4, 8, 3, {}, 0.5f, 1).LeastOperations(), 8 * 8 * 10 * 3);
+  EXPECT_EQ(AttentionInputs("v2", "gaussian", 4, 8, 3, {}, 0.5f, 1).LeastOperations(), 6 * 8 * 10 * 3);
+  EXPECT_EQ(AttentionInputs("standard", "gaussian", 4, 8, 3, {Mask::Kind::kFull}, 0.5f, 1).LeastOperations(), 4 * 8 * 16 * 3);
 }
 
 TEST(ComposedAttention, IsAttention) {
   for (const char* family : {"standard", "v1", "v2"}) {
-    AttentionInputs in(family, 70, 16, 2, {}, 1);
+    AttentionInputs in(family, "gaussian", 70, 16, 2, {}, 0.5f, 1);
     ComposedAttention(in.problem()).Run();
     EXPECT_LT(in.ErrorsOfOut().rel_l2, 1e-5) << family;
   }
 }
 
+TEST(GraphAttention, IsAttention) {
+  for (const char* family : {"standard", "v1", "v2"}) {
+    AttentionInputs in(family, "gaussian", 70, 16, 2, {}, 0.5f, 1);
+    GraphAttention(in.problem()).Run();
+    EXPECT_LT(in.ErrorsOfOut().rel_l2, 1e-5) << family;
+  }
+}
+
+// Probability of key 0 in the last row of f32 attention, read off values that are 1 there and 0 elsewhere.
+TEST(AttentionInputs, ASinkHasEightNatsMore) {
+  AttentionInputs in("standard", "sink", 200, 128, 1, {}, 0.5f, 1);
+  const AttentionProblem& p = in.problem();
+  double of_sink = 0, of_others = 0;
+  for (int64_t s = 0; s < 200; ++s) {
+    double logit = 0;
+    for (int i = 0; i < 128; ++i) logit += double{p.q.Row(199, 0)[i]} * p.k.Row(s, 0)[i];
+    (s == 0 ? of_sink : of_others) += logit * p.scale / (s == 0 ? 1 : 199);
+  }
+  EXPECT_NEAR(of_sink - of_others, 8, 4);  // logits of deviation 1
+  EXPECT_THAT([] { AttentionInputs("v1", "flat", 4, 8, 1, {}, 0.5f, 1); }, ThrowsMessage<Error>(HasSubstr("'flat'")));
+}
+
+// Coding Q, K and V costs something, and the integer kernel's own steps a little more.
+TEST(FloorErrors, LieBelowTheKernels) {
+  const ExecutedPlan plan = ExecutedPlanOf(Plan::Parse(kPlan), 0, 2);
+  for (const char* data : {"gaussian", "sink", "vbias", "diffuse"}) {
+    AttentionInputs in("v1", data, 300, 64, 2, {}, 0.5f, 1);
+    AlignedBuffer<std::byte> workspace(WorkspaceBytes(plan.attention, in.problem()));
+    ExecutedAttention(plan.attention, in.problem(), workspace.span());
+    const double executed = in.ErrorsOfOut().rel_l2, floor = FloorErrors(in, plan).rel_l2;
+    EXPECT_GT(floor, 1e-4) << data;
+    EXPECT_LT(floor, executed) << data;
+    EXPECT_LT(executed, 2 * floor) << data;
+  }
+}
+
 TEST(BenchAttention, MeasuresEveryKernel) {
   const AttentionBench bench =
-      BenchAttention({Small("tare", "v1"), Small("tare-f32", "v2"), Small("onednn-f32", "standard")});
-  ASSERT_EQ(bench.results.size(), 3u);
+      BenchAttention({Small("tare", "v1"), Small("tare-f32", "v2"), Small("onednn-f32", "standard"), Small("onednn-graph", "v1")});
+  ASSERT_EQ(bench.results.size(), 4u);
   for (const AttentionResult& r : bench.results) {
     EXPECT_GT(r.seconds, 0);
     EXPECT_GT(r.roofline_fraction, 0);
@@ -70,12 +108,14 @@ TEST(BenchAttention, MeasuresEveryKernel) {
     EXPECT_GE(r.max_row_rel_l2, r.rel_l2);
   }
   EXPECT_GT(bench.results[0].rel_l2, 1e-3);
+  EXPECT_GT(bench.results[0].floor_rel_l2, 1e-3);
+  EXPECT_EQ(bench.results[1].floor_rel_l2, 0);
   EXPECT_LT(bench.results[1].rel_l2, 1e-5);
   const nlohmann::json json = nlohmann::json::parse(AttentionBenchJson(bench, "a CPU"));
   EXPECT_EQ(json["schema"], "tare.bench/1");
   EXPECT_EQ(json["machine"]["cpu"], "a CPU");
   EXPECT_GT(json["roofline"]["u8s8_gops"], 0);
-  EXPECT_EQ(json["cases"].size(), 3u);
+  EXPECT_EQ(json["cases"].size(), 4u);
   EXPECT_EQ(json["cases"][0]["order"], "early");
   EXPECT_EQ(json["cases"][0]["plan"], kPlan);
   SetThreads(0);

@@ -94,7 +94,35 @@ INSTANTIATE_TEST_SUITE_P(
         ExecutedCase{
             "novels-standard",
             "q[l1]=int8/token,k[l1]=int8/token,probs[l1]=u8/block64,v[l1]=int8/channel,attn_logits[l1]=int6/row",
-            kOneLayer}));
+            kOneLayer},
+        ExecutedCase{"novels-standard", "weights=int8/channel,linear_in=int8/token", kAllLayers},
+        ExecutedCase{"novels-differential", "weights=int4/group16,linear_in=int8/token", kAllLayers},
+        ExecutedCase{"novels-differential",
+                     "weights=int6/channel,linear_in=int6/token,q=int8/token,k=int8/token,"
+                     "probs=u8/block64,v=int8/block64.channel",
+                     kAllLayers},
+        ExecutedCase{"novels-standard", "weights[l1]=int4/tensor,linear_in[l1]=int4/token", kOneLayer},
+        ExecutedCase{"novels-differential", "weights[l1]=int8/channel+mse,linear_in[l1]=int8/token", kOneLayer}));
+
+// Codes of weights alone stand for f32 numbers: executed is simulated, to the bit.
+TEST(PlanRunTest, WeightsAloneAreDequantized) {
+  Model model(PairFolder("novels-standard"));
+  const TokenBatch batch = HeldoutBatch("novels-standard", 40);
+  const char* plan = "weights=int4/group16";
+  EXPECT_EQ(Under(model, batch, plan, Carrying::kExecuted), Under(model, batch, plan, Carrying::kSimulated));
+  EXPECT_NE(Under(model, batch, plan, Carrying::kExecuted), Under(model, batch, "", Carrying::kSimulated));
+}
+
+TEST(PlanRunTest, LinearPlansThatCannotBeExecutedAreRefused) {
+  Model model(PairFolder("novels-standard"));
+  const auto refuses = [&](const char* plan, const std::string& why) {
+    EXPECT_THAT([&] { PlanRun(Plan::Parse(plan), Carrying::kExecuted, model.config()).Begin(model); },
+                ThrowsMessage<Error>(AllOf(HasSubstr("layer 0, q_proj.w"), HasSubstr(why))));
+  };
+  refuses("linear_in=int8/token", "quantizes no weights");
+  refuses("weights=int8/group48,linear_in=int8/token", "group48");
+  refuses("weights=int8/channel,linear_in=int8/group32", "one dynamic scale a token");
+}
 
 void Refuses(const char* plan, const std::string& why) {
   const ModelConfig config = LoadConfig(PairFolder("novels-differential"));
@@ -105,7 +133,7 @@ void Refuses(const char* plan, const std::string& why) {
 
 TEST(PlanRunTest, PlansWithoutAKernelAreRefusedByTheirRule) {
   Refuses("attn_logits=int6/row", "q is f32");
-  Refuses("linear_in=int8/token", "'linear_in=int8/token'");
+  Refuses("attn_out=int8/token", "'attn_out=int8/token'");
   Refuses("q=int8/head,k=int8/token,probs=u8/block64,v=int8/channel", "a scale a token");
   Refuses("q=int8/token,k=int8/token+smooth,probs=u8/block64,v=int8/channel,attn_logits=int6/row", "without +smooth");
   Refuses("q=int8/token,k=int8/token,probs=u8/row,v=int8/channel", "a scale a block");

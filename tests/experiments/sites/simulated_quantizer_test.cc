@@ -246,8 +246,8 @@ TEST(SimulatedQuantizerTest, RulesThatItCannotCarryOutAreRefusedByName) {
   Refuses("probs=u8/head", "llama", "expected row or block<N>");
   Refuses("difference=int8/tensor", "diffllama", "expected row or block<N>");
   Refuses("difference=int8/row", "llama", "no difference");
-  Refuses("weights=int4/group64", "llama", "q_proj.w");
-  Refuses("attn_logits=int8/row,weights=int8/channel", "llama", "'weights=int8/channel'");
+  Refuses("lm_head.w=int4/group64", "llama", "lm_head.w");
+  Refuses("attn_logits=int8/row,weights=int8/channel+p99", "llama", "'weights=int8/channel+p99'");
   Refuses("linear_in=int8/token+smooth", "llama", "options");
   Refuses("k=int8/head+smooth", "llama", "options");
   for (const char* option : {"static", "p99.9", "mse"}) {

@@ -19,6 +19,7 @@
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "tests/support/random_attention.h"
 
 namespace tare {
 namespace {
@@ -26,63 +27,6 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 using Order = AttentionPlan::Order;
-
-enum class Family { kStandard, kV1, kDiffLlama, kV2 };
-
-struct Shape {
-  Family family = Family::kV1;
-  int heads = 2;
-  int kv = 1;
-  int64_t queries = 70;
-  int64_t keys = 70;
-  int d = 16;
-  int v_width = 32;
-  Mask mask;
-  int pad = 0;  // floats between rows, so that nothing is aligned
-};
-
-// Inputs of a shape, standard normal; padding is NaN, so that nobody may read it.
-class Inputs {
- public:
-  explicit Inputs(const Shape& s, unsigned seed = 1) : random_(seed) {
-    const bool v1 = s.family == Family::kV1, llama = s.family == Family::kDiffLlama,
-               standard = s.family == Family::kStandard;
-    heads = standard ? StandardHeads(s.heads, s.kv)
-            : v1     ? V1Heads(s.heads, s.kv)
-            : llama  ? DiffLlamaHeads(2 * s.heads, s.kv)
-                     : V2Heads(s.heads, s.kv);
-    lambda.resize(s.queries * s.heads);
-    for (size_t i = 0; i < lambda.size(); ++i) lambda[i] = 0.2f + 0.001f * static_cast<float>(i % 700);
-    const int slices = llama ? 2 : 1;
-    problem.q = View(q, s.queries, standard ? s.heads : 2 * s.heads, s.d, s.pad);
-    problem.k = View(k, s.keys, v1 ? 2 * s.kv : s.kv, s.d, s.pad);
-    problem.v = View(v, s.keys, s.kv, s.v_width, s.pad);
-    problem.heads = heads;
-    problem.lambda = {lambda.data(), s.heads, 1};
-    problem.mask = s.mask;
-    problem.scale = 1.0f / std::sqrt(static_cast<float>(s.d));
-    out.resize(s.queries * s.heads * slices * s.v_width, 99.0f);
-    problem.out = DenseHeads(out.data(), s.queries, s.heads, slices * s.v_width);
-  }
-
-  std::vector<OutputHead> heads;
-  std::vector<float> q, k, v, lambda, out;
-  AttentionProblem problem;
-
- private:
-  HeadsView<const float> View(std::vector<float>& memory, int64_t tokens, int count, int width, int pad) {
-    std::normal_distribution<float> normal;
-    const int64_t row = int64_t{count} * (width + pad);
-    memory.assign(tokens * row + 1, std::numeric_limits<float>::quiet_NaN());
-    const HeadsView<const float> view{memory.data() + (pad > 0), tokens, count, width, row, width + pad};
-    for (int64_t t = 0; t < tokens; ++t)
-      for (int h = 0; h < count; ++h)
-        for (int i = 0; i < width; ++i) const_cast<float*>(view.Row(t, h))[i] = normal(random_);
-    return view;
-  }
-
-  std::mt19937 random_;
-};
 
 AttentionPlan PlanOf(Order order, int block) {
   AttentionPlan plan;
@@ -92,7 +36,7 @@ AttentionPlan PlanOf(Order order, int block) {
   return plan;
 }
 
-std::vector<float> Execute(const AttentionPlan& plan, Inputs& in) {
+std::vector<float> Execute(const AttentionPlan& plan, RandomAttention& in) {
   AlignedBuffer<std::byte> workspace(WorkspaceBytes(plan, in.problem));
   std::fill_n(workspace.data(), workspace.size(), std::byte{0x7f});
   ExecutedAttention(plan, in.problem, workspace.span());
@@ -110,7 +54,7 @@ double RelativeError(const std::vector<float>& got, const std::vector<float>& wa
 
 // Sums of at most 40 blocks' terms in f32, each term rounded three times: 2^-24 * 43 of the magnitudes |P1 V| + lambda
 // |P2 V|. One code off by one changes an output by some 1e-3 of them.
-void ExpectTheCodes(const AttentionPlan& plan, Inputs& in, const std::string& what) {
+void ExpectTheCodes(const AttentionPlan& plan, RandomAttention& in, const std::string& what) {
   const std::vector<float> got = Execute(plan, in);
   const std::vector<double> magnitudes = ReferenceMagnitudes(in.problem);
   QuantizedReference(plan, in.problem);
@@ -126,7 +70,7 @@ TEST(ExecutedAttention, EveryFamilyOrderAndMask) {
     for (const Order order : {Order::kLate, Order::kEarly}) {
       if (family == Family::kStandard && order == Order::kEarly) continue;
       for (const Mask mask : {Mask{Mask::Kind::kFull}, Mask{Mask::Kind::kCausal}, Mask{Mask::Kind::kWindow, 37}}) {
-        Inputs in({.family = family, .queries = 130, .keys = 200, .mask = mask});
+        RandomAttention in({.family = family, .queries = 130, .keys = 200, .mask = mask});
         ExpectTheCodes(PlanOf(order, 64), in, "block 64");
         ExpectTheCodes(PlanOf(order, 128), in, "block 128");
       }
@@ -140,7 +84,7 @@ TEST(ExecutedAttention, Tails) {
     for (const int64_t keys : {1, 2, 15, 63, 64, 65, 129}) {
       for (const int64_t queries : {1, 17, 65}) {
         const int d = static_cast<int>(keys % 7 + queries % 5 + 1), width = static_cast<int>(keys % 66 + 1);
-        Inputs in({.heads = 1, .queries = queries, .keys = keys, .d = d, .v_width = width, .pad = pad++ % 4});
+        RandomAttention in({.heads = 1, .queries = queries, .keys = keys, .d = d, .v_width = width, .pad = pad++ % 4});
         ExpectTheCodes(PlanOf(order, 64), in, std::to_string(queries) + " x " + std::to_string(keys));
       }
     }
@@ -149,7 +93,7 @@ TEST(ExecutedAttention, Tails) {
 
 TEST(ExecutedAttention, Formats) {
   for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
-    Inputs in({.heads = 1, .queries = 66, .keys = 90});
+    RandomAttention in({.heads = 1, .queries = 66, .keys = 90});
     AttentionPlan plan = PlanOf(Order::kLate, 64);
     plan.q = plan.k = plan.v = format;
     plan.p = format == Format::kInt8 ? Format::kU8 : format == Format::kInt6 ? Format::kU6 : Format::kU4;
@@ -165,7 +109,7 @@ TEST(ExecutedAttention, QuantizedLogits) {
   for (const Order order : {Order::kLate, Order::kEarly}) {
     for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
       for (const Mask mask : {Mask{Mask::Kind::kCausal}, Mask{Mask::Kind::kWindow, 37}}) {
-        Inputs in({.heads = 1, .queries = 130, .keys = 200, .mask = mask});
+        RandomAttention in({.heads = 1, .queries = 130, .keys = 200, .mask = mask});
         AttentionPlan plan = PlanOf(order, 128);
         plan.logits = format;
         ExpectTheCodes(plan, in, std::string(Info(format).name));
@@ -175,7 +119,7 @@ TEST(ExecutedAttention, QuantizedLogits) {
 }
 
 TEST(ExecutedAttention, QuantizedLogitsOfZeros) {
-  Inputs in({.heads = 1, .queries = 70, .keys = 70});
+  RandomAttention in({.heads = 1, .queries = 70, .keys = 70});
   std::ranges::fill(in.q, 0.0f);
   AttentionPlan plan = PlanOf(Order::kEarly, 64);
   plan.logits = Format::kInt6;
@@ -184,7 +128,7 @@ TEST(ExecutedAttention, QuantizedLogitsOfZeros) {
 
 TEST(ExecutedAttention, Means) {
   for (const Order order : {Order::kLate, Order::kEarly}) {
-    Inputs in({.queries = 66, .keys = 90});
+    RandomAttention in({.queries = 66, .keys = 90});
     std::vector<float> k_mean(2 * 16), v_mean(32);
     for (size_t i = 0; i < k_mean.size(); ++i) k_mean[i] = 0.1f * static_cast<float>(i) - 1;
     for (size_t i = 0; i < v_mean.size(); ++i) v_mean[i] = 0.2f * static_cast<float>(i) - 2;
@@ -198,7 +142,7 @@ TEST(ExecutedAttention, Means) {
 TEST(ExecutedAttention, Lambdas) {
   for (const Order order : {Order::kLate, Order::kEarly}) {
     for (const float lambda : {0.0f, 1.0f, 1.7f, -0.4f}) {
-      Inputs in({.heads = 1, .queries = 40, .keys = 100});
+      RandomAttention in({.heads = 1, .queries = 40, .keys = 100});
       std::ranges::fill(in.lambda, lambda);
       ExpectTheCodes(PlanOf(order, 64), in, std::to_string(lambda));
     }
@@ -209,7 +153,7 @@ TEST(ExecutedAttention, Lambdas) {
 TEST(ExecutedAttention, Sink) {
   for (const Order order : {Order::kLate, Order::kEarly}) {
     for (const int64_t sink : {0, 70, 199}) {
-      Inputs in({.heads = 1, .queries = 200, .keys = 200});
+      RandomAttention in({.heads = 1, .queries = 200, .keys = 200});
       for (int map = 0; map < 2; ++map) {
         for (int64_t t = 0; t < 200; ++t) const_cast<float*>(in.problem.q.Row(t, map))[0] = 8;
         const_cast<float*>(in.problem.k.Row(sink, map))[0] = 20;
@@ -219,9 +163,19 @@ TEST(ExecutedAttention, Sink) {
   }
 }
 
+// The second block's logits exceed the first's by so much that what was summed before counts for nothing.
+TEST(ExecutedAttention, ALaterBlockFarAboveTheFirst) {
+  for (const float far : {50.0f, 110.0f, 400.0f}) {
+    RandomAttention in({.heads = 1, .queries = 130, .keys = 130, .d = 4});
+    for (size_t i = 0; i < in.q.size(); i += 4) in.q[i] = 2.0f;
+    for (size_t i = 0; i < in.k.size(); i += 4) in.k[i] = i < in.k.size() / 2 ? 0.0f : far;
+    ExpectTheCodes(PlanOf(Order::kLate, 64), in, std::to_string(far));
+  }
+}
+
 TEST(ExecutedAttention, EqualLogits) {
   for (const Order order : {Order::kLate, Order::kEarly}) {
-    Inputs in({.queries = 100, .keys = 300});
+    RandomAttention in({.queries = 100, .keys = 300});
     std::ranges::fill(in.q, 0.0f);
     ExpectTheCodes(PlanOf(order, 256), in, "zeros in q");
     ReferenceAttention(in.problem);
@@ -232,7 +186,7 @@ TEST(ExecutedAttention, EqualLogits) {
 
 TEST(ExecutedAttention, NearTheDoubleReference) {
   for (const Order order : {Order::kLate, Order::kEarly}) {
-    Inputs in({.queries = 300, .keys = 300, .d = 64, .v_width = 128});
+    RandomAttention in({.queries = 300, .keys = 300, .d = 64, .v_width = 128});
     ReferenceAttention(in.problem);
     const std::vector<float> want = in.out;
     const double error = RelativeError(Execute(PlanOf(order, 64), in), want);
@@ -243,7 +197,7 @@ TEST(ExecutedAttention, NearTheDoubleReference) {
 
 // Beyond 49,152 keys the early order computes its scores twice. Few rows are enough: the last of the units.
 TEST(ExecutedAttention, TooManyKeysToKeep) {
-  Inputs in({.heads = 1, .queries = 2, .keys = 50000, .d = 8, .v_width = 4});
+  RandomAttention in({.heads = 1, .queries = 2, .keys = 50000, .d = 8, .v_width = 4});
   AttentionPlan plan = PlanOf(Order::kEarly, 1024);
   const std::vector<float> got = Execute(plan, in);
   QuantizedReference(plan, in.problem);
@@ -253,7 +207,7 @@ TEST(ExecutedAttention, TooManyKeysToKeep) {
 // 131,072 keys of equal logits: the sums of p reach 2^32, of codes 3.3e7.
 TEST(ExecutedAttention, LongSums) {
   for (const Order order : {Order::kLate, Order::kEarly}) {
-    Inputs in({.heads = 1, .queries = 1, .keys = 131072, .d = 4, .v_width = 2});
+    RandomAttention in({.heads = 1, .queries = 1, .keys = 131072, .d = 4, .v_width = 2});
     std::ranges::fill(in.q, 0.0f);
     for (float& x : in.v) x += 1;  // the mean stays where the sums can be seen; each of V's roundings is averaged away
     ReferenceAttention(in.problem);
@@ -265,7 +219,7 @@ TEST(ExecutedAttention, LongSums) {
 TEST(ExecutedAttention, ScratchIsAtMost4MiBAThread) {
   for (const Order order : {Order::kLate, Order::kEarly}) {
     for (const int64_t keys : {512, 4096, 32768, 131072}) {
-      Inputs in({.heads = 1, .queries = 64, .keys = 1, .d = 128, .v_width = 256});
+      RandomAttention in({.heads = 1, .queries = 64, .keys = 1, .d = 128, .v_width = 256});
       in.problem.k.tokens = in.problem.v.tokens = keys;
       SetThreads(1);
       const size_t one = WorkspaceBytes(PlanOf(order, 1024), in.problem);
@@ -278,7 +232,7 @@ TEST(ExecutedAttention, ScratchIsAtMost4MiBAThread) {
 
 TEST(ExecutedAttention, SameBitsOnAnyNumberOfThreads) {
   for (const Order order : {Order::kLate, Order::kEarly}) {
-    Inputs in({.heads = 3, .queries = 200, .keys = 300});
+    RandomAttention in({.heads = 3, .queries = 200, .keys = 300});
     SetThreads(1);
     const std::vector<float> want = Execute(PlanOf(order, 128), in);
     for (const int threads : {2, 7}) {
@@ -292,7 +246,7 @@ TEST(ExecutedAttention, SameBitsOnAnyNumberOfThreads) {
 // The stages for every Highway target of this CPU. SSE2 has no FMA: a code at a tie may differ, by one.
 TEST(ExecutedAttention, SameBitsOnEveryInstructionSet) {
   for (const Order order : {Order::kLate, Order::kEarly}) {
-    Inputs in({.heads = 1, .queries = 100, .keys = 200, .d = 24, .v_width = 48});
+    RandomAttention in({.heads = 1, .queries = 100, .keys = 200, .d = 24, .v_width = 48});
     const std::vector<float> want = Execute(PlanOf(order, 128), in);
     for (const int64_t target : {HWY_SSE2, HWY_AVX2, HWY_AVX3, HWY_AVX3_DL}) {
       if ((hwy::SupportedTargets() & target) == 0) continue;
@@ -310,40 +264,40 @@ TEST(ExecutedAttention, SameBitsOnEveryInstructionSet) {
 TEST(ExecutedAttention, NamesWhereTheNaNIs) {
   const auto message = [](auto change, const char* text) {
     for (const Order order : {Order::kLate, Order::kEarly}) {
-      Inputs in({});
+      RandomAttention in({});
       change(in);
       EXPECT_THAT([&] { Execute(PlanOf(order, 64), in); }, ThrowsMessage<Error>(HasSubstr(text)));
     }
   };
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
-  message([](Inputs& in) { const_cast<float*>(in.problem.q.Row(69, 3))[7] = kNan; },
+  message([](RandomAttention& in) { const_cast<float*>(in.problem.q.Row(69, 3))[7] = kNan; },
           "attention q: got nan at token 69, head 3, channel 7");
-  message([](Inputs& in) { const_cast<float*>(in.problem.k.Row(5, 1))[15] = -kInf; },
+  message([](RandomAttention& in) { const_cast<float*>(in.problem.k.Row(5, 1))[15] = -kInf; },
           "attention k: got -inf at token 5, head 1, channel 15");
-  message([](Inputs& in) { const_cast<float*>(in.problem.v.Row(64, 0))[31] = kInf; },
+  message([](RandomAttention& in) { const_cast<float*>(in.problem.v.Row(64, 0))[31] = kInf; },
           "attention v: got inf at token 64, head 0, channel 31");
 }
 
 TEST(ExecutedAttention, RefusesPlansItCannotExecute) {
   const auto message = [](auto change, const char* text) {
-    Inputs in({});
+    RandomAttention in({});
     AttentionPlan plan = PlanOf(Order::kEarly, 64);
     change(plan, in);
     EXPECT_THAT([&] { CheckPlan(plan, in.problem); }, ThrowsMessage<Error>(HasSubstr(text)));
   };
-  message([](AttentionPlan& p, Inputs&) { p.block = 96; }, "key blocks of 96");
-  message([](AttentionPlan& p, Inputs&) { p.block = 2048; }, "key blocks of 2048");
-  message([](AttentionPlan& p, Inputs&) { p.p = Format::kU8; }, "difference: got u8");
-  message([](AttentionPlan& p, Inputs&) { p.order = Order::kLate; }, "probs: got int8");
-  message([](AttentionPlan& p, Inputs&) { p.q = Format::kF32; }, "q: got f32");
-  message([](AttentionPlan& p, Inputs&) { p.v = Format::kU8; }, "v: got u8");
-  message([](AttentionPlan&, Inputs& in) { in.heads[1].q2 = kNoMap; }, "row 1: got one map");
-  message([](AttentionPlan&, Inputs& in) { in.problem.k.width = in.problem.q.width = 1025; }, "width 1025");
-  message([](AttentionPlan&, Inputs& in) { in.problem.scale = -1; }, "scale: got -1");
+  message([](AttentionPlan& p, RandomAttention&) { p.block = 96; }, "key blocks of 96");
+  message([](AttentionPlan& p, RandomAttention&) { p.block = 2048; }, "key blocks of 2048");
+  message([](AttentionPlan& p, RandomAttention&) { p.p = Format::kU8; }, "difference: got u8");
+  message([](AttentionPlan& p, RandomAttention&) { p.order = Order::kLate; }, "probs: got int8");
+  message([](AttentionPlan& p, RandomAttention&) { p.q = Format::kF32; }, "q: got f32");
+  message([](AttentionPlan& p, RandomAttention&) { p.v = Format::kU8; }, "v: got u8");
+  message([](AttentionPlan&, RandomAttention& in) { in.heads[1].q2 = kNoMap; }, "row 1: got one map");
+  message([](AttentionPlan&, RandomAttention& in) { in.problem.k.width = in.problem.q.width = 1025; }, "width 1025");
+  message([](AttentionPlan&, RandomAttention& in) { in.problem.scale = -1; }, "scale: got -1");
 }
 
 TEST(ExecutedAttention, RefusesAWorkspaceThatIsTooSmall) {
-  Inputs in({});
+  RandomAttention in({});
   const AttentionPlan plan = PlanOf(Order::kLate, 64);
   AlignedBuffer<std::byte> workspace(WorkspaceBytes(plan, in.problem));
   EXPECT_THAT([&] { ExecutedAttention(plan, in.problem, workspace.span().first(workspace.size() - 1)); },

@@ -20,10 +20,11 @@ const std::string kQk = "q=int8/token,k=int6/token+smooth,";
 ExecutedPlan Of(const std::string& text) { return ExecutedPlanOf(Plan::Parse(text), 0, 4); }
 
 TEST(ExecutedPlan, Late) {
-  const ExecutedPlan plan = Of(kQk + "probs=u6/block128,v=int4/block128.channel,attn_logits=int6/row");
+  const ExecutedPlan plan =
+      Of("q=int8/token,k=int6/token,probs=u6/block128,v=int4/block128.channel,attn_logits=int6/row");
   EXPECT_EQ(plan.attention.q, Format::kInt8);
   EXPECT_EQ(plan.attention.k, Format::kInt6);
-  EXPECT_TRUE(plan.smooth_k);
+  EXPECT_FALSE(plan.smooth_k);
   EXPECT_EQ(plan.attention.order, AttentionPlan::Order::kLate);
   EXPECT_EQ(plan.attention.p, Format::kU6);
   EXPECT_EQ(plan.attention.block, 128);
@@ -37,6 +38,7 @@ TEST(ExecutedPlan, EarlyWithAChannelScale) {
   EXPECT_EQ(plan.attention.order, AttentionPlan::Order::kEarly);
   EXPECT_EQ(plan.attention.block, 64);
   EXPECT_EQ(plan.attention.v_scale, AttentionPlan::ValueScale::kSequence);
+  EXPECT_TRUE(plan.smooth_k);
   EXPECT_TRUE(plan.smooth_v);
   EXPECT_EQ(plan.attention.logits, Format::kF32);
 }
@@ -46,6 +48,7 @@ TEST(ExecutedPlan, RefusesWhatHasNoKernel) {
     EXPECT_THAT([&] { Of(text); }, ThrowsMessage<Error>(HasSubstr(expected))) << text;
   };
   message("k=int8/token,probs=u8/block64,v=int8/channel", "q is f32");
+  message(kQk + "probs=u8/block64,v=int8/channel,attn_logits=int6/row", "without +smooth");
   message(kQk + "v=int8/channel", "probs is f32");
   message(kQk + "probs=u8/block64", "v is f32");
   message("q=int8/head,k=int8/token,probs=u8/block64,v=int8/channel", "a scale a token");

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The error that an integer kernel cannot go below: f32 attention on the same codes of Q, K and V. What it adds itself,
+// by its probabilities and its exponential, is what lies above.
+#pragma once
+
+#include "experiments/bench/attention_inputs.h"
+#include "kernels/attention/executed_plan.h"
+
+namespace tare {
+
+// Runs our f32 kernel on the dequantized tensors, into the inputs' out.
+AttentionInputs::Errors FloorErrors(const AttentionInputs& inputs, const ExecutedPlan& plan);
+
+}  // namespace tare

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// See linear_bench.h.
+#include "experiments/bench/linear_bench.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "experiments/bench/linear_case.h"
+#include "kernels/linear/matmul_rate.h"
+#include "kernels/product/tile_product.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+
+namespace tare {
+namespace {
+
+constexpr double kLeastSeconds = 0.05;
+
+double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// Mean seconds of a call over at least kLeastSeconds.
+double SecondsOfCall(const std::function<void()>& call) {
+  const double start = Seconds();
+  int64_t calls = 0;
+  double now = start;
+  while (now - start < kLeastSeconds) {
+    call();
+    ++calls;
+    now = Seconds();
+  }
+  return (now - start) / static_cast<double>(calls);
+}
+
+double Median(std::vector<double>& seconds) {
+  std::ranges::sort(seconds);
+  return seconds[seconds.size() / 2];
+}
+
+double Spread(const std::vector<double>& sorted) {
+  return (sorted.back() - sorted.front()) / sorted[sorted.size() / 2];
+}
+
+// oneDNN's matmul on as many copies of its weights as the case cycles over.
+class Baseline {
+ public:
+  Baseline(Math math, const LinearCase& c, bool cycled) {
+    const size_t bytes = static_cast<size_t>(c.out * c.in) * (math == Math::kF32 ? 4 : 2);
+    const size_t copies = cycled ? kCycledBytes / bytes + 1 : 1;
+    for (size_t i = 0; i < copies; ++i) copies_.push_back(std::make_unique<MatmulRate>(math, c.rows, c.out, c.in));
+  }
+  void RunOnce() {
+    copies_[next_]->SecondsOnce();
+    next_ = (next_ + 1) % copies_.size();
+  }
+
+ private:
+  std::vector<std::unique_ptr<MatmulRate>> copies_;
+  size_t next_ = 0;
+};
+
+Roofline Better(const Roofline& a, const Roofline& b) {
+  return {std::max(a.u8s8_gops, b.u8s8_gops), std::max(a.f32_gflops, b.f32_gflops),
+          std::max(a.bf16_gflops, b.bf16_gflops), std::max(a.read_gbps, b.read_gbps)};
+}
+
+LinearResult Measure(const LinearCase& c) {
+  SetThreads(c.threads);
+  omp_set_num_threads(c.threads);
+  PreparedLinear ours(c);
+  ours.Verify();
+  Baseline f32(Math::kF32, c, ours.OneTokenSteps());
+  std::unique_ptr<Baseline> bf16;
+  if (UkernelServes(ProductTypes::kBf16)) bf16 = std::make_unique<Baseline>(Math::kBf16, c, ours.OneTokenSteps());
+  std::vector<double> seconds, f32_seconds, bf16_seconds;
+  for (int i = 0; i < c.repetitions; ++i) {
+    f32_seconds.push_back(SecondsOfCall([&] { f32.RunOnce(); }));
+    seconds.push_back(SecondsOfCall([&] { ours.RunOnce(); }));
+    if (bf16) bf16_seconds.push_back(SecondsOfCall([&] { bf16->RunOnce(); }));
+  }
+  LinearResult r{.measured = c, .seconds = Median(seconds), .f32_seconds = Median(f32_seconds)};
+  r.spread = Spread(seconds);
+  r.f32_spread = Spread(f32_seconds);
+  if (bf16) r.bf16_seconds = Median(bf16_seconds);
+  const double values = static_cast<double>(c.out) * static_cast<double>(c.in);
+  r.gops = 2 * values * static_cast<double>(c.rows) / r.seconds / 1e9;
+  r.weights_gbps = static_cast<double>(ours.weight_bytes()) / r.seconds / 1e9;
+  r.f32_weights_gbps = 4 * values / r.f32_seconds / 1e9;
+  r.bits_per_weight = 8 * static_cast<double>(ours.weight_bytes()) / values;
+  r.rel_l2 = ours.rel_l2();
+  return r;
+}
+
+void CheckCase(const LinearCase& c) {
+  if (c.threads < 1 || c.repetitions < 1 || c.rows < 1 || c.out < 1 || c.in < 1)
+    Fail("bench linear: got {} threads, {} repetitions, {} x {} x {}, expected at least 1 of each", c.threads,
+         c.repetitions, c.rows, c.out, c.in);
+}
+
+}  // namespace
+
+LinearBench BenchLinear(const std::vector<LinearCase>& cases) {
+  LinearBench bench;
+  for (const LinearCase& c : cases) CheckCase(c);
+  for (const LinearCase& c : cases) {
+    const Roofline before = MeasureRoofline(c.threads);
+    LinearResult result = Measure(c);
+    const Roofline roofline = Better(before, MeasureRoofline(c.threads));
+    const bool one_token = c.rows == 1;
+    result.roofline_fraction = one_token ? result.weights_gbps / roofline.read_gbps : result.gops / roofline.u8s8_gops;
+    bench.roofline = Better(bench.roofline, roofline);
+    bench.results.push_back(result);
+  }
+  return bench;
+}
+
+std::string LinearBenchJson(const LinearBench& bench, const std::string& cpu) {
+  using Json = nlohmann::ordered_json;
+  Json json = {{"schema", "tare.bench/1"},
+               {"bench", "linear"},
+               {"machine", {{"cpu", cpu}}},
+               {"roofline",
+                {{"u8s8_gops", bench.roofline.u8s8_gops},
+                 {"f32_gflops", bench.roofline.f32_gflops},
+                 {"bf16_gflops", bench.roofline.bf16_gflops},
+                 {"read_gbps", bench.roofline.read_gbps}}},
+               {"cases", Json::array()}};
+  for (const LinearResult& r : bench.results) {
+    const LinearCase& c = r.measured;
+    json["cases"].push_back({{"plan", c.plan},
+                             {"rows", c.rows},
+                             {"out", c.out},
+                             {"in", c.in},
+                             {"threads", c.threads},
+                             {"seconds", r.seconds},
+                             {"spread", r.spread},
+                             {"f32_seconds", r.f32_seconds},
+                             {"f32_spread", r.f32_spread},
+                             {"bf16_seconds", r.bf16_seconds},
+                             {"times_f32", r.f32_seconds / r.seconds},
+                             {"gops", r.gops},
+                             {"weights_gbps", r.weights_gbps},
+                             {"f32_weights_gbps", r.f32_weights_gbps},
+                             {"roofline_fraction", r.roofline_fraction},
+                             {"bits_per_weight", r.bits_per_weight},
+                             {"rel_l2", r.rel_l2}});
+  }
+  return json.dump(2);
+}
+
+std::vector<LinearCase> DefaultLinearCases() {
+  std::vector<LinearCase> cases;
+  for (const char* weights :
+       {"int8/channel", "int6/channel", "int4/channel", "int8/group64", "int4/group64", "int4/group32"})
+    cases.push_back({.plan = std::string("weights=") + weights + ",linear_in=int8/token"});
+  for (const char* weights : {"int8/channel", "int6/group64", "int4/group64", "int4/channel"})
+    cases.push_back({.plan = std::string("weights=") + weights, .rows = 1, .out = 4096, .in = 4096});
+  return cases;
+}
+
+}  // namespace tare

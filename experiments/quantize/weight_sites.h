@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which site of a plan a checkpoint's tensor is, and what a plan may say of weights.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "experiments/model/config.h"
+#include "quant/format/plan.h"
+
+namespace tare {
+
+struct WeightSite {
+  Site site{};
+  int layer = -1;  // -1: outside the layers
+};
+
+// "model.layers.3.self_attn.q_proj.weight" is q_proj.w of layer 3; nothing for what plans do not quantize.
+std::optional<WeightSite> WeightSiteOf(std::string_view tensor);
+
+// The rule for a weight; null where it stays as stored.
+const Rule* WeightRule(const Plan& plan, const WeightSite& weight);
+
+// Throws Error naming the first rule that quantizing weights cannot carry out: sites without stored weights, options
+// without a meaning here, layers that the model does not have; and for a plan that quantizes no weights.
+void CheckWeightPlan(const Plan& plan, const ModelConfig& config);
+
+}  // namespace tare

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The vector that +smooth subtracts from K or V before quantizing: of each head and channel the mean over the
+// sequence's first tokens, which later tokens do not change. Softmax does not see what all keys have in common, and V's
+// mean is added back, so only the rounding differs. Source: SageAttention, arXiv 2410.02367, section 4.2, with a frozen
+// prefix for the whole sequence's mean.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/attention/heads.h"
+
+namespace tare {
+
+inline constexpr int64_t kSmoothingTokens = 64;
+
+// Fills mean [heads][width] and returns it. x.tokens >= 1.
+const float* MeanOfPrefix(HeadsView<const float> x, std::vector<float>& mean);
+
+}  // namespace tare

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The truth that quantized linear layers are held to: one value at a time, integers in 64 bits, scales in double,
+// shares nothing with the kernels but quant/format's rounding.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "quant/format/format.h"
+#include "quant/format/quantized_matrix.h"
+
+namespace tare {
+
+struct LinearReference {
+  std::vector<int64_t> sums;  // [rows][out][groups]: products of codes
+  std::vector<double> y;      // [rows][out]
+};
+
+// x [rows, in], a scale a row; bias [out] or null.
+LinearReference ReferenceLinear(const float* x, int64_t rows, Format activation, const QuantizedMatrix& weight,
+                                const float* bias);
+
+}  // namespace tare

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// See one_token.h. Weights are the unsigned factor (their codes moved up by 8, 32 or 128), so the accumulators begin
+// with what that adds, negated.
+#include "kernels/linear/one_token.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "quant/format/quantize.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/linear/one_token.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/cache_control.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tare {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DF = hn::CappedTag<float, 16>;
+using DI = hn::RebindToSigned<DF>;
+using D8 = hn::Repartition<uint8_t, DF>;
+using DS8 = hn::Repartition<int8_t, DF>;
+using VI = hn::Vec<DI>;
+using V8 = hn::Vec<D8>;
+constexpr int64_t kLanes = HWY_MAX_LANES_D(DF);
+constexpr int64_t kBytes = 4 * kLanes;
+constexpr int64_t kGroup = 256;  // bytes of 64 outputs x 4 inputs
+constexpr int kVectors = 4;      // of outputs at once: two planes of sums stay in registers
+constexpr int64_t kPrefetch = 4096;
+
+struct Sums {
+  VI high[kVectors], low[kVectors];
+};
+
+// Four inputs of x, both planes, on every lane.
+struct Inputs {
+  hn::Vec<DS8> high, low;
+};
+
+HWY_INLINE Inputs InputsAt(const int8_t* high, const int8_t* low) {
+  int32_t h, l;
+  std::memcpy(&h, high, 4);
+  std::memcpy(&l, low, 4);
+  return {hn::BitCast(DS8(), hn::Set(DI(), h)), hn::BitCast(DS8(), hn::Set(DI(), l))};
+}
+
+HWY_INLINE void Accumulate(V8 u, const Inputs& x, VI& high, VI& low) {
+  high = hn::SumOfMulQuadAccumulate(DI(), u, x.high, high);
+  low = hn::SumOfMulQuadAccumulate(DI(), u, x.low, low);
+}
+
+HWY_INLINE V8 LowNibbles(V8 v) { return hn::And(v, hn::Set(D8(), 15)); }
+
+// A record of each format: kInputs inputs in kRecordBytes bytes; the codes' offset.
+struct Eight {
+  static constexpr int kInputs = 4, kOffset = 128;
+  static constexpr int64_t kRecordBytes = kGroup;
+  static HWY_INLINE void Step(const uint8_t* w, const int8_t* high, const int8_t* low, Sums& s) {
+    const Inputs x = InputsAt(high, low);
+    const V8 sign = hn::Set(D8(), 128);
+    for (int v = 0; v < kVectors; ++v)
+      Accumulate(hn::Xor(hn::Load(D8(), w + v * kBytes), sign), x, s.high[v], s.low[v]);
+  }
+};
+
+struct Six {
+  static constexpr int kInputs = 16, kOffset = 32;
+  static constexpr int64_t kRecordBytes = 3 * kGroup;
+  static HWY_INLINE void Step(const uint8_t* w, const int8_t* high, const int8_t* low, Sums& s) {
+    const V8 top = hn::Set(D8(), 0x30);
+    const Inputs x0 = InputsAt(high, low), x1 = InputsAt(high + 4, low + 4), x2 = InputsAt(high + 8, low + 8),
+                 x3 = InputsAt(high + 12, low + 12);
+    for (int v = 0; v < kVectors; ++v) {
+      const V8 a = hn::Load(D8(), w + v * kBytes), b = hn::Load(D8(), w + kGroup + v * kBytes),
+               c = hn::Load(D8(), w + 2 * kGroup + v * kBytes);
+      Accumulate(hn::OrAnd(LowNibbles(a), hn::ShiftLeft<4>(c), top), x0, s.high[v], s.low[v]);
+      Accumulate(hn::OrAnd(hn::ShiftRight<4>(a), hn::ShiftLeft<2>(c), top), x1, s.high[v], s.low[v]);
+      Accumulate(hn::OrAnd(LowNibbles(b), c, top), x2, s.high[v], s.low[v]);
+      Accumulate(hn::OrAnd(hn::ShiftRight<4>(b), hn::ShiftRight<2>(c), top), x3, s.high[v], s.low[v]);
+    }
+  }
+};
+
+struct Four {
+  static constexpr int kInputs = 8, kOffset = 8;
+  static constexpr int64_t kRecordBytes = kGroup;
+  static HWY_INLINE void Step(const uint8_t* w, const int8_t* high, const int8_t* low, Sums& s) {
+    const Inputs x0 = InputsAt(high, low), x1 = InputsAt(high + 4, low + 4);
+    for (int v = 0; v < kVectors; ++v) {
+      const V8 a = hn::Load(D8(), w + v * kBytes);
+      Accumulate(LowNibbles(a), x0, s.high[v], s.low[v]);
+      Accumulate(hn::ShiftRight<4>(a), x1, s.high[v], s.low[v]);
+    }
+  }
+};
+
+struct Call {
+  const int8_t *high, *low;
+  const OneToken::Block* blocks;
+  int64_t padded, block, group;  // inputs; group: that share a scale of the weights
+};
+
+template <class Format>
+HWY_INLINE void Columns(const Call& c, const uint8_t* w, const float* scales, float* y) {
+  const DF d;
+  const DI di;
+  hn::Vec<DF> total[kVectors];
+  for (int v = 0; v < kVectors; ++v) total[v] = hn::Zero(d);
+  const auto hundred = hn::Set(d, 128.0f);
+  for (int64_t begin = 0; begin < c.padded; begin += c.block) {
+    const OneToken::Block& block = c.blocks[begin / c.block];
+    Sums s;
+    for (int v = 0; v < kVectors; ++v) {
+      s.high[v] = hn::Set(di, -Format::kOffset * block.high_sum);
+      s.low[v] = hn::Set(di, -Format::kOffset * block.low_sum);
+    }
+    for (int64_t i = begin; i < std::min(begin + c.block, c.padded); i += Format::kInputs, w += Format::kRecordBytes) {
+      for (int64_t line = 0; line < Format::kRecordBytes; line += 64) hwy::Prefetch(w + kPrefetch + line);
+      Format::Step(w, c.high + i, c.low + i, s);
+    }
+    const auto x_scale = hn::Set(d, block.scale);
+    for (int v = 0; v < kVectors; ++v) {
+      const auto scale = hn::Mul(hn::Load(d, scales + begin / c.group * PackedMatrix::kPanel + v * kLanes), x_scale);
+      const auto sum = hn::MulAdd(hn::ConvertTo(d, s.high[v]), hundred, hn::ConvertTo(d, s.low[v]));
+      total[v] = hn::MulAdd(sum, scale, total[v]);
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) hn::Store(total[v], d, y + v * kLanes);
+}
+
+template <class Format>
+void AllColumns(const Call& c, const uint8_t* w, const float* scales, float* y) {
+  for (int64_t n = 0; n < PackedMatrix::kPanel; n += kVectors * kLanes)
+    Columns<Format>(c, w + 4 * n, scales + n, y + n);
+}
+
+// y [64], aligned.
+void Panel(int bits, const int8_t* high, const int8_t* low, const OneToken::Block* blocks, int64_t padded,
+           int64_t block, int64_t group, const uint8_t* w, const float* scales, float* y) {
+  const Call c{high, low, blocks, padded, block, group};
+  if (bits == 8) return AllColumns<Eight>(c, w, scales, y);
+  if (bits == 6) return AllColumns<Six>(c, w, scales, y);
+  AllColumns<Four>(c, w, scales, y);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tare
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tare {
+
+HWY_EXPORT(Panel);
+
+OneToken::OneToken(const float* x, int64_t in, int64_t block)
+    : in_(in),
+      block_(block),
+      padded_((in + PackedMatrix::kRecord - 1) / PackedMatrix::kRecord * PackedMatrix::kRecord),
+      high_(static_cast<size_t>(padded_), 0),
+      low_(static_cast<size_t>(padded_), 0) {
+  TARE_CHECK(block == 64 || block == 32 || block == 16);
+  for (int64_t begin = 0; begin < in; begin += block) {
+    const int64_t end = std::min(begin + block, in);
+    const float absmax = AbsMax({x + begin, static_cast<size_t>(end - begin)});
+    for (int64_t i = begin; i < end; ++i) {
+      if (!std::isfinite(x[i])) Fail("one token: input {} is NaN or infinity", i);
+    }
+    const bool zero = absmax < 0x1p-100f;  // as in quant/format/round.h
+    const float inv = zero ? 0.0f : static_cast<float>(kLargestCode) / absmax;
+    Block sums{zero ? 0.0f : absmax / static_cast<float>(kLargestCode), 0, 0};
+    for (int64_t i = begin; i < end; ++i) {
+      const auto code = static_cast<int>((x[i] * inv + 12582912.0f) - 12582912.0f);  // rounds to the nearest
+      high_[i] = static_cast<int8_t>((code + 64) >> 7);
+      low_[i] = static_cast<int8_t>(code - 128 * high_[i]);
+      sums.high_sum += high_[i];
+      sums.low_sum += low_[i];
+    }
+    blocks_.push_back(sums);
+  }
+}
+
+int64_t OneToken::BlockOf(const PackedMatrix& weight) {
+  if (weight.Groups() == 1) return 64;
+  const int64_t group = weight.GroupInputs();
+  return group % 64 == 0 ? 64 : group % 32 == 0 ? 32 : 16;
+}
+
+void OneToken::Project(const PackedMatrix& w, const float* bias, float* y) const {
+  TARE_CHECK(w.in() == in_ && (w.Groups() == 1 || w.GroupInputs() % block_ == 0));
+  ParallelFor(static_cast<size_t>(w.Panels()), [&](size_t p, int) {
+    const auto panel = static_cast<int64_t>(p);
+    alignas(64) float sums[PackedMatrix::kPanel];
+    HWY_DYNAMIC_DISPATCH(Panel)(Info(w.format()).bits, high_.data(), low_.data(), blocks_.data(), padded_, block_,
+                                w.GroupInputs(), w.Codes(panel), w.Scales(panel), sums);
+    const int64_t first = panel * PackedMatrix::kPanel;
+    for (int64_t n = 0; n < std::min(PackedMatrix::kPanel, w.out() - first); ++n)
+      y[first + n] = sums[n] + (bias == nullptr ? 0.0f : bias[first + n]);
+  });
+}
+
+}  // namespace tare
+#endif

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// One token through a quantized weight matrix, weights only: what generating a token at a time is made of. Reading W
+// takes the time, so its codes stay packed until they are in registers, and x keeps the precision that f32 has for the
+// purpose: 15-bit integers with a scale each 64 inputs (32 where the weights' groups are an odd multiple of 32, 16 of
+// 16),
+//
+//   x[i] = (128 hi[i] + lo[i]) xscale[block],  hi -127 .. 127, lo -64 .. 63;   off by at most half a unit
+//   y[n] = sum over blocks of (128 sum(wcode hi) + sum(wcode lo)) wscale[n] xscale + bias[n]
+//
+// The sums are exact, the blocks added in order: bit-equal on any number of threads.
+#pragma once
+
+#include <vector>
+
+#include "kernels/linear/packed_matrix.h"
+
+namespace tare {
+
+// x as integers, for every matrix with these inputs and this block.
+class OneToken {
+ public:
+  static constexpr int kLargestCode = 127 * 128;
+
+  // Throws Error where a value is not finite, naming its index.
+  OneToken(const float* x, int64_t in, int64_t block);
+
+  // Inputs that share a scale with these weights: 64, 32 or 16, a divisor of their groups (one group a row counts as
+  // any).
+  static int64_t BlockOf(const PackedMatrix& weight);
+
+  // y [out] = W x + bias; weight has this token's inputs and block.
+  void Project(const PackedMatrix& weight, const float* bias, float* y) const;
+
+  struct Block {
+    float scale;
+    int32_t high_sum, low_sum;  // of the codes
+  };
+
+ private:
+  int64_t in_, block_, padded_;  // padded: to 16 inputs
+  std::vector<int8_t> high_, low_;
+  std::vector<Block> blocks_;
+};
+
+}  // namespace tare

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// See packed_matrix.h.
+#include "kernels/linear/packed_matrix.h"
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "quant/format/pack.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/linear/packed_matrix.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tare {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DU = hn::CappedTag<uint8_t, 64>;
+using VU = hn::Vec<DU>;
+
+HWY_INLINE VU LowNibbles(VU v) { return hn::And(v, hn::Set(DU(), 15)); }
+HWY_INLINE VU HighNibbles(VU v) { return hn::ShiftRight<4>(v); }
+
+HWY_INLINE void StoreCodes(VU u, int offset, int8_t* out) {
+  const DU d;
+  hn::Store(hn::BitCast(hn::RebindToSigned<DU>(), hn::Sub(u, hn::Set(d, static_cast<uint8_t>(offset)))),
+            hn::RebindToSigned<DU>(), out);
+}
+
+void UnpackFour(const uint8_t* in, int64_t groups, int8_t* out) {
+  const DU d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t g = 0; g < groups; g += 2, in += 256, out += 512) {
+    for (int64_t i = 0; i < 256; i += lanes) {
+      const VU v = hn::Load(d, in + i);
+      StoreCodes(LowNibbles(v), 8, out + i);
+      StoreCodes(HighNibbles(v), 8, out + 256 + i);
+    }
+  }
+}
+
+void UnpackSix(const uint8_t* in, int64_t groups, int8_t* out) {
+  const DU d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const VU high_bits = hn::Set(d, 0x30);
+  for (int64_t g = 0; g < groups; g += 4, in += 768, out += 1024) {
+    for (int64_t i = 0; i < 256; i += lanes) {
+      const VU a = hn::Load(d, in + i), b = hn::Load(d, in + 256 + i), high = hn::Load(d, in + 512 + i);
+      StoreCodes(hn::OrAnd(LowNibbles(a), hn::ShiftLeft<4>(high), high_bits), 32, out + i);
+      StoreCodes(hn::OrAnd(HighNibbles(a), hn::ShiftLeft<2>(high), high_bits), 32, out + 256 + i);
+      StoreCodes(hn::OrAnd(LowNibbles(b), high, high_bits), 32, out + 512 + i);
+      StoreCodes(hn::OrAnd(HighNibbles(b), hn::ShiftRight<2>(high), high_bits), 32, out + 768 + i);
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tare
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tare {
+
+HWY_EXPORT(UnpackFour);
+HWY_EXPORT(UnpackSix);
+
+namespace {
+
+constexpr size_t kGroupBytes = 4 * PackedMatrix::kPanel;
+
+void PackFour(const int8_t* codes, int64_t groups, uint8_t* out) {
+  for (int64_t g = 0; g < groups; g += 2, codes += 2 * kGroupBytes, out += kGroupBytes) {
+    for (size_t i = 0; i < kGroupBytes; ++i)
+      out[i] = static_cast<uint8_t>((codes[i] + 8) | (codes[kGroupBytes + i] + 8) << 4);
+  }
+}
+
+void PackSix(const int8_t* codes, int64_t groups, uint8_t* out) {
+  for (int64_t g = 0; g < groups; g += 4, codes += 4 * kGroupBytes, out += 3 * kGroupBytes) {
+    for (size_t i = 0; i < kGroupBytes; ++i) {
+      int u[4];
+      for (size_t j = 0; j < 4; ++j) u[j] = codes[j * kGroupBytes + i] + 32;
+      out[i] = static_cast<uint8_t>((u[0] & 15) | (u[1] & 15) << 4);
+      out[kGroupBytes + i] = static_cast<uint8_t>((u[2] & 15) | (u[3] & 15) << 4);
+      out[2 * kGroupBytes + i] = static_cast<uint8_t>(u[0] >> 4 | u[1] >> 4 << 2 | u[2] >> 4 << 4 | u[3] >> 4 << 6);
+    }
+  }
+}
+
+}  // namespace
+
+PackedMatrix::PackedMatrix(const QuantizedMatrix& m)
+    : format_(m.format), bits_(Info(m.format).bits), out_(m.out), in_(m.in), groups_(1) {
+  CheckShape(m, "packed weights");
+  groups_ = m.Groups();
+  if (groups_ > 1 && m.group % kRecord != 0) {
+    Fail("packed weights: got groups of {}, expected a multiple of {} or one scale a channel; try group64", m.group,
+         kRecord);
+  }
+  const auto panels = static_cast<size_t>(Panels());
+  codes_.Reset(panels * PanelBytes());
+  scales_.Reset(panels * static_cast<size_t>(groups_ * kPanel));
+  sums_.Reset(scales_.size());
+  ParallelFor(panels, [&](size_t panel, int) { PackPanel(m, static_cast<int64_t>(panel)); });
+}
+
+void PackedMatrix::PackPanel(const QuantizedMatrix& m, int64_t panel) {
+  const int64_t groups_of_four = PaddedIn() / 4, first = panel * kPanel;
+  std::vector<int8_t> codes(static_cast<size_t>(groups_of_four) * kGroupBytes), row(static_cast<size_t>(in_));
+  float* scales = scales_.data() + panel * groups_ * kPanel;
+  int32_t* sums = sums_.data() + panel * groups_ * kPanel;
+  std::fill_n(scales, groups_ * kPanel, 0.0f);
+  std::fill_n(sums, groups_ * kPanel, 0);
+  for (int64_t n = 0; n < std::min(kPanel, out_ - first); ++n) {
+    Unpack<int8_t>(format_, {m.codes + static_cast<size_t>(first + n) * m.RowBytes(), m.RowBytes()}, row);
+    for (int64_t i = 0; i < in_; ++i) {
+      codes[(i / 4 * kPanel + n) * 4 + i % 4] = row[i];
+      sums[i / m.group * kPanel + n] += row[i];
+    }
+    for (int64_t g = 0; g < groups_; ++g) {
+      const float scale = m.scales[(first + n) * groups_ + g];
+      if (!std::isfinite(scale) || scale < 0)
+        Fail("packed weights: got scale {} of output {}, group {}, expected a finite one, 0 or more", scale, first + n,
+             g);
+      scales[g * kPanel + n] = scale;
+    }
+  }
+  uint8_t* out = codes_.data() + static_cast<size_t>(panel) * PanelBytes();
+  if (bits_ == 8) std::memcpy(out, codes.data(), codes.size());
+  if (bits_ == 6) PackSix(codes.data(), groups_of_four, out);
+  if (bits_ == 4) PackFour(codes.data(), groups_of_four, out);
+}
+
+const int8_t* PackedMatrix::Unpacked(int64_t panel, int8_t* scratch) const {
+  const uint8_t* codes = Codes(panel);
+  if (bits_ == 8) return reinterpret_cast<const int8_t*>(codes);
+  if (bits_ == 6) {
+    HWY_DYNAMIC_DISPATCH(UnpackSix)(codes, PaddedIn() / 4, scratch);
+  } else {
+    HWY_DYNAMIC_DISPATCH(UnpackFour)(codes, PaddedIn() / 4, scratch);
+  }
+  return scratch;
+}
+
+}  // namespace tare
+#endif

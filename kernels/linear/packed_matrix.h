@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantized weights in memory as the integer kernels read them: panels of 64 outputs, inputs in groups of 4 side by
+// side (what u8 x s8 instructions take), as few bits as the format has. With u = code + 8 (int4) or code + 32 (int6),
+// group g of a panel holds [64 outputs][4 inputs], 256 bytes once unpacked:
+//
+//   8 bits   256 bytes a group              the codes, signed
+//   4 bits   256 bytes two groups           u of group 2i | u of group 2i+1 << 4
+//   6 bits   768 bytes four groups          low four bits of u as for 4 bits (512 bytes), then
+//                                           high two bits of groups 4i, 4i+1, 4i+2, 4i+3 in bits 0, 2, 4, 6
+//
+// Outputs and inputs beyond the last are code 0.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "quant/base/aligned.h"
+#include "quant/format/quantized_matrix.h"
+
+namespace tare {
+
+class PackedMatrix {
+ public:
+  static constexpr int64_t kPanel = 64;   // outputs
+  static constexpr int64_t kRecord = 16;  // inputs of the largest record
+
+  // Uses all threads. Throws Error for codes or scales that no quantizer writes, and for groups that are no multiple of
+  // kRecord unless there is one a row.
+  explicit PackedMatrix(const QuantizedMatrix& matrix);
+
+  Format format() const { return format_; }
+  int64_t out() const { return out_; }
+  int64_t in() const { return in_; }
+  int64_t PaddedIn() const { return (in_ + kRecord - 1) / kRecord * kRecord; }
+  int64_t Panels() const { return (out_ + kPanel - 1) / kPanel; }
+  int64_t Groups() const { return groups_; }                    // scales an output
+  int64_t GroupInputs() const { return PaddedIn() / groups_; }  // inputs that share one
+  size_t PanelBytes() const { return static_cast<size_t>(PaddedIn() * kPanel) / 8 * static_cast<size_t>(bits_); }
+  size_t Bytes() const { return codes_.size() + scales_.size() * sizeof(float); }
+
+  const uint8_t* Codes(int64_t panel) const { return codes_.data() + static_cast<size_t>(panel) * PanelBytes(); }
+  const float* Scales(int64_t panel) const { return scales_.data() + panel * groups_ * kPanel; }    // [group][64]
+  const int32_t* CodeSums(int64_t panel) const { return sums_.data() + panel * groups_ * kPanel; }  // [group][64]
+
+  // A panel as signed bytes, [PaddedIn() / 4][64][4]; where it lies so already, that place, and scratch is not touched.
+  const int8_t* Unpacked(int64_t panel, int8_t* scratch) const;
+
+ private:
+  void PackPanel(const QuantizedMatrix& matrix, int64_t panel);
+
+  Format format_;
+  int bits_;
+  int64_t out_, in_, groups_;
+  AlignedBuffer<uint8_t> codes_;
+  AlignedBuffer<float> scales_;
+  AlignedBuffer<int32_t> sums_;  // of the codes
+};
+
+}  // namespace tare

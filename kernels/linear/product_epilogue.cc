@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// See product_epilogue.h.
+#include "kernels/linear/product_epilogue.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/linear/product_epilogue.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tare {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DF = hn::CappedTag<float, 16>;
+using DI = hn::RebindToSigned<DF>;
+constexpr int64_t kLanes = HWY_MAX_LANES_D(DF);
+constexpr int64_t kColumns = 64;
+
+void Group(const int32_t* sums, const int32_t* code_sums, const float* scales, int64_t rows, bool first, float* total) {
+  const DF d;
+  const DI di;
+  for (int64_t n = 0; n < kColumns; n += kLanes) {
+    const auto offset = hn::ShiftLeft<7>(hn::LoadU(di, code_sums + n));
+    const auto scale = hn::LoadU(d, scales + n);
+    for (int64_t i = n; i < rows * kColumns; i += kColumns) {
+      const auto sum = hn::ConvertTo(d, hn::Sub(hn::Load(di, sums + i), offset));
+      hn::Store(first ? hn::Mul(sum, scale) : hn::MulAdd(sum, scale, hn::Load(d, total + i)), d, total + i);
+    }
+  }
+}
+
+void Finish(const float* total, const float* x_scales, const float* bias, int64_t rows, int64_t columns, float* y,
+            int64_t y_stride) {
+  const DF d;
+  for (int64_t n = 0; n < columns; n += kLanes) {
+    const auto count = static_cast<size_t>(std::min(kLanes, columns - n));
+    const auto plus = bias == nullptr ? hn::Zero(d) : hn::LoadN(d, bias + n, count);
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto value = hn::MulAdd(hn::Load(d, total + r * kColumns + n), hn::Set(d, x_scales[r]), plus);
+      if (count == static_cast<size_t>(kLanes)) {
+        hn::StoreU(value, d, y + r * y_stride + n);
+      } else {
+        hn::StoreN(value, d, y + r * y_stride + n, count);
+      }
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tare
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tare {
+
+HWY_EXPORT(Group);
+HWY_EXPORT(Finish);
+
+void AddGroup(const int32_t* sums, const int32_t* code_sums, const float* scales, int64_t rows, GroupOrder order,
+              float* total) {
+  HWY_DYNAMIC_DISPATCH(Group)(sums, code_sums, scales, rows, order == GroupOrder::kFirst, total);
+}
+
+void FinishTile(const float* total, const float* x_scales, const float* bias, int64_t rows, int64_t columns, float* y,
+                int64_t y_stride) {
+  HWY_DYNAMIC_DISPATCH(Finish)(total, x_scales, bias, rows, columns, y, y_stride);
+}
+
+}  // namespace tare
+#endif

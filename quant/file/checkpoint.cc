@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/file/checkpoint.h"
+
+#include <algorithm>
+
+#include "quant/base/error.h"
+#include "quant/file/sha256.h"
+
+namespace tare {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool IsFile(const fs::path& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
+template <typename T>
+const T* FindIn(const std::map<std::string, T>& values, std::string_view name) {
+  const auto found = values.find(std::string(name));
+  return found == values.end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+Checkpoint::Checkpoint(const fs::path& path) : path_(path) {
+  if (IsFile(path)) {
+    quantized_.emplace(path);
+  } else {
+    folder_.emplace(path);
+  }
+}
+
+const TensorView* Checkpoint::Find(std::string_view name) const {
+  return folder_ ? folder_->Find(name) : FindIn(quantized_->tensors(), name);
+}
+
+const QuantizedMatrix* Checkpoint::FindQuantized(std::string_view name) const {
+  return folder_ ? nullptr : FindIn(quantized_->matrices(), name);
+}
+
+std::vector<std::string> Checkpoint::names() const {
+  if (folder_) return folder_->names();
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : quantized_->tensors()) names.push_back(name);
+  for (const auto& [name, matrix] : quantized_->matrices()) names.push_back(name);
+  std::ranges::sort(names);
+  return names;
+}
+
+int64_t Checkpoint::total_bytes() const {
+  if (folder_) return folder_->total_bytes();
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : quantized_->tensors()) bytes += static_cast<int64_t>(tensor.bytes.size());
+  for (const auto& [name, m] : quantized_->matrices())
+    bytes += m.out * (static_cast<int64_t>(m.RowBytes()) + 4 * m.Groups());
+  return bytes;
+}
+
+void Checkpoint::Release(const std::string& name) const {
+  if (quantized_) return quantized_->Release(name);
+  const TensorView* tensor = folder_->Find(name);
+  if (tensor == nullptr) Fail("tensor '{}': not of this checkpoint", name);
+  folder_->Release(*tensor);
+}
+
+std::string Checkpoint::ContentHash() const { return folder_ ? folder_->ContentHash() : Sha256OfFile(path_); }
+
+std::optional<std::string> CheckpointText(const fs::path& path, const std::string& name) {
+  std::error_code error;
+  if (IsFile(path)) {
+    const QuantizedCheckpoint file(path);
+    const std::optional<std::string_view> text = file.File(name);
+    return text ? std::optional(std::string(*text)) : std::nullopt;
+  }
+  if (!fs::is_directory(path, error)) {
+    Fail(
+        "{}: not a folder; expected a checkpoint folder in Hugging Face layout (config.json, *.safetensors), or a file "
+        "of tare quantize",
+        path.string());
+  }
+  if (!fs::exists(path / name, error)) return std::nullopt;
+  const MappedFile file(path / name);
+  return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+}
+
+}  // namespace tare

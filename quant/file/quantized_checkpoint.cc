@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/file/quantized_checkpoint.h"
+
+#include <cmath>
+
+#include "quant/base/error.h"
+#include "quant/format/pack.h"
+
+namespace tare {
+namespace {
+
+constexpr std::string_view kSchema = "tare.quantized/1";
+constexpr std::string_view kFiles = "files/", kTensors = "tensors/", kCodes = "codes/", kScales = "scales/";
+
+std::string In(std::string_view group, const std::string& name) { return std::string(group) + name; }
+
+bool IsHalf(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
+
+}  // namespace
+
+QuantizedCheckpointWriter::QuantizedCheckpointWriter(const std::filesystem::path& path, const Provenance& p)
+    : file_(path) {
+  file_.SetAttribute("", "schema", std::string(kSchema));
+  file_.SetAttribute("", "plan", p.plan);
+  file_.SetAttribute("", "plan_hash", p.plan_hash);
+  file_.SetAttribute("", "method", p.method);
+  file_.SetAttribute("", "source", p.source);
+  file_.SetAttribute("", "source_sha256", p.source_sha256);
+}
+
+void QuantizedCheckpointWriter::AddFile(const std::string& name, std::string_view bytes) {
+  file_.WriteDataset(In(kFiles, name), DType::kU8, {static_cast<int64_t>(bytes.size())}, bytes.data());
+}
+
+void QuantizedCheckpointWriter::AddTensor(const TensorView& tensor) {
+  const std::string name = In(kTensors, tensor.name);
+  file_.WriteDataset(name, IsHalf(tensor.dtype) ? DType::kU16 : tensor.dtype, tensor.shape, tensor.bytes.data());
+  file_.SetAttribute(name, "dtype", std::string(Name(tensor.dtype)));
+}
+
+void QuantizedCheckpointWriter::AddMatrix(const std::string& name, const QuantizedMatrix& m, Granularity granularity) {
+  const std::string codes = In(kCodes, name);
+  file_.WriteDataset(codes, DType::kU8, {m.out, static_cast<int64_t>(m.RowBytes())}, m.codes);
+  file_.SetAttribute(codes, "format", std::string(Info(m.format).name));
+  file_.SetAttribute(codes, "granularity", Name(granularity));
+  file_.SetAttribute(codes, "group", m.group);
+  file_.SetAttribute(codes, "in", m.in);
+  file_.WriteDataset(In(kScales, name), DType::kF32, {m.out, m.Groups()}, m.scales);
+}
+
+QuantizedCheckpoint::QuantizedCheckpoint(const std::filesystem::path& path) : file_(path) {
+  const std::string where = path.string();
+  const std::string schema = file_.HasAttribute("", "schema") ? file_.StringAttribute("", "schema") : "none";
+  if (schema != kSchema) {
+    Fail("{}: got an HDF5 file of schema {}, expected a checkpoint folder or a file of tare quantize ({})", where,
+         schema, kSchema);
+  }
+  if (!file_.HasAttribute("", "complete") || file_.IntAttribute("", "complete") != 1)
+    Fail("{}: not marked complete; try making it again with tare quantize", where);
+  provenance_ = {file_.StringAttribute("", "plan"), file_.StringAttribute("", "plan_hash"),
+                 file_.StringAttribute("", "method"), file_.StringAttribute("", "source"),
+                 file_.StringAttribute("", "source_sha256")};
+  for (const std::string& name : file_.datasets()) {
+    if (name.starts_with(kTensors)) ReadTensor(name.substr(kTensors.size()));
+    if (name.starts_with(kCodes)) ReadMatrix(name.substr(kCodes.size()));
+  }
+  for (const auto& [name, matrix] : matrices_) {
+    if (tensors_.contains(name))
+      Fail("{}: '{}' is there twice, stored and quantized; try making it again", where, name);
+  }
+}
+
+void QuantizedCheckpoint::ReadTensor(const std::string& name) {
+  const std::string path = In(kTensors, name), where = file_.path().string() + ": dataset '" + path + "'";
+  const std::string type = file_.StringAttribute(path, "dtype");
+  const std::optional<DType> dtype = ParseDType(type);
+  if (!dtype || file_.Type(path) != (IsHalf(*dtype) ? DType::kU16 : *dtype))
+    Fail("{}: got values of type {} said to be {}; try making the file again", where, Name(file_.Type(path)), type);
+  tensors_[name] = {name, *dtype, file_.Shape(path), file_.Bytes(path)};
+}
+
+void QuantizedCheckpoint::ReadMatrix(const std::string& name) {
+  const std::string codes = In(kCodes, name), scales = In(kScales, name);
+  const std::string where = file_.path().string() + ": dataset '" + codes + "'";
+  const std::string format_name = file_.StringAttribute(codes, "format");
+  const std::optional<Format> format = ParseFormat(format_name);
+  if (!format) Fail("{}: got format {}, expected int8, int6 or int4", where, format_name);
+  const std::vector<int64_t> shape = file_.Shape(codes);
+  if (shape.size() != 2 || file_.Type(codes) != DType::kU8) Fail("{}: expected rows of u8", where);
+  const std::span<const std::byte> code_bytes = file_.Bytes(codes), scale_bytes = file_.Bytes(scales);
+  QuantizedMatrix m{.codes = reinterpret_cast<const uint8_t*>(code_bytes.data()),
+                    .scales = reinterpret_cast<const float*>(scale_bytes.data()),
+                    .format = *format,
+                    .out = shape[0],
+                    .in = file_.IntAttribute(codes, "in"),
+                    .group = file_.IntAttribute(codes, "group")};
+  CheckShape(m, where);
+  if (static_cast<int64_t>(m.RowBytes()) != shape[1])
+    Fail("{}: got rows of {} bytes, expected {} for {} codes of {}", where, shape[1], m.RowBytes(), m.in, format_name);
+  if (file_.Type(scales) != DType::kF32 || file_.Shape(scales) != std::vector<int64_t>{m.out, m.Groups()})
+    Fail("{}: got scales of another shape or type, expected f32 [{}, {}]", where, m.out, m.Groups());
+  if (reinterpret_cast<uintptr_t>(m.scales) % alignof(float) != 0)
+    Fail("{}: its scales are not aligned in the file; try making it again", where);
+  matrices_[name] = m;
+}
+
+std::optional<std::string_view> QuantizedCheckpoint::File(const std::string& name) const {
+  const std::string path = In(kFiles, name);
+  if (!file_.Has(path)) return std::nullopt;
+  const std::span<const std::byte> bytes = file_.Bytes(path);
+  return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+void QuantizedCheckpoint::Release(const std::string& name) const {
+  if (!matrices_.contains(name)) return file_.Release(In(kTensors, name));
+  file_.Release(In(kCodes, name));
+  file_.Release(In(kScales, name));
+}
+
+void QuantizedCheckpoint::Verify() const {
+  file_.Verify();
+  for (const auto& [name, m] : matrices_) {
+    std::vector<int8_t> codes(static_cast<size_t>(m.in));
+    for (int64_t row = 0; row < m.out; ++row)
+      Unpack<int8_t>(m.format, {m.codes + static_cast<size_t>(row) * m.RowBytes(), m.RowBytes()}, codes);
+    for (int64_t i = 0; i < m.out * m.Groups(); ++i) {
+      if (!std::isfinite(m.scales[i]) || m.scales[i] < 0)
+        Fail("{}: '{}': got scale {} at {}, expected a finite one, 0 or more", file_.path().string(), name, m.scales[i],
+             i);
+    }
+    Release(name);
+  }
+}
+
+}  // namespace tare

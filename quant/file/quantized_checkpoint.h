@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// A quantized checkpoint: one HDF5 file with everything that a model is. quantized-checkpoint.md beside this file
+// describes the layout for readers in other languages.
+//
+//   /                 schema "tare.quantized/1", plan, plan_hash, method, source, source_sha256
+//   /files/NAME       config.json and, where there are, tokenizer.model and tokenizer_config.json: u8, as they were
+//   /tensors/NAME     what is not quantized, as stored; BF16 and F16 as u16 with the attribute dtype
+//   /codes/NAME       u8 [out, bytes of a row], quant/format/pack.h; attributes format, granularity, group, in
+//   /scales/NAME      f32 [out, in / group]
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quant/file/hdf5.h"
+#include "quant/file/safetensors.h"
+#include "quant/format/quantized_matrix.h"
+
+namespace tare {
+
+// What it was made from, and how.
+struct Provenance {
+  std::string plan;       // canonical
+  std::string plan_hash;  // Plan::hash
+  std::string method;     // "rtn"
+  std::string source;     // the checkpoint's name
+  std::string source_sha256;
+};
+
+class QuantizedCheckpointWriter {
+ public:
+  QuantizedCheckpointWriter(const std::filesystem::path& path, const Provenance& provenance);
+
+  void AddFile(const std::string& name, std::string_view bytes);
+  void AddTensor(const TensorView& tensor);
+  void AddMatrix(const std::string& name, const QuantizedMatrix& matrix, Granularity granularity);
+  // Nothing stays under the path without it.
+  void Commit() { file_.Commit(); }
+
+ private:
+  Hdf5Writer file_;
+};
+
+class QuantizedCheckpoint {
+ public:
+  // Maps the file and checks that everything in it fits together. Throws Error where it does not; `tare verify` also
+  // reads every byte.
+  explicit QuantizedCheckpoint(const std::filesystem::path& path);
+
+  const std::map<std::string, TensorView>& tensors() const { return tensors_; }
+  const std::map<std::string, QuantizedMatrix>& matrices() const { return matrices_; }
+  std::optional<std::string_view> File(const std::string& name) const;  // of /files, mapped
+  const Provenance& provenance() const { return provenance_; }
+
+  // Gives back the memory under a tensor or matrix; it is read again when touched again.
+  void Release(const std::string& name) const;
+  // Throws Error where a byte is not what was written, or a code or scale is none.
+  void Verify() const;
+
+ private:
+  void ReadTensor(const std::string& name);
+  void ReadMatrix(const std::string& name);
+
+  Hdf5Reader file_;
+  Provenance provenance_;
+  std::map<std::string, TensorView> tensors_;
+  std::map<std::string, QuantizedMatrix> matrices_;
+};
+
+}  // namespace tare

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// See quantized_matrix.h.
+#include "quant/format/quantized_matrix.h"
+
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "quant/base/error.h"
+#include "quant/format/pack.h"
+
+namespace tare {
+
+size_t QuantizedMatrix::RowBytes() const { return PackedBytes(format, static_cast<size_t>(in)); }
+
+int64_t GroupOf(Granularity granularity, int64_t in, const std::string& where) {
+  if (granularity.kind != Granularity::Kind::kGroup) return in;
+  if (in % granularity.n != 0) {
+    int64_t divisor = granularity.n;
+    while (in % divisor != 0) --divisor;
+    Fail(
+        "{}: got granularity {} for rows of {} weights, expected a divisor; try a rule for this weight with group{} or "
+        "channel",
+        where, Name(granularity), in, divisor);
+  }
+  return granularity.n;
+}
+
+void CheckShape(const QuantizedMatrix& m, const std::string& where) {
+  if (m.format != Format::kInt8 && m.format != Format::kInt6 && m.format != Format::kInt4)
+    Fail("{}: got format {}, expected int8, int6 or int4", where, Info(m.format).name);
+  if (m.out < 1 || m.in < 1 || m.in > std::numeric_limits<int64_t>::max() / 8 / m.out)
+    Fail("{}: got {} x {} weights, expected at least one and no more than fit in memory", where, m.out, m.in);
+  if (m.group < 1 || m.in % m.group != 0)
+    Fail("{}: got groups of {} in rows of {} weights, expected a divisor", where, m.group, m.in);
+}
+
+void DequantizeRow(const QuantizedMatrix& m, int64_t row, float* y) {
+  thread_local std::vector<int8_t> codes;
+  codes.resize(static_cast<size_t>(m.in));
+  Unpack<int8_t>(m.format, {m.codes + static_cast<size_t>(row) * m.RowBytes(), m.RowBytes()}, codes);
+  const float* scales = m.scales + row * m.Groups();
+  for (int64_t g = 0; g < m.Groups(); ++g) {
+    for (int64_t i = g * m.group; i < (g + 1) * m.group; ++i) y[i] = static_cast<float>(codes[i]) * scales[g];
+  }
+}
+
+QuantizedMatrixBuffer::QuantizedMatrixBuffer(Format format, int64_t out, int64_t in, int64_t group)
+    : view_{.codes = nullptr, .scales = nullptr, .format = format, .out = out, .in = in, .group = group} {
+  CheckShape(view_, "quantized matrix");
+  codes_.Reset(static_cast<size_t>(out) * view_.RowBytes());
+  scales_.Reset(static_cast<size_t>(out * view_.Groups()));
+  view_.codes = codes_.data();
+  view_.scales = scales_.data();
+}
+
+}  // namespace tare

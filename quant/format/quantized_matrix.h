@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// A weight matrix W [out, in] as codes and scales: value = code * scale. A scale belongs to `group` neighbouring inputs
+// of one output; one scale an output ("channel") is the group of all its inputs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "quant/base/aligned.h"
+#include "quant/format/format.h"
+#include "quant/format/granularity.h"
+
+namespace tare {
+
+// A view; the codes lie as pack.h stores them, row by row.
+struct QuantizedMatrix {
+  const uint8_t* codes = nullptr;  // [out][RowBytes()]
+  const float* scales = nullptr;   // [out][Groups()]
+  Format format = Format::kInt8;   // int8, int6 or int4
+  int64_t out = 0, in = 0;
+  int64_t group = 0;  // divides in
+
+  int64_t Groups() const { return in / group; }
+  size_t RowBytes() const;
+};
+
+// Values that share a scale under a weight's granularity: channel and tensor take all of `in` (a tensor's one scale is
+// repeated an output). Throws Error, beginning with `where`, for a group that does not divide `in`.
+int64_t GroupOf(Granularity granularity, int64_t in, const std::string& where);
+
+// Throws Error unless format, sizes and group fit together. Looks at no code and no scale.
+void CheckShape(const QuantizedMatrix& matrix, const std::string& where);
+
+// Row `row` as f32: y holds `in` values. Throws Error for a code that the format does not have.
+void DequantizeRow(const QuantizedMatrix& matrix, int64_t row, float* y);
+
+// One that owns its memory, not initialised.
+class QuantizedMatrixBuffer {
+ public:
+  QuantizedMatrixBuffer() = default;
+  QuantizedMatrixBuffer(Format format, int64_t out, int64_t in, int64_t group);
+
+  const QuantizedMatrix& view() const { return view_; }
+  uint8_t* Codes(int64_t row) { return codes_.data() + static_cast<size_t>(row) * view_.RowBytes(); }
+  float* Scales(int64_t row) { return scales_.data() + row * view_.Groups(); }
+  size_t code_bytes() const { return codes_.size(); }
+  size_t scale_count() const { return scales_.size(); }
+
+ private:
+  AlignedBuffer<uint8_t> codes_;
+  AlignedBuffer<float> scales_;
+  QuantizedMatrix view_;
+};
+
+}  // namespace tare

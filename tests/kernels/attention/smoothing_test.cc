@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention/smoothing.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/attention/executed_attention.h"
+#include "kernels/attention/reference_attention.h"
+#include "quant/base/aligned.h"
+#include "tests/support/random_attention.h"
+
+namespace tare {
+namespace {
+
+TEST(SmoothingTest, TheMeanIsOfTheFirst64TokensAlone) {
+  for (const int64_t tokens : {1, 3, 64, 100}) {
+    constexpr int kHeads = 2, kWidth = 3, kStride = 9;
+    std::vector<float> x(tokens * kStride), mean;
+    for (int64_t t = 0; t < tokens; ++t) {
+      for (int i = 0; i < kStride; ++i) x[t * kStride + i] = static_cast<float>(t < 64 ? (t + 1) * (i + 1) : 1000);
+    }
+    const float* got = MeanOfPrefix({x.data(), tokens, kHeads, kWidth, kStride, 4}, mean);
+    const int64_t n = tokens < 64 ? tokens : 64;
+    for (int head = 0; head < kHeads; ++head) {
+      for (int i = 0; i < kWidth; ++i)
+        EXPECT_FLOAT_EQ(got[head * kWidth + i], static_cast<float>((n + 1) * (4 * head + i + 1)) / 2) << tokens;
+    }
+  }
+}
+
+// Cosine of attention with Q and K in four bits to the double reference.
+double CosineInInt4(RandomAttention& c, const float* k_mean) {
+  AttentionPlan plan{.q = Format::kInt4, .k = Format::kInt4, .block = 64, .k_mean = k_mean};
+  AlignedBuffer<std::byte> workspace(WorkspaceBytes(plan, c.problem));
+  ExecutedAttention(plan, c.problem, workspace.span());
+  const std::vector<double> want = ReferenceAttentionDouble(c.problem);
+  double product = 0, got_squares = 0, want_squares = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    product += c.out[i] * want[i];
+    got_squares += double{c.out[i]} * c.out[i];
+    want_squares += want[i] * want[i];
+  }
+  return product / std::sqrt(got_squares * want_squares);
+}
+
+// What all keys have in common takes the codes of the rest, unless it is subtracted: the figures asked of INT4 are a
+// cosine of 0.97 on Gaussian data, kept within 0.005 under an offset of 10 on some channels.
+TEST(SmoothingTest, FourBitsSurviveAnOffsetOfTheKeys) {
+  RandomAttention c({.family = Family::kV1, .heads = 2, .kv = 2, .queries = 300, .keys = 300, .d = 128, .v_width = 256});
+  const double plain = CosineInInt4(c, nullptr);
+  EXPECT_GT(plain, 0.97);
+  for (size_t i = 0; i < c.k.size(); ++i) c.k[i] += i % 128 % 16 == 3 ? 10.0f : 0.0f;
+  EXPECT_LT(CosineInInt4(c, nullptr), plain - 0.05);
+  std::vector<float> mean;
+  EXPECT_GT(CosineInInt4(c, MeanOfPrefix(c.problem.k, mean)), plain - 0.005);
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// One token against double sums over the dequantized weights: x is off by half a unit of 1 / 16256 of its block's
+// largest magnitude, and f32 rounds a few times a block.
+#include "kernels/linear/one_token.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "quant/format/quantize.h"
+#include "tests/support/random_quantized.h"
+
+namespace tare {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+struct Case {
+  int64_t out, in, group;
+};
+constexpr Case kCases[] = {{1, 1, 1},    {65, 17, 17}, {64, 64, 64},   {130, 256, 64}, {63, 300, 300},
+                           {64, 96, 32}, {70, 48, 16}, {70, 384, 128}, {128, 480, 96}, {3, 1000, 1000}};
+
+std::vector<float> Project(const std::vector<float>& x, const PackedMatrix& w, const float* bias) {
+  std::vector<float> y(static_cast<size_t>(w.out() + 1), -7.0f);
+  OneToken(x.data(), w.in(), OneToken::BlockOf(w)).Project(w, bias, y.data());
+  EXPECT_EQ(y.back(), -7.0f);
+  y.pop_back();
+  return y;
+}
+
+TEST(OneToken, EveryFormatAndShapeAgainstDouble) {
+  for (const Case& c : kCases) {
+    for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+      const QuantizedMatrixBuffer w = RandomQuantized(format, c.out, c.in, c.group, 1);
+      const PackedMatrix packed(w.view());
+      const int64_t block = OneToken::BlockOf(packed);
+      std::vector<float> x = RandomNormal(static_cast<size_t>(c.in), 2);
+      x[0] = 1000.0f;  // an outlier, which its block alone pays for
+      const std::vector<float> bias = RandomNormal(static_cast<size_t>(c.out), 3);
+      const std::vector<float> y = Project(x, packed, bias.data());
+      std::vector<float> row(static_cast<size_t>(c.in));
+      for (int64_t n = 0; n < c.out; ++n) {
+        DequantizeRow(w.view(), n, row.data());
+        double sum = bias[n], size = std::abs(sum), bound = 0;
+        for (int64_t i = 0; i < c.in; ++i) {
+          const int64_t begin = i / block * block;
+          const auto count = static_cast<size_t>(std::min(block, c.in - begin));
+          bound += std::abs(double{row[i]}) * AbsMax({x.data() + begin, count}) / OneToken::kLargestCode;
+          sum += double{row[i]} * x[i];
+          size += std::abs(double{row[i]} * x[i]);
+        }
+        // Half a unit each, and a hair for the rounding of x * inv; (blocks + 6) roundings of f32.
+        const double blocks = std::ceil(static_cast<double>(c.in) / static_cast<double>(block));
+        ASSERT_NEAR(y[n], sum, 0.502 * bound + (blocks + 6) * 0x1p-24 * (size + bound))
+            << Info(format).name << " " << c.out << " x " << c.in << " at " << n;
+      }
+    }
+  }
+}
+
+// x = 128 hi + lo with small integers: the sums, and so y, are exact.
+TEST(OneToken, SumsAreExact) {
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+    QuantizedMatrixBuffer w = RandomQuantized(format, 64, 64, 64, 4);
+    for (int64_t n = 0; n < 64; ++n) w.Scales(n)[0] = 1;
+    std::vector<float> x(64);
+    for (int i = 0; i < 64; ++i) x[i] = static_cast<float>((i * 577) % 32513 - 16256);
+    x[5] = 16256;
+    const std::vector<float> y = Project(x, PackedMatrix(w.view()), nullptr);
+    std::vector<float> row(64);
+    for (int64_t n = 0; n < 64; ++n) {
+      DequantizeRow(w.view(), n, row.data());
+      int64_t high = 0, low = 0;
+      for (int i = 0; i < 64; ++i) {
+        const int code = static_cast<int>(x[i]), h = (code + 64) >> 7;
+        high += static_cast<int64_t>(row[i]) * h;
+        low += static_cast<int64_t>(row[i]) * (code - 128 * h);
+      }
+      const double exact = 128.0 * static_cast<double>(high) + static_cast<double>(low);
+      ASSERT_NEAR(y[n], exact, std::abs(exact) * 0x1p-23) << Info(format).name << " " << n;
+    }
+  }
+}
+
+TEST(OneToken, ZerosAndSameBitsOnAnyNumberOfThreads) {
+  const QuantizedMatrixBuffer w = RandomQuantized(Format::kInt4, 700, 192, 64, 5);
+  const PackedMatrix packed(w.view());
+  EXPECT_THAT(Project(std::vector<float>(192, 0.0f), packed, nullptr), testing::Each(0.0f));
+  const std::vector<float> x = RandomNormal(192, 6);
+  SetThreads(1);
+  const std::vector<float> first = Project(x, packed, nullptr);
+  for (const int threads : {2, 7}) {
+    SetThreads(threads);
+    EXPECT_EQ(Project(x, packed, nullptr), first);
+  }
+  SetThreads(0);
+}
+
+TEST(OneToken, NotFiniteIsNamed) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+    std::vector<float> x(70, 1.0f);
+    x[69] = bad;
+    EXPECT_THAT([&] { OneToken(x.data(), 70, 64); }, ThrowsMessage<Error>(HasSubstr("input 69")));
+  }
+}
+
+}  // namespace
+}  // namespace tare

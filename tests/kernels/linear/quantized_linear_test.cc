@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Integer linear layers against the scalar reference: sums bit for bit, then results within what f32 rounds.
+#include "kernels/linear/quantized_linear.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "kernels/linear/linear_reference.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "tests/support/random_quantized.h"
+
+namespace tare {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr Format kFormats[] = {Format::kInt8, Format::kInt6, Format::kInt4};
+
+struct Case {
+  int64_t rows, out, in, group;
+};
+constexpr Case kCases[] = {{1, 1, 1, 1},        {3, 65, 17, 17},    {16, 64, 64, 32},   {17, 7, 128, 64},
+                           {64, 130, 256, 256}, {65, 63, 300, 300}, {79, 64, 384, 128}, {513, 70, 48, 16}};
+
+std::vector<float> Project(const std::vector<float>& x, int64_t rows, Format activation, const QuantizedMatrix& weight,
+                           const float* bias) {
+  const PackedMatrix packed(weight);
+  std::vector<float> y(static_cast<size_t>(rows * weight.out + 1), -7.0f);
+  const QuantizedProjection projection{&packed, bias, y.data()};
+  QuantizedLinear().Project(x.data(), rows, activation, {&projection, 1});
+  EXPECT_EQ(y.back(), -7.0f);  // nothing behind the last row
+  y.pop_back();
+  return y;
+}
+
+// x is its own code (a row's largest magnitude is the format's largest code), and one group's scale is 1 while the
+// others are 0: y is the group's sum, as f32.
+TEST(QuantizedLinear, SumsAreTheReferencesBitForBit) {
+  for (const Case& c : kCases) {
+    for (const Format format : kFormats) {
+      for (const Format activation : kFormats) {
+        std::mt19937 random(5);
+        const int largest = Info(activation).max_code;
+        std::uniform_int_distribution<int> code(-largest, largest);
+        std::vector<float> x(static_cast<size_t>(c.rows * c.in));
+        for (float& v : x) v = static_cast<float>(code(random));
+        for (int64_t r = 0; r < c.rows; ++r)
+          x[r * c.in + r % c.in] = static_cast<float>(r % 2 == 0 ? largest : -largest);
+        QuantizedMatrixBuffer w = RandomQuantized(format, c.out, c.in, c.group, 6);
+        const int64_t groups = c.in / c.group;
+        const LinearReference reference = ReferenceLinear(x.data(), c.rows, activation, w.view(), nullptr);
+        for (int64_t g = 0; g < groups; ++g) {
+          for (int64_t n = 0; n < c.out; ++n) {
+            for (int64_t i = 0; i < groups; ++i) w.Scales(n)[i] = i == g ? 1.0f : 0.0f;
+          }
+          const std::vector<float> y = Project(x, c.rows, activation, w.view(), nullptr);
+          for (size_t i = 0; i < y.size(); ++i) {
+            ASSERT_EQ(y[i], static_cast<float>(reference.sums[i * groups + g]))
+                << Info(format).name << " " << Info(activation).name << " " << c.rows << " x " << c.out << " x " << c.in
+                << " group " << g << " at " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+// The extremes: all codes of one sign at their largest, 128 added, over 4096 inputs.
+TEST(QuantizedLinear, LargestSumsDoNotSaturate) {
+  constexpr int64_t kIn = 4096;
+  for (const int sign : {1, -1}) {
+    QuantizedMatrixBuffer w(Format::kInt8, 64, kIn, kIn);
+    for (int64_t n = 0; n < 64; ++n) {
+      std::fill_n(w.Codes(n), kIn, static_cast<uint8_t>(127 * sign));
+      w.Scales(n)[0] = 1;
+    }
+    const std::vector<float> y = Project(std::vector<float>(kIn, 127.0f), 1, Format::kInt8, w.view(), nullptr);
+    EXPECT_THAT(y, testing::Each(static_cast<float>(sign * 127 * 127 * kIn)));
+  }
+}
+
+// A group's sum is rounded to f32, multiplied and added, the total multiplied and biased: groups + 4 roundings.
+TEST(QuantizedLinear, ResultsAreTheReferencesWithinRounding) {
+  for (const Case& c : kCases) {
+    for (const Format format : kFormats) {
+      const QuantizedMatrixBuffer w = RandomQuantized(format, c.out, c.in, c.group, 8);
+      const std::vector<float> x = RandomNormal(static_cast<size_t>(c.rows * c.in), 9);
+      const std::vector<float> bias = RandomNormal(static_cast<size_t>(c.out), 10);
+      const LinearReference reference = ReferenceLinear(x.data(), c.rows, Format::kInt8, w.view(), bias.data());
+      const std::vector<float> y = Project(x, c.rows, Format::kInt8, w.view(), bias.data());
+      const int64_t groups = c.in / c.group;
+      for (size_t i = 0; i < y.size(); ++i) {
+        const auto row = static_cast<int64_t>(i) / c.out, n = static_cast<int64_t>(i) % c.out;
+        double largest = 0;
+        for (int64_t j = 0; j < c.in; ++j) largest = std::max(largest, std::abs(double{x[row * c.in + j]}));
+        double size = std::abs(double{bias[n]});
+        for (int64_t g = 0; g < groups; ++g)
+          size +=
+              std::abs(static_cast<double>(reference.sums[i * groups + g]) * double{w.view().scales[n * groups + g]}) *
+              largest / 127;
+        ASSERT_NEAR(y[i], reference.y[i], static_cast<double>(groups + 4) * 0x1p-24 * size);
+      }
+    }
+  }
+}
+
+TEST(QuantizedLinear, SameBitsOnAnyNumberOfThreads) {
+  const Case c{700, 330, 192, 64};
+  const QuantizedMatrixBuffer w = RandomQuantized(Format::kInt4, c.out, c.in, c.group, 11);
+  const std::vector<float> x = RandomNormal(static_cast<size_t>(c.rows * c.in), 12);
+  std::vector<float> first;
+  for (const int threads : {1, 2, 7}) {
+    SetThreads(threads);
+    const std::vector<float> y = Project(x, c.rows, Format::kInt8, w.view(), nullptr);
+    if (first.empty()) first = y;
+    EXPECT_EQ(std::memcmp(first.data(), y.data(), y.size() * sizeof(float)), 0) << threads << " threads";
+  }
+  SetThreads(0);
+}
+
+TEST(QuantizedLinear, SeveralProjectionsOfOneInputAndAgain) {
+  const QuantizedMatrixBuffer a = RandomQuantized(Format::kInt8, 70, 96, 96, 13);
+  const QuantizedMatrixBuffer b = RandomQuantized(Format::kInt6, 20, 96, 32, 14);
+  const PackedMatrix wa(a.view()), wb(b.view());
+  QuantizedLinear linear;
+  for (const int64_t rows : {100, 3, 64}) {
+    const std::vector<float> x = RandomNormal(static_cast<size_t>(rows * 96), static_cast<unsigned>(rows));
+    std::vector<float> ya(static_cast<size_t>(rows * 70)), yb(static_cast<size_t>(rows * 20));
+    const QuantizedProjection both[] = {{&wa, nullptr, ya.data()}, {&wb, nullptr, yb.data()}};
+    linear.Project(x.data(), rows, Format::kInt8, both);
+    EXPECT_EQ(ya, Project(x, rows, Format::kInt8, a.view(), nullptr));
+    EXPECT_EQ(yb, Project(x, rows, Format::kInt8, b.view(), nullptr));
+  }
+}
+
+TEST(QuantizedLinear, BadInputIsNamed) {
+  const QuantizedMatrixBuffer w = RandomQuantized(Format::kInt8, 4, 32, 32, 15);
+  std::vector<float> x(20 * 32, 1.0f);
+  EXPECT_THAT([&] { Project(x, 20, Format::kF32, w.view(), nullptr); }, ThrowsMessage<Error>(HasSubstr("f32")));
+  x[17 * 32 + 31] = std::numeric_limits<float>::infinity();
+  EXPECT_THAT([&] { Project(x, 20, Format::kInt8, w.view(), nullptr); }, ThrowsMessage<Error>(HasSubstr("row 17")));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Code for code against the scalar rule, and the least squared error against a search of its own.
+#include "quant/algorithms/round_to_nearest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "quant/base/error.h"
+#include "quant/format/pack.h"
+#include "quant/format/quantize.h"
+#include "quant/format/round.h"
+#include "tests/support/random_quantized.h"
+
+namespace tare {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr Format kFormats[] = {Format::kInt8, Format::kInt6, Format::kInt4};
+
+TEST(RoundToNearest, CodesAndScalesAreTheRules) {
+  for (const Format format : kFormats) {
+    for (const int64_t in : {1, 5, 64, 130, 192}) {
+      for (const int64_t group : {in, in % 32 == 0 ? int64_t{32} : int64_t{1}}) {
+        std::vector<float> row = RandomNormal(static_cast<size_t>(in), 7);
+        for (int64_t i = 0; i < in; i += 9) row[i] = 0.5f * static_cast<float>(i % 5);  // ties among them
+        QuantizedMatrixBuffer matrix(format, 1, in, group);
+        RoundRowToNearest(row.data(), ClipChoice::kAbsmax, matrix, 0);
+        std::vector<int8_t> codes(static_cast<size_t>(in));
+        Unpack<int8_t>(format, {matrix.Codes(0), matrix.view().RowBytes()}, codes);
+        std::vector<int16_t> expected(static_cast<size_t>(group));
+        for (int64_t g = 0; g < in / group; ++g) {
+          const float scale = QuantizeGroup({row.data() + g * group, static_cast<size_t>(group)}, format, expected);
+          ASSERT_EQ(matrix.Scales(0)[g], scale);
+          for (int64_t i = 0; i < group; ++i) ASSERT_EQ(codes[g * group + i], expected[i]) << Info(format).name;
+        }
+      }
+    }
+  }
+}
+
+TEST(RoundToNearest, ZerosTinyAndHugeValues) {
+  for (const float value : {0.0f, 0x1p-110f, std::numeric_limits<float>::denorm_min()}) {
+    const std::vector<float> row(8, value);
+    for (const ClipChoice choice : {ClipChoice::kAbsmax, ClipChoice::kLeastSquares}) {
+      QuantizedMatrixBuffer matrix(Format::kInt4, 1, 8, 8);
+      RoundRowToNearest(row.data(), choice, matrix, 0);
+      EXPECT_EQ(matrix.Scales(0)[0], 0.0f);
+      float y[8];
+      DequantizeRow(matrix.view(), 0, y);
+      EXPECT_THAT(y, testing::Each(0.0f));
+    }
+  }
+  const std::vector<float> row = {0x1p127f, -0x1p127f};
+  QuantizedMatrixBuffer matrix(Format::kInt8, 1, 2, 2);
+  RoundRowToNearest(row.data(), ClipChoice::kAbsmax, matrix, 0);
+  float y[2];
+  DequantizeRow(matrix.view(), 0, y);
+  EXPECT_NEAR(y[0] / row[0], 1.0, 1e-6);
+}
+
+double ErrorOf(const QuantizedMatrixBuffer& matrix, const std::vector<float>& row) {
+  std::vector<float> y(row.size());
+  DequantizeRow(matrix.view(), 0, y.data());
+  double sum = 0;
+  for (size_t i = 0; i < row.size(); ++i) sum += std::pow(double{y[i]} - double{row[i]}, 2);
+  return sum;
+}
+
+TEST(RoundToNearest, LeastSquaresIsNeverWorseAndClipsAnOutlier) {
+  for (const Format format : kFormats) {
+    for (unsigned seed = 0; seed < 20; ++seed) {
+      std::vector<float> row = RandomNormal(64, seed);
+      row[13] *= 1.5f;
+      QuantizedMatrixBuffer absmax(format, 1, 64, 64), least(format, 1, 64, 64);
+      RoundRowToNearest(row.data(), ClipChoice::kAbsmax, absmax, 0);
+      RoundRowToNearest(row.data(), ClipChoice::kLeastSquares, least, 0);
+      EXPECT_LE(ErrorOf(least, row), ErrorOf(absmax, row));
+      // The choice is the best of its 32 candidates.
+      for (int i = 0; i < 32; ++i) {
+        const float clip = AbsMax(row) * (1.0f - static_cast<float>(i) / 64.0f);
+        double sum = 0;
+        for (const float x : row) {
+          const Scale scale = ScaleFor(clip, format);
+          sum += std::pow(double{x} - double{scale.scale} * CodeOf(x, scale.inv, format), 2);
+        }
+        EXPECT_LE(ErrorOf(least, row), sum * (1 + 1e-5));
+      }
+    }
+  }
+}
+
+TEST(RoundToNearest, NanAndInfinityAreNamed) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    std::vector<float> row(70, 1.0f);
+    row[66] = bad;
+    QuantizedMatrixBuffer matrix(Format::kInt8, 3, 70, 70);
+    EXPECT_THAT([&] { RoundRowToNearest(row.data(), ClipChoice::kAbsmax, matrix, 2); },
+                ThrowsMessage<Error>(AllOf(HasSubstr("row 2"), HasSubstr("at 66"))));
+  }
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// A folder and a quantized file answer the same questions.
+#include "quant/file/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+#include "quant/file/sha256.h"
+#include "tests/quant/file/temporary_folder.h"
+#include "tests/support/random_quantized.h"
+
+namespace tare {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(Checkpoint, Folder) {
+  const TemporaryFolder folder;
+  const std::vector<std::byte> bytes(8);
+  WriteSafetensors(folder / "model.safetensors", {{"a", DType::kF32, {2}, bytes}});
+  PutFile(folder / "config.json", "{}");
+  const Checkpoint checkpoint(folder.path());
+  EXPECT_THAT(checkpoint.names(), ElementsAre("a"));
+  EXPECT_NE(checkpoint.Find("a"), nullptr);
+  EXPECT_EQ(checkpoint.FindQuantized("a"), nullptr);
+  EXPECT_EQ(checkpoint.quantized(), nullptr);
+  EXPECT_EQ(checkpoint.total_bytes(), 8);
+  EXPECT_EQ(checkpoint.ContentHash(), CheckpointFiles(folder.path()).ContentHash());
+  EXPECT_EQ(CheckpointText(folder.path(), "config.json"), "{}");
+  EXPECT_EQ(CheckpointText(folder.path(), "tokenizer.model"), std::nullopt);
+  EXPECT_NO_THROW(checkpoint.Release("a"));
+  EXPECT_THROW(checkpoint.Release("b"), Error);
+}
+
+TEST(Checkpoint, QuantizedFile) {
+  const TemporaryFolder folder;
+  const QuantizedMatrixBuffer matrix = RandomQuantized(Format::kInt4, 3, 64, 32, 1);
+  {
+    QuantizedCheckpointWriter file(folder / "q.h5", {"p", "h", "rtn", "s", "x"});
+    file.AddFile("config.json", "{ }");
+    file.AddMatrix("m", matrix.view(), *ParseGranularity("group32"));
+    const std::vector<std::byte> bytes(8);
+    file.AddTensor({"a", DType::kF32, {2}, bytes});
+    file.Commit();
+  }
+  const Checkpoint checkpoint(folder / "q.h5");
+  EXPECT_THAT(checkpoint.names(), ElementsAre("a", "m"));
+  EXPECT_TRUE(checkpoint.Has("m"));
+  EXPECT_EQ(checkpoint.Find("m"), nullptr);
+  ASSERT_NE(checkpoint.FindQuantized("m"), nullptr);
+  EXPECT_EQ(checkpoint.FindQuantized("m")->group, 32);
+  EXPECT_EQ(checkpoint.total_bytes(), 8 + 3 * 32 + 3 * 2 * 4);
+  EXPECT_EQ(checkpoint.ContentHash(), Sha256OfFile(folder / "q.h5"));
+  EXPECT_EQ(CheckpointText(folder / "q.h5", "config.json"), "{ }");
+  EXPECT_NO_THROW(checkpoint.Release("m"));
+}
+
+TEST(Checkpoint, NeitherIsRefused) {
+  const TemporaryFolder folder;
+  EXPECT_THAT([&] { CheckpointText(folder / "none", "config.json"); }, ThrowsMessage<Error>(HasSubstr("not a folder")));
+  PutFile(folder / "text", "hello");
+  EXPECT_THAT([&] { Checkpoint checkpoint(folder / "text"); }, ThrowsMessage<Error>(HasSubstr("not an HDF5 file")));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is written comes back where the file is mapped; what does not fit together, or is damaged, is refused by name.
+#include "quant/file/quantized_checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+
+#include "quant/base/error.h"
+#include "tests/quant/file/temporary_folder.h"
+#include "tests/support/random_quantized.h"
+
+namespace tare {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+const Provenance kProvenance{"weights=int4/group32", "0123456789abcdef", "rtn", "m", std::string(64, 'a')};
+constexpr const char* kName = "model.layers.0.mlp.up_proj.weight";
+
+void Write(const std::filesystem::path& path, const QuantizedMatrix& matrix) {
+  QuantizedCheckpointWriter file(path, kProvenance);
+  file.AddFile("config.json", "{}");
+  const std::vector<std::byte> half(6, std::byte{0x3f}), whole(8, std::byte{1});
+  file.AddTensor({"model.norm.weight", DType::kBF16, {3}, half});
+  file.AddTensor({"lm_head.weight", DType::kF32, {1, 2}, whole});
+  file.AddMatrix(kName, matrix, *ParseGranularity("group32"));
+  file.Commit();
+}
+
+TEST(QuantizedCheckpoint, ComesBackAsItWasWritten) {
+  const TemporaryFolder folder;
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+    const QuantizedMatrixBuffer matrix = RandomQuantized(format, 5, 96, 32, 1);
+    Write(folder / "q.h5", matrix.view());
+    const QuantizedCheckpoint file(folder / "q.h5");
+    EXPECT_EQ(file.provenance().plan, kProvenance.plan);
+    EXPECT_EQ(file.provenance().source_sha256, kProvenance.source_sha256);
+    EXPECT_EQ(file.File("config.json"), "{}");
+    EXPECT_EQ(file.File("tokenizer.model"), std::nullopt);
+    const TensorView& norm = file.tensors().at("model.norm.weight");
+    EXPECT_EQ(norm.dtype, DType::kBF16);
+    EXPECT_EQ(norm.shape, std::vector<int64_t>{3});
+    EXPECT_EQ(norm.bytes[5], std::byte{0x3f});
+    EXPECT_EQ(file.tensors().at("lm_head.weight").dtype, DType::kF32);
+    const QuantizedMatrix& m = file.matrices().at(kName);
+    ASSERT_EQ(m.RowBytes(), matrix.view().RowBytes());
+    EXPECT_EQ(std::memcmp(m.codes, matrix.view().codes, matrix.code_bytes()), 0);
+    EXPECT_EQ(std::memcmp(m.scales, matrix.view().scales, 4 * matrix.scale_count()), 0);
+    EXPECT_NO_THROW(file.Verify());
+  }
+}
+
+TEST(QuantizedCheckpoint, EqualContentIsEqualBytes) {
+  const TemporaryFolder folder;
+  const QuantizedMatrixBuffer matrix = RandomQuantized(Format::kInt6, 5, 96, 32, 1);
+  Write(folder / "a.h5", matrix.view());
+  Write(folder / "b.h5", matrix.view());
+  EXPECT_EQ(GetFile(folder / "a.h5"), GetFile(folder / "b.h5"));
+}
+
+// Every 37th byte turned over: opening or Verify refuses, and nothing crashes.
+TEST(QuantizedCheckpoint, DamageIsSeen) {
+  const TemporaryFolder folder;
+  const QuantizedMatrixBuffer matrix = RandomQuantized(Format::kInt4, 9, 96, 32, 1);
+  Write(folder / "q.h5", matrix.view());
+  const std::string whole = GetFile(folder / "q.h5");
+  const size_t codes = whole.find(std::string(reinterpret_cast<const char*>(matrix.view().codes), 64));
+  ASSERT_NE(codes, whole.npos);
+  for (size_t at = codes; at < codes + matrix.code_bytes(); at += 37) {
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(~damaged[at]);
+    PutFile(folder / "d.h5", damaged);
+    EXPECT_THROW(QuantizedCheckpoint(folder / "d.h5").Verify(), Error) << at;
+  }
+  for (const size_t size : {size_t{0}, size_t{100}, whole.size() / 2, whole.size() - 1}) {
+    PutFile(folder / "d.h5", whole.substr(0, size));
+    EXPECT_THROW(QuantizedCheckpoint(folder / "d.h5"), Error) << size;
+  }
+}
+
+TEST(QuantizedCheckpoint, ScalesThatNoQuantizerWritesAreSeenByVerify) {
+  const TemporaryFolder folder;
+  for (const float bad : {-1.0f, std::numeric_limits<float>::quiet_NaN()}) {
+    QuantizedMatrixBuffer matrix = RandomQuantized(Format::kInt8, 5, 96, 32, 1);
+    matrix.Scales(2)[1] = bad;
+    Write(folder / "q.h5", matrix.view());
+    EXPECT_THAT([&] { QuantizedCheckpoint(folder / "q.h5").Verify(); },
+                ThrowsMessage<Error>(AllOf(HasSubstr(kName), HasSubstr("at 7"))));
+  }
+}
+
+// A file of somebody else's making, one thing wrong at a time.
+struct Foreign {
+  std::string schema = "tare.quantized/1", format = "int8";
+  int64_t in = 8, group = 4, row_bytes = 8, groups = 2;
+  void Write(const std::filesystem::path& path) const {
+    Hdf5Writer file(path);
+    file.SetAttribute("", "schema", schema);
+    for (const char* key : {"plan", "plan_hash", "method", "source", "source_sha256"}) file.SetAttribute("", key, "x");
+    const std::vector<uint8_t> codes(static_cast<size_t>(2 * row_bytes));
+    const std::vector<float> scales(static_cast<size_t>(2 * groups));
+    file.WriteDataset<uint8_t>("codes/w", {2, row_bytes}, codes);
+    file.WriteDataset<float>("scales/w", {2, groups}, scales);
+    file.SetAttribute("codes/w", "format", format);
+    file.SetAttribute("codes/w", "group", group);
+    file.SetAttribute("codes/w", "in", in);
+    file.Commit();
+  }
+};
+
+TEST(QuantizedCheckpoint, WhatDoesNotFitTogetherIsRefused) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const Foreign& foreign, const std::string& part) {
+    foreign.Write(folder / "f.h5");
+    EXPECT_THAT([&] { QuantizedCheckpoint file(folder / "f.h5"); }, ThrowsMessage<Error>(HasSubstr(part)));
+  };
+  Foreign{}.Write(folder / "f.h5");
+  EXPECT_NO_THROW(QuantizedCheckpoint(folder / "f.h5"));
+  refused({.schema = "tare.stats/1"}, "schema tare.stats/1");
+  refused({.format = "int5"}, "int5");
+  refused({.format = "u8"}, "u8");
+  refused({.in = 9}, "groups of 4");
+  refused({.in = 16}, "rows of 8 bytes");
+  refused({.in = -8}, "-8");
+  refused({.in = std::numeric_limits<int64_t>::max()}, "no more than fit");
+  refused({.group = 0}, "groups of 0");
+  refused({.groups = 3}, "[2, 2]");
+}
+
+}  // namespace
+}  // namespace tare

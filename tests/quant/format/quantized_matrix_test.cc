@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/format/quantized_matrix.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "quant/base/error.h"
+#include "quant/format/pack.h"
+
+namespace tare {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(QuantizedMatrix, ValuesAreCodesTimesTheirGroupsScale) {
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+    QuantizedMatrixBuffer matrix(format, 2, 6, 3);
+    for (int64_t row = 0; row < 2; ++row) {
+      const std::vector<int8_t> codes = {1, -2, 3, -4, 5, static_cast<int8_t>(-6 - row)};
+      Pack<int8_t>(format, codes, {matrix.Codes(row), matrix.view().RowBytes()});
+      matrix.Scales(row)[0] = 0.5f;
+      matrix.Scales(row)[1] = 2.0f;
+    }
+    float y[6];
+    DequantizeRow(matrix.view(), 1, y);
+    EXPECT_THAT(y, testing::ElementsAre(0.5f, -1.0f, 1.5f, -8.0f, 10.0f, -14.0f));
+  }
+}
+
+TEST(QuantizedMatrix, GroupsOfAGranularity) {
+  EXPECT_EQ(GroupOf(*ParseGranularity("channel"), 96, "w"), 96);
+  EXPECT_EQ(GroupOf(*ParseGranularity("tensor"), 96, "w"), 96);
+  EXPECT_EQ(GroupOf(*ParseGranularity("group32"), 96, "w"), 32);
+  EXPECT_THAT([] { GroupOf(*ParseGranularity("group64"), 96, "w.weight"); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("w.weight"), HasSubstr("group64"), HasSubstr("96"))));
+}
+
+TEST(QuantizedMatrix, ShapesThatDoNotFitAreRefused) {
+  EXPECT_THROW(QuantizedMatrixBuffer(Format::kF32, 1, 1, 1), Error);
+  EXPECT_THROW(QuantizedMatrixBuffer(Format::kU8, 1, 1, 1), Error);
+  EXPECT_THROW(QuantizedMatrixBuffer(Format::kInt8, 0, 1, 1), Error);
+  EXPECT_THROW(QuantizedMatrixBuffer(Format::kInt8, 1, 4, 3), Error);
+  EXPECT_THROW(QuantizedMatrixBuffer(Format::kInt8, 1, 4, 0), Error);
+  EXPECT_THROW(QuantizedMatrixBuffer(Format::kInt8, 1, 4, 8), Error);
+  constexpr int64_t kHuge = std::numeric_limits<int64_t>::max() / 2;
+  EXPECT_THROW(QuantizedMatrixBuffer(Format::kInt4, kHuge, kHuge, kHuge), Error);
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random codes and values for tests of quantized matrices: every code that a format has, seeded.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "quant/format/pack.h"
+#include "quant/format/quantized_matrix.h"
+
+namespace tare {
+
+inline QuantizedMatrixBuffer RandomQuantized(Format format, int64_t out, int64_t in, int64_t group, unsigned seed) {
+  QuantizedMatrixBuffer matrix(format, out, in, group);
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int> code(Info(format).min_code, Info(format).max_code);
+  std::uniform_real_distribution<float> scale(0.001f, 0.1f);
+  std::vector<int8_t> codes(static_cast<size_t>(in));
+  for (int64_t n = 0; n < out; ++n) {
+    for (int8_t& c : codes) c = static_cast<int8_t>(code(random));
+    Pack<int8_t>(format, codes, {matrix.Codes(n), matrix.view().RowBytes()});
+    for (int64_t g = 0; g < in / group; ++g) matrix.Scales(n)[g] = scale(random);
+  }
+  return matrix;
+}
+
+inline std::vector<float> RandomNormal(size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& x : values) x = normal(random);
+  return values;
+}
+
+}  // namespace tare

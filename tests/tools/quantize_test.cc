@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare quantize, verify, inspect and eval as a user runs them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/golden.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kText = TARE_SOURCE_DIR "/experiments/pair/heldout.txt";
+
+TEST(QuantizeCommand, TheFileIsAModelForEveryCommand) {
+  const TemporaryFolder folder;
+  const std::string model = PairFolder("novels-differential"), file = folder / "q.h5";
+  const Outcome made = RunTare({"quantize", model, "--plan", "weights=int8/channel", "--out", file, "--json", "-"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_NEAR(nlohmann::json::parse(made.out)["bits_per_weight"].get<double>(), 8.11, 0.01);
+  const Outcome verified = RunTare({"verify", file});
+  EXPECT_EQ(verified.exit_code, 0) << verified.err;
+  EXPECT_THAT(verified.out, HasSubstr("whole"));
+  const Outcome inspected = RunTare({"inspect", file});
+  EXPECT_THAT(inspected.out, HasSubstr("weights=int8/channel, method rtn"));
+  EXPECT_THAT(inspected.out, HasSubstr("bits a weight"));
+  const auto perplexity = [&](const std::string& path) {
+    const Outcome outcome = RunTare({"eval", path, "--tasks", "perplexity=" + kText, "--limit", "4", "--json", "-"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out)["tasks"]["perplexity:heldout"]["perplexity"].get<double>();
+  };
+  EXPECT_NEAR(perplexity(file) / perplexity(model), 1.0, 0.005);  // INT8 weights within half a percent
+}
+
+TEST(QuantizeCommand, DamageAndNonsenseAreRefused) {
+  const TemporaryFolder folder;
+  const std::string model = PairFolder("novels-standard"), file = folder / "q.h5";
+  ASSERT_EQ(RunTare({"quantize", model, "--plan", "weights=int4/channel", "--out", file}).exit_code, 0);
+  std::string bytes = GetFile(file);
+  bytes[bytes.size() / 2] = static_cast<char>(~bytes[bytes.size() / 2]);
+  PutFile(folder / "d.h5", bytes);
+  const Outcome damaged = RunTare({"verify", folder / "d.h5"});
+  EXPECT_EQ(damaged.exit_code, 1);
+  EXPECT_THAT(damaged.err, HasSubstr("damaged"));
+  const Outcome group = RunTare({"quantize", model, "--plan", "weights=int4/group64", "--out", folder / "x.h5"});
+  EXPECT_EQ(group.exit_code, 1);
+  EXPECT_THAT(group.err, HasSubstr("group64 for rows of 688 weights"));
+  EXPECT_EQ(RunTare({"quantize", model, "--plan", "weights=int4/channel"}).exit_code, 2);
+  EXPECT_EQ(RunTare({"quantize", model, "--plan", "weights=int4/channel", "--out", file, "--method", "none"}).exit_code,
+            2);
+  EXPECT_THAT(folder.Names(), testing::UnorderedElementsAre("q.h5", "d.h5"));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare verify: whole or damaged.
+#include <memory>
+#include <print>
+
+#include <nlohmann/json.hpp>
+
+#include "quant/file/quantized_checkpoint.h"
+#include "tools/command.h"
+
+namespace tare {
+namespace {
+
+constexpr const char* kQuantized = "tare.quantized/1";
+
+struct Options {
+  std::string file, json;
+};
+
+void Run(const Options& options) {
+  CheckWritable(options.json);
+  const Hdf5Reader file(options.file);
+  const std::string schema = file.HasAttribute("", "schema") ? file.StringAttribute("", "schema") : "none";
+  if (schema == kQuantized) {
+    QuantizedCheckpoint(options.file).Verify();
+  } else {
+    file.Verify();
+  }
+  const size_t datasets = file.datasets().size();
+  if (PrintsTables(options.json)) std::println("{}: whole; {} datasets, schema {}", options.file, datasets, schema);
+  WriteJson(options.json,
+            {{"schema", "tare.verify/1"}, {"file", options.file}, {"whole", true}, {"datasets", datasets}});
+}
+
+}  // namespace
+
+void AddVerify(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("verify", "whether an HDF5 file that Tare wrote is whole: exit code 0, or 1 and where not");
+  command->add_option("FILE", options->file, "dump, statistics or quantized checkpoint")->required();
+  command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
+  command->footer("Example:\n  tare verify Q.h5");
+  command->callback([options] { Run(*options); });
+}
+
+}  // namespace tare
