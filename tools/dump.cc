@@ -11,7 +11,7 @@ namespace tare {
 namespace {
 
 struct Options {
-  std::string model, input, out, plan, sites = "logits";
+  std::string model, input, out, plan, stats, sites = "logits";
   Carrying carrying = Carrying::kSimulated;
   WindowOptions windows;
   MachineOptions machine;
@@ -21,7 +21,8 @@ void Run(const Options& options) {
   const std::set<std::string> sites = ParseDumpSites(options.sites);
   Plan plan = Plan::Parse(options.plan);
   Model model(options.model, options.machine.Apply());
-  PlanRun run(std::move(plan), options.carrying, model.config());
+  PlanRun run(std::move(plan), options.carrying, model.config(),
+              options.stats.empty() ? nullptr : ReadStatisticsOf(options.stats, model.files().ContentHash()));
   const TokenInput input = LoadTokenInput(options.input, options.model, model.config().vocabulary);
   const std::vector<ScoredSequence> sequences = CutSequences(input, model.config(), options.windows);
   const WindowOptions& w = options.windows;
@@ -46,6 +47,8 @@ void AddDump(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--plan", options->plan, "quantize on the way, for example attn_logits=int6/row");
   AddExecutedFlag(*command, options->carrying);
+  command->add_option("--stats", options->stats,
+                      "statistics file of this model (tare stats --out), for rules with +static");
   command->add_option("--out", options->out, "the HDF5 file")->required();
   AddWindowOptions(*command, options->windows);
   AddStrideOption(*command, options->windows);

@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Options {
-  std::string model, plan, tasks, json, records;
+  std::string model, plan, stats, tasks, json, records;
   Carrying carrying = Carrying::kSimulated;
   WindowOptions windows;
   MachineOptions machine;
@@ -39,7 +39,8 @@ void Run(const Options& options) {
   CheckWritable(options.json);
   CheckWritable(options.records);
   Model model(options.model, options.machine.Apply());
-  PlanRun run(std::move(plan), options.carrying, model.config());
+  PlanRun run(std::move(plan), options.carrying, model.config(),
+              options.stats.empty() ? nullptr : ReadStatisticsOf(options.stats, model.files().ContentHash()));
   Json json{{"schema", "tare.eval/1"},
             {"model", model.Name()},
             {"weights_sha256", model.files().ContentHash()},
@@ -76,6 +77,8 @@ void AddEval(CLI::App& app) {
   command->add_option("MODEL", options->model, "checkpoint folder")->required();
   command->add_option("--plan", options->plan, "what to quantize, for example attn_logits=int6/row; nothing: f32");
   AddExecutedFlag(*command, options->carrying);
+  command->add_option("--stats", options->stats,
+                      "statistics file of this model (tare stats --out), for rules with +static");
   command->add_option("--tasks", options->tasks, "perplexity=TEXT, choice=ITEMS.jsonl, with commas between")
       ->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");

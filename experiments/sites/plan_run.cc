@@ -46,8 +46,9 @@ std::vector<std::optional<ExecutedPlan>> ExecutedLayers(const Plan& plan, const 
 
 }  // namespace
 
-PlanRun::PlanRun(Plan plan, Carrying carrying, const ModelConfig& config)
-    : carrying_(carrying), quantizer_(std::move(plan), config) {
+PlanRun::PlanRun(Plan plan, Carrying carrying, const ModelConfig& config,
+                 std::shared_ptr<const StatisticsSet> statistics)
+    : carrying_(carrying), quantizer_(std::move(plan), config, std::move(statistics)) {
   if (carrying == Carrying::kExecuted) {
     attention_ = ExecutedLayers(quantizer_.plan(), config);
   } else if (!quantizer_.plan().empty()) {

@@ -49,14 +49,23 @@ void CheckSite(const Rule& rule, Site site, const ModelConfig& config) {
   check(rule.selector.maps, 1, config.Differential() ? 2 : 1, "map");
 }
 
-void CheckRule(const Rule& rule, const ModelConfig& config) {
+bool Clips(const RuleOptions& options) { return options.percentile.has_value() || options.mse; }
+
+void CheckRule(const Rule& rule, const ModelConfig& config, bool has_statistics) {
   if (rule.format == Format::kF32) return;
   for (const Site site : rule.sites) CheckSite(rule, site, config);
   RuleOptions options = rule.options;
   const bool of_keys_or_values = rule.sites.front() == Site::kK || rule.sites.front() == Site::kV;
   if (of_keys_or_values && !Surveyed(rule.granularity.kind))
-    options.smooth = false;                                // a survey would see unshifted values
-  if (OfWeights(rule.sites.front())) options.mse = false;  // Model::PlanLinear quantizes them
+    options.smooth = false;  // a survey would see unshifted values
+  if (OfWeights(rule.sites.front())) {
+    options.mse = false;  // Model::PlanLinear quantizes them
+  } else if (options.static_scale) {
+    if (!has_statistics) Fail("plan rule '{}': +static needs statistics; try --stats FILE.h5", rule.text);
+    options.static_scale = options.mse = false, options.percentile.reset();
+  } else if (!Surveyed(rule.granularity.kind)) {
+    options.mse = false, options.percentile.reset();  // a survey keeps maxima alone
+  }
   if (options != RuleOptions{})
     Fail("plan rule '{}': this build cannot simulate its options; try it without them", rule.text);
 }
@@ -79,8 +88,29 @@ void QuantizeRows(const SiteBlock& block, const Rule& rule) {
     const size_t n = rule.granularity.n == 0 ? row.size() : static_cast<size_t>(rule.granularity.n);
     for (size_t begin = 0; begin < row.size(); begin += n) {
       const std::span<float> group = row.subspan(begin, std::min(n, row.size() - begin));
-      FakeQuantize(group.data(), group.size(), ScaleFor(CheckedAbsmax(block, r, group), rule.format), rule.format);
+      const float clip = DynamicClip(rule, group, CheckedAbsmax(block, r, group));
+      FakeQuantize(group.data(), group.size(), ScaleFor(clip, rule.format), rule.format);
     }
+  }
+}
+
+// Rows [begin, end), a scale a channel.
+void QuantizeChannels(const SiteBlock& block, Format format, int64_t begin, int64_t end,
+                      const std::vector<float>& clips) {
+  for (int64_t r = begin; r < end; ++r) {
+    for (size_t i = 0; i < clips.size(); ++i) {
+      const Scale scale = ScaleFor(clips[i], format);
+      float& x = block.Row(r)[i];
+      x = static_cast<float>(CodeOf(x, scale.inv, format)) * scale.scale;
+    }
+  }
+}
+
+void ClipChannels(const SiteBlock& block, const Rule& rule, int64_t begin, int64_t end, std::vector<float>& clips) {
+  std::vector<float> column(static_cast<size_t>(end - begin));
+  for (size_t i = 0; i < clips.size(); ++i) {
+    for (int64_t r = begin; r < end; ++r) column[r - begin] = block.Row(r)[i];
+    clips[i] = DynamicClip(rule, column, clips[i]);
   }
 }
 
@@ -97,14 +127,22 @@ void QuantizeColumns(const SiteBlock& block, const Rule& rule) {
       CheckedAbsmax(block, r, block.Row(r));
       for (size_t i = 0; i < columns; ++i) absmax[i] = std::max(absmax[i], std::fabs(block.Row(r)[i]));
     }
-    for (int64_t r = begin; r < end; ++r) {
-      for (size_t i = 0; i < columns; ++i) {
-        const Scale scale = ScaleFor(absmax[i], rule.format);
-        float& x = block.Row(r)[i];
-        x = static_cast<float>(CodeOf(x, scale.inv, rule.format)) * scale.scale;
-      }
-    }
+    if (Clips(rule.options)) ClipChannels(block, rule, begin, end, absmax);
+    QuantizeChannels(block, rule.format, begin, end, absmax);
   }
+}
+
+// NaN and infinities are refused here too, where no maximum is taken.
+void QuantizeStatic(const SiteBlock& block, const Rule& rule, const std::vector<float>& clips) {
+  for (int64_t r = 0; r < block.rows; ++r) CheckedAbsmax(block, r, block.Row(r));
+  if (rule.granularity.kind == Kind::kChannel) {
+    if (std::ssize(clips) != block.first_columns || block.column_step != 0)
+      Fail("plan rule '{}': statistics of {} channels, expected {}", rule.text, clips.size(), block.first_columns);
+    QuantizeChannels(block, rule.format, 0, block.rows, clips);
+    return;
+  }
+  for (int64_t r = 0; r < block.rows; ++r)
+    FakeQuantize(block.Row(r).data(), block.Row(r).size(), ScaleFor(clips.at(0), rule.format), rule.format);
 }
 
 void QuantizeWith(const SiteBlock& block, const Rule& rule, float absmax) {
@@ -127,15 +165,16 @@ void Shift(const SiteBlock& block, const std::vector<float>& mean, float factor)
 
 }  // namespace
 
-SimulatedQuantizer::SimulatedQuantizer(Plan plan, const ModelConfig& config)
-    : plan_(std::move(plan)), layers_(config.layers), heads_(config.heads) {
-  for (const Rule& rule : plan_.rules()) CheckRule(rule, config);
+SimulatedQuantizer::SimulatedQuantizer(Plan plan, const ModelConfig& config,
+                                       std::shared_ptr<const StatisticsSet> statistics)
+    : plan_(std::move(plan)), static_clips_(std::move(statistics)), layers_(config.layers), heads_(config.heads) {
+  for (const Rule& rule : plan_.rules()) CheckRule(rule, config, static_clips_.Known());
 }
 
 bool SimulatedQuantizer::SpansRows() const {
   return std::ranges::any_of(plan_.rules(), [](const Rule& rule) {
-    return rule.format != Format::kF32 && !OfWeights(rule.sites.front()) &&
-           (!RowByRow(rule.granularity.kind) || rule.options.smooth);
+    const bool by_row = RowByRow(rule.granularity.kind) || rule.options.static_scale;
+    return rule.format != Format::kF32 && !OfWeights(rule.sites.front()) && (!by_row || rule.options.smooth);
   });
 }
 
@@ -143,7 +182,7 @@ bool SimulatedQuantizer::Wants(Site site, int) const { return plan_.Touches(site
 
 bool SimulatedQuantizer::NeedsSurvey(Site site, int) const {
   return std::ranges::any_of(plan_.rules(), [site](const Rule& rule) {
-    return rule.format != Format::kF32 && Surveyed(rule.granularity.kind) &&
+    return rule.format != Format::kF32 && Surveyed(rule.granularity.kind) && !rule.options.static_scale &&
            std::ranges::find(rule.sites, site) != rule.sites.end();
   });
 }
@@ -167,7 +206,7 @@ std::atomic<uint32_t>& SimulatedQuantizer::Absmax(const SiteBlock& block, const 
 
 void SimulatedQuantizer::Survey(const SiteBlock& block, int) {
   const Rule* rule = RuleFor(block);
-  if (rule == nullptr || !Surveyed(rule->granularity.kind)) return;
+  if (rule == nullptr || !Surveyed(rule->granularity.kind) || rule->options.static_scale) return;
   float absmax = 0;
   for (int64_t r = 0; r < block.rows; ++r) absmax = std::max(absmax, CheckedAbsmax(block, r, block.Row(r)));
   std::atomic<uint32_t>& shared = Absmax(block, *rule);
@@ -186,7 +225,9 @@ void SimulatedQuantizer::Visit(const SiteBlock& block, int) {
     MeanOfPrefix({block.values, block.rows, 1, static_cast<int>(block.first_columns), block.stride, 0}, mean);
     Shift(block, mean, 1.0f);
   }
-  if (Surveyed(rule->granularity.kind)) {
+  if (rule->options.static_scale) {
+    QuantizeStatic(block, *rule, static_clips_.Of(*rule, block));
+  } else if (Surveyed(rule->granularity.kind)) {
     QuantizeWith(block, *rule, std::bit_cast<float>(Absmax(block, *rule).load(std::memory_order_relaxed)));
   } else if (RowByRow(rule->granularity.kind)) {
     QuantizeRows(block, *rule);

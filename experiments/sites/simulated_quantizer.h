@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plan carried out by simulation: at each site that it names, values become code * scale in f32
-// (quant/format/round.h) before the model goes on. Scales are dynamic, absmax over what the granularity says of one
-// sequence's unmasked values:
+// (quant/format/round.h) before the model goes on. Scales are dynamic, absmax (or a clip: +p99.9, +mse) over what the
+// granularity says of one sequence's unmasked values, or static (+static: tensor, head, channel), from a statistics
+// file:
 //
 //   tensor           all heads (or all channels) of the layer that the rule selects; of each site on its own
 //   head             one head
@@ -17,9 +18,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "experiments/model/config.h"
+#include "experiments/sites/plan_clips.h"
 #include "quant/format/plan.h"
 #include "quant/observe/site_visitor.h"
 
@@ -27,8 +30,8 @@ namespace tare {
 
 class SimulatedQuantizer : public SiteVisitor {
  public:
-  // Throws Error naming the first rule that this build cannot simulate.
-  SimulatedQuantizer(Plan plan, const ModelConfig& config);
+  // Statistics are for rules with +static. Throws Error naming the first rule that this build cannot simulate.
+  SimulatedQuantizer(Plan plan, const ModelConfig& config, std::shared_ptr<const StatisticsSet> statistics = nullptr);
 
   // Whether some scale spans rows: then a token's result depends on later tokens of its sequence, and sequences cannot
   // share the computation of a common beginning.
@@ -49,6 +52,7 @@ class SimulatedQuantizer : public SiteVisitor {
   std::atomic<uint32_t>& Absmax(const SiteBlock& block, const Rule& rule);
 
   Plan plan_;
+  StaticClips static_clips_;
   int layers_, heads_;
   std::vector<std::atomic<uint32_t>>
       absmax_;  // [slot][1 + layer][site][heads, then rules: `tensor` is what a rule selects]

@@ -87,7 +87,7 @@ float PercentileClip(std::span<const float> values, double percentile) {
   if (values.empty()) return 0.0f;
   std::vector<float> magnitudes(values.begin(), values.end());
   for (float& v : magnitudes) v = std::fabs(v);
-  const double rank = std::ceil(percentile / 100.0 * static_cast<double>(values.size()));
+  const double rank = std::ceil(percentile * static_cast<double>(values.size()) / 100.0);  // 99.9 of 1000: 999
   const auto at = magnitudes.begin() + static_cast<ptrdiff_t>(std::max(1.0, rank)) - 1;
   std::ranges::nth_element(magnitudes, at);
   return *at;

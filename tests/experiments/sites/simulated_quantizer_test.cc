@@ -250,8 +250,9 @@ TEST(SimulatedQuantizerTest, RulesThatItCannotCarryOutAreRefusedByName) {
   Refuses("attn_logits=int8/row,weights=int8/channel+p99", "llama", "'weights=int8/channel+p99'");
   Refuses("linear_in=int8/token+smooth", "llama", "options");
   Refuses("k=int8/head+smooth", "llama", "options");
-  for (const char* option : {"static", "p99.9", "mse"}) {
-    Refuses((std::string("attn_logits=int8/row+") + option).c_str(), "llama", "options");
+  Refuses("attn_logits=int8/row+static", "llama", "try --stats");
+  for (const char* option : {"p99.9", "mse"}) {
+    Refuses((std::string("attn_logits=int8/tensor+") + option).c_str(), "llama", "options");
   }
   EXPECT_NO_THROW(SimulatedQuantizer(Plan::Parse("v=f32,attn_logits=int8/row"), Config("llama")));
 }
