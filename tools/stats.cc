@@ -100,8 +100,10 @@ void CheckUsage(const Options& options) {
   const StatisticsOptions& s = options.statistics;
   if (!options.out.empty()) {
     if (options.models.size() > 1) throw CLI::ValidationError("--out", "takes one MODEL: a file is of one");
-  } else if (!s.sites.empty() || !s.formats.empty() || options.shard != "0/1" || s.resume) {
-    throw CLI::RequiredError("--out (--sites, --formats, --shard and --resume are about that file)");
+  } else if (!s.sites.empty() || !s.formats.empty() || !s.calibrate.empty() || !s.spans.empty() ||
+             options.shard != "0/1" || s.resume) {
+    throw CLI::RequiredError(
+        "--out (--sites, --formats, --calibrate, --spans, --shard and --resume are about that file)");
   }
 }
 
@@ -111,6 +113,9 @@ void AddFileOptions(CLI::App& command, Options& options) {
   command.add_option("--sites", s.sites,
                      "only these, as plans name them: attn_logits[l0-3],layer_out,weights,linear_in (default: all)");
   command.add_option("--formats", s.formats, "measure what these formats lose at each site: int8/row,int4/group64");
+  command.add_option("--calibrate", s.calibrate,
+                     "static scales of these formats into the file, by every calibrator: int8,int6,int4");
+  command.add_option("--spans", s.spans, "JSON lines that mark answers and noise: the attention that each gets");
   command.add_option("--shard", options.shard, "i/n: only the i-th of n parts, from 0; tare stats merge joins them")
       ->capture_default_str();
   command.add_flag("--resume", s.resume, "go on where an interrupted run of the same job stopped (FILE.part)");

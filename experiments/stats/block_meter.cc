@@ -17,9 +17,21 @@ constexpr int64_t kRowGroup = 64;  // rows whose energies add in double before t
 bool IsMap(Site site) { return site == Site::kProbs || site == Site::kDifference; }
 bool HasChannels(Site site) { return !IsMap(site) && site != Site::kAttnLogits; }
 
+// 0 for a row without spread.
+double RowKurtosis(size_t values, const double* sums) {
+  const Moments moments{.count = static_cast<long double>(values),
+                        .x = sums[kSumX],
+                        .x2 = sums[kSumX2],
+                        .x3 = sums[kSumX3],
+                        .x4 = sums[kSumX4]};
+  const double kurtosis = moments.RowKurtosis();
+  return std::isnan(kurtosis) ? 0.0 : kurtosis;
+}
+
 }  // namespace
 
-BlockMeter::BlockMeter(std::span<const RowFormat> formats) : formats_(formats) {
+BlockMeter::BlockMeter(std::span<const RowFormat> formats, const MarkedSpans& spans)
+    : formats_(formats), spans_(spans) {
   for (const SiteInfo& info : kSites) sums_of_site_.push_back(SumNames(info.site, NamesOf(formats)).size());
 }
 
@@ -57,6 +69,11 @@ void BlockMeter::MeasureMap(const SiteBlock& block, int64_t r, std::span<const f
     *next++ = sparsity.entry_mass[i];
     *next++ = sparsity.block_mass[i];
   }
+  const Marks* marks = spans_.Find(block.sequence);
+  if (marks == nullptr || !marks->queries.Contains(block.first_row + r) || sums[kSumMagnitude] == 0.0) return;
+  *next++ = 1.0;
+  *next++ = MassOf(row, marks->answer) / sums[kSumMagnitude];
+  *next++ = MassOf(row, marks->noise) / sums[kSumMagnitude];
 }
 
 // What needs every value of the row.
@@ -64,13 +81,7 @@ void BlockMeter::MeasureFinite(const SiteBlock& block, int64_t r, std::span<cons
   const double norm = std::sqrt(sums[kSumX2]);
   sums[kSumRowNorm] = norm;
   measures_.largest_row_norm = std::max(measures_.largest_row_norm, static_cast<float>(norm));
-  const double kurtosis = Moments{.count = static_cast<long double>(row.size()),
-                                  .x = sums[kSumX],
-                                  .x2 = sums[kSumX2],
-                                  .x3 = sums[kSumX3],
-                                  .x4 = sums[kSumX4]}
-                              .RowKurtosis();
-  sums[kSumRowKurtosis] = std::isnan(kurtosis) ? 0.0 : kurtosis;
+  if (HasChannels(block.site)) sums[kSumRowKurtosis] = RowKurtosis(row.size(), sums);
   if (IsMap(block.site)) MeasureMap(block, r, row, sums);
   double* next = sums + measures_.sums - 4 * formats_.size();
   quantized_.resize(row.size());

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "experiments/stats/marked_spans.h"
 #include "experiments/stats/row_format.h"
 #include "quant/observe/site_visitor.h"
 
@@ -32,7 +33,8 @@ class BlockMeter {
   static constexpr int64_t kSinkTokens = 64;
   static constexpr double kSinkShare = 0.3;
 
-  explicit BlockMeter(std::span<const RowFormat> formats);  // which outlive it
+  // Both outlive it.
+  BlockMeter(std::span<const RowFormat> formats, const MarkedSpans& spans);
 
   // Valid until the next call.
   const BlockMeasures& Measure(const SiteBlock& block);
@@ -51,6 +53,7 @@ class BlockMeter {
   };
 
   std::span<const RowFormat> formats_;
+  const MarkedSpans& spans_;
   std::vector<size_t> sums_of_site_;
   BlockMeasures measures_;
   std::vector<float> finite_, quantized_;

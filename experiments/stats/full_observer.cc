@@ -38,7 +38,7 @@ struct FullObserver::Target {
 };
 
 struct FullObserver::Worker {
-  explicit Worker(std::span<const RowFormat> formats) : meter(formats) {}
+  Worker(std::span<const RowFormat> formats, const MarkedSpans& spans) : meter(formats, spans) {}
 
   // A thread keeps adding to one target of a site and map until a block belongs to another.
   struct Pending {
@@ -61,9 +61,12 @@ struct FullObserver::Worker {
   BlockMeter meter;
 };
 
-FullObserver::FullObserver(SiteSelection selection, std::vector<RowFormat> formats)
-    : selection_(std::move(selection)), formats_(std::move(formats)), format_names_(NamesOf(formats_)) {
-  for (int i = 0; i < Threads(); ++i) workers_.push_back(std::make_unique<Worker>(formats_));
+FullObserver::FullObserver(SiteSelection selection, std::vector<RowFormat> formats, MarkedSpans spans)
+    : selection_(std::move(selection)),
+      formats_(std::move(formats)),
+      spans_(std::move(spans)),
+      format_names_(NamesOf(formats_)) {
+  for (int i = 0; i < Threads(); ++i) workers_.push_back(std::make_unique<Worker>(formats_, spans_));
 }
 
 FullObserver::~FullObserver() = default;

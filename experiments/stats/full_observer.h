@@ -17,7 +17,7 @@ namespace tare {
 
 class FullObserver : public SiteVisitor {
  public:
-  FullObserver(SiteSelection selection, std::vector<RowFormat> formats);
+  FullObserver(SiteSelection selection, std::vector<RowFormat> formats, MarkedSpans spans = {});
   ~FullObserver() override;
 
   bool Wants(Site site, int layer) const override;
@@ -42,6 +42,7 @@ class FullObserver : public SiteVisitor {
 
   const SiteSelection selection_;
   const std::vector<RowFormat> formats_;
+  const MarkedSpans spans_;
   const std::vector<std::string> format_names_;
   std::mutex mutex_;  // of targets_, not of what they hold
   std::map<SiteKey, std::unique_ptr<Target>> targets_;

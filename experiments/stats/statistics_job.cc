@@ -8,6 +8,7 @@
 #include "experiments/stats/full_observer.h"
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
+#include "quant/calibrate/calibration_file.h"
 #include "quant/file/sha256.h"
 #include "quant/observe/statistics_file.h"
 
@@ -30,6 +31,13 @@ std::string HashOf(const std::vector<ScoredSequence>& sequences) {
   return sha.Hex();
 }
 
+MarkedSpans SpansOf(const StatisticsOptions& options, const std::vector<ScoredSequence>& sequences) {
+  if (options.spans.empty()) return {};
+  std::vector<int64_t> lengths;
+  for (const ScoredSequence& s : sequences) lengths.push_back(std::ssize(s.tokens));
+  return MarkedSpans::Load(options.spans, lengths);
+}
+
 std::filesystem::path PartOf(const std::filesystem::path& out) { return out.string() + ".part"; }
 
 // What an earlier run of this very job left.
@@ -50,7 +58,8 @@ class Collector {
             StatisticsSet& set)
       : model_(model),
         sequences_(sequences),
-        observer_(SiteSelection::Parse(options.sites, model.config()), ParseRowFormats(options.formats)),
+        observer_(SiteSelection::Parse(options.sites, model.config()), ParseRowFormats(options.formats),
+                  SpansOf(options, sequences)),
         set_(set) {}
 
   // Returns how many positions it had.
@@ -107,6 +116,11 @@ StatisticsSet EmptyStatistics(const Model& model, const TokenInput& input, const
              {"math", model.math() == Math::kBf16 ? "bf16" : "f32"},
              {"sites", SiteSelection::Parse(options.sites, model.config()).canonical()},
              {"version", version}};
+  if (!options.calibrate.empty()) {
+    ParseCalibratedFormats(options.calibrate);
+    set.job[kCalibrateKey] = options.calibrate;
+  }
+  if (!options.spans.empty()) set.job["spans_sha256"] = SpansOf(options, sequences).sha256();
   set.formats = NamesOf(ParseRowFormats(options.formats));
   set.units.assign((sequences.size() + step - 1) / step, 0);
   for (int layer = 0; model.config().Differential() && layer < model.config().layers; ++layer)

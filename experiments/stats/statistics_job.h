@@ -24,6 +24,8 @@ Shard ParseShard(const std::string& text);
 
 struct StatisticsOptions {
   std::string sites, formats;  // SiteSelection, ParseRowFormats
+  std::string calibrate;       // ParseCalibratedFormats
+  std::string spans;           // a file for MarkedSpans, or nothing
   Shard shard;
   bool resume = false;
   int64_t checkpoint = 64;  // sequences between two writes of FILE.part

@@ -9,7 +9,7 @@
 
 namespace tare {
 
-// -sum p ln p, in nats; 0 for p = 0. Logarithms in f32: to within 2^-23 of the row's sum of p |ln p|, and its n adds.
+// -sum p ln p, in nats; 0 for p = 0. Logarithms in f32: to within 2^-22 of the row's sum of p |ln p|.
 double Entropy(std::span<const float> probabilities);
 
 // Sum of -a over the negative entries: what a difference of maps takes away.

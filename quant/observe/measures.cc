@@ -25,15 +25,18 @@ double Share(std::string_view name, const PlainSums& s, long double value, long 
 }
 
 void AddMapMeasures(const std::vector<std::string>& names, const PlainSums& s, Measures& measures) {
-  long double blocks = 0;
+  long double blocks = 0, marked = 0;
   for (size_t i = kBaseSums; i < names.size(); ++i) {
     if (names[i] == "blocks") blocks = s.sums[i];
+    if (names[i] == "marked_rows") marked = s.sums[i];
   }
   for (size_t i = kBaseSums; i < names.size(); ++i) {
     const std::string& name = names[i];
     if (name.find('/') != name.npos) break;  // formats
-    if (name == "blocks" || name == "early_sink_mass") continue;
-    if (name == "sink_sequences") {
+    if (name == "blocks" || name == "early_sink_mass" || name == "marked_rows") continue;
+    if (name == "answer_mass" || name == "noise_mass") {
+      measures.emplace_back(name, Ratio(s.sums[i], marked));
+    } else if (name == "sink_sequences") {
       measures.emplace_back("sink_rate", Ratio(s.sums[i], s.sequences));
     } else if (name == "first_map_x2") {
       measures.emplace_back("cancellation_pooled", std::sqrt(Ratio(s.sums[kSumX2], s.sums[i])));
@@ -79,12 +82,14 @@ void PlainSums::Add(const PlainSums& other) {
 
 Measures SumMeasures(Site site, const std::vector<std::string>& names, const PlainSums& s) {
   const Moments moments{s.values, s.sums[kSumX], s.sums[kSumX2], s.sums[kSumX3], s.sums[kSumX4]};
+  // A row of few keys may have next to no spread, and a mean over such rows says nothing.
+  const bool has_channels = site != Site::kAttnLogits && site != Site::kProbs && site != Site::kDifference;
   Measures measures = {{"absmax", s.absmax},
                        {"mean", moments.Mean()},
                        {"variance", moments.Variance()},
                        {"kurtosis", moments.Kurtosis()},
                        {"kurtosis_sequence", Ratio(s.sums[kSumSequenceKurtosis], s.sequences)},
-                       {"kurtosis_row", Ratio(s.sums[kSumRowKurtosis], s.rows)},
+                       {"kurtosis_row", has_channels ? Ratio(s.sums[kSumRowKurtosis], s.rows) : kNone},
                        {"mean_magnitude", Ratio(s.sums[kSumMagnitude], s.values)},
                        {"infinity_norm", Ratio(s.sums[kSumSequenceAbsmax], s.sequences)},
                        {"row_norm", Ratio(s.sums[kSumRowNorm], s.rows)}};

@@ -36,7 +36,7 @@ enum BaseSum : size_t {
   kSumX4,
   kSumMagnitude,         // |x|
   kSumRowNorm,           // a row: its Euclidean norm
-  kSumRowKurtosis,       // a row: Moments::RowKurtosis, 0 for a row without spread
+  kSumRowKurtosis,       // a row of channels: Moments::RowKurtosis, 0 for a row without spread
   kSumSequenceKurtosis,  // a sequence: Moments::QuantizableKurtosis
   kSumSequenceAbsmax,    // a sequence: its infinity norm
   kBaseSums,

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "quant/base/error.h"
+#include "quant/calibrate/calibration_file.h"
 #include "quant/file/hdf5.h"
 #include "quant/observe/statistics_file.h"
 
@@ -192,6 +193,7 @@ void WriteStatistics(const StatisticsSet& set, const std::filesystem::path& path
     }
     if (!rows.empty()) WriteSite(file, set, info.site, rows);
   }
+  if (set.Whole()) WriteCalibration(file, set);
   file.Commit();
 }
 

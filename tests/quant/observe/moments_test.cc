@@ -43,7 +43,7 @@ TEST(Moments, SumsAreThoseOfPlainAdditions) {
       magnitude += std::fabs(v);
       cubes += std::fabs(static_cast<long double>(v) * v * v);
     }
-    const long double bound = (static_cast<long double>(n) / 8 + 5 + 2) * 0x1p-53L;  // 2 for rounding the powers
+    const long double bound = (static_cast<long double>(n) / 4 + 5 + 2) * 0x1p-53L;  // 2 for rounding the powers
     EXPECT_NEAR(sums.x, plain.x, bound * magnitude);
     EXPECT_NEAR(sums.magnitude, magnitude, bound * magnitude);
     EXPECT_NEAR(sums.x2, plain.x2, bound * plain.x2);

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a text's answer and its noise stand, for the attention that each gets (Differential Transformer, Table 3). JSON
+// lines, one a marked sequence; positions count from 0 and `<s>` is one; ranges are [begin, end):
+//
+//   {"sequence": 0, "answer": [[10, 14]], "noise": [[1, 10], [14, 60]], "queries": [63, 64]}
+//
+// queries: whose attention is measured; the last position where not given. noise: every position from 1 on before the
+// first query that is no answer, where not given.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tare {
+
+struct TokenRange {
+  int64_t begin = 0, end = 0;
+  bool Contains(int64_t position) const { return begin <= position && position < end; }
+  friend bool operator==(const TokenRange&, const TokenRange&) = default;
+};
+
+struct Marks {
+  std::vector<TokenRange> answer, noise;
+  TokenRange queries;
+};
+
+class MarkedSpans {
+ public:
+  MarkedSpans() = default;
+  // lengths: of the sequences. Throws Error for a line that is not as above, or a range outside its sequence.
+  static MarkedSpans Load(const std::filesystem::path& path, std::span<const int64_t> lengths);
+
+  const Marks* Find(int64_t sequence) const;             // null where it has none
+  const std::string& sha256() const { return sha256_; }  // of the file; empty without one
+
+ private:
+  std::map<int64_t, Marks> marks_;
+  std::string sha256_;
+};
+
+// Sum of |row| over the ranges, as far as the row reaches.
+double MassOf(std::span<const float> row, std::span<const TokenRange> ranges);
+
+}  // namespace tare

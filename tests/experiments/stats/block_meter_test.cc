@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// One block by hand; whole models stand in full_observer_test.cc.
+#include "experiments/stats/block_meter.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "quant/observe/site_statistics.h"
+
+namespace tare {
+namespace {
+
+SiteBlock Causal(Site site, int map, std::vector<float>& values) {
+  return {.site = site,
+          .layer = 0,
+          .sequence = 3,
+          .head = 0,
+          .map = map,
+          .first_row = 0,
+          .rows = 2,
+          .first_columns = 1,
+          .column_step = 1,
+          .values = values.data(),
+          .stride = 2};
+}
+
+TEST(BlockMeter, MeasuresHiddenRowsAndChannels) {
+  const MarkedSpans none;
+  BlockMeter meter({}, none);
+  std::vector<float> values = {3, -4, 99, 0, 1, 99};
+  const BlockMeasures& m =
+      meter.Measure({.site = Site::kLayerOut, .rows = 2, .first_columns = 2, .values = values.data(), .stride = 3});
+  EXPECT_EQ(m.rows, 2u);
+  EXPECT_EQ(m.values, 4u);
+  EXPECT_EQ(m.absmax, 4.0f);
+  EXPECT_EQ(m.largest, 3.0f);
+  EXPECT_EQ(m.largest_row_norm, 5.0f);
+  EXPECT_EQ(m.row_sums[kSumX], -1.0);
+  EXPECT_EQ(m.row_sums[kSumX2], 25.0);
+  EXPECT_EQ(m.row_sums[kSumRowNorm], 5.0);
+  EXPECT_EQ(m.row_sums[m.sums + kSumMagnitude], 1.0);
+  EXPECT_EQ(m.channel_absmax, (std::vector<float>{3, 4}));
+  EXPECT_EQ(m.channel_energy, (std::vector<double>{9, 17}));
+  EXPECT_EQ(m.row_absmax, (std::vector<float>{4, 1}));
+}
+
+TEST(BlockMeter, TheDifferenceIsHeldToItsOwnFirstMap) {
+  const MarkedSpans none;
+  BlockMeter meter({}, none);
+  std::vector<float> first = {1, 0, 0.6f, 0.8f}, second = {1, 0, 0.5f, 0.5f}, difference = {0.5f, 0, 0.3f, -0.4f};
+  meter.Measure(Causal(Site::kProbs, 1, first));
+  meter.Measure(Causal(Site::kProbs, 2, second));
+  const BlockMeasures& m = meter.Measure(Causal(Site::kDifference, 0, difference));
+  constexpr size_t kNegative = kBaseSums, kCancellation = kBaseSums + 1;
+  EXPECT_EQ(SumNames(Site::kDifference)[kCancellation], "cancellation");
+  EXPECT_FLOAT_EQ(static_cast<float>(m.row_sums[kCancellation]), 0.5f);
+  EXPECT_FLOAT_EQ(static_cast<float>(m.row_sums[m.sums + kCancellation]), 0.5f);
+  EXPECT_FLOAT_EQ(static_cast<float>(m.row_sums[m.sums + kNegative]), 0.4f);
+  EXPECT_EQ(m.channel_absmax.size(), 0u);
+}
+
+TEST(BlockMeter, TheSinkIsTheFirstKey) {
+  const MarkedSpans none;
+  BlockMeter meter({}, none);
+  std::vector<float> probs = {1, 0, 0.25f, 0.75f};
+  const BlockMeasures& m = meter.Measure(Causal(Site::kProbs, 1, probs));
+  EXPECT_EQ(SumNames(Site::kProbs)[kBaseSums + 1], "sink_mass");
+  EXPECT_EQ(m.row_sums[m.sums + kBaseSums + 1], 0.25);
+  EXPECT_EQ(m.row_sums[m.sums + kBaseSums + 2], 0.25);
+  SiteBlock late = Causal(Site::kProbs, 1, probs);
+  late.first_row = BlockMeter::kSinkTokens;
+  EXPECT_EQ(meter.Measure(late).row_sums[kBaseSums + 2], 0.0);
+}
+
+}  // namespace
+}  // namespace tare

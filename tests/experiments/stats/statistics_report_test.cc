@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// What other programs and people read, from a handful of values put in by hand.
+#include "experiments/stats/statistics_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+SiteStatistics Of(const SiteKey& key, const std::vector<float>& values) {
+  SiteStatistics s(SumNames(key.site).size());
+  Fold& fold = s.folds[0];
+  fold.sequences = fold.rows = 1;
+  fold.values = values.size();
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double v = values[i];
+    s.outliers.magnitudes.Add(values[i]);
+    s.outliers.top.Offer(values[i], {0, key.layer, key.head, 0, static_cast<int64_t>(i)});
+    double power = 1;
+    for (const BaseSum sum : {kSumX, kSumX2, kSumX3, kSumX4}) fold.sums.Add(sum, power *= v);
+  }
+  return s;
+}
+
+StatisticsSet Example() {
+  StatisticsSet set{.job = {{"model", "m"}}};
+  for (const auto& [key, values] : std::map<SiteKey, std::vector<float>>{{{Site::kEmbed}, {}},
+                                                                         {{Site::kLayerOut, 0}, {1, -1, 3, -3}},
+                                                                         {{Site::kAttnLogits, 0, 0, 1}, {2, 4}},
+                                                                         {{Site::kAttnLogits, 0, 1, 2}, {-8}},
+                                                                         {{Site::kAttnLogits, 1, 0, 1}, {16}}}) {
+    set.sites.emplace(key, Of(key, values));
+  }
+  return set;
+}
+
+TEST(StatisticsReport, RowsAreASitesLayersHeadsAndMaps) {
+  const Json json = SiteJson(Example(), Site::kAttnLogits, {});
+  EXPECT_EQ(json["schema"], "tare.stats.site/1");
+  ASSERT_EQ(json["rows"].size(), 3u);
+  EXPECT_EQ(json["rows"][1]["head"], 1);
+  EXPECT_EQ(json["rows"][1]["map"], 2);
+  EXPECT_EQ(json["rows"][0]["count"], 2u);
+  EXPECT_EQ(json["rows"][0]["absmax"], 4.0f);
+  EXPECT_EQ(json["rows"][0]["mean"], 3.0);
+  EXPECT_EQ(json["rows"][0]["variance"], 1.0);
+  EXPECT_TRUE(json["rows"][2]["kurtosis"].is_null());  // one value has no spread
+  EXPECT_EQ(SiteJson(Example(), Site::kAttnLogits, 1)["rows"].size(), 1u);
+}
+
+TEST(StatisticsReport, WhatHasNoMeaningIsNull) {
+  const Json hidden = SiteJson(Example(), Site::kLayerOut, {})["rows"][0];
+  EXPECT_TRUE(hidden["head"].is_null());
+  EXPECT_TRUE(hidden["map"].is_null());
+  EXPECT_DOUBLE_EQ(hidden["kurtosis"].get<double>(), 41.0 / 25.0);
+  const Json embed = SiteJson(Example(), Site::kEmbed, {})["rows"][0];
+  for (const char* name : {"layer", "absmax", "mean", "median", "p9999"}) EXPECT_TRUE(embed[name].is_null()) << name;
+  EXPECT_EQ(embed["count"], 0u);
+}
+
+TEST(StatisticsReport, CsvAndTablesHaveTheRows) {
+  const Json json = SiteJson(Example(), Site::kAttnLogits, {});
+  EXPECT_THAT(RowsCsv(json), StartsWith("site,layer,head,map,count,absmax,mean,variance,kurtosis,median,p99,p999,"
+                                        "p9999\nattn_logits,0,0,1,2,4.0,3.0,"));
+  EXPECT_THAT(RowsTable(json), HasSubstr("kurtosis"));
+  EXPECT_THAT(RowsTable(MeasuresJson(Example(), Site::kLayerOut, 0)), HasSubstr("kurtosis_sequence"));
+  EXPECT_THAT(OverviewTable(Example()), HasSubstr("attn_logits        3             4"));
+}
+
+TEST(StatisticsReport, WhatIsNotThereIsRefused) {
+  EXPECT_THROW(SiteJson(Example(), Site::kV, {}), Error);
+  EXPECT_THROW(SiteJson(Example(), Site::kLayerOut, 5), Error);
+}
+
+TEST(StatisticsReport, ThePapersTableIsPooledFromIt) {
+  const StatisticsSet set = Example();
+  const StatisticsFigures figures(set);
+  EXPECT_EQ(figures.AttentionLogits({}, {}, {}).absmax(), 16.0f);
+  EXPECT_EQ(figures.AttentionLogits({}, {}, 2).absmax(), 8.0f);
+  EXPECT_EQ(figures.AttentionLogits(0, 0, {}).count(), 2u);
+  EXPECT_EQ(figures.HiddenStates(0).absmax(), 3.0f);
+}
+
+}  // namespace
+}  // namespace tare
