@@ -12,6 +12,7 @@
 #include "experiments/bench/forward_bench.h"
 #include "experiments/model/random_checkpoint.h"
 #include "experiments/sites/outlier_observer.h"
+#include "experiments/sites/plan_run.h"
 #include "quant/base/parallel.h"
 #include "tools/command.h"
 
@@ -21,7 +22,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct ForwardOptions {
-  std::string families = "llama,diffllama", json;
+  std::string families = "llama,diffllama", plan, json;
   int hidden = 1024, ffn = 2752, layers = 4, heads = 16, vocabulary = 2048;
   ForwardBench bench;
   MachineOptions machine;
@@ -71,6 +72,7 @@ void RunForward(const ForwardOptions& o) {
             {"heads", o.heads},
             {"batch", o.bench.batch},
             {"tokens", o.bench.tokens},
+            {"plan", Plan::Parse(o.plan).canonical()},
             {"timings", Json::array()}};
   for (const std::string& family : CLI::detail::split(o.families, ',')) {
     const TemporaryFolder folder;
@@ -91,6 +93,11 @@ void RunForward(const ForwardOptions& o) {
     OutlierObserver observer(config);
     SiteVisitor* const visitors[] = {&observer};
     json["timings"].push_back(TimingJson("forward + stats", family, TimeForward(model, o.bench, visitors)));
+    if (!o.plan.empty()) {
+      PlanRun run(Plan::Parse(o.plan), Carrying::kExecuted, config);
+      const SiteVisitors none = run.Begin(model);
+      json["timings"].push_back(TimingJson("executed", family, TimeForward(model, o.bench, none)));
+    }
   }
   if (PrintsTables(o.json)) {
     for (const Json& timing : json["timings"]) Print(timing);
@@ -114,6 +121,7 @@ void AddForward(CLI::App& bench) {
   command->add_option("--tokens", options->bench.tokens, "tokens of a sequence")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
+  command->add_option("--plan", options->plan, "also time this plan on the integer kernels: int8, int6, int4 or rules");
   command->add_option("--repetitions", options->bench.repetitions)->check(CLI::Range(1, 1000))->capture_default_str();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddTo(*command);

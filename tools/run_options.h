@@ -23,8 +23,8 @@ inline void AddWindowOptions(CLI::App& command, WindowOptions& windows) {
 inline void AddExecutedFlag(CLI::App& command, Carrying& carrying) {
   command.add_flag_callback(
       "--executed", [&carrying] { carrying = Carrying::kExecuted; },
-      "run the plan on integer kernels (attention: q, k, v, probs or difference, attn_logits) instead of simulating "
-      "it");
+      "run the plan on integer kernels (linear layers: weights, linear_in; attention: q, k, v, probs or difference, "
+      "attn_logits) instead of simulating it");
 }
 
 inline void AddStrideOption(CLI::App& command, WindowOptions& windows) {
