@@ -73,12 +73,14 @@ void Print(const AttentionBench& bench) {
   const Roofline& r = bench.roofline;
   std::println("{}: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, reading {:.1f} GB/s\n", bench.isa,
                r.u8s8_gops, r.f32_gflops, r.bf16_gflops, r.read_gbps);
-  std::println("{:<10} {:<8} {:>6} {:>4} {:>2} {:>2} {:<6} {:>9} {:>6} {:>8} {:>9} {:>9} {:>8} {:>9}  {}", "kernel", "family",
-               "n", "d", "H", "th", "mask", "seconds", "spread", "ns/pair", "roofline", "rel L2", "floor", "worst row", "data, plan");
+  std::println("{:<10} {:<8} {:>6} {:>4} {:>2} {:>2} {:<6} {:>9} {:>6} {:>8} {:>9} {:>9} {:>8} {:>9}  {}", "kernel",
+               "family", "n", "d", "H", "th", "mask", "seconds", "spread", "ns/pair", "roofline", "rel L2", "floor",
+               "worst row", "data, plan");
   for (const AttentionResult& x : bench.results) {
     const AttentionCase& c = x.measured;
     std::println(
-        "{:<10} {:<8} {:>6} {:>4} {:>2} {:>2} {:<6} {:>9.5f} {:>5.1f}% {:>8.3f} {:>9.3f} {:>8.3f}% {:>7.3f}% {:>8.2f}%  {} {}",
+        "{:<10} {:<8} {:>6} {:>4} {:>2} {:>2} {:<6} {:>9.5f} {:>5.1f}% {:>8.3f} {:>9.3f} {:>8.3f}% {:>7.3f}% {:>8.2f}% "
+        " {} {}",
         c.kernel, c.family, c.n, c.d, c.heads, c.threads, c.mask, x.seconds, 100 * x.spread, x.ns_per_pair,
         x.roofline_fraction, 100 * x.rel_l2, 100 * x.floor_rel_l2, 100 * x.max_row_rel_l2, c.data, c.plan);
   }

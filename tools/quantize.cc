@@ -5,22 +5,49 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/quantize/export.h"
 #include "experiments/quantize/quantize.h"
-#include "tools/command.h"
+#include "quant/base/error.h"
+#include "tools/run_options.h"
 
 namespace tare {
 namespace {
 
 struct Options {
-  std::string model, plan, method = "rtn", out, json;
+  std::string model, plan, method = "rtn", calibrate, out, format = "h5", json;
+  WindowOptions windows{.tokens = 32768};
   MachineOptions machine;
 };
+
+// By way of a file beside the folder, which goes away again.
+QuantizeSummary QuantizeToFolder(const QuantizeJob& job, const Progress& progress) {
+  struct Removed {
+    const std::filesystem::path& path;
+    ~Removed() {
+      std::error_code ignored;
+      std::filesystem::remove(path, ignored);
+    }
+  };
+  CheckWritable(job.out);
+  if (std::filesystem::exists(job.out))
+    Fail("{}: is there, and would be overwritten; try another --out", job.out.string());
+  const Removed removed{job.out};
+  const QuantizeSummary summary = Quantize(job, progress);
+  ExportDequantized(job.out, std::filesystem::path(job.out).replace_extension());
+  return summary;
+}
 
 void Run(const Options& options) {
   CheckWritable(options.json);
   options.machine.Apply();
-  const QuantizeJob job{options.model, Plan::Parse(options.plan), options.out};
-  const QuantizeSummary s = Quantize(job, ProgressLine("quantize").Callback());
+  const QuantizeJob job{.model = options.model,
+                        .plan = Plan::Parse(options.plan),
+                        .out = options.format == "h5" ? options.out : options.out + ".h5",
+                        .method = options.method == "gptq" ? QuantizeMethod::kGptq : QuantizeMethod::kNearest,
+                        .calibration = options.calibrate,
+                        .windows = options.windows};
+  const QuantizeSummary s = options.format == "h5" ? Quantize(job, ProgressLine("quantize").Callback())
+                                                   : QuantizeToFolder(job, ProgressLine("quantize").Callback());
   if (PrintsTables(options.json)) {
     std::println("{}: {} matrices in {}, {:.2f} bits a weight, relative error {:.4f}", options.out, s.matrices,
                  job.plan.canonical(), s.bits_per_weight, s.relative_error);
@@ -46,12 +73,18 @@ void AddQuantize(CLI::App& app) {
   command->add_option("MODEL", options->model, "checkpoint folder")->required();
   command
       ->add_option("--plan", options->plan,
-                   "weights=int4/group64, weights=int8/channel+mse, lm_head.w=..., with commas between")
+                   "weights=int4/group64, weights=int8/channel+mse, lm_head.w=..., or a preset: int8 int6 int4; rules "
+                   "for activations are kept for those who run the model")
       ->required();
-  command->add_option("--method", options->method, "rtn: round to nearest")
-      ->check(CLI::IsMember({"rtn"}))
+  command->add_option("--method", options->method, "rtn: round to nearest; gptq: errors made up for, on --calibrate")
+      ->check(CLI::IsMember({"rtn", "gptq"}))
       ->capture_default_str();
-  command->add_option("--out", options->out, "the file to make")->required();
+  command->add_option("--calibrate", options->calibrate, "text or ids that gptq looks at; not what is evaluated later");
+  AddWindowOptions(*command, options->windows);
+  command->add_option("--out", options->out, "the file, or with --format safetensors the folder, to make")->required();
+  command->add_option("--format", options->format, "h5: codes; safetensors: a Hugging Face folder, weights dequantized")
+      ->check(CLI::IsMember({"h5", "safetensors"}))
+      ->capture_default_str();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddTo(*command);
   command->footer(

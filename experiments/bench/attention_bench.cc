@@ -181,7 +181,8 @@ AttentionResult Measure(const AttentionCase& c) {
   const std::unique_ptr<Prepared> x = Prepare(c);
   x->run();
   const AttentionInputs::Errors errors = x->inputs->ErrorsOfOut();
-  const double floor = c.kernel == "tare" ? FloorErrors(*x->inputs, ExecutedPlanOf(Plan::Parse(c.plan), 0, c.heads)).rel_l2 : 0;
+  const double floor =
+      c.kernel == "tare" ? FloorErrors(*x->inputs, ExecutedPlanOf(Plan::Parse(c.plan), 0, c.heads)).rel_l2 : 0;
   CheckErrors(c, errors);
   const std::vector<double> seconds = Time(x->run, c.repetitions);
   const double median = seconds[seconds.size() / 2];

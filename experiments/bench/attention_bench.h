@@ -22,7 +22,7 @@ struct AttentionCase {
   int d = 128;
   int heads = 4;
   int threads = 1;
-  std::string mask = "causal";  // causal full
+  std::string mask = "causal";    // causal full
   std::string data = "gaussian";  // see attention_inputs.h
   float lambda = 0.5f;
   int repetitions = 5;

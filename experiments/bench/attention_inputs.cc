@@ -79,10 +79,10 @@ void AttentionInputs::Shape(const std::string& data) {
   if (data == "diffuse") {
     for (float& x : q_) x *= 0.1f;
   } else if (data != "gaussian") {
-    // Channel 0: 2 in every query, 0 in every key but the first, whose 4 sqrt(d) makes 8 nats of it.
-    for (size_t i = 0; i < q_.size(); i += width) q_[i] = 2.0f;
-    for (size_t i = 0; i < k_.size(); i += width) k_[i] = 0.0f;
-    for (int head = 0; head < problem_.k.heads; ++head) k_[head * width] = 4.0f * std::sqrt(static_cast<float>(d));
+    // Queries share a half in every channel, which key 0 has 16 / sqrt(d) of: d * 0.5 * 16 / sqrt(d) / sqrt(d) nats, and
+    // no channel that would cost the others their codes.
+    for (float& x : q_) x += 0.5f;
+    for (size_t i = 0; i < problem_.k.heads * width; ++i) k_[i] += 16.0f / std::sqrt(static_cast<float>(d));
   }
   if (data == "vbias") {
     for (float& x : v_) x += 2.0f;

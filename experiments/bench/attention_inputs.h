@@ -19,8 +19,8 @@ namespace tare {
 class AttentionInputs {
  public:
   // family: standard, v1, v2. Throws Error for another name of family or data, and sizes < 1.
-  AttentionInputs(const std::string& family, const std::string& data, int64_t n, int d, int heads, Mask mask, float lambda,
-                  uint64_t seed);
+  AttentionInputs(const std::string& family, const std::string& data, int64_t n, int d, int heads, Mask mask,
+                  float lambda, uint64_t seed);
   AttentionInputs(const AttentionInputs&) = delete;
   AttentionInputs& operator=(const AttentionInputs&) = delete;
 

@@ -131,18 +131,11 @@ LayerWeights LoadLayer(Weights& weights, const ModelConfig& c, int layer) {
 }
 
 void PlanLayer(LayerWeights& w, const Plan& plan, LinearArithmetic arithmetic, Math math, int layer) {
-  struct Place {
-    LinearWeights& linear;
-    Site weight, input;
-  };
-  for (const Place& p :
-       {Place{w.q, Site::kQProjW, Site::kQProjIn}, Place{w.k, Site::kKProjW, Site::kKProjIn},
-        Place{w.v, Site::kVProjW, Site::kVProjIn}, Place{w.o, Site::kOProjW, Site::kOProjIn},
-        Place{w.gate, Site::kGateProjW, Site::kGateProjIn}, Place{w.up, Site::kUpProjW, Site::kUpProjIn},
-        Place{w.down, Site::kDownProjW, Site::kDownProjIn}}) {
-    p.linear.planned =
-        PlannedLinear::Of(p.linear.weight, plan.Match(p.weight, layer, -1, 0), plan.Match(p.input, layer, -1, 0),
-                          arithmetic, math, std::format("layer {}, {}", layer, Name(p.weight)));
+  for (const LinearPlace& place : kLinearPlaces) {
+    LinearWeights& linear = w.*place.linear;
+    linear.planned =
+        PlannedLinear::Of(linear.weight, plan.Match(place.weight, layer, -1, 0), plan.Match(place.input, layer, -1, 0),
+                          arithmetic, math, std::format("layer {}, {}", layer, Name(place.weight)));
   }
 }
 

@@ -4,7 +4,9 @@
 // hidden, I FFN, H query heads, G key/value heads, d head width.
 #pragma once
 
+#include <array>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "experiments/model/batch.h"
@@ -34,6 +36,23 @@ struct LayerWeights {
   float lambda_init = 0;                               // differential only
   float lambda = 0;
 };
+
+// The linear layers of a layer: the sites of weight and input, and where they are.
+struct LinearPlace {
+  Site weight, input;
+  std::string_view tensor;  // behind "model.layers.N."
+  LinearWeights LayerWeights::* linear;
+};
+
+inline constexpr std::array<LinearPlace, 7> kLinearPlaces{{
+    {Site::kQProjW, Site::kQProjIn, "self_attn.q_proj.weight", &LayerWeights::q},
+    {Site::kKProjW, Site::kKProjIn, "self_attn.k_proj.weight", &LayerWeights::k},
+    {Site::kVProjW, Site::kVProjIn, "self_attn.v_proj.weight", &LayerWeights::v},
+    {Site::kOProjW, Site::kOProjIn, "self_attn.o_proj.weight", &LayerWeights::o},
+    {Site::kGateProjW, Site::kGateProjIn, "mlp.gate_proj.weight", &LayerWeights::gate},
+    {Site::kUpProjW, Site::kUpProjIn, "mlp.up_proj.weight", &LayerWeights::up},
+    {Site::kDownProjW, Site::kDownProjIn, "mlp.down_proj.weight", &LayerWeights::down},
+}};
 
 // The layer's weights as the plan wants them from now on.
 void PlanLayer(LayerWeights& weights, const Plan& plan, LinearArithmetic arithmetic, Math math, int layer);

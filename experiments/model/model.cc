@@ -88,6 +88,30 @@ void Model::Embed(const TokenBatch& batch) {
   });
 }
 
+void Model::Layer(const TokenBatch& batch, int layer, SiteVisitors visitors) {
+  const ExecutedPlan* attention = attention_.empty() || !attention_[layer].has_value() ? nullptr : &*attention_[layer];
+  FamilyOf(config_).forward(
+      {config_, layers_[layer], batch, rotary_, projector_, visitors, attention, layer, activations_});
+}
+
+void Model::EmbedInto(const TokenBatch& batch, float* x) {
+  CheckTokens(batch, config_);
+  activations_.Prepare(batch, config_);
+  Embed(batch);
+  std::copy_n(activations_.x.data(), batch.Rows() * config_.hidden, x);
+}
+
+void Model::RunLayer(const TokenBatch& batch, int layer, float* x, SiteVisitors visitors) {
+  ThrowIfStopped();
+  activations_.Prepare(batch, config_);
+  rotary_.Reserve(*std::ranges::max_element(activations_.positions) + 1);
+  for (SiteVisitor* v : visitors) v->BeginBatch(static_cast<int64_t>(batch.sequences.size()));
+  const int64_t values = batch.Rows() * config_.hidden;
+  std::copy_n(x, values, activations_.x.data());
+  Layer(batch, layer, visitors);
+  std::copy_n(activations_.x.data(), values, x);
+}
+
 void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
   CheckTokens(batch, config_);
   activations_.Prepare(batch, config_);
@@ -100,10 +124,7 @@ void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
   ShowRows(visitors, Site::kEmbed, -1, batch, x, E);
   for (int layer = 0; layer < config_.layers; ++layer) {
     ThrowIfStopped();
-    const ExecutedPlan* attention =
-        attention_.empty() || !attention_[layer].has_value() ? nullptr : &*attention_[layer];
-    FamilyOf(config_).forward(
-        {config_, layers_[layer], batch, rotary_, projector_, visitors, attention, layer, activations_});
+    Layer(batch, layer, visitors);
     ShowRows(visitors, Site::kLayerOut, layer, batch, x, E);
   }
   NormRows({config_, layers_.back(), batch, rotary_, projector_, visitors, nullptr, -1, activations_}, final_norm_);
@@ -123,6 +144,11 @@ void Model::PlanLinear(const Plan& plan, LinearArithmetic arithmetic) {
   for (int layer = 0; layer < config_.layers; ++layer)
     PlanLayer(layers_[layer], plan, arithmetic, projector_.math(), layer);
   planned_ = std::move(planned);
+}
+
+void Model::UseCodes(int layer, const LinearPlace& place, const QuantizedMatrix& codes) {
+  (layers_[layer].*place.linear).planned = PlannedLinear::Dequantized(codes, projector_.math());
+  planned_ = "codes";  // of no plan
 }
 
 void Model::VocabularyLogits(std::span<const int64_t> rows,

@@ -34,6 +34,14 @@ class Model {
   // plan that does not name them.
   void PlanLinear(const Plan& plan, LinearArithmetic arithmetic);
 
+  // One weight from now on as these codes stand for; for methods that quantize a layer at a time.
+  void UseCodes(int layer, const LinearPlace& place, const QuantizedMatrix& codes);
+
+  // The pass in pieces, for a caller that keeps the residual streams x [rows, E] of many batches and takes all of them
+  // through a layer before the next.
+  void EmbedInto(const TokenBatch& batch, float* x);
+  void RunLayer(const TokenBatch& batch, int layer, float* x, SiteVisitors visitors = {});
+
   // Runs the batch up to the final norm. Visitors see every activation site of quant/format/site.h but the caches (of a
   // layer with executed attention not what is inside it: attn_logits, probs, difference).
   void Forward(const TokenBatch& batch, SiteVisitors visitors = {});
@@ -51,6 +59,7 @@ class Model {
 
  private:
   void Embed(const TokenBatch& batch);
+  void Layer(const TokenBatch& batch, int layer, SiteVisitors visitors);
 
   std::filesystem::path folder_;
   ModelConfig config_;

@@ -55,8 +55,13 @@ std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, con
   weight_rule = Quantizing(weight_rule);
   input_rule = arithmetic == LinearArithmetic::kInteger ? Quantizing(input_rule) : nullptr;
   if (weight_rule != nullptr && weight.quantized != nullptr) {
-    Fail("{}: the plan says '{}', but this checkpoint's weights are quantized already; try a plan without it", where,
-         weight_rule->text);
+    const QuantizedMatrix& have = *weight.quantized;
+    if (have.format != weight_rule->format || have.group != GroupOf(weight_rule->granularity, weight.in, where)) {
+      Fail(
+          "{}: the plan says '{}', but this checkpoint's weights are {} in groups of {} already; try a plan without it",
+          where, weight_rule->text, Info(have.format).name, have.group);
+    }
+    weight_rule = nullptr;  // carried out already
   }
   if (weight_rule == nullptr && weight.quantized == nullptr && input_rule != nullptr) {
     Fail(
@@ -65,22 +70,25 @@ std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, con
         where, input_rule->text);
   }
   if (weight_rule == nullptr && input_rule == nullptr) return nullptr;
-  auto planned = std::make_unique<PlannedLinear>();
   QuantizedMatrixBuffer buffer;
   if (weight_rule != nullptr) buffer = QuantizeByRule(weight, *weight_rule, where);
   const QuantizedMatrix& quantized = weight_rule == nullptr ? *weight.quantized : buffer.view();
-  if (input_rule == nullptr) {
-    planned->dequantized =
-        FillMatrix(planned->memory, math == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32, weight.out, weight.in,
-                   [&](int64_t row, float* y) { DequantizeRow(quantized, row, y); });
-    return planned;
-  }
+  if (input_rule == nullptr) return Dequantized(quantized, math);
   if (input_rule->granularity.kind != Granularity::Kind::kToken || input_rule->options != RuleOptions{}) {
     Fail("{}: the integer kernels execute one dynamic scale a token, not '{}'; try linear_in={}/token, or simulated",
          where, input_rule->text, Info(input_rule->format).name);
   }
+  auto planned = std::make_unique<PlannedLinear>();
   planned->packed.emplace(quantized);
   planned->activation = input_rule->format;
+  return planned;
+}
+
+std::unique_ptr<PlannedLinear> PlannedLinear::Dequantized(const QuantizedMatrix& matrix, Math math) {
+  auto planned = std::make_unique<PlannedLinear>();
+  planned->dequantized =
+      FillMatrix(planned->memory, math == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32, matrix.out, matrix.in,
+                 [&](int64_t row, float* y) { DequantizeRow(matrix, row, y); });
   return planned;
 }
 

@@ -27,6 +27,8 @@ struct PlannedLinear {
   // messages. math: what products in floating point take.
   static std::unique_ptr<PlannedLinear> Of(const WeightMatrix& weight, const Rule* weight_rule, const Rule* input_rule,
                                            LinearArithmetic arithmetic, Math math, const std::string& where);
+  // What the codes stand for, in f32 or bf16.
+  static std::unique_ptr<PlannedLinear> Dequantized(const QuantizedMatrix& matrix, Math math);
 };
 
 // A matrix to codes by a rule, round to nearest.

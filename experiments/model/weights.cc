@@ -139,7 +139,8 @@ WeightMatrix Weights::Stored(const std::string& name, int64_t out, int64_t in) {
 
 WeightMatrix Weights::Converted(const TensorView& tensor, WeightType to, int64_t out, int64_t in) {
   const WeightMatrix stored{tensor.bytes.data(), TypeOf(tensor, where_), out, in};
-  const WeightMatrix matrix = FillMatrix(converted_.emplace_back(), to, out, in, [&](int64_t row, float* values) { RowAsFloat(stored, row, values); });
+  const WeightMatrix matrix = FillMatrix(converted_.emplace_back(), to, out, in,
+                                         [&](int64_t row, float* values) { RowAsFloat(stored, row, values); });
   files_.Release(tensor.name);
   return matrix;
 }

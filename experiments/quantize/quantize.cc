@@ -2,10 +2,16 @@
 #include "experiments/quantize/quantize.h"
 
 #include <cmath>
+#include <format>
+#include <map>
+#include <memory>
 #include <vector>
 
 #include "experiments/model/model.h"
+#include "experiments/quantize/calibration.h"
 #include "experiments/quantize/weight_sites.h"
+#include "experiments/text/token_input.h"
+#include "quant/algorithms/gptq.h"
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
@@ -33,6 +39,21 @@ struct SquaredSums {
   double error = 0, size = 0;
 };
 
+// What GPTQ needs beside the files.
+struct Calibrated {
+  Calibrated(const QuantizeJob& job)
+      : model(job.model),
+        input(LoadTokenInput(job.calibration, job.model, model.config().vocabulary)),
+        calibration(model, CutDisjoint(input, model.config(), job.windows)) {}
+  std::string Text() const {
+    return std::format("{}, sha256 {}, {} tokens", input.path.filename().string(), input.sha256, calibration.tokens());
+  }
+
+  Model model;
+  TokenInput input;
+  Calibration calibration;
+};
+
 class Job {
  public:
   explicit Job(const QuantizeJob& job)
@@ -43,39 +64,30 @@ class Job {
     CheckWeightPlan(plan_, config_);
     // Whatever can be refused is refused before the first tensor.
     for (const std::string& name : files_.names()) {
-      if (const Rule* rule = RuleOf(name)) {
-        const WeightMatrix matrix = StoredMatrix(*files_.Find(name), Where(name));
-        GroupOf(rule->granularity, matrix.in, Where(name));
-        ++summary_.matrices;
-      }
+      if (const Rule* rule = RuleOf(name)) CheckMatrix(name, *rule, job.method);
     }
     if (summary_.matrices == 0) Fail("{}: the plan '{}' matches none of its tensors", where_, plan_.canonical());
+    if (job.method == QuantizeMethod::kGptq) {
+      if (job.calibration.empty()) Fail("quantize, gptq: got no calibration text; try --calibrate TEXT");
+      calibrated_ = std::make_unique<Calibrated>(job);
+    }
   }
 
   QuantizeSummary Run(const QuantizeJob& job, const Progress& progress) {
     QuantizedCheckpointWriter out(job.out, {.plan = plan_.canonical(),
                                             .plan_hash = plan_.hash(),
-                                            .method = "rtn",
+                                            .method = calibrated_ ? "gptq" : "rtn",
                                             .source = ModelName(job.model),
-                                            .source_sha256 = files_.ContentHash()});
+                                            .source_sha256 = files_.ContentHash(),
+                                            .calibration = calibrated_ ? calibrated_->Text() : ""});
     for (const char* name : {"config.json", "tokenizer.model", "tokenizer_config.json"}) {
       if (const auto text = CheckpointText(job.model, name)) out.AddFile(name, *text);
     }
-    int64_t done = 0;
-    for (const std::string& name : files_.names()) {
+    for (const std::string& name : files_.names()) AddOutsideLayers(name, out);
+    for (int layer = 0; layer < config_.layers; ++layer) {
       ThrowIfStopped();
-      const TensorView& tensor = *files_.Find(name);
-      const auto bytes = static_cast<int64_t>(tensor.bytes.size());
-      summary_.bytes_before += bytes;
-      if (const Rule* rule = RuleOf(name)) {
-        AddMatrix(name, *rule, out);
-      } else {
-        out.AddTensor(tensor);
-        summary_.bytes_after += bytes;
-      }
-      files_.Release(name);
-      done += bytes;
-      if (progress) progress(done, files_.total_bytes(), "bytes");
+      AddLayer(layer, out);
+      if (progress) progress(layer + 1, config_.layers, "layers");
     }
     out.Commit();
     summary_.relative_error = sums_.size > 0 ? std::sqrt(sums_.error / sums_.size) : 0;
@@ -91,9 +103,69 @@ class Job {
     return site ? WeightRule(plan_, *site) : nullptr;
   }
 
-  void AddMatrix(const std::string& name, const Rule& rule, QuantizedCheckpointWriter& out) {
-    const WeightMatrix stored = StoredMatrix(*files_.Find(name), Where(name));
-    const QuantizedMatrixBuffer matrix = QuantizeByRule(stored, rule, Where(name));
+  void CheckMatrix(const std::string& name, const Rule& rule, QuantizeMethod method) {
+    const WeightMatrix matrix = StoredMatrix(*files_.Find(name), Where(name));
+    GroupOf(rule.granularity, matrix.in, Where(name));
+    if (method == QuantizeMethod::kGptq && rule.granularity.kind == Granularity::Kind::kTensor)
+      Fail("quantize, rule '{}': gptq takes a scale a channel or group; try channel", rule.text);
+    if (method == QuantizeMethod::kGptq && rule.sites.front() == Site::kLmHeadW)
+      Fail("quantize, rule '{}': gptq takes weights inside the layers; try rtn for the head", rule.text);
+    ++summary_.matrices;
+  }
+
+  // Everything but the layers' quantized matrices.
+  void AddOutsideLayers(const std::string& name, QuantizedCheckpointWriter& out) {
+    const TensorView& tensor = *files_.Find(name);
+    const auto bytes = static_cast<int64_t>(tensor.bytes.size());
+    summary_.bytes_before += bytes;
+    const Rule* rule = RuleOf(name);
+    if (rule == nullptr) {
+      out.AddTensor(tensor);
+      summary_.bytes_after += bytes;
+    } else if (WeightSiteOf(name)->layer < 0) {
+      Add(name, QuantizeByRule(Stored(name), *rule, Where(name)), *rule, out);
+    } else {
+      return;
+    }
+    files_.Release(name);
+  }
+
+  void AddLayer(int layer, QuantizedCheckpointWriter& out) {
+    std::map<Site, SecondMoments> moments;
+    std::map<Site, GptqFactor> factors;  // weights with the same input share one
+    if (calibrated_) moments = calibrated_->calibration.MomentsOf(layer);
+    for (const LinearPlace& place : kLinearPlaces) {
+      const std::string name = std::format("model.layers.{}.{}", layer, place.tensor);
+      const Rule* rule = RuleOf(name);
+      if (rule == nullptr) continue;
+      if (!calibrated_) {
+        Add(name, QuantizeByRule(Stored(name), *rule, Where(name)), *rule, out);
+      } else {
+        const Site input = InputOf(place);
+        const SecondMoments& m = moments.at(input);
+        const GptqFactor& factor = factors.try_emplace(input, m.values, m.in, kGptqDamping, Where(name)).first->second;
+        const QuantizedMatrixBuffer matrix = RoundWith(factor, name, *rule);
+        calibrated_->model.UseCodes(layer, place, matrix.view());
+        Add(name, matrix, *rule, out);
+      }
+      files_.Release(name);
+    }
+    if (calibrated_ && layer + 1 < config_.layers) calibrated_->calibration.Advance(layer);
+  }
+
+  WeightMatrix Stored(const std::string& name) const { return StoredMatrix(*files_.Find(name), Where(name)); }
+
+  QuantizedMatrixBuffer RoundWith(const GptqFactor& factor, const std::string& name, const Rule& rule) const {
+    const WeightMatrix stored = Stored(name);
+    QuantizedMatrixBuffer matrix(rule.format, stored.out, stored.in, GroupOf(rule.granularity, stored.in, Where(name)));
+    factor.Round([&](int64_t row, float* y) { RowAsFloat(stored, row, y); },
+                 rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax, matrix);
+    return matrix;
+  }
+
+  void Add(const std::string& name, const QuantizedMatrixBuffer& matrix, const Rule& rule,
+           QuantizedCheckpointWriter& out) {
+    const WeightMatrix stored = Stored(name);
     AddError(stored, matrix.view());
     out.AddMatrix(name, matrix.view(), rule.granularity);
     const auto bytes = static_cast<int64_t>(matrix.code_bytes() + 4 * matrix.scale_count());
@@ -130,6 +202,7 @@ class Job {
   QuantizeSummary summary_;
   SquaredSums sums_;
   int64_t code_bytes_ = 0;
+  std::unique_ptr<Calibrated> calibrated_;  // GPTQ's
 };
 
 }  // namespace

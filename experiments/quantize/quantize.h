@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint folder to a quantized checkpoint: one tensor in memory at a time, beside the mapped folder.
+// A checkpoint folder to a quantized checkpoint. Round to nearest holds one tensor in memory at a time, beside the
+// mapped folder; GPTQ one layer's second moments, the calibration's residual streams and the dequantized weights.
 #pragma once
 
 #include <filesystem>
 #include <string>
 
 #include "experiments/tasks/progress.h"
+#include "experiments/tasks/sequences.h"
 #include "quant/format/plan.h"
 
 namespace tare {
+
+enum class QuantizeMethod { kNearest, kGptq };
 
 struct QuantizeJob {
   std::filesystem::path model;  // a checkpoint folder
   Plan plan;                    // of weights
   std::filesystem::path out;
+  QuantizeMethod method = QuantizeMethod::kNearest;
+  std::filesystem::path calibration = {};  // a text or ids; for GPTQ alone
+  WindowOptions windows = {};              // of it
 };
 
 struct QuantizeSummary {
@@ -25,7 +32,8 @@ struct QuantizeSummary {
   double bits_per_weight = 0;  // of the quantized matrices, scales among them
 };
 
-// Round to nearest. Throws Error, and leaves nothing under `out`, where anything is wrong with the model or the plan.
+// GPTQ takes the layers in order, each calibrated on what the quantized layers before it compute. Throws Error, and
+// leaves nothing under `out`, where anything is wrong with the model or the plan.
 QuantizeSummary Quantize(const QuantizeJob& job, const Progress& progress);
 
 }  // namespace tare

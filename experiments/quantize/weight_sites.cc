@@ -27,16 +27,9 @@ bool IsWeight(Site site) {
 }
 
 void CheckRule(const Rule& rule, const ModelConfig& config) {
-  for (const Site site : rule.sites) {
-    if (!IsWeight(site))
-      Fail(
-          "quantize, rule '{}': got the site {}, expected weights ({{q,k,v,o,gate,up,down}}_proj.w) or lm_head.w; try "
-          "it with tare eval --plan on the quantized checkpoint",
-          rule.text, Name(site));
-    if (site == Site::kLmHeadW && config.tied_embeddings && rule.format != Format::kF32)
-      Fail("quantize, rule '{}': the head of this model is its embedding, which stays as stored; try without the rule",
-           rule.text);
-  }
+  if (rule.sites.front() == Site::kLmHeadW && config.tied_embeddings)
+    Fail("quantize, rule '{}': the head of this model is its embedding, which stays as stored; try without the rule",
+         rule.text);
   RuleOptions known;
   known.mse = rule.options.mse;
   if (rule.options != known) Fail("quantize, rule '{}': got an option other than +mse; try it without", rule.text);
@@ -66,11 +59,13 @@ const Rule* WeightRule(const Plan& plan, const WeightSite& weight) {
 }
 
 void CheckWeightPlan(const Plan& plan, const ModelConfig& config) {
-  for (const Rule& rule : plan.rules()) CheckRule(rule, config);
+  bool quantizes = false;
   for (const Rule& rule : plan.rules()) {
-    if (rule.format != Format::kF32) return;
+    if (rule.format == Format::kF32 || !IsWeight(rule.sites.front())) continue;
+    CheckRule(rule, config);
+    quantizes = true;
   }
-  Fail("quantize, plan '{}': quantizes no weights; try weights=int4/group64", plan.canonical());
+  if (!quantizes) Fail("quantize, plan '{}': quantizes no weights; try weights=int4/group64", plan.canonical());
 }
 
 }  // namespace tare

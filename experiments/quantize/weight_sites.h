@@ -21,8 +21,9 @@ std::optional<WeightSite> WeightSiteOf(std::string_view tensor);
 // The rule for a weight; null where it stays as stored.
 const Rule* WeightRule(const Plan& plan, const WeightSite& weight);
 
-// Throws Error naming the first rule that quantizing weights cannot carry out: sites without stored weights, options
-// without a meaning here, layers that the model does not have; and for a plan that quantizes no weights.
+// Throws Error naming the first rule for weights that cannot be carried out (options without a meaning here, layers
+// that the model does not have), and for a plan that quantizes no weights. Rules for activations are for those who run
+// the model later: the file keeps them.
 void CheckWeightPlan(const Plan& plan, const ModelConfig& config);
 
 }  // namespace tare

@@ -26,6 +26,7 @@ QuantizedCheckpointWriter::QuantizedCheckpointWriter(const std::filesystem::path
   file_.SetAttribute("", "method", p.method);
   file_.SetAttribute("", "source", p.source);
   file_.SetAttribute("", "source_sha256", p.source_sha256);
+  file_.SetAttribute("", "calibration", p.calibration);
 }
 
 void QuantizedCheckpointWriter::AddFile(const std::string& name, std::string_view bytes) {
@@ -57,9 +58,9 @@ QuantizedCheckpoint::QuantizedCheckpoint(const std::filesystem::path& path) : fi
   }
   if (!file_.HasAttribute("", "complete") || file_.IntAttribute("", "complete") != 1)
     Fail("{}: not marked complete; try making it again with tare quantize", where);
-  provenance_ = {file_.StringAttribute("", "plan"), file_.StringAttribute("", "plan_hash"),
-                 file_.StringAttribute("", "method"), file_.StringAttribute("", "source"),
-                 file_.StringAttribute("", "source_sha256")};
+  provenance_ = {file_.StringAttribute("", "plan"),          file_.StringAttribute("", "plan_hash"),
+                 file_.StringAttribute("", "method"),        file_.StringAttribute("", "source"),
+                 file_.StringAttribute("", "source_sha256"), file_.StringAttribute("", "calibration")};
   for (const std::string& name : file_.datasets()) {
     if (name.starts_with(kTensors)) ReadTensor(name.substr(kTensors.size()));
     if (name.starts_with(kCodes)) ReadMatrix(name.substr(kCodes.size()));

@@ -2,7 +2,7 @@
 // A quantized checkpoint: one HDF5 file with everything that a model is. quantized-checkpoint.md beside this file
 // describes the layout for readers in other languages.
 //
-//   /                 schema "tare.quantized/1", plan, plan_hash, method, source, source_sha256
+//   /                 schema "tare.quantized/1", plan, plan_hash, method, source, source_sha256, calibration
 //   /files/NAME       config.json and, where there are, tokenizer.model and tokenizer_config.json: u8, as they were
 //   /tensors/NAME     what is not quantized, as stored; BF16 and F16 as u16 with the attribute dtype
 //   /codes/NAME       u8 [out, bytes of a row], quant/format/pack.h; attributes format, granularity, group, in
@@ -27,9 +27,10 @@ namespace tare {
 struct Provenance {
   std::string plan;       // canonical
   std::string plan_hash;  // Plan::hash
-  std::string method;     // "rtn"
+  std::string method;     // "rtn", "gptq"
   std::string source;     // the checkpoint's name
   std::string source_sha256;
+  std::string calibration;  // the data that the method looked at; empty: none
 };
 
 class QuantizedCheckpointWriter {

@@ -10,6 +10,7 @@
 
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"
+#include "quant/format/plan_preset.h"
 #include "quant/format/site_class.h"
 
 namespace tare {
@@ -303,7 +304,7 @@ bool Rule::Matches(Site site, int layer, int head, int map) const {
 
 Plan Plan::Parse(std::string_view text) {
   Plan plan;
-  plan.rules_ = Parser(text).Rules();
+  plan.rules_ = Parser(PlanPreset(text).value_or(text)).Rules();
   return plan;
 }
 

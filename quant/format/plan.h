@@ -9,7 +9,7 @@
 //
 // Layers and heads count from 0, maps are 1 and 2. Blanks around tokens mean nothing. A selector may only name what the
 // site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the plan that quantizes
-// nothing.
+// nothing. A preset (plan_preset.h) alone stands for its plan.
 //
 // `probs` is quantized before the maps are subtracted (late order) and `difference` after (early order); a head goes
 // one way, so a rule of each, neither f32, whose layers and heads overlap is refused, even where a later f32 rule would

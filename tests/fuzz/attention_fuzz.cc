@@ -84,8 +84,8 @@ struct Fuzz {
   std::string problem;
 
   // values is within `share` of the row's magnitudes |P1 V| + lambda |P2 V| and of the largest |V| of all.
-  void Compare(const char* what, const std::vector<float>& got, const std::vector<double>& want, const RandomAttention& c,
-               double share) const {
+  void Compare(const char* what, const std::vector<float>& got, const std::vector<double>& want,
+               const RandomAttention& c, double share) const {
     const std::vector<double> magnitudes = ReferenceMagnitudes(c.problem);
     double largest = 0;
     for (const float v : c.v) largest = std::isfinite(v) ? std::max(largest, std::fabs(double{v})) : largest;

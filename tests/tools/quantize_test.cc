@@ -35,6 +35,15 @@ TEST(QuantizeCommand, TheFileIsAModelForEveryCommand) {
   EXPECT_NEAR(perplexity(file) / perplexity(model), 1.0, 0.005);  // INT8 weights within half a percent
 }
 
+TEST(QuantizeCommand, AFolderForOtherPrograms) {
+  const TemporaryFolder folder;
+  const Outcome made = RunTare(
+      {"quantize", GoldenFolder("diffllama-mha"), "--plan", "int4", "--format", "safetensors", "--out", folder / "m"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_THAT(folder.Names(), testing::ElementsAre("m"));
+  EXPECT_EQ(RunTare({"inspect", folder / "m"}).exit_code, 0);
+}
+
 TEST(QuantizeCommand, DamageAndNonsenseAreRefused) {
   const TemporaryFolder folder;
   const std::string model = PairFolder("novels-standard"), file = folder / "q.h5";

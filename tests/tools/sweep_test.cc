@@ -155,7 +155,7 @@ TEST_F(SweepCommandTest, WhatCannotRunIsRefusedBeforeAnyCell) {
   const std::vector<std::pair<std::vector<std::string>, const char*>> cases{
       {{folder_ / "none"}, "none: not a folder"},
       {{GoldenFolder("llama-mha")}, "llama-mha twice"},
-      {{"--site", "q", "--granularity", "token"}, "cannot simulate the site q"},
+      {{"--site", "cache_k", "--granularity", "token"}, "cannot simulate the site cache_k"},
       {{"--site", "attn_logits[l2]"}, "layer 2 and above, but the model has 2"},
       {{"--granularity", "group64"}, "got 'group64'"},
       {{"--granularity", "row,row"}, "row twice"}};

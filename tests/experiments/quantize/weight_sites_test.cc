@@ -43,10 +43,11 @@ TEST(WeightSites, PlansThatMeanNothingHereAreRefused) {
   };
   refused("", "quantizes no weights");
   refused("weights=f32", "quantizes no weights");
-  refused("attn_logits=int8/row", "attn_logits");
+  refused("attn_logits=int8/row", "quantizes no weights");
   refused("weights=int8/channel+p99", "other than +mse");
   refused("weights[l2-3]=int8/channel", "layer 2");
   EXPECT_NO_THROW(CheckWeightPlan(Plan::Parse("weights=int8/channel+mse,lm_head.w=int8/channel"), config));
+  EXPECT_NO_THROW(CheckWeightPlan(Plan::Parse("int4"), config));
   config.tied_embeddings = true;
   refused("lm_head.w=int8/channel", "is its embedding");
 }

@@ -96,6 +96,7 @@ INSTANTIATE_TEST_SUITE_P(
             "q[l1]=int8/token,k[l1]=int8/token,probs[l1]=u8/block64,v[l1]=int8/channel,attn_logits[l1]=int6/row",
             kOneLayer},
         ExecutedCase{"novels-standard", "weights=int8/channel,linear_in=int8/token", kAllLayers},
+        ExecutedCase{"novels-differential", "int8", kAllLayers}, ExecutedCase{"novels-standard", "int4", kAllLayers},
         ExecutedCase{"novels-differential", "weights=int4/group16,linear_in=int8/token", kAllLayers},
         ExecutedCase{"novels-differential",
                      "weights=int6/channel,linear_in=int6/token,q=int8/token,k=int8/token,"

@@ -47,7 +47,8 @@ double CosineInInt4(RandomAttention& c, const float* k_mean) {
 // What all keys have in common takes the codes of the rest, unless it is subtracted: the figures asked of INT4 are a
 // cosine of 0.97 on Gaussian data, kept within 0.005 under an offset of 10 on some channels.
 TEST(SmoothingTest, FourBitsSurviveAnOffsetOfTheKeys) {
-  RandomAttention c({.family = Family::kV1, .heads = 2, .kv = 2, .queries = 300, .keys = 300, .d = 128, .v_width = 256});
+  RandomAttention c(
+      {.family = Family::kV1, .heads = 2, .kv = 2, .queries = 300, .keys = 300, .d = 128, .v_width = 256});
   const double plain = CosineInInt4(c, nullptr);
   EXPECT_GT(plain, 0.97);
   for (size_t i = 0; i < c.k.size(); ++i) c.k[i] += i % 128 % 16 == 3 ? 10.0f : 0.0f;

@@ -39,7 +39,7 @@ TEST(Checkpoint, QuantizedFile) {
   const TemporaryFolder folder;
   const QuantizedMatrixBuffer matrix = RandomQuantized(Format::kInt4, 3, 64, 32, 1);
   {
-    QuantizedCheckpointWriter file(folder / "q.h5", {"p", "h", "rtn", "s", "x"});
+    QuantizedCheckpointWriter file(folder / "q.h5", {"p", "h", "rtn", "s", "x", ""});
     file.AddFile("config.json", "{ }");
     file.AddMatrix("m", matrix.view(), *ParseGranularity("group32"));
     const std::vector<std::byte> bytes(8);

@@ -19,7 +19,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-const Provenance kProvenance{"weights=int4/group32", "0123456789abcdef", "rtn", "m", std::string(64, 'a')};
+const Provenance kProvenance{"weights=int4/group32", "0123456789abcdef", "rtn", "m", std::string(64, 'a'), ""};
 constexpr const char* kName = "model.layers.0.mlp.up_proj.weight";
 
 void Write(const std::filesystem::path& path, const QuantizedMatrix& matrix) {
@@ -101,7 +101,8 @@ struct Foreign {
   void Write(const std::filesystem::path& path) const {
     Hdf5Writer file(path);
     file.SetAttribute("", "schema", schema);
-    for (const char* key : {"plan", "plan_hash", "method", "source", "source_sha256"}) file.SetAttribute("", key, "x");
+    for (const char* key : {"plan", "plan_hash", "method", "source", "source_sha256", "calibration"})
+      file.SetAttribute("", key, "x");
     const std::vector<uint8_t> codes(static_cast<size_t>(2 * row_bytes));
     const std::vector<float> scales(static_cast<size_t>(2 * groups));
     file.WriteDataset<uint8_t>("codes/w", {2, row_bytes}, codes);

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// See gptq.h.
+#include "quant/algorithms/gptq.h"
+
+#include <Eigen/Cholesky>
+#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "quant/format/pack.h"
+#include "quant/format/quantize.h"
+#include "quant/format/round.h"
+
+namespace tare {
+namespace {
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+// Rows rounded together, so that a row of U read from memory serves several.
+constexpr int64_t kRows = 16;
+
+}  // namespace
+
+GptqFactor::GptqFactor(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where)
+    : order_(static_cast<size_t>(in)), upper_(static_cast<size_t>(in * in), 0.0f) {
+  TARE_CHECK(hessian.size() == upper_.size());
+  if (const auto bad = FirstNotFinite(hessian))
+    Fail("{}: the calibration's second moments hold NaN or infinity at {}; try another calibration text", where, *bad);
+  const auto diagonal = [&](int64_t i) { return double{hessian[i * in + i]}; };
+  double mean = 0;
+  for (int64_t i = 0; i < in; ++i) mean += diagonal(i) / static_cast<double>(in);
+  if (mean <= 0) mean = 1;  // no input ever differed from 0
+  std::iota(order_.begin(), order_.end(), int64_t{0});
+  std::ranges::stable_sort(order_, std::ranges::greater(), diagonal);
+  // Backwards: row i of `reversed` is the input that goes (in - 1 - i)-th.
+  Matrix reversed(in, in);
+  for (int64_t i = 0; i < in; ++i) {
+    for (int64_t j = 0; j < in; ++j) {
+      const auto [a, b] = std::minmax(order_[in - 1 - i], order_[in - 1 - j]);
+      reversed(i, j) = double{hessian[a * in + b]};
+    }
+    reversed(i, i) += damping * mean + (reversed(i, i) == 0 ? mean : 0);
+  }
+  const Eigen::LLT<Eigen::Ref<Matrix>> factor(reversed);
+  if (factor.info() != Eigen::Success) {
+    Fail(
+        "{}: the calibration's second moments are not positive definite; try a longer calibration text, or more "
+        "damping",
+        where);
+  }
+  Matrix inverse = Matrix::Identity(in, in);
+  factor.matrixL().solveInPlace(inverse);
+  for (int64_t i = 0; i < in; ++i) {
+    for (int64_t j = i; j < in; ++j) upper_[i * in + j] = static_cast<float>(inverse(in - 1 - i, in - 1 - j));
+  }
+}
+
+void GptqFactor::Round(const std::function<void(int64_t, float*)>& read, ClipChoice choice,
+                       QuantizedMatrixBuffer& matrix) const {
+  const QuantizedMatrix& m = matrix.view();
+  TARE_CHECK(m.in == in());
+  ParallelFor(static_cast<size_t>((m.out + kRows - 1) / kRows), [&](size_t block, int) {
+    const int64_t first = static_cast<int64_t>(block) * kRows;
+    RoundRows(first, std::min(kRows, m.out - first), read, choice, matrix);
+  });
+}
+
+void GptqFactor::RoundRows(int64_t first, int64_t count, const std::function<void(int64_t, float*)>& read,
+                           ClipChoice choice, QuantizedMatrixBuffer& matrix) const {
+  const QuantizedMatrix& m = matrix.view();
+  const int64_t n = m.in, groups = m.Groups();
+  std::vector<float> stored(static_cast<size_t>(n)), values(static_cast<size_t>(count * n));  // in the order of work
+  std::vector<Scale> scales(static_cast<size_t>(count * groups));
+  std::vector<int8_t> codes(static_cast<size_t>(count * n));
+  for (int64_t r = 0; r < count; ++r) {
+    read(first + r, stored.data());
+    if (const auto bad = FirstNotFinite(stored))
+      Fail("weights, row {}: got {} at {}, expected finite values", first + r, stored[*bad], *bad);
+    for (int64_t g = 0; g < groups; ++g) {
+      const Scale scale = ScaleFor(ChooseClip(stored.data() + g * m.group, m.group, m.format, choice), m.format);
+      scales[r * groups + g] = scale;
+      matrix.Scales(first + r)[g] = scale.scale;
+    }
+    for (int64_t i = 0; i < n; ++i) values[r * n + i] = stored[order_[i]];
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    const float* u = upper_.data() + i * n;
+    for (int64_t r = 0; r < count; ++r) {
+      float* w = values.data() + r * n;
+      const Scale scale = scales[r * groups + order_[i] / m.group];
+      const int code = CodeOf(w[i], scale.inv, m.format);
+      codes[r * n + order_[i]] = static_cast<int8_t>(code);
+      const float error = (w[i] - static_cast<float>(code) * scale.scale) / u[i];
+      for (int64_t j = i + 1; j < n; ++j) w[j] -= error * u[j];
+    }
+  }
+  for (int64_t r = 0; r < count; ++r)
+    Pack<int8_t>(m.format, std::span(codes).subspan(static_cast<size_t>(r * n), static_cast<size_t>(n)),
+                 {matrix.Codes(first + r), m.RowBytes()});
+}
+
+}  // namespace tare

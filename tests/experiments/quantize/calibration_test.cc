@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Second moments against sums taken from a visitor of a whole forward pass; streams against that pass.
+#include "experiments/quantize/calibration.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mutex>
+
+#include "quant/base/parallel.h"
+#include "tests/support/golden.h"
+
+namespace tare {
+namespace {
+
+std::vector<ScoredSequence> Sequences() {
+  std::vector<ScoredSequence> sequences;
+  for (int s = 0; s < 3; ++s) {
+    ScoredSequence& one = sequences.emplace_back();
+    for (int i = 0; i < 20 + s; ++i) one.tokens.push_back((7 * i + 31 * s) % 120 + 1);
+  }
+  return sequences;
+}
+
+// Sums of x x^T in double, row by row.
+class SlowMoments : public SiteVisitor {
+ public:
+  SlowMoments(Site site, int layer) : site_(site), layer_(layer) {}
+  bool Wants(Site site, int layer) const override { return site == site_ && layer == layer_; }
+  void Visit(const SiteBlock& block, int) override {
+    const std::lock_guard lock(mutex_);
+    for (int64_t r = 0; r < block.rows; ++r) {
+      const std::span<const float> x = block.Row(r);
+      sums.resize(x.size() * x.size());
+      for (size_t i = 0; i < x.size(); ++i) {
+        for (size_t j = 0; j < x.size(); ++j) sums[i * x.size() + j] += double{x[i]} * x[j];
+      }
+    }
+  }
+  std::vector<double> sums;
+
+ private:
+  Site site_;
+  int layer_;
+  std::mutex mutex_;
+};
+
+TEST(Calibration, MomentsAreTheSumsOfTheForwardPass) {
+  for (const char* golden : {"llama-gqa", "diffllama-mha"}) {
+    Model model(GoldenFolder(golden));
+    Calibration calibration(model, Sequences());
+    EXPECT_EQ(calibration.tokens(), 63);
+    TokenBatch batch;
+    for (size_t i = 0; i < 3; ++i) batch.Add(static_cast<int64_t>(i), Sequences()[i].tokens);
+    for (int layer = 0; layer < model.config().layers; ++layer) {
+      const std::map<Site, SecondMoments> moments = calibration.MomentsOf(layer);
+      ASSERT_EQ(moments.size(), 4u);
+      for (const auto& [site, m] : moments) {
+        SlowMoments slow(site, layer);
+        SiteVisitor* const visitors[] = {&slow};
+        model.Forward(batch, visitors);
+        ASSERT_EQ(m.values.size(), slow.sums.size());
+        for (int64_t i = 0; i < m.in; ++i) {
+          for (int64_t j = 0; j < m.in; ++j) {
+            const double size = std::sqrt(slow.sums[i * m.in + i] * slow.sums[j * m.in + j]);
+            ASSERT_NEAR(m.values[i * m.in + j], slow.sums[i * m.in + j], 70 * 0x1p-23 * size) << golden << layer;
+          }
+        }
+      }
+      calibration.Advance(layer);
+    }
+  }
+}
+
+TEST(Calibration, SameBitsOnAnyNumberOfThreads) {
+  std::vector<float> first;
+  for (const int threads : {1, 2, 5}) {
+    SetThreads(threads);
+    Model model(GoldenFolder("diffllama-gqa"));
+    Calibration calibration(model, Sequences());
+    calibration.Advance(0);
+    const std::vector<float> values = calibration.MomentsOf(1).at(Site::kDownProjIn).values;
+    if (first.empty()) first = values;
+    EXPECT_EQ(values, first);
+  }
+  SetThreads(0);
+}
+
+TEST(Calibration, WeightsOfOneInputShareItsMoments) {
+  for (const LinearPlace& place : kLinearPlaces) {
+    const Site input = InputOf(place);
+    EXPECT_EQ(InputOf(place) == place.input, place.tensor != "self_attn.k_proj.weight" &&
+                                                 place.tensor != "self_attn.v_proj.weight" &&
+                                                 place.tensor != "mlp.up_proj.weight")
+        << Name(input);
+  }
+}
+
+}  // namespace
+}  // namespace tare

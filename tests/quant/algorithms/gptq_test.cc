@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Held to the definition: after each rounding the remaining weights minimise the error (w - q) H (w - q)^T, found here
+// by solving for them from scratch in double.
+#include "quant/algorithms/gptq.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "quant/format/round.h"
+#include "tests/support/random_quantized.h"
+
+namespace tare {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+// Inputs that go together, each of another size.
+std::vector<float> Hessian(int64_t in, int64_t samples, unsigned seed) {
+  const std::vector<float> noise = RandomNormal(static_cast<size_t>(samples * in), seed);
+  Eigen::MatrixXd x(samples, in);
+  for (int64_t s = 0; s < samples; ++s) {
+    for (int64_t i = 0; i < in; ++i)
+      x(s, i) = (noise[s * in + i] + 2 * noise[s * in]) * (0.2 + static_cast<double>((i * 7) % 11));
+  }
+  const Eigen::MatrixXd h = x.transpose() * x;
+  std::vector<float> hessian(static_cast<size_t>(in * in));
+  for (int64_t i = 0; i < in * in; ++i) hessian[i] = static_cast<float>(h.data()[i]);
+  return hessian;
+}
+
+Eigen::MatrixXd Damped(const std::vector<float>& hessian, int64_t in) {
+  Eigen::MatrixXd h(in, in);
+  for (int64_t i = 0; i < in; ++i) {
+    for (int64_t j = 0; j < in; ++j) h(i, j) = double{hessian[std::min(i, j) * in + std::max(i, j)]};
+  }
+  const double mean = h.diagonal().mean();
+  h.diagonal().array() += kGptqDamping * mean;
+  return h;
+}
+
+// Codes of one row by the definition.
+std::vector<float> ByDefinition(const std::vector<float>& row, const std::vector<float>& hessian,
+                                const std::vector<float>& scales, int64_t group, Format format) {
+  const auto in = static_cast<int64_t>(row.size());
+  const Eigen::MatrixXd h = Damped(hessian, in);
+  std::vector<int64_t> order(row.size());
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater(), [&](int64_t i) { return hessian[i * in + i]; });
+  std::vector<double> w(row.begin(), row.end());
+  std::vector<float> codes(row.size());
+  std::vector<bool> done(row.size(), false);
+  for (int64_t step = 0; step < in; ++step) {
+    const int64_t i = order[step];
+    const double scale = double{scales[i / group]}, largest = Info(format).max_code;
+    codes[i] = static_cast<float>(std::clamp(std::nearbyint(w[i] / scale), -largest, largest));
+    done[i] = true;
+    const double moved = double{codes[i]} * scale - w[i];
+    // The others move by d with H_rest d = -H_rest,i moved: the minimum of the error with i held at its code.
+    std::vector<int64_t> rest;
+    for (int64_t j = 0; j < in; ++j) {
+      if (!done[j]) rest.push_back(j);
+    }
+    if (rest.empty()) break;
+    const auto n = static_cast<int64_t>(rest.size());
+    Eigen::MatrixXd a(n, n);
+    Eigen::VectorXd b(n);
+    for (int64_t p = 0; p < n; ++p) {
+      b(p) = -h(rest[p], i) * moved;
+      for (int64_t q = 0; q < n; ++q) a(p, q) = h(rest[p], rest[q]);
+    }
+    const Eigen::VectorXd d = a.llt().solve(b);
+    for (int64_t p = 0; p < n; ++p) w[rest[p]] += d(p);
+  }
+  return codes;
+}
+
+double WeightedError(const std::vector<float>& row, const std::vector<float>& rounded, const Eigen::MatrixXd& h) {
+  Eigen::VectorXd e(row.size());
+  for (size_t i = 0; i < row.size(); ++i) e(static_cast<int64_t>(i)) = double{row[i]} - double{rounded[i]};
+  return e.dot(h * e);
+}
+
+TEST(Gptq, CodesAreTheDefinitions) {
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+    for (const auto& [in, group] : {std::pair{1, 1}, {16, 16}, {48, 16}, {96, 32}}) {
+      constexpr int64_t kOut = 19;
+      const std::vector<float> hessian = Hessian(in, 3 * in, 1);
+      const std::vector<float> w = RandomNormal(static_cast<size_t>(kOut * in), 2);
+      QuantizedMatrixBuffer matrix(format, kOut, in, group);
+      const int64_t n = in;
+      GptqFactor(hessian, in, kGptqDamping, "test")
+          .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * n, n, y); }, ClipChoice::kAbsmax, matrix);
+      int64_t different = 0;
+      for (int64_t row = 0; row < kOut; ++row) {
+        const std::vector<float> values(w.begin() + row * in, w.begin() + (row + 1) * in);
+        const std::vector<float> scales(matrix.Scales(row), matrix.Scales(row) + in / group);
+        const std::vector<float> expected = ByDefinition(values, hessian, scales, group, format);
+        std::vector<int8_t> codes(static_cast<size_t>(in));
+        Unpack<int8_t>(format, {matrix.Codes(row), matrix.view().RowBytes()}, codes);
+        // A value within f32's rounding of a tie may fall either way, and then takes its row along.
+        different += !std::ranges::equal(codes, expected, {}, [](int8_t c) { return static_cast<float>(c); });
+      }
+      EXPECT_LE(different, 1) << Info(format).name << " " << in;
+    }
+  }
+}
+
+TEST(Gptq, ErrorOnTheInputsIsSmallerThanRoundToNearests) {
+  constexpr int64_t kIn = 128, kOut = 40;
+  const std::vector<float> hessian = Hessian(kIn, 1000, 3);
+  const Eigen::MatrixXd h = Damped(hessian, kIn);
+  const std::vector<float> w = RandomNormal(kOut * kIn, 4);
+  QuantizedMatrixBuffer gptq(Format::kInt4, kOut, kIn, 64), nearest(Format::kInt4, kOut, kIn, 64);
+  GptqFactor(hessian, kIn, kGptqDamping, "test")
+      .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * kIn, kIn, y); }, ClipChoice::kAbsmax, gptq);
+  double ours = 0, theirs = 0;
+  for (int64_t row = 0; row < kOut; ++row) {
+    const std::vector<float> values(w.begin() + row * kIn, w.begin() + (row + 1) * kIn);
+    RoundRowToNearest(values.data(), ClipChoice::kAbsmax, nearest, row);
+    std::vector<float> y(kIn);
+    DequantizeRow(gptq.view(), row, y.data());
+    ours += WeightedError(values, y, h);
+    DequantizeRow(nearest.view(), row, y.data());
+    theirs += WeightedError(values, y, h);
+  }
+  EXPECT_LT(ours, 0.5 * theirs);
+}
+
+// Without correlations there is nothing to make up for.
+TEST(Gptq, DiagonalMomentsAreRoundToNearest) {
+  constexpr int64_t kIn = 64;
+  std::vector<float> hessian(kIn * kIn, 0.0f);
+  for (int64_t i = 0; i < kIn; ++i) hessian[i * kIn + i] = i % 5 == 0 ? 0.0f : static_cast<float>(i);  // some dead
+  const std::vector<float> w = RandomNormal(3 * kIn, 5);
+  QuantizedMatrixBuffer gptq(Format::kInt4, 3, kIn, 16), nearest(Format::kInt4, 3, kIn, 16);
+  GptqFactor(hessian, kIn, kGptqDamping, "test")
+      .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * kIn, kIn, y); }, ClipChoice::kLeastSquares,
+             gptq);
+  for (int64_t row = 0; row < 3; ++row) {
+    RoundRowToNearest(w.data() + row * kIn, ClipChoice::kLeastSquares, nearest, row);
+    EXPECT_TRUE(std::ranges::equal(std::span(gptq.Codes(row), gptq.view().RowBytes()),
+                                   std::span(nearest.Codes(row), nearest.view().RowBytes())));
+  }
+}
+
+TEST(Gptq, SameBytesOnAnyNumberOfThreads) {
+  constexpr int64_t kIn = 64, kOut = 70;
+  const std::vector<float> hessian = Hessian(kIn, 300, 6), w = RandomNormal(kOut * kIn, 7);
+  std::vector<uint8_t> first;
+  for (const int threads : {1, 2, 7}) {
+    SetThreads(threads);
+    QuantizedMatrixBuffer m(Format::kInt6, kOut, kIn, 32);
+    GptqFactor(hessian, kIn, kGptqDamping, "test")
+        .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * kIn, kIn, y); }, ClipChoice::kAbsmax, m);
+    const std::vector<uint8_t> bytes(m.Codes(0), m.Codes(0) + m.code_bytes());
+    if (first.empty()) first = bytes;
+    EXPECT_EQ(bytes, first);
+  }
+  SetThreads(0);
+}
+
+TEST(Gptq, BadMomentsAndWeightsAreNamed) {
+  std::vector<float> hessian = {1, std::numeric_limits<float>::quiet_NaN(), 0, 1};
+  EXPECT_THAT([&] { GptqFactor(hessian, 2, kGptqDamping, "layer 3"); }, ThrowsMessage<Error>(HasSubstr("layer 3")));
+  hessian = {1, 5, 5, 1};
+  EXPECT_THAT([&] { GptqFactor(hessian, 2, kGptqDamping, "layer 3"); },
+              ThrowsMessage<Error>(HasSubstr("not positive definite")));
+  hessian = {0, 0, 0, 0};
+  QuantizedMatrixBuffer matrix(Format::kInt8, 1, 2, 2);
+  EXPECT_THAT(
+      [&] {
+        GptqFactor(hessian, 2, kGptqDamping, "x")
+            .Round([](int64_t, float* y) { y[0] = 1, y[1] = std::numeric_limits<float>::infinity(); },
+                   ClipChoice::kAbsmax, matrix);
+      },
+      ThrowsMessage<Error>(HasSubstr("row 0")));
+}
+
+}  // namespace
+}  // namespace tare
