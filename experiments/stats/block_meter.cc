@@ -12,6 +12,9 @@
 namespace tare {
 namespace {
 
+// The last sums of a map, before those of formats: SumNames.
+constexpr size_t kMarkSums = 3, kOutputSums = 1 + 2 * kSparsityShares.size();
+
 constexpr int64_t kRowGroup = 64;  // rows whose energies add in double before they join the exact sum
 
 bool IsMap(Site site) { return site == Site::kProbs || site == Site::kDifference; }
@@ -30,8 +33,8 @@ double RowKurtosis(size_t values, const double* sums) {
 
 }  // namespace
 
-BlockMeter::BlockMeter(std::span<const RowFormat> formats, const MarkedSpans& spans)
-    : formats_(formats), spans_(spans) {
+BlockMeter::BlockMeter(std::span<const RowFormat> formats, const MarkedSpans& spans, const ValueStore& values)
+    : formats_(formats), spans_(spans), values_(values) {
   for (const SiteInfo& info : kSites) sums_of_site_.push_back(SumNames(info.site, NamesOf(formats)).size());
 }
 
@@ -42,6 +45,28 @@ void BlockMeter::MeasureChannels(int64_t r, std::span<const float> row) {
     const float magnitude = std::fabs(row[c]);
     float& channel = measures_.channel_absmax[c];
     channel = magnitude > channel ? magnitude : channel;
+  }
+}
+
+void BlockMeter::MeasureMarks(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums) {
+  const Marks* marks = spans_.Find(block.sequence);
+  if (marks == nullptr || !marks->queries.Contains(block.first_row + r) || sums[kSumMagnitude] == 0.0) return;
+  double* next = sums + measures_.sums - 4 * formats_.size() - kOutputSums - kMarkSums;
+  *next++ = 1.0;
+  *next++ = MassOf(row, marks->answer) / sums[kSumMagnitude];
+  *next++ = MassOf(row, marks->noise) / sums[kSumMagnitude];
+}
+
+void BlockMeter::MeasureOutput(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums) {
+  if ((block.first_row + r) % kOutputStride != kOutputStride - 1) return;
+  const std::optional<ValueSlices> v = values_.Find(block);
+  if (!v) return;
+  const SkippedOutput skipped = MeasureSkipped(row, *v);
+  double* next = sums + measures_.sums - 4 * formats_.size() - kOutputSums;
+  *next++ = 1.0;
+  for (size_t i = 0; i < kSparsityShares.size(); ++i) {
+    *next++ = skipped.entries[i];
+    *next++ = skipped.blocks[i];
   }
 }
 
@@ -69,11 +94,8 @@ void BlockMeter::MeasureMap(const SiteBlock& block, int64_t r, std::span<const f
     *next++ = sparsity.entry_mass[i];
     *next++ = sparsity.block_mass[i];
   }
-  const Marks* marks = spans_.Find(block.sequence);
-  if (marks == nullptr || !marks->queries.Contains(block.first_row + r) || sums[kSumMagnitude] == 0.0) return;
-  *next++ = 1.0;
-  *next++ = MassOf(row, marks->answer) / sums[kSumMagnitude];
-  *next++ = MassOf(row, marks->noise) / sums[kSumMagnitude];
+  MeasureMarks(block, r, row, sums);
+  MeasureOutput(block, r, row, sums);
 }
 
 // What needs every value of the row.

@@ -11,6 +11,7 @@
 
 #include "experiments/stats/marked_spans.h"
 #include "experiments/stats/row_format.h"
+#include "experiments/stats/skipped_output.h"
 #include "quant/observe/site_visitor.h"
 
 namespace tare {
@@ -33,8 +34,11 @@ class BlockMeter {
   static constexpr int64_t kSinkTokens = 64;
   static constexpr double kSinkShare = 0.3;
 
-  // Both outlive it.
-  BlockMeter(std::span<const RowFormat> formats, const MarkedSpans& spans);
+  // Queries whose output is worked out, every kOutputStride-th: it costs a product with V each.
+  static constexpr int64_t kOutputStride = 16;
+
+  // All outlive it.
+  BlockMeter(std::span<const RowFormat> formats, const MarkedSpans& spans, const ValueStore& values);
 
   // Valid until the next call.
   const BlockMeasures& Measure(const SiteBlock& block);
@@ -43,6 +47,8 @@ class BlockMeter {
   void MeasureRow(const SiteBlock& block, int64_t r);
   void MeasureFinite(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
   void MeasureMap(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
+  void MeasureMarks(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
+  void MeasureOutput(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
   void MeasureChannels(int64_t r, std::span<const float> row);
 
   // Rows of the first map that this thread saw last: sum of squares of each.
@@ -54,6 +60,7 @@ class BlockMeter {
 
   std::span<const RowFormat> formats_;
   const MarkedSpans& spans_;
+  const ValueStore& values_;
   std::vector<size_t> sums_of_site_;
   BlockMeasures measures_;
   std::vector<float> finite_, quantized_;

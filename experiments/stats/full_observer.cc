@@ -38,7 +38,8 @@ struct FullObserver::Target {
 };
 
 struct FullObserver::Worker {
-  Worker(std::span<const RowFormat> formats, const MarkedSpans& spans) : meter(formats, spans) {}
+  Worker(std::span<const RowFormat> formats, const MarkedSpans& spans, const ValueStore& values)
+      : meter(formats, spans, values) {}
 
   // A thread keeps adding to one target of a site and map until a block belongs to another.
   struct Pending {
@@ -61,19 +62,30 @@ struct FullObserver::Worker {
   BlockMeter meter;
 };
 
-FullObserver::FullObserver(SiteSelection selection, std::vector<RowFormat> formats, MarkedSpans spans)
+FullObserver::FullObserver(SiteSelection selection, std::vector<RowFormat> formats, MarkedSpans spans,
+                           std::vector<std::vector<OutputHead>> heads)
     : selection_(std::move(selection)),
       formats_(std::move(formats)),
       spans_(std::move(spans)),
+      values_(std::move(heads)),
       format_names_(NamesOf(formats_)) {
-  for (int i = 0; i < Threads(); ++i) workers_.push_back(std::make_unique<Worker>(formats_, spans_));
+  for (int i = 0; i < Threads(); ++i) workers_.push_back(std::make_unique<Worker>(formats_, spans_, values_));
 }
 
 FullObserver::~FullObserver() = default;
 
-// The maps are measured for what their difference says, too.
+// V is looked at for what attention's output loses, the first map for what the difference cancels.
 bool FullObserver::Wants(Site site, int layer) const {
-  return selection_.Wants(site, layer) || (site == Site::kProbs && selection_.Wants(Site::kDifference, layer));
+  if (selection_.Wants(site, layer)) return true;
+  if (site == Site::kProbs) return selection_.Wants(Site::kDifference, layer);
+  return site == Site::kV && NeedsValues(layer);
+}
+
+bool FullObserver::NeedsValues(int layer) const {
+  for (const Site site : {Site::kProbs, Site::kDifference}) {
+    if (selection_.Wants(site, layer) && values_.Serves(site, layer)) return true;
+  }
+  return false;
 }
 
 void FullObserver::BeginBatch(int64_t) { CloseSequences(); }
@@ -135,8 +147,11 @@ void FullObserver::Gather(const SiteBlock& block, const BlockMeasures& measures,
 
 void FullObserver::Visit(const SiteBlock& block, int thread) {
   Worker& worker = *workers_[static_cast<size_t>(thread)];
+  if (block.site == Site::kV && NeedsValues(block.layer)) values_.Keep(block);
+  const bool admitted = selection_.Admits(block.site, block.layer, block.head, block.map);
+  if (!admitted && block.site != Site::kProbs) return;
   const BlockMeasures& measures = worker.meter.Measure(block);
-  if (!selection_.Admits(block.site, block.layer, block.head, block.map)) return;
+  if (!admitted) return;
   Target& target = TargetOf({block.site, block.layer, block.head, block.map});
   CountOutliers(block, target, worker);
   Gather(block, measures, target);

@@ -17,7 +17,9 @@ namespace tare {
 
 class FullObserver : public SiteVisitor {
  public:
-  FullObserver(SiteSelection selection, std::vector<RowFormat> formats, MarkedSpans spans = {});
+  // heads: of every layer, for what attention's output loses; without them that is not measured.
+  FullObserver(SiteSelection selection, std::vector<RowFormat> formats, MarkedSpans spans = {},
+               std::vector<std::vector<OutputHead>> heads = {});
   ~FullObserver() override;
 
   bool Wants(Site site, int layer) const override;
@@ -34,6 +36,7 @@ class FullObserver : public SiteVisitor {
   struct Target;
   struct Worker;
 
+  bool NeedsValues(int layer) const;
   Target& TargetOf(const SiteKey& key);
   void CountOutliers(const SiteBlock& block, Target& target, Worker& worker);
   static void Gather(const SiteBlock& block, const BlockMeasures& measures, Target& target);
@@ -43,6 +46,7 @@ class FullObserver : public SiteVisitor {
   const SiteSelection selection_;
   const std::vector<RowFormat> formats_;
   const MarkedSpans spans_;
+  ValueStore values_;
   const std::vector<std::string> format_names_;
   std::mutex mutex_;  // of targets_, not of what they hold
   std::map<SiteKey, std::unique_ptr<Target>> targets_;

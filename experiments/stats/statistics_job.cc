@@ -38,6 +38,12 @@ MarkedSpans SpansOf(const StatisticsOptions& options, const std::vector<ScoredSe
   return MarkedSpans::Load(options.spans, lengths);
 }
 
+std::vector<std::vector<OutputHead>> TablesOf(const Model& model) {
+  std::vector<std::vector<OutputHead>> heads;
+  for (const LayerWeights& layer : model.layers()) heads.push_back(layer.heads);
+  return heads;
+}
+
 std::filesystem::path PartOf(const std::filesystem::path& out) { return out.string() + ".part"; }
 
 // What an earlier run of this very job left.
@@ -59,7 +65,7 @@ class Collector {
       : model_(model),
         sequences_(sequences),
         observer_(SiteSelection::Parse(options.sites, model.config()), ParseRowFormats(options.formats),
-                  SpansOf(options, sequences)),
+                  SpansOf(options, sequences), TablesOf(model)),
         set_(set) {}
 
   // Returns how many positions it had.

@@ -25,17 +25,20 @@ double Share(std::string_view name, const PlainSums& s, long double value, long 
 }
 
 void AddMapMeasures(const std::vector<std::string>& names, const PlainSums& s, Measures& measures) {
-  long double blocks = 0, marked = 0;
+  long double blocks = 0, marked = 0, outputs = 0;
   for (size_t i = kBaseSums; i < names.size(); ++i) {
     if (names[i] == "blocks") blocks = s.sums[i];
     if (names[i] == "marked_rows") marked = s.sums[i];
+    if (names[i] == "output_rows") outputs = s.sums[i];
   }
   for (size_t i = kBaseSums; i < names.size(); ++i) {
     const std::string& name = names[i];
     if (name.find('/') != name.npos) break;  // formats
-    if (name == "blocks" || name == "early_sink_mass" || name == "marked_rows") continue;
+    if (name == "blocks" || name == "early_sink_mass" || name == "marked_rows" || name == "output_rows") continue;
     if (name == "answer_mass" || name == "noise_mass") {
       measures.emplace_back(name, Ratio(s.sums[i], marked));
+    } else if (name.starts_with("output_error")) {
+      measures.emplace_back(name, Ratio(s.sums[i], outputs));
     } else if (name == "sink_sequences") {
       measures.emplace_back("sink_rate", Ratio(s.sums[i], s.sequences));
     } else if (name == "first_map_x2") {

@@ -25,7 +25,11 @@ std::vector<std::string> SumNames(Site site, const std::vector<std::string>& for
       for (const char* what : {"entries", "blocks", "entry_mass", "block_mass"})
         names.push_back(std::format("{}_under_{}", what, share));
     }
-    for (const char* name : {"marked_rows", "answer_mass", "noise_mass"}) names.push_back(name);
+    for (const char* name : {"marked_rows", "answer_mass", "noise_mass", "output_rows"}) names.push_back(name);
+    for (const double share : kSparsityShares) {
+      names.push_back(std::format("output_error_entries_{}", share));
+      names.push_back(std::format("output_error_blocks_{}", share));
+    }
   }
   for (const std::string& format : formats) {
     for (const char* what : {"error2", "error1", "product", "square"})

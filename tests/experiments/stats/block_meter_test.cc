@@ -27,7 +27,8 @@ SiteBlock Causal(Site site, int map, std::vector<float>& values) {
 
 TEST(BlockMeter, MeasuresHiddenRowsAndChannels) {
   const MarkedSpans none;
-  BlockMeter meter({}, none);
+  const ValueStore no_values;
+  BlockMeter meter({}, none, no_values);
   std::vector<float> values = {3, -4, 99, 0, 1, 99};
   const BlockMeasures& m =
       meter.Measure({.site = Site::kLayerOut, .rows = 2, .first_columns = 2, .values = values.data(), .stride = 3});
@@ -47,7 +48,8 @@ TEST(BlockMeter, MeasuresHiddenRowsAndChannels) {
 
 TEST(BlockMeter, TheDifferenceIsHeldToItsOwnFirstMap) {
   const MarkedSpans none;
-  BlockMeter meter({}, none);
+  const ValueStore no_values;
+  BlockMeter meter({}, none, no_values);
   std::vector<float> first = {1, 0, 0.6f, 0.8f}, second = {1, 0, 0.5f, 0.5f}, difference = {0.5f, 0, 0.3f, -0.4f};
   meter.Measure(Causal(Site::kProbs, 1, first));
   meter.Measure(Causal(Site::kProbs, 2, second));
@@ -62,7 +64,8 @@ TEST(BlockMeter, TheDifferenceIsHeldToItsOwnFirstMap) {
 
 TEST(BlockMeter, TheSinkIsTheFirstKey) {
   const MarkedSpans none;
-  BlockMeter meter({}, none);
+  const ValueStore no_values;
+  BlockMeter meter({}, none, no_values);
   std::vector<float> probs = {1, 0, 0.25f, 0.75f};
   const BlockMeasures& m = meter.Measure(Causal(Site::kProbs, 1, probs));
   EXPECT_EQ(SumNames(Site::kProbs)[kBaseSums + 1], "sink_mass");

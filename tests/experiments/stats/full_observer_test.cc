@@ -42,7 +42,9 @@ class Recorder : public SiteVisitor {
 };
 
 FullObserver Observer(const Model& model, const std::string& sites = "", const std::string& formats = "") {
-  return FullObserver(SiteSelection::Parse(sites, model.config()), ParseRowFormats(formats));
+  std::vector<std::vector<OutputHead>> heads;
+  for (const LayerWeights& layer : model.layers()) heads.push_back(layer.heads);
+  return FullObserver(SiteSelection::Parse(sites, model.config()), ParseRowFormats(formats), {}, heads);
 }
 
 Moments Plain(const std::vector<const Row*>& rows) {
@@ -222,6 +224,45 @@ TEST(FullObserver, BitsDependNeitherOnThreadsNorOnTheSplit) {
   EXPECT_EQ(Observed("diffllama-gqa", 3, false), whole);
   EXPECT_EQ(Observed("diffllama-gqa", 7, false), whole);
   EXPECT_EQ(Observed("diffllama-gqa", 2, true), whole);
+}
+
+TEST(FullObserver, OutputErrorsAreThoseOfEverySixteenthQuery) {
+  for (const std::string name : {"diffllama-gqa", "llama-gqa"}) {
+    Model model(GoldenFolder(name));
+    const bool differential = model.config().Differential();
+    const Site site = differential ? Site::kDifference : Site::kProbs;
+    FullObserver observer = Observer(model, std::string(Name(site)));  // V is looked at all the same
+    Recorder recorder;
+    SiteVisitor* const visitors[] = {&observer, &recorder};
+    model.Forward(GoldenBatch(name), visitors);
+    StatisticsSet set;
+    set.sites = observer.Take();
+    const SiteKey key{site, 1, 0, differential ? 0 : 1};
+    const OutputHead& head = model.layers()[1].heads[0];
+    double expected = 0;
+    int rows = 0;
+    for (const auto& [place, row] : recorder.sites.at(key).rows) {
+      if (place.second % 16 != 15) continue;
+      double all = 0, skipped = 0;
+      for (int slice = 0; slice < head.VSlices(); ++slice) {
+        const Seen& v = recorder.sites.at({Site::kV, 1, head.v[static_cast<size_t>(slice)], 0});
+        for (size_t i = 0; i < v.rows.begin()->second.size(); ++i) {
+          double output = 0, lost = 0;
+          for (size_t k = 0; k < row.size(); ++k) {
+            const double x = static_cast<double>(row[k]) * v.rows.at({place.first, static_cast<int64_t>(k)})[i];
+            output += x;
+            lost += std::fabs(row[k]) < static_cast<float>(0.1 * Absmax(row)) ? x : 0;
+          }
+          all += output * output;
+          skipped += lost * lost;
+        }
+      }
+      expected += std::sqrt(skipped / all);
+      ++rows;
+    }
+    EXPECT_EQ(rows, 4);  // 15 and 31 of two sequences
+    EXPECT_NEAR(Named(AllMeasures(set, key), "output_error_entries_0.1"), expected / rows, 1e-4) << name;
+  }
 }
 
 TEST(FullObserver, WeightsAreObservedAsTheyAre) {

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What attention's output loses when small entries, or blocks of keys with nothing but small entries, are skipped: what
+// a sparse kernel or a cache that drops keys would change. A skipped entry counts as 0; nothing is normalised again.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "kernels/attention/heads.h"
+#include "quant/observe/map_measures.h"
+#include "quant/observe/site_visitor.h"
+
+namespace tare {
+
+// The V of one output head: one slice, or two side by side; rows are keys.
+struct ValueSlices {
+  std::array<const float*, 2> slices{};
+  int width = 0;  // of a slice; rows lie one after another
+
+  int Count() const { return slices[1] == nullptr ? 1 : 2; }
+};
+
+// ||sum of what is skipped|| / ||sum of all||, Euclidean, for each of kSparsityShares; 0 where the output is.
+struct SkippedOutput {
+  std::array<double, kSparsityShares.size()> entries{}, blocks{};
+};
+
+// Finite row; sums over keys in f32.
+SkippedOutput MeasureSkipped(std::span<const float> row, const ValueSlices& v);
+
+// Copies of the V of the layer at work, as the pass shows it before the layer's attention.
+class ValueStore {
+ public:
+  ValueStore() = default;
+  explicit ValueStore(std::vector<std::vector<OutputHead>> heads) : heads_(std::move(heads)) {}
+
+  // Whether the output of this site's maps is known from V: of the difference, and of maps that nothing is taken from.
+  bool Serves(Site site, int layer) const;
+  void Keep(const SiteBlock& v);
+  // For a block of such a site; nothing where its V was not shown.
+  std::optional<ValueSlices> Find(const SiteBlock& map) const;
+
+ private:
+  struct Values {
+    int width = 0;
+    std::vector<float> rows;
+  };
+
+  std::vector<std::vector<OutputHead>> heads_;  // a layer
+  mutable std::mutex mutex_;
+  int layer_ = -1;
+  std::map<std::pair<int64_t, int>, Values> values_;  // by sequence and head
+};
+
+}  // namespace tare
