@@ -185,7 +185,7 @@ void FullObserver::ObserveWeights(const Model& model) {
   }
   const TensorView* head =
       model.files().Find(model.config().tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight");
-  if (head == nullptr) return;
+  if (head == nullptr) return CloseSequences();
   const WeightType type = head->dtype == DType::kBF16  ? WeightType::kBf16
                           : head->dtype == DType::kF16 ? WeightType::kF16
                                                        : WeightType::kF32;

@@ -9,6 +9,7 @@
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
 #include "quant/calibrate/calibration_file.h"
+#include "quant/file/checkpoint.h"
 #include "quant/file/sha256.h"
 #include "quant/observe/statistics_file.h"
 
@@ -112,9 +113,10 @@ StatisticsSet EmptyStatistics(const Model& model, const TokenInput& input, const
   if (sequences.empty()) Fail("{}: got no sequence to observe", input.path.string());
   StatisticsSet set;
   const size_t step = SequencesAUnit(sequences);
+  const std::string config = CheckpointText(model.folder(), "config.json").value_or("");
   set.job = {{"model", model.Name()},
              {"weights_sha256", model.files().ContentHash()},
-             {"config_sha256", Sha256OfFile(model.folder() / "config.json")},
+             {"config_sha256", Sha256Hex(std::as_bytes(std::span(config)))},
              {"input_sha256", input.sha256},
              {"sequences_sha256", HashOf(sequences)},
              {"sequences", std::to_string(sequences.size())},
