@@ -80,6 +80,9 @@ double Divergence(std::span<const double> shares, int kept, int levels, double b
   return divergence;
 }
 
+// From 1. Multiplied before it is divided, so that 99.9 of 1000 values is the 999th: 99.9 / 100 is above 0.999.
+double RankOf(double percentile, double count) { return std::max(1.0, std::ceil(percentile * count / 100.0)); }
+
 }  // namespace
 
 float PercentileClip(std::span<const float> values, double percentile) {
@@ -87,8 +90,8 @@ float PercentileClip(std::span<const float> values, double percentile) {
   if (values.empty()) return 0.0f;
   std::vector<float> magnitudes(values.begin(), values.end());
   for (float& v : magnitudes) v = std::fabs(v);
-  const double rank = std::ceil(percentile * static_cast<double>(values.size()) / 100.0);  // 99.9 of 1000: 999
-  const auto at = magnitudes.begin() + static_cast<ptrdiff_t>(std::max(1.0, rank)) - 1;
+  const auto at =
+      magnitudes.begin() + static_cast<ptrdiff_t>(RankOf(percentile, static_cast<double>(values.size()))) - 1;
   std::ranges::nth_element(magnitudes, at);
   return *at;
 }
@@ -104,7 +107,8 @@ float LeastErrorClip(std::span<const float> values, Format format) {
 float PercentileClip(const MagnitudeHistogram& magnitudes, float absmax, double percentile) {
   CheckPercentile(percentile);
   if (magnitudes.total() == 0 || percentile == 100.0) return absmax;
-  return std::min(absmax, magnitudes.Quantile(percentile / 100.0));
+  const auto count = static_cast<double>(magnitudes.total());
+  return std::min(absmax, magnitudes.Quantile((RankOf(percentile, count) - 0.5) / count));
 }
 
 float LeastErrorClip(const MagnitudeHistogram& magnitudes, float absmax, Format format) {
