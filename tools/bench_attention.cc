@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare bench attention: attention kernels, each case beside its error, rooflines and baselines of the same run.
-#include <fstream>
 #include <memory>
 #include <print>
 #include <string>
@@ -28,14 +27,6 @@ struct Options {
   float lambda = 0.5f;
   std::string json;
 };
-
-std::string CpuName() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown";
-}
 
 // Every combination: the plans, then the f32 baselines of the same shape.
 std::vector<AttentionCase> Cases(const Options& o) {

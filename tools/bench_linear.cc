@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare bench linear: quantized linear layers beside oneDNN's f32 matmul.
-#include <fstream>
 #include <memory>
 #include <print>
 
@@ -18,14 +17,6 @@ struct Options {
   LinearCase one;
   int threads = 1;
 };
-
-std::string CpuName() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown";
-}
 
 void Print(const LinearBench& bench) {
   std::println("roofline: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, reading {:.1f} GB/s", bench.roofline.u8s8_gops,

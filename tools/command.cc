@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <format>
+#include <fstream>
 
 #include <nlohmann/json.hpp>
 
@@ -25,6 +26,14 @@ void MachineOptions::AddTo(CLI::App& command) {
 Math MachineOptions::Apply() const {
   SetThreads(threads);
   return math == "bf16" ? Math::kBf16 : Math::kF32;
+}
+
+std::string CpuName() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
 }
 
 void WriteJson(const std::string& target, const nlohmann::ordered_json& json) {

@@ -23,10 +23,9 @@ void AddQuantize(CLI::App& app);
 void AddVerify(CLI::App& app);
 void AddSweep(CLI::App& app);
 void AddBench(CLI::App& app);
-void AddBenchLinear(CLI::App& bench);  // `tare bench linear`
-
-// Benches, each a subcommand of bench.
+// Subcommands of bench.
 void AddBenchAttention(CLI::App& bench);
+void AddBenchLinear(CLI::App& bench);
 
 // --threads and --math, applied before the callback runs.
 struct MachineOptions {
@@ -36,6 +35,9 @@ struct MachineOptions {
   void AddTo(CLI::App& command);
   Math Apply() const;
 };
+
+// The processor, as it calls itself; "unknown" where it does not.
+std::string CpuName();
 
 // Writes JSON where --json says: a file, whole or not at all, or "-" for standard output; nowhere when empty.
 void WriteJson(const std::string& target, const nlohmann::ordered_json& json);

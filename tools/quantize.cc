@@ -14,7 +14,8 @@ namespace tare {
 namespace {
 
 struct Options {
-  std::string model, plan, method = "rtn", calibrate, out, format = "h5", json;
+  std::string model, plan, method = "rtn", calibrate, stats, out, format = "h5", json;
+  bool resume = false;
   WindowOptions windows{.tokens = 32768};
   MachineOptions machine;
 };
@@ -43,14 +44,18 @@ void Run(const Options& options) {
   const QuantizeJob job{.model = options.model,
                         .plan = Plan::Parse(options.plan),
                         .out = options.format == "h5" ? options.out : options.out + ".h5",
-                        .method = options.method == "gptq" ? QuantizeMethod::kGptq : QuantizeMethod::kNearest,
+                        .method = QuantizeMethod::Parse(options.method),
                         .calibration = options.calibrate,
-                        .windows = options.windows};
+                        .statistics = options.stats,
+                        .windows = options.windows,
+                        .resume = options.resume};
   const QuantizeSummary s = options.format == "h5" ? Quantize(job, ProgressLine("quantize").Callback())
                                                    : QuantizeToFolder(job, ProgressLine("quantize").Callback());
   if (PrintsTables(options.json)) {
-    std::println("{}: {} matrices in {}, {:.2f} bits a weight, relative error {:.4f}", options.out, s.matrices,
-                 job.plan.canonical(), s.bits_per_weight, s.relative_error);
+    if (s.matrices == 0) std::println("{}: equivalent weights in f32, no codes", options.out);
+    if (s.matrices > 0)
+      std::println("{}: {} matrices in {}, {:.2f} bits a weight, relative error {:.4f}", options.out, s.matrices,
+                   job.plan.canonical(), s.bits_per_weight, s.relative_error);
     std::println("  {} bytes of tensors before, {} after", s.bytes_before, s.bytes_after);
   }
   WriteJson(options.json, {{"schema", "tare.quantize/1"},
@@ -71,24 +76,32 @@ void AddQuantize(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("quantize", "a quantized checkpoint in one HDF5 file, a MODEL for every command");
   command->add_option("MODEL", options->model, "checkpoint folder")->required();
+  command->add_option(
+      "--plan", options->plan,
+      "weights=int4/group64, weights=int8/channel+mse, lm_head.w=..., or a preset: int8 int6 int4; rules for "
+      "activations are kept for those who run the model");
   command
-      ->add_option("--plan", options->plan,
-                   "weights=int4/group64, weights=int8/channel+mse, lm_head.w=..., or a preset: int8 int6 int4; rules "
-                   "for activations are kept for those who run the model")
-      ->required();
-  command->add_option("--method", options->method, "rtn: round to nearest; gptq: errors made up for, on --calibrate")
-      ->check(CLI::IsMember({"rtn", "gptq"}))
+      ->add_option(
+          "--method", options->method,
+          "steps with + between: hadamard[:SEED] or smoothquant[:ALPHA] (equivalent weights; alone: f32 weights, "
+          "no codes), then rtn (round to nearest) or gptq, then quantease")
       ->capture_default_str();
-  command->add_option("--calibrate", options->calibrate, "text or ids that gptq looks at; not what is evaluated later");
+  command->add_option("--calibrate", options->calibrate,
+                      "text or ids that smoothquant, gptq and quantease look at; not what is evaluated later");
+  command->add_option("--stats", options->stats,
+                      "statistics file of this model, in place of --calibrate for smoothquant:ALPHA");
   AddWindowOptions(*command, options->windows);
   command->add_option("--out", options->out, "the file, or with --format safetensors the folder, to make")->required();
   command->add_option("--format", options->format, "h5: codes; safetensors: a Hugging Face folder, weights dequantized")
       ->check(CLI::IsMember({"h5", "safetensors"}))
       ->capture_default_str();
+  command->add_flag("--resume", options->resume, "go on where an interrupted job stopped (it left OUT.parts)");
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddTo(*command);
   command->footer(
-      "Example:\n  tare quantize experiments/pair/novels-differential --plan weights=int4/group64 --out Q.h5\n"
+      "Examples:\n  tare quantize experiments/pair/novels-differential --plan weights=int8/channel --out Q.h5\n"
+      "  tare quantize experiments/pair/novels-differential --plan weights=int4/channel \\\n"
+      "    --method hadamard+gptq+quantease --calibrate calibration.txt --out Q.h5\n"
       "  tare eval Q.h5 --tasks perplexity=experiments/pair/heldout.txt");
   command->callback([options] { Run(*options); });
 }

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,6 +16,7 @@
 #include "experiments/bench/attention_inputs.h"
 #include "experiments/bench/composed_attention.h"
 #include "experiments/bench/graph_attention.h"
+#include "experiments/bench/timing.h"
 #include "kernels/attention/executed_plan.h"
 #include "kernels/attention/fused_attention.h"
 #include "kernels/attention/smoothing.h"
@@ -27,58 +27,6 @@
 
 namespace tare {
 namespace {
-
-double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-// Best of several rounds of `calls` calls on every thread at once, in calls a second over all threads.
-double Rate(int threads, int calls, const std::function<void(int thread)>& call) {
-  double best = 0;
-  for (int round = 0; round < 15; ++round) {
-    const double start = Seconds();
-    ParallelFor(static_cast<size_t>(threads), [&](size_t, int thread) {
-      for (int i = 0; i < calls; ++i) call(thread);
-    });
-    best = std::max(best, threads * calls / (Seconds() - start));
-  }
-  return best;
-}
-
-// 10^9 operations a second of a product on operands that stay in cache.
-double ProductRate(ProductTypes types, int threads, int m) {
-  constexpr int kN = 64, kK = 128;
-  const TileProduct product({types, m, kN, kK, kK, kN, kN});
-  std::vector<AlignedBuffer<float>> memory(threads);
-  for (AlignedBuffer<float>& x : memory) {
-    x.Reset(3 * 64 * 128);
-    std::fill_n(x.data(), x.size(), 0.0f);
-  }
-  const double calls = Rate(threads, 500, [&](int thread) {
-    float* x = memory[thread].data();
-    product.Run(x, x + 64 * 128, x + 2 * 64 * 128);
-  });
-  return calls * 2.0 * m * kN * kK / 1e9;
-}
-
-// 256 MiB, far more than caches hold.
-double ReadRate(int threads) {
-  constexpr size_t kCount = size_t{32} << 20;
-  AlignedBuffer<uint64_t> memory(kCount);
-  std::fill_n(memory.data(), kCount, uint64_t{1});
-  std::vector<uint64_t> sums(threads);
-  const size_t part = kCount / threads;
-  const double calls = Rate(threads, 1, [&](int thread) {
-    uint64_t sum = 0;
-    for (const uint64_t* x = memory.data() + thread * part; x < memory.data() + (thread + 1) * part; ++x) sum += *x;
-    sums[thread] += sum;
-  });
-  if (sums[0] == 0) Fail("bench: memory read back as zeros");
-  return calls * static_cast<double>(part) * 8 / 1e9;
-}
-
-Roofline Better(const Roofline& a, const Roofline& b) {
-  return {std::max(a.u8s8_gops, b.u8s8_gops), std::max(a.f32_gflops, b.f32_gflops),
-          std::max(a.bf16_gflops, b.bf16_gflops), std::max(a.read_gbps, b.read_gbps)};
-}
 
 Mask MaskOf(const std::string& name) {
   if (name != "causal" && name != "full") Fail("bench attention, mask: got '{}', expected causal or full", name);
@@ -149,7 +97,7 @@ class Collector : public benchmark::BenchmarkReporter {
   std::vector<double> seconds;
 };
 
-std::vector<double> Time(const std::function<void()>& run, int repetitions) {
+Timing Time(const std::function<void()>& run, int repetitions) {
   benchmark::ClearRegisteredBenchmarks();
   benchmark::RegisterBenchmark("attention",
                                [&](benchmark::State& state) {
@@ -162,9 +110,8 @@ std::vector<double> Time(const std::function<void()>& run, int repetitions) {
   Collector collector;
   benchmark::RunSpecifiedBenchmarks(&collector, "attention");
   benchmark::ClearRegisteredBenchmarks();
-  std::ranges::sort(collector.seconds);
   if (collector.seconds.empty()) Fail("bench: nothing was measured");
-  return collector.seconds;
+  return TimingOf(std::move(collector.seconds));
 }
 
 // A kernel that computes something else is not timed. f32: sums of up to n terms, far below 1e-4. Codes: no format here
@@ -184,10 +131,8 @@ AttentionResult Measure(const AttentionCase& c) {
   const double floor =
       c.kernel == "tare" ? FloorErrors(*x->inputs, ExecutedPlanOf(Plan::Parse(c.plan), 0, c.heads)).rel_l2 : 0;
   CheckErrors(c, errors);
-  const std::vector<double> seconds = Time(x->run, c.repetitions);
-  const double median = seconds[seconds.size() / 2];
-  AttentionResult result{
-      .measured = c, .order = x->order, .seconds = median, .spread = (seconds.back() - seconds.front()) / median};
+  const auto [median, spread] = Time(x->run, c.repetitions);
+  AttentionResult result{.measured = c, .order = x->order, .seconds = median, .spread = spread};
   result.ns_per_pair = median / static_cast<double>(CountPairs(x->inputs->problem())) * 1e9;
   result.executed_gops = x->inputs->LeastOperations() / median / 1e9;
   result.rel_l2 = errors.rel_l2;
@@ -216,16 +161,6 @@ std::string Isa() {
 
 }  // namespace
 
-Roofline MeasureRoofline(int threads) {
-  SetThreads(threads);
-  Roofline r;
-  r.u8s8_gops = ProductRate(ProductTypes::kU8S8, threads, 64);
-  r.f32_gflops = ProductRate(ProductTypes::kF32, threads, 32);
-  if (UkernelServes(ProductTypes::kBf16)) r.bf16_gflops = ProductRate(ProductTypes::kBf16, threads, 64);
-  r.read_gbps = ReadRate(threads);
-  return r;
-}
-
 AttentionBench BenchAttention(const std::vector<AttentionCase>& cases) {
   AttentionBench bench{.isa = Isa(), .roofline = {}, .results = {}};
   for (const AttentionCase& c : cases) {
@@ -250,14 +185,9 @@ AttentionBench BenchAttention(const std::vector<AttentionCase>& cases) {
 
 std::string AttentionBenchJson(const AttentionBench& bench, const std::string& cpu) {
   using Json = nlohmann::ordered_json;
-  const Roofline& roof = bench.roofline;
   Json json = {{"schema", "tare.bench/1"},
                {"machine", {{"cpu", cpu}, {"isa", bench.isa}}},
-               {"roofline",
-                {{"u8s8_gops", roof.u8s8_gops},
-                 {"f32_gflops", roof.f32_gflops},
-                 {"bf16_gflops", roof.bf16_gflops},
-                 {"read_gbps", roof.read_gbps}}},
+               {"roofline", ToJson(bench.roofline)},
                {"cases", Json::array()}};
   for (const AttentionResult& r : bench.results) {
     const AttentionCase& c = r.measured;

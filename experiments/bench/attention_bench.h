@@ -3,14 +3,17 @@
 //
 // Each case: seeded Q, K, V, error against the double reference on at most 256 rows spread over the
 // sequence, then Google Benchmark, quantize and pack inside the timing. Rooflines are taken before and after on the
-// same number of threads, the better one counts: u8 x s8 and f32 ukernel on resident data, and reading memory.
+// same number of threads, the better one counts.
 //   roofline_fraction = least operations a pair (standard 4d, V1 8d, V2 6d) * pairs / seconds / roofline (u8 x s8; f32
-//   for the f32 kernels) max_row_rel_l2    = largest ||error|| / max(||o||, 0.01 (||P1 V|| + lambda ||P2 V||)) of a row
+//                       for the f32 kernels)
+//   max_row_rel_l2    = largest ||error|| / max(||o||, 0.01 (||P1 V|| + lambda ||P2 V||)) of a row
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "experiments/bench/roofline.h"
 
 namespace tare {
 
@@ -27,13 +30,6 @@ struct AttentionCase {
   float lambda = 0.5f;
   int repetitions = 5;
   uint64_t seed = 1;
-};
-
-struct Roofline {
-  double u8s8_gops = 0;
-  double f32_gflops = 0;
-  double bf16_gflops = 0;  // 0 where the CPU has no AMX
-  double read_gbps = 0;
 };
 
 struct AttentionResult {
@@ -56,8 +52,6 @@ struct AttentionBench {
 
 // Checks every case before the first is timed. Throws Error for one that cannot run.
 AttentionBench BenchAttention(const std::vector<AttentionCase>& cases);
-
-Roofline MeasureRoofline(int threads);
 
 // {"schema":"tare.bench/1",...}; machine.cpu is the caller's to know.
 std::string AttentionBenchJson(const AttentionBench& bench, const std::string& cpu);

@@ -2,17 +2,12 @@
 #include "experiments/bench/forward_bench.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "experiments/bench/timing.h"
 #include "kernels/linear/matmul_rate.h"
 
 namespace tare {
 namespace {
-
-double Median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + static_cast<ptrdiff_t>(values.size() / 2));
-  return values[values.size() / 2];
-}
 
 // Ids that follow each other as a linear congruence: every embedding row is touched, none is hot.
 TokenBatch MakeBatch(const ModelConfig& config, const ForwardBench& bench) {
@@ -47,20 +42,19 @@ ForwardTiming TimeForward(Model& model, const ForwardBench& bench, SiteVisitors 
   std::vector<double> forward_seconds, matmul_seconds;
   for (int i = 0; i <= bench.repetitions; ++i) {
     const double matmul_once = std::min(matmul.SecondsOnce(), matmul.SecondsOnce());
-    const auto start = std::chrono::steady_clock::now();
+    const double start = Seconds();
     model.Forward(batch, visitors);
     model.VocabularyLogits(rows, [](size_t, const float*, int) {});
-    const double forward_once = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double forward_once = Seconds() - start;
     if (i == 0) continue;  // primitives are made and pages read the first time
     matmul_seconds.push_back(matmul_once);
     forward_seconds.push_back(forward_once);
   }
-  ForwardTiming timing{.seconds = Median(forward_seconds)};
-  timing.spread =
-      (*std::ranges::max_element(forward_seconds) - *std::ranges::min_element(forward_seconds)) / timing.seconds;
+  const auto [median, spread] = TimingOf(forward_seconds);
+  ForwardTiming timing{.seconds = median, .spread = spread};
   timing.tokens_per_second = static_cast<double>(batch.Rows()) / timing.seconds;
   timing.gflops = ForwardFlop(model.config(), bench.batch, bench.tokens) / timing.seconds * 1e-9;
-  timing.matmul_gflops = matmul.Flop() / Median(matmul_seconds) * 1e-9;
+  timing.matmul_gflops = matmul.Flop() / TimingOf(matmul_seconds).median * 1e-9;
   timing.share = timing.gflops / timing.matmul_gflops;
   return timing;
 }

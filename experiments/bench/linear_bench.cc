@@ -4,13 +4,12 @@
 
 #include <omp.h>
 
-#include <algorithm>
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "experiments/bench/linear_case.h"
+#include "experiments/bench/timing.h"
 #include "kernels/linear/matmul_rate.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
@@ -20,8 +19,6 @@ namespace tare {
 namespace {
 
 constexpr double kLeastSeconds = 0.05;
-
-double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // Mean seconds of a call over at least kLeastSeconds.
 double SecondsOfCall(const std::function<void()>& call) {
@@ -34,15 +31,6 @@ double SecondsOfCall(const std::function<void()>& call) {
     now = Seconds();
   }
   return (now - start) / static_cast<double>(calls);
-}
-
-double Median(std::vector<double>& seconds) {
-  std::ranges::sort(seconds);
-  return seconds[seconds.size() / 2];
-}
-
-double Spread(const std::vector<double>& sorted) {
-  return (sorted.back() - sorted.front()) / sorted[sorted.size() / 2];
 }
 
 // oneDNN's matmul on as many copies of its weights as the case cycles over.
@@ -63,11 +51,6 @@ class Baseline {
   size_t next_ = 0;
 };
 
-Roofline Better(const Roofline& a, const Roofline& b) {
-  return {std::max(a.u8s8_gops, b.u8s8_gops), std::max(a.f32_gflops, b.f32_gflops),
-          std::max(a.bf16_gflops, b.bf16_gflops), std::max(a.read_gbps, b.read_gbps)};
-}
-
 LinearResult Measure(const LinearCase& c) {
   SetThreads(c.threads);
   omp_set_num_threads(c.threads);
@@ -82,10 +65,13 @@ LinearResult Measure(const LinearCase& c) {
     seconds.push_back(SecondsOfCall([&] { ours.RunOnce(); }));
     if (bf16) bf16_seconds.push_back(SecondsOfCall([&] { bf16->RunOnce(); }));
   }
-  LinearResult r{.measured = c, .seconds = Median(seconds), .f32_seconds = Median(f32_seconds)};
-  r.spread = Spread(seconds);
-  r.f32_spread = Spread(f32_seconds);
-  if (bf16) r.bf16_seconds = Median(bf16_seconds);
+  const Timing timing = TimingOf(seconds), f32_timing = TimingOf(f32_seconds);
+  LinearResult r{.measured = c,
+                 .seconds = timing.median,
+                 .spread = timing.spread,
+                 .f32_seconds = f32_timing.median,
+                 .f32_spread = f32_timing.spread};
+  if (bf16) r.bf16_seconds = TimingOf(bf16_seconds).median;
   const double values = static_cast<double>(c.out) * static_cast<double>(c.in);
   r.gops = 2 * values * static_cast<double>(c.rows) / r.seconds / 1e9;
   r.weights_gbps = static_cast<double>(ours.weight_bytes()) / r.seconds / 1e9;
@@ -112,7 +98,7 @@ LinearBench BenchLinear(const std::vector<LinearCase>& cases) {
     const Roofline roofline = Better(before, MeasureRoofline(c.threads));
     const bool one_token = c.rows == 1;
     result.roofline_fraction = one_token ? result.weights_gbps / roofline.read_gbps : result.gops / roofline.u8s8_gops;
-    bench.roofline = Better(bench.roofline, roofline);
+    if (c.threads == cases.front().threads) bench.roofline = Better(bench.roofline, roofline);
     bench.results.push_back(result);
   }
   return bench;
@@ -123,11 +109,7 @@ std::string LinearBenchJson(const LinearBench& bench, const std::string& cpu) {
   Json json = {{"schema", "tare.bench/1"},
                {"bench", "linear"},
                {"machine", {{"cpu", cpu}}},
-               {"roofline",
-                {{"u8s8_gops", bench.roofline.u8s8_gops},
-                 {"f32_gflops", bench.roofline.f32_gflops},
-                 {"bf16_gflops", bench.roofline.bf16_gflops},
-                 {"read_gbps", bench.roofline.read_gbps}}},
+               {"roofline", ToJson(bench.roofline)},
                {"cases", Json::array()}};
   for (const LinearResult& r : bench.results) {
     const LinearCase& c = r.measured;

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/bench/attention_bench.h"
+#include "experiments/bench/roofline.h"
 
 namespace tare {
 
@@ -38,7 +38,7 @@ struct LinearResult {
 };
 
 struct LinearBench {
-  Roofline roofline;
+  Roofline roofline;  // on as many threads as the first case
   std::vector<LinearResult> results;
 };
 

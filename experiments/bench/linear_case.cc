@@ -62,7 +62,7 @@ void PreparedLinear::RunOnce() {
     OneToken(x_.data(), case_.in, OneToken::BlockOf(weight)).Project(weight, nullptr, y_.data());
   } else {
     const QuantizedProjection projection{&weight, nullptr, y_.data()};
-    linear_.Project(x_.data(), case_.rows, *activation_, {&projection, 1});
+    linear_.Project(x_.data(), case_.rows, {*activation_, {}}, {&projection, 1});
   }
 }
 

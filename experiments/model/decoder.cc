@@ -57,7 +57,7 @@ bool IsInteger(const LinearWeights& linear) { return linear.planned != nullptr &
 void ProjectAll(const LayerCall& call, const float* x, std::span<const SeenProjection* const> all) {
   const int64_t rows = call.batch.Rows();
   std::vector<Projection> in_float;
-  std::map<Format, std::vector<QuantizedProjection>> in_integers;  // by the format of x
+  std::map<TokenFormat, std::vector<QuantizedProjection>> in_integers;  // by what x becomes
   for (const SeenProjection* p : all) {
     const LinearWeights& linear = p->linear;
     const float* bias = linear.bias.empty() ? nullptr : linear.bias.data();
@@ -130,12 +130,15 @@ LayerWeights LoadLayer(Weights& weights, const ModelConfig& c, int layer) {
   return w;
 }
 
-void PlanLayer(LayerWeights& w, const Plan& plan, LinearArithmetic arithmetic, Math math, int layer) {
+void PlanLayer(LayerWeights& w, const Plan& plan, LinearArithmetic arithmetic, Math math, int layer,
+               const InputClips& clips) {
   for (const LinearPlace& place : kLinearPlaces) {
     LinearWeights& linear = w.*place.linear;
-    linear.planned =
-        PlannedLinear::Of(linear.weight, plan.Match(place.weight, layer, -1, 0), plan.Match(place.input, layer, -1, 0),
-                          arithmetic, math, std::format("layer {}, {}", layer, Name(place.weight)));
+    const Rule* input = plan.Match(place.input, layer, -1, 0);
+    std::optional<float> clip;
+    if (clips && input != nullptr && input->options.static_scale) clip = clips(*input, place.input, layer);
+    linear.planned = PlannedLinear::Of(linear.weight, plan.Match(place.weight, layer, -1, 0), input, clip, arithmetic,
+                                       math, std::format("layer {}, {}", layer, Name(place.weight)));
   }
 }
 

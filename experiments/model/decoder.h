@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -54,8 +55,12 @@ inline constexpr std::array<LinearPlace, 7> kLinearPlaces{{
     {Site::kDownProjW, Site::kDownProjIn, "mlp.down_proj.weight", &LayerWeights::down},
 }};
 
-// The layer's weights as the plan wants them from now on.
-void PlanLayer(LayerWeights& weights, const Plan& plan, LinearArithmetic arithmetic, Math math, int layer);
+// The magnitude that becomes the largest code of a linear layer's input, of a rule with +static.
+using InputClips = std::function<float(const Rule& rule, Site input, int layer)>;
+
+// The layer's weights as the plan wants them from now on. clips: needed where integers are to be computed with +static.
+void PlanLayer(LayerWeights& weights, const Plan& plan, LinearArithmetic arithmetic, Math math, int layer,
+               const InputClips& clips);
 
 LayerWeights LoadLayer(Weights& weights, const ModelConfig& config, int layer);
 

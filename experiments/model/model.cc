@@ -137,18 +137,22 @@ void Model::ExecuteAttention(std::vector<std::optional<ExecutedPlan>> layers) {
   attention_ = std::move(layers);
 }
 
-void Model::PlanLinear(const Plan& plan, LinearArithmetic arithmetic) {
+void Model::PlanLinear(const Plan& plan, LinearArithmetic arithmetic, const InputClips& clips) {
   std::string planned = std::format("{} {}", arithmetic == LinearArithmetic::kInteger, plan.canonical());
   if (planned == planned_) return;
   planned_.clear();
   for (int layer = 0; layer < config_.layers; ++layer)
-    PlanLayer(layers_[layer], plan, arithmetic, projector_.math(), layer);
-  planned_ = std::move(planned);
+    PlanLayer(layers_[layer], plan, arithmetic, projector_.math(), layer, clips);
+  if (!clips) planned_ = std::move(planned);  // other clips may come with the same plan
 }
 
 void Model::UseCodes(int layer, const LinearPlace& place, const QuantizedMatrix& codes) {
   (layers_[layer].*place.linear).planned = PlannedLinear::Dequantized(codes, projector_.math());
   planned_ = "codes";  // of no plan
+}
+
+void Model::DropCodes(int layer) {
+  for (const LinearPlace& place : kLinearPlaces) (layers_[layer].*place.linear).planned.reset();
 }
 
 void Model::VocabularyLogits(std::span<const int64_t> rows,

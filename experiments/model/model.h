@@ -31,11 +31,13 @@ class Model {
 
   // Linear layers of later passes, weights and (on integer kernels) inputs as the plan says; what it says of other
   // sites is not looked at. Throws Error naming the layer for what cannot be done. Weights stay as they were under a
-  // plan that does not name them.
-  void PlanLinear(const Plan& plan, LinearArithmetic arithmetic);
+  // plan that does not name them. clips: for rules with +static in integers.
+  void PlanLinear(const Plan& plan, LinearArithmetic arithmetic, const InputClips& clips = {});
 
   // One weight from now on as these codes stand for; for methods that quantize a layer at a time.
   void UseCodes(int layer, const LinearPlace& place, const QuantizedMatrix& codes);
+  // The layer's weights as stored again, and the memory of the others given back.
+  void DropCodes(int layer);
 
   // The pass in pieces, for a caller that keeps the residual streams x [rows, E] of many batches and takes all of them
   // through a layer before the next.

@@ -24,6 +24,19 @@ float AbsmaxOf(const WeightMatrix& matrix) {
   return largest;
 }
 
+void CheckExecuted(const Rule& rule, std::optional<float> clip, const std::string& where) {
+  using Kind = Granularity::Kind;
+  const bool executed = rule.options.static_scale
+                            ? rule.granularity.kind == Kind::kTensor && clip.has_value()
+                            : rule.granularity.kind == Kind::kToken && rule.options == RuleOptions{};
+  if (!executed) {
+    Fail(
+        "{}: the integer kernels execute one dynamic scale a token, or one static scale a tensor, not '{}'; try "
+        "linear_in={}/token, or simulated",
+        where, rule.text, Info(rule.format).name);
+  }
+}
+
 }  // namespace
 
 QuantizedMatrixBuffer QuantizeByRule(const WeightMatrix& weight, const Rule& rule, const std::string& where) {
@@ -50,8 +63,8 @@ QuantizedMatrixBuffer QuantizeByRule(const WeightMatrix& weight, const Rule& rul
 }
 
 std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, const Rule* weight_rule,
-                                                 const Rule* input_rule, LinearArithmetic arithmetic, Math math,
-                                                 const std::string& where) {
+                                                 const Rule* input_rule, std::optional<float> clip,
+                                                 LinearArithmetic arithmetic, Math math, const std::string& where) {
   weight_rule = Quantizing(weight_rule);
   input_rule = arithmetic == LinearArithmetic::kInteger ? Quantizing(input_rule) : nullptr;
   if (weight_rule != nullptr && weight.quantized != nullptr) {
@@ -74,13 +87,10 @@ std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, con
   if (weight_rule != nullptr) buffer = QuantizeByRule(weight, *weight_rule, where);
   const QuantizedMatrix& quantized = weight_rule == nullptr ? *weight.quantized : buffer.view();
   if (input_rule == nullptr) return Dequantized(quantized, math);
-  if (input_rule->granularity.kind != Granularity::Kind::kToken || input_rule->options != RuleOptions{}) {
-    Fail("{}: the integer kernels execute one dynamic scale a token, not '{}'; try linear_in={}/token, or simulated",
-         where, input_rule->text, Info(input_rule->format).name);
-  }
+  CheckExecuted(*input_rule, clip, where);
   auto planned = std::make_unique<PlannedLinear>();
   planned->packed.emplace(quantized);
-  planned->activation = input_rule->format;
+  planned->activation = {input_rule->format, clip};
   return planned;
 }
 

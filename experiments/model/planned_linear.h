@@ -9,6 +9,7 @@
 
 #include "experiments/model/weights.h"
 #include "kernels/linear/packed_matrix.h"
+#include "kernels/linear/quantized_linear.h"
 #include "quant/format/plan.h"
 
 namespace tare {
@@ -19,14 +20,15 @@ enum class LinearArithmetic { kFloat, kInteger };
 
 struct PlannedLinear {
   std::optional<PackedMatrix> packed;  // with
-  Format activation = Format::kF32;
+  TokenFormat activation;
   AlignedBuffer<char> memory;  // or
   WeightMatrix dequantized;
 
-  // Rules: null, or of format f32, where the plan says nothing. Null where the plan changes nothing. `where` begins
-  // messages. math: what products in floating point take.
+  // Rules: null, or of format f32, where the plan says nothing. Null where the plan changes nothing. clip: of an input
+  // rule with +static. `where` begins messages. math: what products in floating point take.
   static std::unique_ptr<PlannedLinear> Of(const WeightMatrix& weight, const Rule* weight_rule, const Rule* input_rule,
-                                           LinearArithmetic arithmetic, Math math, const std::string& where);
+                                           std::optional<float> clip, LinearArithmetic arithmetic, Math math,
+                                           const std::string& where);
   // What the codes stand for, in f32 or bf16.
   static std::unique_ptr<PlannedLinear> Dequantized(const QuantizedMatrix& matrix, Math math);
 };

@@ -186,6 +186,13 @@ void Weights::CheckAllTaken() const {
   }
 }
 
+WeightMatrix StoredMatrix(const TensorView& tensor, const std::string& where) {
+  const size_t dimensions = tensor.shape.size();
+  if (dimensions < 1 || dimensions > 2 || tensor.elements() == 0)
+    Fail("{}: got shape {}, expected a matrix or a vector", where, ShapeText(tensor.shape));
+  return {tensor.bytes.data(), TypeOf(tensor, where), tensor.shape[0], dimensions == 2 ? tensor.shape[1] : 1};
+}
+
 WeightMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
                         const std::function<void(int64_t, float*)>& fill) {
   memory.Reset(static_cast<size_t>(out * in) * ElementBytes(type));

@@ -51,6 +51,10 @@ class Weights {
   std::vector<AlignedBuffer<char>> converted_;
 };
 
+// A stored tensor where it lies: a matrix, or a vector as one of a column, aligned or not: for RowAsFloat. Throws
+// Error, beginning with `where`, for other shapes and for types other than f32, bf16 and f16.
+WeightMatrix StoredMatrix(const TensorView& tensor, const std::string& where);
+
 // Resets memory to a matrix of f32 or bf16, filled row by row: fill(row, values of the row), from several threads.
 WeightMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
                         const std::function<void(int64_t row, float* values)>& fill);

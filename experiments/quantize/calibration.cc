@@ -2,13 +2,12 @@
 #include "experiments/quantize/calibration.h"
 
 #include <algorithm>
+#include <format>
 
 #include "quant/base/parallel.h"
 
 namespace tare {
 namespace {
-
-constexpr std::array kInputs{Site::kQProjIn, Site::kOProjIn, Site::kGateProjIn, Site::kDownProjIn};
 
 // One batch's inputs at the sites of a layer, transposed: [channels, tokens], as the product of X^T X wants them.
 class InputCatcher : public SiteVisitor {
@@ -18,28 +17,29 @@ class InputCatcher : public SiteVisitor {
   }
   // Room for a site's inputs, made before the pass.
   void Expect(Site site, int64_t channels) {
-    AlignedBuffer<float>& x = caught_[site];
-    x.Reset(static_cast<size_t>(PaddedRows(channels) * tokens_));
-    std::fill_n(x.data(), x.size(), 0.0f);
+    CaughtInputs& x = caught_[site];
+    x.channels = channels;
+    x.tokens = tokens_;
+    x.values.Reset(static_cast<size_t>(PaddedRows(channels) * tokens_));
+    std::fill_n(x.values.data(), x.values.size(), 0.0f);
   }
 
   bool Wants(Site site, int layer) const override { return layer == layer_ && caught_.contains(site); }
   void Visit(const SiteBlock& block, int) override {
-    float* x = caught_.at(block.site).data();
+    float* x = caught_.at(block.site).values.data();
     for (int64_t r = 0; r < block.rows; ++r) {
       const int64_t token = first_row_[block.slot] + block.first_row + r;
       const std::span<const float> row = block.Row(r);
       for (size_t i = 0; i < row.size(); ++i) x[static_cast<int64_t>(i) * tokens_ + token] = row[i];
     }
   }
-  const float* Caught(Site site) const { return caught_.at(site).data(); }
-  int64_t tokens() const { return tokens_; }
+  std::map<Site, CaughtInputs> Take() { return std::move(caught_); }
 
  private:
   int layer_;
   int64_t tokens_;
   std::vector<int64_t> first_row_;  // of each sequence in the batch
-  std::map<Site, AlignedBuffer<float>> caught_;
+  std::map<Site, CaughtInputs> caught_;
 };
 
 int64_t ChannelsOf(Site site, const ModelConfig& c) {
@@ -48,6 +48,12 @@ int64_t ChannelsOf(Site site, const ModelConfig& c) {
 }
 
 }  // namespace
+
+std::string CalibrationText(const TokenInput& input, const std::vector<ScoredSequence>& sequences) {
+  size_t tokens = 0;
+  for (const ScoredSequence& s : sequences) tokens += s.tokens.size();
+  return std::format("{}, sha256 {}, {} tokens", input.path.filename().string(), input.sha256, tokens);
+}
 
 Site InputOf(const LinearPlace& place) {
   switch (place.input) {
@@ -75,27 +81,41 @@ Calibration::Calibration(Model& model, const std::vector<ScoredSequence>& sequen
   }
 }
 
-std::map<Site, SecondMoments> Calibration::MomentsOf(int layer) {
+std::map<Site, CaughtInputs> Calibration::InputsOf(size_t batch, int layer, std::span<const Site> sites) {
+  const Stream& stream = streams_.at(batch);
+  InputCatcher catcher(layer, stream.batch);
+  for (const Site site : sites) catcher.Expect(site, ChannelsOf(site, model_.config()));
+  AlignedBuffer<float> x(stream.x.size());
+  std::copy_n(stream.x.data(), stream.x.size(), x.data());
+  SiteVisitor* const visitors[] = {&catcher};
+  model_.RunLayer(stream.batch, layer, x.data(), visitors);
+  return catcher.Take();
+}
+
+// sums += A B^T
+void Calibration::AddProduct(const CaughtInputs& a, const CaughtInputs& b, std::vector<float>& sums) {
+  product_.Reserve(static_cast<size_t>(PaddedRows(a.channels) * b.channels));
+  const Projection projection{.weight = {b.values.data(), WeightType::kF32, b.channels, b.tokens},
+                              .y = product_.data()};
+  projector_.Project(a.values.data(), a.channels, {&projection, 1});
+  sums.resize(static_cast<size_t>(a.channels * b.channels));
+  for (size_t i = 0; i < sums.size(); ++i) sums[i] += product_[i];
+}
+
+std::map<Site, SecondMoments> Calibration::MomentsOf(int layer, Calibration* exact, std::span<const Site> sites) {
   std::map<Site, SecondMoments> moments;
-  for (const Site site : kInputs) {
-    const int64_t in = ChannelsOf(site, model_.config());
-    moments[site] = {in, std::vector<float>(static_cast<size_t>(in * in), 0.0f)};
-  }
-  AlignedBuffer<float> x, product;
-  for (const Stream& stream : streams_) {
-    InputCatcher catcher(layer, stream.batch);
-    for (const auto& [site, m] : moments) catcher.Expect(site, m.in);
-    x.Reserve(stream.x.size());
-    std::copy_n(stream.x.data(), stream.x.size(), x.data());
-    SiteVisitor* const visitors[] = {&catcher};
-    model_.RunLayer(stream.batch, layer, x.data(), visitors);
-    for (auto& [site, m] : moments) {
-      product.Reserve(static_cast<size_t>(PaddedRows(m.in) * m.in));
-      const Projection projection{.weight = {catcher.Caught(site), WeightType::kF32, m.in, catcher.tokens()},
-                                  .bias = nullptr,
-                                  .y = product.data()};
-      projector_.Project(catcher.Caught(site), m.in, {&projection, 1});
-      for (size_t i = 0; i < m.values.size(); ++i) m.values[i] += product[i];
+  for (size_t batch = 0; batch < batches(); ++batch) {
+    const std::map<Site, CaughtInputs> seen = InputsOf(batch, layer, sites);
+    std::map<Site, CaughtInputs> exact_seen;
+    if (exact != nullptr) exact_seen = exact->InputsOf(batch, layer, sites);
+    for (const auto& [site, x] : seen) {
+      SecondMoments& m = moments[site];
+      m.in = x.channels;
+      AddProduct(x, x, m.values);
+      if (exact == nullptr) continue;
+      CaughtInputs& lost = exact_seen.at(site);
+      for (size_t i = 0; i < lost.values.size(); ++i) lost.values[i] -= x.values[i];
+      AddProduct(lost, x, m.cross);
     }
   }
   return moments;

@@ -3,20 +3,35 @@
 // inputs are looked at, before layer l + 1 is. What is kept is one residual stream a token.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "experiments/model/model.h"
 #include "experiments/tasks/sequences.h"
+#include "experiments/text/token_input.h"
 #include "quant/base/aligned.h"
 
 namespace tare {
 
-// Sum over all tokens of x x^T of a linear layer's input x, [in, in].
+// Sums over all tokens, of a linear layer's input x.
 struct SecondMoments {
   int64_t in = 0;
-  std::vector<float> values;
+  std::vector<float> values;  // of x x^T [in, in]
+  std::vector<float> cross;   // of (exact x - x) x^T [in, in]; empty without an exact calibration
+};
+
+// Inputs of linear layers, by the first site with that input: q_proj.in (q, k, v), o_proj.in, gate_proj.in (gate, up),
+// down_proj.in.
+inline constexpr std::array kCalibratedInputs{Site::kQProjIn, Site::kOProjIn, Site::kGateProjIn, Site::kDownProjIn};
+
+// One batch's inputs of a linear layer, by channel.
+struct CaughtInputs {
+  AlignedBuffer<float> values;  // [PaddedRows(channels), tokens], zeros behind the channels
+  int64_t channels = 0, tokens = 0;
 };
 
 class Calibration {
@@ -24,15 +39,21 @@ class Calibration {
   // Runs the model's embedding. The model must outlive this.
   Calibration(Model& model, const std::vector<ScoredSequence>& sequences);
 
-  // Of the inputs of this layer, which must be the next one; by the first site with that input: q_proj.in (q, k, v),
-  // o_proj.in, gate_proj.in (gate, up), down_proj.in.
-  std::map<Site, SecondMoments> MomentsOf(int layer);
+  // One batch's inputs in this layer, which must be the next one, with its weights as they are now.
+  std::map<Site, CaughtInputs> InputsOf(size_t batch, int layer, std::span<const Site> sites);
+  size_t batches() const { return streams_.size(); }
+
+  // Of these inputs, over all batches. exact: the same text on its way through the model as stored, or null.
+  std::map<Site, SecondMoments> MomentsOf(int layer, Calibration* exact = nullptr,
+                                          std::span<const Site> sites = kCalibratedInputs);
   // Takes all tokens through the layer, as its weights are now.
   void Advance(int layer);
 
   int64_t tokens() const { return tokens_; }
 
  private:
+  void AddProduct(const CaughtInputs& a, const CaughtInputs& b, std::vector<float>& sums);
+
   struct Stream {
     TokenBatch batch;
     AlignedBuffer<float> x;  // [rows, E]
@@ -42,7 +63,11 @@ class Calibration {
   std::vector<Stream> streams_;
   int64_t tokens_ = 0;
   Projector projector_{Math::kF32};  // for products of activations
+  AlignedBuffer<float> product_;
 };
+
+// "heldout.txt, sha256 ..., 32768 tokens": what provenance says of a calibration.
+std::string CalibrationText(const TokenInput& input, const std::vector<ScoredSequence>& sequences);
 
 // The site that names a linear layer's input in MomentsOf.
 Site InputOf(const LinearPlace& place);

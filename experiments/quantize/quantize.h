@@ -1,26 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint folder to a quantized checkpoint. Round to nearest holds one tensor in memory at a time, beside the
-// mapped folder; GPTQ one layer's second moments, the calibration's residual streams and the dequantized weights.
+// A checkpoint to a quantized checkpoint, by the steps of a method: other weights that compute the same, then codes.
+//
+// Memory, beside the mapped files: round to nearest holds one tensor; GPTQ and QuantEase one layer's second moments and
+// dequantized weights, and the calibration's residual streams; equivalent weights one tensor, through a file in f32
+// beside the result.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
-#include <string>
 
+#include "experiments/quantize/method.h"
 #include "experiments/tasks/progress.h"
 #include "experiments/tasks/sequences.h"
 #include "quant/format/plan.h"
 
 namespace tare {
 
-enum class QuantizeMethod { kNearest, kGptq };
-
 struct QuantizeJob {
-  std::filesystem::path model;  // a checkpoint folder
-  Plan plan;                    // of weights
+  std::filesystem::path model;  // a checkpoint folder, or a file without codes that an earlier job made
+  Plan plan;                    // of weights; rules for activations are kept for those who run the model
   std::filesystem::path out;
-  QuantizeMethod method = QuantizeMethod::kNearest;
-  std::filesystem::path calibration = {};  // a text or ids; for GPTQ alone
-  WindowOptions windows = {};              // of it
+  QuantizeMethod method = {};
+  std::filesystem::path calibration = {};  // a text or ids, where the method looks at one
+  std::filesystem::path statistics = {};   // instead, for smoothquant with its alpha given
+  WindowOptions windows = {};              // of the calibration
+  bool resume = false;                     // goes on where an interrupted job stopped, to the same bytes
 };
 
 struct QuantizeSummary {
@@ -32,8 +36,8 @@ struct QuantizeSummary {
   double bits_per_weight = 0;  // of the quantized matrices, scales among them
 };
 
-// GPTQ takes the layers in order, each calibrated on what the quantized layers before it compute. Throws Error, and
-// leaves nothing under `out`, where anything is wrong with the model or the plan.
+// Layers are taken in order, each calibrated on what the quantized layers before it compute. Throws Error, and leaves
+// nothing under `out`, where anything is wrong with the model, the plan or the method.
 QuantizeSummary Quantize(const QuantizeJob& job, const Progress& progress);
 
 }  // namespace tare

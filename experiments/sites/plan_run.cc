@@ -58,7 +58,15 @@ PlanRun::PlanRun(Plan plan, Carrying carrying, const ModelConfig& config,
 
 SiteVisitors PlanRun::Begin(Model& model) {
   model.ExecuteAttention(attention_);
-  model.PlanLinear(plan(), carrying_ == Carrying::kExecuted ? LinearArithmetic::kInteger : LinearArithmetic::kFloat);
+  if (carrying_ == Carrying::kSimulated) {
+    model.PlanLinear(plan(), LinearArithmetic::kFloat);
+  } else {
+    const auto clip = [this](const Rule& rule, Site input, int layer) {
+      return quantizer_.static_clips().Of(rule, {.site = input, .layer = layer, .head = -1, .map = 0}).at(0);
+    };
+    const bool fixed = std::ranges::any_of(plan().rules(), [](const Rule& rule) { return rule.options.static_scale; });
+    model.PlanLinear(plan(), LinearArithmetic::kInteger, fixed ? InputClips(clip) : InputClips());
+  }
   return visitors_;
 }
 

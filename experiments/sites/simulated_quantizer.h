@@ -37,6 +37,7 @@ class SimulatedQuantizer : public SiteVisitor {
   // share the computation of a common beginning.
   bool SpansRows() const;
   const Plan& plan() const { return plan_; }
+  const StaticClips& static_clips() const { return static_clips_; }
 
   bool Wants(Site site, int layer) const override;
   bool Changes() const override { return true; }

@@ -83,7 +83,8 @@ void RunTile(const Tile& tile, const QuantizedProjection& p, int64_t panel, cons
              std::min(kPanel, w.out() - first), y, w.out());
 }
 
-void CheckProjections(std::span<const QuantizedProjection> projections, Format activation) {
+void CheckProjections(std::span<const QuantizedProjection> projections, const TokenFormat& token) {
+  const Format activation = token.format;
   if (activation != Format::kInt8 && activation != Format::kInt6 && activation != Format::kInt4)
     Fail("quantized linear: got {} activations, expected int8, int6 or int4", Info(activation).name);
   for (const QuantizedProjection& p : projections) {
@@ -97,7 +98,7 @@ void CheckProjections(std::span<const QuantizedProjection> projections, Format a
 
 }  // namespace
 
-void QuantizedLinear::Project(const float* x, int64_t rows, Format activation,
+void QuantizedLinear::Project(const float* x, int64_t rows, const TokenFormat& activation,
                               std::span<const QuantizedProjection> projections) {
   if (rows == 0 || projections.empty()) return;
   CheckProjections(projections, activation);
@@ -114,7 +115,7 @@ void QuantizedLinear::Project(const float* x, int64_t rows, Format activation,
   ParallelFor(static_cast<size_t>((rows + kRowsAtOnce - 1) / kRowsAtOnce), [&](size_t block, int) {
     const int64_t begin = static_cast<int64_t>(block) * kRowsAtOnce;
     for (int64_t r = begin; r < std::min(begin + kRowsAtOnce, rows); ++r) {
-      scales_[r] = ToTokenCodes(x + r * in, in, activation, codes_.data() + r * stride, padded);
+      scales_[r] = ToTokenCodes(x + r * in, in, activation.format, activation.clip, codes_.data() + r * stride, padded);
       if (std::isnan(scales_[r])) Fail("quantized linear: row {} of the input holds NaN or infinity", r);
     }
   });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers in integers: y = x W^T (+ bias), x quantized a token at a time as it comes (W8A8, W6A8, W4A8 and
-// narrower activations), W packed (packed_matrix.h).
+// Linear layers in integers: y = x W^T (+ bias), x quantized as it comes (W8A8, W6A8, W4A8 and narrower activations), a
+// scale a token or a static one for all, W packed (packed_matrix.h).
 //
 //   S[r, n, g] = sum over the inputs of group g of xcode[r, i] wcode[n, i]      exact, 32 bits
 //   y[r, n]    = (sum over g of S[r, n, g] wscale[n, g]) xscale[r] + bias[n]    f32, groups in order
@@ -9,7 +9,9 @@
 // 66311 inputs. Bit-equal on any number of threads; S on any instruction set.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "kernels/linear/packed_matrix.h"
@@ -20,6 +22,13 @@ namespace tare {
 
 inline constexpr int64_t kLargestGroup = 66311;
 
+// How activations become codes.
+struct TokenFormat {
+  Format format = Format::kInt8;  // int8, int6 or int4
+  std::optional<float> clip;      // the magnitude that becomes the largest code; nothing: the largest of each token
+  friend auto operator<=>(const TokenFormat&, const TokenFormat&) = default;
+};
+
 struct QuantizedProjection {
   const PackedMatrix* weight = nullptr;
   const float* bias = nullptr;  // [out] or null
@@ -28,9 +37,10 @@ struct QuantizedProjection {
 
 class QuantizedLinear {
  public:
-  // All projections share `in`. activation: int8, int6 or int4. Throws Error where a value of x is not finite, naming
+  // All projections share `in`. Throws Error where a value of x is not finite, naming
   // its row, and where sums could overflow.
-  void Project(const float* x, int64_t rows, Format activation, std::span<const QuantizedProjection> projections);
+  void Project(const float* x, int64_t rows, const TokenFormat& activation,
+               std::span<const QuantizedProjection> projections);
 
  private:
   AlignedBuffer<uint8_t> codes_;  // [rows, stride]

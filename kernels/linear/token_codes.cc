@@ -41,16 +41,20 @@ float LargestMagnitude(const float* x, int64_t n) {
   return std::bit_cast<float>(hn::ReduceMax(di, hn::Max(hn::Max(a, b), hn::Max(c, e))));
 }
 
-float TokenCodes(const float* x, int64_t n, Format format, uint8_t* codes, int64_t padded) {
+float TokenCodes(const float* x, int64_t n, Format format, std::optional<float> clip, uint8_t* codes, int64_t padded) {
   const float absmax = LargestMagnitude(x, n);
   if (!(absmax <= std::numeric_limits<float>::max())) return std::numeric_limits<float>::quiet_NaN();
-  const Scale scale = ScaleFor(absmax, format);
+  const Scale scale = ScaleFor(clip.value_or(absmax), format);
   const DF d;
   const hn::Repartition<uint16_t, DF> d16;
   const hn::Repartition<uint8_t, DF> d8;
-  // Adding 1.5 x 2^23 + 128 rounds to the nearest integer, into the low bits of the sum.
+  // Adding 1.5 x 2^23 + 128 rounds to the nearest integer, into the low bits of the sum. Only a static scale has values
+  // beyond its clip; clamping before rounding gives the same codes as after.
   const auto inv = hn::Set(d, scale.inv), magic = hn::Set(d, 12582912.0f + 128.0f);
-  const auto code = [&](auto value) HWY_ATTR { return hn::BitCast(DU(), hn::Add(hn::Mul(value, inv), magic)); };
+  const auto largest = hn::Set(d, static_cast<float>(Info(format).max_code)), smallest = hn::Neg(largest);
+  const auto code = [&](auto value) HWY_ATTR {
+    return hn::BitCast(DU(), hn::Add(hn::Clamp(hn::Mul(value, inv), smallest, largest), magic));
+  };
   int64_t i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
     const auto at = [&](int64_t j) HWY_ATTR { return code(hn::LoadU(d, x + i + j * kLanes)); };
@@ -75,8 +79,9 @@ namespace tare {
 
 HWY_EXPORT(TokenCodes);
 
-float ToTokenCodes(const float* x, int64_t n, Format format, uint8_t* codes, int64_t padded) {
-  return HWY_DYNAMIC_DISPATCH(TokenCodes)(x, n, format, codes, padded);
+float ToTokenCodes(const float* x, int64_t n, Format format, std::optional<float> clip, uint8_t* codes,
+                   int64_t padded) {
+  return HWY_DYNAMIC_DISPATCH(TokenCodes)(x, n, format, clip, codes, padded);
 }
 
 }  // namespace tare

@@ -72,6 +72,38 @@ TEST(Calibration, MomentsAreTheSumsOfTheForwardPass) {
   }
 }
 
+// With one layer rounded, what the next one sees has moved from what the model as stored sees.
+TEST(Calibration, CrossMomentsAreTheSumsOfWhatWasLost) {
+  Model rounded(GoldenFolder("diffllama-gqa")), stored(GoldenFolder("diffllama-gqa"));
+  Calibration calibration(rounded, Sequences()), exact(stored, Sequences());
+  for (const auto& [site, m] : calibration.MomentsOf(0, &exact)) {
+    EXPECT_EQ(m.cross, std::vector<float>(m.values.size(), 0.0f)) << Name(site);
+  }
+  rounded.PlanLinear(Plan::Parse("weights[l0]=int4/channel"), LinearArithmetic::kFloat);
+  calibration.Advance(0);
+  exact.Advance(0);
+  const Site site = Site::kOProjIn;
+  const SecondMoments m = calibration.MomentsOf(1, &exact, {&site, 1}).at(site);
+  const CaughtInputs x = std::move(calibration.InputsOf(0, 1, {&site, 1}).at(site)),
+                     y = std::move(exact.InputsOf(0, 1, {&site, 1}).at(site));
+  ASSERT_EQ(calibration.batches(), 1u);
+  double largest = 0;
+  for (int64_t i = 0; i < x.channels; ++i) {
+    for (int64_t j = 0; j < x.channels; ++j) {
+      double sum = 0, size = 0;
+      for (int64_t t = 0; t < x.tokens; ++t) {
+        const double term = (double{y.values[i * x.tokens + t]} - double{x.values[i * x.tokens + t]}) *
+                            double{x.values[j * x.tokens + t]};
+        sum += term;
+        size += std::abs(term);
+      }
+      ASSERT_NEAR(m.cross[i * x.channels + j], sum, 70 * 0x1p-23 * size);
+      largest = std::max(largest, std::abs(sum));
+    }
+  }
+  EXPECT_GT(largest, 1e-3);
+}
+
 TEST(Calibration, SameBitsOnAnyNumberOfThreads) {
   std::vector<float> first;
   for (const int threads : {1, 2, 5}) {

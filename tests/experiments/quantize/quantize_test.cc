@@ -6,11 +6,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 
 #include "experiments/model/model.h"
 #include "experiments/quantize/weight_sites.h"
+#include "experiments/sites/plan_run.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/file/hdf5.h"
@@ -25,10 +27,10 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-std::vector<float> Logits(Model& model) {
+std::vector<float> Logits(Model& model, SiteVisitors visitors = {}) {
   TokenBatch batch;
   batch.Add(0, std::vector<int32_t>{1, 5, 9, 2, 77, 30});
-  model.Forward(batch);
+  model.Forward(batch, visitors);
   std::vector<int64_t> rows(6);
   for (int64_t i = 0; i < 6; ++i) rows[i] = i;
   const auto vocabulary = static_cast<size_t>(model.config().vocabulary);
@@ -129,16 +131,16 @@ TEST(Quantize, FullDiskLeavesNothingBehind) {
   EXPECT_TRUE(folder.Names().empty());
 }
 
-QuantizeJob Gptq(const std::string& golden, const char* plan, const TemporaryFolder& folder) {
+QuantizeJob Calibrated(const char* method, const std::string& golden, const char* plan, const TemporaryFolder& folder) {
   std::vector<int64_t> ids;
-  for (int64_t i = 0; i < 400; ++i) ids.push_back((i * i * 7 + 3 * i) % 120 + 1);
+  for (int64_t i = 0; i < 400; ++i) ids.push_back((i * i * 7 + 3 * i) % 95 + 1);
   Hdf5Writer file(folder / "ids.h5");
   file.WriteDataset<int64_t>("input_ids", {8, 50}, ids);
   file.Commit();
   return {.model = GoldenFolder(golden),
           .plan = Plan::Parse(plan),
           .out = folder / "g.h5",
-          .method = QuantizeMethod::kGptq,
+          .method = QuantizeMethod::Parse(method),
           .calibration = folder / "ids.h5"};
 }
 
@@ -148,20 +150,23 @@ double DistanceOf(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(sum);
 }
 
-TEST(Quantize, GptqIsAModelOfItsOwnAndTheSameOnAnyNumberOfThreads) {
+TEST(Quantize, CalibratedMethodsMakeTheSameModelOnAnyNumberOfThreads) {
   const TemporaryFolder folder;
-  for (const char* golden : {"llama-gqa", "diffllama-mha"}) {
+  for (const auto& [golden, method] : {std::pair{"llama-gqa", "gptq"},
+                                       {"diffllama-mha", "gptq+quantease"},
+                                       {"diffllama-gqa", "gptaq"},
+                                       {"llama-mha", "rtn+quantease"}}) {
     std::string first;
     for (const int threads : {1, 3}) {
       SetThreads(threads);
-      Quantize(Gptq(golden, "weights=int4/group16+mse", folder), {});
+      Quantize(Calibrated(method, golden, "weights=int4/group16+mse", folder), {});
       const std::string bytes = GetFile(folder / "g.h5");
       if (first.empty()) first = bytes;
       EXPECT_EQ(bytes, first);
     }
     SetThreads(0);
     const QuantizedCheckpoint file(folder / "g.h5");
-    EXPECT_EQ(file.provenance().method, "gptq");
+    EXPECT_EQ(file.provenance().method, method);
     EXPECT_THAT(file.provenance().calibration, AllOf(HasSubstr("ids.h5"), HasSubstr("400 tokens")));
     const std::vector<float> exact = Logits(GoldenFolder(golden));
     EXPECT_LT(DistanceOf(Logits(folder / "g.h5"), exact), 0.5 * DistanceOf(exact, std::vector<float>(exact.size())));
@@ -170,7 +175,7 @@ TEST(Quantize, GptqIsAModelOfItsOwnAndTheSameOnAnyNumberOfThreads) {
 
 TEST(Quantize, GptqRefusesWhatItCannotDo) {
   const TemporaryFolder folder;
-  QuantizeJob job = Gptq("llama-mha", "weights=int4/tensor", folder);
+  QuantizeJob job = Calibrated("gptq", "llama-mha", "weights=int4/tensor", folder);
   EXPECT_THAT([&] { Quantize(job, {}); }, ThrowsMessage<Error>(HasSubstr("try channel")));
   job.plan = Plan::Parse("weights=int4/channel");
   job.calibration.clear();
@@ -182,6 +187,136 @@ TEST(Quantize, AQuantizedModelIsNotQuantizedAgain) {
   Quantize({GoldenFolder("llama-mha"), Plan::Parse("weights=int8/channel"), folder / "q.h5"}, {});
   EXPECT_THAT([&] { Quantize({folder / "q.h5", Plan::Parse("weights=int4/channel"), folder / "r.h5"}, {}); },
               ThrowsMessage<Error>(HasSubstr("quantized already")));
+}
+
+// Logits of the same function: f32's rounding through a few layers, relative to their size.
+void ExpectSameFunction(const std::filesystem::path& a, const std::filesystem::path& b, double tolerance) {
+  const std::vector<float> x = Logits(a), y = Logits(b);
+  EXPECT_LT(DistanceOf(x, y), tolerance * DistanceOf(x, std::vector<float>(x.size()))) << b;
+}
+
+TEST(Quantize, EquivalentWeightsComputeTheSame) {
+  for (const char* golden : {"llama-mha", "llama-gqa", "llama-old-config", "diffllama-mha", "diffllama-gqa"}) {
+    for (const char* method : {"hadamard", "hadamard:5", "smoothquant:0.5", "smoothquant:1"}) {
+      const TemporaryFolder folder;
+      Quantize(Calibrated(method, golden, "", folder), {});
+      ExpectSameFunction(GoldenFolder(golden), folder / "g.h5", 1e-5);
+      EXPECT_EQ(QuantizedCheckpoint(folder / "g.h5").provenance().method, method);
+      EXPECT_NE(Logits(folder / "g.h5"), Logits(GoldenFolder(golden))) << "nothing changed";
+    }
+  }
+}
+
+// A file without codes is a model to start from; doing both at once is the same.
+TEST(Quantize, StepsOneByOneAreTheMethodInOne) {
+  const TemporaryFolder folder;
+  Quantize(Calibrated("hadamard", "diffllama-gqa", "", folder), {});
+  QuantizeJob second = Calibrated("gptq+quantease", "diffllama-gqa", "weights=int4/group16", folder);
+  second.model = folder / "g.h5";
+  second.out = folder / "two.h5";
+  Quantize(second, {});
+  QuantizeJob both = Calibrated("hadamard+gptq+quantease", "diffllama-gqa", "weights=int4/group16", folder);
+  both.out = folder / "one.h5";
+  Quantize(both, {});
+  EXPECT_EQ(GetFile(folder / "one.h5"), GetFile(folder / "two.h5"));
+  const Provenance provenance = QuantizedCheckpoint(folder / "one.h5").provenance();
+  EXPECT_EQ(provenance.method, "hadamard+gptq+quantease");
+  EXPECT_EQ(provenance.source, "diffllama-gqa");
+  EXPECT_THAT(folder.Names(), testing::UnorderedElementsAre("g.h5", "ids.h5", "one.h5", "two.h5"));
+}
+
+// An outlier in one channel of the residual stream: a rotation spreads it, smoothing moves it into the weights.
+TEST(Quantize, RotationAndSmoothingHelpWhereThereAreOutliers) {
+  const TemporaryFolder folder;
+  for (const char* golden : {"llama-gqa", "diffllama-gqa"}) {
+    EditedCheckpoint checkpoint(GoldenFolder(golden));
+    EditedCheckpoint::Tensor& embedding = checkpoint.tensors.at("model.embed_tokens.weight");
+    const auto hidden = static_cast<size_t>(embedding.shape[1]);
+    for (size_t token = 0; token < static_cast<size_t>(embedding.shape[0]); ++token) {
+      const float large = 32 * embedding.Value(token * hidden + 3);
+      const auto bits = std::bit_cast<uint32_t>(large);
+      embedding.SetBits(token * hidden + 3, embedding.dtype == DType::kF32 ? bits : bits >> 16);  // bf16
+    }
+    checkpoint.Write(folder / golden);
+    const std::vector<float> exact = Logits(folder / golden);
+    const auto distance = [&](const std::filesystem::path& path) {
+      Model model(path);
+      PlanRun run(Plan::Parse("q_proj.in[l0]=int8/token,k_proj.in[l0]=int8/token,v_proj.in[l0]=int8/token"),
+                  Carrying::kSimulated, model.config());
+      return DistanceOf(Logits(model, run.Begin(model)), exact);
+    };
+    for (const char* method : {"hadamard", "smoothquant:0.5"}) {
+      QuantizeJob job = Calibrated(method, golden, "", folder);
+      job.model = folder / golden;
+      Quantize(job, {});
+      EXPECT_LT(distance(folder / "g.h5"), 0.5 * distance(folder / golden)) << golden << " " << method;
+    }
+  }
+}
+
+// The search never does worse than no smoothing on what it looks at, and here there is something to gain.
+TEST(Quantize, SearchedSmoothingLowersTheErrorOfCodes) {
+  const TemporaryFolder folder;
+  for (const char* golden : {"llama-gqa", "diffllama-gqa"}) {
+    const std::vector<float> exact = Logits(GoldenFolder(golden));
+    std::map<std::string, double> distance;
+    for (const char* method : {"rtn", "smoothquant+rtn"}) {
+      const QuantizeJob job = Calibrated(method, golden, "weights=int4/channel,linear_in=int4/token", folder);
+      Quantize(job, {});
+      Model model(folder / "g.h5");
+      model.PlanLinear(job.plan, LinearArithmetic::kInteger);
+      distance[method] = DistanceOf(Logits(model), exact);
+    }
+    EXPECT_LT(distance["smoothquant+rtn"], distance["rtn"]) << golden;
+  }
+}
+
+// Killed behind any layer, or behind the rotation: taken up, it ends in the same bytes.
+TEST(Quantize, AnInterruptedJobEndsInTheSameBytes) {
+  const TemporaryFolder folder;
+  const QuantizeJob job = Calibrated("hadamard+gptq", "llama-gqa", "weights=int4/group16", folder);
+  Quantize(job, {});
+  const std::string whole = GetFile(folder / "g.h5");
+  const int layers = LoadConfig(job.model).layers;
+  for (int stop = 0; stop <= layers; ++stop) {
+    std::filesystem::remove(folder / "g.h5");
+    const auto interrupt = [&](int64_t done, int64_t, const char* unit) {
+      if (done == std::max(stop, 1) && (std::string_view(unit) == "layers") == (stop > 0)) Fail("stopped");
+    };
+    EXPECT_THROW(Quantize(job, interrupt), Error);
+    EXPECT_FALSE(std::filesystem::exists(folder / "g.h5"));
+    QuantizeJob again = job;
+    again.resume = true;
+    Quantize(again, {});
+    EXPECT_EQ(GetFile(folder / "g.h5"), whole) << stop;
+    EXPECT_THAT(folder.Names(), testing::UnorderedElementsAre("g.h5", "ids.h5"));
+  }
+}
+
+TEST(Quantize, ResumingAnotherJobIsRefused) {
+  const TemporaryFolder folder;
+  QuantizeJob job = Calibrated("gptq", "llama-gqa", "weights=int4/group16", folder);
+  EXPECT_THROW(Quantize(job, [](int64_t, int64_t, const char*) { Fail("stopped"); }), Error);
+  job.resume = true;
+  job.plan = Plan::Parse("weights=int4/group8");
+  EXPECT_THAT([&] { Quantize(job, {}); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("layer-0.h5: of another job"), HasSubstr("group16"))));
+  job.resume = false;  // starts anew
+  EXPECT_NO_THROW(Quantize(job, {}));
+}
+
+TEST(Quantize, WhatAStepNeedsIsAskedForBeforeTheFirstTensor) {
+  const TemporaryFolder folder;
+  QuantizeJob job = Calibrated("smoothquant+rtn", "llama-mha", "weights=int8/channel", folder);
+  job.calibration.clear();
+  EXPECT_THAT([&] { Quantize(job, {}); }, ThrowsMessage<Error>(HasSubstr("--calibrate")));
+  EXPECT_THAT([&] { Quantize(Calibrated("hadamard", "llama-mha", "weights=int8/channel", folder), {}); },
+              ThrowsMessage<Error>(HasSubstr("try hadamard+rtn")));
+  EXPECT_THAT([&] { Quantize(Calibrated("smoothquant", "llama-mha", "", folder), {}); },
+              ThrowsMessage<Error>(HasSubstr("try smoothquant:0.5")));
+  EXPECT_THAT([&] { Quantize(Calibrated("rtn+quantease", "llama-mha", "weights=int4/tensor", folder), {}); },
+              ThrowsMessage<Error>(HasSubstr("try channel")));
+  EXPECT_THAT(folder.Names(), testing::ElementsAre("ids.h5"));
 }
 
 }  // namespace

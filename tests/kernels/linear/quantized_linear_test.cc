@@ -33,7 +33,7 @@ std::vector<float> Project(const std::vector<float>& x, int64_t rows, Format act
   const PackedMatrix packed(weight);
   std::vector<float> y(static_cast<size_t>(rows * weight.out + 1), -7.0f);
   const QuantizedProjection projection{&packed, bias, y.data()};
-  QuantizedLinear().Project(x.data(), rows, activation, {&projection, 1});
+  QuantizedLinear().Project(x.data(), rows, {activation, {}}, {&projection, 1});
   EXPECT_EQ(y.back(), -7.0f);  // nothing behind the last row
   y.pop_back();
   return y;
@@ -133,7 +133,7 @@ TEST(QuantizedLinear, SeveralProjectionsOfOneInputAndAgain) {
     const std::vector<float> x = RandomNormal(static_cast<size_t>(rows * 96), static_cast<unsigned>(rows));
     std::vector<float> ya(static_cast<size_t>(rows * 70)), yb(static_cast<size_t>(rows * 20));
     const QuantizedProjection both[] = {{&wa, nullptr, ya.data()}, {&wb, nullptr, yb.data()}};
-    linear.Project(x.data(), rows, Format::kInt8, both);
+    linear.Project(x.data(), rows, {Format::kInt8, {}}, both);
     EXPECT_EQ(ya, Project(x, rows, Format::kInt8, a.view(), nullptr));
     EXPECT_EQ(yb, Project(x, rows, Format::kInt8, b.view(), nullptr));
   }

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the machine can do at most, measured in the same run as what is held against it: rates of the ukernel on
+// operands that stay in cache, and of reading memory.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace tare {
+
+struct Roofline {
+  double u8s8_gops = 0;  // u8 x s8 -> s32, M 64, N 64, K 128
+  double f32_gflops = 0;
+  double bf16_gflops = 0;  // 0 where the CPU has no AMX
+  double read_gbps = 0;    // of 256 MiB, far more than caches hold
+};
+
+// On this many threads at once, best of 15 rounds; some tenths of a second. Leaves SetThreads(threads) behind.
+Roofline MeasureRoofline(int threads);
+
+// The better of each: a machine that others use too is slower at times, never faster.
+Roofline Better(const Roofline& a, const Roofline& b);
+
+// {"u8s8_gops","f32_gflops","bf16_gflops","read_gbps"}
+nlohmann::ordered_json ToJson(const Roofline& roofline);
+
+}  // namespace tare

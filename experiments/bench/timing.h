@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The clock of all benches, and what repetitions come to.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+namespace tare {
+
+// On a clock that never goes back.
+inline double Seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+struct Timing {
+  double median = 0;  // seconds; the upper one of an even count
+  double spread = 0;  // (largest - smallest) / median
+};
+
+// Of at least one repetition.
+inline Timing TimingOf(std::vector<double> seconds) {
+  std::ranges::sort(seconds);
+  const double median = seconds.at(seconds.size() / 2);
+  return {median, (seconds.back() - seconds.front()) / median};
+}
+
+}  // namespace tare

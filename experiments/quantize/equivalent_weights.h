@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Other weights that compute the same: channels scaled, or rotated, on one side of a linear layer and back on the
+// other. Exact but for f32's rounding; what changes is where outliers are, and so what few bits lose.
+//
+//   Rotated (QuaRot, arXiv 2404.00456, without its rotations at run time)
+//     residual stream x -> x R: the norms' weights go into the layers behind them; R into embedding, q, k, v, gate, up
+//     and head on the input side, into o and down on the output side. A root mean square does not see R.
+//     values of a head -> v R': into v's output side and o's input side. A differential head's two value slices are
+//     turned together, which its head norm does not see either: it has no weight, and (1 - lambda_init) is a number.
+//   Smoothed (SmoothQuant, arXiv 2211.10438): input channel j of a layer divided by s_j, its weights multiplied
+//     q, k, v and gate, up: 1/s into the norm before them; down: into up's output; o of a standard head: into v's
+//     output, one s for all heads that share it. A differential head's o has none: its norm is in between.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "experiments/model/config.h"
+#include "experiments/tasks/progress.h"
+#include "quant/algorithms/hadamard.h"
+#include "quant/file/checkpoint.h"
+#include "quant/file/quantized_checkpoint.h"
+#include "quant/format/site.h"
+
+namespace tare {
+
+// How a tensor W [out, in] (a vector: in = 1) comes from a stored one: scaled, then turned.
+struct TensorChange {
+  std::string source;
+  std::vector<float> in_scale, out_scale;  // empty: 1
+  std::shared_ptr<const Hadamard> in;      // turns consecutive blocks of inputs
+  std::shared_ptr<const Hadamard> out;     // turns blocks of outputs, consecutive in out_order
+  std::vector<int64_t> out_order;          // empty: as they are
+  bool ones = false;                       // becomes 1 everywhere, as a norm's weight that went elsewhere
+};
+
+struct EquivalentWeights {
+  std::map<std::string, TensorChange> changes;  // by the name that the tensor has afterwards
+  bool unties = false;                          // embedding and head become two
+};
+
+// s_j by the input's site, of one layer: q_proj.in [E], gate_proj.in [E], down_proj.in [I]; o_proj.in [G d], by the
+// channel of v. A site that is missing, or that cannot be smoothed, stays.
+using LayerSmoothing = std::map<Site, std::vector<float>>;
+
+// Throws Error for a size that has no Hadamard matrix.
+EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& config, uint64_t seed);
+EquivalentWeights Smoothed(const Checkpoint& files, const ModelConfig& config,
+                           const std::vector<LayerSmoothing>& layers);
+
+// Inputs of linear layers that can be smoothed in this family.
+std::vector<Site> SmoothedSites(const ModelConfig& config);
+
+// The checkpoint with its changes, in f32 where something changed, as a MODEL file without codes. Holds one matrix in
+// memory.
+void WriteEquivalent(const Checkpoint& files, const std::filesystem::path& model, const EquivalentWeights& weights,
+                     const Provenance& provenance, const std::filesystem::path& out, const Progress& progress);
+
+}  // namespace tare

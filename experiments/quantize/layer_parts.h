@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a long job of `tare quantize` has done, kept in the folder OUT.parts beside its result, for --resume: the
+// equivalent checkpoint (prepared.h5) and the codes of each finished layer (layer-N.h5), every file whole or not there.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+
+#include "quant/file/quantized_checkpoint.h"
+
+namespace tare {
+
+class LayerParts {
+ public:
+  // A new job deletes what an earlier one left; a resumed one takes it up.
+  LayerParts(const std::filesystem::path& out, bool resume);
+
+  // Where the equivalent checkpoint goes, in a folder that is there.
+  std::filesystem::path Prepared() const;
+  bool Has(int layer) const { return std::filesystem::exists(LayerFile(layer)); }
+  // A layer that is done. Throws Error where it was done by another job, naming what differs.
+  QuantizedCheckpoint Layer(int layer, const Provenance& job) const;
+  // body adds the layer's matrices.
+  void Keep(int layer, const Provenance& job, const std::function<void(QuantizedCheckpointWriter&)>& body) const;
+  // The result is there: nothing is needed any more.
+  void Remove() const;
+
+ private:
+  std::filesystem::path LayerFile(int layer) const;
+  void MakeFolder() const;
+
+  std::filesystem::path folder_;
+};
+
+}  // namespace tare

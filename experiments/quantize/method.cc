@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/quantize/method.h"
+
+#include <charconv>
+#include <format>
+#include <vector>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+std::vector<std::string_view> Split(std::string_view text) {
+  std::vector<std::string_view> steps;
+  for (size_t plus = 0; plus != std::string_view::npos;) {
+    plus = text.find('+');
+    steps.push_back(text.substr(0, plus));
+    if (plus != std::string_view::npos) text.remove_prefix(plus + 1);
+  }
+  return steps;
+}
+
+// What stands behind the colon of "name:value"; all of it must be a number.
+template <typename T>
+T Parameter(std::string_view step, const char* expected) {
+  const std::string_view text = step.substr(step.find(':') + 1);
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || text.empty())
+    Fail("--method, step '{}': expected {} behind the colon", step, expected);
+  return value;
+}
+
+double Alpha(std::string_view step) {
+  const double alpha = Parameter<double>(step, "a number from 0 to 1");
+  if (!(alpha >= 0 && alpha <= 1)) Fail("--method, step '{}': expected a number from 0 to 1 behind the colon", step);
+  return alpha;
+}
+
+}  // namespace
+
+QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
+  QuantizeMethod method{.rounding = Rounding::kNone};
+  for (const std::string_view step : Split(text)) {
+    const std::string_view name = step.substr(0, step.find(':'));
+    const bool rounded = method.rounding != Rounding::kNone;
+    if (name == "hadamard" || name == "smoothquant") {
+      if (method.equivalent != Equivalent::kNone)
+        Fail("--method '{}': hadamard and smoothquant both spread outliers, and one would undo the other; try one",
+             text);
+      if (rounded) Fail("--method '{}': {} changes weights before they are codes; try it first", text, step);
+      method.equivalent = name == "hadamard" ? Equivalent::kHadamard : Equivalent::kSmoothQuant;
+      if (name == step) continue;
+      if (name == "hadamard") {
+        method.seed = Parameter<uint64_t>(step, "a whole number");
+      } else {
+        method.alpha = Alpha(step);
+      }
+    } else if (step == "rtn" || step == "gptq" || step == "gptaq") {
+      if (rounded) Fail("--method '{}': got two steps that round; try one", text);
+      method.rounding = step == "rtn" ? Rounding::kNearest : step == "gptq" ? Rounding::kGptq : Rounding::kGptaq;
+    } else if (step == "quantease") {
+      if (!rounded || method.quantease)
+        Fail("--method '{}': quantease betters codes that another step made; try gptq+quantease", text);
+      method.quantease = true;
+    } else {
+      Fail(
+          "--method '{}': got step '{}', expected hadamard[:SEED], smoothquant[:ALPHA], rtn, gptq, gptaq or quantease, "
+          "with + between",
+          text, step);
+    }
+  }
+  return method;
+}
+
+std::string QuantizeMethod::EquivalentText() const {
+  if (equivalent == Equivalent::kNone) return "";
+  if (equivalent == Equivalent::kHadamard) return seed == 0 ? "hadamard" : std::format("hadamard:{}", seed);
+  return alpha ? std::format("smoothquant:{}", *alpha) : "smoothquant";
+}
+
+std::string QuantizeMethod::RoundingText() const {
+  if (rounding == Rounding::kNone) return "";
+  const char* name = rounding == Rounding::kNearest ? "rtn" : rounding == Rounding::kGptq ? "gptq" : "gptaq";
+  return std::string(name) + (quantease ? "+quantease" : "");
+}
+
+}  // namespace tare

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `tare quantize --method` names: steps with + between, in this order, each at most once.
+//
+//   hadamard[:SEED]                   other weights that compute the same (equivalent_weights.h); SEED of the signs, 0
+//   smoothquant[:ALPHA]               or these; ALPHA from 0 to 1, searched on the calibration text where it is not
+//                                     given. Not both: the rotation takes
+//                                     channels apart that were smoothed, and has spread outliers already.
+//   rtn | gptq | gptaq                codes; without any the file holds f32 weights. gptaq: gptq that makes up for what
+//                                     the layers before have lost (quant/algorithms/asymmetric.h)
+//   quantease                         better codes and scales (quant/algorithms/quantease.h)
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tare {
+
+struct QuantizeMethod {
+  enum class Equivalent { kNone, kHadamard, kSmoothQuant };
+  enum class Rounding { kNone, kNearest, kGptq, kGptaq };
+
+  Equivalent equivalent = Equivalent::kNone;
+  uint64_t seed = 0;            // of hadamard
+  std::optional<double> alpha;  // of SmoothQuant; nothing: searched
+  Rounding rounding = Rounding::kNearest;
+  bool quantease = false;
+
+  // Throws Error naming the step.
+  static QuantizeMethod Parse(std::string_view text);
+  // The steps in the one spelling; "" for none.
+  std::string EquivalentText() const;
+  std::string RoundingText() const;
+  // Whether the steps of rounding look at a calibration text.
+  bool RoundsByCalibration() const { return rounding > Rounding::kNearest || quantease; }
+};
+
+}  // namespace tare

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/quantize/provenance.h"
+
+#include "experiments/model/model.h"
+#include "quant/base/error.h"
+
+namespace tare {
+
+Provenance ProvenanceOf(const Checkpoint& files, const std::filesystem::path& model) {
+  const QuantizedCheckpoint* file = files.quantized();
+  if (file == nullptr) return {.source = ModelName(model), .source_sha256 = files.ContentHash()};
+  if (!file->matrices().empty()) {
+    Fail("{}: is quantized already ({}); expected a checkpoint folder, or a file without codes", model.string(),
+         file->provenance().plan);
+  }
+  return file->provenance();
+}
+
+void AddStep(Provenance& p, const std::string& method, const std::string& calibration) {
+  if (!method.empty()) p.method += (p.method.empty() ? "" : "+") + method;
+  if (!calibration.empty() && calibration != p.calibration)
+    p.calibration += (p.calibration.empty() ? "" : "; ") + calibration;
+}
+
+void RequireSameJob(const std::filesystem::path& file, const Provenance& found, const Provenance& job) {
+  const auto require = [&](const char* what, const std::string& got, const std::string& expected) {
+    if (got == expected) return;
+    Fail("{}: of another job: its {} is '{}', this one's '{}'; try without --resume", file.string(), what, got,
+         expected);
+  };
+  require("plan", found.plan, job.plan);
+  require("method", found.method, job.method);
+  require("model", found.source, job.source);
+  require("model's sha256", found.source_sha256, job.source_sha256);
+  require("calibration", found.calibration, job.calibration);
+}
+
+}  // namespace tare

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a quantized checkpoint comes from, through all steps from the first checkpoint.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "quant/file/checkpoint.h"
+#include "quant/file/quantized_checkpoint.h"
+
+namespace tare {
+
+// Of a model that a step starts from: a folder's name and hash, or what a file says of itself. Throws Error for a file
+// with codes: they are not quantized again.
+Provenance ProvenanceOf(const Checkpoint& files, const std::filesystem::path& model);
+
+// Adds what a step did: its name to the method, the text it looked at (if any) to the calibration.
+void AddStep(Provenance& provenance, const std::string& method, const std::string& calibration);
+
+// Throws Error unless both are the same, naming the file and what differs.
+void RequireSameJob(const std::filesystem::path& file, const Provenance& found, const Provenance& job);
+
+}  // namespace tare

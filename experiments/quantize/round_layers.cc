@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/quantize/round_layers.h"
+
+#include <cmath>
+#include <format>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "experiments/model/model.h"
+#include "experiments/quantize/calibration.h"
+#include "experiments/quantize/provenance.h"
+#include "experiments/quantize/weight_sites.h"
+#include "experiments/text/token_input.h"
+#include "quant/algorithms/asymmetric.h"
+#include "quant/algorithms/gptq.h"
+#include "quant/algorithms/quantease.h"
+#include "quant/base/error.h"
+#include "quant/base/interrupt.h"
+#include "quant/base/parallel.h"
+#include "quant/file/quantized_checkpoint.h"
+
+namespace tare {
+namespace {
+
+using Rounding = QuantizeMethod::Rounding;
+
+struct SquaredSums {
+  double error = 0, size = 0;
+};
+
+// What a method that looks at inputs needs beside the files.
+struct Calibrated {
+  Calibrated(const QuantizeJob& job, const std::filesystem::path& path)
+      : model(path),
+        input(LoadTokenInput(job.calibration, job.model, model.config().vocabulary)),
+        text(CutDisjoint(input, model.config(), job.windows)),
+        calibration(model, text) {
+    if (job.method.rounding == Rounding::kGptaq) exact = std::make_unique<Exact>(path, text);
+  }
+
+  struct Exact {
+    Exact(const std::filesystem::path& path, const std::vector<ScoredSequence>& text)
+        : model(path), calibration(model, text) {}
+    Model model;
+    Calibration calibration;
+  };
+
+  Model model;  // its layers become codes one by one
+  TokenInput input;
+  std::vector<ScoredSequence> text;
+  Calibration calibration;
+  std::unique_ptr<Exact> exact;  // the model as stored, where it is looked at
+};
+
+// Rounds weights that share an input, with its second moments.
+class CalibratedRounding {
+ public:
+  CalibratedRounding(QuantizeMethod method, const SecondMoments& m, const std::string& where) : method_(method) {
+    if (method.rounding != Rounding::kNearest) gptq_.emplace(m.values, m.in, kGptqDamping, where);
+    if (method.rounding == Rounding::kGptaq) target_.emplace(m.values, m.cross, m.in, kGptqDamping, where);
+    if (method.quantease) quantease_.emplace(m.values, m.in, kGptqDamping);
+  }
+
+  QuantizedMatrixBuffer Round(const WeightMatrix& stored, const Rule& rule, const std::string& where) const {
+    const auto read = [&](int64_t row, float* y) {
+      RowAsFloat(stored, row, y);
+      if (target_) target_->Correct(y);
+    };
+    QuantizedMatrixBuffer matrix;
+    if (gptq_) {
+      matrix = {rule.format, stored.out, stored.in, GroupOf(rule.granularity, stored.in, where)};
+      gptq_->Round(read, rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax, matrix);
+    } else {
+      matrix = QuantizeByRule(stored, rule, where);
+    }
+    if (quantease_) quantease_->Improve(read, kSweeps, matrix);
+    return matrix;
+  }
+
+ private:
+  static constexpr int kSweeps = 6;
+
+  QuantizeMethod method_;
+  std::optional<GptqFactor> gptq_;
+  std::optional<AsymmetricTarget> target_;
+  std::optional<QuantEase> quantease_;
+};
+
+class Job {
+ public:
+  Job(const QuantizeJob& job, const std::filesystem::path& model, const LayerParts* parts)
+      : plan_(job.plan),
+        method_(job.method),
+        model_(model),
+        where_(model.string()),
+        config_(LoadConfig(model)),
+        files_(model),
+        provenance_(ProvenanceOf(files_, model)),
+        parts_(parts) {
+    CheckWeightPlan(plan_, config_);
+    TARE_CHECK(parts_ != nullptr || !method_.RoundsByCalibration());
+    // Whatever can be refused is refused before the first tensor.
+    for (const std::string& name : files_.names()) {
+      if (const Rule* rule = RuleOf(name)) CheckMatrix(name, *rule);
+    }
+    if (summary_.matrices == 0) Fail("{}: the plan '{}' matches none of its tensors", where_, plan_.canonical());
+    if (method_.RoundsByCalibration()) calibrated_ = std::make_unique<Calibrated>(job, model);
+    provenance_.plan = plan_.canonical();
+    provenance_.plan_hash = plan_.hash();
+    AddStep(provenance_, method_.RoundingText(),
+            calibrated_ ? CalibrationText(calibrated_->input, calibrated_->text) : "");
+  }
+
+  QuantizeSummary Run(const std::filesystem::path& path, const Progress& progress) {
+    QuantizedCheckpointWriter out(path, provenance_);
+    for (const char* name : {"config.json", "tokenizer.model", "tokenizer_config.json"}) {
+      if (const auto text = CheckpointText(model_, name)) out.AddFile(name, *text);
+    }
+    for (const std::string& name : files_.names()) AddOutsideLayers(name, out);
+    for (int layer = 0; layer < config_.layers; ++layer) {
+      ThrowIfStopped();
+      AddLayer(layer, out);
+      if (progress) progress(layer + 1, config_.layers, "layers");
+    }
+    out.Commit();
+    summary_.relative_error = sums_.size > 0 ? std::sqrt(sums_.error / sums_.size) : 0;
+    summary_.bits_per_weight = 8 * static_cast<double>(code_bytes_) / static_cast<double>(summary_.values);
+    return summary_;
+  }
+
+ private:
+  std::string Where(const std::string& tensor) const { return std::format("{}: tensor '{}'", where_, tensor); }
+
+  const Rule* RuleOf(const std::string& tensor) const {
+    const std::optional<WeightSite> site = WeightSiteOf(tensor);
+    return site ? WeightRule(plan_, *site) : nullptr;
+  }
+
+  void CheckMatrix(const std::string& name, const Rule& rule) {
+    const WeightMatrix matrix = Stored(name);
+    GroupOf(rule.granularity, matrix.in, Where(name));
+    ++summary_.matrices;
+    if (!method_.RoundsByCalibration()) return;
+    if (rule.granularity.kind == Granularity::Kind::kTensor)
+      Fail("quantize, rule '{}': {} takes a scale a channel or group; try channel", rule.text, method_.RoundingText());
+    if (rule.sites.front() == Site::kLmHeadW)
+      Fail("quantize, rule '{}': {} takes weights inside the layers; try rtn for the head", rule.text,
+           method_.RoundingText());
+  }
+
+  // Everything but the layers' quantized matrices.
+  void AddOutsideLayers(const std::string& name, QuantizedCheckpointWriter& out) {
+    const TensorView& tensor = *files_.Find(name);
+    const auto bytes = static_cast<int64_t>(tensor.bytes.size());
+    summary_.bytes_before += bytes;
+    const Rule* rule = RuleOf(name);
+    if (rule == nullptr) {
+      out.AddTensor(tensor);
+      summary_.bytes_after += bytes;
+    } else if (WeightSiteOf(name)->layer < 0) {
+      Add(name, QuantizeByRule(Stored(name), *rule, Where(name)).view(), *rule, out);
+    } else {
+      return;
+    }
+    files_.Release(name);
+  }
+
+  void AddLayer(int layer, QuantizedCheckpointWriter& out) {
+    if (!calibrated_) {
+      ForEachMatrix(layer, [&](const LinearPlace&, const std::string& name, const Rule& rule) {
+        Add(name, QuantizeByRule(Stored(name), rule, Where(name)).view(), rule, out);
+      });
+      return;
+    }
+    if (!parts_->Has(layer)) RoundLayer(layer);
+    const QuantizedCheckpoint part = parts_->Layer(layer, provenance_);
+    const bool last = layer + 1 == config_.layers;
+    ForEachMatrix(layer, [&](const LinearPlace& place, const std::string& name, const Rule& rule) {
+      const QuantizedMatrix& matrix = part.matrices().at(name);
+      if (!last) calibrated_->model.UseCodes(layer, place, matrix);
+      Add(name, matrix, rule, out);
+    });
+    if (last) return;
+    calibrated_->calibration.Advance(layer);
+    if (calibrated_->exact) calibrated_->exact->calibration.Advance(layer);
+    calibrated_->model.DropCodes(layer);
+  }
+
+  // Into a part: weights with the same input together, in the order of the layer, so that each input is what the codes
+  // before it compute.
+  void RoundLayer(int layer) {
+    parts_->Keep(layer, provenance_, [&](QuantizedCheckpointWriter& part) {
+      for (const Site input : kCalibratedInputs) {
+        std::optional<CalibratedRounding> rounding;  // where a weight with this input is rounded
+        ForEachMatrix(layer, [&](const LinearPlace& place, const std::string& name, const Rule& rule) {
+          if (InputOf(place) != input) return;
+          if (!rounding) rounding.emplace(method_, MomentsOf(layer, input), Where(name));
+          const QuantizedMatrixBuffer matrix = rounding->Round(Stored(name), rule, Where(name));
+          part.AddMatrix(name, matrix.view(), rule.granularity);
+          calibrated_->model.UseCodes(layer, place, matrix.view());
+        });
+      }
+    });
+  }
+
+  SecondMoments MomentsOf(int layer, Site input) {
+    Calibration* exact = calibrated_->exact ? &calibrated_->exact->calibration : nullptr;
+    return std::move(calibrated_->calibration.MomentsOf(layer, exact, {&input, 1}).at(input));
+  }
+
+  // Those of the layer that the plan quantizes.
+  void ForEachMatrix(int layer, const std::function<void(const LinearPlace&, const std::string&, const Rule&)>& body) {
+    for (const LinearPlace& place : kLinearPlaces) {
+      const std::string name = std::format("model.layers.{}.{}", layer, place.tensor);
+      const Rule* rule = RuleOf(name);
+      if (rule == nullptr) continue;
+      body(place, name, *rule);
+      files_.Release(name);
+    }
+  }
+
+  WeightMatrix Stored(const std::string& name) const {
+    const TensorView& tensor = *files_.Find(name);
+    if (tensor.shape.size() != 2)
+      Fail("{}: got a tensor of {} dimensions, expected a matrix", Where(name), tensor.shape.size());
+    return StoredMatrix(tensor, Where(name));
+  }
+
+  void Add(const std::string& name, const QuantizedMatrix& matrix, const Rule& rule, QuantizedCheckpointWriter& out) {
+    const WeightMatrix stored = Stored(name);
+    AddError(stored, matrix);
+    out.AddMatrix(name, matrix, rule.granularity);
+    const int64_t bytes = matrix.out * (static_cast<int64_t>(matrix.RowBytes()) + 4 * matrix.Groups());
+    code_bytes_ += bytes;
+    summary_.bytes_after += bytes;
+    summary_.values += stored.out * stored.in;
+  }
+
+  // Rows' sums are added in order, so that the threads do not show.
+  void AddError(const WeightMatrix& stored, const QuantizedMatrix& matrix) {
+    std::vector<SquaredSums> sums(static_cast<size_t>(stored.out));
+    ParallelFor(sums.size(), [&](size_t r, int) {
+      thread_local std::vector<float> values, rounded;
+      values.resize(static_cast<size_t>(stored.in));
+      rounded.resize(values.size());
+      RowAsFloat(stored, static_cast<int64_t>(r), values.data());
+      DequantizeRow(matrix, static_cast<int64_t>(r), rounded.data());
+      for (size_t i = 0; i < values.size(); ++i) {
+        const double error = double{values[i]} - double{rounded[i]};
+        sums[r].error += error * error;
+        sums[r].size += double{values[i]} * double{values[i]};
+      }
+    });
+    for (const SquaredSums& row : sums) {
+      sums_.error += row.error;
+      sums_.size += row.size;
+    }
+  }
+
+  const Plan& plan_;
+  QuantizeMethod method_;
+  std::filesystem::path model_;
+  std::string where_;
+  ModelConfig config_;
+  Checkpoint files_;
+  Provenance provenance_;
+  const LayerParts* parts_;
+  QuantizeSummary summary_;
+  SquaredSums sums_;
+  int64_t code_bytes_ = 0;
+  std::unique_ptr<Calibrated> calibrated_;
+};
+
+}  // namespace
+
+QuantizeSummary RoundLayers(const QuantizeJob& job, const std::filesystem::path& model, const LayerParts* parts,
+                            const Progress& progress) {
+  return Job(job, model, parts).Run(job.out, progress);
+}
+
+}  // namespace tare

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/algorithms/asymmetric.h"
+
+#include <Eigen/Cholesky>
+#include <Eigen/Core>
+#include <algorithm>
+
+#include "quant/base/error.h"
+#include "quant/format/quantize.h"
+
+namespace tare {
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+AsymmetricTarget::AsymmetricTarget(const std::vector<float>& hessian, const std::vector<float>& cross, int64_t in,
+                                   double damping, const std::string& where)
+    : in_(in), change_(cross.size()) {
+  TARE_CHECK(static_cast<int64_t>(hessian.size()) == in * in && hessian.size() == cross.size());
+  if (FirstNotFinite(hessian) || FirstNotFinite(cross))
+    Fail("{}: the calibration's moments hold NaN or infinity; try another calibration text", where);
+  double mean = 0;
+  for (int64_t i = 0; i < in; ++i) mean += double{hessian[i * in + i]} / static_cast<double>(in);
+  if (mean <= 0) mean = 1;  // no input ever differed from 0
+  Matrix h(in, in), c(in, in);
+  for (int64_t i = 0; i < in; ++i) {
+    for (int64_t j = 0; j < in; ++j) {
+      h(i, j) = double{hessian[std::min(i, j) * in + std::max(i, j)]};
+      c(j, i) = double{cross[i * in + j]};  // C^T
+    }
+    h(i, i) += damping * mean;
+  }
+  const Eigen::LLT<Eigen::Ref<Matrix>> factor(h);
+  if (factor.info() != Eigen::Success)
+    Fail("{}: the calibration's second moments are not positive definite; try a longer calibration text", where);
+  factor.solveInPlace(c);  // H^-1 C^T = (C H^-1)^T
+  for (int64_t i = 0; i < in; ++i) {
+    for (int64_t j = 0; j < in; ++j) change_[i * in + j] = static_cast<float>(c(j, i));
+  }
+}
+
+void AsymmetricTarget::Correct(float* w) const {
+  thread_local std::vector<float> stored;
+  stored.assign(w, w + in_);
+  for (int64_t i = 0; i < in_; ++i) {
+    const float* change = change_.data() + i * in_;
+    for (int64_t j = 0; j < in_; ++j) w[j] += stored[i] * change[j];
+  }
+}
+
+}  // namespace tare

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/quantize/method.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(QuantizeMethodTest, StepsAreReadAndWritten) {
+  for (const auto& [text, equivalent, rounding] :
+       {std::tuple{"rtn", "", "rtn"},
+        {"gptq", "", "gptq"},
+        {"gptq+quantease", "", "gptq+quantease"},
+        {"gptaq", "", "gptaq"},
+        {"hadamard", "hadamard", ""},
+        {"hadamard+gptq", "hadamard", "gptq"},
+        {"hadamard:7+rtn", "hadamard:7", "rtn"},
+        {"smoothquant+rtn", "smoothquant", "rtn"},
+        {"smoothquant:0.75+rtn+quantease", "smoothquant:0.75", "rtn+quantease"}}) {
+    const QuantizeMethod method = QuantizeMethod::Parse(text);
+    EXPECT_EQ(method.EquivalentText(), equivalent);
+    EXPECT_EQ(method.RoundingText(), rounding);
+  }
+  EXPECT_FALSE(QuantizeMethod::Parse("smoothquant+rtn").RoundsByCalibration());
+  EXPECT_TRUE(QuantizeMethod::Parse("rtn+quantease").RoundsByCalibration());
+}
+
+TEST(QuantizeMethodTest, WhatDoesNotComposeIsRefused) {
+  for (const auto& [text, message] : {std::pair{"", "got step ''"},
+                                      {"awq", "got step 'awq'"},
+                                      {"rtn+", "got step ''"},
+                                      {"rtn+gptq", "two steps that round"},
+                                      {"gptaq+gptq", "two steps that round"},
+                                      {"gptq+hadamard", "before they are codes"},
+                                      {"hadamard+smoothquant+rtn", "one would undo the other"},
+                                      {"hadamard+hadamard", "one would undo the other"},
+                                      {"quantease", "another step made"},
+                                      {"rtn+quantease+quantease", "another step made"},
+                                      {"hadamard:x", "a whole number"},
+                                      {"hadamard:-1", "a whole number"},
+                                      {"smoothquant:2+rtn", "0 to 1"},
+                                      {"smoothquant:+rtn", "0 to 1"},
+                                      {"smoothquant:nan+rtn", "0 to 1"}}) {
+    EXPECT_THAT([&] { QuantizeMethod::Parse(text); }, ThrowsMessage<Error>(HasSubstr(message))) << text;
+  }
+}
+
+}  // namespace
+}  // namespace tare
