@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/stats/row_format.h"
+#include "experiments/stats/measured_format.h"
 #include "experiments/stats/site_selection.h"
 #include "experiments/tasks/sequences.h"
 #include "quant/observe/statistics_set.h"
@@ -23,7 +23,7 @@ struct Shard {
 Shard ParseShard(const std::string& text);
 
 struct StatisticsOptions {
-  std::string sites, formats;  // SiteSelection, ParseRowFormats
+  std::string sites, formats;  // SiteSelection, ParseMeasuredFormats
   std::string calibrate;       // ParseCalibratedFormats
   std::string spans;           // a file for MarkedSpans, or nothing
   Shard shard;
