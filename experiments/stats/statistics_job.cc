@@ -32,13 +32,6 @@ std::string HashOf(const std::vector<ScoredSequence>& sequences) {
   return sha.Hex();
 }
 
-MarkedSpans SpansOf(const StatisticsOptions& options, const std::vector<ScoredSequence>& sequences) {
-  if (options.spans.empty()) return {};
-  std::vector<int64_t> lengths;
-  for (const ScoredSequence& s : sequences) lengths.push_back(std::ssize(s.tokens));
-  return MarkedSpans::Load(options.spans, lengths);
-}
-
 std::vector<std::vector<OutputHead>> TablesOf(const Model& model) {
   std::vector<std::vector<OutputHead>> heads;
   for (const LayerWeights& layer : model.layers()) heads.push_back(layer.heads);
@@ -78,7 +71,7 @@ class Collector {
       : model_(model),
         sequences_(sequences),
         observer_(SiteSelection::Parse(options.sites, model.config()), ParseMeasuredFormats(options.formats),
-                  SpansOf(options, sequences), TablesOf(model)),
+                  options.spans, TablesOf(model)),
         set_(set) {}
 
   // Returns how many positions it had.
@@ -141,7 +134,7 @@ StatisticsSet EmptyStatistics(const Model& model, const TokenInput& input, const
     ParseCalibratedFormats(options.calibrate);
     set.job[kCalibrateKey] = options.calibrate;
   }
-  if (!options.spans.empty()) set.job["spans_sha256"] = SpansOf(options, sequences).sha256();
+  if (!options.spans.sha256().empty()) set.job["spans_sha256"] = options.spans.sha256();
   set.formats = NamesOf(ParseMeasuredFormats(options.formats));
   CheckFormats(set.formats, SiteSelection::Parse(options.sites, model.config()), model.config());
   set.units.assign((sequences.size() + step - 1) / step, 0);
