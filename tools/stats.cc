@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/sites/outlier_report.h"
+#include "experiments/stats/marked_items.h"
 #include "experiments/stats/statistics_job.h"
 #include "experiments/stats/statistics_report.h"
 #include "experiments/tasks/sequences.h"
@@ -22,7 +23,7 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   std::vector<std::string> models;
-  std::string input, json, csv, out, shard = "0/1";
+  std::string input, spans, json, csv, out, shard = "0/1";
   StatisticsOptions statistics;
   WindowOptions windows;
   MachineOptions machine;
@@ -39,11 +40,24 @@ void AddOrigin(Json& json, const Model& model, const TokenInput& input, uint64_t
   json["input_sha256"] = input.sha256;
 }
 
+bool IsItems(const Options& options) { return std::filesystem::path(options.input).extension() == ".jsonl"; }
+
+MarkedItems LoadInput(const std::string& folder, const ModelConfig& config, const Options& options) {
+  if (IsItems(options))
+    return LoadMarkedItems(options.input, folder, config, static_cast<size_t>(options.windows.limit));
+  MarkedItems loaded{.input = LoadTokenInput(options.input, folder, config.vocabulary), .sequences = {}, .spans = {}};
+  loaded.sequences = CutDisjoint(loaded.input, config, options.windows);
+  if (options.spans.empty()) return loaded;
+  std::vector<int64_t> lengths;
+  for (const ScoredSequence& s : loaded.sequences) lengths.push_back(std::ssize(s.tokens));
+  loaded.spans = MarkedSpans::Load(options.spans, lengths);
+  return loaded;
+}
+
 Json Observe(const std::string& folder, const Options& options, ProgressLine& line) {
   Model model(folder, options.machine.Apply());
   line.Rename(model.Name());
-  const TokenInput input = LoadTokenInput(options.input, folder, model.config().vocabulary);
-  const std::vector<ScoredSequence> sequences = CutDisjoint(input, model.config(), options.windows);
+  const auto [input, sequences, spans] = LoadInput(folder, model.config(), options);
   OutlierObserver observer(model.config());
   SiteVisitor* const visitors[] = {&observer};
   int64_t positions = 0;
@@ -59,10 +73,11 @@ Json Observe(const std::string& folder, const Options& options, ProgressLine& li
 Json Collect(const std::string& folder, const Options& options, ProgressLine& line) {
   Model model(folder, options.machine.Apply());
   line.Rename(model.Name());
-  const TokenInput input = LoadTokenInput(options.input, folder, model.config().vocabulary);
-  const std::vector<ScoredSequence> sequences = CutDisjoint(input, model.config(), options.windows);
+  const auto [input, sequences, spans] = LoadInput(folder, model.config(), options);
+  StatisticsOptions statistics = options.statistics;
+  statistics.spans = spans;
   const StatisticsSet set =
-      CollectStatistics(model, input, sequences, options.statistics, TARE_VERSION, options.out, line.Callback());
+      CollectStatistics(model, input, sequences, statistics, TARE_VERSION, options.out, line.Callback());
   Json json = OutlierJson(StatisticsFigures(set), model.config(), model.Name(), static_cast<int64_t>(set.tokens));
   AddOrigin(json, model, input, set.positions, sequences.size(), options);
   json["statistics"] = options.out;
@@ -97,10 +112,12 @@ void Run(Options& options) {
 void CheckUsage(const Options& options) {
   if (options.models.empty()) throw CLI::RequiredError("MODEL");
   if (options.input.empty()) throw CLI::RequiredError("--input");
+  if (IsItems(options) && (!options.spans.empty() || options.windows.window != 0 || options.windows.tokens != 0))
+    throw CLI::ValidationError("--input", "items are marked and cut as they are; expected --limit at most");
   const StatisticsOptions& s = options.statistics;
   if (!options.out.empty()) {
     if (options.models.size() > 1) throw CLI::ValidationError("--out", "takes one MODEL: a file is of one");
-  } else if (!s.sites.empty() || !s.formats.empty() || !s.calibrate.empty() || !s.spans.empty() ||
+  } else if (!s.sites.empty() || !s.formats.empty() || !s.calibrate.empty() || !options.spans.empty() ||
              options.shard != "0/1" || s.resume) {
     throw CLI::RequiredError(
         "--out (--sites, --formats, --calibrate, --spans, --shard and --resume are about that file)");
@@ -112,10 +129,12 @@ void AddFileOptions(CLI::App& command, Options& options) {
   command.add_option("--out", options.out, "statistics of every site into this HDF5 file (one MODEL)");
   command.add_option("--sites", s.sites,
                      "only these, as plans name them: attn_logits[l0-3],layer_out,weights,linear_in (default: all)");
-  command.add_option("--formats", s.formats, "measure what these formats lose at each site: int8/row,int4/group64");
+  command.add_option("--formats", s.formats,
+                     "measure what these formats lose at each site: int8/row,int4/group64; tensor, head and channel "
+                     "take a second pass");
   command.add_option("--calibrate", s.calibrate,
                      "static scales of these formats into the file, by every calibrator: int8,int6,int4");
-  command.add_option("--spans", s.spans, "JSON lines that mark answers and noise: the attention that each gets");
+  command.add_option("--spans", options.spans, "JSON lines that mark answers and noise: the attention that each gets");
   command.add_option("--shard", options.shard, "i/n: only the i-th of n parts, from 0; tare stats merge joins them")
       ->capture_default_str();
   command.add_flag("--resume", s.resume, "go on where an interrupted run of the same job stopped (FILE.part)");
@@ -131,7 +150,9 @@ void AddStats(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "stats", "outliers of attention logits and hidden states (the table of the Differential Transformer's paper)");
   command->add_option("MODEL", options->models, "checkpoint folders, side by side");
-  command->add_option("--input", options->input, "UTF-8 text, or ids: a .safetensors or .h5 file with input_ids [B,T]");
+  command->add_option("--input", options->input,
+                      "UTF-8 text; ids: a .safetensors or .h5 file with input_ids [B,T]; or items of multiple choice "
+                      "(.jsonl), whose answer is marked where it stands in the context");
   command->add_option("--json", options->json,
                       "write JSON to a file, or - for standard output; an array where several models are given");
   command->add_option("--csv", options->csv, "write a row a model, site, layer, head and map to this file");

@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Options {
-  std::vector<std::string> models;
+  std::vector<std::string> models, statistics;
   std::string tasks, json;
   SweepOptions sweep;
   MachineOptions machine;
@@ -38,6 +38,7 @@ Json ToJson(const std::vector<SweepCell>& cells) {
 
 void Run(Options& options) {
   options.sweep.models.assign(options.models.begin(), options.models.end());
+  options.sweep.statistics.assign(options.statistics.begin(), options.statistics.end());
   options.sweep.tasks = ParseTasks(options.tasks);
   options.sweep.math = options.machine.Apply();
   std::vector<SweepCell> cells;
@@ -74,12 +75,17 @@ void AddSweep(CLI::App& app) {
   command->add_option("--site", sweep.site, "what to quantize; several with commas between")->capture_default_str();
   command->add_option("--base", sweep.base, "a plan of rules that every quantized cell has besides");
   AddExecutedFlag(*command, sweep.carrying);
+  command
+      ->add_option("--stats", options->statistics,
+                   "statistics file (tare stats --out) for rules with +static; once a model, in their order")
+      ->allow_extra_args(false);
   command->add_option("--bits", sweep.bits, "16 (not quantized), 8, 6, 4, with commas between")
       ->delimiter(',')
       ->allow_extra_args(false)  // or it takes the folders after it
       ->capture_default_str();
   command
-      ->add_option("--granularity", sweep.granularities, "what shares a scale: row, head, tensor, with commas between")
+      ->add_option("--granularity", sweep.granularities,
+                   "what shares a scale: row, head, tensor, with commas between; with options: tensor+static")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->capture_default_str();

@@ -12,13 +12,12 @@
 namespace tare {
 namespace {
 
-// The last sums of a map, before those of formats: SumNames.
-constexpr size_t kMarkSums = 3, kOutputSums = 1 + 2 * kSparsityShares.size();
+// Of SumNames.
+constexpr size_t kFormatSums = 4, kMarkSums = 3, kOutputSums = 1 + 2 * kSparsityShares.size();
 
 constexpr int64_t kRowGroup = 64;  // rows whose energies add in double before they join the exact sum
 
 bool IsMap(Site site) { return site == Site::kProbs || site == Site::kDifference; }
-bool HasChannels(Site site) { return !IsMap(site) && site != Site::kAttnLogits; }
 
 // 0 for a row without spread.
 double RowKurtosis(size_t values, const double* sums) {
@@ -33,10 +32,20 @@ double RowKurtosis(size_t values, const double* sums) {
 
 }  // namespace
 
-BlockMeter::BlockMeter(std::span<const RowFormat> formats, const MarkedSpans& spans, const ValueStore& values)
-    : formats_(formats), spans_(spans), values_(values) {
-  for (const SiteInfo& info : kSites) sums_of_site_.push_back(SumNames(info.site, NamesOf(formats)).size());
+BlockMeter::BlockMeter(std::span<const MeasuredFormat> formats, const MarkedSpans& spans, const ValueStore& values,
+                       const WideScales& scales)
+    : spans_(spans), values_(values), scales_(scales) {
+  for (const SiteInfo& info : kSites) {
+    formats_.push_back(FormatsOf(info.site, formats));
+    sums_of_site_.push_back(SumNames(info.site, NamesOf(formats)).size());
+  }
 }
+
+size_t BlockMeter::FirstOfFormats(const SiteBlock& block) const {
+  return measures_.sums - kFormatSums * formats_[static_cast<size_t>(block.site)].size();
+}
+size_t BlockMeter::FirstOfOutput(const SiteBlock& block) const { return FirstOfFormats(block) - kOutputSums; }
+size_t BlockMeter::FirstOfMarks(const SiteBlock& block) const { return FirstOfOutput(block) - kMarkSums; }
 
 void BlockMeter::MeasureChannels(int64_t r, std::span<const float> row) {
   double* const energy = &measures_.channel_energy[static_cast<size_t>(r / kRowGroup) * row.size()];
@@ -51,7 +60,7 @@ void BlockMeter::MeasureChannels(int64_t r, std::span<const float> row) {
 void BlockMeter::MeasureMarks(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums) {
   const Marks* marks = spans_.Find(block.sequence);
   if (marks == nullptr || !marks->queries.Contains(block.first_row + r) || sums[kSumMagnitude] == 0.0) return;
-  double* next = sums + measures_.sums - 4 * formats_.size() - kOutputSums - kMarkSums;
+  double* next = sums + FirstOfMarks(block);
   *next++ = 1.0;
   *next++ = MassOf(row, marks->answer) / sums[kSumMagnitude];
   *next++ = MassOf(row, marks->noise) / sums[kSumMagnitude];
@@ -62,7 +71,7 @@ void BlockMeter::MeasureOutput(const SiteBlock& block, int64_t r, std::span<cons
   const std::optional<ValueSlices> v = values_.Find(block);
   if (!v) return;
   const SkippedOutput skipped = MeasureSkipped(row, *v);
-  double* next = sums + measures_.sums - 4 * formats_.size() - kOutputSums;
+  double* next = sums + FirstOfOutput(block);
   *next++ = 1.0;
   for (size_t i = 0; i < kSparsityShares.size(); ++i) {
     *next++ = skipped.entries[i];
@@ -105,10 +114,10 @@ void BlockMeter::MeasureFinite(const SiteBlock& block, int64_t r, std::span<cons
   measures_.largest_row_norm = std::max(measures_.largest_row_norm, static_cast<float>(norm));
   if (HasChannels(block.site)) sums[kSumRowKurtosis] = RowKurtosis(row.size(), sums);
   if (IsMap(block.site)) MeasureMap(block, r, row, sums);
-  double* next = sums + measures_.sums - 4 * formats_.size();
+  double* next = sums + FirstOfFormats(block);
   quantized_.resize(row.size());
-  for (const RowFormat& format : formats_) {
-    QuantizeRow(format, block.site, row, quantized_);
+  for (const MeasuredFormat& format : formats_[static_cast<size_t>(block.site)]) {
+    QuantizeRow(format, block.site, clips_, row, quantized_);
     const ErrorSums errors = SumErrors(row, quantized_);
     for (const double sum : {errors.error2, errors.error1, errors.product, errors.square}) *next++ = sum;
   }
@@ -159,6 +168,7 @@ const BlockMeasures& BlockMeter::Measure(const SiteBlock& block) {
   m.absmax = m.largest_row_norm = 0.0f;
   m.largest.reset();
   m.sums = sums_of_site_[static_cast<size_t>(block.site)];
+  clips_ = scales_.Find(block);
   m.row_sums.assign(rows * m.sums, 0.0);
   m.row_absmax.assign(rows, 0.0f);
   m.channel_absmax.assign(columns, 0.0f);

@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "experiments/stats/marked_spans.h"
-#include "experiments/stats/row_format.h"
+#include "experiments/stats/measured_format.h"
 #include "experiments/stats/skipped_output.h"
+#include "experiments/stats/wide_scales.h"
 #include "quant/observe/site_visitor.h"
 
 namespace tare {
@@ -38,7 +39,8 @@ class BlockMeter {
   static constexpr int64_t kOutputStride = 16;
 
   // All outlive it.
-  BlockMeter(std::span<const RowFormat> formats, const MarkedSpans& spans, const ValueStore& values);
+  BlockMeter(std::span<const MeasuredFormat> formats, const MarkedSpans& spans, const ValueStore& values,
+             const WideScales& scales);
 
   // Valid until the next call.
   const BlockMeasures& Measure(const SiteBlock& block);
@@ -58,10 +60,18 @@ class BlockMeter {
     std::vector<double> squares;
   };
 
-  std::span<const RowFormat> formats_;
+  // Where the last sums of a row begin: those of formats, four each, before them those of what attention's output
+  // loses, and before them those of marked spans.
+  size_t FirstOfFormats(const SiteBlock& block) const;
+  size_t FirstOfOutput(const SiteBlock& block) const;
+  size_t FirstOfMarks(const SiteBlock& block) const;
+
   const MarkedSpans& spans_;
   const ValueStore& values_;
+  const WideScales& scales_;
+  std::vector<std::vector<MeasuredFormat>> formats_;  // of each site
   std::vector<size_t> sums_of_site_;
+  WideClips clips_;  // of the block at hand
   BlockMeasures measures_;
   std::vector<float> finite_, quantized_;
   FirstMap first_map_;

@@ -12,6 +12,24 @@ namespace {
 
 constexpr int64_t kWeightRows = 64;
 
+// Blocks of a weight's rows, as f32.
+void ShowMatrix(SiteVisitors visitors, Site site, int layer, const WeightMatrix& weight) {
+  const int64_t blocks = (weight.out + kWeightRows - 1) / kWeightRows;
+  ParallelFor(static_cast<size_t>(blocks), [&](size_t index, int thread) {
+    const int64_t first = static_cast<int64_t>(index) * kWeightRows, rows = std::min(kWeightRows, weight.out - first);
+    std::vector<float> values(static_cast<size_t>(rows * weight.in));
+    for (int64_t r = 0; r < rows; ++r) RowAsFloat(weight, first + r, &values[static_cast<size_t>(r * weight.in)]);
+    const SiteBlock block{.site = site,
+                          .layer = layer,
+                          .first_row = first,
+                          .rows = rows,
+                          .first_columns = weight.in,
+                          .values = values.data(),
+                          .stride = weight.in};
+    Visit(visitors, block, thread);
+  });
+}
+
 // The measures of a sequence that only the whole of it has.
 void AddWholeSequence(const SiteKey& key, Fold& sequence) {
   sequence.sequences = 1;
@@ -38,8 +56,9 @@ struct FullObserver::Target {
 };
 
 struct FullObserver::Worker {
-  Worker(std::span<const RowFormat> formats, const MarkedSpans& spans, const ValueStore& values)
-      : meter(formats, spans, values) {}
+  Worker(std::span<const MeasuredFormat> formats, const MarkedSpans& spans, const ValueStore& values,
+         const WideScales& scales)
+      : meter(formats, spans, values, scales) {}
 
   // A thread keeps adding to one target of a site and map until a block belongs to another.
   struct Pending {
@@ -62,14 +81,15 @@ struct FullObserver::Worker {
   BlockMeter meter;
 };
 
-FullObserver::FullObserver(SiteSelection selection, std::vector<RowFormat> formats, MarkedSpans spans,
+FullObserver::FullObserver(SiteSelection selection, std::vector<MeasuredFormat> formats, MarkedSpans spans,
                            std::vector<std::vector<OutputHead>> heads)
     : selection_(std::move(selection)),
       formats_(std::move(formats)),
+      scales_(selection_, formats_),
       spans_(std::move(spans)),
       values_(std::move(heads)),
       format_names_(NamesOf(formats_)) {
-  for (int i = 0; i < Threads(); ++i) workers_.push_back(std::make_unique<Worker>(formats_, spans_, values_));
+  for (int i = 0; i < Threads(); ++i) workers_.push_back(std::make_unique<Worker>(formats_, spans_, values_, scales_));
 }
 
 FullObserver::~FullObserver() = default;
@@ -159,20 +179,10 @@ void FullObserver::Visit(const SiteBlock& block, int thread) {
 
 void FullObserver::ObserveMatrix(Site site, int layer, const WeightMatrix& weight) {
   if (!selection_.Wants(site, layer)) return;
-  const int64_t blocks = (weight.out + kWeightRows - 1) / kWeightRows;
-  ParallelFor(static_cast<size_t>(blocks), [&](size_t index, int thread) {
-    const int64_t first = static_cast<int64_t>(index) * kWeightRows, rows = std::min(kWeightRows, weight.out - first);
-    std::vector<float> values(static_cast<size_t>(rows * weight.in));
-    for (int64_t r = 0; r < rows; ++r) RowAsFloat(weight, first + r, &values[static_cast<size_t>(r * weight.in)]);
-    Visit({.site = site,
-           .layer = layer,
-           .first_row = first,
-           .rows = rows,
-           .first_columns = weight.in,
-           .values = values.data(),
-           .stride = weight.in},
-          thread);
-  });
+  SiteVisitor* const first_pass[] = {&scales_};
+  if (scales_.Wants(site, layer)) ShowMatrix(first_pass, site, layer, weight);
+  SiteVisitor* const visitors[] = {this};
+  ShowMatrix(visitors, site, layer, weight);
 }
 
 void FullObserver::ObserveWeights(const Model& model) {

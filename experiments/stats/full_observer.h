@@ -18,13 +18,17 @@ namespace tare {
 class FullObserver : public SiteVisitor {
  public:
   // heads: of every layer, for what attention's output loses; without them that is not measured.
-  FullObserver(SiteSelection selection, std::vector<RowFormat> formats, MarkedSpans spans = {},
+  FullObserver(SiteSelection selection, std::vector<MeasuredFormat> formats, MarkedSpans spans = {},
                std::vector<std::vector<OutputHead>> heads = {});
   ~FullObserver() override;
 
   bool Wants(Site site, int layer) const override;
   void BeginBatch(int64_t slots) override;  // the sequences of the batch before are whole now
   void Visit(const SiteBlock& block, int thread) override;
+
+  // Who must see a batch in a pass of its own before this does, for formats whose scales span rows; null where none
+  // does.
+  SiteVisitor* FirstPass() { return scales_.Any() ? &scales_ : nullptr; }
 
   // The selected weights: rows are output channels, columns input channels, all of one "sequence".
   void ObserveWeights(const Model& model);
@@ -44,7 +48,8 @@ class FullObserver : public SiteVisitor {
   void ObserveMatrix(Site site, int layer, const WeightMatrix& weight);
 
   const SiteSelection selection_;
-  const std::vector<RowFormat> formats_;
+  const std::vector<MeasuredFormat> formats_;
+  WideScales scales_;
   const MarkedSpans spans_;
   ValueStore values_;
   const std::vector<std::string> format_names_;

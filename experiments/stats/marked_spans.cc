@@ -42,18 +42,6 @@ std::vector<TokenRange> RangesOf(const Json& value, int64_t length, const std::s
   return ranges;
 }
 
-// What lies between the ranges in [1, end).
-std::vector<TokenRange> Between(const std::vector<TokenRange>& ranges, int64_t end) {
-  std::vector<TokenRange> between;
-  int64_t begin = 1;
-  for (const TokenRange& range : ranges) {
-    if (begin < std::min(range.begin, end)) between.push_back({begin, std::min(range.begin, end)});
-    begin = std::max(begin, range.end);
-  }
-  if (begin < end) between.push_back({begin, end});
-  return between;
-}
-
 Marks MarksOf(const Json& line, int64_t length, const std::string& where) {
   for (const auto& [key, value] : line.items()) {
     if (key != "sequence" && key != "answer" && key != "noise" && key != "queries")
@@ -65,7 +53,7 @@ Marks MarksOf(const Json& line, int64_t length, const std::string& where) {
   marks.queries =
       line.contains("queries") ? RangeOf(line["queries"], length, where + ": queries") : TokenRange{length - 1, length};
   marks.noise = line.contains("noise") ? RangesOf(line["noise"], length, where + ": noise")
-                                       : Between(marks.answer, marks.queries.begin);
+                                       : Between(marks.answer, 1, marks.queries.begin);
   return marks;
 }
 
@@ -93,6 +81,16 @@ MarkedSpans MarkedSpans::Load(const std::filesystem::path& path, std::span<const
 const Marks* MarkedSpans::Find(int64_t sequence) const {
   const auto found = marks_.find(sequence);
   return found == marks_.end() ? nullptr : &found->second;
+}
+
+std::vector<TokenRange> Between(const std::vector<TokenRange>& ranges, int64_t begin, int64_t end) {
+  std::vector<TokenRange> between;
+  for (const TokenRange& range : ranges) {
+    if (begin < std::min(range.begin, end)) between.push_back({begin, std::min(range.begin, end)});
+    begin = std::max(begin, range.end);
+  }
+  if (begin < end) between.push_back({begin, end});
+  return between;
 }
 
 double MassOf(std::span<const float> row, std::span<const TokenRange> ranges) {

@@ -31,16 +31,22 @@ struct Marks {
 class MarkedSpans {
  public:
   MarkedSpans() = default;
+  // sha256: of what the marks are from.
+  MarkedSpans(std::map<int64_t, Marks> marks, std::string sha256)
+      : marks_(std::move(marks)), sha256_(std::move(sha256)) {}
   // lengths: of the sequences. Throws Error for a line that is not as above, or a range outside its sequence.
   static MarkedSpans Load(const std::filesystem::path& path, std::span<const int64_t> lengths);
 
   const Marks* Find(int64_t sequence) const;             // null where it has none
-  const std::string& sha256() const { return sha256_; }  // of the file; empty without one
+  const std::string& sha256() const { return sha256_; }  // of the file; empty without marks
 
  private:
   std::map<int64_t, Marks> marks_;
   std::string sha256_;
 };
+
+// What lies between the ranges, which are in order, in [begin, end).
+std::vector<TokenRange> Between(const std::vector<TokenRange>& ranges, int64_t begin, int64_t end);
 
 // Sum of |row| over the ranges, as far as the row reaches.
 double MassOf(std::span<const float> row, std::span<const TokenRange> ranges);

@@ -32,17 +32,22 @@ std::string HashOf(const std::vector<ScoredSequence>& sequences) {
   return sha.Hex();
 }
 
-MarkedSpans SpansOf(const StatisticsOptions& options, const std::vector<ScoredSequence>& sequences) {
-  if (options.spans.empty()) return {};
-  std::vector<int64_t> lengths;
-  for (const ScoredSequence& s : sequences) lengths.push_back(std::ssize(s.tokens));
-  return MarkedSpans::Load(options.spans, lengths);
-}
-
 std::vector<std::vector<OutputHead>> TablesOf(const Model& model) {
   std::vector<std::vector<OutputHead>> heads;
   for (const LayerWeights& layer : model.layers()) heads.push_back(layer.heads);
   return heads;
+}
+
+// A format that none of the selected sites has sums of is a mistake.
+void CheckFormats(const std::vector<std::string>& formats, const SiteSelection& sites, const ModelConfig& config) {
+  for (const std::string& format : formats) {
+    bool measured = false;
+    for (const Site site : SitesOf(config)) {
+      for (int layer = -1; layer < config.layers; ++layer)
+        measured = measured || (sites.Wants(site, layer) && IsMeasured(site, format));
+    }
+    if (!measured) Fail("--formats: {}: got none of its heads or channels at {}; try row", format, sites.canonical());
+  }
 }
 
 std::filesystem::path PartOf(const std::filesystem::path& out) { return out.string() + ".part"; }
@@ -65,8 +70,8 @@ class Collector {
             StatisticsSet& set)
       : model_(model),
         sequences_(sequences),
-        observer_(SiteSelection::Parse(options.sites, model.config()), ParseRowFormats(options.formats),
-                  SpansOf(options, sequences), TablesOf(model)),
+        observer_(SiteSelection::Parse(options.sites, model.config()), ParseMeasuredFormats(options.formats),
+                  options.spans, TablesOf(model)),
         set_(set) {}
 
   // Returns how many positions it had.
@@ -76,6 +81,7 @@ class Collector {
     for (size_t i = unit * step; i < std::min((unit + 1) * step, sequences_.size()); ++i)
       batch.Add(static_cast<int64_t>(i), sequences_[i].tokens);
     if (unit == 0) observer_.ObserveWeights(model_);
+    if (SiteVisitor* const first = observer_.FirstPass()) model_.Forward(batch, {&first, 1});
     SiteVisitor* const visitors[] = {&observer_};
     model_.Forward(batch, visitors);
     set_.units[unit] = 1;
@@ -128,8 +134,9 @@ StatisticsSet EmptyStatistics(const Model& model, const TokenInput& input, const
     ParseCalibratedFormats(options.calibrate);
     set.job[kCalibrateKey] = options.calibrate;
   }
-  if (!options.spans.empty()) set.job["spans_sha256"] = SpansOf(options, sequences).sha256();
-  set.formats = NamesOf(ParseRowFormats(options.formats));
+  if (!options.spans.sha256().empty()) set.job["spans_sha256"] = options.spans.sha256();
+  set.formats = NamesOf(ParseMeasuredFormats(options.formats));
+  CheckFormats(set.formats, SiteSelection::Parse(options.sites, model.config()), model.config());
   set.units.assign((sequences.size() + step - 1) / step, 0);
   for (int layer = 0; model.config().Differential() && layer < model.config().layers; ++layer)
     set.lambda[layer] = model.layers()[static_cast<size_t>(layer)].lambda;

@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/stats/row_format.h"
+#include "experiments/stats/marked_spans.h"
+#include "experiments/stats/measured_format.h"
 #include "experiments/stats/site_selection.h"
 #include "experiments/tasks/sequences.h"
 #include "quant/observe/statistics_set.h"
@@ -23,9 +24,9 @@ struct Shard {
 Shard ParseShard(const std::string& text);
 
 struct StatisticsOptions {
-  std::string sites, formats;  // SiteSelection, ParseRowFormats
+  std::string sites, formats;  // SiteSelection, ParseMeasuredFormats
   std::string calibrate;       // ParseCalibratedFormats
-  std::string spans;           // a file for MarkedSpans, or nothing
+  MarkedSpans spans;           // of the sequences, or nothing
   Shard shard;
   bool resume = false;
   int64_t checkpoint = 64;  // sequences between two writes of FILE.part

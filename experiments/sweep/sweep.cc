@@ -10,6 +10,7 @@
 
 #include "quant/base/error.h"
 #include "quant/file/atomic_file.h"
+#include "quant/file/checkpoint.h"
 #include "quant/file/sha256.h"
 #include "quant/format/plan.h"
 #include "quant/format/site_class.h"
@@ -78,13 +79,24 @@ class CellLog {
   std::map<std::string, Json> results_;
 };
 
-Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan, const Task& task,
+// A model's static scales: nothing where the sweep has none.
+struct Seen {
+  std::shared_ptr<const StatisticsSet> statistics;
+  std::string sha256;  // of the file
+};
+
+bool HasStaticScales(const Plan& plan) {
+  return std::ranges::any_of(plan.rules(), [](const Rule& rule) { return rule.options.static_scale; });
+}
+
+Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan, const Seen& seen, const Task& task,
            const SweepOptions& options) {
   Json key{{"model", model.Name()},         {"weights", weights_hash},
            {"plan", plan.canonical()},      {"task", task.spec().Name()},
            {"input", task.sha256()},        {"math", options.math == Math::kBf16 ? "bf16" : "f32"},
            {"limit", options.windows.limit}};
   if (options.carrying == Carrying::kExecuted) key["executed"] = true;
+  if (HasStaticScales(plan)) key["stats"] = seen.sha256;
   for (const char* name : {"config.json", "tokenizer.model", "tokenizer_config.json"}) {
     if (std::filesystem::exists(model.folder() / name)) key[name] = Sha256OfFile(model.folder() / name);
   }
@@ -100,20 +112,37 @@ void RequireDistinct(const std::vector<T>& values, const char* option) {
   }
 }
 
-// Whatever can be refused before hours of work.
-void CheckOptions(const SweepOptions& options) {
+// Of every model, in their order.
+std::vector<Seen> ReadSeen(const SweepOptions& options) {
+  std::vector<Seen> seen(options.models.size());
+  if (options.statistics.empty()) return seen;
+  if (options.statistics.size() != options.models.size())
+    Fail("--stats: got {} files, expected one a model, in the order of the {} models; try --stats once for each",
+         options.statistics.size(), options.models.size());
+  for (size_t i = 0; i < seen.size(); ++i) {
+    const std::filesystem::path& file = options.statistics[i];
+    seen[i] = {ReadStatisticsOf(file, Checkpoint(options.models[i]).ContentHash()), Sha256OfFile(file)};
+  }
+  return seen;
+}
+
+// Whatever can be refused before hours of work; returns what the models' statistics files hold.
+std::vector<Seen> CheckOptions(const SweepOptions& options) {
   RequireDistinct(options.bits, "--bits");
   RequireDistinct(options.granularities, "--granularity");
+  std::vector<Seen> seen = ReadSeen(options);
   std::set<std::string> names;
-  for (const std::filesystem::path& folder : options.models) {
+  for (size_t i = 0; i < options.models.size(); ++i) {
+    const std::filesystem::path& folder = options.models[i];
     const ModelConfig config = LoadConfig(folder);
     if (!names.insert(ModelName(folder)).second)
       Fail("got the model name {} twice, expected each once; try renaming a folder", ModelName(folder));
     for (const std::string& granularity : options.granularities) {
       for (const int bits : options.bits)
-        PlanRun(Plan::Parse(PlanFor(options, bits, granularity)), options.carrying, config);
+        PlanRun(Plan::Parse(PlanFor(options, bits, granularity)), options.carrying, config, seen[i].statistics);
     }
   }
+  return seen;
 }
 
 }  // namespace
@@ -132,21 +161,22 @@ std::string PlanFor(const SweepOptions& options, int bits, const std::string& gr
 }
 
 std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting& starting) {
-  CheckOptions(options);
+  const std::vector<Seen> seen = CheckOptions(options);
   CellLog log(options.folder);
   const size_t cells =
       options.models.size() * options.tasks.size() * options.granularities.size() * options.bits.size();
   std::vector<SweepCell> finished;
-  for (const std::filesystem::path& folder : options.models) {
-    Model model(folder, options.math);
+  for (size_t i = 0; i < options.models.size(); ++i) {
+    Model model(options.models[i], options.math);
     const std::string weights_hash = model.files().ContentHash();
     std::vector<Task> tasks;  // all of them read before the first runs
     for (const TaskSpec& spec : options.tasks) tasks.emplace_back(spec, model, options.windows);
     for (const Task& task : tasks) {
       for (const std::string& granularity : options.granularities) {
         for (const int bits : options.bits) {
-          PlanRun run(Plan::Parse(PlanFor(options, bits, granularity)), options.carrying, model.config());
-          const Json key = KeyOf(model, weights_hash, run.plan(), task, options);
+          PlanRun run(Plan::Parse(PlanFor(options, bits, granularity)), options.carrying, model.config(),
+                      seen[i].statistics);
+          const Json key = KeyOf(model, weights_hash, run.plan(), seen[i], task, options);
           const std::string what =
               std::format("{} {} {} bits {}", model.Name(), task.spec().Name(), bits, bits == 16 ? "" : granularity);
           const Progress progress = starting(finished.size() + 1, cells, what);

@@ -2,7 +2,7 @@
 // Accuracy against bits: models x granularity x bits x tasks, one cell at a time. A finished cell is one JSON line in
 // DIR/cells.jsonl; a sweep that is started again with the same folder reads them, runs what is missing, and ends with
 // the same table. A cell is known by everything that its figures depend on: hashes of weights, config, tokenizer and
-// input, plan, windows, math.
+// input, plan (and of the statistics file, where a rule is +static), windows, math.
 #pragma once
 
 #include <filesystem>
@@ -18,8 +18,9 @@ namespace tare {
 
 struct SweepOptions {
   std::vector<std::filesystem::path> models;
-  std::string site = "attn_logits";  // or several, with commas between
-  std::string base;                  // rules that every quantized cell has besides
+  std::vector<std::filesystem::path> statistics;  // for rules with +static: a file a model, in their order; or none
+  std::string site = "attn_logits";               // or several, with commas between
+  std::string base;                               // rules that every quantized cell has besides
   Carrying carrying = Carrying::kSimulated;
   std::vector<int> bits{16, 8, 6, 4};  // 16: not quantized
   std::vector<std::string> granularities{"row"};

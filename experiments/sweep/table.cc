@@ -75,12 +75,12 @@ auto Distinct(const std::vector<SweepCell>& cells, Get get) {
 
 std::string Block(const std::vector<SweepCell>& cells, const std::string& task, const Figure& figure) {
   const auto bits = Distinct(cells, [](const SweepCell& c) { return c.bits; });
-  std::string text = std::format("\n{}, {}\n{:<22}{:<9}", task, figure.name, "model", "scale a");
+  std::string text = std::format("\n{}, {}\n{:<22}{:<21}", task, figure.name, "model", "scale a");
   for (const int b : bits) text += std::format("{:<38}", std::format("{} bits", b));
   while (text.ends_with(' ')) text.pop_back();
   for (const auto& model : Distinct(cells, [](const SweepCell& c) { return c.model; })) {
     for (const auto& granularity : Distinct(cells, [](const SweepCell& c) { return c.granularity; })) {
-      text += std::format("\n{:<22}{:<9}", model, granularity);
+      text += std::format("\n{:<22}{:<21}", model, granularity);
       for (const SweepCell& cell : cells) {
         if (cell.model != model || cell.granularity != granularity || cell.task != task) continue;
         text += std::format("{:<38}", Value(cell, figure) + " " + Change(cells, cell, figure));

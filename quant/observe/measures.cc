@@ -86,13 +86,12 @@ void PlainSums::Add(const PlainSums& other) {
 Measures SumMeasures(Site site, const std::vector<std::string>& names, const PlainSums& s) {
   const Moments moments{s.values, s.sums[kSumX], s.sums[kSumX2], s.sums[kSumX3], s.sums[kSumX4]};
   // A row of few keys may have next to no spread, and a mean over such rows says nothing.
-  const bool has_channels = site != Site::kAttnLogits && site != Site::kProbs && site != Site::kDifference;
   Measures measures = {{"absmax", s.absmax},
                        {"mean", moments.Mean()},
                        {"variance", moments.Variance()},
                        {"kurtosis", moments.Kurtosis()},
                        {"kurtosis_sequence", Ratio(s.sums[kSumSequenceKurtosis], s.sequences)},
-                       {"kurtosis_row", has_channels ? Ratio(s.sums[kSumRowKurtosis], s.rows) : kNone},
+                       {"kurtosis_row", HasChannels(site) ? Ratio(s.sums[kSumRowKurtosis], s.rows) : kNone},
                        {"mean_magnitude", Ratio(s.sums[kSumMagnitude], s.values)},
                        {"infinity_norm", Ratio(s.sums[kSumSequenceAbsmax], s.sequences)},
                        {"row_norm", Ratio(s.sums[kSumRowNorm], s.rows)}};

@@ -5,9 +5,17 @@
 #include <format>
 
 #include "quant/base/error.h"
+#include "quant/format/site_class.h"
 #include "quant/observe/map_measures.h"
 
 namespace tare {
+
+bool HasChannels(Site site) { return site != Site::kAttnLogits && site != Site::kProbs && site != Site::kDifference; }
+
+bool IsMeasured(Site site, std::string_view format) {
+  if (format.ends_with("/channel")) return HasChannels(site);
+  return !format.ends_with("/head") || ClassOf(site).dimensions.contains('h');
+}
 
 std::vector<std::string> SumNames(Site site, const std::vector<std::string>& formats) {
   std::vector<std::string> names = {
@@ -32,6 +40,7 @@ std::vector<std::string> SumNames(Site site, const std::vector<std::string>& for
     }
   }
   for (const std::string& format : formats) {
+    if (!IsMeasured(site, format)) continue;
     for (const char* what : {"error2", "error1", "product", "square"})
       names.push_back(std::format("{}.{}", format, what));
   }

@@ -42,6 +42,13 @@ enum BaseSum : size_t {
   kBaseSums,
 };
 
+// Whether the site's rows are of channels: those of attention logits and maps are of keys.
+bool HasChannels(Site site);
+
+// Whether the error of FORMAT/GRANULARITY is measured at the site: a scale a head where there are heads, a channel
+// where there are channels, any other everywhere.
+bool IsMeasured(Site site, std::string_view format);
+
 // Names of a site's sums in their order: those of BaseSum, then of an attention map (probs, difference) its own, then
 // four a format whose error is measured: FORMAT/GRANULARITY.error2, .error1, .product, .square.
 std::vector<std::string> SumNames(Site site, const std::vector<std::string>& formats = {});

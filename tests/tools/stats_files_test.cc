@@ -23,6 +23,8 @@ using Json = nlohmann::json;
 using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
 
+constexpr const char* kFormats = "int8/row,int8/tensor,int6/head,int4/channel";  // in one pass, and in two
+
 class StatsFilesTest : public testing::Test {
  protected:
   Words Collect(const std::string& out, const Words& more = {}, const std::string& model = "diffllama-gqa") {
@@ -63,9 +65,9 @@ TEST_F(StatsFilesTest, TheTableIsTheSameWithAFileAndWithout) {
 
 TEST_F(StatsFilesTest, ShardsMergeToTheBytesOfTheWhole) {
   PutManyIds(ids_, 5, 1500);  // a sequence a batch
-  Done(Collect("whole.h5", {"--formats", "int8/row", "--threads", "1", "--window", "128"}, "llama-gqa"));
+  Done(Collect("whole.h5", {"--formats", kFormats, "--threads", "1", "--window", "128"}, "llama-gqa"));
   for (const std::string i : {"0", "1", "2"}) {
-    Done(Collect(i + ".h5", {"--formats", "int8/row", "--threads", "2", "--shard", i + "/3", "--window", "128"},
+    Done(Collect(i + ".h5", {"--formats", kFormats, "--threads", "2", "--shard", i + "/3", "--window", "128"},
                  "llama-gqa"));
   }
   Done({"stats", "merge", folder_ / "2.h5", folder_ / "0.h5", "--out", folder_ / "part.h5"});
@@ -79,7 +81,8 @@ TEST_F(StatsFilesTest, ShardsMergeToTheBytesOfTheWhole) {
 
 TEST_F(StatsFilesTest, KilledAndResumedItEndsInTheSameBytes) {
   PutManyIds(ids_, 24, 512);
-  const Words more = {"--checkpoint", "1", "--window", "512", "--sites", "attn_logits,probs,layer_out,weights"};
+  const Words more = {"--checkpoint", "1",          "--window", "512", "--sites", "attn_logits,probs,layer_out,weights",
+                      "--formats",    "int6/tensor"};
   Done(Collect("whole.h5", more, "llama-gqa"));
   Words resumed = more;
   resumed.push_back("--resume");
@@ -165,7 +168,8 @@ TEST_F(StatsFilesTest, DiffSaysWhatDiffers) {
 TEST_F(StatsFilesTest, BadInputIsRefusedByName) {
   PutManyIds(ids_, 2, 20);
   Refused(Collect("x.h5", {"--sites", "attn_logits[l99]"}), {"--sites 'attn_logits[l99]'", "selects layer 99"});
-  Refused(Collect("x.h5", {"--formats", "int8/tensor"}), {"--formats 'int8/tensor'"});
+  Refused(Collect("x.h5", {"--formats", "int8/block4.channel"}), {"--formats 'int8/block4.channel'"});
+  Refused(Collect("x.h5", {"--formats", "int8/channel", "--sites", "probs"}), {"--formats: int8/channel: got none of"});
   Refused(Collect("x.h5", {"--shard", "2/2"}), {"--shard: got '2/2'"});
   Refused(Collect("x.h5", {"--shard", "0/9"}), {"--shard: got 9 shards, expected at most 1"});
   Refused(Collect("no/x.h5"), {"x.h5"});

@@ -117,6 +117,32 @@ TEST(StatsTest, ATextIsSeenTokenByToken) {
   EXPECT_EQ(tokens({"--window", "6", "--limit", "2"}), 2 * 5);
 }
 
+TEST(StatsTest, ItemsAreMarkedForWhatTheirAnswerGets) {
+  const TemporaryFolder folder;
+  const std::string items = PairFolder("needles-4.jsonl"), file = folder / "s.h5";
+  const std::vector<std::string> command{
+      "stats",     PairFolder("novels-differential"), "--input", items, "--limit", "3", "--out", file, "--sites",
+      "difference"};
+  const Outcome outcome = RunTare(command);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Json shown =
+      Json::parse(RunTare({"stats", "show", file, "--site", "difference", "--measures", "--json", "-"}).out);
+  for (const Json& row : shown.at("rows")) {
+    const double answer = row.at("measures").at("answer_mass"), noise = row["measures"].at("noise_mass");
+    EXPECT_GT(answer, 0.0);
+    EXPECT_GT(noise, 0.0);
+    EXPECT_LT(answer + noise, 1.0);  // <s> and the ending's own tokens have the rest
+  }
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--spans", items}, {"--window", "100"}, {"--tokens", "100"}}) {
+    std::vector<std::string> refused = command;
+    refused.insert(refused.end(), more.begin(), more.end());
+    const Outcome wrong = RunTare(refused);
+    EXPECT_EQ(wrong.exit_code, 2);
+    EXPECT_THAT(wrong.err, HasSubstr("items are marked and cut as they are"));
+  }
+}
+
 TEST(StatsTest, FiguresDoNotDependOnThreads) {
   const std::string ids = GoldenFolder("diffllama-gqa") / "expected.safetensors";
   const auto run = [&](const char* threads) {

@@ -100,6 +100,25 @@ TEST_F(SweepCommandTest, AFinishedSweepRunsNothingAgain) {
   EXPECT_EQ(Get("s", "table.csv"), table);
 }
 
+TEST_F(SweepCommandTest, StaticScalesTakeAStatisticsFileAModel) {
+  std::vector<std::string> options{"--granularity", "tensor+static"};
+  for (const char* name : {"llama-mha", "diffllama-mha"}) {
+    const std::string file = folder_ / (std::string(name) + ".h5");
+    ASSERT_EQ(RunTare({"stats", GoldenFolder(name), "--input", folder_ / "ids.safetensors", "--out", file}).exit_code,
+              0);
+    options.insert(options.end(), {"--stats", file});
+  }
+  const Outcome outcome = RunTare(Sweep("s", options));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Json last = Json::parse(Get("s", "table.json")).at("cells").back();
+  EXPECT_EQ(last.at("key").at("plan"), "attn_logits=int4/tensor+static");
+  EXPECT_EQ(last.at("key").at("stats").get<std::string>().size(), 64u);
+  options.resize(4);
+  const Outcome refused = RunTare(Sweep("x", options));
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("--stats: got 1 files, expected one a model"));
+}
+
 // Killed or interrupted once its first cell is written: a machine that was done before the signal came gets a longer
 // text.
 class SweepEndsBySignal : public SweepCommandTest, public testing::WithParamInterface<int> {};

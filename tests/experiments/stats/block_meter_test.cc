@@ -28,7 +28,9 @@ SiteBlock Causal(Site site, int map, std::vector<float>& values) {
 TEST(BlockMeter, MeasuresHiddenRowsAndChannels) {
   const MarkedSpans none;
   const ValueStore no_values;
-  BlockMeter meter({}, none, no_values);
+  const SiteSelection all;
+  const WideScales no_scales(all, {});
+  BlockMeter meter({}, none, no_values, no_scales);
   std::vector<float> values = {3, -4, 99, 0, 1, 99};
   const BlockMeasures& m =
       meter.Measure({.site = Site::kLayerOut, .rows = 2, .first_columns = 2, .values = values.data(), .stride = 3});
@@ -49,7 +51,9 @@ TEST(BlockMeter, MeasuresHiddenRowsAndChannels) {
 TEST(BlockMeter, TheDifferenceIsHeldToItsOwnFirstMap) {
   const MarkedSpans none;
   const ValueStore no_values;
-  BlockMeter meter({}, none, no_values);
+  const SiteSelection all;
+  const WideScales no_scales(all, {});
+  BlockMeter meter({}, none, no_values, no_scales);
   std::vector<float> first = {1, 0, 0.6f, 0.8f}, second = {1, 0, 0.5f, 0.5f}, difference = {0.5f, 0, 0.3f, -0.4f};
   meter.Measure(Causal(Site::kProbs, 1, first));
   meter.Measure(Causal(Site::kProbs, 2, second));
@@ -65,7 +69,9 @@ TEST(BlockMeter, TheDifferenceIsHeldToItsOwnFirstMap) {
 TEST(BlockMeter, TheSinkIsTheFirstKey) {
   const MarkedSpans none;
   const ValueStore no_values;
-  BlockMeter meter({}, none, no_values);
+  const SiteSelection all;
+  const WideScales no_scales(all, {});
+  BlockMeter meter({}, none, no_values, no_scales);
   std::vector<float> probs = {1, 0, 0.25f, 0.75f};
   const BlockMeasures& m = meter.Measure(Causal(Site::kProbs, 1, probs));
   EXPECT_EQ(SumNames(Site::kProbs)[kBaseSums + 1], "sink_mass");

@@ -9,42 +9,21 @@
 #include <cmath>
 #include <format>
 #include <limits>
-#include <mutex>
 #include <numeric>
 
 #include "quant/base/parallel.h"
 #include "quant/observe/measures.h"
 #include "tests/support/logits.h"
 #include "tests/support/run_command.h"
+#include "tests/support/site_recorder.h"
 
 namespace tare {
 namespace {
 
-using Row = std::vector<float>;
-struct Seen {
-  std::map<std::pair<int64_t, int64_t>, Row> rows;  // (sequence, position)
-};
-
-// Everything that the model shows.
-class Recorder : public SiteVisitor {
- public:
-  bool Wants(Site, int) const override { return true; }
-  void Visit(const SiteBlock& b, int) override {
-    const std::lock_guard lock(mutex_);
-    Seen& seen = sites[{b.site, b.layer, b.head, b.map}];
-    for (int64_t r = 0; r < b.rows; ++r)
-      seen.rows[{b.sequence, b.first_row + r}] = Row(b.Row(r).begin(), b.Row(r).end());
-  }
-  std::map<SiteKey, Seen> sites;
-
- private:
-  std::mutex mutex_;
-};
-
 FullObserver Observer(const Model& model, const std::string& sites = "", const std::string& formats = "") {
   std::vector<std::vector<OutputHead>> heads;
   for (const LayerWeights& layer : model.layers()) heads.push_back(layer.heads);
-  return FullObserver(SiteSelection::Parse(sites, model.config()), ParseRowFormats(formats), {}, heads);
+  return FullObserver(SiteSelection::Parse(sites, model.config()), ParseMeasuredFormats(formats), {}, heads);
 }
 
 Moments Plain(const std::vector<const Row*>& rows) {
@@ -202,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(Golden, FullObserverTest,
 std::map<SiteKey, SiteStatistics> Observed(const std::string& name, int threads, bool split) {
   SetThreads(threads);
   Model model(GoldenFolder(name));
-  FullObserver observer = Observer(model, "", "int6/row,int4/group8");
+  FullObserver observer = Observer(model, "", "int6/row,int4/group8,int8/tensor,int6/head,int4/channel");
   observer.ObserveWeights(model);
   const std::vector<std::vector<int32_t>> rows = GoldenRows(name);
   std::vector<std::vector<size_t>> passes = {{0, 1}};
@@ -211,6 +190,8 @@ std::map<SiteKey, SiteStatistics> Observed(const std::string& name, int threads,
   for (const std::vector<size_t>& pass : passes) {
     TokenBatch batch;
     for (const size_t i : pass) batch.Add(static_cast<int64_t>(i), rows[i]);
+    SiteVisitor* const first[] = {observer.FirstPass()};
+    model.Forward(batch, first);
     SiteVisitor* const visitors[] = {&observer};
     model.Forward(batch, visitors);
     set.MergeSites(observer.Take());

@@ -10,6 +10,7 @@
 #include <format>
 #include <set>
 
+#include "experiments/stats/statistics_job.h"
 #include "experiments/sweep/table.h"
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"
@@ -160,6 +161,64 @@ TEST_F(SweepTest, CellsOfAnotherQuestionAreLeftInPeace) {
   const std::vector<SweepCell> after = Run(options_);
   EXPECT_EQ(ran_, 0);
   EXPECT_EQ(SweepCsv(after), SweepCsv(before));
+}
+
+// Both models' statistics, of so many of the 60 tokens.
+std::vector<fs::path> PutStatistics(const fs::path& folder, const SweepOptions& options, int64_t tokens) {
+  std::vector<fs::path> files;
+  for (const fs::path& path : options.models) {
+    Model model(path);
+    const TokenInput input = LoadTokenInput(options.tasks[0].file, path, model.config().vocabulary);
+    files.push_back(folder / std::format("{}-{}.h5", model.Name(), tokens));
+    CollectStatistics(model, input, CutDisjoint(input, model.config(), {.tokens = tokens}), {.sites = "attn_logits"},
+                      "1", files.back(), {});
+  }
+  return files;
+}
+
+TEST_F(SweepTest, StaticScalesAreOfEachModelsOwnFile) {
+  options_.granularities = {"tensor+static"};
+  options_.statistics = PutStatistics(folder_.path(), options_, 60);
+  const std::vector<SweepCell> cells = Run(options_);
+  ASSERT_EQ(cells.size(), 6u);
+  for (size_t i = 0; i < cells.size(); ++i) {
+    Model model(options_.models[i / 3]);
+    const fs::path& file = options_.statistics[i / 3];
+    PlanRun run(Plan::Parse(PlanFor({}, cells[i].bits, "tensor+static")), Carrying::kSimulated, model.config(),
+                ReadStatisticsOf(file, model.files().ContentHash()));
+    EXPECT_EQ(cells[i].result, ToJson(Task(options_.tasks[0], model, {}).Run(model, run, {})));
+    EXPECT_EQ(cells[i].key.value("stats", ""), cells[i].bits == 16 ? "" : Sha256OfFile(file));
+  }
+  EXPECT_NE(cells[0].result["nll"], cells[2].result["nll"]);
+}
+
+// A static plan's figures depend on the file, so another file is another question; 16 bits have none.
+TEST_F(SweepTest, OtherStatisticsRunAnew) {
+  options_.granularities = {"tensor+static"};
+  options_.statistics = PutStatistics(folder_.path(), options_, 60);
+  const std::vector<SweepCell> before = Run(options_);
+  EXPECT_EQ(ran_, 6);
+  options_.statistics[1] = PutStatistics(folder_.path(), options_, 5)[1];
+  const std::vector<SweepCell> after = Run(options_);
+  EXPECT_EQ(ran_, 2);
+  EXPECT_EQ(after[3].key, before[3].key);
+  EXPECT_NE(after[5].result["nll"], before[5].result["nll"]);
+  Run(options_);
+  EXPECT_EQ(ran_, 0);
+}
+
+TEST_F(SweepTest, StatisticsOfOtherModelsAreRefusedBeforeAnyWork) {
+  options_.granularities = {"tensor+static"};
+  const auto refuses = [&](const char* why) {
+    EXPECT_THAT([&] { Run(options_); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_FALSE(fs::exists(options_.folder));
+  };
+  refuses("+static needs statistics; try --stats");
+  options_.statistics = PutStatistics(folder_.path(), options_, 60);
+  std::swap(options_.statistics[0], options_.statistics[1]);
+  refuses("diffllama-mha-60.h5: statistics of weights");
+  options_.statistics.pop_back();
+  refuses("--stats: got 1 files, expected one a model, in the order of the 2 models");
 }
 
 TEST_F(SweepTest, AChangedInputRunsAnew) {

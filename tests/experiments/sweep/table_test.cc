@@ -51,23 +51,24 @@ std::vector<std::string> Lines(const std::string& text) {
 }
 
 std::string Row(const char* model, const char* granularity, std::vector<std::string> cells) {
-  std::string text = std::format("{:<22}{:<9}", model, granularity);
+  std::string text = std::format("{:<22}{:<21}", model, granularity);
   for (const std::string& cell : cells) text += std::format("{:<38}", cell);
   text.resize(text.find_last_not_of(' ') + 1);
   return text;
 }
 
 TEST(TableTest, PerplexityHasBitsAcrossAndTheChangeFrom16) {
+  constexpr const char* kStatic = "tensor+static+p99.9";  // fits its column
   const std::vector<SweepCell> cells = {Perplexity("a", "row", 16, 20.5),     Perplexity("a", "row", 4, 21.75),
-                                        Perplexity("a", "tensor", 16, 20.5),  Perplexity("a", "tensor", 4, 20.25),
+                                        Perplexity("a", kStatic, 16, 20.5),   Perplexity("a", kStatic, 4, 20.25),
                                         Perplexity("b", "row", 16, 1000.125), Perplexity("b", "row", 4, 1000.125),
-                                        Perplexity("b", "tensor", 16, 7.0),   Perplexity("b", "tensor", 4, 8.0)};
+                                        Perplexity("b", kStatic, 16, 7.0),    Perplexity("b", kStatic, 4, 8.0)};
   EXPECT_THAT(
       Lines(SweepTable(cells)),
       ElementsAre("", "perplexity:t, perplexity",
-                  std::format("{:<22}{:<9}{:<38}{}", "model", "scale a", "16 bits", "4 bits"),
-                  Row("a", "row", {"20.500", "21.750 (+1.250)"}), Row("a", "tensor", {"20.500", "20.250 (-0.250)"}),
-                  Row("b", "row", {"1000.125", "1000.125 (+0.000)"}), Row("b", "tensor", {"7.000", "8.000 (+1.000)"})));
+                  std::format("{:<22}{:<21}{:<38}{}", "model", "scale a", "16 bits", "4 bits"),
+                  Row("a", "row", {"20.500", "21.750 (+1.250)"}), Row("a", kStatic, {"20.500", "20.250 (-0.250)"}),
+                  Row("b", "row", {"1000.125", "1000.125 (+0.000)"}), Row("b", kStatic, {"7.000", "8.000 (+1.000)"})));
 }
 
 // Paired: of 5 items the quantized run loses two and wins one; d = 0 -1 0 +1 -1, mean -0.2, s^2 = (3 - 5 * 0.04) / 4 =

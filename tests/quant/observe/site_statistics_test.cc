@@ -70,6 +70,8 @@ TEST(SiteStatistics, NamesOfSumsAreUniqueAndBeginAlike) {
     EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
   }
   EXPECT_EQ(SumNames(Site::kEmbed).size(), kBaseSums);
+  EXPECT_EQ(SumNames(Site::kEmbed, {"int8/head", "int8/tensor"}).size(), kBaseSums + 4);  // it has no heads
+  EXPECT_EQ(SumNames(Site::kAttnLogits, {"int8/channel", "int8/head"}).size(), kBaseSums + 4);
 }
 
 TEST(SiteStatistics, MaximaGrow) {

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/stats/measured_format.h"
+
+#include <algorithm>
+#include <format>
+#include <iterator>
+
+#include "kernels/elementwise/rows.h"
+#include "quant/base/error.h"
+#include "quant/format/round.h"
+#include "quant/format/site_class.h"
+#include "quant/observe/site_statistics.h"
+
+namespace tare {
+namespace {
+
+using Kind = Granularity::Kind;
+
+MeasuredFormat ParseOne(std::string_view text) {
+  const size_t slash = text.find('/');
+  const std::optional<Format> format = ParseFormat(text.substr(0, slash));
+  const std::optional<Granularity> granularity =
+      slash == text.npos ? std::nullopt : ParseGranularity(text.substr(slash + 1));
+  if (!format || Info(*format).min_code >= 0)
+    Fail("--formats '{}': got '{}', expected int8, int6 or int4 (probs take u8, u6, u4)", text, text.substr(0, slash));
+  if (!granularity || granularity->kind == Kind::kBlockChannel)
+    Fail("--formats '{}': expected a scale a tensor, head, channel, row, token, group<N> or block<N>", text);
+  return {*format, *granularity, std::format("{}/{}", Info(*format).name, Name(*granularity))};
+}
+
+bool OfWeights(Site site) { return site == Site::kLmHeadW || (Site::kQProjW <= site && site <= Site::kDownProjW); }
+
+Format Unsigned(Format format) {
+  const int bits = Info(format).bits;
+  return bits == 8 ? Format::kU8 : bits == 6 ? Format::kU6 : Format::kU4;
+}
+
+// Groups of n neighbouring values, each with its own scale.
+void QuantizeGroups(Format codes, size_t n, std::span<float> row) {
+  for (size_t begin = 0; begin < row.size(); begin += n) {
+    const std::span<float> group = row.subspan(begin, std::min(n, row.size() - begin));
+    FakeQuantize(group.data(), group.size(), ScaleFor(AbsMax(group.data(), group.size()), codes), codes);
+  }
+}
+
+void QuantizeChannels(Format codes, std::span<const float> clips, std::span<float> row) {
+  TARE_CHECK(clips.size() == row.size());
+  for (size_t i = 0; i < row.size(); ++i) FakeQuantize(&row[i], 1, ScaleFor(clips[i], codes), codes);
+}
+
+}  // namespace
+
+bool MeasuredFormat::SpansRows(Site site) const {
+  const Kind kind = granularity.kind;
+  return kind == Kind::kTensor || kind == Kind::kHead || (kind == Kind::kChannel && !OfWeights(site));
+}
+
+std::vector<MeasuredFormat> ParseMeasuredFormats(std::string_view text) {
+  std::vector<MeasuredFormat> formats;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    MeasuredFormat format = ParseOne(text.substr(begin, end - begin));
+    if (std::ranges::find(formats, format.name, &MeasuredFormat::name) != formats.end())
+      Fail("--formats: got {} twice, expected each once", format.name);
+    formats.push_back(std::move(format));
+    begin = end + 1;
+  }
+  if (text.ends_with(',')) Fail("--formats '{}': got nothing after the last comma, expected a format", text);
+  return formats;
+}
+
+std::vector<std::string> NamesOf(std::span<const MeasuredFormat> formats) {
+  std::vector<std::string> names;
+  for (const MeasuredFormat& format : formats) names.push_back(format.name);
+  return names;
+}
+
+std::vector<MeasuredFormat> FormatsOf(Site site, std::span<const MeasuredFormat> formats) {
+  std::vector<MeasuredFormat> measured;
+  std::ranges::copy_if(formats, std::back_inserter(measured),
+                       [site](const MeasuredFormat& format) { return IsMeasured(site, format.name); });
+  return measured;
+}
+
+void QuantizeRow(const MeasuredFormat& format, Site site, const WideClips& clips, std::span<const float> row,
+                 std::span<float> quantized) {
+  TARE_CHECK(row.size() == quantized.size());
+  const Format codes = ClassOf(site).is_unsigned ? Unsigned(format.format) : format.format;
+  std::ranges::copy(row, quantized.begin());
+  if (!format.SpansRows(site)) {
+    const auto n = static_cast<size_t>(format.granularity.n);
+    QuantizeGroups(codes, n == 0 ? std::max<size_t>(1, row.size()) : n, quantized);
+  } else if (format.granularity.kind == Kind::kChannel) {
+    QuantizeChannels(codes, clips.channels, quantized);
+  } else {
+    const float clip = format.granularity.kind == Kind::kHead ? clips.head : clips.tensor;
+    FakeQuantize(quantized.data(), quantized.size(), ScaleFor(clip, codes), codes);
+  }
+}
+
+}  // namespace tare

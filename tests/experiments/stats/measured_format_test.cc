@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/stats/measured_format.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "quant/base/error.h"
+#include "quant/format/quantize.h"
+
+namespace tare {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Refused(std::string_view text) {
+  try {
+    ParseMeasuredFormats(text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(MeasuredFormat, ParsesAList) {
+  const std::vector<MeasuredFormat> formats = ParseMeasuredFormats("int8/row,int4/group64");
+  EXPECT_EQ(NamesOf(formats), (std::vector<std::string>{"int8/row", "int4/group64"}));
+  EXPECT_TRUE(ParseMeasuredFormats("").empty());
+  EXPECT_THAT(Refused("int7/row"), HasSubstr("got 'int7'"));
+  EXPECT_THAT(Refused("u8/row"), HasSubstr("expected int8, int6 or int4"));
+  EXPECT_THAT(Refused("int8/block4.channel"), HasSubstr("expected a scale a tensor, head, channel, row"));
+  EXPECT_THAT(Refused("int8"), HasSubstr("--formats 'int8'"));
+  EXPECT_THAT(Refused("int8/row,int8/row"), HasSubstr("twice"));
+  EXPECT_THAT(Refused("int8/row,"), HasSubstr("after the last comma"));
+}
+
+// Against the scalar truth of quant/format.
+TEST(MeasuredFormat, QuantizesAsGroupsAreDefined) {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> row(100), out(100);
+  for (float& v : row) v = normal(random);
+  for (const auto& [text, format, group] : {std::tuple{"int6/row", Format::kInt6, size_t{100}},
+                                            {"int4/group32", Format::kInt4, size_t{32}},
+                                            {"int8/block64", Format::kInt8, size_t{64}}}) {
+    QuantizeRow(ParseMeasuredFormats(text)[0], Site::kQ, {}, row, out);
+    for (size_t begin = 0; begin < row.size(); begin += group) {
+      const size_t n = std::min(group, row.size() - begin);
+      std::vector<int16_t> codes(n);
+      const float scale = QuantizeGroup(std::span(row).subspan(begin, n), format, codes);
+      for (size_t i = 0; i < n; ++i) EXPECT_EQ(out[begin + i], static_cast<float>(codes[i]) * scale) << text;
+    }
+  }
+}
+
+TEST(MeasuredFormat, ProbabilitiesTakeUnsignedCodes) {
+  const std::vector<float> row = {1.0f, 0.5f, 1.0f / 255};
+  std::vector<float> out(3);
+  QuantizeRow(ParseMeasuredFormats("int8/row")[0], Site::kProbs, {}, row, out);
+  EXPECT_EQ(out[2], 1.0f / 255);  // one code of 255; of 127 it would be half a step
+}
+
+TEST(MeasuredFormat, ScalesThatSpanRowsComeFromTheirClips) {
+  const std::vector<float> row = {3.0f, -0.4f}, channels = {7.0f, 0.7f};
+  const WideClips clips{.tensor = 28.0f, .head = 14.0f, .channels = channels};
+  std::vector<float> out(2);
+  const auto quantized = [&](const char* text, Site site) {
+    QuantizeRow(ParseMeasuredFormats(text)[0], site, clips, row, out);
+    return out;
+  };
+  EXPECT_EQ(quantized("int4/tensor", Site::kQ), (std::vector<float>{4.0f, 0.0f}));  // 0.75 steps of 4
+  EXPECT_EQ(quantized("int4/head", Site::kQ), (std::vector<float>{4.0f, 0.0f}));    // 1.5 steps of 2
+  EXPECT_EQ(quantized("int4/channel", Site::kQ), (std::vector<float>{3.0f, -4 * (0.7f / 7)}));
+  EXPECT_EQ(quantized("int4/channel", Site::kQProjW)[0], 3.0f / 7 * 7);  // a weight's is the row's own
+  EXPECT_FALSE(ParseMeasuredFormats("int4/channel")[0].SpansRows(Site::kLmHeadW));
+  EXPECT_TRUE(ParseMeasuredFormats("int4/channel")[0].SpansRows(Site::kLmHeadIn));
+}
+
+TEST(MeasuredFormat, ASiteHasThoseThatMeanSomethingThere) {
+  const auto of = [](Site site) {
+    return NamesOf(FormatsOf(site, ParseMeasuredFormats("int8/head,int8/channel,int8/tensor,int8/row")));
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(of(Site::kV), (Names{"int8/head", "int8/channel", "int8/tensor", "int8/row"}));
+  EXPECT_EQ(of(Site::kProbs), (Names{"int8/head", "int8/tensor", "int8/row"}));
+  EXPECT_EQ(of(Site::kLayerOut), (Names{"int8/channel", "int8/tensor", "int8/row"}));
+}
+
+}  // namespace
+}  // namespace tare

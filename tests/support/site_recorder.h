@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that a pass shows, kept, for tests that work it out again in plain double.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "quant/observe/site_statistics.h"
+#include "quant/observe/site_visitor.h"
+
+namespace tare {
+
+using Row = std::vector<float>;
+struct Seen {
+  std::map<std::pair<int64_t, int64_t>, Row> rows;  // (sequence, position)
+};
+
+class Recorder : public SiteVisitor {
+ public:
+  bool Wants(Site, int) const override { return true; }
+  void Visit(const SiteBlock& b, int) override {
+    const std::lock_guard lock(mutex_);
+    Seen& seen = sites[{b.site, b.layer, b.head, b.map}];
+    for (int64_t r = 0; r < b.rows; ++r)
+      seen.rows[{b.sequence, b.first_row + r}] = Row(b.Row(r).begin(), b.Row(r).end());
+  }
+  std::map<SiteKey, Seen> sites;
+
+ private:
+  std::mutex mutex_;
+};
+
+}  // namespace tare
