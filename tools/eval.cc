@@ -39,8 +39,7 @@ void Run(const Options& options) {
   CheckWritable(options.json);
   CheckWritable(options.records);
   Model model(options.model, options.machine.Apply());
-  PlanRun run(std::move(plan), options.carrying, model.config(),
-              options.stats.empty() ? nullptr : ReadStatisticsOf(options.stats, model.files().ContentHash()));
+  PlanRun run(std::move(plan), options.carrying, model.config(), StaticSourceOf(options.stats, model.files()));
   Json json{{"schema", "tare.eval/1"},
             {"model", model.Name()},
             {"weights_sha256", model.files().ContentHash()},

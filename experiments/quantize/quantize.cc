@@ -34,8 +34,18 @@ void CheckJob(const QuantizeJob& job) {
     Fail("quantize, {}: got no calibration text; try --calibrate TEXT", m.RoundingText());
   if (smooths && job.calibration.empty() && job.statistics.empty())
     Fail("quantize, smoothquant: got no calibration text; try --calibrate TEXT, or --stats S.h5 and smoothquant:0.5");
-  if (!job.statistics.empty() && !(smooths && m.alpha))
-    Fail("quantize: --stats is for smoothquant with its alpha given; try --calibrate TEXT");
+  const bool keeps_clips = job.plan.HasStaticScales();
+  if (keeps_clips && m.equivalent != Equivalent::kNone) {
+    Fail(
+        "quantize, {}: static scales are of the weights that are rounded; try it in two steps, {} --out R.h5, tare "
+        "stats "
+        "R.h5, and then R.h5 with --stats",
+        m.EquivalentText(), m.EquivalentText());
+  }
+  if (keeps_clips && job.statistics.empty())
+    Fail("quantize, plan '{}': +static needs statistics; try --stats FILE.h5", job.plan.canonical());
+  if (!job.statistics.empty() && !keeps_clips && !(smooths && m.alpha))
+    Fail("quantize: --stats is for rules with +static, and for smoothquant with its alpha given; try --calibrate TEXT");
 }
 
 // What the step that makes equivalent weights looked at.

@@ -11,6 +11,7 @@
 #include "experiments/quantize/calibration.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/weight_sites.h"
+#include "experiments/sites/plan_clips.h"
 #include "experiments/text/token_input.h"
 #include "quant/algorithms/asymmetric.h"
 #include "quant/algorithms/gptq.h"
@@ -105,6 +106,7 @@ class Job {
       if (const Rule* rule = RuleOf(name)) CheckMatrix(name, *rule);
     }
     if (summary_.matrices == 0) Fail("{}: the plan '{}' matches none of its tensors", where_, plan_.canonical());
+    if (plan_.HasStaticScales()) clips_ = KeptClips(plan_, *ReadStatisticsOf(job.statistics, files_.ContentHash()));
     if (method_.RoundsByCalibration()) calibrated_ = std::make_unique<Calibrated>(job, model);
     provenance_.plan = plan_.canonical();
     provenance_.plan_hash = plan_.hash();
@@ -117,6 +119,7 @@ class Job {
     for (const char* name : {"config.json", "tokenizer.model", "tokenizer_config.json"}) {
       if (const auto text = CheckpointText(model_, name)) out.AddFile(name, *text);
     }
+    for (const auto& [place, clips] : clips_) out.AddClips(place, clips);
     for (const std::string& name : files_.names()) AddOutsideLayers(name, out);
     for (int layer = 0; layer < config_.layers; ++layer) {
       ThrowIfStopped();
@@ -269,6 +272,7 @@ class Job {
   QuantizeSummary summary_;
   SquaredSums sums_;
   int64_t code_bytes_ = 0;
+  std::map<std::string, std::vector<float>> clips_;  // of rules with +static
   std::unique_ptr<Calibrated> calibrated_;
 };
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The magnitude that becomes a rule's largest code: of the values at hand (dynamic), or from a statistics file
-// (+static). quant/calibrate/clip.h has the definitions.
+// The magnitude that becomes a rule's largest code: of the values at hand (dynamic), or from a statistics file or the
+// model itself (+static). quant/calibrate/clip.h has the definitions.
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include <tuple>
 #include <vector>
 
+#include "quant/file/checkpoint.h"
 #include "quant/format/plan.h"
 #include "quant/observe/site_visitor.h"
 #include "quant/observe/statistics_set.h"
@@ -25,20 +27,32 @@ float DynamicClip(const Rule& rule, std::span<const float> values, float absmax)
 std::shared_ptr<const StatisticsSet> ReadStatisticsOf(const std::filesystem::path& path,
                                                       const std::string& weights_sha256);
 
+// The static clips of a rule at a place (site, layer, head, map of a block): one value, or one a channel. Throws Error
+// where it knows of none.
+using StaticSource = std::function<std::vector<float>(const Rule& rule, const SiteBlock& place)>;
+
+StaticSource FromStatistics(std::shared_ptr<const StatisticsSet> seen);
+// What a quantized checkpoint keeps (tare quantize --stats), for the very rules that it was made with; nothing where it
+// keeps none.
+StaticSource FromModel(const Checkpoint& files);
+// What a user names, or else what the model keeps.
+StaticSource StaticSourceOf(const std::filesystem::path& statistics, const Checkpoint& files);
+
+// All that a plan's rules with +static need of a statistics file, under the names of a quantized checkpoint.
+std::map<std::string, std::vector<float>> KeptClips(const Plan& plan, const StatisticsSet& seen);
+
 class StaticClips {
  public:
-  explicit StaticClips(std::shared_ptr<const StatisticsSet> seen) : seen_(std::move(seen)) {}
+  explicit StaticClips(StaticSource source) : source_(std::move(source)) {}
 
-  // Whether there is a statistics file.
-  bool Known() const { return seen_ != nullptr; }
-  // One value, or one a channel. From several threads; found once and kept. Throws Error where the file has not seen
-  // it.
+  bool Known() const { return source_ != nullptr; }
+  // From several threads; found once and kept.
   const std::vector<float>& Of(const Rule& rule, const SiteBlock& block) const;
 
  private:
   using Key = std::tuple<const Rule*, Site, int, int, int>;  // layer, head, map
 
-  std::shared_ptr<const StatisticsSet> seen_;
+  StaticSource source_;
   mutable std::mutex mutex_;
   mutable std::map<Key, std::vector<float>> found_;
 };

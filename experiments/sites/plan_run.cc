@@ -46,9 +46,8 @@ std::vector<std::optional<ExecutedPlan>> ExecutedLayers(const Plan& plan, const 
 
 }  // namespace
 
-PlanRun::PlanRun(Plan plan, Carrying carrying, const ModelConfig& config,
-                 std::shared_ptr<const StatisticsSet> statistics)
-    : carrying_(carrying), quantizer_(std::move(plan), config, std::move(statistics)) {
+PlanRun::PlanRun(Plan plan, Carrying carrying, const ModelConfig& config, StaticSource statics)
+    : carrying_(carrying), quantizer_(std::move(plan), config, std::move(statics)) {
   if (carrying == Carrying::kExecuted) {
     attention_ = ExecutedLayers(quantizer_.plan(), config);
   } else if (!quantizer_.plan().empty()) {
@@ -64,8 +63,7 @@ SiteVisitors PlanRun::Begin(Model& model) {
     const auto clip = [this](const Rule& rule, Site input, int layer) {
       return quantizer_.static_clips().Of(rule, {.site = input, .layer = layer, .head = -1, .map = 0}).at(0);
     };
-    const bool fixed = std::ranges::any_of(plan().rules(), [](const Rule& rule) { return rule.options.static_scale; });
-    model.PlanLinear(plan(), LinearArithmetic::kInteger, fixed ? InputClips(clip) : InputClips());
+    model.PlanLinear(plan(), LinearArithmetic::kInteger, plan().HasStaticScales() ? InputClips(clip) : InputClips());
   }
   return visitors_;
 }

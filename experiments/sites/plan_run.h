@@ -16,9 +16,8 @@ enum class Carrying { kSimulated, kExecuted };
 
 class PlanRun {
  public:
-  // Statistics are for rules with +static. Throws Error naming a rule that cannot be simulated, or executed.
-  PlanRun(Plan plan, Carrying carrying, const ModelConfig& config,
-          std::shared_ptr<const StatisticsSet> statistics = nullptr);
+  // statics: for rules with +static. Throws Error naming a rule that cannot be simulated, or executed.
+  PlanRun(Plan plan, Carrying carrying, const ModelConfig& config, StaticSource statics = {});
 
   // Tells the model how to compute attention and linear layers from now on; what it returns must see its passes.
   SiteVisitors Begin(Model& model);

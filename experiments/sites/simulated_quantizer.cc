@@ -165,9 +165,8 @@ void Shift(const SiteBlock& block, const std::vector<float>& mean, float factor)
 
 }  // namespace
 
-SimulatedQuantizer::SimulatedQuantizer(Plan plan, const ModelConfig& config,
-                                       std::shared_ptr<const StatisticsSet> statistics)
-    : plan_(std::move(plan)), static_clips_(std::move(statistics)), layers_(config.layers), heads_(config.heads) {
+SimulatedQuantizer::SimulatedQuantizer(Plan plan, const ModelConfig& config, StaticSource statics)
+    : plan_(std::move(plan)), static_clips_(std::move(statics)), layers_(config.layers), heads_(config.heads) {
   for (const Rule& rule : plan_.rules()) CheckRule(rule, config, static_clips_.Known());
 }
 

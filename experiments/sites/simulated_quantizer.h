@@ -30,8 +30,8 @@ namespace tare {
 
 class SimulatedQuantizer : public SiteVisitor {
  public:
-  // Statistics are for rules with +static. Throws Error naming the first rule that this build cannot simulate.
-  SimulatedQuantizer(Plan plan, const ModelConfig& config, std::shared_ptr<const StatisticsSet> statistics = nullptr);
+  // statics: for rules with +static. Throws Error naming the first rule that this build cannot simulate.
+  SimulatedQuantizer(Plan plan, const ModelConfig& config, StaticSource statics = {});
 
   // Whether some scale spans rows: then a token's result depends on later tokens of its sequence, and sequences cannot
   // share the computation of a common beginning.

@@ -81,13 +81,9 @@ class CellLog {
 
 // A model's static scales: nothing where the sweep has none.
 struct Seen {
-  std::shared_ptr<const StatisticsSet> statistics;
+  StaticSource source;
   std::string sha256;  // of the file
 };
-
-bool HasStaticScales(const Plan& plan) {
-  return std::ranges::any_of(plan.rules(), [](const Rule& rule) { return rule.options.static_scale; });
-}
 
 Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan, const Seen& seen, const Task& task,
            const SweepOptions& options) {
@@ -96,7 +92,7 @@ Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan
            {"input", task.sha256()},        {"math", options.math == Math::kBf16 ? "bf16" : "f32"},
            {"limit", options.windows.limit}};
   if (options.carrying == Carrying::kExecuted) key["executed"] = true;
-  if (HasStaticScales(plan)) key["stats"] = seen.sha256;
+  if (plan.HasStaticScales()) key["stats"] = seen.sha256;
   for (const char* name : {"config.json", "tokenizer.model", "tokenizer_config.json"}) {
     if (std::filesystem::exists(model.folder() / name)) key[name] = Sha256OfFile(model.folder() / name);
   }
@@ -121,7 +117,7 @@ std::vector<Seen> ReadSeen(const SweepOptions& options) {
          options.statistics.size(), options.models.size());
   for (size_t i = 0; i < seen.size(); ++i) {
     const std::filesystem::path& file = options.statistics[i];
-    seen[i] = {ReadStatisticsOf(file, Checkpoint(options.models[i]).ContentHash()), Sha256OfFile(file)};
+    seen[i] = {StaticSourceOf(file, Checkpoint(options.models[i])), Sha256OfFile(file)};
   }
   return seen;
 }
@@ -139,7 +135,7 @@ std::vector<Seen> CheckOptions(const SweepOptions& options) {
       Fail("got the model name {} twice, expected each once; try renaming a folder", ModelName(folder));
     for (const std::string& granularity : options.granularities) {
       for (const int bits : options.bits)
-        PlanRun(Plan::Parse(PlanFor(options, bits, granularity)), options.carrying, config, seen[i].statistics);
+        PlanRun(Plan::Parse(PlanFor(options, bits, granularity)), options.carrying, config, seen[i].source);
     }
   }
   return seen;
@@ -175,7 +171,7 @@ std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting&
       for (const std::string& granularity : options.granularities) {
         for (const int bits : options.bits) {
           PlanRun run(Plan::Parse(PlanFor(options, bits, granularity)), options.carrying, model.config(),
-                      seen[i].statistics);
+                      seen[i].source);
           const Json key = KeyOf(model, weights_hash, run.plan(), seen[i], task, options);
           const std::string what =
               std::format("{} {} {} bits {}", model.Name(), task.spec().Name(), bits, bits == 16 ? "" : granularity);

@@ -10,7 +10,8 @@ namespace tare {
 namespace {
 
 constexpr std::string_view kSchema = "tare.quantized/1";
-constexpr std::string_view kFiles = "files/", kTensors = "tensors/", kCodes = "codes/", kScales = "scales/";
+constexpr std::string_view kFiles = "files/", kTensors = "tensors/", kCodes = "codes/", kScales = "scales/",
+                           kClips = "clips/";
 
 std::string In(std::string_view group, const std::string& name) { return std::string(group) + name; }
 
@@ -49,6 +50,10 @@ void QuantizedCheckpointWriter::AddMatrix(const std::string& name, const Quantiz
   file_.WriteDataset(In(kScales, name), DType::kF32, {m.out, m.Groups()}, m.scales);
 }
 
+void QuantizedCheckpointWriter::AddClips(const std::string& name, std::span<const float> values) {
+  file_.WriteDataset<float>(In(kClips, name), {static_cast<int64_t>(values.size())}, values);
+}
+
 QuantizedCheckpoint::QuantizedCheckpoint(const std::filesystem::path& path) : file_(path) {
   const std::string where = path.string();
   const std::string schema = file_.HasAttribute("", "schema") ? file_.StringAttribute("", "schema") : "none";
@@ -64,6 +69,7 @@ QuantizedCheckpoint::QuantizedCheckpoint(const std::filesystem::path& path) : fi
   for (const std::string& name : file_.datasets()) {
     if (name.starts_with(kTensors)) ReadTensor(name.substr(kTensors.size()));
     if (name.starts_with(kCodes)) ReadMatrix(name.substr(kCodes.size()));
+    if (name.starts_with(kClips)) ReadClips(name);
   }
   for (const auto& [name, matrix] : matrices_) {
     if (tensors_.contains(name))
@@ -103,6 +109,14 @@ void QuantizedCheckpoint::ReadMatrix(const std::string& name) {
   if (reinterpret_cast<uintptr_t>(m.scales) % alignof(float) != 0)
     Fail("{}: its scales are not aligned in the file; try making it again", where);
   matrices_[name] = m;
+}
+
+void QuantizedCheckpoint::ReadClips(const std::string& path) {
+  std::vector<float>& values = clips_[path.substr(kClips.size())] = file_.Read<float>(path);
+  for (const float clip : values) {
+    if (!std::isfinite(clip) || clip < 0)
+      Fail("{}: dataset '{}': got {}, expected finite values, 0 or more", file_.path().string(), path, clip);
+  }
 }
 
 std::optional<std::string_view> QuantizedCheckpoint::File(const std::string& name) const {

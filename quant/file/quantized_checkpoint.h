@@ -7,6 +7,7 @@
 //   /tensors/NAME     what is not quantized, as stored; BF16 and F16 as u16 with the attribute dtype
 //   /codes/NAME       u8 [out, bytes of a row], quant/format/pack.h; attributes format, granularity, group, in
 //   /scales/NAME      f32 [out, in / group]
+//   /clips/PLACE      f32 [n]: what becomes the largest code of an activation under the plan's rules with +static
 #pragma once
 
 #include <filesystem>
@@ -40,6 +41,7 @@ class QuantizedCheckpointWriter {
   void AddFile(const std::string& name, std::string_view bytes);
   void AddTensor(const TensorView& tensor);
   void AddMatrix(const std::string& name, const QuantizedMatrix& matrix, Granularity granularity);
+  void AddClips(const std::string& name, std::span<const float> values);
   // Nothing stays under the path without it.
   void Commit() { file_.Commit(); }
 
@@ -56,6 +58,7 @@ class QuantizedCheckpoint {
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
   const std::map<std::string, QuantizedMatrix>& matrices() const { return matrices_; }
   std::optional<std::string_view> File(const std::string& name) const;  // of /files, mapped
+  const std::map<std::string, std::vector<float>>& clips() const { return clips_; }
   const Provenance& provenance() const { return provenance_; }
 
   // Gives back the memory under a tensor or matrix; it is read again when touched again.
@@ -66,11 +69,13 @@ class QuantizedCheckpoint {
  private:
   void ReadTensor(const std::string& name);
   void ReadMatrix(const std::string& name);
+  void ReadClips(const std::string& path);
 
   Hdf5Reader file_;
   Provenance provenance_;
   std::map<std::string, TensorView> tensors_;
   std::map<std::string, QuantizedMatrix> matrices_;
+  std::map<std::string, std::vector<float>> clips_;
 };
 
 }  // namespace tare

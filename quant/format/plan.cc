@@ -321,6 +321,11 @@ bool Plan::Touches(Site site) const {
   });
 }
 
+bool Plan::HasStaticScales() const {
+  return std::ranges::any_of(rules_,
+                             [](const Rule& rule) { return rule.format != Format::kF32 && rule.options.static_scale; });
+}
+
 std::string Plan::canonical() const {
   std::string text;
   for (const Rule& rule : rules_) {

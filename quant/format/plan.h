@@ -77,6 +77,8 @@ class Plan {
   const Rule* Match(Site site, int layer, int head, int map) const;
   // Whether any rule but an f32 one names the site for some layer, head or map.
   bool Touches(Site site) const;
+  // Whether any rule but an f32 one has the option.
+  bool HasStaticScales() const;
 
   std::span<const Rule> rules() const { return rules_; }
   bool empty() const { return rules_.empty(); }

@@ -13,6 +13,8 @@
 #include "experiments/model/model.h"
 #include "experiments/quantize/weight_sites.h"
 #include "experiments/sites/plan_run.h"
+#include "experiments/stats/statistics_job.h"
+#include "experiments/text/token_input.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/file/hdf5.h"
@@ -268,6 +270,39 @@ TEST(Quantize, SearchedSmoothingLowersTheErrorOfCodes) {
       distance[method] = DistanceOf(Logits(model), exact);
     }
     EXPECT_LT(distance["smoothquant+rtn"], distance["rtn"]) << golden;
+  }
+}
+
+// The file keeps what a plan's static scales need: executed from it alone it is the simulated plan with the statistics.
+TEST(Quantize, StaticScalesGoWithTheFile) {
+  const TemporaryFolder folder;
+  for (const char* golden : {"llama-gqa", "diffllama-gqa"}) {
+    QuantizeJob job = Calibrated("rtn", golden, "weights=int8/channel,linear_in=int8/tensor+static", folder);
+    EXPECT_THAT([&] { Quantize(job, {}); }, ThrowsMessage<Error>(HasSubstr("try --stats")));
+    Model stored(job.model);
+    const TokenInput ids = LoadTokenInput(folder / "ids.h5", job.model, stored.config().vocabulary);
+    job.statistics = folder / "s.h5";
+    CollectStatistics(stored, ids, CutDisjoint(ids, stored.config(), {}), {.sites = "linear_in"}, "1", job.statistics,
+                      {});
+    Quantize(job, {});
+    const auto logits = [&](const std::filesystem::path& path, const char* plan, Carrying carrying,
+                            const std::filesystem::path& statistics) {
+      Model model(path);
+      PlanRun run(Plan::Parse(plan), carrying, model.config(), StaticSourceOf(statistics, model.files()));
+      return Logits(model, run.Begin(model));
+    };
+    const char* plan = "weights=int8/channel,linear_in=int8/tensor+static";
+    const std::vector<float> simulated = logits(job.model, plan, Carrying::kSimulated, job.statistics),
+                             executed = logits(job.out, plan, Carrying::kExecuted, ""), exact = Logits(job.model);
+    // The same codes but where f32's rounding of sums moves one across a tie.
+    EXPECT_LT(DistanceOf(executed, simulated), 0.2 * DistanceOf(executed, exact)) << golden;
+    EXPECT_EQ(executed, logits(job.model, plan, Carrying::kExecuted, job.statistics));
+    EXPECT_THAT([&] { logits(job.out, "linear_in=int6/tensor+static", Carrying::kExecuted, ""); },
+                ThrowsMessage<Error>(HasSubstr("the model keeps no static scale")));
+    EXPECT_THAT([&] { logits(job.out, plan, Carrying::kExecuted, job.statistics); },
+                ThrowsMessage<Error>(HasSubstr("statistics of weights")));
+    job.method = QuantizeMethod::Parse("hadamard+rtn");
+    EXPECT_THAT([&] { Quantize(job, {}); }, ThrowsMessage<Error>(HasSubstr("in two steps")));
   }
 }
 

@@ -41,7 +41,7 @@ std::shared_ptr<StatisticsSet> Seen() {
 
 TEST(StaticClipsTest, AValueAboveTheClipBecomesTheLargestCode) {
   const ModelConfig config{.family = "llama", .layers = 2, .heads = 1, .kv_heads = 1};
-  SimulatedQuantizer quantizer(Plan::Parse("layer_out=int8/tensor+static"), config, Seen());
+  SimulatedQuantizer quantizer(Plan::Parse("layer_out=int8/tensor+static"), config, FromStatistics(Seen()));
   EXPECT_FALSE(quantizer.SpansRows());
   EXPECT_FALSE(quantizer.NeedsSurvey(Site::kLayerOut, 0));
   std::vector<float> values = {100.0f, -1.0f, 0.013f};

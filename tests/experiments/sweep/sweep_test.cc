@@ -185,7 +185,7 @@ TEST_F(SweepTest, StaticScalesAreOfEachModelsOwnFile) {
     Model model(options_.models[i / 3]);
     const fs::path& file = options_.statistics[i / 3];
     PlanRun run(Plan::Parse(PlanFor({}, cells[i].bits, "tensor+static")), Carrying::kSimulated, model.config(),
-                ReadStatisticsOf(file, model.files().ContentHash()));
+                StaticSourceOf(file, model.files()));
     EXPECT_EQ(cells[i].result, ToJson(Task(options_.tasks[0], model, {}).Run(model, run, {})));
     EXPECT_EQ(cells[i].key.value("stats", ""), cells[i].bits == 16 ? "" : Sha256OfFile(file));
   }
