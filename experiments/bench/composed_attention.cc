@@ -43,17 +43,22 @@ struct ComposedAttention::Parts {
     scale_and_mask.append_binary(dnnl::algorithm::binary_add, matrix);
     dnnl::primitive_attr attr;
     attr.set_post_ops(scale_and_mask);
-    qk = dnnl::matmul({engine, q, k, matrix, attr});
-    softmax = dnnl::softmax_forward(
-        {engine, dnnl::prop_kind::forward_inference, dnnl::algorithm::softmax_accurate, matrix, matrix, 1});
-    pv = dnnl::matmul({engine, matrix, v, out});
+    const auto made = [this](const auto& descriptor) {
+      implementations.emplace_back(descriptor.impl_info_str());
+      return descriptor;
+    };
+    using Product = dnnl::matmul::primitive_desc;
+    qk = dnnl::matmul(made(Product(engine, q, k, matrix, attr)));
+    softmax = dnnl::softmax_forward(made(dnnl::softmax_forward::primitive_desc(
+        engine, dnnl::prop_kind::forward_inference, dnnl::algorithm::softmax_accurate, matrix, matrix, 1)));
+    pv = dnnl::matmul(made(Product(engine, matrix, v, out)));
     const float lambda = p.lambda.data == nullptr ? 0.0f : p.lambda.At(0, 0);
     dnnl::post_ops subtract;
     subtract.append_eltwise(dnnl::algorithm::eltwise_linear, -lambda, 0);
     subtract.append_sum(1.0f);
     dnnl::primitive_attr minus;
     minus.set_post_ops(subtract);
-    minus_pv = dnnl::matmul({engine, matrix, v, out, minus});
+    minus_pv = dnnl::matmul(made(Product(engine, matrix, v, out, minus)));
   }
 
   void Map(int64_t q_head, int64_t k_head, int64_t v_head, float* to, const dnnl::matmul& last) {
@@ -76,6 +81,7 @@ struct ComposedAttention::Parts {
   memory::desc q, k, v, out;
   dnnl::matmul qk, pv, minus_pv;
   dnnl::softmax_forward softmax;
+  std::vector<std::string> implementations;
 };
 
 ComposedAttention::ComposedAttention(const AttentionProblem& problem) {
@@ -87,6 +93,8 @@ ComposedAttention::ComposedAttention(const AttentionProblem& problem) {
 }
 
 ComposedAttention::~ComposedAttention() = default;
+
+const std::vector<std::string>& ComposedAttention::Implementations() const { return parts_->implementations; }
 
 void ComposedAttention::Run() {
   const AttentionProblem& p = parts_->p;

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "kernels/attention/heads.h"
 
@@ -16,6 +18,8 @@ class ComposedAttention {
   explicit ComposedAttention(const AttentionProblem& problem);
   ~ComposedAttention();
   void Run();
+  // The names of oneDNN's implementations.
+  const std::vector<std::string>& Implementations() const;
 
  private:
   struct Parts;

@@ -130,16 +130,20 @@ LayerWeights LoadLayer(Weights& weights, const ModelConfig& c, int layer) {
   return w;
 }
 
+void PlanWeights(LinearWeights& linear, Site weight, Site input, const Plan& plan, LinearArithmetic arithmetic,
+                 Math math, int layer, const InputClips& clips) {
+  const Rule* input_rule = plan.Match(input, layer, -1, 0);
+  std::optional<float> clip;
+  if (clips && input_rule != nullptr && input_rule->options.static_scale) clip = clips(*input_rule, input, layer);
+  const std::string where = layer < 0 ? std::string(Name(weight)) : std::format("layer {}, {}", layer, Name(weight));
+  linear.planned =
+      PlannedLinear::Of(linear.weight, plan.Match(weight, layer, -1, 0), input_rule, clip, arithmetic, math, where);
+}
+
 void PlanLayer(LayerWeights& w, const Plan& plan, LinearArithmetic arithmetic, Math math, int layer,
                const InputClips& clips) {
-  for (const LinearPlace& place : kLinearPlaces) {
-    LinearWeights& linear = w.*place.linear;
-    const Rule* input = plan.Match(place.input, layer, -1, 0);
-    std::optional<float> clip;
-    if (clips && input != nullptr && input->options.static_scale) clip = clips(*input, place.input, layer);
-    linear.planned = PlannedLinear::Of(linear.weight, plan.Match(place.weight, layer, -1, 0), input, clip, arithmetic,
-                                       math, std::format("layer {}, {}", layer, Name(place.weight)));
-  }
+  for (const LinearPlace& place : kLinearPlaces)
+    PlanWeights(w.*place.linear, place.weight, place.input, plan, arithmetic, math, layer, clips);
 }
 
 void Activations::Prepare(const TokenBatch& batch, const ModelConfig& c) {

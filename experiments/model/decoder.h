@@ -58,6 +58,10 @@ inline constexpr std::array<LinearPlace, 7> kLinearPlaces{{
 // The magnitude that becomes the largest code of a linear layer's input, of a rule with +static.
 using InputClips = std::function<float(const Rule& rule, Site input, int layer)>;
 
+// One linear layer as the plan wants it from now on; layer -1: outside the layers.
+void PlanWeights(LinearWeights& linear, Site weight, Site input, const Plan& plan, LinearArithmetic arithmetic,
+                 Math math, int layer, const InputClips& clips);
+
 // The layer's weights as the plan wants them from now on. clips: needed where integers are to be computed with +static.
 void PlanLayer(LayerWeights& weights, const Plan& plan, LinearArithmetic arithmetic, Math math, int layer,
                const InputClips& clips);

@@ -66,9 +66,9 @@ Model::Model(const std::filesystem::path& folder, Math math)
   for (int layer = 0; layer < config_.layers; ++layer)
     layers_.push_back(FamilyOf(config_).load(weights_, config_, layer));
   if (!config_.tied_embeddings) {
-    head_ = weights_.Matrix("lm_head.weight", V, E);
+    head_.weight = weights_.Matrix("lm_head.weight", V, E);
   } else {
-    head_ = weights_.Matrix("model.embed_tokens.weight", V, E);
+    head_.weight = weights_.Matrix("model.embed_tokens.weight", V, E);
     if (weights_.Has("lm_head.weight") && weights_.SameBytes("lm_head.weight", "model.embed_tokens.weight"))
       weights_.Ignore("lm_head.weight");
   }
@@ -143,6 +143,7 @@ void Model::PlanLinear(const Plan& plan, LinearArithmetic arithmetic, const Inpu
   planned_.clear();
   for (int layer = 0; layer < config_.layers; ++layer)
     PlanLayer(layers_[layer], plan, arithmetic, projector_.math(), layer, clips);
+  PlanWeights(head_, Site::kLmHeadW, Site::kLmHeadIn, plan, arithmetic, projector_.math(), -1, clips);
   if (!clips) planned_ = std::move(planned);  // other clips may come with the same plan
 }
 
@@ -153,6 +154,19 @@ void Model::UseCodes(int layer, const LinearPlace& place, const QuantizedMatrix&
 
 void Model::DropCodes(int layer) {
   for (const LinearPlace& place : kLinearPlaces) (layers_[layer].*place.linear).planned.reset();
+}
+
+// logits_ of gathered_.
+void Model::ProjectHead(int64_t rows) {
+  const PlannedLinear* planned = head_.planned.get();
+  if (planned != nullptr && planned->packed) {
+    const QuantizedProjection projection{&*planned->packed, nullptr, logits_.data()};
+    activations_.quantized.Project(gathered_.data(), rows, planned->activation, {&projection, 1});
+  } else {
+    const Projection projection{.weight = planned == nullptr ? head_.weight : planned->dequantized,
+                                .y = logits_.data()};
+    projector_.Project(gathered_.data(), rows, {&projection, 1});
+  }
 }
 
 void Model::VocabularyLogits(std::span<const int64_t> rows,
@@ -169,8 +183,7 @@ void Model::VocabularyLogits(std::span<const int64_t> rows,
     for (size_t i = 0; i < count; ++i) {
       std::memcpy(gathered_.data() + i * E, activations_.normed.data() + rows[begin + i] * E, E * sizeof(float));
     }
-    const Projection projection{.weight = head_, .bias = nullptr, .y = logits_.data()};
-    projector_.Project(gathered_.data(), static_cast<int64_t>(count), {&projection, 1});
+    ProjectHead(static_cast<int64_t>(count));
     ParallelFor(count, [&](size_t i, int thread) { body(begin + i, logits_.data() + i * V, thread); });
   }
 }

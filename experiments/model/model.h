@@ -62,12 +62,14 @@ class Model {
  private:
   void Embed(const TokenBatch& batch);
   void Layer(const TokenBatch& batch, int layer, SiteVisitors visitors);
+  void ProjectHead(int64_t rows);
 
   std::filesystem::path folder_;
   ModelConfig config_;
   Projector projector_;
   Weights weights_;
-  WeightMatrix embedding_, head_;  // [V, E]; the same tensor where tied, the first as stored
+  WeightMatrix embedding_;  // [V, E] as stored
+  LinearWeights head_;      // [V, E]; the same tensor where tied
   std::vector<float> final_norm_;
   std::vector<LayerWeights> layers_;
   std::vector<std::optional<ExecutedPlan>> attention_;  // a layer each, or empty

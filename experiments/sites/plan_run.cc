@@ -10,7 +10,9 @@ namespace {
 
 constexpr Site kAttentionSites[] = {Site::kQ, Site::kK, Site::kV, Site::kAttnLogits, Site::kProbs, Site::kDifference};
 
-bool OfLinear(Site site) { return Site::kQProjW <= site && site <= Site::kDownProjIn; }
+bool OfLinear(Site site) {
+  return (Site::kQProjW <= site && site <= Site::kDownProjIn) || site == Site::kLmHeadW || site == Site::kLmHeadIn;
+}
 
 bool HasKernel(Site site) {
   return OfLinear(site) || std::ranges::find(kAttentionSites, site) != std::end(kAttentionSites);

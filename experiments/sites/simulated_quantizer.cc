@@ -21,7 +21,7 @@ bool RowByRow(Kind kind) {
   return kind == Kind::kRow || kind == Kind::kToken || kind == Kind::kGroup || kind == Kind::kBlock;
 }
 
-bool OfWeights(Site site) { return site <= Site::kDownProjW && site != Site::kEmbed; }
+bool OfWeights(Site site) { return (site <= Site::kDownProjW && site != Site::kEmbed) || site == Site::kLmHeadW; }
 
 int HeadsOf(Site site, const ModelConfig& c) {
   if (site == Site::kK || site == Site::kV) return c.kv_heads;
@@ -30,7 +30,7 @@ int HeadsOf(Site site, const ModelConfig& c) {
 }
 
 void CheckSite(const Rule& rule, Site site, const ModelConfig& config) {
-  if (site == Site::kLmHeadW || site == Site::kCacheK || site == Site::kCacheV)
+  if (site == Site::kCacheK || site == Site::kCacheV)
     Fail("plan rule '{}': this build cannot simulate the site {}; expected an activation or weights", rule.text,
          Name(site));
   if (site == Site::kDifference && !config.Differential())

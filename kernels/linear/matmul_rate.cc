@@ -17,6 +17,7 @@ struct MatmulRate::Product {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   dnnl::matmul primitive;
+  std::string implementation;
   std::unordered_map<int, dnnl::memory> arguments;
 };
 
@@ -30,6 +31,7 @@ MatmulRate::MatmulRate(Math math, int64_t rows, int64_t out, int64_t in)
   const memory::desc y({rows, out}, memory::data_type::f32, memory::format_tag::ab);
   const dnnl::matmul::primitive_desc descriptor(product_->engine, x, w, y);
   product_->primitive = dnnl::matmul(descriptor);
+  product_->implementation = descriptor.impl_info_str();
   const auto filled = [&](const memory::desc& desc) {
     memory m(desc, product_->engine);
     // 0x3f803f80: pairs of 1.0 in bf16, one 1.002 in f32.
@@ -42,6 +44,8 @@ MatmulRate::MatmulRate(Math math, int64_t rows, int64_t out, int64_t in)
 }
 
 MatmulRate::~MatmulRate() = default;
+
+std::string MatmulRate::Implementation() const { return product_->implementation; }
 
 double MatmulRate::SecondsOnce() {
   const auto start = std::chrono::steady_clock::now();

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "kernels/linear/projector.h"
 
@@ -18,7 +19,9 @@ class MatmulRate {
   MatmulRate(const MatmulRate&) = delete;
   MatmulRate& operator=(const MatmulRate&) = delete;
 
-  double SecondsOnce();  // one execution
+  double SecondsOnce();
+  // The name of oneDNN's implementation.
+  std::string Implementation() const;  // one execution
   double Flop() const { return flop_; }
 
  private:

@@ -110,6 +110,12 @@ bool Projector::IsNative(WeightType type) const {
   }
 }
 
+std::vector<std::string> Projector::Implementations() const {
+  std::vector<std::string> names;
+  for (const auto& [shape, product] : products_) names.emplace_back(product->descriptor.impl_info_str());
+  return names;
+}
+
 const Projector::Product& Projector::ProductFor(int64_t rows, int64_t out, const Projection& projection) {
   const WeightMatrix& w = projection.weight;
   const bool has_bias = projection.bias != nullptr;

@@ -14,6 +14,8 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "quant/base/aligned.h"
 #include "quant/format/quantized_matrix.h"
@@ -54,6 +56,8 @@ class Projector {
   // Whether this machine multiplies f32 (or bf16, under kBf16) by this type of weight without oneDNN's slow reference
   // path.
   bool IsNative(WeightType type) const;
+  // What oneDNN runs the products made so far on, one name each; "ref..." is its slow reference path.
+  std::vector<std::string> Implementations() const;
   Math math() const { return math_; }
 
  private:

@@ -140,5 +140,14 @@ TEST(BenchAttention, RefusesBeforeItMeasures) {
   SetThreads(0);
 }
 
+TEST(ComposedAttentionTest, ABaselineIsNotOneDnnsReferencePath) {
+  for (const char* family : {"standard", "v1", "v2"}) {
+    const AttentionInputs in(family, "gaussian", 256, 64, 2, {}, 0.5f, 1);
+    const ComposedAttention composed(in.problem());
+    EXPECT_THAT(composed.Implementations(),
+                testing::AllOf(testing::SizeIs(4), testing::Each(testing::Not(testing::StartsWith("ref")))));
+  }
+}
+
 }  // namespace
 }  // namespace tare

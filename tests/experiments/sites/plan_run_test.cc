@@ -103,6 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
                      "probs=u8/block64,v=int8/block64.channel",
                      kAllLayers},
         ExecutedCase{"novels-standard", "weights[l1]=int4/tensor,linear_in[l1]=int4/token", kOneLayer},
+        ExecutedCase{"novels-standard", "lm_head.w=int4/group64,lm_head.in=int8/token", kOneLayer},
         ExecutedCase{"novels-differential", "weights[l1]=int8/channel+mse,linear_in[l1]=int8/token", kOneLayer}));
 
 // Codes of weights alone stand for f32 numbers: executed is simulated, to the bit.

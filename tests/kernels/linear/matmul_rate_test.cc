@@ -16,5 +16,9 @@ TEST(MatmulRateTest, TimesAnExecution) {
   for (const Math math : {Math::kF32, Math::kBf16}) EXPECT_GT(MatmulRate(math, 128, 128, 128).SecondsOnce(), 0);
 }
 
+TEST(MatmulRateTest, ABaselineIsNotOneDnnsReferencePath) {
+  EXPECT_FALSE(MatmulRate(Math::kF32, 512, 2048, 2048).Implementation().starts_with("ref"));
+}
+
 }  // namespace
 }  // namespace tare

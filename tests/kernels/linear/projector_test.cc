@@ -3,6 +3,7 @@
 // their magnitudes; with bf16 factors, by 2 x 2^-9 more.
 #include "kernels/linear/projector.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -122,6 +123,26 @@ TEST(ProjectorTest, SeveralOutputsOfOneInput) {
   projector.Project(a.x.data(), c.rows, both);
   ExpectRight(a, c, false, 0);
   ExpectRight(b, c, true, 0);
+}
+
+// oneDNN falls to its reference path without a word, a hundred times slower.
+TEST(ProjectorTest, NothingRunsOnTheReferencePath) {
+  for (const Math math : {Math::kF32, Math::kBf16}) {
+    Projector projector(math);
+    for (const WeightType type : {WeightType::kF32, WeightType::kBf16, WeightType::kF16}) {
+      if (!projector.IsNative(type) || (math == Math::kBf16 && type != WeightType::kBf16)) continue;
+      for (const Case& c : {Case{1, 64, 64}, {64, 688, 256}, {513, 96, 40}, {600, 1030, 688}}) {
+        Problem p(c, type, 1);
+        const WeightMatrix weight{p.stored.data(), type, c.out, c.in};
+        const Projection projections[] = {{.weight = weight, .bias = nullptr, .y = p.y.data()},
+                                          {.weight = weight, .bias = p.bias.data(), .y = p.y.data()}};
+        projector.Project(p.x.data(), c.rows, projections);
+      }
+    }
+    const std::vector<std::string> names = projector.Implementations();
+    EXPECT_TRUE(math == Math::kBf16 || names.size() >= 4);
+    EXPECT_THAT(names, testing::Each(testing::Not(testing::StartsWith("ref"))));
+  }
 }
 
 }  // namespace
