@@ -115,17 +115,21 @@ class Job {
   }
 
   QuantizeSummary Run(const std::filesystem::path& path, const Progress& progress) {
+    const auto for_layers = [&](auto body) {
+      for (int layer = 0; layer < config_.layers; ++layer) {
+        ThrowIfStopped();
+        body(layer);
+        if (progress) progress(layer + 1, config_.layers, "layers");
+      }
+    };
+    if (calibrated_) for_layers([&](int layer) { PassLayer(layer); });  // hours; only then is the result begun
     QuantizedCheckpointWriter out(path, provenance_);
     for (const char* name : {"config.json", "tokenizer.model", "tokenizer_config.json"}) {
       if (const auto text = CheckpointText(model_, name)) out.AddFile(name, *text);
     }
     for (const auto& [place, clips] : clips_) out.AddClips(place, clips);
     for (const std::string& name : files_.names()) AddOutsideLayers(name, out);
-    for (int layer = 0; layer < config_.layers; ++layer) {
-      ThrowIfStopped();
-      AddLayer(layer, out);
-      if (progress) progress(layer + 1, config_.layers, "layers");
-    }
+    for_layers([&](int layer) { AddLayer(layer, out); });
     out.Commit();
     summary_.relative_error = sums_.size > 0 ? std::sqrt(sums_.error / sums_.size) : 0;
     summary_.bits_per_weight = 8 * static_cast<double>(code_bytes_) / static_cast<double>(summary_.values);
@@ -170,21 +174,25 @@ class Job {
   }
 
   void AddLayer(int layer, QuantizedCheckpointWriter& out) {
-    if (!calibrated_) {
-      ForEachMatrix(layer, [&](const LinearPlace&, const std::string& name, const Rule& rule) {
+    std::optional<QuantizedCheckpoint> part;
+    if (calibrated_) part.emplace(parts_->Layer(layer, provenance_));
+    ForEachMatrix(layer, [&](const LinearPlace&, const std::string& name, const Rule& rule) {
+      if (part) {
+        Add(name, part->matrices().at(name), rule, out);
+      } else {
         Add(name, QuantizeByRule(Stored(name), rule, Where(name)).view(), rule, out);
-      });
-      return;
-    }
+      }
+    });
+  }
+
+  // Rounds the layer, unless an earlier run has, and takes the calibration through its codes.
+  void PassLayer(int layer) {
     if (!parts_->Has(layer)) RoundLayer(layer);
     const QuantizedCheckpoint part = parts_->Layer(layer, provenance_);
-    const bool last = layer + 1 == config_.layers;
-    ForEachMatrix(layer, [&](const LinearPlace& place, const std::string& name, const Rule& rule) {
-      const QuantizedMatrix& matrix = part.matrices().at(name);
-      if (!last) calibrated_->model.UseCodes(layer, place, matrix);
-      Add(name, matrix, rule, out);
+    if (layer + 1 == config_.layers) return;
+    ForEachMatrix(layer, [&](const LinearPlace& place, const std::string& name, const Rule&) {
+      calibrated_->model.UseCodes(layer, place, part.matrices().at(name));
     });
-    if (last) return;
     calibrated_->calibration.Advance(layer);
     if (calibrated_->exact) calibrated_->exact->calibration.Advance(layer);
     calibrated_->model.DropCodes(layer);
