@@ -12,6 +12,9 @@ endif()
 # No contraction of a*b+c: results are to be the same at every optimisation level; where an FMA is wanted, it is written.
 target_compile_options(tare_flags INTERFACE -ffp-contract=off)
 
+# ParallelFor is the only parallelism: how Eigen cuts its own depends on the number of threads, and with it the last bits.
+target_compile_definitions(tare_flags INTERFACE EIGEN_DONT_PARALLELIZE)
+
 # tare_layer(NAME [deps...]): a library of every source under this folder, with the alias tare::NAME.
 function(tare_layer name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)

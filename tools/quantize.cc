@@ -20,6 +20,16 @@ struct Options {
   MachineOptions machine;
 };
 
+// What is wrong with a method; nothing where it is one. Wrong usage, not a failure.
+std::string IsMethod(const std::string& text) {
+  try {
+    QuantizeMethod::Parse(text);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 // By way of a file beside the folder, which goes away again.
 QuantizeSummary QuantizeToFolder(const QuantizeJob& job, const Progress& progress) {
   struct Removed {
@@ -75,7 +85,7 @@ void AddQuantize(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("quantize", "a quantized checkpoint in one HDF5 file, a MODEL for every command");
-  command->add_option("MODEL", options->model, "checkpoint folder")->required();
+  command->add_option("MODEL", options->model, "checkpoint folder, or a file without codes")->required();
   command->add_option(
       "--plan", options->plan,
       "weights=int4/group64, weights=int8/channel+mse, lm_head.w=..., or a preset: int8 int6 int4; rules for "
@@ -84,12 +94,15 @@ void AddQuantize(CLI::App& app) {
       ->add_option(
           "--method", options->method,
           "steps with + between: hadamard[:SEED] or smoothquant[:ALPHA] (equivalent weights; alone: f32 weights, "
-          "no codes), then rtn (round to nearest) or gptq, then quantease")
+          "no codes), then rtn (round to nearest), gptq or gptaq, then quantease")
+      ->check(IsMethod)
       ->capture_default_str();
   command->add_option("--calibrate", options->calibrate,
-                      "text or ids that smoothquant, gptq and quantease look at; not what is evaluated later");
-  command->add_option("--stats", options->stats,
-                      "statistics file of this model, in place of --calibrate for smoothquant:ALPHA");
+                      "text or ids that smoothquant, gptq, gptaq and quantease look at; not what is evaluated later");
+  command->add_option(
+      "--stats", options->stats,
+      "statistics file of this model: for rules with +static, which the file then keeps, and in place of "
+      "--calibrate for smoothquant:ALPHA");
   AddWindowOptions(*command, options->windows);
   command->add_option("--out", options->out, "the file, or with --format safetensors the folder, to make")->required();
   command->add_option("--format", options->format, "h5: codes; safetensors: a Hugging Face folder, weights dequantized")

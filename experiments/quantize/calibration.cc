@@ -5,6 +5,7 @@
 #include <format>
 
 #include "quant/base/parallel.h"
+#include "quant/file/sha256.h"
 
 namespace tare {
 namespace {
@@ -51,8 +52,14 @@ int64_t ChannelsOf(Site site, const ModelConfig& c) {
 
 std::string CalibrationText(const TokenInput& input, const std::vector<ScoredSequence>& sequences) {
   size_t tokens = 0;
-  for (const ScoredSequence& s : sequences) tokens += s.tokens.size();
-  return std::format("{}, sha256 {}, {} tokens", input.path.filename().string(), input.sha256, tokens);
+  std::vector<int32_t> cut;  // lengths and ids: the same text in other windows is another calibration
+  for (const ScoredSequence& s : sequences) {
+    tokens += s.tokens.size();
+    cut.push_back(static_cast<int32_t>(s.tokens.size()));
+    cut.insert(cut.end(), s.tokens.begin(), s.tokens.end());
+  }
+  return std::format("{}, sha256 {}, {} tokens in {} windows, sha256 {}", input.path.filename().string(), input.sha256,
+                     tokens, sequences.size(), Sha256Hex(std::as_bytes(std::span(cut))));
 }
 
 Site InputOf(const LinearPlace& place) {

@@ -125,7 +125,9 @@ AlignedBuffer<float> Changed(const WeightMatrix& stored, const TensorChange& cha
   return w;
 }
 
-std::string ConfigText(const std::filesystem::path& model, bool unties) {
+}  // namespace
+
+std::string EquivalentConfig(const std::filesystem::path& model, bool unties) {
   const std::optional<std::string> text = CheckpointText(model, "config.json");
   TARE_CHECK(text.has_value());
   if (!unties) return *text;
@@ -134,11 +136,12 @@ std::string ConfigText(const std::filesystem::path& model, bool unties) {
   return config.dump(2) + "\n";
 }
 
-}  // namespace
-
 EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& c, uint64_t seed) {
   const auto stream = std::make_shared<const Hadamard>(c.hidden, seed);
-  const auto values = std::make_shared<const Hadamard>(c.Differential() ? 2 * c.head_dim : c.head_dim, seed + 1);
+  // An odd number of value heads has slices in several differential heads, beside another each time.
+  const bool turns_values = !c.Differential() || c.kv_heads % 2 == 0;
+  std::shared_ptr<const Hadamard> values;
+  if (turns_values) values = std::make_shared<const Hadamard>(c.Differential() ? 2 * c.head_dim : c.head_dim, seed + 1);
   EquivalentWeights w{.unties = c.tied_embeddings};
   w.changes["model.embed_tokens.weight"] = {.source = "model.embed_tokens.weight", .in = stream};
   w.changes["lm_head.weight"] = {.source = c.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight",
@@ -159,7 +162,7 @@ EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& c, uint64_
     behind("input_layernorm.weight", {"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"});
     behind("post_attention_layernorm.weight", {"mlp.gate_proj.weight", "mlp.up_proj.weight"});
     of.Of("self_attn.v_proj.weight").out = values;
-    of.Of("self_attn.v_proj.weight").out_order = ValueOrder(c);
+    if (turns_values) of.Of("self_attn.v_proj.weight").out_order = ValueOrder(c);
     of.Of("self_attn.o_proj.weight").in = values;
     of.Of("self_attn.o_proj.weight").out = stream;
     of.Of("mlp.down_proj.weight").out = stream;
@@ -210,7 +213,7 @@ EquivalentWeights Smoothed(const Checkpoint& files, const ModelConfig& c, const 
 void WriteEquivalent(const Checkpoint& files, const std::filesystem::path& model, const EquivalentWeights& weights,
                      const Provenance& provenance, const std::filesystem::path& out, const Progress& progress) {
   QuantizedCheckpointWriter file(out, provenance);
-  file.AddFile("config.json", ConfigText(model, weights.unties));
+  file.AddFile("config.json", EquivalentConfig(model, weights.unties));
   for (const char* name : {"tokenizer.model", "tokenizer_config.json"}) {
     if (const auto text = CheckpointText(model, name)) file.AddFile(name, *text);
   }

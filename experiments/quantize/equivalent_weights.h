@@ -6,7 +6,8 @@
 //     residual stream x -> x R: the norms' weights go into the layers behind them; R into embedding, q, k, v, gate, up
 //     and head on the input side, into o and down on the output side. A root mean square does not see R.
 //     values of a head -> v R': into v's output side and o's input side. A differential head's two value slices are
-//     turned together, which its head norm does not see either: it has no weight, and (1 - lambda_init) is a number.
+//     turned together, which its head norm does not see either: it has no weight, and (1 - lambda_init) is a number
+//     (not where the value heads are odd in number, and so do not go in pairs).
 //   Smoothed (SmoothQuant, arXiv 2211.10438): input channel j of a layer divided by s_j, its weights multiplied
 //     q, k, v and gate, up: 1/s into the norm before them; down: into up's output; o of a standard head: into v's
 //     output, one s for all heads that share it. A differential head's o has none: its norm is in between.
@@ -54,6 +55,9 @@ EquivalentWeights Smoothed(const Checkpoint& files, const ModelConfig& config,
 
 // Inputs of linear layers that can be smoothed in this family.
 std::vector<Site> SmoothedSites(const ModelConfig& config);
+
+// config.json of the model, with tied embeddings made two where the weights say so.
+std::string EquivalentConfig(const std::filesystem::path& model, bool unties);
 
 // The checkpoint with its changes, in f32 where something changed, as a MODEL file without codes. Holds one matrix in
 // memory.

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <string>
 
 #include "quant/file/quantized_checkpoint.h"
 
@@ -12,24 +13,26 @@ namespace tare {
 
 class LayerParts {
  public:
-  // A new job deletes what an earlier one left; a resumed one takes it up.
+  // A new job deletes what an earlier one left when it keeps its own first part; a resumed one takes it up.
   LayerParts(const std::filesystem::path& out, bool resume);
 
   // Where the equivalent checkpoint goes, in a folder that is there.
-  std::filesystem::path Prepared() const;
-  bool Has(int layer) const { return std::filesystem::exists(LayerFile(layer)); }
-  // A layer that is done. Throws Error where it was done by another job, naming what differs.
-  QuantizedCheckpoint Layer(int layer, const Provenance& job) const;
+  std::filesystem::path Prepared();
+  bool Has(int layer) const { return begun_ && std::filesystem::exists(LayerFile(layer)); }
+  // A layer that is done, its bytes checked. Throws Error where it was done by another job, naming what differs.
+  QuantizedCheckpoint Layer(int layer, const Provenance& job, const std::string& config) const;
   // body adds the layer's matrices.
-  void Keep(int layer, const Provenance& job, const std::function<void(QuantizedCheckpointWriter&)>& body) const;
+  void Keep(int layer, const Provenance& job, const std::string& config,
+            const std::function<void(QuantizedCheckpointWriter&)>& body);
   // The result is there: nothing is needed any more.
   void Remove() const;
 
  private:
   std::filesystem::path LayerFile(int layer) const;
-  void MakeFolder() const;
+  void Begin();
 
   std::filesystem::path folder_;
+  bool begun_;  // what lies in the folder is this job's
 };
 
 }  // namespace tare

@@ -46,8 +46,7 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
     const bool rounded = method.rounding != Rounding::kNone;
     if (name == "hadamard" || name == "smoothquant") {
       if (method.equivalent != Equivalent::kNone)
-        Fail("--method '{}': hadamard and smoothquant both spread outliers, and one would undo the other; try one",
-             text);
+        Fail("--method '{}': two of hadamard and smoothquant, and one would undo the other; try one", text);
       if (rounded) Fail("--method '{}': {} changes weights before they are codes; try it first", text, step);
       method.equivalent = name == "hadamard" ? Equivalent::kHadamard : Equivalent::kSmoothQuant;
       if (name == step) continue;

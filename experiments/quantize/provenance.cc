@@ -6,14 +6,15 @@
 
 namespace tare {
 
+void RefuseCodes(const Checkpoint& files, const std::filesystem::path& model) {
+  if (files.quantized() == nullptr || files.quantized()->matrices().empty()) return;
+  Fail("{}: is quantized already ({}); expected a checkpoint folder, or a file without codes", model.string(),
+       files.quantized()->provenance().plan);
+}
+
 Provenance ProvenanceOf(const Checkpoint& files, const std::filesystem::path& model) {
-  const QuantizedCheckpoint* file = files.quantized();
-  if (file == nullptr) return {.source = ModelName(model), .source_sha256 = files.ContentHash()};
-  if (!file->matrices().empty()) {
-    Fail("{}: is quantized already ({}); expected a checkpoint folder, or a file without codes", model.string(),
-         file->provenance().plan);
-  }
-  return file->provenance();
+  if (files.quantized() != nullptr) return files.quantized()->provenance();
+  return {.source = ModelName(model), .source_sha256 = files.ContentHash()};
 }
 
 void AddStep(Provenance& p, const std::string& method, const std::string& calibration) {
@@ -22,10 +23,12 @@ void AddStep(Provenance& p, const std::string& method, const std::string& calibr
     p.calibration += (p.calibration.empty() ? "" : "; ") + calibration;
 }
 
-void RequireSameJob(const std::filesystem::path& file, const Provenance& found, const Provenance& job) {
+void RequireSameJob(const std::filesystem::path& path, const QuantizedCheckpoint& file, const Provenance& job,
+                    const std::string& config) {
+  const Provenance& found = file.provenance();
   const auto require = [&](const char* what, const std::string& got, const std::string& expected) {
     if (got == expected) return;
-    Fail("{}: of another job: its {} is '{}', this one's '{}'; try without --resume", file.string(), what, got,
+    Fail("{}: of another job: its {} is '{}', this one's '{}'; try without --resume", path.string(), what, got,
          expected);
   };
   require("plan", found.plan, job.plan);
@@ -33,6 +36,7 @@ void RequireSameJob(const std::filesystem::path& file, const Provenance& found, 
   require("model", found.source, job.source);
   require("model's sha256", found.source_sha256, job.source_sha256);
   require("calibration", found.calibration, job.calibration);
+  require("config.json", std::string(file.File("config.json").value_or("")), config);
 }
 
 }  // namespace tare

@@ -10,11 +10,10 @@
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/round_layers.h"
 #include "experiments/quantize/smoothing.h"
-#include "experiments/quantize/weight_sites.h"
 #include "experiments/sites/plan_clips.h"
 #include "experiments/text/token_input.h"
 #include "quant/base/error.h"
-#include "quant/observe/statistics_file.h"
+#include "quant/file/sha256.h"
 
 namespace tare {
 namespace {
@@ -44,6 +43,8 @@ void CheckJob(const QuantizeJob& job) {
   }
   if (keeps_clips && job.statistics.empty())
     Fail("quantize, plan '{}': +static needs statistics; try --stats FILE.h5", job.plan.canonical());
+  if (!job.calibration.empty() && !std::filesystem::exists(job.calibration))
+    Fail("{}: no such file; expected a calibration text or ids", job.calibration.string());
   if (!job.statistics.empty() && !keeps_clips && !(smooths && m.alpha))
     Fail("quantize: --stats is for rules with +static, and for smoothquant with its alpha given; try --calibrate TEXT");
 }
@@ -51,8 +52,7 @@ void CheckJob(const QuantizeJob& job) {
 // What the step that makes equivalent weights looked at.
 std::string SeenBySmoothing(const QuantizeJob& job, const ModelConfig& config) {
   if (job.method.equivalent != Equivalent::kSmoothQuant) return "";
-  if (!job.statistics.empty())
-    return std::format("statistics of input sha256 {}", ReadStatistics(job.statistics).job.at("input_sha256"));
+  if (!job.statistics.empty()) return std::format("statistics sha256 {}", Sha256OfFile(job.statistics));
   const TokenInput input = LoadTokenInput(job.calibration, job.model, config.vocabulary);
   const std::string text = CalibrationText(input, CutDisjoint(input, config, job.windows));
   return job.method.alpha ? text : std::format("{} for {}", text, job.plan.canonical());
@@ -85,7 +85,10 @@ void Prepare(const QuantizeJob& job, const std::filesystem::path& out, const Pro
   const Checkpoint files(job.model);
   const Provenance provenance = PreparedProvenance(job, files);
   if (job.resume && std::filesystem::exists(out)) {
-    RequireSameJob(out, QuantizedCheckpoint(out).provenance(), provenance);
+    const bool unties = job.method.equivalent == Equivalent::kHadamard && LoadConfig(job.model).tied_embeddings;
+    const QuantizedCheckpoint prepared(out);
+    RequireSameJob(out, prepared, provenance, EquivalentConfig(job.model, unties));
+    prepared.Verify();
     return;
   }
   WriteEquivalent(files, job.model, WeightsFor(job, files, progress), provenance, out, progress);
@@ -99,20 +102,25 @@ QuantizeSummary OnlyPrepared(const std::filesystem::path& model, const std::file
 
 QuantizeSummary Quantize(const QuantizeJob& job, const Progress& progress) {
   CheckJob(job);
+  RefuseCodes(Checkpoint(job.model), job.model);
+  Model(job.model);  // whole, of the shapes that config.json says, and finite, or refused
   if (job.method.rounding == Rounding::kNone) {
     Prepare(job, job.out, progress);
     return OnlyPrepared(job.model, job.out);
   }
-  CheckWeightPlan(job.plan, LoadConfig(job.model));
+  ModelConfig config = LoadConfig(job.model);
+  if (job.method.equivalent == Equivalent::kHadamard) config.tied_embeddings = false;  // afterwards
+  CheckRounding(job, Checkpoint(job.model), config);
   if (job.method.equivalent == Equivalent::kNone && !job.method.RoundsByCalibration())
     return RoundLayers(job, job.model, nullptr, progress);  // seconds: nothing worth keeping
-  const LayerParts parts(job.out, job.resume);
+  LayerParts parts(job.out, job.resume);
   std::filesystem::path model = job.model;
   if (job.method.equivalent != Equivalent::kNone) {
     model = parts.Prepared();
     Prepare(job, model, progress);
   }
-  const QuantizeSummary summary = RoundLayers(job, model, &parts, progress);
+  QuantizeSummary summary = RoundLayers(job, model, &parts, progress);
+  summary.bytes_before = Checkpoint(job.model).total_bytes();
   parts.Remove();
   return summary;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint to a quantized checkpoint, by the steps of a method: other weights that compute the same, then codes.
 //
-// Memory, beside the mapped files: round to nearest holds one tensor; GPTQ and QuantEase one layer's second moments and
-// dequantized weights, and the calibration's residual streams; equivalent weights one tensor, through a file in f32
-// beside the result.
+// Memory, beside the mapped files: round to nearest and hadamard hold one tensor (equivalent weights go through a file
+// in f32 beside the result); calibrated methods hold the calibration's residual streams (gptaq: twice), one layer's
+// dequantized weights and, of one input of linear layers at a time, the second moments and their factors, at most 32
+// bytes a value.
 #pragma once
 
 #include <cstdint>

@@ -20,6 +20,7 @@
 #include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 #include "quant/file/quantized_checkpoint.h"
+#include "quant/file/sha256.h"
 
 namespace tare {
 namespace {
@@ -60,13 +61,22 @@ class CalibratedRounding {
   CalibratedRounding(QuantizeMethod method, const SecondMoments& m, const std::string& where) : method_(method) {
     if (method.rounding != Rounding::kNearest) gptq_.emplace(m.values, m.in, kGptqDamping, where);
     if (method.rounding == Rounding::kGptaq) target_.emplace(m.values, m.cross, m.in, kGptqDamping, where);
-    if (method.quantease) quantease_.emplace(m.values, m.in, kGptqDamping);
+    if (method.quantease) quantease_.emplace(m.values, m.in, kGptqDamping, where);
   }
 
   QuantizedMatrixBuffer Round(const WeightMatrix& stored, const Rule& rule, const std::string& where) const {
+    AlignedBuffer<float> corrected;
+    if (target_) {
+      corrected.Reset(static_cast<size_t>(stored.out * stored.in));
+      for (int64_t row = 0; row < stored.out; ++row) RowAsFloat(stored, row, corrected.data() + row * stored.in);
+      target_->Correct(stored.out, corrected.data());
+    }
     const auto read = [&](int64_t row, float* y) {
-      RowAsFloat(stored, row, y);
-      if (target_) target_->Correct(y);
+      if (target_) {
+        std::copy_n(corrected.data() + row * stored.in, stored.in, y);
+      } else {
+        RowAsFloat(stored, row, y);
+      }
     };
     QuantizedMatrixBuffer matrix;
     if (gptq_) {
@@ -88,9 +98,14 @@ class CalibratedRounding {
   std::optional<QuantEase> quantease_;
 };
 
+const Rule* RuleOf(const Plan& plan, const std::string& tensor) {
+  const std::optional<WeightSite> site = WeightSiteOf(tensor);
+  return site ? WeightRule(plan, *site) : nullptr;
+}
+
 class Job {
  public:
-  Job(const QuantizeJob& job, const std::filesystem::path& model, const LayerParts* parts)
+  Job(const QuantizeJob& job, const std::filesystem::path& model, LayerParts* parts)
       : plan_(job.plan),
         method_(job.method),
         model_(model),
@@ -99,17 +114,15 @@ class Job {
         files_(model),
         provenance_(ProvenanceOf(files_, model)),
         parts_(parts) {
-    CheckWeightPlan(plan_, config_);
     TARE_CHECK(parts_ != nullptr || !method_.RoundsByCalibration());
-    // Whatever can be refused is refused before the first tensor.
-    for (const std::string& name : files_.names()) {
-      if (const Rule* rule = RuleOf(name)) CheckMatrix(name, *rule);
-    }
-    if (summary_.matrices == 0) Fail("{}: the plan '{}' matches none of its tensors", where_, plan_.canonical());
-    if (plan_.HasStaticScales()) clips_ = KeptClips(plan_, *ReadStatisticsOf(job.statistics, files_.ContentHash()));
-    if (method_.RoundsByCalibration()) calibrated_ = std::make_unique<Calibrated>(job, model);
+    summary_.matrices = CheckRounding(job, files_, config_);
     provenance_.plan = plan_.canonical();
     provenance_.plan_hash = plan_.hash();
+    if (plan_.HasStaticScales()) {
+      clips_ = KeptClips(plan_, config_.layers, *ReadStatisticsOf(job.statistics, files_.ContentHash()));
+      AddStep(provenance_, "", "static scales of statistics sha256 " + Sha256OfFile(job.statistics));
+    }
+    if (method_.RoundsByCalibration()) calibrated_ = std::make_unique<Calibrated>(job, model);
     AddStep(provenance_, method_.RoundingText(),
             calibrated_ ? CalibrationText(calibrated_->input, calibrated_->text) : "");
   }
@@ -139,29 +152,12 @@ class Job {
  private:
   std::string Where(const std::string& tensor) const { return std::format("{}: tensor '{}'", where_, tensor); }
 
-  const Rule* RuleOf(const std::string& tensor) const {
-    const std::optional<WeightSite> site = WeightSiteOf(tensor);
-    return site ? WeightRule(plan_, *site) : nullptr;
-  }
-
-  void CheckMatrix(const std::string& name, const Rule& rule) {
-    const WeightMatrix matrix = Stored(name);
-    GroupOf(rule.granularity, matrix.in, Where(name));
-    ++summary_.matrices;
-    if (!method_.RoundsByCalibration()) return;
-    if (rule.granularity.kind == Granularity::Kind::kTensor)
-      Fail("quantize, rule '{}': {} takes a scale a channel or group; try channel", rule.text, method_.RoundingText());
-    if (rule.sites.front() == Site::kLmHeadW)
-      Fail("quantize, rule '{}': {} takes weights inside the layers; try rtn for the head", rule.text,
-           method_.RoundingText());
-  }
-
   // Everything but the layers' quantized matrices.
   void AddOutsideLayers(const std::string& name, QuantizedCheckpointWriter& out) {
     const TensorView& tensor = *files_.Find(name);
     const auto bytes = static_cast<int64_t>(tensor.bytes.size());
     summary_.bytes_before += bytes;
-    const Rule* rule = RuleOf(name);
+    const Rule* rule = RuleOf(plan_, name);
     if (rule == nullptr) {
       out.AddTensor(tensor);
       summary_.bytes_after += bytes;
@@ -175,7 +171,7 @@ class Job {
 
   void AddLayer(int layer, QuantizedCheckpointWriter& out) {
     std::optional<QuantizedCheckpoint> part;
-    if (calibrated_) part.emplace(parts_->Layer(layer, provenance_));
+    if (calibrated_) part.emplace(Part(layer));
     ForEachMatrix(layer, [&](const LinearPlace&, const std::string& name, const Rule& rule) {
       if (part) {
         Add(name, part->matrices().at(name), rule, out);
@@ -188,7 +184,7 @@ class Job {
   // Rounds the layer, unless an earlier run has, and takes the calibration through its codes.
   void PassLayer(int layer) {
     if (!parts_->Has(layer)) RoundLayer(layer);
-    const QuantizedCheckpoint part = parts_->Layer(layer, provenance_);
+    const QuantizedCheckpoint part = Part(layer);
     if (layer + 1 == config_.layers) return;
     ForEachMatrix(layer, [&](const LinearPlace& place, const std::string& name, const Rule&) {
       calibrated_->model.UseCodes(layer, place, part.matrices().at(name));
@@ -198,10 +194,27 @@ class Job {
     calibrated_->model.DropCodes(layer);
   }
 
+  std::string ConfigText() const { return CheckpointText(model_, "config.json").value_or(""); }
+
+  // A layer that is done, every matrix of it as this job makes them.
+  QuantizedCheckpoint Part(int layer) {
+    QuantizedCheckpoint part = parts_->Layer(layer, provenance_, ConfigText());
+    ForEachMatrix(layer, [&](const LinearPlace&, const std::string& name, const Rule& rule) {
+      const WeightMatrix stored = Stored(name);
+      const auto found = part.matrices().find(name);
+      if (found == part.matrices().end() || found->second.out != stored.out || found->second.in != stored.in ||
+          found->second.format != rule.format ||
+          found->second.group != GroupOf(rule.granularity, stored.in, Where(name)))
+        Fail("{}: what was kept of layer {} is not what the plan makes of '{}'; try without --resume", where_, layer,
+             name);
+    });
+    return part;
+  }
+
   // Into a part: weights with the same input together, in the order of the layer, so that each input is what the codes
   // before it compute.
   void RoundLayer(int layer) {
-    parts_->Keep(layer, provenance_, [&](QuantizedCheckpointWriter& part) {
+    parts_->Keep(layer, provenance_, ConfigText(), [&](QuantizedCheckpointWriter& part) {
       for (const Site input : kCalibratedInputs) {
         std::optional<CalibratedRounding> rounding;  // where a weight with this input is rounded
         ForEachMatrix(layer, [&](const LinearPlace& place, const std::string& name, const Rule& rule) {
@@ -224,7 +237,7 @@ class Job {
   void ForEachMatrix(int layer, const std::function<void(const LinearPlace&, const std::string&, const Rule&)>& body) {
     for (const LinearPlace& place : kLinearPlaces) {
       const std::string name = std::format("model.layers.{}.{}", layer, place.tensor);
-      const Rule* rule = RuleOf(name);
+      const Rule* rule = RuleOf(plan_, name);
       if (rule == nullptr) continue;
       body(place, name, *rule);
       files_.Release(name);
@@ -276,7 +289,7 @@ class Job {
   ModelConfig config_;
   Checkpoint files_;
   Provenance provenance_;
-  const LayerParts* parts_;
+  LayerParts* parts_;
   QuantizeSummary summary_;
   SquaredSums sums_;
   int64_t code_bytes_ = 0;
@@ -286,7 +299,30 @@ class Job {
 
 }  // namespace
 
-QuantizeSummary RoundLayers(const QuantizeJob& job, const std::filesystem::path& model, const LayerParts* parts,
+int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config) {
+  CheckWeightPlan(job.plan, config);
+  const std::string method = job.method.RoundingText();
+  int64_t matrices = 0;
+  for (const std::string& name : files.names()) {
+    const Rule* rule = RuleOf(job.plan, name);
+    if (rule == nullptr) continue;
+    const TensorView& tensor = *files.Find(name);
+    const std::string where = std::format("{}: tensor '{}'", job.model.string(), name);
+    if (tensor.shape.size() != 2)
+      Fail("{}: got a tensor of {} dimensions, expected a matrix", where, tensor.shape.size());
+    GroupOf(rule->granularity, tensor.shape[1], where);
+    ++matrices;
+    if (!job.method.RoundsByCalibration()) continue;
+    if (rule->granularity.kind == Granularity::Kind::kTensor)
+      Fail("quantize, rule '{}': {} takes a scale a channel or group; try channel", rule->text, method);
+    if (rule->sites.front() == Site::kLmHeadW)
+      Fail("quantize, rule '{}': {} takes weights inside the layers; try rtn for the head", rule->text, method);
+  }
+  if (matrices == 0) Fail("{}: the plan '{}' matches none of its tensors", job.model.string(), job.plan.canonical());
+  return matrices;
+}
+
+QuantizeSummary RoundLayers(const QuantizeJob& job, const std::filesystem::path& model, LayerParts* parts,
                             const Progress& progress) {
   return Job(job, model, parts).Run(job.out, progress);
 }

@@ -47,6 +47,8 @@ struct SmoothedInput {
     weight.resize(input.size());
     for (const LinearPlace* place : places) {
       const WeightMatrix& w = (model.layers()[layer].*place->linear).weight;
+      if (w.in != std::ssize(input))
+        Fail("smoothquant: got {} of layer {} with {} channels, expected {}", Name(site), layer, input.size(), w.in);
       matrices.push_back(&w);
       std::vector<float> row(static_cast<size_t>(w.in));
       for (int64_t r = 0; r < w.out; ++r) {
@@ -202,6 +204,22 @@ SeenInputs See(Calibration& calibration, int layer) {
   return seen;
 }
 
+// The search rounds inputs as the kernels that execute linear layers do.
+void CheckInputRules(const Plan& plan) {
+  for (const Rule& rule : plan.rules()) {
+    const bool of_inputs =
+        std::ranges::any_of(kLinearPlaces, [&](const LinearPlace& place) { return place.input == rule.sites.front(); });
+    if (!of_inputs || rule.format == Format::kF32) continue;
+    RuleOptions options = rule.options;
+    options.static_scale = false;
+    const Granularity::Kind kind = rule.granularity.kind;
+    if ((kind != Granularity::Kind::kToken && kind != Granularity::Kind::kTensor) || options != RuleOptions{}) {
+      Fail("smoothquant: alpha is searched for inputs with a scale a token or tensor, not '{}'; try smoothquant:0.5",
+           rule.text);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<LayerSmoothing> SmoothingOf(const Model& model, const StatisticsSet& seen, double alpha) {
@@ -220,8 +238,10 @@ std::vector<LayerSmoothing> SmoothingOf(const Model& model, const StatisticsSet&
 
 std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan,
                                         std::optional<double> alpha, const Progress& progress) {
-  if (!alpha && !plan.Touches(Site::kQProjW) && !plan.Touches(Site::kGateProjW) && !plan.Touches(Site::kQProjIn) &&
-      !plan.Touches(Site::kGateProjIn)) {
+  if (!alpha) CheckInputRules(plan);
+  if (!alpha && std::ranges::none_of(kLinearPlaces, [&](const LinearPlace& place) {
+        return plan.Touches(place.weight) || plan.Touches(place.input);
+      })) {
     Fail("smoothquant: the plan '{}' rounds no linear layer, so there is no alpha to search for; try smoothquant:0.5",
          plan.canonical());
   }

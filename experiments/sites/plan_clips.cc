@@ -62,13 +62,24 @@ StaticSource StaticSourceOf(const std::filesystem::path& statistics, const Check
   return statistics.empty() ? FromModel(files) : FromStatistics(ReadStatisticsOf(statistics, files.ContentHash()));
 }
 
-std::map<std::string, std::vector<float>> KeptClips(const Plan& plan, const StatisticsSet& seen) {
+std::map<std::string, std::vector<float>> KeptClips(const Plan& plan, int layers, const StatisticsSet& seen) {
   std::map<std::string, std::vector<float>> clips;
   for (const auto& [key, statistics] : seen.sites) {
     const Rule* rule = plan.Match(key.site, key.layer, key.head, key.map);
     if (rule == nullptr || rule->format == Format::kF32 || !rule->options.static_scale) continue;
     clips[KeptName(key.site, key.layer, key.head, key.map)] =
         StaticScales(seen).Clips(*rule, key.site, key.layer, key.head, key.map);
+  }
+  // The inputs of linear layers are what a model cannot run without.
+  for (const auto& [site, name] : kSites) {
+    const bool of_linear = Site::kQProjIn <= site && site <= Site::kDownProjIn;
+    for (int layer = 0; of_linear && layer < layers; ++layer) {
+      const Rule* rule = plan.Match(site, layer, -1, 0);
+      if (rule == nullptr || rule->format == Format::kF32 || !rule->options.static_scale) continue;
+      if (!clips.contains(KeptName(site, layer, -1, 0)))
+        Fail("plan rule '{}': the statistics have not seen {} of layer {}; try tare stats with all sites", rule->text,
+             name, layer);
+    }
   }
   return clips;
 }

@@ -38,8 +38,9 @@ StaticSource FromModel(const Checkpoint& files);
 // What a user names, or else what the model keeps.
 StaticSource StaticSourceOf(const std::filesystem::path& statistics, const Checkpoint& files);
 
-// All that a plan's rules with +static need of a statistics file, under the names of a quantized checkpoint.
-std::map<std::string, std::vector<float>> KeptClips(const Plan& plan, const StatisticsSet& seen);
+// What a plan's rules with +static need of a statistics file, under the names of a quantized checkpoint. Throws Error
+// where it has not seen an input of a linear layer that they name.
+std::map<std::string, std::vector<float>> KeptClips(const Plan& plan, int layers, const StatisticsSet& seen);
 
 class StaticClips {
  public:

@@ -35,7 +35,8 @@ std::vector<std::optional<ExecutedPlan>> ExecutedLayers(const Plan& plan, const 
   for (const Rule& rule : plan.rules()) {
     if (rule.format != Format::kF32 && !std::ranges::all_of(rule.sites, HasKernel))
       Fail(
-          "executed plan: got '{}', expected rules for weights, linear_in, q, k, v, probs or difference, attn_logits; "
+          "executed plan: got '{}', expected rules for weights, linear_in, lm_head, q, k, v, probs or difference, "
+          "attn_logits; "
           "try it simulated",
           rule.text);
   }

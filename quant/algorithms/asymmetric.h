@@ -23,8 +23,8 @@ class AsymmetricTarget {
   AsymmetricTarget(const std::vector<float>& hessian, const std::vector<float>& cross, int64_t in, double damping,
                    const std::string& where);
 
-  // w [in] becomes a row of W'. From several threads.
-  void Correct(float* w) const;
+  // w [rows, in] becomes W'. Uses all threads.
+  void Correct(int64_t rows, float* w) const;
 
  private:
   int64_t in_;

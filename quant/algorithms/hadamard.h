@@ -15,8 +15,8 @@ namespace tare {
 
 class Hadamard {
  public:
-  // Throws Error for a size of which no such matrix is known here: an odd one, or 2^k m where 2^j m - 1 is a prime for
-  // no j from 2 to k.
+  // Throws Error for a size of which no such matrix is known here: an odd one but 1, or 2^k m where 2^j m - 1 is a
+  // prime for no j from 2 to k.
   Hadamard(int64_t n, uint64_t seed);
 
   int64_t size() const { return static_cast<int64_t>(signs_.size()); }

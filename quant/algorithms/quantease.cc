@@ -6,28 +6,53 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
+#include "quant/format/quantize.h"
 #include "quant/format/round.h"
 
 namespace tare {
+namespace {
 
-// One row at work.
-struct QuantEase::Row {
+using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+// Rows improved together, so that H, which no cache holds, is read from memory once for all of them; fewer where their
+// systems of scales would take more than 64 MB a thread.
+int64_t RowsTogether(int64_t groups) { return std::clamp<int64_t>((int64_t{64} << 20) / (8 * groups * groups), 1, 16); }
+
+}  // namespace
+
+// Some rows at work; codes as f32, for products.
+struct QuantEase::Block {
+  Block(const QuantizedMatrix& m, int64_t first_row, int64_t count)
+      : format(m.format),
+        group(m.group),
+        groups(m.Groups()),
+        first(first_row),
+        rows(count),
+        weights(count, m.in),
+        codes(count, m.in),
+        gradient(count, m.in),
+        scales(count, m.Groups()),
+        done(static_cast<size_t>(count), false) {}
+
   Format format;
-  int64_t group;
-  std::vector<float> weights;   // w [in]
-  std::vector<int8_t> codes;    // [in]
-  std::vector<float> scales;    // [in / group]
-  std::vector<float> gradient;  // g = (w - q) H [in]
-
-  float Value(int64_t i) const { return static_cast<float>(codes[i]) * scales[i / group]; }
+  int64_t group, groups, first, rows;
+  Matrix weights, codes, gradient;  // w, q / scale, g = (w - q) H   [rows, in]
+  Matrix scales;                    // [rows, groups]
+  std::vector<bool> done;           // a sweep changed nothing here
 };
 
-QuantEase::QuantEase(const std::vector<float>& hessian, int64_t in, double damping) : in_(in), hessian_(hessian) {
+QuantEase::QuantEase(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where)
+    : in_(in), hessian_(hessian) {
   TARE_CHECK(static_cast<int64_t>(hessian.size()) == in * in);
+  for (int64_t i = 0; i < in; ++i) {
+    if (FirstNotFinite(std::span(hessian).subspan(static_cast<size_t>(i * in + i), static_cast<size_t>(in - i))))
+      Fail("{}: the calibration's second moments hold NaN or infinity; try another calibration text", where);
+  }
   double mean = 0;
   for (int64_t i = 0; i < in; ++i) mean += double{hessian[i * in + i]} / static_cast<double>(in);
   if (mean <= 0) mean = 1;  // no input ever differed from 0
@@ -38,79 +63,90 @@ QuantEase::QuantEase(const std::vector<float>& hessian, int64_t in, double dampi
   }
 }
 
-void QuantEase::FitScales(Row& row) const {
-  const int64_t n = in_, groups = n / row.group;
-  Eigen::MatrixXd a = Eigen::MatrixXd::Zero(groups, groups);
-  Eigen::VectorXd b = Eigen::VectorXd::Zero(groups);
-  std::vector<bool> used(static_cast<size_t>(groups));
-  std::vector<double> product(static_cast<size_t>(n));  // H c_g, c_g: the codes of group g and zeros
+void QuantEase::FitScales(Block& block) const {
+  const Eigen::Map<const Matrix> h(hessian_.data(), in_, in_);
+  const int64_t groups = block.groups;
+  std::vector<Eigen::MatrixXd> a(static_cast<size_t>(block.rows), Eigen::MatrixXd::Zero(groups, groups));
+  Eigen::MatrixXd b = Eigen::MatrixXd::Zero(groups, block.rows);
+  Matrix product(block.rows, in_);  // c_g H, c_g: the codes of group g and zeros
   for (int64_t g = 0; g < groups; ++g) {
-    std::ranges::fill(product, 0.0);
-    for (int64_t i = g * row.group; i < (g + 1) * row.group; ++i) {
-      if (row.codes[i] == 0) continue;
-      const float* h = hessian_.data() + i * n;
-      const auto code = static_cast<double>(row.codes[i]);
-      for (int64_t j = 0; j < n; ++j) product[j] += code * double{h[j]};
+    product.noalias() =
+        block.codes.middleCols(g * block.group, block.group) * h.middleRows(g * block.group, block.group);
+    for (int64_t r = 0; r < block.rows; ++r) {
+      for (int64_t j = 0; j < in_; ++j) {
+        a[r](g, j / block.group) += double{product(r, j)} * double{block.codes(r, j)};
+        b(g, r) += double{product(r, j)} * double{block.weights(r, j)};
+      }
     }
-    for (int64_t j = 0; j < n; ++j) {
-      a(g, j / row.group) += product[j] * static_cast<double>(row.codes[j]);
-      b(g) += product[j] * double{row.weights[j]};
-    }
-    used[g] = a(g, g) > 0;
-    if (!used[g]) a(g, g) = b(g) = 1;  // all its codes are 0: any scale will do
   }
-  const Eigen::VectorXd best = a.ldlt().solve(b);
-  // A scale is positive; where the best is not, the row keeps those it has.
-  if (!(best.array() > 0).all() || !best.allFinite()) return;
-  for (int64_t g = 0; g < groups; ++g) {
-    if (used[g]) row.scales[g] = static_cast<float>(best(g));
+  for (int64_t r = 0; r < block.rows; ++r) {
+    if (block.done[r]) continue;
+    std::vector<bool> used(static_cast<size_t>(groups));
+    for (int64_t g = 0; g < groups; ++g) {
+      used[g] = a[r](g, g) > 0;
+      if (!used[g]) a[r](g, g) = b(g, r) = 1;  // all its codes are 0: any scale will do
+    }
+    const Eigen::VectorXd best = a[r].ldlt().solve(b.col(r));
+    // A scale is positive; where the best is not, the row keeps those it has.
+    if (!best.allFinite() || !(best.array() > 0).all()) continue;
+    for (int64_t g = 0; g < groups; ++g) {
+      if (used[g]) block.scales(r, g) = static_cast<float>(best(g));
+    }
   }
 }
 
-bool QuantEase::Sweep(Row& row) const {
-  const int64_t n = in_;
-  std::ranges::fill(row.gradient, 0.0f);
-  for (int64_t i = 0; i < n; ++i) {
-    const float e = row.weights[i] - row.Value(i);
-    const float* h = hessian_.data() + i * n;
-    for (int64_t j = 0; j < n; ++j) row.gradient[j] += e * h[j];
+void QuantEase::Sweep(Block& block) const {
+  const Eigen::Map<const Matrix> h(hessian_.data(), in_, in_);
+  Matrix error = block.weights;
+  for (int64_t g = 0; g < block.groups; ++g) {
+    const auto columns = Eigen::seqN(g * block.group, block.group);
+    error(Eigen::all, columns) -= block.scales.col(g).asDiagonal() * block.codes(Eigen::all, columns);
   }
-  bool changed = false;
-  for (int64_t i = 0; i < n; ++i) {
-    const float scale = row.scales[i / row.group];
-    if (scale == 0) continue;
-    const float* h = hessian_.data() + i * n;
-    const auto code = static_cast<int8_t>(CodeOf(row.Value(i) + row.gradient[i] / h[i], 1 / scale, row.format));
-    if (code == row.codes[i]) continue;
-    const float moved = static_cast<float>(code - row.codes[i]) * scale;
-    row.codes[i] = code;
-    for (int64_t j = 0; j < n; ++j) row.gradient[j] -= moved * h[j];
-    changed = true;
+  block.gradient.noalias() = error * h;
+  std::vector<bool> changed(static_cast<size_t>(block.rows), false);
+  for (int64_t i = 0; i < in_; ++i) {
+    const float* h_row = hessian_.data() + i * in_;
+    for (int64_t r = 0; r < block.rows; ++r) {
+      const float scale = block.scales(r, i / block.group), code = block.codes(r, i);
+      if (scale == 0 || block.done[r]) continue;
+      const float best = code * scale + block.gradient(r, i) / h_row[i];
+      const auto nearest = static_cast<float>(CodeOf(best, 1 / scale, block.format));
+      if (nearest == code) continue;
+      const float moved = (nearest - code) * scale;
+      block.codes(r, i) = nearest;
+      float* gradient = block.gradient.row(r).data();
+      for (int64_t j = 0; j < in_; ++j) gradient[j] -= moved * h_row[j];
+      changed[r] = true;
+    }
   }
-  return changed;
+  for (int64_t r = 0; r < block.rows; ++r) block.done[r] = !changed[r];
 }
 
 void QuantEase::Improve(const std::function<void(int64_t, float*)>& read, int sweeps,
                         QuantizedMatrixBuffer& matrix) const {
   const QuantizedMatrix& m = matrix.view();
   TARE_CHECK(m.in == in_);
-  const auto n = static_cast<size_t>(in_);
-  ParallelFor(static_cast<size_t>(m.out), [&](size_t r, int) {
-    const auto index = static_cast<int64_t>(r);
-    Row row{m.format,
-            m.group,
-            std::vector<float>(n),
-            std::vector<int8_t>(n),
-            {matrix.Scales(index), matrix.Scales(index) + m.Groups()},
-            std::vector<float>(n)};
-    read(index, row.weights.data());
-    Unpack<int8_t>(m.format, {matrix.Codes(index), m.RowBytes()}, row.codes);
-    for (int sweep = 0; sweep < sweeps; ++sweep) {
-      FitScales(row);
-      if (!Sweep(row)) break;
+  const int64_t together = RowsTogether(m.Groups());
+  ParallelFor(static_cast<size_t>((m.out + together - 1) / together), [&](size_t index, int) {
+    const int64_t first = static_cast<int64_t>(index) * together;
+    Block block(m, first, std::min(together, m.out - first));
+    std::vector<int8_t> codes(static_cast<size_t>(in_));
+    for (int64_t r = 0; r < block.rows; ++r) {
+      read(first + r, block.weights.row(r).data());
+      Unpack<int8_t>(m.format, {matrix.Codes(first + r), m.RowBytes()}, codes);
+      std::ranges::copy(codes, block.codes.row(r).data());
+      std::copy_n(matrix.Scales(first + r), block.groups, block.scales.row(r).data());
     }
-    std::ranges::copy(row.scales, matrix.Scales(index));
-    Pack<int8_t>(m.format, row.codes, {matrix.Codes(index), m.RowBytes()});
+    for (int sweep = 0; sweep < sweeps && std::ranges::count(block.done, false) > 0; ++sweep) {
+      FitScales(block);
+      Sweep(block);
+    }
+    for (int64_t r = 0; r < block.rows; ++r) {
+      std::transform(block.codes.row(r).data(), block.codes.row(r).data() + in_, codes.begin(),
+                     [](float code) { return static_cast<int8_t>(code); });
+      Pack<int8_t>(m.format, codes, {matrix.Codes(first + r), m.RowBytes()});
+      std::copy_n(block.scales.row(r).data(), block.groups, matrix.Scales(first + r));
+    }
   });
 }
 

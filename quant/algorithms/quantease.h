@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "quant/format/quantized_matrix.h"
@@ -20,8 +21,9 @@ namespace tare {
 
 class QuantEase {
  public:
-  // hessian: sum of x x^T, [in, in], symmetric, finite; only its upper triangle is read.
-  QuantEase(const std::vector<float>& hessian, int64_t in, double damping);
+  // hessian: sum of x x^T, [in, in], symmetric; only its upper triangle is read. Throws Error, beginning with `where`,
+  // where it is not finite.
+  QuantEase(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where);
 
   // Improves all rows; read(row, values) gives W's. Uses all threads; rows do not depend on each other. Stops a row
   // after `sweeps`, or where one changed nothing.
@@ -29,9 +31,9 @@ class QuantEase {
                QuantizedMatrixBuffer& matrix) const;
 
  private:
-  struct Row;
-  void FitScales(Row& row) const;
-  bool Sweep(Row& row) const;  // whether a code changed
+  struct Block;
+  void FitScales(Block& block) const;
+  void Sweep(Block& block) const;
 
   int64_t in_;
   std::vector<float> hessian_;  // [in, in], both triangles, damped

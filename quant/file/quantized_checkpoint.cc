@@ -113,6 +113,7 @@ void QuantizedCheckpoint::ReadMatrix(const std::string& name) {
 
 void QuantizedCheckpoint::ReadClips(const std::string& path) {
   std::vector<float>& values = clips_[path.substr(kClips.size())] = file_.Read<float>(path);
+  if (values.empty()) Fail("{}: dataset '{}': got no value, expected at least one", file_.path().string(), path);
   for (const float clip : values) {
     if (!std::isfinite(clip) || clip < 0)
       Fail("{}: dataset '{}': got {}, expected finite values, 0 or more", file_.path().string(), path, clip);

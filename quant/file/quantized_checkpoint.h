@@ -28,7 +28,7 @@ namespace tare {
 struct Provenance {
   std::string plan;       // canonical
   std::string plan_hash;  // Plan::hash
-  std::string method;     // "rtn", "gptq"
+  std::string method;     // "hadamard+gptq": steps from left to right
   std::string source;     // the checkpoint's name
   std::string source_sha256;
   std::string calibration;  // the data that the method looked at; empty: none

@@ -116,9 +116,9 @@ TEST(Quantize, BadWeightsLeaveNothingBehind) {
   checkpoint.tensors.at("model.layers.1.mlp.up_proj.weight").SetBits(70, 0x7fc00000);
   checkpoint.Write(folder / "m");
   EXPECT_THAT([&] { Quantize({folder / "m", Plan::Parse("weights=int8/channel"), folder / "q.h5"}, {}); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("model.layers.1.mlp.up_proj.weight"), HasSubstr("row 1"))));
+              ThrowsMessage<Error>(AllOf(HasSubstr("model.layers.1.mlp.up_proj.weight"), HasSubstr("index 70"))));
   EXPECT_THAT(folder.Names(), testing::ElementsAre("m"));
-  EXPECT_THAT([&] { Quantize({folder / "m", Plan::Parse("weights=int8/group48"), folder / "q.h5"}, {}); },
+  EXPECT_THAT([&] { Quantize({GoldenFolder("llama-mha"), Plan::Parse("weights=int8/group48"), folder / "q.h5"}, {}); },
               ThrowsMessage<Error>(HasSubstr("group48")));
   EXPECT_THAT(folder.Names(), testing::ElementsAre("m"));
 }
@@ -336,6 +336,20 @@ TEST(Quantize, ResumingAnotherJobIsRefused) {
   job.plan = Plan::Parse("weights=int4/group8");
   EXPECT_THAT([&] { Quantize(job, {}); },
               ThrowsMessage<Error>(AllOf(HasSubstr("layer-0.h5: of another job"), HasSubstr("group16"))));
+  job.plan = Plan::Parse("weights=int4/group16");
+  job.windows.window = 10;  // the same ids, cut in another way
+  EXPECT_THAT([&] { Quantize(job, {}); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("layer-0.h5: of another job"), HasSubstr("windows"))));
+  job.windows.window = 0;
+  {  // one that says it is of this job, and is not
+    const std::filesystem::path part = folder / "g.h5.parts" / "layer-0.h5";
+    const Provenance provenance = QuantizedCheckpoint(part).provenance();
+    const std::string config(*QuantizedCheckpoint(part).File("config.json"));
+    QuantizedCheckpointWriter forged(part, provenance);
+    forged.AddFile("config.json", config);
+    forged.Commit();
+  }
+  EXPECT_THAT([&] { Quantize(job, {}); }, ThrowsMessage<Error>(HasSubstr("what was kept of layer 0")));
   job.resume = false;  // starts anew
   EXPECT_NO_THROW(Quantize(job, {}));
 }

@@ -58,7 +58,7 @@ TEST(AsymmetricTarget, IsTheLeastSquaresOfBothInputs) {
     b << x.exact * row, std::sqrt(damping) * row;
     const Eigen::VectorXd best = a.colPivHouseholderQr().solve(b);
     std::vector<float> corrected = w;
-    target.Correct(corrected.data());
+    target.Correct(1, corrected.data());
     for (int64_t i = 0; i < kIn; ++i) EXPECT_NEAR(corrected[i], best(i), 1e-4 * best.norm()) << seed;
     EXPECT_GT((best - row).norm(), 0.05 * row.norm());  // there was something to correct
   }
@@ -69,7 +69,7 @@ TEST(AsymmetricTarget, WithNothingLostNothingChanges) {
   std::ranges::fill(x.cross, 0.0f);
   const std::vector<float> w = RandomNormal(kIn, 2);
   std::vector<float> corrected = w;
-  AsymmetricTarget(x.hessian, x.cross, kIn, kDamping, "test").Correct(corrected.data());
+  AsymmetricTarget(x.hessian, x.cross, kIn, kDamping, "test").Correct(1, corrected.data());
   EXPECT_EQ(corrected, w);
 }
 

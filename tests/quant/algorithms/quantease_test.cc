@@ -8,8 +8,10 @@
 
 #include <Eigen/Dense>
 #include <algorithm>
+#include <limits>
 
 #include "quant/algorithms/gptq.h"
+#include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "tests/support/random_quantized.h"
 
@@ -54,7 +56,8 @@ class QuantEaseTest : public testing::TestWithParam<Format> {
     return matrix;
   }
   void Improve(int sweeps, QuantizedMatrixBuffer& matrix) const {
-    QuantEase(hessian_, kIn, kGptqDamping).Improve([&](int64_t row, float* y) { Read(row, y); }, sweeps, matrix);
+    QuantEase(hessian_, kIn, kGptqDamping, "test")
+        .Improve([&](int64_t row, float* y) { Read(row, y); }, sweeps, matrix);
   }
   double ErrorWith(const std::vector<float>& q, int64_t row) const {
     Eigen::VectorXd e(kIn);
@@ -154,6 +157,11 @@ TEST_P(QuantEaseTest, RowsAndGroupsOfZerosStayZero) {
   EXPECT_THAT(q, testing::Each(0.0f));
   DequantizeRow(matrix.view(), 1, q.data());
   EXPECT_THAT(std::span(q).first(16), testing::Each(0.0f));
+}
+
+TEST(QuantEaseMoments, ThatAreNotFiniteAreNamed) {
+  EXPECT_THAT([] { QuantEase({1, std::numeric_limits<float>::infinity(), 0, 1}, 2, kGptqDamping, "layer 3"); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("layer 3")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, QuantEaseTest, testing::Values(Format::kInt8, Format::kInt6, Format::kInt4),
