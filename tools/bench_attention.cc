@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/bench/attention_bench.h"
+#include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
 #include "tools/command.h"
 
@@ -28,7 +29,7 @@ struct Options {
   std::string json;
 };
 
-// Every combination: the plans, then the f32 baselines of the same shape.
+// Every combination: the plans, then the baselines of the same shape.
 std::vector<AttentionCase> Cases(const Options& o) {
   std::vector<AttentionCase> cases;
   AttentionCase c{.repetitions = o.repetitions, .seed = o.seed};
@@ -39,7 +40,8 @@ std::vector<AttentionCase> Cases(const Options& o) {
       cases.push_back(c);
     }
     c.plan.clear();
-    for (const char* baseline : {"tare-f32", "onednn-f32", "onednn-graph"}) {
+    for (const char* baseline : {"tare-f32", "tare-bf16", "onednn-f32", "onednn-graph"}) {
+      if (std::string_view(baseline) == "tare-bf16" && !UkernelServes(ProductTypes::kBf16)) continue;
       if (c.n > kMostOfOneDnn && std::string_view(baseline).starts_with("onednn")) continue;
       c.kernel = baseline;
       cases.push_back(c);
@@ -99,7 +101,7 @@ void AddBenchAttention(CLI::App& bench) {
   auto o = std::make_shared<Options>();
   CLI::App* command = bench.add_subcommand(
       "attention",
-      "attention kernels: verified, then timed, with the f32 baselines of each shape; no options: a default set");
+      "attention kernels: verified, then timed, with the baselines of each shape; no options: a default set");
   const auto list = [&](const char* name, auto& values, const char* what) {
     return command->add_option(name, values, what)->delimiter(',')->allow_extra_args(false);
   };

@@ -37,7 +37,7 @@ Mask MaskOf(const std::string& name) {
 struct Prepared {
   std::unique_ptr<AttentionInputs> inputs;
   AlignedBuffer<std::byte> workspace;
-  std::vector<float> k_mean, v_mean;
+  SmoothingMeans means;
   std::unique_ptr<ComposedAttention> composed;
   std::unique_ptr<GraphAttention> graph;
   std::function<void()> run;
@@ -48,12 +48,9 @@ void PrepareExecuted(const AttentionCase& c, Prepared& x) {
   const ExecutedPlan plan = ExecutedPlanOf(Plan::Parse(c.plan), 0, c.heads);
   CheckPlan(plan.attention, x.inputs->problem());
   x.order = plan.attention.order == AttentionPlan::Order::kEarly ? "early" : "late";
-  x.workspace.Reset(WorkspaceBytes(plan.attention, x.inputs->problem()));
-  x.run = [&x, plan] {
-    AttentionPlan smoothed = plan.attention;  // means are part of what is timed
-    if (plan.smooth_k) smoothed.k_mean = MeanOfPrefix(x.inputs->problem().k, x.k_mean);
-    if (plan.smooth_v) smoothed.v_mean = MeanOfPrefix(x.inputs->problem().v, x.v_mean);
-    ExecutedAttention(smoothed, x.inputs->problem(), x.workspace.span());
+  x.workspace.Reset(WorkspaceBytes(plan.For(x.inputs->problem(), x.means), x.inputs->problem()));
+  x.run = [&x, plan] {  // means are part of what is timed
+    ExecutedAttention(plan.For(x.inputs->problem(), x.means), x.inputs->problem(), x.workspace.span());
   };
 }
 
@@ -63,9 +60,11 @@ std::unique_ptr<Prepared> Prepare(const AttentionCase& c) {
   x->inputs = std::make_unique<AttentionInputs>(c.family, c.data, c.n, c.d, c.heads, MaskOf(c.mask), c.lambda, c.seed);
   if (c.kernel == "tare") {
     PrepareExecuted(c, *x);
-  } else if (c.kernel == "tare-f32") {
-    x->workspace.Reset(FusedWorkspaceBytes(x->inputs->problem()));
-    x->run = [&p = *x] { FusedAttention(p.inputs->problem(), p.workspace.span()); };
+  } else if (c.kernel == "tare-f32" || c.kernel == "tare-bf16") {
+    const ProductTypes types = c.kernel == "tare-f32" ? ProductTypes::kF32 : ProductTypes::kBf16;
+    x->workspace.Reset(FusedWorkspaceBytes(x->inputs->problem(), types));
+    x->run = [&p = *x, types] { FusedAttention(p.inputs->problem(), p.workspace.span(), types); };
+    if (types == ProductTypes::kBf16) x->order = "bf16";
   } else if (c.kernel == "onednn-f32") {
     x->composed = std::make_unique<ComposedAttention>(x->inputs->problem());
     x->run = [&p = *x, threads = c.threads] {
@@ -79,7 +78,7 @@ std::unique_ptr<Prepared> Prepare(const AttentionCase& c) {
       p.graph->Run();
     };
   } else {
-    Fail("bench attention, kernel: got '{}', expected tare, tare-f32, onednn-f32 or onednn-graph", c.kernel);
+    Fail("bench attention, kernel: got '{}', expected tare, tare-f32, tare-bf16, onednn-f32 or onednn-graph", c.kernel);
   }
   return x;
 }
@@ -114,10 +113,10 @@ Timing Time(const std::function<void()>& run, int repetitions) {
   return TimingOf(std::move(collector.seconds));
 }
 
-// A kernel that computes something else is not timed. f32: sums of up to n terms, far below 1e-4. Codes: no format here
-// is worse than noise as large as the signal.
+// A kernel that computes something else is not timed. f32: sums of up to n terms, far below 1e-4. bf16: three roundings
+// of 2^-9 with the logits' between. Codes: no format here is worse than noise as large as the signal.
 void CheckErrors(const AttentionCase& c, const AttentionInputs::Errors& errors) {
-  const double most = c.kernel == "tare" ? 1.0 : 1e-4;
+  const double most = c.kernel == "tare" ? 1.0 : c.kernel == "tare-bf16" ? 0.02 : 1e-4;
   if (!(errors.rel_l2 < most)) {
     Fail("bench attention, {} {} n {} d {} {}: got an error of {} to the double reference, expected less than {}",
          c.kernel, c.family, c.n, c.d, c.plan, errors.rel_l2, most);
@@ -142,6 +141,11 @@ AttentionResult Measure(const AttentionCase& c) {
   return result;
 }
 
+// What the machine could do with the kernel's products; 0 where it has none of them.
+double RateFor(const AttentionCase& c, const Roofline& roofline) {
+  return c.kernel == "tare" ? roofline.u8s8_gops : c.kernel == "tare-bf16" ? roofline.bf16_gflops : roofline.f32_gflops;
+}
+
 // Refuses what the machine cannot hold, before hours of other cases.
 void CheckMemory(const AttentionCase& c) {
   const double n = static_cast<double>(c.n), tensors = 6.0 * 4 * n * c.heads * c.d;
@@ -154,7 +158,7 @@ void CheckMemory(const AttentionCase& c) {
 }
 
 std::string Isa() {
-  return UkernelServes(ProductTypes::kBf16)   ? "ukernel, AMX"
+  return UkernelServes(ProductTypes::kS8S8)   ? "ukernel, AMX"
          : UkernelServes(ProductTypes::kU8S8) ? "ukernel, VNNI"
                                               : "exact Highway path";
 }
@@ -175,7 +179,8 @@ AttentionBench BenchAttention(const std::vector<AttentionCase>& cases) {
     const Roofline before = MeasureRoofline(c.threads);
     AttentionResult result = Measure(c);
     const Roofline roofline = Better(before, MeasureRoofline(c.threads));
-    result.roofline_fraction = result.executed_gops / (c.kernel == "tare" ? roofline.u8s8_gops : roofline.f32_gflops);
+    const double rate = RateFor(c, roofline);
+    result.roofline_fraction = rate > 0 ? result.executed_gops / rate : 0.0;
     if (c.threads == cases.front().threads) bench.roofline = Better(bench.roofline, roofline);
     result.roofline = roofline;
     bench.results.push_back(std::move(result));
@@ -234,7 +239,10 @@ std::vector<AttentionCase> DefaultAttentionCases() {
   add("tare", "v1", "q=int6/token,k=int6/token," + early);
   add("tare", "v1", "q=int4/token,k=int4/token," + early);
   add("tare", "v1", qk + early + ",attn_logits=int6/row");
-  for (const char* family : {"standard", "v1", "v2"}) add("tare-f32", family, "");
+  for (const char* family : {"standard", "v1", "v2"}) {
+    add("tare-f32", family, "");
+    if (UkernelServes(ProductTypes::kBf16)) add("tare-bf16", family, "");
+  }
   add("onednn-f32", "v1", "");
   for (const char* family : {"standard", "v1", "v2"}) add("onednn-graph", family, "");
   return cases;

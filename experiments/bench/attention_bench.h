@@ -5,7 +5,7 @@
 // sequence, then Google Benchmark, quantize and pack inside the timing. Rooflines are taken before and after on the
 // same number of threads, the better one counts.
 //   roofline_fraction = least operations a pair (standard 4d, V1 8d, V2 6d) * pairs / seconds / roofline (u8 x s8; f32
-//                       for the f32 kernels)
+//                       or bf16 for those kernels)
 //   max_row_rel_l2    = largest ||error|| / max(||o||, 0.01 (||P1 V|| + lambda ||P2 V||)) of a row
 #pragma once
 
@@ -18,7 +18,7 @@
 namespace tare {
 
 struct AttentionCase {
-  std::string kernel = "tare";  // tare (plan), tare-f32, onednn-f32 (primitives composed), onednn-graph
+  std::string kernel = "tare";  // tare (plan), tare-f32, tare-bf16, onednn-f32 (primitives composed), onednn-graph
   std::string family = "v1";    // standard v1 v2
   std::string plan;             // of kernel tare
   int64_t n = 4096;
@@ -35,7 +35,7 @@ struct AttentionCase {
 struct AttentionResult {
   AttentionCase measured;
   Roofline roofline;               // around this case, on as many threads
-  std::string order;               // late early f32
+  std::string order;               // late early f32 bf16
   double seconds = 0, spread = 0;  // median; (largest - smallest) / median
   double ns_per_pair = 0;
   double roofline_fraction = 0;

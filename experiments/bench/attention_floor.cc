@@ -63,7 +63,7 @@ AttentionInputs::Errors FloorErrors(const AttentionInputs& inputs, const Execute
   AttentionProblem p = inputs.problem();
   const AttentionPlan& a = plan.attention;
   const int64_t block = a.v_scale == AttentionPlan::ValueScale::kBlock ? a.block : p.v.tokens;
-  const std::vector<float> q = Coded(p.q, false, ByToken(a.q)), k = Coded(p.k, plan.smooth_k, ByToken(a.k)),
+  const std::vector<float> q = Coded(p.q, plan.smooth_q, ByToken(a.q)), k = Coded(p.k, plan.smooth_k, ByToken(a.k)),
                            v = Coded(p.v, plan.smooth_v, ByBlockAndChannel(a.v, block));
   p.q = DenseHeads(q.data(), p.q.tokens, p.q.heads, p.q.width);
   p.k = DenseHeads(k.data(), p.k.tokens, p.k.heads, p.k.width);

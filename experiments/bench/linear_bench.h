@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tare bench linear`: speed of quantized linear layers beside oneDNN's f32 matmul (and bf16, where the CPU has AMX)
+// `tare bench linear`: speed of quantized linear layers beside oneDNN's f32 matmul (and bf16, where the CPU has it)
 // and what the machine can do, all of one run.
 //
 // A plan of weights and linear_in is executed in integers, activations quantized inside the timing; one of weights
@@ -30,7 +30,7 @@ struct LinearResult {
   LinearCase measured;
   double seconds = 0, spread = 0;          // median of a call; (largest - smallest) / median
   double f32_seconds = 0, f32_spread = 0;  // oneDNN
-  double bf16_seconds = 0;                 // 0 without AMX
+  double bf16_seconds = 0;                 // 0 where the CPU has none
   double gops = 0, weights_gbps = 0, f32_weights_gbps = 0;
   double roofline_fraction = 0;
   double bits_per_weight = 0;  // in memory, scales among them

@@ -10,7 +10,7 @@ namespace tare {
 struct Roofline {
   double u8s8_gops = 0;  // u8 x s8 -> s32, M 64, N 64, K 128
   double f32_gflops = 0;
-  double bf16_gflops = 0;  // 0 where the CPU has no AMX
+  double bf16_gflops = 0;  // 0 where the CPU has no products of bf16
   double read_gbps = 0;    // of 256 MiB, far more than caches hold
 };
 

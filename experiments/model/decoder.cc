@@ -90,7 +90,7 @@ void ProjectSeen(const LayerCall& call, const float* x, int64_t columns, std::sp
 
 // Attention on the integer kernels, a sequence at a time.
 void AttendExecuted(const LayerCall& call, const ExecutedPlan& executed, const AttentionProblem& batch) {
-  std::vector<float> k_mean, v_mean;
+  SmoothingMeans means;
   for (const AttentionSequence& s : call.batch.sequences) {
     TARE_CHECK(s.branches.empty());  // PlanRun::SpansRows keeps tasks from sharing contexts
     AttentionProblem problem = batch;
@@ -103,9 +103,7 @@ void AttendExecuted(const LayerCall& call, const ExecutedPlan& executed, const A
     problem.k = rows_of(batch.k);
     problem.v = rows_of(batch.v);
     problem.out = rows_of(batch.out);
-    AttentionPlan plan = executed.attention;
-    if (executed.smooth_k) plan.k_mean = MeanOfPrefix(problem.k, k_mean);
-    if (executed.smooth_v) plan.v_mean = MeanOfPrefix(problem.v, v_mean);
+    const AttentionPlan plan = executed.For(problem, means);
     call.a.workspace.Reserve(WorkspaceBytes(plan, problem));
     ExecutedAttention(plan, problem, call.a.workspace.span());
   }

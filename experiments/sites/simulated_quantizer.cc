@@ -49,16 +49,22 @@ void CheckSite(const Rule& rule, Site site, const ModelConfig& config) {
   check(rule.selector.maps, 1, config.Differential() ? 2 : 1, "map");
 }
 
+bool HasZeroPoint(const Rule& rule) {
+  return rule.sites.front() == Site::kDifference && Info(rule.format).min_code == 0;
+}
+
 bool Clips(const RuleOptions& options) { return options.percentile.has_value() || options.mse; }
 
 void CheckRule(const Rule& rule, const ModelConfig& config, bool has_statistics) {
   if (rule.format == Format::kF32) return;
   for (const Site site : rule.sites) CheckSite(rule, site, config);
   RuleOptions options = rule.options;
-  const bool of_keys_or_values = rule.sites.front() == Site::kK || rule.sites.front() == Site::kV;
-  if (of_keys_or_values && !Surveyed(rule.granularity.kind))
+  const Site site = rule.sites.front();
+  if ((site == Site::kQ || site == Site::kK || site == Site::kV) && !Surveyed(rule.granularity.kind))
     options.smooth = false;  // a survey would see unshifted values
-  if (OfWeights(rule.sites.front())) {
+  if (HasZeroPoint(rule)) {
+    // no options: a zero point follows both ends of a group
+  } else if (OfWeights(site)) {
     options.mse = false;  // Model::PlanLinear quantizes them
   } else if (options.static_scale) {
     if (!has_statistics) Fail("plan rule '{}': +static needs statistics; try --stats FILE.h5", rule.text);
@@ -81,6 +87,12 @@ float CheckedAbsmax(const SiteBlock& block, int64_t r, std::span<const float> va
   return absmax;
 }
 
+// Unsigned codes of a difference: of both signs, so with a zero point.
+void QuantizeWithZeroPoint(std::span<float> group, Format format) {
+  const auto [smallest, largest] = std::ranges::minmax(group);
+  FakeQuantize(group.data(), group.size(), ZeroPointScaleFor(smallest, largest, format), format);
+}
+
 // Rows, each in groups of n neighbouring values (0: whole rows).
 void QuantizeRows(const SiteBlock& block, const Rule& rule) {
   for (int64_t r = 0; r < block.rows; ++r) {
@@ -88,8 +100,13 @@ void QuantizeRows(const SiteBlock& block, const Rule& rule) {
     const size_t n = rule.granularity.n == 0 ? row.size() : static_cast<size_t>(rule.granularity.n);
     for (size_t begin = 0; begin < row.size(); begin += n) {
       const std::span<float> group = row.subspan(begin, std::min(n, row.size() - begin));
-      const float clip = DynamicClip(rule, group, CheckedAbsmax(block, r, group));
-      FakeQuantize(group.data(), group.size(), ScaleFor(clip, rule.format), rule.format);
+      const float absmax = CheckedAbsmax(block, r, group);
+      if (HasZeroPoint(rule)) {
+        QuantizeWithZeroPoint(group, rule.format);
+      } else {
+        const float clip = DynamicClip(rule, group, absmax);
+        FakeQuantize(group.data(), group.size(), ScaleFor(clip, rule.format), rule.format);
+      }
     }
   }
 }

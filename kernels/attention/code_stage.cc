@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "kernels/attention/fixed_exp.h"
-#include "quant/format/round.h"
+#include "quant/format/zero_point.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/code_stage.cc"
@@ -133,10 +133,16 @@ void LateRows(const LateCodes& b) {
   }
 }
 
-// D of one row, all tiles, into out [tiles * 64]; returns lanes whose largest is A.
-HWY_INLINE VI16 Differences(const EarlyCodes& b, int r, int16_t* out) {
+// Lanes whose largest are max(D, 0) and max(-D, 0).
+struct Ends {
+  VI above, below;
+};
+
+// D of one row, all tiles, into out [tiles * 64].
+HWY_INLINE Ends Differences(const EarlyCodes& b, int r, int16_t* out) {
   const DI16 d;
-  VI16 largest = hn::Zero(d);
+  const DI di;
+  VI16 largest = hn::Zero(d), smallest = hn::Zero(d);
   for (int t = 0; t < b.tiles; ++t) {
     const int at = t * b.rows + r;
     const int64_t p = t * b.tile_stride + r * kTile;
@@ -145,21 +151,34 @@ HWY_INLINE VI16 Differences(const EarlyCodes& b, int r, int16_t* out) {
       const VI16 first = hn::MulFixedPoint15(hn::Load(d, b.p1 + p + i), a1);
       const VI16 second = hn::MulFixedPoint15(hn::Load(d, b.p2 + p + i), a2);
       const VI16 difference = hn::Sub(first, second);
-      largest = hn::Max(largest, hn::Abs(difference));
+      largest = hn::Max(largest, difference);
+      smallest = hn::Min(smallest, difference);
       hn::Store(difference, d, out + t * kTile + i);
     }
   }
-  return largest;
+  return {hn::Max(hn::PromoteLowerTo(di, largest), hn::PromoteUpperTo(di, largest)),
+          hn::Neg(hn::Min(hn::PromoteLowerTo(di, smallest), hn::PromoteUpperTo(di, smallest)))};
 }
 
-// Turns A of 16 rows into 1 / step, and their units into steps.
-HWY_INLINE void Steps(int qmax, float* largest, float* scales) {
+// Of 16 rows.
+struct Steps {
+  HWY_ALIGN float inv[kRowStep];    // in: the upper end
+  HWY_ALIGN float below[kRowStep];  // in: the lower end, as a magnitude
+};
+
+// Turns the ends of 16 rows into 1 / step and zeros, and their units into steps.
+HWY_INLINE void ToSteps(Format format, Steps& s, float* scales, int32_t* zeros) {
   const DF d;
-  const VF most = hn::Set(d, static_cast<float>(qmax));
+  const DI di;
+  const bool zero_point = Info(format).min_code == 0;
+  const VF most = hn::Set(d, static_cast<float>(Info(format).max_code) - (zero_point ? kZeroPointMargin : 0.0f));
   for (int r = 0; r < kRowStep; r += kLanes) {
-    const VF a = hn::Load(d, largest + r);
-    hn::Store(hn::Mul(hn::Load(d, scales + r), hn::Div(a, most)), d, scales + r);
-    hn::Store(hn::IfThenElseZero(hn::Gt(a, hn::Zero(d)), hn::Div(most, a)), d, largest + r);
+    const VF above = hn::Load(d, s.inv + r), below = hn::Load(d, s.below + r);
+    const VF range = zero_point ? hn::Add(above, below) : hn::Max(above, below);
+    const VF inv = hn::IfThenElseZero(hn::Gt(range, hn::Zero(d)), hn::Div(most, range));
+    hn::Store(hn::Mul(hn::Load(d, scales + r), hn::Div(range, most)), d, scales + r);
+    hn::Store(inv, d, s.inv + r);
+    hn::Store(zero_point ? hn::NearestInt(hn::Mul(below, inv)) : hn::Set(di, 128), di, zeros + r);
   }
 }
 
@@ -169,22 +188,21 @@ void EarlyRows(const EarlyCodes& b) {
   const DU8 d8;
   const hn::BlockDFromD<DF> block;
   HWY_ALIGN int16_t differences[kRowStep * kLargestBlock];
-  HWY_ALIGN float largest[kRowStep];
+  Steps steps;
   const int width = b.tiles * kTile;
-  const VF magic = hn::Set(DF(), kMagic + 128);
   for (int first = 0; first < b.rows; first += kRowStep) {
     for (int r = 0; r < kRowStep; r += 4) {
-      VI four[4];
-      for (int i = 0; i < 4; ++i) {
-        const VI16 lanes = Differences(b, first + r + i, differences + (r + i) * width);
-        four[i] = hn::Max(hn::PromoteLowerTo(di, lanes), hn::PromoteUpperTo(di, lanes));
-      }
-      const auto max = ReduceFour(di, four[0], four[1], four[2], four[3], Largest());
-      hn::Store(hn::ConvertTo(block, max), block, largest + r);
+      Ends four[4];
+      for (int i = 0; i < 4; ++i) four[i] = Differences(b, first + r + i, differences + (r + i) * width);
+      const auto above = ReduceFour(di, four[0].above, four[1].above, four[2].above, four[3].above, Largest());
+      const auto below = ReduceFour(di, four[0].below, four[1].below, four[2].below, four[3].below, Largest());
+      hn::Store(hn::ConvertTo(block, above), block, steps.inv + r);
+      hn::Store(hn::ConvertTo(block, below), block, steps.below + r);
     }
-    Steps(b.qmax, largest, b.scales + first);
+    ToSteps(b.format, steps, b.scales + first, b.zeros + first);
     for (int r = 0; r < kRowStep; ++r) {
-      const VF inv = hn::Set(DF(), largest[r]);
+      const VF inv = hn::Set(DF(), steps.inv[r]);
+      const VF magic = hn::Set(DF(), kMagic + static_cast<float>(b.zeros[first + r]));
       uint8_t* codes = b.codes + (first + r) * b.stride;
       for (int i = 0; i < width; i += 4 * kLanes)
         hn::Store(Bytes(differences + r * width + i, inv, magic), d8, codes + i);

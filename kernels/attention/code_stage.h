@@ -9,13 +9,14 @@
 // Early order, both maps, after all of the row's tiles (w: what 1 of p is worth in the softmax, lambda included):
 //   w_m,t = lambda_m / L_m * 2^((max_m,t - M_m) / 2048),  L_m = sum_t sum_m,t 2^((max_m,t - M_m) / 2048)
 //   g     = max over the block's tiles of a bound of |p1 w1 - p2 w2| / 32767;   a_m,t = round(w_m,t / g * 32767)
-//   D     = round(p1 a_1 / 2^15) - round(p2 a_2 / 2^15), 16 bits;   A = max |D|;   code = round_half_even(D * (qmax /
-//   A))
+//   D     = round(p1 a_1 / 2^15) - round(p2 a_2 / 2^15), 16 bits;   code = round_half_even(D * inv) + zero, fed to the
+//   product as a byte: signed formats inv = qmax / max |D|, zero = 128; unsigned ones quant/format/zero_point.h's
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/attention/score_stage.h"
+#include "quant/format/format.h"
 
 namespace tare {
 
@@ -43,15 +44,16 @@ void EarlyFactors(int rows, int tiles, const float* w1, const float* w2, int16_t
 struct EarlyCodes {
   int rows = 0;
   int tiles = 0;
-  int qmax = 127;
+  Format format = Format::kInt8;
   const int16_t* p1 = nullptr;  // [tiles][rows][64], a tile tile_stride behind the last
   const int16_t* p2 = nullptr;
   int64_t tile_stride = 0;
   const int16_t* a1 = nullptr;  // [tiles][rows]
   const int16_t* a2 = nullptr;
-  uint8_t* codes = nullptr;  // [rows][stride] out: code + 128
+  uint8_t* codes = nullptr;  // [rows][stride] out
   int64_t stride = 0;
-  float* scales = nullptr;  // [rows] in: unit; out: what 1 of a code is worth
+  float* scales = nullptr;   // [rows] in: unit; out: what 1 of a code is worth
+  int32_t* zeros = nullptr;  // [rows] out: the byte of 0
 };
 void EarlyStage(const EarlyCodes& block);
 

@@ -22,10 +22,11 @@ void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem) {
   check_signed("k", plan.k);
   check_signed("v", plan.v);
   if (plan.logits != Format::kF32) check_signed("attn_logits", plan.logits);
-  if (plan.order == AttentionPlan::Order::kEarly)
-    check_signed("difference", plan.p);
-  else if (plan.p != Format::kU8 && plan.p != Format::kU6 && plan.p != Format::kU4)
+  if (plan.order == AttentionPlan::Order::kEarly) {
+    if (plan.p == Format::kF32) Fail("attention plan, difference: got f32, expected int8, int6, int4, u8, u6 or u4");
+  } else if (plan.p != Format::kU8 && plan.p != Format::kU6 && plan.p != Format::kU4) {
     Fail("attention plan, probs: got {}, expected u8, u6 or u4", Info(plan.p).name);
+  }
   if (plan.block < kTile || plan.block > kLargestBlock || plan.block % kTile != 0)
     Fail("attention plan: got key blocks of {}, expected a multiple of {} up to {}", plan.block, kTile, kLargestBlock);
   for (size_t row = 0; row < problem.heads.size(); ++row) {
@@ -44,7 +45,7 @@ size_t WorkspaceBytes(const AttentionPlan& plan, const AttentionProblem& problem
   CheckPlan(plan, problem);
   const Sizes sizes = SizesOf(plan, problem);
   Arena arena(0);
-  CarvePacked(arena, sizes, problem);
+  CarvePacked(arena, sizes, plan, problem);
   for (int t = 0; t < Threads(); ++t) CarveScratch(arena, sizes, plan, problem);
   return arena.used();
 }
@@ -59,7 +60,7 @@ void Execute(const AttentionPlan& plan, const AttentionProblem& problem, std::sp
   if (workspace.size() < bytes) Fail("attention workspace: got {} bytes, expected {}", workspace.size(), bytes);
   const Sizes sizes = SizesOf(plan, problem);
   Arena shared(base), one(0);
-  const Packed packed = CarvePacked(shared, sizes, problem);
+  const Packed packed = CarvePacked(shared, sizes, plan, problem);
   CarveScratch(one, sizes, plan, problem);
   const Products products = ProductsOf(sizes, plan);
   PackHeads(plan, problem, sizes, packed);

@@ -26,12 +26,13 @@ struct AttentionPlan {
   ValueScale v_scale = ValueScale::kBlock;
   Format logits = Format::kF32;  // int8, int6, int4: codes with a row's absmax, see logit_stage.h; f32: as they are
   Order order = Order::kLate;
-  Format p = Format::kU8;  // of the probabilities (u8 u6 u4) or of the difference (int8 int6 int4)
+  Format p = Format::kU8;  // of the probabilities (u8 u6 u4) or of the difference (the same with a zero point, or int)
   int block = 256;         // keys that share a scale of p, and of v: a multiple of 64 up to 1024
 
-  // Constant vectors subtracted before quantizing; null: none. They change no result but the rounding: softmax does not
-  // see what all keys have in common, and of V's mean each output row has (sum of P1) - lambda (sum of P2) times, added
-  // back.
+  // Constant vectors subtracted before quantizing; null: none. They change no result but the rounding: what Q's mean
+  // adds to a key's logits is known (key_bias.h), softmax does not see what all keys have in common, and of V's mean
+  // each output row has (sum of P1) - lambda (sum of P2) times, added back.
+  const float* q_mean = nullptr;  // [q heads][d]
   const float* k_mean = nullptr;  // [k heads][d]
   const float* v_mean = nullptr;  // [v heads][width of a slice]
 };

@@ -41,11 +41,12 @@ Sizes SizesOf(const AttentionPlan& plan, const AttentionProblem& p) {
   return s;
 }
 
-Packed CarvePacked(Arena& arena, const Sizes& s, const AttentionProblem& p) {
+Packed CarvePacked(Arena& arena, const Sizes& s, const AttentionPlan& plan, const AttentionProblem& p) {
   Packed x{};
   x.k_codes = arena.Take<int8_t>(p.k.heads * s.tiles * kTile * s.d4);
   x.k_offsets = arena.Take<int32_t>(p.k.heads * s.tiles * kTile);
   x.k_scales = arena.Take<float>(p.k.heads * s.tiles * kTile);
+  if (plan.q_mean != nullptr) x.k_bias = arena.Take<float>(std::ssize(p.heads) * 2 * s.tiles * kTile);
   x.v_codes = arena.Take<int8_t>(p.v.heads * s.tiles * kTile * s.columns);
   x.v_scales = arena.Take<float>(p.v.heads * s.blocks * s.columns);
   x.v_sums = arena.Take<int32_t>(p.v.heads * (s.tiles + s.blocks) * s.columns);
@@ -58,6 +59,7 @@ Scratch CarveScratch(Arena& arena, const Sizes& s, const AttentionPlan& plan, co
   const int64_t slices = p.out.width / p.v.width;
   x.q = arena.Take<uint8_t>(2 * rows * s.d4);
   x.factors = arena.Take<float>(2 * rows);
+  x.q_inv = arena.Take<float>(2 * rows);
   x.lambda = arena.Take<float>(rows);
   x.begin = arena.Take<int32_t>(rows);
   x.end = arena.Take<int32_t>(rows);
@@ -72,7 +74,8 @@ Scratch CarveScratch(Arena& arena, const Sizes& s, const AttentionPlan& plan, co
   x.block_max = arena.Take<float>(rows);
   x.code_sums = arena.Take<int32_t>(rows);
   x.row_scales = arena.Take<float>(rows);
-  x.offsets = arena.Take<int32_t>(kTile);
+  x.zeros = arena.Take<int32_t>(rows);
+  x.v_sums = arena.Take<int32_t>(kTile);
   x.codes = arena.Take<uint8_t>(rows * plan.block);
   x.out = arena.Take<float>(2 * rows * slices * s.columns);
   x.reference = arena.Take<float>(2 * rows);

@@ -34,6 +34,7 @@ struct Packed {
   int8_t* k_codes;     // [k heads][tiles][d4 / 4][64][4]
   int32_t* k_offsets;  // [k heads][tiles * 64]
   float* k_scales;     // [k heads][tiles * 64]
+  float* k_bias;       // [head table rows][2][tiles * 64], of both maps; null where Q is not smoothed
   int8_t* v_codes;     // [v heads][columns / 64][tiles][16][64][4]
   float* v_scales;     // [v heads][blocks][columns]
   int32_t* v_sums;     // [v heads][tiles + blocks][columns]: block b's first at row (first tile of b) + b
@@ -43,6 +44,7 @@ struct Packed {
 struct Scratch {
   uint8_t* q;             // [2][rows][d4]
   float* factors;         // [2][rows]
+  float* q_inv;           // [2][rows]
   float* lambda;          // [rows]
   int32_t* begin;         // [rows]
   int32_t* end;           // [rows]
@@ -57,7 +59,8 @@ struct Scratch {
   float* block_max;       // [rows]
   int32_t* code_sums;     // [rows]
   float* row_scales;      // [rows]
-  int32_t* offsets;       // [64]
+  int32_t* zeros;         // [rows]
+  int32_t* v_sums;        // [64]
   uint8_t* codes;         // [rows][block]
   float* out;             // [2][rows][slices * columns]
   float* reference;       // [2][rows]
@@ -70,7 +73,7 @@ struct Products {
 };
 
 Sizes SizesOf(const AttentionPlan& plan, const AttentionProblem& problem);
-Packed CarvePacked(Arena& arena, const Sizes& sizes, const AttentionProblem& problem);
+Packed CarvePacked(Arena& arena, const Sizes& sizes, const AttentionPlan& plan, const AttentionProblem& problem);
 Scratch CarveScratch(Arena& arena, const Sizes& sizes, const AttentionPlan& plan, const AttentionProblem& problem);
 Products ProductsOf(const Sizes& sizes, const AttentionPlan& plan);
 

@@ -4,6 +4,7 @@
 
 #include "kernels/attention/row_block.h"
 #include "kernels/attention/score_stage.h"
+#include "kernels/attention/smoothing.h"
 #include "quant/base/error.h"
 
 namespace tare {
@@ -36,17 +37,17 @@ const Rule& Needed(const Rule* rule, const char* site, const char* expected) {
   return *rule;
 }
 
-// Options that change scales or leave values out have no kernel; +smooth has for k and v.
+// Options that change scales or leave values out have no kernel; +smooth has for q, k and v.
 void CheckOptions(const Rule& rule, bool smooth) {
   const RuleOptions& o = rule.options;
   if (o.static_scale || o.percentile || o.mse || o.maxshift || o.keep > 0 || (o.smooth && !smooth))
     Refuse(rule, smooth ? "no option but smooth" : "no options");
 }
 
-Format TokenFormat(const Rule* found, const char* site, bool smooth) {
+Format TokenFormat(const Rule* found, const char* site) {
   const Rule& rule = Needed(found, site, "int8, int6 or int4 a token");
   if (rule.granularity.kind != Kind::kToken) Refuse(rule, "a scale a token");
-  CheckOptions(rule, smooth);
+  CheckOptions(rule, true);
   return rule.format;
 }
 
@@ -72,11 +73,21 @@ void SetValues(const Rule& rule, ExecutedPlan& plan) {
 
 }  // namespace
 
+AttentionPlan ExecutedPlan::For(const AttentionProblem& sequence, SmoothingMeans& means) const {
+  AttentionPlan plan = attention;
+  if (smooth_q) plan.q_mean = MeanOfPrefix(sequence.q, means.q);
+  if (smooth_k) plan.k_mean = MeanOfPrefix(sequence.k, means.k);
+  if (smooth_v) plan.v_mean = MeanOfPrefix(sequence.v, means.v);
+  return plan;
+}
+
 ExecutedPlan ExecutedPlanOf(const Plan& plan, int layer, int heads) {
   ExecutedPlan executed;
   const Rule* k = OneRule(plan, Site::kK, layer, heads);
-  executed.attention.q = TokenFormat(OneRule(plan, Site::kQ, layer, heads), "q", false);
-  executed.attention.k = TokenFormat(k, "k", true);
+  const Rule* q = OneRule(plan, Site::kQ, layer, heads);
+  executed.attention.q = TokenFormat(q, "q");
+  executed.attention.k = TokenFormat(k, "k");
+  executed.smooth_q = q->options.smooth;
   executed.smooth_k = k->options.smooth;
   const Rule* difference = OneRule(plan, Site::kDifference, layer, heads);
   const Rule* probs = OneRule(plan, Site::kProbs, layer, heads);

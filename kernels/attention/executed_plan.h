@@ -4,15 +4,26 @@
 // layer.
 #pragma once
 
+#include <vector>
+
 #include "kernels/attention/executed_attention.h"
 #include "quant/format/plan.h"
 
 namespace tare {
 
+// Memory of the vectors that +smooth subtracts.
+struct SmoothingMeans {
+  std::vector<float> q, k, v;
+};
+
 struct ExecutedPlan {
-  AttentionPlan attention;  // k_mean and v_mean are the caller's to fill in
-  bool smooth_k = false;    // +smooth was asked for
+  AttentionPlan attention;
+  bool smooth_q = false;  // +smooth was asked for
+  bool smooth_k = false;
   bool smooth_v = false;
+
+  // The plan for one sequence: with the means of its Q, K and V that were asked for, which live in `means`.
+  AttentionPlan For(const AttentionProblem& sequence, SmoothingMeans& means) const;
 };
 
 // Throws Error naming the rule that the kernels cannot execute, and what they can.

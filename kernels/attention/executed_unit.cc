@@ -63,9 +63,16 @@ class Unit {
   void LoadQueries(int map, int q) const {
     uint8_t* codes = x_.q + map * s_.rows * s_.d4;
     float* factors = x_.factors + map * s_.rows;
-    PackQueries(p_.q, q, rows_.first, rows_.count, plan_.q, codes, factors);
+    const float* mean = plan_.q_mean == nullptr ? nullptr : plan_.q_mean + q * p_.q.width;
+    PackQueries(p_.q, q, rows_.first, rows_.count, plan_.q, mean, codes, factors);
     std::fill(codes + rows_.count * s_.d4, codes + s_.rows * s_.d4, uint8_t{128});
     constexpr float kLog2E = 1.44269504f;
+    // A row that is nothing but the mean has codes 0 of any scale; its logits are all key_bias.
+    float* inv = x_.q_inv + map * s_.rows;
+    for (int r = 0; mean != nullptr && r < s_.rows; ++r) {
+      if (r >= rows_.count || factors[r] == 0) factors[r] = 1.0f;
+      inv[r] = 1.0f / factors[r];
+    }
     const float to_units = p_.scale * (kLog2E * kExpUnitsPerOctave);
     // Never 0: a masked key's infinite distance times 0 would be NaN.
     for (int r = 0; r < s_.rows; ++r)
@@ -94,16 +101,24 @@ class Unit {
     products_.scores.Run(x_.q + map * s_.rows * s_.d4, k_.k_codes + k * kTile * s_.d4, x_.sums);
   }
 
-  void Score(int map, int64_t tile, bool masked, float* max, int32_t* sum) const {
+  LogitSums Sums(int map, int64_t tile, bool masked) const {
     const int64_t k = KeyTile(map, tile);
     Multiply(map, k);
-    ScoreStage({.rows = s_.rows,
-                .sums = x_.sums,
-                .offsets = k_.k_offsets + k * kTile,
-                .key_scales = k_.k_scales + k * kTile,
+    return {.rows = s_.rows,
+            .sums = x_.sums,
+            .offsets = k_.k_offsets + k * kTile,
+            .key_scales = k_.k_scales + k * kTile,
+            .key_bias = plan_.q_mean == nullptr
+                            ? nullptr
+                            : k_.k_bias + ((int64_t{head_index_} * 2 + map) * s_.tiles + tile) * kTile,
+            .row_inv = x_.q_inv + map * s_.rows,
+            .begin = masked ? x_.begin : nullptr,
+            .end = masked ? x_.end : nullptr};
+  }
+
+  void Score(int map, int64_t tile, bool masked, float* max, int32_t* sum) const {
+    ScoreStage({.logits = Sums(map, tile, masked),
                 .row_factors = x_.factors + map * s_.rows,
-                .begin = masked ? x_.begin : nullptr,
-                .end = masked ? x_.end : nullptr,
                 .p = P(map, tile),
                 .max = max,
                 .sum = sum});
@@ -115,14 +130,7 @@ class Unit {
     for (int64_t tile = rows_.begin_tile; tile < rows_.end_tile; ++tile) {
       const bool masked = MaskTile(p_, rows_, s_.rows, tile, x_.begin, x_.end);
       for (int map = 0; map < Maps(); ++map) {
-        const int64_t k = KeyTile(map, tile);
-        Multiply(map, k);
-        Logits({.rows = s_.rows,
-                .sums = x_.sums,
-                .offsets = k_.k_offsets + k * kTile,
-                .key_scales = k_.k_scales + k * kTile,
-                .begin = masked ? x_.begin : nullptr,
-                .end = masked ? x_.end : nullptr,
+        Logits({.logits = Sums(map, tile, masked),
                 .z = reinterpret_cast<float*>(P(map, tile)),
                 .absmax = x_.logit_inv + map * s_.rows});
       }
@@ -148,19 +156,19 @@ class Unit {
   }
 
   // codes x V of tiles [tile, end), all in one block, added to out.
-  void TimesV(int64_t tile, int64_t end, bool first, float* out, bool shifted) const {
+  void TimesV(int64_t tile, int64_t end, bool first, float* out) const {
     const int64_t block = tile / s_.block_tiles;
     for (int slice = 0; slice < head_.VSlices(); ++slice) {
       const int64_t v = head_.v[slice];
       const int32_t* sums = k_.v_sums + (v * (s_.tiles + s_.blocks) + block + tile) * s_.columns;
       for (int column = 0; column < s_.columns; column += kTile) {
-        for (int i = 0; i < kTile; ++i)
-          x_.offsets[i] = shifted ? 128 * (sums[(end - tile) * s_.columns + column + i] - sums[column + i]) : 0;
+        for (int i = 0; i < kTile; ++i) x_.v_sums[i] = sums[(end - tile) * s_.columns + column + i] - sums[column + i];
         products_.values[end - tile]->Run(
             x_.codes, k_.v_codes + ((v * s_.columns + column) * s_.tiles + tile * kTile) * kTile, x_.sums);
         const OutputTile output{.rows = s_.rows,
                                 .sums = x_.sums,
-                                .offsets = x_.offsets,
+                                .v_sums = x_.v_sums,
+                                .zeros = x_.zeros,
                                 .v_scales = k_.v_scales + (v * s_.blocks + block) * s_.columns + column,
                                 .row_scales = x_.row_scales,
                                 .out = out + slice * s_.columns + column,
@@ -195,7 +203,7 @@ class Unit {
       EarlyFactors(s_.rows, tiles, Max(0, tile), Max(1, tile), x_.early, a2, x_.row_scales);
       EarlyStage({.rows = s_.rows,
                   .tiles = tiles,
-                  .qmax = Info(plan_.p).max_code,
+                  .format = plan_.p,
                   .p1 = P(0, tile),
                   .p2 = P(1, tile),
                   .tile_stride = s_.p_stride,
@@ -203,12 +211,14 @@ class Unit {
                   .a2 = a2,
                   .codes = x_.codes,
                   .stride = plan_.block,
-                  .scales = x_.row_scales});
-      TimesV(tile, end, tile == rows_.begin_tile, Out(0), true);
+                  .scales = x_.row_scales,
+                  .zeros = x_.zeros});
+      TimesV(tile, end, tile == rows_.begin_tile, Out(0));
     }
   }
 
   void Late() const {
+    std::fill_n(x_.zeros, s_.rows, 0);
     for (int map = 0; map < Maps(); ++map) {
       std::fill_n(x_.reference + map * s_.rows, s_.rows, -std::numeric_limits<float>::infinity());
       std::fill_n(x_.norm + map * s_.rows, s_.rows, 0.0f);
@@ -228,7 +238,7 @@ class Unit {
                    .stride = plan_.block,
                    .sums = x_.code_sums});
         Merge(map);
-        TimesV(tile, end, tile == rows_.begin_tile, Out(map), false);
+        TimesV(tile, end, tile == rows_.begin_tile, Out(map));
       }
     }
   }

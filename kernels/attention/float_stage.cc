@@ -125,28 +125,25 @@ void DifferenceRows(const FloatDifferences& t) {
 }
 
 // 4 x 4 at a time.
-void TransposeRows(const float* keys, int64_t token_stride, int count, int width, float* out) {
+void TransposeFour(const float* keys, int64_t stride, int count, int width, float* out) {
   const hn::FixedTag<float, 4> d;
   const hn::RepartitionToWide<decltype(d)> wide;
-  for (int key = 0; key < kTile; key += 4) {
-    for (int i = 0; i < width; i += 4) {
-      const auto load = [&](int k) HWY_ATTR {
-        return key + k < count ? hn::LoadN(d, keys + (key + k) * token_stride + i, static_cast<size_t>(width - i))
-                               : hn::Zero(d);
-      };
-      const auto a = load(0), b = load(1), c = load(2), e = load(3);
-      const auto ab_low = hn::BitCast(wide, hn::InterleaveLower(d, a, b)),
-                 ab_high = hn::BitCast(wide, hn::InterleaveUpper(d, a, b));
-      const auto ce_low = hn::BitCast(wide, hn::InterleaveLower(d, c, e)),
-                 ce_high = hn::BitCast(wide, hn::InterleaveUpper(d, c, e));
-      const auto store = [&](int channel, auto v) HWY_ATTR {
-        if (i + channel < width) hn::StoreU(hn::BitCast(d, v), d, out + (i + channel) * kTile + key);
-      };
-      store(0, hn::InterleaveLower(wide, ab_low, ce_low));
-      store(1, hn::InterleaveUpper(wide, ab_low, ce_low));
-      store(2, hn::InterleaveLower(wide, ab_high, ce_high));
-      store(3, hn::InterleaveUpper(wide, ab_high, ce_high));
-    }
+  for (int i = 0; i < width; i += 4) {
+    const auto load = [&](int k) HWY_ATTR {
+      return k < count ? hn::LoadN(d, keys + k * stride + i, static_cast<size_t>(width - i)) : hn::Zero(d);
+    };
+    const auto a = load(0), b = load(1), c = load(2), e = load(3);
+    const auto ab_low = hn::BitCast(wide, hn::InterleaveLower(d, a, b)),
+               ab_high = hn::BitCast(wide, hn::InterleaveUpper(d, a, b));
+    const auto ce_low = hn::BitCast(wide, hn::InterleaveLower(d, c, e)),
+               ce_high = hn::BitCast(wide, hn::InterleaveUpper(d, c, e));
+    const auto store = [&](int channel, auto v) HWY_ATTR {
+      if (i + channel < width) hn::StoreU(hn::BitCast(d, v), d, out + (i + channel) * kTile);
+    };
+    store(0, hn::InterleaveLower(wide, ab_low, ce_low));
+    store(1, hn::InterleaveUpper(wide, ab_low, ce_low));
+    store(2, hn::InterleaveLower(wide, ab_high, ce_high));
+    store(3, hn::InterleaveUpper(wide, ab_high, ce_high));
   }
 }
 
@@ -160,7 +157,7 @@ namespace tare {
 HWY_EXPORT(ScoreRows);
 HWY_EXPORT(WeightRows);
 HWY_EXPORT(DifferenceRows);
-HWY_EXPORT(TransposeRows);
+HWY_EXPORT(TransposeFour);
 
 void FloatScores(const FloatScoreTile& tile) { HWY_DYNAMIC_DISPATCH(ScoreRows)(tile); }
 
@@ -170,8 +167,8 @@ void FloatWeights(int rows, int tiles, const float* lambda, const float* sums, f
 
 void FloatDifference(const FloatDifferences& tile) { HWY_DYNAMIC_DISPATCH(DifferenceRows)(tile); }
 
-void TransposeKeys(const float* keys, int64_t token_stride, int count, int width, float* out) {
-  HWY_DYNAMIC_DISPATCH(TransposeRows)(keys, token_stride, count, width, out);
+void TransposeFourKeys(const float* keys, int64_t stride, int count, int width, float* out) {
+  HWY_DYNAMIC_DISPATCH(TransposeFour)(keys, stride, count, width, out);
 }
 
 }  // namespace tare

@@ -38,8 +38,8 @@ struct FloatDifferences {
 };
 void FloatDifference(const FloatDifferences& tile);
 
-// K as the product wants it: 64 keys of `width` channels, token_stride apart, to [width][64]; keys behind `count`
-// become zeros.
-void TransposeKeys(const float* keys, int64_t token_stride, int count, int width, float* out);
+// 4 keys of `width` channels, stride apart, to columns 0 to 3 of out [width][64]; keys behind `count` become zeros.
+// Bits are moved, whatever they mean.
+void TransposeFourKeys(const float* keys, int64_t stride, int count, int width, float* out);
 
 }  // namespace tare

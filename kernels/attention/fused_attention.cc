@@ -5,9 +5,11 @@
 #include <algorithm>
 
 #include "kernels/attention/arena.h"
+#include "kernels/attention/float_operands.h"
 #include "kernels/attention/float_stage.h"
 #include "kernels/attention/output_stage.h"
 #include "kernels/attention/row_block.h"
+#include "kernels/attention/row_codes.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -19,6 +21,7 @@ constexpr float kLog2E = 1.44269504f;
 constexpr int64_t kMostKept = int64_t{3} << 20;
 
 struct Sizes {
+  FloatOperands operands;
   int d = 0;
   int width = 0;  // of a V slice
   int slices = 0;
@@ -28,25 +31,29 @@ struct Sizes {
 };
 
 struct Packed {
-  float* k;  // [k heads][tiles][d][64]
-  float* v;  // [v heads][tiles * 64][width]
+  std::byte* k;  // [k heads][tiles], KeyBytes each
+  std::byte* v;  // [v heads][tiles], ValueBytes each
 };
 
 struct Scratch {
-  float* q;       // [rows][d] of one map
-  float* sums;    // [rows][64]
-  float* p;       // [2][tiles][rows][64]
-  float* max;     // [2][tiles][rows], becomes the weights
-  float* p_sum;   // [2][tiles][rows]
-  float* lambda;  // [rows]
-  float* ones;    // [rows]
-  float* out;     // [rows][slices * width]
+  std::byte* q;           // [rows], of one map
+  float* sums;            // [rows][64]
+  float* p;               // [2][tiles][rows][64]
+  float* max;             // [2][tiles][rows], becomes the weights
+  float* p_sum;           // [2][tiles][rows]
+  float* lambda;          // [rows]
+  float* ones;            // [rows]
+  std::byte* difference;  // [rows][64], where it is not p itself
+  float* out;             // [rows][slices * width]
   int32_t* begin;
   int32_t* end;
 };
 
-Sizes SizesOf(const AttentionProblem& p) {
-  Sizes s;
+Sizes SizesOf(const AttentionProblem& p, ProductTypes types) {
+  for (const int width : {p.q.width, p.v.width}) {
+    if (width > kLargestWidth) Fail("attention: got heads of width {}, expected at most {}", width, kLargestWidth);
+  }
+  Sizes s{FloatOperands(types)};
   s.d = p.q.width;
   s.width = p.v.width;
   s.slices = p.out.width / p.v.width;
@@ -62,20 +69,21 @@ int64_t OutStride(const Sizes& s) { return s.slices * RoundUp(s.width, kTile); }
 
 Packed CarvePacked(Arena& arena, const Sizes& s, const AttentionProblem& p) {
   Packed x{};
-  x.k = arena.Take<float>(p.k.heads * s.tiles * kTile * s.d);
-  x.v = arena.Take<float>(p.v.heads * s.tiles * kTile * s.width);
+  x.k = arena.Take<std::byte>(p.k.heads * s.tiles * s.operands.KeyBytes(s.d));
+  x.v = arena.Take<std::byte>(p.v.heads * s.tiles * s.operands.ValueBytes(s.width));
   return x;
 }
 
 Scratch CarveScratch(Arena& arena, const Sizes& s) {
   Scratch x{};
-  x.q = arena.Take<float>(int64_t{s.rows} * s.d);
+  x.q = arena.Take<std::byte>(s.rows * s.operands.RowBytes(s.d));
   x.sums = arena.Take<float>(s.rows * kTile);
   x.p = arena.Take<float>(2 * s.tiles * s.rows * kTile);
   x.max = arena.Take<float>(2 * s.tiles * s.rows);
   x.p_sum = arena.Take<float>(2 * s.tiles * s.rows);
   x.lambda = arena.Take<float>(s.rows);
   x.ones = arena.Take<float>(s.rows);
+  x.difference = arena.Take<std::byte>(s.operands.Converts() ? s.rows * s.operands.RowBytes(kTile) : 0);
   x.out = arena.Take<float>(s.rows * OutStride(s));
   x.begin = arena.Take<int32_t>(s.rows);
   x.end = arena.Take<int32_t>(s.rows);
@@ -88,22 +96,22 @@ struct Products {
 
 Products ProductsOf(const Sizes& s) {
   const int64_t out = OutStride(s);
-  return {TileProduct({ProductTypes::kF32, s.rows, kTile, s.d, s.d, kTile, kTile}),
-          TileProduct({ProductTypes::kF32, s.rows, s.width, kTile, kTile, s.width, out}),
-          TileProduct({ProductTypes::kF32, s.rows, s.width, kTile, kTile, s.width, out, ProductStore::kAdd})};
+  const ProductTypes types = s.operands.types();
+  const int depth = s.operands.Depth(s.d);
+  return {TileProduct({types, s.rows, kTile, depth, depth, kTile, kTile}),
+          TileProduct({types, s.rows, s.width, kTile, kTile, s.width, out}),
+          TileProduct({types, s.rows, s.width, kTile, kTile, s.width, out, ProductStore::kAdd})};
 }
 
 // A tile of all heads of K and V.
 void PackTile(const AttentionProblem& p, const Sizes& s, const Packed& x, int64_t tile) {
   const int count = static_cast<int>(std::min<int64_t>(kTile, p.k.tokens - tile * kTile));
   for (int head = 0; head < p.k.heads; ++head)
-    TransposeKeys(p.k.Row(tile * kTile, head), p.k.token_stride, count, s.d,
-                  x.k + (head * s.tiles + tile) * kTile * s.d);
-  for (int head = 0; head < p.v.heads; ++head) {
-    float* v = x.v + (head * s.tiles + tile) * kTile * s.width;
-    for (int i = 0; i < count; ++i) std::copy_n(p.v.Row(tile * kTile + i, head), s.width, v + i * s.width);
-    std::fill_n(v + count * s.width, (kTile - count) * s.width, 0.0f);
-  }
+    s.operands.Keys(p.k.Row(tile * kTile, head), p.k.token_stride, count, s.d,
+                    x.k + (head * s.tiles + tile) * s.operands.KeyBytes(s.d));
+  for (int head = 0; head < p.v.heads; ++head)
+    s.operands.Values(p.v.Row(tile * kTile, head), p.v.token_stride, count, s.width,
+                      x.v + (head * s.tiles + tile) * s.operands.ValueBytes(s.width));
 }
 
 class Unit {
@@ -138,10 +146,11 @@ class Unit {
   void Scores(int map) const {
     const int q = map == 0 ? head_.q1 : head_.q2, k = map == 0 ? head_.k1 : head_.k2;
     for (int r = 0; r < s_.rows; ++r)
-      std::copy_n(p_.q.Row(rows_.first + std::min(r, rows_.count - 1), q), s_.d, x_.q + r * s_.d);
+      s_.operands.Row(p_.q.Row(rows_.first + std::min(r, rows_.count - 1), q), s_.d,
+                      x_.q + r * s_.operands.RowBytes(s_.d));
     for (int64_t tile = rows_.begin_tile; tile < rows_.end_tile; ++tile) {
       const bool masked = MaskTile(p_, rows_, s_.rows, tile, x_.begin, x_.end);
-      products_.scores.Run(x_.q, k_.k + (k * s_.tiles + tile) * kTile * s_.d, x_.sums);
+      products_.scores.Run(x_.q, k_.k + (k * s_.tiles + tile) * s_.operands.KeyBytes(s_.d), x_.sums);
       FloatScores({.rows = s_.rows,
                    .sums = x_.sums,
                    .factor = p_.scale * kLog2E,
@@ -164,9 +173,14 @@ class Unit {
                      .p2 = two ? x_.p + At(1, tile) * kTile : nullptr,
                      .w1 = x_.max + At(0, tile),
                      .w2 = x_.max + At(1, tile)});
+    const void* difference = p1;
+    if (s_.operands.Converts()) {
+      s_.operands.Row(p1, s_.rows * kTile, x_.difference);
+      difference = x_.difference;
+    }
     for (int slice = 0; slice < head_.VSlices(); ++slice) {
       const TileProduct& product = tile == rows_.begin_tile ? products_.first : products_.more;
-      product.Run(p1, k_.v + (head_.v[slice] * s_.tiles + tile) * kTile * s_.width,
+      product.Run(difference, k_.v + (head_.v[slice] * s_.tiles + tile) * s_.operands.ValueBytes(s_.width),
                   x_.out + slice * RoundUp(s_.width, kTile));
     }
   }
@@ -196,22 +210,22 @@ class Unit {
 
 }  // namespace
 
-size_t FusedWorkspaceBytes(const AttentionProblem& problem) {
+size_t FusedWorkspaceBytes(const AttentionProblem& problem, ProductTypes types) {
   CheckProblem(problem);
-  const Sizes sizes = SizesOf(problem);
+  const Sizes sizes = SizesOf(problem, types);
   Arena arena(0);
   CarvePacked(arena, sizes, problem);
   for (int t = 0; t < Threads(); ++t) CarveScratch(arena, sizes);
   return arena.used();
 }
 
-void FusedAttention(const AttentionProblem& problem, std::span<std::byte> workspace) {
+void FusedAttention(const AttentionProblem& problem, std::span<std::byte> workspace, ProductTypes types) {
   const uintptr_t base = reinterpret_cast<uintptr_t>(workspace.data());
   if (base % 64 != 0) Fail("attention workspace: got a pointer off the 64-byte boundary");
-  if (const size_t bytes = FusedWorkspaceBytes(problem); workspace.size() < bytes)
+  if (const size_t bytes = FusedWorkspaceBytes(problem, types); workspace.size() < bytes)
     Fail("attention workspace: got {} bytes, expected {}", workspace.size(), bytes);
   if (problem.q.tokens == 0) return;
-  const Sizes sizes = SizesOf(problem);
+  const Sizes sizes = SizesOf(problem, types);
   Arena arena(base), one(0);
   const Packed packed = CarvePacked(arena, sizes, problem);
   CarveScratch(one, sizes);
@@ -220,6 +234,7 @@ void FusedAttention(const AttentionProblem& problem, std::span<std::byte> worksp
               [&](size_t tile, int) { PackTile(problem, sizes, packed, static_cast<int64_t>(tile)); });
   const Products products = ProductsOf(sizes);
   ParallelFor(problem.heads.size() * static_cast<size_t>(sizes.row_blocks), [&](size_t unit, int thread) {
+    const ProductScope tiles;
     Arena own(scratch_base + static_cast<uintptr_t>(thread) * one.used());
     const Scratch scratch = CarveScratch(own, sizes);
     Unit(problem, sizes, packed, products, scratch, static_cast<int64_t>(unit)).Run();

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention in f32 by the same plan as the integer kernels' early order: exponentials of a block of rows for all keys,
-// then one product of the maps' difference with V. What the integer kernels are compared with, on the same code;
-// nothing of the model runs on it. Memory comes from the caller; results are the same bits on any number of threads.
+// Attention in f32, or with bf16 factors of its products, by the same plan as the integer kernels' early order:
+// exponentials of a block of rows for all keys, then one product of the maps' difference with V. Exponentials and sums
+// are f32 in both. What the integer kernels are compared with, on the same code; nothing of the model runs on it.
+// Memory comes from the caller; results are the same bits on any number of threads.
 #pragma once
 
 #include <cstddef>
 #include <span>
 
 #include "kernels/attention/heads.h"
+#include "kernels/product/tile_product.h"
 
 namespace tare {
 
-// Bytes of workspace, aligned to 64: packed K and V, and at most 4 MiB a thread up to 24,576 keys.
-size_t FusedWorkspaceBytes(const AttentionProblem& problem);
+// types: of the products, kF32 or kBf16. Bytes of workspace, aligned to 64: packed K and V, and at most 4 MiB a thread
+// up to 24,576 keys.
+size_t FusedWorkspaceBytes(const AttentionProblem& problem, ProductTypes types = ProductTypes::kF32);
 
 // Writes problem.out. Throws Error for what CheckProblem refuses and for a workspace too small or misaligned.
-void FusedAttention(const AttentionProblem& problem, std::span<std::byte> workspace);
+void FusedAttention(const AttentionProblem& problem, std::span<std::byte> workspace,
+                    ProductTypes types = ProductTypes::kF32);
 
 }  // namespace tare

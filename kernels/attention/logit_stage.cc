@@ -13,48 +13,35 @@
 #include "hwy/highway.h"
 #include "kernels/attention/fixed_exp-inl.h"
 #include "kernels/attention/reduce_four-inl.h"
+#include "kernels/attention/tile_logits-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using DF = hn::CappedTag<float, 16>;
-using DI = hn::RebindToSigned<DF>;
 using DU32 = hn::RebindToUnsigned<DF>;
 using DU16 = hn::Repartition<uint16_t, DF>;
 using DI16 = hn::Repartition<int16_t, DF>;
 using DU8 = hn::Repartition<uint8_t, DF>;
-using VF = hn::Vec<DF>;
 using VI = hn::Vec<DI>;
 using VU8 = hn::Vec<DU8>;
-constexpr int kLanes = HWY_MAX_LANES_D(DF);
-constexpr int kVectors = kTile / kLanes;
 constexpr int kBytes = 4 * kLanes;  // codes a vector
 constexpr bool kTableInRegisters = kLogitEntries == 4 * kLanes;
 
-void LogitRows(const LogitTile& t) {
+template <class Logits>
+HWY_INLINE void LogitsOf(const LogitTile& t) {
   const DF d;
-  const DI di;
   const hn::BlockDFromD<DF> block;
-  VI offset[kVectors];
-  VF scale[kVectors];
-  for (int i = 0; i < kVectors; ++i) {
-    offset[i] = hn::Load(di, t.offsets + i * kLanes);
-    scale[i] = hn::Load(d, t.key_scales + i * kLanes);
-  }
-  for (int row = 0; row < t.rows; row += 4) {
+  const Logits logits(t.logits);
+  for (int row = 0; row < t.logits.rows; row += 4) {
     VF largest[4];
     for (int r = 0; r < 4; ++r) {
       const int at = row + r;
       largest[r] = hn::Zero(d);
       for (int i = 0; i < kVectors; ++i) {
-        VF z = hn::Mul(hn::ConvertTo(d, hn::Add(hn::Load(di, t.sums + at * kTile + i * kLanes), offset[i])), scale[i]);
-        if (t.begin != nullptr) {
-          const auto key = hn::Iota(di, i * kLanes);
-          const auto visible = hn::And(hn::Ge(key, hn::Set(di, t.begin[at])), hn::Lt(key, hn::Set(di, t.end[at])));
-          z = hn::IfThenElseZero(hn::RebindMask(d, visible), z);
-        }
+        VF z = logits(at, i);
+        if (t.logits.begin != nullptr) z = hn::IfThenElseZero(Visible(t.logits, at, i), z);
         hn::Store(z, d, t.z + at * kTile + i * kLanes);
         largest[r] = hn::Max(largest[r], hn::Abs(z));
       }
@@ -62,6 +49,13 @@ void LogitRows(const LogitTile& t) {
     const auto four = ReduceFour(d, largest[0], largest[1], largest[2], largest[3], Largest());
     hn::Store(hn::Max(four, hn::Load(block, t.absmax + row)), block, t.absmax + row);
   }
+}
+
+void LogitRows(const LogitTile& t) {
+  if (t.logits.key_bias == nullptr)
+    LogitsOf<TileLogits>(t);
+  else
+    LogitsOf<BiasedTileLogits>(t);
 }
 
 // code + 128 of kBytes keys.

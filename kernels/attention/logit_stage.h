@@ -3,7 +3,7 @@
 // keys, and the exponential is a table of what the codes can differ by. Takes score_stage.h's place in three steps, and
 // gives the same p, max and sum.
 //
-//   Logits      z = float(sum + offset[key]) * key_scale[key], kept;  absmax = max |z| over the row's tiles
+//   Logits      z of tile_logits.h, kept;  absmax = max |z| over the row's tiles
 //   LogitTables inv = qmax / absmax;  step = absmax / qmax * row_factor, octaves / 2048 a code;  table[i] =
 //   FixedExp2(min(round(i step), 32767)) Lookups     code = round_half_even(z * inv);  p = table[largest code of the
 //   tile - code];  max = largest code * step
@@ -21,12 +21,7 @@ namespace tare {
 inline constexpr int kLogitEntries = 64;  // of a row's table: int6's 2 * 31 + 1 and one that nothing reads
 
 struct LogitTile {
-  int rows = 0;
-  const int32_t* sums = nullptr;      // [rows][64]
-  const int32_t* offsets = nullptr;   // [64]
-  const float* key_scales = nullptr;  // [64]
-  const int32_t* begin = nullptr;     // [rows], as in score_stage.h
-  const int32_t* end = nullptr;
+  LogitSums logits;
   float* z = nullptr;       // [rows][64] out
   float* absmax = nullptr;  // [rows], grows
 };
@@ -46,7 +41,7 @@ struct LookupTile {
   const float* inv = nullptr;       // [rows]
   const float* step = nullptr;      // [rows]
   const uint16_t* table = nullptr;  // [rows][kLogitEntries]
-  const int32_t* begin = nullptr;   // [rows]
+  const int32_t* begin = nullptr;   // [rows], as in tile_logits.h
   const int32_t* end = nullptr;
   int16_t* p = nullptr;    // [rows][64] out; may lie on z
   float* max = nullptr;    // [rows] out

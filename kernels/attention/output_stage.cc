@@ -21,17 +21,19 @@ template <class Accumulate>
 HWY_INLINE void Rows(const OutputTile& t, Accumulate accumulate) {
   const DF d;
   const DI di;
-  hn::Vec<DI> offsets[kVectors];
+  hn::Vec<DI> v_sums[kVectors];
   hn::Vec<DF> scales[kVectors];
   for (int i = 0; i < kVectors; ++i) {
-    offsets[i] = hn::Load(di, t.offsets + i * kLanes);
+    v_sums[i] = hn::Load(di, t.v_sums + i * kLanes);
     scales[i] = hn::Load(d, t.v_scales + i * kLanes);
   }
   for (int r = 0; r < t.rows; ++r) {
     const auto row_scale = hn::Set(d, t.row_scales[r]);
+    const auto zero = hn::Set(di, t.zeros[r]);
     float* out = t.out + r * t.stride;
     for (int i = 0; i < kVectors; ++i) {
-      const auto sum = hn::ConvertTo(d, hn::Sub(hn::Load(di, t.sums + r * kTile + i * kLanes), offsets[i]));
+      const auto of_zeros = hn::Mul(zero, v_sums[i]);
+      const auto sum = hn::ConvertTo(d, hn::Sub(hn::Load(di, t.sums + r * kTile + i * kLanes), of_zeros));
       accumulate(sum, hn::Mul(scales[i], row_scale), out + i * kLanes);
     }
   }

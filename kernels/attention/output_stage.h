@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What follows the product of a block's codes with V, for 64 columns: out += (sum - offset[column]) * (v_scale[column]
-// * row_scale[row]); offset = 128 * sum of the column's V codes where P is fed as code + 128, else 0. And the last step
-// of a row.
+// What follows the product of a block's codes with V, for 64 columns: out += (sum - zero[row] * v_sum[column]) *
+// (v_scale[column] * row_scale[row]); zero: the byte that stands for 0. And the last step of a row.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +12,8 @@ namespace tare {
 struct OutputTile {
   int rows = 0;
   const int32_t* sums = nullptr;      // [rows][64]
-  const int32_t* offsets = nullptr;   // [64]
+  const int32_t* v_sums = nullptr;    // [64] of the columns' codes
+  const int32_t* zeros = nullptr;     // [rows]
   const float* v_scales = nullptr;    // [64]
   const float* row_scales = nullptr;  // [rows]
   float* out = nullptr;               // [rows][stride], 64 columns of it

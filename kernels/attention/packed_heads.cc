@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/attention/key_bias.h"
 #include "kernels/attention/packing.h"
 #include "quant/base/parallel.h"
 #include "quant/format/round.h"
@@ -24,6 +25,19 @@ class Packer {
         const float* mean = plan_.k_mean == nullptr ? nullptr : plan_.k_mean + head * p_.k.width;
         PackFourKeys(p_.k, head, token, plan_.k, mean, x_.k_codes + (head * s_.tiles + tile) * kTile * s_.d4,
                      x_.k_offsets + at, x_.k_scales + at);
+      }
+    }
+  }
+
+  // Of one tile, for every head and map whose Q had a mean.
+  void KeyBiases(int64_t tile) const {
+    for (size_t row = 0; row < p_.heads.size(); ++row) {
+      const OutputHead& head = p_.heads[row];
+      for (int map = 0; map < (head.Differential() ? 2 : 1); ++map) {
+        const int q = map == 0 ? head.q1 : head.q2;
+        const int64_t at = (map == 0 ? head.k1 : head.k2) * s_.tiles + tile;
+        KeyBias(x_.k_codes + at * kTile * s_.d4, p_.k.width, plan_.q_mean + q * p_.q.width, x_.k_scales + at * kTile,
+                x_.k_bias + ((static_cast<int64_t>(row) * 2 + map) * s_.tiles + tile) * kTile);
       }
     }
   }
@@ -61,7 +75,10 @@ class Packer {
   }
 
   void Run() const {
-    ParallelFor(static_cast<size_t>(s_.tiles), [&](size_t tile, int) { Keys(static_cast<int64_t>(tile)); });
+    ParallelFor(static_cast<size_t>(s_.tiles), [&](size_t tile, int) {
+      Keys(static_cast<int64_t>(tile));
+      if (plan_.q_mean != nullptr) KeyBiases(static_cast<int64_t>(tile));
+    });
     const size_t blocks = static_cast<size_t>(p_.v.heads * s_.blocks);
     if (plan_.v_scale == AttentionPlan::ValueScale::kSequence) {
       ParallelFor(blocks, [&](size_t unit, int) { ValueMagnitudes(static_cast<int64_t>(unit)); });

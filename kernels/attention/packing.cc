@@ -122,15 +122,15 @@ std::array<const float*, kRowsAtOnce> FourRows(const HeadsView<const float>& x, 
 
 }  // namespace
 
-void PackQueries(const HeadsView<const float>& q, int head, int64_t first, int count, Format format, uint8_t* codes,
-                 float* scales) {
+void PackQueries(const HeadsView<const float>& q, int head, int64_t first, int count, Format format,
+                 const float* smooth, uint8_t* codes, float* scales) {
   constexpr int kAhead = 8;
   const int64_t stride = RoundUp(q.width, 4);
   RowCodes four;
   for (int r = 0; r < count; r += kRowsAtOnce) {
     for (int i = r + kAhead; i < std::min(r + kAhead + kRowsAtOnce, count); ++i)
       PrefetchRow(q.Row(first + i, head), q.width);
-    ToRowCodes(FourRows(q, head, first + r, first + count), q.width, nullptr, format, CodeOffset::kUnsigned, four);
+    ToRowCodes(FourRows(q, head, first + r, first + count), q.width, smooth, format, CodeOffset::kUnsigned, four);
     for (int i = 0; i < std::min(kRowsAtOnce, count - r); ++i) {
       scales[r + i] = four.scales[i];
       if (!IsFinite(four.scales[i])) FailAt("q", q, head, first + r + i, 1);

@@ -21,10 +21,10 @@
 
 namespace tare {
 
-// Rows first .. first + count - 1 of head `head`; codes [count][RoundUp(d, 4)], scales [count]. Throws Error naming the
-// place of a NaN or Inf.
-void PackQueries(const HeadsView<const float>& q, int head, int64_t first, int count, Format format, uint8_t* codes,
-                 float* scales);
+// Rows first .. first + count - 1 of head `head`; codes [count][RoundUp(d, 4)], scales [count]. smooth: [d] subtracted
+// from each, or null. Throws Error naming the place of a NaN or Inf.
+void PackQueries(const HeadsView<const float>& q, int head, int64_t first, int count, Format format,
+                 const float* smooth, uint8_t* codes, float* scales);
 
 // Keys first .. first + 3 of a head, first a multiple of 4; those behind the last become zeros. smooth: [d] subtracted
 // from each, or null. codes: their tile's; offsets and scales: the first key's.

@@ -11,7 +11,7 @@
 #include "kernels/attention/score_stage.h"
 #include "quant/base/error.h"
 #include "quant/format/quantize.h"
-#include "quant/format/round.h"
+#include "quant/format/zero_point.h"
 
 namespace tare {
 namespace {
@@ -68,7 +68,9 @@ class Row {
   float Lambda() const { return head_.Differential() ? p_.lambda.At(t_, head_index_) : 0.0f; }
 
   Exponentials Scores(int q_head, int k_head) const {
-    const CodedRow q = Coded(p_.q.Row(t_, q_head), p_.q.width, nullptr, plan_.q);
+    const float* q_mean = plan_.q_mean == nullptr ? nullptr : plan_.q_mean + q_head * p_.q.width;
+    CodedRow q = Coded(p_.q.Row(t_, q_head), p_.q.width, q_mean, plan_.q);
+    if (q_mean != nullptr && q.scale == 0) q.scale = 1;
     const float factor =
         std::max(q.scale * (p_.scale * (1.44269504f * kExpUnitsPerOctave)), std::numeric_limits<float>::min());
     Exponentials e{std::vector<int>(tiles_ * kTile),
@@ -80,6 +82,10 @@ class Row {
       int sum = 0;
       for (int i = 0; i < p_.q.width; ++i) sum += q.codes[i] * k.codes[i];
       z[s] = static_cast<float>(sum) * k.scale;
+      if (q_mean == nullptr) continue;
+      float bias = 0;
+      for (int i = 0; i < p_.q.width; ++i) bias = std::fma(q_mean[i], static_cast<float>(k.codes[i]), bias);
+      z[s] = std::fma(bias * k.scale, 1.0f / q.scale, z[s]);
     }
     if (plan_.logits != Format::kF32) {
       LookUp(z, factor, e);
@@ -172,6 +178,13 @@ class Row {
 
   int64_t Blocks() const { return (tiles_ + block_tiles_ - 1) / block_tiles_; }
 
+  // With a zero point codes are differences from it: the sum needs no more.
+  Scale StepOfDifference(int smallest, int largest) const {
+    if (Info(plan_.p).min_code == 0)
+      return ZeroPointScaleFor(static_cast<float>(smallest), static_cast<float>(largest), plan_.p).scale;
+    return ScaleFor(static_cast<float>(std::max(largest, -smallest)), plan_.p);
+  }
+
   void Early(QuantizedRow& row) const {
     const Exponentials first = Scores(head_.q1, head_.k1), second = Scores(head_.q2, head_.k2);
     const std::vector<float> w1 = Weights(first, 1.0f), w2 = Weights(second, Lambda());
@@ -183,22 +196,22 @@ class Row {
         bound = std::max(bound, std::max(w2[tile], w1[tile] - std::min(w2[tile], 0.0f)));
       const float per_unit = bound >= kSmallestAbsmax ? static_cast<float>(kExpLargest) / bound : 0.0f;
       std::vector<int> difference(plan_.block);
-      int largest = 0;
+      int largest = 0, smallest = 0;
       for (int64_t s = begin * kTile; s < end * kTile; ++s) {
         const auto part = [&](const Exponentials& e, const std::vector<float>& w) {
           const int a = static_cast<int>(std::nearbyint(w[s / kTile] * per_unit));
           return (e.p[s] * a + 16384) >> 15;
         };
         difference[s - begin * kTile] = part(first, w1) - part(second, w2);
-        largest = std::max(largest, std::abs(difference[s - begin * kTile]));
+        largest = std::max(largest, difference[s - begin * kTile]);
+        smallest = std::min(smallest, difference[s - begin * kTile]);
       }
-      const float qmax = static_cast<float>(Info(plan_.p).max_code);
-      const float inv = largest == 0 ? 0.0f : qmax / static_cast<float>(largest);
+      const Scale step = StepOfDifference(smallest, largest);
       for (size_t i = 0; i < difference.size(); ++i) {
-        difference[i] = static_cast<int>(std::nearbyint(double{inv} * difference[i]));
+        difference[i] = static_cast<int>(std::nearbyint(double{step.inv} * difference[i]));
         if (begin * kTile + i < row.codes.size()) row.codes[begin * kTile + i] = difference[i];
       }
-      AddBlock(block, difference, bound * (32768.0f / kExpLargest) * (static_cast<float>(largest) / qmax), row.out);
+      AddBlock(block, difference, bound * (32768.0f / kExpLargest) * step.scale, row.out);
     }
   }
 

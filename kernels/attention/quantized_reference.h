@@ -13,7 +13,8 @@ namespace tare {
 
 struct QuantizedRow {
   std::vector<float> out;  // [slices * width of a slice]
-  std::vector<int> codes;  // early: of the difference, [keys]; late: of both maps, [maps][keys]; 0 where masked
+  std::vector<int> codes;  // early: of the difference (less the zero point), [keys]; late: of both maps, [maps][keys];
+                           // 0 where masked
 };
 
 // One row of one output head. Slow.

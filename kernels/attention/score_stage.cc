@@ -10,59 +10,38 @@
 #include "hwy/highway.h"
 #include "kernels/attention/fixed_exp-inl.h"
 #include "kernels/attention/reduce_four-inl.h"
+#include "kernels/attention/tile_logits-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using DF = hn::CappedTag<float, kTile / 2>;
-using DI = hn::RebindToSigned<DF>;
 using DU16 = hn::Repartition<uint16_t, DF>;
 using DI16 = hn::Repartition<int16_t, DF>;
-using VF = hn::Vec<DF>;
-constexpr int kLanes = HWY_MAX_LANES_D(DF);
-constexpr int kVectors = kTile / kLanes;
-
-struct Columns {
-  hn::Vec<DI> offset[kVectors];
-  VF scale[kVectors];
-};
-
-HWY_INLINE VF LoadZ(const int32_t* sums, const Columns& columns, int i) {
-  const DF df;
-  return hn::Mul(hn::ConvertTo(df, hn::Add(hn::Load(DI(), sums + i * kLanes), columns.offset[i])), columns.scale[i]);
-}
-
-// Lanes of z that a row sees; -inf elsewhere.
-HWY_INLINE VF Masked(VF z, int i, int begin, int end) {
-  const DF df;
-  const DI di;
-  const auto key = hn::Iota(di, i * kLanes);
-  const auto visible = hn::And(hn::Ge(key, hn::Set(di, begin)), hn::Lt(key, hn::Set(di, end)));
-  return hn::IfThenElse(hn::RebindMask(df, visible), z, hn::Set(df, -std::numeric_limits<float>::infinity()));
-}
 
 struct AllVisible {
-  HWY_INLINE VF operator()(VF z, int /*i*/, int /*row*/) const { return z; }
+  HWY_INLINE VF operator()(VF z, int /*row*/, int /*i*/) const { return z; }
 };
 
+// -inf where a row does not see the key.
 struct SomeVisible {
-  const ScoreTile& tile;
-  HWY_INLINE VF operator()(VF z, int i, int row) const { return Masked(z, i, tile.begin[row], tile.end[row]); }
+  const LogitSums& logits;
+  HWY_INLINE VF operator()(VF z, int row, int i) const {
+    return hn::IfThenElse(Visible(logits, row, i), z, hn::Set(DF(), -std::numeric_limits<float>::infinity()));
+  }
 };
 
 // Maxima of all rows; recomputing z afterwards is cheaper than storing it.
-template <class Mask>
-HWY_INLINE void Maxima(const ScoreTile& tile, const Columns& columns, Mask mask, float* max) {
+template <class Logits, class Mask>
+HWY_INLINE void Maxima(const ScoreTile& tile, const Logits& z, Mask mask, float* max) {
   const DF df;
   const hn::BlockDFromD<DF> block;
-  for (int row = 0; row < tile.rows; row += 4) {
+  for (int row = 0; row < tile.logits.rows; row += 4) {
     VF largest[4];
     for (int r = 0; r < 4; ++r) {
-      largest[r] = mask(LoadZ(tile.sums + (row + r) * kTile, columns, 0), 0, row + r);
-      for (int i = 1; i < kVectors; ++i)
-        largest[r] = hn::Max(largest[r], mask(LoadZ(tile.sums + (row + r) * kTile, columns, i), i, row + r));
+      largest[r] = mask(z(row + r, 0), row + r, 0);
+      for (int i = 1; i < kVectors; ++i) largest[r] = hn::Max(largest[r], mask(z(row + r, i), row + r, i));
     }
     const auto four = ReduceFour(df, largest[0], largest[1], largest[2], largest[3], Largest());
     hn::Store(four, block, max + row);
@@ -79,17 +58,16 @@ HWY_INLINE hn::Vec<hn::RebindToUnsigned<DF>> Units(VF max, VF z, VF factor) {
 }
 
 // Writes a row's p, returns lanes that sum to theirs.
-template <class Mask>
-HWY_INLINE hn::Vec<DI> FinishRow(const ScoreTile& tile, const Columns& columns, Mask mask, const float* max, int row) {
+template <class Logits, class Mask>
+HWY_INLINE hn::Vec<DI> FinishRow(const ScoreTile& tile, const Logits& z, Mask mask, const float* max, int row) {
   const DF df;
   const DI di;
   const DI16 d16;
   const VF largest = hn::Set(df, max[row]), factor = hn::Set(df, tile.row_factors[row]);
-  const int32_t* sums = tile.sums + row * kTile;
   auto sum = hn::Zero(di);
   for (int i = 0; i < kVectors; i += 2) {
-    const auto low = Units(largest, mask(LoadZ(sums, columns, i), i, row), factor);
-    const auto high = Units(largest, mask(LoadZ(sums, columns, i + 1), i + 1, row), factor);
+    const auto low = Units(largest, mask(z(row, i), row, i), factor);
+    const auto high = Units(largest, mask(z(row, i + 1), row, i + 1), factor);
     const auto e = hn::BitCast(d16, FixedExp2Of(DU16(), hn::OrderedTruncate2To(DU16(), low, high)));
     hn::Store(e, d16, tile.p + row * kTile + i * kLanes);
     sum = hn::Add(sum, hn::WidenMulPairwiseAdd(di, e, hn::Set(d16, 1)));
@@ -97,20 +75,15 @@ HWY_INLINE hn::Vec<DI> FinishRow(const ScoreTile& tile, const Columns& columns, 
   return sum;
 }
 
-template <class Mask>
-HWY_INLINE void Rows(const ScoreTile& tile, Mask mask) {
+template <class Logits, class Mask>
+HWY_INLINE void Rows(const ScoreTile& tile, const Logits& z, Mask mask) {
   const DI di;
   const hn::BlockDFromD<DI> block;
-  Columns columns;
-  for (int i = 0; i < kVectors; ++i) {
-    columns.offset[i] = hn::Load(di, tile.offsets + i * kLanes);
-    columns.scale[i] = hn::Load(DF(), tile.key_scales + i * kLanes);
-  }
   HWY_ALIGN float max[kLargestRows];
-  Maxima(tile, columns, mask, max);
-  for (int row = 0; row < tile.rows; row += 4) {
+  Maxima(tile, z, mask, max);
+  for (int row = 0; row < tile.logits.rows; row += 4) {
     hn::Vec<DI> sum[4];
-    for (int r = 0; r < 4; ++r) sum[r] = FinishRow(tile, columns, mask, max, row + r);
+    for (int r = 0; r < 4; ++r) sum[r] = FinishRow(tile, z, mask, max, row + r);
     hn::Store(ReduceFour(di, sum[0], sum[1], sum[2], sum[3], Total()), block, tile.sum + row);
   }
 }
@@ -118,18 +91,27 @@ HWY_INLINE void Rows(const ScoreTile& tile, Mask mask) {
 // Rows that see nothing here: their maximum is -inf already, and NaN of -inf - -inf made p what it likes.
 void ClearEmptyRows(const ScoreTile& tile) {
   const DI16 d16;
-  for (int row = 0; row < tile.rows; ++row) {
-    if (tile.begin[row] < tile.end[row]) continue;
+  for (int row = 0; row < tile.logits.rows; ++row) {
+    if (tile.logits.begin[row] < tile.logits.end[row]) continue;
     for (int i = 0; i < kTile; i += 2 * kLanes) hn::Store(hn::Zero(d16), d16, tile.p + row * kTile + i);
     tile.max[row] = -std::numeric_limits<float>::infinity();
     tile.sum[row] = 0;
   }
 }
 
-void Scores(const ScoreTile& tile) {
-  if (tile.begin == nullptr) return Rows(tile, AllVisible());
-  Rows(tile, SomeVisible{tile});
+template <class Logits>
+HWY_INLINE void ScoresOf(const ScoreTile& tile) {
+  const Logits z(tile.logits);
+  if (tile.logits.begin == nullptr) return Rows(tile, z, AllVisible());
+  Rows(tile, z, SomeVisible{tile.logits});
   ClearEmptyRows(tile);
+}
+
+void Scores(const ScoreTile& tile) {
+  if (tile.logits.key_bias == nullptr)
+    ScoresOf<TileLogits>(tile);
+  else
+    ScoresOf<BiasedTileLogits>(tile);
 }
 
 }  // namespace HWY_NAMESPACE

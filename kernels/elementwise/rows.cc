@@ -149,17 +149,28 @@ void FakeQuantizeRow(float* row, size_t n, float inv, float scale, float lowest,
   });
 }
 
-void ToBf16Row(const float* x, size_t n, uint16_t* y) {
+// In the low halves of 32-bit lanes.
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> Bf16Bits(const float* x, size_t count) {
   const hn::RebindToUnsigned<D> du;
-  const hn::Rebind<uint16_t, D> du16;
   const auto half = hn::Set(du, 0x7fffu), one = hn::Set(du, 1u), quiet = hn::Set(du, 0x40u),
              infinity = hn::Set(du, 0x7f800000u);
+  const auto bits = hn::LoadN(du, reinterpret_cast<const uint32_t*>(x), count);
+  const auto high = hn::ShiftRight<16>(bits);
+  const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, half), hn::And(high, one)));
+  const auto is_nan = hn::Gt(hn::And(bits, hn::Set(du, 0x7fffffffu)), infinity);
+  return hn::IfThenElse(is_nan, hn::Or(high, quiet), rounded);
+}
+
+void ToBf16Row(const float* x, size_t n, uint16_t* y) {
+  const hn::Rebind<uint16_t, D> du16;
+  ForVectors(n, [&](size_t i, size_t count)
+                    HWY_ATTR { hn::StoreN(hn::TruncateTo(du16, Bf16Bits(x + i, count)), du16, y + i, count); });
+}
+
+void ToBf16PairRows(const float* a, const float* b, size_t n, uint16_t* y) {
   ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
-    const auto bits = hn::LoadN(du, reinterpret_cast<const uint32_t*>(x + i), count);
-    const auto high = hn::ShiftRight<16>(bits);
-    const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, half), hn::And(high, one)));
-    const auto is_nan = hn::Gt(hn::And(bits, hn::Set(du, 0x7fffffffu)), infinity);
-    hn::StoreN(hn::TruncateTo(du16, hn::IfThenElse(is_nan, hn::Or(high, quiet), rounded)), du16, y + i, count);
+    const auto pairs = hn::Or(Bf16Bits(a + i, count), hn::ShiftLeft<16>(Bf16Bits(b + i, count)));
+    hn::StoreN(hn::BitCast(D(), pairs), D(), reinterpret_cast<float*>(y) + i, count);
   });
 }
 
@@ -180,6 +191,7 @@ HWY_EXPORT(ScaleIntoRow);
 HWY_EXPORT(SubtractScaledRow);
 HWY_EXPORT(AbsMaxRow);
 HWY_EXPORT(FakeQuantizeRow);
+HWY_EXPORT(ToBf16PairRows);
 HWY_EXPORT(ToBf16Row);
 
 void RmsNorm(const float* x, const float* weight, float eps, size_t n, float* y) {
@@ -204,7 +216,14 @@ void FakeQuantize(float* row, size_t n, Scale scale, Format format) {
   HWY_DYNAMIC_DISPATCH(FakeQuantizeRow)
   (row, n, scale.inv, scale.scale, static_cast<float>(info.min_code), static_cast<float>(info.max_code));
 }
+void FakeQuantize(float* row, size_t n, const ZeroPointScale& z, Format format) {
+  HWY_DYNAMIC_DISPATCH(FakeQuantizeRow)
+  (row, n, z.scale.inv, z.scale.scale, static_cast<float>(-z.zero), static_cast<float>(Info(format).max_code - z.zero));
+}
 void ToBf16(const float* x, size_t n, uint16_t* y) { HWY_DYNAMIC_DISPATCH(ToBf16Row)(x, n, y); }
+void ToBf16Pairs(const float* a, const float* b, size_t n, uint16_t* y) {
+  HWY_DYNAMIC_DISPATCH(ToBf16PairRows)(a, b, n, y);
+}
 
 }  // namespace tare
 #endif  // HWY_ONCE

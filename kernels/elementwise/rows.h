@@ -10,6 +10,7 @@
 
 #include "quant/format/format.h"
 #include "quant/format/round.h"
+#include "quant/format/zero_point.h"
 
 namespace tare {
 
@@ -38,8 +39,12 @@ float AbsMax(const float* x, size_t n);
 
 // row = code(row) * scale under quant/format/round.h, code for code.
 void FakeQuantize(float* row, size_t n, Scale scale, Format format);
+// row = (code(row) - zero point) * scale under quant/format/zero_point.h.
+void FakeQuantize(float* row, size_t n, const ZeroPointScale& scale, Format format);
 
 // To bfloat16, to nearest, ties to even.
 void ToBf16(const float* x, size_t n, uint16_t* y);
+// The same of two rows, side by side: y[2i] of a[i], y[2i+1] of b[i].
+void ToBf16Pairs(const float* a, const float* b, size_t n, uint16_t* y);
 
 }  // namespace tare

@@ -94,8 +94,10 @@ bool UkernelServes(ProductTypes types) {
     case ProductTypes::kU8S8:
       return !LacksVnni(isa);
     case ProductTypes::kS8S8:
-    case ProductTypes::kBf16:
       return HasAmx(isa);
+    case ProductTypes::kBf16:
+      return HasAmx(isa) || isa == dnnl::cpu_isa::avx512_core_bf16 || isa == dnnl::cpu_isa::avx512_core_fp16 ||
+             isa == dnnl::cpu_isa::avx10_1_512;
   }
   std::unreachable();
 }

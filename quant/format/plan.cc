@@ -43,8 +43,6 @@ std::string Printable(std::string_view bytes) {
   return text;
 }
 
-bool IsUnsigned(Format format) { return Info(format).min_code == 0; }
-
 template <typename T>
 bool ParseWhole(std::string_view text, T& value) {
   const std::from_chars_result result = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -146,7 +144,7 @@ Selector Parser::ParseSelector(const SiteClass& site_class) {
 Format Parser::ParseRuleFormat(const SiteClass& site_class) {
   std::string admitted;
   for (const FormatInfo& info : kFormats) {
-    const bool fits = IsUnsigned(info.format) == site_class.is_unsigned;
+    const bool fits = std::ranges::find(site_class.formats, info.format) != site_class.formats.end();
     if (fits || info.format == Format::kF32) AppendWord(admitted, info.name);
   }
   const size_t at = Place();

@@ -16,20 +16,24 @@ constexpr Kind kOfV[] = {Kind::kTensor, Kind::kHead, Kind::kToken, Kind::kChanne
 constexpr Kind kOfScores[] = {Kind::kTensor, Kind::kHead, Kind::kRow};
 constexpr Kind kOfProbs[] = {Kind::kTensor, Kind::kHead, Kind::kRow, Kind::kBlock};
 
-constexpr SiteClass kProjWeight{"l", kOfWeight, "smooth static p mse"};
-constexpr SiteClass kProjIn{"l", kOfHidden, "smooth static p mse"};
-constexpr SiteClass kHeadWeight{"", kOfWeight, "static p mse"};
-constexpr SiteClass kOuterHidden{"", kOfHidden, "static p mse"};
-constexpr SiteClass kLayerHidden{"l", kOfHidden, "static p mse"};
-constexpr SiteClass kQuery{"lhm", kOfHead, "smooth static p mse"};
-constexpr SiteClass kKey{"lhm", kOfHead, "smooth static p mse keep"};
-constexpr SiteClass kValue{"lh", kOfV, "smooth static p mse keep"};
-constexpr SiteClass kKeyCache{"lhm", kOfCacheK, "static p mse keep"};
-constexpr SiteClass kValueCache{"lh", kOfV, "static p mse keep"};
-constexpr SiteClass kLogits{"lhm", kOfScores, "static p mse"};
-constexpr SiteClass kMaps{"lhm", kOfProbs, "maxshift", true};
-constexpr SiteClass kMapDifference{"lh", kOfProbs, "static p mse"};
-constexpr SiteClass kHeadOutput{"lh", kOfHead, "static p mse"};
+constexpr Format kSigned[] = {Format::kInt8, Format::kInt6, Format::kInt4};
+constexpr Format kUnsigned[] = {Format::kU8, Format::kU6, Format::kU4};
+constexpr Format kEither[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4};
+
+constexpr SiteClass kProjWeight{"l", kOfWeight, "smooth static p mse", kSigned};
+constexpr SiteClass kProjIn{"l", kOfHidden, "smooth static p mse", kSigned};
+constexpr SiteClass kHeadWeight{"", kOfWeight, "static p mse", kSigned};
+constexpr SiteClass kOuterHidden{"", kOfHidden, "static p mse", kSigned};
+constexpr SiteClass kLayerHidden{"l", kOfHidden, "static p mse", kSigned};
+constexpr SiteClass kQuery{"lhm", kOfHead, "smooth static p mse", kSigned};
+constexpr SiteClass kKey{"lhm", kOfHead, "smooth static p mse keep", kSigned};
+constexpr SiteClass kValue{"lh", kOfV, "smooth static p mse keep", kSigned};
+constexpr SiteClass kKeyCache{"lhm", kOfCacheK, "static p mse keep", kSigned};
+constexpr SiteClass kValueCache{"lh", kOfV, "static p mse keep", kSigned};
+constexpr SiteClass kLogits{"lhm", kOfScores, "static p mse", kSigned};
+constexpr SiteClass kMaps{"lhm", kOfProbs, "maxshift", kUnsigned};
+constexpr SiteClass kMapDifference{"lh", kOfProbs, "static p mse", kEither};
+constexpr SiteClass kHeadOutput{"lh", kOfHead, "static p mse", kSigned};
 
 }  // namespace
 

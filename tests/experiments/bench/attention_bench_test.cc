@@ -12,6 +12,7 @@
 #include "experiments/bench/composed_attention.h"
 #include "experiments/bench/graph_attention.h"
 #include "kernels/attention/reference_attention.h"
+#include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -100,11 +101,13 @@ TEST(FloorErrors, LieBelowTheKernels) {
 }
 
 TEST(BenchAttention, MeasuresEveryKernel) {
-  const AttentionBench bench = BenchAttention(
-      {Small("tare", "v1"), Small("tare-f32", "v2"), Small("onednn-f32", "standard"), Small("onednn-graph", "v1")});
-  ASSERT_EQ(bench.results.size(), 4u);
+  const AttentionBench bench =
+      BenchAttention({Small("tare", "v1"), Small("tare-f32", "v2"), Small("onednn-f32", "standard"),
+                      Small("onednn-graph", "v1"), Small("tare-bf16", "v1")});
+  ASSERT_EQ(bench.results.size(), 5u);
   for (const AttentionResult& r : bench.results) {
     EXPECT_GT(r.seconds, 0);
+    if (r.measured.kernel == "tare-bf16" && !UkernelServes(ProductTypes::kBf16)) continue;  // no roofline
     EXPECT_GT(r.roofline_fraction, 0);
     EXPECT_LT(r.roofline_fraction, 1);
     EXPECT_LT(r.rel_l2, 0.05);
@@ -114,11 +117,12 @@ TEST(BenchAttention, MeasuresEveryKernel) {
   EXPECT_GT(bench.results[0].floor_rel_l2, 1e-3);
   EXPECT_EQ(bench.results[1].floor_rel_l2, 0);
   EXPECT_LT(bench.results[1].rel_l2, 1e-5);
+  EXPECT_GT(bench.results[4].rel_l2, 1e-4);
   const nlohmann::json json = nlohmann::json::parse(AttentionBenchJson(bench, "a CPU"));
   EXPECT_EQ(json["schema"], "tare.bench/1");
   EXPECT_EQ(json["machine"]["cpu"], "a CPU");
   EXPECT_GT(json["roofline"]["u8s8_gops"], 0);
-  EXPECT_EQ(json["cases"].size(), 4u);
+  EXPECT_EQ(json["cases"].size(), 5u);
   EXPECT_EQ(json["cases"][0]["order"], "early");
   EXPECT_EQ(json["cases"][0]["plan"], kPlan);
   SetThreads(0);

@@ -246,6 +246,7 @@ TEST(SimulatedQuantizerTest, RulesThatItCannotCarryOutAreRefusedByName) {
   Refuses("probs=u8/head", "llama", "expected row or block<N>");
   Refuses("difference=int8/tensor", "diffllama", "expected row or block<N>");
   Refuses("difference=int8/row", "llama", "no difference");
+  Refuses("difference=u8/row+mse", "diffllama", "options");
   Refuses("attn_logits=int8/row,weights=int8/channel+p99", "llama", "'weights=int8/channel+p99'");
   Refuses("linear_in=int8/token+smooth", "llama", "options");
   Refuses("k=int8/head+smooth", "llama", "options");
@@ -329,6 +330,19 @@ TEST(SimulatedQuantizerTest, EveryGranularityOfEverySite) {
   ExpectGroups("probs=u8/row", Site::kProbs, Format::kU8, row, true);
   ExpectGroups("layer_out=int8/token", Site::kLayerOut, Format::kInt8, row);
   ExpectGroups("lm_head.in=int8/tensor", Site::kLmHeadIn, Format::kInt8, [](int, int) { return 0; });
+}
+
+// By the formula of zero_point.h, in double.
+TEST(SimulatedQuantizerTest, ADifferenceInUnsignedCodesHasAZeroPoint) {
+  std::vector<float> values{0.5f, -0.25f, 0.125f, 0.0f, 0.75f, 0.375f, -0.5f, -0.125f};
+  const std::vector<float> before = values;
+  SimulatedQuantizer quantizer(Plan::Parse("difference=u4/block4"), Config("diffllama"));
+  quantizer.Visit({.site = Site::kDifference, .rows = 1, .first_columns = 8, .values = values.data(), .stride = 8}, 0);
+  for (int i = 0; i < 8; ++i) {
+    const double inv = (15 - 0x1p-10) / (i < 4 ? 0.75 : 1.25), zero = std::nearbyint((i < 4 ? 0.25 : 0.5) * inv);
+    EXPECT_FLOAT_EQ(values[i], static_cast<float>(std::nearbyint(before[i] * inv) / inv)) << i;
+    EXPECT_TRUE(std::nearbyint(before[i] * inv) + zero >= 0 && std::nearbyint(before[i] * inv) + zero <= 15) << i;
+  }
 }
 
 // Codes of what is left after the mean of the first 64 tokens is taken away.

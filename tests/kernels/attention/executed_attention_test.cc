@@ -102,6 +102,23 @@ TEST(ExecutedAttention, Formats) {
     plan.q = plan.k = plan.v = plan.p = format;
     plan.v_scale = AttentionPlan::ValueScale::kSequence;
     ExpectTheCodes(plan, in, "early");
+    plan.p = format == Format::kInt8 ? Format::kU8 : format == Format::kInt6 ? Format::kU6 : Format::kU4;
+    ExpectTheCodes(plan, in, "early with a zero point");
+  }
+}
+
+// Where lambda is small the difference leans to one side, and a zero point gives its codes to that side.
+TEST(ExecutedAttention, AZeroPointIsNearerToTheReference) {
+  for (const float lambda : {0.0f, 0.5f, 0.8f}) {
+    RandomAttention in({.queries = 300, .keys = 300, .d = 64, .v_width = 128});
+    std::ranges::fill(in.lambda, lambda);
+    ReferenceAttention(in.problem);
+    const std::vector<float> want = in.out;
+    AttentionPlan plan = PlanOf(Order::kEarly, 64);
+    plan.p = Format::kInt6;
+    const double symmetric = RelativeError(Execute(plan, in), want);
+    plan.p = Format::kU6;
+    EXPECT_LT(RelativeError(Execute(plan, in), want), 0.95 * symmetric) << lambda;
   }
 }
 
@@ -139,12 +156,35 @@ TEST(ExecutedAttention, Means) {
   }
 }
 
+// Rows that are the mean alone have no codes of their own; 200 keys and a window leave tails and empty rows.
+TEST(ExecutedAttention, AMeanOfQ) {
+  for (const Family family : {Family::kStandard, Family::kV1, Family::kV2}) {
+    for (const Format logits : {Format::kF32, Format::kInt6}) {
+      RandomAttention in({.family = family, .queries = 130, .keys = 200, .d = 18, .mask = {Mask::Kind::kWindow, 37}});
+      std::vector<float> q_mean(static_cast<size_t>(in.problem.q.heads) * 18);
+      for (size_t i = 0; i < q_mean.size(); ++i) q_mean[i] = 0.05f * static_cast<float>(i) - 1;
+      for (int head = 0; head < in.problem.q.heads; ++head)
+        std::copy_n(q_mean.data() + head * 18, 18, const_cast<float*>(in.problem.q.Row(7, head)));
+      for (const Order order : {Order::kLate, Order::kEarly}) {
+        if (family == Family::kStandard && order == Order::kEarly) continue;
+        AttentionPlan plan = PlanOf(order, 64);
+        plan.q_mean = q_mean.data();
+        plan.logits = logits;
+        ExpectTheCodes(plan, in, std::string(Info(logits).name));
+      }
+    }
+  }
+}
+
 TEST(ExecutedAttention, Lambdas) {
   for (const Order order : {Order::kLate, Order::kEarly}) {
     for (const float lambda : {0.0f, 1.0f, 1.7f, -0.4f}) {
       RandomAttention in({.heads = 1, .queries = 40, .keys = 100});
       std::ranges::fill(in.lambda, lambda);
       ExpectTheCodes(PlanOf(order, 64), in, std::to_string(lambda));
+      AttentionPlan unsigned_codes = PlanOf(order, 64);
+      unsigned_codes.p = Format::kU8;
+      ExpectTheCodes(unsigned_codes, in, std::to_string(lambda) + " u8");
     }
   }
 }
@@ -287,7 +327,7 @@ TEST(ExecutedAttention, RefusesPlansItCannotExecute) {
   };
   message([](AttentionPlan& p, RandomAttention&) { p.block = 96; }, "key blocks of 96");
   message([](AttentionPlan& p, RandomAttention&) { p.block = 2048; }, "key blocks of 2048");
-  message([](AttentionPlan& p, RandomAttention&) { p.p = Format::kU8; }, "difference: got u8");
+  message([](AttentionPlan& p, RandomAttention&) { p.p = Format::kF32; }, "difference: got f32");
   message([](AttentionPlan& p, RandomAttention&) { p.order = Order::kLate; }, "probs: got int8");
   message([](AttentionPlan& p, RandomAttention&) { p.q = Format::kF32; }, "q: got f32");
   message([](AttentionPlan& p, RandomAttention&) { p.v = Format::kU8; }, "v: got u8");

@@ -24,6 +24,7 @@ TEST(ExecutedPlan, Late) {
       Of("q=int8/token,k=int6/token,probs=u6/block128,v=int4/block128.channel,attn_logits=int6/row");
   EXPECT_EQ(plan.attention.q, Format::kInt8);
   EXPECT_EQ(plan.attention.k, Format::kInt6);
+  EXPECT_FALSE(plan.smooth_q);
   EXPECT_FALSE(plan.smooth_k);
   EXPECT_EQ(plan.attention.order, AttentionPlan::Order::kLate);
   EXPECT_EQ(plan.attention.p, Format::kU6);

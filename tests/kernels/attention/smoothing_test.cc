@@ -30,8 +30,8 @@ TEST(SmoothingTest, TheMeanIsOfTheFirst64TokensAlone) {
 }
 
 // Cosine of attention with Q and K in four bits to the double reference.
-double CosineInInt4(RandomAttention& c, const float* k_mean) {
-  AttentionPlan plan{.q = Format::kInt4, .k = Format::kInt4, .block = 64, .k_mean = k_mean};
+double CosineInInt4(RandomAttention& c, const float* q_mean, const float* k_mean) {
+  AttentionPlan plan{.q = Format::kInt4, .k = Format::kInt4, .block = 64, .q_mean = q_mean, .k_mean = k_mean};
   AlignedBuffer<std::byte> workspace(WorkspaceBytes(plan, c.problem));
   ExecutedAttention(plan, c.problem, workspace.span());
   const std::vector<double> want = ReferenceAttentionDouble(c.problem);
@@ -49,12 +49,26 @@ double CosineInInt4(RandomAttention& c, const float* k_mean) {
 TEST(SmoothingTest, FourBitsSurviveAnOffsetOfTheKeys) {
   RandomAttention c(
       {.family = Family::kV1, .heads = 2, .kv = 2, .queries = 300, .keys = 300, .d = 128, .v_width = 256});
-  const double plain = CosineInInt4(c, nullptr);
+  const double plain = CosineInInt4(c, nullptr, nullptr);
   EXPECT_GT(plain, 0.97);
   for (size_t i = 0; i < c.k.size(); ++i) c.k[i] += i % 128 % 16 == 3 ? 10.0f : 0.0f;
-  EXPECT_LT(CosineInInt4(c, nullptr), plain - 0.05);
+  EXPECT_LT(CosineInInt4(c, nullptr, nullptr), plain - 0.05);
   std::vector<float> mean;
-  EXPECT_GT(CosineInInt4(c, MeanOfPrefix(c.problem.k, mean)), plain - 0.005);
+  EXPECT_GT(CosineInInt4(c, nullptr, MeanOfPrefix(c.problem.k, mean)), plain - 0.005);
+}
+
+// The same of Q, whose offset does change the logits: what it adds to each key's is computed beside the product.
+TEST(SmoothingTest, FourBitsSurviveAnOffsetOfTheQueries) {
+  RandomAttention c(
+      {.family = Family::kV1, .heads = 2, .kv = 2, .queries = 300, .keys = 300, .d = 128, .v_width = 256});
+  const double plain = CosineInInt4(c, nullptr, nullptr);
+  for (size_t i = 0; i < c.q.size(); ++i) c.q[i] += i % 128 % 16 == 3 ? 10.0f : 0.0f;
+  const double without = CosineInInt4(c, nullptr, nullptr);
+  std::vector<float> q_mean, k_mean;
+  const double with = CosineInInt4(c, MeanOfPrefix(c.problem.q, q_mean), MeanOfPrefix(c.problem.k, k_mean));
+  RecordProperty("cosines", std::to_string(plain) + " " + std::to_string(without) + " " + std::to_string(with));
+  EXPECT_LT(without, 0.97);
+  EXPECT_GT(with, plain);
 }
 
 }  // namespace

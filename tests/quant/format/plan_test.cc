@@ -136,6 +136,7 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"q int8", 3, "got 'int8', expected '='"},
            Case{"q=", 3, "got the end, expected one of f32 int8 int6 int4"},
            Case{"q=u8/token", 3, "got 'u8', expected one of f32 int8 int6 int4"},
+           Case{"difference=f16/row", 12, "got 'f16', expected one of f32 int8 int6 int4 u8 u6 u4"},
            Case{"probs=int8/row", 7, "got 'int8', expected one of f32 u8 u6 u4"},
            Case{"q=int8", 7, "got the end, expected '/' and a granularity"},
            Case{"q=int8/", 8, "got the end, expected one of tensor head token (N from 1 to 65536)"},

@@ -33,7 +33,8 @@ TEST(SiteClass, AScalePerHeadNeedsHeads) {
 }
 
 TEST(SiteClass, OnlyProbabilitiesAreUnsigned) {
-  for (const SiteInfo& info : kSites) EXPECT_EQ(ClassOf(info.site).is_unsigned, info.site == Site::kProbs) << info.name;
+  for (const SiteInfo& info : kSites)
+    EXPECT_EQ(ClassOf(info.site).IsUnsigned(), info.site == Site::kProbs) << info.name;
 }
 
 TEST(SiteClass, MapsBelongToWhatEachMapHas) {

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Unsigned codes for values of both signs: a scale and the code of 0, the zero point, from the group's two ends.
+// Subtracted maps lean to one side, and a symmetric code spends steps on a side that is not there.
+//
+//   range = largest - smallest, of the values and 0         so 0, which masked entries are, has a code of its own
+//   inv   = (qmax - 2^-10) / range;  scale = range / (qmax - 2^-10);  zero = round_half_even(-smallest * inv)
+//   code  = round_half_even(x * inv) + zero;  value = (code - zero) * scale
+//
+// The 2^-10 keeps both ends from rounding away from each other at a tie, so codes are 0 .. qmax without a clamp: the
+// ends' fractions sum to less than 1 (f32 takes 3e-5 of it), and one of them at most rounds up.
+// Source: the affine quantization of Jacob et al., arXiv 1712.05877, equation 1.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "quant/format/format.h"
+#include "quant/format/round.h"
+
+namespace tare {
+
+inline constexpr float kZeroPointMargin = 0x1p-10f;
+
+struct ZeroPointScale {
+  Scale scale;  // 0, 0 for a range below 2^-100
+  int zero;     // 0 .. qmax
+};
+
+// smallest, largest: of the group, finite, largest - smallest too. format: u8, u6 or u4.
+inline ZeroPointScale ZeroPointScaleFor(float smallest, float largest, Format format) {
+  const float low = std::min(smallest, 0.0f), range = std::max(largest, 0.0f) - low;
+  const float steps = static_cast<float>(Info(format).max_code) - kZeroPointMargin;
+  if (range < kSmallestAbsmax) return {{0.0f, 0.0f}, 0};
+  const float inv = steps / range;
+  return {{inv, range / steps}, static_cast<int>(std::nearbyint(-low * inv))};
+}
+
+}  // namespace tare
