@@ -85,7 +85,7 @@ std::vector<MeasuredFormat> FormatsOf(Site site, std::span<const MeasuredFormat>
 void QuantizeRow(const MeasuredFormat& format, Site site, const WideClips& clips, std::span<const float> row,
                  std::span<float> quantized) {
   TARE_CHECK(row.size() == quantized.size());
-  const Format codes = ClassOf(site).IsUnsigned() ? Unsigned(format.format) : format.format;
+  const Format codes = ClassOf(site).NeverNegative() ? Unsigned(format.format) : format.format;
   std::ranges::copy(row, quantized.begin());
   if (!format.SpansRows(site)) {
     const auto n = static_cast<size_t>(format.granularity.n);

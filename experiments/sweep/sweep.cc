@@ -150,7 +150,7 @@ std::string PlanFor(const SweepOptions& options, int bits, const std::string& gr
   std::stringstream sites(options.site);
   for (std::string site; std::getline(sites, site, ',');) {
     const std::span<const Site> named = ExpandSites(site);
-    const bool is_unsigned = !named.empty() && ClassOf(named.front()).IsUnsigned();
+    const bool is_unsigned = !named.empty() && ClassOf(named.front()).NeverNegative();
     plan += std::format("{}{}={}{}/{}", plan.empty() ? "" : ",", site, is_unsigned ? "u" : "int", bits, granularity);
   }
   return plan;

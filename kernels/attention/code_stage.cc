@@ -99,14 +99,21 @@ void EarlyFactorRows(int rows, int tiles, const float* w1, const float* w2, int1
 // Adding it rounds to the nearest integer, ties to even, into the low bits of the sum.
 constexpr float kMagic = 12582912.0f;
 
-// Bytes of round_half_even(x * factor) + (magic - kMagic) for 4 * kLanes 16-bit integers; the product is not rounded
-// before.
-HWY_INLINE hn::Vec<DU8> Bytes(const int16_t* x, VF factor, VF magic) {
+// round_half_even(x * factor); the product is not rounded before.
+HWY_INLINE VI Nearest(VF x, VF factor) {
+  const DF d;
+  const VF magic = hn::Set(d, kMagic);
+  return hn::Sub(hn::BitCast(DI(), hn::MulAdd(x, factor, magic)), hn::BitCast(DI(), magic));
+}
+
+// Low bytes of the same for 4 * kLanes 16-bit integers.
+HWY_INLINE hn::Vec<DU8> Bytes(const int16_t* x, VF factor) {
   const DF df;
   const DI di;
   const hn::Repartition<uint16_t, DF> du16;
   const hn::RebindToUnsigned<DI> du32;
   const hn::Rebind<int16_t, DF> half;
+  const VF magic = hn::Set(df, kMagic);
   const auto four = [&](int i) HWY_ATTR {
     const VF value = hn::ConvertTo(df, hn::PromoteTo(di, hn::Load(half, x + i * kLanes)));
     return hn::BitCast(du32, hn::MulAdd(value, factor, magic));
@@ -118,13 +125,12 @@ HWY_INLINE hn::Vec<DU8> Bytes(const int16_t* x, VF factor, VF magic) {
 void LateRows(const LateCodes& b) {
   const DU8 d8;
   const hn::Repartition<uint64_t, DU8> d64;
-  const VF magic = hn::Set(DF(), kMagic);
   for (int r = 0; r < b.rows; ++r) {
     auto sum = hn::Zero(d64);
     for (int t = 0; t < b.tiles; ++t) {
       const VF factor = hn::Set(DF(), b.factors[t * b.rows + r]);
       for (int i = 0; i < kTile; i += 4 * kLanes) {
-        const auto code = Bytes(b.p + t * b.tile_stride + r * kTile + i, factor, magic);
+        const auto code = Bytes(b.p + t * b.tile_stride + r * kTile + i, factor);
         hn::Store(code, d8, b.codes + r * b.stride + t * kTile + i);
         sum = hn::Add(sum, hn::SumsOf8(code));
       }
@@ -162,23 +168,24 @@ HWY_INLINE Ends Differences(const EarlyCodes& b, int r, int16_t* out) {
 
 // Of 16 rows.
 struct Steps {
-  HWY_ALIGN float inv[kRowStep];    // in: the upper end
-  HWY_ALIGN float below[kRowStep];  // in: the lower end, as a magnitude
+  HWY_ALIGN float above[kRowStep];  // largest D, or 0
+  HWY_ALIGN float below[kRowStep];  // smallest D, or 0, as a magnitude
+  HWY_ALIGN float inv[kRowStep];
 };
 
-// Turns the ends of 16 rows into 1 / step and zeros, and their units into steps.
+// inv and zeros from the ends; turns units into steps.
 HWY_INLINE void ToSteps(Format format, Steps& s, float* scales, int32_t* zeros) {
   const DF d;
   const DI di;
   const bool zero_point = Info(format).min_code == 0;
   const VF most = hn::Set(d, static_cast<float>(Info(format).max_code) - (zero_point ? kZeroPointMargin : 0.0f));
   for (int r = 0; r < kRowStep; r += kLanes) {
-    const VF above = hn::Load(d, s.inv + r), below = hn::Load(d, s.below + r);
+    const VF above = hn::Load(d, s.above + r), below = hn::Load(d, s.below + r);
     const VF range = zero_point ? hn::Add(above, below) : hn::Max(above, below);
     const VF inv = hn::IfThenElseZero(hn::Gt(range, hn::Zero(d)), hn::Div(most, range));
     hn::Store(hn::Mul(hn::Load(d, scales + r), hn::Div(range, most)), d, scales + r);
     hn::Store(inv, d, s.inv + r);
-    hn::Store(zero_point ? hn::NearestInt(hn::Mul(below, inv)) : hn::Set(di, 128), di, zeros + r);
+    hn::Store(zero_point ? Nearest(below, inv) : hn::Set(di, 128), di, zeros + r);
   }
 }
 
@@ -196,16 +203,16 @@ void EarlyRows(const EarlyCodes& b) {
       for (int i = 0; i < 4; ++i) four[i] = Differences(b, first + r + i, differences + (r + i) * width);
       const auto above = ReduceFour(di, four[0].above, four[1].above, four[2].above, four[3].above, Largest());
       const auto below = ReduceFour(di, four[0].below, four[1].below, four[2].below, four[3].below, Largest());
-      hn::Store(hn::ConvertTo(block, above), block, steps.inv + r);
+      hn::Store(hn::ConvertTo(block, above), block, steps.above + r);
       hn::Store(hn::ConvertTo(block, below), block, steps.below + r);
     }
     ToSteps(b.format, steps, b.scales + first, b.zeros + first);
     for (int r = 0; r < kRowStep; ++r) {
       const VF inv = hn::Set(DF(), steps.inv[r]);
-      const VF magic = hn::Set(DF(), kMagic + static_cast<float>(b.zeros[first + r]));
+      const auto zero = hn::Set(d8, static_cast<uint8_t>(b.zeros[first + r]));
       uint8_t* codes = b.codes + (first + r) * b.stride;
       for (int i = 0; i < width; i += 4 * kLanes)
-        hn::Store(Bytes(differences + r * width + i, inv, magic), d8, codes + i);
+        hn::Store(hn::Add(Bytes(differences + r * width + i, inv), zero), d8, codes + i);
     }
   }
 }

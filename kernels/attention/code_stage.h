@@ -9,8 +9,9 @@
 // Early order, both maps, after all of the row's tiles (w: what 1 of p is worth in the softmax, lambda included):
 //   w_m,t = lambda_m / L_m * 2^((max_m,t - M_m) / 2048),  L_m = sum_t sum_m,t 2^((max_m,t - M_m) / 2048)
 //   g     = max over the block's tiles of a bound of |p1 w1 - p2 w2| / 32767;   a_m,t = round(w_m,t / g * 32767)
-//   D     = round(p1 a_1 / 2^15) - round(p2 a_2 / 2^15), 16 bits;   code = round_half_even(D * inv) + zero, fed to the
-//   product as a byte: signed formats inv = qmax / max |D|, zero = 128; unsigned ones quant/format/zero_point.h's
+//   D     = round(p1 a_1 / 2^15) - round(p2 a_2 / 2^15), 16 bits;   code = round_half_even(D * inv) + zero, a byte
+//   signed formats: inv = qmax / max |D|, zero = 128; unsigned: zero_point.h's of D's two ends. D * inv is not rounded
+//   before
 #pragma once
 
 #include <cstdint>

@@ -40,8 +40,8 @@ struct AttentionPlan {
 // Throws Error for a plan that the kernels cannot execute on this problem.
 void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem);
 
-// Bytes of the caller's workspace, any content, aligned to 64: packed K and V, and at most 4 MiB a thread (of
-// ParallelFor).
+// Bytes of the caller's workspace (with the means that the call will have), any content, aligned to 64: packed K and V,
+// and at most 4 MiB a thread (of ParallelFor).
 size_t WorkspaceBytes(const AttentionPlan& plan, const AttentionProblem& problem);
 
 // Writes problem.out. Throws Error for what CheckProblem or CheckPlan refuse, a workspace too small or misaligned, and

@@ -7,6 +7,7 @@
 
 #include "kernels/attention/code_stage.h"
 #include "kernels/attention/fixed_exp.h"
+#include "kernels/attention/key_bias.h"
 #include "kernels/attention/logit_stage.h"
 #include "kernels/attention/output_stage.h"
 #include "kernels/attention/packing.h"
@@ -67,16 +68,22 @@ class Unit {
     PackQueries(p_.q, q, rows_.first, rows_.count, plan_.q, mean, codes, factors);
     std::fill(codes + rows_.count * s_.d4, codes + s_.rows * s_.d4, uint8_t{128});
     constexpr float kLog2E = 1.44269504f;
-    // A row that is nothing but the mean has codes 0 of any scale; its logits are all key_bias.
-    float* inv = x_.q_inv + map * s_.rows;
-    for (int r = 0; mean != nullptr && r < s_.rows; ++r) {
-      if (r >= rows_.count || factors[r] == 0) factors[r] = 1.0f;
-      inv[r] = 1.0f / factors[r];
-    }
+    if (mean != nullptr) InvertScales(codes, factors, x_.q_inv + map * s_.rows);
     const float to_units = p_.scale * (kLog2E * kExpUnitsPerOctave);
     // Never 0: a masked key's infinite distance times 0 would be NaN.
     for (int r = 0; r < s_.rows; ++r)
       factors[r] = r < rows_.count ? std::max(factors[r] * to_units, std::numeric_limits<float>::min()) : 1.0f;
+  }
+
+  // 1 / q scale of every row, where a row that is the mean alone has codes 0 of scale 1.
+  void InvertScales(uint8_t* codes, float* scales, float* inv) const {
+    for (int r = 0; r < s_.rows; ++r) {
+      if (r >= rows_.count || scales[r] < kMeanOnlyScale) {
+        std::fill_n(codes + r * s_.d4, s_.d4, uint8_t{128});
+        scales[r] = 1.0f;
+      }
+      inv[r] = 1.0f / scales[r];
+    }
   }
 
   // Scores of all maps. Again: for p alone, when the first time's sums have become weights.

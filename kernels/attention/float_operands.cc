@@ -35,29 +35,27 @@ void FloatOperands::Keys(const float* keys, int64_t token_stride, int count, int
   for (int key = 0; key < kTile; key += 4) {
     const int here = std::clamp(count - key, 0, 4);
     const float* from = keys + key * token_stride;
-    for (int i = 0; Converts() && i < here; ++i)
-      Row(from + i * token_stride, width, reinterpret_cast<std::byte*>(pairs[i]));
-    if (Converts())
-      TransposeFourKeys(pairs[0], kLargestWidth / 2, here, Depth(width) / 2, to + key);
-    else
+    if (!Converts()) {
       TransposeFourKeys(from, token_stride, here, width, to + key);
+      continue;
+    }
+    for (int i = 0; i < here; ++i) Row(from + i * token_stride, width, reinterpret_cast<std::byte*>(pairs[i]));
+    TransposeFourKeys(pairs[0], kLargestWidth / 2, here, Depth(width) / 2, to + key);
   }
 }
 
 void FloatOperands::Values(const float* values, int64_t token_stride, int count, int width, std::byte* out) const {
-  const int64_t step = Converts() ? 2 : 1;
-  for (int64_t i = 0; i < count; i += step) {
+  static constexpr float kNone[kLargestWidth] = {};
+  for (int i = 0; i < count; ++i) {
     std::byte* to = out + i * width * Bytes();
     const float* row = values + i * token_stride;
-    if (!Converts()) {
+    if (!Converts())
       std::copy_n(row, width, reinterpret_cast<float*>(to));
-    } else {
-      static constexpr float kNone[kLargestWidth] = {};
+    else if (i % 2 == 0)
       ToBf16Pairs(row, i + 1 < count ? row + token_stride : kNone, static_cast<size_t>(width),
                   reinterpret_cast<uint16_t*>(to));
-    }
   }
-  const int64_t filled = (count + step - 1) / step * step;
+  const int64_t filled = Converts() ? count + count % 2 : count;
   std::fill(out + filled * width * Bytes(), out + ValueBytes(width), std::byte{0});
 }
 

@@ -17,7 +17,8 @@ namespace tare {
 // up to 24,576 keys.
 size_t FusedWorkspaceBytes(const AttentionProblem& problem, ProductTypes types = ProductTypes::kF32);
 
-// Writes problem.out. Throws Error for what CheckProblem refuses and for a workspace too small or misaligned.
+// Writes problem.out. Throws Error for what CheckProblem refuses, heads wider than 1,024, types of integers and a
+// workspace too small or misaligned.
 void FusedAttention(const AttentionProblem& problem, std::span<std::byte> workspace,
                     ProductTypes types = ProductTypes::kF32);
 

@@ -3,14 +3,17 @@
 //
 //   bias[key] = key_scale[key] * (m[0] code[0] + m[1] code[1] + ...)      in f32, an FMA a channel, in order
 //
-// so every instruction set that has FMA gives the same bits. K's own mean, where it has one, shifts all logits of a row
-// alike and is left out. Source: SageAttention2, arXiv 2411.10958, which smooths Q by blocks of rows; here it is one
-// frozen vector a head (smoothing.h).
+// A row of Q - m with a scale below kMeanOnlyScale is taken for the mean alone: codes 0, scale 1. So every instruction
+// set that has FMA gives the same bits. K's own mean, where it has one, shifts all logits of a row alike and is left
+// out. Source: SageAttention2, arXiv 2411.10958, which smooths Q by blocks of rows; here it is one frozen vector a head
+// (smoothing.h).
 #pragma once
 
 #include <cstdint>
 
 namespace tare {
+
+inline constexpr float kMeanOnlyScale = 0x1p-64f;  // far below any logit that counts; its inverse times bias is finite
 
 // codes: of a tile of packing.h; mean: [width]; key_scales, bias: [64].
 void KeyBias(const int8_t* codes, int width, const float* mean, const float* key_scales, float* bias);

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "kernels/attention/fixed_exp.h"
+#include "kernels/attention/key_bias.h"
 #include "kernels/attention/row_exp2.h"
 #include "kernels/attention/score_stage.h"
 #include "quant/base/error.h"
@@ -70,7 +71,7 @@ class Row {
   Exponentials Scores(int q_head, int k_head) const {
     const float* q_mean = plan_.q_mean == nullptr ? nullptr : plan_.q_mean + q_head * p_.q.width;
     CodedRow q = Coded(p_.q.Row(t_, q_head), p_.q.width, q_mean, plan_.q);
-    if (q_mean != nullptr && q.scale == 0) q.scale = 1;
+    if (q_mean != nullptr && q.scale < kMeanOnlyScale) q = {std::vector<int16_t>(p_.q.width), 1};
     const float factor =
         std::max(q.scale * (p_.scale * (1.44269504f * kExpUnitsPerOctave)), std::numeric_limits<float>::min());
     Exponentials e{std::vector<int>(tiles_ * kTile),
@@ -178,7 +179,8 @@ class Row {
 
   int64_t Blocks() const { return (tiles_ + block_tiles_ - 1) / block_tiles_; }
 
-  // With a zero point codes are differences from it: the sum needs no more.
+  // With a zero point, codes here are differences from it, which is all that the sum needs; that bytes stay 0 .. qmax
+  // is for the kernel's tests.
   Scale StepOfDifference(int smallest, int largest) const {
     if (Info(plan_.p).min_code == 0)
       return ZeroPointScaleFor(static_cast<float>(smallest), static_cast<float>(largest), plan_.p).scale;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vector that +smooth subtracts from Q, K or V before quantizing: of each head and channel the mean over the
-// sequence's first tokens, which later tokens do not change. What the mean of Q adds to
-// each key's logits is known, softmax does not see what all keys have in common, and V's mean is added back, so only
-// the rounding differs. Source: SageAttention, arXiv 2410.02367, section 4.2, with a frozen prefix for the whole
-// sequence's mean.
+// sequence's first tokens, which later tokens do not change. Only the rounding differs: what Q's mean adds to each
+// key's logits is known, softmax does not see what all keys have in common, and V's mean is added back. Source:
+// SageAttention, arXiv 2410.02367, section 4.2 (K), and SageAttention2, arXiv 2411.10958 (Q), with a frozen prefix for
+// their means.
 #pragma once
 
 #include <cstdint>

@@ -3,11 +3,12 @@
 // cached handle on oneDNN's brgemm ukernel where that is right, and Highway code that is exact on every instruction set
 // elsewhere.
 //
-//   kF32    A f32 [m][lda]    B f32 [k][ldb]           C f32 [m][ldc]
-//   kU8S8   A u8  [m][lda]    B s8  [k/4][ldb][4]      C s32 [m][ldc]     row 4j+i of B is byte i of group j, zeros
-//   after row k-1 kS8S8   A s8  [m][lda]    B s8  [k/4][ldb][4]      C s32 [m][ldc]     exact everywhere, fast with AMX
-//   kBf16   A bf16 [m][lda]   B bf16 [k/2][ldb][2]     C f32 [m][ldc]     faster than f32 with AVX512_BF16, fast with
-//   AMX
+//   kF32    A f32 [m][lda]    B f32 [k][ldb]          C f32 [m][ldc]
+//   kU8S8   A u8 [m][lda]     B s8 [k/4][ldb][4]      C s32 [m][ldc]
+//   kS8S8   A s8 [m][lda]     B s8 [k/4][ldb][4]      C s32 [m][ldc]    exact everywhere, fast with AMX
+//   kBf16   A bf16 [m][lda]   B bf16 [k/2][ldb][2]    C f32 [m][ldc]    faster than f32 with AVX512_BF16 or AMX
+//
+// Row 4j+i of B is byte i of group j (2j+i for bf16), zeros after row k-1.
 //
 // The ukernel takes u8 x s8 only where oneDNN's effective instruction set has VNNI (it saturates elsewhere, silently)
 // and s8 x s8 only with AMX (wrong elsewhere, silently). A's rows are read in whole groups of 4 (2 for bf16): pad A's

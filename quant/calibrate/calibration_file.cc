@@ -12,7 +12,7 @@ namespace tare {
 namespace {
 
 Format FormatAt(Site site, Format format) {
-  if (!ClassOf(site).IsUnsigned()) return format;
+  if (!ClassOf(site).NeverNegative()) return format;
   return format == Format::kInt8 ? Format::kU8 : format == Format::kInt6 ? Format::kU6 : Format::kU4;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Number formats of codes. Signed ones are symmetric, -(2^(b-1)-1) .. 2^(b-1)-1; unsigned ones, 0 .. 2^b-1, are for
-// what cannot be negative (probabilities). f32 means: left as it is.
+// what cannot be negative (probabilities), and with a zero point (zero_point.h) for what leans to one side. f32 means:
+// left as it is.
 #pragma once
 
 #include <array>

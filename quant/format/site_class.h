@@ -19,7 +19,7 @@ struct SiteClass {
   std::string_view options;         // separated by blanks
   std::span<const Format> formats;  // the first three are those that a number of bits alone stands for
 
-  bool IsUnsigned() const { return Info(formats.front()).min_code == 0; }
+  bool NeverNegative() const { return Info(formats.front()).min_code == 0; }
 };
 
 // The sites of a group are of one class.

@@ -3,11 +3,12 @@
 // Subtracted maps lean to one side, and a symmetric code spends steps on a side that is not there.
 //
 //   range = largest - smallest, of the values and 0         so 0, which masked entries are, has a code of its own
-//   inv   = (qmax - 2^-10) / range;  scale = range / (qmax - 2^-10);  zero = round_half_even(-smallest * inv)
+//   inv   = (qmax - 2^-10) / range;  scale = range / (qmax - 2^-10);  zero = -round_half_even(smallest * inv)
 //   code  = round_half_even(x * inv) + zero;  value = (code - zero) * scale
 //
-// The 2^-10 keeps both ends from rounding away from each other at a tie, so codes are 0 .. qmax without a clamp: the
-// ends' fractions sum to less than 1 (f32 takes 3e-5 of it), and one of them at most rounds up.
+// Codes are 0 .. qmax without a clamp, as long as zero and codes round the same product. The smallest gets 0. The ends'
+// magnitudes in steps, a and b, sum to qmax - 2^-10 (f32 adds at most 5e-5): if both fractions are a half or more,
+// their whole parts sum to qmax - 2 at most; else one of them at most rounds up, from whole parts of qmax - 1 at most.
 // Source: the affine quantization of Jacob et al., arXiv 1712.05877, equation 1.
 #pragma once
 
@@ -32,7 +33,7 @@ inline ZeroPointScale ZeroPointScaleFor(float smallest, float largest, Format fo
   const float steps = static_cast<float>(Info(format).max_code) - kZeroPointMargin;
   if (range < kSmallestAbsmax) return {{0.0f, 0.0f}, 0};
   const float inv = steps / range;
-  return {{inv, range / steps}, static_cast<int>(std::nearbyint(-low * inv))};
+  return {{inv, range / steps}, -static_cast<int>(std::nearbyint(low * inv))};
 }
 
 }  // namespace tare

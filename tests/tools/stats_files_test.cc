@@ -64,10 +64,10 @@ TEST_F(StatsFilesTest, TheTableIsTheSameWithAFileAndWithout) {
 }
 
 TEST_F(StatsFilesTest, ShardsMergeToTheBytesOfTheWhole) {
-  PutManyIds(ids_, 5, 1500);  // a sequence a batch
-  Done(Collect("whole.h5", {"--formats", kFormats, "--threads", "1", "--window", "128"}, "llama-gqa"));
+  PutManyIds(ids_, 5, 900);  // three batches
+  Done(Collect("whole.h5", {"--formats", kFormats, "--threads", "1", "--window", "64"}, "llama-gqa"));
   for (const std::string i : {"0", "1", "2"}) {
-    Done(Collect(i + ".h5", {"--formats", kFormats, "--threads", "2", "--shard", i + "/3", "--window", "128"},
+    Done(Collect(i + ".h5", {"--formats", kFormats, "--threads", "2", "--shard", i + "/3", "--window", "64"},
                  "llama-gqa"));
   }
   Done({"stats", "merge", folder_ / "2.h5", folder_ / "0.h5", "--out", folder_ / "part.h5"});
@@ -80,7 +80,7 @@ TEST_F(StatsFilesTest, ShardsMergeToTheBytesOfTheWhole) {
 }
 
 TEST_F(StatsFilesTest, KilledAndResumedItEndsInTheSameBytes) {
-  PutManyIds(ids_, 24, 512);
+  PutManyIds(ids_, 12, 512);
   const Words more = {"--checkpoint", "1",          "--window", "512", "--sites", "attn_logits,probs,layer_out,weights",
                       "--formats",    "int6/tensor"};
   Done(Collect("whole.h5", more, "llama-gqa"));

@@ -163,8 +163,11 @@ TEST(ExecutedAttention, AMeanOfQ) {
       RandomAttention in({.family = family, .queries = 130, .keys = 200, .d = 18, .mask = {Mask::Kind::kWindow, 37}});
       std::vector<float> q_mean(static_cast<size_t>(in.problem.q.heads) * 18);
       for (size_t i = 0; i < q_mean.size(); ++i) q_mean[i] = 0.05f * static_cast<float>(i) - 1;
-      for (int head = 0; head < in.problem.q.heads; ++head)
+      for (int head = 0; head < in.problem.q.heads; ++head) {
         std::copy_n(q_mean.data() + head * 18, 18, const_cast<float*>(in.problem.q.Row(7, head)));
+        std::copy_n(q_mean.data() + head * 18, 18, const_cast<float*>(in.problem.q.Row(9, head)));
+        const_cast<float*>(in.problem.q.Row(9, head))[0] = std::nextafter(q_mean[head * 18], 2.0f);
+      }
       for (const Order order : {Order::kLate, Order::kEarly}) {
         if (family == Family::kStandard && order == Order::kEarly) continue;
         AttentionPlan plan = PlanOf(order, 64);
@@ -270,14 +273,23 @@ TEST(ExecutedAttention, ScratchIsAtMost4MiBAThread) {
   }
 }
 
+// Late, early, and early with a zero point and a mean of Q, of RandomAttention's 2 * heads times d.
+std::vector<AttentionPlan> ThreePlans(const std::vector<float>& q_mean) {
+  AttentionPlan all = PlanOf(Order::kEarly, 128);
+  all.p = Format::kU8;
+  all.q_mean = q_mean.data();
+  return {PlanOf(Order::kLate, 128), PlanOf(Order::kEarly, 128), all};
+}
+
 TEST(ExecutedAttention, SameBitsOnAnyNumberOfThreads) {
-  for (const Order order : {Order::kLate, Order::kEarly}) {
+  const std::vector<float> q_mean(6 * 16, 0.3f);
+  for (const AttentionPlan& plan : ThreePlans(q_mean)) {
     RandomAttention in({.heads = 3, .queries = 200, .keys = 300});
     SetThreads(1);
-    const std::vector<float> want = Execute(PlanOf(order, 128), in);
+    const std::vector<float> want = Execute(plan, in);
     for (const int threads : {2, 7}) {
       SetThreads(threads);
-      EXPECT_EQ(Execute(PlanOf(order, 128), in), want) << threads;
+      EXPECT_EQ(Execute(plan, in), want) << threads;
     }
     SetThreads(0);
   }
@@ -285,13 +297,14 @@ TEST(ExecutedAttention, SameBitsOnAnyNumberOfThreads) {
 
 // The stages for every Highway target of this CPU. SSE2 has no FMA: a code at a tie may differ, by one.
 TEST(ExecutedAttention, SameBitsOnEveryInstructionSet) {
-  for (const Order order : {Order::kLate, Order::kEarly}) {
+  const std::vector<float> q_mean(2 * 24, 0.3f);
+  for (const AttentionPlan& plan : ThreePlans(q_mean)) {
     RandomAttention in({.heads = 1, .queries = 100, .keys = 200, .d = 24, .v_width = 48});
-    const std::vector<float> want = Execute(PlanOf(order, 128), in);
+    const std::vector<float> want = Execute(plan, in);
     for (const int64_t target : {HWY_SSE2, HWY_AVX2, HWY_AVX3, HWY_AVX3_DL}) {
       if ((hwy::SupportedTargets() & target) == 0) continue;
       hwy::SetSupportedTargetsForTest(target);
-      const std::vector<float> got = Execute(PlanOf(order, 128), in);
+      const std::vector<float> got = Execute(plan, in);
       hwy::SetSupportedTargetsForTest(0);
       if (target == HWY_SSE2)
         EXPECT_LT(RelativeError(got, want), 1e-3);

@@ -44,6 +44,13 @@ TEST(ExecutedPlan, EarlyWithAChannelScale) {
   EXPECT_EQ(plan.attention.logits, Format::kF32);
 }
 
+TEST(ExecutedPlan, SmoothedQueriesAndAZeroPoint) {
+  const ExecutedPlan plan = Of("q=int4/token+smooth,k=int4/token,difference=u6/block64,v=int8/block64.channel");
+  EXPECT_TRUE(plan.smooth_q);
+  EXPECT_FALSE(plan.smooth_k);
+  EXPECT_EQ(plan.attention.p, Format::kU6);
+}
+
 TEST(ExecutedPlan, RefusesWhatHasNoKernel) {
   const auto message = [](const std::string& text, const char* expected) {
     EXPECT_THAT([&] { Of(text); }, ThrowsMessage<Error>(HasSubstr(expected))) << text;

@@ -32,9 +32,9 @@ TEST(SiteClass, AScalePerHeadNeedsHeads) {
   }
 }
 
-TEST(SiteClass, OnlyProbabilitiesAreUnsigned) {
+TEST(SiteClass, OnlyProbabilitiesAreNeverNegative) {
   for (const SiteInfo& info : kSites)
-    EXPECT_EQ(ClassOf(info.site).IsUnsigned(), info.site == Site::kProbs) << info.name;
+    EXPECT_EQ(ClassOf(info.site).NeverNegative(), info.site == Site::kProbs) << info.name;
 }
 
 TEST(SiteClass, MapsBelongToWhatEachMapHas) {
