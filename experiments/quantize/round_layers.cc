@@ -110,6 +110,7 @@ class Job {
         method_(job.method),
         model_(model),
         where_(model.string()),
+        config_text_(CheckpointText(model, "config.json").value_or("")),
         config_(LoadConfig(model)),
         files_(model),
         provenance_(ProvenanceOf(files_, model)),
@@ -194,11 +195,9 @@ class Job {
     calibrated_->model.DropCodes(layer);
   }
 
-  std::string ConfigText() const { return CheckpointText(model_, "config.json").value_or(""); }
-
   // A layer that is done, every matrix of it as this job makes them.
   QuantizedCheckpoint Part(int layer) {
-    QuantizedCheckpoint part = parts_->Layer(layer, provenance_, ConfigText());
+    QuantizedCheckpoint part = parts_->Layer(layer, provenance_, config_text_);
     ForEachMatrix(layer, [&](const LinearPlace&, const std::string& name, const Rule& rule) {
       const WeightMatrix stored = Stored(name);
       const auto found = part.matrices().find(name);
@@ -214,7 +213,7 @@ class Job {
   // Into a part: weights with the same input together, in the order of the layer, so that each input is what the codes
   // before it compute.
   void RoundLayer(int layer) {
-    parts_->Keep(layer, provenance_, ConfigText(), [&](QuantizedCheckpointWriter& part) {
+    parts_->Keep(layer, provenance_, config_text_, [&](QuantizedCheckpointWriter& part) {
       for (const Site input : kCalibratedInputs) {
         std::optional<CalibratedRounding> rounding;  // where a weight with this input is rounded
         ForEachMatrix(layer, [&](const LinearPlace& place, const std::string& name, const Rule& rule) {
@@ -286,6 +285,7 @@ class Job {
   QuantizeMethod method_;
   std::filesystem::path model_;
   std::string where_;
+  std::string config_text_;  // config.json, which the parts of a job share
   ModelConfig config_;
   Checkpoint files_;
   Provenance provenance_;

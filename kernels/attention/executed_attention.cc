@@ -34,9 +34,7 @@ void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem) {
       Fail("attention plan, head table row {}: got one map and the early order, expected two maps; try the late order",
            row);
   }
-  for (const int width : {problem.q.width, problem.v.width}) {
-    if (width > kLargestWidth) Fail("attention: got heads of width {}, expected at most {}", width, kLargestWidth);
-  }
+  CheckWidths(problem);
   if (!(problem.scale > 0)) Fail("attention scale: got {}, expected more than 0", problem.scale);
 }
 

@@ -38,6 +38,11 @@ struct Packed {
   int8_t* v_codes;     // [v heads][columns / 64][tiles][16][64][4]
   float* v_scales;     // [v heads][blocks][columns]
   int32_t* v_sums;     // [v heads][tiles + blocks][columns]: block b's first at row (first tile of b) + b
+
+  // A tile of k_bias.
+  float* KeyBias(const Sizes& s, int64_t row, int map, int64_t tile) const {
+    return k_bias + ((row * 2 + map) * s.tiles + tile) * kTile;
+  }
 };
 
 // What one thread works with; m: maps.

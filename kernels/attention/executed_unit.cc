@@ -33,8 +33,7 @@ class Unit {
 
   void Run() const {
     if (rows_.end_tile <= rows_.begin_tile) return Zeros();
-    LoadQueries(0, head_.q1);
-    if (head_.Differential()) LoadQueries(1, head_.q2);
+    for (int map = 0; map < head_.Maps(); ++map) LoadQueries(map);
     for (int r = 0; r < s_.rows; ++r)
       x_.lambda[r] = r < rows_.count && head_.Differential() ? p_.lambda.At(rows_.first + r, head_index_) : 0.0f;
     if (plan_.logits != Format::kF32) KeepLogits();
@@ -49,7 +48,6 @@ class Unit {
   }
 
  private:
-  int Maps() const { return head_.Differential() ? 2 : 1; }
   int OutWidth() const { return head_.VSlices() * s_.columns; }
   float* Out(int map) const { return x_.out + map * s_.rows * OutWidth(); }
   float* Max(int map, int64_t tile) const { return x_.max + (map * s_.scored + tile % s_.scored) * s_.rows; }
@@ -61,7 +59,8 @@ class Unit {
     for (int r = 0; r < rows_.count; ++r) std::fill_n(p_.out.Row(rows_.first + r, head_index_), p_.out.width, 0.0f);
   }
 
-  void LoadQueries(int map, int q) const {
+  void LoadQueries(int map) const {
+    const int q = head_.Q(map);
     uint8_t* codes = x_.q + map * s_.rows * s_.d4;
     float* factors = x_.factors + map * s_.rows;
     const float* mean = plan_.q_mean == nullptr ? nullptr : plan_.q_mean + q * p_.q.width;
@@ -91,7 +90,7 @@ class Unit {
   void ScoreTiles(int64_t tile, int64_t end, Pass pass) const {
     for (; tile < end; ++tile) {
       const bool masked = MaskTile(p_, rows_, s_.rows, tile, x_.begin, x_.end);
-      for (int map = 0; map < Maps(); ++map) {
+      for (int map = 0; map < head_.Maps(); ++map) {
         float* max = pass == Pass::kFirst ? Max(map, tile) : x_.block_max;
         int32_t* sum = pass == Pass::kFirst ? PSums(map, tile) : x_.code_sums;
         if (plan_.logits != Format::kF32)
@@ -102,7 +101,7 @@ class Unit {
     }
   }
 
-  int64_t KeyTile(int map, int64_t tile) const { return (map == 0 ? head_.k1 : head_.k2) * s_.tiles + tile; }
+  int64_t KeyTile(int map, int64_t tile) const { return head_.K(map) * s_.tiles + tile; }
 
   void Multiply(int map, int64_t k) const {
     products_.scores.Run(x_.q + map * s_.rows * s_.d4, k_.k_codes + k * kTile * s_.d4, x_.sums);
@@ -115,9 +114,7 @@ class Unit {
             .sums = x_.sums,
             .offsets = k_.k_offsets + k * kTile,
             .key_scales = k_.k_scales + k * kTile,
-            .key_bias = plan_.q_mean == nullptr
-                            ? nullptr
-                            : k_.k_bias + ((int64_t{head_index_} * 2 + map) * s_.tiles + tile) * kTile,
+            .key_bias = plan_.q_mean == nullptr ? nullptr : k_.KeyBias(s_, head_index_, map, tile),
             .row_inv = x_.q_inv + map * s_.rows,
             .begin = masked ? x_.begin : nullptr,
             .end = masked ? x_.end : nullptr};
@@ -136,13 +133,13 @@ class Unit {
     std::fill_n(x_.logit_inv, 2 * s_.rows, 0.0f);
     for (int64_t tile = rows_.begin_tile; tile < rows_.end_tile; ++tile) {
       const bool masked = MaskTile(p_, rows_, s_.rows, tile, x_.begin, x_.end);
-      for (int map = 0; map < Maps(); ++map) {
+      for (int map = 0; map < head_.Maps(); ++map) {
         Logits({.logits = Sums(map, tile, masked),
                 .z = reinterpret_cast<float*>(P(map, tile)),
                 .absmax = x_.logit_inv + map * s_.rows});
       }
     }
-    for (int map = 0; map < Maps(); ++map)
+    for (int map = 0; map < head_.Maps(); ++map)
       LogitTables(
           s_.rows, Info(plan_.logits).max_code,
           {x_.logit_inv + map * s_.rows, x_.factors + map * s_.rows, x_.logit_table + map * s_.rows * kLogitEntries});
@@ -226,7 +223,7 @@ class Unit {
 
   void Late() const {
     std::fill_n(x_.zeros, s_.rows, 0);
-    for (int map = 0; map < Maps(); ++map) {
+    for (int map = 0; map < head_.Maps(); ++map) {
       std::fill_n(x_.reference + map * s_.rows, s_.rows, -std::numeric_limits<float>::infinity());
       std::fill_n(x_.norm + map * s_.rows, s_.rows, 0.0f);
     }
@@ -234,7 +231,7 @@ class Unit {
       end = BlockEnd(tile);
       ScoreTiles(tile, end, Pass::kFirst);
       const int tiles = static_cast<int>(end - tile);
-      for (int map = 0; map < Maps(); ++map) {
+      for (int map = 0; map < head_.Maps(); ++map) {
         LateFactors(s_.rows, tiles, Info(plan_.p).max_code, Max(map, tile), x_.block_max, x_.late);
         LateStage({.rows = s_.rows,
                    .tiles = tiles,
@@ -298,7 +295,7 @@ class Unit {
   // Codes stand for exp times their largest: so do norm and out alike.
   void KeepPartials() const {
     const float one = 1.0f / static_cast<float>(Info(plan_.p).max_code);
-    for (int map = 0; map < Maps(); ++map) {
+    for (int map = 0; map < head_.Maps(); ++map) {
       const MapPartials& to = (*partials_)[map];
       for (int r = 0; r < rows_.count; ++r) {
         const int64_t t = rows_.first + r, i = t * to.o.heads + head_index_;
@@ -312,7 +309,7 @@ class Unit {
   }
 
   void NoPartials() const {
-    for (int map = 0; map < Maps(); ++map) {
+    for (int map = 0; map < head_.Maps(); ++map) {
       const MapPartials& to = (*partials_)[map];
       for (int r = 0; r < rows_.count; ++r) {
         const int64_t t = rows_.first + r, i = t * to.o.heads + head_index_;

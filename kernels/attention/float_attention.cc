@@ -75,7 +75,7 @@ class HeadTask {
         slot_(slot),
         head_(head),
         row_(call.heads[head]),
-        maps_(row_.Differential() ? 2 : 1),
+        maps_(row_.Maps()),
         thread_(thread),
         width_(row_.VSlices() * call.v.width),
         shows_logits_(AnyWants(call.visitors, Site::kAttnLogits, call.layer)),
@@ -104,7 +104,7 @@ class HeadTask {
       const int64_t source = row + p - position;
       for (int m = 0; m < maps_; ++m) {
         float* column = scratch_.k[m].data() + p / kKeys * d * kKeys + p % kKeys;
-        const float* key = p < end ? call_.k.Row(source, m == 0 ? row_.k1 : row_.k2) : nullptr;
+        const float* key = p < end ? call_.k.Row(source, row_.K(m)) : nullptr;
         for (int i = 0; i < d; ++i) column[i * kKeys] = key == nullptr ? 0.0f : key[i];
       }
       float* v = scratch_.v.data() + p * width_;
@@ -143,7 +143,7 @@ class HeadTask {
   // Scaled scores of one map for a block of rows, against every key block that any of them sees.
   SiteBlock Logits(int m, int64_t row, int64_t position, int64_t rows) {
     const int d = call_.q.width;
-    const int head = m == 0 ? row_.q1 : row_.q2;
+    const int head = row_.Q(m);
     for (int64_t r = 0; r < rows; ++r) ScaleInto(call_.q.Row(row + r, head), call_.scale, d, scratch_.q.data() + r * d);
     std::fill(scratch_.q.data() + rows * d, scratch_.q.data() + RoundUp(rows, 16) * d, 0.0f);
     float* logits = scratch_.p[shows_difference_ ? m : 0].data();

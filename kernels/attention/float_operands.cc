@@ -5,7 +5,8 @@
 #include <algorithm>
 
 #include "kernels/attention/float_stage.h"
-#include "kernels/attention/row_codes.h"
+#include "kernels/attention/heads.h"
+#include "kernels/attention/row_block.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 

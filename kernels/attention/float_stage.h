@@ -18,7 +18,7 @@ struct FloatScoreTile {
   int rows = 0;
   const float* sums = nullptr;     // [rows][64]
   float factor = 1;                // attention scale * log2(e)
-  const int32_t* begin = nullptr;  // [rows], as in score_stage.h
+  const int32_t* begin = nullptr;  // [rows], as in tile_logits.h
   const int32_t* end = nullptr;
   float* p = nullptr;    // [rows][64] out
   float* max = nullptr;  // [rows] out, octaves; -inf where nothing is visible

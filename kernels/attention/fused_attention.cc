@@ -9,7 +9,6 @@
 #include "kernels/attention/float_stage.h"
 #include "kernels/attention/output_stage.h"
 #include "kernels/attention/row_block.h"
-#include "kernels/attention/row_codes.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -50,9 +49,7 @@ struct Scratch {
 };
 
 Sizes SizesOf(const AttentionProblem& p, ProductTypes types) {
-  for (const int width : {p.q.width, p.v.width}) {
-    if (width > kLargestWidth) Fail("attention: got heads of width {}, expected at most {}", width, kLargestWidth);
-  }
+  CheckWidths(p);
   Sizes s{FloatOperands(types)};
   s.d = p.q.width;
   s.width = p.v.width;
@@ -132,7 +129,7 @@ class Unit {
       for (int r = 0; r < rows_.count; ++r) std::fill_n(p_.out.Row(rows_.first + r, index_), p_.out.width, 0.0f);
       return;
     }
-    const int maps = head_.Differential() ? 2 : 1;
+    const int maps = head_.Maps();
     for (int r = 0; r < s_.rows; ++r)
       x_.lambda[r] = r < rows_.count && maps == 2 ? p_.lambda.At(rows_.first + r, index_) : 0.0f;
     for (int map = 0; map < maps; ++map) Scores(map);
@@ -144,7 +141,7 @@ class Unit {
   int64_t At(int map, int64_t tile) const { return (map * s_.tiles + tile) * s_.rows; }
 
   void Scores(int map) const {
-    const int q = map == 0 ? head_.q1 : head_.q2, k = map == 0 ? head_.k1 : head_.k2;
+    const int q = head_.Q(map), k = head_.K(map);
     for (int r = 0; r < s_.rows; ++r)
       s_.operands.Row(p_.q.Row(rows_.first + std::min(r, rows_.count - 1), q), s_.d,
                       x_.q + r * s_.operands.RowBytes(s_.d));

@@ -64,6 +64,12 @@ void CheckProblem(const AttentionProblem& p) {
   for (size_t row = 0; row < p.heads.size(); ++row) CheckRow(p, row);
 }
 
+void CheckWidths(const AttentionProblem& p) {
+  for (const int width : {p.q.width, p.v.width}) {
+    if (width > kLargestWidth) Fail("attention: got heads of width {}, expected at most {}", width, kLargestWidth);
+  }
+}
+
 int64_t CountPairs(const AttentionProblem& p) {
   int64_t pairs = 0;
   for (int64_t t = 0; t < p.q.tokens; ++t) {

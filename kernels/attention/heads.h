@@ -50,6 +50,9 @@ struct OutputHead {
   std::array<int, 2> v = {0, kNoMap};  // V slices side by side; one, or two
 
   bool Differential() const { return q2 != kNoMap; }
+  int Maps() const { return Differential() ? 2 : 1; }
+  int Q(int map) const { return map == 0 ? q1 : q2; }  // map: from 0
+  int K(int map) const { return map == 0 ? k1 : k2; }
   int VSlices() const { return v[1] == kNoMap ? 1 : 2; }
 };
 
@@ -95,6 +98,10 @@ struct AttentionProblem {
 
 // Throws Error unless every index of the table is inside the views and all shapes agree.
 void CheckProblem(const AttentionProblem& problem);
+
+inline constexpr int kLargestWidth = 1024;  // of a head of Q, K or V that the fast kernels take
+// Throws Error for wider ones.
+void CheckWidths(const AttentionProblem& problem);
 
 // (query, key) pairs that the mask lets through, times output heads: what "ns a pair" divides by.
 int64_t CountPairs(const AttentionProblem& problem);

@@ -31,13 +31,12 @@ class Packer {
 
   // Of one tile, for every head and map whose Q had a mean.
   void KeyBiases(int64_t tile) const {
-    for (size_t row = 0; row < p_.heads.size(); ++row) {
-      const OutputHead& head = p_.heads[row];
-      for (int map = 0; map < (head.Differential() ? 2 : 1); ++map) {
-        const int q = map == 0 ? head.q1 : head.q2;
-        const int64_t at = (map == 0 ? head.k1 : head.k2) * s_.tiles + tile;
-        KeyBias(x_.k_codes + at * kTile * s_.d4, p_.k.width, plan_.q_mean + q * p_.q.width, x_.k_scales + at * kTile,
-                x_.k_bias + ((static_cast<int64_t>(row) * 2 + map) * s_.tiles + tile) * kTile);
+    for (int64_t row = 0; row < std::ssize(p_.heads); ++row) {
+      const OutputHead& head = p_.heads[static_cast<size_t>(row)];
+      for (int map = 0; map < head.Maps(); ++map) {
+        const int64_t at = head.K(map) * s_.tiles + tile;
+        KeyBias(x_.k_codes + at * kTile * s_.d4, p_.k.width, plan_.q_mean + head.Q(map) * p_.q.width,
+                x_.k_scales + at * kTile, x_.KeyBias(s_, row, map, tile));
       }
     }
   }

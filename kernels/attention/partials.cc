@@ -30,7 +30,7 @@ float Inverse(float sum) { return sum > 0 ? 1.0f / sum : 0.0f; }
 void MergePartials(const AttentionProblem& problem, const AttentionPartials& from, const AttentionPartials& into) {
   ParallelFor(static_cast<size_t>(problem.q.tokens), [&](size_t t, int) {
     for (size_t head = 0; head < problem.heads.size(); ++head) {
-      for (int map = 0; map < (problem.heads[head].Differential() ? 2 : 1); ++map)
+      for (int map = 0; map < (problem.heads[head].Maps()); ++map)
         MergeRow(from[map], into[map], static_cast<int64_t>(t), static_cast<int>(head));
     }
   });

@@ -218,7 +218,7 @@ class Row {
   }
 
   void Late(QuantizedRow& row) const {
-    for (int map = 0; map < (head_.Differential() ? 2 : 1); ++map) {
+    for (int map = 0; map < head_.Maps(); ++map) {
       const Exponentials e = map == 0 ? Scores(head_.q1, head_.k1) : Scores(head_.q2, head_.k2);
       std::vector<float> out(p_.out.width);
       float reference = -std::numeric_limits<float>::infinity(), norm = 0;

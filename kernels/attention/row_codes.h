@@ -6,11 +6,11 @@
 #include <array>
 #include <cstdint>
 
+#include "kernels/attention/heads.h"
 #include "quant/format/format.h"
 
 namespace tare {
 
-inline constexpr int kLargestWidth = 1024;  // of a head of Q, K or V
 inline constexpr int kRowsAtOnce = 4;
 
 struct RowCodes {

@@ -5,6 +5,7 @@
 #include <Eigen/Core>
 #include <algorithm>
 
+#include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"
@@ -19,9 +20,7 @@ AsymmetricTarget::AsymmetricTarget(const std::vector<float>& hessian, const std:
   TARE_CHECK(static_cast<int64_t>(hessian.size()) == in * in && hessian.size() == cross.size());
   if (FirstNotFinite(hessian) || FirstNotFinite(cross))
     Fail("{}: the calibration's moments hold NaN or infinity; try another calibration text", where);
-  double mean = 0;
-  for (int64_t i = 0; i < in; ++i) mean += double{hessian[i * in + i]} / static_cast<double>(in);
-  if (mean <= 0) mean = 1;  // no input ever differed from 0
+  const double mean = MeanOfDiagonal(hessian, in);
   Matrix h(in, in), c(in, in);
   for (int64_t i = 0; i < in; ++i) {
     for (int64_t j = 0; j < in; ++j) {

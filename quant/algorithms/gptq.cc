@@ -8,6 +8,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
@@ -30,9 +31,7 @@ GptqFactor::GptqFactor(const std::vector<float>& hessian, int64_t in, double dam
   if (const auto bad = FirstNotFinite(hessian))
     Fail("{}: the calibration's second moments hold NaN or infinity at {}; try another calibration text", where, *bad);
   const auto diagonal = [&](int64_t i) { return double{hessian[i * in + i]}; };
-  double mean = 0;
-  for (int64_t i = 0; i < in; ++i) mean += diagonal(i) / static_cast<double>(in);
-  if (mean <= 0) mean = 1;  // no input ever differed from 0
+  const double mean = MeanOfDiagonal(hessian, in);
   std::iota(order_.begin(), order_.end(), int64_t{0});
   std::ranges::stable_sort(order_, std::ranges::greater(), diagonal);
   // Backwards: row i of `reversed` is the input that goes (in - 1 - i)-th.

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <span>
 
+#include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
@@ -53,9 +54,7 @@ QuantEase::QuantEase(const std::vector<float>& hessian, int64_t in, double dampi
     if (FirstNotFinite(std::span(hessian).subspan(static_cast<size_t>(i * in + i), static_cast<size_t>(in - i))))
       Fail("{}: the calibration's second moments hold NaN or infinity; try another calibration text", where);
   }
-  double mean = 0;
-  for (int64_t i = 0; i < in; ++i) mean += double{hessian[i * in + i]} / static_cast<double>(in);
-  if (mean <= 0) mean = 1;  // no input ever differed from 0
+  const double mean = MeanOfDiagonal(hessian, in);
   for (int64_t i = 0; i < in; ++i) {
     float& diagonal = hessian_[i * in + i];
     diagonal += static_cast<float>(damping * mean + (diagonal == 0 ? mean : 0));
