@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/attention/fused_attention.h"
+#include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/smoothing.h"
 #include "quant/base/aligned.h"
 #include "quant/format/round.h"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "experiments/bench/attention_inputs.h"
-#include "kernels/attention/executed_plan.h"
+#include "experiments/model/executed_plan.h"
 
 namespace tare {
 

@@ -10,7 +10,7 @@
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
-#include "quant/format/plan.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/attention/float_attention.h"
+#include "experiments/model/float_attention.h"
 
 namespace tare {
 

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "experiments/model/show_sites.h"
-#include "kernels/attention/executed_attention.h"
+#include "kernels/attention/integer/executed_attention.h"
 #include "kernels/attention/smoothing.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"

@@ -12,10 +12,10 @@
 
 #include "experiments/model/batch.h"
 #include "experiments/model/config.h"
+#include "experiments/model/executed_plan.h"
 #include "experiments/model/planned_linear.h"
 #include "experiments/model/rotary.h"
 #include "experiments/model/weights.h"
-#include "kernels/attention/executed_plan.h"
 #include "kernels/linear/projector.h"
 #include "kernels/linear/quantized_linear.h"
 #include "quant/base/aligned.h"

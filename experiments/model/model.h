@@ -44,7 +44,7 @@ class Model {
   void EmbedInto(const TokenBatch& batch, float* x);
   void RunLayer(const TokenBatch& batch, int layer, float* x, SiteVisitors visitors = {});
 
-  // Runs the batch up to the final norm. Visitors see every activation site of quant/format/site.h but the caches (of a
+  // Runs the batch up to the final norm. Visitors see every activation site of quant/plan/site.h but the caches (of a
   // layer with executed attention not what is inside it: attn_logits, probs, difference).
   void Forward(const TokenBatch& batch, SiteVisitors visitors = {});
 

@@ -10,7 +10,7 @@
 #include "experiments/model/weights.h"
 #include "kernels/linear/packed_matrix.h"
 #include "kernels/linear/quantized_linear.h"
-#include "quant/format/plan.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
 

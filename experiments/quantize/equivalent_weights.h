@@ -25,7 +25,7 @@
 #include "quant/algorithms/hadamard.h"
 #include "quant/file/checkpoint.h"
 #include "quant/file/quantized_checkpoint.h"
-#include "quant/format/site.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 

@@ -13,7 +13,7 @@
 #include "experiments/quantize/method.h"
 #include "experiments/tasks/progress.h"
 #include "experiments/tasks/sequences.h"
-#include "quant/format/plan.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
 

@@ -14,8 +14,8 @@
 #include "experiments/quantize/equivalent_weights.h"
 #include "experiments/tasks/progress.h"
 #include "experiments/tasks/sequences.h"
-#include "quant/format/plan.h"
 #include "quant/observe/statistics_set.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
 

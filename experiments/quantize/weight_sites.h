@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "experiments/model/config.h"
-#include "quant/format/plan.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
 

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "quant/file/checkpoint.h"
-#include "quant/format/plan.h"
 #include "quant/observe/site_visitor.h"
 #include "quant/observe/statistics_set.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
 

@@ -23,8 +23,8 @@
 
 #include "experiments/model/config.h"
 #include "experiments/sites/plan_clips.h"
-#include "quant/format/plan.h"
 #include "quant/observe/site_visitor.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
 

@@ -8,8 +8,8 @@
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/format/round.h"
-#include "quant/format/site_class.h"
 #include "quant/observe/site_statistics.h"
+#include "quant/plan/site_class.h"
 
 namespace tare {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "quant/format/format.h"
 #include "quant/format/granularity.h"
-#include "quant/format/site.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 

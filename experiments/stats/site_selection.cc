@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "quant/base/error.h"
-#include "quant/format/site_class.h"
+#include "quant/plan/site_class.h"
 
 namespace tare {
 namespace {

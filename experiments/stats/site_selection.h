@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "experiments/model/config.h"
-#include "quant/format/plan.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
 

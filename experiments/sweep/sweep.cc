@@ -12,8 +12,8 @@
 #include "quant/file/atomic_file.h"
 #include "quant/file/checkpoint.h"
 #include "quant/file/sha256.h"
-#include "quant/format/plan.h"
-#include "quant/format/site_class.h"
+#include "quant/plan/plan.h"
+#include "quant/plan/site_class.h"
 
 namespace tare {
 namespace {

@@ -13,7 +13,7 @@
 #include <array>
 #include <span>
 
-#include "kernels/attention/executed_attention.h"
+#include "kernels/attention/integer/executed_attention.h"
 
 namespace tare {
 

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/attention/fixed_exp.h"
-#include "kernels/attention/key_bias.h"
-#include "kernels/attention/row_exp2.h"
-#include "kernels/attention/score_stage.h"
+#include "kernels/attention/integer/fixed_exp.h"
+#include "kernels/attention/integer/key_bias.h"
+#include "kernels/attention/integer/row_exp2.h"
+#include "kernels/attention/integer/score_stage.h"
 #include "quant/base/error.h"
 #include "quant/format/quantize.h"
 #include "quant/format/zero_point.h"

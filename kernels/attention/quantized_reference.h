@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/attention/executed_attention.h"
+#include "kernels/attention/integer/executed_attention.h"
 
 namespace tare {
 

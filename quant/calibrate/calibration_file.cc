@@ -6,7 +6,7 @@
 
 #include "quant/base/error.h"
 #include "quant/calibrate/static_scales.h"
-#include "quant/format/site_class.h"
+#include "quant/plan/site_class.h"
 
 namespace tare {
 namespace {

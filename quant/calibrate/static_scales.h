@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "quant/format/plan.h"
 #include "quant/observe/statistics_set.h"
+#include "quant/plan/plan.h"
 
 namespace tare {
 

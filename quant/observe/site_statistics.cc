@@ -5,8 +5,8 @@
 #include <format>
 
 #include "quant/base/error.h"
-#include "quant/format/site_class.h"
 #include "quant/observe/map_measures.h"
+#include "quant/plan/site_class.h"
 
 namespace tare {
 

@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
-#include "quant/format/site.h"
 #include "quant/observe/exact_sums.h"
 #include "quant/observe/moments.h"
 #include "quant/observe/outliers.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "quant/format/site.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 

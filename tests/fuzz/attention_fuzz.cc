@@ -10,7 +10,7 @@
 #include <format>
 #include <string>
 
-#include "kernels/attention/fused_attention.h"
+#include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/partials.h"
 #include "kernels/attention/quantized_reference.h"
 #include "kernels/attention/reference_attention.h"

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "kernels/attention/float_attention.h"
+#include "experiments/model/float_attention.h"
 
 int main() {
   constexpr int kWidth = 16;

@@ -5,8 +5,8 @@
 #include <random>
 #include <vector>
 
-#include "kernels/attention/executed_attention.h"
-#include "kernels/attention/fused_attention.h"
+#include "kernels/attention/float/fused_attention.h"
+#include "kernels/attention/integer/executed_attention.h"
 #include "quant/base/aligned.h"
 
 int main() {

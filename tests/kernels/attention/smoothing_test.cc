@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "kernels/attention/executed_attention.h"
+#include "kernels/attention/integer/executed_attention.h"
 #include "kernels/attention/reference_attention.h"
 #include "quant/base/aligned.h"
 #include "tests/support/random_attention.h"

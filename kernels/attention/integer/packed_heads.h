@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// K and V of all heads into their codes, on all threads: the first step of the integer kernels. Layouts in packing.h.
+#pragma once
+
+#include "kernels/attention/integer/executed_layout.h"
+
+namespace tare {
+
+// Throws Error naming the place of a NaN or Inf.
+void PackHeads(const AttentionPlan& plan, const AttentionProblem& problem, const Sizes& sizes, const Packed& packed);
+
+}  // namespace tare

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+// A recursive-descent parser of the grammar in plan.h, and the one spelling.
+#include "quant/plan/plan.h"
+
+#include <algorithm>
+#include <charconv>
+#include <format>
+#include <system_error>
+#include <utility>
+
+#include "quant/base/error.h"
+#include "quant/file/sha256.h"
+#include "quant/plan/plan_preset.h"
+#include "quant/plan/site_class.h"
+
+namespace tare {
+namespace {
+
+constexpr size_t kMaxText = 65536;
+constexpr int kMaxIndex = 65535;
+
+constexpr std::pair<std::string_view, bool RuleOptions::*> kFlags[] = {
+    {"smooth", &RuleOptions::smooth},
+    {"static", &RuleOptions::static_scale},
+    {"mse", &RuleOptions::mse},
+    {"maxshift", &RuleOptions::maxshift},
+};
+
+void AppendWord(std::string& list, std::string_view word) {
+  if (!list.empty()) list += ' ';
+  list += word;
+}
+
+bool HasWord(std::string_view list, std::string_view word) {
+  return std::format(" {} ", list).find(std::format(" {} ", word)) != std::string::npos;
+}
+
+std::string Printable(std::string_view bytes) {
+  std::string text(bytes);
+  for (char& c : text) {
+    if (c < ' ' || c > '~') c = c == '\n' || c == '\t' || c == '\r' ? ' ' : '?';
+  }
+  return text;
+}
+
+template <typename T>
+bool ParseWhole(std::string_view text, T& value) {
+  const std::from_chars_result result = std::from_chars(text.data(), text.data() + text.size(), value);
+  return !text.empty() && result.ec == std::errc() && result.ptr == text.data() + text.size();
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  std::vector<Rule> Rules();
+
+ private:
+  Rule ParseRule();
+  Selector ParseSelector(const SiteClass& site_class);
+  IndexRange ParseRange(size_t at, std::string_view word);
+  Format ParseRuleFormat(const SiteClass& site_class);
+  Granularity ParseRuleGranularity(const SiteClass& site_class);
+  void ParseOption(const SiteClass& site_class, RuleOptions& options);
+  void RefuseBothOrders(const Rule& rule, size_t at, std::span<const Rule> earlier) const;
+
+  // Next token's place, blanks skipped; text_.size() at the end.
+  size_t Place() {
+    pos_ = std::min(text_.find_first_not_of(" \t\r\n", pos_), text_.size());
+    return pos_;
+  }
+  bool Take(char mark) {
+    if (Place() == text_.size() || text_[pos_] != mark) return false;
+    ++pos_;
+    return true;
+  }
+  void Require(char mark, std::string_view expected) {
+    if (!Take(mark)) Refuse(pos_, expected);
+  }
+  std::string_view Word() {
+    const size_t begin = Place();
+    pos_ = EndOfWord(begin);
+    return text_.substr(begin, pos_ - begin);
+  }
+  size_t EndOfWord(size_t begin) const { return std::min(text_.find_first_of(" \t\r\n,[]=/+", begin), text_.size()); }
+  [[noreturn]] void Refuse(size_t at, std::string_view expected) const;
+  [[noreturn]] void RefuseAt(size_t at, std::string_view what) const;
+
+  std::string_view text_;
+  size_t pos_ = 0;
+};
+
+// The message, and the text around the place with a caret under it.
+void Parser::RefuseAt(size_t at, std::string_view what) const {
+  constexpr size_t kBefore = 60;
+  constexpr size_t kShown = 110;
+  const size_t begin = at > kBefore ? at - kBefore : 0;
+  const std::string shown = Printable(text_.substr(begin, kShown));
+  Fail("plan, column {}: {}\n  {}\n  {}^", at + 1, what, shown, std::string(at - begin, ' '));
+}
+
+void Parser::Refuse(size_t at, std::string_view expected) const {
+  constexpr size_t kShown = 32;
+  if (at == text_.size()) RefuseAt(at, std::format("got the end, expected {}", expected));
+  const size_t length = std::clamp(EndOfWord(at) - at, size_t{1}, kShown);
+  RefuseAt(at, std::format("got '{}', expected {}", Printable(text_.substr(at, length)), expected));
+}
+
+IndexRange Parser::ParseRange(size_t at, std::string_view word) {
+  const size_t dash = word.find('-', 1);
+  const std::string_view first = word.substr(1, dash == word.npos ? dash : dash - 1);
+  const std::string_view last = dash == word.npos ? first : word.substr(dash + 1);
+  const IndexRange bounds = word[0] == 'm' ? IndexRange{1, 2} : IndexRange{0, kMaxIndex};
+  IndexRange range;
+  if (!ParseWhole(first, range.first) || !ParseWhole(last, range.last) || range.first > range.last ||
+      !bounds.Contains(range.first) || !bounds.Contains(range.last)) {
+    Refuse(at, std::format("{0} with a number or a range, {1} to {2}: {0}{1} or {0}{1}-{2}", word[0], bounds.first,
+                           bounds.last));
+  }
+  return range;
+}
+
+Selector Parser::ParseSelector(const SiteClass& site_class) {
+  Selector selector;
+  const size_t bracket = Place();
+  if (!Take('[')) return selector;
+  if (site_class.dimensions.empty()) RefuseAt(bracket, "got a selector, but this site has no layers, heads or maps");
+  do {
+    const size_t at = Place();
+    const std::string_view word = Word();
+    if (word.empty() || site_class.dimensions.find(word[0]) == word.npos) {
+      Refuse(at, std::format("an item that begins with one of {} (l layers, h heads, m maps)", site_class.dimensions));
+    }
+    std::optional<IndexRange>& range = word[0] == 'l'   ? selector.layers
+                                       : word[0] == 'h' ? selector.heads
+                                                        : selector.maps;
+    if (range) Refuse(at, "each of l, h and m once");
+    range = ParseRange(at, word);
+  } while (Take(','));
+  Require(']', "',' or ']'");
+  return selector;
+}
+
+Format Parser::ParseRuleFormat(const SiteClass& site_class) {
+  std::string admitted;
+  for (const FormatInfo& info : kFormats) {
+    const bool fits = std::ranges::find(site_class.formats, info.format) != site_class.formats.end();
+    if (fits || info.format == Format::kF32) AppendWord(admitted, info.name);
+  }
+  const size_t at = Place();
+  const std::string_view word = Word();
+  if (word.empty() || !HasWord(admitted, word)) Refuse(at, "one of " + admitted);
+  return *ParseFormat(word);
+}
+
+Granularity Parser::ParseRuleGranularity(const SiteClass& site_class) {
+  std::string admitted;
+  for (const Granularity::Kind kind : site_class.granularities) AppendWord(admitted, Spelling(kind));
+  const size_t at = Place();
+  const std::optional<Granularity> granularity = ParseGranularity(Word());
+  if (!granularity ||
+      std::ranges::find(site_class.granularities, granularity->kind) == site_class.granularities.end()) {
+    Refuse(at, std::format("one of {} (N from 1 to {})", admitted, Granularity::kMaxN));
+  }
+  return *granularity;
+}
+
+// Splits a word that is letters, then a number: p99.9 and keep4 carry one, the others do not.
+void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
+  const size_t at = Place();
+  const std::string_view word = Word();
+  const size_t digits = std::min(word.find_first_of("0123456789."), word.size());
+  const std::string_view name = word.substr(0, digits);
+  const std::string_view number = word.substr(digits);
+  if (name.empty() || !HasWord(site_class.options, name)) {
+    Refuse(at, std::format("one of {} (p and keep with a number: p99.9 keep4)", site_class.options));
+  }
+  const RuleOptions before = options;
+  if (name == "p") {
+    double percentile = 0.0;
+    if (number.find_first_not_of("0123456789.") != number.npos || !ParseWhole(number, percentile) || percentile < 1.0 ||
+        percentile > 100.0 || options.percentile) {
+      Refuse(at, "one percentile from 1 to 100: p99.9");
+    }
+    options.percentile = percentile;
+  } else if (name == "keep") {
+    if (!ParseWhole(number, options.keep) || options.keep < 1 || options.keep > Granularity::kMaxN ||
+        before.keep != 0) {
+      Refuse(at, std::format("one number of tokens from 1 to {}: keep4", Granularity::kMaxN));
+    }
+  } else {
+    if (!number.empty()) Refuse(at, std::format("{} without a number", name));
+    for (const auto& [flag, member] : kFlags) {
+      if (flag == name) options.*member = true;
+    }
+    if (options == before) Refuse(at, "each option once");
+  }
+  if (options.mse && options.percentile) Refuse(at, "mse or a percentile, not both: each chooses where to clip");
+}
+
+std::string TextOf(const std::optional<IndexRange>& range, char letter) {
+  if (!range) return "";
+  if (range->first == range->last) return std::format("{}{}", letter, range->first);
+  return std::format("{}{}-{}", letter, range->first, range->last);
+}
+
+std::string TextOf(const Selector& selector) {
+  std::string items;
+  for (const std::string& item :
+       {TextOf(selector.layers, 'l'), TextOf(selector.heads, 'h'), TextOf(selector.maps, 'm')}) {
+    if (item.empty()) continue;
+    if (!items.empty()) items += ',';
+    items += item;
+  }
+  return items.empty() ? items : std::format("[{}]", items);
+}
+
+std::string TextOf(const RuleOptions& options) {
+  std::string text;
+  if (options.smooth) text += "+smooth";
+  if (options.static_scale) text += "+static";
+  if (options.percentile) text += std::format("+p{}", *options.percentile);  // 1 .. 100: never with an exponent
+  if (options.mse) text += "+mse";
+  if (options.maxshift) text += "+maxshift";
+  if (options.keep > 0) text += std::format("+keep{}", options.keep);
+  return text;
+}
+
+std::string TextOf(const Rule& rule) {
+  const std::string left = std::format("{}{}={}", rule.name, TextOf(rule.selector), Info(rule.format).name);
+  return rule.format == Format::kF32 ? left
+                                     : std::format("{}/{}{}", left, Name(rule.granularity), TextOf(rule.options));
+}
+
+Rule Parser::ParseRule() {
+  Rule rule;
+  const size_t at = Place();
+  rule.name = Word();
+  const std::span<const Site> sites = ExpandSites(rule.name);
+  rule.sites.assign(sites.begin(), sites.end());
+  if (rule.sites.empty()) {
+    std::string names = "weights linear_in";
+    for (const SiteInfo& info : kSites) AppendWord(names, info.name);
+    Refuse(at, "one of " + names);
+  }
+  const SiteClass& site_class = ClassOf(rule.sites.front());
+  rule.selector = ParseSelector(site_class);
+  Require('=', "'='");
+  rule.format = ParseRuleFormat(site_class);
+  if (rule.format != Format::kF32) {
+    Require('/', "'/' and a granularity");
+    rule.granularity = ParseRuleGranularity(site_class);
+    while (Take('+')) ParseOption(site_class, rule.options);
+  }
+  rule.text = TextOf(rule);
+  return rule;
+}
+
+bool Overlap(const std::optional<IndexRange>& a, const std::optional<IndexRange>& b) {
+  return !a || !b || (a->first <= b->last && b->first <= a->last);
+}
+
+void Parser::RefuseBothOrders(const Rule& rule, size_t at, std::span<const Rule> earlier) const {
+  const Site site = rule.sites.front();
+  if (rule.format == Format::kF32 || (site != Site::kProbs && site != Site::kDifference)) return;
+  const Site other = site == Site::kProbs ? Site::kDifference : Site::kProbs;
+  for (const Rule& one : earlier) {
+    if (one.sites.front() == other && one.format != Format::kF32 &&
+        Overlap(one.selector.layers, rule.selector.layers) && Overlap(one.selector.heads, rule.selector.heads)) {
+      RefuseAt(
+          at, std::format("'{}' and '{}' name the same heads; expected probs (late order) or difference (early order), "
+                          "not both; try other layers for one of them",
+                          one.text, rule.text));
+    }
+  }
+}
+
+std::vector<Rule> Parser::Rules() {
+  std::vector<Rule> rules;
+  if (text_.size() > kMaxText) Fail("plan: got {} bytes, expected at most {}", text_.size(), kMaxText);
+  if (Place() == text_.size()) return rules;
+  if (Word() == "f32" && Place() == text_.size()) return rules;
+  pos_ = 0;
+  do {
+    const size_t at = Place();
+    Rule rule = ParseRule();
+    RefuseBothOrders(rule, at, rules);
+    rules.push_back(std::move(rule));
+  } while (Take(','));
+  const bool f32_last = rules.back().format == Format::kF32;
+  if (Place() != text_.size()) Refuse(pos_, f32_last ? "',' or the end" : "'+', ',' or the end");
+  return rules;
+}
+
+}  // namespace
+
+bool Rule::Matches(Site site, int layer, int head, int map) const {
+  const auto in = [](const std::optional<IndexRange>& range, int index) { return !range || range->Contains(index); };
+  return std::ranges::find(sites, site) != sites.end() && in(selector.layers, layer) && in(selector.heads, head) &&
+         in(selector.maps, map);
+}
+
+Plan Plan::Parse(std::string_view text) {
+  Plan plan;
+  plan.rules_ = Parser(PlanPreset(text).value_or(text)).Rules();
+  return plan;
+}
+
+const Rule* Plan::Match(Site site, int layer, int head, int map) const {
+  for (size_t i = rules_.size(); i-- > 0;) {
+    if (rules_[i].Matches(site, layer, head, map)) return &rules_[i];
+  }
+  return nullptr;
+}
+
+bool Plan::Touches(Site site) const {
+  return std::ranges::any_of(rules_, [site](const Rule& rule) {
+    return rule.format != Format::kF32 && std::ranges::find(rule.sites, site) != rule.sites.end();
+  });
+}
+
+bool Plan::HasStaticScales() const {
+  return std::ranges::any_of(rules_,
+                             [](const Rule& rule) { return rule.format != Format::kF32 && rule.options.static_scale; });
+}
+
+std::string Plan::canonical() const {
+  std::string text;
+  for (const Rule& rule : rules_) {
+    if (!text.empty()) text += ',';
+    text += rule.text;
+  }
+  return text.empty() ? "f32" : text;
+}
+
+std::string Plan::hash() const {
+  const std::string text = canonical();
+  return Sha256Hex(std::as_bytes(std::span(text))).substr(0, 16);
+}
+
+}  // namespace tare

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan: which sites are quantized, how finely, and with what. Text, parsed once; everything else asks Match.
+//
+//   plan     = rule {"," rule}                    the last rule that matches wins; what none names stays f32
+//   rule     = site [selector] "=" "f32"          exempts what an earlier rule named
+//            | site [selector] "=" format "/" granularity {"+" option}
+//   selector = "[" item {"," item} "]"            item = l, h or m with a number or a range a-b: [l0-3,h2,m1]
+//   option   = smooth | static | p<percent> | mse | maxshift | keep<tokens>
+//
+// Layers and heads count from 0, maps are 1 and 2. Blanks around tokens mean nothing. A selector may only name what the
+// site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the plan that quantizes
+// nothing. A preset (plan_preset.h) alone stands for its plan.
+//
+// `probs` is quantized before the maps are subtracted (late order) and `difference` after (early order); a head goes
+// one way, so a rule of each, neither f32, whose layers and heads overlap is refused, even where a later f32 rule would
+// undo one of them.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quant/format/format.h"
+#include "quant/format/granularity.h"
+#include "quant/plan/site.h"
+
+namespace tare {
+
+// Closed range of indices.
+struct IndexRange {
+  int first = 0;
+  int last = 0;
+  bool Contains(int index) const { return first <= index && index <= last; }
+  friend bool operator==(const IndexRange&, const IndexRange&) = default;
+};
+
+// Nothing in a dimension means all of it.
+struct Selector {
+  std::optional<IndexRange> layers;
+  std::optional<IndexRange> heads;
+  std::optional<IndexRange> maps;
+  friend bool operator==(const Selector&, const Selector&) = default;
+};
+
+struct RuleOptions {
+  bool smooth = false;               // q k v: subtract a constant vector; weights, linear_in: SmoothQuant's migration
+  bool static_scale = false;         // "static": scales frozen at calibration
+  std::optional<double> percentile;  // "p99.9": clip at this percentile of |x|, 1 .. 100
+  bool mse = false;                  // clip where the squared error is least; not together with a percentile
+  bool maxshift = false;             // probs: as the attention that executes it defines
+  int keep = 0;                      // "keep4": the first 4 tokens stay f32; 0 keeps none
+  friend bool operator==(const RuleOptions&, const RuleOptions&) = default;
+};
+
+struct Rule {
+  std::string name;         // of a site or of a group, as written
+  std::vector<Site> sites;  // what the name stands for
+  Selector selector;
+  Format format = Format::kF32;
+  Granularity granularity;  // of no meaning for f32
+  RuleOptions options;
+  std::string text;  // the rule in its one spelling
+
+  bool Matches(Site site, int layer, int head, int map) const;
+};
+
+class Plan {
+ public:
+  // Throws Error; its message gives the column (bytes, from 1), what stands there, what was expected, and the text with
+  // a caret.
+  static Plan Parse(std::string_view text);
+
+  // The last rule that matches; null, or a rule with format f32, means f32. A rule without a selector matches any
+  // index, so a site without layers, heads or maps may pass whatever its caller uses for none.
+  const Rule* Match(Site site, int layer, int head, int map) const;
+  // Whether any rule but an f32 one names the site for some layer, head or map.
+  bool Touches(Site site) const;
+  // Whether any rule but an f32 one has the option.
+  bool HasStaticScales() const;
+
+  std::span<const Rule> rules() const { return rules_; }
+  bool empty() const { return rules_.empty(); }
+
+  // One spelling: no blanks, groups kept, selector in the order l h m, options in the order of RuleOptions; "f32" when
+  // empty. Parse(canonical()) is an equal plan.
+  std::string canonical() const;
+  // First 16 hexadecimal digits of the SHA-256 of canonical().
+  std::string hash() const;
+
+ private:
+  std::vector<Rule> rules_;
+};
+
+}  // namespace tare

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plan may say about a site: which of l, h and m it has, which granularities and options mean something there,
+// and which formats: unsigned ones for what cannot be negative, both for a difference (there with a zero point). Scales
+// that span what a site does not have (heads of a weight, channels of a score) are not admitted.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "quant/format/format.h"
+#include "quant/format/granularity.h"
+#include "quant/plan/site.h"
+
+namespace tare {
+
+struct SiteClass {
+  std::string_view dimensions;  // the letters that a selector may use, of "lhm"
+  std::span<const Granularity::Kind> granularities;
+  std::string_view options;         // separated by blanks
+  std::span<const Format> formats;  // the first three are those that a number of bits alone stands for
+
+  bool NeverNegative() const { return Info(formats.front()).min_code == 0; }
+};
+
+// The sites of a group are of one class.
+const SiteClass& ClassOf(Site site);
+
+}  // namespace tare

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+// The executed kernels against the plan in plain loops (every integer the same: outputs differ by the rounding of f32
+// sums), and against the double reference (bands that separate a working kernel from a subtly broken one).
+#include "kernels/attention/integer/executed_attention.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+
+#include "hwy/detect_targets.h"
+#include "hwy/targets.h"
+
+#include "kernels/attention/quantized_reference.h"
+#include "kernels/attention/reference_attention.h"
+#include "quant/base/aligned.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "tests/support/random_attention.h"
+
+namespace tare {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using Order = AttentionPlan::Order;
+
+AttentionPlan PlanOf(Order order, int block) {
+  AttentionPlan plan;
+  plan.order = order;
+  plan.p = order == Order::kEarly ? Format::kInt8 : Format::kU8;
+  plan.block = block;
+  return plan;
+}
+
+std::vector<float> Execute(const AttentionPlan& plan, RandomAttention& in) {
+  AlignedBuffer<std::byte> workspace(WorkspaceBytes(plan, in.problem));
+  std::fill_n(workspace.data(), workspace.size(), std::byte{0x7f});
+  ExecutedAttention(plan, in.problem, workspace.span());
+  return in.out;
+}
+
+double RelativeError(const std::vector<float>& got, const std::vector<float>& want) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    error += (double{got[i]} - want[i]) * (double{got[i]} - want[i]);
+    size += double{want[i]} * want[i];
+  }
+  return std::sqrt(error / size);
+}
+
+// Sums of at most 40 blocks' terms in f32, each term rounded three times: 2^-24 * 43 of the magnitudes |P1 V| + lambda
+// |P2 V|. One code off by one changes an output by some 1e-3 of them.
+void ExpectTheCodes(const AttentionPlan& plan, RandomAttention& in, const std::string& what) {
+  const std::vector<float> got = Execute(plan, in);
+  const std::vector<double> magnitudes = ReferenceMagnitudes(in.problem);
+  QuantizedReference(plan, in.problem);
+  const int width = in.problem.out.width;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double bound = 43 * 0x1p-24 * (magnitudes[i / width] + 1);
+    ASSERT_NEAR(got[i], in.out[i], bound) << what << ", value " << i % width << " of row " << i / width;
+  }
+}
+
+TEST(ExecutedAttention, EveryFamilyOrderAndMask) {
+  for (const Family family : {Family::kStandard, Family::kV1, Family::kDiffLlama, Family::kV2}) {
+    for (const Order order : {Order::kLate, Order::kEarly}) {
+      if (family == Family::kStandard && order == Order::kEarly) continue;
+      for (const Mask mask : {Mask{Mask::Kind::kFull}, Mask{Mask::Kind::kCausal}, Mask{Mask::Kind::kWindow, 37}}) {
+        RandomAttention in({.family = family, .queries = 130, .keys = 200, .mask = mask});
+        ExpectTheCodes(PlanOf(order, 64), in, "block 64");
+        ExpectTheCodes(PlanOf(order, 128), in, "block 128");
+      }
+    }
+  }
+}
+
+TEST(ExecutedAttention, Tails) {
+  int pad = 0;
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    for (const int64_t keys : {1, 2, 15, 63, 64, 65, 129}) {
+      for (const int64_t queries : {1, 17, 65}) {
+        const int d = static_cast<int>(keys % 7 + queries % 5 + 1), width = static_cast<int>(keys % 66 + 1);
+        RandomAttention in({.heads = 1, .queries = queries, .keys = keys, .d = d, .v_width = width, .pad = pad++ % 4});
+        ExpectTheCodes(PlanOf(order, 64), in, std::to_string(queries) + " x " + std::to_string(keys));
+      }
+    }
+  }
+}
+
+TEST(ExecutedAttention, Formats) {
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+    RandomAttention in({.heads = 1, .queries = 66, .keys = 90});
+    AttentionPlan plan = PlanOf(Order::kLate, 64);
+    plan.q = plan.k = plan.v = format;
+    plan.p = format == Format::kInt8 ? Format::kU8 : format == Format::kInt6 ? Format::kU6 : Format::kU4;
+    ExpectTheCodes(plan, in, "late");
+    plan = PlanOf(Order::kEarly, 64);
+    plan.q = plan.k = plan.v = plan.p = format;
+    plan.v_scale = AttentionPlan::ValueScale::kSequence;
+    ExpectTheCodes(plan, in, "early");
+    plan.p = format == Format::kInt8 ? Format::kU8 : format == Format::kInt6 ? Format::kU6 : Format::kU4;
+    ExpectTheCodes(plan, in, "early with a zero point");
+  }
+}
+
+// Where lambda is small the difference leans to one side, and a zero point gives its codes to that side.
+TEST(ExecutedAttention, AZeroPointIsNearerToTheReference) {
+  for (const float lambda : {0.0f, 0.5f, 0.8f}) {
+    RandomAttention in({.queries = 300, .keys = 300, .d = 64, .v_width = 128});
+    std::ranges::fill(in.lambda, lambda);
+    ReferenceAttention(in.problem);
+    const std::vector<float> want = in.out;
+    AttentionPlan plan = PlanOf(Order::kEarly, 64);
+    plan.p = Format::kInt6;
+    const double symmetric = RelativeError(Execute(plan, in), want);
+    plan.p = Format::kU6;
+    EXPECT_LT(RelativeError(Execute(plan, in), want), 0.95 * symmetric) << lambda;
+  }
+}
+
+TEST(ExecutedAttention, QuantizedLogits) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+      for (const Mask mask : {Mask{Mask::Kind::kCausal}, Mask{Mask::Kind::kWindow, 37}}) {
+        RandomAttention in({.heads = 1, .queries = 130, .keys = 200, .mask = mask});
+        AttentionPlan plan = PlanOf(order, 128);
+        plan.logits = format;
+        ExpectTheCodes(plan, in, std::string(Info(format).name));
+      }
+    }
+  }
+}
+
+TEST(ExecutedAttention, QuantizedLogitsOfZeros) {
+  RandomAttention in({.heads = 1, .queries = 70, .keys = 70});
+  std::ranges::fill(in.q, 0.0f);
+  AttentionPlan plan = PlanOf(Order::kEarly, 64);
+  plan.logits = Format::kInt6;
+  ExpectTheCodes(plan, in, "zeros");
+}
+
+TEST(ExecutedAttention, Means) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    RandomAttention in({.queries = 66, .keys = 90});
+    std::vector<float> k_mean(2 * 16), v_mean(32);
+    for (size_t i = 0; i < k_mean.size(); ++i) k_mean[i] = 0.1f * static_cast<float>(i) - 1;
+    for (size_t i = 0; i < v_mean.size(); ++i) v_mean[i] = 0.2f * static_cast<float>(i) - 2;
+    AttentionPlan plan = PlanOf(order, 64);
+    plan.k_mean = k_mean.data();
+    plan.v_mean = v_mean.data();
+    ExpectTheCodes(plan, in, "means");
+  }
+}
+
+// Rows that are the mean alone have no codes of their own; 200 keys and a window leave tails and empty rows.
+TEST(ExecutedAttention, AMeanOfQ) {
+  for (const Family family : {Family::kStandard, Family::kV1, Family::kV2}) {
+    for (const Format logits : {Format::kF32, Format::kInt6}) {
+      RandomAttention in({.family = family, .queries = 130, .keys = 200, .d = 18, .mask = {Mask::Kind::kWindow, 37}});
+      std::vector<float> q_mean(static_cast<size_t>(in.problem.q.heads) * 18);
+      for (size_t i = 0; i < q_mean.size(); ++i) q_mean[i] = 0.05f * static_cast<float>(i) - 1;
+      for (int head = 0; head < in.problem.q.heads; ++head) {
+        std::copy_n(q_mean.data() + head * 18, 18, const_cast<float*>(in.problem.q.Row(7, head)));
+        std::copy_n(q_mean.data() + head * 18, 18, const_cast<float*>(in.problem.q.Row(9, head)));
+        const_cast<float*>(in.problem.q.Row(9, head))[0] = std::nextafter(q_mean[head * 18], 2.0f);
+      }
+      for (const Order order : {Order::kLate, Order::kEarly}) {
+        if (family == Family::kStandard && order == Order::kEarly) continue;
+        AttentionPlan plan = PlanOf(order, 64);
+        plan.q_mean = q_mean.data();
+        plan.logits = logits;
+        ExpectTheCodes(plan, in, std::string(Info(logits).name));
+      }
+    }
+  }
+}
+
+TEST(ExecutedAttention, Lambdas) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    for (const float lambda : {0.0f, 1.0f, 1.7f, -0.4f}) {
+      RandomAttention in({.heads = 1, .queries = 40, .keys = 100});
+      std::ranges::fill(in.lambda, lambda);
+      ExpectTheCodes(PlanOf(order, 64), in, std::to_string(lambda));
+      AttentionPlan unsigned_codes = PlanOf(order, 64);
+      unsigned_codes.p = Format::kU8;
+      ExpectTheCodes(unsigned_codes, in, std::to_string(lambda) + " u8");
+    }
+  }
+}
+
+// A sink of +40 nats in one key, in the first block and in a later one: the state carried over blocks must follow it.
+TEST(ExecutedAttention, Sink) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    for (const int64_t sink : {0, 70, 199}) {
+      RandomAttention in({.heads = 1, .queries = 200, .keys = 200});
+      for (int map = 0; map < 2; ++map) {
+        for (int64_t t = 0; t < 200; ++t) const_cast<float*>(in.problem.q.Row(t, map))[0] = 8;
+        const_cast<float*>(in.problem.k.Row(sink, map))[0] = 20;
+      }
+      ExpectTheCodes(PlanOf(order, 64), in, "sink at " + std::to_string(sink));
+    }
+  }
+}
+
+// The second block's logits exceed the first's by so much that what was summed before counts for nothing.
+TEST(ExecutedAttention, ALaterBlockFarAboveTheFirst) {
+  for (const float far : {50.0f, 110.0f, 400.0f}) {
+    RandomAttention in({.heads = 1, .queries = 130, .keys = 130, .d = 4});
+    for (size_t i = 0; i < in.q.size(); i += 4) in.q[i] = 2.0f;
+    for (size_t i = 0; i < in.k.size(); i += 4) in.k[i] = i < in.k.size() / 2 ? 0.0f : far;
+    ExpectTheCodes(PlanOf(Order::kLate, 64), in, std::to_string(far));
+  }
+}
+
+TEST(ExecutedAttention, EqualLogits) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    RandomAttention in({.queries = 100, .keys = 300});
+    std::ranges::fill(in.q, 0.0f);
+    ExpectTheCodes(PlanOf(order, 256), in, "zeros in q");
+    ReferenceAttention(in.problem);
+    const std::vector<float> want = in.out;
+    EXPECT_LT(RelativeError(Execute(PlanOf(order, 256), in), want), 0.02);
+  }
+}
+
+TEST(ExecutedAttention, NearTheDoubleReference) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    RandomAttention in({.queries = 300, .keys = 300, .d = 64, .v_width = 128});
+    ReferenceAttention(in.problem);
+    const std::vector<float> want = in.out;
+    const double error = RelativeError(Execute(PlanOf(order, 64), in), want);
+    EXPECT_GT(error, 0.005);  // better than 8 bits can be would mean that nothing was quantized
+    EXPECT_LT(error, 0.025);
+  }
+}
+
+// Beyond 49,152 keys the early order computes its scores twice. Few rows are enough: the last of the units.
+TEST(ExecutedAttention, TooManyKeysToKeep) {
+  RandomAttention in({.heads = 1, .queries = 2, .keys = 50000, .d = 8, .v_width = 4});
+  AttentionPlan plan = PlanOf(Order::kEarly, 1024);
+  const std::vector<float> got = Execute(plan, in);
+  QuantizedReference(plan, in.problem);
+  EXPECT_LT(RelativeError(got, in.out), 1e-5);
+}
+
+// 131,072 keys of equal logits: the sums of p reach 2^32, of codes 3.3e7.
+TEST(ExecutedAttention, LongSums) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    RandomAttention in({.heads = 1, .queries = 1, .keys = 131072, .d = 4, .v_width = 2});
+    std::ranges::fill(in.q, 0.0f);
+    for (float& x : in.v) x += 1;  // the mean stays where the sums can be seen; each of V's roundings is averaged away
+    ReferenceAttention(in.problem);
+    const std::vector<float> want = in.out;
+    EXPECT_LT(RelativeError(Execute(PlanOf(order, 1024), in), want), 1e-3);
+  }
+}
+
+TEST(ExecutedAttention, ScratchIsAtMost4MiBAThread) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    for (const int64_t keys : {512, 4096, 32768, 131072}) {
+      RandomAttention in({.heads = 1, .queries = 64, .keys = 1, .d = 128, .v_width = 256});
+      in.problem.k.tokens = in.problem.v.tokens = keys;
+      SetThreads(1);
+      const size_t one = WorkspaceBytes(PlanOf(order, 1024), in.problem);
+      SetThreads(2);
+      EXPECT_LE(WorkspaceBytes(PlanOf(order, 1024), in.problem) - one, size_t{4} << 20) << keys;
+      SetThreads(0);
+    }
+  }
+}
+
+// Late, early, and early with a zero point and a mean of Q, of RandomAttention's 2 * heads times d.
+std::vector<AttentionPlan> ThreePlans(const std::vector<float>& q_mean) {
+  AttentionPlan all = PlanOf(Order::kEarly, 128);
+  all.p = Format::kU8;
+  all.q_mean = q_mean.data();
+  return {PlanOf(Order::kLate, 128), PlanOf(Order::kEarly, 128), all};
+}
+
+TEST(ExecutedAttention, SameBitsOnAnyNumberOfThreads) {
+  const std::vector<float> q_mean(6 * 16, 0.3f);
+  for (const AttentionPlan& plan : ThreePlans(q_mean)) {
+    RandomAttention in({.heads = 3, .queries = 200, .keys = 300});
+    SetThreads(1);
+    const std::vector<float> want = Execute(plan, in);
+    for (const int threads : {2, 7}) {
+      SetThreads(threads);
+      EXPECT_EQ(Execute(plan, in), want) << threads;
+    }
+    SetThreads(0);
+  }
+}
+
+// The stages for every Highway target of this CPU. SSE2 has no FMA: a code at a tie may differ, by one.
+TEST(ExecutedAttention, SameBitsOnEveryInstructionSet) {
+  const std::vector<float> q_mean(2 * 24, 0.3f);
+  for (const AttentionPlan& plan : ThreePlans(q_mean)) {
+    RandomAttention in({.heads = 1, .queries = 100, .keys = 200, .d = 24, .v_width = 48});
+    const std::vector<float> want = Execute(plan, in);
+    for (const int64_t target : {HWY_SSE2, HWY_AVX2, HWY_AVX3, HWY_AVX3_DL}) {
+      if ((hwy::SupportedTargets() & target) == 0) continue;
+      hwy::SetSupportedTargetsForTest(target);
+      const std::vector<float> got = Execute(plan, in);
+      hwy::SetSupportedTargetsForTest(0);
+      if (target == HWY_SSE2)
+        EXPECT_LT(RelativeError(got, want), 1e-3);
+      else
+        EXPECT_EQ(got, want) << hwy::TargetName(target);
+    }
+  }
+}
+
+TEST(ExecutedAttention, NamesWhereTheNaNIs) {
+  const auto message = [](auto change, const char* text) {
+    for (const Order order : {Order::kLate, Order::kEarly}) {
+      RandomAttention in({});
+      change(in);
+      EXPECT_THAT([&] { Execute(PlanOf(order, 64), in); }, ThrowsMessage<Error>(HasSubstr(text)));
+    }
+  };
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
+  message([](RandomAttention& in) { const_cast<float*>(in.problem.q.Row(69, 3))[7] = kNan; },
+          "attention q: got nan at token 69, head 3, channel 7");
+  message([](RandomAttention& in) { const_cast<float*>(in.problem.k.Row(5, 1))[15] = -kInf; },
+          "attention k: got -inf at token 5, head 1, channel 15");
+  message([](RandomAttention& in) { const_cast<float*>(in.problem.v.Row(64, 0))[31] = kInf; },
+          "attention v: got inf at token 64, head 0, channel 31");
+}
+
+TEST(ExecutedAttention, RefusesPlansItCannotExecute) {
+  const auto message = [](auto change, const char* text) {
+    RandomAttention in({});
+    AttentionPlan plan = PlanOf(Order::kEarly, 64);
+    change(plan, in);
+    EXPECT_THAT([&] { CheckPlan(plan, in.problem); }, ThrowsMessage<Error>(HasSubstr(text)));
+  };
+  message([](AttentionPlan& p, RandomAttention&) { p.block = 96; }, "key blocks of 96");
+  message([](AttentionPlan& p, RandomAttention&) { p.block = 2048; }, "key blocks of 2048");
+  message([](AttentionPlan& p, RandomAttention&) { p.p = Format::kF32; }, "difference: got f32");
+  message([](AttentionPlan& p, RandomAttention&) { p.order = Order::kLate; }, "probs: got int8");
+  message([](AttentionPlan& p, RandomAttention&) { p.q = Format::kF32; }, "q: got f32");
+  message([](AttentionPlan& p, RandomAttention&) { p.v = Format::kU8; }, "v: got u8");
+  message([](AttentionPlan&, RandomAttention& in) { in.heads[1].q2 = kNoMap; }, "row 1: got one map");
+  message([](AttentionPlan&, RandomAttention& in) { in.problem.k.width = in.problem.q.width = 1025; }, "width 1025");
+  message([](AttentionPlan&, RandomAttention& in) { in.problem.scale = -1; }, "scale: got -1");
+}
+
+TEST(ExecutedAttention, RefusesAWorkspaceThatIsTooSmall) {
+  RandomAttention in({});
+  const AttentionPlan plan = PlanOf(Order::kLate, 64);
+  AlignedBuffer<std::byte> workspace(WorkspaceBytes(plan, in.problem));
+  EXPECT_THAT([&] { ExecutedAttention(plan, in.problem, workspace.span().first(workspace.size() - 1)); },
+              ThrowsMessage<Error>(HasSubstr("workspace")));
+  EXPECT_THAT([&] { ExecutedAttention(plan, in.problem, workspace.span().subspan(1)); },
+              ThrowsMessage<Error>(HasSubstr("workspace")));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/plan/plan_preset.h"
+
+#include <gtest/gtest.h>
+
+#include "quant/plan/plan.h"
+
+namespace tare {
+namespace {
+
+TEST(PlanPreset, NamesStandForWholePlans) {
+  for (const char* name : {"int8", "int6", "int4"}) {
+    const Plan plan = Plan::Parse(name);
+    EXPECT_EQ(plan.canonical(), *PlanPreset(name));
+    EXPECT_EQ(Info(plan.Match(Site::kUpProjW, 3, -1, 0)->format).name, name);
+    EXPECT_EQ(plan.Match(Site::kUpProjIn, 3, -1, 0)->format, Format::kInt8);
+    EXPECT_TRUE(plan.Touches(Site::kProbs));
+  }
+  EXPECT_FALSE(PlanPreset("int5"));
+  EXPECT_FALSE(PlanPreset(""));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/plan/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::string Message(std::string_view text) {
+  try {
+    Plan::Parse(text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string Canonical(std::string_view text) { return Plan::Parse(text).canonical(); }
+
+Format FormatAt(const Plan& plan, Site site, int layer, int head = 0, int map = 1) {
+  const Rule* rule = plan.Match(site, layer, head, map);
+  return rule == nullptr ? Format::kF32 : rule->format;
+}
+
+// Valid plans; the fuzzed ones start from these.
+const std::vector<std::string> kPlans{
+    "",
+    "f32",
+    "attn_logits=int6/row",
+    "q=int8/token,k=int8/token+smooth,probs=u8/block64,v=int8/block64.channel",
+    "weights=int4/group64,linear_in=int8/token",
+    "attn_logits[l0-3,h2,m1]=int4/head+static+p99.9",
+    "weights=int8/channel,weights[l0]=f32,down_proj.w[l31]=int6/group128+mse",
+    "probs[l0-3]=u4/row+maxshift,difference[l4-7]=int8/block32",
+    "cache_k=int4/channel+keep4,cache_v=int4/block64.channel+keep4,lm_head.w=int8/tensor,embed=int8/token",
+    "head_out[h1-65535]=int8/token,attn_out=int8/group32,layer_out[l2]=int4/token,final_norm=int8/tensor",
+};
+
+TEST(Plan, EmptyTextQuantizesNothing) {
+  for (const char* text : {"", "  \t\n", "f32", " f32 "}) {
+    const Plan plan = Plan::Parse(text);
+    EXPECT_TRUE(plan.empty());
+    EXPECT_EQ(plan.canonical(), "f32");
+    EXPECT_EQ(plan.Match(Site::kQ, 0, 0, 1), nullptr);
+    EXPECT_FALSE(plan.Touches(Site::kQ));
+  }
+}
+
+TEST(Plan, ParsesEveryPartOfARule) {
+  const Plan plan = Plan::Parse("k[l0-3,h2,m1]=int6/token+smooth+static+p99.9+keep4");
+  ASSERT_EQ(plan.rules().size(), 1u);
+  const Rule& rule = plan.rules()[0];
+  EXPECT_EQ(rule.name, "k");
+  EXPECT_THAT(rule.sites, testing::ElementsAre(Site::kK));
+  EXPECT_EQ(rule.selector, (Selector{IndexRange{0, 3}, IndexRange{2, 2}, IndexRange{1, 1}}));
+  EXPECT_EQ(rule.format, Format::kInt6);
+  EXPECT_EQ(rule.granularity, Granularity{Granularity::Kind::kToken});
+  EXPECT_EQ(rule.options, (RuleOptions{.smooth = true, .static_scale = true, .percentile = 99.9, .keep = 4}));
+  EXPECT_EQ(rule.text, "k[l0-3,h2,m1]=int6/token+smooth+static+p99.9+keep4");
+}
+
+TEST(Plan, CanonicalHasOneSpelling) {
+  EXPECT_EQ(Canonical(" attn_logits [ m2 , l3-3 , h0-1 ] = int6 / row "), "attn_logits[l3,h0-1,m2]=int6/row");
+  EXPECT_EQ(Canonical("k=int8/token+keep4+p099.90+static+smooth"), "k=int8/token+smooth+static+p99.9+keep4");
+  EXPECT_EQ(Canonical("weights = int4/group64 ,\n linear_in=int8/token"), "weights=int4/group64,linear_in=int8/token");
+  EXPECT_EQ(Canonical("q[l00]=f32"), "q[l0]=f32");
+  EXPECT_EQ(Canonical("q=int8/token+p100"), "q=int8/token+p100");
+}
+
+TEST(Plan, CanonicalIsAFixedPoint) {
+  for (const std::string& text : kPlans) EXPECT_EQ(Canonical(Canonical(text)), Canonical(text)) << text;
+}
+
+// From sha256sum.
+TEST(Plan, HashIsTheStartOfTheCanonicalTextsSha256) {
+  EXPECT_EQ(Plan::Parse("").hash(), "16b59eeb3ff6109b");
+  EXPECT_EQ(Plan::Parse(" attn_logits = int6/row").hash(), "272b0d7f47249eb0");
+}
+
+TEST(Plan, TheLastRuleThatMatchesWins) {
+  const Plan plan = Plan::Parse("q=int8/token,q[l1-2]=int6/token,q[l2,h3]=f32,q[m2]=int4/token");
+  EXPECT_EQ(FormatAt(plan, Site::kQ, 0), Format::kInt8);
+  EXPECT_EQ(FormatAt(plan, Site::kQ, 1), Format::kInt6);
+  EXPECT_EQ(FormatAt(plan, Site::kQ, 2, 2), Format::kInt6);
+  EXPECT_EQ(FormatAt(plan, Site::kQ, 2, 3), Format::kF32);
+  EXPECT_EQ(FormatAt(plan, Site::kQ, 2, 3, 2), Format::kInt4);
+  EXPECT_EQ(FormatAt(plan, Site::kQ, 3), Format::kInt8);
+  EXPECT_EQ(FormatAt(plan, Site::kK, 0), Format::kF32);
+}
+
+TEST(Plan, ARuleWithoutSelectorMatchesAnyIndex) {
+  const Plan plan = Plan::Parse("embed=int8/token,weights=int8/channel,weights[l0]=int4/channel");
+  EXPECT_EQ(FormatAt(plan, Site::kEmbed, -1, -1, 0), Format::kInt8);
+  EXPECT_EQ(FormatAt(plan, Site::kUpProjW, 5, -1, 0), Format::kInt8);
+  EXPECT_EQ(FormatAt(plan, Site::kUpProjW, 0, -1, 0), Format::kInt4);
+}
+
+TEST(Plan, TouchesMeansSomethingIsQuantized) {
+  const Plan plan = Plan::Parse("weights[l3]=int8/channel,q=f32");
+  for (const Site site : ExpandSites("weights")) EXPECT_TRUE(plan.Touches(site));
+  EXPECT_FALSE(plan.Touches(Site::kQ));
+  EXPECT_FALSE(plan.Touches(Site::kLmHeadW));
+}
+
+TEST(Plan, DuplicatedRulesAreFine) { EXPECT_EQ(Plan::Parse("q=int8/token,q=int8/token").rules().size(), 2u); }
+
+TEST(PlanError, ShowsColumnWhatWasFoundWhatWasExpectedAndACaret) {
+  EXPECT_EQ(Message("attn_logits=int7/row"),
+            "plan, column 13: got 'int7', expected one of f32 int8 int6 int4\n"
+            "  attn_logits=int7/row\n"
+            "              ^");
+}
+
+TEST(PlanError, NamesThePlaceOfEveryMistake) {
+  struct Case {
+    const char* text;
+    int column;
+    const char* says;
+  };
+  for (const Case& c : {
+           Case{"wieghts=int4/group64", 1, "got 'wieghts', expected one of weights linear_in embed q_proj.w"},
+           Case{",q=int8/token", 1, "got ',', expected one of weights"},
+           Case{"q=int8/token,,k=f32", 14, "got ',', expected one of weights"},
+           Case{"q=int8/token,", 14, "got the end, expected one of weights"},
+           Case{"q", 2, "got the end, expected '='"},
+           Case{"q int8", 3, "got 'int8', expected '='"},
+           Case{"q=", 3, "got the end, expected one of f32 int8 int6 int4"},
+           Case{"q=u8/token", 3, "got 'u8', expected one of f32 int8 int6 int4"},
+           Case{"difference=f16/row", 12, "got 'f16', expected one of f32 int8 int6 int4 u8 u6 u4"},
+           Case{"probs=int8/row", 7, "got 'int8', expected one of f32 u8 u6 u4"},
+           Case{"q=int8", 7, "got the end, expected '/' and a granularity"},
+           Case{"q=int8/", 8, "got the end, expected one of tensor head token (N from 1 to 65536)"},
+           Case{"weights=int8/head", 14, "got 'head', expected one of tensor channel group<N>"},
+           Case{"attn_logits=int8/channel", 18, "got 'channel', expected one of tensor head row"},
+           Case{"weights=int8/group0", 14, "got 'group0', expected one of tensor channel group<N>"},
+           Case{"q=f32/token", 6, "got '/', expected ',' or the end"},
+           Case{"q=int8/token k=f32", 14, "got 'k', expected '+', ',' or the end"},
+           Case{"q=int8/token+", 14, "got the end, expected one of smooth static p mse"},
+           Case{"q=int8/token+keep4", 14, "got 'keep4', expected one of smooth static p mse"},
+           Case{"attn_logits=int8/row+smooth", 22, "got 'smooth', expected one of static p mse"},
+           Case{"probs=u8/row+static", 14, "got 'static', expected one of maxshift"},
+           Case{"q=int8/token+smooth1", 14, "got 'smooth1', expected smooth without a number"},
+           Case{"q=int8/token+smooth+smooth", 21, "expected each option once"},
+           Case{"q=int8/token+p", 14, "one percentile from 1 to 100"},
+           Case{"q=int8/token+p101", 14, "one percentile from 1 to 100"},
+           Case{"q=int8/token+p9.9.9", 14, "one percentile from 1 to 100"},
+           Case{"q=int8/token+p99+p98", 18, "one percentile from 1 to 100"},
+           Case{"q=int8/token+mse+p99", 18, "mse or a percentile, not both"},
+           Case{"q=int8/token+p99+mse", 18, "mse or a percentile, not both"},
+           Case{"k=int8/token+keep0", 14, "one number of tokens from 1 to 65536"},
+           Case{"k=int8/token+keep4+keep4", 20, "one number of tokens from 1 to 65536"},
+           Case{"k=int8/token+keep99999999999", 14, "one number of tokens from 1 to 65536"},
+           Case{"q[]=f32", 3, "got ']', expected an item that begins with one of lhm"},
+           Case{"q[l1=f32", 5, "got '=', expected ',' or ']'"},
+           Case{"q[l1,l2]=f32", 6, "each of l, h and m once"},
+           Case{"q[l3-1]=f32", 3, "got 'l3-1', expected l with a number or a range, 0 to 65535"},
+           Case{"q[l]=f32", 3, "got 'l', expected l with a number"},
+           Case{"q[l-1]=f32", 3, "got 'l-1', expected l with a number"},
+           Case{"q[l1-]=f32", 3, "got 'l1-', expected l with a number"},
+           Case{"q[l0--3]=f32", 3, "expected l with a number"},
+           Case{"q[h65536]=f32", 3, "expected h with a number or a range, 0 to 65535"},
+           Case{"q[l99999999999]=f32", 3, "expected l with a number"},
+           Case{"q[m0]=f32", 3, "expected m with a number or a range, 1 to 2"},
+           Case{"q[m1-3]=f32", 3, "expected m with a number or a range, 1 to 2"},
+           Case{"v[m1]=f32", 3, "got 'm1', expected an item that begins with one of lh "},
+           Case{"weights[h1]=f32", 9, "got 'h1', expected an item that begins with one of l "},
+           Case{"embed[l1]=f32", 6, "got a selector, but this site has no layers, heads or maps"},
+       }) {
+    EXPECT_THAT(Message(c.text), StartsWith("plan, column " + std::to_string(c.column) + ": ")) << c.text;
+    EXPECT_THAT(Message(c.text), HasSubstr(c.says)) << c.text;
+  }
+}
+
+TEST(PlanError, ShowsAPartOfALongTextAndNoControlBytes) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "q=int8/token,";
+  const std::string message = Message(text + "\x1b\xff\x01");
+  EXPECT_THAT(message, StartsWith("plan, column 1301: got '"));
+  EXPECT_LT(message.size(), 900u);
+  EXPECT_EQ(message.find('\x1b'), std::string::npos);
+  EXPECT_THAT(Message(std::string(70000, ' ')), HasSubstr("got 70000 bytes, expected at most 65536"));
+}
+
+TEST(PlanError, BothOrdersForOneHeadAreRefused) {
+  for (const char* text :
+       {"probs=u8/row,difference=int8/row", "difference=int8/row,probs[l3]=u8/row",
+        "probs[l0-3,h1]=u8/row,difference[l3,h0-1]=int8/row", "probs[m1]=u8/row,difference=int8/row"}) {
+    EXPECT_THAT(Message(text), HasSubstr("probs (late order) or difference (early order), not both")) << text;
+  }
+  EXPECT_THAT(Message("probs=u8/row, difference=int8/row"), StartsWith("plan, column 15: "));
+  for (const char* text : {"probs[l0-3]=u8/row,difference[l4]=int8/row", "probs[h0]=u8/row,difference[h1]=int8/row",
+                           "probs=f32,difference=int8/row", "probs=u8/row,difference=f32"}) {
+    EXPECT_EQ(Message(text), "accepted") << text;
+  }
+}
+
+std::string Mutated(std::string text, std::mt19937& random) {
+  static constexpr std::string_view kAlphabet = "lhmpqkvuf,[]=/+-. 0123456789intrwoeghsacbd_\n\x80\xff";
+  const auto below = [&](size_t n) { return random() % n; };
+  for (size_t edits = 1 + below(4); edits > 0; --edits) {
+    const size_t at = below(text.size() + 1);
+    const char c = below(8) == 0 ? static_cast<char>(below(256)) : kAlphabet[below(kAlphabet.size())];
+    switch (below(4)) {
+      case 0:
+        text.insert(at, 1, c);
+        break;
+      case 1:
+        if (at < text.size()) text[at] = c;
+        break;
+      case 2:
+        text.erase(at, 1 + below(3));
+        break;
+      default:
+        const std::string& other = kPlans[below(kPlans.size())];
+        text.insert(at, other.substr(below(other.size() + 1), below(20)));
+    }
+  }
+  return text;
+}
+
+// Any bytes either parse to a plan whose canonical text parses to itself, or are refused with an Error that shows a
+// place.
+TEST(Plan, SurvivesMutations) {
+  std::mt19937 random(20240607);
+  int accepted = 0;
+  for (int i = 0; i < 60000; ++i) {
+    const std::string text = Mutated(kPlans[static_cast<size_t>(i) % kPlans.size()], random);
+    try {
+      const Plan plan = Plan::Parse(text);
+      const Plan again = Plan::Parse(plan.canonical());
+      ASSERT_EQ(again.canonical(), plan.canonical()) << text;
+      ASSERT_EQ(again.rules().size(), plan.rules().size()) << text;
+      for (size_t r = 0; r < plan.rules().size(); ++r) {
+        ASSERT_EQ(again.rules()[r].sites, plan.rules()[r].sites) << text;
+        ASSERT_EQ(again.rules()[r].selector, plan.rules()[r].selector) << text;
+        ASSERT_EQ(again.rules()[r].options, plan.rules()[r].options) << text;
+      }
+      ++accepted;
+    } catch (const Error& error) {
+      ASSERT_THAT(error.what(), StartsWith("plan, column ")) << text;
+      const int column = std::stoi(std::string(error.what()).substr(13));
+      ASSERT_GE(column, 1) << text;
+      ASSERT_LE(column, static_cast<int>(text.size()) + 1) << text;
+    }
+  }
+  EXPECT_GT(accepted, 1000);  // else the mutations only tested the first error
+}
+
+TEST(Plan, HasStaticScalesWhereARuleQuantizesWithThem) {
+  EXPECT_TRUE(Plan::Parse("q=int8/token,k=int8/tensor+static").HasStaticScales());
+  EXPECT_FALSE(Plan::Parse("q=int8/token,k=int8/token+smooth").HasStaticScales());
+  EXPECT_FALSE(Plan::Parse("").HasStaticScales());
+}
+
+}  // namespace
+}  // namespace tare

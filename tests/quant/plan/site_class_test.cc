@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/plan/site_class.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+namespace tare {
+namespace {
+
+using Kind = Granularity::Kind;
+
+bool Admits(Site site, Kind kind) { return std::ranges::contains(ClassOf(site).granularities, kind); }
+
+TEST(SiteClass, EverySiteCanShareOneScale) {
+  for (const SiteInfo& info : kSites) EXPECT_TRUE(Admits(info.site, Kind::kTensor)) << info.name;
+}
+
+TEST(SiteClass, AGroupIsOfOneClass) {
+  for (const char* group : {"weights", "linear_in"}) {
+    std::set<const SiteClass*> classes;
+    for (const Site site : ExpandSites(group)) classes.insert(&ClassOf(site));
+    EXPECT_EQ(classes.size(), 1u) << group;
+  }
+}
+
+TEST(SiteClass, AScalePerHeadNeedsHeads) {
+  for (const SiteInfo& info : kSites) {
+    EXPECT_TRUE(!Admits(info.site, Kind::kHead) || ClassOf(info.site).dimensions.contains('h')) << info.name;
+  }
+}
+
+TEST(SiteClass, OnlyProbabilitiesAreNeverNegative) {
+  for (const SiteInfo& info : kSites)
+    EXPECT_EQ(ClassOf(info.site).NeverNegative(), info.site == Site::kProbs) << info.name;
+}
+
+TEST(SiteClass, MapsBelongToWhatEachMapHas) {
+  const std::set<Site> of_maps{Site::kQ, Site::kK, Site::kCacheK, Site::kAttnLogits, Site::kProbs};
+  for (const SiteInfo& info : kSites)
+    EXPECT_EQ(ClassOf(info.site).dimensions.contains('m'), of_maps.contains(info.site)) << info.name;
+}
+
+}  // namespace
+}  // namespace tare
