@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # One fixed list of commands whose figures a change of structure must not move: statistics, sweeps, evaluations (simulated and executed),
 # every method of quantization and dumps, on the embedded pair and the golden checkpoints. Files, JSON and tables of each go into OUT;
-# two runs are compared with `diff -r`. About three minutes on two cores.
+# two runs are compared with `diff -r`. About two minutes on two cores.
 #
 # usage: commands.sh TARE OUT     TARE: the program; OUT: a new folder
 set -euo pipefail
@@ -14,7 +14,7 @@ text=$pair/heldout.txt
 tail -c 60000 $text >"$out/calibration.txt"
 tasks=perplexity=$text,choice=$pair/needles-4.jsonl,choice=$pair/continuations.jsonl
 
-# Each command runs in OUT's folder of its own name; what it prints is kept beside what it writes.
+# run NAME ARGUMENT...: the command; what it prints is kept beside what it writes.
 run() {
   local name=$1
   shift
@@ -29,7 +29,7 @@ for model in standard differential; do
     --formats int8/row,int6/row,int4/tensor,int4/head,int6/channel \
     --calibrate int8,int6,int4
   run show-$model stats show "$out/stats-$model.h5" --site attn_logits --measures --json "$out/show-$model.json" --csv "$out/show-$model.csv"
-  run marked-$model stats $m --input $pair/needles-4.jsonl --limit 20 --sites probs,difference,v --out "$out/marked-$model.h5"
+  run marked-$model stats $m --input $pair/needles-4.jsonl --limit 20 --sites probs,v --out "$out/marked-$model.h5"
   run eval-$model eval $m --tasks $tasks --tokens 2044 --limit 8 --json "$out/eval-$model.json" --records "$out/records-$model.jsonl"
   i=0
   for plan in attn_logits=int4/tensor attn_logits=int4/head,attn_logits[l0]=f32 attn_logits=int6/row+p99.9 \
@@ -48,7 +48,7 @@ for model in standard differential; do
   done
   run dump-$model dump $m --input $text --tokens 64 --sites logits,embed,layer_out,final_norm,attn_logits --out "$out/dump-$model.h5"
   i=0
-  for method in rtn hadamard hadamard:3+rtn smoothquant:0.5+rtn smoothquant+gptq gptq gptaq gptaq+quantease rtn+quantease; do
+  for method in rtn hadamard+rtn hadamard:3+rtn smoothquant:0.5+rtn smoothquant+gptq gptq gptaq gptaq+quantease rtn+quantease; do
     i=$((i + 1))
     run quantize-$model-$i quantize $m --plan weights=int4/channel --method $method --calibrate "$out/calibration.txt" \
       --out "$out/quantize-$model-$i.h5" --json "$out/quantize-$model-$i.json"
@@ -56,7 +56,7 @@ for model in standard differential; do
   done
   run static-$model quantize $m --plan weights=int6/group16,linear_in=int8/tensor+static --stats "$out/stats-$model.h5" --out "$out/static-$model.h5"
   run executed-static-$model eval "$out/static-$model.h5" --plan linear_in=int8/tensor+static --executed --tasks perplexity=$text --tokens 1022 --json "$out/executed-static-$model.json"
-  run export-$model quantize $m --plan weights=int8/channel,lm_head.w=int8/channel --format safetensors --out "$out/export-$model"
+  run export-$model quantize $m --plan weights=int8/channel --format safetensors --out "$out/export-$model"
 done
 
 d=$pair/novels-differential
@@ -68,8 +68,8 @@ for plan in difference=u4/block64 difference=u8/block64 difference=int8/block128
 done
 run dump-executed dump $d --plan 'q=int8/token,k=int8/token,difference=u8/block64,v=int8/block64.channel' --executed --input $text --tokens 64 --sites logits,layer_out --out "$out/dump-executed.h5"
 run diff stats diff "$out/stats-standard.h5" "$out/stats-differential.h5" --draws 200 --json "$out/diff.json"
-run shard0 stats $d --input $text --tokens 2044 --shard 0/2 --out "$out/shard0.h5"
-run shard1 stats $d --input $text --tokens 2044 --shard 1/2 --out "$out/shard1.h5"
+run shard0 stats $d --input $text --tokens 4088 --shard 0/2 --out "$out/shard0.h5"
+run shard1 stats $d --input $text --tokens 4088 --shard 1/2 --out "$out/shard1.h5"
 run merge stats merge "$out/shard0.h5" "$out/shard1.h5" --out "$out/merged.h5"
 run table stats $pair/novels-standard $d --input $text --tokens 1022 --json "$out/table.json" --csv "$out/table.csv"
 run sweep sweep $pair/novels-standard $d --bits 16,8,6,4 --granularity row,tensor --tasks $tasks --tokens 1022 --limit 4 --out "$out/sweep" --json "$out/sweep.json"
