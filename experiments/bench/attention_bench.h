@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tare bench attention`: speed of attention beside its error and what the machine can do, all of one run.
 //
-// Each case: seeded Q, K, V, error against the double reference on at most 256 rows spread over the
-// sequence, then Google Benchmark, quantize and pack inside the timing. Rooflines are taken before and after on the
-// same number of threads, the better one counts.
-//   roofline_fraction = least operations a pair (standard 4d, V1 8d, V2 6d) * pairs / seconds / roofline (u8 x s8; f32
-//                       or bf16 for those kernels)
+// Each case: seeded Q, K, V; error against the double reference on at most 256 rows spread over the sequence; then
+// Google Benchmark, with quantizing and packing inside the timing. Rooflines are taken before and after on the same
+// number of threads, and the better one counts.
+//
+//   roofline_fraction = least operations per pair * pairs / seconds / roofline
+//                       operations: standard 4d, V1 8d, V2 6d; roofline: u8 x s8, or f32 or bf16 for those kernels
 //   max_row_rel_l2    = largest ||error|| / max(||o||, 0.01 (||P1 V|| + lambda ||P2 V||)) of a row
 #pragma once
 

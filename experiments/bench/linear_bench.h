@@ -6,8 +6,9 @@
 // alone takes a token at a time, and one-token steps cycle over more than 520 MiB of weights (the f32 baseline too), so
 // that no cache helps. Before it is timed, a case must agree with the scalar reference. Ours and the baselines are
 // timed in turn, each repetition at least 50 ms.
-//   roofline_fraction = 2 rows out in / seconds / u8 x s8 rate; of one-token steps: bytes of weights / seconds / rate
-//   of reading memory
+//
+//   roofline_fraction = 2 rows out in / seconds / rate of u8 x s8
+//                     = bytes of weights / seconds / rate of reading memory      of one-token steps
 #pragma once
 
 #include <cstdint>

@@ -178,8 +178,8 @@ ModelConfig ParseConfig(std::string_view text, const std::string& where) {
   c.max_positions = keys.Integer("max_position_embeddings", 1, 2048);  // transformers' own default for both families
   c.tied_embeddings = keys.Flag("tie_word_embeddings", false);
   c.attention_bias = keys.Flag("attention_bias", false);
-  c.mlp_bias =
-      !c.Differential() && keys.Flag("mlp_bias", false);  // transformers' DiffLlama has none, whatever the key says
+  // transformers' DiffLlama has none, whatever the key says
+  c.mlp_bias = !c.Differential() && keys.Flag("mlp_bias", false);
   if (keys.Has("bos_token_id")) c.bos = keys.Integer("bos_token_id", 0);
   c.rotary = ReadRotary(keys, c.max_positions);
   CheckHeads(c, where);

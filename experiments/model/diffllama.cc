@@ -2,7 +2,7 @@
 // DiffLlama: as llama, but a head j < H/2 has the maps j and j + H/2 of q and k and the values of both side by side,
 //   O_j = (1 - lambda_init) norm((softmax(Q_j K_j^T / sqrt(d)) - lambda softmax(Q_j' K_j'^T / sqrt(d))) [V_j, V_j'])
 // with a head norm over 2d that has no weight, and
-//   lambda = exp(lambda_q1 . lambda_k1) - exp(lambda_q2 . lambda_k2) + lambda_init      one a layer.
+//   lambda = exp(lambda_q1 . lambda_k1) - exp(lambda_q2 . lambda_k2) + lambda_init      one per layer
 #include "experiments/model/diffllama.h"
 
 #include <cmath>

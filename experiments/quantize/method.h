@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `tare quantize --method` names: steps with + between, in this order, each at most once.
 //
-//   hadamard[:SEED]                   other weights that compute the same (equivalent_weights.h); SEED of the signs, 0
-//   smoothquant[:ALPHA]               or these; ALPHA from 0 to 1, searched on the calibration text where it is not
-//                                     given. Not both: the rotation takes
-//                                     channels apart that were smoothed, and has spread outliers already.
-//   rtn | gptq | gptaq                codes; without any the file holds f32 weights. gptaq: gptq that makes up for what
-//                                     the layers before have lost (quant/algorithms/asymmetric.h)
-//   quantease                         better codes and scales (quant/algorithms/quantease.h)
+//   hadamard[:SEED]       other weights that compute the same (equivalent_weights.h); SEED of the signs, 0 if not given
+//   smoothquant[:ALPHA]   or these; ALPHA from 0 to 1, searched on the calibration text if not given. Not both: the
+//                         rotation takes apart channels that were smoothed, and has spread outliers already.
+//   rtn | gptq | gptaq    codes; without any the file holds f32 weights. gptaq: gptq that makes up for what the layers
+//                         before have lost (quant/algorithms/asymmetric.h)
+//   quantease             better codes and scales (quant/algorithms/quantease.h)
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,12 @@
 // tare dump: what a model computes, as an HDF5 file for study in Python and for parity. Datasets and shapes, for B
 // sequences of T tokens (E hidden, V vocabulary, H the checkpoint's query heads), all f32 but the ids:
 //
-//   /input_ids [B,T] i64      /logits [B,T,V]      /embed [B,T,E]      /layer_out.{i} [B,T,E]      /final_norm [B,T,E]
-//   /attn_logits.{i} [B,H,T,T]  scaled, before the softmax, masked = -inf
+//   /input_ids         [B,T] i64
+//   /logits            [B,T,V]
+//   /embed             [B,T,E]
+//   /layer_out.{i}     [B,T,E]
+//   /final_norm        [B,T,E]
+//   /attn_logits.{i}   [B,H,T,T]   scaled, before the softmax, masked = -inf
 //
 // Under a plan these are the values that the model goes on with: quantized where the plan says so. Attention that is
 // executed in integers has no attn_logits to show.

@@ -12,13 +12,18 @@
 
 namespace tare {
 
-// {"schema":"tare.stats/1","model",..,"tokens":N,"attention_logits":{"count","absmax","median","top1",..},"hidden_states":{..},
-//  "layers":[{"layer","attention_logits","hidden_states","heads":[{"head","map",..}],"maps":[..]}],"maps":[..],"top":{..}}
+// {"schema": "tare.stats/1", "model", .., "tokens": N,
+//  "attention_logits": {"count", "absmax", "median", "top1", ..},
+//  "hidden_states": {..},
+//  "layers": [{"layer", "attention_logits", "hidden_states", "heads": [{"head", "map", ..}], "maps": [..]}],
+//  "maps": [..],
+//  "top": {..}}
+//
 // topK is the K-th largest |x|, null where fewer values were seen.
 nlohmann::ordered_json OutlierJson(const OutlierFigures& outliers, const ModelConfig& config, const std::string& model,
                                    int64_t tokens);
 
-// The table for people, and as comma-separated values: one row a model and site, one more a map of a differential
+// The table for people, and as comma-separated values: one row per model and site, and one per map of a differential
 // model.
 std::string OutlierTable(const std::vector<nlohmann::ordered_json>& models);
 std::string OutlierCsv(const std::vector<nlohmann::ordered_json>& models);

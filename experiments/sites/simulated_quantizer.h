@@ -4,11 +4,13 @@
 // granularity says of one sequence's unmasked values, or static (+static: tensor, head, channel), from a statistics
 // file:
 //
-//   tensor           all heads (or all channels) of the layer that the rule selects; of each site on its own
-//   head             one head
-//   row, token       one row
-//   group<N>         N channels of a row            block<N>           N keys of a row
-//   channel          one channel, all tokens        block<N>.channel   N tokens of one channel
+//   tensor             all heads (or all channels) of the layer that the rule selects; of each site on its own
+//   head               one head
+//   row, token         one row
+//   channel            one channel, all tokens
+//   group<N>           N channels of a row
+//   block<N>           N keys of a row
+//   block<N>.channel   N tokens of one channel
 //
 // probs are normalised again by the sum of their dequantized codes, a row. A difference in u8, u6 or u4 has a zero
 // point (quant/format/zero_point.h). +smooth (q, k, v) subtracts before quantizing, and adds after, the mean of each
@@ -55,8 +57,8 @@ class SimulatedQuantizer : public SiteVisitor {
   Plan plan_;
   StaticClips static_clips_;
   int layers_, heads_;
-  std::vector<std::atomic<uint32_t>>
-      absmax_;  // [slot][1 + layer][site][heads, then rules: `tensor` is what a rule selects]
+  // [slot][1 + layer][site][heads, then rules: `tensor` is what a rule selects]
+  std::vector<std::atomic<uint32_t>> absmax_;
 };
 
 }  // namespace tare

@@ -21,8 +21,10 @@ struct DiffOptions {
   uint64_t seed = 0;
 };
 
-// {"schema":"tare.stats.diff/1","a":{job},"b":{job},"paired",..,"draws",..,"level":0.95,
-//  "rows":[{"site","layer","measure","a","b","difference","low","high"}]}: b - a, null where one has no meaning.
+// {"schema": "tare.stats.diff/1", "a": {job}, "b": {job}, "paired", .., "draws", .., "level": 0.95,
+//  "rows": [{"site", "layer", "measure", "a", "b", "difference", "low", "high"}]}
+//
+// difference is b - a; a figure is null where it has no meaning.
 nlohmann::ordered_json DiffJson(const StatisticsSet& a, const StatisticsSet& b, const DiffOptions& options);
 // Rows whose interval leaves out 0 carry a mark.
 std::string DiffTable(const nlohmann::ordered_json& diff);

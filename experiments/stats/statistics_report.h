@@ -13,9 +13,12 @@
 
 namespace tare {
 
-// {"schema":"tare.stats.site/1","site":..,"rows":[{"layer","head","map","count","absmax","mean","variance","kurtosis",
-//  "median","p99","p999","p9999"}]}: null where one has no meaning; mean, variance and kurtosis (m4/m2^2) of x, the
-// others of |x|. Throws Error where the file has no such site or layer.
+// {"schema": "tare.stats.site/1", "site": ..,
+//  "rows": [{"layer", "head", "map", "count", "absmax", "mean", "variance", "kurtosis",
+//            "median", "p99", "p999", "p9999"}]}
+//
+// A figure is null where it has no meaning; mean, variance and kurtosis (m4/m2^2) are of x, the others of |x|. Throws
+// Error where the file has no such site or layer.
 nlohmann::ordered_json SiteJson(const StatisticsSet& set, Site site, std::optional<int> layer);
 // {"schema":"tare.stats.measures/1","site":..,"rows":[{"layer","head","map","measures":{name: number or null}}]}
 nlohmann::ordered_json MeasuresJson(const StatisticsSet& set, Site site, std::optional<int> layer);

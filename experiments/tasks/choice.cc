@@ -54,8 +54,8 @@ class Batch {
       const auto ending = std::span(item.endings[e].tokens).subspan(context);
       targets.push_back({last, ending[0], record, e});
       if (ending.size() == 1) continue;
-      const int64_t first =
-          tokens.AddBranch(ending.first(ending.size() - 1));  // the last token predicts nothing scored
+      // Without the last token, which predicts nothing that is scored.
+      const int64_t first = tokens.AddBranch(ending.first(ending.size() - 1));
       for (size_t i = 1; i < ending.size(); ++i)
         targets.push_back({first + static_cast<int64_t>(i) - 1, ending[i], record, e});
     }

@@ -16,8 +16,8 @@ namespace tare {
 inline constexpr int64_t kTextWindow = 512;
 
 struct WindowOptions {
-  int64_t window =
-      0;  // positions of one sequence, `<s>` among them; 0: 512 for text, whole rows for ids, the model allowing
+  // Positions of one sequence, `<s>` among them; 0: 512 for text, whole rows for ids, as far as the model allows.
+  int64_t window = 0;
   int64_t stride = 0;  // tokens that a window advances; 0: no overlap (of one token where there is no `<s>`)
   int64_t tokens = 0;  // at most so many tokens of the input, 0: all
   int64_t limit = 0;   // at most so many windows, 0: all

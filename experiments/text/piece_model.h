@@ -6,12 +6,12 @@
 // The cut goes between a character c and a space after it, c neither a space nor U+2581, which stands for a space
 // inside. It changes no id where
 //   - the model is BPE. It merges the best pair of neighbours, the leftmost of equals, as long as a pair is in the
-//     vocabulary. Where no piece holds a space behind another character, no merge ever spans the cut, and the merges on
+//     vocabulary. Where no piece holds a space after another character, no merge ever spans the cut, and the merges on
 //     either side come in the same order with and without the other side;
 //   - the normalizer maps no characters, so that nothing reaches across the cut before that;
 //   - the space that begins the second chunk is there again after normalizing: it is replaced by the one that the
-//   library
-//     puts in front of every text (add_dummy_prefix), or left alone (neither that nor remove_extra_whitespaces);
+//     library puts in front of every text (add_dummy_prefix), or left alone (neither that nor
+//     remove_extra_whitespaces);
 //   - a space is a known piece: unknown characters that follow each other become one token.
 #pragma once
 
@@ -28,7 +28,7 @@ enum class ChunkRule {
 // kWhole too where the bytes are not understood.
 ChunkRule FindChunkRule(std::string_view model);
 
-// The first safe cut at or behind `from`: the offset of a space. text.size() where there is none.
+// The first safe cut at or after `from`: the offset of a space. text.size() where there is none.
 size_t FindCut(std::string_view text, size_t from);
 
 }  // namespace tare

@@ -3,7 +3,9 @@
 // 2504.02692). Behind rounded layers a layer sees inputs x~ where the model as stored sees x. Of all real weights those
 // with the least error ||W X - W' X~||^2 + damping mean(diag) ||W' - W||^2 are
 //
-//   W' = W + W C H^-1,   C = sum of (x - x~) x~^T,   H = sum of x~ x~^T + damping mean(diag) I
+//   W' = W + W C H^-1
+//   C  = sum of (x - x~) x~^T
+//   H  = sum of x~ x~^T + damping mean(diag) I
 //
 // and rounding W' with H in place of W leaves the least error of both together: ||W X - Q X~||^2 is a constant plus
 // (W' - Q) H (W' - Q)^T. (The paper corrects as it rounds, an input at a time; this is the same least-squares problem

@@ -2,8 +2,12 @@
 // GPTQ (Frantar et al., arXiv 2210.17323): weights rounded one input at a time, each rounding's error made up for by
 // the inputs not rounded yet, so that ||(W - Q) X|| stays small on calibration inputs X.
 //
-//   H = X X^T + damping mean(diag) I,   H^-1 = U^T U with U upper triangular
-//   for input i:  q_i = round(w_i),  e = (w_i - q_i) / U_ii,  w_j -= e U_ij  for all j after i
+//   H    = X X^T + damping mean(diag) I
+//   H^-1 = U^T U, U upper triangular
+//   for each input i:
+//     q_i  = round(w_i)
+//     e    = (w_i - q_i) / U_ii
+//     w_j -= e U_ij               for all j after i
 //
 // Inputs go in the order of falling H_ii ("act-order"); groups and their scales are those of the stored order, taken
 // from W before the first rounding, so the file looks like any other. U comes from one Cholesky factor of H backwards

@@ -2,10 +2,13 @@
 // QuantEase (Behdin et al., arXiv 2309.01885): coordinate descent on a matrix that is rounded already, by GPTQ or to
 // nearest, and on its scales. Each step lowers a row's error on the calibration inputs or leaves it,
 //
-//   L(Q) = (w - q) H (w - q)^T,   H = X X^T + damping mean(diag) I,   g = (w - q) H
+//   L(Q) = (w - q) H (w - q)^T
+//   H    = X X^T + damping mean(diag) I
+//   g    = (w - q) H
+//
 //   code i:  q_i = round(q_i + g_i / H_ii), the nearest code to the best value with all others held
-//   scales:  the G scales of a row that make L least with its codes held, a G x G system (our addition: the paper keeps
-//            them)
+//   scales:  the G scales of a row that make L least with its codes held, a G x G system
+//            (our addition: the paper keeps them)
 //
 // A sweep is every code of a row once, in the order of storage. Scales first, then a sweep, again and again.
 #pragma once

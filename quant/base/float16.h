@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two 16-bit floating-point types that checkpoints store, as bits. To f32 exactly; from f32 to the nearest, ties to
+// The two 16-bit floating-point types that checkpoints store, as bits. To f32: exact. From f32: the nearest, ties to
 // even.
 #pragma once
 

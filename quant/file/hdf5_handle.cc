@@ -34,8 +34,8 @@ herr_t TakeFirst(unsigned, const H5E_error2_t* error, void* text) noexcept {
 std::string Hdf5Reason() {
   std::string text;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, TakeFirst, &text);
-  // A failed system call is told among addresses and times: "..., error message = 'No space left on device', buf =
-  // ...".
+  // HDF5 reports a failed system call among addresses and times:
+  // "..., error message = 'No space left on device', buf = ...".
   constexpr std::string_view kSystem = "error message = '";
   if (const size_t begin = text.find(kSystem); begin != std::string::npos) {
     text.erase(0, begin + kSystem.size());

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What shares a scale. Spelled in plans and files as
+// What shares a scale, as plans and files spell it:
 //
-//   tensor  head  row  token  channel        the whole tensor, a head, a query row, a token, a channel
-//   group<N>                                 N neighbouring values of a row (N input channels of a weight, N channels
-//   of a token) block<N>                                 a query row x N keys block<N>.channel N tokens x a channel
+//   tensor             the whole tensor
+//   head               one head
+//   row                one query's row
+//   token              one token
+//   channel            one channel
+//   group<N>           N neighbouring values of a row: N input channels of a weight, N channels of a token
+//   block<N>           one query's row x N keys
+//   block<N>.channel   N tokens x one channel
 #pragma once
 
 #include <optional>

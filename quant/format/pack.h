@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // How codes are stored, on disk and in caches. Groups of 64 values; the last group of a row is filled up with code 0.
 //
-//   8 bits   one byte a code, no groups
-//   4 bits   32 bytes a group        byte i = u[i] | u[i + 32] << 4
-//   6 bits   48 bytes a group        byte i = low(u[i]) | low(u[i + 32]) << 4                       i < 32
-//                                    byte 32 + i = high(u[i]) | high(u[i + 16]) << 2 | high(u[i + 32]) << 4 | high(u[i
-//                                    + 48]) << 6    i < 16
+//   8 bits   one byte per code, no groups
+//   4 bits   32 bytes per group   byte i      = u[i] | u[i + 32] << 4                                    i < 32
+//   6 bits   48 bytes per group   byte i      = low(u[i]) | low(u[i + 32]) << 4                          i < 32
+//                                 byte 32 + i = high(u[i])           | high(u[i + 16]) << 2
+//                                             | high(u[i + 32]) << 4 | high(u[i + 48]) << 6              i < 16
 //
-// with u = code + 8 (int4), code + 32 (int6), the code itself (u4, u6), low its lower four bits, high the other two.
+// with u = code + 8 (int4), code + 32 (int6) or the code itself (u4, u6), low its lower four bits, high the other two.
 // Two planes instead of three bytes for four codes: no code crosses a byte, so unpacking is masks and shifts on any
 // vector unit.
 #pragma once

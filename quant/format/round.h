@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // THE rounding of values to codes. References, kernels and file writers all mean this, bit for bit:
 //
-//   inv   = qmax / absmax                       one division in f32 a group of values that share a scale
-//   code  = clamp(round_half_even(x * inv))     one product in f32 a value
-//   scale = absmax / qmax                       what a code is worth: value = code * scale
+//   inv   = qmax / absmax                     in f32, once for all values that share a scale
+//   code  = clamp(round_half_even(x * inv))   one product in f32 per value
+//   scale = absmax / qmax                     value = code * scale
 //
 // For int8 and absmax 2: inv 63.5, scale 0.015748031; x 0.5 -> 31.75 -> 32, x -0.0078740157 (half a step) -> -0.5 -> 0.
 // A group whose absmax is below 2^-100 has scale 0 and codes 0: inv would overflow near the smallest floats.

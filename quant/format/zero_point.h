@@ -2,9 +2,12 @@
 // Unsigned codes for values of both signs: a scale and the code of 0, the zero point, from the group's two ends.
 // Subtracted maps lean to one side, and a symmetric code spends steps on a side that is not there.
 //
-//   range = largest - smallest, of the values and 0         so 0, which masked entries are, has a code of its own
-//   inv   = (qmax - 2^-10) / range;  scale = range / (qmax - 2^-10);  zero = -round_half_even(smallest * inv)
-//   code  = round_half_even(x * inv) + zero;  value = (code - zero) * scale
+//   range = largest - smallest                  of the values and 0, so that 0 (a masked entry) has a code of its own
+//   inv   = (qmax - 2^-10) / range
+//   scale = range / (qmax - 2^-10)
+//   zero  = -round_half_even(smallest * inv)
+//   code  = round_half_even(x * inv) + zero
+//   value = (code - zero) * scale
 //
 // Codes are 0 .. qmax without a clamp, as long as zero and codes round the same product. The smallest gets 0. The ends'
 // magnitudes in steps, a and b, sum to qmax - 2^-10 (f32 adds at most 5e-5): if both fractions are a half or more,

@@ -48,8 +48,8 @@ class MagnitudeHistogram {
   friend bool operator==(const MagnitudeHistogram&, const MagnitudeHistogram&) = default;
 
  private:
-  std::array<std::vector<uint64_t>, kPages>
-      pages_;  // a page is empty until something falls there, then kPageBins counts
+  // A page is empty until something falls there, then it has kPageBins counts.
+  std::array<std::vector<uint64_t>, kPages> pages_;
   uint64_t total_ = 0;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one mechanism by which statistics, dumps and simulated quantization reach into a forward pass: the pass shows
 // blocks of a site's values to visitors, in order; a quantizer changes them in place, an observer after it sees what
-// the model uses. A pass asks Wants once a site and layer, so a pass without visitors pays nothing.
+// the model uses. A pass calls Wants once per site and layer, so a pass without visitors pays nothing.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace tare {
 
-// Rows of one site's values. Row r holds Columns(r) values from values + r * stride; what the mask hides is not among
-// them.
+// Rows of one site's values. Row r holds Columns(r) values from values + r * stride, without those that the mask hides.
 //
-//   attn_logits, probs   rows are queries, columns keys, at most 64 rows; `head` the checkpoint's query head, `map` 1
-//   or 2 difference           the same, `head` the output head, map 0; of heads with two maps only q, k, v, head_out
-//   all tokens of one sequence x the channels of one head (q: query, k and v: key/value, head_out:
-//                        output head); `map` 1 or 2 where only that map uses a head of q or k, else 0
-//   others               at most 64 tokens of one sequence x channels, head -1 and map 0
+//   attn_logits, probs   at most 64 queries x keys; `head` the checkpoint's query head, `map` 1 or 2
+//   difference           at most 64 queries x keys; `head` the output head, `map` 0; only of heads with two maps
+//   q, k, v, head_out    all tokens of one sequence x the channels of one head;
+//                        `head` the query head (q), key/value head (k, v) or output head (head_out);
+//                        `map` 1 or 2 where only that map uses a head of q or k, else 0
+//   others               at most 64 tokens of one sequence x channels; `head` -1, `map` 0
 struct SiteBlock {
   Site site{};
   int layer = -1;        // -1: outside the layers

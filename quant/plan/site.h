@@ -2,8 +2,11 @@
 // The named tensors of the forward pass where a plan may quantize and an observer may look. Two names stand for several
 // sites: `weights` for the seven projection weights of a layer, `linear_in` for their inputs.
 //
-//   q k v are taken after rotary positions and before 1/sqrt(d); attn_logits are scaled, pre-softmax; probs is one map,
-//   difference P1 - lambda P2; head_out is taken before the head norm.
+//   q k v         after rotary positions, before 1/sqrt(d)
+//   attn_logits   scaled, before the softmax
+//   probs         one map
+//   difference    P1 - lambda P2
+//   head_out      before the head norm
 #pragma once
 
 #include <array>

@@ -21,9 +21,9 @@ TEST(ForwardBenchTest, FlopCountsProductsAndUnmaskedPairs) {
                      .heads = 2,
                      .kv_heads = 1,
                      .head_dim = 4};
-  // A layer: q and o 8 x 8, k and v 8 x 4, three of 8 x 16: 576 values; the head 80. Twice for 10 rows: 20 (3 x 576 +
-  // 80) = 36,160. Pairs: 2 sequences x 15, 3 layers, 2 heads; each 2 x 4 for the score and 2 x 4 for the sum: 180 x 16
-  // = 2,880.
+  // A layer: q and o 8 x 8, k and v 8 x 4, three of 8 x 16: 576 values; the head: 80.
+  // Twice that for each of 10 rows: 20 x (3 x 576 + 80) = 36,160.
+  // Pairs: 2 sequences x 15, 3 layers, 2 heads; each 2 x 4 for the score and 2 x 4 for the sum: 180 x 16 = 2,880.
   EXPECT_EQ(ForwardFlop(config, 2, 5), 36160 + 2880);
   // Each map of a differential head multiplies V of both: 180 x (8 + 16).
   config.family = "diffllama";

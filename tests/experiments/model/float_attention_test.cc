@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The model's f32 attention against the double reference: every head table, lengths around the block sizes, branches,
 // and what visitors are shown. Error of one output: the logits are off by about d half units of |q||k|, which the
-// softmax passes on relatively, and S products are summed; with values of order 1 that is below (4 d + S) 2^-24 of max
-// |v|.
+// softmax passes on relatively, and S products are summed; with values of order 1 that is below
+// (4 d + S) 2^-24 max|v|.
 #include "experiments/model/float_attention.h"
 
 #include <gtest/gtest.h>
@@ -85,8 +85,8 @@ void ExpectReference(const Data& data, const Table& t, int64_t prefix_row, int64
   for (int64_t i = 0; i < count; ++i) {
     for (int64_t c = 0; c < data.call.out.token_stride; ++c) {
       const double lambda = std::abs(data.lambda[first + i]);
-      const double bound = (4.0 * d + static_cast<double>(prefix + count)) * 0x1p-24 * 4.5 *
-                           (1 + lambda);  // 4.5: the largest |v| of these normal values
+      // 4.5: the largest |v| of these normal values
+      const double bound = (4.0 * d + static_cast<double>(prefix + count)) * 0x1p-24 * 4.5 * (1 + lambda);
       ASSERT_NEAR(data.out[(first + i) * data.call.out.token_stride + c], out[i * data.call.out.token_stride + c],
                   bound)
           << "row " << i << " column " << c;

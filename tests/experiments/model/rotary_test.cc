@@ -89,8 +89,8 @@ struct Angles {
   std::vector<float> cosine, sine;
 };
 
-// LlamaRotaryEmbedding(config)(x, positions), linear scaling. A frequency a unit away turns position p by p frequency 2
-// u, and rounding the angle by half a unit as much again at most.
+// LlamaRotaryEmbedding(config)(x, positions), linear scaling. A frequency that is off by a unit turns position p by
+// 2 u p frequency, and rounding the angle by half a unit adds as much again at most.
 TEST(RotaryTest, CosinesAndSinesAreTransformers) {
   const Angles expected[] = {{0, {1.0f, 1.0f, 1.0f, 1.0f}, {0.0f, 0.0f, 0.0f, 0.0f}},
                              {1,

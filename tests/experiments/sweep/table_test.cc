@@ -71,8 +71,8 @@ TEST(TableTest, PerplexityHasBitsAcrossAndTheChangeFrom16) {
                   Row("b", "row", {"1000.125", "1000.125 (+0.000)"}), Row("b", kStatic, {"7.000", "8.000 (+1.000)"})));
 }
 
-// Paired: of 5 items the quantized run loses two and wins one; d = 0 -1 0 +1 -1, mean -0.2, s^2 = (3 - 5 * 0.04) / 4 =
-// 0.7, error sqrt(0.7 / 5) = 0.374. As if unpaired it would be sqrt(2 * 0.25^2) = 0.354.
+// Paired: of 5 items the quantized run loses two and wins one; d = 0 -1 0 +1 -1, mean -0.2,
+// s^2 = (3 - 5 * 0.04) / 4 = 0.7, error sqrt(0.7 / 5) = 0.374. As if unpaired it would be sqrt(2 * 0.25^2) = 0.354.
 TEST(TableTest, AccuraciesChangeByPairedDifferences) {
   const std::vector<SweepCell> cells = {Choice("row", 16, "11010", "11111"), Choice("row", 4, "10001", "11111")};
   const std::vector<std::string> lines = Lines(SweepTable(cells));

@@ -63,8 +63,8 @@ TEST(Round, ACodesValueRoundsToTheSameCode) {
   }
 }
 
-// |x * inv| <= qmax carries two roundings of 2^-24 relative: the code is within half a step and qmax * 2^-23 of x /
-// scale.
+// |x * inv| <= qmax carries two roundings of 2^-24 relative: the code is within half a step and qmax * 2^-23 of
+// x / scale.
 TEST(Round, IsOffByHalfAStepAtMost) {
   std::mt19937 random(2);
   std::uniform_real_distribution<float> unit(-1.0f, 1.0f);
