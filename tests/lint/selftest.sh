@@ -40,7 +40,7 @@ expect_failure layering kernels/b.cc 'auto* x = std::getenv("X");\n'
 expect_failure layering experiments/c.cc 'void F() { std::exit(1); }\n'
 expect_failure layering experiments/c.cc 'void F() { std::cerr << 1; }\n'
 expect_failure sizes quant/a.cc "$(printf 'x\\n%.0s' {1..399})"
-expect_failure sizes README.md "$(printf 'x\\n%.0s' {1..201})"
+expect_failure sizes README.md "$(printf 'x\\n%.0s' {1..121})"
 expect_failure text quant/new.cc 'int x;\n'
 expect_failure text tools/new.sh '#!/bin/sh\nexit 0\n'
 expect_failure text quant/a.cc 'int x;'

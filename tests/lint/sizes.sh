@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# File-length ceilings: 400 lines of code, 200 of README. A longer file holds more than one idea.
+# File-length ceilings: 400 lines of code, 120 of the README, 200 of another folder's. A longer file holds more than one idea.
 # usage: sizes.sh ROOT
 set -euo pipefail
 cd "${1:?usage: sizes.sh ROOT}"
 bad=0
 while read -r file; do
   case $file in
+    ./README.md) ceiling=120 ;;
     *.md) ceiling=200 ;;
     *) ceiling=400 ;;
   esac
