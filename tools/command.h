@@ -9,7 +9,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json_fwd.hpp>
 
-#include "experiments/tasks/progress.h"
+#include "experiments/sequences/progress.h"
 #include "kernels/linear/projector.h"
 
 namespace tare {

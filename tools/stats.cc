@@ -7,11 +7,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/sequences/sequences.h"
 #include "experiments/sites/outlier_report.h"
 #include "experiments/stats/marked_items.h"
 #include "experiments/stats/statistics_job.h"
 #include "experiments/stats/statistics_report.h"
-#include "experiments/tasks/sequences.h"
 #include "quant/file/atomic_file.h"
 #include "tools/run_options.h"
 #include "tools/stats_files.h"

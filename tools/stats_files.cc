@@ -10,7 +10,7 @@
 #include "experiments/stats/statistics_report.h"
 #include "quant/base/error.h"
 #include "quant/file/atomic_file.h"
-#include "quant/observe/statistics_file.h"
+#include "quant/statistics/statistics_file.h"
 #include "tools/command.h"
 
 namespace tare {

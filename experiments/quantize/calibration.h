@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "experiments/model/model.h"
-#include "experiments/tasks/sequences.h"
+#include "experiments/sequences/sequences.h"
 #include "experiments/text/token_input.h"
 #include "quant/base/aligned.h"
 

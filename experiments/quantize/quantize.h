@@ -11,8 +11,8 @@
 #include <filesystem>
 
 #include "experiments/quantize/method.h"
-#include "experiments/tasks/progress.h"
-#include "experiments/tasks/sequences.h"
+#include "experiments/sequences/progress.h"
+#include "experiments/sequences/sequences.h"
 #include "quant/plan/plan.h"
 
 namespace tare {

@@ -12,8 +12,8 @@
 
 #include "experiments/model/model.h"
 #include "experiments/quantize/equivalent_weights.h"
-#include "experiments/tasks/progress.h"
-#include "experiments/tasks/sequences.h"
+#include "experiments/sequences/progress.h"
+#include "experiments/sequences/sequences.h"
 #include "quant/observe/statistics_set.h"
 #include "quant/plan/plan.h"
 

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "experiments/model/model.h"
+#include "experiments/sequences/sequences.h"
 #include "experiments/sites/plan_run.h"
-#include "experiments/tasks/sequences.h"
 
 namespace tare {
 

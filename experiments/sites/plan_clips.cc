@@ -6,7 +6,7 @@
 #include "quant/base/error.h"
 #include "quant/calibrate/clip.h"
 #include "quant/calibrate/static_scales.h"
-#include "quant/observe/statistics_file.h"
+#include "quant/statistics/statistics_file.h"
 
 namespace tare {
 

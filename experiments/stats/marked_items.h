@@ -12,8 +12,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "experiments/sequences/sequences.h"
 #include "experiments/stats/marked_spans.h"
-#include "experiments/tasks/sequences.h"
 
 namespace tare {
 

@@ -8,10 +8,10 @@
 #include "experiments/stats/full_observer.h"
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
-#include "quant/calibrate/calibration_file.h"
 #include "quant/file/checkpoint.h"
 #include "quant/file/sha256.h"
-#include "quant/observe/statistics_file.h"
+#include "quant/statistics/calibration_file.h"
+#include "quant/statistics/statistics_file.h"
 
 namespace tare {
 namespace {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "experiments/sequences/sequences.h"
 #include "experiments/stats/marked_spans.h"
 #include "experiments/stats/measured_format.h"
 #include "experiments/stats/site_selection.h"
-#include "experiments/tasks/sequences.h"
 #include "quant/observe/statistics_set.h"
 
 namespace tare {

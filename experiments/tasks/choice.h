@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "experiments/model/model.h"
+#include "experiments/sequences/progress.h"
 #include "experiments/tasks/choice_items.h"
-#include "experiments/tasks/progress.h"
 
 namespace tare {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Perplexity of a text: exp of the mean negative log-likelihood a token, in nats. Each token is scored once, given as
-// much context as the window allows (experiments/tasks/windows.h); text windows begin with the checkpoint's `<s>`.
+// much context as the window allows (experiments/sequences/windows.h); text windows begin with the checkpoint's `<s>`.
 #pragma once
 
 #include <cstdint>
 
-#include "experiments/tasks/sequences.h"
+#include "experiments/sequences/sequences.h"
 
 namespace tare {
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Arrows go one way: quant <- kernels <- experiments <- tools. The link graph says so for symbols; this says so for includes, for
-# outside libraries that belong to another layer, and for what no library may do (print, exit, read the environment).
+# Arrows go one way: quant <- kernels <- experiments <- tools, and inside a layer from each folder to those before it in the list
+# below. The link graph says so for symbols of layers; this says so for includes, for outside libraries that belong to another
+# layer, and for what no library may do (print, exit, read the environment).
 # usage: layering.sh ROOT
 set -euo pipefail
 cd "${1:?usage: layering.sh ROOT}"
@@ -31,4 +32,30 @@ for layer in quant kernels experiments tools; do
     refuse $layer '(^|[^A-Za-z0-9_:.>]|std::|::)(printf|puts|putchar|perror|exit|quick_exit|getenv|secure_getenv|setenv)[ ]*\(|std::(cout|cerr|clog)' \
       "a library never prints, exits or reads the environment"
 done
+
+# order LAYER FOLDER...: the folders of a layer, lowest first. A file includes its own folder and those before it.
+order() {
+  local layer=$1 hits
+  shift
+  [ -d "$layer" ] || return 0
+  hits=$(find "$layer" -name '*.h' -o -name '*.cc' | sort | xargs -r awk -v layer="$layer" -v folders="$*" -v allowed="$allowed" '
+    function folder(path) { sub("^" layer "/", "", path); return sub(/\/[^\/]*$/, "", path) ? path : "." }
+    BEGIN { place["."] = 0; for (i = split(folders, name, " "); i > 0; --i) place[name[i]] = i }
+    FNR == 1 {
+      mine = folder(FILENAME)
+      if (!(mine in place)) print FILENAME ": got the folder " mine ", expected one of: " folders "; give it a place in layering.sh"
+    }
+    $0 ~ "^[ \t]*#[ \t]*include[ \t]*[<\"]" layer "/" {
+      path = $0; sub(/^[^<"]*[<"]/, "", path); sub(/[>"].*/, "", path)
+      above = folder(path)
+      if (mine in place && (!(above in place) || place[above] > place[mine]) && index(allowed, " " mine ":" above " ") == 0)
+        printf "%s:%d: %s/%s is below %s and may not include it\n", FILENAME, FNR, layer, mine, above
+    }')
+  [ -z "$hits" ] || { echo "$hits"; bad=1; }
+}
+
+allowed=' attention:attention/integer attention/float:attention/integer '  # still to be mended
+order quant base format algorithms file plan observe calibrate statistics
+order kernels elementwise product linear attention attention/float attention/integer
+order experiments text model bench sequences sites tasks stats quantize sweep
 exit $bad

@@ -39,6 +39,11 @@ expect_failure layering quant/a.cc 'void F() { printf("x"); }\n'
 expect_failure layering kernels/b.cc 'auto* x = std::getenv("X");\n'
 expect_failure layering experiments/c.cc 'void F() { std::exit(1); }\n'
 expect_failure layering experiments/c.cc 'void F() { std::cerr << 1; }\n'
+expect_failure layering quant/base/low.h '#include "quant/file/high.h"\n'
+expect_failure layering quant/file/high.cc '  # include <quant/unheard_of/x.h>\n'
+expect_failure layering quant/unheard_of/x.h 'int x;\n'
+expect_failure layering kernels/attention/a.cc '#include "kernels/attention/float/b.h"\n'
+expect_failure layering experiments/text/a.cc '#include "experiments/model/b.h"\n'
 expect_failure sizes quant/a.cc "$(printf 'x\\n%.0s' {1..399})"
 expect_failure sizes README.md "$(printf 'x\\n%.0s' {1..121})"
 expect_failure text quant/new.cc 'int x;\n'

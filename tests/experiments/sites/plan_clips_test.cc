@@ -7,7 +7,7 @@
 #include "experiments/sites/simulated_quantizer.h"
 #include "quant/base/error.h"
 #include "quant/format/round.h"
-#include "quant/observe/statistics_file.h"
+#include "quant/statistics/statistics_file.h"
 #include "tests/quant/file/temporary_folder.h"
 
 namespace tare {

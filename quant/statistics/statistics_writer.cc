@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "quant/base/error.h"
-#include "quant/calibrate/calibration_file.h"
 #include "quant/file/hdf5.h"
-#include "quant/observe/statistics_file.h"
+#include "quant/statistics/calibration_file.h"
+#include "quant/statistics/statistics_file.h"
 
 namespace tare {
 namespace {

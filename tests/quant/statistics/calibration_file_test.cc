@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/calibrate/calibration_file.h"
+#include "quant/statistics/calibration_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
 #include "quant/calibrate/clip.h"
-#include "quant/observe/statistics_file.h"
+#include "quant/statistics/statistics_file.h"
 #include "tests/support/run_command.h"
 
 namespace tare {

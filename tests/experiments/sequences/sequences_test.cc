@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which tokens are in which window, and which of them are scored.
-#include "experiments/tasks/sequences.h"
+#include "experiments/sequences/sequences.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

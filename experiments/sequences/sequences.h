@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "experiments/model/model.h"
-#include "experiments/tasks/progress.h"
+#include "experiments/sequences/progress.h"
 #include "experiments/text/token_input.h"
 
 namespace tare {

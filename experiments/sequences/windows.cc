@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/tasks/windows.h"
+#include "experiments/sequences/windows.h"
 
 #include <algorithm>
 

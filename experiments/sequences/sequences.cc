@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/tasks/sequences.h"
+#include "experiments/sequences/sequences.h"
 
 #include <algorithm>
 
-#include "experiments/tasks/windows.h"
+#include "experiments/sequences/windows.h"
 #include "quant/base/error.h"
 
 namespace tare {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quant/calibrate/calibration_file.h"
+#include "quant/statistics/calibration_file.h"
 
 #include <algorithm>
 #include <format>

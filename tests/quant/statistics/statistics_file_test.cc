@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is written is read back; equal sets are equal bytes; a damaged file is refused, or says what it said.
-#include "quant/observe/statistics_file.h"
+#include "quant/statistics/statistics_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 
 #include "quant/base/error.h"
 #include "quant/file/hdf5.h"
-#include "quant/observe/statistics_file.h"
+#include "quant/statistics/statistics_file.h"
 
 namespace tare {
 namespace {
