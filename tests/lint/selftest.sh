@@ -11,9 +11,9 @@ licence='// SPDX-License-Identifier: Apache-2.0'
 
 clean_tree() {
   rm -rf "${tree:?}"/*
-  mkdir -p "$tree"/{quant,kernels,experiments,tools,tests/quant}
+  mkdir -p "$tree"/{quant,kernels,experiments,tools,tests/{quant,kernels,experiments}}
   printf '%s\n#include <cstdio>\nint snprintf_user(); // never printf(\n' "$licence" >"$tree/quant/a.h"
-  printf '%s\n#include "quant/a.h"\n' "$licence" | tee "$tree/quant/a.cc" "$tree/kernels/b.cc" "$tree/tools/d.cc" >"$tree/tests/quant/a_test.cc"
+  printf '%s\n#include "quant/a.h"\n' "$licence" | tee "$tree/quant/a.cc" "$tree/kernels/b.cc" "$tree/tools/d.cc" "$tree"/tests/{quant/a,kernels/b,experiments/c}_test.cc >/dev/null
   printf '%s\n#include "kernels/b.h"\n' "$licence" >"$tree/experiments/c.cc"
 }
 
@@ -55,4 +55,7 @@ expect_failure text quant/a.cc '// caf\xc3\xa9\n'
 expect_failure text quant/a.cc '// TO''DO\n'
 expect_failure text README.md 'see ../sha''red/x\n'
 expect_failure mirror tests/quant/format/orphan_test.cc 'int x;\n'
+expect_failure mirror quant/format/new.h 'int x;\n'
+expect_failure mirror experiments/model/new.cc 'int x;\n'
+expect_failure mirror tools/new.cc 'int x;\n'
 exit $bad
