@@ -16,7 +16,7 @@
 namespace tare {
 namespace {
 
-// oneDNN's two write whole n x n matrices of logits, seconds and gigabytes a call beyond this.
+// oneDNN's two write whole n x n matrices of logits, seconds and gigabytes per call beyond this.
 constexpr int64_t kMostOfOneDnn = 8192;
 
 struct Options {

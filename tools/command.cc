@@ -80,7 +80,7 @@ void ProgressLine::Show(int64_t done, int64_t total, const char* unit) {
   const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0.0;
   const double left = rate > 0 ? static_cast<double>(total - done) / rate : 0.0;
   const std::string line =
-      std::format("{}: {} of {} {}, {:.0f} a second, {:.0f} s left", what_, done, total, unit, rate, left);
+      std::format("{}: {} of {} {}, {:.0f} per second, {:.0f} s left", what_, done, total, unit, rate, left);
   std::fprintf(stderr, "\r\033[K%s", line.c_str());
   std::fflush(stderr);
 }

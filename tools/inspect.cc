@@ -80,7 +80,7 @@ void PrintQuantized(const Json& j) {
   std::println("  quantized from {}: plan {}, method {}", j["source"].get<std::string>(), j["plan"].get<std::string>(),
                j["method"].get<std::string>());
   for (const Json& m : j["quantized"]) {
-    std::println("    {:<44} {:<5} groups of {:>5}  {:>10} bytes  {:5.2f} bits a weight",
+    std::println("    {:<44} {:<5} groups of {:>5}  {:>10} bytes  {:5.2f} bits per weight",
                  m["tensor"].get<std::string>(), m["format"].get<std::string>(), m["group"].get<int64_t>(),
                  m["bytes"].get<uint64_t>(), m["bits_per_weight"].get<double>());
   }
@@ -93,11 +93,11 @@ void Print(const Json& j) {
     std::println("  stored as {:<6} {} values", type, count.get<uint64_t>());
   std::println("  layers {}, hidden {}, FFN {}, vocabulary {}{}", j["layers"].get<int>(), j["hidden"].get<int>(),
                j["ffn"].get<int>(), j["vocabulary"].get<int>(), j["tied_embeddings"].get<bool>() ? " (tied)" : "");
-  std::println("  softmax maps a layer {}, key/value heads {}, head width {}, positions {}", j["heads"].get<int>(),
+  std::println("  softmax maps per layer {}, key/value heads {}, head width {}, positions {}", j["heads"].get<int>(),
                j["kv_heads"].get<int>(), j["head_dim"].get<int>(), j["max_positions"].get<int>());
   if (j.contains("quantized")) PrintQuantized(j);
   if (!j.contains("lambda")) return;
-  std::println("  {} differential heads a layer (two maps each)\n\n  layer   lambda  lambda_init",
+  std::println("  {} differential heads per layer (two maps each)\n\n  layer   lambda  lambda_init",
                j["heads"].get<int>() / 2);
   for (size_t layer = 0; layer < j["lambda"].size(); ++layer) {
     std::println("  {:>5}  {:>7.4f}  {:>11.4f}", layer, j["lambda"][layer]["lambda"].get<float>(),

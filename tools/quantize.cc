@@ -20,7 +20,7 @@ struct Options {
   MachineOptions machine;
 };
 
-// What is wrong with a method; nothing where it is one. Wrong usage, not a failure.
+// What is wrong with a method; empty where it is one. Wrong usage, not a failure.
 std::string IsMethod(const std::string& text) {
   try {
     QuantizeMethod::Parse(text);
@@ -64,7 +64,7 @@ void Run(const Options& options) {
   if (PrintsTables(options.json)) {
     if (s.matrices == 0) std::println("{}: equivalent weights in f32, no codes", options.out);
     if (s.matrices > 0)
-      std::println("{}: {} matrices in {}, {:.2f} bits a weight, relative error {:.4f}", options.out, s.matrices,
+      std::println("{}: {} matrices in {}, {:.2f} bits per weight, relative error {:.4f}", options.out, s.matrices,
                    job.plan.canonical(), s.bits_per_weight, s.relative_error);
     std::println("  {} bytes of tensors before, {} after", s.bytes_before, s.bytes_after);
   }

@@ -108,7 +108,7 @@ void Run(Options& options) {
   WriteJson(options.json, models.size() == 1 ? models[0] : Json(models));
 }
 
-// What CLI11 cannot say itself: show, merge and diff stand where a MODEL could.
+// What CLI11 cannot say itself: show, merge and diff come where a MODEL could.
 void CheckUsage(const Options& options) {
   if (options.models.empty()) throw CLI::RequiredError("MODEL");
   if (options.input.empty()) throw CLI::RequiredError("--input");
@@ -152,7 +152,7 @@ void AddStats(CLI::App& app) {
   command->add_option("MODEL", options->models, "checkpoint folders, side by side");
   command->add_option("--input", options->input,
                       "UTF-8 text; ids: a .safetensors or .h5 file with input_ids [B,T]; or items of multiple choice "
-                      "(.jsonl), whose answer is marked where it stands in the context");
+                      "(.jsonl), whose answer is marked where it occurs in the context");
   command->add_option("--json", options->json,
                       "write JSON to a file, or - for standard output; an array where several models are given");
   command->add_option("--csv", options->csv, "write a row a model, site, layer, head and map to this file");

@@ -78,7 +78,7 @@ void AddShow(CLI::App& stats) {
   auto options = std::make_shared<ShowOptions>();
   CLI::App* command = stats.add_subcommand("show", "what a statistics file holds");
   command->add_option("FILE", options->file, "made by tare stats --out")->required();
-  command->add_option("--site", options->site, "rows of this site, one a layer, head and map");
+  command->add_option("--site", options->site, "rows of this site, one per layer, head and map");
   command->add_option("--layer", options->layer, "only this layer")->check(CLI::NonNegativeNumber);
   command->add_flag("--measures", options->measures, "every measure of each row");
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");

@@ -82,7 +82,7 @@ std::unique_ptr<Prepared> Prepare(const AttentionCase& c) {
   return x;
 }
 
-// Collects seconds a call of each repetition; prints nothing.
+// Collects the seconds per call of each repetition; prints nothing.
 class Collector : public benchmark::BenchmarkReporter {
  public:
   bool ReportContext(const Context&) override { return true; }

@@ -3,7 +3,7 @@
 // quantize probabilities:
 //
 //   gaussian   Q, K, V standard normal
-//   sink       and key 0 has 8 nats more of every query
+//   sink       the same, and key 0 has 8 nats more for every query
 //   vbias      sink, and V has a mean of 2 in every channel
 //   diffuse    logits a tenth as large: attention to everything
 #pragma once
@@ -31,7 +31,7 @@ class AttentionInputs {
   struct Errors {
     double rel_l2 = 0, max_row_rel_l2 = 0, cosine = 0;
   };
-  // Of what stands in problem().out, on at most 256 rows evenly spread.
+  // Of what problem().out holds, on at most 256 rows evenly spread.
   Errors ErrorsOfOut() const;
 
  private:

@@ -41,7 +41,8 @@ PreparedLinear::PreparedLinear(const LinearCase& c)
   if (weight == nullptr) Fail("bench linear, plan '{}': quantizes no weights; try weights=int8/channel", c.plan);
   if (input != nullptr && (input->granularity.kind != Granularity::Kind::kToken || input->options != RuleOptions{}))
     Fail(
-        "bench linear, plan '{}': got linear_in of other than one dynamic scale a token, expected linear_in=int8/token",
+        "bench linear, plan '{}': got linear_in of other than one dynamic scale per token, expected "
+        "linear_in=int8/token",
         c.plan);
   if (input == nullptr && c.rows != 1)
     Fail("bench linear, plan '{}': got {} rows, expected 1 where weights alone are quantized", c.plan, c.rows);

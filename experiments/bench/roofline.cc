@@ -30,7 +30,7 @@ double Rate(int threads, int calls, const std::function<void(int thread)>& call)
   return best;
 }
 
-// 10^9 operations a second of a product on operands that stay in cache.
+// 10^9 operations per second of a product on operands that stay in cache.
 double ProductRate(ProductTypes types, int threads, int m) {
   constexpr int kN = 64, kK = 128;
   const TileProduct product({types, m, kN, kK, kK, kN, kN});

@@ -14,7 +14,7 @@ struct Roofline {
   double read_gbps = 0;    // of 256 MiB, far more than caches hold
 };
 
-// On this many threads at once, best of 15 rounds; some tenths of a second. Leaves SetThreads(threads) behind.
+// On this many threads at once, best of 15 rounds; some tenths of a second. SetThreads(threads) stays in effect.
 Roofline MeasureRoofline(int threads);
 
 // The better of each: a machine that others use too is slower at times, never faster.

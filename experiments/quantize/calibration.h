@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calibration tokens on their way through a model, a layer at a time: all of them are taken through layer l, whose
-// inputs are looked at, before layer l + 1 is. What is kept is one residual stream a token.
+// Calibration tokens on their way through a model, one layer at a time: all of them are taken through layer l, whose
+// inputs are looked at, before layer l + 1 is. What is kept is one residual stream per token.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ inline constexpr std::array kCalibratedInputs{Site::kQProjIn, Site::kOProjIn, Si
 
 // One batch's inputs of a linear layer, by channel.
 struct CaughtInputs {
-  AlignedBuffer<float> values;  // [PaddedRows(channels), tokens], zeros behind the channels
+  AlignedBuffer<float> values;  // [PaddedRows(channels), tokens], zeros after the channels
   int64_t channels = 0, tokens = 0;
 };
 

@@ -3,7 +3,7 @@
 // other. Exact but for f32's rounding; what changes is where outliers are, and so what few bits lose.
 //
 //   Rotated (QuaRot, arXiv 2404.00456, without its rotations at run time)
-//     residual stream x -> x R: the norms' weights go into the layers behind them; R into embedding, q, k, v, gate, up
+//     residual stream x -> x R: the norms' weights go into the layers after them; R into embedding, q, k, v, gate, up
 //     and head on the input side, into o and down on the output side. A root mean square does not see R.
 //     values of a head -> v R': into v's output side and o's input side. A differential head's two value slices are
 //     turned together, which its head norm does not see either: it has no weight, and (1 - lambda_init) is a number

@@ -43,7 +43,7 @@ void LayerParts::Keep(int layer, const Provenance& job, const std::string& confi
   part.Commit();
 }
 
-// Only what such a folder holds: parts, and what a killed run had begun.
+// Only what such a folder holds: parts, and what a killed run left unfinished.
 void LayerParts::Remove() const {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_, error)) {

@@ -20,20 +20,20 @@ std::vector<std::string_view> Split(std::string_view text) {
   return steps;
 }
 
-// What stands behind the colon of "name:value"; all of it must be a number.
+// What follows the colon of "name:value"; all of it must be a number.
 template <typename T>
 T Parameter(std::string_view step, const char* expected) {
   const std::string_view text = step.substr(step.find(':') + 1);
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || text.empty())
-    Fail("--method, step '{}': expected {} behind the colon", step, expected);
+    Fail("--method, step '{}': expected {} after the colon", step, expected);
   return value;
 }
 
 double Alpha(std::string_view step) {
   const double alpha = Parameter<double>(step, "a number from 0 to 1");
-  if (!(alpha >= 0 && alpha <= 1)) Fail("--method, step '{}': expected a number from 0 to 1 behind the colon", step);
+  if (!(alpha >= 0 && alpha <= 1)) Fail("--method, step '{}': expected a number from 0 to 1 after the colon", step);
   return alpha;
 }
 
@@ -60,7 +60,7 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
       method.rounding = step == "rtn" ? Rounding::kNearest : step == "gptq" ? Rounding::kGptq : Rounding::kGptaq;
     } else if (step == "quantease") {
       if (!rounded || method.quantease)
-        Fail("--method '{}': quantease betters codes that another step made; try gptq+quantease", text);
+        Fail("--method '{}': quantease improves codes that another step made; try gptq+quantease", text);
       method.quantease = true;
     } else {
       Fail(

@@ -22,7 +22,7 @@ struct QuantizeMethod {
 
   Equivalent equivalent = Equivalent::kNone;
   uint64_t seed = 0;            // of hadamard
-  std::optional<double> alpha;  // of SmoothQuant; nothing: searched
+  std::optional<double> alpha;  // of SmoothQuant; nullopt: searched
   Rounding rounding = Rounding::kNearest;
   bool quantease = false;
 

@@ -4,7 +4,7 @@
 // Memory, beside the mapped files: round to nearest and hadamard hold one tensor (equivalent weights go through a file
 // in f32 beside the result); calibrated methods hold the calibration's residual streams (gptaq: twice), one layer's
 // dequantized weights and, of one input of linear layers at a time, the second moments and their factors, at most 32
-// bytes a value.
+// bytes per value.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct QuantizeJob {
   Plan plan;                    // of weights; rules for activations are kept for those who run the model
   std::filesystem::path out;
   QuantizeMethod method = {};
-  std::filesystem::path calibration = {};  // a text or ids, where the method looks at one
+  std::filesystem::path calibration = {};  // a text or ids, for methods that look at one
   std::filesystem::path statistics = {};   // instead, for smoothquant with its alpha given
   WindowOptions windows = {};              // of the calibration
   bool resume = false;                     // goes on where an interrupted job stopped, to the same bytes

@@ -314,7 +314,7 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
     ++matrices;
     if (!job.method.RoundsByCalibration()) continue;
     if (rule->granularity.kind == Granularity::Kind::kTensor)
-      Fail("quantize, rule '{}': {} takes a scale a channel or group; try channel", rule->text, method);
+      Fail("quantize, rule '{}': {} takes one scale per channel or group; try channel", rule->text, method);
     if (rule->sites.front() == Site::kLmHeadW)
       Fail("quantize, rule '{}': {} takes weights inside the layers; try rtn for the head", rule->text, method);
   }

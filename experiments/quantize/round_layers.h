@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The step of `tare quantize` that makes codes: a checkpoint's weights rounded, a layer at a time, into a quantized
+// The step of `tare quantize` that makes codes: a checkpoint's weights rounded, one layer at a time, into a quantized
 // checkpoint.
 #pragma once
 

@@ -68,13 +68,13 @@ struct SmoothedInput {
     return SmoothingFactors(x, w, alpha);
   }
 
-  std::vector<float> input, weight;  // largest magnitude a channel
+  std::vector<float> input, weight;  // largest magnitude per channel
   std::vector<int64_t> factor_of;
   std::vector<const LinearPlace*> places;
   std::vector<const WeightMatrix*> matrices;  // of places
 };
 
-// Rounds rows in place as a rule for linear_in says: one scale a token, or one for all.
+// Rounds rows in place as a rule for linear_in says: one scale per token, or one for all.
 void RoundInputs(const Rule& rule, int64_t rows, int64_t channels, float* x) {
   const auto absmax = [](const float* values, int64_t n) {
     float largest = 0;
@@ -214,8 +214,9 @@ void CheckInputRules(const Plan& plan) {
     options.static_scale = false;
     const Granularity::Kind kind = rule.granularity.kind;
     if ((kind != Granularity::Kind::kToken && kind != Granularity::Kind::kTensor) || options != RuleOptions{}) {
-      Fail("smoothquant: alpha is searched for inputs with a scale a token or tensor, not '{}'; try smoothquant:0.5",
-           rule.text);
+      Fail(
+          "smoothquant: alpha is searched for inputs with one scale per token or tensor, not '{}'; try smoothquant:0.5",
+          rule.text);
     }
   }
 }

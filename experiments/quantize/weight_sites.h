@@ -15,7 +15,7 @@ struct WeightSite {
   int layer = -1;  // -1: outside the layers
 };
 
-// "model.layers.3.self_attn.q_proj.weight" is q_proj.w of layer 3; nothing for what plans do not quantize.
+// "model.layers.3.self_attn.q_proj.weight" is q_proj.w of layer 3; nullopt for what plans do not quantize.
 std::optional<WeightSite> WeightSiteOf(std::string_view tensor);
 
 // The rule for a weight; null where it stays as stored.

@@ -33,7 +33,7 @@ struct ScoredSequence {
 // leaves no token.
 std::vector<ScoredSequence> CutSequences(const TokenInput& input, const ModelConfig& config,
                                          const WindowOptions& options);
-// The same windows side by side, the last one short: every token in exactly one, which is what statistics want.
+// The same windows side by side, the last one short: every token in exactly one, which is what statistics need.
 std::vector<ScoredSequence> CutDisjoint(const TokenInput& input, const ModelConfig& config,
                                         const WindowOptions& options);
 

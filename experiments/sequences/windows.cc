@@ -8,7 +8,7 @@
 namespace tare {
 
 std::vector<Window> CutWindows(size_t n, size_t tokens_per_window, size_t stride) {
-  if (tokens_per_window == 0) Fail("windows: got 0 tokens a window, expected at least 1");
+  if (tokens_per_window == 0) Fail("windows: got 0 tokens per window, expected at least 1");
   if (stride == 0 || stride > tokens_per_window) {
     Fail("windows: got stride {}, expected 1 to {}, the tokens of a window", stride, tokens_per_window);
   }

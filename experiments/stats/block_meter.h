@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block of a site's values, measured: a double a row and sum (quant/observe/site_statistics.h), so that a row,
-// which no split of the stream cuts, is what is rounded. One meter a thread: it remembers the first map's rows for the
-// difference that follows them.
+// One block of a site's values, measured: one double per row and sum (quant/observe/site_statistics.h), so that a row,
+// which no split of the stream cuts, is what is rounded. One meter per thread: it remembers the first map's rows for
+// the difference that follows them.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct BlockMeasures {
   uint64_t values = 0;  // that are finite
   float absmax = 0.0f, largest_row_norm = 0.0f;
   std::optional<float> largest;
-  size_t sums = 0;                     // a row
+  size_t sums = 0;                     // per row
   std::vector<double> row_sums;        // [rows of the block][sums]
   std::vector<float> row_absmax;       // [rows of the block]
   std::vector<float> channel_absmax;   // [columns]; empty where columns are keys
@@ -35,7 +35,7 @@ class BlockMeter {
   static constexpr int64_t kSinkTokens = 64;
   static constexpr double kSinkShare = 0.3;
 
-  // Queries whose output is worked out, every kOutputStride-th: it costs a product with V each.
+  // Queries whose output is worked out, every kOutputStride-th: each costs a product with V.
   static constexpr int64_t kOutputStride = 16;
 
   // All outlive it.

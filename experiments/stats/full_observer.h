@@ -55,7 +55,7 @@ class FullObserver : public SiteVisitor {
   const std::vector<std::string> format_names_;
   std::mutex mutex_;  // of targets_, not of what they hold
   std::map<SiteKey, std::unique_ptr<Target>> targets_;
-  std::vector<std::unique_ptr<Worker>> workers_;  // a thread
+  std::vector<std::unique_ptr<Worker>> workers_;  // one per thread
 };
 
 }  // namespace tare

@@ -24,16 +24,11 @@ MeasuredFormat ParseOne(std::string_view text) {
   if (!format || Info(*format).min_code >= 0)
     Fail("--formats '{}': got '{}', expected int8, int6 or int4 (probs take u8, u6, u4)", text, text.substr(0, slash));
   if (!granularity || granularity->kind == Kind::kBlockChannel)
-    Fail("--formats '{}': expected a scale a tensor, head, channel, row, token, group<N> or block<N>", text);
+    Fail("--formats '{}': expected one scale per tensor, head, channel, row, token, group<N> or block<N>", text);
   return {*format, *granularity, std::format("{}/{}", Info(*format).name, Name(*granularity))};
 }
 
 bool OfWeights(Site site) { return site == Site::kLmHeadW || (Site::kQProjW <= site && site <= Site::kDownProjW); }
-
-Format Unsigned(Format format) {
-  const int bits = Info(format).bits;
-  return bits == 8 ? Format::kU8 : bits == 6 ? Format::kU6 : Format::kU4;
-}
 
 // Groups of n neighbouring values, each with its own scale.
 void QuantizeGroups(Format codes, size_t n, std::span<float> row) {
@@ -85,7 +80,7 @@ std::vector<MeasuredFormat> FormatsOf(Site site, std::span<const MeasuredFormat>
 void QuantizeRow(const MeasuredFormat& format, Site site, const WideClips& clips, std::span<const float> row,
                  std::span<float> quantized) {
   TARE_CHECK(row.size() == quantized.size());
-  const Format codes = ClassOf(site).NeverNegative() ? Unsigned(format.format) : format.format;
+  const Format codes = *ClassOf(site).OfBits(Info(format.format).bits);
   std::ranges::copy(row, quantized.begin());
   if (!format.SpansRows(site)) {
     const auto n = static_cast<size_t>(format.granularity.n);

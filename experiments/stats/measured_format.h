@@ -33,7 +33,7 @@ std::vector<MeasuredFormat> FormatsOf(Site site, std::span<const MeasuredFormat>
 // The magnitudes that become the largest code where scales span rows.
 struct WideClips {
   float tensor = 0.0f, head = 0.0f;
-  std::span<const float> channels;  // one a value of the row
+  std::span<const float> channels;  // one per value of the row
 };
 
 // The row quantized and dequantized, absmax scales; the values finite. A site that is never negative (probs) takes the

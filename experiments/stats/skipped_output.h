@@ -43,7 +43,7 @@ class ValueStore {
   // Whether the output of this site's maps is known from V: of the difference, and of maps that nothing is taken from.
   bool Serves(Site site, int layer) const;
   void Keep(const SiteBlock& v);
-  // For a block of such a site; nothing where its V was not shown.
+  // For a block of such a site; nullopt where its V was not shown.
   std::optional<ValueSlices> Find(const SiteBlock& map) const;
 
  private:
@@ -52,7 +52,7 @@ class ValueStore {
     std::vector<float> rows;
   };
 
-  std::vector<std::vector<OutputHead>> heads_;  // a layer
+  std::vector<std::vector<OutputHead>> heads_;  // per layer
   mutable std::mutex mutex_;
   int layer_ = -1;
   std::map<std::pair<int64_t, int>, Values> values_;  // by sequence and head

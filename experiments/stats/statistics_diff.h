@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What differs between two statistics files, two models or two texts: each measure a site and layer (heads and maps
+// What differs between two statistics files, two models or two texts: each measure per site and layer (heads and maps
 // pooled), with a percentile bootstrap over groups of sequences (SiteStatistics::kFolds; each sequence its own where
 // there are no more). Files of the same sequences are resampled together, others apart.
 #pragma once

@@ -141,7 +141,7 @@ StatisticsSet EmptyStatistics(const Model& model, const TokenInput& input, const
   for (int layer = 0; model.config().Differential() && layer < model.config().layers; ++layer)
     set.lambda[layer] = model.layers()[static_cast<size_t>(layer)].lambda;
   if (options.shard.count > set.units.size())
-    Fail("--shard: got {} shards, expected at most {}, one a batch of {} sequences", options.shard.count,
+    Fail("--shard: got {} shards, expected at most {}, one per batch of {} sequences", options.shard.count,
          set.units.size(), step);
   return set;
 }

@@ -110,7 +110,7 @@ std::string RowsTable(const Json& json) {
   std::string text;
   for (const Json& row : json["rows"]) {
     const auto cells = Cells(row);
-    if (cells.size() > 16) {  // measures: one a line
+    if (cells.size() > 16) {  // measures: one per line
       text += std::format("{} layer {} head {} map {}\n", json["site"].get<std::string>(), Text(row["layer"]),
                           Text(row["head"]), Text(row["map"]));
       for (size_t i = 3; i < cells.size(); ++i)

@@ -27,7 +27,7 @@ nlohmann::ordered_json MeasuresJson(const StatisticsSet& set, Site site, std::op
 std::string RowsCsv(const nlohmann::ordered_json& json);
 std::string RowsTable(const nlohmann::ordered_json& json);
 
-// One line a site, its layers, heads and maps pooled.
+// One line per site, its layers, heads and maps pooled.
 std::string OverviewTable(const StatisticsSet& set);
 
 // The paper's table reads its figures here.

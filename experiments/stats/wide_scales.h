@@ -7,8 +7,8 @@
 //   head      one head and map
 //   channel   one channel, of its head where there are heads
 //
-// Rows with a value that is not finite take no part, as in the errors. What is kept is a float a channel of a batch's
-// sequences: its values are of the batch at hand, so any split of a job into batches finds the same.
+// Rows with a value that is not finite take no part, as in the errors. What is kept is one float per channel of a
+// batch's sequences: its values are of the batch at hand, so any split of a job into batches finds the same.
 #pragma once
 
 #include <map>
@@ -40,13 +40,13 @@ class WideScales : public SiteVisitor {
   using Key = std::tuple<int64_t, Site, int, int, int>;  // sequence, site, layer, head, map
   struct Maxima {
     float head = 0.0f;
-    std::vector<float> channels;  // [columns]; empty where no format asks for them
+    std::vector<float> channels;  // [columns]; empty where no format needs them
   };
 
   bool Admits(const SiteBlock& block) const;
 
   const SiteSelection& selection_;
-  std::vector<bool> spans_, by_channel_;  // a site
+  std::vector<bool> spans_, by_channel_;  // per site
   std::mutex mutex_;
   std::map<Key, Maxima> heads_;
   std::map<std::tuple<int64_t, Site, int>, float> tensors_;  // sequence, site, layer

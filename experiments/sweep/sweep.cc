@@ -145,13 +145,13 @@ std::vector<Seen> CheckOptions(const SweepOptions& options) {
 
 std::string PlanFor(const SweepOptions& options, int bits, const std::string& granularity) {
   if (bits == 16) return "f32";
-  if (bits != 8 && bits != 6 && bits != 4) Fail("--bits: got {}, expected 16 (not quantized), 8, 6 or 4", bits);
   std::string plan = options.base;
   std::stringstream sites(options.site);
   for (std::string site; std::getline(sites, site, ',');) {
     const std::span<const Site> named = ExpandSites(site);
-    const bool is_unsigned = !named.empty() && ClassOf(named.front()).NeverNegative();
-    plan += std::format("{}{}={}{}/{}", plan.empty() ? "" : ",", site, is_unsigned ? "u" : "int", bits, granularity);
+    const std::optional<Format> format = ClassOf(named.empty() ? Site::kAttnLogits : named.front()).OfBits(bits);
+    if (!format) Fail("--bits: got {}, expected 16 (not quantized), 8, 6 or 4", bits);
+    plan += std::format("{}{}={}/{}", plan.empty() ? "" : ",", site, Info(*format).name, granularity);
   }
   return plan;
 }

@@ -117,7 +117,7 @@ std::vector<ChoiceItem> LoadChoiceItems(const std::filesystem::path& path, size_
     items.push_back(ParseChoiceItem(text, where));
     items.back().line = line;
   }
-  if (items.empty()) Fail("{}: got no items, expected one a line in JSON", path.string());
+  if (items.empty()) Fail("{}: got no items, expected one per line in JSON", path.string());
   return items;
 }
 

@@ -5,8 +5,8 @@
 //   {"activity_label": "...", "ctx_a": "...", "ctx_b": "...", "endings": [...], "label": "0"}
 //
 // The second is prepared as the harness's hellaswag task does (process_docs in its utils.py), also where `ctx` is there
-// too: the context is "ACTIVITY: CTX_A Ctx_b", and "[title]", what stands in brackets and double spaces are taken out
-// of it and of the endings. One space stands between context and ending.
+// too: the context is "ACTIVITY: CTX_A Ctx_b", and "[title]", text in brackets and double spaces are taken out of
+// it and of the endings. One space separates context and ending.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct ChoiceItem {
   std::string context;
   std::vector<std::string> endings;  // at least two, without the space in front
   int label = 0;                     // the true ending
-  std::optional<double> depth;       // where the asked needle stands in the context, 0 to 1, where the item says so
+  std::optional<double> depth;       // where the needle asked for is in the context, 0 to 1, where the item says so
   size_t line = 0;                   // of its file, from 1
   std::string where;                 // file and line, for messages
 };
@@ -36,7 +36,7 @@ std::vector<ChoiceItem> LoadChoiceItems(const std::filesystem::path& path, size_
 ChoiceItem ParseChoiceItem(std::string_view json, const std::string& where);
 
 // Context and ending are encoded together, without `<s>`, and split where the context encoded alone ends; the
-// whitespace that the context ends in goes to the ending first. What stands before the split may differ between endings
+// whitespace that the context ends in goes to the ending first. What is before the split may differ between endings
 // of one item.
 struct EncodedChoice {
   struct Ending {

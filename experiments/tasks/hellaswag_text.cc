@@ -24,7 +24,7 @@ std::string Replace(std::string_view text, std::string_view from, std::string_vi
   return replaced.append(text);
 }
 
-// re.sub(r"\[.*?\]", "", text): from a bracket to the next closing one, where both stand on one line.
+// re.sub(r"\[.*?\]", "", text): from a bracket to the next closing one, where both are on one line.
 std::string RemoveBracketed(std::string_view text) {
   std::string kept;
   while (!text.empty()) {

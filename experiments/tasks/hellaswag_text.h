@@ -12,7 +12,7 @@
 
 namespace tare {
 
-// preprocess() of the harness: strips, turns " [title]" into ". ", takes out what stands in brackets on one line, and
+// preprocess() of the harness: strips, turns " [title]" into ". ", takes out text in brackets on one line, and
 // turns two spaces into one, in one pass.
 std::string PrepareHellaswag(std::string_view text);
 

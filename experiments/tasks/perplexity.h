@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Perplexity of a text: exp of the mean negative log-likelihood a token, in nats. Each token is scored once, given as
+// Perplexity of a text: exp of the mean negative log-likelihood per token, in nats. Each token is scored once, given as
 // much context as the window allows (experiments/sequences/windows.h); text windows begin with the checkpoint's `<s>`.
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace tare {
 
 struct PerplexityResult {
-  double nll = 0;         // mean, nats a token
+  double nll = 0;         // mean, nats per token
   double nll_stderr = 0;  // sample standard deviation over tokens / sqrt(tokens), as if tokens were independent
   double perplexity = 0;  // exp(nll)
   int64_t tokens = 0;     // scored

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kSpaceSymbol = "\xe2\x96\x81";  // U+2581
 
-// Protobuf's wire format: fields of (number << 3 | type) as a varint, and a varint (0), 8 bytes (1), bytes behind their
+// Protobuf's wire format: fields of (number << 3 | type) as a varint, and a varint (0), 8 bytes (1), bytes after their
 // count (2), or 4 bytes (5).
 struct Field {
   uint64_t number = 0;
@@ -88,7 +88,7 @@ struct PieceModel {
   bool damaged = false;
 };
 
-// A space or its symbol behind another character.
+// A space or its symbol after another character.
 bool HasInnerSpace(std::string_view piece) {
   while (piece.starts_with(kSpaceSymbol)) piece.remove_prefix(kSpaceSymbol.size());
   return piece.contains(kSpaceSymbol) || piece.contains(' ');

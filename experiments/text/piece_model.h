@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether a text may be cut into chunks that SentencePiece encodes one by one, with the ids of the whole: read from the
-// bytes of tokenizer.model (a ModelProto in protobuf's wire format, sentencepiece_model.proto), for the library's
-// public interface does not tell.
+// bytes of tokenizer.model (a ModelProto in protobuf's wire format, sentencepiece_model.proto), since the library's
+// public interface does not say.
 //
 // The cut goes between a character c and a space after it, c neither a space nor U+2581, which stands for a space
 // inside. It changes no id where
@@ -21,7 +21,7 @@ namespace tare {
 
 enum class ChunkRule {
   kWhole,      // no cut is known to be safe
-  kDropSpace,  // the second chunk leaves away the space it begins with
+  kDropSpace,  // the second chunk drops the space it begins with
   kKeepSpace,  // the second chunk begins with its space
 };
 

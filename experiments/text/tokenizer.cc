@@ -13,7 +13,7 @@
 namespace tare {
 namespace {
 
-// About 1,000 tokens. SentencePiece takes 90 bytes of memory a byte of text (measured on 1.6 MB), and time that grows
+// About 1,000 tokens. SentencePiece takes 90 bytes of memory per byte of text (measured on 1.6 MB), and time that grows
 // faster than the text.
 constexpr size_t kChunkBytes = 4096;
 

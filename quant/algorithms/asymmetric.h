@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights that make up for what the layers before have lost already (asymmetric calibration: GPTAQ, Li et al., arXiv
-// 2504.02692). Behind rounded layers a layer sees inputs x~ where the model as stored sees x. Of all real weights those
+// 2504.02692). After rounded layers a layer sees inputs x~ where the model as stored sees x. Of all real weights those
 // with the least error ||W X - W' X~||^2 + damping mean(diag) ||W' - W||^2 are
 //
 //   W' = W + W C H^-1
@@ -8,8 +8,8 @@
 //   H  = sum of x~ x~^T + damping mean(diag) I
 //
 // and rounding W' with H in place of W leaves the least error of both together: ||W X - Q X~||^2 is a constant plus
-// (W' - Q) H (W' - Q)^T. (The paper corrects as it rounds, an input at a time; this is the same least-squares problem
-// solved at once.)
+// (W' - Q) H (W' - Q)^T. (The paper corrects as it rounds, one input at a time; this is the same least-squares
+// problem solved at once.)
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@ namespace {
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 // Rows improved together, so that H, which no cache holds, is read from memory once for all of them; fewer where their
-// systems of scales would take more than 64 MB a thread.
+// systems of scales would take more than 64 MB per thread.
 int64_t RowsTogether(int64_t groups) { return std::clamp<int64_t>((int64_t{64} << 20) / (8 * groups * groups), 1, 16); }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // QuantEase (Behdin et al., arXiv 2309.01885): coordinate descent on a matrix that is rounded already, by GPTQ or to
-// nearest, and on its scales. Each step lowers a row's error on the calibration inputs or leaves it,
+// nearest, and on its scales. Each step lowers a row's error on the calibration inputs, or leaves it as it was:
 //
 //   L(Q) = (w - q) H (w - q)^T
 //   H    = X X^T + damping mean(diag) I
@@ -29,7 +29,7 @@ class QuantEase {
   QuantEase(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where);
 
   // Improves all rows; read(row, values) gives W's. Uses all threads; rows do not depend on each other. Stops a row
-  // after `sweeps`, or where one changed nothing.
+  // after `sweeps`, or when one changed nothing.
   void Improve(const std::function<void(int64_t row, float* values)>& read, int sweeps,
                QuantizedMatrixBuffer& matrix) const;
 

@@ -20,7 +20,7 @@ float ChooseClip(const float* values, int64_t n, Format format, ClipChoice choic
 
 // One row of `in` values into its place in a matrix. Throws Error for a value that is not finite, naming its index.
 void RoundRowToNearest(const float* row, ClipChoice choice, QuantizedMatrixBuffer& matrix, int64_t index);
-// The same with a clip that all groups share: one scale a tensor.
+// The same with a clip that all groups share: one scale per tensor.
 void RoundRowWithClip(const float* row, float clip, QuantizedMatrixBuffer& matrix, int64_t index);
 
 }  // namespace tare

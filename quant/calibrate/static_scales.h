@@ -40,7 +40,7 @@ class StaticScales {
   explicit StaticScales(const StatisticsSet& set) : set_(set) {}
 
   // What becomes the largest code at this site, layer, head and map under the rule's format, granularity and options.
-  // One value, or one a channel. Throws Error where the file has seen nothing of it, or the granularity has no static
+  // One value, or one per channel. Throws Error where the file has seen nothing of it, or the granularity has no static
   // scale.
   std::vector<float> Clips(const Rule& rule, Site site, int layer, int head, int map) const;
 

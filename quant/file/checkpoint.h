@@ -39,7 +39,7 @@ class Checkpoint {
   std::optional<QuantizedCheckpoint> quantized_;
 };
 
-// A small file of a checkpoint: config.json, tokenizer.model, tokenizer_config.json; nothing where it has none. Throws
+// A small file of a checkpoint: config.json, tokenizer.model, tokenizer_config.json; nullopt where it has none. Throws
 // Error where path is neither a folder nor a quantized checkpoint.
 std::optional<std::string> CheckpointText(const std::filesystem::path& path, const std::string& name);
 

@@ -4,7 +4,7 @@
 //
 //   {"metadata": {...}, "weight_map": {"TENSOR": "model-00001-of-00002.safetensors", ...}}
 //
-// where the map and the shards must tell the same: every tensor in exactly the shard it is said to be in, and no other.
+// where the map and the shards must agree: every tensor is in exactly the shard that the map names, and in no other.
 #pragma once
 
 #include <cstdint>

@@ -75,9 +75,9 @@ constexpr std::string_view Name(DType dtype) { return kDTypes[static_cast<size_t
 constexpr int Bits(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].bits; }
 std::optional<DType> ParseDType(std::string_view name);
 
-// Product of the dimensions (1 for none); nothing where one is negative or the product is beyond int64.
+// Product of the dimensions (1 for none); nullopt where one is negative or the product is beyond int64.
 std::optional<int64_t> ElementCount(std::span<const int64_t> shape);
-// Bytes of a tensor; nothing where ElementCount says so, the bits are beyond int64, or they do not fill whole bytes.
+// Bytes of a tensor; nullopt where ElementCount has none, the bits are beyond int64, or they do not fill whole bytes.
 std::optional<int64_t> ByteCount(DType dtype, std::span<const int64_t> shape);
 
 // "[2, 37]", as messages spell a shape.

@@ -50,11 +50,11 @@ class Hdf5Handle {
 // What HDF5 noted innermost about the call that just failed: "No space left on device", "truncated file: ...".
 std::string Hdf5Reason();
 
-// Pass the result of a call through: negative is a failure, told as "WHERE: ACTION: REASON".
+// Pass the result of a call through: negative is a failure, reported as "WHERE: ACTION: REASON".
 void CheckHdf5(int64_t result, const std::string& where, const char* action);
 Hdf5Handle CheckedHandle(hid_t id, Hdf5Handle::Close close, const std::string& where, const char* action);
 
-// The little-endian type of a dtype in a file; nothing where HDF5 files have none (F16, BOOL, ...).
+// The little-endian type of a dtype in a file; nullopt where HDF5 files have none (F16, BOOL, ...).
 std::optional<hid_t> FileType(DType dtype);
 std::optional<DType> DTypeOfFile(hid_t type);
 

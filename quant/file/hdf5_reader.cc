@@ -29,7 +29,7 @@ Hdf5Handle AccessProperties(const std::string& where) {
 // A link to another file is not followed: whoever made this one has no say in which files are read.
 herr_t RefuseExternalLink(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) { return -1; }
 
-// Of the class that opening a dataset wants, which other objects take too.
+// Of the class that opening a dataset expects, and other objects accept.
 Hdf5Handle LinkProperties(const std::string& where) {
   Hdf5Handle links = CheckedHandle(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose, where, "link access properties");
   CheckHdf5(H5Pset_elink_cb(links, RefuseExternalLink, nullptr), where, "external links");

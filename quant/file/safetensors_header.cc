@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// nlohmann calls one function a token; object depth and the last keys say where the token stands.
+// nlohmann calls one function per token; object depth and the last keys say where the token is.
 class HeaderReader final : public nlohmann::json_sax<Json> {
  public:
   HeaderReader(SafetensorsHeader& header, const std::string& where) : header_(header), where_(where) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON header of a safetensors file, read token by token: whatever does not belong is refused where it stands, so
+// The JSON header of a safetensors file, read token by token: whatever does not belong is refused where it is found, so
 // that neither depth nor number of unexpected things costs memory. What the entries say is not compared with anything
 // yet.
 #pragma once

@@ -18,7 +18,7 @@ class Sha256 {
  public:
   Sha256();
   void Add(std::span<const std::byte> bytes);
-  // The digest of everything added; nothing may be added or asked afterwards.
+  // The digest of everything added. Called once, last.
   std::string Hex();
 
  private:

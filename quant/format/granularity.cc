@@ -18,7 +18,7 @@ struct KindInfo {
   std::string_view spelling;
 };
 
-// In the order of the enum. block<N>.channel is told from block<N> by its suffix.
+// In the order of the enum. block<N>.channel differs from block<N> by its suffix.
 constexpr std::array<KindInfo, 8> kKinds{{
     {Kind::kTensor, "tensor", false, "", "tensor"},
     {Kind::kHead, "head", false, "", "head"},

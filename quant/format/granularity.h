@@ -30,7 +30,7 @@ struct Granularity {
 // "group64" for {kGroup, 64}; ParseGranularity(Name(g)) == g.
 std::string Name(Granularity granularity);
 
-// Nothing where the text is not exactly one of the spellings above: N has no sign and no leading zero.
+// nullopt where the text is not exactly one of the spellings above: N has no sign and no leading zero.
 std::optional<Granularity> ParseGranularity(std::string_view text);
 
 // "tensor", "group<N>": how messages spell a kind.

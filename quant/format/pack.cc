@@ -18,7 +18,8 @@ int Offset(Format format) { return Info(format).min_code < 0 ? 1 << (Info(format
 
 template <typename Code>
 void CheckFormat(Format format) {
-  if (format == Format::kF32) Fail("pack: got f32, expected a format of codes");
+  const int bits = Info(format).bits;
+  if (bits != 8 && bits != 6 && bits != 4) Fail("pack: got {}, expected codes of 8, 6 or 4 bits", Info(format).name);
   if ((Info(format).min_code < 0) != std::is_signed_v<Code>)
     Fail("pack: got {} for {} codes", Info(format).name, std::is_signed_v<Code> ? "signed" : "unsigned");
 }
@@ -104,7 +105,7 @@ void Unpack(Format format, std::span<const uint8_t> packed, std::span<Code> code
       if (first + i < codes.size())
         codes[first + i] = static_cast<Code>(code);
       else if (code != 0)
-        Fail("pack {}: got code {} behind the last of {} codes, expected 0", Info(format).name, code, codes.size());
+        Fail("pack {}: got code {} after the last of {} codes, expected 0", Info(format).name, code, codes.size());
     }
   }
 }

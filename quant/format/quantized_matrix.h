@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A weight matrix W [out, in] as codes and scales: value = code * scale. A scale belongs to `group` neighbouring inputs
-// of one output; one scale an output ("channel") is the group of all its inputs.
+// of one output; one scale per output ("channel") is the group of all its inputs.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ struct QuantizedMatrix {
 };
 
 // Values that share a scale under a weight's granularity: channel and tensor take all of `in` (a tensor's one scale is
-// repeated an output). Throws Error, beginning with `where`, for a group that does not divide `in`.
+// repeated for each output). Throws Error, beginning with `where`, for a group that does not divide `in`.
 int64_t GroupOf(Granularity granularity, int64_t in, const std::string& where);
 
 // Throws Error unless format, sizes and group fit together. Looks at no code and no scale.

@@ -17,7 +17,7 @@ struct ErrorSums {
 // Equal lengths.
 ErrorSums SumErrors(std::span<const float> x, std::span<const float> y);
 
-// 10 log10(sum x^2 / sum (x - y)^2), in dB; infinite without error, NaN of nothing.
+// 10 log10(sum x^2 / sum (x - y)^2), in dB; infinite without error, NaN where both are 0.
 double SignalToNoise(double x2, double error2);
 // sum x y / sqrt(sum x^2 sum y^2).
 double Cosine(double x2, double square, double product);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All that is kept of one (site, layer, head, map). Integers, maxima and exact sums only: merging any split of the
-// stream into sequences, in any order, gives equal bits. Every figure is a function of these; the sums stand apart for
-// kFolds groups of sequences, so that intervals can be drawn over sequences in memory that does not grow with them.
+// stream into sequences, in any order, gives equal bits. Every figure is a function of these; the sums are kept apart
+// for kFolds groups of sequences, so that intervals can be drawn over sequences in memory that does not grow with them.
 #pragma once
 
 #include <array>
@@ -35,22 +35,22 @@ enum BaseSum : size_t {
   kSumX3,
   kSumX4,
   kSumMagnitude,         // |x|
-  kSumRowNorm,           // a row: its Euclidean norm
-  kSumRowKurtosis,       // a row of channels: Moments::RowKurtosis, 0 for a row without spread
-  kSumSequenceKurtosis,  // a sequence: Moments::QuantizableKurtosis
-  kSumSequenceAbsmax,    // a sequence: its infinity norm
+  kSumRowNorm,           // per row: its Euclidean norm
+  kSumRowKurtosis,       // per row of channels: Moments::RowKurtosis, 0 for a row without spread
+  kSumSequenceKurtosis,  // per sequence: Moments::QuantizableKurtosis
+  kSumSequenceAbsmax,    // per sequence: its infinity norm
   kBaseSums,
 };
 
 // Whether the site's rows are of channels: those of attention logits and maps are of keys.
 bool HasChannels(Site site);
 
-// Whether the error of FORMAT/GRANULARITY is measured at the site: a scale a head where there are heads, a channel
-// where there are channels, any other everywhere.
+// Whether the error of FORMAT/GRANULARITY is measured at the site: one scale per head where there are heads, per
+// channel where there are channels, any other everywhere.
 bool IsMeasured(Site site, std::string_view format);
 
 // Names of a site's sums in their order: those of BaseSum, then of an attention map (probs, difference) its own, then
-// four a format whose error is measured: FORMAT/GRANULARITY.error2, .error1, .product, .square.
+// four for each format whose error is measured: FORMAT/GRANULARITY.error2, .error1, .product, .square.
 std::vector<std::string> SumNames(Site site, const std::vector<std::string>& formats = {});
 
 // Sums over one sequence, or over a group of them. Rows with a value that is not finite count nowhere but in the sums
@@ -76,7 +76,7 @@ struct SiteStatistics {
   std::vector<Fold> folds;
   std::optional<float> largest;  // with its sign
   float largest_row_norm = 0.0f;
-  std::vector<float> token_absmax;    // a position of the sequence (of a weight: an output channel)
+  std::vector<float> token_absmax;    // per position of the sequence (of a weight: per output channel)
   std::vector<float> channel_absmax;  // [columns]; empty for attention maps and logits
   ExactSums channel_energy;           // [columns] sums of x^2
 

@@ -26,10 +26,11 @@ struct StatisticsSet {
   bool Whole() const;
   // The sums that this site has here.
   std::vector<std::string> Sums(Site site) const { return SumNames(site, formats); }
-  // Where the sum of this name stands; nothing where the site has none.
+  // The index of the sum of this name; nullopt where the site has none.
   std::optional<size_t> FindSum(Site site, const std::string& name) const;
 
-  // `where` and `other_where` name the two in messages. Throws Error for strangers and for units seen twice.
+  // `where` and `other_where` name the two in messages. Throws Error for sets of different jobs and for units seen
+  // twice.
   void Merge(const StatisticsSet& other, const std::string& where, const std::string& other_where);
   void MergeSites(const std::map<SiteKey, SiteStatistics>& others);
 

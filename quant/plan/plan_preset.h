@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of whole plans: "int8", "int6", "int4" are fully low-bit models, all of it executed. Inputs of linear layers
-// stay at 8 bits a token (W8A8, W6A8, W4A8); weights, q, k, v and the probabilities have the bits of the name.
+// stay at 8 bits, one scale per token (W8A8, W6A8, W4A8); weights, q, k, v and the probabilities have the bits of the
+// name.
 #pragma once
 
 #include <optional>
@@ -8,7 +9,7 @@
 
 namespace tare {
 
-// The plan that a preset stands for; nothing for any other text.
+// The plan that a preset stands for; nullopt for any other text.
 constexpr std::optional<std::string_view> PlanPreset(std::string_view name) {
   if (name == "int8")
     return "weights=int8/channel,linear_in=int8/token,"

@@ -89,7 +89,7 @@ inline constexpr std::array kSites = std::to_array<SiteInfo>({
 
 constexpr std::string_view Name(Site site) { return kSites[static_cast<size_t>(site)].name; }
 
-// A single site's name; nothing for any other text, groups among them.
+// The site of this name; nullopt for any other text, groups among them.
 std::optional<Site> ParseSite(std::string_view name);
 
 // The sites that a site's or a group's name stands for, in the enum's order; empty for a name that is neither.

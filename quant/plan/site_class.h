@@ -4,6 +4,8 @@
 // that span what a site does not have (heads of a weight, channels of a score) are not admitted.
 #pragma once
 
+#include <algorithm>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -17,9 +19,14 @@ struct SiteClass {
   std::string_view dimensions;  // the letters that a selector may use, of "lhm"
   std::span<const Granularity::Kind> granularities;
   std::string_view options;         // separated by blanks
-  std::span<const Format> formats;  // the first three are those that a number of bits alone stands for
+  std::span<const Format> formats;  // signed ones first, where there are both
 
   bool NeverNegative() const { return Info(formats.front()).min_code == 0; }
+  // The format that a number of bits alone stands for here; nullopt where none has so many.
+  std::optional<Format> OfBits(int bits) const {
+    const auto found = std::ranges::find(formats, bits, [](Format format) { return Info(format).bits; });
+    return found == formats.end() ? std::nullopt : std::optional(*found);
+  }
 };
 
 // The sites of a group are of one class.

@@ -11,10 +11,7 @@
 namespace tare {
 namespace {
 
-Format FormatAt(Site site, Format format) {
-  if (!ClassOf(site).NeverNegative()) return format;
-  return format == Format::kInt8 ? Format::kU8 : format == Format::kInt6 ? Format::kU6 : Format::kU4;
-}
+Format FormatAt(Site site, Format format) { return *ClassOf(site).OfBits(Info(format).bits); }
 
 void Append(std::vector<float>& clips, const OutlierStatistics& outliers, Format format) {
   for (const NamedCalibration& named : kCalibrations) clips.push_back(ClipOf(outliers, format, named.calibration));

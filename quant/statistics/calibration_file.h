@@ -19,8 +19,8 @@ inline constexpr const char* kCalibrateKey = "calibrate";  // of StatisticsSet::
 // "int8,int6". Throws Error.
 std::vector<Format> ParseCalibratedFormats(std::string_view text);
 
-// Nothing where the job has no kCalibrateKey. A site that is never negative takes the unsigned format of as many bits,
-// under the signed one's name.
+// Writes nothing where the job has no kCalibrateKey. A site that is never negative takes the unsigned format of as many
+// bits, under the signed one's name.
 void WriteCalibration(Hdf5Writer& file, const StatisticsSet& set);
 
 }  // namespace tare

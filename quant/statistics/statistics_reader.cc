@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReadStatistics of statistics_file.h: one group a site, one row a (layer, head, map) in every dataset of it.
+// ReadStatistics of statistics_file.h: one group per site, one row per (layer, head, map) in each of its datasets.
 #include <algorithm>
 #include <cmath>
 #include <limits>

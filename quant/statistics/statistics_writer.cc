@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// WriteStatistics of statistics_file.h: one group a site, one row a (layer, head, map) in every dataset of it.
+// WriteStatistics of statistics_file.h: one group per site, one row per (layer, head, map) in each of its datasets.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -28,14 +28,14 @@ class SiteWriter {
     shape.insert(shape.begin(), std::ssize(rows_));
     if (!values.empty()) file_.WriteDataset<T>(group_ + name, shape, values);
   }
-  // One value a row.
+  // One value per row.
   template <typename T, typename Of>
   void Column(const std::string& name, Of of) {
     std::vector<T> values;
     for (const auto& [key, s] : rows_) values.push_back(static_cast<T>(of(key, *s)));
     Put(name, {}, values);
   }
-  // One value a row and fold.
+  // One value per row and fold.
   template <typename T, typename Of>
   void Folds(const std::string& name, Of of) {
     std::vector<T> values;

@@ -191,7 +191,7 @@ TEST(ModelTest, SequencesLongerThanThePositionsAreRefused) {
   EXPECT_THAT([&] { model.Forward(batch); }, ThrowsMessage<Error>(HasSubstr("sequence 41")));
 }
 
-// Rounding each factor of each product to 8 bits of mantissa costs about 2^-9 a product; through three layers well
+// Rounding each factor of each product to 8 bits of mantissa costs about 2^-9 per product; through three layers well
 // below 3 %.
 TEST(ModelTest, Bf16ProductsAreNearF32AndRepeat) {
   for (const char* name : kGoldenCheckpoints) {

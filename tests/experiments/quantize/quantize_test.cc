@@ -306,7 +306,7 @@ TEST(Quantize, StaticScalesGoWithTheFile) {
   }
 }
 
-// Killed behind any layer, or behind the rotation: taken up, it ends in the same bytes.
+// Killed after any layer, or after the rotation: resumed, it ends in the same bytes.
 TEST(Quantize, AnInterruptedJobEndsInTheSameBytes) {
   const TemporaryFolder folder;
   const QuantizeJob job = Calibrated("hadamard+gptq", "llama-gqa", "weights=int4/group16", folder);

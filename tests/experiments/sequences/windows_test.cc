@@ -35,7 +35,7 @@ TEST(Windows, EachTokenIsScoredOnceWithTheContextThereIs) {
   }
 }
 
-// The embedded pair's reference figures: 511 tokens behind `<s>`, 20,440 of them.
+// The embedded pair's reference figures: 511 tokens after `<s>`, 20,440 of them.
 TEST(Windows, WithoutOverlapTheyTileTheText) {
   const std::vector<Window> windows = CutWindows(20440, 511, 511);
   ASSERT_EQ(windows.size(), 40u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block by hand; whole models stand in full_observer_test.cc.
+// One block by hand; whole models are in full_observer_test.cc.
 #include "experiments/stats/block_meter.h"
 
 #include <gtest/gtest.h>

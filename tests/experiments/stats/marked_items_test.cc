@@ -90,8 +90,8 @@ TEST_F(MarkedItemsTest, NeedlesAreMarked) {
 
 TEST_F(MarkedItemsTest, WhatCannotBeMarkedIsRefusedByLine) {
   const std::string good = Item(context_, {"4733", "1"}, 0);
-  Refuses(good + Item(context_, {"4733", "9999"}, 1), "line 2: the true ending '9999' does not stand in the context");
-  Refuses(Item("The oven is even. It is", {"ven", "x"}, 0), "line 1: the true ending 'ven' does not stand");
+  Refuses(good + Item(context_, {"4733", "9999"}, 1), "line 2: the true ending '9999' does not occur in the context");
+  Refuses(Item("The oven is even. It is", {"ven", "x"}, 0), "line 1: the true ending 'ven' does not occur");
   std::string longer;
   for (int i = 0; i < 1500; ++i) longer += "evening mists ";
   Refuses(good + Item(longer + context_, {"4733", "1"}, 0), "expected at most max_position_embeddings 2048");

@@ -29,7 +29,7 @@ TEST(MeasuredFormat, ParsesAList) {
   EXPECT_TRUE(ParseMeasuredFormats("").empty());
   EXPECT_THAT(Refused("int7/row"), HasSubstr("got 'int7'"));
   EXPECT_THAT(Refused("u8/row"), HasSubstr("expected int8, int6 or int4"));
-  EXPECT_THAT(Refused("int8/block4.channel"), HasSubstr("expected a scale a tensor, head, channel, row"));
+  EXPECT_THAT(Refused("int8/block4.channel"), HasSubstr("expected one scale per tensor, head, channel, row"));
   EXPECT_THAT(Refused("int8"), HasSubstr("--formats 'int8'"));
   EXPECT_THAT(Refused("int8/row,int8/row"), HasSubstr("twice"));
   EXPECT_THAT(Refused("int8/row,"), HasSubstr("after the last comma"));

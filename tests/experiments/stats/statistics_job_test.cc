@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 class StatisticsJobTest : public testing::Test {
  protected:
-  // Sequences of 400 tokens, five a batch: twelve are three batches.
+  // Sequences of 400 tokens, five per batch: twelve are three batches.
   std::vector<ScoredSequence> Sequences(size_t n) {
     std::vector<ScoredSequence> sequences(n);
     for (size_t i = 0; i < n; ++i) {

@@ -43,7 +43,7 @@ TEST(PieceModel, EachConditionAlone) {
   EXPECT_EQ(FindChunkRule(Model(bpe, "", space + Bytes(1, Bytes(1, "\u2581\u2581a")))), ChunkRule::kDropSpace);
   EXPECT_EQ(FindChunkRule(Model(bpe, Flag(3, 0), space)), ChunkRule::kWhole);        // its space would be stripped
   EXPECT_EQ(FindChunkRule(Model("", "", space)), ChunkRule::kWhole);                 // unigram
-  EXPECT_EQ(FindChunkRule(Model(bpe + Flag(24, 1), "", space)), ChunkRule::kWhole);  // spaces go behind words
+  EXPECT_EQ(FindChunkRule(Model(bpe + Flag(24, 1), "", space)), ChunkRule::kWhole);  // spaces go after words
   EXPECT_EQ(FindChunkRule(Model(bpe, Bytes(2, "map"), space)), ChunkRule::kWhole);   // maps characters
   EXPECT_EQ(FindChunkRule(Model(bpe, Flag(5, 0), space)), ChunkRule::kWhole);        // spaces stay spaces
   EXPECT_EQ(FindChunkRule(Model(bpe, "", "")), ChunkRule::kWhole);                   // a space is unknown
@@ -70,7 +70,7 @@ TEST(PieceModel, CutsBehindWhatIsNoSpace) {
   EXPECT_EQ(FindCut("ab cd ef", 2), 2u);
   EXPECT_EQ(FindCut("ab cd ef", 3), 5u);
   EXPECT_EQ(FindCut("ab  cd ef", 3), 6u);       // not between spaces
-  EXPECT_EQ(FindCut("ab\u2581 cd ef", 0), 8u);  // nor behind what stands for one
+  EXPECT_EQ(FindCut("ab\u2581 cd ef", 0), 8u);  // nor after what stands for one
   EXPECT_EQ(FindCut(" ab", 0), 3u);             // nor at the beginning
   EXPECT_EQ(FindCut("ab ", 0), 3u);             // nor before a space that is all there is
   EXPECT_EQ(FindCut("ab", 7), 2u);

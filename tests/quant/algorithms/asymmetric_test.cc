@@ -20,7 +20,7 @@ using testing::ThrowsMessage;
 constexpr int64_t kIn = 24, kTokens = 200;
 constexpr double kDamping = 0.02;
 
-// Inputs of the model as stored, and what they became behind rounded layers; [tokens, in].
+// Inputs of the model as stored, and what they became after rounded layers; [tokens, in].
 struct Inputs {
   Eigen::MatrixXd exact{kTokens, kIn}, seen{kTokens, kIn};
   std::vector<float> hessian = std::vector<float>(kIn * kIn), cross = hessian;

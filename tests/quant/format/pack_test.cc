@@ -86,7 +86,7 @@ TEST(Pack, RefusesWhatNoCodeIs) {
   EXPECT_THAT([&] { Unpack<int8_t>(Format::kInt4, packed, back); }, ThrowsMessage<Error>(HasSubstr("code -8 at 0")));
   std::vector<uint8_t> tail(32, 0x88);
   tail[5] = 0x89;
-  EXPECT_THAT([&] { Unpack<int8_t>(Format::kInt4, tail, back); }, ThrowsMessage<Error>(HasSubstr("behind the last")));
+  EXPECT_THAT([&] { Unpack<int8_t>(Format::kInt4, tail, back); }, ThrowsMessage<Error>(HasSubstr("after the last")));
   const std::vector<uint8_t> bytes = {0x80, 0};
   EXPECT_THAT([&] { Unpack<int8_t>(Format::kInt8, bytes, back); }, ThrowsMessage<Error>(HasSubstr("code -128 at 0")));
 }

@@ -88,7 +88,7 @@ TEST(Outliers, AnySplitMergedInAnyOrderIsTheSame) {
   for (int trial = 0; trial < 20; ++trial) {
     std::vector<Values> runs = Drawn(40, random);
     const OutlierStatistics whole = Streamed(runs, 25);
-    // Runs are cut in two as well: a run is no unit of the result.
+    // Runs are cut in two as well: results do not depend on runs.
     for (size_t i = 0, n = runs.size(); i < n; ++i) {
       const size_t cut = random() % (runs[i].values.size() + 1);
       Values rest{runs[i].first, {runs[i].values.begin() + static_cast<ptrdiff_t>(cut), runs[i].values.end()}};

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// A number format is one row of kFormats. Every row must be taken up everywhere: parsed by its name, admitted by a plan
+// at some site and refused by name at the others, rounded to and from each of its codes, and packed, or refused by name.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <format>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "quant/base/error.h"
+#include "quant/format/format.h"
+#include "quant/format/pack.h"
+#include "quant/format/round.h"
+#include "quant/plan/plan.h"
+#include "quant/plan/site_class.h"
+
+namespace tare {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::vector<FormatInfo> Coded() {
+  std::vector<FormatInfo> rows(kFormats.begin(), kFormats.end());
+  std::erase_if(rows, [](const FormatInfo& row) { return row.format == Format::kF32; });
+  return rows;
+}
+
+TEST(Formats, AreFoundByNameAndInTheOrderOfTheEnum) {
+  for (size_t i = 0; i < kFormats.size(); ++i) {
+    EXPECT_EQ(static_cast<size_t>(kFormats[i].format), i) << kFormats[i].name;
+    EXPECT_EQ(ParseFormat(kFormats[i].name), kFormats[i].format) << kFormats[i].name;
+  }
+}
+
+// Symmetric, or from 0: what the number of bits holds, but for the signed formats' lowest code.
+TEST(Formats, HaveTheCodesOfTheirBits) {
+  for (const FormatInfo& row : Coded()) {
+    EXPECT_EQ(row.max_code, row.min_code == 0 ? (1 << row.bits) - 1 : (1 << (row.bits - 1)) - 1) << row.name;
+    if (row.min_code != 0) EXPECT_EQ(row.min_code, -row.max_code) << row.name;
+  }
+}
+
+TEST(Formats, APlanTakesEachAtSomeSiteAndRefusesItByNameAtTheOthers) {
+  for (const FormatInfo& row : Coded()) {
+    int sites = 0;
+    for (const SiteInfo& site : kSites) {
+      if (site.site == Site::kCacheK || site.site == Site::kCacheV) continue;  // refused until there is a cache
+      const std::string plan = std::format("{}={}/tensor", site.name, row.name);
+      if (std::ranges::find(ClassOf(site.site).formats, row.format) != ClassOf(site.site).formats.end()) {
+        EXPECT_EQ(Plan::Parse(plan).canonical(), plan);
+        EXPECT_TRUE(ClassOf(site.site).OfBits(row.bits)) << plan;
+        ++sites;
+      } else {
+        EXPECT_THAT([&] { Plan::Parse(plan); },
+                    ThrowsMessage<Error>(AllOf(HasSubstr(std::format("got '{}", row.name)), HasSubstr("one of"))));
+      }
+    }
+    EXPECT_GT(sites, 0) << row.name << ": no site takes it (quant/plan/site_class.cc)";
+  }
+}
+
+template <typename Code>
+void ExpectPackedOrRefused(const FormatInfo& row) {
+  std::vector<Code> codes(static_cast<size_t>(row.max_code - row.min_code + 1));
+  std::iota(codes.begin(), codes.end(), static_cast<Code>(row.min_code));
+  std::vector<uint8_t> packed(PackedBytes(row.format, codes.size()));
+  std::vector<Code> back(codes.size());
+  try {
+    Pack<Code>(row.format, codes, packed);
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr(std::format("pack: got {}, expected", row.name)));
+    return;
+  }
+  Unpack<Code>(row.format, packed, back);
+  EXPECT_EQ(back, codes) << row.name;
+}
+
+TEST(Formats, EveryCodeIsPackedOrTheFormatRefusedByName) {
+  for (const FormatInfo& row : kFormats)
+    row.min_code < 0 ? ExpectPackedOrRefused<int8_t>(row) : ExpectPackedOrRefused<uint8_t>(row);
+}
+
+TEST(Formats, EveryCodesValueRoundsToItself) {
+  for (const FormatInfo& row : Coded()) {
+    const Scale scale = ScaleFor(3.7f, row.format);
+    for (int code = row.min_code; code <= row.max_code; ++code)
+      EXPECT_EQ(CodeOf(static_cast<float>(code) * scale.scale, scale.inv, row.format), code) << row.name;
+  }
+}
+
+}  // namespace
+}  // namespace tare
