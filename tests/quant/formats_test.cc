@@ -41,7 +41,7 @@ TEST(Formats, AreFoundByNameAndInTheOrderOfTheEnum) {
 TEST(Formats, HaveTheCodesOfTheirBits) {
   for (const FormatInfo& row : Coded()) {
     EXPECT_EQ(row.max_code, row.min_code == 0 ? (1 << row.bits) - 1 : (1 << (row.bits - 1)) - 1) << row.name;
-    if (row.min_code != 0) EXPECT_EQ(row.min_code, -row.max_code) << row.name;
+    EXPECT_EQ(row.min_code, row.min_code == 0 ? 0 : -row.max_code) << row.name;
   }
 }
 
