@@ -6,6 +6,8 @@
 
 namespace tare {
 
+void FailFormatted(std::string_view format, std::format_args args) { throw Error(std::vformat(format, args)); }
+
 void CheckFailed(const char* condition, const char* file, int line) {
   std::fprintf(stderr, "%s:%d: internal error: %s does not hold; please report this\n", file, line, condition);
   std::abort();
