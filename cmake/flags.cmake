@@ -1,4 +1,4 @@
-# Warnings, sanitizers and the thread backend: one interface target that every layer links privately.
+# Warnings, sanitizers and the thread backend: one interface target that every library links privately.
 add_library(tare_flags INTERFACE)
 target_compile_options(tare_flags INTERFACE -Wall -Wextra -Wshadow -Wundef -Wnon-virtual-dtor -Wimplicit-fallthrough
                        -Wno-missing-field-initializers)  # designated initialisers leave the rest at their defaults on purpose
@@ -15,12 +15,27 @@ target_compile_options(tare_flags INTERFACE -ffp-contract=off)
 # ParallelFor is the only parallelism: how Eigen cuts its own depends on the number of threads, and with it the last bits.
 target_compile_definitions(tare_flags INTERFACE EIGEN_DONT_PARALLELIZE)
 
-# tare_layer(NAME [deps...]): a library of every source under this folder, with the alias tare::NAME.
-function(tare_layer name)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+# tare_library(NAME FOLDERS folder...): a library of every source in these folders, tare_NAME and tare::NAME.
+function(tare_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FOLDERS")
+  list(TRANSFORM arg_FOLDERS REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/\\1/*.cc" OUTPUT_VARIABLE patterns)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${patterns})
   add_library(tare_${name} STATIC ${sources})
   add_library(tare::${name} ALIAS tare_${name})
   set_target_properties(tare_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
-  target_include_directories(tare_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/tare>)
-  target_link_libraries(tare_${name} PUBLIC ${ARGN} PRIVATE $<BUILD_INTERFACE:tare_flags>)
+  target_compile_features(tare_${name} PUBLIC cxx_std_23)
+  target_include_directories(tare_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+  target_link_libraries(tare_${name} PRIVATE $<BUILD_INTERFACE:tare_flags>)
+endfunction()
+
+# tare_public(NAME header...): what of the library others may include; every other header stays in the tree. Names may have a *.
+# What a public header includes is public too (tests/install compiles each by itself).
+function(tare_public name)
+  foreach(pattern ${ARGN})
+    file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${pattern})
+    if(NOT headers)
+      message(FATAL_ERROR "tare_public(${name} ...): got no header ${CMAKE_CURRENT_SOURCE_DIR}/${pattern}; was it moved?")
+    endif()
+    target_sources(tare_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${headers})
+  endforeach()
 endfunction()

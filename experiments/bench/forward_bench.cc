@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "experiments/bench/matmul_rate.h"
 #include "experiments/bench/timing.h"
-#include "kernels/linear/matmul_rate.h"
 
 namespace tare {
 namespace {

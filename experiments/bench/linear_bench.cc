@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/bench/linear_case.h"
+#include "experiments/bench/matmul_rate.h"
 #include "experiments/bench/timing.h"
-#include "kernels/linear/matmul_rate.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"

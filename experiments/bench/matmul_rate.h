@@ -19,9 +19,8 @@ class MatmulRate {
   MatmulRate(const MatmulRate&) = delete;
   MatmulRate& operator=(const MatmulRate&) = delete;
 
-  double SecondsOnce();
-  // The name of oneDNN's implementation.
-  std::string Implementation() const;  // one execution
+  double SecondsOnce();                // of one execution
+  std::string Implementation() const;  // the name of oneDNN's
   double Flop() const { return flop_; }
 
  private:

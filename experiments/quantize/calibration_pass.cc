@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/calibration.h"
+#include "experiments/quantize/calibration_pass.h"
 
 #include <algorithm>
 #include <format>
@@ -74,7 +74,7 @@ Site InputOf(const LinearPlace& place) {
   }
 }
 
-Calibration::Calibration(Model& model, const std::vector<ScoredSequence>& sequences) : model_(model) {
+CalibrationPass::CalibrationPass(Model& model, const std::vector<ScoredSequence>& sequences) : model_(model) {
   size_t longest = 1;
   for (const ScoredSequence& s : sequences) longest = std::max(longest, s.tokens.size());
   const auto step = static_cast<size_t>(SequencesPerBatch(static_cast<int64_t>(longest)));
@@ -88,7 +88,7 @@ Calibration::Calibration(Model& model, const std::vector<ScoredSequence>& sequen
   }
 }
 
-std::map<Site, CaughtInputs> Calibration::InputsOf(size_t batch, int layer, std::span<const Site> sites) {
+std::map<Site, CaughtInputs> CalibrationPass::InputsOf(size_t batch, int layer, std::span<const Site> sites) {
   const Stream& stream = streams_.at(batch);
   InputCatcher catcher(layer, stream.batch);
   for (const Site site : sites) catcher.Expect(site, ChannelsOf(site, model_.config()));
@@ -100,7 +100,7 @@ std::map<Site, CaughtInputs> Calibration::InputsOf(size_t batch, int layer, std:
 }
 
 // sums += A B^T
-void Calibration::AddProduct(const CaughtInputs& a, const CaughtInputs& b, std::vector<float>& sums) {
+void CalibrationPass::AddProduct(const CaughtInputs& a, const CaughtInputs& b, std::vector<float>& sums) {
   product_.Reserve(static_cast<size_t>(PaddedRows(a.channels) * b.channels));
   const Projection projection{.weight = {b.values.data(), WeightType::kF32, b.channels, b.tokens},
                               .y = product_.data()};
@@ -109,7 +109,8 @@ void Calibration::AddProduct(const CaughtInputs& a, const CaughtInputs& b, std::
   for (size_t i = 0; i < sums.size(); ++i) sums[i] += product_[i];
 }
 
-std::map<Site, SecondMoments> Calibration::MomentsOf(int layer, Calibration* exact, std::span<const Site> sites) {
+std::map<Site, SecondMoments> CalibrationPass::MomentsOf(int layer, CalibrationPass* exact,
+                                                         std::span<const Site> sites) {
   std::map<Site, SecondMoments> moments;
   for (size_t batch = 0; batch < batches(); ++batch) {
     const std::map<Site, CaughtInputs> seen = InputsOf(batch, layer, sites);
@@ -128,7 +129,7 @@ std::map<Site, SecondMoments> Calibration::MomentsOf(int layer, Calibration* exa
   return moments;
 }
 
-void Calibration::Advance(int layer) {
+void CalibrationPass::Advance(int layer) {
   for (Stream& stream : streams_) model_.RunLayer(stream.batch, layer, stream.x.data());
 }
 

@@ -34,17 +34,17 @@ struct CaughtInputs {
   int64_t channels = 0, tokens = 0;
 };
 
-class Calibration {
+class CalibrationPass {
  public:
   // Runs the model's embedding. The model must outlive this.
-  Calibration(Model& model, const std::vector<ScoredSequence>& sequences);
+  CalibrationPass(Model& model, const std::vector<ScoredSequence>& sequences);
 
   // One batch's inputs in this layer, which must be the next one, with its weights as they are now.
   std::map<Site, CaughtInputs> InputsOf(size_t batch, int layer, std::span<const Site> sites);
   size_t batches() const { return streams_.size(); }
 
   // Of these inputs, over all batches. exact: the same text on its way through the model as stored, or null.
-  std::map<Site, SecondMoments> MomentsOf(int layer, Calibration* exact = nullptr,
+  std::map<Site, SecondMoments> MomentsOf(int layer, CalibrationPass* exact = nullptr,
                                           std::span<const Site> sites = kCalibratedInputs);
   // Takes all tokens through the layer, as its weights are now.
   void Advance(int layer);

@@ -4,7 +4,7 @@
 #include <format>
 
 #include "experiments/model/model.h"
-#include "experiments/quantize/calibration.h"
+#include "experiments/quantize/calibration_pass.h"
 #include "experiments/quantize/equivalent_weights.h"
 #include "experiments/quantize/layer_parts.h"
 #include "experiments/quantize/provenance.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "experiments/model/model.h"
-#include "experiments/quantize/calibration.h"
+#include "experiments/quantize/calibration_pass.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/weight_sites.h"
 #include "experiments/sites/plan_clips.h"
@@ -45,13 +45,13 @@ struct Calibrated {
     Exact(const std::filesystem::path& path, const std::vector<ScoredSequence>& text)
         : model(path), calibration(model, text) {}
     Model model;
-    Calibration calibration;
+    CalibrationPass calibration;
   };
 
   Model model;  // its layers become codes one by one
   TokenInput input;
   std::vector<ScoredSequence> text;
-  Calibration calibration;
+  CalibrationPass calibration;
   std::unique_ptr<Exact> exact;  // the model as stored, where it is looked at
 };
 
@@ -228,7 +228,7 @@ class Job {
   }
 
   SecondMoments MomentsOf(int layer, Site input) {
-    Calibration* exact = calibrated_->exact ? &calibrated_->exact->calibration : nullptr;
+    CalibrationPass* exact = calibrated_->exact ? &calibrated_->exact->calibration : nullptr;
     return std::move(calibrated_->calibration.MomentsOf(layer, exact, {&input, 1}).at(input));
   }
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "experiments/quantize/calibration.h"
+#include "experiments/quantize/calibration_pass.h"
 #include "quant/algorithms/smoothquant.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -183,7 +183,7 @@ struct SeenInputs {
   std::map<Site, std::vector<float>> absmax, sample;
 };
 
-SeenInputs See(Calibration& calibration, int layer) {
+SeenInputs See(CalibrationPass& calibration, int layer) {
   SeenInputs seen;
   std::map<Site, int64_t> first_token;
   const int64_t step = (calibration.tokens() + kSampled - 1) / kSampled;
@@ -246,7 +246,7 @@ std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSe
     Fail("smoothquant: the plan '{}' rounds no linear layer, so there is no alpha to search for; try smoothquant:0.5",
          plan.canonical());
   }
-  Calibration calibration(model, text);
+  CalibrationPass calibration(model, text);
   std::vector<LayerSmoothing> layers(static_cast<size_t>(model.config().layers));
   for (int layer = 0; layer < model.config().layers; ++layer) {
     SeenInputs seen = See(calibration, layer);

@@ -2,6 +2,7 @@
 #include "experiments/sites/outlier_report.h"
 
 #include <format>
+#include <nlohmann/json.hpp>
 
 #include "experiments/text/csv.h"
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <format>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "quant/base/error.h"

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <format>
+#include <nlohmann/json.hpp>
 
 #include "quant/base/error.h"
 #include "quant/observe/measures.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uses tare::quant alone, header and library: codes of a row, in parallel.
+// Uses tare::numbers alone, header and library: codes of a row, in parallel.
 #include <array>
 #include <cstdio>
 
@@ -13,6 +13,6 @@ int main() {
   tare::ParallelFor(codes.size(),
                     [&](size_t i, int) { codes[i] = tare::CodeOf(values[i], scale.inv, tare::Format::kInt8); });
   const std::array<int, 4> expected = {127, 32, -64, 0};  // 0.5 * 63.5 = 31.75, -1 * 63.5 = -63.5 to even
-  if (codes != expected) return std::puts("use_quant: wrong codes"), 1;
+  if (codes != expected) return std::puts("use_numbers: wrong codes"), 1;
   return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/linear/matmul_rate.h"
+#include "experiments/bench/matmul_rate.h"
 
 #include <gtest/gtest.h>
 

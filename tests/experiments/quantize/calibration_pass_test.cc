@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Second moments against sums taken from a visitor of a whole forward pass; streams against that pass.
-#include "experiments/quantize/calibration.h"
+#include "experiments/quantize/calibration_pass.h"
 
 #include <gtest/gtest.h>
 
@@ -45,10 +45,10 @@ class SlowMoments : public SiteVisitor {
   std::mutex mutex_;
 };
 
-TEST(Calibration, MomentsAreTheSumsOfTheForwardPass) {
+TEST(CalibrationPass, MomentsAreTheSumsOfTheForwardPass) {
   for (const char* golden : {"llama-gqa", "diffllama-mha"}) {
     Model model(GoldenFolder(golden));
-    Calibration calibration(model, Sequences());
+    CalibrationPass calibration(model, Sequences());
     EXPECT_EQ(calibration.tokens(), 63);
     TokenBatch batch;
     for (size_t i = 0; i < 3; ++i) batch.Add(static_cast<int64_t>(i), Sequences()[i].tokens);
@@ -73,9 +73,9 @@ TEST(Calibration, MomentsAreTheSumsOfTheForwardPass) {
 }
 
 // With one layer rounded, what the next one sees has moved from what the model as stored sees.
-TEST(Calibration, CrossMomentsAreTheSumsOfWhatWasLost) {
+TEST(CalibrationPass, CrossMomentsAreTheSumsOfWhatWasLost) {
   Model rounded(GoldenFolder("diffllama-gqa")), stored(GoldenFolder("diffllama-gqa"));
-  Calibration calibration(rounded, Sequences()), exact(stored, Sequences());
+  CalibrationPass calibration(rounded, Sequences()), exact(stored, Sequences());
   for (const auto& [site, m] : calibration.MomentsOf(0, &exact)) {
     EXPECT_EQ(m.cross, std::vector<float>(m.values.size(), 0.0f)) << Name(site);
   }
@@ -104,12 +104,12 @@ TEST(Calibration, CrossMomentsAreTheSumsOfWhatWasLost) {
   EXPECT_GT(largest, 1e-3);
 }
 
-TEST(Calibration, SameBitsOnAnyNumberOfThreads) {
+TEST(CalibrationPass, SameBitsOnAnyNumberOfThreads) {
   std::vector<float> first;
   for (const int threads : {1, 2, 5}) {
     SetThreads(threads);
     Model model(GoldenFolder("diffllama-gqa"));
-    Calibration calibration(model, Sequences());
+    CalibrationPass calibration(model, Sequences());
     calibration.Advance(0);
     const std::vector<float> values = calibration.MomentsOf(1).at(Site::kDownProjIn).values;
     if (first.empty()) first = values;
@@ -118,7 +118,7 @@ TEST(Calibration, SameBitsOnAnyNumberOfThreads) {
   SetThreads(0);
 }
 
-TEST(Calibration, WeightsOfOneInputShareItsMoments) {
+TEST(CalibrationPass, WeightsOfOneInputShareItsMoments) {
   for (const LinearPlace& place : kLinearPlaces) {
     const Site input = InputOf(place);
     EXPECT_EQ(InputOf(place) == place.input, place.tensor != "self_attn.k_proj.weight" &&
