@@ -109,7 +109,7 @@ void AddForward(CLI::App& bench) {
   auto options = std::make_shared<ForwardOptions>();
   CLI::App* command =
       bench.add_subcommand("forward", "whole forward passes of random models, with and without statistics");
-  command->add_option("--family", options->families, "llama, diffllama, with a comma between")->capture_default_str();
+  command->add_option("--family", options->families, "families, with a comma between")->capture_default_str();
   command->add_option("--hidden", options->hidden)->check(CLI::Range(2, 1 << 16))->capture_default_str();
   command->add_option("--ffn", options->ffn)->check(CLI::Range(1, 1 << 18))->capture_default_str();
   command->add_option("--layers", options->layers)->check(CLI::Range(1, 1000))->capture_default_str();

@@ -68,10 +68,12 @@ Json Describe(const Model& model) {
     json["source_sha256"] = p.source_sha256;
     json["quantized"] = quantized;
   }
-  if (c.Differential()) {
-    json["lambda"] = Json::array();
-    for (const LayerWeights& layer : model.layers())
-      json["lambda"].push_back({{"lambda", layer.lambda}, {"lambda_init", layer.lambda_init}});
+  for (const LayerWeights& layer : model.layers()) {
+    if (layer.lambda.empty()) continue;
+    Json lambda{{"lambda", layer.lambda.front()}};
+    if (layer.lambda.size() > 1) lambda["lambda"] = layer.lambda;  // an output head each
+    if (layer.lambda_init) lambda["lambda_init"] = *layer.lambda_init;
+    json["lambda"].push_back(lambda);
   }
   return json;
 }
@@ -86,7 +88,7 @@ void PrintQuantized(const Json& j) {
   }
 }
 
-void Print(const Json& j) {
+void Print(const Model& model, const Json& j) {
   std::println("{}: {}, {} parameters, {} bytes", j["model"].get<std::string>(), j["family"].get<std::string>(),
                j["parameters"].get<uint64_t>(), j["bytes"].get<uint64_t>());
   for (const auto& [type, count] : j["stored"].items())
@@ -96,12 +98,15 @@ void Print(const Json& j) {
   std::println("  softmax maps per layer {}, key/value heads {}, head width {}, positions {}", j["heads"].get<int>(),
                j["kv_heads"].get<int>(), j["head_dim"].get<int>(), j["max_positions"].get<int>());
   if (j.contains("quantized")) PrintQuantized(j);
-  if (!j.contains("lambda")) return;
-  std::println("  {} differential heads per layer (two maps each)\n\n  layer   lambda  lambda_init",
-               j["heads"].get<int>() / 2);
-  for (size_t layer = 0; layer < j["lambda"].size(); ++layer) {
-    std::println("  {:>5}  {:>7.4f}  {:>11.4f}", layer, j["lambda"][layer]["lambda"].get<float>(),
-                 j["lambda"][layer]["lambda_init"].get<float>());
+  if (Maps(model.config()) == 2)
+    std::println("  {} differential heads per layer (two maps each)", HeadTable(model.config()).size());
+  for (size_t layer = 0; layer < model.layers().size(); ++layer) {
+    const LayerWeights& w = model.layers()[layer];
+    if (w.lambda.empty()) continue;
+    if (layer == 0) std::println("\n  layer   lambda{}", w.lambda_init ? "  lambda_init" : "");
+    std::print("  {:>5}", layer);
+    for (const float lambda : w.lambda) std::print("  {:>7.4f}", lambda);
+    std::println("{}", w.lambda_init ? std::format("  {:>11.4f}", *w.lambda_init) : "");
   }
 }
 
@@ -118,7 +123,7 @@ void AddInspect(CLI::App& app) {
     CheckWritable(options->json);
     const Model model(options->model, options->machine.Apply());
     const Json json = Describe(model);
-    if (PrintsTables(options->json)) Print(json);
+    if (PrintsTables(options->json)) Print(model, json);
     WriteJson(options->json, json);
   });
 }

@@ -25,13 +25,15 @@ TokenBatch MakeBatch(const ModelConfig& config, const ForwardBench& bench) {
 }  // namespace
 
 double ForwardFlop(const ModelConfig& c, int64_t batch, int64_t tokens) {
-  const double E = c.hidden, q = double(c.heads) * c.head_dim, kv = double(c.kv_heads) * c.head_dim;
-  const double layer = E * (2 * q + 2 * kv) + 3 * E * c.ffn;
+  double layer = 0, attention = 0;
+  for (const LinearPlace& place : FamilyOf(c).linear) {
+    const auto [out, in] = ShapeOf(place.weight, c);
+    layer += static_cast<double>(out) * static_cast<double>(in);
+  }
+  for (const OutputHead& head : HeadTable(c)) attention += head.Maps() * (2.0 + 2.0 * head.VSlices()) * c.head_dim;
   const double rows = static_cast<double>(batch * tokens);
   const double pairs = static_cast<double>(batch) * static_cast<double>(tokens) * static_cast<double>(tokens + 1) / 2;
-  const double width = c.Differential() ? 2.0 * c.head_dim : c.head_dim;
-  return 2 * rows * (layer * c.layers + E * c.vocabulary) +
-         pairs * c.layers * c.heads * (2.0 * c.head_dim + 2.0 * width);
+  return 2 * rows * (layer * c.layers + double(c.hidden) * c.vocabulary) + pairs * c.layers * attention;
 }
 
 ForwardTiming TimeForward(Model& model, const ForwardBench& bench, SiteVisitors visitors) {

@@ -23,12 +23,12 @@ struct RotaryConfig {
 };
 
 struct ModelConfig {
-  std::string family;  // model_type: llama or diffllama
+  std::string family;  // model_type: which record in family.h
   int vocabulary = 0;
   int hidden = 0;  // E
   int ffn = 0;     // I
   int layers = 0;
-  int heads = 0;  // softmax maps a layer: a differential head has two
+  int heads = 0;  // of queries, each with a softmax map: a differential head has two
   int kv_heads = 0;
   int head_dim = 0;  // d
   float norm_eps = 0;
@@ -38,8 +38,6 @@ struct ModelConfig {
   bool mlp_bias = false;
   std::optional<int> bos;
   RotaryConfig rotary;
-
-  bool Differential() const { return family == "diffllama"; }
 };
 
 // Reads config.json of a checkpoint folder or a quantized checkpoint. Throws Error where a needed key is missing, a

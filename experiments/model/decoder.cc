@@ -16,9 +16,11 @@
 namespace tare {
 namespace {
 
-LinearWeights LoadLinear(Weights& weights, const std::string& name, int64_t out, int64_t in, bool has_bias) {
+LinearWeights LoadLinear(Weights& weights, const LinearPlace& place, const ModelConfig& c, int layer) {
+  const std::string name = LayerTensor(c, layer, place.tensor);
+  const auto [out, in] = ShapeOf(place.weight, c);
   LinearWeights linear{.weight = weights.Matrix(name + ".weight", out, in), .bias = {}, .planned = nullptr};
-  if (has_bias) linear.bias = weights.Vector(name + ".bias", out);
+  if (place.bias != nullptr && c.*place.bias) linear.bias = weights.Vector(name + ".bias", {out});
   return linear;
 }
 
@@ -29,11 +31,6 @@ void ForRows(const LayerCall& call, const std::function<void(int64_t row)>& body
     const int64_t begin = static_cast<int64_t>(block) * kRows;
     for (int64_t row = begin; row < std::min(begin + kRows, rows); ++row) body(row);
   });
-}
-
-void AddRows(const LayerCall& call) {
-  const int64_t E = call.config.hidden;
-  ForRows(call, [&](int64_t row) { AddTo(call.a.x.data() + row * E, call.a.delta.data() + row * E, E); });
 }
 
 // Zeroed, so that the rows that only pad hold finite values.
@@ -112,20 +109,17 @@ void AttendExecuted(const LayerCall& call, const ExecutedPlan& executed, const A
 }  // namespace
 
 LayerWeights LoadLayer(Weights& weights, const ModelConfig& c, int layer) {
-  const std::string prefix = std::format("model.layers.{}.", layer);
-  const int64_t E = c.hidden, I = c.ffn, q = int64_t{c.heads} * c.head_dim, kv = int64_t{c.kv_heads} * c.head_dim;
+  const Family& family = FamilyOf(c);
   LayerWeights w;
-  w.input_norm = weights.Vector(prefix + "input_layernorm.weight", E);
-  w.post_attention_norm = weights.Vector(prefix + "post_attention_layernorm.weight", E);
-  w.q = LoadLinear(weights, prefix + "self_attn.q_proj", q, E, c.attention_bias);
-  w.k = LoadLinear(weights, prefix + "self_attn.k_proj", kv, E, c.attention_bias);
-  w.v = LoadLinear(weights, prefix + "self_attn.v_proj", kv, E, c.attention_bias);
-  w.o = LoadLinear(weights, prefix + "self_attn.o_proj", E, q, c.attention_bias);
-  w.gate = LoadLinear(weights, prefix + "mlp.gate_proj", I, E, c.mlp_bias);
-  w.up = LoadLinear(weights, prefix + "mlp.up_proj", I, E, c.mlp_bias);
-  w.down = LoadLinear(weights, prefix + "mlp.down_proj", E, I, c.mlp_bias);
-  weights.Ignore(prefix + "self_attn.rotary_emb.inv_freq");  // a buffer that old llama checkpoints carry; recomputed
+  for (const VectorPlace& place : family.vectors)
+    w.vectors[place.tensor] = weights.Vector(LayerTensor(c, layer, place.tensor), place.shape(c));
+  for (const LinearPlace& place : family.linear) w.*place.linear = LoadLinear(weights, place, c, layer);
+  w.heads = family.heads(c);
   return w;
+}
+
+LambdaView LambdaOf(const LayerWeights& w) {
+  return {.data = w.lambda.data(), .token_stride = 0, .head_stride = w.lambda.size() > 1 ? 1 : 0};
 }
 
 void PlanWeights(LinearWeights& linear, Site weight, Site input, const Plan& plan, LinearArithmetic arithmetic,
@@ -138,9 +132,9 @@ void PlanWeights(LinearWeights& linear, Site weight, Site input, const Plan& pla
       PlannedLinear::Of(linear.weight, plan.Match(weight, layer, -1, 0), input_rule, clip, arithmetic, math, where);
 }
 
-void PlanLayer(LayerWeights& w, const Plan& plan, LinearArithmetic arithmetic, Math math, int layer,
-               const InputClips& clips) {
-  for (const LinearPlace& place : kLinearPlaces)
+void PlanLayer(LayerWeights& w, const Family& family, const Plan& plan, LinearArithmetic arithmetic, Math math,
+               int layer, const InputClips& clips) {
+  for (const LinearPlace& place : family.linear)
     PlanWeights(w.*place.linear, place.weight, place.input, plan, arithmetic, math, layer, clips);
 }
 
@@ -148,7 +142,8 @@ void Activations::Prepare(const TokenBatch& batch, const ModelConfig& c) {
   const int64_t rows = batch.Rows(), q_width = int64_t{c.heads} * c.head_dim,
                 kv_width = int64_t{c.kv_heads} * c.head_dim;
   for (AlignedBuffer<float>* buffer : {&x, &normed, &delta}) Grow(*buffer, rows, c.hidden);
-  for (AlignedBuffer<float>* buffer : {&q, &attended}) Grow(*buffer, rows, q_width);
+  Grow(q, rows, q_width);
+  Grow(attended, rows, AttendedWidth(c));
   for (AlignedBuffer<float>* buffer : {&k, &v}) Grow(*buffer, rows, kv_width);
   for (AlignedBuffer<float>* buffer : {&gate, &up}) Grow(*buffer, rows, c.ffn);
   positions.clear();
@@ -189,15 +184,15 @@ void RotateQk(const LayerCall& call) {
   });
 }
 
-void Attend(const LayerCall& call) {
+void Attend(const LayerCall& call, LambdaView lambda) {
   const ModelConfig& c = call.config;
   const std::span<const OutputHead> table = call.weights.heads;
   const int64_t rows = call.batch.Rows();
-  const auto output_heads = static_cast<int>(table.size());
   const auto q = DenseHeads(call.a.q.data(), rows, c.heads, c.head_dim);
   const auto k = DenseHeads(call.a.k.data(), rows, c.kv_heads, c.head_dim);
   const auto v = DenseHeads(call.a.v.data(), rows, c.kv_heads, c.head_dim);
-  const auto out = DenseHeads(call.a.attended.data(), rows, output_heads, c.heads / output_heads * c.head_dim);
+  const auto out =
+      DenseHeads(call.a.attended.data(), rows, static_cast<int>(table.size()), table.front().VSlices() * c.head_dim);
   ShowHeads(call.visitors, Site::kQ, call.layer, call.batch, table, q);
   ShowHeads(call.visitors, Site::kK, call.layer, call.batch, table, k);
   ShowHeads(call.visitors, Site::kV, call.layer, call.batch, table, v);
@@ -205,34 +200,25 @@ void Attend(const LayerCall& call) {
                                  .k = ReadOnly(k),
                                  .v = ReadOnly(v),
                                  .heads = table,
-                                 .lambda = {.data = &call.weights.lambda},
+                                 .lambda = lambda,
+                                 .mask = call.weights.mask,
                                  .scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim)),
                                  .out = out};
   if (call.attention != nullptr) {
     AttendExecuted(call, *call.attention, problem);
   } else {
-    FloatAttention({.q = problem.q,
-                    .k = problem.k,
-                    .v = problem.v,
-                    .out = problem.out,
-                    .heads = table,
-                    .lambda = problem.lambda,
-                    .scale = problem.scale,
-                    .sequences = call.batch.sequences,
-                    .visitors = call.visitors,
-                    .layer = call.layer});
+    FloatAttention({problem, call.batch.sequences, call.visitors, call.layer});
   }
   ShowHeads(call.visitors, Site::kHeadOut, call.layer, call.batch, table, out);
 }
 
-void AddAttentionOutput(const LayerCall& call) {
+void ProjectOutput(const LayerCall& call) {
   const SeenProjection projection{Site::kOProjIn, call.weights.o, call.a.delta.data()};
-  ProjectSeen(call, call.a.attended.data(), int64_t{call.config.heads} * call.config.head_dim, {&projection, 1});
+  ProjectSeen(call, call.a.attended.data(), call.weights.o.weight.in, {&projection, 1});
   ShowRows(call.visitors, Site::kAttnOut, call.layer, call.batch, call.a.delta.data(), call.config.hidden);
-  AddRows(call);
 }
 
-void AddFeedForward(const LayerCall& call) {
+void FeedForward(const LayerCall& call) {
   const LayerWeights& w = call.weights;
   const int64_t I = call.config.ffn;
   const SeenProjection widen[] = {{Site::kGateProjIn, w.gate, call.a.gate.data()},
@@ -241,7 +227,11 @@ void AddFeedForward(const LayerCall& call) {
   ForRows(call, [&](int64_t row) { SwiGlu(call.a.gate.data() + row * I, call.a.up.data() + row * I, I); });
   const SeenProjection narrow{Site::kDownProjIn, w.down, call.a.delta.data()};
   ProjectSeen(call, call.a.gate.data(), I, {&narrow, 1});
-  AddRows(call);
+}
+
+void AddDelta(const LayerCall& call) {
+  const int64_t E = call.config.hidden;
+  ForRows(call, [&](int64_t row) { AddTo(call.a.x.data() + row * E, call.a.delta.data() + row * E, E); });
 }
 
 }  // namespace tare

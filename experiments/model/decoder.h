@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts that llama and diffllama layers share: their weights, one batch's activations, and the steps between them.
-// The layers themselves read top-down in llama.cc and diffllama.cc. Legend: R rows of the batch (all its tokens), E
-// hidden, I FFN, H query heads, G key/value heads, d head width.
+// The parts that the families' layers share: their weights, one batch's activations, and the steps between them. The
+// layers themselves read top-down in the families' sources (llama.cc, diffllama.cc).
+// Legend: R rows of the batch (all its tokens), E hidden, I FFN, H query heads, G key/value heads, d head width, A width
+// of what attention puts out (H d, or what the head table makes of it).
 #pragma once
 
-#include <array>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "experiments/model/batch.h"
 #include "experiments/model/config.h"
 #include "experiments/model/executed_plan.h"
+#include "experiments/model/family.h"
 #include "experiments/model/planned_linear.h"
 #include "experiments/model/rotary.h"
 #include "experiments/model/weights.h"
@@ -30,30 +33,14 @@ struct LinearWeights {
 };
 
 struct LayerWeights {
-  std::vector<float> input_norm, post_attention_norm;  // [E]
-  LinearWeights q, k, v, o;                            // [H d, E] [G d, E] [G d, E] [E, H d]
-  LinearWeights gate, up, down;                        // [I, E] [I, E] [E, I]
-  std::vector<OutputHead> heads;                       // which query, key and value heads meet
-  float lambda_init = 0;                               // differential only
-  float lambda = 0;
+  LinearWeights q, k, v, o;                                // [H d, E] [G d, E] [G d, E] [E, A]
+  LinearWeights gate, up, down;                            // [I, E] [I, E] [E, I]
+  std::map<std::string_view, std::vector<float>> vectors;  // the record's, by its names: norms and the like
+  std::vector<OutputHead> heads;                           // which query, key and value heads meet
+  Mask mask;                                               // which keys a query sees
+  std::vector<float> lambda;  // where the weights alone tell it: one number, or one an output head
+  std::optional<float> lambda_init;
 };
-
-// The linear layers of a layer: the sites of weight and input, and where they are.
-struct LinearPlace {
-  Site weight, input;
-  std::string_view tensor;  // behind "model.layers.N."
-  LinearWeights LayerWeights::* linear;
-};
-
-inline constexpr std::array<LinearPlace, 7> kLinearPlaces{{
-    {Site::kQProjW, Site::kQProjIn, "self_attn.q_proj.weight", &LayerWeights::q},
-    {Site::kKProjW, Site::kKProjIn, "self_attn.k_proj.weight", &LayerWeights::k},
-    {Site::kVProjW, Site::kVProjIn, "self_attn.v_proj.weight", &LayerWeights::v},
-    {Site::kOProjW, Site::kOProjIn, "self_attn.o_proj.weight", &LayerWeights::o},
-    {Site::kGateProjW, Site::kGateProjIn, "mlp.gate_proj.weight", &LayerWeights::gate},
-    {Site::kUpProjW, Site::kUpProjIn, "mlp.up_proj.weight", &LayerWeights::up},
-    {Site::kDownProjW, Site::kDownProjIn, "mlp.down_proj.weight", &LayerWeights::down},
-}};
 
 // The magnitude that becomes the largest code of a linear layer's input, of a rule with +static.
 using InputClips = std::function<float(const Rule& rule, Site input, int layer)>;
@@ -63,16 +50,19 @@ void PlanWeights(LinearWeights& linear, Site weight, Site input, const Plan& pla
                  Math math, int layer, const InputClips& clips);
 
 // The layer's weights as the plan wants them from now on. clips: needed where integers are to be computed with +static.
-void PlanLayer(LayerWeights& weights, const Plan& plan, LinearArithmetic arithmetic, Math math, int layer,
-               const InputClips& clips);
+void PlanLayer(LayerWeights& weights, const Family& family, const Plan& plan, LinearArithmetic arithmetic, Math math,
+               int layer, const InputClips& clips);
 
+// What the family's record lists, and its head table.
 LayerWeights LoadLayer(Weights& weights, const ModelConfig& config, int layer);
+// lambda as the weights tell it, for all tokens.
+LambdaView LambdaOf(const LayerWeights& weights);
 
 struct Activations {
   AlignedBuffer<float> x;              // [R, E] the residual stream
   AlignedBuffer<float> normed;         // [R, E]
   AlignedBuffer<float> q, k, v;        // [R, H d] [R, G d] [R, G d]
-  AlignedBuffer<float> attended;       // [R, H d]
+  AlignedBuffer<float> attended;       // [R, A]
   AlignedBuffer<float> delta;          // [R, E] what is added to the stream
   AlignedBuffer<float> gate, up;       // [R, I]
   AlignedBuffer<float> seen;           // [R, E or I] a copy of a projection's input, for its visitors
@@ -99,8 +89,10 @@ struct LayerCall {
 void NormRows(const LayerCall& call, const std::vector<float>& weight);  // normed = norm(x) * weight
 void ProjectQkv(const LayerCall& call);                                  // q, k, v = W normed + b
 void RotateQk(const LayerCall& call);                                    // rotary embedding of q and k
-void Attend(const LayerCall& call);                                      // attended = the head table's attention
-void AddAttentionOutput(const LayerCall& call);                          // x += W_o attended + b
-void AddFeedForward(const LayerCall& call);  // x += W_down (silu(W_gate normed) * W_up normed)
+// attended = the head table's attention; lambda: for heads with two maps.
+void Attend(const LayerCall& call, LambdaView lambda = {});
+void ProjectOutput(const LayerCall& call);  // delta = W_o attended + b
+void FeedForward(const LayerCall& call);    // delta = W_down (silu(W_gate normed) * W_up normed)
+void AddDelta(const LayerCall& call);       // x += delta
 
 }  // namespace tare

@@ -68,16 +68,17 @@ class HeadTask {
   HeadTask(const FloatAttentionCall& call, const Products& products, Scratch& scratch, int64_t stride, int slot,
            int head, int thread)
       : call_(call),
+        problem_(call.problem),
         products_(products),
         scratch_(scratch),
         stride_(stride),
         sequence_(call.sequences[slot]),
         slot_(slot),
         head_(head),
-        row_(call.heads[head]),
+        row_(call.problem.heads[head]),
         maps_(row_.Maps()),
         thread_(thread),
-        width_(row_.VSlices() * call.v.width),
+        width_(row_.VSlices() * call.problem.v.width),
         shows_logits_(AnyWants(call.visitors, Site::kAttnLogits, call.layer)),
         shows_probs_(AnyWants(call.visitors, Site::kProbs, call.layer)),
         shows_difference_(row_.Differential() && AnyWants(call.visitors, Site::kDifference, call.layer)),
@@ -98,21 +99,21 @@ class HeadTask {
  private:
   // K and V of `count` rows of the batch to positions [position, position + count), zeros to the end of the last block.
   void Pack(int64_t row, int64_t position, int64_t count) {
-    const int d = call_.q.width;
+    const int d = problem_.q.width;
     const int64_t end = position + count;
     for (int64_t p = position; p < RoundUp(end, kKeys); ++p) {
       const int64_t source = row + p - position;
       for (int m = 0; m < maps_; ++m) {
         float* column = scratch_.k[m].data() + p / kKeys * d * kKeys + p % kKeys;
-        const float* key = p < end ? call_.k.Row(source, row_.K(m)) : nullptr;
+        const float* key = p < end ? problem_.k.Row(source, row_.K(m)) : nullptr;
         for (int i = 0; i < d; ++i) column[i * kKeys] = key == nullptr ? 0.0f : key[i];
       }
       float* v = scratch_.v.data() + p * width_;
-      for (int slice = 0; slice < row_.VSlices(); ++slice, v += call_.v.width) {
+      for (int slice = 0; slice < row_.VSlices(); ++slice, v += problem_.v.width) {
         if (p < end) {
-          std::memcpy(v, call_.v.Row(source, row_.v[slice]), call_.v.width * sizeof(float));
+          std::memcpy(v, problem_.v.Row(source, row_.v[slice]), problem_.v.width * sizeof(float));
         } else {
-          std::fill_n(v, call_.v.width, 0.0f);
+          std::fill_n(v, problem_.v.width, 0.0f);
         }
       }
     }
@@ -124,7 +125,7 @@ class HeadTask {
       const int64_t rows = std::min(kRows, count - done);
       std::array<SiteBlock, 2> p;
       for (int m = 0; m < maps_; ++m) {
-        p[m] = Logits(m, row + done, position + done, rows);
+        p[m] = Logits(m, row + done, position + done, rows, position + count);
         if (pass == Pass::kSurvey) {
           Survey(call_.visitors, p[m], thread_);
           continue;
@@ -140,38 +141,41 @@ class HeadTask {
     }
   }
 
-  // Scaled scores of one map for a block of rows, against every key block that any of them sees.
-  SiteBlock Logits(int m, int64_t row, int64_t position, int64_t rows) {
-    const int d = call_.q.width;
-    const int head = row_.Q(m);
-    for (int64_t r = 0; r < rows; ++r) ScaleInto(call_.q.Row(row + r, head), call_.scale, d, scratch_.q.data() + r * d);
+  // Scaled scores of one map for a block of rows, against every key block that any of them sees; keys: of their piece.
+  SiteBlock Logits(int m, int64_t row, int64_t position, int64_t rows, int64_t keys) {
+    const int d = problem_.q.width, head = row_.Q(m);
+    for (int64_t r = 0; r < rows; ++r)
+      ScaleInto(problem_.q.Row(row + r, head), problem_.scale, d, scratch_.q.data() + r * d);
     std::fill(scratch_.q.data() + rows * d, scratch_.q.data() + RoundUp(rows, 16) * d, 0.0f);
-    float* logits = scratch_.p[shows_difference_ ? m : 0].data();
-    for (int64_t key = 0; key < position + rows; key += kKeys) {
-      products_.Qk(rows).Run(scratch_.q.data(), scratch_.k[m].data() + key * d, logits + key);
-    }
-    return {.site = Site::kAttnLogits,
-            .layer = call_.layer,
-            .sequence = sequence_.index,
-            .slot = slot_,
-            .head = head,
-            .map = m + 1,
-            .first_row = position,
-            .rows = rows,
-            .first_columns = position + 1,
-            .column_step = 1,
-            .values = logits,
-            .stride = stride_};
+    const Mask& mask = problem_.mask;
+    const bool causal = mask.kind != Mask::Kind::kFull;
+    const SiteBlock block{.site = Site::kAttnLogits,
+                          .layer = call_.layer,
+                          .sequence = sequence_.index,
+                          .slot = slot_,
+                          .head = head,
+                          .map = m + 1,
+                          .first_row = position,
+                          .rows = rows,
+                          .first_columns = causal ? position + 1 : keys,
+                          .column_step = causal ? 1 : 0,
+                          .window = mask.kind == Mask::Kind::kWindow ? mask.window : 0,
+                          .values = scratch_.p[shows_difference_ ? m : 0].data(),
+                          .stride = stride_};
+    for (int64_t key = FirstKey(block); key < EndKey(block); key += kKeys)
+      products_.Qk(rows).Run(scratch_.q.data(), scratch_.k[m].data() + key * d, block.values + key);
+    return block;
   }
 
   // Logits become probabilities in place, zeros to the end of the last key block and of the last 16 rows.
   void Probabilities(SiteBlock& block) {
-    const int64_t keys = Keys(block);
     for (int64_t r = 0; r < RoundUp(block.rows, 16); ++r) {
-      float* row = block.values + r * stride_;
-      const int64_t columns = r < block.rows ? block.Columns(r) : 0;
-      if (columns > 0) Softmax(row, columns);
-      std::fill(row + columns, row + keys, 0.0f);
+      float* const begin = block.values + r * stride_ + FirstKey(block);
+      float* const end = block.values + r * stride_ + EndKey(block);
+      const std::span<float> seen = r < block.rows ? block.Row(r) : std::span(end, 0);
+      if (!seen.empty()) Softmax(seen.data(), std::ssize(seen));
+      std::fill(begin, seen.data(), 0.0f);
+      std::fill(seen.data() + seen.size(), end, 0.0f);
     }
     block.site = Site::kProbs;
     if (shows_probs_) Visit(call_.visitors, block, thread_);
@@ -180,8 +184,8 @@ class HeadTask {
   // first = first - lambda second.
   void Difference(int64_t row, SiteBlock& first, const SiteBlock& second) {
     for (int64_t r = 0; r < first.rows; ++r) {
-      SubtractScaled(first.values + r * stride_, second.values + r * stride_, call_.lambda.At(row + r, head_),
-                     first.Columns(r));
+      const std::span<float> seen = first.Row(r);
+      SubtractScaled(seen.data(), second.Row(r).data(), problem_.lambda.At(row + r, head_), std::ssize(seen));
     }
     first.site = Site::kDifference;
     first.head = head_;
@@ -190,23 +194,25 @@ class HeadTask {
   }
 
   void TimesV(const SiteBlock& p, float* o) {
-    for (int64_t key = 0; key < Keys(p); key += kKeys) {
-      products_.Pv(p.rows, key > 0).Run(p.values + key, scratch_.v.data() + key * width_, o);
-    }
+    for (int64_t key = FirstKey(p); key < EndKey(p); key += kKeys)
+      products_.Pv(p.rows, key > FirstKey(p)).Run(p.values + key, scratch_.v.data() + key * width_, o);
   }
 
-  static int64_t Keys(const SiteBlock& block) { return RoundUp(block.Columns(block.rows - 1), kKeys); }
+  // The key blocks that some row of the block sees.
+  static int64_t FirstKey(const SiteBlock& block) { return block.First(0) / kKeys * kKeys; }
+  static int64_t EndKey(const SiteBlock& block) { return RoundUp(block.Columns(block.rows - 1), kKeys); }
 
   void Combine(int64_t row, int64_t rows) {
     for (int64_t r = 0; r < rows; ++r) {
       float* o = scratch_.o[0].data() + r * width_;
       if (maps_ == 2 && !early_)
-        SubtractScaled(o, scratch_.o[1].data() + r * width_, call_.lambda.At(row + r, head_), width_);
-      std::memcpy(call_.out.Row(row + r, head_), o, width_ * sizeof(float));
+        SubtractScaled(o, scratch_.o[1].data() + r * width_, problem_.lambda.At(row + r, head_), width_);
+      std::memcpy(problem_.out.Row(row + r, head_), o, width_ * sizeof(float));
     }
   }
 
   const FloatAttentionCall& call_;
+  const AttentionProblem& problem_;
   const Products& products_;
   Scratch& scratch_;
   const int64_t stride_;
@@ -223,18 +229,14 @@ void Check(const FloatAttentionCall& call) {
     if (AnyNeedsSurvey(call.visitors, site, call.layer))
       Fail("attention: got a survey of {}, expected one of attn_logits or none", Name(site));
   }
-  CheckProblem({.q = call.q,
-                .k = call.k,
-                .v = call.v,
-                .heads = call.heads,
-                .lambda = call.lambda,
-                .scale = call.scale,
-                .out = call.out});
+  CheckProblem(call.problem);
+  TARE_CHECK(call.problem.mask.shift == 0);  // of parts of the keys
   for (const AttentionSequence& s : call.sequences) {
     int64_t end = s.first_row + s.prefix;
     for (const int64_t tokens : s.branches) end += tokens;
-    if (s.first_row < 0 || s.prefix < 1 || end > call.q.tokens) {
-      Fail("attention sequence: got rows {} to {}, expected at least one, within {}", s.first_row, end, call.q.tokens);
+    if (s.first_row < 0 || s.prefix < 1 || end > call.problem.q.tokens) {
+      Fail("attention sequence: got rows {} to {}, expected at least one, within {}", s.first_row, end,
+           call.problem.q.tokens);
     }
   }
 }
@@ -246,11 +248,11 @@ void FloatAttention(const FloatAttentionCall& call) {
   const int64_t longest = LongestSequence(call);
   const int64_t stride = LogitsStride(longest);
   const int64_t keys = RoundUp(longest, kKeys);
-  const int64_t d = call.q.width, width = call.out.width;
-  const Products products(call.q.width, call.out.width, stride);
+  const int64_t d = call.problem.q.width, width = call.problem.out.width;
+  const Products products(call.problem.q.width, call.problem.out.width, stride);
 
   std::vector<std::unique_ptr<Scratch>> scratch(Threads());
-  const size_t heads = call.heads.size();
+  const size_t heads = call.problem.heads.size();
   const auto run = [&](Pass pass) {
     ParallelFor(call.sequences.size() * heads, [&](size_t task, int thread) {
       if (!scratch[thread]) {

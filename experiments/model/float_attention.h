@@ -7,7 +7,8 @@
 // the difference, before it (equal in exact arithmetic, not in low bits).
 //
 // A sequence is a prefix and, optionally, branches that each continue it (the endings of a multiple-choice item): its
-// rows lie one after another, prefix first, and a branch's query sees the prefix and its own branch up to itself.
+// rows lie one after another, prefix first. The mask holds for the prefix, and for the prefix followed by one branch:
+// a branch's query sees nothing of other branches, and a window counts positions.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +28,7 @@ struct AttentionSequence {
 };
 
 struct FloatAttentionCall {
-  HeadsView<const float> q;  // [rows of the batch][query heads][d]
-  HeadsView<const float> k;  // [rows][k heads][d]
-  HeadsView<const float> v;  // [rows][v heads][width of a slice]
-  HeadsView<float> out;      // [rows][heads.size()][slices * width]
-  std::span<const OutputHead> heads;
-  LambdaView lambda;
-  float scale = 1.0f;
+  AttentionProblem problem;  // tokens of q, k, v and out: the batch's rows
   std::span<const AttentionSequence> sequences;
   // For one block of rows of one output head the same thread shows in turn, and nothing in between: attn_logits
   // (scaled) and probs of map 1, both of map 2, difference. A quantizer's changes to probs and difference are used as

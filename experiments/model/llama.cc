@@ -2,22 +2,60 @@
 // Llama:  x += W_o softmax(Q K^T / sqrt(d)) V,  Q, K, V of norm(x);   x += FFN(norm(x)).
 #include "experiments/model/llama.h"
 
+#include "quant/base/error.h"
+
 namespace tare {
+namespace {
 
-LayerWeights LoadLlamaLayer(Weights& weights, const ModelConfig& config, int layer) {
-  LayerWeights w = LoadLayer(weights, config, layer);
-  w.heads = StandardHeads(config.heads, config.kv_heads);
-  return w;
-}
+std::vector<OutputHead> Heads(const ModelConfig& c) { return StandardHeads(c.heads, c.kv_heads); }
 
-void LlamaLayer(const LayerCall& call) {
-  NormRows(call, call.weights.input_norm);
+void Forward(const LayerCall& call) {
+  NormRows(call, call.weights.vectors.at(kInputNorm));
   ProjectQkv(call);
   RotateQk(call);
   Attend(call);
-  AddAttentionOutput(call);
-  NormRows(call, call.weights.post_attention_norm);
-  AddFeedForward(call);
+  ProjectOutput(call);
+  AddDelta(call);
+  NormRows(call, call.weights.vectors.at(kPostAttentionNorm));
+  FeedForward(call);
+  AddDelta(call);
 }
+
+constexpr Site kSmoothed[]{Site::kQProjIn, Site::kGateProjIn, Site::kDownProjIn, Site::kOProjIn};
+
+}  // namespace
+
+void ReadLlamaConfig(const ConfigKeys& keys, ModelConfig& c) {
+  if (keys.Has("hidden_act")) {
+    const std::string activation = keys.Text("hidden_act");
+    if (activation != "silu" && activation != "swish") {
+      Fail("{}: hidden_act: got '{}', expected silu (others are not supported)", keys.where(), activation);
+    }
+  }
+  keys.Refuse("sliding_window");
+  keys.Refuse("partial_rotary_factor", {"1", "1.0"});
+  keys.Refuse("pretraining_tp", {"1"});
+  c.norm_eps = static_cast<float>(keys.Positive("rms_norm_eps"));
+  c.attention_bias = keys.Flag("attention_bias", false);
+  c.mlp_bias = keys.Flag("mlp_bias", false);
+  c.rotary = ReadRotary(keys, c.max_positions);
+}
+
+LayerWeights LoadLlamaLayer(Weights& weights, const ModelConfig& config, int layer) {
+  // A buffer that old checkpoints carry; recomputed.
+  weights.Ignore(LayerTensor(config, layer, "self_attn.rotary_emb.inv_freq"));
+  return LoadLayer(weights, config, layer);
+}
+
+const Family kLlama{.name = "llama",
+                    .read = ReadLlamaConfig,
+                    .names = kLlamaNames,
+                    .linear = kLlamaLinear,
+                    .vectors = kLlamaVectors,
+                    .heads = Heads,
+                    .load = LoadLlamaLayer,
+                    .forward = Forward,
+                    .rotation = Rotation::kStreamAndValues,
+                    .smoothed = kSmoothed};
 
 }  // namespace tare

@@ -2,13 +2,10 @@
 #include "experiments/model/model.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <format>
-#include <string_view>
 
-#include "experiments/model/diffllama.h"
-#include "experiments/model/llama.h"
+#include "experiments/model/family.h"
 #include "experiments/model/show_sites.h"
 #include "experiments/text/utf8.h"
 #include "kernels/elementwise/rows.h"
@@ -18,21 +15,6 @@
 
 namespace tare {
 namespace {
-
-struct Family {
-  std::string_view name;
-  LayerWeights (*load)(Weights&, const ModelConfig&, int layer);
-  void (*forward)(const LayerCall&);
-};
-
-constexpr std::array<Family, 2> kFamilies{{
-    {"llama", LoadLlamaLayer, LlamaLayer},
-    {"diffllama", LoadDiffLlamaLayer, DiffLlamaLayer},
-}};
-
-const Family& FamilyOf(const ModelConfig& config) {
-  return *std::ranges::find(kFamilies, std::string_view(config.family), &Family::name);
-}
 
 // Rows of vocabulary logits held at a time: 256 x 128k x 4 bytes = 128 MB at the largest vocabularies in use.
 constexpr int64_t kLogitRows = 256;
@@ -57,21 +39,17 @@ void CheckTokens(const TokenBatch& batch, const ModelConfig& config) {
 Model::Model(const std::filesystem::path& folder, Math math)
     : folder_(folder),
       config_(LoadConfig(folder)),
+      family_(FamilyOf(config_)),
       projector_(math),
       weights_(folder, projector_),
       rotary_(config_.rotary, config_.head_dim) {
   const int64_t V = config_.vocabulary, E = config_.hidden;
-  embedding_ = weights_.Stored("model.embed_tokens.weight", V, E);
-  final_norm_ = weights_.Vector("model.norm.weight", E);
-  for (int layer = 0; layer < config_.layers; ++layer)
-    layers_.push_back(FamilyOf(config_).load(weights_, config_, layer));
-  if (!config_.tied_embeddings) {
-    head_.weight = weights_.Matrix("lm_head.weight", V, E);
-  } else {
-    head_.weight = weights_.Matrix("model.embed_tokens.weight", V, E);
-    if (weights_.Has("lm_head.weight") && weights_.SameBytes("lm_head.weight", "model.embed_tokens.weight"))
-      weights_.Ignore("lm_head.weight");
-  }
+  const std::string embedding(family_.names.embedding), head(family_.names.head);
+  embedding_ = weights_.Stored(embedding, V, E);
+  final_norm_ = weights_.Vector(std::string(family_.names.final_norm), {E});
+  for (int layer = 0; layer < config_.layers; ++layer) layers_.push_back(family_.load(weights_, config_, layer));
+  head_.weight = weights_.Matrix(std::string(HeadTensor(config_)), V, E);
+  if (config_.tied_embeddings && weights_.SameBytes(head, embedding)) weights_.Ignore(head);
   weights_.CheckAllTaken();
 }
 
@@ -90,8 +68,7 @@ void Model::Embed(const TokenBatch& batch) {
 
 void Model::Layer(const TokenBatch& batch, int layer, SiteVisitors visitors) {
   const ExecutedPlan* attention = attention_.empty() || !attention_[layer].has_value() ? nullptr : &*attention_[layer];
-  FamilyOf(config_).forward(
-      {config_, layers_[layer], batch, rotary_, projector_, visitors, attention, layer, activations_});
+  family_.forward({config_, layers_[layer], batch, rotary_, projector_, visitors, attention, layer, activations_});
 }
 
 void Model::EmbedInto(const TokenBatch& batch, float* x) {
@@ -142,7 +119,7 @@ void Model::PlanLinear(const Plan& plan, LinearArithmetic arithmetic, const Inpu
   if (planned == planned_) return;
   planned_.clear();
   for (int layer = 0; layer < config_.layers; ++layer)
-    PlanLayer(layers_[layer], plan, arithmetic, projector_.math(), layer, clips);
+    PlanLayer(layers_[layer], family_, plan, arithmetic, projector_.math(), layer, clips);
   PlanWeights(head_, Site::kLmHeadW, Site::kLmHeadIn, plan, arithmetic, projector_.math(), -1, clips);
   if (!clips) planned_ = std::move(planned);  // other clips may come with the same plan
 }
@@ -153,7 +130,7 @@ void Model::UseCodes(int layer, const LinearPlace& place, const QuantizedMatrix&
 }
 
 void Model::DropCodes(int layer) {
-  for (const LinearPlace& place : kLinearPlaces) (layers_[layer].*place.linear).planned.reset();
+  for (const LinearPlace& place : family_.linear) (layers_[layer].*place.linear).planned.reset();
 }
 
 // logits_ of gathered_.

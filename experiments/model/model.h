@@ -66,6 +66,7 @@ class Model {
 
   std::filesystem::path folder_;
   ModelConfig config_;
+  const Family& family_;
   Projector projector_;
   Weights weights_;
   WeightMatrix embedding_;  // [V, E] as stored

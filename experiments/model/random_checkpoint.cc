@@ -4,10 +4,10 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
-#include <format>
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/model/family.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
@@ -71,26 +71,17 @@ class Tensors {
   std::deque<AlignedBuffer<std::byte>> storage_;
 };
 
-void AddLinear(Tensors& tensors, const std::string& name, int64_t out, int64_t in, bool has_bias) {
-  tensors.Add(name + ".weight", {out, in}, 1.0f / std::sqrt(static_cast<float>(in)));
-  if (has_bias) tensors.Add(name + ".bias", {out}, 0.1f);
+void AddLinear(Tensors& tensors, const std::string& name, MatrixShape shape, bool has_bias) {
+  tensors.Add(name + ".weight", {shape.out, shape.in}, 1.0f / std::sqrt(static_cast<float>(shape.in)));
+  if (has_bias) tensors.Add(name + ".bias", {shape.out}, 0.1f);
 }
 
-void AddLayer(Tensors& tensors, const ModelConfig& c, int layer) {
-  const std::string prefix = std::format("model.layers.{}.", layer);
-  const int64_t E = c.hidden, q = int64_t{c.heads} * c.head_dim, kv = int64_t{c.kv_heads} * c.head_dim;
-  tensors.Add(prefix + "input_layernorm.weight", {E}, 0, 1);
-  tensors.Add(prefix + "post_attention_layernorm.weight", {E}, 0, 1);
-  AddLinear(tensors, prefix + "self_attn.q_proj", q, E, c.attention_bias);
-  AddLinear(tensors, prefix + "self_attn.k_proj", kv, E, c.attention_bias);
-  AddLinear(tensors, prefix + "self_attn.v_proj", kv, E, c.attention_bias);
-  AddLinear(tensors, prefix + "self_attn.o_proj", E, q, c.attention_bias);
-  AddLinear(tensors, prefix + "mlp.gate_proj", c.ffn, E, c.mlp_bias);
-  AddLinear(tensors, prefix + "mlp.up_proj", c.ffn, E, c.mlp_bias);
-  AddLinear(tensors, prefix + "mlp.down_proj", E, c.ffn, c.mlp_bias);
-  if (!c.Differential()) return;
-  for (const char* name : {"lambda_q1", "lambda_k1", "lambda_q2", "lambda_k2"})
-    tensors.Add(prefix + "self_attn." + name, {c.head_dim}, 0.1f);
+void AddLayer(Tensors& tensors, const Family& family, const ModelConfig& c, int layer) {
+  for (const LinearPlace& place : family.linear)
+    AddLinear(tensors, LayerTensor(c, layer, place.tensor), ShapeOf(place.weight, c),
+              place.bias != nullptr && c.*place.bias);
+  for (const VectorPlace& place : family.vectors)
+    tensors.Add(LayerTensor(c, layer, place.tensor), place.shape(c), place.deviation, place.mean);
 }
 
 std::string ConfigText(const ModelConfig& c) {
@@ -119,10 +110,12 @@ void WriteRandomCheckpoint(const std::filesystem::path& folder, const ModelConfi
     Fail("random checkpoint: got scaled rotary positions, expected the default ones");
   std::filesystem::create_directories(folder);
   Tensors tensors(type, seed);
-  tensors.Add("model.embed_tokens.weight", {c.vocabulary, c.hidden}, 1.0f / std::sqrt(static_cast<float>(c.hidden)));
-  for (int layer = 0; layer < c.layers; ++layer) AddLayer(tensors, c, layer);
-  tensors.Add("model.norm.weight", {c.hidden}, 0, 1);
-  if (!c.tied_embeddings) AddLinear(tensors, "lm_head", c.vocabulary, c.hidden, false);
+  const Family& family = FamilyOf(c);
+  const float deviation = 1.0f / std::sqrt(static_cast<float>(c.hidden));
+  tensors.Add(std::string(family.names.embedding), {c.vocabulary, c.hidden}, deviation);
+  for (int layer = 0; layer < c.layers; ++layer) AddLayer(tensors, family, c, layer);
+  tensors.Add(std::string(family.names.final_norm), {c.hidden}, 0, 1);
+  if (!c.tied_embeddings) tensors.Add(std::string(family.names.head), {c.vocabulary, c.hidden}, deviation);
   WriteFileAtomically(folder / "config.json", ConfigText(c));
   WriteSafetensors(folder / "model.safetensors", tensors.views);
 }

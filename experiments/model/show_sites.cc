@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "experiments/model/family.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
@@ -32,16 +33,6 @@ void Show(SiteVisitors visitors, Site site, int layer, const std::vector<SiteBlo
 }
 
 }  // namespace
-
-int MapOf(std::span<const OutputHead> table, Site site, int head) {
-  if (site != Site::kQ && site != Site::kK) return 0;
-  bool first = false, second = false;
-  for (const OutputHead& row : table) {
-    first |= (site == Site::kQ ? row.q1 : row.k1) == head;
-    second |= row.Differential() && (site == Site::kQ ? row.q2 : row.k2) == head;
-  }
-  return first == second ? 0 : first ? 1 : 2;
-}
 
 void ShowRows(SiteVisitors visitors, Site site, int layer, const TokenBatch& batch, float* rows, int64_t columns) {
   if (!AnyWants(visitors, site, layer)) return;

@@ -18,7 +18,4 @@ void ShowRows(SiteVisitors visitors, Site site, int layer, const TokenBatch& bat
 void ShowHeads(SiteVisitors visitors, Site site, int layer, const TokenBatch& batch, std::span<const OutputHead> table,
                HeadsView<float> values);
 
-// 1 or 2 where only that map uses the head of q or k, else 0.
-int MapOf(std::span<const OutputHead> table, Site site, int head);
-
 }  // namespace tare

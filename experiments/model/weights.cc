@@ -161,10 +161,10 @@ WeightMatrix Weights::Dequantized(const std::string& name, const QuantizedMatrix
   return matrix;
 }
 
-std::vector<float> Weights::Vector(const std::string& name, int64_t size) {
-  const TensorView& tensor = Take(name, {size});
-  std::vector<float> values(size);
-  for (int64_t i = 0; i < size; ++i) values[i] = ValueAt(tensor.bytes.data(), TypeOf(tensor, where_), i);
+std::vector<float> Weights::Vector(const std::string& name, const std::vector<int64_t>& shape) {
+  const TensorView& tensor = Take(name, shape);
+  std::vector<float> values(tensor.elements());
+  for (size_t i = 0; i < values.size(); ++i) values[i] = ValueAt(tensor.bytes.data(), TypeOf(tensor, where_), i);
   return values;
 }
 

@@ -27,8 +27,8 @@ class Weights {
   WeightMatrix Matrix(const std::string& name, int64_t out, int64_t in);
   // The same without conversion, whatever the projector wants and however it is aligned: for RowAsFloat alone.
   WeightMatrix Stored(const std::string& name, int64_t out, int64_t in);
-  // A vector as f32.
-  std::vector<float> Vector(const std::string& name, int64_t size);
+  // A small tensor as f32.
+  std::vector<float> Vector(const std::string& name, const std::vector<int64_t>& shape);
 
   bool Has(const std::string& name) const { return files_.Has(name); }
   bool SameBytes(const std::string& a, const std::string& b) const;

@@ -43,11 +43,6 @@ class InputCatcher : public SiteVisitor {
   std::map<Site, CaughtInputs> caught_;
 };
 
-int64_t ChannelsOf(Site site, const ModelConfig& c) {
-  if (site == Site::kOProjIn) return int64_t{c.heads} * c.head_dim;
-  return site == Site::kDownProjIn ? c.ffn : c.hidden;
-}
-
 }  // namespace
 
 std::string CalibrationText(const TokenInput& input, const std::vector<ScoredSequence>& sequences) {
@@ -91,7 +86,11 @@ CalibrationPass::CalibrationPass(Model& model, const std::vector<ScoredSequence>
 std::map<Site, CaughtInputs> CalibrationPass::InputsOf(size_t batch, int layer, std::span<const Site> sites) {
   const Stream& stream = streams_.at(batch);
   InputCatcher catcher(layer, stream.batch);
-  for (const Site site : sites) catcher.Expect(site, ChannelsOf(site, model_.config()));
+  const std::span<const LinearPlace> linear = FamilyOf(model_.config()).linear;
+  for (const Site site : sites) {
+    const LinearPlace& place = *std::ranges::find(linear, site, &LinearPlace::input);
+    catcher.Expect(site, ShapeOf(place.weight, model_.config()).in);
+  }
   AlignedBuffer<float> x(stream.x.size());
   std::copy_n(stream.x.data(), stream.x.size(), x.data());
   SiteVisitor* const visitors[] = {&catcher};

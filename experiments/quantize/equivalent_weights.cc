@@ -2,12 +2,13 @@
 #include "experiments/quantize/equivalent_weights.h"
 
 #include <algorithm>
-#include <format>
+#include <array>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/model/family.h"
 #include "experiments/model/weights.h"
-#include "kernels/attention/heads.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
@@ -16,10 +17,6 @@
 namespace tare {
 namespace {
 
-std::vector<OutputHead> HeadsOf(const ModelConfig& c) {
-  return c.Differential() ? DiffLlamaHeads(c.heads, c.kv_heads) : StandardHeads(c.heads, c.kv_heads);
-}
-
 std::vector<float> Values(const TensorView& tensor) {
   const WeightMatrix column = StoredMatrix(tensor, "tensor '" + tensor.name + "'");
   std::vector<float> values(static_cast<size_t>(column.out));
@@ -27,23 +24,27 @@ std::vector<float> Values(const TensorView& tensor) {
   return values;
 }
 
-// A layer's tensors by what stands behind "model.layers.N.".
+// A layer's tensors by their names in the family's record.
 class LayerChanges {
  public:
-  LayerChanges(EquivalentWeights& weights, const Checkpoint& files, int layer)
-      : changes_(weights.changes), files_(files), prefix_(std::format("model.layers.{}.", layer)) {}
+  LayerChanges(EquivalentWeights& weights, const Checkpoint& files, const ModelConfig& config, int layer)
+      : changes_(weights.changes), files_(files), config_(config), layer_(layer) {}
 
-  std::string Name(std::string_view tensor) const { return prefix_ + std::string(tensor); }
+  std::string Name(std::string_view tensor) const { return LayerTensor(config_, layer_, tensor); }
   TensorChange& Of(std::string_view tensor) {
     TensorChange& change = changes_[Name(tensor)];
     change.source = Name(tensor);
     return change;
   }
+  std::span<const LinearPlace> linear() const { return FamilyOf(config_).linear; }
+  const LinearPlace& Place(Site weight) const { return *std::ranges::find(linear(), weight, &LinearPlace::weight); }
+  TensorChange& Weight(Site weight) { return Of(std::string(Place(weight).tensor) + ".weight"); }
   // What the output side of a projection does, its bias does too.
-  void AlsoBias(const std::string& projection) {
-    if (!files_.Has(Name(projection + ".bias"))) return;
-    const TensorChange& weight = Of(projection + ".weight");
-    TensorChange& bias = Of(projection + ".bias");
+  void AlsoBias(Site site) {
+    const std::string name = std::string(Place(site).tensor) + ".bias";
+    if (!files_.Has(Name(name))) return;
+    const TensorChange& weight = Weight(site);
+    TensorChange& bias = Of(name);
     bias.out_scale = weight.out_scale;
     bias.out = weight.out;
     bias.out_order = weight.out_order;
@@ -52,22 +53,23 @@ class LayerChanges {
  private:
   std::map<std::string, TensorChange>& changes_;
   const Checkpoint& files_;
-  std::string prefix_;
+  const ModelConfig& config_;
+  int layer_;
 };
 
-// Rows of v_proj such that the values of one output head follow each other.
+// Rows of v_proj such that the values of one output head follow each other; empty where a slice stands beside another
+// one in some heads than in others, so that they cannot be turned together.
 std::vector<int64_t> ValueOrder(const ModelConfig& config) {
+  std::set<std::array<int, 2>> slices;  // of an output head; several share them
+  for (const OutputHead& head : HeadTable(config)) slices.insert(head.v);
   std::vector<int64_t> order;
-  std::vector<bool> taken(static_cast<size_t>(config.kv_heads), false);
-  for (const OutputHead& head : HeadsOf(config)) {
-    if (taken[head.v[0]]) continue;  // another head with the same values
-    for (const int slice : head.v) {
-      if (slice == kNoMap) continue;
-      taken[slice] = true;
-      for (int c = 0; c < config.head_dim; ++c) order.push_back(int64_t{slice} * config.head_dim + c);
+  for (const std::array<int, 2>& pair : slices) {
+    for (const int slice : pair) {
+      for (int c = 0; slice != kNoMap && c < config.head_dim; ++c)
+        order.push_back(int64_t{slice} * config.head_dim + c);
     }
   }
-  TARE_CHECK(static_cast<int64_t>(order.size()) == int64_t{config.kv_heads} * config.head_dim);
+  if (std::ssize(order) != int64_t{config.kv_heads} * config.head_dim) order.clear();
   return order;
 }
 
@@ -137,73 +139,64 @@ std::string EquivalentConfig(const std::filesystem::path& model, bool unties) {
 }
 
 EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& c, uint64_t seed) {
+  const Family& family = FamilyOf(c);
+  if (family.rotation == Rotation::kNone)
+    Fail("hadamard: got a {} model, whose residual stream cannot be turned; try another method", family.name);
   const auto stream = std::make_shared<const Hadamard>(c.hidden, seed);
-  // An odd number of value heads has slices in several differential heads, beside another each time.
-  const bool turns_values = !c.Differential() || c.kv_heads % 2 == 0;
+  const std::string embedding(family.names.embedding), head(family.names.head), norm(family.names.final_norm);
+  std::vector<int64_t> value_order;
+  if (family.rotation == Rotation::kStreamAndValues) value_order = ValueOrder(c);
   std::shared_ptr<const Hadamard> values;
-  if (turns_values) values = std::make_shared<const Hadamard>(c.Differential() ? 2 * c.head_dim : c.head_dim, seed + 1);
+  if (!value_order.empty())
+    values = std::make_shared<const Hadamard>(HeadTable(c).front().VSlices() * c.head_dim, seed + 1);
   EquivalentWeights w{.unties = c.tied_embeddings};
-  w.changes["model.embed_tokens.weight"] = {.source = "model.embed_tokens.weight", .in = stream};
-  w.changes["lm_head.weight"] = {.source = c.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight",
-                                 .in_scale = Values(*files.Find("model.norm.weight")),
-                                 .in = stream};
-  w.changes["model.norm.weight"] = {.source = "model.norm.weight", .ones = true};
+  w.changes[embedding] = {.source = embedding, .in = stream};
+  w.changes[head] = {.source = std::string(HeadTensor(c)), .in_scale = Values(*files.Find(norm)), .in = stream};
+  w.changes[norm] = {.source = norm, .ones = true};
   for (int layer = 0; layer < c.layers; ++layer) {
-    LayerChanges of(w, files, layer);
-    const auto behind = [&](const char* norm, std::initializer_list<const char*> projections) {
-      const std::vector<float> weight = Values(*files.Find(of.Name(norm)));
-      of.Of(norm).ones = true;
-      for (const char* projection : projections) {
-        TensorChange& change = of.Of(projection);
-        change.in_scale = weight;
-        change.in = stream;
-      }
-    };
-    behind("input_layernorm.weight", {"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"});
-    behind("post_attention_layernorm.weight", {"mlp.gate_proj.weight", "mlp.up_proj.weight"});
-    of.Of("self_attn.v_proj.weight").out = values;
-    if (turns_values) of.Of("self_attn.v_proj.weight").out_order = ValueOrder(c);
-    of.Of("self_attn.o_proj.weight").in = values;
-    of.Of("self_attn.o_proj.weight").out = stream;
-    of.Of("mlp.down_proj.weight").out = stream;
-    for (const char* projection : {"self_attn.v_proj", "self_attn.o_proj", "mlp.down_proj"}) of.AlsoBias(projection);
+    LayerChanges of(w, files, c, layer);
+    for (const LinearPlace& place : family.linear) {
+      if (place.norm.empty()) continue;
+      TensorChange& change = of.Weight(place.weight);
+      change.in_scale = Values(*files.Find(of.Name(place.norm)));
+      change.in = stream;
+      of.Of(place.norm).ones = true;
+    }
+    of.Weight(Site::kVProjW).out = values;
+    of.Weight(Site::kVProjW).out_order = value_order;
+    of.Weight(Site::kOProjW).in = values;
+    for (const Site into_stream : {Site::kOProjW, Site::kDownProjW}) of.Weight(into_stream).out = stream;
+    for (const Site turned : {Site::kVProjW, Site::kOProjW, Site::kDownProjW}) of.AlsoBias(turned);
   }
   return w;
-}
-
-std::vector<Site> SmoothedSites(const ModelConfig& config) {
-  std::vector<Site> sites{Site::kQProjIn, Site::kGateProjIn, Site::kDownProjIn};
-  if (!config.Differential()) sites.push_back(Site::kOProjIn);
-  return sites;
 }
 
 EquivalentWeights Smoothed(const Checkpoint& files, const ModelConfig& c, const std::vector<LayerSmoothing>& layers) {
   EquivalentWeights w;
   TARE_CHECK(static_cast<int>(layers.size()) == c.layers);
   for (int layer = 0; layer < c.layers; ++layer) {
-    LayerChanges of(w, files, layer);
+    LayerChanges of(w, files, c, layer);
     for (const auto& [site, s] : layers[layer]) {
-      const auto move = [&](const char* before, std::initializer_list<const char*> behind) {
-        of.Of(before).out_scale = Inverse(s);
-        for (const char* projection : behind) of.Of(projection).in_scale = s;
-      };
-      if (site == Site::kQProjIn) {
-        move("input_layernorm.weight",
-             {"self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight"});
-      } else if (site == Site::kGateProjIn) {
-        move("post_attention_layernorm.weight", {"mlp.gate_proj.weight", "mlp.up_proj.weight"});
-      } else if (site == Site::kDownProjIn) {
-        move("mlp.up_proj.weight", {"mlp.down_proj.weight"});
-        of.AlsoBias("mlp.up_proj");
-      } else {
-        TARE_CHECK(site == Site::kOProjIn && !c.Differential());
-        move("self_attn.v_proj.weight", {});
-        of.AlsoBias("self_attn.v_proj");
-        std::vector<float>& by_query_head = of.Of("self_attn.o_proj.weight").in_scale;
-        for (const OutputHead& head : HeadsOf(c)) {
-          const auto begin = s.begin() + ptrdiff_t{head.v[0]} * c.head_dim;
-          by_query_head.insert(by_query_head.end(), begin, begin + c.head_dim);
+      const LinearPlace& first = *std::ranges::find(of.linear(), site, &LinearPlace::input);
+      if (!first.norm.empty()) {
+        of.Of(first.norm).out_scale = Inverse(s);
+        for (const LinearPlace& place : of.linear()) {
+          if (place.norm == first.norm) of.Weight(place.weight).in_scale = s;
         }
+        continue;
+      }
+      const Site before = site == Site::kDownProjIn ? Site::kUpProjW : Site::kVProjW;
+      of.Weight(before).out_scale = Inverse(s);
+      of.AlsoBias(before);
+      std::vector<float>& behind = of.Weight(first.weight).in_scale;
+      if (site == Site::kDownProjIn) {
+        behind = s;
+        continue;
+      }
+      TARE_CHECK(site == Site::kOProjIn);
+      for (const OutputHead& head : HeadTable(c)) {  // one s for all heads that share a V
+        const auto begin = s.begin() + ptrdiff_t{head.v[0]} * c.head_dim;
+        behind.insert(behind.end(), begin, begin + c.head_dim);
       }
     }
   }

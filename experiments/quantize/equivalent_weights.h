@@ -5,12 +5,12 @@
 //   Rotated (QuaRot, arXiv 2404.00456, without its rotations at run time)
 //     residual stream x -> x R: the norms' weights go into the layers after them; R into embedding, q, k, v, gate, up
 //     and head on the input side, into o and down on the output side. A root mean square does not see R.
-//     values of a head -> v R': into v's output side and o's input side. A differential head's two value slices are
-//     turned together, which its head norm does not see either: it has no weight, and (1 - lambda_init) is a number
-//     (not where the value heads are odd in number, and so do not go in pairs).
+//     values of a head -> v R': into v's output side and o's input side. The two value slices of a head are turned
+//     together, which a head norm without weight does not see either (not where slices do not go in fixed pairs).
 //   Smoothed (SmoothQuant, arXiv 2211.10438): input channel j of a layer divided by s_j, its weights multiplied
-//     q, k, v and gate, up: 1/s into the norm before them; down: into up's output; o of a standard head: into v's
-//     output, one s for all heads that share it. A differential head's o has none: its norm is in between.
+//     q, k, v and gate, up: 1/s into the norm before them; down: into up's output; o: into v's output, one s for all
+//     heads that share it, where the family has nothing in between.
+// What a family lets be done: Family::rotation and Family::smoothed (experiments/model/family.h).
 #pragma once
 
 #include <cstdint>
@@ -48,13 +48,10 @@ struct EquivalentWeights {
 // channel of v. A site that is missing, or that cannot be smoothed, stays.
 using LayerSmoothing = std::map<Site, std::vector<float>>;
 
-// Throws Error for a size that has no Hadamard matrix.
+// Throws Error for a size that has no Hadamard matrix, and for a family that cannot be turned.
 EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& config, uint64_t seed);
 EquivalentWeights Smoothed(const Checkpoint& files, const ModelConfig& config,
                            const std::vector<LayerSmoothing>& layers);
-
-// Inputs of linear layers that can be smoothed in this family.
-std::vector<Site> SmoothedSites(const ModelConfig& config);
 
 // config.json of the model, with tied embeddings made two where the weights say so.
 std::string EquivalentConfig(const std::filesystem::path& model, bool unties);

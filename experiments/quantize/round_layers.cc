@@ -98,11 +98,6 @@ class CalibratedRounding {
   std::optional<QuantEase> quantease_;
 };
 
-const Rule* RuleOf(const Plan& plan, const std::string& tensor) {
-  const std::optional<WeightSite> site = WeightSiteOf(tensor);
-  return site ? WeightRule(plan, *site) : nullptr;
-}
-
 class Job {
  public:
   Job(const QuantizeJob& job, const std::filesystem::path& model, LayerParts* parts)
@@ -112,6 +107,7 @@ class Job {
         where_(model.string()),
         config_text_(CheckpointText(model, "config.json").value_or("")),
         config_(LoadConfig(model)),
+        sites_(WeightSites(config_)),
         files_(model),
         provenance_(ProvenanceOf(files_, model)),
         parts_(parts) {
@@ -158,11 +154,12 @@ class Job {
     const TensorView& tensor = *files_.Find(name);
     const auto bytes = static_cast<int64_t>(tensor.bytes.size());
     summary_.bytes_before += bytes;
-    const Rule* rule = RuleOf(plan_, name);
+    const auto found = sites_.find(name);
+    const Rule* rule = found == sites_.end() ? nullptr : WeightRule(plan_, found->second);
     if (rule == nullptr) {
       out.AddTensor(tensor);
       summary_.bytes_after += bytes;
-    } else if (WeightSiteOf(name)->layer < 0) {
+    } else if (found->second.layer < 0) {
       Add(name, QuantizeByRule(Stored(name), *rule, Where(name)).view(), *rule, out);
     } else {
       return;
@@ -234,9 +231,9 @@ class Job {
 
   // Those of the layer that the plan quantizes.
   void ForEachMatrix(int layer, const std::function<void(const LinearPlace&, const std::string&, const Rule&)>& body) {
-    for (const LinearPlace& place : kLinearPlaces) {
-      const std::string name = std::format("model.layers.{}.{}", layer, place.tensor);
-      const Rule* rule = RuleOf(plan_, name);
+    for (const LinearPlace& place : FamilyOf(config_).linear) {
+      const std::string name = LayerTensor(config_, layer, place.tensor) + ".weight";
+      const Rule* rule = WeightRule(plan_, {place.weight, layer});
       if (rule == nullptr) continue;
       body(place, name, *rule);
       files_.Release(name);
@@ -287,6 +284,7 @@ class Job {
   std::string where_;
   std::string config_text_;  // config.json, which the parts of a job share
   ModelConfig config_;
+  std::map<std::string, WeightSite> sites_;
   Checkpoint files_;
   Provenance provenance_;
   LayerParts* parts_;
@@ -303,9 +301,9 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
   CheckWeightPlan(job.plan, config);
   const std::string method = job.method.RoundingText();
   int64_t matrices = 0;
-  for (const std::string& name : files.names()) {
-    const Rule* rule = RuleOf(job.plan, name);
-    if (rule == nullptr) continue;
+  for (const auto& [name, site] : WeightSites(config)) {
+    const Rule* rule = WeightRule(job.plan, site);
+    if (rule == nullptr || !files.Has(name)) continue;
     const TensorView& tensor = *files.Find(name);
     const std::string where = std::format("{}: tensor '{}'", job.model.string(), name);
     if (tensor.shape.size() != 2)

@@ -17,9 +17,9 @@ namespace {
 constexpr int64_t kSampled = 512;
 
 // Linear layers that share the input of this site.
-std::vector<const LinearPlace*> Behind(Site site) {
+std::vector<const LinearPlace*> Behind(Site site, const Model& model) {
   std::vector<const LinearPlace*> places;
-  for (const LinearPlace& place : kLinearPlaces) {
+  for (const LinearPlace& place : FamilyOf(model.config()).linear) {
     if (InputOf(place) == site) places.push_back(&place);
   }
   return places;
@@ -42,7 +42,7 @@ std::vector<int64_t> FactorOf(Site site, int64_t channels, const Model& model, i
 // One input of linear layers, in one layer of the model.
 struct SmoothedInput {
   SmoothedInput(const Model& model, int layer, Site site, std::vector<float> absmax)
-      : input(std::move(absmax)), places(Behind(site)) {
+      : input(std::move(absmax)), places(Behind(site, model)) {
     factor_of = FactorOf(site, static_cast<int64_t>(input.size()), model, layer);
     weight.resize(input.size());
     for (const LinearPlace* place : places) {
@@ -205,11 +205,11 @@ SeenInputs See(CalibrationPass& calibration, int layer) {
 }
 
 // The search rounds inputs as the kernels that execute linear layers do.
-void CheckInputRules(const Plan& plan) {
+void CheckInputRules(const Plan& plan, std::span<const LinearPlace> linear) {
   for (const Rule& rule : plan.rules()) {
-    const bool of_inputs =
-        std::ranges::any_of(kLinearPlaces, [&](const LinearPlace& place) { return place.input == rule.sites.front(); });
-    if (!of_inputs || rule.format == Format::kF32) continue;
+    if (std::ranges::find(linear, rule.sites.front(), &LinearPlace::input) == linear.end() ||
+        rule.format == Format::kF32)
+      continue;
     RuleOptions options = rule.options;
     options.static_scale = false;
     const Granularity::Kind kind = rule.granularity.kind;
@@ -226,7 +226,7 @@ void CheckInputRules(const Plan& plan) {
 std::vector<LayerSmoothing> SmoothingOf(const Model& model, const StatisticsSet& seen, double alpha) {
   std::vector<LayerSmoothing> layers(static_cast<size_t>(model.config().layers));
   for (int layer = 0; layer < model.config().layers; ++layer) {
-    for (const Site site : SmoothedSites(model.config())) {
+    for (const Site site : FamilyOf(model.config()).smoothed) {
       const auto found = seen.sites.find({.site = site, .layer = layer});
       if (found == seen.sites.end() || found->second.channel_absmax.empty())
         Fail("smoothquant: the statistics file has not seen {} of layer {}; try tare stats with all sites", Name(site),
@@ -239,8 +239,11 @@ std::vector<LayerSmoothing> SmoothingOf(const Model& model, const StatisticsSet&
 
 std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan,
                                         std::optional<double> alpha, const Progress& progress) {
-  if (!alpha) CheckInputRules(plan);
-  if (!alpha && std::ranges::none_of(kLinearPlaces, [&](const LinearPlace& place) {
+  const Family& family = FamilyOf(model.config());
+  if (family.smoothed.empty())
+    Fail("smoothquant: got a {} model, whose inputs cannot be scaled; try another method", family.name);
+  if (!alpha) CheckInputRules(plan, family.linear);
+  if (!alpha && std::ranges::none_of(family.linear, [&](const LinearPlace& place) {
         return plan.Touches(place.weight) || plan.Touches(place.input);
       })) {
     Fail("smoothquant: the plan '{}' rounds no linear layer, so there is no alpha to search for; try smoothquant:0.5",
@@ -250,7 +253,7 @@ std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSe
   std::vector<LayerSmoothing> layers(static_cast<size_t>(model.config().layers));
   for (int layer = 0; layer < model.config().layers; ++layer) {
     SeenInputs seen = See(calibration, layer);
-    for (const Site site : SmoothedSites(model.config())) {
+    for (const Site site : family.smoothed) {
       const SmoothedInput at(model, layer, site, std::move(seen.absmax.at(site)));
       const std::vector<float> factors =
           alpha ? at.Factors(*alpha) : Search(plan, layer, at, seen.sample.at(site)).Best();

@@ -2,28 +2,16 @@
 #include "experiments/quantize/weight_sites.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <utility>
 
+#include "experiments/model/family.h"
 #include "quant/base/error.h"
 
 namespace tare {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Site>, 7> kOfLayer{{
-    {"self_attn.q_proj.weight", Site::kQProjW},
-    {"self_attn.k_proj.weight", Site::kKProjW},
-    {"self_attn.v_proj.weight", Site::kVProjW},
-    {"self_attn.o_proj.weight", Site::kOProjW},
-    {"mlp.gate_proj.weight", Site::kGateProjW},
-    {"mlp.up_proj.weight", Site::kUpProjW},
-    {"mlp.down_proj.weight", Site::kDownProjW},
-}};
-
-bool IsWeight(Site site) {
+bool IsWeight(Site site, const ModelConfig& config) {
   return site == Site::kLmHeadW ||
-         std::ranges::find(kOfLayer, site, &decltype(kOfLayer)::value_type::second) != kOfLayer.end();
+         std::ranges::find(FamilyOf(config).linear, site, &LinearPlace::weight) != FamilyOf(config).linear.end();
 }
 
 void CheckRule(const Rule& rule, const ModelConfig& config) {
@@ -40,17 +28,14 @@ void CheckRule(const Rule& rule, const ModelConfig& config) {
 
 }  // namespace
 
-std::optional<WeightSite> WeightSiteOf(std::string_view tensor) {
-  if (tensor == "lm_head.weight") return WeightSite{Site::kLmHeadW, -1};
-  constexpr std::string_view kPrefix = "model.layers.";
-  if (!tensor.starts_with(kPrefix)) return std::nullopt;
-  tensor.remove_prefix(kPrefix.size());
-  int layer = 0;
-  const auto [end, error] = std::from_chars(tensor.data(), tensor.data() + tensor.size(), layer);
-  if (error != std::errc() || layer < 0 || end == tensor.data() + tensor.size() || *end != '.') return std::nullopt;
-  const std::string_view rest = tensor.substr(static_cast<size_t>(end - tensor.data()) + 1);
-  const auto found = std::ranges::find(kOfLayer, rest, &decltype(kOfLayer)::value_type::first);
-  return found == kOfLayer.end() ? std::nullopt : std::optional(WeightSite{found->second, layer});
+std::map<std::string, WeightSite> WeightSites(const ModelConfig& config) {
+  const Family& family = FamilyOf(config);
+  std::map<std::string, WeightSite> sites{{std::string(family.names.head), {Site::kLmHeadW, -1}}};
+  for (int layer = 0; layer < config.layers; ++layer) {
+    for (const LinearPlace& place : family.linear)
+      sites[LayerTensor(config, layer, place.tensor) + ".weight"] = {place.weight, layer};
+  }
+  return sites;
 }
 
 const Rule* WeightRule(const Plan& plan, const WeightSite& weight) {
@@ -61,7 +46,7 @@ const Rule* WeightRule(const Plan& plan, const WeightSite& weight) {
 void CheckWeightPlan(const Plan& plan, const ModelConfig& config) {
   bool quantizes = false;
   for (const Rule& rule : plan.rules()) {
-    if (rule.format == Format::kF32 || !IsWeight(rule.sites.front())) continue;
+    if (rule.format == Format::kF32 || !IsWeight(rule.sites.front(), config)) continue;
     CheckRule(rule, config);
     quantizes = true;
   }

@@ -2,8 +2,8 @@
 // Which site of a plan a checkpoint's tensor is, and what a plan may say of weights.
 #pragma once
 
-#include <optional>
-#include <string_view>
+#include <map>
+#include <string>
 
 #include "experiments/model/config.h"
 #include "quant/plan/plan.h"
@@ -15,8 +15,8 @@ struct WeightSite {
   int layer = -1;  // -1: outside the layers
 };
 
-// "model.layers.3.self_attn.q_proj.weight" is q_proj.w of layer 3; nullopt for what plans do not quantize.
-std::optional<WeightSite> WeightSiteOf(std::string_view tensor);
+// Tensors that plans quantize, by name.
+std::map<std::string, WeightSite> WeightSites(const ModelConfig& config);
 
 // The rule for a weight; null where it stays as stored.
 const Rule* WeightRule(const Plan& plan, const WeightSite& weight);

@@ -35,7 +35,7 @@ class DumpWriter : public SiteVisitor {
  private:
   void WriteLogits(const std::string& name, const SiteBlock& block) {
     std::vector<float> rows(block.rows * T_, -std::numeric_limits<float>::infinity());
-    for (int64_t r = 0; r < block.rows; ++r) std::ranges::copy(block.Row(r), rows.begin() + r * T_);
+    for (int64_t r = 0; r < block.rows; ++r) std::ranges::copy(block.Row(r), rows.begin() + r * T_ + block.First(r));
     const int64_t first = ((block.sequence * heads_ + block.head) * T_ + block.first_row) * T_;
     file_.WriteAt(name, first, std::ssize(rows), rows.data());
   }

@@ -6,7 +6,7 @@
 namespace tare {
 
 OutlierObserver::OutlierObserver(const ModelConfig& config)
-    : layers_(config.layers), heads_(config.heads), differential_(config.Differential()) {
+    : layers_(config.layers), heads_(config.heads), table_(HeadTable(config)) {
   for (int i = 0; i < layers_ * heads_; ++i) logits_.push_back(std::make_unique<Target>());
   for (int i = 0; i < layers_; ++i) hidden_.push_back(std::make_unique<Target>());
   for (int i = 0; i < Threads(); ++i) workers_.push_back(std::make_unique<Worker>());
@@ -38,7 +38,7 @@ void OutlierObserver::Visit(const SiteBlock& block, int thread) {
                                           .layer = block.layer,
                                           .head = block.head,
                                           .row = block.first_row + r,
-                                          .column = 0});
+                                          .column = block.First(r)});
   }
 }
 
@@ -52,7 +52,7 @@ OutlierStatistics OutlierObserver::AttentionLogits(std::optional<int> layer, std
   OutlierStatistics all;
   for (int l = 0; l < layers_; ++l) {
     for (int h = 0; h < heads_; ++h) {
-      if (layer.value_or(l) == l && head.value_or(h) == h && map.value_or(MapOf(h)) == MapOf(h))
+      if (layer.value_or(l) == l && head.value_or(h) == h && (!map || *map == MapOf(table_, Site::kAttnLogits, h)))
         all.Merge(logits_[l * heads_ + h]->statistics);
     }
   }

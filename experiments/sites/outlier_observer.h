@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "experiments/model/config.h"
+#include "experiments/model/family.h"
 #include "quant/observe/outliers.h"
 #include "quant/observe/site_visitor.h"
 
@@ -50,10 +50,9 @@ class OutlierObserver : public SiteVisitor, public OutlierFigures {
 
   static void Switch(Worker& worker, Target* target);
   void Settle() const;  // flushes every worker
-  int MapOf(int head) const { return differential_ && head >= heads_ / 2 ? 2 : 1; }
 
   const int layers_, heads_;
-  const bool differential_;
+  const std::vector<OutputHead> table_;
   std::vector<std::unique_ptr<Target>> logits_;   // [layer][head]
   std::vector<std::unique_ptr<Target>> hidden_;   // [layer]
   std::vector<std::unique_ptr<Worker>> workers_;  // a thread

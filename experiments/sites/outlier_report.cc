@@ -37,7 +37,7 @@ Json Places(const OutlierStatistics& s, const char* row, const char* column) {
   return list;
 }
 
-Json Maps(const OutlierFigures& outliers, std::optional<int> layer) {
+Json MapsJson(const OutlierFigures& outliers, std::optional<int> layer) {
   Json maps = Json::array();
   for (const int map : {1, 2}) {
     Json figures{{"map", map}};
@@ -51,11 +51,13 @@ Json LayerJson(const OutlierFigures& outliers, const ModelConfig& c, int layer) 
   Json json{{"layer", layer},
             {"attention_logits", Figures(outliers.AttentionLogits(layer))},
             {"hidden_states", Figures(outliers.HiddenStates(layer))}};
-  if (c.Differential()) json["maps"] = Maps(outliers, layer);
+  const std::vector<OutputHead> table = HeadTable(c);
+  const bool differential = table.front().Differential();
+  if (differential) json["maps"] = MapsJson(outliers, layer);
   json["heads"] = Json::array();
   for (int head = 0; head < c.heads; ++head) {
     Json figures{{"head", head}};
-    if (c.Differential()) figures["map"] = head < c.heads / 2 ? 1 : 2;
+    if (differential) figures["map"] = MapOf(table, Site::kAttnLogits, head);
     figures.update(Figures(outliers.AttentionLogits(layer, head)));
     json["heads"].push_back(figures);
   }
@@ -92,7 +94,7 @@ Json OutlierJson(const OutlierFigures& outliers, const ModelConfig& c, const std
             {"tokens", tokens},
             {"attention_logits", Figures(logits)},
             {"hidden_states", Figures(hidden)}};
-  if (c.Differential()) json["maps"] = Maps(outliers, {});
+  if (Maps(c) == 2) json["maps"] = MapsJson(outliers, {});
   json["layers"] = Json::array();
   for (int layer = 0; layer < c.layers; ++layer) json["layers"].push_back(LayerJson(outliers, c, layer));
   json["top"] = {{"attention_logits", Places(logits, "query", "key")},

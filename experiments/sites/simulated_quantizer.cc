@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "experiments/model/family.h"
 #include "kernels/attention/smoothing.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
@@ -23,17 +24,11 @@ bool RowByRow(Kind kind) {
 
 bool OfWeights(Site site) { return (site <= Site::kDownProjW && site != Site::kEmbed) || site == Site::kLmHeadW; }
 
-int HeadsOf(Site site, const ModelConfig& c) {
-  if (site == Site::kK || site == Site::kV) return c.kv_heads;
-  if (site == Site::kDifference || site == Site::kHeadOut) return c.Differential() ? c.heads / 2 : c.heads;
-  return c.heads;
-}
-
 void CheckSite(const Rule& rule, Site site, const ModelConfig& config) {
   if (site == Site::kCacheK || site == Site::kCacheV)
     Fail("plan rule '{}': this build cannot simulate the site {}; expected an activation or weights", rule.text,
          Name(site));
-  if (site == Site::kDifference && !config.Differential())
+  if (site == Site::kDifference && Maps(config) == 1)
     Fail("plan rule '{}': a {} model has no difference of maps; try probs", rule.text, config.family);
   if ((site == Site::kProbs || site == Site::kDifference) && Surveyed(rule.granularity.kind))
     Fail("plan rule '{}': this build cannot simulate {} with this granularity; expected row or block<N>", rule.text,
@@ -46,7 +41,7 @@ void CheckSite(const Rule& rule, Site site, const ModelConfig& config) {
   };
   check(rule.selector.layers, 0, config.layers, "layer");
   check(rule.selector.heads, 0, HeadsOf(site, config), "head");
-  check(rule.selector.maps, 1, config.Differential() ? 2 : 1, "map");
+  check(rule.selector.maps, 1, Maps(config), "map");
 }
 
 bool HasZeroPoint(const Rule& rule) {

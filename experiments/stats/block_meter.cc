@@ -62,14 +62,15 @@ void BlockMeter::MeasureMarks(const SiteBlock& block, int64_t r, std::span<const
   if (marks == nullptr || !marks->queries.Contains(block.first_row + r) || sums[kSumMagnitude] == 0.0) return;
   double* next = sums + FirstOfMarks(block);
   *next++ = 1.0;
-  *next++ = MassOf(row, marks->answer) / sums[kSumMagnitude];
-  *next++ = MassOf(row, marks->noise) / sums[kSumMagnitude];
+  *next++ = MassOf(row, marks->answer, block.First(r)) / sums[kSumMagnitude];
+  *next++ = MassOf(row, marks->noise, block.First(r)) / sums[kSumMagnitude];
 }
 
 void BlockMeter::MeasureOutput(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums) {
   if ((block.first_row + r) % kOutputStride != kOutputStride - 1) return;
-  const std::optional<ValueSlices> v = values_.Find(block);
+  std::optional<ValueSlices> v = values_.Find(block);
   if (!v) return;
+  for (int i = 0; i < v->Count(); ++i) v->slices[static_cast<size_t>(i)] += block.First(r) * v->width;
   const SkippedOutput skipped = MeasureSkipped(row, *v);
   double* next = sums + FirstOfOutput(block);
   *next++ = 1.0;
@@ -83,8 +84,9 @@ void BlockMeter::MeasureMap(const SiteBlock& block, int64_t r, std::span<const f
   double* next = sums + kBaseSums;
   if (block.site == Site::kProbs) {
     *next++ = Entropy(row);
-    *next++ = row.front();
-    *next++ = block.first_row + r < kSinkTokens ? row.front() : 0.0f;
+    const float sink = block.First(r) == 0 ? row.front() : 0.0f;
+    *next++ = sink;
+    *next++ = block.first_row + r < kSinkTokens ? sink : 0.0f;
     *next++ = 0.0;  // sink_sequences: when the sequence is whole
     if (block.map == 1) first_map_.squares[static_cast<size_t>(r)] = sums[kSumX2];
   } else {

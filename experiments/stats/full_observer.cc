@@ -136,7 +136,7 @@ void FullObserver::CountOutliers(const SiteBlock& block, Target& target, Worker&
                                             .layer = block.layer,
                                             .head = block.head,
                                             .row = block.first_row + r,
-                                            .column = 0});
+                                            .column = block.First(r)});
   }
 }
 
@@ -188,13 +188,10 @@ void FullObserver::ObserveMatrix(Site site, int layer, const WeightMatrix& weigh
 void FullObserver::ObserveWeights(const Model& model) {
   for (int layer = 0; layer < model.config().layers; ++layer) {
     const LayerWeights& w = model.layers()[static_cast<size_t>(layer)];
-    const std::pair<Site, const LinearWeights*> matrices[] = {
-        {Site::kQProjW, &w.q},       {Site::kKProjW, &w.k},   {Site::kVProjW, &w.v},      {Site::kOProjW, &w.o},
-        {Site::kGateProjW, &w.gate}, {Site::kUpProjW, &w.up}, {Site::kDownProjW, &w.down}};
-    for (const auto& [site, linear] : matrices) ObserveMatrix(site, layer, linear->weight);
+    for (const LinearPlace& place : FamilyOf(model.config()).linear)
+      ObserveMatrix(place.weight, layer, (w.*place.linear).weight);
   }
-  const TensorView* head =
-      model.files().Find(model.config().tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight");
+  const TensorView* head = model.files().Find(std::string(HeadTensor(model.config())));
   if (head == nullptr) return CloseSequences();
   const WeightType type = head->dtype == DType::kBF16  ? WeightType::kBf16
                           : head->dtype == DType::kF16 ? WeightType::kF16

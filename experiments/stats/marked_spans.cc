@@ -93,11 +93,11 @@ std::vector<TokenRange> Between(const std::vector<TokenRange>& ranges, int64_t b
   return between;
 }
 
-double MassOf(std::span<const float> row, std::span<const TokenRange> ranges) {
+double MassOf(std::span<const float> row, std::span<const TokenRange> ranges, int64_t first) {
   double mass = 0.0;
   for (const TokenRange& range : ranges) {
-    for (int64_t i = range.begin; i < std::min<int64_t>(range.end, std::ssize(row)); ++i)
-      mass += std::fabs(row[static_cast<size_t>(i)]);
+    for (int64_t i = std::max(range.begin, first); i < std::min<int64_t>(range.end, first + std::ssize(row)); ++i)
+      mass += std::fabs(row[static_cast<size_t>(i - first)]);
   }
   return mass;
 }

@@ -48,7 +48,7 @@ class MarkedSpans {
 // What lies between the ranges, which are in order, in [begin, end).
 std::vector<TokenRange> Between(const std::vector<TokenRange>& ranges, int64_t begin, int64_t end);
 
-// Sum of |row| over the ranges, as far as the row reaches.
-double MassOf(std::span<const float> row, std::span<const TokenRange> ranges);
+// Sum of |row| over the ranges, as far as the row reaches; first: the position of its first value.
+double MassOf(std::span<const float> row, std::span<const TokenRange> ranges, int64_t first = 0);
 
 }  // namespace tare

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "experiments/model/family.h"
 #include "quant/base/error.h"
-#include "quant/plan/site_class.h"
 
 namespace tare {
 namespace {
@@ -48,18 +48,10 @@ std::vector<Site> SitesOf(const ModelConfig& config) {
   std::vector<Site> sites;
   for (const SiteInfo& info : kSites) {
     if (info.site == Site::kCacheK || info.site == Site::kCacheV) continue;
-    if (info.site == Site::kDifference && !config.Differential()) continue;
+    if (info.site == Site::kDifference && Maps(config) == 1) continue;
     sites.push_back(info.site);
   }
   return sites;
-}
-
-int HeadsOf(Site site, const ModelConfig& config) {
-  if (ClassOf(site).dimensions.find('h') == std::string_view::npos) return 0;
-  if (site == Site::kK || site == Site::kV) return config.kv_heads;
-  if (site == Site::kDifference || site == Site::kHeadOut)
-    return config.Differential() ? config.heads / 2 : config.heads;
-  return config.heads;
 }
 
 SiteSelection SiteSelection::Parse(std::string_view text, const ModelConfig& config) {
@@ -78,7 +70,7 @@ SiteSelection SiteSelection::Parse(std::string_view text, const ModelConfig& con
       CheckRange(rule, rule.selector.heads, 0, HeadsOf(site, config), "head");
     }
     CheckRange(rule, rule.selector.layers, 0, config.layers, "layer");
-    CheckRange(rule, rule.selector.maps, 1, config.Differential() ? 2 : 1, "map");
+    CheckRange(rule, rule.selector.maps, 1, Maps(config), "map");
     selection.canonical_ += (selection.canonical_.empty() ? "" : ",") + rule.text.substr(0, rule.text.find('='));
     selection.rules_.push_back(rule);
   }

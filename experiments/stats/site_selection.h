@@ -30,7 +30,5 @@ class SiteSelection {
 
 // Sites that a forward pass or the checkpoint shows of this model.
 std::vector<Site> SitesOf(const ModelConfig& config);
-// Heads that a site's blocks tell apart; 0 where it has none.
-int HeadsOf(Site site, const ModelConfig& config);
 
 }  // namespace tare

@@ -138,8 +138,10 @@ StatisticsSet EmptyStatistics(const Model& model, const TokenInput& input, const
   set.formats = NamesOf(ParseMeasuredFormats(options.formats));
   CheckFormats(set.formats, SiteSelection::Parse(options.sites, model.config()), model.config());
   set.units.assign((sequences.size() + step - 1) / step, 0);
-  for (int layer = 0; model.config().Differential() && layer < model.config().layers; ++layer)
-    set.lambda[layer] = model.layers()[static_cast<size_t>(layer)].lambda;
+  for (int layer = 0; layer < model.config().layers; ++layer) {
+    const std::vector<float>& lambda = model.layers()[static_cast<size_t>(layer)].lambda;
+    if (lambda.size() == 1) set.lambda[layer] = lambda.front();
+  }
   if (options.shard.count > set.units.size())
     Fail("--shard: got {} shards, expected at most {}, one per batch of {} sequences", options.shard.count,
          set.units.size(), step);

@@ -4,6 +4,7 @@
 // the model uses. A pass calls Wants once per site and layer, so a pass without visitors pays nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -11,7 +12,8 @@
 
 namespace tare {
 
-// Rows of one site's values. Row r holds Columns(r) values from values + r * stride, without those that the mask hides.
+// Rows of one site's values. Row r holds columns First(r) to Columns(r) of those at values + r * stride: what the mask
+// lets through.
 //
 //   attn_logits, probs   at most 64 queries x keys; `head` the checkpoint's query head, `map` 1 or 2
 //   difference           at most 64 queries x keys; `head` the output head, `map` 0; only of heads with two maps
@@ -30,11 +32,15 @@ struct SiteBlock {
   int64_t rows = 0;
   int64_t first_columns = 0;  // Columns(0)
   int64_t column_step = 0;    // 1 under a causal mask, else 0
+  int64_t window = 0;         // under a sliding window: of these columns only the last ones; 0: all
   float* values = nullptr;
   int64_t stride = 0;
 
   int64_t Columns(int64_t r) const { return first_columns + r * column_step; }
-  std::span<float> Row(int64_t r) const { return {values + r * stride, static_cast<size_t>(Columns(r))}; }
+  int64_t First(int64_t r) const { return window == 0 ? 0 : std::max<int64_t>(0, Columns(r) - window); }
+  std::span<float> Row(int64_t r) const {
+    return {values + r * stride + First(r), static_cast<size_t>(Columns(r) - First(r))};
+  }
 };
 
 class SiteVisitor {

@@ -47,8 +47,10 @@ TEST(DecoderTest, LayersTakeTheirOwnTensorsAndBiases) {
   expect(layer.gate, "mlp.gate_proj", 80, 48);
   expect(layer.up, "mlp.up_proj", 80, 48);
   expect(layer.down, "mlp.down_proj", 48, 80);
-  EXPECT_EQ(layer.input_norm[5], source.tensors.at("model.layers.1.input_layernorm.weight").Value(5));
-  EXPECT_EQ(layer.post_attention_norm[5], source.tensors.at("model.layers.1.post_attention_layernorm.weight").Value(5));
+  EXPECT_EQ(layer.vectors.at("input_layernorm.weight")[5],
+            source.tensors.at("model.layers.1.input_layernorm.weight").Value(5));
+  EXPECT_EQ(layer.vectors.at("post_attention_layernorm.weight")[5],
+            source.tensors.at("model.layers.1.post_attention_layernorm.weight").Value(5));
 }
 
 TEST(DecoderTest, PositionsOfABranchGoOnFromItsPrefix) {

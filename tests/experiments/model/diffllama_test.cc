@@ -44,8 +44,8 @@ TEST(DiffLlamaTest, LambdaIsTheDifferenceOfExponentialsPlusItsStart) {
       };
       const double start = 0.8 - 0.6 * std::exp(-0.3 * layer);
       const double expected = std::exp(dot("q1", "k1")) - std::exp(dot("q2", "k2")) + start;
-      EXPECT_NEAR(model.layers()[layer].lambda, expected, 64 * 0x1p-24 * 4) << name << " layer " << layer;
-      EXPECT_FLOAT_EQ(model.layers()[layer].lambda_init, static_cast<float>(start));
+      EXPECT_NEAR(model.layers()[layer].lambda.at(0), expected, 64 * 0x1p-24 * 4) << name << " layer " << layer;
+      EXPECT_FLOAT_EQ(model.layers()[layer].lambda_init.value(), static_cast<float>(start));
       EXPECT_GT(std::abs(expected - start), 1e-3);  // or the four vectors would not matter
     }
   }

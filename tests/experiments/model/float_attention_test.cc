@@ -43,13 +43,13 @@ struct Data {
     for (auto* values : {&q, &k, &v, &lambda}) {
       for (float& x : *values) x = normal(random);
     }
-    call = {.q = DenseHeads<const float>(q.data(), rows, t.q, d),
-            .k = DenseHeads<const float>(k.data(), rows, t.k, d),
-            .v = DenseHeads<const float>(v.data(), rows, t.v, d),
-            .out = DenseHeads(out.data(), rows, static_cast<int>(t.heads.size()), t.slices * d),
-            .heads = t.heads,
-            .lambda = {.data = lambda.data(), .token_stride = 1},
-            .scale = 1.0f / std::sqrt(static_cast<float>(d))};
+    call.problem = {.q = DenseHeads<const float>(q.data(), rows, t.q, d),
+                    .k = DenseHeads<const float>(k.data(), rows, t.k, d),
+                    .v = DenseHeads<const float>(v.data(), rows, t.v, d),
+                    .heads = t.heads,
+                    .lambda = {.data = lambda.data(), .token_stride = 1},
+                    .scale = 1.0f / std::sqrt(static_cast<float>(d)),
+                    .out = DenseHeads(out.data(), rows, static_cast<int>(t.heads.size()), t.slices * d)};
   }
   std::vector<float> q, k, v, out, lambda;
   FloatAttentionCall call;
@@ -73,22 +73,23 @@ void ExpectReference(const Data& data, const Table& t, int64_t prefix_row, int64
     return g;
   };
   const std::vector<float> k = gather(data.k, t.k), v = gather(data.v, t.v);
-  std::vector<float> out(count * data.call.out.token_stride);
-  AttentionProblem p{.q = RowsOf(data.call.q, first, count),
+  std::vector<float> out(count * data.call.problem.out.token_stride);
+  AttentionProblem p{.q = RowsOf(data.call.problem.q, first, count),
                      .k = DenseHeads<const float>(k.data(), prefix + count, t.k, d),
                      .v = DenseHeads<const float>(v.data(), prefix + count, t.v, d),
                      .heads = t.heads,
                      .lambda = {.data = data.lambda.data() + first, .token_stride = 1},
-                     .scale = data.call.scale,
+                     .mask = data.call.problem.mask,
+                     .scale = data.call.problem.scale,
                      .out = DenseHeads(out.data(), count, static_cast<int>(t.heads.size()), t.slices * d)};
   ReferenceAttention(p);
   for (int64_t i = 0; i < count; ++i) {
-    for (int64_t c = 0; c < data.call.out.token_stride; ++c) {
+    for (int64_t c = 0; c < data.call.problem.out.token_stride; ++c) {
       const double lambda = std::abs(data.lambda[first + i]);
       // 4.5: the largest |v| of these normal values
       const double bound = (4.0 * d + static_cast<double>(prefix + count)) * 0x1p-24 * 4.5 * (1 + lambda);
-      ASSERT_NEAR(data.out[(first + i) * data.call.out.token_stride + c], out[i * data.call.out.token_stride + c],
-                  bound)
+      ASSERT_NEAR(data.out[(first + i) * data.call.problem.out.token_stride + c],
+                  out[i * data.call.problem.out.token_stride + c], bound)
           << "row " << i << " column " << c;
     }
   }
@@ -126,6 +127,26 @@ TEST(FloatAttentionTest, BranchesContinueTheirPrefix) {
   }
 }
 
+const Mask kMasks[] = {{Mask::Kind::kFull},       {Mask::Kind::kWindow, 1},   {Mask::Kind::kWindow, 7},
+                       {Mask::Kind::kWindow, 64}, {Mask::Kind::kWindow, 100}, {Mask::Kind::kWindow, 1000}};
+
+TEST(FloatAttentionTest, EveryMaskOfAPrefixAndOfItsBranches) {
+  for (const Table& t : Tables()) {
+    for (const Mask& mask : kMasks) {
+      SCOPED_TRACE(testing::Message() << t.name << " mask " << static_cast<int>(mask.kind) << " " << mask.window);
+      const int d = 16;
+      Data data(t, 300 + 90 + 1, d, 5);
+      const AttentionSequence sequence{.prefix = 300, .branches = {90, 1}};
+      data.call.sequences = {&sequence, 1};
+      data.call.problem.mask = mask;
+      FloatAttention(data.call);
+      ExpectReference(data, t, 0, 0, 0, 300, d);
+      ExpectReference(data, t, 0, 300, 300, 90, d);
+      ExpectReference(data, t, 0, 300, 390, 1, d);
+    }
+  }
+}
+
 // Keeps every attention logit it is shown, and doubles them if asked.
 class Recorder : public SiteVisitor {
  public:
@@ -141,34 +162,38 @@ class Recorder : public SiteVisitor {
   void Keep(const SiteBlock& b, std::vector<float>& into) {
     const std::lock_guard lock(mutex_);
     for (int64_t r = 0; r < b.rows; ++r) {
-      ASSERT_EQ(b.Columns(r), b.first_row + r + 1);
-      for (int64_t c = 0; c < b.Columns(r); ++c) into[(b.head * tokens_ + b.first_row + r) * tokens_ + c] = b.Row(r)[c];
+      float* const row = &into[(b.head * tokens_ + b.first_row + r) * tokens_];
+      ASSERT_EQ(std::ssize(b.Row(r)), b.Columns(r) - b.First(r));
+      std::ranges::copy(b.Row(r), row + b.First(r));
     }
   }
   int64_t tokens_;
   std::mutex mutex_;
 };
 
-TEST(FloatAttentionTest, VisitorsSeeEveryUnmaskedLogitOnceScaled) {
+void ExpectUnmaskedLogits(const Mask& mask) {
   const Table t{"diffllama", DiffLlamaHeads(4, 2), 4, 2, 2, 2};
   const int64_t T = 100;
   const int d = 16;
   Data data(t, T, d, 3);
   const AttentionSequence sequence{.prefix = T};
   data.call.sequences = {&sequence, 1};
+  data.call.problem.mask = mask;
   Recorder recorder(t.q, T);
   SiteVisitor* const visitors[] = {&recorder};
   data.call.visitors = visitors;
   FloatAttention(data.call);
   for (int h = 0; h < t.q; ++h) {
     for (int64_t i = 0; i < T; ++i) {
+      const KeyRange keys = mask.Keys(i, T, T);
       for (int64_t j = 0; j < T; ++j) {
         const float seen = recorder.logits[(h * T + i) * T + j];
-        ASSERT_EQ(std::isnan(seen), j > i);
-        if (j > i) continue;
+        ASSERT_EQ(std::isnan(seen), j < keys.begin || j >= keys.end);
+        if (std::isnan(seen)) continue;
         double sum = 0, size = 0;
         for (int c = 0; c < d; ++c) {
-          const double product = double{data.call.q.Row(i, h)[c]} * data.call.k.Row(j, h / 2)[c] * data.call.scale;
+          const double product =
+              double{data.call.problem.q.Row(i, h)[c]} * data.call.problem.k.Row(j, h / 2)[c] * data.call.problem.scale;
           sum += product;
           size += std::abs(product);
         }
@@ -178,6 +203,34 @@ TEST(FloatAttentionTest, VisitorsSeeEveryUnmaskedLogitOnceScaled) {
     }
   }
   ExpectReference(data, t, 0, 0, 0, T, d);
+}
+
+TEST(FloatAttentionTest, VisitorsSeeEveryUnmaskedLogitOnceScaled) {
+  ExpectUnmaskedLogits({});
+  for (const Mask& mask : kMasks) ExpectUnmaskedLogits(mask);
+}
+
+// A visitor that changes the difference makes the pass subtract before P x V.
+class TouchDifference : public SiteVisitor {
+ public:
+  bool Wants(Site site, int) const override { return site == Site::kDifference; }
+  bool Changes() const override { return true; }
+  void Visit(const SiteBlock&, int) override {}
+};
+
+TEST(FloatAttentionTest, EveryMaskInEarlyOrder) {
+  const Table t = Tables()[3];
+  TouchDifference early;
+  SiteVisitor* const visitors[] = {&early};
+  for (const Mask& mask : kMasks) {
+    Data data(t, 200, 16, 6);
+    const AttentionSequence sequence{.prefix = 200};
+    data.call.sequences = {&sequence, 1};
+    data.call.problem.mask = mask;
+    data.call.visitors = visitors;
+    FloatAttention(data.call);
+    ExpectReference(data, t, 0, 0, 0, 200, 16);
+  }
 }
 
 TEST(FloatAttentionTest, RefusesSequencesOutsideTheRows) {

@@ -12,7 +12,7 @@ namespace {
 TEST(LlamaTest, HeadsOfAGroupShareKeysAndValues) {
   const Projector projector(Math::kF32);
   Weights weights(GoldenFolder("llama-gqa"), projector);
-  const LayerWeights layer = LoadLlamaLayer(weights, LoadConfig(GoldenFolder("llama-gqa")), 0);
+  const LayerWeights layer = kLlama.load(weights, LoadConfig(GoldenFolder("llama-gqa")), 0);
   ASSERT_EQ(layer.heads.size(), 6u);
   for (int h = 0; h < 6; ++h) {
     EXPECT_EQ(layer.heads[h].q1, h);

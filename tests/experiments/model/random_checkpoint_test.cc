@@ -37,7 +37,7 @@ TEST(RandomCheckpointTest, LoadsAsWhatItWasAskedToBe) {
         const TemporaryFolder folder;
         ModelConfig asked = Small(family);
         asked.tied_embeddings = asked.attention_bias = flag;
-        asked.mlp_bias = flag && !asked.Differential();
+        asked.mlp_bias = flag && Maps(asked) == 1;
         asked.rotary.theta = 30000;
         WriteRandomCheckpoint(folder / "m", asked, type, 3);
         Model model(folder / "m");

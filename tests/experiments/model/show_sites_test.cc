@@ -94,14 +94,5 @@ TEST(ShowSitesTest, HeadsComeWithAllTokensOfAPieceAndTheirMap) {
   }
 }
 
-TEST(ShowSitesTest, AHeadThatBothMapsUseHasNone) {
-  const std::vector<OutputHead> shared = DiffLlamaHeads(4, 1), standard = StandardHeads(4, 2);
-  EXPECT_EQ(MapOf(shared, Site::kK, 0), 0);
-  EXPECT_EQ(MapOf(shared, Site::kQ, 1), 1);
-  EXPECT_EQ(MapOf(shared, Site::kQ, 2), 2);
-  EXPECT_EQ(MapOf(standard, Site::kQ, 3), 1);
-  EXPECT_EQ(MapOf(standard, Site::kV, 1), 0);
-}
-
 }  // namespace
 }  // namespace tare

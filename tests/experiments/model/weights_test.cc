@@ -60,9 +60,9 @@ TEST(WeightsTest, MissingAndMisshapenTensorsAreNamedWithBothShapes) {
   EXPECT_THAT([&] { weights.Matrix(kEmbedding, 64, 160); },
               ThrowsMessage<Error>(AllOf(HasSubstr(kEmbedding), HasSubstr("[160, 64]"), HasSubstr("[64, 160]"))));
   EXPECT_THAT([&] { weights.Stored(kEmbedding, 160, 63); }, ThrowsMessage<Error>(HasSubstr("[160, 63]")));
-  EXPECT_THAT([&] { weights.Vector(kEmbedding, 160 * 64); }, ThrowsMessage<Error>(HasSubstr("[10240]")));
-  EXPECT_THAT([&] { weights.Vector(kNorm, 65); }, ThrowsMessage<Error>(AllOf(HasSubstr("[64]"), HasSubstr("[65]"))));
-  EXPECT_NO_THROW(weights.Vector(kNorm, 64));
+  EXPECT_THAT([&] { weights.Vector(kEmbedding, {160 * 64}); }, ThrowsMessage<Error>(HasSubstr("[10240]")));
+  EXPECT_THAT([&] { weights.Vector(kNorm, {65}); }, ThrowsMessage<Error>(AllOf(HasSubstr("[64]"), HasSubstr("[65]"))));
+  EXPECT_NO_THROW(weights.Vector(kNorm, {64}));
 }
 
 TEST(WeightsTest, OtherTypesAreRefusedByName) {
@@ -102,7 +102,7 @@ TEST(WeightsTest, VectorsAndRowsAreLookedAtToo) {
   const Projector projector(Math::kF32);
   OneTensor one(DType::kBF16, {9});
   one.tensor.SetBits(8, 0x7f80);
-  EXPECT_THAT([&] { one.Open(projector).Vector("w", 9); }, ThrowsMessage<Error>(HasSubstr("index 8:")));
+  EXPECT_THAT([&] { one.Open(projector).Vector("w", {9}); }, ThrowsMessage<Error>(HasSubstr("index 8:")));
   OneTensor rows(DType::kF16, {2, 3});
   rows.tensor.SetBits(4, 0x7c01);
   EXPECT_THAT([&] { rows.Open(projector).Stored("w", 2, 3); }, ThrowsMessage<Error>(HasSubstr("index 4:")));
@@ -116,7 +116,7 @@ TEST(WeightsTest, LargestValuesAreFinite) {
   for (const auto& [dtype, bits] : largest) {
     OneTensor one(dtype, {3});
     one.tensor.SetBits(1, bits);
-    EXPECT_EQ(one.Open(projector).Vector("w", 3)[1], one.tensor.Value(1));
+    EXPECT_EQ(one.Open(projector).Vector("w", {3})[1], one.tensor.Value(1));
   }
 }
 
@@ -147,7 +147,7 @@ TEST(WeightsTest, RowsAndVectorsAreTheStoredValues) {
           ASSERT_EQ(row[i], embedding.Value(r * in + i)) << stored.name << " " << r << " " << i;
       }
     }
-    const std::vector<float> norm = weights.Vector(kNorm, in);
+    const std::vector<float> norm = weights.Vector(kNorm, {in});
     for (int64_t i = 0; i < in; ++i) ASSERT_EQ(norm[i], source.tensors.at(kNorm).Value(i));
   }
 }
@@ -190,7 +190,7 @@ TEST(WeightsTest, MisalignedTensorsAreCopied) {
         const float value = embedding.Value((out - 1) * in + i);
         ASSERT_EQ(row[i], math == Math::kF32 ? value : FloatFromBf16(Bf16FromFloat(value)));
       }
-      EXPECT_EQ(weights.Vector(kNorm, in)[3], source.tensors.at(kNorm).Value(3));
+      EXPECT_EQ(weights.Vector(kNorm, {in})[3], source.tensors.at(kNorm).Value(3));
     }
   }
 }

@@ -107,12 +107,12 @@ TEST_P(ObserverTest, IsWhatSortingEverythingGives) {
     for (int head = 0; head < c.heads; ++head)
       ExpectSame(observer.AttentionLogits(layer, head), logits(layer, head, {}), "head");
   }
-  for (int map = 1; map <= (c.Differential() ? 2 : 1); ++map) {
+  for (int map = 1; map <= Maps(c); ++map) {
     ExpectSame(observer.AttentionLogits({}, {}, map), logits({}, {}, map), "map");
     ExpectSame(observer.AttentionLogits(1, {}, map), logits(1, {}, map), "map of a layer");
   }
   EXPECT_EQ(observer.AttentionLogits({}, {}, 2).count(),
-            c.Differential() ? pairs * static_cast<size_t>(c.layers * c.heads / 2) : 0);
+            Maps(c) == 2 ? pairs * static_cast<size_t>(c.layers * c.heads / 2) : 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, ObserverTest,
@@ -171,7 +171,7 @@ struct Rows {
   std::vector<SiteBlock> blocks;
 };
 
-ModelConfig MadeConfig() { return {.family = "diffllama", .layers = 2, .heads = 4}; }
+ModelConfig MadeConfig() { return {.family = "diffllama", .layers = 2, .heads = 4, .kv_heads = 4}; }
 
 TEST(OutlierObserverTest, NeitherOrderNorThreadOfABlockMatters) {
   Rows rows(50);

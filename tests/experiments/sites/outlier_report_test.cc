@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using ::testing::ElementsAre;
 
-ModelConfig Config(const char* family) { return {.family = family, .layers = 2, .heads = 2}; }
+ModelConfig Config(const char* family) { return {.family = family, .layers = 2, .heads = 2, .kv_heads = 2}; }
 
 void ShowLogits(OutlierObserver& observer, int layer, int head, std::vector<float> values) {
   observer.Visit({.site = Site::kAttnLogits,

@@ -34,7 +34,7 @@ ModelConfig Config(const char* family) {
   return {.family = family, .layers = kLayers, .heads = kHeads, .kv_heads = kHeads};
 }
 
-int MapOf(const ModelConfig& config, int head) { return config.Differential() && head >= kHeads / 2 ? 2 : 1; }
+int MapOf(const ModelConfig& config, int head) { return Maps(config) == 2 && head >= kHeads / 2 ? 2 : 1; }
 
 // attn_logits of all layers, sequences and heads, [kTokens][kTokens] each; what the mask hides is NaN.
 struct Logits {

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/model/config_keys.h"
+
+#include <cmath>
+#include <limits>
+
+#include <nlohmann/json.hpp>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::json;
+
+RotaryConfig::Type ParseRotaryType(const ConfigKeys& keys) {
+  const char* key = keys.Has("rope_type") ? "rope_type" : "type";  // `type`: before transformers 4.43
+  const std::string type = keys.Has(key) ? keys.Text(key) : "default";
+  if (type == "default") return RotaryConfig::Type::kDefault;
+  if (type == "linear") return RotaryConfig::Type::kLinear;
+  if (type == "llama3") return RotaryConfig::Type::kLlama3;
+  Fail("{}: {}: got '{}', expected default, linear or llama3 (others are not supported)", keys.where(), key, type);
+}
+
+void ReadScaling(const ConfigKeys& keys, int max_positions, RotaryConfig& rotary) {
+  rotary.type = ParseRotaryType(keys);
+  keys.Refuse("partial_rotary_factor", {"1", "1.0"});
+  if (rotary.type == RotaryConfig::Type::kDefault) return;
+  rotary.factor = keys.Positive("factor");
+  if (rotary.type == RotaryConfig::Type::kLinear) return;
+  rotary.low_frequency_factor = keys.Positive("low_freq_factor");
+  rotary.high_frequency_factor = keys.Positive("high_freq_factor");
+  rotary.original_positions = keys.Positive("original_max_position_embeddings", max_positions);
+  if (rotary.high_frequency_factor <= rotary.low_frequency_factor) {
+    Fail("{}: high_freq_factor: got {}, expected more than low_freq_factor {}", keys.where(),
+         rotary.high_frequency_factor, rotary.low_frequency_factor);
+  }
+}
+
+}  // namespace
+
+bool ConfigKeys::Has(const char* key) const { return object_.contains(key) && !object_[key].is_null(); }
+
+int ConfigKeys::Integer(const char* key, int smallest) const {
+  const Json& value = Get(key);
+  if (!value.is_number_integer()) Wrong(key, "an integer");
+  const auto number = value.get<int64_t>();
+  if (number < smallest || number > std::numeric_limits<int32_t>::max()) {
+    Fail("{}: {}: got {}, expected {} to {}", where_, key, value.dump(), smallest, std::numeric_limits<int32_t>::max());
+  }
+  return static_cast<int>(number);
+}
+
+double ConfigKeys::Positive(const char* key) const {
+  const Json& value = Get(key);
+  if (!value.is_number() || !(value.get<double>() > 0) || !std::isfinite(value.get<double>()))
+    Wrong(key, "a positive number");
+  return value.get<double>();
+}
+
+bool ConfigKeys::Flag(const char* key, bool otherwise) const {
+  if (!Has(key)) return otherwise;
+  if (!object_[key].is_boolean()) Wrong(key, "true or false");
+  return object_[key].get<bool>();
+}
+
+std::string ConfigKeys::Text(const char* key) const {
+  if (!Get(key).is_string()) Wrong(key, "a string");
+  return object_[key].get<std::string>();
+}
+
+ConfigKeys ConfigKeys::Object(const char* key) const {
+  if (!Get(key).is_object()) Wrong(key, "an object");
+  return {object_[key], where_ + ": " + key};
+}
+
+void ConfigKeys::Refuse(const char* key, std::initializer_list<const char*> accepted) const {
+  if (!Has(key)) return;
+  const std::string value = object_[key].dump();
+  if (value == "false") return;
+  for (const char* text : accepted) {
+    if (value == text) return;
+  }
+  Fail("{}: {}: {} is not supported", where_, key, value);
+}
+
+const Json& ConfigKeys::Get(const char* key) const {
+  if (!Has(key)) Fail("{}: key '{}' is missing, and the model cannot be built without it", where_, key);
+  return object_[key];
+}
+
+void ConfigKeys::Wrong(const char* key, const char* expected) const {
+  Fail("{}: {}: got {}, expected {}", where_, key, object_[key].dump(), expected);
+}
+
+RotaryConfig ReadRotary(const ConfigKeys& keys, int max_positions) {
+  RotaryConfig rotary;
+  rotary.theta = keys.Positive("rope_theta", rotary.theta);
+  if (keys.Has("rope_parameters")) {
+    const ConfigKeys parameters = keys.Object("rope_parameters");
+    rotary.theta = parameters.Positive("rope_theta", rotary.theta);
+    ReadScaling(parameters, max_positions, rotary);
+  } else if (keys.Has("rope_scaling")) {
+    ReadScaling(keys.Object("rope_scaling"), max_positions, rotary);
+  }
+  return rotary;
+}
+
+}  // namespace tare

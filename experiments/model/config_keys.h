@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// How config.json is read: typed, with the place in every message. A family reads what is its own with these.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "experiments/model/config.h"
+
+namespace tare {
+
+// One JSON object, which must stay.
+class ConfigKeys {
+ public:
+  ConfigKeys(const nlohmann::json& object, std::string where) : object_(object), where_(std::move(where)) {}
+
+  bool Has(const char* key) const;
+  int Integer(const char* key, int smallest) const;
+  int Integer(const char* key, int smallest, int otherwise) const {
+    return Has(key) ? Integer(key, smallest) : otherwise;
+  }
+  double Positive(const char* key) const;
+  double Positive(const char* key, double otherwise) const { return Has(key) ? Positive(key) : otherwise; }
+  bool Flag(const char* key, bool otherwise) const;
+  std::string Text(const char* key) const;
+  ConfigKeys Object(const char* key) const;
+  // Refuses a key whose value is anything but null, false, or one of the accepted JSON texts.
+  void Refuse(const char* key, std::initializer_list<const char*> accepted = {}) const;
+
+  const std::string& where() const { return where_; }
+
+ private:
+  const nlohmann::json& Get(const char* key) const;
+  [[noreturn]] void Wrong(const char* key, const char* expected) const;
+
+  const nlohmann::json& object_;
+  std::string where_;
+};
+
+// Both spellings of the rotary parameters.
+RotaryConfig ReadRotary(const ConfigKeys& keys, int max_positions);
+
+}  // namespace tare

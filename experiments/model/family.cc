@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/model/family.h"
+
+#include <algorithm>
+#include <format>
+
+#include "experiments/model/diffllama.h"
+#include "experiments/model/llama.h"
+#include "quant/base/error.h"
+#include "quant/plan/site_class.h"
+
+namespace tare {
+namespace {
+
+std::vector<const Family*>& Table() {
+  static std::vector<const Family*> table{&kLlama, &kDiffLlama};
+  return table;
+}
+
+}  // namespace
+
+std::span<const Family* const> Families() { return Table(); }
+
+void AddFamily(const Family& family) { Table().push_back(&family); }
+
+const Family& FamilyNamed(std::string_view name, const std::string& where) {
+  std::string known;
+  for (const Family* family : Families()) {
+    if (family->name == name) return *family;
+    known += (known.empty() ? "" : family == Families().back() ? " or " : ", ") + std::string(family->name);
+  }
+  Fail("{}: got '{}', expected {}", where, name, known);
+}
+
+const Family& FamilyOf(const ModelConfig& config) { return FamilyNamed(config.family, "model_type"); }
+
+std::vector<OutputHead> HeadTable(const ModelConfig& config) { return FamilyOf(config).heads(config); }
+
+int Maps(const ModelConfig& config) { return HeadTable(config).front().Maps(); }
+
+int64_t AttendedWidth(const ModelConfig& config) {
+  int64_t slices = 0;
+  for (const OutputHead& head : HeadTable(config)) slices += head.VSlices();
+  return slices * config.head_dim;
+}
+
+int HeadsOf(Site site, const ModelConfig& config) {
+  if (ClassOf(site).dimensions.find('h') == std::string_view::npos) return 0;
+  if (site == Site::kK || site == Site::kV || site == Site::kCacheK || site == Site::kCacheV) return config.kv_heads;
+  if (site == Site::kDifference || site == Site::kHeadOut) return static_cast<int>(HeadTable(config).size());
+  return config.heads;
+}
+
+int MapOf(std::span<const OutputHead> table, Site site, int head) {
+  const bool of_key = site == Site::kK;
+  if (!of_key && site != Site::kQ && site != Site::kAttnLogits && site != Site::kProbs) return 0;
+  bool first = false, second = false;
+  for (const OutputHead& row : table) {
+    first |= (of_key ? row.k1 : row.q1) == head;
+    second |= row.Differential() && (of_key ? row.k2 : row.q2) == head;
+  }
+  return first == second ? 0 : first ? 1 : 2;
+}
+
+std::string LayerTensor(const ModelConfig& config, int layer, std::string_view tensor) {
+  return std::format("{}{}.{}", FamilyOf(config).names.layer, layer, tensor);
+}
+
+std::string_view HeadTensor(const ModelConfig& config) {
+  const TensorNames& names = FamilyOf(config).names;
+  return config.tied_embeddings ? names.embedding : names.head;
+}
+
+MatrixShape ShapeOf(Site weight, const ModelConfig& c) {
+  if (weight == Site::kQProjW) return {int64_t{c.heads} * c.head_dim, c.hidden};
+  if (weight == Site::kKProjW || weight == Site::kVProjW) return {int64_t{c.kv_heads} * c.head_dim, c.hidden};
+  if (weight == Site::kOProjW) return {c.hidden, AttendedWidth(c)};
+  if (weight == Site::kGateProjW || weight == Site::kUpProjW) return {c.ffn, c.hidden};
+  if (weight == Site::kDownProjW) return {c.hidden, c.ffn};
+  TARE_CHECK(weight == Site::kLmHeadW);
+  return {c.vocabulary, c.hidden};
+}
+
+}  // namespace tare

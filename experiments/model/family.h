@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model family is one record: what of config.json it reads, how its tensors are called, which heads meet, how a layer
+// is loaded and computed, and which changes of its weights keep what it computes. Everybody else asks the record and
+// knows no family by name. Records stand at the end of the families' own sources (llama.cc, diffllama.cc).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/model/config.h"
+#include "kernels/attention/heads.h"
+#include "quant/plan/site.h"
+
+namespace tare {
+
+class ConfigKeys;
+class Weights;
+struct LayerCall;
+struct LayerWeights;
+struct LinearWeights;
+
+// A linear layer inside a layer. Tensors are named without the layer's prefix.
+struct LinearPlace {
+  Site weight, input;
+  std::string_view tensor;  // TENSOR.weight [MatrixShape], and TENSOR.bias
+  LinearWeights LayerWeights::* linear;
+  bool ModelConfig::* bias;  // whether it has one; null: never
+  std::string_view norm;     // the norm whose output it multiplies; empty: it multiplies something else
+};
+
+// A small tensor inside a layer that is kept in f32: a norm's weight, a lambda vector.
+struct VectorPlace {
+  std::string_view tensor;
+  std::vector<int64_t> (*shape)(const ModelConfig&);
+  float mean, deviation;  // as training starts, for random checkpoints
+};
+
+struct TensorNames {
+  std::string_view embedding, final_norm, head;
+  std::string_view layer;  // before a layer's number, which a dot follows
+};
+
+// What an orthogonal matrix may turn (experiments/quantize/equivalent_weights.h). kStream: each norm of the residual
+// stream is a root mean square that linear layers alone read. kStreamAndValues: also, nothing that tells channels
+// of an output head apart stands between V and o_proj.
+enum class Rotation { kNone, kStream, kStreamAndValues };
+
+struct Family {
+  std::string_view name;                               // model_type of config.json
+  void (*read)(const ConfigKeys& keys, ModelConfig&);  // what is its own: reads it, or refuses it by name
+  TensorNames names;
+  std::span<const LinearPlace> linear;
+  std::span<const VectorPlace> vectors;
+  std::vector<OutputHead> (*heads)(const ModelConfig&);
+  // A layer's weights, and lambda where the weights alone tell it. Usually LoadLayer (decoder.h) and what is left.
+  LayerWeights (*load)(Weights&, const ModelConfig&, int layer);
+  void (*forward)(const LayerCall&);
+  Rotation rotation;
+  std::span<const Site> smoothed;  // inputs of linear layers whose channels can be scaled, the layers before undoing it
+};
+
+std::span<const Family* const> Families();
+// For families outside this library: call it before models are opened, from one thread. The record must stay.
+void AddFamily(const Family& family);
+
+// Throws Error for an unknown name; `where` begins the message.
+const Family& FamilyNamed(std::string_view name, const std::string& where);
+const Family& FamilyOf(const ModelConfig& config);
+
+// Everything about heads follows from the family's head table.
+std::vector<OutputHead> HeadTable(const ModelConfig& config);
+int Maps(const ModelConfig& config);                // softmax maps of an output head: 2 in a differential model
+int64_t AttendedWidth(const ModelConfig& config);   // values of attention's output, all heads of a token
+int HeadsOf(Site site, const ModelConfig& config);  // heads that the site's blocks tell apart; 0 where it has none
+// 1 or 2 where only that map uses the site's head, else 0.
+int MapOf(std::span<const OutputHead> table, Site site, int head);
+
+std::string LayerTensor(const ModelConfig& config, int layer, std::string_view tensor);
+std::string_view HeadTensor(const ModelConfig& config);  // of the vocabulary's logits; the embedding where tied
+
+struct MatrixShape {
+  int64_t out = 0, in = 0;
+};
+MatrixShape ShapeOf(Site weight, const ModelConfig& config);  // of a linear layer
+
+}  // namespace tare
