@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Typed reading of a JSON object: null is absent, and a message names place, key, what was found and what was expected.
+#include "experiments/model/config_keys.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+TEST(ConfigKeys, ReadsWhatIsThereAndTakesTheDefaultForNull) {
+  const nlohmann::json json = {{"n", 3}, {"x", 0.5}, {"f", true}, {"t", "text"}, {"none", nullptr}, {"o", {{"n", 4}}}};
+  const ConfigKeys keys(json, "here");
+  EXPECT_EQ(keys.Integer("n", 1), 3);
+  EXPECT_EQ(keys.Integer("none", 1, 7), 7);
+  EXPECT_EQ(keys.Positive("x"), 0.5);
+  EXPECT_EQ(keys.Positive("absent", 2.0), 2.0);
+  EXPECT_TRUE(keys.Flag("f", false));
+  EXPECT_EQ(keys.Text("t"), "text");
+  EXPECT_EQ(keys.Object("o").Integer("n", 1), 4);
+  EXPECT_EQ(keys.Object("o").where(), "here: o");
+}
+
+TEST(ConfigKeys, SaysWhereAndWhat) {
+  const nlohmann::json json = {{"n", 0}, {"x", -1.0}, {"f", 1}, {"window", 4096}, {"off", false}, {"one", 1.0}};
+  const ConfigKeys keys(json, "here");
+  EXPECT_THAT([&] { keys.Integer("absent", 1); }, ThrowsMessage<Error>(HasSubstr("here: key 'absent' is missing")));
+  EXPECT_THAT([&] { keys.Integer("n", 1); }, ThrowsMessage<Error>(HasSubstr("here: n: got 0, expected 1 to ")));
+  EXPECT_THAT([&] { keys.Integer("x", 1); }, ThrowsMessage<Error>(HasSubstr("here: x: got -1.0, expected an integer")));
+  EXPECT_THAT([&] { keys.Positive("x"); }, ThrowsMessage<Error>(HasSubstr("expected a positive number")));
+  EXPECT_THAT([&] { keys.Flag("f", true); }, ThrowsMessage<Error>(HasSubstr("expected true or false")));
+  EXPECT_THAT([&] { keys.Refuse("window"); }, ThrowsMessage<Error>(HasSubstr("here: window: 4096 is not supported")));
+  EXPECT_NO_THROW(keys.Refuse("off"));
+  EXPECT_NO_THROW(keys.Refuse("one", {"1", "1.0"}));
+  EXPECT_NO_THROW(keys.Refuse("absent"));
+}
+
+}  // namespace
+}  // namespace tare
