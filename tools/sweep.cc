@@ -89,8 +89,7 @@ void AddSweep(CLI::App& app) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->capture_default_str();
-  command->add_option("--tasks", options->tasks, "perplexity=TEXT, choice=ITEMS.jsonl, with commas between")
-      ->required();
+  command->add_option("--tasks", options->tasks, TaskUsage(", ") + ", with commas between")->required();
   command->add_option("--out", sweep.folder, "folder of results")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   AddWindowOptions(*command, sweep.windows);

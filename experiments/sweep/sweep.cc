@@ -22,34 +22,28 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kSchema = "tare.cell/1";
 
-bool AreNumbers(const Json& result, std::initializer_list<const char*> keys) {
-  return std::ranges::all_of(keys, [&](const char* key) { return result.contains(key) && result[key].is_number(); });
-}
-
 bool AreStrings(const Json& object, std::initializer_list<const char*> keys) {
   return std::ranges::all_of(keys, [&](const char* key) { return object.contains(key) && object[key].is_string(); });
 }
 
-// Whether a line has all that the tables read: the file may have been edited, or be another program's.
-bool IsCell(const Json& line) {
+// Whether a line is of a cell: the file may have been edited, or be another program's. Of these tasks' cells the figures
+// must be there, those of other tasks are left in peace.
+bool IsCell(const Json& line, const std::vector<TaskSpec>& tasks) {
   if (!line.is_object() || !AreStrings(line, {"schema"}) || line["schema"] != kSchema) return false;
   if (!line.contains("key") || !line.contains("result") || !AreStrings(line["key"], {"plan", "task"})) return false;
-  const Json& result = line["result"];
-  if (line["key"]["task"].get_ref<const std::string&>().starts_with("perplexity:"))
-    return AreNumbers(result, {"nll", "perplexity", "tokens"});
-  return AreNumbers(result, {"n", "acc", "acc_stderr", "acc_norm", "acc_norm_stderr"}) &&
-         AreStrings(result, {"outcomes", "outcomes_norm"});
+  const auto task = std::ranges::find(tasks, line["key"]["task"].get<std::string>(), &TaskSpec::Name);
+  return task == tasks.end() || ReadFigures(line["result"], *task->kind);
 }
 
 // Finished cells of an earlier run, by their keys as text. A last line that was being written when the run ended is
 // dropped, and its cell runs again.
 class CellLog {
  public:
-  explicit CellLog(const std::filesystem::path& folder) : path_(folder / "cells.jsonl") {
+  CellLog(const std::filesystem::path& folder, const std::vector<TaskSpec>& tasks) : path_(folder / "cells.jsonl") {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (!std::filesystem::is_directory(folder)) Fail("{}: cannot be made a folder; try another --out", folder.string());
-    Read();
+    Read(tasks);
   }
 
   const Json* Find(const Json& key) const {
@@ -62,11 +56,11 @@ class CellLog {
   }
 
  private:
-  void Read() {
+  void Read(const std::vector<TaskSpec>& tasks) {
     size_t number = 1;
     for (const std::string& text : ReadLines(path_)) {
       const Json line = Json::parse(text, nullptr, false);
-      if (!IsCell(line)) {
+      if (!IsCell(line, tasks)) {
         Fail("{}: line {}: not a finished cell of a sweep; try another --out, or remove the line", path_.string(),
              number);
       }
@@ -88,15 +82,15 @@ struct Seen {
 Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan, const Seen& seen, const Task& task,
            const SweepOptions& options) {
   Json key{{"model", model.Name()},         {"weights", weights_hash},
-           {"plan", plan.canonical()},      {"task", task.spec().Name()},
-           {"input", task.sha256()},        {"math", options.math == Math::kBf16 ? "bf16" : "f32"},
+           {"plan", plan.canonical()},      {"task", task.spec.Name()},
+           {"input", task.sha256},          {"math", options.math == Math::kBf16 ? "bf16" : "f32"},
            {"limit", options.windows.limit}};
   if (options.carrying == Carrying::kExecuted) key["executed"] = true;
   if (plan.HasStaticScales()) key["stats"] = seen.sha256;
   for (const char* name : {"config.json", "tokenizer.model", "tokenizer_config.json"}) {
     if (std::filesystem::exists(model.folder() / name)) key[name] = Sha256OfFile(model.folder() / name);
   }
-  if (task.spec().kind == TaskSpec::Kind::kPerplexity) key.update(Convention(options.windows));
+  if (const auto convention = task.spec.kind->convention) key.update(convention(options.windows));
   return key;
 }
 
@@ -158,26 +152,26 @@ std::string PlanFor(const SweepOptions& options, int bits, const std::string& gr
 
 std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting& starting) {
   const std::vector<Seen> seen = CheckOptions(options);
-  CellLog log(options.folder);
+  CellLog log(options.folder, options.tasks);
   const size_t cells =
       options.models.size() * options.tasks.size() * options.granularities.size() * options.bits.size();
   std::vector<SweepCell> finished;
   for (size_t i = 0; i < options.models.size(); ++i) {
     Model model(options.models[i], options.math);
     const std::string weights_hash = model.files().ContentHash();
-    std::vector<Task> tasks;  // all of them read before the first runs
-    for (const TaskSpec& spec : options.tasks) tasks.emplace_back(spec, model, options.windows);
-    for (const Task& task : tasks) {
+    for (const Task& task : ReadTasks(options.tasks, model, options.windows)) {
       for (const std::string& granularity : options.granularities) {
         for (const int bits : options.bits) {
           PlanRun run(Plan::Parse(PlanFor(options, bits, granularity)), options.carrying, model.config(),
                       seen[i].source);
           const Json key = KeyOf(model, weights_hash, run.plan(), seen[i], task, options);
           const std::string what =
-              std::format("{} {} {} bits {}", model.Name(), task.spec().Name(), bits, bits == 16 ? "" : granularity);
+              std::format("{} {} {} bits {}", model.Name(), task.spec.Name(), bits, bits == 16 ? "" : granularity);
           const Progress progress = starting(finished.size() + 1, cells, what);
-          if (log.Find(key) == nullptr) log.Append(key, ToJson(task.Run(model, run, progress)));
-          finished.push_back({model.Name(), granularity, task.spec().Name(), bits, key, *log.Find(key)});
+          if (log.Find(key) == nullptr) log.Append(key, task.run(model, run, progress).figures);
+          const Json& result = *log.Find(key);
+          finished.push_back({model.Name(), granularity, task.spec.Name(), bits, key, result,
+                              ReadFigures(result, *task.spec.kind).value()});
         }
       }
     }

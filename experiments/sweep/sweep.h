@@ -34,6 +34,7 @@ struct SweepCell {
   std::string model, granularity, task;
   int bits = 16;
   nlohmann::ordered_json key, result;
+  Figures figures;  // of the result
 };
 
 // "attn_logits=int6/row" after the base's rules, a rule a site; "f32" for 16 bits. Throws Error for other numbers of

@@ -10,24 +10,6 @@
 namespace tare {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-struct Figure {
-  const char* name;      // key of the result
-  const char* error;     // key of its standard error, or null
-  const char* outcomes;  // key of the items' outcomes, or null
-};
-constexpr Figure kPerplexity{"perplexity", nullptr, nullptr};
-constexpr Figure kAcc{"acc", "acc_stderr", "outcomes"};
-constexpr Figure kAccNorm{"acc_norm", "acc_norm_stderr", "outcomes_norm"};
-
-std::vector<Figure> FiguresOf(const Json& result) {
-  if (result.contains("perplexity")) return {kPerplexity};
-  return {kAcc, kAccNorm};
-}
-
-double Number(const SweepCell& cell, const char* name) { return cell.result[name].get<double>(); }
-
 // Standard error of the mean of paired differences of 0/1 outcomes.
 double PairedError(const std::string& a, const std::string& b) {
   const auto n = static_cast<double>(a.size());
@@ -41,27 +23,27 @@ double PairedError(const std::string& a, const std::string& b) {
   return std::sqrt((squares - sum * sum / n) / (n - 1) / n);
 }
 
-const SweepCell* Unquantized(const std::vector<SweepCell>& cells, const SweepCell& cell) {
+// How a cell's i-th figure differs from that of 16 bits: nothing for that cell itself, or where there is none.
+std::optional<Figure> ChangeOf(const std::vector<SweepCell>& cells, const SweepCell& cell, size_t i) {
   for (const SweepCell& c : cells) {
-    if (c.bits == 16 && c.model == cell.model && c.task == cell.task && c.granularity == cell.granularity) return &c;
+    if (cell.bits == 16 || c.bits != 16 || c.model != cell.model || c.task != cell.task ||
+        c.granularity != cell.granularity)
+      continue;
+    const Figure &now = cell.figures.list[i], &before = c.figures.list[i];
+    Figure change{.keys = now.keys, .value = now.value - before.value};
+    if (now.keys.outcomes) change.error = PairedError(now.outcomes, before.outcomes);
+    return change;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
-std::string Value(const SweepCell& cell, const Figure& figure) {
-  const double value = Number(cell, figure.name);
-  if (figure.error == nullptr) return std::format("{:.3f}", value);
-  return std::format("{:.3f} +/- {:.3f}", value, Number(cell, figure.error));
-}
+std::string ErrorText(const Figure& figure) { return figure.error ? std::format(" +/- {:.3f}", *figure.error) : ""; }
 
-std::string Change(const std::vector<SweepCell>& cells, const SweepCell& cell, const Figure& figure) {
-  const SweepCell* whole = Unquantized(cells, cell);
-  if (whole == nullptr || cell.bits == 16) return "";
-  const double change = Number(cell, figure.name) - Number(*whole, figure.name);
-  if (figure.outcomes == nullptr) return std::format("({:+.3f})", change);
-  const double error =
-      PairedError(cell.result[figure.outcomes].get<std::string>(), whole->result[figure.outcomes].get<std::string>());
-  return std::format("({:+.3f} +/- {:.3f})", change, error);
+std::string CellText(const std::vector<SweepCell>& cells, const SweepCell& cell, size_t i) {
+  const Figure& figure = cell.figures.list[i];
+  const std::string text = std::format("{:.3f}{}", figure.value, ErrorText(figure));
+  const std::optional<Figure> change = ChangeOf(cells, cell, i);
+  return change ? std::format("{} ({:+.3f}{})", text, change->value, ErrorText(*change)) : text;
 }
 
 template <typename Get>
@@ -73,9 +55,9 @@ auto Distinct(const std::vector<SweepCell>& cells, Get get) {
   return seen;
 }
 
-std::string Block(const std::vector<SweepCell>& cells, const std::string& task, const Figure& figure) {
+std::string Block(const std::vector<SweepCell>& cells, const std::string& task, size_t i, const char* name) {
   const auto bits = Distinct(cells, [](const SweepCell& c) { return c.bits; });
-  std::string text = std::format("\n{}, {}\n{:<22}{:<21}", task, figure.name, "model", "scale a");
+  std::string text = std::format("\n{}, {}\n{:<22}{:<21}", task, name, "model", "scale a");
   for (const int b : bits) text += std::format("{:<38}", std::format("{} bits", b));
   while (text.ends_with(' ')) text.pop_back();
   for (const auto& model : Distinct(cells, [](const SweepCell& c) { return c.model; })) {
@@ -83,7 +65,7 @@ std::string Block(const std::vector<SweepCell>& cells, const std::string& task, 
       text += std::format("\n{:<22}{:<21}", model, granularity);
       for (const SweepCell& cell : cells) {
         if (cell.model != model || cell.granularity != granularity || cell.task != task) continue;
-        text += std::format("{:<38}", Value(cell, figure) + " " + Change(cells, cell, figure));
+        text += std::format("{:<38}", CellText(cells, cell, i));
       }
       while (text.ends_with(' ')) text.pop_back();
     }
@@ -96,8 +78,10 @@ std::string Block(const std::vector<SweepCell>& cells, const std::string& task, 
 std::string SweepTable(const std::vector<SweepCell>& cells) {
   std::string text;
   for (const auto& task : Distinct(cells, [](const SweepCell& c) { return c.task; })) {
-    const auto cell = std::ranges::find(cells, task, &SweepCell::task);
-    for (const Figure& figure : FiguresOf(cell->result)) text += Block(cells, task, figure);
+    const std::vector<Figure>& figures = std::ranges::find(cells, task, &SweepCell::task)->figures.list;
+    for (size_t i = 0; i < figures.size(); ++i) {
+      if (figures[i].keys.in_tables) text += Block(cells, task, i, figures[i].keys.name);
+    }
   }
   return text;
 }
@@ -105,22 +89,15 @@ std::string SweepTable(const std::vector<SweepCell>& cells) {
 std::string SweepCsv(const std::vector<SweepCell>& cells) {
   std::string text = "model,task,granularity,bits,plan,figure,value,stderr,change,change_stderr,n\n";
   for (const SweepCell& cell : cells) {
-    const SweepCell* whole = Unquantized(cells, cell);
-    for (const Figure& figure : FiguresOf(cell.result)) {
-      const double value = Number(cell, figure.name);
-      text += std::format("{},{},{},{},{},{},{},{},", CsvField(cell.model), CsvField(cell.task), cell.granularity,
-                          cell.bits, CsvField(cell.key["plan"].get<std::string>()), figure.name, value,
-                          figure.error == nullptr ? "" : cell.result[figure.error].dump());
-      if (whole != nullptr && cell.bits != 16) {
-        text += std::format("{},", value - Number(*whole, figure.name));
-        if (figure.outcomes != nullptr) {
-          text += std::format("{}", PairedError(cell.result[figure.outcomes].get<std::string>(),
-                                                whole->result[figure.outcomes].get<std::string>()));
-        }
-      } else {
-        text += ",";
-      }
-      text += std::format(",{}\n", cell.result[cell.result.contains("tokens") ? "tokens" : "n"].dump());
+    for (size_t i = 0; i < cell.figures.list.size(); ++i) {
+      const Figure& figure = cell.figures.list[i];
+      if (!figure.keys.in_tables) continue;
+      const std::optional<Figure> change = ChangeOf(cells, cell, i);
+      text += std::format("{},{},{},{},{},{},{},{},{},{},{}\n", CsvField(cell.model), CsvField(cell.task),
+                          cell.granularity, cell.bits, CsvField(cell.key["plan"].get<std::string>()), figure.keys.name,
+                          figure.value, figure.error ? nlohmann::json(*figure.error).dump() : "",
+                          change ? std::format("{}", change->value) : "",
+                          change && change->error ? std::format("{}", *change->error) : "", cell.figures.count);
     }
   }
   return text;

@@ -121,41 +121,76 @@ void Answer(ChoiceRecord& r) {
   r.answer_norm = ArgMax(n, [&](size_t i) { return r.log_likelihoods[i] / static_cast<double>(r.characters[i]); });
 }
 
-// Mean of 0/1 outcomes and s / sqrt(n).
-std::pair<double, double> MeanAndError(int64_t right, int64_t n) {
-  const double mean = static_cast<double>(right) / static_cast<double>(n);
-  return {mean, n < 2 ? 0.0 : std::sqrt(mean * (1 - mean) / static_cast<double>(n - 1))};
-}
+// s / sqrt(n) of 0/1 outcomes, s^2 = n mean (1 - mean) / (n - 1).
+double ErrorOf(double mean, double n) { return n < 2 ? 0.0 : std::sqrt(mean * (1 - mean) / (n - 1)); }
 
 }  // namespace
 
-ChoiceResult MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing,
-                           const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer, std::optional<int32_t> bos,
-                           const Progress& progress) {
+std::vector<ChoiceRecord> MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing,
+                                        const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer,
+                                        std::optional<int32_t> bos, const Progress& progress) {
   if (items.empty()) Fail("choice: no items; expected at least one line");
-  ChoiceResult result{.n = static_cast<int64_t>(items.size())};
+  std::vector<ChoiceRecord> records;
   Batch batch(bos, sharing);
   for (size_t i = 0; i < items.size(); ++i) {
     const EncodedChoice encoded = EncodeChoice(items[i], tokenizer);
     CheckLength(items[i], encoded, bos ? 1 : 0, model.config().max_positions);
-    ChoiceRecord& record = result.records.emplace_back(ChoiceRecord{.line = items[i].line, .label = items[i].label});
+    ChoiceRecord& record = records.emplace_back(ChoiceRecord{.line = items[i].line, .label = items[i].label});
     record.log_likelihoods.resize(encoded.endings.size());
     for (const auto& ending : encoded.endings) record.characters.push_back(ending.characters);
     batch.Add(i, encoded);
     if (!batch.Full() && i + 1 < items.size()) continue;
-    RunBatch(model, visitors, batch, result.records);
+    RunBatch(model, visitors, batch, records);
     batch = Batch(bos, sharing);
-    Report(progress, static_cast<int64_t>(i) + 1, result.n, "items");
+    Report(progress, std::ssize(records), std::ssize(items), "items");
   }
-  int64_t right = 0, right_norm = 0;
-  for (ChoiceRecord& record : result.records) {
-    Answer(record);
-    right += record.Correct();
-    right_norm += record.CorrectNorm();
+  for (ChoiceRecord& record : records) Answer(record);
+  return records;
+}
+
+TaskResult Accuracies(const std::vector<ChoiceRecord>& records) {
+  TaskResult result;
+  std::string outcomes, outcomes_norm;
+  for (const ChoiceRecord& r : records) {
+    outcomes += r.Correct() ? '1' : '0';
+    outcomes_norm += r.CorrectNorm() ? '1' : '0';
+    result.records.push_back({{"line", r.line},
+                              {"label", r.label},
+                              {"answer", r.answer},
+                              {"answer_norm", r.answer_norm},
+                              {"log_likelihoods", r.log_likelihoods},
+                              {"characters", r.characters}});
   }
-  std::tie(result.acc, result.acc_stderr) = MeanAndError(right, result.n);
-  std::tie(result.acc_norm, result.acc_norm_stderr) = MeanAndError(right_norm, result.n);
+  const auto n = static_cast<double>(records.size());
+  const double acc = static_cast<double>(std::ranges::count(outcomes, '1')) / n;
+  const double acc_norm = static_cast<double>(std::ranges::count(outcomes_norm, '1')) / n;
+  result.figures = {{"n", records.size()},
+                    {"acc", acc},
+                    {"acc_stderr", ErrorOf(acc, n)},
+                    {"acc_norm", acc_norm},
+                    {"acc_norm_stderr", ErrorOf(acc_norm, n)},
+                    {"outcomes", outcomes},
+                    {"outcomes_norm", outcomes_norm}};
   return result;
 }
+
+namespace {
+
+RunTask Read(const std::filesystem::path& file, const Model& of, const WindowOptions& windows) {
+  return [tokenizer = Tokenizer::Load(of.folder()), items = LoadChoiceItems(file, static_cast<size_t>(windows.limit))](
+             Model& model, PlanRun& run, const Progress& progress) {
+    const SiteVisitors visitors = run.Begin(model);
+    const ContextSharing sharing = run.SpansRows() ? ContextSharing::kForbidden : ContextSharing::kAllowed;
+    return Accuracies(MeasureChoice(model, visitors, sharing, items, tokenizer, tokenizer.bos(), progress));
+  };
+}
+
+constexpr FigureKeys kFigures[] = {{.name = "acc", .error = "acc_stderr", .outcomes = "outcomes"},
+                                   {.name = "acc_norm", .error = "acc_norm_stderr", .outcomes = "outcomes_norm"}};
+
+}  // namespace
+
+constexpr TaskKind kChoiceTask{
+    .name = "choice", .file = "ITEMS.jsonl", .read = Read, .figures = kFigures, .count = "n", .unit = "items"};
 
 }  // namespace tare

@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "experiments/model/model.h"
-#include "experiments/sequences/progress.h"
 #include "experiments/tasks/choice_items.h"
+#include "experiments/tasks/task.h"
 
 namespace tare {
+
+extern const TaskKind kChoiceTask;  // choice=ITEMS.jsonl
 
 enum class ContextSharing { kAllowed, kForbidden };
 
@@ -28,15 +30,12 @@ struct ChoiceRecord {
   bool CorrectNorm() const { return answer_norm == label; }
 };
 
-struct ChoiceResult {
-  int64_t n = 0;
-  double acc = 0, acc_stderr = 0, acc_norm = 0, acc_norm_stderr = 0;
-  std::vector<ChoiceRecord> records;
-};
-
 // Throws Error where an item does not fit the model's positions.
-ChoiceResult MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing,
-                           const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer, std::optional<int32_t> bos,
-                           const Progress& progress);
+std::vector<ChoiceRecord> MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing,
+                                        const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer,
+                                        std::optional<int32_t> bos, const Progress& progress);
+
+// n, acc, acc_norm, their standard errors and outcomes; and each record with its fields' names.
+TaskResult Accuracies(const std::vector<ChoiceRecord>& records);
 
 }  // namespace tare

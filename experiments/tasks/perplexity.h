@@ -3,21 +3,15 @@
 // much context as the window allows (experiments/sequences/windows.h); text windows begin with the checkpoint's `<s>`.
 #pragma once
 
-#include <cstdint>
-
-#include "experiments/sequences/sequences.h"
+#include "experiments/tasks/task.h"
 
 namespace tare {
 
-struct PerplexityResult {
-  double nll = 0;         // mean, nats per token
-  double nll_stderr = 0;  // sample standard deviation over tokens / sqrt(tokens), as if tokens were independent
-  double perplexity = 0;  // exp(nll)
-  int64_t tokens = 0;     // scored
-  int64_t windows = 0;
-};
+extern const TaskKind kPerplexityTask;  // perplexity=TEXT
 
-PerplexityResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
-                                   const Progress& progress);
+// Figures: nll (the mean, nats per token), nll_stderr (the sample standard deviation over tokens / sqrt(tokens), as if
+// tokens were independent), perplexity = exp(nll), tokens (scored), windows.
+TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
+                             const Progress& progress);
 
 }  // namespace tare

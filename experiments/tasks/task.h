@@ -1,59 +1,88 @@
 // SPDX-License-Identifier: Apache-2.0
 // A task as the command line names it, `perplexity=heldout.txt` or `choice=needles-4.jsonl`, run on a model under a
-// plan. In results it is called after its file: `perplexity:heldout`, `choice:needles-4`.
+// plan. In results it is called after its file: `perplexity:heldout`, `choice:needles-4`. All there is to know of a kind
+// of task is its record, in the task's own source; the records stand in one table, and nothing else tells kinds apart.
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
+#include "experiments/sequences/sequences.h"
 #include "experiments/sites/plan_run.h"
-#include "experiments/tasks/choice.h"
-#include "experiments/tasks/perplexity.h"
 
 namespace tare {
 
+// What a run gives: one flat object, as tare.eval/1 and the cells of a sweep have it, and a record per item, if any.
+struct TaskResult {
+  nlohmann::ordered_json figures;
+  std::vector<nlohmann::ordered_json> records;
+};
+
+// The keys of one figure in a result, and how it is shown.
+struct FigureKeys {
+  const char* name;                // of the value too: "acc"
+  const char* error = nullptr;     // standard error, or none
+  const char* outcomes = nullptr;  // of the items in order, '1' where right: what paired comparisons need; or none
+  const char* format = ".4f";      // of value and error in eval's line
+  bool in_tables = true;           // of sweeps
+};
+
+// A task whose input has been read and tokenized, to be run under many plans.
+using RunTask = std::move_only_function<TaskResult(Model& model, PlanRun& run, const Progress& progress) const>;
+
+struct TaskKind {
+  std::string_view name;  // in NAME=FILE and NAME:FILE
+  std::string_view file;  // what FILE is, for help and messages
+  // `limit` counts windows or items. Throws Error.
+  RunTask (*read)(const std::filesystem::path& file, const Model& model, const WindowOptions& windows);
+  std::span<const FigureKeys> figures;
+  const char* count;  // key of how many tokens or items the figures were taken over
+  const char* unit;   // what it counts, for people
+  // What the figures depend on besides model, plan, file and limit; null where that is nothing.
+  nlohmann::ordered_json (*convention)(const WindowOptions& windows) = nullptr;
+};
+
+struct Figure {
+  FigureKeys keys;
+  double value = 0;
+  std::optional<double> error;
+  std::string outcomes;
+};
+struct Figures {
+  std::vector<Figure> list;
+  int64_t count = 0;
+};
+// Nothing where the result lacks one of the kind's figures.
+std::optional<Figures> ReadFigures(const nlohmann::ordered_json& result, const TaskKind& kind);
+
+using TaskKinds = std::span<const TaskKind* const>;
+TaskKinds AllTasks();
+// "perplexity=TEXT, choice=ITEMS.jsonl" with ", " between.
+std::string TaskUsage(std::string_view between, TaskKinds kinds = AllTasks());
+
 struct TaskSpec {
-  enum class Kind { kPerplexity, kChoice };
-  Kind kind = Kind::kPerplexity;
+  const TaskKind* kind = nullptr;
   std::filesystem::path file;
 
   std::string Name() const;  // "choice:needles-4"
 };
 
 // Comma-separated tasks. Throws Error for an unknown kind, a missing file, or two tasks of one name.
-std::vector<TaskSpec> ParseTasks(std::string_view text);
+std::vector<TaskSpec> ParseTasks(std::string_view text, TaskKinds kinds = AllTasks());
 
-using TaskResult = std::variant<PerplexityResult, ChoiceResult>;
-
-// A task's input, read and tokenized once and run under many plans. `limit` counts windows or items.
-class Task {
- public:
-  Task(const TaskSpec& spec, const Model& model, const WindowOptions& windows);
-
-  TaskResult Run(Model& model, PlanRun& run, const Progress& progress) const;
-  const TaskSpec& spec() const { return spec_; }
-  const std::string& sha256() const { return sha256_; }  // of the input file
-
- private:
-  TaskSpec spec_;
-  std::string sha256_;
-  std::vector<ScoredSequence> sequences_;  // perplexity
-  std::vector<ChoiceItem> items_;          // choice
-  std::unique_ptr<Tokenizer> tokenizer_;   // choice
-  std::optional<int32_t> bos_;
+struct Task {
+  TaskSpec spec;
+  std::string sha256;  // of the file
+  RunTask run;
 };
-
-// The figures of one task, as tare.eval/1 has them; records of choice items are left out.
-nlohmann::ordered_json ToJson(const TaskResult& result);
-// One line an item: {"task","line","label","answer","answer_norm","log_likelihoods","characters"}.
-nlohmann::ordered_json ToJson(const std::string& task, const ChoiceRecord& record);
-
-// What stands in every result about how perplexity was taken.
-nlohmann::ordered_json Convention(const WindowOptions& windows);
+// All of them, before the first runs.
+std::vector<Task> ReadTasks(const std::vector<TaskSpec>& specs, const Model& model, const WindowOptions& windows);
 
 }  // namespace tare

@@ -82,7 +82,7 @@ TEST_F(SweepTest, CellsComeInOrderWithTheirFigures) {
   size_t i = 0;
   for (const char* name : {"llama-old-config", "diffllama-mha"}) {
     Model model(GoldenFolder(name));
-    const Task task(options_.tasks[0], model, {});
+    const std::vector<Task> tasks = ReadTasks(options_.tasks, model, {});
     for (const char* granularity : {"row", "tensor"}) {
       for (const int bits : {16, 8, 4}) {
         const SweepCell& cell = cells[i++];
@@ -91,7 +91,7 @@ TEST_F(SweepTest, CellsComeInOrderWithTheirFigures) {
         EXPECT_EQ(cell.bits, bits);
         EXPECT_EQ(cell.task, "perplexity:ids");
         PlanRun run(Plan::Parse(PlanFor({}, bits, granularity)), Carrying::kSimulated, model.config());
-        EXPECT_EQ(cell.result, ToJson(task.Run(model, run, {})));
+        EXPECT_EQ(cell.result, tasks[0].run(model, run, {}).figures);
         EXPECT_EQ(cell.key.at("plan"), run.plan().canonical());
         EXPECT_EQ(cell.key.at("input"), Sha256OfFile(folder_ / "ids.safetensors"));
         EXPECT_EQ(cell.key.at("weights"), model.files().ContentHash());
@@ -186,7 +186,7 @@ TEST_F(SweepTest, StaticScalesAreOfEachModelsOwnFile) {
     const fs::path& file = options_.statistics[i / 3];
     PlanRun run(Plan::Parse(PlanFor({}, cells[i].bits, "tensor+static")), Carrying::kSimulated, model.config(),
                 StaticSourceOf(file, model.files()));
-    EXPECT_EQ(cells[i].result, ToJson(Task(options_.tasks[0], model, {}).Run(model, run, {})));
+    EXPECT_EQ(cells[i].result, ReadTasks(options_.tasks, model, {})[0].run(model, run, {}).figures);
     EXPECT_EQ(cells[i].key.value("stats", ""), cells[i].bits == 16 ? "" : Sha256OfFile(file));
   }
   EXPECT_NE(cells[0].result["nll"], cells[2].result["nll"]);

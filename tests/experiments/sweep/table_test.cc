@@ -10,37 +10,44 @@
 #include <format>
 #include <sstream>
 
+#include "experiments/tasks/choice.h"
+#include "experiments/tasks/perplexity.h"
+
 namespace tare {
 namespace {
 
 using Json = nlohmann::ordered_json;
 using ::testing::ElementsAre;
 
-SweepCell Perplexity(const char* model, const char* granularity, int bits, double perplexity) {
+SweepCell Cell(const char* model, const char* granularity, const char* task, int bits, const Json& result,
+               const TaskKind& kind) {
   return {model,
           granularity,
-          "perplexity:t",
+          task,
           bits,
           Json{{"plan", PlanFor({}, bits, granularity)}},
-          Json{{"nll", std::log(perplexity)}, {"perplexity", perplexity}, {"tokens", 99}}};
+          result,
+          ReadFigures(result, kind).value()};
+}
+
+SweepCell Perplexity(const char* model, const char* granularity, int bits, double perplexity) {
+  return Cell(model, granularity, "perplexity:t", bits,
+              {{"nll", 3.0}, {"perplexity", perplexity}, {"tokens", 99}, {"nll_stderr", 0.5}}, kPerplexityTask);
 }
 
 SweepCell Choice(const char* granularity, int bits, const char* outcomes, const char* outcomes_norm) {
   const auto mean = [](std::string_view text) {
     return static_cast<double>(std::ranges::count(text, '1')) / static_cast<double>(text.size());
   };
-  return {"m",
-          granularity,
-          "choice:c",
-          bits,
-          Json{{"plan", PlanFor({}, bits, granularity)}},
-          Json{{"n", std::string_view(outcomes).size()},
+  return Cell("m", granularity, "choice:c", bits,
+              {{"n", std::string_view(outcomes).size()},
                {"acc", mean(outcomes)},
                {"acc_stderr", 0.25},
                {"acc_norm", mean(outcomes_norm)},
                {"acc_norm_stderr", 0.125},
                {"outcomes", outcomes},
-               {"outcomes_norm", outcomes_norm}}};
+               {"outcomes_norm", outcomes_norm}},
+              kChoiceTask);
 }
 
 std::vector<std::string> Lines(const std::string& text) {

@@ -31,8 +31,8 @@ const Tokenizer& PairTokenizer() {
   return tokenizer;
 }
 
-ChoiceResult Measure(Model& model, ContextSharing sharing, const std::vector<ChoiceItem>& items,
-                     const Progress& progress = {}) {
+std::vector<ChoiceRecord> Measure(Model& model, ContextSharing sharing, const std::vector<ChoiceItem>& items,
+                                  const Progress& progress = {}) {
   return MeasureChoice(model, {}, sharing, items, PairTokenizer(), PairTokenizer().bos(), progress);
 }
 
@@ -45,19 +45,20 @@ TEST_P(PairTest, LogLikelihoodsAreTransformers) {
                                  (std::string(set) + "-expected-" + name + ".json"));
   for (const ContextSharing sharing : {ContextSharing::kAllowed, ContextSharing::kForbidden}) {
     int64_t reported = 0;
-    const ChoiceResult result = Measure(model, sharing, Items(set), [&](int64_t done, int64_t total, const char* unit) {
-      EXPECT_GT(done, reported);
-      EXPECT_EQ(total, 12);
-      EXPECT_STREQ(unit, "items");
-      reported = done;
-    });
+    const std::vector<ChoiceRecord> records =
+        Measure(model, sharing, Items(set), [&](int64_t done, int64_t total, const char* unit) {
+          EXPECT_GT(done, reported);
+          EXPECT_EQ(total, 12);
+          EXPECT_STREQ(unit, "items");
+          reported = done;
+        });
     EXPECT_EQ(reported, 12);
-    ASSERT_EQ(result.records.size(), kItems);
+    ASSERT_EQ(records.size(), kItems);
     double worst = 0;
     for (size_t i = 0; i < kItems; ++i) {
-      ASSERT_EQ(result.records[i].log_likelihoods.size(), expected["items"][i].size());
-      for (size_t e = 0; e < result.records[i].log_likelihoods.size(); ++e) {
-        worst = std::max(worst, std::abs(result.records[i].log_likelihoods[e] - expected["items"][i][e].get<double>()));
+      ASSERT_EQ(records[i].log_likelihoods.size(), expected["items"][i].size());
+      for (size_t e = 0; e < records[i].log_likelihoods.size(); ++e) {
+        worst = std::max(worst, std::abs(records[i].log_likelihoods[e] - expected["items"][i][e].get<double>()));
       }
     }
     EXPECT_LT(worst, 1e-3) << (sharing == ContextSharing::kAllowed ? "shared" : "not shared");
@@ -80,7 +81,7 @@ TEST(ChoiceTest, IsTheSumOverTheEndingsTokens) {
   const EncodedChoice encoded = EncodeChoice(item, PairTokenizer());
   for (const std::optional<int32_t> bos : {PairTokenizer().bos(), std::optional<int32_t>()}) {
     for (const ContextSharing sharing : {ContextSharing::kAllowed, ContextSharing::kForbidden}) {
-      const ChoiceResult result = MeasureChoice(model, {}, sharing, {item}, PairTokenizer(), bos, {});
+      const std::vector<ChoiceRecord> records = MeasureChoice(model, {}, sharing, {item}, PairTokenizer(), bos, {});
       for (size_t e = 0; e < encoded.endings.size(); ++e) {
         std::vector<int32_t> tokens;
         if (bos) tokens.push_back(*bos);
@@ -95,8 +96,8 @@ TEST(ChoiceTest, IsTheSumOverTheEndingsTokens) {
           for (size_t v = 0; v < 2048; ++v) total += std::exp(double{logits[(t - 1) * 2048 + v]});
           sum += logits[(t - 1) * 2048 + static_cast<size_t>(tokens[t])] - std::log(total);
         }
-        EXPECT_NEAR(result.records[0].log_likelihoods[e], sum, 1e-3) << "ending " << e;
-        EXPECT_EQ(result.records[0].characters[e], encoded.endings[e].characters);
+        EXPECT_NEAR(records[0].log_likelihoods[e], sum, 1e-3) << "ending " << e;
+        EXPECT_EQ(records[0].characters[e], encoded.endings[e].characters);
       }
     }
   }
@@ -119,26 +120,28 @@ TEST(ChoiceTest, AccuraciesAndTheirErrorsFollowTheLabels) {
   std::vector<ChoiceItem> items = Items("continuations", 5);
   // An ending that is long and likely a character loses by its sum: the first ending and the same again, repeated.
   items[4].endings[1] = items[4].endings[0] + ", " + items[4].endings[0] + ", " + items[4].endings[0];
-  const ChoiceResult first = Measure(model, ContextSharing::kAllowed, items);
+  const std::vector<ChoiceRecord> first = Measure(model, ContextSharing::kAllowed, items);
   for (size_t i = 0; i < 5; ++i) {
-    EXPECT_EQ(first.records[i].answer, static_cast<int>(Best(first.records[i], false)));
-    EXPECT_EQ(first.records[i].answer_norm, static_cast<int>(Best(first.records[i], true)));
-    items[i].label = i < 3 ? first.records[i].answer : (first.records[i].answer + 1) % 4;
+    EXPECT_EQ(first[i].answer, static_cast<int>(Best(first[i], false)));
+    EXPECT_EQ(first[i].answer_norm, static_cast<int>(Best(first[i], true)));
+    items[i].label = i < 3 ? first[i].answer : (first[i].answer + 1) % 4;
   }
   int norm = 0;
-  for (size_t i = 0; i < 5; ++i) norm += first.records[i].answer_norm == items[i].label;
-  const ChoiceResult result = Measure(model, ContextSharing::kAllowed, items);
-  EXPECT_EQ(result.n, 5);
-  EXPECT_DOUBLE_EQ(result.acc, 0.6);
+  for (size_t i = 0; i < 5; ++i) norm += first[i].answer_norm == items[i].label;
+  const std::vector<ChoiceRecord> records = Measure(model, ContextSharing::kAllowed, items);
+  const auto figures = Accuracies(records).figures;
+  EXPECT_EQ(figures["n"], 5);
+  EXPECT_DOUBLE_EQ(figures["acc"].get<double>(), 0.6);
   // s^2 = sum (x - 0.6)^2 / 4 = (3 * 0.16 + 2 * 0.36) / 4 = 0.3
-  EXPECT_NEAR(result.acc_stderr, std::sqrt(0.3 / 5), 1e-15);
-  EXPECT_DOUBLE_EQ(result.acc_norm, norm / 5.0);
+  EXPECT_NEAR(figures["acc_stderr"].get<double>(), std::sqrt(0.3 / 5), 1e-15);
+  EXPECT_DOUBLE_EQ(figures["acc_norm"].get<double>(), norm / 5.0);
   const double p = norm / 5.0;
-  EXPECT_NEAR(result.acc_norm_stderr, std::sqrt((norm * (1 - p) * (1 - p) + (5 - norm) * p * p) / 4 / 5), 1e-15);
-  EXPECT_EQ(result.records[3].label, items[3].label);
-  EXPECT_EQ(result.records[3].line, 4u);
-  EXPECT_EQ(result.records[2].Correct(), true);
-  EXPECT_EQ(result.records[3].Correct(), false);
+  EXPECT_NEAR(figures["acc_norm_stderr"].get<double>(),
+              std::sqrt((norm * (1 - p) * (1 - p) + (5 - norm) * p * p) / 4 / 5), 1e-15);
+  EXPECT_EQ(records[3].label, items[3].label);
+  EXPECT_EQ(records[3].line, 4u);
+  EXPECT_EQ(records[2].Correct(), true);
+  EXPECT_EQ(records[3].Correct(), false);
 }
 
 // The first of equals, as numpy's argmax; and characters, not bytes, divide.
@@ -147,12 +150,13 @@ TEST(ChoiceTest, EqualEndingsGiveTheFirstAndCharactersDivide) {
   ChoiceItem item = Items("continuations", 1)[0];
   item.endings = {"no, \xc3\xa9t\xc3\xa9", "no, \xc3\xa9t\xc3\xa9", "no, \xc3\xa9t\xc3\xa9"};
   item.label = 0;
-  const ChoiceResult result = Measure(model, ContextSharing::kAllowed, {item});
-  EXPECT_EQ(result.records[0].answer, 0);
-  EXPECT_EQ(result.records[0].answer_norm, 0);
-  EXPECT_EQ(result.records[0].characters[0], 7u);
-  EXPECT_EQ(result.acc, 1.0);
-  EXPECT_EQ(result.acc_stderr, 0.0);  // of one item there is no deviation
+  const std::vector<ChoiceRecord> records = Measure(model, ContextSharing::kAllowed, {item});
+  EXPECT_EQ(records[0].answer, 0);
+  EXPECT_EQ(records[0].answer_norm, 0);
+  EXPECT_EQ(records[0].characters[0], 7u);
+  const auto figures = Accuracies(records).figures;
+  EXPECT_EQ(figures["acc"], 1.0);
+  EXPECT_EQ(figures["acc_stderr"], 0.0);  // of one item there is no deviation
 }
 
 TEST(ChoiceTest, SameBitsOnAnyNumberOfThreads) {
@@ -160,10 +164,9 @@ TEST(ChoiceTest, SameBitsOnAnyNumberOfThreads) {
   for (const int threads : {1, 2, 5}) {
     SetThreads(threads);
     Model model(PairFolder("novels-differential"));
-    const ChoiceResult result = Measure(model, ContextSharing::kAllowed, Items("needles-1", 3));
+    const std::vector<ChoiceRecord> records = Measure(model, ContextSharing::kAllowed, Items("needles-1", 3));
     std::vector<double> all;
-    for (const ChoiceRecord& r : result.records)
-      all.insert(all.end(), r.log_likelihoods.begin(), r.log_likelihoods.end());
+    for (const ChoiceRecord& r : records) all.insert(all.end(), r.log_likelihoods.begin(), r.log_likelihoods.end());
     if (first.empty()) first = all;
     EXPECT_EQ(all, first) << threads;
   }

@@ -17,6 +17,7 @@ namespace tare {
 namespace {
 
 using ::testing::ElementsAre;
+using Json = nlohmann::ordered_json;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -26,6 +27,10 @@ double Loss(std::span<const float> logits, int32_t target) {
   double sum = 0;
   for (const float x : logits) sum += std::exp(x - largest);
   return largest + std::log(sum) - logits[static_cast<size_t>(target)];
+}
+
+Json Measure(Model& model, const std::vector<ScoredSequence>& sequences, const Progress& progress = {}) {
+  return MeasurePerplexity(model, {}, sequences, progress).figures;
 }
 
 TokenInput Ids(std::vector<std::vector<int32_t>> rows) {
@@ -53,12 +58,12 @@ TEST(PerplexityTest, IsTheMeanOfTheGoldenLosses) {
     const double bound = 4e-5 * largest;
     const TokenInput input =
         LoadTokenInput(GoldenFolder(name) / "expected.safetensors", GoldenFolder(name), model.config().vocabulary);
-    const PerplexityResult result = MeasurePerplexity(model, {}, CutSequences(input, model.config(), {}), {});
-    EXPECT_EQ(result.tokens, 72);
-    EXPECT_EQ(result.windows, 2);
-    EXPECT_NEAR(result.nll, mean, bound) << name;
-    EXPECT_NEAR(result.perplexity, std::exp(mean), bound * 1.01 * std::exp(mean)) << name;
-    EXPECT_NEAR(result.nll_stderr, std::sqrt(squares / 71 / 72), bound) << name;
+    const Json result = Measure(model, CutSequences(input, model.config(), {}));
+    EXPECT_EQ(result["tokens"], 72);
+    EXPECT_EQ(result["windows"], 2);
+    EXPECT_NEAR(result["nll"].get<double>(), mean, bound) << name;
+    EXPECT_NEAR(result["perplexity"].get<double>(), std::exp(mean), bound * 1.01 * std::exp(mean)) << name;
+    EXPECT_NEAR(result["nll_stderr"].get<double>(), std::sqrt(squares / 71 / 72), bound) << name;
   }
 }
 
@@ -83,10 +88,9 @@ TEST(PerplexityTest, WindowsAreScoredByTheirOwnContext) {
     }
   }
   EXPECT_EQ(tokens, 36 + 10);
-  const PerplexityResult result =
-      MeasurePerplexity(model, {}, CutSequences(Ids(rows), model.config(), {.window = kWindow, .stride = kStride}), {});
-  EXPECT_EQ(result.tokens, tokens);
-  EXPECT_NEAR(result.nll, sum / static_cast<double>(tokens), 1e-4);
+  const Json result = Measure(model, CutSequences(Ids(rows), model.config(), {.window = kWindow, .stride = kStride}));
+  EXPECT_EQ(result["tokens"], tokens);
+  EXPECT_NEAR(result["nll"].get<double>(), sum / static_cast<double>(tokens), 1e-4);
 }
 
 TEST(PerplexityTest, NothingToPredictIsRefused) {
@@ -108,7 +112,7 @@ TEST(PerplexityTest, ThreadsAndProgress) {
       EXPECT_STREQ(unit, "tokens");
       reports.emplace_back(done, total);
     };
-    results.push_back(MeasurePerplexity(model, {}, CutSequences(Ids(rows), model.config(), {}), progress).nll);
+    results.push_back(Measure(model, CutSequences(Ids(rows), model.config(), {}), progress)["nll"]);
     EXPECT_THAT(reports, ElementsAre(std::pair(55 * 37, 60 * 37), std::pair(60 * 37, 60 * 37)));
   }
   SetThreads(0);
@@ -121,10 +125,9 @@ TEST(PerplexityTest, TheEmbeddedPairsFiguresAreTransformers) {
   for (const auto& [name, perplexity] : expected) {
     Model model(PairFolder(name));
     const TokenInput input = LoadTokenInput(PairFolder("heldout.txt"), PairFolder(name), model.config().vocabulary);
-    const PerplexityResult result =
-        MeasurePerplexity(model, {}, CutSequences(input, model.config(), {.limit = 40}), {});
-    EXPECT_EQ(result.tokens, 20440) << name;
-    EXPECT_NEAR(result.perplexity, perplexity, 0.001) << name;
+    const Json result = Measure(model, CutSequences(input, model.config(), {.limit = 40}));
+    EXPECT_EQ(result["tokens"], 20440) << name;
+    EXPECT_NEAR(result["perplexity"].get<double>(), perplexity, 0.001) << name;
   }
 }
 

@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/tasks/choice.h"
+#include "experiments/tasks/perplexity.h"
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
@@ -28,10 +30,10 @@ TEST(TaskTest, NamesAreKindAndFile) {
   const std::vector<TaskSpec> specs =
       ParseTasks("perplexity=" + (folder / "held.out.txt").string() + ",choice=" + (folder / "a=b.jsonl").string());
   ASSERT_EQ(specs.size(), 2u);
-  EXPECT_EQ(specs[0].kind, TaskSpec::Kind::kPerplexity);
+  EXPECT_EQ(specs[0].kind, &kPerplexityTask);
   EXPECT_EQ(specs[0].Name(), "perplexity:held.out");
   EXPECT_EQ(specs[0].file, folder / "held.out.txt");
-  EXPECT_EQ(specs[1].kind, TaskSpec::Kind::kChoice);
+  EXPECT_EQ(specs[1].kind, &kChoiceTask);
   EXPECT_EQ(specs[1].Name(), "choice:a=b");
 }
 
@@ -54,44 +56,39 @@ TEST(TaskTest, WhatIsNoTaskIsRefused) {
   EXPECT_NO_THROW(ParseTasks("perplexity=" + text + ",choice=" + (folder / "t.jsonl").string()));
 }
 
-Task PairTask(const char* kind_and_file, const Model& model, const WindowOptions& windows) {
-  const std::string text = kind_and_file;
-  const size_t equals = text.find('=');
-  return {ParseTasks(text.substr(0, equals + 1) + PairFolder(text.substr(equals + 1)).string())[0], model, windows};
+Task ReadOne(const std::string& text, const Model& model, const WindowOptions& windows) {
+  return std::move(ReadTasks(ParseTasks(text), model, windows)[0]);
 }
 
 TEST(TaskTest, PerplexityOfIdsIsThatOfTheirSequences) {
   Model model(GoldenFolder("diffllama-gqa"));
   const auto file = GoldenFolder("diffllama-gqa") / "expected.safetensors";
-  const Task task(ParseTasks("perplexity=" + file.string())[0], model, {.window = 20});
-  EXPECT_EQ(task.sha256(), Sha256OfFile(file));
-  EXPECT_EQ(task.spec().Name(), "perplexity:expected");
+  const Task task = ReadOne("perplexity=" + file.string(), model, {.window = 20});
+  EXPECT_EQ(task.sha256, Sha256OfFile(file));
+  EXPECT_EQ(task.spec.Name(), "perplexity:expected");
   const TokenInput input = LoadTokenInput(file, GoldenFolder("diffllama-gqa"), 131);
   const auto sequences = CutSequences(input, model.config(), {.window = 20});
   for (const char* plan : {"f32", "attn_logits=int4/row"}) {
     PlanRun run(Plan::Parse(plan), Carrying::kSimulated, model.config());
     const SiteVisitors visitors = run.Begin(model);
-    const auto result = std::get<PerplexityResult>(task.Run(model, run, {}));
-    EXPECT_EQ(result.nll, MeasurePerplexity(model, visitors, sequences, {}).nll) << plan;
-    const Json json = ToJson(TaskResult(result));
-    EXPECT_EQ(json, (Json{{"nll", result.nll},
-                          {"perplexity", result.perplexity},
-                          {"tokens", 72},
-                          {"nll_stderr", result.nll_stderr},
-                          {"windows", 4}}));
+    const Json result = MeasurePerplexity(model, visitors, sequences, {}).figures;
+    EXPECT_EQ(task.run(model, run, {}).figures, result) << plan;
+    EXPECT_EQ(result.dump(),
+              std::format(R"({{"nll":{},"perplexity":{},"tokens":72,"nll_stderr":{},"windows":4}})",
+                          result["nll"].dump(), result["perplexity"].dump(), result["nll_stderr"].dump()));
   }
 }
 
-std::vector<std::vector<double>> LogLikelihoods(const ChoiceResult& result) {
+std::vector<std::vector<double>> LogLikelihoods(const std::vector<ChoiceRecord>& records) {
   std::vector<std::vector<double>> all;
-  for (const ChoiceRecord& r : result.records) all.push_back(r.log_likelihoods);
+  for (const ChoiceRecord& r : records) all.push_back(r.log_likelihoods);
   return all;
 }
 
 // A scale that spans rows would see other endings where contexts are shared.
 TEST(TaskTest, ContextsAreSharedUnlessAScaleSpansRows) {
   Model model(PairFolder("novels-differential"));
-  const Task task = PairTask("choice=needles-1.jsonl", model, {.limit = 2});
+  const Task task = ReadOne("choice=" + PairFolder("needles-1.jsonl").string(), model, {.limit = 2});
   const std::vector<ChoiceItem> items = LoadChoiceItems(PairFolder("needles-1.jsonl"), 2);
   const Tokenizer tokenizer = Tokenizer::Load(PairFolder("novels-differential"));
   for (const char* plan : {"f32", "attn_logits=int4/row", "attn_logits=int4/head", "attn_logits=int4/tensor"}) {
@@ -104,55 +101,76 @@ TEST(TaskTest, ContextsAreSharedUnlessAScaleSpansRows) {
     if (run.SpansRows()) {
       ASSERT_NE(shared, whole) << plan;
     }
-    const auto result = std::get<ChoiceResult>(task.Run(model, run, {}));
-    EXPECT_EQ(LogLikelihoods(result), run.SpansRows() ? whole : shared) << plan;
+    std::vector<std::vector<double>> ran;
+    for (const Json& record : task.run(model, run, {}).records) ran.push_back(record["log_likelihoods"]);
+    EXPECT_EQ(ran, run.SpansRows() ? whole : shared) << plan;
   }
 }
 
-TEST(TaskTest, ChoiceCountsItemsAndShowsTheirOutcomes) {
+TEST(TaskTest, LimitCountsItems) {
   Model model(PairFolder("novels-standard"));
-  const Task task = PairTask("choice=continuations.jsonl", model, {.limit = 4});
-  EXPECT_EQ(task.spec().Name(), "choice:continuations");
+  const Task task = ReadOne("choice=" + PairFolder("continuations.jsonl").string(), model, {.limit = 4});
+  EXPECT_EQ(task.spec.Name(), "choice:continuations");
   PlanRun run(Plan::Parse(""), Carrying::kSimulated, model.config());
-  const auto result = std::get<ChoiceResult>(task.Run(model, run, {}));
-  ASSERT_EQ(result.records.size(), 4u);
-  const Json json = ToJson(TaskResult(result));
-  EXPECT_EQ(json["n"], 4);
-  EXPECT_EQ(json["acc"], result.acc);
-  EXPECT_EQ(json["acc_stderr"], result.acc_stderr);
-  EXPECT_EQ(json["acc_norm"], result.acc_norm);
-  EXPECT_EQ(json["acc_norm_stderr"], result.acc_norm_stderr);
-  EXPECT_FALSE(json.contains("records"));
-  for (size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(json["outcomes"].get<std::string>().at(i), result.records[i].Correct() ? '1' : '0');
-    EXPECT_EQ(json["outcomes_norm"].get<std::string>().at(i), result.records[i].CorrectNorm() ? '1' : '0');
-  }
+  const TaskResult result = task.run(model, run, {});
+  EXPECT_EQ(result.figures["n"], 4);
+  EXPECT_EQ(result.figures["outcomes"].get<std::string>().size(), 4u);
+  EXPECT_EQ(result.records.size(), 4u);
 }
 
-TEST(TaskTest, OutcomesAreInTheOrderOfTheItems) {
-  ChoiceResult result{.n = 3, .acc = 1.0 / 3};
-  result.records = {{.label = 1, .answer = 1, .answer_norm = 0},
-                    {.label = 2, .answer = 0, .answer_norm = 2},
-                    {.label = 0, .answer = 3, .answer_norm = 0}};
-  const Json json = ToJson(TaskResult(result));
-  EXPECT_EQ(json["outcomes"], "100");
-  EXPECT_EQ(json["outcomes_norm"], "011");
-}
-
-TEST(TaskTest, RecordsHaveALineEach) {
-  const ChoiceRecord record{
-      .line = 9, .label = 1, .log_likelihoods = {-3.5, -2.25}, .characters = {7, 4}, .answer = 1, .answer_norm = 0};
+TEST(TaskTest, ChoiceShowsFiguresOutcomesAndRecordsInTheOrderOfTheItems) {
+  const TaskResult result = Accuracies(
+      {{.line = 9, .label = 1, .log_likelihoods = {-3.5, -2.25}, .characters = {7, 4}, .answer = 1, .answer_norm = 0},
+       {.label = 2, .answer = 0, .answer_norm = 2},
+       {.label = 0, .answer = 3, .answer_norm = 0},
+       {.label = 1, .answer = 0, .answer_norm = 1}});
+  // s^2 = 4 p (1 - p) / 3 of p = 1/4 and of p = 3/4: 1/4, and its root over 4 is 1/4.
   EXPECT_EQ(
-      ToJson("choice:x", record).dump(),
-      R"({"task":"choice:x","line":9,"label":1,"answer":1,"answer_norm":0,"log_likelihoods":[-3.5,-2.25],"characters":[7,4]})");
+      result.figures.dump(),
+      R"({"n":4,"acc":0.25,"acc_stderr":0.25,"acc_norm":0.75,"acc_norm_stderr":0.25,"outcomes":"1000","outcomes_norm":"0111"})");
+  ASSERT_EQ(result.records.size(), 4u);
+  EXPECT_EQ(result.records[0].dump(),
+            R"({"line":9,"label":1,"answer":1,"answer_norm":0,"log_likelihoods":[-3.5,-2.25],"characters":[7,4]})");
+  EXPECT_EQ(result.records[3]["answer_norm"], 1);
 }
 
 TEST(TaskTest, ConventionStandsInEveryResult) {
-  const Json json = Convention({.window = 256, .stride = 32, .tokens = 1000});
+  const Json json = kPerplexityTask.convention({.window = 256, .stride = 32, .tokens = 1000});
   EXPECT_EQ(json["window"], 256);
   EXPECT_EQ(json["stride"], 32);
   EXPECT_EQ(json["tokens"], 1000);
   EXPECT_THAT(json["convention"].get<std::string>(), HasSubstr("each token is scored once"));
+}
+
+constexpr FigureKeys kKeys[] = {{.name = "loss"}, {.name = "hits", .error = "hits_error", .outcomes = "hit"}};
+constexpr TaskKind kKind{.name = "k", .file = "K", .read = nullptr, .figures = kKeys, .count = "n", .unit = "items"};
+
+TEST(TaskTest, PartsStandUnderTheirKeys) {
+  const Json result{{"n", 7}, {"hits", 0.5}, {"hits_error", 0.25}, {"hit", "10"}, {"loss", 3}, {"other", "x"}};
+  const Figures figures = ReadFigures(result, kKind).value();
+  EXPECT_EQ(figures.count, 7);
+  ASSERT_EQ(figures.list.size(), 2u);
+  EXPECT_STREQ(figures.list[0].keys.name, "loss");
+  EXPECT_EQ(figures.list[0].value, 3.0);
+  EXPECT_FALSE(figures.list[0].error.has_value());
+  EXPECT_EQ(figures.list[0].outcomes, "");
+  EXPECT_STREQ(figures.list[1].keys.name, "hits");
+  EXPECT_EQ(figures.list[1].value, 0.5);
+  EXPECT_EQ(figures.list[1].error, 0.25);
+  EXPECT_EQ(figures.list[1].outcomes, "10");
+}
+
+TEST(TaskTest, AResultThatLacksAPartHasNone) {
+  const Json whole{{"n", 7}, {"hits", 0.5}, {"hits_error", 0.25}, {"hit", "10"}, {"loss", 3.0}};
+  for (const auto& [key, value] : whole.items()) {
+    Json without = whole, other = whole;
+    without.erase(key);
+    other[key] = value.is_string() ? Json(1) : Json("1");
+    EXPECT_FALSE(ReadFigures(without, kKind)) << key;
+    EXPECT_FALSE(ReadFigures(other, kKind)) << key;
+  }
+  EXPECT_FALSE(ReadFigures(Json(5), kKind));
+  EXPECT_FALSE(ReadFigures(Json::array({1}), kKind));
 }
 
 }  // namespace

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/tasks/evaluation.h"
+
+#include <format>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string Line(const std::string& name, const Figures& figures, const char* unit) {
+  std::string line = std::format("{:<28} ", name);
+  for (const auto& [keys, value, error, outcomes] : figures.list) {
+    const auto number = [&](double x) {
+      return std::vformat(std::format("{{:{}}}", keys.format), std::make_format_args(x));
+    };
+    line += std::format("{} {}{}   ", keys.name, number(value), error ? " +/- " + number(*error) : "");
+  }
+  return line + std::format("{} {}", figures.count, unit);
+}
+
+}  // namespace
+
+Evaluation::Evaluation(Model& model, PlanRun& run, const WindowOptions& windows, TaskKinds kinds)
+    : model_(model),
+      run_(run),
+      json_{{"schema", "tare.eval/1"},
+            {"model", model.Name()},
+            {"weights_sha256", model.files().ContentHash()},
+            {"plan", run.plan().canonical()},
+            {"plan_hash", run.plan().hash()},
+            {"executed", run.carrying() == Carrying::kExecuted},
+            {"lookahead", run.LooksAhead()},
+            {"math", model.math() == Math::kBf16 ? "bf16" : "f32"},
+            {"limit", windows.limit}} {
+  for (const TaskKind* kind : kinds) {
+    if (kind->convention != nullptr) json_[std::format("{}_convention", kind->name)] = kind->convention(windows);
+  }
+  json_["tasks"] = Json::object();
+}
+
+std::string Evaluation::Run(const Task& task, const Progress& progress) {
+  const TaskKind& kind = *task.spec.kind;
+  const std::string name = task.spec.Name();
+  TaskResult result = task.run(model_, run_, progress);
+  for (const Json& record : result.records) {
+    Json line{{"task", name}};
+    line.update(record);
+    records_ += line.dump() + "\n";
+  }
+  const std::optional<Figures> figures = ReadFigures(result.figures, kind);
+  TARE_CHECK(figures.has_value());
+  Json& json = json_["tasks"][name] = std::move(result.figures);
+  json["input_sha256"] = task.sha256;
+  return Line(name, *figures, kind.unit);
+}
+
+}  // namespace tare

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tasks on a model under a plan, as `tare eval` shows them: JSON (tare.eval/1), a line per task for people, and the
+// records of items.
+#pragma once
+
+#include <string>
+
+#include "experiments/tasks/task.h"
+
+namespace tare {
+
+class Evaluation {
+ public:
+  // Figures depend on the windows, so the JSON says how every kind of task takes them.
+  Evaluation(Model& model, PlanRun& run, const WindowOptions& windows, TaskKinds kinds = AllTasks());
+
+  // Returns the task's line: "choice:needles-4             acc 0.2500 +/- 0.0693   40 items".
+  std::string Run(const Task& task, const Progress& progress);
+
+  const nlohmann::ordered_json& json() const { return json_; }
+  const std::string& records() const { return records_; }  // a JSON line each, {"task", ...}
+
+ private:
+  Model& model_;
+  PlanRun& run_;
+  nlohmann::ordered_json json_;
+  std::string records_;
+};
+
+}  // namespace tare

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/tasks/evaluation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/file/sha256.h"
+#include "tests/quant/file/temporary_folder.h"
+#include "tests/support/golden.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using ::testing::ElementsAre;
+
+std::vector<std::string> Keys(const Json& json) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json.items()) keys.push_back(key);
+  return keys;
+}
+
+TEST(EvaluationTest, SaysWhatWasRun) {
+  Model model(GoldenFolder("diffllama-mha"), Math::kBf16);
+  PlanRun run(Plan::Parse("attn_logits=int8/tensor"), Carrying::kSimulated, model.config());
+  const Json json = Evaluation(model, run, {.window = 20, .limit = 3}).json();
+  EXPECT_THAT(Keys(json), ElementsAre("schema", "model", "weights_sha256", "plan", "plan_hash", "executed", "lookahead",
+                                      "math", "limit", "perplexity_convention", "tasks"));
+  EXPECT_EQ(json["schema"], "tare.eval/1");
+  EXPECT_EQ(json["plan"], "attn_logits=int8/tensor");
+  EXPECT_EQ(json["executed"], false);
+  EXPECT_EQ(json["lookahead"], true);
+  EXPECT_EQ(json["math"], "bf16");
+  EXPECT_EQ(json["limit"], 3);
+  EXPECT_EQ(json["perplexity_convention"]["window"], 20);
+  EXPECT_EQ(json["tasks"], Json::object());
+}
+
+TEST(EvaluationTest, TasksAddFiguresALineAndRecords) {
+  const TemporaryFolder folder;
+  PutFile(folder / "ends.jsonl",
+          R"({"ctx":"He opened the door and went","endings":["out of the room.","qqq xx zz."],"label":0})"
+          "\n"
+          R"({"ctx":"He opened the door and went","endings":["out of the room.","qqq xx zz."],"label":1})"
+          "\n");
+  PutFile(folder / "text.txt", "It is a truth universally acknowledged.");
+  Model model(PairFolder("novels-differential"));
+  PlanRun run(Plan::Parse(""), Carrying::kSimulated, model.config());
+  Evaluation evaluation(model, run, {});
+  const std::vector<Task> tasks = ReadTasks(
+      ParseTasks("choice=" + (folder / "ends.jsonl").string() + ",perplexity=" + (folder / "text.txt").string()), model,
+      {});
+  EXPECT_EQ(evaluation.Run(tasks[0], {}),
+            "choice:ends                  acc 0.5000 +/- 0.5000   acc_norm 0.5000 +/- 0.5000   2 items");
+  const std::string line = evaluation.Run(tasks[1], {});
+  const Json& json = evaluation.json()["tasks"];
+  EXPECT_THAT(Keys(json), ElementsAre("choice:ends", "perplexity:text"));
+  EXPECT_THAT(Keys(json["perplexity:text"]),
+              ElementsAre("nll", "perplexity", "tokens", "nll_stderr", "windows", "input_sha256"));
+  const Json& p = json["perplexity:text"];
+  EXPECT_EQ(p["input_sha256"], Sha256OfFile(folder / "text.txt"));
+  EXPECT_EQ(line, std::format("perplexity:text              perplexity {:9.4f}   nll {:.5f} +/- {:.5f}   {} tokens",
+                              p["perplexity"].get<double>(), p["nll"].get<double>(), p["nll_stderr"].get<double>(),
+                              p["tokens"].get<int>()));
+  EXPECT_TRUE(evaluation.records().starts_with(R"({"task":"choice:ends","line":1,"label":0,"answer":0,)"));
+  EXPECT_EQ(std::ranges::count(evaluation.records(), '\n'), 2);
+}
+
+}  // namespace
+}  // namespace tare

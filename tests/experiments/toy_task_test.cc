@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a new task comes to: one record and what it points to, defined here, come out of the names that are parsed, eval's
+// JSON, line and records, and a sweep's cells, tables and resumption. Nothing else knows the task.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "experiments/sweep/sweep.h"
+#include "experiments/sweep/table.h"
+#include "experiments/tasks/evaluation.h"
+#include "quant/base/error.h"
+#include "quant/file/sha256.h"
+#include "tests/quant/file/temporary_folder.h"
+#include "tests/support/golden.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+int letters_runs = 0;
+
+// An item is a letter. Unquantized models know every letter, others know vowels.
+RunTask ReadLetters(const std::filesystem::path& file, const Model&, const WindowOptions& windows) {
+  return [letters = GetFile(file).substr(0, static_cast<size_t>(windows.limit))](Model&, PlanRun& run,
+                                                                                 const Progress& progress) {
+    ++letters_runs;
+    TaskResult result;
+    std::string known;
+    for (const char letter : letters) {
+      known += run.plan().canonical() == "f32" || std::string_view("aeiou").contains(letter) ? '1' : '0';
+      result.records.push_back({{"letter", std::string(1, letter)}, {"known", known.back() == '1'}});
+    }
+    const auto n = static_cast<double>(letters.size()), mean = static_cast<double>(std::ranges::count(known, '1')) / n;
+    Report(progress, std::ssize(letters), std::ssize(letters), "letters");
+    result.figures = {{"known", mean},
+                      {"known_error", std::sqrt(mean * (1 - mean) / (n - 1))},
+                      {"which", known},
+                      {"letters", letters.size()},
+                      {"luck", 7.0}};
+    return result;
+  };
+}
+
+constexpr FigureKeys kLetterFigures[] = {{.name = "known", .error = "known_error", .outcomes = "which"},
+                                         {.name = "luck", .format = ".1f", .in_tables = false}};
+constexpr TaskKind kLettersTask{.name = "letters",
+                                .file = "LETTERS.txt",
+                                .read = ReadLetters,
+                                .figures = kLetterFigures,
+                                .count = "letters",
+                                .unit = "letters",
+                                .convention = [](const WindowOptions&) { return Json{{"alphabet", "latin"}}; }};
+constexpr const TaskKind* kKinds[] = {&kLettersTask};
+
+class ToyTaskTest : public testing::Test {
+ protected:
+  ToyTaskTest() {
+    PutFile(folder_ / "abc.txt", "aeixyzzz");
+    specs_ = ParseTasks("letters=" + (folder_ / "abc.txt").string(), kKinds);
+  }
+
+  std::vector<SweepCell> Sweep() {
+    return RunSweep(
+        {.models = {model_}, .bits = {16, 8}, .tasks = specs_, .windows = {.limit = 5}, .folder = folder_ / "out"},
+        [](size_t, size_t, const std::string&) { return Progress(); });
+  }
+
+  const TemporaryFolder folder_;
+  const std::filesystem::path model_ = GoldenFolder("llama-old-config");
+  std::vector<TaskSpec> specs_;
+};
+
+TEST_F(ToyTaskTest, IsParsedByItsName) {
+  EXPECT_EQ(specs_[0].Name(), "letters:abc");
+  EXPECT_EQ(TaskUsage(", ", kKinds), "letters=LETTERS.txt");
+  EXPECT_THAT([] { ParseTasks("perplexity=x", kKinds); },
+              ThrowsMessage<Error>(HasSubstr("got 'perplexity=x', expected letters=LETTERS.txt")));
+}
+
+TEST_F(ToyTaskTest, ComesOutOfEval) {
+  Model model(model_);
+  PlanRun run(Plan::Parse("attn_logits=int8/row"), Carrying::kSimulated, model.config());
+  Evaluation evaluation(model, run, {.limit = 5}, kKinds);
+  EXPECT_EQ(evaluation.Run(ReadTasks(specs_, model, {.limit = 5})[0], {}),
+            "letters:abc                  known 0.6000 +/- 0.2449   luck 7.0   5 letters");
+  EXPECT_EQ(evaluation.json()["letters_convention"]["alphabet"], "latin");
+  EXPECT_EQ(evaluation.json()["tasks"]["letters:abc"].dump(),
+            Json({{"known", 0.6},
+                  {"known_error", std::sqrt(0.6 * (1 - 0.6) / 4)},
+                  {"which", "11100"},
+                  {"letters", 5},
+                  {"luck", 7.0},
+                  {"input_sha256", Sha256OfFile(folder_ / "abc.txt")}})
+                .dump());
+  EXPECT_THAT(evaluation.records(), HasSubstr("\n{\"task\":\"letters:abc\",\"letter\":\"x\",\"known\":false}\n"));
+}
+
+// The change is d = 0 0 0 -1 -1: s^2 = (2 - 5 * 0.16) / 4 = 0.3, error sqrt(0.3 / 5).
+TEST_F(ToyTaskTest, ComesOutOfASweepAndItsTables) {
+  const std::vector<SweepCell> cells = Sweep();
+  ASSERT_EQ(cells.size(), 2u);
+  EXPECT_EQ(cells[1].task, "letters:abc");
+  EXPECT_EQ(cells[1].key["alphabet"], "latin");
+  EXPECT_EQ(cells[1].result["which"], "11100");
+  const std::string table = SweepTable(cells), csv = SweepCsv(cells);
+  EXPECT_THAT(table, HasSubstr("letters:abc, known\n"));
+  EXPECT_THAT(table, HasSubstr("1.000 +/- 0.000"));
+  EXPECT_THAT(table, HasSubstr("0.600 +/- 0.245 (-0.400 +/- 0.245)"));
+  EXPECT_THAT(table, Not(HasSubstr("luck")));
+  EXPECT_THAT(csv, HasSubstr("llama-old-config,letters:abc,row,16,f32,known,1,0.0,,,5\n"));
+  EXPECT_THAT(csv, HasSubstr(std::format("attn_logits=int8/row,known,0.6,{},-0.4,{},5\n",
+                                         std::sqrt(0.6 * (1 - 0.6) / 4), std::sqrt(0.3 / 5))));
+}
+
+TEST_F(ToyTaskTest, IsResumed) {
+  const std::string csv = SweepCsv(Sweep());
+  letters_runs = 0;
+  EXPECT_EQ(SweepCsv(Sweep()), csv);
+  EXPECT_EQ(letters_runs, 0);
+  const std::filesystem::path cells = folder_ / "out" / "cells.jsonl";
+  const std::string whole = GetFile(cells);
+  PutFile(cells, whole.substr(0, whole.size() - 5));
+  EXPECT_EQ(SweepCsv(Sweep()), csv);
+  EXPECT_EQ(letters_runs, 1);
+  EXPECT_EQ(GetFile(cells), whole);
+  std::string damaged = whole;
+  damaged.replace(damaged.find("known_error"), 5, "knows");
+  PutFile(cells, damaged);
+  EXPECT_THAT([&] { Sweep(); }, ThrowsMessage<Error>(HasSubstr("line 1: not a finished cell")));
+}
+
+}  // namespace
+}  // namespace tare
