@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command as a whole: exit codes, usage, help, and a standard output that cannot be written.
+// The command as a whole: exit codes, usage and help.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <stdlib.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -15,9 +13,7 @@
 namespace tare {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 const std::vector<std::vector<std::string>> kCommands = {{"inspect"}, {"dump"},  {"stats"},
                                                          {"eval"},    {"sweep"}, {"bench", "forward"}};
@@ -89,41 +85,6 @@ TEST(TareTest, WrongUsageIsExit2) {
     EXPECT_EQ(outcome.out, "");
     EXPECT_THAT(outcome.err, HasSubstr("Run with --help")) << testing::PrintToString(wrong);
   }
-}
-
-// /dev/full takes every open and refuses every write, as a file on a full disk does.
-TEST(TareTest, AFullStandardOutputIsNotPassedOver) {
-  const std::string model = GoldenFolder("llama-mha"), ids = model + "/expected.safetensors";
-  for (const std::vector<std::string>& command :
-       std::vector<std::vector<std::string>>{{"--help"},
-                                             {"inspect", model},
-                                             {"inspect", model, "--json", "-"},
-                                             {"stats", model, "--input", ids, "--json",
-                                              "-"},  // more than a buffer: the write fails before the last flush
-                                             {"eval", model, "--tasks", "perplexity=" + ids}}) {
-    const Outcome outcome = RunTare(command, {.standard_output = "/dev/full"});
-    EXPECT_EQ(outcome.exit_code, 1) << testing::PrintToString(command);
-    EXPECT_THAT(outcome.err, AllOf(StartsWith("tare: standard output: "), HasSubstr("full")));
-  }
-}
-
-// What a terminal gets: at most 4,096 bytes, which wait in it to be read.
-std::string OnTerminal(const std::vector<std::string>& arguments, int terminal) {
-  const std::string name = ptsname(terminal);
-  EXPECT_EQ(RunTare(arguments, {.standard_output = name, .standard_error = name}).exit_code, 0);
-  std::string text(4096, '\0');
-  text.resize(static_cast<size_t>(std::max<ssize_t>(0, read(terminal, text.data(), text.size()))));
-  return text;
-}
-
-TEST(TareTest, ProgressOnATerminalIsGoneWhereFiguresStand) {
-  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
-  if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) GTEST_SKIP() << "no pseudoterminals here";
-  const std::string model = GoldenFolder("llama-mha"), ids = model + "/expected.safetensors";
-  const std::string text = OnTerminal({"eval", model, "--tasks", "perplexity=" + ids}, terminal);
-  EXPECT_THAT(text, HasSubstr("\r\x1b[Kperplexity:expected: 74 of 74 tokens, "));
-  EXPECT_THAT(text, HasSubstr(" s left\r\x1b[Kperplexity:expected          perplexity "));
-  close(terminal);
 }
 
 }  // namespace

@@ -8,12 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/bench/attention_floor.h"
-#include "experiments/bench/composed_attention.h"
-#include "experiments/bench/graph_attention.h"
-#include "kernels/attention/reference_attention.h"
 #include "kernels/product/tile_product.h"
-#include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 
@@ -33,71 +28,6 @@ AttentionCase Small(const std::string& kernel, const std::string& family) {
           .d = 16,
           .heads = 2,
           .repetitions = 2};
-}
-
-TEST(AttentionInputs, ErrorsOfTheReferenceAndOfATenthMore) {
-  AttentionInputs in("v1", "gaussian", 300, 8, 2, {}, 0.5f, 1);
-  ReferenceAttention(in.problem());
-  EXPECT_LT(in.ErrorsOfOut().rel_l2, 1e-6);
-  EXPECT_NEAR(in.ErrorsOfOut().cosine, 1, 1e-12);
-  const HeadsView<float>& out = in.problem().out;
-  for (int64_t i = 0; i < out.tokens * out.token_stride; ++i) out.data[i] *= 1.1f;
-  EXPECT_NEAR(in.ErrorsOfOut().rel_l2, 0.1, 1e-5);
-  EXPECT_NEAR(in.ErrorsOfOut().max_row_rel_l2, 0.1, 1e-5);
-  EXPECT_NEAR(in.ErrorsOfOut().cosine, 1, 1e-6);
-}
-
-TEST(AttentionInputs, LeastOperations) {
-  EXPECT_EQ(AttentionInputs("v1", "gaussian", 4, 8, 3, {}, 0.5f, 1).LeastOperations(), 8 * 8 * 10 * 3);
-  EXPECT_EQ(AttentionInputs("v2", "gaussian", 4, 8, 3, {}, 0.5f, 1).LeastOperations(), 6 * 8 * 10 * 3);
-  EXPECT_EQ(AttentionInputs("standard", "gaussian", 4, 8, 3, {Mask::Kind::kFull}, 0.5f, 1).LeastOperations(),
-            4 * 8 * 16 * 3);
-}
-
-TEST(ComposedAttention, IsAttention) {
-  for (const char* family : {"standard", "v1", "v2"}) {
-    AttentionInputs in(family, "gaussian", 70, 16, 2, {}, 0.5f, 1);
-    ComposedAttention(in.problem()).Run();
-    EXPECT_LT(in.ErrorsOfOut().rel_l2, 1e-5) << family;
-  }
-}
-
-TEST(GraphAttention, IsAttention) {
-  for (const char* family : {"standard", "v1", "v2"}) {
-    AttentionInputs in(family, "gaussian", 70, 16, 2, {}, 0.5f, 1);
-    GraphAttention(in.problem()).Run();
-    EXPECT_LT(in.ErrorsOfOut().rel_l2, 1e-5) << family;
-  }
-}
-
-// Probability of key 0 in the last row of f32 attention, read off values that are 1 there and 0 elsewhere.
-TEST(AttentionInputs, ASinkHasEightNatsMore) {
-  AttentionInputs in("standard", "sink", 200, 128, 1, {}, 0.5f, 1);
-  const AttentionProblem& p = in.problem();
-  double of_sink = 0, of_others = 0;
-  for (int64_t s = 0; s < 200; ++s) {
-    double logit = 0;
-    for (int i = 0; i < 128; ++i) logit += double{p.q.Row(199, 0)[i]} * p.k.Row(s, 0)[i];
-    (s == 0 ? of_sink : of_others) += logit * p.scale / (s == 0 ? 1 : 199);
-  }
-  EXPECT_NEAR(of_sink - of_others, 8, 4);  // logits of deviation 1
-  EXPECT_THAT([] { AttentionInputs("v1", "flat", 4, 8, 1, {}, 0.5f, 1); }, ThrowsMessage<Error>(HasSubstr("'flat'")));
-}
-
-// Coding Q, K and V costs something, and the integer kernel's own steps a little more: 1.35 times asked at N 4096, here
-// with room for short rows. A bias of V costs the early order 5 times the floor unless it is subtracted
-// (kernels/README.md has it), so it is not here.
-TEST(FloorErrors, LieBelowTheKernels) {
-  const ExecutedPlan plan = ExecutedPlanOf(Plan::Parse(kPlan), 0, 2);
-  for (const char* data : {"gaussian", "sink", "diffuse"}) {
-    AttentionInputs in("v1", data, 300, 64, 2, {}, 0.5f, 1);
-    AlignedBuffer<std::byte> workspace(WorkspaceBytes(plan.attention, in.problem()));
-    ExecutedAttention(plan.attention, in.problem(), workspace.span());
-    const double executed = in.ErrorsOfOut().rel_l2, floor = FloorErrors(in, plan).rel_l2;
-    EXPECT_GT(floor, 1e-4) << data;
-    EXPECT_LT(floor, executed) << data;
-    EXPECT_LT(executed, 2 * floor) << data;
-  }
 }
 
 TEST(BenchAttention, MeasuresEveryKernel) {
@@ -142,15 +72,6 @@ TEST(BenchAttention, RefusesBeforeItMeasures) {
   message([](AttentionCase& c) { c.family = "standard"; }, "one map");
   message([](AttentionCase& c) { c.plan = "q=int8/token"; }, "k is f32");
   SetThreads(0);
-}
-
-TEST(ComposedAttentionTest, ABaselineIsNotOneDnnsReferencePath) {
-  for (const char* family : {"standard", "v1", "v2"}) {
-    const AttentionInputs in(family, "gaussian", 256, 64, 2, {}, 0.5f, 1);
-    const ComposedAttention composed(in.problem());
-    EXPECT_THAT(composed.Implementations(),
-                testing::AllOf(testing::SizeIs(4), testing::Each(testing::Not(testing::StartsWith("ref")))));
-  }
 }
 
 }  // namespace

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/bench/attention_inputs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/attention/reference_attention.h"
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(AttentionInputs, ErrorsOfTheReferenceAndOfATenthMore) {
+  AttentionInputs in("v1", "gaussian", 300, 8, 2, {}, 0.5f, 1);
+  ReferenceAttention(in.problem());
+  EXPECT_LT(in.ErrorsOfOut().rel_l2, 1e-6);
+  EXPECT_NEAR(in.ErrorsOfOut().cosine, 1, 1e-12);
+  const HeadsView<float>& out = in.problem().out;
+  for (int64_t i = 0; i < out.tokens * out.token_stride; ++i) out.data[i] *= 1.1f;
+  EXPECT_NEAR(in.ErrorsOfOut().rel_l2, 0.1, 1e-5);
+  EXPECT_NEAR(in.ErrorsOfOut().max_row_rel_l2, 0.1, 1e-5);
+  EXPECT_NEAR(in.ErrorsOfOut().cosine, 1, 1e-6);
+}
+
+TEST(AttentionInputs, LeastOperations) {
+  EXPECT_EQ(AttentionInputs("v1", "gaussian", 4, 8, 3, {}, 0.5f, 1).LeastOperations(), 8 * 8 * 10 * 3);
+  EXPECT_EQ(AttentionInputs("v2", "gaussian", 4, 8, 3, {}, 0.5f, 1).LeastOperations(), 6 * 8 * 10 * 3);
+  EXPECT_EQ(AttentionInputs("standard", "gaussian", 4, 8, 3, {Mask::Kind::kFull}, 0.5f, 1).LeastOperations(),
+            4 * 8 * 16 * 3);
+}
+
+// Probability of key 0 in the last row of f32 attention, read off values that are 1 there and 0 elsewhere.
+TEST(AttentionInputs, ASinkHasEightNatsMore) {
+  AttentionInputs in("standard", "sink", 200, 128, 1, {}, 0.5f, 1);
+  const AttentionProblem& p = in.problem();
+  double of_sink = 0, of_others = 0;
+  for (int64_t s = 0; s < 200; ++s) {
+    double logit = 0;
+    for (int i = 0; i < 128; ++i) logit += double{p.q.Row(199, 0)[i]} * p.k.Row(s, 0)[i];
+    (s == 0 ? of_sink : of_others) += logit * p.scale / (s == 0 ? 1 : 199);
+  }
+  EXPECT_NEAR(of_sink - of_others, 8, 4);  // logits of deviation 1
+  EXPECT_THAT([] { AttentionInputs("v1", "flat", 4, 8, 1, {}, 0.5f, 1); }, ThrowsMessage<Error>(HasSubstr("'flat'")));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/bench/timing.h"
+
+#include <gtest/gtest.h>
+
+namespace tare {
+namespace {
+
+TEST(Timing, MedianAndSpread) {
+  EXPECT_EQ(TimingOf({2.0}).median, 2.0);
+  EXPECT_EQ(TimingOf({2.0}).spread, 0.0);
+  EXPECT_EQ(TimingOf({5.0, 1.0, 2.0}).median, 2.0);
+  EXPECT_EQ(TimingOf({5.0, 1.0, 2.0}).spread, 2.0);
+  EXPECT_EQ(TimingOf({4.0, 1.0, 3.0, 2.0}).median, 3.0);
+}
+
+TEST(Timing, TheClockNeverGoesBack) {
+  double last = Seconds();
+  for (int i = 0; i < 1000; ++i) {
+    const double now = Seconds();
+    EXPECT_GE(now, last);
+    last = now;
+  }
+}
+
+}  // namespace
+}  // namespace tare

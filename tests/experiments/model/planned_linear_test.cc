@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/model/planned_linear.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "quant/base/error.h"
+#include "quant/format/round.h"
+#include "tests/support/random_quantized.h"
+
+namespace tare {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr int64_t kOut = 5, kIn = 32;
+
+class PlannedLinearTest : public testing::Test {
+ protected:
+  QuantizedMatrixBuffer Quantized(const char* text) const {
+    return QuantizeByRule(weight_, Plan::Parse(text).rules()[0], "w");
+  }
+  // The weights as f32 after the codes.
+  std::vector<float> Rounded(const char* text) const {
+    const QuantizedMatrixBuffer codes = Quantized(text);
+    std::vector<float> values(values_.size());
+    for (int64_t row = 0; row < kOut; ++row) DequantizeRow(codes.view(), row, values.data() + row * kIn);
+    return values;
+  }
+  // The same by hand: one scale for each `group` values in storage order.
+  std::vector<float> ByHand(int64_t group, Format format) const {
+    std::vector<float> values = values_;
+    for (size_t begin = 0; begin < values.size(); begin += static_cast<size_t>(group)) {
+      float absmax = 0;
+      for (int64_t i = 0; i < group; ++i) absmax = std::max(absmax, std::abs(values[begin + i]));
+      const Scale scale = ScaleFor(absmax, format);
+      for (int64_t i = 0; i < group; ++i)
+        values[begin + i] = static_cast<float>(CodeOf(values[begin + i], scale.inv, format)) * scale.scale;
+    }
+    return values;
+  }
+
+  const std::vector<float> values_ = RandomNormal(kOut * kIn, 1);
+  const WeightMatrix weight_{.data = values_.data(), .type = WeightType::kF32, .out = kOut, .in = kIn};
+};
+
+TEST_F(PlannedLinearTest, ARuleSaysWhichWeightsShareAScale) {
+  EXPECT_EQ(Rounded("weights=int8/channel"), ByHand(kIn, Format::kInt8));
+  EXPECT_EQ(Rounded("weights=int4/group16"), ByHand(16, Format::kInt4));
+  EXPECT_EQ(Rounded("weights=int6/tensor"), ByHand(kOut * kIn, Format::kInt6));
+  EXPECT_NE(Rounded("weights=int4/channel+mse"), Rounded("weights=int4/channel"));
+  EXPECT_THAT([&] { Quantized("weights=int4/group24"); }, ThrowsMessage<Error>(HasSubstr("group24")));
+}
+
+TEST_F(PlannedLinearTest, CodesAreGivenBackInTheTypeOfTheProducts) {
+  const QuantizedMatrixBuffer codes = Quantized("weights=int8/channel");
+  const std::vector<float> rounded = Rounded("weights=int8/channel");
+  const auto f32 = PlannedLinear::Dequantized(codes.view(), Math::kF32);
+  const auto bf16 = PlannedLinear::Dequantized(codes.view(), Math::kBf16);
+  EXPECT_FALSE(f32->packed.has_value());
+  EXPECT_EQ(bf16->dequantized.type, WeightType::kBf16);
+  std::vector<float> row(kIn);
+  for (int64_t r = 0; r < kOut; ++r) {
+    RowAsFloat(f32->dequantized, r, row.data());
+    EXPECT_TRUE(std::ranges::equal(row, std::span(rounded).subspan(static_cast<size_t>(r * kIn), kIn)));
+    RowAsFloat(bf16->dequantized, r, row.data());
+    for (int64_t i = 0; i < kIn; ++i) EXPECT_NEAR(row[i], rounded[r * kIn + i], std::abs(row[i]) * 0x1p-8f);
+  }
+}
+
+TEST_F(PlannedLinearTest, ValuesThatAreNotFiniteAreRefused) {
+  std::vector<float> values = values_;
+  values[kIn + 3] = NAN;
+  WeightMatrix bad = weight_;
+  bad.data = values.data();
+  EXPECT_THAT([&] { QuantizeByRule(bad, Plan::Parse("weights=int8/channel").rules()[0], "w"); },
+              ThrowsMessage<Error>(HasSubstr("w: ")));
+}
+
+}  // namespace
+}  // namespace tare

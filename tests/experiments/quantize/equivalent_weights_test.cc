@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Other weights, the same function: of what each change does to one tensor. That whole models compute the same is with
+// quantize_test.cc.
+#include "experiments/quantize/equivalent_weights.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include <nlohmann/json.hpp>
+
+#include "quant/base/error.h"
+#include "tests/quant/file/temporary_folder.h"
+#include "tests/support/golden.h"
+
+namespace tare {
+namespace {
+
+using testing::Contains;
+using testing::Not;
+
+const std::string kUp = "model.layers.0.mlp.up_proj.weight", kDown = "model.layers.0.mlp.down_proj.weight";
+
+// A tensor after the changes, in f32.
+std::vector<float> Written(const EquivalentWeights& weights, const std::string& name) {
+  const TemporaryFolder folder;
+  const auto model = GoldenFolder("llama-mha");
+  WriteEquivalent(Checkpoint(model), model, weights, {.plan = "f32"}, folder / "w.h5", {});
+  const QuantizedCheckpoint file(folder / "w.h5");
+  const TensorView& tensor = file.tensors().at(name);
+  std::vector<float> values(tensor.bytes.size() / 4);
+  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  return values;
+}
+
+double Norm(const std::vector<float>& values) {
+  double sum = 0;
+  for (const float x : values) sum += double{x} * x;
+  return std::sqrt(sum);
+}
+
+TEST(EquivalentWeights, SmoothingDividesHereAndMultipliesThere) {
+  const auto folder = GoldenFolder("llama-mha");
+  const ModelConfig config = LoadConfig(folder);
+  std::vector<LayerSmoothing> layers(static_cast<size_t>(config.layers));
+  std::vector<float> s(static_cast<size_t>(config.intermediate), 1.0f);
+  s[3] = 4;
+  layers[0][Site::kDownProjIn] = s;
+  const EquivalentWeights none{.changes = {{kUp, {.source = kUp}}, {kDown, {.source = kDown}}}};
+  const EquivalentWeights smoothed = Smoothed(Checkpoint(folder), config, layers);
+  const std::vector<float> up = Written(none, kUp), down = Written(none, kDown);
+  const std::vector<float> new_up = Written(smoothed, kUp), new_down = Written(smoothed, kDown);
+  const auto hidden = static_cast<size_t>(config.hidden), inner = s.size();
+  for (size_t row = 0; row < inner; ++row) {
+    for (size_t i = 0; i < hidden; ++i) {
+      ASSERT_EQ(new_up[row * hidden + i], up[row * hidden + i] / s[row]);
+      ASSERT_EQ(new_down[i * inner + row], down[i * inner + row] * s[row]);
+    }
+  }
+}
+
+// A rotation keeps every norm, and every entry changes; norms' weights become 1.
+TEST(EquivalentWeights, RotationKeepsNormsOfRows) {
+  const auto folder = GoldenFolder("llama-mha");
+  const EquivalentWeights none{.changes = {{kDown, {.source = kDown}}}};
+  const EquivalentWeights rotated = Rotated(Checkpoint(folder), LoadConfig(folder), 1);
+  const std::vector<float> down = Written(none, kDown), new_down = Written(rotated, kDown);
+  EXPECT_NEAR(Norm(new_down), Norm(down), 1e-5 * Norm(down));
+  EXPECT_NE(new_down, down);
+  EXPECT_NE(Written(Rotated(Checkpoint(folder), LoadConfig(folder), 2), kDown), new_down);
+  EXPECT_THAT(Written(rotated, "model.norm.weight"), testing::Each(1.0f));
+}
+
+// A norm between v and o, as a differential head has, does not let a factor through.
+TEST(EquivalentWeights, OnlyStandardHeadsSmoothTheInputOfO) {
+  EXPECT_THAT(SmoothedSites(LoadConfig(GoldenFolder("llama-mha"))), Contains(Site::kOProjIn));
+  EXPECT_THAT(SmoothedSites(LoadConfig(GoldenFolder("diffllama-mha"))), Not(Contains(Site::kOProjIn)));
+}
+
+TEST(EquivalentWeights, TheConfigSaysWhereEmbeddingsAreTwo) {
+  const auto folder = GoldenFolder("llama-mha");
+  EXPECT_EQ(EquivalentConfig(folder, false), GetFile(folder / "config.json"));
+  EXPECT_EQ(nlohmann::json::parse(EquivalentConfig(folder, true))["tie_word_embeddings"], false);
+}
+
+}  // namespace
+}  // namespace tare

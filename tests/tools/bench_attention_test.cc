@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare bench attention as a user runs it; no timing decides anything.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+Outcome Bench(const std::string& plan) {
+  return RunTare({"bench",  "attention", "--family",      "v1", "--plan",    plan, "--n",    "64",
+                  "--d",    "16",        "--heads",       "1",  "--threads", "1",  "--mask", "causal",
+                  "--data", "gaussian",  "--repetitions", "1",  "--json",    "-"});
+}
+
+TEST(BenchAttentionCommand, OneCaseBesideItsBaselines) {
+  const Outcome outcome = Bench("q=int8/token,k=int8/token,difference=int8/block64,v=int8/block64.channel");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["schema"], "tare.bench/1");
+  std::vector<std::string> kernels;
+  for (const auto& result : json["cases"]) {
+    kernels.push_back(result["kernel"]);
+    EXPECT_EQ(result["n"], 64);
+    EXPECT_GT(result["seconds"].get<double>(), 0);
+  }
+  EXPECT_THAT(kernels, testing::IsSupersetOf({"tare", "tare-f32", "onednn-f32"}));
+}
+
+TEST(BenchAttentionCommand, PlansWithoutAKernelAreRefused) {
+  const Outcome outcome = Bench("q=int8/token");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, testing::HasSubstr("k is f32"));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// What subcommands share: progress on a terminal, and a standard output that cannot be written.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdlib.h>
+
+#include <algorithm>
+
+#include "tests/support/golden.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// /dev/full takes every open and refuses every write, as a file on a full disk does.
+TEST(CommandTest, AFullStandardOutputIsNotPassedOver) {
+  const std::string model = GoldenFolder("llama-mha"), ids = model + "/expected.safetensors";
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"--help"},
+                                             {"inspect", model},
+                                             {"inspect", model, "--json", "-"},
+                                             {"stats", model, "--input", ids, "--json",
+                                              "-"},  // more than a buffer: the write fails before the last flush
+                                             {"eval", model, "--tasks", "perplexity=" + ids}}) {
+    const Outcome outcome = RunTare(command, {.standard_output = "/dev/full"});
+    EXPECT_EQ(outcome.exit_code, 1) << testing::PrintToString(command);
+    EXPECT_THAT(outcome.err, AllOf(StartsWith("tare: standard output: "), HasSubstr("full")));
+  }
+}
+
+// What a terminal gets: at most 4,096 bytes, which wait in it to be read.
+std::string OnTerminal(const std::vector<std::string>& arguments, int terminal) {
+  const std::string name = ptsname(terminal);
+  EXPECT_EQ(RunTare(arguments, {.standard_output = name, .standard_error = name}).exit_code, 0);
+  std::string text(4096, '\0');
+  text.resize(static_cast<size_t>(std::max<ssize_t>(0, read(terminal, text.data(), text.size()))));
+  return text;
+}
+
+TEST(CommandTest, ProgressOnATerminalIsGoneWhereFiguresStand) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) GTEST_SKIP() << "no pseudoterminals here";
+  const std::string model = GoldenFolder("llama-mha"), ids = model + "/expected.safetensors";
+  const std::string text = OnTerminal({"eval", model, "--tasks", "perplexity=" + ids}, terminal);
+  EXPECT_THAT(text, HasSubstr("\r\x1b[Kperplexity:expected: 74 of 74 tokens, "));
+  EXPECT_THAT(text, HasSubstr(" s left\r\x1b[Kperplexity:expected          perplexity "));
+  close(terminal);
+}
+
+}  // namespace
+}  // namespace tare
