@@ -45,7 +45,7 @@ TEST(EquivalentWeights, SmoothingDividesHereAndMultipliesThere) {
   const auto folder = GoldenFolder("llama-mha");
   const ModelConfig config = LoadConfig(folder);
   std::vector<LayerSmoothing> layers(static_cast<size_t>(config.layers));
-  std::vector<float> s(static_cast<size_t>(config.intermediate), 1.0f);
+  std::vector<float> s(static_cast<size_t>(config.ffn), 1.0f);
   s[3] = 4;
   layers[0][Site::kDownProjIn] = s;
   const EquivalentWeights none{.changes = {{kUp, {.source = kUp}}, {kDown, {.source = kDown}}}};
