@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/attention/float/fused_attention.h"
-#include "kernels/attention/smoothing.h"
+#include "kernels/attention/prefix_mean.h"
 #include "quant/base/aligned.h"
 #include "quant/format/round.h"
 
@@ -26,7 +26,7 @@ void Dequantize(float* x, int64_t count, int64_t stride, Format format) {
 template <typename Quantize>
 std::vector<float> Coded(HeadsView<const float> x, bool smooth, Quantize quantize) {
   std::vector<float> mean(static_cast<size_t>(x.heads) * x.width), values(mean.size() * x.tokens);
-  if (smooth) MeanOfPrefix(x, mean);
+  if (smooth) MeanOfPrefix(x, mean.data());
   const HeadsView<float> copy = DenseHeads(values.data(), x.tokens, x.heads, x.width);
   const auto shift = [&](float sign) {
     for (size_t i = 0; i < values.size(); ++i) values[i] += sign * mean[i % mean.size()];

@@ -8,7 +8,7 @@
 
 #include "experiments/model/show_sites.h"
 #include "kernels/attention/integer/executed_attention.h"
-#include "kernels/attention/smoothing.h"
+#include "kernels/attention/prefix_mean.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"

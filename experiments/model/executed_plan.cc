@@ -2,9 +2,8 @@
 // See executed_plan.h.
 #include "experiments/model/executed_plan.h"
 
-#include "kernels/attention/integer/score_stage.h"
+#include "kernels/attention/prefix_mean.h"
 #include "kernels/attention/row_block.h"
-#include "kernels/attention/smoothing.h"
 #include "quant/base/error.h"
 
 namespace tare {
@@ -54,7 +53,7 @@ Format TokenFormat(const Rule* found, const char* site) {
 void SetProbabilities(const Rule& rule, AttentionPlan& plan) {
   if (rule.granularity.kind != Kind::kBlock) Refuse(rule, "a scale a block");
   CheckOptions(rule, false);
-  plan.p = rule.format;
+  plan.probs = rule.format;
   plan.block = rule.granularity.n;
   if (plan.block < kTile || plan.block > kLargestBlock || plan.block % kTile != 0)
     Refuse(rule, "blocks of 64 to 1024 keys, in steps of 64");
@@ -71,13 +70,19 @@ void SetValues(const Rule& rule, ExecutedPlan& plan) {
   if (rule.granularity.n != plan.attention.block) Refuse(rule, "v in the same blocks as probs or difference");
 }
 
+const float* MeanOf(HeadsView<const float> x, std::vector<float>& mean) {
+  mean.resize(static_cast<size_t>(x.heads) * x.width);
+  MeanOfPrefix(x, mean.data());
+  return mean.data();
+}
+
 }  // namespace
 
 AttentionPlan ExecutedPlan::For(const AttentionProblem& sequence, SmoothingMeans& means) const {
   AttentionPlan plan = attention;
-  if (smooth_q) plan.q_mean = MeanOfPrefix(sequence.q, means.q);
-  if (smooth_k) plan.k_mean = MeanOfPrefix(sequence.k, means.k);
-  if (smooth_v) plan.v_mean = MeanOfPrefix(sequence.v, means.v);
+  if (smooth_q) plan.q_mean = MeanOf(sequence.q, means.q);
+  if (smooth_k) plan.k_mean = MeanOf(sequence.k, means.k);
+  if (smooth_v) plan.v_mean = MeanOf(sequence.v, means.v);
   return plan;
 }
 

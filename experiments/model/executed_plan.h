@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "kernels/attention/integer/executed_attention.h"
+#include "kernels/attention/attention_plan.h"
 #include "quant/plan/plan.h"
 
 namespace tare {

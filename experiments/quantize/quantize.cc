@@ -9,7 +9,7 @@
 #include "experiments/quantize/layer_parts.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/round_layers.h"
-#include "experiments/quantize/smoothing.h"
+#include "experiments/quantize/smooth_quant_factors.h"
 #include "experiments/sites/plan_clips.h"
 #include "experiments/text/token_input.h"
 #include "quant/base/error.h"

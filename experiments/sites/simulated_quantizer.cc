@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "experiments/model/family.h"
-#include "kernels/attention/smoothing.h"
+#include "kernels/attention/prefix_mean.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/format/round.h"
@@ -233,7 +233,8 @@ void SimulatedQuantizer::Visit(const SiteBlock& block, int) {
   std::vector<float> mean;
   if (rule->options.smooth) {
     TARE_CHECK(block.first_row == 0);  // the prefix of the sequence
-    MeanOfPrefix({block.values, block.rows, 1, static_cast<int>(block.first_columns), block.stride, 0}, mean);
+    mean.resize(static_cast<size_t>(block.first_columns));
+    MeanOfPrefix({block.values, block.rows, 1, static_cast<int>(block.first_columns), block.stride, 0}, mean.data());
     Shift(block, mean, 1.0f);
   }
   if (rule->options.static_scale) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every attention kernel and reference here is called with. Tensors are strided views [token][head][width]; which
-// heads meet is a table with one row an output head:
+// heads meet is a table with one row per output head:
 //
-//   out[t, h] = softmax(s q[t, q1] k[:, k1]) V_h  -  lambda[t, h] softmax(s q[t, q2] k[:, k2]) V_h        (q2 = kNoMap:
-//   only the first) V_h       = v[:, v[0]] , or v[:, v[0]] and v[:, v[1]] side by side
+//   out[t, h] = softmax(s q[t, q1] k[:, k1]) V_h  -  lambda[t, h] softmax(s q[t, q2] k[:, k2]) V_h
+//   V_h       = v[:, v[0]], or v[:, v[0]] and v[:, v[1]] side by side
 //
-// so that standard, V1, V2, grouped ratios and every checkpoint's own order of heads are data. Legend: T queries, S
-// keys, d width of q and k. The head norm and (1 - lambda_init) of V1 are separate steps.
+// and only the first map where q2 = kNoMap, so that standard, V1, V2, grouped ratios and every checkpoint's own order of
+// heads are data. Legend: T queries, S keys, d width of q and k. The head norm and (1 - lambda_init) of V1 are separate
+// steps.
 #pragma once
 
 #include <algorithm>
@@ -103,15 +104,17 @@ inline constexpr int kLargestWidth = 1024;  // of a head of Q, K or V that the f
 // Throws Error for wider ones.
 void CheckWidths(const AttentionProblem& problem);
 
-// (query, key) pairs that the mask lets through, times output heads: what "ns a pair" divides by.
+// (query, key) pairs that the mask lets through, times output heads: what "ns per pair" divides by.
 int64_t CountPairs(const AttentionProblem& problem);
 
 // The tables of the families. heads: output heads; kv: what the family calls its number of key/value heads.
-std::vector<OutputHead> StandardHeads(int heads, int kv);  // q heads, kv k heads, kv v heads
-std::vector<OutputHead> V1Heads(
-    int heads, int kv);  // unilm flash pairing: maps 2h and 2h+1 of q, of 2 kv k heads; v kv wide heads
-std::vector<OutputHead> DiffLlamaHeads(int q_heads,
-                                       int kv);      // q_heads / 2 rows: map j with j + q_heads/2, V of two slices
-std::vector<OutputHead> V2Heads(int heads, int kv);  // 2 heads q heads over kv k and v heads
+//   standard    heads q heads, kv k heads, kv v heads
+//   V1          unilm's flash pairing: maps 2h and 2h + 1 of q, of 2 kv k heads; kv wide v heads
+//   DiffLlama   q_heads / 2 output heads: map j with j + q_heads / 2, V of two slices
+//   V2          2 heads q heads over kv k and v heads
+std::vector<OutputHead> StandardHeads(int heads, int kv);
+std::vector<OutputHead> V1Heads(int heads, int kv);
+std::vector<OutputHead> DiffLlamaHeads(int q_heads, int kv);
+std::vector<OutputHead> V2Heads(int heads, int kv);
 
 }  // namespace tare

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kernels/attention/integer/score_stage.h"
+#include "kernels/attention/row_block.h"
 
 namespace tare {
 

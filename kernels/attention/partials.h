@@ -11,24 +11,18 @@
 #pragma once
 
 #include <array>
-#include <span>
 
-#include "kernels/attention/integer/executed_attention.h"
+#include "kernels/attention/heads.h"
 
 namespace tare {
 
-// One map's; memory is the caller's.
+// One map's; memory is the caller's. ExecutedPartials (executed_attention.h) writes them.
 struct MapPartials {
   float* max = nullptr;  // [T][output heads]
   float* sum = nullptr;  // [T][output heads]
   HeadsView<float> o;    // [T][output heads][slices * width of a slice]
 };
 using AttentionPartials = std::array<MapPartials, 2>;  // the second is not touched for heads with one map
-
-// ExecutedAttention in late order, up to the normalisation; problem.out is not written. Throws Error as it does, for
-// the early order, and for a v_mean (which only whole rows can add back).
-void ExecutedPartials(const AttentionPlan& plan, const AttentionProblem& problem, std::span<std::byte> workspace,
-                      const AttentionPartials& partials);
 
 // The keys of `from` join those of `into`. Shapes must agree.
 void MergePartials(const AttentionProblem& problem, const AttentionPartials& from, const AttentionPartials& into);

@@ -6,10 +6,9 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/attention/integer/fixed_exp.h"
-#include "kernels/attention/integer/key_bias.h"
-#include "kernels/attention/integer/row_exp2.h"
-#include "kernels/attention/integer/score_stage.h"
+#include "kernels/attention/fixed_exp.h"
+#include "kernels/attention/row_block.h"
+#include "kernels/attention/row_exp2.h"
 #include "quant/base/error.h"
 #include "quant/format/quantize.h"
 #include "quant/format/zero_point.h"
@@ -182,9 +181,9 @@ class Row {
   // With a zero point, codes here are differences from it, which is all that the sum needs; that bytes stay 0 .. qmax
   // is for the kernel's tests.
   Scale StepOfDifference(int smallest, int largest) const {
-    if (Info(plan_.p).min_code == 0)
-      return ZeroPointScaleFor(static_cast<float>(smallest), static_cast<float>(largest), plan_.p).scale;
-    return ScaleFor(static_cast<float>(std::max(largest, -smallest)), plan_.p);
+    if (Info(plan_.probs).min_code == 0)
+      return ZeroPointScaleFor(static_cast<float>(smallest), static_cast<float>(largest), plan_.probs).scale;
+    return ScaleFor(static_cast<float>(std::max(largest, -smallest)), plan_.probs);
   }
 
   void Early(QuantizedRow& row) const {
@@ -231,7 +230,7 @@ class Row {
         int sum = 0;
         for (int64_t s = begin * kTile; s < end * kTile; ++s) {
           const float factor = RowExp2((e.max[s / kTile] - largest) * kPerOctave) *
-                               (static_cast<float>(Info(plan_.p).max_code) / kExpLargest);
+                               (static_cast<float>(Info(plan_.probs).max_code) / kExpLargest);
           int& code = codes[s - begin * kTile];
           code = static_cast<int>(std::nearbyint(double{factor} * code));
           sum += code;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of executed_attention.h in plain loops: the same codes, one value at a time. It shares with the kernels the
+// An attention plan in plain loops: the same codes, one value at a time. It shares with the kernels the
 // definitions (round.h, fixed_exp.h, row_exp2.h), none of their code; every integer must agree, so outputs differ by
 // the order of f32 sums alone.
 #pragma once
@@ -7,14 +7,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/attention/integer/executed_attention.h"
+#include "kernels/attention/attention_plan.h"
 
 namespace tare {
 
 struct QuantizedRow {
   std::vector<float> out;  // [slices * width of a slice]
-  std::vector<int> codes;  // early: of the difference (less the zero point), [keys]; late: of both maps, [maps][keys];
-                           // 0 where masked
+  // Early: of the difference, less the zero point, [keys]; late: of both maps, [maps][keys]. 0 where masked.
+  std::vector<int> codes;
 };
 
 // One row of one output head. Slow.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plain truth about attention: double, three loops, no code shared with the kernels. What every fast path is held
-// to.
+// The plain truth about attention: double, three loops, no code shared with the kernels. Every fast path is held to it.
 //
-//   p_m[s]    = exp(x_m[s] - max x_m) / sum        x_m[s] = scale q_m . k_m[s], over the keys that the mask lets
-//   through out[t, h] = sum_s (p_1[s] - lambda[t, h] p_2[s]) v[s]
+//   x_m[s]    = scale q_m . k_m[s]                 over the keys s that the mask lets through
+//   p_m[s]    = exp(x_m[s] - max x_m) / sum
+//   out[t, h] = sum_s (p_1[s] - lambda[t, h] p_2[s]) v[s]
 //
 // A row that sees no key gives zeros.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A unit of attention's work: some query rows of one output head, against tiles of 64 keys. Which tiles, and what of
-// them each row sees.
+// What attention's work is cut into: blocks of query rows of one output head, against tiles of 64 keys. Which tiles, and
+// what of them each row sees.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tare {
 
-inline constexpr int kTile = 64;     // keys a tile, and columns of V a product
+inline constexpr int kTile = 64;     // keys of a tile, and columns of V in a product
 inline constexpr int kRowStep = 16;  // rows of a block are a multiple of this, computed sixteen at a time
 inline constexpr int kLargestRows = 64;
 

@@ -63,7 +63,7 @@ int Threads() {
   return thread_count;
 }
 
-void ParallelFor(size_t count, const std::function<void(size_t index, int thread)>& body) {
+void ParallelForFunction(size_t count, const std::function<void(size_t index, int thread)>& body) {
   Handout handout(count, body);
   const int threads = static_cast<int>(std::min<size_t>(count, static_cast<size_t>(Threads())));
 #if TARE_THREADS_STD

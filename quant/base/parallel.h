@@ -12,8 +12,14 @@ namespace tare {
 void SetThreads(int threads);
 int Threads();
 
+void ParallelForFunction(size_t count, const std::function<void(size_t index, int thread)>& body);
+
 // Calls body(index, thread) for every index in [0, count), indices handed out in order, thread in [0, Threads()). An
-// exception from a body stops the hand-out and is thrown again here. Not to be nested.
-void ParallelFor(size_t count, const std::function<void(size_t index, int thread)>& body);
+// exception from a body stops the hand-out and is thrown again here. Not to be nested. The function is a reference to
+// body, which is not copied: nothing is allocated.
+template <typename Body>
+void ParallelFor(size_t count, const Body& body) {
+  ParallelForFunction(count, std::cref(body));
+}
 
 }  // namespace tare

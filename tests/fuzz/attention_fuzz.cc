@@ -12,9 +12,9 @@
 
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/partials.h"
+#include "kernels/attention/prefix_mean.h"
 #include "kernels/attention/quantized_reference.h"
 #include "kernels/attention/reference_attention.h"
-#include "kernels/attention/smoothing.h"
 #include "quant/base/aligned.h"
 #include "quant/base/float16.h"
 #include "quant/base/parallel.h"
@@ -55,7 +55,7 @@ AttentionPlan RandomPlan(Random& random, const AttentionShape& shape) {
   plan.block = Pick(random, {64, 128, 256});
   const bool early = shape.family != Family::kStandard && random() % 2 == 0;
   plan.order = early ? AttentionPlan::Order::kEarly : AttentionPlan::Order::kLate;
-  plan.p = early && random() % 2 == 0 ? code() : Pick(random, {Format::kU8, Format::kU6, Format::kU4});
+  plan.probs = early && random() % 2 == 0 ? code() : Pick(random, {Format::kU8, Format::kU6, Format::kU4});
   return plan;
 }
 
@@ -153,9 +153,12 @@ struct Fuzz {
       RandomAttention c(shape, static_cast<unsigned>(random()));
       Spoil(random, c);
       AttentionPlan plan = RandomPlan(random, shape);
-      std::vector<float> q_mean, k_mean;
-      if (random() % 3 == 0) plan.q_mean = MeanOfPrefix(c.problem.q, q_mean);
-      if (random() % 3 == 0) plan.k_mean = MeanOfPrefix(c.problem.k, k_mean);
+      std::vector<float> q_mean(static_cast<size_t>(c.problem.q.heads) * c.problem.q.width);
+      std::vector<float> k_mean(static_cast<size_t>(c.problem.k.heads) * c.problem.k.width);
+      MeanOfPrefix(c.problem.q, q_mean.data());
+      if (random() % 3 == 0) plan.q_mean = q_mean.data();
+      MeanOfPrefix(c.problem.k, k_mean.data());
+      if (random() % 3 == 0) plan.k_mean = k_mean.data();
       problem = Describe(shape, plan);
       Executed(plan, c);
       Float(c);

@@ -32,7 +32,8 @@ int main() {
   tare::AlignedBuffer<std::byte> workspace(tare::FusedWorkspaceBytes(problem));
   tare::FusedAttention(problem, workspace.span());
 
-  const tare::AttentionPlan plan{.order = tare::AttentionPlan::Order::kEarly, .p = tare::Format::kInt8, .block = 64};
+  const tare::AttentionPlan plan{
+      .order = tare::AttentionPlan::Order::kEarly, .probs = tare::Format::kInt8, .block = 64};
   problem.out.data = int8.data();
   workspace.Reserve(tare::WorkspaceBytes(plan, problem));
   tare::ExecutedAttention(plan, problem, workspace.span());

@@ -8,8 +8,8 @@
 #define HWY_TARGET_INCLUDE "kernels/attention/float/float_stage.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
-#include "kernels/attention/integer/row_exp2-inl.h"
-#include "kernels/attention/reduce_four-inl.h"
+#include "kernels/attention/four_rows-inl.h"
+#include "kernels/attention/row_exp2-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {

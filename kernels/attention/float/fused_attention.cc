@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "kernels/attention/arena.h"
 #include "kernels/attention/float/float_operands.h"
 #include "kernels/attention/float/float_stage.h"
 #include "kernels/attention/output_stage.h"
 #include "kernels/attention/row_block.h"
+#include "kernels/attention/workspace.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"

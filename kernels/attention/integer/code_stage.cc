@@ -4,15 +4,16 @@
 
 #include <algorithm>
 
-#include "kernels/attention/integer/fixed_exp.h"
+#include "kernels/attention/attention_plan.h"
+#include "kernels/attention/fixed_exp.h"
 #include "quant/format/zero_point.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/integer/code_stage.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
-#include "kernels/attention/integer/row_exp2-inl.h"
-#include "kernels/attention/reduce_four-inl.h"
+#include "kernels/attention/four_rows-inl.h"
+#include "kernels/attention/row_exp2-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {

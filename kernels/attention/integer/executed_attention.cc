@@ -3,8 +3,8 @@
 // work.
 #include "kernels/attention/integer/executed_attention.h"
 
+#include "kernels/attention/integer/executed_block.h"
 #include "kernels/attention/integer/executed_layout.h"
-#include "kernels/attention/integer/executed_unit.h"
 #include "kernels/attention/integer/packed_heads.h"
 #include "kernels/attention/integer/row_codes.h"
 #include "kernels/attention/partials.h"
@@ -12,31 +12,6 @@
 #include "quant/base/parallel.h"
 
 namespace tare {
-
-void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem) {
-  const auto check_signed = [](const char* name, Format format) {
-    if (Info(format).min_code >= 0)
-      Fail("attention plan, {}: got {}, expected int8, int6 or int4", name, Info(format).name);
-  };
-  check_signed("q", plan.q);
-  check_signed("k", plan.k);
-  check_signed("v", plan.v);
-  if (plan.logits != Format::kF32) check_signed("attn_logits", plan.logits);
-  if (plan.order == AttentionPlan::Order::kEarly) {
-    if (plan.p == Format::kF32) Fail("attention plan, difference: got f32, expected int8, int6, int4, u8, u6 or u4");
-  } else if (plan.p != Format::kU8 && plan.p != Format::kU6 && plan.p != Format::kU4) {
-    Fail("attention plan, probs: got {}, expected u8, u6 or u4", Info(plan.p).name);
-  }
-  if (plan.block < kTile || plan.block > kLargestBlock || plan.block % kTile != 0)
-    Fail("attention plan: got key blocks of {}, expected a multiple of {} up to {}", plan.block, kTile, kLargestBlock);
-  for (size_t row = 0; row < problem.heads.size(); ++row) {
-    if (plan.order == AttentionPlan::Order::kEarly && !problem.heads[row].Differential())
-      Fail("attention plan, head table row {}: got one map and the early order, expected two maps; try the late order",
-           row);
-  }
-  CheckWidths(problem);
-  if (!(problem.scale > 0)) Fail("attention scale: got {}, expected more than 0", problem.scale);
-}
 
 size_t WorkspaceBytes(const AttentionPlan& plan, const AttentionProblem& problem) {
   CheckProblem(problem);

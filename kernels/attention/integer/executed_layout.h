@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <optional>
 
-#include "kernels/attention/arena.h"
 #include "kernels/attention/integer/executed_attention.h"
 #include "kernels/attention/integer/score_stage.h"
 #include "kernels/attention/row_block.h"
+#include "kernels/attention/workspace.h"
 #include "kernels/product/tile_product.h"
 
 namespace tare {

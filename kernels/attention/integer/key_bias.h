@@ -13,8 +13,6 @@
 
 namespace tare {
 
-inline constexpr float kMeanOnlyScale = 0x1p-64f;  // far below any logit that counts; its inverse times bias is finite
-
 // codes: of a tile of packing.h; mean: [width]; key_scales, bias: [64].
 void KeyBias(const int8_t* codes, int width, const float* mean, const float* key_scales, float* bias);
 

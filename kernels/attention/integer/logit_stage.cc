@@ -4,16 +4,16 @@
 
 #include <limits>
 
-#include "kernels/attention/integer/fixed_exp.h"
+#include "kernels/attention/fixed_exp.h"
 #include "quant/format/round.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/integer/logit_stage.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
-#include "kernels/attention/integer/fixed_exp-inl.h"
+#include "kernels/attention/fixed_exp-inl.h"
+#include "kernels/attention/four_rows-inl.h"
 #include "kernels/attention/integer/tile_logits-inl.h"
-#include "kernels/attention/reduce_four-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {

@@ -12,7 +12,7 @@
 #define HWY_TARGET_INCLUDE "kernels/attention/integer/row_codes.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
-#include "kernels/attention/reduce_four-inl.h"
+#include "kernels/attention/four_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {

@@ -8,9 +8,9 @@
 #define HWY_TARGET_INCLUDE "kernels/attention/integer/score_stage.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
-#include "kernels/attention/integer/fixed_exp-inl.h"
+#include "kernels/attention/fixed_exp-inl.h"
+#include "kernels/attention/four_rows-inl.h"
 #include "kernels/attention/integer/tile_logits-inl.h"
-#include "kernels/attention/reduce_four-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {

@@ -14,8 +14,6 @@
 
 namespace tare {
 
-inline constexpr int kLargestBlock = 1024;  // keys that share a scale of P
-
 struct ScoreTile {
   LogitSums logits;
   const float* row_factors = nullptr;  // [rows]

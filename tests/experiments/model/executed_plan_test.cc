@@ -27,7 +27,7 @@ TEST(ExecutedPlan, Late) {
   EXPECT_FALSE(plan.smooth_q);
   EXPECT_FALSE(plan.smooth_k);
   EXPECT_EQ(plan.attention.order, AttentionPlan::Order::kLate);
-  EXPECT_EQ(plan.attention.p, Format::kU6);
+  EXPECT_EQ(plan.attention.probs, Format::kU6);
   EXPECT_EQ(plan.attention.block, 128);
   EXPECT_EQ(plan.attention.v, Format::kInt4);
   EXPECT_EQ(plan.attention.v_scale, AttentionPlan::ValueScale::kBlock);
@@ -48,7 +48,7 @@ TEST(ExecutedPlan, SmoothedQueriesAndAZeroPoint) {
   const ExecutedPlan plan = Of("q=int4/token+smooth,k=int4/token,difference=u6/block64,v=int8/block64.channel");
   EXPECT_TRUE(plan.smooth_q);
   EXPECT_FALSE(plan.smooth_k);
-  EXPECT_EQ(plan.attention.p, Format::kU6);
+  EXPECT_EQ(plan.attention.probs, Format::kU6);
 }
 
 TEST(ExecutedPlan, RefusesWhatHasNoKernel) {

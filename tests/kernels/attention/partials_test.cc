@@ -155,7 +155,7 @@ TEST(PartialsTest, SumsAreThoseOfTheExponentials) {
 TEST(PartialsTest, EarlyOrderAndSmoothedValuesAreRefused) {
   Case c(true, {});
   Memory memory;
-  const AttentionPlan early{.order = AttentionPlan::Order::kEarly, .p = Format::kInt8, .block = 64};
+  const AttentionPlan early{.order = AttentionPlan::Order::kEarly, .probs = Format::kInt8, .block = 64};
   EXPECT_THROW(RunPart(early, c.problem, memory), Error);
   AttentionPlan smoothed = kPlan;
   smoothed.v_mean = c.v.data();

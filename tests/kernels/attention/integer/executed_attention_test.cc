@@ -31,7 +31,7 @@ using Order = AttentionPlan::Order;
 AttentionPlan PlanOf(Order order, int block) {
   AttentionPlan plan;
   plan.order = order;
-  plan.p = order == Order::kEarly ? Format::kInt8 : Format::kU8;
+  plan.probs = order == Order::kEarly ? Format::kInt8 : Format::kU8;
   plan.block = block;
   return plan;
 }
@@ -96,13 +96,13 @@ TEST(ExecutedAttention, Formats) {
     RandomAttention in({.heads = 1, .queries = 66, .keys = 90});
     AttentionPlan plan = PlanOf(Order::kLate, 64);
     plan.q = plan.k = plan.v = format;
-    plan.p = format == Format::kInt8 ? Format::kU8 : format == Format::kInt6 ? Format::kU6 : Format::kU4;
+    plan.probs = format == Format::kInt8 ? Format::kU8 : format == Format::kInt6 ? Format::kU6 : Format::kU4;
     ExpectTheCodes(plan, in, "late");
     plan = PlanOf(Order::kEarly, 64);
-    plan.q = plan.k = plan.v = plan.p = format;
+    plan.q = plan.k = plan.v = plan.probs = format;
     plan.v_scale = AttentionPlan::ValueScale::kSequence;
     ExpectTheCodes(plan, in, "early");
-    plan.p = format == Format::kInt8 ? Format::kU8 : format == Format::kInt6 ? Format::kU6 : Format::kU4;
+    plan.probs = format == Format::kInt8 ? Format::kU8 : format == Format::kInt6 ? Format::kU6 : Format::kU4;
     ExpectTheCodes(plan, in, "early with a zero point");
   }
 }
@@ -115,9 +115,9 @@ TEST(ExecutedAttention, AZeroPointIsNearerToTheReference) {
     ReferenceAttention(in.problem);
     const std::vector<float> want = in.out;
     AttentionPlan plan = PlanOf(Order::kEarly, 64);
-    plan.p = Format::kInt6;
+    plan.probs = Format::kInt6;
     const double symmetric = RelativeError(Execute(plan, in), want);
-    plan.p = Format::kU6;
+    plan.probs = Format::kU6;
     EXPECT_LT(RelativeError(Execute(plan, in), want), 0.95 * symmetric) << lambda;
   }
 }
@@ -186,7 +186,7 @@ TEST(ExecutedAttention, Lambdas) {
       std::ranges::fill(in.lambda, lambda);
       ExpectTheCodes(PlanOf(order, 64), in, std::to_string(lambda));
       AttentionPlan unsigned_codes = PlanOf(order, 64);
-      unsigned_codes.p = Format::kU8;
+      unsigned_codes.probs = Format::kU8;
       ExpectTheCodes(unsigned_codes, in, std::to_string(lambda) + " u8");
     }
   }
@@ -276,7 +276,7 @@ TEST(ExecutedAttention, ScratchIsAtMost4MiBAThread) {
 // Late, early, and early with a zero point and a mean of Q, of RandomAttention's 2 * heads times d.
 std::vector<AttentionPlan> ThreePlans(const std::vector<float>& q_mean) {
   AttentionPlan all = PlanOf(Order::kEarly, 128);
-  all.p = Format::kU8;
+  all.probs = Format::kU8;
   all.q_mean = q_mean.data();
   return {PlanOf(Order::kLate, 128), PlanOf(Order::kEarly, 128), all};
 }
@@ -340,7 +340,7 @@ TEST(ExecutedAttention, RefusesPlansItCannotExecute) {
   };
   message([](AttentionPlan& p, RandomAttention&) { p.block = 96; }, "key blocks of 96");
   message([](AttentionPlan& p, RandomAttention&) { p.block = 2048; }, "key blocks of 2048");
-  message([](AttentionPlan& p, RandomAttention&) { p.p = Format::kF32; }, "difference: got f32");
+  message([](AttentionPlan& p, RandomAttention&) { p.probs = Format::kF32; }, "difference: got f32");
   message([](AttentionPlan& p, RandomAttention&) { p.order = Order::kLate; }, "probs: got int8");
   message([](AttentionPlan& p, RandomAttention&) { p.q = Format::kF32; }, "q: got f32");
   message([](AttentionPlan& p, RandomAttention&) { p.v = Format::kU8; }, "v: got u8");

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "kernels/attention/heads.h"
 
@@ -15,7 +14,7 @@ namespace tare {
 
 inline constexpr int64_t kSmoothingTokens = 64;
 
-// Fills mean [heads][width] and returns it. x.tokens >= 1.
-const float* MeanOfPrefix(HeadsView<const float> x, std::vector<float>& mean);
+// Writes mean [heads][width]. x.tokens >= 1.
+void MeanOfPrefix(HeadsView<const float> x, float* mean);
 
 }  // namespace tare

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // FixedExp2 of fixed_exp.h for vectors of 16-bit integers.
 #include "hwy/highway.h"
-#include "kernels/attention/integer/fixed_exp.h"
+#include "kernels/attention/fixed_exp.h"
 
 #if defined(TARE_FIXED_EXP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TARE_FIXED_EXP_INL_H_

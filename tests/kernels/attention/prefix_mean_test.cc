@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/attention/smoothing.h"
+#include "kernels/attention/prefix_mean.h"
 
 #include <gtest/gtest.h>
 
@@ -13,20 +13,26 @@
 namespace tare {
 namespace {
 
-TEST(SmoothingTest, TheMeanIsOfTheFirst64TokensAlone) {
+TEST(PrefixMean, TheMeanIsOfTheFirst64TokensAlone) {
   for (const int64_t tokens : {1, 3, 64, 100}) {
     constexpr int kHeads = 2, kWidth = 3, kStride = 9;
-    std::vector<float> x(tokens * kStride), mean;
+    std::vector<float> x(tokens * kStride), got(kHeads * kWidth);
     for (int64_t t = 0; t < tokens; ++t) {
       for (int i = 0; i < kStride; ++i) x[t * kStride + i] = static_cast<float>(t < 64 ? (t + 1) * (i + 1) : 1000);
     }
-    const float* got = MeanOfPrefix({x.data(), tokens, kHeads, kWidth, kStride, 4}, mean);
+    MeanOfPrefix({x.data(), tokens, kHeads, kWidth, kStride, 4}, got.data());
     const int64_t n = tokens < 64 ? tokens : 64;
     for (int head = 0; head < kHeads; ++head) {
       for (int i = 0; i < kWidth; ++i)
         EXPECT_FLOAT_EQ(got[head * kWidth + i], static_cast<float>((n + 1) * (4 * head + i + 1)) / 2) << tokens;
     }
   }
+}
+
+std::vector<float> MeanOf(HeadsView<const float> x) {
+  std::vector<float> mean(static_cast<size_t>(x.heads) * x.width);
+  MeanOfPrefix(x, mean.data());
+  return mean;
 }
 
 // Cosine of attention with Q and K in four bits to the double reference.
@@ -46,26 +52,24 @@ double CosineInInt4(RandomAttention& c, const float* q_mean, const float* k_mean
 
 // What all keys have in common takes the codes of the rest, unless it is subtracted: the figures asked of INT4 are a
 // cosine of 0.97 on Gaussian data, kept within 0.005 under an offset of 10 on some channels.
-TEST(SmoothingTest, FourBitsSurviveAnOffsetOfTheKeys) {
+TEST(PrefixMean, FourBitsSurviveAnOffsetOfTheKeys) {
   RandomAttention c(
       {.family = Family::kV1, .heads = 2, .kv = 2, .queries = 300, .keys = 300, .d = 128, .v_width = 256});
   const double plain = CosineInInt4(c, nullptr, nullptr);
   EXPECT_GT(plain, 0.97);
   for (size_t i = 0; i < c.k.size(); ++i) c.k[i] += i % 128 % 16 == 3 ? 10.0f : 0.0f;
   EXPECT_LT(CosineInInt4(c, nullptr, nullptr), plain - 0.05);
-  std::vector<float> mean;
-  EXPECT_GT(CosineInInt4(c, nullptr, MeanOfPrefix(c.problem.k, mean)), plain - 0.005);
+  EXPECT_GT(CosineInInt4(c, nullptr, MeanOf(c.problem.k).data()), plain - 0.005);
 }
 
 // The same of Q, whose offset does change the logits: what it adds to each key's is computed beside the product.
-TEST(SmoothingTest, FourBitsSurviveAnOffsetOfTheQueries) {
+TEST(PrefixMean, FourBitsSurviveAnOffsetOfTheQueries) {
   RandomAttention c(
       {.family = Family::kV1, .heads = 2, .kv = 2, .queries = 300, .keys = 300, .d = 128, .v_width = 256});
   const double plain = CosineInInt4(c, nullptr, nullptr);
   for (size_t i = 0; i < c.q.size(); ++i) c.q[i] += i % 128 % 16 == 3 ? 10.0f : 0.0f;
   const double without = CosineInInt4(c, nullptr, nullptr);
-  std::vector<float> q_mean, k_mean;
-  const double with = CosineInInt4(c, MeanOfPrefix(c.problem.q, q_mean), MeanOfPrefix(c.problem.k, k_mean));
+  const double with = CosineInInt4(c, MeanOf(c.problem.q).data(), MeanOf(c.problem.k).data());
   RecordProperty("cosines", std::to_string(plain) + " " + std::to_string(without) + " " + std::to_string(with));
   EXPECT_LT(without, 0.97);
   EXPECT_GT(with, plain);

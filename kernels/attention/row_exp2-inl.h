@@ -3,7 +3,7 @@
 #include <cstddef>
 
 #include "hwy/highway.h"
-#include "kernels/attention/integer/row_exp2.h"
+#include "kernels/attention/row_exp2.h"
 
 #if defined(TARE_ROW_EXP2_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TARE_ROW_EXP2_INL_H_

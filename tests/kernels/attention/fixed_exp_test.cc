@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The error bounds that fixed_exp.h states, over every argument.
-#include "kernels/attention/integer/fixed_exp.h"
+#include "kernels/attention/fixed_exp.h"
 
 #include <gtest/gtest.h>
 

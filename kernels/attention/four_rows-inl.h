@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Four rows' vectors reduced together: {op over a's lanes, over b's, over c's, over d's} in a vector of 4. Two rounds
-// of interleaving inside blocks of 128 bits, then the blocks by halves: 3 instructions a row of 512 bits instead of 8
+// of interleaving inside blocks of 128 bits, then the blocks by halves: 3 instructions per row of 512 bits instead of 8
 // for a row by itself.
 #include "hwy/highway.h"
 
-#if defined(TARE_REDUCE_FOUR_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef TARE_REDUCE_FOUR_INL_H_
-#undef TARE_REDUCE_FOUR_INL_H_
+#if defined(TARE_FOUR_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TARE_FOUR_ROWS_INL_H_
+#undef TARE_FOUR_ROWS_INL_H_
 #else
-#define TARE_REDUCE_FOUR_INL_H_
+#define TARE_FOUR_ROWS_INL_H_
 #endif
 
 HWY_BEFORE_NAMESPACE();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/quantize/smoothing.h"
+#include "experiments/quantize/smooth_quant_factors.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// See executed_unit.h.
-#include "kernels/attention/integer/executed_unit.h"
+// See executed_block.h.
+#include "kernels/attention/integer/executed_block.h"
 
 #include <algorithm>
 #include <limits>
 
+#include "kernels/attention/fixed_exp.h"
 #include "kernels/attention/integer/code_stage.h"
-#include "kernels/attention/integer/fixed_exp.h"
 #include "kernels/attention/integer/key_bias.h"
 #include "kernels/attention/integer/logit_stage.h"
 #include "kernels/attention/integer/packing.h"
-#include "kernels/attention/integer/row_exp2.h"
 #include "kernels/attention/output_stage.h"
+#include "kernels/attention/row_exp2.h"
 #include "kernels/elementwise/rows.h"
 
 namespace tare {
@@ -207,7 +207,7 @@ class Unit {
       EarlyFactors(s_.rows, tiles, Max(0, tile), Max(1, tile), x_.early, a2, x_.row_scales);
       EarlyStage({.rows = s_.rows,
                   .tiles = tiles,
-                  .format = plan_.p,
+                  .format = plan_.probs,
                   .p1 = P(0, tile),
                   .p2 = P(1, tile),
                   .tile_stride = s_.p_stride,
@@ -232,7 +232,7 @@ class Unit {
       ScoreTiles(tile, end, Pass::kFirst);
       const int tiles = static_cast<int>(end - tile);
       for (int map = 0; map < head_.Maps(); ++map) {
-        LateFactors(s_.rows, tiles, Info(plan_.p).max_code, Max(map, tile), x_.block_max, x_.late);
+        LateFactors(s_.rows, tiles, Info(plan_.probs).max_code, Max(map, tile), x_.block_max, x_.late);
         LateStage({.rows = s_.rows,
                    .tiles = tiles,
                    .p = P(map, tile),
@@ -294,7 +294,7 @@ class Unit {
 
   // Codes stand for exp times their largest: so do norm and out alike.
   void KeepPartials() const {
-    const float one = 1.0f / static_cast<float>(Info(plan_.p).max_code);
+    const float one = 1.0f / static_cast<float>(Info(plan_.probs).max_code);
     for (int map = 0; map < head_.Maps(); ++map) {
       const MapPartials& to = (*partials_)[map];
       for (int r = 0; r < rows_.count; ++r) {

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention/attention_plan.h"
+
+#include "kernels/attention/row_block.h"
+#include "quant/base/error.h"
+
+namespace tare {
+
+void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem) {
+  const auto check_signed = [](const char* name, Format format) {
+    if (Info(format).min_code >= 0)
+      Fail("attention plan, {}: got {}, expected int8, int6 or int4", name, Info(format).name);
+  };
+  check_signed("q", plan.q);
+  check_signed("k", plan.k);
+  check_signed("v", plan.v);
+  if (plan.logits != Format::kF32) check_signed("attn_logits", plan.logits);
+  if (plan.order == AttentionPlan::Order::kEarly) {
+    if (plan.probs == Format::kF32)
+      Fail("attention plan, difference: got f32, expected int8, int6, int4, u8, u6 or u4");
+  } else if (plan.probs != Format::kU8 && plan.probs != Format::kU6 && plan.probs != Format::kU4) {
+    Fail("attention plan, probs: got {}, expected u8, u6 or u4", Info(plan.probs).name);
+  }
+  if (plan.block < kTile || plan.block > kLargestBlock || plan.block % kTile != 0)
+    Fail("attention plan: got key blocks of {}, expected a multiple of {} up to {}", plan.block, kTile, kLargestBlock);
+  for (size_t row = 0; row < problem.heads.size(); ++row) {
+    if (plan.order == AttentionPlan::Order::kEarly && !problem.heads[row].Differential())
+      Fail("attention plan, head table row {}: got one map and the early order, expected two maps; try the late order",
+           row);
+  }
+  CheckWidths(problem);
+  if (!(problem.scale > 0)) Fail("attention scale: got {}, expected more than 0", problem.scale);
+}
+
+}  // namespace tare

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of a plan that integer attention executes, and what it means: quantized_reference.h carries it out one value
+// at a time, integer/executed_attention.h at speed.
+#pragma once
+
+#include "kernels/attention/heads.h"
+#include "quant/format/format.h"
+
+namespace tare {
+
+inline constexpr int kLargestBlock = 1024;  // keys that share a scale of the probabilities
+
+// A row of Q less its mean with a scale below this is taken for the mean alone: codes 0, scale 1 (key_bias.h). Far below
+// any logit that counts; its inverse times a key's bias is finite.
+inline constexpr float kMeanOnlyScale = 0x1p-64f;
+
+struct AttentionPlan {
+  enum class Order { kLate, kEarly };           // maps subtracted after P x V, or before
+  enum class ValueScale { kBlock, kSequence };  // a scale per block and channel, or per channel (which looks ahead)
+
+  Format q = Format::kInt8;
+  Format k = Format::kInt8;
+  Format v = Format::kInt8;
+  ValueScale v_scale = ValueScale::kBlock;
+  Format logits = Format::kF32;  // int8, int6, int4: codes with a row's absmax, see logit_stage.h; f32: as they are
+  Order order = Order::kLate;
+  Format probs =
+      Format::kU8;  // late: u8 u6 u4; early, of the difference: the same with a zero point, or int8 int6 int4
+  int block = 256;  // keys that share a scale of probs, and of v: a multiple of 64 up to kLargestBlock
+
+  // Constant vectors subtracted before quantizing; null: none. They change no result but the rounding: what Q's mean
+  // adds to a key's logits is known (key_bias.h), softmax does not see what all keys have in common, and of V's mean
+  // each output row has (sum of P1) - lambda (sum of P2) times, added back.
+  const float* q_mean = nullptr;  // [q heads][d]
+  const float* k_mean = nullptr;  // [k heads][d]
+  const float* v_mean = nullptr;  // [v heads][width of a slice]
+};
+
+// Throws Error for a plan that the kernels cannot execute on this problem.
+void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem);
+
+}  // namespace tare
