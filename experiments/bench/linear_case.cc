@@ -6,7 +6,6 @@
 #include <random>
 
 #include "kernels/linear/linear_reference.h"
-#include "kernels/linear/one_token.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -60,7 +59,9 @@ void PreparedLinear::RunOnce() {
   const PackedMatrix& weight = weights_[next_];
   next_ = (next_ + 1) % weights_.size();
   if (OneTokenSteps()) {
-    OneToken(x_.data(), case_.in, OneToken::BlockOf(weight)).Project(weight, nullptr, y_.data());
+    if (!token_) token_.emplace(case_.in, OneToken::BlockOf(weight));
+    token_->Load(x_.data());
+    token_->Project(weight, nullptr, y_.data());
   } else {
     const QuantizedProjection projection{&weight, nullptr, y_.data()};
     linear_.Project(x_.data(), case_.rows, {*activation_, {}}, {&projection, 1});

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "experiments/bench/linear_bench.h"
+#include "kernels/linear/one_token.h"
 #include "kernels/linear/packed_matrix.h"
 #include "kernels/linear/quantized_linear.h"
 #include "quant/format/quantized_matrix.h"
@@ -36,6 +37,7 @@ class PreparedLinear {
   QuantizedMatrixBuffer quantized_;
   std::vector<PackedMatrix> weights_;
   QuantizedLinear linear_;
+  std::optional<OneToken> token_;  // of one-token steps
   size_t next_ = 0;
   double rel_l2_ = 0, error_ = 0, size_ = 0;
 };

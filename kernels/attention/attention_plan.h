@@ -10,8 +10,8 @@ namespace tare {
 
 inline constexpr int kLargestBlock = 1024;  // keys that share a scale of the probabilities
 
-// A row of Q less its mean with a scale below this is taken for the mean alone: codes 0, scale 1 (key_bias.h). Far below
-// any logit that counts; its inverse times a key's bias is finite.
+// A row of Q less its mean with a scale below this is taken for the mean alone: codes 0, scale 1 (key_bias.h). Far
+// below any logit that counts; its inverse times a key's bias is finite.
 inline constexpr float kMeanOnlyScale = 0x1p-64f;
 
 struct AttentionPlan {

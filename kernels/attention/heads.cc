@@ -24,18 +24,18 @@ void CheckIndex(const char* name, size_t row, int index, int heads) {
     Fail("attention head table, row {}: got {} {}, expected 0 to {}", row, name, index, heads - 1);
 }
 
-void CheckRow(const AttentionProblem& p, size_t row) {
-  const OutputHead& head = p.heads[row];
-  CheckIndex("q1", row, head.q1, p.q.heads);
-  CheckIndex("k1", row, head.k1, p.k.heads);
-  for (int i = 0; i < head.VSlices(); ++i) CheckIndex("v", row, head.v[i], p.v.heads);
-  if (head.VSlices() * p.v.width != p.out.width)
+void CheckRow(const AttentionProblem& problem, size_t row) {
+  const OutputHead& head = problem.heads[row];
+  CheckIndex("q1", row, head.q1, problem.q.heads);
+  CheckIndex("k1", row, head.k1, problem.k.heads);
+  for (int i = 0; i < head.VSlices(); ++i) CheckIndex("v", row, head.v[i], problem.v.heads);
+  if (head.VSlices() * problem.v.width != problem.out.width)
     Fail("attention head table, row {}: got {} slices of V of width {}, expected the output's width {}", row,
-         head.VSlices(), p.v.width, p.out.width);
+         head.VSlices(), problem.v.width, problem.out.width);
   if (!head.Differential()) return;
-  CheckIndex("q2", row, head.q2, p.q.heads);
-  CheckIndex("k2", row, head.k2, p.k.heads);
-  if (p.lambda.data == nullptr) Fail("attention head table, row {}: a second map, but no lambda", row);
+  CheckIndex("q2", row, head.q2, problem.q.heads);
+  CheckIndex("k2", row, head.k2, problem.k.heads);
+  if (problem.lambda.data == nullptr) Fail("attention head table, row {}: a second map, but no lambda", row);
 }
 
 void CheckHeads(int heads, int kv, const char* family) {
@@ -43,56 +43,58 @@ void CheckHeads(int heads, int kv, const char* family) {
     Fail("{} heads: got {} over {} key/value heads, expected a multiple", family, heads, kv);
 }
 
-}  // namespace
-
-void CheckProblem(const AttentionProblem& p) {
-  CheckView("q", p.q);
-  CheckView("k", p.k);
-  CheckView("v", p.v);
-  CheckView("out", p.out);
-  if (p.q.width != p.k.width)
-    Fail("attention: got q of width {} and k of width {}, expected the same", p.q.width, p.k.width);
-  if (p.k.tokens != p.v.tokens)
-    Fail("attention: got {} tokens of k and {} of v, expected the same", p.k.tokens, p.v.tokens);
-  if (p.q.tokens != p.out.tokens)
-    Fail("attention: got {} tokens of q and {} of out, expected the same", p.q.tokens, p.out.tokens);
-  if (p.heads.size() != static_cast<size_t>(p.out.heads))
-    Fail("attention: got a table of {} heads and an output of {}, expected the same", p.heads.size(), p.out.heads);
-  if (!std::isfinite(p.scale)) Fail("attention scale: got {}, expected a finite number", p.scale);
-  if (p.mask.kind == Mask::Kind::kWindow && p.mask.window < 1)
-    Fail("attention window: got {}, expected at least 1", p.mask.window);
-  for (size_t row = 0; row < p.heads.size(); ++row) CheckRow(p, row);
+// Maps 2h and 2h + 1 of q, each over its own k head of the group's k_heads, or both over its one.
+std::vector<OutputHead> PairedHeads(int heads, int kv, int k_heads, const char* family) {
+  CheckHeads(heads, kv, family);
+  std::vector<OutputHead> table(heads);
+  for (int h = 0; h < heads; ++h) {
+    const int group = h / (heads / kv), k1 = k_heads * group;
+    table[h] = {.q1 = 2 * h, .k1 = k1, .q2 = 2 * h + 1, .k2 = k1 + k_heads - 1, .v = {group, kNoMap}};
+  }
+  return table;
 }
 
-void CheckWidths(const AttentionProblem& p) {
-  for (const int width : {p.q.width, p.v.width}) {
+}  // namespace
+
+void CheckProblem(const AttentionProblem& problem) {
+  CheckView("q", problem.q);
+  CheckView("k", problem.k);
+  CheckView("v", problem.v);
+  CheckView("out", problem.out);
+  if (problem.q.width != problem.k.width)
+    Fail("attention: got q of width {} and k of width {}, expected the same", problem.q.width, problem.k.width);
+  if (problem.k.tokens != problem.v.tokens)
+    Fail("attention: got {} tokens of k and {} of v, expected the same", problem.k.tokens, problem.v.tokens);
+  if (problem.q.tokens != problem.out.tokens)
+    Fail("attention: got {} tokens of q and {} of out, expected the same", problem.q.tokens, problem.out.tokens);
+  if (problem.heads.size() != static_cast<size_t>(problem.out.heads))
+    Fail("attention: got a table of {} heads and an output of {}, expected the same", problem.heads.size(),
+         problem.out.heads);
+  if (!std::isfinite(problem.scale)) Fail("attention scale: got {}, expected a finite number", problem.scale);
+  if (problem.mask.kind == Mask::Kind::kWindow && problem.mask.window < 1)
+    Fail("attention window: got {}, expected at least 1", problem.mask.window);
+  for (size_t row = 0; row < problem.heads.size(); ++row) CheckRow(problem, row);
+}
+
+void CheckWidths(const AttentionProblem& problem) {
+  for (const int width : {problem.q.width, problem.v.width}) {
     if (width > kLargestWidth) Fail("attention: got heads of width {}, expected at most {}", width, kLargestWidth);
   }
 }
 
-int64_t CountPairs(const AttentionProblem& p) {
+int64_t CountPairs(const AttentionProblem& problem) {
   int64_t pairs = 0;
-  for (int64_t t = 0; t < p.q.tokens; ++t) {
-    const KeyRange keys = p.mask.Keys(t, p.q.tokens, p.k.tokens);
+  for (int64_t t = 0; t < problem.q.tokens; ++t) {
+    const KeyRange keys = problem.mask.Keys(t, problem.q.tokens, problem.k.tokens);
     pairs += keys.end - keys.begin;
   }
-  return pairs * static_cast<int64_t>(p.heads.size());
+  return pairs * static_cast<int64_t>(problem.heads.size());
 }
 
 std::vector<OutputHead> StandardHeads(int heads, int kv) {
   CheckHeads(heads, kv, "standard");
   std::vector<OutputHead> table(heads);
   for (int h = 0; h < heads; ++h) table[h] = {.q1 = h, .k1 = h / (heads / kv), .v = {h / (heads / kv), kNoMap}};
-  return table;
-}
-
-std::vector<OutputHead> V1Heads(int heads, int kv) {
-  CheckHeads(heads, kv, "V1");
-  std::vector<OutputHead> table(heads);
-  for (int h = 0; h < heads; ++h) {
-    const int group = h / (heads / kv);
-    table[h] = {.q1 = 2 * h, .k1 = 2 * group, .q2 = 2 * h + 1, .k2 = 2 * group + 1, .v = {group, kNoMap}};
-  }
   return table;
 }
 
@@ -111,14 +113,7 @@ std::vector<OutputHead> DiffLlamaHeads(int q_heads, int kv) {
   return table;
 }
 
-std::vector<OutputHead> V2Heads(int heads, int kv) {
-  CheckHeads(heads, kv, "V2");
-  std::vector<OutputHead> table(heads);
-  for (int h = 0; h < heads; ++h) {
-    const int group = h / (heads / kv);
-    table[h] = {.q1 = 2 * h, .k1 = group, .q2 = 2 * h + 1, .k2 = group, .v = {group, kNoMap}};
-  }
-  return table;
-}
+std::vector<OutputHead> V1Heads(int heads, int kv) { return PairedHeads(heads, kv, 2, "V1"); }
+std::vector<OutputHead> V2Heads(int heads, int kv) { return PairedHeads(heads, kv, 1, "V2"); }
 
 }  // namespace tare

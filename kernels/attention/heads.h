@@ -5,9 +5,9 @@
 //   out[t, h] = softmax(s q[t, q1] k[:, k1]) V_h  -  lambda[t, h] softmax(s q[t, q2] k[:, k2]) V_h
 //   V_h       = v[:, v[0]], or v[:, v[0]] and v[:, v[1]] side by side
 //
-// and only the first map where q2 = kNoMap, so that standard, V1, V2, grouped ratios and every checkpoint's own order of
-// heads are data. Legend: T queries, S keys, d width of q and k. The head norm and (1 - lambda_init) of V1 are separate
-// steps.
+// and only the first map where q2 = kNoMap, so that standard, V1, V2, grouped ratios and every checkpoint's own order
+// of heads are data. Legend: T queries, S keys, d width of q and k. The head norm and (1 - lambda_init) of V1 are
+// separate steps.
 #pragma once
 
 #include <algorithm>

@@ -61,20 +61,17 @@ HWY_INLINE void EachVector(const OutputRows& o, Finish finish) {
   }
 }
 
-// first and second have whole tiles of columns: reading behind the last is in bounds.
 void WriteRows(const OutputRows& o) {
   const DF d;
-  const auto first = [&](int r, int i)
-                         HWY_ATTR { return hn::Mul(hn::Load(d, o.first + r * o.stride + i), hn::Set(d, o.one[r])); };
   const auto both = [&](int r, int i) HWY_ATTR {
-    return o.second == nullptr
-               ? first(r, i)
-               : hn::NegMulAdd(hn::Load(d, o.second + r * o.stride + i), hn::Set(d, o.two[r]), first(r, i));
+    const auto one = hn::Mul(hn::Load(d, o.out1 + r * o.stride + i), hn::Set(d, o.factors1[r]));
+    if (o.out2 == nullptr) return one;
+    return hn::NegMulAdd(hn::Load(d, o.out2 + r * o.stride + i), hn::Set(d, o.factors2[r]), one);
   };
   if (o.mean == nullptr) return EachVector(o, both);
   EachVector(o, [&](int r, int i) HWY_ATTR {
     const auto mean = hn::LoadN(d, o.mean + i, static_cast<size_t>(o.width - i));
-    return hn::MulAdd(mean, hn::Set(d, o.rest[r]), both(r, i));
+    return hn::MulAdd(mean, hn::Set(d, o.mean_factors[r]), both(r, i));
   });
 }
 

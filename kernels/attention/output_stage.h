@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What follows the product of a block's codes with V, for 64 columns: out += (sum - zero[row] * v_sum[column]) *
-// (v_scale[column] * row_scale[row]); zero: the byte that stands for 0. And the last step of a row.
+// What follows the product of a block's codes with V, for 64 columns, and the last step of a row:
+//
+//   out += (sum - zero[row] * v_sum[column]) * (v_scale[column] * row_scale[row])      zero: the byte that stands for 0
+//   to   = out1 * factor1[row] - out2 * factor2[row] + mean * mean_factor[row]         out1, out2: of both maps
 #pragma once
 
 #include <cstdint>
@@ -24,18 +26,18 @@ struct OutputTile {
 void AddOutput(const OutputTile& tile);
 void OverwriteOutput(const OutputTile& tile);
 
-// The end of a block of rows, one V slice: to = first * one - second * two + rest * mean.
+// The end of a block of rows, one V slice.
 struct OutputRows {
   int rows = 0;
   int width = 0;
-  const float* first = nullptr;   // [rows][stride]
-  const float* second = nullptr;  // the same of map 2, or null
+  const float* out1 = nullptr;  // [rows][stride], whole tiles of 64 columns
+  const float* out2 = nullptr;  // the same, or null: one map, or a difference already
   int64_t stride = 0;
-  const float* one = nullptr;   // [rows]
-  const float* two = nullptr;   // [rows], with second
-  const float* mean = nullptr;  // [width], or null
-  const float* rest = nullptr;  // [rows], with mean
-  float* to = nullptr;          // [rows][to_stride]
+  const float* factors1 = nullptr;      // [rows]
+  const float* factors2 = nullptr;      // [rows], with out2
+  const float* mean = nullptr;          // [width], or null
+  const float* mean_factors = nullptr;  // [rows], with mean
+  float* to = nullptr;                  // [rows][to_stride]
   int64_t to_stride = 0;
 };
 void WriteOutput(const OutputRows& rows);

@@ -33,58 +33,59 @@ CodedRow Coded(const float* x, int width, const float* mean, Format format) {
 
 // A row's exponentials relative to each tile's maximum.
 struct Exponentials {
-  std::vector<int> p;      // [tiles * 64]
+  std::vector<int> exps;   // [tiles * 64]
   std::vector<float> max;  // [tiles]
-  std::vector<int> sum;    // [tiles]
+  std::vector<int> sums;   // [tiles] of exps
 };
 
 class Row {
  public:
-  Row(const AttentionPlan& plan, const AttentionProblem& p, int64_t t, int head)
+  Row(const AttentionPlan& plan, const AttentionProblem& problem, int64_t t, int head)
       : plan_(plan),
-        p_(p),
+        problem_(problem),
         t_(t),
         head_index_(head),
-        head_(p.heads[head]),
-        keys_(p.mask.Keys(t, p.q.tokens, p.k.tokens)),
-        tiles_((p.k.tokens + kTile - 1) / kTile),
+        head_(problem.heads[head]),
+        keys_(problem.mask.Keys(t, problem.q.tokens, problem.k.tokens)),
+        tiles_((problem.k.tokens + kTile - 1) / kTile),
         block_tiles_(plan.block / kTile) {}
 
   QuantizedRow Run() {
-    QuantizedRow row{std::vector<float>(p_.out.width), {}};
+    QuantizedRow row{std::vector<float>(problem_.out.width), {}};
     if (keys_.begin == keys_.end) return row;
     if (plan_.order == AttentionPlan::Order::kEarly)
       Early(row);
     else
       Late(row);
     for (int slice = 0; plan_.v_mean != nullptr && slice < head_.VSlices(); ++slice) {
-      for (int i = 0; i < p_.v.width; ++i)
-        row.out[slice * p_.v.width + i] += (1.0f - Lambda()) * plan_.v_mean[head_.v[slice] * p_.v.width + i];
+      for (int i = 0; i < problem_.v.width; ++i)
+        row.out[slice * problem_.v.width + i] +=
+            (1.0f - Lambda()) * plan_.v_mean[head_.v[slice] * problem_.v.width + i];
     }
     return row;
   }
 
  private:
-  float Lambda() const { return head_.Differential() ? p_.lambda.At(t_, head_index_) : 0.0f; }
+  float Lambda() const { return head_.Differential() ? problem_.lambda.At(t_, head_index_) : 0.0f; }
 
   Exponentials Scores(int q_head, int k_head) const {
-    const float* q_mean = plan_.q_mean == nullptr ? nullptr : plan_.q_mean + q_head * p_.q.width;
-    CodedRow q = Coded(p_.q.Row(t_, q_head), p_.q.width, q_mean, plan_.q);
-    if (q_mean != nullptr && q.scale < kMeanOnlyScale) q = {std::vector<int16_t>(p_.q.width), 1};
+    const float* q_mean = plan_.q_mean == nullptr ? nullptr : plan_.q_mean + q_head * problem_.q.width;
+    CodedRow q = Coded(problem_.q.Row(t_, q_head), problem_.q.width, q_mean, plan_.q);
+    if (q_mean != nullptr && q.scale < kMeanOnlyScale) q = {std::vector<int16_t>(problem_.q.width), 1};
     const float factor =
-        std::max(q.scale * (p_.scale * (1.44269504f * kExpUnitsPerOctave)), std::numeric_limits<float>::min());
+        std::max(q.scale * (problem_.scale * (kLog2E * kExpUnitsPerOctave)), std::numeric_limits<float>::min());
     Exponentials e{std::vector<int>(tiles_ * kTile),
                    std::vector<float>(tiles_, -std::numeric_limits<float>::infinity()), std::vector<int>(tiles_)};
     std::vector<float> z(tiles_ * kTile);
     for (int64_t s = keys_.begin; s < keys_.end; ++s) {
-      const float* mean = plan_.k_mean == nullptr ? nullptr : plan_.k_mean + k_head * p_.k.width;
-      const CodedRow k = Coded(p_.k.Row(s, k_head), p_.k.width, mean, plan_.k);
+      const float* mean = plan_.k_mean == nullptr ? nullptr : plan_.k_mean + k_head * problem_.k.width;
+      const CodedRow k = Coded(problem_.k.Row(s, k_head), problem_.k.width, mean, plan_.k);
       int sum = 0;
-      for (int i = 0; i < p_.q.width; ++i) sum += q.codes[i] * k.codes[i];
+      for (int i = 0; i < problem_.q.width; ++i) sum += q.codes[i] * k.codes[i];
       z[s] = static_cast<float>(sum) * k.scale;
       if (q_mean == nullptr) continue;
       float bias = 0;
-      for (int i = 0; i < p_.q.width; ++i) bias = std::fma(q_mean[i], static_cast<float>(k.codes[i]), bias);
+      for (int i = 0; i < problem_.q.width; ++i) bias = std::fma(q_mean[i], static_cast<float>(k.codes[i]), bias);
       z[s] = std::fma(bias * k.scale, 1.0f / q.scale, z[s]);
     }
     if (plan_.logits != Format::kF32) {
@@ -98,8 +99,8 @@ class Row {
       for (int64_t s = begin; s < end; ++s) {
         const double units =
             std::min(double{max - z[s]} * factor, static_cast<double>(kExpLargest));  // exact in double
-        e.p[s] = FixedExp2(static_cast<int>(std::nearbyint(units)));
-        e.sum[tile] += e.p[s];
+        e.exps[s] = FixedExp2(static_cast<int>(std::nearbyint(units)));
+        e.sums[tile] += e.exps[s];
       }
       e.max[tile] = max * factor;
     }
@@ -120,21 +121,21 @@ class Row {
       const int largest = *std::ranges::max_element(codes);
       for (int64_t s = begin; s < end; ++s) {
         const float units = static_cast<float>(largest - codes[s - begin]) * step;
-        e.p[s] = FixedExp2(static_cast<int>(std::min(std::nearbyint(units), static_cast<float>(kExpLargest))));
-        e.sum[tile] += e.p[s];
+        e.exps[s] = FixedExp2(static_cast<int>(std::min(std::nearbyint(units), static_cast<float>(kExpLargest))));
+        e.sums[tile] += e.exps[s];
       }
       e.max[tile] = static_cast<float>(largest) * step;
     }
   }
 
-  // What 1 of p is worth in the softmax, by tile.
+  // What 1 of an exponential is worth in the softmax, by tile.
   std::vector<float> Weights(const Exponentials& e, float lambda) const {
     const float largest = *std::ranges::max_element(e.max);
     std::vector<float> w(tiles_);
     float sum = 0;
     for (int64_t tile = 0; tile < tiles_; ++tile) {
       w[tile] = RowExp2((e.max[tile] - largest) * kPerOctave);
-      sum += w[tile] * static_cast<float>(e.sum[tile]);
+      sum += w[tile] * static_cast<float>(e.sums[tile]);
     }
     for (float& x : w) x *= lambda / sum;
     return w;
@@ -144,14 +145,14 @@ class Row {
   CodedRow Column(int v_head, int column, int64_t block) const {
     const auto magnitudes = [&](int64_t begin, int64_t end) {
       std::vector<float> x;
-      for (int64_t s = begin; s < std::min(end, p_.v.tokens); ++s)
-        x.push_back(p_.v.Row(s, v_head)[column] -
-                    (plan_.v_mean == nullptr ? 0.0f : plan_.v_mean[v_head * p_.v.width + column]));
+      for (int64_t s = begin; s < std::min(end, problem_.v.tokens); ++s)
+        x.push_back(problem_.v.Row(s, v_head)[column] -
+                    (plan_.v_mean == nullptr ? 0.0f : plan_.v_mean[v_head * problem_.v.width + column]));
       return x;
     };
     const std::vector<float> x = magnitudes(block * plan_.block, (block + 1) * plan_.block);
     const bool whole = plan_.v_scale == AttentionPlan::ValueScale::kSequence;
-    const Scale scale = ScaleFor(AbsMax(whole ? magnitudes(0, p_.v.tokens) : x), plan_.v);
+    const Scale scale = ScaleFor(AbsMax(whole ? magnitudes(0, problem_.v.tokens) : x), plan_.v);
     CodedRow row{{}, scale.scale};
     for (const float value : x) row.codes.push_back(static_cast<int16_t>(CodeOf(value, scale.inv, plan_.v)));
     return row;
@@ -160,11 +161,11 @@ class Row {
   // out += row_scale * v_scale * sum over the block's keys of codes * v; codes begin at the block's first key.
   void AddBlock(int64_t block, const std::vector<int>& codes, float row_scale, std::vector<float>& out) const {
     for (int slice = 0; slice < head_.VSlices(); ++slice) {
-      for (int i = 0; i < p_.v.width; ++i) {
+      for (int i = 0; i < problem_.v.width; ++i) {
         const CodedRow v = Column(head_.v[slice], i, block);
         int sum = 0;
         for (size_t s = 0; s < v.codes.size(); ++s) sum += codes[s] * v.codes[s];
-        out[slice * p_.v.width + i] += static_cast<float>(sum) * (v.scale * row_scale);
+        out[slice * problem_.v.width + i] += static_cast<float>(sum) * (v.scale * row_scale);
       }
     }
   }
@@ -195,13 +196,13 @@ class Row {
       float bound = 0;
       for (int64_t tile = begin; tile < end; ++tile)
         bound = std::max(bound, std::max(w2[tile], w1[tile] - std::min(w2[tile], 0.0f)));
-      const float per_unit = bound >= kSmallestAbsmax ? static_cast<float>(kExpLargest) / bound : 0.0f;
+      const float per_weight = bound >= kSmallestAbsmax ? static_cast<float>(kExpLargest) / bound : 0.0f;
       std::vector<int> difference(plan_.block);
       int largest = 0, smallest = 0;
       for (int64_t s = begin * kTile; s < end * kTile; ++s) {
         const auto part = [&](const Exponentials& e, const std::vector<float>& w) {
-          const int a = static_cast<int>(std::nearbyint(w[s / kTile] * per_unit));
-          return (e.p[s] * a + 16384) >> 15;
+          const int a = static_cast<int>(std::nearbyint(w[s / kTile] * per_weight));
+          return (e.exps[s] * a + 16384) >> 15;
         };
         difference[s - begin * kTile] = part(first, w1) - part(second, w2);
         largest = std::max(largest, difference[s - begin * kTile]);
@@ -219,14 +220,14 @@ class Row {
   void Late(QuantizedRow& row) const {
     for (int map = 0; map < head_.Maps(); ++map) {
       const Exponentials e = map == 0 ? Scores(head_.q1, head_.k1) : Scores(head_.q2, head_.k2);
-      std::vector<float> out(p_.out.width);
+      std::vector<float> out(problem_.out.width);
       float reference = -std::numeric_limits<float>::infinity(), norm = 0;
       std::vector<int> all(tiles_ * kTile);
       for (int64_t block = 0; block < Blocks(); ++block) {
         const int64_t begin = block * block_tiles_, end = std::min(tiles_, begin + block_tiles_);
         const float largest = *std::max_element(e.max.begin() + begin, e.max.begin() + end);
         if (!(largest > -std::numeric_limits<float>::infinity())) continue;
-        std::vector<int> codes = Slice(e.p, block);
+        std::vector<int> codes = Slice(e.exps, block);
         int sum = 0;
         for (int64_t s = begin * kTile; s < end * kTile; ++s) {
           const float factor = RowExp2((e.max[s / kTile] - largest) * kPerOctave) *
@@ -247,13 +248,13 @@ class Row {
         AddBlock(block, codes, scale, out);
       }
       row.codes.insert(row.codes.end(), all.begin(), all.end());
-      for (int i = 0; i < p_.out.width; ++i)
+      for (int i = 0; i < problem_.out.width; ++i)
         row.out[i] = map == 0 ? out[i] / norm : row.out[i] - out[i] * (Lambda() / norm);
     }
   }
 
   const AttentionPlan& plan_;
-  const AttentionProblem& p_;
+  const AttentionProblem& problem_;
   int64_t t_;
   int head_index_;
   const OutputHead& head_;

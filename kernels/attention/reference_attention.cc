@@ -9,12 +9,12 @@ namespace tare {
 namespace {
 
 // Softmax over the visible keys; [keys.end - keys.begin], empty where nothing is seen.
-std::vector<double> MapRow(const AttentionProblem& p, int64_t t, int q, int k, KeyRange keys) {
+std::vector<double> MapRow(const AttentionProblem& problem, int64_t t, int q, int k, KeyRange keys) {
   std::vector<double> row;
   for (int64_t s = keys.begin; s < keys.end; ++s) {
     double logit = 0;
-    for (int i = 0; i < p.q.width; ++i) logit += double{p.q.Row(t, q)[i]} * p.k.Row(s, k)[i];
-    row.push_back(logit * p.scale);
+    for (int i = 0; i < problem.q.width; ++i) logit += double{problem.q.Row(t, q)[i]} * problem.k.Row(s, k)[i];
+    row.push_back(logit * problem.scale);
   }
   if (row.empty()) return row;
   const double largest = *std::ranges::max_element(row);
@@ -25,13 +25,13 @@ std::vector<double> MapRow(const AttentionProblem& p, int64_t t, int q, int k, K
 }
 
 // sum_s row[s] v[s], slices side by side: [out.width]
-std::vector<double> TimesV(const AttentionProblem& p, const OutputHead& head, const std::vector<double>& row,
+std::vector<double> TimesV(const AttentionProblem& problem, const OutputHead& head, const std::vector<double>& row,
                            KeyRange keys) {
-  std::vector<double> out(p.out.width);
+  std::vector<double> out(problem.out.width);
   for (int slice = 0; slice < head.VSlices(); ++slice) {
     for (int64_t s = keys.begin; s < keys.end; ++s) {
-      for (int i = 0; i < p.v.width; ++i)
-        out[slice * p.v.width + i] += row[s - keys.begin] * p.v.Row(s, head.v[slice])[i];
+      for (int i = 0; i < problem.v.width; ++i)
+        out[slice * problem.v.width + i] += row[s - keys.begin] * problem.v.Row(s, head.v[slice])[i];
     }
   }
   return out;
@@ -45,17 +45,18 @@ double Norm(const std::vector<double>& x) {
 
 // Calls visit(t, h, P1 V, lambda, P2 V), the last empty for one map.
 template <typename Visit>
-void ForEachRow(const AttentionProblem& p, Visit visit) {
-  CheckProblem(p);
-  for (int64_t t = 0; t < p.q.tokens; ++t) {
-    const KeyRange keys = p.mask.Keys(t, p.q.tokens, p.k.tokens);
-    for (size_t h = 0; h < p.heads.size(); ++h) {
-      const OutputHead& head = p.heads[h];
-      const std::vector<double> first = TimesV(p, head, MapRow(p, t, head.q1, head.k1, keys), keys);
+void ForEachRow(const AttentionProblem& problem, Visit visit) {
+  CheckProblem(problem);
+  for (int64_t t = 0; t < problem.q.tokens; ++t) {
+    const KeyRange keys = problem.mask.Keys(t, problem.q.tokens, problem.k.tokens);
+    for (size_t h = 0; h < problem.heads.size(); ++h) {
+      const OutputHead& head = problem.heads[h];
+      const std::vector<double> first = TimesV(problem, head, MapRow(problem, t, head.q1, head.k1, keys), keys);
       if (!head.Differential()) {
         visit(t, h, first, 0.0, std::vector<double>());
       } else {
-        visit(t, h, first, double{p.lambda.At(t, h)}, TimesV(p, head, MapRow(p, t, head.q2, head.k2, keys), keys));
+        visit(t, h, first, double{problem.lambda.At(t, h)},
+              TimesV(problem, head, MapRow(problem, t, head.q2, head.k2, keys), keys));
       }
     }
   }
@@ -63,9 +64,9 @@ void ForEachRow(const AttentionProblem& p, Visit visit) {
 
 }  // namespace
 
-std::vector<double> ReferenceAttentionDouble(const AttentionProblem& p) {
+std::vector<double> ReferenceAttentionDouble(const AttentionProblem& problem) {
   std::vector<double> out;
-  ForEachRow(p,
+  ForEachRow(problem,
              [&](int64_t, size_t, const std::vector<double>& first, double lambda, const std::vector<double>& second) {
                for (size_t i = 0; i < first.size(); ++i)
                  out.push_back(second.empty() ? first[i] : first[i] - lambda * second[i]);
@@ -73,21 +74,22 @@ std::vector<double> ReferenceAttentionDouble(const AttentionProblem& p) {
   return out;
 }
 
-std::vector<double> ReferenceMagnitudes(const AttentionProblem& p) {
+std::vector<double> ReferenceMagnitudes(const AttentionProblem& problem) {
   std::vector<double> out;
-  ForEachRow(p,
+  ForEachRow(problem,
              [&](int64_t, size_t, const std::vector<double>& first, double lambda, const std::vector<double>& second) {
                out.push_back(Norm(first) + std::abs(lambda) * Norm(second));
              });
   return out;
 }
 
-void ReferenceAttention(const AttentionProblem& p) {
-  const std::vector<double> values = ReferenceAttentionDouble(p);
-  for (int64_t t = 0; t < p.q.tokens; ++t) {
-    for (int h = 0; h < p.out.heads; ++h) {
-      const double* row = values.data() + (t * p.out.heads + h) * p.out.width;
-      std::transform(row, row + p.out.width, p.out.Row(t, h), [](double x) { return static_cast<float>(x); });
+void ReferenceAttention(const AttentionProblem& problem) {
+  const std::vector<double> values = ReferenceAttentionDouble(problem);
+  for (int64_t t = 0; t < problem.q.tokens; ++t) {
+    for (int h = 0; h < problem.out.heads; ++h) {
+      const double* row = values.data() + (t * problem.out.heads + h) * problem.out.width;
+      std::transform(row, row + problem.out.width, problem.out.Row(t, h),
+                     [](double x) { return static_cast<float>(x); });
     }
   }
 }

@@ -7,29 +7,50 @@
 namespace tare {
 namespace {
 
-KeyRange KeysOf(const AttentionProblem& p, int64_t row) { return p.mask.Keys(row, p.q.tokens, p.k.tokens); }
+KeyRange KeysOf(const AttentionProblem& problem, int64_t row) {
+  return problem.mask.Keys(row, problem.q.tokens, problem.k.tokens);
+}
 
 }  // namespace
 
-RowBlock BlockOfRows(const AttentionProblem& p, int rows, int64_t row_blocks, int64_t unit) {
+int RowsFor(int64_t queries) {
+  return static_cast<int>(std::clamp<int64_t>(RoundUp(queries, kRowStep), kRowStep, kLargestRows));
+}
+
+RowBlock BlockOfRows(const AttentionProblem& problem, int rows, int64_t row_blocks, int64_t index) {
   RowBlock block;
-  block.first = (row_blocks - 1 - unit % row_blocks) * rows;
-  block.count = static_cast<int>(std::min<int64_t>(rows, p.q.tokens - block.first));
-  block.begin_tile = KeysOf(p, block.first).begin / kTile;
-  block.end_tile = std::max(block.begin_tile, RoundUp(KeysOf(p, block.first + block.count - 1).end, kTile) / kTile);
+  block.head = static_cast<int>(index / row_blocks);
+  block.first = (row_blocks - 1 - index % row_blocks) * rows;
+  block.count = static_cast<int>(std::min<int64_t>(rows, problem.q.tokens - block.first));
+  block.begin_tile = KeysOf(problem, block.first).begin / kTile;
+  const int64_t end = KeysOf(problem, block.first + block.count - 1).end;
+  block.end_tile = std::max(block.begin_tile, RoundUp(end, kTile) / kTile);
   return block;
 }
 
 // Later rows never see less at the end, nor more at the beginning.
-bool MaskTile(const AttentionProblem& p, const RowBlock& block, int rows, int64_t tile, int32_t* begin, int32_t* end) {
+bool MaskTile(const AttentionProblem& problem, const RowBlock& block, int rows, int64_t tile, int32_t* begin,
+              int32_t* end) {
   const int64_t key = tile * kTile;
-  if (KeysOf(p, block.first + block.count - 1).begin <= key && KeysOf(p, block.first).end >= key + kTile) return false;
+  if (KeysOf(problem, block.first + block.count - 1).begin <= key && KeysOf(problem, block.first).end >= key + kTile)
+    return false;
   for (int r = 0; r < rows; ++r) {
-    const KeyRange keys = r < block.count ? KeysOf(p, block.first + r) : KeyRange{};
+    const KeyRange keys = r < block.count ? KeysOf(problem, block.first + r) : KeyRange{};
     begin[r] = static_cast<int32_t>(std::clamp<int64_t>(keys.begin - key, 0, kTile));
     end[r] = static_cast<int32_t>(std::clamp<int64_t>(keys.end - key, 0, kTile));
   }
   return true;
+}
+
+void LoadLambda(const AttentionProblem& problem, const RowBlock& block, int rows, float* lambda) {
+  const bool differential = problem.heads[static_cast<size_t>(block.head)].Differential();
+  for (int r = 0; r < rows; ++r)
+    lambda[r] = r < block.count && differential ? problem.lambda.At(block.first + r, block.head) : 0.0f;
+}
+
+void WriteZeros(const AttentionProblem& problem, const RowBlock& block) {
+  for (int r = 0; r < block.count; ++r)
+    std::fill_n(problem.out.Row(block.first + r, block.head), problem.out.width, 0.0f);
 }
 
 }  // namespace tare

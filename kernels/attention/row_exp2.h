@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// 2^x in f32 for what happens once per row and tile: how much a tile's maximum lies below the row's. x <= 0, or -inf, or
-// NaN (of -inf minus -inf); below -126 and for NaN it is 0. Products and sums one by one, no FMA, so that every
+// 2^x in f32 for what happens once per row and tile: how much a tile's maximum lies below the row's. x <= 0, or -inf,
+// or NaN (of -inf minus -inf); below -126 and for NaN it is 0. Products and sums one by one, no FMA, so that every
 // instruction set gets the same bits. Error below 4e-7 relative: Taylor's degree 6 on |f| <= 1/2 leaves (ln 2 / 2)^7 /
 // 7! = 1.2e-7, and seven roundings.
 #pragma once
@@ -11,6 +11,8 @@
 #include <cstdint>
 
 namespace tare {
+
+inline constexpr float kLog2E = 1.44269504f;  // octaves per nat
 
 // ln(2)^n / n!, highest first.
 inline constexpr std::array<float, 7> kExp2Coefficients = {1.540353e-4f,  1.3333558e-3f, 9.618129e-3f, 5.550411e-2f,

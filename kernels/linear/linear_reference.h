@@ -16,7 +16,7 @@ struct LinearReference {
   std::vector<double> y;      // [rows][out]
 };
 
-// x [rows, in], a scale a row; bias [out] or null.
+// x [rows, in], a scale per row; bias [out] or null.
 LinearReference ReferenceLinear(const float* x, int64_t rows, Format activation, const QuantizedMatrix& weight,
                                 const float* bias);
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/elementwise/to_nearest.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"
@@ -158,30 +159,33 @@ namespace tare {
 
 HWY_EXPORT(Panel);
 
-OneToken::OneToken(const float* x, int64_t in, int64_t block)
+OneToken::OneToken(int64_t in, int64_t block)
     : in_(in),
       block_(block),
       padded_((in + PackedMatrix::kRecord - 1) / PackedMatrix::kRecord * PackedMatrix::kRecord),
       high_(static_cast<size_t>(padded_), 0),
-      low_(static_cast<size_t>(padded_), 0) {
+      low_(static_cast<size_t>(padded_), 0),
+      blocks_(static_cast<size_t>((in + block - 1) / block)) {
   TARE_CHECK(block == 64 || block == 32 || block == 16);
-  for (int64_t begin = 0; begin < in; begin += block) {
-    const int64_t end = std::min(begin + block, in);
+}
+
+void OneToken::Load(const float* x) {
+  for (int64_t begin = 0; begin < in_; begin += block_) {
+    const int64_t end = std::min(begin + block_, in_);
     const float absmax = AbsMax({x + begin, static_cast<size_t>(end - begin)});
     for (int64_t i = begin; i < end; ++i) {
       if (!std::isfinite(x[i])) Fail("one token: input {} is NaN or infinity", i);
     }
     const bool zero = absmax < 0x1p-100f;  // as in quant/format/round.h
     const float inv = zero ? 0.0f : static_cast<float>(kLargestCode) / absmax;
-    Block sums{zero ? 0.0f : absmax / static_cast<float>(kLargestCode), 0, 0};
+    Block& block = blocks_[begin / block_] = {.scale = zero ? 0.0f : absmax / static_cast<float>(kLargestCode)};
     for (int64_t i = begin; i < end; ++i) {
-      const auto code = static_cast<int>((x[i] * inv + 12582912.0f) - 12582912.0f);  // rounds to the nearest
+      const auto code = static_cast<int>((x[i] * inv + kToNearest) - kToNearest);
       high_[i] = static_cast<int8_t>((code + 64) >> 7);
       low_[i] = static_cast<int8_t>(code - 128 * high_[i]);
-      sums.high_sum += high_[i];
-      sums.low_sum += low_[i];
+      block.high_sum += high_[i];
+      block.low_sum += low_[i];
     }
-    blocks_.push_back(sums);
   }
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // One token through a quantized weight matrix, weights only: what generating a token at a time is made of. Reading W
 // takes the time, so its codes stay packed until they are in registers, and x keeps the precision that f32 has for the
-// purpose: 15-bit integers with a scale each 64 inputs (32 where the weights' groups are an odd multiple of 32, 16 of
+// purpose: 15-bit integers with a scale per 64 inputs (32 where the weights' groups are an odd multiple of 32, 16 of
 // 16),
 //
-//   x[i] = (128 hi[i] + lo[i]) xscale[block],  hi -127 .. 127, lo -64 .. 63;   off by at most half a unit
+//   x[i] = (128 hi[i] + lo[i]) xscale[block],  hi -127 .. 127, lo -64 .. 63;   off by at most half a step
 //   y[n] = sum over blocks of (128 sum(wcode hi) + sum(wcode lo)) wscale[n] xscale + bias[n]
 //
 // The sums are exact, the blocks added in order: bit-equal on any number of threads.
@@ -16,15 +16,17 @@
 
 namespace tare {
 
-// x as integers, for every matrix with these inputs and this block.
+// x as integers, for every matrix with these inputs and this block. Memory is that of the constructor.
 class OneToken {
  public:
   static constexpr int kLargestCode = 127 * 128;
 
-  // Throws Error where a value is not finite, naming its index.
-  OneToken(const float* x, int64_t in, int64_t block);
+  OneToken(int64_t in, int64_t block);
 
-  // Inputs that share a scale with these weights: 64, 32 or 16, a divisor of their groups (one group a row counts as
+  // x [in]. Throws Error where a value is not finite, naming its index.
+  void Load(const float* x);
+
+  // Inputs that share a scale with these weights: 64, 32 or 16, a divisor of their groups (one group per row counts as
   // any).
   static int64_t BlockOf(const PackedMatrix& weight);
 
@@ -32,8 +34,8 @@ class OneToken {
   void Project(const PackedMatrix& weight, const float* bias, float* y) const;
 
   struct Block {
-    float scale;
-    int32_t high_sum, low_sum;  // of the codes
+    float scale = 0;
+    int32_t high_sum = 0, low_sum = 0;  // of the codes
   };
 
  private:

@@ -3,9 +3,9 @@
 // side (what u8 x s8 instructions take), as few bits as the format has. With u = code + 8 (int4) or code + 32 (int6),
 // group g of a panel holds [64 outputs][4 inputs], 256 bytes once unpacked:
 //
-//   8 bits   256 bytes a group              the codes, signed
-//   4 bits   256 bytes two groups           u of group 2i | u of group 2i+1 << 4
-//   6 bits   768 bytes four groups          low four bits of u as for 4 bits (512 bytes), then
+//   8 bits   256 bytes per group            the codes, signed
+//   4 bits   256 bytes per two groups       u of group 2i | u of group 2i+1 << 4
+//   6 bits   768 bytes per four groups      low four bits of u as for 4 bits (512 bytes), then
 //                                           high two bits of groups 4i, 4i+1, 4i+2, 4i+3 in bits 0, 2, 4, 6
 //
 // Outputs and inputs beyond the last are code 0.
@@ -25,7 +25,7 @@ class PackedMatrix {
   static constexpr int64_t kRecord = 16;  // inputs of the largest record
 
   // Uses all threads. Throws Error for codes or scales that no quantizer writes, and for groups that are no multiple of
-  // kRecord unless there is one a row.
+  // kRecord unless there is one per row.
   explicit PackedMatrix(const QuantizedMatrix& matrix);
 
   Format format() const { return format_; }
@@ -33,7 +33,7 @@ class PackedMatrix {
   int64_t in() const { return in_; }
   int64_t PaddedIn() const { return (in_ + kRecord - 1) / kRecord * kRecord; }
   int64_t Panels() const { return (out_ + kPanel - 1) / kPanel; }
-  int64_t Groups() const { return groups_; }                    // scales an output
+  int64_t Groups() const { return groups_; }                    // scales per output
   int64_t GroupInputs() const { return PaddedIn() / groups_; }  // inputs that share one
   size_t PanelBytes() const { return static_cast<size_t>(PaddedIn() * kPanel) / 8 * static_cast<size_t>(bits_); }
   size_t Bytes() const { return codes_.size() + scales_.size() * sizeof(float); }

@@ -16,14 +16,14 @@
 namespace tare {
 namespace {
 
-// Small enough to share 2048 x 1024 among several cores, large enough that oneDNN's repacking of W a chunk is below 1 %
-// (measured in f32 with chunks of 128 to 1024 rows: 216, 222, 221, 222 GFLOP/s); products in bf16 are so much faster on
-// AMX that the repacking is shared by more rows.
+// Small enough to share 2048 x 1024 among several cores, large enough that oneDNN's repacking of W per chunk is below 1
+// % (measured in f32 with chunks of 128 to 1024 rows: 216, 222, 221, 222 GFLOP/s); products in bf16 are so much faster
+// on AMX that the repacking is shared by more rows.
 constexpr int64_t ChunkRows(Math math) { return math == Math::kBf16 ? 1024 : 512; }
 constexpr int64_t kChunkOut = 512;
-// Chunks of outputs are whole units of 64 shared out evenly. Never a column by itself: oneDNN 3.7.2 writes a product
+// Chunks of outputs are whole panels of 64 shared out evenly. Never a column by itself: oneDNN 3.7.2 writes a product
 // with one column densely, whatever the stride of its destination.
-constexpr int64_t kUnitOut = 64;
+constexpr int64_t kPanelOut = 64;
 
 dnnl::engine& Engine() {
   static dnnl::engine engine(dnnl::engine::kind::cpu, 0);
@@ -136,27 +136,22 @@ void Projector::Project(const float* x, int64_t rows, std::span<const Projection
     source = reinterpret_cast<const char*>(x_bf16_.data());
   }
 
-  struct Chunk {
-    const Product* product;
-    const Projection* projection;
-    int64_t row, out;
-  };
-  std::vector<Chunk> chunks;
+  chunks_.clear();
   const int64_t chunk_rows = ChunkRows(math_);
   for (const Projection& p : projections) {
     TARE_CHECK(p.weight.in == in && (math_ == Math::kF32 || p.weight.type == WeightType::kBf16));
-    const int64_t units = (p.weight.out + kUnitOut - 1) / kUnitOut;
+    const int64_t panels = (p.weight.out + kPanelOut - 1) / kPanelOut;
     const int64_t parts = (p.weight.out + kChunkOut - 1) / kChunkOut;
     for (int64_t part = 0; part < parts; ++part) {
-      const int64_t out = units * part / parts * kUnitOut;
-      const int64_t end = std::min(units * (part + 1) / parts * kUnitOut, p.weight.out);
+      const int64_t out = panels * part / parts * kPanelOut;
+      const int64_t end = std::min(panels * (part + 1) / parts * kPanelOut, p.weight.out);
       for (int64_t row = 0; row < rows; row += chunk_rows) {
-        chunks.push_back({&ProductFor(std::min(chunk_rows, rows - row), end - out, p), &p, row, out});
+        chunks_.push_back({&ProductFor(std::min(chunk_rows, rows - row), end - out, p), &p, row, out});
       }
     }
   }
-  ParallelFor(chunks.size(), [&](size_t i, int) {
-    const auto& [product, p, row, out] = chunks[i];
+  ParallelFor(chunks_.size(), [&](size_t i, int) {
+    const auto& [product, p, row, out] = chunks_[i];
     const char* weight = static_cast<const char*>(p->weight.data) + out * in * ElementBytes(p->weight.type);
     product->Run(source + row * source_row, weight, p->bias == nullptr ? nullptr : p->bias + out,
                  p->y + row * p->weight.out + out);

@@ -43,6 +43,7 @@ struct Projection {
 // takes milliseconds); x and y must hold that many rows, the surplus ones with any finite values.
 constexpr int64_t PaddedRows(int64_t rows) { return (rows + 63) / 64 * 64; }
 
+// Memory grows to the largest call and is kept: a call like one before allocates nothing but what oneDNN asks for.
 class Projector {
  public:
   explicit Projector(Math math);
@@ -62,10 +63,16 @@ class Projector {
 
  private:
   struct Product;
+  struct Chunk {
+    const Product* product;
+    const Projection* projection;
+    int64_t row, out;
+  };
   const Product& ProductFor(int64_t rows, int64_t out, const Projection& projection);
 
   const Math math_;
   AlignedBuffer<uint16_t> x_bf16_;
+  std::vector<Chunk> chunks_;
   std::map<std::array<int64_t, 6>, std::unique_ptr<Product>> products_;  // by shape and types
 };
 

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// See quantized_linear.h. A unit of work is up to 512 rows by one panel of 64 outputs: the panel is unpacked once into
-// scratch of the thread, then multiplied by 64 rows at a time.
+// See quantized_linear.h. A panel is unpacked once for up to 512 rows, then multiplied by 64 of them at a time.
 #include "kernels/linear/quantized_linear.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <vector>
 
 #include "kernels/linear/product_epilogue.h"
 #include "kernels/linear/token_codes.h"
-#include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 
@@ -18,70 +14,15 @@ namespace tare {
 namespace {
 
 constexpr int64_t kPanel = PackedMatrix::kPanel;
-constexpr int64_t kRows = 64;       // of a tile
-constexpr int64_t kUnitRows = 512;  // share an unpacked panel
-constexpr int64_t kDepth = 256;     // inputs of one product: 64 x 256 bytes of weights stay in the first cache
-constexpr int64_t kRowsStep = 16;   // heights of tiles, so that few kernels serve all
+constexpr int64_t kRows = 64;        // of a tile
+constexpr int64_t kPieceRows = 512;  // share an unpacked panel
+constexpr int64_t kDepth = 256;      // inputs of one product: 64 x 256 bytes of weights stay in the first cache
+constexpr int64_t kRowsStep = 16;    // heights of tiles, so that few kernels serve all
+
+int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 // Codes of neighbouring rows must not fall onto the same cache sets: never a multiple of 1024 bytes apart.
-int64_t CodeStride(int64_t padded_in) { return (padded_in + 63) / 64 * 64 + 64; }
-
-// The products of a tile of given height: group by group, each in steps of at most kDepth inputs.
-struct Step {
-  int64_t begin = 0;  // input
-  bool ends_group = false;
-  TileProduct product;
-};
-
-std::vector<Step> StepsOf(const PackedMatrix& w, int64_t rows) {
-  std::vector<Step> steps;
-  for (int64_t group = 0; group < w.PaddedIn(); group += w.GroupInputs()) {
-    const int64_t end = group + w.GroupInputs();
-    for (int64_t begin = group; begin < end; begin += kDepth) {
-      const int64_t depth = std::min(kDepth, end - begin);
-      const ProductShape shape{.types = ProductTypes::kU8S8,
-                               .m = static_cast<int>(rows),
-                               .n = static_cast<int>(kPanel),
-                               .k = static_cast<int>(depth),
-                               .lda = CodeStride(w.PaddedIn()),
-                               .ldb = kPanel,
-                               .ldc = kPanel,
-                               .store = begin == group ? ProductStore::kOverwrite : ProductStore::kAdd};
-      steps.push_back({begin, begin + depth == end, TileProduct(shape)});
-    }
-  }
-  return steps;
-}
-
-int64_t TileRows(int64_t rows) { return std::min(kRows, (rows + kRowsStep - 1) / kRowsStep * kRowsStep); }
-
-struct Scratch {
-  AlignedBuffer<int8_t> panel;
-  AlignedBuffer<int32_t> sums{kRows * kPanel};
-  AlignedBuffer<float> total{kRows * kPanel};
-};
-
-struct Tile {
-  const uint8_t* codes;
-  const float* x_scales;
-  int64_t rows;
-};
-
-void RunTile(const Tile& tile, const QuantizedProjection& p, int64_t panel, const int8_t* weights,
-             const std::vector<Step>& steps, Scratch& scratch, float* y) {
-  const PackedMatrix& w = *p.weight;
-  int64_t group = 0;
-  for (const Step& step : steps) {
-    step.product.Run(tile.codes + step.begin, weights + step.begin * kPanel, scratch.sums.data());
-    if (!step.ends_group) continue;
-    AddGroup(scratch.sums.data(), w.CodeSums(panel) + group * kPanel, w.Scales(panel) + group * kPanel, tile.rows,
-             group == 0 ? GroupOrder::kFirst : GroupOrder::kLater, scratch.total.data());
-    ++group;
-  }
-  const int64_t first = panel * kPanel;
-  FinishTile(scratch.total.data(), tile.x_scales, p.bias == nullptr ? nullptr : p.bias + first, tile.rows,
-             std::min(kPanel, w.out() - first), y, w.out());
-}
+int64_t CodeStride(const PackedMatrix& w) { return RoundUp(w.PaddedIn(), 64) + 64; }
 
 void CheckProjections(std::span<const QuantizedProjection> projections, const TokenFormat& token) {
   const Format activation = token.format;
@@ -98,57 +39,98 @@ void CheckProjections(std::span<const QuantizedProjection> projections, const To
 
 }  // namespace
 
+// Tiles read up to kRowsStep - 1 rows more than there are: any codes, their sums are not looked at.
+void QuantizedLinear::ToCodes(const float* x, int64_t rows, const TokenFormat& activation, const PackedMatrix& w) {
+  const int64_t in = w.in(), stride = CodeStride(w);
+  const auto bytes = static_cast<size_t>(RoundUp(rows, kRowsStep) * stride);
+  if (codes_.size() < bytes) {
+    codes_.Reset(bytes);
+    std::fill_n(codes_.data(), bytes, uint8_t{128});
+  }
+  scales_.Reserve(static_cast<size_t>(rows));
+  constexpr int64_t kRowsAtOnce = 16;
+  ParallelFor(static_cast<size_t>(RoundUp(rows, kRowsAtOnce) / kRowsAtOnce), [&](size_t block, int) {
+    const int64_t begin = static_cast<int64_t>(block) * kRowsAtOnce;
+    for (int64_t r = begin; r < std::min(begin + kRowsAtOnce, rows); ++r) {
+      scales_[r] =
+          ToTokenCodes(x + r * in, in, activation.format, activation.clip, codes_.data() + r * stride, w.PaddedIn());
+      if (std::isnan(scales_[r])) Fail("quantized linear: row {} of the input holds NaN or infinity", r);
+    }
+  });
+}
+
+// The products of a tile of `rows` rows: group by group, each in steps of at most kDepth inputs.
+void QuantizedLinear::AddSteps(const PackedMatrix& w, int64_t rows) {
+  for (int64_t group = 0; group < w.PaddedIn(); group += w.GroupInputs()) {
+    const int64_t end = group + w.GroupInputs();
+    for (int64_t begin = group; begin < end; begin += kDepth) {
+      const int64_t depth = std::min(kDepth, end - begin);
+      const ProductShape shape{.types = ProductTypes::kU8S8,
+                               .m = static_cast<int>(rows),
+                               .n = static_cast<int>(kPanel),
+                               .k = static_cast<int>(depth),
+                               .lda = CodeStride(w),
+                               .ldb = kPanel,
+                               .ldc = kPanel,
+                               .store = begin == group ? ProductStore::kOverwrite : ProductStore::kAdd};
+      steps_.push_back({begin, begin + depth == end, TileProduct(shape)});
+    }
+  }
+}
+
+void QuantizedLinear::AddPieces(const QuantizedProjection& p, int64_t rows) {
+  const size_t whole = steps_.size();
+  AddSteps(*p.weight, kRows);
+  const size_t tail = steps_.size();
+  if (rows % kRows != 0) AddSteps(*p.weight, RoundUp(rows % kRows, kRowsStep));
+  for (int64_t row = 0; row < rows; row += kPieceRows) {
+    for (int64_t panel = 0; panel < p.weight->Panels(); ++panel)
+      pieces_.push_back({&p, whole, tail, steps_.size(), row, panel});
+  }
+}
+
+void QuantizedLinear::RunTile(const Piece& piece, int64_t row, int64_t rows, const int8_t* weights,
+                              Scratch& scratch) const {
+  const PackedMatrix& w = *piece.projection->weight;
+  const uint8_t* codes = codes_.data() + row * CodeStride(w);
+  int64_t group = 0;
+  for (size_t i = rows == kRows ? piece.whole : piece.tail; i < (rows == kRows ? piece.tail : piece.end); ++i) {
+    const Step& step = steps_[i];
+    step.product.Run(codes + step.begin, weights + step.begin * kPanel, scratch.sums.data());
+    if (!step.ends_group) continue;
+    AddGroup(scratch.sums.data(), w.CodeSums(piece.panel) + group * kPanel, w.Scales(piece.panel) + group * kPanel,
+             rows, group == 0 ? GroupOrder::kFirst : GroupOrder::kLater, scratch.total.data());
+    ++group;
+  }
+  const int64_t first = piece.panel * kPanel;
+  const float* bias = piece.projection->bias == nullptr ? nullptr : piece.projection->bias + first;
+  FinishTile(scratch.total.data(), scales_.data() + row, bias, rows, std::min(kPanel, w.out() - first),
+             piece.projection->y + row * w.out() + first, w.out());
+}
+
+void QuantizedLinear::RunPiece(const Piece& piece, int64_t rows, Scratch& scratch) const {
+  const ProductScope scope;
+  const int8_t* weights = piece.projection->weight->Unpacked(piece.panel, scratch.panel.data());
+  for (int64_t row = piece.row; row < std::min(piece.row + kPieceRows, rows); row += kRows)
+    RunTile(piece, row, std::min(kRows, rows - row), weights, scratch);
+}
+
 void QuantizedLinear::Project(const float* x, int64_t rows, const TokenFormat& activation,
                               std::span<const QuantizedProjection> projections) {
   if (rows == 0 || projections.empty()) return;
   CheckProjections(projections, activation);
-  const int64_t in = projections[0].weight->in(), padded = projections[0].weight->PaddedIn();
-  const int64_t stride = CodeStride(padded);
-  // Tiles read up to kRowsStep - 1 rows more than there are: any codes, their sums are not looked at.
-  const int64_t padded_rows = (rows + kRowsStep - 1) / kRowsStep * kRowsStep;
-  if (codes_.size() < static_cast<size_t>(padded_rows * stride)) {
-    codes_.Reset(static_cast<size_t>(padded_rows * stride));
-    std::fill_n(codes_.data(), codes_.size(), uint8_t{128});
+  const PackedMatrix& first = *projections[0].weight;
+  ToCodes(x, rows, activation, first);
+  steps_.clear();
+  pieces_.clear();
+  for (const QuantizedProjection& p : projections) AddPieces(p, rows);
+  scratches_.resize(std::max(scratches_.size(), static_cast<size_t>(Threads())));
+  for (Scratch& scratch : scratches_) {
+    scratch.panel.Reserve(static_cast<size_t>(first.PaddedIn() * kPanel));
+    scratch.sums.Reserve(kRows * kPanel);
+    scratch.total.Reserve(kRows * kPanel);
   }
-  scales_.Reserve(static_cast<size_t>(rows));
-  constexpr int64_t kRowsAtOnce = 16;
-  ParallelFor(static_cast<size_t>((rows + kRowsAtOnce - 1) / kRowsAtOnce), [&](size_t block, int) {
-    const int64_t begin = static_cast<int64_t>(block) * kRowsAtOnce;
-    for (int64_t r = begin; r < std::min(begin + kRowsAtOnce, rows); ++r) {
-      scales_[r] = ToTokenCodes(x + r * in, in, activation.format, activation.clip, codes_.data() + r * stride, padded);
-      if (std::isnan(scales_[r])) Fail("quantized linear: row {} of the input holds NaN or infinity", r);
-    }
-  });
-
-  struct Unit {
-    const QuantizedProjection* projection;
-    const std::vector<Step>* whole;  // 64 rows
-    const std::vector<Step>* tail;   // what is left of them
-    int64_t row, panel;
-  };
-  std::vector<std::vector<Step>> steps;
-  steps.reserve(2 * projections.size());
-  std::vector<Unit> units;
-  for (const QuantizedProjection& p : projections) {
-    const auto* whole = &steps.emplace_back(StepsOf(*p.weight, kRows));
-    const auto* tail = rows % kRows == 0 ? whole : &steps.emplace_back(StepsOf(*p.weight, TileRows(rows % kRows)));
-    for (int64_t row = 0; row < rows; row += kUnitRows) {
-      for (int64_t panel = 0; panel < p.weight->Panels(); ++panel) units.push_back({&p, whole, tail, row, panel});
-    }
-  }
-  std::vector<Scratch> scratches(static_cast<size_t>(Threads()));
-  ParallelFor(units.size(), [&](size_t i, int thread) {
-    const Unit& u = units[i];
-    const ProductScope scope;
-    Scratch& scratch = scratches[thread];
-    scratch.panel.Reserve(static_cast<size_t>(padded * kPanel));
-    const int8_t* weights = u.projection->weight->Unpacked(u.panel, scratch.panel.data());
-    for (int64_t row = u.row; row < std::min(u.row + kUnitRows, rows); row += kRows) {
-      const Tile tile{codes_.data() + row * stride, scales_.data() + row, std::min(kRows, rows - row)};
-      float* y = u.projection->y + row * u.projection->weight->out() + u.panel * kPanel;
-      RunTile(tile, *u.projection, u.panel, weights, tile.rows == kRows ? *u.whole : *u.tail, scratch, y);
-    }
-  });
+  ParallelFor(pieces_.size(), [&](size_t i, int thread) { RunPiece(pieces_[i], rows, scratches_[thread]); });
 }
 
 }  // namespace tare

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear layers in integers: y = x W^T (+ bias), x quantized as it comes (W8A8, W6A8, W4A8 and narrower activations), a
-// scale a token or a static one for all, W packed (packed_matrix.h).
+// scale per token or a static one for all, W packed (packed_matrix.h).
 //
 //   S[r, n, g] = sum over the inputs of group g of xcode[r, i] wcode[n, i]      exact, 32 bits
 //   y[r, n]    = (sum over g of S[r, n, g] wscale[n, g]) xscale[r] + bias[n]    f32, groups in order
@@ -13,8 +13,10 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "kernels/linear/packed_matrix.h"
+#include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"
 #include "quant/format/format.h"
 
@@ -35,16 +37,44 @@ struct QuantizedProjection {
   float* y = nullptr;           // [rows, out]
 };
 
+// Memory grows to the largest call and is kept: a call like one before allocates nothing.
 class QuantizedLinear {
  public:
-  // All projections share `in`. Throws Error where a value of x is not finite, naming
-  // its row, and where sums could overflow.
+  // All projections share `in`. Throws Error where a value of x is not finite, naming its row, and where sums could
+  // overflow.
   void Project(const float* x, int64_t rows, const TokenFormat& activation,
                std::span<const QuantizedProjection> projections);
 
  private:
-  AlignedBuffer<uint8_t> codes_;  // [rows, stride]
+  // One product of a tile of rows with a panel: inputs from `begin` on.
+  struct Step {
+    int64_t begin = 0;
+    bool ends_group = false;
+    TileProduct product;
+  };
+  // Up to 512 rows by one panel of 64 outputs.
+  struct Piece {
+    const QuantizedProjection* projection;
+    size_t whole, tail, end;  // of steps_: whole tiles of rows from `whole` on, what is left of them from `tail` on
+    int64_t row, panel;
+  };
+  struct Scratch {
+    AlignedBuffer<int8_t> panel;  // [padded in / 4][64][4]
+    AlignedBuffer<int32_t> sums;  // [64][64]
+    AlignedBuffer<float> total;   // [64][64]
+  };
+
+  void ToCodes(const float* x, int64_t rows, const TokenFormat& activation, const PackedMatrix& weight);
+  void AddSteps(const PackedMatrix& weight, int64_t rows);
+  void AddPieces(const QuantizedProjection& projection, int64_t rows);
+  void RunPiece(const Piece& piece, int64_t rows, Scratch& scratch) const;
+  void RunTile(const Piece& piece, int64_t row, int64_t rows, const int8_t* weights, Scratch& scratch) const;
+
+  AlignedBuffer<uint8_t> codes_;  // [rows][stride]
   AlignedBuffer<float> scales_;   // [rows]
+  std::vector<Step> steps_;
+  std::vector<Piece> pieces_;
+  std::vector<Scratch> scratches_;  // one per thread
 };
 
 }  // namespace tare

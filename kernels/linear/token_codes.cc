@@ -6,6 +6,7 @@
 #include <bit>
 #include <limits>
 
+#include "kernels/elementwise/to_nearest.h"
 #include "quant/format/round.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -48,9 +49,8 @@ float TokenCodes(const float* x, int64_t n, Format format, std::optional<float> 
   const DF d;
   const hn::Repartition<uint16_t, DF> d16;
   const hn::Repartition<uint8_t, DF> d8;
-  // Adding 1.5 x 2^23 + 128 rounds to the nearest integer, into the low bits of the sum. Only a static scale has values
-  // beyond its clip; clamping before rounding gives the same codes as after.
-  const auto inv = hn::Set(d, scale.inv), magic = hn::Set(d, 12582912.0f + 128.0f);
+  // Only a static scale has values beyond its clip; clamping before rounding gives the same codes as after.
+  const auto inv = hn::Set(d, scale.inv), magic = hn::Set(d, kToNearest + 128.0f);
   const auto largest = hn::Set(d, static_cast<float>(Info(format).max_code)), smallest = hn::Neg(largest);
   const auto code = [&](auto value) HWY_ATTR {
     return hn::BitCast(DU(), hn::Add(hn::Clamp(hn::Mul(value, inv), smallest, largest), magic));

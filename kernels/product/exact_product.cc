@@ -27,26 +27,14 @@ struct F32 {
   }
 };
 
-struct U8S8 {
+template <typename A>  // uint8_t or int8_t
+struct Bytes {
   using Sum = int32_t;
   static constexpr int kGroup = 4;
   template <class D, class V>
   static V Step(D d, uint32_t a, V b, V sum) {
-    const hn::Repartition<uint8_t, D> du8;
-    const hn::Repartition<int8_t, D> ds8;
-    return hn::SumOfMulQuadAccumulate(d, hn::BitCast(du8, hn::Set(hn::RebindToUnsigned<D>(), a)), hn::BitCast(ds8, b),
-                                      sum);
-  }
-};
-
-struct S8S8 {
-  using Sum = int32_t;
-  static constexpr int kGroup = 4;
-  template <class D, class V>
-  static V Step(D d, uint32_t a, V b, V sum) {
-    const hn::Repartition<int8_t, D> ds8;
-    return hn::SumOfMulQuadAccumulate(d, hn::BitCast(ds8, hn::Set(hn::RebindToUnsigned<D>(), a)), hn::BitCast(ds8, b),
-                                      sum);
+    const auto group = hn::BitCast(hn::Repartition<A, D>(), hn::Set(hn::RebindToUnsigned<D>(), a));
+    return hn::SumOfMulQuadAccumulate(d, group, hn::BitCast(hn::Repartition<int8_t, D>(), b), sum);
   }
 };
 
@@ -103,9 +91,9 @@ void ProductOfTypes(const ProductShape& s, const void* a, const void* b, void* c
     case ProductTypes::kF32:
       return Product<F32>(s, a, b, c);
     case ProductTypes::kU8S8:
-      return Product<U8S8>(s, a, b, c);
+      return Product<Bytes<uint8_t>>(s, a, b, c);
     case ProductTypes::kS8S8:
-      return Product<S8S8>(s, a, b, c);
+      return Product<Bytes<int8_t>>(s, a, b, c);
     case ProductTypes::kBf16:
       return Product<Bf16>(s, a, b, c);
   }

@@ -72,8 +72,8 @@ brgemm Generate(const ProductShape& s) {
   return kernel;
 }
 
-// What oneDNN wants beside the operands, one a thread: grows once a thread to the largest kernel's need (0 without AMX
-// in 3.7).
+// What oneDNN wants beside the operands, one per thread: grows once per thread to the largest kernel's need (0 without
+// AMX in 3.7).
 thread_local AlignedBuffer<std::byte> scratch;
 thread_local bool tiles_configured = false;
 

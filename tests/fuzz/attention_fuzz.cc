@@ -11,6 +11,7 @@
 #include <string>
 
 #include "kernels/attention/float/fused_attention.h"
+#include "kernels/attention/integer/executed_attention.h"
 #include "kernels/attention/partials.h"
 #include "kernels/attention/prefix_mean.h"
 #include "kernels/attention/quantized_reference.h"

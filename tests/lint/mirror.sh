@@ -11,7 +11,7 @@ for layer in quant kernels experiments tools; do
   [ -d "tests/$layer" ] || continue
   while read -r test; do
     subject=${test#tests/} subject=${subject%_test.cc}
-    [ -e "$subject.h" ] || [ -e "$subject.cc" ] || { echo "$test: got no $subject.h or $subject.cc to test"; bad=1; }
+    [ -e "$subject.h" ] || [ -e "$subject.cc" ] || [ -e "$subject-inl.h" ] || { echo "$test: got no $subject.h or $subject.cc to test"; bad=1; }
   done < <(find "tests/$layer" -mindepth 2 -name '*_test.cc' | sort)
 done
 
@@ -25,7 +25,7 @@ while read -r file; do
     *.h) expect_test "$file" ;;
     *) [ -e "${file%.cc}.h" ] || expect_test "$file" ;;
   esac
-done < <(find quant experiments -name '*.h' -o -name '*.cc' | sort)
+done < <(find quant kernels experiments -name '*.h' -o -name '*.cc' | sort)
 while read -r file; do
   ! grep -qvE '^(//.*|#.*|)$' "$file" || expect_test "$file"
 done < <(find tools -maxdepth 1 -name '*.cc' | sort)

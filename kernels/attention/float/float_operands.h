@@ -5,7 +5,7 @@
 //   a tile of K                         [depth / g][64][g]  64 keys; g = 1 for f32, 2 for bf16
 //   a tile of V                         [64 / g][width][g]
 //
-// Keys behind the last are zeros.
+// Keys after the last are zeros.
 #pragma once
 
 #include <cstddef>

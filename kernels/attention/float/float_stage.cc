@@ -4,12 +4,14 @@
 
 #include <limits>
 
+#include "kernels/elementwise/to_nearest.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/float/float_stage.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
-#include "kernels/attention/four_rows-inl.h"
 #include "kernels/attention/row_exp2-inl.h"
+#include "kernels/attention/tile_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
@@ -23,37 +25,30 @@ constexpr int kLanes = HWY_MAX_LANES_D(DF);
 constexpr int kVectors = kTile / kLanes;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// 2^x for x <= 0; 2^-126 below. The octave is added to the exponent's bits: magic leaves the rounded x in the low ones.
+// 2^x for x <= 0; 2^-126 below. The octave, x rounded, is added to the exponent's bits.
 HWY_INLINE VF Exp2(VF x) {
-  constexpr float kMagic = 12582912.0f;
   const DF d;
   const DI di;
-  const VF shifted = hn::Add(hn::Max(x, hn::Set(d, -126.0f)), hn::Set(d, kMagic));
-  const VF f = hn::Sub(hn::Max(x, hn::Set(d, -126.0f)), hn::Sub(shifted, hn::Set(d, kMagic)));
+  const VF magic = hn::Set(d, kToNearest), clamped = hn::Max(x, hn::Set(d, -126.0f));
+  const VF shifted = hn::Add(clamped, magic);
+  const VF f = hn::Sub(clamped, hn::Sub(shifted, magic));
   VF p = hn::Set(d, 1.3333558e-3f);
   for (const float c : {9.618129e-3f, 5.550411e-2f, 2.4022651e-1f, 6.9314718e-1f, 1.0f})
     p = hn::MulAdd(p, f, hn::Set(d, c));
   return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
 }
 
-HWY_INLINE hn::Mask<DF> Visible(const FloatScoreTile& tile, int row, int i) {
-  const DI di;
-  const auto key = hn::Iota(di, i);
-  return hn::RebindMask(DF(),
-                        hn::And(hn::Ge(key, hn::Set(di, tile.begin[row])), hn::Lt(key, hn::Set(di, tile.end[row]))));
-}
-
 struct AllKeys {
   HWY_INLINE VF Score(VF x, int, int) const { return x; }
-  HWY_INLINE VF Value(VF p, int, int) const { return p; }
+  HWY_INLINE VF Value(VF e, int, int) const { return e; }
 };
 
 struct SomeKeys {
   const FloatScoreTile& tile;
   HWY_INLINE VF Score(VF x, int row, int i) const {
-    return hn::IfThenElse(Visible(tile, row, i), x, hn::Set(DF(), -kInfinity));
+    return hn::IfThenElse(Visible(DF(), tile, row, i), x, hn::Set(DF(), -kInfinity));
   }
-  HWY_INLINE VF Value(VF p, int row, int i) const { return hn::IfThenElseZero(Visible(tile, row, i), p); }
+  HWY_INLINE VF Value(VF e, int row, int i) const { return hn::IfThenElseZero(Visible(DF(), tile, row, i), e); }
 };
 
 template <class Keys>
@@ -82,12 +77,12 @@ HWY_INLINE void Rows(const FloatScoreTile& t, Keys keys) {
       const float* sums = t.sums + (row + r) * kTile;
       sum[r] = hn::Zero(d);
       for (int i = 0; i < kTile; i += kLanes) {
-        const VF p = keys.Value(Exp2(hn::MulAdd(hn::Load(d, sums + i), factor, minus)), row + r, i);
-        sum[r] = hn::Add(sum[r], p);
-        hn::Store(p, d, t.p + (row + r) * kTile + i);
+        const VF e = keys.Value(Exp2(hn::MulAdd(hn::Load(d, sums + i), factor, minus)), row + r, i);
+        sum[r] = hn::Add(sum[r], e);
+        hn::Store(e, d, t.exps + (row + r) * kTile + i);
       }
     }
-    hn::Store(ReduceFour(d, sum[0], sum[1], sum[2], sum[3], Total()), block, t.sum + row);
+    hn::Store(ReduceFour(d, sum[0], sum[1], sum[2], sum[3], Total()), block, t.exp_sums + row);
   }
 }
 
@@ -96,7 +91,7 @@ void ScoreRows(const FloatScoreTile& tile) {
   Rows(tile, SomeKeys{tile});
 }
 
-void WeightRows(int rows, int tiles, const float* lambda, const float* sums, float* max) {
+void WeightRows(int rows, int tiles, const float* lambda, const float* max, const float* exp_sums, float* weights) {
   const DF d;
   for (int r = 0; r < rows; r += kLanes) {
     VF largest = hn::Load(d, max + r);
@@ -104,46 +99,36 @@ void WeightRows(int rows, int tiles, const float* lambda, const float* sums, flo
     VF sum = hn::Zero(d);
     for (int t = r; t < tiles * rows; t += rows) {
       const VF below = RowExp2(d, hn::Sub(hn::Load(d, max + t), largest));
-      hn::Store(below, d, max + t);
-      sum = hn::MulAdd(below, hn::Load(d, sums + t), sum);
+      hn::Store(below, d, weights + t);
+      sum = hn::MulAdd(below, hn::Load(d, exp_sums + t), sum);
     }
     const VF one = lambda == nullptr ? hn::Set(d, 1.0f) : hn::Load(d, lambda + r);
     const VF factor = hn::IfThenElseZero(hn::Gt(sum, hn::Zero(d)), hn::Div(one, sum));
-    for (int t = r; t < tiles * rows; t += rows) hn::Store(hn::Mul(hn::Load(d, max + t), factor), d, max + t);
+    for (int t = r; t < tiles * rows; t += rows) hn::Store(hn::Mul(hn::Load(d, weights + t), factor), d, weights + t);
   }
 }
 
 void DifferenceRows(const FloatDifferences& t) {
   const DF d;
   for (int r = 0; r < t.rows; ++r) {
-    const VF w1 = hn::Set(d, t.w1[r]), w2 = hn::Set(d, t.p2 == nullptr ? 0.0f : t.w2[r]);
+    const VF w1 = hn::Set(d, t.weights1[r]), w2 = hn::Set(d, t.exps2 == nullptr ? 0.0f : t.weights2[r]);
     for (int i = r * kTile; i < (r + 1) * kTile; i += kLanes) {
-      const VF first = hn::Mul(hn::Load(d, t.p1 + i), w1);
-      hn::Store(t.p2 == nullptr ? first : hn::NegMulAdd(hn::Load(d, t.p2 + i), w2, first), d, t.p1 + i);
+      const VF first = hn::Mul(hn::Load(d, t.exps1 + i), w1);
+      const VF both = t.exps2 == nullptr ? first : hn::NegMulAdd(hn::Load(d, t.exps2 + i), w2, first);
+      hn::Store(both, d, t.difference + i);
     }
   }
 }
 
-// 4 x 4 at a time.
-void TransposeFour(const float* keys, int64_t stride, int count, int width, float* out) {
+void TransposeKeys(const float* keys, int64_t stride, int count, int width, float* out) {
   const hn::FixedTag<float, 4> d;
-  const hn::RepartitionToWide<decltype(d)> wide;
   for (int i = 0; i < width; i += 4) {
     const auto load = [&](int k) HWY_ATTR {
       return k < count ? hn::LoadN(d, keys + k * stride + i, static_cast<size_t>(width - i)) : hn::Zero(d);
     };
-    const auto a = load(0), b = load(1), c = load(2), e = load(3);
-    const auto ab_low = hn::BitCast(wide, hn::InterleaveLower(d, a, b)),
-               ab_high = hn::BitCast(wide, hn::InterleaveUpper(d, a, b));
-    const auto ce_low = hn::BitCast(wide, hn::InterleaveLower(d, c, e)),
-               ce_high = hn::BitCast(wide, hn::InterleaveUpper(d, c, e));
-    const auto store = [&](int channel, auto v) HWY_ATTR {
-      if (i + channel < width) hn::StoreU(hn::BitCast(d, v), d, out + (i + channel) * kTile);
-    };
-    store(0, hn::InterleaveLower(wide, ab_low, ce_low));
-    store(1, hn::InterleaveUpper(wide, ab_low, ce_low));
-    store(2, hn::InterleaveLower(wide, ab_high, ce_high));
-    store(3, hn::InterleaveUpper(wide, ab_high, ce_high));
+    TransposeFour(d, load(0), load(1), load(2), load(3), [&](int channel, auto v) HWY_ATTR {
+      if (i + channel < width) hn::StoreU(v, d, out + (i + channel) * kTile);
+    });
   }
 }
 
@@ -157,18 +142,16 @@ namespace tare {
 HWY_EXPORT(ScoreRows);
 HWY_EXPORT(WeightRows);
 HWY_EXPORT(DifferenceRows);
-HWY_EXPORT(TransposeFour);
+HWY_EXPORT(TransposeKeys);
 
 void FloatScores(const FloatScoreTile& tile) { HWY_DYNAMIC_DISPATCH(ScoreRows)(tile); }
-
-void FloatWeights(int rows, int tiles, const float* lambda, const float* sums, float* max) {
-  HWY_DYNAMIC_DISPATCH(WeightRows)(rows, tiles, lambda, sums, max);
+void FloatWeights(int rows, int tiles, const float* lambda, const float* max, const float* exp_sums, float* weights) {
+  HWY_DYNAMIC_DISPATCH(WeightRows)(rows, tiles, lambda, max, exp_sums, weights);
 }
-
 void FloatDifference(const FloatDifferences& tile) { HWY_DYNAMIC_DISPATCH(DifferenceRows)(tile); }
 
 void TransposeFourKeys(const float* keys, int64_t stride, int count, int width, float* out) {
-  HWY_DYNAMIC_DISPATCH(TransposeFour)(keys, stride, count, width, out);
+  HWY_DYNAMIC_DISPATCH(TransposeKeys)(keys, stride, count, width, out);
 }
 
 }  // namespace tare

@@ -8,233 +8,215 @@
 #include "kernels/attention/float/float_stage.h"
 #include "kernels/attention/output_stage.h"
 #include "kernels/attention/row_block.h"
+#include "kernels/attention/row_exp2.h"
 #include "kernels/attention/workspace.h"
 #include "kernels/product/tile_product.h"
-#include "quant/base/error.h"
-#include "quant/base/parallel.h"
 
 namespace tare {
 namespace {
-
-constexpr float kLog2E = 1.44269504f;
-constexpr int64_t kMostKept = int64_t{3} << 20;
-
-struct Sizes {
-  FloatOperands operands;
-  int d = 0;
-  int width = 0;  // of a V slice
-  int slices = 0;
-  int64_t tiles = 0;
-  int rows = 0;  // of a unit
-  int64_t row_blocks = 0;
-};
 
 struct Packed {
   std::byte* k;  // [k heads][tiles], KeyBytes each
   std::byte* v;  // [v heads][tiles], ValueBytes each
 };
 
+// What one thread works with. Arrays [2] have an entry per map.
 struct Scratch {
-  std::byte* q;           // [rows], of one map
-  float* sums;            // [rows][64]
-  float* p;               // [2][tiles][rows][64]
-  float* max;             // [2][tiles][rows], becomes the weights
-  float* p_sum;           // [2][tiles][rows]
-  float* lambda;          // [rows]
-  float* ones;            // [rows]
-  std::byte* difference;  // [rows][64], where it is not p itself
-  float* out;             // [rows][slices * width]
-  int32_t* begin;
-  int32_t* end;
+  std::byte* q;      // [rows], of one map
+  float* sums;       // [rows][64] of a product
+  int32_t* begin;    // [rows] of the keys of a tile that are visible
+  int32_t* end;      // [rows]
+  float* exps;       // [2][tiles][rows][64]
+  float* tile_max;   // [2][tiles][rows]
+  float* weights;    // the same memory: what 1 of each tile's exps is worth replaces its maxima
+  float* exp_sums;   // [2][tiles][rows]
+  float* lambda;     // [rows]
+  std::byte* coded;  // [rows][64]: a tile's difference in bf16; none for f32
+  float* out;        // [rows][out_stride]
+  float* ones;       // [rows]
 };
 
-Sizes SizesOf(const AttentionProblem& p, ProductTypes types) {
-  CheckWidths(p);
-  Sizes s{FloatOperands(types)};
-  s.d = p.q.width;
-  s.width = p.v.width;
-  s.slices = p.out.width / p.v.width;
-  s.tiles = RoundUp(p.k.tokens, kTile) / kTile;
-  s.rows = static_cast<int>(std::clamp<int64_t>(RoundUp(p.q.tokens, kRowStep), kRowStep, kLargestRows));
-  while (s.rows > kRowStep && 2 * s.tiles * kTile * s.rows * 4 > kMostKept) s.rows -= kRowStep;
-  s.row_blocks = RoundUp(p.q.tokens, s.rows) / s.rows;
-  return s;
-}
+struct Layout {
+  Layout(const AttentionProblem& a_problem, ProductTypes types) : problem(a_problem), operands(types) {
+    CheckWidths(problem);
+    tiles = RoundUp(problem.k.tokens, kTile) / kTile;
+    rows = RowsFor(problem.q.tokens);
+    while (rows > kRowStep && 2 * tiles * kTile * rows * int64_t{sizeof(float)} > kMostKept) rows -= kRowStep;
+    row_blocks = RoundUp(problem.q.tokens, rows) / rows;
+    slice_stride = RoundUp(problem.v.width, kTile);
+    out_stride = problem.out.width / problem.v.width * slice_stride;
+  }
 
-// Rows of out are padded to whole vectors: WriteOutput reads them so.
-int64_t OutStride(const Sizes& s) { return s.slices * RoundUp(s.width, kTile); }
+  Packed TakePacked(Arena& arena) const {
+    return {.k = arena.Take<std::byte>(problem.k.heads * tiles * operands.KeyBytes(problem.k.width)),
+            .v = arena.Take<std::byte>(problem.v.heads * tiles * operands.ValueBytes(problem.v.width))};
+  }
 
-Packed CarvePacked(Arena& arena, const Sizes& s, const AttentionProblem& p) {
-  Packed x{};
-  x.k = arena.Take<std::byte>(p.k.heads * s.tiles * s.operands.KeyBytes(s.d));
-  x.v = arena.Take<std::byte>(p.v.heads * s.tiles * s.operands.ValueBytes(s.width));
-  return x;
-}
+  Scratch TakeScratch(Arena& arena) const {
+    Scratch scratch{};
+    scratch.q = arena.Take<std::byte>(rows * operands.RowBytes(problem.q.width));
+    scratch.sums = arena.Take<float>(rows * kTile);
+    scratch.begin = arena.Take<int32_t>(rows);
+    scratch.end = arena.Take<int32_t>(rows);
+    scratch.exps = arena.Take<float>(2 * tiles * rows * kTile);
+    scratch.tile_max = scratch.weights = arena.Take<float>(2 * tiles * rows);
+    scratch.exp_sums = arena.Take<float>(2 * tiles * rows);
+    scratch.lambda = arena.Take<float>(rows);
+    scratch.coded = arena.Take<std::byte>(operands.Converts() ? rows * operands.RowBytes(kTile) : 0);
+    scratch.out = arena.Take<float>(rows * out_stride);
+    scratch.ones = arena.Take<float>(rows);
+    return scratch;
+  }
 
-Scratch CarveScratch(Arena& arena, const Sizes& s) {
-  Scratch x{};
-  x.q = arena.Take<std::byte>(s.rows * s.operands.RowBytes(s.d));
-  x.sums = arena.Take<float>(s.rows * kTile);
-  x.p = arena.Take<float>(2 * s.tiles * s.rows * kTile);
-  x.max = arena.Take<float>(2 * s.tiles * s.rows);
-  x.p_sum = arena.Take<float>(2 * s.tiles * s.rows);
-  x.lambda = arena.Take<float>(s.rows);
-  x.ones = arena.Take<float>(s.rows);
-  x.difference = arena.Take<std::byte>(s.operands.Converts() ? s.rows * s.operands.RowBytes(kTile) : 0);
-  x.out = arena.Take<float>(s.rows * OutStride(s));
-  x.begin = arena.Take<int32_t>(s.rows);
-  x.end = arena.Take<int32_t>(s.rows);
-  return x;
-}
+  std::byte* KeyTile(const Packed& packed, int64_t head, int64_t tile) const {
+    return packed.k + (head * tiles + tile) * operands.KeyBytes(problem.k.width);
+  }
+  std::byte* ValueTile(const Packed& packed, int64_t head, int64_t tile) const {
+    return packed.v + (head * tiles + tile) * operands.ValueBytes(problem.v.width);
+  }
+
+  const AttentionProblem& problem;
+  FloatOperands operands;
+  int64_t tiles = 0;
+  int rows = 0;  // of a block
+  int64_t row_blocks = 0;
+  int64_t slice_stride = 0;  // of V's slices in a row of out, padded to whole vectors: WriteOutput reads them so
+  int64_t out_stride = 0;
+};
 
 struct Products {
-  TileProduct scores, first, more;
+  explicit Products(const Layout& l)
+      : scores(ShapeOf(l, kTile, l.operands.Depth(l.problem.q.width), kTile)),
+        first(ShapeOf(l, l.problem.v.width, kTile, l.out_stride)),
+        more(ShapeOf(l, l.problem.v.width, kTile, l.out_stride, ProductStore::kAdd)) {}
+
+  static ProductShape ShapeOf(const Layout& l, int n, int k, int64_t ldc,
+                              ProductStore store = ProductStore::kOverwrite) {
+    return {l.operands.types(), l.rows, n, k, k, n, ldc, store};
+  }
+
+  TileProduct scores, first, more;  // Q K, and the difference times V for a row's first tile and those after it
 };
 
-Products ProductsOf(const Sizes& s) {
-  const int64_t out = OutStride(s);
-  const ProductTypes types = s.operands.types();
-  const int depth = s.operands.Depth(s.d);
-  return {TileProduct({types, s.rows, kTile, depth, depth, kTile, kTile}),
-          TileProduct({types, s.rows, s.width, kTile, kTile, s.width, out}),
-          TileProduct({types, s.rows, s.width, kTile, kTile, s.width, out, ProductStore::kAdd})};
-}
-
 // A tile of all heads of K and V.
-void PackTile(const AttentionProblem& p, const Sizes& s, const Packed& x, int64_t tile) {
-  const int count = static_cast<int>(std::min<int64_t>(kTile, p.k.tokens - tile * kTile));
-  for (int head = 0; head < p.k.heads; ++head)
-    s.operands.Keys(p.k.Row(tile * kTile, head), p.k.token_stride, count, s.d,
-                    x.k + (head * s.tiles + tile) * s.operands.KeyBytes(s.d));
-  for (int head = 0; head < p.v.heads; ++head)
-    s.operands.Values(p.v.Row(tile * kTile, head), p.v.token_stride, count, s.width,
-                      x.v + (head * s.tiles + tile) * s.operands.ValueBytes(s.width));
+void PackTile(const Layout& l, const Packed& packed, int64_t tile) {
+  const HeadsView<const float>&k = l.problem.k, &v = l.problem.v;
+  const int count = static_cast<int>(std::min<int64_t>(kTile, k.tokens - tile * kTile));
+  for (int head = 0; head < k.heads; ++head)
+    l.operands.Keys(k.Row(tile * kTile, head), k.token_stride, count, k.width, l.KeyTile(packed, head, tile));
+  for (int head = 0; head < v.heads; ++head)
+    l.operands.Values(v.Row(tile * kTile, head), v.token_stride, count, v.width, l.ValueTile(packed, head, tile));
 }
 
-class Unit {
+class Block {
  public:
-  Unit(const AttentionProblem& p, const Sizes& s, const Packed& packed, const Products& products,
-       const Scratch& scratch, int64_t unit)
-      : p_(p),
-        s_(s),
-        k_(packed),
+  Block(const Layout& layout, const Packed& packed, const Products& products, const Scratch& scratch, int64_t index)
+      : layout_(layout),
+        problem_(layout.problem),
+        packed_(packed),
         products_(products),
-        x_(scratch),
-        index_(static_cast<int>(unit / s.row_blocks)),
-        head_(p.heads[index_]),
-        rows_(BlockOfRows(p, s.rows, s.row_blocks, unit)) {}
+        scratch_(scratch),
+        rows_(layout.rows),
+        block_(BlockOfRows(problem_, rows_, layout.row_blocks, index)),
+        head_(problem_.heads[static_cast<size_t>(block_.head)]) {}
 
   void Run() const {
-    if (rows_.begin_tile == rows_.end_tile) {
-      for (int r = 0; r < rows_.count; ++r) std::fill_n(p_.out.Row(rows_.first + r, index_), p_.out.width, 0.0f);
-      return;
-    }
-    const int maps = head_.Maps();
-    for (int r = 0; r < s_.rows; ++r)
-      x_.lambda[r] = r < rows_.count && maps == 2 ? p_.lambda.At(rows_.first + r, index_) : 0.0f;
-    for (int map = 0; map < maps; ++map) Scores(map);
-    for (int64_t tile = rows_.begin_tile; tile < rows_.end_tile; ++tile) AddTile(tile);
+    if (block_.begin_tile == block_.end_tile) return WriteZeros(problem_, block_);
+    LoadLambda(problem_, block_, rows_, scratch_.lambda);
+    for (int map = 0; map < head_.Maps(); ++map) Scores(map);
+    for (int64_t tile = block_.begin_tile; tile < block_.end_tile; ++tile) AddTile(tile);
     Write();
   }
 
  private:
-  int64_t At(int map, int64_t tile) const { return (map * s_.tiles + tile) * s_.rows; }
+  int64_t At(int map, int64_t tile) const { return (map * layout_.tiles + tile) * rows_; }
 
   void Scores(int map) const {
-    const int q = head_.Q(map), k = head_.K(map);
-    for (int r = 0; r < s_.rows; ++r)
-      s_.operands.Row(p_.q.Row(rows_.first + std::min(r, rows_.count - 1), q), s_.d,
-                      x_.q + r * s_.operands.RowBytes(s_.d));
-    for (int64_t tile = rows_.begin_tile; tile < rows_.end_tile; ++tile) {
-      const bool masked = MaskTile(p_, rows_, s_.rows, tile, x_.begin, x_.end);
-      products_.scores.Run(x_.q, k_.k + (k * s_.tiles + tile) * s_.operands.KeyBytes(s_.d), x_.sums);
-      FloatScores({.rows = s_.rows,
-                   .sums = x_.sums,
-                   .factor = p_.scale * kLog2E,
-                   .begin = masked ? x_.begin : nullptr,
-                   .end = masked ? x_.end : nullptr,
-                   .p = x_.p + At(map, tile) * kTile,
-                   .max = x_.max + At(map, tile),
-                   .sum = x_.p_sum + At(map, tile)});
+    const int width = problem_.q.width;
+    for (int r = 0; r < rows_; ++r)
+      layout_.operands.Row(problem_.q.Row(block_.first + std::min(r, block_.count - 1), head_.Q(map)), width,
+                           scratch_.q + r * layout_.operands.RowBytes(width));
+    for (int64_t tile = block_.begin_tile; tile < block_.end_tile; ++tile) {
+      const bool masked = MaskTile(problem_, block_, rows_, tile, scratch_.begin, scratch_.end);
+      products_.scores.Run(scratch_.q, layout_.KeyTile(packed_, head_.K(map), tile), scratch_.sums);
+      FloatScores({.rows = rows_,
+                   .sums = scratch_.sums,
+                   .factor = problem_.scale * kLog2E,
+                   .begin = masked ? scratch_.begin : nullptr,
+                   .end = masked ? scratch_.end : nullptr,
+                   .exps = scratch_.exps + At(map, tile) * kTile,
+                   .max = scratch_.tile_max + At(map, tile),
+                   .exp_sums = scratch_.exp_sums + At(map, tile)});
     }
-    const int64_t first = At(map, rows_.begin_tile);
-    FloatWeights(s_.rows, static_cast<int>(rows_.end_tile - rows_.begin_tile), map == 0 ? nullptr : x_.lambda,
-                 x_.p_sum + first, x_.max + first);
+    const int64_t first = At(map, block_.begin_tile);
+    FloatWeights(rows_, static_cast<int>(block_.end_tile - block_.begin_tile), map == 0 ? nullptr : scratch_.lambda,
+                 scratch_.tile_max + first, scratch_.exp_sums + first, scratch_.weights + first);
   }
 
   void AddTile(int64_t tile) const {
-    float* p1 = x_.p + At(0, tile) * kTile;
-    const bool two = head_.Differential();
-    FloatDifference({.rows = s_.rows,
-                     .p1 = p1,
-                     .p2 = two ? x_.p + At(1, tile) * kTile : nullptr,
-                     .w1 = x_.max + At(0, tile),
-                     .w2 = x_.max + At(1, tile)});
-    const void* difference = p1;
-    if (s_.operands.Converts()) {
-      s_.operands.Row(p1, s_.rows * kTile, x_.difference);
-      difference = x_.difference;
+    float* difference = scratch_.exps + At(0, tile) * kTile;  // in place of map 1's exponentials
+    FloatDifference({.rows = rows_,
+                     .exps1 = difference,
+                     .exps2 = head_.Differential() ? scratch_.exps + At(1, tile) * kTile : nullptr,
+                     .weights1 = scratch_.weights + At(0, tile),
+                     .weights2 = scratch_.weights + At(1, tile),
+                     .difference = difference});
+    const void* operand = difference;
+    if (layout_.operands.Converts()) {
+      layout_.operands.Row(difference, rows_ * kTile, scratch_.coded);
+      operand = scratch_.coded;
     }
-    for (int slice = 0; slice < head_.VSlices(); ++slice) {
-      const TileProduct& product = tile == rows_.begin_tile ? products_.first : products_.more;
-      product.Run(difference, k_.v + (head_.v[slice] * s_.tiles + tile) * s_.operands.ValueBytes(s_.width),
-                  x_.out + slice * RoundUp(s_.width, kTile));
-    }
+    const TileProduct& product = tile == block_.begin_tile ? products_.first : products_.more;
+    for (int slice = 0; slice < head_.VSlices(); ++slice)
+      product.Run(operand, layout_.ValueTile(packed_, head_.v[slice], tile),
+                  scratch_.out + slice * layout_.slice_stride);
   }
 
   void Write() const {
-    std::fill_n(x_.ones, s_.rows, 1.0f);
+    std::fill_n(scratch_.ones, rows_, 1.0f);
     for (int slice = 0; slice < head_.VSlices(); ++slice) {
-      WriteOutput({.rows = rows_.count,
-                   .width = s_.width,
-                   .first = x_.out + slice * RoundUp(s_.width, kTile),
-                   .stride = OutStride(s_),
-                   .one = x_.ones,
-                   .to = p_.out.Row(rows_.first, index_) + slice * s_.width,
-                   .to_stride = p_.out.token_stride});
+      WriteOutput({.rows = block_.count,
+                   .width = problem_.v.width,
+                   .out1 = scratch_.out + slice * layout_.slice_stride,
+                   .stride = layout_.out_stride,
+                   .factors1 = scratch_.ones,
+                   .to = problem_.out.Row(block_.first, block_.head) + slice * problem_.v.width,
+                   .to_stride = problem_.out.token_stride});
     }
   }
 
-  const AttentionProblem& p_;
-  const Sizes& s_;
-  const Packed& k_;
+  const Layout& layout_;
+  const AttentionProblem& problem_;
+  const Packed& packed_;
   const Products& products_;
-  const Scratch& x_;
-  int index_;
+  const Scratch& scratch_;
+  const int rows_;
+  const RowBlock block_;
   const OutputHead& head_;
-  RowBlock rows_;
 };
+
+Layout LayoutOf(const AttentionProblem& problem, ProductTypes types) {
+  CheckProblem(problem);
+  return {problem, types};
+}
 
 }  // namespace
 
 size_t FusedWorkspaceBytes(const AttentionProblem& problem, ProductTypes types) {
-  CheckProblem(problem);
-  const Sizes sizes = SizesOf(problem, types);
-  Arena arena(0);
-  CarvePacked(arena, sizes, problem);
-  for (int t = 0; t < Threads(); ++t) CarveScratch(arena, sizes);
-  return arena.used();
+  return BytesOf(LayoutOf(problem, types));
 }
 
-void FusedAttention(const AttentionProblem& problem, std::span<std::byte> workspace, ProductTypes types) {
-  const uintptr_t base = reinterpret_cast<uintptr_t>(workspace.data());
-  if (base % 64 != 0) Fail("attention workspace: got a pointer off the 64-byte boundary");
-  if (const size_t bytes = FusedWorkspaceBytes(problem, types); workspace.size() < bytes)
-    Fail("attention workspace: got {} bytes, expected {}", workspace.size(), bytes);
+void FusedAttention(const AttentionProblem& problem, std::span<std::byte> memory, ProductTypes types) {
+  const Layout layout = LayoutOf(problem, types);
+  const Workspace workspace(layout, memory);
   if (problem.q.tokens == 0) return;
-  const Sizes sizes = SizesOf(problem, types);
-  Arena arena(base), one(0);
-  const Packed packed = CarvePacked(arena, sizes, problem);
-  CarveScratch(one, sizes);
-  const uintptr_t scratch_base = base + arena.used();
-  ParallelFor(static_cast<size_t>(sizes.tiles),
-              [&](size_t tile, int) { PackTile(problem, sizes, packed, static_cast<int64_t>(tile)); });
-  const Products products = ProductsOf(sizes);
-  ParallelFor(problem.heads.size() * static_cast<size_t>(sizes.row_blocks), [&](size_t unit, int thread) {
+  const Packed packed = workspace.Packed();
+  const Products products(layout);
+  ParallelFor(static_cast<size_t>(layout.tiles),
+              [&](size_t tile, int) { PackTile(layout, packed, static_cast<int64_t>(tile)); });
+  ParallelFor(problem.heads.size() * static_cast<size_t>(layout.row_blocks), [&](size_t index, int thread) {
     const ProductScope tiles;
-    Arena own(scratch_base + static_cast<uintptr_t>(thread) * one.used());
-    const Scratch scratch = CarveScratch(own, sizes);
-    Unit(problem, sizes, packed, products, scratch, static_cast<int64_t>(unit)).Run();
+    Block(layout, packed, products, workspace.Scratch(thread), static_cast<int64_t>(index)).Run();
   });
 }
 

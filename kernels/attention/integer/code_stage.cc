@@ -6,14 +6,15 @@
 
 #include "kernels/attention/attention_plan.h"
 #include "kernels/attention/fixed_exp.h"
+#include "kernels/elementwise/to_nearest.h"
 #include "quant/format/zero_point.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/integer/code_stage.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
-#include "kernels/attention/four_rows-inl.h"
 #include "kernels/attention/row_exp2-inl.h"
+#include "kernels/attention/tile_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
@@ -43,67 +44,70 @@ HWY_INLINE VF Below(VF max, VF reference) {
   return RowExp2(d, hn::Mul(hn::Sub(max, reference), hn::Set(d, kPerOctave)));
 }
 
-void LateFactorRows(int rows, int tiles, int qmax, const float* max, float* block_max, float* factors) {
+// Writes block_max and factors [tiles][rows], of an exponential in its code.
+HWY_INLINE void LateFactors(const LateCodes& b, float* factors) {
   const DF d;
-  const VF unit = hn::Set(d, static_cast<float>(qmax) / kExpLargest);
-  for (int r = 0; r < rows; r += kLanes) {
-    const VF largest = LargestOver(tiles, rows, max + r);
-    hn::Store(largest, d, block_max + r);
-    for (int t = 0; t < tiles; ++t)
-      hn::Store(hn::Mul(Below(hn::Load(d, max + t * rows + r), largest), unit), d, factors + t * rows + r);
+  const VF per_exp = hn::Set(d, static_cast<float>(b.qmax) / kExpLargest);
+  for (int r = 0; r < b.rows; r += kLanes) {
+    const VF largest = LargestOver(b.tiles, b.rows, b.max + r);
+    hn::Store(largest, d, b.block_max + r);
+    for (int t = r; t < b.tiles * b.rows; t += b.rows)
+      hn::Store(hn::Mul(Below(hn::Load(d, b.max + t), largest), per_exp), d, factors + t);
   }
 }
 
-void EarlyWeightRows(int rows, int tiles, const float* lambda, const int32_t* sums, float* max) {
+void EarlyWeightRows(int rows, int tiles, const float* lambda, const float* max, const int32_t* exp_sums,
+                     float* weights) {
   const DF d;
   for (int r = 0; r < rows; r += kLanes) {
     const VF largest = LargestOver(tiles, rows, max + r);
     VF sum = hn::Zero(d);
-    for (int t = 0; t < tiles; ++t) {
-      const VF below = Below(hn::Load(d, max + t * rows + r), largest);
-      hn::Store(below, d, max + t * rows + r);
-      sum = hn::Add(sum, hn::Mul(below, hn::ConvertTo(d, hn::Load(DI(), sums + t * rows + r))));
+    for (int t = r; t < tiles * rows; t += rows) {
+      const VF below = Below(hn::Load(d, max + t), largest);
+      hn::Store(below, d, weights + t);
+      sum = hn::Add(sum, hn::Mul(below, hn::ConvertTo(d, hn::Load(DI(), exp_sums + t))));
     }
     const VF one = lambda == nullptr ? hn::Set(d, 1.0f) : hn::Load(d, lambda + r);
     const VF factor = hn::IfThenElseZero(hn::Gt(sum, hn::Zero(d)), hn::Div(one, sum));
-    for (int t = 0; t < tiles; ++t) {
-      float* at = max + t * rows + r;
-      hn::Store(hn::Mul(hn::Load(d, at), factor), d, at);
-    }
+    for (int t = r; t < tiles * rows; t += rows) hn::Store(hn::Mul(hn::Load(d, weights + t), factor), d, weights + t);
   }
 }
 
-// |p1 w1 - p2 w2| <= 32767 max(w1, w2), or 32767 (w1 - w2) where lambda is negative.
+// |e1 w1 - e2 w2| <= 32767 max(w1, w2), or 32767 (w1 - w2) where lambda is negative.
 HWY_INLINE VF Bound(VF w1, VF w2) { return hn::Max(w2, hn::Sub(w1, hn::Min(w2, hn::Zero(DF())))); }
 
-HWY_INLINE void StoreFactor(VF w, VF per_unit, int16_t* a) {
+HWY_INLINE void StoreFactor(VF w, VF per_weight, int16_t* a) {
   const hn::Rebind<int16_t, DF> d16;
-  hn::Store(hn::DemoteTo(d16, hn::NearestInt(hn::Mul(w, per_unit))), d16, a);
+  hn::Store(hn::DemoteTo(d16, hn::NearestInt(hn::Mul(w, per_weight))), d16, a);
 }
 
-void EarlyFactorRows(int rows, int tiles, const float* w1, const float* w2, int16_t* a1, int16_t* a2, float* unit) {
+// [block tiles][rows] of a map, and [rows].
+struct EarlyFactors {
+  HWY_ALIGN int16_t a1[kLargestBlock / kTile * kLargestRows];
+  HWY_ALIGN int16_t a2[kLargestBlock / kTile * kLargestRows];
+  HWY_ALIGN float worth[kLargestRows];  // of 1 of D
+};
+
+HWY_INLINE void FactorsOf(const EarlyCodes& b, EarlyFactors& f) {
   const DF d;
-  for (int r = 0; r < rows; r += kLanes) {
+  for (int r = 0; r < b.rows; r += kLanes) {
     VF bound = hn::Zero(d);
-    for (int t = r; t < tiles * rows; t += rows)
-      bound = hn::Max(bound, Bound(hn::Load(d, w1 + t), hn::Load(d, w2 + t)));
-    const VF per_unit =
+    for (int t = r; t < b.tiles * b.rows; t += b.rows)
+      bound = hn::Max(bound, Bound(hn::Load(d, b.weights1 + t), hn::Load(d, b.weights2 + t)));
+    const VF per_weight =
         hn::IfThenElseZero(hn::Ge(bound, hn::Set(d, kSmallestAbsmax)), hn::Div(hn::Set(d, kExpLargest), bound));
-    for (int t = r; t < tiles * rows; t += rows) {
-      StoreFactor(hn::Load(d, w1 + t), per_unit, a1 + t);
-      StoreFactor(hn::Load(d, w2 + t), per_unit, a2 + t);
+    for (int t = r; t < b.tiles * b.rows; t += b.rows) {
+      StoreFactor(hn::Load(d, b.weights1 + t), per_weight, f.a1 + t);
+      StoreFactor(hn::Load(d, b.weights2 + t), per_weight, f.a2 + t);
     }
-    hn::Store(hn::Mul(bound, hn::Set(d, 32768.0f / kExpLargest)), d, unit + r);
+    hn::Store(hn::Mul(bound, hn::Set(d, 32768.0f / kExpLargest)), d, f.worth + r);
   }
 }
-
-// Adding it rounds to the nearest integer, ties to even, into the low bits of the sum.
-constexpr float kMagic = 12582912.0f;
 
 // round_half_even(x * factor); the product is not rounded before.
 HWY_INLINE VI Nearest(VF x, VF factor) {
   const DF d;
-  const VF magic = hn::Set(d, kMagic);
+  const VF magic = hn::Set(d, kToNearest);
   return hn::Sub(hn::BitCast(DI(), hn::MulAdd(x, factor, magic)), hn::BitCast(DI(), magic));
 }
 
@@ -114,7 +118,7 @@ HWY_INLINE hn::Vec<DU8> Bytes(const int16_t* x, VF factor) {
   const hn::Repartition<uint16_t, DF> du16;
   const hn::RebindToUnsigned<DI> du32;
   const hn::Rebind<int16_t, DF> half;
-  const VF magic = hn::Set(df, kMagic);
+  const VF magic = hn::Set(df, kToNearest);
   const auto four = [&](int i) HWY_ATTR {
     const VF value = hn::ConvertTo(df, hn::PromoteTo(di, hn::Load(half, x + i * kLanes)));
     return hn::BitCast(du32, hn::MulAdd(value, factor, magic));
@@ -126,12 +130,14 @@ HWY_INLINE hn::Vec<DU8> Bytes(const int16_t* x, VF factor) {
 void LateRows(const LateCodes& b) {
   const DU8 d8;
   const hn::Repartition<uint64_t, DU8> d64;
+  HWY_ALIGN float factors[kLargestBlock / kTile * kLargestRows];
+  LateFactors(b, factors);
   for (int r = 0; r < b.rows; ++r) {
     auto sum = hn::Zero(d64);
     for (int t = 0; t < b.tiles; ++t) {
-      const VF factor = hn::Set(DF(), b.factors[t * b.rows + r]);
+      const VF factor = hn::Set(DF(), factors[t * b.rows + r]);
       for (int i = 0; i < kTile; i += 4 * kLanes) {
-        const auto code = Bytes(b.p + t * b.tile_stride + r * kTile + i, factor);
+        const auto code = Bytes(b.exps + t * b.tile_stride + r * kTile + i, factor);
         hn::Store(code, d8, b.codes + r * b.stride + t * kTile + i);
         sum = hn::Add(sum, hn::SumsOf8(code));
       }
@@ -146,17 +152,17 @@ struct Ends {
 };
 
 // D of one row, all tiles, into out [tiles * 64].
-HWY_INLINE Ends Differences(const EarlyCodes& b, int r, int16_t* out) {
+HWY_INLINE Ends Differences(const EarlyCodes& b, const EarlyFactors& f, int r, int16_t* out) {
   const DI16 d;
   const DI di;
   VI16 largest = hn::Zero(d), smallest = hn::Zero(d);
   for (int t = 0; t < b.tiles; ++t) {
     const int at = t * b.rows + r;
-    const int64_t p = t * b.tile_stride + r * kTile;
-    const VI16 a1 = hn::Set(d, b.a1[at]), a2 = hn::Set(d, b.a2[at]);
+    const int64_t row = t * b.tile_stride + r * kTile;
+    const VI16 a1 = hn::Set(d, f.a1[at]), a2 = hn::Set(d, f.a2[at]);
     for (int i = 0; i < kTile; i += 2 * kLanes) {
-      const VI16 first = hn::MulFixedPoint15(hn::Load(d, b.p1 + p + i), a1);
-      const VI16 second = hn::MulFixedPoint15(hn::Load(d, b.p2 + p + i), a2);
+      const VI16 first = hn::MulFixedPoint15(hn::Load(d, b.exps1 + row + i), a1);
+      const VI16 second = hn::MulFixedPoint15(hn::Load(d, b.exps2 + row + i), a2);
       const VI16 difference = hn::Sub(first, second);
       largest = hn::Max(largest, difference);
       smallest = hn::Min(smallest, difference);
@@ -174,19 +180,19 @@ struct Steps {
   HWY_ALIGN float inv[kRowStep];
 };
 
-// inv and zeros from the ends; turns units into steps.
-HWY_INLINE void ToSteps(Format format, Steps& s, float* scales, int32_t* zeros) {
+// inv, scales and zeros of rows first .. from their ends; worth: theirs, of 1 of D.
+HWY_INLINE void ToSteps(const EarlyCodes& b, int first, const float* worth, Steps& s) {
   const DF d;
   const DI di;
-  const bool zero_point = Info(format).min_code == 0;
-  const VF most = hn::Set(d, static_cast<float>(Info(format).max_code) - (zero_point ? kZeroPointMargin : 0.0f));
+  const bool zero_point = Info(b.format).min_code == 0;
+  const VF most = hn::Set(d, static_cast<float>(Info(b.format).max_code) - (zero_point ? kZeroPointMargin : 0.0f));
   for (int r = 0; r < kRowStep; r += kLanes) {
     const VF above = hn::Load(d, s.above + r), below = hn::Load(d, s.below + r);
     const VF range = zero_point ? hn::Add(above, below) : hn::Max(above, below);
     const VF inv = hn::IfThenElseZero(hn::Gt(range, hn::Zero(d)), hn::Div(most, range));
-    hn::Store(hn::Mul(hn::Load(d, scales + r), hn::Div(range, most)), d, scales + r);
+    hn::Store(hn::Mul(hn::Load(d, worth + r), hn::Div(range, most)), d, b.scales + first + r);
     hn::Store(inv, d, s.inv + r);
-    hn::Store(zero_point ? Nearest(below, inv) : hn::Set(di, 128), di, zeros + r);
+    hn::Store(zero_point ? Nearest(below, inv) : hn::Set(di, 128), di, b.zeros + first + r);
   }
 }
 
@@ -196,18 +202,20 @@ void EarlyRows(const EarlyCodes& b) {
   const DU8 d8;
   const hn::BlockDFromD<DF> block;
   HWY_ALIGN int16_t differences[kRowStep * kLargestBlock];
+  EarlyFactors factors;
+  FactorsOf(b, factors);
   Steps steps;
   const int width = b.tiles * kTile;
   for (int first = 0; first < b.rows; first += kRowStep) {
     for (int r = 0; r < kRowStep; r += 4) {
       Ends four[4];
-      for (int i = 0; i < 4; ++i) four[i] = Differences(b, first + r + i, differences + (r + i) * width);
+      for (int i = 0; i < 4; ++i) four[i] = Differences(b, factors, first + r + i, differences + (r + i) * width);
       const auto above = ReduceFour(di, four[0].above, four[1].above, four[2].above, four[3].above, Largest());
       const auto below = ReduceFour(di, four[0].below, four[1].below, four[2].below, four[3].below, Largest());
       hn::Store(hn::ConvertTo(block, above), block, steps.above + r);
       hn::Store(hn::ConvertTo(block, below), block, steps.below + r);
     }
-    ToSteps(b.format, steps, b.scales + first, b.zeros + first);
+    ToSteps(b, first, factors.worth + first, steps);
     for (int r = 0; r < kRowStep; ++r) {
       const VF inv = hn::Set(DF(), steps.inv[r]);
       const auto zero = hn::Set(d8, static_cast<uint8_t>(b.zeros[first + r]));
@@ -225,26 +233,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(LateFactorRows);
 HWY_EXPORT(LateRows);
 HWY_EXPORT(EarlyWeightRows);
-HWY_EXPORT(EarlyFactorRows);
 HWY_EXPORT(EarlyRows);
 
-void LateFactors(int rows, int tiles, int qmax, const float* max, float* block_max, float* factors) {
-  HWY_DYNAMIC_DISPATCH(LateFactorRows)(rows, tiles, qmax, max, block_max, factors);
-}
-
 void LateStage(const LateCodes& block) { HWY_DYNAMIC_DISPATCH(LateRows)(block); }
-
-void EarlyWeights(int rows, int tiles, const float* lambda, const int32_t* sums, float* max) {
-  HWY_DYNAMIC_DISPATCH(EarlyWeightRows)(rows, tiles, lambda, sums, max);
+void EarlyWeights(int rows, int tiles, const float* lambda, const float* max, const int32_t* exp_sums, float* weights) {
+  HWY_DYNAMIC_DISPATCH(EarlyWeightRows)(rows, tiles, lambda, max, exp_sums, weights);
 }
-
-void EarlyFactors(int rows, int tiles, const float* w1, const float* w2, int16_t* a1, int16_t* a2, float* unit) {
-  HWY_DYNAMIC_DISPATCH(EarlyFactorRows)(rows, tiles, w1, w2, a1, a2, unit);
-}
-
 void EarlyStage(const EarlyCodes& block) { HWY_DYNAMIC_DISPATCH(EarlyRows)(block); }
 
 }  // namespace tare

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention in integers: standard, V1 and V2 heads, Q and K in int8/6/4 per token, V in int8/6/4 per block and channel or
-// per channel, softmax probabilities (late order) or their difference (early order) as codes with one scale per row and
-// key block. See code_stage.h for the formulas.
+// Attention in integers: standard, V1 and V2 heads, Q and K in int8/6/4 per token, V in int8/6/4 per block and channel
+// or per channel, softmax probabilities (late order) or their difference (early order) as codes with one scale per row
+// and key block. See code_stage.h for the formulas.
 //
 // Memory comes from the caller: nothing is allocated in the call but what oneDNN allocates. Results are the same bits
 // on any number of threads.
@@ -23,8 +23,8 @@ size_t WorkspaceBytes(const AttentionPlan& plan, const AttentionProblem& problem
 // NaN or Inf in Q, K or V.
 void ExecutedAttention(const AttentionPlan& plan, const AttentionProblem& problem, std::span<std::byte> workspace);
 
-// The same in late order up to the normalisation: writes partials, not problem.out. Throws Error for the early order and
-// for a v_mean too (which only whole rows can add back).
+// The same in late order up to the normalisation: writes partials, not problem.out. Throws Error for the early order
+// and for a v_mean too (which only whole rows can add back).
 void ExecutedPartials(const AttentionPlan& plan, const AttentionProblem& problem, std::span<std::byte> workspace,
                       const AttentionPartials& partials);
 

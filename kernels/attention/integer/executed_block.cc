@@ -7,9 +7,9 @@
 
 #include "kernels/attention/fixed_exp.h"
 #include "kernels/attention/integer/code_stage.h"
-#include "kernels/attention/integer/key_bias.h"
 #include "kernels/attention/integer/logit_stage.h"
 #include "kernels/attention/integer/packing.h"
+#include "kernels/attention/integer/score_stage.h"
 #include "kernels/attention/output_stage.h"
 #include "kernels/attention/row_exp2.h"
 #include "kernels/elementwise/rows.h"
@@ -17,27 +17,26 @@
 namespace tare {
 namespace {
 
-class Unit {
+class Block {
  public:
-  Unit(const ExecutedCall& call, const Scratch& scratch, int64_t unit)
-      : plan_(call.plan),
-        p_(call.problem),
-        s_(call.sizes),
-        k_(call.packed),
+  Block(const ExecutedCall& call, const ExecutedScratch& scratch, int64_t index)
+      : layout_(call.layout),
+        plan_(call.layout.plan),
+        problem_(call.layout.problem),
+        packed_(call.packed),
         products_(call.products),
         partials_(call.partials),
-        x_(scratch),
-        head_index_(static_cast<int>(unit / s_.row_blocks)),
-        head_(p_.heads[head_index_]),
-        rows_(BlockOfRows(p_, s_.rows, s_.row_blocks, unit)) {}
+        scratch_(scratch),
+        rows_(layout_.rows),
+        block_(BlockOfRows(problem_, rows_, layout_.row_blocks, index)),
+        head_(problem_.heads[static_cast<size_t>(block_.head)]) {}
 
   void Run() const {
-    if (rows_.end_tile <= rows_.begin_tile) return Zeros();
+    if (block_.begin_tile == block_.end_tile) return partials_ == nullptr ? WriteZeros(problem_, block_) : NoKeys();
     for (int map = 0; map < head_.Maps(); ++map) LoadQueries(map);
-    for (int r = 0; r < s_.rows; ++r)
-      x_.lambda[r] = r < rows_.count && head_.Differential() ? p_.lambda.At(rows_.first + r, head_index_) : 0.0f;
-    if (plan_.logits != Format::kF32) KeepLogits();
-    if (plan_.order == AttentionPlan::Order::kEarly)
+    LoadLambda(problem_, block_, rows_, scratch_.lambda);
+    if (layout_.CodesLogits()) KeepLogits();
+    if (layout_.Early())
       Early();
     else
       Late();
@@ -48,136 +47,139 @@ class Unit {
   }
 
  private:
-  int OutWidth() const { return head_.VSlices() * s_.columns; }
-  float* Out(int map) const { return x_.out + map * s_.rows * OutWidth(); }
-  float* Max(int map, int64_t tile) const { return x_.max + (map * s_.scored + tile % s_.scored) * s_.rows; }
-  int32_t* PSums(int map, int64_t tile) const { return x_.p_sums + (map * s_.scored + tile % s_.scored) * s_.rows; }
-  int16_t* P(int map, int64_t tile) const { return x_.p + (map * s_.kept + tile % s_.kept) * s_.p_stride; }
+  int OutWidth() const { return head_.VSlices() * layout_.columns; }
 
-  void Zeros() const {
-    if (partials_ != nullptr) return NoPartials();
-    for (int r = 0; r < rows_.count; ++r) std::fill_n(p_.out.Row(rows_.first + r, head_index_), p_.out.width, 0.0f);
-  }
+  // A map's part of what scratch has per map; of `tile`, where it has that too.
+  float* Out(int map) const { return scratch_.out + map * rows_ * OutWidth(); }
+  float* Of(float* rows, int map) const { return rows + map * rows_; }
+  uint16_t* LogitTable(int map) const { return scratch_.logit_table + map * rows_ * kLogitEntries; }
+  int64_t Scored(int map, int64_t tile) const { return (map * layout_.scored + tile % layout_.scored) * rows_; }
+  float* TileMax(int map, int64_t tile) const { return scratch_.tile_max + Scored(map, tile); }
+  float* Weights(int map, int64_t tile) const { return scratch_.weights + Scored(map, tile); }
+  int32_t* ExpSums(int map, int64_t tile) const { return scratch_.exp_sums + Scored(map, tile); }
+  int64_t Kept(int map, int64_t tile) const { return (map * layout_.kept + tile % layout_.kept) * layout_.exps_stride; }
+  int16_t* Exps(int map, int64_t tile) const { return scratch_.exps + Kept(map, tile); }
+  float* Logits(int map, int64_t tile) const { return scratch_.logits + Kept(map, tile) / 2; }
 
   void LoadQueries(int map) const {
-    const int q = head_.Q(map);
-    uint8_t* codes = x_.q + map * s_.rows * s_.d4;
-    float* factors = x_.factors + map * s_.rows;
-    const float* mean = plan_.q_mean == nullptr ? nullptr : plan_.q_mean + q * p_.q.width;
-    PackQueries(p_.q, q, rows_.first, rows_.count, plan_.q, mean, codes, factors);
-    std::fill(codes + rows_.count * s_.d4, codes + s_.rows * s_.d4, uint8_t{128});
-    constexpr float kLog2E = 1.44269504f;
-    if (mean != nullptr) InvertScales(codes, factors, x_.q_inv + map * s_.rows);
-    const float to_units = p_.scale * (kLog2E * kExpUnitsPerOctave);
+    const int q = head_.Q(map), d4 = layout_.d4;
+    uint8_t* codes = scratch_.q_codes + map * rows_ * d4;
+    float* scales = scratch_.q_scales;
+    const float* mean = plan_.q_mean == nullptr ? nullptr : plan_.q_mean + q * problem_.q.width;
+    PackQueries(problem_.q, q, block_.first, block_.count, plan_.q, mean, codes, scales);
+    std::fill(codes + block_.count * d4, codes + rows_ * d4, uint8_t{128});
+    if (mean != nullptr) InvertScales(codes, scales, Of(scratch_.q_inv, map));
+    const float to_units = problem_.scale * (kLog2E * kExpUnitsPerOctave);
     // Never 0: a masked key's infinite distance times 0 would be NaN.
-    for (int r = 0; r < s_.rows; ++r)
-      factors[r] = r < rows_.count ? std::max(factors[r] * to_units, std::numeric_limits<float>::min()) : 1.0f;
+    float* factors = Of(scratch_.row_factors, map);
+    for (int r = 0; r < rows_; ++r)
+      factors[r] = r < block_.count ? std::max(scales[r] * to_units, std::numeric_limits<float>::min()) : 1.0f;
   }
 
   // 1 / q scale of every row, where a row that is the mean alone has codes 0 of scale 1.
   void InvertScales(uint8_t* codes, float* scales, float* inv) const {
-    for (int r = 0; r < s_.rows; ++r) {
-      if (r >= rows_.count || scales[r] < kMeanOnlyScale) {
-        std::fill_n(codes + r * s_.d4, s_.d4, uint8_t{128});
+    for (int r = 0; r < rows_; ++r) {
+      if (r >= block_.count || scales[r] < kMeanOnlyScale) {
+        std::fill_n(codes + r * layout_.d4, layout_.d4, uint8_t{128});
         scales[r] = 1.0f;
       }
       inv[r] = 1.0f / scales[r];
     }
   }
 
-  // Scores of all maps. Again: for p alone, when the first time's sums have become weights.
-  enum class Pass { kFirst, kAgain };
-  void ScoreTiles(int64_t tile, int64_t end, Pass pass) const {
+  // Calls visit(tile, map, sums) with the product of Q and K for all maps of tiles [tile, end).
+  template <class Visit>
+  void ForEachProduct(int64_t tile, int64_t end, Visit visit) const {
     for (; tile < end; ++tile) {
-      const bool masked = MaskTile(p_, rows_, s_.rows, tile, x_.begin, x_.end);
-      for (int map = 0; map < head_.Maps(); ++map) {
-        float* max = pass == Pass::kFirst ? Max(map, tile) : x_.block_max;
-        int32_t* sum = pass == Pass::kFirst ? PSums(map, tile) : x_.code_sums;
-        if (plan_.logits != Format::kF32)
-          LookUp(map, tile, masked, max, sum);
-        else
-          Score(map, tile, masked, max, sum);
-      }
+      const bool masked = MaskTile(problem_, block_, rows_, tile, scratch_.begin, scratch_.end);
+      for (int map = 0; map < head_.Maps(); ++map) visit(tile, map, masked);
     }
   }
 
-  int64_t KeyTile(int map, int64_t tile) const { return head_.K(map) * s_.tiles + tile; }
-
-  void Multiply(int map, int64_t k) const {
-    products_.scores.Run(x_.q + map * s_.rows * s_.d4, k_.k_codes + k * kTile * s_.d4, x_.sums);
-  }
-
-  LogitSums Sums(int map, int64_t tile, bool masked) const {
-    const int64_t k = KeyTile(map, tile);
-    Multiply(map, k);
-    return {.rows = s_.rows,
-            .sums = x_.sums,
-            .offsets = k_.k_offsets + k * kTile,
-            .key_scales = k_.k_scales + k * kTile,
-            .key_bias = plan_.q_mean == nullptr ? nullptr : k_.KeyBias(s_, head_index_, map, tile),
-            .row_inv = x_.q_inv + map * s_.rows,
-            .begin = masked ? x_.begin : nullptr,
-            .end = masked ? x_.end : nullptr};
-  }
-
-  void Score(int map, int64_t tile, bool masked, float* max, int32_t* sum) const {
-    ScoreStage({.logits = Sums(map, tile, masked),
-                .row_factors = x_.factors + map * s_.rows,
-                .p = P(map, tile),
-                .max = max,
-                .sum = sum});
+  LogitSums Sums(int64_t tile, int map, bool masked) const {
+    const int64_t key = layout_.KeyTile(head_.K(map), tile) * kTile;
+    products_.scores.Run(scratch_.q_codes + map * rows_ * layout_.d4, packed_.k_codes + key * layout_.d4,
+                         scratch_.sums);
+    const int64_t bias = layout_.BiasTile(block_.head, map, tile) * kTile;
+    return {.rows = rows_,
+            .sums = scratch_.sums,
+            .offsets = packed_.k_offsets + key,
+            .key_scales = packed_.k_scales + key,
+            .key_bias = plan_.q_mean == nullptr ? nullptr : packed_.k_bias + bias,
+            .row_inv = Of(scratch_.q_inv, map),
+            .begin = masked ? scratch_.begin : nullptr,
+            .end = masked ? scratch_.end : nullptr};
   }
 
   // Quantized logits: all of a row's, then its scale and table.
   void KeepLogits() const {
-    std::fill_n(x_.logit_inv, 2 * s_.rows, 0.0f);
-    for (int64_t tile = rows_.begin_tile; tile < rows_.end_tile; ++tile) {
-      const bool masked = MaskTile(p_, rows_, s_.rows, tile, x_.begin, x_.end);
-      for (int map = 0; map < head_.Maps(); ++map) {
-        Logits({.logits = Sums(map, tile, masked),
-                .z = reinterpret_cast<float*>(P(map, tile)),
-                .absmax = x_.logit_inv + map * s_.rows});
-      }
-    }
+    std::fill_n(scratch_.logit_absmax, 2 * rows_, 0.0f);
+    ForEachProduct(block_.begin_tile, block_.end_tile, [&](int64_t tile, int map, bool masked) {
+      LogitStage(
+          {.sums = Sums(tile, map, masked), .logits = Logits(map, tile), .absmax = Of(scratch_.logit_absmax, map)});
+    });
     for (int map = 0; map < head_.Maps(); ++map)
-      LogitTables(
-          s_.rows, Info(plan_.logits).max_code,
-          {x_.logit_inv + map * s_.rows, x_.factors + map * s_.rows, x_.logit_table + map * s_.rows * kLogitEntries});
+      LogitTables({.rows = rows_,
+                   .qmax = Info(plan_.logits).max_code,
+                   .absmax = Of(scratch_.logit_absmax, map),
+                   .row_factors = Of(scratch_.row_factors, map),
+                   .inv = Of(scratch_.logit_inv, map),
+                   .steps = Of(scratch_.logit_steps, map),
+                   .table = LogitTable(map)});
   }
 
-  void LookUp(int map, int64_t tile, bool masked, float* max, int32_t* sum) const {
-    Lookups({.rows = s_.rows,
-             .qmax = Info(plan_.logits).max_code,
-             .z = reinterpret_cast<const float*>(P(map, tile)),
-             .inv = x_.logit_inv + map * s_.rows,
-             .step = x_.factors + map * s_.rows,
-             .table = x_.logit_table + map * s_.rows * kLogitEntries,
-             .begin = masked ? x_.begin : nullptr,
-             .end = masked ? x_.end : nullptr,
-             .p = P(map, tile),
-             .max = max,
-             .sum = sum});
+  void Score(int64_t tile, int map, bool masked, float* max, int32_t* exp_sums) const {
+    if (!layout_.CodesLogits())
+      return ScoreStage({.logits = Sums(tile, map, masked),
+                         .row_factors = Of(scratch_.row_factors, map),
+                         .exps = Exps(map, tile),
+                         .max = max,
+                         .exp_sums = exp_sums});
+    LookupStage({.rows = rows_,
+                 .qmax = Info(plan_.logits).max_code,
+                 .logits = Logits(map, tile),
+                 .inv = Of(scratch_.logit_inv, map),
+                 .steps = Of(scratch_.logit_steps, map),
+                 .table = LogitTable(map),
+                 .begin = masked ? scratch_.begin : nullptr,
+                 .end = masked ? scratch_.end : nullptr,
+                 .exps = Exps(map, tile),
+                 .max = max,
+                 .exp_sums = exp_sums});
   }
 
-  // codes x V of tiles [tile, end), all in one block, added to out.
-  void TimesV(int64_t tile, int64_t end, bool first, float* out) const {
-    const int64_t block = tile / s_.block_tiles;
+  void ScoreTiles(int64_t tile, int64_t end) const {
+    ForEachProduct(tile, end,
+                   [&](int64_t t, int map, bool masked) { Score(t, map, masked, TileMax(map, t), ExpSums(map, t)); });
+  }
+
+  // For the exponentials alone: the first time's maxima have become weights.
+  void ScoreAgain(int64_t tile, int64_t end) const {
+    ForEachProduct(tile, end, [&](int64_t t, int map, bool masked) {
+      Score(t, map, masked, scratch_.spare_max, scratch_.spare_sums);
+    });
+  }
+
+  // codes x V of tiles [tile, end), all in one block of keys, added to out.
+  void TimesV(int64_t tile, int64_t end, float* out) const {
+    const int64_t tiles = layout_.tiles, columns = layout_.columns, block = tile / layout_.block_tiles;
     for (int slice = 0; slice < head_.VSlices(); ++slice) {
       const int64_t v = head_.v[slice];
-      const int32_t* sums = k_.v_sums + (v * (s_.tiles + s_.blocks) + block + tile) * s_.columns;
-      for (int column = 0; column < s_.columns; column += kTile) {
-        for (int i = 0; i < kTile; ++i) x_.v_sums[i] = sums[(end - tile) * s_.columns + column + i] - sums[column + i];
-        products_.values[end - tile]->Run(
-            x_.codes, k_.v_codes + ((v * s_.columns + column) * s_.tiles + tile * kTile) * kTile, x_.sums);
-        const OutputTile output{.rows = s_.rows,
-                                .sums = x_.sums,
-                                .v_sums = x_.v_sums,
-                                .zeros = x_.zeros,
-                                .v_scales = k_.v_scales + (v * s_.blocks + block) * s_.columns + column,
-                                .row_scales = x_.row_scales,
-                                .out = out + slice * s_.columns + column,
+      const int32_t* before = packed_.v_sums + (v * (tiles + layout_.blocks) + block + tile) * columns;
+      const int32_t* after = before + (end - tile) * columns;
+      for (int64_t column = 0; column < columns; column += kTile) {
+        for (int64_t i = 0; i < kTile; ++i) scratch_.v_sums[i] = after[column + i] - before[column + i];
+        const int8_t* v_codes = packed_.v_codes + ((v * columns + column) * tiles + tile * kTile) * kTile;
+        products_.values[end - tile]->Run(scratch_.codes, v_codes, scratch_.sums);
+        const OutputTile output{.rows = rows_,
+                                .sums = scratch_.sums,
+                                .v_sums = scratch_.v_sums,
+                                .zeros = scratch_.zeros,
+                                .v_scales = packed_.v_scales + (v * layout_.blocks + block) * columns + column,
+                                .row_scales = scratch_.row_scales,
+                                .out = out + slice * columns + column,
                                 .stride = OutWidth()};
-        if (first)
+        if (tile == block_.begin_tile)
           OverwriteOutput(output);
         else
           AddOutput(output);
@@ -185,155 +187,148 @@ class Unit {
     }
   }
 
-  int64_t BlockEnd(int64_t tile) const {
-    return std::min(rows_.end_tile, (tile / s_.block_tiles + 1) * s_.block_tiles);
+  // Calls visit(tile, end) for the tiles of each block of keys.
+  template <class Visit>
+  void ForEachKeyBlock(Visit visit) const {
+    for (int64_t tile = block_.begin_tile, end; tile < block_.end_tile; tile = end) {
+      end = std::min(block_.end_tile, (tile / layout_.block_tiles + 1) * layout_.block_tiles);
+      visit(tile, end);
+    }
   }
 
   void Early() const {
-    const bool kept = s_.kept == s_.tiles;
-    for (int64_t tile = rows_.begin_tile, end; tile < rows_.end_tile; tile = end) {
-      end = BlockEnd(tile);
-      ScoreTiles(tile, end, Pass::kFirst);
-    }
-    const int seen = static_cast<int>(rows_.end_tile - rows_.begin_tile);
+    ForEachKeyBlock([&](int64_t tile, int64_t end) { ScoreTiles(tile, end); });
+    const int seen = static_cast<int>(block_.end_tile - block_.begin_tile);
     for (int map = 0; map < 2; ++map)
-      EarlyWeights(s_.rows, seen, map == 0 ? nullptr : x_.lambda, PSums(map, rows_.begin_tile),
-                   Max(map, rows_.begin_tile));
-    for (int64_t tile = rows_.begin_tile, end; tile < rows_.end_tile; tile = end) {
-      end = BlockEnd(tile);
-      if (!kept) ScoreTiles(tile, end, Pass::kAgain);
-      const int tiles = static_cast<int>(end - tile);
-      int16_t* a2 = x_.early + s_.block_tiles * s_.rows;
-      EarlyFactors(s_.rows, tiles, Max(0, tile), Max(1, tile), x_.early, a2, x_.row_scales);
-      EarlyStage({.rows = s_.rows,
-                  .tiles = tiles,
+      EarlyWeights(rows_, seen, map == 0 ? nullptr : scratch_.lambda, TileMax(map, block_.begin_tile),
+                   ExpSums(map, block_.begin_tile), Weights(map, block_.begin_tile));
+    ForEachKeyBlock([&](int64_t tile, int64_t end) {
+      if (layout_.kept < layout_.tiles) ScoreAgain(tile, end);
+      EarlyStage({.rows = rows_,
+                  .tiles = static_cast<int>(end - tile),
                   .format = plan_.probs,
-                  .p1 = P(0, tile),
-                  .p2 = P(1, tile),
-                  .tile_stride = s_.p_stride,
-                  .a1 = x_.early,
-                  .a2 = a2,
-                  .codes = x_.codes,
+                  .weights1 = Weights(0, tile),
+                  .weights2 = Weights(1, tile),
+                  .exps1 = Exps(0, tile),
+                  .exps2 = Exps(1, tile),
+                  .tile_stride = layout_.exps_stride,
+                  .codes = scratch_.codes,
                   .stride = plan_.block,
-                  .scales = x_.row_scales,
-                  .zeros = x_.zeros});
-      TimesV(tile, end, tile == rows_.begin_tile, Out(0));
-    }
+                  .scales = scratch_.row_scales,
+                  .zeros = scratch_.zeros});
+      TimesV(tile, end, Out(0));
+    });
   }
 
   void Late() const {
-    std::fill_n(x_.zeros, s_.rows, 0);
-    for (int map = 0; map < head_.Maps(); ++map) {
-      std::fill_n(x_.reference + map * s_.rows, s_.rows, -std::numeric_limits<float>::infinity());
-      std::fill_n(x_.norm + map * s_.rows, s_.rows, 0.0f);
-    }
-    for (int64_t tile = rows_.begin_tile, end; tile < rows_.end_tile; tile = end) {
-      end = BlockEnd(tile);
-      ScoreTiles(tile, end, Pass::kFirst);
-      const int tiles = static_cast<int>(end - tile);
+    std::fill_n(scratch_.zeros, rows_, 0);
+    std::fill_n(scratch_.reference, 2 * rows_, -std::numeric_limits<float>::infinity());
+    std::fill_n(scratch_.norm, 2 * rows_, 0.0f);
+    ForEachKeyBlock([&](int64_t tile, int64_t end) {
+      ScoreTiles(tile, end);
       for (int map = 0; map < head_.Maps(); ++map) {
-        LateFactors(s_.rows, tiles, Info(plan_.probs).max_code, Max(map, tile), x_.block_max, x_.late);
-        LateStage({.rows = s_.rows,
-                   .tiles = tiles,
-                   .p = P(map, tile),
-                   .tile_stride = s_.p_stride,
-                   .factors = x_.late,
-                   .codes = x_.codes,
+        LateStage({.rows = rows_,
+                   .tiles = static_cast<int>(end - tile),
+                   .qmax = Info(plan_.probs).max_code,
+                   .max = TileMax(map, tile),
+                   .exps = Exps(map, tile),
+                   .tile_stride = layout_.exps_stride,
+                   .codes = scratch_.codes,
                    .stride = plan_.block,
-                   .sums = x_.code_sums});
+                   .block_max = scratch_.block_max,
+                   .sums = scratch_.code_sums});
         Merge(map);
-        TimesV(tile, end, tile == rows_.begin_tile, Out(map));
+        TimesV(tile, end, Out(map));
       }
-    }
+    });
   }
 
   // f32 has the exponents to keep a row's first maximum as its reference until a block exceeds it by 60 octaves.
   void Merge(int map) const {
     constexpr float kFar = 60.0f * kExpUnitsPerOctave, kPerOctave = 1.0f / kExpUnitsPerOctave;
-    float* reference = x_.reference + map * s_.rows;
-    float* norm = x_.norm + map * s_.rows;
-    for (int r = 0; r < s_.rows; ++r) {
-      if (x_.block_max[r] - reference[r] > kFar) {
-        const float shrink = RowExp2((reference[r] - x_.block_max[r]) * kPerOctave);  // may be 0
+    float* reference = Of(scratch_.reference, map);
+    float* norm = Of(scratch_.norm, map);
+    for (int r = 0; r < rows_; ++r) {
+      const float largest = scratch_.block_max[r];
+      if (largest - reference[r] > kFar) {
+        const float shrink = RowExp2((reference[r] - largest) * kPerOctave);  // may be 0
         const bool has_output = norm[r] > 0;  // before the first block out holds anything
         norm[r] *= shrink;
         if (has_output)
           for (int i = 0; i < OutWidth(); ++i) Out(map)[r * OutWidth() + i] *= shrink;
-        reference[r] = x_.block_max[r];
+        reference[r] = largest;
       }
-      x_.row_scales[r] = RowExp2((x_.block_max[r] - reference[r]) * kPerOctave);
-      norm[r] += x_.row_scales[r] * static_cast<float>(x_.code_sums[r]);
+      scratch_.row_scales[r] = RowExp2((largest - reference[r]) * kPerOctave);
+      norm[r] += scratch_.row_scales[r] * static_cast<float>(scratch_.code_sums[r]);
     }
   }
 
-  // norm becomes what each map is multiplied with; early: the codes were differences of normalised maps already.
+  // Early: the codes were differences of normalised maps already.
   void Finish() const {
-    const bool late = plan_.order == AttentionPlan::Order::kLate, two = late && head_.Differential();
-    float* one = x_.norm;
-    float* rest = x_.reference;
-    for (int r = 0; r < rows_.count; ++r) {
-      one[r] = !late ? 1.0f : one[r] > 0 ? 1.0f / one[r] : 0.0f;
-      if (two) one[s_.rows + r] = one[s_.rows + r] > 0 ? x_.lambda[r] / one[s_.rows + r] : 0.0f;
-      const KeyRange keys = p_.mask.Keys(rows_.first + r, s_.queries, s_.keys);
-      rest[r] = keys.begin < keys.end ? 1.0f - x_.lambda[r] : 0.0f;
+    const bool two = !layout_.Early() && head_.Differential();
+    const float *norm1 = scratch_.norm, *norm2 = norm1 + rows_;
+    float *factors1 = scratch_.out_factors, *factors2 = factors1 + rows_;
+    for (int r = 0; r < block_.count; ++r) {
+      factors1[r] = layout_.Early() ? 1.0f : norm1[r] > 0 ? 1.0f / norm1[r] : 0.0f;
+      if (two) factors2[r] = norm2[r] > 0 ? scratch_.lambda[r] / norm2[r] : 0.0f;
+      const KeyRange keys = problem_.mask.Keys(block_.first + r, problem_.q.tokens, problem_.k.tokens);
+      scratch_.mean_factors[r] = keys.begin < keys.end ? 1.0f - scratch_.lambda[r] : 0.0f;
     }
+    const int width = problem_.v.width;
     for (int slice = 0; slice < head_.VSlices(); ++slice) {
-      WriteOutput({.rows = rows_.count,
-                   .width = p_.v.width,
-                   .first = Out(0) + slice * s_.columns,
-                   .second = two ? Out(1) + slice * s_.columns : nullptr,
+      WriteOutput({.rows = block_.count,
+                   .width = width,
+                   .out1 = Out(0) + slice * layout_.columns,
+                   .out2 = two ? Out(1) + slice * layout_.columns : nullptr,
                    .stride = OutWidth(),
-                   .one = one,
-                   .two = one + s_.rows,
-                   .mean = plan_.v_mean == nullptr ? nullptr : plan_.v_mean + head_.v[slice] * p_.v.width,
-                   .rest = rest,
-                   .to = p_.out.Row(rows_.first, head_index_) + slice * p_.v.width,
-                   .to_stride = p_.out.token_stride});
+                   .factors1 = factors1,
+                   .factors2 = factors2,
+                   .mean = plan_.v_mean == nullptr ? nullptr : plan_.v_mean + head_.v[slice] * width,
+                   .mean_factors = scratch_.mean_factors,
+                   .to = problem_.out.Row(block_.first, block_.head) + slice * width,
+                   .to_stride = problem_.out.token_stride});
     }
+  }
+
+  void NoKeys() const {
+    std::fill_n(scratch_.out, 2 * rows_ * OutWidth(), 0.0f);
+    Late();
+    KeepPartials();
   }
 
   // Codes stand for exp times their largest: so do norm and out alike.
   void KeepPartials() const {
-    const float one = 1.0f / static_cast<float>(Info(plan_.probs).max_code);
+    const float per_code = 1.0f / static_cast<float>(Info(plan_.probs).max_code);
+    const int width = problem_.v.width;
     for (int map = 0; map < head_.Maps(); ++map) {
       const MapPartials& to = (*partials_)[map];
-      for (int r = 0; r < rows_.count; ++r) {
-        const int64_t t = rows_.first + r, i = t * to.o.heads + head_index_;
-        to.max[i] = x_.reference[map * s_.rows + r] * (0.69314718f / kExpUnitsPerOctave);
-        to.sum[i] = x_.norm[map * s_.rows + r] * one;
+      for (int r = 0; r < block_.count; ++r) {
+        const int64_t t = block_.first + r, i = t * to.o.heads + block_.head;
+        to.max[i] = scratch_.reference[map * rows_ + r] * (0.69314718f / kExpUnitsPerOctave);
+        to.sum[i] = scratch_.norm[map * rows_ + r] * per_code;
         for (int slice = 0; slice < head_.VSlices(); ++slice)
-          ScaleInto(Out(map) + r * OutWidth() + slice * s_.columns, one, p_.v.width,
-                    to.o.Row(t, head_index_) + slice * p_.v.width);
+          ScaleInto(Out(map) + r * OutWidth() + slice * layout_.columns, per_code, width,
+                    to.o.Row(t, block_.head) + slice * width);
       }
     }
   }
 
-  void NoPartials() const {
-    for (int map = 0; map < head_.Maps(); ++map) {
-      const MapPartials& to = (*partials_)[map];
-      for (int r = 0; r < rows_.count; ++r) {
-        const int64_t t = rows_.first + r, i = t * to.o.heads + head_index_;
-        to.max[i] = -std::numeric_limits<float>::infinity();
-        to.sum[i] = 0.0f;
-        std::fill_n(to.o.Row(t, head_index_), to.o.width, 0.0f);
-      }
-    }
-  }
-
+  const ExecutedLayout& layout_;
   const AttentionPlan& plan_;
-  const AttentionProblem& p_;
-  const Sizes& s_;
-  const Packed& k_;
-  const Products& products_;
+  const AttentionProblem& problem_;
+  const PackedHeads& packed_;
+  const ExecutedProducts& products_;
   const AttentionPartials* partials_;
-  const Scratch& x_;
-  int head_index_;
+  const ExecutedScratch& scratch_;
+  const int rows_;
+  const RowBlock block_;
   const OutputHead& head_;
-  RowBlock rows_;
 };
 
 }  // namespace
 
-void RunUnit(const ExecutedCall& call, const Scratch& scratch, int64_t unit) { Unit(call, scratch, unit).Run(); }
+void RunBlock(const ExecutedCall& call, const ExecutedScratch& scratch, int64_t index) {
+  Block(call, scratch, index).Run();
+}
 
 }  // namespace tare

@@ -7,87 +7,84 @@
 #include "kernels/attention/integer/logit_stage.h"
 
 namespace tare {
-namespace {
 
 // The early order needs a row's sums before its first code, quantized logits its absmax. What they are made of is kept
 // for all keys while that fits, with fewer rows at a time if need be; beyond (early: 49,152 keys) the scores are
-// computed twice. Leaves room for the rest in 4 MiB.
-constexpr int64_t kMostKept = int64_t{3} << 20;
-
-}  // namespace
-
-Sizes SizesOf(const AttentionPlan& plan, const AttentionProblem& p) {
-  Sizes s{};
-  s.queries = p.q.tokens;
-  s.keys = p.k.tokens;
-  s.d4 = static_cast<int>(RoundUp(p.q.width, 4));
-  s.columns = static_cast<int>(RoundUp(p.v.width, kTile));
-  s.tiles = RoundUp(s.keys, kTile) / kTile;
-  s.block_tiles = plan.block / kTile;
-  s.blocks = RoundUp(s.tiles, s.block_tiles) / s.block_tiles;
-  s.rows = static_cast<int>(std::clamp<int64_t>(RoundUp(s.queries, kRowStep), kRowStep, kLargestRows));
-  const bool early = plan.order == AttentionPlan::Order::kEarly, coded = plan.logits != Format::kF32;
-  s.scored = early ? s.tiles : s.block_tiles;
-  s.kept = early || coded ? s.tiles : s.block_tiles;
-  const int64_t key_bytes = 2 * (coded ? sizeof(float) : sizeof(int16_t));  // both maps
-  const auto too_many = [&] { return s.kept * kTile * s.rows * key_bytes > kMostKept; };
-  while (s.rows > kRowStep && s.kept == s.tiles && too_many()) s.rows = s.rows > 2 * kRowStep ? 2 * kRowStep : kRowStep;
-  if (early && !coded && too_many()) {
-    s.kept = s.block_tiles;
-    s.rows = static_cast<int>(std::min<int64_t>(RoundUp(s.queries, kRowStep), kLargestRows));
+// computed twice.
+ExecutedLayout::ExecutedLayout(const AttentionPlan& a_plan, const AttentionProblem& a_problem)
+    : plan(a_plan), problem(a_problem) {
+  d4 = static_cast<int>(RoundUp(problem.q.width, 4));
+  columns = static_cast<int>(RoundUp(problem.v.width, kTile));
+  slices = problem.out.width / problem.v.width;
+  tiles = RoundUp(problem.k.tokens, kTile) / kTile;
+  block_tiles = plan.block / kTile;
+  blocks = RoundUp(tiles, block_tiles) / block_tiles;
+  rows = RowsFor(problem.q.tokens);
+  scored = Early() ? tiles : block_tiles;
+  kept = Early() || CodesLogits() ? tiles : block_tiles;
+  const int64_t key_bytes = 2 * (CodesLogits() ? sizeof(float) : sizeof(int16_t));  // both maps
+  const auto too_many = [&] { return kept * kTile * rows * key_bytes > kMostKept; };
+  while (rows > kRowStep && kept == tiles && too_many()) rows = rows > 2 * kRowStep ? 2 * kRowStep : kRowStep;
+  if (Early() && !CodesLogits() && too_many()) {
+    kept = block_tiles;
+    rows = RowsFor(problem.q.tokens);
   }
-  s.p_stride = s.rows * kTile * key_bytes / 4;
-  s.row_blocks = RoundUp(s.queries, s.rows) / s.rows;
-  return s;
+  exps_stride = rows * kTile * key_bytes / 4;
+  row_blocks = RoundUp(problem.q.tokens, rows) / rows;
 }
 
-Packed CarvePacked(Arena& arena, const Sizes& s, const AttentionPlan& plan, const AttentionProblem& p) {
-  Packed x{};
-  x.k_codes = arena.Take<int8_t>(p.k.heads * s.tiles * kTile * s.d4);
-  x.k_offsets = arena.Take<int32_t>(p.k.heads * s.tiles * kTile);
-  x.k_scales = arena.Take<float>(p.k.heads * s.tiles * kTile);
-  if (plan.q_mean != nullptr) x.k_bias = arena.Take<float>(std::ssize(p.heads) * 2 * s.tiles * kTile);
-  x.v_codes = arena.Take<int8_t>(p.v.heads * s.tiles * kTile * s.columns);
-  x.v_scales = arena.Take<float>(p.v.heads * s.blocks * s.columns);
-  x.v_sums = arena.Take<int32_t>(p.v.heads * (s.tiles + s.blocks) * s.columns);
-  return x;
+PackedHeads ExecutedLayout::TakePacked(Arena& arena) const {
+  PackedHeads packed{};
+  const int64_t keys = problem.k.heads * tiles * kTile;
+  packed.k_codes = arena.Take<int8_t>(keys * d4);
+  packed.k_offsets = arena.Take<int32_t>(keys);
+  packed.k_scales = arena.Take<float>(keys);
+  if (plan.q_mean != nullptr) packed.k_bias = arena.Take<float>(std::ssize(problem.heads) * 2 * tiles * kTile);
+  packed.v_codes = arena.Take<int8_t>(problem.v.heads * tiles * kTile * columns);
+  packed.v_absmax = packed.v_scales = arena.Take<float>(problem.v.heads * blocks * columns);
+  packed.v_sums = arena.Take<int32_t>(problem.v.heads * (tiles + blocks) * columns);
+  return packed;
 }
 
-Scratch CarveScratch(Arena& arena, const Sizes& s, const AttentionPlan& plan, const AttentionProblem& p) {
-  Scratch x{};
-  const int64_t rows = s.rows;
-  const int64_t slices = p.out.width / p.v.width;
-  x.q = arena.Take<uint8_t>(2 * rows * s.d4);
-  x.factors = arena.Take<float>(2 * rows);
-  x.q_inv = arena.Take<float>(2 * rows);
-  x.lambda = arena.Take<float>(rows);
-  x.begin = arena.Take<int32_t>(rows);
-  x.end = arena.Take<int32_t>(rows);
-  x.sums = arena.Take<int32_t>(rows * kTile);
-  x.p = arena.Take<int16_t>(2 * s.kept * s.p_stride);
-  x.logit_inv = arena.Take<float>(2 * rows);
-  x.logit_table = arena.Take<uint16_t>(2 * rows * kLogitEntries);
-  x.max = arena.Take<float>(2 * s.scored * rows);
-  x.p_sums = arena.Take<int32_t>(2 * s.scored * rows);
-  x.late = arena.Take<float>(s.block_tiles * rows);
-  x.early = arena.Take<int16_t>(2 * s.block_tiles * rows);
-  x.block_max = arena.Take<float>(rows);
-  x.code_sums = arena.Take<int32_t>(rows);
-  x.row_scales = arena.Take<float>(rows);
-  x.zeros = arena.Take<int32_t>(rows);
-  x.v_sums = arena.Take<int32_t>(kTile);
-  x.codes = arena.Take<uint8_t>(rows * plan.block);
-  x.out = arena.Take<float>(2 * rows * slices * s.columns);
-  x.reference = arena.Take<float>(2 * rows);
-  x.norm = arena.Take<float>(2 * rows);
-  return x;
+ExecutedScratch ExecutedLayout::TakeScratch(Arena& arena) const {
+  ExecutedScratch scratch{};
+  const int64_t both = 2 * rows;
+  scratch.q_codes = arena.Take<uint8_t>(both * d4);
+  scratch.q_scales = arena.Take<float>(rows);
+  scratch.q_inv = arena.Take<float>(both);
+  scratch.row_factors = arena.Take<float>(both);
+  scratch.lambda = arena.Take<float>(rows);
+  scratch.begin = arena.Take<int32_t>(rows);
+  scratch.end = arena.Take<int32_t>(rows);
+  scratch.sums = arena.Take<int32_t>(rows * kTile);
+  scratch.exps = arena.Take<int16_t>(2 * kept * exps_stride);
+  scratch.logits = reinterpret_cast<float*>(scratch.exps);
+  scratch.logit_absmax = arena.Take<float>(both);
+  scratch.logit_inv = arena.Take<float>(both);
+  scratch.logit_steps = arena.Take<float>(both);
+  scratch.logit_table = arena.Take<uint16_t>(both * kLogitEntries);
+  scratch.tile_max = scratch.weights = arena.Take<float>(scored * both);
+  scratch.exp_sums = arena.Take<int32_t>(scored * both);
+  scratch.spare_max = arena.Take<float>(rows);
+  scratch.spare_sums = arena.Take<int32_t>(rows);
+  scratch.block_max = arena.Take<float>(rows);
+  scratch.code_sums = arena.Take<int32_t>(rows);
+  scratch.codes = arena.Take<uint8_t>(rows * plan.block);
+  scratch.zeros = arena.Take<int32_t>(rows);
+  scratch.row_scales = arena.Take<float>(rows);
+  scratch.v_sums = arena.Take<int32_t>(kTile);
+  scratch.out = arena.Take<float>(both * slices * columns);
+  scratch.reference = arena.Take<float>(both);
+  scratch.norm = arena.Take<float>(both);
+  scratch.out_factors = arena.Take<float>(both);
+  scratch.mean_factors = arena.Take<float>(rows);
+  return scratch;
 }
 
-Products ProductsOf(const Sizes& s, const AttentionPlan& plan) {
-  Products x{TileProduct({ProductTypes::kU8S8, s.rows, kTile, s.d4, s.d4, kTile, kTile}), {}};
-  for (int n = 1; n <= s.block_tiles; ++n)
-    x.values[n].emplace(ProductShape{ProductTypes::kU8S8, s.rows, kTile, n * kTile, plan.block, kTile, kTile});
-  return x;
+ExecutedProducts::ExecutedProducts(const ExecutedLayout& l)
+    : scores({ProductTypes::kU8S8, l.rows, kTile, l.d4, l.d4, kTile, kTile}) {
+  for (int n = 1; n <= l.block_tiles; ++n)
+    values[n].emplace(ProductShape{ProductTypes::kU8S8, l.rows, kTile, n * kTile, l.plan.block, kTile, kTile});
 }
 
 }  // namespace tare

@@ -1,85 +1,97 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the integer kernels cut their work, and where in the caller's memory everything lies: packed K and V of all
-// heads, shared; one scratch a thread; the products of one call.
+// heads, shared; one scratch per thread; the products of one call.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
 
-#include "kernels/attention/integer/executed_attention.h"
-#include "kernels/attention/integer/score_stage.h"
+#include "kernels/attention/attention_plan.h"
 #include "kernels/attention/row_block.h"
 #include "kernels/attention/workspace.h"
 #include "kernels/product/tile_product.h"
 
 namespace tare {
 
-struct Sizes {
-  int64_t queries, keys;
-  int d4;           // width of q and k, rounded up to 4
-  int columns;      // width of a V slice, rounded up to 64
-  int64_t tiles;    // of 64 keys
-  int block_tiles;  // tiles of a block
-  int64_t blocks;
-  int rows;  // of a unit
-  int64_t row_blocks;
-  int64_t scored;    // tiles of maxima and sums that a unit keeps for each map
-  int64_t kept;      // tiles of p
-  int64_t p_stride;  // of a tile of p
-};
-
-// Packed K and V of all heads; see packing.h.
-struct Packed {
+// K and V of all heads; see packing.h.
+struct PackedHeads {
   int8_t* k_codes;     // [k heads][tiles][d4 / 4][64][4]
   int32_t* k_offsets;  // [k heads][tiles * 64]
   float* k_scales;     // [k heads][tiles * 64]
   float* k_bias;       // [head table rows][2][tiles * 64], of both maps; null where Q is not smoothed
   int8_t* v_codes;     // [v heads][columns / 64][tiles][16][64][4]
-  float* v_scales;     // [v heads][blocks][columns]
+  float* v_absmax;     // [v heads][blocks][columns]: of a block's columns, until they are coded
+  float* v_scales;     // the same memory: each scale replaces the magnitude it is made of
   int32_t* v_sums;     // [v heads][tiles + blocks][columns]: block b's first at row (first tile of b) + b
-
-  // A tile of k_bias.
-  float* KeyBias(const Sizes& s, int64_t row, int map, int64_t tile) const {
-    return k_bias + ((row * 2 + map) * s.tiles + tile) * kTile;
-  }
 };
 
-// What one thread works with; m: maps.
-struct Scratch {
-  uint8_t* q;             // [2][rows][d4]
-  float* factors;         // [2][rows]
-  float* q_inv;           // [2][rows]
+// What one thread works with. Arrays [2] have an entry per map.
+struct ExecutedScratch {
+  uint8_t* q_codes;       // [2][rows][d4]
+  float* q_scales;        // [rows], of one map
+  float* q_inv;           // [2][rows]: 1 / q scale, where Q is smoothed
+  float* row_factors;     // [2][rows]: 1/2048 octaves per z of score_stage.h
   float* lambda;          // [rows]
-  int32_t* begin;         // [rows]
+  int32_t* begin;         // [rows] of the keys of a tile that are visible
   int32_t* end;           // [rows]
-  int32_t* sums;          // [rows][64]
-  int16_t* p;             // [2][kept][p_stride], [rows][64] used; quantized logits lie there as f32 before
-  float* logit_inv;       // [2][rows]: the row's absmax, then its inverse step
+  int32_t* sums;          // [rows][64] of a product
+  int16_t* exps;          // [2][kept], tiles of [rows][64], exps_stride apart
+  float* logits;          // the same memory, where logits are quantized: a tile's exponentials replace its logits
+  float* logit_absmax;    // [2][rows]
+  float* logit_inv;       // [2][rows]: codes per z
+  float* logit_steps;     // [2][rows]: 1/2048 octaves per code
   uint16_t* logit_table;  // [2][rows][kLogitEntries]
-  float* max;             // [2][scored][rows]; early: becomes the weights
-  int32_t* p_sums;        // [2][scored][rows]
-  float* late;            // [block tiles][rows]
-  int16_t* early;         // [2][block tiles][rows]
-  float* block_max;       // [rows]
-  int32_t* code_sums;     // [rows]
-  float* row_scales;      // [rows]
-  int32_t* zeros;         // [rows]
-  int32_t* v_sums;        // [64]
-  uint8_t* codes;         // [rows][block]
+  float* tile_max;        // [2][scored][rows]: largest logit of each tile
+  float* weights;         // early: the same memory, what 1 of each tile's exps is worth replaces its maxima
+  int32_t* exp_sums;      // [2][scored][rows]
+  float* spare_max;       // [rows] early: for tiles scored again, read by nobody
+  int32_t* spare_sums;    // [rows]
+  float* block_max;       // [rows] late: largest logit of a block
+  int32_t* code_sums;     // [rows] late: of a block's codes
+  uint8_t* codes;         // [rows][plan.block]
+  int32_t* zeros;         // [rows] the byte that stands for 0
+  float* row_scales;      // [rows] of codes
+  int32_t* v_sums;        // [64] of the codes of V that a product goes over
   float* out;             // [2][rows][slices * columns]
-  float* reference;       // [2][rows]
-  float* norm;            // [2][rows]
+  float* reference;       // [2][rows] late: the maximum that out and norm are relative to
+  float* norm;            // [2][rows] late: sum of what the codes are worth
+  float* out_factors;     // [2][rows] of out in the result
+  float* mean_factors;    // [rows] of V's mean in the result
 };
 
-struct Products {
+struct ExecutedLayout {
+  ExecutedLayout(const AttentionPlan& plan, const AttentionProblem& problem);
+
+  bool Early() const { return plan.order == AttentionPlan::Order::kEarly; }
+  bool CodesLogits() const { return plan.logits != Format::kF32; }
+  size_t RowBlocks() const { return problem.heads.size() * static_cast<size_t>(row_blocks); }
+  int64_t KeyTile(int64_t k_head, int64_t tile) const { return k_head * tiles + tile; }
+  int64_t BiasTile(int64_t row, int map, int64_t tile) const { return (row * 2 + map) * tiles + tile; }
+
+  PackedHeads TakePacked(Arena& arena) const;
+  ExecutedScratch TakeScratch(Arena& arena) const;
+
+  const AttentionPlan& plan;
+  const AttentionProblem& problem;
+  int d4;               // width of q and k, rounded up to 4
+  int columns;          // width of a V slice, rounded up to 64
+  int slices;           // of V in an output row
+  int64_t tiles;        // of 64 keys
+  int block_tiles;      // tiles of a block of keys
+  int64_t blocks;       // of keys
+  int rows;             // of a block of query rows
+  int64_t row_blocks;   // of an output head
+  int64_t scored;       // tiles whose maxima and sums are kept for each map
+  int64_t kept;         // tiles whose exponentials are
+  int64_t exps_stride;  // of a tile of them, in 16 bits
+};
+
+struct ExecutedProducts {
+  explicit ExecutedProducts(const ExecutedLayout& layout);
+
   TileProduct scores;
   std::array<std::optional<TileProduct>, kLargestBlock / kTile + 1> values;  // by tiles of keys
 };
-
-Sizes SizesOf(const AttentionPlan& plan, const AttentionProblem& problem);
-Packed CarvePacked(Arena& arena, const Sizes& sizes, const AttentionPlan& plan, const AttentionProblem& problem);
-Scratch CarveScratch(Arena& arena, const Sizes& sizes, const AttentionPlan& plan, const AttentionProblem& problem);
-Products ProductsOf(const Sizes& sizes, const AttentionPlan& plan);
 
 }  // namespace tare

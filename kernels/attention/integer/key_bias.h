@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a mean that was subtracted from Q would have added to its logits: q k = (q - m) k + m k. For each key of a tile,
 //
-//   bias[key] = key_scale[key] * (m[0] code[0] + m[1] code[1] + ...)      in f32, an FMA a channel, in order
+//   bias[key] = key_scale[key] * (m[0] code[0] + m[1] code[1] + ...)      in f32, an FMA per channel, in order
 //
-// A row of Q - m with a scale below kMeanOnlyScale is taken for the mean alone: codes 0, scale 1. So every instruction
+// A row of Q - m with a scale below kMeanOnlyScale (attention_plan.h) is taken for the mean alone. So every instruction
 // set that has FMA gives the same bits. K's own mean, where it has one, shifts all logits of a row alike and is left
-// out. Source: SageAttention2, arXiv 2411.10958, which smooths Q by blocks of rows; here it is one frozen vector a head
-// (smoothing.h).
+// out. Source: SageAttention2, arXiv 2411.10958, which smooths Q by blocks of rows; here it is one frozen vector per
+// head (prefix_mean.h).
 #pragma once
 
 #include <cstdint>

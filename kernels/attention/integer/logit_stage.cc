@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/attention/fixed_exp.h"
+#include "kernels/elementwise/to_nearest.h"
 #include "quant/format/round.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -12,8 +13,8 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 #include "kernels/attention/fixed_exp-inl.h"
-#include "kernels/attention/four_rows-inl.h"
-#include "kernels/attention/integer/tile_logits-inl.h"
+#include "kernels/attention/integer/score_stage-inl.h"
+#include "kernels/attention/tile_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
@@ -26,23 +27,23 @@ using DI16 = hn::Repartition<int16_t, DF>;
 using DU8 = hn::Repartition<uint8_t, DF>;
 using VI = hn::Vec<DI>;
 using VU8 = hn::Vec<DU8>;
-constexpr int kBytes = 4 * kLanes;  // codes a vector
+constexpr int kBytes = 4 * kLanes;  // codes in a vector
 constexpr bool kTableInRegisters = kLogitEntries == 4 * kLanes;
 
 template <class Logits>
 HWY_INLINE void LogitsOf(const LogitTile& t) {
   const DF d;
   const hn::BlockDFromD<DF> block;
-  const Logits logits(t.logits);
-  for (int row = 0; row < t.logits.rows; row += 4) {
+  const Logits logits(t.sums);
+  for (int row = 0; row < t.sums.rows; row += 4) {
     VF largest[4];
     for (int r = 0; r < 4; ++r) {
       const int at = row + r;
       largest[r] = hn::Zero(d);
       for (int i = 0; i < kVectors; ++i) {
         VF z = logits(at, i);
-        if (t.logits.begin != nullptr) z = hn::IfThenElseZero(Visible(t.logits, at, i), z);
-        hn::Store(z, d, t.z + at * kTile + i * kLanes);
+        if (t.sums.begin != nullptr) z = hn::IfThenElseZero(Visible(d, t.sums, at, i * kLanes), z);
+        hn::Store(z, d, t.logits + at * kTile + i * kLanes);
         largest[r] = hn::Max(largest[r], hn::Abs(z));
       }
     }
@@ -52,7 +53,7 @@ HWY_INLINE void LogitsOf(const LogitTile& t) {
 }
 
 void LogitRows(const LogitTile& t) {
-  if (t.logits.key_bias == nullptr)
+  if (t.sums.key_bias == nullptr)
     LogitsOf<TileLogits>(t);
   else
     LogitsOf<BiasedTileLogits>(t);
@@ -61,8 +62,7 @@ void LogitRows(const LogitTile& t) {
 // code + 128 of kBytes keys.
 HWY_INLINE VU8 Codes(const float* z, VF inv) {
   const DF d;
-  const VF magic =
-      hn::Set(d, 12582912.0f + 128);  // adding it rounds to the nearest integer, ties to even, into the low bits
+  const VF magic = hn::Set(d, kToNearest + 128);
   const auto bits = [&](int i)
                         HWY_ATTR { return hn::BitCast(DU32(), hn::MulAdd(hn::Load(d, z + i * kLanes), inv, magic)); };
   return hn::OrderedTruncate2To(DU8(), hn::OrderedTruncate2To(DU16(), bits(0), bits(1)),
@@ -97,7 +97,7 @@ void CodeRows(const LookupTile& t, uint8_t* codes, int32_t* largest) {
       const int at = row + r;
       VU8 most = hn::Zero(DU8());
       for (int i = 0; i < kTile; i += kBytes) {
-        VU8 code = Codes(t.z + at * kTile + i, hn::Set(DF(), t.inv[at]));
+        VU8 code = Codes(t.logits + at * kTile + i, hn::Set(DF(), t.inv[at]));
         if (t.begin != nullptr) code = MaskCodes(code, t.begin[at], t.end[at], i);
         hn::Store(code, DU8(), codes + at * kTile + i);
         most = hn::Max(most, code);
@@ -113,12 +113,11 @@ struct Computed {
   VF step;
   HWY_INLINE explicit Computed(float row_step) : step(hn::Set(DF(), row_step)) {}
   HWY_INLINE hn::Vec<DU16> operator()(hn::Vec<DU16> index) const {
-    constexpr float kMagic = 12582912.0f;
     const DF d;
     const DI di;
     const auto units = [&](auto i) HWY_ATTR {
       const VF x = hn::Min(hn::Mul(hn::ConvertTo(d, hn::BitCast(di, i)), step), hn::Set(d, kExpLargest));
-      return hn::BitCast(DU32(), hn::Add(x, hn::Set(d, kMagic)));
+      return hn::BitCast(DU32(), hn::Add(x, hn::Set(d, kToNearest)));
     };
     const auto low = units(hn::PromoteLowerTo(DU32(), index)), high = units(hn::PromoteUpperTo(DU32(), index));
     return FixedExp2Of(DU16(), hn::OrderedTruncate2To(DU16(), low, high));
@@ -144,10 +143,10 @@ HWY_INLINE void LookupRow(const LookupTile& t, int row, const uint8_t* codes, in
   sum = hn::Zero(di);
   for (int i = 0; i < kTile; i += 2 * kLanes) {
     const auto code = hn::PromoteTo(d16, hn::Load(half, codes + i));
-    auto p = table(hn::And(hn::Sub(most, code), hn::Set(d16, t.qmax > 31 ? 255 : 63)));
-    if (t.begin != nullptr) p = hn::IfThenZeroElse(hn::Eq(code, hn::Zero(d16)), p);
-    hn::Store(hn::BitCast(di16, p), di16, t.p + row * kTile + i);
-    sum = hn::Add(sum, hn::WidenMulPairwiseAdd(di, hn::BitCast(di16, p), hn::Set(di16, 1)));
+    auto e = table(hn::And(hn::Sub(most, code), hn::Set(d16, t.qmax > 31 ? 255 : 63)));
+    if (t.begin != nullptr) e = hn::IfThenZeroElse(hn::Eq(code, hn::Zero(d16)), e);
+    hn::Store(hn::BitCast(di16, e), di16, t.exps + row * kTile + i);
+    sum = hn::Add(sum, hn::WidenMulPairwiseAdd(di, hn::BitCast(di16, e), hn::Set(di16, 1)));
   }
 }
 
@@ -164,22 +163,22 @@ void LookupRows(const LookupTile& t) {
       if (kTableInRegisters && t.qmax <= 31)
         LookupRow(t, at, codes + at * kTile, largest[at], InRegisters(t.table + at * kLogitEntries), sum[r]);
       else
-        LookupRow(t, at, codes + at * kTile, largest[at], Computed(t.step[at]), sum[r]);
+        LookupRow(t, at, codes + at * kTile, largest[at], Computed(t.steps[at]), sum[r]);
       t.max[at] = largest[at] == 0 ? -std::numeric_limits<float>::infinity()
-                                   : static_cast<float>(largest[at] - 128) * t.step[at];
+                                   : static_cast<float>(largest[at] - 128) * t.steps[at];
     }
-    hn::Store(ReduceFour(di, sum[0], sum[1], sum[2], sum[3], Total()), block, t.sum + row);
+    hn::Store(ReduceFour(di, sum[0], sum[1], sum[2], sum[3], Total()), block, t.exp_sums + row);
   }
 }
 
-void TableRows(int rows, int qmax, const LogitScales& s) {
+void TableRows(const LogitScales& s) {
   const DU16 d;
-  const float most = static_cast<float>(qmax);
-  for (int r = 0; r < rows; ++r) {
-    const float absmax = s.inv[r];
+  const float most = static_cast<float>(s.qmax);
+  for (int r = 0; r < s.rows; ++r) {
+    const float absmax = s.absmax[r];
     s.inv[r] = absmax < kSmallestAbsmax ? 0.0f : most / absmax;
-    s.step[r] = absmax < kSmallestAbsmax ? 0.0f : absmax / most * s.step[r];
-    const Computed computed(s.step[r]);
+    s.steps[r] = absmax < kSmallestAbsmax ? 0.0f : absmax / most * s.row_factors[r];
+    const Computed computed(s.steps[r]);
     for (int i = 0; i < kLogitEntries; i += 2 * kLanes)
       hn::Store(computed(hn::Iota(d, static_cast<uint16_t>(i))), d, s.table + r * kLogitEntries + i);
   }
@@ -196,10 +195,9 @@ HWY_EXPORT(LogitRows);
 HWY_EXPORT(LookupRows);
 HWY_EXPORT(TableRows);
 
-void Logits(const LogitTile& tile) { HWY_DYNAMIC_DISPATCH(LogitRows)(tile); }
-void Lookups(const LookupTile& tile) { HWY_DYNAMIC_DISPATCH(LookupRows)(tile); }
-
-void LogitTables(int rows, int qmax, const LogitScales& scales) { HWY_DYNAMIC_DISPATCH(TableRows)(rows, qmax, scales); }
+void LogitStage(const LogitTile& tile) { HWY_DYNAMIC_DISPATCH(LogitRows)(tile); }
+void LookupStage(const LookupTile& tile) { HWY_DYNAMIC_DISPATCH(LookupRows)(tile); }
+void LogitTables(const LogitScales& scales) { HWY_DYNAMIC_DISPATCH(TableRows)(scales); }
 
 }  // namespace tare
 #endif

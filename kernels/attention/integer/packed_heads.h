@@ -7,6 +7,6 @@
 namespace tare {
 
 // Throws Error naming the place of a NaN or Inf.
-void PackHeads(const AttentionPlan& plan, const AttentionProblem& problem, const Sizes& sizes, const Packed& packed);
+void PackHeads(const ExecutedLayout& layout, const PackedHeads& packed);
 
 }  // namespace tare

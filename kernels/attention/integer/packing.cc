@@ -10,6 +10,7 @@
 
 #include "hwy/cache_control.h"
 #include "kernels/attention/integer/row_codes.h"
+#include "kernels/elementwise/to_nearest.h"
 #include "quant/base/error.h"
 #include "quant/format/round.h"
 
@@ -29,7 +30,7 @@ using VF = hn::Vec<DF>;
 using VI = hn::Vec<DI>;
 constexpr int kLanes = HWY_MAX_LANES_D(DF);
 
-// Values i onwards of `count`; zeros behind the last.
+// Values i onwards of `count`; zeros after the last.
 HWY_INLINE VF LoadSome(const float* x, int i, int count) {
   const DF d;
   return i + kLanes <= count ? hn::LoadU(d, x + i) : hn::LoadN(d, x + i, static_cast<size_t>(std::max(0, count - i)));
@@ -43,7 +44,8 @@ HWY_INLINE VF LoadMinus(const float* x, const float* minus, int i, int count) {
 void AbsMaxColumns(const float* x, int64_t stride, int64_t rows, int width, const float* minus, float* out) {
   constexpr int kVectors = 8;
   const DI di;
-  for (int first = 0; first < width; first += kVectors * kLanes) {
+  const int columns = static_cast<int>(RoundUp(width, kTile));
+  for (int first = 0; first < columns; first += kVectors * kLanes) {
     VI largest[kVectors];
     for (VI& vector : largest) vector = hn::Zero(di);
     for (int64_t r = 0; r < rows; ++r) {
@@ -52,23 +54,21 @@ void AbsMaxColumns(const float* x, int64_t stride, int64_t rows, int width, cons
         largest[i] = hn::Max(largest[i], hn::BitCast(di, hn::Abs(value)));
       }
     }
-    const int columns = static_cast<int>(RoundUp(width, kTile));
     for (int i = 0; i < kVectors && first + i * kLanes < columns; ++i)
       hn::StoreU(hn::BitCast(DF(), largest[i]), DF(), out + first + i * kLanes);
   }
 }
 
-// 4 keys x width columns; rows beyond `rows` count as zeros. Adding the magic number rounds code + 128 into the low
-// bits of each sum; four such bytes add up to a group without masking, and the rest is a constant.
+// 4 keys x width columns; rows beyond `rows` count as zeros. Each sum with kToNearest has code + 128 in its low bits;
+// four such bytes add up to a group without masking, and the rest is a constant.
 void ValueGroup(const float* x, int64_t stride, int rows, int width, const float* minus, const float* inv,
                 int8_t* codes, int64_t column_tile_bytes, int32_t* sums) {
   const DF d;
   const DI di;
-  constexpr uint32_t kMagicBits = 0x4b400000u;  // of 1.5 * 2^23
-  const VF magic = hn::Set(d, 12582912.0f + 128);
-  const VI extra = hn::Set(di, static_cast<int32_t>(kMagicBits * 0x01010101u)),
+  const VF magic = hn::Set(d, kToNearest + 128);
+  const VI extra = hn::Set(di, static_cast<int32_t>(kToNearestBits * 0x01010101u)),
            sign = hn::Set(di, static_cast<int32_t>(0x80808080u));
-  const VI all = hn::Set(di, static_cast<int32_t>(4 * (kMagicBits + 128)));
+  const VI all = hn::Set(di, static_cast<int32_t>(4 * (kToNearestBits + 128)));
   for (int i = 0; i < RoundUp(width, kTile); i += kLanes) {
     const VF factor = hn::LoadU(d, inv + i);
     const auto code = [&](int r) HWY_ATTR {

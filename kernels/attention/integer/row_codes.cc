@@ -6,13 +6,14 @@
 #include <bit>
 #include <limits>
 
+#include "kernels/elementwise/to_nearest.h"
 #include "quant/format/round.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/integer/row_codes.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
-#include "kernels/attention/four_rows-inl.h"
+#include "kernels/attention/tile_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
@@ -27,7 +28,7 @@ using VI = hn::Vec<DI>;
 constexpr int kLanes = HWY_MAX_LANES_D(DF);
 constexpr int kStep = 4 * kLanes;
 
-// How a row is read: whole vectors, or with a tail and a vector to subtract; zeros behind the last.
+// How a row is read: whole vectors, or with a tail and a vector to subtract; zeros after the last.
 struct Whole {
   HWY_INLINE VF operator()(const float* x, int i) const { return hn::LoadU(DF(), x + i); }
 };
@@ -52,8 +53,8 @@ HWY_INLINE VI Magnitudes(const float* x, int width, Load load) {
   return largest;
 }
 
-// Writes a row's bytes, returns lanes that sum to the codes' sum plus `magic`'s bits for each of RoundUp(width, 64)
-// values.
+// Writes a row's bytes, returns lanes that sum to the codes' sum plus magic's bits for each of RoundUp(width, 64)
+// values. magic: kToNearest and what is added to each code.
 template <class Load>
 HWY_INLINE VI Bytes(const float* x, int width, Load load, float inv, float magic, uint8_t* out) {
   const DF d;
@@ -86,9 +87,7 @@ HWY_INLINE void FourRows(const std::array<const float*, kRowsAtOnce>& rows, int 
   for (int r = 0; r < 4; ++r) lanes[r] = Magnitudes(rows[r], width, load);
   HWY_ALIGN int32_t largest[4];
   hn::Store(ReduceFour(di, lanes[0], lanes[1], lanes[2], lanes[3], Largest()), four, largest);
-  const float magic =
-      12582912.0f +
-      static_cast<float>(offset);  // adding it rounds to the nearest integer, into the low bits of the sum
+  const float magic = kToNearest + static_cast<float>(offset);
   for (int r = 0; r < 4; ++r) {
     const float absmax = std::bit_cast<float>(largest[r]);
     const bool finite = absmax <= std::numeric_limits<float>::max();
@@ -108,26 +107,16 @@ void RowsToCodes(const std::array<const float*, kRowsAtOnce>& rows, int width, c
   FourRows(rows, width, Careful{width, minus}, format, offset, out);
 }
 
-// 4 x 4 groups at a time: transposed, they are 16 neighbouring bytes a group.
+// 4 x 4 groups at a time: transposed, they are 16 neighbouring bytes per group.
 void Interleave(const RowCodes& rows, int groups, int first, int8_t* tile) {
   const hn::FixedTag<uint32_t, 4> d;
-  const hn::RepartitionToWide<decltype(d)> wide;
   const auto load = [&](int row, int group)
                         HWY_ATTR { return hn::Load(d, reinterpret_cast<const uint32_t*>(rows.codes[row]) + group); };
+  auto* keys = reinterpret_cast<uint32_t*>(tile) + first;
   for (int group = 0; group < groups; group += 4) {
-    const auto a = load(0, group), b = load(1, group), c = load(2, group), e = load(3, group);
-    const auto ab_low = hn::BitCast(wide, hn::InterleaveLower(d, a, b)),
-               ab_high = hn::BitCast(wide, hn::InterleaveUpper(d, a, b));
-    const auto ce_low = hn::BitCast(wide, hn::InterleaveLower(d, c, e)),
-               ce_high = hn::BitCast(wide, hn::InterleaveUpper(d, c, e));
-    const auto store = [&](int i, auto v) HWY_ATTR {
-      if (group + i < groups)
-        hn::StoreU(hn::BitCast(d, v), d, reinterpret_cast<uint32_t*>(tile) + (group + i) * 64 + first);
-    };
-    store(0, hn::InterleaveLower(wide, ab_low, ce_low));
-    store(1, hn::InterleaveUpper(wide, ab_low, ce_low));
-    store(2, hn::InterleaveLower(wide, ab_high, ce_high));
-    store(3, hn::InterleaveUpper(wide, ab_high, ce_high));
+    TransposeFour(d, load(0, group), load(1, group), load(2, group), load(3, group), [&](int i, auto v) HWY_ATTR {
+      if (group + i < groups) hn::StoreU(v, d, keys + (group + i) * 64);
+    });
   }
 }
 

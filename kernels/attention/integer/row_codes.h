@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Four rows of f32 at once to 8-bit codes with a scale each: what Q and K a token go through. The rule is
+// Four rows of f32 at once to 8-bit codes with a scale each: what Q and K per token go through. The rule is
 // quant/format/round.h's, bit for bit.
 #pragma once
 
@@ -14,11 +14,12 @@ namespace tare {
 inline constexpr int kRowsAtOnce = 4;
 
 struct RowCodes {
-  alignas(64) uint8_t
-      codes[kRowsAtOnce][kLargestWidth];  // code + offset, `offset` itself behind the last up to a multiple of 64
-  alignas(16) int32_t sums[kRowsAtOnce];  // of the codes, without offset
-  alignas(
-      16) float scales[kRowsAtOnce];  // NaN or infinite where a value is not finite; the row's codes mean nothing then
+  // code + offset, offset itself after the last up to a multiple of 64
+  alignas(64) uint8_t codes[kRowsAtOnce][kLargestWidth];
+  // Of the codes, without offset.
+  alignas(16) int32_t sums[kRowsAtOnce];
+  // NaN or infinite where a value is not finite; the row's codes mean nothing then.
+  alignas(16) float scales[kRowsAtOnce];
 };
 
 enum class CodeOffset { kNone = 0, kUnsigned = 128 };  // signed bytes, or code + 128

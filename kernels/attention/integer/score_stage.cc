@@ -4,13 +4,15 @@
 
 #include <limits>
 
+#include "kernels/elementwise/to_nearest.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/integer/score_stage.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 #include "kernels/attention/fixed_exp-inl.h"
-#include "kernels/attention/four_rows-inl.h"
-#include "kernels/attention/integer/tile_logits-inl.h"
+#include "kernels/attention/integer/score_stage-inl.h"
+#include "kernels/attention/tile_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
@@ -28,7 +30,8 @@ struct AllVisible {
 struct SomeVisible {
   const LogitSums& logits;
   HWY_INLINE VF operator()(VF z, int row, int i) const {
-    return hn::IfThenElse(Visible(logits, row, i), z, hn::Set(DF(), -std::numeric_limits<float>::infinity()));
+    return hn::IfThenElse(Visible(DF(), logits, row, i * kLanes), z,
+                          hn::Set(DF(), -std::numeric_limits<float>::infinity()));
   }
 };
 
@@ -49,15 +52,14 @@ HWY_INLINE void Maxima(const ScoreTile& tile, const Logits& z, Mask mask, float*
   }
 }
 
-// round_half_even((max - z) * factor) in the low bits of its sum with 1.5 * 2^23, one rounding.
+// round_half_even((max - z) * factor) in the low bits, one rounding.
 HWY_INLINE hn::Vec<hn::RebindToUnsigned<DF>> Units(VF max, VF z, VF factor) {
-  constexpr float kMagic = 12582912.0f;
   const DF df;
-  const VF units = hn::MulAdd(hn::Sub(max, z), factor, hn::Set(df, kMagic));
-  return hn::BitCast(hn::RebindToUnsigned<DF>(), hn::Min(units, hn::Set(df, kMagic + kExpLargest)));
+  const VF units = hn::MulAdd(hn::Sub(max, z), factor, hn::Set(df, kToNearest));
+  return hn::BitCast(hn::RebindToUnsigned<DF>(), hn::Min(units, hn::Set(df, kToNearest + kExpLargest)));
 }
 
-// Writes a row's p, returns lanes that sum to theirs.
+// Writes a row's exponentials, returns lanes that sum to theirs.
 template <class Logits, class Mask>
 HWY_INLINE hn::Vec<DI> FinishRow(const ScoreTile& tile, const Logits& z, Mask mask, const float* max, int row) {
   const DF df;
@@ -69,7 +71,7 @@ HWY_INLINE hn::Vec<DI> FinishRow(const ScoreTile& tile, const Logits& z, Mask ma
     const auto low = Units(largest, mask(z(row, i), row, i), factor);
     const auto high = Units(largest, mask(z(row, i + 1), row, i + 1), factor);
     const auto e = hn::BitCast(d16, FixedExp2Of(DU16(), hn::OrderedTruncate2To(DU16(), low, high)));
-    hn::Store(e, d16, tile.p + row * kTile + i * kLanes);
+    hn::Store(e, d16, tile.exps + row * kTile + i * kLanes);
     sum = hn::Add(sum, hn::WidenMulPairwiseAdd(di, e, hn::Set(d16, 1)));
   }
   return sum;
@@ -84,18 +86,18 @@ HWY_INLINE void Rows(const ScoreTile& tile, const Logits& z, Mask mask) {
   for (int row = 0; row < tile.logits.rows; row += 4) {
     hn::Vec<DI> sum[4];
     for (int r = 0; r < 4; ++r) sum[r] = FinishRow(tile, z, mask, max, row + r);
-    hn::Store(ReduceFour(di, sum[0], sum[1], sum[2], sum[3], Total()), block, tile.sum + row);
+    hn::Store(ReduceFour(di, sum[0], sum[1], sum[2], sum[3], Total()), block, tile.exp_sums + row);
   }
 }
 
-// Rows that see nothing here: their maximum is -inf already, and NaN of -inf - -inf made p what it likes.
+// Rows that see nothing here: their maximum is -inf already, and NaN of -inf - -inf made exps what it likes.
 void ClearEmptyRows(const ScoreTile& tile) {
   const DI16 d16;
   for (int row = 0; row < tile.logits.rows; ++row) {
     if (tile.logits.begin[row] < tile.logits.end[row]) continue;
-    for (int i = 0; i < kTile; i += 2 * kLanes) hn::Store(hn::Zero(d16), d16, tile.p + row * kTile + i);
+    for (int i = 0; i < kTile; i += 2 * kLanes) hn::Store(hn::Zero(d16), d16, tile.exps + row * kTile + i);
     tile.max[row] = -std::numeric_limits<float>::infinity();
-    tile.sum[row] = 0;
+    tile.exp_sums[row] = 0;
   }
 }
 

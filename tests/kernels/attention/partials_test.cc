@@ -11,6 +11,7 @@
 #include <random>
 #include <vector>
 
+#include "kernels/attention/integer/executed_attention.h"
 #include "kernels/attention/reference_attention.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"

@@ -28,7 +28,9 @@ constexpr Case kCases[] = {{1, 1, 1},    {65, 17, 17}, {64, 64, 64},   {130, 256
 
 std::vector<float> Project(const std::vector<float>& x, const PackedMatrix& w, const float* bias) {
   std::vector<float> y(static_cast<size_t>(w.out() + 1), -7.0f);
-  OneToken(x.data(), w.in(), OneToken::BlockOf(w)).Project(w, bias, y.data());
+  OneToken token(w.in(), OneToken::BlockOf(w));
+  token.Load(x.data());
+  token.Project(w, bias, y.data());
   EXPECT_EQ(y.back(), -7.0f);
   y.pop_back();
   return y;
@@ -106,7 +108,7 @@ TEST(OneToken, NotFiniteIsNamed) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
     std::vector<float> x(70, 1.0f);
     x[69] = bad;
-    EXPECT_THAT([&] { OneToken(x.data(), 70, 64); }, ThrowsMessage<Error>(HasSubstr("input 69")));
+    EXPECT_THAT([&] { OneToken(70, 64).Load(x.data()); }, ThrowsMessage<Error>(HasSubstr("input 69")));
   }
 }
 

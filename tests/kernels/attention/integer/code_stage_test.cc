@@ -1,16 +1,150 @@
 // SPDX-License-Identifier: Apache-2.0
-// What whole problems meet once in a million rows: differences whose ends, or whose codes, lie at ties.
+// The header's formulas one value at a time, and what whole problems meet once in a million rows: differences whose
+// ends, or whose codes, lie at ties.
 #include "kernels/attention/integer/code_stage.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <random>
 #include <vector>
 
+#include "kernels/attention/fixed_exp.h"
+#include "kernels/attention/row_exp2.h"
 #include "quant/base/aligned.h"
+#include "quant/format/zero_point.h"
+#include "tests/support/each_target.h"
 
 namespace tare {
 namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr int kRows = 32, kTiles = 3, kTileStride = kRows * 64 + 64, kStride = 256;
+
+// Exponentials of a block, and maxima of its tiles: rows without a key, tiles without one, tiles 100 octaves apart.
+struct RandomBlock {
+  explicit RandomBlock(unsigned seed) {
+    std::mt19937 random(seed);
+    for (size_t i = 0; i < exps.size(); ++i) exps[i] = static_cast<int16_t>(random() % 32768 >> random() % 15);
+    for (int t = 0; t < kTiles; ++t) {
+      for (int r = 0; r < kRows; ++r) {
+        const bool none = r == 5 || (r % 4 == 1 && t == 1);
+        max[t * kRows + r] = none ? -kInfinity : static_cast<float>(random() % (r % 7 == 0 ? 200000 : 4000)) - 1000;
+        exp_sums[t * kRows + r] = none ? 0 : static_cast<int32_t>(32767 + random() % 1000000);
+      }
+    }
+  }
+  float Largest(int r) const { return std::max({max[r], max[kRows + r], max[2 * kRows + r]}); }
+  float Below(int t, int r) const { return RowExp2((max[t * kRows + r] - Largest(r)) * (1.0f / kExpUnitsPerOctave)); }
+
+  AlignedBuffer<int16_t> exps{kTiles * kTileStride};
+  AlignedBuffer<float> max{kTiles * kRows};
+  AlignedBuffer<int32_t> exp_sums{kTiles * kRows};
+};
+
+TEST(CodeStage, LateCodesAreTheFormulas) {
+  const RandomBlock block(1);
+  AlignedBuffer<uint8_t> codes(kRows * kStride);
+  AlignedBuffer<float> block_max(kRows);
+  AlignedBuffer<int32_t> sums(kRows);
+  for (const int qmax : {255, 63, 15}) {
+    OnEachTarget(kFmaTargets, [&] {
+      LateStage({.rows = kRows,
+                 .tiles = kTiles,
+                 .qmax = qmax,
+                 .max = block.max.data(),
+                 .exps = block.exps.data(),
+                 .tile_stride = kTileStride,
+                 .codes = codes.data(),
+                 .stride = kStride,
+                 .block_max = block_max.data(),
+                 .sums = sums.data()});
+      for (int r = 0; r < kRows; ++r) {
+        ASSERT_EQ(block_max[r], block.Largest(r));
+        int sum = 0;
+        for (int i = 0; i < kTiles * 64; ++i) {
+          const float factor = block.Below(i / 64, r) * (static_cast<float>(qmax) / 32767);
+          const double exact = double{factor} * block.exps[i / 64 * kTileStride + r * 64 + i % 64];
+          ASSERT_EQ(codes[r * kStride + i], std::nearbyint(exact)) << r << ' ' << i;
+          sum += codes[r * kStride + i];
+        }
+        ASSERT_EQ(sums[r], sum);
+      }
+    });
+  }
+}
+
+TEST(CodeStage, EarlyWeightsAreTheFormulasAndMayReplaceTheMaxima) {
+  const RandomBlock block(2);
+  AlignedBuffer<float> lambda(kRows), weights(kTiles * kRows);
+  for (int r = 0; r < kRows; ++r) lambda[r] = 0.1f * static_cast<float>(r) - 1;
+  OnEachTarget(kAllTargets, [&] {
+    for (const float* factor : {static_cast<const float*>(nullptr), static_cast<const float*>(lambda.data())}) {
+      std::copy_n(block.max.data(), block.max.size(), weights.data());
+      EarlyWeights(kRows, kTiles, factor, weights.data(), block.exp_sums.data(), weights.data());
+      for (int r = 0; r < kRows; ++r) {
+        float sum = 0;
+        for (int t = 0; t < kTiles; ++t) sum += block.Below(t, r) * static_cast<float>(block.exp_sums[t * kRows + r]);
+        const float share = sum > 0 ? (factor == nullptr ? 1.0f : factor[r]) / sum : 0.0f;
+        for (int t = 0; t < kTiles; ++t) ASSERT_EQ(weights[t * kRows + r], block.Below(t, r) * share) << r << ' ' << t;
+      }
+    }
+  });
+}
+
+TEST(CodeStage, EarlyCodesAreTheFormulas) {
+  const RandomBlock first(3), second(4);
+  std::mt19937 random(5);
+  AlignedBuffer<float> w1(kTiles * kRows), w2(kTiles * kRows), scales(kRows);
+  for (int i = 0; i < kTiles * kRows; ++i) {
+    w1[i] = i % kRows == 9 ? 0.0f : static_cast<float>(random() % 1000) * 1e-9f;
+    w2[i] = i % kRows == 9 ? 0.0f : static_cast<float>(static_cast<int>(random() % 1500) - 500) * 1e-9f;  // lambda < 0
+  }
+  AlignedBuffer<uint8_t> codes(kRows * kStride);
+  AlignedBuffer<int32_t> zeros(kRows);
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4}) {
+    OnEachTarget(kFmaTargets, [&] {
+      EarlyStage({.rows = kRows,
+                  .tiles = kTiles,
+                  .format = format,
+                  .weights1 = w1.data(),
+                  .weights2 = w2.data(),
+                  .exps1 = first.exps.data(),
+                  .exps2 = second.exps.data(),
+                  .tile_stride = kTileStride,
+                  .codes = codes.data(),
+                  .stride = kStride,
+                  .scales = scales.data(),
+                  .zeros = zeros.data()});
+      for (int r = 0; r < kRows; ++r) {
+        float bound = 0;
+        for (int t = r; t < kTiles * kRows; t += kRows) bound = std::max({bound, w2[t], w1[t] - std::min(w2[t], 0.0f)});
+        const float per_weight = bound > 0 ? 32767 / bound : 0.0f;
+        int difference[kTiles * 64], largest = 0, smallest = 0;
+        for (int i = 0; i < kTiles * 64; ++i) {
+          const auto part = [&](const RandomBlock& map, const AlignedBuffer<float>& w) {
+            const int a = static_cast<int>(std::nearbyint(w[i / 64 * kRows + r] * per_weight));
+            return (map.exps[i / 64 * kTileStride + r * 64 + i % 64] * a + 16384) >> 15;
+          };
+          difference[i] = part(first, w1) - part(second, w2);
+          largest = std::max(largest, difference[i]);
+          smallest = std::min(smallest, difference[i]);
+        }
+        const bool has_zero = Info(format).min_code == 0;
+        const float most = static_cast<float>(Info(format).max_code) - (has_zero ? kZeroPointMargin : 0.0f);
+        const float range = static_cast<float>(has_zero ? largest - smallest : std::max(largest, -smallest));
+        const float inv = range > 0 ? most / range : 0.0f;
+        const int zero = has_zero ? -static_cast<int>(std::nearbyint(double{inv} * smallest)) : 128;
+        ASSERT_EQ(zeros[r], zero) << r;
+        ASSERT_EQ(scales[r], bound * (32768.0f / 32767) * (range / most)) << r;
+        for (int i = 0; i < kTiles * 64; ++i)
+          ASSERT_EQ(codes[r * kStride + i], zero + std::nearbyint(double{inv} * difference[i])) << r << ' ' << i;
+      }
+    });
+  }
+}
 
 struct Coded {
   std::vector<int> bytes;
@@ -19,28 +153,27 @@ struct Coded {
 
 // Bytes of a row of differences: each is map 1's or map 2's p alone, weighed with 32767 / 32768.
 Coded CodesOf(const std::vector<int>& differences, Format format) {
-  AlignedBuffer<int16_t> p1(16 * 64), p2(16 * 64), a(2 * 16);
+  AlignedBuffer<int16_t> exps1(16 * 64), exps2(16 * 64);
   AlignedBuffer<uint8_t> codes(16 * 64);
-  AlignedBuffer<float> scales(16);
+  AlignedBuffer<float> weights(16), scales(16);
   AlignedBuffer<int32_t> zeros(16);
-  std::fill_n(p1.data(), p1.size(), int16_t{0});
-  std::fill_n(p2.data(), p2.size(), int16_t{0});
-  std::fill_n(a.data(), a.size(), int16_t{32767});
-  std::fill_n(scales.data(), scales.size(), 1.0f);
+  std::fill_n(exps1.data(), exps1.size(), int16_t{0});
+  std::fill_n(exps2.data(), exps2.size(), int16_t{0});
+  std::fill_n(weights.data(), weights.size(), 1.0f);
   for (size_t i = 0; i < differences.size(); ++i) {
     const int size = std::abs(differences[i]);
     int p = size;
     while (((p * 32767 + 16384) >> 15) < size) ++p;
-    (differences[i] < 0 ? p2 : p1)[static_cast<int64_t>(i)] = static_cast<int16_t>(p);
+    (differences[i] < 0 ? exps2 : exps1)[static_cast<int64_t>(i)] = static_cast<int16_t>(p);
   }
   EarlyStage({.rows = 16,
               .tiles = 1,
               .format = format,
-              .p1 = p1.data(),
-              .p2 = p2.data(),
+              .weights1 = weights.data(),
+              .weights2 = weights.data(),
+              .exps1 = exps1.data(),
+              .exps2 = exps2.data(),
               .tile_stride = 16 * 64,
-              .a1 = a.data(),
-              .a2 = a.data() + 16,
               .codes = codes.data(),
               .stride = 64,
               .scales = scales.data(),

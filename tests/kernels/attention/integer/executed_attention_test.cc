@@ -331,24 +331,6 @@ TEST(ExecutedAttention, NamesWhereTheNaNIs) {
           "attention v: got inf at token 64, head 0, channel 31");
 }
 
-TEST(ExecutedAttention, RefusesPlansItCannotExecute) {
-  const auto message = [](auto change, const char* text) {
-    RandomAttention in({});
-    AttentionPlan plan = PlanOf(Order::kEarly, 64);
-    change(plan, in);
-    EXPECT_THAT([&] { CheckPlan(plan, in.problem); }, ThrowsMessage<Error>(HasSubstr(text)));
-  };
-  message([](AttentionPlan& p, RandomAttention&) { p.block = 96; }, "key blocks of 96");
-  message([](AttentionPlan& p, RandomAttention&) { p.block = 2048; }, "key blocks of 2048");
-  message([](AttentionPlan& p, RandomAttention&) { p.probs = Format::kF32; }, "difference: got f32");
-  message([](AttentionPlan& p, RandomAttention&) { p.order = Order::kLate; }, "probs: got int8");
-  message([](AttentionPlan& p, RandomAttention&) { p.q = Format::kF32; }, "q: got f32");
-  message([](AttentionPlan& p, RandomAttention&) { p.v = Format::kU8; }, "v: got u8");
-  message([](AttentionPlan&, RandomAttention& in) { in.heads[1].q2 = kNoMap; }, "row 1: got one map");
-  message([](AttentionPlan&, RandomAttention& in) { in.problem.k.width = in.problem.q.width = 1025; }, "width 1025");
-  message([](AttentionPlan&, RandomAttention& in) { in.problem.scale = -1; }, "scale: got -1");
-}
-
 TEST(ExecutedAttention, RefusesAWorkspaceThatIsTooSmall) {
   RandomAttention in({});
   const AttentionPlan plan = PlanOf(Order::kLate, 64);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// See tile_logits.h: z by vectors, and which of their lanes a row sees.
+// See score_stage.h: z by vectors.
 #include "hwy/highway.h"
-#include "kernels/attention/integer/tile_logits.h"
+#include "kernels/attention/integer/score_stage.h"
 
-#if defined(TARE_TILE_LOGITS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef TARE_TILE_LOGITS_INL_H_
-#undef TARE_TILE_LOGITS_INL_H_
+#if defined(TARE_SCORE_STAGE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TARE_SCORE_STAGE_INL_H_
+#undef TARE_SCORE_STAGE_INL_H_
 #else
-#define TARE_TILE_LOGITS_INL_H_
+#define TARE_SCORE_STAGE_INL_H_
 #endif
 
 HWY_BEFORE_NAMESPACE();
@@ -55,13 +55,6 @@ class BiasedTileLogits {
   const LogitSums& sums_;
   TileLogits plain_;
 };
-
-HWY_INLINE hn::Mask<DF> Visible(const LogitSums& sums, int row, int i) {
-  const DI di;
-  const auto key = hn::Iota(di, i * kLanes);
-  const auto visible = hn::And(hn::Ge(key, hn::Set(di, sums.begin[row])), hn::Lt(key, hn::Set(di, sums.end[row])));
-  return hn::RebindMask(DF(), visible);
-}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace tare

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nothing is allocated in a call: operator new is counted, but for what oneDNN calls itself. The first call of a shape
+// is set-up (generated products, memory that an object keeps). Projector is left out: oneDNN's matmul wants its
+// arguments in a std::unordered_map.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "kernels/attention/float/fused_attention.h"
+#include "kernels/attention/integer/executed_attention.h"
+#include "kernels/attention/prefix_mean.h"
+#include "kernels/linear/one_token.h"
+#include "kernels/linear/quantized_linear.h"
+#include "quant/base/aligned.h"
+#include "tests/support/random_attention.h"
+#include "tests/support/random_quantized.h"
+
+namespace {
+
+std::atomic<int64_t> allocations{0};
+
+void Count(const void* caller) {
+  Dl_info info;
+  const bool known = dladdr(caller, &info) != 0 && info.dli_fname != nullptr;
+  if (!known || std::strstr(info.dli_fname, "libdnnl") == nullptr) ++allocations;
+}
+
+}  // namespace
+
+void* operator new(size_t size) {
+  Count(__builtin_return_address(0));
+  if (void* memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+void* operator new(size_t size, std::align_val_t alignment) {
+  Count(__builtin_return_address(0));
+  const auto step = static_cast<size_t>(alignment);
+  if (void* memory = std::aligned_alloc(step, (size + step - 1) / step * step)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace tare {
+namespace {
+
+template <typename Call>
+int64_t AllocationsOf(Call call) {
+  call();
+  const int64_t before = allocations;
+  call();
+  return allocations - before;
+}
+
+TEST(Allocation, IsCounted) {
+  EXPECT_EQ(AllocationsOf([] { AlignedBuffer<float> buffer(100); }), 1);
+  EXPECT_EQ(AllocationsOf([] { const std::vector<int> values(100); }), 1);
+}
+
+TEST(Allocation, NoneInAttention) {
+  using Order = AttentionPlan::Order;
+  RandomAttention in({.queries = 130, .keys = 200});
+  const size_t q = static_cast<size_t>(in.problem.q.heads) * 16;
+  std::vector<float> mean(q);
+  EXPECT_EQ(AllocationsOf([&] { MeanOfPrefix(in.problem.q, mean.data()); }), 0);
+  for (const AttentionPlan& plan :
+       {AttentionPlan{.block = 64}, AttentionPlan{.logits = Format::kInt6, .q_mean = mean.data()},
+        AttentionPlan{.v_scale = AttentionPlan::ValueScale::kSequence, .order = Order::kEarly, .block = 128}}) {
+    AlignedBuffer<std::byte> workspace(WorkspaceBytes(plan, in.problem));
+    EXPECT_EQ(AllocationsOf([&] { ExecutedAttention(plan, in.problem, workspace.span()); }), 0);
+  }
+  for (const ProductTypes types : {ProductTypes::kF32, ProductTypes::kBf16}) {
+    AlignedBuffer<std::byte> workspace(FusedWorkspaceBytes(in.problem, types));
+    EXPECT_EQ(AllocationsOf([&] { FusedAttention(in.problem, workspace.span(), types); }), 0);
+  }
+}
+
+TEST(Allocation, NoneInPartials) {
+  RandomAttention in({.queries = 70, .keys = 70});
+  const AttentionPlan plan{.block = 64};
+  AlignedBuffer<std::byte> workspace(WorkspaceBytes(plan, in.problem));
+  std::vector<float> memory(4 * 70 * 2 * (32 + 2));
+  const auto part = [&](int i) {
+    AttentionPartials partials;
+    for (int map = 0; map < 2; ++map) {
+      float* at = memory.data() + (2 * i + map) * 70 * 2 * 34;
+      partials[map] = {.max = at, .sum = at + 140, .o = DenseHeads(at + 280, 70, 2, 32)};
+    }
+    return partials;
+  };
+  EXPECT_EQ(AllocationsOf([&] {
+              for (const int i : {0, 1}) ExecutedPartials(plan, in.problem, workspace.span(), part(i));
+              MergePartials(in.problem, part(0), part(1));
+              FinishPartials(in.problem, part(1));
+            }),
+            0);
+}
+
+TEST(Allocation, NoneInLinearLayersOfAShapeSeenBefore) {
+  constexpr int64_t kRows = 70, kIn = 96, kOut = 130;
+  const QuantizedMatrixBuffer matrix = RandomQuantized(Format::kInt4, kOut, kIn, 32, 1);
+  const PackedMatrix weight(matrix.view());
+  const std::vector<float> x = RandomNormal(kRows * kIn, 2);
+  std::vector<float> y(kRows * kOut);
+  const QuantizedProjection projection{&weight, nullptr, y.data()};
+  QuantizedLinear linear;
+  EXPECT_EQ(AllocationsOf([&] { linear.Project(x.data(), kRows, {}, {&projection, 1}); }), 0);
+  OneToken token(kIn, OneToken::BlockOf(weight));
+  EXPECT_EQ(AllocationsOf([&] {
+              token.Load(x.data());
+              token.Project(weight, nullptr, y.data());
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace tare

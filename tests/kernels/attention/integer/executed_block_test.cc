@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// One block by itself: its rows alone are written, from scratch of any content, as the whole call writes them.
+#include "kernels/attention/integer/executed_block.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "kernels/attention/integer/executed_attention.h"
+#include "kernels/attention/integer/packed_heads.h"
+#include "quant/base/aligned.h"
+#include "tests/support/random_attention.h"
+
+namespace tare {
+namespace {
+
+using Order = AttentionPlan::Order;
+
+TEST(ExecutedBlock, WritesItsRowsAlone) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    for (const Format logits : {Format::kF32, Format::kInt6}) {
+      RandomAttention in({.heads = 2, .queries = 70, .keys = 90});
+      const AttentionPlan plan{
+          .logits = logits, .order = order, .probs = order == Order::kLate ? Format::kU8 : Format::kInt8, .block = 64};
+      AlignedBuffer<std::byte> memory(WorkspaceBytes(plan, in.problem));
+      ExecutedAttention(plan, in.problem, memory.span());
+      const std::vector<float> whole = in.out;
+
+      const ExecutedLayout layout(plan, in.problem);
+      const Workspace workspace(layout, memory.span());
+      const PackedHeads packed = workspace.Packed();
+      const ExecutedProducts products(layout);
+      PackHeads(layout, packed);
+      for (int64_t index = 0; index < static_cast<int64_t>(layout.RowBlocks()); ++index) {
+        std::ranges::fill(in.out, 99.0f);
+        const ExecutedScratch scratch = workspace.Scratch(0);
+        std::fill(reinterpret_cast<std::byte*>(scratch.q_codes), memory.data() + memory.size(), std::byte{0x7f});
+        RunBlock({layout, packed, products, nullptr}, scratch, index);
+        const RowBlock block = BlockOfRows(in.problem, layout.rows, layout.row_blocks, index);
+        for (size_t i = 0; i < whole.size(); ++i) {
+          const auto t = static_cast<int64_t>(i / 64), head = static_cast<int64_t>(i / 32 % 2);
+          const bool own = head == block.head && t >= block.first && t < block.first + block.count;
+          ASSERT_EQ(in.out[i], own ? whole[i] : 99.0f) << index << ' ' << i;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention/integer/executed_layout.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/random_attention.h"
+
+namespace tare {
+namespace {
+
+using Order = AttentionPlan::Order;
+
+struct Case {
+  explicit Case(Order order, Format logits, int64_t queries, int64_t keys)
+      : plan{.logits = logits, .order = order, .block = 256}, in({.queries = 1, .keys = 1, .d = 18, .v_width = 70}) {
+    in.problem.q.tokens = in.problem.out.tokens = queries;
+    in.problem.k.tokens = in.problem.v.tokens = keys;
+  }
+  AttentionPlan plan;
+  RandomAttention in;
+};
+
+TEST(ExecutedLayout, SizesAreRoundedUp) {
+  const Case c(Order::kEarly, Format::kF32, 70, 300);
+  const ExecutedLayout layout(c.plan, c.in.problem);
+  EXPECT_EQ(layout.d4, 20);
+  EXPECT_EQ(layout.columns, 128);
+  EXPECT_EQ(layout.slices, 1);
+  EXPECT_EQ(layout.tiles, 5);
+  EXPECT_EQ(layout.block_tiles, 4);
+  EXPECT_EQ(layout.blocks, 2);
+  EXPECT_EQ(layout.rows, 64);
+  EXPECT_EQ(layout.row_blocks, 2);
+  EXPECT_EQ(layout.RowBlocks(), 4u);
+}
+
+// 2 maps of 16 bits early, of f32 where logits are quantized, within 3 MiB: fewer rows first, then the scores twice.
+TEST(ExecutedLayout, FewerRowsWhereMoreKeysAreKept) {
+  const auto layout = [](Order order, Format logits, int64_t keys) {
+    const Case c(order, logits, 1000, keys);
+    const ExecutedLayout l(c.plan, c.in.problem);
+    return std::array<int64_t, 3>{l.rows, l.kept, l.scored};
+  };
+  EXPECT_EQ(layout(Order::kLate, Format::kF32, 100000), (std::array<int64_t, 3>{64, 4, 4}));
+  EXPECT_EQ(layout(Order::kEarly, Format::kF32, 12288), (std::array<int64_t, 3>{64, 192, 192}));
+  EXPECT_EQ(layout(Order::kEarly, Format::kF32, 12352), (std::array<int64_t, 3>{32, 193, 193}));
+  EXPECT_EQ(layout(Order::kEarly, Format::kF32, 49152), (std::array<int64_t, 3>{16, 768, 768}));
+  EXPECT_EQ(layout(Order::kEarly, Format::kF32, 49216), (std::array<int64_t, 3>{64, 4, 769}));
+  EXPECT_EQ(layout(Order::kLate, Format::kInt6, 12288), (std::array<int64_t, 3>{32, 192, 4}));
+  EXPECT_EQ(layout(Order::kEarly, Format::kInt6, 49216), (std::array<int64_t, 3>{16, 769, 769}));
+}
+
+// Where one piece ends the next begins: every piece at its full length.
+TEST(ExecutedLayout, PiecesDoNotOverlap) {
+  for (const Order order : {Order::kLate, Order::kEarly}) {
+    for (const Format logits : {Format::kF32, Format::kInt8}) {
+      const Case c(order, logits, 70, 700);
+      const ExecutedLayout l(c.plan, c.in.problem);
+      Arena arena(0);
+      const PackedHeads packed = l.TakePacked(arena);
+      const ExecutedScratch s = l.TakeScratch(arena);
+      const auto at = [](const auto* piece) { return reinterpret_cast<uintptr_t>(piece); };
+      const int64_t k_heads = 2, v_heads = 1, both = 2 * l.rows;
+      EXPECT_EQ(packed.k_bias, nullptr);
+      EXPECT_GE(at(packed.k_offsets), at(packed.k_codes + k_heads * l.tiles * 64 * l.d4));
+      EXPECT_GE(at(packed.v_codes), at(packed.k_scales + k_heads * l.tiles * 64));
+      EXPECT_GE(at(packed.v_scales), at(packed.v_codes + v_heads * l.tiles * 64 * l.columns));
+      EXPECT_EQ(at(packed.v_absmax), at(packed.v_scales));
+      EXPECT_GE(at(packed.v_sums), at(packed.v_scales + v_heads * l.blocks * l.columns));
+      EXPECT_GE(at(s.q_codes), at(packed.v_sums + v_heads * (l.tiles + l.blocks) * l.columns));
+      EXPECT_GE(at(s.q_scales), at(s.q_codes + both * l.d4));
+      EXPECT_GE(at(s.exps), at(s.sums + l.rows * 64));
+      EXPECT_EQ(at(s.logits), at(s.exps));
+      const int64_t bytes = logits == Format::kF32 ? 2 : 4;  // of a key
+      EXPECT_EQ(l.exps_stride * 2, l.rows * 64 * bytes);
+      EXPECT_GE(at(s.logit_absmax), at(s.exps) + static_cast<uintptr_t>(2 * l.kept * l.rows * 64 * bytes));
+      EXPECT_EQ(at(s.weights), at(s.tile_max));
+      EXPECT_GE(at(s.exp_sums), at(s.tile_max + l.scored * both));
+      EXPECT_GE(at(s.spare_max), at(s.exp_sums + l.scored * both));
+      EXPECT_GE(at(s.zeros), at(s.codes + l.rows * c.plan.block));
+      EXPECT_GE(at(s.reference), at(s.out + both * l.slices * l.columns));
+      EXPECT_EQ(arena.used(), at(s.mean_factors + l.rows));
+    }
+  }
+}
+
+TEST(ExecutedLayout, ProductsReachFromOneTileToABlock) {
+  const Case c(Order::kLate, Format::kF32, 70, 700);
+  const ExecutedProducts products(ExecutedLayout(c.plan, c.in.problem));
+  for (int tiles = 0; tiles <= 16; ++tiles) EXPECT_EQ(products.values[tiles].has_value(), tiles >= 1 && tiles <= 4);
+}
+
+}  // namespace
+}  // namespace tare

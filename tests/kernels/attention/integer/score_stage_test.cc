@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Integer for integer against the header's formulas, one value at a time, on every target with FMA.
+#include "kernels/attention/integer/score_stage.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "tests/support/each_target.h"
+#include "tests/support/logit_sums.h"
+
+namespace tare {
+namespace {
+
+void ExpectTheFormulas(RandomSums& in) {
+  const LogitSums& s = in.sums;
+  AlignedBuffer<int16_t> exps(s.rows * 64);
+  AlignedBuffer<float> max(64);
+  AlignedBuffer<int32_t> exp_sums(64);
+  ScoreStage({.logits = s,
+              .row_factors = in.row_factors.data(),
+              .exps = exps.data(),
+              .max = max.data(),
+              .exp_sums = exp_sums.data()});
+  for (int r = 0; r < s.rows; ++r) {
+    float largest = -std::numeric_limits<float>::infinity();
+    for (int key = 0; key < 64; ++key) largest = in.Sees(r, key) ? std::max(largest, in.Logit(r, key)) : largest;
+    int sum = 0;
+    for (int key = 0; key < 64; ++key) {
+      int want = 0;
+      if (in.Sees(r, key)) {
+        // The difference is rounded to f32; the product of two f32 is exact in double.
+        const double units = std::nearbyint(double{largest - in.Logit(r, key)} * in.row_factors[r]);
+        want = FixedExp2(static_cast<int>(std::min(units, 32767.0)));
+      }
+      ASSERT_EQ(exps[r * 64 + key], want) << "row " << r << ", key " << key;
+      sum += want;
+    }
+    ASSERT_EQ(exp_sums[r], sum) << r;
+    ASSERT_EQ(max[r], largest * in.row_factors[r]) << r;
+  }
+}
+
+TEST(ScoreStage, EveryTargetGivesTheFormulasIntegers) {
+  for (const int rows : {4, 16, 64}) {
+    for (const auto mask : {RandomSums::Mask::kNone, RandomSums::Mask::kRandom}) {
+      for (const auto mean : {RandomSums::Mean::kNone, RandomSums::Mean::kOfQ}) {
+        RandomSums in(rows, mask, mean, 1);
+        OnEachTarget(kFmaTargets, [&] { ExpectTheFormulas(in); });
+      }
+    }
+  }
+}
+
+// 2047.5 and 2048.5 of an octave's 2048: both to the even neighbour.
+TEST(ScoreStage, TiesGoToTheEvenStep) {
+  RandomSums in(4, RandomSums::Mask::kNone, RandomSums::Mean::kNone, 2);
+  std::fill_n(in.memory_sums.data(), 4 * 64, 0);
+  std::fill_n(in.offsets.data(), 64, 0);
+  std::fill_n(in.key_scales.data(), 64, 1.0f);
+  std::fill_n(in.row_factors.data(), 4, 0.5f);
+  for (int r = 0; r < 4; ++r) in.memory_sums[r * 64 + 5] = -4095, in.memory_sums[r * 64 + 6] = -4097;
+  OnEachTarget(kFmaTargets, [&] {
+    ExpectTheFormulas(in);
+    AlignedBuffer<int16_t> exps(4 * 64);
+    AlignedBuffer<float> max(64);
+    AlignedBuffer<int32_t> exp_sums(64);
+    ScoreStage({in.sums, in.row_factors.data(), exps.data(), max.data(), exp_sums.data()});
+    EXPECT_EQ(exps[5], FixedExp2(2048));
+    EXPECT_EQ(exps[6], FixedExp2(2048));
+  });
+}
+
+}  // namespace
+}  // namespace tare

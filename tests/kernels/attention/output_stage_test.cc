@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small integers and powers of two: exact in f32 with FMA and without, so equality.
+#include "kernels/attention/output_stage.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "quant/base/aligned.h"
+#include "tests/support/each_target.h"
+
+namespace tare {
+namespace {
+
+TEST(OutputStage, CodesLessTheirZeroTimesBothScales) {
+  constexpr int kRows = 5, kStride = 192;
+  AlignedBuffer<int32_t> sums(kRows * 64), v_sums(64), zeros(16);
+  AlignedBuffer<float> v_scales(64), row_scales(16), out(kRows * kStride);
+  for (int i = 0; i < kRows * 64; ++i) sums[i] = i * 31 % 2000 - 999;
+  for (int i = 0; i < 64; ++i) v_sums[i] = i * 7 % 50 - 25, v_scales[i] = i % 3 == 0 ? 0.25f : 2.0f;
+  for (int r = 0; r < kRows; ++r) zeros[r] = 60 * r, row_scales[r] = 0.5f * static_cast<float>(r);
+  const OutputTile tile{.rows = kRows,
+                        .sums = sums.data(),
+                        .v_sums = v_sums.data(),
+                        .zeros = zeros.data(),
+                        .v_scales = v_scales.data(),
+                        .row_scales = row_scales.data(),
+                        .out = out.data() + 64,
+                        .stride = kStride};
+  OnEachTarget(kAllTargets, [&] {
+    std::fill_n(out.data(), out.size(), 7.0f);
+    OverwriteOutput(tile);
+    AddOutput(tile);
+    for (int r = 0; r < kRows; ++r) {
+      for (int i = 0; i < kStride; ++i) {
+        const bool inside = i >= 64 && i < 128;
+        const int n = inside ? i - 64 : 0;
+        const float once = static_cast<float>(sums[r * 64 + n] - zeros[r] * v_sums[n]) * (v_scales[n] * row_scales[r]);
+        ASSERT_EQ(out[r * kStride + i], inside ? 2 * once : 7.0f) << r << ' ' << i;
+      }
+    }
+  });
+}
+
+TEST(OutputStage, RowsOfEveryWidth) {
+  constexpr int kRows = 3, kStride = 192;
+  AlignedBuffer<float> out1(kRows * kStride), out2(kRows * kStride);
+  for (int i = 0; i < kRows * kStride; ++i) {
+    out1[i] = static_cast<float>(i % 61);
+    out2[i] = static_cast<float>(i % 47);
+  }
+  const float factors1[] = {1, 0.5f, 0}, factors2[] = {0.25f, 2, 1}, mean_factors[] = {4, 0, 0.5f};
+  std::vector<float> mean(kStride);
+  for (int i = 0; i < kStride; ++i) mean[i] = static_cast<float>(i % 5);
+  OnEachTarget(kAllTargets, [&] {
+    for (const bool two : {false, true}) {
+      for (const bool with_mean : {false, true}) {
+        for (const int width : {1, 3, 15, 16, 17, 63, 64, 65, 130}) {
+          const int to_stride = width + 3;
+          std::vector<float> to(kRows * to_stride, 7.0f);
+          WriteOutput({.rows = kRows,
+                       .width = width,
+                       .out1 = out1.data(),
+                       .out2 = two ? out2.data() : nullptr,
+                       .stride = kStride,
+                       .factors1 = factors1,
+                       .factors2 = factors2,
+                       .mean = with_mean ? mean.data() : nullptr,
+                       .mean_factors = mean_factors,
+                       .to = to.data(),
+                       .to_stride = to_stride});
+          for (int r = 0; r < kRows; ++r) {
+            for (int i = 0; i < to_stride; ++i) {
+              const float want = out1[r * kStride + i] * factors1[r] - (two ? out2[r * kStride + i] * factors2[r] : 0) +
+                                 (with_mean ? mean[i] * mean_factors[r] : 0);
+              ASSERT_EQ(to[r * to_stride + i], i < width ? want : 7.0f) << width << ' ' << r << ' ' << i;
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace tare

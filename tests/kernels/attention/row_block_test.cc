@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention/row_block.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/support/random_attention.h"
+
+namespace tare {
+namespace {
+
+constexpr Mask kMasks[] = {{Mask::Kind::kFull}, {Mask::Kind::kCausal}, {Mask::Kind::kWindow, 37}};
+
+TEST(RowBlock, RowsAreAMultipleOf16UpTo64) {
+  for (const auto& [queries, rows] : {std::pair{1, 16}, {16, 16}, {17, 32}, {64, 64}, {1000, 64}})
+    EXPECT_EQ(RowsFor(queries), rows) << queries;
+}
+
+// Every row of every head once, the last of a head first, and no tile outside that a row sees.
+TEST(RowBlock, BlocksCoverAllRowsAndTheTilesThatTheySee) {
+  for (const Mask& mask : kMasks) {
+    for (const int64_t keys : {30, 70, 200}) {
+      RandomAttention in({.heads = 3, .queries = 70, .keys = keys, .mask = mask});
+      std::set<std::pair<int, int64_t>> seen;
+      for (int64_t index = 0; index < 3 * 3; ++index) {
+        const RowBlock block = BlockOfRows(in.problem, 32, 3, index);
+        EXPECT_EQ(block.head, index / 3);
+        if (index % 3 == 0) {
+          EXPECT_EQ(block.first + block.count, 70);
+        }
+        for (int r = 0; r < block.count; ++r) {
+          EXPECT_TRUE(seen.insert({block.head, block.first + r}).second);
+          const KeyRange range = mask.Keys(block.first + r, 70, keys);
+          if (range.begin == range.end) continue;
+          EXPECT_LE(block.begin_tile, range.begin / 64);
+          EXPECT_GE(block.end_tile, (range.end + 63) / 64);
+        }
+        EXPECT_LE(block.end_tile, (keys + 63) / 64);
+      }
+      EXPECT_EQ(seen.size(), 3u * 70);
+    }
+  }
+}
+
+TEST(RowBlock, MasksAreThoseOfTheProblem) {
+  for (const Mask& mask : kMasks) {
+    RandomAttention in({.heads = 1, .queries = 70, .keys = 200, .mask = mask});
+    for (int64_t index = 0; index < 3; ++index) {
+      const RowBlock block = BlockOfRows(in.problem, 32, 3, index);
+      for (int64_t tile = 0; tile < 4; ++tile) {
+        int32_t begin[32], end[32];
+        const bool masked = MaskTile(in.problem, block, 32, tile, begin, end);
+        for (int r = 0; r < 32; ++r) {
+          const KeyRange range = r < block.count ? mask.Keys(block.first + r, 70, 200) : KeyRange{};
+          for (int i = 0; i < 64; ++i) {
+            const bool sees = tile * 64 + i >= range.begin && tile * 64 + i < range.end;
+            const bool got = masked ? i >= begin[r] && i < end[r] : r >= block.count ? sees : true;
+            ASSERT_EQ(got, sees) << r << ' ' << tile << ' ' << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(RowBlock, LambdaIsZeroWhereThereIsNoRowOrNoSecondMap) {
+  RandomAttention two({.heads = 2, .queries = 20}), one({.family = Family::kStandard, .queries = 20});
+  float lambda[32];
+  LoadLambda(two.problem, {.head = 1, .first = 3, .count = 17}, 32, lambda);
+  for (int r = 0; r < 32; ++r) EXPECT_EQ(lambda[r], r < 17 ? two.lambda[(3 + r) * 2 + 1] : 0.0f);
+  LoadLambda(one.problem, {.head = 1, .first = 3, .count = 17}, 32, lambda);
+  for (const float x : lambda) EXPECT_EQ(x, 0.0f);
+}
+
+TEST(RowBlock, ZerosAreWrittenToItsRowsAlone) {
+  RandomAttention in({.heads = 2, .queries = 20});
+  WriteZeros(in.problem, {.head = 1, .first = 3, .count = 10});
+  for (int64_t t = 0; t < 20; ++t) {
+    for (int head = 0; head < 2; ++head) {
+      for (int i = 0; i < in.problem.out.width; ++i)
+        ASSERT_EQ(in.problem.out.Row(t, head)[i], head == 1 && t >= 3 && t < 13 ? 0.0f : 99.0f);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tare
