@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the searched factors do for a whole model is with quantize_test.cc.
-#include "experiments/quantize/smoothing.h"
+#include "experiments/quantize/smooth_quant_factors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
