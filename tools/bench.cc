@@ -94,7 +94,7 @@ void RunForward(const ForwardOptions& o) {
     SiteVisitor* const visitors[] = {&observer};
     json["timings"].push_back(TimingJson("forward + stats", family, TimeForward(model, o.bench, visitors)));
     if (!o.plan.empty()) {
-      PlanRun run(Plan::Parse(o.plan), Carrying::kExecuted, config);
+      PlanRun run(Plan::Parse(o.plan), Carrying::kExecuted, ModelSitesOf(model));
       const SiteVisitors none = run.Begin(model);
       json["timings"].push_back(TimingJson("executed", family, TimeForward(model, o.bench, none)));
     }

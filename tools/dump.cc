@@ -21,7 +21,7 @@ void Run(const Options& options) {
   const std::set<std::string> sites = ParseDumpSites(options.sites);
   Plan plan = Plan::Parse(options.plan);
   Model model(options.model, options.machine.Apply());
-  PlanRun run(std::move(plan), options.carrying, model.config(), StaticSourceOf(options.stats, model.files()));
+  PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()));
   const TokenInput input = LoadTokenInput(options.input, options.model, model.config().vocabulary);
   const std::vector<ScoredSequence> sequences = CutSequences(input, model.config(), options.windows);
   const WindowOptions& w = options.windows;

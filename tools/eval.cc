@@ -23,7 +23,7 @@ void Run(const Options& options) {
   CheckWritable(options.json);
   CheckWritable(options.records);
   Model model(options.model, options.machine.Apply());
-  PlanRun run(std::move(plan), options.carrying, model.config(), StaticSourceOf(options.stats, model.files()));
+  PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()));
   Evaluation evaluation(model, run, options.windows);
   for (const Task& task : ReadTasks(specs, model, options.windows)) {
     const std::string line = evaluation.Run(task, ProgressLine(task.spec.Name()).Callback());

@@ -17,7 +17,6 @@
 #include "experiments/bench/composed_attention.h"
 #include "experiments/bench/graph_attention.h"
 #include "experiments/bench/timing.h"
-#include "experiments/model/executed_plan.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/integer/executed_attention.h"
 #include "kernels/attention/prefix_mean.h"
@@ -46,7 +45,7 @@ struct Prepared {
 };
 
 void PrepareExecuted(const AttentionCase& c, Prepared& x) {
-  const ExecutedPlan plan = ExecutedPlanOf(Plan::Parse(c.plan), 0, c.heads);
+  const ExecutedPlan plan = BenchPlan(c.plan, c.heads);
   x.order = plan.attention.order == AttentionPlan::Order::kEarly ? "early" : "late";
   x.workspace.Reset(WorkspaceBytes(plan.For(x.inputs->problem(), x.means), x.inputs->problem()));
   x.run = [&x, plan] {  // means are part of what is timed
@@ -127,8 +126,7 @@ AttentionResult Measure(const AttentionCase& c) {
   const std::unique_ptr<Prepared> x = Prepare(c);
   x->run();
   const AttentionInputs::Errors errors = x->inputs->ErrorsOfOut();
-  const double floor =
-      c.kernel == "tare" ? FloorErrors(*x->inputs, ExecutedPlanOf(Plan::Parse(c.plan), 0, c.heads)).rel_l2 : 0;
+  const double floor = c.kernel == "tare" ? FloorErrors(*x->inputs, BenchPlan(c.plan, c.heads)).rel_l2 : 0;
   CheckErrors(c, errors);
   const auto [median, spread] = Time(x->run, c.repetitions);
   AttentionResult result{.measured = c, .order = x->order, .seconds = median, .spread = spread};

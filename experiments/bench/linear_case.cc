@@ -5,11 +5,11 @@
 #include <cmath>
 #include <random>
 
+#include "experiments/plan/resolved_plan.h"
 #include "kernels/linear/linear_reference.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
-#include "quant/plan/plan.h"
 
 namespace tare {
 namespace {
@@ -22,11 +22,6 @@ std::vector<float> RandomNormal(size_t count, uint64_t seed) {
   return values;
 }
 
-const Rule* RuleOf(const Plan& plan, Site site) {
-  const Rule* rule = plan.Match(site, 0, 0, 0);
-  return rule == nullptr || rule->format == Format::kF32 ? nullptr : rule;
-}
-
 }  // namespace
 
 PreparedLinear::PreparedLinear(const LinearCase& c)
@@ -34,15 +29,11 @@ PreparedLinear::PreparedLinear(const LinearCase& c)
       x_(RandomNormal(static_cast<size_t>(c.rows * c.in), c.seed)),
       y_(static_cast<size_t>(c.rows * c.out)),
       dense_(RandomNormal(static_cast<size_t>(c.out * c.in), c.seed + 1)) {
-  const Plan plan = Plan::Parse(c.plan);
-  const Rule* weight = RuleOf(plan, Site::kQProjW);
-  const Rule* input = RuleOf(plan, Site::kQProjIn);
+  const ModelSites layer{.family = "bench", .layers = 1, .maps = 1, .tied_head = false, .heads = {}, .weights = {}};
+  const ResolvedPlan plan(Plan::Parse(c.plan), layer, Carrying::kExecuted);
+  const Rule* weight = plan.RuleAt({Site::kQProjW, 0});
+  const Rule* input = plan.RuleAt({Site::kQProjIn, 0});
   if (weight == nullptr) Fail("bench linear, plan '{}': quantizes no weights; try weights=int8/channel", c.plan);
-  if (input != nullptr && (input->granularity.kind != Granularity::Kind::kToken || input->options != RuleOptions{}))
-    Fail(
-        "bench linear, plan '{}': got linear_in of other than one dynamic scale per token, expected "
-        "linear_in=int8/token",
-        c.plan);
   if (input == nullptr && c.rows != 1)
     Fail("bench linear, plan '{}': got {} rows, expected 1 where weights alone are quantized", c.plan, c.rows);
   if (input != nullptr) activation_ = input->format;

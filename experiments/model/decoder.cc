@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <format>
+#include <functional>
 #include <map>
 
 #include "experiments/model/show_sites.h"
@@ -122,20 +123,11 @@ LambdaView LambdaOf(const LayerWeights& w) {
   return {.data = w.lambda.data(), .token_stride = 0, .head_stride = w.lambda.size() > 1 ? 1 : 0};
 }
 
-void PlanWeights(LinearWeights& linear, Site weight, Site input, const Plan& plan, LinearArithmetic arithmetic,
-                 Math math, int layer, const InputClips& clips) {
-  const Rule* input_rule = plan.Match(input, layer, -1, 0);
-  std::optional<float> clip;
-  if (clips && input_rule != nullptr && input_rule->options.static_scale) clip = clips(*input_rule, input, layer);
-  const std::string where = layer < 0 ? std::string(Name(weight)) : std::format("layer {}, {}", layer, Name(weight));
-  linear.planned =
-      PlannedLinear::Of(linear.weight, plan.Match(weight, layer, -1, 0), input_rule, clip, arithmetic, math, where);
-}
-
-void PlanLayer(LayerWeights& w, const Family& family, const Plan& plan, LinearArithmetic arithmetic, Math math,
-               int layer, const InputClips& clips) {
-  for (const LinearPlace& place : family.linear)
-    PlanWeights(w.*place.linear, place.weight, place.input, plan, arithmetic, math, layer, clips);
+void PlanLayer(LayerWeights& weights, const Family& family, const ResolvedPlan& plan, Math math, int layer) {
+  for (const LinearPlace& place : family.linear) {
+    LinearWeights& linear = weights.*place.linear;
+    linear.planned = PlannedLinear::Of(linear.weight, {place.weight, layer}, {place.input, layer}, plan, math);
+  }
 }
 
 void Activations::Prepare(const TokenBatch& batch, const ModelConfig& c) {

@@ -5,7 +5,6 @@
 // of what attention puts out (H d, or what the head table makes of it).
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,7 +13,6 @@
 
 #include "experiments/model/batch.h"
 #include "experiments/model/config.h"
-#include "experiments/model/executed_plan.h"
 #include "experiments/model/family.h"
 #include "experiments/model/planned_linear.h"
 #include "experiments/model/rotary.h"
@@ -42,16 +40,8 @@ struct LayerWeights {
   std::optional<float> lambda_init;
 };
 
-// The magnitude that becomes the largest code of a linear layer's input, of a rule with +static.
-using InputClips = std::function<float(const Rule& rule, Site input, int layer)>;
-
-// One linear layer as the plan wants it from now on; layer -1: outside the layers.
-void PlanWeights(LinearWeights& linear, Site weight, Site input, const Plan& plan, LinearArithmetic arithmetic,
-                 Math math, int layer, const InputClips& clips);
-
-// The layer's weights as the plan wants them from now on. clips: needed where integers are to be computed with +static.
-void PlanLayer(LayerWeights& weights, const Family& family, const Plan& plan, LinearArithmetic arithmetic, Math math,
-               int layer, const InputClips& clips);
+// The layer's weights as the plan wants them from now on.
+void PlanLayer(LayerWeights& weights, const Family& family, const ResolvedPlan& plan, Math math, int layer);
 
 // What the family's record lists, and its head table.
 LayerWeights LoadLayer(Weights& weights, const ModelConfig& config, int layer);

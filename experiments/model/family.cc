@@ -46,20 +46,21 @@ int64_t AttendedWidth(const ModelConfig& config) {
 
 int HeadsOf(Site site, const ModelConfig& config) {
   if (ClassOf(site).dimensions.find('h') == std::string_view::npos) return 0;
-  if (site == Site::kK || site == Site::kV || site == Site::kCacheK || site == Site::kCacheV) return config.kv_heads;
+  if (site == Site::kK || site == Site::kV) return config.kv_heads;
   if (site == Site::kDifference || site == Site::kHeadOut) return static_cast<int>(HeadTable(config).size());
   return config.heads;
 }
 
-int MapOf(std::span<const OutputHead> table, Site site, int head) {
+std::optional<int> MapOf(std::span<const OutputHead> table, Site site, int head) {
   const bool of_key = site == Site::kK;
-  if (!of_key && site != Site::kQ && site != Site::kAttnLogits && site != Site::kProbs) return 0;
+  if (!of_key && site != Site::kQ && site != Site::kAttnLogits && site != Site::kProbs) return std::nullopt;
   bool first = false, second = false;
   for (const OutputHead& row : table) {
     first |= (of_key ? row.k1 : row.q1) == head;
     second |= row.Differential() && (of_key ? row.k2 : row.q2) == head;
   }
-  return first == second ? 0 : first ? 1 : 2;
+  if (first == second) return std::nullopt;
+  return first ? 1 : 2;
 }
 
 std::string LayerTensor(const ModelConfig& config, int layer, std::string_view tensor) {

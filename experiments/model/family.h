@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -75,8 +76,8 @@ std::vector<OutputHead> HeadTable(const ModelConfig& config);
 int Maps(const ModelConfig& config);                // softmax maps of an output head: 2 in a differential model
 int64_t AttendedWidth(const ModelConfig& config);   // values of attention's output, all heads of a token
 int HeadsOf(Site site, const ModelConfig& config);  // heads that the site's blocks tell apart; 0 where it has none
-// 1 or 2 where only that map uses the site's head, else 0.
-int MapOf(std::span<const OutputHead> table, Site site, int head);
+// 1 or 2 where only that map uses the site's head, else nothing.
+std::optional<int> MapOf(std::span<const OutputHead> table, Site site, int head);
 
 std::string LayerTensor(const ModelConfig& config, int layer, std::string_view tensor);
 std::string_view HeadTensor(const ModelConfig& config);  // of the vocabulary's logits; the embedding where tied

@@ -189,7 +189,7 @@ class HeadTask {
     }
     first.site = Site::kDifference;
     first.head = head_;
-    first.map = 0;
+    first.map.reset();
     Visit(call_.visitors, first, thread_);
   }
 

@@ -98,30 +98,27 @@ void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
   float* x = activations_.x.data();
 
   Embed(batch);
-  ShowRows(visitors, Site::kEmbed, -1, batch, x, E);
+  ShowRows(visitors, Site::kEmbed, {}, batch, x, E);
   for (int layer = 0; layer < config_.layers; ++layer) {
     ThrowIfStopped();
     Layer(batch, layer, visitors);
     ShowRows(visitors, Site::kLayerOut, layer, batch, x, E);
   }
   NormRows({config_, layers_.back(), batch, rotary_, projector_, visitors, nullptr, -1, activations_}, final_norm_);
-  ShowRows(visitors, Site::kFinalNorm, -1, batch, activations_.normed.data(), E);
-  ShowRows(visitors, Site::kLmHeadIn, -1, batch, activations_.normed.data(), E);
+  ShowRows(visitors, Site::kFinalNorm, {}, batch, activations_.normed.data(), E);
+  ShowRows(visitors, Site::kLmHeadIn, {}, batch, activations_.normed.data(), E);
 }
 
-void Model::ExecuteAttention(std::vector<std::optional<ExecutedPlan>> layers) {
-  TARE_CHECK(layers.empty() || layers.size() == layers_.size());
-  attention_ = std::move(layers);
-}
-
-void Model::PlanLinear(const Plan& plan, LinearArithmetic arithmetic, const InputClips& clips) {
-  std::string planned = std::format("{} {}", arithmetic == LinearArithmetic::kInteger, plan.canonical());
+void Model::CarryOut(const ResolvedPlan& plan) {
+  attention_ = plan.attention();
+  TARE_CHECK(attention_.empty() || attention_.size() == layers_.size());
+  std::string planned = std::format("{} {}", plan.carrying() == Carrying::kExecuted, plan.plan().canonical());
   if (planned == planned_) return;
   planned_.clear();
-  for (int layer = 0; layer < config_.layers; ++layer)
-    PlanLayer(layers_[layer], family_, plan, arithmetic, projector_.math(), layer, clips);
-  PlanWeights(head_, Site::kLmHeadW, Site::kLmHeadIn, plan, arithmetic, projector_.math(), -1, clips);
-  if (!clips) planned_ = std::move(planned);  // other clips may come with the same plan
+  const Math math = projector_.math();
+  for (int layer = 0; layer < config_.layers; ++layer) PlanLayer(layers_[layer], family_, plan, math, layer);
+  head_.planned = PlannedLinear::Of(head_.weight, {Site::kLmHeadW}, {Site::kLmHeadIn}, plan, math);
+  if (plan.clips().empty()) planned_ = std::move(planned);  // other clips may come with the same plan
 }
 
 void Model::UseCodes(int layer, const LinearPlace& place, const QuantizedMatrix& codes) {

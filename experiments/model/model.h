@@ -25,14 +25,10 @@ class Model {
   // Throws Error where the folder is not a checkpoint of a known family, whole and finite.
   explicit Model(const std::filesystem::path& folder, Math math = Math::kF32);
 
-  // Attention of later passes: a layer's plan runs on the integer kernels, nothing runs in f32. Empty: every layer in
-  // f32.
-  void ExecuteAttention(std::vector<std::optional<ExecutedPlan>> layers);
-
-  // Linear layers of later passes, weights and (on integer kernels) inputs as the plan says; what it says of other
-  // sites is not looked at. Throws Error naming the layer for what cannot be done. Weights stay as they were under a
-  // plan that does not name them. clips: for rules with +static in integers.
-  void PlanLinear(const Plan& plan, LinearArithmetic arithmetic, const InputClips& clips = {});
+  // How later passes compute: linear layers with weights and (executed) inputs as the plan says, attention of the layers
+  // that it executes on the integer kernels, everything else in floating point. The plan is resolved for this model; what
+  // it simulates is for its visitor.
+  void CarryOut(const ResolvedPlan& plan);
 
   // One weight from now on as these codes stand for; for methods that quantize a layer at a time.
   void UseCodes(int layer, const LinearPlace& place, const QuantizedMatrix& codes);
@@ -54,6 +50,7 @@ class Model {
 
   const ModelConfig& config() const { return config_; }
   const std::vector<LayerWeights>& layers() const { return layers_; }
+  const LinearWeights& head() const { return head_; }
   const Checkpoint& files() const { return weights_.files(); }
   const std::filesystem::path& folder() const { return folder_; }
   std::string Name() const { return ModelName(folder_); }
@@ -74,7 +71,7 @@ class Model {
   std::vector<float> final_norm_;
   std::vector<LayerWeights> layers_;
   std::vector<std::optional<ExecutedPlan>> attention_;  // a layer each, or empty
-  std::string planned_;                                 // what PlanLinear did last
+  std::string planned_;                                 // what CarryOut did last to linear layers
   RotaryTable rotary_;
   Activations activations_;
   AlignedBuffer<float> gathered_, logits_;  // [rows of a chunk, E] and [.., V]

@@ -12,8 +12,6 @@
 namespace tare {
 namespace {
 
-const Rule* Quantizing(const Rule* rule) { return rule == nullptr || rule->format == Format::kF32 ? nullptr : rule; }
-
 float AbsmaxOf(const WeightMatrix& matrix) {
   std::vector<float> values(static_cast<size_t>(matrix.in));
   float largest = 0;
@@ -22,19 +20,6 @@ float AbsmaxOf(const WeightMatrix& matrix) {
     for (const float x : values) largest = std::max(largest, std::abs(x));
   }
   return largest;
-}
-
-void CheckExecuted(const Rule& rule, std::optional<float> clip, const std::string& where) {
-  using Kind = Granularity::Kind;
-  const bool executed = rule.options.static_scale
-                            ? rule.granularity.kind == Kind::kTensor && clip.has_value()
-                            : rule.granularity.kind == Kind::kToken && rule.options == RuleOptions{};
-  if (!executed) {
-    Fail(
-        "{}: the integer kernels execute one dynamic scale a token, or one static scale a tensor, not '{}'; try "
-        "linear_in={}/token, or simulated",
-        where, rule.text, Info(rule.format).name);
-  }
 }
 
 }  // namespace
@@ -62,35 +47,21 @@ QuantizedMatrixBuffer QuantizeByRule(const WeightMatrix& weight, const Rule& rul
   return matrix;
 }
 
-std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, const Rule* weight_rule,
-                                                 const Rule* input_rule, std::optional<float> clip,
-                                                 LinearArithmetic arithmetic, Math math, const std::string& where) {
-  weight_rule = Quantizing(weight_rule);
-  input_rule = arithmetic == LinearArithmetic::kInteger ? Quantizing(input_rule) : nullptr;
-  if (weight_rule != nullptr && weight.quantized != nullptr) {
-    const QuantizedMatrix& have = *weight.quantized;
-    if (have.format != weight_rule->format || have.group != GroupOf(weight_rule->granularity, weight.in, where)) {
-      Fail(
-          "{}: the plan says '{}', but this checkpoint's weights are {} in groups of {} already; try a plan without it",
-          where, weight_rule->text, Info(have.format).name, have.group);
-    }
-    weight_rule = nullptr;  // carried out already
-  }
-  if (weight_rule == nullptr && weight.quantized == nullptr && input_rule != nullptr) {
-    Fail(
-        "{}: the plan says '{}' and quantizes no weights, but the integer kernels multiply integers; try it with "
-        "weights=int8/channel, or simulated",
-        where, input_rule->text);
-  }
+std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, const SiteKey& weight_key,
+                                                 const SiteKey& input_key, const ResolvedPlan& plan, Math math) {
+  // Codes that the checkpoint holds are those that the plan asks for, or it were not resolved.
+  const Rule* weight_rule = weight.quantized == nullptr ? plan.RuleAt(weight_key) : nullptr;
+  const Rule* input_rule = plan.carrying() == Carrying::kExecuted ? plan.RuleAt(input_key) : nullptr;
   if (weight_rule == nullptr && input_rule == nullptr) return nullptr;
   QuantizedMatrixBuffer buffer;
-  if (weight_rule != nullptr) buffer = QuantizeByRule(weight, *weight_rule, where);
+  if (weight_rule != nullptr) buffer = QuantizeByRule(weight, *weight_rule, TextOf(weight_key));
+  TARE_CHECK(weight_rule != nullptr || weight.quantized != nullptr);
   const QuantizedMatrix& quantized = weight_rule == nullptr ? *weight.quantized : buffer.view();
   if (input_rule == nullptr) return Dequantized(quantized, math);
-  CheckExecuted(*input_rule, clip, where);
   auto planned = std::make_unique<PlannedLinear>();
   planned->packed.emplace(quantized);
-  planned->activation = {input_rule->format, clip};
+  planned->activation.format = input_rule->format;
+  if (input_rule->options.static_scale) planned->activation.clip = plan.ClipAt(input_key).front();
   return planned;
 }
 

@@ -26,7 +26,7 @@ void ForPieces(const TokenBatch& batch,
   }
 }
 
-void Show(SiteVisitors visitors, Site site, int layer, const std::vector<SiteBlock>& blocks) {
+void Show(SiteVisitors visitors, Site site, std::optional<int> layer, const std::vector<SiteBlock>& blocks) {
   if (AnyNeedsSurvey(visitors, site, layer))
     ParallelFor(blocks.size(), [&](size_t i, int thread) { Survey(visitors, blocks[i], thread); });
   ParallelFor(blocks.size(), [&](size_t i, int thread) { Visit(visitors, blocks[i], thread); });
@@ -34,7 +34,8 @@ void Show(SiteVisitors visitors, Site site, int layer, const std::vector<SiteBlo
 
 }  // namespace
 
-void ShowRows(SiteVisitors visitors, Site site, int layer, const TokenBatch& batch, float* rows, int64_t columns) {
+void ShowRows(SiteVisitors visitors, Site site, std::optional<int> layer, const TokenBatch& batch, float* rows,
+              int64_t columns) {
   if (!AnyWants(visitors, site, layer)) return;
   constexpr int64_t kRows = 64;
   std::vector<SiteBlock> blocks;

@@ -12,7 +12,8 @@
 namespace tare {
 
 // rows: [R, columns], R the batch's rows.
-void ShowRows(SiteVisitors visitors, Site site, int layer, const TokenBatch& batch, float* rows, int64_t columns);
+void ShowRows(SiteVisitors visitors, Site site, std::optional<int> layer, const TokenBatch& batch, float* rows,
+              int64_t columns);
 
 // Values [R][heads][width] of q, k, v or head_out; `table` tells the map that a head of q or k serves.
 void ShowHeads(SiteVisitors visitors, Site site, int layer, const TokenBatch& batch, std::span<const OutputHead> table,

@@ -25,7 +25,7 @@ class InputCatcher : public SiteVisitor {
     std::fill_n(x.values.data(), x.values.size(), 0.0f);
   }
 
-  bool Wants(Site site, int layer) const override { return layer == layer_ && caught_.contains(site); }
+  bool Wants(Site site, std::optional<int> layer) const override { return layer == layer_ && caught_.contains(site); }
   void Visit(const SiteBlock& block, int) override {
     float* x = caught_.at(block.site).values.data();
     for (int64_t r = 0; r < block.rows; ++r) {

@@ -4,13 +4,13 @@
 #include <format>
 
 #include "experiments/model/model.h"
+#include "experiments/plan/static_source.h"
 #include "experiments/quantize/calibration_pass.h"
 #include "experiments/quantize/equivalent_weights.h"
 #include "experiments/quantize/layer_parts.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/round_layers.h"
 #include "experiments/quantize/smooth_quant_factors.h"
-#include "experiments/sites/plan_clips.h"
 #include "experiments/text/token_input.h"
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"

@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "experiments/model/model.h"
+#include "experiments/model/sites_of_model.h"
+#include "experiments/plan/rule_checks.h"
 #include "experiments/quantize/calibration_pass.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/weight_sites.h"
-#include "experiments/sites/plan_clips.h"
 #include "experiments/text/token_input.h"
 #include "quant/algorithms/asymmetric.h"
 #include "quant/algorithms/gptq.h"
@@ -98,25 +99,30 @@ class CalibratedRounding {
   std::optional<QuantEase> quantease_;
 };
 
+ResolvedPlan ResolvedFor(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config) {
+  StaticSource statics;
+  if (job.plan.HasStaticScales()) statics = FromStatistics(ReadStatisticsOf(job.statistics, files.ContentHash()));
+  return {job.plan, ModelSitesOf(config), Carrying::kStored, statics};
+}
+
 class Job {
  public:
   Job(const QuantizeJob& job, const std::filesystem::path& model, LayerParts* parts)
-      : plan_(job.plan),
-        method_(job.method),
+      : method_(job.method),
         model_(model),
         where_(model.string()),
         config_text_(CheckpointText(model, "config.json").value_or("")),
         config_(LoadConfig(model)),
         sites_(WeightSites(config_)),
         files_(model),
+        plan_(ResolvedFor(job, files_, config_)),
         provenance_(ProvenanceOf(files_, model)),
         parts_(parts) {
     TARE_CHECK(parts_ != nullptr || !method_.RoundsByCalibration());
     summary_.matrices = CheckRounding(job, files_, config_);
-    provenance_.plan = plan_.canonical();
-    provenance_.plan_hash = plan_.hash();
-    if (plan_.HasStaticScales()) {
-      clips_ = KeptClips(plan_, config_.layers, *ReadStatisticsOf(job.statistics, files_.ContentHash()));
+    provenance_.plan = job.plan.canonical();
+    provenance_.plan_hash = job.plan.hash();
+    if (job.plan.HasStaticScales()) {
       AddStep(provenance_, "", "static scales of statistics sha256 " + Sha256OfFile(job.statistics));
     }
     if (method_.RoundsByCalibration()) calibrated_ = std::make_unique<Calibrated>(job, model);
@@ -137,7 +143,7 @@ class Job {
     for (const char* name : {"config.json", "tokenizer.model", "tokenizer_config.json"}) {
       if (const auto text = CheckpointText(model_, name)) out.AddFile(name, *text);
     }
-    for (const auto& [place, clips] : clips_) out.AddClips(place, clips);
+    for (const auto& [place, clips] : KeptClips(plan_.clips())) out.AddClips(place, clips);
     for (const std::string& name : files_.names()) AddOutsideLayers(name, out);
     for_layers([&](int layer) { AddLayer(layer, out); });
     out.Commit();
@@ -155,11 +161,11 @@ class Job {
     const auto bytes = static_cast<int64_t>(tensor.bytes.size());
     summary_.bytes_before += bytes;
     const auto found = sites_.find(name);
-    const Rule* rule = found == sites_.end() ? nullptr : WeightRule(plan_, found->second);
+    const Rule* rule = found == sites_.end() ? nullptr : plan_.RuleAt(found->second);
     if (rule == nullptr) {
       out.AddTensor(tensor);
       summary_.bytes_after += bytes;
-    } else if (found->second.layer < 0) {
+    } else if (!found->second.layer) {
       Add(name, QuantizeByRule(Stored(name), *rule, Where(name)).view(), *rule, out);
     } else {
       return;
@@ -233,7 +239,7 @@ class Job {
   void ForEachMatrix(int layer, const std::function<void(const LinearPlace&, const std::string&, const Rule&)>& body) {
     for (const LinearPlace& place : FamilyOf(config_).linear) {
       const std::string name = LayerTensor(config_, layer, place.tensor) + ".weight";
-      const Rule* rule = WeightRule(plan_, {place.weight, layer});
+      const Rule* rule = plan_.RuleAt({place.weight, layer});
       if (rule == nullptr) continue;
       body(place, name, *rule);
       files_.Release(name);
@@ -278,31 +284,30 @@ class Job {
     }
   }
 
-  const Plan& plan_;
   QuantizeMethod method_;
   std::filesystem::path model_;
   std::string where_;
   std::string config_text_;  // config.json, which the parts of a job share
   ModelConfig config_;
-  std::map<std::string, WeightSite> sites_;
+  std::map<std::string, SiteKey> sites_;
   Checkpoint files_;
+  ResolvedPlan plan_;
   Provenance provenance_;
   LayerParts* parts_;
   QuantizeSummary summary_;
   SquaredSums sums_;
   int64_t code_bytes_ = 0;
-  std::map<std::string, std::vector<float>> clips_;  // of rules with +static
   std::unique_ptr<Calibrated> calibrated_;
 };
 
 }  // namespace
 
 int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config) {
-  CheckWeightPlan(job.plan, config);
+  const ResolvedPlan plan = ResolvedFor(job, files, config);
   const std::string method = job.method.RoundingText();
   int64_t matrices = 0;
-  for (const auto& [name, site] : WeightSites(config)) {
-    const Rule* rule = WeightRule(job.plan, site);
+  for (const auto& [name, key] : WeightSites(config)) {
+    const Rule* rule = plan.RuleAt(key);
     if (rule == nullptr || !files.Has(name)) continue;
     const TensorView& tensor = *files.Find(name);
     const std::string where = std::format("{}: tensor '{}'", job.model.string(), name);
@@ -312,9 +317,10 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
     ++matrices;
     if (!job.method.RoundsByCalibration()) continue;
     if (rule->granularity.kind == Granularity::Kind::kTensor)
-      Fail("quantize, rule '{}': {} takes one scale per channel or group; try channel", rule->text, method);
+      RefuseRule(*rule, ScaleText(*rule), "one per channel or group<N>, as " + method + " takes it", "channel");
     if (rule->sites.front() == Site::kLmHeadW)
-      Fail("quantize, rule '{}': {} takes weights inside the layers; try rtn for the head", rule->text, method);
+      RefuseRule(*rule, Name(Site::kLmHeadW), "weights inside the layers, as " + method + " takes them",
+                 "rtn for the head");
   }
   if (matrices == 0) Fail("{}: the plan '{}' matches none of its tensors", job.model.string(), job.plan.canonical());
   return matrices;

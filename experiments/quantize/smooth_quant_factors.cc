@@ -92,7 +92,7 @@ void RoundInputs(const Rule& rule, int64_t rows, int64_t channels, float* x) {
 }
 
 const Rule* Quantizing(const Plan& plan, Site site, int layer) {
-  const Rule* rule = plan.Match(site, layer, -1, 0);
+  const Rule* rule = plan.Match({site, layer});
   return rule == nullptr || rule->format == Format::kF32 ? nullptr : rule;
 }
 

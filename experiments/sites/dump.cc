@@ -20,10 +20,10 @@ class DumpWriter : public SiteVisitor {
   DumpWriter(Hdf5Writer& file, const ModelConfig& config, int64_t T, const std::set<std::string>& sites)
       : file_(file), heads_(config.heads), T_(T), sites_(sites) {}
 
-  bool Wants(Site site, int) const override { return sites_.contains(std::string(Name(site))); }
+  bool Wants(Site site, std::optional<int>) const override { return sites_.contains(std::string(Name(site))); }
 
   void Visit(const SiteBlock& block, int) override {
-    const std::string name = std::string(Name(block.site)) + (block.layer < 0 ? "" : std::format(".{}", block.layer));
+    const std::string name = std::string(Name(block.site)) + (block.layer ? std::format(".{}", *block.layer) : "");
     if (block.site == Site::kAttnLogits) {
       WriteLogits(name, block);
     } else {
@@ -36,7 +36,7 @@ class DumpWriter : public SiteVisitor {
   void WriteLogits(const std::string& name, const SiteBlock& block) {
     std::vector<float> rows(block.rows * T_, -std::numeric_limits<float>::infinity());
     for (int64_t r = 0; r < block.rows; ++r) std::ranges::copy(block.Row(r), rows.begin() + r * T_ + block.First(r));
-    const int64_t first = ((block.sequence * heads_ + block.head) * T_ + block.first_row) * T_;
+    const int64_t first = ((block.sequence * heads_ + *block.head) * T_ + block.first_row) * T_;
     file_.WriteAt(name, first, std::ssize(rows), rows.data());
   }
 

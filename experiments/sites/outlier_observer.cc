@@ -12,7 +12,9 @@ OutlierObserver::OutlierObserver(const ModelConfig& config)
   for (int i = 0; i < Threads(); ++i) workers_.push_back(std::make_unique<Worker>());
 }
 
-bool OutlierObserver::Wants(Site site, int) const { return site == Site::kAttnLogits || site == Site::kLayerOut; }
+bool OutlierObserver::Wants(Site site, std::optional<int>) const {
+  return site == Site::kAttnLogits || site == Site::kLayerOut;
+}
 
 void OutlierObserver::Switch(Worker& worker, Target* target) {
   if (worker.target != nullptr) {
@@ -28,15 +30,15 @@ void OutlierObserver::Switch(Worker& worker, Target* target) {
 
 void OutlierObserver::Visit(const SiteBlock& block, int thread) {
   Worker& worker = *workers_[thread];
-  Target* target =
-      block.site == Site::kAttnLogits ? logits_[block.layer * heads_ + block.head].get() : hidden_[block.layer].get();
+  Target* target = block.site == Site::kAttnLogits ? logits_[*block.layer * heads_ + *block.head].get()
+                                                   : hidden_[*block.layer].get();
   const auto most = static_cast<uint64_t>(block.rows * block.Columns(block.rows - 1));
   if (target != worker.target || worker.pending + most > MagnitudeCounter::kMaxPending) Switch(worker, target);
   worker.pending += most;
   for (int64_t r = 0; r < block.rows; ++r) {
     worker.accumulator.Add(block.Row(r), {.sequence = block.sequence,
-                                          .layer = block.layer,
-                                          .head = block.head,
+                                          .layer = block.layer.value_or(-1),
+                                          .head = block.head.value_or(-1),
                                           .row = block.first_row + r,
                                           .column = block.First(r)});
   }
@@ -52,7 +54,7 @@ OutlierStatistics OutlierObserver::AttentionLogits(std::optional<int> layer, std
   OutlierStatistics all;
   for (int l = 0; l < layers_; ++l) {
     for (int h = 0; h < heads_; ++h) {
-      if (layer.value_or(l) == l && head.value_or(h) == h && (!map || *map == MapOf(table_, Site::kAttnLogits, h)))
+      if (layer.value_or(l) == l && head.value_or(h) == h && (!map || map == MapOf(table_, Site::kAttnLogits, h)))
         all.Merge(logits_[l * heads_ + h]->statistics);
     }
   }

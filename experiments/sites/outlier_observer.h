@@ -28,7 +28,7 @@ class OutlierObserver : public SiteVisitor, public OutlierFigures {
  public:
   explicit OutlierObserver(const ModelConfig& config);
 
-  bool Wants(Site site, int layer) const override;
+  bool Wants(Site site, std::optional<int> layer) const override;
   void Visit(const SiteBlock& block, int thread) override;
 
   // Not while a pass runs.

@@ -57,7 +57,7 @@ Json LayerJson(const OutlierFigures& outliers, const ModelConfig& c, int layer) 
   json["heads"] = Json::array();
   for (int head = 0; head < c.heads; ++head) {
     Json figures{{"head", head}};
-    if (differential) figures["map"] = MapOf(table, Site::kAttnLogits, head);
+    if (differential) figures["map"] = MapOf(table, Site::kAttnLogits, head).value_or(0);
     figures.update(Figures(outliers.AttentionLogits(layer, head)));
     json["heads"].push_back(figures);
   }

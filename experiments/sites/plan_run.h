@@ -4,35 +4,33 @@
 // one.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "experiments/model/model.h"
+#include "experiments/model/sites_of_model.h"
 #include "experiments/sites/simulated_quantizer.h"
 
 namespace tare {
 
-enum class Carrying { kSimulated, kExecuted };
-
 class PlanRun {
  public:
-  // statics: for rules with +static. Throws Error naming a rule that cannot be simulated, or executed.
-  PlanRun(Plan plan, Carrying carrying, const ModelConfig& config, StaticSource statics = {});
+  // As ResolvedPlan.
+  PlanRun(Plan plan, Carrying carrying, const ModelSites& model, const StaticSource& statics = {});
+  PlanRun(const PlanRun&) = delete;
 
   // Tells the model how to compute attention and linear layers from now on; what it returns must see its passes.
   SiteVisitors Begin(Model& model);
 
-  const Plan& plan() const { return quantizer_.plan(); }
-  Carrying carrying() const { return carrying_; }
+  const Plan& plan() const { return resolved_.plan(); }
+  Carrying carrying() const { return resolved_.carrying(); }
   // Whether sequences must be run whole, without sharing a common beginning.
-  bool SpansRows() const { return carrying_ == Carrying::kExecuted || quantizer_.SpansRows(); }
+  bool SpansRows() const { return carrying() == Carrying::kExecuted || resolved_.SpansRows(); }
   // Whether a scale may span later tokens than the query: one of a tensor, head or channel.
-  bool LooksAhead() const { return quantizer_.SpansRows(); }
+  bool LooksAhead() const { return resolved_.SpansRows(); }
 
  private:
-  Carrying carrying_;
+  ResolvedPlan resolved_;
   SimulatedQuantizer quantizer_;
-  std::vector<std::optional<ExecutedPlan>> attention_;
   std::vector<SiteVisitor*> visitors_;
 };
 

@@ -18,47 +18,29 @@
 // Transformer's experiment (arXiv 2410.05258, figure 8), which does not say its own.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-#include <memory>
-#include <vector>
-
-#include "experiments/model/config.h"
-#include "experiments/sites/plan_clips.h"
+#include "experiments/plan/resolved_plan.h"
+#include "experiments/plan/shared_scales.h"
 #include "quant/observe/site_visitor.h"
-#include "quant/plan/plan.h"
 
 namespace tare {
 
 class SimulatedQuantizer : public SiteVisitor {
  public:
-  // statics: for rules with +static. Throws Error naming the first rule that this build cannot simulate.
-  SimulatedQuantizer(Plan plan, const ModelConfig& config, StaticSource statics = {});
+  // The plan outlives it.
+  explicit SimulatedQuantizer(const ResolvedPlan& plan) : plan_(plan) {}
 
-  // Whether some scale spans rows: then a token's result depends on later tokens of its sequence, and sequences cannot
-  // share the computation of a common beginning.
-  bool SpansRows() const;
-  const Plan& plan() const { return plan_; }
-  const StaticClips& static_clips() const { return static_clips_; }
-
-  bool Wants(Site site, int layer) const override;
+  bool Wants(Site site, std::optional<int> layer) const override;
   bool Changes() const override { return true; }
-  bool NeedsSurvey(Site site, int layer) const override;
-  void BeginBatch(int64_t slots) override;
+  bool NeedsSurvey(Site site, std::optional<int> layer) const override;
+  void BeginBatch(int64_t) override { maxima_.Clear(); }
   void Survey(const SiteBlock& block, int thread) override;
   void Visit(const SiteBlock& block, int thread) override;
 
  private:
-  const Rule* RuleFor(const SiteBlock& block) const;
-  // Bits of the largest magnitude of everything that shares a scale; they order as the magnitudes do, so that the
-  // maximum over threads is exact.
-  std::atomic<uint32_t>& Absmax(const SiteBlock& block, const Rule& rule);
+  void Quantize(const SiteBlock& block, const Rule& rule);
 
-  Plan plan_;
-  StaticClips static_clips_;
-  int layers_, heads_;
-  // [slot][1 + layer][site][heads, then rules: `tensor` is what a rule selects]
-  std::vector<std::atomic<uint32_t>> absmax_;
+  const ResolvedPlan& plan_;
+  SharedMaxima maxima_;  // of what a survey has seen
 };
 
 }  // namespace tare

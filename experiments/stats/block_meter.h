@@ -55,7 +55,7 @@ class BlockMeter {
 
   // Rows of the first map that this thread saw last: sum of squares of each.
   struct FirstMap {
-    int layer = -1;
+    std::optional<int> layer;
     int64_t sequence = -1, first_row = -1;
     std::vector<double> squares;
   };

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kWeightRows = 64;
 
 // Blocks of a weight's rows, as f32.
-void ShowMatrix(SiteVisitors visitors, Site site, int layer, const WeightMatrix& weight) {
+void ShowMatrix(SiteVisitors visitors, Site site, std::optional<int> layer, const WeightMatrix& weight) {
   const int64_t blocks = (weight.out + kWeightRows - 1) / kWeightRows;
   ParallelFor(static_cast<size_t>(blocks), [&](size_t index, int thread) {
     const int64_t first = static_cast<int64_t>(index) * kWeightRows, rows = std::min(kWeightRows, weight.out - first);
@@ -95,13 +95,13 @@ FullObserver::FullObserver(SiteSelection selection, std::vector<MeasuredFormat> 
 FullObserver::~FullObserver() = default;
 
 // V is looked at for what attention's output loses, the first map for what the difference cancels.
-bool FullObserver::Wants(Site site, int layer) const {
+bool FullObserver::Wants(Site site, std::optional<int> layer) const {
   if (selection_.Wants(site, layer)) return true;
   if (site == Site::kProbs) return selection_.Wants(Site::kDifference, layer);
   return site == Site::kV && NeedsValues(layer);
 }
 
-bool FullObserver::NeedsValues(int layer) const {
+bool FullObserver::NeedsValues(std::optional<int> layer) const {
   for (const Site site : {Site::kProbs, Site::kDifference}) {
     if (selection_.Wants(site, layer) && values_.Serves(site, layer)) return true;
   }
@@ -128,13 +128,13 @@ FullObserver::Target& FullObserver::TargetOf(const SiteKey& key) {
 }
 
 void FullObserver::CountOutliers(const SiteBlock& block, Target& target, Worker& worker) {
-  auto& pending = worker.pending[static_cast<size_t>(block.site) * 3 + static_cast<size_t>(block.map)];
+  auto& pending = worker.pending[static_cast<size_t>(block.site) * 3 + static_cast<size_t>(block.map.value_or(0))];
   if (pending == nullptr) pending = std::make_unique<Worker::Pending>();
   pending->Switch(&target);
   for (int64_t r = 0; r < block.rows; ++r) {
     pending->accumulator.Add(block.Row(r), {.sequence = block.sequence,
-                                            .layer = block.layer,
-                                            .head = block.head,
+                                            .layer = block.layer.value_or(-1),
+                                            .head = block.head.value_or(-1),
                                             .row = block.first_row + r,
                                             .column = block.First(r)});
   }
@@ -168,16 +168,16 @@ void FullObserver::Gather(const SiteBlock& block, const BlockMeasures& measures,
 void FullObserver::Visit(const SiteBlock& block, int thread) {
   Worker& worker = *workers_[static_cast<size_t>(thread)];
   if (block.site == Site::kV && NeedsValues(block.layer)) values_.Keep(block);
-  const bool admitted = selection_.Admits(block.site, block.layer, block.head, block.map);
+  const bool admitted = selection_.Admits(block.key());
   if (!admitted && block.site != Site::kProbs) return;
   const BlockMeasures& measures = worker.meter.Measure(block);
   if (!admitted) return;
-  Target& target = TargetOf({block.site, block.layer, block.head, block.map});
+  Target& target = TargetOf(block.key());
   CountOutliers(block, target, worker);
   Gather(block, measures, target);
 }
 
-void FullObserver::ObserveMatrix(Site site, int layer, const WeightMatrix& weight) {
+void FullObserver::ObserveMatrix(Site site, std::optional<int> layer, const WeightMatrix& weight) {
   if (!selection_.Wants(site, layer)) return;
   SiteVisitor* const first_pass[] = {&scales_};
   if (scales_.Wants(site, layer)) ShowMatrix(first_pass, site, layer, weight);
@@ -196,7 +196,7 @@ void FullObserver::ObserveWeights(const Model& model) {
   const WeightType type = head->dtype == DType::kBF16  ? WeightType::kBf16
                           : head->dtype == DType::kF16 ? WeightType::kF16
                                                        : WeightType::kF32;
-  ObserveMatrix(Site::kLmHeadW, -1, {head->bytes.data(), type, head->shape[0], head->shape[1]});
+  ObserveMatrix(Site::kLmHeadW, {}, {head->bytes.data(), type, head->shape[0], head->shape[1]});
   CloseSequences();
 }
 

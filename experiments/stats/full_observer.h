@@ -22,7 +22,7 @@ class FullObserver : public SiteVisitor {
                std::vector<std::vector<OutputHead>> heads = {});
   ~FullObserver() override;
 
-  bool Wants(Site site, int layer) const override;
+  bool Wants(Site site, std::optional<int> layer) const override;
   void BeginBatch(int64_t slots) override;  // the sequences of the batch before are whole now
   void Visit(const SiteBlock& block, int thread) override;
 
@@ -40,12 +40,12 @@ class FullObserver : public SiteVisitor {
   struct Target;
   struct Worker;
 
-  bool NeedsValues(int layer) const;
+  bool NeedsValues(std::optional<int> layer) const;
   Target& TargetOf(const SiteKey& key);
   void CountOutliers(const SiteBlock& block, Target& target, Worker& worker);
   static void Gather(const SiteBlock& block, const BlockMeasures& measures, Target& target);
   void CloseSequences();
-  void ObserveMatrix(Site site, int layer, const WeightMatrix& weight);
+  void ObserveMatrix(Site site, std::optional<int> layer, const WeightMatrix& weight);
 
   const SiteSelection selection_;
   const std::vector<MeasuredFormat> formats_;

@@ -5,6 +5,7 @@
 #include <format>
 #include <iterator>
 
+#include "experiments/plan/shared_scales.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/format/round.h"
@@ -28,26 +29,11 @@ MeasuredFormat ParseOne(std::string_view text) {
   return {*format, *granularity, std::format("{}/{}", Info(*format).name, Name(*granularity))};
 }
 
-bool OfWeights(Site site) { return site == Site::kLmHeadW || (Site::kQProjW <= site && site <= Site::kDownProjW); }
-
-// Groups of n neighbouring values, each with its own scale.
-void QuantizeGroups(Format codes, size_t n, std::span<float> row) {
-  for (size_t begin = 0; begin < row.size(); begin += n) {
-    const std::span<float> group = row.subspan(begin, std::min(n, row.size() - begin));
-    FakeQuantize(group.data(), group.size(), ScaleFor(AbsMax(group.data(), group.size()), codes), codes);
-  }
-}
-
-void QuantizeChannels(Format codes, std::span<const float> clips, std::span<float> row) {
-  TARE_CHECK(clips.size() == row.size());
-  for (size_t i = 0; i < row.size(); ++i) FakeQuantize(&row[i], 1, ScaleFor(clips[i], codes), codes);
-}
-
 }  // namespace
 
 bool MeasuredFormat::SpansRows(Site site) const {
   const Kind kind = granularity.kind;
-  return kind == Kind::kTensor || kind == Kind::kHead || (kind == Kind::kChannel && !OfWeights(site));
+  return kind == Kind::kTensor || kind == Kind::kHead || (kind == Kind::kChannel && !IsWeight(site));
 }
 
 std::vector<MeasuredFormat> ParseMeasuredFormats(std::string_view text) {
@@ -81,16 +67,21 @@ void QuantizeRow(const MeasuredFormat& format, Site site, const WideClips& clips
                  std::span<float> quantized) {
   TARE_CHECK(row.size() == quantized.size());
   const Format codes = *ClassOf(site).OfBits(Info(format.format).bits);
+  const bool spans = format.SpansRows(site), by_channel = spans && format.granularity.kind == Kind::kChannel;
+  TARE_CHECK(!by_channel || clips.channels.size() == row.size());
+  const float whole = format.granularity.kind == Kind::kHead ? clips.head : clips.tensor;
   std::ranges::copy(row, quantized.begin());
-  if (!format.SpansRows(site)) {
-    const auto n = static_cast<size_t>(format.granularity.n);
-    QuantizeGroups(codes, n == 0 ? std::max<size_t>(1, row.size()) : n, quantized);
-  } else if (format.granularity.kind == Kind::kChannel) {
-    QuantizeChannels(codes, clips.channels, quantized);
-  } else {
-    const float clip = format.granularity.kind == Kind::kHead ? clips.head : clips.tensor;
-    FakeQuantize(quantized.data(), quantized.size(), ScaleFor(clip, codes), codes);
-  }
+  const auto columns = static_cast<int64_t>(row.size());
+  const SiteBlock block{
+      .site = site, .rows = 1, .first_columns = columns, .values = quantized.data(), .stride = columns};
+  const Granularity of_row{.kind = Kind::kRow, .n = 0};  // a weight's output channel
+  const bool is_row = format.granularity.kind == Kind::kChannel && !spans;
+  ForEachGroup(block, is_row ? of_row : format.granularity, [&](const ScaleGroup& group) {
+    const float clip = by_channel ? clips.channels[static_cast<size_t>(group.column)]
+                       : spans    ? whole
+                                  : AbsMax(group.values.data(), group.values.size());
+    FakeQuantize(group.values.data(), group.values.size(), ScaleFor(clip, codes), codes);
+  });
 }
 
 }  // namespace tare

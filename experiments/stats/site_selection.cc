@@ -2,8 +2,9 @@
 #include "experiments/stats/site_selection.h"
 
 #include <algorithm>
+#include <format>
 
-#include "experiments/model/family.h"
+#include "experiments/plan/rule_checks.h"
 #include "quant/base/error.h"
 
 namespace tare {
@@ -35,57 +36,39 @@ Rule ParseItem(std::string_view item) {
   Fail("--sites '{}': got nothing, expected a site, for example attn_logits[l0-3]", item);
 }
 
-void CheckRange(const Rule& rule, const std::optional<IndexRange>& range, int base, int count, const char* what) {
-  if (range && range->last >= base + count) {
-    Fail("--sites '{}': selects {} {}, but this model has {} to {}", rule.text.substr(0, rule.text.find('=')), what,
-         range->last, base, base + count - 1);
-  }
-}
-
 }  // namespace
 
-std::vector<Site> SitesOf(const ModelConfig& config) {
-  std::vector<Site> sites;
-  for (const SiteInfo& info : kSites) {
-    if (info.site == Site::kCacheK || info.site == Site::kCacheV) continue;
-    if (info.site == Site::kDifference && Maps(config) == 1) continue;
-    sites.push_back(info.site);
-  }
-  return sites;
-}
-
-SiteSelection SiteSelection::Parse(std::string_view text, const ModelConfig& config) {
+SiteSelection SiteSelection::Parse(std::string_view text, const ModelSites& model) {
   SiteSelection selection;
-  const std::vector<Site> known = SitesOf(config);
   if (text.empty()) {
     selection.canonical_ = "all";
-    for (const Site site : known) selection.rules_.push_back(ParseItem(Name(site)));
+    for (const SiteInfo& info : kSites) {
+      if (model.Has(info.site)) selection.rules_.push_back(ParseItem(info.name));
+    }
     return selection;
   }
   for (const std::string_view item : Items(text)) {
     const Rule rule = ParseItem(item);
+    const std::string name = rule.text.substr(0, rule.text.find('='));
     for (const Site site : rule.sites) {
-      if (std::ranges::find(known, site) == known.end())
-        Fail("--sites '{}': a {} model's forward pass has no {}", item, config.family, Name(site));
-      CheckRange(rule, rule.selector.heads, 0, HeadsOf(site, config), "head");
+      if (!model.Has(site)) Fail("--sites '{}': got {}, expected a site of a {} model", name, Name(site), model.family);
+      CheckSelector(rule, site, model, std::format("--sites '{}'", name));
     }
-    CheckRange(rule, rule.selector.layers, 0, config.layers, "layer");
-    CheckRange(rule, rule.selector.maps, 1, Maps(config), "map");
-    selection.canonical_ += (selection.canonical_.empty() ? "" : ",") + rule.text.substr(0, rule.text.find('='));
+    selection.canonical_ += (selection.canonical_.empty() ? "" : ",") + name;
     selection.rules_.push_back(rule);
   }
   return selection;
 }
 
-bool SiteSelection::Wants(Site site, int layer) const {
+bool SiteSelection::Wants(Site site, std::optional<int> layer) const {
   return std::ranges::any_of(rules_, [&](const Rule& rule) {
     return std::ranges::find(rule.sites, site) != rule.sites.end() &&
-           (!rule.selector.layers || rule.selector.layers->Contains(layer));
+           (!rule.selector.layers || (layer && rule.selector.layers->Contains(*layer)));
   });
 }
 
-bool SiteSelection::Admits(Site site, int layer, int head, int map) const {
-  return std::ranges::any_of(rules_, [&](const Rule& rule) { return rule.Matches(site, layer, head, map); });
+bool SiteSelection::Admits(const SiteKey& key) const {
+  return std::ranges::any_of(rules_, [&](const Rule& rule) { return rule.Matches(key); });
 }
 
 }  // namespace tare

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/model/config.h"
+#include "experiments/plan/model_sites.h"
 #include "quant/plan/plan.h"
 
 namespace tare {
@@ -15,11 +15,11 @@ namespace tare {
 class SiteSelection {
  public:
   // Throws Error for a name or selector that matches nothing in this model.
-  static SiteSelection Parse(std::string_view text, const ModelConfig& config);
+  static SiteSelection Parse(std::string_view text, const ModelSites& model);
 
   // Whether anything of the site and layer is selected, and whether this head and map of it is.
-  bool Wants(Site site, int layer) const;
-  bool Admits(Site site, int layer, int head, int map) const;
+  bool Wants(Site site, std::optional<int> layer) const;
+  bool Admits(const SiteKey& key) const;
   // The one spelling; "all" for everything.
   const std::string& canonical() const { return canonical_; }
 
@@ -27,8 +27,5 @@ class SiteSelection {
   std::vector<Rule> rules_;
   std::string canonical_;
 };
-
-// Sites that a forward pass or the checkpoint shows of this model.
-std::vector<Site> SitesOf(const ModelConfig& config);
 
 }  // namespace tare

@@ -67,9 +67,9 @@ SkippedOutput MeasureSkipped(std::span<const float> row, const ValueSlices& v) {
   return {Errors(entries), Errors(blocks)};
 }
 
-bool ValueStore::Serves(Site site, int layer) const {
-  if (layer < 0 || static_cast<size_t>(layer) >= heads_.size()) return false;
-  const bool differential = heads_[static_cast<size_t>(layer)].front().Differential();
+bool ValueStore::Serves(Site site, std::optional<int> layer) const {
+  if (!layer || static_cast<size_t>(*layer) >= heads_.size()) return false;
+  const bool differential = heads_[static_cast<size_t>(*layer)].front().Differential();
   return site == (differential ? Site::kDifference : Site::kProbs);
 }
 
@@ -79,13 +79,13 @@ void ValueStore::Keep(const SiteBlock& v) {
   const std::lock_guard lock(mutex_);
   if (layer_ != v.layer) values_.clear();
   layer_ = v.layer;
-  values_[{v.sequence, v.head}] = std::move(values);
+  values_[{v.sequence, *v.head}] = std::move(values);
 }
 
 std::optional<ValueSlices> ValueStore::Find(const SiteBlock& map) const {
   if (!Serves(map.site, map.layer)) return std::nullopt;
   const std::lock_guard lock(mutex_);
-  const OutputHead& head = heads_[static_cast<size_t>(map.layer)][static_cast<size_t>(map.head)];
+  const OutputHead& head = heads_[static_cast<size_t>(*map.layer)][static_cast<size_t>(*map.head)];
   ValueSlices slices;
   for (int i = 0; i < head.VSlices(); ++i) {
     const auto found = values_.find({map.sequence, head.v[static_cast<size_t>(i)]});

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "kernels/attention/heads.h"
@@ -41,7 +41,7 @@ class ValueStore {
   explicit ValueStore(std::vector<std::vector<OutputHead>> heads) : heads_(std::move(heads)) {}
 
   // Whether the output of this site's maps is known from V: of the difference, and of maps that nothing is taken from.
-  bool Serves(Site site, int layer) const;
+  bool Serves(Site site, std::optional<int> layer) const;
   void Keep(const SiteBlock& v);
   // For a block of such a site; nullopt where its V was not shown.
   std::optional<ValueSlices> Find(const SiteBlock& map) const;
@@ -54,7 +54,7 @@ class ValueStore {
 
   std::vector<std::vector<OutputHead>> heads_;  // per layer
   mutable std::mutex mutex_;
-  int layer_ = -1;
+  std::optional<int> layer_;
   std::map<std::pair<int64_t, int>, Values> values_;  // by sequence and head
 };
 

@@ -16,16 +16,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Folds = std::vector<PlainSums>;  // [SiteStatistics::kFolds]
 
-struct SiteLayer {
-  Site site;
-  int layer;
-  friend auto operator<=>(const SiteLayer&, const SiteLayer&) = default;
-};
-
-std::map<SiteLayer, Folds> Pooled(const StatisticsSet& set, const DiffOptions& options) {
-  std::map<SiteLayer, Folds> pooled;
+std::map<SiteKey, Folds> Pooled(const StatisticsSet& set, const DiffOptions& options) {
+  std::map<SiteKey, Folds> pooled;
   for (const auto& [key, s] : set.sites) {
-    if (options.site.value_or(key.site) != key.site || options.layer.value_or(key.layer) != key.layer) continue;
+    if (options.site.value_or(key.site) != key.site || (options.layer && options.layer != key.layer)) continue;
     Folds& folds = pooled[{key.site, key.layer}];
     folds.resize(s.folds.size());
     for (size_t i = 0; i < folds.size(); ++i) folds[i].Add(PlainSums::Of(s.folds[i]));
@@ -69,7 +63,7 @@ std::pair<Json, Json> Interval(std::vector<double>& draws) {
   return {at(0.025), at(0.975)};
 }
 
-void Compare(const SiteLayer& place, const std::vector<std::string>& names, const Folds& a, const Folds& b, bool paired,
+void Compare(const SiteKey& place, const std::vector<std::string>& names, const Folds& a, const Folds& b, bool paired,
              const DiffOptions& options, Json& rows) {
   const std::vector<int> once(a.size(), 1);
   const auto figures = [&](const Folds& folds, const std::vector<int>& times) {
@@ -86,7 +80,7 @@ void Compare(const SiteLayer& place, const std::vector<std::string>& names, cons
   for (size_t i = 0; i < of_a.size(); ++i) {
     const auto [low, high] = Interval(draws[i]);
     rows.push_back({{"site", Name(place.site)},
-                    {"layer", place.layer < 0 ? Json() : Json(place.layer)},
+                    {"layer", place.layer ? Json(*place.layer) : Json()},
                     {"measure", of_a[i].first},
                     {"a", NumberOrNull(of_a[i].second)},
                     {"b", NumberOrNull(of_b[i].second)},
@@ -102,7 +96,7 @@ std::string Text(const Json& value) { return value.is_null() ? "-" : std::format
 
 Json DiffJson(const StatisticsSet& a, const StatisticsSet& b, const DiffOptions& options) {
   if (a.formats != b.formats) Fail("tare stats diff: the files measured different --formats; expected the same");
-  const std::map<SiteLayer, Folds> of_a = Pooled(a, options), of_b = Pooled(b, options);
+  const std::map<SiteKey, Folds> of_a = Pooled(a, options), of_b = Pooled(b, options);
   const bool paired = a.job.at("sequences_sha256") == b.job.at("sequences_sha256") && a.units == b.units;
   Json json{{"schema", "tare.stats.diff/1"}, {"a", a.job},    {"b", b.job},           {"paired", paired},
             {"draws", options.draws},        {"level", 0.95}, {"rows", Json::array()}};

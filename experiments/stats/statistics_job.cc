@@ -5,6 +5,7 @@
 #include <charconv>
 #include <system_error>
 
+#include "experiments/model/sites_of_model.h"
 #include "experiments/stats/full_observer.h"
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
@@ -39,12 +40,12 @@ std::vector<std::vector<OutputHead>> TablesOf(const Model& model) {
 }
 
 // A format that none of the selected sites has sums of is a mistake.
-void CheckFormats(const std::vector<std::string>& formats, const SiteSelection& sites, const ModelConfig& config) {
+void CheckFormats(const std::vector<std::string>& formats, const SiteSelection& sites, const ModelSites& model) {
   for (const std::string& format : formats) {
     bool measured = false;
-    for (const Site site : SitesOf(config)) {
-      for (int layer = -1; layer < config.layers; ++layer)
-        measured = measured || (sites.Wants(site, layer) && IsMeasured(site, format));
+    for (const SiteInfo& info : kSites) {
+      if (!IsMeasured(info.site, format)) continue;
+      for (const SiteKey& key : model.Keys(info.site)) measured = measured || sites.Wants(key.site, key.layer);
     }
     if (!measured) Fail("--formats: {}: got none of its heads or channels at {}; try row", format, sites.canonical());
   }
@@ -70,7 +71,7 @@ class Collector {
             StatisticsSet& set)
       : model_(model),
         sequences_(sequences),
-        observer_(SiteSelection::Parse(options.sites, model.config()), ParseMeasuredFormats(options.formats),
+        observer_(SiteSelection::Parse(options.sites, ModelSitesOf(model)), ParseMeasuredFormats(options.formats),
                   options.spans, TablesOf(model)),
         set_(set) {}
 
@@ -128,7 +129,7 @@ StatisticsSet EmptyStatistics(const Model& model, const TokenInput& input, const
              {"sequences", std::to_string(sequences.size())},
              {"batch_sequences", std::to_string(step)},
              {"math", model.math() == Math::kBf16 ? "bf16" : "f32"},
-             {"sites", SiteSelection::Parse(options.sites, model.config()).canonical()},
+             {"sites", SiteSelection::Parse(options.sites, ModelSitesOf(model)).canonical()},
              {"version", version}};
   if (!options.calibrate.empty()) {
     ParseCalibratedFormats(options.calibrate);
@@ -136,7 +137,7 @@ StatisticsSet EmptyStatistics(const Model& model, const TokenInput& input, const
   }
   if (!options.spans.sha256().empty()) set.job["spans_sha256"] = options.spans.sha256();
   set.formats = NamesOf(ParseMeasuredFormats(options.formats));
-  CheckFormats(set.formats, SiteSelection::Parse(options.sites, model.config()), model.config());
+  CheckFormats(set.formats, SiteSelection::Parse(options.sites, ModelSitesOf(model)), ModelSitesOf(model));
   set.units.assign((sequences.size() + step - 1) / step, 0);
   for (int layer = 0; layer < model.config().layers; ++layer) {
     const std::vector<float>& lambda = model.layers()[static_cast<size_t>(layer)].lambda;

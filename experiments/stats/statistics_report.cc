@@ -16,9 +16,8 @@ using Json = nlohmann::ordered_json;
 Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 Json KeyJson(const SiteKey& key) {
-  return {{"layer", key.layer < 0 ? Json() : Json(key.layer)},
-          {"head", key.head < 0 ? Json() : Json(key.head)},
-          {"map", key.map == 0 ? Json() : Json(key.map)}};
+  const auto index = [](const std::optional<int>& i) { return i ? Json(*i) : Json(); };
+  return {{"layer", index(key.layer)}, {"head", index(key.head)}, {"map", index(key.map)}};
 }
 
 // Rows of the site and layer; `figures` adds to each what it has.
@@ -26,7 +25,7 @@ template <typename Figures>
 Json Rows(const StatisticsSet& set, Site site, std::optional<int> layer, Figures figures) {
   Json rows = Json::array();
   for (const auto& [key, statistics] : set.sites) {
-    if (key.site != site || layer.value_or(key.layer) != key.layer) continue;
+    if (key.site != site || (layer && layer != key.layer)) continue;
     Json row = KeyJson(key);
     row.update(figures(key, statistics));
     rows.push_back(std::move(row));
@@ -156,8 +155,8 @@ OutlierStatistics StatisticsFigures::AttentionLogits(std::optional<int> layer, s
                                                      std::optional<int> map) const {
   OutlierStatistics all;
   for (const auto& [key, s] : set_.sites) {
-    if (key.site == Site::kAttnLogits && layer.value_or(key.layer) == key.layer &&
-        head.value_or(key.head) == key.head && map.value_or(key.map) == key.map)
+    if (key.site == Site::kAttnLogits && (!layer || layer == key.layer) && (!head || head == key.head) &&
+        (!map || map == key.map))
       all.Merge(s.outliers);
   }
   return all;
@@ -166,7 +165,7 @@ OutlierStatistics StatisticsFigures::AttentionLogits(std::optional<int> layer, s
 OutlierStatistics StatisticsFigures::HiddenStates(std::optional<int> layer) const {
   OutlierStatistics all;
   for (const auto& [key, s] : set_.sites) {
-    if (key.site == Site::kLayerOut && layer.value_or(key.layer) == key.layer) all.Merge(s.outliers);
+    if (key.site == Site::kLayerOut && (!layer || layer == key.layer)) all.Merge(s.outliers);
   }
   return all;
 }

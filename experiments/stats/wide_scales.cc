@@ -5,10 +5,13 @@
 #include <cmath>
 
 #include "kernels/elementwise/rows.h"
-#include "quant/base/error.h"
-#include "quant/observe/site_statistics.h"
 
 namespace tare {
+namespace {
+
+using Kind = Granularity::Kind;
+
+}  // namespace
 
 WideScales::WideScales(const SiteSelection& selection, std::span<const MeasuredFormat> formats)
     : selection_(selection) {
@@ -16,7 +19,7 @@ WideScales::WideScales(const SiteSelection& selection, std::span<const MeasuredF
     const std::vector<MeasuredFormat> measured = FormatsOf(info.site, formats);
     const auto spans = [&](const MeasuredFormat& format) { return format.SpansRows(info.site); };
     const auto by_channel = [&](const MeasuredFormat& format) {
-      return format.granularity.kind == Granularity::Kind::kChannel && spans(format);
+      return format.granularity.kind == Kind::kChannel && spans(format);
     };
     spans_.push_back(std::ranges::any_of(measured, spans));
     by_channel_.push_back(std::ranges::any_of(measured, by_channel));
@@ -25,45 +28,42 @@ WideScales::WideScales(const SiteSelection& selection, std::span<const MeasuredF
 
 bool WideScales::Any() const { return std::ranges::find(spans_, true) != spans_.end(); }
 
-bool WideScales::Wants(Site site, int layer) const {
+bool WideScales::Wants(Site site, std::optional<int> layer) const {
   return spans_[static_cast<size_t>(site)] && selection_.Wants(site, layer);
 }
 
 bool WideScales::Admits(const SiteBlock& block) const {
-  return spans_[static_cast<size_t>(block.site)] && selection_.Admits(block.site, block.layer, block.head, block.map);
+  return spans_[static_cast<size_t>(block.site)] && selection_.Admits(block.key());
 }
 
 void WideScales::BeginBatch(int64_t) {
-  heads_.clear();
-  tensors_.clear();
+  maxima_.Clear();
+  channels_.Clear();
 }
 
 void WideScales::Visit(const SiteBlock& block, int) {
   if (!Admits(block)) return;
-  Maxima found;
-  if (by_channel_[static_cast<size_t>(block.site)]) found.channels.resize(static_cast<size_t>(block.first_columns));
+  float largest = 0.0f;
+  std::vector<float> channels;
+  if (by_channel_[static_cast<size_t>(block.site)]) channels.resize(static_cast<size_t>(block.first_columns));
   for (int64_t r = 0; r < block.rows; ++r) {
     const std::span<const float> row = block.Row(r);
     const float absmax = AbsMax(row.data(), row.size());
     if (!std::isfinite(absmax)) continue;
-    found.head = std::max(found.head, absmax);
-    for (size_t i = 0; i < found.channels.size(); ++i)
-      found.channels[i] = std::max(found.channels[i], std::fabs(row[i]));
+    largest = std::max(largest, absmax);
+    for (size_t i = 0; i < channels.size(); ++i) channels[i] = std::max(channels[i], std::fabs(row[i]));
   }
-  const std::lock_guard lock(mutex_);
-  float& tensor = tensors_[{block.sequence, block.site, block.layer}];
-  tensor = std::max(tensor, found.head);
-  Maxima& kept = heads_[{block.sequence, block.site, block.layer, block.head, block.map}];
-  kept.head = std::max(kept.head, found.head);
-  MergeMaxima(kept.channels, found.channels);
+  for (const Kind kind : {Kind::kTensor, Kind::kHead}) maxima_.Add(PlaceOf(block, kind), {largest});
+  if (!channels.empty()) channels_.Add(PlaceOf(block, Kind::kChannel), channels);
 }
 
 WideClips WideScales::Find(const SiteBlock& block) const {
   if (!Admits(block)) return {};
-  const auto tensor = tensors_.find({block.sequence, block.site, block.layer});
-  const auto head = heads_.find({block.sequence, block.site, block.layer, block.head, block.map});
-  TARE_CHECK(tensor != tensors_.end() && head != heads_.end());  // the pass before has shown it
-  return {tensor->second, head->second.head, head->second.channels};
+  WideClips clips{.tensor = maxima_.At(PlaceOf(block, Kind::kTensor)).front(),
+                  .head = maxima_.At(PlaceOf(block, Kind::kHead)).front(),
+                  .channels = {}};
+  if (by_channel_[static_cast<size_t>(block.site)]) clips.channels = channels_.At(PlaceOf(block, Kind::kChannel));
+  return clips;
 }
 
 }  // namespace tare

@@ -11,11 +11,10 @@
 // batch's sequences: its values are of the batch at hand, so any split of a job into batches finds the same.
 #pragma once
 
-#include <map>
-#include <mutex>
-#include <tuple>
+#include <span>
 #include <vector>
 
+#include "experiments/plan/shared_scales.h"
 #include "experiments/stats/measured_format.h"
 #include "experiments/stats/site_selection.h"
 #include "quant/observe/site_visitor.h"
@@ -29,27 +28,20 @@ class WideScales : public SiteVisitor {
 
   // Whether any selected site has such a format: without one no pass is needed.
   bool Any() const;
-  bool Wants(Site site, int layer) const override;
-  void BeginBatch(int64_t slots) override;
+  bool Wants(Site site, std::optional<int> layer) const override;
+  void BeginBatch(int64_t) override;
   void Visit(const SiteBlock& block, int thread) override;
 
   // For a block of the same batch, in the pass after; until the next batch begins. Zeros for what is not wanted.
   WideClips Find(const SiteBlock& block) const;
 
  private:
-  using Key = std::tuple<int64_t, Site, int, int, int>;  // sequence, site, layer, head, map
-  struct Maxima {
-    float head = 0.0f;
-    std::vector<float> channels;  // [columns]; empty where no format needs them
-  };
-
   bool Admits(const SiteBlock& block) const;
 
   const SiteSelection& selection_;
   std::vector<bool> spans_, by_channel_;  // per site
-  std::mutex mutex_;
-  std::map<Key, Maxima> heads_;
-  std::map<std::tuple<int64_t, Site, int>, float> tensors_;  // sequence, site, layer
+  SharedMaxima maxima_;                   // of tensors and heads
+  SharedMaxima channels_;                 // of heads, where a format asks for them
 };
 
 }  // namespace tare

@@ -129,7 +129,8 @@ std::vector<Seen> CheckOptions(const SweepOptions& options) {
       Fail("got the model name {} twice, expected each once; try renaming a folder", ModelName(folder));
     for (const std::string& granularity : options.granularities) {
       for (const int bits : options.bits)
-        PlanRun(Plan::Parse(PlanFor(options, bits, granularity)), options.carrying, config, seen[i].source);
+        PlanRun(Plan::Parse(PlanFor(options, bits, granularity)), options.carrying, ModelSitesOf(config),
+                seen[i].source);
     }
   }
   return seen;
@@ -162,7 +163,7 @@ std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting&
     for (const Task& task : ReadTasks(options.tasks, model, options.windows)) {
       for (const std::string& granularity : options.granularities) {
         for (const int bits : options.bits) {
-          PlanRun run(Plan::Parse(PlanFor(options, bits, granularity)), options.carrying, model.config(),
+          PlanRun run(Plan::Parse(PlanFor(options, bits, granularity)), options.carrying, ModelSitesOf(model),
                       seen[i].source);
           const Json key = KeyOf(model, weights_hash, run.plan(), seen[i], task, options);
           const std::string what =

@@ -12,9 +12,8 @@ Calibration CalibrationOf(const RuleOptions& options) {
   return {options.mse ? Calibrator::kLeastError : Calibrator::kMinMax};
 }
 
-[[noreturn]] void RefuseUnseen(Site site, int layer) {
-  Fail("static scales: the statistics hold nothing of {} in layer {}; try tare stats --out with this site", Name(site),
-       layer);
+[[noreturn]] void RefuseUnseen(const SiteKey& key) {
+  Fail("static scales: the statistics hold nothing of {}; try tare stats --out with this site", TextOf(key));
 }
 
 }  // namespace
@@ -33,7 +32,8 @@ float ClipOf(const OutlierStatistics& outliers, Format format, const Calibration
   TARE_CHECK(false);
 }
 
-float StaticScales::TensorClip(Site site, int layer, Format format, const Calibration& calibration) const {
+float StaticScales::TensorClip(Site site, std::optional<int> layer, Format format,
+                               const Calibration& calibration) const {
   OutlierStatistics pooled;
   bool seen = false;
   for (const auto& [key, statistics] : set_.sites) {
@@ -41,33 +41,30 @@ float StaticScales::TensorClip(Site site, int layer, Format format, const Calibr
     pooled.Merge(statistics.outliers);
     seen = true;
   }
-  if (!seen) RefuseUnseen(site, layer);
+  if (!seen) RefuseUnseen({site, layer});
   return ClipOf(pooled, format, calibration);
 }
 
 float StaticScales::HeadClip(const SiteKey& key, Format format, const Calibration& calibration) const {
   const auto found = set_.sites.find(key);
-  if (found == set_.sites.end()) RefuseUnseen(key.site, key.layer);
+  if (found == set_.sites.end()) RefuseUnseen(key);
   return ClipOf(found->second.outliers, format, calibration);
 }
 
-std::vector<float> StaticScales::Clips(const Rule& rule, Site site, int layer, int head, int map) const {
+std::vector<float> StaticScales::Clips(const Rule& rule, const SiteKey& key) const {
   const Calibration calibration = CalibrationOf(rule.options);
   switch (rule.granularity.kind) {
     case Granularity::Kind::kTensor:
-      return {TensorClip(site, layer, rule.format, calibration)};
+      return {TensorClip(key.site, key.layer, rule.format, calibration)};
     case Granularity::Kind::kHead:
-      return {HeadClip({site, layer, head, map}, rule.format, calibration)};
+      return {HeadClip(key, rule.format, calibration)};
     case Granularity::Kind::kChannel: {
-      const auto found = set_.sites.find({site, layer, head, map});
-      if (found == set_.sites.end() || found->second.channel_absmax.empty()) RefuseUnseen(site, layer);
-      if (calibration.calibrator != Calibrator::kMinMax)
-        Fail("plan rule '{}': static scales of channels are min-max; try it without +p and +mse", rule.text);
+      const auto found = set_.sites.find(key);
+      if (found == set_.sites.end() || found->second.channel_absmax.empty()) RefuseUnseen(key);
       return found->second.channel_absmax;
     }
     default:
-      Fail("plan rule '{}': no static scale of granularity {}; expected tensor, head or channel", rule.text,
-           Name(rule.granularity));
+      TARE_CHECK(false);  // refused where the plan is resolved
   }
 }
 

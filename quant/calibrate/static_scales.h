@@ -39,13 +39,13 @@ class StaticScales {
  public:
   explicit StaticScales(const StatisticsSet& set) : set_(set) {}
 
-  // What becomes the largest code at this site, layer, head and map under the rule's format, granularity and options.
-  // One value, or one per channel. Throws Error where the file has seen nothing of it, or the granularity has no static
-  // scale.
-  std::vector<float> Clips(const Rule& rule, Site site, int layer, int head, int map) const;
+  // What becomes the largest code there under the rule's format, granularity and options.
+  // One value, or one per channel (of a rule with a scale per tensor, head or channel; of channels their largest
+  // magnitudes). Throws Error where the file has seen nothing of it.
+  std::vector<float> Clips(const Rule& rule, const SiteKey& key) const;
 
   // The same for tensor and head by calibrator.
-  float TensorClip(Site site, int layer, Format format, const Calibration& calibration) const;
+  float TensorClip(Site site, std::optional<int> layer, Format format, const Calibration& calibration) const;
   float HeadClip(const SiteKey& key, Format format, const Calibration& calibration) const;
 
  private:

@@ -109,8 +109,8 @@ Measures AllMeasures(const StatisticsSet& set, const SiteKey& key) {
   measures.emplace_back("largest_row_norm", s.largest_row_norm);
   measures.emplace_back("top_channel_energy", TopChannelEnergy(s.channel_energy));
   measures.emplace_back("massive", static_cast<double>(MassiveActivations(s.outliers)));
-  if (key.site == Site::kDifference && set.lambda.contains(key.layer))
-    measures.emplace_back("lambda", set.lambda.at(key.layer));
+  if (key.site == Site::kDifference && key.layer && set.lambda.contains(*key.layer))
+    measures.emplace_back("lambda", set.lambda.at(*key.layer));
   return measures;
 }
 

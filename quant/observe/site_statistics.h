@@ -5,7 +5,6 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -16,17 +15,9 @@
 #include "quant/observe/exact_sums.h"
 #include "quant/observe/moments.h"
 #include "quant/observe/outliers.h"
-#include "quant/plan/site.h"
+#include "quant/plan/site_key.h"
 
 namespace tare {
-
-struct SiteKey {
-  Site site{};
-  int layer = -1;  // -1: outside the layers
-  int head = -1;   // -1: not of a head
-  int map = 0;     // 0: of no map, or of both
-  friend auto operator<=>(const SiteKey&, const SiteKey&) = default;
-};
 
 // The first sums of every site; what follows depends on the site (SumNames).
 enum BaseSum : size_t {

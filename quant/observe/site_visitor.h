@@ -6,9 +6,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 
-#include "quant/plan/site.h"
+#include "quant/plan/site_key.h"
 
 namespace tare {
 
@@ -16,18 +17,18 @@ namespace tare {
 // lets through.
 //
 //   attn_logits, probs   at most 64 queries x keys; `head` the checkpoint's query head, `map` 1 or 2
-//   difference           at most 64 queries x keys; `head` the output head, `map` 0; only of heads with two maps
+//   difference           at most 64 queries x keys; `head` the output head, no `map`; only of heads with two maps
 //   q, k, v, head_out    all tokens of one sequence x the channels of one head;
 //                        `head` the query head (q), key/value head (k, v) or output head (head_out);
-//                        `map` 1 or 2 where only that map uses a head of q or k, else 0
-//   others               at most 64 tokens of one sequence x channels; `head` -1, `map` 0
+//                        `map` 1 or 2 where only that map uses a head of q or k, else none
+//   others               at most 64 tokens of one sequence x channels; no `head`, no `map`
 struct SiteBlock {
   Site site{};
-  int layer = -1;        // -1: outside the layers
-  int64_t sequence = 0;  // of the whole input
-  int slot = 0;          // of the batch
-  int head = -1;
-  int map = 0;
+  std::optional<int> layer;  // nothing: outside the layers
+  int64_t sequence = 0;      // of the whole input
+  int slot = 0;              // of the batch
+  std::optional<int> head;
+  std::optional<int> map;
   int64_t first_row = 0;  // position in the sequence
   int64_t rows = 0;
   int64_t first_columns = 0;  // Columns(0)
@@ -36,6 +37,7 @@ struct SiteBlock {
   float* values = nullptr;
   int64_t stride = 0;
 
+  SiteKey key() const { return {site, layer, head, map}; }
   int64_t Columns(int64_t r) const { return first_columns + r * column_step; }
   int64_t First(int64_t r) const { return window == 0 ? 0 : std::max<int64_t>(0, Columns(r) - window); }
   std::span<float> Row(int64_t r) const {
@@ -46,14 +48,14 @@ struct SiteBlock {
 class SiteVisitor {
  public:
   virtual ~SiteVisitor() = default;
-  virtual bool Wants(Site site, int layer) const = 0;
+  virtual bool Wants(Site site, std::optional<int> layer) const = 0;
   // Whether Visit changes values.
   virtual bool Changes() const { return false; }
   // A batch of `slots` sequences begins.
   virtual void BeginBatch(int64_t /*slots*/) {}
   // A scale that spans rows must be known before the first row is used: the pass then shows every block of the batch to
   // Survey, and only afterwards to Visit.
-  virtual bool NeedsSurvey(Site, int /*layer*/) const { return false; }
+  virtual bool NeedsSurvey(Site, std::optional<int> /*layer*/) const { return false; }
   virtual void Survey(const SiteBlock&, int /*thread*/) {}
   // Called from several threads at once, with blocks in any order.
   virtual void Visit(const SiteBlock& block, int thread) = 0;
@@ -61,21 +63,21 @@ class SiteVisitor {
 
 using SiteVisitors = std::span<SiteVisitor* const>;
 
-inline bool AnyWants(SiteVisitors visitors, Site site, int layer) {
+inline bool AnyWants(SiteVisitors visitors, Site site, std::optional<int> layer) {
   for (const SiteVisitor* v : visitors) {
     if (v->Wants(site, layer)) return true;
   }
   return false;
 }
 
-inline bool AnyChanges(SiteVisitors visitors, Site site, int layer) {
+inline bool AnyChanges(SiteVisitors visitors, Site site, std::optional<int> layer) {
   for (const SiteVisitor* v : visitors) {
     if (v->Wants(site, layer) && v->Changes()) return true;
   }
   return false;
 }
 
-inline bool AnyNeedsSurvey(SiteVisitors visitors, Site site, int layer) {
+inline bool AnyNeedsSurvey(SiteVisitors visitors, Site site, std::optional<int> layer) {
   for (const SiteVisitor* v : visitors) {
     if (v->Wants(site, layer) && v->NeedsSurvey(site, layer)) return true;
   }

@@ -23,7 +23,6 @@ constexpr std::pair<std::string_view, bool RuleOptions::*> kFlags[] = {
     {"smooth", &RuleOptions::smooth},
     {"static", &RuleOptions::static_scale},
     {"mse", &RuleOptions::mse},
-    {"maxshift", &RuleOptions::maxshift},
 };
 
 void AppendWord(std::string& list, std::string_view word) {
@@ -165,15 +164,17 @@ Granularity Parser::ParseRuleGranularity(const SiteClass& site_class) {
   return *granularity;
 }
 
-// Splits a word that is letters, then a number: p99.9 and keep4 carry one, the others do not.
+// Splits a word that is letters, then a number: p99.9 carries one, the others do not.
 void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
   const size_t at = Place();
   const std::string_view word = Word();
   const size_t digits = std::min(word.find_first_of("0123456789."), word.size());
   const std::string_view name = word.substr(0, digits);
   const std::string_view number = word.substr(digits);
+  if (site_class.options.empty()) Refuse(at, "no option: this site has none");
   if (name.empty() || !HasWord(site_class.options, name)) {
-    Refuse(at, std::format("one of {} (p and keep with a number: p99.9 keep4)", site_class.options));
+    const bool has_p = HasWord(site_class.options, "p");
+    Refuse(at, std::format("one of {}{}", site_class.options, has_p ? " (p with a number: p99.9)" : ""));
   }
   const RuleOptions before = options;
   if (name == "p") {
@@ -183,11 +184,6 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
       Refuse(at, "one percentile from 1 to 100: p99.9");
     }
     options.percentile = percentile;
-  } else if (name == "keep") {
-    if (!ParseWhole(number, options.keep) || options.keep < 1 || options.keep > Granularity::kMaxN ||
-        before.keep != 0) {
-      Refuse(at, std::format("one number of tokens from 1 to {}: keep4", Granularity::kMaxN));
-    }
   } else {
     if (!number.empty()) Refuse(at, std::format("{} without a number", name));
     for (const auto& [flag, member] : kFlags) {
@@ -213,17 +209,6 @@ std::string TextOf(const Selector& selector) {
     items += item;
   }
   return items.empty() ? items : std::format("[{}]", items);
-}
-
-std::string TextOf(const RuleOptions& options) {
-  std::string text;
-  if (options.smooth) text += "+smooth";
-  if (options.static_scale) text += "+static";
-  if (options.percentile) text += std::format("+p{}", *options.percentile);  // 1 .. 100: never with an exponent
-  if (options.mse) text += "+mse";
-  if (options.maxshift) text += "+maxshift";
-  if (options.keep > 0) text += std::format("+keep{}", options.keep);
-  return text;
 }
 
 std::string TextOf(const Rule& rule) {
@@ -294,10 +279,21 @@ std::vector<Rule> Parser::Rules() {
 
 }  // namespace
 
-bool Rule::Matches(Site site, int layer, int head, int map) const {
-  const auto in = [](const std::optional<IndexRange>& range, int index) { return !range || range->Contains(index); };
-  return std::ranges::find(sites, site) != sites.end() && in(selector.layers, layer) && in(selector.heads, head) &&
-         in(selector.maps, map);
+std::string TextOf(const RuleOptions& options) {
+  std::string text;
+  if (options.smooth) text += "+smooth";
+  if (options.static_scale) text += "+static";
+  if (options.percentile) text += std::format("+p{}", *options.percentile);  // 1 .. 100: never with an exponent
+  if (options.mse) text += "+mse";
+  return text;
+}
+
+bool Rule::Matches(const SiteKey& key) const {
+  const auto in = [](const std::optional<IndexRange>& range, const std::optional<int>& index) {
+    return !range || (index && range->Contains(*index));
+  };
+  return std::ranges::find(sites, key.site) != sites.end() && in(selector.layers, key.layer) &&
+         in(selector.heads, key.head) && in(selector.maps, key.map);
 }
 
 Plan Plan::Parse(std::string_view text) {
@@ -306,9 +302,9 @@ Plan Plan::Parse(std::string_view text) {
   return plan;
 }
 
-const Rule* Plan::Match(Site site, int layer, int head, int map) const {
+const Rule* Plan::Match(const SiteKey& key) const {
   for (size_t i = rules_.size(); i-- > 0;) {
-    if (rules_[i].Matches(site, layer, head, map)) return &rules_[i];
+    if (rules_[i].Matches(key)) return &rules_[i];
   }
   return nullptr;
 }

@@ -5,7 +5,7 @@
 //   rule     = site [selector] "=" "f32"          exempts what an earlier rule named
 //            | site [selector] "=" format "/" granularity {"+" option}
 //   selector = "[" item {"," item} "]"            item = l, h or m with a number or a range a-b: [l0-3,h2,m1]
-//   option   = smooth | static | p<percent> | mse | maxshift | keep<tokens>
+//   option   = smooth | static | p<percent> | mse
 //
 // Layers and heads count from 0, maps are 1 and 2. Blanks around tokens mean nothing. A selector may only name what the
 // site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the plan that quantizes
@@ -24,7 +24,7 @@
 
 #include "quant/format/format.h"
 #include "quant/format/granularity.h"
-#include "quant/plan/site.h"
+#include "quant/plan/site_key.h"
 
 namespace tare {
 
@@ -45,14 +45,15 @@ struct Selector {
 };
 
 struct RuleOptions {
-  bool smooth = false;               // q k v: subtract a constant vector; weights, linear_in: SmoothQuant's migration
+  bool smooth = false;               // subtract a constant vector
   bool static_scale = false;         // "static": scales frozen at calibration
   std::optional<double> percentile;  // "p99.9": clip at this percentile of |x|, 1 .. 100
   bool mse = false;                  // clip where the squared error is least; not together with a percentile
-  bool maxshift = false;             // probs: as the attention that executes it defines
-  int keep = 0;                      // "keep4": the first 4 tokens stay f32; 0 keeps none
   friend bool operator==(const RuleOptions&, const RuleOptions&) = default;
 };
+
+// "+smooth+p99.9", in the order above.
+std::string TextOf(const RuleOptions& options);
 
 struct Rule {
   std::string name;         // of a site or of a group, as written
@@ -63,7 +64,7 @@ struct Rule {
   RuleOptions options;
   std::string text;  // the rule in its one spelling
 
-  bool Matches(Site site, int layer, int head, int map) const;
+  bool Matches(const SiteKey& key) const;
 };
 
 class Plan {
@@ -72,9 +73,9 @@ class Plan {
   // a caret.
   static Plan Parse(std::string_view text);
 
-  // The last rule that matches; null, or a rule with format f32, means f32. A rule without a selector matches any
-  // index, so a site without layers, heads or maps may pass whatever its caller uses for none.
-  const Rule* Match(Site site, int layer, int head, int map) const;
+  // The last rule that matches, f32 rules among them; null where none does. A rule that selects layers, heads or maps
+  // does not match a key without one.
+  const Rule* Match(const SiteKey& key) const;
   // Whether any rule but an f32 one names the site for some layer, head or map.
   bool Touches(Site site) const;
   // Whether any rule but an f32 one has the option.

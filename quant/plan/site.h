@@ -45,8 +45,6 @@ enum class Site {
   kFinalNorm,
   kLmHeadW,
   kLmHeadIn,
-  kCacheK,
-  kCacheV,
 };
 
 struct SiteInfo {
@@ -83,11 +81,13 @@ inline constexpr std::array kSites = std::to_array<SiteInfo>({
     {Site::kFinalNorm, "final_norm"},
     {Site::kLmHeadW, "lm_head.w"},
     {Site::kLmHeadIn, "lm_head.in"},
-    {Site::kCacheK, "cache_k"},
-    {Site::kCacheV, "cache_v"},
 });
 
 constexpr std::string_view Name(Site site) { return kSites[static_cast<size_t>(site)].name; }
+
+constexpr bool IsWeight(Site site) {
+  return (Site::kQProjW <= site && site <= Site::kDownProjW) || site == Site::kLmHeadW;
+}
 
 // The site of this name; nullopt for any other text, groups among them.
 std::optional<Site> ParseSite(std::string_view name);

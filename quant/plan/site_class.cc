@@ -11,28 +11,23 @@ using Kind = Granularity::Kind;
 constexpr Kind kOfWeight[] = {Kind::kTensor, Kind::kChannel, Kind::kGroup};
 constexpr Kind kOfHidden[] = {Kind::kTensor, Kind::kToken, Kind::kGroup};
 constexpr Kind kOfHead[] = {Kind::kTensor, Kind::kHead, Kind::kToken};
-constexpr Kind kOfCacheK[] = {Kind::kTensor, Kind::kHead, Kind::kToken, Kind::kChannel, Kind::kGroup};
 constexpr Kind kOfV[] = {Kind::kTensor, Kind::kHead, Kind::kToken, Kind::kChannel, Kind::kBlockChannel};
 constexpr Kind kOfScores[] = {Kind::kTensor, Kind::kHead, Kind::kRow};
-constexpr Kind kOfProbs[] = {Kind::kTensor, Kind::kHead, Kind::kRow, Kind::kBlock};
+constexpr Kind kOfMaps[] = {Kind::kRow, Kind::kBlock};
 
 constexpr Format kSigned[] = {Format::kInt8, Format::kInt6, Format::kInt4};
 constexpr Format kUnsigned[] = {Format::kU8, Format::kU6, Format::kU4};
 constexpr Format kEither[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4};
 
-constexpr SiteClass kProjWeight{"l", kOfWeight, "smooth static p mse", kSigned};
-constexpr SiteClass kProjIn{"l", kOfHidden, "smooth static p mse", kSigned};
-constexpr SiteClass kHeadWeight{"", kOfWeight, "static p mse", kSigned};
+constexpr SiteClass kProjWeight{"l", kOfWeight, "mse", kSigned};
+constexpr SiteClass kHeadWeight{"", kOfWeight, "mse", kSigned};
 constexpr SiteClass kOuterHidden{"", kOfHidden, "static p mse", kSigned};
 constexpr SiteClass kLayerHidden{"l", kOfHidden, "static p mse", kSigned};
-constexpr SiteClass kQuery{"lhm", kOfHead, "smooth static p mse", kSigned};
-constexpr SiteClass kKey{"lhm", kOfHead, "smooth static p mse keep", kSigned};
-constexpr SiteClass kValue{"lh", kOfV, "smooth static p mse keep", kSigned};
-constexpr SiteClass kKeyCache{"lhm", kOfCacheK, "static p mse keep", kSigned};
-constexpr SiteClass kValueCache{"lh", kOfV, "static p mse keep", kSigned};
+constexpr SiteClass kQueryKey{"lhm", kOfHead, "smooth static p mse", kSigned};
+constexpr SiteClass kValue{"lh", kOfV, "smooth static p mse", kSigned};
 constexpr SiteClass kLogits{"lhm", kOfScores, "static p mse", kSigned};
-constexpr SiteClass kMaps{"lhm", kOfProbs, "maxshift", kUnsigned};
-constexpr SiteClass kMapDifference{"lh", kOfProbs, "static p mse", kEither};
+constexpr SiteClass kMaps{"lhm", kOfMaps, "", kUnsigned};
+constexpr SiteClass kMapDifference{"lh", kOfMaps, "p mse", kEither};
 constexpr SiteClass kHeadOutput{"lh", kOfHead, "static p mse", kSigned};
 
 }  // namespace
@@ -54,26 +49,20 @@ const SiteClass& ClassOf(Site site) {
     case Site::kGateProjIn:
     case Site::kUpProjIn:
     case Site::kDownProjIn:
-      return kProjIn;
+    case Site::kAttnOut:
+    case Site::kLayerOut:
+      return kLayerHidden;
     case Site::kEmbed:
     case Site::kFinalNorm:
     case Site::kLmHeadIn:
       return kOuterHidden;
-    case Site::kAttnOut:
-    case Site::kLayerOut:
-      return kLayerHidden;
     case Site::kLmHeadW:
       return kHeadWeight;
     case Site::kQ:
-      return kQuery;
     case Site::kK:
-      return kKey;
+      return kQueryKey;
     case Site::kV:
       return kValue;
-    case Site::kCacheK:
-      return kKeyCache;
-    case Site::kCacheV:
-      return kValueCache;
     case Site::kAttnLogits:
       return kLogits;
     case Site::kProbs:

@@ -28,7 +28,7 @@ void WriteClips(Hdf5Writer& file, const std::string& name, const std::vector<flo
 
 void WriteSiteClips(Hdf5Writer& file, const StatisticsSet& set, Site site, Format format) {
   std::vector<float> rows, tensors;
-  std::map<int, OutlierStatistics> layers;
+  std::map<std::optional<int>, OutlierStatistics> layers;
   for (const auto& [key, statistics] : set.sites) {
     if (key.site != site) continue;
     Append(rows, statistics.outliers, FormatAt(site, format));

@@ -93,7 +93,9 @@ void ReadOutliers(const SiteReader& reader, const std::vector<SiteKey>& keys, st
   int64_t bin = 0;
   for (size_t r = 0; r < rows.size(); ++r) {
     OutlierStatistics& o = rows[r].outliers;
-    const auto place = [&](const int64_t* p) { return Place{p[0], keys[r].layer, keys[r].head, p[1], p[2]}; };
+    const auto place = [&](const int64_t* p) {
+      return Place{p[0], keys[r].layer.value_or(-1), keys[r].head.value_or(-1), p[1], p[2]};
+    };
     if (sizes[r] < 0 || sizes[r] > kTop) reader.Refuse("top_size", "a size that no list has");
     for (int64_t i = 0; i < sizes[r]; ++i) {
       const float value = values[r * kTop + static_cast<size_t>(i)];
@@ -146,7 +148,11 @@ void ReadSite(const Hdf5Reader& file, Site site, StatisticsSet& set) {
   const auto layers = reader.Get<int32_t>("layer"), heads = reader.Get<int32_t>("head"),
              maps = reader.Get<int32_t>("map");
   std::vector<SiteKey> keys;
-  for (size_t r = 0; r < layers.size(); ++r) keys.push_back({site, layers[r], heads[r], maps[r]});
+  const auto index = [](int32_t stored, int32_t first) {
+    return stored < first ? std::nullopt : std::optional(stored);
+  };
+  for (size_t r = 0; r < layers.size(); ++r)
+    keys.push_back({site, index(layers[r], 0), index(heads[r], 0), index(maps[r], 1)});
   const size_t sums = set.Sums(site).size();
   std::vector<SiteStatistics> rows(keys.size(), SiteStatistics(sums));
   ReadOutliers(reader, keys, rows);

@@ -130,9 +130,9 @@ void WriteFigures(SiteWriter& writer) {
 
 void WriteSite(Hdf5Writer& file, const StatisticsSet& set, Site site, const Rows& rows) {
   SiteWriter writer(file, site, rows);
-  writer.Column<int32_t>("layer", [](const SiteKey& key, const SiteStatistics&) { return key.layer; });
-  writer.Column<int32_t>("head", [](const SiteKey& key, const SiteStatistics&) { return key.head; });
-  writer.Column<int32_t>("map", [](const SiteKey& key, const SiteStatistics&) { return key.map; });
+  writer.Column<int32_t>("layer", [](const SiteKey& key, const SiteStatistics&) { return key.layer.value_or(-1); });
+  writer.Column<int32_t>("head", [](const SiteKey& key, const SiteStatistics&) { return key.head.value_or(-1); });
+  writer.Column<int32_t>("map", [](const SiteKey& key, const SiteStatistics&) { return key.map.value_or(0); });
   WriteFigures(writer);
   writer.Column<uint64_t>("nonfinite", [](const SiteKey&, const SiteStatistics& s) { return s.outliers.nonfinite; });
   writer.Column<float>("largest", [](const SiteKey&, const SiteStatistics& s) {

@@ -11,10 +11,10 @@
 #include <mutex>
 
 #include "experiments/model/model.h"
-#include "experiments/sites/simulated_quantizer.h"
 #include "kernels/elementwise/rows.h"
 #include "tests/support/compare.h"
 #include "tests/support/golden.h"
+#include "tests/support/simulated_plan.h"
 
 namespace tare {
 namespace {
@@ -25,15 +25,15 @@ constexpr double kTolerance = 2e-5;
 class Recorder : public SiteVisitor {
  public:
   Recorder(const ModelConfig& config, int64_t B, int64_t T) : heads_(config.heads), B_(B), T_(T) {}
-  bool Wants(Site, int) const override { return true; }
+  bool Wants(Site, std::optional<int>) const override { return true; }
   void Visit(const SiteBlock& b, int) override {
     const std::lock_guard lock(mutex_);
-    std::vector<float>& all = values[std::string(Name(b.site)) + (b.layer < 0 ? "" : std::format(".{}", b.layer))];
+    std::vector<float>& all = values[std::string(Name(b.site)) + (b.layer ? std::format(".{}", *b.layer) : "")];
     const bool logits = b.site == Site::kAttnLogits;
     const int64_t columns = logits ? T_ : b.stride, rows = logits ? heads_ * T_ : T_;
     all.resize(B_ * rows * columns, -std::numeric_limits<float>::infinity());
     for (int64_t r = 0; r < b.rows; ++r) {
-      const int64_t row = b.sequence * rows + (logits ? b.head * T_ : 0) + b.first_row + r;
+      const int64_t row = b.sequence * rows + (logits ? *b.head * T_ : 0) + b.first_row + r;
       std::ranges::copy(b.Row(r), all.begin() + row * columns);
     }
   }
@@ -100,8 +100,7 @@ TEST_P(ParityTest, QuantizedAttentionLogits) {
   const std::vector<float> plain = ValuesOf<float>(golden.expected, "logits");
   for (const int bits : {8, 6, 4}) {
     for (const char* granularity : {"tensor", "head", "row"}) {
-      SimulatedQuantizer quantizer(Plan::Parse(std::format("attn_logits=int{}/{}", bits, granularity)),
-                                   golden.model.config());
+      SimulatedPlan quantizer(std::format("attn_logits=int{}/{}", bits, granularity), golden.model.config());
       SiteVisitor* const visitors[] = {&quantizer};
       const std::vector<float> actual = golden.Logits(visitors);
       const auto expected = ValuesOf<float>(golden.expected, std::format("logits_q{}_{}", bits, granularity));
@@ -131,8 +130,7 @@ TEST_P(ParityTest, GoldenCodes) {
       for (const std::string granularity : {"tensor", "head", "row"}) {
         const auto golden =
             ValuesOf<int8_t>(expected, std::format("codes_q{}_{}.{}", Info(format).bits, granularity, layer));
-        SimulatedQuantizer quantizer(Plan::Parse(std::format("attn_logits={}/{}", Info(format).name, granularity)),
-                                     config);
+        SimulatedPlan quantizer(std::format("attn_logits={}/{}", Info(format).name, granularity), config);
         quantizer.BeginBatch(B);
         std::vector<float> values = logits;
         std::vector<SiteBlock> blocks;

@@ -83,7 +83,7 @@ TEST_F(ToyTaskTest, IsParsedByItsName) {
 
 TEST_F(ToyTaskTest, ComesOutOfEval) {
   Model model(model_);
-  PlanRun run(Plan::Parse("attn_logits=int8/row"), Carrying::kSimulated, model.config());
+  PlanRun run(Plan::Parse("attn_logits=int8/row"), Carrying::kSimulated, ModelSitesOf(model));
   Evaluation evaluation(model, run, {.limit = 5}, kKinds);
   EXPECT_EQ(evaluation.Run(ReadTasks(specs_, model, {.limit = 5})[0], {}),
             "letters:abc                  known 0.6000 +/- 0.2449   luck 7.0   5 letters");

@@ -49,8 +49,8 @@ TEST(Formats, APlanTakesEachAtSomeSiteAndRefusesItByNameAtTheOthers) {
   for (const FormatInfo& row : Coded()) {
     int sites = 0;
     for (const SiteInfo& site : kSites) {
-      if (site.site == Site::kCacheK || site.site == Site::kCacheV) continue;  // refused until there is a cache
-      const std::string plan = std::format("{}={}/tensor", site.name, row.name);
+      const Granularity granularity{.kind = ClassOf(site.site).granularities.front(), .n = 0};
+      const std::string plan = std::format("{}={}/{}", site.name, row.name, Name(granularity));
       if (std::ranges::find(ClassOf(site.site).formats, row.format) != ClassOf(site.site).formats.end()) {
         EXPECT_EQ(Plan::Parse(plan).canonical(), plan);
         EXPECT_TRUE(ClassOf(site.site).OfBits(row.bits)) << plan;

@@ -19,10 +19,10 @@ struct Seen {
 
 class Recorder : public SiteVisitor {
  public:
-  bool Wants(Site, int) const override { return true; }
+  bool Wants(Site, std::optional<int>) const override { return true; }
   void Visit(const SiteBlock& b, int) override {
     const std::lock_guard lock(mutex_);
-    Seen& seen = sites[{b.site, b.layer, b.head, b.map}];
+    Seen& seen = sites[b.key()];
     for (int64_t r = 0; r < b.rows; ++r)
       seen.rows[{b.sequence, b.first_row + r}] = Row(b.Row(r).begin(), b.Row(r).end());
   }

@@ -263,7 +263,7 @@ TEST_F(BadInputTest, PlansThatDoNotParseAreShownWithThePlace) {
   refused("attn=int8/row", {"plan, column 1: got 'attn'"});
   refused("attn_logits=int8/row,", {"plan, column 22"});
   // Those that parse, but name what this build or this model does not have.
-  refused("cache_k=int8/token", {"plan rule 'cache_k=int8/token'", "cannot simulate the site cache_k"});
+  refused("cache_k=int8/token", {"plan, column 1: got 'cache_k', expected one of"});
   refused("attn_logits[l2]=int8/row", {"selects layer 2", "the model has 2"});
   Refused({"eval", golden_, "--tasks", "perplexity=" + ids_, "--plan", "attn_logits=int8", "--json", out_ / "x.json"},
           {"plan, column 17"});

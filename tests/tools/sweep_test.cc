@@ -174,8 +174,8 @@ TEST_F(SweepCommandTest, WhatCannotRunIsRefusedBeforeAnyCell) {
   const std::vector<std::pair<std::vector<std::string>, const char*>> cases{
       {{folder_ / "none"}, "none: not a folder"},
       {{GoldenFolder("llama-mha")}, "llama-mha twice"},
-      {{"--site", "cache_k", "--granularity", "token"}, "cannot simulate the site cache_k"},
-      {{"--site", "attn_logits[l2]"}, "layer 2 and above, but the model has 2"},
+      {{"--site", "cache_k", "--granularity", "token"}, "got 'cache_k', expected one of"},
+      {{"--site", "attn_logits[l2]"}, "got layer 2 of attn_logits, expected 0 to 1"},
       {{"--granularity", "group64"}, "got 'group64'"},
       {{"--granularity", "row,row"}, "row twice"}};
   for (const auto& [options, why] : cases) {

@@ -70,7 +70,7 @@ TEST(BenchAttention, RefusesBeforeItMeasures) {
   message([](AttentionCase& c) { c.threads = 0; }, "0 threads");
   message([](AttentionCase& c) { c.n = 0; }, "n 0");
   message([](AttentionCase& c) { c.family = "standard"; }, "one map");
-  message([](AttentionCase& c) { c.plan = "q=int8/token"; }, "k is f32");
+  message([](AttentionCase& c) { c.plan = "q=int8/token"; }, "k in f32 in layer 0");
   SetThreads(0);
 }
 

@@ -32,7 +32,7 @@ TEST(ForwardBenchTest, FlopCountsProductsAndUnmaskedPairs) {
 
 class Counter : public SiteVisitor {
  public:
-  bool Wants(Site site, int) const override { return site == Site::kFinalNorm; }
+  bool Wants(Site site, std::optional<int>) const override { return site == Site::kFinalNorm; }
   void BeginBatch(int64_t slots) override {
     ++passes;
     EXPECT_EQ(slots, 3);

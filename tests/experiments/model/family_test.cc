@@ -44,11 +44,11 @@ TEST(FamilyTest, HeadsAndMapsFollowFromTheTable) {
 
 TEST(FamilyTest, AHeadThatBothMapsUseHasNone) {
   const std::vector<OutputHead> shared = DiffLlamaHeads(4, 1), standard = StandardHeads(4, 2), pairs = V2Heads(2, 1);
-  EXPECT_EQ(MapOf(shared, Site::kK, 0), 0);
+  EXPECT_EQ(MapOf(shared, Site::kK, 0), std::nullopt);
   EXPECT_EQ(MapOf(shared, Site::kQ, 1), 1);
   EXPECT_EQ(MapOf(shared, Site::kQ, 2), 2);
   EXPECT_EQ(MapOf(standard, Site::kQ, 3), 1);
-  EXPECT_EQ(MapOf(standard, Site::kV, 1), 0);
+  EXPECT_EQ(MapOf(standard, Site::kV, 1), std::nullopt);
   for (const Site site : {Site::kQ, Site::kAttnLogits, Site::kProbs}) {
     EXPECT_EQ(MapOf(pairs, site, 1), 2);
     EXPECT_EQ(MapOf(pairs, site, 2), 1);

@@ -151,8 +151,8 @@ TEST(FloatAttentionTest, EveryMaskOfAPrefixAndOfItsBranches) {
 class Recorder : public SiteVisitor {
  public:
   Recorder(int heads, int64_t tokens) : logits(heads * tokens * tokens, NAN), surveyed(logits), tokens_(tokens) {}
-  bool Wants(Site site, int) const override { return site == Site::kAttnLogits; }
-  bool NeedsSurvey(Site, int) const override { return true; }
+  bool Wants(Site site, std::optional<int>) const override { return site == Site::kAttnLogits; }
+  bool NeedsSurvey(Site, std::optional<int>) const override { return true; }
   void Survey(const SiteBlock& b, int) override { Keep(b, surveyed); }
   void Visit(const SiteBlock& b, int) override { Keep(b, logits); }
 
@@ -162,7 +162,7 @@ class Recorder : public SiteVisitor {
   void Keep(const SiteBlock& b, std::vector<float>& into) {
     const std::lock_guard lock(mutex_);
     for (int64_t r = 0; r < b.rows; ++r) {
-      float* const row = &into[(b.head * tokens_ + b.first_row + r) * tokens_];
+      float* const row = &into[(*b.head * tokens_ + b.first_row + r) * tokens_];
       ASSERT_EQ(std::ssize(b.Row(r)), b.Columns(r) - b.First(r));
       std::ranges::copy(b.Row(r), row + b.First(r));
     }

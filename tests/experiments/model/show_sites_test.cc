@@ -25,12 +25,14 @@ TokenBatch BranchedBatch() {
 class Marker : public SiteVisitor {
  public:
   explicit Marker(bool wants) : wants_(wants) {}
-  bool Wants(Site site, int layer) const override { return wants_ && site == Site::kLayerOut && layer == 3; }
+  bool Wants(Site site, std::optional<int> layer) const override {
+    return wants_ && site == Site::kLayerOut && layer == 3;
+  }
   void Visit(const SiteBlock& b, int thread) override {
     EXPECT_LT(thread, Threads());
     EXPECT_LE(b.rows, 64);
-    EXPECT_EQ(b.head, -1);
-    EXPECT_EQ(b.map, 0);
+    EXPECT_FALSE(b.head);
+    EXPECT_FALSE(b.map);
     EXPECT_EQ(b.layer, 3);
     for (int64_t r = 0; r < b.rows; ++r) {
       ASSERT_EQ(b.Columns(r), 2);
@@ -63,8 +65,8 @@ TEST(ShowSitesTest, VisitorsSeeEveryRowOnceWithItsPosition) {
 // Every (sequence, head) once a piece, with all its tokens; a survey of everything comes before the first visit.
 class HeadsSeen : public SiteVisitor {
  public:
-  bool Wants(Site, int) const override { return true; }
-  bool NeedsSurvey(Site, int) const override { return true; }
+  bool Wants(Site, std::optional<int>) const override { return true; }
+  bool NeedsSurvey(Site, std::optional<int>) const override { return true; }
   void Survey(const SiteBlock& b, int) override { surveyed.push_back(b); }
   void Visit(const SiteBlock& b, int) override { visited.push_back(b); }
   std::vector<SiteBlock> surveyed, visited;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <mutex>
 
+#include "experiments/model/sites_of_model.h"
 #include "quant/base/parallel.h"
 #include "tests/support/golden.h"
 
@@ -26,7 +27,7 @@ std::vector<ScoredSequence> Sequences() {
 class SlowMoments : public SiteVisitor {
  public:
   SlowMoments(Site site, int layer) : site_(site), layer_(layer) {}
-  bool Wants(Site site, int layer) const override { return site == site_ && layer == layer_; }
+  bool Wants(Site site, std::optional<int> layer) const override { return site == site_ && layer == layer_; }
   void Visit(const SiteBlock& block, int) override {
     const std::lock_guard lock(mutex_);
     for (int64_t r = 0; r < block.rows; ++r) {
@@ -79,7 +80,7 @@ TEST(CalibrationPass, CrossMomentsAreTheSumsOfWhatWasLost) {
   for (const auto& [site, m] : calibration.MomentsOf(0, &exact)) {
     EXPECT_EQ(m.cross, std::vector<float>(m.values.size(), 0.0f)) << Name(site);
   }
-  rounded.PlanLinear(Plan::Parse("weights[l0]=int4/channel"), LinearArithmetic::kFloat);
+  rounded.CarryOut({Plan::Parse("weights[l0]=int4/channel"), ModelSitesOf(rounded), Carrying::kSimulated});
   calibration.Advance(0);
   exact.Advance(0);
   const Site site = Site::kOProjIn;

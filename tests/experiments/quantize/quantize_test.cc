@@ -88,12 +88,12 @@ TEST(Quantize, AFileRunsUnderThePlanThatMadeIt) {
   Quantize({GoldenFolder("diffllama-gqa"), Plan::Parse(plan), folder / "q.h5"}, {});
   const auto logits = [&](const std::filesystem::path& path) {
     Model model(path);
-    model.PlanLinear(Plan::Parse(plan), LinearArithmetic::kInteger);
+    model.CarryOut({Plan::Parse(plan), ModelSitesOf(model), Carrying::kExecuted});
     return Logits(model);
   };
   EXPECT_EQ(logits(folder / "q.h5"), logits(GoldenFolder("diffllama-gqa")));
   Model model(folder / "q.h5");
-  EXPECT_THAT([&] { model.PlanLinear(Plan::Parse("weights=int4/channel"), LinearArithmetic::kInteger); },
+  EXPECT_THAT([&] { ResolvedPlan(Plan::Parse("weights=int4/channel"), ModelSitesOf(model), Carrying::kExecuted); },
               ThrowsMessage<Error>(AllOf(HasSubstr("'weights=int4/channel'"), HasSubstr("int6"))));
 }
 
@@ -244,7 +244,7 @@ TEST(Quantize, RotationAndSmoothingHelpWhereThereAreOutliers) {
     const auto distance = [&](const std::filesystem::path& path) {
       Model model(path);
       PlanRun run(Plan::Parse("q_proj.in[l0]=int8/token,k_proj.in[l0]=int8/token,v_proj.in[l0]=int8/token"),
-                  Carrying::kSimulated, model.config());
+                  Carrying::kSimulated, ModelSitesOf(model));
       return DistanceOf(Logits(model, run.Begin(model)), exact);
     };
     for (const char* method : {"hadamard", "smoothquant:0.5"}) {
@@ -266,7 +266,7 @@ TEST(Quantize, SearchedSmoothingLowersTheErrorOfCodes) {
       const QuantizeJob job = Calibrated(method, golden, "weights=int4/channel,linear_in=int4/token", folder);
       Quantize(job, {});
       Model model(folder / "g.h5");
-      model.PlanLinear(job.plan, LinearArithmetic::kInteger);
+      model.CarryOut({job.plan, ModelSitesOf(model), Carrying::kExecuted});
       distance[method] = DistanceOf(Logits(model), exact);
     }
     EXPECT_LT(distance["smoothquant+rtn"], distance["rtn"]) << golden;
@@ -288,7 +288,7 @@ TEST(Quantize, StaticScalesGoWithTheFile) {
     const auto logits = [&](const std::filesystem::path& path, const char* plan, Carrying carrying,
                             const std::filesystem::path& statistics) {
       Model model(path);
-      PlanRun run(Plan::Parse(plan), carrying, model.config(), StaticSourceOf(statistics, model.files()));
+      PlanRun run(Plan::Parse(plan), carrying, ModelSitesOf(model), StaticSourceOf(statistics, model.files()));
       return Logits(model, run.Begin(model));
     };
     const char* plan = "weights=int8/channel,linear_in=int8/tensor+static";

@@ -38,7 +38,7 @@ std::vector<ScoredSequence> GoldenSequences(const std::string& name, int repeats
 void DumpGolden(const std::string& name, const std::string& plan, const std::vector<ScoredSequence>& sequences,
                 const std::string& sites, const std::filesystem::path& out, const Progress& progress = {}) {
   Model model(GoldenFolder(name));
-  PlanRun run(Plan::Parse(plan), Carrying::kSimulated, model.config());
+  PlanRun run(Plan::Parse(plan), Carrying::kSimulated, ModelSitesOf(model));
   Dump(model, run, sequences, ParseDumpSites(sites), out, progress);
 }
 
@@ -73,7 +73,7 @@ TEST(DumpTest, HoldsWhatTransformersComputes) {
 TEST(DumpTest, SaysWhatItIs) {
   const TemporaryFolder folder;
   Model model(GoldenFolder("llama-mha"));
-  PlanRun run(Plan::Parse(" attn_logits = int8 / row"), Carrying::kSimulated, model.config());
+  PlanRun run(Plan::Parse(" attn_logits = int8 / row"), Carrying::kSimulated, ModelSitesOf(model));
   Dump(model, run, GoldenSequences("llama-mha"), {"embed"}, folder / "d.h5", {}, {{"input_sha256", "abc"}});
   const Hdf5Reader file(folder / "d.h5");
   EXPECT_EQ(file.StringAttribute("", "schema"), "tare.dump/1");

@@ -25,13 +25,17 @@ constexpr int64_t kGoldenTokens = 37;
 // Everything that the model uses, by site, layer and head.
 class Recorder : public SiteVisitor {
  public:
-  bool Wants(Site site, int) const override { return site == Site::kAttnLogits || site == Site::kLayerOut; }
+  bool Wants(Site site, std::optional<int>) const override {
+    return site == Site::kAttnLogits || site == Site::kLayerOut;
+  }
   void Visit(const SiteBlock& b, int) override {
     const std::lock_guard lock(mutex_);
     for (int64_t r = 0; r < b.rows; ++r) {
       for (int64_t c = 0; c < b.Columns(r); ++c) {
-        values.push_back(
-            {b.site, b.map, {b.values[r * b.stride + c], {b.sequence, b.layer, b.head, b.first_row + r, c}}});
+        values.push_back({b.site,
+                          b.map.value_or(0),
+                          {b.values[r * b.stride + c],
+                           {b.sequence, b.layer.value_or(-1), b.head.value_or(-1), b.first_row + r, c}}});
       }
     }
   }
@@ -155,7 +159,7 @@ struct Rows {
                               .layer = layer,
                               .sequence = sequence,
                               .head = head,
-                              .map = logits ? 1 + head / 2 : 0,
+                              .map = logits ? std::optional(1 + head / 2) : std::nullopt,
                               .first_row = row,
                               .rows = std::min<int64_t>(10, tokens - row),
                               .first_columns = logits ? row + 1 : tokens,

@@ -5,7 +5,6 @@
 // same values are as good as independent: sqrt(2) of the effect then, and less than all of it while they are not.
 #include "experiments/sites/plan_run.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,16 +12,11 @@
 #include <sstream>
 
 #include "experiments/text/tokenizer.h"
-#include "quant/base/error.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
 namespace tare {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 TokenBatch HeldoutBatch(const std::string& model, int64_t tokens) {
   std::ifstream file(PairFolder("heldout.txt"));
@@ -43,7 +37,7 @@ double Distance(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 std::vector<float> Under(Model& model, const TokenBatch& batch, const char* plan, Carrying carrying) {
-  PlanRun run(Plan::Parse(plan), carrying, model.config());
+  PlanRun run(Plan::Parse(plan), carrying, ModelSitesOf(model));
   const SiteVisitors visitors = run.Begin(model);
   return LogitsOf(model, batch, visitors);
 }
@@ -124,37 +118,11 @@ TEST(PlanRunTest, WeightsAloneAreDequantized) {
   EXPECT_NE(Under(model, batch, plan, Carrying::kExecuted), Under(model, batch, "", Carrying::kSimulated));
 }
 
-TEST(PlanRunTest, LinearPlansThatCannotBeExecutedAreRefused) {
-  Model model(PairFolder("novels-standard"));
-  const auto refuses = [&](const char* plan, const std::string& why) {
-    EXPECT_THAT([&] { PlanRun(Plan::Parse(plan), Carrying::kExecuted, model.config()).Begin(model); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("layer 0, q_proj.w"), HasSubstr(why))));
-  };
-  refuses("linear_in=int8/token", "quantizes no weights");
-  refuses("weights=int8/group48,linear_in=int8/token", "group48");
-  refuses("weights=int8/channel,linear_in=int8/group32", "one dynamic scale a token");
-}
-
-void Refuses(const char* plan, const std::string& why) {
-  const ModelConfig config = LoadConfig(PairFolder("novels-differential"));
-  EXPECT_THAT([&] { PlanRun(Plan::Parse(plan), Carrying::kExecuted, config); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("executed plan"), HasSubstr(why))))
-      << plan;
-}
-
-TEST(PlanRunTest, PlansWithoutAKernelAreRefusedByTheirRule) {
-  Refuses("attn_logits=int6/row", "q is f32");
-  Refuses("attn_out=int8/token", "'attn_out=int8/token'");
-  Refuses("q=int8/head,k=int8/token,probs=u8/block64,v=int8/channel", "a scale a token");
-  Refuses("q=int8/token,k=int8/token+smooth,probs=u8/block64,v=int8/channel,attn_logits=int6/row", "without +smooth");
-  Refuses("q=int8/token,k=int8/token,probs=u8/row,v=int8/channel", "a scale a block");
-}
-
 TEST(PlanRunTest, ExecutedSequencesAreRunWhole) {
-  const ModelConfig config = LoadConfig(PairFolder("novels-standard"));
-  EXPECT_TRUE(PlanRun(Plan::Parse(kLate), Carrying::kExecuted, config).SpansRows());
-  EXPECT_FALSE(PlanRun(Plan::Parse("attn_logits=int6/row"), Carrying::kSimulated, config).SpansRows());
-  EXPECT_TRUE(PlanRun(Plan::Parse(kLate), Carrying::kSimulated, config).LooksAhead());
+  const ModelSites model = ModelSitesOf(LoadConfig(PairFolder("novels-standard")));
+  EXPECT_TRUE(PlanRun(Plan::Parse(kLate), Carrying::kExecuted, model).SpansRows());
+  EXPECT_FALSE(PlanRun(Plan::Parse("attn_logits=int6/row"), Carrying::kSimulated, model).SpansRows());
+  EXPECT_TRUE(PlanRun(Plan::Parse(kLate), Carrying::kSimulated, model).LooksAhead());
 }
 
 }  // namespace

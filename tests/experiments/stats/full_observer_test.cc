@@ -11,6 +11,7 @@
 #include <limits>
 #include <numeric>
 
+#include "experiments/model/sites_of_model.h"
 #include "quant/base/parallel.h"
 #include "quant/observe/measures.h"
 #include "tests/support/logits.h"
@@ -23,7 +24,7 @@ namespace {
 FullObserver Observer(const Model& model, const std::string& sites = "", const std::string& formats = "") {
   std::vector<std::vector<OutputHead>> heads;
   for (const LayerWeights& layer : model.layers()) heads.push_back(layer.heads);
-  return FullObserver(SiteSelection::Parse(sites, model.config()), ParseMeasuredFormats(formats), {}, heads);
+  return FullObserver(SiteSelection::Parse(sites, ModelSitesOf(model)), ParseMeasuredFormats(formats), {}, heads);
 }
 
 Moments Plain(const std::vector<const Row*>& rows) {
@@ -161,7 +162,7 @@ TEST_P(FullObserverTest, EveryMeasureIsWhatPlainDoubleGives) {
   ASSERT_EQ(set.sites.size(), recorder.sites.size());
   const std::vector<OutputHead>& heads = model.layers()[0].heads;
   for (const auto& [key, seen] : recorder.sites) {
-    SCOPED_TRACE(std::format("{} layer {} head {} map {}", Name(key.site), key.layer, key.head, key.map));
+    SCOPED_TRACE(TextOf(key));
     ASSERT_TRUE(set.sites.contains(key));
     const Measures measures = AllMeasures(set, key);
     ExpectBase(set.sites.at(key), measures, seen);
@@ -169,7 +170,7 @@ TEST_P(FullObserverTest, EveryMeasureIsWhatPlainDoubleGives) {
     if (!keys) ExpectChannels(set.sites.at(key), measures, seen);
     if (key.site == Site::kProbs) ExpectProbs(measures, seen);
     if (key.site == Site::kDifference) {
-      const int first = heads[static_cast<size_t>(key.head)].q1;
+      const int first = heads[static_cast<size_t>(*key.head)].q1;
       ExpectDifference(measures, seen, recorder.sites.at({Site::kProbs, key.layer, first, 1}));
     }
   }
@@ -226,7 +227,7 @@ TEST(FullObserver, OutputErrorsAreThoseOfEverySixteenthQuery) {
       if (place.second % 16 != 15) continue;
       double all = 0, skipped = 0;
       for (int slice = 0; slice < head.VSlices(); ++slice) {
-        const Seen& v = recorder.sites.at({Site::kV, 1, head.v[static_cast<size_t>(slice)], 0});
+        const Seen& v = recorder.sites.at({Site::kV, 1, head.v[static_cast<size_t>(slice)]});
         for (size_t i = 0; i < v.rows.begin()->second.size(); ++i) {
           double output = 0, lost = 0;
           for (size_t k = 0; k < row.size(); ++k) {
@@ -304,7 +305,7 @@ TEST(FullObserver, MarkedSpansSayWhereAttentionGoes) {
           "{\"sequence\": 1, \"answer\": [[3, 5]], \"noise\": [[6, 30]], \"queries\": [20, 37]}\n");
   const int64_t lengths[] = {37, 37};
   Model model(GoldenFolder(name));
-  FullObserver observer(SiteSelection::Parse("probs,difference", model.config()), {},
+  FullObserver observer(SiteSelection::Parse("probs,difference", ModelSitesOf(model)), {},
                         MarkedSpans::Load(folder / "spans.jsonl", lengths));
   Recorder recorder;
   SiteVisitor* const visitors[] = {&observer, &recorder};

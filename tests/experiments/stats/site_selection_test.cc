@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/model/sites_of_model.h"
 #include "quant/base/error.h"
 
 namespace tare {
@@ -11,12 +12,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const ModelConfig kDiff{.family = "diffllama", .layers = 4, .heads = 8, .kv_heads = 4};
-const ModelConfig kPlain{.family = "llama", .layers = 4, .heads = 8, .kv_heads = 4};
+const ModelSites kDiff = ModelSitesOf({.family = "diffllama", .layers = 4, .heads = 8, .kv_heads = 4});
+const ModelSites kPlain = ModelSitesOf({.family = "llama", .layers = 4, .heads = 8, .kv_heads = 4});
 
-std::string Refused(std::string_view text, const ModelConfig& config = kDiff) {
+std::string Refused(std::string_view text, const ModelSites& model = kDiff) {
   try {
-    SiteSelection::Parse(text, config);
+    SiteSelection::Parse(text, model);
   } catch (const Error& error) {
     return error.what();
   }
@@ -26,8 +27,8 @@ std::string Refused(std::string_view text, const ModelConfig& config = kDiff) {
 TEST(SiteSelection, NothingMeansAll) {
   const SiteSelection all = SiteSelection::Parse("", kDiff);
   EXPECT_EQ(all.canonical(), "all");
-  for (const Site site : SitesOf(kDiff)) EXPECT_TRUE(all.Wants(site, 3)) << Name(site);
-  EXPECT_TRUE(all.Admits(Site::kDifference, 1, 2, 0));
+  for (const SiteInfo& info : kSites) EXPECT_TRUE(all.Wants(info.site, 3)) << info.name;
+  EXPECT_TRUE(all.Admits({Site::kDifference, 1, 2}));
   EXPECT_FALSE(SiteSelection::Parse("", kPlain).Wants(Site::kDifference, 0));
 }
 
@@ -36,21 +37,21 @@ TEST(SiteSelection, SelectsAsPlansDo) {
   EXPECT_EQ(s.canonical(), "attn_logits[l1-2,m2],layer_out[l3],linear_in");
   EXPECT_TRUE(s.Wants(Site::kAttnLogits, 1));
   EXPECT_FALSE(s.Wants(Site::kAttnLogits, 0));
-  EXPECT_TRUE(s.Admits(Site::kAttnLogits, 2, 7, 2));
-  EXPECT_FALSE(s.Admits(Site::kAttnLogits, 2, 7, 1));
+  EXPECT_TRUE(s.Admits({Site::kAttnLogits, 2, 7, 2}));
+  EXPECT_FALSE(s.Admits({Site::kAttnLogits, 2, 7, 1}));
   EXPECT_FALSE(s.Wants(Site::kLayerOut, 2));
   EXPECT_TRUE(s.Wants(Site::kDownProjIn, 0));
-  EXPECT_FALSE(s.Wants(Site::kEmbed, -1));
+  EXPECT_FALSE(s.Wants(Site::kEmbed, {}));
 }
 
 TEST(SiteSelection, WhatMatchesNothingIsRefused) {
   EXPECT_THAT(Refused("logits"), HasSubstr("--sites 'logits'"));
-  EXPECT_THAT(Refused("attn_logits[l4]"), HasSubstr("selects layer 4, but this model has 0 to 3"));
-  EXPECT_THAT(Refused("k[h4]"), HasSubstr("selects head 4, but this model has 0 to 3"));
-  EXPECT_THAT(Refused("difference[h4]"), HasSubstr("0 to 3"));
-  EXPECT_THAT(Refused("attn_logits[m2]", kPlain), HasSubstr("selects map 2, but this model has 1 to 1"));
-  EXPECT_THAT(Refused("difference", kPlain), HasSubstr("llama model's forward pass has no difference"));
-  EXPECT_THAT(Refused("cache_k"), HasSubstr("has no cache_k"));
+  EXPECT_THAT(Refused("attn_logits[l4]"), HasSubstr("got layer 4 of attn_logits, expected 0 to 3"));
+  EXPECT_THAT(Refused("k[h4]"), HasSubstr("got head 4 of k, expected 0 to 3"));
+  EXPECT_THAT(Refused("difference[h4]"), HasSubstr("got head 4 of difference, expected 0 to 3"));
+  EXPECT_THAT(Refused("attn_logits[m2]", kPlain), HasSubstr("got map 2 of attn_logits, expected 1 to 1"));
+  EXPECT_THAT(Refused("difference", kPlain), HasSubstr("got difference, expected a site of a llama model"));
+  EXPECT_THAT(Refused("cache_k"), HasSubstr("got 'cache_k', expected one of"));
   EXPECT_THAT(Refused("embed[l0]"), HasSubstr("no layers"));
   EXPECT_THAT(Refused("q=int8/row"), HasSubstr("got '='"));
   EXPECT_THAT(Refused("q,,k"), HasSubstr("--sites"));

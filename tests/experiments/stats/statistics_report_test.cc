@@ -23,7 +23,7 @@ SiteStatistics Of(const SiteKey& key, const std::vector<float>& values) {
   for (size_t i = 0; i < values.size(); ++i) {
     const double v = values[i];
     s.outliers.magnitudes.Add(values[i]);
-    s.outliers.top.Offer(values[i], {0, key.layer, key.head, 0, static_cast<int64_t>(i)});
+    s.outliers.top.Offer(values[i], {0, key.layer.value_or(-1), key.head.value_or(-1), 0, static_cast<int64_t>(i)});
     double power = 1;
     for (const BaseSum sum : {kSumX, kSumX2, kSumX3, kSumX4}) fold.sums.Add(sum, power *= v);
   }

@@ -9,6 +9,7 @@
 #include <format>
 #include <limits>
 
+#include "experiments/model/sites_of_model.h"
 #include "experiments/stats/full_observer.h"
 #include "quant/observe/measures.h"
 #include "tests/support/logits.h"
@@ -91,7 +92,7 @@ void ExpectErrors(const Measures& measures, const std::string& name, const Error
 }
 
 FullObserver Observer(const Model& model, const std::string& sites, const std::string& formats) {
-  return FullObserver(SiteSelection::Parse(sites, model.config()), ParseMeasuredFormats(formats));
+  return FullObserver(SiteSelection::Parse(sites, ModelSitesOf(model)), ParseMeasuredFormats(formats));
 }
 
 class WideScalesTest : public testing::TestWithParam<const char*> {};
@@ -111,11 +112,11 @@ TEST_P(WideScalesTest, ErrorsAreThoseOfTheValuesQuantizedInPlainDouble) {
   ASSERT_EQ(set.sites.size(), recorder.sites.size());
   int channels = 0, heads = 0;
   for (const auto& [key, seen] : recorder.sites) {
-    SCOPED_TRACE(std::format("{} layer {} head {} map {}", Name(key.site), key.layer, key.head, key.map));
+    SCOPED_TRACE(TextOf(key));
     const Measures measures = AllMeasures(set, key);
     for (const Asked& asked : kAsked) {
       const bool has_it = std::string(asked.granularity) == "channel" ? !OfKeys(key.site)
-                          : std::string(asked.granularity) == "head"  ? key.head >= 0
+                          : std::string(asked.granularity) == "head"  ? key.head.has_value()
                                                                       : true;
       EXPECT_EQ(Named(measures).contains(std::string(asked.name) + ".sqnr_db"), has_it) << asked.name;
       if (!has_it) continue;
@@ -157,7 +158,7 @@ TEST(WideScales, OfWeights) {
 
 TEST(WideScales, ATensorIsWhatIsSelected) {
   const ModelConfig config{.family = "llama", .layers = 2, .heads = 2, .kv_heads = 2};
-  const SiteSelection selection = SiteSelection::Parse("q[l1,h0]", config);
+  const SiteSelection selection = SiteSelection::Parse("q[l1,h0]", ModelSitesOf(config));
   const std::vector<MeasuredFormat> formats = ParseMeasuredFormats("int8/tensor,int8/channel");
   WideScales scales(selection, formats);
   EXPECT_TRUE(scales.Any());

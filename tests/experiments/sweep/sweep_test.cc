@@ -90,7 +90,7 @@ TEST_F(SweepTest, CellsComeInOrderWithTheirFigures) {
         EXPECT_EQ(cell.granularity, granularity);
         EXPECT_EQ(cell.bits, bits);
         EXPECT_EQ(cell.task, "perplexity:ids");
-        PlanRun run(Plan::Parse(PlanFor({}, bits, granularity)), Carrying::kSimulated, model.config());
+        PlanRun run(Plan::Parse(PlanFor({}, bits, granularity)), Carrying::kSimulated, ModelSitesOf(model));
         EXPECT_EQ(cell.result, tasks[0].run(model, run, {}).figures);
         EXPECT_EQ(cell.key.at("plan"), run.plan().canonical());
         EXPECT_EQ(cell.key.at("input"), Sha256OfFile(folder_ / "ids.safetensors"));
@@ -184,7 +184,7 @@ TEST_F(SweepTest, StaticScalesAreOfEachModelsOwnFile) {
   for (size_t i = 0; i < cells.size(); ++i) {
     Model model(options_.models[i / 3]);
     const fs::path& file = options_.statistics[i / 3];
-    PlanRun run(Plan::Parse(PlanFor({}, cells[i].bits, "tensor+static")), Carrying::kSimulated, model.config(),
+    PlanRun run(Plan::Parse(PlanFor({}, cells[i].bits, "tensor+static")), Carrying::kSimulated, ModelSitesOf(model),
                 StaticSourceOf(file, model.files()));
     EXPECT_EQ(cells[i].result, ReadTasks(options_.tasks, model, {})[0].run(model, run, {}).figures);
     EXPECT_EQ(cells[i].key.value("stats", ""), cells[i].bits == 16 ? "" : Sha256OfFile(file));
@@ -213,7 +213,7 @@ TEST_F(SweepTest, StatisticsOfOtherModelsAreRefusedBeforeAnyWork) {
     EXPECT_THAT([&] { Run(options_); }, ThrowsMessage<Error>(HasSubstr(why)));
     EXPECT_FALSE(fs::exists(options_.folder));
   };
-  refuses("+static needs statistics; try --stats");
+  refuses("got +static without statistics");
   options_.statistics = PutStatistics(folder_.path(), options_, 60);
   std::swap(options_.statistics[0], options_.statistics[1]);
   refuses("diffllama-mha-60.h5: statistics of weights");
@@ -301,7 +301,7 @@ TEST_F(SweepTest, BadQuestionsAreRefusedBeforeAnyWork) {
   options = options_;
   options.site = "cache_v";
   options.granularities = {"token"};
-  refuses(options, "cannot simulate the site cache_v");
+  refuses(options, "got 'cache_v', expected one of");
   options = options_;
   options.bits = {8, 4, 8};
   refuses(options, "8 twice");

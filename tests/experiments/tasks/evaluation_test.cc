@@ -22,7 +22,7 @@ std::vector<std::string> Keys(const Json& json) {
 
 TEST(EvaluationTest, SaysWhatWasRun) {
   Model model(GoldenFolder("diffllama-mha"), Math::kBf16);
-  PlanRun run(Plan::Parse("attn_logits=int8/tensor"), Carrying::kSimulated, model.config());
+  PlanRun run(Plan::Parse("attn_logits=int8/tensor"), Carrying::kSimulated, ModelSitesOf(model));
   const Json json = Evaluation(model, run, {.window = 20, .limit = 3}).json();
   EXPECT_THAT(Keys(json), ElementsAre("schema", "model", "weights_sha256", "plan", "plan_hash", "executed", "lookahead",
                                       "math", "limit", "perplexity_convention", "tasks"));
@@ -45,7 +45,7 @@ TEST(EvaluationTest, TasksAddFiguresALineAndRecords) {
           "\n");
   PutFile(folder / "text.txt", "It is a truth universally acknowledged.");
   Model model(PairFolder("novels-differential"));
-  PlanRun run(Plan::Parse(""), Carrying::kSimulated, model.config());
+  PlanRun run(Plan::Parse(""), Carrying::kSimulated, ModelSitesOf(model));
   Evaluation evaluation(model, run, {});
   const std::vector<Task> tasks = ReadTasks(
       ParseTasks("choice=" + (folder / "ends.jsonl").string() + ",perplexity=" + (folder / "text.txt").string()), model,

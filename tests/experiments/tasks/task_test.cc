@@ -69,7 +69,7 @@ TEST(TaskTest, PerplexityOfIdsIsThatOfTheirSequences) {
   const TokenInput input = LoadTokenInput(file, GoldenFolder("diffllama-gqa"), 131);
   const auto sequences = CutSequences(input, model.config(), {.window = 20});
   for (const char* plan : {"f32", "attn_logits=int4/row"}) {
-    PlanRun run(Plan::Parse(plan), Carrying::kSimulated, model.config());
+    PlanRun run(Plan::Parse(plan), Carrying::kSimulated, ModelSitesOf(model));
     const SiteVisitors visitors = run.Begin(model);
     const Json result = MeasurePerplexity(model, visitors, sequences, {}).figures;
     EXPECT_EQ(task.run(model, run, {}).figures, result) << plan;
@@ -92,7 +92,7 @@ TEST(TaskTest, ContextsAreSharedUnlessAScaleSpansRows) {
   const std::vector<ChoiceItem> items = LoadChoiceItems(PairFolder("needles-1.jsonl"), 2);
   const Tokenizer tokenizer = Tokenizer::Load(PairFolder("novels-differential"));
   for (const char* plan : {"f32", "attn_logits=int4/row", "attn_logits=int4/head", "attn_logits=int4/tensor"}) {
-    PlanRun run(Plan::Parse(plan), Carrying::kSimulated, model.config());
+    PlanRun run(Plan::Parse(plan), Carrying::kSimulated, ModelSitesOf(model));
     const SiteVisitors visitors = run.Begin(model);
     const auto measure = [&](ContextSharing sharing) {
       return LogLikelihoods(MeasureChoice(model, visitors, sharing, items, tokenizer, tokenizer.bos(), {}));
@@ -111,7 +111,7 @@ TEST(TaskTest, LimitCountsItems) {
   Model model(PairFolder("novels-standard"));
   const Task task = ReadOne("choice=" + PairFolder("continuations.jsonl").string(), model, {.limit = 4});
   EXPECT_EQ(task.spec.Name(), "choice:continuations");
-  PlanRun run(Plan::Parse(""), Carrying::kSimulated, model.config());
+  PlanRun run(Plan::Parse(""), Carrying::kSimulated, ModelSitesOf(model));
   const TaskResult result = task.run(model, run, {});
   EXPECT_EQ(result.figures["n"], 4);
   EXPECT_EQ(result.figures["outcomes"].get<std::string>().size(), 4u);

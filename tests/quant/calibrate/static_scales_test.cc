@@ -32,29 +32,28 @@ Rule RuleOf(const std::string& text) { return Plan::Parse(text).rules().front();
 TEST(StaticScales, FollowTheRule) {
   const StatisticsSet set = Example();
   const StaticScales scales(set);
-  EXPECT_EQ(scales.Clips(RuleOf("q=int8/tensor+static"), Site::kQ, 0, 0, 1), std::vector<float>{20.0f});
-  EXPECT_EQ(scales.Clips(RuleOf("q=int8/head+static"), Site::kQ, 0, 0, 1), std::vector<float>{10.0f});
-  EXPECT_NEAR(scales.Clips(RuleOf("q=int8/head+static+p50"), Site::kQ, 0, 1, 1)[0], 10.0f, 10 * 0x1p-8);
-  EXPECT_EQ(scales.Clips(RuleOf("q=int4/head+static+mse"), Site::kQ, 0, 1, 1)[0],
+  EXPECT_EQ(scales.Clips(RuleOf("q=int8/tensor+static"), {Site::kQ, 0, 0, 1}), std::vector<float>{20.0f});
+  EXPECT_EQ(scales.Clips(RuleOf("q=int8/head+static"), {Site::kQ, 0, 0, 1}), std::vector<float>{10.0f});
+  EXPECT_NEAR(scales.Clips(RuleOf("q=int8/head+static+p50"), {Site::kQ, 0, 1, 1})[0], 10.0f, 10 * 0x1p-8);
+  EXPECT_EQ(scales.Clips(RuleOf("q=int4/head+static+mse"), {Site::kQ, 0, 1, 1})[0],
             LeastErrorClip(set.sites.at({Site::kQ, 0, 1, 1}).outliers.magnitudes, 20, Format::kInt4));
   Rule channel = RuleOf("q=int8/head+static");
   channel.granularity = {Granularity::Kind::kChannel, 0};
-  EXPECT_EQ(scales.Clips(channel, Site::kQ, 0, 1, 1), (std::vector<float>{1, 2}));
+  EXPECT_EQ(scales.Clips(channel, {Site::kQ, 0, 1, 1}), (std::vector<float>{1, 2}));
 }
 
 TEST(StaticScales, WhatWasNotSeenIsRefused) {
   const StatisticsSet set = Example();
   const auto refused = [&](const std::string& rule, int layer, int head) {
     try {
-      StaticScales(set).Clips(RuleOf(rule), Site::kQ, layer, head, 1);
+      StaticScales(set).Clips(RuleOf(rule), {Site::kQ, layer, head, 1});
     } catch (const Error& error) {
       return std::string(error.what());
     }
     return std::string();
   };
-  EXPECT_THAT(refused("q=int8/tensor+static", 3, 0), HasSubstr("nothing of q in layer 3"));
-  EXPECT_THAT(refused("q=int8/head+static", 0, 5), HasSubstr("nothing of q"));
-  EXPECT_THAT(refused("q=int8/token+static", 0, 0), HasSubstr("no static scale of granularity token"));
+  EXPECT_THAT(refused("q=int8/tensor+static", 3, 0), HasSubstr("nothing of layer 3, q"));
+  EXPECT_THAT(refused("q=int8/head+static", 0, 5), HasSubstr("nothing of layer 0, head 5, map 1, q"));
 }
 
 TEST(StaticScales, CalibratorsByName) {

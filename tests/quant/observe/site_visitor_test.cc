@@ -30,8 +30,8 @@ class Adder : public SiteVisitor {
  public:
   Adder(Site site, int layer, float number, bool surveys)
       : site_(site), layer_(layer), number_(number), surveys_(surveys) {}
-  bool Wants(Site site, int layer) const override { return site == site_ && layer == layer_; }
-  bool NeedsSurvey(Site, int) const override { return surveys_; }
+  bool Wants(Site site, std::optional<int> layer) const override { return site == site_ && layer == layer_; }
+  bool NeedsSurvey(Site, std::optional<int>) const override { return surveys_; }
   void Survey(const SiteBlock& block, int thread) override {
     surveyed.push_back(block.values[0] + static_cast<float>(100 * thread));
   }

@@ -27,8 +27,9 @@ std::string Message(std::string_view text) {
 
 std::string Canonical(std::string_view text) { return Plan::Parse(text).canonical(); }
 
-Format FormatAt(const Plan& plan, Site site, int layer, int head = 0, int map = 1) {
-  const Rule* rule = plan.Match(site, layer, head, map);
+Format FormatAt(const Plan& plan, Site site, std::optional<int> layer, std::optional<int> head = 0,
+                std::optional<int> map = 1) {
+  const Rule* rule = plan.Match({site, layer, head, map});
   return rule == nullptr ? Format::kF32 : rule->format;
 }
 
@@ -41,8 +42,8 @@ const std::vector<std::string> kPlans{
     "weights=int4/group64,linear_in=int8/token",
     "attn_logits[l0-3,h2,m1]=int4/head+static+p99.9",
     "weights=int8/channel,weights[l0]=f32,down_proj.w[l31]=int6/group128+mse",
-    "probs[l0-3]=u4/row+maxshift,difference[l4-7]=int8/block32",
-    "cache_k=int4/channel+keep4,cache_v=int4/block64.channel+keep4,lm_head.w=int8/tensor,embed=int8/token",
+    "probs[l0-3]=u4/row,difference[l4-7]=int8/block32",
+    "v=int4/block64.channel+smooth,lm_head.w=int8/tensor,embed=int8/token",
     "head_out[h1-65535]=int8/token,attn_out=int8/group32,layer_out[l2]=int4/token,final_norm=int8/tensor",
 };
 
@@ -51,13 +52,13 @@ TEST(Plan, EmptyTextQuantizesNothing) {
     const Plan plan = Plan::Parse(text);
     EXPECT_TRUE(plan.empty());
     EXPECT_EQ(plan.canonical(), "f32");
-    EXPECT_EQ(plan.Match(Site::kQ, 0, 0, 1), nullptr);
+    EXPECT_EQ(plan.Match({Site::kQ, 0, 0, 1}), nullptr);
     EXPECT_FALSE(plan.Touches(Site::kQ));
   }
 }
 
 TEST(Plan, ParsesEveryPartOfARule) {
-  const Plan plan = Plan::Parse("k[l0-3,h2,m1]=int6/token+smooth+static+p99.9+keep4");
+  const Plan plan = Plan::Parse("k[l0-3,h2,m1]=int6/token+smooth+static+p99.9");
   ASSERT_EQ(plan.rules().size(), 1u);
   const Rule& rule = plan.rules()[0];
   EXPECT_EQ(rule.name, "k");
@@ -65,13 +66,13 @@ TEST(Plan, ParsesEveryPartOfARule) {
   EXPECT_EQ(rule.selector, (Selector{IndexRange{0, 3}, IndexRange{2, 2}, IndexRange{1, 1}}));
   EXPECT_EQ(rule.format, Format::kInt6);
   EXPECT_EQ(rule.granularity, Granularity{Granularity::Kind::kToken});
-  EXPECT_EQ(rule.options, (RuleOptions{.smooth = true, .static_scale = true, .percentile = 99.9, .keep = 4}));
-  EXPECT_EQ(rule.text, "k[l0-3,h2,m1]=int6/token+smooth+static+p99.9+keep4");
+  EXPECT_EQ(rule.options, (RuleOptions{.smooth = true, .static_scale = true, .percentile = 99.9}));
+  EXPECT_EQ(rule.text, "k[l0-3,h2,m1]=int6/token+smooth+static+p99.9");
 }
 
 TEST(Plan, CanonicalHasOneSpelling) {
   EXPECT_EQ(Canonical(" attn_logits [ m2 , l3-3 , h0-1 ] = int6 / row "), "attn_logits[l3,h0-1,m2]=int6/row");
-  EXPECT_EQ(Canonical("k=int8/token+keep4+p099.90+static+smooth"), "k=int8/token+smooth+static+p99.9+keep4");
+  EXPECT_EQ(Canonical("k=int8/token+p099.90+static+smooth"), "k=int8/token+smooth+static+p99.9");
   EXPECT_EQ(Canonical("weights = int4/group64 ,\n linear_in=int8/token"), "weights=int4/group64,linear_in=int8/token");
   EXPECT_EQ(Canonical("q[l00]=f32"), "q[l0]=f32");
   EXPECT_EQ(Canonical("q=int8/token+p100"), "q=int8/token+p100");
@@ -96,13 +97,14 @@ TEST(Plan, TheLastRuleThatMatchesWins) {
   EXPECT_EQ(FormatAt(plan, Site::kQ, 2, 3, 2), Format::kInt4);
   EXPECT_EQ(FormatAt(plan, Site::kQ, 3), Format::kInt8);
   EXPECT_EQ(FormatAt(plan, Site::kK, 0), Format::kF32);
+  EXPECT_EQ(FormatAt(plan, Site::kQ, 1, 0, {}), Format::kInt6);  // of both maps: no rule for one of them
 }
 
 TEST(Plan, ARuleWithoutSelectorMatchesAnyIndex) {
   const Plan plan = Plan::Parse("embed=int8/token,weights=int8/channel,weights[l0]=int4/channel");
-  EXPECT_EQ(FormatAt(plan, Site::kEmbed, -1, -1, 0), Format::kInt8);
-  EXPECT_EQ(FormatAt(plan, Site::kUpProjW, 5, -1, 0), Format::kInt8);
-  EXPECT_EQ(FormatAt(plan, Site::kUpProjW, 0, -1, 0), Format::kInt4);
+  EXPECT_EQ(FormatAt(plan, Site::kEmbed, {}, {}, {}), Format::kInt8);
+  EXPECT_EQ(FormatAt(plan, Site::kUpProjW, 5, {}, {}), Format::kInt8);
+  EXPECT_EQ(FormatAt(plan, Site::kUpProjW, 0, {}, {}), Format::kInt4);
 }
 
 TEST(Plan, TouchesMeansSomethingIsQuantized) {
@@ -146,9 +148,16 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"q=f32/token", 6, "got '/', expected ',' or the end"},
            Case{"q=int8/token k=f32", 14, "got 'k', expected '+', ',' or the end"},
            Case{"q=int8/token+", 14, "got the end, expected one of smooth static p mse"},
-           Case{"q=int8/token+keep4", 14, "got 'keep4', expected one of smooth static p mse"},
+           Case{"k=int8/token+keep4", 14, "got 'keep4', expected one of smooth static p mse (p with a number: p99.9)"},
            Case{"attn_logits=int8/row+smooth", 22, "got 'smooth', expected one of static p mse"},
-           Case{"probs=u8/row+static", 14, "got 'static', expected one of maxshift"},
+           Case{"probs=u8/row+maxshift", 14, "got 'maxshift', expected no option: this site has none"},
+           Case{"probs=u8/head", 10, "got 'head', expected one of row block<N>"},
+           Case{"difference=int8/tensor", 17, "got 'tensor', expected one of row block<N>"},
+           Case{"difference=int8/row+static", 21, "got 'static', expected one of p mse"},
+           Case{"weights=int8/channel+p99", 22, "got 'p99', expected one of mse"},
+           Case{"lm_head.w=int8/channel+static", 24, "got 'static', expected one of mse"},
+           Case{"linear_in=int8/token+smooth", 22, "got 'smooth', expected one of static p mse"},
+           Case{"cache_k=int8/token", 1, "got 'cache_k', expected one of weights linear_in embed"},
            Case{"q=int8/token+smooth1", 14, "got 'smooth1', expected smooth without a number"},
            Case{"q=int8/token+smooth+smooth", 21, "expected each option once"},
            Case{"q=int8/token+p", 14, "one percentile from 1 to 100"},
@@ -157,9 +166,6 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"q=int8/token+p99+p98", 18, "one percentile from 1 to 100"},
            Case{"q=int8/token+mse+p99", 18, "mse or a percentile, not both"},
            Case{"q=int8/token+p99+mse", 18, "mse or a percentile, not both"},
-           Case{"k=int8/token+keep0", 14, "one number of tokens from 1 to 65536"},
-           Case{"k=int8/token+keep4+keep4", 20, "one number of tokens from 1 to 65536"},
-           Case{"k=int8/token+keep99999999999", 14, "one number of tokens from 1 to 65536"},
            Case{"q[]=f32", 3, "got ']', expected an item that begins with one of lhm"},
            Case{"q[l1=f32", 5, "got '=', expected ',' or ']'"},
            Case{"q[l1,l2]=f32", 6, "each of l, h and m once"},

@@ -4,12 +4,15 @@
 // layer.
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "experiments/plan/model_sites.h"
 #include "kernels/attention/attention_plan.h"
-#include "quant/plan/plan.h"
 
 namespace tare {
+
+class ResolvedPlan;
 
 // Memory of the vectors that +smooth subtracts.
 struct SmoothingMeans {
@@ -26,7 +29,8 @@ struct ExecutedPlan {
   AttentionPlan For(const AttentionProblem& sequence, SmoothingMeans& means) const;
 };
 
-// Throws Error naming the rule that the kernels cannot execute, and what they can.
-ExecutedPlan ExecutedPlanOf(const Plan& plan, int layer, int heads);
+// Of one layer; nothing where the plan leaves its attention in f32. Throws Error naming the rule that the kernels cannot
+// execute, and what they can.
+std::optional<ExecutedPlan> ExecutedPlanOf(const ResolvedPlan& plan, const ModelSites& model, int layer);
 
 }  // namespace tare

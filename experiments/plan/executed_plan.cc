@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/plan/executed_plan.h"
+
+#include <format>
+
+#include "experiments/plan/resolved_plan.h"
+#include "experiments/plan/rule_checks.h"
+#include "kernels/attention/prefix_mean.h"
+#include "kernels/attention/row_block.h"
+
+namespace tare {
+namespace {
+
+using Kind = Granularity::Kind;
+
+constexpr const char* kSimulate = "it simulated";
+
+// The rules of one layer's attention, one a site for all its heads and maps; null: f32.
+struct LayerRules {
+  const Rule *q, *k, *v, *logits, *probs, *difference;
+
+  // Any of them; null where the layer's attention is in f32.
+  const Rule* First() const {
+    for (const Rule* rule : {q, k, v, logits, probs, difference}) {
+      if (rule != nullptr) return rule;
+    }
+    return nullptr;
+  }
+};
+
+const Rule* OneRule(const ResolvedPlan& plan, const ModelSites& model, Site site, int layer) {
+  const Rule* one = nullptr;
+  bool seen = false;
+  for (const SiteKey& key : model.Keys(site)) {
+    if (key.layer != layer) continue;
+    const Rule* rule = plan.RuleAt(key);
+    if (seen && rule != one)
+      RefuseRule(rule == nullptr ? *one : *rule, std::format("a rule for some heads or maps of layer {}", layer),
+                 "one for all of them", kSimulate);
+    one = rule;
+    seen = true;
+  }
+  return one;
+}
+
+// Options that change scales have no kernel; +smooth has for q, k and v.
+void CheckOptions(const Rule& rule, bool smooth) {
+  RuleOptions known;
+  known.smooth = smooth && rule.options.smooth;
+  if (rule.options != known)
+    RefuseRule(rule, TextOf(rule.options), smooth ? "no option but +smooth" : "no options", kSimulate);
+}
+
+void RequireBeside(const LayerRules& rules, const Rule* rule, const char* site, int layer, const char* expected) {
+  if (rule == nullptr)
+    RefuseRule(*rules.First(), std::format("{} in f32 in layer {}", site, layer), expected, kSimulate);
+}
+
+Format TokenFormat(const Rule& rule) {
+  if (rule.granularity.kind != Kind::kToken) RefuseRule(rule, ScaleText(rule), "one per token", kSimulate);
+  CheckOptions(rule, true);
+  return rule.format;
+}
+
+void SetProbabilities(const Rule& rule, AttentionPlan& plan) {
+  if (rule.granularity.kind != Kind::kBlock) RefuseRule(rule, ScaleText(rule), "one per block<N>", kSimulate);
+  CheckOptions(rule, false);
+  plan.probs = rule.format;
+  plan.block = rule.granularity.n;
+  if (plan.block < kTile || plan.block > kLargestBlock || plan.block % kTile != 0)
+    RefuseRule(rule, std::format("blocks of {} keys", plan.block), "64 to 1024, in steps of 64", "block64");
+}
+
+void SetValues(const Rule& rule, ExecutedPlan& plan) {
+  CheckOptions(rule, true);
+  plan.attention.v = rule.format;
+  plan.smooth_v = rule.options.smooth;
+  plan.attention.v_scale = AttentionPlan::ValueScale::kSequence;
+  if (rule.granularity.kind == Kind::kChannel) return;
+  plan.attention.v_scale = AttentionPlan::ValueScale::kBlock;
+  if (rule.granularity.kind != Kind::kBlockChannel || rule.granularity.n != plan.attention.block)
+    RefuseRule(rule, ScaleText(rule),
+               std::format("one per channel, or per block{}.channel as in probs or difference", plan.attention.block),
+               kSimulate);
+}
+
+void SetLogits(const Rule& rule, const Rule& k, AttentionPlan& plan) {
+  if (rule.granularity.kind != Kind::kRow) RefuseRule(rule, ScaleText(rule), "one per row", kSimulate);
+  CheckOptions(rule, false);
+  if (k.options.smooth)
+    RefuseRule(k, "+smooth beside a rule for attn_logits, whose codes it would shift", "k without it", kSimulate);
+  plan.logits = rule.format;
+}
+
+const float* MeanOf(HeadsView<const float> x, std::vector<float>& mean) {
+  mean.resize(static_cast<size_t>(x.heads) * x.width);
+  MeanOfPrefix(x, mean.data());
+  return mean.data();
+}
+
+}  // namespace
+
+AttentionPlan ExecutedPlan::For(const AttentionProblem& sequence, SmoothingMeans& means) const {
+  AttentionPlan plan = attention;
+  if (smooth_q) plan.q_mean = MeanOf(sequence.q, means.q);
+  if (smooth_k) plan.k_mean = MeanOf(sequence.k, means.k);
+  if (smooth_v) plan.v_mean = MeanOf(sequence.v, means.v);
+  return plan;
+}
+
+std::optional<ExecutedPlan> ExecutedPlanOf(const ResolvedPlan& plan, const ModelSites& model, int layer) {
+  const auto one = [&](Site site) { return OneRule(plan, model, site, layer); };
+  const LayerRules rules{one(Site::kQ),          one(Site::kK),     one(Site::kV),
+                         one(Site::kAttnLogits), one(Site::kProbs), one(Site::kDifference)};
+  if (rules.First() == nullptr) return std::nullopt;
+  const bool early = rules.difference != nullptr;
+  const Rule* p = early ? rules.difference : rules.probs;
+  RequireBeside(rules, rules.q, "q", layer, "int8, int6 or int4 per token");
+  RequireBeside(rules, rules.k, "k", layer, "int8, int6 or int4 per token");
+  RequireBeside(rules, p, "probs", layer, "u8, u6 or u4 per block<N>, or a difference");
+  RequireBeside(rules, rules.v, "v", layer, "int8, int6 or int4 per block<N>.channel or channel");
+  ExecutedPlan executed;
+  executed.attention.q = TokenFormat(*rules.q);
+  executed.attention.k = TokenFormat(*rules.k);
+  executed.smooth_q = rules.q->options.smooth;
+  executed.smooth_k = rules.k->options.smooth;
+  executed.attention.order = early ? AttentionPlan::Order::kEarly : AttentionPlan::Order::kLate;
+  SetProbabilities(*p, executed.attention);
+  SetValues(*rules.v, executed);
+  if (rules.logits != nullptr) SetLogits(*rules.logits, *rules.k, executed.attention);
+  return executed;
+}
+
+}  // namespace tare

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/plan/model_sites.h"
+
+#include "quant/plan/site_class.h"
+
+namespace tare {
+
+int ModelSites::Heads(Site site) const {
+  const auto found = heads.find(site);
+  return found == heads.end() ? 0 : static_cast<int>(found->second.size());
+}
+
+std::vector<SiteKey> ModelSites::Keys(Site site) const {
+  std::vector<SiteKey> keys;
+  if (!Has(site)) return keys;
+  if (!ClassOf(site).dimensions.contains('l')) return {{site}};
+  for (int layer = 0; layer < layers; ++layer) {
+    if (!heads.contains(site)) keys.push_back({site, layer});
+    for (int head = 0; head < Heads(site); ++head)
+      keys.push_back({site, layer, head, heads.at(site)[static_cast<size_t>(head)]});
+  }
+  return keys;
+}
+
+}  // namespace tare

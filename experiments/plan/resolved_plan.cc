@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/plan/resolved_plan.h"
+
+#include <algorithm>
+
+#include "experiments/plan/rule_checks.h"
+
+namespace tare {
+namespace {
+
+using Kind = Granularity::Kind;
+
+// A scale for rows of one token, row or group, whatever the other rows are.
+bool IsByRow(const Rule& rule) {
+  const Kind kind = rule.granularity.kind;
+  return kind == Kind::kRow || kind == Kind::kToken || kind == Kind::kGroup || kind == Kind::kBlock ||
+         rule.options.static_scale;
+}
+
+}  // namespace
+
+bool NeedsSurvey(const Rule& rule) {
+  const Kind kind = rule.granularity.kind;
+  return rule.format != Format::kF32 && (kind == Kind::kTensor || kind == Kind::kHead) && !rule.options.static_scale;
+}
+
+bool HasZeroPoint(const Rule& rule) {
+  return rule.sites.front() == Site::kDifference && Info(rule.format).min_code == 0;
+}
+
+ResolvedPlan::ResolvedPlan(Plan plan, const ModelSites& model, Carrying carrying, const StaticSource& statics)
+    : plan_(std::move(plan)), carrying_(carrying) {
+  for (const Rule& rule : plan_.rules()) CheckRule(rule, model);
+  CheckWeights(*this, model);
+  if (carrying == Carrying::kStored) CheckStored(*this, model);
+  if (carrying == Carrying::kExecuted) {
+    CheckExecuted(*this, model);
+    for (int layer = 0; layer < model.layers; ++layer) attention_.push_back(ExecutedPlanOf(*this, model, layer));
+  }
+  for (const SiteInfo& info : kSites) {
+    for (const SiteKey& key : model.Keys(info.site)) {
+      const Rule* rule = RuleAt(key);
+      if (rule == nullptr || !rule->options.static_scale) continue;
+      if (!statics)
+        RefuseRule(*rule, "+static without statistics", "a statistics file of this model", "--stats FILE.h5");
+      clips_[key] = statics(*rule, key);
+    }
+  }
+}
+
+const Rule* ResolvedPlan::RuleAt(const SiteKey& key) const {
+  const Rule* rule = plan_.Match(key);
+  return rule == nullptr || rule->format == Format::kF32 ? nullptr : rule;
+}
+
+bool ResolvedPlan::NeedsSurvey(Site site) const {
+  return std::ranges::any_of(plan_.rules(), [site](const Rule& rule) {
+    return tare::NeedsSurvey(rule) && std::ranges::contains(rule.sites, site);
+  });
+}
+
+bool ResolvedPlan::SpansRows() const {
+  return std::ranges::any_of(plan_.rules(), [](const Rule& rule) {
+    return rule.format != Format::kF32 && !IsWeight(rule.sites.front()) && (!IsByRow(rule) || rule.options.smooth);
+  });
+}
+
+}  // namespace tare

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/plan/rule_checks.h"
+
+#include <algorithm>
+#include <array>
+#include <format>
+
+#include "quant/base/error.h"
+#include "quant/format/quantized_matrix.h"
+#include "quant/plan/site_class.h"
+
+namespace tare {
+namespace {
+
+using Kind = Granularity::Kind;
+
+bool IsWhole(Kind kind) { return kind == Kind::kTensor || kind == Kind::kHead; }
+
+void CheckOptions(const Rule& rule) {
+  const RuleOptions& o = rule.options;
+  const Kind kind = rule.granularity.kind;
+  const bool clips = o.percentile.has_value() || o.mse;
+  if (HasZeroPoint(rule) && clips)
+    RefuseRule(rule, "a clip beside a zero point", "no options, as both ends of a group have a code",
+               "int8, int6 or int4");
+  if (o.smooth && IsWhole(kind))
+    RefuseRule(rule, "+smooth with " + ScaleText(rule), "one per token, channel or block<N>.channel", "token+smooth");
+  if (o.static_scale && !IsWhole(kind) && kind != Kind::kChannel)
+    RefuseRule(rule, "+static with " + ScaleText(rule), "one per tensor, head or channel", "tensor+static");
+  if (o.static_scale && kind == Kind::kChannel && clips)
+    RefuseRule(rule, "a clip beside static scales per channel", "their largest magnitudes", "it without +p and +mse");
+  if (!o.static_scale && IsWhole(kind) && clips && !IsWeight(rule.sites.front()))
+    RefuseRule(rule, "a clip with " + ScaleText(rule), "+static beside it, or a scale per row or token", "+static");
+}
+
+struct LinearSites {
+  Site weight, input;
+};
+
+// Weights, and the inputs that they multiply.
+std::vector<LinearSites> AllLinearSites() {
+  std::vector<LinearSites> all{{Site::kLmHeadW, Site::kLmHeadIn}};
+  const std::span<const Site> weights = ExpandSites("weights"), inputs = ExpandSites("linear_in");
+  for (size_t i = 0; i < weights.size(); ++i) all.push_back({weights[i], inputs[i]});
+  return all;
+}
+
+constexpr std::array kAttentionSites{Site::kQ, Site::kK, Site::kV, Site::kAttnLogits, Site::kProbs, Site::kDifference};
+
+bool HasKernel(Site site) {
+  return std::ranges::contains(kAttentionSites, site) ||
+         std::ranges::any_of(AllLinearSites(),
+                             [&](const LinearSites& l) { return l.weight == site || l.input == site; });
+}
+
+// One dynamic scale per token, or one static scale.
+void CheckExecutedInput(const Rule& rule) {
+  const bool fits = rule.options.static_scale ? rule.granularity.kind == Kind::kTensor
+                                              : rule.granularity.kind == Kind::kToken && rule.options == RuleOptions{};
+  if (!fits)
+    RefuseRule(rule, ScaleText(rule) + TextOf(rule.options), "a dynamic scale per token, or a static one per tensor",
+               "linear_in=int8/token, or it simulated");
+}
+
+}  // namespace
+
+void RefuseRule(const Rule& rule, std::string_view got, std::string_view expected, std::string_view attempt) {
+  Fail("plan rule '{}': got {}, expected {}; try {}", rule.text, got, expected, attempt);
+}
+
+std::string ScaleText(const Rule& rule) { return "a scale per " + Name(rule.granularity); }
+
+void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const std::string& where) {
+  const auto check = [&](const std::optional<IndexRange>& range, int first, int count, const char* what) {
+    if (!range || range->first < first + count) return;
+    Fail("{}: got {} {} of {}, expected {} to {}; try a selector that this {} model has", where, what, range->first,
+         Name(site), first, first + count - 1, model.family);
+  };
+  check(rule.selector.layers, 0, model.layers, "layer");
+  check(rule.selector.heads, 0, model.Heads(site), "head");
+  check(rule.selector.maps, 1, model.maps, "map");
+}
+
+void CheckRule(const Rule& rule, const ModelSites& model) {
+  if (rule.format == Format::kF32) return;
+  for (const Site site : rule.sites) {
+    if (!model.Has(site))
+      RefuseRule(rule, Name(site), std::format("a site of a {} model, whose heads have one map", model.family),
+                 "probs");
+    CheckSelector(rule, site, model, std::format("plan rule '{}'", rule.text));
+  }
+  CheckOptions(rule);
+}
+
+void CheckWeights(const ResolvedPlan& plan, const ModelSites& model) {
+  for (const auto& [key, stored] : model.weights) {
+    const Rule* rule = plan.RuleAt(key);
+    if (rule == nullptr) continue;
+    const int64_t group =
+        GroupOf(rule->granularity, stored.in, std::format("plan rule '{}', {}", rule->text, TextOf(key)));
+    if (stored.format && (stored.format != rule->format || stored.group != group))
+      RefuseRule(
+          *rule,
+          std::format("{} that is {} in groups of {} already", TextOf(key), Info(*stored.format).name, stored.group),
+          "what this checkpoint holds, or a checkpoint without codes", "a plan without it");
+  }
+}
+
+void CheckStored(const ResolvedPlan& plan, const ModelSites& model) {
+  bool quantizes = false;
+  for (const LinearSites& linear : AllLinearSites()) {
+    for (const SiteKey& key : model.Keys(linear.weight)) quantizes |= plan.RuleAt(key) != nullptr;
+  }
+  if (!quantizes)
+    Fail("plan '{}': got no rule for weights, expected one; try weights=int4/group64", plan.plan().canonical());
+  const Rule* head = plan.RuleAt({Site::kLmHeadW});
+  if (head != nullptr && model.tied_head)
+    RefuseRule(*head, "the embedding, which is this model's head", "weights of its own", "the plan without the rule");
+}
+
+void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
+  for (const Rule& rule : plan.plan().rules()) {
+    if (rule.format == Format::kF32) continue;
+    for (const Site site : rule.sites) {
+      if (!HasKernel(site))
+        RefuseRule(rule, "a site without an integer kernel",
+                   "weights, linear_in, lm_head.w, lm_head.in, q, k, v, attn_logits, probs or difference",
+                   "it simulated");
+    }
+  }
+  for (const LinearSites& linear : AllLinearSites()) {
+    for (const SiteKey& key : model.Keys(linear.weight)) {
+      const Rule* input = plan.RuleAt({linear.input, key.layer});
+      if (input == nullptr) continue;
+      CheckExecutedInput(*input);
+      const auto stored = model.weights.find(key);
+      if (plan.RuleAt(key) == nullptr && stored != model.weights.end() && !stored->second.format)
+        RefuseRule(*input, TextOf(key) + " in floating point", "weights in integers beside it",
+                   "it with weights=int8/channel, or simulated");
+    }
+  }
+}
+
+}  // namespace tare

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/plan/shared_scales.h"
+
+#include <algorithm>
+
+#include "quant/base/error.h"
+#include "quant/calibrate/clip.h"
+#include "quant/observe/site_statistics.h"
+
+namespace tare {
+namespace {
+
+using Kind = Granularity::Kind;
+
+void ForRuns(const SiteBlock& block, int n, const std::function<void(const ScaleGroup&)>& body) {
+  for (int64_t r = 0; r < block.rows; ++r) {
+    const std::span<float> row = block.Row(r);
+    const size_t run = n == 0 ? row.size() : static_cast<size_t>(n);
+    for (size_t begin = 0; begin < row.size(); begin += run)
+      body({.values = row.subspan(begin, std::min(run, row.size() - begin)),
+            .row = r,
+            .column = static_cast<int64_t>(begin)});
+  }
+}
+
+void ForColumns(const SiteBlock& block, int64_t n, const std::function<void(const ScaleGroup&)>& body) {
+  TARE_CHECK(block.column_step == 0);
+  std::vector<float> column(static_cast<size_t>(n));
+  for (int64_t begin = 0; begin < block.rows; begin += n) {
+    column.resize(static_cast<size_t>(std::min(n, block.rows - begin)));
+    for (int64_t c = 0; c < block.first_columns; ++c) {
+      float* const first = block.values + begin * block.stride + c;
+      for (size_t i = 0; i < column.size(); ++i) column[i] = first[static_cast<int64_t>(i) * block.stride];
+      body({.values = column, .row = begin, .column = c, .row_step = 1});
+      for (size_t i = 0; i < column.size(); ++i) first[static_cast<int64_t>(i) * block.stride] = column[i];
+    }
+  }
+}
+
+}  // namespace
+
+float DynamicClip(const Rule& rule, std::span<const float> values, float absmax) {
+  if (rule.options.percentile) return PercentileClip(values, *rule.options.percentile);
+  if (rule.options.mse) return LeastErrorClip(values, rule.format);
+  return absmax;
+}
+
+void ForEachGroup(const SiteBlock& block, Granularity granularity, const std::function<void(const ScaleGroup&)>& body) {
+  switch (granularity.kind) {
+    case Kind::kChannel:
+      return ForColumns(block, block.rows, body);
+    case Kind::kBlockChannel:
+      TARE_CHECK(block.first_row == 0);  // blocks of tokens count from the sequence's first
+      return ForColumns(block, granularity.n, body);
+    case Kind::kGroup:
+    case Kind::kBlock:
+      return ForRuns(block, granularity.n, body);
+    case Kind::kTensor:
+    case Kind::kHead:
+    case Kind::kRow:
+    case Kind::kToken:
+      return ForRuns(block, 0, body);
+  }
+  TARE_CHECK(false);
+}
+
+WidePlace PlaceOf(const SiteBlock& block, Kind kind, const Rule* rule) {
+  if (kind != Kind::kTensor) return {block.slot, block.key(), nullptr};
+  return {block.slot, {block.site, block.layer}, rule};
+}
+
+void SharedMaxima::Add(const WidePlace& place, const std::vector<float>& maxima) {
+  const std::lock_guard lock(mutex_);
+  MergeMaxima(maxima_[place], maxima);
+}
+
+const std::vector<float>& SharedMaxima::At(const WidePlace& place) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = maxima_.find(place);
+  TARE_CHECK(found != maxima_.end());  // the pass before has shown it
+  return found->second;
+}
+
+}  // namespace tare

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where in a model something is: a site, and which layer, head and map of it. What plans resolve, blocks carry and
+// statistics are kept by. Files write -1, -1 and 0 for what a key does not have.
+#pragma once
+
+#include <compare>
+#include <format>
+#include <optional>
+#include <string>
+
+#include "quant/plan/site.h"
+
+namespace tare {
+
+struct SiteKey {
+  Site site{};
+  std::optional<int> layer;  // nothing: outside the layers
+  std::optional<int> head;   // nothing: not of a head
+  std::optional<int> map;    // 1 or 2; nothing: of no map, or of both
+  friend auto operator<=>(const SiteKey&, const SiteKey&) = default;
+};
+
+// "layer 3, head 1, map 2, attn_logits", for messages.
+inline std::string TextOf(const SiteKey& key) {
+  std::string text;
+  if (key.layer) text += std::format("layer {}, ", *key.layer);
+  if (key.head) text += std::format("head {}, ", *key.head);
+  if (key.map) text += std::format("map {}, ", *key.map);
+  return text + std::string(Name(key.site));
+}
+
+}  // namespace tare

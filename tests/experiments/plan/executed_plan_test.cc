@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// What plans the integer kernels take, and what they say to the others.
+#include "experiments/plan/executed_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <format>
+#include <string>
+
+#include "experiments/plan/resolved_plan.h"
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+using testing::ThrowsMessage;
+
+const std::string kQk = "q=int8/token,k=int6/token+smooth,";
+
+// Of a differential model of one layer.
+ExecutedPlan Of(const std::string& text) {
+  ModelSites model{.family = "diffllama", .layers = 1, .maps = 2, .tied_head = false, .heads = {}, .weights = {}};
+  for (const Site site : {Site::kQ, Site::kK, Site::kAttnLogits, Site::kProbs}) model.heads[site] = {1, 1, 2, 2};
+  model.heads[Site::kV].resize(4);
+  model.heads[Site::kDifference].resize(2);
+  return ResolvedPlan(Plan::Parse(text), model, Carrying::kExecuted).attention().front().value();
+}
+
+TEST(ExecutedPlan, Late) {
+  const ExecutedPlan plan =
+      Of("q=int8/token,k=int6/token,probs=u6/block128,v=int4/block128.channel,attn_logits=int6/row");
+  EXPECT_EQ(plan.attention.q, Format::kInt8);
+  EXPECT_EQ(plan.attention.k, Format::kInt6);
+  EXPECT_FALSE(plan.smooth_q);
+  EXPECT_FALSE(plan.smooth_k);
+  EXPECT_EQ(plan.attention.order, AttentionPlan::Order::kLate);
+  EXPECT_EQ(plan.attention.probs, Format::kU6);
+  EXPECT_EQ(plan.attention.block, 128);
+  EXPECT_EQ(plan.attention.v, Format::kInt4);
+  EXPECT_EQ(plan.attention.v_scale, AttentionPlan::ValueScale::kBlock);
+  EXPECT_EQ(plan.attention.logits, Format::kInt6);
+}
+
+TEST(ExecutedPlan, EarlyWithAChannelScale) {
+  const ExecutedPlan plan = Of(kQk + "difference=int8/block64,v=int8/channel+smooth");
+  EXPECT_EQ(plan.attention.order, AttentionPlan::Order::kEarly);
+  EXPECT_EQ(plan.attention.block, 64);
+  EXPECT_EQ(plan.attention.v_scale, AttentionPlan::ValueScale::kSequence);
+  EXPECT_TRUE(plan.smooth_k);
+  EXPECT_TRUE(plan.smooth_v);
+  EXPECT_EQ(plan.attention.logits, Format::kF32);
+}
+
+TEST(ExecutedPlan, SmoothedQueriesAndAZeroPoint) {
+  const ExecutedPlan plan = Of("q=int4/token+smooth,k=int4/token,difference=u6/block64,v=int8/block64.channel");
+  EXPECT_TRUE(plan.smooth_q);
+  EXPECT_FALSE(plan.smooth_k);
+  EXPECT_EQ(plan.attention.probs, Format::kU6);
+}
+
+TEST(ExecutedPlan, RefusesWhatHasNoKernel) {
+  const auto refused = [](const std::string& text, const std::string& rule, const char* got, const char* expected) {
+    const std::string message = std::format("plan rule '{}': got {}, expected {}; try {}", rule, got, expected,
+                                            std::string_view(got).starts_with("blocks") ? "block64" : "it simulated");
+    EXPECT_THAT([&] { Of(text); }, ThrowsMessage<Error>(message)) << text;
+  };
+  const std::string k = "k=int6/token+smooth";
+  refused("k=int8/token,probs=u8/block64,v=int8/channel", "k=int8/token", "q in f32 in layer 0",
+          "int8, int6 or int4 per token");
+  refused("q=int8/token,probs=u8/block64,v=int8/channel", "q=int8/token", "k in f32 in layer 0",
+          "int8, int6 or int4 per token");
+  refused(kQk + "v=int8/channel", "q=int8/token", "probs in f32 in layer 0",
+          "u8, u6 or u4 per block<N>, or a difference");
+  refused(kQk + "probs=u8/block64", "q=int8/token", "v in f32 in layer 0",
+          "int8, int6 or int4 per block<N>.channel or channel");
+  refused("q=int8/head,k=int8/token,probs=u8/block64,v=int8/channel", "q=int8/head", "a scale per head",
+          "one per token");
+  refused(kQk + "probs=u8/row,v=int8/channel", "probs=u8/row", "a scale per row", "one per block<N>");
+  refused(kQk + "probs=u8/block96,v=int8/channel", "probs=u8/block96", "blocks of 96 keys",
+          "64 to 1024, in steps of 64");
+  refused(kQk + "probs=u8/block64,v=int8/block128.channel", "v=int8/block128.channel", "a scale per block128.channel",
+          "one per channel, or per block64.channel as in probs or difference");
+  refused(kQk + "probs=u8/block64,v=int8/channel,attn_logits=int6/row", k,
+          "+smooth beside a rule for attn_logits, whose codes it would shift", "k without it");
+  refused(kQk + "probs=u8/block64,v=int8/channel,attn_logits=int6/head", "attn_logits=int6/head", "a scale per head",
+          "one per row");
+  refused("q=int8/token+p99,k=int8/token,probs=u8/block64,v=int8/channel", "q=int8/token+p99", "+p99",
+          "no option but +smooth");
+  refused(kQk + "difference=int8/block64+mse,v=int8/channel", "difference=int8/block64+mse", "+mse", "no options");
+  refused(kQk + "probs=u8/block64,v=int8/channel,q[h1]=int4/token", "q[h1]=int4/token",
+          "a rule for some heads or maps of layer 0", "one for all of them");
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// What holds where, and every refusal of a plan.
+#include "experiments/plan/resolved_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// 3 layers, 4 heads, of which a differential model makes 2 pairs; K and V have 2.
+ModelSites Sites(int maps) {
+  ModelSites model{.family = maps == 1 ? "llama" : "diffllama",
+                   .layers = 3,
+                   .maps = maps,
+                   .tied_head = false,
+                   .heads = {},
+                   .weights = {}};
+  for (const Site site : {Site::kQ, Site::kAttnLogits, Site::kProbs}) model.heads[site] = {1, 1, maps, maps};
+  model.heads[Site::kK] = {1, maps};
+  model.heads[Site::kV] = {std::nullopt, std::nullopt};
+  for (const Site site : {Site::kDifference, Site::kHeadOut}) model.heads[site].resize(static_cast<size_t>(4 / maps));
+  return model;
+}
+
+// Every clip is 3.
+std::vector<float> Threes(const Rule&, const SiteKey&) { return {3.0f}; }
+
+ResolvedPlan Simulated(const char* plan) { return {Plan::Parse(plan), Sites(2), Carrying::kSimulated, Threes}; }
+
+TEST(ResolvedPlan, RulesAndClipsByPlace) {
+  const ResolvedPlan plan = Simulated("q=int8/head+static,q[l1]=int4/token,q[m2]=f32,layer_out=int6/token");
+  EXPECT_EQ(plan.RuleAt({Site::kQ, 0, 0, 1})->format, Format::kInt8);
+  EXPECT_EQ(plan.RuleAt({Site::kQ, 1, 0, 1})->format, Format::kInt4);
+  EXPECT_EQ(plan.RuleAt({Site::kQ, 1, 2, 2}), nullptr);  // an f32 rule is none
+  EXPECT_EQ(plan.RuleAt({Site::kLayerOut, 2})->format, Format::kInt6);
+  EXPECT_EQ(plan.RuleAt({Site::kEmbed}), nullptr);
+  EXPECT_EQ(plan.ClipAt({Site::kQ, 2, 1, 1}), std::vector<float>{3.0f});
+  EXPECT_EQ(plan.clips().size(), 4u);  // layers 0 and 2, heads 0 and 1: where the rule with +static holds
+  EXPECT_TRUE(plan.attention().empty());
+}
+
+TEST(ResolvedPlan, WhatMustBeSeenFirst) {
+  const ResolvedPlan plan = Simulated("q=int8/head,k=int8/tensor+static,v=int8/channel,attn_logits=int4/row");
+  EXPECT_TRUE(plan.NeedsSurvey(Site::kQ));
+  for (const Site site : {Site::kK, Site::kV, Site::kAttnLogits}) EXPECT_FALSE(plan.NeedsSurvey(site)) << Name(site);
+}
+
+TEST(ResolvedPlan, KnowsWhetherAScaleSpansRows) {
+  for (const char* plan : {"", "attn_logits=f32", "attn_logits=int4/row", "weights=int8/tensor",
+                           "q=int8/token,probs=u8/block64,linear_in=int8/group32", "layer_out=int8/tensor+static"})
+    EXPECT_FALSE(Simulated(plan).SpansRows()) << plan;
+  for (const char* plan : {"attn_logits=int8/head", "attn_logits=int8/tensor", "v=int8/block64.channel",
+                           "k=int8/token+smooth", "attn_logits=int4/row,attn_logits[l2,h1,m1]=int8/tensor"})
+    EXPECT_TRUE(Simulated(plan).SpansRows()) << plan;
+}
+
+TEST(ResolvedPlan, LayersThatTheIntegerKernelsExecute) {
+  const ResolvedPlan plan(Plan::Parse("q[l1]=int8/token,k[l1]=int8/token,probs[l1]=u8/block64,v[l1]=int8/channel"),
+                          Sites(2), Carrying::kExecuted);
+  ASSERT_EQ(plan.attention().size(), 3u);
+  EXPECT_FALSE(plan.attention()[0]);
+  EXPECT_TRUE(plan.attention()[1]);
+}
+
+std::string Message(const char* plan, const ModelSites& model, Carrying carrying, const StaticSource& statics = {}) {
+  try {
+    ResolvedPlan(Plan::Parse(plan), model, carrying, statics);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+struct Refusal {
+  const char *plan, *rule, *got, *expected, *attempt;
+};
+
+void ExpectRefused(const Refusal& r, const ModelSites& model, Carrying carrying) {
+  EXPECT_EQ(Message(r.plan, model, carrying),
+            std::format("plan rule '{}': got {}, expected {}; try {}", r.rule, r.got, r.expected, r.attempt));
+}
+
+TEST(ResolvedPlan, SelectorsOfWhatTheModelLacks) {
+  const auto refused = [](const char* rule, int maps, const char* what) {
+    EXPECT_EQ(Message(rule, Sites(maps), Carrying::kSimulated),
+              std::format("plan rule '{}': got {}; try a selector that this {} model has", rule, what,
+                          maps == 1 ? "llama" : "diffllama"));
+  };
+  refused("attn_logits[l3]=int8/row", 1, "layer 3 of attn_logits, expected 0 to 2");
+  refused("attn_logits[l3-5]=int8/row", 1, "layer 3 of attn_logits, expected 0 to 2");
+  refused("attn_logits[h4]=int8/row", 1, "head 4 of attn_logits, expected 0 to 3");
+  refused("k[h2]=int8/token", 1, "head 2 of k, expected 0 to 1");
+  refused("difference[h2]=int8/row", 2, "head 2 of difference, expected 0 to 1");
+  refused("attn_logits[m2]=int8/row", 1, "map 2 of attn_logits, expected 1 to 1");
+  EXPECT_EQ(Message("attn_logits[l2-9,h3,m2]=int8/row", Sites(2), Carrying::kSimulated), "accepted");
+  EXPECT_EQ(Message("attn_logits[l9]=f32", Sites(2), Carrying::kSimulated), "accepted");
+}
+
+TEST(ResolvedPlan, WhatNothingCarriesOut) {
+  for (const Refusal& r : {
+           Refusal{"difference=int8/row", "difference=int8/row", "difference",
+                   "a site of a llama model, whose heads have one map", "probs"},
+           Refusal{"k=int8/head+smooth", "k=int8/head+smooth", "+smooth with a scale per head",
+                   "one per token, channel or block<N>.channel", "token+smooth"},
+           Refusal{"q=int8/token+static", "q=int8/token+static", "+static with a scale per token",
+                   "one per tensor, head or channel", "tensor+static"},
+           Refusal{"v=int8/channel+static+mse", "v=int8/channel+static+mse", "a clip beside static scales per channel",
+                   "their largest magnitudes", "it without +p and +mse"},
+           Refusal{"q=f32,attn_logits=int8/tensor+p99.9", "attn_logits=int8/tensor+p99.9",
+                   "a clip with a scale per tensor", "+static beside it, or a scale per row or token", "+static"},
+           Refusal{"layer_out=int8/tensor+static", "layer_out=int8/tensor+static", "+static without statistics",
+                   "a statistics file of this model", "--stats FILE.h5"},
+       })
+    ExpectRefused(r, Sites(1), Carrying::kSimulated);
+  ExpectRefused({"difference=u8/row+mse", "difference=u8/row+mse", "a clip beside a zero point",
+                 "no options, as both ends of a group have a code", "int8, int6 or int4"},
+                Sites(2), Carrying::kSimulated);
+}
+
+TEST(ResolvedPlan, WeightsAsTheyAreStored) {
+  ModelSites model = Sites(1);
+  for (int layer = 0; layer < 3; ++layer) model.weights[{Site::kQProjW, layer}] = {.in = 64, .format = {}, .group = 0};
+  EXPECT_THAT(Message("weights=int8/group48", model, Carrying::kSimulated),
+              AllOf(StartsWith("plan rule 'weights=int8/group48', layer 0, q_proj.w: got granularity group48"),
+                    HasSubstr("try a rule for this weight with group32")));
+  ExpectRefused({"linear_in=int8/token", "linear_in=int8/token", "layer 0, q_proj.w in floating point",
+                 "weights in integers beside it", "it with weights=int8/channel, or simulated"},
+                model, Carrying::kExecuted);
+  EXPECT_EQ(Message("linear_in=int8/token", model, Carrying::kSimulated), "accepted");
+  model.weights[{Site::kQProjW, 0}] = {.in = 64, .format = Format::kInt6, .group = 64};
+  ExpectRefused(
+      {"weights=int4/channel", "weights=int4/channel", "layer 0, q_proj.w that is int6 in groups of 64 already",
+       "what this checkpoint holds, or a checkpoint without codes", "a plan without it"},
+      model, Carrying::kSimulated);
+  EXPECT_EQ(Message("weights[l0]=int6/channel,q_proj.in[l0]=int8/token", model, Carrying::kExecuted), "accepted");
+}
+
+TEST(ResolvedPlan, WhatHasNoIntegerKernel) {
+  ExpectRefused(
+      {"attn_out=int8/token", "attn_out=int8/token", "a site without an integer kernel",
+       "weights, linear_in, lm_head.w, lm_head.in, q, k, v, attn_logits, probs or difference", "it simulated"},
+      Sites(1), Carrying::kExecuted);
+  for (const char* rule : {"linear_in=int8/group32", "linear_in=int8/token+mse"}) {
+    const std::string got =
+        rule == std::string("linear_in=int8/group32") ? "a scale per group32" : "a scale per token+mse";
+    const std::string plan = std::string("weights=int8/channel,") + rule;
+    ExpectRefused({plan.c_str(), rule, got.c_str(), "a dynamic scale per token, or a static one per tensor",
+                   "linear_in=int8/token, or it simulated"},
+                  Sites(1), Carrying::kExecuted);
+  }
+  EXPECT_EQ(Message("weights=int8/channel,linear_in=int8/tensor+static", Sites(1), Carrying::kExecuted, Threes),
+            "accepted");
+}
+
+TEST(ResolvedPlan, WeightsForAFile) {
+  ModelSites model = Sites(1);
+  for (const char* plan : {"", "weights=f32", "attn_logits=int8/row"})
+    EXPECT_THAT(Message(plan, model, Carrying::kStored),
+                EndsWith("got no rule for weights, expected one; try weights=int4/group64"));
+  EXPECT_EQ(Message("weights=int8/channel+mse,lm_head.w=int8/channel", model, Carrying::kStored), "accepted");
+  EXPECT_EQ(Message("int4", model, Carrying::kStored), "accepted");
+  model.tied_head = true;
+  ExpectRefused({"lm_head.w=int8/channel", "lm_head.w=int8/channel", "the embedding, which is this model's head",
+                 "weights of its own", "the plan without the rule"},
+                model, Carrying::kStored);
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/plan/shared_scales.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+
+namespace tare {
+namespace {
+
+TEST(DynamicClipTest, OptionsChooseTheClip) {
+  std::vector<float> values(1000, 0.5f);
+  values[17] = -100.0f;
+  const auto clip = [&](const char* plan) { return DynamicClip(Plan::Parse(plan).rules()[0], values, 100.0f); };
+  EXPECT_EQ(clip("layer_out=int4/token"), 100.0f);
+  EXPECT_EQ(clip("layer_out=int4/token+p99.9"), 0.5f);
+  EXPECT_LT(clip("layer_out=int8/token+mse"), 100.1f);
+  EXPECT_GE(clip("layer_out=int8/token+mse"), 0.5f);
+}
+
+// Which group each value of a block of 5 rows and 6 columns is in, in the order of the groups.
+std::vector<int> GroupsOf(const char* granularity) {
+  std::vector<float> values(5 * 8);
+  const SiteBlock block{.site = Site::kV, .rows = 5, .first_columns = 6, .values = values.data(), .stride = 8};
+  int next = 0;
+  ForEachGroup(block, *ParseGranularity(granularity), [&](const ScaleGroup& group) {
+    for (float& x : group.values) x = static_cast<float>(next);
+    ++next;
+  });
+  std::vector<int> groups;
+  for (int64_t r = 0; r < block.rows; ++r) groups.insert(groups.end(), block.Row(r).begin(), block.Row(r).end());
+  return groups;
+}
+
+std::vector<int> Labels(int (*label)(int row, int column)) {
+  std::vector<int> labels;
+  for (int r = 0; r < 5; ++r) {
+    for (int c = 0; c < 6; ++c) labels.push_back(label(r, c));
+  }
+  return labels;
+}
+
+TEST(ForEachGroup, IsWhatTheGranularitySays) {
+  for (const char* row : {"row", "token", "tensor", "head"})
+    EXPECT_EQ(GroupsOf(row), Labels([](int r, int) { return r; })) << row;
+  EXPECT_EQ(GroupsOf("group4"), Labels([](int r, int c) { return 2 * r + c / 4; }));
+  EXPECT_EQ(GroupsOf("block3"), Labels([](int r, int c) { return 2 * r + c / 3; }));
+  EXPECT_EQ(GroupsOf("channel"), Labels([](int, int c) { return c; }));
+  EXPECT_EQ(GroupsOf("block2.channel"), Labels([](int r, int c) { return 6 * (r / 2) + c; }));
+}
+
+TEST(ForEachGroup, SaysWhereItsFirstValueStands) {
+  std::vector<float> values(4 * 4);
+  std::iota(values.begin(), values.end(), 0.0f);
+  const SiteBlock block{.site = Site::kV, .rows = 4, .first_columns = 4, .values = values.data(), .stride = 4};
+  for (const char* granularity : {"row", "group2", "channel", "block2.channel"}) {
+    ForEachGroup(block, *ParseGranularity(granularity), [&](const ScaleGroup& group) {
+      for (size_t i = 0; i < group.values.size(); ++i) {
+        const auto step = static_cast<int64_t>(i);
+        const int64_t row = group.row + step * group.row_step, column = group.column + (group.row_step == 0 ? step : 0);
+        EXPECT_EQ(group.values[i], static_cast<float>(4 * row + column)) << granularity;
+      }
+    });
+  }
+}
+
+TEST(SharedMaxima, ATensorIsOfAllHeadsAndOfOneRule) {
+  const Plan plan = Plan::Parse("q=int8/tensor,q[h1]=int8/tensor");
+  SiteBlock block{.site = Site::kQ, .layer = 2, .slot = 1, .head = 0, .map = 1};
+  SharedMaxima maxima;
+  for (const Granularity::Kind kind : {Granularity::Kind::kTensor, Granularity::Kind::kHead}) {
+    block.head = 0;
+    maxima.Add(PlaceOf(block, kind, &plan.rules()[0]), {3.0f});
+    maxima.Add(PlaceOf(block, kind, &plan.rules()[0]), {2.0f});
+    block.head = 1;
+    maxima.Add(PlaceOf(block, kind, &plan.rules()[1]), {5.0f});
+    block.head = 2;
+    maxima.Add(PlaceOf(block, kind, &plan.rules()[0]), {7.0f});
+  }
+  block.head = 0;
+  EXPECT_THAT(maxima.At(PlaceOf(block, Granularity::Kind::kTensor, &plan.rules()[0])), testing::ElementsAre(7.0f));
+  EXPECT_THAT(maxima.At(PlaceOf(block, Granularity::Kind::kTensor, &plan.rules()[1])), testing::ElementsAre(5.0f));
+  EXPECT_THAT(maxima.At(PlaceOf(block, Granularity::Kind::kHead, &plan.rules()[0])), testing::ElementsAre(3.0f));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// A quantizer together with the plan that it carries out, for a configuration without a checkpoint.
+#pragma once
+
+#include "experiments/model/sites_of_model.h"
+#include "experiments/sites/simulated_quantizer.h"
+
+namespace tare {
+
+struct HeldPlan {
+  ResolvedPlan resolved;
+};
+
+struct SimulatedPlan : HeldPlan, SimulatedQuantizer {
+  SimulatedPlan(const std::string& plan, const ModelConfig& config, const StaticSource& statics = {})
+      : HeldPlan{{Plan::Parse(plan), ModelSitesOf(config), Carrying::kSimulated, statics}},
+        SimulatedQuantizer(resolved) {}
+};
+
+}  // namespace tare
