@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/model/family.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/golden.h"
