@@ -45,7 +45,7 @@ void AddEval(CLI::App& app) {
                       "statistics file of this model (tare stats --out), for rules with +static");
   command->add_option("--tasks", options->tasks, TaskUsage(", ") + ", with commas between")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
-  command->add_option("--records", options->records, "write one JSON line an item of multiple choice to this file");
+  command->add_option("--records", options->records, "write one JSON line per item of multiple choice to this file");
   AddWindowOptions(*command, options->windows);
   AddStrideOption(*command, options->windows);
   options->machine.AddTo(*command);

@@ -155,7 +155,7 @@ void AddStats(CLI::App& app) {
                       "(.jsonl), whose answer is marked where it occurs in the context");
   command->add_option("--json", options->json,
                       "write JSON to a file, or - for standard output; an array where several models are given");
-  command->add_option("--csv", options->csv, "write a row a model, site, layer, head and map to this file");
+  command->add_option("--csv", options->csv, "write one row per model, site, layer, head and map to this file");
   AddFileOptions(*command, *options);
   AddWindowOptions(*command, options->windows);
   options->machine.AddTo(*command);

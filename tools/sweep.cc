@@ -77,7 +77,7 @@ void AddSweep(CLI::App& app) {
   AddExecutedFlag(*command, sweep.carrying);
   command
       ->add_option("--stats", options->statistics,
-                   "statistics file (tare stats --out) for rules with +static; once a model, in their order")
+                   "statistics file (tare stats --out) for rules with +static; once per model, in their order")
       ->allow_extra_args(false);
   command->add_option("--bits", sweep.bits, "16 (not quantized), 8, 6, 4, with commas between")
       ->delimiter(',')

@@ -107,7 +107,7 @@ std::vector<Seen> ReadSeen(const SweepOptions& options) {
   std::vector<Seen> seen(options.models.size());
   if (options.statistics.empty()) return seen;
   if (options.statistics.size() != options.models.size())
-    Fail("--stats: got {} files, expected one a model, in the order of the {} models; try --stats once for each",
+    Fail("--stats: got {} files, expected one per model, in the order of the {} models; try --stats once for each",
          options.statistics.size(), options.models.size());
   for (size_t i = 0; i < seen.size(); ++i) {
     const std::filesystem::path& file = options.statistics[i];

@@ -57,7 +57,7 @@ auto Distinct(const std::vector<SweepCell>& cells, Get get) {
 
 std::string Block(const std::vector<SweepCell>& cells, const std::string& task, size_t i, const char* name) {
   const auto bits = Distinct(cells, [](const SweepCell& c) { return c.bits; });
-  std::string text = std::format("\n{}, {}\n{:<22}{:<21}", task, name, "model", "scale a");
+  std::string text = std::format("\n{}, {}\n{:<22}{:<21}", task, name, "model", "scale per");
   for (const int b : bits) text += std::format("{:<38}", std::format("{} bits", b));
   while (text.ends_with(' ')) text.pop_back();
   for (const auto& model : Distinct(cells, [](const SweepCell& c) { return c.model; })) {

@@ -116,7 +116,7 @@ TEST_F(SweepCommandTest, StaticScalesTakeAStatisticsFileAModel) {
   options.resize(4);
   const Outcome refused = RunTare(Sweep("x", options));
   EXPECT_EQ(refused.exit_code, 1);
-  EXPECT_THAT(refused.err, HasSubstr("--stats: got 1 files, expected one a model"));
+  EXPECT_THAT(refused.err, HasSubstr("--stats: got 1 files, expected one per model"));
 }
 
 // Killed or interrupted once its first cell is written: a machine that was done before the signal came gets a longer

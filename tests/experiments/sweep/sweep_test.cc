@@ -218,7 +218,7 @@ TEST_F(SweepTest, StatisticsOfOtherModelsAreRefusedBeforeAnyWork) {
   std::swap(options_.statistics[0], options_.statistics[1]);
   refuses("diffllama-mha-60.h5: statistics of weights");
   options_.statistics.pop_back();
-  refuses("--stats: got 1 files, expected one a model, in the order of the 2 models");
+  refuses("--stats: got 1 files, expected one per model, in the order of the 2 models");
 }
 
 TEST_F(SweepTest, AChangedInputRunsAnew) {

@@ -73,7 +73,7 @@ TEST(TableTest, PerplexityHasBitsAcrossAndTheChangeFrom16) {
   EXPECT_THAT(
       Lines(SweepTable(cells)),
       ElementsAre("", "perplexity:t, perplexity",
-                  std::format("{:<22}{:<21}{:<38}{}", "model", "scale a", "16 bits", "4 bits"),
+                  std::format("{:<22}{:<21}{:<38}{}", "model", "scale per", "16 bits", "4 bits"),
                   Row("a", "row", {"20.500", "21.750 (+1.250)"}), Row("a", kStatic, {"20.500", "20.250 (-0.250)"}),
                   Row("b", "row", {"1000.125", "1000.125 (+0.000)"}), Row("b", kStatic, {"7.000", "8.000 (+1.000)"})));
 }
