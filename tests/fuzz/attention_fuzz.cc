@@ -78,7 +78,7 @@ std::string Describe(const AttentionShape& s, const AttentionPlan& p) {
       static_cast<int>(s.family), s.heads, s.kv, s.queries, s.keys, s.d, s.v_width, static_cast<int>(s.mask.kind),
       s.mask.window, s.mask.shift, s.pad, name(p.q), name(p.k), name(p.v),
       p.v_scale == AttentionPlan::ValueScale::kBlock ? " a block" : " a channel", name(p.logits),
-      p.order == AttentionPlan::Order::kEarly ? "early" : "late", name(p.p), p.block,
+      p.order == AttentionPlan::Order::kEarly ? "early" : "late", name(p.probs), p.block,
       p.q_mean == nullptr ? "" : " mean of q", p.k_mean == nullptr ? "" : " mean of k");
 }
 
