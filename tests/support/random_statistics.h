@@ -35,8 +35,9 @@ inline void PlaceStatistics(const SiteKey& key, SiteStatistics& s) {
   OutlierStatistics outliers;
   outliers.magnitudes = s.outliers.magnitudes;
   for (const TopValue& t : s.outliers.top.Sorted())
-    outliers.top.Offer(t.value, {t.place.sequence, key.layer, key.head, t.place.row, t.place.column});
-  outliers.AddNonfinite({3, key.layer, key.head, 4, 5});
+    outliers.top.Offer(t.value,
+                       {t.place.sequence, key.layer.value_or(-1), key.head.value_or(-1), t.place.row, t.place.column});
+  outliers.AddNonfinite({3, key.layer.value_or(-1), key.head.value_or(-1), 4, 5});
   s.outliers = outliers;
 }
 
