@@ -191,10 +191,10 @@ TEST_F(ToyFamilyTest, Stats) {
 
 TEST_F(ToyFamilyTest, EvalSimulatedAndExecuted) {
   Model model(model_);
-  const Task task(ParseTasks("perplexity=" + ids_.string())[0], model, {});
+  const std::vector<Task> tasks = ReadTasks(ParseTasks("perplexity=" + ids_.string()), model, {});
   const auto nll = [&](const char* plan, Carrying carrying) {
     PlanRun run(Plan::Parse(plan), carrying, ModelSitesOf(model));
-    return ToJson(task.Run(model, run, {})).at("nll").get<double>();
+    return tasks[0].run(model, run, {}).figures.at("nll").get<double>();
   };
   const double exact = nll("f32", Carrying::kSimulated);
   const char* attention = "q=int8/token,k=int8/token,probs=u8/block64,v=int8/token";

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/attention/integer/executed_attention.h"
 #include "quant/base/aligned.h"
 
 namespace tare {

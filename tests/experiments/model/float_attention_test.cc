@@ -213,7 +213,7 @@ TEST(FloatAttentionTest, VisitorsSeeEveryUnmaskedLogitOnceScaled) {
 // A visitor that changes the difference makes the pass subtract before P x V.
 class TouchDifference : public SiteVisitor {
  public:
-  bool Wants(Site site, int) const override { return site == Site::kDifference; }
+  bool Wants(Site site, std::optional<int>) const override { return site == Site::kDifference; }
   bool Changes() const override { return true; }
   void Visit(const SiteBlock&, int) override {}
 };

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/model/family.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/golden.h"
@@ -75,8 +76,8 @@ TEST(EquivalentWeights, RotationKeepsNormsOfRows) {
 
 // A norm between v and o, as a differential head has, does not let a factor through.
 TEST(EquivalentWeights, OnlyStandardHeadsSmoothTheInputOfO) {
-  EXPECT_THAT(SmoothedSites(LoadConfig(GoldenFolder("llama-mha"))), Contains(Site::kOProjIn));
-  EXPECT_THAT(SmoothedSites(LoadConfig(GoldenFolder("diffllama-mha"))), Not(Contains(Site::kOProjIn)));
+  EXPECT_THAT(FamilyOf(LoadConfig(GoldenFolder("llama-mha"))).smoothed, Contains(Site::kOProjIn));
+  EXPECT_THAT(FamilyOf(LoadConfig(GoldenFolder("diffllama-mha"))).smoothed, Not(Contains(Site::kOProjIn)));
 }
 
 TEST(EquivalentWeights, TheConfigSaysWhereEmbeddingsAreTwo) {

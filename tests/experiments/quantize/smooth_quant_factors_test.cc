@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "experiments/model/family.h"
 #include "quant/base/error.h"
 #include "tests/support/golden.h"
 
@@ -21,7 +22,7 @@ using testing::ThrowsMessage;
 StatisticsSet Seen(const Model& model) {
   StatisticsSet seen;
   for (int layer = 0; layer < model.config().layers; ++layer) {
-    for (const Site site : SmoothedSites(model.config())) {
+    for (const Site site : FamilyOf(model.config()).smoothed) {
       const auto channels =
           static_cast<size_t>(site == Site::kDownProjIn ? model.config().ffn : model.config().hidden);
       SiteStatistics& s =
@@ -39,7 +40,7 @@ TEST(Smoothing, FactorsFollowFromWhatWasSeen) {
   const std::vector<LayerSmoothing> layers = SmoothingOf(model, Seen(model), 1.0);
   ASSERT_EQ(std::ssize(layers), model.config().layers);
   for (const LayerSmoothing& layer : layers) {
-    EXPECT_EQ(layer.size(), SmoothedSites(model.config()).size());
+    EXPECT_EQ(layer.size(), FamilyOf(model.config()).smoothed.size());
     for (const auto& [site, s] : layer) {
       EXPECT_EQ(s[0], 2.0f) << Name(site);
       EXPECT_EQ(s[1], 0.5f) << Name(site);
