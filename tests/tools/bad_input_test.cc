@@ -264,7 +264,7 @@ TEST_F(BadInputTest, PlansThatDoNotParseAreShownWithThePlace) {
   refused("attn_logits=int8/row,", {"plan, column 22"});
   // Those that parse, but name what this build or this model does not have.
   refused("cache_k=int8/token", {"plan, column 1: got 'cache_k', expected one of"});
-  refused("attn_logits[l2]=int8/row", {"selects layer 2", "the model has 2"});
+  refused("attn_logits[l2]=int8/row", {"got layer 2 of attn_logits, expected 0 to 1"});
   Refused({"eval", golden_, "--tasks", "perplexity=" + ids_, "--plan", "attn_logits=int8", "--json", out_ / "x.json"},
           {"plan, column 17"});
 }

@@ -33,7 +33,7 @@ TEST(BenchAttentionCommand, OneCaseBesideItsBaselines) {
 TEST(BenchAttentionCommand, PlansWithoutAKernelAreRefused) {
   const Outcome outcome = Bench("q=int8/token");
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, testing::HasSubstr("k is f32"));
+  EXPECT_THAT(outcome.err, testing::HasSubstr("got k in f32"));
 }
 
 }  // namespace

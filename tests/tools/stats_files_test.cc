@@ -167,7 +167,8 @@ TEST_F(StatsFilesTest, DiffSaysWhatDiffers) {
 
 TEST_F(StatsFilesTest, BadInputIsRefusedByName) {
   PutManyIds(ids_, 2, 20);
-  Refused(Collect("x.h5", {"--sites", "attn_logits[l99]"}), {"--sites 'attn_logits[l99]'", "selects layer 99"});
+  Refused(Collect("x.h5", {"--sites", "attn_logits[l99]"}),
+          {"--sites 'attn_logits[l99]'", "got layer 99 of attn_logits"});
   Refused(Collect("x.h5", {"--formats", "int8/block4.channel"}), {"--formats 'int8/block4.channel'"});
   Refused(Collect("x.h5", {"--formats", "int8/channel", "--sites", "probs"}), {"--formats: int8/channel: got none of"});
   Refused(Collect("x.h5", {"--shard", "2/2"}), {"--shard: got '2/2'"});

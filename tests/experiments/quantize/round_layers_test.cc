@@ -33,7 +33,7 @@ TEST(RoundLayers, WhatCannotBeRoundedIsRefusedByItsRule) {
   };
   refuses("down_proj.w=int8/group48", "rtn", "group48");
   refuses("down_proj.w=int8/tensor", "gptq", "try channel");
-  refuses("linear_in=int8/token", "rtn", "quantizes no weights");
+  refuses("linear_in=int8/token", "rtn", "got no rule for weights");
 }
 
 // Twice as many bits: an eighth of the error and less.

@@ -23,8 +23,7 @@ StatisticsSet Seen(const Model& model) {
   StatisticsSet seen;
   for (int layer = 0; layer < model.config().layers; ++layer) {
     for (const Site site : FamilyOf(model.config()).smoothed) {
-      const auto channels =
-          static_cast<size_t>(site == Site::kDownProjIn ? model.config().ffn : model.config().hidden);
+      const auto channels = static_cast<size_t>(site == Site::kDownProjIn ? model.config().ffn : model.config().hidden);
       SiteStatistics& s =
           seen.sites.try_emplace(SiteKey{.site = site, .layer = layer}, seen.Sums(site).size()).first->second;
       s.channel_absmax.assign(channels, 0.5f);

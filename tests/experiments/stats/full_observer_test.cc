@@ -219,7 +219,7 @@ TEST(FullObserver, OutputErrorsAreThoseOfEverySixteenthQuery) {
     model.Forward(GoldenBatch(name), visitors);
     StatisticsSet set;
     set.sites = observer.Take();
-    const SiteKey key{site, 1, 0, differential ? 0 : 1};
+    const SiteKey key{site, 1, 0, differential ? std::nullopt : std::optional(1)};
     const OutputHead& head = model.layers()[1].heads[0];
     double expected = 0;
     int rows = 0;
