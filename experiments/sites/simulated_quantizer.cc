@@ -62,6 +62,8 @@ void SimulatedQuantizer::Quantize(const SiteBlock& block, const Rule& rule) {
   if (rule.options.static_scale) known = plan_.ClipAt(block.key());
   if (tare::NeedsSurvey(rule)) known = maxima_.At(PlaceOf(block, rule.granularity.kind, &rule));
   TARE_CHECK(known.size() <= 1 || std::ssize(known) == block.first_columns);
+  const bool by_channel = rule.granularity.kind == Granularity::Kind::kChannel;
+  TARE_CHECK(!by_channel || !known.empty() || block.first_row == 0);  // all tokens of the sequence
   ForEachGroup(block, rule.granularity, [&](const ScaleGroup& group) {
     const std::span<float> values = group.values;
     const float absmax = CheckedAbsmax(block, values, group.row, group.row_step);
