@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare bench: speed, beside what the machine can do in the same run. `forward` is here, the others in bench_*.cc.
 #include <filesystem>
-#include <format>
 #include <memory>
-#include <print>
 
 #include <unistd.h>
-
-#include <nlohmann/json.hpp>
 
 #include "experiments/bench/forward_bench.h"
 #include "experiments/model/random_checkpoint.h"
 #include "experiments/sites/outlier_observer.h"
 #include "experiments/sites/plan_run.h"
+#include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
+#include "quant/file/json.h"
 #include "tools/command.h"
 
 namespace tare {
@@ -31,7 +29,7 @@ struct ForwardOptions {
 // A folder that goes away with the bench.
 class TemporaryFolder {
  public:
-  TemporaryFolder() : path(std::filesystem::temp_directory_path() / std::format("tare-bench-{}", getpid())) {}
+  TemporaryFolder() : path(std::filesystem::temp_directory_path() / Formatted("tare-bench-{}", getpid())) {}
   ~TemporaryFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path, ignored);
@@ -53,7 +51,7 @@ Json TimingJson(const char* what, const std::string& family, const ForwardTiming
 }
 
 void Print(const Json& t) {
-  std::println(
+  PrintLine(
       "{:<10} {:<16} {:>8.0f} tokens/s  {:>7.1f} GFLOP/s  {:>5.3f} of oneDNN's large matmul ({:.1f})  spread {:.1f} %",
       t["family"].get<std::string>(), t["what"].get<std::string>(), t["tokens_per_second"].get<double>(),
       t["gflops"].get<double>(), t["share"].get<double>(), t["matmul_gflops"].get<double>(),

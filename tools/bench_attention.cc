@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare bench attention: attention kernels, each case beside its error, rooflines and baselines of the same run.
 #include <memory>
-#include <print>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "experiments/bench/attention_bench.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
 #include "tools/command.h"
 
 namespace tare {
@@ -68,14 +67,14 @@ std::vector<AttentionCase> Cases(const Options& o) {
 
 void Print(const AttentionBench& bench) {
   const Roofline& r = bench.roofline;
-  std::println("{}: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, reading {:.1f} GB/s\n", bench.isa,
-               r.u8s8_gops, r.f32_gflops, r.bf16_gflops, r.read_gbps);
-  std::println("{:<10} {:<8} {:>6} {:>4} {:>2} {:>2} {:<6} {:>9} {:>6} {:>8} {:>9} {:>9} {:>8} {:>9}  {}", "kernel",
-               "family", "n", "d", "H", "th", "mask", "seconds", "spread", "ns/pair", "roofline", "rel L2", "floor",
-               "worst row", "data, plan");
+  PrintLine("{}: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, reading {:.1f} GB/s\n", bench.isa,
+            r.u8s8_gops, r.f32_gflops, r.bf16_gflops, r.read_gbps);
+  PrintLine("{:<10} {:<8} {:>6} {:>4} {:>2} {:>2} {:<6} {:>9} {:>6} {:>8} {:>9} {:>9} {:>8} {:>9}  {}", "kernel",
+            "family", "n", "d", "H", "th", "mask", "seconds", "spread", "ns/pair", "roofline", "rel L2", "floor",
+            "worst row", "data, plan");
   for (const AttentionResult& x : bench.results) {
     const AttentionCase& c = x.measured;
-    std::println(
+    PrintLine(
         "{:<10} {:<8} {:>6} {:>4} {:>2} {:>2} {:<6} {:>9.5f} {:>5.1f}% {:>8.3f} {:>9.3f} {:>8.3f}% {:>7.3f}% {:>8.2f}% "
         " {} {}",
         c.kernel, c.family, c.n, c.d, c.heads, c.threads, c.mask, x.seconds, 100 * x.spread, x.ns_per_pair,
@@ -92,7 +91,7 @@ void Run(const CLI::App& command, const Options& o) {
   for (AttentionCase& c : cases) c.repetitions = o.repetitions, c.seed = o.seed, c.lambda = o.lambda;
   const AttentionBench bench = BenchAttention(cases);
   if (PrintsTables(o.json)) Print(bench);
-  WriteJson(o.json, nlohmann::ordered_json::parse(AttentionBenchJson(bench, CpuName())));
+  WriteJson(o.json, AttentionBenchJson(bench, CpuName()));
 }
 
 }  // namespace

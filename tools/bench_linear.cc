@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare bench linear: quantized linear layers beside oneDNN's f32 matmul.
 #include <memory>
-#include <print>
-
-#include <nlohmann/json.hpp>
 
 #include "experiments/bench/linear_bench.h"
+#include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
+#include "quant/file/json.h"
 #include "tools/command.h"
 
 namespace tare {
@@ -19,16 +18,16 @@ struct Options {
 };
 
 void Print(const LinearBench& bench) {
-  std::println("roofline: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, reading {:.1f} GB/s", bench.roofline.u8s8_gops,
-               bench.roofline.f32_gflops, bench.roofline.read_gbps);
+  PrintLine("roofline: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, reading {:.1f} GB/s", bench.roofline.u8s8_gops,
+            bench.roofline.f32_gflops, bench.roofline.read_gbps);
   for (const LinearResult& r : bench.results) {
     const LinearCase& c = r.measured;
-    std::println(
+    PrintLine(
         "{:<44} {} x {} x {}  {:8.3f} ms  {:5.2f} x f32 ({:.3f} ms)  {:6.1f} Gop/s  {:5.1f} GB/s  roofline {:.2f}  "
         "{:.2f} bits  error {:.2e}  spread {:.0f} %",
         c.plan, c.rows, c.in, c.out, 1e3 * r.seconds, r.f32_seconds / r.seconds, 1e3 * r.f32_seconds, r.gops,
         r.weights_gbps, r.roofline_fraction, r.bits_per_weight, r.rel_l2, 100 * r.spread);
-    if (r.bf16_seconds > 0) std::println("{:<44} {:.2f} x bf16", "", r.bf16_seconds / r.seconds);
+    if (r.bf16_seconds > 0) PrintLine("{:<44} {:.2f} x bf16", "", r.bf16_seconds / r.seconds);
   }
 }
 
@@ -45,7 +44,7 @@ void Run(const Options& options) {
   }
   const LinearBench bench = BenchLinear(cases);
   if (PrintsTables(options.json)) Print(bench);
-  WriteJson(options.json, nlohmann::ordered_json::parse(LinearBenchJson(bench, CpuName())));
+  WriteJson(options.json, LinearBenchJson(bench, CpuName()));
 }
 
 }  // namespace

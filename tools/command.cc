@@ -4,14 +4,13 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <format>
 #include <fstream>
 
-#include <nlohmann/json.hpp>
-
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "quant/file/atomic_file.h"
+#include "quant/file/json.h"
 
 namespace tare {
 
@@ -80,7 +79,7 @@ void ProgressLine::Show(int64_t done, int64_t total, const char* unit) {
   const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0.0;
   const double left = rate > 0 ? static_cast<double>(total - done) / rate : 0.0;
   const std::string line =
-      std::format("{}: {} of {} {}, {:.0f} per second, {:.0f} s left", what_, done, total, unit, rate, left);
+      Formatted("{}: {} of {} {}, {:.0f} per second, {:.0f} s left", what_, done, total, unit, rate, left);
   std::fprintf(stderr, "\r\033[K%s", line.c_str());
   std::fflush(stderr);
 }

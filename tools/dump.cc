@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare dump: what a model computes, into an HDF5 file.
-#include <format>
 #include <memory>
-#include <print>
 
 #include "experiments/sites/dump.h"
+#include "quant/base/formatted.h"
 #include "tools/run_options.h"
 
 namespace tare {
@@ -28,9 +27,9 @@ void Run(const Options& options) {
   const DumpOrigin origin{
       {"version", TARE_VERSION},
       {"input_sha256", input.sha256},
-      {"windows", std::format("window {}, stride {}, tokens {}, limit {}", w.window, w.stride, w.tokens, w.limit)}};
+      {"windows", Formatted("window {}, stride {}, tokens {}, limit {}", w.window, w.stride, w.tokens, w.limit)}};
   Dump(model, run, sequences, sites, options.out, ProgressLine("dump").Callback(), origin);
-  std::println("{}: {} sequences of {} tokens", options.out, sequences.size(), sequences.at(0).tokens.size());
+  PrintLine("{}: {} sequences of {} tokens", options.out, sequences.size(), sequences.at(0).tokens.size());
 }
 
 }  // namespace

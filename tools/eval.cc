@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare eval: a model's accuracy under a plan.
 #include <memory>
-#include <print>
 
 #include "experiments/tasks/evaluation.h"
+#include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "tools/run_options.h"
 
@@ -27,7 +27,7 @@ void Run(const Options& options) {
   Evaluation evaluation(model, run, options.windows);
   for (const Task& task : ReadTasks(specs, model, options.windows)) {
     const std::string line = evaluation.Run(task, ProgressLine(task.spec.Name()).Callback());
-    if (PrintsTables(options.json)) std::println("{}", line);
+    if (PrintsTables(options.json)) PrintLine("{}", line);
   }
   WriteJson(options.json, evaluation.json());
   if (!options.records.empty()) WriteFileAtomically(options.records, evaluation.records());

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare inspect: what a checkpoint is.
 #include <cstdio>
-#include <format>
 #include <map>
 #include <memory>
-#include <print>
-
-#include <nlohmann/json.hpp>
 
 #include "experiments/model/model.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
 #include "tools/command.h"
 
 namespace tare {
@@ -79,34 +77,34 @@ Json Describe(const Model& model) {
 }
 
 void PrintQuantized(const Json& j) {
-  std::println("  quantized from {}: plan {}, method {}", j["source"].get<std::string>(), j["plan"].get<std::string>(),
-               j["method"].get<std::string>());
+  PrintLine("  quantized from {}: plan {}, method {}", j["source"].get<std::string>(), j["plan"].get<std::string>(),
+            j["method"].get<std::string>());
   for (const Json& m : j["quantized"]) {
-    std::println("    {:<44} {:<5} groups of {:>5}  {:>10} bytes  {:5.2f} bits per weight",
-                 m["tensor"].get<std::string>(), m["format"].get<std::string>(), m["group"].get<int64_t>(),
-                 m["bytes"].get<uint64_t>(), m["bits_per_weight"].get<double>());
+    PrintLine("    {:<44} {:<5} groups of {:>5}  {:>10} bytes  {:5.2f} bits per weight", m["tensor"].get<std::string>(),
+              m["format"].get<std::string>(), m["group"].get<int64_t>(), m["bytes"].get<uint64_t>(),
+              m["bits_per_weight"].get<double>());
   }
 }
 
 void Print(const Model& model, const Json& j) {
-  std::println("{}: {}, {} parameters, {} bytes", j["model"].get<std::string>(), j["family"].get<std::string>(),
-               j["parameters"].get<uint64_t>(), j["bytes"].get<uint64_t>());
+  PrintLine("{}: {}, {} parameters, {} bytes", j["model"].get<std::string>(), j["family"].get<std::string>(),
+            j["parameters"].get<uint64_t>(), j["bytes"].get<uint64_t>());
   for (const auto& [type, count] : j["stored"].items())
-    std::println("  stored as {:<6} {} values", type, count.get<uint64_t>());
-  std::println("  layers {}, hidden {}, FFN {}, vocabulary {}{}", j["layers"].get<int>(), j["hidden"].get<int>(),
-               j["ffn"].get<int>(), j["vocabulary"].get<int>(), j["tied_embeddings"].get<bool>() ? " (tied)" : "");
-  std::println("  softmax maps per layer {}, key/value heads {}, head width {}, positions {}", j["heads"].get<int>(),
-               j["kv_heads"].get<int>(), j["head_dim"].get<int>(), j["max_positions"].get<int>());
+    PrintLine("  stored as {:<6} {} values", type, count.get<uint64_t>());
+  PrintLine("  layers {}, hidden {}, FFN {}, vocabulary {}{}", j["layers"].get<int>(), j["hidden"].get<int>(),
+            j["ffn"].get<int>(), j["vocabulary"].get<int>(), j["tied_embeddings"].get<bool>() ? " (tied)" : "");
+  PrintLine("  softmax maps per layer {}, key/value heads {}, head width {}, positions {}", j["heads"].get<int>(),
+            j["kv_heads"].get<int>(), j["head_dim"].get<int>(), j["max_positions"].get<int>());
   if (j.contains("quantized")) PrintQuantized(j);
   if (Maps(model.config()) == 2)
-    std::println("  {} differential heads per layer (two maps each)", HeadTable(model.config()).size());
+    PrintLine("  {} differential heads per layer (two maps each)", HeadTable(model.config()).size());
   for (size_t layer = 0; layer < model.layers().size(); ++layer) {
     const LayerWeights& w = model.layers()[layer];
     if (w.lambda.empty()) continue;
-    if (layer == 0) std::println("\n  layer   lambda{}", w.lambda_init ? "  lambda_init" : "");
-    std::print("  {:>5}", layer);
-    for (const float lambda : w.lambda) std::print("  {:>7.4f}", lambda);
-    std::println("{}", w.lambda_init ? std::format("  {:>11.4f}", *w.lambda_init) : "");
+    if (layer == 0) PrintLine("\n  layer   lambda{}", w.lambda_init ? "  lambda_init" : "");
+    PrintText("  {:>5}", layer);
+    for (const float lambda : w.lambda) PrintText("  {:>7.4f}", lambda);
+    PrintLine("{}", w.lambda_init ? Formatted("  {:>11.4f}", *w.lambda_init) : "");
   }
 }
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare quantize: a checkpoint folder to a quantized checkpoint in one file.
 #include <memory>
-#include <print>
-
-#include <nlohmann/json.hpp>
 
 #include "experiments/quantize/export.h"
 #include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
 #include "tools/run_options.h"
 
 namespace tare {
@@ -62,11 +61,11 @@ void Run(const Options& options) {
   const QuantizeSummary s = options.format == "h5" ? Quantize(job, ProgressLine("quantize").Callback())
                                                    : QuantizeToFolder(job, ProgressLine("quantize").Callback());
   if (PrintsTables(options.json)) {
-    if (s.matrices == 0) std::println("{}: equivalent weights in f32, no codes", options.out);
+    if (s.matrices == 0) PrintLine("{}: equivalent weights in f32, no codes", options.out);
     if (s.matrices > 0)
-      std::println("{}: {} matrices in {}, {:.2f} bits per weight, relative error {:.4f}", options.out, s.matrices,
-                   job.plan.canonical(), s.bits_per_weight, s.relative_error);
-    std::println("  {} bytes of tensors before, {} after", s.bytes_before, s.bytes_after);
+      PrintLine("{}: {} matrices in {}, {:.2f} bits per weight, relative error {:.4f}", options.out, s.matrices,
+                job.plan.canonical(), s.bits_per_weight, s.relative_error);
+    PrintLine("  {} bytes of tensors before, {} after", s.bytes_before, s.bytes_after);
   }
   WriteJson(options.json, {{"schema", "tare.quantize/1"},
                            {"out", options.out},

@@ -3,16 +3,15 @@
 // statistics of every site into a file. show, merge and diff work on such files (tools/stats_files.cc).
 #include <cstdio>
 #include <memory>
-#include <print>
-
-#include <nlohmann/json.hpp>
 
 #include "experiments/sequences/sequences.h"
 #include "experiments/sites/outlier_report.h"
 #include "experiments/stats/marked_items.h"
 #include "experiments/stats/statistics_job.h"
 #include "experiments/stats/statistics_report.h"
+#include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
+#include "quant/file/json.h"
 #include "tools/run_options.h"
 #include "tools/stats_files.h"
 
@@ -97,12 +96,12 @@ void Run(Options& options) {
       models.push_back(options.out.empty() ? Observe(folder, options, line) : Collect(folder, options, line));
   }
   if (PrintsTables(options.json)) {
-    std::print("{}", OutlierTable(models));
-    std::println(
+    PrintText("{}", OutlierTable(models));
+    PrintLine(
         "{} tokens of {}; attention logits scaled, before the softmax, masked ones left out; hidden states: every "
         "layer's output",
         models[0]["tokens"].get<int64_t>(), options.input);
-    if (!options.out.empty()) std::println("every site: tare stats show {}", options.out);
+    if (!options.out.empty()) PrintLine("every site: tare stats show {}", options.out);
   }
   if (!options.csv.empty()) WriteFileAtomically(options.csv, OutlierCsv(models));
   WriteJson(options.json, models.size() == 1 ? models[0] : Json(models));

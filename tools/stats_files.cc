@@ -2,14 +2,13 @@
 #include "tools/stats_files.h"
 
 #include <memory>
-#include <print>
-
-#include <nlohmann/json.hpp>
 
 #include "experiments/stats/statistics_diff.h"
 #include "experiments/stats/statistics_report.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
+#include "quant/file/json.h"
 #include "quant/statistics/statistics_file.h"
 #include "tools/command.h"
 
@@ -50,9 +49,9 @@ Json OverviewJson(const StatisticsSet& set) {
 
 void ShowOverview(const StatisticsSet& set, const ShowOptions& options) {
   if (PrintsTables(options.json)) {
-    std::print("{}", OverviewTable(set));
-    std::println("{}: {} tokens of {} in {} sequences; {}", options.file, set.tokens, set.job.at("model"),
-                 set.job.at("sequences"), set.Whole() ? "whole" : "a part: merge it with the other shards");
+    PrintText("{}", OverviewTable(set));
+    PrintLine("{}: {} tokens of {} in {} sequences; {}", options.file, set.tokens, set.job.at("model"),
+              set.job.at("sequences"), set.Whole() ? "whole" : "a part: merge it with the other shards");
   }
   WriteJson(options.json, OverviewJson(set));
 }
@@ -69,7 +68,7 @@ void Show(const ShowOptions& options) {
   const Site site = SiteNamed(options.site);
   const Json json =
       options.measures ? MeasuresJson(set, site, LayerOf(options.layer)) : SiteJson(set, site, LayerOf(options.layer));
-  if (PrintsTables(options.json)) std::print("{}", RowsTable(json));
+  if (PrintsTables(options.json)) PrintText("{}", RowsTable(json));
   if (!options.csv.empty()) WriteFileAtomically(options.csv, RowsCsv(json));
   WriteJson(options.json, json);
 }
@@ -100,7 +99,7 @@ void Merge(const MergeOptions& options) {
   for (size_t i = 1; i < options.files.size(); ++i)
     set.Merge(ReadStatistics(options.files[i]), options.files.front(), options.files[i]);
   WriteStatistics(set, options.out);
-  std::println("{}: {} tokens, {}", options.out, set.tokens, set.Whole() ? "whole" : "still a part of the job");
+  PrintLine("{}: {} tokens, {}", options.out, set.tokens, set.Whole() ? "whole" : "still a part of the job");
 }
 
 void AddMerge(CLI::App& stats) {
@@ -127,9 +126,9 @@ void Diff(const DiffFiles& options) {
   diff.layer = LayerOf(options.layer);
   const Json json = DiffJson(ReadStatistics(options.a), ReadStatistics(options.b), diff);
   if (PrintsTables(options.json)) {
-    std::print("{}", DiffTable(json));
-    std::println("* the interval leaves out 0; {} bootstrap draws over groups of sequences, {}", diff.draws,
-                 json["paired"].get<bool>() ? "the same ones of both" : "of each apart");
+    PrintText("{}", DiffTable(json));
+    PrintLine("* the interval leaves out 0; {} bootstrap draws over groups of sequences, {}", diff.draws,
+              json["paired"].get<bool>() ? "the same ones of both" : "of each apart");
   }
   WriteJson(options.json, json);
 }

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare sweep: accuracy against bits, models side by side; resumes.
-#include <format>
 #include <memory>
-#include <print>
-
-#include <nlohmann/json.hpp>
 
 #include "experiments/sweep/sweep.h"
 #include "experiments/sweep/table.h"
+#include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
+#include "quant/file/json.h"
 #include "tools/run_options.h"
 
 namespace tare {
@@ -45,7 +43,7 @@ void Run(Options& options) {
   {
     ProgressLine line("");
     cells = RunSweep(options.sweep, [&](size_t cell, size_t count, const std::string& what) {
-      line.Rename(std::format("cell {} of {}: {}", cell, count, what));
+      line.Rename(Formatted("cell {} of {}: {}", cell, count, what));
       return line.Callback();
     });
   }
@@ -54,8 +52,8 @@ void Run(Options& options) {
   WriteFileAtomically(options.sweep.folder / "table.txt", SweepTable(cells));
   WriteFileAtomically(options.sweep.folder / "table.json", json.dump(2) + "\n");
   if (PrintsTables(options.json)) {
-    std::print("{}", SweepTable(cells));
-    std::println(
+    PrintText("{}", SweepTable(cells));
+    PrintLine(
         "\n+/- one standard error; in brackets the change from 16 bits, with the standard error of the paired "
         "difference\n"
         "finished cells, table.csv, table.json and table.txt are in {}",

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare verify: whole or damaged.
 #include <memory>
-#include <print>
 
-#include <nlohmann/json.hpp>
-
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "tools/command.h"
 
@@ -27,7 +26,7 @@ void Run(const Options& options) {
     file.Verify();
   }
   const size_t datasets = file.datasets().size();
-  if (PrintsTables(options.json)) std::println("{}: whole; {} datasets, schema {}", options.file, datasets, schema);
+  if (PrintsTables(options.json)) PrintLine("{}: whole; {} datasets, schema {}", options.file, datasets, schema);
   WriteJson(options.json,
             {{"schema", "tare.verify/1"}, {"file", options.file}, {"whole", true}, {"datasets", datasets}});
 }

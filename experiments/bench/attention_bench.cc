@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "experiments/bench/attention_floor.h"
@@ -24,6 +23,7 @@
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {
@@ -186,7 +186,7 @@ AttentionBench BenchAttention(const std::vector<AttentionCase>& cases) {
   return bench;
 }
 
-std::string AttentionBenchJson(const AttentionBench& bench, const std::string& cpu) {
+nlohmann::ordered_json AttentionBenchJson(const AttentionBench& bench, const std::string& cpu) {
   using Json = nlohmann::ordered_json;
   Json json = {{"schema", "tare.bench/1"},
                {"machine", {{"cpu", cpu}, {"isa", bench.isa}}},
@@ -218,7 +218,7 @@ std::string AttentionBenchJson(const AttentionBench& bench, const std::string& c
                              {"data", c.data},
                              {"lambda", c.lambda}});
   }
-  return json.dump(2);
+  return json;
 }
 
 std::vector<AttentionCase> DefaultAttentionCases() {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -55,7 +56,7 @@ struct AttentionBench {
 AttentionBench BenchAttention(const std::vector<AttentionCase>& cases);
 
 // {"schema":"tare.bench/1",...}; machine.cpu is the caller's to know.
-std::string AttentionBenchJson(const AttentionBench& bench, const std::string& cpu);
+nlohmann::ordered_json AttentionBenchJson(const AttentionBench& bench, const std::string& cpu);
 
 // The cases of `tare bench attention` without arguments: every family in INT8, INT6, INT4 and quantized logits, early
 // and late, and baselines.

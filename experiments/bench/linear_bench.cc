@@ -6,7 +6,6 @@
 
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "experiments/bench/linear_case.h"
 #include "experiments/bench/matmul_rate.h"
@@ -14,6 +13,7 @@
 #include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {
@@ -104,7 +104,7 @@ LinearBench BenchLinear(const std::vector<LinearCase>& cases) {
   return bench;
 }
 
-std::string LinearBenchJson(const LinearBench& bench, const std::string& cpu) {
+nlohmann::ordered_json LinearBenchJson(const LinearBench& bench, const std::string& cpu) {
   using Json = nlohmann::ordered_json;
   Json json = {{"schema", "tare.bench/1"},
                {"bench", "linear"},
@@ -131,7 +131,7 @@ std::string LinearBenchJson(const LinearBench& bench, const std::string& cpu) {
                              {"bits_per_weight", r.bits_per_weight},
                              {"rel_l2", r.rel_l2}});
   }
-  return json.dump(2);
+  return json;
 }
 
 std::vector<LinearCase> DefaultLinearCases() {

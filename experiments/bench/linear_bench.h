@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,7 @@ struct LinearBench {
 LinearBench BenchLinear(const std::vector<LinearCase>& cases);
 
 // {"schema":"tare.bench/1","bench":"linear",...}
-std::string LinearBenchJson(const LinearBench& bench, const std::string& cpu);
+nlohmann::ordered_json LinearBenchJson(const LinearBench& bench, const std::string& cpu);
 
 // What `tare bench linear` measures without arguments.
 std::vector<LinearCase> DefaultLinearCases();

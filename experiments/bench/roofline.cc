@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "experiments/bench/timing.h"
@@ -13,6 +12,7 @@
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {

@@ -3,12 +3,11 @@
 
 #include <limits>
 
-#include <nlohmann/json.hpp>
-
 #include "experiments/model/config_keys.h"
 #include "experiments/model/family.h"
 #include "quant/base/error.h"
 #include "quant/file/checkpoint.h"
+#include "quant/file/json.h"
 #include "quant/file/strict_json.h"
 
 namespace tare {

@@ -4,9 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include <nlohmann/json.hpp>
-
 #include "quant/base/error.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {

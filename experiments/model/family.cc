@@ -2,11 +2,11 @@
 #include "experiments/model/family.h"
 
 #include <algorithm>
-#include <format>
 
 #include "experiments/model/diffllama.h"
 #include "experiments/model/llama.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/plan/site_class.h"
 
 namespace tare {
@@ -64,7 +64,7 @@ std::optional<int> MapOf(std::span<const OutputHead> table, Site site, int head)
 }
 
 std::string LayerTensor(const ModelConfig& config, int layer, std::string_view tensor) {
-  return std::format("{}{}.{}", FamilyOf(config).names.layer, layer, tensor);
+  return Formatted("{}{}.{}", FamilyOf(config).names.layer, layer, tensor);
 }
 
 std::string_view HeadTensor(const ModelConfig& config) {

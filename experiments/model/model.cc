@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <format>
 
 #include "experiments/model/family.h"
 #include "experiments/model/show_sites.h"
 #include "experiments/text/utf8.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 
@@ -112,7 +112,7 @@ void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
 void Model::CarryOut(const ResolvedPlan& plan) {
   attention_ = plan.attention();
   TARE_CHECK(attention_.empty() || attention_.size() == layers_.size());
-  std::string planned = std::format("{} {}", plan.carrying() == Carrying::kExecuted, plan.plan().canonical());
+  std::string planned = Formatted("{} {}", plan.carrying() == Carrying::kExecuted, plan.plan().canonical());
   if (planned == planned_) return;
   planned_.clear();
   const Math math = projector_.math();

@@ -5,14 +5,13 @@
 #include <cstring>
 #include <deque>
 
-#include <nlohmann/json.hpp>
-
 #include "experiments/model/family.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
 #include "quant/base/parallel.h"
 #include "quant/file/atomic_file.h"
+#include "quant/file/json.h"
 #include "quant/file/safetensors.h"
 
 namespace tare {

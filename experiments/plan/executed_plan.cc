@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/plan/executed_plan.h"
 
-#include <format>
-
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/rule_checks.h"
 #include "kernels/attention/prefix_mean.h"
 #include "kernels/attention/row_block.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
@@ -35,7 +34,7 @@ const Rule* OneRule(const ResolvedPlan& plan, const ModelSites& model, Site site
     if (key.layer != layer) continue;
     const Rule* rule = plan.RuleAt(key);
     if (seen && rule != one)
-      RefuseRule(rule == nullptr ? *one : *rule, std::format("a rule for some heads or maps of layer {}", layer),
+      RefuseRule(rule == nullptr ? *one : *rule, Formatted("a rule for some heads or maps of layer {}", layer),
                  "one for all of them", kSimulate);
     one = rule;
     seen = true;
@@ -52,8 +51,7 @@ void CheckOptions(const Rule& rule, bool smooth) {
 }
 
 void RequireBeside(const LayerRules& rules, const Rule* rule, const char* site, int layer, const char* expected) {
-  if (rule == nullptr)
-    RefuseRule(*rules.First(), std::format("{} in f32 in layer {}", site, layer), expected, kSimulate);
+  if (rule == nullptr) RefuseRule(*rules.First(), Formatted("{} in f32 in layer {}", site, layer), expected, kSimulate);
 }
 
 Format TokenFormat(const Rule& rule) {
@@ -68,7 +66,7 @@ void SetProbabilities(const Rule& rule, AttentionPlan& plan) {
   plan.probs = rule.format;
   plan.block = rule.granularity.n;
   if (plan.block < kTile || plan.block > kLargestBlock || plan.block % kTile != 0)
-    RefuseRule(rule, std::format("blocks of {} keys", plan.block), "64 to 1024, in steps of 64", "block64");
+    RefuseRule(rule, Formatted("blocks of {} keys", plan.block), "64 to 1024, in steps of 64", "block64");
 }
 
 void SetValues(const Rule& rule, ExecutedPlan& plan) {
@@ -80,7 +78,7 @@ void SetValues(const Rule& rule, ExecutedPlan& plan) {
   plan.attention.v_scale = AttentionPlan::ValueScale::kBlock;
   if (rule.granularity.kind != Kind::kBlockChannel || rule.granularity.n != plan.attention.block)
     RefuseRule(rule, ScaleText(rule),
-               std::format("one per channel, or per block{}.channel as in probs or difference", plan.attention.block),
+               Formatted("one per channel, or per block{}.channel as in probs or difference", plan.attention.block),
                kSimulate);
 }
 

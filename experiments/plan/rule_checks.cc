@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <format>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/format/quantized_matrix.h"
 #include "quant/plan/site_class.h"
 
@@ -85,9 +85,8 @@ void CheckRule(const Rule& rule, const ModelSites& model) {
   if (rule.format == Format::kF32) return;
   for (const Site site : rule.sites) {
     if (!model.Has(site))
-      RefuseRule(rule, Name(site), std::format("a site of a {} model, whose heads have one map", model.family),
-                 "probs");
-    CheckSelector(rule, site, model, std::format("plan rule '{}'", rule.text));
+      RefuseRule(rule, Name(site), Formatted("a site of a {} model, whose heads have one map", model.family), "probs");
+    CheckSelector(rule, site, model, Formatted("plan rule '{}'", rule.text));
   }
   CheckOptions(rule);
 }
@@ -97,11 +96,11 @@ void CheckWeights(const ResolvedPlan& plan, const ModelSites& model) {
     const Rule* rule = plan.RuleAt(key);
     if (rule == nullptr) continue;
     const int64_t group =
-        GroupOf(rule->granularity, stored.in, std::format("plan rule '{}', {}", rule->text, TextOf(key)));
+        GroupOf(rule->granularity, stored.in, Formatted("plan rule '{}', {}", rule->text, TextOf(key)));
     if (stored.format && (stored.format != rule->format || stored.group != group))
       RefuseRule(
           *rule,
-          std::format("{} that is {} in groups of {} already", TextOf(key), Info(*stored.format).name, stored.group),
+          Formatted("{} that is {} in groups of {} already", TextOf(key), Info(*stored.format).name, stored.group),
           "what this checkpoint holds, or a checkpoint without codes", "a plan without it");
   }
 }

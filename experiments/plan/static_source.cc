@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/plan/static_source.h"
 
-#include <format>
-
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/calibrate/static_scales.h"
 #include "quant/statistics/statistics_file.h"
 
@@ -24,8 +23,8 @@ std::shared_ptr<const StatisticsSet> ReadStatisticsOf(const std::filesystem::pat
 namespace {
 
 std::string KeptName(const SiteKey& key) {
-  return std::format("{}.layer{}.head{}.map{}", Name(key.site), key.layer.value_or(-1), key.head.value_or(-1),
-                     key.map.value_or(0));
+  return Formatted("{}.layer{}.head{}.map{}", Name(key.site), key.layer.value_or(-1), key.head.value_or(-1),
+                   key.map.value_or(0));
 }
 
 }  // namespace

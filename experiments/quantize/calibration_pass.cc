@@ -2,8 +2,8 @@
 #include "experiments/quantize/calibration_pass.h"
 
 #include <algorithm>
-#include <format>
 
+#include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "quant/file/sha256.h"
 
@@ -53,8 +53,8 @@ std::string CalibrationText(const TokenInput& input, const std::vector<ScoredSeq
     cut.push_back(static_cast<int32_t>(s.tokens.size()));
     cut.insert(cut.end(), s.tokens.begin(), s.tokens.end());
   }
-  return std::format("{}, sha256 {}, {} tokens in {} windows, sha256 {}", input.path.filename().string(), input.sha256,
-                     tokens, sequences.size(), Sha256Hex(std::as_bytes(std::span(cut))));
+  return Formatted("{}, sha256 {}, {} tokens in {} windows, sha256 {}", input.path.filename().string(), input.sha256,
+                   tokens, sequences.size(), Sha256Hex(std::as_bytes(std::span(cut))));
 }
 
 Site InputOf(const LinearPlace& place) {

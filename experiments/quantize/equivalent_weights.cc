@@ -5,14 +5,14 @@
 #include <array>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
 #include "experiments/model/family.h"
 #include "experiments/model/weights.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
+#include "quant/file/json.h"
+#include "quant/file/strict_json.h"
 
 namespace tare {
 namespace {
@@ -133,7 +133,7 @@ std::string EquivalentConfig(const std::filesystem::path& model, bool unties) {
   const std::optional<std::string> text = CheckpointText(model, "config.json");
   TARE_CHECK(text.has_value());
   if (!unties) return *text;
-  auto config = nlohmann::ordered_json::parse(*text);
+  auto config = ParseOrderedJson(*text, (model / "config.json").string());
   config["tie_word_embeddings"] = false;
   return config.dump(2) + "\n";
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/quantize/layer_parts.h"
 
-#include <format>
-
 #include "experiments/quantize/provenance.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 
@@ -25,7 +24,7 @@ fs::path LayerParts::Prepared() {
   return folder_ / "prepared.h5";
 }
 
-fs::path LayerParts::LayerFile(int layer) const { return folder_ / std::format("layer-{}.h5", layer); }
+fs::path LayerParts::LayerFile(int layer) const { return folder_ / Formatted("layer-{}.h5", layer); }
 
 QuantizedCheckpoint LayerParts::Layer(int layer, const Provenance& job, const std::string& config) const {
   QuantizedCheckpoint part(LayerFile(layer));

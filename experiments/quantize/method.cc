@@ -2,10 +2,10 @@
 #include "experiments/quantize/method.h"
 
 #include <charconv>
-#include <format>
 #include <vector>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
@@ -74,8 +74,8 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
 
 std::string QuantizeMethod::EquivalentText() const {
   if (equivalent == Equivalent::kNone) return "";
-  if (equivalent == Equivalent::kHadamard) return seed == 0 ? "hadamard" : std::format("hadamard:{}", seed);
-  return alpha ? std::format("smoothquant:{}", *alpha) : "smoothquant";
+  if (equivalent == Equivalent::kHadamard) return seed == 0 ? "hadamard" : Formatted("hadamard:{}", seed);
+  return alpha ? Formatted("smoothquant:{}", *alpha) : "smoothquant";
 }
 
 std::string QuantizeMethod::RoundingText() const {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/quantize/quantize.h"
 
-#include <format>
-
 #include "experiments/model/model.h"
 #include "experiments/plan/static_source.h"
 #include "experiments/quantize/calibration_pass.h"
@@ -13,6 +11,7 @@
 #include "experiments/quantize/smooth_quant_factors.h"
 #include "experiments/text/token_input.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/file/sha256.h"
 
 namespace tare {
@@ -52,10 +51,10 @@ void CheckJob(const QuantizeJob& job) {
 // What the step that makes equivalent weights looked at.
 std::string SeenBySmoothing(const QuantizeJob& job, const ModelConfig& config) {
   if (job.method.equivalent != Equivalent::kSmoothQuant) return "";
-  if (!job.statistics.empty()) return std::format("statistics sha256 {}", Sha256OfFile(job.statistics));
+  if (!job.statistics.empty()) return Formatted("statistics sha256 {}", Sha256OfFile(job.statistics));
   const TokenInput input = LoadTokenInput(job.calibration, job.model, config.vocabulary);
   const std::string text = CalibrationText(input, CutDisjoint(input, config, job.windows));
-  return job.method.alpha ? text : std::format("{} for {}", text, job.plan.canonical());
+  return job.method.alpha ? text : Formatted("{} for {}", text, job.plan.canonical());
 }
 
 Provenance PreparedProvenance(const QuantizeJob& job, const Checkpoint& files) {

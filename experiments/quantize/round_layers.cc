@@ -2,7 +2,6 @@
 #include "experiments/quantize/round_layers.h"
 
 #include <cmath>
-#include <format>
 #include <map>
 #include <memory>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "quant/algorithms/gptq.h"
 #include "quant/algorithms/quantease.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 #include "quant/file/quantized_checkpoint.h"
@@ -153,7 +153,7 @@ class Job {
   }
 
  private:
-  std::string Where(const std::string& tensor) const { return std::format("{}: tensor '{}'", where_, tensor); }
+  std::string Where(const std::string& tensor) const { return Formatted("{}: tensor '{}'", where_, tensor); }
 
   // Everything but the layers' quantized matrices.
   void AddOutsideLayers(const std::string& name, QuantizedCheckpointWriter& out) {
@@ -310,7 +310,7 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
     const Rule* rule = plan.RuleAt(key);
     if (rule == nullptr || !files.Has(name)) continue;
     const TensorView& tensor = *files.Find(name);
-    const std::string where = std::format("{}: tensor '{}'", job.model.string(), name);
+    const std::string where = Formatted("{}: tensor '{}'", job.model.string(), name);
     if (tensor.shape.size() != 2)
       Fail("{}: got a tensor of {} dimensions, expected a matrix", where, tensor.shape.size());
     GroupOf(rule->granularity, tensor.shape[1], where);

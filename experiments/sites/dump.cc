@@ -2,11 +2,11 @@
 #include "experiments/sites/dump.h"
 
 #include <algorithm>
-#include <format>
 #include <limits>
 #include <sstream>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/file/hdf5.h"
 
 namespace tare {
@@ -23,7 +23,7 @@ class DumpWriter : public SiteVisitor {
   bool Wants(Site site, std::optional<int>) const override { return sites_.contains(std::string(Name(site))); }
 
   void Visit(const SiteBlock& block, int) override {
-    const std::string name = std::string(Name(block.site)) + (block.layer ? std::format(".{}", *block.layer) : "");
+    const std::string name = std::string(Name(block.site)) + (block.layer ? Formatted(".{}", *block.layer) : "");
     if (block.site == Site::kAttnLogits) {
       WriteLogits(name, block);
     } else {
@@ -51,8 +51,8 @@ void CreateDatasets(Hdf5Writer& file, const ModelConfig& c, int64_t B, int64_t T
   if (sites.contains("embed")) file.CreateDataset("embed", DType::kF32, {B, T, E});
   if (sites.contains("final_norm")) file.CreateDataset("final_norm", DType::kF32, {B, T, E});
   for (int i = 0; i < c.layers; ++i) {
-    if (sites.contains("layer_out")) file.CreateDataset(std::format("layer_out.{}", i), DType::kF32, {B, T, E});
-    if (sites.contains("attn_logits")) file.CreateDataset(std::format("attn_logits.{}", i), DType::kF32, {B, H, T, T});
+    if (sites.contains("layer_out")) file.CreateDataset(Formatted("layer_out.{}", i), DType::kF32, {B, T, E});
+    if (sites.contains("attn_logits")) file.CreateDataset(Formatted("attn_logits.{}", i), DType::kF32, {B, H, T, T});
   }
 }
 

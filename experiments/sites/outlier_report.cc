@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/sites/outlier_report.h"
 
-#include <format>
-#include <nlohmann/json.hpp>
-
 #include "experiments/text/csv.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {
@@ -18,7 +17,7 @@ Json Figures(const OutlierStatistics& s) {
       {"count", s.count()}, {"absmax", s.absmax()}, {"median", s.count() == 0 ? Json() : Json(s.magnitudes.Median())}};
   const std::vector<TopValue> top = s.top.Sorted();
   for (const int k : kTops) {
-    json[std::format("top{}", k)] = top.size() < static_cast<size_t>(k) ? Json() : Json(std::abs(top[k - 1].value));
+    json[Formatted("top{}", k)] = top.size() < static_cast<size_t>(k) ? Json() : Json(std::abs(top[k - 1].value));
   }
   json["nonfinite"] = s.nonfinite;
   return json;
@@ -75,14 +74,14 @@ std::vector<Row> Rows(const std::vector<Json>& models) {
     const auto name = m["model"].get<std::string>();
     rows.push_back({"attention logits", name, &m["attention_logits"]});
     if (!m.contains("maps")) continue;
-    for (const Json& map : m["maps"]) rows.push_back({std::format("  map {}", map["map"].get<int>()), name, &map});
+    for (const Json& map : m["maps"]) rows.push_back({Formatted("  map {}", map["map"].get<int>()), name, &map});
   }
   for (const Json& m : models) rows.push_back({"hidden states", m["model"].get<std::string>(), &m["hidden_states"]});
   return rows;
 }
 
 std::string Number(const Json& value, const char* none) {
-  return value.is_null() ? none : std::format("{:.4g}", value.get<double>());
+  return value.is_null() ? none : Formatted("{:.4g}", value.get<double>());
 }
 
 }  // namespace
@@ -103,12 +102,12 @@ Json OutlierJson(const OutlierFigures& outliers, const ModelConfig& c, const std
 }
 
 std::string OutlierTable(const std::vector<Json>& models) {
-  std::string text = std::format("{:<18}{:<24}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n", "|x|", "model", "top-1", "top-2",
-                                 "top-3", "top-10", "top-100", "median");
+  std::string text = Formatted("{:<18}{:<24}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n", "|x|", "model", "top-1", "top-2",
+                               "top-3", "top-10", "top-100", "median");
   for (const Row& row : Rows(models)) {
-    text += std::format("{:<18}{:<24}", row.site, row.model);
-    for (const int k : kTops) text += std::format("{:>9}", Number((*row.figures)[std::format("top{}", k)], "-"));
-    text += std::format("{:>9}\n", Number((*row.figures)["median"], "-"));
+    text += Formatted("{:<18}{:<24}", row.site, row.model);
+    for (const int k : kTops) text += Formatted("{:>9}", Number((*row.figures)[Formatted("top{}", k)], "-"));
+    text += Formatted("{:>9}\n", Number((*row.figures)["median"], "-"));
   }
   return text;
 }
@@ -117,10 +116,9 @@ std::string OutlierCsv(const std::vector<Json>& models) {
   std::string text = "model,site,layer,head,map,count,absmax,top1,top2,top3,top10,top100,median\n";
   const auto add = [&](const std::string& model, const char* site, const std::string& layer, const std::string& head,
                        const std::string& map, const Json& f) {
-    text += std::format("{},{},{},{},{},{},{}", CsvField(model), site, layer, head, map, f["count"].dump(),
-                        f["absmax"].dump());
-    for (const int k : kTops)
-      text += "," + (f[std::format("top{}", k)].is_null() ? "" : f[std::format("top{}", k)].dump());
+    text += Formatted("{},{},{},{},{},{},{}", CsvField(model), site, layer, head, map, f["count"].dump(),
+                      f["absmax"].dump());
+    for (const int k : kTops) text += "," + (f[Formatted("top{}", k)].is_null() ? "" : f[Formatted("top{}", k)].dump());
     text += "," + (f["median"].is_null() ? "" : f["median"].dump()) + "\n";
   };
   for (const Json& m : models) {

@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <format>
-
-#include <nlohmann/json.hpp>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
+#include "quant/file/json.h"
 #include "quant/file/sha256.h"
 #include "quant/file/strict_json.h"
 
@@ -64,7 +63,7 @@ MarkedSpans MarkedSpans::Load(const std::filesystem::path& path, std::span<const
   spans.sha256_ = Sha256OfFile(path);
   int64_t number = 0;
   for (const std::string& text : ReadLines(path)) {
-    const std::string where = std::format("{}, line {}", path.string(), ++number);
+    const std::string where = Formatted("{}, line {}", path.string(), ++number);
     if (text.empty()) continue;
     const Json line = ParseJson(text, where);
     if (!line.is_object() || !line.contains("sequence")) Fail("{}: sequence: missing, expected its number", where);

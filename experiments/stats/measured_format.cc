@@ -2,12 +2,12 @@
 #include "experiments/stats/measured_format.h"
 
 #include <algorithm>
-#include <format>
 #include <iterator>
 
 #include "experiments/plan/shared_scales.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/format/round.h"
 #include "quant/observe/site_statistics.h"
 #include "quant/plan/site_class.h"
@@ -26,7 +26,7 @@ MeasuredFormat ParseOne(std::string_view text) {
     Fail("--formats '{}': got '{}', expected int8, int6 or int4 (probs take u8, u6, u4)", text, text.substr(0, slash));
   if (!granularity || granularity->kind == Kind::kBlockChannel)
     Fail("--formats '{}': expected one scale per tensor, head, channel, row, token, group<N> or block<N>", text);
-  return {*format, *granularity, std::format("{}/{}", Info(*format).name, Name(*granularity))};
+  return {*format, *granularity, Formatted("{}/{}", Info(*format).name, Name(*granularity))};
 }
 
 }  // namespace

@@ -2,10 +2,10 @@
 #include "experiments/stats/site_selection.h"
 
 #include <algorithm>
-#include <format>
 
 #include "experiments/plan/rule_checks.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
@@ -52,7 +52,7 @@ SiteSelection SiteSelection::Parse(std::string_view text, const ModelSites& mode
     const std::string name = rule.text.substr(0, rule.text.find('='));
     for (const Site site : rule.sites) {
       if (!model.Has(site)) Fail("--sites '{}': got {}, expected a site of a {} model", name, Name(site), model.family);
-      CheckSelector(rule, site, model, std::format("--sites '{}'", name));
+      CheckSelector(rule, site, model, Formatted("--sites '{}'", name));
     }
     selection.canonical_ += (selection.canonical_.empty() ? "" : ",") + name;
     selection.rules_.push_back(rule);

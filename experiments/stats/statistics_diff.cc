@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <format>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
 #include "quant/observe/measures.h"
 
 namespace tare {
@@ -90,7 +90,7 @@ void Compare(const SiteKey& place, const std::vector<std::string>& names, const 
   }
 }
 
-std::string Text(const Json& value) { return value.is_null() ? "-" : std::format("{:.4g}", value.get<double>()); }
+std::string Text(const Json& value) { return value.is_null() ? "-" : Formatted("{:.4g}", value.get<double>()); }
 
 }  // namespace
 
@@ -110,17 +110,17 @@ Json DiffJson(const StatisticsSet& a, const StatisticsSet& b, const DiffOptions&
 }
 
 std::string DiffTable(const Json& diff) {
-  std::string text = std::format("{:<14}{:>6} {:<28}{:>12}{:>12}{:>12}  {}\n", "site", "layer", "measure", "A", "B",
-                                 "B - A", "95 % interval");
+  std::string text = Formatted("{:<14}{:>6} {:<28}{:>12}{:>12}{:>12}  {}\n", "site", "layer", "measure", "A", "B",
+                               "B - A", "95 % interval");
   for (const Json& row : diff["rows"]) {
     if (row["difference"].is_null()) continue;
     const bool has_interval = !row["low"].is_null();
     const bool clear = has_interval && (row["low"].get<double>() > 0 || row["high"].get<double>() < 0);
-    text += std::format("{:<14}{:>6} {:<28}{:>12}{:>12}{:>12}  {}{}\n", row["site"].get<std::string>(),
-                        row["layer"].is_null() ? "-" : row["layer"].dump(), row["measure"].get<std::string>(),
-                        Text(row["a"]), Text(row["b"]), Text(row["difference"]),
-                        has_interval ? std::format("[{}, {}]", Text(row["low"]), Text(row["high"])) : "-",
-                        clear ? " *" : "");
+    text +=
+        Formatted("{:<14}{:>6} {:<28}{:>12}{:>12}{:>12}  {}{}\n", row["site"].get<std::string>(),
+                  row["layer"].is_null() ? "-" : row["layer"].dump(), row["measure"].get<std::string>(), Text(row["a"]),
+                  Text(row["b"]), Text(row["difference"]),
+                  has_interval ? Formatted("[{}, {}]", Text(row["low"]), Text(row["high"])) : "-", clear ? " *" : "");
   }
   return text;
 }

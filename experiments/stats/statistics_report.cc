@@ -2,10 +2,10 @@
 #include "experiments/stats/statistics_report.h"
 
 #include <cmath>
-#include <format>
-#include <nlohmann/json.hpp>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
 #include "quant/observe/measures.h"
 
 namespace tare {
@@ -68,7 +68,7 @@ std::vector<std::pair<std::string, Json>> Cells(const Json& row) {
 
 std::string Text(const Json& value) {
   if (value.is_null()) return "-";
-  return value.is_number_float() ? std::format("{:.4g}", value.get<double>()) : value.dump();
+  return value.is_number_float() ? Formatted("{:.4g}", value.get<double>()) : value.dump();
 }
 
 }  // namespace
@@ -111,28 +111,28 @@ std::string RowsTable(const Json& json) {
   for (const Json& row : json["rows"]) {
     const auto cells = Cells(row);
     if (cells.size() > 16) {  // measures: one per line
-      text += std::format("{} layer {} head {} map {}\n", json["site"].get<std::string>(), Text(row["layer"]),
-                          Text(row["head"]), Text(row["map"]));
+      text += Formatted("{} layer {} head {} map {}\n", json["site"].get<std::string>(), Text(row["layer"]),
+                        Text(row["head"]), Text(row["map"]));
       for (size_t i = 3; i < cells.size(); ++i)
-        text += std::format("  {:<28}{:>12}\n", cells[i].first, Text(cells[i].second));
+        text += Formatted("  {:<28}{:>12}\n", cells[i].first, Text(cells[i].second));
       continue;
     }
     const auto width = [](const std::string& name) {
       return name == "layer" || name == "head" || name == "map" ? 6 : 12;
     };
     if (text.empty()) {
-      for (const auto& [name, value] : cells) text += std::format("{:>{}}", name, width(name));
+      for (const auto& [name, value] : cells) text += Formatted("{:>{}}", name, width(name));
       text += "\n";
     }
-    for (const auto& [name, value] : cells) text += std::format("{:>{}}", Text(value), width(name));
+    for (const auto& [name, value] : cells) text += Formatted("{:>{}}", Text(value), width(name));
     text += "\n";
   }
   return text;
 }
 
 std::string OverviewTable(const StatisticsSet& set) {
-  std::string text = std::format("{:<14}{:>6}{:>14}{:>11}{:>11}{:>11}{:>11}{:>11}{:>10}\n", "site", "rows", "count",
-                                 "absmax", "median", "p999", "variance", "kurtosis", "nonfinite");
+  std::string text = Formatted("{:<14}{:>6}{:>14}{:>11}{:>11}{:>11}{:>11}{:>11}{:>10}\n", "site", "rows", "count",
+                               "absmax", "median", "p999", "variance", "kurtosis", "nonfinite");
   for (const SiteInfo& info : kSites) {
     SiteStatistics pooled(SumNames(info.site, set.formats).size());
     int rows = 0;
@@ -144,9 +144,9 @@ std::string OverviewTable(const StatisticsSet& set) {
     }
     if (rows == 0) continue;
     const Json f = Figures(pooled);
-    text += std::format("{:<14}{:>6}{:>14}{:>11}{:>11}{:>11}{:>11}{:>11}{:>10}\n", info.name, rows, Text(f["count"]),
-                        Text(f["absmax"]), Text(f["median"]), Text(f["p999"]), Text(f["variance"]), Text(f["kurtosis"]),
-                        pooled.outliers.nonfinite);
+    text += Formatted("{:<14}{:>6}{:>14}{:>11}{:>11}{:>11}{:>11}{:>11}{:>10}\n", info.name, rows, Text(f["count"]),
+                      Text(f["absmax"]), Text(f["median"]), Text(f["p999"]), Text(f["variance"]), Text(f["kurtosis"]),
+                      pooled.outliers.nonfinite);
   }
   return text;
 }

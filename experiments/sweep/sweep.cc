@@ -2,13 +2,13 @@
 #include "experiments/sweep/sweep.h"
 
 #include <algorithm>
-#include <format>
 #include <initializer_list>
 #include <map>
 #include <set>
 #include <sstream>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/checkpoint.h"
 #include "quant/file/sha256.h"
@@ -146,7 +146,7 @@ std::string PlanFor(const SweepOptions& options, int bits, const std::string& gr
     const std::span<const Site> named = ExpandSites(site);
     const std::optional<Format> format = ClassOf(named.empty() ? Site::kAttnLogits : named.front()).OfBits(bits);
     if (!format) Fail("--bits: got {}, expected 16 (not quantized), 8, 6 or 4", bits);
-    plan += std::format("{}{}={}/{}", plan.empty() ? "" : ",", site, Info(*format).name, granularity);
+    plan += Formatted("{}{}={}/{}", plan.empty() ? "" : ",", site, Info(*format).name, granularity);
   }
   return plan;
 }
@@ -167,7 +167,7 @@ std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting&
                       seen[i].source);
           const Json key = KeyOf(model, weights_hash, run.plan(), seen[i], task, options);
           const std::string what =
-              std::format("{} {} {} bits {}", model.Name(), task.spec.Name(), bits, bits == 16 ? "" : granularity);
+              Formatted("{} {} {} bits {}", model.Name(), task.spec.Name(), bits, bits == 16 ? "" : granularity);
           const Progress progress = starting(finished.size() + 1, cells, what);
           if (log.Find(key) == nullptr) log.Append(key, task.run(model, run, progress).figures);
           const Json& result = *log.Find(key);

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <format>
 
 #include "experiments/text/csv.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
@@ -37,13 +37,13 @@ std::optional<Figure> ChangeOf(const std::vector<SweepCell>& cells, const SweepC
   return std::nullopt;
 }
 
-std::string ErrorText(const Figure& figure) { return figure.error ? std::format(" +/- {:.3f}", *figure.error) : ""; }
+std::string ErrorText(const Figure& figure) { return figure.error ? Formatted(" +/- {:.3f}", *figure.error) : ""; }
 
 std::string CellText(const std::vector<SweepCell>& cells, const SweepCell& cell, size_t i) {
   const Figure& figure = cell.figures.list[i];
-  const std::string text = std::format("{:.3f}{}", figure.value, ErrorText(figure));
+  const std::string text = Formatted("{:.3f}{}", figure.value, ErrorText(figure));
   const std::optional<Figure> change = ChangeOf(cells, cell, i);
-  return change ? std::format("{} ({:+.3f}{})", text, change->value, ErrorText(*change)) : text;
+  return change ? Formatted("{} ({:+.3f}{})", text, change->value, ErrorText(*change)) : text;
 }
 
 template <typename Get>
@@ -57,15 +57,15 @@ auto Distinct(const std::vector<SweepCell>& cells, Get get) {
 
 std::string Block(const std::vector<SweepCell>& cells, const std::string& task, size_t i, const char* name) {
   const auto bits = Distinct(cells, [](const SweepCell& c) { return c.bits; });
-  std::string text = std::format("\n{}, {}\n{:<22}{:<21}", task, name, "model", "scale per");
-  for (const int b : bits) text += std::format("{:<38}", std::format("{} bits", b));
+  std::string text = Formatted("\n{}, {}\n{:<22}{:<21}", task, name, "model", "scale per");
+  for (const int b : bits) text += Formatted("{:<38}", Formatted("{} bits", b));
   while (text.ends_with(' ')) text.pop_back();
   for (const auto& model : Distinct(cells, [](const SweepCell& c) { return c.model; })) {
     for (const auto& granularity : Distinct(cells, [](const SweepCell& c) { return c.granularity; })) {
-      text += std::format("\n{:<22}{:<21}", model, granularity);
+      text += Formatted("\n{:<22}{:<21}", model, granularity);
       for (const SweepCell& cell : cells) {
         if (cell.model != model || cell.granularity != granularity || cell.task != task) continue;
-        text += std::format("{:<38}", CellText(cells, cell, i));
+        text += Formatted("{:<38}", CellText(cells, cell, i));
       }
       while (text.ends_with(' ')) text.pop_back();
     }
@@ -93,11 +93,11 @@ std::string SweepCsv(const std::vector<SweepCell>& cells) {
       const Figure& figure = cell.figures.list[i];
       if (!figure.keys.in_tables) continue;
       const std::optional<Figure> change = ChangeOf(cells, cell, i);
-      text += std::format("{},{},{},{},{},{},{},{},{},{},{}\n", CsvField(cell.model), CsvField(cell.task),
-                          cell.granularity, cell.bits, CsvField(cell.key["plan"].get<std::string>()), figure.keys.name,
-                          figure.value, figure.error ? nlohmann::json(*figure.error).dump() : "",
-                          change ? std::format("{}", change->value) : "",
-                          change && change->error ? std::format("{}", *change->error) : "", cell.figures.count);
+      text += Formatted("{},{},{},{},{},{},{},{},{},{},{}\n", CsvField(cell.model), CsvField(cell.task),
+                        cell.granularity, cell.bits, CsvField(cell.key["plan"].get<std::string>()), figure.keys.name,
+                        figure.value, figure.error ? nlohmann::json(*figure.error).dump() : "",
+                        change ? Formatted("{}", change->value) : "",
+                        change && change->error ? Formatted("{}", *change->error) : "", cell.figures.count);
     }
   }
   return text;

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "experiments/tasks/hellaswag_text.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
+#include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/tasks/evaluation.h"
 
-#include <format>
-
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
@@ -11,14 +10,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string Line(const std::string& name, const Figures& figures, const char* unit) {
-  std::string line = std::format("{:<28} ", name);
+  std::string line = Formatted("{:<28} ", name);
   for (const auto& [keys, value, error, outcomes] : figures.list) {
     const auto number = [&](double x) {
-      return std::vformat(std::format("{{:{}}}", keys.format), std::make_format_args(x));
+      return FormatArguments(Formatted("{{:{}}}", keys.format), std::make_format_args(x));
     };
-    line += std::format("{} {}{}   ", keys.name, number(value), error ? " +/- " + number(*error) : "");
+    line += Formatted("{} {}{}   ", keys.name, number(value), error ? " +/- " + number(*error) : "");
   }
-  return line + std::format("{} {}", figures.count, unit);
+  return line + Formatted("{} {}", figures.count, unit);
 }
 
 }  // namespace
@@ -36,7 +35,7 @@ Evaluation::Evaluation(Model& model, PlanRun& run, const WindowOptions& windows,
             {"math", model.math() == Math::kBf16 ? "bf16" : "f32"},
             {"limit", windows.limit}} {
   for (const TaskKind* kind : kinds) {
-    if (kind->convention != nullptr) json_[std::format("{}_convention", kind->name)] = kind->convention(windows);
+    if (kind->convention != nullptr) json_[Formatted("{}_convention", kind->name)] = kind->convention(windows);
   }
   json_["tasks"] = Json::object();
 }

@@ -9,6 +9,7 @@
 #include "experiments/tasks/perplexity.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/file/sha256.h"
 
 namespace tare {
@@ -50,11 +51,11 @@ TaskKinds AllTasks() { return kTasks; }
 std::string TaskUsage(std::string_view between, TaskKinds kinds) {
   std::string usage;
   for (const TaskKind* kind : kinds)
-    usage += std::format("{}{}={}", usage.empty() ? "" : between, kind->name, kind->file);
+    usage += Formatted("{}{}={}", usage.empty() ? "" : between, kind->name, kind->file);
   return usage;
 }
 
-std::string TaskSpec::Name() const { return std::format("{}:{}", kind->name, file.stem().string()); }
+std::string TaskSpec::Name() const { return Formatted("{}:{}", kind->name, file.stem().string()); }
 
 std::vector<TaskSpec> ParseTasks(std::string_view text, TaskKinds kinds) {
   std::vector<TaskSpec> specs;

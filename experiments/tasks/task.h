@@ -6,13 +6,12 @@
 
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "experiments/sequences/sequences.h"
 #include "experiments/sites/plan_run.h"

@@ -3,11 +3,10 @@
 
 #include <sentencepiece_processor.h>
 
-#include <nlohmann/json.hpp>
-
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/file/checkpoint.h"
+#include "quant/file/json.h"
 #include "quant/file/strict_json.h"
 
 namespace tare {

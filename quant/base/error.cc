@@ -4,9 +4,11 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "quant/base/formatted.h"
+
 namespace tare {
 
-void FailFormatted(std::string_view format, std::format_args args) { throw Error(std::vformat(format, args)); }
+void FailFormatted(std::string_view format, std::format_args args) { throw Error(FormatArguments(format, args)); }
 
 void CheckFailed(const char* condition, const char* file, int line) {
   std::fprintf(stderr, "%s:%d: internal error: %s does not hold; please report this\n", file, line, condition);

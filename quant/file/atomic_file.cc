@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <format>
 #include <utility>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/file/mapped_file.h"
 
 namespace tare {
@@ -103,7 +103,7 @@ AtomicFile::AtomicFile(const fs::path& path) : final_(path) {
   CheckTarget(path);
   const fs::path absolute = fs::absolute(path);  // the temporary is to be found again after a chdir
   for (int n = 0; fd_ < 0; ++n) {
-    temporary_ = std::format("{}.{}-{}.tmp", absolute.string(), getpid(), n);
+    temporary_ = Formatted("{}.{}-{}.tmp", absolute.string(), getpid(), n);
     fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd_ < 0 && errno != EEXIST) FailToCreate(path, errno);
   }

@@ -2,11 +2,11 @@
 #include "quant/file/checkpoint_files.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "quant/file/json.h"
 #include "quant/file/sha256.h"
 #include "quant/file/strict_json.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/file/dtype.h"
-
-#include <format>
+#include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
@@ -40,7 +39,7 @@ std::optional<int64_t> ByteCount(DType dtype, std::span<const int64_t> shape) {
 
 std::string ShapeText(std::span<const int64_t> shape) {
   std::string text = "[";
-  for (const int64_t n : shape) text += std::format("{}{}", text.size() > 1 ? ", " : "", n);
+  for (const int64_t n : shape) text += Formatted("{}{}", text.size() > 1 ? ", " : "", n);
   return text + "]";
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/hdf5_handle.h"
 #include "quant/file/sha256.h"
@@ -152,7 +153,7 @@ std::vector<To> ConvertFrom(DType dtype, std::span<const std::byte> raw, const s
 class OpenAttribute {
  public:
   OpenAttribute(hid_t file, const std::filesystem::path& path, const std::string& object, const std::string& key)
-      : where_(std::format("{}: '{}': attribute '{}'", path.string(), ObjectPath(object), key)),
+      : where_(Formatted("{}: '{}': attribute '{}'", path.string(), ObjectPath(object), key)),
         links_(LinkProperties(where_)),
         object_(CheckedHandle(H5Oopen(file, ObjectPath(object), links_), H5Oclose, where_, "no such object")),
         id_(CheckedHandle(H5Aopen(object_, key.c_str(), H5P_DEFAULT), H5Aclose, where_, "not there, or damaged")),

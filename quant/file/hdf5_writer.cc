@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/hdf5_handle.h"
 #include "quant/file/sha256.h"
@@ -214,8 +215,7 @@ void Hdf5Writer::WriteDataset(const std::string& name, DType dtype, const std::v
 void Hdf5Writer::SetAttribute(const std::string& object, const std::string& key, const Value& value) {
   const QuietHdf5 quiet;
   TARE_CHECK(id_ >= 0);
-  const std::string where =
-      std::format("{}: '{}': attribute '{}'", file_.final_path().string(), ObjectPath(object), key);
+  const std::string where = Formatted("{}: '{}': attribute '{}'", file_.final_path().string(), ObjectPath(object), key);
   const auto* text = std::get_if<std::string>(&value);
   if (text != nullptr && text->find('\0') != text->npos) Fail("{}: got text with a NUL, expected none", where);
   if (key.empty() || key == "sha256" || key == "complete") Fail("{}: the name is taken; try another", where);

@@ -2,9 +2,9 @@
 #include "quant/file/safetensors_header.h"
 
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "quant/base/error.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {

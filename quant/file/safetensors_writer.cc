@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "quant/base/error.h"
 #include "quant/file/atomic_file.h"
+#include "quant/file/json.h"
 #include "quant/file/safetensors.h"
 
 namespace tare {

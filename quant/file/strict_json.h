@@ -12,6 +12,8 @@ namespace tare {
 
 // `where` begins the messages.
 nlohmann::json ParseJson(std::string_view text, const std::string& where);
+nlohmann::ordered_json ParseOrderedJson(std::string_view text,
+                                        const std::string& where);  // keys in the order of the text
 nlohmann::json ReadJson(const std::filesystem::path& path);
 
 }  // namespace tare

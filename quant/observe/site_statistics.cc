@@ -2,9 +2,9 @@
 #include "quant/observe/site_statistics.h"
 
 #include <algorithm>
-#include <format>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/observe/map_measures.h"
 #include "quant/plan/site_class.h"
 
@@ -31,18 +31,18 @@ std::vector<std::string> SumNames(Site site, const std::vector<std::string>& for
     names.push_back("blocks");
     for (const double share : kSparsityShares) {
       for (const char* what : {"entries", "blocks", "entry_mass", "block_mass"})
-        names.push_back(std::format("{}_under_{}", what, share));
+        names.push_back(Formatted("{}_under_{}", what, share));
     }
     for (const char* name : {"marked_rows", "answer_mass", "noise_mass", "output_rows"}) names.push_back(name);
     for (const double share : kSparsityShares) {
-      names.push_back(std::format("output_error_entries_{}", share));
-      names.push_back(std::format("output_error_blocks_{}", share));
+      names.push_back(Formatted("output_error_entries_{}", share));
+      names.push_back(Formatted("output_error_blocks_{}", share));
     }
   }
   for (const std::string& format : formats) {
     if (!IsMeasured(site, format)) continue;
     for (const char* what : {"error2", "error1", "product", "square"})
-      names.push_back(std::format("{}.{}", format, what));
+      names.push_back(Formatted("{}.{}", format, what));
   }
   return names;
 }

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <format>
 #include <system_error>
 #include <utility>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/file/sha256.h"
 #include "quant/plan/plan_preset.h"
 #include "quant/plan/site_class.h"
@@ -31,7 +31,7 @@ void AppendWord(std::string& list, std::string_view word) {
 }
 
 bool HasWord(std::string_view list, std::string_view word) {
-  return std::format(" {} ", list).find(std::format(" {} ", word)) != std::string::npos;
+  return Formatted(" {} ", list).find(Formatted(" {} ", word)) != std::string::npos;
 }
 
 std::string Printable(std::string_view bytes) {
@@ -100,9 +100,9 @@ void Parser::RefuseAt(size_t at, std::string_view what) const {
 
 void Parser::Refuse(size_t at, std::string_view expected) const {
   constexpr size_t kShown = 32;
-  if (at == text_.size()) RefuseAt(at, std::format("got the end, expected {}", expected));
+  if (at == text_.size()) RefuseAt(at, Formatted("got the end, expected {}", expected));
   const size_t length = std::clamp(EndOfWord(at) - at, size_t{1}, kShown);
-  RefuseAt(at, std::format("got '{}', expected {}", Printable(text_.substr(at, length)), expected));
+  RefuseAt(at, Formatted("got '{}', expected {}", Printable(text_.substr(at, length)), expected));
 }
 
 IndexRange Parser::ParseRange(size_t at, std::string_view word) {
@@ -113,8 +113,8 @@ IndexRange Parser::ParseRange(size_t at, std::string_view word) {
   IndexRange range;
   if (!ParseWhole(first, range.first) || !ParseWhole(last, range.last) || range.first > range.last ||
       !bounds.Contains(range.first) || !bounds.Contains(range.last)) {
-    Refuse(at, std::format("{0} with a number or a range, {1} to {2}: {0}{1} or {0}{1}-{2}", word[0], bounds.first,
-                           bounds.last));
+    Refuse(at, Formatted("{0} with a number or a range, {1} to {2}: {0}{1} or {0}{1}-{2}", word[0], bounds.first,
+                         bounds.last));
   }
   return range;
 }
@@ -128,7 +128,7 @@ Selector Parser::ParseSelector(const SiteClass& site_class) {
     const size_t at = Place();
     const std::string_view word = Word();
     if (word.empty() || site_class.dimensions.find(word[0]) == word.npos) {
-      Refuse(at, std::format("an item that begins with one of {} (l layers, h heads, m maps)", site_class.dimensions));
+      Refuse(at, Formatted("an item that begins with one of {} (l layers, h heads, m maps)", site_class.dimensions));
     }
     std::optional<IndexRange>& range = word[0] == 'l'   ? selector.layers
                                        : word[0] == 'h' ? selector.heads
@@ -159,7 +159,7 @@ Granularity Parser::ParseRuleGranularity(const SiteClass& site_class) {
   const std::optional<Granularity> granularity = ParseGranularity(Word());
   if (!granularity ||
       std::ranges::find(site_class.granularities, granularity->kind) == site_class.granularities.end()) {
-    Refuse(at, std::format("one of {} (N from 1 to {})", admitted, Granularity::kMaxN));
+    Refuse(at, Formatted("one of {} (N from 1 to {})", admitted, Granularity::kMaxN));
   }
   return *granularity;
 }
@@ -174,7 +174,7 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
   if (site_class.options.empty()) Refuse(at, "no option: this site has none");
   if (name.empty() || !HasWord(site_class.options, name)) {
     const bool has_p = HasWord(site_class.options, "p");
-    Refuse(at, std::format("one of {}{}", site_class.options, has_p ? " (p with a number: p99.9)" : ""));
+    Refuse(at, Formatted("one of {}{}", site_class.options, has_p ? " (p with a number: p99.9)" : ""));
   }
   const RuleOptions before = options;
   if (name == "p") {
@@ -185,7 +185,7 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
     }
     options.percentile = percentile;
   } else {
-    if (!number.empty()) Refuse(at, std::format("{} without a number", name));
+    if (!number.empty()) Refuse(at, Formatted("{} without a number", name));
     for (const auto& [flag, member] : kFlags) {
       if (flag == name) options.*member = true;
     }
@@ -196,8 +196,8 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
 
 std::string TextOf(const std::optional<IndexRange>& range, char letter) {
   if (!range) return "";
-  if (range->first == range->last) return std::format("{}{}", letter, range->first);
-  return std::format("{}{}-{}", letter, range->first, range->last);
+  if (range->first == range->last) return Formatted("{}{}", letter, range->first);
+  return Formatted("{}{}-{}", letter, range->first, range->last);
 }
 
 std::string TextOf(const Selector& selector) {
@@ -208,13 +208,12 @@ std::string TextOf(const Selector& selector) {
     if (!items.empty()) items += ',';
     items += item;
   }
-  return items.empty() ? items : std::format("[{}]", items);
+  return items.empty() ? items : Formatted("[{}]", items);
 }
 
 std::string TextOf(const Rule& rule) {
-  const std::string left = std::format("{}{}={}", rule.name, TextOf(rule.selector), Info(rule.format).name);
-  return rule.format == Format::kF32 ? left
-                                     : std::format("{}/{}{}", left, Name(rule.granularity), TextOf(rule.options));
+  const std::string left = Formatted("{}{}={}", rule.name, TextOf(rule.selector), Info(rule.format).name);
+  return rule.format == Format::kF32 ? left : Formatted("{}/{}{}", left, Name(rule.granularity), TextOf(rule.options));
 }
 
 Rule Parser::ParseRule() {
@@ -252,10 +251,10 @@ void Parser::RefuseBothOrders(const Rule& rule, size_t at, std::span<const Rule>
   for (const Rule& one : earlier) {
     if (one.sites.front() == other && one.format != Format::kF32 &&
         Overlap(one.selector.layers, rule.selector.layers) && Overlap(one.selector.heads, rule.selector.heads)) {
-      RefuseAt(
-          at, std::format("'{}' and '{}' name the same heads; expected probs (late order) or difference (early order), "
-                          "not both; try other layers for one of them",
-                          one.text, rule.text));
+      RefuseAt(at,
+               Formatted("'{}' and '{}' name the same heads; expected probs (late order) or difference (early order), "
+                         "not both; try other layers for one of them",
+                         one.text, rule.text));
     }
   }
 }
@@ -283,7 +282,7 @@ std::string TextOf(const RuleOptions& options) {
   std::string text;
   if (options.smooth) text += "+smooth";
   if (options.static_scale) text += "+static";
-  if (options.percentile) text += std::format("+p{}", *options.percentile);  // 1 .. 100: never with an exponent
+  if (options.percentile) text += Formatted("+p{}", *options.percentile);  // 1 .. 100: never with an exponent
   if (options.mse) text += "+mse";
   return text;
 }

@@ -4,10 +4,10 @@
 #pragma once
 
 #include <compare>
-#include <format>
 #include <optional>
 #include <string>
 
+#include "quant/base/formatted.h"
 #include "quant/plan/site.h"
 
 namespace tare {
@@ -23,9 +23,9 @@ struct SiteKey {
 // "layer 3, head 1, map 2, attn_logits", for messages.
 inline std::string TextOf(const SiteKey& key) {
   std::string text;
-  if (key.layer) text += std::format("layer {}, ", *key.layer);
-  if (key.head) text += std::format("head {}, ", *key.head);
-  if (key.map) text += std::format("map {}, ", *key.map);
+  if (key.layer) text += Formatted("layer {}, ", *key.layer);
+  if (key.head) text += Formatted("head {}, ", *key.head);
+  if (key.map) text += Formatted("map {}, ", *key.map);
   return text + std::string(Name(key.site));
 }
 

@@ -2,9 +2,9 @@
 #include "quant/statistics/calibration_file.h"
 
 #include <algorithm>
-#include <format>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/calibrate/static_scales.h"
 #include "quant/plan/site_class.h"
 
@@ -36,8 +36,8 @@ void WriteSiteClips(Hdf5Writer& file, const StatisticsSet& set, Site site, Forma
   }
   if (rows.empty()) return;
   for (const auto& [layer, pooled] : layers) Append(tensors, pooled, FormatAt(site, format));
-  WriteClips(file, std::format("{}/clip.{}", Name(site), Info(format).name), rows);
-  WriteClips(file, std::format("{}/tensor_clip.{}", Name(site), Info(format).name), tensors);
+  WriteClips(file, Formatted("{}/clip.{}", Name(site), Info(format).name), rows);
+  WriteClips(file, Formatted("{}/tensor_clip.{}", Name(site), Info(format).name), tensors);
 }
 
 }  // namespace

@@ -5,13 +5,13 @@
 // quantization's effect.
 #include <gtest/gtest.h>
 
-#include <format>
 #include <limits>
 #include <map>
 #include <mutex>
 
 #include "experiments/model/model.h"
 #include "kernels/elementwise/rows.h"
+#include "quant/base/formatted.h"
 #include "tests/support/compare.h"
 #include "tests/support/golden.h"
 #include "tests/support/simulated_plan.h"
@@ -28,7 +28,7 @@ class Recorder : public SiteVisitor {
   bool Wants(Site, std::optional<int>) const override { return true; }
   void Visit(const SiteBlock& b, int) override {
     const std::lock_guard lock(mutex_);
-    std::vector<float>& all = values[std::string(Name(b.site)) + (b.layer ? std::format(".{}", *b.layer) : "")];
+    std::vector<float>& all = values[std::string(Name(b.site)) + (b.layer ? Formatted(".{}", *b.layer) : "")];
     const bool logits = b.site == Site::kAttnLogits;
     const int64_t columns = logits ? T_ : b.stride, rows = logits ? heads_ * T_ : T_;
     all.resize(B_ * rows * columns, -std::numeric_limits<float>::infinity());
@@ -76,8 +76,8 @@ TEST_P(ParityTest, EverySite) {
   recorder.values["logits"] = golden.Logits(visitors);
   std::vector<std::string> names = {"logits", "embed", "final_norm"};
   for (int i = 0; i < golden.model.config().layers; ++i) {
-    names.push_back(std::format("layer_out.{}", i));
-    names.push_back(std::format("attn_logits.{}", i));
+    names.push_back(Formatted("layer_out.{}", i));
+    names.push_back(Formatted("attn_logits.{}", i));
   }
   for (const std::string& name : names) {
     const testing::AssertionResult near =
@@ -100,10 +100,10 @@ TEST_P(ParityTest, QuantizedAttentionLogits) {
   const std::vector<float> plain = ValuesOf<float>(golden.expected, "logits");
   for (const int bits : {8, 6, 4}) {
     for (const char* granularity : {"tensor", "head", "row"}) {
-      SimulatedPlan quantizer(std::format("attn_logits=int{}/{}", bits, granularity), golden.model.config());
+      SimulatedPlan quantizer(Formatted("attn_logits=int{}/{}", bits, granularity), golden.model.config());
       SiteVisitor* const visitors[] = {&quantizer};
       const std::vector<float> actual = golden.Logits(visitors);
-      const auto expected = ValuesOf<float>(golden.expected, std::format("logits_q{}_{}", bits, granularity));
+      const auto expected = ValuesOf<float>(golden.expected, Formatted("logits_q{}_{}", bits, granularity));
       double effect = 0, difference = 0;
       for (size_t i = 0; i < plain.size(); ++i) {
         effect += std::pow(double{expected[i]} - plain[i], 2);
@@ -123,14 +123,14 @@ TEST_P(ParityTest, GoldenCodes) {
   const ModelConfig config = LoadConfig(GoldenFolder(GetParam()));
   int64_t ties = 0, codes = 0;
   for (int layer = 0; layer < config.layers; ++layer) {
-    const TensorView& tensor = *expected.Find(std::format("attn_logits.{}", layer));
+    const TensorView& tensor = *expected.Find(Formatted("attn_logits.{}", layer));
     const int64_t B = tensor.shape[0], H = tensor.shape[1], T = tensor.shape[2];
     const auto logits = ValuesOf<float>(expected, tensor.name);
     for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
       for (const std::string granularity : {"tensor", "head", "row"}) {
         const auto golden =
-            ValuesOf<int8_t>(expected, std::format("codes_q{}_{}.{}", Info(format).bits, granularity, layer));
-        SimulatedPlan quantizer(std::format("attn_logits={}/{}", Info(format).name, granularity), config);
+            ValuesOf<int8_t>(expected, Formatted("codes_q{}_{}.{}", Info(format).bits, granularity, layer));
+        SimulatedPlan quantizer(Formatted("attn_logits={}/{}", Info(format).name, granularity), config);
         quantizer.BeginBatch(B);
         std::vector<float> values = logits;
         std::vector<SiteBlock> blocks;

@@ -10,6 +10,7 @@
 #include "experiments/sweep/table.h"
 #include "experiments/tasks/evaluation.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/golden.h"
@@ -112,8 +113,8 @@ TEST_F(ToyTaskTest, ComesOutOfASweepAndItsTables) {
   EXPECT_THAT(table, HasSubstr("0.600 +/- 0.245 (-0.400 +/- 0.245)"));
   EXPECT_THAT(table, Not(HasSubstr("luck")));
   EXPECT_THAT(csv, HasSubstr("llama-old-config,letters:abc,row,16,f32,known,1,0.0,,,5\n"));
-  EXPECT_THAT(csv, HasSubstr(std::format("attn_logits=int8/row,known,0.6,{},-0.4,{},5\n",
-                                         std::sqrt(0.6 * (1 - 0.6) / 4), std::sqrt(0.3 / 5))));
+  EXPECT_THAT(csv, HasSubstr(Formatted("attn_logits=int8/row,known,0.6,{},-0.4,{},5\n", std::sqrt(0.6 * (1 - 0.6) / 4),
+                                       std::sqrt(0.3 / 5))));
 }
 
 TEST_F(ToyTaskTest, IsResumed) {

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <format>
 #include <string>
 
 #include "kernels/attention/float/fused_attention.h"
@@ -18,6 +17,7 @@
 #include "kernels/attention/reference_attention.h"
 #include "quant/base/aligned.h"
 #include "quant/base/float16.h"
+#include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "tests/support/random_attention.h"
 
@@ -72,7 +72,7 @@ void Spoil(Random& random, RandomAttention& c) {
 
 std::string Describe(const AttentionShape& s, const AttentionPlan& p) {
   const auto name = [](Format format) { return std::string(Info(format).name); };
-  return std::format(
+  return Formatted(
       "family {} heads {} kv {} T {} S {} d {} width {} mask {} window {} shift {} pad {}; q {} k {} v {}{} logits {} "
       "{} {} block {}{}{}",
       static_cast<int>(s.family), s.heads, s.kv, s.queries, s.keys, s.d, s.v_width, static_cast<int>(s.mask.kind),

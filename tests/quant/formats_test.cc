@@ -5,12 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <format>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/format/format.h"
 #include "quant/format/pack.h"
 #include "quant/format/round.h"
@@ -50,14 +50,14 @@ TEST(Formats, APlanTakesEachAtSomeSiteAndRefusesItByNameAtTheOthers) {
     int sites = 0;
     for (const SiteInfo& site : kSites) {
       const Granularity granularity{.kind = ClassOf(site.site).granularities.front(), .n = 0};
-      const std::string plan = std::format("{}={}/{}", site.name, row.name, Name(granularity));
+      const std::string plan = Formatted("{}={}/{}", site.name, row.name, Name(granularity));
       if (std::ranges::find(ClassOf(site.site).formats, row.format) != ClassOf(site.site).formats.end()) {
         EXPECT_EQ(Plan::Parse(plan).canonical(), plan);
         EXPECT_TRUE(ClassOf(site.site).OfBits(row.bits)) << plan;
         ++sites;
       } else {
         EXPECT_THAT([&] { Plan::Parse(plan); },
-                    ThrowsMessage<Error>(AllOf(HasSubstr(std::format("got '{}", row.name)), HasSubstr("one of"))));
+                    ThrowsMessage<Error>(AllOf(HasSubstr(Formatted("got '{}", row.name)), HasSubstr("one of"))));
       }
     }
     EXPECT_GT(sites, 0) << row.name << ": no site takes it (quant/plan/site_class.cc)";
@@ -73,7 +73,7 @@ void ExpectPackedOrRefused(const FormatInfo& row) {
   try {
     Pack<Code>(row.format, codes, packed);
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr(std::format("pack: got {}, expected", row.name)));
+    EXPECT_THAT(error.what(), HasSubstr(Formatted("pack: got {}, expected", row.name)));
     return;
   }
   Unpack<Code>(row.format, packed, back);

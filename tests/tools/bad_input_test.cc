@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <format>
 #include <limits>
 
+#include "quant/base/formatted.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
@@ -335,7 +335,7 @@ TEST_F(BadInputTest, AFullDisk) {
 }
 
 bool HandlesInterrupt(pid_t process) {
-  const std::string status = GetFile(std::format("/proc/{}/status", process));
+  const std::string status = GetFile(Formatted("/proc/{}/status", process));
   const size_t at = status.find("SigCgt:");
   return at != std::string::npos && (std::stoull(status.substr(at + 7), nullptr, 16) >> (SIGINT - 1) & 1) != 0;
 }

@@ -48,7 +48,7 @@ TEST(BenchAttention, MeasuresEveryKernel) {
   EXPECT_EQ(bench.results[1].floor_rel_l2, 0);
   EXPECT_LT(bench.results[1].rel_l2, 1e-5);
   EXPECT_GT(bench.results[4].rel_l2, 1e-4);
-  const nlohmann::json json = nlohmann::json::parse(AttentionBenchJson(bench, "a CPU"));
+  const nlohmann::json json = AttentionBenchJson(bench, "a CPU");
   EXPECT_EQ(json["schema"], "tare.bench/1");
   EXPECT_EQ(json["machine"]["cpu"], "a CPU");
   EXPECT_GT(json["roofline"]["u8s8_gops"], 0);

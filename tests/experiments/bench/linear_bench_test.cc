@@ -13,7 +13,7 @@ LinearCase Small(const std::string& plan) { return {.plan = plan, .rows = 33, .o
 
 TEST(LinearBench, CasesBecomeJson) {
   const LinearBench bench = BenchLinear({Small("weights=int8/channel,linear_in=int8/token")});
-  const auto json = nlohmann::json::parse(LinearBenchJson(bench, "a CPU"));
+  const auto json = LinearBenchJson(bench, "a CPU");
   EXPECT_EQ(json["schema"], "tare.bench/1");
   EXPECT_EQ(json["machine"]["cpu"], "a CPU");
   ASSERT_EQ(json["cases"].size(), 1u);

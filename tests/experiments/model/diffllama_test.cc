@@ -7,10 +7,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <format>
 
 #include "experiments/model/model.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
@@ -37,8 +37,8 @@ TEST(DiffLlamaTest, LambdaIsTheDifferenceOfExponentialsPlusItsStart) {
       const auto dot = [&](const char* a, const char* b) {
         double sum = 0;
         for (size_t i = 0; i < 16; ++i) {
-          sum += double{source.tensors.at(std::format("model.layers.{}.self_attn.lambda_{}", layer, a)).Value(i)} *
-                 source.tensors.at(std::format("model.layers.{}.self_attn.lambda_{}", layer, b)).Value(i);
+          sum += double{source.tensors.at(Formatted("model.layers.{}.self_attn.lambda_{}", layer, a)).Value(i)} *
+                 source.tensors.at(Formatted("model.layers.{}.self_attn.lambda_{}", layer, b)).Value(i);
         }
         return sum;
       };

@@ -6,10 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <format>
-
 #include "experiments/model/random_checkpoint.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/compare.h"
@@ -89,7 +88,7 @@ TEST(ModelTest, NanInAnyTensorIsNamedWithItsIndex) {
     const auto last = static_cast<size_t>(*ElementCount(tensor.shape)) - 1;
     EditedCheckpoint bad = whole;
     bad.tensors.at(name).SetBits(last, 0x7fc00000);
-    ExpectRefused(bad, "'" + name + "'", std::format("index {}:", last));
+    ExpectRefused(bad, "'" + name + "'", Formatted("index {}:", last));
   }
 }
 

@@ -5,10 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <format>
-
 #include "experiments/model/config.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
@@ -89,7 +88,7 @@ TEST(WeightsTest, NanAndInfinityAreNamedWithTheirIndex) {
       for (const uint32_t bits : {stored.nan, stored.infinity}) {
         one.tensor.SetBits(at, bits);
         Weights weights = one.Open(projector);
-        const auto refused = ThrowsMessage<Error>(AllOf(HasSubstr("'w'"), HasSubstr(std::format("index {}:", at))));
+        const auto refused = ThrowsMessage<Error>(AllOf(HasSubstr("'w'"), HasSubstr(Formatted("index {}:", at))));
         EXPECT_THAT([&] { weights.Matrix("w", kOut, kIn); }, refused);
       }
       one.tensor.SetBits(at, 0);

@@ -5,11 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <format>
 #include <string>
 
 #include "experiments/plan/resolved_plan.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
@@ -61,8 +61,8 @@ TEST(ExecutedPlan, SmoothedQueriesAndAZeroPoint) {
 
 TEST(ExecutedPlan, RefusesWhatHasNoKernel) {
   const auto refused = [](const std::string& text, const std::string& rule, const char* got, const char* expected) {
-    const std::string message = std::format("plan rule '{}': got {}, expected {}; try {}", rule, got, expected,
-                                            std::string_view(got).starts_with("blocks") ? "block64" : "it simulated");
+    const std::string message = Formatted("plan rule '{}': got {}, expected {}; try {}", rule, got, expected,
+                                          std::string_view(got).starts_with("blocks") ? "block64" : "it simulated");
     EXPECT_THAT([&] { Of(text); }, ThrowsMessage<Error>(message)) << text;
   };
   const std::string k = "k=int6/token+smooth";

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
@@ -85,14 +86,14 @@ struct Refusal {
 
 void ExpectRefused(const Refusal& r, const ModelSites& model, Carrying carrying) {
   EXPECT_EQ(Message(r.plan, model, carrying),
-            std::format("plan rule '{}': got {}, expected {}; try {}", r.rule, r.got, r.expected, r.attempt));
+            Formatted("plan rule '{}': got {}, expected {}; try {}", r.rule, r.got, r.expected, r.attempt));
 }
 
 TEST(ResolvedPlan, SelectorsOfWhatTheModelLacks) {
   const auto refused = [](const char* rule, int maps, const char* what) {
     EXPECT_EQ(Message(rule, Sites(maps), Carrying::kSimulated),
-              std::format("plan rule '{}': got {}; try a selector that this {} model has", rule, what,
-                          maps == 1 ? "llama" : "diffllama"));
+              Formatted("plan rule '{}': got {}; try a selector that this {} model has", rule, what,
+                        maps == 1 ? "llama" : "diffllama"));
   };
   refused("attn_logits[l3]=int8/row", 1, "layer 3 of attn_logits, expected 0 to 2");
   refused("attn_logits[l3-5]=int8/row", 1, "layer 3 of attn_logits, expected 0 to 2");

@@ -7,12 +7,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <format>
 #include <set>
 
 #include "experiments/stats/statistics_job.h"
 #include "experiments/sweep/table.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/file/sha256.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
@@ -49,7 +49,7 @@ class SweepTest : public testing::Test {
     ran_ = 0;
     heard_.clear();
     return RunSweep(options, [&](size_t cell, size_t cells, const std::string& what) -> Progress {
-      heard_.push_back(std::format("{} of {}: {}", cell, cells, what));
+      heard_.push_back(Formatted("{} of {}: {}", cell, cells, what));
       return [&](int64_t done, int64_t total, const char*) { ran_ += done == total; };
     });
   }
@@ -70,8 +70,7 @@ TEST(PlanForTest, BitsAreFormats) {
   EXPECT_EQ(PlanFor({.site = "probs", .base = "v=int8/token"}, 6, "row"), "v=int8/token,probs=u6/row");
   EXPECT_EQ(PlanFor({.base = "v=int8/token"}, 16, "row"), "f32");
   for (const int bits : {0, -8, 5, 32}) {
-    EXPECT_THAT([&] { PlanFor({}, bits, "row"); },
-                ThrowsMessage<Error>(HasSubstr(std::format("--bits: got {}", bits))));
+    EXPECT_THAT([&] { PlanFor({}, bits, "row"); }, ThrowsMessage<Error>(HasSubstr(Formatted("--bits: got {}", bits))));
   }
 }
 
@@ -169,7 +168,7 @@ std::vector<fs::path> PutStatistics(const fs::path& folder, const SweepOptions& 
   for (const fs::path& path : options.models) {
     Model model(path);
     const TokenInput input = LoadTokenInput(options.tasks[0].file, path, model.config().vocabulary);
-    files.push_back(folder / std::format("{}-{}.h5", model.Name(), tokens));
+    files.push_back(folder / Formatted("{}-{}.h5", model.Name(), tokens));
     CollectStatistics(model, input, CutDisjoint(input, model.config(), {.tokens = tokens}), {.sites = "attn_logits"},
                       "1", files.back(), {});
   }

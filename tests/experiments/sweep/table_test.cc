@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <format>
 #include <sstream>
 
 #include "experiments/tasks/choice.h"
 #include "experiments/tasks/perplexity.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
@@ -58,8 +58,8 @@ std::vector<std::string> Lines(const std::string& text) {
 }
 
 std::string Row(const char* model, const char* granularity, std::vector<std::string> cells) {
-  std::string text = std::format("{:<22}{:<21}", model, granularity);
-  for (const std::string& cell : cells) text += std::format("{:<38}", cell);
+  std::string text = Formatted("{:<22}{:<21}", model, granularity);
+  for (const std::string& cell : cells) text += Formatted("{:<38}", cell);
   text.resize(text.find_last_not_of(' ') + 1);
   return text;
 }
@@ -73,7 +73,7 @@ TEST(TableTest, PerplexityHasBitsAcrossAndTheChangeFrom16) {
   EXPECT_THAT(
       Lines(SweepTable(cells)),
       ElementsAre("", "perplexity:t, perplexity",
-                  std::format("{:<22}{:<21}{:<38}{}", "model", "scale per", "16 bits", "4 bits"),
+                  Formatted("{:<22}{:<21}{:<38}{}", "model", "scale per", "16 bits", "4 bits"),
                   Row("a", "row", {"20.500", "21.750 (+1.250)"}), Row("a", kStatic, {"20.500", "20.250 (-0.250)"}),
                   Row("b", "row", {"1000.125", "1000.125 (+0.000)"}), Row("b", kStatic, {"7.000", "8.000 (+1.000)"})));
 }
@@ -116,7 +116,7 @@ TEST(TableTest, CsvHasARowForEveryFigure) {
                   "a,perplexity:t,row,4,attn_logits=int4/row,perplexity,21.75,,1.25,,99",
                   "m,choice:c,head,16,f32,acc,0.5,0.25,,,4",      //
                   "m,choice:c,head,16,f32,acc_norm,1,0.125,,,4",  //
-                  std::format("m,choice:c,head,8,attn_logits=int8/head,acc,0.5,0.25,0,{},4", std::sqrt(2.0 / 3 / 4)),
+                  Formatted("m,choice:c,head,8,attn_logits=int8/head,acc,0.5,0.25,0,{},4", std::sqrt(2.0 / 3 / 4)),
                   "m,choice:c,head,8,attn_logits=int8/head,acc_norm,0.75,0.125,-0.25,0.25,4"));
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "quant/base/formatted.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/golden.h"
@@ -59,9 +60,9 @@ TEST(EvaluationTest, TasksAddFiguresALineAndRecords) {
               ElementsAre("nll", "perplexity", "tokens", "nll_stderr", "windows", "input_sha256"));
   const Json& p = json["perplexity:text"];
   EXPECT_EQ(p["input_sha256"], Sha256OfFile(folder / "text.txt"));
-  EXPECT_EQ(line, std::format("perplexity:text              perplexity {:9.4f}   nll {:.5f} +/- {:.5f}   {} tokens",
-                              p["perplexity"].get<double>(), p["nll"].get<double>(), p["nll_stderr"].get<double>(),
-                              p["tokens"].get<int>()));
+  EXPECT_EQ(line, Formatted("perplexity:text              perplexity {:9.4f}   nll {:.5f} +/- {:.5f}   {} tokens",
+                            p["perplexity"].get<double>(), p["nll"].get<double>(), p["nll_stderr"].get<double>(),
+                            p["tokens"].get<int>()));
   EXPECT_TRUE(evaluation.records().starts_with(R"({"task":"choice:ends","line":1,"label":0,"answer":0,)"));
   EXPECT_EQ(std::ranges::count(evaluation.records(), '\n'), 2);
 }

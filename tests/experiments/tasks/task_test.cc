@@ -10,6 +10,7 @@
 #include "experiments/tasks/choice.h"
 #include "experiments/tasks/perplexity.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/golden.h"
@@ -73,9 +74,8 @@ TEST(TaskTest, PerplexityOfIdsIsThatOfTheirSequences) {
     const SiteVisitors visitors = run.Begin(model);
     const Json result = MeasurePerplexity(model, visitors, sequences, {}).figures;
     EXPECT_EQ(task.run(model, run, {}).figures, result) << plan;
-    EXPECT_EQ(result.dump(),
-              std::format(R"({{"nll":{},"perplexity":{},"tokens":72,"nll_stderr":{},"windows":4}})",
-                          result["nll"].dump(), result["perplexity"].dump(), result["nll_stderr"].dump()));
+    EXPECT_EQ(result.dump(), Formatted(R"({{"nll":{},"perplexity":{},"tokens":72,"nll_stderr":{},"windows":4}})",
+                                       result["nll"].dump(), result["perplexity"].dump(), result["nll_stderr"].dump()));
   }
 }
 

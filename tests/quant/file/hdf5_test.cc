@@ -9,6 +9,7 @@
 #include <random>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "tests/quant/file/temporary_folder.h"
 
 namespace tare {
@@ -74,7 +75,7 @@ TEST(Hdf5, AttributesAreReadBack) {
   writer.SetAttribute("group/x", "scale", 0.1);
   writer.SetAttribute("group/x", "changed", 1.0);
   writer.SetAttribute("group/x", "changed", "text");
-  for (int i = 0; i < 20; ++i) writer.SetAttribute("", std::format("many{}", i), int64_t{i});
+  for (int i = 0; i < 20; ++i) writer.SetAttribute("", Formatted("many{}", i), int64_t{i});
   writer.Commit();
   const Hdf5Reader reader(folder / "a.h5");
   EXPECT_EQ(reader.StringAttribute("", "schema"), "tare.stats/1");
@@ -111,11 +112,11 @@ std::string PutSample(const std::filesystem::path& path) {
 // Everything a reader would use, as text.
 std::string Digest(const Hdf5Reader& reader) {
   std::string text =
-      reader.StringAttribute("", "schema") + std::format(" {}", reader.IntAttribute("layer.0/codes", "bits"));
+      reader.StringAttribute("", "schema") + Formatted(" {}", reader.IntAttribute("layer.0/codes", "bits"));
   for (const std::string& name : reader.datasets())
     text += name + ShapeText(reader.Shape(name)) + std::string(Name(reader.Type(name)));
-  for (const float scale : reader.Read<float>("layer.0/scales")) text += std::format(" {}", scale);
-  for (const int64_t code : reader.Read<int64_t>("layer.0/codes")) text += std::format(" {}", code);
+  for (const float scale : reader.Read<float>("layer.0/scales")) text += Formatted(" {}", scale);
+  for (const int64_t code : reader.Read<int64_t>("layer.0/codes")) text += Formatted(" {}", code);
   return text;
 }
 

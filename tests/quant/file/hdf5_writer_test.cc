@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/sha256.h"
@@ -94,7 +95,7 @@ TEST(Hdf5Writer, RefusesRowsThatAreNotThereOrWereForgotten) {
 void PutEqual(const std::filesystem::path& path) {
   Hdf5Writer writer(path);
   const std::vector<float> values(5000, 0.25f);
-  for (int i = 0; i < 12; ++i) writer.WriteDataset<float>(std::format("group.{}/sub/x", i), {50, 100}, values);
+  for (int i = 0; i < 12; ++i) writer.WriteDataset<float>(Formatted("group.{}/sub/x", i), {50, 100}, values);
   writer.SetAttribute("", "schema", "s");
   writer.SetAttribute("group.3", "text", std::string(70'000, 'y'));
   writer.SetAttribute("group.3", "text", "shorter");
@@ -114,9 +115,8 @@ TEST(Hdf5Writer, DatasetsAreAlignedAndContiguous) {
   {
     Hdf5Writer writer(folder / "a.h5");
     for (int i = 1; i < 40; ++i) {
-      writer.WriteDataset<uint8_t>(std::format("x{}", i), {i * i},
-                                   std::vector<uint8_t>(i * i, static_cast<uint8_t>(i)));
-      writer.SetAttribute(std::format("x{}", i), "k", std::string(i, 'x'));
+      writer.WriteDataset<uint8_t>(Formatted("x{}", i), {i * i}, std::vector<uint8_t>(i * i, static_cast<uint8_t>(i)));
+      writer.SetAttribute(Formatted("x{}", i), "k", std::string(i, 'x'));
     }
     writer.Commit();
   }

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "tests/quant/file/safetensors_bytes.h"
 #include "tests/quant/file/temporary_folder.h"
 
@@ -24,7 +25,7 @@ constexpr std::string_view kAb =
 
 std::string Entry(const std::string& name, const std::string& dtype, const std::string& shape, int64_t begin,
                   int64_t end) {
-  return std::format(R"("{}":{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", name, dtype, shape, begin, end);
+  return Formatted(R"("{}":{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", name, dtype, shape, begin, end);
 }
 
 void ExpectRefused(const std::string& file, const std::string& why, const std::string& more = "") {
@@ -71,12 +72,12 @@ TEST(Safetensors, AcceptsNoTensorsAndEmptyOnes) {
 TEST(Safetensors, TellsWhatIsCutShort) {
   const std::string whole = SafetensorsBytes(kAb, 29);
   for (size_t size = 0; size < 8; ++size)
-    ExpectRefused(whole.substr(0, size), std::format("got {} bytes, too few", size));
+    ExpectRefused(whole.substr(0, size), Formatted("got {} bytes, too few", size));
   for (size_t size = 8; size < 8 + kAb.size(); ++size)
     ExpectRefused(whole.substr(0, size), "truncated: the header alone needs");
   for (size_t missing = 1; missing <= 29; ++missing) {
-    ExpectRefused(whole.substr(0, whole.size() - missing),
-                  std::format("truncated: the file is {} bytes short", missing), "downloading it again");
+    ExpectRefused(whole.substr(0, whole.size() - missing), Formatted("truncated: the file is {} bytes short", missing),
+                  "downloading it again");
   }
 }
 
