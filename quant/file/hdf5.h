@@ -2,7 +2,8 @@
 // HDF5 files as Tare writes and reads them. Datasets are contiguous, on 64-byte boundaries and allocated at once, so
 // that they can be mapped; no object times, so that equal content is equal bytes; format of HDF5 1.10, whose metadata
 // carry checksums. A file appears under its name only when it is whole: every dataset has the SHA-256 of its bytes in
-// the attribute "sha256", and the root's "complete" = 1 is set last.
+// the attribute "sha256", the root that of the datasets' names in "datasets", and its "complete" = 1 is set last. A
+// dataset is held to its hash when it is first read; files of other programs have none.
 //
 // Objects are named by path: "codes", "layer.0/scales"; "" is the root. All calls of a process into these classes come
 // from one thread at a time: the library beneath has one lock at best. Bytes() may be used from any.
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,8 +61,8 @@ class Hdf5Writer {
   template <typename T>
   void WriteDataset(const std::string& name, const std::vector<int64_t>& shape, std::span<const T> values);
 
-  // On a dataset or group that is there, "" for the root. Strings hold no NUL. "sha256" and "complete" are not for
-  // callers.
+  // On a dataset or group that is there, "" for the root. Strings hold no NUL. "sha256", "datasets" and
+  // "complete" are not for callers.
   void SetAttribute(const std::string& object, const std::string& key, const Value& value);
 
   // Seals (hashes, marks complete), syncs and renames. Afterwards nothing more may be written.
@@ -103,7 +105,8 @@ class Hdf5Reader {
   std::vector<int64_t> Shape(const std::string& name) const;
   DType Type(const std::string& name) const;
 
-  // The dataset where the file is mapped. Throws Error where it is not contiguous (chunked, compressed, kept outside).
+  // The dataset where the file is mapped. Throws Error where it is not contiguous (chunked, compressed, kept outside),
+  // and where its bytes are not those that were written.
   std::span<const std::byte> Bytes(const std::string& name) const;
   // A copy, converted: integers to any integer type that holds every value, F32 and F64 to float or double (a finite
   // value stays finite). T: int8_t .. uint64_t, float, double.
@@ -116,7 +119,7 @@ class Hdf5Reader {
   int64_t IntAttribute(const std::string& object, const std::string& key) const;
   double DoubleAttribute(const std::string& object, const std::string& key) const;
 
-  // Throws Error unless "complete" is 1 and every dataset has the SHA-256 it was written with.
+  // Throws Error unless "complete" is 1 and every dataset is there with the SHA-256 it was written with.
   void Verify() const;
 
   // Gives back the memory under Bytes(name); it is read again when touched again.
@@ -124,9 +127,13 @@ class Hdf5Reader {
 
  private:
   std::vector<std::byte> Raw(const std::string& name) const;
+  void CheckNames() const;
+  void CheckHash(const std::string& name, std::span<const std::byte> bytes) const;
+  void GiveBack(std::span<const std::byte> bytes) const;
 
   MappedFile file_;
   int64_t id_ = -1;
+  mutable std::set<std::string> checked_;  // datasets whose hash was looked at
 };
 
 }  // namespace tare

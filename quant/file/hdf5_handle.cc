@@ -2,6 +2,7 @@
 #include "quant/file/hdf5_handle.h"
 
 #include "quant/base/error.h"
+#include "quant/file/sha256.h"
 
 namespace tare {
 namespace {
@@ -65,6 +66,12 @@ std::optional<DType> DTypeOfFile(hid_t type) {
     if (H5Tequal(type, row.type) > 0) return row.dtype;
   }
   return std::nullopt;
+}
+
+std::string HashOfNames(const std::vector<std::string>& names) {
+  std::string lines;
+  for (const std::string& name : names) lines += name + '\n';
+  return Sha256Hex(std::as_bytes(std::span(lines)));
 }
 
 }  // namespace tare

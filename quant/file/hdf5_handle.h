@@ -54,6 +54,9 @@ std::string Hdf5Reason();
 void CheckHdf5(int64_t result, const std::string& where, const char* action);
 Hdf5Handle CheckedHandle(hid_t id, Hdf5Handle::Close close, const std::string& where, const char* action);
 
+// Of a file's datasets, sorted, a line each.
+std::string HashOfNames(const std::vector<std::string>& names);
+
 // The little-endian type of a dtype in a file; nullopt where HDF5 files have none (F16, BOOL, ...).
 std::optional<hid_t> FileType(DType dtype);
 std::optional<DType> DTypeOfFile(hid_t type);

@@ -7,6 +7,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/notice.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/hdf5_handle.h"
 #include "quant/file/sha256.h"
@@ -37,8 +38,13 @@ Hdf5Handle LinkProperties(const std::string& where) {
   return links;
 }
 
+// Groups in groups without end would take HDF5 minutes; no file in use has more than a handful.
+constexpr ptrdiff_t kMaxDepth = 32;
+constexpr herr_t kTooDeep = 1;  // more than 0 ends the visit
+
 herr_t CollectDataset(hid_t, const char* name, const H5O_info2_t* info, void* names) noexcept {
   try {
+    if (std::ranges::count(std::string_view(name), '/') > kMaxDepth) return kTooDeep;
     if (info->type == H5O_TYPE_DATASET) static_cast<std::vector<std::string>*>(names)->emplace_back(name);
   } catch (...) {
     return -1;
@@ -80,6 +86,18 @@ class OpenDataset {
   }
 
   size_t ByteSize() const { return static_cast<size_t>(*ByteCount(dtype(), Shape())); }
+
+  // A filter of another kind would run on bytes that nobody checked (HDF5 1.14's fletcher32 reads before an empty chunk).
+  void CheckFilters() const {
+    for (int i = 0; i < H5Pget_nfilters(create_); ++i) {
+      unsigned flags = 0;
+      size_t values = 0;
+      const H5Z_filter_t filter =
+          H5Pget_filter2(create_, static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, nullptr);
+      if (filter != H5Z_FILTER_DEFLATE && filter != H5Z_FILTER_SHUFFLE)
+        Fail("{}: got HDF5 filter {}, expected deflate, shuffle or none; try saving it without", where_, filter);
+    }
+  }
 
   bool IsContiguous() const { return H5Pget_layout(create_) == H5D_CONTIGUOUS && !IsOutside(); }
   bool IsOutside() const { return H5Pget_external_count(create_) != 0 || H5Pget_layout(create_) == H5D_VIRTUAL; }
@@ -200,10 +218,11 @@ Hdf5Reader::Hdf5Reader(const std::filesystem::path& path) : file_(path) {
     Fail("{}: got {} bytes that are not an HDF5 file; try making it again", where, file_.bytes().size());
   id_ = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
   CheckHdf5(id_, where, "damaged or cut short; try making or downloading it again");
+  CheckNames();
 }
 
 Hdf5Reader::Hdf5Reader(Hdf5Reader&& other) noexcept
-    : file_(std::move(other.file_)), id_(std::exchange(other.id_, -1)) {}
+    : file_(std::move(other.file_)), id_(std::exchange(other.id_, -1)), checked_(std::move(other.checked_)) {}
 
 Hdf5Reader::~Hdf5Reader() {
   const QuietHdf5 quiet;
@@ -213,8 +232,10 @@ Hdf5Reader::~Hdf5Reader() {
 std::vector<std::string> Hdf5Reader::datasets() const {
   const QuietHdf5 quiet;
   std::vector<std::string> names;
-  CheckHdf5(H5Ovisit3(id_, H5_INDEX_NAME, H5_ITER_INC, CollectDataset, &names, H5O_INFO_BASIC), path().string(),
-            "damaged");
+  const herr_t visited = H5Ovisit3(id_, H5_INDEX_NAME, H5_ITER_INC, CollectDataset, &names, H5O_INFO_BASIC);
+  CheckHdf5(visited, path().string(), "damaged");
+  if (visited == kTooDeep)
+    Fail("{}: got groups nested deeper than {}, expected fewer; is this the right file?", path().string(), kMaxDepth);
   std::ranges::sort(names);
   return names;
 }
@@ -241,7 +262,28 @@ std::span<const std::byte> Hdf5Reader::Bytes(const std::string& name) const {
   const OpenDataset dataset(id_, path(), name);
   if (!dataset.IsContiguous())
     Fail("{}: got a chunked, compressed or external dataset, expected a contiguous one", dataset.where());
-  return Place(dataset, file_);
+  const std::span<const std::byte> bytes = Place(dataset, file_);
+  const bool first = !checked_.contains(name);
+  CheckHash(name, bytes);
+  if (first) GiveBack(bytes);  // a model may be larger than memory
+  return bytes;
+}
+
+void Hdf5Reader::CheckHash(const std::string& name, std::span<const std::byte> bytes) const {
+  if (!checked_.insert(name).second) return;
+  if (!HasAttribute(name, "sha256")) {
+    if (HasAttribute("", "schema"))
+      Notice(path().string() + ": has no checksums (another program saved it): taken as it is, unchecked");
+    return;
+  }
+  const std::string expected = StringAttribute(name, "sha256"), got = Sha256Hex(bytes);
+  if (got != expected)
+    Fail("{}: dataset '{}': damaged: got SHA-256 {}, expected {}; try making it again", path().string(), name, got,
+         expected);
+}
+
+void Hdf5Reader::GiveBack(std::span<const std::byte> bytes) const {
+  if (!bytes.empty()) file_.Release(static_cast<size_t>(bytes.data() - file_.bytes().data()), bytes.size());
 }
 
 std::vector<std::byte> Hdf5Reader::Raw(const std::string& name) const {
@@ -250,8 +292,10 @@ std::vector<std::byte> Hdf5Reader::Raw(const std::string& name) const {
   if (dataset.IsOutside()) Fail("{}: its values are kept in another file, expected them in this one", dataset.where());
   if (dataset.IsContiguous()) {
     const std::span<const std::byte> bytes = Place(dataset, file_);
+    CheckHash(name, bytes);
     return {bytes.begin(), bytes.end()};
   }
+  dataset.CheckFilters();
   const size_t size = dataset.ByteSize();
   if (size / kMaxCompression > file_.bytes().size())
     Fail("{}: got {} bytes, more than its file can hold", dataset.where(), size);
@@ -259,6 +303,7 @@ std::vector<std::byte> Hdf5Reader::Raw(const std::string& name) const {
   if (size > 0)
     CheckHdf5(H5Dread(dataset.id(), dataset.type(), H5S_ALL, H5S_ALL, H5P_DEFAULT, raw.data()), dataset.where(),
               "damaged");
+  CheckHash(name, raw);
   return raw;
 }
 
@@ -300,23 +345,24 @@ double Hdf5Reader::DoubleAttribute(const std::string& object, const std::string&
   return OpenAttribute(id_, path(), object, key).Number<double>(H5T_FLOAT, H5T_NATIVE_DOUBLE, "a float");
 }
 
+void Hdf5Reader::CheckNames() const {
+  if (!HasAttribute("", "datasets")) return;  // written before there was one
+  if (StringAttribute("", "datasets") != HashOfNames(datasets()))
+    Fail("{}: damaged: a dataset is missing, or has another name than it was written with; try making it again",
+         path().string());
+}
+
 void Hdf5Reader::Verify() const {
   if (!HasAttribute("", "complete") || IntAttribute("", "complete") != 1) {
     Fail("{}: not marked complete: Tare did not write it, or not to its end; try making it again", path().string());
   }
   for (const std::string& name : datasets()) {
-    const std::string expected = StringAttribute(name, "sha256");
-    const std::string got = Sha256Hex(Bytes(name));
-    Release(name);
-    if (got != expected)
-      Fail("{}: dataset '{}': damaged: got SHA-256 {}, expected {}; try making it again", path().string(), name, got,
-           expected);
+    if (!HasAttribute(name, "sha256"))
+      Fail("{}: dataset '{}': has no SHA-256, expected one; try making it again", path().string(), name);
+    (void)Bytes(name);
   }
 }
 
-void Hdf5Reader::Release(const std::string& name) const {
-  const std::span<const std::byte> bytes = Bytes(name);
-  if (!bytes.empty()) file_.Release(static_cast<size_t>(bytes.data() - file_.bytes().data()), bytes.size());
-}
+void Hdf5Reader::Release(const std::string& name) const { GiveBack(Bytes(name)); }
 
 }  // namespace tare

@@ -218,7 +218,8 @@ void Hdf5Writer::SetAttribute(const std::string& object, const std::string& key,
   const std::string where = Formatted("{}: '{}': attribute '{}'", file_.final_path().string(), ObjectPath(object), key);
   const auto* text = std::get_if<std::string>(&value);
   if (text != nullptr && text->find('\0') != text->npos) Fail("{}: got text with a NUL, expected none", where);
-  if (key.empty() || key == "sha256" || key == "complete") Fail("{}: the name is taken; try another", where);
+  if (key.empty() || key == "sha256" || key == "datasets" || key == "complete")
+    Fail("{}: the name is taken; try another", where);
   PutAttribute(id_, object, key, value, where);
 }
 
@@ -227,7 +228,9 @@ void Hdf5Writer::Seal() {
   const std::string where = file_.final_path().string();
   CheckWritten(H5Fflush(id_, H5F_SCOPE_GLOBAL), where);
   const MappedFile written(file_.path());
+  std::vector<std::string> names;
   for (const auto& [name, dataset] : datasets_) {
+    names.push_back(name);
     const std::string here = where + ": dataset '" + name + "'";
     const int64_t values = *ElementCount(dataset.shape);
     if (dataset.values_written != values) Fail("{}: got {} of its {} values", here, dataset.values_written, values);
@@ -237,6 +240,7 @@ void Hdf5Writer::Seal() {
     PutAttribute(id_, name, "sha256", Sha256Hex(written.bytes().subspan(offset, size)), here);
     written.Release(offset, size);
   }
+  PutAttribute(id_, "", "datasets", HashOfNames(names), where);
   CheckWritten(H5Fflush(id_, H5F_SCOPE_GLOBAL), where);
   PutAttribute(id_, "", "complete", int64_t{1}, where);
   CheckWritten(H5Fflush(id_, H5F_SCOPE_GLOBAL), where);

@@ -51,8 +51,8 @@ class QuantizedCheckpointWriter {
 
 class QuantizedCheckpoint {
  public:
-  // Maps the file and checks that everything in it fits together. Throws Error where it does not; `tare verify` also
-  // reads every byte.
+  // Maps the file, holds every dataset that it takes to its SHA-256, and checks that everything fits together. Throws
+  // Error where it does not.
   explicit QuantizedCheckpoint(const std::filesystem::path& path);
 
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
@@ -63,7 +63,7 @@ class QuantizedCheckpoint {
 
   // Gives back the memory under a tensor or matrix; it is read again when touched again.
   void Release(const std::string& name) const;
-  // Throws Error where a byte is not what was written, or a code or scale is none.
+  // Throws Error where any byte is not what was written, or a code or scale is none.
   void Verify() const;
 
  private:

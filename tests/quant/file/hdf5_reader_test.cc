@@ -7,7 +7,9 @@
 #include <limits>
 
 #include "quant/base/error.h"
+#include "quant/base/notice.h"
 #include "quant/file/hdf5.h"
+#include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
 
 namespace tare {
@@ -38,11 +40,11 @@ class ForeignFile {
     H5Sclose(space);
   }
 
-  void PutString(const char* key, size_t size, H5T_str_t padding, const void* text) {
+  void PutString(const char* key, size_t size, H5T_str_t padding, const void* text, const char* object = "/") {
     const hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
     H5Tset_size(type, size);
     H5Tset_strpad(type, padding);
-    const hid_t attribute = H5Acreate2(id_, key, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t attribute = H5Acreate_by_name(id_, object, key, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     H5Awrite(attribute, type, text);
     H5Aclose(attribute);
     H5Sclose(space);
@@ -238,9 +240,92 @@ TEST(Hdf5Reader, VerifyWantsTheMarkAndAHashOnEveryDataset) {
   PutMarked(folder / "marked.h5", 1);
   PutMarked(folder / "not.h5", 0);
   EXPECT_THAT([&] { Hdf5Reader(folder / "marked.h5").Verify(); },
-              ThrowsMessage<Error>(HasSubstr("'x': attribute 'sha256': not there")));
+              ThrowsMessage<Error>(HasSubstr("'x': has no SHA-256")));
   EXPECT_THAT([&] { Hdf5Reader(folder / "not.h5").Verify(); },
               ThrowsMessage<Error>(HasSubstr("not.h5: not marked complete")));
+}
+
+TEST(Hdf5Reader, ADatasetThatIsGoneOrRenamedIsMissed) {
+  const TemporaryFolder folder;
+  const std::vector<float> values{1.0f, 2.0f};
+  for (const char* name : {"", "sumz"}) {
+    {
+      Hdf5Writer writer(folder / "a.h5");
+      writer.WriteDataset<float>("sums", {2}, values);
+      writer.WriteDataset<float>("more", {2}, values);
+      writer.Commit();
+    }
+    EXPECT_NO_THROW(Hdf5Reader(folder / "a.h5").Verify());
+    const hid_t file = H5Fopen((folder / "a.h5").c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    const herr_t done = *name == '\0' ? H5Ldelete(file, "sums", H5P_DEFAULT)
+                                      : H5Lmove(file, "sums", file, name, H5P_DEFAULT, H5P_DEFAULT);
+    H5Fclose(file);
+    ASSERT_GE(done, 0);
+    EXPECT_THAT([&] { Hdf5Reader(folder / "a.h5").Verify(); }, ThrowsMessage<Error>(HasSubstr("a dataset is missing")));
+  }
+}
+
+// As h5py or h5repack save a file again: what Tare wrote keeps its hash through compression, and without one is taken
+// with a notice.
+TEST(Hdf5Reader, HoldsToTheHashWhatIsCompressedAndSaysWhatHasNone) {
+  const TemporaryFolder folder;
+  const std::vector<float> values{1.0f, 2.0f};
+  const auto put = [&](const char* hash) {
+    ForeignFile file(folder / "a.h5");
+    file.PutString("schema", 6, H5T_STR_NULLPAD, "tare.x");
+    const hid_t create = H5Pcreate(H5P_DATASET_CREATE);
+    const hsize_t chunk = 2;
+    H5Pset_chunk(create, 1, &chunk);
+    H5Pset_deflate(create, 4);
+    file.Put("x", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {2}, values.data(), create);
+    H5Pclose(create);
+    if (hash != nullptr) file.PutString("sha256", 64, H5T_STR_NULLPAD, hash, "x");
+  };
+  static std::vector<std::string> notices;
+  OnNotice([](const std::string& text) { notices.push_back(text); });
+  put(Sha256Hex(std::as_bytes(std::span(values))).c_str());
+  EXPECT_EQ(Hdf5Reader(folder / "a.h5").Read<float>("x"), values);
+  EXPECT_THAT(notices, testing::IsEmpty());
+  put(std::string(64, '0').c_str());
+  EXPECT_THAT([&] { (void)Hdf5Reader(folder / "a.h5").Read<float>("x"); },
+              ThrowsMessage<Error>(HasSubstr("'x': damaged: got SHA-256")));
+  put(nullptr);
+  EXPECT_EQ(Hdf5Reader(folder / "a.h5").Read<float>("x"), values);
+  EXPECT_THAT(notices, ElementsAre(HasSubstr("a.h5: has no checksums")));
+  OnNotice(nullptr);
+}
+
+// HDF5 1.14 reads before the chunk where fletcher32 meets one of no bytes.
+TEST(Hdf5Reader, RunsNoFilterButDeflateAndShuffle) {
+  const TemporaryFolder folder;
+  const std::vector<int64_t> ids = Ids();
+  {
+    ForeignFile file(folder / "a.h5");
+    const hid_t create = H5Pcreate(H5P_DATASET_CREATE);
+    const hsize_t chunk[2] = {100, kColumns};
+    H5Pset_chunk(create, 2, chunk);
+    H5Pset_fletcher32(create);
+    file.Put("input_ids", H5T_STD_I32LE, H5T_NATIVE_INT64, {kRows, kColumns}, ids.data(), create);
+    H5Pclose(create);
+  }
+  EXPECT_THAT([&] { (void)Hdf5Reader(folder / "a.h5").Read<int64_t>("input_ids"); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("got HDF5 filter 3"), HasSubstr("try saving it without"))));
+}
+
+TEST(Hdf5Reader, GroupsInGroupsWithoutEndAreRefused) {
+  const TemporaryFolder folder;
+  {
+    ForeignFile file(folder / "a.h5");
+    hid_t group = H5Gopen2(file.id(), "/", H5P_DEFAULT);
+    for (int i = 0; i < 100; ++i) {
+      const hid_t inner = H5Gcreate2(group, "g", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+      H5Gclose(group);
+      group = inner;
+    }
+    H5Gclose(group);
+  }
+  EXPECT_THAT([&] { (void)Hdf5Reader(folder / "a.h5").datasets(); },
+              ThrowsMessage<Error>(HasSubstr("nested deeper than 32")));
 }
 
 }  // namespace
