@@ -45,7 +45,7 @@ class SiteReader {
     if (stored.size() != shape.size() + 2 || stored.back() > ExactSums::kLimbs) Refuse(name, "another shape");
     all.push_back(stored.back());
     const int64_t first = file_.IntAttribute(group_ + name, "first_limb");
-    if (first < 0 || first >= ExactSums::kLimbs) Refuse(name, "a first_limb that no sum has");
+    if (first < 0 || first > ExactSums::kLimbs - stored.back()) Refuse(name, "a first_limb that no sum has");
     return ExactSums::From(
         static_cast<size_t>(count),
         {.first = static_cast<int>(first), .width = static_cast<int>(stored.back()), .limbs = Get<int64_t>(name, all)});

@@ -2,6 +2,7 @@
 // A damaged file is refused, or says what it said; and so is a file of another kind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <hdf5.h>
 
 #include <random>
 
@@ -49,6 +50,28 @@ TEST(StatisticsReader, ADamagedFileIsRefusedOrSaysTheSame) {
     PutFile(folder / "short.h5", whole.substr(0, size));
     EXPECT_NE(Refused(folder / "short.h5"), "") << size;
   }
+}
+
+TEST(StatisticsReader, SumsThatBeginTooFarUpAreRefused) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "s.h5";
+  WriteStatistics(RandomStatistics(), path);
+  std::string sums;
+  for (const std::string& name : Hdf5Reader(path).datasets()) {
+    if (name.ends_with("/sums")) sums = name;
+  }
+  ASSERT_NE(sums, "");
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  H5Adelete_by_name(file, sums.c_str(), "first_limb", H5P_DEFAULT);
+  const hid_t space = H5Screate(H5S_SCALAR);
+  const hid_t attribute =
+      H5Acreate_by_name(file, sums.c_str(), "first_limb", H5T_STD_I64LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  const int64_t last = 69;  // the largest limb: wider sums do not fit from there on
+  EXPECT_GE(H5Awrite(attribute, H5T_NATIVE_INT64, &last), 0);
+  H5Aclose(attribute);
+  H5Sclose(space);
+  H5Fclose(file);
+  EXPECT_THAT(Refused(path), HasSubstr("a first_limb that no sum has"));
 }
 
 TEST(StatisticsReader, OtherFilesAreRefused) {
