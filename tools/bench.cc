@@ -13,6 +13,7 @@
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
 #include "tools/command.h"
+#include "tools/files.h"
 
 namespace tare {
 namespace {
@@ -59,7 +60,7 @@ void Print(const Json& t) {
 }
 
 void RunForward(const ForwardOptions& o) {
-  CheckWritable(o.json);
+  CheckFiles({}, {o.json});
   const Math math = o.machine.Apply();
   Json json{{"schema", "tare.bench.forward/1"},
             {"threads", Threads()},

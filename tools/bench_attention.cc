@@ -11,6 +11,7 @@
 #include "quant/base/formatted.h"
 #include "quant/file/json.h"
 #include "tools/command.h"
+#include "tools/files.h"
 
 namespace tare {
 namespace {
@@ -83,7 +84,7 @@ void Print(const AttentionBench& bench) {
 }
 
 void Run(const CLI::App& command, const Options& o) {
-  CheckWritable(o.json);
+  CheckFiles({}, {o.json});
   bool given = false;
   for (const char* name : {"--family", "--plan", "--n", "--d", "--heads", "--threads", "--mask", "--data"})
     given |= command.count(name) > 0;

@@ -45,10 +45,6 @@ void WriteJson(const std::string& target, const nlohmann::ordered_json& json) {
   }
 }
 
-void CheckWritable(const std::string& target) {
-  if (!target.empty() && target != "-") AtomicFile probe(target);
-}
-
 ProgressLine::ProgressLine(std::string what)
     : what_(std::move(what)),
       terminal_(isatty(STDERR_FILENO) == 1),

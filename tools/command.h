@@ -41,8 +41,6 @@ std::string CpuName();
 
 // Writes JSON where --json says: a file, whole or not at all, or "-" for standard output; nowhere when empty.
 void WriteJson(const std::string& target, const nlohmann::ordered_json& json);
-// Throws Error where a file that results are to go to cannot be made: before the work for them. "" and "-" pass.
-void CheckWritable(const std::string& target);
 
 // Whether figures for people go to standard output: not when JSON does.
 inline bool PrintsTables(const std::string& json_target) { return json_target != "-"; }

@@ -5,6 +5,7 @@
 #include "experiments/tasks/evaluation.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
+#include "tools/files.h"
 #include "tools/run_options.h"
 
 namespace tare {
@@ -20,8 +21,9 @@ struct Options {
 void Run(const Options& options) {
   const std::vector<TaskSpec> specs = ParseTasks(options.tasks);
   Plan plan = Plan::Parse(options.plan);
-  CheckWritable(options.json);
-  CheckWritable(options.records);
+  std::vector<std::string> inputs{options.model, options.stats};
+  for (const TaskSpec& spec : specs) inputs.push_back(spec.file);
+  CheckFiles(inputs, {options.json, options.records});
   Model model(options.model, options.machine.Apply());
   PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()));
   Evaluation evaluation(model, run, options.windows);

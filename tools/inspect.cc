@@ -8,6 +8,7 @@
 #include "quant/base/formatted.h"
 #include "quant/file/json.h"
 #include "tools/command.h"
+#include "tools/files.h"
 
 namespace tare {
 namespace {
@@ -118,7 +119,7 @@ void AddInspect(CLI::App& app) {
   options->machine.AddTo(*command);
   command->footer("Example:\n  tare inspect experiments/pair/novels-differential");
   command->callback([options] {
-    CheckWritable(options->json);
+    CheckFiles({options->model}, {options->json});
     const Model model(options->model, options->machine.Apply());
     const Json json = Describe(model);
     if (PrintsTables(options->json)) Print(model, json);

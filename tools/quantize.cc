@@ -7,6 +7,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json.h"
+#include "tools/files.h"
 #include "tools/run_options.h"
 
 namespace tare {
@@ -29,6 +30,9 @@ std::string IsMethod(const std::string& text) {
   }
 }
 
+// The quantized checkpoint that is made, also on the way to a folder.
+std::string FileOf(const Options& options) { return options.format == "h5" ? options.out : options.out + ".h5"; }
+
 // By way of a file beside the folder, which goes away again.
 QuantizeSummary QuantizeToFolder(const QuantizeJob& job, const Progress& progress) {
   struct Removed {
@@ -38,7 +42,6 @@ QuantizeSummary QuantizeToFolder(const QuantizeJob& job, const Progress& progres
       std::filesystem::remove(path, ignored);
     }
   };
-  CheckWritable(job.out);
   if (std::filesystem::exists(job.out))
     Fail("{}: is there, and would be overwritten; try another --out", job.out.string());
   const Removed removed{job.out};
@@ -48,11 +51,11 @@ QuantizeSummary QuantizeToFolder(const QuantizeJob& job, const Progress& progres
 }
 
 void Run(const Options& options) {
-  CheckWritable(options.json);
+  CheckFiles({options.model, options.calibrate, options.stats}, {options.json, FileOf(options)});
   options.machine.Apply();
   const QuantizeJob job{.model = options.model,
                         .plan = Plan::Parse(options.plan),
-                        .out = options.format == "h5" ? options.out : options.out + ".h5",
+                        .out = FileOf(options),
                         .method = QuantizeMethod::Parse(options.method),
                         .calibration = options.calibrate,
                         .statistics = options.stats,

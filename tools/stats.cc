@@ -12,6 +12,7 @@
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json.h"
+#include "tools/files.h"
 #include "tools/run_options.h"
 #include "tools/stats_files.h"
 
@@ -85,9 +86,9 @@ Json Collect(const std::string& folder, const Options& options, ProgressLine& li
 
 void Run(Options& options) {
   options.statistics.shard = ParseShard(options.shard);
-  CheckWritable(options.json);
-  CheckWritable(options.csv);
-  CheckWritable(options.out);
+  std::vector<std::string> inputs = options.models;
+  inputs.insert(inputs.end(), {options.input, options.spans});
+  CheckFiles(inputs, {options.json, options.csv, options.out});
   for (const std::string& folder : options.models) LoadConfig(folder);
   std::vector<Json> models;
   {

@@ -11,6 +11,7 @@
 #include "quant/file/json.h"
 #include "quant/statistics/statistics_file.h"
 #include "tools/command.h"
+#include "tools/files.h"
 
 namespace tare {
 namespace {
@@ -57,8 +58,7 @@ void ShowOverview(const StatisticsSet& set, const ShowOptions& options) {
 }
 
 void Show(const ShowOptions& options) {
-  CheckWritable(options.json);
-  CheckWritable(options.csv);
+  CheckFiles({options.file}, {options.json, options.csv});
   const StatisticsSet set = ReadStatistics(options.file);
   if (options.site.empty()) {
     if (options.layer >= 0 || options.measures || !options.csv.empty())
@@ -94,7 +94,7 @@ struct MergeOptions {
 };
 
 void Merge(const MergeOptions& options) {
-  CheckWritable(options.out);
+  CheckFiles(options.files, {options.out});
   StatisticsSet set = ReadStatistics(options.files.front());
   for (size_t i = 1; i < options.files.size(); ++i)
     set.Merge(ReadStatistics(options.files[i]), options.files.front(), options.files[i]);
@@ -120,7 +120,7 @@ struct DiffFiles {
 };
 
 void Diff(const DiffFiles& options) {
-  CheckWritable(options.json);
+  CheckFiles({options.a, options.b}, {options.json});
   DiffOptions diff = options.diff;
   if (!options.site.empty()) diff.site = SiteNamed(options.site);
   diff.layer = LayerOf(options.layer);

@@ -7,6 +7,7 @@
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json.h"
+#include "tools/files.h"
 #include "tools/run_options.h"
 
 namespace tare {
@@ -34,10 +35,22 @@ Json ToJson(const std::vector<SweepCell>& cells) {
   return json;
 }
 
+void CheckSweep(const Options& options) {
+  std::vector<std::string> inputs = options.models, outputs{options.json};
+  inputs.insert(inputs.end(), options.statistics.begin(), options.statistics.end());
+  for (const TaskSpec& task : options.sweep.tasks) inputs.push_back(task.file);
+  if (is_directory(options.sweep.folder)) {
+    for (const char* name : {"cells.jsonl", "table.csv", "table.txt", "table.json"})
+      outputs.push_back(options.sweep.folder / name);
+  }
+  CheckFiles(inputs, outputs);
+}
+
 void Run(Options& options) {
   options.sweep.models.assign(options.models.begin(), options.models.end());
   options.sweep.statistics.assign(options.statistics.begin(), options.statistics.end());
   options.sweep.tasks = ParseTasks(options.tasks);
+  CheckSweep(options);
   options.sweep.math = options.machine.Apply();
   std::vector<SweepCell> cells;
   {

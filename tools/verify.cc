@@ -6,6 +6,7 @@
 #include "quant/file/json.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "tools/command.h"
+#include "tools/files.h"
 
 namespace tare {
 namespace {
@@ -17,7 +18,7 @@ struct Options {
 };
 
 void Run(const Options& options) {
-  CheckWritable(options.json);
+  CheckFiles({options.file}, {options.json});
   const Hdf5Reader file(options.file);
   const std::string schema = file.HasAttribute("", "schema") ? file.StringAttribute("", "schema") : "none";
   if (schema == kQuantized) {

@@ -38,6 +38,17 @@ bool Exists(const fs::path& path) {
   return fs::exists(path, error);
 }
 
+// Where a link leads, also to a file that is not there yet; a path that is no link, itself.
+fs::path Through(fs::path path) {
+  constexpr int kMostLinks = 40;  // as Linux follows
+  std::error_code error;
+  for (int links = 0; fs::is_symlink(path, error); ++links) {
+    if (links == kMostLinks) Fail("{}: cannot write: a circle of links; try another name", path.string());
+    path = path.parent_path() / fs::read_symlink(path, error);
+  }
+  return path;
+}
+
 void CheckTarget(const fs::path& path) {
   if (path.filename().empty()) Fail("{}: got a folder, expected the name of a file", path.string());
   struct stat status;
@@ -99,9 +110,9 @@ off_t WholeLines(int fd, off_t size) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const fs::path& path) : final_(path) {
-  CheckTarget(path);
-  const fs::path absolute = fs::absolute(path);  // the temporary is to be found again after a chdir
+AtomicFile::AtomicFile(const fs::path& path) : final_(Through(path)) {
+  CheckTarget(final_);
+  const fs::path absolute = fs::absolute(final_);  // the temporary is to be found again after a chdir
   for (int n = 0; fd_ < 0; ++n) {
     temporary_ = Formatted("{}.{}-{}.tmp", absolute.string(), getpid(), n);
     fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

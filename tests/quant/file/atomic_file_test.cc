@@ -67,6 +67,21 @@ TEST(AtomicFile, IsFoundAgainInAnotherFolder) {
   EXPECT_EQ(GetFile(folder / "a"), "text");
 }
 
+TEST(AtomicFile, WritesThroughALink) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "data");
+  PutFile(folder / "data/there", "old");
+  std::filesystem::create_symlink("data/there", folder / "link");
+  std::filesystem::create_symlink(folder / "data/not-yet", folder / "dangling");
+  std::filesystem::create_symlink("circle", folder / "circle");
+  WriteFileAtomically(folder / "link", "new");
+  WriteFileAtomically(folder / "dangling", "made");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(GetFile(folder / "data/there"), "new");
+  EXPECT_EQ(GetFile(folder / "data/not-yet"), "made");
+  EXPECT_THAT([&] { WriteFileAtomically(folder / "circle", ""); }, ThrowsMessage<Error>(HasSubstr("circle of links")));
+}
+
 TEST(AtomicFile, SaysWhyATargetWillNotDo) {
   const TemporaryFolder folder;
   PutFile(folder / "file", "x");

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/files.h"
+
+#include <filesystem>
+#include <map>
+
+#include "quant/base/error.h"
+#include "quant/file/atomic_file.h"
+
+namespace tare {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool IsFile(const std::string& name) { return !name.empty() && name != "-"; }
+
+// Both there, and the same on the disk. What cannot be looked at is not the same.
+bool Same(const fs::path& a, const fs::path& b) {
+  std::error_code error;
+  return fs::equivalent(a, b, error) && !error;
+}
+
+void CheckApart(const std::string& input, const std::string& output) {
+  std::error_code error;
+  if (Same(input, output)) Fail("{}: is an input and an output too; try another name for the output", output);
+  if (!fs::is_directory(input, error)) return;
+  for (const fs::directory_entry& entry : fs::directory_iterator(input, error)) {
+    if (Same(entry.path(), output))
+      Fail("{}: is a file of the input {}, and would be overwritten; try another output", output, input);
+  }
+}
+
+}  // namespace
+
+void CheckFiles(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
+  std::map<fs::path, std::string> written;  // by where it will be
+  for (const std::string& output : outputs) {
+    if (!IsFile(output)) continue;
+    for (const std::string& input : inputs) {
+      if (IsFile(input)) CheckApart(input, output);
+    }
+    const AtomicFile probe(output);
+    const auto [other, is_new] = written.emplace(fs::weakly_canonical(probe.final_path()), output);
+    if (!is_new)
+      Fail("{}: two outputs of one command are this file (the other: {}); try another name", output, other->second);
+  }
+}
+
+}  // namespace tare
