@@ -1,15 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tare command. Exit codes: 0 done, 1 failed (bad input, full disk, interrupted), 2 wrong usage.
+#include <unistd.h>
+
+#include <charconv>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <fstream>
 #include <new>
+#include <string>
 
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
+#include "quant/base/notice.h"
 #include "tools/command.h"
+#include "tools/usage.h"
 
 namespace {
+
+// "7f0000000000-7f0000010000 r--p 00000000 08:01 123   /path": the path of the line that holds an address.
+std::string MappedFileAt(uintptr_t address) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0, end = 0;
+    const char* const last = line.data() + line.size();
+    const auto dash = std::from_chars(line.data(), last, begin, 16);
+    if (dash.ptr == last || std::from_chars(dash.ptr + 1, last, end, 16).ptr == last) continue;
+    if (begin <= address && address < end && line.contains('/')) return line.substr(line.find('/'));
+  }
+  return "a mapped file";
+}
+
+// A mapped file became shorter while it was read. Nothing can go on: what was being written stays under its temporary
+// name. The read of a page that is gone interrupts no call of a library, so that this may call what it likes.
+void StopOnLostPage(int, siginfo_t* info, void*) {
+  const std::string path = MappedFileAt(reinterpret_cast<uintptr_t>(info->si_addr));
+  std::fprintf(stderr, "tare: %s: became shorter while it was read; try again once nobody writes to it\n",
+               path.c_str());
+  _exit(1);
+}
 
 void StopOnSignals() {
   struct sigaction action = {};
@@ -17,6 +47,10 @@ void StopOnSignals() {
   action.sa_flags = SA_RESETHAND;  // a second Ctrl-C ends the process at once
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  struct sigaction lost = {};
+  lost.sa_sigaction = StopOnLostPage;
+  lost.sa_flags = SA_SIGINFO | SA_RESETHAND;
+  sigaction(SIGBUS, &lost, nullptr);
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit then fails the write, like a full disk
 }
 
@@ -41,6 +75,11 @@ int Run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    const bool failed = error.get_exit_code() != static_cast<int>(CLI::ExitCodes::Success);
+    if (const std::string unknown = tare::UnknownWord(app); failed && !unknown.empty()) {
+      std::fprintf(stderr, "%s\nRun with --help for more information.\n", unknown.c_str());
+      return 2;
+    }
     if (app.exit(error) != 0) return 2;
   }
   // The last flush tells nothing of writes that failed before it.
@@ -53,6 +92,7 @@ int Run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   StopOnSignals();
+  tare::OnNotice([](const std::string& text) { std::fprintf(stderr, "tare: warning: %s\n", text.c_str()); });
   try {
     return Run(argc, argv);
   } catch (const tare::Error& error) {

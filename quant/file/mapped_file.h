@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A whole file, read-only, as bytes in memory: the kernel reads a page when it is first touched. Nothing protects a
-// mapping from another process that shortens the file meanwhile (the page is then gone, and touching it kills the
-// process).
+// mapping from another process that shortens the file meanwhile: the page is then gone, and touching it is a SIGBUS,
+// which the command turns into a message.
 #pragma once
 
 #include <cstddef>
