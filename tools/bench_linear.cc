@@ -7,6 +7,7 @@
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
 #include "tools/command.h"
+#include "tools/files.h"
 
 namespace tare {
 namespace {
@@ -32,7 +33,7 @@ void Print(const LinearBench& bench) {
 }
 
 void Run(const Options& options) {
-  CheckWritable(options.json);
+  CheckFiles({}, {options.json});
   std::vector<LinearCase> cases = DefaultLinearCases();
   if (!options.plan.empty()) {
     cases = {options.one};
@@ -52,12 +53,22 @@ void Run(const Options& options) {
 void AddBenchLinear(CLI::App& bench) {
   auto options = std::make_shared<Options>();
   CLI::App* command = bench.add_subcommand("linear", "quantized linear layers beside oneDNN's f32 matmul");
-  command->add_option("--plan", options->plan,
-                      "one case instead of the default ones: weights=int4/group64,linear_in=int8/token, or weights "
-                      "alone for one-token steps");
-  command->add_option("--rows", options->one.rows, "tokens")->check(CLI::Range(1, 1 << 20))->capture_default_str();
-  command->add_option("--out", options->one.out, "outputs")->check(CLI::Range(1, 1 << 18))->capture_default_str();
-  command->add_option("--in", options->one.in, "inputs")->check(CLI::Range(1, 1 << 18))->capture_default_str();
+  CLI::Option* plan =
+      command->add_option("--plan", options->plan,
+                          "one case instead of the default ones: weights=int4/group64,linear_in=int8/token, or weights "
+                          "alone for one-token steps");
+  command->add_option("--rows", options->one.rows, "tokens")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str()
+      ->needs(plan);
+  command->add_option("--out", options->one.out, "outputs")
+      ->check(CLI::Range(1, 1 << 18))
+      ->capture_default_str()
+      ->needs(plan);
+  command->add_option("--in", options->one.in, "inputs")
+      ->check(CLI::Range(1, 1 << 18))
+      ->capture_default_str()
+      ->needs(plan);
   command->add_option("--repetitions", options->one.repetitions)->check(CLI::Range(1, 1000))->capture_default_str();
   command->add_option("--threads", options->threads)->check(CLI::Range(1, 4096))->capture_default_str();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");

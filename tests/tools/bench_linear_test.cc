@@ -20,6 +20,12 @@ TEST(BenchLinearCommand, OneCaseAsJson) {
   EXPECT_GT(json["cases"][0]["f32_seconds"].get<double>(), 0);
 }
 
+TEST(BenchLinearCommand, ShapesWithoutAPlanAreWrongUsage) {
+  const Outcome outcome = RunTare({"bench", "linear", "--rows", "7"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, testing::HasSubstr("--rows requires --plan"));
+}
+
 TEST(BenchLinearCommand, PlansWithoutAKernelAreRefused) {
   const Outcome outcome = RunTare({"bench", "linear", "--plan", "weights=int4/group48,linear_in=int8/token"});
   EXPECT_EQ(outcome.exit_code, 1);
