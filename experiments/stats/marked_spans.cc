@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/atomic_file.h"
 #include "quant/file/json.h"
+#include "quant/file/mapped_file.h"
 #include "quant/file/sha256.h"
 #include "quant/file/strict_json.h"
 
@@ -62,10 +63,12 @@ MarkedSpans MarkedSpans::Load(const std::filesystem::path& path, std::span<const
   MarkedSpans spans;
   spans.sha256_ = Sha256OfFile(path);
   int64_t number = 0;
-  for (const std::string& text : ReadLines(path)) {
+  const MappedFile file(path);
+  const std::string_view lines(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  for (const auto text : std::views::split(lines, '\n')) {
     const std::string where = Formatted("{}, line {}", path.string(), ++number);
     if (text.empty()) continue;
-    const Json line = ParseJson(text, where);
+    const Json line = ParseJson(std::string_view(text), where);
     if (!line.is_object() || !line.contains("sequence")) Fail("{}: sequence: missing, expected its number", where);
     const int64_t sequence = Whole(line["sequence"], where + ": sequence");
     if (sequence < 0 || sequence >= std::ssize(lengths))

@@ -7,6 +7,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/interrupt.h"
 #include "quant/file/json.h"
 #include "quant/observe/measures.h"
 
@@ -73,6 +74,7 @@ void Compare(const SiteKey& place, const std::vector<std::string>& names, const 
   std::vector<std::vector<double>> draws(of_a.size());
   std::mt19937_64 random(options.seed);
   for (int draw = 0; draw < options.draws && Groups(a) > 1 && Groups(b) > 1; ++draw) {
+    ThrowIfStopped();
     const std::vector<int> times = Draw(a, random), other = paired ? times : Draw(b, random);
     const Measures drawn_a = figures(a, times), drawn_b = figures(b, other);
     for (size_t i = 0; i < draws.size(); ++i) draws[i].push_back(drawn_b[i].second - drawn_a[i].second);

@@ -31,6 +31,12 @@ class MarkedSpansTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
+TEST_F(MarkedSpansTest, TheLastLineCountsWithoutItsNewline) {
+  const MarkedSpans spans = Load("{\"sequence\": 0, \"answer\": [[3, 4]]}\n{\"sequence\": 1, \"answer\": [[4, 6]]}");
+  EXPECT_NE(spans.Find(0), nullptr);
+  EXPECT_NE(spans.Find(1), nullptr);
+}
+
 TEST_F(MarkedSpansTest, WhatIsNotGivenIsFilledIn) {
   const MarkedSpans spans = Load(
       "{\"sequence\": 1, \"answer\": [[10, 12], [4, 6]]}\n"
