@@ -100,9 +100,17 @@ $(printf '%s\n' "${too_old[@]}")
   Try $supported (a container or a debootstrap root will do). Nothing was installed."
 fi
 
-# One line every 50 steps, so that a log shows life and stays short.
-apt install --no-install-recommends "${missing[@]}" 2>&1 | tee "$log" | awk '
-  / newly installed/ { for (i = 2; i < NF; i++) if ($(i + 1) == "newly") total = $i; print "setup: downloading and installing " total " packages"; fflush() }
-  /^(Unpacking|Setting up) / { done++; if (done % 50 == 0) { printf "setup: %d of %d steps\n", done, 2 * total; fflush() } }' >&2 ||
+# What apt-get says, as one line every 50 steps, so that a log shows life and stays short. (Not awk: mawk reads in large pieces, and
+# would show everything at the end.)
+show_steps() {
+  local line steps=0 total=0
+  while IFS= read -r line; do
+    case $line in
+      *' newly installed'*) total=${line%% newly*} total=${total##* } && say "downloading and installing $total packages" ;;
+      'Unpacking '* | 'Setting up '*) steps=$((steps + 1)) && [ $((steps % 50)) -ne 0 ] || say "$steps of $((2 * total)) steps" ;;
+    esac
+  done
+}
+apt install --no-install-recommends "${missing[@]}" 2>&1 | tee "$log" | show_steps ||
   fail_with_log "apt-get install failed (above)"
 say "installed: ${missing[*]}"
