@@ -2,7 +2,6 @@
 #include "experiments/text/piece_model.h"
 
 #include <cstdint>
-#include <optional>
 
 namespace tare {
 namespace {
@@ -79,7 +78,7 @@ class FieldReader {
 struct PieceModel {
   uint64_t type = 1;  // unigram; BPE is 2
   bool space_is_suffix = false;
-  bool maps_characters = false;
+  std::string_view character_map;
   bool adds_space_in_front = true;
   bool removes_extra_spaces = true;
   bool escapes_spaces = true;
@@ -116,7 +115,7 @@ void ReadTrainerSpec(std::string_view bytes, PieceModel* model) {
 void ReadNormalizerSpec(std::string_view bytes, PieceModel* model) {
   FieldReader fields(bytes);
   for (Field field; fields.Next(&field);) {
-    if (field.number == 2) model->maps_characters = !field.bytes.empty();
+    if (field.number == 2) model->character_map = field.bytes;
     if (field.number == 3) model->adds_space_in_front = field.value != 0;
     if (field.number == 4) model->removes_extra_spaces = field.value != 0;
     if (field.number == 5) model->escapes_spaces = field.value != 0;
@@ -141,11 +140,17 @@ PieceModel ReadPieceModel(std::string_view bytes) {
 ChunkRule FindChunkRule(std::string_view bytes) {
   const PieceModel model = ReadPieceModel(bytes);
   constexpr uint64_t kBpe = 2;
-  const bool separable = !model.damaged && model.type == kBpe && !model.maps_characters && model.escapes_spaces &&
+  const bool separable = !model.damaged && model.type == kBpe && model.character_map.empty() && model.escapes_spaces &&
                          !model.space_is_suffix && model.knows_space && !model.has_inner_space;
   if (!separable) return ChunkRule::kWhole;
   if (model.adds_space_in_front) return ChunkRule::kDropSpace;
   return model.removes_extra_spaces ? ChunkRule::kWhole : ChunkRule::kKeepSpace;
+}
+
+std::optional<std::string_view> CharacterMapOf(std::string_view bytes) {
+  const PieceModel model = ReadPieceModel(bytes);
+  if (model.damaged) return std::nullopt;
+  return model.character_map;
 }
 
 size_t FindCut(std::string_view text, size_t from) {

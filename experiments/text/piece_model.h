@@ -15,6 +15,7 @@
 //   - a space is a known piece: unknown characters that follow each other become one token.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 namespace tare {
@@ -27,6 +28,10 @@ enum class ChunkRule {
 
 // kWhole too where the bytes are not understood.
 ChunkRule FindChunkRule(std::string_view model);
+
+// The table by which the normalizer maps characters (character_map.h); "" where it maps none, and nullopt where the
+// bytes are not understood.
+std::optional<std::string_view> CharacterMapOf(std::string_view model);
 
 // The first safe cut at or after `from`: the offset of a space. text.size() where there is none.
 size_t FindCut(std::string_view text, size_t from);

@@ -3,6 +3,7 @@
 
 #include <sentencepiece_processor.h>
 
+#include "experiments/text/character_map.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/file/checkpoint.h"
@@ -50,10 +51,11 @@ Tokenizer Tokenizer::Load(const std::filesystem::path& checkpoint) {
 
 Tokenizer::Tokenizer(std::string_view model, const std::string& where)
     : processor_(std::make_unique<sentencepiece::SentencePieceProcessor>()), chunk_rule_(FindChunkRule(model)) {
+  if (const auto map = CharacterMapOf(model)) CheckCharacterMap(*map, where);
   constexpr int kFatalOnly = 3;  // what it would print comes back as a status
   sentencepiece::SetMinLogLevel(kFatalOnly);
   const auto status = processor_->LoadFromSerializedProto(model);
-  if (!status.ok() || model.empty()) {
+  if (!status.ok() || model.empty() || !CharacterMapOf(model)) {
     Fail(
         "{}: got {} bytes that SentencePiece cannot read ({}), expected a tokenizer.model; try copying the checkpoint "
         "again",

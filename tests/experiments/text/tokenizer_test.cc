@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "experiments/text/piece_model.h"
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"
 #include "quant/file/strict_json.h"
@@ -105,6 +106,34 @@ TEST(TokenizerFolder, DamagedModelsAreRefused) {
     EXPECT_THAT([&] { Tokenizer::Load(folder.path()); }, ThrowsMessage<Error>(HasSubstr("tokenizer.model: got ")))
         << damaged.size();
   }
+}
+
+std::string Utf8(int c) {  // below U+0800
+  if (c < 0x80) return std::string(1, static_cast<char>(c));
+  return {static_cast<char>(0xc0 | c >> 6), static_cast<char>(0x80 | (c & 63))};
+}
+
+// A table that is taken keeps SentencePiece inside its bytes, whatever text comes.
+TEST(Tokenizer, ADamagedTableOfCharactersIsRefusedBeforeItIsUsed) {
+  const std::string model = GetFile(kData / "mapped.model");
+  const std::optional<std::string_view> map = CharacterMapOf(model);
+  ASSERT_TRUE(map.has_value());
+  const size_t begin = static_cast<size_t>(map->data() - model.data());
+  std::string text;
+  for (int c = 1; c < 0x800; ++c) text += Utf8(c);
+  int refused = 0;
+  std::mt19937 random(3);
+  for (int round = 0; round < 400; ++round) {
+    std::string damaged = model;
+    for (int byte = 0; byte < 8; ++byte) damaged[begin + random() % map->size()] = static_cast<char>(random());
+    try {
+      (void)Tokenizer(damaged, "M").Encode(text);
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("M: its table of characters is damaged"));
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 0);
 }
 
 TEST(TokenizerFolder, BosIsTheTokenizersUnlessItsConfigSaysNone) {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table by which a tokenizer.model maps characters before it looks for pieces (NormalizerSpec's
+// precompiled_charsmap): 4 bytes that count the bytes of a double-array trie, the trie, and after it the texts that its
+// values are offsets into, each ended by NUL. SentencePiece follows the trie without looking where it leads, so that a
+// damaged table would be read outside: checked here before.
+//
+// Units of the trie as Darts-clone packs them: bits 0-7 label, 8 whether a value follows, 9 whether the offset is
+// shifted by 8, 10-30 offset; a value is a unit with bit 31.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tare {
+
+// Throws Error where a text could lead outside. "" is no table.
+void CheckCharacterMap(std::string_view map, const std::string& where);
+
+}  // namespace tare
