@@ -12,6 +12,7 @@
 #include "quant/file/atomic_file.h"
 #include "quant/file/checkpoint.h"
 #include "quant/file/sha256.h"
+#include "quant/file/strict_json.h"
 #include "quant/plan/plan.h"
 #include "quant/plan/site_class.h"
 
@@ -33,6 +34,15 @@ bool IsCell(const Json& line, const std::vector<TaskSpec>& tasks) {
   if (!line.contains("key") || !line.contains("result") || !AreStrings(line["key"], {"plan", "task"})) return false;
   const auto task = std::ranges::find(tasks, line["key"]["task"].get<std::string>(), &TaskSpec::Name);
   return task == tasks.end() || ReadFigures(line["result"], *task->kind);
+}
+
+// Null where it is no JSON, or such as no writer of ours makes.
+Json ParseLine(const std::string& text) {
+  try {
+    return ParseOrderedJson(text, "");
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 // Finished cells of an earlier run, by their keys as text. A last line that was being written when the run ended is
@@ -59,7 +69,7 @@ class CellLog {
   void Read(const std::vector<TaskSpec>& tasks) {
     size_t number = 1;
     for (const std::string& text : ReadLines(path_)) {
-      const Json line = Json::parse(text, nullptr, false);
+      const Json line = ParseLine(text);
       if (!IsCell(line, tasks)) {
         Fail("{}: line {}: not a finished cell of a sweep; try another --out, or remove the line", path_.string(),
              number);

@@ -270,9 +270,12 @@ TEST_F(SweepTest, DamagedLinesAreRefusedByNumber) {
   nlohmann::json without = nlohmann::json::parse(first)["result"], text = without;
   without.erase("tokens");
   text["perplexity"] = "3.5";
+  const std::string deep(100'000, '[');
   for (const std::string& bad :
        {std::string("x"), std::string(""), std::string("[1]"), std::string("3"), first.substr(0, 60),
         with("schema", "tare.cell/2"), with("schema", 5), with("result", 5), with("result", nlohmann::json::object()),
+        Formatted(R"({{"schema":"tare.cell/1","key":{{"plan":"f32","task":"x","y":{}{}}},"result":{{}}}})", deep,
+                  std::string(100'000, ']')),
         with("result", without), with("result", text), std::string(R"({"schema":"tare.cell/1","key":{}})"),
         std::string(R"({"schema":"tare.cell/1","result":{"nll":1}})")}) {
     PutFile(folder_ / "out" / "cells.jsonl", first + bad + "\n" + whole.substr(first.size()));
