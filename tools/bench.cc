@@ -60,7 +60,7 @@ void Print(const Json& t) {
 }
 
 void RunForward(const ForwardOptions& o) {
-  CheckFiles({}, {o.json});
+  const std::vector<AtomicFile> claims = ClaimFiles({}, {o.json});
   const Math math = o.machine.Apply();
   Json json{{"schema", "tare.bench.forward/1"},
             {"threads", Threads()},

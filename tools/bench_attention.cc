@@ -84,7 +84,7 @@ void Print(const AttentionBench& bench) {
 }
 
 void Run(const CLI::App& command, const Options& o) {
-  CheckFiles({}, {o.json});
+  const std::vector<AtomicFile> claims = ClaimFiles({}, {o.json});
   bool given = false;
   for (const char* name : {"--family", "--plan", "--n", "--d", "--heads", "--threads", "--mask", "--data"})
     given |= command.count(name) > 0;

@@ -33,7 +33,7 @@ void Print(const LinearBench& bench) {
 }
 
 void Run(const Options& options) {
-  CheckFiles({}, {options.json});
+  const std::vector<AtomicFile> claims = ClaimFiles({}, {options.json});
   std::vector<LinearCase> cases = DefaultLinearCases();
   if (!options.plan.empty()) {
     cases = {options.one};

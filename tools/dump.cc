@@ -20,7 +20,7 @@ struct Options {
 void Run(const Options& options) {
   const std::set<std::string> sites = ParseDumpSites(options.sites);
   Plan plan = Plan::Parse(options.plan);
-  CheckFiles({options.model, options.input, options.stats}, {options.out});
+  const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input, options.stats}, {options.out});
   Model model(options.model, options.machine.Apply());
   PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()));
   const TokenInput input = LoadTokenInput(options.input, options.model, model.config().vocabulary);

@@ -23,7 +23,7 @@ void Run(const Options& options) {
   Plan plan = Plan::Parse(options.plan);
   std::vector<std::string> inputs{options.model, options.stats};
   for (const TaskSpec& spec : specs) inputs.push_back(spec.file);
-  CheckFiles(inputs, {options.json, options.records});
+  const std::vector<AtomicFile> claims = ClaimFiles(inputs, {options.json, options.records});
   Model model(options.model, options.machine.Apply());
   PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()));
   Evaluation evaluation(model, run, options.windows);

@@ -5,7 +5,6 @@
 #include <map>
 
 #include "quant/base/error.h"
-#include "quant/file/atomic_file.h"
 
 namespace tare {
 namespace {
@@ -32,18 +31,20 @@ void CheckApart(const std::string& input, const std::string& output) {
 
 }  // namespace
 
-void CheckFiles(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
+std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
+  std::vector<AtomicFile> claims;
   std::map<fs::path, std::string> written;  // by where it will be
   for (const std::string& output : outputs) {
     if (!IsFile(output)) continue;
     for (const std::string& input : inputs) {
       if (IsFile(input)) CheckApart(input, output);
     }
-    const AtomicFile probe(output);
-    const auto [other, is_new] = written.emplace(fs::weakly_canonical(probe.final_path()), output);
+    claims.emplace_back(output);
+    const auto [other, is_new] = written.emplace(fs::weakly_canonical(claims.back().final_path()), output);
     if (!is_new)
       Fail("{}: two outputs of one command are this file (the other: {}); try another name", output, other->second);
   }
+  return claims;
 }
 
 }  // namespace tare

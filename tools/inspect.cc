@@ -119,7 +119,7 @@ void AddInspect(CLI::App& app) {
   options->machine.AddTo(*command);
   command->footer("Example:\n  tare inspect experiments/pair/novels-differential");
   command->callback([options] {
-    CheckFiles({options->model}, {options->json});
+    const std::vector<AtomicFile> claims = ClaimFiles({options->model}, {options->json});
     const Model model(options->model, options->machine.Apply());
     const Json json = Describe(model);
     if (PrintsTables(options->json)) Print(model, json);

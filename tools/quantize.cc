@@ -51,7 +51,8 @@ QuantizeSummary QuantizeToFolder(const QuantizeJob& job, const Progress& progres
 }
 
 void Run(const Options& options) {
-  CheckFiles({options.model, options.calibrate, options.stats}, {options.json, FileOf(options)});
+  const std::vector<AtomicFile> claims =
+      ClaimFiles({options.model, options.calibrate, options.stats}, {options.json, FileOf(options)});
   options.machine.Apply();
   const QuantizeJob job{.model = options.model,
                         .plan = Plan::Parse(options.plan),

@@ -58,7 +58,7 @@ void ShowOverview(const StatisticsSet& set, const ShowOptions& options) {
 }
 
 void Show(const ShowOptions& options) {
-  CheckFiles({options.file}, {options.json, options.csv});
+  const std::vector<AtomicFile> claims = ClaimFiles({options.file}, {options.json, options.csv});
   const StatisticsSet set = ReadStatistics(options.file);
   if (options.site.empty()) {
     if (options.layer >= 0 || options.measures || !options.csv.empty())
@@ -94,7 +94,7 @@ struct MergeOptions {
 };
 
 void Merge(const MergeOptions& options) {
-  CheckFiles(options.files, {options.out});
+  const std::vector<AtomicFile> claims = ClaimFiles(options.files, {options.out});
   StatisticsSet set = ReadStatistics(options.files.front());
   for (size_t i = 1; i < options.files.size(); ++i)
     set.Merge(ReadStatistics(options.files[i]), options.files.front(), options.files[i]);
@@ -120,7 +120,7 @@ struct DiffFiles {
 };
 
 void Diff(const DiffFiles& options) {
-  CheckFiles({options.a, options.b}, {options.json});
+  const std::vector<AtomicFile> claims = ClaimFiles({options.a, options.b}, {options.json});
   DiffOptions diff = options.diff;
   if (!options.site.empty()) diff.site = SiteNamed(options.site);
   diff.layer = LayerOf(options.layer);

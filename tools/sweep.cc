@@ -35,7 +35,7 @@ Json ToJson(const std::vector<SweepCell>& cells) {
   return json;
 }
 
-void CheckSweep(const Options& options) {
+std::vector<AtomicFile> ClaimSweep(const Options& options) {
   std::vector<std::string> inputs = options.models, outputs{options.json};
   inputs.insert(inputs.end(), options.statistics.begin(), options.statistics.end());
   for (const TaskSpec& task : options.sweep.tasks) inputs.push_back(task.file);
@@ -43,14 +43,14 @@ void CheckSweep(const Options& options) {
     for (const char* name : {"cells.jsonl", "table.csv", "table.txt", "table.json"})
       outputs.push_back(options.sweep.folder / name);
   }
-  CheckFiles(inputs, outputs);
+  return ClaimFiles(inputs, outputs);
 }
 
 void Run(Options& options) {
   options.sweep.models.assign(options.models.begin(), options.models.end());
   options.sweep.statistics.assign(options.statistics.begin(), options.statistics.end());
   options.sweep.tasks = ParseTasks(options.tasks);
-  CheckSweep(options);
+  const std::vector<AtomicFile> claims = ClaimSweep(options);
   options.sweep.math = options.machine.Apply();
   std::vector<SweepCell> cells;
   {

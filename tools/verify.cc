@@ -18,7 +18,7 @@ struct Options {
 };
 
 void Run(const Options& options) {
-  CheckFiles({options.file}, {options.json});
+  const std::vector<AtomicFile> claims = ClaimFiles({options.file}, {options.json});
   const Hdf5Reader file(options.file);
   const std::string schema = file.HasAttribute("", "schema") ? file.StringAttribute("", "schema") : "none";
   if (schema == kQuantized) {

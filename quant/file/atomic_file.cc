@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -62,6 +63,52 @@ void CheckTarget(const fs::path& path) {
   }
 }
 
+// Closes on the way out.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// The process that the name NAME.PID-N.tmp tells, of a file NAME; 0 where it is another name.
+pid_t WriterOf(std::string_view temporary, const std::string& name) {
+  if (!temporary.starts_with(name + ".") || !temporary.ends_with(".tmp")) return 0;
+  temporary.remove_prefix(name.size() + 1);
+  pid_t pid = 0;
+  const auto end = std::from_chars(temporary.data(), temporary.data() + temporary.size(), pid).ptr;
+  return pid > 0 && *end == '-' ? pid : 0;
+}
+
+// Who writes a temporary holds a lock on it, which ends with the process: one without was left by a kill, and goes.
+void ClearTemporaries(const fs::path& path) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path.parent_path(), error)) {
+    const pid_t writer = WriterOf(entry.path().filename().string(), path.filename().string());
+    if (writer == 0 || writer == getpid()) continue;
+    const Descriptor file(open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) continue;
+    if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
+      unlink(entry.path().c_str());
+    } else if (errno == EWOULDBLOCK) {
+      Fail("{}: process {} is writing it; try another name, or wait for its end", path.string(), writer);
+    }
+  }
+}
+
+// False where another process took the new file for one that was left over. Some network file systems refuse locks.
+bool LockLinked(int fd) {
+  struct stat status;
+  (void)flock(fd, LOCK_EX);
+  return fstat(fd, &status) != 0 || status.st_nlink > 0;
+}
+
 // Returns an error number, or 0.
 int WriteAll(int fd, std::string_view text) {
   while (!text.empty()) {
@@ -79,20 +126,6 @@ void SyncFolder(const fs::path& path) {
   if (fd >= 0) close(fd);
   if (error != 0 && error != EINVAL) FailToWrite(path, error);
 }
-
-// Closes on the way out.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // Length of the part that consists of whole lines: up to the last newline, looked for backwards, in steps.
 off_t WholeLines(int fd, off_t size) {
@@ -113,10 +146,12 @@ off_t WholeLines(int fd, off_t size) {
 AtomicFile::AtomicFile(const fs::path& path) : final_(Through(path)) {
   CheckTarget(final_);
   const fs::path absolute = fs::absolute(final_);  // the temporary is to be found again after a chdir
+  ClearTemporaries(absolute);
   for (int n = 0; fd_ < 0; ++n) {
     temporary_ = Formatted("{}.{}-{}.tmp", absolute.string(), getpid(), n);
     fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd_ < 0 && errno != EEXIST) FailToCreate(path, errno);
+    if (fd_ >= 0 && !LockLinked(fd_)) close(std::exchange(fd_, -1));
   }
 }
 

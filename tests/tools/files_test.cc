@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_command.h"
@@ -52,6 +54,29 @@ TEST_F(FilesTest, NoOutputIsAnInput) {
 TEST_F(FilesTest, NoOutputIsWrittenTwice) {
   Keeps("text", {"stats", In("m"), "--input", In("text"), "--csv", In("a"), "--json", In("./a")}, "two outputs");
   EXPECT_FALSE(fs::exists(folder_ / "a"));
+}
+
+TEST_F(FilesTest, OneCommandWritesAFileAtATime) {
+  const std::vector<std::string> command = {"stats",    In("m"),   "--input", PairFolder("heldout.txt"),
+                                            "--tokens", "100000",  "--sites", "layer_out",
+                                            "--out",    In("s.h5")};
+  RunningCommand first(TareCommand(command));
+  Outcome second;
+  first.SignalOnce(
+      [&] {
+        const auto entries = fs::directory_iterator(folder_.path());
+        const auto claims = std::ranges::any_of(entries, [](const auto& e) { return e.path().extension() == ".tmp"; });
+        if (claims) second = RunTare(command);
+        return claims;
+      },
+      SIGKILL);
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_THAT(second.err, HasSubstr("s.h5: process " + std::to_string(first.process()) + " is writing it"));
+  EXPECT_EQ(first.Wait().exit_code, -SIGKILL);
+  std::vector<std::string> again = command;
+  again[5] = "100";
+  EXPECT_EQ(RunTare(again).exit_code, 0);
+  for (const auto& entry : fs::directory_iterator(folder_.path())) EXPECT_NE(entry.path().extension(), ".tmp");
 }
 
 TEST_F(FilesTest, WeightsThatBecomeShorterEndTheCommandWithAMessage) {

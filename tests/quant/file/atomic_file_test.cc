@@ -4,9 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <optional>
 #include <thread>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "tests/quant/file/temporary_folder.h"
 
 namespace tare {
@@ -17,6 +22,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::ThrowsMessage;
+using testing::UnorderedElementsAre;
 
 TEST(AtomicFile, AppearsAtCommit) {
   const TemporaryFolder folder;
@@ -80,6 +86,39 @@ TEST(AtomicFile, WritesThroughALink) {
   EXPECT_EQ(GetFile(folder / "data/there"), "new");
   EXPECT_EQ(GetFile(folder / "data/not-yet"), "made");
   EXPECT_THAT([&] { WriteFileAtomically(folder / "circle", ""); }, ThrowsMessage<Error>(HasSubstr("circle of links")));
+}
+
+TEST(AtomicFile, RemovesWhatAKillLeft) {
+  const TemporaryFolder folder;
+  for (const char* name : {"a.99999999-0.tmp", "a.99999999-0.tmpx", "a.9.tmp", "b.99999999-0.tmp", "a.x-0.tmp"})
+    PutFile(folder / name, "");
+  WriteFileAtomically(folder / "a", "text");
+  EXPECT_THAT(folder.Names(),
+              UnorderedElementsAre("a", "a.99999999-0.tmpx", "a.9.tmp", "b.99999999-0.tmp", "a.x-0.tmp"));
+}
+
+TEST(AtomicFile, OneProcessWritesAFileAtATime) {
+  const TemporaryFolder folder;
+  std::optional<AtomicFile> ours(folder / "a");
+  const auto other = [&] {  // exit code: 0 written, 1 refused, 2 without our number
+    const pid_t child = fork();
+    if (child == 0) {
+      try {
+        WriteFileAtomically(folder / "a", "theirs");
+        _exit(0);
+      } catch (const Error& error) {
+        _exit(std::string(error.what()).contains(Formatted("process {} is writing it", getppid())) ? 1 : 2);
+      }
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WEXITSTATUS(status);
+  };
+  EXPECT_EQ(other(), 1);
+  EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+  ours.reset();
+  EXPECT_EQ(other(), 0);
+  EXPECT_EQ(GetFile(folder / "a"), "theirs");
 }
 
 TEST(AtomicFile, SaysWhyATargetWillNotDo) {
