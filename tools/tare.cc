@@ -2,6 +2,7 @@
 // The tare command. Exit codes: 0 done, 1 failed (bad input, full disk, interrupted), 2 wrong usage.
 #include <unistd.h>
 
+#include <atomic>
 #include <charconv>
 #include <csignal>
 #include <cstdint>
@@ -34,7 +35,10 @@ std::string MappedFileAt(uintptr_t address) {
 
 // A mapped file became shorter while it was read. Nothing can go on: what was being written stays under its temporary
 // name. The read of a page that is gone interrupts no call of a library, so that this may call what it likes.
+// Several threads may come here at once: the first speaks for all.
 void StopOnLostPage(int, siginfo_t* info, void*) {
+  static std::atomic_flag said;
+  while (said.test_and_set()) pause();
   const std::string path = MappedFileAt(reinterpret_cast<uintptr_t>(info->si_addr));
   std::fprintf(stderr, "tare: %s: became shorter while it was read; try again once nobody writes to it\n",
                path.c_str());
@@ -49,7 +53,7 @@ void StopOnSignals() {
   sigaction(SIGTERM, &action, nullptr);
   struct sigaction lost = {};
   lost.sa_sigaction = StopOnLostPage;
-  lost.sa_flags = SA_SIGINFO | SA_RESETHAND;
+  lost.sa_flags = SA_SIGINFO;
   sigaction(SIGBUS, &lost, nullptr);
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit then fails the write, like a full disk
 }
@@ -98,8 +102,10 @@ int main(int argc, char** argv) {
   } catch (const tare::Error& error) {
     return Fail(error.what());
   } catch (const std::bad_alloc&) {
-    return Fail("out of memory; try a shorter --window or fewer tokens");
+    return Fail("out of memory; try a shorter --window where there is one, a smaller model, or a machine with more");
   } catch (const std::exception& error) {
-    return Fail(error.what());
+    return Fail((std::string("an error that nobody foresaw: ") + error.what() +
+                 "; is memory short? If not, please report it with the command")
+                    .c_str());
   }
 }
