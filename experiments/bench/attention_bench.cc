@@ -22,6 +22,7 @@
 #include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
+#include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
 
@@ -128,6 +129,7 @@ AttentionResult Measure(const AttentionCase& c) {
   const AttentionInputs::Errors errors = x->inputs->ErrorsOfOut();
   const double floor = c.kernel == "tare" ? FloorErrors(*x->inputs, BenchPlan(c.plan, c.heads)).rel_l2 : 0;
   CheckErrors(c, errors);
+  ThrowIfStopped();
   const auto [median, spread] = Time(x->run, c.repetitions);
   AttentionResult result{.measured = c, .order = x->order, .seconds = median, .spread = spread};
   result.ns_per_pair = median / static_cast<double>(CountPairs(x->inputs->problem())) * 1e9;

@@ -12,6 +12,7 @@
 #include "experiments/bench/timing.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
+#include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
 
@@ -26,6 +27,7 @@ double SecondsOfCall(const std::function<void()>& call) {
   int64_t calls = 0;
   double now = start;
   while (now - start < kLeastSeconds) {
+    ThrowIfStopped();
     call();
     ++calls;
     now = Seconds();

@@ -128,6 +128,7 @@ std::vector<Seen> ReadSeen(const SweepOptions& options) {
 
 // Whatever can be refused before hours of work; returns what the models' statistics files hold.
 std::vector<Seen> CheckOptions(const SweepOptions& options) {
+  if (options.site.empty()) Fail("--site: got '', expected a site; try attn_logits");
   RequireDistinct(options.bits, "--bits");
   RequireDistinct(options.granularities, "--granularity");
   std::vector<Seen> seen = ReadSeen(options);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/format/pack.h"
 
 namespace tare {
@@ -52,6 +53,17 @@ void QuantizedCheckpointWriter::AddMatrix(const std::string& name, const Quantiz
 
 void QuantizedCheckpointWriter::AddClips(const std::string& name, std::span<const float> values) {
   file_.WriteDataset<float>(In(kClips, name), {static_cast<int64_t>(values.size())}, values);
+}
+
+static void CheckCodes(const QuantizedMatrix& m, const std::string& where) {
+  std::vector<int8_t> codes(static_cast<size_t>(m.in));
+  for (int64_t row = 0; row < m.out; ++row) {
+    try {
+      Unpack<int8_t>(m.format, {m.codes + static_cast<size_t>(row) * m.RowBytes(), m.RowBytes()}, codes);
+    } catch (const Error& error) {
+      Fail("{}: row {}: {}", where, row, error.what());
+    }
+  }
 }
 
 QuantizedCheckpoint::QuantizedCheckpoint(const std::filesystem::path& path) : file_(path) {
@@ -136,9 +148,7 @@ void QuantizedCheckpoint::Release(const std::string& name) const {
 void QuantizedCheckpoint::Verify() const {
   file_.Verify();
   for (const auto& [name, m] : matrices_) {
-    std::vector<int8_t> codes(static_cast<size_t>(m.in));
-    for (int64_t row = 0; row < m.out; ++row)
-      Unpack<int8_t>(m.format, {m.codes + static_cast<size_t>(row) * m.RowBytes(), m.RowBytes()}, codes);
+    CheckCodes(m, Formatted("{}: '{}'", file_.path().string(), name));
     for (int64_t i = 0; i < m.out * m.Groups(); ++i) {
       if (!std::isfinite(m.scales[i]) || m.scales[i] < 0)
         Fail("{}: '{}': got scale {} at {}, expected a finite one, 0 or more", file_.path().string(), name, m.scales[i],

@@ -295,6 +295,9 @@ TEST_F(SweepTest, BadQuestionsAreRefusedBeforeAnyWork) {
   options.bits = {16, 7};
   refuses(options, "--bits: got 7");
   options = options_;
+  options.site = "";
+  refuses(options, "--site: got ''");
+  options = options_;
   options.granularities = {"row", "block64"};
   refuses(options, "block64");
   options = options_;
