@@ -40,7 +40,7 @@ run_preset() {
   local report=$PWD/build/$1/tests.xml bad idle
   rm -f "$report"
   title "$1: build"
-  cmake --preset "$1" -DTARE_TESTS=ON -DTARE_WERROR=$werror && cmake --build --preset "$1" || { fail "$1: build"; return 0; }
+  cmake --preset "$1" -DTARE_TESTS=ON -DTARE_TESTS_TOGETHER=ON -DTARE_WERROR=$werror && cmake --build --preset "$1" || { fail "$1: build"; return 0; }
   title "$1: tests"
   ctest --preset "$1" --no-tests=error -j "$(nproc)" --output-junit "$report" || true
   [ "$(count tests "$report" 2>/dev/null || echo 0)" -gt 0 ] || { fail "$1: got no tests"; return 0; }

@@ -6,27 +6,37 @@
 set -euo pipefail
 cd "${1:?usage: text.sh ROOT}"
 bad=0
-complain() { echo "$*"; bad=1; }
 
 mapfile -t files < <(find . \( -name '.?*' ! -name .ci -o -path ./build -o -path ./tests/data \) -prune -o -type f \
   \( -name '*.h' -o -name '*.cc' -o -name '*.cmake' -o -name '*.in' -o -name CMakeLists.txt -o -name CMakePresets.json -o -name '*.sh' \
      -o -name '*.py' -o -name '*.md' -o -path ./.ci/run \) -print | sort)
 
+# complain TEXT COMMAND...: each line that the command prints is a complaint; grep's status 1 says only that there is none.
+complain() {
+  local hits
+  hits=$("${@:2}") || [ $? -eq 1 ]
+  [ -z "$hits" ] || { sed "s|\$|: $1|" <<<"$hits"; bad=1; }
+}
+# first_lines LINE HOW_MANY FILE...: files that do not have this line among their first ones.
+first_lines() { [ $# -eq 2 ] || awk -v line="$1" -v n="$2" 'FNR <= n && $0 == line { has[FILENAME] } END { for (i = 1; i < ARGC; ++i) if (!(ARGV[i] in has)) print ARGV[i] }' "${@:3}"; }
+
+sources=() scripts=() code=() others=()
 for file in "${files[@]}"; do
   case $file in
-    *.h | *.cc) head -n 1 "$file" | grep -qx '// SPDX-License-Identifier: Apache-2.0' || complain "$file:1: expected the SPDX line" ;;
-    *.sh | *.py | ./.ci/run) head -n 2 "$file" | grep -qx '# SPDX-License-Identifier: Apache-2.0' || complain "$file:1: expected the SPDX line below #!" ;;
+    *.h | *.cc) sources+=("$file") ;;
+    *.sh | *.py | ./.ci/run) scripts+=("$file") ;;
   esac
-  [ -z "$(tail -c 1 "$file")" ] || complain "$file: expected a newline at the end"
-  case $file in
-    *.md) ;;
-    *) hits=$(LC_ALL=C grep -nP '[^\x20-\x7e]' "$file" | head -n 3) && complain "$file: tab or character outside ASCII: $hits" || true ;;
-  esac
-  hits=$(grep -nE ' +$' "$file" | head -n 3) && complain "$file: spaces at the end of a line: $hits" || true
-
-  # The brackets keep this file from matching itself.
-  words='/wor[k]/|/hom[e]/|[T]ODO|[F]IXME|\b[X]XX\b|[i]ssue #?[0-9]'
-  [ "$file" = ./.ci/run ] || words+='|[.][.]/share[d]'
-  hits=$(grep -nE "$words" "$file" | head -n 3) && complain "$file: not for this tree: $hits" || true
+  [[ $file == *.md ]] || code+=("$file")
+  [ "$file" = ./.ci/run ] || others+=("$file")
 done
+license='SPDX-License-Identifier: Apache-2.0'
+complain 'expected the SPDX line first' first_lines "// $license" 1 "${sources[@]}"
+complain 'expected the SPDX line below #!' first_lines "# $license" 2 "${scripts[@]}"
+complain 'expected a newline at the end' grep -LzP '\n\z' "${files[@]}"
+LC_ALL=C complain 'tab or character outside ASCII' grep -nHP '[^\x20-\x7e]' "${code[@]}" /dev/null
+complain 'spaces at the end of a line' grep -nHE ' +$' "${files[@]}"
+
+# The brackets keep this file from matching itself.
+complain 'not for this tree' grep -nHE '/wor[k]/|/hom[e]/|[T]ODO|[F]IXME|\b[X]XX\b|[i]ssue #?[0-9]' "${files[@]}"
+complain 'not for this tree' grep -nHE '[.][.]/share[d]' "${others[@]}"
 exit $bad
