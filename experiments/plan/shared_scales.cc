@@ -23,16 +23,26 @@ void ForRuns(const SiteBlock& block, int n, const std::function<void(const Scale
   }
 }
 
+// Columns are copied out and back side by side: a cache line of each row at a time.
 void ForColumns(const SiteBlock& block, int64_t n, const std::function<void(const ScaleGroup&)>& body) {
   TARE_CHECK(block.column_step == 0);
-  std::vector<float> column(static_cast<size_t>(n));
+  constexpr int64_t kBeside = 16;
+  std::vector<float> columns(static_cast<size_t>(kBeside * std::min(n, block.rows)));
   for (int64_t begin = 0; begin < block.rows; begin += n) {
-    column.resize(static_cast<size_t>(std::min(n, block.rows - begin)));
-    for (int64_t c = 0; c < block.first_columns; ++c) {
+    const int64_t rows = std::min(n, block.rows - begin);
+    for (int64_t c = 0; c < block.first_columns; c += kBeside) {
+      const int64_t beside = std::min(kBeside, block.first_columns - c);
       float* const first = block.values + begin * block.stride + c;
-      for (size_t i = 0; i < column.size(); ++i) column[i] = first[static_cast<int64_t>(i) * block.stride];
-      body({.values = column, .row = begin, .column = c, .row_step = 1});
-      for (size_t i = 0; i < column.size(); ++i) first[static_cast<int64_t>(i) * block.stride] = column[i];
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t i = 0; i < beside; ++i) columns[i * rows + r] = first[r * block.stride + i];
+      }
+      for (int64_t i = 0; i < beside; ++i) {
+        const std::span<float> column(columns.data() + i * rows, static_cast<size_t>(rows));
+        body({.values = column, .row = begin, .column = c + i, .row_step = 1});
+      }
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t i = 0; i < beside; ++i) first[r * block.stride + i] = columns[i * rows + r];
+      }
     }
   }
 }

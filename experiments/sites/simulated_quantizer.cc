@@ -58,16 +58,18 @@ void SimulatedQuantizer::Survey(const SiteBlock& block, int) {
 }
 
 void SimulatedQuantizer::Quantize(const SiteBlock& block, const Rule& rule) {
+  const bool surveyed = tare::NeedsSurvey(rule), zero_point = HasZeroPoint(rule);
   std::vector<float> known;  // clips: one, or one per channel; none: of the values at hand
   if (rule.options.static_scale) known = plan_.ClipAt(block.key());
-  if (tare::NeedsSurvey(rule)) known = maxima_.At(PlaceOf(block, rule.granularity.kind, &rule));
+  if (surveyed) known = maxima_.At(PlaceOf(block, rule.granularity.kind, &rule));
   TARE_CHECK(known.size() <= 1 || std::ssize(known) == block.first_columns);
   const bool by_channel = rule.granularity.kind == Granularity::Kind::kChannel;
   TARE_CHECK(!by_channel || !known.empty() || block.first_row == 0);  // all tokens of the sequence
   ForEachGroup(block, rule.granularity, [&](const ScaleGroup& group) {
     const std::span<float> values = group.values;
-    const float absmax = CheckedAbsmax(block, values, group.row, group.row_step);
-    if (HasZeroPoint(rule)) return QuantizeWithZeroPoint(values, rule.format);
+    // The survey has looked at these values already.
+    const float absmax = surveyed ? known.front() : CheckedAbsmax(block, values, group.row, group.row_step);
+    if (zero_point) return QuantizeWithZeroPoint(values, rule.format);
     const float clip = known.empty()       ? DynamicClip(rule, values, absmax)
                        : known.size() == 1 ? known.front()
                                            : known[static_cast<size_t>(group.column)];

@@ -67,19 +67,21 @@ void QuantizeRow(const MeasuredFormat& format, Site site, const WideClips& clips
                  std::span<float> quantized) {
   TARE_CHECK(row.size() == quantized.size());
   const Format codes = *ClassOf(site).OfBits(Info(format.format).bits);
-  const bool spans = format.SpansRows(site), by_channel = spans && format.granularity.kind == Kind::kChannel;
-  TARE_CHECK(!by_channel || clips.channels.size() == row.size());
-  const float whole = format.granularity.kind == Kind::kHead ? clips.head : clips.tensor;
+  const Kind kind = format.granularity.kind;
+  const bool spans = format.SpansRows(site);
   std::ranges::copy(row, quantized.begin());
+  if (spans && kind == Kind::kChannel) {
+    TARE_CHECK(clips.channels.size() == row.size());
+    for (size_t i = 0; i < row.size(); ++i) FakeQuantize(&quantized[i], 1, ScaleFor(clips.channels[i], codes), codes);
+    return;
+  }
+  const float whole = kind == Kind::kHead ? clips.head : clips.tensor;
   const auto columns = static_cast<int64_t>(row.size());
   const SiteBlock block{
       .site = site, .rows = 1, .first_columns = columns, .values = quantized.data(), .stride = columns};
   const Granularity of_row{.kind = Kind::kRow, .n = 0};  // a weight's output channel
-  const bool is_row = format.granularity.kind == Kind::kChannel && !spans;
-  ForEachGroup(block, is_row ? of_row : format.granularity, [&](const ScaleGroup& group) {
-    const float clip = by_channel ? clips.channels[static_cast<size_t>(group.column)]
-                       : spans    ? whole
-                                  : AbsMax(group.values.data(), group.values.size());
+  ForEachGroup(block, kind == Kind::kChannel ? of_row : format.granularity, [&](const ScaleGroup& group) {
+    const float clip = spans ? whole : AbsMax(group.values.data(), group.values.size());
     FakeQuantize(group.values.data(), group.values.size(), ScaleFor(clip, codes), codes);
   });
 }
