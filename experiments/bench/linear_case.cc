@@ -6,9 +6,12 @@
 #include <random>
 
 #include "experiments/plan/resolved_plan.h"
+#include "experiments/plan/rule_checks.h"
+#include "kernels/elementwise/rows.h"
 #include "kernels/linear/linear_reference.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
@@ -29,15 +32,17 @@ PreparedLinear::PreparedLinear(const LinearCase& c)
       x_(RandomNormal(static_cast<size_t>(c.rows * c.in), c.seed)),
       y_(static_cast<size_t>(c.rows * c.out)),
       dense_(RandomNormal(static_cast<size_t>(c.out * c.in), c.seed + 1)) {
-  const ModelSites layer{.family = "bench", .layers = 1, .maps = 1, .tied_head = false, .heads = {}, .weights = {}};
+  const SiteKey key{Site::kQProjW, 0};
+  const ModelSites layer{
+      .family = "bench", .layers = 1, .maps = 1, .tied_head = false, .heads = {}, .weights = {{key, {.in = c.in}}}};
   const ResolvedPlan plan(Plan::Parse(c.plan), layer, Carrying::kExecuted);
-  const Rule* weight = plan.RuleAt({Site::kQProjW, 0});
+  const Rule* weight = plan.RuleAt(key);
   const Rule* input = plan.RuleAt({Site::kQProjIn, 0});
   if (weight == nullptr) Fail("bench linear, plan '{}': quantizes no weights; try weights=int8/channel", c.plan);
   if (input == nullptr && c.rows != 1)
-    Fail("bench linear, plan '{}': got {} rows, expected 1 where weights alone are quantized", c.plan, c.rows);
+    RefuseRule(*weight, Formatted("{} rows of inputs in f32", c.rows), "one", "linear_in=int8/token beside it");
   if (input != nullptr) activation_ = input->format;
-  quantized_ = QuantizedMatrixBuffer(weight->format, c.out, c.in, GroupOf(weight->granularity, c.in, "bench linear"));
+  quantized_ = QuantizedMatrixBuffer(weight->format, c.out, c.in, GroupOf(weight->granularity, c.in));
   ParallelFor(static_cast<size_t>(c.out), [&](size_t row, int) {
     RoundRowToNearest(dense_.data() + row * c.in, ClipChoice::kAbsmax, quantized_, static_cast<int64_t>(row));
   });
@@ -66,8 +71,7 @@ void PreparedLinear::CheckRow(int64_t row) {
   std::vector<double> expected;
   if (!OneTokenSteps()) expected = ReferenceLinear(x, 1, *activation_, w, nullptr).y;
   std::vector<float> weights(static_cast<size_t>(case_.in));
-  float largest = 0;
-  for (int64_t i = 0; i < case_.in; ++i) largest = std::max(largest, std::abs(x[i]));
+  const float largest = AbsMax(x, case_.in);
   for (int64_t n = 0; n < case_.out; ++n) {
     DequantizeRow(w, n, weights.data());
     double dense = 0, dequantized = 0, size = 0, sum = 0;

@@ -3,7 +3,6 @@
 // input, and the check against the scalar reference.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <vector>
 

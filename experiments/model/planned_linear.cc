@@ -25,7 +25,7 @@ float AbsmaxOf(const WeightMatrix& matrix) {
 }  // namespace
 
 QuantizedMatrixBuffer QuantizeByRule(const WeightMatrix& weight, const Rule& rule, const std::string& where) {
-  QuantizedMatrixBuffer matrix(rule.format, weight.out, weight.in, GroupOf(rule.granularity, weight.in, where));
+  QuantizedMatrixBuffer matrix(rule.format, weight.out, weight.in, GroupOf(rule.granularity, weight.in));
   const bool one_scale = rule.granularity.kind == Granularity::Kind::kTensor;
   const float clip = one_scale ? AbsmaxOf(weight) : 0.0f;
   const ClipChoice choice = rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax;

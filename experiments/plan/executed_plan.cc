@@ -14,7 +14,7 @@ using Kind = Granularity::Kind;
 
 constexpr const char* kSimulate = "it simulated";
 
-// The rules of one layer's attention, one a site for all its heads and maps; null: f32.
+// The rules of one layer's attention, one per site for all its heads and maps; null: f32.
 struct LayerRules {
   const Rule *q, *k, *v, *logits, *probs, *difference;
 

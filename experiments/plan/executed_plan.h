@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan's rules for attention, as the integer kernels take them. What they execute: q and k a token, v a block and
-// channel or a channel, probs or difference a block, attn_logits a row; one rule a site for all heads and maps of the
-// layer.
+// A plan's rules for attention, as the integer kernels take them. What they execute: scales of q and k
+// per token, of v per block and channel or per channel, of probs or difference per block, of attn_logits per row; one
+// rule per site for all heads and maps of the layer.
 #pragma once
 
 #include <optional>

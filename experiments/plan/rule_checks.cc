@@ -95,8 +95,13 @@ void CheckWeights(const ResolvedPlan& plan, const ModelSites& model) {
   for (const auto& [key, stored] : model.weights) {
     const Rule* rule = plan.RuleAt(key);
     if (rule == nullptr) continue;
-    const int64_t group =
-        GroupOf(rule->granularity, stored.in, Formatted("plan rule '{}', {}", rule->text, TextOf(key)));
+    const int64_t group = GroupOf(rule->granularity, stored.in);
+    if (stored.in % group != 0) {
+      int64_t divisor = group;
+      while (stored.in % divisor != 0) --divisor;
+      RefuseRule(*rule, Formatted("{} for rows of {} weights of {}", Name(rule->granularity), stored.in, TextOf(key)),
+                 "a divisor", Formatted("a rule for this weight with group{} or channel", divisor));
+    }
     if (stored.format && (stored.format != rule->format || stored.group != group))
       RefuseRule(
           *rule,

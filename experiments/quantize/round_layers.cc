@@ -81,7 +81,7 @@ class CalibratedRounding {
     };
     QuantizedMatrixBuffer matrix;
     if (gptq_) {
-      matrix = {rule.format, stored.out, stored.in, GroupOf(rule.granularity, stored.in, where)};
+      matrix = {rule.format, stored.out, stored.in, GroupOf(rule.granularity, stored.in)};
       gptq_->Round(read, rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax, matrix);
     } else {
       matrix = QuantizeByRule(stored, rule, where);
@@ -102,7 +102,12 @@ class CalibratedRounding {
 ResolvedPlan ResolvedFor(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config) {
   StaticSource statics;
   if (job.plan.HasStaticScales()) statics = FromStatistics(ReadStatisticsOf(job.statistics, files.ContentHash()));
-  return {job.plan, ModelSitesOf(config), Carrying::kStored, statics};
+  ModelSites sites = ModelSitesOf(config);
+  for (const auto& [name, key] : WeightSites(config)) {
+    const TensorView* tensor = files.Find(name);
+    if (tensor != nullptr && tensor->shape.size() == 2) sites.weights[key].in = tensor->shape[1];
+  }
+  return {job.plan, sites, Carrying::kStored, statics};
 }
 
 class Job {
@@ -205,8 +210,7 @@ class Job {
       const WeightMatrix stored = Stored(name);
       const auto found = part.matrices().find(name);
       if (found == part.matrices().end() || found->second.out != stored.out || found->second.in != stored.in ||
-          found->second.format != rule.format ||
-          found->second.group != GroupOf(rule.granularity, stored.in, Where(name)))
+          found->second.format != rule.format || found->second.group != GroupOf(rule.granularity, stored.in))
         Fail("{}: what was kept of layer {} is not what the plan makes of '{}'; try without --resume", where_, layer,
              name);
     });
@@ -309,11 +313,6 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
   for (const auto& [name, key] : WeightSites(config)) {
     const Rule* rule = plan.RuleAt(key);
     if (rule == nullptr || !files.Has(name)) continue;
-    const TensorView& tensor = *files.Find(name);
-    const std::string where = Formatted("{}: tensor '{}'", job.model.string(), name);
-    if (tensor.shape.size() != 2)
-      Fail("{}: got a tensor of {} dimensions, expected a matrix", where, tensor.shape.size());
-    GroupOf(rule->granularity, tensor.shape[1], where);
     ++matrices;
     if (!job.method.RoundsByCalibration()) continue;
     if (rule->granularity.kind == Granularity::Kind::kTensor)
@@ -322,7 +321,6 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
       RefuseRule(*rule, Name(Site::kLmHeadW), "weights inside the layers, as " + method + " takes them",
                  "rtn for the head");
   }
-  if (matrices == 0) Fail("{}: the plan '{}' matches none of its tensors", job.model.string(), job.plan.canonical());
   return matrices;
 }
 

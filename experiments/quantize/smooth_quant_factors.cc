@@ -3,13 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "experiments/model/sites_of_model.h"
+#include "experiments/plan/resolved_plan.h"
+#include "experiments/plan/rule_checks.h"
 #include "experiments/quantize/calibration_pass.h"
+#include "kernels/elementwise/rows.h"
 #include "quant/algorithms/smoothquant.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
-#include "quant/format/round.h"
 
 namespace tare {
 namespace {
@@ -17,7 +19,7 @@ namespace {
 constexpr int64_t kSampled = 512;
 
 // Linear layers that share the input of this site.
-std::vector<const LinearPlace*> Behind(Site site, const Model& model) {
+std::vector<const LinearPlace*> PlacesWithInput(Site site, const Model& model) {
   std::vector<const LinearPlace*> places;
   for (const LinearPlace& place : FamilyOf(model.config()).linear) {
     if (InputOf(place) == site) places.push_back(&place);
@@ -42,7 +44,7 @@ std::vector<int64_t> FactorOf(Site site, int64_t channels, const Model& model, i
 // One input of linear layers, in one layer of the model.
 struct SmoothedInput {
   SmoothedInput(const Model& model, int layer, Site site, std::vector<float> absmax)
-      : input(std::move(absmax)), places(Behind(site, model)) {
+      : input(std::move(absmax)), places(PlacesWithInput(site, model)) {
     factor_of = FactorOf(site, static_cast<int64_t>(input.size()), model, layer);
     weight.resize(input.size());
     for (const LinearPlace* place : places) {
@@ -76,30 +78,18 @@ struct SmoothedInput {
 
 // Rounds rows in place as a rule for linear_in says: one scale per token, or one for all.
 void RoundInputs(const Rule& rule, int64_t rows, int64_t channels, float* x) {
-  const auto absmax = [](const float* values, int64_t n) {
-    float largest = 0;
-    for (int64_t i = 0; i < n; ++i) largest = std::max(largest, std::abs(values[i]));
-    return largest;
-  };
   const bool one = rule.granularity.kind == Granularity::Kind::kTensor;
-  const float of_all = one ? absmax(x, rows * channels) : 0;
+  const float of_all = one ? AbsMax(x, rows * channels) : 0;
   ParallelFor(static_cast<size_t>(rows), [&](size_t r, int) {
     float* row = x + static_cast<int64_t>(r) * channels;
-    const Scale scale = ScaleFor(one ? of_all : absmax(row, channels), rule.format);
-    for (int64_t i = 0; i < channels; ++i)
-      row[i] = static_cast<float>(CodeOf(row[i], scale.inv, rule.format)) * scale.scale;
+    FakeQuantize(row, channels, ScaleFor(one ? of_all : AbsMax(row, channels), rule.format), rule.format);
   });
-}
-
-const Rule* Quantizing(const Plan& plan, Site site, int layer) {
-  const Rule* rule = plan.Match({site, layer});
-  return rule == nullptr || rule->format == Format::kF32 ? nullptr : rule;
 }
 
 // Finds alpha on sampled inputs x [rows, channels].
 class Search {
  public:
-  Search(const Plan& plan, int layer, const SmoothedInput& at, const std::vector<float>& x)
+  Search(const ResolvedPlan& plan, int layer, const SmoothedInput& at, const std::vector<float>& x)
       : plan_(plan), layer_(layer), at_(at), x_(x), channels_(static_cast<int64_t>(at.input.size())) {
     rows_ = static_cast<int64_t>(x.size()) / channels_;
     for (size_t p = 0; p < at.places.size(); ++p)
@@ -108,11 +98,11 @@ class Search {
 
   // Empty where nothing is rounded here, or nothing is better than no smoothing.
   std::vector<float> Best() const {
-    bool rounds = false;
-    for (const LinearPlace* place : at_.places)
-      rounds |=
-          Quantizing(plan_, place->weight, layer_) != nullptr || Quantizing(plan_, place->input, layer_) != nullptr;
-    if (!rounds) return {};
+    if (std::ranges::all_of(at_.places, [&](const LinearPlace* place) {
+          const auto [weight, input] = RulesOf(*place);
+          return weight == nullptr && input == nullptr;
+        }))
+      return {};
     std::vector<float> best;
     double least = Error(std::vector<float>(at_.input.size(), 1.0f));
     for (int tenth = 0; tenth <= 10; ++tenth) {
@@ -129,9 +119,7 @@ class Search {
   double Error(const std::vector<float>& s) const {
     double sum = 0;
     for (size_t p = 0; p < at_.places.size(); ++p) {
-      const LinearPlace& place = *at_.places[p];
-      const std::vector<float> y =
-          Outputs(p, s, {Quantizing(plan_, place.weight, layer_), Quantizing(plan_, place.input, layer_)});
+      const std::vector<float> y = Outputs(p, s, RulesOf(*at_.places[p]));
       for (size_t i = 0; i < y.size(); ++i)
         sum += (double{y[i]} - double{exact_[p][i]}) * (double{y[i]} - double{exact_[p][i]});
     }
@@ -142,6 +130,10 @@ class Search {
     const Rule* weight = nullptr;
     const Rule* input = nullptr;
   };
+
+  Rules RulesOf(const LinearPlace& place) const {
+    return {plan_.RuleAt({place.weight, layer_}), plan_.RuleAt({place.input, layer_})};
+  }
 
   // (X / s) (W s)^T, both rounded by their rules. [rows, out]
   std::vector<float> Outputs(size_t p, const std::vector<float>& s, Rules rules) const {
@@ -169,7 +161,7 @@ class Search {
     return {y.data(), y.data() + rows_ * w.out};
   }
 
-  const Plan& plan_;
+  const ResolvedPlan& plan_;
   int layer_;
   const SmoothedInput& at_;
   const std::vector<float>& x_;
@@ -207,17 +199,12 @@ SeenInputs See(CalibrationPass& calibration, int layer) {
 // The search rounds inputs as the kernels that execute linear layers do.
 void CheckInputRules(const Plan& plan, std::span<const LinearPlace> linear) {
   for (const Rule& rule : plan.rules()) {
-    if (std::ranges::find(linear, rule.sites.front(), &LinearPlace::input) == linear.end() ||
-        rule.format == Format::kF32)
+    if (rule.format == Format::kF32 || !std::ranges::contains(linear, rule.sites.front(), &LinearPlace::input))
       continue;
-    RuleOptions options = rule.options;
-    options.static_scale = false;
     const Granularity::Kind kind = rule.granularity.kind;
-    if ((kind != Granularity::Kind::kToken && kind != Granularity::Kind::kTensor) || options != RuleOptions{}) {
-      Fail(
-          "smoothquant: alpha is searched for inputs with one scale per token or tensor, not '{}'; try smoothquant:0.5",
-          rule.text);
-    }
+    if ((kind != Granularity::Kind::kToken && kind != Granularity::Kind::kTensor) || rule.options != RuleOptions{})
+      RefuseRule(rule, ScaleText(rule) + TextOf(rule.options), "one per token or tensor, for which alpha is searched",
+                 "smoothquant:0.5");
   }
 }
 
@@ -249,6 +236,7 @@ std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSe
     Fail("smoothquant: the plan '{}' rounds no linear layer, so there is no alpha to search for; try smoothquant:0.5",
          plan.canonical());
   }
+  const ResolvedPlan resolved(plan, ModelSitesOf(model), Carrying::kSimulated);
   CalibrationPass calibration(model, text);
   std::vector<LayerSmoothing> layers(static_cast<size_t>(model.config().layers));
   for (int layer = 0; layer < model.config().layers; ++layer) {
@@ -256,7 +244,7 @@ std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSe
     for (const Site site : family.smoothed) {
       const SmoothedInput at(model, layer, site, std::move(seen.absmax.at(site)));
       const std::vector<float> factors =
-          alpha ? at.Factors(*alpha) : Search(plan, layer, at, seen.sample.at(site)).Best();
+          alpha ? at.Factors(*alpha) : Search(resolved, layer, at, seen.sample.at(site)).Best();
       if (!factors.empty()) layers[layer][site] = factors;
     }
     if (layer + 1 < model.config().layers) calibration.Advance(layer);

@@ -3,7 +3,6 @@
 #include "quant/format/quantized_matrix.h"
 
 #include <limits>
-#include <span>
 #include <vector>
 
 #include "quant/base/error.h"
@@ -13,17 +12,8 @@ namespace tare {
 
 size_t QuantizedMatrix::RowBytes() const { return PackedBytes(format, static_cast<size_t>(in)); }
 
-int64_t GroupOf(Granularity granularity, int64_t in, const std::string& where) {
-  if (granularity.kind != Granularity::Kind::kGroup) return in;
-  if (in % granularity.n != 0) {
-    int64_t divisor = granularity.n;
-    while (in % divisor != 0) --divisor;
-    Fail(
-        "{}: got granularity {} for rows of {} weights, expected a divisor; try a rule for this weight with group{} or "
-        "channel",
-        where, Name(granularity), in, divisor);
-  }
-  return granularity.n;
+int64_t GroupOf(Granularity granularity, int64_t in) {
+  return granularity.kind == Granularity::Kind::kGroup ? granularity.n : in;
 }
 
 void CheckShape(const QuantizedMatrix& m, const std::string& where) {

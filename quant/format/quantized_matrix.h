@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <utility>
 
 #include "quant/base/aligned.h"
 #include "quant/format/format.h"
@@ -27,8 +26,8 @@ struct QuantizedMatrix {
 };
 
 // Values that share a scale under a weight's granularity: channel and tensor take all of `in` (a tensor's one scale is
-// repeated for each output). Throws Error, beginning with `where`, for a group that does not divide `in`.
-int64_t GroupOf(Granularity granularity, int64_t in, const std::string& where);
+// repeated for each output).
+int64_t GroupOf(Granularity granularity, int64_t in);
 
 // Throws Error unless format, sizes and group fit together. Looks at no code and no scale.
 void CheckShape(const QuantizedMatrix& matrix, const std::string& where);

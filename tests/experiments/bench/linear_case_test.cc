@@ -27,7 +27,8 @@ TEST(PreparedLinear, PlansThatNoKernelExecutesAreRefused) {
   const auto refused = [](const std::string& plan, const std::string& part) {
     EXPECT_THAT([&] { PreparedLinear prepared(Small(plan)); }, ThrowsMessage<Error>(HasSubstr(part))) << plan;
   };
-  refused("linear_in=int8/token", "quantizes no weights");
+  refused("linear_in=int8/token", "expected weights in integers");
+  refused("attn_logits=f32", "quantizes no weights");
   refused("weights=int8/channel,linear_in=int8/group64", "linear_in=int8/token");
   refused("weights=int8/channel", "33 rows");
   refused("weights=int8/group48,linear_in=int8/token", "group48");

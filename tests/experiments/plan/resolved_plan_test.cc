@@ -129,9 +129,10 @@ TEST(ResolvedPlan, WhatNothingCarriesOut) {
 TEST(ResolvedPlan, WeightsAsTheyAreStored) {
   ModelSites model = Sites(1);
   for (int layer = 0; layer < 3; ++layer) model.weights[{Site::kQProjW, layer}] = {.in = 64, .format = {}, .group = 0};
-  EXPECT_THAT(Message("weights=int8/group48", model, Carrying::kSimulated),
-              AllOf(StartsWith("plan rule 'weights=int8/group48', layer 0, q_proj.w: got granularity group48"),
-                    HasSubstr("try a rule for this weight with group32")));
+  EXPECT_THAT(
+      Message("weights=int8/group48", model, Carrying::kSimulated),
+      AllOf(StartsWith("plan rule 'weights=int8/group48': got group48 for rows of 64 weights of layer 0, q_proj.w"),
+            HasSubstr("try a rule for this weight with group32")));
   ExpectRefused({"linear_in=int8/token", "linear_in=int8/token", "layer 0, q_proj.w in floating point",
                  "weights in integers beside it", "it with weights=int8/channel, or simulated"},
                 model, Carrying::kExecuted);
