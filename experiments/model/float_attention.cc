@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <map>
 #include <memory>
 
 #include "kernels/elementwise/rows.h"
@@ -16,7 +15,7 @@
 namespace tare {
 namespace {
 
-constexpr int64_t kRows = 64;  // query rows a block
+constexpr int64_t kRows = 64;  // query rows per block
 constexpr int64_t kKeys = 64;  // keys a packed block of K, and the depth of one P x V product
 
 constexpr int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }

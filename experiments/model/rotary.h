@@ -14,7 +14,7 @@ namespace tare {
 // d/2 frequencies.
 std::vector<float> RotaryFrequencies(const RotaryConfig& config, int head_dim);
 
-// Cosines and sines of positions [0, size), d/2 a row; grows on demand.
+// Cosines and sines of positions [0, size), d/2 per row; grows on demand.
 class RotaryTable {
  public:
   RotaryTable(const RotaryConfig& config, int head_dim) : frequencies_(RotaryFrequencies(config, head_dim)) {}

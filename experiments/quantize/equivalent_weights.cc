@@ -11,7 +11,6 @@
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
-#include "quant/file/json.h"
 #include "quant/file/strict_json.h"
 
 namespace tare {
@@ -188,15 +187,15 @@ EquivalentWeights Smoothed(const Checkpoint& files, const ModelConfig& c, const 
       const Site before = site == Site::kDownProjIn ? Site::kUpProjW : Site::kVProjW;
       of.Weight(before).out_scale = Inverse(s);
       of.AlsoBias(before);
-      std::vector<float>& behind = of.Weight(first.weight).in_scale;
+      std::vector<float>& after = of.Weight(first.weight).in_scale;
       if (site == Site::kDownProjIn) {
-        behind = s;
+        after = s;
         continue;
       }
       TARE_CHECK(site == Site::kOProjIn);
       for (const OutputHead& head : HeadTable(c)) {  // one s for all heads that share a V
         const auto begin = s.begin() + ptrdiff_t{head.v[0]} * c.head_dim;
-        behind.insert(behind.end(), begin, begin + c.head_dim);
+        after.insert(after.end(), begin, begin + c.head_dim);
       }
     }
   }

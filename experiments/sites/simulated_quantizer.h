@@ -12,7 +12,7 @@
 //   block<N>           N keys of a row
 //   block<N>.channel   N tokens of one channel
 //
-// probs are normalised again by the sum of their dequantized codes, a row. A difference in u8, u6 or u4 has a zero
+// probs are normalised again by the sum of their dequantized codes, row by row. A difference in u8, u6 or u4 has a zero
 // point (quant/format/zero_point.h). +smooth (q, k, v) subtracts before quantizing, and adds after, the mean of each
 // channel over the sequence's first tokens (kSmoothingTokens). The shapes for attn_logits are those of the Differential
 // Transformer's experiment (arXiv 2410.05258, figure 8), which does not say its own.

@@ -17,7 +17,7 @@ namespace tare {
 
 struct SweepOptions {
   std::vector<std::filesystem::path> models;
-  std::vector<std::filesystem::path> statistics;  // for rules with +static: a file a model, in their order; or none
+  std::vector<std::filesystem::path> statistics;  // for rules with +static: one file per model, in their order; or none
   std::string site = "attn_logits";               // or several, with commas between
   std::string base;                               // rules that every quantized cell has besides
   Carrying carrying = Carrying::kSimulated;

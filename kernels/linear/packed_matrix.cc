@@ -99,7 +99,7 @@ PackedMatrix::PackedMatrix(const QuantizedMatrix& m)
   CheckShape(m, "packed weights");
   groups_ = m.Groups();
   if (groups_ > 1 && m.group % kRecord != 0) {
-    Fail("packed weights: got groups of {}, expected a multiple of {} or one scale a channel; try group64", m.group,
+    Fail("packed weights: got groups of {}, expected a multiple of {} or one scale per channel; try group64", m.group,
          kRecord);
   }
   const auto panels = static_cast<size_t>(Panels());

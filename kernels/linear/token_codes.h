@@ -10,7 +10,7 @@
 
 namespace tare {
 
-// x [n], codes [padded], padded a multiple of 16 and at least n; behind the last value stands 128, code 0. Returns the
+// x [n], codes [padded], padded a multiple of 16 and at least n; after the last value stands 128, code 0. Returns the
 // scale; NaN, and codes that mean nothing, where a value is not finite. No alignment is asked for. clip: the magnitude
 // that becomes the largest code, nothing: the row's largest.
 float ToTokenCodes(const float* x, int64_t n, Format format, std::optional<float> clip, uint8_t* codes, int64_t padded);

@@ -94,8 +94,8 @@ TEST(StatsTest, ModelsStandSideBySide) {
   EXPECT_EQ(models[0].at("model"), "llama-mha");
   EXPECT_EQ(models[1].at("model"), "diffllama-mha");
   ASSERT_EQ(models[1].at("maps").size(), 2u);
-  // All pooled, two maps of the differential model, hidden states; the same a layer, with a row a head (four) and no
-  // maps.
+  // All pooled, two maps of the differential model, hidden states; the same per layer, with one row per head (four) and
+  // no maps.
   const std::string rows = GetFile(csv);
   EXPECT_EQ(std::ranges::count(rows, '\n'), 1 + (2 + 2 * 6) + (2 + 2 + 3 * 6));
   EXPECT_THAT(rows, testing::StartsWith("model,site,layer,head,map,count,absmax,top1,top2,top3,top10,top100,median\n"));

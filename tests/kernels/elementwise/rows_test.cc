@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each elementwise step against plain double loops, at the lengths where SIMD code breaks, at every misalignment, with
-// a guard value behind the row that must survive. A step that rounds once an operation and sums n values is off by at
+// a guard value after the row that must survive. A step that rounds once per operation and sums n values is off by at
 // most about (n + c) half units of float: tolerances below are that bound, c for the exponential's own ulps.
 #include "kernels/elementwise/rows.h"
 
@@ -21,7 +21,7 @@ constexpr size_t kLengths[] = {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 
 constexpr double kEps = 0x1p-24;  // half a unit in the last place, relative
 constexpr float kGuard = 12345.0f;
 
-// n random values at an address `shift` floats off a cache line, a guard behind them.
+// n random values at an address `shift` floats off a cache line, a guard after them.
 struct Row {
   Row(size_t n, size_t shift, unsigned seed) : storage(n + shift + 1, kGuard), data(storage.data() + shift), size(n) {
     std::mt19937 random(seed);

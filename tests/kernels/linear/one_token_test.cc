@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One token against double sums over the dequantized weights: x is off by half a unit of 1 / 16256 of its block's
-// largest magnitude, and f32 rounds a few times a block.
+// largest magnitude, and f32 rounds a few times per block.
 #include "kernels/linear/one_token.h"
 
 #include <gmock/gmock.h>

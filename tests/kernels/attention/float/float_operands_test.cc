@@ -27,7 +27,7 @@ float At(const FloatOperands& operands, const std::byte* bytes, int64_t i) {
   return value;
 }
 
-// Values that bf16 holds, a row apart from the next by two.
+// Values that bf16 holds, each row apart from the next by two.
 std::vector<float> Rows(int count, int width) {
   std::vector<float> x(static_cast<size_t>(count * (width + 2)));
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 251) - 125;
