@@ -70,9 +70,7 @@ Site InputOf(const LinearPlace& place) {
 }
 
 CalibrationPass::CalibrationPass(Model& model, const std::vector<ScoredSequence>& sequences) : model_(model) {
-  size_t longest = 1;
-  for (const ScoredSequence& s : sequences) longest = std::max(longest, s.tokens.size());
-  const auto step = static_cast<size_t>(SequencesPerBatch(static_cast<int64_t>(longest)));
+  const size_t step = SequencesPerBatch(sequences);
   for (size_t begin = 0; begin < sequences.size(); begin += step) {
     Stream& stream = streams_.emplace_back();
     for (size_t i = begin; i < std::min(begin + step, sequences.size()); ++i)
@@ -108,24 +106,18 @@ void CalibrationPass::AddProduct(const CaughtInputs& a, const CaughtInputs& b, s
   for (size_t i = 0; i < sums.size(); ++i) sums[i] += product_[i];
 }
 
-std::map<Site, SecondMoments> CalibrationPass::MomentsOf(int layer, CalibrationPass* exact,
-                                                         std::span<const Site> sites) {
-  std::map<Site, SecondMoments> moments;
+SecondMoments CalibrationPass::MomentsOf(int layer, Site input, CalibrationPass* exact) {
+  SecondMoments m;
   for (size_t batch = 0; batch < batches(); ++batch) {
-    const std::map<Site, CaughtInputs> seen = InputsOf(batch, layer, sites);
-    std::map<Site, CaughtInputs> exact_seen;
-    if (exact != nullptr) exact_seen = exact->InputsOf(batch, layer, sites);
-    for (const auto& [site, x] : seen) {
-      SecondMoments& m = moments[site];
-      m.in = x.channels;
-      AddProduct(x, x, m.values);
-      if (exact == nullptr) continue;
-      CaughtInputs& lost = exact_seen.at(site);
-      for (size_t i = 0; i < lost.values.size(); ++i) lost.values[i] -= x.values[i];
-      AddProduct(lost, x, m.cross);
-    }
+    const CaughtInputs x = std::move(InputsOf(batch, layer, {&input, 1}).at(input));
+    m.in = x.channels;
+    AddProduct(x, x, m.values);
+    if (exact == nullptr) continue;
+    CaughtInputs lost = std::move(exact->InputsOf(batch, layer, {&input, 1}).at(input));
+    for (size_t i = 0; i < lost.values.size(); ++i) lost.values[i] -= x.values[i];
+    AddProduct(lost, x, m.cross);
   }
-  return moments;
+  return m;
 }
 
 void CalibrationPass::Advance(int layer) {

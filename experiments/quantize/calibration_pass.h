@@ -43,9 +43,8 @@ class CalibrationPass {
   std::map<Site, CaughtInputs> InputsOf(size_t batch, int layer, std::span<const Site> sites);
   size_t batches() const { return streams_.size(); }
 
-  // Of these inputs, over all batches. exact: the same text on its way through the model as stored, or null.
-  std::map<Site, SecondMoments> MomentsOf(int layer, CalibrationPass* exact = nullptr,
-                                          std::span<const Site> sites = kCalibratedInputs);
+  // Of this input, over all batches. exact: the same text on its way through the model as stored, or null.
+  SecondMoments MomentsOf(int layer, Site input, CalibrationPass* exact = nullptr);
   // Takes all tokens through the layer, as its weights are now.
   void Advance(int layer);
 

@@ -225,18 +225,16 @@ class Job {
         std::optional<CalibratedRounding> rounding;  // where a weight with this input is rounded
         ForEachMatrix(layer, [&](const LinearPlace& place, const std::string& name, const Rule& rule) {
           if (InputOf(place) != input) return;
-          if (!rounding) rounding.emplace(method_, MomentsOf(layer, input), Where(name));
+          if (!rounding) {
+            CalibrationPass* exact = calibrated_->exact ? &calibrated_->exact->calibration : nullptr;
+            rounding.emplace(method_, calibrated_->calibration.MomentsOf(layer, input, exact), Where(name));
+          }
           const QuantizedMatrixBuffer matrix = rounding->Round(Stored(name), rule, Where(name));
           part.AddMatrix(name, matrix.view(), rule.granularity);
           calibrated_->model.UseCodes(layer, place, matrix.view());
         });
       }
     });
-  }
-
-  SecondMoments MomentsOf(int layer, Site input) {
-    CalibrationPass* exact = calibrated_->exact ? &calibrated_->exact->calibration : nullptr;
-    return std::move(calibrated_->calibration.MomentsOf(layer, exact, {&input, 1}).at(input));
   }
 
   // Those of the layer that the plan quantizes.
