@@ -9,7 +9,6 @@
 #include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
 #include "tools/command.h"
 #include "tools/files.h"
 

@@ -5,7 +5,6 @@
 #include "experiments/bench/linear_bench.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
-#include "quant/file/json.h"
 #include "tools/command.h"
 #include "tools/files.h"
 

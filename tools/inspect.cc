@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare inspect: what a checkpoint is.
-#include <cstdio>
 #include <map>
 #include <memory>
 

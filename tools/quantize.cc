@@ -6,7 +6,6 @@
 #include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
 #include "tools/files.h"
 #include "tools/run_options.h"
 

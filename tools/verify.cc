@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "tools/command.h"
 #include "tools/files.h"

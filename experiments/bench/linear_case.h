@@ -3,6 +3,7 @@
 // input, and the check against the scalar reference.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 

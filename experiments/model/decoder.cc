@@ -5,11 +5,9 @@
 #include <cmath>
 #include <format>
 #include <functional>
-#include <map>
 
 #include "experiments/model/show_sites.h"
 #include "kernels/attention/integer/executed_attention.h"
-#include "kernels/attention/prefix_mean.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"

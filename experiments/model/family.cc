@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/family.h"
 
-#include <algorithm>
-
 #include "experiments/model/diffllama.h"
 #include "experiments/model/llama.h"
 #include "quant/base/error.h"

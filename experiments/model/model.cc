@@ -7,7 +7,6 @@
 #include "experiments/model/family.h"
 #include "experiments/model/show_sites.h"
 #include "experiments/text/utf8.h"
-#include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"

@@ -34,12 +34,6 @@ Cut CutFor(const TokenInput& input, const ModelConfig& config, const WindowOptio
   return {static_cast<size_t>(held), static_cast<size_t>(stride)};
 }
 
-int64_t Longest(const std::vector<ScoredSequence>& sequences) {
-  size_t longest = 1;
-  for (const ScoredSequence& s : sequences) longest = std::max(longest, s.tokens.size());
-  return static_cast<int64_t>(longest);
-}
-
 // Appends the windows that `windows` cuts a row of n tokens into, for every row, within --tokens and --limit.
 template <typename Windows>
 std::vector<ScoredSequence> CutRows(const TokenInput& input, const WindowOptions& options, Windows windows) {
@@ -81,13 +75,17 @@ std::vector<ScoredSequence> CutDisjoint(const TokenInput& input, const ModelConf
   });
 }
 
-int64_t SequencesPerBatch(int64_t longest) { return std::max<int64_t>(1, 2048 / longest); }
+size_t SequencesPerBatch(const std::vector<ScoredSequence>& sequences) {
+  size_t longest = 1;
+  for (const ScoredSequence& s : sequences) longest = std::max(longest, s.tokens.size());
+  return std::max<size_t>(1, 2048 / longest);
+}
 
 void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                 const Progress& progress, const std::function<void(const TokenBatch&, size_t begin)>& body) {
   int64_t total = 0, done = 0;
   for (const ScoredSequence& s : sequences) total += static_cast<int64_t>(s.tokens.size());
-  const auto step = static_cast<size_t>(SequencesPerBatch(Longest(sequences)));
+  const auto step = SequencesPerBatch(sequences);
   for (size_t begin = 0; begin < sequences.size(); begin += step) {
     TokenBatch batch;
     for (size_t i = begin; i < std::min(begin + step, sequences.size()); ++i)

@@ -37,8 +37,8 @@ std::vector<ScoredSequence> CutSequences(const TokenInput& input, const ModelCon
 std::vector<ScoredSequence> CutDisjoint(const TokenInput& input, const ModelConfig& config,
                                         const WindowOptions& options);
 
-// Sequences that share a forward pass: as many of this length as fit 2,048 rows, at least one. Part of every result.
-int64_t SequencesPerBatch(int64_t longest);
+// How many of them share a forward pass: as many of the longest as fit 2,048 rows, at least one. Part of every result.
+size_t SequencesPerBatch(const std::vector<ScoredSequence>& sequences);
 
 // Runs every sequence through the model, batch by batch; after each, body sees the batch's sequences [begin, end).
 void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,

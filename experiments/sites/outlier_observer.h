@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outlier statistics of a model's attention logits (a head of a layer) and hidden states (layer_out, a layer): the
-// figures of the Differential Transformer's table 5. Memory is bounded by the model: one OutlierStatistics a layer and
-// head.
+// Outlier statistics of a model's attention logits (per layer and head) and hidden states (layer_out, per layer): the
+// figures of the Differential Transformer's table 5. Memory is bounded by the model: one OutlierStatistics per layer
+// and head.
 #pragma once
 
 #include <memory>

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <ranges>
 
 #include "experiments/plan/shared_scales.h"
 #include "kernels/elementwise/rows.h"
@@ -38,15 +39,12 @@ bool MeasuredFormat::SpansRows(Site site) const {
 
 std::vector<MeasuredFormat> ParseMeasuredFormats(std::string_view text) {
   std::vector<MeasuredFormat> formats;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    MeasuredFormat format = ParseOne(text.substr(begin, end - begin));
+  for (const auto part : std::views::split(text, ',')) {
+    MeasuredFormat format = ParseOne(std::string_view(part));
     if (std::ranges::find(formats, format.name, &MeasuredFormat::name) != formats.end())
       Fail("--formats: got {} twice, expected each once", format.name);
     formats.push_back(std::move(format));
-    begin = end + 1;
   }
-  if (text.ends_with(',')) Fail("--formats '{}': got nothing after the last comma, expected a format", text);
   return formats;
 }
 

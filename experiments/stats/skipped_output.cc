@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/elementwise/rows.h"
+
 namespace tare {
 namespace {
 
@@ -16,12 +18,6 @@ size_t PartOf(float magnitude, float largest) {
   size_t part = 0;
   while (part < kShares && magnitude >= static_cast<float>(kSparsityShares[part] * largest)) ++part;
   return part;
-}
-
-float Largest(std::span<const float> values) {
-  float largest = 0.0f;
-  for (const float v : values) largest = std::max(largest, std::fabs(v));
-  return largest;
 }
 
 void AddKey(float weight, int64_t key, const ValueSlices& v, std::vector<float>& part) {
@@ -54,10 +50,10 @@ SkippedOutput MeasureSkipped(std::span<const float> row, const ValueSlices& v) {
   for (Parts* parts : {&entries, &blocks}) {
     for (std::vector<float>& part : *parts) part.assign(static_cast<size_t>(v.Count() * v.width), 0.0f);
   }
-  const float largest = Largest(row);
+  const float largest = AbsMax(row.data(), row.size());
   for (size_t begin = 0; begin < row.size(); begin += kSparsityBlock) {
     const std::span<const float> block = row.subspan(begin, std::min<size_t>(kSparsityBlock, row.size() - begin));
-    std::vector<float>& of_block = blocks[PartOf(Largest(block), largest)];
+    std::vector<float>& of_block = blocks[PartOf(AbsMax(block.data(), block.size()), largest)];
     for (size_t i = 0; i < block.size(); ++i) {
       const auto key = static_cast<int64_t>(begin + i);
       AddKey(block[i], key, v, entries[PartOf(std::fabs(block[i]), largest)]);

@@ -17,12 +17,6 @@
 namespace tare {
 namespace {
 
-size_t SequencesAUnit(const std::vector<ScoredSequence>& sequences) {
-  size_t longest = 1;
-  for (const ScoredSequence& s : sequences) longest = std::max(longest, s.tokens.size());
-  return static_cast<size_t>(SequencesPerBatch(static_cast<int64_t>(longest)));
-}
-
 std::string HashOf(const std::vector<ScoredSequence>& sequences) {
   Sha256 sha;
   for (const ScoredSequence& s : sequences) {
@@ -77,7 +71,7 @@ class Collector {
 
   // Returns how many positions it had.
   int64_t Run(size_t unit, bool has_bos) {
-    const size_t step = SequencesAUnit(sequences_);
+    const size_t step = SequencesPerBatch(sequences_);
     TokenBatch batch;
     for (size_t i = unit * step; i < std::min((unit + 1) * step, sequences_.size()); ++i)
       batch.Add(static_cast<int64_t>(i), sequences_[i].tokens);
@@ -119,7 +113,7 @@ StatisticsSet EmptyStatistics(const Model& model, const TokenInput& input, const
                               const StatisticsOptions& options, const std::string& version) {
   if (sequences.empty()) Fail("{}: got no sequence to observe", input.path.string());
   StatisticsSet set;
-  const size_t step = SequencesAUnit(sequences);
+  const size_t step = SequencesPerBatch(sequences);
   const std::string config = CheckpointText(model.folder(), "config.json").value_or("");
   set.job = {{"model", model.Name()},
              {"weights_sha256", model.files().ContentHash()},
@@ -161,7 +155,7 @@ StatisticsSet CollectStatistics(Model& model, const TokenInput& input, const std
   }
   Collector collector(model, sequences, options, set);
   int64_t done = static_cast<int64_t>(set.positions), total = 0, since = 0;
-  const size_t step = SequencesAUnit(sequences);
+  const size_t step = SequencesPerBatch(sequences);
   for (size_t i = 0; i < sequences.size(); ++i) {
     if (i / step % options.shard.count == options.shard.index) total += std::ssize(sequences[i].tokens);
   }

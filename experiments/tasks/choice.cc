@@ -102,23 +102,19 @@ void CheckLength(const ChoiceItem& item, const EncodedChoice& encoded, size_t bo
 }
 
 // Index of the largest value, the first of equals, as numpy's argmax.
-template <typename Value>
-int ArgMax(size_t n, Value value) {
-  size_t best = 0;
-  for (size_t i = 1; i < n; ++i) {
-    if (value(i) > value(best)) best = i;
-  }
-  return static_cast<int>(best);
+int ArgMax(const std::vector<double>& values) {
+  return static_cast<int>(std::ranges::max_element(values) - values.begin());
 }
 
 void Answer(ChoiceRecord& r) {
-  const size_t n = r.log_likelihoods.size();
-  for (size_t i = 0; i < n; ++i) {
+  std::vector<double> by_character;
+  for (size_t i = 0; i < r.log_likelihoods.size(); ++i) {
     if (!std::isfinite(r.log_likelihoods[i]))
       Fail("item of line {}, ending {}: the log-likelihood is not finite; try `tare stats` to see where", r.line, i);
+    by_character.push_back(r.log_likelihoods[i] / static_cast<double>(r.characters[i]));
   }
-  r.answer = ArgMax(n, [&](size_t i) { return r.log_likelihoods[i]; });
-  r.answer_norm = ArgMax(n, [&](size_t i) { return r.log_likelihoods[i] / static_cast<double>(r.characters[i]); });
+  r.answer = ArgMax(r.log_likelihoods);
+  r.answer_norm = ArgMax(by_character);
 }
 
 // s / sqrt(n) of 0/1 outcomes, s^2 = n mean (1 - mean) / (n - 1).

@@ -5,7 +5,6 @@
 #include <Eigen/Cholesky>
 #include <Eigen/Core>
 #include <algorithm>
-#include <cmath>
 #include <span>
 
 #include "quant/algorithms/second_moments.h"

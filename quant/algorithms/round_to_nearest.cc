@@ -3,8 +3,6 @@
 #include "quant/algorithms/round_to_nearest.h"
 
 #include <algorithm>
-#include <cmath>
-#include <span>
 #include <vector>
 
 #include "quant/base/error.h"

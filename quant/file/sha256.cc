@@ -7,7 +7,6 @@
 #include <array>
 
 #include "quant/base/error.h"
-#include "quant/file/mapped_file.h"
 
 namespace tare {
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "quant/base/aligned.h"
 #include "quant/format/format.h"

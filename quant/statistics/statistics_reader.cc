@@ -2,7 +2,6 @@
 // ReadStatistics of statistics_file.h: one group per site, one row per (layer, head, map) in each of its datasets.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "quant/base/error.h"
 #include "quant/file/hdf5.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // WriteStatistics of statistics_file.h: one group per site, one row per (layer, head, map) in each of its datasets.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "quant/base/error.h"

@@ -10,7 +10,6 @@
 #include "kernels/attention/row_block.h"
 #include "kernels/attention/row_exp2.h"
 #include "kernels/attention/workspace.h"
-#include "kernels/product/tile_product.h"
 
 namespace tare {
 namespace {

@@ -2,8 +2,6 @@
 // See code_stage.h.
 #include "kernels/attention/integer/code_stage.h"
 
-#include <algorithm>
-
 #include "kernels/attention/attention_plan.h"
 #include "kernels/attention/fixed_exp.h"
 #include "kernels/elementwise/to_nearest.h"

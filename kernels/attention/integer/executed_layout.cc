@@ -2,8 +2,6 @@
 // See executed_layout.h.
 #include "kernels/attention/integer/executed_layout.h"
 
-#include <algorithm>
-
 #include "kernels/attention/integer/logit_stage.h"
 
 namespace tare {

@@ -9,7 +9,6 @@
 #include <limits>
 
 #include "hwy/cache_control.h"
-#include "kernels/attention/integer/row_codes.h"
 #include "kernels/elementwise/to_nearest.h"
 #include "quant/base/error.h"
 #include "quant/format/round.h"

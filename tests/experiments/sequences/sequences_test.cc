@@ -138,11 +138,14 @@ TEST(SequencesTest, ImpossibleWindowsAreRefused) {
 }
 
 TEST(SequencesTest, BatchesHold2048RowsOrOneSequence) {
-  EXPECT_EQ(SequencesPerBatch(1), 2048);
-  EXPECT_EQ(SequencesPerBatch(512), 4);
-  EXPECT_EQ(SequencesPerBatch(513), 3);
-  EXPECT_EQ(SequencesPerBatch(2048), 1);
-  EXPECT_EQ(SequencesPerBatch(100000), 1);
+  const auto per_batch = [](size_t longest) {
+    return SequencesPerBatch({{.tokens = {1}}, {.tokens = std::vector<int32_t>(longest)}});
+  };
+  EXPECT_EQ(per_batch(1), 2048);
+  EXPECT_EQ(per_batch(512), 4);
+  EXPECT_EQ(per_batch(513), 3);
+  EXPECT_EQ(per_batch(2048), 1);
+  EXPECT_EQ(per_batch(100000), 1);
 }
 
 TEST(SequencesTest, AllOfThemRunInOrderBatchByBatch) {
