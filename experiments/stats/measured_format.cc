@@ -38,6 +38,7 @@ bool MeasuredFormat::SpansRows(Site site) const {
 }
 
 std::vector<MeasuredFormat> ParseMeasuredFormats(std::string_view text) {
+  if (text.ends_with(',')) Fail("--formats '{}': got nothing after the last comma, expected a format", text);
   std::vector<MeasuredFormat> formats;
   for (const auto part : std::views::split(text, ',')) {
     MeasuredFormat format = ParseOne(std::string_view(part));

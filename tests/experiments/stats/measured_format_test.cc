@@ -32,7 +32,7 @@ TEST(MeasuredFormat, ParsesAList) {
   EXPECT_THAT(Refused("int8/block4.channel"), HasSubstr("expected one scale per tensor, head, channel, row"));
   EXPECT_THAT(Refused("int8"), HasSubstr("--formats 'int8'"));
   EXPECT_THAT(Refused("int8/row,int8/row"), HasSubstr("twice"));
-  EXPECT_THAT(Refused("int8/row,"), HasSubstr("--formats '': got ''"));
+  EXPECT_THAT(Refused("int8/row,"), HasSubstr("after the last comma"));
 }
 
 // Against the scalar truth of quant/format.
