@@ -69,11 +69,7 @@ std::string Checkpoint::ContentHash() const { return folder_ ? folder_->ContentH
 
 std::optional<std::string> CheckpointText(const fs::path& path, const std::string& name) {
   std::error_code error;
-  if (IsFile(path)) {
-    const QuantizedCheckpoint file(path);
-    const std::optional<std::string_view> text = file.File(name);
-    return text ? std::optional(std::string(*text)) : std::nullopt;
-  }
+  if (IsFile(path)) return QuantizedCheckpoint::FileOf(path, name);
   if (!fs::is_directory(path, error)) {
     Fail(
         "{}: not a folder; expected a checkpoint folder in Hugging Face layout (config.json, *.safetensors), or a file "

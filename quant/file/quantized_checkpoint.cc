@@ -66,15 +66,22 @@ static void CheckCodes(const QuantizedMatrix& m, const std::string& where) {
   }
 }
 
-QuantizedCheckpoint::QuantizedCheckpoint(const std::filesystem::path& path) : file_(path) {
+// One of ours, and whole.
+static Hdf5Reader Open(const std::filesystem::path& path) {
+  Hdf5Reader file(path);
   const std::string where = path.string();
-  const std::string schema = file_.HasAttribute("", "schema") ? file_.StringAttribute("", "schema") : "none";
+  const std::string schema = file.HasAttribute("", "schema") ? file.StringAttribute("", "schema") : "none";
   if (schema != kSchema) {
     Fail("{}: got an HDF5 file of schema {}, expected a checkpoint folder or a file of tare quantize ({})", where,
          schema, kSchema);
   }
-  if (!file_.HasAttribute("", "complete") || file_.IntAttribute("", "complete") != 1)
+  if (!file.HasAttribute("", "complete") || file.IntAttribute("", "complete") != 1)
     Fail("{}: not marked complete; try making it again with tare quantize", where);
+  return file;
+}
+
+QuantizedCheckpoint::QuantizedCheckpoint(const std::filesystem::path& path) : file_(Open(path)) {
+  const std::string where = path.string();
   provenance_ = {file_.StringAttribute("", "plan"),          file_.StringAttribute("", "plan_hash"),
                  file_.StringAttribute("", "method"),        file_.StringAttribute("", "source"),
                  file_.StringAttribute("", "source_sha256"), file_.StringAttribute("", "calibration")};
@@ -132,11 +139,18 @@ void QuantizedCheckpoint::ReadClips(const std::string& path) {
   }
 }
 
-std::optional<std::string_view> QuantizedCheckpoint::File(const std::string& name) const {
+static std::optional<std::string_view> FileIn(const Hdf5Reader& file, const std::string& name) {
   const std::string path = In(kFiles, name);
-  if (!file_.Has(path)) return std::nullopt;
-  const std::span<const std::byte> bytes = file_.Bytes(path);
+  if (!file.Has(path)) return std::nullopt;
+  const std::span<const std::byte> bytes = file.Bytes(path);
   return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+std::optional<std::string_view> QuantizedCheckpoint::File(const std::string& name) const { return FileIn(file_, name); }
+
+std::optional<std::string> QuantizedCheckpoint::FileOf(const std::filesystem::path& path, const std::string& name) {
+  const Hdf5Reader file = Open(path);
+  return FileIn(file, name).transform([](std::string_view text) { return std::string(text); });
 }
 
 void QuantizedCheckpoint::Release(const std::string& name) const {

@@ -58,6 +58,8 @@ class QuantizedCheckpoint {
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
   const std::map<std::string, QuantizedMatrix>& matrices() const { return matrices_; }
   std::optional<std::string_view> File(const std::string& name) const;  // of /files, mapped
+  // The same of a file that is not open, which is read (and held to its hashes) no further than that.
+  static std::optional<std::string> FileOf(const std::filesystem::path& path, const std::string& name);
   const std::map<std::string, std::vector<float>>& clips() const { return clips_; }
   const Provenance& provenance() const { return provenance_; }
 
