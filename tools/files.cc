@@ -40,7 +40,8 @@ std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs, const
       if (IsFile(input)) CheckApart(input, output);
     }
     claims.emplace_back(output);
-    const auto [other, is_new] = written.emplace(fs::weakly_canonical(claims.back().final_path()), output);
+    const auto [other, is_new] =
+        written.emplace(fs::weakly_canonical(fs::absolute(claims.back().final_path())), output);
     if (!is_new)
       Fail("{}: two outputs of one command are this file (the other: {}); try another name", output, other->second);
   }

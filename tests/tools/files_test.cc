@@ -54,6 +54,10 @@ TEST_F(FilesTest, NoOutputIsAnInput) {
 TEST_F(FilesTest, NoOutputIsWrittenTwice) {
   Keeps("text", {"stats", In("m"), "--input", In("text"), "--csv", In("a"), "--json", In("./a")}, "two outputs");
   EXPECT_FALSE(fs::exists(folder_ / "a"));
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_.path());
+  Keeps("text", {"stats", "m", "--input", "text", "--csv", "a", "--json", "./a"}, "two outputs");
+  fs::current_path(before);
 }
 
 TEST_F(FilesTest, OneCommandWritesAFileAtATime) {
