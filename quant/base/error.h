@@ -17,8 +17,7 @@ class Error : public std::runtime_error {
 
 [[noreturn]] void FailFormatted(std::string_view format, std::format_args args);
 
-// Throws Error with a message in std::format's syntax. What formats is compiled once, in error.cc: in every source
-// that may fail it would be two thirds of the time that a small one takes to compile.
+// Throws Error with a message in std::format's syntax; what formats is compiled once (formatted.h).
 template <typename... Args>
 [[noreturn]] void Fail(std::format_string<Args...> format, Args&&... args) {
   FailFormatted(format.get(), std::make_format_args(args...));

@@ -10,10 +10,9 @@
 
 namespace tare {
 
-// `where` begins the messages.
+// `where` begins the messages. Ordered: keys as they come in the text.
 nlohmann::json ParseJson(std::string_view text, const std::string& where);
-nlohmann::ordered_json ParseOrderedJson(std::string_view text,
-                                        const std::string& where);  // keys in the order of the text
+nlohmann::ordered_json ParseOrderedJson(std::string_view text, const std::string& where);
 nlohmann::json ReadJson(const std::filesystem::path& path);
 
 }  // namespace tare

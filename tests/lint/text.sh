@@ -18,7 +18,11 @@ complain() {
   [ -z "$hits" ] || { sed "s|\$|: $1|" <<<"$hits"; bad=1; }
 }
 # first_lines LINE HOW_MANY FILE...: files that do not have this line among their first ones.
-first_lines() { [ $# -eq 2 ] || awk -v line="$1" -v n="$2" 'FNR <= n && $0 == line { has[FILENAME] } END { for (i = 1; i < ARGC; ++i) if (!(ARGV[i] in has)) print ARGV[i] }' "${@:3}"; }
+first_lines() {
+  [ $# -eq 2 ] || awk -v line="$1" -v n="$2" '
+    FNR <= n && $0 == line { has[FILENAME] }
+    END { for (i = 1; i < ARGC; ++i) if (!(ARGV[i] in has)) print ARGV[i] }' "${@:3}"
+}
 
 sources=() scripts=() code=() others=()
 for file in "${files[@]}"; do

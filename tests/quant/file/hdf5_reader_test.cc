@@ -61,18 +61,21 @@ std::vector<int64_t> Ids() {
   return ids;
 }
 
+// "input_ids" in chunks that go through a filter.
+void PutChunked(const std::string& path, const std::vector<int64_t>& ids, void (*set_filter)(hid_t create)) {
+  ForeignFile file(path);
+  const hid_t create = H5Pcreate(H5P_DATASET_CREATE);
+  const hsize_t chunk[2] = {100, kColumns};
+  H5Pset_chunk(create, 2, chunk);
+  set_filter(create);
+  file.Put("input_ids", H5T_STD_I32LE, H5T_NATIVE_INT64, {kRows, kColumns}, ids.data(), create);
+  H5Pclose(create);
+}
+
 TEST(Hdf5Reader, ReadsChunkedAndCompressedButDoesNotMapThem) {
   const TemporaryFolder folder;
   const std::vector<int64_t> ids = Ids();
-  {
-    ForeignFile file(folder / "a.h5");
-    const hid_t create = H5Pcreate(H5P_DATASET_CREATE);
-    const hsize_t chunk[2] = {100, kColumns};
-    H5Pset_chunk(create, 2, chunk);
-    H5Pset_deflate(create, 4);
-    file.Put("input_ids", H5T_STD_I32LE, H5T_NATIVE_INT64, {kRows, kColumns}, ids.data(), create);
-    H5Pclose(create);
-  }
+  PutChunked(folder / "a.h5", ids, [](hid_t create) { H5Pset_deflate(create, 4); });
   const Hdf5Reader reader(folder / "a.h5");
   EXPECT_EQ(reader.Read<int64_t>("input_ids"), ids);
   EXPECT_THAT([&] { reader.Bytes("input_ids"); }, ThrowsMessage<Error>(HasSubstr("'input_ids': got a chunked")));
@@ -299,15 +302,7 @@ TEST(Hdf5Reader, HoldsToTheHashWhatIsCompressedAndSaysWhatHasNone) {
 TEST(Hdf5Reader, RunsNoFilterButDeflateAndShuffle) {
   const TemporaryFolder folder;
   const std::vector<int64_t> ids = Ids();
-  {
-    ForeignFile file(folder / "a.h5");
-    const hid_t create = H5Pcreate(H5P_DATASET_CREATE);
-    const hsize_t chunk[2] = {100, kColumns};
-    H5Pset_chunk(create, 2, chunk);
-    H5Pset_fletcher32(create);
-    file.Put("input_ids", H5T_STD_I32LE, H5T_NATIVE_INT64, {kRows, kColumns}, ids.data(), create);
-    H5Pclose(create);
-  }
+  PutChunked(folder / "a.h5", ids, [](hid_t create) { H5Pset_fletcher32(create); });
   EXPECT_THAT([&] { (void)Hdf5Reader(folder / "a.h5").Read<int64_t>("input_ids"); },
               ThrowsMessage<Error>(AllOf(HasSubstr("got HDF5 filter 3"), HasSubstr("try saving it without"))));
 }
