@@ -20,6 +20,7 @@ void AddDump(CLI::App& app);
 void AddStats(CLI::App& app);
 void AddEval(CLI::App& app);
 void AddQuantize(CLI::App& app);
+void AddPlan(CLI::App& app);
 void AddVerify(CLI::App& app);
 void AddSweep(CLI::App& app);
 void AddBench(CLI::App& app);

@@ -44,8 +44,8 @@ Json OverviewJson(const StatisticsSet& set) {
       break;
     }
   }
-  return {{"schema", "tare.stats.file/1"}, {"job", set.job},       {"formats", set.formats},
-          {"tokens", set.tokens},          {"whole", set.Whole()}, {"sites", sites}};
+  return {{"schema", "tare.stats.file/1"}, {"job", set.job}, {"formats", set.formats},          {"tokens", set.tokens},
+          {"whole", set.Whole()},          {"sites", sites}, {"sqnr_db", OverviewSqnrJson(set)}};
 }
 
 void ShowOverview(const StatisticsSet& set, const ShowOptions& options) {
@@ -60,16 +60,17 @@ void ShowOverview(const StatisticsSet& set, const ShowOptions& options) {
 void Show(const ShowOptions& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.file}, {options.json, options.csv});
   const StatisticsSet set = ReadStatistics(options.file);
+  const RowsOf kind = options.measures ? RowsOf::kMeasures : RowsOf::kFigures;
   if (options.site.empty()) {
-    if (options.layer >= 0 || options.measures || !options.csv.empty())
-      Fail("tare stats show: --layer, --measures and --csv are about one site; try --site attn_logits");
+    if (!options.csv.empty())
+      WriteFileAtomically(options.csv, RowsCsv(AllSitesJson(set, LayerOf(options.layer), kind)));
     return ShowOverview(set, options);
   }
   const Site site = SiteNamed(options.site);
-  const Json json =
-      options.measures ? MeasuresJson(set, site, LayerOf(options.layer)) : SiteJson(set, site, LayerOf(options.layer));
+  const Json json = kind == RowsOf::kMeasures ? MeasuresJson(set, site, LayerOf(options.layer))
+                                              : SiteJson(set, site, LayerOf(options.layer));
   if (PrintsTables(options.json)) PrintText("{}", RowsTable(json));
-  if (!options.csv.empty()) WriteFileAtomically(options.csv, RowsCsv(json));
+  if (!options.csv.empty()) WriteFileAtomically(options.csv, RowsCsv(std::span(&json, 1)));
   WriteJson(options.json, json);
 }
 
@@ -81,9 +82,15 @@ void AddShow(CLI::App& stats) {
   command->add_option("--layer", options->layer, "only this layer")->check(CLI::NonNegativeNumber);
   command->add_flag("--measures", options->measures, "every measure of each row");
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
-  command->add_option("--csv", options->csv, "write the rows to this file");
-  command->footer("Example:\n  tare stats show S.h5 --site attn_logits --layer 0 --measures");
-  command->callback([options] { Show(*options); });
+  command->add_option("--csv", options->csv, "write the rows to this file (without --site: those of all sites)");
+  command->footer(
+      "Examples:\n  tare stats show S.h5 --csv all.csv\n"
+      "  tare stats show S.h5 --site attn_logits --layer 0 --measures");
+  command->callback([options] {
+    if (options->site.empty() && options->csv.empty() && (options->layer >= 0 || options->measures))
+      throw CLI::RequiredError("--site or --csv (--layer and --measures are about rows)");
+    Show(*options);
+  });
 }
 
 // ---- merge

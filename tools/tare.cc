@@ -69,6 +69,7 @@ int Run(int argc, char** argv) {
   app.set_version_flag("--version", "tare " TARE_VERSION);
   app.require_subcommand(1);
   tare::AddInspect(app);
+  tare::AddPlan(app);
   tare::AddDump(app);
   tare::AddStats(app);
   tare::AddEval(app);

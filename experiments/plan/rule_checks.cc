@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
+#include "kernels/linear/packed_matrix.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/format/quantized_matrix.h"
@@ -47,10 +49,32 @@ std::vector<LinearSites> AllLinearSites() {
 
 constexpr std::array kAttentionSites{Site::kQ, Site::kK, Site::kV, Site::kAttnLogits, Site::kProbs, Site::kDifference};
 
-bool HasKernel(Site site) {
-  return std::ranges::contains(kAttentionSites, site) ||
-         std::ranges::any_of(AllLinearSites(),
-                             [&](const LinearSites& l) { return l.weight == site || l.input == site; });
+// What to try: the largest group up to the rule's that divides the rows of all weights where the rule holds, and that the
+// integer kernels take too; and how the weights at hand get theirs alone.
+std::string GroupThatFits(const Rule& rule, const ResolvedPlan& plan, const ModelSites& model, const SiteKey& here) {
+  std::vector<int64_t> rows;
+  for (const auto& [key, stored] : model.weights) {
+    if (plan.RuleAt(key) == &rule) rows.push_back(stored.in);
+  }
+  const auto largest = [&rule](const std::vector<int64_t>& of) {
+    int64_t n = rule.granularity.n / PackedMatrix::kRecord * PackedMatrix::kRecord;
+    while (n > 0 && !std::ranges::all_of(of, [n](int64_t in) { return in % n == 0; })) n -= PackedMatrix::kRecord;
+    return n == 0 ? std::string("channel") : Formatted("group{}", n);
+  };
+  return Formatted("{}, or a rule after it for these weights alone: {}={}/{}", largest(rows), Name(here.site),
+                   Info(rule.format).name, largest({model.weights.at(here).in}));
+}
+
+// Codes in groups that the integer kernels cannot cut.
+void CheckExecutedWeight(const ResolvedPlan& plan, const ModelSites& model, const SiteKey& key,
+                         const StoredWeight& stored, const Rule& input) {
+  const Rule* rule = plan.RuleAt(key);
+  const int64_t group = rule != nullptr ? GroupOf(rule->granularity, stored.in) : stored.group;
+  if (group == stored.in || group % PackedMatrix::kRecord == 0) return;
+  const std::string expected = Formatted("multiples of {} or one scale per channel", PackedMatrix::kRecord);
+  const std::string got = Formatted("groups of {} in {}", group, TextOf(key));
+  if (stored.format || rule == nullptr) RefuseRule(input, got, expected, "it simulated");
+  RefuseRule(*rule, got, expected, GroupThatFits(*rule, plan, model, key));
 }
 
 // One dynamic scale per token, or one static scale.
@@ -63,6 +87,19 @@ void CheckExecutedInput(const Rule& rule) {
 }
 
 }  // namespace
+
+bool HasKernel(Site site) {
+  return std::ranges::contains(kAttentionSites, site) ||
+         std::ranges::any_of(AllLinearSites(),
+                             [&](const LinearSites& l) { return l.weight == site || l.input == site; });
+}
+
+Site InputOf(Site weight) {
+  for (const LinearSites& linear : AllLinearSites()) {
+    if (linear.weight == weight) return linear.input;
+  }
+  TARE_CHECK(false);
+}
 
 void RefuseRule(const Rule& rule, std::string_view got, std::string_view expected, std::string_view attempt) {
   Fail("plan rule '{}': got {}, expected {}; try {}", rule.text, got, expected, attempt);
@@ -96,12 +133,9 @@ void CheckWeights(const ResolvedPlan& plan, const ModelSites& model) {
     const Rule* rule = plan.RuleAt(key);
     if (rule == nullptr) continue;
     const int64_t group = GroupOf(rule->granularity, stored.in);
-    if (stored.in % group != 0) {
-      int64_t divisor = group;
-      while (stored.in % divisor != 0) --divisor;
+    if (stored.in % group != 0)
       RefuseRule(*rule, Formatted("{} for rows of {} weights of {}", Name(rule->granularity), stored.in, TextOf(key)),
-                 "a divisor", Formatted("a rule for this weight with group{} or channel", divisor));
-    }
+                 "a divisor", GroupThatFits(*rule, plan, model, key));
     if (stored.format && (stored.format != rule->format || stored.group != group))
       RefuseRule(
           *rule,
@@ -116,7 +150,7 @@ void CheckStored(const ResolvedPlan& plan, const ModelSites& model) {
     for (const SiteKey& key : model.Keys(linear.weight)) quantizes |= plan.RuleAt(key) != nullptr;
   }
   if (!quantizes)
-    Fail("plan '{}': got no rule for weights, expected one; try weights=int4/group64", plan.plan().canonical());
+    Fail("plan '{}': got no rule for weights, expected one; try weights=int4/channel", plan.plan().canonical());
   const Rule* head = plan.RuleAt({Site::kLmHeadW});
   if (head != nullptr && model.tied_head)
     RefuseRule(*head, "the embedding, which is this model's head", "weights of its own", "the plan without the rule");
@@ -141,6 +175,7 @@ void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
       if (plan.RuleAt(key) == nullptr && stored != model.weights.end() && !stored->second.format)
         RefuseRule(*input, TextOf(key) + " in floating point", "weights in integers beside it",
                    "it with weights=int8/channel, or simulated");
+      if (stored != model.weights.end()) CheckExecutedWeight(plan, model, key, stored->second, *input);
     }
   }
 }

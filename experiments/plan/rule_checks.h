@@ -15,6 +15,10 @@ namespace tare {
 // "a scale per block64.channel", for messages.
 std::string ScaleText(const Rule& rule);
 
+// Whether integer kernels take the site; of the weights of a linear layer, the site that they multiply.
+bool HasKernel(Site site);
+Site InputOf(Site weight);
+
 // A selector that names nothing of the model, at this site; `where` begins the message.
 void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const std::string& where);
 

@@ -48,8 +48,8 @@ Json MapsJson(const OutlierFigures& outliers, std::optional<int> layer) {
 
 Json LayerJson(const OutlierFigures& outliers, const ModelConfig& c, int layer) {
   Json json{{"layer", layer},
-            {"attention_logits", Figures(outliers.AttentionLogits(layer))},
-            {"hidden_states", Figures(outliers.HiddenStates(layer))}};
+            {"attn_logits", Figures(outliers.AttentionLogits(layer))},
+            {"layer_out", Figures(outliers.HiddenStates(layer))}};
   const std::vector<OutputHead> table = HeadTable(c);
   const bool differential = table.front().Differential();
   if (differential) json["maps"] = MapsJson(outliers, layer);
@@ -72,11 +72,11 @@ std::vector<Row> Rows(const std::vector<Json>& models) {
   std::vector<Row> rows;
   for (const Json& m : models) {
     const auto name = m["model"].get<std::string>();
-    rows.push_back({"attention logits", name, &m["attention_logits"]});
+    rows.push_back({"attn_logits", name, &m["attn_logits"]});
     if (!m.contains("maps")) continue;
     for (const Json& map : m["maps"]) rows.push_back({Formatted("  map {}", map["map"].get<int>()), name, &map});
   }
-  for (const Json& m : models) rows.push_back({"hidden states", m["model"].get<std::string>(), &m["hidden_states"]});
+  for (const Json& m : models) rows.push_back({"layer_out", m["model"].get<std::string>(), &m["layer_out"]});
   return rows;
 }
 
@@ -88,16 +88,15 @@ std::string Number(const Json& value, const char* none) {
 
 Json OutlierJson(const OutlierFigures& outliers, const ModelConfig& c, const std::string& model, int64_t tokens) {
   const OutlierStatistics logits = outliers.AttentionLogits(), hidden = outliers.HiddenStates();
-  Json json{{"schema", "tare.stats/1"},
+  Json json{{"schema", "tare.stats/2"},
             {"model", model},
             {"tokens", tokens},
-            {"attention_logits", Figures(logits)},
-            {"hidden_states", Figures(hidden)}};
+            {"attn_logits", Figures(logits)},
+            {"layer_out", Figures(hidden)}};
   if (Maps(c) == 2) json["maps"] = MapsJson(outliers, {});
   json["layers"] = Json::array();
   for (int layer = 0; layer < c.layers; ++layer) json["layers"].push_back(LayerJson(outliers, c, layer));
-  json["top"] = {{"attention_logits", Places(logits, "query", "key")},
-                 {"hidden_states", Places(hidden, "token", "channel")}};
+  json["top"] = {{"attn_logits", Places(logits, "query", "key")}, {"layer_out", Places(hidden, "token", "channel")}};
   return json;
 }
 
@@ -123,19 +122,18 @@ std::string OutlierCsv(const std::vector<Json>& models) {
   };
   for (const Json& m : models) {
     const auto name = m["model"].get<std::string>();
-    add(name, "attention_logits", "", "", "", m["attention_logits"]);
+    add(name, "attn_logits", "", "", "", m["attn_logits"]);
     if (m.contains("maps")) {
-      for (const Json& map : m["maps"]) add(name, "attention_logits", "", "", map["map"].dump(), map);
+      for (const Json& map : m["maps"]) add(name, "attn_logits", "", "", map["map"].dump(), map);
     }
-    add(name, "hidden_states", "", "", "", m["hidden_states"]);
+    add(name, "layer_out", "", "", "", m["layer_out"]);
     for (const Json& layer : m["layers"]) {
       const std::string number = layer["layer"].dump();
-      add(name, "attention_logits", number, "", "", layer["attention_logits"]);
+      add(name, "attn_logits", number, "", "", layer["attn_logits"]);
       for (const Json& head : layer["heads"]) {
-        add(name, "attention_logits", number, head["head"].dump(), head.contains("map") ? head["map"].dump() : "",
-            head);
+        add(name, "attn_logits", number, head["head"].dump(), head.contains("map") ? head["map"].dump() : "", head);
       }
-      add(name, "hidden_states", number, "", "", layer["hidden_states"]);
+      add(name, "layer_out", number, "", "", layer["layer_out"]);
     }
   }
   return text;

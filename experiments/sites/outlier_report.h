@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The figures of the Differential Transformer's table 5 from one model's observer: as JSON (tare.stats/1), and side by
+// The figures of the Differential Transformer's table 5 from one model's observer: as JSON (tare.stats/2), and side by
 // side.
 #pragma once
 
@@ -12,10 +12,10 @@
 
 namespace tare {
 
-// {"schema": "tare.stats/1", "model", .., "tokens": N,
-//  "attention_logits": {"count", "absmax", "median", "top1", ..},
-//  "hidden_states": {..},
-//  "layers": [{"layer", "attention_logits", "hidden_states", "heads": [{"head", "map", ..}], "maps": [..]}],
+// {"schema": "tare.stats/2", "model", .., "tokens": N,
+//  "attn_logits": {"count", "absmax", "median", "top1", ..},
+//  "layer_out": {..},
+//  "layers": [{"layer", "attn_logits", "layer_out", "heads": [{"head", "map", ..}], "maps": [..]}],
 //  "maps": [..],
 //  "top": {..}}
 //

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/stats/statistics_report.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "quant/base/error.h"
@@ -53,6 +54,40 @@ Json Figures(const SiteStatistics& s) {
   return json;
 }
 
+// "int8/row.sqnr_db": as the measures are named.
+Json SqnrJson(const StatisticsSet& set, Site site, const Fold& total) {
+  Json sqnr = Json::object();
+  for (const auto& [format, value] : SignalToNoise(set, site, total)) sqnr[format + ".sqnr_db"] = NumberOrNull(value);
+  return sqnr;
+}
+
+bool HasRows(const StatisticsSet& set, Site site, std::optional<int> layer) {
+  return std::ranges::any_of(
+      set.sites, [&](const auto& entry) { return entry.first.site == site && (!layer || layer == entry.first.layer); });
+}
+
+// A site with its layers, heads and maps together.
+struct PooledSite {
+  Site site;
+  int rows;
+  SiteStatistics all;
+};
+
+std::vector<PooledSite> Pooled(const StatisticsSet& set) {
+  std::vector<PooledSite> pooled;
+  for (const SiteInfo& info : kSites) {
+    if (!HasRows(set, info.site, {})) continue;
+    PooledSite& p = pooled.emplace_back(info.site, 0, SiteStatistics(SumNames(info.site, set.formats).size()));
+    for (const auto& [key, s] : set.sites) {
+      if (key.site != info.site) continue;
+      ++p.rows;
+      p.all.outliers.Merge(s.outliers);
+      for (size_t i = 0; i < p.all.folds.size(); ++i) p.all.folds[i].Merge(s.folds[i]);
+    }
+  }
+  return pooled;
+}
+
 // The figures of a row, by name.
 std::vector<std::pair<std::string, Json>> Cells(const Json& row) {
   std::vector<std::pair<std::string, Json>> cells;
@@ -76,7 +111,11 @@ std::string Text(const Json& value) {
 Json SiteJson(const StatisticsSet& set, Site site, std::optional<int> layer) {
   return {{"schema", "tare.stats.site/1"},
           {"site", Name(site)},
-          {"rows", Rows(set, site, layer, [](const SiteKey&, const SiteStatistics& s) { return Figures(s); })}};
+          {"rows", Rows(set, site, layer, [&](const SiteKey&, const SiteStatistics& s) {
+             Json figures = Figures(s);
+             if (const Json sqnr = SqnrJson(set, site, s.Total()); !sqnr.empty()) figures["sqnr_db"] = sqnr;
+             return figures;
+           })}};
 }
 
 Json MeasuresJson(const StatisticsSet& set, Site site, std::optional<int> layer) {
@@ -89,28 +128,44 @@ Json MeasuresJson(const StatisticsSet& set, Site site, std::optional<int> layer)
   return {{"schema", "tare.stats.measures/1"}, {"site", Name(site)}, {"rows", Rows(set, site, layer, measures)}};
 }
 
-std::string RowsCsv(const Json& json) {
-  std::string text;
-  const auto site = json["site"].get<std::string>();
-  for (const Json& row : json["rows"]) {
-    const auto cells = Cells(row);
-    if (text.empty()) {
-      text = "site";
-      for (const auto& [name, value] : cells) text += "," + name;
-      text += "\n";
-    }
-    text += site;
-    for (const auto& [name, value] : cells) text += "," + (value.is_null() ? "" : value.dump());
-    text += "\n";
+std::vector<Json> AllSitesJson(const StatisticsSet& set, std::optional<int> layer, RowsOf kind) {
+  std::vector<Json> sites;
+  for (const SiteInfo& info : kSites) {
+    if (!HasRows(set, info.site, layer)) continue;
+    sites.push_back(kind == RowsOf::kFigures ? SiteJson(set, info.site, layer) : MeasuresJson(set, info.site, layer));
   }
-  return text;
+  if (sites.empty()) Fail("--layer {}: got nothing of it at any site of the file", layer.value_or(-1));
+  return sites;
+}
+
+std::string RowsCsv(std::span<const Json> sites) {
+  std::vector<std::string> columns;
+  for (const Json& site : sites) {
+    for (const auto& [name, value] : Cells(site["rows"][0])) {
+      if (!std::ranges::contains(columns, name)) columns.push_back(name);
+    }
+  }
+  std::string text = "site";
+  for (const std::string& name : columns) text += "," + name;
+  for (const Json& site : sites) {
+    for (const Json& row : site["rows"]) {
+      const auto cells = Cells(row);
+      text += "\n" + site["site"].get<std::string>();
+      for (const std::string& name : columns) {
+        const auto cell = std::ranges::find(cells, name, &std::pair<std::string, Json>::first);
+        text += "," + (cell == cells.end() || cell->second.is_null() ? "" : cell->second.dump());
+      }
+    }
+  }
+  return text + "\n";
 }
 
 std::string RowsTable(const Json& json) {
   std::string text;
-  for (const Json& row : json["rows"]) {
+  for (Json row : json["rows"]) {
+    row.erase("sqnr_db");  // in the overview and among the measures
     const auto cells = Cells(row);
-    if (cells.size() > 16) {  // measures: one per line
+    if (row.contains("measures")) {  // one per line
       text += Formatted("{} layer {} head {} map {}\n", json["site"].get<std::string>(), Text(row["layer"]),
                         Text(row["head"]), Text(row["map"]));
       for (size_t i = 3; i < cells.size(); ++i)
@@ -133,22 +188,35 @@ std::string RowsTable(const Json& json) {
 std::string OverviewTable(const StatisticsSet& set) {
   std::string text = Formatted("{:<14}{:>6}{:>14}{:>11}{:>11}{:>11}{:>11}{:>11}{:>10}\n", "site", "rows", "count",
                                "absmax", "median", "p999", "variance", "kurtosis", "nonfinite");
-  for (const SiteInfo& info : kSites) {
-    SiteStatistics pooled(SumNames(info.site, set.formats).size());
-    int rows = 0;
-    for (const auto& [key, s] : set.sites) {
-      if (key.site != info.site) continue;
-      ++rows;
-      pooled.outliers.Merge(s.outliers);
-      for (size_t i = 0; i < pooled.folds.size(); ++i) pooled.folds[i].Merge(s.folds[i]);
-    }
-    if (rows == 0) continue;
+  for (const auto& [site, rows, pooled] : Pooled(set)) {
     const Json f = Figures(pooled);
-    text += Formatted("{:<14}{:>6}{:>14}{:>11}{:>11}{:>11}{:>11}{:>11}{:>10}\n", info.name, rows, Text(f["count"]),
+    text += Formatted("{:<14}{:>6}{:>14}{:>11}{:>11}{:>11}{:>11}{:>11}{:>10}\n", Name(site), rows, Text(f["count"]),
                       Text(f["absmax"]), Text(f["median"]), Text(f["p999"]), Text(f["variance"]), Text(f["kurtosis"]),
                       pooled.outliers.nonfinite);
   }
-  return text;
+  if (set.formats.empty()) return text;
+  const auto width = [](const std::string& format) { return std::max<size_t>(format.size() + 2, 9); };
+  text += Formatted("\n{:<14}", "SQNR in dB");
+  for (const std::string& format : set.formats) text += Formatted("{:>{}}", format, width(format));
+  const Json all = OverviewSqnrJson(set);
+  for (const auto& [site, sqnr] : all.items()) {
+    text += Formatted("\n{:<14}", site);
+    for (const std::string& format : set.formats) {
+      const auto found = sqnr.find(format + ".sqnr_db");
+      text +=
+          Formatted("{:>{}}", found == sqnr.end() || found->is_null() ? "-" : Formatted("{:.1f}", found->get<double>()),
+                    width(format));
+    }
+  }
+  return text + "\n";
+}
+
+Json OverviewSqnrJson(const StatisticsSet& set) {
+  Json all = Json::object();
+  for (const auto& [site, rows, pooled] : Pooled(set)) {
+    if (const Json sqnr = SqnrJson(set, site, pooled.Total()); !sqnr.empty()) all[std::string(Name(site))] = sqnr;
+  }
+  return all;
 }
 
 OutlierStatistics StatisticsFigures::AttentionLogits(std::optional<int> layer, std::optional<int> head,

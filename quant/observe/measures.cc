@@ -114,6 +114,16 @@ Measures AllMeasures(const StatisticsSet& set, const SiteKey& key) {
   return measures;
 }
 
+Measures SignalToNoise(const StatisticsSet& set, Site site, const Fold& total) {
+  constexpr std::string_view kEnd = ".sqnr_db";
+  Measures measures;
+  if (set.formats.empty()) return measures;
+  for (const auto& [name, value] : SumMeasures(site, set.Sums(site), PlainSums::Of(total))) {
+    if (name.ends_with(kEnd)) measures.emplace_back(name.substr(0, name.size() - kEnd.size()), value);
+  }
+  return measures;
+}
+
 double TopChannelEnergy(const ExactSums& energy) {
   std::vector<long double> channels;
   for (size_t i = 0; i < energy.size(); ++i) channels.push_back(energy.Value(i));

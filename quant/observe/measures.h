@@ -30,6 +30,9 @@ Measures SumMeasures(Site site, const std::vector<std::string>& names, const Pla
 // activations, the largest value and norm.
 Measures AllMeasures(const StatisticsSet& set, const SiteKey& key);
 
+// Of each format whose error was measured at the site ("int8/row"), 10 log10(sum x^2 / sum (x - y)^2) in dB.
+Measures SignalToNoise(const StatisticsSet& set, Site site, const Fold& total);
+
 // Share of the energy that the top 1 % of channels (at least one) hold; NaN where there are none.
 double TopChannelEnergy(const ExactSums& energy);
 // Values above 100 and above 1000 times the median of |x|: Sun et al., arXiv 2402.17762. To within a bin (0.8 %).

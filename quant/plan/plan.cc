@@ -34,6 +34,9 @@ bool HasWord(std::string_view list, std::string_view word) {
   return Formatted(" {} ", list).find(Formatted(" {} ", word)) != std::string::npos;
 }
 
+// Of words separated by blanks, for messages.
+std::string OneOf(std::string_view list) { return (list.contains(' ') ? "one of " : "") + std::string(list); }
+
 std::string Printable(std::string_view bytes) {
   std::string text(bytes);
   for (char& c : text) {
@@ -148,7 +151,7 @@ Format Parser::ParseRuleFormat(const SiteClass& site_class) {
   }
   const size_t at = Place();
   const std::string_view word = Word();
-  if (word.empty() || !HasWord(admitted, word)) Refuse(at, "one of " + admitted);
+  if (word.empty() || !HasWord(admitted, word)) Refuse(at, OneOf(admitted));
   return *ParseFormat(word);
 }
 
@@ -159,7 +162,7 @@ Granularity Parser::ParseRuleGranularity(const SiteClass& site_class) {
   const std::optional<Granularity> granularity = ParseGranularity(Word());
   if (!granularity ||
       std::ranges::find(site_class.granularities, granularity->kind) == site_class.granularities.end()) {
-    Refuse(at, Formatted("one of {} (N from 1 to {})", admitted, Granularity::kMaxN));
+    Refuse(at, OneOf(admitted) + (admitted.contains("<N>") ? Formatted(" (N from 1 to {})", Granularity::kMaxN) : ""));
   }
   return *granularity;
 }
@@ -174,7 +177,7 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
   if (site_class.options.empty()) Refuse(at, "no option: this site has none");
   if (name.empty() || !HasWord(site_class.options, name)) {
     const bool has_p = HasWord(site_class.options, "p");
-    Refuse(at, Formatted("one of {}{}", site_class.options, has_p ? " (p with a number: p99.9)" : ""));
+    Refuse(at, OneOf(site_class.options) + (has_p ? " (p with a number: p99.9)" : ""));
   }
   const RuleOptions before = options;
   if (name == "p") {
@@ -225,7 +228,7 @@ Rule Parser::ParseRule() {
   if (rule.sites.empty()) {
     std::string names = "weights linear_in";
     for (const SiteInfo& info : kSites) AppendWord(names, info.name);
-    Refuse(at, "one of " + names);
+    Refuse(at, OneOf(names));
   }
   const SiteClass& site_class = ClassOf(rule.sites.front());
   rule.selector = ParseSelector(site_class);

@@ -5,6 +5,7 @@
 
 #include "quant/base/error.h"
 #include "quant/file/hdf5.h"
+#include "quant/observe/measures.h"
 #include "quant/statistics/calibration_file.h"
 #include "quant/statistics/statistics_file.h"
 
@@ -127,6 +128,22 @@ void WriteFigures(SiteWriter& writer) {
   }
 }
 
+// Of each format whose error was measured at the site, in their order; follows from the sums too.
+void WriteSignalToNoise(Hdf5Writer& file, const StatisticsSet& set, Site site, const Rows& rows, SiteWriter& writer) {
+  std::string formats;
+  std::vector<double> values;
+  for (const auto& [key, s] : rows) {
+    formats.clear();
+    for (const auto& [format, sqnr] : SignalToNoise(set, site, s->Total())) {
+      formats += (formats.empty() ? "" : " ") + format;
+      values.push_back(sqnr);
+    }
+  }
+  if (values.empty()) return;
+  writer.Put("sqnr_db", {std::ssize(values) / std::ssize(rows)}, values);
+  file.SetAttribute(std::string(Name(site)) + "/sqnr_db", "formats", formats);
+}
+
 void WriteSite(Hdf5Writer& file, const StatisticsSet& set, Site site, const Rows& rows) {
   SiteWriter writer(file, site, rows);
   writer.Column<int32_t>("layer", [](const SiteKey& key, const SiteStatistics&) { return key.layer.value_or(-1); });
@@ -151,6 +168,7 @@ void WriteSite(Hdf5Writer& file, const StatisticsSet& set, Site site, const Rows
   }
   const std::vector<std::string> names = set.Sums(site);
   writer.Sums("sums", {kFolds, std::ssize(names)}, sums);
+  WriteSignalToNoise(file, set, site, rows, writer);
   writer.Ragged("token_absmax", &SiteStatistics::token_absmax);
   writer.Ragged("channel_absmax", &SiteStatistics::channel_absmax);
   const auto channels = static_cast<int64_t>(energies.front()->size());

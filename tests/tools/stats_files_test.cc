@@ -140,6 +140,21 @@ TEST_F(StatsFilesTest, ShowsRowsOfSitesWithHeadsAndWithout) {
   EXPECT_THAT(csv.out, HasSubstr("kurtosis"));
 }
 
+TEST_F(StatsFilesTest, AllSitesAtOnceWithWhatFormatsLose) {
+  PutManyIds(ids_, 2, 40);
+  Done(Collect("s.h5", {"--formats", "int8/row,int4/channel", "--sites", "q,probs"}));
+  const Outcome shown = RunTare({"stats", "show", folder_ / "s.h5", "--csv", folder_ / "all.csv"});
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("SQNR in dB"));
+  const std::string csv = GetFile(folder_ / "all.csv");
+  EXPECT_THAT(csv, HasSubstr(",int8/row.sqnr_db,int4/channel.sqnr_db\nq,0,0,1,"));
+  EXPECT_THAT(csv, HasSubstr("\nprobs,0,0,1,"));
+  EXPECT_GT(ShowJson("s.h5", {})["sqnr_db"]["q"]["int8/row.sqnr_db"].get<double>(), 30.0);
+  const Hdf5Reader file(folder_ / "s.h5");
+  EXPECT_EQ(file.StringAttribute("probs/sqnr_db", "formats"), "int8/row");  // channels of maps are none
+  Refused({"stats", "show", folder_ / "s.h5", "--measures"}, {"--site or --csv"}, 2);
+}
+
 TEST_F(StatsFilesTest, DiffSaysWhatDiffers) {
   PutManyIds(ids_, 6, 40);
   Done(Collect("a.h5", {}, "llama-mha"));

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 constexpr const char* kTops[] = {"top1", "top2", "top3", "top10", "top100"};
 
-// What tare.stats/1 promises of one set of values: numbers, in falling order.
+// What tare.stats/2 promises of one set of values: numbers, in falling order.
 void ExpectFigures(const Json& figures) {
   EXPECT_TRUE(figures.at("count").is_number_integer());
   EXPECT_EQ(figures.at("absmax"), figures.at("top1"));
@@ -61,19 +61,19 @@ TEST(StatsTest, JsonHasTheFiguresOfTheReference) {
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     EXPECT_EQ(outcome.err, "");
     const Json json = Json::parse(outcome.out);
-    EXPECT_EQ(json.at("schema"), "tare.stats/1");
+    EXPECT_EQ(json.at("schema"), "tare.stats/2");
     EXPECT_EQ(json.at("model"), name);
     EXPECT_EQ(json.at("tokens"), 2 * 37);
     EXPECT_EQ(json.at("input_sha256"), Sha256OfFile(ids));
-    ExpectLikeGolden(json.at("attention_logits"), Magnitudes(name, "attn_logits."));
-    ExpectLikeGolden(json.at("hidden_states"), Magnitudes(name, "layer_out."));
+    ExpectLikeGolden(json.at("attn_logits"), Magnitudes(name, "attn_logits."));
+    ExpectLikeGolden(json.at("layer_out"), Magnitudes(name, "layer_out."));
     ASSERT_EQ(json.at("layers").size(), 3u);
     for (size_t i = 0; i < 3; ++i) {
       const Json& layer = json["layers"][i];
       EXPECT_EQ(layer.at("layer"), i);
-      ExpectFigures(layer.at("attention_logits"));
-      ExpectFigures(layer.at("hidden_states"));
-      ExpectLikeGolden(layer["attention_logits"], Magnitudes(name, "attn_logits." + std::to_string(i)));
+      ExpectFigures(layer.at("attn_logits"));
+      ExpectFigures(layer.at("layer_out"));
+      ExpectLikeGolden(layer["attn_logits"], Magnitudes(name, "attn_logits." + std::to_string(i)));
     }
   }
 }
@@ -86,8 +86,8 @@ TEST(StatsTest, ModelsStandSideBySide) {
                                    "--json", json, "--csv", csv});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   for (const char* part :
-       {"top-1 ", "top-100", "median", "attention logits  llama-mha", "attention logits  diffllama-mha", "  map 2",
-        "hidden states     llama-mha", "60 tokens of "})
+       {"top-1 ", "top-100", "median", "attn_logits       llama-mha", "attn_logits       diffllama-mha", "  map 2",
+        "layer_out         llama-mha", "60 tokens of "})
     EXPECT_THAT(outcome.out, HasSubstr(part));
   const Json models = Json::parse(GetFile(json));
   ASSERT_EQ(models.size(), 2u);

@@ -132,7 +132,8 @@ TEST(ResolvedPlan, WeightsAsTheyAreStored) {
   EXPECT_THAT(
       Message("weights=int8/group48", model, Carrying::kSimulated),
       AllOf(StartsWith("plan rule 'weights=int8/group48': got group48 for rows of 64 weights of layer 0, q_proj.w"),
-            HasSubstr("try a rule for this weight with group32")));
+            EndsWith(
+                "expected a divisor; try group32, or a rule after it for these weights alone: q_proj.w=int8/group32")));
   ExpectRefused({"linear_in=int8/token", "linear_in=int8/token", "layer 0, q_proj.w in floating point",
                  "weights in integers beside it", "it with weights=int8/channel, or simulated"},
                 model, Carrying::kExecuted);
@@ -143,6 +144,31 @@ TEST(ResolvedPlan, WeightsAsTheyAreStored) {
        "what this checkpoint holds, or a checkpoint without codes", "a plan without it"},
       model, Carrying::kSimulated);
   EXPECT_EQ(Message("weights[l0]=int6/channel,q_proj.in[l0]=int8/token", model, Carrying::kExecuted), "accepted");
+}
+
+// What is suggested divides every row that the rule is for, and has kernels.
+TEST(ResolvedPlan, AGroupThatWorksEverywhere) {
+  ModelSites model = Sites(1);
+  const auto put = [&](Site site, int64_t in) { model.weights[{site, 0}] = {.in = in, .format = {}, .group = 0}; };
+  put(Site::kQProjW, 256), put(Site::kDownProjW, 688), put(Site::kUpProjW, 40);
+  const auto refusal = [&](const char* plan, Carrying carrying) { return Message(plan, model, carrying); };
+  EXPECT_THAT(
+      refusal("weights=int4/group64,up_proj.w=f32", Carrying::kSimulated),
+      EndsWith("layer 0, down_proj.w, expected a divisor; try group16, or a rule after it for these weights alone: "
+               "down_proj.w=int4/group16"));
+  EXPECT_THAT(
+      refusal("weights=int4/group64", Carrying::kSimulated),
+      EndsWith("layer 0, up_proj.w, expected a divisor; try channel, or a rule after it for these weights alone: "
+               "up_proj.w=int4/channel"));
+  const char* odd = "q_proj.w=int4/group64,down_proj.w=int4/group43,linear_in=int8/token,up_proj.in=f32";
+  EXPECT_EQ(refusal(odd, Carrying::kSimulated), "accepted");
+  EXPECT_EQ(
+      refusal(odd, Carrying::kExecuted),
+      "plan rule 'down_proj.w=int4/group43': got groups of 43 in layer 0, down_proj.w, expected multiples of 16 or "
+      "one scale per channel; try group16, or a rule after it for these weights alone: down_proj.w=int4/group16");
+  model.weights[{Site::kDownProjW, 0}] = {.in = 688, .format = Format::kInt4, .group = 43};
+  EXPECT_THAT(refusal("down_proj.in=int8/token", Carrying::kExecuted),
+              AllOf(StartsWith("plan rule 'down_proj.in=int8/token': got groups of 43"), EndsWith("try it simulated")));
 }
 
 TEST(ResolvedPlan, WhatHasNoIntegerKernel) {
@@ -166,7 +192,7 @@ TEST(ResolvedPlan, WeightsForAFile) {
   ModelSites model = Sites(1);
   for (const char* plan : {"", "weights=f32", "attn_logits=int8/row"})
     EXPECT_THAT(Message(plan, model, Carrying::kStored),
-                EndsWith("got no rule for weights, expected one; try weights=int4/group64"));
+                EndsWith("got no rule for weights, expected one; try weights=int4/channel"));
   EXPECT_EQ(Message("weights=int8/channel+mse,lm_head.w=int8/channel", model, Carrying::kStored), "accepted");
   EXPECT_EQ(Message("int4", model, Carrying::kStored), "accepted");
   model.tied_head = true;

@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <sstream>
+
 #include "quant/base/error.h"
 
 namespace tare {
@@ -68,11 +71,47 @@ TEST(StatisticsReport, WhatHasNoMeaningIsNull) {
 
 TEST(StatisticsReport, CsvAndTablesHaveTheRows) {
   const Json json = SiteJson(Example(), Site::kAttnLogits, {});
-  EXPECT_THAT(RowsCsv(json), StartsWith("site,layer,head,map,count,absmax,mean,variance,kurtosis,median,p99,p999,"
-                                        "p9999\nattn_logits,0,0,1,2,4.0,3.0,"));
+  EXPECT_THAT(RowsCsv(std::span(&json, 1)),
+              StartsWith("site,layer,head,map,count,absmax,mean,variance,kurtosis,median,p99,p999,"
+                         "p9999\nattn_logits,0,0,1,2,4.0,3.0,"));
   EXPECT_THAT(RowsTable(json), HasSubstr("kurtosis"));
   EXPECT_THAT(RowsTable(MeasuresJson(Example(), Site::kLayerOut, 0)), HasSubstr("kurtosis_sequence"));
   EXPECT_THAT(OverviewTable(Example()), HasSubstr("attn_logits        3             4"));
+}
+
+// Every site, and what the one has and the other has not is left empty.
+TEST(StatisticsReport, AllSitesInOneCsv) {
+  StatisticsSet set = Example();
+  const std::string figures = RowsCsv(AllSitesJson(set, {}, RowsOf::kFigures));
+  EXPECT_EQ(std::ranges::count(figures, '\n'), 1 + 5);
+  EXPECT_THAT(figures, HasSubstr("\nembed,,,,0,,"));
+  EXPECT_THAT(figures, HasSubstr("\nattn_logits,0,1,2,1,8.0,"));
+  EXPECT_EQ(AllSitesJson(set, 1, RowsOf::kFigures).size(), 1u);
+  set.sites.emplace(SiteKey{Site::kProbs, 0, 0, 1}, Of({Site::kProbs}, {0.5f}));
+  const std::string measures = RowsCsv(AllSitesJson(set, {}, RowsOf::kMeasures));
+  EXPECT_THAT(measures, HasSubstr(",nonfinite,"));  // of probs there is more after it
+  EXPECT_THAT(measures, HasSubstr(",sink_rate"));
+  const std::string header = measures.substr(0, measures.find('\n'));
+  std::istringstream lines(measures);
+  for (std::string line; std::getline(lines, line);)
+    EXPECT_EQ(std::ranges::count(line, ','), std::ranges::count(header, ',')) << line;
+  EXPECT_THROW(AllSitesJson(set, 9, RowsOf::kFigures), Error);
+}
+
+TEST(StatisticsReport, SignalToNoiseOfEverySite) {
+  StatisticsSet set{.job = {{"model", "m"}}, .formats = {"int8/row"}};
+  for (const int layer : {0, 1}) {
+    SiteStatistics s(set.Sums(Site::kQ).size());
+    s.folds[0].sums.Add(kSumX2, 1000);
+    s.folds[0].sums.Add(set.FindSum(Site::kQ, "int8/row.error2").value(), layer == 0 ? 1 : 19);
+    set.sites.emplace(SiteKey{Site::kQ, layer, 0}, s);
+  }
+  EXPECT_EQ(SiteJson(set, Site::kQ, 0)["rows"][0]["sqnr_db"]["int8/row.sqnr_db"], 30.0);
+  EXPECT_EQ(OverviewSqnrJson(set)["q"]["int8/row.sqnr_db"], 20.0);  // both layers together
+  EXPECT_THAT(OverviewTable(set), HasSubstr("\nSQNR in dB      int8/row\nq                   20.0\n"));
+  const Json q = SiteJson(set, Site::kQ, {});
+  EXPECT_THAT(RowsCsv(std::span(&q, 1)), HasSubstr(",int8/row.sqnr_db\n"));
+  EXPECT_EQ(OverviewTable(Example()).find("SQNR"), std::string::npos);
 }
 
 TEST(StatisticsReport, WhatIsNotThereIsRefused) {

@@ -24,5 +24,24 @@ TEST(StatisticsWriter, FiguresStandInItForOtherReaders) {
   EXPECT_EQ(file.Read<uint64_t>("layer_out/count").at(1), 300u);
 }
 
+// One number per row and format, beside the sums that it follows from.
+TEST(StatisticsWriter, SignalToNoiseStandsBesideItsSums) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "s.h5";
+  StatisticsSet set = RandomStatistics();
+  set.sites.clear();
+  set.formats = {"int8/row", "int4/row"};
+  SiteStatistics s(set.Sums(Site::kQ).size());
+  s.folds[0].sums.Add(kSumX2, 1000), s.folds[3].sums.Add(kSumX2, 1000);
+  s.folds[0].sums.Add(set.FindSum(Site::kQ, "int8/row.error2").value(), 2);
+  s.folds[3].sums.Add(set.FindSum(Site::kQ, "int4/row.error2").value(), 20);
+  set.sites.emplace(SiteKey{Site::kQ, 0, 1}, s);
+  WriteStatistics(set, path);
+  const Hdf5Reader file(path);
+  EXPECT_EQ(file.Shape("q/sqnr_db"), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(file.StringAttribute("q/sqnr_db", "formats"), "int8/row int4/row");
+  EXPECT_EQ(file.Read<double>("q/sqnr_db"), (std::vector<double>{30.0, 20.0}));
+}
+
 }  // namespace
 }  // namespace tare

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/plan/plan_report.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "experiments/plan/resolved_plan.h"
+#include "experiments/plan/rule_checks.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
+#include "quant/plan/site_class.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The plan carried out so, or why it cannot be.
+struct Attempt {
+  std::optional<ResolvedPlan> resolved;
+  Json refusal;  // null where it can
+
+  Attempt(const Plan& plan, const ModelSites& model, Carrying carrying, const StaticSource& statics) {
+    try {
+      resolved.emplace(plan, model, carrying, statics);
+    } catch (const Error& error) {
+      refusal = error.what();
+    }
+  }
+};
+
+// "0-3,6" of {0, 1, 2, 3, 6}; "all" of `count` numbers; "-" of none.
+std::string Ranges(const std::set<int>& numbers, int count) {
+  if (numbers.empty()) return "-";
+  if (std::ssize(numbers) == count) return "all";
+  std::string text;
+  for (auto first = numbers.begin(); first != numbers.end();) {
+    auto last = first;
+    auto next = std::next(first);
+    while (next != numbers.end() && *next == *last + 1) last = next++;
+    text += Formatted("{}{}", text.empty() ? "" : ",", *first);
+    if (last != first) text += Formatted("-{}", *last);
+    first = next;
+  }
+  return text;
+}
+
+// The layers of a site where one rule holds in the same heads.
+struct Holding {
+  const Rule* rule;
+  std::set<int> heads, layers;
+};
+
+std::vector<Holding> HoldingsOf(const Plan& plan, const ModelSites& model, Site site) {
+  std::map<std::pair<std::optional<int>, const Rule*>, std::set<int>> heads;
+  for (const SiteKey& key : model.Keys(site)) {
+    const Rule* rule = plan.Match(key);
+    if (rule == nullptr) continue;
+    std::set<int>& of = heads[{key.layer, rule}];
+    if (key.head) of.insert(*key.head);
+  }
+  std::vector<Holding> holdings;
+  for (const auto& [where, of] : heads) {
+    const auto& [layer, rule] = where;
+    auto same = std::ranges::find_if(holdings, [&](const Holding& h) { return h.rule == rule && h.heads == of; });
+    if (same == holdings.end()) same = holdings.insert(same, {rule, of, {}});
+    if (layer) same->layers.insert(*layer);
+  }
+  std::ranges::stable_sort(holdings, {}, &Holding::rule);
+  return holdings;
+}
+
+// Which arithmetic the site has in a plan that can be executed.
+Json ExecutedBy(const ResolvedPlan& plan, Site site, const Holding& holding) {
+  if (!IsWeight(site)) return "integer kernel";
+  const std::optional<int> layer = holding.layers.empty() ? std::nullopt : std::optional(*holding.layers.begin());
+  return plan.RuleAt({InputOf(site), layer}) != nullptr ? "integer kernel" : "f32 product";
+}
+
+Json SiteJson(const Plan& plan, const ModelSites& model, Site site, const Holding& holding, const Attempt& executed) {
+  const Rule& rule = *holding.rule;
+  const bool f32 = rule.format == Format::kF32;
+  Json json{{"site", Name(site)},
+            {"layers", Ranges(holding.layers, model.layers)},
+            {"heads", Ranges(holding.heads, model.Heads(site))},
+            {"rule", holding.rule - plan.rules().data() + 1},
+            {"format", Info(rule.format).name},
+            {"scale_per", f32 ? Json() : Json(Name(rule.granularity))},
+            {"options", TextOf(rule.options)},
+            {"executed", Json()}};
+  if (!f32 && !HasKernel(site)) json["executed"] = "no kernel";
+  if (!f32 && executed.resolved) json["executed"] = ExecutedBy(*executed.resolved, site, holding);
+  return json;
+}
+
+Json RulesJson(const Plan& plan, const ModelSites& model) {
+  Json rules = Json::array();
+  for (const Rule& rule : plan.rules()) {
+    int holds = 0, overridden = 0;
+    for (const Site site : rule.sites) {
+      for (const SiteKey& key : model.Keys(site)) {
+        if (rule.Matches(key)) ++(plan.Match(key) == &rule ? holds : overridden);
+      }
+    }
+    rules.push_back({{"rule", rule.text}, {"places", holds}, {"overridden", overridden}});
+  }
+  return rules;
+}
+
+// Words after a heading, in lines of at most 80 columns.
+std::string Wrapped(const std::string& heading, const Json& words) {
+  std::string text, line = Formatted("{:<11}", heading);
+  for (const Json& word : words) {
+    const auto name = word.get<std::string>();
+    if (line.size() + 1 + name.size() > 80) {
+      text += line + "\n";
+      line = std::string(11, ' ');
+    }
+    line += (line.ends_with(' ') ? "" : " ") + name;
+  }
+  return text + line + "\n";
+}
+
+std::string PlacesText(const Json& rule) {
+  const int places = rule["places"].get<int>(), overridden = rule["overridden"].get<int>();
+  if (places == 0 && overridden == 0) return "matches nothing of this model";
+  if (places == 0) return "holds nowhere: later rules match all of its places";
+  const std::string text = Formatted("{} place{}", places, places == 1 ? "" : "s");
+  return overridden == 0 ? text : Formatted("{}, and {} where a later rule holds", text, overridden);
+}
+
+// A reason is said once.
+std::string Verdict(const char* how, const Json& refusal, const Json& said = {}) {
+  if (refusal.is_null()) return Formatted("{:<11}yes\n", how);
+  return Formatted("{:<11}no: {}\n", how, refusal == said ? "for the same reason" : refusal.get<std::string>());
+}
+
+}  // namespace
+
+Json PlanJson(const Plan& plan, const ModelSites& model, const std::string& name, const StaticSource& statics) {
+  const Attempt simulated(plan, model, Carrying::kSimulated, statics),
+      executed(plan, model, Carrying::kExecuted, statics);
+  Json json{{"schema", "tare.plan/1"},         {"plan", plan.canonical()}, {"hash", plan.hash()}, {"model", name},
+            {"rules", RulesJson(plan, model)}, {"sites", Json::array()},   {"f32", Json::array()}};
+  for (const SiteInfo& info : kSites) {
+    for (const Holding& holding : HoldingsOf(plan, model, info.site))
+      json["sites"].push_back(SiteJson(plan, model, info.site, holding, executed));
+    if (model.Has(info.site) && !plan.Touches(info.site)) json["f32"].push_back(info.name);
+  }
+  json["simulated"] = simulated.refusal;
+  json["executed"] = executed.refusal;
+  if (std::ranges::any_of(kSites, [&](const SiteInfo& info) { return IsWeight(info.site) && plan.Touches(info.site); }))
+    json["stored"] = Attempt(plan, model, Carrying::kStored, statics).refusal;
+  json["lookahead"] = simulated.resolved && simulated.resolved->SpansRows();
+  return json;
+}
+
+std::string PlanText(const Json& json) {
+  std::string text = Formatted("{}, hash {}\n", json["model"].get<std::string>(), json["hash"].get<std::string>());
+  int number = 0;
+  for (const Json& rule : json["rules"])
+    text += Formatted("  rule {}: {}: {}\n", ++number, rule["rule"].get<std::string>(), PlacesText(rule));
+  if (!json["sites"].empty())
+    text += Formatted("\n{:<14}{:<9}{:<12}{:>4}  {:<24}{}\n", "site", "layers", "heads", "rule", "format/scale per",
+                      "with --executed");
+  for (const Json& s : json["sites"]) {
+    const std::string scale = s["scale_per"].is_null() ? "" : "/" + s["scale_per"].get<std::string>();
+    std::string row = Formatted("{:<14}{:<9}{:<12}{:>4}  {:<24}{}", s["site"].get<std::string>(),
+                                s["layers"].get<std::string>(), s["heads"].get<std::string>(), s["rule"].get<int>(),
+                                s["format"].get<std::string>() + scale + s["options"].get<std::string>(),
+                                s["executed"].is_null() ? "" : s["executed"].get<std::string>());
+    while (row.ends_with(' ')) row.pop_back();
+    text += row + "\n";
+  }
+  text += "\n" + Wrapped("f32", json["f32"]) + Verdict("simulated", json["simulated"]) +
+          Verdict("executed", json["executed"], json["simulated"]);
+  if (json.contains("stored")) text += Verdict("in a file", json["stored"], json["simulated"]);
+  if (json["lookahead"].get<bool>()) text += "lookahead  a scale may span later tokens than the query\n";
+  return text;
+}
+
+ModelSites AnyModel(const Plan& plan) {
+  for (const Rule& rule : plan.rules()) {
+    if (rule.selector != Selector{})
+      Fail(
+          "plan rule '{}': got layers, heads or maps and no model, expected the MODEL that has them; try "
+          "tare plan RULES experiments/pair/novels-differential",
+          rule.text);
+  }
+  ModelSites any{.family = "any", .layers = 1, .maps = 2, .tied_head = false, .heads = {}, .weights = {}};
+  for (const SiteInfo& info : kSites) {
+    if (ClassOf(info.site).dimensions.contains('h')) any.heads[info.site].resize(1);
+  }
+  return any;
+}
+
+}  // namespace tare

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// PLANS.md says what the tables of sites, granularities, formats and presets say, and what can be executed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "experiments/plan/plan_report.h"
+#include "experiments/plan/resolved_plan.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/plan/plan_preset.h"
+#include "quant/plan/site_class.h"
+
+namespace tare {
+namespace {
+
+using Row = std::vector<std::string>;
+
+// What stands between backticks, in order.
+std::vector<std::string> Quoted(const std::string& cell) {
+  std::vector<std::string> words;
+  std::istringstream pieces(cell);
+  bool inside = false;
+  for (std::string piece; std::getline(pieces, piece, '`'); inside = !inside) {
+    if (inside) words.push_back(piece);
+  }
+  return words;
+}
+
+// The cells of the table whose heading begins so, less blanks at both ends.
+std::vector<Row> TableOf(const std::string& heading) {
+  std::ifstream page(TARE_SOURCE_DIR "/PLANS.md");
+  std::vector<Row> rows;
+  bool inside = false;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("| " + heading + " |")) inside = true;
+    if (!line.starts_with("|")) inside = false;
+    if (!inside || line.starts_with("|---") || line.starts_with("| " + heading + " |")) continue;
+    std::istringstream cells(line.substr(1));
+    Row row;
+    for (std::string cell; std::getline(cells, cell, '|');) {
+      const size_t first = cell.find_first_not_of(' '), last = cell.find_last_not_of(' ');
+      row.push_back(first == cell.npos ? "" : cell.substr(first, last - first + 1));
+    }
+    rows.push_back(row);
+  }
+  EXPECT_FALSE(rows.empty()) << heading;
+  return rows;
+}
+
+bool CanBeExecuted(const std::string& text) {
+  const Plan plan = Plan::Parse(text);
+  ModelSites model{.family = "page", .layers = 2, .maps = 2, .tied_head = false, .heads = {}, .weights = {}};
+  for (const SiteInfo& info : kSites) {
+    if (ClassOf(info.site).dimensions.contains('h')) model.heads[info.site] = {1, 2};
+  }
+  const StaticSource statics = [](const Rule&, const SiteKey&) { return std::vector<float>{1.0f}; };
+  ResolvedPlan(plan, model, Carrying::kSimulated, statics);  // every site can be simulated
+  try {
+    ResolvedPlan(plan, model, Carrying::kExecuted, statics);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// What shares a scale of the site where kernels take it, in a plan of which all else is executed.
+std::vector<std::string> ExecutedPer(Site site) {
+  const SiteClass& c = ClassOf(site);
+  const std::string maps = site == Site::kDifference ? "difference=int8/block64" : "probs=u8/block64",
+                    rest =
+                        "weights=int8/channel,linear_in=int8/token,q=int8/token,k=int8/token,v=int8/block64.channel," +
+                        maps;
+  std::vector<std::string> per;
+  for (const Granularity::Kind kind : c.granularities) {
+    std::string spelling(Spelling(kind)), sample = spelling;
+    if (const size_t n = sample.find("<N>"); n != sample.npos) sample.replace(n, 3, "64");
+    const std::string rule = Formatted("{},{}={}/{}", rest, Name(site), Info(c.formats.front()).name, sample);
+    const bool freezes =
+        c.options.contains("static") && (sample == "tensor" || sample == "head" || sample == "channel");
+    if (CanBeExecuted(rule)) {
+      per.push_back(spelling);
+    } else if (freezes && CanBeExecuted(rule + "+static")) {
+      per.push_back(spelling + "+static");
+    }
+  }
+  return per;
+}
+
+TEST(PlansPage, EverySiteWithWhatAPlanMaySayOfIt) {
+  std::map<std::string, int> seen;
+  for (const Row& row : TableOf("site")) {
+    ASSERT_EQ(row.size(), 7u) << row[0];
+    for (const std::string& name : Quoted(row[0])) {
+      const std::optional<Site> site = ParseSite(name);
+      ASSERT_TRUE(site) << name;
+      const SiteClass& c = ClassOf(*site);
+      ++seen[name];
+      EXPECT_EQ(row[2], c.dimensions.empty() ? "" : Formatted("`{}`", c.dimensions)) << name;
+      std::vector<std::string> granularities, formats, options;
+      for (const Granularity::Kind kind : c.granularities) granularities.emplace_back(Spelling(kind));
+      for (const Format format : c.formats) formats.emplace_back(Info(format).name);
+      std::istringstream words{std::string(c.options)};
+      for (std::string word; words >> word;) options.push_back(word);
+      EXPECT_EQ(Quoted(row[3]), granularities) << name;
+      EXPECT_EQ(Quoted(row[4]), formats) << name;
+      EXPECT_EQ(Quoted(row[5]), options) << name;
+      EXPECT_EQ(Quoted(row[6]), ExecutedPer(*site)) << name;
+    }
+    for (const std::string& group : Quoted(row[1]))
+      EXPECT_EQ(ExpandSites(group).size(), Quoted(row[0]).size()) << group;
+  }
+  for (const SiteInfo& info : kSites) EXPECT_EQ(seen[std::string(info.name)], 1) << info.name;
+}
+
+TEST(PlansPage, GranularitiesFormatsAndPresets) {
+  using Kind = Granularity::Kind;
+  std::vector<std::string> spellings;
+  for (const Kind kind : {Kind::kTensor, Kind::kHead, Kind::kRow, Kind::kToken, Kind::kChannel, Kind::kGroup,
+                          Kind::kBlock, Kind::kBlockChannel})
+    spellings.push_back(Formatted("`{}`", Spelling(kind)));
+  std::vector<std::string> on_page;
+  for (const Row& row : TableOf("granularity")) on_page.push_back(row[0]);
+  EXPECT_EQ(on_page, spellings);
+  const std::vector<Row> formats = TableOf("format");
+  ASSERT_EQ(formats.size(), kFormats.size());
+  for (size_t i = 0; i < formats.size(); ++i) {
+    EXPECT_EQ(formats[i][0], Formatted("`{}`", kFormats[i].name));
+    const std::string codes = Formatted("{} to {}", kFormats[i].min_code, kFormats[i].max_code);
+    EXPECT_EQ(formats[i][1], i == 0 ? "left as it is" : codes);
+  }
+  for (const Row& row : TableOf("preset")) EXPECT_EQ(Quoted(row[1])[0], PlanPreset(Quoted(row[0])[0])) << row[0];
+}
+
+TEST(PlansPage, EveryExampleIsCarriedOutAsItSays) {
+  for (const Row& row : TableOf("plan"))
+    EXPECT_EQ(row[2], CanBeExecuted(Quoted(row[0])[0]) ? "executed" : "simulated") << row[0];
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare plan: with a model, without one, and what it refuses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/golden.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(PlanTest, WhatRulesMatchInAModel) {
+  const Outcome outcome =
+      RunTare({"plan", "attn_logits=int6/row,attn_logits[l0]=f32", GoldenFolder("diffllama-mha"), "--json", "-"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["model"], "diffllama-mha");
+  EXPECT_EQ(json["sites"][1]["layers"], "0");
+  EXPECT_EQ(json["sites"][1]["format"], "f32");
+  EXPECT_THAT(json["executed"].get<std::string>(), HasSubstr("q in f32 in layer"));
+}
+
+TEST(PlanTest, WithoutAModel) {
+  const Outcome outcome = RunTare({"plan", "int4"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("executed   yes"));
+  EXPECT_EQ(RunTare({"plan", "attn_logits[l0]=f32"}).exit_code, 1);
+  EXPECT_THAT(RunTare({"plan", "cache_k=int4/row"}).err, HasSubstr("got 'cache_k', expected one of weights"));
+  EXPECT_EQ(RunTare({"plan", "int8", "--stats", "S.h5"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace tare

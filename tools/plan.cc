@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare plan: what a plan's rules match, and whether it can be simulated, executed and stored.
+#include <memory>
+
+#include "experiments/model/sites_of_model.h"
+#include "experiments/plan/plan_report.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
+#include "tools/command.h"
+#include "tools/files.h"
+
+namespace tare {
+namespace {
+
+struct Options {
+  std::string rules, model, stats, json;
+};
+
+nlohmann::ordered_json Describe(const Options& options) {
+  const Plan plan = Plan::Parse(options.rules);
+  if (options.model.empty()) return PlanJson(plan, AnyModel(plan), "any model with two maps (no MODEL was named)");
+  const Model model(options.model);
+  return PlanJson(plan, ModelSitesOf(model), model.Name(), StaticSourceOf(options.stats, model.files()));
+}
+
+void Run(const Options& options) {
+  const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.stats}, {options.json});
+  const nlohmann::ordered_json json = Describe(options);
+  if (PrintsTables(options.json)) PrintText("{}", PlanText(json));
+  WriteJson(options.json, json);
+}
+
+}  // namespace
+
+void AddPlan(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("plan", "what a plan's rules match, site by site; whether it can be simulated and executed");
+  command->add_option("RULES", options->rules, "rules with commas between, or a preset: int8 int6 int4")->required();
+  CLI::Option* model = command->add_option("MODEL", options->model,
+                                           "checkpoint folder or quantized checkpoint (none: any that has two maps)");
+  command
+      ->add_option("--stats", options->stats,
+                   "statistics file of this model (tare stats --out), for rules with +static")
+      ->needs(model);
+  command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
+  command->footer(
+      "Examples:\n  tare plan int8\n"
+      "  tare plan 'attn_logits=int4/head,attn_logits[l0]=f32' experiments/pair/novels-differential");
+  command->callback([options] { Run(*options); });
+}
+
+}  // namespace tare

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# One sentence of what the demo saw, computed from its figures: how much perplexity rises at the fewest bits, and how the two models'
+# largest magnitudes compare. Columns are found by their names.
+#
+# usage: tools/seen.sh TABLE.csv OUTLIERS.csv     a sweep's table and `tare stats --csv`, both of the same two models
+set -euo pipefail
+[ $# -eq 2 ] || { echo "seen: got $# files, expected TABLE.csv OUTLIERS.csv" >&2; exit 2; }
+
+awk -F, '
+  FNR == 1 { delete column; for (i = 1; i <= NF; i++) column[$i] = i; ++file; next }
+  function of(name) { return $column[name] }
+  file == 1 && of("figure") == "perplexity" {
+    if (!(of("model") in known)) { known[of("model")]; model[++models] = of("model") }
+    if (!(of("granularity") in scale)) { scale[of("granularity")]; granularity[++scales] = of("granularity") }
+    if (fewest == 0 || of("bits") + 0 < fewest) fewest = of("bits") + 0
+    value[of("model"), of("granularity"), of("bits") + 0] = of("value")
+  }
+  file == 2 && of("layer") == "" && of("map") == "" { largest[of("model"), of("site")] = of("absmax") }
+  END {
+    if (models != 2 || largest[model[1], "attn_logits"] == "" || largest[model[2], "layer_out"] == "") {
+      print "seen: got other figures than perplexity, attn_logits and layer_out of two models" > "/dev/stderr"
+      exit 1
+    }
+    printf "Seen: with %d bits for attn_logits perplexity rises by", fewest
+    for (g = 1; g <= scales; g++) {
+      printf "%s", (g > 1 ? ", and by" : "")
+      for (m = 1; m <= 2; m++) {
+        before = value[model[m], granularity[g], 16]
+        printf "%s %.1f %% (%s)", (m > 1 ? " and" : ""), 100 * (value[model[m], granularity[g], fewest] - before) / before, model[m]
+      }
+      printf " with one scale per %s", granularity[g]
+    }
+    printf "; the largest attention logit of %s is %.2f times that of %s, its largest hidden state %.2f times.", model[2],
+      largest[model[2], "attn_logits"] / largest[model[1], "attn_logits"], model[1],
+      largest[model[2], "layer_out"] / largest[model[1], "layer_out"]
+    print " One pair of small models: no evidence about large ones."
+  }' "$1" "$2" | fold -s -w 100
