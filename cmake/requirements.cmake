@@ -1,10 +1,8 @@
 # All that the build needs comes from the distribution (tools/setup.sh installs it): what the components are linked with, then what our own
-# sources, benchmarks, program and tests include. A missing package is named with the command that mends it.
+# sources, program and tests include. A missing package is named with the command that mends it.
 tare_find(experiments)
 find_package(Eigen3 3.4 QUIET CONFIG)
 tare_need(Eigen3_FOUND libeigen3-dev)
-find_package(benchmark 1.8 QUIET CONFIG)
-tare_need(benchmark_FOUND libbenchmark-dev)
 if(TARE_TOOLS)
   find_path(CLI11_INCLUDE CLI/CLI.hpp)
   tare_need(CLI11_INCLUDE libcli11-dev)

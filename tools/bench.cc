@@ -9,6 +9,7 @@
 #include "experiments/model/random_checkpoint.h"
 #include "experiments/sites/outlier_observer.h"
 #include "experiments/sites/plan_run.h"
+#include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
@@ -61,6 +62,8 @@ void Print(const Json& t) {
 
 void RunForward(const ForwardOptions& o) {
   const std::vector<AtomicFile> claims = ClaimFiles({}, {o.json});
+  if (o.hidden % o.heads != 0)
+    Fail("tare bench forward: got --hidden {} and --heads {}, expected a multiple of the heads", o.hidden, o.heads);
   const Math math = o.machine.Apply();
   Json json{{"schema", "tare.bench.forward/1"},
             {"threads", Threads()},
@@ -109,19 +112,19 @@ void AddForward(CLI::App& bench) {
   CLI::App* command =
       bench.add_subcommand("forward", "whole forward passes of random models, with and without statistics");
   command->add_option("--family", options->families, "families, with a comma between")->capture_default_str();
-  command->add_option("--hidden", options->hidden)->check(CLI::Range(2, 1 << 16))->capture_default_str();
-  command->add_option("--ffn", options->ffn)->check(CLI::Range(1, 1 << 18))->capture_default_str();
-  command->add_option("--layers", options->layers)->check(CLI::Range(1, 1000))->capture_default_str();
-  command->add_option("--heads", options->heads)->check(CLI::Range(1, 1024))->capture_default_str();
-  command->add_option("--vocabulary", options->vocabulary)->check(CLI::Range(2, 1 << 20))->capture_default_str();
+  command->add_option("--hidden", options->hidden)->check(WholeNumber(2, 1 << 16))->capture_default_str();
+  command->add_option("--ffn", options->ffn)->check(WholeNumber(1, 1 << 18))->capture_default_str();
+  command->add_option("--layers", options->layers)->check(WholeNumber(1, 1000))->capture_default_str();
+  command->add_option("--heads", options->heads)->check(WholeNumber(1, 1024))->capture_default_str();
+  command->add_option("--vocabulary", options->vocabulary)->check(WholeNumber(2, 1 << 20))->capture_default_str();
   command->add_option("--batch", options->bench.batch, "sequences")
-      ->check(CLI::Range(1, 1 << 16))
+      ->check(WholeNumber(1, 1 << 16))
       ->capture_default_str();
   command->add_option("--tokens", options->bench.tokens, "tokens of a sequence")
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(WholeNumber(1, 1 << 20))
       ->capture_default_str();
   command->add_option("--plan", options->plan, "also time this plan on the integer kernels: int8, int6, int4 or rules");
-  command->add_option("--repetitions", options->bench.repetitions)->check(CLI::Range(1, 1000))->capture_default_str();
+  command->add_option("--repetitions", options->bench.repetitions)->check(WholeNumber(1, 1000))->capture_default_str();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddTo(*command);
   command->footer("Example:\n  tare bench forward --threads 2");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare bench attention: attention kernels, each case beside its error, rooflines and baselines of the same run.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <thread>
@@ -9,6 +10,7 @@
 #include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/notice.h"
 #include "tools/command.h"
 #include "tools/files.h"
 
@@ -22,16 +24,28 @@ struct Options {
   std::vector<std::string> families{"v1"}, plans, masks{"causal"}, data{"gaussian"};
   std::vector<int64_t> lengths{4096};
   std::vector<int> widths{128}, heads{4}, threads{1};
+  int64_t keys = 0;
+  int kv_heads = 0;
   int repetitions = 5;
   uint64_t seed = 1;
   float lambda = 0.5f;
   std::string json;
 };
 
+constexpr const char* kLegend =
+    "n queries, S keys; d: width of a head of q and k; H output heads over kv key/value heads; th threads.\n"
+    "seconds: median call, quantizing and packing included; spread: (largest - smallest) / median;\n"
+    "ns/pair: per query, key and output head that the mask lets through; roofline: least operations (4d, v1 8d,\n"
+    "v2 6d per pair) over what the machine's products of the kernel's type do in this run, 1 is all of it.\n"
+    "rel L2: error of the output against the reference in double; floor: of it, what the codes of Q, K and V\n"
+    "cost before any arithmetic (f32 attention on them); worst row: largest relative error of one row.\n"
+    "tare: integer kernels; tare-f32, tare-bf16: ours in floating point; onednn-f32: its primitives composed;\n"
+    "onednn-graph: its fused attention, only where every head has keys and values of its own.";
+
 // Every combination: the plans, then the baselines of the same shape.
 std::vector<AttentionCase> Cases(const Options& o) {
   std::vector<AttentionCase> cases;
-  AttentionCase c{.repetitions = o.repetitions, .seed = o.seed};
+  AttentionCase c{.keys = o.keys, .kv_heads = o.kv_heads, .repetitions = o.repetitions, .seed = o.seed};
   const auto add_kernels = [&] {
     c.kernel = "tare";
     for (const std::string& plan : o.plans) {
@@ -41,7 +55,8 @@ std::vector<AttentionCase> Cases(const Options& o) {
     c.plan.clear();
     for (const char* baseline : {"tare-f32", "tare-bf16", "onednn-f32", "onednn-graph"}) {
       if (std::string_view(baseline) == "tare-bf16" && !UkernelServes(ProductTypes::kBf16)) continue;
-      if (c.n > kMostOfOneDnn && std::string_view(baseline).starts_with("onednn")) continue;
+      if (std::string_view(baseline) == "onednn-graph" && c.kv_heads != 0 && c.kv_heads != c.heads) continue;
+      if (std::max(c.n, c.keys) > kMostOfOneDnn && std::string_view(baseline).starts_with("onednn")) continue;
       c.kernel = baseline;
       cases.push_back(c);
     }
@@ -69,24 +84,32 @@ void Print(const AttentionBench& bench) {
   const Roofline& r = bench.roofline;
   PrintLine("{}: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, reading {:.1f} GB/s\n", bench.isa,
             r.u8s8_gops, r.f32_gflops, r.bf16_gflops, r.read_gbps);
-  PrintLine("{:<10} {:<8} {:>6} {:>4} {:>2} {:>2} {:<6} {:>9} {:>6} {:>8} {:>9} {:>9} {:>8} {:>9}  {}", "kernel",
-            "family", "n", "d", "H", "th", "mask", "seconds", "spread", "ns/pair", "roofline", "rel L2", "floor",
-            "worst row", "data, plan");
+  PrintLine("{:<12} {:<8} {:>6} {:>6} {:>4} {:>3} {:>3} {:>3} {:<6} {:>9} {:>7} {:>8} {:>9} {:>9} {:>8} {:>9}  {}",
+            "kernel", "family", "n", "S", "d", "H", "kv", "th", "mask", "seconds", "spread", "ns/pair", "roofline",
+            "rel L2", "floor", "worst row", "data, plan");
   for (const AttentionResult& x : bench.results) {
     const AttentionCase& c = x.measured;
     PrintLine(
-        "{:<10} {:<8} {:>6} {:>4} {:>2} {:>2} {:<6} {:>9.5f} {:>5.1f}% {:>8.3f} {:>9.3f} {:>8.3f}% {:>7.3f}% {:>8.2f}% "
-        " {} {}",
-        c.kernel, c.family, c.n, c.d, c.heads, c.threads, c.mask, x.seconds, 100 * x.spread, x.ns_per_pair,
-        x.roofline_fraction, 100 * x.rel_l2, 100 * x.floor_rel_l2, 100 * x.max_row_rel_l2, c.data, c.plan);
+        "{:<12} {:<8} {:>6} {:>6} {:>4} {:>3} {:>3} {:>3} {:<6} {:>9.5f} {:>6.1f}% {:>8.3f} {:>9.3f} {:>8.3f}% "
+        "{:>7.3f}% "
+        "{:>8.2f}%  {} {}",
+        c.kernel, c.family, c.n, c.keys == 0 ? c.n : c.keys, c.d, c.heads, c.kv_heads == 0 ? c.heads : c.kv_heads,
+        c.threads, c.mask, x.seconds, 100 * x.spread, x.ns_per_pair, x.roofline_fraction, 100 * x.rel_l2,
+        100 * x.floor_rel_l2, 100 * x.max_row_rel_l2, c.data, c.plan);
   }
+  PrintLine("\n{}", kLegend);
 }
 
 void Run(const CLI::App& command, const Options& o) {
   const std::vector<AtomicFile> claims = ClaimFiles({}, {o.json});
   bool given = false;
-  for (const char* name : {"--family", "--plan", "--n", "--d", "--heads", "--threads", "--mask", "--data"})
+  for (const char* name :
+       {"--family", "--plan", "--n", "--d", "--keys", "--heads", "--kv-heads", "--threads", "--mask", "--data"})
     given |= command.count(name) > 0;
+  const int processors = static_cast<int>(std::thread::hardware_concurrency());
+  for (const int threads : o.threads) {
+    if (threads > processors) Notice(Formatted("--threads {}: {} processors share them", threads, processors));
+  }
   std::vector<AttentionCase> cases = given ? Cases(o) : DefaultAttentionCases();
   for (AttentionCase& c : cases) c.repetitions = o.repetitions, c.seed = o.seed, c.lambda = o.lambda;
   const AttentionBench bench = BenchAttention(cases);
@@ -109,20 +132,24 @@ void AddBenchAttention(CLI::App& bench) {
   command->add_option(
       "--plan", o->plans,
       "rules for q, k, v, probs or difference, attn_logits; may be given again (none: baselines alone)");
-  list("--n", o->lengths, "tokens (oneDNN's baselines: up to 8192)")->check(CLI::Range(int64_t{1}, int64_t{1} << 17));
-  list("--d", o->widths, "width of a head of q and k")->check(CLI::Range(1, 256));
-  list("--heads", o->heads, "output heads")->check(CLI::Range(1, 256));
-  list("--threads", o->threads, "threads")->check(CLI::Range(1, static_cast<int>(std::thread::hardware_concurrency())));
+  list("--n", o->lengths, "queries (oneDNN's baselines: up to 8192)")->check(WholeNumber(1, 1 << 17));
+  command->add_option("--keys", o->keys, "keys and values of each (0: as many as queries; causal: not fewer)")
+      ->check(WholeNumber(0, 1 << 17));
+  list("--d", o->widths, "width of a head of q and k")->check(WholeNumber(1, 256));
+  list("--heads", o->heads, "output heads")->check(WholeNumber(1, 256));
+  command->add_option("--kv-heads", o->kv_heads, "key/value heads, a divisor of --heads (0: as many)")
+      ->check(WholeNumber(0, 256));
+  list("--threads", o->threads, "threads")->check(WholeNumber(1, 4096));
   list("--mask", o->masks, "causal, full")->check(CLI::IsMember({"causal", "full"}));
   list("--data", o->data, "gaussian, sink, vbias, diffuse: what Q, K and V look like")
       ->check(CLI::IsMember({"gaussian", "sink", "vbias", "diffuse"}));
   command->add_option("--lambda", o->lambda, "what the second map counts")->capture_default_str();
-  command->add_option("--repetitions", o->repetitions)->check(CLI::Range(1, 1000))->capture_default_str();
+  command->add_option("--repetitions", o->repetitions)->check(WholeNumber(1, 1000))->capture_default_str();
   command->add_option("--seed", o->seed)->capture_default_str();
   command->add_option("--json", o->json, "write JSON to a file, or - for standard output");
-  command->footer(
-      "Example:\n  tare bench attention --family v1 --n 512,4096 --threads 1 \\\n"
-      "    --plan q=int8/token,k=int8/token,difference=int8/block256,v=int8/block256.channel");
+  command->footer(std::string(kLegend) +
+                  "\n\nExample:\n  tare bench attention --family v1 --n 512,4096 --threads 1 \\\n"
+                  "    --plan q=int8/token,k=int8/token,difference=int8/block256,v=int8/block256.channel");
   command->callback([o, command] { Run(*command, *o); });
 }
 

@@ -57,19 +57,19 @@ void AddBenchLinear(CLI::App& bench) {
                           "one case instead of the default ones: weights=int4/group64,linear_in=int8/token, or weights "
                           "alone for one-token steps");
   command->add_option("--rows", options->one.rows, "tokens")
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(WholeNumber(1, 1 << 20))
       ->capture_default_str()
       ->needs(plan);
   command->add_option("--out", options->one.out, "outputs")
-      ->check(CLI::Range(1, 1 << 18))
+      ->check(WholeNumber(1, 1 << 18))
       ->capture_default_str()
       ->needs(plan);
   command->add_option("--in", options->one.in, "inputs")
-      ->check(CLI::Range(1, 1 << 18))
+      ->check(WholeNumber(1, 1 << 18))
       ->capture_default_str()
       ->needs(plan);
-  command->add_option("--repetitions", options->one.repetitions)->check(CLI::Range(1, 1000))->capture_default_str();
-  command->add_option("--threads", options->threads)->check(CLI::Range(1, 4096))->capture_default_str();
+  command->add_option("--repetitions", options->one.repetitions)->check(WholeNumber(1, 1000))->capture_default_str();
+  command->add_option("--threads", options->threads)->check(WholeNumber(1, 4096))->capture_default_str();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   command->footer("Example:\n  tare bench linear --plan weights=int4/group64,linear_in=int8/token --rows 512");
   command->callback([options] { Run(*options); });

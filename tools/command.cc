@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdio>
 #include <fstream>
 
@@ -14,9 +15,35 @@
 
 namespace tare {
 
-void MachineOptions::AddTo(CLI::App& command) {
+CLI::Validator WholeNumber(int64_t least, int64_t most) {
+  const bool open = most == std::numeric_limits<int64_t>::max();
+  const std::string range = open ? Formatted("{} or more", least) : Formatted("{} to {}", least, most);
+  const auto check = [least, most, range](const std::string& text) {
+    int64_t number = 0;
+    const std::from_chars_result parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+    const bool whole = parsed.ec == std::errc() && parsed.ptr == text.data() + text.size();
+    return whole && least <= number && number <= most ? std::string()
+                                                      : Formatted("got '{}', expected a whole number {} {}", text,
+                                                                  range.contains("more") ? "of" : "from", range);
+  };
+  return CLI::Validator(check, range);
+}
+
+void RequireEffect(const CLI::App& command, bool counts, std::initializer_list<const char*> options,
+                   const std::string& without) {
+  for (const char* option : options) {
+    if (!counts && command.count(option) > 0)
+      throw CLI::ValidationError(option, Formatted("changes nothing without {}; try it without {}", without, option));
+  }
+}
+
+void MachineOptions::AddThreadsTo(CLI::App& command) {
   command.add_option("--threads", threads, "threads (0: all processors); results do not depend on it")
-      ->check(CLI::Range(0, 4096));
+      ->check(WholeNumber(0, 4096));
+}
+
+void MachineOptions::AddTo(CLI::App& command) {
+  AddThreadsTo(command);
   command.add_option("--math", math, "type of the factors of matrix products")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();

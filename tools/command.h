@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
+#include <limits>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -28,12 +30,21 @@ void AddBench(CLI::App& app);
 void AddBenchAttention(CLI::App& bench);
 void AddBenchLinear(CLI::App& bench);
 
+// Of an option: "got '1,000', expected a whole number of 0 or more".
+CLI::Validator WholeNumber(int64_t least, int64_t most = std::numeric_limits<int64_t>::max());
+
+// An option that would change nothing is wrong usage: throws where it was given and `counts` does not hold.
+//   --executed: changes nothing without --plan
+void RequireEffect(const CLI::App& command, bool counts, std::initializer_list<const char*> options,
+                   const std::string& without);
+
 // --threads and --math, applied before the callback runs.
 struct MachineOptions {
   int threads = 0;
   std::string math = "f32";
 
   void AddTo(CLI::App& command);
+  void AddThreadsTo(CLI::App& command);
   Math Apply() const;
 };
 

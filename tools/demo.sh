@@ -19,6 +19,13 @@ pair=experiments/pair
 models=("$pair/novels-standard" "$pair/novels-differential")
 title() { printf '\n[%d/5 %d:%02d] %s\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)) "$2" >&2; }
 
+# What is ahead, in minutes: packages two, the build ten of one core, the measurement eight of one core.
+cores=$(nproc) building=0
+[ -x build/release/tare ] || building=$(((10 + cores - 1) / cores))
+measuring=$(((8 + cores - 1) / cores))
+printf 'demo: about %d minutes on %d free cores: packages 2, building %s, measuring %d. It can be stopped and run again.\n' \
+  $((2 + building + measuring)) "$cores" "$([ "$building" -gt 0 ] && echo $building || echo 'what changed')" $measuring >&2
+
 title 1 'packages'
 tools/setup.sh
 
@@ -51,6 +58,8 @@ fi
 "$tare" sweep "${models[@]}" --site attn_logits --bits $bits --granularity $granularities --tokens $tokens --limit $items \
   --tasks perplexity=$pair/heldout.txt,choice=$pair/needles-1.jsonl,choice=$pair/needles-4.jsonl,choice=$pair/continuations.jsonl \
   --out "$results/bits"
+
+tools/seen.sh "$results/bits/table.csv" "$results/outliers.csv" | sed '1s/^/\n/'
 
 printf '\n%d:%02d  Everything is in %s:\n' $((SECONDS / 60)) $((SECONDS % 60)) "$results"
 (cd "$results" && find . -type f ! -name '*.part' | sort | sed 's|^\./|  |')

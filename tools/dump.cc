@@ -17,9 +17,11 @@ struct Options {
   MachineOptions machine;
 };
 
-void Run(const Options& options) {
+void Run(const CLI::App& command, const Options& options) {
   const std::set<std::string> sites = ParseDumpSites(options.sites);
   Plan plan = Plan::Parse(options.plan);
+  RequireEffect(command, !plan.empty(), {"--executed"}, "a --plan");
+  RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
   const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input, options.stats}, {options.out});
   Model model(options.model, options.machine.Apply());
   PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()));
@@ -56,7 +58,7 @@ void AddDump(CLI::App& app) {
   command->footer(
       "Example:\n  tare dump experiments/pair/novels-differential --input experiments/pair/heldout.txt --limit 1 \\\n"
       "    --sites logits,attn_logits --out dump.h5");
-  command->callback([options] { Run(*options); });
+  command->callback([options, command] { Run(*command, *options); });
 }
 
 }  // namespace tare

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare eval: a model's accuracy under a plan.
+#include <algorithm>
 #include <memory>
 
 #include "experiments/tasks/evaluation.h"
@@ -18,12 +19,24 @@ struct Options {
   MachineOptions machine;
 };
 
-void Run(const Options& options) {
+void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<TaskSpec>& specs) {
+  RequireEffect(command, !plan.empty(), {"--executed"}, "a --plan");
+  RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
+  const auto any = [&](auto has) { return std::ranges::any_of(specs, has, &TaskSpec::kind); };
+  RequireEffect(command, any([](const TaskKind* kind) { return kind->convention != nullptr; }),
+                {"--window", "--stride", "--tokens"}, "a task of a text");
+  RequireEffect(command,
+                any([](const TaskKind* kind) { return std::ranges::any_of(kind->figures, &FigureKeys::outcomes); }),
+                {"--records"}, "a task with items");
+}
+
+void Run(const CLI::App& command, const Options& options) {
   const std::vector<TaskSpec> specs = ParseTasks(options.tasks);
   Plan plan = Plan::Parse(options.plan);
   std::vector<std::string> inputs{options.model, options.stats};
   for (const TaskSpec& spec : specs) inputs.push_back(spec.file);
   const std::vector<AtomicFile> claims = ClaimFiles(inputs, {options.json, options.records});
+  CheckEffects(command, plan, specs);
   Model model(options.model, options.machine.Apply());
   PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()));
   Evaluation evaluation(model, run, options.windows);
@@ -54,7 +67,7 @@ void AddEval(CLI::App& app) {
   command->footer(
       "Example:\n  tare eval experiments/pair/novels-standard --plan attn_logits=int4/row \\\n"
       "    --tasks perplexity=experiments/pair/heldout.txt,choice=experiments/pair/needles-4.jsonl --limit 40");
-  command->callback([options] { Run(*options); });
+  command->callback([options, command] { Run(*command, *options); });
 }
 
 }  // namespace tare

@@ -115,7 +115,7 @@ void AddInspect(CLI::App& app) {
   CLI::App* command = app.add_subcommand("inspect", "family, shapes, parameters, bytes; lambda of every layer");
   command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
-  options->machine.AddTo(*command);
+  options->machine.AddThreadsTo(*command);
   command->footer("Example:\n  tare inspect experiments/pair/novels-differential");
   command->callback([options] {
     const std::vector<AtomicFile> claims = ClaimFiles({options->model}, {options->json});

@@ -16,16 +16,17 @@ struct Options {
   std::string rules, model, stats, json;
 };
 
-nlohmann::ordered_json Describe(const Options& options) {
+nlohmann::ordered_json Describe(const CLI::App& command, const Options& options) {
   const Plan plan = Plan::Parse(options.rules);
+  RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
   if (options.model.empty()) return PlanJson(plan, AnyModel(plan), "any model with two maps (no MODEL was named)");
   const Model model(options.model);
   return PlanJson(plan, ModelSitesOf(model), model.Name(), StaticSourceOf(options.stats, model.files()));
 }
 
-void Run(const Options& options) {
+void Run(const CLI::App& command, const Options& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.stats}, {options.json});
-  const nlohmann::ordered_json json = Describe(options);
+  const nlohmann::ordered_json json = Describe(command, options);
   if (PrintsTables(options.json)) PrintText("{}", PlanText(json));
   WriteJson(options.json, json);
 }
@@ -47,7 +48,7 @@ void AddPlan(CLI::App& app) {
   command->footer(
       "Examples:\n  tare plan int8\n"
       "  tare plan 'attn_logits=int4/head,attn_logits[l0]=f32' experiments/pair/novels-differential");
-  command->callback([options] { Run(*options); });
+  command->callback([options, command] { Run(*command, *options); });
 }
 
 }  // namespace tare

@@ -25,7 +25,8 @@ std::string IsMethod(const std::string& text) {
     QuantizeMethod::Parse(text);
     return "";
   } catch (const Error& error) {
-    return error.what();
+    const std::string what = error.what();
+    return what.starts_with("--method") ? what.substr(std::string("--method").size() + 1) : what;  // who asks says it
   }
 }
 
@@ -49,14 +50,19 @@ QuantizeSummary QuantizeToFolder(const QuantizeJob& job, const Progress& progres
   return summary;
 }
 
-void Run(const Options& options) {
+void Run(const CLI::App& command, const Options& options) {
+  const QuantizeMethod method = QuantizeMethod::Parse(options.method);
+  const bool smooths = method.equivalent == QuantizeMethod::Equivalent::kSmoothQuant;
+  RequireEffect(command, smooths || method.RoundsByCalibration(), {"--calibrate"}, "a method that looks at a text");
+  const bool calibrates = !options.calibrate.empty();
+  RequireEffect(command, calibrates, {"--window", "--tokens", "--limit"}, "--calibrate");
   const std::vector<AtomicFile> claims =
       ClaimFiles({options.model, options.calibrate, options.stats}, {options.json, FileOf(options)});
   options.machine.Apply();
   const QuantizeJob job{.model = options.model,
                         .plan = Plan::Parse(options.plan),
                         .out = FileOf(options),
-                        .method = QuantizeMethod::Parse(options.method),
+                        .method = method,
                         .calibration = options.calibrate,
                         .statistics = options.stats,
                         .windows = options.windows,
@@ -118,7 +124,7 @@ void AddQuantize(CLI::App& app) {
       "  tare quantize experiments/pair/novels-differential --plan weights=int4/channel \\\n"
       "    --method hadamard+gptq+quantease --calibrate calibration.txt --out Q.h5\n"
       "  tare eval Q.h5 --tasks perplexity=experiments/pair/heldout.txt");
-  command->callback([options] { Run(*options); });
+  command->callback([options, command] { Run(*command, *options); });
 }
 
 }  // namespace tare

@@ -12,12 +12,12 @@ inline void AddWindowOptions(CLI::App& command, WindowOptions& windows) {
   command
       .add_option("--window", windows.window,
                   "positions of a window, <s> among them (0: 512 of a text, whole rows of ids)")
-      ->check(CLI::NonNegativeNumber)
+      ->check(WholeNumber(0))
       ->capture_default_str();
   command.add_option("--tokens", windows.tokens, "only the first so many tokens of the text (0: all)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(WholeNumber(0));
   command.add_option("--limit", windows.limit, "at most so many windows of a text and items of a set (0: all)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(WholeNumber(0));
 }
 
 inline void AddExecutedFlag(CLI::App& command, Carrying& carrying) {
@@ -33,7 +33,7 @@ inline void AddStrideOption(CLI::App& command, WindowOptions& windows) {
           "--stride", windows.stride,
           "tokens that windows advance by (0: no overlap). A token is scored once, by the first window that holds "
           "it; the last window is moved back so that it is full")
-      ->check(CLI::NonNegativeNumber)
+      ->check(WholeNumber(0))
       ->capture_default_str();
 }
 

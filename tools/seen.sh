@@ -12,6 +12,7 @@ awk -F, '
   function of(name) { return $column[name] }
   file == 1 && of("figure") == "perplexity" {
     if (!(of("model") in known)) { known[of("model")]; model[++models] = of("model") }
+    if (of("bits") == 16) { stored[of("model")] = of("value"); next }
     if (!(of("granularity") in scale)) { scale[of("granularity")]; granularity[++scales] = of("granularity") }
     if (fewest == 0 || of("bits") + 0 < fewest) fewest = of("bits") + 0
     value[of("model"), of("granularity"), of("bits") + 0] = of("value")
@@ -26,7 +27,7 @@ awk -F, '
     for (g = 1; g <= scales; g++) {
       printf "%s", (g > 1 ? ", and by" : "")
       for (m = 1; m <= 2; m++) {
-        before = value[model[m], granularity[g], 16]
+        before = stored[model[m]]
         printf "%s %.1f %% (%s)", (m > 1 ? " and" : ""), 100 * (value[model[m], granularity[g], fewest] - before) / before, model[m]
       }
       printf " with one scale per %s", granularity[g]

@@ -26,7 +26,6 @@ libcli11-dev          2.4
 libeigen3-dev         3.4
 libgtest-dev          1.14
 libgmock-dev          1.14
-libbenchmark-dev      1.8
 '
 lint_packages='
 clang-format          1:19
@@ -82,6 +81,7 @@ apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -qy 
 fail_with_log() { tail -n 20 "$log" >&2; die "$@"; }
 
 say "missing: ${missing[*]}"
+say "about 2 minutes, longer where the network is slow"
 say "reading the package lists"
 stale=  # a source that fails is no harm as long as what is needed is on offer
 apt -o APT::Update::Error-Mode=any update >"$log" 2>&1 || stale=yes

@@ -109,7 +109,7 @@ void Run(Options& options) {
 }
 
 // What CLI11 cannot say itself: show, merge and diff come where a MODEL could.
-void CheckUsage(const Options& options) {
+void CheckUsage(const CLI::App& command, const Options& options) {
   if (options.models.empty()) throw CLI::RequiredError("MODEL");
   if (options.input.empty()) throw CLI::RequiredError("--input");
   if (IsItems(options) && (!options.spans.empty() || options.windows.window != 0 || options.windows.tokens != 0))
@@ -118,9 +118,9 @@ void CheckUsage(const Options& options) {
   if (!options.out.empty()) {
     if (options.models.size() > 1) throw CLI::ValidationError("--out", "takes one MODEL: a file is of one");
   } else if (!s.sites.empty() || !s.formats.empty() || !s.calibrate.empty() || !options.spans.empty() ||
-             options.shard != "0/1" || s.resume) {
+             options.shard != "0/1" || s.resume || command.count("--checkpoint") > 0) {
     throw CLI::RequiredError(
-        "--out (--sites, --formats, --calibrate, --spans, --shard and --resume are about that file)");
+        "--out (--sites, --formats, --calibrate, --spans, --shard, --resume and --checkpoint are about that file)");
   }
 }
 
@@ -139,7 +139,7 @@ void AddFileOptions(CLI::App& command, Options& options) {
       ->capture_default_str();
   command.add_flag("--resume", s.resume, "go on where an interrupted run of the same job stopped (FILE.part)");
   command.add_option("--checkpoint", s.checkpoint, "sequences between two writes of FILE.part")
-      ->check(CLI::PositiveNumber)
+      ->check(WholeNumber(1))
       ->capture_default_str();
 }
 
@@ -166,7 +166,7 @@ void AddStats(CLI::App& app) {
       "experiments/pair/heldout.txt --tokens 20440 --out S.h5\n  tare stats show S.h5 --site attn_logits");
   command->callback([command, options] {
     if (!command->get_subcommands().empty()) return;
-    CheckUsage(*options);
+    CheckUsage(*command, *options);
     Run(*options);
   });
 }

@@ -79,7 +79,7 @@ void AddShow(CLI::App& stats) {
   CLI::App* command = stats.add_subcommand("show", "what a statistics file holds");
   command->add_option("FILE", options->file, "made by tare stats --out")->required();
   command->add_option("--site", options->site, "rows of this site, one per layer, head and map");
-  command->add_option("--layer", options->layer, "only this layer")->check(CLI::NonNegativeNumber);
+  command->add_option("--layer", options->layer, "only this layer")->check(WholeNumber(0));
   command->add_flag("--measures", options->measures, "every measure of each row");
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   command->add_option("--csv", options->csv, "write the rows to this file (without --site: those of all sites)");
@@ -146,9 +146,9 @@ void AddDiff(CLI::App& stats) {
   command->add_option("A", options->a, "a statistics file")->required();
   command->add_option("B", options->b, "another")->required();
   command->add_option("--site", options->site, "only this site");
-  command->add_option("--layer", options->layer, "only this layer")->check(CLI::NonNegativeNumber);
+  command->add_option("--layer", options->layer, "only this layer")->check(WholeNumber(0));
   command->add_option("--draws", options->diff.draws, "of the bootstrap")
-      ->check(CLI::Range(2, 1000000))
+      ->check(WholeNumber(2, 1000000))
       ->capture_default_str();
   command->add_option("--seed", options->diff.seed, "of the bootstrap")->capture_default_str();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");

@@ -80,12 +80,11 @@ int Run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const bool failed = error.get_exit_code() != static_cast<int>(CLI::ExitCodes::Success);
-    if (const std::string unknown = tare::UnknownWord(app); failed && !unknown.empty()) {
-      std::fprintf(stderr, "%s\nRun with --help for more information.\n", unknown.c_str());
+    if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::Success)) {
+      std::fprintf(stderr, "%s\nRun with --help for more information.\n", tare::WhatIsWrong(app, error).c_str());
       return 2;
     }
-    if (app.exit(error) != 0) return 2;
+    app.exit(error);  // --help, --version
   }
   // The last flush tells nothing of writes that failed before it.
   return std::fflush(stdout) == 0 && std::ferror(stdout) == 0

@@ -39,24 +39,34 @@ std::vector<std::string> CommandsOf(const CLI::App& app) {
   return names;
 }
 
+std::string Joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
 }  // namespace
 
-std::string UnknownWord(const CLI::App& app) {
+std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* innermost = &app;
   std::string path = app.get_name();
   while (!innermost->get_subcommands().empty()) {
     innermost = innermost->get_subcommands().front();
     path += " " + innermost->get_name();
   }
-  const std::vector<std::string> unknown = app.remaining(true);
-  if (unknown.empty()) return "";
+  const std::vector<std::string> unknown = app.remaining(true), commands = CommandsOf(*innermost);
+  if (unknown.empty() && innermost->get_require_subcommand_min() > 0)
+    return Formatted("{}: got no command, expected one of {}", path, Joined(commands));
+  if (unknown.empty()) return Formatted("{}: {}", path, error.what());
   const std::string& word = unknown.front();
   const bool is_option = word.starts_with("-");
-  const std::vector<std::string> known = is_option ? OptionsOf(*innermost) : CommandsOf(*innermost);
+  const std::vector<std::string> known = is_option ? OptionsOf(*innermost) : commands;
   if (known.empty()) return Formatted("{}: unknown word '{}'", path, word);
   const std::string name = word.substr(0, word.find('='));
   const std::string nearest = std::ranges::min(known, {}, [&](const std::string& k) { return Distance(name, k); });
-  return Formatted("{}: unknown {} '{}'; the nearest is {}", path, is_option ? "option" : "command", word, nearest);
+  const bool is_near = Distance(name, nearest) <= name.size() / 2 - (is_option ? 1 : 0);
+  return Formatted("{}: unknown {} '{}'; {}", path, is_option ? "option" : "command", word,
+                   is_near ? "the nearest is " + nearest : "expected one of " + Joined(known));
 }
 
 }  // namespace tare

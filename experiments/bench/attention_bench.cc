@@ -2,7 +2,6 @@
 // See attention_bench.h.
 #include "experiments/bench/attention_bench.h"
 
-#include <benchmark/benchmark.h>
 #include <omp.h>
 #include <unistd.h>
 
@@ -18,16 +17,16 @@
 #include "experiments/bench/timing.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/integer/executed_attention.h"
-#include "kernels/attention/prefix_mean.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
-#include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
 
 namespace tare {
 namespace {
+
+constexpr double kLeastSeconds = 0.2;  // of a repetition
 
 Mask MaskOf(const std::string& name) {
   if (name != "causal" && name != "full") Fail("bench attention, mask: got '{}', expected causal or full", name);
@@ -57,7 +56,8 @@ void PrepareExecuted(const AttentionCase& c, Prepared& x) {
 std::unique_ptr<Prepared> Prepare(const AttentionCase& c) {
   SetThreads(c.threads);
   auto x = std::make_unique<Prepared>();
-  x->inputs = std::make_unique<AttentionInputs>(c.family, c.data, c.n, c.d, c.heads, MaskOf(c.mask), c.lambda, c.seed);
+  x->inputs = std::make_unique<AttentionInputs>(c.family, c.data, c.n, c.d, c.heads, MaskOf(c.mask), c.lambda, c.seed,
+                                                KeyShape{.keys = c.keys, .kv_heads = c.kv_heads});
   if (c.kernel == "tare") {
     PrepareExecuted(c, *x);
   } else if (c.kernel == "tare-f32" || c.kernel == "tare-bf16") {
@@ -83,36 +83,6 @@ std::unique_ptr<Prepared> Prepare(const AttentionCase& c) {
   return x;
 }
 
-// Collects the seconds per call of each repetition; prints nothing.
-class Collector : public benchmark::BenchmarkReporter {
- public:
-  bool ReportContext(const Context&) override { return true; }
-  void ReportRuns(const std::vector<Run>& runs) override {
-    for (const Run& run : runs) {
-      if (run.run_type == Run::RT_Iteration)
-        seconds.push_back(run.real_accumulated_time / static_cast<double>(run.iterations));
-    }
-  }
-  std::vector<double> seconds;
-};
-
-Timing Time(const std::function<void()>& run, int repetitions) {
-  benchmark::ClearRegisteredBenchmarks();
-  benchmark::RegisterBenchmark("attention",
-                               [&](benchmark::State& state) {
-                                 for (auto _ : state) run();
-                               })
-      ->Repetitions(repetitions)
-      ->MinTime(0.2)
-      ->UseRealTime()
-      ->MeasureProcessCPUTime();
-  Collector collector;
-  benchmark::RunSpecifiedBenchmarks(&collector, "attention");
-  benchmark::ClearRegisteredBenchmarks();
-  if (collector.seconds.empty()) Fail("bench: nothing was measured");
-  return TimingOf(std::move(collector.seconds));
-}
-
 // A kernel that computes something else is not timed. f32: sums of up to n terms, far below 1e-4. bf16: three roundings
 // of 2^-9 with the logits' between. Codes: no format here is worse than noise as large as the signal.
 void CheckErrors(const AttentionCase& c, const AttentionInputs::Errors& errors) {
@@ -129,8 +99,9 @@ AttentionResult Measure(const AttentionCase& c) {
   const AttentionInputs::Errors errors = x->inputs->ErrorsOfOut();
   const double floor = c.kernel == "tare" ? FloorErrors(*x->inputs, BenchPlan(c.plan, c.heads)).rel_l2 : 0;
   CheckErrors(c, errors);
-  ThrowIfStopped();
-  const auto [median, spread] = Time(x->run, c.repetitions);
+  std::vector<double> seconds;
+  while (std::ssize(seconds) < c.repetitions) seconds.push_back(SecondsOfCall(x->run, kLeastSeconds));
+  const auto [median, spread] = TimingOf(seconds);
   AttentionResult result{.measured = c, .order = x->order, .seconds = median, .spread = spread};
   result.ns_per_pair = median / static_cast<double>(CountPairs(x->inputs->problem())) * 1e9;
   result.executed_gops = x->inputs->LeastOperations() / median / 1e9;
@@ -148,8 +119,9 @@ double RateFor(const AttentionCase& c, const Roofline& roofline) {
 
 // Refuses what the machine cannot hold, before hours of other cases.
 void CheckMemory(const AttentionCase& c) {
-  const double n = static_cast<double>(c.n), tensors = 6.0 * 4 * n * c.heads * c.d;
-  const double bytes = tensors + (c.kernel.starts_with("onednn") ? 2 * 4 * n * n : 0.0);
+  const double n = static_cast<double>(c.n), keys = c.keys == 0 ? n : static_cast<double>(c.keys);
+  const double tensors = 6.0 * 4 * std::max(n, keys) * c.heads * c.d;
+  const double bytes = tensors + (c.kernel.starts_with("onednn") ? 2 * 4 * n * keys : 0.0);
   const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   if (bytes > 0.7 * memory) {
     Fail("bench attention, {} at n {}, d {}, {} heads: needs {:.0f} GB of {:.0f}; try a smaller case", c.kernel, c.n,
@@ -172,7 +144,7 @@ AttentionBench BenchAttention(const std::vector<AttentionCase>& cases) {
     if (c.threads < 1 || c.repetitions < 1)
       Fail("bench attention: got {} threads and {} repetitions, expected at least 1", c.threads, c.repetitions);
     AttentionCase small = c;
-    small.n = std::min<int64_t>(c.n, 64);
+    small.n = std::min<int64_t>(c.n, 64), small.keys = std::min<int64_t>(c.keys, 64);
     Prepare(small);
   }
   for (const AttentionCase& c : cases) {
@@ -201,8 +173,10 @@ nlohmann::ordered_json AttentionBenchJson(const AttentionBench& bench, const std
                              {"plan", c.plan},
                              {"order", r.order},
                              {"n", c.n},
+                             {"keys", c.keys == 0 ? c.n : c.keys},
                              {"d", c.d},
                              {"heads", c.heads},
+                             {"kv_heads", c.kv_heads == 0 ? c.heads : c.kv_heads},
                              {"threads", c.threads},
                              {"mask", c.mask},
                              {"seconds", r.seconds},

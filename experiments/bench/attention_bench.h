@@ -2,8 +2,8 @@
 // `tare bench attention`: speed of attention beside its error and what the machine can do, all of one run.
 //
 // Each case: seeded Q, K, V; error against the double reference on at most 256 rows spread over the sequence; then
-// Google Benchmark, with quantizing and packing inside the timing. Rooflines are taken before and after on the same
-// number of threads, and the better one counts.
+// repetitions of at least 0.2 s, with quantizing and packing inside the timing. Rooflines are taken before and after on
+// the same number of threads, and the better one counts.
 //
 //   roofline_fraction = least operations per pair * pairs / seconds / roofline
 //                       operations: standard 4d, V1 8d, V2 6d; roofline: u8 x s8, or f32 or bf16 for those kernels
@@ -23,9 +23,11 @@ struct AttentionCase {
   std::string kernel = "tare";  // tare (plan), tare-f32, tare-bf16, onednn-f32 (primitives composed), onednn-graph
   std::string family = "v1";    // standard v1 v2
   std::string plan;             // of kernel tare
-  int64_t n = 4096;
+  int64_t n = 4096;             // queries
+  int64_t keys = 0;             // 0: as many as queries; under a causal mask not fewer, and the last query sees all
   int d = 128;
-  int heads = 4;
+  int heads = 4;     // of the output
+  int kv_heads = 0;  // a divisor of heads, 0: as many
   int threads = 1;
   std::string mask = "causal";    // causal full
   std::string data = "gaussian";  // see attention_inputs.h

@@ -42,27 +42,36 @@ struct Sums {
 }  // namespace
 
 AttentionInputs::AttentionInputs(const std::string& family, const std::string& data, int64_t n, int d, int heads,
-                                 Mask mask, float lambda, uint64_t seed)
+                                 Mask mask, float lambda, uint64_t seed, KeyShape shape)
     : lambda_(lambda) {
+  const int64_t keys = shape.keys == 0 ? n : shape.keys;
+  const int kv = shape.kv_heads == 0 ? heads : shape.kv_heads;
   if (n < 1 || d < 1 || heads < 1)
     Fail("bench attention: got n {}, d {}, heads {}; expected at least 1 of each", n, d, heads);
+  if (kv < 1 || heads % kv != 0)
+    Fail("bench attention: got {} key/value heads, expected a divisor of {} heads", kv, heads);
+  if (keys < 1 || (mask.kind != Mask::Kind::kFull && keys < n))
+    Fail(
+        "bench attention: got {} keys for {} queries, expected at least as many under a causal mask, and one under a "
+        "full",
+        keys, n);
   const bool standard = family == "standard", v1 = family == "v1";
   if (!standard && !v1 && family != "v2")
     Fail("bench attention, family: got '{}', expected standard, v1 or v2", family);
-  const int q_heads = standard ? heads : 2 * heads, k_heads = v1 ? 2 * heads : heads, width = v1 ? 2 * d : d;
-  heads_ = standard ? StandardHeads(heads, heads) : v1 ? V1Heads(heads, heads) : V2Heads(heads, heads);
+  const int q_heads = standard ? heads : 2 * heads, k_heads = v1 ? 2 * kv : kv, width = v1 ? 2 * d : d;
+  heads_ = standard ? StandardHeads(heads, kv) : v1 ? V1Heads(heads, kv) : V2Heads(heads, kv);
   operations_of_pair_ = (standard ? 4.0 : v1 ? 8.0 : 6.0) * d;
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
-  const auto fill = [&](std::vector<float>& x, int count, int size) {
-    x.resize(static_cast<size_t>(n) * count * size);
+  const auto fill = [&](std::vector<float>& x, int64_t tokens, int count, int size) {
+    x.resize(static_cast<size_t>(tokens) * count * size);
     for (float& value : x) value = normal(random);
-    return DenseHeads<const float>(x.data(), n, count, size);
+    return DenseHeads<const float>(x.data(), tokens, count, size);
   };
   out_.resize(static_cast<size_t>(n) * heads * width);
-  problem_ = {.q = fill(q_, q_heads, d),
-              .k = fill(k_, k_heads, d),
-              .v = fill(v_, heads, width),
+  problem_ = {.q = fill(q_, n, q_heads, d),
+              .k = fill(k_, keys, k_heads, d),
+              .v = fill(v_, keys, kv, width),
               .heads = heads_,
               .lambda = {&lambda_, 0, 0},
               .mask = mask,

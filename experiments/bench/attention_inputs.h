@@ -16,11 +16,18 @@
 
 namespace tare {
 
+// Of keys and values; 0: as many as queries, as heads.
+struct KeyShape {
+  int64_t keys = 0;
+  int kv_heads = 0;
+};
+
 class AttentionInputs {
  public:
-  // family: standard, v1, v2. Throws Error for another name of family or data, and sizes < 1.
+  // family: standard, v1, v2. Throws Error for another name of family or data, sizes < 1, heads that kv_heads do not
+  // divide, and queries under a causal mask that see no key.
   AttentionInputs(const std::string& family, const std::string& data, int64_t n, int d, int heads, Mask mask,
-                  float lambda, uint64_t seed);
+                  float lambda, uint64_t seed, KeyShape shape = {});
   AttentionInputs(const AttentionInputs&) = delete;
   AttentionInputs& operator=(const AttentionInputs&) = delete;
 

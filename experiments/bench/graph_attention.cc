@@ -94,6 +94,10 @@ GraphAttention::GraphAttention(const AttentionProblem& problem) {
   if (problem.heads[0].VSlices() != 1 || problem.v.width % problem.q.width != 0)
     Fail("oneDNN Graph: got values {} wide in {} slices, expected one slice of a multiple of {}", problem.v.width,
          problem.heads[0].VSlices(), problem.q.width);
+  for (int64_t h = 0; h < std::ssize(problem.heads); ++h) {
+    if (problem.heads[h].v[0] != h)
+      Fail("oneDNN Graph: got heads that share keys and values, expected those of each head");
+  }
   try {
     parts_ = std::make_unique<Parts>(problem);
   } catch (const dnnl::error& error) {

@@ -4,7 +4,6 @@
 
 #include <omp.h>
 
-#include <functional>
 #include <memory>
 
 #include "experiments/bench/linear_case.h"
@@ -12,28 +11,13 @@
 #include "experiments/bench/timing.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
-#include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
 
 namespace tare {
 namespace {
 
-constexpr double kLeastSeconds = 0.05;
-
-// Mean seconds of a call over at least kLeastSeconds.
-double SecondsOfCall(const std::function<void()>& call) {
-  const double start = Seconds();
-  int64_t calls = 0;
-  double now = start;
-  while (now - start < kLeastSeconds) {
-    ThrowIfStopped();
-    call();
-    ++calls;
-    now = Seconds();
-  }
-  return (now - start) / static_cast<double>(calls);
-}
+constexpr double kLeastSeconds = 0.05;  // of a repetition
 
 // oneDNN's matmul on as many copies of its weights as the case cycles over.
 class Baseline {
@@ -63,9 +47,9 @@ LinearResult Measure(const LinearCase& c) {
   if (UkernelServes(ProductTypes::kBf16)) bf16 = std::make_unique<Baseline>(Math::kBf16, c, ours.OneTokenSteps());
   std::vector<double> seconds, f32_seconds, bf16_seconds;
   for (int i = 0; i < c.repetitions; ++i) {
-    f32_seconds.push_back(SecondsOfCall([&] { f32.RunOnce(); }));
-    seconds.push_back(SecondsOfCall([&] { ours.RunOnce(); }));
-    if (bf16) bf16_seconds.push_back(SecondsOfCall([&] { bf16->RunOnce(); }));
+    f32_seconds.push_back(SecondsOfCall([&] { f32.RunOnce(); }, kLeastSeconds));
+    seconds.push_back(SecondsOfCall([&] { ours.RunOnce(); }, kLeastSeconds));
+    if (bf16) bf16_seconds.push_back(SecondsOfCall([&] { bf16->RunOnce(); }, kLeastSeconds));
   }
   const Timing timing = TimingOf(seconds), f32_timing = TimingOf(f32_seconds);
   LinearResult r{.measured = c,

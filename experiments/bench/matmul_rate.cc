@@ -4,11 +4,11 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <chrono>
 #include <unordered_map>
 
 #include <dnnl.hpp>
 
+#include "experiments/bench/timing.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
@@ -48,10 +48,10 @@ MatmulRate::~MatmulRate() = default;
 std::string MatmulRate::Implementation() const { return product_->implementation; }
 
 double MatmulRate::SecondsOnce() {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = Seconds();
   product_->primitive.execute(product_->stream, product_->arguments);
   product_->stream.wait();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return Seconds() - start;
 }
 
 }  // namespace tare

@@ -4,13 +4,29 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <vector>
+
+#include "quant/base/interrupt.h"
 
 namespace tare {
 
 // On a clock that never goes back.
 inline double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Mean of a call, over as many calls as take `least` seconds. Throws Error once the user wants to stop.
+inline double SecondsOfCall(const std::function<void()>& call, double least) {
+  const double start = Seconds();
+  int64_t calls = 0;
+  double seconds = 0;
+  for (; seconds < least; seconds = Seconds() - start, ++calls) {
+    ThrowIfStopped();
+    call();
+  }
+  return seconds / static_cast<double>(calls);
 }
 
 struct Timing {

@@ -22,6 +22,10 @@ run() {
   [ -s "$out/$name.err" ] || rm "$out/$name.err"
 }
 
+# Statistics where a rule has static scales, a text where a method looks at one: options that change nothing are refused.
+statistics() { case $1 in *+static*) echo "--stats $2" ;; esac; }
+calibration() { case $1 in *gptq* | *gptaq* | *quantease* | smoothquant*) echo "--calibrate $out/calibration.txt" ;; esac; }
+
 for model in standard differential; do
   m=$pair/novels-$model
   run inspect-$model inspect $m --json "$out/inspect-$model.json"
@@ -37,20 +41,20 @@ for model in standard differential; do
     q=int8/head,k=int8/tensor,v=int6/block64.channel,probs=u6/row attn_out=int8/group16,layer_out=int8/token,embed=int8/tensor,lm_head.in=int8/token \
     attn_logits=int8/tensor+static,linear_in=int8/tensor+static int6; do
     i=$((i + 1))
-    run simulated-$model-$i eval $m --plan "$plan" --stats "$out/stats-$model.h5" --tasks $tasks --tokens 1022 --limit 4 --json "$out/simulated-$model-$i.json"
+    run simulated-$model-$i eval $m --plan "$plan" $(statistics "$plan" "$out/stats-$model.h5") --tasks $tasks --tokens 1022 --limit 4 --json "$out/simulated-$model-$i.json"
   done
   i=0
   for plan in int8 int6 int4 weights=int4/group16,linear_in=int8/token 'weights=int8/channel,linear_in=int8/tensor+static,lm_head.w=int8/channel,lm_head.in=int8/token' \
     q=int8/token,k=int8/token,probs=u8/block64,v=int8/block64.channel 'q=int4/token+smooth,k=int4/token+smooth,probs=u8/block64,v=int8/block64.channel+smooth' \
     q=int8/token,k=int8/token,attn_logits=int6/row,probs=u8/block64,v=int8/block64.channel; do
     i=$((i + 1))
-    run executed-$model-$i eval $m --plan "$plan" --executed --stats "$out/stats-$model.h5" --tasks perplexity=$text --tokens 2044 --json "$out/executed-$model-$i.json"
+    run executed-$model-$i eval $m --plan "$plan" --executed $(statistics "$plan" "$out/stats-$model.h5") --tasks perplexity=$text --tokens 2044 --json "$out/executed-$model-$i.json"
   done
   run dump-$model dump $m --input $text --tokens 64 --sites logits,embed,layer_out,final_norm,attn_logits --out "$out/dump-$model.h5"
   i=0
   for method in rtn hadamard+rtn hadamard:3+rtn smoothquant:0.5+rtn smoothquant+gptq gptq gptaq gptaq+quantease rtn+quantease; do
     i=$((i + 1))
-    run quantize-$model-$i quantize $m --plan weights=int4/channel --method $method --calibrate "$out/calibration.txt" \
+    run quantize-$model-$i quantize $m --plan weights=int4/channel --method $method $(calibration $method) \
       --out "$out/quantize-$model-$i.h5" --json "$out/quantize-$model-$i.json"
     run quantized-$model-$i eval "$out/quantize-$model-$i.h5" --tasks perplexity=$text --tokens 1022 --json "$out/quantized-$model-$i.json"
   done

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include <nlohmann/json.hpp>
 
 #include "tests/support/run_command.h"
@@ -28,6 +30,21 @@ TEST(BenchAttentionCommand, OneCaseBesideItsBaselines) {
     EXPECT_GT(result["seconds"].get<double>(), 0);
   }
   EXPECT_THAT(kernels, testing::IsSupersetOf({"tare", "tare-f32", "onednn-f32"}));
+}
+
+// More threads than processors, grouped heads and more keys than queries are obeyed, and the columns explained.
+TEST(BenchAttentionCommand, WhatIsAskedForIsMeasuredAndExplained) {
+  const std::string threads = std::to_string(std::thread::hardware_concurrency() + 1);
+  const Outcome outcome = RunTare({"bench", "attention", "--family", "v2", "--n", "64", "--keys", "128", "--d", "16",
+                                   "--heads", "4", "--kv-heads", "2", "--threads", threads, "--repetitions", "1"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("\ntare-f32 +v2 +64 +128 +16 +4 +2 +" + threads + " causal "));
+  EXPECT_THAT(outcome.out, testing::Not(testing::HasSubstr("onednn-graph ")));
+  EXPECT_THAT(outcome.err, testing::HasSubstr("--threads " + threads + ": "));
+  for (const char* column : {"spread: ", "ns/pair: ", "roofline: ", "floor: ", "worst row: "}) {
+    EXPECT_THAT(outcome.out, testing::HasSubstr(column));
+    EXPECT_THAT(RunTare({"bench", "attention", "--help"}).out, testing::HasSubstr(column));
+  }
 }
 
 TEST(BenchAttentionCommand, PlansWithoutAKernelAreRefused) {

@@ -33,8 +33,8 @@ std::map<std::string, std::string> FilesOn(const std::string& threads, const std
       {"dump", model, "--input", text, "--tokens", "40", "--sites", "logits,layer_out", "--out", out + "d.h5"},
       {"quantize", model, "--plan", "weights=int4/channel", "--method", "hadamard+gptq+quantease", "--calibrate", text,
        "--tokens", "128", "--out", out + "q.h5"},
-      {"eval", out + "q.h5", "--tasks", tasks, "--tokens", "128", "--limit", "1", "--executed", "--json",
-       out + "q.json"}};
+      {"eval", out + "q.h5", "--tasks", tasks, "--tokens", "128", "--limit", "1", "--executed", "--plan",
+       "linear_in=int8/token", "--json", out + "q.json"}};
   for (std::vector<std::string> command : commands) {
     command.insert(command.end(), {"--threads", threads});
     const Outcome outcome = RunTare(command);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/golden.h"
 #include "tests/support/run_command.h"
 
 namespace tare {
@@ -12,13 +13,57 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 TEST(Usage, AWordThatIsNotKnownIsNamedWithTheNearest) {
-  EXPECT_THAT(RunTare({"generate"}).err, StartsWith("tare: unknown command 'generate'; the nearest is "));
+  EXPECT_THAT(RunTare({"generate"}).err,
+              StartsWith("tare: unknown command 'generate'; expected one of inspect plan dump"));
   EXPECT_THAT(RunTare({"evla"}).err, HasSubstr("the nearest is eval"));
-  EXPECT_THAT(RunTare({"eval", "M", "--foo"}).err, StartsWith("tare eval: unknown option '--foo'; the nearest is --"));
+  EXPECT_THAT(RunTare({"eval", "M", "--foo"}).err,
+              StartsWith("tare eval: unknown option '--foo'; expected one of --help"));
+  EXPECT_THAT(RunTare({"eval", "M", "--taks", "x"}).err, HasSubstr("'--taks'; the nearest is --tasks"));
   EXPECT_THAT(RunTare({"inspect", "M", "--jsn=x"}).err, HasSubstr("'--jsn=x'; the nearest is --json"));
   EXPECT_THAT(RunTare({"stats", "show", "S.h5", "--sit", "q"}).err,
               StartsWith("tare stats show: unknown option '--sit'"));
   EXPECT_THAT(RunTare({"inspect", "M", "N"}).err, StartsWith("tare inspect: unknown word 'N'"));
+}
+
+TEST(Usage, WhatIsMissingOrOfAnotherKindIsSaidByItsCommand) {
+  EXPECT_THAT(RunTare({}).err, StartsWith("tare: got no command, expected one of inspect plan dump stats eval"));
+  EXPECT_THAT(RunTare({"bench"}).err,
+              StartsWith("tare bench: got no command, expected one of forward linear attention"));
+  EXPECT_THAT(RunTare({"stats", "show"}).err, StartsWith("tare stats show: FILE is required"));
+  EXPECT_THAT(RunTare({"eval", "M", "--tasks", "x", "--tokens", "1,000"}).err,
+              StartsWith("tare eval: --tokens: got '1,000', expected a whole number of 0 or more\n"));
+  EXPECT_THAT(RunTare({"bench", "forward", "--layers", "0"}).err,
+              StartsWith("tare bench forward: --layers: got '0', expected a whole number from 1 to 1000\n"));
+  EXPECT_THAT(RunTare({"quantize", "M", "--method", "awq", "--out", "Q.h5"}).err,
+              StartsWith("tare quantize: --method: 'awq': got step 'awq', expected hadamard"));
+}
+
+// An option that would change nothing is refused.
+TEST(Usage, OptionsWithoutEffect) {
+  const std::string model = GoldenFolder("llama-mha"), ids = model + "/expected.safetensors",
+                    text = "perplexity=" + ids;
+  const TemporaryFolder folder;
+  const auto refused = [](const std::vector<std::string>& command, const std::string& says) {
+    const Outcome outcome = RunTare(command);
+    EXPECT_EQ(outcome.exit_code, 2) << says;
+    EXPECT_THAT(outcome.err, HasSubstr(says));
+  };
+  refused({"eval", model, "--tasks", text, "--executed"}, "--executed: changes nothing without a --plan");
+  refused({"eval", model, "--tasks", text, "--plan", "int8", "--stats", "S.h5"},
+          "--stats: changes nothing without a rule");
+  refused({"eval", model, "--tasks", text, "--records", folder / "R.jsonl"},
+          "--records: changes nothing without a task with items");
+  refused({"eval", model, "--tasks", "choice=" + ids, "--stride", "3"},
+          "--stride: changes nothing without a task of a text");
+  refused({"dump", model, "--input", ids, "--out", "D.h5", "--executed"}, "--executed: changes nothing");
+  refused({"plan", "int8", model, "--stats", "S.h5"}, "--stats: changes nothing without a rule with +static");
+  refused({"quantize", model, "--plan", "int8", "--out", "Q.h5", "--limit", "3"},
+          "--limit: changes nothing without --cal");
+  refused({"quantize", model, "--plan", "int8", "--out", "Q.h5", "--calibrate", ids},
+          "--calibrate: changes nothing without");
+  refused({"stats", model, "--input", ids, "--checkpoint", "3"}, "--checkpoint are about that file");
+  refused({"inspect", model, "--math", "bf16"}, "unknown option '--math'");
+  refused({"bench", "linear", "--rows", "7"}, "--rows requires --plan");
 }
 
 }  // namespace

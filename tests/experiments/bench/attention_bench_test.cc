@@ -58,6 +58,17 @@ TEST(BenchAttention, MeasuresEveryKernel) {
   SetThreads(0);
 }
 
+TEST(BenchAttention, GroupedHeadsOverMoreKeysThanQueries) {
+  std::vector<AttentionCase> cases{Small("tare", "v1"), Small("tare-f32", "v2"), Small("onednn-f32", "v1")};
+  for (AttentionCase& c : cases) c.heads = 4, c.kv_heads = 2, c.keys = 200, c.repetitions = 1;
+  const AttentionBench bench = BenchAttention(cases);
+  for (const AttentionResult& r : bench.results) EXPECT_LT(r.rel_l2, 0.05) << r.measured.kernel;
+  const nlohmann::json json = AttentionBenchJson(bench, "a CPU");
+  EXPECT_EQ(json["cases"][0]["keys"], 200);
+  EXPECT_EQ(json["cases"][0]["kv_heads"], 2);
+  SetThreads(0);
+}
+
 TEST(BenchAttention, RefusesBeforeItMeasures) {
   const auto message = [](auto change, const char* text) {
     AttentionCase c = Small("tare", "v1");
@@ -70,6 +81,7 @@ TEST(BenchAttention, RefusesBeforeItMeasures) {
   message([](AttentionCase& c) { c.threads = 0; }, "0 threads");
   message([](AttentionCase& c) { c.n = 0; }, "n 0");
   message([](AttentionCase& c) { c.family = "standard"; }, "one map");
+  message([](AttentionCase& c) { c.kv_heads = 3; }, "3 key/value heads");
   message([](AttentionCase& c) { c.plan = "q=int8/token"; }, "k in f32 in layer 0");
   SetThreads(0);
 }

@@ -32,6 +32,28 @@ TEST(AttentionInputs, LeastOperations) {
             4 * 8 * 16 * 3);
 }
 
+// Heads in groups, and another number of keys than of queries: shapes, pairs and the reference.
+TEST(AttentionInputs, GroupedHeadsAndMoreKeysThanQueries) {
+  for (const char* family : {"standard", "v1", "v2"}) {
+    AttentionInputs in(family, "gaussian", 4, 8, 6, {}, 0.5f, 1, {.keys = 10, .kv_heads = 2});
+    const AttentionProblem& p = in.problem();
+    EXPECT_EQ(p.q.tokens, 4);
+    EXPECT_EQ(p.k.tokens, 10);
+    EXPECT_EQ(p.v.tokens, 10);
+    EXPECT_EQ(p.v.heads, 2);
+    EXPECT_EQ(p.k.heads, family == std::string("v1") ? 4 : 2);
+    EXPECT_EQ(CountPairs(p), 6 * (7 + 8 + 9 + 10));
+    ReferenceAttention(p);
+    EXPECT_LT(in.ErrorsOfOut().rel_l2, 1e-6) << family;
+  }
+  const auto refused = [](KeyShape shape, const char* text) {
+    EXPECT_THAT([&] { AttentionInputs("v1", "gaussian", 4, 8, 6, {}, 0.5f, 1, shape); },
+                ThrowsMessage<Error>(HasSubstr(text)));
+  };
+  refused({.kv_heads = 4}, "got 4 key/value heads, expected a divisor of 6");
+  refused({.keys = 3}, "got 3 keys for 4 queries");
+}
+
 // Probability of key 0 in the last row of f32 attention, read off values that are 1 there and 0 elsewhere.
 TEST(AttentionInputs, ASinkHasEightNatsMore) {
   AttentionInputs in("standard", "sink", 200, 128, 1, {}, 0.5f, 1);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/bench/graph_attention.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "experiments/bench/attention_inputs.h"
+#include "quant/base/error.h"
 
 namespace tare {
 namespace {
@@ -14,6 +16,12 @@ TEST(GraphAttention, IsAttention) {
     GraphAttention(in.problem()).Run();
     EXPECT_LT(in.ErrorsOfOut().rel_l2, 1e-5) << family;
   }
+}
+
+TEST(GraphAttention, OfHeadsThatShareKeysIsRefused) {
+  AttentionInputs in("standard", "gaussian", 70, 16, 4, {}, 0.5f, 1, {.kv_heads = 2});
+  EXPECT_THAT([&] { GraphAttention graph(in.problem()); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("heads that share keys")));
 }
 
 }  // namespace

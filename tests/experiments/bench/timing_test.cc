@@ -14,6 +14,14 @@ TEST(Timing, MedianAndSpread) {
   EXPECT_EQ(TimingOf({4.0, 1.0, 3.0, 2.0}).median, 3.0);
 }
 
+TEST(Timing, ACallIsRepeatedForSoManySeconds) {
+  int calls = 0;
+  const double start = Seconds(), mean = SecondsOfCall([&] { ++calls; }, 0.01), all = Seconds() - start;
+  EXPECT_GT(calls, 1);
+  EXPECT_GE(mean * calls, 0.01);
+  EXPECT_LE(mean * calls, all);
+}
+
 TEST(Timing, TheClockNeverGoesBack) {
   double last = Seconds();
   for (int i = 0; i < 1000; ++i) {
