@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/command.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 
@@ -72,38 +74,40 @@ void WriteJson(const std::string& target, const nlohmann::ordered_json& json) {
   }
 }
 
-ProgressLine::ProgressLine(std::string what)
-    : what_(std::move(what)),
-      terminal_(isatty(STDERR_FILENO) == 1),
-      start_(std::chrono::steady_clock::now()),
-      last_(start_) {}
+static double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// One less than the terminal has: a full last column would begin a line of its own.
+static size_t Columns() {
+  winsize size{};
+  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return known ? size.ws_col - 1u : 79u;
+}
+
+ProgressLine::ProgressLine(const std::string& what)
+    : terminal_(isatty(STDERR_FILENO) == 1), last_(Now()), clock_(last_) {
+  Begin(what, 0, 1);
+}
 
 ProgressLine::~ProgressLine() {
   if (shown_) std::fprintf(stderr, "\r\033[K");
 }
 
-void ProgressLine::Rename(std::string what) {
-  what_ = std::move(what);
-  start_ = std::chrono::steady_clock::now();
-}
+void ProgressLine::Begin(const std::string& what, size_t part, size_t parts) { clock_.Begin(what, part, parts, Now()); }
 
 Progress ProgressLine::Callback() {
-  if (!terminal_) return {};
   return [this](int64_t done, int64_t total, const char* unit) { Show(done, total, unit); };
 }
 
 void ProgressLine::Show(int64_t done, int64_t total, const char* unit) {
-  using namespace std::chrono_literals;
-  const auto now = std::chrono::steady_clock::now();
-  if (shown_ && now - last_ < 100ms && done < total) return;
+  const double now = Now();
+  const std::string line = clock_.Line(done, total, unit, now, terminal_ ? Columns() : 200);
+  const bool due = terminal_ ? !shown_ || now - last_ >= 0.1 || done == total : now - last_ >= 60;
+  if (!due) return;
   last_ = now;
-  shown_ = true;
-  const double seconds = std::chrono::duration<double>(now - start_).count();
-  const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0.0;
-  const double left = rate > 0 ? static_cast<double>(total - done) / rate : 0.0;
-  const std::string line =
-      Formatted("{}: {} of {} {}, {:.0f} per second, {:.0f} s left", what_, done, total, unit, rate, left);
-  std::fprintf(stderr, "\r\033[K%s", line.c_str());
+  shown_ = terminal_;
+  std::fprintf(stderr, terminal_ ? "\r\033[K%s" : "%s\n", line.c_str());
   std::fflush(stderr);
 }
 

@@ -2,7 +2,6 @@
 // What the subcommands share: their table, options that several have, where figures go, and the progress line.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
@@ -12,6 +11,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "experiments/sequences/progress.h"
+#include "experiments/sequences/progress_clock.h"
 #include "kernels/linear/projector.h"
 
 namespace tare {
@@ -57,24 +57,26 @@ void WriteJson(const std::string& target, const nlohmann::ordered_json& json);
 // Whether figures for people go to standard output: not when JSON does.
 inline bool PrintsTables(const std::string& json_target) { return json_target != "-"; }
 
-// A line on standard error with rate and time left, rewritten in place; silent unless standard error is a terminal.
+// A line on standard error with rate and time left: on a terminal rewritten in place, in its width; elsewhere a line a
+// minute.
 class ProgressLine {
  public:
-  explicit ProgressLine(std::string what);
+  explicit ProgressLine(const std::string& what);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   Progress Callback();
-  void Rename(std::string what);
+  // What follows is part `part` of `parts`, counted from 0.
+  void Begin(const std::string& what, size_t part, size_t parts);
 
  private:
   void Show(int64_t done, int64_t total, const char* unit);
 
-  std::string what_;
   bool terminal_;
   bool shown_ = false;
-  std::chrono::steady_clock::time_point start_, last_;
+  double last_;
+  ProgressClock clock_;
 };
 
 }  // namespace tare

@@ -33,8 +33,13 @@ std::string IsMethod(const std::string& text) {
 // The quantized checkpoint that is made, also on the way to a folder.
 std::string FileOf(const Options& options) { return options.format == "h5" ? options.out : options.out + ".h5"; }
 
+struct Made {
+  QuantizeSummary summary;
+  std::string types;  // of the tensors that were written: nothing for codes
+};
+
 // By way of a file beside the folder, which goes away again.
-QuantizeSummary QuantizeToFolder(const QuantizeJob& job, const Progress& progress) {
+Made QuantizeToFolder(const QuantizeJob& job, const Progress& progress) {
   struct Removed {
     const std::filesystem::path& path;
     ~Removed() {
@@ -45,9 +50,27 @@ QuantizeSummary QuantizeToFolder(const QuantizeJob& job, const Progress& progres
   if (std::filesystem::exists(job.out))
     Fail("{}: is there, and would be overwritten; try another --out", job.out.string());
   const Removed removed{job.out};
-  const QuantizeSummary summary = Quantize(job, progress);
-  ExportDequantized(job.out, std::filesystem::path(job.out).replace_extension());
-  return summary;
+  Made made{.summary = Quantize(job, progress), .types = {}};
+  const ExportSummary written =
+      ExportDequantized(job.out, job.model, std::filesystem::path(job.out).replace_extension());
+  made.summary.bytes_after = written.bytes;
+  made.types = WrittenText(written);
+  return made;
+}
+
+void PrintSummary(const Options& options, const Plan& plan, const Made& made) {
+  const QuantizeSummary& s = made.summary;
+  if (s.matrices == 0) {
+    PrintLine("{}: equivalent weights, no codes", options.out);
+  } else if (made.types.empty()) {
+    PrintLine("{}: {} matrices in {}, {:.2f} bits per weight, relative error {:.4f}", options.out, s.matrices,
+              plan.canonical(), s.bits_per_weight, s.relative_error);
+  } else {
+    PrintLine("{}: {} matrices rounded to {} and dequantized, relative error {:.4f}", options.out, s.matrices,
+              plan.canonical(), s.relative_error);
+  }
+  PrintLine("  {} bytes of tensors before, {} after{}", s.bytes_before, s.bytes_after,
+            made.types.empty() ? "" : ": " + made.types);
 }
 
 void Run(const CLI::App& command, const Options& options) {
@@ -67,15 +90,10 @@ void Run(const CLI::App& command, const Options& options) {
                         .statistics = options.stats,
                         .windows = options.windows,
                         .resume = options.resume};
-  const QuantizeSummary s = options.format == "h5" ? Quantize(job, ProgressLine("quantize").Callback())
-                                                   : QuantizeToFolder(job, ProgressLine("quantize").Callback());
-  if (PrintsTables(options.json)) {
-    if (s.matrices == 0) PrintLine("{}: equivalent weights in f32, no codes", options.out);
-    if (s.matrices > 0)
-      PrintLine("{}: {} matrices in {}, {:.2f} bits per weight, relative error {:.4f}", options.out, s.matrices,
-                job.plan.canonical(), s.bits_per_weight, s.relative_error);
-    PrintLine("  {} bytes of tensors before, {} after", s.bytes_before, s.bytes_after);
-  }
+  const Made made = options.format == "h5" ? Made{Quantize(job, ProgressLine("quantize").Callback()), ""}
+                                           : QuantizeToFolder(job, ProgressLine("quantize").Callback());
+  const QuantizeSummary& s = made.summary;
+  if (PrintsTables(options.json)) PrintSummary(options, job.plan, made);
   WriteJson(options.json, {{"schema", "tare.quantize/1"},
                            {"out", options.out},
                            {"plan", job.plan.canonical()},
@@ -113,7 +131,10 @@ void AddQuantize(CLI::App& app) {
       "--calibrate for smoothquant:ALPHA");
   AddWindowOptions(*command, options->windows);
   command->add_option("--out", options->out, "the file, or with --format safetensors the folder, to make")->required();
-  command->add_option("--format", options->format, "h5: codes; safetensors: a Hugging Face folder, weights dequantized")
+  command
+      ->add_option(
+          "--format", options->format,
+          "h5: codes; safetensors: a Hugging Face folder, weights dequantized, in BF16 or F16 where the checkpoint is")
       ->check(CLI::IsMember({"h5", "safetensors"}))
       ->capture_default_str();
   command->add_flag("--resume", options->resume, "go on where an interrupted job stopped (it left OUT.parts)");

@@ -56,7 +56,6 @@ MarkedItems LoadInput(const std::string& folder, const ModelConfig& config, cons
 
 Json Observe(const std::string& folder, const Options& options, ProgressLine& line) {
   Model model(folder, options.machine.Apply());
-  line.Rename(model.Name());
   const auto [input, sequences, spans] = LoadInput(folder, model.config(), options);
   OutlierObserver observer(model.config());
   SiteVisitor* const visitors[] = {&observer};
@@ -72,7 +71,6 @@ Json Observe(const std::string& folder, const Options& options, ProgressLine& li
 // Every site, into the file; the table's figures are taken from it.
 Json Collect(const std::string& folder, const Options& options, ProgressLine& line) {
   Model model(folder, options.machine.Apply());
-  line.Rename(model.Name());
   const auto [input, sequences, spans] = LoadInput(folder, model.config(), options);
   StatisticsOptions statistics = options.statistics;
   statistics.spans = spans;
@@ -93,8 +91,10 @@ void Run(Options& options) {
   std::vector<Json> models;
   {
     ProgressLine line("");
-    for (const std::string& folder : options.models)
+    for (const std::string& folder : options.models) {
+      line.Begin(ModelName(folder), models.size(), options.models.size());
       models.push_back(options.out.empty() ? Observe(folder, options, line) : Collect(folder, options, line));
+    }
   }
   if (PrintsTables(options.json)) {
     PrintText("{}", OutlierTable(models));

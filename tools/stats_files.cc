@@ -134,15 +134,19 @@ void Diff(const DiffFiles& options) {
   const Json json = DiffJson(ReadStatistics(options.a), ReadStatistics(options.b), diff);
   if (PrintsTables(options.json)) {
     PrintText("{}", DiffTable(json));
-    PrintLine("* the interval leaves out 0; {} bootstrap draws over groups of sequences, {}", diff.draws,
-              json["paired"].get<bool>() ? "the same ones of both" : "of each apart");
+    PrintLine(
+        "\n[95 %] of each row by itself: {} bootstrap draws over groups of sequences, {}\n"
+        "* p < 0.05 by Holm over all {} comparisons; maxima have no interval",
+        diff.draws, json["paired"].get<bool>() ? "the\nsame of A and B" : "of A\nand B apart",
+        json["comparisons"].get<int64_t>());
   }
   WriteJson(options.json, json);
 }
 
 void AddDiff(CLI::App& stats) {
   auto options = std::make_shared<DiffFiles>();
-  CLI::App* command = stats.add_subcommand("diff", "what differs between two models or texts, with intervals");
+  CLI::App* command =
+      stats.add_subcommand("diff", "what differs between two models or texts: B less A, with intervals");
   command->add_option("A", options->a, "a statistics file")->required();
   command->add_option("B", options->b, "another")->required();
   command->add_option("--site", options->site, "only this site");

@@ -23,12 +23,14 @@ struct Options {
 };
 
 Json ToJson(const std::vector<SweepCell>& cells) {
-  Json json{{"schema", "tare.sweep/1"}, {"cells", Json::array()}};
+  Json json{{"schema", "tare.sweep/2"}, {"cells", Json::array()}};
   for (const SweepCell& cell : cells) {
     json["cells"].push_back({{"model", cell.model},
                              {"task", cell.task},
-                             {"granularity", cell.granularity},
-                             {"bits", cell.bits},
+                             {"site", cell.row.site},
+                             {"format", cell.row.format},
+                             {"granularity", cell.row.granularity},
+                             {"bits", cell.row.bits},
                              {"key", cell.key},
                              {"result", cell.result}});
   }
@@ -56,7 +58,7 @@ void Run(Options& options) {
   {
     ProgressLine line("");
     cells = RunSweep(options.sweep, [&](size_t cell, size_t count, const std::string& what) {
-      line.Rename(Formatted("cell {} of {}: {}", cell, count, what));
+      line.Begin(Formatted("{}/{} {}", cell + 1, count, what), cell, count);
       return line.Callback();
     });
   }
@@ -67,8 +69,8 @@ void Run(Options& options) {
   if (PrintsTables(options.json)) {
     PrintText("{}", SweepTable(cells));
     PrintLine(
-        "\n+/- one standard error; in brackets the change from 16 bits, with the standard error of the paired "
-        "difference\n"
+        "\n+/- one standard error; of a change, of the differences paired by item or by\n"
+        "window; [low, high] 95 % where fewer than five items are right, wrong or changed\n"
         "finished cells, table.csv, table.json and table.txt are in {}",
         options.sweep.folder.string());
   }
@@ -83,20 +85,28 @@ void AddSweep(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "sweep", "accuracy against bits: models x granularity x bits x tasks; run again, it does what is left");
   command->add_option("MODEL", options->models, "checkpoint folders")->required();
-  command->add_option("--site", sweep.site, "what to quantize; several with commas between")->capture_default_str();
-  command->add_option("--base", sweep.base, "a plan of rules that every quantized cell has besides");
+  SweepQuestion& question = sweep.question;
+  command
+      ->add_option("--site", question.site,
+                   "what to quantize; several with commas between are quantized together, in one plan")
+      ->capture_default_str();
+  command->add_flag_callback(
+      "--each-site", [&question] { question.sites = SweepSites::kEach; },
+      "each of the sites alone, one after the other; a group (weights, linear_in) is each of its sites");
+  command->add_option("--base", question.base, "a plan of rules that every quantized cell has besides");
   AddExecutedFlag(*command, sweep.carrying);
   command
       ->add_option("--stats", options->statistics,
                    "statistics file (tare stats --out) for rules with +static; once per model, in their order")
       ->allow_extra_args(false);
-  command->add_option("--bits", sweep.bits, "16 (not quantized), 8, 6, 4, with commas between")
+  command->add_option("--bits", question.bits, "16 (not quantized), 8, 6, 4, with commas between")
       ->delimiter(',')
       ->allow_extra_args(false)  // or it takes the folders after it
       ->capture_default_str();
   command
-      ->add_option("--granularity", sweep.granularities,
-                   "what shares a scale: row, head, tensor, with commas between; with options: tensor+static")
+      ->add_option("--granularity", question.granularities,
+                   "what shares a scale: row, head, tensor, with commas between; with options: tensor+static. Where "
+                   "several sites are named, one that has none such takes the nearest that it has, and says so")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->capture_default_str();

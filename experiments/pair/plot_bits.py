@@ -24,12 +24,13 @@ STYLE = """
 
 
 def read(name):
-    """(task, figure, model, granularity) to {bits: (value, standard error)}."""
+    """(task, figure, model, granularity) to {bits: (value, standard error)}; 16 bits have no granularity."""
     lines = {}
     with open(name, newline="") as f:
         for row in csv.DictReader(f):
-            key = row["task"], row["figure"], row["model"], row["granularity"]
-            lines.setdefault(key, {})[int(row["bits"])] = float(row["value"]), float(row["stderr"] or 0)
+            for scale in [row["granularity"]] if row["granularity"] else SCALES:
+                key = row["task"], row["figure"], row["model"], scale
+                lines.setdefault(key, {})[int(row["bits"])] = float(row["value"]), float(row["stderr"] or 0)
     return lines
 
 

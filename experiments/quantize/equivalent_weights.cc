@@ -206,7 +206,7 @@ void WriteEquivalent(const Checkpoint& files, const std::filesystem::path& model
                      const Provenance& provenance, const std::filesystem::path& out, const Progress& progress) {
   QuantizedCheckpointWriter file(out, provenance);
   file.AddFile("config.json", EquivalentConfig(model, weights.unties));
-  for (const char* name : {"tokenizer.model", "tokenizer_config.json"}) {
+  for (const char* name : kTokenizerFiles) {
     if (const auto text = CheckpointText(model, name)) file.AddFile(name, *text);
   }
   std::vector<std::string> names = files.names();

@@ -1,17 +1,104 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/quantize/export.h"
 
+#include <atomic>
+#include <cmath>
+#include <cstring>
 #include <deque>
 
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
+#include "quant/base/float16.h"
+#include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/quantized_checkpoint.h"
+#include "quant/file/checkpoint.h"
 
 namespace tare {
+namespace {
 
-void ExportDequantized(const std::filesystem::path& quantized, const std::filesystem::path& folder) {
+bool IsHalf(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
+
+template <typename T>
+std::span<const std::byte> AsBytes(const AlignedBuffer<T>& values) {
+  return std::as_bytes(values.span());
+}
+
+AlignedBuffer<float> Dequantized(const QuantizedMatrix& m) {
+  AlignedBuffer<float> dense(static_cast<size_t>(m.out * m.in));
+  ParallelFor(static_cast<size_t>(m.out), [&](size_t row, int) {
+    DequantizeRow(m, static_cast<int64_t>(row), dense.data() + static_cast<int64_t>(row) * m.in);
+  });
+  return dense;
+}
+
+AlignedBuffer<float> FloatsOf(const TensorView& tensor) {
+  AlignedBuffer<float> values(tensor.elements());
+  std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+  return values;
+}
+
+// The values in 16 bits; nothing where one of them is not kept to the type's rounding.
+std::optional<AlignedBuffer<uint16_t>> Halves(std::span<const float> values, DType dtype) {
+  const bool is_bf16 = dtype == DType::kBF16;
+  const float unit = is_bf16 ? 0x1p-8f : 0x1p-11f;
+  AlignedBuffer<uint16_t> halves(values.size());
+  std::atomic<bool> kept = true;
+  constexpr size_t kPart = 65536;
+  ParallelFor((values.size() + kPart - 1) / kPart, [&](size_t part, int) {
+    for (size_t i = part * kPart; i < std::min(values.size(), (part + 1) * kPart); ++i) {
+      const float x = values[i];
+      halves[i] = is_bf16 ? Bf16FromFloat(x) : F16FromFloat(x);
+      const float rounded = is_bf16 ? FloatFromBf16(halves[i]) : FloatFromF16(halves[i]);
+      if (!(std::abs(rounded - x) <= std::abs(x) * unit)) kept = false;
+    }
+  });
+  if (!kept) return std::nullopt;
+  return halves;
+}
+
+class Folder {
+ public:
+  explicit Folder(const Checkpoint& source) : source_(source) {}
+
+  void Add(const TensorView& tensor) {
+    tensors_.push_back(tensor);
+    ++summary_.tensors[tensor.dtype];
+    summary_.bytes += static_cast<int64_t>(tensor.bytes.size());
+  }
+  bool WantsHalves(const std::string& name) const {
+    const TensorView* stored = source_.Find(name);
+    return stored != nullptr && IsHalf(stored->dtype);
+  }
+  void AddFloats(const std::string& name, const std::vector<int64_t>& shape, AlignedBuffer<float> values) {
+    if (WantsHalves(name)) {
+      const DType dtype = source_.Find(name)->dtype;
+      if (auto halves = Halves(values.span(), dtype)) {
+        ++summary_.rounded[dtype];
+        return Add({name, dtype, shape, AsBytes(halves_.emplace_back(std::move(*halves)))});
+      }
+      ++summary_.too_wide;
+    }
+    Add({name, DType::kF32, shape, AsBytes(floats_.emplace_back(std::move(values)))});
+  }
+  ExportSummary Write(const std::filesystem::path& path, const Provenance& p) {
+    WriteSafetensors(path, std::move(tensors_),
+                     {{"format", "pt"}, {"tare.plan", p.plan}, {"tare.method", p.method}, {"tare.source", p.source}});
+    return summary_;
+  }
+
+ private:
+  const Checkpoint& source_;
+  std::vector<TensorView> tensors_;
+  std::deque<AlignedBuffer<float>> floats_;
+  std::deque<AlignedBuffer<uint16_t>> halves_;
+  ExportSummary summary_;
+};
+
+}  // namespace
+
+ExportSummary ExportDequantized(const std::filesystem::path& quantized, const std::filesystem::path& source,
+                                const std::filesystem::path& folder) {
   const QuantizedCheckpoint file(quantized);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -20,23 +107,37 @@ void ExportDequantized(const std::filesystem::path& quantized, const std::filesy
     if (std::filesystem::exists(folder / name))
       Fail("{}: is there already, and would be overwritten; try another folder", (folder / name).string());
   }
-  std::vector<TensorView> tensors;
-  for (const auto& [name, tensor] : file.tensors()) tensors.push_back(tensor);
-  std::deque<AlignedBuffer<float>> values;
-  for (const auto& [name, m] : file.matrices()) {
-    AlignedBuffer<float>& dense = values.emplace_back(static_cast<size_t>(m.out * m.in));
-    ParallelFor(static_cast<size_t>(m.out), [&](size_t row, int) {
-      DequantizeRow(m, static_cast<int64_t>(row), dense.data() + static_cast<int64_t>(row) * m.in);
-    });
-    file.Release(name);
-    tensors.push_back({name, DType::kF32, {m.out, m.in}, std::as_bytes(std::span<const float>(dense.span()))});
+  const Checkpoint from(source);
+  Folder out(from);
+  for (const auto& [name, tensor] : file.tensors()) {
+    if (tensor.dtype == DType::kF32 && out.WantsHalves(name)) {
+      out.AddFloats(name, tensor.shape, FloatsOf(tensor));
+    } else {
+      out.Add(tensor);
+    }
   }
-  const Provenance& p = file.provenance();
-  WriteSafetensors(folder / "model.safetensors", std::move(tensors),
-                   {{"format", "pt"}, {"tare.plan", p.plan}, {"tare.method", p.method}, {"tare.source", p.source}});
-  for (const char* name : {"tokenizer.model", "tokenizer_config.json", "config.json"}) {
+  for (const auto& [name, m] : file.matrices()) {
+    out.AddFloats(name, {m.out, m.in}, Dequantized(m));
+    file.Release(name);
+  }
+  const ExportSummary summary = out.Write(folder / "model.safetensors", file.provenance());
+  for (const char* name : kTokenizerFiles) {
     if (const auto text = file.File(name)) WriteFileAtomically(folder / name, *text);
   }
+  if (const auto text = file.File("config.json")) WriteFileAtomically(folder / "config.json", *text);
+  return summary;
+}
+
+std::string WrittenText(const ExportSummary& summary) {
+  std::string text;
+  for (const auto& [dtype, count] : summary.tensors) {
+    text += Formatted("{}{}{} in {}", text.empty() ? "" : "; ", count, text.empty() ? " tensors" : "", Name(dtype));
+    const auto rounded = summary.rounded.find(dtype);
+    if (rounded != summary.rounded.end()) text += Formatted(", {} of them rounded to nearest", rounded->second);
+    if (dtype == DType::kF32 && summary.too_wide > 0)
+      text += Formatted(", {} of them with values that the source's type cannot hold", summary.too_wide);
+  }
+  return text;
 }
 
 }  // namespace tare

@@ -1,13 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // A quantized checkpoint as a folder in Hugging Face layout, for every program that knows no codes: quantized matrices
-// as the f32 numbers that they stand for, everything else as it was.
+// as the numbers that they stand for, everything else as it was, and the tokenizer's files.
+//
+// A tensor that the source stores in 16 bits is rounded to that type again, ties to even, where each of its values is
+// kept to the type's rounding: 2^-8 of it in BF16 and 2^-11 in F16, less than half of the 1/127 to the next code of INT8.
+// Where a value is not (it overflows, or is below the type's normal numbers), the tensor is F32.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <map>
+
+#include "quant/file/dtype.h"
 
 namespace tare {
 
-// The folder is made, and must not hold a checkpoint already. Holds the dequantized weights in memory meanwhile.
-void ExportDequantized(const std::filesystem::path& quantized, const std::filesystem::path& folder);
+struct ExportSummary {
+  int64_t bytes = 0;             // of the tensors written
+  std::map<DType, int> tensors;  // written, by type
+  std::map<DType, int> rounded;  // of them, from wider values
+  int too_wide = 0;              // left in F32, as the source's type does not keep a value of them
+};
+
+// The folder is made, and must not hold a checkpoint already. `source` is the checkpoint that the file was made from.
+// Holds the dequantized weights in memory meanwhile.
+ExportSummary ExportDequantized(const std::filesystem::path& quantized, const std::filesystem::path& source,
+                                const std::filesystem::path& folder);
+
+// "36 tensors in BF16, 15 of them rounded to nearest; 1 in F32, whose values the source's type cannot hold".
+std::string WrittenText(const ExportSummary& summary);
 
 }  // namespace tare

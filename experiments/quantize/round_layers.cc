@@ -136,21 +136,23 @@ class Job {
   }
 
   QuantizeSummary Run(const std::filesystem::path& path, const Progress& progress) {
-    const auto for_layers = [&](auto body) {
+    const auto for_layers = [&](const char* unit, auto body) {
       for (int layer = 0; layer < config_.layers; ++layer) {
         ThrowIfStopped();
         body(layer);
-        if (progress) progress(layer + 1, config_.layers, "layers");
+        Report(progress, layer + 1, config_.layers, unit);
       }
     };
-    if (calibrated_) for_layers([&](int layer) { PassLayer(layer); });  // hours; only then is the result begun
+    // Hours; only then is the result begun.
+    if (calibrated_) for_layers("layers", [&](int layer) { PassLayer(layer); });
     QuantizedCheckpointWriter out(path, provenance_);
-    for (const char* name : {"config.json", "tokenizer.model", "tokenizer_config.json"}) {
+    out.AddFile("config.json", config_text_);
+    for (const char* name : kTokenizerFiles) {
       if (const auto text = CheckpointText(model_, name)) out.AddFile(name, *text);
     }
     for (const auto& [place, clips] : KeptClips(plan_.clips())) out.AddClips(place, clips);
     for (const std::string& name : files_.names()) AddOutsideLayers(name, out);
-    for_layers([&](int layer) { AddLayer(layer, out); });
+    for_layers("layers written", [&](int layer) { AddLayer(layer, out); });
     out.Commit();
     summary_.relative_error = sums_.size > 0 ? std::sqrt(sums_.error / sums_.size) : 0;
     summary_.bits_per_weight = 8 * static_cast<double>(code_bytes_) / static_cast<double>(summary_.values);

@@ -9,29 +9,12 @@
 namespace tare {
 namespace {
 
-// Tokens that a window holds, and how far windows advance.
-struct Cut {
-  size_t held, stride;
-};
-
-Cut CutFor(const TokenInput& input, const ModelConfig& config, const WindowOptions& options) {
-  const int64_t bos = input.bos ? 1 : 0;
+// Positions of a window where no option says.
+int64_t UsualWindow(const TokenInput& input) {
+  if (input.kind != TokenInput::Kind::kIds) return kTextWindow;
   size_t row = 0;
   for (const auto& sequence : input.sequences) row = std::max(row, sequence.size());
-  const int64_t usual = input.kind == TokenInput::Kind::kIds ? static_cast<int64_t>(row) : kTextWindow;
-  const int64_t window = options.window == 0 ? std::min<int64_t>(usual, config.max_positions) : options.window;
-  if (window < 1 + bos || window > config.max_positions) {
-    Fail("--window: got {}, expected {} to {} (the checkpoint's max_position_embeddings)", window, 1 + bos,
-         config.max_positions);
-  }
-  const int64_t held = window - bos;
-  // Without <s>, windows share a token: the first of each is scored as the last of the one before.
-  const int64_t widest = bos == 1 ? held : std::max<int64_t>(1, held - 1);
-  if (options.stride < 0 || options.stride > widest) {
-    Fail("--stride: got {}, expected 1 to {}, or 0 for that", options.stride, widest);
-  }
-  const int64_t stride = options.stride == 0 ? widest : options.stride;
-  return {static_cast<size_t>(held), static_cast<size_t>(stride)};
+  return static_cast<int64_t>(row);
 }
 
 // Appends the windows that `windows` cuts a row of n tokens into, for every row, within --tokens and --limit.
@@ -57,20 +40,40 @@ std::vector<ScoredSequence> CutRows(const TokenInput& input, const WindowOptions
 
 }  // namespace
 
+WindowCut CutOf(const TokenInput& input, const ModelConfig& config, const WindowOptions& options) {
+  const int64_t bos = input.bos ? 1 : 0, usual = UsualWindow(input);
+  const int64_t window = options.window == 0 ? std::min<int64_t>(usual, config.max_positions) : options.window;
+  if (window < 1 + bos || window > config.max_positions) {
+    Fail("--window: got {}, expected {} to {} (the checkpoint's max_position_embeddings)", window, 1 + bos,
+         config.max_positions);
+  }
+  const int64_t held = window - bos;
+  // Without <s>, windows share a token: the first of each is scored as the last of the one before.
+  const int64_t widest = bos == 1 ? held : std::max<int64_t>(1, held - 1);
+  if (options.stride < 0 || options.stride > widest) {
+    Fail("--stride: got {}, expected 1 to {}, or 0 for that", options.stride, widest);
+  }
+  const int64_t stride = options.stride == 0 ? widest : options.stride;
+  return {.window = window,
+          .stride = stride,
+          .bos = bos == 1,
+          .cut_to_positions = options.window == 0 && usual > config.max_positions};
+}
+
 std::vector<ScoredSequence> CutSequences(const TokenInput& input, const ModelConfig& config,
                                          const WindowOptions& options) {
-  const Cut cut = CutFor(input, config, options);
-  return CutRows(input, options, [&](size_t n) { return CutWindows(n, cut.held, cut.stride); });
+  const WindowCut cut = CutOf(input, config, options);
+  return CutRows(input, options,
+                 [&](size_t n) { return CutWindows(n, cut.Tokens(), static_cast<size_t>(cut.stride)); });
 }
 
 std::vector<ScoredSequence> CutDisjoint(const TokenInput& input, const ModelConfig& config,
                                         const WindowOptions& options) {
   if (options.stride != 0) Fail("--stride: got {}, expected 0: a token is observed once", options.stride);
-  const Cut cut = CutFor(input, config, options);
+  const size_t held = CutOf(input, config, options).Tokens();
   return CutRows(input, options, [&](size_t n) {
     std::vector<Window> windows;
-    for (size_t begin = 0; begin < n; begin += cut.held)
-      windows.push_back({begin, std::min(begin + cut.held, n), begin});
+    for (size_t begin = 0; begin < n; begin += held) windows.push_back({begin, std::min(begin + held, n), begin});
     return windows;
   });
 }

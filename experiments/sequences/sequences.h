@@ -29,6 +29,17 @@ struct ScoredSequence {
   int64_t first_target = 1;  // targets are tokens[first_target ..], each predicted by the position before it
 };
 
+// What the options come to for an input and a model.
+struct WindowCut {
+  int64_t window = 0;             // positions
+  int64_t stride = 0;             // tokens
+  bool bos = false;               // whether the first position is `<s>`
+  bool cut_to_positions = false;  // whether windows would be longer, had the model more positions
+
+  size_t Tokens() const { return static_cast<size_t>(window - (bos ? 1 : 0)); }  // of a window
+};
+WindowCut CutOf(const TokenInput& input, const ModelConfig& config, const WindowOptions& options);
+
 // The input cut by the convention of perplexity. Throws Error where the window is longer than the model's positions or
 // leaves no token.
 std::vector<ScoredSequence> CutSequences(const TokenInput& input, const ModelConfig& config,

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <string_view>
 
+#include "experiments/evidence/p_values.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"
@@ -53,16 +55,34 @@ int64_t Groups(const Folds& folds) {
 
 Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
-// The 2.5 and 97.5 % order statistics of the draws that are numbers.
-std::pair<Json, Json> Interval(std::vector<double>& draws) {
+// What the draws of a difference say. Those that are no numbers are left away.
+struct Spread {
+  Json low, high;      // the 2.5 and 97.5 % order statistics
+  double error = 0;    // standard deviation
+  bool known = false;  // whether there are two draws
+};
+
+Spread SpreadOf(std::vector<double> draws) {
   std::erase_if(draws, [](double v) { return !std::isfinite(v); });
-  if (draws.size() < 2) return {Json(), Json()};
+  if (draws.size() < 2) return {};
   std::ranges::sort(draws);
-  const auto at = [&](double q) {
-    return draws[static_cast<size_t>(std::round(q * static_cast<double>(draws.size() - 1)))];
-  };
-  return {at(0.025), at(0.975)};
+  const auto n = static_cast<double>(draws.size());
+  const auto at = [&](double q) { return draws[static_cast<size_t>(std::round(q * (n - 1)))]; };
+  double mean = 0, squares = 0;
+  for (const double draw : draws) mean += draw / n;
+  for (const double draw : draws) squares += (draw - mean) * (draw - mean);
+  return {at(0.025), at(0.975), std::sqrt(squares / (n - 1)), true};
 }
+
+// Of no difference; null where nothing varies and yet there is one.
+Json ProbabilityOf(double difference, const Spread& spread, int64_t groups) {
+  if (!spread.known || !std::isfinite(difference)) return {};
+  if (spread.error == 0) return difference == 0 ? Json(1.0) : Json();
+  return StudentTwoSided(difference / spread.error, static_cast<int>(groups - 1));
+}
+
+// A maximum of what is drawn again is never above that of all, and most often equal to it: no interval comes of that.
+bool IsMaximum(std::string_view measure) { return measure == "absmax"; }
 
 void Compare(const SiteKey& place, const std::vector<std::string>& names, const Folds& a, const Folds& b, bool paired,
              const DiffOptions& options, Json& rows) {
@@ -71,28 +91,54 @@ void Compare(const SiteKey& place, const std::vector<std::string>& names, const 
     return SumMeasures(place.site, names, Sum(folds, times));
   };
   const Measures of_a = figures(a, once), of_b = figures(b, once);
+  const int64_t groups = std::min(Groups(a), Groups(b));
   std::vector<std::vector<double>> draws(of_a.size());
   std::mt19937_64 random(options.seed);
-  for (int draw = 0; draw < options.draws && Groups(a) > 1 && Groups(b) > 1; ++draw) {
+  for (int draw = 0; draw < options.draws && groups > 1; ++draw) {
     ThrowIfStopped();
     const std::vector<int> times = Draw(a, random), other = paired ? times : Draw(b, random);
     const Measures drawn_a = figures(a, times), drawn_b = figures(b, other);
-    for (size_t i = 0; i < draws.size(); ++i) draws[i].push_back(drawn_b[i].second - drawn_a[i].second);
+    for (size_t i = 0; i < draws.size(); ++i) {
+      if (!IsMaximum(of_a[i].first)) draws[i].push_back(drawn_b[i].second - drawn_a[i].second);
+    }
   }
   for (size_t i = 0; i < of_a.size(); ++i) {
-    const auto [low, high] = Interval(draws[i]);
+    const double difference = of_b[i].second - of_a[i].second;
+    const Spread spread = SpreadOf(std::move(draws[i]));
     rows.push_back({{"site", Name(place.site)},
                     {"layer", place.layer ? Json(*place.layer) : Json()},
                     {"measure", of_a[i].first},
                     {"a", NumberOrNull(of_a[i].second)},
                     {"b", NumberOrNull(of_b[i].second)},
-                    {"difference", NumberOrNull(of_b[i].second - of_a[i].second)},
-                    {"low", low},
-                    {"high", high}});
+                    {"difference", NumberOrNull(difference)},
+                    {"low", spread.low},
+                    {"high", spread.high},
+                    {"p", ProbabilityOf(difference, spread, groups)}});
   }
 }
 
+// Over all rows that have a p.
+int64_t AddHolm(Json& rows) {
+  std::vector<double> p;
+  for (const Json& row : rows) {
+    if (!row["p"].is_null()) p.push_back(row["p"]);
+  }
+  const std::vector<double> adjusted = Holm(p);
+  size_t next = 0;
+  for (Json& row : rows) row["p_holm"] = row["p"].is_null() ? Json() : Json(adjusted[next++]);
+  return std::ssize(p);
+}
+
 std::string Text(const Json& value) { return value.is_null() ? "-" : Formatted("{:.4g}", value.get<double>()); }
+
+std::string JobText(const Json& job) { return job.value("model", "a model without a name"); }
+
+std::string ChangeText(const Json& row) {
+  std::string text = Text(row["difference"]);
+  if (!row["low"].is_null()) text += Formatted(" [{}, {}]", Text(row["low"]), Text(row["high"]));
+  const bool clear = !row["p_holm"].is_null() && row["p_holm"].get<double>() < 0.05;
+  return text + (clear ? " *" : "");
+}
 
 }  // namespace
 
@@ -108,21 +154,23 @@ Json DiffJson(const StatisticsSet& a, const StatisticsSet& b, const DiffOptions&
     Compare(place, a.Sums(place.site), folds, other->second, paired, options, json["rows"]);
   }
   if (json["rows"].empty()) Fail("tare stats diff: the files have no site and layer in common; try tare stats show");
+  json["comparisons"] = AddHolm(json["rows"]);
   return json;
 }
 
 std::string DiffTable(const Json& diff) {
-  std::string text = Formatted("{:<14}{:>6} {:<28}{:>12}{:>12}{:>12}  {}\n", "site", "layer", "measure", "A", "B",
-                               "B - A", "95 % interval");
+  size_t width = 0;
+  for (const Json& row : diff["rows"]) width = std::max(width, row["measure"].get<std::string>().size());
+  std::string text = Formatted("A is {}, B is {}\n", JobText(diff["a"]), JobText(diff["b"])), place;
   for (const Json& row : diff["rows"]) {
     if (row["difference"].is_null()) continue;
-    const bool has_interval = !row["low"].is_null();
-    const bool clear = has_interval && (row["low"].get<double>() > 0 || row["high"].get<double>() < 0);
-    text +=
-        Formatted("{:<14}{:>6} {:<28}{:>12}{:>12}{:>12}  {}{}\n", row["site"].get<std::string>(),
-                  row["layer"].is_null() ? "-" : row["layer"].dump(), row["measure"].get<std::string>(), Text(row["a"]),
-                  Text(row["b"]), Text(row["difference"]),
-                  has_interval ? Formatted("[{}, {}]", Text(row["low"]), Text(row["high"])) : "-", clear ? " *" : "");
+    const std::string here =
+        row["site"].get<std::string>() + (row["layer"].is_null() ? "" : ", layer " + row["layer"].dump());
+    if (here != place)
+      text += Formatted("\n{}\n  {:<{}}{:>11}{:>11}  B - A [95 %]\n", here, "measure", width, "A", "B");
+    place = here;
+    text += Formatted("  {:<{}}{:>11}{:>11}  {}\n", row["measure"].get<std::string>(), width, Text(row["a"]),
+                      Text(row["b"]), ChangeText(row));
   }
   return text;
 }

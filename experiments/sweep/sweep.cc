@@ -2,19 +2,18 @@
 #include "experiments/sweep/sweep.h"
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/notice.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/checkpoint.h"
 #include "quant/file/sha256.h"
 #include "quant/file/strict_json.h"
-#include "quant/plan/plan.h"
-#include "quant/plan/site_class.h"
 
 namespace tare {
 namespace {
@@ -22,9 +21,19 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kSchema = "tare.cell/1";
+constexpr std::array kModelFiles{"config.json", "tokenizer.model", "tokenizer_config.json"};
 
 bool AreStrings(const Json& object, std::initializer_list<const char*> keys) {
   return std::ranges::all_of(keys, [&](const char* key) { return object.contains(key) && object[key].is_string(); });
+}
+
+// Null where no task of the sweep, and no kind that there is, has the name.
+const TaskKind* KindOf(const std::string& task, const std::vector<TaskSpec>& tasks) {
+  const auto spec = std::ranges::find(tasks, task, &TaskSpec::Name);
+  if (spec != tasks.end()) return spec->kind;
+  const TaskKinds kinds = AllTasks();
+  const auto kind = std::ranges::find(kinds, task.substr(0, task.find(':')), &TaskKind::name);
+  return kind == kinds.end() ? nullptr : *kind;
 }
 
 // Whether a line is of a cell: the file may have been edited, or be another program's. Of these tasks' cells the figures
@@ -62,8 +71,11 @@ class CellLog {
   }
   void Append(const Json& key, const Json& result) {
     AppendLine(path_, Json{{"schema", kSchema}, {"key", key}, {"result", result}}.dump());
-    results_[key.dump()] = result;
+    Keep(key, result);
   }
+  const std::filesystem::path& path() const { return path_; }
+  // In the order of the file.
+  const std::vector<Json>& keys() const { return keys_; }
 
  private:
   void Read(const std::vector<TaskSpec>& tasks) {
@@ -74,12 +86,16 @@ class CellLog {
         Fail("{}: line {}: not a finished cell of a sweep; try another --out, or remove the line", path_.string(),
              number);
       }
-      results_[line["key"].dump()] = line["result"];
+      Keep(line["key"], line["result"]);
       ++number;
     }
   }
+  void Keep(const Json& key, const Json& result) {
+    if (results_.insert_or_assign(key.dump(), result).second) keys_.push_back(key);
+  }
 
   std::filesystem::path path_;
+  std::vector<Json> keys_;
   std::map<std::string, Json> results_;
 };
 
@@ -95,21 +111,13 @@ Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan
            {"plan", plan.canonical()},      {"task", task.spec.Name()},
            {"input", task.sha256},          {"math", options.math == Math::kBf16 ? "bf16" : "f32"},
            {"limit", options.windows.limit}};
-  if (options.carrying == Carrying::kExecuted) key["executed"] = true;
+  if (options.carrying == Carrying::kExecuted && !plan.empty()) key["executed"] = true;
   if (plan.HasStaticScales()) key["stats"] = seen.sha256;
-  for (const char* name : {"config.json", "tokenizer.model", "tokenizer_config.json"}) {
+  for (const char* name : kModelFiles) {
     if (std::filesystem::exists(model.folder() / name)) key[name] = Sha256OfFile(model.folder() / name);
   }
   if (const auto convention = task.spec.kind->convention) key.update(convention(options.windows));
   return key;
-}
-
-template <typename T>
-void RequireDistinct(const std::vector<T>& values, const char* option) {
-  std::set<T> seen;
-  for (const T& value : values) {
-    if (!seen.insert(value).second) Fail("{}: got {} twice, expected each once", option, value);
-  }
 }
 
 // Of every model, in their order.
@@ -127,10 +135,7 @@ std::vector<Seen> ReadSeen(const SweepOptions& options) {
 }
 
 // Whatever can be refused before hours of work; returns what the models' statistics files hold.
-std::vector<Seen> CheckOptions(const SweepOptions& options) {
-  if (options.site.empty()) Fail("--site: got '', expected a site; try attn_logits");
-  RequireDistinct(options.bits, "--bits");
-  RequireDistinct(options.granularities, "--granularity");
+std::vector<Seen> CheckOptions(const SweepOptions& options, const std::vector<Plan>& plans) {
   std::vector<Seen> seen = ReadSeen(options);
   std::set<std::string> names;
   for (size_t i = 0; i < options.models.size(); ++i) {
@@ -138,57 +143,93 @@ std::vector<Seen> CheckOptions(const SweepOptions& options) {
     const ModelConfig config = LoadConfig(folder);
     if (!names.insert(ModelName(folder)).second)
       Fail("got the model name {} twice, expected each once; try renaming a folder", ModelName(folder));
-    for (const std::string& granularity : options.granularities) {
-      for (const int bits : options.bits)
-        PlanRun(Plan::Parse(PlanFor(options, bits, granularity)), options.carrying, ModelSitesOf(config),
-                seen[i].source);
-    }
+    for (const Plan& plan : plans) PlanRun(plan, options.carrying, ModelSitesOf(config), seen[i].source);
   }
   return seen;
 }
 
-}  // namespace
-
-std::string PlanFor(const SweepOptions& options, int bits, const std::string& granularity) {
-  if (bits == 16) return "f32";
-  std::string plan = options.base;
-  std::stringstream sites(options.site);
-  for (std::string site; std::getline(sites, site, ',');) {
-    const std::span<const Site> named = ExpandSites(site);
-    const std::optional<Format> format = ClassOf(named.empty() ? Site::kAttnLogits : named.front()).OfBits(bits);
-    if (!format) Fail("--bits: got {}, expected 16 (not quantized), 8, 6 or 4", bits);
-    plan += Formatted("{}{}={}/{}", plan.empty() ? "" : ",", site, Info(*format).name, granularity);
-  }
-  return plan;
+bool IsOfModel(const std::string& name) {
+  return name == "weights" || name == "stats" || std::ranges::contains(kModelFiles, name);
 }
 
+// The setting in which two cells differ, so that they cannot stand in one table; "" where they can.
+std::string Clash(const Json& a, const Json& b) {
+  const bool same_model = a["model"] == b["model"], same_task = a["task"] == b["task"];
+  for (const auto& [name, value] : a.items()) {
+    if (name == "model" || name == "task" || name == "plan" || name == "executed") continue;
+    if ((name == "input" && !same_task) || (IsOfModel(name) && !same_model)) continue;
+    if (b.contains(name) && b[name] != value) return name;
+  }
+  const bool same_row =
+      same_model && same_task && a["plan"] == b["plan"] && a.contains("executed") == b.contains("executed");
+  return same_row && a != b ? "set of files" : "";
+}
+
+// A cell of the folder, by its key; nothing where its task is of no kind that there is.
+std::optional<SweepCell> CellOf(const Json& key, const CellLog& log, const std::vector<TaskSpec>& tasks) {
+  const TaskKind* kind = KindOf(key["task"], tasks);
+  if (kind == nullptr || !AreStrings(key, {"model"})) return std::nullopt;
+  const Json& result = *log.Find(key);
+  std::optional<Figures> figures = ReadFigures(result, *kind);
+  if (!figures) return std::nullopt;
+  const Plan plan = Plan::Parse(key["plan"].get<std::string>());
+  return SweepCell{key["model"], key["task"], kind, RowOf(plan), key, result, *std::move(figures)};
+}
+
+// Adds what earlier sweeps left in the folder and can be compared.
+void AddOthers(const CellLog& log, const std::vector<TaskSpec>& tasks, std::vector<SweepCell>& cells) {
+  const std::vector<SweepCell> asked = cells;
+  std::map<std::string, int> left_out;  // by the setting
+  for (const Json& key : log.keys()) {
+    if (std::ranges::contains(asked, key, &SweepCell::key)) continue;
+    const std::optional<SweepCell> other = CellOf(key, log, tasks);
+    if (!other) continue;
+    std::string clash;
+    for (const SweepCell& cell : asked) clash = clash.empty() ? Clash(key, cell.key) : clash;
+    if (clash.empty()) cells.push_back(*other);
+    if (!clash.empty()) ++left_out[clash];
+  }
+  for (const auto& [setting, count] : left_out)
+    Notice(Formatted("{}: {} finished cells of another {} are not in the tables; another --out keeps sweeps apart",
+                     log.path().string(), count, setting));
+}
+
+}  // namespace
+
 std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting& starting) {
-  const std::vector<Seen> seen = CheckOptions(options);
+  const std::vector<Plan> plans = PlansOf(options.question);
+  const std::vector<Seen> seen = CheckOptions(options, plans);
   CellLog log(options.folder, options.tasks);
-  const size_t cells =
-      options.models.size() * options.tasks.size() * options.granularities.size() * options.bits.size();
-  std::vector<SweepCell> finished;
+  std::vector<SweepCell> cells;
+  // Keys need a model's weights hashed, so what is missing is known model by model.
+  size_t ran = 0, left = options.models.size() * options.tasks.size() * plans.size();
   for (size_t i = 0; i < options.models.size(); ++i) {
     Model model(options.models[i], options.math);
     const std::string weights_hash = model.files().ContentHash();
-    for (const Task& task : ReadTasks(options.tasks, model, options.windows)) {
-      for (const std::string& granularity : options.granularities) {
-        for (const int bits : options.bits) {
-          PlanRun run(Plan::Parse(PlanFor(options, bits, granularity)), options.carrying, ModelSitesOf(model),
-                      seen[i].source);
-          const Json key = KeyOf(model, weights_hash, run.plan(), seen[i], task, options);
-          const std::string what =
-              Formatted("{} {} {} bits {}", model.Name(), task.spec.Name(), bits, bits == 16 ? "" : granularity);
-          const Progress progress = starting(finished.size() + 1, cells, what);
-          if (log.Find(key) == nullptr) log.Append(key, task.run(model, run, progress).figures);
-          const Json& result = *log.Find(key);
-          finished.push_back({model.Name(), granularity, task.spec.Name(), bits, key, result,
-                              ReadFigures(result, *task.spec.kind).value()});
+    const std::vector<Task> tasks = ReadTasks(options.tasks, model, options.windows);
+    const auto key_of = [&](const Task& task, const Plan& plan) {
+      return KeyOf(model, weights_hash, plan, seen[i], task, options);
+    };
+    for (const Task& task : tasks) {
+      left -= std::ranges::count_if(plans, [&](const Plan& plan) { return log.Find(key_of(task, plan)) != nullptr; });
+    }
+    for (const Task& task : tasks) {
+      for (const Plan& plan : plans) {
+        const Json key = key_of(task, plan);
+        if (log.Find(key) == nullptr) {
+          PlanRun run(plan, options.carrying, ModelSitesOf(model), seen[i].source);
+          const std::string what = Formatted("{} {} {}", model.Name(), plan.canonical(), task.spec.Name());
+          const Progress progress = starting(ran, ran + left, what);
+          log.Append(key, task.run(model, run, progress).figures);
+          ++ran;
+          --left;
         }
+        cells.push_back(CellOf(key, log, options.tasks).value());
       }
     }
   }
-  return finished;
+  AddOthers(log, options.tasks, cells);
+  return cells;
 }
 
 }  // namespace tare

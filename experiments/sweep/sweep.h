@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accuracy against bits: models x granularity x bits x tasks, one cell at a time. A finished cell is one JSON line in
-// DIR/cells.jsonl; a sweep that is started again with the same folder reads them, runs what is missing, and ends with
-// the same table. A cell is known by everything that its figures depend on: hashes of weights, config, tokenizer and
-// input, plan (and of the statistics file, where a rule is +static), windows, math.
+// Accuracy against bits: models x tasks x plans, one cell at a time. A finished cell is one JSON line in DIR/cells.jsonl; a
+// sweep that is started again with the same folder reads them, runs what is missing, and ends with the same table. A cell
+// is known by everything that its figures depend on: hashes of weights, config, tokenizer and input, plan (and of the
+// statistics file, where a rule is +static), windows, math.
+//
+// Several sweeps may share a folder, one site each: what one has run another does not run again (16 bits of a model, for
+// all of them), and tables show the cells of all that can be compared.
 #pragma once
 
 #include <filesystem>
@@ -11,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/sweep/sweep_plans.h"
 #include "experiments/tasks/task.h"
 
 namespace tare {
@@ -18,11 +22,8 @@ namespace tare {
 struct SweepOptions {
   std::vector<std::filesystem::path> models;
   std::vector<std::filesystem::path> statistics;  // for rules with +static: one file per model, in their order; or none
-  std::string site = "attn_logits";               // or several, with commas between
-  std::string base;                               // rules that every quantized cell has besides
+  SweepQuestion question;
   Carrying carrying = Carrying::kSimulated;
-  std::vector<int> bits{16, 8, 6, 4};  // 16: not quantized
-  std::vector<std::string> granularities{"row"};
   std::vector<TaskSpec> tasks;
   WindowOptions windows;
   Math math = Math::kF32;
@@ -30,21 +31,23 @@ struct SweepOptions {
 };
 
 struct SweepCell {
-  std::string model, granularity, task;
-  int bits = 16;
+  std::string model, task;
+  const TaskKind* kind = nullptr;
+  PlanRow row;  // of the key's plan
   nlohmann::ordered_json key, result;
   Figures figures;  // of the result
+
+  std::string Plan() const { return key.at("plan"); }
+  bool Executed() const { return key.contains("executed"); }
 };
 
-// "attn_logits=int6/row" after the base's rules, a rule a site; "f32" for 16 bits. Throws Error for other numbers of
-// bits than 16, 8, 6 and 4.
-std::string PlanFor(const SweepOptions& options, int bits, const std::string& granularity);
-
-// `starting` hears of each cell before it runs, with its number from 1, how many there are, and what it is.
+// `starting` hears of each cell before it runs: its number among those that this run makes, from 0, how many these are,
+// and what it is. Finished ones are not run, nor heard of.
 using CellStarting = std::function<Progress(size_t cell, size_t cells, const std::string& what)>;
 
-// All cells in order: models, tasks, granularities, bits. Throws Error where the folder cannot be written or its cells
-// are damaged.
+// The cells that were asked for, in their order: models, tasks, plans; then others of the folder whose settings (limit,
+// windows, math, and of the same names the same weights and inputs) are the same. Those of other settings are left alone,
+// and a notice says which. Throws Error where the folder cannot be written or its cells are damaged.
 std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting& starting);
 
 }  // namespace tare

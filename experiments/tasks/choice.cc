@@ -6,6 +6,7 @@
 
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
@@ -177,8 +178,16 @@ RunTask Read(const std::filesystem::path& file, const Model& of, const WindowOpt
              Model& model, PlanRun& run, const Progress& progress) {
     const SiteVisitors visitors = run.Begin(model);
     const ContextSharing sharing = run.SpansRows() ? ContextSharing::kForbidden : ContextSharing::kAllowed;
-    return Accuracies(MeasureChoice(model, visitors, sharing, items, tokenizer, tokenizer.bos(), progress));
+    TaskResult result =
+        Accuracies(MeasureChoice(model, visitors, sharing, items, tokenizer, tokenizer.bos(), progress));
+    result.figures["bos"] = tokenizer.bos().has_value();
+    return result;
   };
+}
+
+std::string How(const nlohmann::ordered_json& result) {
+  return Formatted("{} items, each ending scored after its context, {} <s>", result.at("n").dump(),
+                   result.at("bos").get<bool>() ? "with" : "without");
 }
 
 constexpr FigureKeys kFigures[] = {{.name = "acc", .error = "acc_stderr", .outcomes = "outcomes"},
@@ -186,7 +195,12 @@ constexpr FigureKeys kFigures[] = {{.name = "acc", .error = "acc_stderr", .outco
 
 }  // namespace
 
-constexpr TaskKind kChoiceTask{
-    .name = "choice", .file = "ITEMS.jsonl", .read = Read, .figures = kFigures, .count = "n", .unit = "items"};
+constexpr TaskKind kChoiceTask{.name = "choice",
+                               .file = "ITEMS.jsonl",
+                               .read = Read,
+                               .figures = kFigures,
+                               .count = "n",
+                               .unit = "items",
+                               .how = How};
 
 }  // namespace tare

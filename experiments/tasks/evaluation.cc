@@ -11,12 +11,8 @@ using Json = nlohmann::ordered_json;
 
 std::string Line(const std::string& name, const Figures& figures, const char* unit) {
   std::string line = Formatted("{:<28} ", name);
-  for (const auto& [keys, value, error, outcomes] : figures.list) {
-    const auto number = [&](double x) {
-      return FormatArguments(Formatted("{{:{}}}", keys.format), std::make_format_args(x));
-    };
-    line += Formatted("{} {}{}   ", keys.name, number(value), error ? " +/- " + number(*error) : "");
-  }
+  for (const Figure& figure : figures.list)
+    line += Formatted("{} {}   ", figure.keys.name, FigureText(figure, figure.keys.format));
   return line + Formatted("{} {}", figures.count, unit);
 }
 
@@ -53,7 +49,8 @@ std::string Evaluation::Run(const Task& task, const Progress& progress) {
   TARE_CHECK(figures.has_value());
   Json& json = json_["tasks"][name] = std::move(result.figures);
   json["input_sha256"] = task.sha256;
-  return Line(name, *figures, kind.unit);
+  const std::string how = HowMeasured(json, kind);
+  return Line(name, *figures, kind.unit) + (how.empty() ? "" : "\n  " + how);
 }
 
 }  // namespace tare

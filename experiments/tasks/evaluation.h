@@ -14,7 +14,8 @@ class Evaluation {
   // Figures depend on the windows, so the JSON says how every kind of task takes them.
   Evaluation(Model& model, PlanRun& run, const WindowOptions& windows, TaskKinds kinds = AllTasks());
 
-  // Returns the task's line: "choice:needles-4             acc 0.2500 +/- 0.0693   40 items".
+  // Returns the task's line, "choice:needles-4             acc 0.2500 +/- 0.0693   40 items", and below it how it was
+  // measured, "  2 windows of 512, stride 511, each after <s>: 1022 tokens scored".
   std::string Run(const Task& task, const Progress& progress);
 
   const nlohmann::ordered_json& json() const { return json_; }

@@ -5,6 +5,7 @@
 
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 
@@ -29,6 +30,16 @@ TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vec
   });
 
   if (losses.empty()) Fail("perplexity: the input leaves no token to predict; expected at least two tokens");
+  std::vector<double> window_losses;
+  std::vector<int64_t> window_tokens;
+  size_t next = 0;
+  for (const ScoredSequence& s : sequences) {
+    const int64_t scored = std::max<int64_t>(0, std::ssize(s.tokens) - s.first_target);
+    double sum = 0;
+    for (int64_t t = 0; t < scored; ++t) sum += losses[next++];
+    window_losses.push_back(sum);
+    window_tokens.push_back(scored);
+  }
   const auto n = static_cast<double>(losses.size());
   double nll = 0, squares = 0;
   for (const double loss : losses) nll += loss / n;
@@ -40,7 +51,9 @@ TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vec
                       {"perplexity", perplexity},
                       {"tokens", losses.size()},
                       {"nll_stderr", losses.size() > 1 ? std::sqrt(squares / (n - 1) / n) : 0.0},
-                      {"windows", sequences.size()}},
+                      {"windows", sequences.size()},
+                      {"window_losses", window_losses},
+                      {"window_tokens", window_tokens}},
           .records = {}};
 }
 
@@ -48,9 +61,20 @@ namespace {
 
 RunTask Read(const std::filesystem::path& file, const Model& of, const WindowOptions& windows) {
   const TokenInput input = LoadTokenInput(file, of.folder(), of.config().vocabulary);
-  return [sequences = CutSequences(input, of.config(), windows)](Model& model, PlanRun& run, const Progress& progress) {
-    return MeasurePerplexity(model, run.Begin(model), sequences, progress);
+  return [sequences = CutSequences(input, of.config(), windows), cut = CutOf(input, of.config(), windows)](
+             Model& model, PlanRun& run, const Progress& progress) {
+    TaskResult result = MeasurePerplexity(model, run.Begin(model), sequences, progress);
+    result.figures.update(
+        {{"window", cut.window}, {"stride", cut.stride}, {"bos", cut.bos}, {"cut_to_positions", cut.cut_to_positions}});
+    return result;
   };
+}
+
+std::string How(const nlohmann::ordered_json& result) {
+  return Formatted(
+      "{} windows of {}{}, stride {}, {} <s>: {} tokens scored", result.at("windows").dump(),
+      result.at("window").dump(), result.at("cut_to_positions").get<bool>() ? " (all of the model's positions)" : "",
+      result.at("stride").dump(), result.at("bos").get<bool>() ? "each after" : "without", result.at("tokens").dump());
 }
 
 nlohmann::ordered_json Convention(const WindowOptions& w) {
@@ -63,8 +87,10 @@ nlohmann::ordered_json Convention(const WindowOptions& w) {
            "to be full"}};
 }
 
-constexpr FigureKeys kFigures[] = {{.name = "perplexity", .format = "9.4f"},
-                                   {.name = "nll", .error = "nll_stderr", .format = ".5f", .in_tables = false}};
+constexpr WindowKeys kWindows{.losses = "window_losses", .counts = "window_tokens"};
+constexpr FigureKeys kFigures[] = {
+    {.name = "perplexity", .windows = kWindows, .of_mean = OfMean::kExponential, .format = "9.4f"},
+    {.name = "nll", .error = "nll_stderr", .windows = kWindows, .format = ".5f", .in_tables = false}};
 
 }  // namespace
 
@@ -74,6 +100,7 @@ constexpr TaskKind kPerplexityTask{.name = "perplexity",
                                    .figures = kFigures,
                                    .count = "tokens",
                                    .unit = "tokens",
-                                   .convention = Convention};
+                                   .convention = Convention,
+                                   .how = How};
 
 }  // namespace tare

@@ -10,7 +10,8 @@ namespace tare {
 extern const TaskKind kPerplexityTask;  // perplexity=TEXT
 
 // Figures: nll (the mean, nats per token), nll_stderr (the sample standard deviation over tokens / sqrt(tokens), as if
-// tokens were independent), perplexity = exp(nll), tokens (scored), windows.
+// tokens were independent), perplexity = exp(nll), tokens (scored), windows, and of each window the sum of its losses
+// (window_losses) and how many there are (window_tokens): two runs over the same windows can be paired by them.
 TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                              const Progress& progress);
 

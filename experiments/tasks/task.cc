@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "experiments/evidence/accuracy.h"
 #include "experiments/tasks/choice.h"
 #include "experiments/tasks/perplexity.h"
 #include "experiments/text/utf8.h"
@@ -29,6 +30,18 @@ TaskSpec ParseTask(const std::string& text, TaskKinds kinds) {
   return spec;
 }
 
+bool IsNumber(const nlohmann::ordered_json& value) { return value.is_number(); }
+
+// False where they are there and no numbers, or not as many of the one as of the other.
+bool ReadWindows(const nlohmann::ordered_json& result, const WindowKeys& keys, WindowLosses& windows) {
+  if (!result.contains(keys.losses) && !result.contains(keys.counts)) return true;
+  for (const char* key : {keys.losses, keys.counts}) {
+    if (!result.contains(key) || !result[key].is_array() || !std::ranges::all_of(result[key], IsNumber)) return false;
+  }
+  windows = {result[keys.losses].get<std::vector<double>>(), result[keys.counts].get<std::vector<double>>()};
+  return windows.sums.size() == windows.counts.size();
+}
+
 }  // namespace
 
 std::optional<Figures> ReadFigures(const nlohmann::ordered_json& result, const TaskKind& kind) {
@@ -42,8 +55,25 @@ std::optional<Figures> ReadFigures(const nlohmann::ordered_json& result, const T
     Figure& figure = figures.list.emplace_back(Figure{.keys = k, .value = result[k.name]});
     if (k.error) figure.error = result[k.error];
     if (k.outcomes) figure.outcomes = result[k.outcomes];
+    if (k.windows && !ReadWindows(result, *k.windows, figure.windows)) return std::nullopt;
   }
   return figures;
+}
+
+std::string HowMeasured(const nlohmann::ordered_json& result, const TaskKind& kind) try {
+  return kind.how ? kind.how(result) : "";
+} catch (const nlohmann::json::exception&) {
+  return "";
+}
+
+std::string FigureText(const Figure& figure, const char* format) {
+  const auto number = [&](double x) { return FormatArguments(Formatted("{{:{}}}", format), std::make_format_args(x)); };
+  const int64_t n = std::ssize(figure.outcomes), right = figure.Right();
+  if (n > 0 && std::min(right, n - right) < kFewItems) {
+    const Interval interval = WilsonInterval(right, n);
+    return Formatted("{} [{}, {}]", number(figure.value), number(interval.low), number(interval.high));
+  }
+  return number(figure.value) + (figure.error ? " +/- " + number(*figure.error) : "");
 }
 
 TaskKinds AllTasks() { return kTasks; }

@@ -4,6 +4,7 @@
 // of task is its record, in the task's own source; the records stand in one table, and nothing else tells kinds apart.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/evidence/paired_windows.h"
 #include "experiments/sequences/sequences.h"
 #include "experiments/sites/plan_run.h"
 
@@ -24,13 +26,21 @@ struct TaskResult {
   std::vector<nlohmann::ordered_json> records;
 };
 
+// Keys of a mean's parts in a result, for comparisons paired by window.
+struct WindowKeys {
+  const char* losses;  // sums
+  const char* counts;
+};
+
 // The keys of one figure in a result, and how it is shown.
 struct FigureKeys {
   const char* name;                // of the value too: "acc"
   const char* error = nullptr;     // standard error, or none
   const char* outcomes = nullptr;  // of the items in order, '1' where right: what paired comparisons need; or none
-  const char* format = ".4f";      // of value and error in eval's line
-  bool in_tables = true;           // of sweeps
+  std::optional<WindowKeys> windows = std::nullopt;
+  OfMean of_mean = OfMean::kItself;  // what the figure is of the windows' mean
+  const char* format = ".4f";        // of value and error in eval's line
+  bool in_tables = true;             // of sweeps, for people; table.csv has every figure
 };
 
 // A task whose input has been read and tokenized, to be run under many plans.
@@ -46,6 +56,8 @@ struct TaskKind {
   const char* unit;   // what it counts, for people
   // What the figures depend on besides model, plan, file and limit; null where that is nothing.
   nlohmann::ordered_json (*convention)(const WindowOptions& windows) = nullptr;
+  // How a result came about, in a line for people; throws where it is of a version that did not keep it. Null: nothing.
+  std::string (*how)(const nlohmann::ordered_json& result) = nullptr;
 };
 
 struct Figure {
@@ -53,13 +65,20 @@ struct Figure {
   double value = 0;
   std::optional<double> error;
   std::string outcomes;
+  WindowLosses windows;  // empty where the result does not have them
+
+  int64_t Right() const { return std::ranges::count(outcomes, '1'); }
 };
 struct Figures {
   std::vector<Figure> list;
   int64_t count = 0;
 };
-// Nothing where the result lacks one of the kind's figures.
+// Nothing where the result lacks one of the kind's figures. Windows may be missing: older results have none.
 std::optional<Figures> ReadFigures(const nlohmann::ordered_json& result, const TaskKind& kind);
+// "" where the result does not say.
+std::string HowMeasured(const nlohmann::ordered_json& result, const TaskKind& kind);
+// "0.7100 +/- 0.0456"; of few items right or wrong "1.0000 [0.4385, 1.0000]", Wilson's interval.
+std::string FigureText(const Figure& figure, const char* format);
 
 using TaskKinds = std::span<const TaskKind* const>;
 TaskKinds AllTasks();

@@ -3,6 +3,7 @@
 // have tensors by name, some of them perhaps quantized, and a few small files beside them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -39,8 +40,15 @@ class Checkpoint {
   std::optional<QuantizedCheckpoint> quantized_;
 };
 
-// A small file of a checkpoint: config.json, tokenizer.model, tokenizer_config.json; nullopt where it has none. Throws
-// Error where path is neither a folder nor a quantized checkpoint.
+// What a tokenizer may consist of beside a checkpoint's weights, as Hugging Face libraries save it: whatever is made of a
+// checkpoint holds those that the checkpoint has, so that other programs read its texts the same way.
+inline constexpr std::array kTokenizerFiles{
+    "tokenizer.model", "tokenizer_config.json",   "tokenizer.json", "special_tokens_map.json",
+    "vocab.json",      "added_tokens.json",       "merges.txt",     "chat_template.jinja",
+    "vocab.txt",       "sentencepiece.bpe.model", "spiece.model",   "chat_template.json"};
+
+// A small file of a checkpoint: config.json or one of the tokenizer's; nullopt where it has none. Throws Error where path
+// is neither a folder nor a quantized checkpoint.
 std::optional<std::string> CheckpointText(const std::filesystem::path& path, const std::string& name);
 
 }  // namespace tare

@@ -3,7 +3,7 @@
 // describes the layout for readers in other languages.
 //
 //   /                 schema "tare.quantized/1", plan, plan_hash, method, source, source_sha256, calibration
-//   /files/NAME       config.json and, where there are, tokenizer.model and tokenizer_config.json: u8, as they were
+//   /files/NAME       config.json and what the tokenizer has (kTokenizerFiles of checkpoint.h): u8, as they were
 //   /tensors/NAME     what is not quantized, as stored; BF16 and F16 as u16 with the attribute dtype
 //   /codes/NAME       u8 [out, bytes of a row], quant/format/pack.h; attributes format, granularity, group, in
 //   /scales/NAME      f32 [out, in / group]

@@ -230,12 +230,11 @@ TEST_F(ToyFamilyTest, Quantize) {
 
 TEST_F(ToyFamilyTest, Sweep) {
   const SweepOptions options{.models = {model_},
-                             .bits = {16, 4},
-                             .granularities = {"row", "tensor"},
+                             .question = {.bits = {16, 4}, .granularities = {"row", "tensor"}},
                              .tasks = ParseTasks("perplexity=" + ids_.string()),
                              .folder = folder_ / "sweep"};
   const std::vector<SweepCell> cells = RunSweep(options, [](size_t, size_t, const std::string&) { return Progress(); });
-  ASSERT_EQ(cells.size(), 4u);
+  ASSERT_EQ(cells.size(), 3u);
   EXPECT_EQ(cells[0].model, "toy");
   EXPECT_NE(cells[0].result, cells[1].result);
 }

@@ -65,9 +65,12 @@ class ToyTaskTest : public testing::Test {
   }
 
   std::vector<SweepCell> Sweep() {
-    return RunSweep(
-        {.models = {model_}, .bits = {16, 8}, .tasks = specs_, .windows = {.limit = 5}, .folder = folder_ / "out"},
-        [](size_t, size_t, const std::string&) { return Progress(); });
+    return RunSweep({.models = {model_},
+                     .question = {.bits = {16, 8}},
+                     .tasks = specs_,
+                     .windows = {.limit = 5},
+                     .folder = folder_ / "out"},
+                    [](size_t, size_t, const std::string&) { return Progress(); });
   }
 
   const TemporaryFolder folder_;
@@ -87,7 +90,7 @@ TEST_F(ToyTaskTest, ComesOutOfEval) {
   PlanRun run(Plan::Parse("attn_logits=int8/row"), Carrying::kSimulated, ModelSitesOf(model));
   Evaluation evaluation(model, run, {.limit = 5}, kKinds);
   EXPECT_EQ(evaluation.Run(ReadTasks(specs_, model, {.limit = 5})[0], {}),
-            "letters:abc                  known 0.6000 +/- 0.2449   luck 7.0   5 letters");
+            "letters:abc                  known 0.6000 [0.2307, 0.8824]   luck 7.0   5 letters");
   EXPECT_EQ(evaluation.json()["letters_convention"]["alphabet"], "latin");
   EXPECT_EQ(evaluation.json()["tasks"]["letters:abc"].dump(),
             Json({{"known", 0.6},
@@ -100,7 +103,7 @@ TEST_F(ToyTaskTest, ComesOutOfEval) {
   EXPECT_THAT(evaluation.records(), HasSubstr("\n{\"task\":\"letters:abc\",\"letter\":\"x\",\"known\":false}\n"));
 }
 
-// The change is d = 0 0 0 -1 -1: s^2 = (2 - 5 * 0.16) / 4 = 0.3, error sqrt(0.3 / 5).
+// The change is d = 0 0 0 -1 -1: s^2 = (2 - 5 * 0.16) / 4 = 0.3, error sqrt(0.3 / 5). Intervals are accuracy_test.cc's.
 TEST_F(ToyTaskTest, ComesOutOfASweepAndItsTables) {
   const std::vector<SweepCell> cells = Sweep();
   ASSERT_EQ(cells.size(), 2u);
@@ -109,12 +112,13 @@ TEST_F(ToyTaskTest, ComesOutOfASweepAndItsTables) {
   EXPECT_EQ(cells[1].result["which"], "11100");
   const std::string table = SweepTable(cells), csv = SweepCsv(cells);
   EXPECT_THAT(table, HasSubstr("letters:abc, known\n"));
-  EXPECT_THAT(table, HasSubstr("1.000 +/- 0.000"));
-  EXPECT_THAT(table, HasSubstr("0.600 +/- 0.245 (-0.400 +/- 0.245)"));
+  EXPECT_THAT(table, HasSubstr("1.000 [0.566, 1.000]"));
+  EXPECT_THAT(table, HasSubstr("0.600 [0.231, 0.882]    -0.400 [-0.804, +0.233]\n"));
   EXPECT_THAT(table, Not(HasSubstr("luck")));
-  EXPECT_THAT(csv, HasSubstr("llama-old-config,letters:abc,row,16,f32,known,1,0.0,,,5\n"));
-  EXPECT_THAT(csv, HasSubstr(Formatted("attn_logits=int8/row,known,0.6,{},-0.4,{},5\n", std::sqrt(0.6 * (1 - 0.6) / 4),
-                                       std::sqrt(0.3 / 5))));
+  EXPECT_THAT(csv, HasSubstr("llama-old-config,letters:abc,,,,16,f32,0,known,1,0,0.5655"));
+  EXPECT_THAT(csv, HasSubstr(Formatted("attn_logits,int8,row,8,attn_logits=int8/row,0,known,0.6,{},0.2307",
+                                       std::sqrt(0.6 * (1 - 0.6) / 4))));
+  EXPECT_THAT(csv, HasSubstr(Formatted(",-0.4,{},-0.804", std::sqrt(0.3 / 5))));
 }
 
 TEST_F(ToyTaskTest, IsResumed) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <stdlib.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 
@@ -49,6 +50,29 @@ TEST(CommandTest, ProgressOnATerminalIsGoneWhereFiguresStand) {
   const std::string text = OnTerminal({"eval", model, "--tasks", "perplexity=" + ids}, terminal);
   EXPECT_THAT(text, HasSubstr("\r\x1b[Kperplexity:expected: 74 of 74 tokens, "));
   EXPECT_THAT(text, HasSubstr(" s left\r\x1b[Kperplexity:expected          perplexity "));
+  close(terminal);
+}
+
+// A line that wraps would leave one for each time that it is rewritten: names are cut, rates and times left are not.
+TEST(CommandTest, ProgressFitsTheTerminal) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) GTEST_SKIP() << "no pseudoterminals here";
+  const winsize size{.ws_row = 24, .ws_col = 70, .ws_xpixel = 0, .ws_ypixel = 0};
+  ASSERT_EQ(ioctl(terminal, TIOCSWINSZ, &size), 0);
+  const TemporaryFolder folder;
+  const std::string model = GoldenFolder("llama-mha"), task = "perplexity=" + model + "/expected.safetensors";
+  const Outcome outcome = RunTare({"sweep", model, "--bits", "16,4", "--tasks", task, "--out", folder / "s"},
+                                  {.standard_error = ptsname(terminal)});
+  ASSERT_EQ(outcome.exit_code, 0);
+  std::string text(4096, '\0');
+  text.resize(static_cast<size_t>(std::max<ssize_t>(0, read(terminal, text.data(), text.size()))));
+  EXPECT_THAT(text, HasSubstr("1/2 llama-mha f32 per"));
+  EXPECT_THAT(text, HasSubstr("2/2 llama-mha attn"));
+  EXPECT_THAT(text, HasSubstr(" s of all)"));
+  size_t lines = 0;
+  for (size_t begin = 0, end = 0; (end = text.find("\r\x1b[K", begin)) != std::string::npos; begin = end + 4, ++lines)
+    EXPECT_LT(end - begin, 70u) << text.substr(begin, end - begin);
+  EXPECT_GE(lines, 2u);
   close(terminal);
 }
 

@@ -9,6 +9,7 @@
 
 #include "kernels/elementwise/rows.h"
 #include "tests/support/golden.h"
+#include "tests/support/ids.h"
 #include "tests/support/run_command.h"
 
 namespace tare {
@@ -50,6 +51,23 @@ TEST(EvalTest, PerplexityIsThatOfTheReference) {
   EXPECT_DOUBLE_EQ(figures.at("perplexity").get<double>(), std::exp(figures.at("nll").get<double>()));
 }
 
+// Nobody said how ids are cut: the line does. Each row is a window where the model has the positions.
+TEST(EvalTest, TheLineSaysWhatWasScored) {
+  const TemporaryFolder folder;
+  PutManyIds(folder / "ids.safetensors", 2, 600);
+  const auto out = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> command{"eval", GoldenFolder("llama-mha"), "--tasks",
+                                     "perplexity=" + (folder / "ids.safetensors").string()};
+    command.insert(command.end(), options.begin(), options.end());
+    return RunTare(command).out;
+  };
+  EXPECT_THAT(
+      out({}),
+      HasSubstr("\n  4 windows of 512 (all of the model's positions), stride 511, without <s>: 1198 tokens scored\n"));
+  EXPECT_THAT(out({"--window", "256", "--stride", "100", "--limit", "2"}),
+              HasSubstr("\n  2 windows of 256, stride 100, without <s>: 355 tokens scored\n"));
+}
+
 class ChoiceEvalTest : public testing::Test {
  protected:
   ChoiceEvalTest() {
@@ -72,7 +90,7 @@ TEST_F(ChoiceEvalTest, JsonAndRecordsHaveWhatIsPromised) {
       RunTare({"eval", PairFolder("novels-differential"), "--tasks", tasks_, "--plan",
                "attn_logits=int8/row , attn_logits[l0]=f32", "--json", json_file, "--records", records});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("choice:ends                  acc 0.5000 +/- 0.5000"));
+  EXPECT_THAT(outcome.out, HasSubstr("choice:ends                  acc 0.5000 [0.0945, 0.9055]"));
   EXPECT_THAT(outcome.out, HasSubstr("perplexity:text "));
   const Json json = Json::parse(GetFile(json_file));
   EXPECT_EQ(json.at("plan"), "attn_logits=int8/row,attn_logits[l0]=f32");

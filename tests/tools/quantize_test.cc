@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "quant/file/checkpoint_files.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_command.h"
 
@@ -12,6 +13,7 @@ namespace tare {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string kText = TARE_SOURCE_DIR "/experiments/pair/heldout.txt";
 
@@ -42,6 +44,22 @@ TEST(QuantizeCommand, AFolderForOtherPrograms) {
   ASSERT_EQ(made.exit_code, 0) << made.err;
   EXPECT_THAT(folder.Names(), testing::ElementsAre("m"));
   EXPECT_EQ(RunTare({"inspect", folder / "m"}).exit_code, 0);
+}
+
+// What the line says is what lies there: bytes, types, and the tokenizer's files.
+TEST(QuantizeCommand, ThePrintedLineIsOfWhatWasWritten) {
+  const TemporaryFolder folder;
+  const std::filesystem::path model = folder / "source";
+  std::filesystem::copy(GoldenFolder("llama-gqa"), model);
+  PutFile(model / "tokenizer.json", R"({"version": "1.0"})");
+  const Outcome made =
+      RunTare({"quantize", model, "--plan", "weights=int8/channel", "--format", "safetensors", "--out", folder / "m"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_EQ(GetFile(folder / "m" / "tokenizer.json"), R"({"version": "1.0"})");
+  const int64_t bytes = CheckpointFiles(folder / "m").total_bytes();
+  EXPECT_THAT(made.out, HasSubstr(std::to_string(bytes) + " after: "));
+  EXPECT_THAT(made.out, HasSubstr(" tensors in BF16, 21 of them rounded to nearest\n"));
+  EXPECT_THAT(made.out, Not(HasSubstr("bits per weight")));
 }
 
 TEST(QuantizeCommand, DamageAndNonsenseAreRefused) {

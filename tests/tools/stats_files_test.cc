@@ -167,7 +167,7 @@ TEST_F(StatsFilesTest, DiffSaysWhatDiffers) {
   for (const Json& row : none["rows"]) {
     if (row["a"].is_null()) continue;
     EXPECT_EQ(row["difference"], 0.0);
-    EXPECT_EQ(row["low"], 0.0);
+    EXPECT_EQ(row["low"], row["measure"] == "absmax" ? Json() : Json(0.0));
   }
   const Outcome other = RunTare({"stats", "diff", folder_ / "a.h5", folder_ / "c.h5", "--json", "-"});
   bool clear = false;
@@ -178,6 +178,10 @@ TEST_F(StatsFilesTest, DiffSaysWhatDiffers) {
     clear = clear || row["low"].get<double>() > 0 || row["high"].get<double>() < 0;
   }
   EXPECT_TRUE(clear);
+  const Outcome table = RunTare({"stats", "diff", folder_ / "a.h5", folder_ / "c.h5", "--site", "attn_logits"});
+  EXPECT_THAT(table.out, HasSubstr("A is llama-mha, B is diffllama-mha\n"));
+  EXPECT_THAT(table.out, HasSubstr("\nattn_logits, layer 1\n"));
+  EXPECT_THAT(table.out, HasSubstr("* p < 0.05 by Holm over all "));
 }
 
 TEST_F(StatsFilesTest, BadInputIsRefusedByName) {

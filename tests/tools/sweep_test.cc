@@ -54,22 +54,24 @@ TEST_F(SweepCommandTest, EveryCellStandsInTheTables) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(Names("s"), UnorderedElementsAre("cells.jsonl", "table.csv", "table.json", "table.txt"));
   EXPECT_THAT(outcome.out, StartsWith(Get("s", "table.txt")));
-  for (const char* part : {"perplexity:ids, perplexity", "16 bits", "4 bits", "llama-mha ", "diffllama-mha ", "tensor ",
-                           "change from 16 bits"})
+  for (const char* part :
+       {"perplexity:ids, perplexity\n", "\nllama-mha\n", "\ndiffllama-mha\n", "  f32 ", "  attn_logits=int4/tensor ",
+        "change from 16 bits\n", "  2 windows of 20, stride 19, without <s>: 38 tokens scored\n"})
     EXPECT_THAT(outcome.out, HasSubstr(part));
 
   const Json json = Json::parse(Get("s", "table.json"));
-  EXPECT_EQ(json.at("schema"), "tare.sweep/1");
-  ASSERT_EQ(json.at("cells").size(), 2u * 2 * 3);
+  EXPECT_EQ(json.at("schema"), "tare.sweep/2");
+  ASSERT_EQ(json.at("cells").size(), 2u * (1 + 2 * 2));  // 16 bits is one cell whatever the granularity
   const Json& last = json["cells"].back();
   EXPECT_EQ(last.at("model"), "diffllama-mha");
+  EXPECT_EQ(last.at("site"), "attn_logits");
+  EXPECT_EQ(last.at("format"), "int4");
   EXPECT_EQ(last.at("granularity"), "tensor");
   EXPECT_EQ(last.at("bits"), 4);
   EXPECT_EQ(last.at("key").at("plan"), "attn_logits=int4/tensor");
   EXPECT_TRUE(last.at("result").at("perplexity").is_number());
   EXPECT_EQ(GetFile(folder_ / "s.json"), Get("s", "table.json"));
-  EXPECT_EQ(std::ranges::count(Get("s", "table.csv"), '\n'), 1 + 12);
-  // 16 bits is one cell whatever the granularity.
+  EXPECT_EQ(std::ranges::count(Get("s", "table.csv"), '\n'), 1 + 2 * 10);  // perplexity and nll
   EXPECT_EQ(std::ranges::count(Get("s", "cells.jsonl"), '\n'), 2 * (1 + 2 * 2));
 }
 
@@ -166,8 +168,23 @@ TEST_F(SweepCommandTest, NamesStandInTablesAsTheyAre) {
                      "--out", folder_ / "s"})
                 .exit_code,
             0);
-  EXPECT_THAT(Get("s", "table.csv"), HasSubstr("\n\"a,\"\"b\",perplexity:ids,row,16,f32,perplexity,"));
+  EXPECT_THAT(Get("s", "table.csv"), HasSubstr("\n\"a,\"\"b\",perplexity:ids,,,,16,f32,0,perplexity,"));
   EXPECT_THAT(Get("s", "table.txt"), HasSubstr("a,\"b"));
+}
+
+// One site after the other, none within the line of a terminal that is 80 wide.
+TEST_F(SweepCommandTest, EachSiteAlone) {
+  const Outcome outcome = RunTare(Sweep("s", {"--site", "q,attn_logits,o_proj.in", "--each-site"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err,
+              HasSubstr("--granularity row: taken as token, the nearest that there is, for q, o_proj.in\n"));
+  for (const char* row : {"  f32 ", "  q=int4/token ", "  attn_logits=int4/row ", "  o_proj.in=int8/token "})
+    EXPECT_THAT(outcome.out, HasSubstr(row));
+  EXPECT_EQ(std::ranges::count(Get("s", "cells.jsonl"), '\n'), 2 * (1 + 3 * 2));
+  const std::string table = Get("s", "table.txt");
+  size_t begin = 0;
+  for (size_t end; (end = table.find('\n', begin)) != std::string::npos; begin = end + 1)
+    EXPECT_LE(end - begin, 80u) << table.substr(begin, end - begin);
 }
 
 TEST_F(SweepCommandTest, WhatCannotRunIsRefusedBeforeAnyCell) {

@@ -75,6 +75,43 @@ TEST(StatisticsDiff, SeedsGiveTheSameTwice) {
   EXPECT_THAT(DiffTable(DiffJson(a, b, {})), HasSubstr("kurtosis_row"));
 }
 
+// 32 groups whose means differ by 2 of a standard error of 0.035: surely; kurtosis of two normal laws: not.
+TEST(StatisticsDiff, WhatDiffersIsMarkedAfterHolm) {
+  StatisticsSet a = Drawn(0, 1, 32, "a"), b = Drawn(2, 2, 32, "b");
+  a.job["model"] = "first";
+  b.job["model"] = "second";
+  const Json diff = DiffJson(a, b, {});
+  const Json mean = RowOf(diff, "mean"), kurtosis = RowOf(diff, "kurtosis");
+  EXPECT_LT(mean["p"].get<double>(), 1e-10);
+  EXPECT_EQ(mean["p_holm"], diff["comparisons"].get<int>() * mean["p"].get<double>());
+  EXPECT_EQ(kurtosis["p_holm"], 1.0);
+  const std::string table = DiffTable(diff);
+  EXPECT_THAT(table, testing::StartsWith("A is first, B is second\n\nlayer_out, layer 0\n"));
+  EXPECT_THAT(table, testing::ContainsRegex("\n  mean  .*\\] \\*\n"));
+  EXPECT_THAT(table, testing::ContainsRegex("\n  kurtosis  .*\\]\n"));
+}
+
+// Draws repeat the largest value or lack it: that is no distribution of it.
+TEST(StatisticsDiff, MaximaHaveNoInterval) {
+  StatisticsSet a = Drawn(0, 1, 32, "t"), b = a;
+  for (auto* set : {&a, &b}) {
+    for (Fold& fold : set->sites.at({Site::kLayerOut, 0}).folds) fold.absmax = set == &a ? 2.0f : 7.0f;
+  }
+  const Json row = RowOf(DiffJson(a, b, {}), "absmax");
+  EXPECT_EQ(row["difference"], 5.0);
+  EXPECT_TRUE(row["low"].is_null() && row["high"].is_null() && row["p"].is_null() && row["p_holm"].is_null());
+}
+
+// Where nothing differs a mark comes up in 5 % of whole tables at most, not of rows.
+TEST(StatisticsDiff, MarksAreRareWhereNothingDiffers) {
+  int marked = 0;
+  for (uint64_t round = 0; round < 60; ++round) {
+    const Json diff = DiffJson(Drawn(0, 2 * round, 32, "a"), Drawn(0, 2 * round + 1, 32, "b"), {.draws = 100});
+    marked += DiffTable(diff).contains(" *\n");
+  }
+  EXPECT_LE(marked, 9);  // 3 are expected, 9 is three and a half deviations above
+}
+
 TEST(StatisticsDiff, OneSequenceHasNoInterval) {
   const Json row = RowOf(DiffJson(Drawn(0, 1, 1, "t"), Drawn(1, 2, 1, "u"), {}), "mean");
   EXPECT_TRUE(row["low"].is_null());

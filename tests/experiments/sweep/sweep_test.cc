@@ -13,6 +13,7 @@
 #include "experiments/sweep/table.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/notice.h"
 #include "quant/file/sha256.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
@@ -23,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using ::testing::ThrowsMessage;
 
 // Ids that every golden checkpoint's vocabulary has.
@@ -38,8 +40,7 @@ class SweepTest : public testing::Test {
   SweepTest() {
     PutIds(folder_ / "ids.safetensors");
     options_ = {.models = {GoldenFolder("llama-old-config"), GoldenFolder("diffllama-mha")},
-                .bits = {16, 8, 4},
-                .granularities = {"row", "tensor"},
+                .question = {.bits = {16, 8, 4}, .granularities = {"row", "tensor"}},
                 .tasks = ParseTasks("perplexity=" + (folder_ / "ids.safetensors").string()),
                 .folder = folder_ / "out"};
   }
@@ -63,44 +64,81 @@ class SweepTest : public testing::Test {
 // The 16-bit cell does not depend on a granularity and runs once.
 constexpr int kDistinctCells = 2 * (1 + 2 * 2);
 
-TEST(PlanForTest, BitsAreFormats) {
-  EXPECT_EQ(PlanFor({}, 16, "row"), "f32");
-  EXPECT_EQ(PlanFor({}, 8, "row"), "attn_logits=int8/row");
-  EXPECT_EQ(PlanFor({.site = "q,k"}, 4, "token"), "q=int4/token,k=int4/token");
-  EXPECT_EQ(PlanFor({.site = "probs", .base = "v=int8/token"}, 6, "row"), "v=int8/token,probs=u6/row");
-  EXPECT_EQ(PlanFor({.base = "v=int8/token"}, 16, "row"), "f32");
-  for (const int bits : {0, -8, 5, 32}) {
-    EXPECT_THAT([&] { PlanFor({}, bits, "row"); }, ThrowsMessage<Error>(HasSubstr(Formatted("--bits: got {}", bits))));
-  }
-}
-
 TEST_F(SweepTest, CellsComeInOrderWithTheirFigures) {
   const std::vector<SweepCell> cells = Run(options_);
-  ASSERT_EQ(cells.size(), 12u);
+  ASSERT_EQ(cells.size(), size_t{kDistinctCells});
   EXPECT_EQ(ran_, kDistinctCells);
   size_t i = 0;
   for (const char* name : {"llama-old-config", "diffllama-mha"}) {
     Model model(GoldenFolder(name));
     const std::vector<Task> tasks = ReadTasks(options_.tasks, model, {});
-    for (const char* granularity : {"row", "tensor"}) {
-      for (const int bits : {16, 8, 4}) {
-        const SweepCell& cell = cells[i++];
-        EXPECT_EQ(cell.model, name);
-        EXPECT_EQ(cell.granularity, granularity);
-        EXPECT_EQ(cell.bits, bits);
-        EXPECT_EQ(cell.task, "perplexity:ids");
-        PlanRun run(Plan::Parse(PlanFor({}, bits, granularity)), Carrying::kSimulated, ModelSitesOf(model));
-        EXPECT_EQ(cell.result, tasks[0].run(model, run, {}).figures);
-        EXPECT_EQ(cell.key.at("plan"), run.plan().canonical());
-        EXPECT_EQ(cell.key.at("input"), Sha256OfFile(folder_ / "ids.safetensors"));
-        EXPECT_EQ(cell.key.at("weights"), model.files().ContentHash());
-        EXPECT_EQ(cell.key.at("math"), "f32");
-      }
+    for (const Plan& plan : PlansOf(options_.question)) {
+      const SweepCell& cell = cells[i++];
+      EXPECT_EQ(cell.model, name);
+      EXPECT_EQ(cell.task, "perplexity:ids");
+      EXPECT_EQ(cell.row.granularity, RowOf(plan).granularity);
+      PlanRun run(plan, Carrying::kSimulated, ModelSitesOf(model));
+      EXPECT_EQ(cell.result, tasks[0].run(model, run, {}).figures);
+      EXPECT_EQ(cell.key.at("plan"), plan.canonical());
+      EXPECT_EQ(cell.key.at("input"), Sha256OfFile(folder_ / "ids.safetensors"));
+      EXPECT_EQ(cell.key.at("weights"), model.files().ContentHash());
+      EXPECT_EQ(cell.key.at("math"), "f32");
     }
   }
   EXPECT_NE(cells[0].result["nll"], cells[2].result["nll"]);
-  EXPECT_TRUE(heard_[0].starts_with("1 of 12: llama-old-config perplexity:ids 16 bits")) << heard_[0];
-  EXPECT_EQ(heard_[11], "12 of 12: diffllama-mha perplexity:ids 4 bits tensor");
+  EXPECT_EQ(heard_[0], "0 of 10: llama-old-config f32 perplexity:ids");
+  EXPECT_EQ(heard_[9], "9 of 10: diffllama-mha attn_logits=int4/tensor perplexity:ids");
+}
+
+// Two sites in one folder: 16 bits are not run again, and the tables have both.
+TEST_F(SweepTest, SweepsShareAFolder) {
+  options_.models = {GoldenFolder("llama-old-config")};
+  options_.question.granularities = {"row"};
+  Run(options_);
+  options_.question.site = "q";
+  options_.question.granularities = {"token"};
+  const std::vector<SweepCell> cells = Run(options_);
+  EXPECT_EQ(ran_, 2);
+  std::vector<std::string> plans;
+  for (const SweepCell& cell : cells) plans.push_back(cell.Plan());
+  EXPECT_THAT(plans, testing::ElementsAre("f32", "q=int8/token", "q=int4/token", "attn_logits=int8/row",
+                                          "attn_logits=int4/row"));
+  EXPECT_THAT(SweepCsv(cells), HasSubstr("perplexity:ids,attn_logits,int4,row,4,attn_logits=int4/row,0,perplexity,"));
+  EXPECT_THAT(SweepTable(cells), HasSubstr("\n  attn_logits=int4/row "));
+}
+
+std::string noticed;
+
+// Of another limit, window or input nothing can be compared.
+TEST_F(SweepTest, CellsOfOtherSettingsAreNotInTheTables) {
+  options_.models = {GoldenFolder("llama-old-config")};
+  Run(options_);
+  OnNotice([](const std::string& text) { noticed += text; });
+  options_.windows.limit = 1;
+  EXPECT_EQ(Run(options_).size(), 5u);
+  EXPECT_THAT(noticed, HasSubstr("cells.jsonl: 5 finished cells of another limit are not in the tables"));
+  noticed.clear();
+  options_.windows.limit = 0;
+  PutIds(folder_ / "ids.safetensors", 6);
+  EXPECT_EQ(Run(options_).size(), 5u);
+  EXPECT_THAT(noticed, HasSubstr(": 10 finished cells of another input"));
+  OnNotice(nullptr);
+}
+
+// Nothing quantized is nothing to execute: both kinds of cells share their 16 bits.
+TEST_F(SweepTest, ExecutedCellsStandBesideSimulatedOnes) {
+  options_.models = {GoldenFolder("llama-old-config")};
+  options_.question = {.bits = {16, 8}};
+  const std::vector<SweepCell> simulated = Run(options_);
+  options_.question.base = "q=int8/token,k=int8/token,probs=u8/block64,v=int8/block64.channel";
+  options_.carrying = Carrying::kExecuted;
+  const std::vector<SweepCell> cells = Run(options_);
+  EXPECT_EQ(ran_, 1);
+  ASSERT_EQ(cells.size(), 3u);
+  EXPECT_EQ(cells[0].key, simulated[0].key);
+  EXPECT_TRUE(cells[1].Executed());
+  EXPECT_EQ(cells[2].key, simulated[1].key);
+  EXPECT_THAT(SweepTable(cells), HasSubstr("attn_logits=int8/row executed\n"));
 }
 
 // Cut at the start, inside lines, on both sides of newlines, and one byte before the end.
@@ -140,9 +178,9 @@ TEST_F(SweepTest, InterruptedInACellItGoesOnFromThere) {
 
 TEST_F(SweepTest, CellsOfAnotherQuestionAreLeftInPeace) {
   options_.models = {GoldenFolder("llama-old-config")};
-  options_.granularities = {"row"};
+  options_.question.granularities = {"row"};
   const std::vector<SweepCell> before = Run(options_);
-  options_.bits = {16, 6, 4};
+  options_.question.bits = {16, 6, 4};
   Run(options_);
   EXPECT_EQ(ran_, 1);
   options_.windows.window = 20;
@@ -156,10 +194,11 @@ TEST_F(SweepTest, CellsOfAnotherQuestionAreLeftInPeace) {
   Run(options_);
   EXPECT_EQ(ran_, 3);
   options_.math = Math::kF32;
-  options_.bits = {16, 8, 4};
+  options_.question.bits = {16, 8, 4};
   const std::vector<SweepCell> after = Run(options_);
   EXPECT_EQ(ran_, 0);
-  EXPECT_EQ(SweepCsv(after), SweepCsv(before));
+  EXPECT_THAT(SweepCsv(after), StartsWith(SweepCsv(before)));
+  EXPECT_EQ(after.size(), before.size() + 1);  // 6 bits
 }
 
 // Both models' statistics, of so many of the 60 tokens.
@@ -176,24 +215,24 @@ std::vector<fs::path> PutStatistics(const fs::path& folder, const SweepOptions& 
 }
 
 TEST_F(SweepTest, StaticScalesAreOfEachModelsOwnFile) {
-  options_.granularities = {"tensor+static"};
+  options_.question.granularities = {"tensor+static"};
   options_.statistics = PutStatistics(folder_.path(), options_, 60);
   const std::vector<SweepCell> cells = Run(options_);
   ASSERT_EQ(cells.size(), 6u);
   for (size_t i = 0; i < cells.size(); ++i) {
     Model model(options_.models[i / 3]);
     const fs::path& file = options_.statistics[i / 3];
-    PlanRun run(Plan::Parse(PlanFor({}, cells[i].bits, "tensor+static")), Carrying::kSimulated, ModelSitesOf(model),
+    PlanRun run(Plan::Parse(cells[i].Plan()), Carrying::kSimulated, ModelSitesOf(model),
                 StaticSourceOf(file, model.files()));
     EXPECT_EQ(cells[i].result, ReadTasks(options_.tasks, model, {})[0].run(model, run, {}).figures);
-    EXPECT_EQ(cells[i].key.value("stats", ""), cells[i].bits == 16 ? "" : Sha256OfFile(file));
+    EXPECT_EQ(cells[i].key.value("stats", ""), cells[i].row.bits == 16 ? "" : Sha256OfFile(file));
   }
   EXPECT_NE(cells[0].result["nll"], cells[2].result["nll"]);
 }
 
 // A static plan's figures depend on the file, so another file is another question; 16 bits have none.
 TEST_F(SweepTest, OtherStatisticsRunAnew) {
-  options_.granularities = {"tensor+static"};
+  options_.question.granularities = {"tensor+static"};
   options_.statistics = PutStatistics(folder_.path(), options_, 60);
   const std::vector<SweepCell> before = Run(options_);
   EXPECT_EQ(ran_, 6);
@@ -207,7 +246,7 @@ TEST_F(SweepTest, OtherStatisticsRunAnew) {
 }
 
 TEST_F(SweepTest, StatisticsOfOtherModelsAreRefusedBeforeAnyWork) {
-  options_.granularities = {"tensor+static"};
+  options_.question.granularities = {"tensor+static"};
   const auto refuses = [&](const char* why) {
     EXPECT_THAT([&] { Run(options_); }, ThrowsMessage<Error>(HasSubstr(why)));
     EXPECT_FALSE(fs::exists(options_.folder));
@@ -258,7 +297,7 @@ TEST_F(SweepTest, AChangedCheckpointRunsAnew) {
 
 TEST_F(SweepTest, DamagedLinesAreRefusedByNumber) {
   options_.models = {GoldenFolder("llama-old-config")};
-  options_.granularities = {"row"};
+  options_.question.granularities = {"row"};
   Run(options_);
   const std::string whole = GetFile(folder_ / "out" / "cells.jsonl");
   const std::string first = whole.substr(0, whole.find('\n') + 1);
@@ -292,26 +331,26 @@ TEST_F(SweepTest, BadQuestionsAreRefusedBeforeAnyWork) {
     EXPECT_FALSE(fs::exists(options_.folder));
   };
   SweepOptions options = options_;
-  options.bits = {16, 7};
+  options.question.bits = {16, 7};
   refuses(options, "--bits: got 7");
   options = options_;
-  options.site = "";
+  options.question.site = "";
   refuses(options, "--site: got ''");
   options = options_;
-  options.granularities = {"row", "block64"};
+  options.question.granularities = {"row", "block64"};
   refuses(options, "block64");
   options = options_;
-  options.site = "nothing";
+  options.question.site = "nothing";
   refuses(options, "nothing");
   options = options_;
-  options.site = "cache_v";
-  options.granularities = {"token"};
+  options.question.site = "cache_v";
+  options.question.granularities = {"token"};
   refuses(options, "got 'cache_v', expected one of");
   options = options_;
-  options.bits = {8, 4, 8};
+  options.question.bits = {8, 4, 8};
   refuses(options, "8 twice");
   options = options_;
-  options.granularities = {"row", "row"};
+  options.question.granularities = {"row", "row"};
   refuses(options, "row twice");
   // Tables know models by their names.
   options = options_;

@@ -19,28 +19,29 @@ namespace {
 using Json = nlohmann::ordered_json;
 using ::testing::ElementsAre;
 
-SweepCell Cell(const char* model, const char* granularity, const char* task, int bits, const Json& result,
-               const TaskKind& kind) {
-  return {model,
-          granularity,
-          task,
-          bits,
-          Json{{"plan", PlanFor({}, bits, granularity)}},
-          result,
-          ReadFigures(result, kind).value()};
+SweepCell Cell(const char* model, const char* task, const std::string& plan, const Json& result, const TaskKind& kind) {
+  return {.model = model,
+          .task = task,
+          .kind = &kind,
+          .row = RowOf(Plan::Parse(plan)),
+          .key = Json{{"plan", plan}},
+          .result = result,
+          .figures = ReadFigures(result, kind).value()};
 }
 
-SweepCell Perplexity(const char* model, const char* granularity, int bits, double perplexity) {
-  return Cell(model, granularity, "perplexity:t", bits,
-              {{"nll", 3.0}, {"perplexity", perplexity}, {"tokens", 99}, {"nll_stderr", 0.5}}, kPerplexityTask);
+// Of the mean of the losses of windows of ten tokens; without windows, of a mean of 3.
+SweepCell Perplexity(const char* model, const std::string& plan, double perplexity, std::vector<double> losses = {}) {
+  Json result{{"nll", 3.0}, {"perplexity", perplexity}, {"tokens", 99}, {"nll_stderr", 0.5}};
+  if (!losses.empty()) result.update({{"window_losses", losses}, {"window_tokens", std::vector(losses.size(), 10)}});
+  return Cell(model, "perplexity:t", plan, result, kPerplexityTask);
 }
 
-SweepCell Choice(const char* granularity, int bits, const char* outcomes, const char* outcomes_norm) {
+SweepCell Choice(const std::string& plan, const std::string& outcomes, const std::string& outcomes_norm) {
   const auto mean = [](std::string_view text) {
     return static_cast<double>(std::ranges::count(text, '1')) / static_cast<double>(text.size());
   };
-  return Cell("m", granularity, "choice:c", bits,
-              {{"n", std::string_view(outcomes).size()},
+  return Cell("m", "choice:c", plan,
+              {{"n", outcomes.size()},
                {"acc", mean(outcomes)},
                {"acc_stderr", 0.25},
                {"acc_norm", mean(outcomes_norm)},
@@ -57,67 +58,108 @@ std::vector<std::string> Lines(const std::string& text) {
   return lines;
 }
 
-std::string Row(const char* model, const char* granularity, std::vector<std::string> cells) {
-  std::string text = Formatted("{:<22}{:<21}", model, granularity);
-  for (const std::string& cell : cells) text += Formatted("{:<38}", cell);
+std::string Row(const char* plan, const char* value, const char* change = "") {
+  std::string text = Formatted("  {:<28}{:<24}{}", plan, value, change);
   text.resize(text.find_last_not_of(' ') + 1);
   return text;
 }
 
-TEST(TableTest, PerplexityHasBitsAcrossAndTheChangeFrom16) {
-  constexpr const char* kStatic = "tensor+static+p99.9";  // fits its column
-  const std::vector<SweepCell> cells = {Perplexity("a", "row", 16, 20.5),     Perplexity("a", "row", 4, 21.75),
-                                        Perplexity("a", kStatic, 16, 20.5),   Perplexity("a", kStatic, 4, 20.25),
-                                        Perplexity("b", "row", 16, 1000.125), Perplexity("b", "row", 4, 1000.125),
-                                        Perplexity("b", kStatic, 16, 7.0),    Perplexity("b", kStatic, 4, 8.0)};
-  EXPECT_THAT(
-      Lines(SweepTable(cells)),
-      ElementsAre("", "perplexity:t, perplexity",
-                  Formatted("{:<22}{:<21}{:<38}{}", "model", "scale per", "16 bits", "4 bits"),
-                  Row("a", "row", {"20.500", "21.750 (+1.250)"}), Row("a", kStatic, {"20.500", "20.250 (-0.250)"}),
-                  Row("b", "row", {"1000.125", "1000.125 (+0.000)"}), Row("b", kStatic, {"7.000", "8.000 (+1.000)"})));
+TEST(TableTest, RowsAreThePlansOfAModel) {
+  const std::vector<SweepCell> cells = {Perplexity("a", "f32", 20.5), Perplexity("a", "attn_logits=int4/row", 21.75),
+                                        Perplexity("b", "f32", 1000.125),
+                                        Perplexity("b", "attn_logits=int4/row", 1000.125)};
+  EXPECT_THAT(Lines(SweepTable(cells)),
+              ElementsAre("", "perplexity:t, perplexity",                             //
+                          "", "a", Row("plan", "perplexity", "change from 16 bits"),  //
+                          Row("f32", "20.500"), Row("attn_logits=int4/row", "21.750", "+1.250"), "", "b",
+                          Row("plan", "perplexity", "change from 16 bits"),  //
+                          Row("f32", "1000.125"), Row("attn_logits=int4/row", "1000.125", "+0.000")));
 }
 
-// Paired: of 5 items the quantized run loses two and wins one; d = 0 -1 0 +1 -1, mean -0.2,
-// s^2 = (3 - 5 * 0.04) / 4 = 0.7, error sqrt(0.7 / 5) = 0.374. As if unpaired it would be sqrt(2 * 0.25^2) = 0.354.
+// By d = 0.1 0.2 0.3 0.4 0.5 per token of the loss, A = 2 and B = 2.3: of perplexity, g = e^B b - e^A a about their means,
+// with a the same in every window: sqrt(0.025 / 5) e^2.3.
+TEST(TableTest, ChangesOfPerplexityArePairedByWindow) {
+  const std::vector<SweepCell> cells = {Perplexity("a", "f32", std::exp(2), {20, 20, 20, 20, 20}),
+                                        Perplexity("a", "attn_logits=int4/row", std::exp(2.3), {21, 22, 23, 24, 25})};
+  const std::string change =
+      Formatted("{:+.3f} +/- {:.3f}", std::exp(2.3) - std::exp(2), std::sqrt(0.005) * std::exp(2.3));
+  EXPECT_EQ(Lines(SweepTable(cells)).back(), Row("attn_logits=int4/row", "9.974", change.c_str()));
+  const std::vector<std::string> csv = Lines(SweepCsv(cells));
+  ASSERT_EQ(csv.size(), 5u);
+  const std::string error = csv[4].substr(csv[4].find(",nll,"));
+  EXPECT_EQ(error.substr(0, 15), ",nll,3,0.5,,,0,");
+  EXPECT_NEAR(std::stod(error.substr(15)), std::sqrt(0.005), 1e-12);
+}
+
+std::string Times(int n, const char* text) {
+  std::string all;
+  for (int i = 0; i < n; ++i) all += text;
+  return all;
+}
+
+// Paired: of 25 items the quantized run loses ten and wins five; sum of d -5, of d^2 15: s^2 = (15 - 1) / 24, error
+// sqrt(s^2 / 25) = 0.153. As if unpaired it would be sqrt(2 * 0.25^2) = 0.354.
 TEST(TableTest, AccuraciesChangeByPairedDifferences) {
-  const std::vector<SweepCell> cells = {Choice("row", 16, "11010", "11111"), Choice("row", 4, "10001", "11111")};
+  const std::vector<SweepCell> cells = {Choice("f32", Times(5, "11010"), "11111"),
+                                        Choice("attn_logits=int4/row", Times(5, "10001"), "11111")};
   const std::vector<std::string> lines = Lines(SweepTable(cells));
-  ASSERT_EQ(lines.size(), 8u);
+  ASSERT_EQ(lines.size(), 14u);
   EXPECT_EQ(lines[1], "choice:c, acc");
-  EXPECT_EQ(lines[3], Row("m", "row", {"0.600 +/- 0.250", "0.400 +/- 0.250 (-0.200 +/- 0.374)"}));
-  EXPECT_EQ(lines[5], "choice:c, acc_norm");
-  EXPECT_EQ(lines[7], Row("m", "row", {"1.000 +/- 0.125", "1.000 +/- 0.125 (+0.000 +/- 0.000)"}));
+  EXPECT_EQ(lines[5], Row("f32", "0.600 +/- 0.250"));
+  EXPECT_EQ(lines[6], Row("attn_logits=int4/row", "0.400 +/- 0.250", "-0.200 +/- 0.153"));
+}
+
+// No item was wrong, none changed: s = 0 is no error bar.
+TEST(TableTest, FewItemsHaveIntervals) {
+  const std::vector<SweepCell> cells = {Choice("f32", "11111", "11111"),
+                                        Choice("attn_logits=int4/row", "11111", "11111")};
+  const std::vector<std::string> lines = Lines(SweepTable(cells));
+  EXPECT_EQ(lines[5], Row("f32", "1.000 [0.566, 1.000]"));
+  EXPECT_EQ(lines[6], Row("attn_logits=int4/row", "1.000 [0.566, 1.000]", "+0.000 [-0.396, +0.396]"));
 }
 
 TEST(TableTest, NoChangeIsShownWithoutACellOf16Bits) {
-  const std::vector<SweepCell> cells = {Perplexity("a", "row", 8, 3.0), Perplexity("b", "row", 16, 4.0),
-                                        Perplexity("a", "tensor", 16, 2.0)};
-  const std::vector<std::string> lines = Lines(SweepTable(cells));
-  EXPECT_EQ(lines[3], Row("a", "row", {"3.000"}));
+  const std::vector<SweepCell> cells = {Perplexity("a", "attn_logits=int8/row", 3.0), Perplexity("b", "f32", 4.0)};
+  EXPECT_EQ(Lines(SweepTable(cells))[5], Row("attn_logits=int8/row", "3.000"));
+}
+
+// The value stands below its plan, which is broken at commas.
+TEST(TableTest, LongPlansHaveLinesOfTheirOwn) {
+  const std::string rules = "q=int4/token+smooth,k=int4/token+smooth,v=int8/block64.channel+smooth";
+  const std::vector<std::string> lines = Lines(SweepTable({Perplexity("a", rules + ",attn_logits=int4/tensor", 3.0)}));
+  EXPECT_EQ(lines[5], "  " + rules + ",");
+  EXPECT_EQ(lines[6], "  attn_logits=int4/tensor");
+  EXPECT_EQ(lines[7], Row("", "3.000"));
+  for (const std::string& line : lines) EXPECT_LE(line.size(), 80u);
+}
+
+TEST(TableTest, ALineSaysHowAModelWasMeasured) {
+  Json result{{"nll", 3.0},   {"perplexity", 20.0}, {"tokens", 99}, {"nll_stderr", 0.5},       {"windows", 2},
+              {"window", 64}, {"stride", 63},       {"bos", true},  {"cut_to_positions", true}};
+  const std::vector<std::string> lines = Lines(SweepTable({Cell("a", "perplexity:t", "f32", result, kPerplexityTask)}));
+  EXPECT_EQ(lines[4], "  2 windows of 64 (all of the model's positions), stride 63, each after <s>: 99 tokens scored");
 }
 
 TEST(TableTest, EachTaskHasABlockOfItsOwn) {
-  std::vector<SweepCell> cells = {Perplexity("m", "row", 16, 3.0), Choice("row", 16, "1", "0")};
-  const std::string text = SweepTable(cells);
+  const std::string text = SweepTable({Perplexity("m", "f32", 3.0), Choice("f32", "1", "0")});
   EXPECT_LT(text.find("perplexity:t, perplexity"), text.find("choice:c, acc\n"));
   EXPECT_NE(text.find("choice:c, acc_norm\n"), std::string::npos);
   EXPECT_EQ(SweepTable({}), "");
 }
 
 TEST(TableTest, CsvHasARowForEveryFigure) {
-  const std::vector<SweepCell> cells = {Perplexity("a", "row", 16, 20.5), Perplexity("a", "row", 4, 21.75),
-                                        Choice("head", 16, "1100", "1111"), Choice("head", 8, "1010", "0111")};
-  // d = 0 -1 +1 0: s^2 = 2/3; and d = -1 0 0 0: s^2 = (1 - 1/4) / 3 = 1/4.
-  EXPECT_THAT(
-      Lines(SweepCsv(cells)),
-      ElementsAre("model,task,granularity,bits,plan,figure,value,stderr,change,change_stderr,n",  //
-                  "a,perplexity:t,row,16,f32,perplexity,20.5,,,,99",                              //
-                  "a,perplexity:t,row,4,attn_logits=int4/row,perplexity,21.75,,1.25,,99",
-                  "m,choice:c,head,16,f32,acc,0.5,0.25,,,4",      //
-                  "m,choice:c,head,16,f32,acc_norm,1,0.125,,,4",  //
-                  Formatted("m,choice:c,head,8,attn_logits=int8/head,acc,0.5,0.25,0,{},4", std::sqrt(2.0 / 3 / 4)),
-                  "m,choice:c,head,8,attn_logits=int8/head,acc_norm,0.75,0.125,-0.25,0.25,4"));
+  const std::vector<SweepCell> cells = {
+      Perplexity("a", "f32", 20.5), Perplexity("a", "q=int4/token,k=int4/token", 21.75), Choice("f32", "1100", "1111")};
+  const std::vector<std::string> lines = Lines(SweepCsv(cells));
+  ASSERT_EQ(lines.size(), 7u);
+  EXPECT_EQ(lines[0],
+            "model,task,site,format,granularity,bits,plan,executed,figure,value,stderr,low,high,change,change_stderr,"
+            "change_low,change_high,n");
+  EXPECT_EQ(lines[1], "a,perplexity:t,,,,16,f32,0,perplexity,20.5,,,,,,,,99");
+  EXPECT_EQ(lines[2], "a,perplexity:t,,,,16,f32,0,nll,3,0.5,,,,,,,99");
+  EXPECT_EQ(lines[3],
+            "a,perplexity:t,\"q,k\",int4,token,4,\"q=int4/token,k=int4/token\",0,perplexity,21.75,,,,1.25,,,,99");
+  EXPECT_EQ(lines[5].substr(0, 52), "m,choice:c,,,,16,f32,0,acc,0.5,0.25,0.15003898915214");
 }
 
 }  // namespace

@@ -52,17 +52,20 @@ TEST(EvaluationTest, TasksAddFiguresALineAndRecords) {
       ParseTasks("choice=" + (folder / "ends.jsonl").string() + ",perplexity=" + (folder / "text.txt").string()), model,
       {});
   EXPECT_EQ(evaluation.Run(tasks[0], {}),
-            "choice:ends                  acc 0.5000 +/- 0.5000   acc_norm 0.5000 +/- 0.5000   2 items");
+            "choice:ends                  acc 0.5000 [0.0945, 0.9055]   acc_norm 0.5000 [0.0945, 0.9055]   2 items\n"
+            "  2 items, each ending scored after its context, with <s>");
   const std::string line = evaluation.Run(tasks[1], {});
   const Json& json = evaluation.json()["tasks"];
   EXPECT_THAT(Keys(json), ElementsAre("choice:ends", "perplexity:text"));
   EXPECT_THAT(Keys(json["perplexity:text"]),
-              ElementsAre("nll", "perplexity", "tokens", "nll_stderr", "windows", "input_sha256"));
+              ElementsAre("nll", "perplexity", "tokens", "nll_stderr", "windows", "window_losses", "window_tokens",
+                          "window", "stride", "bos", "cut_to_positions", "input_sha256"));
   const Json& p = json["perplexity:text"];
   EXPECT_EQ(p["input_sha256"], Sha256OfFile(folder / "text.txt"));
-  EXPECT_EQ(line, Formatted("perplexity:text              perplexity {:9.4f}   nll {:.5f} +/- {:.5f}   {} tokens",
+  EXPECT_EQ(line, Formatted("perplexity:text              perplexity {:9.4f}   nll {:.5f} +/- {:.5f}   {} tokens\n"
+                            "  1 windows of 512, stride 511, each after <s>: {} tokens scored",
                             p["perplexity"].get<double>(), p["nll"].get<double>(), p["nll_stderr"].get<double>(),
-                            p["tokens"].get<int>()));
+                            p["tokens"].get<int>(), p["tokens"].get<int>()));
   EXPECT_TRUE(evaluation.records().starts_with(R"({"task":"choice:ends","line":1,"label":0,"answer":0,)"));
   EXPECT_EQ(std::ranges::count(evaluation.records(), '\n'), 2);
 }

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -64,6 +65,9 @@ TEST(PerplexityTest, IsTheMeanOfTheGoldenLosses) {
     EXPECT_NEAR(result["nll"].get<double>(), mean, bound) << name;
     EXPECT_NEAR(result["perplexity"].get<double>(), std::exp(mean), bound * 1.01 * std::exp(mean)) << name;
     EXPECT_NEAR(result["nll_stderr"].get<double>(), std::sqrt(squares / 71 / 72), bound) << name;
+    const double second = std::accumulate(losses.begin() + 36, losses.end(), 0.0);
+    EXPECT_NEAR(result["window_losses"][1].get<double>(), second, 36 * bound) << name;
+    EXPECT_EQ(result["window_tokens"], (std::vector{36, 36}));
   }
 }
 

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Intervals for the accuracy of few items, where s / sqrt(n) is no error bar: three right of three have s = 0. All 95 %.
+//
+//   one accuracy: Wilson's score interval (J. Am. Stat. Assoc. 22, 1927), z = 1.96,
+//     (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)
+//   the change between two runs over the same items: Bonett and Price (J. Educ. Behav. Stat. 37, 2012), with one item
+//     more gained and one more lost, g = (gained + 1)/(n + 2), l = (lost + 1)/(n + 2),
+//     g - l +- z sqrt((g + l - (g - l)^2) / (n + 2))
+//
+// An accuracy stands with its interval below kFewItems items of either kind (right, wrong; changed), else with its
+// standard error: the usual bound for the normal approximation.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace tare {
+
+inline constexpr int64_t kFewItems = 5;
+
+struct Interval {
+  double low = 0, high = 0;
+};
+
+Interval WilsonInterval(int64_t right, int64_t n);
+
+// How the outcomes of two runs differ, '1' where an item was right, item by item.
+struct OutcomeChanges {
+  int64_t gained = 0, lost = 0, n = 0;
+
+  double StandardError() const;  // of the mean of the paired differences; NaN below two items
+  Interval BonettPrice() const;
+};
+// Both of one length.
+OutcomeChanges ChangesOf(std::string_view before, std::string_view after);
+
+}  // namespace tare
