@@ -63,6 +63,8 @@ TEST(Usage, OptionsWithoutEffect) {
           "--calibrate: changes nothing without");
   refused({"stats", model, "--input", ids, "--checkpoint", "3"}, "--checkpoint are about that file");
   refused({"inspect", model, "--math", "bf16"}, "unknown option '--math'");
+  refused({"bench", "attention", "--family", "standard", "--lambda", "2"},
+          "--lambda: changes nothing without a family of two");
   refused({"bench", "linear", "--rows", "7"}, "--rows requires --plan");
 }
 
