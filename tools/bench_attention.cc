@@ -102,8 +102,6 @@ void Print(const AttentionBench& bench) {
 
 void Run(const CLI::App& command, const Options& o) {
   const std::vector<AtomicFile> claims = ClaimFiles({}, {o.json});
-  RequireEffect(command, std::ranges::any_of(o.families, [](const std::string& f) { return f != "standard"; }),
-                {"--lambda"}, "a family of two maps");
   bool given = false;
   for (const char* name :
        {"--family", "--plan", "--n", "--d", "--keys", "--heads", "--kv-heads", "--threads", "--mask", "--data"})

@@ -51,6 +51,10 @@ fi
 cat "$results/outliers.txt"
 
 title 5 "accuracy against bits ($tokens tokens, $items items of each set)"
+if [ ! -t 2 ]; then # the program's progress line is for terminals: elsewhere, a line now and then
+  while sleep 20 >/dev/null 2>&1; do echo "      $(cat "$results/bits/cells.jsonl" 2>/dev/null | wc -l) cells finished" >&2; done &
+  trap "kill $! 2>/dev/null || true" EXIT
+fi
 "$tare" sweep "${models[@]}" --site attn_logits --bits $bits --granularity $granularities --tokens $tokens --limit $items \
   --tasks perplexity=$pair/heldout.txt,choice=$pair/needles-1.jsonl,choice=$pair/needles-4.jsonl,choice=$pair/continuations.jsonl \
   --out "$results/bits"

@@ -22,8 +22,9 @@ struct Options {
 void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<TaskSpec>& specs) {
   RequireEffect(command, !plan.empty(), {"--executed"}, "a --plan");
   RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
-  RequireTextEffects(command, specs);
   const auto any = [&](auto has) { return std::ranges::any_of(specs, has, &TaskSpec::kind); };
+  RequireEffect(command, any([](const TaskKind* kind) { return kind->convention != nullptr; }),
+                {"--window", "--stride", "--tokens"}, "a task of a text");
   RequireEffect(command,
                 any([](const TaskKind* kind) { return std::ranges::any_of(kind->figures, &FigureKeys::outcomes); }),
                 {"--records"}, "a task with items");

@@ -2,12 +2,8 @@
 // Options of the subcommands that run a text or ids through a model.
 #pragma once
 
-#include <algorithm>
-#include <vector>
-
 #include "experiments/sequences/sequences.h"
 #include "experiments/sites/plan_run.h"
-#include "experiments/tasks/task.h"
 #include "tools/command.h"
 
 namespace tare {
@@ -29,12 +25,6 @@ inline void AddExecutedFlag(CLI::App& command, Carrying& carrying) {
       "--executed", [&carrying] { carrying = Carrying::kExecuted; },
       "run the plan on integer kernels (linear layers: weights, linear_in; attention: q, k, v, probs or difference, "
       "attn_logits) instead of simulating it");
-}
-
-// Windows are of texts: they change nothing of items.
-inline void RequireTextEffects(const CLI::App& command, const std::vector<TaskSpec>& specs) {
-  const bool texts = std::ranges::any_of(specs, [](const TaskSpec& spec) { return spec.kind->convention != nullptr; });
-  RequireEffect(command, texts, {"--window", "--stride", "--tokens"}, "a task of a text");
 }
 
 inline void AddStrideOption(CLI::App& command, WindowOptions& windows) {

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the packages that Tare is built and tested with, and does nothing where all of them are there.
 #
-# usage: tools/setup.sh [--lint]
+# usage: tools/setup.sh [--lint | --fuzz]
 #   --lint   clang-format and clang-tidy too (and the omp.h that clang can read)
+#   --fuzz   clang with libFuzzer, and what counts the lines that it reached
 #
 # For Debian 13 and later and Ubuntu from 25.04, as root or as a user with sudo. What decides is not the system's name but
 # whether it offers the versions below; where it does not, the script says which are missing and leaves the system as it is.
@@ -32,12 +33,19 @@ clang-format          1:19
 clang-tidy            1:19
 libomp-dev            1:19
 '
+fuzz_packages='
+clang                 1:19
+llvm                  1:19
+libclang-rt-19-dev    1:19
+libomp-dev            1:19
+'
 
 case "${1:-}" in
   '') ;;
   --lint) packages+=$lint_packages ;;
-  -h | --help) sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
-  *) echo "setup: got '$1', expected nothing or --lint" >&2; exit 2 ;;
+  --fuzz) packages+=$fuzz_packages ;;
+  -h | --help) sed -n '3,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  *) echo "setup: got '$1', expected nothing, --lint or --fuzz" >&2; exit 2 ;;
 esac
 
 say() { echo "setup: $*" >&2; }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare sweep: accuracy against bits, models side by side; resumes.
-#include <algorithm>
 #include <memory>
 
 #include "experiments/sweep/sweep.h"
@@ -49,21 +48,11 @@ std::vector<AtomicFile> ClaimSweep(const Options& options) {
   return ClaimFiles(inputs, outputs);
 }
 
-void CheckEffects(const CLI::App& command, const SweepOptions& sweep) {
-  RequireTextEffects(command, sweep.tasks);
-  const SweepQuestion& q = sweep.question;
-  const bool freezes = std::ranges::any_of(q.granularities, [](const std::string& g) { return g.contains("+static"); });
-  RequireEffect(command, freezes || q.base.contains("+static"), {"--stats"}, "+static in --granularity or --base");
-  RequireEffect(command, std::ranges::any_of(q.bits, [](int bits) { return bits != 16; }),
-                {"--executed", "--base", "--granularity", "--site"}, "--bits below 16");
-}
-
-void Run(const CLI::App& command, Options& options) {
+void Run(Options& options) {
   options.sweep.models.assign(options.models.begin(), options.models.end());
   options.sweep.statistics.assign(options.statistics.begin(), options.statistics.end());
   options.sweep.tasks = ParseTasks(options.tasks);
   const std::vector<AtomicFile> claims = ClaimSweep(options);
-  CheckEffects(command, options.sweep);
   options.sweep.math = options.machine.Apply();
   std::vector<SweepCell> cells;
   {
@@ -110,7 +99,7 @@ void AddSweep(CLI::App& app) {
       ->add_option("--stats", options->statistics,
                    "statistics file (tare stats --out) for rules with +static; once per model, in their order")
       ->allow_extra_args(false);
-  command->add_option("--bits", question.bits, "16 (as stored), 8, 6, 4, with commas between")
+  command->add_option("--bits", question.bits, "16 (not quantized), 8, 6, 4, with commas between")
       ->delimiter(',')
       ->allow_extra_args(false)  // or it takes the folders after it
       ->capture_default_str();
@@ -132,7 +121,7 @@ void AddSweep(CLI::App& app) {
       "\\\n"
       "    --tasks perplexity=experiments/pair/heldout.txt,choice=experiments/pair/needles-4.jsonl --limit 40 --out "
       "sweep");
-  command->callback([options, command] { Run(*command, *options); });
+  command->callback([options] { Run(*options); });
 }
 
 }  // namespace tare

@@ -5,6 +5,7 @@
 #include <array>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "quant/base/error.h"
@@ -12,6 +13,7 @@
 #include "quant/base/notice.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/checkpoint.h"
+#include "quant/file/folder_lock.h"
 #include "quant/file/sha256.h"
 #include "quant/file/strict_json.h"
 
@@ -62,6 +64,7 @@ class CellLog {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (!std::filesystem::is_directory(folder)) Fail("{}: cannot be made a folder; try another --out", folder.string());
+    lock_.emplace(folder);
     Read(tasks);
   }
 
@@ -96,6 +99,7 @@ class CellLog {
 
   std::filesystem::path path_;
   std::vector<Json> keys_;
+  std::optional<FolderLock> lock_;  // two sweeps at once would both run what both do not find
   std::map<std::string, Json> results_;
 };
 

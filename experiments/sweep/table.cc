@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kPlanWidth = 28, kValueWidth = 24, kColumns = 80;
 
-// How a figure differs from that of the model as stored.
+// How a figure differs from that of 16 bits.
 struct Change {
   double value = 0;
   std::optional<double> error;
@@ -31,7 +31,7 @@ Change ChangeBetween(const Figure& before, const Figure& now) {
   return change;
 }
 
-// Nothing for the cell of the model as stored itself, or where there is none.
+// Nothing for the cell of 16 bits itself, or where there is none.
 std::optional<Change> ChangeOf(const std::vector<SweepCell>& cells, const SweepCell& cell, size_t i) {
   if (cell.row.bits == 16) return std::nullopt;
   const auto baseline = std::ranges::find_if(cells, [&](const SweepCell& c) {
@@ -85,11 +85,10 @@ std::string ModelRows(const std::vector<SweepCell>& cells, const std::string& mo
     if (text.empty()) {
       const std::string how = HowMeasured(cell.result, *cell.kind);
       text = Formatted("\n{}\n{}", model, how.empty() ? "" : "  " + how + "\n");
-      text += Columns("plan", cell.figures.list[i].keys.name, "change from stored");
+      text += Columns("plan", cell.figures.list[i].keys.name, "change from 16 bits");
     }
     const std::optional<Change> change = ChangeOf(cells, cell, i);
-    const std::string plan = cell.Plan() == "f32" ? "as stored" : cell.Plan();  // whose weights may be codes
-    text += Row(plan + (cell.Executed() ? " executed" : ""), FigureText(cell.figures.list[i], ".3f"),
+    text += Row(cell.Plan() + (cell.Executed() ? " executed" : ""), FigureText(cell.figures.list[i], ".3f"),
                 change ? ChangeText(*change) : "");
   }
   return text;

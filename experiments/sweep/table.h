@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A finished sweep as tables: for people, within 80 columns, one block per figure of a task, and in it the rows of each
-// model with the change from the model as stored (plan f32, in CSV 16 bits); and as comma-separated values, one row per cell and figure.
+// model with the change from f32 ("16 bits"); and as comma-separated values, one row per cell and figure.
 //
 // A change carries the standard error of the paired difference, since both runs answer the same items (s(d) / sqrt(n)) or
 // score the same windows (evidence/paired_windows.h); of few items an interval (evidence/accuracy.h).

@@ -30,6 +30,22 @@ void RefuseStrangers(const StatisticsSet& a, const StatisticsSet& b, const std::
          other_where, where);
 }
 
+// A site has the same channels in every row; a file may say otherwise of a site that another file has too.
+void RefuseOtherChannels(const StatisticsSet& a, const StatisticsSet& b, const std::string& where,
+                         const std::string& other_where) {
+  std::map<Site, size_t> channels;
+  for (const StatisticsSet* set : {&a, &b}) {
+    for (const auto& [key, statistics] : set->sites) {
+      const size_t got = statistics.channel_energy.size();
+      if (got == 0) continue;  // it saw nothing
+      const size_t expected = channels.try_emplace(key.site, got).first->second;
+      if (got != expected)
+        Fail("{}: {}: got {} channels, expected the {} of {}; is one of the files damaged?", other_where,
+             Name(key.site), got, expected, where);
+    }
+  }
+}
+
 }  // namespace
 
 bool StatisticsSet::Whole() const {
@@ -52,6 +68,7 @@ void StatisticsSet::MergeSites(const std::map<SiteKey, SiteStatistics>& others) 
 
 void StatisticsSet::Merge(const StatisticsSet& other, const std::string& where, const std::string& other_where) {
   RefuseStrangers(*this, other, where, other_where);
+  RefuseOtherChannels(*this, other, where, other_where);
   for (size_t i = 0; i < units.size(); ++i) {
     if (units[i] == 1 && other.units[i] == 1)
       Fail("{}: unit {} of {} is in {} too; expected each shard once", other_where, i, units.size(), where);

@@ -54,9 +54,9 @@ TEST_F(SweepCommandTest, EveryCellStandsInTheTables) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(Names("s"), UnorderedElementsAre("cells.jsonl", "table.csv", "table.json", "table.txt"));
   EXPECT_THAT(outcome.out, StartsWith(Get("s", "table.txt")));
-  for (const char* part : {"perplexity:ids, perplexity\n", "\nllama-mha\n", "\ndiffllama-mha\n", "  as stored ",
-                           "  attn_logits=int4/tensor ", "change from stored\n",
-                           "  2 windows of 20, stride 19, without <s>: 38 tokens scored\n"})
+  for (const char* part :
+       {"perplexity:ids, perplexity\n", "\nllama-mha\n", "\ndiffllama-mha\n", "  f32 ", "  attn_logits=int4/tensor ",
+        "change from 16 bits\n", "  2 windows of 20, stride 19, without <s>: 38 tokens scored\n"})
     EXPECT_THAT(outcome.out, HasSubstr(part));
 
   const Json json = Json::parse(Get("s", "table.json"));
@@ -178,7 +178,7 @@ TEST_F(SweepCommandTest, EachSiteAlone) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.err,
               HasSubstr("--granularity row: taken as token, the nearest that there is, for q, o_proj.in\n"));
-  for (const char* row : {"  as stored ", "  q=int4/token ", "  attn_logits=int4/row ", "  o_proj.in=int8/token "})
+  for (const char* row : {"  f32 ", "  q=int4/token ", "  attn_logits=int4/row ", "  o_proj.in=int8/token "})
     EXPECT_THAT(outcome.out, HasSubstr(row));
   EXPECT_EQ(std::ranges::count(Get("s", "cells.jsonl"), '\n'), 2 * (1 + 3 * 2));
   const std::string table = Get("s", "table.txt");

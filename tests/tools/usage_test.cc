@@ -55,12 +55,6 @@ TEST(Usage, OptionsWithoutEffect) {
           "--records: changes nothing without a task with items");
   refused({"eval", model, "--tasks", "choice=" + ids, "--stride", "3"},
           "--stride: changes nothing without a task of a text");
-  refused({"sweep", model, "--tasks", text, "--out", folder / "s", "--stats", ids},
-          "--stats: changes nothing without +static");
-  refused({"sweep", model, "--tasks", text, "--out", folder / "s", "--bits", "16", "--executed"},
-          "without --bits below 16");
-  refused({"sweep", model, "--tasks", "choice=" + ids, "--out", folder / "s", "--tokens", "9"},
-          "without a task of a text");
   refused({"dump", model, "--input", ids, "--out", "D.h5", "--executed"}, "--executed: changes nothing");
   refused({"plan", "int8", model, "--stats", "S.h5"}, "--stats: changes nothing without a rule with +static");
   refused({"quantize", model, "--plan", "int8", "--out", "Q.h5", "--limit", "3"},
@@ -69,8 +63,6 @@ TEST(Usage, OptionsWithoutEffect) {
           "--calibrate: changes nothing without");
   refused({"stats", model, "--input", ids, "--checkpoint", "3"}, "--checkpoint are about that file");
   refused({"inspect", model, "--math", "bf16"}, "unknown option '--math'");
-  refused({"bench", "attention", "--family", "standard", "--lambda", "2"},
-          "--lambda: changes nothing without a family of two");
   refused({"bench", "linear", "--rows", "7"}, "--rows requires --plan");
 }
 

@@ -150,13 +150,12 @@ TEST(ResolvedPlan, WeightsAsTheyAreStored) {
 TEST(ResolvedPlan, AGroupThatWorksEverywhere) {
   ModelSites model = Sites(1);
   const auto put = [&](Site site, int64_t in) { model.weights[{site, 0}] = {.in = in, .format = {}, .group = 0}; };
-  put(Site::kQProjW, 256), put(Site::kUpProjW, 96), put(Site::kDownProjW, 688);
+  put(Site::kQProjW, 256), put(Site::kDownProjW, 688), put(Site::kUpProjW, 40);
   const auto refusal = [&](const char* plan, Carrying carrying) { return Message(plan, model, carrying); };
   EXPECT_THAT(
-      refusal("weights=int4/group64", Carrying::kSimulated),
-      EndsWith("layer 0, up_proj.w, expected a divisor; try group16, or a rule after it for these weights alone: "
-               "up_proj.w=int4/group48"));
-  put(Site::kUpProjW, 40);
+      refusal("weights=int4/group64,up_proj.w=f32", Carrying::kSimulated),
+      EndsWith("layer 0, down_proj.w, expected a divisor; try group16, or a rule after it for these weights alone: "
+               "down_proj.w=int4/group16"));
   EXPECT_THAT(
       refusal("weights=int4/group64", Carrying::kSimulated),
       EndsWith("layer 0, up_proj.w, expected a divisor; try channel, or a rule after it for these weights alone: "

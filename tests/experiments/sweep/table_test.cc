@@ -69,11 +69,11 @@ TEST(TableTest, RowsAreThePlansOfAModel) {
                                         Perplexity("b", "f32", 1000.125),
                                         Perplexity("b", "attn_logits=int4/row", 1000.125)};
   EXPECT_THAT(Lines(SweepTable(cells)),
-              ElementsAre("", "perplexity:t, perplexity",                            //
-                          "", "a", Row("plan", "perplexity", "change from stored"),  //
-                          Row("as stored", "20.500"), Row("attn_logits=int4/row", "21.750", "+1.250"), "", "b",
-                          Row("plan", "perplexity", "change from stored"),  //
-                          Row("as stored", "1000.125"), Row("attn_logits=int4/row", "1000.125", "+0.000")));
+              ElementsAre("", "perplexity:t, perplexity",                             //
+                          "", "a", Row("plan", "perplexity", "change from 16 bits"),  //
+                          Row("f32", "20.500"), Row("attn_logits=int4/row", "21.750", "+1.250"), "", "b",
+                          Row("plan", "perplexity", "change from 16 bits"),  //
+                          Row("f32", "1000.125"), Row("attn_logits=int4/row", "1000.125", "+0.000")));
 }
 
 // By d = 0.1 0.2 0.3 0.4 0.5 per token of the loss, A = 2 and B = 2.3: of perplexity, g = e^B b - e^A a about their means,
@@ -105,7 +105,7 @@ TEST(TableTest, AccuraciesChangeByPairedDifferences) {
   const std::vector<std::string> lines = Lines(SweepTable(cells));
   ASSERT_EQ(lines.size(), 14u);
   EXPECT_EQ(lines[1], "choice:c, acc");
-  EXPECT_EQ(lines[5], Row("as stored", "0.600 +/- 0.250"));
+  EXPECT_EQ(lines[5], Row("f32", "0.600 +/- 0.250"));
   EXPECT_EQ(lines[6], Row("attn_logits=int4/row", "0.400 +/- 0.250", "-0.200 +/- 0.153"));
 }
 
@@ -114,7 +114,7 @@ TEST(TableTest, FewItemsHaveIntervals) {
   const std::vector<SweepCell> cells = {Choice("f32", "11111", "11111"),
                                         Choice("attn_logits=int4/row", "11111", "11111")};
   const std::vector<std::string> lines = Lines(SweepTable(cells));
-  EXPECT_EQ(lines[5], Row("as stored", "1.000 [0.566, 1.000]"));
+  EXPECT_EQ(lines[5], Row("f32", "1.000 [0.566, 1.000]"));
   EXPECT_EQ(lines[6], Row("attn_logits=int4/row", "1.000 [0.566, 1.000]", "+0.000 [-0.396, +0.396]"));
 }
 

@@ -57,6 +57,14 @@ TEST(StatisticsSet, StrangersAndTwinsAreRefused) {
   EXPECT_THAT(Refused(Shard(0), Shard(0)), HasSubstr("unit 0 of 3 is in A.h5 too"));
 }
 
+TEST(StatisticsSet, OtherChannelsAreRefused) {
+  StatisticsSet four = Shard(0), six = Shard(1);
+  for (auto& [key, s] : four.sites) s.channel_energy = ExactSums(4);
+  EXPECT_EQ(Refused(four, Shard(2)), "");  // which saw none
+  for (auto& [key, s] : six.sites) s.channel_energy = ExactSums(6);
+  EXPECT_THAT(Refused(four, six), HasSubstr("B.h5: layer_out: got 6 channels, expected the 4 of A.h5"));
+}
+
 TEST(StatisticsSet, FindsSumsByName) {
   StatisticsSet set;
   set.formats = {"int8/row"};

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// One worker of the campaign: a folder of its own, a seed of its own, one attack after another, and what came of them.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+
+#include "tests/attack/ground.h"
+
+namespace tare::attack {
+
+struct Program {
+  std::string path;
+  bool sanitized = false;
+};
+
+struct Setting {
+  std::vector<Program> programs;           // the first is attacked most
+  std::filesystem::path ground;            // MakeGround's
+  std::filesystem::path work, found;       // of this worker; what was found goes to found/KIND-N
+  std::filesystem::path small, read_only;  // folders of a full and of a read-only file system; empty: none
+  uint64_t seed = 0;
+};
+
+struct Count {
+  uint64_t runs = 0, done = 0, refused = 0, usage = 0, struck = 0;
+};
+
+class Campaign {
+ public:
+  explicit Campaign(const Setting& setting);
+
+  void Round();
+
+  const std::map<std::string, Count>& counts() const { return counts_; }
+  uint64_t findings() const { return findings_; }
+
+ private:
+  // A run of the first words after a program, counted and looked at; context is said where something is found.
+  struct Attempt {
+    std::string kind;
+    Words words;
+    const Program* program;
+    Limits limits = {};
+    Strike strike = {};
+  };
+
+  void DamagedInput();
+  void CommandLine();
+  void Limited();
+  void StruckAndResumed();
+  void TwoAtOnce();
+
+  const Program& SomeProgram(size_t one_sanitized_in);
+  Words Line(const Attempt& attempt) const;
+  End Run(const Attempt& attempt);
+  void Judge(const Attempt& attempt, const End& end);
+  void Found(const Attempt& attempt, const End& end, const std::string& what);
+  const End& Whole(const Words& words, const std::string& place);  // of the undamaged file
+  const Contents& Reference(const Job& job);                       // what is in out/ after it
+  void ClearOut();
+  void CheckInputs(const Attempt& attempt, const End& end);
+  void CheckOut(const Attempt& attempt, const End& end, const Job& job, bool finished);
+
+  Setting setting_;
+  std::filesystem::path folder_;
+  Contents ground_;
+  std::map<std::string, Mark> marks_;
+  Random random_;
+  Words dictionary_;
+  std::map<std::string, Count> counts_;
+  std::map<std::string, End> whole_;
+  std::map<std::string, Contents> references_;
+  std::map<std::string, std::chrono::microseconds> times_;
+  std::set<std::string> said_;
+  uint64_t findings_ = 0;
+};
+
+}  // namespace tare::attack

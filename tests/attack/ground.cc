@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/attack/ground.h"
+
+#include <sys/stat.h>
+
+#include <stdexcept>
+
+#include "experiments/model/random_checkpoint.h"
+#include "tests/quant/file/temporary_folder.h"
+#include "tests/support/ids.h"
+
+namespace tare::attack {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kTasks[] = "perplexity=t.txt,choice=items.jsonl";
+constexpr char kText[] =
+    "It was the best of times, it was the worst of times, it was the age of wisdom, it was the age of foolishness, it "
+    "was the epoch of belief, it was the epoch of incredulity.\n";
+constexpr char kItems[] =
+    "{\"ctx\": \"The magic number of Doha is 6752. The magic number of\", \"endings\": [\"Doha\", \"Oslo\"], "
+    "\"label\": 0}\n"
+    "{\"ctx\": \"It was the age of\", \"endings\": [\"wisdom\", \"foolishness and\"], \"label\": 1, \"depth\": 0.5}\n";
+constexpr char kSpans[] =
+    "{\"sequence\": 0, \"answer\": [[3, 6]], \"noise\": [[1, 3], [6, 12]], \"queries\": [14, 16]}\n"
+    "{\"sequence\": 1, \"answer\": [[2, 4]]}\n";
+
+void WriteModel(const fs::path& folder, const std::string& family, const fs::path& tokenizer) {
+  ModelConfig config;
+  config.family = family;
+  config.vocabulary = 340;
+  config.hidden = 32;
+  config.ffn = 48;
+  config.layers = 2;
+  config.heads = 4;
+  config.kv_heads = 2;
+  config.head_dim = 8;
+  config.norm_eps = 1e-5f;
+  config.max_positions = 64;
+  config.bos = 1;
+  WriteRandomCheckpoint(folder, config, WeightType::kBf16, 7);
+  fs::copy_file(tokenizer, folder / "tokenizer.model");
+}
+
+void Make(const fs::path& folder, const std::string& program, Words words) {
+  words.insert(words.begin(), program);
+  const End end = Process(folder, words).Wait(std::chrono::seconds(120));
+  if (end.Done()) return;
+  std::string line;
+  for (const std::string& word : words) line += word + " ";
+  throw std::runtime_error("attack: " + line + "failed: " + end.err);
+}
+
+// What an interrupted command leaves: struck again and again, later each time, until it leaves it.
+void Leave(const fs::path& folder, const std::string& program, Words words, const std::string& left) {
+  words.insert(words.begin(), program);
+  for (int tries = 0; tries < 400; ++tries) {
+    const std::chrono::microseconds after{1000 * (1 + tries % 100)};
+    Process(folder, words).Wait(std::chrono::seconds(20), {SIGTERM, after});
+    if (fs::exists(folder / left)) return;
+    fs::remove(folder / words.back());
+  }
+  throw std::runtime_error("attack: nothing left " + left + " in 400 tries");
+}
+
+}  // namespace
+
+const std::vector<Subject>& Subjects() {
+  static const std::vector<Words> model{
+      {"inspect", "m", "--json", "-"},
+      {"eval", "m", "--tasks", kTasks, "--json", "-"},
+      {"eval", "m", "--executed", "--plan", "int8", "--tasks", kTasks, "--json", "-"},
+      {"stats", "m", "--input", "t.txt", "--out", "out/s.h5", "--formats", "int4/row"},
+      {"quantize", "m", "--plan", "weights=int4/group16", "--method", "gptq", "--calibrate", "i.h5", "--out",
+       "out/q.h5"}};
+  static const std::vector<Words> input{{"eval", "m", "--tasks", "perplexity=i.h5", "--json", "-"},
+                                        {"stats", "m", "--input", "i.h5"}};
+  static const std::vector<Subject> subjects{
+      {"m/config.json", Form::kJson, model},
+      {"m/model.safetensors", Form::kSafetensors, model},
+      {"m/tokenizer.model", Form::kBinary, {model[1]}},
+      {"c/tokenizer.model", Form::kBinary, {{"eval", "c", "--tasks", kTasks, "--json", "-"}}},
+      {"g/model.safetensors.index.json", Form::kJson, {{"inspect", "g", "--json", "-"}}},
+      {"g/model-00003-of-00006.safetensors", Form::kSafetensors, {{"inspect", "g", "--json", "-"}}},
+      {"t.txt", Form::kText, {model[1], {"stats", "m", "--input", "t.txt", "--csv", "out/s.csv"}}},
+      {"i.safetensors",
+       Form::kSafetensors,
+       {{"eval", "m", "--tasks", "perplexity=i.safetensors", "--json", "-"},
+        {"dump", "m", "--input", "i.safetensors", "--out", "out/d.h5"}}},
+      {"i.h5", Form::kHdf5, input},
+      {"items.jsonl",
+       Form::kJson,
+       {{"eval", "m", "--tasks", "choice=items.jsonl", "--records", "out/r", "--json", "-"},
+        {"stats", "m", "--input", "items.jsonl", "--out", "out/s.h5"}}},
+      {"spans.jsonl", Form::kJson, {{"stats", "m", "--input", "i.h5", "--spans", "spans.jsonl", "--out", "out/s.h5"}}},
+      {.file = "q.h5",
+       .form = Form::kHdf5,
+       .readers = {{"inspect", "q.h5", "--json", "-"},
+                   {"verify", "q.h5", "--json", "-"},
+                   {"eval", "q.h5", "--tasks", kTasks, "--json", "-"},
+                   {"eval", "q.h5", "--executed", "--plan", "linear_in=int8/token", "--tasks", kTasks, "--json", "-"},
+                   {"stats", "q.h5", "--input", "i.h5", "--json", "-"}},
+       .ours = true},
+      {.file = "s0.h5",
+       .form = Form::kHdf5,
+       .readers = {{"stats", "show", "s0.h5", "--json", "-"},
+                   {"stats", "show", "s0.h5", "--site", "attn_logits", "--json", "-"},
+                   {"stats", "merge", "s0.h5", "s1.h5", "--out", "out/merged.h5"},
+                   {"stats", "diff", "s0.h5", "s1.h5", "--draws", "20", "--json", "-"}},
+       .ours = true},
+      {.file = "s.h5",
+       .form = Form::kHdf5,
+       .readers = {{"eval", "m", "--plan", "attn_logits=int4/head+static", "--stats", "s.h5", "--tasks",
+                    "perplexity=i.h5", "--json", "-"},
+                   {"quantize", "m", "--plan", "weights=int8/channel", "--method", "smoothquant:0.5+rtn", "--stats",
+                    "s.h5", "--out", "out/q.h5", "--json", "-"}},
+       .ours = true},
+      {.file = "p.h5.part",
+       .form = Form::kHdf5,
+       .readers = {{"stats", "m", "--input", "many.safetensors", "--sites", "layer_out", "--checkpoint", "1",
+                    "--resume", "--json", "-", "--out", "out/p.h5"}},
+       .place = "out/p.h5.part",
+       .ours = true},
+      {.file = "sw/cells.jsonl",
+       .form = Form::kJson,
+       .readers = {{"sweep", "m", "--bits", "16,4", "--tasks", "perplexity=i.h5", "--out", "out/sw", "--json", "-"}},
+       .place = "out/sw/cells.jsonl"},
+  };
+  return subjects;
+}
+
+const std::vector<Job>& Jobs() {
+  static const std::vector<Job> jobs{
+      {{"stats", "m", "--input", "many.safetensors", "--checkpoint", "1", "--formats", "int8/row", "--out", "out/s.h5"},
+       {"--resume"}},
+      {{"quantize", "m", "--plan", "weights=int8/channel", "--out", "out/q.h5", "--json", "out/q.json"}},
+      {{"quantize", "m", "--plan", "weights=int4/group16", "--method", "hadamard+gptq+quantease", "--calibrate", "i.h5",
+        "--out", "out/g.h5"},
+       {"--resume"}},
+      {{"quantize", "m", "--plan", "weights=int6/channel", "--format", "safetensors", "--out", "out/folder"}},
+      {{"sweep", "m", "--bits", "16,8,4", "--tasks", kTasks, "--out", "out/sw"}},
+      {{"eval", "m", "--tasks", kTasks, "--json", "out/e.json", "--records", "out/r.jsonl"}},
+      {{"dump", "m", "--input", "i.h5", "--sites", "logits,attn_logits", "--out", "out/d.h5"}},
+      {{"stats", "merge", "s0.h5", "s1.h5", "--out", "out/merged.h5"}},
+      {{"stats", "m", "--input", "t.txt", "--csv", "out/s.csv", "--json", "out/s.json"}},
+      {{"inspect", "q.h5", "--json", "out/i.json"}},
+  };
+  return jobs;
+}
+
+void MakeGround(const fs::path& folder, const std::string& program, const fs::path& source) {
+  fs::create_directories(folder);
+  const fs::path texts = source / "tests/data/text", golden = source / "tests/data/golden/diffllama-gqa";
+  WriteModel(folder / "m", "diffllama", texts / "llama.model");
+  WriteModel(folder / "c", "llama", texts / "mapped.model");
+  fs::create_directory(folder / "g");
+  for (const auto& entry : fs::directory_iterator(golden)) {
+    if (entry.path().filename() != "expected.safetensors") fs::copy(entry.path(), folder / "g");
+  }
+  PutFile(folder / "t.txt", kText);
+  PutFile(folder / "items.jsonl", kItems);
+  PutFile(folder / "spans.jsonl", kSpans);
+  PutManyIds(folder / "i.safetensors", 4, 20);
+  PutManyIds(folder / "many.safetensors", 120, 20);  // two batches: a part of a job, and a point between them
+  const auto make = [&](const Words& words) { Make(folder, program, words); };
+  // A dump holds the ids that it ran on, under their name: an HDF5 file of ids.
+  make({"dump", "m", "--input", "i.safetensors", "--out", "i.h5"});
+  make({"stats", "m", "--input", "i.h5", "--sites", "attn_logits,linear_in", "--calibrate", "int4", "--out", "s.h5"});
+  make({"stats", "m", "--input", "many.safetensors", "--sites", "attn_logits,layer_out", "--shard", "0/2", "--out",
+        "s0.h5"});
+  make({"stats", "m", "--input", "many.safetensors", "--sites", "attn_logits,layer_out", "--shard", "1/2", "--out",
+        "s1.h5"});
+  make({"quantize", "m", "--plan", "weights=int4/group16,attn_logits=int4/head+static", "--stats", "s.h5", "--out",
+        "q.h5"});
+  make({"sweep", "m", "--bits", "16,4", "--tasks", "perplexity=i.h5", "--out", "sw"});
+  Leave(folder, program,
+        {"stats", "m", "--input", "many.safetensors", "--sites", "layer_out", "--checkpoint", "1", "--out", "p.h5"},
+        "p.h5.part");
+  fs::create_directory(folder / "out");
+}
+
+Contents FilesIn(const fs::path& folder) {
+  Contents files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) files[fs::relative(entry.path(), folder)] = GetFile(entry.path());
+  }
+  return files;
+}
+
+std::map<std::string, Mark> MarksOf(const fs::path& folder) {
+  std::map<std::string, Mark> marks;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    struct stat s;
+    if (!entry.is_regular_file() || stat(entry.path().c_str(), &s) != 0) continue;
+    marks[fs::relative(entry.path(), folder)] = {static_cast<uintmax_t>(s.st_size),
+                                                 s.st_mtim.tv_sec * 1'000'000'000 + s.st_mtim.tv_nsec, s.st_ino};
+  }
+  return marks;
+}
+
+}  // namespace tare::attack

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fuzz/readers.h"
+
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "experiments/model/config.h"
+#include "experiments/stats/marked_spans.h"
+#include "experiments/tasks/choice_items.h"
+#include "experiments/text/character_map.h"
+#include "experiments/text/tokenizer.h"
+#include "experiments/text/utf8.h"
+#include "quant/base/error.h"
+#include "quant/file/checkpoint.h"
+#include "quant/file/hdf5.h"
+#include "quant/file/json.h"
+#include "quant/file/quantized_checkpoint.h"
+#include "quant/file/safetensors.h"
+#include "quant/file/strict_json.h"
+#include "quant/plan/plan.h"
+#include "quant/statistics/statistics_file.h"
+#include "tests/quant/file/temporary_folder.h"
+
+namespace tare::fuzz {
+namespace {
+
+void Require(bool holds, const char* what) {
+  if (!holds) throw std::logic_error(what);
+}
+
+// The bytes as a file; the next takes its place. (A file in memory has no path that HDF5 would follow.)
+std::filesystem::path FileOf(std::string_view bytes) {
+  static const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "file";
+  std::filesystem::remove(path);  // a mapping of the last one stays whole
+  PutFile(path, bytes);
+  return path;
+}
+
+void ReadSafetensors(std::string_view bytes) {
+  const SafetensorsContent content = ParseSafetensors(std::as_bytes(std::span(bytes)), "file");
+  size_t total = 0;
+  for (const TensorView& tensor : content.tensors) {
+    const auto* begin = reinterpret_cast<const char*>(tensor.bytes.data());
+    const size_t size = tensor.bytes.size();
+    Require(size == 0 || (begin >= bytes.data() + 8 && begin + size <= bytes.data() + bytes.size()),
+            "a view outside its file");
+    Require(tensor.elements() * static_cast<size_t>(Bits(tensor.dtype)) == size * 8,
+            "a view of another size than its shape");
+    total += size;
+  }
+  uint64_t length;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  Require(total + length + 8 == bytes.size(), "tensors that do not fill the file");
+}
+
+void ReadJsonText(std::string_view bytes) {
+  const nlohmann::json json = ParseJson(bytes, "file");
+  Require(ParseJson(json.dump(), "again") == json, "JSON that is another one when it is read again");
+  (void)ParseOrderedJson(bytes, "file");
+}
+
+void ReadConfig(std::string_view bytes) { (void)ParseConfig(bytes, "config.json"); }
+void ReadItem(std::string_view bytes) { (void)ParseChoiceItem(bytes, "items"); }
+
+void ReadItems(std::string_view bytes) { (void)LoadChoiceItems(FileOf(bytes)); }
+
+void ReadSpans(std::string_view bytes) {
+  const std::vector<int64_t> lengths{64, 20};
+  (void)MarkedSpans::Load(FileOf(bytes), lengths);
+}
+
+void ReadPlan(std::string_view bytes) {
+  const Plan plan = Plan::Parse(std::string(bytes));
+  Require(Plan::Parse(plan.canonical()).canonical() == plan.canonical(), "a canonical plan that is not");
+}
+
+void ReadTokenizer(std::string_view bytes) {
+  const Tokenizer tokenizer(bytes, "tokenizer.model");
+  for (const char* text : {"It was the  best of times.", " \xe2\x96\x81\xef\xac\x81\xcd\x85 \xf0\x9f\x98\x80\n", ""}) {
+    for (const int32_t id : tokenizer.Encode(text))
+      Require(id >= 0 && id < tokenizer.vocabulary(), "an id outside the vocabulary");
+  }
+}
+
+void ReadUtf8(std::string_view bytes) {
+  RequireUtf8(bytes, "text");
+  Require(CountCharacters(bytes) <= bytes.size(), "more characters than bytes");
+  Require(bytes.contains(Strip(bytes)), "a strip that is no part");
+  std::string copy;
+  if (!bytes.empty()) AppendCharacter(FirstCharacter(bytes), &copy);
+  Require(bytes.starts_with(copy), "another first character");
+}
+
+void ReadHdf5(std::string_view bytes) {
+  const Hdf5Reader reader(FileOf(bytes));
+  for (const std::string& name : reader.datasets()) {
+    const DType type = reader.Type(name);
+    if (type == DType::kF32 || type == DType::kF64) (void)reader.Read<double>(name);
+    if (type == DType::kI64) (void)reader.Read<int64_t>(name);
+  }
+  reader.Verify();
+}
+
+void ReadQuantized(std::string_view bytes) { QuantizedCheckpoint(FileOf(bytes)).Verify(); }
+
+void ReadStatisticsFile(std::string_view bytes) { (void)ReadStatistics(FileOf(bytes)); }
+
+constexpr Reader kReaders[] = {
+    {"safetensors", damage::Form::kSafetensors, ReadSafetensors},
+    {"json", damage::Form::kJson, ReadJsonText},
+    {"config", damage::Form::kJson, ReadConfig},
+    {"item", damage::Form::kJson, ReadItem},
+    {"items", damage::Form::kJson, ReadItems},
+    {"spans", damage::Form::kJson, ReadSpans},
+    {"plan", damage::Form::kText, ReadPlan},
+    {"tokenizer", damage::Form::kBinary, ReadTokenizer},
+    {"utf8", damage::Form::kText, ReadUtf8},
+    {"hdf5", damage::Form::kHdf5, ReadHdf5},
+    {"quantized", damage::Form::kHdf5, ReadQuantized},
+    {"statistics", damage::Form::kHdf5, ReadStatisticsFile},
+};
+
+}  // namespace
+
+std::span<const Reader> Readers() { return kReaders; }
+
+bool Takes(const Reader& reader, std::string_view bytes) {
+  try {
+    reader.read(bytes);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace tare::fuzz

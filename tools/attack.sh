@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Attacks the program for a while: damaged files of every kind through every command that reads them, damaged command lines, limits of memory,
+# file size and open files, a full and a read-only disk, signals and kills at random moments followed by a resume, two processes on one output.
+# Says how many of each, and what was found; what was found is kept in build/attack. SECURITY.md says what is promised.
+#
+# usage: tools/attack.sh [MINUTES [SEED]]
+#   MINUTES  5 where not given, on every processor
+#   SEED     of what is damaged, and how; moments of signals are not repeatable
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+case "${1:-}" in
+  -h | --help) sed -n '3,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  *[!0-9]*) echo "attack: got '$1', expected a number of minutes" >&2; exit 2 ;;
+esac
+minutes=${1:-5} seed=${2:-1}
+
+for preset in release asan; do
+  cmake --preset "$preset" >/dev/null
+  cmake --build --preset "$preset" --target tare
+done
+cmake --build --preset release --target attack
+
+shm=/dev/shm
+[ -w $shm ] || shm=${TMPDIR:-/tmp}
+work=$(mktemp -d "$shm/tare-attack-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/small" "$work/read-only"
+rm -rf build/attack
+
+# A disk of 200 kB and one that cannot be written, where this user may mount them.
+mounts="mount -t tmpfs -o size=200k,mode=1777 small '$work/small' && mount -t tmpfs -o ro read-only '$work/read-only'"
+disks=(--small "$work/small" --read-only "$work/read-only") within=(unshare --mount --propagation unchanged bash -c)
+[ "$(id -u)" -eq 0 ] || within=(unshare --map-root-user --mount --propagation unchanged bash -c)
+if ! "${within[@]}" "$mounts" 2>/dev/null; then
+  echo "attack: cannot mount: without the full and the read-only disk" >&2
+  disks=() within=(bash -c) mounts=true
+fi
+export TMPDIR=$work
+"${within[@]}" "$mounts"' && exec "$@"' attack build/release/attack --program "$PWD/build/release/tare" --sanitized "$PWD/build/asan/tare" \
+  --source "$PWD" --work "$work" --found "$PWD/build/attack" --seconds $((60 * minutes)) --seed "$seed" --workers "$(nproc)" "${disks[@]}"

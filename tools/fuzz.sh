@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# libFuzzer on every reader of files, under the address and undefined-behaviour sanitizers, and how much of the readers' sources it reached.
+# Kept cases are in tests/fuzz/corpus; new ones are gathered in build/fuzz/corpus, and what breaks a reader in build/fuzz/found.
+#
+# usage: tools/fuzz.sh [SECONDS [READER...]]
+#   SECONDS  for each reader; 60 where not given
+#   READER   names of tests/fuzz/readers.cc; all where none is given
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+case "${1:-}" in
+  -h | --help) sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  *[!0-9]*) echo "fuzz: got '$1', expected a number of seconds" >&2; exit 2 ;;
+esac
+seconds=${1:-60}
+shift || true
+readers=("$@")
+[ ${#readers[@]} -gt 0 ] || readers=($(ls tests/fuzz/corpus))
+
+tools/setup.sh --fuzz
+cmake --preset fuzz >/dev/null
+cmake --build --preset fuzz --target readers_fuzz
+mkdir -p build/fuzz/found
+rm -f build/fuzz/*.profraw
+
+shm=/dev/shm
+[ -w $shm ] || shm=${TMPDIR:-/tmp}
+export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
+failed=0
+for reader in "${readers[@]}"; do
+  mkdir -p "build/fuzz/corpus/$reader"
+  TARE_READER=$reader TMPDIR=$shm LLVM_PROFILE_FILE=build/fuzz/$reader.profraw build/fuzz/readers_fuzz -max_total_time="$seconds" -timeout=20 \
+    -max_len=65536 -artifact_prefix="build/fuzz/found/$reader-" -print_final_stats=1 "build/fuzz/corpus/$reader" "tests/fuzz/corpus/$reader" \
+    >"build/fuzz/$reader.log" 2>&1 || { failed=1; tail -n 40 "build/fuzz/$reader.log"; }
+  echo "$reader: $(sed -n 's/^stat::number_of_executed_units: *//p' "build/fuzz/$reader.log") inputs in $seconds s"
+done
+
+llvm-profdata merge -o build/fuzz/readers.profdata build/fuzz/*.profraw
+llvm-cov report build/fuzz/readers_fuzz -instr-profile=build/fuzz/readers.profdata -show-branch-summary=false -show-region-summary=false \
+  quant/file/{safetensors,safetensors_header,strict_json,hdf5_reader,quantized_checkpoint,mapped_file,dtype}.cc quant/statistics/statistics_reader.cc \
+  quant/plan/*.cc experiments/model/{config,config_keys}.cc experiments/tasks/choice_items.cc experiments/stats/marked_spans.cc \
+  experiments/text/{character_map,piece_model,tokenizer,utf8}.cc
+exit $failed
