@@ -22,14 +22,38 @@ bool Same(const fs::path& a, const fs::path& b) {
 void CheckApart(const std::string& input, const std::string& output) {
   std::error_code error;
   if (Same(input, output)) Fail("{}: is an input and an output too; try another name for the output", output);
-  if (!fs::is_directory(input, error)) return;
   for (const fs::directory_entry& entry : fs::directory_iterator(input, error)) {
     if (Same(entry.path(), output))
       Fail("{}: is a file of the input {}, and would be overwritten; try another output", output, input);
   }
 }
 
+// Of a link, of what it leads to, if to anything.
+bool IsFolder(const fs::path& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
 }  // namespace
+
+fs::path WithoutSlash(const fs::path& folder) {
+  return folder.has_filename() || !folder.has_relative_path() ? folder : folder.parent_path();
+}
+
+std::vector<std::string> OutputsIn(const fs::path& folder, const std::vector<std::string>& names) {
+  std::vector<std::string> outputs;
+  if (IsFolder(folder)) {
+    for (const std::string& name : names) outputs.push_back(folder / name);
+    return outputs;
+  }
+  std::error_code error;
+  const fs::path path = WithoutSlash(folder);
+  if (fs::exists(fs::symlink_status(path, error)))
+    Fail("{}: cannot write: there is a file, device or broken link of that name, expected a folder; try another name",
+         path.string());
+  const AtomicFile could_be_made(path);
+  return {};
+}
 
 std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
   std::vector<AtomicFile> claims;

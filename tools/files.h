@@ -3,6 +3,7 @@
 // no two outputs may be one file. Compared by what is on the disk, not by spelling: links, "./" and ".." do not hide it.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -15,5 +16,12 @@ namespace tare {
 // process that writes it. What is returned keeps other processes from the outputs for as long as it lives.
 [[nodiscard]] std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs,
                                                  const std::vector<std::string>& outputs);
+
+// The outputs, for ClaimFiles, of a command that writes these names into a folder: none in a folder that is not there
+// yet, which the command makes, but not the folder that it goes into. Throws Error where it could not be made.
+std::vector<std::string> OutputsIn(const std::filesystem::path& folder, const std::vector<std::string>& names);
+
+// "a/b" for "a/b/".
+std::filesystem::path WithoutSlash(const std::filesystem::path& folder);
 
 }  // namespace tare

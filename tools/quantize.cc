@@ -31,7 +31,30 @@ std::string IsMethod(const std::string& text) {
 }
 
 // The quantized checkpoint that is made, also on the way to a folder.
-std::string FileOf(const Options& options) { return options.format == "h5" ? options.out : options.out + ".h5"; }
+std::string FileOf(const Options& options) {
+  return options.format == "h5" ? options.out : WithoutSlash(options.out).string() + ".h5";
+}
+
+void RefuseToReplace(const std::string& output) {
+  std::error_code error;
+  if (std::filesystem::exists(output, error))
+    Fail("{}: is there already, and would be overwritten; try another --out", output);
+}
+
+// The file, and the folders: the one of safetensors, and what calibrated methods keep for --resume.
+std::vector<AtomicFile> ClaimOutputs(const Options& options) {
+  const std::string file = FileOf(options);
+  std::vector<std::string> outputs;
+  if (options.format == "safetensors") {
+    outputs = OutputsIn(options.out, ExportedFiles());
+    for (const std::string& output : outputs) RefuseToReplace(output);
+    RefuseToReplace(file);
+  }
+  outputs.insert(outputs.end(), {options.json, file});
+  std::vector<AtomicFile> claims = ClaimFiles({options.model, options.calibrate, options.stats}, outputs);
+  OutputsIn(file + ".parts", {});
+  return claims;
+}
 
 struct Made {
   QuantizeSummary summary;
@@ -47,8 +70,6 @@ Made QuantizeToFolder(const QuantizeJob& job, const Progress& progress) {
       std::filesystem::remove(path, ignored);
     }
   };
-  if (std::filesystem::exists(job.out))
-    Fail("{}: is there, and would be overwritten; try another --out", job.out.string());
   const Removed removed{job.out};
   Made made{.summary = Quantize(job, progress), .types = {}};
   const ExportSummary written =
@@ -79,8 +100,7 @@ void Run(const CLI::App& command, const Options& options) {
   RequireEffect(command, smooths || method.RoundsByCalibration(), {"--calibrate"}, "a method that looks at a text");
   const bool calibrates = !options.calibrate.empty();
   RequireEffect(command, calibrates, {"--window", "--tokens", "--limit"}, "--calibrate");
-  const std::vector<AtomicFile> claims =
-      ClaimFiles({options.model, options.calibrate, options.stats}, {options.json, FileOf(options)});
+  const std::vector<AtomicFile> claims = ClaimOutputs(options);
   options.machine.Apply();
   const QuantizeJob job{.model = options.model,
                         .plan = Plan::Parse(options.plan),

@@ -86,7 +86,8 @@ void Run(Options& options) {
   options.statistics.shard = ParseShard(options.shard);
   std::vector<std::string> inputs = options.models;
   inputs.insert(inputs.end(), {options.input, options.spans});
-  const std::vector<AtomicFile> claims = ClaimFiles(inputs, {options.json, options.csv, options.out});
+  const std::vector<AtomicFile> claims =
+      ClaimFiles(inputs, {options.json, options.csv, options.out, options.out.empty() ? "" : options.out + ".part"});
   for (const std::string& folder : options.models) LoadConfig(folder);
   std::vector<Json> models;
   {

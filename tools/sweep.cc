@@ -41,10 +41,9 @@ std::vector<AtomicFile> ClaimSweep(const Options& options) {
   std::vector<std::string> inputs = options.models, outputs{options.json};
   inputs.insert(inputs.end(), options.statistics.begin(), options.statistics.end());
   for (const TaskSpec& task : options.sweep.tasks) inputs.push_back(task.file);
-  if (is_directory(options.sweep.folder)) {
-    for (const char* name : {"cells.jsonl", "table.csv", "table.txt", "table.json"})
-      outputs.push_back(options.sweep.folder / name);
-  }
+  for (const std::string& output :
+       OutputsIn(options.sweep.folder, {"cells.jsonl", "table.csv", "table.txt", "table.json"}))
+    outputs.push_back(output);
   return ClaimFiles(inputs, outputs);
 }
 

@@ -24,10 +24,10 @@ std::span<const std::byte> AsBytes(const AlignedBuffer<T>& values) {
   return std::as_bytes(values.span());
 }
 
-AlignedBuffer<float> Dequantized(const QuantizedMatrix& m) {
+AlignedBuffer<float> Dequantized(const QuantizedMatrix& m, const std::string& where) {
   AlignedBuffer<float> dense(static_cast<size_t>(m.out * m.in));
   ParallelFor(static_cast<size_t>(m.out), [&](size_t row, int) {
-    DequantizeRow(m, static_cast<int64_t>(row), dense.data() + static_cast<int64_t>(row) * m.in);
+    DequantizeRow(m, static_cast<int64_t>(row), dense.data() + static_cast<int64_t>(row) * m.in, where);
   });
   return dense;
 }
@@ -97,13 +97,19 @@ class Folder {
 
 }  // namespace
 
+std::vector<std::string> ExportedFiles() {
+  std::vector<std::string> names{"model.safetensors", "config.json"};
+  names.insert(names.end(), kTokenizerFiles.begin(), kTokenizerFiles.end());
+  return names;
+}
+
 ExportSummary ExportDequantized(const std::filesystem::path& quantized, const std::filesystem::path& source,
                                 const std::filesystem::path& folder) {
   const QuantizedCheckpoint file(quantized);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) Fail("{}: cannot be made: {}; try another folder", folder.string(), error.message());
-  for (const char* name : {"model.safetensors", "config.json"}) {
+  for (const std::string& name : ExportedFiles()) {
     if (std::filesystem::exists(folder / name))
       Fail("{}: is there already, and would be overwritten; try another folder", (folder / name).string());
   }
@@ -117,7 +123,7 @@ ExportSummary ExportDequantized(const std::filesystem::path& quantized, const st
     }
   }
   for (const auto& [name, m] : file.matrices()) {
-    out.AddFloats(name, {m.out, m.in}, Dequantized(m));
+    out.AddFloats(name, {m.out, m.in}, Dequantized(m, Formatted("{}: '{}'", quantized.string(), name)));
     file.Release(name);
   }
   const ExportSummary summary = out.Write(folder / "model.safetensors", file.provenance());

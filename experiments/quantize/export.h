@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "quant/file/dtype.h"
 
@@ -22,7 +24,10 @@ struct ExportSummary {
   int too_wide = 0;              // left in F32, as the source's type does not keep a value of them
 };
 
-// The folder is made, and must not hold a checkpoint already. `source` is the checkpoint that the file was made from.
+// Names of what the folder may get: weights, config.json, the tokenizer's files.
+std::vector<std::string> ExportedFiles();
+
+// The folder is made, and must hold none of these already. `source` is the checkpoint that the file was made from.
 // Holds the dequantized weights in memory meanwhile.
 ExportSummary ExportDequantized(const std::filesystem::path& quantized, const std::filesystem::path& source,
                                 const std::filesystem::path& folder);

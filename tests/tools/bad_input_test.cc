@@ -279,27 +279,6 @@ TEST_F(BadInputTest, QuestionsThatMakeNoSense) {
           {"two tasks are called perplexity:ids"});
 }
 
-TEST_F(BadInputTest, OutputsThatCannotBeWritten) {
-  const std::string file = Put("file", "");
-  const std::vector<std::pair<fs::path, std::string>> places{
-      {folder_ / "none" / "x", "no folder " + (folder_ / "none").string()},
-      {fs::path(file) / "x", "file is not a folder"},
-      {"/proc/x", "/proc/x: cannot write"},
-      {out_, "out: there is a folder or device of that name"},
-      {"/dev/null", "/dev/null: there is a folder or device"}};
-  for (const auto& [place, why] : places) {
-    Refused({"dump", golden_, "--input", ids_, "--out", place}, {why});
-    Refused({"stats", golden_, "--input", ids_, "--json", place}, {why});
-    Refused({"stats", golden_, "--input", ids_, "--csv", place}, {why});
-    Refused({"eval", golden_, "--tasks", "perplexity=" + ids_, "--json", place}, {why});
-    Refused({"eval", golden_, "--tasks", "perplexity=" + ids_, "--records", place}, {why});
-    Refused({"inspect", golden_, "--json", place}, {why});
-  }
-  for (const std::string& folder : {file, file + "/x", std::string("/proc/x")})
-    Refused({"sweep", golden_, "--tasks", "perplexity=" + ids_, "--out", folder},
-            {folder + ": cannot be made a folder; try another --out"});
-}
-
 TEST_F(BadInputTest, NamesThatJsonCannotHold) {
   const fs::path odd = folder_ / "m\xff";
   EditedCheckpoint(golden_).Write(odd);
