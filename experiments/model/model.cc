@@ -121,7 +121,8 @@ void Model::CarryOut(const ResolvedPlan& plan) {
 }
 
 void Model::UseCodes(int layer, const LinearPlace& place, const QuantizedMatrix& codes) {
-  (layers_[layer].*place.linear).planned = PlannedLinear::Dequantized(codes, projector_.math());
+  (layers_[layer].*place.linear).planned =
+      PlannedLinear::Dequantized(codes, projector_.math(), TextOf({place.weight, layer}));
   planned_ = "codes";  // of no plan
 }
 

@@ -57,7 +57,7 @@ std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, con
   if (weight_rule != nullptr) buffer = QuantizeByRule(weight, *weight_rule, TextOf(weight_key));
   TARE_CHECK(weight_rule != nullptr || weight.quantized != nullptr);
   const QuantizedMatrix& quantized = weight_rule == nullptr ? *weight.quantized : buffer.view();
-  if (input_rule == nullptr) return Dequantized(quantized, math);
+  if (input_rule == nullptr) return Dequantized(quantized, math, TextOf(weight_key));
   auto planned = std::make_unique<PlannedLinear>();
   planned->packed.emplace(quantized);
   planned->activation.format = input_rule->format;
@@ -65,11 +65,12 @@ std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, con
   return planned;
 }
 
-std::unique_ptr<PlannedLinear> PlannedLinear::Dequantized(const QuantizedMatrix& matrix, Math math) {
+std::unique_ptr<PlannedLinear> PlannedLinear::Dequantized(const QuantizedMatrix& matrix, Math math,
+                                                          const std::string& where) {
   auto planned = std::make_unique<PlannedLinear>();
   planned->dequantized =
       FillMatrix(planned->memory, math == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32, matrix.out, matrix.in,
-                 [&](int64_t row, float* y) { DequantizeRow(matrix, row, y); });
+                 [&](int64_t row, float* y) { DequantizeRow(matrix, row, y, where); });
   return planned;
 }
 

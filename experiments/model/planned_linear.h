@@ -26,7 +26,7 @@ struct PlannedLinear {
   static std::unique_ptr<PlannedLinear> Of(const WeightMatrix& weight, const SiteKey& weight_key,
                                            const SiteKey& input_key, const ResolvedPlan& plan, Math math);
   // What the codes stand for, in f32 or bf16.
-  static std::unique_ptr<PlannedLinear> Dequantized(const QuantizedMatrix& matrix, Math math);
+  static std::unique_ptr<PlannedLinear> Dequantized(const QuantizedMatrix& matrix, Math math, const std::string& where);
 };
 
 // A matrix to codes by a rule, round to nearest.

@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <format>
-#include <limits>
 
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
+#include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
@@ -147,16 +146,9 @@ WeightMatrix Weights::Converted(const TensorView& tensor, WeightType to, int64_t
 
 WeightMatrix Weights::Dequantized(const std::string& name, const QuantizedMatrix& quantized, WeightType to) {
   taken_.insert(name);
-  WeightMatrix matrix =
-      FillMatrix(converted_.emplace_back(), to, quantized.out, quantized.in, [&](int64_t row, float* values) {
-        for (int64_t g = 0; g < quantized.Groups(); ++g) {
-          const float scale = quantized.scales[row * quantized.Groups() + g];
-          if (!(scale >= 0 && scale <= std::numeric_limits<float>::max() / 128))
-            Fail("{}: tensor '{}', output {}: got scale {}, expected a finite one, 0 or more; try tare verify", where_,
-                 name, row, scale);
-        }
-        DequantizeRow(quantized, row, values);
-      });
+  const std::string where = Formatted("{}: tensor '{}'", where_, name);
+  WeightMatrix matrix = FillMatrix(converted_.emplace_back(), to, quantized.out, quantized.in,
+                                   [&](int64_t row, float* values) { DequantizeRow(quantized, row, values, where); });
   matrix.quantized = &quantized;
   return matrix;
 }

@@ -259,7 +259,7 @@ class Job {
 
   void Add(const std::string& name, const QuantizedMatrix& matrix, const Rule& rule, QuantizedCheckpointWriter& out) {
     const WeightMatrix stored = Stored(name);
-    AddError(stored, matrix);
+    AddError(stored, matrix, Where(name));
     out.AddMatrix(name, matrix, rule.granularity);
     const int64_t bytes = matrix.out * (static_cast<int64_t>(matrix.RowBytes()) + 4 * matrix.Groups());
     code_bytes_ += bytes;
@@ -268,14 +268,14 @@ class Job {
   }
 
   // Rows' sums are added in order, so that the threads do not show.
-  void AddError(const WeightMatrix& stored, const QuantizedMatrix& matrix) {
+  void AddError(const WeightMatrix& stored, const QuantizedMatrix& matrix, const std::string& where) {
     std::vector<SquaredSums> sums(static_cast<size_t>(stored.out));
     ParallelFor(sums.size(), [&](size_t r, int) {
       thread_local std::vector<float> values, rounded;
       values.resize(static_cast<size_t>(stored.in));
       rounded.resize(values.size());
       RowAsFloat(stored, static_cast<int64_t>(r), values.data());
-      DequantizeRow(matrix, static_cast<int64_t>(r), rounded.data());
+      DequantizeRow(matrix, static_cast<int64_t>(r), rounded.data(), where);
       for (size_t i = 0; i < values.size(); ++i) {
         const double error = double{values[i]} - double{rounded[i]};
         sums[r].error += error * error;

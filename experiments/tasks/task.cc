@@ -25,7 +25,8 @@ TaskSpec ParseTask(const std::string& text, TaskKinds kinds) {
   if (equals == std::string::npos || equals + 1 == text.size())
     Fail("--tasks: '{}' names no file; expected {}=FILE", text, (*kind)->name);
   TaskSpec spec{*kind, text.substr(equals + 1)};
-  if (!std::filesystem::is_regular_file(spec.file)) Fail("--tasks: {}: no such file", spec.file.string());
+  if (!std::filesystem::is_regular_file(spec.file))
+    Fail("--tasks: {}: no such file (folders and devices are none)", spec.file.string());
   RequireUtf8(spec.Name(), "--tasks: " + text + ": the file's name");
   return spec;
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/text/token_input.h"
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/safetensors.h"
@@ -55,16 +57,27 @@ std::vector<int64_t> Widen(const TensorView& tensor, const std::string& where) {
   }
 }
 
+// The first few names tell which file this is.
+[[noreturn]] void FailForName(const std::string& where, const char* what, const std::vector<std::string>& names) {
+  constexpr size_t kShown = 4;
+  std::string found;
+  for (size_t i = 0; i < std::min(kShown, names.size()); ++i)
+    found += Formatted("{}'{}'", i == 0 ? "" : ", ", names[i]);
+  if (names.size() > kShown) found += Formatted(" and {} more", names.size() - kShown);
+  Fail("{}: no such {} in the file: got {}, expected the token ids under that name; is the file damaged, or another?",
+       where, what, found.empty() ? "none" : found);
+}
+
 IdTensor ReadSafetensors(const std::filesystem::path& path, const std::string& where) {
   const Safetensors file(path);
   const TensorView* tensor = file.Find(kName);
-  if (tensor == nullptr) Fail("{}: no such tensor in the file; expected the token ids under that name", where);
+  if (tensor == nullptr) FailForName(where, "tensor", file.names());
   return {tensor->shape, Widen(*tensor, where)};
 }
 
 IdTensor ReadHdf5(const std::filesystem::path& path, const std::string& where) {
   const Hdf5Reader file(path);
-  if (!file.Has(kName)) Fail("{}: no such dataset in the file; expected the token ids under that name", where);
+  if (!file.Has(kName)) FailForName(where, "dataset", file.datasets());
   const DType type = file.Type(kName);
   if (type == DType::kF32 || type == DType::kF64) FailForType(where, type);
   return {file.Shape(kName), file.Read<int64_t>(kName)};

@@ -6,6 +6,7 @@
 #include "experiments/text/character_map.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
+#include "quant/base/memory.h"
 #include "quant/file/checkpoint.h"
 #include "quant/file/json.h"
 #include "quant/file/strict_json.h"
@@ -51,15 +52,15 @@ Tokenizer Tokenizer::Load(const std::filesystem::path& checkpoint) {
 
 Tokenizer::Tokenizer(std::string_view model, const std::string& where)
     : processor_(std::make_unique<sentencepiece::SentencePieceProcessor>()), chunk_rule_(FindChunkRule(model)) {
+  RequireRoom();
   if (const auto map = CharacterMapOf(model)) CheckCharacterMap(*map, where);
   constexpr int kFatalOnly = 3;  // what it would print comes back as a status
   sentencepiece::SetMinLogLevel(kFatalOnly);
   const auto status = processor_->LoadFromSerializedProto(model);
   if (!status.ok() || model.empty() || !CharacterMapOf(model)) {
     Fail(
-        "{}: got {} bytes that SentencePiece cannot read ({}), expected a tokenizer.model; try copying the checkpoint "
-        "again",
-        where, model.size(), status.ToString());
+        "{}: got {} bytes that SentencePiece cannot read, expected a tokenizer.model; try copying the checkpoint again",
+        where, model.size());
   }
   if (const int id = processor_->bos_id(); id >= 0) bos_ = id;
 }

@@ -55,17 +55,6 @@ void QuantizedCheckpointWriter::AddClips(const std::string& name, std::span<cons
   file_.WriteDataset<float>(In(kClips, name), {static_cast<int64_t>(values.size())}, values);
 }
 
-static void CheckCodes(const QuantizedMatrix& m, const std::string& where) {
-  std::vector<int8_t> codes(static_cast<size_t>(m.in));
-  for (int64_t row = 0; row < m.out; ++row) {
-    try {
-      Unpack<int8_t>(m.format, {m.codes + static_cast<size_t>(row) * m.RowBytes(), m.RowBytes()}, codes);
-    } catch (const Error& error) {
-      Fail("{}: row {}: {}", where, row, error.what());
-    }
-  }
-}
-
 // One of ours, and whole.
 static Hdf5Reader Open(const std::filesystem::path& path) {
   Hdf5Reader file(path);
@@ -162,12 +151,9 @@ void QuantizedCheckpoint::Release(const std::string& name) const {
 void QuantizedCheckpoint::Verify() const {
   file_.Verify();
   for (const auto& [name, m] : matrices_) {
-    CheckCodes(m, Formatted("{}: '{}'", file_.path().string(), name));
-    for (int64_t i = 0; i < m.out * m.Groups(); ++i) {
-      if (!std::isfinite(m.scales[i]) || m.scales[i] < 0)
-        Fail("{}: '{}': got scale {} at {}, expected a finite one, 0 or more", file_.path().string(), name, m.scales[i],
-             i);
-    }
+    const std::string where = Formatted("{}: '{}'", file_.path().string(), name);
+    std::vector<float> values(static_cast<size_t>(m.in));
+    for (int64_t row = 0; row < m.out; ++row) DequantizeRow(m, row, values.data(), where);
     Release(name);
   }
 }

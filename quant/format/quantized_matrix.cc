@@ -2,6 +2,7 @@
 // See quantized_matrix.h.
 #include "quant/format/quantized_matrix.h"
 
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -25,11 +26,29 @@ void CheckShape(const QuantizedMatrix& m, const std::string& where) {
     Fail("{}: got groups of {} in rows of {} weights, expected a divisor", where, m.group, m.in);
 }
 
-void DequantizeRow(const QuantizedMatrix& m, int64_t row, float* y) {
+// Weights near the end of f32 are rounded up to a scale whose largest code is infinite.
+static void CheckScales(const QuantizedMatrix& m, int64_t row, const std::string& where) {
+  const int largest_code = Info(m.format).max_code;
+  for (int64_t g = 0; g < m.Groups(); ++g) {
+    const float scale = m.scales[row * m.Groups() + g];
+    if (!(scale >= 0 && std::isfinite(scale * static_cast<float>(largest_code))))
+      Fail(
+          "{}: row {}, group {}: got scale {}, expected 0 or more, and at most f32's largest value by code {}; try "
+          "smaller weights",
+          where, row, g, scale, largest_code);
+  }
+}
+
+void DequantizeRow(const QuantizedMatrix& m, int64_t row, float* y, const std::string& where) {
   thread_local std::vector<int8_t> codes;
   codes.resize(static_cast<size_t>(m.in));
-  Unpack<int8_t>(m.format, {m.codes + static_cast<size_t>(row) * m.RowBytes(), m.RowBytes()}, codes);
   const float* scales = m.scales + row * m.Groups();
+  CheckScales(m, row, where);
+  try {
+    Unpack<int8_t>(m.format, {m.codes + static_cast<size_t>(row) * m.RowBytes(), m.RowBytes()}, codes);
+  } catch (const Error& error) {
+    Fail("{}: row {}: {}", where, row, error.what());
+  }
   for (int64_t g = 0; g < m.Groups(); ++g) {
     for (int64_t i = g * m.group; i < (g + 1) * m.group; ++i) y[i] = static_cast<float>(codes[i]) * scales[g];
   }

@@ -33,8 +33,9 @@ int64_t GroupOf(Granularity granularity, int64_t in);
 // Throws Error unless format, sizes and group fit together. Looks at no code and no scale.
 void CheckShape(const QuantizedMatrix& matrix, const std::string& where);
 
-// Row `row` as f32: y holds `in` values. Throws Error for a code that the format does not have.
-void DequantizeRow(const QuantizedMatrix& matrix, int64_t row, float* y);
+// Row `row` as f32: y holds `in` values, all of them finite. Throws Error, naming `where` and the row, for a code that
+// the format does not have, and for a scale that is negative, NaN, or beyond f32 times the format's largest code.
+void DequantizeRow(const QuantizedMatrix& matrix, int64_t row, float* y, const std::string& where = "weights");
 
 // One that owns its memory, not initialised.
 class QuantizedMatrixBuffer {

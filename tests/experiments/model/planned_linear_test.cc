@@ -57,8 +57,8 @@ TEST_F(PlannedLinearTest, ARuleSaysWhichWeightsShareAScale) {
 TEST_F(PlannedLinearTest, CodesAreGivenBackInTheTypeOfTheProducts) {
   const QuantizedMatrixBuffer codes = Quantized("weights=int8/channel");
   const std::vector<float> rounded = Rounded("weights=int8/channel");
-  const auto f32 = PlannedLinear::Dequantized(codes.view(), Math::kF32);
-  const auto bf16 = PlannedLinear::Dequantized(codes.view(), Math::kBf16);
+  const auto f32 = PlannedLinear::Dequantized(codes.view(), Math::kF32, "w");
+  const auto bf16 = PlannedLinear::Dequantized(codes.view(), Math::kBf16, "w");
   EXPECT_FALSE(f32->packed.has_value());
   EXPECT_EQ(bf16->dequantized.type, WeightType::kBf16);
   std::vector<float> row(kIn);

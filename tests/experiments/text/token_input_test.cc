@@ -113,10 +113,14 @@ TEST_F(TokenInputTest, OtherShapesTypesAndNames) {
               ThrowsMessage<Error>(HasSubstr("input_ids: got values of type F32")));
   EXPECT_THAT([&] { Load(WriteHdf5<double>({1}, {1})); },
               ThrowsMessage<Error>(HasSubstr("input_ids: got values of type F64")));
-  WriteSafetensors(folder_ / "ids.safetensors", {});
-  EXPECT_THAT([&] { Load(folder_ / "ids.safetensors"); }, ThrowsMessage<Error>(HasSubstr("input_ids: no such tensor")));
+  const int64_t id = 1;
+  const auto bytes = std::as_bytes(std::span(&id, 1));
+  WriteSafetensors(folder_ / "ids.safetensors", {{"a", DType::kI64, {1}, bytes}, {"b", DType::kI64, {1}, bytes}});
+  EXPECT_THAT([&] { Load(folder_ / "ids.safetensors"); },
+              ThrowsMessage<Error>(HasSubstr("input_ids: no such tensor in the file: got 'a', 'b', expected")));
   Hdf5Writer(folder_ / "ids.h5").Commit();
-  EXPECT_THAT([&] { Load(folder_ / "ids.h5"); }, ThrowsMessage<Error>(HasSubstr("input_ids: no such dataset")));
+  EXPECT_THAT([&] { Load(folder_ / "ids.h5"); },
+              ThrowsMessage<Error>(HasSubstr("input_ids: no such dataset in the file: got none, expected")));
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "quant/base/error.h"
@@ -25,6 +27,37 @@ TEST(QuantizedMatrix, ValuesAreCodesTimesTheirGroupsScale) {
     DequantizeRow(matrix.view(), 1, y);
     EXPECT_THAT(y, testing::ElementsAre(0.5f, -1.0f, 1.5f, -8.0f, 10.0f, -14.0f));
   }
+}
+
+// The largest scale is the one whose largest code is still finite.
+TEST(QuantizedMatrix, RowsThatStandForNoFiniteValuesAreRefusedByName) {
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+    QuantizedMatrixBuffer matrix(format, 2, 4, 2);
+    Pack<int8_t>(format, std::vector<int8_t>{1, -2, 3, -4}, {matrix.Codes(1), matrix.view().RowBytes()});
+    matrix.Scales(1)[0] = 1.0f;
+    const float largest = std::numeric_limits<float>::max(), code = static_cast<float>(Info(format).max_code);
+    float y[4];
+    float& scale = matrix.Scales(1)[1];
+    scale = std::nextafter(largest / code, 0.0f);
+    DequantizeRow(matrix.view(), 1, y, "file: 'w'");
+    for (const float bad : {std::nextafter(largest / code, largest) * (1 + 1e-6f), -1.0f,
+                            std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+      scale = bad;
+      EXPECT_THAT(
+          [&] { DequantizeRow(matrix.view(), 1, y, "file: 'w'"); },
+          testing::ThrowsMessage<Error>(testing::AllOf(testing::StartsWith("file: 'w': row 1, group 1: got scale "),
+                                                       testing::HasSubstr("expected 0 or more"))));
+    }
+  }
+}
+
+TEST(QuantizedMatrix, ACodeThatTheFormatDoesNotHaveIsRefusedByName) {
+  QuantizedMatrixBuffer matrix(Format::kInt4, 1, 64, 64);
+  std::fill_n(matrix.Codes(0), matrix.view().RowBytes(), uint8_t{0});  // code -8
+  matrix.Scales(0)[0] = 1.0f;
+  float y[64];
+  EXPECT_THAT([&] { DequantizeRow(matrix.view(), 0, y, "file: 'w'"); },
+              testing::ThrowsMessage<Error>(testing::StartsWith("file: 'w': row 0: pack int4: got code -8 at 0")));
 }
 
 TEST(QuantizedMatrix, GroupsOfAGranularity) {
