@@ -8,6 +8,7 @@
 
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
+#include "quant/base/memory.h"
 
 namespace tare {
 namespace {
@@ -85,6 +86,7 @@ struct ComposedAttention::Parts {
 };
 
 ComposedAttention::ComposedAttention(const AttentionProblem& problem) {
+  RequireRoom();
   try {
     parts_ = std::make_unique<Parts>(problem);
   } catch (const dnnl::error& error) {

@@ -9,6 +9,7 @@
 #include "kernels/elementwise/rows.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
+#include "quant/base/memory.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
@@ -98,6 +99,7 @@ GraphAttention::GraphAttention(const AttentionProblem& problem) {
     if (problem.heads[h].v[0] != h)
       Fail("oneDNN Graph: got heads that share keys and values, expected those of each head");
   }
+  RequireRoom();
   try {
     parts_ = std::make_unique<Parts>(problem);
   } catch (const dnnl::error& error) {

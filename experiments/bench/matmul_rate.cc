@@ -9,6 +9,8 @@
 #include <dnnl.hpp>
 
 #include "experiments/bench/timing.h"
+#include "quant/base/error.h"
+#include "quant/base/memory.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
@@ -21,10 +23,11 @@ struct MatmulRate::Product {
   std::unordered_map<int, dnnl::memory> arguments;
 };
 
-MatmulRate::MatmulRate(Math math, int64_t rows, int64_t out, int64_t in)
+MatmulRate::MatmulRate(Math math, int64_t rows, int64_t out, int64_t in) try
     : product_(std::make_unique<Product>()),
       flop_(2.0 * static_cast<double>(rows) * static_cast<double>(out) * static_cast<double>(in)) {
   using dnnl::memory;
+  RequireRoom();
   omp_set_num_threads(Threads());
   const auto type = math == Math::kBf16 ? memory::data_type::bf16 : memory::data_type::f32;
   const memory::desc x({rows, in}, type, memory::format_tag::ab), w({in, out}, type, memory::format_tag::any);
@@ -41,6 +44,8 @@ MatmulRate::MatmulRate(Math math, int64_t rows, int64_t out, int64_t in)
   product_->arguments = {{DNNL_ARG_SRC, filled(descriptor.src_desc())},
                          {DNNL_ARG_WEIGHTS, filled(descriptor.weights_desc())},
                          {DNNL_ARG_DST, filled(descriptor.dst_desc())}};
+} catch (const dnnl::error& error) {
+  Fail("oneDNN matmul {} x {} x {}: {}; is memory short?", rows, out, in, error.what());
 }
 
 MatmulRate::~MatmulRate() = default;

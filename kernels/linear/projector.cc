@@ -10,6 +10,7 @@
 
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
+#include "quant/base/memory.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
@@ -75,6 +76,16 @@ dnnl::matmul::primitive_desc Describe(Math math, int64_t rows, int64_t out, int6
   return {Engine(), x, w, bias, y, attributes};
 }
 
+constexpr const char* kNone = "ref: none";
+
+std::string ImplementationOf(Math math, WeightType type) {
+  try {
+    return Describe(math, 64, 64, 64, 64, type, false).impl_info_str();
+  } catch (const dnnl::error&) {
+    return kNone;
+  }
+}
+
 }  // namespace
 
 struct Projector::Product {
@@ -98,15 +109,15 @@ struct Projector::Product {
   }
 };
 
-Projector::Projector(Math math) : math_(math) {}
+Projector::Projector(Math math) : math_(math) {
+  RequireRoom();
+  if (math == Math::kBf16 && ImplementationOf(math, WeightType::kBf16) == kNone)
+    Fail("bf16: this processor has no products of bf16; try --math f32");
+}
 Projector::~Projector() = default;
 
 bool Projector::IsNative(WeightType type) const {
-  try {
-    return !std::string_view(Describe(math_, 64, 64, 64, 64, type, false).impl_info_str()).starts_with("ref");
-  } catch (const dnnl::error&) {
-    return false;
-  }
+  return !std::string_view(ImplementationOf(math_, type)).starts_with("ref");
 }
 
 std::vector<std::string> Projector::Implementations() const {
@@ -119,7 +130,13 @@ const Projector::Product& Projector::ProductFor(int64_t rows, int64_t out, const
   const WeightMatrix& w = projection.weight;
   const bool has_bias = projection.bias != nullptr;
   auto& product = products_[{rows, out, w.in, w.out, static_cast<int64_t>(w.type), has_bias}];
-  if (!product) product = std::make_unique<Product>(Describe(math_, rows, out, w.in, w.out, w.type, has_bias));
+  if (product) return *product;
+  RequireRoom();
+  try {
+    product = std::make_unique<Product>(Describe(math_, rows, out, w.in, w.out, w.type, has_bias));
+  } catch (const dnnl::error& error) {
+    Fail("oneDNN matmul {} x {} x {}: {}", rows, out, w.in, error.what());
+  }
   return *product;
 }
 

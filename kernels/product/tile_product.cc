@@ -14,6 +14,7 @@
 #include "oneapi/dnnl/dnnl_ukernel.hpp"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
+#include "quant/base/memory.h"
 
 namespace tare {
 
@@ -106,6 +107,7 @@ static std::unique_ptr<TileProduct::Kernel> Make(const ProductShape& shape) {
   auto kernel = std::make_unique<TileProduct::Kernel>();
   kernel->shape = shape;
   if (!UkernelServes(shape.types)) return kernel;
+  RequireRoom();
   try {
     kernel->ukernel = Generate(shape);
   } catch (const dnnl::error& error) {

@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <latch>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -53,6 +56,27 @@ class Handout {
 
 }  // namespace
 
+// Where a thread cannot be made, OpenMP ends the process: they are made here first, all at a time.
+static void RequireThreads(int threads) {
+  static int made = 1;
+  if (threads <= made) return;
+  std::latch all(1);
+  std::vector<std::thread> workers;
+  std::string refusal;
+  try {
+    while (std::ssize(workers) < threads - 1) workers.emplace_back([&all] { all.wait(); });
+  } catch (const std::system_error& error) {
+    refusal = error.code().message();
+  }
+  all.count_down();
+  for (std::thread& worker : workers) worker.join();
+  if (!refusal.empty()) {
+    Fail("threads: got {} of {}: {}; try fewer --threads, or raising ulimit -u, or ulimit -v", workers.size() + 1,
+         threads, refusal);
+  }
+  made = threads;
+}
+
 void SetThreads(int threads) {
   if (threads < 0) Fail("threads: got {}, expected 0 (all) or more", threads);
   thread_count = threads == 0 ? AvailableProcessors() : threads;
@@ -66,6 +90,7 @@ int Threads() {
 void ParallelForFunction(size_t count, const std::function<void(size_t index, int thread)>& body) {
   Handout handout(count, body);
   const int threads = static_cast<int>(std::min<size_t>(count, static_cast<size_t>(Threads())));
+  RequireThreads(threads);
 #if TARE_THREADS_STD
   std::vector<std::thread> workers;
   for (int t = 1; t < threads; ++t) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program run as a user runs it: exit code, standard output and standard error kept; with a limit on the size of
-// its files in the place of a full disk; and interrupted, once something can be seen to have happened.
+// its files in the place of a full disk, on its memory or open files; and interrupted, once something can be seen to have happened.
 #pragma once
 
 #include <fcntl.h>
@@ -29,7 +29,14 @@ struct Outcome {
 struct CommandSetting {
   std::filesystem::path standard_output = {}, standard_error = {};  // where they go instead of into the outcome
   rlim_t file_bytes = RLIM_INFINITY;  // no file of the command, standard output included, becomes larger
+  rlim_t memory_bytes = RLIM_INFINITY, open_files = RLIM_INFINITY;
+  std::vector<std::string> environment = {};  // NAME=VALUE, beside the test's own
 };
+
+inline bool Limit(__rlimit_resource resource, rlim_t most) {
+  const rlimit limit{most, most};
+  return most == RLIM_INFINITY || setrlimit(resource, &limit) == 0;
+}
 
 class RunningCommand {
  public:
@@ -42,10 +49,11 @@ class RunningCommand {
     process_ = fork();
     if (process_ < 0) throw std::runtime_error("fork failed");
     if (process_ > 0) return;
-    const rlimit limit{setting.file_bytes, setting.file_bytes};
     const bool ready = dup2(open(out.c_str(), kWrite, 0666), STDOUT_FILENO) >= 0 &&
                        dup2(open(err.c_str(), kWrite, 0666), STDERR_FILENO) >= 0 &&
-                       (setting.file_bytes == RLIM_INFINITY || setrlimit(RLIMIT_FSIZE, &limit) == 0);
+                       Limit(RLIMIT_FSIZE, setting.file_bytes) && Limit(RLIMIT_AS, setting.memory_bytes) &&
+                       Limit(RLIMIT_NOFILE, setting.open_files);
+    for (const std::string& variable : setting.environment) putenv(const_cast<char*>(variable.c_str()));
     if (ready) execv(argv[0], argv.data());
     _exit(127);
   }

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/base/memory.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+
+namespace tare {
+
+constexpr size_t kRoom = size_t{32} << 20;
+
+void RequireRoom() {
+  // Private and writable: what RLIMIT_AS, RLIMIT_DATA and strict overcommit each count. No page is touched.
+  void* const room = mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) {
+    Fail(
+        "memory: got less than {} MiB left{}, expected that much for the libraries that run a model; try raising the "
+        "limit, or a smaller model",
+        kRoom >> 20, MemoryLimits());
+  }
+  munmap(room, kRoom);
+}
+
+std::string MemoryLimits() {
+  std::string text;
+  for (const auto& [resource, option] : {std::pair{RLIMIT_AS, 'v'}, std::pair{RLIMIT_DATA, 'd'}}) {
+    rlimit limit;
+    if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) continue;
+    text += Formatted("{} ulimit -{} {}", text.empty() ? " under" : " and", option, limit.rlim_cur >> 10);
+  }
+  return text;
+}
+
+}  // namespace tare
