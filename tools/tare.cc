@@ -7,13 +7,17 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <new>
 #include <string>
 
+#include "kernels/product/instruction_set.h"
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
+#include "quant/base/memory.h"
 #include "quant/base/notice.h"
 #include "tools/command.h"
 #include "tools/usage.h"
@@ -98,11 +102,17 @@ int main(int argc, char** argv) {
   StopOnSignals();
   tare::OnNotice([](const std::string& text) { std::fprintf(stderr, "tare: warning: %s\n", text.c_str()); });
   try {
+    if (const char* isa = std::getenv("TARE_MAX_ISA")) tare::LimitInstructions(isa);
     return Run(argc, argv);
   } catch (const tare::Error& error) {
     return Fail(error.what());
   } catch (const std::bad_alloc&) {
-    return Fail("out of memory; try a shorter --window where there is one, a smaller model, or a machine with more");
+    return Fail(("out of memory" + tare::MemoryLimits() +
+                 "; try a shorter --window where there is one, a smaller model, or a machine with more")
+                    .c_str());
+  } catch (const std::filesystem::filesystem_error& error) {
+    return Fail((error.path1().string() + ": " + error.code().message() + "; try checking the path and its permissions")
+                    .c_str());
   } catch (const std::exception& error) {
     return Fail((std::string("an error that nobody foresaw: ") + error.what() +
                  "; is memory short? If not, please report it with the command")

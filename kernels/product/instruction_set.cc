@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/product/instruction_set.h"
+
+#include <algorithm>
+#include <array>
+
+#include <hwy/highway.h>
+#include <dnnl.hpp>
+
+#include "quant/base/error.h"
+
+namespace tare {
+
+void LimitInstructions(std::string_view name) {
+#if HWY_ARCH_X86
+  struct Level {
+    std::string_view name;
+    int64_t highway;
+    dnnl::cpu_isa onednn;
+  };
+  constexpr std::array levels{Level{"sse4", HWY_SSE4, dnnl::cpu_isa::sse41},
+                              Level{"avx2", HWY_AVX2, dnnl::cpu_isa::avx2},
+                              Level{"avx512", HWY_AVX3, dnnl::cpu_isa::avx512_core}};
+  const auto level = std::ranges::find(levels, name, &Level::name);
+  if (level == levels.end()) Fail("TARE_MAX_ISA: got '{}', expected sse4, avx2 or avx512", name);
+  hwy::DisableTargets(level->highway - 1);  // a better target is a lower bit
+  if (dnnl::set_max_cpu_isa(level->onednn) != dnnl::status::success)
+    Fail("TARE_MAX_ISA: {}: oneDNN takes no limit any more", name);
+#else
+  Fail("TARE_MAX_ISA: got '{}', expected none: this processor is no x86", name);
+#endif
+}
+
+}  // namespace tare

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a level changes is asked of the program (tests/tools/instructions_test.cc): here it would hold for every test.
+#include "kernels/product/instruction_set.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+TEST(InstructionSet, UnknownLevelsAreRefused) {
+  for (const char* level : {"", "avx", "AVX2", "avx512_core"}) {
+    EXPECT_THAT(
+        [&] { LimitInstructions(level); },
+        testing::ThrowsMessage<Error>(testing::HasSubstr(std::string("TARE_MAX_ISA: got '") + level + "', expected ")));
+  }
+}
+
+}  // namespace
+}  // namespace tare
