@@ -100,8 +100,9 @@ void Run(Options& options) {
   if (PrintsTables(options.json)) {
     PrintText("{}", OutlierTable(models));
     PrintLine(
-        "{} tokens of {}; attn_logits: scaled, before the softmax, masked ones left out; layer_out: hidden states "
-        "after every layer",
+        "{} tokens of {}\n"
+        "attn_logits: scaled, before the softmax, masked ones left out; layer_out: hidden\n"
+        "states after every layer",
         models[0]["tokens"].get<int64_t>(), options.input);
     if (!options.out.empty()) PrintLine("every site: tare stats show {}", options.out);
   }

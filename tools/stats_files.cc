@@ -135,9 +135,9 @@ void Diff(const DiffFiles& options) {
   if (PrintsTables(options.json)) {
     PrintText("{}", DiffTable(json));
     PrintLine(
-        "\n[95 %] of each row by itself: {} bootstrap draws over groups of sequences, {}\n"
+        "\n[95 %] of each row by itself: {} bootstrap draws over groups of sequences,\n{}\n"
         "* p < 0.05 by Holm over all {} comparisons; maxima have no interval",
-        diff.draws, json["paired"].get<bool>() ? "the\nsame of A and B" : "of A\nand B apart",
+        diff.draws, json["paired"].get<bool>() ? "the same ones of A and B" : "of A and B apart",
         json["comparisons"].get<int64_t>());
   }
   WriteJson(options.json, json);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/sites/outlier_report.h"
 
+#include "experiments/text/columns.h"
 #include "experiments/text/csv.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json.h"
@@ -101,14 +102,14 @@ Json OutlierJson(const OutlierFigures& outliers, const ModelConfig& c, const std
 }
 
 std::string OutlierTable(const std::vector<Json>& models) {
-  std::string text = Formatted("{:<18}{:<24}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n", "|x|", "model", "top-1", "top-2",
-                               "top-3", "top-10", "top-100", "median");
+  std::vector<std::vector<std::string>> lines{
+      {"|x|", "model", "top-1", "top-2", "top-3", "top-10", "top-100", "median"}};
   for (const Row& row : Rows(models)) {
-    text += Formatted("{:<18}{:<24}", row.site, row.model);
-    for (const int k : kTops) text += Formatted("{:>9}", Number((*row.figures)[Formatted("top{}", k)], "-"));
-    text += Formatted("{:>9}\n", Number((*row.figures)["median"], "-"));
+    std::vector<std::string>& line = lines.emplace_back(std::vector<std::string>{row.site, row.model});
+    for (const int k : kTops) line.push_back(Number((*row.figures)[Formatted("top{}", k)], "-"));
+    line.push_back(Number((*row.figures)["median"], "-"));
   }
-  return text;
+  return InColumns(lines, 2);
 }
 
 std::string OutlierCsv(const std::vector<Json>& models) {

@@ -77,7 +77,9 @@ Spread SpreadOf(std::vector<double> draws) {
 // Of no difference; null where nothing varies and yet there is one.
 Json ProbabilityOf(double difference, const Spread& spread, int64_t groups) {
   if (!spread.known || !std::isfinite(difference)) return {};
-  if (spread.error == 0) return difference == 0 ? Json(1.0) : Json();
+  if (difference == 0 && spread.error == 0) return 1.0;
+  // The same in every group but for the rounding of sums, as the largest of a token that all texts have.
+  if (spread.error <= 1e-12 * std::abs(difference)) return {};
   return StudentTwoSided(difference / spread.error, static_cast<int>(groups - 1));
 }
 
@@ -134,8 +136,9 @@ std::string Text(const Json& value) { return value.is_null() ? "-" : Formatted("
 std::string JobText(const Json& job) { return job.value("model", "a model without a name"); }
 
 std::string ChangeText(const Json& row) {
-  std::string text = Text(row["difference"]);
-  if (!row["low"].is_null()) text += Formatted(" [{}, {}]", Text(row["low"]), Text(row["high"]));
+  const auto short_text = [](const Json& value) { return Formatted("{:.3g}", value.get<double>()); };
+  std::string text = short_text(row["difference"]);
+  if (!row["low"].is_null()) text += Formatted(" [{}, {}]", short_text(row["low"]), short_text(row["high"]));
   const bool clear = !row["p_holm"].is_null() && row["p_holm"].get<double>() < 0.05;
   return text + (clear ? " *" : "");
 }

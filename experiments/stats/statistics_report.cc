@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/text/columns.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json.h"
@@ -162,8 +163,10 @@ std::string RowsCsv(std::span<const Json> sites) {
 
 std::string RowsTable(const Json& json) {
   std::string text;
+  std::vector<std::vector<std::string>> lines;
   for (Json row : json["rows"]) {
     row.erase("sqnr_db");  // in the overview and among the measures
+    row.erase("p9999");    // in JSON and CSV: 80 columns are full
     const auto cells = Cells(row);
     if (row.contains("measures")) {  // one per line
       text += Formatted("{} layer {} head {} map {}\n", json["site"].get<std::string>(), Text(row["layer"]),
@@ -172,28 +175,26 @@ std::string RowsTable(const Json& json) {
         text += Formatted("  {:<28}{:>12}\n", cells[i].first, Text(cells[i].second));
       continue;
     }
-    const auto width = [](const std::string& name) {
-      return name == "layer" || name == "head" || name == "map" ? 6 : 12;
-    };
-    if (text.empty()) {
-      for (const auto& [name, value] : cells) text += Formatted("{:>{}}", name, width(name));
-      text += "\n";
+    if (lines.empty()) {
+      lines.emplace_back();
+      for (const auto& [name, value] : cells) lines.back().push_back(name);
     }
-    for (const auto& [name, value] : cells) text += Formatted("{:>{}}", Text(value), width(name));
-    text += "\n";
+    lines.emplace_back();
+    for (const auto& [name, value] : cells) lines.back().push_back(Text(value));
   }
-  return text;
+  return text + InColumns(lines, 0);
 }
 
 std::string OverviewTable(const StatisticsSet& set) {
-  std::string text = Formatted("{:<14}{:>6}{:>14}{:>11}{:>11}{:>11}{:>11}{:>11}{:>10}\n", "site", "rows", "count",
-                               "absmax", "median", "p999", "variance", "kurtosis", "nonfinite");
+  std::vector<std::vector<std::string>> lines{
+      {"site", "rows", "count", "absmax", "median", "p999", "variance", "kurtosis", "nonfinite"}};
   for (const auto& [site, rows, pooled] : Pooled(set)) {
     const Json f = Figures(pooled);
-    text += Formatted("{:<14}{:>6}{:>14}{:>11}{:>11}{:>11}{:>11}{:>11}{:>10}\n", Name(site), rows, Text(f["count"]),
-                      Text(f["absmax"]), Text(f["median"]), Text(f["p999"]), Text(f["variance"]), Text(f["kurtosis"]),
-                      pooled.outliers.nonfinite);
+    lines.push_back({std::string(Name(site)), Formatted("{}", rows), Text(f["count"]), Text(f["absmax"]),
+                     Text(f["median"]), Text(f["p999"]), Text(f["variance"]), Text(f["kurtosis"]),
+                     Formatted("{}", pooled.outliers.nonfinite)});
   }
+  std::string text = InColumns(lines, 1);
   if (set.formats.empty()) return text;
   const auto width = [](const std::string& format) { return std::max<size_t>(format.size() + 2, 9); };
   text += Formatted("\n{:<14}", "SQNR in dB");

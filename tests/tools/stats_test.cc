@@ -85,9 +85,8 @@ TEST(StatsTest, ModelsStandSideBySide) {
   const Outcome outcome = RunTare({"stats", GoldenFolder("llama-mha"), GoldenFolder("diffllama-mha"), "--input", ids,
                                    "--json", json, "--csv", csv});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  for (const char* part :
-       {"top-1 ", "top-100", "median", "attn_logits       llama-mha", "attn_logits       diffllama-mha", "  map 2",
-        "layer_out         llama-mha", "60 tokens of "})
+  for (const char* part : {"top-1 ", "top-100", "median", "attn_logits  llama-mha", "attn_logits  diffllama-mha",
+                           "  map 2", "layer_out    llama-mha", "60 tokens of "})
     EXPECT_THAT(outcome.out, HasSubstr(part));
   const Json models = Json::parse(GetFile(json));
   ASSERT_EQ(models.size(), 2u);

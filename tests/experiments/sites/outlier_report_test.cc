@@ -129,15 +129,14 @@ std::vector<Json> Both() {
 }
 
 TEST(OutlierReportTest, TableHasModelsSideBySide) {
-  EXPECT_THAT(
-      Lines(OutlierTable(Both())),
-      ElementsAre("|x|               model                       top-1    top-2    top-3   top-10  top-100   median",
-                  "attn_logits       standard                       16        8        4        -        -    4.016",
-                  "attn_logits       differential                   16        8        4        -        -    4.016",
-                  "  map 1           differential                   16        2        1        -        -    2.008",
-                  "  map 2           differential                    8        4        4        -        -    4.016",
-                  "layer_out         standard                       64       64       32        -        -    32.12",
-                  "layer_out         differential                   64       64       32        -        -    32.12"));
+  EXPECT_THAT(Lines(OutlierTable(Both())),
+              ElementsAre("|x|          model         top-1  top-2  top-3  top-10  top-100  median",
+                          "attn_logits  standard         16      8      4       -        -   4.016",
+                          "attn_logits  differential     16      8      4       -        -   4.016",
+                          "  map 1      differential     16      2      1       -        -   2.008",
+                          "  map 2      differential      8      4      4       -        -   4.016",
+                          "layer_out    standard         64     64     32       -        -   32.12",
+                          "layer_out    differential     64     64     32       -        -   32.12"));
 }
 
 TEST(OutlierReportTest, CsvHasARowForEveryTarget) {

@@ -102,6 +102,22 @@ TEST(StatisticsDiff, MaximaHaveNoInterval) {
   EXPECT_TRUE(row["low"].is_null() && row["high"].is_null() && row["p"].is_null() && row["p_holm"].is_null());
 }
 
+// Of groups that are all the same, sums in another order differ by their rounding: no error, so no p.
+TEST(StatisticsDiff, WhatDoesNotVaryHasNoP) {
+  StatisticsSet a{.job = {{"sequences_sha256", "t"}}};
+  SiteStatistics s(SumNames(Site::kLayerOut).size());
+  for (Fold& fold : s.folds) {
+    fold.sequences = fold.rows = fold.values = 3;
+    fold.sums.Add(kSumX, 0.1);
+  }
+  a.sites.emplace(SiteKey{Site::kLayerOut, 0}, s);
+  StatisticsSet b = a;
+  for (Fold& fold : b.sites.at({Site::kLayerOut, 0}).folds) fold.sums.Add(kSumX, 0.7);
+  const Json row = RowOf(DiffJson(a, b, {}), "mean");
+  EXPECT_NEAR(row["difference"].get<double>(), 0.7 / 3, 1e-12);
+  EXPECT_TRUE(row["p"].is_null());
+}
+
 // Where nothing differs a mark comes up in 5 % of whole tables at most, not of rows.
 TEST(StatisticsDiff, MarksAreRareWhereNothingDiffers) {
   int marked = 0;

@@ -76,7 +76,7 @@ TEST(StatisticsReport, CsvAndTablesHaveTheRows) {
                          "p9999\nattn_logits,0,0,1,2,4.0,3.0,"));
   EXPECT_THAT(RowsTable(json), HasSubstr("kurtosis"));
   EXPECT_THAT(RowsTable(MeasuresJson(Example(), Site::kLayerOut, 0)), HasSubstr("kurtosis_sequence"));
-  EXPECT_THAT(OverviewTable(Example()), HasSubstr("attn_logits        3             4"));
+  EXPECT_THAT(OverviewTable(Example()), HasSubstr("attn_logits     3      4 "));
 }
 
 // Every site, and what the one has and the other has not is left empty.
