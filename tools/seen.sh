@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# One sentence of what the demo saw, computed from its figures: how much perplexity rises at the fewest bits, and how the two models'
+# One sentence of what the demo saw, computed from its figures: how perplexity changes at the fewest bits, and how the two models'
 # largest magnitudes compare. Columns are found by their names.
 #
 # usage: tools/seen.sh TABLE.csv OUTLIERS.csv     a sweep's table and `tare stats --csv`, both of the same two models
@@ -23,12 +23,12 @@ awk -F, '
       print "seen: got other figures than perplexity, attn_logits and layer_out of two models" > "/dev/stderr"
       exit 1
     }
-    printf "Seen: with %d bits for attn_logits perplexity rises by", fewest
+    printf "Seen: with %d bits for attn_logits perplexity changes by", fewest
     for (g = 1; g <= scales; g++) {
       printf "%s", (g > 1 ? ", and by" : "")
       for (m = 1; m <= 2; m++) {
         before = stored[model[m]]
-        printf "%s %.1f %% (%s)", (m > 1 ? " and" : ""), 100 * (value[model[m], granularity[g], fewest] - before) / before, model[m]
+        printf "%s %+.1f %% (%s)", (m > 1 ? " and" : ""), 100 * (value[model[m], granularity[g], fewest] - before) / before, model[m]
       }
       printf " with one scale per %s", granularity[g]
     }
