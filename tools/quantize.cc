@@ -30,9 +30,9 @@ std::string IsMethod(const std::string& text) {
   }
 }
 
-// The quantized checkpoint that is made, also on the way to a folder.
+// The quantized checkpoint that is made, also on the way to a folder: there a kill may leave it, and the next run takes its place.
 std::string FileOf(const Options& options) {
-  return options.format == "h5" ? options.out : WithoutSlash(options.out).string() + ".h5";
+  return options.format == "h5" ? options.out : WithoutSlash(options.out).string() + ".quantized.tmp";
 }
 
 void RefuseToReplace(const std::string& output) {
@@ -48,7 +48,6 @@ std::vector<AtomicFile> ClaimOutputs(const Options& options) {
   if (options.format == "safetensors") {
     outputs = OutputsIn(options.out, ExportedFiles());
     for (const std::string& output : outputs) RefuseToReplace(output);
-    RefuseToReplace(file);
   }
   outputs.insert(outputs.end(), {options.json, file});
   std::vector<AtomicFile> claims = ClaimFiles({options.model, options.calibrate, options.stats}, outputs);
@@ -61,19 +60,36 @@ struct Made {
   std::string types;  // of the tensors that were written: nothing for codes
 };
 
-// By way of a file beside the folder, which goes away again.
-Made QuantizeToFolder(const QuantizeJob& job, const Progress& progress) {
-  struct Removed {
-    const std::filesystem::path& path;
-    ~Removed() {
-      std::error_code ignored;
-      std::filesystem::remove(path, ignored);
-    }
-  };
-  const Removed removed{job.out};
+// Removed now, of what a kill left, and at the end.
+class Passing {
+ public:
+  explicit Passing(std::filesystem::path path) : path_(std::move(path)) { Remove(); }
+  Passing(const Passing&) = delete;
+  ~Passing() { Remove(); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  void Remove() const {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::filesystem::path path_;
+};
+
+// A new folder comes whole; one that is there, without any of these files, gets them one by one.
+void MoveFolder(const std::filesystem::path& from, const std::filesystem::path& to) {
+  namespace fs = std::filesystem;
+  if (!fs::exists(to)) return fs::rename(from, to);
+  for (const fs::directory_entry& entry : fs::directory_iterator(from))
+    fs::rename(entry.path(), to / entry.path().filename());
+}
+
+// By way of a file and a folder beside it, which go away again.
+Made QuantizeToFolder(const QuantizeJob& job, const std::filesystem::path& folder, const Progress& progress) {
+  const Passing file(job.out), made_folder(folder.string() + ".folder.tmp");
   Made made{.summary = Quantize(job, progress), .types = {}};
-  const ExportSummary written =
-      ExportDequantized(job.out, job.model, std::filesystem::path(job.out).replace_extension());
+  const ExportSummary written = ExportDequantized(job.out, job.model, made_folder.path());
+  MoveFolder(made_folder.path(), folder);
   made.summary.bytes_after = written.bytes;
   made.types = WrittenText(written);
   return made;
@@ -110,8 +126,9 @@ void Run(const CLI::App& command, const Options& options) {
                         .statistics = options.stats,
                         .windows = options.windows,
                         .resume = options.resume};
-  const Made made = options.format == "h5" ? Made{Quantize(job, ProgressLine("quantize").Callback()), ""}
-                                           : QuantizeToFolder(job, ProgressLine("quantize").Callback());
+  const Made made = options.format == "h5"
+                        ? Made{Quantize(job, ProgressLine("quantize").Callback()), ""}
+                        : QuantizeToFolder(job, WithoutSlash(options.out), ProgressLine("quantize").Callback());
   const QuantizeSummary& s = made.summary;
   if (PrintsTables(options.json)) PrintSummary(options, job.plan, made);
   WriteJson(options.json, {{"schema", "tare.quantize/1"},

@@ -38,13 +38,23 @@ std::string Gist(const std::string& err) {
   return gist;
 }
 
-bool IsTemporary(const std::string& name) { return name.ends_with(".tmp"); }
+bool IsTemporary(const std::string& name) { return Contains(name, ".tmp"); }
 bool IsPartOfJob(const std::string& name) { return name.ends_with(".part") || Contains(name, ".parts"); }
 
 // What a command prints without the hashes of files that it read.
 std::string Figures(const std::string& out) {
   static const std::regex hash("[0-9a-f]{64}");
   return std::regex_replace(out, hash, "");
+}
+
+// Whether the command names the file, or the folder that it is in, but as an output.
+bool Reads(const Words& words, const std::string& file) {
+  static const std::set<std::string> outputs{"--json", "--out", "--csv", "--records"};
+  const std::string top = file.substr(0, file.find('/'));
+  for (size_t i = 0; i < words.size(); ++i) {
+    if ((i == 0 || !outputs.contains(words[i - 1])) && Contains(words[i], top)) return true;
+  }
+  return false;
 }
 
 // Whole lines of the reference, in order: what a table that grows line by line may hold after a kill.
@@ -147,8 +157,8 @@ void Campaign::CheckInputs(const Attempt& attempt, const End& end) {
   if (now == marks_) return;
   for (const auto& [name, mark] : marks_) {
     const auto found = now.find(name);
-    if (found == now.end() || (found->second != mark && GetFile(folder_ / name) != ground_.at(name)))
-      Found(attempt, end, "changed its input " + name);
+    const bool changed = found == now.end() || (found->second != mark && GetFile(folder_ / name) != ground_.at(name));
+    if (changed && Reads(attempt.words, name)) Found(attempt, end, "changed its input " + name);
   }
   fs::remove_all(folder_);
   fs::copy(setting_.ground, folder_, fs::copy_options::recursive);
@@ -216,7 +226,6 @@ void Campaign::CheckOut(const Attempt& attempt, const End& end, const Job& job, 
   for (const auto& [name, text] : out) {
     if (!finished && (IsTemporary(name) || IsPartOfJob(name) || text == "old")) continue;
     const auto expected = reference.find(name);
-    if (!finished && expected == reference.end() && name.ends_with(".h5")) continue;  // on the way to a folder
     if (expected == reference.end()) {
       Found(attempt, end, "left " + name);
     } else if (text != expected->second &&

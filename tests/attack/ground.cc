@@ -56,7 +56,8 @@ void Make(const fs::path& folder, const std::string& program, Words words) {
 void Leave(const fs::path& folder, const std::string& program, Words words, const std::string& left) {
   words.insert(words.begin(), program);
   for (int tries = 0; tries < 400; ++tries) {
-    const std::chrono::microseconds after{1000 * (1 + tries % 100) * (tries < 200 ? 1 : 10)};  // a sanitized one is slower
+    const std::chrono::microseconds after{1000 * (1 + tries % 100) *
+                                          (tries < 200 ? 1 : 10)};  // a sanitized one is slower
     Process(folder, words).Wait(std::chrono::seconds(20), {SIGTERM, after});
     if (fs::exists(folder / left)) return;
     fs::remove(folder / words.back());

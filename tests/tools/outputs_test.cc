@@ -114,8 +114,8 @@ TEST_F(OutputsTest, NamesThatAreUsedOnTheWayAreLookedAtToo) {
   PutFile("out/tokenizer.model", "kept");
   refuses(quantize, "out/tokenizer.model: is there already");
   fs::remove_all("out");
-  PutFile("out.h5", "kept");
-  refuses(quantize, "out.h5: is there already, and would be overwritten");
+  fs::create_directory("out.quantized.tmp");
+  refuses(quantize, "out.quantized.tmp: there is a folder");
   PutFile("q.h5.parts", "kept");
   refuses({"quantize", "gone", "--plan", "weights=int8/channel", "--out", "q.h5"}, "q.h5.parts: cannot write");
   fs::create_directory("s.h5.part");

@@ -39,6 +39,9 @@ TEST(QuantizeCommand, TheFileIsAModelForEveryCommand) {
 
 TEST(QuantizeCommand, AFolderForOtherPrograms) {
   const TemporaryFolder folder;
+  PutFile(folder / "m.quantized.tmp", "what a kill left");
+  std::filesystem::create_directory(folder / "m.folder.tmp");
+  PutFile(folder / "m.folder.tmp" / "config.json", "what a kill left");
   const Outcome made = RunTare(
       {"quantize", GoldenFolder("diffllama-mha"), "--plan", "int4", "--format", "safetensors", "--out", folder / "m"});
   ASSERT_EQ(made.exit_code, 0) << made.err;
