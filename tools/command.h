@@ -25,6 +25,7 @@ void AddQuantize(CLI::App& app);
 void AddPlan(CLI::App& app);
 void AddVerify(CLI::App& app);
 void AddSweep(CLI::App& app);
+void AddTokenize(CLI::App& app);
 void AddBench(CLI::App& app);
 // Subcommands of bench.
 void AddBenchAttention(CLI::App& bench);

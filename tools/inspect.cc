@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "experiments/model/model.h"
+#include "experiments/tokenizer/tokenizer.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json.h"
 #include "tools/command.h"
@@ -66,6 +67,7 @@ Json Describe(const Model& model) {
     json["source_sha256"] = p.source_sha256;
     json["quantized"] = quantized;
   }
+  if (const std::vector<std::string> names = TokenizersOf(model.folder()); !names.empty()) json["tokenizers"] = names;
   for (const LayerWeights& layer : model.layers()) {
     if (layer.lambda.empty()) continue;
     Json lambda{{"lambda", layer.lambda.front()}};
@@ -86,6 +88,12 @@ void PrintQuantized(const Json& j) {
   }
 }
 
+void PrintTokenizers(const std::vector<std::string>& names) {
+  if (names.empty()) PrintLine("  no tokenizer: input must be ids");
+  if (names.size() == 1) PrintLine("  texts are read by {}", names[0]);
+  if (names.size() > 1) PrintLine("  texts are read by {}, as transformers does; not by {}", names[0], names[1]);
+}
+
 void Print(const Model& model, const Json& j) {
   PrintLine("{}: {}, {} parameters, {} bytes", j["model"].get<std::string>(), j["family"].get<std::string>(),
             j["parameters"].get<uint64_t>(), j["bytes"].get<uint64_t>());
@@ -95,6 +103,7 @@ void Print(const Model& model, const Json& j) {
             j["ffn"].get<int>(), j["vocabulary"].get<int>(), j["tied_embeddings"].get<bool>() ? " (tied)" : "");
   PrintLine("  softmax maps per layer {}, key/value heads {}, head width {}, positions {}", j["heads"].get<int>(),
             j["kv_heads"].get<int>(), j["head_dim"].get<int>(), j["max_positions"].get<int>());
+  PrintTokenizers(j.value("tokenizers", std::vector<std::string>()));
   if (j.contains("quantized")) PrintQuantized(j);
   if (Maps(model.config()) == 2)
     PrintLine("  {} differential heads per layer (two maps each)", HeadTable(model.config()).size());

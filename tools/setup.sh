@@ -21,6 +21,8 @@ libhwy-dev            1.2
 libhdf5-dev           1.14
 libssl-dev            3.0
 libsentencepiece-dev  0.2
+libicu-dev            72
+libpcre2-dev          10.40
 libprotobuf-dev       3.21
 nlohmann-json3-dev    3.11
 libcli11-dev          2.4

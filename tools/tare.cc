@@ -80,6 +80,7 @@ int Run(int argc, char** argv) {
   tare::AddQuantize(app);
   tare::AddVerify(app);
   tare::AddSweep(app);
+  tare::AddTokenize(app);
   tare::AddBench(app);
   try {
     app.parse(argc, argv);

@@ -12,7 +12,7 @@
 
 #include "experiments/model/model.h"
 #include "experiments/sequences/sequences.h"
-#include "experiments/text/token_input.h"
+#include "experiments/tokenizer/token_input.h"
 #include "quant/base/aligned.h"
 
 namespace tare {

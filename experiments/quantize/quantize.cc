@@ -9,7 +9,7 @@
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/round_layers.h"
 #include "experiments/quantize/smooth_quant_factors.h"
-#include "experiments/text/token_input.h"
+#include "experiments/tokenizer/token_input.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/sha256.h"

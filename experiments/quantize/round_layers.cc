@@ -12,7 +12,7 @@
 #include "experiments/quantize/calibration_pass.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/weight_sites.h"
-#include "experiments/text/token_input.h"
+#include "experiments/tokenizer/token_input.h"
 #include "quant/algorithms/asymmetric.h"
 #include "quant/algorithms/gptq.h"
 #include "quant/algorithms/quantease.h"

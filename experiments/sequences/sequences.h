@@ -9,7 +9,7 @@
 
 #include "experiments/model/model.h"
 #include "experiments/sequences/progress.h"
-#include "experiments/text/token_input.h"
+#include "experiments/tokenizer/token_input.h"
 
 namespace tare {
 

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/text/tokenizer.h"
+#include "experiments/tokenizer/tokenizer.h"
 
 namespace tare {
 

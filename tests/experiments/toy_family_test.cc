@@ -19,7 +19,7 @@
 #include "experiments/sites/plan_run.h"
 #include "experiments/stats/statistics_job.h"
 #include "experiments/sweep/sweep.h"
-#include "experiments/text/token_input.h"
+#include "experiments/tokenizer/token_input.h"
 #include "kernels/attention/reference_attention.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"

@@ -9,8 +9,9 @@
 #include "experiments/stats/marked_spans.h"
 #include "experiments/tasks/choice_items.h"
 #include "experiments/text/character_map.h"
-#include "experiments/text/tokenizer.h"
 #include "experiments/text/utf8.h"
+#include "experiments/tokenizer/sentencepiece_tokenizer.h"
+#include "experiments/tokenizer/tokenizer_json.h"
 #include "quant/base/error.h"
 #include "quant/file/checkpoint.h"
 #include "quant/file/hdf5.h"
@@ -77,10 +78,19 @@ void ReadPlan(std::string_view bytes) {
 }
 
 void ReadTokenizer(std::string_view bytes) {
-  const Tokenizer tokenizer(bytes, "tokenizer.model");
+  const SentencePieceTokenizer tokenizer(bytes, "tokenizer.model");
   for (const char* text : {"It was the  best of times.", " \xe2\x96\x81\xef\xac\x81\xcd\x85 \xf0\x9f\x98\x80\n", ""}) {
     for (const int32_t id : tokenizer.Encode(text))
       Require(id >= 0 && id < tokenizer.vocabulary(), "an id outside the vocabulary");
+  }
+}
+
+void ReadTokenizerJson(std::string_view bytes) {
+  const pipeline::TokenizerJson tokenizer(bytes, "tokenizer.json");
+  for (const char* text : {"It was the  best of times.", " \xe2\x96\x81\xef\xac\x81\xcd\x85 \xf0\x9f\x98\x80\n", ""}) {
+    const std::vector<int32_t> ids = tokenizer.Encode(text);
+    for (const int32_t id : ids) Require(id >= 0 && id < tokenizer.vocabulary(), "an id outside the vocabulary");
+    RequireUtf8(tokenizer.Decode(ids), "decoded");
   }
 }
 
@@ -116,6 +126,7 @@ constexpr Reader kReaders[] = {
     {"spans", damage::Form::kJson, ReadSpans},
     {"plan", damage::Form::kText, ReadPlan},
     {"tokenizer", damage::Form::kBinary, ReadTokenizer},
+    {"tokenizer_json", damage::Form::kJson, ReadTokenizerJson},
     {"utf8", damage::Form::kText, ReadUtf8},
     {"hdf5", damage::Form::kHdf5, ReadHdf5},
     {"quantized", damage::Form::kHdf5, ReadQuantized},

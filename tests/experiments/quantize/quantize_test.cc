@@ -14,7 +14,7 @@
 #include "experiments/quantize/weight_sites.h"
 #include "experiments/sites/plan_run.h"
 #include "experiments/stats/statistics_job.h"
-#include "experiments/text/token_input.h"
+#include "experiments/tokenizer/token_input.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/file/hdf5.h"

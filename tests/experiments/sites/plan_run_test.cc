@@ -11,7 +11,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "experiments/text/tokenizer.h"
+#include "experiments/tokenizer/tokenizer.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/text/tokenizer.h"
+#include "experiments/tokenizer/tokenizer.h"
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"
 #include "tests/support/golden.h"

@@ -124,8 +124,7 @@ TEST(EncodeChoice, SplitsAsTheHarness) {
 // A model whose pieces reach over spaces: "in the" is one of them.
 TEST(EncodeChoice, AnEndingCanChangeTheContextsTokens) {
   const fs::path path = TARE_SOURCE_DIR "/tests/data/text/phrases.model";
-  const MappedFile file(path);
-  const Tokenizer phrases({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path.string());
+  const Tokenizer phrases = Tokenizer::LoadFile(path);
   const std::vector<int32_t> context = phrases.Encode("He went in");
   const EncodedChoice choice = EncodeChoice(Item("He went in", {"a boat", "the boat", "his boat"}), phrases);
   EXPECT_FALSE(choice.shares_context);

@@ -6,9 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <unistd.h>
-
-#include <fstream>
 
 #include "quant/base/error.h"
 
@@ -22,21 +19,12 @@ class Limited {
  public:
   explicit Limited(__rlimit_resource resource) : resource_(resource) {
     getrlimit(resource, &before_);
-    const rlimit limit{InUse() + kLeft, before_.rlim_max};
+    const rlimit limit{8 << 20, before_.rlim_max};  // less than the process has: nothing more is to be had
     setrlimit(resource, &limit);
   }
   ~Limited() { setrlimit(resource_, &before_); }
 
  private:
-  static constexpr rlim_t kLeft = 16 << 20;  // for what a test allocates, and too little to be room
-
-  // Pages of the whole address space, which data are a part of.
-  static rlim_t InUse() {
-    rlim_t pages = 0;
-    std::ifstream("/proc/self/statm") >> pages;
-    return pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
-  }
-
   const __rlimit_resource resource_;
   rlimit before_;
 };
@@ -45,12 +33,13 @@ TEST(Memory, RoomIsRefusedByTheNameOfTheLimit) {
   RequireRoom();
   {
     const Limited limited(RLIMIT_AS);
-    EXPECT_THAT(RequireRoom, ThrowsMessage<Error>(HasSubstr("less than 32 MiB left under ulimit -v ")));
+    EXPECT_THAT(RequireRoom, ThrowsMessage<Error>(HasSubstr("less than 32 MiB left under ulimit -v 8192, expected")));
   }
   {
     const Limited limited(RLIMIT_DATA);
+    EXPECT_THAT(RequireRoom, ThrowsMessage<Error>(HasSubstr("less than 32 MiB left under ulimit -d 8192, expected")));
     const Limited both(RLIMIT_AS);
-    EXPECT_THAT(MemoryLimits(), testing::MatchesRegex(" under ulimit -v [0-9]+ and ulimit -d [0-9]+"));
+    EXPECT_EQ(MemoryLimits(), " under ulimit -v 8192 and ulimit -d 8192");
   }
   EXPECT_EQ(MemoryLimits(), "");
   RequireRoom();

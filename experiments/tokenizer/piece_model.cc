@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/text/piece_model.h"
+#include "experiments/tokenizer/piece_model.h"
 
 #include <cstdint>
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/text/tokenizer.h"
+#include "experiments/tokenizer/tokenizer.h"
 
 namespace tare {
 

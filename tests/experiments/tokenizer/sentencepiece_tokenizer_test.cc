@@ -1,51 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/text/tokenizer.h"
+#include "experiments/tokenizer/sentencepiece_tokenizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sentencepiece_processor.h>
 
-#include <nlohmann/json.hpp>
 #include <random>
 
-#include "experiments/text/piece_model.h"
 #include "quant/base/error.h"
-#include "quant/file/sha256.h"
-#include "quant/file/strict_json.h"
 #include "tests/quant/file/temporary_folder.h"
 
 namespace tare {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
 const fs::path kPair = TARE_SOURCE_DIR "/experiments/pair/novels-standard";
 const fs::path kData = TARE_SOURCE_DIR "/tests/data/text";
 
-TEST(Tokenizer, EncodesAsSentencePieceInPython) {
-  const Tokenizer tokenizer = Tokenizer::Load(kPair);
-  EXPECT_EQ(tokenizer.vocabulary(), 2048);
-  EXPECT_EQ(tokenizer.bos(), 1);
-  for (const auto& entry : ReadJson(kData / "ids.json")) {
-    const auto text = entry.at("text").get<std::string>();
-    EXPECT_EQ(tokenizer.Encode(text), entry.at("ids").get<std::vector<int32_t>>()) << text;
-  }
-  EXPECT_TRUE(tokenizer.Encode("").empty());
-}
-
-TEST(Tokenizer, EncodesTheHeldOutTextAsSentencePieceInPython) {
-  const std::vector<int32_t> ids =
-      Tokenizer::Load(kPair).Encode(GetFile(TARE_SOURCE_DIR "/experiments/pair/heldout.txt"));
-  EXPECT_EQ(ids.size(), 497593u);
-  EXPECT_EQ(Sha256Hex(std::as_bytes(std::span(ids))),
-            "20cd31015619ec205b15c42dac6653a530841ee509fd79d4a183eb204eefcd28");
-}
-
 // Texts of many chunks, where spaces, what stands for them, unknown characters and line breaks meet.
-TEST(Tokenizer, ChunksChangeNoId) {
+TEST(SentencePieceTokenizer, ChunksChangeNoId) {
   const std::vector<std::string> parts = {"a",
                                           "e",
                                           "the",
@@ -70,7 +46,7 @@ TEST(Tokenizer, ChunksChangeNoId) {
        {kPair / "tokenizer.model", kData / "llama.model", kData / "bare.model", kData / "stripped.model",
         kData / "phrases.model", kData / "suffix.model", kData / "mapped.model", kData / "unigram.model"}) {
     const std::string model = GetFile(path);
-    const Tokenizer tokenizer(model, path.string());
+    const SentencePieceTokenizer tokenizer(model, path.string());
     sentencepiece::SentencePieceProcessor library;
     ASSERT_TRUE(library.LoadFromSerializedProto(model).ok());
     for (int round = 0; round < 4; ++round) {
@@ -84,28 +60,13 @@ TEST(Tokenizer, ChunksChangeNoId) {
   }
 }
 
-TEST(Tokenizer, RefusesWhatIsNotUtf8) {
-  const Tokenizer tokenizer = Tokenizer::Load(kPair);
-  EXPECT_THAT([&] { tokenizer.Encode("caf\xe9"); }, ThrowsMessage<Error>(HasSubstr("0xe9 at offset 3 (line 1)")));
-}
-
-TEST(TokenizerFolder, MissingModelShowsHowToMakeIds) {
-  const TemporaryFolder folder;
-  EXPECT_THAT([&] { Tokenizer::Load(folder.path()); },
-              ThrowsMessage<Error>(AllOf(HasSubstr(folder.path().string() + ": no tokenizer.model"),
-                                         HasSubstr("AutoTokenizer.from_pretrained(\"" + folder.path().string() + "\")"),
-                                         HasSubstr("safetensors.torch.save_file({\"input_ids\": "))));
-}
-
-TEST(TokenizerFolder, DamagedModelsAreRefused) {
-  const TemporaryFolder folder;
-  const std::string model = GetFile(kPair / "tokenizer.model");
-  for (const std::string& damaged :
-       {std::string(), std::string("hello"), model.substr(0, model.size() / 2), std::string(1000, '\0')}) {
-    PutFile(folder / "tokenizer.model", damaged);
-    EXPECT_THAT([&] { Tokenizer::Load(folder.path()); }, ThrowsMessage<Error>(HasSubstr("tokenizer.model: got ")))
-        << damaged.size();
-  }
+TEST(SentencePieceTokenizer, PiecesAndBackToText) {
+  const SentencePieceTokenizer tokenizer(GetFile(kPair / "tokenizer.model"), "M");
+  const std::vector<int32_t> ids = tokenizer.Encode("It was");
+  EXPECT_EQ(tokenizer.Decode(ids), "It was");
+  EXPECT_EQ(tokenizer.before(), std::vector<int32_t>{1});
+  EXPECT_EQ(tokenizer.Piece(1), "<s>");
+  EXPECT_EQ(tokenizer.Piece(-1) + tokenizer.Piece(2048), "");
 }
 
 std::string Utf8(int c) {  // below U+0800
@@ -114,7 +75,7 @@ std::string Utf8(int c) {  // below U+0800
 }
 
 // A table that is taken keeps SentencePiece inside its bytes, whatever text comes.
-TEST(Tokenizer, ADamagedTableOfCharactersIsRefusedBeforeItIsUsed) {
+TEST(SentencePieceTokenizer, ADamagedTableOfCharactersIsRefusedBeforeItIsUsed) {
   const std::string model = GetFile(kData / "mapped.model");
   const std::optional<std::string_view> map = CharacterMapOf(model);
   ASSERT_TRUE(map.has_value());
@@ -127,32 +88,13 @@ TEST(Tokenizer, ADamagedTableOfCharactersIsRefusedBeforeItIsUsed) {
     std::string damaged = model;
     for (int byte = 0; byte < 8; ++byte) damaged[begin + random() % map->size()] = static_cast<char>(random());
     try {
-      (void)Tokenizer(damaged, "M").Encode(text);
+      (void)SentencePieceTokenizer(damaged, "M").Encode(text);
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr("M: its table of characters is damaged"));
       ++refused;
     }
   }
   EXPECT_GT(refused, 0);
-}
-
-TEST(TokenizerFolder, BosIsTheTokenizersUnlessItsConfigSaysNone) {
-  const TemporaryFolder folder;
-  PutFile(folder / "tokenizer.model", GetFile(kPair / "tokenizer.model"));
-  EXPECT_EQ(Tokenizer::Load(folder.path()).bos(), 1);
-  PutFile(folder / "tokenizer_config.json", R"({"add_bos_token": true})");
-  EXPECT_EQ(Tokenizer::Load(folder.path()).bos(), 1);
-  PutFile(folder / "tokenizer_config.json", R"({"add_bos_token": null})");
-  EXPECT_EQ(Tokenizer::Load(folder.path()).bos(), 1);
-  PutFile(folder / "tokenizer_config.json", R"({"bos_token": "<s>"})");
-  EXPECT_EQ(Tokenizer::Load(folder.path()).bos(), 1);
-  PutFile(folder / "tokenizer_config.json", R"({"add_bos_token": false})");
-  EXPECT_EQ(Tokenizer::Load(folder.path()).bos(), std::nullopt);
-  for (const char* bad : {R"({"add_bos_token": "no"})", "[]", "{"}) {
-    PutFile(folder / "tokenizer_config.json", bad);
-    EXPECT_THAT([&] { Tokenizer::Load(folder.path()); }, ThrowsMessage<Error>(HasSubstr("tokenizer_config.json")))
-        << bad;
-  }
 }
 
 }  // namespace

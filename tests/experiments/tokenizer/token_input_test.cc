@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/text/token_input.h"
+#include "experiments/tokenizer/token_input.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ TEST_F(TokenInputTest, BadTexts) {
   EXPECT_THROW(Load(folder_ / "missing.h5"), Error);
   EXPECT_THAT([&] { LoadTokenInput(WriteText("a"), kPair, 2047); }, ThrowsMessage<Error>(HasSubstr("2048 pieces")));
   EXPECT_THAT([&] { LoadTokenInput(WriteText("a"), folder_.path(), kVocabulary); },
-              ThrowsMessage<Error>(HasSubstr("no tokenizer.model")));
+              ThrowsMessage<Error>(HasSubstr("no tokenizer.json or tokenizer.model")));
 }
 
 TEST_F(TokenInputTest, EveryIntegerTypeAndBothShapes) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/text/token_input.h"
+#include "experiments/tokenizer/token_input.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a tokenizer.json looks for in a text: a literal string, or a regular expression as the tokenizers library reads
+// it (Oniguruma, Ruby's syntax), run by PCRE2. Differences of the two that patterns of tokenizers meet are mended on the way: \s and
+// \w are Unicode's White_Space and word characters, ^ and $ are of lines.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace tare::pipeline {
+
+struct Part {
+  size_t begin = 0, end = 0;
+  bool is_match = false;
+};
+
+class Pattern {
+ public:
+  // {"String": "..."} or {"Regex": "..."}; `where` begins messages. Throws Error for an expression that PCRE2 refuses.
+  static Pattern Parse(const nlohmann::json& json, const std::string& where);
+  static Pattern Literal(std::string text);
+  static Pattern Regex(const std::string& expression, const std::string& where);
+
+  // The whole text, in matches and what is between them. Throws Error where a match takes more steps than any sane
+  // expression needs.
+  std::vector<Part> Parts(std::string_view text) const;
+
+ private:
+  struct Code;  // compiled
+  std::string literal_, where_;
+  std::shared_ptr<const Code> code_;  // null: a literal
+};
+
+// How the text is cut where the pattern matches (SplitDelimiterBehavior of the tokenizers library).
+enum class Behaviour { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
+Behaviour ParseBehaviour(const nlohmann::json& json, const std::string& where);
+
+// Ranges [begin, end) of what stays, none empty.
+std::vector<Part> Cut(std::vector<Part> parts, Behaviour behaviour);
+
+}  // namespace tare::pipeline

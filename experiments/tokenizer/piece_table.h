@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pieces and their ids, both ways; and the ids of pieces that stand for one byte each.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace tare::pipeline {
+
+// More than any vocabulary in use by far: an id beyond is damage, and would take memory.
+constexpr int64_t kLargestId = 100'000'000;
+
+// Of strings, by views of them too.
+struct TextHash : std::hash<std::string_view> {
+  using is_transparent = void;
+};
+
+class PieceTable {
+ public:
+  // Throws Error for an id out of range, or one that two pieces have.
+  void Add(std::string piece, int64_t id, const std::string& where);
+
+  std::optional<int32_t> Find(std::string_view piece) const;
+  const std::string& Piece(int32_t id) const;
+  int32_t ids() const { return static_cast<int32_t>(pieces_.size()); }
+
+  // Ids of <0x00> to <0xFF>; -1 where one is missing.
+  std::array<int32_t, 256> Bytes() const;
+
+ private:
+  std::unordered_map<std::string, int32_t, TextHash, std::equal_to<>> by_piece_;
+  std::vector<std::string> pieces_;  // by id
+};
+
+}  // namespace tare::pipeline

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The post-processor of a tokenizer.json: special tokens before and after the ids of one text
+// (tokenizers/src/processors). What it says of pairs of texts is not looked at.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace tare::pipeline {
+
+struct PostProcessor {
+  // null: none. Throws Error for a type that Tare does not know, by its name.
+  PostProcessor(const nlohmann::json& json, const std::string& where);
+
+  std::vector<int32_t> before, after;
+};
+
+}  // namespace tare::pipeline

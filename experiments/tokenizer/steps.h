@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parsers of a tokenizer.json's parts share: steps in order, of objects with a "type", and keys that must be there.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "quant/file/json.h"
+
+#include "quant/base/error.h"
+
+namespace tare::pipeline {
+
+using Json = nlohmann::json;
+
+// The value of a key that must be there, or `otherwise`. Throws Error for another type.
+template <typename T>
+T Get(const Json& json, const char* key, const std::string& where) {
+  const auto found = json.find(key);
+  if (found == json.end()) Fail("{}: got no {}, expected one", where, key);
+  try {
+    return found->get<T>();
+  } catch (const Json::exception&) {
+    Fail("{}: {}: got {}, expected another type", where, key, found->dump());
+  }
+}
+template <typename T>
+T GetOr(const Json& json, const char* key, T otherwise, const std::string& where) {
+  const auto found = json.find(key);
+  return found == json.end() || found->is_null() ? otherwise : Get<T>(json, key, where);
+}
+
+// The object itself, or the members of a Sequence (whose list has the name `list`), and of Sequences in it; null is none.
+inline void Flatten(const Json& json, const std::string& where, const char* list, std::vector<Json>* flat) {
+  if (json.is_null()) return;
+  if (!json.is_object()) Fail("{}: got {}, expected an object or null", where, json.dump());
+  if (Get<std::string>(json, "type", where) != "Sequence") return flat->push_back(json);
+  const auto members = json.find(list);
+  if (members == json.end() || !members->is_array()) Fail("{}: Sequence: got no list {}", where, list);
+  for (const Json& member : *members) Flatten(member, where, list, flat);
+}
+
+template <typename Step>
+using Table = std::map<std::string, Step (*)(const Json&, const std::string&)>;
+
+// The step of the object's type. Throws Error for a type that is not in the table, by its name.
+template <typename Step>
+Step StepOf(const Json& json, const std::string& where, const Table<Step>& table) {
+  const auto type = Get<std::string>(json, "type", where);
+  if (const auto known = table.find(type); known != table.end()) return known->second(json, where + ": " + type);
+  std::string names;
+  for (const auto& [name, step] : table) names += name + ", ";
+  Fail("{}: got type {}, expected one of: {}Sequence", where, type, names);
+}
+
+}  // namespace tare::pipeline

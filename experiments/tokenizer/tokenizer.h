@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// A checkpoint's own tokenizer: tokenizer.json of Hugging Face's tokenizers library (experiments/text/pipeline) or
+// SentencePiece's tokenizer.model. Where both are there, the first, as transformers does.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tare {
+
+// What a tokenizer does, by whichever file. No function may run twice at once.
+class TokenizerModel {
+ public:
+  virtual ~TokenizerModel() = default;
+  // Without special tokens around. Throws Error where the text is not valid UTF-8.
+  virtual std::vector<int32_t> Encode(std::string_view text) const = 0;
+  virtual std::string Decode(const std::vector<int32_t>& ids) const = 0;
+  // "" of an id that stands for nothing.
+  virtual std::string Piece(int32_t id) const = 0;
+  virtual int32_t vocabulary() const = 0;  // one more than the largest id
+  // Special tokens that the model expects around a text.
+  virtual std::vector<int32_t> before() const = 0;
+  virtual std::vector<int32_t> after() const = 0;
+};
+
+class Tokenizer {
+ public:
+  // Reads the tokenizer and, where there is one, tokenizer_config.json of a checkpoint folder or a quantized checkpoint.
+  // Throws Error where there is none (the message shows how to make ids with any other tokenizer), or a damaged one.
+  static Tokenizer Load(const std::filesystem::path& checkpoint);
+  // The same, or the tokenizer of a file by itself: NAME.json or NAME.model.
+  static Tokenizer LoadFile(const std::filesystem::path& path);
+
+  // Without special tokens. Of nothing, and of nothing but spaces where the model strips them: none.
+  std::vector<int32_t> Encode(std::string_view text) const { return model_->Encode(text); }
+  // Special tokens are left out.
+  std::string Decode(const std::vector<int32_t>& ids) const { return model_->Decode(ids); }
+  std::string Piece(int32_t id) const { return model_->Piece(id); }
+  int32_t vocabulary() const { return model_->vocabulary(); }
+  const std::vector<int32_t>& before() const { return before_; }
+  std::vector<int32_t> after() const { return model_->after(); }
+  // The `<s>` that a text begins with; none where the model has none or tokenizer_config.json says "add_bos_token":
+  // false. Throws Error where several tokens go before a text.
+  std::optional<int32_t> bos() const;
+
+ private:
+  Tokenizer(std::unique_ptr<const TokenizerModel> model, std::string where);
+
+  std::unique_ptr<const TokenizerModel> model_;
+  std::string where_;
+  std::vector<int32_t> before_;
+};
+
+// Names of the tokenizers that a checkpoint has, the one that is used first.
+std::vector<std::string> TokenizersOf(const std::filesystem::path& checkpoint);
+
+}  // namespace tare

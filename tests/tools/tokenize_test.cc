@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/file/json.h"
+#include "tests/support/golden.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kLlama3 = TARE_SOURCE_DIR "/tests/data/text/tokenizers/llama3.json";
+
+TEST(TokenizeCommand, ALinePerText) {
+  const TemporaryFolder folder;
+  PutFile(folder / "t.jsonl", "{\"text\": \"It was\"}\n\n{\"text\": \"\"}");
+  const std::string out = folder / "ids.jsonl";
+  const Outcome outcome = RunTare({"tokenize", kLlama3, "--input", folder / "t.jsonl", "--out", out});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string lines = GetFile(out);
+  const auto first = nlohmann::json::parse(lines.substr(0, lines.find('\n')));
+  EXPECT_EQ(first["pieces"], (nlohmann::json{"<|begin_of_text|>", "I", "t", "\xc4\xa0was"}));
+  EXPECT_EQ(lines.substr(lines.find('\n') + 1), "{\"ids\":[0],\"pieces\":[\"<|begin_of_text|>\"]}\n");
+  const Outcome bare = RunTare({"tokenize", kLlama3, "--input", folder / "t.jsonl", "--no-special"});
+  EXPECT_THAT(bare.out, HasSubstr("\n{\"ids\":[],\"pieces\":[]}\n"));
+}
+
+TEST(TokenizeCommand, BadLinesAreNamed) {
+  const TemporaryFolder folder;
+  PutFile(folder / "t.jsonl", "{\"text\": \"a\"}\n{\"test\": 1}\n");
+  const Outcome outcome = RunTare({"tokenize", kLlama3, "--input", folder / "t.jsonl"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("t.jsonl: line 2: got {\"test\": 1}"));
+}
+
+// A checkpoint with both files: the first is used, and inspect says so.
+TEST(TokenizeCommand, TokenizerJsonComesFirst) {
+  const TemporaryFolder folder;
+  std::filesystem::copy(PairFolder("novels-standard"), folder / "m");
+  std::filesystem::copy_file(kLlama3, folder / "m" / "tokenizer.json");
+  EXPECT_THAT(RunTare({"inspect", folder / "m"}).out,
+              HasSubstr("texts are read by tokenizer.json, as transformers does; not by tokenizer.model"));
+  PutFile(folder / "t.txt", "It was");
+  const Outcome outcome = RunTare({"tokenize", folder / "m", "--input", folder / "t.txt"});
+  EXPECT_THAT(outcome.out, HasSubstr("<|begin_of_text|>"));
+  EXPECT_THAT(RunTare({"eval", folder / "m", "--tasks", "perplexity=" + std::string(folder / "t.txt")}).out,
+              HasSubstr("each after <s>"));
+}
+
+}  // namespace
+}  // namespace tare
