@@ -234,7 +234,7 @@ TEST_F(BadInputTest, TextsThatAreNone) {
   Refused(Dump(pair_, out_), {"out: got a folder, expected a file"});
   // A checkpoint without a tokenizer we can run: two lines of Python make ids.
   Refused(Dump(golden_, Put("t.txt", "text")),
-          {"llama-mha: no tokenizer.model", "\n  import ", "\n  safetensors.torch.save_file("});
+          {"llama-mha: no tokenizer.json or tokenizer.model", "\n  import ", "\n  safetensors.torch.save_file("});
   for (const char* text : {"e.txt", "l.txt"})
     Refused({"eval", pair_, "--tasks", "perplexity=" + (folder_ / text).string(), "--json", out_ / "x.json"}, {text});
 }
