@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/attack/command_lines.h"
 
-#include <regex>
 #include <set>
 
 #include "tests/damage/damage.h"
@@ -87,20 +86,37 @@ std::string HelpOf(const std::string& program, const std::filesystem::path& fold
   return Process(folder, line).Wait(std::chrono::seconds(60)).out;
 }
 
-void Collect(const std::string& text, const char* pattern, std::set<std::string>& words) {
-  const std::regex word(pattern);
-  for (std::sregex_iterator at(text.begin(), text.end(), word), end; at != end; ++at) words.insert((*at)[1]);
+bool IsLetter(char c) { return c >= 'a' && c <= 'z'; }
+
+// The first words of lines that begin with two spaces.
+std::set<std::string> Listed(const std::string& help) {
+  std::set<std::string> words;
+  for (size_t line = help.find("\n  "); line != help.npos; line = help.find("\n  ", line + 1)) {
+    size_t end = line + 3;
+    while (end < help.size() && IsLetter(help[end])) ++end;
+    if (end > line + 3 && end < help.size() && help[end] == ' ') words.insert(help.substr(line + 3, end - line - 3));
+  }
+  return words;
+}
+
+std::set<std::string> Options(const std::string& help) {
+  std::set<std::string> words;
+  for (size_t at = help.find("--"); at != help.npos; at = help.find("--", at + 2)) {
+    size_t end = at + 2;
+    while (end < help.size() && (IsLetter(help[end]) || help[end] == '-')) ++end;
+    if (end > at + 2) words.insert(help.substr(at, end - at));
+  }
+  return words;
 }
 
 }  // namespace
 
 Words Dictionary(const std::string& program, const std::filesystem::path& folder) {
-  std::set<std::string> commands, words;
-  Collect(HelpOf(program, folder, {}), R"(\n  ([a-z]+) )", commands);
+  std::set<std::string> commands = Listed(HelpOf(program, folder, {})), words;
   for (const std::string& command : commands) {
     const std::string help = HelpOf(program, folder, {command});
-    Collect(help, R"((--[a-z][a-z-]*))", words);
-    if (command == "stats") Collect(help, R"(\n  ([a-z]+) )", words);
+    words.merge(Options(help));
+    if (command == "stats") words.merge(Listed(help));
   }
   commands.erase("bench");  // its runs may take minutes by right
   words.insert(commands.begin(), commands.end());
