@@ -14,6 +14,7 @@
 #include "quant/base/parallel.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json.h"
+#include "quant/file/json_text.h"
 
 namespace tare {
 
@@ -66,7 +67,7 @@ std::string CpuName() {
 
 void WriteJson(const std::string& target, const nlohmann::ordered_json& json) {
   if (target.empty()) return;
-  const std::string text = json.dump(2) + "\n";
+  const std::string text = JsonText(json, 2) + "\n";
   if (target == "-") {
     std::fwrite(text.data(), 1, text.size(), stdout);  // main looks at how it went
   } else {

@@ -7,6 +7,7 @@
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json.h"
+#include "quant/file/json_text.h"
 #include "tools/files.h"
 #include "tools/run_options.h"
 
@@ -64,7 +65,7 @@ void Run(Options& options) {
   const Json json = ToJson(cells);
   WriteFileAtomically(options.sweep.folder / "table.csv", SweepCsv(cells));
   WriteFileAtomically(options.sweep.folder / "table.txt", SweepTable(cells));
-  WriteFileAtomically(options.sweep.folder / "table.json", json.dump(2) + "\n");
+  WriteFileAtomically(options.sweep.folder / "table.json", JsonText(json, 2) + "\n");
   if (PrintsTables(options.json)) {
     PrintText("{}", SweepTable(cells));
     PrintLine(

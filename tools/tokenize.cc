@@ -8,6 +8,7 @@
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json.h"
+#include "quant/file/json_text.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
 #include "tools/command.h"
@@ -32,7 +33,7 @@ std::string Line(const Tokenizer& tokenizer, std::string_view text, bool special
   }
   std::vector<std::string> pieces;
   for (const int32_t id : ids) pieces.push_back(tokenizer.Piece(id));
-  return Json{{"ids", ids}, {"pieces", pieces}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(Json{{"ids", ids}, {"pieces", pieces}}) + "\n";
 }
 
 // {"text": "..."}

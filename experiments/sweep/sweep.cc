@@ -14,6 +14,7 @@
 #include "quant/file/atomic_file.h"
 #include "quant/file/checkpoint.h"
 #include "quant/file/folder_lock.h"
+#include "quant/file/json_text.h"
 #include "quant/file/sha256.h"
 #include "quant/file/strict_json.h"
 
@@ -69,11 +70,11 @@ class CellLog {
   }
 
   const Json* Find(const Json& key) const {
-    const auto found = results_.find(key.dump());
+    const auto found = results_.find(JsonText(key));
     return found == results_.end() ? nullptr : &found->second;
   }
   void Append(const Json& key, const Json& result) {
-    AppendLine(path_, Json{{"schema", kSchema}, {"key", key}, {"result", result}}.dump());
+    AppendLine(path_, JsonText(Json{{"schema", kSchema}, {"key", key}, {"result", result}}));
     Keep(key, result);
   }
   const std::filesystem::path& path() const { return path_; }
@@ -94,7 +95,7 @@ class CellLog {
     }
   }
   void Keep(const Json& key, const Json& result) {
-    if (results_.insert_or_assign(key.dump(), result).second) keys_.push_back(key);
+    if (results_.insert_or_assign(JsonText(key), result).second) keys_.push_back(key);
   }
 
   std::filesystem::path path_;

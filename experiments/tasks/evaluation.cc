@@ -3,6 +3,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/json_text.h"
 
 namespace tare {
 namespace {
@@ -43,7 +44,7 @@ std::string Evaluation::Run(const Task& task, const Progress& progress) {
   for (const Json& record : result.records) {
     Json line{{"task", name}};
     line.update(record);
-    records_ += line.dump() + "\n";
+    records_ += JsonText(line) + "\n";
   }
   const std::optional<Figures> figures = ReadFigures(result.figures, kind);
   TARE_CHECK(figures.has_value());
