@@ -65,18 +65,11 @@ Step ParseByteFallback(const Json&, const std::string&) {
   };
 }
 
-std::string Replaced(const Pattern& pattern, const std::string& content, const std::string& text) {
-  std::string replaced;
-  for (const Part& part : pattern.Parts(text))
-    replaced += part.is_match ? content : text.substr(part.begin, part.end - part.begin);
-  return replaced;
-}
-
 Step ParseReplace(const Json& json, const std::string& where) {
   const auto content = Get<std::string>(json, "content", where);
   const Pattern pattern = Pattern::Parse(Get<Json>(json, "pattern", where), where);
   return [content, pattern](Pieces pieces) {
-    for (std::string& piece : pieces) piece = Replaced(pattern, content, piece);
+    for (std::string& piece : pieces) piece = pattern.Replaced(piece, content);
     return pieces;
   };
 }
@@ -88,7 +81,7 @@ Step ParseMetaspace(const Json& json, const std::string& where) {
   const bool prepends = GetOr<std::string>(json, "prepend_scheme", adds ? "always" : "never", where) != "never";
   return [mark, prepends](Pieces pieces) {
     const Pattern marks = Pattern::Literal(mark);
-    for (std::string& piece : pieces) piece = Replaced(marks, prepends && &piece == &pieces.front() ? "" : " ", piece);
+    for (std::string& piece : pieces) piece = marks.Replaced(piece, prepends && &piece == &pieces.front() ? "" : " ");
     return pieces;
   };
 }

@@ -38,12 +38,7 @@ Step ParsePrepend(const Json& json, const std::string& where) {
 Step ParseReplace(const Json& json, const std::string& where) {
   const auto content = Get<std::string>(json, "content", where);
   const Pattern pattern = Pattern::Parse(Get<Json>(json, "pattern", where), where);
-  return [content, pattern](std::string_view text) {
-    std::string replaced;
-    for (const Part& part : pattern.Parts(text))
-      replaced += part.is_match ? std::string_view(content) : text.substr(part.begin, part.end - part.begin);
-    return replaced;
-  };
+  return [content, pattern](std::string_view text) { return pattern.Replaced(text, content); };
 }
 
 Step ParsePrecompiled(const Json& json, const std::string& where) {

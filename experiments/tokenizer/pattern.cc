@@ -178,6 +178,13 @@ std::vector<Part> Pattern::Parts(std::string_view text) const {
   return parts;
 }
 
+std::string Pattern::Replaced(std::string_view text, std::string_view content) const {
+  std::string replaced;
+  for (const Part& part : Parts(text))
+    replaced += part.is_match ? content : text.substr(part.begin, part.end - part.begin);
+  return replaced;
+}
+
 Behaviour ParseBehaviour(const nlohmann::json& json, const std::string& where) {
   static const std::map<std::string, Behaviour> names{{"Removed", Behaviour::kRemoved},
                                                       {"Isolated", Behaviour::kIsolated},

@@ -29,6 +29,8 @@ class Pattern {
   // The whole text, in matches and what is between them. Throws Error where a match takes more steps than any sane
   // expression needs.
   std::vector<Part> Parts(std::string_view text) const;
+  // The text with `content` in the place of every match.
+  std::string Replaced(std::string_view text, std::string_view content) const;
 
  private:
   struct Code;  // compiled
