@@ -11,10 +11,7 @@
 namespace tare {
 namespace {
 
-uint32_t Label(uint32_t unit) { return unit & 0x8000'00ff; }
-uint32_t Offset(uint32_t unit) { return (unit >> 10) << ((unit & 0x200) >> 6); }
-bool HasValue(uint32_t unit) { return (unit & 0x100) != 0; }
-uint32_t Value(uint32_t unit) { return unit & 0x7fff'ffff; }
+using namespace character_map;
 
 // Whether every path from the root stays among the units, and every value within `text_bytes`.
 bool StaysInside(const std::vector<uint32_t>& units, size_t text_bytes) {

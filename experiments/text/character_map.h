@@ -8,10 +8,21 @@
 // shifted by 8, 10-30 offset; a value is a unit with bit 31.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace tare {
+
+namespace character_map {
+
+// Fields of a unit.
+inline uint32_t Label(uint32_t unit) { return unit & 0x8000'00ff; }
+inline uint32_t Offset(uint32_t unit) { return (unit >> 10) << ((unit & 0x200) >> 6); }
+inline bool HasValue(uint32_t unit) { return (unit & 0x100) != 0; }
+inline uint32_t Value(uint32_t unit) { return unit & 0x7fff'ffff; }
+
+}  // namespace character_map
 
 // Throws Error where a text could lead outside. "" is no table.
 void CheckCharacterMap(std::string_view map, const std::string& where);

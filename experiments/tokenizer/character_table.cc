@@ -24,11 +24,7 @@ std::string FromBase64(const std::string& text, const std::string& where) {
   return bytes;
 }
 
-// Fields of a unit of the trie, as Darts-clone packs them.
-uint32_t Label(uint32_t unit) { return unit & 0x8000'00ff; }
-uint32_t Offset(uint32_t unit) { return (unit >> 10) << ((unit & 0x200) >> 6); }
-bool HasValue(uint32_t unit) { return (unit & 0x100) != 0; }
-uint32_t Value(uint32_t unit) { return unit & 0x7fff'ffff; }
+using namespace character_map;
 
 }  // namespace
 
