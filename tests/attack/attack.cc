@@ -32,7 +32,8 @@ struct Options {
 
 // Attacks until the time is over, and leaves the counts in the worker's folder.
 int Work(const Options& options, const fs::path& work, int worker) {
-  Setting setting{.ground = work / "ground",
+  Setting setting{.waiting_library = TARE_WAITING_LIBRARY,
+                  .ground = work / "ground",
                   .work = work / ("worker-" + std::to_string(worker)),
                   .found = options.found,
                   .seed = options.seed * 1000 + static_cast<uint64_t>(worker)};

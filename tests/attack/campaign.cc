@@ -73,6 +73,8 @@ bool IsBeginning(const std::string& text, const std::string& reference) {
 Campaign::Campaign(const Setting& setting)
     : setting_(setting), folder_(setting.work / "ground"), random_(setting.seed) {
   fs::create_directories(setting_.work);
+  for (Program& program : setting_.programs)
+    program.waiting = std::make_shared<WaitingProgram>(program.path, setting_.waiting_library);
   fs::copy(setting_.ground, folder_, fs::copy_options::recursive);
   ground_ = FilesIn(folder_);
   marks_ = MarksOf(folder_);
@@ -106,7 +108,10 @@ End Campaign::Run(const Attempt& attempt) {
     limits.address_bytes = kAddressBytes;
   }
   const milliseconds patience(attempt.program->sanitized ? 120'000 : 20'000);
-  const End end = Process(folder_, Line(attempt), limits).Wait(patience, attempt.strike);
+  // Limits are met from the loader on, as a user meets them.
+  const bool unlimited = attempt.limits == Limits{};
+  const End end = Process(folder_, Line(attempt), limits, "run", unlimited ? attempt.program->waiting.get() : nullptr)
+                      .Wait(patience, attempt.strike);
   Judge(attempt, end);
   return end;
 }

@@ -4,20 +4,24 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 
 #include "tests/attack/ground.h"
+#include "tests/attack/waiting_program.h"
 
 namespace tare::attack {
 
 struct Program {
   std::string path;
   bool sanitized = false;
+  std::shared_ptr<WaitingProgram> waiting = {};
 };
 
 struct Setting {
   std::vector<Program> programs;           // the first is attacked most
+  std::filesystem::path waiting_library;   // waiting_main.cc
   std::filesystem::path ground;            // MakeGround's
   std::filesystem::path work, found;       // of this worker; what was found goes to found/KIND-N
   std::filesystem::path small, read_only;  // folders of a full and of a read-only file system; empty: none

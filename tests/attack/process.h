@@ -2,7 +2,6 @@
 // One run of a program in a folder: under limits, struck by a signal after a while, and ended where it does not end.
 #pragma once
 
-#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -10,13 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/attack/enter.h"
+
 namespace tare::attack {
 
 using Words = std::vector<std::string>;
-
-struct Limits {
-  rlim_t file_bytes = RLIM_INFINITY, address_bytes = RLIM_INFINITY, open_files = 256;
-};
 
 struct Strike {
   int signal = 0;  // 0: none
@@ -33,18 +30,26 @@ struct End {
   bool Done() const { return exit_code == 0; }
 };
 
+class WaitingProgram;
+
 class Process {
  public:
-  // Starts at once. What it prints goes to files of that name beside the folder.
+  // Starts at once, by the waiting program where there is one. What it prints goes to files of that name beside the
+  // folder.
   Process(const std::filesystem::path& folder, const Words& command, const Limits& limits = {},
-          const std::string& name = "run");
+          const std::string& name = "run", WaitingProgram* waiting = nullptr);
   Process(const Process&) = delete;
   ~Process();
 
+  // patience: of processor time.
   End Wait(std::chrono::milliseconds patience, const Strike& strike = {});
 
  private:
   bool EndsWithin(std::chrono::microseconds time) const;
+  bool EndsInTime(std::chrono::milliseconds patience) const;
+  int Status();  // waits for the end
+
+  WaitingProgram* waiting_ = nullptr;
 
   std::filesystem::path out_, err_;
   std::chrono::steady_clock::time_point start_;
