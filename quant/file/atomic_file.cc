@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "quant/base/error.h"
@@ -86,8 +88,9 @@ pid_t WriterOf(std::string_view temporary, const std::string& name) {
   return pid > 0 && *end == '-' ? pid : 0;
 }
 
-// Who writes a temporary holds a lock on it, which ends with the process: one without was left by a kill, and goes.
-void ClearTemporaries(const fs::path& path) {
+// The process that writes the file, 0 where none does. Who writes a temporary holds a lock on it, which ends with the
+// process: one without was left by a kill, and goes.
+pid_t OtherWriter(const fs::path& path) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(path.parent_path(), error)) {
     const pid_t writer = WriterOf(entry.path().filename().string(), path.filename().string());
@@ -97,9 +100,37 @@ void ClearTemporaries(const fs::path& path) {
     if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
       unlink(entry.path().c_str());
     } else if (errno == EWOULDBLOCK) {
-      Fail("{}: process {} is writing it; try another name, or wait for its end", path.string(), writer);
+      return writer;
     }
   }
+  return 0;
+}
+
+// What this process writes: who has a file need not ask for it again. By process, for a fork takes a copy of it along.
+class Held {
+ public:
+  bool Has(const fs::path& path) {
+    const std::lock_guard lock(mutex_);
+    return files_.contains({getpid(), path});
+  }
+  void Add(const fs::path& path) {
+    const std::lock_guard lock(mutex_);
+    files_.emplace(getpid(), path);
+  }
+  void Remove(const fs::path& path) {
+    const std::lock_guard lock(mutex_);
+    const auto found = files_.find({getpid(), path});
+    if (found != files_.end()) files_.erase(found);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::multiset<std::pair<pid_t, fs::path>> files_;
+};
+
+Held& HeldFiles() {
+  static Held held;
+  return held;
 }
 
 // False where another process took the new file for one that was left over. Some network file systems refuse locks.
@@ -145,23 +176,54 @@ off_t WholeLines(int fd, off_t size) {
 
 AtomicFile::AtomicFile(const fs::path& path) : final_(Through(path)) {
   CheckTarget(final_);
-  const fs::path absolute = fs::absolute(final_);  // the temporary is to be found again after a chdir
-  ClearTemporaries(absolute);
+  absolute_ = fs::absolute(final_);  // the temporary is to be found again after a chdir
+  if (!HeldFiles().Has(absolute_)) {
+    Claim();
+  } else {
+    Create();
+  }
+  HeldFiles().Add(absolute_);
+}
+
+void AtomicFile::Create() {
   for (int n = 0; fd_ < 0; ++n) {
-    temporary_ = Formatted("{}.{}-{}.tmp", absolute.string(), getpid(), n);
+    temporary_ = Formatted("{}.{}-{}.tmp", absolute_.string(), getpid(), n);
     fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd_ < 0 && errno != EEXIST) FailToCreate(path, errno);
+    if (fd_ < 0 && errno != EEXIST) FailToCreate(final_, errno);
     if (fd_ >= 0 && !LockLinked(fd_)) close(std::exchange(fd_, -1));
   }
 }
 
+// Of two that found nobody and created theirs, each sees the other's: both step back, and who comes again while the
+// other is there is refused. So one of them stays.
+void AtomicFile::Claim() {
+  for (;;) {
+    if (const pid_t writer = OtherWriter(absolute_))
+      Fail("{}: process {} is writing it; try another name, or wait for its end", absolute_.string(), writer);
+    Create();
+    if (OtherWriter(absolute_) == 0) return;
+    unlink(temporary_.c_str());
+    close(std::exchange(fd_, -1));
+    constexpr int kSteps = 97;
+    usleep(static_cast<useconds_t>(100 * (getpid() % kSteps)));
+  }
+}
+
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
-    : final_(std::move(other.final_)), temporary_(std::move(other.temporary_)), fd_(std::exchange(other.fd_, -1)) {}
+    : final_(std::move(other.final_)),
+      absolute_(std::move(other.absolute_)),
+      temporary_(std::move(other.temporary_)),
+      fd_(std::exchange(other.fd_, -1)) {}
 
 AtomicFile::~AtomicFile() {
   if (fd_ < 0) return;
-  close(fd_);
   unlink(temporary_.c_str());
+  Close();
+}
+
+void AtomicFile::Close() {
+  HeldFiles().Remove(absolute_);
+  close(std::exchange(fd_, -1));
 }
 
 void AtomicFile::Write(std::string_view text) {
@@ -185,7 +247,7 @@ void AtomicFile::Commit() {
   if (fsync(fd_) != 0) FailToWrite(final_, errno);
   const fs::path target = temporary_.parent_path() / final_.filename();
   if (rename(temporary_.c_str(), target.c_str()) != 0) FailToWrite(final_, errno);
-  close(std::exchange(fd_, -1));  // synced already, so nothing is left to go wrong
+  Close();  // synced already, so nothing is left to go wrong
   SyncFolder(target);
 }
 

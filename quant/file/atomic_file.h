@@ -33,7 +33,11 @@ class AtomicFile {
   const std::filesystem::path& final_path() const { return final_; }
 
  private:
-  std::filesystem::path final_, temporary_;
+  void Claim();   // Throws Error where another process writes the file.
+  void Create();  // the temporary, with a lock on it
+  void Close();
+
+  std::filesystem::path final_, absolute_, temporary_;
   int fd_ = -1;  // closed after Commit and in what was moved from
 };
 

@@ -30,7 +30,8 @@ Main g_main = nullptr;
   std::vector<char*> words;
   for (char* at = message.data() + sizeof run; at < message.data() + message.size(); at += std::strlen(at) + 1)
     words.push_back(at);
-  if (!tare::attack::Enter(words[0], words[1], words[2], {run.file_bytes, run.address_bytes, run.open_files})) _exit(127);
+  if (!tare::attack::Enter(words[0], words[1], words[2], {run.file_bytes, run.address_bytes, run.open_files}))
+    _exit(127);
   words.erase(words.begin(), words.begin() + 3);
   const int count = static_cast<int>(words.size());
   words.push_back(nullptr);

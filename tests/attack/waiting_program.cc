@@ -42,12 +42,14 @@ pid_t WaitingProgram::Start(const std::filesystem::path& folder, const std::file
                             const std::filesystem::path& err, const Limits& limits, const Words& words) {
   const RunLimits run{limits.file_bytes, limits.address_bytes, limits.open_files};
   std::string message(reinterpret_cast<const char*>(&run), sizeof run);
-  for (const std::string& path : {folder.string(), out.string(), err.string()}) message.append(path.c_str(), path.size() + 1);
+  for (const std::string& path : {folder.string(), out.string(), err.string()})
+    message.append(path.c_str(), path.size() + 1);
   for (const std::string& word : words) message.append(word.c_str(), std::char_traits<char>::length(word.c_str()) + 1);
   constexpr size_t kLongest = 64 << 10;  // a socket's buffer holds three of them
   if (message.size() > kLongest) return 0;
   pid_t pid = 0;
-  if (send(socket_, message.data(), message.size(), MSG_NOSIGNAL) < 0 || recv(socket_, &pid, sizeof pid, 0) != sizeof pid)
+  if (send(socket_, message.data(), message.size(), MSG_NOSIGNAL) < 0 ||
+      recv(socket_, &pid, sizeof pid, 0) != sizeof pid)
     throw std::runtime_error("a waiting program is gone");
   return pid;
 }

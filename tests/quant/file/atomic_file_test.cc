@@ -121,6 +121,45 @@ TEST(AtomicFile, OneProcessWritesAFileAtATime) {
   EXPECT_EQ(GetFile(folder / "a"), "theirs");
 }
 
+// Each keeps its claim until all have tried: one, never two and never none.
+TEST(AtomicFile, OneOfManyThatBeginAtOnceWritesIt) {
+  const TemporaryFolder folder;
+  constexpr int kProcesses = 6, kRounds = 30;
+  for (int round = 0; round < kRounds; ++round) {
+    int begin[2], tried[2], end[2];
+    ASSERT_TRUE(pipe(begin) == 0 && pipe(tried) == 0 && pipe(end) == 0);
+    for (int p = 0; p < kProcesses; ++p) {
+      if (fork() != 0) continue;
+      close(begin[1]), close(end[1]);
+      char byte = 0;
+      (void)!read(begin[0], &byte, 1);  // until the parent closes it
+      std::optional<AtomicFile> file;
+      try {
+        file.emplace(folder / "a");
+        AtomicFile again(folder / "a");  // as a command claims it first, and writes it in the end
+        byte = 1;
+      } catch (const Error&) {
+      }
+      (void)!write(tried[1], &byte, 1);
+      (void)!read(end[0], &byte, 1);
+      file.reset();
+      _exit(0);
+    }
+    close(begin[0]), close(begin[1]);
+    int writers = 0;
+    for (int p = 0; p < kProcesses; ++p) {
+      char byte = 0;
+      ASSERT_EQ(read(tried[0], &byte, 1), 1);
+      writers += byte;
+    }
+    EXPECT_EQ(writers, 1) << round;
+    for (const int fd : {tried[0], tried[1], end[0], end[1]}) close(fd);
+    while (wait(nullptr) > 0) {
+    }
+    EXPECT_THAT(folder.Names(), IsEmpty());
+  }
+}
+
 TEST(AtomicFile, SaysWhyATargetWillNotDo) {
   const TemporaryFolder folder;
   PutFile(folder / "file", "x");
