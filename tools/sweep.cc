@@ -6,6 +6,7 @@
 #include "experiments/sweep/table.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
+#include "quant/file/folder_lock.h"
 #include "quant/file/json.h"
 #include "quant/file/json_text.h"
 #include "tools/files.h"
@@ -52,6 +53,8 @@ void Run(Options& options) {
   options.sweep.models.assign(options.models.begin(), options.models.end());
   options.sweep.statistics.assign(options.statistics.begin(), options.statistics.end());
   options.sweep.tasks = ParseTasks(options.tasks);
+  OutputsIn(options.sweep.folder, {});
+  const OutputFolder folder(options.sweep.folder);  // before its files: who has it is refused none of them
   const std::vector<AtomicFile> claims = ClaimSweep(options);
   options.sweep.math = options.machine.Apply();
   std::vector<SweepCell> cells;

@@ -61,11 +61,8 @@ Json ParseLine(const std::string& text) {
 // dropped, and its cell runs again.
 class CellLog {
  public:
-  CellLog(const std::filesystem::path& folder, const std::vector<TaskSpec>& tasks) : path_(folder / "cells.jsonl") {
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    if (!std::filesystem::is_directory(folder)) Fail("{}: cannot be made a folder; try another --out", folder.string());
-    lock_.emplace(folder);
+  CellLog(const std::filesystem::path& folder, const std::vector<TaskSpec>& tasks)
+      : folder_(folder), path_(folder / "cells.jsonl") {
     Read(tasks);
   }
 
@@ -98,9 +95,9 @@ class CellLog {
     if (results_.insert_or_assign(JsonText(key), result).second) keys_.push_back(key);
   }
 
+  OutputFolder folder_;  // held: two sweeps at once would both run what both do not find
   std::filesystem::path path_;
   std::vector<Json> keys_;
-  std::optional<FolderLock> lock_;  // two sweeps at once would both run what both do not find
   std::map<std::string, Json> results_;
 };
 

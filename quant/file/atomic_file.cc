@@ -10,12 +10,11 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <mutex>
-#include <set>
 #include <utility>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/held.h"
 #include "quant/file/mapped_file.h"
 
 namespace tare {
@@ -105,28 +104,6 @@ pid_t OtherWriter(const fs::path& path) {
   }
   return 0;
 }
-
-// What this process writes: who has a file need not ask for it again. By process, for a fork takes a copy of it along.
-class Held {
- public:
-  bool Has(const fs::path& path) {
-    const std::lock_guard lock(mutex_);
-    return files_.contains({getpid(), path});
-  }
-  void Add(const fs::path& path) {
-    const std::lock_guard lock(mutex_);
-    files_.emplace(getpid(), path);
-  }
-  void Remove(const fs::path& path) {
-    const std::lock_guard lock(mutex_);
-    const auto found = files_.find({getpid(), path});
-    if (found != files_.end()) files_.erase(found);
-  }
-
- private:
-  std::mutex mutex_;
-  std::multiset<std::pair<pid_t, fs::path>> files_;
-};
 
 Held& HeldFiles() {
   static Held held;

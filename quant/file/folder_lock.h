@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder that one process at a time writes into: held from here to the end of the object, or of the process.
+// A folder that one process at a time writes into: held from here to the end of the object, or of the process. Who holds
+// it may hold it again.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +15,22 @@ class FolderLock {
   ~FolderLock();
 
  private:
-  int fd_;
+  std::filesystem::path folder_;
+  int fd_ = -1;  // of the object that locked it
+};
+
+// A folder for outputs, made where there is none, and held. One that was made here and that nothing came into goes again.
+class OutputFolder {
+ public:
+  // Throws Error where it cannot be made, or another process holds it.
+  explicit OutputFolder(const std::filesystem::path& folder);
+  OutputFolder(const OutputFolder&) = delete;
+  ~OutputFolder();
+
+ private:
+  std::filesystem::path folder_;
+  bool made_;
+  FolderLock lock_;
 };
 
 }  // namespace tare

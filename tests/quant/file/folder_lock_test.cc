@@ -4,7 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <optional>
+#include <string_view>
 
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
@@ -12,13 +16,54 @@
 namespace tare {
 namespace {
 
-TEST(FolderLock, OneHoldsAFolderAtATime) {
+// Whether another process can hold the folder now.
+bool IsFree(const std::filesystem::path& folder) {
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      const FolderLock lock(folder);
+      _exit(0);
+    } catch (const Error& error) {
+      _exit(std::string_view(error.what()).contains("another process is writing into this folder") ? 1 : 2);
+    }
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_LT(WEXITSTATUS(status), 2);
+  return WEXITSTATUS(status) == 0;
+}
+
+TEST(FolderLock, OneProcessHoldsAFolderAtATime) {
   const TemporaryFolder folder;
   std::optional<FolderLock> first(folder.path());
-  EXPECT_THAT([&] { FolderLock second(folder.path()); },
-              testing::ThrowsMessage<Error>(testing::HasSubstr("another process is writing into this folder")));
+  EXPECT_FALSE(IsFree(folder.path()));
+  {
+    const FolderLock again(folder.path() / ".");
+  }
+  EXPECT_FALSE(IsFree(folder.path()));
   first.reset();
-  const FolderLock third(folder.path());
+  EXPECT_TRUE(IsFree(folder.path()));
+}
+
+TEST(OutputFolder, IsMadeAndGoesAgainWhereNothingCameIntoIt) {
+  const TemporaryFolder folder;
+  {
+    const OutputFolder made(folder / "a" / "b");
+    EXPECT_FALSE(IsFree(folder / "a" / "b"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "a" / "b"));
+  {
+    const OutputFolder made(folder / "a" / "b");
+    PutFile(folder / "a" / "b" / "c", "");
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder / "a" / "b" / "c"));
+  std::filesystem::create_directory(folder / "empty");
+  {
+    const OutputFolder there(folder / "empty");
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder / "empty"));
+  EXPECT_THAT([&] { const OutputFolder file(folder / "a" / "b" / "c"); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("cannot be made a folder")));
 }
 
 }  // namespace
