@@ -23,6 +23,7 @@ libssl-dev            3.0
 libsentencepiece-dev  0.2
 libicu-dev            72
 libpcre2-dev          10.40
+libzip-dev            1.7
 libprotobuf-dev       3.21
 nlohmann-json3-dev    3.11
 libcli11-dev          2.4

@@ -15,6 +15,7 @@
 #include "tools/files.h"
 #include "tools/run_options.h"
 #include "tools/stats_files.h"
+#include "tools/stats_tensors.h"
 
 namespace tare {
 namespace {
@@ -23,7 +24,8 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   std::vector<std::string> models;
-  std::string input, spans, json, csv, out, shard = "0/1";
+  std::vector<std::string> tensors;
+  std::string input, spans, json, csv, out, shard = "0/1", axes, name;
   StatisticsOptions statistics;
   WindowOptions windows;
   MachineOptions machine;
@@ -84,6 +86,16 @@ Json Collect(const std::string& folder, const Options& options, ProgressLine& li
 
 void Run(Options& options) {
   options.statistics.shard = ParseShard(options.shard);
+  if (!options.tensors.empty()) {
+    options.machine.Apply();
+    return CollectTensors({.files = options.tensors,
+                           .axes = options.axes,
+                           .spans = options.spans,
+                           .out = options.out,
+                           .json = options.json,
+                           .name = options.name},
+                          options.statistics);
+  }
   std::vector<std::string> inputs = options.models;
   inputs.insert(inputs.end(), {options.input, options.spans});
   const std::vector<AtomicFile> claims =
@@ -112,6 +124,17 @@ void Run(Options& options) {
 
 // What CLI11 cannot say itself: show, merge and diff come where a MODEL could.
 void CheckUsage(const CLI::App& command, const Options& options) {
+  if (!options.tensors.empty()) {
+    for (const char* option : {"MODEL", "--input", "--csv", "--window", "--limit", "--tokens", "--math"}) {
+      if (command.count(option) > 0)
+        throw CLI::ValidationError(option, "takes no part in --tensors, which brings its own values");
+    }
+    if (options.out.empty()) throw CLI::RequiredError("--out");
+    return;
+  }
+  for (const char* option : {"--axes", "--name"}) {
+    if (command.count(option) > 0) throw CLI::RequiredError(Formatted("--tensors ({} is about them)", option));
+  }
   if (options.models.empty()) throw CLI::RequiredError("MODEL");
   if (options.input.empty()) throw CLI::RequiredError("--input");
   if (IsItems(options) && (!options.spans.empty() || options.windows.window != 0 || options.windows.tokens != 0))
@@ -155,6 +178,14 @@ void AddStats(CLI::App& app) {
   command->add_option("--input", options->input,
                       "UTF-8 text; ids: a .safetensors or .h5 file with input_ids [B,T]; or items of multiple choice "
                       "(.jsonl), whose answer is marked where it occurs in the context");
+  command->add_option("--tensors", options->tensors,
+                      "no model but arrays that another program captured: .safetensors, .h5 or .npz files with arrays "
+                      "named SITE.LAYER (attn_logits.0 [B,H,T,T], layer_out.0 [B,T,C]), each some sequences");
+  command->add_option("--axes", options->axes,
+                      "of --tensors: a JSON file that says other names and axes, and masks "
+                      "(experiments/captured/captured_layout.h)");
+  command->add_option("--name", options->name,
+                      "of --tensors: what tables call the model (default: the first file's name)");
   command->add_option("--json", options->json,
                       "write JSON to a file, or - for standard output; an array where several models are given");
   command->add_option("--csv", options->csv, "write one row per model, site, layer, head and map to this file");

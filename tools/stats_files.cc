@@ -27,14 +27,6 @@ Site SiteNamed(const std::string& name) {
 
 std::optional<int> LayerOf(int layer) { return layer < 0 ? std::nullopt : std::optional(layer); }
 
-// ---- show
-
-struct ShowOptions {
-  std::string file, site, json, csv;
-  int layer = -1;
-  bool measures = false;
-};
-
 Json OverviewJson(const StatisticsSet& set) {
   Json sites = Json::array();
   for (const SiteInfo& info : kSites) {
@@ -48,14 +40,13 @@ Json OverviewJson(const StatisticsSet& set) {
           {"whole", set.Whole()},          {"sites", sites}, {"sqnr_db", OverviewSqnrJson(set)}};
 }
 
-void ShowOverview(const StatisticsSet& set, const ShowOptions& options) {
-  if (PrintsTables(options.json)) {
-    PrintText("{}", OverviewTable(set));
-    PrintLine("{}: {} tokens of {} in {} sequences; {}", options.file, set.tokens, set.job.at("model"),
-              set.job.at("sequences"), set.Whole() ? "whole" : "a part: merge it with the other shards");
-  }
-  WriteJson(options.json, OverviewJson(set));
-}
+// ---- show
+
+struct ShowOptions {
+  std::string file, site, json, csv;
+  int layer = -1;
+  bool measures = false;
+};
 
 void Show(const ShowOptions& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.file}, {options.json, options.csv});
@@ -64,7 +55,7 @@ void Show(const ShowOptions& options) {
   if (options.site.empty()) {
     if (!options.csv.empty())
       WriteFileAtomically(options.csv, RowsCsv(AllSitesJson(set, LayerOf(options.layer), kind)));
-    return ShowOverview(set, options);
+    return ShowOverview(set, options.file, options.json);
   }
   const Site site = SiteNamed(options.site);
   const Json json = kind == RowsOf::kMeasures ? MeasuresJson(set, site, LayerOf(options.layer))
@@ -161,6 +152,15 @@ void AddDiff(CLI::App& stats) {
 }
 
 }  // namespace
+
+void ShowOverview(const StatisticsSet& set, const std::string& file, const std::string& json) {
+  if (PrintsTables(json)) {
+    PrintText("{}", OverviewTable(set));
+    PrintLine("{}: {} tokens of {} in {} sequences; {}", file, set.tokens, set.job.at("model"), set.job.at("sequences"),
+              set.Whole() ? "whole" : "a part: merge it with the other shards");
+  }
+  WriteJson(json, OverviewJson(set));
+}
 
 void AddStatsFiles(CLI::App& stats) {
   AddShow(stats);

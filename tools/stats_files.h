@@ -3,8 +3,14 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
+
+#include "quant/observe/statistics_set.h"
 
 namespace tare {
+
+// One line per site, or the same as JSON; file: its name, for what is printed.
+void ShowOverview(const StatisticsSet& set, const std::string& file, const std::string& json);
 
 void AddStatsFiles(CLI::App& stats);
 

@@ -108,6 +108,8 @@ class Hdf5Reader {
   // The dataset where the file is mapped. Throws Error where it is not contiguous (chunked, compressed, kept outside),
   // and where its bytes are not those that were written.
   std::span<const std::byte> Bytes(const std::string& name) const;
+  // A copy of the dataset as it is stored, also of one that is chunked, deflated or shuffled.
+  std::vector<std::byte> Copy(const std::string& name) const;
   // A copy, converted: integers to any integer type that holds every value, F32 and F64 to float or double (a finite
   // value stays finite). T: int8_t .. uint64_t, float, double.
   template <typename T>
@@ -126,7 +128,6 @@ class Hdf5Reader {
   void Release(const std::string& name) const;
 
  private:
-  std::vector<std::byte> Raw(const std::string& name) const;
   void CheckNames() const;
   void CheckHash(const std::string& name, std::span<const std::byte> bytes) const;
   void GiveBack(std::span<const std::byte> bytes) const;

@@ -286,7 +286,7 @@ void Hdf5Reader::GiveBack(std::span<const std::byte> bytes) const {
   if (!bytes.empty()) file_.Release(static_cast<size_t>(bytes.data() - file_.bytes().data()), bytes.size());
 }
 
-std::vector<std::byte> Hdf5Reader::Raw(const std::string& name) const {
+std::vector<std::byte> Hdf5Reader::Copy(const std::string& name) const {
   const QuietHdf5 quiet;
   const OpenDataset dataset(id_, path(), name);
   if (dataset.IsOutside()) Fail("{}: its values are kept in another file, expected them in this one", dataset.where());
@@ -309,7 +309,7 @@ std::vector<std::byte> Hdf5Reader::Raw(const std::string& name) const {
 
 template <typename T>
 std::vector<T> Hdf5Reader::Read(const std::string& name) const {
-  return ConvertFrom<T>(Type(name), Raw(name), path().string() + ": dataset '" + name + "'");
+  return ConvertFrom<T>(Type(name), Copy(name), path().string() + ": dataset '" + name + "'");
 }
 
 template std::vector<int8_t> Hdf5Reader::Read<int8_t>(const std::string&) const;

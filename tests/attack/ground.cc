@@ -94,6 +94,11 @@ const std::vector<Subject>& Subjects() {
        Form::kJson,
        {{"eval", "m", "--tasks", "choice=items.jsonl", "--records", "out/r", "--json", "-"},
         {"stats", "m", "--input", "items.jsonl", "--out", "out/s.h5"}}},
+      {"c.npz", Form::kBinary, {{"stats", "--tensors", "c.npz", "--json", "-", "--out", "out/s.h5"}}},
+      {.file = "d.h5",
+       .form = Form::kHdf5,
+       .readers = {{"stats", "--tensors", "d.h5", "--json", "-", "--out", "out/s.h5"}},
+       .ours = true},
       {"spans.jsonl", Form::kJson, {{"stats", "m", "--input", "i.h5", "--spans", "spans.jsonl", "--out", "out/s.h5"}}},
       {.file = "q.h5",
        .form = Form::kHdf5,
@@ -144,6 +149,7 @@ const std::vector<Job>& Jobs() {
       {{"eval", "m", "--tasks", kTasks, "--json", "out/e.json", "--records", "out/r.jsonl"}},
       {{"dump", "m", "--input", "i.h5", "--sites", "logits,attn_logits", "--out", "out/d.h5"}},
       {{"stats", "merge", "s0.h5", "s1.h5", "--out", "out/merged.h5"}},
+      {{"stats", "--tensors", "d.h5", "--formats", "int8/row", "--out", "out/t.h5"}},
       {{"stats", "m", "--input", "t.txt", "--csv", "out/s.csv", "--json", "out/s.json"}},
       {{"inspect", "q.h5", "--json", "out/i.json"}},
   };
@@ -167,6 +173,8 @@ void MakeGround(const fs::path& folder, const std::string& program, const fs::pa
   const auto make = [&](const Words& words) { Make(folder, program, words); };
   // A dump holds the ids that it ran on, under their name: an HDF5 file of ids.
   make({"dump", "m", "--input", "i.safetensors", "--out", "i.h5"});
+  make({"dump", "m", "--input", "i.safetensors", "--sites", "layer_out,attn_logits", "--out", "d.h5"});
+  fs::copy_file(source / "tests/data/captured/deflated.npz", folder / "c.npz");
   make({"stats", "m", "--input", "i.h5", "--sites", "attn_logits,linear_in", "--calibrate", "int4", "--out", "s.h5"});
   make({"stats", "m", "--input", "many.safetensors", "--sites", "attn_logits,layer_out", "--shard", "0/2", "--out",
         "s0.h5"});

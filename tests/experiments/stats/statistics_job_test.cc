@@ -36,13 +36,6 @@ class StatisticsJobTest : public testing::Test {
   const TokenInput input_{.kind = TokenInput::Kind::kIds, .sequences = {}, .bos = {}, .path = "ids", .sha256 = "aa"};
 };
 
-TEST_F(StatisticsJobTest, ShardsAreParsed) {
-  EXPECT_EQ(ParseShard("2/5").index, 2u);
-  EXPECT_EQ(ParseShard("2/5").count, 5u);
-  for (const char* text : {"", "1", "1/", "/2", "2/2", "0/0", "-1/2", "1/2x", "1 /2", "0x0/2"})
-    EXPECT_THROW(ParseShard(text), Error) << text;
-}
-
 TEST_F(StatisticsJobTest, ItsIdentityIsAllThatDecidesTheFigures) {
   const StatisticsSet set = EmptyStatistics(model_, input_, Sequences(12), {.sites = "q,k"}, "1");
   EXPECT_EQ(set.units, std::vector<uint8_t>(3));

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of captured arrays as the input of a statistics job: each file is some sequences, in the order in which the files
+// are given, and all have the same sites. Two arrays of a file may say more of its sequences: "attention_mask" [B,T] of 0
+// and 1, which tokens are no padding (to the left or to the right), and "input_ids" [B,T], by which runs on the same
+// sequences know each other.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/captured/captured_layout.h"
+#include "experiments/plan/model_sites.h"
+
+namespace tare {
+
+struct PositionRange {
+  int64_t begin = 0, end = 0;
+  int64_t Size() const { return end - begin; }
+};
+
+struct CapturedFile {
+  std::unique_ptr<ArrayFile> file;
+  std::vector<CapturedArray> arrays;   // of sites, by layer and site
+  std::vector<PositionRange> tokens;   // of each sequence, without padding
+  std::vector<std::string> left_over;  // arrays of no site
+};
+
+// Throws Error where arrays of the file do not have the same sequences and tokens, or none is of a site.
+CapturedFile OpenCaptured(const std::filesystem::path& path, const CapturedLayout& layout);
+
+struct CapturedInput {
+  std::vector<std::filesystem::path> paths;
+  CapturedLayout layout;
+  ModelSites sites;
+  std::vector<size_t> first_sequence;  // of each file
+  std::vector<int64_t> lengths;        // of all sequences, in tokens
+  std::vector<std::string> left_over;  // of the first file
+  std::string sha256;                  // of the files' bytes
+  std::string sequences_sha256;        // of the ids; of the bytes, where there are no ids
+};
+
+// Throws Error where a file has other sites, layers, heads or channels than the first.
+CapturedInput LoadCaptured(const std::vector<std::filesystem::path>& paths, const CapturedLayout& layout);
+
+}  // namespace tare

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/captured/npz.h"
+
+#include <zip.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <optional>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+constexpr uint64_t kMaxHeader = 1 << 16;  // numpy itself takes 10,000
+// deflate's best: an archive cannot hold more bytes than so many times its own.
+constexpr uint64_t kMaxCompression = 1032;
+
+struct NpyHeader {
+  std::string type;
+  bool columns_first = false;
+  std::vector<int64_t> shape;
+};
+
+// "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 37), }": what numpy writes, in any order.
+class HeaderText {
+ public:
+  HeaderText(std::string_view text, const std::string& where) : text_(text), where_(where) {}
+
+  NpyHeader Parse() {
+    NpyHeader header;
+    bool type = false, order = false, shape = false;
+    Expect('{');
+    while (!Takes('}')) {
+      const std::string key = Quoted();
+      Expect(':');
+      if (key == "descr" && !type) {
+        header.type = Quoted();
+        type = true;
+      } else if (key == "fortran_order" && !order) {
+        header.columns_first = Truth();
+        order = true;
+      } else if (key == "shape" && !shape) {
+        header.shape = Shape();
+        shape = true;
+      } else {
+        Bad("a key that comes once of descr, fortran_order and shape");
+      }
+      if (!Takes(',') && !Ahead('}')) Bad("a comma");
+    }
+    if (!type || !order || !shape) Bad("descr, fortran_order and shape");
+    return header;
+  }
+
+ private:
+  [[noreturn]] void Bad(const char* expected) const {
+    Fail("{}: damaged header of an .npy at '{}', expected {}", where_, text_.substr(0, 20), expected);
+  }
+  bool Ahead(char c) {
+    while (!text_.empty() && (text_.front() == ' ' || text_.front() == '\n')) text_.remove_prefix(1);
+    return !text_.empty() && text_.front() == c;
+  }
+  bool Takes(char c) {
+    if (!Ahead(c)) return false;
+    text_.remove_prefix(1);
+    return true;
+  }
+  void Expect(char c) {
+    if (!Takes(c)) Bad(std::string(1, c).c_str());
+  }
+  std::string Quoted() {
+    if (Ahead('[')) Bad("one type and no record of several");
+    Expect('\'');
+    const size_t end = std::min(text_.find('\''), text_.size());
+    const std::string quoted(text_.substr(0, end));
+    text_.remove_prefix(end);
+    Expect('\'');
+    return quoted;
+  }
+  bool Truth() {
+    for (const auto& [word, value] : {std::pair<std::string_view, bool>{"True", true}, {"False", false}}) {
+      if (!Ahead(word.front()) || !text_.starts_with(word)) continue;
+      text_.remove_prefix(word.size());
+      return value;
+    }
+    Bad("True or False");
+  }
+  std::vector<int64_t> Shape() {
+    std::vector<int64_t> shape;
+    Expect('(');
+    while (!Takes(')')) {
+      int64_t size = -1;
+      (void)Ahead('0');
+      const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), size);
+      if (error != std::errc() || size < 0) Bad("a size");
+      text_.remove_prefix(static_cast<size_t>(end - text_.data()));
+      shape.push_back(size);
+      if (!Takes(',') && !Ahead(')')) Bad("a comma");
+    }
+    return shape;
+  }
+
+  std::string_view text_;
+  const std::string& where_;
+};
+
+// Little-endian numbers; nullopt for others. numpy has no name for bf16, and ml_dtypes writes it as two opaque bytes.
+std::optional<DType> TypeOf(std::string_view numpy) {
+  using enum DType;
+  static const std::map<std::string_view, DType> types{
+      {"|b1", kBool}, {"|u1", kU8},  {"|i1", kI8},  {"<i2", kI16}, {"<u2", kU16}, {"<f2", kF16},  {"<i4", kI32},
+      {"<u4", kU32},  {"<f4", kF32}, {"<i8", kI64}, {"<u8", kU64}, {"<f8", kF64}, {"<V2", kBF16}, {"|V2", kBF16}};
+  const auto found = types.find(numpy);
+  return found == types.end() ? std::nullopt : std::optional(found->second);
+}
+
+// Bytes from the first to the values, from the 12 that begin every .npy; nullopt where it is none.
+std::optional<size_t> HeaderBytes(const unsigned char* begin) {
+  if (std::memcmp(begin, "\x93NUMPY", 6) != 0 || begin[6] < 1 || begin[6] > 3) return std::nullopt;
+  const size_t two = begin[8] + size_t{256} * begin[9];
+  return begin[6] == 1 ? 10 + two : 12 + two + (size_t{begin[10]} << 16) + (size_t{begin[11]} << 24);
+}
+
+}  // namespace
+
+void NpzArrays::Close::operator()(zip* archive) const { zip_discard(archive); }
+
+NpzArrays::NpzArrays(const std::filesystem::path& path) : ArrayFile(path) {
+  int code = 0;
+  archive_.reset(zip_open(path.c_str(), ZIP_RDONLY | ZIP_CHECKCONS, &code));
+  if (archive_ == nullptr) {
+    zip_error_t error;
+    zip_error_init_with_code(&error, code);
+    const std::string text = zip_error_strerror(&error);
+    zip_error_fini(&error);
+    Fail("{}: cannot read it as .npz: {}; try making it again", path.string(), text);
+  }
+  const auto size = static_cast<uint64_t>(std::filesystem::file_size(path));
+  for (zip_int64_t i = 0; i < zip_get_num_entries(archive_.get(), 0); ++i) {
+    zip_stat_t stat;
+    if (zip_stat_index(archive_.get(), static_cast<zip_uint64_t>(i), 0, &stat) != 0 ||
+        (stat.valid & (ZIP_STAT_NAME | ZIP_STAT_SIZE)) != (ZIP_STAT_NAME | ZIP_STAT_SIZE))
+      Fail("{}: damaged archive, at member {}", path.string(), i);
+    std::string name = stat.name;
+    if (name.ends_with(".npy")) name.resize(name.size() - 4);
+    const std::string where = path.string() + ": " + name;
+    Member member{.index = stat.index, .bytes = stat.size, .header = 12, .array = {.name = name}};
+    if (stat.size / kMaxCompression > size) Fail("{}: got {} bytes, more than its file can hold", where, stat.size);
+    if (stat.size < member.header) Fail("{}: got {} bytes, expected an .npy", where, stat.size);
+    const std::vector<std::byte> begin = Bytes(member, member.header);
+    const std::optional<size_t> header = HeaderBytes(reinterpret_cast<const unsigned char*>(begin.data()));
+    if (!header || *header > std::min<uint64_t>(stat.size, kMaxHeader))
+      Fail("{}: not an .npy of version 1 to 3", where);
+    const std::vector<std::byte> text = Bytes(member, *header);
+    const size_t first = static_cast<unsigned char>(begin[6]) == 1 ? 10 : 12;
+    const NpyHeader npy =
+        HeaderText({reinterpret_cast<const char*>(text.data()) + first, *header - first}, where).Parse();
+    const std::optional<DType> dtype = TypeOf(npy.type);
+    if (!dtype) Fail("{}: got type '{}', expected little-endian numbers; try astype('<f4')", where, npy.type);
+    const std::optional<int64_t> bytes = ByteCount(*dtype, npy.shape);
+    if (!bytes || static_cast<uint64_t>(*bytes) != stat.size - *header)
+      Fail("{}: got {} bytes of values, expected those of {} {}", where, stat.size - *header, Name(*dtype),
+           ShapeText(npy.shape));
+    member.header = *header;
+    member.array = {name, *dtype, npy.shape};
+    member.columns_first = npy.columns_first && npy.shape.size() > 1;
+    if (!members_.emplace(name, std::move(member)).second) Fail("{}: comes twice", where);
+  }
+}
+
+std::vector<ArrayInfo> NpzArrays::arrays() const {
+  std::vector<ArrayInfo> arrays;
+  for (const auto& [name, member] : members_) arrays.push_back(member.array);
+  return arrays;
+}
+
+// The member's first bytes.
+std::vector<std::byte> NpzArrays::Bytes(const Member& member, size_t count) const {
+  std::vector<std::byte> bytes(count);
+  zip_file_t* const file = zip_fopen_index(archive_.get(), member.index, 0);
+  const zip_int64_t got = file == nullptr ? -1 : zip_fread(file, bytes.data(), count);
+  // Only after the last byte the archive's own checksum is known.
+  std::byte more{};
+  const bool whole = count < member.bytes || (file != nullptr && zip_fread(file, &more, 1) == 0);
+  if (file != nullptr) zip_fclose(file);
+  if (got != static_cast<zip_int64_t>(count) || !whole)
+    Fail("{}: {}: damaged, or compressed in another way than deflate", path().string(), member.array.name);
+  return bytes;
+}
+
+ArrayValues NpzArrays::Load(const ArrayInfo& array) const {
+  const Member& member = members_.at(array.name);
+  if (member.columns_first)
+    Fail("{}: {}: got Fortran's order, expected C's; try numpy.ascontiguousarray", path().string(), array.name);
+  std::vector<std::byte> bytes = Bytes(member, static_cast<size_t>(member.bytes));
+  bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(member.header));
+  return {array.dtype, std::move(bytes)};
+}
+
+}  // namespace tare

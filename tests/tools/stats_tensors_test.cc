@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/stats_tensors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/statistics/statistics_file.h"
+#include "tests/support/golden.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// What a model computes, written by another command and measured as arrays, has the model's own statistics to the bit.
+TEST(StatsTensors, OfADumpAreThoseOfTheModel) {
+  const TemporaryFolder folder;
+  const std::string model = GoldenFolder("diffllama-gqa"), ids = model + "/expected.safetensors";
+  const std::string dump = folder / "d.h5", axes = folder / "axes.json", a = folder / "a.h5", b = folder / "b.h5";
+  const std::string sites = "embed,attn_logits,layer_out,final_norm", formats = "int8/row,int4/head,int4/tensor";
+  ASSERT_EQ(RunTare({"dump", model, "--input", ids, "--sites", sites + ",logits", "--out", dump}).exit_code, 0);
+  PutFile(axes, R"({"attn_logits": {"maps": "halves"}})");
+  ASSERT_EQ(RunTare({"stats", model, "--input", ids, "--sites", sites, "--formats", formats, "--out", a}).exit_code, 0);
+  const Outcome outcome = RunTare({"stats", "--tensors", dump, "--axes", axes, "--formats", formats, "--out", b});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("left out, for they are of no site: logits"));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("attn_logits"), HasSubstr("74 tokens of d in 2 sequences; whole")));
+  const StatisticsSet of_model = ReadStatistics(a), of_arrays = ReadStatistics(b);
+  EXPECT_EQ(of_arrays.sites, of_model.sites);
+  EXPECT_EQ(of_arrays.job.at("sequences_sha256"), of_model.job.at("sequences_sha256"));
+  const Outcome diff = RunTare({"stats", "diff", a, b, "--draws", "20"});
+  EXPECT_THAT(diff.out, HasSubstr("the same ones of A and B"));
+}
+
+TEST(StatsTensors, TakesItsOwnOptionsOnly) {
+  const std::string ids = GoldenFolder("llama-gqa") / "expected.safetensors";
+  const std::pair<std::vector<std::string>, const char*> lines[] = {
+      {{"stats", "--tensors", ids}, "--out is required"},
+      {{"stats", "--tensors", ids, "--out", "s.h5", "--window", "5"}, "--window: takes no part in --tensors"},
+      {{"stats", "--tensors", ids, "--out", "s.h5", "--input", ids}, "--input: takes no part in --tensors"},
+      {{"stats", GoldenFolder("llama-gqa"), "--input", ids, "--axes", ids}, "--tensors (--axes is about them)"}};
+  for (const auto& [line, message] : lines) {
+    const Outcome outcome = RunTare(line);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+  }
+}
+
+}  // namespace
+}  // namespace tare
