@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "experiments/captured/captured_mask.h"
+#include "experiments/stats/full_observer.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <system_error>
 
+#include "experiments/stats/full_observer.h"
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
 #include "quant/file/sha256.h"

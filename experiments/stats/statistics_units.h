@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "experiments/sequences/sequences.h"
-#include "experiments/stats/full_observer.h"
 #include "experiments/stats/marked_spans.h"
 #include "experiments/stats/site_selection.h"
 #include "quant/observe/statistics_set.h"
 
 namespace tare {
+
+class FullObserver;
 
 struct Shard {
   size_t index = 0, count = 1;
