@@ -92,7 +92,7 @@ void RunForward(const ForwardOptions& o) {
     WriteRandomCheckpoint(folder.path, config, WeightType::kBf16, 1);
     Model model(folder.path, math);
     json["timings"].push_back(TimingJson("forward", family, TimeForward(model, o.bench)));
-    OutlierObserver observer(config);
+    OutlierObserver observer(model.config());
     SiteVisitor* const visitors[] = {&observer};
     json["timings"].push_back(TimingJson("forward + stats", family, TimeForward(model, o.bench, visitors)));
     if (!o.plan.empty()) {

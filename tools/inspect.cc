@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare inspect: what a checkpoint is.
+#include <algorithm>
 #include <map>
 #include <memory>
 
@@ -59,6 +60,9 @@ Json Describe(const Model& model) {
             {"head_dim", c.head_dim},
             {"max_positions", c.max_positions},
             {"tied_embeddings", c.tied_embeddings}};
+  if (!c.windows.empty()) json["windows"] = c.windows;
+  if (c.qk_norm) json["qk_norm"] = true;
+  if (c.gate != OutputGate::kNone) json["gate"] = c.gate == OutputGate::kPerHead ? "head" : "value";
   if (const QuantizedCheckpoint* file = model.files().quantized()) {
     const Provenance& p = file->provenance();
     json["plan"] = p.plan;
@@ -88,6 +92,14 @@ void PrintQuantized(const Json& j) {
   }
 }
 
+void PrintAttention(const ModelConfig& c) {
+  if (const auto all = std::ranges::count(c.windows, 0), windowed = std::ssize(c.windows) - all; windowed > 0)
+    PrintLine("  a query sees {} keys at most in {} of {} layers", std::ranges::max(c.windows), windowed, c.layers);
+  if (c.qk_norm) PrintLine("  norms of queries and keys");
+  if (c.gate != OutputGate::kNone)
+    PrintLine("  a sigmoid gate of attention's output, one per {}", c.gate == OutputGate::kPerHead ? "head" : "value");
+}
+
 void PrintTokenizers(const std::vector<std::string>& names) {
   if (names.empty()) PrintLine("  no tokenizer: input must be ids");
   if (names.size() == 1) PrintLine("  texts are read by {}", names[0]);
@@ -103,6 +115,7 @@ void Print(const Model& model, const Json& j) {
             j["ffn"].get<int>(), j["vocabulary"].get<int>(), j["tied_embeddings"].get<bool>() ? " (tied)" : "");
   PrintLine("  softmax maps per layer {}, key/value heads {}, head width {}, positions {}", j["heads"].get<int>(),
             j["kv_heads"].get<int>(), j["head_dim"].get<int>(), j["max_positions"].get<int>());
+  PrintAttention(model.config());
   PrintTokenizers(j.value("tokenizers", std::vector<std::string>()));
   if (j.contains("quantized")) PrintQuantized(j);
   if (Maps(model.config()) == 2)

@@ -32,8 +32,12 @@ double ForwardFlop(const ModelConfig& c, int64_t batch, int64_t tokens) {
   }
   for (const OutputHead& head : HeadTable(c)) attention += head.Maps() * (2.0 + 2.0 * head.VSlices()) * c.head_dim;
   const double rows = static_cast<double>(batch * tokens);
-  const double pairs = static_cast<double>(batch) * static_cast<double>(tokens) * static_cast<double>(tokens + 1) / 2;
-  return 2 * rows * (layer * c.layers + double(c.hidden) * c.vocabulary) + pairs * c.layers * attention;
+  double pairs = 0;  // of all layers, under their masks
+  for (int i = 0; i < c.layers; ++i) {
+    const double window = c.Window(i) > 0 ? std::min<double>(c.Window(i), tokens) : tokens;
+    pairs += static_cast<double>(batch) * (window * (window + 1) / 2 + (tokens - window) * window);
+  }
+  return 2 * rows * (layer * c.layers + double(c.hidden) * c.vocabulary) + pairs * attention;
 }
 
 ForwardTiming TimeForward(Model& model, const ForwardBench& bench, SiteVisitors visitors) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tare {
 
@@ -21,6 +22,9 @@ struct RotaryConfig {
   double high_frequency_factor = 4.0;  // llama3
   double original_positions = 8192;    // llama3
 };
+
+// A sigmoid gate of what attention puts out: one value per head, or one per value.
+enum class OutputGate { kNone, kPerHead, kPerValue };
 
 struct ModelConfig {
   std::string family;  // model_type: which record in family.h
@@ -38,6 +42,15 @@ struct ModelConfig {
   bool mlp_bias = false;
   std::optional<int> bos;
   RotaryConfig rotary;
+  std::vector<int> windows;  // per layer, how many keys a query sees, its own the last; 0: all; or empty
+  std::optional<RotaryConfig> window_rotary;  // of layers with a window, where it is another one
+  bool qk_norm = false;                       // norms of queries and keys, before rotary positions
+  OutputGate gate = OutputGate::kNone;
+  std::optional<float> query_scalar;  // attention logits are divided by its root; else by head_dim's
+  float embedding_scale = 1;
+  std::optional<float> logit_cap;  // c: vocabulary logits x become c tanh(x / c)
+
+  int Window(int layer) const { return windows.empty() ? 0 : windows[static_cast<size_t>(layer)]; }
 };
 
 // Reads config.json of a checkpoint folder or a quantized checkpoint. Throws Error where a needed key is missing, a

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/config_keys.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -40,6 +41,8 @@ void ReadScaling(const ConfigKeys& keys, int max_positions, RotaryConfig& rotary
 
 bool ConfigKeys::Has(const char* key) const { return object_.contains(key) && !object_[key].is_null(); }
 
+bool ConfigKeys::IsNull(const char* key) const { return object_.contains(key) && object_[key].is_null(); }
+
 int ConfigKeys::Integer(const char* key, int smallest) const {
   const Json& value = Get(key);
   if (!value.is_number_integer()) Wrong(key, "an integer");
@@ -66,6 +69,16 @@ bool ConfigKeys::Flag(const char* key, bool otherwise) const {
 std::string ConfigKeys::Text(const char* key) const {
   if (!Get(key).is_string()) Wrong(key, "a string");
   return object_[key].get<std::string>();
+}
+
+std::vector<std::string> ConfigKeys::Texts(const char* key) const {
+  std::vector<std::string> texts;
+  if (!Get(key).is_array()) Wrong(key, "a list of strings");
+  for (const Json& text : object_[key]) {
+    if (!text.is_string()) Wrong(key, "a list of strings");
+    texts.push_back(text.get<std::string>());
+  }
+  return texts;
 }
 
 ConfigKeys ConfigKeys::Object(const char* key) const {
@@ -97,12 +110,50 @@ RotaryConfig ReadRotary(const ConfigKeys& keys, int max_positions) {
   rotary.theta = keys.Positive("rope_theta", rotary.theta);
   if (keys.Has("rope_parameters")) {
     const ConfigKeys parameters = keys.Object("rope_parameters");
-    rotary.theta = parameters.Positive("rope_theta", rotary.theta);
-    ReadScaling(parameters, max_positions, rotary);
-  } else if (keys.Has("rope_scaling")) {
+    for (const char* by_layer : {"full_attention", "sliding_attention"}) parameters.Refuse(by_layer);
+    return ReadRotaryObject(parameters, max_positions, rotary.theta);
+  }
+  if (keys.Has("rope_scaling")) {
     ReadScaling(keys.Object("rope_scaling"), max_positions, rotary);
   }
   return rotary;
+}
+
+RotaryConfig ReadRotaryObject(const ConfigKeys& parameters, int max_positions, double theta) {
+  RotaryConfig rotary{.theta = parameters.Positive("rope_theta", theta)};
+  ReadScaling(parameters, max_positions, rotary);
+  return rotary;
+}
+
+int ReadWindow(const ConfigKeys& keys, int otherwise) {
+  return keys.IsNull("sliding_window") ? 0 : keys.Integer("sliding_window", 1, otherwise);
+}
+
+std::vector<int> ReadWindows(const ConfigKeys& keys, int layers, int window, const std::function<bool(int)>& slides) {
+  std::vector<int> windows(static_cast<size_t>(layers));
+  if (!keys.Has("layer_types")) {
+    for (int layer = 0; layer < layers; ++layer) windows[static_cast<size_t>(layer)] = slides(layer) ? window : 0;
+  } else {
+    const std::vector<std::string> types = keys.Texts("layer_types");
+    if (types.size() != windows.size())
+      Fail("{}: layer_types: got {} layers, expected num_hidden_layers {}", keys.where(), types.size(), layers);
+    for (size_t layer = 0; layer < types.size(); ++layer) {
+      if (types[layer] == "full_attention") continue;
+      if (types[layer] != "sliding_attention")
+        Fail(
+            "{}: layer_types: got '{}' in layer {}, expected full_attention or sliding_attention (others are not "
+            "supported)",
+            keys.where(), types[layer], layer);
+      if (window == 0)
+        Fail(
+            "{}: layer_types: got sliding_attention in layer {}, expected full_attention, as no sliding_window is in "
+            "use",
+            keys.where(), layer);
+      windows[layer] = window;
+    }
+  }
+  if (std::ranges::count(windows, 0) == layers) windows.clear();
+  return windows;
 }
 
 }  // namespace tare

@@ -2,8 +2,10 @@
 // How config.json is read: typed, with the place in every message. A family reads what is its own with these.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -16,7 +18,8 @@ class ConfigKeys {
  public:
   ConfigKeys(const nlohmann::json& object, std::string where) : object_(object), where_(std::move(where)) {}
 
-  bool Has(const char* key) const;
+  bool Has(const char* key) const;  // and is not null
+  bool IsNull(const char* key) const;
   int Integer(const char* key, int smallest) const;
   int Integer(const char* key, int smallest, int otherwise) const {
     return Has(key) ? Integer(key, smallest) : otherwise;
@@ -25,6 +28,7 @@ class ConfigKeys {
   double Positive(const char* key, double otherwise) const { return Has(key) ? Positive(key) : otherwise; }
   bool Flag(const char* key, bool otherwise) const;
   std::string Text(const char* key) const;
+  std::vector<std::string> Texts(const char* key) const;
   ConfigKeys Object(const char* key) const;
   // Refuses a key whose value is anything but null, false, or one of the accepted JSON texts.
   void Refuse(const char* key, std::initializer_list<const char*> accepted = {}) const;
@@ -41,5 +45,13 @@ class ConfigKeys {
 
 // Both spellings of the rotary parameters.
 RotaryConfig ReadRotary(const ConfigKeys& keys, int max_positions);
+// One object of rotary parameters.
+RotaryConfig ReadRotaryObject(const ConfigKeys& parameters, int max_positions, double theta);
+
+// sliding_window: keys that a query sees, `otherwise` where the key is missing; 0 where it is null.
+int ReadWindow(const ConfigKeys& keys, int otherwise);
+// Windows of all layers: those that layer_types (transformers 5) calls sliding_attention, or where it is missing those
+// that `slides` tells of; empty where there is none.
+std::vector<int> ReadWindows(const ConfigKeys& keys, int layers, int window, const std::function<bool(int)>& slides);
 
 }  // namespace tare

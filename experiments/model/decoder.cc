@@ -8,7 +8,6 @@
 
 #include "experiments/model/show_sites.h"
 #include "kernels/attention/integer/executed_attention.h"
-#include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 
@@ -105,15 +104,40 @@ void AttendExecuted(const LayerCall& call, const ExecutedPlan& executed, const A
   }
 }
 
+void ForHeads(const LayerCall& call, const std::function<void(int64_t row, int64_t head)>& body) {
+  ForRows(call, [&](int64_t row) {
+    for (int64_t head = 0; head < call.config.heads; ++head) body(row, head);
+  });
+}
+
+// q_and_gate to q and attn_gate, still before its sigmoid: a group's queries are before its gates.
+void SplitGate(const LayerCall& call) {
+  const int64_t d = call.config.head_dim, gates = GateWidth(call.config),
+                group = call.config.heads / call.config.kv_heads;
+  ForHeads(call, [&](int64_t row, int64_t head) {
+    const int64_t index = row * call.config.heads + head, in_group = head % group;
+    const float* from = call.a.q_and_gate.data() + (index - in_group) * (d + gates);
+    std::copy_n(from + in_group * d, d, call.a.q.data() + index * d);
+    std::copy_n(from + group * d + in_group * gates, gates, call.a.attn_gate.data() + index * gates);
+  });
+}
+
 }  // namespace
+
+std::vector<float> Offset(std::vector<float> weight, float offset) {
+  for (float& w : weight) w += offset;
+  return weight;
+}
 
 LayerWeights LoadLayer(Weights& weights, const ModelConfig& c, int layer) {
   const Family& family = FamilyOf(c);
   LayerWeights w;
   for (const VectorPlace& place : family.vectors)
-    w.vectors[place.tensor] = weights.Vector(LayerTensor(c, layer, place.tensor), place.shape(c));
+    w.vectors[place.tensor] =
+        Offset(weights.Vector(LayerTensor(c, layer, place.tensor), place.shape(c)), family.norm_offset);
   for (const LinearPlace& place : family.linear) w.*place.linear = LoadLinear(weights, place, c, layer);
   w.heads = family.heads(c);
+  if (const int window = c.Window(layer); window > 0) w.mask = {Mask::Kind::kWindow, window};
   return w;
 }
 
@@ -133,6 +157,10 @@ void Activations::Prepare(const TokenBatch& batch, const ModelConfig& c) {
                 kv_width = int64_t{c.kv_heads} * c.head_dim;
   for (AlignedBuffer<float>* buffer : {&x, &normed, &delta}) Grow(*buffer, rows, c.hidden);
   Grow(q, rows, q_width);
+  if (const int64_t gates = GateWidth(c); gates > 0) {
+    Grow(q_and_gate, rows, c.heads * (c.head_dim + gates));
+    Grow(attn_gate, rows, c.heads * gates);
+  }
   Grow(attended, rows, AttendedWidth(c));
   for (AlignedBuffer<float>* buffer : {&k, &v}) Grow(*buffer, rows, kv_width);
   for (AlignedBuffer<float>* buffer : {&gate, &up}) Grow(*buffer, rows, c.ffn);
@@ -152,12 +180,37 @@ void NormRows(const LayerCall& call, const std::vector<float>& weight) {
   });
 }
 
+void TakeRows(const LayerCall& call) {
+  std::copy_n(call.a.x.data(), call.batch.Rows() * call.config.hidden, call.a.normed.data());
+}
+
 void ProjectQkv(const LayerCall& call) {
   const LayerWeights& w = call.weights;
-  const SeenProjection projections[] = {{Site::kQProjIn, w.q, call.a.q.data()},
+  const bool gated = GateWidth(call.config) > 0;
+  const SeenProjection projections[] = {{Site::kQProjIn, w.q, gated ? call.a.q_and_gate.data() : call.a.q.data()},
                                         {Site::kKProjIn, w.k, call.a.k.data()},
                                         {Site::kVProjIn, w.v, call.a.v.data()}};
   ProjectSeen(call, call.a.normed.data(), call.config.hidden, projections);
+  if (gated) SplitGate(call);
+}
+
+void NormQk(const LayerCall& call, const std::vector<float>& q_weight, const std::vector<float>& k_weight) {
+  const ModelConfig& c = call.config;
+  const auto norm = [&](float* values, int64_t width, const std::vector<float>& weight) {
+    for (int64_t i = 0; i < width; i += std::ssize(weight))
+      RmsNorm(values + i, weight.data(), c.norm_eps, weight.size(), values + i);
+  };
+  const int64_t q_width = int64_t{c.heads} * c.head_dim, k_width = int64_t{c.kv_heads} * c.head_dim;
+  ForRows(call, [&](int64_t row) {
+    norm(call.a.q.data() + row * q_width, q_width, q_weight);
+    norm(call.a.k.data() + row * k_width, k_width, k_weight);
+  });
+  const int64_t rows = call.batch.Rows();
+  const std::span<const OutputHead> table = call.weights.heads;
+  ShowHeads(call.visitors, Site::kQNorm, call.layer, call.batch, table,
+            DenseHeads(call.a.q.data(), rows, c.heads, c.head_dim));
+  ShowHeads(call.visitors, Site::kKNorm, call.layer, call.batch, table,
+            DenseHeads(call.a.k.data(), rows, c.kv_heads, c.head_dim));
 }
 
 void RotateQk(const LayerCall& call) {
@@ -192,7 +245,7 @@ void Attend(const LayerCall& call, LambdaView lambda) {
                                  .heads = table,
                                  .lambda = lambda,
                                  .mask = call.weights.mask,
-                                 .scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim)),
+                                 .scale = 1.0f / std::sqrt(c.query_scalar.value_or(static_cast<float>(c.head_dim))),
                                  .out = out};
   if (call.attention != nullptr) {
     AttendExecuted(call, *call.attention, problem);
@@ -202,21 +255,44 @@ void Attend(const LayerCall& call, LambdaView lambda) {
   ShowHeads(call.visitors, Site::kHeadOut, call.layer, call.batch, table, out);
 }
 
+void GateHeads(const LayerCall& call) {
+  const ModelConfig& c = call.config;
+  const int64_t d = c.head_dim, gates = GateWidth(c);
+  ForRows(call, [&](int64_t row) { Sigmoid(call.a.attn_gate.data() + row * c.heads * gates, c.heads * gates); });
+  ShowHeads(call.visitors, Site::kAttnGate, call.layer, call.batch, call.weights.heads,
+            DenseHeads(call.a.attn_gate.data(), call.batch.Rows(), c.heads, static_cast<int>(gates)));
+  ForHeads(call, [&](int64_t row, int64_t head) {
+    float* out = call.a.attended.data() + (row * c.heads + head) * d;
+    const float* gate = call.a.attn_gate.data() + (row * c.heads + head) * gates;
+    if (c.gate == OutputGate::kPerHead) return ScaleInto(out, *gate, d, out);
+    MultiplyBy(out, gate, d);
+  });
+}
+
 void ProjectOutput(const LayerCall& call) {
   const SeenProjection projection{Site::kOProjIn, call.weights.o, call.a.delta.data()};
   ProjectSeen(call, call.a.attended.data(), call.weights.o.weight.in, {&projection, 1});
   ShowRows(call.visitors, Site::kAttnOut, call.layer, call.batch, call.a.delta.data(), call.config.hidden);
 }
 
-void FeedForward(const LayerCall& call) {
+void FeedForward(const LayerCall& call, const GatedUnit& unit) {
   const LayerWeights& w = call.weights;
   const int64_t I = call.config.ffn;
   const SeenProjection widen[] = {{Site::kGateProjIn, w.gate, call.a.gate.data()},
                                   {Site::kUpProjIn, w.up, call.a.up.data()}};
   ProjectSeen(call, call.a.normed.data(), call.config.hidden, widen);
-  ForRows(call, [&](int64_t row) { SwiGlu(call.a.gate.data() + row * I, call.a.up.data() + row * I, I); });
+  ForRows(call,
+          [&](int64_t row) { unit(call.a.gate.data() + row * I, call.a.up.data() + row * I, static_cast<size_t>(I)); });
   const SeenProjection narrow{Site::kDownProjIn, w.down, call.a.delta.data()};
   ProjectSeen(call, call.a.gate.data(), I, {&narrow, 1});
+}
+
+void NormDelta(const LayerCall& call, const std::vector<float>& weight) {
+  const int64_t E = call.config.hidden;
+  ForRows(call, [&](int64_t row) {
+    float* const delta = call.a.delta.data() + row * E;
+    RmsNorm(delta, weight.data(), call.config.norm_eps, E, delta);
+  });
 }
 
 void AddDelta(const LayerCall& call) {

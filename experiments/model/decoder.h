@@ -5,6 +5,7 @@
 // of what attention puts out (H d, or what the head table makes of it).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "experiments/model/planned_linear.h"
 #include "experiments/model/rotary.h"
 #include "experiments/model/weights.h"
+#include "kernels/elementwise/rows.h"
 #include "kernels/linear/projector.h"
 #include "kernels/linear/quantized_linear.h"
 #include "quant/base/aligned.h"
@@ -31,7 +33,7 @@ struct LinearWeights {
 };
 
 struct LayerWeights {
-  LinearWeights q, k, v, o;                                // [H d, E] [G d, E] [G d, E] [E, A]
+  LinearWeights q, k, v, o;                                // [H (d + gates), E] [G d, E] [G d, E] [E, A]
   LinearWeights gate, up, down;                            // [I, E] [I, E] [E, I]
   std::map<std::string_view, std::vector<float>> vectors;  // the record's, by its names: norms and the like
   std::vector<OutputHead> heads;                           // which query, key and value heads meet
@@ -43,8 +45,10 @@ struct LayerWeights {
 // The layer's weights as the plan wants them from now on.
 void PlanLayer(LayerWeights& weights, const Family& family, const ResolvedPlan& plan, Math math, int layer);
 
-// What the family's record lists, and its head table.
+// What the family's record lists, its head table, and the layer's mask.
 LayerWeights LoadLayer(Weights& weights, const ModelConfig& config, int layer);
+// weight + offset, of norms that multiply by 1 + w.
+std::vector<float> Offset(std::vector<float> weight, float offset);
 // lambda as the weights tell it, for all tokens.
 LambdaView LambdaOf(const LayerWeights& weights);
 
@@ -52,6 +56,8 @@ struct Activations {
   AlignedBuffer<float> x;              // [R, E] the residual stream
   AlignedBuffer<float> normed;         // [R, E]
   AlignedBuffer<float> q, k, v;        // [R, H d] [R, G d] [R, G d]
+  AlignedBuffer<float> q_and_gate;     // [R, G, H/G (d + gates)]: q_proj's rows where the model has a gate
+  AlignedBuffer<float> attn_gate;      // [R, H, gates]
   AlignedBuffer<float> attended;       // [R, A]
   AlignedBuffer<float> delta;          // [R, E] what is added to the stream
   AlignedBuffer<float> gate, up;       // [R, I]
@@ -77,12 +83,19 @@ struct LayerCall {
 };
 
 void NormRows(const LayerCall& call, const std::vector<float>& weight);  // normed = norm(x) * weight
-void ProjectQkv(const LayerCall& call);                                  // q, k, v = W normed + b
-void RotateQk(const LayerCall& call);                                    // rotary embedding of q and k
+void TakeRows(const LayerCall& call);                                    // normed = x
+void ProjectQkv(const LayerCall& call);                                  // q, k, v = W normed + b; the gate, if any
+// q = norm(q) * q_weight, and k: per head where the weight has a head's width, else over all heads of a token.
+void NormQk(const LayerCall& call, const std::vector<float>& q_weight, const std::vector<float>& k_weight);
+void RotateQk(const LayerCall& call);  // rotary embedding of q and k
 // attended = the head table's attention; lambda: for heads with two maps.
 void Attend(const LayerCall& call, LambdaView lambda = {});
+void GateHeads(const LayerCall& call);      // attended *= sigmoid(gate)
 void ProjectOutput(const LayerCall& call);  // delta = W_o attended + b
-void FeedForward(const LayerCall& call);    // delta = W_down (silu(W_gate normed) * W_up normed)
-void AddDelta(const LayerCall& call);       // x += delta
+// delta = W_down unit(W_gate normed, W_up normed): unit(gate, up, n) leaves its result in gate.
+using GatedUnit = std::function<void(float* gate, const float* up, size_t n)>;
+void FeedForward(const LayerCall& call, const GatedUnit& unit = SwiGlu);
+void NormDelta(const LayerCall& call, const std::vector<float>& weight);  // delta = norm(delta) * weight
+void AddDelta(const LayerCall& call);                                     // x += delta
 
 }  // namespace tare

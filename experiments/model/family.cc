@@ -2,7 +2,12 @@
 #include "experiments/model/family.h"
 
 #include "experiments/model/diffllama.h"
+#include "experiments/model/gemma3.h"
 #include "experiments/model/llama.h"
+#include "experiments/model/mistral.h"
+#include "experiments/model/olmo2.h"
+#include "experiments/model/qwen2.h"
+#include "experiments/model/qwen3.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/plan/site_class.h"
@@ -11,7 +16,7 @@ namespace tare {
 namespace {
 
 std::vector<const Family*>& Table() {
-  static std::vector<const Family*> table{&kLlama, &kDiffLlama};
+  static std::vector<const Family*> table{&kLlama, &kDiffLlama, &kQwen2, &kQwen3, &kMistral, &kOlmo2, &kGemma3};
   return table;
 }
 
@@ -42,16 +47,23 @@ int64_t AttendedWidth(const ModelConfig& config) {
   return slices * config.head_dim;
 }
 
+int64_t GateWidth(const ModelConfig& config) {
+  if (config.gate == OutputGate::kNone) return 0;
+  return config.gate == OutputGate::kPerHead ? 1 : config.head_dim;
+}
+
 int HeadsOf(Site site, const ModelConfig& config) {
   if (ClassOf(site).dimensions.find('h') == std::string_view::npos) return 0;
-  if (site == Site::kK || site == Site::kV) return config.kv_heads;
+  if ((site == Site::kQNorm || site == Site::kKNorm) && !config.qk_norm) return 0;
+  if (site == Site::kAttnGate && config.gate == OutputGate::kNone) return 0;
+  if (site == Site::kKNorm || site == Site::kK || site == Site::kV) return config.kv_heads;
   if (site == Site::kDifference || site == Site::kHeadOut) return static_cast<int>(HeadTable(config).size());
   return config.heads;
 }
 
 std::optional<int> MapOf(std::span<const OutputHead> table, Site site, int head) {
-  const bool of_key = site == Site::kK;
-  if (!of_key && site != Site::kQ && site != Site::kAttnLogits && site != Site::kProbs) return std::nullopt;
+  const bool of_key = site == Site::kK || site == Site::kKNorm, of_query = site == Site::kQ || site == Site::kQNorm;
+  if (!of_key && !of_query && site != Site::kAttnLogits && site != Site::kProbs) return std::nullopt;
   bool first = false, second = false;
   for (const OutputHead& row : table) {
     first |= (of_key ? row.k1 : row.q1) == head;
@@ -71,7 +83,7 @@ std::string_view HeadTensor(const ModelConfig& config) {
 }
 
 MatrixShape ShapeOf(Site weight, const ModelConfig& c) {
-  if (weight == Site::kQProjW) return {int64_t{c.heads} * c.head_dim, c.hidden};
+  if (weight == Site::kQProjW) return {c.heads * (c.head_dim + GateWidth(c)), c.hidden};
   if (weight == Site::kKProjW || weight == Site::kVProjW) return {int64_t{c.kv_heads} * c.head_dim, c.hidden};
   if (weight == Site::kOProjW) return {c.hidden, AttendedWidth(c)};
   if (weight == Site::kGateProjW || weight == Site::kUpProjW) return {c.ffn, c.hidden};

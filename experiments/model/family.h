@@ -61,6 +61,7 @@ struct Family {
   void (*forward)(const LayerCall&);
   Rotation rotation;
   std::span<const Site> smoothed;  // inputs of linear layers whose channels can be scaled, the layers before undoing it
+  float norm_offset = 0;  // 1 where norms multiply by 1 + w: added to `vectors` and the final norm as they load
 };
 
 std::span<const Family* const> Families();
@@ -75,6 +76,7 @@ const Family& FamilyOf(const ModelConfig& config);
 std::vector<OutputHead> HeadTable(const ModelConfig& config);
 int Maps(const ModelConfig& config);                // softmax maps of an output head: 2 in a differential model
 int64_t AttendedWidth(const ModelConfig& config);   // values of attention's output, all heads of a token
+int64_t GateWidth(const ModelConfig& config);       // gates of a query head, whose rows are q_proj's; 0: none
 int HeadsOf(Site site, const ModelConfig& config);  // heads that the site's blocks tell apart; 0 where it has none
 // 1 or 2 where only that map uses the site's head, else nothing.
 std::optional<int> MapOf(std::span<const OutputHead> table, Site site, int head);

@@ -5,11 +5,10 @@
 #include "quant/base/error.h"
 
 namespace tare {
-namespace {
 
-std::vector<OutputHead> Heads(const ModelConfig& c) { return StandardHeads(c.heads, c.kv_heads); }
+std::vector<OutputHead> LlamaHeads(const ModelConfig& c) { return StandardHeads(c.heads, c.kv_heads); }
 
-void Forward(const LayerCall& call) {
+void LlamaForward(const LayerCall& call) {
   NormRows(call, call.weights.vectors.at(kInputNorm));
   ProjectQkv(call);
   RotateQk(call);
@@ -21,24 +20,24 @@ void Forward(const LayerCall& call) {
   AddDelta(call);
 }
 
-constexpr Site kSmoothed[]{Site::kQProjIn, Site::kGateProjIn, Site::kDownProjIn, Site::kOProjIn};
-
-}  // namespace
-
-void ReadLlamaConfig(const ConfigKeys& keys, ModelConfig& c) {
+void ReadDecoderConfig(const ConfigKeys& keys, ModelConfig& c) {
   if (keys.Has("hidden_act")) {
     const std::string activation = keys.Text("hidden_act");
     if (activation != "silu" && activation != "swish") {
       Fail("{}: hidden_act: got '{}', expected silu (others are not supported)", keys.where(), activation);
     }
   }
-  keys.Refuse("sliding_window");
   keys.Refuse("partial_rotary_factor", {"1", "1.0"});
   keys.Refuse("pretraining_tp", {"1"});
   c.norm_eps = static_cast<float>(keys.Positive("rms_norm_eps"));
   c.attention_bias = keys.Flag("attention_bias", false);
   c.mlp_bias = keys.Flag("mlp_bias", false);
   c.rotary = ReadRotary(keys, c.max_positions);
+}
+
+void ReadLlamaConfig(const ConfigKeys& keys, ModelConfig& c) {
+  ReadDecoderConfig(keys, c);
+  keys.Refuse("sliding_window");
 }
 
 LayerWeights LoadLlamaLayer(Weights& weights, const ModelConfig& config, int layer) {
@@ -52,10 +51,10 @@ const Family kLlama{.name = "llama",
                     .names = kLlamaNames,
                     .linear = kLlamaLinear,
                     .vectors = kLlamaVectors,
-                    .heads = Heads,
+                    .heads = LlamaHeads,
                     .load = LoadLlamaLayer,
-                    .forward = Forward,
+                    .forward = LlamaForward,
                     .rotation = Rotation::kStreamAndValues,
-                    .smoothed = kSmoothed};
+                    .smoothed = kLlamaSmoothed};
 
 }  // namespace tare

@@ -28,9 +28,15 @@ inline constexpr LinearPlace kLlamaLinear[]{
     {Site::kDownProjW, Site::kDownProjIn, "mlp.down_proj", &LayerWeights::down, &ModelConfig::mlp_bias, {}},
 };
 
-// Norms, biases and rotary positions; refuses other activations and what the layer does not do.
+inline constexpr Site kLlamaSmoothed[]{Site::kQProjIn, Site::kGateProjIn, Site::kDownProjIn, Site::kOProjIn};
+
+// Norms, biases and rotary positions; refuses other activations and what no layer of these families does.
+void ReadDecoderConfig(const ConfigKeys& keys, ModelConfig& config);
+// The same, and no window.
 void ReadLlamaConfig(const ConfigKeys& keys, ModelConfig& config);
+std::vector<OutputHead> LlamaHeads(const ModelConfig& config);
 LayerWeights LoadLlamaLayer(Weights& weights, const ModelConfig& config, int layer);
+void LlamaForward(const LayerCall& call);
 
 extern const Family kLlama;
 

@@ -41,11 +41,12 @@ Model::Model(const std::filesystem::path& folder, Math math)
       family_(FamilyOf(config_)),
       projector_(math),
       weights_(folder, projector_),
-      rotary_(config_.rotary, config_.head_dim) {
+      rotary_(config_.rotary, config_.head_dim),
+      window_rotary_(config_.window_rotary.value_or(config_.rotary), config_.head_dim) {
   const int64_t V = config_.vocabulary, E = config_.hidden;
   const std::string embedding(family_.names.embedding), head(family_.names.head);
   embedding_ = weights_.Stored(embedding, V, E);
-  final_norm_ = weights_.Vector(std::string(family_.names.final_norm), {E});
+  final_norm_ = Offset(weights_.Vector(std::string(family_.names.final_norm), {E}), family_.norm_offset);
   for (int layer = 0; layer < config_.layers; ++layer) layers_.push_back(family_.load(weights_, config_, layer));
   head_.weight = weights_.Matrix(std::string(HeadTensor(config_)), V, E);
   if (config_.tied_embeddings && weights_.SameBytes(head, embedding)) weights_.Ignore(head);
@@ -61,13 +62,22 @@ std::string ModelName(const std::filesystem::path& folder) {
 void Model::Embed(const TokenBatch& batch) {
   const int64_t E = config_.hidden;
   ParallelFor(batch.tokens.size(), [&](size_t row, int) {
-    RowAsFloat(embedding_, batch.tokens[row], activations_.x.data() + static_cast<int64_t>(row) * E);
+    float* const x = activations_.x.data() + static_cast<int64_t>(row) * E;
+    RowAsFloat(embedding_, batch.tokens[row], x);
+    if (config_.embedding_scale != 1) ScaleInto(x, config_.embedding_scale, E, x);
   });
 }
 
 void Model::Layer(const TokenBatch& batch, int layer, SiteVisitors visitors) {
   const ExecutedPlan* attention = attention_.empty() || !attention_[layer].has_value() ? nullptr : &*attention_[layer];
-  family_.forward({config_, layers_[layer], batch, rotary_, projector_, visitors, attention, layer, activations_});
+  const RotaryTable& rotary = config_.Window(layer) > 0 ? window_rotary_ : rotary_;
+  family_.forward({config_, layers_[layer], batch, rotary, projector_, visitors, attention, layer, activations_});
+}
+
+void Model::ReserveRotary() {
+  const int64_t positions = *std::ranges::max_element(activations_.positions) + 1;
+  rotary_.Reserve(positions);
+  if (!config_.windows.empty()) window_rotary_.Reserve(positions);
 }
 
 void Model::EmbedInto(const TokenBatch& batch, float* x) {
@@ -80,7 +90,7 @@ void Model::EmbedInto(const TokenBatch& batch, float* x) {
 void Model::RunLayer(const TokenBatch& batch, int layer, float* x, SiteVisitors visitors) {
   ThrowIfStopped();
   activations_.Prepare(batch, config_);
-  rotary_.Reserve(*std::ranges::max_element(activations_.positions) + 1);
+  ReserveRotary();
   for (SiteVisitor* v : visitors) v->BeginBatch(static_cast<int64_t>(batch.sequences.size()));
   const int64_t values = batch.Rows() * config_.hidden;
   std::copy_n(x, values, activations_.x.data());
@@ -91,7 +101,7 @@ void Model::RunLayer(const TokenBatch& batch, int layer, float* x, SiteVisitors 
 void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
   CheckTokens(batch, config_);
   activations_.Prepare(batch, config_);
-  rotary_.Reserve(*std::ranges::max_element(activations_.positions) + 1);
+  ReserveRotary();
   for (SiteVisitor* v : visitors) v->BeginBatch(static_cast<int64_t>(batch.sequences.size()));
   const int64_t E = config_.hidden;
   float* x = activations_.x.data();
@@ -158,7 +168,11 @@ void Model::VocabularyLogits(std::span<const int64_t> rows,
       std::memcpy(gathered_.data() + i * E, activations_.normed.data() + rows[begin + i] * E, E * sizeof(float));
     }
     ProjectHead(static_cast<int64_t>(count));
-    ParallelFor(count, [&](size_t i, int thread) { body(begin + i, logits_.data() + i * V, thread); });
+    ParallelFor(count, [&](size_t i, int thread) {
+      float* const logits = logits_.data() + i * V;
+      if (config_.logit_cap) SoftCap(logits, *config_.logit_cap, V);
+      body(begin + i, logits, thread);
+    });
   }
 }
 

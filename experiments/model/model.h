@@ -60,6 +60,7 @@ class Model {
   void Embed(const TokenBatch& batch);
   void Layer(const TokenBatch& batch, int layer, SiteVisitors visitors);
   void ProjectHead(int64_t rows);
+  void ReserveRotary();
 
   std::filesystem::path folder_;
   ModelConfig config_;
@@ -72,7 +73,7 @@ class Model {
   std::vector<LayerWeights> layers_;
   std::vector<std::optional<ExecutedPlan>> attention_;  // a layer each, or empty
   std::string planned_;                                 // what CarryOut did last to linear layers
-  RotaryTable rotary_;
+  RotaryTable rotary_, window_rotary_;                  // the second of layers with a window
   Activations activations_;
   AlignedBuffer<float> gathered_, logits_;  // [rows of a chunk, E] and [.., V]
 };

@@ -83,6 +83,7 @@ void AddLayer(Tensors& tensors, const Family& family, const ModelConfig& c, int 
     tensors.Add(LayerTensor(c, layer, place.tensor), place.shape(c), place.deviation, place.mean);
 }
 
+// What c does not say, the family's own defaults do.
 std::string ConfigText(const ModelConfig& c) {
   nlohmann::ordered_json json{{"model_type", c.family},
                               {"vocab_size", c.vocabulary},
@@ -99,23 +100,28 @@ std::string ConfigText(const ModelConfig& c) {
                               {"mlp_bias", c.mlp_bias},
                               {"hidden_act", "silu"},
                               {"rope_theta", c.rotary.theta}};
+  if (c.gate == OutputGate::kPerHead) json["headwise_attn_output_gate"] = true;
+  if (c.gate == OutputGate::kPerValue) json["elementwise_attn_output_gate"] = true;
   return json.dump(2) + "\n";
 }
 
 }  // namespace
 
-void WriteRandomCheckpoint(const std::filesystem::path& folder, const ModelConfig& c, WeightType type, uint64_t seed) {
-  if (c.rotary.type != RotaryConfig::Type::kDefault)
+void WriteRandomCheckpoint(const std::filesystem::path& folder, const ModelConfig& wanted, WeightType type,
+                           uint64_t seed) {
+  if (wanted.rotary.type != RotaryConfig::Type::kDefault)
     Fail("random checkpoint: got scaled rotary positions, expected the default ones");
+  const std::string text = ConfigText(wanted);
+  const ModelConfig c = ParseConfig(text, (folder / "config.json").string());
   std::filesystem::create_directories(folder);
   Tensors tensors(type, seed);
   const Family& family = FamilyOf(c);
   const float deviation = 1.0f / std::sqrt(static_cast<float>(c.hidden));
   tensors.Add(std::string(family.names.embedding), {c.vocabulary, c.hidden}, deviation);
   for (int layer = 0; layer < c.layers; ++layer) AddLayer(tensors, family, c, layer);
-  tensors.Add(std::string(family.names.final_norm), {c.hidden}, 0, 1);
+  tensors.Add(std::string(family.names.final_norm), {c.hidden}, 0, 1 - family.norm_offset);
   if (!c.tied_embeddings) tensors.Add(std::string(family.names.head), {c.vocabulary, c.hidden}, deviation);
-  WriteFileAtomically(folder / "config.json", ConfigText(c));
+  WriteFileAtomically(folder / "config.json", text);
   WriteSafetensors(folder / "model.safetensors", tensors.views);
 }
 

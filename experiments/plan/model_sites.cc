@@ -5,6 +5,12 @@
 
 namespace tare {
 
+bool ModelSites::Has(Site site) const {
+  if (site == Site::kDifference) return maps == 2;
+  if (site == Site::kQNorm || site == Site::kKNorm || site == Site::kAttnGate) return heads.contains(site);
+  return true;
+}
+
 int ModelSites::Heads(Site site) const {
   const auto found = heads.find(site);
   return found == heads.end() ? 0 : static_cast<int>(found->second.size());

@@ -29,7 +29,8 @@ struct ModelSites {
   std::map<Site, std::vector<std::optional<int>>> heads;
   std::map<SiteKey, StoredWeight> weights;  // empty: not known, only the configuration is
 
-  bool Has(Site site) const { return site != Site::kDifference || maps == 2; }
+  // Not every model has a difference, norms of queries and keys, a gate.
+  bool Has(Site site) const;
   int Heads(Site site) const;
   // Every place of a site, as blocks and statistics have it.
   std::vector<SiteKey> Keys(Site site) const;

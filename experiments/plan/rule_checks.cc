@@ -121,8 +121,11 @@ void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const s
 void CheckRule(const Rule& rule, const ModelSites& model) {
   if (rule.format == Format::kF32) return;
   for (const Site site : rule.sites) {
-    if (!model.Has(site))
+    if (!model.Has(site) && site == Site::kDifference)
       RefuseRule(rule, Name(site), Formatted("a site of a {} model, whose heads have one map", model.family), "probs");
+    if (!model.Has(site))
+      RefuseRule(rule, Name(site), Formatted("a site of this {} model, which has none", model.family),
+                 site == Site::kAttnGate ? "head_out" : "q or k");
     CheckSelector(rule, site, model, Formatted("plan rule '{}'", rule.text));
   }
   CheckOptions(rule);

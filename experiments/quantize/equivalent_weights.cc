@@ -118,7 +118,8 @@ AlignedBuffer<float> Changed(const WeightMatrix& stored, const TensorChange& cha
     const float by_row = change.out_scale.empty() ? 1.0f : change.out_scale[row];
     for (int64_t i = 0; i < stored.in; ++i) {
       if (change.ones) values[i] = 1;
-      values[i] *= (change.in_scale.empty() ? 1.0f : change.in_scale[i]) * by_row;
+      const float by = (change.in_scale.empty() ? 1.0f : change.in_scale[i]) * by_row;
+      values[i] = (values[i] + change.offset) * by - change.offset;
     }
   });
   if (change.in != nullptr) TurnInputs(*change.in, stored.out, stored.in, w.data());
@@ -140,7 +141,10 @@ std::string EquivalentConfig(const std::filesystem::path& model, bool unties) {
 EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& c, uint64_t seed) {
   const Family& family = FamilyOf(c);
   if (family.rotation == Rotation::kNone)
-    Fail("hadamard: got a {} model, whose residual stream cannot be turned; try another method", family.name);
+    Fail(
+        "hadamard: got a {} model, expected one whose residual stream linear layers alone write and, through norms, "
+        "read, so that it can be turned; try another method",
+        family.name);
   const auto stream = std::make_shared<const Hadamard>(c.hidden, seed);
   const std::string embedding(family.names.embedding), head(family.names.head), norm(family.names.final_norm);
   std::vector<int64_t> value_order;
@@ -179,6 +183,7 @@ EquivalentWeights Smoothed(const Checkpoint& files, const ModelConfig& c, const 
       const LinearPlace& first = *std::ranges::find(of.linear(), site, &LinearPlace::input);
       if (!first.norm.empty()) {
         of.Of(first.norm).out_scale = Inverse(s);
+        of.Of(first.norm).offset = FamilyOf(c).norm_offset;
         for (const LinearPlace& place : of.linear()) {
           if (place.norm == first.norm) of.Weight(place.weight).in_scale = s;
         }

@@ -36,6 +36,7 @@ struct TensorChange {
   std::shared_ptr<const Hadamard> in;      // turns consecutive blocks of inputs
   std::shared_ptr<const Hadamard> out;     // turns blocks of outputs, consecutive in out_order
   std::vector<int64_t> out_order;          // empty: as they are
+  float offset = 0;                        // what is scaled is the stored value plus this: 1 of a (1 + w) norm
   bool ones = false;                       // becomes 1 everywhere, as a norm's weight that went elsewhere
 };
 

@@ -58,15 +58,43 @@ void RotateHalfRow(float* row, const float* cosine, const float* sine, size_t di
   });
 }
 
+// Of -|x|: Highway's Exp is wrong, not infinite, above 104.
+HWY_INLINE V SigmoidOf(V x) {
+  const D d;
+  const V one = hn::Set(d, 1.0f), e = hn::Exp(d, hn::Neg(hn::Abs(x)));
+  return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one), hn::Add(one, e));
+}
+
 void SwiGluRow(float* gate, const float* up, size_t n) {
   const D d;
-  const V one = hn::Set(d, 1.0f);
   ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
     const V g = hn::LoadN(d, gate + i, count);
-    // Of -|g|: Highway's Exp is wrong, not infinite, above 104.
-    const V e = hn::Exp(d, hn::Neg(hn::Abs(g)));
-    const V sigmoid = hn::Div(hn::IfThenElse(hn::Lt(g, hn::Zero(d)), e, one), hn::Add(one, e));
-    hn::StoreN(hn::Mul(hn::Mul(g, sigmoid), hn::LoadN(d, up + i, count)), d, gate + i, count);
+    hn::StoreN(hn::Mul(hn::Mul(g, SigmoidOf(g)), hn::LoadN(d, up + i, count)), d, gate + i, count);
+  });
+}
+
+// (1 + tanh(z)) / 2 = sigmoid(2 z).
+void GeGluTanhRow(float* gate, const float* up, size_t n) {
+  const D d;
+  const V linear = hn::Set(d, 2 * 0.7978845608f), cubic = hn::Set(d, 2 * 0.7978845608f * 0.044715f);  // sqrt(2/pi)
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V g = hn::LoadN(d, gate + i, count);
+    const V z = hn::Mul(g, hn::MulAdd(cubic, hn::Mul(g, g), linear));
+    hn::StoreN(hn::Mul(hn::Mul(g, SigmoidOf(z)), hn::LoadN(d, up + i, count)), d, gate + i, count);
+  });
+}
+
+void SigmoidRow(float* row, size_t n) {
+  const D d;
+  ForVectors(n, [&](size_t i, size_t count)
+                    HWY_ATTR { hn::StoreN(SigmoidOf(hn::LoadN(d, row + i, count)), d, row + i, count); });
+}
+
+void SoftCapRow(float* row, float cap, size_t n) {
+  const D d;
+  const V c = hn::Set(d, cap);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    hn::StoreN(hn::Mul(c, hn::Tanh(d, hn::Div(hn::LoadN(d, row + i, count), c))), d, row + i, count);
   });
 }
 
@@ -109,6 +137,13 @@ void AddToRow(float* row, const float* x, size_t n) {
   const D d;
   ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
     hn::StoreN(hn::Add(hn::LoadN(d, row + i, count), hn::LoadN(d, x + i, count)), d, row + i, count);
+  });
+}
+
+void MultiplyByRow(float* row, const float* x, size_t n) {
+  const D d;
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    hn::StoreN(hn::Mul(hn::LoadN(d, row + i, count), hn::LoadN(d, x + i, count)), d, row + i, count);
   });
 }
 
@@ -184,9 +219,13 @@ namespace tare {
 HWY_EXPORT(RmsNormRow);
 HWY_EXPORT(RotateHalfRow);
 HWY_EXPORT(SwiGluRow);
+HWY_EXPORT(GeGluTanhRow);
+HWY_EXPORT(SigmoidRow);
+HWY_EXPORT(SoftCapRow);
 HWY_EXPORT(SoftmaxRow);
 HWY_EXPORT(LogSumExpRow);
 HWY_EXPORT(AddToRow);
+HWY_EXPORT(MultiplyByRow);
 HWY_EXPORT(ScaleIntoRow);
 HWY_EXPORT(SubtractScaledRow);
 HWY_EXPORT(AbsMaxRow);
@@ -201,9 +240,13 @@ void RotateHalf(float* row, const float* cosine, const float* sine, size_t d) {
   HWY_DYNAMIC_DISPATCH(RotateHalfRow)(row, cosine, sine, d);
 }
 void SwiGlu(float* gate, const float* up, size_t n) { HWY_DYNAMIC_DISPATCH(SwiGluRow)(gate, up, n); }
+void GeGluTanh(float* gate, const float* up, size_t n) { HWY_DYNAMIC_DISPATCH(GeGluTanhRow)(gate, up, n); }
+void Sigmoid(float* row, size_t n) { HWY_DYNAMIC_DISPATCH(SigmoidRow)(row, n); }
+void SoftCap(float* row, float cap, size_t n) { HWY_DYNAMIC_DISPATCH(SoftCapRow)(row, cap, n); }
 void Softmax(float* row, size_t n) { HWY_DYNAMIC_DISPATCH(SoftmaxRow)(row, n); }
 double LogSumExp(const float* row, size_t n) { return HWY_DYNAMIC_DISPATCH(LogSumExpRow)(row, n); }
 void AddTo(float* row, const float* x, size_t n) { HWY_DYNAMIC_DISPATCH(AddToRow)(row, x, n); }
+void MultiplyBy(float* row, const float* x, size_t n) { HWY_DYNAMIC_DISPATCH(MultiplyByRow)(row, x, n); }
 void ScaleInto(const float* x, float factor, size_t n, float* y) {
   HWY_DYNAMIC_DISPATCH(ScaleIntoRow)(x, factor, n, y);
 }

@@ -24,6 +24,13 @@ void RotateHalf(float* row, const float* cosine, const float* sine, size_t d);
 // gate = gate * sigmoid(gate) * up. Source: Shazeer 2020, SwiGLU.
 void SwiGlu(float* gate, const float* up, size_t n);
 
+// gate = gelu(gate) * up, gelu(x) = x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2. Source: Shazeer 2020, GeGLU;
+// Hendrycks and Gimpel 2016 for the approximation by tanh.
+void GeGluTanh(float* gate, const float* up, size_t n);
+
+void Sigmoid(float* row, size_t n);             // row = 1 / (1 + exp(-row))
+void SoftCap(float* row, float cap, size_t n);  // row = cap tanh(row / cap)
+
 // row = exp(row - max(row)) / sum, n >= 1. All -inf cannot occur (a causal query sees itself).
 void Softmax(float* row, size_t n);
 
@@ -31,6 +38,7 @@ void Softmax(float* row, size_t n);
 double LogSumExp(const float* row, size_t n);
 
 void AddTo(float* row, const float* x, size_t n);                         // row += x
+void MultiplyBy(float* row, const float* x, size_t n);                    // row *= x
 void ScaleInto(const float* x, float factor, size_t n, float* y);         // y = x * factor
 void SubtractScaled(float* row, const float* x, float factor, size_t n);  // row -= factor * x
 

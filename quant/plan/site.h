@@ -2,11 +2,13 @@
 // The named tensors of the forward pass where a plan may quantize and an observer may look. Two names stand for several
 // sites: `weights` for the seven projection weights of a layer, `linear_in` for their inputs.
 //
+//   q_norm k_norm after the norms of queries and keys, before rotary positions
 //   q k v         after rotary positions, before 1/sqrt(d)
 //   attn_logits   scaled, before the softmax
 //   probs         one map
 //   difference    P1 - lambda P2
-//   head_out      before the head norm
+//   head_out      before the head norm or gate
+//   attn_gate     sigmoid, what head_out is multiplied by
 #pragma once
 
 #include <array>
@@ -33,6 +35,8 @@ enum class Site {
   kGateProjIn,
   kUpProjIn,
   kDownProjIn,
+  kQNorm,
+  kKNorm,
   kQ,
   kK,
   kV,
@@ -40,6 +44,7 @@ enum class Site {
   kProbs,
   kDifference,
   kHeadOut,
+  kAttnGate,
   kAttnOut,
   kLayerOut,
   kFinalNorm,
@@ -69,6 +74,8 @@ inline constexpr std::array kSites = std::to_array<SiteInfo>({
     {Site::kGateProjIn, "gate_proj.in"},
     {Site::kUpProjIn, "up_proj.in"},
     {Site::kDownProjIn, "down_proj.in"},
+    {Site::kQNorm, "q_norm"},
+    {Site::kKNorm, "k_norm"},
     {Site::kQ, "q"},
     {Site::kK, "k"},
     {Site::kV, "v"},
@@ -76,6 +83,7 @@ inline constexpr std::array kSites = std::to_array<SiteInfo>({
     {Site::kProbs, "probs"},
     {Site::kDifference, "difference"},
     {Site::kHeadOut, "head_out"},
+    {Site::kAttnGate, "attn_gate"},
     {Site::kAttnOut, "attn_out"},
     {Site::kLayerOut, "layer_out"},
     {Site::kFinalNorm, "final_norm"},

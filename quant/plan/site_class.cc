@@ -23,12 +23,14 @@ constexpr SiteClass kProjWeight{"l", kOfWeight, "mse", kSigned};
 constexpr SiteClass kHeadWeight{"", kOfWeight, "mse", kSigned};
 constexpr SiteClass kOuterHidden{"", kOfHidden, "static p mse", kSigned};
 constexpr SiteClass kLayerHidden{"l", kOfHidden, "static p mse", kSigned};
+constexpr SiteClass kNormedQueryKey{"lhm", kOfHead, "static p mse", kSigned};
 constexpr SiteClass kQueryKey{"lhm", kOfHead, "smooth static p mse", kSigned};
 constexpr SiteClass kValue{"lh", kOfV, "smooth static p mse", kSigned};
 constexpr SiteClass kLogits{"lhm", kOfScores, "static p mse", kSigned};
 constexpr SiteClass kMaps{"lhm", kOfMaps, "", kUnsigned};
 constexpr SiteClass kMapDifference{"lh", kOfMaps, "p mse", kEither};
 constexpr SiteClass kHeadOutput{"lh", kOfHead, "static p mse", kSigned};
+constexpr SiteClass kHeadGate{"lh", kOfHead, "static p mse", kUnsigned};
 
 }  // namespace
 
@@ -58,6 +60,9 @@ const SiteClass& ClassOf(Site site) {
       return kOuterHidden;
     case Site::kLmHeadW:
       return kHeadWeight;
+    case Site::kQNorm:
+    case Site::kKNorm:
+      return kNormedQueryKey;
     case Site::kQ:
     case Site::kK:
       return kQueryKey;
@@ -71,6 +76,8 @@ const SiteClass& ClassOf(Site site) {
       return kMapDifference;
     case Site::kHeadOut:
       return kHeadOutput;
+    case Site::kAttnGate:
+      return kHeadGate;
   }
   TARE_CHECK(false);
 }

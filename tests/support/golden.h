@@ -13,8 +13,12 @@
 
 namespace tare {
 
-inline constexpr std::array kGoldenCheckpoints = {"llama-mha", "llama-gqa", "llama-old-config", "diffllama-mha",
-                                                  "diffllama-gqa"};
+inline constexpr std::array kGoldenCheckpoints = {
+    "llama-mha", "llama-gqa", "llama-old-config", "diffllama-mha",   "diffllama-gqa",     "qwen2", "mistral",
+    "qwen3",     "olmo2",     "gemma3",           "qwen3-gate-head", "qwen3-gate-element"};
+// Those with what is computed under quantized attention logits.
+inline constexpr std::array kGoldenQuantized = {"llama-mha", "llama-gqa", "llama-old-config", "diffllama-mha",
+                                                "diffllama-gqa"};
 
 inline std::filesystem::path GoldenFolder(const std::string& name) {
   return std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/golden" / name;

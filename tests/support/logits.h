@@ -26,7 +26,7 @@ inline std::vector<float> LogitsOf(Model& model, const TokenBatch& batch, SiteVi
   return logits;
 }
 
-// The rows of input_ids [2, 37].
+// The rows of input_ids [2, T].
 inline std::vector<std::vector<int32_t>> GoldenRows(const std::string& name) {
   const Safetensors file(GoldenFolder(name) / "expected.safetensors");
   const auto ids = ValuesOf<int64_t>(file, "input_ids");

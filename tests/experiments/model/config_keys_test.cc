@@ -42,5 +42,22 @@ TEST(ConfigKeys, SaysWhereAndWhat) {
   EXPECT_NO_THROW(keys.Refuse("absent"));
 }
 
+TEST(ConfigKeys, ListsOfStrings) {
+  const nlohmann::json json = {{"types", {"a", "b"}}, {"mixed", {"a", 1}}, {"none", nullptr}};
+  const ConfigKeys keys(json, "here");
+  EXPECT_THAT(keys.Texts("types"), testing::ElementsAre("a", "b"));
+  EXPECT_THAT([&] { keys.Texts("mixed"); },
+              ThrowsMessage<Error>(HasSubstr("here: mixed: got [\"a\",1], expected a list")));
+  EXPECT_TRUE(keys.IsNull("none"));
+  EXPECT_FALSE(keys.IsNull("absent") || keys.IsNull("types"));
+}
+
+// One set of parameters for all layers would be wrong where each type of layer has its own.
+TEST(ConfigKeys, RotaryParametersByLayerTypeAreNotThoseOfAll) {
+  const nlohmann::json json = {{"rope_parameters", {{"full_attention", {{"rope_theta", 1e6}}}}}};
+  EXPECT_THAT([&] { ReadRotary(ConfigKeys(json, "here"), 64); },
+              ThrowsMessage<Error>(HasSubstr("here: rope_parameters: full_attention: ")));
+}
+
 }  // namespace
 }  // namespace tare

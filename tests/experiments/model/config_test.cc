@@ -165,9 +165,9 @@ TEST(ConfigTest, HeadsMustDivide) {
 }
 
 TEST(ConfigTest, UnknownFamiliesAreRefused) {
-  for (const char* family : {"mistral", "Llama", ""}) {
+  for (const char* family : {"gpt2", "Llama", ""}) {
     Refuses(Smallest(family), "model_type", std::string("'") + family + "'");
-    Refuses(Smallest(family), "model_type", "llama or diffllama");
+    Refuses(Smallest(family), "model_type", "llama, diffllama, qwen2, qwen3, mistral, olmo2 or gemma3_text");
   }
 }
 

@@ -37,7 +37,7 @@ void ExpectRefused(const EditedCheckpoint& checkpoint, const std::string& what, 
 }
 
 TEST(ModelTest, EveryMissingTensorIsNamed) {
-  for (const char* name : {"llama-gqa", "diffllama-gqa"}) {
+  for (const char* name : {"llama-gqa", "diffllama-gqa", "qwen2", "olmo2", "gemma3"}) {
     const EditedCheckpoint whole(GoldenFolder(name));
     for (const auto& [tensor, content] : whole.tensors) {
       EditedCheckpoint without = whole;

@@ -13,7 +13,7 @@ namespace tare {
 namespace {
 
 TEST(ModelSitesOf, IsWhatTheForwardPassShows) {
-  for (const char* name : {"llama-gqa", "llama-mha", "diffllama-gqa", "diffllama-mha"}) {
+  for (const char* name : kGoldenCheckpoints) {
     Model model(GoldenFolder(name));
     Recorder recorder;
     SiteVisitor* const visitors[] = {&recorder};

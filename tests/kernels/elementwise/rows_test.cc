@@ -9,6 +9,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <random>
 #include <vector>
 
@@ -87,6 +88,60 @@ TEST(RowsTest, SwiGlu) {
       ASSERT_NEAR(gate.data[i], expected, 16 * kEps * std::abs(expected));
     }
     ASSERT_TRUE(gate.GuardHolds());
+  });
+}
+
+// Where 1 + tanh cancels, what it is off by is a rounding of 1, not of what is left.
+TEST(RowsTest, GeGluTanh) {
+  ForRows([](size_t n, size_t shift) {
+    Row gate(n, shift, 1), up(n, shift, 2);
+    const std::vector<float> g(gate.data, gate.data + n);
+    GeGluTanh(gate.data, up.data, n);
+    for (size_t i = 0; i < n; ++i) {
+      const double x = g[i], z = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+      const double expected = x / (1 + std::exp(-2 * z)) * up.data[i];
+      // The exponent's own rounding is an error of |z| half units in what it gives.
+      ASSERT_NEAR(gate.data[i], expected, (16 + 8 * std::abs(z)) * kEps * std::abs(expected)) << x;
+    }
+    ASSERT_TRUE(gate.GuardHolds());
+  });
+}
+
+TEST(RowsTest, SigmoidIsBetween0And1) {
+  ForRows([](size_t n, size_t shift) {
+    Row x(n, shift, 1);
+    const std::vector<float> before(x.data, x.data + n);
+    Sigmoid(x.data, n);
+    for (size_t i = 0; i < n; ++i) {
+      const double expected = 1 / (1 + std::exp(-double{before[i]}));
+      ASSERT_NEAR(x.data[i], expected, 16 * kEps * expected);
+    }
+    ASSERT_TRUE(x.GuardHolds());
+  });
+  float far[] = {-1e30f, 1e30f};
+  Sigmoid(far, 2);
+  EXPECT_EQ(far[0], 0.0f);
+  EXPECT_EQ(far[1], 1.0f);
+}
+
+TEST(RowsTest, SoftCap) {
+  ForRows([](size_t n, size_t shift) {
+    Row x(n, shift, 1);
+    const std::vector<float> before(x.data, x.data + n);
+    SoftCap(x.data, 2.5f, n);
+    for (size_t i = 0; i < n; ++i)
+      ASSERT_NEAR(x.data[i], 2.5 * std::tanh(before[i] / 2.5), 16 * kEps * std::abs(before[i]));
+    ASSERT_TRUE(x.GuardHolds());
+  });
+}
+
+TEST(RowsTest, MultiplyBy) {
+  ForRows([](size_t n, size_t shift) {
+    Row x(n, shift, 1), y(n, shift, 2);
+    const std::vector<float> before(x.data, x.data + n);
+    MultiplyBy(x.data, y.data, n);
+    for (size_t i = 0; i < n; ++i) ASSERT_EQ(x.data[i], before[i] * y.data[i]);
+    ASSERT_TRUE(x.GuardHolds());
   });
 }
 

@@ -35,13 +35,14 @@ TEST(SiteClass, AScalePerHeadNeedsHeads) {
   }
 }
 
-TEST(SiteClass, OnlyProbabilitiesAreNeverNegative) {
+TEST(SiteClass, OnlyProbabilitiesAndSigmoidsAreNeverNegative) {
   for (const SiteInfo& info : kSites)
-    EXPECT_EQ(ClassOf(info.site).NeverNegative(), info.site == Site::kProbs) << info.name;
+    EXPECT_EQ(ClassOf(info.site).NeverNegative(), info.site == Site::kProbs || info.site == Site::kAttnGate)
+        << info.name;
 }
 
 TEST(SiteClass, MapsBelongToWhatEachMapHas) {
-  const std::set<Site> of_maps{Site::kQ, Site::kK, Site::kAttnLogits, Site::kProbs};
+  const std::set<Site> of_maps{Site::kQNorm, Site::kKNorm, Site::kQ, Site::kK, Site::kAttnLogits, Site::kProbs};
   for (const SiteInfo& info : kSites)
     EXPECT_EQ(ClassOf(info.site).dimensions.contains('m'), of_maps.contains(info.site)) << info.name;
 }
