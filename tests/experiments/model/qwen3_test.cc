@@ -60,7 +60,7 @@ double EffectOf(const char* golden, const char* plan) {
 
 TEST(Qwen3Test, NormsAndGatesAreSites) {
   for (const char* golden : {"qwen3-gate-head", "qwen3-gate-element"}) {
-    const double coarse = EffectOf(golden, "attn_gate=u4/token"), fine = EffectOf(golden, "attn_gate=u8/token");
+    const double coarse = EffectOf(golden, "attn_gate=u4/head"), fine = EffectOf(golden, "attn_gate=u8/head");
     EXPECT_GT(coarse, 10 * fine) << golden;
     EXPECT_GT(fine, 0) << golden;
     EXPECT_GT(EffectOf(golden, "attn_gate[l1,h3]=u4/head"), 0) << golden;
