@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/algorithms/asymmetric.h"
 
-#include <Eigen/Cholesky>
 #include <Eigen/Core>
 #include <algorithm>
 
+#include "quant/algorithms/cholesky.h"
 #include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -12,30 +12,22 @@
 
 namespace tare {
 
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
 AsymmetricTarget::AsymmetricTarget(const std::vector<float>& hessian, const std::vector<float>& cross, int64_t in,
                                    double damping, const std::string& where)
-    : in_(in), change_(cross.size()) {
+    : in_(in), change_(cross) {
   TARE_CHECK(static_cast<int64_t>(hessian.size()) == in * in && hessian.size() == cross.size());
   if (FirstNotFinite(hessian) || FirstNotFinite(cross))
     Fail("{}: the calibration's moments hold NaN or infinity; try another calibration text", where);
   const double mean = MeanOfDiagonal(hessian, in);
-  Matrix h(in, in), c(in, in);
+  std::vector<float> factor(hessian.size());
   for (int64_t i = 0; i < in; ++i) {
-    for (int64_t j = 0; j < in; ++j) {
-      h(i, j) = double{hessian[std::min(i, j) * in + std::max(i, j)]};
-      c(j, i) = double{cross[i * in + j]};  // C^T
-    }
-    h(i, i) += damping * mean;
+    for (int64_t j = 0; j <= i; ++j) factor[i * in + j] = hessian[j * in + i];
+    factor[i * in + i] = static_cast<float>(double{hessian[i * in + i]} + damping * mean);
   }
-  const Eigen::LLT<Eigen::Ref<Matrix>> factor(h);
-  if (factor.info() != Eigen::Success)
+  if (!FactorInPlace(in, factor.data()))
     Fail("{}: the calibration's second moments are not positive definite; try a longer calibration text", where);
-  factor.solveInPlace(c);  // H^-1 C^T = (C H^-1)^T
-  for (int64_t i = 0; i < in; ++i) {
-    for (int64_t j = 0; j < in; ++j) change_[i * in + j] = static_cast<float>(c(j, i));
-  }
+  InvertInPlace(in, factor.data());
+  MultiplyByInverse(in, factor.data(), in, change_.data());
 }
 
 void AsymmetricTarget::Correct(int64_t rows, float* w) const {

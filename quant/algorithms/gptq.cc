@@ -2,11 +2,10 @@
 // See gptq.h.
 #include "quant/algorithms/gptq.h"
 
-#include <Eigen/Cholesky>
-#include <Eigen/Core>
 #include <algorithm>
 #include <numeric>
 
+#include "quant/algorithms/cholesky.h"
 #include "quant/algorithms/second_moments.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -16,8 +15,6 @@
 
 namespace tare {
 namespace {
-
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 // Rows rounded together, so that a row of U read from memory serves several.
 constexpr int64_t kRows = 16;
@@ -33,27 +30,23 @@ GptqFactor::GptqFactor(const std::vector<float>& hessian, int64_t in, double dam
   const double mean = MeanOfDiagonal(hessian, in);
   std::iota(order_.begin(), order_.end(), int64_t{0});
   std::ranges::stable_sort(order_, std::ranges::greater(), diagonal);
-  // Backwards: row i of `reversed` is the input that goes (in - 1 - i)-th.
-  Matrix reversed(in, in);
+  // Backwards: row i of the factor is the input that goes (in - 1 - i)-th.
   for (int64_t i = 0; i < in; ++i) {
-    for (int64_t j = 0; j < in; ++j) {
+    float* const row = &upper_[i * in];
+    for (int64_t j = 0; j <= i; ++j) {
       const auto [a, b] = std::minmax(order_[in - 1 - i], order_[in - 1 - j]);
-      reversed(i, j) = double{hessian[a * in + b]};
+      row[j] = hessian[a * in + b];
     }
-    reversed(i, i) += damping * mean + (reversed(i, i) == 0 ? mean : 0);
+    row[i] = static_cast<float>(double{row[i]} + damping * mean + (row[i] == 0 ? mean : 0));
   }
-  const Eigen::LLT<Eigen::Ref<Matrix>> factor(reversed);
-  if (factor.info() != Eigen::Success) {
+  if (!FactorInPlace(in, upper_.data())) {
     Fail(
         "{}: the calibration's second moments are not positive definite; try a longer calibration text, or more "
         "damping",
         where);
   }
-  Matrix inverse = Matrix::Identity(in, in);
-  factor.matrixL().solveInPlace(inverse);
-  for (int64_t i = 0; i < in; ++i) {
-    for (int64_t j = i; j < in; ++j) upper_[i * in + j] = static_cast<float>(inverse(in - 1 - i, in - 1 - j));
-  }
+  InvertInPlace(in, upper_.data());
+  std::ranges::reverse(upper_);  // L^-1 lower and backwards is U
 }
 
 void GptqFactor::Round(const std::function<void(int64_t, float*)>& read, ClipChoice choice,
