@@ -116,6 +116,14 @@ End Campaign::Run(const Attempt& attempt) {
   return end;
 }
 
+// Under a limit in which libraries cannot be loaded, or make what they hold from the start: they end with a signal of
+// their own, whatever the command is.
+bool Campaign::EndsBeforeMain(const Attempt& attempt) {
+  const End end =
+      Process(folder_, {attempt.program->path, "--version"}, attempt.limits, "version").Wait(milliseconds(20'000));
+  return !end.Done();
+}
+
 void Campaign::Judge(const Attempt& attempt, const End& end) {
   Count& count = counts_[attempt.kind + (attempt.program->sanitized ? ", sanitized" : "")];
   ++count.runs;
@@ -126,7 +134,8 @@ void Campaign::Judge(const Attempt& attempt, const End& end) {
   count.struck += struck;
   if (end.hung) return Found(attempt, end, "did not end in time");
   if (struck || IsOutOfMemory(end.err)) return;
-  if (end.exit_code == 127 && Contains(end.err, "shared libraries")) return;  // the loader's end, before ours begins
+  const bool badly = end.signal != 0 || end.exit_code > 2;
+  if (badly && attempt.limits.address_bytes != RLIM_INFINITY && EndsBeforeMain(attempt)) return;
   if (end.signal != 0) return Found(attempt, end, std::string("ended by ") + strsignal(end.signal));
   if (Contains(end.err, "Sanitizer") || Contains(end.err, "runtime error:"))
     return Found(attempt, end, "a sanitizer's report");

@@ -60,6 +60,7 @@ class Campaign {
   const Program& SomeProgram(size_t one_sanitized_in);
   Words Line(const Attempt& attempt) const;
   End Run(const Attempt& attempt);
+  bool EndsBeforeMain(const Attempt& attempt);
   void Judge(const Attempt& attempt, const End& end);
   void Found(const Attempt& attempt, const End& end, const std::string& what);
   const End& Whole(const Words& words, const std::string& place);  // of the undamaged file
