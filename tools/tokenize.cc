@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "experiments/text/utf8.h"
 #include "experiments/tokenizer/tokenizer.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -47,6 +48,7 @@ std::string TextOf(std::string_view line, const std::string& where) {
 std::string Lines(const Tokenizer& tokenizer, const Options& options) {
   const MappedFile file(options.input);
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  RequireUtf8(text, options.input);
   if (!options.input.ends_with(".jsonl")) return Line(tokenizer, text, !options.no_special);
   std::string lines;
   size_t number = 0;

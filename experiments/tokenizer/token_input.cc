@@ -111,7 +111,7 @@ void ReadText(const std::filesystem::path& model_folder, int vocabulary, TokenIn
   const Tokenizer tokenizer = Tokenizer::Load(model_folder);
   if (tokenizer.vocabulary() > vocabulary) {
     Fail(
-        "{}: got a tokenizer of {} pieces, expected at most the model's vocabulary of {}; try the tokenizer.model that "
+        "{}: got a tokenizer of {} pieces, expected at most the model's vocabulary of {}; try the tokenizer that "
         "belongs to this checkpoint",
         model_folder.string(), tokenizer.vocabulary(), vocabulary);
   }

@@ -35,6 +35,14 @@ TEST(TokenizeCommand, BadLinesAreNamed) {
   EXPECT_THAT(outcome.err, HasSubstr("t.jsonl: line 2: got {\"test\": 1}"));
 }
 
+TEST(TokenizeCommand, TextThatIsNoUtf8IsNamed) {
+  const TemporaryFolder folder;
+  PutFile(folder / "t.txt", "ab\xff");
+  const Outcome outcome = RunTare({"tokenize", kLlama3, "--input", folder / "t.txt"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("t.txt: got byte 0xff at offset 2"));
+}
+
 // A checkpoint with both files: the first is used, and inspect says so.
 TEST(TokenizeCommand, TokenizerJsonComesFirst) {
   const TemporaryFolder folder;
