@@ -13,6 +13,8 @@
 namespace tare {
 namespace {
 
+constexpr int kMostLayers = 1 << 16;  // some things are kept by layer before the weights say whether there are so many
+
 void CheckHeads(const ModelConfig& c, const std::string& where) {
   if (c.heads % c.kv_heads != 0) {
     Fail("{}: num_attention_heads: got {}, expected a multiple of num_key_value_heads {}", where, c.heads, c.kv_heads);
@@ -38,6 +40,7 @@ ModelConfig ParseConfig(std::string_view text, const std::string& where) {
   c.hidden = keys.Integer("hidden_size", 1);
   c.ffn = keys.Integer("intermediate_size", 1);
   c.layers = keys.Integer("num_hidden_layers", 1);
+  if (c.layers > kMostLayers) Fail("{}: num_hidden_layers: got {}, expected 1 to {}", where, c.layers, kMostLayers);
   c.heads = keys.Integer("num_attention_heads", 1);
   c.kv_heads = keys.Integer("num_key_value_heads", 1, c.heads);
   if (!keys.Has("head_dim") && c.hidden % c.heads != 0) {

@@ -186,7 +186,7 @@ TEST_F(BadConfigTest, NeededKeysMissing) {
 
 TEST_F(BadConfigTest, FamiliesAndFeaturesWeDoNotKnow) {
   RefusedConfig("llama-mha", [](nlohmann::json& config) { config["model_type"] = "gpt2"; },
-                {"model_type: got 'gpt2', expected llama or diffllama"});
+                {"model_type: got 'gpt2', expected llama, diffllama"});
   RefusedConfig("llama-mha", [](nlohmann::json& config) { config["hidden_act"] = "gelu"; },
                 {"hidden_act: got 'gelu', expected silu"});
   RefusedConfig("llama-mha", [](nlohmann::json& config) { config["quantization_config"] = {{"bits", 4}}; },

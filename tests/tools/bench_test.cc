@@ -38,7 +38,7 @@ TEST(BenchTest, ShapesThatMakeNoModelAreRefused) {
   for (const auto& [options, why] : std::vector<std::pair<std::vector<std::string>, const char*>>{
            {{"--hidden", "33", "--heads", "3"}, "head_dim: got 11"},
            {{"--hidden", "8", "--heads", "16"}, "got --hidden 8 and --heads 16, expected a multiple of the heads"},
-           {{"--family", "gpt2", "--hidden", "32", "--heads", "2"}, "got 'gpt2', expected llama or diffllama"}}) {
+           {{"--family", "gpt2", "--hidden", "32", "--heads", "2"}, "got 'gpt2', expected llama, diffllama"}}) {
     const Outcome outcome = Bench(options);
     EXPECT_EQ(outcome.exit_code, 1);
     EXPECT_THAT(outcome.err, HasSubstr(why));

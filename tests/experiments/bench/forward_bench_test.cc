@@ -25,6 +25,10 @@ TEST(ForwardBenchTest, FlopCountsProductsAndUnmaskedPairs) {
   // Twice that for each of 10 rows: 20 x (3 x 576 + 80) = 36,160.
   // Pairs: 2 sequences x 15, 3 layers, 2 heads; each 2 x 4 for the score and 2 x 4 for the sum: 180 x 16 = 2,880.
   EXPECT_EQ(ForwardFlop(config, 2, 5), 36160 + 2880);
+  // Under a window of 2 a layer has 9 pairs, not 15.
+  config.windows = {0, 2, 0};
+  EXPECT_EQ(ForwardFlop(config, 2, 5), 36160 + 2 * (15 + 9 + 15) * 2 * 16);
+  config.windows.clear();
   // Each map of a differential head multiplies V of both: 180 x (8 + 16).
   config.family = "diffllama";
   EXPECT_EQ(ForwardFlop(config, 2, 5), 36160 + 4320);

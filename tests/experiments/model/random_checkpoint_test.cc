@@ -30,6 +30,23 @@ ModelConfig Small(const std::string& family) {
           .max_positions = 50};
 }
 
+// What the configuration does not say, families fill in as transformers does: biases, norms, windows, gates.
+TEST(RandomCheckpointTest, IsOfItsFamily) {
+  for (const char* family : {"qwen2", "qwen3", "mistral", "olmo2", "gemma3_text"}) {
+    for (const OutputGate gate : {OutputGate::kNone, OutputGate::kPerHead, OutputGate::kPerValue}) {
+      if (gate != OutputGate::kNone && family != std::string("qwen3")) continue;
+      const TemporaryFolder folder;
+      ModelConfig asked = Small(family);
+      asked.gate = gate;
+      WriteRandomCheckpoint(folder / "m", asked, WeightType::kBf16, 3);
+      const Model model(folder / "m");
+      EXPECT_EQ(model.config().gate, gate);
+      for (const auto& [name, vector] : model.layers()[1].vectors)
+        EXPECT_THAT(vector, testing::Each(1.0f)) << family << " " << name;
+    }
+  }
+}
+
 TEST(RandomCheckpointTest, LoadsAsWhatItWasAskedToBe) {
   for (const char* family : {"llama", "diffllama"}) {
     for (const WeightType type : {WeightType::kF32, WeightType::kBf16, WeightType::kF16}) {

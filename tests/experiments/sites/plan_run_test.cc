@@ -125,5 +125,21 @@ TEST(PlanRunTest, ExecutedSequencesAreRunWhole) {
   EXPECT_TRUE(PlanRun(Plan::Parse(kLate), Carrying::kSimulated, model).LooksAhead());
 }
 
+// Layers with and without windows, and a scale that is not of the head's width: another of either would be many times
+// the effect.
+TEST(ExecutedPlan, FollowsEveryLayersMaskAndScale) {
+  for (const char* golden : {"qwen2", "gemma3"}) {
+    const char* const plan = "q=int8/token,k=int8/token,probs=u8/block64,v=int8/block64.channel";
+    Model model(GoldenFolder(golden));
+    const TokenBatch batch = GoldenBatch(golden);
+    const std::vector<float> f32 = Under(model, batch, "", Carrying::kSimulated),
+                             simulated = Under(model, batch, plan, Carrying::kSimulated);
+    const double effect = Distance(simulated, f32);
+    EXPECT_GT(effect, 0) << golden;
+    EXPECT_LT(effect, 0.05 * Distance(f32, std::vector<float>(f32.size()))) << golden;
+    EXPECT_LT(Distance(Under(model, batch, plan, Carrying::kExecuted), simulated), 1.5 * effect) << golden;
+  }
+}
+
 }  // namespace
 }  // namespace tare

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"
 #include "tests/support/logits.h"
@@ -66,6 +68,32 @@ TEST_F(StatisticsJobTest, AShardResumesItsOwnPartOnly) {
   Collect("c.h5", {.sites = "layer_out"});
   EXPECT_EQ(Sha256OfFile(folder_ / "b.h5"), Sha256OfFile(folder_ / "c.h5"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "b.h5.part"));
+}
+
+// Of each family: one row of each layer and head of each site that it has, masked pairs left out.
+TEST(StatisticsJob, HasEverySiteUnderItsMask) {
+  for (const char* golden : kGoldenCheckpoints) {
+    const TemporaryFolder folder;
+    Model model(GoldenFolder(golden));
+    std::vector<ScoredSequence> sequences;
+    for (const std::vector<int32_t>& row : GoldenRows(golden)) sequences.push_back({.tokens = row});
+    const TokenInput input{.kind = TokenInput::Kind::kIds, .sequences = {}, .bos = {}, .path = "ids", .sha256 = "aa"};
+    const StatisticsSet set = CollectStatistics(model, input, sequences, {}, "1", folder / "s.h5", {});
+    const ModelSites sites = ModelSitesOf(model);
+    std::set<SiteKey> expected, collected;
+    for (const SiteInfo& info : kSites) {
+      for (const SiteKey& key : sites.Keys(info.site)) expected.insert(key);
+    }
+    for (const auto& [key, statistics] : set.sites) collected.insert(key);
+    EXPECT_EQ(collected, expected) << golden;
+    const auto T = static_cast<int>(sequences[0].tokens.size());
+    for (int layer = 0; layer < sites.layers; ++layer) {
+      const int n = model.config().Window(layer) > 0 ? model.config().Window(layer) : T;
+      const auto first_head = set.sites.lower_bound({Site::kAttnLogits, layer});
+      EXPECT_EQ(first_head->second.Total().values, 2u * static_cast<unsigned>(n * (n + 1) / 2 + (T - n) * n))
+          << golden << " layer " << layer;
+    }
+  }
 }
 
 }  // namespace
