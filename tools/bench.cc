@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 
 struct ForwardOptions {
   std::string families = "llama,diffllama", plan, json;
-  int hidden = 1024, ffn = 2752, layers = 4, heads = 16, vocabulary = 2048;
+  int hidden = 1024, ffn = 2752, layers = 4, heads = 16, kv_heads = 0, vocabulary = 2048;
   ForwardBench bench;
   MachineOptions machine;
 };
@@ -84,7 +84,7 @@ void RunForward(const ForwardOptions& o) {
                        .ffn = o.ffn,
                        .layers = o.layers,
                        .heads = o.heads,
-                       .kv_heads = o.heads,
+                       .kv_heads = o.kv_heads == 0 ? o.heads : o.kv_heads,
                        .head_dim = o.hidden / o.heads,
                        .norm_eps = 1e-5f,
                        .max_positions = static_cast<int>(o.bench.tokens),
@@ -116,6 +116,9 @@ void AddForward(CLI::App& bench) {
   command->add_option("--ffn", options->ffn)->check(WholeNumber(1, 1 << 18))->capture_default_str();
   command->add_option("--layers", options->layers)->check(WholeNumber(1, 1000))->capture_default_str();
   command->add_option("--heads", options->heads)->check(WholeNumber(1, 1024))->capture_default_str();
+  command->add_option("--kv-heads", options->kv_heads, "0: as many as heads; diff_v2 wants half of them at most")
+      ->check(WholeNumber(0, 1024))
+      ->capture_default_str();
   command->add_option("--vocabulary", options->vocabulary)->check(WholeNumber(2, 1 << 20))->capture_default_str();
   command->add_option("--batch", options->bench.batch, "sequences")
       ->check(WholeNumber(1, 1 << 16))

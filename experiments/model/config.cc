@@ -16,7 +16,7 @@ namespace {
 constexpr int kMostLayers = 1 << 16;  // some things are kept by layer before the weights say whether there are so many
 
 void CheckHeads(const ModelConfig& c, const std::string& where) {
-  if (c.heads % c.kv_heads != 0) {
+  if (c.noise_heads == 0 && c.heads % c.kv_heads != 0) {
     Fail("{}: num_attention_heads: got {}, expected a multiple of num_key_value_heads {}", where, c.heads, c.kv_heads);
   }
   if (c.head_dim % 2 != 0)
@@ -33,9 +33,9 @@ ModelConfig ParseConfig(std::string_view text, const std::string& where) {
   if (!json.is_object()) Fail("{}: not a JSON object; try saving the checkpoint again", where);
   const ConfigKeys keys(json, where);
   ModelConfig c;
-  c.family = keys.Text("model_type");
-  const std::string key = where + ": model_type";
-  const Family& family = FamilyNamed(c.family, key);
+  const std::string type = keys.Text("model_type"), key = where + ": model_type";
+  const Family& family = FamilyNamed(type, key);
+  c.family = family.name;
   c.vocabulary = keys.Integer("vocab_size", 1);
   c.hidden = keys.Integer("hidden_size", 1);
   c.ffn = keys.Integer("intermediate_size", 1);
@@ -52,8 +52,9 @@ ModelConfig ParseConfig(std::string_view text, const std::string& where) {
   c.tied_embeddings = keys.Flag("tie_word_embeddings", false);
   if (keys.Has("bos_token_id")) c.bos = keys.Integer("bos_token_id", 0);
   keys.Refuse("quantization_config");
-  CheckHeads(c, where);
   family.read(keys, c);
+  CheckHeads(c, where);
+  if (keys.Has("rotary_layout")) c.rotary.layout = ReadRotaryLayout(keys);
   if (c.bos && *c.bos >= c.vocabulary)
     Fail("{}: bos_token_id: got {}, expected less than vocab_size {}", where, *c.bos, c.vocabulary);
   return c;

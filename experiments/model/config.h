@@ -15,7 +15,10 @@ namespace tare {
 
 struct RotaryConfig {
   enum class Type { kDefault, kLinear, kLlama3 };
+  // Which channels of a head turn together: i and i + d/2, or 2i and 2i + 1.
+  enum class Layout { kHalfSplit, kInterleaved };
   Type type = Type::kDefault;
+  Layout layout = Layout::kHalfSplit;
   double theta = 10000.0;
   double factor = 1.0;                 // linear, llama3
   double low_frequency_factor = 1.0;   // llama3
@@ -41,6 +44,13 @@ struct ModelConfig {
   bool attention_bias = false;
   bool mlp_bias = false;
   std::optional<int> bos;
+  // Of differential attention, V1: where the second map's query head is, in each head or group of heads.
+  enum class Pairing { kHalves, kAdjacent };
+  Pairing pairing = Pairing::kHalves;
+  int noise_heads = 0;               // grouped: of query heads, those whose map is subtracted
+  float head_norm_eps = 0;           // of the norm of a head's output, where it is not norm_eps
+  bool head_norm_weight = true;      // whether that norm has one, in families where it may
+  std::optional<float> lambda_init;  // of all layers; nothing: by the layer's depth
   RotaryConfig rotary;
   std::vector<int> windows;  // per layer, how many keys a query sees, its own the last; 0: all; or empty
   std::optional<RotaryConfig> window_rotary;  // of layers with a window, where it is another one

@@ -125,6 +125,13 @@ RotaryConfig ReadRotaryObject(const ConfigKeys& parameters, int max_positions, d
   return rotary;
 }
 
+RotaryConfig::Layout ReadRotaryLayout(const ConfigKeys& keys) {
+  const std::string layout = keys.Text("rotary_layout");
+  if (layout == "half-split") return RotaryConfig::Layout::kHalfSplit;
+  if (layout == "interleaved") return RotaryConfig::Layout::kInterleaved;
+  Fail("{}: rotary_layout: got '{}', expected half-split or interleaved", keys.where(), layout);
+}
+
 int ReadWindow(const ConfigKeys& keys, int otherwise) {
   return keys.IsNull("sliding_window") ? 0 : keys.Integer("sliding_window", 1, otherwise);
 }

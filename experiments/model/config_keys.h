@@ -48,6 +48,9 @@ RotaryConfig ReadRotary(const ConfigKeys& keys, int max_positions);
 // One object of rotary parameters.
 RotaryConfig ReadRotaryObject(const ConfigKeys& parameters, int max_positions, double theta);
 
+// rotary_layout: which channels turn together.
+RotaryConfig::Layout ReadRotaryLayout(const ConfigKeys& keys);
+
 // sliding_window: keys that a query sees, `otherwise` where the key is missing; 0 where it is null.
 int ReadWindow(const ConfigKeys& keys, int otherwise);
 // Windows of all layers: those that layer_types (transformers 5) calls sliding_attention, or where it is missing those

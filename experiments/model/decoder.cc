@@ -98,6 +98,7 @@ void AttendExecuted(const LayerCall& call, const ExecutedPlan& executed, const A
     problem.k = rows_of(batch.k);
     problem.v = rows_of(batch.v);
     problem.out = rows_of(batch.out);
+    problem.lambda.data += s.first_row * batch.lambda.token_stride;
     const AttentionPlan plan = executed.For(problem, means);
     call.a.workspace.Reserve(WorkspaceBytes(plan, problem));
     ExecutedAttention(plan, problem, call.a.workspace.span());
@@ -132,9 +133,11 @@ std::vector<float> Offset(std::vector<float> weight, float offset) {
 LayerWeights LoadLayer(Weights& weights, const ModelConfig& c, int layer) {
   const Family& family = FamilyOf(c);
   LayerWeights w;
-  for (const VectorPlace& place : family.vectors)
-    w.vectors[place.tensor] =
-        Offset(weights.Vector(LayerTensor(c, layer, place.tensor), place.shape(c)), family.norm_offset);
+  for (const VectorPlace& place : family.vectors) {
+    if (place.has == nullptr || c.*place.has)
+      w.vectors[place.tensor] =
+          Offset(weights.Vector(LayerTensor(c, layer, place.tensor), place.shape(c)), family.norm_offset);
+  }
   for (const LinearPlace& place : family.linear) w.*place.linear = LoadLinear(weights, place, c, layer);
   w.heads = family.heads(c);
   if (const int window = c.Window(layer); window > 0) w.mask = {Mask::Kind::kWindow, window};
@@ -213,12 +216,26 @@ void NormQk(const LayerCall& call, const std::vector<float>& q_weight, const std
             DenseHeads(call.a.k.data(), rows, c.kv_heads, c.head_dim));
 }
 
+LambdaView ProjectLambda(const LayerCall& call) {
+  const int64_t rows = call.batch.Rows(), heads = std::ssize(call.weights.heads);
+  Grow(call.a.lambda, rows, heads);
+  float* const lambda = call.a.lambda.data();
+  const SeenProjection projection{Site::kLambdaProjIn, call.weights.lambda_projection, lambda};
+  ProjectSeen(call, call.a.normed.data(), call.config.hidden, {&projection, 1});
+  ForRows(call, [&](int64_t row) { Sigmoid(lambda + row * heads, static_cast<size_t>(heads)); });
+  ShowHeads(call.visitors, Site::kLambda, call.layer, call.batch, call.weights.heads,
+            DenseHeads(lambda, rows, static_cast<int>(heads), 1));
+  return {.data = lambda, .token_stride = heads, .head_stride = 1};
+}
+
 void RotateQk(const LayerCall& call) {
   const int d = call.config.head_dim;
+  const bool halves = call.config.rotary.layout == RotaryConfig::Layout::kHalfSplit;
   const auto rotate = [&](AlignedBuffer<float>& buffer, int64_t row, int heads) {
     const int64_t position = call.a.positions[row];
     for (int h = 0; h < heads; ++h) {
-      RotateHalf(buffer.data() + (row * heads + h) * d, call.rotary.Cosine(position), call.rotary.Sine(position), d);
+      (halves ? RotateHalf : RotateInterleaved)(buffer.data() + (row * heads + h) * d, call.rotary.Cosine(position),
+                                                call.rotary.Sine(position), d);
     }
   };
   ForRows(call, [&](int64_t row) {

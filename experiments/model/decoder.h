@@ -35,6 +35,7 @@ struct LinearWeights {
 struct LayerWeights {
   LinearWeights q, k, v, o;                                // [H (d + gates), E] [G d, E] [G d, E] [E, A]
   LinearWeights gate, up, down;                            // [I, E] [I, E] [E, I]
+  LinearWeights lambda_projection;                         // [output heads, E], where lambda is of each token
   std::map<std::string_view, std::vector<float>> vectors;  // the record's, by its names: norms and the like
   std::vector<OutputHead> heads;                           // which query, key and value heads meet
   Mask mask;                                               // which keys a query sees
@@ -58,6 +59,7 @@ struct Activations {
   AlignedBuffer<float> q, k, v;        // [R, H d] [R, G d] [R, G d]
   AlignedBuffer<float> q_and_gate;     // [R, G, H/G (d + gates)]: q_proj's rows where the model has a gate
   AlignedBuffer<float> attn_gate;      // [R, H, gates]
+  AlignedBuffer<float> lambda;         // [R, output heads], where lambda is of each token
   AlignedBuffer<float> attended;       // [R, A]
   AlignedBuffer<float> delta;          // [R, E] what is added to the stream
   AlignedBuffer<float> gate, up;       // [R, I]
@@ -87,7 +89,8 @@ void TakeRows(const LayerCall& call);                                    // norm
 void ProjectQkv(const LayerCall& call);                                  // q, k, v = W normed + b; the gate, if any
 // q = norm(q) * q_weight, and k: per head where the weight has a head's width, else over all heads of a token.
 void NormQk(const LayerCall& call, const std::vector<float>& q_weight, const std::vector<float>& k_weight);
-void RotateQk(const LayerCall& call);  // rotary embedding of q and k
+void RotateQk(const LayerCall& call);             // rotary embedding of q and k
+LambdaView ProjectLambda(const LayerCall& call);  // sigmoid(W normed + b), of each token and output head
 // attended = the head table's attention; lambda: for heads with two maps.
 void Attend(const LayerCall& call, LambdaView lambda = {});
 void GateHeads(const LayerCall& call);      // attended *= sigmoid(gate)

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/family.h"
 
+#include <algorithm>
+
+#include "experiments/model/diff_v1.h"
+#include "experiments/model/diff_v2.h"
 #include "experiments/model/diffllama.h"
 #include "experiments/model/gemma3.h"
 #include "experiments/model/llama.h"
 #include "experiments/model/mistral.h"
+#include "experiments/model/motif.h"
 #include "experiments/model/olmo2.h"
 #include "experiments/model/qwen2.h"
 #include "experiments/model/qwen3.h"
@@ -16,7 +21,8 @@ namespace tare {
 namespace {
 
 std::vector<const Family*>& Table() {
-  static std::vector<const Family*> table{&kLlama, &kDiffLlama, &kQwen2, &kQwen3, &kMistral, &kOlmo2, &kGemma3};
+  static std::vector<const Family*> table{&kLlama, &kDiffLlama, &kQwen2,  &kQwen3,  &kMistral,
+                                          &kOlmo2, &kGemma3,    &kDiffV1, &kDiffV2, &kMotif};
   return table;
 }
 
@@ -27,6 +33,7 @@ std::span<const Family* const> Families() { return Table(); }
 void AddFamily(const Family& family) { Table().push_back(&family); }
 
 const Family& FamilyNamed(std::string_view name, const std::string& where) {
+  if (name == "Motif") return kMotif;  // as its published checkpoints write it
   std::string known;
   for (const Family* family : Families()) {
     if (family->name == name) return *family;
@@ -52,12 +59,18 @@ int64_t GateWidth(const ModelConfig& config) {
   return config.gate == OutputGate::kPerHead ? 1 : config.head_dim;
 }
 
+bool ProjectsLambda(const ModelConfig& config) {
+  return std::ranges::contains(FamilyOf(config).linear, Site::kLambdaProjW, &LinearPlace::weight);
+}
+
 int HeadsOf(Site site, const ModelConfig& config) {
   if (ClassOf(site).dimensions.find('h') == std::string_view::npos) return 0;
   if ((site == Site::kQNorm || site == Site::kKNorm) && !config.qk_norm) return 0;
   if (site == Site::kAttnGate && config.gate == OutputGate::kNone) return 0;
+  if (site == Site::kLambda && !ProjectsLambda(config)) return 0;
   if (site == Site::kKNorm || site == Site::kK || site == Site::kV) return config.kv_heads;
-  if (site == Site::kDifference || site == Site::kHeadOut) return static_cast<int>(HeadTable(config).size());
+  if (site == Site::kDifference || site == Site::kLambda || site == Site::kHeadOut)
+    return static_cast<int>(HeadTable(config).size());
   return config.heads;
 }
 
@@ -88,6 +101,7 @@ MatrixShape ShapeOf(Site weight, const ModelConfig& c) {
   if (weight == Site::kOProjW) return {c.hidden, AttendedWidth(c)};
   if (weight == Site::kGateProjW || weight == Site::kUpProjW) return {c.ffn, c.hidden};
   if (weight == Site::kDownProjW) return {c.hidden, c.ffn};
+  if (weight == Site::kLambdaProjW) return {std::ssize(HeadTable(c)), c.hidden};
   TARE_CHECK(weight == Site::kLmHeadW);
   return {c.vocabulary, c.hidden};
 }

@@ -36,7 +36,8 @@ struct LinearPlace {
 struct VectorPlace {
   std::string_view tensor;
   std::vector<int64_t> (*shape)(const ModelConfig&);
-  float mean, deviation;  // as training starts, for random checkpoints
+  float mean, deviation;              // as training starts, for random checkpoints
+  bool ModelConfig::* has = nullptr;  // whether there is one; null: always
 };
 
 struct TensorNames {
@@ -51,6 +52,7 @@ enum class Rotation { kNone, kStream, kStreamAndValues };
 
 struct Family {
   std::string_view name;                               // model_type of config.json
+  std::string_view activation = "silu";                // hidden_act
   void (*read)(const ConfigKeys& keys, ModelConfig&);  // what is its own: reads it, or refuses it by name
   TensorNames names;
   std::span<const LinearPlace> linear;
@@ -77,6 +79,7 @@ std::vector<OutputHead> HeadTable(const ModelConfig& config);
 int Maps(const ModelConfig& config);                // softmax maps of an output head: 2 in a differential model
 int64_t AttendedWidth(const ModelConfig& config);   // values of attention's output, all heads of a token
 int64_t GateWidth(const ModelConfig& config);       // gates of a query head, whose rows are q_proj's; 0: none
+bool ProjectsLambda(const ModelConfig& config);     // lambda is of each token and head, and not of the weights alone
 int HeadsOf(Site site, const ModelConfig& config);  // heads that the site's blocks tell apart; 0 where it has none
 // 1 or 2 where only that map uses the site's head, else nothing.
 std::optional<int> MapOf(std::span<const OutputHead> table, Site site, int head);

@@ -81,7 +81,14 @@ class HeadTask {
         shows_logits_(AnyWants(call.visitors, Site::kAttnLogits, call.layer)),
         shows_probs_(AnyWants(call.visitors, Site::kProbs, call.layer)),
         shows_difference_(row_.Differential() && AnyWants(call.visitors, Site::kDifference, call.layer)),
-        early_(shows_difference_ && AnyChanges(call.visitors, Site::kDifference, call.layer)) {}
+        early_(shows_difference_ && AnyChanges(call.visitors, Site::kDifference, call.layer)) {
+    for (int m = 0; m < maps_; ++m) {
+      shared_[m] = std::ranges::any_of(problem_.heads.first(head), [&](const OutputHead& earlier) {
+        const auto is = [&](int map) { return earlier.Q(map) == row_.Q(m) && earlier.K(map) == row_.K(m); };
+        return is(0) || (earlier.Differential() && is(1));
+      });
+    }
+  }
 
   void Run(Pass pass) {
     const int64_t prefix = sequence_.prefix;
@@ -126,11 +133,11 @@ class HeadTask {
       for (int m = 0; m < maps_; ++m) {
         p[m] = Logits(m, row + done, position + done, rows, position + count);
         if (pass == Pass::kSurvey) {
-          Survey(call_.visitors, p[m], thread_);
+          if (!shared_[m]) Survey(call_.visitors, p[m], thread_);
           continue;
         }
-        if (shows_logits_) Visit(call_.visitors, p[m], thread_);
-        Probabilities(p[m]);
+        if (shows_logits_) ShowMap(m, p[m]);
+        Probabilities(m, p[m]);
         if (!early_) TimesV(p[m], scratch_.o[m].data());
       }
       if (pass == Pass::kSurvey) continue;
@@ -167,7 +174,7 @@ class HeadTask {
   }
 
   // Logits become probabilities in place, zeros to the end of the last key block and of the last 16 rows.
-  void Probabilities(SiteBlock& block) {
+  void Probabilities(int m, SiteBlock& block) {
     for (int64_t r = 0; r < RoundUp(block.rows, 16); ++r) {
       float* const begin = block.values + r * stride_ + FirstKey(block);
       float* const end = block.values + r * stride_ + EndKey(block);
@@ -177,7 +184,14 @@ class HeadTask {
       std::fill(seen.data() + seen.size(), end, 0.0f);
     }
     block.site = Site::kProbs;
-    if (shows_probs_) Visit(call_.visitors, block, thread_);
+    if (shows_probs_) ShowMap(m, block);
+  }
+
+  // A map that an earlier head has too is looked at there, and changed in each.
+  void ShowMap(int m, const SiteBlock& block) {
+    for (SiteVisitor* v : call_.visitors) {
+      if (v->Wants(block.site, block.layer) && (!shared_[m] || v->Changes())) v->Visit(block, thread_);
+    }
   }
 
   // first = first - lambda second.
@@ -221,6 +235,7 @@ class HeadTask {
   const int maps_, thread_;
   const int64_t width_;
   const bool shows_logits_, shows_probs_, shows_difference_, early_;
+  std::array<bool, 2> shared_{};  // by map
 };
 
 void Check(const FloatAttentionCall& call) {

@@ -22,10 +22,11 @@ void LlamaForward(const LayerCall& call) {
 
 void ReadDecoderConfig(const ConfigKeys& keys, ModelConfig& c) {
   if (keys.Has("hidden_act")) {
-    const std::string activation = keys.Text("hidden_act");
-    if (activation != "silu" && activation != "swish") {
-      Fail("{}: hidden_act: got '{}', expected silu (others are not supported)", keys.where(), activation);
-    }
+    std::string activation = keys.Text("hidden_act");
+    if (activation == "swish") activation = "silu";
+    const std::string_view expected = FamilyOf(c).activation;
+    if (activation != expected)
+      Fail("{}: hidden_act: got '{}', expected {} (others are not supported)", keys.where(), activation, expected);
   }
   keys.Refuse("partial_rotary_factor", {"1", "1.0"});
   keys.Refuse("pretraining_tp", {"1"});

@@ -79,8 +79,10 @@ void AddLayer(Tensors& tensors, const Family& family, const ModelConfig& c, int 
   for (const LinearPlace& place : family.linear)
     AddLinear(tensors, LayerTensor(c, layer, place.tensor), ShapeOf(place.weight, c),
               place.bias != nullptr && c.*place.bias);
-  for (const VectorPlace& place : family.vectors)
-    tensors.Add(LayerTensor(c, layer, place.tensor), place.shape(c), place.deviation, place.mean);
+  for (const VectorPlace& place : family.vectors) {
+    if (place.has == nullptr || c.*place.has)
+      tensors.Add(LayerTensor(c, layer, place.tensor), place.shape(c), place.deviation, place.mean);
+  }
 }
 
 // What c does not say, the family's own defaults do.
@@ -98,10 +100,12 @@ std::string ConfigText(const ModelConfig& c) {
                               {"tie_word_embeddings", c.tied_embeddings},
                               {"attention_bias", c.attention_bias},
                               {"mlp_bias", c.mlp_bias},
-                              {"hidden_act", "silu"},
+                              {"hidden_act", FamilyOf(c).activation},
                               {"rope_theta", c.rotary.theta}};
   if (c.gate == OutputGate::kPerHead) json["headwise_attn_output_gate"] = true;
   if (c.gate == OutputGate::kPerValue) json["elementwise_attn_output_gate"] = true;
+  if (c.head_norm_eps > 0) json["attn_rms_norm_eps"] = c.head_norm_eps;
+  if (c.noise_heads > 0) json["num_noise_heads"] = c.noise_heads;
   return json.dump(2) + "\n";
 }
 

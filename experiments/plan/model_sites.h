@@ -29,7 +29,7 @@ struct ModelSites {
   std::map<Site, std::vector<std::optional<int>>> heads;
   std::map<SiteKey, StoredWeight> weights;  // empty: not known, only the configuration is
 
-  // Not every model has a difference, norms of queries and keys, a gate.
+  // Not every model has a difference, lambda of each token, norms of queries and keys, a gate.
   bool Has(Site site) const;
   int Heads(Site site) const;
   // Every place of a site, as blocks and statistics have it.

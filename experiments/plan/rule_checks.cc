@@ -41,10 +41,16 @@ struct LinearSites {
 
 // Weights, and the inputs that they multiply.
 std::vector<LinearSites> AllLinearSites() {
-  std::vector<LinearSites> all{{Site::kLmHeadW, Site::kLmHeadIn}};
+  std::vector<LinearSites> all{{Site::kLmHeadW, Site::kLmHeadIn}, {Site::kLambdaProjW, Site::kLambdaProjIn}};
   const std::span<const Site> weights = ExpandSites("weights"), inputs = ExpandSites("linear_in");
   for (size_t i = 0; i < weights.size(); ++i) all.push_back({weights[i], inputs[i]});
   return all;
+}
+
+// In place of a site that a model lacks.
+std::string_view WhatItHas(Site site) {
+  if (site == Site::kQNorm || site == Site::kKNorm) return "q or k";
+  return site == Site::kAttnGate ? "head_out" : "the plan without it";
 }
 
 constexpr std::array kAttentionSites{Site::kQ, Site::kK, Site::kV, Site::kAttnLogits, Site::kProbs, Site::kDifference};
@@ -124,8 +130,7 @@ void CheckRule(const Rule& rule, const ModelSites& model) {
     if (!model.Has(site) && site == Site::kDifference)
       RefuseRule(rule, Name(site), Formatted("a site of a {} model, whose heads have one map", model.family), "probs");
     if (!model.Has(site))
-      RefuseRule(rule, Name(site), Formatted("a site of this {} model, which has none", model.family),
-                 site == Site::kAttnGate ? "head_out" : "q or k");
+      RefuseRule(rule, Name(site), Formatted("a site of this {} model, which has none", model.family), WhatItHas(site));
     CheckSelector(rule, site, model, Formatted("plan rule '{}'", rule.text));
   }
   CheckOptions(rule);
@@ -164,9 +169,11 @@ void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
     if (rule.format == Format::kF32) continue;
     for (const Site site : rule.sites) {
       if (!HasKernel(site))
-        RefuseRule(rule, "a site without an integer kernel",
-                   "weights, linear_in, lm_head.w, lm_head.in, q, k, v, attn_logits, probs or difference",
-                   "it simulated");
+        RefuseRule(
+            rule, "a site without an integer kernel",
+            "weights, linear_in, lambda_proj.w, lambda_proj.in, lm_head.w, lm_head.in, q, k, v, attn_logits, probs or "
+            "difference",
+            "it simulated");
     }
   }
   for (const LinearSites& linear : AllLinearSites()) {

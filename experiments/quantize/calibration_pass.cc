@@ -61,6 +61,7 @@ Site InputOf(const LinearPlace& place) {
   switch (place.input) {
     case Site::kKProjIn:
     case Site::kVProjIn:
+    case Site::kLambdaProjIn:
       return Site::kQProjIn;
     case Site::kUpProjIn:
       return Site::kGateProjIn;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks of an attention call, and the head tables of the families (sources: microsoft/unilm Diff-Transformer, Hugging
-// Face diffllama).
+// Face diffllama, arXiv 2510.06949 for grouped heads).
 #include "kernels/attention/heads.h"
 
 #include <cmath>
@@ -109,6 +109,20 @@ std::vector<OutputHead> DiffLlamaHeads(int q_heads, int kv) {
     const int first = h / group;
     const int second = (h + half) / group;
     table[h] = {.q1 = h, .k1 = first, .q2 = h + half, .k2 = second, .v = {first, second}};
+  }
+  return table;
+}
+
+std::vector<OutputHead> GroupedHeads(int q_heads, int noise, int kv) {
+  if (noise < 1 || noise > q_heads / 2 || q_heads % noise != 0)
+    Fail("grouped heads: got {} in {} groups, expected a multiple, two a group or more", q_heads, noise);
+  const int pairs = kv / 2, size = q_heads / noise;
+  if (pairs < 1 || kv % 2 != 0 || noise % pairs != 0)
+    Fail("grouped heads: got {} key/value heads for {} groups, expected an even number, its half a divisor", kv, noise);
+  std::vector<OutputHead> table;
+  for (int q = 0; q < q_heads; ++q) {
+    const int group = q / size, last = group * size + size - 1, k = group / (noise / pairs) * 2;
+    if (q != last) table.push_back({.q1 = q, .k1 = k, .q2 = last, .k2 = k + 1, .v = {k, k + 1}});
   }
   return table;
 }

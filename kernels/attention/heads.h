@@ -112,9 +112,12 @@ int64_t CountPairs(const AttentionProblem& problem);
 //   V1          unilm's flash pairing: maps 2h and 2h + 1 of q, of 2 kv k heads; kv wide v heads
 //   DiffLlama   q_heads / 2 output heads: map j with j + q_heads / 2, V of two slices
 //   V2          2 heads q heads over kv k and v heads
+//   grouped     q_heads in `noise` groups, the last of each the second map of all others; k heads in pairs, V of two
+//               slices, those of its pair. V1 where noise = q_heads / 2, its wide v heads two slices each
 std::vector<OutputHead> StandardHeads(int heads, int kv);
 std::vector<OutputHead> V1Heads(int heads, int kv);
 std::vector<OutputHead> DiffLlamaHeads(int q_heads, int kv);
 std::vector<OutputHead> V2Heads(int heads, int kv);
+std::vector<OutputHead> GroupedHeads(int q_heads, int noise, int kv);
 
 }  // namespace tare

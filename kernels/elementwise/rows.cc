@@ -65,6 +65,44 @@ HWY_INLINE V SigmoidOf(V x) {
   return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one), hn::Add(one, e));
 }
 
+void RotateInterleavedRow(float* row, const float* cosine, const float* sine, size_t dim) {
+  const D d;
+  const size_t half = dim / 2, lanes = hn::Lanes(d);
+  size_t i = 0;
+  for (; i + lanes <= half; i += lanes) {
+    V a, b;
+    hn::LoadInterleaved2(d, row + 2 * i, a, b);
+    const V c = hn::LoadU(d, cosine + i), s = hn::LoadU(d, sine + i);
+    hn::StoreInterleaved2(hn::NegMulAdd(b, s, hn::Mul(a, c)), hn::MulAdd(a, s, hn::Mul(b, c)), d, row + 2 * i);
+  }
+  for (; i < half; ++i) {
+    const float a = row[2 * i], b = row[2 * i + 1];
+    row[2 * i] = a * cosine[i] - b * sine[i];
+    row[2 * i + 1] = b * cosine[i] + a * sine[i];
+  }
+}
+
+void PolyNormGluRow(float* gate, const float* up, const PolyNormTerms& terms, size_t n) {
+  const D d;
+  V squares = hn::Zero(d), fourths = hn::Zero(d), sixths = hn::Zero(d);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V x = hn::LoadN(d, gate + i, count), x2 = hn::Mul(x, x), x4 = hn::Mul(x2, x2);
+    squares = hn::Add(squares, x2);
+    fourths = hn::Add(fourths, x4);
+    sixths = hn::MulAdd(x4, x2, sixths);
+  });
+  const auto factor = [&](float w, V sums) HWY_ATTR {
+    return hn::Set(d, w / std::sqrt(hn::ReduceSum(d, sums) / static_cast<float>(n) + terms.eps));
+  };
+  const V cube = factor(terms.w[0], sixths), square = factor(terms.w[1], fourths), line = factor(terms.w[2], squares);
+  const V bias = hn::Set(d, terms.bias);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V x = hn::LoadN(d, gate + i, count);
+    const V y = hn::MulAdd(hn::MulAdd(hn::MulAdd(cube, x, square), x, line), x, bias);
+    hn::StoreN(hn::Mul(y, hn::LoadN(d, up + i, count)), d, gate + i, count);
+  });
+}
+
 void SwiGluRow(float* gate, const float* up, size_t n) {
   const D d;
   ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
@@ -218,6 +256,8 @@ namespace tare {
 
 HWY_EXPORT(RmsNormRow);
 HWY_EXPORT(RotateHalfRow);
+HWY_EXPORT(RotateInterleavedRow);
+HWY_EXPORT(PolyNormGluRow);
 HWY_EXPORT(SwiGluRow);
 HWY_EXPORT(GeGluTanhRow);
 HWY_EXPORT(SigmoidRow);
@@ -238,6 +278,12 @@ void RmsNorm(const float* x, const float* weight, float eps, size_t n, float* y)
 }
 void RotateHalf(float* row, const float* cosine, const float* sine, size_t d) {
   HWY_DYNAMIC_DISPATCH(RotateHalfRow)(row, cosine, sine, d);
+}
+void RotateInterleaved(float* row, const float* cosine, const float* sine, size_t d) {
+  HWY_DYNAMIC_DISPATCH(RotateInterleavedRow)(row, cosine, sine, d);
+}
+void PolyNormGlu(float* gate, const float* up, const PolyNormTerms& terms, size_t n) {
+  HWY_DYNAMIC_DISPATCH(PolyNormGluRow)(gate, up, terms, n);
 }
 void SwiGlu(float* gate, const float* up, size_t n) { HWY_DYNAMIC_DISPATCH(SwiGluRow)(gate, up, n); }
 void GeGluTanh(float* gate, const float* up, size_t n) { HWY_DYNAMIC_DISPATCH(GeGluTanhRow)(gate, up, n); }

@@ -20,6 +20,8 @@ void RmsNorm(const float* x, const float* weight, float eps, size_t n, float* y)
 // Rotary position embedding of one head, split-half pairs (i, i + d/2) as in transformers' rotate_half: cosine and sine
 // hold d/2.
 void RotateHalf(float* row, const float* cosine, const float* sine, size_t d);
+// The same of interleaved pairs (2i, 2i + 1), as the authors of the Differential Transformer turn them.
+void RotateInterleaved(float* row, const float* cosine, const float* sine, size_t d);
 
 // gate = gate * sigmoid(gate) * up. Source: Shazeer 2020, SwiGLU.
 void SwiGlu(float* gate, const float* up, size_t n);
@@ -27,6 +29,15 @@ void SwiGlu(float* gate, const float* up, size_t n);
 // gate = gelu(gate) * up, gelu(x) = x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2. Source: Shazeer 2020, GeGLU;
 // Hendrycks and Gimpel 2016 for the approximation by tanh.
 void GeGluTanh(float* gate, const float* up, size_t n);
+
+// gate = (w[0] N(gate^3) + w[1] N(gate^2) + w[2] N(gate) + bias) * up, N(x) = x / sqrt(mean(x^2) + eps).
+// Source: arXiv 2411.03884, PolyNorm.
+struct PolyNormTerms {
+  const float* w = nullptr;  // [3]
+  float bias = 0;
+  float eps = 1e-6f;
+};
+void PolyNormGlu(float* gate, const float* up, const PolyNormTerms& terms, size_t n);
 
 void Sigmoid(float* row, size_t n);             // row = 1 / (1 + exp(-row))
 void SoftCap(float* row, float cap, size_t n);  // row = cap tanh(row / cap)

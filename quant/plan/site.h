@@ -7,6 +7,7 @@
 //   attn_logits   scaled, before the softmax
 //   probs         one map
 //   difference    P1 - lambda P2
+//   lambda        where it is of each token and head: the sigmoid of what lambda_proj puts out
 //   head_out      before the head norm or gate
 //   attn_gate     sigmoid, what head_out is multiplied by
 #pragma once
@@ -43,6 +44,9 @@ enum class Site {
   kAttnLogits,
   kProbs,
   kDifference,
+  kLambdaProjW,
+  kLambdaProjIn,
+  kLambda,
   kHeadOut,
   kAttnGate,
   kAttnOut,
@@ -82,6 +86,9 @@ inline constexpr std::array kSites = std::to_array<SiteInfo>({
     {Site::kAttnLogits, "attn_logits"},
     {Site::kProbs, "probs"},
     {Site::kDifference, "difference"},
+    {Site::kLambdaProjW, "lambda_proj.w"},
+    {Site::kLambdaProjIn, "lambda_proj.in"},
+    {Site::kLambda, "lambda"},
     {Site::kHeadOut, "head_out"},
     {Site::kAttnGate, "attn_gate"},
     {Site::kAttnOut, "attn_out"},
@@ -94,7 +101,7 @@ inline constexpr std::array kSites = std::to_array<SiteInfo>({
 constexpr std::string_view Name(Site site) { return kSites[static_cast<size_t>(site)].name; }
 
 constexpr bool IsWeight(Site site) {
-  return (Site::kQProjW <= site && site <= Site::kDownProjW) || site == Site::kLmHeadW;
+  return (Site::kQProjW <= site && site <= Site::kDownProjW) || site == Site::kLambdaProjW || site == Site::kLmHeadW;
 }
 
 // The site of this name; nullopt for any other text, groups among them.

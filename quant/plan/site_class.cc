@@ -30,7 +30,7 @@ constexpr SiteClass kLogits{"lhm", kOfScores, "static p mse", kSigned};
 constexpr SiteClass kMaps{"lhm", kOfMaps, "", kUnsigned};
 constexpr SiteClass kMapDifference{"lh", kOfMaps, "p mse", kEither};
 constexpr SiteClass kHeadOutput{"lh", kOfHead, "static p mse", kSigned};
-constexpr SiteClass kHeadGate{"lh", kOfHead, "static p mse", kUnsigned};
+constexpr SiteClass kHeadSigmoid{"lh", kOfHead, "static p mse", kUnsigned};
 
 }  // namespace
 
@@ -43,6 +43,7 @@ const SiteClass& ClassOf(Site site) {
     case Site::kGateProjW:
     case Site::kUpProjW:
     case Site::kDownProjW:
+    case Site::kLambdaProjW:
       return kProjWeight;
     case Site::kQProjIn:
     case Site::kKProjIn:
@@ -51,6 +52,7 @@ const SiteClass& ClassOf(Site site) {
     case Site::kGateProjIn:
     case Site::kUpProjIn:
     case Site::kDownProjIn:
+    case Site::kLambdaProjIn:
     case Site::kAttnOut:
     case Site::kLayerOut:
       return kLayerHidden;
@@ -77,7 +79,8 @@ const SiteClass& ClassOf(Site site) {
     case Site::kHeadOut:
       return kHeadOutput;
     case Site::kAttnGate:
-      return kHeadGate;
+    case Site::kLambda:
+      return kHeadSigmoid;
   }
   TARE_CHECK(false);
 }

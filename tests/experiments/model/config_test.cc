@@ -76,7 +76,12 @@ TEST(ConfigTest, EveryKeyIsRead) {
   EXPECT_EQ(c.max_positions, 512);
   EXPECT_TRUE(c.tied_embeddings && c.attention_bias && c.mlp_bias);
   EXPECT_EQ(c.bos, 1);
-  ExpectSameRotary(c.rotary, {RotaryConfig::Type::kLlama3, 500000.0, 8.0, 1.0, 4.0, 32});
+  ExpectSameRotary(c.rotary, {.type = RotaryConfig::Type::kLlama3,
+                              .theta = 500000.0,
+                              .factor = 8.0,
+                              .low_frequency_factor = 1.0,
+                              .high_frequency_factor = 4.0,
+                              .original_positions = 32});
 }
 
 TEST(ConfigTest, DiffLlamaHasNoMlpBiasWhateverTheKeySays) {

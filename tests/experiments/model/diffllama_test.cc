@@ -20,14 +20,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-// arXiv 2410.05258, section 2.1: 0.2 in the first layer, towards 0.8.
-TEST(DiffLlamaTest, LambdaInitOfALayer) {
-  EXPECT_FLOAT_EQ(LambdaInit(0), 0.2f);
-  EXPECT_FLOAT_EQ(LambdaInit(1), 0.35550907f);
-  EXPECT_FLOAT_EQ(LambdaInit(2), 0.47071302f);
-  EXPECT_FLOAT_EQ(LambdaInit(27), 0.79981794f);
-}
-
 // Sums of 16 products and two exponentials in f32: a few dozen units of values below 4.
 TEST(DiffLlamaTest, LambdaIsTheDifferenceOfExponentialsPlusItsStart) {
   for (const char* name : {"diffllama-mha", "diffllama-gqa"}) {

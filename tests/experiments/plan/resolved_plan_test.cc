@@ -174,7 +174,9 @@ TEST(ResolvedPlan, AGroupThatWorksEverywhere) {
 TEST(ResolvedPlan, WhatHasNoIntegerKernel) {
   ExpectRefused(
       {"attn_out=int8/token", "attn_out=int8/token", "a site without an integer kernel",
-       "weights, linear_in, lm_head.w, lm_head.in, q, k, v, attn_logits, probs or difference", "it simulated"},
+       "weights, linear_in, lambda_proj.w, lambda_proj.in, lm_head.w, lm_head.in, q, k, v, attn_logits, probs or "
+       "difference",
+       "it simulated"},
       Sites(1), Carrying::kExecuted);
   for (const char* rule : {"linear_in=int8/group32", "linear_in=int8/token+mse"}) {
     const std::string got =

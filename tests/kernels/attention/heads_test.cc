@@ -28,7 +28,24 @@ TEST(Heads, DiffLlamaPairsHalves) { ExpectHead(DiffLlamaHeads(8, 4)[1], 1, 0, 5,
 TEST(Heads, DiffLlamaOneKeyValueHead) { ExpectHead(DiffLlamaHeads(4, 1)[1], 1, 0, 3, 0, {0, 0}); }
 TEST(Heads, V2SharesKeys) { ExpectHead(V2Heads(4, 2)[3], 6, 1, 7, 1, {1, kNoMap}); }
 
+TEST(Heads, GroupedIsV1WithTwoSlices) {
+  const std::vector<OutputHead> grouped = GroupedHeads(8, 4, 4), v1 = V1Heads(4, 2);
+  ASSERT_EQ(grouped.size(), v1.size());
+  for (size_t h = 0; h < v1.size(); ++h)
+    ExpectHead(grouped[h], v1[h].q1, v1[h].k1, v1[h].q2, v1[h].k2, {2 * v1[h].v[0], 2 * v1[h].v[0] + 1});
+}
+TEST(Heads, GroupedSharesTheNoiseHead) {
+  const std::vector<OutputHead> table = GroupedHeads(10, 2, 4);  // [s s s s n] [s s s s n]
+  ASSERT_EQ(table.size(), 8u);
+  ExpectHead(table[3], 3, 0, 4, 1, {0, 1});
+  ExpectHead(table[4], 5, 2, 9, 3, {2, 3});
+}
+
 TEST(Heads, RefusesRatiosThatDoNotDivide) {
+  EXPECT_THROW(GroupedHeads(10, 4, 4), Error);
+  EXPECT_THROW(GroupedHeads(4, 4, 4), Error);
+  EXPECT_THROW(GroupedHeads(8, 4, 3), Error);
+  EXPECT_THROW(GroupedHeads(8, 2, 8), Error);
   EXPECT_THAT([] { StandardHeads(6, 4); }, ThrowsMessage<Error>(HasSubstr("standard heads: got 6 over 4")));
   EXPECT_THAT([] { DiffLlamaHeads(3, 1); }, ThrowsMessage<Error>(HasSubstr("even")));
 }

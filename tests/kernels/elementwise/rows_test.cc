@@ -78,6 +78,45 @@ TEST(RowsTest, RotateHalf) {
   });
 }
 
+TEST(RowsTest, RotateInterleavedIsRotateHalfOfOtherPairs) {
+  ForRows([](size_t half, size_t shift) {
+    Row x(2 * half, shift, 1), y(2 * half, shift, 1), c(half, shift, 2), s(half, shift, 3);
+    for (size_t i = 0; i < half; ++i) y.data[2 * i] = x.data[i], y.data[2 * i + 1] = x.data[i + half];
+    RotateHalf(x.data, c.data, s.data, 2 * half);
+    RotateInterleaved(y.data, c.data, s.data, 2 * half);
+    for (size_t i = 0; i < half; ++i) {
+      ASSERT_NEAR(y.data[2 * i], x.data[i], 8 * kEps * 100);
+      ASSERT_NEAR(y.data[2 * i + 1], x.data[i + half], 8 * kEps * 100);
+    }
+    ASSERT_TRUE(y.GuardHolds());
+  });
+}
+
+// Sums of n powers and one division: the error of a term is relative to that term.
+TEST(RowsTest, PolyNormGlu) {
+  const float w[] = {0.4f, -0.3f, 0.7f};
+  ForRows([&](size_t n, size_t shift) {
+    Row gate(n, shift, 1), up(n, shift, 2);
+    const std::vector<float> x(gate.data, gate.data + n);
+    PolyNormGlu(gate.data, up.data, {.w = w, .bias = 0.2f, .eps = 1e-6f}, n);
+    double norm[3];
+    for (int power = 1; power <= 3; ++power) {
+      double sum = 0;
+      for (const float v : x) sum += std::pow(double{v}, 2 * power);
+      norm[power - 1] = std::sqrt(sum / static_cast<double>(n) + 1e-6);
+    }
+    for (size_t i = 0; i < n; ++i) {
+      double y = 0.2, size = 0.2;
+      for (int power = 1; power <= 3; ++power) {
+        const double term = w[3 - power] * std::pow(double{x[i]}, power) / norm[power - 1];
+        y += term, size += std::abs(term);
+      }
+      ASSERT_NEAR(gate.data[i], y * up.data[i], (static_cast<double>(n) + 16) * kEps * size * std::abs(up.data[i]));
+    }
+    ASSERT_TRUE(gate.GuardHolds());
+  });
+}
+
 TEST(RowsTest, SwiGlu) {
   ForRows([](size_t n, size_t shift) {
     Row gate(n, shift, 1), up(n, shift, 2);

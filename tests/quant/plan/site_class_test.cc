@@ -37,7 +37,8 @@ TEST(SiteClass, AScalePerHeadNeedsHeads) {
 
 TEST(SiteClass, OnlyProbabilitiesAndSigmoidsAreNeverNegative) {
   for (const SiteInfo& info : kSites)
-    EXPECT_EQ(ClassOf(info.site).NeverNegative(), info.site == Site::kProbs || info.site == Site::kAttnGate)
+    EXPECT_EQ(ClassOf(info.site).NeverNegative(),
+              info.site == Site::kProbs || info.site == Site::kAttnGate || info.site == Site::kLambda)
         << info.name;
 }
 
