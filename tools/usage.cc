@@ -2,28 +2,13 @@
 #include "tools/usage.h"
 
 #include <algorithm>
-#include <numeric>
-#include <utility>
 #include <vector>
 
 #include "quant/base/formatted.h"
+#include "quant/base/nearest.h"
 
 namespace tare {
 namespace {
-
-// Levenshtein's: letters to add, take away or change.
-size_t Distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = std::exchange(row[j + 1], std::min({changed, row[j] + 1, row[j + 1] + 1}));
-    }
-  }
-  return row.back();
-}
 
 std::vector<std::string> OptionsOf(const CLI::App& app) {
   std::vector<std::string> names;

@@ -8,6 +8,7 @@
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
 #include "quant/base/formatted.h"
+#include "quant/base/nearest.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
@@ -103,7 +104,13 @@ Weights::Weights(const std::filesystem::path& path, const Projector& projector)
 
 const TensorView& Weights::Take(const std::string& name, const std::vector<int64_t>& shape) {
   const TensorView* tensor = files_.Find(name);
-  if (tensor == nullptr) Fail("{}: tensor '{}': missing; expected shape {}", where_, name, ShapeText(shape));
+  if (tensor == nullptr) {
+    std::vector<std::string> others;
+    for (const std::string& other : files_.names()) {
+      if (!taken_.contains(other)) others.push_back(other);
+    }
+    Fail("{}: tensor '{}': missing; expected shape {}{}", where_, name, ShapeText(shape), NearestText(name, others));
+  }
   if (tensor->shape != shape) {
     Fail("{}: tensor '{}': got shape {}, expected {} from config.json", where_, name, ShapeText(tensor->shape),
          ShapeText(shape));

@@ -5,6 +5,7 @@
 
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"
+#include "quant/file/tensor_names.h"
 
 namespace tare {
 namespace {
@@ -76,9 +77,14 @@ std::optional<std::string> CheckpointText(const fs::path& path, const std::strin
         "of tare quantize",
         path.string());
   }
-  if (!fs::exists(path / name, error)) return std::nullopt;
-  const MappedFile file(path / name);
-  return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  std::optional<std::string> text;
+  if (fs::exists(path / name, error)) {
+    const MappedFile file(path / name);
+    text.emplace(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  }
+  if (name != "config.json") return text;
+  const std::optional<TensorNamesFile> names = TensorNamesFile::In(path);
+  return names ? names->ConfigText(text, (path / name).string()) : text;
 }
 
 }  // namespace tare

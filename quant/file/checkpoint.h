@@ -47,7 +47,7 @@ inline constexpr std::array kTokenizerFiles{
     "vocab.json",      "added_tokens.json",       "merges.txt",     "chat_template.jinja",
     "vocab.txt",       "sentencepiece.bpe.model", "spiece.model",   "chat_template.json"};
 
-// A small file of a checkpoint: config.json or one of the tokenizer's; nullopt where it has none. Throws Error where path
+// A small file of a checkpoint: config.json, with what tensor-names.json says in it, or one of the tokenizer's; nullopt where it has none. Throws Error where path
 // is neither a folder nor a quantized checkpoint.
 std::optional<std::string> CheckpointText(const std::filesystem::path& path, const std::string& name);
 

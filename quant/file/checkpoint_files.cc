@@ -2,6 +2,7 @@
 #include "quant/file/checkpoint_files.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "quant/base/error.h"
@@ -9,6 +10,7 @@
 #include "quant/file/json.h"
 #include "quant/file/sha256.h"
 #include "quant/file/strict_json.h"
+#include "quant/file/tensor_names.h"
 
 namespace tare {
 namespace {
@@ -127,13 +129,22 @@ std::vector<Safetensors> OpenFiles(const fs::path& folder) {
 
 CheckpointFiles::CheckpointFiles(const fs::path& folder) : files_(OpenFiles(folder)) {
   for (const Safetensors& file : files_) {
-    for (const TensorView& tensor : file.tensors()) tensors_.emplace(tensor.name, &tensor);
+    for (const TensorView& tensor : file.tensors()) tensors_.emplace(tensor.name, tensor);
   }
+  const std::optional<TensorNamesFile> names_file = TensorNamesFile::In(folder);
+  if (!names_file) return;
+  std::map<std::string, TensorView, std::less<>> renamed;
+  for (const auto& [theirs, ours] : names_file->OursOf(names())) {
+    if (ours.empty()) continue;
+    TensorView& tensor = renamed[ours] = tensors_.at(theirs);
+    tensor.name = ours;
+  }
+  tensors_ = std::move(renamed);
 }
 
 const TensorView* CheckpointFiles::Find(std::string_view name) const {
   const auto found = tensors_.find(name);
-  return found == tensors_.end() ? nullptr : found->second;
+  return found == tensors_.end() ? nullptr : &found->second;
 }
 
 std::vector<std::string> CheckpointFiles::names() const {
@@ -144,13 +155,17 @@ std::vector<std::string> CheckpointFiles::names() const {
 
 int64_t CheckpointFiles::total_bytes() const {
   int64_t bytes = 0;
-  for (const auto& [name, tensor] : tensors_) bytes += static_cast<int64_t>(tensor->bytes.size());
+  for (const auto& [name, tensor] : tensors_) bytes += static_cast<int64_t>(tensor.bytes.size());
   return bytes;
 }
 
 void CheckpointFiles::Release(const TensorView& tensor) const {
+  if (tensor.bytes.empty() && Find(tensor.name) != nullptr) return;
   for (const Safetensors& file : files_) {
-    if (file.Find(tensor.name) != nullptr) return file.Release(tensor);
+    const std::byte* const begin = file.file().bytes().data();
+    if (std::less_equal<>()(begin, tensor.bytes.data()) &&
+        std::less<>()(tensor.bytes.data(), begin + file.file().bytes().size()))
+      return file.Release(tensor);
   }
   Fail("tensor '{}': not of this checkpoint", tensor.name);
 }

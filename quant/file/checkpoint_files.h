@@ -5,6 +5,7 @@
 //   {"metadata": {...}, "weight_map": {"TENSOR": "model-00001-of-00002.safetensors", ...}}
 //
 // where the map and the shards must agree: every tensor is in exactly the shard that the map names, and in no other.
+// Tensors have the names that tensor-names.json gives them, where there is one (quant/file/tensor_names.h).
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,7 @@ class CheckpointFiles {
 
  private:
   std::vector<Safetensors> files_;
-  std::map<std::string, const TensorView*, std::less<>> tensors_;
+  std::map<std::string, TensorView, std::less<>> tensors_;
 };
 
 }  // namespace tare

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/base/nearest.h"
+
+#include <gtest/gtest.h>
+
+namespace tare {
+namespace {
+
+TEST(NearestTest, DistanceCountsLetters) {
+  EXPECT_EQ(Distance("taks", "tasks"), 1u);
+  EXPECT_EQ(Distance("", "abc"), 3u);
+  EXPECT_EQ(Distance("kitten", "sitting"), 3u);
+  EXPECT_EQ(Distance(std::string(100'000'000, 'a'), std::string(300, 'b')), 200u);  // of any length, at once
+}
+
+TEST(NearestTest, ThreeAtMostNearestFirst) {
+  EXPECT_EQ(NearestText("a", {}), "");
+  EXPECT_EQ(NearestText("a", {"b"}), "; the nearest is 'b'");
+  EXPECT_EQ(NearestText("wq", {"norm", "wk", "wqs", "wq_bias"}), "; the nearest are 'wk', 'wqs', 'norm'");
+}
+
+}  // namespace
+}  // namespace tare
