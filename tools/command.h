@@ -23,6 +23,7 @@ void AddStats(CLI::App& app);
 void AddEval(CLI::App& app);
 void AddQuantize(CLI::App& app);
 void AddPlan(CLI::App& app);
+void AddConvert(CLI::App& app);
 void AddVerify(CLI::App& app);
 void AddSweep(CLI::App& app);
 void AddTokenize(CLI::App& app);

@@ -55,6 +55,26 @@ std::vector<std::string> OutputsIn(const fs::path& folder, const std::vector<std
   return {};
 }
 
+std::vector<std::string> NewFilesIn(const fs::path& folder, const std::vector<std::string>& names) {
+  std::vector<std::string> outputs = OutputsIn(folder, names);
+  for (const std::string& output : outputs) {
+    std::error_code error;
+    if (fs::exists(output, error)) Fail("{}: is there already, and would be overwritten; try another --out", output);
+  }
+  return outputs;
+}
+
+void Passing::Remove() const {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+void MoveFolder(const fs::path& from, const fs::path& to) {
+  if (!fs::exists(to)) return fs::rename(from, to);
+  for (const fs::directory_entry& entry : fs::directory_iterator(from))
+    fs::rename(entry.path(), to / entry.path().filename());
+}
+
 std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
   std::vector<AtomicFile> claims;
   std::map<fs::path, std::string> written;  // by where it will be

@@ -35,20 +35,11 @@ std::string FileOf(const Options& options) {
   return options.format == "h5" ? options.out : WithoutSlash(options.out).string() + ".quantized.tmp";
 }
 
-void RefuseToReplace(const std::string& output) {
-  std::error_code error;
-  if (std::filesystem::exists(output, error))
-    Fail("{}: is there already, and would be overwritten; try another --out", output);
-}
-
 // The file, and the folders: the one of safetensors, and what calibrated methods keep for --resume.
 std::vector<AtomicFile> ClaimOutputs(const Options& options) {
   const std::string file = FileOf(options);
   std::vector<std::string> outputs;
-  if (options.format == "safetensors") {
-    outputs = OutputsIn(options.out, ExportedFiles());
-    for (const std::string& output : outputs) RefuseToReplace(output);
-  }
+  if (options.format == "safetensors") outputs = NewFilesIn(options.out, ExportedFiles());
   outputs.insert(outputs.end(), {options.json, file});
   std::vector<AtomicFile> claims = ClaimFiles({options.model, options.calibrate, options.stats}, outputs);
   OutputsIn(file + ".parts", {});
@@ -59,30 +50,6 @@ struct Made {
   QuantizeSummary summary;
   std::string types;  // of the tensors that were written: nothing for codes
 };
-
-// Removed now, of what a kill left, and at the end.
-class Passing {
- public:
-  explicit Passing(std::filesystem::path path) : path_(std::move(path)) { Remove(); }
-  Passing(const Passing&) = delete;
-  ~Passing() { Remove(); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  void Remove() const {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::filesystem::path path_;
-};
-
-// A new folder comes whole; one that is there, without any of these files, gets them one by one.
-void MoveFolder(const std::filesystem::path& from, const std::filesystem::path& to) {
-  namespace fs = std::filesystem;
-  if (!fs::exists(to)) return fs::rename(from, to);
-  for (const fs::directory_entry& entry : fs::directory_iterator(from))
-    fs::rename(entry.path(), to / entry.path().filename());
-}
 
 // By way of a file and a folder beside it, which go away again.
 Made QuantizeToFolder(const QuantizeJob& job, const std::filesystem::path& folder, const Progress& progress) {

@@ -78,6 +78,7 @@ int Run(int argc, char** argv) {
   tare::AddStats(app);
   tare::AddEval(app);
   tare::AddQuantize(app);
+  tare::AddConvert(app);
   tare::AddVerify(app);
   tare::AddSweep(app);
   tare::AddTokenize(app);

@@ -22,6 +22,9 @@ constexpr char kItems[] =
     "{\"ctx\": \"The magic number of Doha is 6752. The magic number of\", \"endings\": [\"Doha\", \"Oslo\"], "
     "\"label\": 0}\n"
     "{\"ctx\": \"It was the age of\", \"endings\": [\"wisdom\", \"foolishness and\"], \"label\": 1, \"depth\": 0.5}\n";
+constexpr char kNames[] =
+    "{\"names\": {\"model.layers.{}.self_attn.q_proj.weight\": \"model.layers.{}.self_attn.q_proj.weight\"},"
+    " \"config\": {\"model_type\": \"diffllama\", \"rotary_layout\": \"interleaved\"}}\n";
 constexpr char kSpans[] =
     "{\"sequence\": 0, \"answer\": [[3, 6]], \"noise\": [[1, 3], [6, 12]], \"queries\": [14, 16]}\n"
     "{\"sequence\": 1, \"answer\": [[2, 4]]}\n";
@@ -80,6 +83,9 @@ const std::vector<Subject>& Subjects() {
   static const std::vector<Subject> subjects{
       {"m/config.json", Form::kJson, model},
       {"m/model.safetensors", Form::kSafetensors, model},
+      {"n/tensor-names.json",
+       Form::kJson,
+       {{"inspect", "n", "--json", "-"}, {"convert", "n", "--to", "diffllama", "--out", "out/n"}}},
       {"m/tokenizer.model", Form::kBinary, {model[1]}},
       {"c/tokenizer.model", Form::kBinary, {{"eval", "c", "--tasks", kTasks, "--json", "-"}}},
       {"g/model.safetensors.index.json", Form::kJson, {{"inspect", "g", "--json", "-"}}},
@@ -151,6 +157,7 @@ const std::vector<Job>& Jobs() {
       {{"stats", "merge", "s0.h5", "s1.h5", "--out", "out/merged.h5"}},
       {{"stats", "--tensors", "d.h5", "--formats", "int8/row", "--out", "out/t.h5"}},
       {{"stats", "m", "--input", "t.txt", "--csv", "out/s.csv", "--json", "out/s.json"}},
+      {{"convert", "m", "--to", "diff_v1", "--out", "out/v1", "--json", "out/v1.json"}},
       {{"inspect", "q.h5", "--json", "out/i.json"}},
   };
   return jobs;
@@ -165,6 +172,8 @@ void MakeGround(const fs::path& folder, const std::string& program, const fs::pa
   for (const auto& entry : fs::directory_iterator(golden)) {
     if (entry.path().filename() != "expected.safetensors") fs::copy(entry.path(), folder / "g");
   }
+  fs::copy(folder / "m", folder / "n");
+  PutFile(folder / "n" / "tensor-names.json", kNames);
   PutFile(folder / "t.txt", kText);
   PutFile(folder / "items.jsonl", kItems);
   PutFile(folder / "spans.jsonl", kSpans);

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare convert as a user runs it, and a checkpoint of foreign names under every command that opens one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/checkpoint.h"
+#include "tests/support/golden.h"
+#include "tests/support/ids.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(ConvertCommand, AFolderThatComesWhole) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "hf.folder.tmp");
+  PutFile(folder / "hf.folder.tmp" / "config.json", "what a kill left");
+  const Outcome made =
+      RunTare({"convert", GoldenFolder("diff-v1-gqa"), "--to", "diffllama", "--out", folder / "hf", "--json", "-"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_THAT(folder.Names(), ElementsAre("hf"));
+  const auto json = nlohmann::json::parse(made.out);
+  EXPECT_EQ(json["from"], "diff_v1");
+  EXPECT_EQ(json["folded"], 2);
+  const Outcome inspected = RunTare({"inspect", folder / "hf"});
+  EXPECT_THAT(inspected.out, HasSubstr("diffllama"));
+  const Outcome again = RunTare({"convert", GoldenFolder("diff-v1-gqa"), "--to", "diffllama", "--out", folder / "hf"});
+  EXPECT_EQ(again.exit_code, 1);
+  EXPECT_THAT(again.err, HasSubstr("is there already, and would be overwritten"));
+  const Outcome refused = RunTare({"convert", GoldenFolder("motif"), "--to", "diffllama", "--out", folder / "no"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("it cannot be said there"));
+  EXPECT_THAT(folder.Names(), ElementsAre("hf"));
+}
+
+// The example of the page, on tensors renamed as it says.
+class ForeignNames : public testing::Test {
+ protected:
+  ForeignNames() {
+    std::ifstream page(TARE_SOURCE_DIR "/quant/file/tensor-names.md");
+    std::stringstream text;
+    text << page.rdbuf();
+    const std::string all = text.str();
+    const size_t begin = all.find("```json") + 7, end = all.find("```", begin);
+    names_ = nlohmann::json::parse(all.substr(begin, end - begin));
+    for (auto& [name, tensor] : source_.tensors) foreign_.tensors.emplace(Foreign(name), tensor);
+    for (const char* layer : {"0", "1"})
+      foreign_.tensors["blocks." + std::string(layer) + ".attn.freqs"] = {DType::kF32, {2}, std::vector<std::byte>(8)};
+    foreign_.config = {{"attn_family", "diff_attn"}};
+  }
+  std::string Foreign(const std::string& ours) const {
+    std::string pattern = ours, number;
+    if (const size_t at = ours.find("layers."); at != ours.npos)
+      number = ours.substr(at + 7, 1), pattern.replace(at + 7, 1, "{}");
+    std::string theirs = names_["names"].at(pattern);
+    if (!number.empty()) theirs.replace(theirs.find("{}"), 2, number);
+    return theirs;
+  }
+  void Write() const {
+    foreign_.Write(folder_ / "m");
+    PutFile(folder_ / "m" / "tensor-names.json", names_.dump());
+  }
+  void Refuses(const std::string& why) const {
+    Write();
+    const Outcome outcome = RunTare({"inspect", folder_ / "m"});
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.err, HasSubstr(why));
+  }
+  EditedCheckpoint source_{GoldenFolder("diff-v1-mha")}, foreign_ = [] {
+    EditedCheckpoint empty(GoldenFolder("diff-v1-mha"));
+    empty.tensors.clear();
+    return empty;
+  }();
+  nlohmann::json names_;
+  TemporaryFolder folder_;
+};
+
+TEST_F(ForeignNames, EveryCommandReadsThem) {
+  Write();
+  PutManyIds(folder_ / "i.safetensors", 2, 20);
+  const auto nll = [&](const std::filesystem::path& model) {
+    const Outcome outcome =
+        RunTare({"eval", model, "--tasks", "perplexity=" + (folder_ / "i.safetensors").string(), "--json", "-"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out)["tasks"]["perplexity:i"]["nll"].get<double>();
+  };
+  const double expected = nll(GoldenFolder("diff-v1-mha"));
+  EXPECT_EQ(nll(folder_ / "m"), expected);
+  ASSERT_EQ(RunTare({"quantize", folder_ / "m", "--plan", "weights=int8/channel", "--out", folder_ / "q.h5"}).exit_code,
+            0);
+  EXPECT_NEAR(nll(folder_ / "q.h5"), expected, 0.1);
+  ASSERT_EQ(RunTare({"convert", folder_ / "m", "--to", "diff_v1", "--out", folder_ / "own"}).exit_code, 0);
+  EXPECT_EQ(nll(folder_ / "own"), expected);
+}
+
+TEST_F(ForeignNames, WhatIsWrongIsSaid) {
+  const nlohmann::json good = names_;
+  names_["names"]["model.layers.{}.self_attn.q_proj.weight"] = "blocks.{}.attn.wqq.weight";
+  Refuses("got 'blocks.{}.attn.wqq.weight', which the checkpoint does not have; the nearest are 'blocks.0.attn.w");
+  names_ = good;
+  names_["names"].erase("model.layers.{}.self_attn.q_proj.weight");
+  Refuses("tensor 'model.layers.0.self_attn.q_proj.weight': missing; expected shape [32, 32]; the nearest are '");
+  names_ = good;
+  names_["names"]["model.layers.{}.self_attn.qq.weight"] = "blocks.{}.attn.wq.weight";
+  Refuses("for it, expected one name");
+  names_ = good;
+  names_.erase("ignore");
+  Refuses("tensor 'blocks.0.attn.freqs': not part of the model");
+  names_ = good;
+  names_["config"]["hidden_size"] = 64;
+  Refuses("got shape [97, 32], expected [97, 64] from config.json");
+  names_["config"]["hidden_size"] = 32, names_["config"]["model_type"] = "unheard";
+  Refuses("config.json: model_type: got 'unheard', expected llama");
+}
+
+}  // namespace
+}  // namespace tare

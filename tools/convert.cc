@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare convert: one model in another family's layout.
+#include <memory>
+
+#include "experiments/convert/layout.h"
+#include "experiments/model/config.h"
+#include "experiments/quantize/export.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
+#include "tools/command.h"
+#include "tools/files.h"
+
+namespace tare {
+namespace {
+
+struct Options {
+  std::string model, to, out, json;
+  MachineOptions machine;
+};
+
+void Run(const Options& options) {
+  std::vector<std::string> outputs = NewFilesIn(options.out, ExportedFiles());
+  outputs.push_back(options.json);
+  const std::vector<AtomicFile> claims = ClaimFiles({options.model}, outputs);
+  options.machine.Apply();
+  const std::filesystem::path folder = WithoutSlash(options.out);
+  const Passing made(folder.string() + ".folder.tmp");
+  const std::string from = LoadConfig(options.model).family;
+  const ConvertSummary s = ConvertLayout(options.model, options.to, made.path());
+  MoveFolder(made.path(), folder);
+  if (PrintsTables(options.json)) {
+    PrintLine("{}: {} as {}, {} tensors, {} bytes", options.out, from, options.to, s.tensors, s.bytes);
+    PrintLine("  {} with rows in another order, {} times a norm of heads, in F32", s.moved, s.folded);
+  }
+  WriteJson(options.json, {{"schema", "tare.convert/1"},
+                           {"out", options.out},
+                           {"from", from},
+                           {"to", options.to},
+                           {"tensors", s.tensors},
+                           {"moved", s.moved},
+                           {"folded", s.folded},
+                           {"bytes", s.bytes}});
+}
+
+}  // namespace
+
+void AddConvert(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("convert", "a checkpoint in another family's layout, computing the same");
+  command->add_option("MODEL", options->model, "checkpoint folder, or a file without codes")->required();
+  command
+      ->add_option("--to", options->to,
+                   "the family: diffllama (Hugging Face's V1), diff_v1 (its authors'), or MODEL's own, for its names "
+                   "and layout")
+      ->required();
+  command->add_option("--out", options->out, "the folder to make")->required();
+  command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
+  options->machine.AddThreadsTo(*command);
+  command->footer(
+      "Example:\n  tare convert experiments/pair/novels-differential --to diff_v1 --out authors\n"
+      "  tare convert authors --to diffllama --out again");
+  command->callback([options] { Run(*options); });
+}
+
+}  // namespace tare
