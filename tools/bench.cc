@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare bench: speed, beside what the machine can do in the same run. `forward` is here, the others in bench_*.cc.
 #include <filesystem>
+#include <map>
 #include <memory>
 
 #include <unistd.h>
@@ -26,7 +27,11 @@ struct ForwardOptions {
   int hidden = 1024, ffn = 2752, layers = 4, heads = 16, kv_heads = 0, vocabulary = 2048;
   ForwardBench bench;
   MachineOptions machine;
+  std::string gate = "none";
 };
+
+const std::map<std::string, OutputGate> kGates{
+    {"none", OutputGate::kNone}, {"head", OutputGate::kPerHead}, {"value", OutputGate::kPerValue}};
 
 // A folder that goes away with the bench.
 class TemporaryFolder {
@@ -88,9 +93,12 @@ void RunForward(const ForwardOptions& o) {
                        .head_dim = o.hidden / o.heads,
                        .norm_eps = 1e-5f,
                        .max_positions = static_cast<int>(o.bench.tokens),
-                       .tied_embeddings = true};
+                       .tied_embeddings = true,
+                       .gate = kGates.at(o.gate)};
     WriteRandomCheckpoint(folder.path, config, WeightType::kBf16, 1);
     Model model(folder.path, math);
+    if (model.config().gate != config.gate)
+      Fail("tare bench forward: --gate: got family {}, expected one that has a gate; try qwen3", family);
     json["timings"].push_back(TimingJson("forward", family, TimeForward(model, o.bench)));
     OutlierObserver observer(model.config());
     SiteVisitor* const visitors[] = {&observer};
@@ -125,6 +133,9 @@ void AddForward(CLI::App& bench) {
       ->capture_default_str();
   command->add_option("--tokens", options->bench.tokens, "tokens of a sequence")
       ->check(WholeNumber(1, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--gate", options->gate, "of attention's output, in family qwen3: none, head or value")
+      ->check(CLI::IsMember({"none", "head", "value"}))
       ->capture_default_str();
   command->add_option("--plan", options->plan, "also time this plan on the integer kernels: int8, int6, int4 or rules");
   command->add_option("--repetitions", options->bench.repetitions)->check(WholeNumber(1, 1000))->capture_default_str();

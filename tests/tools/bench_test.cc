@@ -34,6 +34,16 @@ TEST(BenchTest, TellsRatesOfEachFamilyAndOfTheMachine) {
   EXPECT_EQ(json["timings"][2].at("family"), "diffllama");
 }
 
+TEST(BenchTest, AGateIsOfTheFamilyThatHasOne) {
+  for (const char* gate : {"head", "value"}) {
+    const Outcome outcome = Bench({"--hidden", "32", "--heads", "2", "--family", "qwen3", "--gate", gate});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Outcome other = Bench({"--hidden", "32", "--heads", "2", "--family", "llama", "--gate", gate});
+    EXPECT_EQ(other.exit_code, 1);
+    EXPECT_THAT(other.err, HasSubstr("--gate: got family llama, expected one that has a gate; try qwen3"));
+  }
+}
+
 TEST(BenchTest, ShapesThatMakeNoModelAreRefused) {
   for (const auto& [options, why] : std::vector<std::pair<std::vector<std::string>, const char*>>{
            {{"--hidden", "33", "--heads", "3"}, "head_dim: got 11"},
