@@ -35,7 +35,8 @@ TEST(ConvertCommand, AFolderThatComesWhole) {
   const Outcome again = RunTare({"convert", GoldenFolder("diff-v1-gqa"), "--to", "diffllama", "--out", folder / "hf"});
   EXPECT_EQ(again.exit_code, 1);
   EXPECT_THAT(again.err, HasSubstr("is there already, and would be overwritten"));
-  const Outcome refused = RunTare({"convert", GoldenFolder("motif"), "--to", "diffllama", "--out", folder / "no"});
+  const Outcome refused =
+      RunTare({"convert", GoldenFolder("diff-v2-gqa"), "--to", "diffllama", "--out", folder / "no"});
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_THAT(refused.err, HasSubstr("it cannot be said there"));
   EXPECT_THAT(folder.Names(), ElementsAre("hf"));

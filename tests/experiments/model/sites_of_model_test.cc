@@ -26,7 +26,7 @@ TEST(ModelSitesOf, IsWhatTheForwardPassShows) {
       for (const SiteKey& key : sites.Keys(info.site)) expected.insert(key);
     }
     EXPECT_EQ(shown, expected) << name;
-    EXPECT_EQ(sites.weights.size(), static_cast<size_t>(7 * sites.layers + 1));
+    EXPECT_EQ(sites.weights.size(), FamilyOf(model.config()).linear.size() * static_cast<size_t>(sites.layers) + 1);
     EXPECT_EQ(sites.weights.at({Site::kDownProjW, 1}).in, model.config().ffn);
   }
 }
