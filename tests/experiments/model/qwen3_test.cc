@@ -3,6 +3,8 @@
 // transformers, and to the gate's formulas, in parity_test.cc.
 #include "experiments/model/qwen3.h"
 
+#include <cmath>
+
 #include "experiments/model/model.h"
 #include "experiments/plan/resolved_plan.h"
 #include "quant/base/formatted.h"

@@ -47,7 +47,8 @@ TEST(RotaryTest, DefaultAndLinearFollowTheFormula) {
 // times high / (high - low), and weighs f (1 - 1 / factor) against a result of at least f / factor.
 TEST(RotaryTest, Llama3FollowsTheFormulaOnAllThreePieces) {
   for (const double original : {32.0, 8192.0}) {
-    const RotaryConfig c{RotaryConfig::Type::kLlama3, 500000.0, 8.0, 1.0, 4.0, original};
+    const RotaryConfig c{
+        RotaryConfig::Type::kLlama3, RotaryConfig::Layout::kHalfSplit, 500000.0, 8.0, 1.0, 4.0, original};
     const int d = 128;
     const std::vector<float> actual = RotaryFrequencies(c, d);
     int kept = 0, divided = 0;
@@ -74,14 +75,18 @@ TEST(RotaryTest, FrequenciesAreTransformers) {
   ExpectWithinUnits(RotaryFrequencies({.theta = 10000.0}, 8), {1.0f, 0.100000001f, 0.00999999978f, 0.00100000005f}, 4);
   ExpectWithinUnits(RotaryFrequencies({.type = RotaryConfig::Type::kLinear, .theta = 20000.0, .factor = 2.0}, 8),
                     {0.5f, 0.0420448221f, 0.00353553402f, 0.000297301769f}, 4);
-  ExpectWithinUnits(RotaryFrequencies({RotaryConfig::Type::kLlama3, 500000.0, 8.0, 1.0, 4.0, 8192}, 16),
-                    {1.0f, 0.193922758f, 0.0376060307f, 0.00729266508f, 0.000524846022f, 3.42810235e-05f,
-                     6.64786967e-06f, 1.28917316e-06f},
-                    8);
-  ExpectWithinUnits(RotaryFrequencies({RotaryConfig::Type::kLlama3, 500000.0, 8.0, 1.0, 4.0, 32}, 16),
-                    {1.0f, 0.0242403448f, 0.00470075384f, 0.000911583134f, 0.000176776681f, 3.42810235e-05f,
-                     6.64786967e-06f, 1.28917316e-06f},
-                    4);
+  ExpectWithinUnits(
+      RotaryFrequencies({RotaryConfig::Type::kLlama3, RotaryConfig::Layout::kHalfSplit, 500000.0, 8.0, 1.0, 4.0, 8192},
+                        16),
+      {1.0f, 0.193922758f, 0.0376060307f, 0.00729266508f, 0.000524846022f, 3.42810235e-05f, 6.64786967e-06f,
+       1.28917316e-06f},
+      8);
+  ExpectWithinUnits(
+      RotaryFrequencies({RotaryConfig::Type::kLlama3, RotaryConfig::Layout::kHalfSplit, 500000.0, 8.0, 1.0, 4.0, 32},
+                        16),
+      {1.0f, 0.0242403448f, 0.00470075384f, 0.000911583134f, 0.000176776681f, 3.42810235e-05f, 6.64786967e-06f,
+       1.28917316e-06f},
+      4);
 }
 
 struct Angles {

@@ -7,6 +7,7 @@
 
 #include <set>
 
+#include "experiments/model/sites_of_model.h"
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"
 #include "tests/support/logits.h"
