@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "experiments/captured/captured_layout.h"
+#include "experiments/captured/npz.h"
 #include "experiments/model/config.h"
 #include "experiments/stats/marked_spans.h"
 #include "experiments/tasks/choice_items.h"
@@ -117,6 +119,21 @@ void ReadQuantized(std::string_view bytes) { QuantizedCheckpoint(FileOf(bytes)).
 
 void ReadStatisticsFile(std::string_view bytes) { (void)ReadStatistics(FileOf(bytes)); }
 
+void ReadNpz(std::string_view bytes) {
+  const NpzArrays file(FileOf(bytes));
+  for (const ArrayInfo& array : file.arrays()) {
+    const int64_t values = ElementCount(array.shape).value();
+    const ArrayValues read = file.Values(array);
+    float last = 0.0f;
+    if (values > 0) read.Read(values - 1, 1, 1, &last);
+  }
+}
+
+void ReadLayout(std::string_view bytes) {
+  const CapturedLayout layout = CapturedLayout::Load(FileOf(bytes));
+  for (const char* name : {"attn_logits.0", "q.0", "h.0.q"}) (void)layout.Find({name, DType::kF32, {2, 4, 3, 3}}, "f");
+}
+
 constexpr Reader kReaders[] = {
     {"safetensors", damage::Form::kSafetensors, ReadSafetensors},
     {"json", damage::Form::kJson, ReadJsonText},
@@ -130,6 +147,8 @@ constexpr Reader kReaders[] = {
     {"utf8", damage::Form::kText, ReadUtf8},
     {"hdf5", damage::Form::kHdf5, ReadHdf5},
     {"quantized", damage::Form::kHdf5, ReadQuantized},
+    {"npz", damage::Form::kBinary, ReadNpz},
+    {"layout", damage::Form::kJson, ReadLayout},
     {"statistics", damage::Form::kHdf5, ReadStatisticsFile},
 };
 
