@@ -9,6 +9,7 @@
 #include "experiments/model/show_sites.h"
 #include "kernels/attention/integer/executed_attention.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
@@ -59,7 +60,10 @@ void ProjectAll(const LayerCall& call, const float* x, std::span<const SeenProje
     if (IsInteger(linear)) {
       in_integers[linear.planned->activation].push_back({&*linear.planned->packed, bias, p->y});
     } else {
-      in_float.push_back({linear.planned == nullptr ? linear.weight : linear.planned->dequantized, bias, p->y});
+      const WeightMatrix& weight = linear.planned == nullptr ? linear.weight : linear.planned->dequantized;
+      AlignedBuffer<char>& memory = call.a.dequantized.at(in_float.size());
+      const std::string where = Formatted("layer {}: weights of {}", call.layer, Name(p->site));
+      in_float.push_back({InFloat(weight, call.projector.math(), memory, where), bias, p->y});
     }
   }
   call.projector.Project(x, rows, in_float);

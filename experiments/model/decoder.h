@@ -5,6 +5,7 @@
 // of what attention puts out (H d, or what the head table makes of it).
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -54,19 +55,20 @@ std::vector<float> Offset(std::vector<float> weight, float offset);
 LambdaView LambdaOf(const LayerWeights& weights);
 
 struct Activations {
-  AlignedBuffer<float> x;              // [R, E] the residual stream
-  AlignedBuffer<float> normed;         // [R, E]
-  AlignedBuffer<float> q, k, v;        // [R, H d] [R, G d] [R, G d]
-  AlignedBuffer<float> q_and_gate;     // [R, G, H/G (d + gates)]: q_proj's rows where the model has a gate
-  AlignedBuffer<float> attn_gate;      // [R, H, gates]
-  AlignedBuffer<float> lambda;         // [R, output heads], where lambda is of each token
-  AlignedBuffer<float> attended;       // [R, A]
-  AlignedBuffer<float> delta;          // [R, E] what is added to the stream
-  AlignedBuffer<float> gate, up;       // [R, I]
-  AlignedBuffer<float> seen;           // [R, E or I] a copy of a projection's input, for its visitors
-  AlignedBuffer<std::byte> workspace;  // of executed attention
-  QuantizedLinear quantized;           // of executed linear layers
-  std::vector<int64_t> positions;      // [R] in the sequence
+  AlignedBuffer<float> x;                          // [R, E] the residual stream
+  AlignedBuffer<float> normed;                     // [R, E]
+  AlignedBuffer<float> q, k, v;                    // [R, H d] [R, G d] [R, G d]
+  AlignedBuffer<float> q_and_gate;                 // [R, G, H/G (d + gates)]: q_proj's rows where the model has a gate
+  AlignedBuffer<float> attn_gate;                  // [R, H, gates]
+  AlignedBuffer<float> lambda;                     // [R, output heads], where lambda is of each token
+  AlignedBuffer<float> attended;                   // [R, A]
+  AlignedBuffer<float> delta;                      // [R, E] what is added to the stream
+  AlignedBuffer<float> gate, up;                   // [R, I]
+  AlignedBuffer<float> seen;                       // [R, E or I] a copy of a projection's input, for its visitors
+  std::array<AlignedBuffer<char>, 3> dequantized;  // weights of one input whose codes alone are kept: at most q, k, v
+  AlignedBuffer<std::byte> workspace;              // of executed attention
+  QuantizedLinear quantized;                       // of executed linear layers
+  std::vector<int64_t> positions;                  // [R] in the sequence
 
   void Prepare(const TokenBatch& batch, const ModelConfig& config);
 };

@@ -35,12 +35,12 @@ void CheckTokens(const TokenBatch& batch, const ModelConfig& config) {
 
 }  // namespace
 
-Model::Model(const std::filesystem::path& folder, Math math)
+Model::Model(const std::filesystem::path& folder, Math math, int64_t most_kept)
     : folder_(folder),
       config_(LoadConfig(folder)),
       family_(FamilyOf(config_)),
       projector_(math),
-      weights_(folder, projector_),
+      weights_(folder, projector_, most_kept),
       rotary_(config_.rotary, config_.head_dim),
       window_rotary_(config_.window_rotary.value_or(config_.rotary), config_.head_dim) {
   const int64_t V = config_.vocabulary, E = config_.hidden;
@@ -48,7 +48,7 @@ Model::Model(const std::filesystem::path& folder, Math math)
   embedding_ = weights_.Stored(embedding, V, E);
   final_norm_ = Offset(weights_.Vector(std::string(family_.names.final_norm), {E}), family_.norm_offset);
   for (int layer = 0; layer < config_.layers; ++layer) layers_.push_back(family_.load(weights_, config_, layer));
-  head_.weight = weights_.Matrix(std::string(HeadTensor(config_)), V, E);
+  head_.weight = weights_.Kept(std::string(HeadTensor(config_)), V, E);
   if (config_.tied_embeddings && weights_.SameBytes(head, embedding)) weights_.Ignore(head);
   weights_.CheckAllTaken();
 }

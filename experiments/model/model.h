@@ -23,7 +23,7 @@ std::string ModelName(const std::filesystem::path& folder);
 class Model {
  public:
   // Throws Error where the folder is not a checkpoint of a known family, whole and finite.
-  explicit Model(const std::filesystem::path& folder, Math math = Math::kF32);
+  explicit Model(const std::filesystem::path& folder, Math math = Math::kF32, int64_t most_kept = Weights::kMostKept);
 
   // How later passes compute: linear layers with weights and (executed) inputs as the plan says, attention of the layers
   // that it executes on the integer kernels, everything else in floating point. The plan is resolved for this model; what

@@ -99,8 +99,13 @@ bool IsAligned(const TensorView& tensor, WeightType type) {
 
 }  // namespace
 
-Weights::Weights(const std::filesystem::path& path, const Projector& projector)
-    : where_(path.string()), files_(path), projector_(projector) {}
+Weights::Weights(const std::filesystem::path& path, const Projector& projector, int64_t most_kept)
+    : where_(path.string()), files_(path), projector_(projector) {
+  if (files_.quantized() == nullptr) return;
+  int64_t values = 0;
+  for (const auto& [name, matrix] : files_.quantized()->matrices()) values += matrix.out * matrix.in;
+  keeps_ = values <= most_kept;
+}
 
 const TensorView& Weights::Take(const std::string& name, const std::vector<int64_t>& shape) {
   const TensorView* tensor = files_.Find(name);
@@ -120,13 +125,28 @@ const TensorView& Weights::Take(const std::string& name, const std::vector<int64
   return *tensor;
 }
 
+const QuantizedMatrix* Weights::TakeQuantized(const std::string& name, int64_t out, int64_t in) {
+  const QuantizedMatrix* const quantized = files_.FindQuantized(name);
+  if (quantized == nullptr) return nullptr;
+  if (quantized->out != out || quantized->in != in) {
+    Fail("{}: tensor '{}': got shape {}, expected {} from config.json", where_, name,
+         ShapeText({quantized->out, quantized->in}), ShapeText({out, in}));
+  }
+  taken_.insert(name);
+  return quantized;
+}
+
+WeightMatrix Weights::Kept(const std::string& name, int64_t out, int64_t in) {
+  const WeightMatrix matrix = Matrix(name, out, in);
+  if (matrix.data != nullptr) return matrix;
+  return InFloat(matrix, projector_.math(), converted_.emplace_back(), Formatted("{}: tensor '{}'", where_, name));
+}
+
 WeightMatrix Weights::Matrix(const std::string& name, int64_t out, int64_t in) {
-  if (const QuantizedMatrix* quantized = files_.FindQuantized(name)) {
-    if (quantized->out != out || quantized->in != in) {
-      Fail("{}: tensor '{}': got shape {}, expected {} from config.json", where_, name,
-           ShapeText({quantized->out, quantized->in}), ShapeText({out, in}));
-    }
-    return Dequantized(name, *quantized, projector_.math() == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32);
+  if (const QuantizedMatrix* quantized = TakeQuantized(name, out, in)) {
+    const WeightMatrix matrix{nullptr, WeightType::kF32, out, in, quantized};
+    if (!keeps_) return matrix;
+    return InFloat(matrix, projector_.math(), converted_.emplace_back(), Formatted("{}: tensor '{}'", where_, name));
   }
   const TensorView& tensor = Take(name, {out, in});
   const WeightType type = TypeOf(tensor, where_);
@@ -148,15 +168,6 @@ WeightMatrix Weights::Converted(const TensorView& tensor, WeightType to, int64_t
   const WeightMatrix matrix = FillMatrix(converted_.emplace_back(), to, out, in,
                                          [&](int64_t row, float* values) { RowAsFloat(stored, row, values); });
   files_.Release(tensor.name);
-  return matrix;
-}
-
-WeightMatrix Weights::Dequantized(const std::string& name, const QuantizedMatrix& quantized, WeightType to) {
-  taken_.insert(name);
-  const std::string where = Formatted("{}: tensor '{}'", where_, name);
-  WeightMatrix matrix = FillMatrix(converted_.emplace_back(), to, quantized.out, quantized.in,
-                                   [&](int64_t row, float* values) { DequantizeRow(quantized, row, values, where); });
-  matrix.quantized = &quantized;
   return matrix;
 }
 
@@ -194,7 +205,7 @@ WeightMatrix StoredMatrix(const TensorView& tensor, const std::string& where) {
 
 WeightMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
                         const std::function<void(int64_t, float*)>& fill) {
-  memory.Reset(static_cast<size_t>(out * in) * ElementBytes(type));
+  memory.Reserve(static_cast<size_t>(out * in) * ElementBytes(type));
   char* data = memory.data();
   ParallelFor(static_cast<size_t>(out), [&](size_t row, int) {
     std::vector<float> values(in);
@@ -209,7 +220,17 @@ WeightMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t ou
   return {data, type, out, in};
 }
 
+WeightMatrix InFloat(const WeightMatrix& matrix, Math math, AlignedBuffer<char>& memory, const std::string& where) {
+  if (matrix.data != nullptr) return matrix;
+  WeightMatrix made =
+      FillMatrix(memory, math == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32, matrix.out, matrix.in,
+                 [&](int64_t row, float* y) { DequantizeRow(*matrix.quantized, row, y, where); });
+  made.quantized = matrix.quantized;
+  return made;
+}
+
 void RowAsFloat(const WeightMatrix& matrix, int64_t row, float* y) {
+  if (matrix.data == nullptr) return DequantizeRow(*matrix.quantized, row, y, "weights");
   const auto* bytes = static_cast<const std::byte*>(matrix.data) + row * matrix.in * ElementBytes(matrix.type);
   switch (matrix.type) {  // a loop each, which compilers make vectors of
     case WeightType::kF32:

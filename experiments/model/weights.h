@@ -19,12 +19,18 @@ namespace tare {
 
 class Weights {
  public:
-  // Of a checkpoint folder or a quantized checkpoint.
-  Weights(const std::filesystem::path& path, const Projector& projector);
+  // 1 GiB as f32.
+  static constexpr int64_t kMostKept = int64_t{1} << 28;
+
+  // Of a checkpoint folder or a quantized checkpoint, whose matrices are kept in floating point where they have no more
+  // values than most_kept.
+  Weights(const std::filesystem::path& path, const Projector& projector, int64_t most_kept = kMostKept);
 
   // W [out, in]. Throws Error where it is missing, misshapen, neither quantized nor of type f32, bf16 or f16, or not
-  // finite.
+  // finite. Quantized ones that are not kept in floating point have no data: InFloat makes it for a call.
   WeightMatrix Matrix(const std::string& name, int64_t out, int64_t in);
+  // The same with its data, whatever it takes.
+  WeightMatrix Kept(const std::string& name, int64_t out, int64_t in);
   // The same without conversion, whatever the projector wants and however it is aligned: for RowAsFloat alone.
   WeightMatrix Stored(const std::string& name, int64_t out, int64_t in);
   // A small tensor as f32.
@@ -41,10 +47,11 @@ class Weights {
 
  private:
   const TensorView& Take(const std::string& name, const std::vector<int64_t>& shape);
+  const QuantizedMatrix* TakeQuantized(const std::string& name, int64_t out, int64_t in);
   WeightMatrix Converted(const TensorView& tensor, WeightType to, int64_t out, int64_t in);
-  WeightMatrix Dequantized(const std::string& name, const QuantizedMatrix& matrix, WeightType to);
 
   std::string where_;  // the folder or file, for messages
+  bool keeps_ = true;  // dequantized matrices
   Checkpoint files_;
   const Projector& projector_;
   std::set<std::string> taken_;
@@ -55,9 +62,13 @@ class Weights {
 // Error, beginning with `where`, for other shapes and for types other than f32, bf16 and f16.
 WeightMatrix StoredMatrix(const TensorView& tensor, const std::string& where);
 
-// Resets memory to a matrix of f32 or bf16, filled row by row: fill(row, values of the row), from several threads.
+// Makes memory a matrix of f32 or bf16, filled row by row: fill(row, values of the row), from several threads.
 WeightMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
                         const std::function<void(int64_t row, float* values)>& fill);
+
+// W as it is, or in the memory where it has no data. Throws Error, beginning with `where`, for codes or scales that are
+// none.
+WeightMatrix InFloat(const WeightMatrix& matrix, Math math, AlignedBuffer<char>& memory, const std::string& where);
 
 // Row `row` of W as f32: y holds W.in values.
 void RowAsFloat(const WeightMatrix& matrix, int64_t row, float* y);

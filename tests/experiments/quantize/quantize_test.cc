@@ -21,6 +21,7 @@
 #include "quant/file/quantized_checkpoint.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
+#include "tests/support/logits.h"
 
 namespace tare {
 namespace {
@@ -108,6 +109,26 @@ TEST(Quantize, SameBytesOnAnyNumberOfThreads) {
     EXPECT_EQ(bytes, first) << threads;
   }
   SetThreads(0);
+}
+
+// A checkpoint too large to be kept in floating point: its matrices are made so for each use, and nothing else changes.
+TEST(Quantize, CodesThatAreNotKeptInFloatingPointGiveTheSameLogits) {
+  for (const char* golden : {"diffllama-gqa", "qwen3-gate-head", "diff-v2-gqa"}) {
+    const TemporaryFolder folder;
+    Quantize({GoldenFolder(golden), Plan::Parse("weights=int4/channel"), folder / "q.h5"}, {});
+    const TokenBatch batch = GoldenBatch(golden);
+    for (const Math math : {Math::kF32, Math::kBf16}) {
+      Model kept(folder / "q.h5", math), made(folder / "q.h5", math, 0);
+      EXPECT_NE(kept.layers()[0].q.weight.data, nullptr);
+      EXPECT_EQ(made.layers()[0].q.weight.data, nullptr);
+      EXPECT_EQ(LogitsOf(made, batch), LogitsOf(kept, batch)) << golden;
+      std::vector<float> a(static_cast<size_t>(kept.layers()[1].down.weight.in)), b = a;
+      if (math == Math::kBf16) continue;
+      RowAsFloat(kept.layers()[1].down.weight, 3, a.data());
+      RowAsFloat(made.layers()[1].down.weight, 3, b.data());
+      EXPECT_EQ(a, b);
+    }
+  }
 }
 
 TEST(Quantize, BadWeightsLeaveNothingBehind) {
