@@ -69,7 +69,8 @@ void WriteDequantized(const std::filesystem::path& folder, const std::string& go
 
 TEST(Quantize, TheFileIsAModelOfTheDequantizedWeights) {
   const TemporaryFolder folder;
-  for (const char* golden : kGoldenCheckpoints) {
+  for (const char* golden : {"llama-mha", "llama-gqa", "llama-old-config", "diffllama-mha", "diffllama-gqa", "qwen2",
+                             "mistral", "olmo2", "gemma3", "qwen3-gate-head"}) {
     for (const char* plan :
          {"weights=int8/channel", "weights=int4/group16+mse", "weights=int6/tensor,down_proj.w=f32"}) {
       const QuantizeSummary summary = Quantize({GoldenFolder(golden), Plan::Parse(plan), folder / "q.h5"}, {});
