@@ -107,6 +107,11 @@ void AddSweep(CLI::App& app) {
       ->allow_extra_args(false)  // or it takes the folders after it
       ->capture_default_str();
   command
+      ->add_option("--formats", question.formats,
+                   "instead of --bits, formats by their names, with commas between: f32,int4,mxfp4,nvfp4")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command
       ->add_option("--granularity", question.granularities,
                    "what shares a scale: row, head, tensor, with commas between; with options: tensor+static. Where "
                    "several sites are named, one that has none such takes the nearest that it has, and says so")

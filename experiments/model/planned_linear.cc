@@ -3,11 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <vector>
 
+#include "kernels/elementwise/rows.h"
 #include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "quant/calibrate/clip.h"
+#include "quant/format/quantize.h"
+#include "quant/format/round.h"
 
 namespace tare {
 namespace {
@@ -20,6 +25,19 @@ float AbsmaxOf(const WeightMatrix& matrix) {
     for (const float x : values) largest = std::max(largest, std::abs(x));
   }
   return largest;
+}
+
+// Quantized and dequantized in f32: what files and integer kernels do not hold.
+void SimulateRow(const Rule& rule, float absmax_of_all, std::span<float> row) {
+  const bool one_scale = rule.granularity.kind == Granularity::Kind::kTensor;
+  const auto group = static_cast<size_t>(GroupOf(rule.granularity, std::ssize(row)));
+  for (size_t begin = 0; begin < row.size(); begin += group) {
+    const std::span<float> values = row.subspan(begin, std::min(group, row.size() - begin));
+    const float clip = one_scale          ? absmax_of_all
+                       : rule.options.mse ? LeastErrorClip(values, rule.format)
+                                          : AbsMax(values.data(), values.size());
+    FakeQuantize(values.data(), values.size(), ScaleFor(clip, rule.format, absmax_of_all), rule.format);
+  }
 }
 
 }  // namespace
@@ -53,6 +71,8 @@ std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, con
   const Rule* weight_rule = weight.quantized == nullptr ? plan.RuleAt(weight_key) : nullptr;
   const Rule* input_rule = plan.carrying() == Carrying::kExecuted ? plan.RuleAt(input_key) : nullptr;
   if (weight_rule == nullptr && input_rule == nullptr) return nullptr;
+  if (weight_rule != nullptr && !IsInteger(weight_rule->format))
+    return Simulated(weight, *weight_rule, math, TextOf(weight_key));
   QuantizedMatrixBuffer buffer;
   if (weight_rule != nullptr) buffer = QuantizeByRule(weight, *weight_rule, TextOf(weight_key));
   TARE_CHECK(weight_rule != nullptr || weight.quantized != nullptr);
@@ -71,6 +91,23 @@ std::unique_ptr<PlannedLinear> PlannedLinear::Dequantized(const QuantizedMatrix&
   planned->dequantized =
       FillMatrix(planned->memory, math == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32, matrix.out, matrix.in,
                  [&](int64_t row, float* y) { DequantizeRow(matrix, row, y, where); });
+  return planned;
+}
+
+std::unique_ptr<PlannedLinear> PlannedLinear::Simulated(const WeightMatrix& weight, const Rule& rule, Math math,
+                                                        const std::string& where) {
+  const float absmax = AbsmaxOf(weight);
+  auto planned = std::make_unique<PlannedLinear>();
+  planned->dequantized =
+      FillMatrix(planned->memory, math == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32, weight.out, weight.in,
+                 [&](int64_t row, float* y) {
+                   const std::span<float> values(y, static_cast<size_t>(weight.in));
+                   RowAsFloat(weight, row, y);
+                   if (const auto bad = FirstNotFinite(values))
+                     Fail("{}: weights, row {}: got {} at {}, expected finite values; try saving the checkpoint again",
+                          where, row, values[*bad], *bad);
+                   SimulateRow(rule, absmax, values);
+                 });
   return planned;
 }
 

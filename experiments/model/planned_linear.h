@@ -27,6 +27,9 @@ struct PlannedLinear {
                                            const SiteKey& input_key, const ResolvedPlan& plan, Math math);
   // What the codes stand for, in f32 or bf16.
   static std::unique_ptr<PlannedLinear> Dequantized(const QuantizedMatrix& matrix, Math math, const std::string& where);
+  // The same of a format that is not integer, whose codes nothing keeps.
+  static std::unique_ptr<PlannedLinear> Simulated(const WeightMatrix& weight, const Rule& rule, Math math,
+                                                  const std::string& where);
 };
 
 // A matrix to codes by a rule, round to nearest.

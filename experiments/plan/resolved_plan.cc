@@ -21,11 +21,17 @@ bool IsByRow(const Rule& rule) {
 
 bool NeedsSurvey(const Rule& rule) {
   const Kind kind = rule.granularity.kind;
+  if (HasTensorScale(rule)) return true;
   return rule.format != Format::kF32 && (kind == Kind::kTensor || kind == Kind::kHead) && !rule.options.static_scale;
 }
 
+bool HasTensorScale(const Rule& rule) {
+  const Site site = rule.sites.front();
+  return Info(rule.format).scale == ScaleType::kTwoLevel && site != Site::kProbs && site != Site::kDifference;
+}
+
 bool HasZeroPoint(const Rule& rule) {
-  return rule.sites.front() == Site::kDifference && Info(rule.format).min_code == 0;
+  return rule.sites.front() == Site::kDifference && IsInteger(rule.format) && Info(rule.format).min_code == 0;
 }
 
 ResolvedPlan::ResolvedPlan(Plan plan, const ModelSites& model, Carrying carrying, const StaticSource& statics)
@@ -61,7 +67,8 @@ bool ResolvedPlan::NeedsSurvey(Site site) const {
 
 bool ResolvedPlan::SpansRows() const {
   return std::ranges::any_of(plan_.rules(), [](const Rule& rule) {
-    return rule.format != Format::kF32 && !IsWeight(rule.sites.front()) && (!IsByRow(rule) || rule.options.smooth);
+    return rule.format != Format::kF32 && !IsWeight(rule.sites.front()) &&
+           (!IsByRow(rule) || HasTensorScale(rule) || rule.options.smooth);
   });
 }
 

@@ -53,6 +53,9 @@ class ResolvedPlan {
 
 // Of one rule.
 bool NeedsSurvey(const Rule& rule);
+// Beside the scales of blocks an f32 per tensor (NVFP4) that depends on the values: those of maps are 1 at most, and
+// taken as 1.
+bool HasTensorScale(const Rule& rule);
 // Unsigned codes of a difference: of both signs, so with a zero point (quant/format/zero_point.h).
 bool HasZeroPoint(const Rule& rule);
 

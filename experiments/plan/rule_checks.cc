@@ -27,12 +27,19 @@ void CheckOptions(const Rule& rule) {
                "int8, int6 or int4");
   if (o.smooth && IsWhole(kind))
     RefuseRule(rule, "+smooth with " + ScaleText(rule), "one per token, channel or block<N>.channel", "token+smooth");
+  if (o.smooth && HasTensorScale(rule)) RefuseRule(rule, "+smooth beside a scale per tensor", "none", "mxfp4+smooth");
   if (o.static_scale && !IsWhole(kind) && kind != Kind::kChannel)
     RefuseRule(rule, "+static with " + ScaleText(rule), "one per tensor, head or channel", "tensor+static");
   if (o.static_scale && kind == Kind::kChannel && clips)
     RefuseRule(rule, "a clip beside static scales per channel", "their largest magnitudes", "it without +p and +mse");
   if (!o.static_scale && IsWhole(kind) && clips && !IsWeight(rule.sites.front()))
     RefuseRule(rule, "a clip with " + ScaleText(rule), "+static beside it, or a scale per row or token", "+static");
+}
+
+// What files and integer kernels hold.
+void CheckInteger(const Rule& rule, const char* where) {
+  if (rule.format != Format::kF32 && !IsInteger(rule.format))
+    RefuseRule(rule, Info(rule.format).name, Formatted("integers, which {} hold", where), "it simulated");
 }
 
 struct LinearSites {
@@ -141,6 +148,9 @@ void CheckWeights(const ResolvedPlan& plan, const ModelSites& model) {
     const Rule* rule = plan.RuleAt(key);
     if (rule == nullptr) continue;
     const int64_t group = GroupOf(rule->granularity, stored.in);
+    if (stored.in % group != 0 && Info(rule->format).block > 0)
+      RefuseRule(*rule, Formatted("blocks of {} for rows of {} weights of {}", group, stored.in, TextOf(key)),
+                 "a divisor", Formatted("a rule after it for these weights alone: {}=f32", Name(key.site)));
     if (stored.in % group != 0)
       RefuseRule(*rule, Formatted("{} for rows of {} weights of {}", Name(rule->granularity), stored.in, TextOf(key)),
                  "a divisor", GroupThatFits(*rule, plan, model, key));
@@ -153,6 +163,9 @@ void CheckWeights(const ResolvedPlan& plan, const ModelSites& model) {
 }
 
 void CheckStored(const ResolvedPlan& plan, const ModelSites& model) {
+  for (const Rule& rule : plan.plan().rules()) {
+    if (IsWeight(rule.sites.front())) CheckInteger(rule, "files");
+  }
   bool quantizes = false;
   for (const LinearSites& linear : AllLinearSites()) {
     for (const SiteKey& key : model.Keys(linear.weight)) quantizes |= plan.RuleAt(key) != nullptr;
@@ -167,6 +180,7 @@ void CheckStored(const ResolvedPlan& plan, const ModelSites& model) {
 void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
   for (const Rule& rule : plan.plan().rules()) {
     if (rule.format == Format::kF32) continue;
+    CheckInteger(rule, "integer kernels");
     for (const Site site : rule.sites) {
       if (!HasKernel(site))
         RefuseRule(

@@ -25,6 +25,11 @@ float CheckedAbsmax(const SiteBlock& block, std::span<const float> values, int64
   return absmax;
 }
 
+// What a survey's largest magnitudes are of.
+Granularity::Kind WideKind(const Rule& rule) {
+  return HasTensorScale(rule) ? Granularity::Kind::kTensor : rule.granularity.kind;
+}
+
 void QuantizeWithZeroPoint(std::span<float> group, Format format) {
   const auto [smallest, largest] = std::ranges::minmax(group);
   FakeQuantize(group.data(), group.size(), ZeroPointScaleFor(smallest, largest, format), format);
@@ -54,11 +59,14 @@ void SimulatedQuantizer::Survey(const SiteBlock& block, int) {
   if (rule == nullptr || !tare::NeedsSurvey(*rule)) return;
   float absmax = 0;
   for (int64_t r = 0; r < block.rows; ++r) absmax = std::max(absmax, CheckedAbsmax(block, block.Row(r), r, 0));
-  maxima_.Add(PlaceOf(block, rule->granularity.kind, rule), {absmax});
+  maxima_.Add(PlaceOf(block, WideKind(*rule), rule), {absmax});
 }
 
 void SimulatedQuantizer::Quantize(const SiteBlock& block, const Rule& rule) {
-  const bool surveyed = tare::NeedsSurvey(rule), zero_point = HasZeroPoint(rule);
+  const bool zero_point = HasZeroPoint(rule), two_levels = HasTensorScale(rule);
+  const bool surveyed = tare::NeedsSurvey(rule) && !two_levels;
+  // Where blocks have scales of their own beside it.
+  const float of_tensor = two_levels ? maxima_.At(PlaceOf(block, WideKind(rule), &rule)).front() : 1.0f;
   std::vector<float> known;  // clips: one, or one per channel; none: of the values at hand
   if (rule.options.static_scale) known = plan_.ClipAt(block.key());
   if (surveyed) known = maxima_.At(PlaceOf(block, rule.granularity.kind, &rule));
@@ -73,7 +81,7 @@ void SimulatedQuantizer::Quantize(const SiteBlock& block, const Rule& rule) {
     const float clip = known.empty()       ? DynamicClip(rule, values, absmax)
                        : known.size() == 1 ? known.front()
                                            : known[static_cast<size_t>(group.column)];
-    FakeQuantize(values.data(), values.size(), ScaleFor(clip, rule.format), rule.format);
+    FakeQuantize(values.data(), values.size(), ScaleFor(clip, rule.format, of_tensor), rule.format);
   });
 }
 

@@ -12,9 +12,11 @@
 //   block<N>           N keys of a row
 //   block<N>.channel   N tokens of one channel
 //
-// probs are normalised again by the sum of their dequantized codes, row by row. A difference in u8, u6 or u4 has a zero
-// point (quant/format/zero_point.h). +smooth (q, k, v) subtracts before quantizing, and adds after, the mean of each
-// channel over the sequence's first tokens (kSmoothingTokens). The shapes for attn_logits are those of the Differential
+// Formats with blocks of their own (mxfp4, nvfp4) take them where the product that follows sums over them: keys of a
+// row, tokens of one channel of v, else channels of a row; the last block may be short. probs are normalised again by
+// the sum of their dequantized codes, row by row. A difference in u8, u6 or u4 has a zero point
+// (quant/format/zero_point.h). +smooth (q, k, v) subtracts before quantizing, and adds after, the mean of each channel
+// over the sequence's first tokens (kSmoothingTokens). The shapes for attn_logits are those of the Differential
 // Transformer's experiment (arXiv 2410.05258, figure 8), which does not say its own.
 #pragma once
 

@@ -21,10 +21,19 @@ using Kind = Granularity::Kind;
 MeasuredFormat ParseOne(std::string_view text) {
   const size_t slash = text.find('/');
   const std::optional<Format> format = ParseFormat(text.substr(0, slash));
+  if (format && Info(*format).block > 0) {
+    if (slash != text.npos)
+      Fail("--formats '{}': got a granularity, but {} has blocks of {}", text, Info(*format).name, Info(*format).block);
+    return {*format, {.kind = Kind::kBlock, .n = Info(*format).block}, std::string(text)};
+  }
   const std::optional<Granularity> granularity =
       slash == text.npos ? std::nullopt : ParseGranularity(text.substr(slash + 1));
-  if (!format || Info(*format).min_code >= 0)
-    Fail("--formats '{}': got '{}', expected int8, int6 or int4 (probs take u8, u6, u4)", text, text.substr(0, slash));
+  if (!format || *format == Format::kF32 || (IsInteger(*format) && Info(*format).min_code == 0))
+    Fail(
+        "--formats '{}': got '{}', expected int8, int6 or int4 (probs take u8, u6, u4), fp8e4m3, fp8e5m2, nf4, nvfp4 "
+        "or "
+        "one of MX, as mxfp4",
+        text, text.substr(0, slash));
   if (!granularity || granularity->kind == Kind::kBlockChannel)
     Fail("--formats '{}': expected one scale per tensor, head, channel, row, token, group<N> or block<N>", text);
   return {*format, *granularity, Formatted("{}/{}", Info(*format).name, Name(*granularity))};
@@ -34,6 +43,7 @@ MeasuredFormat ParseOne(std::string_view text) {
 
 bool MeasuredFormat::SpansRows(Site site) const {
   const Kind kind = granularity.kind;
+  if (Info(format).scale == ScaleType::kTwoLevel) return site != Site::kProbs && site != Site::kDifference;
   return kind == Kind::kTensor || kind == Kind::kHead || (kind == Kind::kChannel && !IsWeight(site));
 }
 
@@ -65,7 +75,7 @@ std::vector<MeasuredFormat> FormatsOf(Site site, std::span<const MeasuredFormat>
 void QuantizeRow(const MeasuredFormat& format, Site site, const WideClips& clips, std::span<const float> row,
                  std::span<float> quantized) {
   TARE_CHECK(row.size() == quantized.size());
-  const Format codes = *ClassOf(site).OfBits(Info(format.format).bits);
+  const Format codes = IsInteger(format.format) ? *ClassOf(site).OfBits(Info(format.format).bits) : format.format;
   const Kind kind = format.granularity.kind;
   const bool spans = format.SpansRows(site);
   std::ranges::copy(row, quantized.begin());
@@ -75,13 +85,14 @@ void QuantizeRow(const MeasuredFormat& format, Site site, const WideClips& clips
     return;
   }
   const float whole = kind == Kind::kHead ? clips.head : clips.tensor;
+  const bool has_blocks = Info(codes).block > 0;
   const auto columns = static_cast<int64_t>(row.size());
   const SiteBlock block{
       .site = site, .rows = 1, .first_columns = columns, .values = quantized.data(), .stride = columns};
   const Granularity of_row{.kind = Kind::kRow, .n = 0};  // a weight's output channel
   ForEachGroup(block, kind == Kind::kChannel ? of_row : format.granularity, [&](const ScaleGroup& group) {
-    const float clip = spans ? whole : AbsMax(group.values.data(), group.values.size());
-    FakeQuantize(group.values.data(), group.values.size(), ScaleFor(clip, codes), codes);
+    const float clip = spans && !has_blocks ? whole : AbsMax(group.values.data(), group.values.size());
+    FakeQuantize(group.values.data(), group.values.size(), ScaleFor(clip, codes, spans ? whole : 1.0f), codes);
   });
 }
 

@@ -15,6 +15,7 @@
 
 namespace tare {
 
+// A format with blocks of its own (mxfp4) has no granularity in its name.
 struct MeasuredFormat {
   Format format = Format::kInt8;
   Granularity granularity;
@@ -24,7 +25,7 @@ struct MeasuredFormat {
   bool SpansRows(Site site) const;
 };
 
-// "int8/row,int6/group64,int4/tensor"; empty text is none. Throws Error.
+// "int8/row,int6/group64,int4/tensor,mxfp4"; empty text is none. Throws Error.
 std::vector<MeasuredFormat> ParseMeasuredFormats(std::string_view text);
 std::vector<std::string> NamesOf(std::span<const MeasuredFormat> formats);
 // Those that the site has sums of (IsMeasured, quant/observe/site_statistics.h).

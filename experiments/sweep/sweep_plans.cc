@@ -91,17 +91,26 @@ std::string NearestGranularity(const std::string& site, const std::string& text)
   return Name(Granularity{nearest, has_n ? std::max(granularity->n, 1) : 0}) + options;
 }
 
+// The integers of so many bits that a site takes.
+std::string FormatOfBits(const std::string& site, int bits) {
+  const std::span<const Site> named = SitesNamed(site);
+  const std::optional<Format> format = ClassOf(named.empty() ? Site::kAttnLogits : named.front()).OfBits(bits);
+  if (!format) Fail("--bits: got {}, expected 16 (not quantized), 8, 6 or 4", bits);
+  return std::string(Info(*format).name);
+}
+
+// format_of(site): a format's name. One with blocks of its own takes no granularity.
+template <typename FormatOf>
 std::string PlanText(const SweepQuestion& question, const std::vector<std::string>& sites,
-                     const std::string& granularity, int bits) {
-  if (bits == 16) return "f32";
+                     const std::string& granularity, FormatOf format_of) {
   std::string plan = question.base;
   for (const std::string& site : sites) {
-    const std::span<const Site> named = SitesNamed(site);
-    const std::optional<Format> format = ClassOf(named.empty() ? Site::kAttnLogits : named.front()).OfBits(bits);
-    if (!format) Fail("--bits: got {}, expected 16 (not quantized), 8, 6 or 4", bits);
+    const std::string name = format_of(site);
+    const std::optional<Format> format = ParseFormat(name);
     const bool alone = question.sites == SweepSites::kTogether && sites.size() == 1;
-    plan += Formatted("{}{}={}/{}", plan.empty() ? "" : ",", site, Info(*format).name,
-                      alone ? granularity : NearestGranularity(site, granularity));
+    plan += Formatted("{}{}={}", plan.empty() ? "" : ",", site, name);
+    if (!format || Info(*format).block == 0)
+      plan += "/" + (alone ? granularity : NearestGranularity(site, granularity));
   }
   return plan;
 }
@@ -131,6 +140,7 @@ void Append(std::string& list, const std::string& item, std::set<std::string>& s
 std::vector<Plan> PlansOf(const SweepQuestion& question) {
   if (question.site.empty()) Fail("--site: got '', expected a site; try attn_logits");
   RequireDistinct(question.bits, "--bits");
+  RequireDistinct(question.formats, "--formats");
   RequireDistinct(question.granularities, "--granularity");
   std::vector<Plan> plans;
   std::set<std::string> seen;
@@ -139,9 +149,17 @@ std::vector<Plan> PlansOf(const SweepQuestion& question) {
   if (!alone) TellNearest(turns, question.granularities);
   for (const std::vector<std::string>& sites : turns) {
     for (const std::string& granularity : question.granularities) {
-      for (const int bits : question.bits) {
-        Plan plan = Plan::Parse(PlanText(question, sites, granularity, bits));
+      const auto add = [&](const std::string& text) {
+        Plan plan = Plan::Parse(text);
         if (seen.insert(plan.canonical()).second) plans.push_back(std::move(plan));
+      };
+      for (const std::string& format : question.formats) {
+        const auto named = [&](const std::string&) { return format; };
+        add(format == "f32" ? format : PlanText(question, sites, granularity, named));
+      }
+      for (const int bits : question.formats.empty() ? question.bits : std::vector<int>{}) {
+        const auto of_bits = [bits](const std::string& site) { return FormatOfBits(site, bits); };
+        add(bits == 16 ? "f32" : PlanText(question, sites, granularity, of_bits));
       }
     }
   }

@@ -17,6 +17,7 @@ struct SweepQuestion {
   SweepSites sites = SweepSites::kTogether;  // kEach: one after the other; a group is then each of its sites
   std::string base;                          // rules that every quantized cell has besides
   std::vector<int> bits{16, 8, 6, 4};        // 16: not quantized
+  std::vector<std::string> formats;          // instead of bits, where there are any: f32, int4, mxfp4
   std::vector<std::string> granularities{"row"};
 };
 

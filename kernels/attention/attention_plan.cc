@@ -16,8 +16,8 @@ void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem) {
   check_signed("v", plan.v);
   if (plan.logits != Format::kF32) check_signed("attn_logits", plan.logits);
   if (plan.order == AttentionPlan::Order::kEarly) {
-    if (plan.probs == Format::kF32)
-      Fail("attention plan, difference: got f32, expected int8, int6, int4, u8, u6 or u4");
+    if (!IsInteger(plan.probs))
+      Fail("attention plan, difference: got {}, expected int8, int6, int4, u8, u6 or u4", Info(plan.probs).name);
   } else if (plan.probs != Format::kU8 && plan.probs != Format::kU6 && plan.probs != Format::kU4) {
     Fail("attention plan, probs: got {}, expected u8, u6 or u4", Info(plan.probs).name);
   }

@@ -300,8 +300,16 @@ void SubtractScaled(float* row, const float* x, float factor, size_t n) {
   HWY_DYNAMIC_DISPATCH(SubtractScaledRow)(row, x, factor, n);
 }
 float AbsMax(const float* x, size_t n) { return HWY_DYNAMIC_DISPATCH(AbsMaxRow)(x, n); }
+static void FakeQuantizeOnGrid(float* row, size_t n, Scale scale, const Grid& grid) {
+  if (!grid.levels.empty()) {
+    for (size_t i = 0; i < n; ++i) row[i] = NearestLevel(row[i] * scale.inv, grid.levels) * scale.scale;
+    return;
+  }
+  for (size_t i = 0; i < n; ++i) row[i] = NearestStep(row[i] * scale.inv, grid) * scale.scale;
+}
 void FakeQuantize(float* row, size_t n, Scale scale, Format format) {
   const FormatInfo& info = Info(format);
+  if (!IsInteger(format)) return FakeQuantizeOnGrid(row, n, scale, info.grid);
   HWY_DYNAMIC_DISPATCH(FakeQuantizeRow)
   (row, n, scale.inv, scale.scale, static_cast<float>(info.min_code), static_cast<float>(info.max_code));
 }

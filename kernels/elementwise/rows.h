@@ -56,7 +56,7 @@ void SubtractScaled(float* row, const float* x, float factor, size_t n);  // row
 // Largest |x|, 0 for none. NaN and infinities come out as infinity, so that the caller can refuse the row.
 float AbsMax(const float* x, size_t n);
 
-// row = code(row) * scale under quant/format/round.h, code for code.
+// row = code(row) * scale under quant/format/round.h, code for code, or value for value of a format's grid.
 void FakeQuantize(float* row, size_t n, Scale scale, Format format);
 // row = (code(row) - zero point) * scale under quant/format/zero_point.h.
 void FakeQuantize(float* row, size_t n, const ZeroPointScale& scale, Format format);

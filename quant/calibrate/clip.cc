@@ -13,8 +13,7 @@ namespace tare {
 namespace {
 
 double SquaredError(float magnitude, Scale scale, Format format) {
-  const double error =
-      static_cast<double>(magnitude) - CodeOf(magnitude, scale.inv, format) * static_cast<double>(scale.scale);
+  const double error = double{magnitude} - double{Rounded(magnitude, scale.inv, format)} * double{scale.scale};
   return error * error;
 }
 

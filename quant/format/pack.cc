@@ -18,8 +18,7 @@ int Offset(Format format) { return Info(format).min_code < 0 ? 1 << (Info(format
 
 template <typename Code>
 void CheckFormat(Format format) {
-  const int bits = Info(format).bits;
-  if (bits != 8 && bits != 6 && bits != 4) Fail("pack: got {}, expected codes of 8, 6 or 4 bits", Info(format).name);
+  if (!IsInteger(format)) Fail("pack: got {}, expected codes of 8, 6 or 4 bits", Info(format).name);
   if ((Info(format).min_code < 0) != std::is_signed_v<Code>)
     Fail("pack: got {} for {} codes", Info(format).name, std::is_signed_v<Code> ? "signed" : "unsigned");
 }

@@ -23,7 +23,7 @@ float AbsMax(std::span<const float> values) {
 }
 
 float QuantizeGroup(std::span<const float> values, Format format, std::span<int16_t> codes) {
-  if (format == Format::kF32) Fail("quantize: got f32, expected a format of codes");
+  if (!IsInteger(format)) Fail("quantize: got {}, expected a format of integer codes", Info(format).name);
   if (codes.size() != values.size()) Fail("quantize: got room for {} codes, expected {}", codes.size(), values.size());
   if (const auto bad = FirstNotFinite(values))
     Fail("quantize: got {} at {}, expected finite values", values[*bad], *bad);

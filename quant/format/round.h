@@ -7,6 +7,10 @@
 //
 // For int8 and absmax 2: inv 63.5, scale 0.015748031; x 0.5 -> 31.75 -> 32, x -0.0078740157 (half a step) -> -0.5 -> 0.
 // A group whose absmax is below 2^-100 has scale 0 and codes 0: inv would overflow near the smallest floats.
+//
+// Formats that are not integers have the same three lines with their grid's largest value for qmax and its nearest
+// value (grid.h) for the code; scales that are formats themselves stand in block_scale.h, and inv is 1 / scale. There
+// only a group of zeros has no scale (NVFP4: a tensor below 2^-100).
 #pragma once
 
 #include <algorithm>
@@ -23,18 +27,38 @@ struct Scale {
   float scale;  // value of one code; 0 with inv 0
 };
 
-// absmax: finite, >= 0. Source: design of absmax quantization in Dettmers et al., arXiv 2208.07339, eq. 1, symmetric.
-inline Scale ScaleFor(float absmax, Format format) {
-  const float qmax = static_cast<float>(Info(format).max_code);
-  if (absmax < kSmallestAbsmax) return {0.0f, 0.0f};
-  return {qmax / absmax, absmax / qmax};
+// absmax: finite, >= 0. tensor_absmax: of all that shares the format's f32 per tensor, where it has one (NVFP4).
+// Source: design of absmax quantization in Dettmers et al., arXiv 2208.07339, eq. 1, symmetric.
+inline Scale ScaleFor(float absmax, Format format, float tensor_absmax) {
+  const FormatInfo& info = Info(format);
+  if (info.scale == ScaleType::kF32) {
+    const float qmax = info.Largest();
+    if (absmax < kSmallestAbsmax) return {0.0f, 0.0f};
+    return {qmax / absmax, absmax / qmax};
+  }
+  if (absmax == 0.0f) return {0.0f, 0.0f};
+  if (info.scale == ScaleType::kTwoLevel) {
+    if (tensor_absmax < kSmallestAbsmax) return {0.0f, 0.0f};
+    const float scale = TwoLevelScale(absmax, tensor_absmax, info.grid);
+    return {1.0f / scale, scale};
+  }
+  const int exponent = E8M0Exponent(absmax, info.grid, info.scale);
+  return {std::ldexp(1.0f, -exponent), std::ldexp(1.0f, exponent)};
 }
 
+// Of values that are the whole tensor, or in a format that does not ask.
+inline Scale ScaleFor(float absmax, Format format) { return ScaleFor(absmax, format, absmax); }
+
+// The code of an integer format, the grid's value of another; times the scale it is the quantized value.
 // std::nearbyint rounds half to even in the default rounding mode, which nothing here changes.
-inline int CodeOf(float value, float inv, Format format) {
+inline float Rounded(float value, float inv, Format format) {
   const FormatInfo& info = Info(format);
+  if (!IsInteger(format)) return Nearest(value * inv, info.grid);
   const float code = std::nearbyint(value * inv);
-  return static_cast<int>(std::clamp(code, static_cast<float>(info.min_code), static_cast<float>(info.max_code)));
+  return std::clamp(code, static_cast<float>(info.min_code), static_cast<float>(info.max_code));
 }
+
+// Of an integer format.
+inline int CodeOf(float value, float inv, Format format) { return static_cast<int>(Rounded(value, inv, format)); }
 
 }  // namespace tare

@@ -33,7 +33,7 @@ void AddMapMeasures(const std::vector<std::string>& names, const PlainSums& s, M
   }
   for (size_t i = kBaseSums; i < names.size(); ++i) {
     const std::string& name = names[i];
-    if (name.find('/') != name.npos) break;  // formats
+    if (name.ends_with(".error2")) break;  // formats
     if (name == "blocks" || name == "early_sink_mass" || name == "marked_rows" || name == "output_rows") continue;
     if (name == "answer_mass" || name == "noise_mass") {
       measures.emplace_back(name, Ratio(s.sums[i], marked));

@@ -9,6 +9,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/nearest.h"
 #include "quant/file/sha256.h"
 #include "quant/plan/plan_preset.h"
 #include "quant/plan/site_class.h"
@@ -143,16 +144,22 @@ Selector Parser::ParseSelector(const SiteClass& site_class) {
   return selector;
 }
 
+// The list leaves out names with a colon, but for those of the word's own format.
 Format Parser::ParseRuleFormat(const SiteClass& site_class) {
-  std::string admitted;
-  for (const FormatInfo& info : kFormats) {
-    const bool fits = std::ranges::find(site_class.formats, info.format) != site_class.formats.end();
-    if (fits || info.format == Format::kF32) AppendWord(admitted, info.name);
-  }
   const size_t at = Place();
-  const std::string_view word = Word();
-  if (word.empty() || !HasWord(admitted, word)) Refuse(at, OneOf(admitted));
-  return *ParseFormat(word);
+  const std::string_view word = Word(), stem = word.substr(0, word.find(':'));
+  const std::optional<Format> format = ParseFormat(word);
+  if (format && site_class.Takes(*format)) return *format;
+  std::string admitted;
+  std::string_view nearest;
+  for (const FormatInfo& info : kFormats) {
+    if (!site_class.Takes(info.format)) continue;
+    const size_t colon = info.name.find(':');
+    if (colon == info.name.npos || info.name.substr(0, colon) == stem) AppendWord(admitted, info.name);
+    if (nearest.empty() || Distance(word, info.name) < Distance(word, nearest)) nearest = info.name;
+  }
+  const bool is_near = !format && Distance(word, nearest) <= word.size() / 2;
+  Refuse(at, OneOf(admitted) + (is_near ? Formatted("; the nearest is {}", nearest) : ""));
 }
 
 Granularity Parser::ParseRuleGranularity(const SiteClass& site_class) {
@@ -215,8 +222,10 @@ std::string TextOf(const Selector& selector) {
 }
 
 std::string TextOf(const Rule& rule) {
-  const std::string left = Formatted("{}{}={}", rule.name, TextOf(rule.selector), Info(rule.format).name);
-  return rule.format == Format::kF32 ? left : Formatted("{}/{}{}", left, Name(rule.granularity), TextOf(rule.options));
+  std::string text = Formatted("{}{}={}", rule.name, TextOf(rule.selector), Info(rule.format).name);
+  if (rule.format == Format::kF32) return text;
+  if (Info(rule.format).block == 0) text += "/" + Name(rule.granularity);
+  return text + TextOf(rule.options);
 }
 
 Rule Parser::ParseRule() {
@@ -234,10 +243,20 @@ Rule Parser::ParseRule() {
   rule.selector = ParseSelector(site_class);
   Require('=', "'='");
   rule.format = ParseRuleFormat(site_class);
-  if (rule.format != Format::kF32) {
+  if (const int block = Info(rule.format).block; block > 0) {
+    rule.granularity = site_class.InnerBlock(block);
+    if (Take('/'))
+      RefuseAt(pos_ - 1, Formatted("got a granularity, but {} has blocks of {}", Info(rule.format).name, block));
+  } else if (rule.format != Format::kF32) {
     Require('/', "'/' and a granularity");
     rule.granularity = ParseRuleGranularity(site_class);
-    while (Take('+')) ParseOption(site_class, rule.options);
+  }
+  while (rule.format != Format::kF32 && Take('+')) {
+    const size_t option = Place();
+    ParseOption(site_class, rule.options);
+    if (Info(rule.format).block > 0 && TextOf(rule.options) != "+smooth")
+      RefuseAt(option, Formatted("got '{}', but the scales of {} follow from its blocks",
+                                 text_.substr(option, pos_ - option), Info(rule.format).name));
   }
   rule.text = TextOf(rule);
   return rule;

@@ -4,6 +4,7 @@
 //   plan     = rule {"," rule}                    the last rule that matches wins; what none names stays f32
 //   rule     = site [selector] "=" "f32"          exempts what an earlier rule named
 //            | site [selector] "=" format "/" granularity {"+" option}
+//            | site [selector] "=" format {"+" "smooth"}       of formats with blocks by definition: mxfp4, nvfp4
 //   selector = "[" item {"," item} "]"            item = l, h or m with a number or a range a-b: [l0-3,h2,m1]
 //   option   = smooth | static | p<percent> | mse
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plan may say about a site: which of l, h and m it has, which granularities and options mean something there,
-// and which formats: unsigned ones for what cannot be negative, both for a difference (there with a zero point). Scales
-// that span what a site does not have (heads of a weight, channels of a score) are not admitted.
+// and which integers: unsigned ones for what cannot be negative, both for a difference (there with a zero point). Other
+// formats mean something everywhere; scales that span what a site has not (heads of a weight) are not admitted.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +21,17 @@ struct SiteClass {
   std::string_view options;         // separated by blanks
   std::span<const Format> formats;  // signed ones first, where there are both
 
+  // Those listed, and everywhere what is not integer.
+  bool Takes(Format format) const { return !IsInteger(format) || std::ranges::find(formats, format) != formats.end(); }
+  // n values side by side where the product that follows sums over them: keys of a score or map, tokens of v, else
+  // channels.
+  Granularity InnerBlock(int n) const {
+    const auto has = [this](Granularity::Kind kind) {
+      return std::ranges::find(granularities, kind) != granularities.end();
+    };
+    if (has(Granularity::Kind::kBlockChannel)) return {Granularity::Kind::kBlockChannel, n};
+    return {has(Granularity::Kind::kRow) ? Granularity::Kind::kBlock : Granularity::Kind::kGroup, n};
+  }
   bool NeverNegative() const { return Info(formats.front()).min_code == 0; }
   // The format that a number of bits alone stands for here; nullopt where none has so many.
   std::optional<Format> OfBits(int bits) const {

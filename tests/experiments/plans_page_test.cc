@@ -126,12 +126,24 @@ TEST(PlansPage, GranularitiesFormatsAndPresets) {
   for (const Row& row : TableOf("granularity")) on_page.push_back(row[0]);
   EXPECT_EQ(on_page, spellings);
   const std::vector<Row> formats = TableOf("format");
-  ASSERT_EQ(formats.size(), kFormats.size());
-  for (size_t i = 0; i < formats.size(); ++i) {
-    EXPECT_EQ(formats[i][0], Formatted("`{}`", kFormats[i].name));
-    const std::string codes = Formatted("{} to {}", kFormats[i].min_code, kFormats[i].max_code);
-    EXPECT_EQ(formats[i][1], i == 0 ? "left as it is" : codes);
+  std::vector<Row> integers, others;  // without the names that have a colon
+  for (const FormatInfo& info : kFormats) {
+    const std::string name = Formatted("`{}`", info.name);
+    if (info.format == Format::kF32) {
+      integers.push_back({name, "left as it is"});
+    } else if (IsInteger(info.format)) {
+      integers.push_back({name, Formatted("{} to {}", info.min_code, info.max_code)});
+    } else if (!info.name.contains(':')) {
+      const char* scale = info.scale == ScaleType::kF32        ? "f32, as a plan says"
+                          : info.scale == ScaleType::kTwoLevel ? "E4M3 for 16, f32 per tensor"
+                                                               : "E8M0 for 32";
+      others.push_back({name, Formatted("{}", info.grid.largest), scale});
+    }
   }
+  EXPECT_EQ(formats, integers);
+  std::vector<Row> on_the_page = TableOf("other format");
+  for (Row& row : on_the_page) row.erase(row.begin() + 1);  // the grid, in words
+  EXPECT_EQ(on_the_page, others);
   for (const Row& row : TableOf("preset")) EXPECT_EQ(Quoted(row[1])[0], PlanPreset(Quoted(row[0])[0])) << row[0];
 }
 

@@ -54,6 +54,36 @@ TEST_F(PlannedLinearTest, ARuleSaysWhichWeightsShareAScale) {
   EXPECT_NE(Rounded("weights=int4/channel+mse"), Rounded("weights=int4/channel"));
 }
 
+// 32 weights to a row: a block of MX, two of NVFP4 beside the f32 of the matrix.
+TEST_F(PlannedLinearTest, WhatIsNotIntegerIsSimulated) {
+  for (const auto& [text, format, group] : {std::tuple{"weights=mxfp4", Format::kMxFp4, size_t{32}},
+                                            {"weights=nvfp4", Format::kNvFp4, size_t{16}},
+                                            {"weights=nf4/group8", Format::kNf4, size_t{8}},
+                                            {"weights=fp8e4m3/tensor", Format::kFp8E4M3, size_t{kOut * kIn}}}) {
+    std::vector<float> expected = values_;
+    float of_all = 0;
+    for (const float x : values_) of_all = std::max(of_all, std::abs(x));
+    for (size_t begin = 0; begin < expected.size(); begin += group) {
+      float absmax = 0;
+      for (size_t i = begin; i < begin + group; ++i) absmax = std::max(absmax, std::abs(values_[i]));
+      const Scale scale = ScaleFor(absmax, format, of_all);
+      for (size_t i = begin; i < begin + group; ++i)
+        expected[i] = tare::Rounded(values_[i], scale.inv, format) * scale.scale;
+    }
+    const auto planned = PlannedLinear::Simulated(weight_, Plan::Parse(text).rules()[0], Math::kF32, "w");
+    const auto* got = static_cast<const float*>(planned->dequantized.data);
+    EXPECT_EQ(std::vector<float>(got, got + kOut * kIn), expected) << text;
+  }
+  std::vector<float> bad = values_;
+  bad[40] = NAN;
+  EXPECT_THAT(
+      [&] {
+        PlannedLinear::Simulated({.data = bad.data(), .type = WeightType::kF32, .out = kOut, .in = kIn},
+                                 Plan::Parse("weights=mxfp4").rules()[0], Math::kF32, "w");
+      },
+      ThrowsMessage<Error>(HasSubstr("w: weights, row 1: got nan at 8")));
+}
+
 TEST_F(PlannedLinearTest, CodesAreGivenBackInTheTypeOfTheProducts) {
   const QuantizedMatrixBuffer codes = Quantized("weights=int8/channel");
   const std::vector<float> rounded = Rounded("weights=int8/channel");

@@ -54,6 +54,28 @@ TEST(ResolvedPlan, WhatMustBeSeenFirst) {
   for (const Site site : {Site::kK, Site::kV, Site::kAttnLogits}) EXPECT_FALSE(plan.NeedsSurvey(site)) << Name(site);
 }
 
+// NVFP4's f32 is of the whole tensor, but for maps; files and kernels hold integers.
+TEST(ResolvedPlan, FormatsThatAreNotIntegers) {
+  const ResolvedPlan plan = Simulated("q=nvfp4,k=mxfp4,attn_logits=nvfp4,probs=nvfp4");
+  EXPECT_TRUE(plan.NeedsSurvey(Site::kQ) && plan.NeedsSurvey(Site::kAttnLogits) && plan.SpansRows());
+  EXPECT_FALSE(plan.NeedsSurvey(Site::kK) || plan.NeedsSurvey(Site::kProbs));
+  EXPECT_FALSE(Simulated("q=mxfp4,probs=nvfp4,difference[l9]=f32,attn_logits=nf4/row").SpansRows());
+  EXPECT_TRUE(Simulated("v=mxfp4").SpansRows());
+  const auto refused = [](const char* text, Carrying carrying) -> std::string {
+    try {
+      ResolvedPlan(Plan::Parse(text), Sites(2), carrying, Threes);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refused("q=mxfp4,k=mxfp4,probs=u8/block64,v=int8/channel", Carrying::kExecuted),
+            "plan rule 'q=mxfp4': got mxfp4, expected integers, which integer kernels hold; try it simulated");
+  EXPECT_EQ(refused("weights=nvfp4", Carrying::kStored),
+            "plan rule 'weights=nvfp4': got nvfp4, expected integers, which files hold; try it simulated");
+  EXPECT_THAT(refused("q=nvfp4+smooth", Carrying::kSimulated), HasSubstr("got +smooth beside a scale per tensor"));
+}
+
 TEST(ResolvedPlan, KnowsWhetherAScaleSpansRows) {
   for (const char* plan : {"", "attn_logits=f32", "attn_logits=int4/row", "weights=int8/tensor",
                            "q=int8/token,probs=u8/block64,linear_in=int8/group32", "layer_out=int8/tensor+static"})

@@ -181,11 +181,47 @@ TEST(SimulatedQuantizerTest, SelectorsChooseLayersAndHeads) {
   });
 }
 
+// Blocks count from a row's first key; NVFP4's f32 is of the tensor.
+TEST(SimulatedQuantizerTest, BlocksByDefinition) {
+  const ModelConfig config = Config("llama");
+  for (const auto& [text, format] : {std::pair{"attn_logits=mxfp4", Format::kMxFp4},
+                                     {"attn_logits=mxfp6e2m3:rceil", Format::kMxFp6E2M3Rceil},
+                                     {"attn_logits=nvfp4", Format::kNvFp4}}) {
+    SCOPED_TRACE(text);
+    Logits logits(3), expected(3);
+    SimulatedPlan quantizer(text, config);
+    Quantize(quantizer, logits, config, 4);
+    for (int l = 0; l < kLayers; ++l) {
+      for (int b = 0; b < kSequences; ++b) {
+        float of_tensor = 0.0f;
+        const auto for_rows = [&](const auto& body) {
+          for (int h = 0; h < kHeads; ++h) {
+            for (int t = 0; t < kTokens; ++t) body(&expected.At(l, b, h, t, 0), &logits.At(l, b, h, t, 0), t + 1);
+          }
+        };
+        for_rows([&](const float* row, const float*, int n) {
+          for (int s = 0; s < n; ++s) of_tensor = std::max(of_tensor, std::fabs(row[s]));
+        });
+        for_rows([&](const float* row, const float* got, int n) {
+          for (int s = 0; s < n; ++s) {
+            const int block = Info(format).block, begin = s / block * block, end = std::min(begin + block, n);
+            float absmax = 0.0f;
+            for (int i = begin; i < end; ++i) absmax = std::max(absmax, std::fabs(row[i]));
+            const Scale scale = ScaleFor(absmax, format, of_tensor);
+            ASSERT_EQ(got[s], Rounded(row[s], scale.inv, format) * scale.scale) << s;
+          }
+        });
+      }
+    }
+  }
+}
+
 TEST(SimulatedQuantizerTest, RowsOfZerosStayZero) {
   const ModelConfig config = Config("llama");
   Logits logits(1);
   for (float& value : logits.values) value = std::isnan(value) ? value : 0.0f;
-  for (const char* plan : {"attn_logits=int4/row", "attn_logits=int4/head", "attn_logits=int4/tensor"}) {
+  for (const char* plan : {"attn_logits=int4/row", "attn_logits=int4/head", "attn_logits=int4/tensor",
+                           "attn_logits=mxfp4", "attn_logits=nvfp4", "attn_logits=nf4/row"}) {
     SimulatedPlan quantizer(plan, config);
     Quantize(quantizer, logits, config, 1);
     EXPECT_EQ(logits.At(0, 0, 0, 69, 69), 0.0f);

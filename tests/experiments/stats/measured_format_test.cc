@@ -77,6 +77,27 @@ TEST(MeasuredFormat, ScalesThatSpanRowsComeFromTheirClips) {
   EXPECT_TRUE(ParseMeasuredFormats("int4/channel")[0].SpansRows(Site::kLmHeadIn));
 }
 
+TEST(MeasuredFormat, BlocksOfTheirOwn) {
+  const std::vector<MeasuredFormat> formats = ParseMeasuredFormats("mxfp4,nvfp4,fp8e4m3/row");
+  EXPECT_EQ(NamesOf(formats), (std::vector<std::string>{"mxfp4", "nvfp4", "fp8e4m3/row"}));
+  EXPECT_THAT(Refused("mxfp4/row"), HasSubstr("got a granularity, but mxfp4 has blocks of 32"));
+  EXPECT_THAT(Refused("nf4"), HasSubstr("expected one scale per tensor"));
+  EXPECT_EQ(FormatsOf(Site::kV, formats).size(), 1u);  // blocks of tokens are in no row
+  EXPECT_EQ(FormatsOf(Site::kProbs, formats).size(), 3u);
+  EXPECT_TRUE(formats[1].SpansRows(Site::kQ));
+  EXPECT_FALSE(formats[1].SpansRows(Site::kProbs) || formats[0].SpansRows(Site::kQ));
+  std::vector<float> row(33, 0.0f), out(33);
+  row[0] = 7.0f, row[1] = 2.5f, row[32] = 0.4f;
+  QuantizeRow(formats[0], Site::kQ, {}, row, out);
+  EXPECT_EQ(out[0], 6.0f);
+  EXPECT_EQ(out[1], 2.0f);
+  EXPECT_EQ(out[32], 0.375f);  // of a block of its own: scale 2^-4, 6.4 of its steps
+  QuantizeRow(formats[1], Site::kQ, {.tensor = 2688.0f, .head = 1.0f, .channels = {}}, row, out);
+  EXPECT_EQ(out[0], 6.75f);
+  QuantizeRow(formats[1], Site::kProbs, {}, std::vector<float>{1.0f, 0.5f}, std::span(out).first(2));
+  EXPECT_FLOAT_EQ(out[0], 1.0f);  // of a tensor of 1: block 448
+}
+
 TEST(MeasuredFormat, ASiteHasThoseThatMeanSomethingThere) {
   const auto of = [](Site site) {
     return NamesOf(FormatsOf(site, ParseMeasuredFormats("int8/head,int8/channel,int8/tensor,int8/row")));

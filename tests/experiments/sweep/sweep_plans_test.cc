@@ -30,6 +30,15 @@ TEST(SweepPlans, BitsAreFormatsAndEachPlanIsThereOnce) {
     EXPECT_THAT([&] { PlansOf({.bits = {bits}}); }, ThrowsMessage<Error>(HasSubstr(Formatted("--bits: got {}", bits))));
 }
 
+TEST(SweepPlans, FormatsByTheirNames) {
+  EXPECT_THAT(Texts({.formats = {"f32", "int4", "mxfp4", "nf4"}, .granularities = {"row", "head"}}),
+              ElementsAre("f32", "attn_logits=int4/row", "attn_logits=mxfp4", "attn_logits=nf4/row",
+                          "attn_logits=int4/head", "attn_logits=nf4/head"));
+  EXPECT_THAT([] { PlansOf({.formats = {"mxpf4"}}); }, ThrowsMessage<Error>(HasSubstr("the nearest is mxfp4")));
+  EXPECT_THAT([] { PlansOf({.formats = {"nf4", "nf4"}}); },
+              ThrowsMessage<Error>(HasSubstr("--formats: got nf4 twice")));
+}
+
 TEST(SweepPlans, SitesAreTogetherOrEachAlone) {
   SweepQuestion question{.site = "q,attn_logits[l0,m1]", .bits = {16, 4}, .granularities = {"head"}};
   EXPECT_THAT(Texts(question), ElementsAre("f32", "q=int4/head,attn_logits[l0,m1]=int4/head"));

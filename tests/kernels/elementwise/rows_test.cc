@@ -268,6 +268,21 @@ TEST(RowsTest, FakeQuantizeIsTheRoundingOfRoundH) {
   }
 }
 
+TEST(RowsTest, FakeQuantizeOnAGridIsItsNearestValue) {
+  for (const Format format : {Format::kMxFp4, Format::kMxFp6E3M2, Format::kFp8E5M2, Format::kMxInt8, Format::kNf4}) {
+    ForRows([&](size_t n, size_t shift) {
+      Row x(n, shift, 6);
+      const Scale scale = ScaleFor(2.0f, format);
+      for (size_t i = 0; i < n; i += 3) x.data[i] = (static_cast<float>(i % 13) - 6.5f) / 4 * scale.scale;
+      const std::vector<float> before(x.data, x.data + n);
+      FakeQuantize(x.data, n, scale, format);
+      for (size_t i = 0; i < n; ++i)
+        ASSERT_EQ(x.data[i], Rounded(before[i], scale.inv, format) * scale.scale) << before[i];
+      ASSERT_TRUE(x.GuardHolds());
+    });
+  }
+}
+
 TEST(RowsTest, ToBf16IsTheScalarConversion) {
   std::mt19937 random(7);
   std::vector<float> x(4099);

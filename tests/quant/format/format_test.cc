@@ -20,11 +20,35 @@ TEST(Format, RowsStandInTheOrderOfTheNames) {
 // Signed codes are symmetric, without the lowest of two's complement; unsigned ones fill their bits.
 TEST(Format, CodesFollowFromTheBits) {
   for (const FormatInfo& info : kFormats) {
-    if (info.format == Format::kF32) continue;
+    if (!IsInteger(info.format)) continue;
     const bool is_signed = info.name.starts_with("int");
     EXPECT_EQ(info.name, (is_signed ? "int" : "u") + std::to_string(info.bits));
     EXPECT_EQ(info.max_code, is_signed ? (1 << (info.bits - 1)) - 1 : (1 << info.bits) - 1);
     EXPECT_EQ(info.min_code, is_signed ? -info.max_code : 0);
+  }
+}
+
+// Of the others: the grid's values and zero fit into the bits, and a name with a colon is another rule for the same.
+TEST(Format, OthersHaveAGridAndNoCodes) {
+  for (const FormatInfo& info : kFormats) {
+    if (info.format == Format::kF32 || IsInteger(info.format)) continue;
+    EXPECT_EQ(info.min_code, 0) << info.name;
+    EXPECT_GT(info.Largest(), 0.0f) << info.name;
+    EXPECT_EQ(info.block, info.scale == ScaleType::kF32        ? 0
+                          : info.scale == ScaleType::kTwoLevel ? 16
+                                                               : 32)
+        << info.name;
+    const size_t colon = info.name.find(':');
+    if (colon == info.name.npos) continue;
+    const FormatInfo& base = Info(*ParseFormat(info.name.substr(0, colon)));
+    EXPECT_EQ(base.scale, ScaleType::kE8M0Floor) << info.name;
+    EXPECT_EQ(base.grid.largest, info.grid.largest) << info.name;
+    EXPECT_EQ(base.grid.mantissa_bits, info.grid.mantissa_bits) << info.name;
+    const std::string_view rule = info.name.substr(colon + 1);
+    EXPECT_EQ(info.scale, rule == "ceil"    ? ScaleType::kE8M0Ceil
+                          : rule == "rceil" ? ScaleType::kE8M0Rceil
+                                            : ScaleType::kE8M0Even)
+        << info.name;
   }
 }
 

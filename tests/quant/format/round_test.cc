@@ -14,7 +14,7 @@ namespace {
 std::vector<Format> CodedFormats() {
   std::vector<Format> formats;
   for (const FormatInfo& info : kFormats) {
-    if (info.format != Format::kF32) formats.push_back(info.format);
+    if (IsInteger(info.format)) formats.push_back(info.format);
   }
   return formats;
 }
@@ -96,6 +96,47 @@ TEST(Round, AGroupOfAlmostNothingIsZeros) {
       EXPECT_EQ(scale.scale, 0.0f);
       EXPECT_EQ(CodeOf(absmax, scale.inv, format), 0);
     }
+  }
+}
+
+std::vector<float> Quantized(std::vector<float> values, Format format, float tensor_absmax) {
+  float absmax = 0.0f;
+  for (const float x : values) absmax = std::max(absmax, std::fabs(x));
+  const Scale scale = ScaleFor(absmax, format, tensor_absmax);
+  for (float& x : values) x = Rounded(x, scale.inv, format) * scale.scale;
+  return values;
+}
+
+// A block with 7 at the top, by hand. floor: scale 1, 7 is clipped. ceil and even: scale 2, so 0.4 is 0.2 steps of 2.
+TEST(Round, BlocksOfMxfp4ByHand) {
+  const std::vector<float> block = {7.0f, -2.5f, 0.4f, 5.0f, 0.0f};
+  EXPECT_EQ(Quantized(block, Format::kMxFp4, 7.0f), (std::vector<float>{6.0f, -2.0f, 0.5f, 4.0f, 0.0f}));
+  EXPECT_EQ(Quantized(block, Format::kMxFp4Ceil, 7.0f), (std::vector<float>{8.0f, -2.0f, 0.0f, 4.0f, 0.0f}));
+  EXPECT_EQ(Quantized(block, Format::kMxFp4Rceil, 7.0f), (std::vector<float>{8.0f, -2.0f, 0.0f, 4.0f, 0.0f}));
+  EXPECT_EQ(Quantized(block, Format::kMxFp4Even, 7.0f), (std::vector<float>{8.0f, -2.0f, 0.0f, 4.0f, 0.0f}));
+}
+
+// t = 1, block scale 1.125: 7 / 1.125 = 6.2 becomes 6, 2.5 / 1.125 = 2.2 becomes 2, 0.4 / 1.125 = 0.36 becomes 0.5.
+TEST(Round, ABlockOfNvfp4ByHand) {
+  EXPECT_EQ(Quantized({7.0f, -2.5f, 0.4f, 0.0f}, Format::kNvFp4, 2688.0f),
+            (std::vector<float>{6.75f, -2.25f, 0.5625f, 0.0f}));
+  EXPECT_EQ(Quantized({0.0f, -0.0f}, Format::kNvFp4, 2688.0f), (std::vector<float>{0.0f, 0.0f}));
+  EXPECT_EQ(Quantized({0.0f}, Format::kNvFp4, 0.0f), std::vector<float>{0.0f});
+}
+
+TEST(Round, BlocksAtTheEndsOfF32) {
+  const float largest = std::numeric_limits<float>::max(), smallest = std::numeric_limits<float>::denorm_min();
+  for (const FormatInfo& info : kFormats) {
+    if (IsInteger(info.format) || info.format == Format::kF32) continue;
+    for (const float x : {largest, 0x1p-99f, smallest}) {
+      const float y = Quantized({x}, info.format, x)[0];
+      // ceil, rceil and even may round the largest f32 up, and what is below the smallest scale may become zero.
+      EXPECT_TRUE(y >= 0.0f && (std::isfinite(y) || x == largest)) << info.name << ' ' << x;
+      if (x == 0x1p-99f) {
+        EXPECT_NEAR(y / x, 1.0f, 0.26f) << info.name;
+      }
+    }
+    EXPECT_EQ(Quantized({-0.0f, 0.0f}, info.format, 0.0f)[1], 0.0f) << info.name;
   }
 }
 

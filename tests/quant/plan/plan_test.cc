@@ -116,9 +116,24 @@ TEST(Plan, TouchesMeansSomethingIsQuantized) {
 
 TEST(Plan, DuplicatedRulesAreFine) { EXPECT_EQ(Plan::Parse("q=int8/token,q=int8/token").rules().size(), 2u); }
 
+// Where the product that follows sums over them.
+TEST(Plan, FormatsWithBlocksOfTheirOwn) {
+  const auto granularity = [](const char* text) { return Name(Plan::Parse(text).rules()[0].granularity); };
+  EXPECT_EQ(granularity("attn_logits=mxfp4"), "block32");
+  EXPECT_EQ(granularity("probs=nvfp4"), "block16");
+  EXPECT_EQ(granularity("difference=mxint8"), "block32");
+  EXPECT_EQ(granularity("q=mxfp8e4m3"), "group32");
+  EXPECT_EQ(granularity("v=mxfp4:rceil"), "block32.channel");
+  EXPECT_EQ(granularity("weights=nvfp4"), "group16");
+  EXPECT_EQ(granularity("linear_in=mxfp6e3m2:even"), "group32");
+  const char* plan = "q=mxfp4+smooth,k[l1]=mxfp4:ceil,v=nf4/channel,q[l0]=f32";
+  EXPECT_EQ(Plan::Parse(plan).canonical(), plan);
+}
+
 TEST(PlanError, ShowsColumnWhatWasFoundWhatWasExpectedAndACaret) {
   EXPECT_EQ(Message("attn_logits=int7/row"),
-            "plan, column 13: got 'int7', expected one of f32 int8 int6 int4\n"
+            "plan, column 13: got 'int7', expected one of f32 int8 int6 int4 mxfp4 mxfp6e2m3 mxfp6e3m2 mxfp8e4m3 "
+            "mxfp8e5m2 mxint8 nvfp4 fp8e4m3 fp8e5m2 nf4; the nearest is int8\n"
             "  attn_logits=int7/row\n"
             "              ^");
 }
@@ -140,6 +155,13 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"q=u8/token", 3, "got 'u8', expected one of f32 int8 int6 int4"},
            Case{"difference=f16/row", 12, "got 'f16', expected one of f32 int8 int6 int4 u8 u6 u4"},
            Case{"probs=int8/row", 7, "got 'int8', expected one of f32 u8 u6 u4"},
+           Case{"q=mxpf4", 3, "fp8e5m2 nf4; the nearest is mxfp4\n"},
+           Case{"q=nvfp8", 3, "; the nearest is nvfp4\n"},
+           Case{"q=mxfp4:seil", 3, "mxfp4 mxfp6e2m3"},
+           Case{"q=mxfp4:seil", 3, "nf4 mxfp4:ceil mxfp4:rceil mxfp4:even; the nearest is mxfp4:ceil\n"},
+           Case{"q=mxfp4/token", 8, "got a granularity, but mxfp4 has blocks of 32"},
+           Case{"q=nvfp4+p99", 9, "got 'p99', but the scales of nvfp4 follow from its blocks"},
+           Case{"q=nf4", 6, "got the end, expected '/' and a granularity"},
            Case{"q=int8", 7, "got the end, expected '/' and a granularity"},
            Case{"q=int8/", 8, "got the end, expected one of tensor head token\n"},
            Case{"weights=int8/head", 14, "got 'head', expected one of tensor channel group<N>"},

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scales that are formats themselves.
+//
+// E8M0 is a power of two from 2^-127 to 2^127. Of a block's largest magnitude a and a grid whose largest value is L,
+// with floor(log2 L) = p (E2M1: L 6, p 2):
+//
+//   floor   2^(floor(log2 a) - p)       OCP's rule: what lies between L and 2^(p + 1) is clipped
+//   ceil    2^(ceil(log2 a) - p)        clips nothing
+//   rceil   2^ceil(log2(a / L))         the least that clips nothing
+//   even    floor's, of a rounded to as many bits as the grid's values have, half up
+//
+// For E2M1 and a = 7: floor 1 (7 becomes 6), ceil 2 (8), rceil 2, even 2 (7 has two bits as 8); a = 6.5: 1, 2, 2, 1.
+//
+// E4M3 with an f32 per tensor (NVFP4): t = T / (448 L) of the tensor's largest magnitude T, block = a / L / t to the
+// nearest of E4M3, 2^-9 at least, scale = block * t. Sources: OCP MX 1.0, 6.3; the rules' names are torchao's; Alvarez
+// et al., Introducing NVFP4, NVIDIA 2025.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "quant/format/grid.h"
+
+namespace tare {
+
+enum class ScaleType { kF32, kE8M0Floor, kE8M0Ceil, kE8M0Rceil, kE8M0Even, kTwoLevel };
+
+// absmax > 0, finite. -127 to 127.
+inline int E8M0Exponent(float absmax, const Grid& grid, ScaleType rule) {
+  const int power = std::ilogb(absmax), of_grid = std::ilogb(grid.largest);
+  const double part = std::ldexp(double{absmax}, -power);  // 1 to 2
+  bool up = false;
+  if (rule == ScaleType::kE8M0Ceil) up = part > 1.0;
+  if (rule == ScaleType::kE8M0Rceil) up = part > std::ldexp(double{grid.largest}, -of_grid);
+  if (rule == ScaleType::kE8M0Even) up = part >= 2.0 - std::ldexp(1.0, -grid.mantissa_bits - 1);
+  return std::clamp(power - of_grid + (up ? 1 : 0), -127, 127);
+}
+
+// The whole scale, of a block and its tensor; both > 0.
+inline float TwoLevelScale(float absmax, float tensor_absmax, const Grid& grid) {
+  const float of_tensor = tensor_absmax / (kE4M3.largest * grid.largest);
+  const float of_block = std::max(Nearest(absmax / grid.largest / of_tensor, kE4M3), 0x1p-9f);
+  return of_block * of_tensor;
+}
+
+}  // namespace tare

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// A grid: the values that codes stand for before their scale. Steps double with each power of two from smallest_normal
+// on and stay as they are below it (subnormals); or the values are a list.
+//
+//   E2M1    0 0.5 1 1.5 2 3 4 6
+//   E2M3    steps of 1/8 below 2, of 1/4 below 4, of 1/2 up to 7.5
+//   E3M2    steps of 1/16 below 0.5, doubling up to 28
+//   E4M3    steps of 2^-9 below 2^-5, doubling up to 448; its two codes of NaN are not values
+//   E5M2    steps of 2^-16 below 2^-13, doubling up to 57344; its codes of infinity and NaN are not values
+//   1/64    steps of 1/64 up to 127/64, symmetric: MXINT8 without its lowest code
+//   NF4     16 quantiles of the normal law, 0 among them: Dettmers et al., arXiv 2305.14314, appendix E
+//
+// To the nearest value, of two equally near the one with an even last bit (of a list the lower one); what lies beyond
+// the largest becomes it; the sign of zero stays, but not in a list; NaN stays NaN. Source: OCP Microscaling Formats
+// (MX) 1.0, tables 1 and 5; OCP 8-bit Floating Point 1.0.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+namespace tare {
+
+struct Grid {
+  int mantissa_bits = 0;
+  float smallest_normal = 0.0f;  // a power of two
+  float largest = 0.0f;
+  std::span<const float> levels{};  // of a list: its values, rising
+};
+
+inline constexpr std::array<float, 16> kNf4Levels{
+    -1.0f,
+    -0.6961928009986877f,
+    -0.5250730514526367f,
+    -0.39491748809814453f,
+    -0.28444138169288635f,
+    -0.18477343022823334f,
+    -0.09105003625154495f,
+    0.0f,
+    0.07958029955625534f,
+    0.16093020141124725f,
+    0.24611230194568634f,
+    0.33791524171829224f,
+    0.44070982933044434f,
+    0.5626170039176941f,
+    0.7229568362236023f,
+    1.0f,
+};
+
+inline constexpr Grid kE2M1{1, 1.0f, 6.0f};
+inline constexpr Grid kE2M3{3, 1.0f, 7.5f};
+inline constexpr Grid kE3M2{2, 0.25f, 28.0f};
+inline constexpr Grid kE4M3{3, 0x1p-6f, 448.0f};
+inline constexpr Grid kE5M2{2, 0x1p-14f, 57344.0f};
+inline constexpr Grid kSixtyFourths{6, 1.0f, 127.0f / 64.0f};
+inline constexpr Grid kNormalQuantiles{0, 0.0f, 1.0f, kNf4Levels};
+
+// A sum of magnitude and 1.5 * 2^(23 - mantissa_bits) times its power of two has the grid's step as its last bit, so
+// f32's own rounding is the grid's. Compilers make vectors of this.
+inline float NearestStep(float x, const Grid& grid) {
+  const float magnitude = std::min(std::fabs(x), grid.largest);
+  const float above = std::max(magnitude, grid.smallest_normal);
+  const float power = std::bit_cast<float>(std::bit_cast<uint32_t>(above) & 0x7f800000u);
+  const float magic = power * (1.5f * static_cast<float>(1 << (23 - grid.mantissa_bits)));
+  return std::copysign((magnitude + magic) - magic, x);
+}
+
+inline float NearestLevel(float x, std::span<const float> levels) {
+  if (std::isnan(x)) return x;
+  const auto above = std::ranges::lower_bound(levels, x);
+  if (above == levels.end()) return levels.back();
+  if (above == levels.begin()) return levels.front();
+  const float below = *(above - 1);
+  return 2.0 * double{x} > double{below} + double{*above} ? *above : below;
+}
+
+inline float Nearest(float x, const Grid& grid) {
+  return grid.levels.empty() ? NearestStep(x, grid) : NearestLevel(x, grid.levels);
+}
+
+}  // namespace tare

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every grid against its codes: sign, exponent and mantissa decoded in double, the nearest of all of them looked for.
+#include "quant/format/grid.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace tare {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+struct Encoding {
+  const char* name;
+  Grid grid;
+  int exponent_bits, mantissa_bits, bias, codes;  // codes: of one sign, that are values
+};
+
+// 1/64 is int8's magnitudes, 0 to 127: no exponent, so a mantissa of seven bits under it.
+constexpr Encoding kEncodings[] = {
+    {"E2M1", kE2M1, 2, 1, 1, 8},   {"E2M3", kE2M3, 2, 3, 1, 32},   {"E3M2", kE3M2, 3, 2, 3, 32},
+    {"E4M3", kE4M3, 4, 3, 7, 127}, {"E5M2", kE5M2, 5, 2, 15, 124}, {"1/64", kSixtyFourths, 0, 7, 0, 128},
+};
+
+double ValueOf(const Encoding& e, int code) {
+  const int exponent = code >> e.mantissa_bits, mantissa = code & ((1 << e.mantissa_bits) - 1);
+  if (e.exponent_bits == 0) return code / 64.0;
+  if (exponent == 0) return std::ldexp(mantissa, 1 - e.bias - e.mantissa_bits);
+  return std::ldexp(mantissa + (1 << e.mantissa_bits), exponent - e.bias - e.mantissa_bits);
+}
+
+// Of two equally near the even code.
+double Reference(const Encoding& e, double x) {
+  int best = 0;
+  for (int code = 1; code < e.codes; ++code) {
+    const double nearer = std::fabs(ValueOf(e, best) - std::fabs(x)), here = std::fabs(ValueOf(e, code) - std::fabs(x));
+    if (here < nearer || (here == nearer && code % 2 == 0)) best = code;
+  }
+  return std::copysign(ValueOf(e, best), x);
+}
+
+TEST(Grid, EveryValueEveryHalfAndBesideIsTheNearestCode) {
+  for (const Encoding& e : kEncodings) {
+    EXPECT_EQ(ValueOf(e, e.codes - 1), double{e.grid.largest}) << e.name;
+    for (int code = 0; code < e.codes; ++code) {
+      const auto value = static_cast<float>(ValueOf(e, code));
+      const auto half = static_cast<float>((ValueOf(e, code) + ValueOf(e, std::min(code + 1, e.codes - 1))) / 2);
+      for (const float x : {value, half, std::nextafter(half, 0.0f), std::nextafter(half, kInfinity),
+                            std::nextafter(value, 0.0f), std::nextafter(value, kInfinity)}) {
+        for (const float sign : {1.0f, -1.0f}) {
+          const float got = Nearest(sign * x, e.grid);
+          ASSERT_EQ(double{got}, Reference(e, double{sign * x})) << e.name << ' ' << sign * x;
+          ASSERT_EQ(std::signbit(got), sign < 0) << e.name << ' ' << sign * x;  // of zeros too
+        }
+      }
+      ASSERT_EQ(Nearest(value, e.grid), value) << e.name << ' ' << code;
+    }
+  }
+}
+
+TEST(Grid, WhatLiesBeyondBecomesTheLargestAndNaNStays) {
+  for (const Encoding& e : kEncodings) {
+    for (const float x : {std::nextafter(e.grid.largest, kInfinity), 2 * e.grid.largest, 1e38f, kInfinity}) {
+      EXPECT_EQ(Nearest(x, e.grid), e.grid.largest) << e.name << ' ' << x;
+      EXPECT_EQ(Nearest(-x, e.grid), -e.grid.largest) << e.name << ' ' << x;
+    }
+    EXPECT_TRUE(std::isnan(Nearest(NAN, e.grid))) << e.name;
+    EXPECT_EQ(Nearest(std::numeric_limits<float>::denorm_min(), e.grid), 0.0f) << e.name;
+  }
+  EXPECT_EQ(Nearest(kInfinity, kNormalQuantiles), 1.0f);
+  EXPECT_EQ(Nearest(-kInfinity, kNormalQuantiles), -1.0f);
+  EXPECT_TRUE(std::isnan(Nearest(NAN, kNormalQuantiles)));
+}
+
+// The halves between 0, 0.5, 1, 1.5, 2, 3, 4 and 6 by hand.
+TEST(Grid, TiesOfE2M1GoToTheEvenCode) {
+  const std::vector<std::pair<float, float>> ties = {{0.25f, 0.0f}, {0.75f, 1.0f}, {1.25f, 1.0f}, {1.75f, 2.0f},
+                                                     {2.5f, 2.0f},  {3.5f, 4.0f},  {5.0f, 4.0f}};
+  for (const auto& [x, value] : ties) EXPECT_EQ(Nearest(x, kE2M1), value) << x;
+}
+
+TEST(Grid, ALevelIsTheNearestAndOfTwoTheLower) {
+  for (size_t i = 0; i < kNf4Levels.size(); ++i) {
+    EXPECT_EQ(Nearest(kNf4Levels[i], kNormalQuantiles), kNf4Levels[i]);
+    if (i + 1 == kNf4Levels.size()) continue;
+    const double half = (double{kNf4Levels[i]} + double{kNf4Levels[i + 1]}) / 2;
+    const auto below = static_cast<float>(half - 1e-6), above = static_cast<float>(half + 1e-6);
+    EXPECT_EQ(Nearest(below, kNormalQuantiles), kNf4Levels[i]) << i;
+    EXPECT_EQ(Nearest(above, kNormalQuantiles), kNf4Levels[i + 1]) << i;
+  }
+  const float levels[] = {-1.0f, 0.0f, 1.0f};
+  EXPECT_EQ(Nearest(0.5f, Grid{0, 0.0f, 1.0f, levels}), 0.0f);
+  EXPECT_EQ(Nearest(-0.5f, Grid{0, 0.0f, 1.0f, levels}), -1.0f);
+}
+
+// tests/data/formats/make_float8.py.
+TEST(Grid, AgreesWithPyTorchsCasts) {
+  std::ifstream file(TARE_SOURCE_DIR "/tests/data/formats/float8.txt");
+  std::string name, input, result;
+  int lines = 0;
+  while (file >> name >> input >> result) {
+    const auto x = std::bit_cast<float>(static_cast<uint32_t>(std::stoul(input, nullptr, 16)));
+    const auto expected = std::bit_cast<float>(static_cast<uint32_t>(std::stoul(result, nullptr, 16)));
+    ASSERT_EQ(Nearest(x, name == "e4m3" ? kE4M3 : kE5M2), expected) << name << ' ' << x;
+    ++lines;
+  }
+  EXPECT_EQ(lines, 127 + 3 * 126 + 124 + 3 * 123);
+}
+
+}  // namespace
+}  // namespace tare
