@@ -276,8 +276,7 @@ void Campaign::StruckAndResumed() {
     attempt.words = job.command;
     attempt.words.insert(attempt.words.end(), job.again.begin(), job.again.end());
   }
-  const bool folder = job.command.back() == "out/folder";  // a folder that is there is not written over
-  if (folder) fs::remove_all(folder_ / "out/folder");
+  if (!job.folder.empty()) fs::remove_all(folder_ / job.folder);
   const Attempt again{"resumed", attempt.words, attempt.program};
   const End end = Run(again);
   if (!end.Done()) Found(again, end, "did not finish after it was struck");

@@ -150,14 +150,16 @@ const std::vector<Job>& Jobs() {
       {{"quantize", "m", "--plan", "weights=int4/group16", "--method", "hadamard+gptq+quantease", "--calibrate", "i.h5",
         "--out", "out/g.h5"},
        {"--resume"}},
-      {{"quantize", "m", "--plan", "weights=int6/channel", "--format", "safetensors", "--out", "out/folder"}},
+      {{"quantize", "m", "--plan", "weights=int6/channel", "--format", "safetensors", "--out", "out/folder"},
+       {},
+       "out/folder"},
       {{"sweep", "m", "--bits", "16,8,4", "--tasks", kTasks, "--out", "out/sw"}},
       {{"eval", "m", "--tasks", kTasks, "--json", "out/e.json", "--records", "out/r.jsonl"}},
       {{"dump", "m", "--input", "i.h5", "--sites", "logits,attn_logits", "--out", "out/d.h5"}},
       {{"stats", "merge", "s0.h5", "s1.h5", "--out", "out/merged.h5"}},
       {{"stats", "--tensors", "d.h5", "--formats", "int8/row", "--out", "out/t.h5"}},
       {{"stats", "m", "--input", "t.txt", "--csv", "out/s.csv", "--json", "out/s.json"}},
-      {{"convert", "m", "--to", "diff_v1", "--out", "out/v1", "--json", "out/v1.json"}},
+      {{"convert", "m", "--to", "diff_v1", "--out", "out/v1", "--json", "out/v1.json"}, {}, "out/v1"},
       {{"inspect", "q.h5", "--json", "out/i.json"}},
   };
   return jobs;

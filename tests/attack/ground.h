@@ -30,6 +30,7 @@ struct Subject {
 struct Job {
   Words command;
   Words again = {};
+  std::string folder = {};  // that it makes, and refuses to write over: removed before it is run again
 };
 
 const std::vector<Subject>& Subjects();
