@@ -8,7 +8,6 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
-#include "quant/statistics/calibration_file.h"
 
 namespace tare {
 namespace {
@@ -185,15 +184,8 @@ StatisticsSet CollectCaptured(const CapturedInput& input, const std::string& nam
              {"sequences", std::to_string(input.lengths.size())},
              {"files", std::to_string(input.paths.size())},
              {"layout", input.layout.canonical()},
-             {"sites", sites.canonical()},
              {"version", version}};
-  if (!options.calibrate.empty()) {
-    ParseCalibratedFormats(options.calibrate);
-    set.job[kCalibrateKey] = options.calibrate;
-  }
-  if (!options.spans.sha256().empty()) set.job["spans_sha256"] = options.spans.sha256();
-  set.formats = NamesOf(ParseMeasuredFormats(options.formats));
-  CheckFormats(set.formats, sites, input.sites);
+  AddOptions(set, options, sites, input.sites);
   set.units.assign(input.paths.size(), 0);
   if (options.shard.count > set.units.size())
     Fail("--shard: got {} shards, expected at most {}, one per file", options.shard.count, set.units.size());

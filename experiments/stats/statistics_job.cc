@@ -8,7 +8,6 @@
 #include "quant/base/error.h"
 #include "quant/file/checkpoint.h"
 #include "quant/file/sha256.h"
-#include "quant/statistics/calibration_file.h"
 
 namespace tare {
 namespace {
@@ -35,15 +34,8 @@ StatisticsSet EmptyStatistics(const Model& model, const TokenInput& input, const
              {"sequences", std::to_string(sequences.size())},
              {"batch_sequences", std::to_string(step)},
              {"math", model.math() == Math::kBf16 ? "bf16" : "f32"},
-             {"sites", SiteSelection::Parse(options.sites, ModelSitesOf(model)).canonical()},
              {"version", version}};
-  if (!options.calibrate.empty()) {
-    ParseCalibratedFormats(options.calibrate);
-    set.job[kCalibrateKey] = options.calibrate;
-  }
-  if (!options.spans.sha256().empty()) set.job["spans_sha256"] = options.spans.sha256();
-  set.formats = NamesOf(ParseMeasuredFormats(options.formats));
-  CheckFormats(set.formats, SiteSelection::Parse(options.sites, ModelSitesOf(model)), ModelSitesOf(model));
+  AddOptions(set, options, SiteSelection::Parse(options.sites, ModelSitesOf(model)), ModelSitesOf(model));
   set.units.assign((sequences.size() + step - 1) / step, 0);
   for (int layer = 0; layer < model.config().layers; ++layer) {
     const std::vector<float>& lambda = model.layers()[static_cast<size_t>(layer)].lambda;

@@ -8,6 +8,7 @@
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
 #include "quant/file/sha256.h"
+#include "quant/statistics/calibration_file.h"
 #include "quant/statistics/statistics_file.h"
 
 namespace tare {
@@ -24,6 +25,18 @@ void TakeUp(StatisticsSet& set, const std::filesystem::path& file, const Shard& 
            shard.count);
   }
   set.Merge(found, "this job", file.string());
+}
+
+// A format that none of the selected sites has sums of is a mistake.
+void CheckFormats(const std::vector<std::string>& formats, const SiteSelection& sites, const ModelSites& model) {
+  for (const std::string& format : formats) {
+    bool measured = false;
+    for (const SiteInfo& info : kSites) {
+      if (!IsMeasured(info.site, format)) continue;
+      for (const SiteKey& key : model.Keys(info.site)) measured = measured || sites.Wants(key.site, key.layer);
+    }
+    if (!measured) Fail("--formats: {}: got none of its heads or channels at {}; try row", format, sites.canonical());
+  }
 }
 
 }  // namespace
@@ -49,16 +62,16 @@ Shard ParseShard(const std::string& text) {
   return shard;
 }
 
-// A format that none of the selected sites has sums of is a mistake.
-void CheckFormats(const std::vector<std::string>& formats, const SiteSelection& sites, const ModelSites& model) {
-  for (const std::string& format : formats) {
-    bool measured = false;
-    for (const SiteInfo& info : kSites) {
-      if (!IsMeasured(info.site, format)) continue;
-      for (const SiteKey& key : model.Keys(info.site)) measured = measured || sites.Wants(key.site, key.layer);
-    }
-    if (!measured) Fail("--formats: {}: got none of its heads or channels at {}; try row", format, sites.canonical());
+void AddOptions(StatisticsSet& set, const StatisticsOptions& options, const SiteSelection& sites,
+                const ModelSites& model) {
+  set.job["sites"] = sites.canonical();
+  if (!options.calibrate.empty()) {
+    ParseCalibratedFormats(options.calibrate);
+    set.job[kCalibrateKey] = options.calibrate;
   }
+  if (!options.spans.sha256().empty()) set.job["spans_sha256"] = options.spans.sha256();
+  set.formats = NamesOf(ParseMeasuredFormats(options.formats));
+  CheckFormats(set.formats, sites, model);
 }
 
 void CollectUnits(StatisticsSet& set, FullObserver& observer, const UnitWork& work, bool has_bos,

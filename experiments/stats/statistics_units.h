@@ -36,8 +36,10 @@ struct StatisticsOptions {
 // Of the lengths and ids of all: by it runs on the same sequences know each other.
 std::string HashOf(const std::vector<ScoredSequence>& sequences);
 
-// A format that none of the selected sites has sums of is a mistake: throws Error.
-void CheckFormats(const std::vector<std::string>& formats, const SiteSelection& sites, const ModelSites& model);
+// What the options say of the job: sites, formats, calibrators, spans. Throws Error for a format that none of the selected
+// sites has sums of.
+void AddOptions(StatisticsSet& set, const StatisticsOptions& options, const SiteSelection& sites,
+                const ModelSites& model);
 
 // Each of the three is called with a unit.
 struct UnitWork {
