@@ -135,7 +135,9 @@ void Campaign::Judge(const Attempt& attempt, const End& end) {
   if (end.hung) return Found(attempt, end, "did not end in time");
   if (struck || IsOutOfMemory(end.err)) return;
   const bool badly = end.signal != 0 || end.exit_code > 2;
-  if (badly && attempt.limits.address_bytes != RLIM_INFINITY && EndsBeforeMain(attempt)) return;
+  const bool loads_less =
+      attempt.limits.address_bytes != RLIM_INFINITY || attempt.limits.open_files != Limits{}.open_files;
+  if (badly && loads_less && EndsBeforeMain(attempt)) return;
   if (end.signal != 0) return Found(attempt, end, std::string("ended by ") + strsignal(end.signal));
   if (Contains(end.err, "Sanitizer") || Contains(end.err, "runtime error:"))
     return Found(attempt, end, "a sanitizer's report");
