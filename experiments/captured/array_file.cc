@@ -15,12 +15,8 @@ namespace {
 
 class SafetensorsArrays : public ArrayFile {
  public:
-  explicit SafetensorsArrays(const std::filesystem::path& path) : ArrayFile(path), file_(path) {}
-
-  std::vector<ArrayInfo> arrays() const override {
-    std::vector<ArrayInfo> arrays;
-    for (const TensorView& tensor : file_.tensors()) arrays.push_back({tensor.name, tensor.dtype, tensor.shape});
-    return arrays;
+  explicit SafetensorsArrays(const std::filesystem::path& path) : ArrayFile(path), file_(path) {
+    for (const TensorView& tensor : file_.tensors()) List({tensor.name, tensor.dtype, tensor.shape});
   }
 
  protected:
@@ -32,12 +28,8 @@ class SafetensorsArrays : public ArrayFile {
 
 class Hdf5Arrays : public ArrayFile {
  public:
-  explicit Hdf5Arrays(const std::filesystem::path& path) : ArrayFile(path), file_(path) {}
-
-  std::vector<ArrayInfo> arrays() const override {
-    std::vector<ArrayInfo> arrays;
-    for (const std::string& name : file_.datasets()) arrays.push_back({name, file_.Type(name), file_.Shape(name)});
-    return arrays;
+  explicit Hdf5Arrays(const std::filesystem::path& path) : ArrayFile(path), file_(path) {
+    for (const std::string& name : file_.datasets()) List({name, file_.Type(name), file_.Shape(name)});
   }
 
  protected:

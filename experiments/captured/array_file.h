@@ -48,16 +48,18 @@ class ArrayFile {
   virtual ~ArrayFile() = default;
 
   const std::filesystem::path& path() const { return path_; }
-  virtual std::vector<ArrayInfo> arrays() const = 0;  // by name; those of types that are no numbers are not listed
+  const std::vector<ArrayInfo>& arrays() const { return arrays_; }  // by name
   // Throws Error for a type that Read does not know: f8 and narrower, complex.
   ArrayValues Values(const ArrayInfo& array) const;
 
  protected:
   explicit ArrayFile(std::filesystem::path path) : path_(std::move(path)) {}
+  void List(ArrayInfo array) { arrays_.push_back(std::move(array)); }  // in the order of names
   virtual ArrayValues Load(const ArrayInfo& array) const = 0;
 
  private:
   std::filesystem::path path_;
+  std::vector<ArrayInfo> arrays_;
 };
 
 }  // namespace tare

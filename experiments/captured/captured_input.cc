@@ -16,7 +16,7 @@ namespace {
 
 // An array [B, T] of the file's sequences; nothing where there is none.
 std::optional<ArrayInfo> FindOfTokens(const CapturedFile& captured, std::string_view name, int64_t B, int64_t T) {
-  const std::vector<ArrayInfo> arrays = captured.file->arrays();
+  const std::vector<ArrayInfo>& arrays = captured.file->arrays();
   const auto found = std::ranges::find(arrays, name, &ArrayInfo::name);
   if (found == arrays.end()) return std::nullopt;
   if (found->shape != std::vector{B, T})

@@ -52,7 +52,7 @@ CapturedMask::CapturedMask(const CapturedFile& file, const CapturedArray& map, c
     kind_ = NothingAfterItself(map, values) ? Kind::kCausal : Kind::kNone;
   } else {
     kind_ = Kind::kArray;
-    const std::vector<ArrayInfo> arrays = file.file->arrays();
+    const std::vector<ArrayInfo>& arrays = file.file->arrays();
     const auto found = std::ranges::find(arrays, mask, &ArrayInfo::name);
     if (found == arrays.end())
       Fail("{}: got no array '{}' for its mask, expected one, or causal, none or lowest", where_, mask);

@@ -167,12 +167,7 @@ NpzArrays::NpzArrays(const std::filesystem::path& path) : ArrayFile(path) {
     member.columns_first = npy.columns_first && npy.shape.size() > 1;
     if (!members_.emplace(name, std::move(member)).second) Fail("{}: comes twice", where);
   }
-}
-
-std::vector<ArrayInfo> NpzArrays::arrays() const {
-  std::vector<ArrayInfo> arrays;
-  for (const auto& [name, member] : members_) arrays.push_back(member.array);
-  return arrays;
+  for (const auto& [name, member] : members_) List(member.array);
 }
 
 // The member's first bytes.

@@ -15,8 +15,6 @@ class NpzArrays : public ArrayFile {
  public:
   explicit NpzArrays(const std::filesystem::path& path);
 
-  std::vector<ArrayInfo> arrays() const override;
-
  protected:
   ArrayValues Load(const ArrayInfo& array) const override;
 

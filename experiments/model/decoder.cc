@@ -50,6 +50,13 @@ struct SeenProjection {
 
 bool IsInteger(const LinearWeights& linear) { return linear.planned != nullptr && linear.planned->packed.has_value(); }
 
+// In floating point for this call, in the memory, where the model keeps the codes alone.
+WeightMatrix FloatWeight(const LayerCall& call, const SeenProjection& p, AlignedBuffer<char>& memory) {
+  const WeightMatrix& weight = p.linear.planned == nullptr ? p.linear.weight : p.linear.planned->dequantized;
+  if (weight.data != nullptr) return weight;
+  return InFloat(weight, call.projector.math(), memory, Formatted("layer {}: weights of {}", call.layer, Name(p.site)));
+}
+
 void ProjectAll(const LayerCall& call, const float* x, std::span<const SeenProjection* const> all) {
   const int64_t rows = call.batch.Rows();
   std::vector<Projection> in_float;
@@ -60,10 +67,7 @@ void ProjectAll(const LayerCall& call, const float* x, std::span<const SeenProje
     if (IsInteger(linear)) {
       in_integers[linear.planned->activation].push_back({&*linear.planned->packed, bias, p->y});
     } else {
-      const WeightMatrix& weight = linear.planned == nullptr ? linear.weight : linear.planned->dequantized;
-      AlignedBuffer<char>& memory = call.a.dequantized.at(in_float.size());
-      const std::string where = Formatted("layer {}: weights of {}", call.layer, Name(p->site));
-      in_float.push_back({InFloat(weight, call.projector.math(), memory, where), bias, p->y});
+      in_float.push_back({FloatWeight(call, *p, call.a.dequantized.at(in_float.size())), bias, p->y});
     }
   }
   call.projector.Project(x, rows, in_float);

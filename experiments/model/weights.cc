@@ -221,7 +221,6 @@ WeightMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t ou
 }
 
 WeightMatrix InFloat(const WeightMatrix& matrix, Math math, AlignedBuffer<char>& memory, const std::string& where) {
-  if (matrix.data != nullptr) return matrix;
   WeightMatrix made =
       FillMatrix(memory, math == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32, matrix.out, matrix.in,
                  [&](int64_t row, float* y) { DequantizeRow(*matrix.quantized, row, y, where); });

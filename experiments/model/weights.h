@@ -66,7 +66,7 @@ WeightMatrix StoredMatrix(const TensorView& tensor, const std::string& where);
 WeightMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
                         const std::function<void(int64_t row, float* values)>& fill);
 
-// W as it is, or in the memory where it has no data. Throws Error, beginning with `where`, for codes or scales that are
+// W that has no data, in the memory. Throws Error, beginning with `where`, for codes or scales that are
 // none.
 WeightMatrix InFloat(const WeightMatrix& matrix, Math math, AlignedBuffer<char>& memory, const std::string& where);
 
