@@ -2,6 +2,7 @@
 // tare dump: what a model computes, into an HDF5 file.
 #include <memory>
 
+#include "experiments/sequences/model_input.h"
 #include "experiments/sites/dump.h"
 #include "quant/base/formatted.h"
 #include "tools/files.h"
@@ -25,7 +26,7 @@ void Run(const CLI::App& command, const Options& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input, options.stats}, {options.out});
   Model model(options.model, options.machine.Apply());
   PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()));
-  const TokenInput input = LoadTokenInput(options.input, options.model, model.config().vocabulary);
+  const TokenInput input = LoadModelInput(options.input, model);
   const std::vector<ScoredSequence> sequences = CutSequences(input, model.config(), options.windows);
   const WindowOptions& w = options.windows;
   const DumpOrigin origin{

@@ -28,6 +28,8 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
   RequireEffect(command,
                 any([](const TaskKind* kind) { return std::ranges::any_of(kind->figures, &FigureKeys::outcomes); }),
                 {"--records"}, "a task with items");
+  RequireEffect(command, any([](const TaskKind* kind) { return kind->of_towers; }), {"--other-tower"},
+                "zero_shot or retrieval");
 }
 
 void Run(const CLI::App& command, const Options& options) {
@@ -62,6 +64,8 @@ void AddEval(CLI::App& app) {
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   command->add_option("--records", options->records, "write one JSON line per item of multiple choice to this file");
   AddWindowOptions(*command, options->windows);
+  command->add_option("--other-tower", options->windows.other_tower,
+                      "of zero_shot and retrieval: the tower of CLIP that MODEL is not, run as it is stored");
   AddStrideOption(*command, options->windows);
   options->machine.AddTo(*command);
   command->footer(

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "experiments/sequences/model_input.h"
 #include "experiments/sequences/sequences.h"
 #include "experiments/sites/outlier_report.h"
 #include "experiments/stats/marked_items.h"
@@ -44,10 +45,11 @@ void AddOrigin(Json& json, const Model& model, const TokenInput& input, uint64_t
 
 bool IsItems(const Options& options) { return std::filesystem::path(options.input).extension() == ".jsonl"; }
 
-MarkedItems LoadInput(const std::string& folder, const ModelConfig& config, const Options& options) {
+MarkedItems LoadInput(Model& model, const Options& options) {
+  const ModelConfig& config = model.config();
   if (IsItems(options))
-    return LoadMarkedItems(options.input, folder, config, static_cast<size_t>(options.windows.limit));
-  MarkedItems loaded{.input = LoadTokenInput(options.input, folder, config.vocabulary), .sequences = {}, .spans = {}};
+    return LoadMarkedItems(options.input, model.folder(), config, static_cast<size_t>(options.windows.limit));
+  MarkedItems loaded{.input = LoadModelInput(options.input, model), .sequences = {}, .spans = {}};
   loaded.sequences = CutDisjoint(loaded.input, config, options.windows);
   if (options.spans.empty()) return loaded;
   std::vector<int64_t> lengths;
@@ -58,7 +60,7 @@ MarkedItems LoadInput(const std::string& folder, const ModelConfig& config, cons
 
 Json Observe(const std::string& folder, const Options& options, ProgressLine& line) {
   Model model(folder, options.machine.Apply());
-  const auto [input, sequences, spans] = LoadInput(folder, model.config(), options);
+  const auto [input, sequences, spans] = LoadInput(model, options);
   OutlierObserver observer(model.config());
   SiteVisitor* const visitors[] = {&observer};
   int64_t positions = 0;
@@ -73,7 +75,7 @@ Json Observe(const std::string& folder, const Options& options, ProgressLine& li
 // Every site, into the file; the table's figures are taken from it.
 Json Collect(const std::string& folder, const Options& options, ProgressLine& line) {
   Model model(folder, options.machine.Apply());
-  const auto [input, sequences, spans] = LoadInput(folder, model.config(), options);
+  const auto [input, sequences, spans] = LoadInput(model, options);
   StatisticsOptions statistics = options.statistics;
   statistics.spans = spans;
   const StatisticsSet set =
@@ -176,7 +178,8 @@ void AddStats(CLI::App& app) {
       "stats", "outliers of attention logits and hidden states (the table of the Differential Transformer's paper)");
   command->add_option("MODEL", options->models, "checkpoint folders, side by side");
   command->add_option("--input", options->input,
-                      "UTF-8 text; ids: a .safetensors or .h5 file with input_ids [B,T]; or items of multiple choice "
+                      "UTF-8 text; ids: a .safetensors or .h5 file with input_ids [B,T]; of a vision tower a file with "
+                      "images [N,3,S,S]; or items of multiple choice "
                       "(.jsonl), whose answer is marked where it occurs in the context");
   command->add_option("--tensors", options->tensors,
                       "no model but arrays that another program captured: .safetensors, .h5 or .npz files with arrays "

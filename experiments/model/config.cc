@@ -36,7 +36,7 @@ ModelConfig ParseConfig(std::string_view text, const std::string& where) {
   const std::string type = keys.Text("model_type"), key = where + ": model_type";
   const Family& family = FamilyNamed(type, key);
   c.family = family.name;
-  c.vocabulary = keys.Integer("vocab_size", 1);
+  if (family.names.class_row.empty()) c.vocabulary = keys.Integer("vocab_size", 1);
   c.hidden = keys.Integer("hidden_size", 1);
   c.ffn = keys.Integer("intermediate_size", 1);
   c.layers = keys.Integer("num_hidden_layers", 1);

@@ -59,6 +59,15 @@ struct ModelConfig {
   std::optional<float> query_scalar;  // attention logits are divided by its root; else by head_dim's
   float embedding_scale = 1;
   std::optional<float> logit_cap;  // c: vocabulary logits x become c tanh(x / c)
+  // Of CLIP's towers.
+  int projection = 0;       // width of what the head gives, where that is not vocabulary logits
+  int image_size = 0;       // S: input is images of S x S pixels, not token ids
+  int patch_size = 0;       // p, which divides S
+  bool quick_gelu = false;  // x sigmoid(1.702 x) for the exact GELU
+
+  bool SeesImages() const { return image_size > 0; }
+  int Patches() const { return image_size / patch_size * (image_size / patch_size); }
+  int Outputs() const { return projection > 0 ? projection : vocabulary; }  // of the head
 
   int Window(int layer) const { return windows.empty() ? 0 : windows[static_cast<size_t>(layer)]; }
 };

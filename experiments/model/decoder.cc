@@ -6,6 +6,7 @@
 #include <format>
 #include <functional>
 
+#include "experiments/model/layer_norm.h"
 #include "experiments/model/show_sites.h"
 #include "kernels/attention/integer/executed_attention.h"
 #include "quant/base/error.h"
@@ -191,6 +192,13 @@ void NormRows(const LayerCall& call, const std::vector<float>& weight) {
   });
 }
 
+void LayerNormRows(const LayerCall& call, const std::vector<float>& weight, const std::vector<float>& bias) {
+  const int64_t E = call.config.hidden;
+  ForRows(call, [&](int64_t row) {
+    LayerNorm(call.a.x.data() + row * E, {weight, bias, call.config.norm_eps}, call.a.normed.data() + row * E);
+  });
+}
+
 void TakeRows(const LayerCall& call) {
   std::copy_n(call.a.x.data(), call.batch.Rows() * call.config.hidden, call.a.normed.data());
 }
@@ -310,6 +318,24 @@ void FeedForward(const LayerCall& call, const GatedUnit& unit) {
           [&](int64_t row) { unit(call.a.gate.data() + row * I, call.a.up.data() + row * I, static_cast<size_t>(I)); });
   const SeenProjection narrow{Site::kDownProjIn, w.down, call.a.delta.data()};
   ProjectSeen(call, call.a.gate.data(), I, {&narrow, 1});
+}
+
+void Gelu(float* row, size_t n) {
+  for (size_t i = 0; i < n; ++i) row[i] *= 0.5f * (1 + std::erf(row[i] * 0.70710678f));
+}
+
+void QuickGelu(float* row, size_t n) {
+  for (size_t i = 0; i < n; ++i) row[i] /= 1 + std::exp(-1.702f * row[i]);
+}
+
+void FeedForwardUngated(const LayerCall& call, Activation f) {
+  const LayerWeights& w = call.weights;
+  const int64_t I = call.config.ffn;
+  const SeenProjection widen{Site::kUpProjIn, w.up, call.a.up.data()};
+  ProjectSeen(call, call.a.normed.data(), call.config.hidden, {&widen, 1});
+  ForRows(call, [&](int64_t row) { f(call.a.up.data() + row * I, static_cast<size_t>(I)); });
+  const SeenProjection narrow{Site::kDownProjIn, w.down, call.a.delta.data()};
+  ProjectSeen(call, call.a.up.data(), I, {&narrow, 1});
 }
 
 void NormDelta(const LayerCall& call, const std::vector<float>& weight) {

@@ -87,8 +87,9 @@ struct LayerCall {
 };
 
 void NormRows(const LayerCall& call, const std::vector<float>& weight);  // normed = norm(x) * weight
-void TakeRows(const LayerCall& call);                                    // normed = x
-void ProjectQkv(const LayerCall& call);                                  // q, k, v = W normed + b; the gate, if any
+void LayerNormRows(const LayerCall& call, const std::vector<float>& weight, const std::vector<float>& bias);
+void TakeRows(const LayerCall& call);    // normed = x
+void ProjectQkv(const LayerCall& call);  // q, k, v = W normed + b; the gate, if any
 // q = norm(q) * q_weight, and k: per head where the weight has a head's width, else over all heads of a token.
 void NormQk(const LayerCall& call, const std::vector<float>& q_weight, const std::vector<float>& k_weight);
 void RotateQk(const LayerCall& call);             // rotary embedding of q and k
@@ -100,6 +101,11 @@ void ProjectOutput(const LayerCall& call);  // delta = W_o attended + b
 // delta = W_down unit(W_gate normed, W_up normed): unit(gate, up, n) leaves its result in gate.
 using GatedUnit = std::function<void(float* gate, const float* up, size_t n)>;
 void FeedForward(const LayerCall& call, const GatedUnit& unit = SwiGlu);
+// delta = W_down f(W_up normed): f(up, n) in place.
+using Activation = void (*)(float* row, size_t n);
+void FeedForwardUngated(const LayerCall& call, Activation f);
+void Gelu(float* row, size_t n);       // x (1 + erf(x / sqrt(2))) / 2. Source: Hendrycks and Gimpel 2016
+void QuickGelu(float* row, size_t n);  // x sigmoid(1.702 x)
 void NormDelta(const LayerCall& call, const std::vector<float>& weight);  // delta = norm(delta) * weight
 void AddDelta(const LayerCall& call);                                     // x += delta
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "experiments/model/clip.h"
 #include "experiments/model/diff_v1.h"
 #include "experiments/model/diff_v2.h"
 #include "experiments/model/diffllama.h"
@@ -21,8 +22,9 @@ namespace tare {
 namespace {
 
 std::vector<const Family*>& Table() {
-  static std::vector<const Family*> table{&kLlama, &kDiffLlama, &kQwen2,  &kQwen3,  &kMistral,
-                                          &kOlmo2, &kGemma3,    &kDiffV1, &kDiffV2, &kMotif};
+  static std::vector<const Family*> table{&kLlama,    &kDiffLlama,  &kQwen2,        &kQwen3,         &kMistral,
+                                          &kOlmo2,    &kGemma3,     &kDiffV1,       &kDiffV2,        &kMotif,
+                                          &kClipText, &kClipVision, &kDiffClipText, &kDiffClipVision};
   return table;
 }
 
@@ -103,7 +105,7 @@ MatrixShape ShapeOf(Site weight, const ModelConfig& c) {
   if (weight == Site::kDownProjW) return {c.hidden, c.ffn};
   if (weight == Site::kLambdaProjW) return {std::ssize(HeadTable(c)), c.hidden};
   TARE_CHECK(weight == Site::kLmHeadW);
-  return {c.vocabulary, c.hidden};
+  return {c.Outputs(), c.hidden};
 }
 
 }  // namespace tare

@@ -18,12 +18,7 @@ namespace {
 // Rows of vocabulary logits held at a time: 256 x 128k x 4 bytes = 128 MB at the largest vocabularies in use.
 constexpr int64_t kLogitRows = 256;
 
-void CheckTokens(const TokenBatch& batch, const ModelConfig& config) {
-  for (size_t i = 0; i < batch.tokens.size(); ++i) {
-    if (batch.tokens[i] < 0 || batch.tokens[i] >= config.vocabulary) {
-      Fail("token {}: got id {}, expected 0 to {}", i, batch.tokens[i], config.vocabulary - 1);
-    }
-  }
+void CheckLengths(const TokenBatch& batch, const ModelConfig& config) {
   for (const AttentionSequence& s : batch.sequences) {
     const int64_t branch = s.branches.empty() ? 0 : *std::ranges::max_element(s.branches);
     if (s.prefix + branch > config.max_positions) {
@@ -41,12 +36,14 @@ Model::Model(const std::filesystem::path& folder, Math math, int64_t most_kept)
       family_(FamilyOf(config_)),
       projector_(math),
       weights_(folder, projector_, most_kept),
+      embedding_(weights_, config_),
       rotary_(config_.rotary, config_.head_dim),
       window_rotary_(config_.window_rotary.value_or(config_.rotary), config_.head_dim) {
-  const int64_t V = config_.vocabulary, E = config_.hidden;
+  const int64_t V = config_.Outputs(), E = config_.hidden;
   const std::string embedding(family_.names.embedding), head(family_.names.head);
-  embedding_ = weights_.Stored(embedding, V, E);
   final_norm_ = Offset(weights_.Vector(std::string(family_.names.final_norm), {E}), family_.norm_offset);
+  if (const std::string bias(family_.names.final_norm_bias); !bias.empty())
+    final_norm_bias_ = weights_.Vector(bias, {E});
   for (int layer = 0; layer < config_.layers; ++layer) layers_.push_back(family_.load(weights_, config_, layer));
   head_.weight = weights_.Kept(std::string(HeadTensor(config_)), V, E);
   if (config_.tied_embeddings && weights_.SameBytes(head, embedding)) weights_.Ignore(head);
@@ -57,15 +54,6 @@ std::string ModelName(const std::filesystem::path& folder) {
   std::string name = std::filesystem::weakly_canonical(folder).filename().string();
   RequireUtf8(name, folder.string() + ": the folder's name");
   return name;
-}
-
-void Model::Embed(const TokenBatch& batch) {
-  const int64_t E = config_.hidden;
-  ParallelFor(batch.tokens.size(), [&](size_t row, int) {
-    float* const x = activations_.x.data() + static_cast<int64_t>(row) * E;
-    RowAsFloat(embedding_, batch.tokens[row], x);
-    if (config_.embedding_scale != 1) ScaleInto(x, config_.embedding_scale, E, x);
-  });
 }
 
 void Model::Layer(const TokenBatch& batch, int layer, SiteVisitors visitors) {
@@ -81,9 +69,10 @@ void Model::ReserveRotary() {
 }
 
 void Model::EmbedInto(const TokenBatch& batch, float* x) {
-  CheckTokens(batch, config_);
+  embedding_.CheckIds(batch);
+  CheckLengths(batch, config_);
   activations_.Prepare(batch, config_);
-  Embed(batch);
+  embedding_.Embed(batch, activations_.positions, projector_, activations_.x.data());
   std::copy_n(activations_.x.data(), batch.Rows() * config_.hidden, x);
 }
 
@@ -99,21 +88,27 @@ void Model::RunLayer(const TokenBatch& batch, int layer, float* x, SiteVisitors 
 }
 
 void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
-  CheckTokens(batch, config_);
+  embedding_.CheckIds(batch);
+  CheckLengths(batch, config_);
   activations_.Prepare(batch, config_);
   ReserveRotary();
   for (SiteVisitor* v : visitors) v->BeginBatch(static_cast<int64_t>(batch.sequences.size()));
   const int64_t E = config_.hidden;
   float* x = activations_.x.data();
 
-  Embed(batch);
+  embedding_.Embed(batch, activations_.positions, projector_, x);
   ShowRows(visitors, Site::kEmbed, {}, batch, x, E);
   for (int layer = 0; layer < config_.layers; ++layer) {
     ThrowIfStopped();
     Layer(batch, layer, visitors);
     ShowRows(visitors, Site::kLayerOut, layer, batch, x, E);
   }
-  NormRows({config_, layers_.back(), batch, rotary_, projector_, visitors, nullptr, -1, activations_}, final_norm_);
+  const LayerCall after{config_, layers_.back(), batch, rotary_, projector_, visitors, nullptr, -1, activations_};
+  if (final_norm_bias_.empty()) {
+    NormRows(after, final_norm_);
+  } else {
+    LayerNormRows(after, final_norm_, final_norm_bias_);
+  }
   ShowRows(visitors, Site::kFinalNorm, {}, batch, activations_.normed.data(), E);
   ShowRows(visitors, Site::kLmHeadIn, {}, batch, activations_.normed.data(), E);
 }
@@ -155,7 +150,7 @@ void Model::ProjectHead(int64_t rows) {
 
 void Model::VocabularyLogits(std::span<const int64_t> rows,
                              const std::function<void(size_t i, const float* logits, int thread)>& body) {
-  const int64_t E = config_.hidden, V = config_.vocabulary;
+  const int64_t E = config_.hidden, V = config_.Outputs();
   const auto most = std::min<int64_t>(kLogitRows, static_cast<int64_t>(rows.size()));
   if (gathered_.size() < static_cast<size_t>(PaddedRows(most) * E)) {
     gathered_.Reset(PaddedRows(most) * E);

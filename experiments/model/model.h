@@ -14,6 +14,7 @@
 #include "experiments/model/batch.h"
 #include "experiments/model/config.h"
 #include "experiments/model/decoder.h"
+#include "experiments/model/input_embedding.h"
 
 namespace tare {
 
@@ -35,6 +36,10 @@ class Model {
   // The layer's weights as stored again, and the memory of the others given back.
   void DropCodes(int layer);
 
+  // The images that ids of a vision tower are of from now on.
+  void Show(std::shared_ptr<const Images> images) { embedding_.Show(std::move(images)); }
+  const std::shared_ptr<const Images>& images() const { return embedding_.images(); }
+
   // The pass in pieces, for a caller that keeps the residual streams x [rows, E] of many batches and takes all of them
   // through a layer before the next.
   void EmbedInto(const TokenBatch& batch, float* x);
@@ -44,7 +49,7 @@ class Model {
   // layer with executed attention not what is inside it: attn_logits, probs, difference).
   void Forward(const TokenBatch& batch, SiteVisitors visitors = {});
 
-  // Vocabulary logits of rows of the last batch: body(i, logits[vocabulary], thread) for rows[i], from several threads.
+  // Vocabulary logits, or a tower's projection, of rows of the last batch: body(i, logits[Outputs()], thread) for rows[i], from several threads.
   void VocabularyLogits(std::span<const int64_t> rows,
                         const std::function<void(size_t i, const float* logits, int thread)>& body);
 
@@ -57,7 +62,6 @@ class Model {
   Math math() const { return projector_.math(); }
 
  private:
-  void Embed(const TokenBatch& batch);
   void Layer(const TokenBatch& batch, int layer, SiteVisitors visitors);
   void ProjectHead(int64_t rows);
   void ReserveRotary();
@@ -67,9 +71,9 @@ class Model {
   const Family& family_;
   Projector projector_;
   Weights weights_;
-  WeightMatrix embedding_;  // [V, E] as stored
-  LinearWeights head_;      // [V, E]; the same tensor where tied
-  std::vector<float> final_norm_;
+  InputEmbedding embedding_;
+  LinearWeights head_;                               // [V, E]; the same tensor where tied
+  std::vector<float> final_norm_, final_norm_bias_;  // the second empty where it has none
   std::vector<LayerWeights> layers_;
   std::vector<std::optional<ExecutedPlan>> attention_;  // a layer each, or empty
   std::string planned_;                                 // what CarryOut did last to linear layers

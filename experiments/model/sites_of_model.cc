@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/sites_of_model.h"
 
+#include <algorithm>
+
 #include "experiments/model/family.h"
 
 namespace tare {
@@ -10,6 +12,7 @@ ModelSites ModelSitesOf(const ModelConfig& config) {
   ModelSites sites{.family = config.family,
                    .layers = config.layers,
                    .maps = Maps(config),
+                   .gated_ffn = std::ranges::contains(FamilyOf(config).linear, Site::kGateProjW, &LinearPlace::weight),
                    .tied_head = config.tied_embeddings,
                    .heads = {},
                    .weights = {}};

@@ -148,7 +148,15 @@ WeightMatrix Weights::Matrix(const std::string& name, int64_t out, int64_t in) {
     if (!keeps_) return matrix;
     return InFloat(matrix, projector_.math(), converted_.emplace_back(), Formatted("{}: tensor '{}'", where_, name));
   }
-  const TensorView& tensor = Take(name, {out, in});
+  return Native(Take(name, {out, in}), out, in);
+}
+
+WeightMatrix Weights::Flattened(const std::string& name, const std::vector<int64_t>& shape) {
+  const TensorView& tensor = Take(name, shape);
+  return Native(tensor, shape.at(0), static_cast<int64_t>(tensor.elements()) / shape.at(0));
+}
+
+WeightMatrix Weights::Native(const TensorView& tensor, int64_t out, int64_t in) {
   const WeightType type = TypeOf(tensor, where_);
   if (projector_.math() == Math::kBf16) {
     if (type != WeightType::kBf16 || !IsAligned(tensor, type)) return Converted(tensor, WeightType::kBf16, out, in);

@@ -33,6 +33,8 @@ class Weights {
   WeightMatrix Kept(const std::string& name, int64_t out, int64_t in);
   // The same without conversion, whatever the projector wants and however it is aligned: for RowAsFloat alone.
   WeightMatrix Stored(const std::string& name, int64_t out, int64_t in);
+  // W [shape[0], product of the others].
+  WeightMatrix Flattened(const std::string& name, const std::vector<int64_t>& shape);
   // A small tensor as f32.
   std::vector<float> Vector(const std::string& name, const std::vector<int64_t>& shape);
 
@@ -48,6 +50,7 @@ class Weights {
  private:
   const TensorView& Take(const std::string& name, const std::vector<int64_t>& shape);
   const QuantizedMatrix* TakeQuantized(const std::string& name, int64_t out, int64_t in);
+  WeightMatrix Native(const TensorView& tensor, int64_t out, int64_t in);
   WeightMatrix Converted(const TensorView& tensor, WeightType to, int64_t out, int64_t in);
 
   std::string where_;  // the folder or file, for messages

@@ -134,6 +134,7 @@ void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const s
 void CheckRule(const Rule& rule, const ModelSites& model) {
   if (rule.format == Format::kF32) return;
   for (const Site site : rule.sites) {
+    if (!model.Has(site) && rule.sites.size() > 1) continue;  // `weights` and `linear_in` are of those there are
     if (!model.Has(site) && site == Site::kDifference)
       RefuseRule(rule, Name(site), Formatted("a site of a {} model, whose heads have one map", model.family), "probs");
     if (!model.Has(site))

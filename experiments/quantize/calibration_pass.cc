@@ -85,16 +85,21 @@ CalibrationPass::CalibrationPass(Model& model, const std::vector<ScoredSequence>
 std::map<Site, CaughtInputs> CalibrationPass::InputsOf(size_t batch, int layer, std::span<const Site> sites) {
   const Stream& stream = streams_.at(batch);
   InputCatcher catcher(layer, stream.batch);
+  std::map<Site, Site> seen_as;  // up_proj.in, where the model has no gate_proj.in
   const std::span<const LinearPlace> linear = FamilyOf(model_.config()).linear;
   for (const Site site : sites) {
-    const LinearPlace& place = *std::ranges::find(linear, site, &LinearPlace::input);
-    catcher.Expect(site, ShapeOf(place.weight, model_.config()).in);
+    const auto place = std::ranges::find(linear, site, InputOf);
+    if (place == linear.end()) continue;
+    catcher.Expect(place->input, ShapeOf(place->weight, model_.config()).in);
+    seen_as[site] = place->input;
   }
   AlignedBuffer<float> x(stream.x.size());
   std::copy_n(stream.x.data(), stream.x.size(), x.data());
   SiteVisitor* const visitors[] = {&catcher};
   model_.RunLayer(stream.batch, layer, x.data(), visitors);
-  return catcher.Take();
+  std::map<Site, CaughtInputs> caught = catcher.Take(), inputs;
+  for (const auto& [site, seen] : seen_as) inputs.emplace(site, std::move(caught.at(seen)));
+  return inputs;
 }
 
 // sums += A B^T

@@ -9,7 +9,7 @@
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/round_layers.h"
 #include "experiments/quantize/smooth_quant_factors.h"
-#include "experiments/tokenizer/token_input.h"
+#include "experiments/sequences/model_input.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/sha256.h"
@@ -52,7 +52,7 @@ void CheckJob(const QuantizeJob& job) {
 std::string SeenBySmoothing(const QuantizeJob& job, const ModelConfig& config) {
   if (job.method.equivalent != Equivalent::kSmoothQuant) return "";
   if (!job.statistics.empty()) return Formatted("statistics sha256 {}", Sha256OfFile(job.statistics));
-  const TokenInput input = LoadTokenInput(job.calibration, job.model, config.vocabulary);
+  const TokenInput input = LoadModelInput(job.calibration, job.model, config);
   const std::string text = CalibrationText(input, CutDisjoint(input, config, job.windows));
   return job.method.alpha ? text : Formatted("{} for {}", text, job.plan.canonical());
 }
@@ -74,7 +74,7 @@ EquivalentWeights WeightsFor(const QuantizeJob& job, const Checkpoint& files, co
     const auto seen = ReadStatisticsOf(job.statistics, files.ContentHash());
     return Smoothed(files, config, SmoothingOf(model, *seen, *job.method.alpha));
   }
-  const TokenInput input = LoadTokenInput(job.calibration, job.model, config.vocabulary);
+  const TokenInput input = LoadModelInput(job.calibration, model);
   return Smoothed(files, config,
                   SmoothingOf(model, CutDisjoint(input, config, job.windows), job.plan, job.method.alpha, progress));
 }

@@ -12,7 +12,7 @@
 #include "experiments/quantize/calibration_pass.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/weight_sites.h"
-#include "experiments/tokenizer/token_input.h"
+#include "experiments/sequences/model_input.h"
 #include "quant/algorithms/asymmetric.h"
 #include "quant/algorithms/gptq.h"
 #include "quant/algorithms/quantease.h"
@@ -36,15 +36,20 @@ struct SquaredSums {
 struct Calibrated {
   Calibrated(const QuantizeJob& job, const std::filesystem::path& path)
       : model(path),
-        input(LoadTokenInput(job.calibration, job.model, model.config().vocabulary)),
+        input(LoadModelInput(job.calibration, model)),
         text(CutDisjoint(input, model.config(), job.windows)),
         calibration(model, text) {
-    if (job.method.rounding == Rounding::kGptaq) exact = std::make_unique<Exact>(path, text);
+    if (job.method.rounding == Rounding::kGptaq) exact = std::make_unique<Exact>(path, text, model.images());
   }
 
   struct Exact {
-    Exact(const std::filesystem::path& path, const std::vector<ScoredSequence>& text)
-        : model(path), calibration(model, text) {}
+    Exact(const std::filesystem::path& path, const std::vector<ScoredSequence>& text,
+          const std::shared_ptr<const Images>& images)
+        : model(path), calibration(Shown(model, images), text) {}
+    static Model& Shown(Model& model, const std::shared_ptr<const Images>& images) {
+      if (images != nullptr) model.Show(images);
+      return model;
+    }
     Model model;
     CalibrationPass calibration;
   };

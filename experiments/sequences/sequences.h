@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct WindowOptions {
   int64_t stride = 0;  // tokens that a window advances; 0: no overlap (of one token where there is no `<s>`)
   int64_t tokens = 0;  // at most so many tokens of the input, 0: all
   int64_t limit = 0;   // at most so many windows, 0: all
+  std::filesystem::path other_tower;  // of CLIP's tasks: the model that the other side of FILE is run by
 };
 
 // One sequence for the model, and which of its positions predict a token that is scored.

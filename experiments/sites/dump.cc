@@ -46,7 +46,7 @@ class DumpWriter : public SiteVisitor {
 };
 
 void CreateDatasets(Hdf5Writer& file, const ModelConfig& c, int64_t B, int64_t T, const std::set<std::string>& sites) {
-  const int64_t E = c.hidden, V = c.vocabulary, H = c.heads;
+  const int64_t E = c.hidden, V = c.Outputs(), H = c.heads;
   if (sites.contains("logits")) file.CreateDataset("logits", DType::kF32, {B, T, V});
   if (sites.contains("embed")) file.CreateDataset("embed", DType::kF32, {B, T, E});
   if (sites.contains("final_norm")) file.CreateDataset("final_norm", DType::kF32, {B, T, E});
@@ -105,7 +105,7 @@ void Dump(Model& model, PlanRun& run, const std::vector<ScoredSequence>& sequenc
     if (!sites.contains("logits")) return;
     std::vector<int64_t> rows(batch.Rows());
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int64_t>(i);
-    const int64_t V = c.vocabulary, first = static_cast<int64_t>(begin) * T;
+    const int64_t V = c.Outputs(), first = static_cast<int64_t>(begin) * T;
     model.VocabularyLogits(rows, [&](size_t i, const float* logits, int) {
       file.WriteAt("logits", (first + static_cast<int64_t>(i)) * V, V, logits);
     });

@@ -7,6 +7,7 @@
 
 #include "experiments/evidence/accuracy.h"
 #include "experiments/tasks/choice.h"
+#include "experiments/tasks/contrast.h"
 #include "experiments/tasks/perplexity.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
@@ -16,7 +17,7 @@
 namespace tare {
 namespace {
 
-constexpr const TaskKind* kTasks[] = {&kPerplexityTask, &kChoiceTask};
+constexpr const TaskKind* kTasks[] = {&kPerplexityTask, &kChoiceTask, &kZeroShotTask, &kRetrievalTask};
 
 TaskSpec ParseTask(const std::string& text, TaskKinds kinds) {
   const size_t equals = text.find('=');
@@ -103,8 +104,13 @@ std::vector<TaskSpec> ParseTasks(std::string_view text, TaskKinds kinds) {
 
 std::vector<Task> ReadTasks(const std::vector<TaskSpec>& specs, const Model& model, const WindowOptions& windows) {
   std::vector<Task> tasks;
-  for (const TaskSpec& spec : specs)
+  const bool tower = model.config().projection > 0;
+  for (const TaskSpec& spec : specs) {
+    if (spec.kind->of_towers != tower)
+      Fail("--tasks: got {} for {}, a {}; expected a task of {}", spec.kind->name, model.Name(), model.config().family,
+           tower ? "CLIP's towers: zero_shot or retrieval" : "language models: perplexity or choice");
     tasks.push_back({spec, Sha256OfFile(spec.file), spec.kind->read(spec.file, model, windows)});
+  }
   return tasks;
 }
 

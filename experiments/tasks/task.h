@@ -58,6 +58,7 @@ struct TaskKind {
   nlohmann::ordered_json (*convention)(const WindowOptions& windows) = nullptr;
   // How a result came about, in a line for people; throws where it is of a version that did not keep it. Null: nothing.
   std::string (*how)(const nlohmann::ordered_json& result) = nullptr;
+  bool of_towers = false;  // of CLIP's towers, which have no vocabulary logits, and of no other model
 };
 
 struct Figure {

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/tasks/contrast.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "experiments/captured/array_file.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/base/parallel.h"
+
+namespace tare {
+namespace {
+
+bool IsInteger(DType dtype) {
+  return dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kBF16 && dtype != DType::kF64;
+}
+
+// Integers [.., columns] of an array with so many dimensions; columns: its last, or 1.
+struct Integers {
+  std::vector<int64_t> shape, values;
+};
+Integers ReadIntegers(const std::filesystem::path& path, const std::string& name, size_t dimensions) {
+  const std::string where = path.string() + ": " + name;
+  const std::unique_ptr<ArrayFile> file = ArrayFile::Open(path);
+  const std::vector<ArrayInfo> arrays = file->arrays();
+  const auto found = std::ranges::find(arrays, name, &ArrayInfo::name);
+  if (found == arrays.end()) Fail("{}: missing; expected integers of {} dimensions", where, dimensions);
+  if (found->shape.size() != dimensions || !IsInteger(found->dtype) || std::ranges::contains(found->shape, 0))
+    Fail("{}: got {} of {} dimensions, expected integers of {}", where, Name(found->dtype), found->shape.size(),
+         dimensions);
+  int64_t count = 1;
+  for (const int64_t n : found->shape) count *= n;
+  Integers integers{found->shape, {}};
+  const ArrayValues values = file->Values(*found);
+  for (int64_t i = 0; i < count; ++i) integers.values.push_back(values.Integer(i));
+  return integers;
+}
+
+// A sequence, and the row of it that is read.
+struct Item {
+  std::vector<int32_t> ids;
+  int64_t read = 0;
+};
+
+std::vector<Item> PromptsOf(const std::filesystem::path& file, const ModelConfig& config) {
+  const Integers prompts = ReadIntegers(file, "prompts", 2);
+  const int64_t length = prompts.shape[1];
+  if (length > config.max_positions)
+    Fail("{}: prompts: got {} tokens, expected at most max_position_embeddings {}", file.string(), length,
+         config.max_positions);
+  std::vector<Item> items(static_cast<size_t>(prompts.shape[0]));
+  for (size_t i = 0; i < prompts.values.size(); ++i) {
+    const int64_t id = prompts.values[i];
+    Item& item = items[i / static_cast<size_t>(length)];
+    if (id < 0 || id >= config.vocabulary)
+      Fail("{}: prompts: row {}: got id {}, expected 0 to {}", file.string(), i / static_cast<size_t>(length), id,
+           config.vocabulary - 1);
+    item.ids.push_back(static_cast<int32_t>(id));
+    if (id > item.ids[static_cast<size_t>(item.read)]) item.read = std::ssize(item.ids) - 1;
+  }
+  return items;
+}
+
+std::vector<Item> ImagesOf(const std::filesystem::path& file, Model& tower, int64_t limit) {
+  const auto images = std::make_shared<const Images>(file, tower.config());
+  tower.Show(images);
+  std::vector<Item> items;
+  for (int64_t i = 0; i < images->size() && (limit == 0 || i < limit); ++i) items.push_back({images->Sequence(i), 0});
+  return items;
+}
+
+void Normalize(float* row, int64_t width, int64_t item) {
+  double squares = 0;
+  for (int64_t i = 0; i < width; ++i) squares += double{row[i]} * row[i];
+  if (!(squares > 0) || !std::isfinite(squares))
+    Fail("item {}: got an embedding of length {}, expected a finite one above 0; try `tare stats` to see where", item,
+         std::sqrt(squares));
+  for (int64_t i = 0; i < width; ++i) row[i] = static_cast<float>(row[i] / std::sqrt(squares));
+}
+
+}  // namespace
+
+Embeddings EmbedAll(Model& tower, SiteVisitors visitors, const std::filesystem::path& file, int64_t limit,
+                    const Progress& progress) {
+  const bool images = tower.config().SeesImages();
+  const std::vector<Item> items = images ? ImagesOf(file, tower, limit) : PromptsOf(file, tower.config());
+  const int64_t step = std::max<int64_t>(1, 2048 / std::ssize(items.front().ids)), width = tower.config().Outputs();
+  Embeddings all{.width = width, .values = {}};
+  all.values.resize(items.size() * static_cast<size_t>(width));
+  for (int64_t begin = 0; begin < std::ssize(items); begin += step) {
+    TokenBatch batch;
+    std::vector<int64_t> rows;
+    const int64_t end = std::min(begin + step, std::ssize(items));
+    for (int64_t i = begin; i < end; ++i) {
+      const Item& item = items[static_cast<size_t>(i)];
+      rows.push_back(batch.Add(i, item.ids) + item.read);
+    }
+    tower.Forward(batch, visitors);
+    tower.VocabularyLogits(rows, [&](size_t i, const float* values, int) {
+      const int64_t item = begin + static_cast<int64_t>(i);
+      float* const row = all.values.data() + item * width;
+      std::copy_n(values, width, row);
+      Normalize(row, width, item);
+    });
+    Report(progress, end, std::ssize(items), images ? "images" : "prompts");
+  }
+  return all;
+}
+
+int64_t RankOf(std::span<const float> cosines, int64_t own) {
+  int64_t rank = 0;
+  for (int64_t i = 0; i < std::ssize(cosines); ++i) {
+    const float x = cosines[static_cast<size_t>(i)], mine = cosines[static_cast<size_t>(own)];
+    rank += x > mine || (x == mine && i < own) ? 1 : 0;
+  }
+  return rank;
+}
+
+namespace {
+
+// Cosines of a's row with every row of b.
+std::vector<float> CosinesOf(const Embeddings& a, int64_t row, const Embeddings& b) {
+  std::vector<float> cosines(static_cast<size_t>(b.rows()));
+  for (int64_t j = 0; j < b.rows(); ++j) {
+    double sum = 0;
+    for (int64_t i = 0; i < a.width; ++i) sum += double{a.values[row * a.width + i]} * b.values[j * b.width + i];
+    cosines[static_cast<size_t>(j)] = static_cast<float>(sum);
+  }
+  return cosines;
+}
+
+// The best rank of each row of a among rows of b: own[row] are the columns that are its own.
+std::vector<int64_t> BestRanks(const Embeddings& a, const Embeddings& b, const std::vector<std::vector<int64_t>>& own) {
+  std::vector<int64_t> ranks(own.size(), std::numeric_limits<int64_t>::max());
+  ParallelFor(own.size(), [&](size_t row, int) {
+    const std::vector<float> cosines = CosinesOf(a, static_cast<int64_t>(row), b);
+    for (const int64_t column : own[row]) ranks[row] = std::min(ranks[row], RankOf(cosines, column));
+  });
+  return ranks;
+}
+
+// name, name_stderr, name_outcomes: ranks below k. The error is that of choice.h.
+void AddShare(const std::vector<int64_t>& ranks, int64_t k, const std::string& name, nlohmann::ordered_json& figures) {
+  std::string outcomes;
+  for (const int64_t rank : ranks) outcomes += rank < k ? '1' : '0';
+  const auto n = static_cast<double>(outcomes.size());
+  const double share = static_cast<double>(std::ranges::count(outcomes, '1')) / n;
+  figures[name] = share;
+  figures[name + "_stderr"] = n < 2 ? 0.0 : std::sqrt(share * (1 - share) / (n - 1));
+  figures[name + "_outcomes"] = outcomes;
+}
+
+// The other tower's side of a task, made once.
+struct OtherSide {
+  Embeddings embeddings;
+  std::string sha256;
+};
+
+OtherSide RunOther(const std::filesystem::path& file, const Model& of, const WindowOptions& options) {
+  if (options.other_tower.empty())
+    Fail("{}: needs both towers; try --other-tower with the {} that belongs to {}", file.string(),
+         of.config().SeesImages() ? "text tower" : "vision tower", of.Name());
+  Model other(options.other_tower);
+  if (other.config().projection == 0 || other.config().SeesImages() == of.config().SeesImages())
+    Fail("--other-tower: got {}, a {}, expected the {} tower that belongs to {}", other.Name(), other.config().family,
+         of.config().SeesImages() ? "text" : "vision", of.Name());
+  if (other.config().projection != of.config().projection)
+    Fail("--other-tower: got {} with projection_dim {}, expected {} as of {}", other.Name(), other.config().projection,
+         of.config().projection, of.Name());
+  return {EmbedAll(other, {}, file, options.limit, {}), other.files().ContentHash()};
+}
+
+std::vector<int64_t> LabelsOf(const std::filesystem::path& file, int64_t items, const char* of_what) {
+  std::vector<int64_t> labels = ReadIntegers(file, "labels", 1).values;
+  if (std::ssize(labels) < items)
+    Fail("{}: labels: got {}, expected one for each of {} {}", file.string(), labels.size(), items, of_what);
+  labels.resize(static_cast<size_t>(items));
+  return labels;
+}
+
+void CheckLabels(const std::filesystem::path& file, const std::vector<int64_t>& labels, int64_t below) {
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] < 0 || labels[i] >= below)
+      Fail("{}: labels: index {}: got {}, expected 0 to {}", file.string(), i, labels[i], below - 1);
+  }
+}
+
+// The figures of both sides' embeddings.
+using Compare = nlohmann::ordered_json (*)(const std::filesystem::path& file, const Embeddings& images,
+                                           const Embeddings& prompts);
+
+RunTask Contrast(const std::filesystem::path& file, const Model& of, const WindowOptions& options, Compare compare) {
+  return [file, limit = options.limit, other = RunOther(file, of, options), compare](Model& tower, PlanRun& run,
+                                                                                     const Progress& progress) {
+    const Embeddings own = EmbedAll(tower, run.Begin(tower), file, limit, progress);
+    const bool images = tower.config().SeesImages();
+    const Embeddings& seen = images ? own : other.embeddings;
+    const Embeddings& prompts = images ? other.embeddings : own;
+    TaskResult result{.figures = compare(file, seen, prompts), .records = {}};
+    result.figures["images"] = seen.rows();
+    result.figures["prompts"] = prompts.rows();
+    result.figures["other_tower_sha256"] = other.sha256;
+    return result;
+  };
+}
+
+nlohmann::ordered_json Classify(const std::filesystem::path& file, const Embeddings& images,
+                                const Embeddings& prompts) {
+  const std::vector<int64_t> labels = LabelsOf(file, images.rows(), "images");
+  CheckLabels(file, labels, prompts.rows());
+  std::vector<std::vector<int64_t>> own;
+  for (const int64_t label : labels) own.push_back({label});
+  const std::vector<int64_t> ranks = BestRanks(images, prompts, own);
+  nlohmann::ordered_json figures;
+  AddShare(ranks, 1, "acc", figures);
+  AddShare(ranks, 5, "acc5", figures);
+  return figures;
+}
+
+nlohmann::ordered_json Retrieve(const std::filesystem::path& file, const Embeddings& images,
+                                const Embeddings& prompts) {
+  const std::vector<int64_t> labels = LabelsOf(file, prompts.rows(), "prompts");
+  CheckLabels(file, labels, images.rows());
+  std::vector<std::vector<int64_t>> of_prompt, of_image(static_cast<size_t>(images.rows()));
+  for (size_t prompt = 0; prompt < labels.size(); ++prompt) {
+    of_prompt.push_back({labels[prompt]});
+    of_image[static_cast<size_t>(labels[prompt])].push_back(static_cast<int64_t>(prompt));
+  }
+  const std::vector<int64_t> images_found = BestRanks(prompts, images, of_prompt),
+                             texts_found = BestRanks(images, prompts, of_image);
+  nlohmann::ordered_json figures;
+  AddShare(images_found, 1, "image_r1", figures);
+  AddShare(images_found, 5, "image_r5", figures);
+  AddShare(texts_found, 1, "text_r1", figures);
+  AddShare(texts_found, 5, "text_r5", figures);
+  return figures;
+}
+
+RunTask ReadZeroShot(const std::filesystem::path& file, const Model& of, const WindowOptions& options) {
+  return Contrast(file, of, options, Classify);
+}
+RunTask ReadRetrieval(const std::filesystem::path& file, const Model& of, const WindowOptions& options) {
+  if (options.limit != 0) Fail("{}: got --limit, expected none: a part of the images is another task", file.string());
+  return Contrast(file, of, options, Retrieve);
+}
+
+std::string How(const nlohmann::ordered_json& result) {
+  return Formatted("{} images and {} prompts; the other tower as it is stored", result.at("images").dump(),
+                   result.at("prompts").dump());
+}
+
+constexpr FigureKeys kZeroShot[] = {{.name = "acc", .error = "acc_stderr", .outcomes = "acc_outcomes"},
+                                    {.name = "acc5", .error = "acc5_stderr", .outcomes = "acc5_outcomes"}};
+constexpr FigureKeys kRetrieval[] = {{.name = "image_r1", .error = "image_r1_stderr", .outcomes = "image_r1_outcomes"},
+                                     {.name = "image_r5", .error = "image_r5_stderr", .outcomes = "image_r5_outcomes"},
+                                     {.name = "text_r1", .error = "text_r1_stderr", .outcomes = "text_r1_outcomes"},
+                                     {.name = "text_r5", .error = "text_r5_stderr", .outcomes = "text_r5_outcomes"}};
+
+}  // namespace
+
+constexpr TaskKind kZeroShotTask{.name = "zero_shot",
+                                 .file = "IMAGES.safetensors",
+                                 .read = ReadZeroShot,
+                                 .figures = kZeroShot,
+                                 .count = "images",
+                                 .unit = "images",
+                                 .how = How,
+                                 .of_towers = true};
+constexpr TaskKind kRetrievalTask{.name = "retrieval",
+                                  .file = "IMAGES.safetensors",
+                                  .read = ReadRetrieval,
+                                  .figures = kRetrieval,
+                                  .count = "images",
+                                  .unit = "images",
+                                  .how = How,
+                                  .of_towers = true};
+
+}  // namespace tare

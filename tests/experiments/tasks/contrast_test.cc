@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// zero_shot and retrieval on the golden towers: the embeddings are those of the reference at length 1, ranks are worked
+// out by hand, and what does not fit is refused.
+#include "experiments/tasks/contrast.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "quant/base/error.h"
+#include "tests/quant/file/temporary_folder.h"
+#include "tests/support/compare.h"
+#include "tests/support/golden.h"
+
+namespace tare {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+TensorView View(const std::string& name, const std::vector<int64_t>& shape, const std::vector<int64_t>& values) {
+  return {name, DType::kI64, shape, std::as_bytes(std::span(values))};
+}
+
+class ContrastTest : public testing::Test {
+ protected:
+  // The golden images and prompts of both towers in one file, with these labels.
+  std::filesystem::path Items(const std::vector<int64_t>& labels) {
+    const Safetensors vision(GoldenFolder("clip/vision") / "expected.safetensors"),
+        text(GoldenFolder("clip/text") / "expected.safetensors");
+    TensorView images = *vision.Find("images"), prompts = *text.Find("input_ids");
+    prompts.name = "prompts";
+    const std::filesystem::path file = folder_.path() / "items.safetensors";
+    WriteSafetensors(file, {images, View("labels", {std::ssize(labels)}, labels), prompts});
+    return file;
+  }
+  TemporaryFolder folder_;
+};
+
+TEST(RankTest, TheFirstOfEqualsIsAhead) {
+  const float cosines[] = {0.5f, 0.9f, 0.5f, -1};
+  EXPECT_EQ(RankOf(cosines, 0), 1);
+  EXPECT_EQ(RankOf(cosines, 1), 0);
+  EXPECT_EQ(RankOf(cosines, 2), 2);
+  EXPECT_EQ(RankOf(cosines, 3), 3);
+}
+
+TEST_F(ContrastTest, EmbeddingsAreTheReferencesAtLengthOne) {
+  const std::filesystem::path file = Items({0, 1, 2});
+  for (const auto& [folder, name] : {std::pair("clip/vision", "image_embed"), {"clip/text", "text_embed"}}) {
+    Model tower(GoldenFolder(folder));
+    const Embeddings all = EmbedAll(tower, {}, file, 0, {});
+    const Safetensors expected(GoldenFolder(folder) / "expected.safetensors");
+    std::vector<float> reference = ValuesOf<float>(expected, name);
+    for (int64_t row = 0; row < all.rows(); ++row) {
+      double squares = 0;
+      for (int64_t i = 0; i < all.width; ++i) squares += std::pow(reference[row * all.width + i], 2);
+      for (int64_t i = 0; i < all.width; ++i) reference[row * all.width + i] /= static_cast<float>(std::sqrt(squares));
+    }
+    EXPECT_TRUE(AllNear(all.values, reference, 2e-5)) << name;
+  }
+}
+
+TEST_F(ContrastTest, BothTowersGiveTheSameFiguresAndLabelsDecide) {
+  for (const int64_t label : {0, 1, 2}) {
+    const std::filesystem::path file = Items({label, label, label});
+    std::string outcomes;
+    for (const auto& [own, other] : {std::pair("clip/vision", "clip/text"), {"clip/text", "clip/vision"}}) {
+      Model tower(GoldenFolder(own));
+      PlanRun run(Plan::Parse(""), Carrying::kSimulated, ModelSitesOf(tower));
+      const auto task = kZeroShotTask.read(file, tower, {.other_tower = GoldenFolder(other)});
+      const TaskResult result = task(tower, run, {});
+      EXPECT_EQ(result.figures.at("acc5"), 1.0);
+      if (outcomes.empty()) outcomes = result.figures.at("acc_outcomes");
+      EXPECT_EQ(result.figures.at("acc_outcomes"), outcomes);
+    }
+  }
+}
+
+TEST_F(ContrastTest, WhatDoesNotFitIsRefused) {
+  Model vision(GoldenFolder("clip/vision"));
+  const auto read = [&](const std::vector<int64_t>& labels, const WindowOptions& options) {
+    PlanRun run(Plan::Parse(""), Carrying::kSimulated, ModelSitesOf(vision));
+    kZeroShotTask.read(Items(labels), vision, options)(vision, run, {});
+  };
+  const WindowOptions text{.other_tower = GoldenFolder("clip/text")};
+  EXPECT_THAT([&] { read({0, 1, 2}, {}); }, ThrowsMessage<Error>(HasSubstr("try --other-tower with the text tower")));
+  EXPECT_THAT([&] { read({0, 1, 2}, {.other_tower = GoldenFolder("clip/vision")}); },
+              ThrowsMessage<Error>(HasSubstr("expected the text tower that belongs to vision")));
+  EXPECT_THAT([&] { read({0, 1, 2}, {.other_tower = GoldenFolder("diffclip/text")}); },
+              ThrowsMessage<Error>(HasSubstr("with projection_dim 24, expected 20 as of vision")));
+  EXPECT_THAT([&] { read({0, 1, 3}, text); },
+              ThrowsMessage<Error>(HasSubstr("labels: index 2: got 3, expected 0 to 2")));
+  EXPECT_THAT([&] { read({0, 1}, text); },
+              ThrowsMessage<Error>(HasSubstr("labels: got 2, expected one for each of 3 images")));
+}
+
+}  // namespace
+}  // namespace tare
