@@ -65,6 +65,16 @@ void Print(const Json& t) {
       100 * t["spread"].get<double>());
 }
 
+// ViT-B/16's images: 196 patches and the class token.
+void MakeTower(ModelConfig& config, ForwardBench& bench) {
+  config.tied_embeddings = false;
+  config.projection = 512;
+  if (FamilyOf(config).names.class_row.empty()) return;
+  config.image_size = 224;
+  config.patch_size = 16;
+  bench.tokens = 1 + config.Patches();
+}
+
 void RunForward(const ForwardOptions& o) {
   const std::vector<AtomicFile> claims = ClaimFiles({}, {o.json});
   if (o.hidden % o.heads != 0)
@@ -95,18 +105,21 @@ void RunForward(const ForwardOptions& o) {
                        .max_positions = static_cast<int>(o.bench.tokens),
                        .tied_embeddings = true,
                        .gate = kGates.at(o.gate)};
+    ForwardBench bench = o.bench;
+    if (!FamilyOf(config).names.positions.empty()) MakeTower(config, bench);
     WriteRandomCheckpoint(folder.path, config, WeightType::kBf16, 1);
     Model model(folder.path, math);
+    if (model.config().SeesImages()) ShowRandomImages(model, folder.path, bench.batch);
     if (model.config().gate != config.gate)
       Fail("tare bench forward: --gate: got family {}, expected one that has a gate; try qwen3", family);
-    json["timings"].push_back(TimingJson("forward", family, TimeForward(model, o.bench)));
+    json["timings"].push_back(TimingJson("forward", family, TimeForward(model, bench)));
     OutlierObserver observer(model.config());
     SiteVisitor* const visitors[] = {&observer};
-    json["timings"].push_back(TimingJson("forward + stats", family, TimeForward(model, o.bench, visitors)));
+    json["timings"].push_back(TimingJson("forward + stats", family, TimeForward(model, bench, visitors)));
     if (!o.plan.empty()) {
       PlanRun run(Plan::Parse(o.plan), Carrying::kExecuted, ModelSitesOf(model));
       const SiteVisitors none = run.Begin(model);
-      json["timings"].push_back(TimingJson("executed", family, TimeForward(model, o.bench, none)));
+      json["timings"].push_back(TimingJson("executed", family, TimeForward(model, bench, none)));
     }
   }
   if (PrintsTables(o.json)) {
@@ -131,7 +144,7 @@ void AddForward(CLI::App& bench) {
   command->add_option("--batch", options->bench.batch, "sequences")
       ->check(WholeNumber(1, 1 << 16))
       ->capture_default_str();
-  command->add_option("--tokens", options->bench.tokens, "tokens of a sequence")
+  command->add_option("--tokens", options->bench.tokens, "tokens of a sequence; vision towers have 197")
       ->check(WholeNumber(1, 1 << 20))
       ->capture_default_str();
   command->add_option("--gate", options->gate, "of attention's output, in family qwen3: none, head or value")

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two towers of a CLIP or DiffCLIP checkpoint, as two folders that Tare reads.
 
-usage: clip_towers.py CHECKPOINT FOLDER [--head-dim 64]
+usage: clip_towers.py CHECKPOINT NAME [--head-dim 64]
 
 CHECKPOINT: what the authors of DiffCLIP (hammoudhasan/DiffCLIP) publish, checkpoint_best.pt, of either kind: with
-differential attention or their baseline; or the same names in a .safetensors file. FOLDER gets vision/ and text/, each
-with config.json and model.safetensors, under the names of transformers' CLIPVisionModelWithProjection and
+differential attention or their baseline; or the same names in a .safetensors file. The folders NAME-vision and NAME-text
+get config.json and model.safetensors, under the names of transformers' CLIPVisionModelWithProjection and
 CLIPTextModelWithProjection.
 
 The file is opened by PyTorch's weights-only loading, which runs nothing that the file brings. What else the training wrote
@@ -16,6 +16,7 @@ import argparse
 import json
 import math
 import pathlib
+import pickle
 import re
 import sys
 
@@ -43,7 +44,10 @@ def read(path):
         return load_file(path)
     known = ["argparse.Namespace", "pathlib.PosixPath", "pathlib._local.PosixPath"]
     with torch.serialization.safe_globals(admitted(known)):
-        loaded = torch.load(path, map_location="cpu", weights_only=True)
+        try:
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError:
+            sys.exit(f"{path}: holds more than weights, and none of it was run; try to save its state_dict alone")
     if not isinstance(loaded, dict):
         sys.exit(f"{path}: got a {type(loaded).__name__}, expected a dictionary with state_dict")
     return {name.removeprefix("module."): t for name, t in loaded.get("state_dict", loaded).items()}
@@ -150,7 +154,7 @@ def write(folder, config, tensors):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=pathlib.Path)
-    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("name", help="of both folders, before -vision and -text")
     parser.add_argument("--head-dim", type=int, default=64, help="of the baseline, whose tensors do not tell it")
     options = parser.parse_args()
     state = read(options.checkpoint)
@@ -158,8 +162,8 @@ def main():
     state.pop("logit_scale", None)  # one factor of all cosines, which no rank depends on
     if state:
         sys.exit(f"{options.checkpoint}: {', '.join(sorted(state))}: not a tensor of CLIP or DiffCLIP")
-    write(options.folder / "vision", *vision)
-    write(options.folder / "text", *text)
+    write(pathlib.Path(options.name + "-vision"), *vision)
+    write(pathlib.Path(options.name + "-text"), *text)
 
 
 if __name__ == "__main__":

@@ -60,6 +60,8 @@ Json Describe(const Model& model) {
             {"head_dim", c.head_dim},
             {"max_positions", c.max_positions},
             {"tied_embeddings", c.tied_embeddings}};
+  if (c.projection > 0) json["projection"] = c.projection;
+  if (c.SeesImages()) json.update({{"image_size", c.image_size}, {"patch_size", c.patch_size}});
   if (!c.windows.empty()) json["windows"] = c.windows;
   if (c.qk_norm) json["qk_norm"] = true;
   if (c.gate != OutputGate::kNone) json["gate"] = c.gate == OutputGate::kPerHead ? "head" : "value";
@@ -100,23 +102,29 @@ void PrintAttention(const ModelConfig& c) {
     PrintLine("  a sigmoid gate of attention's output, one per {}", c.gate == OutputGate::kPerHead ? "head" : "value");
 }
 
-void PrintTokenizers(const std::vector<std::string>& names) {
+void PrintInput(const ModelConfig& c, const std::vector<std::string>& names) {
+  if (c.SeesImages()) {
+    PrintLine("  input is images of 3 x {0} x {0} in patches of {1} x {1}", c.image_size, c.patch_size);
+    return;
+  }
   if (names.empty()) PrintLine("  no tokenizer: input must be ids");
   if (names.size() == 1) PrintLine("  texts are read by {}", names[0]);
   if (names.size() > 1) PrintLine("  texts are read by {}, as transformers does; not by {}", names[0], names[1]);
 }
 
 void Print(const Model& model, const Json& j) {
+  const ModelConfig& c = model.config();
   PrintLine("{}: {}, {} parameters, {} bytes", j["model"].get<std::string>(), j["family"].get<std::string>(),
             j["parameters"].get<uint64_t>(), j["bytes"].get<uint64_t>());
   for (const auto& [type, count] : j["stored"].items())
     PrintLine("  stored as {:<6} {} values", type, count.get<uint64_t>());
-  PrintLine("  layers {}, hidden {}, FFN {}, vocabulary {}{}", j["layers"].get<int>(), j["hidden"].get<int>(),
-            j["ffn"].get<int>(), j["vocabulary"].get<int>(), j["tied_embeddings"].get<bool>() ? " (tied)" : "");
+  PrintLine("  layers {}, hidden {}, FFN {}{}{}{}", c.layers, c.hidden, c.ffn,
+            c.SeesImages() ? "" : Formatted(", vocabulary {}", c.vocabulary), c.tied_embeddings ? " (tied)" : "",
+            c.projection > 0 ? Formatted(", projection {}", c.projection) : "");
   PrintLine("  softmax maps per layer {}, key/value heads {}, head width {}, positions {}", j["heads"].get<int>(),
             j["kv_heads"].get<int>(), j["head_dim"].get<int>(), j["max_positions"].get<int>());
-  PrintAttention(model.config());
-  PrintTokenizers(j.value("tokenizers", std::vector<std::string>()));
+  PrintAttention(c);
+  PrintInput(c, j.value("tokenizers", std::vector<std::string>()));
   if (j.contains("quantized")) PrintQuantized(j);
   if (Maps(model.config()) == 2)
     PrintLine("  {} differential heads per layer (two maps each)", HeadTable(model.config()).size());

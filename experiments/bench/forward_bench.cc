@@ -2,16 +2,24 @@
 #include "experiments/bench/forward_bench.h"
 
 #include <algorithm>
+#include <memory>
+#include <span>
 
 #include "experiments/bench/matmul_rate.h"
 #include "experiments/bench/timing.h"
+#include "quant/file/safetensors.h"
 
 namespace tare {
 namespace {
 
 // Ids that follow each other as a linear congruence: every embedding row is touched, none is hot.
-TokenBatch MakeBatch(const ModelConfig& config, const ForwardBench& bench) {
+TokenBatch MakeBatch(const Model& model, const ForwardBench& bench) {
+  const ModelConfig& config = model.config();
   TokenBatch batch;
+  if (config.SeesImages()) {
+    for (int64_t b = 0; b < bench.batch; ++b) batch.Add(b, model.images()->Sequence(b));
+    return batch;
+  }
   uint32_t id = 1;
   for (int64_t b = 0; b < bench.batch; ++b) {
     std::vector<int32_t> tokens(bench.tokens);
@@ -35,13 +43,25 @@ double ForwardFlop(const ModelConfig& c, int64_t batch, int64_t tokens) {
   double pairs = 0;  // of all layers, under their masks
   for (int i = 0; i < c.layers; ++i) {
     const double window = c.Window(i) > 0 ? std::min<double>(c.Window(i), tokens) : tokens;
-    pairs += static_cast<double>(batch) * (window * (window + 1) / 2 + (tokens - window) * window);
+    pairs += static_cast<double>(batch) * (c.SeesImages() ? double(tokens) * double(tokens)
+                                                          : window * (window + 1) / 2 + (tokens - window) * window);
   }
-  return 2 * rows * (layer * c.layers + double(c.hidden) * c.vocabulary) + pairs * attention;
+  return 2 * rows * (layer * c.layers + double(c.hidden) * (c.Outputs() + 3.0 * c.patch_size * c.patch_size)) +
+         pairs * attention;
+}
+
+void ShowRandomImages(Model& tower, const std::filesystem::path& folder, int64_t count) {
+  const int64_t side = tower.config().image_size;
+  std::vector<float> pixels(static_cast<size_t>(count * 3 * side * side));
+  uint32_t bits = 1;
+  for (float& pixel : pixels) pixel = static_cast<float>((bits = bits * 1664525u + 1013904223u) >> 8) * 0x1p-22f - 2;
+  const std::filesystem::path file = folder / "images.safetensors";
+  WriteSafetensors(file, {{"images", DType::kF32, {count, 3, side, side}, std::as_bytes(std::span(pixels))}});
+  tower.Show(std::make_shared<const Images>(file, tower.config()));
 }
 
 ForwardTiming TimeForward(Model& model, const ForwardBench& bench, SiteVisitors visitors) {
-  const TokenBatch batch = MakeBatch(model.config(), bench);
+  const TokenBatch batch = MakeBatch(model, bench);
   std::vector<int64_t> rows(batch.Rows());
   for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int64_t>(i);
   MatmulRate matmul(model.math(), 2048, 2048, 2048);

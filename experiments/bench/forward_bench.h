@@ -2,10 +2,11 @@
 // How fast a whole forward pass runs (vocabulary logits of every row included), as a share of what oneDNN's own large
 // matmul reaches in the same run, the two measured in turn. Only unmasked work counts:
 //
-//   flop = 2 R (values of all projections + head)  +  sum over sequences, layers, maps of pairs (2 d + 2 width of V)
+//   flop = 2 R (values of all projections + head + patch embedding)  +  sum over sequences, layers, maps of pairs (2 d + 2 width of V)
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <vector>
 
 #include "experiments/model/model.h"
@@ -24,6 +25,10 @@ struct ForwardTiming {
   double gflops = 0, matmul_gflops = 0;  // medians
   double share = 0;                      // gflops / matmul_gflops
 };
+
+// Random images, kept in the folder, for a vision tower to be timed on: TimeForward's batch is of them then, and its tokens
+// are 1 + config.Patches().
+void ShowRandomImages(Model& tower, const std::filesystem::path& folder, int64_t count);
 
 double ForwardFlop(const ModelConfig& config, int64_t batch, int64_t tokens);
 ForwardTiming TimeForward(Model& model, const ForwardBench& bench, SiteVisitors visitors = {});

@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/captured/array_file.h"
+#include "experiments/arrays/array_file.h"
 #include "quant/plan/site_key.h"
 
 namespace tare {

@@ -7,11 +7,9 @@
 // and 2h + 1, and num_attention_heads counts maps. Source: hammoudhasan/DiffCLIP, diff_attention.py and diff_clip.py.
 #include "experiments/model/clip.h"
 
-#include <cmath>
-
 #include "experiments/model/config_keys.h"
 #include "experiments/model/differential.h"
-#include "experiments/model/layer_norm.h"
+#include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 

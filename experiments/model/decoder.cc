@@ -6,7 +6,6 @@
 #include <format>
 #include <functional>
 
-#include "experiments/model/layer_norm.h"
 #include "experiments/model/show_sites.h"
 #include "kernels/attention/integer/executed_attention.h"
 #include "quant/base/error.h"
@@ -195,7 +194,8 @@ void NormRows(const LayerCall& call, const std::vector<float>& weight) {
 void LayerNormRows(const LayerCall& call, const std::vector<float>& weight, const std::vector<float>& bias) {
   const int64_t E = call.config.hidden;
   ForRows(call, [&](int64_t row) {
-    LayerNorm(call.a.x.data() + row * E, {weight, bias, call.config.norm_eps}, call.a.normed.data() + row * E);
+    LayerNorm(call.a.x.data() + row * E, weight.data(), bias.data(), call.config.norm_eps, E,
+              call.a.normed.data() + row * E);
   });
 }
 
@@ -318,14 +318,6 @@ void FeedForward(const LayerCall& call, const GatedUnit& unit) {
           [&](int64_t row) { unit(call.a.gate.data() + row * I, call.a.up.data() + row * I, static_cast<size_t>(I)); });
   const SeenProjection narrow{Site::kDownProjIn, w.down, call.a.delta.data()};
   ProjectSeen(call, call.a.gate.data(), I, {&narrow, 1});
-}
-
-void Gelu(float* row, size_t n) {
-  for (size_t i = 0; i < n; ++i) row[i] *= 0.5f * (1 + std::erf(row[i] * 0.70710678f));
-}
-
-void QuickGelu(float* row, size_t n) {
-  for (size_t i = 0; i < n; ++i) row[i] /= 1 + std::exp(-1.702f * row[i]);
 }
 
 void FeedForwardUngated(const LayerCall& call, Activation f) {

@@ -101,11 +101,9 @@ void ProjectOutput(const LayerCall& call);  // delta = W_o attended + b
 // delta = W_down unit(W_gate normed, W_up normed): unit(gate, up, n) leaves its result in gate.
 using GatedUnit = std::function<void(float* gate, const float* up, size_t n)>;
 void FeedForward(const LayerCall& call, const GatedUnit& unit = SwiGlu);
-// delta = W_down f(W_up normed): f(up, n) in place.
+// delta = W_down f(W_up normed), f in place: Gelu, QuickGelu.
 using Activation = void (*)(float* row, size_t n);
 void FeedForwardUngated(const LayerCall& call, Activation f);
-void Gelu(float* row, size_t n);       // x (1 + erf(x / sqrt(2))) / 2. Source: Hendrycks and Gimpel 2016
-void QuickGelu(float* row, size_t n);  // x sigmoid(1.702 x)
 void NormDelta(const LayerCall& call, const std::vector<float>& weight);  // delta = norm(delta) * weight
 void AddDelta(const LayerCall& call);                                     // x += delta
 

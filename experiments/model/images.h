@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "experiments/captured/array_file.h"
+#include "experiments/arrays/array_file.h"
 #include "experiments/model/config.h"
 
 namespace tare {

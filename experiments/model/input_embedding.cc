@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "experiments/model/family.h"
-#include "experiments/model/layer_norm.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -76,7 +75,7 @@ void InputEmbedding::Embed(const TokenBatch& batch, std::span<const int64_t> pos
       RowAsFloat(positions_, positions[row], position.data());
       AddTo(values, position.data(), E);
     }
-    if (!norm_weight_.empty()) LayerNorm(values, {norm_weight_, norm_bias_, config_.norm_eps}, values);
+    if (!norm_weight_.empty()) LayerNorm(values, norm_weight_.data(), norm_bias_.data(), config_.norm_eps, E, values);
   });
 }
 

@@ -85,6 +85,17 @@ void AddLayer(Tensors& tensors, const Family& family, const ModelConfig& c, int 
   }
 }
 
+void AddEmbedding(Tensors& tensors, const TensorNames& names, const ModelConfig& c, float deviation) {
+  const std::string embedding(names.embedding);
+  if (c.SeesImages()) {
+    tensors.Add(embedding, {c.hidden, 3, c.patch_size, c.patch_size}, deviation);
+    tensors.Add(std::string(names.class_row), {c.hidden}, deviation);
+  } else {
+    tensors.Add(embedding, {c.vocabulary, c.hidden}, deviation);
+  }
+  if (!names.positions.empty()) tensors.Add(std::string(names.positions), {c.max_positions, c.hidden}, deviation);
+}
+
 // What c does not say, the family's own defaults do.
 std::string ConfigText(const ModelConfig& c) {
   nlohmann::ordered_json json{{"model_type", c.family},
@@ -102,6 +113,8 @@ std::string ConfigText(const ModelConfig& c) {
                               {"mlp_bias", c.mlp_bias},
                               {"hidden_act", FamilyOf(c).activation},
                               {"rope_theta", c.rotary.theta}};
+  if (c.projection > 0) json["projection_dim"] = c.projection;
+  if (c.SeesImages()) json.update({{"image_size", c.image_size}, {"patch_size", c.patch_size}});
   if (c.gate == OutputGate::kPerHead) json["headwise_attn_output_gate"] = true;
   if (c.gate == OutputGate::kPerValue) json["elementwise_attn_output_gate"] = true;
   if (c.head_norm_eps > 0) json["attn_rms_norm_eps"] = c.head_norm_eps;
@@ -121,10 +134,11 @@ void WriteRandomCheckpoint(const std::filesystem::path& folder, const ModelConfi
   Tensors tensors(type, seed);
   const Family& family = FamilyOf(c);
   const float deviation = 1.0f / std::sqrt(static_cast<float>(c.hidden));
-  tensors.Add(std::string(family.names.embedding), {c.vocabulary, c.hidden}, deviation);
+  AddEmbedding(tensors, family.names, c, deviation);
   for (int layer = 0; layer < c.layers; ++layer) AddLayer(tensors, family, c, layer);
   tensors.Add(std::string(family.names.final_norm), {c.hidden}, 0, 1 - family.norm_offset);
-  if (!c.tied_embeddings) tensors.Add(std::string(family.names.head), {c.vocabulary, c.hidden}, deviation);
+  if (!family.names.final_norm_bias.empty()) tensors.Add(std::string(family.names.final_norm_bias), {c.hidden}, 0.1f);
+  if (!c.tied_embeddings) tensors.Add(std::string(family.names.head), {c.Outputs(), c.hidden}, deviation);
   WriteFileAtomically(folder / "config.json", text);
   WriteSafetensors(folder / "model.safetensors", tensors.views);
 }

@@ -118,6 +118,7 @@ Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan
   for (const char* name : kModelFiles) {
     if (std::filesystem::exists(model.folder() / name)) key[name] = Sha256OfFile(model.folder() / name);
   }
+  if (!task.other_tower.empty()) key["other_tower"] = task.other_tower;
   if (const auto convention = task.spec.kind->convention) key.update(convention(options.windows));
   return key;
 }

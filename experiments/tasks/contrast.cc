@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "experiments/captured/array_file.h"
+#include "experiments/arrays/array_file.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
@@ -81,6 +81,19 @@ void Normalize(float* row, int64_t width, int64_t item) {
 }
 
 }  // namespace
+
+std::filesystem::path OtherTower(const Model& tower, const WindowOptions& options) {
+  if (!options.other_tower.empty()) return options.other_tower;
+  const bool images = tower.config().SeesImages();
+  const std::string own = images ? "vision" : "text", other = images ? "text" : "vision";
+  std::string name = tower.folder().filename().string();
+  if (const size_t at = name.rfind(own); at != std::string::npos) {
+    const std::filesystem::path beside = tower.folder().parent_path() / name.replace(at, own.size(), other);
+    if (std::filesystem::exists(beside)) return beside;
+  }
+  Fail("{}: got no {} tower beside it, expected {}; try eval with --other-tower", tower.folder().string(), other,
+       own == name ? other : "the same name with " + other + " for " + own);
+}
 
 Embeddings EmbedAll(Model& tower, SiteVisitors visitors, const std::filesystem::path& file, int64_t limit,
                     const Progress& progress) {
@@ -159,15 +172,12 @@ struct OtherSide {
 };
 
 OtherSide RunOther(const std::filesystem::path& file, const Model& of, const WindowOptions& options) {
-  if (options.other_tower.empty())
-    Fail("{}: needs both towers; try --other-tower with the {} that belongs to {}", file.string(),
-         of.config().SeesImages() ? "text tower" : "vision tower", of.Name());
-  Model other(options.other_tower);
+  Model other(OtherTower(of, options));
   if (other.config().projection == 0 || other.config().SeesImages() == of.config().SeesImages())
-    Fail("--other-tower: got {}, a {}, expected the {} tower that belongs to {}", other.Name(), other.config().family,
+    Fail("other tower: got {}, a {}, expected the {} tower that belongs to {}", other.Name(), other.config().family,
          of.config().SeesImages() ? "text" : "vision", of.Name());
   if (other.config().projection != of.config().projection)
-    Fail("--other-tower: got {} with projection_dim {}, expected {} as of {}", other.Name(), other.config().projection,
+    Fail("other tower: got {} with projection_dim {}, expected {} as of {}", other.Name(), other.config().projection,
          of.config().projection, of.Name());
   return {EmbedAll(other, {}, file, options.limit, {}), other.files().ContentHash()};
 }

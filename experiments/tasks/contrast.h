@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What CLIP's towers are judged by: cosines of images and prompts. MODEL is one tower, which the plan is carried out on;
-// the other one (WindowOptions::other_tower) is run once, as it is stored.
+// the other one is run once, as it is stored.
 //
 //   zero_shot=FILE   of N images the share whose own prompt has the largest cosine (acc), or is among the first five
 //                    (acc5). Source: Radford et al. 2021, section 3.1
@@ -29,6 +29,9 @@ struct Embeddings {
 };
 Embeddings EmbedAll(Model& tower, SiteVisitors visitors, const std::filesystem::path& file, int64_t limit,
                     const Progress& progress);
+
+// The one of the options, else the one whose folder is called the same with text for vision, or vision for text.
+std::filesystem::path OtherTower(const Model& tower, const WindowOptions& options);
 
 // How many columns stand before `own` in a row of cosines.
 int64_t RankOf(std::span<const float> cosines, int64_t own);

@@ -109,7 +109,8 @@ std::vector<Task> ReadTasks(const std::vector<TaskSpec>& specs, const Model& mod
     if (spec.kind->of_towers != tower)
       Fail("--tasks: got {} for {}, a {}; expected a task of {}", spec.kind->name, model.Name(), model.config().family,
            tower ? "CLIP's towers: zero_shot or retrieval" : "language models: perplexity or choice");
-    tasks.push_back({spec, Sha256OfFile(spec.file), spec.kind->read(spec.file, model, windows)});
+    const std::string other = tower ? Checkpoint(OtherTower(model, windows)).ContentHash() : "";
+    tasks.push_back({spec, Sha256OfFile(spec.file), other, spec.kind->read(spec.file, model, windows)});
   }
   return tasks;
 }

@@ -98,7 +98,8 @@ std::vector<TaskSpec> ParseTasks(std::string_view text, TaskKinds kinds = AllTas
 
 struct Task {
   TaskSpec spec;
-  std::string sha256;  // of the file
+  std::string sha256;       // of the file
+  std::string other_tower;  // sha256 of the tower that the task runs beside the model, or empty
   RunTask run;
 };
 // All of them, before the first runs.

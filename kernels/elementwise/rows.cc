@@ -45,6 +45,23 @@ void RmsNormRow(const float* x, const float* weight, float eps, size_t n, float*
   });
 }
 
+void LayerNormRow(const float* x, const float* weight, const float* bias, float eps, size_t n, float* y) {
+  const D d;
+  V sums = hn::Zero(d), squares = hn::Zero(d);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR { sums = hn::Add(sums, hn::LoadN(d, x + i, count)); });
+  const V mean = hn::Set(d, hn::ReduceSum(d, sums) / static_cast<float>(n));
+  const auto centered = [&](size_t i, size_t count) HWY_ATTR { return hn::Sub(hn::LoadN(d, x + i, count), mean); };
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V v = hn::IfThenElseZero(hn::FirstN(d, count), centered(i, count));
+    squares = hn::MulAdd(v, v, squares);
+  });
+  const V factor = hn::Set(d, 1.0f / std::sqrt(hn::ReduceSum(d, squares) / static_cast<float>(n) + eps));
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V v = hn::Mul(centered(i, count), factor);
+    hn::StoreN(hn::MulAdd(v, hn::LoadN(d, weight + i, count), hn::LoadN(d, bias + i, count)), d, y + i, count);
+  });
+}
+
 void RotateHalfRow(float* row, const float* cosine, const float* sine, size_t dim) {
   const D d;
   float* upper = row + dim / 2;
@@ -119,6 +136,32 @@ void GeGluTanhRow(float* gate, const float* up, size_t n) {
     const V g = hn::LoadN(d, gate + i, count);
     const V z = hn::Mul(g, hn::MulAdd(cubic, hn::Mul(g, g), linear));
     hn::StoreN(hn::Mul(hn::Mul(g, SigmoidOf(z)), hn::LoadN(d, up + i, count)), d, gate + i, count);
+  });
+}
+
+// x >= 0: x - q, x < 0: -q, where q = |x| erfc(z) / 2, z = |x| / sqrt(2): nothing cancels. erfc(z) = exp(-z^2) times a
+// polynomial in t = 1 / (1 + 0.3275911 z), within 1.5e-7. From |x| = 14 on, q is below 1e-41.
+void GeluRow(float* row, size_t n) {
+  const D d;
+  const V one = hn::Set(d, 1.0f);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V x = hn::LoadN(d, row + i, count), a = hn::Min(hn::Abs(x), hn::Set(d, 14.0f));
+    const V z = hn::Mul(a, hn::Set(d, 0.70710678f));
+    const V t = hn::Div(one, hn::MulAdd(z, hn::Set(d, 0.3275911f), one));
+    V p = hn::Set(d, 1.061405429f);
+    for (const float c : {-1.453152027f, 1.421413741f, -0.284496736f, 0.254829592f})
+      p = hn::MulAdd(p, t, hn::Set(d, c));
+    const V erfc = hn::Mul(hn::Mul(p, t), hn::Exp(d, hn::Neg(hn::Mul(z, z))));
+    const V q = hn::Mul(hn::Mul(a, hn::Set(d, 0.5f)), erfc);
+    hn::StoreN(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Neg(q), hn::Sub(x, q)), d, row + i, count);
+  });
+}
+
+void QuickGeluRow(float* row, size_t n) {
+  const D d;
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V x = hn::LoadN(d, row + i, count);
+    hn::StoreN(hn::Mul(x, SigmoidOf(hn::Mul(x, hn::Set(d, 1.702f)))), d, row + i, count);
   });
 }
 
@@ -255,6 +298,9 @@ HWY_AFTER_NAMESPACE();
 namespace tare {
 
 HWY_EXPORT(RmsNormRow);
+HWY_EXPORT(LayerNormRow);
+HWY_EXPORT(GeluRow);
+HWY_EXPORT(QuickGeluRow);
 HWY_EXPORT(RotateHalfRow);
 HWY_EXPORT(RotateInterleavedRow);
 HWY_EXPORT(PolyNormGluRow);
@@ -299,6 +345,11 @@ void ScaleInto(const float* x, float factor, size_t n, float* y) {
 void SubtractScaled(float* row, const float* x, float factor, size_t n) {
   HWY_DYNAMIC_DISPATCH(SubtractScaledRow)(row, x, factor, n);
 }
+void LayerNorm(const float* x, const float* weight, const float* bias, float eps, size_t n, float* y) {
+  HWY_DYNAMIC_DISPATCH(LayerNormRow)(x, weight, bias, eps, n, y);
+}
+void Gelu(float* row, size_t n) { HWY_DYNAMIC_DISPATCH(GeluRow)(row, n); }
+void QuickGelu(float* row, size_t n) { HWY_DYNAMIC_DISPATCH(QuickGeluRow)(row, n); }
 float AbsMax(const float* x, size_t n) { return HWY_DYNAMIC_DISPATCH(AbsMaxRow)(x, n); }
 static void FakeQuantizeOnGrid(float* row, size_t n, Scale scale, const Grid& grid) {
   if (!grid.levels.empty()) {

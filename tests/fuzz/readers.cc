@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/fuzz/readers.h"
 
+#include <algorithm>
 #include <cstring>
+#include <set>
 #include <stdexcept>
 #include <string>
 
+#include "experiments/arrays/npz.h"
 #include "experiments/captured/captured_layout.h"
-#include "experiments/captured/npz.h"
 #include "experiments/model/config.h"
 #include "experiments/stats/marked_spans.h"
 #include "experiments/tasks/choice_items.h"
@@ -21,6 +23,7 @@
 #include "quant/file/quantized_checkpoint.h"
 #include "quant/file/safetensors.h"
 #include "quant/file/strict_json.h"
+#include "quant/file/tensor_names.h"
 #include "quant/plan/plan.h"
 #include "quant/statistics/statistics_file.h"
 #include "tests/quant/file/temporary_folder.h"
@@ -134,6 +137,19 @@ void ReadLayout(std::string_view bytes) {
   for (const char* name : {"attn_logits.0", "q.0", "h.0.q"}) (void)layout.Find({name, DType::kF32, {2, 4, 3, 3}}, "f");
 }
 
+void ReadTensorNames(std::string_view bytes) {
+  static const TemporaryFolder folder;
+  PutFile(folder / TensorNamesFile::kName, bytes);
+  const TensorNamesFile names = *TensorNamesFile::In(folder.path());
+  (void)ParseConfig(names.ConfigText("{}", "config.json"), "config.json");
+  const std::vector<std::string> stored{"norm.weight", "blocks.0.attn.wq.weight", "blocks.1.attn.wq.weight"};
+  std::set<std::string> ours;
+  for (const auto& [theirs, name] : names.OursOf(stored)) {
+    Require(std::ranges::contains(stored, theirs), "a name of no tensor");
+    Require(name.empty() || ours.insert(name).second, "two tensors of one name");
+  }
+}
+
 constexpr Reader kReaders[] = {
     {"safetensors", damage::Form::kSafetensors, ReadSafetensors},
     {"json", damage::Form::kJson, ReadJsonText},
@@ -150,6 +166,7 @@ constexpr Reader kReaders[] = {
     {"npz", damage::Form::kBinary, ReadNpz},
     {"layout", damage::Form::kJson, ReadLayout},
     {"statistics", damage::Form::kHdf5, ReadStatisticsFile},
+    {"tensor_names", damage::Form::kJson, ReadTensorNames},
 };
 
 }  // namespace

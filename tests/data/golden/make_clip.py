@@ -3,8 +3,9 @@
 """Tiny towers of CLIP as transformers saves them, and what it computes; and DiffCLIP's from the authors' own modules.
 
 usage: make_clip.py FOLDER [DIFFCLIP.safetensors]
-FOLDER gets clip/vision and clip/text. DIFFCLIP: weights under the authors' names, `image`, `text`, and what their modules
-give (`image_embed`, `text_embed`, `visual.attn_logits.{i}`, `text.attn_logits.{i}`): FOLDER then gets diffclip/ as well.
+FOLDER gets clip-vision and clip-text. DIFFCLIP: weights under the authors' names, `image`, `text`, and what their modules
+give (`image_embed`, `text_embed`, `visual.attn_logits.{i}`, `text.attn_logits.{i}`): FOLDER then gets diffclip-vision
+and diffclip-text as well.
 """
 import subprocess
 import sys
@@ -50,25 +51,26 @@ def text(folder):
     save_file({"input_ids": ids, "text_embed": out.text_embeds, **expected}, folder / "expected.safetensors")
 
 
-def diffclip(given, folder):
+def diffclip(given, name):
     tensors = load_file(given)
     computed = {n: tensors.pop(n) for n in list(tensors) if n in ("image", "text", "image_embed", "text_embed")
                 or ".attn_logits." in n}
     with tempfile.TemporaryDirectory() as temporary:
         save_file(tensors, Path(temporary) / "official.safetensors")
         script = Path(__file__).parents[3] / "tools/clip_towers.py"
-        subprocess.run([sys.executable, script, Path(temporary) / "official.safetensors", folder], check=True)
+        subprocess.run([sys.executable, script, Path(temporary) / "official.safetensors", name], check=True)
     for tower, prefix, names in (("vision", "visual.", {"images": "image", "image_embed": "image_embed"}),
                                  ("text", "text.", {"input_ids": "text", "text_embed": "text_embed"})):
         logits = {n.removeprefix(prefix): t for n, t in computed.items() if n.startswith(prefix + "attn_logits")}
         save_file({**logits, **{ours: computed[theirs] for ours, theirs in names.items()}},
-                  folder / tower / "expected.safetensors")
+                  Path(f"{name}-{tower}") / "expected.safetensors")
 
 
 if __name__ == "__main__":
     out = Path(sys.argv[1])
     for make in (vision, text):
-        (out / "clip" / make.__name__).mkdir(parents=True, exist_ok=True)
-        make(out / "clip" / make.__name__)
+        folder = out / f"clip-{make.__name__}"
+        folder.mkdir(parents=True, exist_ok=True)
+        make(folder)
     if len(sys.argv) > 2:
         diffclip(Path(sys.argv[2]), out / "diffclip")

@@ -6,7 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <string_view>
 
+#include "experiments/model/random_checkpoint.h"
+#include "tests/quant/file/temporary_folder.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -59,6 +62,47 @@ TEST(ForwardBenchTest, TimesWholePasses) {
   EXPECT_DOUBLE_EQ(timing.gflops, ForwardFlop(model.config(), 3, 70) / timing.seconds * 1e-9);
   EXPECT_GT(timing.matmul_gflops, 0);
   EXPECT_DOUBLE_EQ(timing.share, timing.gflops / timing.matmul_gflops);
+}
+
+ModelConfig Tower(const char* family) {
+  return {.family = family,
+          .vocabulary = 50,
+          .hidden = 32,
+          .ffn = 48,
+          .layers = 2,
+          .heads = 4,
+          .kv_heads = 4,
+          .head_dim = 8,
+          .norm_eps = 1e-5f,
+          .max_positions = 12,
+          .projection = 20};
+}
+
+TEST(ForwardBenchTest, TowersOfClipAreTimed) {
+  for (const char* family : {"clip_text_model", "clip_vision_model", "diffclip_text_model", "diffclip_vision_model"}) {
+    const TemporaryFolder folder;
+    ModelConfig config = Tower(family);
+    if (std::string_view(family).contains("vision")) {
+      config.image_size = 24;
+      config.patch_size = 8;
+    }
+    WriteRandomCheckpoint(folder / "m", config, WeightType::kF32, 1);
+    Model model(folder / "m");
+    if (config.SeesImages()) ShowRandomImages(model, folder.path(), 3);
+    Counter counter;
+    SiteVisitor* const visitors[] = {&counter};
+    TimeForward(model, {.batch = 3, .tokens = 10, .repetitions = 1}, visitors);
+    EXPECT_EQ(counter.rows, 2 * 3 * 10) << family;
+  }
+}
+
+TEST(ForwardBenchTest, FlopOfAVisionTowerHasPatchesAndNoMask) {
+  ModelConfig config = Tower("clip_vision_model");
+  config.image_size = 24;
+  config.patch_size = 8;
+  // A layer: four of 32 x 32 and, without a gate, two of 32 x 48: 7,168 values; the head 32 x 20, patches 32 x 192.
+  // 20 rows; 2 images x 100 pairs, 2 layers, 4 heads, each 2 x 8 for the score and for the sum.
+  EXPECT_EQ(ForwardFlop(config, 2, 10), 2 * 20 * (2 * 7168 + 640 + 6144) + 200 * 2 * 4 * 32);
 }
 
 }  // namespace

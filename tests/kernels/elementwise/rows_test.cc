@@ -62,6 +62,37 @@ TEST(RowsTest, RmsNorm) {
   });
 }
 
+// Of every product and sum: |x - mean| is off by (n + 1) half units of the largest value.
+TEST(RowsTest, LayerNorm) {
+  ForRows([](size_t n, size_t shift) {
+    Row x(n, shift, 1), w(n, shift, 2), b(n, shift, 4), y(n, shift, 3);
+    double mean = 0, squares = 0, largest = 0;
+    for (size_t i = 0; i < n; ++i) mean += double{x.data[i]} / static_cast<double>(n);
+    for (size_t i = 0; i < n; ++i) {
+      squares += (x.data[i] - mean) * (x.data[i] - mean);
+      largest = std::max(largest, std::abs(double{x.data[i]}));
+    }
+    const double factor = 1 / std::sqrt(squares / static_cast<double>(n) + 1e-5);
+    LayerNorm(x.data, w.data, b.data, 1e-5f, n, y.data);
+    for (size_t i = 0; i < n; ++i) {
+      const double scaled = (x.data[i] - mean) * factor * w.data[i];
+      const double error =
+          (static_cast<double>(n) + 8) * kEps * (largest * factor * std::abs(w.data[i]) * 2 + std::abs(scaled));
+      ASSERT_NEAR(y.data[i], scaled + b.data[i], error + kEps * std::abs(b.data[i]));
+    }
+    ASSERT_TRUE(y.GuardHolds());
+    LayerNorm(x.data, w.data, b.data, 1e-5f, n, x.data);  // in place
+    ASSERT_TRUE(std::equal(x.data, x.data + n, y.data));
+  });
+}
+
+TEST(RowsTest, LayerNormOfEqualValuesIsTheBias) {
+  const std::vector<float> x(19, 4.0f), w(19, 3.0f), b(19, 0.25f);
+  std::vector<float> y(19);
+  LayerNorm(x.data(), w.data(), b.data(), 1e-5f, 19, y.data());
+  EXPECT_EQ(y, b);
+}
+
 TEST(RowsTest, RotateHalf) {
   ForRows([](size_t half, size_t shift) {
     Row x(2 * half, shift, 1), c(half, shift, 2), s(half, shift, 3);
@@ -143,6 +174,40 @@ TEST(RowsTest, GeGluTanh) {
       ASSERT_NEAR(gate.data[i], expected, (16 + 8 * std::abs(z)) * kEps * std::abs(expected)) << x;
     }
     ASSERT_TRUE(gate.GuardHolds());
+  });
+}
+
+TEST(RowsTest, GeluWithinItsPolynomial) {
+  ForRows([](size_t n, size_t shift) {
+    Row x(n, shift, 1);
+    const std::vector<float> before(x.data, x.data + n);
+    Gelu(x.data, n);
+    for (size_t i = 0; i < n; ++i) {
+      const double v = before[i], expected = v / 2 * std::erfc(-v / std::numbers::sqrt2);
+      ASSERT_NEAR(x.data[i], expected, 1e-7 * std::abs(v) + 4 * kEps * std::abs(expected)) << v;
+    }
+    ASSERT_TRUE(x.GuardHolds());
+  });
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  float far[] = {0, -1e30f, 1e30f, kInfinity, std::numeric_limits<float>::quiet_NaN()};
+  Gelu(far, 5);
+  EXPECT_EQ(far[0], 0.0f);
+  EXPECT_NEAR(far[1], 0.0f, 1e-40);
+  EXPECT_EQ(far[2], 1e30f);
+  EXPECT_EQ(far[3], kInfinity);
+  EXPECT_TRUE(std::isnan(far[4]));
+}
+
+TEST(RowsTest, QuickGelu) {
+  ForRows([](size_t n, size_t shift) {
+    Row x(n, shift, 1);
+    const std::vector<float> before(x.data, x.data + n);
+    QuickGelu(x.data, n);
+    for (size_t i = 0; i < n; ++i) {
+      const double v = before[i], expected = v / (1 + std::exp(-double{1.702f} * v));
+      ASSERT_NEAR(x.data[i], expected, (16 + 2 * std::abs(v)) * kEps * std::abs(expected)) << v;
+    }
+    ASSERT_TRUE(x.GuardHolds());
   });
 }
 

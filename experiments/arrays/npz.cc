@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/captured/npz.h"
+#include "experiments/arrays/npz.h"
 
 #include <zip.h>
 

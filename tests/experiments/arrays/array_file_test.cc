@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/captured/array_file.h"
+#include "experiments/arrays/array_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

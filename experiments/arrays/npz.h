@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "experiments/captured/array_file.h"
+#include "experiments/arrays/array_file.h"
 
 struct zip;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/captured/array_file.h"
+#include "experiments/arrays/array_file.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "experiments/captured/npz.h"
+#include "experiments/arrays/npz.h"
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
 #include "quant/file/hdf5.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // On files that numpy wrote (tests/data/captured/make.py).
-#include "experiments/captured/npz.h"
+#include "experiments/arrays/npz.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
