@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/elementwise/rows.h"
 #include "quant/observe/error_sums.h"
@@ -16,6 +17,8 @@ namespace {
 constexpr size_t kFormatSums = 4, kMarkSums = 3, kOutputSums = 1 + 2 * kSparsityShares.size();
 
 constexpr int64_t kRowGroup = 64;  // rows whose energies add in double before they join the exact sum
+
+constexpr float kLargest = std::numeric_limits<float>::max();
 
 bool IsMap(Site site) { return site == Site::kProbs || site == Site::kDifference; }
 
@@ -71,12 +74,13 @@ void BlockMeter::MeasureOutput(const SiteBlock& block, int64_t r, std::span<cons
   std::optional<ValueSlices> v = values_.Find(block);
   if (!v) return;
   for (int i = 0; i < v->Count(); ++i) v->slices[static_cast<size_t>(i)] += block.First(r) * v->width;
-  const SkippedOutput skipped = MeasureSkipped(row, *v);
+  const std::optional<SkippedOutput> skipped = MeasureSkipped(row, *v);
+  if (!skipped) return;
   double* next = sums + FirstOfOutput(block);
   *next++ = 1.0;
   for (size_t i = 0; i < kSparsityShares.size(); ++i) {
-    *next++ = skipped.entries[i];
-    *next++ = skipped.blocks[i];
+    *next++ = skipped->entries[i];
+    *next++ = skipped->blocks[i];
   }
 }
 
@@ -120,6 +124,8 @@ void BlockMeter::MeasureFinite(const SiteBlock& block, int64_t r, std::span<cons
   quantized_.resize(row.size());
   for (const MeasuredFormat& format : formats_[static_cast<size_t>(block.site)]) {
     QuantizeRow(format, block.site, clips_, row, quantized_);
+    // What f32 cannot hold of a code's value counts as the largest that it can.
+    for (float& v : quantized_) v = std::clamp(v, -kLargest, kLargest);
     const ErrorSums errors = SumErrors(row, quantized_);
     for (const double sum : {errors.error2, errors.error1, errors.product, errors.square}) *next++ = sum;
   }

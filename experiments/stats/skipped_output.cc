@@ -28,8 +28,8 @@ void AddKey(float weight, int64_t key, const ValueSlices& v, std::vector<float>&
   }
 }
 
-// ||parts 0 .. i|| / ||all parts|| for every share i.
-std::array<double, kShares> Errors(const Parts& parts) {
+// ||parts 0 .. i|| / ||all parts|| for every share i; nothing where one is not finite.
+std::optional<std::array<double, kShares>> Errors(const Parts& parts) {
   std::array<double, kShares + 1> squares{};
   for (size_t i = 0; i < parts[0].size(); ++i) {
     double sum = 0.0;
@@ -38,6 +38,7 @@ std::array<double, kShares> Errors(const Parts& parts) {
       squares[part] += sum * sum;
     }
   }
+  if (!std::ranges::all_of(squares, [](double x) { return std::isfinite(x); })) return std::nullopt;
   std::array<double, kShares> errors{};
   for (size_t i = 0; i < kShares && squares[kShares] > 0.0; ++i) errors[i] = std::sqrt(squares[i] / squares[kShares]);
   return errors;
@@ -45,7 +46,7 @@ std::array<double, kShares> Errors(const Parts& parts) {
 
 }  // namespace
 
-SkippedOutput MeasureSkipped(std::span<const float> row, const ValueSlices& v) {
+std::optional<SkippedOutput> MeasureSkipped(std::span<const float> row, const ValueSlices& v) {
   Parts entries, blocks;
   for (Parts* parts : {&entries, &blocks}) {
     for (std::vector<float>& part : *parts) part.assign(static_cast<size_t>(v.Count() * v.width), 0.0f);
@@ -60,7 +61,9 @@ SkippedOutput MeasureSkipped(std::span<const float> row, const ValueSlices& v) {
       AddKey(block[i], key, v, of_block);
     }
   }
-  return {Errors(entries), Errors(blocks)};
+  const auto of_entries = Errors(entries), of_blocks = Errors(blocks);
+  if (!of_entries || !of_blocks) return std::nullopt;
+  return SkippedOutput{*of_entries, *of_blocks};
 }
 
 bool ValueStore::Serves(Site site, std::optional<int> layer) const {

@@ -116,8 +116,8 @@ End Campaign::Run(const Attempt& attempt) {
   return end;
 }
 
-// Under a limit in which libraries cannot be loaded, or make what they hold from the start: they end with a signal of
-// their own, whatever the command is.
+// Under a limit in which libraries cannot be loaded, or make what they hold from the start: they end with a signal or a
+// message of their own, whatever the command is.
 bool Campaign::EndsBeforeMain(const Attempt& attempt) {
   const End end =
       Process(folder_, {attempt.program->path, "--version"}, attempt.limits, "version").Wait(milliseconds(20'000));
@@ -134,7 +134,8 @@ void Campaign::Judge(const Attempt& attempt, const End& end) {
   count.struck += struck;
   if (end.hung) return Found(attempt, end, "did not end in time");
   if (struck || IsOutOfMemory(end.err)) return;
-  const bool badly = end.signal != 0 || end.exit_code > 2;
+  const bool silent = end.exit_code == 1 && !Contains(end.err, "tare: ");
+  const bool badly = end.signal != 0 || end.exit_code > 2 || silent;
   const bool loads_less =
       attempt.limits.address_bytes != RLIM_INFINITY || attempt.limits.open_files != Limits{}.open_files;
   if (badly && loads_less && EndsBeforeMain(attempt)) return;
@@ -143,8 +144,7 @@ void Campaign::Judge(const Attempt& attempt, const End& end) {
     return Found(attempt, end, "a sanitizer's report");
   if (end.exit_code > 2) return Found(attempt, end, "exit code " + std::to_string(end.exit_code));
   if (Contains(end.err, "nobody foresaw")) return Found(attempt, end, "a message that nobody wrote");
-  if (end.exit_code == 1 && !Contains(end.err, "tare: ") && attempt.limits.file_bytes == RLIM_INFINITY)
-    return Found(attempt, end, "failed without a message");
+  if (silent && attempt.limits.file_bytes == RLIM_INFINITY) return Found(attempt, end, "failed without a message");
 }
 
 void Campaign::Found(const Attempt& attempt, const End& end, const std::string& what) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "quant/observe/site_statistics.h"
 
@@ -46,6 +47,32 @@ TEST(BlockMeter, MeasuresHiddenRowsAndChannels) {
   EXPECT_EQ(m.channel_absmax, (std::vector<float>{3, 4}));
   EXPECT_EQ(m.channel_energy, (std::vector<double>{9, 17}));
   EXPECT_EQ(m.row_absmax, (std::vector<float>{4, 1}));
+}
+
+// Sums of errors join exact sums, which hold no infinity: of no finite row, under no format.
+TEST(BlockMeter, ErrorsOfTheLargestAndSmallestValuesAreFinite) {
+  constexpr float kLargest = std::numeric_limits<float>::max(), kSmallest = std::numeric_limits<float>::denorm_min();
+  std::string names;
+  for (const char* format : {"int8/row", "int4/row", "int6/block16", "int4/tensor"}) names += std::string(format) + ",";
+  const std::vector<MeasuredFormat> formats =
+      ParseMeasuredFormats(names +
+                           "mxfp4,mxfp4:ceil,mxfp4:rceil,mxfp4:even,mxfp6e2m3,mxfp8e4m3,mxfp8e5m2,mxint8,nvfp4,"
+                           "fp8e4m3/row,fp8e5m2/row,nf4/row");
+  const MarkedSpans none;
+  const ValueStore no_values;
+  const SiteSelection all;
+  const WideScales no_scales(all, {});
+  BlockMeter meter(formats, none, no_values, no_scales);
+  for (std::vector<float> values : {std::vector{kLargest, -kLargest, 0.7f * kLargest, 0.0f},
+                                    {0.9f * kLargest, kLargest, kSmallest, -1.0f},
+                                    {kSmallest, -kSmallest, 3 * kSmallest, 0.0f},
+                                    {1e-38f, kSmallest, -1e-40f, 0.0f},
+                                    {0.0f, -0.0f, 0.0f, 0.0f}}) {
+    const BlockMeasures& m =
+        meter.Measure({.site = Site::kLayerOut, .rows = 1, .first_columns = 4, .values = values.data(), .stride = 4});
+    for (size_t i = 0; i < m.sums; ++i)
+      EXPECT_TRUE(std::isfinite(m.row_sums[i])) << values[0] << " " << SumNames(Site::kLayerOut, NamesOf(formats))[i];
+  }
 }
 
 TEST(BlockMeter, TheDifferenceIsHeldToItsOwnFirstMap) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 
 namespace tare {
@@ -13,12 +14,22 @@ namespace {
 TEST(SkippedOutput, ByHand) {
   // Largest 1: the second entry is under 0.1, the third under 0.01 too.
   const std::vector<float> row = {1.0f, 0.05f, -0.005f}, v = {0, 1, 4, 0, 0, 2};
-  const SkippedOutput s = MeasureSkipped(row, {.slices = {v.data(), nullptr}, .width = 2});
+  const SkippedOutput s = MeasureSkipped(row, {.slices = {v.data(), nullptr}, .width = 2}).value();
   const double output = std::hypot(0.2, 1 - 0.01);
   EXPECT_EQ(s.entries[0], 0.0);
   EXPECT_NEAR(s.entries[1], 0.01 / output, 1e-6);
   EXPECT_NEAR(s.entries[2], std::hypot(0.2, 0.01) / output, 1e-6);
   EXPECT_EQ(s.blocks, (std::array<double, 3>{}));
+}
+
+TEST(SkippedOutput, AnOutputThatIsNotFiniteIsNotMeasured) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity(), kLargest = std::numeric_limits<float>::max();
+  const std::vector<float> row = {1.0f, 0.05f};
+  for (const std::vector<float>& v :
+       {std::vector{kInfinity, 0.0f}, {0.0f, kInfinity}, {0.0f, std::nanf("")}, {kLargest, kLargest}})
+    EXPECT_FALSE(MeasureSkipped(row, {.slices = {v.data(), nullptr}, .width = 1}).has_value()) << v[0] << " " << v[1];
+  const std::vector<float> large = {1e30f, -1e30f};  // whose squares f32 cannot hold
+  EXPECT_TRUE(MeasureSkipped(row, {.slices = {large.data(), nullptr}, .width = 1}).has_value());
 }
 
 TEST(SkippedOutput, IsWhatPlainDoubleGives) {
@@ -32,7 +43,7 @@ TEST(SkippedOutput, IsWhatPlainDoubleGives) {
   }
   float largest = 0;
   for (const float a : row) largest = std::max(largest, std::fabs(a));
-  const SkippedOutput s = MeasureSkipped(row, {.slices = {v1.data(), v2.data()}, .width = kWidth});
+  const SkippedOutput s = MeasureSkipped(row, {.slices = {v1.data(), v2.data()}, .width = kWidth}).value();
   for (size_t share = 0; share < 3; ++share) {
     const auto threshold = static_cast<float>(kSparsityShares[share] * largest);
     double all = 0, entries = 0, blocks = 0;
