@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "kernels/elementwise/to_nearest.h"
 #include "quant/base/error.h"
@@ -17,6 +16,7 @@
 #include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
+#include "kernels/linear/panel_codes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
@@ -26,80 +26,25 @@ namespace hn = hwy::HWY_NAMESPACE;
 using DF = hn::CappedTag<float, 16>;
 using DI = hn::RebindToSigned<DF>;
 using D8 = hn::Repartition<uint8_t, DF>;
-using DS8 = hn::Repartition<int8_t, DF>;
 using VI = hn::Vec<DI>;
-using V8 = hn::Vec<D8>;
 constexpr int64_t kLanes = HWY_MAX_LANES_D(DF);
 constexpr int64_t kBytes = 4 * kLanes;
-constexpr int64_t kGroup = 256;  // bytes of 64 outputs x 4 inputs
-constexpr int kVectors = 4;      // of outputs at once: two planes of sums stay in registers
+constexpr int kVectors = 4;  // of outputs at once: two planes of sums stay in registers
 constexpr int64_t kPrefetch = 4096;
 
 struct Sums {
   VI high[kVectors], low[kVectors];
 };
 
-// Four inputs of x, both planes, on every lane.
-struct Inputs {
-  hn::Vec<DS8> high, low;
-};
-
-HWY_INLINE Inputs InputsAt(const int8_t* high, const int8_t* low) {
-  int32_t h, l;
-  std::memcpy(&h, high, 4);
-  std::memcpy(&l, low, 4);
-  return {hn::BitCast(DS8(), hn::Set(DI(), h)), hn::BitCast(DS8(), hn::Set(DI(), l))};
+template <class Format>
+HWY_INLINE void Step(const uint8_t* w, const int8_t* high, const int8_t* low, Sums& s) {
+  for (int v = 0; v < kVectors; ++v) {
+    hn::Vec<D8> codes[Format::kGroups];
+    Format::Unpack(D8(), w + v * kBytes, codes);
+    for (int g = 0; g < Format::kGroups; ++g)
+      FourInputs<DI>(high + 4 * g, low + 4 * g).Accumulate(codes[g], s.high[v], s.low[v]);
+  }
 }
-
-HWY_INLINE void Accumulate(V8 u, const Inputs& x, VI& high, VI& low) {
-  high = hn::SumOfMulQuadAccumulate(DI(), u, x.high, high);
-  low = hn::SumOfMulQuadAccumulate(DI(), u, x.low, low);
-}
-
-HWY_INLINE V8 LowNibbles(V8 v) { return hn::And(v, hn::Set(D8(), 15)); }
-
-// A record of each format: kInputs inputs in kRecordBytes bytes; the codes' offset.
-struct Eight {
-  static constexpr int kInputs = 4, kOffset = 128;
-  static constexpr int64_t kRecordBytes = kGroup;
-  static HWY_INLINE void Step(const uint8_t* w, const int8_t* high, const int8_t* low, Sums& s) {
-    const Inputs x = InputsAt(high, low);
-    const V8 sign = hn::Set(D8(), 128);
-    for (int v = 0; v < kVectors; ++v)
-      Accumulate(hn::Xor(hn::Load(D8(), w + v * kBytes), sign), x, s.high[v], s.low[v]);
-  }
-};
-
-struct Six {
-  static constexpr int kInputs = 16, kOffset = 32;
-  static constexpr int64_t kRecordBytes = 3 * kGroup;
-  static HWY_INLINE void Step(const uint8_t* w, const int8_t* high, const int8_t* low, Sums& s) {
-    const V8 top = hn::Set(D8(), 0x30);
-    const Inputs x0 = InputsAt(high, low), x1 = InputsAt(high + 4, low + 4), x2 = InputsAt(high + 8, low + 8),
-                 x3 = InputsAt(high + 12, low + 12);
-    for (int v = 0; v < kVectors; ++v) {
-      const V8 a = hn::Load(D8(), w + v * kBytes), b = hn::Load(D8(), w + kGroup + v * kBytes),
-               c = hn::Load(D8(), w + 2 * kGroup + v * kBytes);
-      Accumulate(hn::OrAnd(LowNibbles(a), hn::ShiftLeft<4>(c), top), x0, s.high[v], s.low[v]);
-      Accumulate(hn::OrAnd(hn::ShiftRight<4>(a), hn::ShiftLeft<2>(c), top), x1, s.high[v], s.low[v]);
-      Accumulate(hn::OrAnd(LowNibbles(b), c, top), x2, s.high[v], s.low[v]);
-      Accumulate(hn::OrAnd(hn::ShiftRight<4>(b), hn::ShiftRight<2>(c), top), x3, s.high[v], s.low[v]);
-    }
-  }
-};
-
-struct Four {
-  static constexpr int kInputs = 8, kOffset = 8;
-  static constexpr int64_t kRecordBytes = kGroup;
-  static HWY_INLINE void Step(const uint8_t* w, const int8_t* high, const int8_t* low, Sums& s) {
-    const Inputs x0 = InputsAt(high, low), x1 = InputsAt(high + 4, low + 4);
-    for (int v = 0; v < kVectors; ++v) {
-      const V8 a = hn::Load(D8(), w + v * kBytes);
-      Accumulate(LowNibbles(a), x0, s.high[v], s.low[v]);
-      Accumulate(hn::ShiftRight<4>(a), x1, s.high[v], s.low[v]);
-    }
-  }
-};
 
 struct Call {
   const int8_t *high, *low;
@@ -121,9 +66,10 @@ HWY_INLINE void Columns(const Call& c, const uint8_t* w, const float* scales, fl
       s.high[v] = hn::Set(di, -Format::kOffset * block.high_sum);
       s.low[v] = hn::Set(di, -Format::kOffset * block.low_sum);
     }
-    for (int64_t i = begin; i < std::min(begin + c.block, c.padded); i += Format::kInputs, w += Format::kRecordBytes) {
+    for (int64_t i = begin; i < std::min(begin + c.block, c.padded);
+         i += 4 * Format::kGroups, w += Format::kRecordBytes) {
       for (int64_t line = 0; line < Format::kRecordBytes; line += 64) hwy::Prefetch(w + kPrefetch + line);
-      Format::Step(w, c.high + i, c.low + i, s);
+      Step<Format>(w, c.high + i, c.low + i, s);
     }
     const auto x_scale = hn::Set(d, block.scale);
     for (int v = 0; v < kVectors; ++v) {
@@ -145,9 +91,9 @@ void AllColumns(const Call& c, const uint8_t* w, const float* scales, float* y) 
 void Panel(int bits, const int8_t* high, const int8_t* low, const OneToken::Block* blocks, int64_t padded,
            int64_t block, int64_t group, const uint8_t* w, const float* scales, float* y) {
   const Call c{high, low, blocks, padded, block, group};
-  if (bits == 8) return AllColumns<Eight>(c, w, scales, y);
-  if (bits == 6) return AllColumns<Six>(c, w, scales, y);
-  AllColumns<Four>(c, w, scales, y);
+  if (bits == 8) return AllColumns<EightBits>(c, w, scales, y);
+  if (bits == 6) return AllColumns<SixBits>(c, w, scales, y);
+  AllColumns<FourBits>(c, w, scales, y);
 }
 
 }  // namespace HWY_NAMESPACE

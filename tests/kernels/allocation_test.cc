@@ -18,6 +18,7 @@
 #include "kernels/linear/quantized_linear.h"
 #include "quant/base/aligned.h"
 #include "tests/support/random_attention.h"
+#include "tests/support/random_decode.h"
 #include "tests/support/random_quantized.h"
 
 namespace {
@@ -101,6 +102,13 @@ TEST(Allocation, NoneInPartials) {
               FinishPartials(in.problem, part(1));
             }),
             0);
+}
+
+TEST(Allocation, NoneInDecoding) {
+  RandomDecode c({.queries = 2, .keys = 1100}, {.k = CacheFormat::kInt4, .v = CacheFormat::kInt8, .last = 70});
+  const DecodeSequence sequence = c.sequence();
+  AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(c.plan, {&sequence, 1}));
+  EXPECT_EQ(AllocationsOf([&] { DecodeAttention(c.plan, {&sequence, 1}, workspace.span()); }), 0);
 }
 
 TEST(Allocation, NoneInLinearLayersOfAShapeSeenBefore) {

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keys and values of one layer and one sequence, as f32, bf16 or codes with a scale per token and head, in pages of
+// 64 tokens (page_layout.h). Every token is written once, when it comes: its codes depend on itself alone, not on batch,
+// threads or the chunks in which a prompt came.
+//
+// The first tokens and the last ones may stay in f32 beside their codes; decoding reads f32 where it is. Those that
+// Truncate uncovers as the last ones have their codes alone.
+//
+// A copy is a fork: it shares all pages, and whichever side writes to a shared page copies it first. Forks are to be
+// made and written by one thread at a time; any number may read.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/attention/heads.h"
+#include "kernels/cache/page_layout.h"
+#include "quant/base/aligned.h"
+
+namespace tare {
+
+struct CachePlan {
+  CacheFormat k = CacheFormat::kF32, v = CacheFormat::kF32;
+  int64_t first = 0, last = 0;  // tokens that stay in f32
+};
+
+class KvCache {
+ public:
+  // Throws Error for sizes below 1, heads wider than kLargestWidth, and first or last below 0.
+  KvCache(const CacheShape& shape, const CachePlan& plan);
+
+  // k [n][k heads][k width], v [n][v heads][v width]: the next n tokens. Throws Error for other shapes and for values
+  // that are not finite, naming token and head, and nothing is appended. Out of memory, whole pages of tokens may be.
+  void Append(const HeadsView<const float>& k, const HeadsView<const float>& v);
+  // Keeps the first `tokens`. Throws Error for more than there are.
+  void Truncate(int64_t tokens);
+
+  int64_t tokens() const { return tokens_; }
+  const CacheShape& shape() const { return coded_.shape(); }
+  const CachePlan& plan() const { return plan_; }
+  // Of all pages, those shared with forks whole.
+  size_t Bytes() const;
+
+  // The token's row as decoding reads it, dequantized.
+  void ReadKey(int64_t token, int head, float* key) const;
+  void ReadValue(int64_t token, int head, float* value) const;
+
+  // Some of a page's tokens in one layout. keys: from the page's first.
+  struct Part {
+    const std::byte* page = nullptr;
+    const PageLayout* layout = nullptr;
+    KeyRange keys;
+  };
+  static constexpr int kMostParts = 3;  // first ones in f32, codes, last ones in f32
+
+  int64_t Pages() const { return (tokens_ + kPageTokens - 1) / kPageTokens; }
+  // The tokens of a page, each in one part; parts may be empty.
+  std::array<Part, kMostParts> Parts(int64_t page) const;
+
+ private:
+  using Memory = std::shared_ptr<AlignedBuffer<std::byte>>;
+  struct Page {
+    Memory coded, plain;  // plain: f32, only of pages that have tokens in f32
+  };
+
+  bool HasPlain() const { return plan_.first > 0 || plan_.last > 0; }
+  bool StaysPlain(int64_t page, int64_t tokens) const;
+  Page& WritablePage(int64_t page);
+  Part PartOf(int64_t token) const;
+
+  CachePlan plan_;
+  PageLayout coded_, plain_;
+  std::vector<Page> pages_;
+  int64_t tokens_ = 0;
+  int64_t plain_from_ = 0;  // tokens from here on have their f32, if they are among the last ones
+};
+
+// Bytes of a cache of so many tokens.
+double CacheBytes(const CacheShape& shape, const CachePlan& plan, int64_t tokens);
+
+}  // namespace tare

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// See page_layout.h.
+#include "kernels/cache/page_layout.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/elementwise/rows.h"
+#include "kernels/elementwise/to_nearest.h"
+#include "quant/base/float16.h"
+#include "quant/format/round.h"
+
+namespace tare {
+namespace {
+
+constexpr int kRecord = 256;
+
+int Bits(CacheFormat format) {
+  return format == CacheFormat::kF32 ? 32 : format == CacheFormat::kBf16 ? 16 : Info(CodesOf(format)).bits;
+}
+
+int64_t ScaleBytes(CacheFormat format) { return HasCodes(format) ? kPageTokens * sizeof(float) : 0; }
+
+void SetBits(std::byte& byte, int shift, int mask, int bits) {
+  byte = (byte & ~(std::byte(mask) << shift)) | std::byte(bits) << shift;
+}
+
+int GetBits(std::byte byte, int shift, int mask) { return std::to_integer<int>(byte >> shift) & mask; }
+
+// Where the low four bits of a code lie: of int4 a record has 8 inputs, of int6 16 in two.
+struct Nibble {
+  int64_t byte;
+  int shift;
+};
+Nibble NibbleOf(int input, int lane) {
+  return {int64_t{input / 8} * kRecord + 4 * lane + input % 4, input % 8 < 4 ? 0 : 4};
+}
+
+std::byte* SixBits(std::byte* panel, int input) { return panel + int64_t{input / 16} * 3 * kRecord; }
+
+template <CacheFormat kFormat>
+void Write(std::byte* panel, int input, int lane, float value) {
+  if constexpr (kFormat == CacheFormat::kF32) {
+    std::memcpy(panel + int64_t{input} * kRecord + 4 * lane, &value, 4);
+  } else if constexpr (kFormat == CacheFormat::kBf16) {
+    const uint16_t bits = Bf16FromFloat(value);
+    std::memcpy(panel + int64_t{input / 2} * kRecord + 4 * lane + input % 2 * 2, &bits, 2);
+  } else if constexpr (kFormat == CacheFormat::kInt8) {
+    panel[int64_t{input / 4} * kRecord + 4 * lane + input % 4] = std::byte(static_cast<int8_t>(value));
+  } else if constexpr (kFormat == CacheFormat::kInt4) {
+    const Nibble at = NibbleOf(input, lane);
+    SetBits(panel[at.byte], at.shift, 15, static_cast<int>(value) + 8);
+  } else {
+    const int u = static_cast<int>(value) + 32, r = input % 16;
+    std::byte* record = SixBits(panel, input);
+    const Nibble at = NibbleOf(r, lane);
+    SetBits(record[at.byte], at.shift, 15, u & 15);
+    SetBits(record[2 * kRecord + 4 * lane + r % 4], r / 4 * 2, 3, u >> 4);
+  }
+}
+
+// Codes of n values to consecutive inputs of a lane, or consecutive lanes of an input.
+struct Run {
+  std::byte* panel;
+  int input, lane, input_step, lane_step;
+};
+
+template <CacheFormat kFormat>
+void WriteRun(const Run& run, const float* values, int n, Scale scale) {
+  for (int i = 0; i < n; ++i) {
+    float value = values[i];
+    // |value| inv is the largest code and a rounding of it at most: no clamp changes it.
+    if constexpr (HasCodes(kFormat)) value = (value * scale.inv + kToNearest) - kToNearest;
+    Write<kFormat>(run.panel, run.input + i * run.input_step, run.lane + i * run.lane_step, value);
+  }
+}
+
+void WriteRunOf(CacheFormat format, const Run& run, const float* values, int n, Scale scale) {
+  switch (format) {
+    case CacheFormat::kF32:
+      return WriteRun<CacheFormat::kF32>(run, values, n, scale);
+    case CacheFormat::kBf16:
+      return WriteRun<CacheFormat::kBf16>(run, values, n, scale);
+    case CacheFormat::kInt8:
+      return WriteRun<CacheFormat::kInt8>(run, values, n, scale);
+    case CacheFormat::kInt6:
+      return WriteRun<CacheFormat::kInt6>(run, values, n, scale);
+    case CacheFormat::kInt4:
+      return WriteRun<CacheFormat::kInt4>(run, values, n, scale);
+  }
+}
+
+// The scale of a token's row, stored where it belongs.
+Scale StoreScale(CacheFormat format, const float* row, int width, std::byte* scales, int token) {
+  if (!HasCodes(format)) return {1.0f, 1.0f};
+  const Scale scale = ScaleFor(AbsMax(row, static_cast<size_t>(width)), CodesOf(format));
+  std::memcpy(scales + int64_t{token} * 4, &scale.scale, 4);
+  return scale;
+}
+
+float LoadScale(CacheFormat format, const std::byte* scales, int token) {
+  float scale = 1.0f;
+  if (HasCodes(format)) std::memcpy(&scale, scales + int64_t{token} * 4, 4);
+  return scale;
+}
+
+}  // namespace
+
+const char* Name(CacheFormat format) {
+  constexpr const char* kNames[] = {"f32", "bf16", "int8", "int6", "int4"};
+  return kNames[static_cast<int>(format)];
+}
+
+int64_t PanelBytes(CacheFormat format, int64_t inputs) { return inputs * kPanelLanes * Bits(format) / 8; }
+
+float ReadInput(CacheFormat format, const std::byte* panel, int input, int lane) {
+  const int64_t at = int64_t{4} * lane;
+  switch (format) {
+    case CacheFormat::kF32: {
+      float value;
+      std::memcpy(&value, panel + int64_t{input} * kRecord + at, 4);
+      return value;
+    }
+    case CacheFormat::kBf16: {
+      uint16_t bits;
+      std::memcpy(&bits, panel + int64_t{input / 2} * kRecord + at + input % 2 * 2, 2);
+      return FloatFromBf16(bits);
+    }
+    case CacheFormat::kInt8:
+      return static_cast<float>(std::to_integer<int8_t>(panel[int64_t{input / 4} * kRecord + at + input % 4]));
+    case CacheFormat::kInt4: {
+      const Nibble nibble = NibbleOf(input, lane);
+      return static_cast<float>(GetBits(panel[nibble.byte], nibble.shift, 15) - 8);
+    }
+    case CacheFormat::kInt6: {
+      const int r = input % 16;
+      const std::byte* record = panel + int64_t{input / 16} * 3 * kRecord;
+      const Nibble low = NibbleOf(r, lane);
+      const int high = GetBits(record[2 * kRecord + at + r % 4], r / 4 * 2, 3);
+      return static_cast<float>((GetBits(record[low.byte], low.shift, 15) | high << 4) - 32);
+    }
+  }
+  return 0;
+}
+
+PageLayout::PageLayout(const CacheShape& shape, CacheFormat k, CacheFormat v)
+    : shape_(shape),
+      k_(k),
+      v_(v),
+      key_bytes_(PanelBytes(k, KeyInputs()) + ScaleBytes(k)),
+      value_bytes_(ValuePanels() * PanelBytes(v, kPageTokens) + ScaleBytes(v)),
+      keys_per_value_(shape.k_heads % shape.v_heads == 0 ? shape.k_heads / shape.v_heads : 0) {}
+
+int64_t PageLayout::Key(int head) const {
+  const int values_before = keys_per_value_ == 0 ? 0 : head / keys_per_value_;
+  return head * key_bytes_ + values_before * value_bytes_;
+}
+
+int64_t PageLayout::Value(int head) const {
+  const int keys_before = keys_per_value_ == 0 ? shape_.k_heads : (head + 1) * keys_per_value_;
+  return keys_before * key_bytes_ + head * value_bytes_;
+}
+
+void PageLayout::WriteKey(std::byte* page, int token, int head, const float* key) const {
+  const Scale scale = StoreScale(k_, key, shape_.k_width, page + KeyScales(head), token);
+  WriteRunOf(k_, {page + Key(head), 0, token, 1, 0}, key, shape_.k_width, scale);
+}
+
+void PageLayout::WriteValue(std::byte* page, int token, int head, const float* value) const {
+  const Scale scale = StoreScale(v_, value, shape_.v_width, page + ValueScales(head), token);
+  for (int first = 0, panel = 0; first < shape_.v_width; first += kPanelLanes, ++panel) {
+    std::byte* memory = page + Value(head) + panel * PanelBytes(v_, kPageTokens);
+    WriteRunOf(v_, {memory, token, 0, 0, 1}, value + first, std::min(kPanelLanes, shape_.v_width - first), scale);
+  }
+}
+
+void PageLayout::ReadKey(const std::byte* page, int token, int head, float* key) const {
+  const float scale = LoadScale(k_, page + KeyScales(head), token);
+  for (int i = 0; i < shape_.k_width; ++i) key[i] = scale * ReadInput(k_, page + Key(head), i, token);
+}
+
+void PageLayout::ReadValue(const std::byte* page, int token, int head, float* value) const {
+  const float scale = LoadScale(v_, page + ValueScales(head), token);
+  for (int i = 0; i < shape_.v_width; ++i) {
+    const std::byte* panel = page + Value(head) + i / kPanelLanes * PanelBytes(v_, kPageTokens);
+    value[i] = scale * ReadInput(v_, panel, token, i % kPanelLanes);
+  }
+}
+
+}  // namespace tare

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// How 64 tokens of a key/value cache lie in memory: panels of 64 lanes, as the weights of kernels/linear/packed_matrix.h
+// lie. What a decoding query multiplies is side by side:
+//
+//   keys of a head      one panel: lane = token, inputs = channels (up to a multiple of 16)
+//   values of a head    ceil(width / 64) panels: lane = channel, inputs = the 64 tokens
+//
+// Inputs per record of 64 lanes, and where input r of lane l is, with u = code + 8 (int4), code + 32 (int6):
+//
+//   f32     256 bytes    1    float l
+//   bf16    256 bytes    2    bf16 2 l + r
+//   int8    256 bytes    4    byte 4 l + r
+//   int4    256 bytes    8    byte 4 l + r % 4: u in its low half for r < 4, in its high half else
+//   int6    768 bytes   16    low four bits of u as two records of int4; byte 512 + 4 l + r % 4 has the high two bits of
+//                             inputs r % 4, + 4, + 8, + 12 in bits 0, 2, 4, 6
+//
+// Codes have a scale per token and head, f32 [64], after the head's panels. A value head comes after the keys that are
+// read with it: K of heads i n .. i n + n - 1, then V of head i, for n = k heads / v heads where that is whole; else all
+// keys, then all values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "quant/format/format.h"
+
+namespace tare {
+
+enum class CacheFormat { kF32, kBf16, kInt8, kInt6, kInt4 };
+
+// As plans spell them: f32, bf16, int8, int6, int4.
+const char* Name(CacheFormat format);
+
+constexpr bool HasCodes(CacheFormat format) { return format >= CacheFormat::kInt8; }
+
+// Of those that have codes.
+constexpr Format CodesOf(CacheFormat format) {
+  return format == CacheFormat::kInt8 ? Format::kInt8 : format == CacheFormat::kInt6 ? Format::kInt6 : Format::kInt4;
+}
+
+// Of one layer. V of a head that is 2d wide is one head of width 2d.
+struct CacheShape {
+  int k_heads = 0, k_width = 0, v_heads = 0, v_width = 0;
+
+  friend bool operator==(const CacheShape&, const CacheShape&) = default;
+};
+
+inline constexpr int kPageTokens = 64;
+inline constexpr int kPanelLanes = 64;
+
+// Bytes of a panel; inputs: a multiple of 16.
+int64_t PanelBytes(CacheFormat format, int64_t inputs);
+
+// The code, or the number, at (input, lane) of a panel: the layout once more, one value at a time.
+float ReadInput(CacheFormat format, const std::byte* panel, int input, int lane);
+
+// Offsets in bytes from a page's begin, all multiples of 64.
+class PageLayout {
+ public:
+  PageLayout(const CacheShape& shape, CacheFormat k, CacheFormat v);
+
+  const CacheShape& shape() const { return shape_; }
+  CacheFormat k() const { return k_; }
+  CacheFormat v() const { return v_; }
+  int KeyInputs() const { return (shape_.k_width + 15) / 16 * 16; }
+  int ValuePanels() const { return (shape_.v_width + kPanelLanes - 1) / kPanelLanes; }
+
+  int64_t Key(int head) const;
+  int64_t KeyScales(int head) const { return Key(head) + PanelBytes(k_, KeyInputs()); }
+  int64_t KeyBytes() const { return key_bytes_; }  // of a head, scales among them
+  int64_t Value(int head) const;
+  int64_t ValueScales(int head) const { return Value(head) + ValuePanels() * PanelBytes(v_, kPageTokens); }
+  int64_t ValueBytes() const { return value_bytes_; }
+  int64_t Bytes() const { return shape_.k_heads * key_bytes_ + shape_.v_heads * value_bytes_; }
+
+  // Row `token` of a page from f32, to codes under quant/format/round.h. Values are finite.
+  void WriteKey(std::byte* page, int token, int head, const float* key) const;
+  void WriteValue(std::byte* page, int token, int head, const float* value) const;
+  // The same rows as f32, dequantized.
+  void ReadKey(const std::byte* page, int token, int head, float* key) const;
+  void ReadValue(const std::byte* page, int token, int head, float* value) const;
+
+ private:
+  CacheShape shape_;
+  CacheFormat k_, v_;
+  int64_t key_bytes_, value_bytes_;
+  int keys_per_value_;  // 0: all keys first
+};
+
+}  // namespace tare

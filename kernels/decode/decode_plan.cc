@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// See decode_plan.h.
+#include "kernels/decode/decode_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+// Which heads of the output hang together: the smallest output head with shared keys or values, by union.
+std::vector<int> GroupOfEach(std::span<const OutputHead> heads, const CacheShape& shape) {
+  std::vector<int> parent(shape.k_heads + shape.v_heads);
+  std::iota(parent.begin(), parent.end(), 0);
+  const auto root = [&](int i) {
+    while (parent[i] != i) i = parent[i] = parent[parent[i]];
+    return i;
+  };
+  for (const OutputHead& head : heads) {
+    for (int map = 0; map < head.Maps(); ++map) {
+      for (int slice = 0; slice < head.VSlices(); ++slice)
+        parent[root(shape.k_heads + head.v[slice])] = root(head.K(map));
+    }
+  }
+  std::vector<int> groups;
+  for (const OutputHead& head : heads) groups.push_back(root(head.k1));
+  return groups;
+}
+
+void CheckIndex(const char* what, size_t row, int index, int count) {
+  if (index < 0 || index >= count)
+    Fail("decode head table, row {}: got {} {}, expected 0 to {}", row, what, index, count - 1);
+}
+
+void CheckTable(std::span<const OutputHead> heads, int q_heads, const CacheShape& shape) {
+  if (heads.empty()) Fail("decode head table: got no rows, expected at least one");
+  for (size_t row = 0; row < heads.size(); ++row) {
+    const OutputHead& head = heads[row];
+    for (int map = 0; map < head.Maps(); ++map) {
+      CheckIndex("query head", row, head.Q(map), q_heads);
+      CheckIndex("key head", row, head.K(map), shape.k_heads);
+    }
+    for (int slice = 0; slice < head.VSlices(); ++slice) CheckIndex("value head", row, head.v[slice], shape.v_heads);
+    if (head.VSlices() != heads[0].VSlices())
+      Fail("decode head table, row {}: got {} slices of V, expected the first row's {}", row, head.VSlices(),
+           heads[0].VSlices());
+  }
+}
+
+// The place of the first that equals x, x itself at the end where there is none.
+template <typename T, typename Equal>
+int PlaceOf(std::vector<T>& list, const T& x, Equal equal) {
+  const auto found = std::ranges::find_if(list, [&](const T& y) { return equal(x, y); });
+  if (found != list.end()) return static_cast<int>(found - list.begin());
+  list.push_back(x);
+  return static_cast<int>(list.size()) - 1;
+}
+
+// Sorted by key; returns where each went.
+template <typename T, typename Key>
+std::vector<int> Sort(std::vector<T>& list, Key key) {
+  std::vector<int> order(list.size()), place(list.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](int i) { return key(list[i]); });
+  std::vector<T> sorted;
+  for (const int i : order) {
+    place[i] = static_cast<int>(sorted.size());
+    sorted.push_back(list[i]);
+  }
+  list = std::move(sorted);
+  return place;
+}
+
+}  // namespace
+
+void DecodePlan::AddHead(const OutputHead& head, int number, Group& group) {
+  for (int slice = 0; slice < head.VSlices(); ++slice) {
+    Output output{.head = number, .slice = slice};
+    for (int map = 0; map < head.Maps(); ++map) {
+      const Row row{head.Q(map), head.K(map)};
+      const int place = PlaceOf(group.rows, row, [](Row a, Row b) { return a.q == b.q && a.k == b.k; });
+      output.product[map] = PlaceOf(group.products, {place, head.v[slice]},
+                                    [](Product a, Product b) { return a.row == b.row && a.v == b.v; });
+    }
+    group.outputs.push_back(output);
+  }
+}
+
+DecodePlan::DecodePlan(std::span<const OutputHead> heads, int q_heads, const CacheShape& shape, float scale,
+                       int64_t window)
+    : shape_(shape), q_heads_(q_heads), heads_(static_cast<int>(heads.size())), scale_(scale), window_(window) {
+  CheckTable(heads, q_heads, shape);
+  if (!(scale > 0) || !std::isfinite(scale))
+    Fail("decode, attention scale: got {}, expected a finite number more than 0", scale);
+  if (window < 0) Fail("decode, window: got {}, expected at least 1, or 0 for none", window);
+  slices_ = heads[0].VSlices();
+  const std::vector<int> group_of = GroupOfEach(heads, shape);
+  std::vector<int> numbers;  // roots, in order of their first head
+  for (size_t h = 0; h < heads.size(); ++h) {
+    const auto number = static_cast<size_t>(PlaceOf(numbers, group_of[h], std::equal_to<>()));
+    if (number == groups_.size()) groups_.emplace_back();
+    AddHead(heads[h], static_cast<int>(h), groups_[number]);
+    differential_ = differential_ || heads[h].Differential();
+  }
+  for (Group& group : groups_) {
+    const std::vector<int> rows = Sort(group.rows, [](const Row& row) { return row.k; });
+    for (Product& product : group.products) product.row = rows[product.row];
+    const std::vector<int> products = Sort(group.products, [](const Product& product) { return product.v; });
+    for (Output& output : group.outputs) {
+      for (int& product : output.product) product = product == kNoMap ? kNoMap : products[product];
+    }
+    most_rows_ = std::max(most_rows_, group.rows.size());
+    most_products_ = std::max(most_products_, group.products.size());
+  }
+}
+
+}  // namespace tare

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// What decoding does with a layer's head table, worked out once: output heads that share keys or values form a group,
+// and a page's keys and values of a group are read together, once for all its heads. In a group
+//
+//   row       one softmax map: a query head over a key head; heads with the same map share it (grouped differential)
+//   product   a row's probabilities times a value head
+//   output    slices of an output head: the product of map 1, less lambda times that of map 2
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/attention/heads.h"
+#include "kernels/cache/page_layout.h"
+
+namespace tare {
+
+class DecodePlan {
+ public:
+  struct Row {
+    int q = 0, k = 0;
+  };
+  struct Product {
+    int row = 0, v = 0;  // row: of the group
+  };
+  struct Output {
+    int head = 0, slice = 0;
+    std::array<int, 2> product = {0, kNoMap};  // of each map, of the group
+  };
+  struct Group {
+    std::vector<Row> rows;          // by key head
+    std::vector<Product> products;  // by value head
+    std::vector<Output> outputs;
+  };
+
+  // scale: of the attention logits. window: of the keys that a query may see only the last so many; 0: all. Throws Error
+  // for a table with indices beyond q_heads or the shape's heads, a scale that is not a positive finite number, and a
+  // window below 0.
+  DecodePlan(std::span<const OutputHead> heads, int q_heads, const CacheShape& shape, float scale, int64_t window = 0);
+
+  const CacheShape& shape() const { return shape_; }
+  int q_heads() const { return q_heads_; }
+  int heads() const { return heads_; }  // of the output
+  int out_width() const { return slices_ * shape_.v_width; }
+  bool differential() const { return differential_; }
+  float scale() const { return scale_; }
+  int64_t window() const { return window_; }
+  const std::vector<Group>& groups() const { return groups_; }
+  size_t MostRows() const { return most_rows_; }  // of a group
+  size_t MostProducts() const { return most_products_; }
+
+ private:
+  void AddHead(const OutputHead& head, int number, Group& group);
+
+  CacheShape shape_;
+  int q_heads_, heads_, slices_;
+  bool differential_ = false;
+  float scale_;
+  int64_t window_;
+  std::vector<Group> groups_;
+  size_t most_rows_ = 0, most_products_ = 0;
+};
+
+}  // namespace tare

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/decode/decode_reference.h"
+
+#include "kernels/attention/reference_attention.h"
+
+namespace tare {
+
+DecodeTruth ReferenceDecode(const OutputHead& head, int number, float scale, int64_t window, const DecodeSequence& s) {
+  const KvCache& cache = *s.cache;
+  const int64_t tokens = cache.tokens();
+  const int maps = head.Maps(), slices = head.VSlices(), d = cache.shape().k_width, width = cache.shape().v_width;
+  if (tokens == 0)
+    return {std::vector<double>(s.q.tokens * slices * width), std::vector<double>(static_cast<size_t>(s.q.tokens))};
+  std::vector<float> k(tokens * maps * d), v(tokens * slices * width);
+  for (int64_t t = 0; t < tokens; ++t) {
+    for (int map = 0; map < maps; ++map) cache.ReadKey(t, head.K(map), k.data() + (t * maps + map) * d);
+    for (int i = 0; i < slices; ++i) cache.ReadValue(t, head.v[i], v.data() + (t * slices + i) * width);
+  }
+  const OutputHead alone{.q1 = head.q1, .k1 = 0, .q2 = head.q2, .k2 = maps - 1, .v = {0, slices == 1 ? kNoMap : 1}};
+  LambdaView lambda = s.lambda;
+  if (head.Differential()) lambda.data += number * lambda.head_stride;
+  HeadsView<float> out = s.out;
+  out.heads = 1;
+  const AttentionProblem problem{
+      .q = s.q,
+      .k = DenseHeads<const float>(k.data(), tokens, maps, d),
+      .v = DenseHeads<const float>(v.data(), tokens, slices, width),
+      .heads = {&alone, 1},
+      .lambda = lambda,
+      .mask = {.kind = window == 0 ? Mask::Kind::kCausal : Mask::Kind::kWindow, .window = window},
+      .scale = scale,
+      .out = out};
+  return {ReferenceAttentionDouble(problem), ReferenceMagnitudes(problem)};
+}
+
+}  // namespace tare

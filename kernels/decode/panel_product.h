@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// A panel of the cache (kernels/cache/page_layout.h) times one or two vectors: both of decoding's products, logits (the
+// lanes are keys, the inputs channels) and outputs (lanes channels, inputs keys). Codes stay packed until they are in
+// registers, and are unpacked once for both vectors.
+//
+//   y[lane] += sum over inputs of panel[input][lane] x[input]                               f32, bf16
+//   y[lane] += scale * sum over inputs of code[input][lane] (128 high[input] + low[input])  codes; the sum exact
+//
+// The vector's integers are 15 bits wide, as in kernels/linear/one_token.h: off by at most half a 16256th of its largest
+// magnitude, so that what decoding adds to the cache's own rounding is nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/cache/page_layout.h"
+
+namespace tare {
+
+// A vector beside a panel and the lanes that it adds to.
+struct PanelFactor {
+  const float* x = nullptr;      // [inputs], of f32 and bf16
+  const int8_t* high = nullptr;  // [inputs], of codes, with low, scale and the sums of both
+  const int8_t* low = nullptr;   // [inputs]
+  float scale = 0;
+  int32_t high_sum = 0, low_sum = 0;
+  float* y = nullptr;  // [64], aligned to 64 bytes
+};
+
+// What is read after a panel, to be fetched ahead: memory goes on up to end, then jump bytes further.
+struct ReadAhead {
+  const std::byte* end = nullptr;
+  ptrdiff_t jump = 0;
+};
+
+inline constexpr int kLargestPlaneCode = 127 * 128;
+
+// x [count], times weights [count] where they are not null, as planes of the factor; count a multiple of 16, memory
+// aligned to 64 bytes. Values are finite. Sets all but y.
+void ToPlanes(const float* x, const float* weights, int64_t count, int8_t* high, int8_t* low, PanelFactor& factor);
+
+// inputs: a multiple of 16. One or two factors.
+void PanelProduct(CacheFormat format, const std::byte* panel, int64_t inputs, std::span<const PanelFactor> factors,
+                  const ReadAhead& ahead);
+
+}  // namespace tare

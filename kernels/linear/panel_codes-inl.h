@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Codes of a panel (packed_matrix.h) as unsigned bytes, in registers: one vector of a record's lanes becomes kGroups
+// vectors of 4 inputs per lane, what u8 x s8 instructions take. They are moved up by kOffset. Also the 8-bit integers
+// that such a vector is multiplied by: x = 128 high + low.
+#include <cstdint>
+#include <cstring>
+
+#include "hwy/highway.h"
+
+#if defined(TARE_PANEL_CODES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TARE_PANEL_CODES_INL_H_
+#undef TARE_PANEL_CODES_INL_H_
+#else
+#define TARE_PANEL_CODES_INL_H_
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace tare {
+namespace HWY_NAMESPACE {
+
+inline constexpr int64_t kPanelGroupBytes = 256;  // of 64 lanes x 4 inputs
+
+template <class D8, class V8 = hwy::HWY_NAMESPACE::Vec<D8>>
+HWY_INLINE V8 LowNibbles(D8 d, V8 v) {
+  return hwy::HWY_NAMESPACE::And(v, hwy::HWY_NAMESPACE::Set(d, 15));
+}
+
+struct EightBits {
+  static constexpr int kGroups = 1, kOffset = 128;
+  static constexpr int64_t kRecordBytes = kPanelGroupBytes;
+  template <class D8, class V8 = hwy::HWY_NAMESPACE::Vec<D8>>
+  static HWY_INLINE void Unpack(D8 d, const uint8_t* w, V8* codes) {
+    namespace hn = hwy::HWY_NAMESPACE;
+    codes[0] = hn::Xor(hn::Load(d, w), hn::Set(d, 128));
+  }
+};
+
+struct SixBits {
+  static constexpr int kGroups = 4, kOffset = 32;
+  static constexpr int64_t kRecordBytes = 3 * kPanelGroupBytes;
+  template <class D8, class V8 = hwy::HWY_NAMESPACE::Vec<D8>>
+  static HWY_INLINE void Unpack(D8 d, const uint8_t* w, V8* codes) {
+    namespace hn = hwy::HWY_NAMESPACE;
+    const V8 top = hn::Set(d, 0x30);
+    const V8 a = hn::Load(d, w), b = hn::Load(d, w + kPanelGroupBytes), c = hn::Load(d, w + 2 * kPanelGroupBytes);
+    codes[0] = hn::OrAnd(LowNibbles(d, a), hn::ShiftLeft<4>(c), top);
+    codes[1] = hn::OrAnd(hn::ShiftRight<4>(a), hn::ShiftLeft<2>(c), top);
+    codes[2] = hn::OrAnd(LowNibbles(d, b), c, top);
+    codes[3] = hn::OrAnd(hn::ShiftRight<4>(b), hn::ShiftRight<2>(c), top);
+  }
+};
+
+struct FourBits {
+  static constexpr int kGroups = 2, kOffset = 8;
+  static constexpr int64_t kRecordBytes = kPanelGroupBytes;
+  template <class D8, class V8 = hwy::HWY_NAMESPACE::Vec<D8>>
+  static HWY_INLINE void Unpack(D8 d, const uint8_t* w, V8* codes) {
+    namespace hn = hwy::HWY_NAMESPACE;
+    const V8 a = hn::Load(d, w);
+    codes[0] = LowNibbles(d, a);
+    codes[1] = hn::ShiftRight<4>(a);
+  }
+};
+
+// Four inputs of x, both planes, on every lane.
+template <class DI>
+struct FourInputs {
+  using DS8 = hwy::HWY_NAMESPACE::Repartition<int8_t, DI>;
+  using VI = hwy::HWY_NAMESPACE::Vec<DI>;
+
+  HWY_INLINE FourInputs(const int8_t* high_plane, const int8_t* low_plane)
+      : high(Broadcast(high_plane)), low(Broadcast(low_plane)) {}
+  static HWY_INLINE hwy::HWY_NAMESPACE::Vec<DS8> Broadcast(const int8_t* plane) {
+    int32_t four;
+    std::memcpy(&four, plane, 4);
+    return hwy::HWY_NAMESPACE::BitCast(DS8(), hwy::HWY_NAMESPACE::Set(DI(), four));
+  }
+  template <class V8>
+  HWY_INLINE void Accumulate(V8 codes, VI& high_sum, VI& low_sum) const {
+    high_sum = hwy::HWY_NAMESPACE::SumOfMulQuadAccumulate(DI(), codes, high, high_sum);
+    low_sum = hwy::HWY_NAMESPACE::SumOfMulQuadAccumulate(DI(), codes, low, low_sum);
+  }
+
+  hwy::HWY_NAMESPACE::Vec<DS8> high, low;
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tare
+HWY_AFTER_NAMESPACE();
+
+#endif

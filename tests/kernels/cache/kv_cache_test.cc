@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cache/kv_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "quant/base/error.h"
+#include "tests/support/random_quantized.h"
+
+namespace tare {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr CacheShape kShape{.k_heads = 2, .k_width = 16, .v_heads = 1, .v_width = 32};
+constexpr int64_t kTokens = 200;
+constexpr CachePlan kInt4{.k = CacheFormat::kInt4, .v = CacheFormat::kInt4};
+
+struct Tokens {
+  std::vector<float> k = RandomNormal(kTokens * 32, 1), v = RandomNormal(kTokens * 32, 2);
+  HeadsView<const float> K(int64_t begin, int64_t end) const {
+    return DenseHeads(k.data() + begin * 32, end - begin, 2, 16);
+  }
+  HeadsView<const float> V(int64_t begin, int64_t end) const {
+    return DenseHeads(v.data() + begin * 32, end - begin, 1, 32);
+  }
+  void AppendTo(KvCache& cache, int64_t begin, int64_t end) const { cache.Append(K(begin, end), V(begin, end)); }
+};
+
+// All rows, K then V, as they are read.
+std::vector<float> Rows(const KvCache& cache) {
+  std::vector<float> rows(cache.tokens() * 64);
+  for (int64_t t = 0; t < cache.tokens(); ++t) {
+    for (int h = 0; h < 2; ++h) cache.ReadKey(t, h, rows.data() + t * 64 + 16 * h);
+    cache.ReadValue(t, 0, rows.data() + t * 64 + 32);
+  }
+  return rows;
+}
+
+bool IsExact(const KvCache& cache, const Tokens& tokens, int64_t t) {
+  std::vector<float> row(32);
+  cache.ReadValue(t, 0, row.data());
+  return std::equal(row.begin(), row.end(), tokens.v.begin() + t * 32);
+}
+
+TEST(KvCache, CodesDoNotDependOnTheChunksOfThePrompt) {
+  const Tokens tokens;
+  for (const CachePlan plan :
+       {kInt4, CachePlan{.k = CacheFormat::kInt8, .v = CacheFormat::kBf16, .first = 3, .last = 70}}) {
+    KvCache whole(kShape, plan), parts(kShape, plan), single(kShape, plan);
+    tokens.AppendTo(whole, 0, kTokens);
+    int64_t at = 0;
+    for (const int64_t n : {1, 62, 2, 0, 64, 71}) {
+      tokens.AppendTo(parts, at, at + n);
+      at += n;
+    }
+    ASSERT_EQ(at, kTokens);
+    for (int64_t t = 0; t < kTokens; ++t) tokens.AppendTo(single, t, t + 1);
+    EXPECT_EQ(Rows(whole), Rows(parts));
+    EXPECT_EQ(Rows(whole), Rows(single));
+    EXPECT_EQ(whole.Bytes(), single.Bytes());
+  }
+}
+
+TEST(KvCache, FirstAndLastTokensStayAsTheyCame) {
+  const Tokens tokens;
+  KvCache cache(kShape, {.k = CacheFormat::kInt4, .v = CacheFormat::kInt4, .first = 3, .last = 70});
+  for (int64_t t = 0; t < kTokens; ++t) {
+    tokens.AppendTo(cache, t, t + 1);
+    const auto exact = [&](int64_t i) { return IsExact(cache, tokens, i); };
+    EXPECT_TRUE(exact(0) && exact(std::min<int64_t>(t, 2)) && exact(std::max<int64_t>(0, t - 69)) && exact(t)) << t;
+    EXPECT_FALSE(t >= 73 && (exact(3) || exact(t - 70))) << t;
+  }
+  // f32 of the first page and the two that the last 70 tokens lie in.
+  const int64_t coded = PageLayout(kShape, CacheFormat::kInt4, CacheFormat::kInt4).Bytes(),
+                plain = PageLayout(kShape, CacheFormat::kF32, CacheFormat::kF32).Bytes();
+  EXPECT_EQ(cache.Bytes(), static_cast<size_t>(4 * coded + 3 * plain));
+}
+
+TEST(KvCache, TruncatingLosesTheF32OfNoTokenThatHasIt) {
+  const Tokens tokens;
+  KvCache cache(kShape, {.k = CacheFormat::kInt4, .v = CacheFormat::kInt4, .last = 10});
+  tokens.AppendTo(cache, 0, kTokens);
+  cache.Truncate(195);
+  EXPECT_TRUE(IsExact(cache, tokens, 190));
+  EXPECT_TRUE(IsExact(cache, tokens, 194));
+  EXPECT_FALSE(IsExact(cache, tokens, 189));  // among the last ten now, and its f32 is gone
+  cache.Truncate(50);
+  EXPECT_FALSE(IsExact(cache, tokens, 49));
+  tokens.AppendTo(cache, 50, 54);  // in a page that had no f32 left
+  EXPECT_TRUE(IsExact(cache, tokens, 50));
+  EXPECT_FALSE(IsExact(cache, tokens, 49));
+  KvCache direct(kShape, kInt4), again(kShape, kInt4);
+  tokens.AppendTo(direct, 0, 100);
+  tokens.AppendTo(again, 0, 90);
+  again.Truncate(70);
+  tokens.AppendTo(again, 70, 100);
+  EXPECT_EQ(Rows(direct), Rows(again));
+}
+
+TEST(KvCache, ForksShareAndDoNotSeeEachOther) {
+  const Tokens tokens;
+  KvCache cache(kShape, kInt4);
+  tokens.AppendTo(cache, 0, 100);
+  const std::vector<float> before = Rows(cache);
+  const std::byte* shared = cache.Parts(0)[1].page;
+  KvCache fork = cache;
+  EXPECT_EQ(fork.Parts(0)[1].page, shared);
+  EXPECT_EQ(fork.Parts(1)[1].page, cache.Parts(1)[1].page);
+  tokens.AppendTo(fork, 150, 160);
+  EXPECT_EQ(fork.Parts(0)[1].page, shared);
+  EXPECT_NE(fork.Parts(1)[1].page, cache.Parts(1)[1].page);
+  EXPECT_EQ(Rows(cache), before);
+  tokens.AppendTo(cache, 100, 110);
+  KvCache straight(kShape, kInt4);
+  tokens.AppendTo(straight, 0, 110);
+  EXPECT_EQ(Rows(cache), Rows(straight));
+  {
+    const KvCache dropped = std::move(cache);
+  }
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), Rows(fork).begin()));
+}
+
+TEST(KvCache, BytesAreThoseOfItsPages) {
+  const Tokens tokens;
+  const CacheShape v1{.k_heads = 2, .k_width = 128, .v_heads = 1, .v_width = 256};
+  EXPECT_EQ(CacheBytes(v1, kInt4, 64), 64 * (2 * 64 + 128) + 3 * 256);
+  EXPECT_EQ(CacheBytes(v1, {}, 65), 2 * 64 * 512 * 4);
+  for (const CachePlan plan : {kInt4, CachePlan{.k = CacheFormat::kInt6, .v = CacheFormat::kF32}}) {
+    KvCache cache(kShape, plan);
+    EXPECT_EQ(cache.Bytes(), 0u);
+    tokens.AppendTo(cache, 0, kTokens);
+    EXPECT_EQ(static_cast<double>(cache.Bytes()), CacheBytes(kShape, plan, kTokens));
+  }
+}
+
+TEST(KvCache, BadInputIsNamedAndNothingIsAppended) {
+  Tokens tokens;
+  KvCache cache(kShape, kInt4);
+  tokens.AppendTo(cache, 0, 10);
+  tokens.v[13 * 32 + 7] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THAT([&] { tokens.AppendTo(cache, 10, 20); }, ThrowsMessage<Error>(HasSubstr("cache, v: token 3, head 0")));
+  tokens.k[5 * 32 + 17] = INFINITY;
+  EXPECT_THAT([&] { tokens.AppendTo(cache, 0, 20); }, ThrowsMessage<Error>(HasSubstr("cache, k: token 5, head 1")));
+  EXPECT_THAT([&] { cache.Append(tokens.K(0, 1), tokens.V(0, 2)); },
+              ThrowsMessage<Error>(HasSubstr("got 2 tokens of 1 heads of width 32, expected 1 of 1")));
+  EXPECT_EQ(cache.tokens(), 10);
+  EXPECT_THAT([&] { cache.Truncate(11); }, ThrowsMessage<Error>(HasSubstr("got 11 tokens, expected at most the 10")));
+  EXPECT_THAT([] { KvCache({.k_heads = 1, .k_width = 0, .v_heads = 1, .v_width = 1}, {}); },
+              ThrowsMessage<Error>(HasSubstr("expected at least 1 of each")));
+  EXPECT_THAT([] { KvCache({.k_heads = 1, .k_width = 8, .v_heads = 1, .v_width = 1025}, {}); },
+              ThrowsMessage<Error>(HasSubstr("width 1025, expected at most 1024")));
+  EXPECT_THAT([] { KvCache(kShape, {.last = -1}); }, ThrowsMessage<Error>(HasSubstr("last -1")));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of a page against the one quantizer, and the bytes of panels against those of packed weights.
+#include "kernels/cache/page_layout.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "kernels/linear/packed_matrix.h"
+#include "quant/base/float16.h"
+#include "quant/format/pack.h"
+#include "quant/format/quantize.h"
+#include "tests/support/random_quantized.h"
+
+namespace tare {
+namespace {
+
+constexpr CacheFormat kAllFormats[] = {CacheFormat::kF32, CacheFormat::kBf16, CacheFormat::kInt8, CacheFormat::kInt6,
+                                       CacheFormat::kInt4};
+
+AlignedBuffer<std::byte> Page(const PageLayout& layout) {
+  AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
+  std::ranges::fill(page.span(), std::byte{0});
+  return page;
+}
+
+// What a row is after it was quantized, from the scalar truth.
+std::vector<float> Expected(CacheFormat format, std::span<const float> row) {
+  std::vector<float> values(row.begin(), row.end());
+  if (format == CacheFormat::kBf16) {
+    for (float& x : values) x = FloatFromBf16(Bf16FromFloat(x));
+  } else if (HasCodes(format)) {
+    std::vector<int16_t> codes(row.size());
+    const float scale = QuantizeGroup(row, CodesOf(format), codes);
+    std::ranges::transform(codes, values.begin(), [&](int16_t code) { return static_cast<float>(code) * scale; });
+  }
+  return values;
+}
+
+TEST(PageLayout, RowsComeBackAsTheQuantizerLeavesThem) {
+  const CacheShape shape{.k_heads = 3, .k_width = 40, .v_heads = 2, .v_width = 70};
+  const std::vector<float> data = RandomNormal(64 * 3 * 70, 1);
+  for (const CacheFormat format : kAllFormats) {
+    const PageLayout layout(shape, format, format);
+    AlignedBuffer<std::byte> page = Page(layout);
+    for (int t = 63; t >= 0; --t) {
+      for (int h = 0; h < 3; ++h) layout.WriteKey(page.data(), t, h, data.data() + (t * 3 + h) * 70);
+      for (int h = 0; h < 2; ++h) layout.WriteValue(page.data(), t, h, data.data() + (t * 3 + h) * 70);
+    }
+    layout.WriteKey(page.data(), 5, 1, data.data());  // over what was there
+    std::vector<float> row(70);
+    for (int t = 0; t < 64; ++t) {
+      for (int h = 0; h < 3; ++h) {
+        const float* from = data.data() + (t == 5 && h == 1 ? 0 : (t * 3 + h) * 70);
+        layout.ReadKey(page.data(), t, h, row.data());
+        EXPECT_EQ(std::vector(row.begin(), row.begin() + 40), Expected(format, {from, 40})) << Name(format) << t << h;
+        if (h == 2) continue;
+        layout.ReadValue(page.data(), t, h, row.data());
+        EXPECT_EQ(row, Expected(format, {data.data() + (t * 3 + h) * 70, 70})) << Name(format) << t << h;
+      }
+    }
+  }
+}
+
+TEST(PageLayout, APanelOfKeysLiesAsPackedWeightsDo) {
+  constexpr int kWidth = 48;
+  for (const CacheFormat format : {CacheFormat::kInt8, CacheFormat::kInt6, CacheFormat::kInt4}) {
+    const PageLayout layout({.k_heads = 1, .k_width = kWidth, .v_heads = 1, .v_width = 64}, format, format);
+    AlignedBuffer<std::byte> page = Page(layout);
+    QuantizedMatrixBuffer weights(CodesOf(format), 64, kWidth, kWidth);
+    const std::vector<float> data = RandomNormal(64 * kWidth, 2);
+    for (int t = 0; t < 64; ++t) {
+      const std::span<const float> row(data.data() + t * kWidth, kWidth);
+      layout.WriteKey(page.data(), t, 0, row.data());
+      std::vector<int16_t> wide(kWidth);
+      weights.Scales(t)[0] = QuantizeGroup(row, CodesOf(format), wide);
+      const std::vector<int8_t> codes(wide.begin(), wide.end());
+      Pack<int8_t>(CodesOf(format), codes, {weights.Codes(t), weights.view().RowBytes()});
+    }
+    const PackedMatrix packed(weights.view());
+    ASSERT_EQ(static_cast<size_t>(PanelBytes(format, kWidth)), packed.PanelBytes());
+    EXPECT_EQ(std::memcmp(page.data() + layout.Key(0), packed.Codes(0), packed.PanelBytes()), 0) << Name(format);
+    EXPECT_EQ(std::memcmp(page.data() + layout.KeyScales(0), packed.Scales(0), 64 * 4), 0) << Name(format);
+  }
+}
+
+TEST(PageLayout, HeadsLieBesideWhatIsReadWithThem) {
+  // V1: two keys, then their wide value.
+  const PageLayout v1({.k_heads = 4, .k_width = 64, .v_heads = 2, .v_width = 128}, CacheFormat::kInt4,
+                      CacheFormat::kInt4);
+  EXPECT_EQ(v1.KeyBytes(), 64 * 64 / 2 + 256);
+  EXPECT_EQ(v1.ValueBytes(), 64 * 128 / 2 + 256);
+  EXPECT_EQ(v1.Key(1), v1.KeyBytes());
+  EXPECT_EQ(v1.Value(0), 2 * v1.KeyBytes());
+  EXPECT_EQ(v1.Key(2), v1.Value(0) + v1.ValueBytes());
+  EXPECT_EQ(v1.Value(1) + v1.ValueBytes(), v1.Bytes());
+  // Three keys and two values: no head overlaps another.
+  const PageLayout odd({.k_heads = 3, .k_width = 16, .v_heads = 2, .v_width = 16}, CacheFormat::kF32,
+                       CacheFormat::kInt8);
+  std::set<int64_t> ends;
+  for (int h = 0; h < 3; ++h) ends.insert(odd.Key(h) + odd.KeyBytes());
+  for (int h = 0; h < 2; ++h) ends.insert(odd.Value(h) + odd.ValueBytes());
+  EXPECT_EQ(ends.size(), 5u);
+  EXPECT_EQ(*ends.rbegin(), odd.Bytes());
+  EXPECT_EQ(odd.Key(0), 0);
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decoding against the double reference over the same cache. Queries off by half a 16256th of their largest value, here
+// some 3 standard deviations, move a logit by some 5e-5 and a row by less than 1e-4 of ||P1 V|| + lambda ||P2 V||;
+// probabilities add as much: 5e-4 leaves room for the worst of thousands of rows. f32 alone: 1e-5.
+#include "kernels/decode/decode_attention.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "kernels/decode/decode_reference.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "tests/support/each_target.h"
+#include "tests/support/random_decode.h"
+
+namespace tare {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr CachePlan kInt4{.k = CacheFormat::kInt4, .v = CacheFormat::kInt4};
+constexpr CachePlan kInt8{.k = CacheFormat::kInt8, .v = CacheFormat::kInt8};
+
+// Largest ||error|| of a row over its magnitude.
+double WorstRow(const RandomDecode& c) {
+  const int width = c.plan.out_width();
+  double worst = 0;
+  for (int h = 0; h < c.plan.heads(); ++h) {
+    const DecodeTruth truth = ReferenceDecode(c.tensors.heads[h], h, c.plan.scale(), c.plan.window(), c.sequence());
+    for (int64_t t = 0; t < c.tensors.problem.q.tokens; ++t) {
+      double error = 0;
+      for (int i = 0; i < width; ++i)
+        error += std::pow(c.tensors.problem.out.Row(t, h)[i] - truth.out[t * width + i], 2);
+      if (std::isnan(error)) return error;
+      if (error > 0) worst = std::max(worst, std::sqrt(error) / truth.magnitudes[t]);
+    }
+  }
+  return worst;
+}
+
+void ExpectRight(RandomDecode& c, const std::string& what, double bound = 5e-4) {
+  std::ranges::fill(c.tensors.out, 99.0f);
+  c.Run();
+  EXPECT_LT(WorstRow(c), bound) << what;
+}
+
+TEST(DecodeAttention, EveryFormatOfKeysAndValues) {
+  constexpr CacheFormat kFormats[] = {CacheFormat::kF32, CacheFormat::kBf16, CacheFormat::kInt8, CacheFormat::kInt6,
+                                      CacheFormat::kInt4};
+  for (const CacheFormat k : kFormats) {
+    for (const CacheFormat v : kFormats) {
+      RandomDecode c({.queries = 1, .keys = 150, .d = 24, .v_width = 80}, {.k = k, .v = v});
+      const bool codes = HasCodes(k) || HasCodes(v);
+      ExpectRight(c, std::string(Name(k)) + " " + Name(v), codes ? 5e-4 : 1e-5);
+    }
+  }
+}
+
+TEST(DecodeAttention, EveryFamilyLengthAndNumberOfQueries) {
+  for (const Family family : {Family::kStandard, Family::kV1, Family::kDiffLlama, Family::kV2}) {
+    for (const int kv : {4, 1, 2}) {
+      for (const int64_t keys : {1, 63, 64, 65, 700}) {
+        const int64_t queries = std::min<int64_t>(keys, kv);
+        RandomDecode c({.family = family, .heads = 4, .kv = kv, .queries = queries, .keys = keys}, kInt4);
+        ExpectRight(c,
+                    std::to_string(static_cast<int>(family)) + " " + std::to_string(kv) + " " + std::to_string(keys));
+      }
+    }
+  }
+}
+
+TEST(DecodeAttention, WindowsAndTokensInF32) {
+  for (const int64_t window : {1, 30, 64, 129, 1000}) {
+    for (const int64_t last : {0, 1, 50, 200}) {
+      const Mask mask{.kind = Mask::Kind::kWindow, .window = window};
+      RandomDecode c({.queries = 3, .keys = 300, .mask = mask},
+                     {.k = CacheFormat::kInt4, .v = CacheFormat::kInt8, .first = last / 10, .last = last});
+      ExpectRight(c, std::to_string(window) + " " + std::to_string(last));
+    }
+  }
+}
+
+TEST(DecodeAttention, EveryInstructionSetGivesTheSameBitsOverCodes) {
+  RandomDecode c({.queries = 1, .keys = 333, .d = 48, .v_width = 64},
+                 {.k = CacheFormat::kInt6, .v = CacheFormat::kInt4});
+  std::vector<float> first;
+  OnEachTarget(kAllTargets, [&] {
+    const std::vector<float> out = c.Run();
+    if (first.empty()) first = out;
+    EXPECT_EQ(out, first);
+  });
+  EXPECT_LT(WorstRow(c), 5e-4);
+}
+
+TEST(DecodeAttention, AnyNumberOfThreadsGivesTheSameBits) {
+  for (const CachePlan cache : {kInt8, CachePlan{}}) {
+    RandomDecode c({.heads = 3, .kv = 3, .queries = 2, .keys = 1200}, cache);
+    SetThreads(1);
+    const std::vector<float> one = c.Run();
+    for (const int threads : {2, 5}) {
+      SetThreads(threads);
+      EXPECT_EQ(c.Run(), one);
+    }
+    SetThreads(0);
+  }
+}
+
+TEST(DecodeAttention, SequencesOfABatchAreAsByThemselves) {
+  RandomDecode a({.queries = 1, .keys = 1100}, kInt4), b({.queries = 2, .keys = 70}, kInt4, 2),
+      empty({.queries = 2, .keys = 5}, kInt8, 3);
+  empty.cache.Truncate(0);
+  const std::vector<float> alone[] = {a.Run(), b.Run()};
+  for (RandomDecode* c : {&a, &b, &empty}) std::ranges::fill(c->tensors.out, 99.0f);
+  const DecodeSequence batch[] = {a.sequence(), empty.sequence(), b.sequence()};
+  AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(a.plan, batch));
+  DecodeAttention(a.plan, batch, workspace.span());
+  EXPECT_EQ(a.tensors.out, alone[0]);
+  EXPECT_EQ(b.tensors.out, alone[1]);
+  EXPECT_THAT(empty.tensors.out, Each(0.0f));
+}
+
+TEST(DecodeAttention, AForkDecodesAsAnUnsharedCache) {
+  RandomDecode c({.queries = 1, .keys = 130}, kInt4), straight({.queries = 1, .keys = 131}, kInt4, 9);
+  straight.cache = c.cache;  // a fork, which grows
+  const auto& p = straight.tensors.problem;
+  const auto next = [](HeadsView<const float> x) {
+    x.data = x.Row(130, 0), x.tokens = 1;
+    return x;
+  };
+  straight.cache.Append(next(p.k), next(p.v));
+  ExpectRight(straight, "fork");
+  ExpectRight(c, "what it was forked from");
+}
+
+TEST(DecodeAttention, QueriesBeforeTheFirstKeySeeNothing) {
+  RandomDecode c({.queries = 3, .keys = 3}, kInt4);
+  c.cache.Truncate(1);
+  c.Run();
+  const size_t row = c.plan.heads() * c.plan.out_width();
+  EXPECT_THAT(std::span(c.tensors.out).first(2 * row), Each(0.0f));
+  EXPECT_LT(WorstRow(c), 5e-4);
+}
+
+// A sink that takes all of a page's codes but its own, logits of thousands, values of a page that are all 0.
+TEST(DecodeAttention, LogitsFarApart) {
+  for (const float factor : {30.0f, 3000.0f, 1e-30f}) {
+    RandomDecode c({.queries = 1, .keys = 200}, kInt8);
+    for (float& x : c.tensors.q) x *= factor;
+    c.Run();
+    // A logit of 3000 times some nats moves by 5e-5 of that: rows are off by what their softmax is, but finite.
+    EXPECT_LT(WorstRow(c), factor > 1 ? 1e-3 * factor : 5e-4);
+  }
+  RandomDecode c({.queries = 1, .keys = 200}, kInt4);
+  std::ranges::fill(c.tensors.v, 0.0f);
+  c.cache.Truncate(0);
+  c.cache.Append(c.tensors.problem.k, c.tensors.problem.v);
+  EXPECT_THAT(c.Run(), Each(0.0f));
+}
+
+TEST(DecodeAttention, MemoryStopsGrowingWithTheCache) {
+  RandomDecode small({.queries = 1, .keys = 64 * 8 * 16}, kInt4), large({.queries = 1, .keys = 64 * 9 * 16}, kInt4);
+  const DecodeSequence a = small.sequence(), b = large.sequence();
+  EXPECT_EQ(DecodeWorkspaceBytes(small.plan, {&a, 1}), DecodeWorkspaceBytes(large.plan, {&b, 1}));
+}
+
+TEST(DecodeAttention, BadInputIsNamedAndNothingIsWritten) {
+  RandomDecode c({.queries = 2, .keys = 70}, kInt4);
+  const auto refused = [&](DecodeSequence s, const char* message) {
+    AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(c.plan, {&s, 1}));
+    EXPECT_THAT([&] { DecodeAttention(c.plan, {&s, 1}, workspace.span()); }, ThrowsMessage<Error>(HasSubstr(message)));
+  };
+  std::ranges::fill(c.tensors.out, 99.0f);
+  DecodeSequence s = c.sequence();
+  s.lambda.data = nullptr;
+  refused(s, "two maps, but no lambda");
+  s = c.sequence();
+  s.q.heads = 3;
+  refused(s, "q: got 2 tokens of 3 heads of width 16, expected 2 of 4 of width 16");
+  s = c.sequence();
+  s.out.width = 31;
+  refused(s, "out: got 2 tokens of 2 heads of width 31");
+  const KvCache other({.k_heads = 1, .k_width = 16, .v_heads = 1, .v_width = 32}, kInt4);
+  s = c.sequence();
+  s.cache = &other;
+  refused(s, "got a cache of 1 heads of k");
+  c.tensors.q[16 * 5 + 3] = std::numeric_limits<float>::quiet_NaN();
+  refused(c.sequence(), "sequence 0, q: token 1, head 1: got NaN or infinity");
+  c.tensors.q[16 * 5 + 3] = 0;
+  s = c.sequence();
+  AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(c.plan, {&s, 1}));
+  EXPECT_THAT([&] { DecodeAttention(c.plan, {&s, 1}, workspace.span().subspan(64)); },
+              ThrowsMessage<Error>(HasSubstr("workspace")));
+  EXPECT_THAT(c.tensors.out, Each(99.0f));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/decode/decode_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+DecodePlan PlanOf(const std::vector<OutputHead>& heads, int q_heads, int k_heads, int v_heads) {
+  return DecodePlan(heads, q_heads, {.k_heads = k_heads, .k_width = 16, .v_heads = v_heads, .v_width = 32}, 0.25f);
+}
+
+// Every output's maps and values are those of its row in the table, each once.
+void ExpectTable(const DecodePlan& plan, const std::vector<OutputHead>& heads) {
+  size_t outputs = 0;
+  for (const DecodePlan::Group& group : plan.groups()) {
+    for (const DecodePlan::Output& output : group.outputs) {
+      const OutputHead& head = heads[output.head];
+      ++outputs;
+      for (int map = 0; map < 2; ++map) {
+        if (map >= head.Maps()) {
+          EXPECT_EQ(output.product[map], kNoMap);
+          continue;
+        }
+        const DecodePlan::Product& product = group.products[output.product[map]];
+        EXPECT_EQ(product.v, head.v[output.slice]);
+        EXPECT_EQ(group.rows[product.row].q, head.Q(map));
+        EXPECT_EQ(group.rows[product.row].k, head.K(map));
+      }
+    }
+    for (size_t i = 1; i < group.rows.size(); ++i) EXPECT_LE(group.rows[i - 1].k, group.rows[i].k);
+    for (size_t i = 1; i < group.products.size(); ++i) EXPECT_LE(group.products[i - 1].v, group.products[i].v);
+  }
+  EXPECT_EQ(outputs, heads.size() * heads[0].VSlices());
+}
+
+TEST(DecodePlan, FamiliesBecomeGroupsOfWhatIsReadTogether) {
+  struct {
+    std::vector<OutputHead> heads;
+    int q_heads, k_heads, v_heads;
+    size_t groups, rows, products;
+  } const cases[] = {
+      {StandardHeads(8, 2), 8, 2, 2, 2, 4, 4},
+      {V1Heads(4, 4), 8, 8, 4, 4, 2, 2},
+      {V1Heads(4, 2), 8, 4, 2, 2, 4, 4},
+      {V2Heads(4, 2), 8, 2, 2, 2, 4, 4},
+      {DiffLlamaHeads(8, 8), 8, 8, 8, 4, 2, 4},
+      {DiffLlamaHeads(8, 4), 8, 4, 4, 2, 4, 8},
+      // Four queries with one noise map: its row and its products are there once.
+      {GroupedHeads(5, 1, 2), 5, 2, 2, 1, 5, 10},
+  };
+  for (const auto& c : cases) {
+    const DecodePlan plan = PlanOf(c.heads, c.q_heads, c.k_heads, c.v_heads);
+    EXPECT_EQ(plan.groups().size(), c.groups);
+    EXPECT_EQ(plan.MostRows(), c.rows);
+    EXPECT_EQ(plan.MostProducts(), c.products);
+    EXPECT_EQ(plan.differential(), c.heads[0].Differential());
+    EXPECT_EQ(plan.out_width(), 32 * c.heads[0].VSlices());
+    ExpectTable(plan, c.heads);
+  }
+}
+
+TEST(DecodePlan, BadTablesAreNamed) {
+  std::vector<OutputHead> heads = V1Heads(2, 2);
+  EXPECT_THAT([&] { PlanOf(heads, 3, 4, 2); },
+              ThrowsMessage<Error>(HasSubstr("row 1: got query head 3, expected 0 to 2")));
+  EXPECT_THAT([&] { PlanOf(heads, 4, 3, 2); }, ThrowsMessage<Error>(HasSubstr("row 1: got key head 3")));
+  EXPECT_THAT([&] { PlanOf(heads, 4, 4, 1); }, ThrowsMessage<Error>(HasSubstr("row 1: got value head 1")));
+  heads[1].v[1] = 0;
+  EXPECT_THAT([&] { PlanOf(heads, 4, 4, 2); }, ThrowsMessage<Error>(HasSubstr("row 1: got 2 slices of V")));
+  EXPECT_THAT([&] { PlanOf({}, 4, 4, 2); }, ThrowsMessage<Error>(HasSubstr("got no rows")));
+  heads = V1Heads(2, 2);
+  const CacheShape shape{.k_heads = 4, .k_width = 16, .v_heads = 2, .v_width = 32};
+  EXPECT_THAT([&] { DecodePlan(heads, 4, shape, 0.0f); }, ThrowsMessage<Error>(HasSubstr("attention scale: got 0")));
+  EXPECT_THAT([&] { DecodePlan(heads, 4, shape, 1.0f, -1); }, ThrowsMessage<Error>(HasSubstr("window: got -1")));
+}
+
+}  // namespace
+}  // namespace tare

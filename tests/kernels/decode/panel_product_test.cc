@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every format on every target against plain loops over the panel read back.
+#include "kernels/decode/panel_product.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "quant/base/aligned.h"
+#include "tests/support/each_target.h"
+#include "tests/support/random_quantized.h"
+
+namespace tare {
+namespace {
+
+constexpr int kInputs = 48;
+
+AlignedBuffer<float> Aligned(const std::vector<float>& values) {
+  AlignedBuffer<float> memory(values.size());
+  std::ranges::copy(values, memory.data());
+  return memory;
+}
+
+TEST(PanelProduct, EveryFormatAgainstLoops) {
+  const std::vector<float> data = RandomNormal(64 * kInputs, 1);
+  for (const CacheFormat format :
+       {CacheFormat::kF32, CacheFormat::kBf16, CacheFormat::kInt8, CacheFormat::kInt6, CacheFormat::kInt4}) {
+    const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, format, format);
+    AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
+    for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, data.data() + lane * kInputs);
+    // Integers that planes have exactly, with sums far below 2^24: every result is exact.
+    std::vector<float> values[2];
+    for (int i = 0; i < kInputs; ++i) {
+      values[0].push_back(static_cast<float>((i * 37) % 200 - 100));
+      values[1].push_back(static_cast<float>((i * 53) % 90));
+    }
+    for (std::vector<float>& x : values) x[3] = kLargestPlaneCode;
+    const AlignedBuffer<float> x[2] = {Aligned(values[0]), Aligned(values[1])};
+    OnEachTarget(kAllTargets, [&] {
+      AlignedBuffer<int8_t> planes(4 * kInputs);
+      for (const size_t count : {1, 2}) {
+        PanelFactor factors[2];
+        AlignedBuffer<float> y = Aligned(std::vector<float>(128, 0.5f));
+        for (int f = 0; f < 2; ++f) {
+          int8_t* high = planes.data() + 2 * f * kInputs;
+          ToPlanes(x[f].data(), nullptr, kInputs, high, high + kInputs, factors[f]);
+          ASSERT_EQ(factors[f].scale, 1.0f);
+          factors[f].x = x[f].data();
+          factors[f].y = y.data() + 64 * f;
+        }
+        PanelProduct(format, page.data(), kInputs, {factors, count}, {});
+        for (size_t f = 0; f < 2; ++f) {
+          for (int lane = 0; lane < 64; ++lane) {
+            double sum = 0.5, size = 0;
+            for (int i = 0; i < kInputs; ++i) {
+              const double product = double{ReadInput(format, page.data(), i, lane)} * x[f][i];
+              sum += product;
+              size += std::abs(product);
+            }
+            const double bound = HasCodes(format) ? 0 : kInputs * 0x1p-24 * size;
+            ASSERT_NEAR(y[64 * f + lane], f < count ? sum : 0.5, bound) << Name(format) << lane;
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST(PanelProduct, PlanesAreHalfAStepOff) {
+  AlignedBuffer<float> x = Aligned(RandomNormal(80, 2)), weights = Aligned(RandomNormal(80, 3));
+  OnEachTarget(kAllTargets, [&] {
+    AlignedBuffer<int8_t> planes(160);
+    PanelFactor factor;
+    ToPlanes(x.data(), weights.data(), 80, planes.data(), planes.data() + 80, factor);
+    double largest = 0;
+    int high = 0, low = 0;
+    for (int i = 0; i < 80; ++i) largest = std::max(largest, std::abs(double{x[i]} * weights[i]));
+    EXPECT_NEAR(factor.scale, largest / kLargestPlaneCode, largest * 1e-10);
+    for (int i = 0; i < 80; ++i) {
+      const int code = 128 * factor.high[i] + factor.low[i];
+      ASSERT_NEAR(code * double{factor.scale}, double{x[i]} * weights[i], 0.502 * factor.scale) << i;
+      high += factor.high[i];
+      low += factor.low[i];
+    }
+    EXPECT_EQ(factor.high_sum, high);
+    EXPECT_EQ(factor.low_sum, low);
+    AlignedBuffer<float> zeros = Aligned(std::vector<float>(16, 1e-38f));
+    ToPlanes(zeros.data(), nullptr, 16, planes.data(), planes.data() + 80, factor);
+    EXPECT_EQ(factor.scale, 0.0f);
+    EXPECT_EQ(planes[0], 0);
+  });
+}
+
+// At the largest width and code a sum is past 2^24, and still within an ulp or two of f32.
+TEST(PanelProduct, TheWidestHeadDoesNotOverflow) {
+  constexpr int kWidth = 1024;
+  const PageLayout layout({.k_heads = 1, .k_width = kWidth, .v_heads = 1, .v_width = 64}, CacheFormat::kInt8,
+                          CacheFormat::kInt8);
+  AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
+  const AlignedBuffer<float> ones = Aligned(std::vector<float>(kWidth, 127.0f));
+  for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, ones.data());
+  OnEachTarget(kAllTargets, [&] {
+    AlignedBuffer<int8_t> planes(2 * kWidth);
+    AlignedBuffer<float> y = Aligned(std::vector<float>(64, 0.0f));
+    PanelFactor factor{.y = y.data()};
+    ToPlanes(ones.data(), nullptr, kWidth, planes.data(), planes.data() + kWidth, factor);
+    PanelProduct(CacheFormat::kInt8, page.data(), kWidth, {&factor, 1}, {});
+    EXPECT_NEAR(y[0], 127.0 * 127.0 * kWidth, 127.0 * 127.0 * kWidth * 0x1p-21);
+  });
+}
+
+}  // namespace
+}  // namespace tare

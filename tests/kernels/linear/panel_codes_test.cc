@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// On the target that tests are compiled for; the tests of what uses them go over all targets.
+#include "kernels/linear/panel_codes-inl.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/linear/packed_matrix.h"
+#include "tests/support/random_quantized.h"
+
+namespace tare {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+namespace simd = HWY_NAMESPACE;
+
+// The first record of a panel, one vector of lanes after the other.
+template <class Bits>
+void ExpectCodesOf(Format format) {
+  using D8 = hn::CappedTag<uint8_t, 64>;
+  const D8 d;
+  constexpr int kInputs = 4 * Bits::kGroups, kBytes = HWY_MAX_LANES_D(D8);
+  QuantizedMatrixBuffer weights = RandomQuantized(format, 64, 16, 16, 3);
+  for (int n = 0; n < 64; ++n) weights.Scales(n)[0] = 1;
+  const PackedMatrix packed(weights.view());
+  std::vector<float> row(16);
+  for (int byte = 0; byte < 256; byte += kBytes) {
+    hn::Vec<D8> codes[Bits::kGroups];
+    Bits::Unpack(d, packed.Codes(0) + byte, codes);
+    for (int r = 0; r < kInputs; ++r) {
+      HWY_ALIGN uint8_t got[kBytes];
+      hn::Store(codes[r / 4], d, got);
+      for (int lane = 0; lane < kBytes / 4; ++lane) {
+        DequantizeRow(weights.view(), byte / 4 + lane, row.data());
+        EXPECT_EQ(got[4 * lane + r % 4] - Bits::kOffset, row[r]) << Info(format).name << lane << " " << r;
+      }
+    }
+  }
+  EXPECT_EQ(Bits::kRecordBytes, static_cast<int64_t>(packed.PanelBytes()) * kInputs / 16);
+}
+
+TEST(PanelCodes, UnpackIsTheInverseOfPacking) {
+  ExpectCodesOf<simd::EightBits>(Format::kInt8);
+  ExpectCodesOf<simd::SixBits>(Format::kInt6);
+  ExpectCodesOf<simd::FourBits>(Format::kInt4);
+}
+
+TEST(PanelCodes, FourInputsMultiplyBothPlanes) {
+  using DI = hn::CappedTag<int32_t, 16>;
+  const DI di;
+  const int8_t high[4] = {1, -2, 3, -127}, low[4] = {-64, 63, 0, 5};
+  HWY_ALIGN int32_t sums[2][HWY_MAX_LANES_D(DI)];
+  auto high_sum = hn::Set(di, 10), low_sum = hn::Set(di, 20);
+  const auto codes = hn::Set(hn::Repartition<uint8_t, DI>(), 255);
+  simd::FourInputs<DI>(high, low).Accumulate(codes, high_sum, low_sum);
+  hn::Store(high_sum, di, sums[0]);
+  hn::Store(low_sum, di, sums[1]);
+  EXPECT_EQ(sums[0][0], 10 - 255 * 125);
+  EXPECT_EQ(sums[1][0], 20 + 255 * 4);
+}
+
+}  // namespace
+}  // namespace tare
