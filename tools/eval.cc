@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "experiments/tasks/divergence.h"
 #include "experiments/tasks/evaluation.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
@@ -30,12 +31,18 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
                 {"--records"}, "a task with items");
   RequireEffect(command, any([](const TaskKind* kind) { return kind->of_towers; }), {"--other-tower"},
                 "zero_shot or retrieval");
+  const bool diverges = any([](const TaskKind* kind) { return kind == &kDivergenceTask; });
+  RequireEffect(command, diverges, {"--reference"}, "divergence");
+  if (diverges && plan.empty() && command.count("--reference") == 0)
+    throw CLI::ValidationError("--tasks",
+                               "divergence: got MODEL held to itself; try a --plan, or --reference with "
+                               "the checkpoint that MODEL was made from");
 }
 
 void Run(const CLI::App& command, const Options& options) {
   const std::vector<TaskSpec> specs = ParseTasks(options.tasks);
   Plan plan = Plan::Parse(options.plan);
-  std::vector<std::string> inputs{options.model, options.stats};
+  std::vector<std::string> inputs{options.model, options.stats, options.windows.reference, options.windows.other_tower};
   for (const TaskSpec& spec : specs) inputs.push_back(spec.file);
   const std::vector<AtomicFile> claims = ClaimFiles(inputs, {options.json, options.records});
   CheckEffects(command, plan, specs);
@@ -64,6 +71,8 @@ void AddEval(CLI::App& app) {
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   command->add_option("--records", options->records, "write one JSON line per item of multiple choice to this file");
   AddWindowOptions(*command, options->windows);
+  command->add_option("--reference", options->windows.reference,
+                      "of divergence: the checkpoint to start from; without it MODEL without the plan");
   command->add_option("--other-tower", options->windows.other_tower,
                       "of zero_shot and retrieval: the tower of CLIP that MODEL is not, run as it is stored");
   AddStrideOption(*command, options->windows);

@@ -57,6 +57,16 @@ TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vec
           .records = {}};
 }
 
+nlohmann::ordered_json PerplexityConvention(const WindowOptions& w) {
+  return {{"window", w.window},
+          {"stride", w.stride},
+          {"tokens", w.tokens},
+          {"convention",
+           "each token is scored once, by the first window that holds it; text windows begin with <s>; windows advance "
+           "by stride tokens (0: all that a window holds, where there is no <s> all but one), the last is moved back "
+           "to be full"}};
+}
+
 namespace {
 
 RunTask Read(const std::filesystem::path& file, const Model& of, const WindowOptions& windows) {
@@ -77,16 +87,6 @@ std::string How(const nlohmann::ordered_json& result) {
       result.at("stride").dump(), result.at("bos").get<bool>() ? "each after" : "without", result.at("tokens").dump());
 }
 
-nlohmann::ordered_json Convention(const WindowOptions& w) {
-  return {{"window", w.window},
-          {"stride", w.stride},
-          {"tokens", w.tokens},
-          {"convention",
-           "each token is scored once, by the first window that holds it; text windows begin with <s>; windows advance "
-           "by stride tokens (0: all that a window holds, where there is no <s> all but one), the last is moved back "
-           "to be full"}};
-}
-
 constexpr WindowKeys kWindows{.losses = "window_losses", .counts = "window_tokens"};
 constexpr FigureKeys kFigures[] = {
     {.name = "perplexity", .windows = kWindows, .of_mean = OfMean::kExponential, .format = "9.4f"},
@@ -100,7 +100,7 @@ constexpr TaskKind kPerplexityTask{.name = "perplexity",
                                    .figures = kFigures,
                                    .count = "tokens",
                                    .unit = "tokens",
-                                   .convention = Convention,
+                                   .convention = PerplexityConvention,
                                    .how = How};
 
 }  // namespace tare

@@ -9,6 +9,9 @@ namespace tare {
 
 extern const TaskKind kPerplexityTask;  // perplexity=TEXT
 
+// Which tokens of a text are scored, and from what context, in results.
+nlohmann::ordered_json PerplexityConvention(const WindowOptions& windows);
+
 // Figures: nll (the mean, nats per token), nll_stderr (the sample standard deviation over tokens / sqrt(tokens), as if
 // tokens were independent), perplexity = exp(nll), tokens (scored), windows, and of each window the sum of its losses
 // (window_losses) and how many there are (window_tokens): two runs over the same windows can be paired by them.

@@ -8,6 +8,7 @@
 #include "experiments/evidence/accuracy.h"
 #include "experiments/tasks/choice.h"
 #include "experiments/tasks/contrast.h"
+#include "experiments/tasks/divergence.h"
 #include "experiments/tasks/perplexity.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
@@ -17,7 +18,8 @@
 namespace tare {
 namespace {
 
-constexpr const TaskKind* kTasks[] = {&kPerplexityTask, &kChoiceTask, &kZeroShotTask, &kRetrievalTask};
+constexpr const TaskKind* kTasks[] = {&kPerplexityTask, &kChoiceTask, &kDivergenceTask, &kZeroShotTask,
+                                      &kRetrievalTask};
 
 TaskSpec ParseTask(const std::string& text, TaskKinds kinds) {
   const size_t equals = text.find('=');

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far a model's predictions went from those of the model that it was made from, token by token, and the figures
+// that are quoted of it: the list of llama.cpp's perplexity tool (`--kl-divergence`), by its definitions. Errors are of
+// means, the sample standard deviation over tokens / sqrt(tokens), as if tokens were independent.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tare {
+
+// Of one predicted token, p the distribution of the reference and q of the model at hand.
+struct TokenDivergence {
+  double kld = 0;             // sum p ln(p / q), nats
+  double reference_loss = 0;  // -ln p(token), nats
+  double loss = 0;            // -ln q(token)
+  bool same_top = false;      // whether both find the same token most likely
+  int64_t context = 0;        // tokens that it was predicted from
+};
+
+struct MeanAndError {
+  double mean = 0, error = 0;
+};
+
+struct Divergence {
+  MeanAndError kld;
+  double kld_median = 0, kld_90 = 0, kld_95 = 0, kld_99 = 0, kld_999 = 0, kld_largest = 0;
+  MeanAndError same_top;   // a share
+  MeanAndError delta_p;    // q(token) - p(token)
+  double delta_p_rms = 0;  // root of the mean square
+  MeanAndError log_ratio;  // ln of perplexity / the reference's: the mean of loss - reference_loss
+};
+
+// Of one token or more.
+Divergence DivergenceOf(std::span<const TokenDivergence> tokens);
+
+// Of sorted values the one that a share of them is below, between two of them by a straight line.
+double Quantile(std::span<const double> sorted, double share);
+
+// Tokens with contexts of first .. last, of which there are some.
+struct DivergenceInContext {
+  int64_t first = 0, last = 0, tokens = 0;
+  double kld = 0, log_ratio = 0;  // means
+};
+// By the powers of two: 1, 2 to 3, 4 to 7, ...
+std::vector<DivergenceInContext> ByContext(std::span<const TokenDivergence> tokens);
+
+}  // namespace tare

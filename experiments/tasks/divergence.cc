@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/tasks/divergence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "experiments/tasks/perplexity.h"
+#include "kernels/elementwise/rows.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+
+namespace tare {
+namespace {
+
+// Rows of the reference's logits that are held at a time: 128 x 128k x 4 bytes = 64 MB.
+constexpr int64_t kHeldRows = 128;
+
+// logits are the model's, of_reference the reference's, which become its probabilities.
+TokenDivergence Compare(std::span<const float> logits, std::span<float> of_reference, int32_t target, int64_t context) {
+  const size_t V = logits.size();
+  const double q_total = LogSumExp(logits.data(), V), p_total = LogSumExp(of_reference.data(), V);
+  TokenDivergence token{.reference_loss = p_total - double{of_reference[static_cast<size_t>(target)]},
+                        .loss = q_total - double{logits[static_cast<size_t>(target)]},
+                        .same_top = std::ranges::max_element(logits) - logits.begin() ==
+                                    std::ranges::max_element(of_reference) - of_reference.begin(),
+                        .context = context};
+  // sum p (ln p - ln q) = mean of (logits of p - logits of q) under p, less the difference of their totals.
+  thread_local std::vector<float> differences;
+  differences.assign(of_reference.begin(), of_reference.end());
+  SubtractScaled(differences.data(), logits.data(), 1.0f, V);
+  Softmax(of_reference.data(), V);
+  double sum[8] = {}, mass[8] = {};
+  for (size_t i = 0; i < V; ++i) {
+    const double p = of_reference[i];
+    mass[i % 8] += p;
+    sum[i % 8] += p > 0 ? p * differences[i] : 0.0;  // -inf of both is no difference
+  }
+  double of_sum = 0, of_mass = 0;
+  for (size_t lane = 0; lane < 8; ++lane) of_sum += sum[lane], of_mass += mass[lane];
+  token.kld = of_sum / of_mass - p_total + q_total;
+  return token;
+}
+
+// Of a batch, what predicts what.
+struct Predicted {
+  std::vector<int64_t> rows, contexts;
+  std::vector<int32_t> targets;
+};
+Predicted PredictedBy(const TokenBatch& batch, std::span<const ScoredSequence> sequences) {
+  Predicted all;
+  for (size_t i = 0; i < batch.sequences.size(); ++i) {
+    const ScoredSequence& s = sequences[i];
+    for (int64_t t = s.first_target; t < std::ssize(s.tokens); ++t) {
+      all.rows.push_back(batch.sequences[i].first_row + t - 1);
+      all.contexts.push_back(t);
+      all.targets.push_back(s.tokens[static_cast<size_t>(t)]);
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visitors, Model& reference,
+                                               const std::vector<ScoredSequence>& sequences, const Progress& progress) {
+  const auto V = static_cast<size_t>(model.config().vocabulary);
+  std::vector<TokenDivergence> tokens;
+  std::vector<float> held;
+  ForwardAll(model, visitors, sequences, progress, [&](const TokenBatch& batch, size_t begin) {
+    reference.Forward(batch);
+    const Predicted predicted = PredictedBy(batch, std::span(sequences).subspan(begin));
+    const std::span<const int64_t> rows = predicted.rows;
+    const size_t first = tokens.size();
+    tokens.resize(first + rows.size());
+    for (size_t part = 0; part < rows.size(); part += kHeldRows) {
+      const std::span<const int64_t> some = rows.subspan(part, std::min<size_t>(kHeldRows, rows.size() - part));
+      held.resize(some.size() * V);
+      reference.VocabularyLogits(
+          some, [&](size_t i, const float* logits, int) { std::copy_n(logits, V, held.data() + i * V); });
+      model.VocabularyLogits(some, [&](size_t i, const float* logits, int) {
+        const size_t at = part + i;
+        tokens[first + at] =
+            Compare({logits, V}, {held.data() + i * V, V}, predicted.targets[at], predicted.contexts[at]);
+      });
+    }
+  });
+  return tokens;
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void Add(Json& json, const char* name, const MeanAndError& figure) {
+  json[name] = figure.mean;
+  json[Formatted("{}_stderr", name)] = figure.error;
+}
+
+// Sums of each window, in which runs can be paired.
+void AddWindows(Json& json, std::span<const TokenDivergence> tokens, const std::vector<ScoredSequence>& sequences) {
+  std::vector<double> klds, ratios;
+  std::vector<int64_t> counts;
+  size_t next = 0;
+  for (const ScoredSequence& s : sequences) {
+    const int64_t scored = std::max<int64_t>(0, std::ssize(s.tokens) - s.first_target);
+    double kld = 0, ratio = 0;
+    for (int64_t t = 0; t < scored; ++t, ++next) {
+      kld += tokens[next].kld;
+      ratio += tokens[next].loss - tokens[next].reference_loss;
+    }
+    klds.push_back(kld);
+    ratios.push_back(ratio);
+    counts.push_back(scored);
+  }
+  json.update(
+      {{"windows", sequences.size()}, {"window_klds", klds}, {"window_log_ratios", ratios}, {"window_tokens", counts}});
+}
+
+Json FiguresOf(const std::vector<TokenDivergence>& tokens, const std::vector<ScoredSequence>& sequences) {
+  if (tokens.empty()) Fail("divergence: the input leaves no token to predict; expected at least two tokens");
+  const Divergence d = DivergenceOf(tokens);
+  if (!std::isfinite(d.kld.mean) || !std::isfinite(d.log_ratio.mean))
+    Fail("divergence: the mean is {} nats, which is no figure; try `tare stats` to see where", d.kld.mean);
+  Json json;
+  Add(json, "kld", d.kld);
+  json.update({{"kld_median", d.kld_median},
+               {"kld_90", d.kld_90},
+               {"kld_95", d.kld_95},
+               {"kld_99", d.kld_99},
+               {"kld_99_9", d.kld_999},
+               {"kld_largest", d.kld_largest}});
+  Add(json, "same_top", d.same_top);
+  Add(json, "delta_p", d.delta_p);
+  json["delta_p_rms"] = d.delta_p_rms;
+  const double ratio = std::exp(d.log_ratio.mean);
+  Add(json, "perplexity_ratio", {ratio, ratio * d.log_ratio.error});
+  json["tokens"] = tokens.size();
+  AddWindows(json, tokens, sequences);
+  for (const DivergenceInContext& some : ByContext(tokens)) {
+    json["by_context"].push_back({{"first", some.first},
+                                  {"last", some.last},
+                                  {"tokens", some.tokens},
+                                  {"kld", some.kld},
+                                  {"perplexity_ratio", std::exp(some.log_ratio)}});
+  }
+  return json;
+}
+
+std::shared_ptr<Model> ReferenceOf(const Model& of, const WindowOptions& options) {
+  auto reference = std::make_shared<Model>(options.reference.empty() ? of.folder() : options.reference, of.math());
+  if (reference->config().vocabulary != of.config().vocabulary)
+    Fail("--reference: got {} with a vocabulary of {}, expected {} as of {}", reference->Name(),
+         reference->config().vocabulary, of.config().vocabulary, of.Name());
+  return reference;
+}
+
+RunTask Read(const std::filesystem::path& file, const Model& of, const WindowOptions& options) {
+  const TokenInput input = LoadTokenInput(file, of.folder(), of.config().vocabulary);
+  return [sequences = CutSequences(input, of.config(), options), reference = ReferenceOf(of, options)](
+             Model& model, PlanRun& run, const Progress& progress) {
+    Json figures = FiguresOf(MeasureDivergence(model, run.Begin(model), *reference, sequences, progress), sequences);
+    figures["reference_sha256"] = reference->files().ContentHash();
+    return TaskResult{.figures = std::move(figures), .records = {}};
+  };
+}
+
+std::string How(const Json& result) {
+  const auto nats = [&](const char* key) { return Formatted("{:.2e}", result.at(key).get<double>()); };
+  return Formatted(
+      "nats: median {}, 90 % {}, 95 % {}, 99 % {}, 99.9 % {}, largest {}\n  p of the true token: mean {:+.4f} +/- "
+      "{:.4f}, "
+      "RMS {:.4f}; {} windows",
+      nats("kld_median"), nats("kld_90"), nats("kld_95"), nats("kld_99"), nats("kld_99_9"), nats("kld_largest"),
+      result.at("delta_p").get<double>(), result.at("delta_p_stderr").get<double>(),
+      result.at("delta_p_rms").get<double>(), result.at("windows").dump());
+}
+
+constexpr WindowKeys kKlds{.losses = "window_klds", .counts = "window_tokens"},
+    kRatios{.losses = "window_log_ratios", .counts = "window_tokens"};
+constexpr FigureKeys kFigures[] = {{.name = "kld", .error = "kld_stderr", .windows = kKlds, .format = ".2e"},
+                                   {.name = "same_top", .error = "same_top_stderr"},
+                                   {.name = "perplexity_ratio",
+                                    .error = "perplexity_ratio_stderr",
+                                    .windows = kRatios,
+                                    .of_mean = OfMean::kExponential}};
+
+}  // namespace
+
+constexpr TaskKind kDivergenceTask{.name = "divergence",
+                                   .file = "TEXT",
+                                   .read = Read,
+                                   .figures = kFigures,
+                                   .count = "tokens",
+                                   .unit = "tokens",
+                                   .convention = PerplexityConvention,
+                                   .how = How};
+
+}  // namespace tare

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every token against the definitions in double, from the logits of two forward passes; none from itself; the figures of
+// a result.
+#include "experiments/tasks/divergence.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "tests/support/checkpoint.h"
+#include "tests/support/logits.h"
+
+namespace tare {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+std::vector<double> Probabilities(std::span<const float> logits) {
+  const double largest = *std::ranges::max_element(logits);
+  std::vector<double> p;
+  double sum = 0;
+  for (const float x : logits) sum += p.emplace_back(std::exp(x - largest));
+  for (double& x : p) x /= sum;
+  return p;
+}
+
+std::vector<ScoredSequence> Rows(const char* name, const Model& model) {
+  const TokenInput input{.kind = TokenInput::Kind::kIds, .sequences = GoldenRows(name)};
+  return CutSequences(input, model.config(), {.window = 16, .stride = 9});
+}
+
+TEST(DivergenceTaskTest, IsWhatTheDefinitionsGive) {
+  Model model(GoldenFolder("diffllama-gqa")), reference(GoldenFolder("llama-gqa"));
+  ASSERT_EQ(model.config().vocabulary, reference.config().vocabulary);
+  const std::vector<ScoredSequence> sequences = Rows("diffllama-gqa", model);
+  const std::vector<TokenDivergence> tokens = MeasureDivergence(model, {}, reference, sequences, {});
+  const auto V = static_cast<size_t>(model.config().vocabulary);
+  size_t next = 0;
+  for (const ScoredSequence& s : sequences) {
+    TokenBatch batch;
+    batch.Add(0, s.tokens);
+    const std::vector<float> of_model = LogitsOf(model, batch), of_reference = LogitsOf(reference, batch);
+    for (size_t t = static_cast<size_t>(s.first_target); t < s.tokens.size(); ++t, ++next) {
+      const std::vector<double> q = Probabilities(std::span(of_model).subspan((t - 1) * V, V)),
+                                p = Probabilities(std::span(of_reference).subspan((t - 1) * V, V));
+      double kld = 0;
+      for (size_t i = 0; i < V; ++i) kld += p[i] * std::log(p[i] / q[i]);
+      const auto target = static_cast<size_t>(s.tokens[t]);
+      // Logits of some 10 are off by 2^-24 of themselves in f32, differences by twice that.
+      EXPECT_NEAR(tokens[next].kld, kld, 1e-5);
+      EXPECT_NEAR(tokens[next].loss, -std::log(q[target]), 1e-5);
+      EXPECT_NEAR(tokens[next].reference_loss, -std::log(p[target]), 1e-5);
+      EXPECT_EQ(tokens[next].same_top,
+                std::ranges::max_element(p) - p.begin() == std::ranges::max_element(q) - q.begin());
+      EXPECT_EQ(tokens[next].context, static_cast<int64_t>(t));
+      EXPECT_GT(kld, 0.01);  // these are two models
+    }
+  }
+  EXPECT_EQ(tokens.size(), next);
+}
+
+TEST(DivergenceTaskTest, NoneFromItselfOnAnyThreads) {
+  for (const int threads : {1, 3}) {
+    SetThreads(threads);
+    Model model(GoldenFolder("llama-gqa")), reference(GoldenFolder("llama-gqa"));
+    for (const TokenDivergence& t : MeasureDivergence(model, {}, reference, Rows("llama-gqa", model), {})) {
+      EXPECT_NEAR(t.kld, 0, 1e-6);
+      EXPECT_EQ(t.loss, t.reference_loss);
+      EXPECT_TRUE(t.same_top);
+    }
+  }
+  SetThreads(0);
+}
+
+class DivergenceResult : public testing::Test {
+ protected:
+  nlohmann::ordered_json Run(Model& model, const char* plan, const WindowOptions& options) {
+    PlanRun run(Plan::Parse(plan), Carrying::kSimulated, ModelSitesOf(model));
+    return kDivergenceTask.read(GoldenFolder(model.Name()) / "expected.safetensors", model, options)(model, run, {})
+        .figures;
+  }
+};
+
+TEST_F(DivergenceResult, APlanMovesTheModelFromItself) {
+  Model model(GoldenFolder("diffllama-mha"));
+  const nlohmann::ordered_json coarse = Run(model, "attn_logits=int4/row", {}),
+                               fine = Run(model, "attn_logits=int8/row", {});
+  EXPECT_GT(fine.at("kld"), 0.0);
+  EXPECT_GT(coarse.at("kld").get<double>(), 10 * fine.at("kld").get<double>());
+  EXPECT_EQ(coarse.at("tokens"), 72);
+  double sum = 0, tokens = 0;
+  for (const double kld : coarse.at("window_klds")) sum += kld;
+  EXPECT_NEAR(sum / 72, coarse.at("kld").get<double>(), 1e-12);
+  for (const auto& some : coarse.at("by_context")) tokens += some.at("tokens").get<double>();
+  EXPECT_EQ(tokens, 72);
+  EXPECT_EQ(coarse.at("by_context").size(), 6u);  // 1, 2 to 3, ..., 32 to 36
+  EXPECT_TRUE(ReadFigures(coarse, kDivergenceTask).has_value());
+  EXPECT_THAT(HowMeasured(coarse, kDivergenceTask), HasSubstr("99.9 %"));
+}
+
+TEST_F(DivergenceResult, IsFromTheReferenceWhereOneIsNamed) {
+  Model model(GoldenFolder("diffllama-gqa"));
+  const nlohmann::ordered_json moved = Run(model, "", {.reference = GoldenFolder("llama-gqa")});
+  EXPECT_GT(moved.at("kld"), 0.1);
+  EXPECT_NEAR(Run(model, "", {}).at("kld").get<double>(), 0, 1e-6);
+  EXPECT_THAT([&] { Run(model, "", {.reference = GoldenFolder("clip-text")}); },
+              ThrowsMessage<Error>(HasSubstr("--reference: got clip-text with a vocabulary of 61, expected")));
+}
+
+}  // namespace
+}  // namespace tare
