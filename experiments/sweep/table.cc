@@ -41,12 +41,13 @@ std::optional<Change> ChangeOf(const std::vector<SweepCell>& cells, const SweepC
   return ChangeBetween(baseline->figures.list[i], cell.figures.list[i]);
 }
 
-std::string ChangeText(const Change& change) {
+std::string ChangeText(const Change& change, const std::string& format) {
+  const auto signed_text = [&](double x) { return NumberText(x, "+" + format); };
   if (change.outcomes && change.outcomes->gained + change.outcomes->lost < kFewItems) {
     const Interval interval = change.outcomes->BonettPrice();
-    return Formatted("{:+.3f} [{:+.3f}, {:+.3f}]", change.value, interval.low, interval.high);
+    return Formatted("{} [{}, {}]", signed_text(change.value), signed_text(interval.low), signed_text(interval.high));
   }
-  return Formatted("{:+.3f}{}", change.value, change.error ? Formatted(" +/- {:.3f}", *change.error) : "");
+  return signed_text(change.value) + (change.error ? " +/- " + NumberText(*change.error, format) : "");
 }
 
 template <typename Get>
@@ -88,8 +89,9 @@ std::string ModelRows(const std::vector<SweepCell>& cells, const std::string& mo
       text += Columns("plan", cell.figures.list[i].keys.name, "change from 16 bits");
     }
     const std::optional<Change> change = ChangeOf(cells, cell, i);
-    text += Row(cell.Plan() + (cell.Executed() ? " executed" : ""), FigureText(cell.figures.list[i], ".3f"),
-                change ? ChangeText(*change) : "");
+    const char* const format = cell.figures.list[i].keys.in_tables;
+    text += Row(cell.Plan() + (cell.Executed() ? " executed" : ""), FigureText(cell.figures.list[i], format),
+                change ? ChangeText(*change, format) : "");
   }
   return text;
 }
@@ -119,7 +121,7 @@ std::string SweepTable(const std::vector<SweepCell>& cells) {
   for (const auto& task : Distinct(cells, [](const SweepCell& c) { return c.task; })) {
     const std::vector<Figure>& figures = std::ranges::find(cells, task, &SweepCell::task)->figures.list;
     for (size_t i = 0; i < figures.size(); ++i) {
-      if (!figures[i].keys.in_tables) continue;
+      if (figures[i].keys.in_tables == nullptr) continue;
       text += Formatted("\n{}, {}\n", task, figures[i].keys.name);
       for (const auto& model : Distinct(cells, [](const SweepCell& c) { return c.model; }))
         text += ModelRows(cells, model, task, i);

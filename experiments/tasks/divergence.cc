@@ -166,24 +166,28 @@ RunTask Read(const std::filesystem::path& file, const Model& of, const WindowOpt
 }
 
 std::string How(const Json& result) {
-  const auto nats = [&](const char* key) { return Formatted("{:.2e}", result.at(key).get<double>()); };
-  return Formatted(
-      "nats: median {}, 90 % {}, 95 % {}, 99 % {}, 99.9 % {}, largest {}\n  p of the true token: mean {:+.4f} +/- "
-      "{:.4f}, "
-      "RMS {:.4f}; {} windows",
-      nats("kld_median"), nats("kld_90"), nats("kld_95"), nats("kld_99"), nats("kld_99_9"), nats("kld_largest"),
-      result.at("delta_p").get<double>(), result.at("delta_p_stderr").get<double>(),
-      result.at("delta_p_rms").get<double>(), result.at("windows").dump());
+  const auto number = [&](const char* key, const char* format) {
+    return NumberText(result.at(key).get<double>(), format);
+  };
+  std::string text = Formatted("{} windows", result.at("windows").dump());
+  if (result.at("kld_largest") == 0.0) return text + "; nothing moved";  // the reference itself
+  text += ", nats: median " + number("kld_median", ".1e");
+  constexpr std::pair<const char*, const char*> kShares[] = {
+      {"90", "kld_90"}, {"95", "kld_95"}, {"99", "kld_99"}, {"99.9", "kld_99_9"}};
+  for (const auto& [share, key] : kShares) text += Formatted(", {} % {}", share, number(key, ".1e"));
+  return text + Formatted(", largest {}\n  p of the true token: mean {} +/- {}, RMS {}", number("kld_largest", ".1e"),
+                          number("delta_p", "+.4f"), number("delta_p_stderr", ".4f"), number("delta_p_rms", ".4f"));
 }
 
 constexpr WindowKeys kKlds{.losses = "window_klds", .counts = "window_tokens"},
     kRatios{.losses = "window_log_ratios", .counts = "window_tokens"};
-constexpr FigureKeys kFigures[] = {{.name = "kld", .error = "kld_stderr", .windows = kKlds, .format = ".2e"},
-                                   {.name = "same_top", .error = "same_top_stderr"},
-                                   {.name = "perplexity_ratio",
-                                    .error = "perplexity_ratio_stderr",
-                                    .windows = kRatios,
-                                    .of_mean = OfMean::kExponential}};
+constexpr FigureKeys kFigures[] = {
+    {.name = "kld", .error = "kld_stderr", .windows = kKlds, .format = ".2e", .in_tables = ".2e"},
+    {.name = "same_top", .error = "same_top_stderr"},
+    {.name = "perplexity_ratio",
+     .error = "perplexity_ratio_stderr",
+     .windows = kRatios,
+     .of_mean = OfMean::kExponential}};
 
 }  // namespace
 

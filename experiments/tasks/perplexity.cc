@@ -90,7 +90,7 @@ std::string How(const nlohmann::ordered_json& result) {
 constexpr WindowKeys kWindows{.losses = "window_losses", .counts = "window_tokens"};
 constexpr FigureKeys kFigures[] = {
     {.name = "perplexity", .windows = kWindows, .of_mean = OfMean::kExponential, .format = "9.4f"},
-    {.name = "nll", .error = "nll_stderr", .windows = kWindows, .format = ".5f", .in_tables = false}};
+    {.name = "nll", .error = "nll_stderr", .windows = kWindows, .format = ".5f", .in_tables = nullptr}};
 
 }  // namespace
 

@@ -40,7 +40,7 @@ struct FigureKeys {
   std::optional<WindowKeys> windows = std::nullopt;
   OfMean of_mean = OfMean::kItself;  // what the figure is of the windows' mean
   const char* format = ".4f";        // of value and error in eval's line
-  bool in_tables = true;             // of sweeps, for people; table.csv has every figure
+  const char* in_tables = ".3f";  // the same in the tables of sweeps; null: left to table.csv, which has every figure
 };
 
 // A task whose input has been read and tokenized, to be run under many plans.
@@ -80,6 +80,8 @@ std::optional<Figures> ReadFigures(const nlohmann::ordered_json& result, const T
 std::string HowMeasured(const nlohmann::ordered_json& result, const TaskKind& kind);
 // "0.7100 +/- 0.0456"; of few items right or wrong "1.0000 [0.4385, 1.0000]", Wilson's interval.
 std::string FigureText(const Figure& figure, const char* format);
+// A number by a format like ".3f" or "+.3f".
+std::string NumberText(double value, std::string_view format);
 
 using TaskKinds = std::span<const TaskKind* const>;
 TaskKinds AllTasks();

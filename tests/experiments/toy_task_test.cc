@@ -47,7 +47,7 @@ RunTask ReadLetters(const std::filesystem::path& file, const Model&, const Windo
 }
 
 constexpr FigureKeys kLetterFigures[] = {{.name = "known", .error = "known_error", .outcomes = "which"},
-                                         {.name = "luck", .format = ".1f", .in_tables = false}};
+                                         {.name = "luck", .format = ".1f", .in_tables = nullptr}};
 constexpr TaskKind kLettersTask{.name = "letters",
                                 .file = "LETTERS.txt",
                                 .read = ReadLetters,
