@@ -29,7 +29,7 @@ Json Describe(const Model& model) {
   for (const std::string& name : model.files().names()) {
     if (const QuantizedMatrix* m = model.files().FindQuantized(name)) {
       const auto values = static_cast<uint64_t>(m->out * m->in);
-      const uint64_t stored = static_cast<uint64_t>(m->out) * (m->RowBytes() + 4 * static_cast<uint64_t>(m->Groups()));
+      const uint64_t stored = m->Bytes();
       parameters += values;
       bytes += stored;
       by_type[std::string(Info(m->format).name)] += values;
@@ -88,7 +88,7 @@ void PrintQuantized(const Json& j) {
   PrintLine("  quantized from {}: plan {}, method {}", j["source"].get<std::string>(), j["plan"].get<std::string>(),
             j["method"].get<std::string>());
   for (const Json& m : j["quantized"]) {
-    PrintLine("    {:<44} {:<5} groups of {:>5}  {:>10} bytes  {:5.2f} bits per weight", m["tensor"].get<std::string>(),
+    PrintLine("    {:<44} {:<9} groups of {:>5}  {:>10} bytes  {:5.2f} bits per weight", m["tensor"].get<std::string>(),
               m["format"].get<std::string>(), m["group"].get<int64_t>(), m["bytes"].get<uint64_t>(),
               m["bits_per_weight"].get<double>());
   }

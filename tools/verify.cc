@@ -10,8 +10,6 @@
 namespace tare {
 namespace {
 
-constexpr const char* kQuantized = "tare.quantized/1";
-
 struct Options {
   std::string file, json;
 };
@@ -20,7 +18,7 @@ void Run(const Options& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.file}, {options.json});
   const Hdf5Reader file(options.file);
   const std::string schema = file.HasAttribute("", "schema") ? file.StringAttribute("", "schema") : "none";
-  if (schema == kQuantized) {
+  if (IsQuantizedSchema(schema)) {
     QuantizedCheckpoint(options.file).Verify();
   } else {
     file.Verify();

@@ -3,6 +3,7 @@
 // kernels together with the format of its inputs.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,10 +28,13 @@ struct PlannedLinear {
                                            const SiteKey& input_key, const ResolvedPlan& plan, Math math);
   // What the codes stand for, in f32 or bf16.
   static std::unique_ptr<PlannedLinear> Dequantized(const QuantizedMatrix& matrix, Math math, const std::string& where);
-  // The same of a format that is not integer, whose codes nothing keeps.
-  static std::unique_ptr<PlannedLinear> Simulated(const WeightMatrix& weight, const Rule& rule, Math math,
-                                                  const std::string& where);
 };
+
+// Gives a row of a matrix.
+using ReadRow = std::function<void(int64_t row, float* values)>;
+
+// Room for the codes of a rule; read is asked where the format has an f32 of the whole tensor.
+QuantizedMatrixBuffer MatrixFor(const Rule& rule, int64_t out, int64_t in, const ReadRow& read);
 
 // A matrix to codes by a rule, round to nearest.
 QuantizedMatrixBuffer QuantizeByRule(const WeightMatrix& weight, const Rule& rule, const std::string& where);

@@ -36,11 +36,7 @@ void CheckOptions(const Rule& rule) {
     RefuseRule(rule, "a clip with " + ScaleText(rule), "+static beside it, or a scale per row or token", "+static");
 }
 
-// What files and integer kernels hold.
-void CheckInteger(const Rule& rule, const char* where) {
-  if (rule.format != Format::kF32 && !IsInteger(rule.format))
-    RefuseRule(rule, Info(rule.format).name, Formatted("integers, which {} hold", where), "it simulated");
-}
+constexpr std::string_view kIntegers = "integers, which integer kernels hold";
 
 struct LinearSites {
   Site weight, input;
@@ -82,6 +78,8 @@ std::string GroupThatFits(const Rule& rule, const ResolvedPlan& plan, const Mode
 void CheckExecutedWeight(const ResolvedPlan& plan, const ModelSites& model, const SiteKey& key,
                          const StoredWeight& stored, const Rule& input) {
   const Rule* rule = plan.RuleAt(key);
+  if (rule == nullptr && stored.format && !IsInteger(*stored.format))
+    RefuseRule(input, Formatted("{} in {}", TextOf(key), Info(*stored.format).name), kIntegers, "it simulated");
   const int64_t group = rule != nullptr ? GroupOf(rule->granularity, stored.in) : stored.group;
   if (group == stored.in || group % PackedMatrix::kRecord == 0) return;
   const std::string expected = Formatted("multiples of {} or one scale per channel", PackedMatrix::kRecord);
@@ -149,10 +147,7 @@ void CheckWeights(const ResolvedPlan& plan, const ModelSites& model) {
     const Rule* rule = plan.RuleAt(key);
     if (rule == nullptr) continue;
     const int64_t group = GroupOf(rule->granularity, stored.in);
-    if (stored.in % group != 0 && Info(rule->format).block > 0)
-      RefuseRule(*rule, Formatted("blocks of {} for rows of {} weights of {}", group, stored.in, TextOf(key)),
-                 "a divisor", Formatted("a rule after it for these weights alone: {}=f32", Name(key.site)));
-    if (stored.in % group != 0)
+    if (stored.in % group != 0 && Info(rule->format).block == 0)
       RefuseRule(*rule, Formatted("{} for rows of {} weights of {}", Name(rule->granularity), stored.in, TextOf(key)),
                  "a divisor", GroupThatFits(*rule, plan, model, key));
     if (stored.format && (stored.format != rule->format || stored.group != group))
@@ -164,9 +159,6 @@ void CheckWeights(const ResolvedPlan& plan, const ModelSites& model) {
 }
 
 void CheckStored(const ResolvedPlan& plan, const ModelSites& model) {
-  for (const Rule& rule : plan.plan().rules()) {
-    if (IsWeight(rule.sites.front())) CheckInteger(rule, "files");
-  }
   bool quantizes = false;
   for (const LinearSites& linear : AllLinearSites()) {
     for (const SiteKey& key : model.Keys(linear.weight)) quantizes |= plan.RuleAt(key) != nullptr;
@@ -181,7 +173,7 @@ void CheckStored(const ResolvedPlan& plan, const ModelSites& model) {
 void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
   for (const Rule& rule : plan.plan().rules()) {
     if (rule.format == Format::kF32) continue;
-    CheckInteger(rule, "integer kernels");
+    if (!IsInteger(rule.format)) RefuseRule(rule, Info(rule.format).name, kIntegers, "it simulated");
     for (const Site site : rule.sites) {
       if (!HasKernel(site))
         RefuseRule(

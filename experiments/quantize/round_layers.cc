@@ -86,7 +86,7 @@ class CalibratedRounding {
     };
     QuantizedMatrixBuffer matrix;
     if (gptq_) {
-      matrix = {rule.format, stored.out, stored.in, GroupOf(rule.granularity, stored.in)};
+      matrix = MatrixFor(rule, stored.out, stored.in, read);
       gptq_->Round(read, rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax, matrix);
     } else {
       matrix = QuantizeByRule(stored, rule, where);
@@ -266,7 +266,7 @@ class Job {
     const WeightMatrix stored = Stored(name);
     AddError(stored, matrix, Where(name));
     out.AddMatrix(name, matrix, rule.granularity);
-    const int64_t bytes = matrix.out * (static_cast<int64_t>(matrix.RowBytes()) + 4 * matrix.Groups());
+    const auto bytes = static_cast<int64_t>(matrix.Bytes());
     code_bytes_ += bytes;
     summary_.bytes_after += bytes;
     summary_.values += stored.out * stored.in;

@@ -21,7 +21,7 @@ LinearReference ReferenceLinear(const float* x, int64_t rows, Format activation,
         int64_t sum = 0;
         for (int64_t i = g * w.group; i < (g + 1) * w.group; ++i) sum += int64_t{codes[i]} * weights[i];
         result.sums.push_back(sum);
-        y += static_cast<double>(sum) * double{w.scales[n * w.Groups() + g]};
+        y += static_cast<double>(sum) * double{w.ScaleOf(n, g)};
       }
       result.y.push_back(y * double{x_scale} + (bias == nullptr ? 0.0 : double{bias[n]}));
     }

@@ -96,6 +96,7 @@ void PackSix(const int8_t* codes, int64_t groups, uint8_t* out) {
 
 PackedMatrix::PackedMatrix(const QuantizedMatrix& m)
     : format_(m.format), bits_(Info(m.format).bits), out_(m.out), in_(m.in), groups_(1) {
+  if (!IsInteger(m.format)) Fail("packed weights: got {}, expected int8, int6 or int4", Info(m.format).name);
   CheckShape(m, "packed weights");
   groups_ = m.Groups();
   if (groups_ > 1 && m.group % kRecord != 0) {
@@ -123,7 +124,7 @@ void PackedMatrix::PackPanel(const QuantizedMatrix& m, int64_t panel) {
       sums[i / m.group * kPanel + n] += row[i];
     }
     for (int64_t g = 0; g < groups_; ++g) {
-      const float scale = m.scales[(first + n) * groups_ + g];
+      const float scale = m.ScaleOf(first + n, g);
       if (!std::isfinite(scale) || scale < 0)
         Fail("packed weights: got scale {} of output {}, group {}, expected a finite one, 0 or more", scale, first + n,
              g);

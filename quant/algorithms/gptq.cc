@@ -65,15 +65,15 @@ void GptqFactor::RoundRows(int64_t first, int64_t count, const std::function<voi
   const int64_t n = m.in, groups = m.Groups();
   std::vector<float> stored(static_cast<size_t>(n)), values(static_cast<size_t>(count * n));  // in the order of work
   std::vector<Scale> scales(static_cast<size_t>(count * groups));
-  std::vector<int8_t> codes(static_cast<size_t>(count * n));
+  std::vector<float> codes(static_cast<size_t>(count * n));  // what they stand for before the scale
   for (int64_t r = 0; r < count; ++r) {
     read(first + r, stored.data());
     if (const auto bad = FirstNotFinite(stored))
       Fail("weights, row {}: got {} at {}, expected finite values", first + r, stored[*bad], *bad);
     for (int64_t g = 0; g < groups; ++g) {
-      const Scale scale = ScaleFor(ChooseClip(stored.data() + g * m.group, m.group, m.format, choice), m.format);
-      scales[r * groups + g] = scale;
-      matrix.Scales(first + r)[g] = scale.scale;
+      const int64_t begin = g * m.group;
+      const float clip = ChooseClip(stored.data() + begin, m.GroupEnd(g) - begin, m.format, choice);
+      scales[r * groups + g] = matrix.SetScale(first + r, g, clip);
     }
     for (int64_t i = 0; i < n; ++i) values[r * n + i] = stored[order_[i]];
   }
@@ -82,15 +82,15 @@ void GptqFactor::RoundRows(int64_t first, int64_t count, const std::function<voi
     for (int64_t r = 0; r < count; ++r) {
       float* w = values.data() + r * n;
       const Scale scale = scales[r * groups + order_[i] / m.group];
-      const int code = CodeOf(w[i], scale.inv, m.format);
-      codes[r * n + order_[i]] = static_cast<int8_t>(code);
-      const float error = (w[i] - static_cast<float>(code) * scale.scale) / u[i];
+      const float code = Rounded(w[i], scale.inv, m.format);
+      codes[r * n + order_[i]] = code;
+      const float error = (w[i] - code * scale.scale) / u[i];
       for (int64_t j = i + 1; j < n; ++j) w[j] -= error * u[j];
     }
   }
   for (int64_t r = 0; r < count; ++r)
-    Pack<int8_t>(m.format, std::span(codes).subspan(static_cast<size_t>(r * n), static_cast<size_t>(n)),
-                 {matrix.Codes(first + r), m.RowBytes()});
+    Pack<float>(m.format, std::span(codes).subspan(static_cast<size_t>(r * n), static_cast<size_t>(n)),
+                {matrix.Codes(first + r), m.RowBytes()});
 }
 
 }  // namespace tare

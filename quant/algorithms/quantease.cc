@@ -25,7 +25,7 @@ int64_t RowsTogether(int64_t groups) { return std::clamp<int64_t>((int64_t{64} <
 
 }  // namespace
 
-// Some rows at work; codes as f32, for products.
+// Some rows at work; codes as what they stand for before the scale.
 struct QuantEase::Block {
   Block(const QuantizedMatrix& m, int64_t first_row, int64_t count)
       : format(m.format),
@@ -38,6 +38,9 @@ struct QuantEase::Block {
         gradient(count, m.in),
         scales(count, m.Groups()),
         done(static_cast<size_t>(count), false) {}
+
+  // Of a group: a row's last may be short.
+  int64_t Width(int64_t g) const { return std::min(group, codes.cols() - g * group); }
 
   Format format;
   int64_t group, groups, first, rows;
@@ -68,8 +71,8 @@ void QuantEase::FitScales(Block& block) const {
   Eigen::MatrixXd b = Eigen::MatrixXd::Zero(groups, block.rows);
   Matrix product(block.rows, in_);  // c_g H, c_g: the codes of group g and zeros
   for (int64_t g = 0; g < groups; ++g) {
-    product.noalias() =
-        block.codes.middleCols(g * block.group, block.group) * h.middleRows(g * block.group, block.group);
+    const int64_t first = g * block.group, width = block.Width(g);
+    product.noalias() = block.codes.middleCols(first, width) * h.middleRows(first, width);
     for (int64_t r = 0; r < block.rows; ++r) {
       for (int64_t j = 0; j < in_; ++j) {
         a[r](g, j / block.group) += double{product(r, j)} * double{block.codes(r, j)};
@@ -97,7 +100,7 @@ void QuantEase::Sweep(Block& block) const {
   const Eigen::Map<const Matrix> h(hessian_.data(), in_, in_);
   Matrix error = block.weights;
   for (int64_t g = 0; g < block.groups; ++g) {
-    const auto columns = Eigen::seqN(g * block.group, block.group);
+    const auto columns = Eigen::seqN(g * block.group, block.Width(g));
     error(Eigen::all, columns) -= block.scales.col(g).asDiagonal() * block.codes(Eigen::all, columns);
   }
   block.gradient.noalias() = error * h;
@@ -108,7 +111,7 @@ void QuantEase::Sweep(Block& block) const {
       const float scale = block.scales(r, i / block.group), code = block.codes(r, i);
       if (scale == 0 || block.done[r]) continue;
       const float best = code * scale + block.gradient(r, i) / h_row[i];
-      const auto nearest = static_cast<float>(CodeOf(best, 1 / scale, block.format));
+      const float nearest = Rounded(best, 1 / scale, block.format);
       if (nearest == code) continue;
       const float moved = (nearest - code) * scale;
       block.codes(r, i) = nearest;
@@ -124,26 +127,24 @@ void QuantEase::Improve(const std::function<void(int64_t, float*)>& read, int sw
                         QuantizedMatrixBuffer& matrix) const {
   const QuantizedMatrix& m = matrix.view();
   TARE_CHECK(m.in == in_);
+  const bool fits_scales = Info(m.format).scale == ScaleType::kF32;
   const int64_t together = RowsTogether(m.Groups());
   ParallelFor(static_cast<size_t>((m.out + together - 1) / together), [&](size_t index, int) {
     const int64_t first = static_cast<int64_t>(index) * together;
     Block block(m, first, std::min(together, m.out - first));
-    std::vector<int8_t> codes(static_cast<size_t>(in_));
+    const auto in = static_cast<size_t>(in_);
     for (int64_t r = 0; r < block.rows; ++r) {
       read(first + r, block.weights.row(r).data());
-      Unpack<int8_t>(m.format, {matrix.Codes(first + r), m.RowBytes()}, codes);
-      std::ranges::copy(codes, block.codes.row(r).data());
-      std::copy_n(matrix.Scales(first + r), block.groups, block.scales.row(r).data());
+      Unpack<float>(m.format, {matrix.Codes(first + r), m.RowBytes()}, {block.codes.row(r).data(), in});
+      for (int64_t g = 0; g < block.groups; ++g) block.scales(r, g) = m.ScaleOf(first + r, g);
     }
     for (int sweep = 0; sweep < sweeps && std::ranges::count(block.done, false) > 0; ++sweep) {
-      FitScales(block);
+      if (fits_scales) FitScales(block);
       Sweep(block);
     }
     for (int64_t r = 0; r < block.rows; ++r) {
-      std::transform(block.codes.row(r).data(), block.codes.row(r).data() + in_, codes.begin(),
-                     [](float code) { return static_cast<int8_t>(code); });
-      Pack<int8_t>(m.format, codes, {matrix.Codes(first + r), m.RowBytes()});
-      std::copy_n(block.scales.row(r).data(), block.groups, matrix.Scales(first + r));
+      Pack<float>(m.format, {block.codes.row(r).data(), in}, {matrix.Codes(first + r), m.RowBytes()});
+      if (fits_scales) std::copy_n(block.scales.row(r).data(), block.groups, matrix.Scales(first + r));
     }
   });
 }

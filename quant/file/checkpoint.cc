@@ -54,8 +54,7 @@ int64_t Checkpoint::total_bytes() const {
   if (folder_) return folder_->total_bytes();
   int64_t bytes = 0;
   for (const auto& [name, tensor] : quantized_->tensors()) bytes += static_cast<int64_t>(tensor.bytes.size());
-  for (const auto& [name, m] : quantized_->matrices())
-    bytes += m.out * (static_cast<int64_t>(m.RowBytes()) + 4 * m.Groups());
+  for (const auto& [name, m] : quantized_->matrices()) bytes += static_cast<int64_t>(m.Bytes());
   return bytes;
 }
 

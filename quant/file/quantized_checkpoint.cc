@@ -1,24 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/file/quantized_checkpoint.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/format/pack.h"
+#include "quant/format/stored_code.h"
 
 namespace tare {
 namespace {
 
-constexpr std::string_view kSchema = "tare.quantized/1";
+constexpr std::string_view kSchema = "tare.quantized/2", kOlderSchema = "tare.quantized/1";
 constexpr std::string_view kFiles = "files/", kTensors = "tensors/", kCodes = "codes/", kScales = "scales/",
-                           kClips = "clips/";
+                           kTensorScales = "tensor_scales/", kGrids = "grids/", kClips = "clips/";
 
 std::string In(std::string_view group, const std::string& name) { return std::string(group) + name; }
 
 bool IsHalf(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
 
+// Of scales that are stored in a byte.
+std::string_view NameOf(ScaleType type) { return type == ScaleType::kTwoLevel ? "scale.e4m3" : "scale.e8m0"; }
+
+// A table of what codes stand for, as /grids has it: the codes that the format's bits make.
+struct NamedGrid {
+  std::string path;
+  std::span<const float> values;
+};
+std::vector<NamedGrid> GridsOf(const FormatInfo& info) {
+  if (IsInteger(info.format)) return {};
+  std::vector<NamedGrid> grids{
+      {In(kGrids, std::string(info.name)), std::span(StoredValues(info.format)).first(size_t{1} << info.bits)}};
+  if (info.scale != ScaleType::kF32)
+    grids.push_back({In(kGrids, std::string(NameOf(info.scale))), ScaleValues(info.scale)});
+  return grids;
+}
+
 }  // namespace
+
+bool IsQuantizedSchema(std::string_view schema) { return schema == kSchema || schema == kOlderSchema; }
 
 QuantizedCheckpointWriter::QuantizedCheckpointWriter(const std::filesystem::path& path, const Provenance& p)
     : file_(path) {
@@ -42,13 +63,23 @@ void QuantizedCheckpointWriter::AddTensor(const TensorView& tensor) {
 }
 
 void QuantizedCheckpointWriter::AddMatrix(const std::string& name, const QuantizedMatrix& m, Granularity granularity) {
-  const std::string codes = In(kCodes, name);
+  const FormatInfo& info = Info(m.format);
+  const std::string codes = In(kCodes, name), scales = In(kScales, name);
   file_.WriteDataset(codes, DType::kU8, {m.out, static_cast<int64_t>(m.RowBytes())}, m.codes);
-  file_.SetAttribute(codes, "format", std::string(Info(m.format).name));
+  file_.SetAttribute(codes, "format", std::string(info.name));
   file_.SetAttribute(codes, "granularity", Name(granularity));
   file_.SetAttribute(codes, "group", m.group);
   file_.SetAttribute(codes, "in", m.in);
-  file_.WriteDataset(In(kScales, name), DType::kF32, {m.out, m.Groups()}, m.scales);
+  if (info.scale == ScaleType::kF32) {
+    file_.WriteDataset(scales, DType::kF32, {m.out, m.Groups()}, m.scales);
+  } else {
+    file_.WriteDataset(scales, DType::kU8, {m.out, m.Groups()}, m.scale_codes);
+    file_.SetAttribute(scales, "grid", std::string(NameOf(info.scale)));
+  }
+  if (info.scale == ScaleType::kTwoLevel) file_.WriteDataset(In(kTensorScales, name), DType::kF32, {1}, &m.of_tensor);
+  for (const NamedGrid& grid : GridsOf(info)) {
+    if (grids_.insert(grid.path).second) file_.WriteDataset<float>(grid.path, {std::ssize(grid.values)}, grid.values);
+  }
 }
 
 void QuantizedCheckpointWriter::AddClips(const std::string& name, std::span<const float> values) {
@@ -60,7 +91,7 @@ static Hdf5Reader Open(const std::filesystem::path& path) {
   Hdf5Reader file(path);
   const std::string where = path.string();
   const std::string schema = file.HasAttribute("", "schema") ? file.StringAttribute("", "schema") : "none";
-  if (schema != kSchema) {
+  if (!IsQuantizedSchema(schema)) {
     Fail("{}: got an HDF5 file of schema {}, expected a checkpoint folder or a file of tare quantize ({})", where,
          schema, kSchema);
   }
@@ -95,16 +126,14 @@ void QuantizedCheckpoint::ReadTensor(const std::string& name) {
 }
 
 void QuantizedCheckpoint::ReadMatrix(const std::string& name) {
-  const std::string codes = In(kCodes, name), scales = In(kScales, name);
+  const std::string codes = In(kCodes, name);
   const std::string where = file_.path().string() + ": dataset '" + codes + "'";
   const std::string format_name = file_.StringAttribute(codes, "format");
   const std::optional<Format> format = ParseFormat(format_name);
-  if (!format) Fail("{}: got format {}, expected int8, int6 or int4", where, format_name);
+  if (!format) Fail("{}: got format {}, expected one that tare quantize writes", where, format_name);
   const std::vector<int64_t> shape = file_.Shape(codes);
   if (shape.size() != 2 || file_.Type(codes) != DType::kU8) Fail("{}: expected rows of u8", where);
-  const std::span<const std::byte> code_bytes = file_.Bytes(codes), scale_bytes = file_.Bytes(scales);
-  QuantizedMatrix m{.codes = reinterpret_cast<const uint8_t*>(code_bytes.data()),
-                    .scales = reinterpret_cast<const float*>(scale_bytes.data()),
+  QuantizedMatrix m{.codes = reinterpret_cast<const uint8_t*>(file_.Bytes(codes).data()),
                     .format = *format,
                     .out = shape[0],
                     .in = file_.IntAttribute(codes, "in"),
@@ -112,11 +141,39 @@ void QuantizedCheckpoint::ReadMatrix(const std::string& name) {
   CheckShape(m, where);
   if (static_cast<int64_t>(m.RowBytes()) != shape[1])
     Fail("{}: got rows of {} bytes, expected {} for {} codes of {}", where, shape[1], m.RowBytes(), m.in, format_name);
-  if (file_.Type(scales) != DType::kF32 || file_.Shape(scales) != std::vector<int64_t>{m.out, m.Groups()})
-    Fail("{}: got scales of another shape or type, expected f32 [{}, {}]", where, m.out, m.Groups());
-  if (reinterpret_cast<uintptr_t>(m.scales) % alignof(float) != 0)
-    Fail("{}: its scales are not aligned in the file; try making it again", where);
+  ReadScales(name, where, m);
   matrices_[name] = m;
+}
+
+void QuantizedCheckpoint::ReadScales(const std::string& name, const std::string& where, QuantizedMatrix& m) {
+  const std::string scales = In(kScales, name), tensor_scale = In(kTensorScales, name);
+  const FormatInfo& info = Info(m.format);
+  const DType type = info.scale == ScaleType::kF32 ? DType::kF32 : DType::kU8;
+  if (file_.Type(scales) != type || file_.Shape(scales) != std::vector<int64_t>{m.out, m.Groups()})
+    Fail("{}: got scales of another shape or type, expected {} [{}, {}]", where, type == DType::kF32 ? "f32" : "u8",
+         m.out, m.Groups());
+  const std::span<const std::byte> bytes = file_.Bytes(scales);
+  if (type == DType::kU8) {
+    m.scale_codes = reinterpret_cast<const uint8_t*>(bytes.data());
+  } else {
+    m.scales = reinterpret_cast<const float*>(bytes.data());
+    if (reinterpret_cast<uintptr_t>(m.scales) % alignof(float) != 0)
+      Fail("{}: its scales are not aligned in the file; try making it again", where);
+  }
+  if (info.scale == ScaleType::kTwoLevel) {
+    const std::vector<float> of_tensor = file_.Read<float>(tensor_scale);
+    if (of_tensor.size() != 1 || !std::isfinite(of_tensor[0]) || of_tensor[0] < 0)
+      Fail("{}: got another f32 per tensor than one, finite, 0 or more, in '{}'", where, tensor_scale);
+    m.of_tensor = of_tensor[0];
+  }
+  // What the codes stand for is the format's own; the file has it for those who do not know the format.
+  for (const NamedGrid& grid : GridsOf(info)) {
+    const std::vector<float> values = file_.Read<float>(grid.path);
+    const bool same =
+        std::ranges::equal(values, grid.values, {}, std::bit_cast<uint32_t, float>, std::bit_cast<uint32_t, float>);
+    if (!same)
+      Fail("{}: got another grid in '{}' than that of {}; try making the file again", where, grid.path, info.name);
+  }
 }
 
 void QuantizedCheckpoint::ReadClips(const std::string& path) {

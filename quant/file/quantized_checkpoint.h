@@ -2,17 +2,20 @@
 // A quantized checkpoint: one HDF5 file with everything that a model is. quantized-checkpoint.md beside this file
 // describes the layout for readers in other languages.
 //
-//   /                 schema "tare.quantized/1", plan, plan_hash, method, source, source_sha256, calibration
+//   /                 schema "tare.quantized/2", plan, plan_hash, method, source, source_sha256, calibration
 //   /files/NAME       config.json and what the tokenizer has (kTokenizerFiles of checkpoint.h): u8, as they were
 //   /tensors/NAME     what is not quantized, as stored; BF16 and F16 as u16 with the attribute dtype
 //   /codes/NAME       u8 [out, bytes of a row], quant/format/pack.h; attributes format, granularity, group, in
-//   /scales/NAME      f32 [out, in / group]
+//   /scales/NAME      f32 [out, groups], or u8 of what is E8M0 or E4M3; attribute grid
+//   /tensor_scales/NAME  f32 [1], beside E4M3
+//   /grids/FORMAT     f32 [2^bits]: what the codes of a format that is not integer stand for, and those of its scales
 //   /clips/PLACE      f32 [n]: what becomes the largest code of an activation under the plan's rules with +static
 #pragma once
 
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +26,9 @@
 #include "quant/format/quantized_matrix.h"
 
 namespace tare {
+
+// Whether this version reads such a file: /1 has integers alone and is otherwise the same.
+bool IsQuantizedSchema(std::string_view schema);
 
 // What it was made from, and how.
 struct Provenance {
@@ -47,6 +53,7 @@ class QuantizedCheckpointWriter {
 
  private:
   Hdf5Writer file_;
+  std::set<std::string> grids_;  // written
 };
 
 class QuantizedCheckpoint {
@@ -71,6 +78,7 @@ class QuantizedCheckpoint {
  private:
   void ReadTensor(const std::string& name);
   void ReadMatrix(const std::string& name);
+  void ReadScales(const std::string& name, const std::string& where, QuantizedMatrix& matrix);
   void ReadClips(const std::string& path);
 
   Hdf5Reader file_;

@@ -36,9 +36,14 @@ inline int E8M0Exponent(float absmax, const Grid& grid, ScaleType rule) {
   return std::clamp(power - of_grid + (up ? 1 : 0), -127, 127);
 }
 
+// t of the two levels.
+inline float TensorScale(float tensor_absmax, const Grid& grid) {
+  return tensor_absmax / (kE4M3.largest * grid.largest);
+}
+
 // The whole scale, of a block and its tensor; both > 0.
 inline float TwoLevelScale(float absmax, float tensor_absmax, const Grid& grid) {
-  const float of_tensor = tensor_absmax / (kE4M3.largest * grid.largest);
+  const float of_tensor = TensorScale(tensor_absmax, grid);
   const float of_block = std::max(Nearest(absmax / grid.largest / of_tensor, kE4M3), 0x1p-9f);
   return of_block * of_tensor;
 }

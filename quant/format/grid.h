@@ -29,6 +29,10 @@ struct Grid {
   float smallest_normal = 0.0f;  // a power of two
   float largest = 0.0f;
   std::span<const float> levels{};  // of a list: its values, rising
+  bool twos_complement = false;     // how its codes are stored (stored_code.h)
+
+  // Between the smallest values.
+  constexpr float Step() const { return smallest_normal / static_cast<float>(1 << mantissa_bits); }
 };
 
 inline constexpr std::array<float, 16> kNf4Levels{
@@ -55,7 +59,7 @@ inline constexpr Grid kE2M3{3, 1.0f, 7.5f};
 inline constexpr Grid kE3M2{2, 0.25f, 28.0f};
 inline constexpr Grid kE4M3{3, 0x1p-6f, 448.0f};
 inline constexpr Grid kE5M2{2, 0x1p-14f, 57344.0f};
-inline constexpr Grid kSixtyFourths{6, 1.0f, 127.0f / 64.0f};
+inline constexpr Grid kSixtyFourths{6, 1.0f, 127.0f / 64.0f, {}, true};
 inline constexpr Grid kNormalQuantiles{0, 0.0f, 1.0f, kNf4Levels};
 
 // A sum of magnitude and 1.5 * 2^(23 - mantissa_bits) times its power of two has the grid's step as its last bit, so

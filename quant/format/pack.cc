@@ -2,25 +2,25 @@
 // See pack.h.
 #include "quant/format/pack.h"
 
-#include <algorithm>
 #include <array>
 #include <limits>
 #include <type_traits>
 
 #include "quant/base/error.h"
+#include "quant/format/stored_code.h"
 
 namespace tare {
 namespace {
 
-using Group = std::array<uint8_t, kPackGroup>;  // stored values u
-
-int Offset(Format format) { return Info(format).min_code < 0 ? 1 << (Info(format).bits - 1) : 0; }
+using Group = std::array<uint8_t, kPackGroup>;  // stored u
 
 template <typename Code>
 void CheckFormat(Format format) {
-  if (!IsInteger(format)) Fail("pack: got {}, expected codes of 8, 6 or 4 bits", Info(format).name);
-  if ((Info(format).min_code < 0) != std::is_signed_v<Code>)
-    Fail("pack: got {} for {} codes", Info(format).name, std::is_signed_v<Code> ? "signed" : "unsigned");
+  const FormatInfo& info = Info(format);
+  if (format == Format::kF32 || (std::is_integral_v<Code> && !IsInteger(format)))
+    Fail("pack: got {}, expected codes of {} bits", info.name, std::is_integral_v<Code> ? "8, 6 or 4" : "8 or fewer");
+  if (std::is_integral_v<Code> && (info.min_code < 0) != std::is_signed_v<Code>)
+    Fail("pack: got {} for {} codes", info.name, std::is_signed_v<Code> ? "signed" : "unsigned");
 }
 
 void CheckSize(Format format, size_t bytes, size_t codes) {
@@ -29,41 +29,40 @@ void CheckSize(Format format, size_t bytes, size_t codes) {
          PackedBytes(format, codes));
 }
 
-void CheckCode(Format format, int code, size_t index) {
-  if (code < Info(format).min_code || code > Info(format).max_code)
-    Fail("pack {}: got code {} at {}, expected {} to {}", Info(format).name, code, index, Info(format).min_code,
-         Info(format).max_code);
+// An integer's code of u; u itself of others.
+int Shown(const FormatInfo& info, uint8_t u) {
+  if (info.min_code == 0) return u;
+  return info.bits == 8 ? static_cast<int8_t>(u) : u - (1 << (info.bits - 1));
+}
+
+[[noreturn]] void FailCode(const FormatInfo& info, uint8_t u, size_t index) {
+  if (info.max_code == 0)
+    Fail("pack {}: got code {} at {}, expected one that stands for a value", info.name, Shown(info, u), index);
+  Fail("pack {}: got code {} at {}, expected {} to {}", info.name, Shown(info, u), index, info.min_code, info.max_code);
 }
 
 size_t GroupBytes(Format format) { return kPackGroup / 8 * static_cast<size_t>(Info(format).bits); }
 
-void PackGroup(Format format, const Group& u, uint8_t* out) {
-  if (Info(format).bits == 8) {
-    std::ranges::copy(u, out);
-    return;
+void PackGroup(int bits, const Group& u, uint8_t* out) {
+  if (bits >= 4) {
+    for (size_t i = 0; i < 32; ++i) *out++ = static_cast<uint8_t>((u[i] & 15) | (u[i + 32] & 15) << 4);
   }
-  for (size_t i = 0; i < 32; ++i) out[i] = static_cast<uint8_t>((u[i] & 15) | (u[i + 32] & 15) << 4);
-  if (Info(format).bits == 4) return;
+  if (bits == 4) return;
+  const int low = bits - 2;  // bits that are stored already
   for (size_t i = 0; i < 16; ++i)
-    out[32 + i] = static_cast<uint8_t>(u[i] >> 4 | u[i + 16] >> 4 << 2 | u[i + 32] >> 4 << 4 | u[i + 48] >> 4 << 6);
+    *out++ = static_cast<uint8_t>(u[i] >> low | u[i + 16] >> low << 2 | u[i + 32] >> low << 4 | u[i + 48] >> low << 6);
 }
 
-Group UnpackGroup(Format format, const uint8_t* in) {
+Group UnpackGroup(int bits, const uint8_t* in) {
   Group u{};
-  if (Info(format).bits == 8) {
-    std::copy_n(in, kPackGroup, u.begin());
-    return u;
+  if (bits >= 4) {
+    for (size_t i = 0; i < kPackGroup; ++i) u[i] = i < 32 ? in[i] & 15 : in[i - 32] >> 4;
+    in += 32;
   }
-  for (size_t i = 0; i < kPackGroup; ++i) u[i] = i < 32 ? in[i] & 15 : in[i - 32] >> 4;
-  if (Info(format).bits == 4) return u;
+  if (bits == 4) return u;
   for (size_t i = 0; i < kPackGroup; ++i)
-    u[i] = static_cast<uint8_t>(u[i] | (in[32 + i % 16] >> (i / 16 * 2) & 3) << 4);
+    u[i] = static_cast<uint8_t>(u[i] | (in[i % 16] >> (i / 16 * 2) & 3) << (bits - 2));
   return u;
-}
-
-template <typename Code>
-void PackBytes(std::span<const Code> codes, std::span<uint8_t> packed) {
-  std::ranges::transform(codes, packed.begin(), [](Code code) { return static_cast<uint8_t>(code); });
 }
 
 }  // namespace
@@ -78,13 +77,23 @@ template <typename Code>
 void Pack(Format format, std::span<const Code> codes, std::span<uint8_t> packed) {
   CheckFormat<Code>(format);
   CheckSize(format, packed.size(), codes.size());
-  for (size_t i = 0; i < codes.size(); ++i) CheckCode(format, codes[i], i);
-  if (Info(format).bits == 8) return PackBytes(codes, packed);
+  const FormatInfo& info = Info(format);
+  const std::array<float, 256>& values = StoredValues(format);
+  const auto stored = [&](size_t i) {
+    const auto code = static_cast<float>(codes[i]);
+    const uint8_t u = StoredCode(code, info);
+    if (values[u] != code) FailCode(info, u, i);
+    return u;
+  };
+  if (info.bits == 8) {
+    for (size_t i = 0; i < codes.size(); ++i) packed[i] = stored(i);
+    return;
+  }
+  const uint8_t zero = StoredCode(0.0f, info);
   for (size_t first = 0; first < codes.size(); first += kPackGroup) {
     Group u;
-    for (size_t i = 0; i < kPackGroup; ++i)
-      u[i] = static_cast<uint8_t>((first + i < codes.size() ? codes[first + i] : 0) + Offset(format));
-    PackGroup(format, u, packed.data() + first / kPackGroup * GroupBytes(format));
+    for (size_t i = 0; i < kPackGroup; ++i) u[i] = first + i < codes.size() ? stored(first + i) : zero;
+    PackGroup(info.bits, u, packed.data() + first / kPackGroup * GroupBytes(format));
   }
 }
 
@@ -92,26 +101,34 @@ template <typename Code>
 void Unpack(Format format, std::span<const uint8_t> packed, std::span<Code> codes) {
   CheckFormat<Code>(format);
   CheckSize(format, packed.size(), codes.size());
-  if (Info(format).bits == 8) {
-    for (size_t i = 0; i < codes.size(); ++i) CheckCode(format, codes[i] = static_cast<Code>(packed[i]), i);
+  const FormatInfo& info = Info(format);
+  const std::array<float, 256>& values = StoredValues(format);
+  const auto value = [&](uint8_t u, size_t i) {
+    if (values[u] != values[u]) FailCode(info, u, i);
+    return static_cast<Code>(values[u]);
+  };
+  if (info.bits == 8) {
+    for (size_t i = 0; i < codes.size(); ++i) codes[i] = value(packed[i], i);
     return;
   }
+  const uint8_t zero = StoredCode(0.0f, info);
   for (size_t first = 0; first < codes.size(); first += kPackGroup) {
-    const Group u = UnpackGroup(format, packed.data() + first / kPackGroup * GroupBytes(format));
+    const Group u = UnpackGroup(info.bits, packed.data() + first / kPackGroup * GroupBytes(format));
     for (size_t i = 0; i < kPackGroup; ++i) {
-      const int code = u[i] - Offset(format);
-      CheckCode(format, code, first + i);
       if (first + i < codes.size())
-        codes[first + i] = static_cast<Code>(code);
-      else if (code != 0)
-        Fail("pack {}: got code {} after the last of {} codes, expected 0", Info(format).name, code, codes.size());
+        codes[first + i] = value(u[i], first + i);
+      else if (u[i] != zero)
+        Fail("pack {}: got code {} after the last of {} codes, expected that of 0", info.name, Shown(info, u[i]),
+             codes.size());
     }
   }
 }
 
 template void Pack(Format, std::span<const int8_t>, std::span<uint8_t>);
 template void Pack(Format, std::span<const uint8_t>, std::span<uint8_t>);
+template void Pack(Format, std::span<const float>, std::span<uint8_t>);
 template void Unpack(Format, std::span<const uint8_t>, std::span<int8_t>);
 template void Unpack(Format, std::span<const uint8_t>, std::span<uint8_t>);
+template void Unpack(Format, std::span<const uint8_t>, std::span<float>);
 
 }  // namespace tare

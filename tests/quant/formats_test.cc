@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A number format is one row of kFormats. Every row must be taken up everywhere: parsed by its name, admitted by a plan
-// at some site and refused by name at the others, rounded to and from each of its codes, and packed, or refused by name.
+// at some site and refused by name at the others, rounded to and from each of its codes, and packed: as integers where it
+// is one, and as what each code stands for.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -14,6 +17,7 @@
 #include "quant/format/format.h"
 #include "quant/format/pack.h"
 #include "quant/format/round.h"
+#include "quant/format/stored_code.h"
 #include "quant/plan/plan.h"
 #include "quant/plan/site_class.h"
 
@@ -85,6 +89,28 @@ void ExpectPackedOrRefused(const FormatInfo& row) {
 TEST(Formats, EveryCodeIsPackedOrTheFormatRefusedByName) {
   for (const FormatInfo& row : kFormats)
     row.min_code < 0 ? ExpectPackedOrRefused<int8_t>(row) : ExpectPackedOrRefused<uint8_t>(row);
+}
+
+// Every code at every place of a group, and a last group that is not full.
+TEST(Formats, EveryCodeIsPackedAsWhatItStandsFor) {
+  for (const FormatInfo& row : Coded()) {
+    std::vector<float> values;
+    for (const float value : StoredValues(row.format)) {
+      if (!std::isnan(value)) values.push_back(value);
+    }
+    for (size_t turn = 0; turn < kPackGroup; ++turn) {
+      std::vector<uint8_t> packed(PackedBytes(row.format, values.size()));
+      std::vector<float> back(values.size());
+      Pack<float>(row.format, values, packed);
+      Unpack<float>(row.format, packed, back);
+      ASSERT_EQ(std::memcmp(back.data(), values.data(), values.size() * sizeof(float)), 0) << row.name;
+      std::ranges::rotate(values, values.begin() + 1);
+    }
+    EXPECT_EQ(row.bits == 8, PackedBytes(row.format, 1) == 1) << row.name;
+    std::vector<uint8_t> none(PackedBytes(row.format, 1));
+    EXPECT_THAT([&] { Pack<float>(row.format, std::vector<float>{0.3f}, none); },
+                ThrowsMessage<Error>(HasSubstr(Formatted("pack {}: got code", row.name))));
+  }
 }
 
 TEST(Formats, EveryCodesValueRoundsToItself) {

@@ -55,7 +55,7 @@ TEST_F(PlannedLinearTest, ARuleSaysWhichWeightsShareAScale) {
 }
 
 // 32 weights to a row: a block of MX, two of NVFP4 beside the f32 of the matrix.
-TEST_F(PlannedLinearTest, WhatIsNotIntegerIsSimulated) {
+TEST_F(PlannedLinearTest, WhatIsNotIntegerIsRoundedByItsScales) {
   for (const auto& [text, format, group] : {std::tuple{"weights=mxfp4", Format::kMxFp4, size_t{32}},
                                             {"weights=nvfp4", Format::kNvFp4, size_t{16}},
                                             {"weights=nf4/group8", Format::kNf4, size_t{8}},
@@ -70,16 +70,14 @@ TEST_F(PlannedLinearTest, WhatIsNotIntegerIsSimulated) {
       for (size_t i = begin; i < begin + group; ++i)
         expected[i] = tare::Rounded(values_[i], scale.inv, format) * scale.scale;
     }
-    const auto planned = PlannedLinear::Simulated(weight_, Plan::Parse(text).rules()[0], Math::kF32, "w");
-    const auto* got = static_cast<const float*>(planned->dequantized.data);
-    EXPECT_EQ(std::vector<float>(got, got + kOut * kIn), expected) << text;
+    EXPECT_EQ(Rounded(text), expected) << text;
   }
   std::vector<float> bad = values_;
   bad[40] = NAN;
   EXPECT_THAT(
       [&] {
-        PlannedLinear::Simulated({.data = bad.data(), .type = WeightType::kF32, .out = kOut, .in = kIn},
-                                 Plan::Parse("weights=mxfp4").rules()[0], Math::kF32, "w");
+        QuantizeByRule({.data = bad.data(), .type = WeightType::kF32, .out = kOut, .in = kIn},
+                       Plan::Parse("weights=mxfp4").rules()[0], "w");
       },
       ThrowsMessage<Error>(HasSubstr("w: weights, row 1: got nan at 8")));
 }

@@ -54,7 +54,7 @@ TEST(ResolvedPlan, WhatMustBeSeenFirst) {
   for (const Site site : {Site::kK, Site::kV, Site::kAttnLogits}) EXPECT_FALSE(plan.NeedsSurvey(site)) << Name(site);
 }
 
-// NVFP4's f32 is of the whole tensor, but for maps; files and kernels hold integers.
+// NVFP4's f32 is of the whole tensor, but for maps; kernels take integers.
 TEST(ResolvedPlan, FormatsThatAreNotIntegers) {
   const ResolvedPlan plan = Simulated("q=nvfp4,k=mxfp4,attn_logits=nvfp4,probs=nvfp4");
   EXPECT_TRUE(plan.NeedsSurvey(Site::kQ) && plan.NeedsSurvey(Site::kAttnLogits) && plan.SpansRows());
@@ -71,8 +71,7 @@ TEST(ResolvedPlan, FormatsThatAreNotIntegers) {
   };
   EXPECT_EQ(refused("q=mxfp4,k=mxfp4,probs=u8/block64,v=int8/channel", Carrying::kExecuted),
             "plan rule 'q=mxfp4': got mxfp4, expected integers, which integer kernels hold; try it simulated");
-  EXPECT_EQ(refused("weights=nvfp4", Carrying::kStored),
-            "plan rule 'weights=nvfp4': got nvfp4, expected integers, which files hold; try it simulated");
+  EXPECT_EQ(refused("weights=nvfp4", Carrying::kStored), "");
   EXPECT_THAT(refused("q=nvfp4+smooth", Carrying::kSimulated), HasSubstr("got +smooth beside a scale per tensor"));
 }
 
@@ -166,6 +165,19 @@ TEST(ResolvedPlan, WeightsAsTheyAreStored) {
        "what this checkpoint holds, or a checkpoint without codes", "a plan without it"},
       model, Carrying::kSimulated);
   EXPECT_EQ(Message("weights[l0]=int6/channel,q_proj.in[l0]=int8/token", model, Carrying::kExecuted), "accepted");
+}
+
+// A last block may be short; codes that no integer kernel takes are refused where inputs ask for one.
+TEST(ResolvedPlan, StoredWeightsThatAreNotIntegers) {
+  ModelSites model = Sites(1);
+  model.weights[{Site::kQProjW, 0}] = {.in = 43, .format = Format::kMxFp4, .group = 32};
+  EXPECT_EQ(Message("weights=mxfp4,linear_in=int8/token", model, Carrying::kSimulated), "accepted");
+  ExpectRefused({"linear_in=int8/token", "linear_in=int8/token", "layer 0, q_proj.w in mxfp4",
+                 "integers, which integer kernels hold", "it simulated"},
+                model, Carrying::kExecuted);
+  ExpectRefused({"weights=nf4/group32", "weights=nf4/group32", "group32 for rows of 43 weights of layer 0, q_proj.w",
+                 "a divisor", "channel, or a rule after it for these weights alone: q_proj.w=nf4/channel"},
+                model, Carrying::kSimulated);
 }
 
 // What is suggested divides every row that the rule is for, and has kernels.

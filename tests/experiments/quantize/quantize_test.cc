@@ -16,9 +16,11 @@
 #include "experiments/stats/statistics_job.h"
 #include "experiments/tokenizer/token_input.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/quantized_checkpoint.h"
+#include "quant/plan/site_class.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
@@ -99,6 +101,24 @@ TEST(Quantize, AFileRunsUnderThePlanThatMadeIt) {
               ThrowsMessage<Error>(AllOf(HasSubstr("'weights=int4/channel'"), HasSubstr("int6"))));
 }
 
+// Of every format that weights have: the file and the simulated plan are one model. Rows of 112 end in half a block.
+TEST(Quantize, AFileIsTheSimulatedPlanBitForBit) {
+  const TemporaryFolder folder;
+  const auto same = [&](const std::string& plan) {
+    Quantize({GoldenFolder("diffllama-mha"), Plan::Parse(plan), folder / "q.h5"}, {});
+    Model simulated(GoldenFolder("diffllama-mha")), file(folder / "q.h5");
+    simulated.CarryOut({Plan::Parse(plan), ModelSitesOf(simulated), Carrying::kSimulated});
+    file.CarryOut({Plan::Parse(plan), ModelSitesOf(file), Carrying::kSimulated});
+    const std::vector<float> expected = Logits(simulated), got = Logits(file);
+    EXPECT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)), 0) << plan;
+  };
+  for (const FormatInfo& info : kFormats) {
+    if (info.format == Format::kF32 || !ClassOf(Site::kQProjW).Takes(info.format)) continue;
+    same(Formatted("weights={}{},lm_head.w=int8/channel", info.name, info.block > 0 ? "" : "/group16"));
+  }
+  same("weights=nf4/group8+mse,down_proj.w=fp8e4m3/tensor");
+}
+
 TEST(Quantize, SameBytesOnAnyNumberOfThreads) {
   const TemporaryFolder folder;
   std::string first;
@@ -173,6 +193,22 @@ double DistanceOf(const std::vector<float>& a, const std::vector<float>& b) {
   double sum = 0;
   for (size_t i = 0; i < a.size(); ++i) sum += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
   return std::sqrt(sum);
+}
+
+// Calibrated codes in other formats lose less on the calibration's own inputs than the nearest ones.
+TEST(Quantize, CalibratedMethodsKnowFormatsThatAreNotIntegers) {
+  const TemporaryFolder folder;
+  const std::vector<float> exact = Logits(GoldenFolder("diffllama-gqa"));
+  for (const char* plan : {"weights=mxfp4", "weights=nvfp4", "weights=nf4/group16"}) {
+    const auto distance = [&](const char* method) {
+      Quantize(Calibrated(method, "diffllama-gqa", plan, folder), {});
+      QuantizedCheckpoint(folder / "g.h5").Verify();
+      return DistanceOf(Logits(folder / "g.h5"), exact);
+    };
+    const double nearest = distance("rtn+quantease");
+    for (const char* method : {"gptq", "gptaq", "gptq+quantease"})
+      EXPECT_LT(distance(method), 1.2 * nearest) << plan << ' ' << method;
+  }
 }
 
 TEST(Quantize, CalibratedMethodsMakeTheSameModelOnAnyNumberOfThreads) {

@@ -8,7 +8,9 @@
 #include <cstring>
 #include <limits>
 
+#include "quant/algorithms/round_to_nearest.h"
 #include "quant/base/error.h"
+#include "quant/format/stored_code.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/random_quantized.h"
 
@@ -55,6 +57,63 @@ TEST(QuantizedCheckpoint, ComesBackAsItWasWritten) {
   }
 }
 
+// Scales of each type; 40 values are a short last block, and the f32 per tensor goes with them.
+TEST(QuantizedCheckpoint, FormatsThatAreNotIntegersComeBack) {
+  const TemporaryFolder folder;
+  for (const auto& [format, group] : {std::pair{Format::kMxFp6E3M2, 32}, {Format::kNvFp4, 16}, {Format::kNf4, 20}}) {
+    QuantizedMatrixBuffer matrix(format, 3, 40, group, 5.0f);
+    for (int64_t row = 0; row < 3; ++row)
+      RoundRowToNearest(RandomNormal(40, static_cast<unsigned>(row)).data(), ClipChoice::kAbsmax, matrix, row);
+    Write(folder / "q.h5", matrix.view());
+    const QuantizedCheckpoint file(folder / "q.h5");
+    EXPECT_NO_THROW(file.Verify());
+    for (int64_t row = 0; row < 3; ++row) {
+      std::vector<float> written(40), read(40);
+      DequantizeRow(matrix.view(), row, written.data());
+      DequantizeRow(file.matrices().at(kName), row, read.data());
+      EXPECT_EQ(read, written) << Info(format).name;
+    }
+  }
+}
+
+// Without hashes, as another program would save it.
+TEST(QuantizedCheckpoint, GridsAndScalesOfSomethingElseAreRefused) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const auto& edit, const std::string& part) {
+    std::vector<float> grid(StoredValues(Format::kNvFp4).begin(), StoredValues(Format::kNvFp4).begin() + 16);
+    std::vector<float> scale_grid(ScaleValues(ScaleType::kTwoLevel).begin(), ScaleValues(ScaleType::kTwoLevel).end());
+    std::vector<float> of_tensor = {0.5f};
+    edit(grid, scale_grid, of_tensor);
+    Hdf5Writer file(folder / "f.h5");
+    file.SetAttribute("", "schema", "tare.quantized/2");
+    for (const char* key : {"plan", "plan_hash", "method", "source", "source_sha256", "calibration"})
+      file.SetAttribute("", key, "x");
+    const std::vector<uint8_t> codes(32), scales(1, uint8_t{0x38});
+    file.WriteDataset<uint8_t>("codes/w", {1, 32}, codes);
+    file.SetAttribute("codes/w", "format", "nvfp4");
+    file.SetAttribute("codes/w", "group", int64_t{16});
+    file.SetAttribute("codes/w", "in", int64_t{16});
+    file.WriteDataset<uint8_t>("scales/w", {1, 1}, scales);
+    file.WriteDataset<float>("tensor_scales/w", {std::ssize(of_tensor)}, of_tensor);
+    file.WriteDataset<float>("grids/nvfp4", {std::ssize(grid)}, grid);
+    file.WriteDataset<float>("grids/scale.e4m3", {std::ssize(scale_grid)}, scale_grid);
+    file.Commit();
+    if (part.empty()) {
+      EXPECT_NO_THROW(QuantizedCheckpoint(folder / "f.h5").Verify());
+    } else {
+      EXPECT_THAT([&] { QuantizedCheckpoint file(folder / "f.h5"); }, ThrowsMessage<Error>(HasSubstr(part)));
+    }
+  };
+  using Floats = std::vector<float>;
+  refused([](Floats&, Floats&, Floats&) {}, "");
+  refused([](Floats& grid, Floats&, Floats&) { grid[3] = 1.25f; }, "another grid in 'grids/nvfp4'");
+  refused([](Floats& grid, Floats&, Floats&) { grid.pop_back(); }, "another grid in 'grids/nvfp4'");
+  refused([](Floats&, Floats& scales, Floats&) { scales[1] = 1.0f; }, "another grid in 'grids/scale.e4m3'");
+  refused([](Floats&, Floats&, Floats& t) { t[0] = -1.0f; }, "f32 per tensor");
+  refused([](Floats&, Floats&, Floats& t) { t[0] = std::numeric_limits<float>::infinity(); }, "f32 per tensor");
+  refused([](Floats&, Floats&, Floats& t) { t.push_back(1.0f); }, "f32 per tensor");
+}
+
 TEST(QuantizedCheckpoint, EqualContentIsEqualBytes) {
   const TemporaryFolder folder;
   const QuantizedMatrixBuffer matrix = RandomQuantized(Format::kInt6, 5, 96, 32, 1);
@@ -96,7 +155,7 @@ TEST(QuantizedCheckpoint, ScalesThatNoQuantizerWritesAreSeenByVerify) {
 
 // A file of somebody else's making, one thing wrong at a time.
 struct Foreign {
-  std::string schema = "tare.quantized/1", format = "int8";
+  std::string schema = "tare.quantized/2", format = "int8";
   int64_t in = 8, group = 4, row_bytes = 8, groups = 2;
   void Write(const std::filesystem::path& path) const {
     Hdf5Writer file(path);
@@ -122,9 +181,15 @@ TEST(QuantizedCheckpoint, WhatDoesNotFitTogetherIsRefused) {
   };
   Foreign{}.Write(folder / "f.h5");
   EXPECT_NO_THROW(QuantizedCheckpoint(folder / "f.h5"));
+  Foreign{.schema = "tare.quantized/1"}.Write(folder / "f.h5");  // of earlier versions
+  EXPECT_NO_THROW(QuantizedCheckpoint(folder / "f.h5"));
+  refused({.schema = "tare.quantized/3"}, "schema tare.quantized/3");
   refused({.schema = "tare.stats/1"}, "schema tare.stats/1");
   refused({.format = "int5"}, "int5");
   refused({.format = "u8"}, "u8");
+  refused({.format = "mxint8"}, "groups of 4, expected 32");
+  refused({.format = "fp8e4m3"}, "grids/fp8e4m3");
+  refused({.format = "fp8e4m3:"}, "fp8e4m3:");
   refused({.in = 9}, "groups of 4");
   refused({.in = 16}, "rows of 8 bytes");
   refused({.in = -8}, "-8");

@@ -60,6 +60,51 @@ TEST(QuantizedMatrix, ACodeThatTheFormatDoesNotHaveIsRefusedByName) {
               testing::ThrowsMessage<Error>(testing::StartsWith("file: 'w': row 0: pack int4: got code -8 at 0")));
 }
 
+// 40 inputs are a block of 32 and one of 8.
+TEST(QuantizedMatrix, ALastBlockMayBeShort) {
+  QuantizedMatrixBuffer matrix(Format::kMxFp4, 1, 40, 32);
+  EXPECT_EQ(matrix.view().Groups(), 2);
+  EXPECT_EQ(matrix.view().GroupEnd(1), 40);
+  EXPECT_EQ(matrix.view().Bytes(), 32u + 2u);  // nibbles of a group of 64, a byte per scale
+  std::vector<float> values(40, 1.5f);
+  values[39] = -6.0f;
+  Pack<float>(Format::kMxFp4, values, {matrix.Codes(0), matrix.view().RowBytes()});
+  EXPECT_EQ(matrix.SetScale(0, 0, 3.0f).scale, 0.5f);
+  EXPECT_EQ(matrix.SetScale(0, 1, 48.0f).scale, 8.0f);
+  std::vector<float> y(40);
+  DequantizeRow(matrix.view(), 0, y.data());
+  for (size_t i = 0; i < 39; ++i) EXPECT_EQ(y[i], i < 32 ? 0.75f : 12.0f) << i;
+  EXPECT_EQ(y[39], -48.0f);
+}
+
+// A tensor of 5376 = 2 * 448 * 6: t is 2. Blocks of 84 and of zeros.
+TEST(QuantizedMatrix, TwoLevelsOfScales) {
+  QuantizedMatrixBuffer matrix(Format::kNvFp4, 1, 32, 16, 5376.0f);
+  EXPECT_EQ(matrix.view().of_tensor, 2.0f);
+  EXPECT_EQ(matrix.view().Bytes(), 32u + 2u + 4u);
+  EXPECT_EQ(matrix.SetScale(0, 0, 84.0f).scale, 14.0f);
+  EXPECT_EQ(matrix.view().scale_codes[0], 0b01001110);  // E4M3's 7
+  EXPECT_EQ(matrix.SetScale(0, 1, 0.0f).inv, 0.0f);
+  EXPECT_EQ(matrix.view().ScaleOf(0, 0), 14.0f);
+  EXPECT_EQ(matrix.view().ScaleOf(0, 1), 0.0f);
+}
+
+// 6 * 2^126 is beyond f32, and E8M0's 255 is no scale.
+TEST(QuantizedMatrix, ScalesThatAreFormatsAreRefusedAlike) {
+  QuantizedMatrixBuffer matrix(Format::kMxFp4Ceil, 1, 32, 32);
+  Pack<float>(Format::kMxFp4Ceil, std::vector<float>(32, 1.0f), {matrix.Codes(0), matrix.view().RowBytes()});
+  std::vector<float> y(32);
+  const auto refused = testing::ThrowsMessage<Error>(testing::HasSubstr("row 0, group 0: got scale"));
+  matrix.SetScale(0, 0, 0x1p126f);
+  EXPECT_NO_THROW(DequantizeRow(matrix.view(), 0, y.data()));
+  matrix.SetScale(0, 0, std::numeric_limits<float>::max());
+  EXPECT_THAT([&] { DequantizeRow(matrix.view(), 0, y.data()); }, refused);
+  QuantizedMatrix none = matrix.view();
+  const uint8_t nan = 255;
+  none.scale_codes = &nan;
+  EXPECT_THAT([&] { DequantizeRow(none, 0, y.data()); }, refused);
+}
+
 TEST(QuantizedMatrix, GroupsOfAGranularity) {
   EXPECT_EQ(GroupOf(*ParseGranularity("channel"), 96), 96);
   EXPECT_EQ(GroupOf(*ParseGranularity("tensor"), 96), 96);
@@ -73,6 +118,8 @@ TEST(QuantizedMatrix, ShapesThatDoNotFitAreRefused) {
   EXPECT_THROW(QuantizedMatrixBuffer(Format::kInt8, 1, 4, 3), Error);
   EXPECT_THROW(QuantizedMatrixBuffer(Format::kInt8, 1, 4, 0), Error);
   EXPECT_THROW(QuantizedMatrixBuffer(Format::kInt8, 1, 4, 8), Error);
+  EXPECT_THROW(QuantizedMatrixBuffer(Format::kNf4, 1, 4, 3), Error);
+  EXPECT_THROW(QuantizedMatrixBuffer(Format::kMxFp4, 1, 64, 16), Error);
   constexpr int64_t kHuge = std::numeric_limits<int64_t>::max() / 2;
   EXPECT_THROW(QuantizedMatrixBuffer(Format::kInt4, kHuge, kHuge, kHuge), Error);
 }

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What files store for a format's values, u, and for scales that are formats themselves.
+//
+//   int4 int6 u4 u6   code + 2^(b-1) of signed ones, the code itself of unsigned ones
+//   int8 mxint8       two's complement; mxint8's value is code / 64
+//   other grids       sign, exponent and mantissa, highest first, as OCP's standards draw them
+//   lists             the index of the value
+//   E8M0              exponent + 127; 0 for a block of zeros, which has no scale
+//   E4M3              as of the grid; 0 for a block of zeros. What is stored is times the f32 per tensor
+//
+// A value has one u, zeros of both signs two where the sign is a bit; a u without a value (NaN, infinity, int8's -128)
+// is written by nobody and refused where it is read.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "quant/format/format.h"
+
+namespace tare {
+
+// Of a value that the format has; of others any u, whose value is another.
+inline uint8_t StoredCode(float value, const FormatInfo& info) {
+  const Grid& grid = info.grid;
+  if (!grid.levels.empty())
+    return static_cast<uint8_t>(std::ranges::lower_bound(grid.levels, value) - grid.levels.begin());
+  if (info.max_code > 0 || grid.twos_complement) {
+    const int code = static_cast<int>(info.max_code > 0 ? value : value / grid.Step());
+    return static_cast<uint8_t>(info.bits == 8 || info.min_code == 0 ? code : code + (1 << (info.bits - 1)));
+  }
+  const float normal = std::fabs(value) / grid.smallest_normal;  // 1 to 2 in the first power of two that has steps
+  const uint32_t magnitude =
+      normal < 1.0f ? static_cast<uint32_t>(std::fabs(value) / grid.Step())
+                    : (std::bit_cast<uint32_t>(normal) - std::bit_cast<uint32_t>(0.5f)) >> (23 - grid.mantissa_bits);
+  return static_cast<uint8_t>(magnitude | static_cast<uint32_t>(std::signbit(value)) << (info.bits - 1));
+}
+
+// What each u stands for; NaN where it stands for nothing. Of every format but f32.
+const std::array<float, 256>& StoredValues(Format format);
+
+// Of a type that is stored in a byte. scale: 0, or as ScaleFor makes it (round.h); of_tensor: the f32 per tensor, or 1.
+// The product of two levels is divided again: both roundings are within 2^-23 of the E4M3 value, whose neighbours are
+// 2^-4 off.
+uint8_t StoredScale(float scale, ScaleType type, float of_tensor);
+// What each byte of a scale stands for, before the f32 per tensor; NaN where it stands for nothing.
+const std::array<float, 256>& ScaleValues(ScaleType type);
+
+}  // namespace tare
