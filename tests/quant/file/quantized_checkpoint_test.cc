@@ -101,7 +101,7 @@ TEST(QuantizedCheckpoint, GridsAndScalesOfSomethingElseAreRefused) {
     if (part.empty()) {
       EXPECT_NO_THROW(QuantizedCheckpoint(folder / "f.h5").Verify());
     } else {
-      EXPECT_THAT([&] { QuantizedCheckpoint file(folder / "f.h5"); }, ThrowsMessage<Error>(HasSubstr(part)));
+      EXPECT_THAT([&] { QuantizedCheckpoint(folder / "f.h5"); }, ThrowsMessage<Error>(HasSubstr(part)));
     }
   };
   using Floats = std::vector<float>;
