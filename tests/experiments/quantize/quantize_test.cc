@@ -16,11 +16,9 @@
 #include "experiments/stats/statistics_job.h"
 #include "experiments/tokenizer/token_input.h"
 #include "quant/base/error.h"
-#include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/quantized_checkpoint.h"
-#include "quant/plan/site_class.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
@@ -101,24 +99,6 @@ TEST(Quantize, AFileRunsUnderThePlanThatMadeIt) {
               ThrowsMessage<Error>(AllOf(HasSubstr("'weights=int4/channel'"), HasSubstr("int6"))));
 }
 
-// Of every format that weights have: the file and the simulated plan are one model. Rows of 112 end in half a block.
-TEST(Quantize, AFileIsTheSimulatedPlanBitForBit) {
-  const TemporaryFolder folder;
-  const auto same = [&](const std::string& plan) {
-    Quantize({GoldenFolder("diffllama-mha"), Plan::Parse(plan), folder / "q.h5"}, {});
-    Model simulated(GoldenFolder("diffllama-mha")), file(folder / "q.h5");
-    simulated.CarryOut({Plan::Parse(plan), ModelSitesOf(simulated), Carrying::kSimulated});
-    file.CarryOut({Plan::Parse(plan), ModelSitesOf(file), Carrying::kSimulated});
-    const std::vector<float> expected = Logits(simulated), got = Logits(file);
-    EXPECT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)), 0) << plan;
-  };
-  for (const FormatInfo& info : kFormats) {
-    if (info.format == Format::kF32 || !ClassOf(Site::kQProjW).Takes(info.format)) continue;
-    same(Formatted("weights={}{},lm_head.w=int8/channel", info.name, info.block > 0 ? "" : "/group16"));
-  }
-  same("weights=nf4/group8+mse,down_proj.w=fp8e4m3/tensor");
-}
-
 TEST(Quantize, SameBytesOnAnyNumberOfThreads) {
   const TemporaryFolder folder;
   std::string first;
@@ -193,17 +173,6 @@ double DistanceOf(const std::vector<float>& a, const std::vector<float>& b) {
   double sum = 0;
   for (size_t i = 0; i < a.size(); ++i) sum += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
   return std::sqrt(sum);
-}
-
-// Rows of 112 end in half a block.
-TEST(Quantize, CalibratedMethodsKnowFormatsThatAreNotIntegers) {
-  const TemporaryFolder folder;
-  const std::vector<float> exact = Logits(GoldenFolder("diffllama-mha"));
-  for (const auto& [method, plan] : {std::pair{"gptq+quantease", "weights=mxfp4"}, {"gptaq", "weights=nvfp4"}}) {
-    Quantize(Calibrated(method, "diffllama-mha", plan, folder), {});
-    QuantizedCheckpoint(folder / "g.h5").Verify();
-    EXPECT_LT(DistanceOf(Logits(folder / "g.h5"), exact), 0.5 * DistanceOf(exact, std::vector<float>(exact.size())));
-  }
 }
 
 TEST(Quantize, CalibratedMethodsMakeTheSameModelOnAnyNumberOfThreads) {

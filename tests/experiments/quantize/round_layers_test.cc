@@ -4,9 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
+#include "experiments/model/model.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/file/hdf5.h"
+#include "quant/plan/site_class.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/golden.h"
+#include "tests/support/logits.h"
 
 namespace tare {
 namespace {
@@ -56,6 +63,47 @@ TEST(RoundLayers, TheSummaryIsOfTheMatricesThatWereRounded) {
   EXPECT_GT(many.relative_error, 0);
   EXPECT_LT(few.bytes_after, many.bytes_after);
   EXPECT_LT(many.bytes_after, many.bytes_before);
+}
+
+// Of every format that weights have: the file and the simulated plan are one model. Rows of 112 end in half a block.
+TEST(RoundLayers, AFileIsTheSimulatedPlanBitForBit) {
+  const TemporaryFolder folder;
+  const TokenBatch batch = GoldenBatch("diffllama-mha");
+  const auto same = [&](const std::string& plan) {
+    Quantize({GoldenFolder("diffllama-mha"), Plan::Parse(plan), folder / "q.h5"}, {});
+    Model simulated(GoldenFolder("diffllama-mha")), file(folder / "q.h5");
+    simulated.CarryOut({Plan::Parse(plan), ModelSitesOf(simulated), Carrying::kSimulated});
+    file.CarryOut({Plan::Parse(plan), ModelSitesOf(file), Carrying::kSimulated});
+    const std::vector<float> expected = LogitsOf(simulated, batch), got = LogitsOf(file, batch);
+    EXPECT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)), 0) << plan;
+  };
+  for (const FormatInfo& info : kFormats) {
+    if (info.format == Format::kF32 || !ClassOf(Site::kQProjW).Takes(info.format)) continue;
+    same(Formatted("weights={}{},lm_head.w=int8/channel", info.name, info.block > 0 ? "" : "/group16"));
+  }
+  same("weights=nf4/group8+mse,down_proj.w=fp8e4m3/tensor");
+}
+
+// Rows of 112 end in half a block.
+TEST(RoundLayers, CalibratedMethodsKnowFormatsThatAreNotIntegers) {
+  const TemporaryFolder folder;
+  std::vector<int64_t> ids;
+  for (int64_t i = 0; i < 400; ++i) ids.push_back((i * i * 7 + 3 * i) % 95 + 1);
+  {
+    Hdf5Writer file(folder / "ids.h5");
+    file.WriteDataset<int64_t>("input_ids", {8, 50}, ids);
+    file.Commit();
+  }
+  for (const auto& [method, plan] : {std::pair{"gptq+quantease", "weights=mxfp4"}, {"gptaq", "weights=nvfp4"}}) {
+    const QuantizeSummary summary = Quantize({.model = GoldenFolder("diffllama-mha"),
+                                              .plan = Plan::Parse(plan),
+                                              .out = folder / "q.h5",
+                                              .method = QuantizeMethod::Parse(method),
+                                              .calibration = folder / "ids.h5"},
+                                             {});
+    EXPECT_LT(summary.relative_error, 0.2) << plan;
+    EXPECT_NO_THROW(QuantizedCheckpoint(folder / "q.h5").Verify());
+  }
 }
 
 }  // namespace
