@@ -28,6 +28,10 @@ void CheckOptions(const Rule& rule) {
   if (o.smooth && IsWhole(kind))
     RefuseRule(rule, "+smooth with " + ScaleText(rule), "one per token, channel or block<N>.channel", "token+smooth");
   if (o.smooth && HasTensorScale(rule)) RefuseRule(rule, "+smooth beside a scale per tensor", "none", "mxfp4+smooth");
+  if (o.static_scale && (o.hadamard || o.max_shift || o.keep > 0))
+    RefuseRule(
+        rule, "+static beside " + TextOf(RuleOptions{.hadamard = o.hadamard, .max_shift = o.max_shift, .keep = o.keep}),
+        "scales of what is rounded: statistics are of the values themselves", "it without +static");
   if (o.static_scale && !IsWhole(kind) && kind != Kind::kChannel)
     RefuseRule(rule, "+static with " + ScaleText(rule), "one per tensor, head or channel", "tensor+static");
   if (o.static_scale && kind == Kind::kChannel && clips)

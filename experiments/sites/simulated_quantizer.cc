@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/sites/row_change.h"
 #include "kernels/attention/prefix_mean.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
@@ -58,7 +59,17 @@ void SimulatedQuantizer::Survey(const SiteBlock& block, int) {
   const Rule* rule = plan_.RuleAt(block.key());
   if (rule == nullptr || !tare::NeedsSurvey(*rule)) return;
   float absmax = 0;
-  for (int64_t r = 0; r < block.rows; ++r) absmax = std::max(absmax, CheckedAbsmax(block, block.Row(r), r, 0));
+  RowChange change(rule->options, block);
+  std::vector<float> changed;
+  for (int64_t r = 0; r < block.rows; ++r) {
+    float of_row = CheckedAbsmax(block, block.Row(r), r, 0);
+    if (change.Any()) {
+      changed.assign(block.Row(r).begin(), block.Row(r).end());
+      change.Make(r, changed);
+      of_row = AbsMax(changed.data(), changed.size());
+    }
+    absmax = std::max(absmax, of_row);
+  }
   maxima_.Add(PlaceOf(block, WideKind(*rule), rule), {absmax});
 }
 
@@ -95,7 +106,15 @@ void SimulatedQuantizer::Visit(const SiteBlock& block, int) {
     MeanOfPrefix({block.values, block.rows, 1, static_cast<int>(block.first_columns), block.stride, 0}, mean.data());
     Shift(block, mean, 1.0f);
   }
+  RowChange change(rule->options, block);
+  if (change.Any()) {
+    for (int64_t r = 0; r < block.rows; ++r) {
+      CheckedAbsmax(block, block.Row(r), r, 0);
+      change.Make(r, block.Row(r));
+    }
+  }
   Quantize(block, *rule);
+  for (int64_t r = 0; change.Any() && r < block.rows; ++r) change.Undo(r, block.Row(r));
   if (rule->options.smooth) Shift(block, mean, -1.0f);
   if (block.site == Site::kProbs) Normalise(block);
 }

@@ -44,6 +44,33 @@ std::vector<int8_t> Paley(int64_t base) {
   return h;
 }
 
+// Each run of `base` values by Paley's matrix, of which entry(i, j) is row i, column j.
+void MultiplyRuns(std::vector<double>& values, int64_t base, auto entry) {
+  thread_local std::vector<double> sums;
+  sums.resize(static_cast<size_t>(base));
+  for (int64_t begin = 0; begin < std::ssize(values); begin += base) {
+    std::fill(sums.begin(), sums.end(), 0.0);
+    for (int64_t i = 0; i < base; ++i) {
+      for (int64_t j = 0; j < base; ++j) sums[j] += values[begin + i] * static_cast<double>(entry(i, j));
+    }
+    std::copy(sums.begin(), sums.end(), values.begin() + static_cast<ptrdiff_t>(begin));
+  }
+}
+
+// The rest, a power of two, by Sylvester's matrix, which is symmetric.
+void MultiplyAcrossRuns(std::vector<double>& values, int64_t base) {
+  const int64_t n = std::ssize(values);
+  for (int64_t step = base; step < n; step *= 2) {
+    for (int64_t begin = 0; begin < n; begin += 2 * step) {
+      for (int64_t i = begin; i < begin + step; ++i) {
+        const double a = values[i], b = values[i + step];
+        values[i] = a + b;
+        values[i + step] = a - b;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Hadamard::Hadamard(int64_t n, uint64_t seed) {
@@ -55,31 +82,23 @@ Hadamard::Hadamard(int64_t n, uint64_t seed) {
 }
 
 void Hadamard::Rotate(const float* x, float* y) const {
-  const int64_t n = size();
-  thread_local std::vector<double> values, sums;
+  thread_local std::vector<double> values;
   values.resize(signs_.size());
-  for (int64_t i = 0; i < n; ++i) values[i] = double{x[i]} * static_cast<double>(signs_[i]);
-  if (base_ > 1) {  // each run of `base` values by Paley's matrix
-    sums.resize(static_cast<size_t>(base_));
-    for (int64_t begin = 0; begin < n; begin += base_) {
-      std::fill(sums.begin(), sums.end(), 0.0);
-      for (int64_t i = 0; i < base_; ++i) {
-        for (int64_t j = 0; j < base_; ++j) sums[j] += values[begin + i] * static_cast<double>(paley_[i * base_ + j]);
-      }
-      std::copy(sums.begin(), sums.end(), values.begin() + static_cast<ptrdiff_t>(begin));
-    }
-  }
-  for (int64_t step = base_; step < n; step *= 2) {
-    for (int64_t begin = 0; begin < n; begin += 2 * step) {
-      for (int64_t i = begin; i < begin + step; ++i) {
-        const double a = values[i], b = values[i + step];
-        values[i] = a + b;
-        values[i + step] = a - b;
-      }
-    }
-  }
-  const double size = 1 / std::sqrt(static_cast<double>(n));
-  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(values[i] * size);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = double{x[i]} * static_cast<double>(signs_[i]);
+  if (base_ > 1) MultiplyRuns(values, base_, [&](int64_t i, int64_t j) { return paley_[i * base_ + j]; });
+  MultiplyAcrossRuns(values, base_);
+  const double factor = 1 / std::sqrt(static_cast<double>(size()));
+  for (size_t i = 0; i < values.size(); ++i) y[i] = static_cast<float>(values[i] * factor);
+}
+
+void Hadamard::RotateBack(const float* x, float* y) const {
+  thread_local std::vector<double> values;
+  values.assign(x, x + size());
+  MultiplyAcrossRuns(values, base_);
+  if (base_ > 1) MultiplyRuns(values, base_, [&](int64_t i, int64_t j) { return paley_[j * base_ + i]; });
+  const double factor = 1 / std::sqrt(static_cast<double>(size()));
+  for (size_t i = 0; i < values.size(); ++i)
+    y[i] = static_cast<float>(values[i] * factor * static_cast<double>(signs_[i]));
 }
 
 }  // namespace tare

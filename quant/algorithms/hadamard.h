@@ -22,6 +22,8 @@ class Hadamard {
   int64_t size() const { return static_cast<int64_t>(signs_.size()); }
   // y = x R for a row of size() values, summed in double; y may be x. From several threads.
   void Rotate(const float* x, float* y) const;
+  // y = x R^T: what Rotate did is undone, but for rounding.
+  void RotateBack(const float* x, float* y) const;
 
  private:
   int64_t base_ = 1;           // rows of Paley's matrix; the rest of n is a power of two

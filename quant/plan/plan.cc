@@ -21,9 +21,8 @@ constexpr size_t kMaxText = 65536;
 constexpr int kMaxIndex = 65535;
 
 constexpr std::pair<std::string_view, bool RuleOptions::*> kFlags[] = {
-    {"smooth", &RuleOptions::smooth},
-    {"static", &RuleOptions::static_scale},
-    {"mse", &RuleOptions::mse},
+    {"smooth", &RuleOptions::smooth},       {"hadamard", &RuleOptions::hadamard}, {"maxshift", &RuleOptions::max_shift},
+    {"static", &RuleOptions::static_scale}, {"mse", &RuleOptions::mse},
 };
 
 void AppendWord(std::string& list, std::string_view word) {
@@ -183,8 +182,10 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
   const std::string_view number = word.substr(digits);
   if (site_class.options.empty()) Refuse(at, "no option: this site has none");
   if (name.empty() || !HasWord(site_class.options, name)) {
-    const bool has_p = HasWord(site_class.options, "p");
-    Refuse(at, OneOf(site_class.options) + (has_p ? " (p with a number: p99.9)" : ""));
+    std::string numbers;
+    if (HasWord(site_class.options, "keep")) numbers += "keep4";
+    if (HasWord(site_class.options, "p")) numbers += numbers.empty() ? "p99.9" : ", p99.9";
+    Refuse(at, OneOf(site_class.options) + (numbers.empty() ? "" : Formatted(" (with a number: {})", numbers)));
   }
   const RuleOptions before = options;
   if (name == "p") {
@@ -194,6 +195,9 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
       Refuse(at, "one percentile from 1 to 100: p99.9");
     }
     options.percentile = percentile;
+  } else if (name == "keep") {
+    if (!ParseWhole(number, options.keep) || options.keep < 1 || options.keep > kMaxIndex || before.keep != 0)
+      Refuse(at, Formatted("one number of keys from 1 to {}: keep4", kMaxIndex));
   } else {
     if (!number.empty()) Refuse(at, Formatted("{} without a number", name));
     for (const auto& [flag, member] : kFlags) {
@@ -203,6 +207,8 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
   }
   if (options.mse && options.percentile) Refuse(at, "mse or a percentile, not both: each chooses where to clip");
 }
+
+bool HasClip(const RuleOptions& o) { return o.static_scale || o.percentile || o.mse; }
 
 std::string TextOf(const std::optional<IndexRange>& range, char letter) {
   if (!range) return "";
@@ -254,7 +260,7 @@ Rule Parser::ParseRule() {
   while (rule.format != Format::kF32 && Take('+')) {
     const size_t option = Place();
     ParseOption(site_class, rule.options);
-    if (Info(rule.format).block > 0 && TextOf(rule.options) != "+smooth")
+    if (Info(rule.format).block > 0 && HasClip(rule.options))
       RefuseAt(option, Formatted("got '{}', but the scales of {} follow from its blocks",
                                  text_.substr(option, pos_ - option), Info(rule.format).name));
   }
@@ -303,6 +309,9 @@ std::vector<Rule> Parser::Rules() {
 std::string TextOf(const RuleOptions& options) {
   std::string text;
   if (options.smooth) text += "+smooth";
+  if (options.hadamard) text += "+hadamard";
+  if (options.max_shift) text += "+maxshift";
+  if (options.keep > 0) text += Formatted("+keep{}", options.keep);
   if (options.static_scale) text += "+static";
   if (options.percentile) text += Formatted("+p{}", *options.percentile);  // 1 .. 100: never with an exponent
   if (options.mse) text += "+mse";

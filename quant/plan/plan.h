@@ -4,9 +4,9 @@
 //   plan     = rule {"," rule}                    the last rule that matches wins; what none names stays f32
 //   rule     = site [selector] "=" "f32"          exempts what an earlier rule named
 //            | site [selector] "=" format "/" granularity {"+" option}
-//            | site [selector] "=" format {"+" "smooth"}       of formats with blocks by definition: mxfp4, nvfp4
+//            | site [selector] "=" format {"+" option}       of formats with blocks by definition: mxfp4, nvfp4; no clip
 //   selector = "[" item {"," item} "]"            item = l, h or m with a number or a range a-b: [l0-3,h2,m1]
-//   option   = smooth | static | p<percent> | mse
+//   option   = smooth | hadamard | maxshift | keep<n> | static | p<percent> | mse
 //
 // Layers and heads count from 0, maps are 1 and 2. Blanks around tokens mean nothing. A selector may only name what the
 // site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the plan that quantizes
@@ -47,6 +47,9 @@ struct Selector {
 
 struct RuleOptions {
   bool smooth = false;               // subtract a constant vector
+  bool hadamard = false;             // rotate the channels of a head
+  bool max_shift = false;            // "maxshift": subtract the row's maximum
+  int keep = 0;                      // "keep4": the first keys stay as they are
   bool static_scale = false;         // "static": scales frozen at calibration
   std::optional<double> percentile;  // "p99.9": clip at this percentile of |x|, 1 .. 100
   bool mse = false;                  // clip where the squared error is least; not together with a percentile

@@ -24,11 +24,12 @@ constexpr SiteClass kHeadWeight{"", kOfWeight, "mse", kSigned};
 constexpr SiteClass kOuterHidden{"", kOfHidden, "static p mse", kSigned};
 constexpr SiteClass kLayerHidden{"l", kOfHidden, "static p mse", kSigned};
 constexpr SiteClass kNormedQueryKey{"lhm", kOfHead, "static p mse", kSigned};
-constexpr SiteClass kQueryKey{"lhm", kOfHead, "smooth static p mse", kSigned};
-constexpr SiteClass kValue{"lh", kOfV, "smooth static p mse", kSigned};
-constexpr SiteClass kLogits{"lhm", kOfScores, "static p mse", kSigned};
-constexpr SiteClass kMaps{"lhm", kOfMaps, "", kUnsigned};
-constexpr SiteClass kMapDifference{"lh", kOfMaps, "p mse", kEither};
+constexpr SiteClass kQuery{"lhm", kOfHead, "smooth hadamard static p mse", kSigned};
+constexpr SiteClass kKey{"lhm", kOfHead, "smooth hadamard keep static p mse", kSigned};
+constexpr SiteClass kValue{"lh", kOfV, "smooth hadamard keep static p mse", kSigned};
+constexpr SiteClass kLogits{"lhm", kOfScores, "maxshift keep static p mse", kSigned};
+constexpr SiteClass kMaps{"lhm", kOfMaps, "keep", kUnsigned};
+constexpr SiteClass kMapDifference{"lh", kOfMaps, "keep p mse", kEither};
 constexpr SiteClass kHeadOutput{"lh", kOfHead, "static p mse", kSigned};
 constexpr SiteClass kHeadSigmoid{"lh", kOfHead, "static p mse", kUnsigned};
 
@@ -66,8 +67,9 @@ const SiteClass& ClassOf(Site site) {
     case Site::kKNorm:
       return kNormedQueryKey;
     case Site::kQ:
+      return kQuery;
     case Site::kK:
-      return kQueryKey;
+      return kKey;
     case Site::kV:
       return kValue;
     case Site::kAttnLogits:

@@ -51,6 +51,17 @@ TEST(Hadamard, RotatesAnyRowAsItsMatrix) {
   }
 }
 
+TEST(Hadamard, RotateBackUndoesIt) {
+  for (const int64_t n : {1, 2, 12, 20, 48, 64, 128}) {
+    const Hadamard rotation(n, 5);
+    const std::vector<float> x = RandomNormal(static_cast<size_t>(n), 2);
+    std::vector<float> y(x.size());
+    rotation.Rotate(x.data(), y.data());
+    rotation.RotateBack(y.data(), y.data());
+    for (int64_t i = 0; i < n; ++i) EXPECT_NEAR(y[i], x[i], 1e-5) << n;
+  }
+}
+
 TEST(Hadamard, SeedsDiffer) {
   EXPECT_EQ(MatrixOf(Hadamard(64, 1)), MatrixOf(Hadamard(64, 1)));
   EXPECT_NE(MatrixOf(Hadamard(64, 1)), MatrixOf(Hadamard(64, 2)));

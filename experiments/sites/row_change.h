@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rule's options make of each row of a block before it is rounded, and undo after it: remedies that cost no bits.
+//
+//   maxshift   logits less the row's largest: softmax does not mind, and what matters most lies next to 0
+//   keep<n>    the first n keys (columns of maps and logits, tokens of k and v) stay as they are, and out of the scales:
+//              attention sinks are among them
+//   hadamard   the channels of a head rotated (quant/algorithms/hadamard.h), q and k by the same matrix: products of q and
+//              k do not change, and v is rotated back where attention has summed it, which is the same as here
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "quant/algorithms/hadamard.h"
+#include "quant/observe/site_visitor.h"
+#include "quant/plan/plan.h"
+
+namespace tare {
+
+class RowChange {
+ public:
+  // Throws Error for +hadamard of a width that has no such matrix.
+  RowChange(const RuleOptions& options, const SiteBlock& block);
+
+  bool Any() const { return rotation_.has_value() || max_shift_ || keep_ > 0; }
+  // Row r of the block, or a copy of it, all finite.
+  void Make(int64_t r, std::span<float> row);
+  // Of a row that was made.
+  void Undo(int64_t r, std::span<float> row) const;
+
+ private:
+  struct Made {
+    float shift = 0;
+    std::vector<float> kept;
+  };
+  size_t Kept(int64_t r, size_t columns) const;
+
+  const SiteBlock& block_;
+  bool max_shift_;
+  int keep_;
+  std::optional<Hadamard> rotation_;
+  std::vector<Made> made_;  // per row
+};
+
+}  // namespace tare
