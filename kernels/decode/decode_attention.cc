@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See decode_attention.h. A unit of work is a chunk of one sequence's pages for one group of heads; what it leaves are
-// the group's rows and products over these keys. Then each group's chunks are merged.
+// See decode_attention.h. A unit of work is a chunk of one sequence's pages for a run of groups of heads; what it leaves
+// are the groups' rows and products over these keys. Then each group's chunks are merged.
 #include "kernels/decode/decode_attention.h"
 
 #include <algorithm>
@@ -23,13 +23,13 @@ using Part = KvCache::Part;
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
-// Of one unit: [rows][T] and [products][T][padded width of v].
+// Of one chunk: [rows][T] and [products][T][padded width of v], of all groups.
 struct Partial {
   RunningSoftmax* softmax;
   float* o;
 };
 
-// Of one thread. Rows and products here are those of the largest group, times T.
+// Of one thread. Rows and products are those of all groups, times T.
 struct Scratch {
   PanelFactor *keys, *values;  // [rows], [products]
   float* q;                    // [rows][inputs], then as planes
@@ -39,43 +39,49 @@ struct Scratch {
   int8_t *p_high, *p_low;      // [products][64]
 };
 
+// Where the work on a sequence is cut: runs of pages, and of groups where the pages are few. A run of groups shares a
+// pass over the pages, because memory is read fastest straight on.
+struct Cuts {
+  Cuts(const DecodePlan& plan, const DecodeSequence& s) {
+    const int64_t oldest = s.cache->tokens() - s.q.tokens + 1 - plan.window();  // that the first query sees
+    first = plan.window() == 0 ? 0 : std::max<int64_t>(0, oldest) / kPageTokens;
+    const int64_t all = std::max<int64_t>(0, s.cache->Pages() - first), groups = std::ssize(plan.groups());
+    pages = std::max(kFewestPages, (all + kMostChunks - 1) / kMostChunks);
+    chunks = (all + pages - 1) / pages;
+    runs = std::clamp<int64_t>(kFewestUnits / std::max<int64_t>(1, chunks), 1, groups);
+  }
+  int64_t first, pages, chunks;  // page where the first begins, pages of each
+  int64_t runs;                  // of groups
+};
+
 // Sizes of a call, and its workspace.
 struct Layout {
   Layout(const DecodePlan& plan, std::span<const DecodeSequence> sequences)
-      : groups(std::ssize(plan.groups())), shape(plan.shape(), CacheFormat::kF32, CacheFormat::kF32) {
+      : page(plan.shape(), CacheFormat::kF32, CacheFormat::kF32) {
     int64_t queries = 0;
     for (const DecodeSequence& s : sequences) {
+      const Cuts cuts(plan, s);
       queries = std::max(queries, s.q.tokens);
-      chunks = std::max(chunks, ChunksOf(plan, s).count);
+      chunks = std::max(chunks, cuts.chunks);
+      units = std::max(units, cuts.chunks * cuts.runs);
     }
-    rows = static_cast<int64_t>(plan.MostRows()) * queries;
-    products = static_cast<int64_t>(plan.MostProducts()) * queries;
-    units = std::ssize(sequences) * groups * chunks;
+    rows = plan.rows() * queries;
+    products = plan.products() * queries;
+    partials = std::ssize(sequences) * chunks;
   }
 
-  struct Chunks {
-    int64_t first, pages, count;  // page where the first begins, pages of each
-  };
-  static Chunks ChunksOf(const DecodePlan& plan, const DecodeSequence& s) {
-    const int64_t oldest = s.cache->tokens() - s.q.tokens + 1 - plan.window();  // that the first query sees
-    const int64_t first = plan.window() == 0 ? 0 : std::max<int64_t>(0, oldest) / kPageTokens;
-    const int64_t pages = std::max<int64_t>(0, s.cache->Pages() - first);
-    const int64_t each = std::max(kFewestPages, (pages + kMostChunks - 1) / kMostChunks);
-    return {first, each, (pages + each - 1) / each};
-  }
-
-  int ValueWidth() const { return shape.ValuePanels() * kPanelLanes; }
+  int ValueWidth() const { return page.ValuePanels() * kPanelLanes; }
   std::span<Partial> TakePacked(Arena& arena) const {
-    auto* partials = arena.Take<Partial>(units);
-    auto* softmax = arena.Take<RunningSoftmax>(units * rows);
-    auto* o = arena.Take<float>(units * products * ValueWidth());
+    auto* list = arena.Take<Partial>(partials);
+    auto* softmax = arena.Take<RunningSoftmax>(partials * rows);
+    auto* o = arena.Take<float>(partials * products * ValueWidth());
     if (arena.end() != arena.used()) {  // not counting alone
-      for (int64_t i = 0; i < units; ++i) partials[i] = {softmax + i * rows, o + i * products * ValueWidth()};
+      for (int64_t i = 0; i < partials; ++i) list[i] = {softmax + i * rows, o + i * products * ValueWidth()};
     }
-    return {partials, static_cast<size_t>(units)};
+    return {list, static_cast<size_t>(partials)};
   }
   Scratch TakeScratch(Arena& arena) const {
-    const int64_t inputs = shape.KeyInputs();
+    const int64_t inputs = page.KeyInputs();
     return {.keys = arena.Take<PanelFactor>(rows),
             .values = arena.Take<PanelFactor>(products),
             .q = arena.Take<float>(rows * inputs),
@@ -88,35 +94,43 @@ struct Layout {
             .p_low = arena.Take<int8_t>(products * kPageTokens)};
   }
 
-  int64_t groups, chunks = 0, rows = 0, products = 0, units = 0;
-  PageLayout shape;
+  int64_t chunks = 0, units = 0;  // of a sequence at most
+  int64_t rows = 0, products = 0, partials = 0;
+  PageLayout page;
 };
 
-// A chunk of a sequence for a group; rows and products are counted times T, query within head.
-class Unit {
+// A group of a chunk; rows and products are counted times T, query within head.
+class GroupPass {
  public:
-  Unit(const DecodePlan& plan, const DecodeSequence& s, const Group& group, const Scratch& scratch,
-       const Partial& partial)
+  GroupPass(const DecodePlan& plan, const DecodeSequence& s, const Group& group, Scratch scratch, Partial partial)
       : plan_(plan),
         s_(s),
         group_(group),
         x_(scratch),
         partial_(partial),
         queries_(s.q.tokens),
-        width_((plan.shape().v_width + kPanelLanes - 1) / kPanelLanes * kPanelLanes) {}
+        inputs_((plan.shape().k_width + 15) / 16 * 16),
+        width_((plan.shape().v_width + kPanelLanes - 1) / kPanelLanes * kPanelLanes) {
+    const int64_t row = group.first_row * queries_, product = group.first_product * queries_;
+    x_.keys += row;
+    x_.q += row * inputs_;
+    x_.q_high += row * inputs_;
+    x_.q_low += row * inputs_;
+    partial_.softmax += row;
+    partial_.o += product * width_;
+  }
 
-  void Run(int64_t begin, int64_t end) {
+  void Begin() {
     std::fill_n(partial_.softmax, Rows(), RunningSoftmax{kNone, 0.0f});
     std::fill_n(partial_.o, Products() * width_, 0.0f);
     LoadQueries();
-    for (int64_t page = begin; page < end; ++page) {
-      for (const Part& part : s_.cache->Parts(page)) {
-        if (part.keys.begin == part.keys.end) continue;
-        MultiplyKeys(part);
-        Softmaxes(part, page);
-        MultiplyValues(part, NextAfter(page));
-      }
-    }
+  }
+
+  // next: what is read after this.
+  void AddPage(const Part& part, int64_t page, const std::byte* next) {
+    MultiplyKeys(part);
+    Softmaxes(part, page);
+    MultiplyValues(part, next);
   }
 
  private:
@@ -124,23 +138,13 @@ class Unit {
   int64_t Products() const { return std::ssize(group_.products) * queries_; }
 
   void LoadQueries() {
-    const int inputs = (plan_.shape().k_width + 15) / 16 * 16;
     for (int64_t i = 0; i < Rows(); ++i) {
-      float* q = x_.q + i * inputs;
-      std::fill_n(q, inputs, 0.0f);
+      float* q = x_.q + i * inputs_;
+      std::fill_n(q, inputs_, 0.0f);
       std::copy_n(s_.q.Row(i % queries_, group_.rows[i / queries_].q), plan_.shape().k_width, q);
       x_.keys[i] = {.x = q, .y = x_.logits + i * kPageTokens};
-      ToPlanes(q, nullptr, inputs, x_.q_high + i * inputs, x_.q_low + i * inputs, x_.keys[i]);
+      ToPlanes(q, nullptr, inputs_, x_.q_high + i * inputs_, x_.q_low + i * inputs_, x_.keys[i]);
     }
-  }
-
-  // Where reading goes on after the page: the group's first keys of the next.
-  const std::byte* NextAfter(int64_t page) const {
-    if (page + 1 >= s_.cache->Pages()) return nullptr;
-    for (const Part& part : s_.cache->Parts(page + 1)) {
-      if (part.keys.begin < part.keys.end) return part.page + part.layout->Key(group_.rows[0].k);
-    }
-    return nullptr;
   }
 
   static ReadAhead Ahead(const std::byte* end, const std::byte* next) {
@@ -201,7 +205,7 @@ class Unit {
                x_.p_low + i * kPageTokens, x_.values[i]);
   }
 
-  void MultiplyValues(const Part& part, const std::byte* next_page) {
+  void MultiplyValues(const Part& part, const std::byte* next_group) {
     const PageLayout& layout = *part.layout;
     const int64_t inputs = (part.keys.end + 15) / 16 * 16, panel_bytes = PanelBytes(layout.v(), kPageTokens);
     for (size_t i = 0, end = 0; i < group_.products.size(); i = end) {
@@ -211,7 +215,7 @@ class Unit {
       for (int64_t f = 0; f < std::ssize(factors); ++f)
         LoadProbabilities(layout, part.page + layout.ValueScales(head), i * queries_ + f, inputs);
       const std::byte* next =
-          end < group_.products.size() ? part.page + layout.Value(group_.products[end].v) : next_page;
+          end < group_.products.size() ? part.page + layout.Value(group_.products[end].v) : next_group;
       const std::byte* panel = part.page + layout.Value(head);
       const ReadAhead ahead = Ahead(panel + layout.ValueBytes(), next);
       for (int n = 0; n < layout.ValuePanels(); ++n, panel += panel_bytes) {
@@ -224,11 +228,35 @@ class Unit {
   const DecodePlan& plan_;
   const DecodeSequence& s_;
   const Group& group_;
-  const Scratch& x_;
-  const Partial& partial_;
+  Scratch x_;
+  Partial partial_;
   int64_t queries_;
-  int width_;  // of v, up to a whole panel
+  int inputs_, width_;  // of keys, of v up to a whole panel
 };
+
+// Where reading goes on after a page: the first part of the next.
+const std::byte* FirstKey(const KvCache& cache, int64_t page, const Group& group) {
+  if (page >= cache.Pages()) return nullptr;
+  for (const Part& part : cache.Parts(page)) {
+    if (part.keys.begin < part.keys.end) return part.page + part.layout->Key(group.rows[0].k);
+  }
+  return nullptr;
+}
+
+void RunUnit(const DecodePlan& plan, const DecodeSequence& s, std::span<const Group> groups, KeyRange pages,
+             const Scratch& scratch, const Partial& partial) {
+  for (const Group& group : groups) GroupPass(plan, s, group, scratch, partial).Begin();
+  for (int64_t page = pages.begin; page < pages.end; ++page) {
+    for (const Part& part : s.cache->Parts(page)) {
+      if (part.keys.begin == part.keys.end) continue;
+      for (const Group& group : groups) {
+        const std::byte* next = &group == &groups.back() ? FirstKey(*s.cache, page + 1, groups.front())
+                                                         : part.page + part.layout->Key((&group)[1].rows[0].k);
+        GroupPass(plan, s, group, scratch, partial).AddPage(part, page, next);
+      }
+    }
+  }
+}
 
 // A product's share of each chunk in the output: 2^(its maximum - the largest) / sum; all 0 where no key was seen.
 void Shares(std::span<const Partial> chunks, int64_t row, float* shares) {
@@ -251,10 +279,10 @@ void Merge(const DecodePlan& plan, const DecodeSequence& s, const Group& group, 
       for (const int product : output.product) {
         if (product == kNoMap) continue;
         float shares[kMostChunks];
-        Shares(chunks, group.products[product].row * queries + t, shares);
+        Shares(chunks, (group.first_row + group.products[product].row) * queries + t, shares);
         const float weight = product == output.product[0] ? 1.0f : -s.lambda.At(t, output.head);
         for (size_t c = 0; c < chunks.size(); ++c) {
-          const float* o = chunks[c].o + (product * queries + t) * padded;
+          const float* o = chunks[c].o + ((group.first_product + product) * queries + t) * padded;
           const float share = weight * shares[c];
           for (int i = 0; i < width; ++i) out[i] += share * o[i];
         }
@@ -300,20 +328,23 @@ void DecodeAttention(const DecodePlan& plan, std::span<const DecodeSequence> seq
   const Layout layout(plan, sequences);
   const Workspace<Layout> memory(layout, workspace);
   const std::span<Partial> partials = memory.Packed();
-  ParallelFor(static_cast<size_t>(layout.units), [&](size_t unit, int thread) {
-    const auto chunk = static_cast<int64_t>(unit) % layout.chunks, i = static_cast<int64_t>(unit) / layout.chunks;
-    const DecodeSequence& s = sequences[i / layout.groups];
-    const auto [first, pages, count] = Layout::ChunksOf(plan, s);
-    if (chunk >= count) return;
-    const int64_t begin = first + chunk * pages;
-    const Scratch scratch = memory.Scratch(thread);
-    Unit(plan, s, plan.groups()[i % layout.groups], scratch, partials[unit])
-        .Run(begin, std::min(begin + pages, s.cache->Pages()));
+  const auto groups = std::ssize(plan.groups());
+  ParallelFor(sequences.size() * layout.units, [&](size_t unit, int thread) {
+    const auto number = static_cast<int64_t>(unit) / layout.units, place = static_cast<int64_t>(unit) % layout.units;
+    const DecodeSequence& s = sequences[number];
+    const Cuts cuts(plan, s);
+    if (place >= cuts.chunks * cuts.runs) return;
+    const int64_t chunk = place / cuts.runs, run = place % cuts.runs;
+    const int64_t begin = run * groups / cuts.runs, end = (run + 1) * groups / cuts.runs;
+    const int64_t page = cuts.first + chunk * cuts.pages;
+    RunUnit(plan, s, std::span(plan.groups()).subspan(begin, end - begin),
+            {page, std::min(page + cuts.pages, s.cache->Pages())}, memory.Scratch(thread),
+            partials[number * layout.chunks + chunk]);
   });
-  ParallelFor(sequences.size() * plan.groups().size(), [&](size_t i, int) {
-    const DecodeSequence& s = sequences[i / plan.groups().size()];
-    const auto count = static_cast<size_t>(Layout::ChunksOf(plan, s).count);
-    Merge(plan, s, plan.groups()[i % plan.groups().size()], partials.subspan(i * layout.chunks, count));
+  ParallelFor(sequences.size() * groups, [&](size_t i, int) {
+    const size_t number = i / groups;
+    const auto chunks = static_cast<size_t>(Cuts(plan, sequences[number]).chunks);
+    Merge(plan, sequences[number], plan.groups()[i % groups], partials.subspan(number * layout.chunks, chunks));
   });
 }
 

@@ -31,6 +31,7 @@ struct DecodeSequence {
 
 inline constexpr int64_t kMostChunks = 16;  // of a sequence's keys
 inline constexpr int64_t kFewestPages = 8;  // of a chunk, but the last
+inline constexpr int64_t kFewestUnits = 8;  // of chunks times runs of groups, where there are so many groups
 
 // Bytes of workspace, aligned to 64; they grow with T, and stop growing with the caches at kMostChunks.
 size_t DecodeWorkspaceBytes(const DecodePlan& plan, std::span<const DecodeSequence> sequences);

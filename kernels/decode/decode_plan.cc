@@ -112,8 +112,10 @@ DecodePlan::DecodePlan(std::span<const OutputHead> heads, int q_heads, const Cac
     for (Output& output : group.outputs) {
       for (int& product : output.product) product = product == kNoMap ? kNoMap : products[product];
     }
-    most_rows_ = std::max(most_rows_, group.rows.size());
-    most_products_ = std::max(most_products_, group.products.size());
+    group.first_row = rows_;
+    group.first_product = products_;
+    rows_ += static_cast<int>(group.rows.size());
+    products_ += static_cast<int>(group.products.size());
   }
 }
 

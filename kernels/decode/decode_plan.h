@@ -33,6 +33,7 @@ class DecodePlan {
     std::vector<Row> rows;          // by key head
     std::vector<Product> products;  // by value head
     std::vector<Output> outputs;
+    int first_row = 0, first_product = 0;  // how many rows and products the groups before have
   };
 
   // scale: of the attention logits. window: of the keys that a query may see only the last so many; 0: all. Throws Error
@@ -48,8 +49,8 @@ class DecodePlan {
   float scale() const { return scale_; }
   int64_t window() const { return window_; }
   const std::vector<Group>& groups() const { return groups_; }
-  size_t MostRows() const { return most_rows_; }  // of a group
-  size_t MostProducts() const { return most_products_; }
+  int rows() const { return rows_; }  // of all groups
+  int products() const { return products_; }
 
  private:
   void AddHead(const OutputHead& head, int number, Group& group);
@@ -60,7 +61,7 @@ class DecodePlan {
   float scale_;
   int64_t window_;
   std::vector<Group> groups_;
-  size_t most_rows_ = 0, most_products_ = 0;
+  int rows_ = 0, products_ = 0;
 };
 
 }  // namespace tare

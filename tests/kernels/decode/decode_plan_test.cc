@@ -58,8 +58,15 @@ TEST(DecodePlan, FamiliesBecomeGroupsOfWhatIsReadTogether) {
   for (const auto& c : cases) {
     const DecodePlan plan = PlanOf(c.heads, c.q_heads, c.k_heads, c.v_heads);
     EXPECT_EQ(plan.groups().size(), c.groups);
-    EXPECT_EQ(plan.MostRows(), c.rows);
-    EXPECT_EQ(plan.MostProducts(), c.products);
+    for (size_t i = 0; i < c.groups; ++i) {
+      const DecodePlan::Group& group = plan.groups()[i];
+      EXPECT_EQ(group.rows.size(), c.rows);
+      EXPECT_EQ(group.products.size(), c.products);
+      EXPECT_EQ(group.first_row, static_cast<int>(i * c.rows));
+      EXPECT_EQ(group.first_product, static_cast<int>(i * c.products));
+    }
+    EXPECT_EQ(plan.rows(), static_cast<int>(c.groups * c.rows));
+    EXPECT_EQ(plan.products(), static_cast<int>(c.groups * c.products));
     EXPECT_EQ(plan.differential(), c.heads[0].Differential());
     EXPECT_EQ(plan.out_width(), 32 * c.heads[0].VSlices());
     ExpectTable(plan, c.heads);
