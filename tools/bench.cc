@@ -166,6 +166,7 @@ void AddBench(CLI::App& app) {
   AddForward(*bench);
   AddBenchLinear(*bench);
   AddBenchAttention(*bench);
+  AddBenchDecode(*bench);
 }
 
 }  // namespace tare

@@ -30,6 +30,7 @@ void AddTokenize(CLI::App& app);
 void AddBench(CLI::App& app);
 // Subcommands of bench.
 void AddBenchAttention(CLI::App& bench);
+void AddBenchDecode(CLI::App& bench);
 void AddBenchLinear(CLI::App& bench);
 
 // Of an option: "got '1,000', expected a whole number of 0 or more".

@@ -46,23 +46,25 @@ double ProductRate(ProductTypes types, int threads, int m) {
   return calls * 2.0 * m * kN * kK / 1e9;
 }
 
-// 256 MiB, far more than caches hold.
-double ReadRate(int threads) {
-  constexpr size_t kCount = size_t{32} << 20;
-  AlignedBuffer<uint64_t> memory(kCount);
-  std::fill_n(memory.data(), kCount, uint64_t{1});
+}  // namespace
+
+double ReadRate(int threads, size_t bytes) {
+  constexpr size_t kLine = 8, kLeast = size_t{1} << 23;
+  const size_t part = std::max<size_t>(bytes / 8 / threads / kLine, 1) * kLine, count = part * threads;
+  AlignedBuffer<uint64_t> memory(count);
+  std::fill_n(memory.data(), count, uint64_t{1});
   std::vector<uint64_t> sums(threads);
-  const size_t part = kCount / threads;
-  const double calls = Rate(threads, 1, [&](int thread) {
-    uint64_t sum = 0;
-    for (const uint64_t* x = memory.data() + thread * part; x < memory.data() + (thread + 1) * part; ++x) sum += *x;
-    sums[thread] += sum;
+  // A call of 64 MiB at least, so that starting the threads is no part of it.
+  const int calls = static_cast<int>((kLeast + count - 1) / count);
+  const double rate = Rate(threads, calls, [&](int thread) {
+    uint64_t sum[kLine] = {};  // a chain of additions each: from near caches one would be the limit
+    for (const uint64_t* x = memory.data() + thread * part; x < memory.data() + (thread + 1) * part; x += kLine)
+      for (size_t i = 0; i < kLine; ++i) sum[i] += x[i];
+    for (const uint64_t s : sum) sums[thread] += s;
   });
   if (sums[0] == 0) Fail("bench: memory read back as zeros");
-  return calls * static_cast<double>(part) * 8 / 1e9;
+  return rate * static_cast<double>(part) * 8 / 1e9;
 }
-
-}  // namespace
 
 Roofline MeasureRoofline(int threads) {
   SetThreads(threads);
@@ -70,7 +72,7 @@ Roofline MeasureRoofline(int threads) {
   r.u8s8_gops = ProductRate(ProductTypes::kU8S8, threads, 64);
   r.f32_gflops = ProductRate(ProductTypes::kF32, threads, 32);
   if (UkernelServes(ProductTypes::kBf16)) r.bf16_gflops = ProductRate(ProductTypes::kBf16, threads, 64);
-  r.read_gbps = ReadRate(threads);
+  r.read_gbps = ReadRate(threads, size_t{256} << 20);
   return r;
 }
 

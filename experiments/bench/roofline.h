@@ -3,6 +3,7 @@
 // operands that stay in cache, and of reading memory.
 #pragma once
 
+#include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 
 namespace tare {
@@ -16,6 +17,9 @@ struct Roofline {
 
 // On this many threads at once, best of 15 rounds; some tenths of a second. SetThreads(threads) stays in effect.
 Roofline MeasureRoofline(int threads);
+
+// GB/s of reading so many bytes again and again on this many threads, best of 15 rounds.
+double ReadRate(int threads, size_t bytes);
 
 // The better of each: a machine that others use too is slower at times, never faster.
 Roofline Better(const Roofline& a, const Roofline& b);

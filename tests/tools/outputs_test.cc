@@ -65,7 +65,8 @@ class OutputsTest : public testing::Test {
       {"verify", "gone", "--json"},
       {"bench", "forward", "--family", "gone", "--json"},
       {"bench", "linear", "--plan", "weights=gone", "--json"},
-      {"bench", "attention", "--plan", "q=gone", "--json"}};
+      {"bench", "attention", "--plan", "q=gone", "--json"},
+      {"bench", "decode", "--cache", "cache_k=gone", "--json"}};
   const std::vector<Command> folders_ = {
       {"sweep", "gone", "--tasks", "perplexity=text", "--out"},
       {"quantize", "gone", "--plan", "weights=int8/channel", "--format", "safetensors", "--out"},

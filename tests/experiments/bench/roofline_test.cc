@@ -17,6 +17,11 @@ TEST(Roofline, TheBetterOfEach) {
   EXPECT_EQ(ToJson(best).dump(), R"({"u8s8_gops":10.0,"f32_gflops":20.0,"bf16_gflops":30.0,"read_gbps":40.0})");
 }
 
+TEST(Roofline, ReadsAnyNumberOfBytes) {
+  for (const size_t bytes : {size_t{1}, size_t{100'000}}) EXPECT_GT(ReadRate(1, bytes), 0.1);
+  SetThreads(0);
+}
+
 TEST(Roofline, MeasuresWhatTheProcessorHas) {
   const Roofline r = MeasureRoofline(1);
   SetThreads(0);

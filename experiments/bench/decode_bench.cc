@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// See decode_bench.h.
+#include "experiments/bench/decode_bench.h"
+
+#include <omp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "experiments/bench/composed_attention.h"
+#include "experiments/bench/timing.h"
+#include "experiments/plan/cache_plan.h"
+#include "kernels/decode/decode_attention.h"
+#include "kernels/decode/decode_reference.h"
+#include "quant/base/aligned.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "quant/file/json.h"
+
+namespace tare {
+namespace {
+
+constexpr double kLeastSeconds = 0.1;  // of a repetition
+constexpr double kMostReading = 256.0 * 1024 * 1024;
+
+bool IsOurs(const DecodeCase& c) { return c.kernel == "tare"; }
+
+double BytesOf(const DecodeCase& c, const CacheShape& shape) {
+  return c.shape.batch * CacheBytes(shape, IsOurs(c) ? c.plan : CachePlan{}, c.shape.n);
+}
+
+// A case ready to run again and again.
+class Prepared {
+ public:
+  explicit Prepared(const DecodeCase& c) : case_(c), inputs_(c.shape, c.seed) {
+    SetThreads(c.threads);
+    out_.resize(static_cast<size_t>(c.shape.batch * inputs_.plan().heads() * inputs_.plan().out_width()));
+    IsOurs(c) ? PrepareOurs() : PrepareOneDnn();
+  }
+  Prepared(const Prepared&) = delete;
+  Prepared& operator=(const Prepared&) = delete;
+
+  void Run() {
+    if (IsOurs(case_)) return DecodeAttention(inputs_.plan(), sequences_, workspace_.span());
+    omp_set_num_threads(case_.threads);
+    composed_->Run();
+  }
+
+  double bytes() const { return BytesOf(case_, inputs_.plan().shape()); }
+
+  // Errors of the first head of the first sequence and the last head of the last.
+  void Verify(DecodeResult& result) {
+    Run();
+    Sums all, floor;
+    CheckHead(0, 0, all, floor);
+    CheckHead(case_.shape.batch - 1, case_.shape.heads - 1, all, floor);
+    result.rel_l2 = std::sqrt(all.error / all.size);
+    result.floor_rel_l2 = std::sqrt(floor.error / floor.size);
+  }
+
+ private:
+  struct Sums {
+    double error = 0, size = 0;
+    void Add(double got, double want) {
+      error += (got - want) * (got - want);
+      size += want * want;
+    }
+  };
+
+  void PrepareOurs() {
+    const int heads = inputs_.plan().heads(), width = inputs_.plan().out_width();
+    for (int i = 0; i < case_.shape.batch; ++i) caches_.push_back(inputs_.Cache(case_.plan, i));
+    for (int i = 0; i < case_.shape.batch; ++i) {
+      sequences_.push_back({&caches_[i],
+                            inputs_.Query(i),
+                            {inputs_.lambda(), 0, 0},
+                            DenseHeads(out_.data() + i * heads * width, 1, heads, width)});
+    }
+    workspace_.Reset(DecodeWorkspaceBytes(inputs_.plan(), sequences_));
+  }
+
+  void PrepareOneDnn() {
+    dense_ = inputs_.AllTokens(0);
+    const CacheShape& shape = inputs_.plan().shape();
+    const int64_t n = case_.shape.n;
+    problem_ = {.q = inputs_.Query(0),
+                .k = DenseHeads<const float>(dense_.k.data(), n, shape.k_heads, shape.k_width),
+                .v = DenseHeads<const float>(dense_.v.data(), n, shape.v_heads, shape.v_width),
+                .heads = inputs_.heads(),
+                .lambda = {inputs_.lambda(), 0, 0},
+                .mask = {.kind = Mask::Kind::kFull},
+                .scale = inputs_.plan().scale(),
+                .out = DenseHeads(out_.data(), 1, inputs_.plan().heads(), inputs_.plan().out_width())};
+    composed_ = std::make_unique<ComposedAttention>(problem_);
+  }
+
+  void CheckHead(int sequence, int head, Sums& all, Sums& floor) {
+    const size_t width = inputs_.plan().out_width();
+    const float* got = out_.data() + (sequence * case_.shape.heads + head) * width;
+    const std::vector<double> exact = inputs_.Exact(sequence, head);
+    DecodeTruth truth{exact, {0}};
+    if (IsOurs(case_))
+      truth = ReferenceDecode(inputs_.heads()[head], head, inputs_.plan().scale(), 0, sequences_[sequence]);
+    double error = 0, size = truth.magnitudes[0];
+    for (size_t i = 0; i < width; ++i) {
+      error += std::pow(got[i] - truth.out[i], 2);
+      all.Add(got[i], exact[i]);
+      floor.Add(truth.out[i], exact[i]);
+      if (!IsOurs(case_)) size += std::abs(exact[i]);
+    }
+    if (!(std::sqrt(error) < 1e-3 * size))
+      Fail(
+          "bench decode, {} {} {}: head {}: got an error of {} of what is subtracted, expected less than 0.001; "
+          "nothing was timed",
+          case_.kernel, case_.shape.family, Name(case_.plan), head, std::sqrt(error) / size);
+  }
+
+  DecodeCase case_;
+  DecodeInputs inputs_;
+  std::vector<KvCache> caches_;
+  std::vector<DecodeSequence> sequences_;
+  std::vector<float> out_;
+  AlignedBuffer<std::byte> workspace_;
+  DecodeInputs::Dense dense_;
+  AttentionProblem problem_;
+  std::unique_ptr<ComposedAttention> composed_;
+};
+
+DecodeResult Measure(const DecodeCase& c) {
+  Prepared x(c);
+  DecodeResult r{.measured = c, .bytes = x.bytes()};
+  x.Verify(r);
+  std::vector<double> seconds;
+  for (int i = 0; i < c.repetitions; ++i) {
+    r.read_gbps = std::max(r.read_gbps, ReadRate(c.threads, static_cast<size_t>(std::min(r.bytes, kMostReading))));
+    seconds.push_back(SecondsOfCall([&] { x.Run(); }, kLeastSeconds));
+  }
+  const Timing timing = TimingOf(seconds);
+  r.seconds = timing.median;
+  r.spread = timing.spread;
+  r.gbps = r.bytes / r.seconds / 1e9;
+  const double pairs = static_cast<double>(c.shape.n) * c.shape.heads * c.shape.batch;
+  r.ns_per_key_head = r.seconds / pairs * 1e9;
+  return r;
+}
+
+// Refuses what cannot run or the machine cannot hold, before hours of other cases.
+void CheckCase(const DecodeCase& c) {
+  if (c.kernel != "tare" && c.kernel != "onednn-f32")
+    Fail("bench decode, kernel: got '{}', expected tare or onednn-f32", c.kernel);
+  if (c.threads < 1 || c.repetitions < 1)
+    Fail("bench decode: got {} threads and {} repetitions, expected at least 1", c.threads, c.repetitions);
+  if (!IsOurs(c) && c.shape.batch != 1) Fail("bench decode, onednn-f32: got a batch of {}, expected 1", c.shape.batch);
+  DecodeShape small = c.shape;
+  small.n = std::min<int64_t>(small.n, 1);
+  const DecodeInputs inputs(small, c.seed);
+  const KvCache plan_is_valid(inputs.plan().shape(), c.plan);
+  // A head before any code, and what reading is measured on.
+  const double bytes =
+      BytesOf(c, inputs.plan().shape()) + 32.0 * static_cast<double>(c.shape.n) * c.shape.d + kMostReading;
+  const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (bytes > 0.8 * memory)
+    Fail("bench decode, {} n {}, {} heads: needs {:.1f} GB of {:.1f}; try a smaller case", Name(c.plan), c.shape.n,
+         c.shape.heads, bytes / 1e9, memory / 1e9);
+}
+
+}  // namespace
+
+std::vector<DecodeResult> BenchDecode(const std::vector<DecodeCase>& cases) {
+  for (const DecodeCase& c : cases) CheckCase(c);
+  std::vector<DecodeResult> results;
+  for (const DecodeCase& c : cases) results.push_back(Measure(c));
+  // The best of the run over as much memory: others use the machine too, at times.
+  const auto read = [](const DecodeResult& r) { return std::min(r.bytes, kMostReading); };
+  for (DecodeResult& r : results) {
+    for (const DecodeResult& other : results)
+      if (other.measured.threads == r.measured.threads && read(other) >= read(r))
+        r.read_gbps = std::max(r.read_gbps, other.read_gbps);
+    r.bandwidth_fraction = r.gbps / r.read_gbps;
+  }
+  return results;
+}
+
+nlohmann::ordered_json DecodeBenchJson(const std::vector<DecodeResult>& results, const std::string& cpu) {
+  using Json = nlohmann::ordered_json;
+  Json json = {{"schema", "tare.bench/1"}, {"bench", "decode"}, {"machine", {{"cpu", cpu}}}, {"cases", Json::array()}};
+  for (const DecodeResult& r : results) {
+    const DecodeCase& c = r.measured;
+    json["cases"].push_back({{"kernel", c.kernel},
+                             {"family", c.shape.family},
+                             {"plan", IsOurs(c) ? Name(c.plan) : ""},
+                             {"n", c.shape.n},
+                             {"d", c.shape.d},
+                             {"heads", c.shape.heads},
+                             {"kv_heads", c.shape.kv_heads == 0 ? c.shape.heads : c.shape.kv_heads},
+                             {"batch", c.shape.batch},
+                             {"threads", c.threads},
+                             {"seconds", r.seconds},
+                             {"spread", r.spread},
+                             {"ns_per_key_head", r.ns_per_key_head},
+                             {"bytes", r.bytes},
+                             {"gbps", r.gbps},
+                             {"read_gbps", r.read_gbps},
+                             {"bandwidth_fraction", r.bandwidth_fraction},
+                             {"rel_l2", r.rel_l2},
+                             {"floor_rel_l2", r.floor_rel_l2}});
+  }
+  return json;
+}
+
+}  // namespace tare

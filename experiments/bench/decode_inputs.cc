@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/bench/decode_inputs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "kernels/attention/reference_attention.h"
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+constexpr int64_t kPoolStarts = int64_t{1} << 20;
+
+DecodeShape Checked(DecodeShape s) {
+  if (s.family != "standard" && s.family != "v1" && s.family != "v2")
+    Fail("bench decode, family: got '{}', expected standard, v1 or v2", s.family);
+  if (s.n < 1 || s.d < 1 || s.heads < 1 || s.batch < 1)
+    Fail("bench decode: got n {}, d {}, heads {}, batch {}; expected at least 1 of each", s.n, s.d, s.heads, s.batch);
+  if (s.kv_heads == 0) s.kv_heads = s.heads;
+  if (s.kv_heads < 1 || s.heads % s.kv_heads != 0)
+    Fail("bench decode: got {} key/value heads, expected a divisor of {} heads", s.kv_heads, s.heads);
+  return s;
+}
+
+std::vector<OutputHead> Table(const DecodeShape& s) {
+  if (s.family == "standard") return StandardHeads(s.heads, s.kv_heads);
+  return s.family == "v1" ? V1Heads(s.heads, s.kv_heads) : V2Heads(s.heads, s.kv_heads);
+}
+
+DecodePlan PlanOf(const DecodeShape& s, const std::vector<OutputHead>& heads) {
+  const bool v1 = s.family == "v1";
+  const CacheShape shape{.k_heads = v1 ? 2 * s.kv_heads : s.kv_heads,
+                         .k_width = s.d,
+                         .v_heads = s.kv_heads,
+                         .v_width = v1 ? 2 * s.d : s.d};
+  const int q_heads = s.family == "standard" ? s.heads : 2 * s.heads;
+  return {heads, q_heads, shape, 1.0f / std::sqrt(static_cast<float>(s.d))};
+}
+
+// A head's rows of a page, one after the other.
+void CopyHead(const HeadsView<const float>& x, int head, float* out) {
+  for (int64_t t = 0; t < x.tokens; ++t) std::copy_n(x.Row(t, head), x.width, out + t * x.width);
+}
+
+}  // namespace
+
+DecodeInputs::DecodeInputs(const DecodeShape& shape, uint64_t seed)
+    : shape_(Checked(shape)), heads_(Table(shape_)), plan_(PlanOf(shape_, heads_)) {
+  const CacheShape& c = plan_.shape();
+  const int64_t longest =
+      std::max({int64_t{kPageTokens} * c.k_heads * c.k_width, int64_t{kPageTokens} * c.v_heads * c.v_width,
+                int64_t{plan_.q_heads()} * c.k_width});
+  pool_.resize(static_cast<size_t>(kPoolStarts + longest));
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  for (float& x : pool_) x = normal(random);
+}
+
+HeadsView<const float> DecodeInputs::Query(int sequence) const {
+  return DenseHeads(pool_.data() + 17 * (sequence + 1), 1, plan_.q_heads(), shape_.d);
+}
+
+// Each begins somewhere else in the pool: steps that have no factor in common with its length.
+DecodeInputs::Tokens DecodeInputs::Page(int sequence, int64_t page) const {
+  const int64_t number = sequence * ((shape_.n + kPageTokens - 1) / kPageTokens) + page;
+  const int64_t tokens = std::min<int64_t>(kPageTokens, shape_.n - page * kPageTokens);
+  const float* k = pool_.data() + (number * 40503 + 12345) % kPoolStarts;
+  const float* v = pool_.data() + (number * 50021 + 54321) % kPoolStarts;
+  const CacheShape& c = plan_.shape();
+  return {DenseHeads(k, tokens, c.k_heads, c.k_width), DenseHeads(v, tokens, c.v_heads, c.v_width)};
+}
+
+KvCache DecodeInputs::Cache(const CachePlan& plan, int sequence) const {
+  KvCache cache(plan_.shape(), plan);
+  for (int64_t page = 0; page * kPageTokens < shape_.n; ++page) {
+    const Tokens tokens = Page(sequence, page);
+    cache.Append(tokens.k, tokens.v);
+  }
+  return cache;
+}
+
+DecodeInputs::Dense DecodeInputs::AllTokens(int sequence) const {
+  const CacheShape& c = plan_.shape();
+  Dense dense;
+  dense.k.reserve(static_cast<size_t>(shape_.n * c.k_heads * c.k_width));
+  dense.v.reserve(static_cast<size_t>(shape_.n * c.v_heads * c.v_width));
+  for (int64_t page = 0; page * kPageTokens < shape_.n; ++page) {
+    const Tokens tokens = Page(sequence, page);
+    dense.k.insert(dense.k.end(), tokens.k.data, tokens.k.data + tokens.k.tokens * tokens.k.token_stride);
+    dense.v.insert(dense.v.end(), tokens.v.data, tokens.v.data + tokens.v.tokens * tokens.v.token_stride);
+  }
+  return dense;
+}
+
+std::vector<double> DecodeInputs::Exact(int sequence, int head) const {
+  const OutputHead& h = heads_[head];
+  const int64_t n = shape_.n;
+  const int d = shape_.d, width = plan_.shape().v_width;
+  std::vector<float> k(static_cast<size_t>(2 * n * d)), v(static_cast<size_t>(n * width)),
+      unused(v.begin(), v.begin() + width);
+  for (int64_t page = 0; page * kPageTokens < n; ++page) {
+    const Tokens tokens = Page(sequence, page);
+    const int64_t at = page * kPageTokens;
+    for (int map = 0; map < h.Maps(); ++map) CopyHead(tokens.k, h.K(map), k.data() + (map * n + at) * d);
+    CopyHead(tokens.v, h.v[0], v.data() + at * width);
+  }
+  OutputHead alone = h;
+  alone.k1 = 0, alone.k2 = 1, alone.v = {0, kNoMap};
+  return ReferenceAttentionDouble({.q = Query(sequence),
+                                   .k = {k.data(), n, 2, d, d, n * d},
+                                   .v = DenseHeads<const float>(v.data(), n, 1, width),
+                                   .heads = {&alone, 1},
+                                   .lambda = {&lambda_, 0, 0},
+                                   .mask = {.kind = Mask::Kind::kFull},
+                                   .scale = plan_.scale(),
+                                   .out = DenseHeads(unused.data(), 1, 1, width)});
+}
+
+}  // namespace tare

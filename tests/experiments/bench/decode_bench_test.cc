@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bench measures what it says, and refuses before anything is timed; no timing decides anything.
+#include "experiments/bench/decode_bench.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+
+namespace tare {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr CachePlan kInt4{.k = CacheFormat::kInt4, .v = CacheFormat::kInt4};
+
+DecodeCase Small(const std::string& kernel, const CachePlan& plan) {
+  return {.kernel = kernel, .plan = plan, .shape = {.n = 100, .d = 16, .heads = 4, .kv_heads = 2}, .repetitions = 2};
+}
+
+TEST(BenchDecode, MeasuresCachesAndBaselines) {
+  std::vector<DecodeCase> cases{Small("tare", kInt4), Small("tare", {}), Small("onednn-f32", {}), Small("tare", kInt4)};
+  cases[3].shape.batch = 3;
+  cases[3].shape.family = "standard";
+  const std::vector<DecodeResult> results = BenchDecode(cases);
+  for (const DecodeResult& r : results) {
+    EXPECT_GT(r.seconds, 0);
+    EXPECT_GT(r.bandwidth_fraction, 0);
+    EXPECT_LT(r.bandwidth_fraction, 1);
+    EXPECT_NEAR(r.gbps * r.seconds * 1e9, r.bytes, 1);
+    EXPECT_NEAR(r.ns_per_key_head * 100 * 4 * r.measured.shape.batch, r.seconds * 1e9, 1e-3 * r.seconds * 1e9);
+  }
+  EXPECT_GT(results[0].rel_l2, 0.03);  // int4
+  EXPECT_LT(results[0].rel_l2, 0.5);
+  EXPECT_NEAR(results[0].floor_rel_l2, results[0].rel_l2, 0.02 * results[0].rel_l2);
+  EXPECT_LT(results[1].rel_l2, 1e-5);
+  EXPECT_EQ(results[1].floor_rel_l2, 0);
+  EXPECT_LT(results[2].rel_l2, 1e-5);
+  // Two pages of K1, K2 and V, which is filled up to a panel.
+  EXPECT_EQ(results[0].bytes, 2 * 2 * (2 * (64 * 16 / 2 + 256) + 64 * 64 / 2 + 256));
+  const nlohmann::json json = DecodeBenchJson(results, "a CPU");
+  EXPECT_EQ(json["schema"], "tare.bench/1");
+  EXPECT_EQ(json["machine"]["cpu"], "a CPU");
+  EXPECT_EQ(json["cases"][0]["plan"], "cache_k=int4/token,cache_v=int4/token");
+  EXPECT_EQ(json["cases"][2]["kernel"], "onednn-f32");
+  EXPECT_EQ(json["cases"][3]["batch"], 3);
+  SetThreads(0);
+}
+
+TEST(BenchDecode, RefusesBeforeItMeasures) {
+  const auto message = [](auto change, const char* text) {
+    DecodeCase c = Small("tare", kInt4);
+    change(c);
+    EXPECT_THAT([&] { BenchDecode({Small("tare", {}), c}); }, ThrowsMessage<Error>(HasSubstr(text)));
+  };
+  message([](DecodeCase& c) { c.kernel = "fast"; }, "kernel: got 'fast'");
+  message([](DecodeCase& c) { c.threads = 0; }, "0 threads");
+  message([](DecodeCase& c) { c.shape.family = "v3"; }, "family: got 'v3'");
+  message([](DecodeCase& c) { c.shape.n = 0; }, "n 0");
+  message([](DecodeCase& c) { c.shape.kv_heads = 3; }, "3 key/value heads");
+  message([](DecodeCase& c) { c.kernel = "onednn-f32", c.shape.batch = 2; }, "batch of 2");
+  message([](DecodeCase& c) { c.shape.n = int64_t{1} << 40; }, "GB of");
+  message([](DecodeCase& c) { c.plan.last = -1; }, "last -1");
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare bench decode as a user runs it; no timing decides anything.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+Outcome Bench(const std::string& cache, const std::string& json) {
+  return RunTare({"bench", "decode", "--family", "v1", "--n", "100", "--d", "16", "--heads", "2", "--threads", "1",
+                  "--repetitions", "1", "--cache", cache, "--json", json});
+}
+
+TEST(BenchDecodeCommand, OneCacheBesideItsBaselines) {
+  const Outcome outcome = Bench("cache_k=int4/token,cache_v=int8/token,last=8", "-");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["schema"], "tare.bench/1");
+  EXPECT_EQ(json["bench"], "decode");
+  std::vector<std::string> plans;
+  for (const auto& result : json["cases"]) {
+    plans.push_back(result["kernel"].get<std::string>() + " " + result["plan"].get<std::string>());
+    EXPECT_EQ(result["n"], 100);
+    EXPECT_EQ(result["d"], 16);
+    for (const char* key : {"seconds", "ns_per_key_head", "bandwidth_fraction", "rel_l2"})
+      EXPECT_GT(result[key].get<double>(), 0) << key;
+  }
+  EXPECT_THAT(plans,
+              testing::ElementsAre("tare cache_k=int4/token,cache_v=int8/token,last=8", "tare cache_k=f32,cache_v=f32",
+                                   "tare cache_k=bf16,cache_v=bf16", "onednn-f32 "));
+}
+
+TEST(BenchDecodeCommand, ColumnsAreExplained) {
+  const Outcome outcome = Bench("cache_k=int6/token", "");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("\ntare +v1 +100 +16 +2 +2 +1 +1 .*cache_k=int6/token,cache_v=f32"));
+  for (const char* column : {"spread: ", "ns/key: ", "of read: ", "floor: "}) {
+    EXPECT_THAT(outcome.out, testing::HasSubstr(column));
+    EXPECT_THAT(RunTare({"bench", "decode", "--help"}).out, testing::HasSubstr(column));
+  }
+}
+
+TEST(BenchDecodeCommand, UnknownCachesAreRefused) {
+  const Outcome outcome = Bench("cache_k=int5/token", "-");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, testing::HasSubstr("got 'int5/token', expected f32, bf16, int8/token"));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare bench decode: attention of one query over a cache of keys and values, beside what reading it takes.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "experiments/bench/decode_bench.h"
+#include "experiments/plan/cache_plan.h"
+#include "quant/base/formatted.h"
+#include "tools/command.h"
+#include "tools/files.h"
+
+namespace tare {
+namespace {
+
+struct Options {
+  std::vector<std::string> families{"v1"}, caches;
+  std::vector<int64_t> lengths{16384};
+  std::vector<int> widths{128}, heads{8}, threads{1};
+  int kv_heads = 0, batch = 1, repetitions = 7;
+  uint64_t seed = 1;
+  std::string json;
+};
+
+// What is measured where no cache is named.
+constexpr const char* kDefaultCaches[] = {"cache_k=int4/token,cache_v=int4/token",
+                                          "cache_k=int6/token,cache_v=int6/token",
+                                          "cache_k=int8/token,cache_v=int8/token"};
+constexpr const char* kBaselines[] = {"cache_k=f32,cache_v=f32", "cache_k=bf16,cache_v=bf16"};
+
+constexpr const char* kLegend =
+    "n keys; d: width of a head of q and k; H output heads over kv key/value heads; B sequences; th threads.\n"
+    "seconds: median call, one query of each sequence; spread: (largest - smallest) / median; ns/key: per key and\n"
+    "output head; GB/s: bytes of the caches over seconds; of read: share of what the same run reads at best of as "
+    "much\n"
+    "memory (256 MiB of what is larger); rel L2: error of the first and the last head against exact attention before\n"
+    "any code, in double; floor: of it, what the codes cost. Every case agreed with the double reference over its "
+    "cache\n"
+    "before it was timed. f32 and bf16: the same kernel; onednn-f32: its primitives composed (a batch of one).";
+
+// Every combination: the caches, then the baselines of the same shape.
+std::vector<DecodeCase> Cases(const Options& o) {
+  std::vector<CachePlan> plans;
+  for (const std::string& text : o.caches) plans.push_back(ParseCachePlan(text));
+  if (plans.empty()) {
+    for (const char* text : kDefaultCaches) plans.push_back(ParseCachePlan(text));
+  }
+  for (const char* text : kBaselines) plans.push_back(ParseCachePlan(text));
+  std::vector<DecodeCase> cases;
+  DecodeCase c{.shape = {.kv_heads = o.kv_heads, .batch = o.batch}, .repetitions = o.repetitions, .seed = o.seed};
+  const auto add_kernels = [&] {
+    c.kernel = "tare";
+    for (const CachePlan& plan : plans) {
+      c.plan = plan;
+      cases.push_back(c);
+    }
+    if (o.batch != 1) return;
+    c.kernel = "onednn-f32";
+    cases.push_back(c);
+  };
+  for (const std::string& family : o.families) {
+    for (const int64_t n : o.lengths) {
+      for (const int d : o.widths) {
+        for (const int heads : o.heads) {
+          for (const int threads : o.threads) {
+            c.shape.family = family, c.shape.n = n, c.shape.d = d, c.shape.heads = heads, c.threads = threads;
+            add_kernels();
+          }
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+void Print(const std::vector<DecodeResult>& results) {
+  PrintLine("{:<10} {:<8} {:>6} {:>4} {:>3} {:>3} {:>3} {:>3} {:>10} {:>7} {:>8} {:>6} {:>8} {:>8} {:>8}  {}", "kernel",
+            "family", "n", "d", "H", "kv", "B", "th", "seconds", "spread", "ns/key", "GB/s", "of read", "rel L2",
+            "floor", "cache");
+  for (const DecodeResult& r : results) {
+    const DecodeCase& c = r.measured;
+    const bool ours = c.kernel == "tare";
+    PrintLine(
+        "{:<10} {:<8} {:>6} {:>4} {:>3} {:>3} {:>3} {:>3} {:>10.6f} {:>6.1f}% {:>8.2f} {:>6.1f} {:>8.3f} {:>7.3f}% "
+        "{:>7.3f}%  {}",
+        c.kernel, c.shape.family, c.shape.n, c.shape.d, c.shape.heads,
+        c.shape.kv_heads == 0 ? c.shape.heads : c.shape.kv_heads, c.shape.batch, c.threads, r.seconds, 100 * r.spread,
+        r.ns_per_key_head, r.gbps, r.bandwidth_fraction, 100 * r.rel_l2, 100 * r.floor_rel_l2,
+        ours ? Name(c.plan) : "");
+  }
+  PrintLine("\n{}", kLegend);
+}
+
+void Run(const Options& o) {
+  const std::vector<AtomicFile> claims = ClaimFiles({}, {o.json});
+  const std::vector<DecodeResult> results = BenchDecode(Cases(o));
+  if (PrintsTables(o.json)) Print(results);
+  WriteJson(o.json, DecodeBenchJson(results, CpuName()));
+}
+
+}  // namespace
+
+void AddBenchDecode(CLI::App& bench) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = bench.add_subcommand(
+      "decode", "attention of one query over a cache in few bits: verified, then timed, with baselines of each shape");
+  const auto list = [&](const char* name, auto& values, const char* what) {
+    return command->add_option(name, values, what)->delimiter(',')->allow_extra_args(false)->capture_default_str();
+  };
+  list("--family", o->families, "standard, v1, v2, with commas between")
+      ->check(CLI::IsMember({"standard", "v1", "v2"}));
+  command->add_option("--cache", o->caches,
+                      "formats, with first=N or last=N tokens in f32; may be given again (none: int4, int6 and int8)");
+  list("--n", o->lengths, "keys of a sequence")->check(WholeNumber(1, 1 << 20));
+  list("--d", o->widths, "width of a head of q and k")->check(WholeNumber(1, 512));
+  list("--heads", o->heads, "output heads")->check(WholeNumber(1, 256));
+  command->add_option("--kv-heads", o->kv_heads, "key/value heads, a divisor of --heads (0: as many)")
+      ->check(WholeNumber(0, 256))
+      ->capture_default_str();
+  command->add_option("--batch", o->batch, "sequences")->check(WholeNumber(1, 4096))->capture_default_str();
+  list("--threads", o->threads, "threads")->check(WholeNumber(1, 4096));
+  command->add_option("--repetitions", o->repetitions)->check(WholeNumber(1, 1000))->capture_default_str();
+  command->add_option("--seed", o->seed)->capture_default_str();
+  command->add_option("--json", o->json, "write JSON to a file, or - for standard output");
+  command->footer(
+      std::string(kLegend) +
+      "\n\nExample:\n  tare bench decode --family v1 --n 512,16384 --cache cache_k=int4/token,cache_v=int4/token");
+  command->callback([o] { Run(*o); });
+}
+
+}  // namespace tare
