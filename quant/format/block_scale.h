@@ -41,11 +41,18 @@ inline float TensorScale(float tensor_absmax, const Grid& grid) {
   return tensor_absmax / (kE4M3.largest * grid.largest);
 }
 
-// The whole scale, of a block and its tensor; both > 0.
-inline float TwoLevelScale(float absmax, float tensor_absmax, const Grid& grid) {
+// Of a block and its tensor.
+struct TwoLevels {
+  float of_block, of_tensor;
+
+  float Scale() const { return of_block * of_tensor; }
+  float Inverse() const { return 1.0f / of_tensor / of_block; }  // in torchao's order: its codes, ties and all
+};
+
+// Both magnitudes > 0.
+inline TwoLevels TwoLevelsOf(float absmax, float tensor_absmax, const Grid& grid) {
   const float of_tensor = TensorScale(tensor_absmax, grid);
-  const float of_block = std::max(Nearest(absmax / grid.largest / of_tensor, kE4M3), 0x1p-9f);
-  return of_block * of_tensor;
+  return {std::max(Nearest(absmax / grid.largest / of_tensor, kE4M3), 0x1p-9f), of_tensor};
 }
 
 }  // namespace tare

@@ -39,8 +39,8 @@ inline Scale ScaleFor(float absmax, Format format, float tensor_absmax) {
   if (absmax == 0.0f) return {0.0f, 0.0f};
   if (info.scale == ScaleType::kTwoLevel) {
     if (tensor_absmax < kSmallestAbsmax) return {0.0f, 0.0f};
-    const float scale = TwoLevelScale(absmax, tensor_absmax, info.grid);
-    return {1.0f / scale, scale};
+    const TwoLevels levels = TwoLevelsOf(absmax, tensor_absmax, info.grid);
+    return {levels.Inverse(), levels.Scale()};
   }
   const int exponent = E8M0Exponent(absmax, info.grid, info.scale);
   return {std::ldexp(1.0f, -exponent), std::ldexp(1.0f, exponent)};

@@ -60,12 +60,13 @@ TEST(BlockScale, CeilAndRceilClipNothing) {
 
 // A tensor of 2688 = 448 * 6 has t = 1. 7 / 6 lies between 1.125 and 1.25 of E4M3; 1 / 6 between 0.15625 and 0.171875.
 TEST(BlockScale, TwoLevels) {
-  EXPECT_EQ(TwoLevelScale(2688.0f, 2688.0f, kE2M1), 448.0f);
-  EXPECT_EQ(TwoLevelScale(7.0f, 2688.0f, kE2M1), 1.125f);
-  EXPECT_EQ(TwoLevelScale(1.0f, 2688.0f, kE2M1), 0.171875f);
-  EXPECT_EQ(TwoLevelScale(14.0f, 5376.0f, kE2M1), 2.25f);     // t = 2
-  EXPECT_EQ(TwoLevelScale(1e-6f, 2688.0f, kE2M1), 0x1p-9f);   // E4M3's smallest
-  EXPECT_EQ(TwoLevelScale(5000.0f, 2688.0f, kE2M1), 448.0f);  // and its largest
+  EXPECT_EQ(TwoLevelsOf(2688.0f, 2688.0f, kE2M1).Scale(), 448.0f);
+  EXPECT_EQ(TwoLevelsOf(7.0f, 2688.0f, kE2M1).Scale(), 1.125f);
+  EXPECT_EQ(TwoLevelsOf(1.0f, 2688.0f, kE2M1).Scale(), 0.171875f);
+  EXPECT_EQ(TwoLevelsOf(14.0f, 5376.0f, kE2M1).Scale(), 2.25f);     // t = 2
+  EXPECT_EQ(TwoLevelsOf(1e-6f, 2688.0f, kE2M1).Scale(), 0x1p-9f);   // E4M3's smallest
+  EXPECT_EQ(TwoLevelsOf(5000.0f, 2688.0f, kE2M1).Scale(), 448.0f);  // and its largest
+  EXPECT_EQ((TwoLevels{1.25f, 7.0f}.Inverse()), 0.11428572f);       // 1 / 7 first; 1 / 8.75 is 0.114285715 in f32
 }
 
 }  // namespace
