@@ -60,7 +60,7 @@ void ForEachGroup(const SiteBlock& block, Granularity granularity, const std::fu
     case Kind::kChannel:
       return ForColumns(block, block.rows, body);
     case Kind::kBlockChannel:
-      TARE_CHECK(block.first_row == 0);  // blocks of tokens count from the sequence's first
+      TARE_CHECK(block.first_row % granularity.n == 0);  // blocks of tokens count from the sequence's first
       return ForColumns(block, granularity.n, body);
     case Kind::kGroup:
     case Kind::kBlock:

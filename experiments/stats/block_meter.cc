@@ -22,6 +22,8 @@ constexpr float kLargest = std::numeric_limits<float>::max();
 
 bool IsMap(Site site) { return site == Site::kProbs || site == Site::kDifference; }
 
+bool HasColumns(const MeasuredFormat& format) { return format.granularity.kind == Granularity::Kind::kBlockChannel; }
+
 // 0 for a row without spread.
 double RowKurtosis(size_t values, const double* sums) {
   const Moments moments{.count = static_cast<long double>(values),
@@ -122,14 +124,39 @@ void BlockMeter::MeasureFinite(const SiteBlock& block, int64_t r, std::span<cons
   if (IsMap(block.site)) MeasureMap(block, r, row, sums);
   double* next = sums + FirstOfFormats(block);
   quantized_.resize(row.size());
+  int64_t by_columns = 0;
   for (const MeasuredFormat& format : formats_[static_cast<size_t>(block.site)]) {
-    QuantizeRow(format, block.site, clips_, row, quantized_);
+    if (HasColumns(format)) {
+      std::copy_n(&by_columns_[static_cast<size_t>(by_columns++ * block.rows + r) * row.size()], row.size(),
+                  quantized_.begin());
+    } else {
+      QuantizeRow(format, block.site, clips_, row, quantized_);
+    }
     // What f32 cannot hold of a code's value counts as the largest that it can.
     for (float& v : quantized_) v = std::clamp(v, -kLargest, kLargest);
     const ErrorSums errors = SumErrors(row, quantized_);
     for (const double sum : {errors.error2, errors.error1, errors.product, errors.square}) *next++ = sum;
   }
   ++measures_.rows;
+}
+
+// A row with a value that is not finite takes no part, as if it were zeros.
+void BlockMeter::QuantizeColumns(const SiteBlock& block) {
+  by_columns_.clear();
+  for (const MeasuredFormat& format : formats_[static_cast<size_t>(block.site)]) {
+    if (!HasColumns(format)) continue;
+    const size_t begin = by_columns_.size();
+    for (int64_t r = 0; r < block.rows; ++r) {
+      const std::span<const float> row = block.Row(r);
+      by_columns_.insert(by_columns_.end(), row.begin(), row.end());
+      if (!std::isfinite(AbsMax(row.data(), row.size())))
+        std::fill(by_columns_.end() - std::ssize(row), by_columns_.end(), 0.0f);
+    }
+    SiteBlock copy = block;
+    copy.values = &by_columns_[begin];
+    copy.stride = block.first_columns;
+    QuantizeBlock(format, clips_, copy);
+  }
 }
 
 void BlockMeter::MeasureRow(const SiteBlock& block, int64_t r) {
@@ -177,6 +204,7 @@ const BlockMeasures& BlockMeter::Measure(const SiteBlock& block) {
   m.largest.reset();
   m.sums = sums_of_site_[static_cast<size_t>(block.site)];
   clips_ = scales_.Find(block);
+  QuantizeColumns(block);
   m.row_sums.assign(rows * m.sums, 0.0);
   m.row_absmax.assign(rows, 0.0f);
   m.channel_absmax.assign(columns, 0.0f);

@@ -46,6 +46,7 @@ class BlockMeter {
   const BlockMeasures& Measure(const SiteBlock& block);
 
  private:
+  void QuantizeColumns(const SiteBlock& block);
   void MeasureRow(const SiteBlock& block, int64_t r);
   void MeasureFinite(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
   void MeasureMap(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
@@ -74,6 +75,8 @@ class BlockMeter {
   WideClips clips_;  // of the block at hand
   BlockMeasures measures_;
   std::vector<float> finite_, quantized_;
+  // The block at hand under each format whose scales are of columns, in the formats' order: [rows][columns] each.
+  std::vector<float> by_columns_;
   FirstMap first_map_;
 };
 

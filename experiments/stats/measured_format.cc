@@ -31,8 +31,7 @@ MeasuredFormat ParseOne(std::string_view text) {
   if (!format || *format == Format::kF32 || (IsInteger(*format) && Info(*format).min_code == 0))
     Fail(
         "--formats '{}': got '{}', expected int8, int6 or int4 (probs take u8, u6, u4), fp8e4m3, fp8e5m2, nf4, nvfp4 "
-        "or "
-        "one of MX, as mxfp4",
+        "or one of MX, as mxfp4",
         text, text.substr(0, slash));
   if (!granularity || granularity->kind == Kind::kBlockChannel)
     Fail("--formats '{}': expected one scale per tensor, head, channel, row, token, group<N> or block<N>", text);
@@ -67,33 +66,39 @@ std::vector<std::string> NamesOf(std::span<const MeasuredFormat> formats) {
 
 std::vector<MeasuredFormat> FormatsOf(Site site, std::span<const MeasuredFormat> formats) {
   std::vector<MeasuredFormat> measured;
-  std::ranges::copy_if(formats, std::back_inserter(measured),
-                       [site](const MeasuredFormat& format) { return IsMeasured(site, format.name); });
+  for (const MeasuredFormat& format : formats) {
+    if (!IsMeasured(site, format.name)) continue;
+    measured.push_back(format);
+    if (const int n = Info(format.format).block; n > 0) measured.back().granularity = ClassOf(site).InnerBlock(n);
+  }
   return measured;
 }
 
-void QuantizeRow(const MeasuredFormat& format, Site site, const WideClips& clips, std::span<const float> row,
-                 std::span<float> quantized) {
-  TARE_CHECK(row.size() == quantized.size());
-  const Format codes = IsInteger(format.format) ? *ClassOf(site).OfBits(Info(format.format).bits) : format.format;
+void QuantizeBlock(const MeasuredFormat& format, const WideClips& clips, const SiteBlock& block) {
+  const Format codes = IsInteger(format.format) ? *ClassOf(block.site).OfBits(Info(format.format).bits) : format.format;
   const Kind kind = format.granularity.kind;
-  const bool spans = format.SpansRows(site);
-  std::ranges::copy(row, quantized.begin());
-  if (spans && kind == Kind::kChannel) {
-    TARE_CHECK(clips.channels.size() == row.size());
-    for (size_t i = 0; i < row.size(); ++i) FakeQuantize(&quantized[i], 1, ScaleFor(clips.channels[i], codes), codes);
-    return;
-  }
+  const bool spans = format.SpansRows(block.site), has_blocks = Info(codes).block > 0;
   const float whole = kind == Kind::kHead ? clips.head : clips.tensor;
-  const bool has_blocks = Info(codes).block > 0;
-  const auto columns = static_cast<int64_t>(row.size());
-  const SiteBlock block{
-      .site = site, .rows = 1, .first_columns = columns, .values = quantized.data(), .stride = columns};
   const Granularity of_row{.kind = Kind::kRow, .n = 0};  // a weight's output channel
   ForEachGroup(block, kind == Kind::kChannel ? of_row : format.granularity, [&](const ScaleGroup& group) {
     const float clip = spans && !has_blocks ? whole : AbsMax(group.values.data(), group.values.size());
     FakeQuantize(group.values.data(), group.values.size(), ScaleFor(clip, codes, spans ? whole : 1.0f), codes);
   });
+}
+
+void QuantizeRow(const MeasuredFormat& format, Site site, const WideClips& clips, std::span<const float> row,
+                 std::span<float> quantized) {
+  TARE_CHECK(row.size() == quantized.size());
+  std::ranges::copy(row, quantized.begin());
+  if (format.granularity.kind == Kind::kChannel && format.SpansRows(site)) {
+    const Format codes = IsInteger(format.format) ? *ClassOf(site).OfBits(Info(format.format).bits) : format.format;
+    TARE_CHECK(clips.channels.size() == row.size());
+    for (size_t i = 0; i < row.size(); ++i) FakeQuantize(&quantized[i], 1, ScaleFor(clips.channels[i], codes), codes);
+    return;
+  }
+  const auto columns = static_cast<int64_t>(row.size());
+  QuantizeBlock(format, clips,
+                {.site = site, .rows = 1, .first_columns = columns, .values = quantized.data(), .stride = columns});
 }
 
 }  // namespace tare

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A format whose error statistics measure. Its scale is of the row at hand (row, token; group<N> and block<N>: N
 // neighbouring values of it), or spans rows of the sequence (tensor, head, channel): what becomes the largest code is
-// then known from a pass before (wide_scales.h).
+// then known from a pass before (wide_scales.h). Formats with blocks of their own have them where plans do: of v along
+// the tokens.
 #pragma once
 
 #include <span>
@@ -11,6 +12,7 @@
 
 #include "quant/format/format.h"
 #include "quant/format/granularity.h"
+#include "quant/observe/site_visitor.h"
 #include "quant/plan/site.h"
 
 namespace tare {
@@ -28,7 +30,7 @@ struct MeasuredFormat {
 // "int8/row,int6/group64,int4/tensor,mxfp4"; empty text is none. Throws Error.
 std::vector<MeasuredFormat> ParseMeasuredFormats(std::string_view text);
 std::vector<std::string> NamesOf(std::span<const MeasuredFormat> formats);
-// Those that the site has sums of (IsMeasured, quant/observe/site_statistics.h).
+// Those that the site has sums of (IsMeasured, quant/observe/site_statistics.h), their blocks as they lie there.
 std::vector<MeasuredFormat> FormatsOf(Site site, std::span<const MeasuredFormat> formats);
 
 // The magnitudes that become the largest code where scales span rows.
@@ -41,5 +43,7 @@ struct WideClips {
 // unsigned format of as many bits.
 void QuantizeRow(const MeasuredFormat& format, Site site, const WideClips& clips, std::span<const float> row,
                  std::span<float> quantized);
+// The same of all rows of a block, in place, not by channel: for scales of a few tokens of one channel each.
+void QuantizeBlock(const MeasuredFormat& format, const WideClips& clips, const SiteBlock& block);
 
 }  // namespace tare

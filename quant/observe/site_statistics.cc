@@ -13,7 +13,6 @@ namespace tare {
 bool HasChannels(Site site) { return site != Site::kAttnLogits && site != Site::kProbs && site != Site::kDifference; }
 
 bool IsMeasured(Site site, std::string_view format) {
-  if (!format.contains('/')) return site != Site::kV;
   if (format.ends_with("/channel")) return HasChannels(site);
   return !format.ends_with("/head") || ClassOf(site).dimensions.contains('h');
 }

@@ -37,8 +37,7 @@ enum BaseSum : size_t {
 bool HasChannels(Site site);
 
 // Whether the error of FORMAT/GRANULARITY is measured at the site: one scale per head where there are heads, per
-// channel where there are channels, any other everywhere. A FORMAT alone has blocks of its own (mxfp4), of v along the
-// tokens, which no row has: measured everywhere else.
+// channel where there are channels, any other everywhere. A FORMAT alone has blocks of its own (mxfp4).
 bool IsMeasured(Site site, std::string_view format);
 
 // Names of a site's sums in their order: those of BaseSum, then of an attention map (probs, difference) its own, then

@@ -75,6 +75,28 @@ TEST(BlockMeter, ErrorsOfTheLargestAndSmallestValuesAreFinite) {
   }
 }
 
+// Blocks of v are of 32 tokens of a channel: 7 becomes 6, 2.5 becomes 2, and token 32 begins another, 0.4 with 0.375.
+TEST(BlockMeter, BlocksOfVLieAlongTheTokens) {
+  const MarkedSpans none;
+  const ValueStore no_values;
+  const SiteSelection all;
+  const std::vector<MeasuredFormat> formats = ParseMeasuredFormats("int8/row,mxfp4");
+  const WideScales no_scales(all, formats);
+  BlockMeter meter(formats, none, no_values, no_scales);
+  std::vector<float> values(33 * 3, 0.0f);  // two channels and what is beside them
+  const auto at = [&](int64_t token) -> float& { return values[static_cast<size_t>(token * 3)]; };
+  at(0) = 7.0f, at(1) = 2.5f, at(32) = 0.4f;
+  at(5) = NAN;  // a row that takes no part
+  const BlockMeasures& m = meter.Measure(
+      {.site = Site::kV, .layer = 0, .head = 0, .rows = 33, .first_columns = 2, .values = values.data(), .stride = 3});
+  const auto error2 = [&](size_t row) { return m.row_sums[(row + 1) * m.sums - 4]; };
+  EXPECT_EQ(error2(0), 1.0);
+  EXPECT_EQ(error2(1), 0.25);
+  EXPECT_EQ(error2(2), 0.0);
+  EXPECT_NEAR(error2(32), 0.025 * 0.025, 1e-8);
+  EXPECT_EQ(m.rows, 32u);
+}
+
 TEST(BlockMeter, TheDifferenceIsHeldToItsOwnFirstMap) {
   const MarkedSpans none;
   const ValueStore no_values;

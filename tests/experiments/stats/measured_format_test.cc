@@ -82,8 +82,9 @@ TEST(MeasuredFormat, BlocksOfTheirOwn) {
   EXPECT_EQ(NamesOf(formats), (std::vector<std::string>{"mxfp4", "nvfp4", "fp8e4m3/row"}));
   EXPECT_THAT(Refused("mxfp4/row"), HasSubstr("got a granularity, but mxfp4 has blocks of 32"));
   EXPECT_THAT(Refused("nf4"), HasSubstr("expected one scale per tensor"));
-  EXPECT_EQ(FormatsOf(Site::kV, formats).size(), 1u);  // blocks of tokens are in no row
-  EXPECT_EQ(FormatsOf(Site::kProbs, formats).size(), 3u);
+  for (const SiteInfo& info : kSites) EXPECT_EQ(FormatsOf(info.site, formats).size(), 3u) << info.name;
+  EXPECT_EQ(Name(FormatsOf(Site::kV, formats)[0].granularity), "block32.channel");
+  EXPECT_EQ(Name(FormatsOf(Site::kQ, formats)[1].granularity), "group16");
   EXPECT_TRUE(formats[1].SpansRows(Site::kQ));
   EXPECT_FALSE(formats[1].SpansRows(Site::kProbs) || formats[0].SpansRows(Site::kQ));
   std::vector<float> row(33, 0.0f), out(33);
