@@ -256,15 +256,6 @@ float AbsMaxRow(const float* x, size_t n) {
   return found <= std::numeric_limits<float>::max() ? found : std::numeric_limits<float>::infinity();
 }
 
-void FakeQuantizeRow(float* row, size_t n, float inv, float scale, float lowest, float highest) {
-  const D d;
-  const V vinv = hn::Set(d, inv), vscale = hn::Set(d, scale), lo = hn::Set(d, lowest), hi = hn::Set(d, highest);
-  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
-    const V code = hn::Clamp(hn::Round(hn::Mul(hn::LoadN(d, row + i, count), vinv)), lo, hi);
-    hn::StoreN(hn::Mul(code, vscale), d, row + i, count);
-  });
-}
-
 // In the low halves of 32-bit lanes.
 HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> Bf16Bits(const float* x, size_t count) {
   const hn::RebindToUnsigned<D> du;
@@ -315,7 +306,6 @@ HWY_EXPORT(MultiplyByRow);
 HWY_EXPORT(ScaleIntoRow);
 HWY_EXPORT(SubtractScaledRow);
 HWY_EXPORT(AbsMaxRow);
-HWY_EXPORT(FakeQuantizeRow);
 HWY_EXPORT(ToBf16PairRows);
 HWY_EXPORT(ToBf16Row);
 
@@ -351,23 +341,6 @@ void LayerNorm(const float* x, const float* weight, const float* bias, float eps
 void Gelu(float* row, size_t n) { HWY_DYNAMIC_DISPATCH(GeluRow)(row, n); }
 void QuickGelu(float* row, size_t n) { HWY_DYNAMIC_DISPATCH(QuickGeluRow)(row, n); }
 float AbsMax(const float* x, size_t n) { return HWY_DYNAMIC_DISPATCH(AbsMaxRow)(x, n); }
-static void FakeQuantizeOnGrid(float* row, size_t n, Scale scale, const Grid& grid) {
-  if (!grid.levels.empty()) {
-    for (size_t i = 0; i < n; ++i) row[i] = NearestLevel(row[i] * scale.inv, grid.levels) * scale.scale;
-    return;
-  }
-  for (size_t i = 0; i < n; ++i) row[i] = NearestStep(row[i] * scale.inv, grid) * scale.scale;
-}
-void FakeQuantize(float* row, size_t n, Scale scale, Format format) {
-  const FormatInfo& info = Info(format);
-  if (!IsInteger(format)) return FakeQuantizeOnGrid(row, n, scale, info.grid);
-  HWY_DYNAMIC_DISPATCH(FakeQuantizeRow)
-  (row, n, scale.inv, scale.scale, static_cast<float>(info.min_code), static_cast<float>(info.max_code));
-}
-void FakeQuantize(float* row, size_t n, const ZeroPointScale& z, Format format) {
-  HWY_DYNAMIC_DISPATCH(FakeQuantizeRow)
-  (row, n, z.scale.inv, z.scale.scale, static_cast<float>(-z.zero), static_cast<float>(Info(format).max_code - z.zero));
-}
 void ToBf16(const float* x, size_t n, uint16_t* y) { HWY_DYNAMIC_DISPATCH(ToBf16Row)(x, n, y); }
 void ToBf16Pairs(const float* a, const float* b, size_t n, uint16_t* y) {
   HWY_DYNAMIC_DISPATCH(ToBf16PairRows)(a, b, n, y);

@@ -17,7 +17,8 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
+#include <cstdint>
 
 #include "quant/format/grid.h"
 
@@ -27,13 +28,22 @@ enum class ScaleType { kF32, kE8M0Floor, kE8M0Ceil, kE8M0Rceil, kE8M0Even, kTwoL
 
 // absmax > 0, finite. -127 to 127.
 inline int E8M0Exponent(float absmax, const Grid& grid, ScaleType rule) {
-  const int power = std::ilogb(absmax), of_grid = std::ilogb(grid.largest);
-  const double part = std::ldexp(double{absmax}, -power);  // 1 to 2
+  constexpr uint32_t kMantissa = 0x7fffff;
+  const bool subnormal = absmax < 0x1p-126f;
+  const auto bits = std::bit_cast<uint32_t>(subnormal ? absmax * 0x1p24f : absmax);
+  const auto largest = std::bit_cast<uint32_t>(grid.largest);
+  const uint32_t part = bits & kMantissa;  // of what is between a power of two and the next
   bool up = false;
-  if (rule == ScaleType::kE8M0Ceil) up = part > 1.0;
-  if (rule == ScaleType::kE8M0Rceil) up = part > std::ldexp(double{grid.largest}, -of_grid);
-  if (rule == ScaleType::kE8M0Even) up = part >= 2.0 - std::ldexp(1.0, -grid.mantissa_bits - 1);
-  return std::clamp(power - of_grid + (up ? 1 : 0), -127, 127);
+  if (rule == ScaleType::kE8M0Ceil) up = part > 0;
+  if (rule == ScaleType::kE8M0Rceil) up = part > (largest & kMantissa);
+  if (rule == ScaleType::kE8M0Even) up = part > kMantissa - (1u << (22 - grid.mantissa_bits));
+  const int power = static_cast<int>(bits >> 23) - static_cast<int>(largest >> 23) - (subnormal ? 24 : 0);
+  return std::clamp(power + (up ? 1 : 0), -127, 127);
+}
+
+// 2^exponent, of -127 to 127.
+inline float PowerOfTwo(int exponent) {
+  return exponent < -126 ? 0x1p-127f : std::bit_cast<float>(static_cast<uint32_t>(exponent + 127) << 23);
 }
 
 // t of the two levels.

@@ -43,7 +43,7 @@ inline Scale ScaleFor(float absmax, Format format, float tensor_absmax) {
     return {levels.Inverse(), levels.Scale()};
   }
   const int exponent = E8M0Exponent(absmax, info.grid, info.scale);
-  return {std::ldexp(1.0f, -exponent), std::ldexp(1.0f, exponent)};
+  return {PowerOfTwo(-exponent), PowerOfTwo(exponent)};
 }
 
 // Of values that are the whole tensor, or in a format that does not ask.

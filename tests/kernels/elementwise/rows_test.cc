@@ -334,7 +334,9 @@ TEST(RowsTest, FakeQuantizeIsTheRoundingOfRoundH) {
 }
 
 TEST(RowsTest, FakeQuantizeOnAGridIsItsNearestValue) {
-  for (const Format format : {Format::kMxFp4, Format::kMxFp6E3M2, Format::kFp8E5M2, Format::kMxInt8, Format::kNf4}) {
+  for (const FormatInfo& info : kFormats) {
+    const Format format = info.format;
+    if (format == Format::kF32) continue;
     ForRows([&](size_t n, size_t shift) {
       Row x(n, shift, 6);
       const Scale scale = ScaleFor(2.0f, format);
@@ -346,6 +348,18 @@ TEST(RowsTest, FakeQuantizeOnAGridIsItsNearestValue) {
       ASSERT_TRUE(x.GuardHolds());
     });
   }
+}
+
+// The halves between two levels, where two roundings may disagree, and the floats beside them.
+TEST(RowsTest, FakeQuantizeToALevelTurnsWhereItsRuleDoes) {
+  std::vector<float> x;
+  for (size_t i = 0; i + 1 < kNf4Levels.size(); ++i) {
+    const auto half = static_cast<float>((double{kNf4Levels[i]} + double{kNf4Levels[i + 1]}) / 2);
+    for (const float value : {std::nextafter(half, -2.0f), half, std::nextafter(half, 2.0f)}) x.push_back(value);
+  }
+  std::vector<float> y = x;
+  FakeQuantize(y.data(), y.size(), Scale{1.0f, 1.0f}, Format::kNf4);
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], NearestLevel(x[i], kNf4Levels)) << x[i];
 }
 
 TEST(RowsTest, ToBf16IsTheScalarConversion) {

@@ -39,7 +39,12 @@ TEST(BlockScale, RulesOfE8M0) {
     Expect(kSixtyFourths, e);
 }
 
+TEST(BlockScale, PowersOfTwo) {
+  for (int exponent = -127; exponent <= 127; ++exponent) EXPECT_EQ(PowerOfTwo(exponent), std::ldexp(1.0f, exponent));
+}
+
 TEST(BlockScale, ExponentsEndWhereE8M0Does) {
+  Expect(kSixtyFourths, {0x1.fffp-127f, -127, -126, -126, -126});  // a subnormal f32
   Expect(kE2M1, {std::numeric_limits<float>::max(), 125, 126, 126, 126});
   Expect(kE2M1, {0x1p-125f, -127, -127, -127, -127});
   Expect(kE5M2, {0x1p-126f, -127, -127, -127, -127});

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// FakeQuantize of rows.h: integers, the steps of a grid and a list's levels, each as quant/format rounds it.
+#include <array>
+#include <cmath>
+#include <span>
+
+#include "kernels/elementwise/rows.h"
+#include "quant/base/error.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/elementwise/fake_quantize.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tare {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+// Calls body(vector index, lanes): whole vectors first, then the tail with fewer lanes.
+template <typename Body>
+HWY_INLINE void ForVectors(size_t n, Body body) {
+  const size_t lanes = hn::Lanes(D());
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) body(i, lanes);
+  if (i < n) body(i, n - i);
+}
+
+void FakeQuantizeRow(float* row, size_t n, float inv, float scale, float lowest, float highest) {
+  const D d;
+  const V vinv = hn::Set(d, inv), vscale = hn::Set(d, scale), lo = hn::Set(d, lowest), hi = hn::Set(d, highest);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V code = hn::Clamp(hn::Round(hn::Mul(hn::LoadN(d, row + i, count), vinv)), lo, hi);
+    hn::StoreN(hn::Mul(code, vscale), d, row + i, count);
+  });
+}
+
+// NearestStep of quant/format/grid.h, lane by lane.
+void FakeQuantizeToStepRow(float* row, size_t n, Scale scale, const Grid& grid) {
+  const D d;
+  const hn::RebindToUnsigned<D> du;
+  const V inv = hn::Set(d, scale.inv), unit = hn::Set(d, scale.scale), largest = hn::Set(d, grid.largest);
+  const V smallest_normal = hn::Set(d, grid.smallest_normal);
+  const V magic_of_one = hn::Set(d, 1.5f * static_cast<float>(1 << (23 - grid.mantissa_bits)));
+  const auto exponent = hn::Set(du, 0x7f800000u);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V x = hn::Mul(hn::LoadN(d, row + i, count), inv);
+    const V magnitude = hn::Min(hn::Abs(x), largest);
+    const V power = hn::BitCast(d, hn::And(hn::BitCast(du, hn::Max(magnitude, smallest_normal)), exponent));
+    const V magic = hn::Mul(power, magic_of_one);
+    const V nearest = hn::CopySign(hn::Sub(hn::Add(magnitude, magic), magic), x);
+    hn::StoreN(hn::Mul(nearest, unit), d, row + i, count);
+  });
+}
+
+// NearestLevel of the same page: above[i] is the largest float that is no nearer to level i + 1 than to level i.
+void FakeQuantizeToLevelRow(float* row, size_t n, Scale scale, std::span<const float> levels) {
+  const D d;
+  std::array<float, 255> above;
+  TARE_CHECK(levels.size() <= above.size() + 1);
+  for (size_t i = 0; i + 1 < levels.size(); ++i) {
+    const double half = (double{levels[i]} + double{levels[i + 1]}) / 2;
+    above[i] = static_cast<float>(half);
+    if (double{above[i]} > half) above[i] = std::nextafter(above[i], levels[i]);
+  }
+  const V inv = hn::Set(d, scale.inv), unit = hn::Set(d, scale.scale);
+  ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+    const V x = hn::Mul(hn::LoadN(d, row + i, count), inv);
+    V nearest = hn::Set(d, levels[0]);
+    for (size_t j = 1; j < levels.size(); ++j)
+      nearest = hn::IfThenElse(hn::Gt(x, hn::Set(d, above[j - 1])), hn::Set(d, levels[j]), nearest);
+    hn::StoreN(hn::Mul(nearest, unit), d, row + i, count);
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tare
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tare {
+
+HWY_EXPORT(FakeQuantizeRow);
+HWY_EXPORT(FakeQuantizeToStepRow);
+HWY_EXPORT(FakeQuantizeToLevelRow);
+
+void FakeQuantize(float* row, size_t n, Scale scale, Format format) {
+  const FormatInfo& info = Info(format);
+  if (!info.grid.levels.empty()) return HWY_DYNAMIC_DISPATCH(FakeQuantizeToLevelRow)(row, n, scale, info.grid.levels);
+  if (!IsInteger(format)) return HWY_DYNAMIC_DISPATCH(FakeQuantizeToStepRow)(row, n, scale, info.grid);
+  HWY_DYNAMIC_DISPATCH(FakeQuantizeRow)
+  (row, n, scale.inv, scale.scale, static_cast<float>(info.min_code), static_cast<float>(info.max_code));
+}
+void FakeQuantize(float* row, size_t n, const ZeroPointScale& z, Format format) {
+  HWY_DYNAMIC_DISPATCH(FakeQuantizeRow)
+  (row, n, z.scale.inv, z.scale.scale, static_cast<float>(-z.zero), static_cast<float>(Info(format).max_code - z.zero));
+}
+
+}  // namespace tare
+#endif  // HWY_ONCE
