@@ -40,8 +40,6 @@ void CheckOptions(const Rule& rule) {
     RefuseRule(rule, "a clip with " + ScaleText(rule), "+static beside it, or a scale per row or token", "+static");
 }
 
-constexpr std::string_view kIntegers = "integers, which integer kernels hold";
-
 struct LinearSites {
   Site weight, input;
 };
@@ -82,9 +80,15 @@ std::string GroupThatFits(const Rule& rule, const ResolvedPlan& plan, const Mode
 void CheckExecutedWeight(const ResolvedPlan& plan, const ModelSites& model, const SiteKey& key,
                          const StoredWeight& stored, const Rule& input) {
   const Rule* rule = plan.RuleAt(key);
-  if (rule == nullptr && stored.format && !IsInteger(*stored.format))
-    RefuseRule(input, Formatted("{} in {}", TextOf(key), Info(*stored.format).name), kIntegers, "it simulated");
+  const Format format = rule != nullptr ? rule->format : *stored.format;
+  if (!AsStepCodes(format))
+    RefuseRule(rule != nullptr ? *rule : input, Formatted("{} in {}", TextOf(key), Info(format).name),
+               "values that are integers times a step, which integer kernels hold", "it simulated, or mxfp4 or mxint8");
   const int64_t group = rule != nullptr ? GroupOf(rule->granularity, stored.in) : stored.group;
+  if (stored.in % group != 0)
+    RefuseRule(rule != nullptr ? *rule : input,
+               Formatted("blocks of {} for rows of {} weights of {}", group, stored.in, TextOf(key)), "a divisor",
+               "it simulated");
   if (group == stored.in || group % PackedMatrix::kRecord == 0) return;
   const std::string expected = Formatted("multiples of {} or one scale per channel", PackedMatrix::kRecord);
   const std::string got = Formatted("groups of {} in {}", group, TextOf(key));
@@ -177,7 +181,8 @@ void CheckStored(const ResolvedPlan& plan, const ModelSites& model) {
 void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
   for (const Rule& rule : plan.plan().rules()) {
     if (rule.format == Format::kF32) continue;
-    if (!IsInteger(rule.format)) RefuseRule(rule, Info(rule.format).name, kIntegers, "it simulated");
+    if (!IsInteger(rule.format) && !IsWeight(rule.sites.front()))
+      RefuseRule(rule, Info(rule.format).name, "integers, which integer kernels hold", "it simulated");
     for (const Site site : rule.sites) {
       if (!HasKernel(site))
         RefuseRule(

@@ -2,6 +2,8 @@
 // See linear_reference.h.
 #include "kernels/linear/linear_reference.h"
 
+#include <cmath>
+
 #include "quant/format/pack.h"
 #include "quant/format/quantize.h"
 
@@ -10,18 +12,20 @@ namespace tare {
 LinearReference ReferenceLinear(const float* x, int64_t rows, Format activation, const QuantizedMatrix& w,
                                 const float* bias) {
   LinearReference result;
-  std::vector<int8_t> weights(static_cast<size_t>(w.in));
+  const double step = double{AsStepCodes(w.format)->step};
+  std::vector<float> weights(static_cast<size_t>(w.in));
   std::vector<int16_t> codes(static_cast<size_t>(w.in));
   for (int64_t r = 0; r < rows; ++r) {
     const float x_scale = QuantizeGroup({x + r * w.in, static_cast<size_t>(w.in)}, activation, codes);
     for (int64_t n = 0; n < w.out; ++n) {
-      Unpack<int8_t>(w.format, {w.codes + static_cast<size_t>(n) * w.RowBytes(), w.RowBytes()}, weights);
+      Unpack<float>(w.format, {w.codes + static_cast<size_t>(n) * w.RowBytes(), w.RowBytes()}, weights);
       double y = 0;
       for (int64_t g = 0; g < w.Groups(); ++g) {
         int64_t sum = 0;
-        for (int64_t i = g * w.group; i < (g + 1) * w.group; ++i) sum += int64_t{codes[i]} * weights[i];
+        for (int64_t i = g * w.group; i < (g + 1) * w.group; ++i)
+          sum += int64_t{codes[i]} * std::llround(double{weights[i]} / step);
         result.sums.push_back(sum);
-        y += static_cast<double>(sum) * double{w.ScaleOf(n, g)};
+        y += static_cast<double>(sum) * step * double{w.ScaleOf(n, g)};
       }
       result.y.push_back(y * double{x_scale} + (bias == nullptr ? 0.0 : double{bias[n]}));
     }

@@ -12,7 +12,7 @@
 namespace tare {
 
 struct LinearReference {
-  std::vector<int64_t> sums;  // [rows][out][groups]: products of codes
+  std::vector<int64_t> sums;  // [rows][out][groups]: products of codes, of a grid's values in steps
   std::vector<double> y;      // [rows][out]
 };
 

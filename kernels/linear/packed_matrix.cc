@@ -94,10 +94,26 @@ void PackSix(const int8_t* codes, int64_t groups, uint8_t* out) {
 
 }  // namespace
 
+namespace {
+
+StepCodes StepCodesOf(Format format) {
+  const std::optional<StepCodes> codes = AsStepCodes(format);
+  if (!codes)
+    Fail("packed weights: got {}, expected values that are integers of 8 bits times a step", Info(format).name);
+  return *codes;
+}
+
+}  // namespace
+
 PackedMatrix::PackedMatrix(const QuantizedMatrix& m)
-    : format_(m.format), bits_(Info(m.format).bits), out_(m.out), in_(m.in), groups_(1) {
-  if (!IsInteger(m.format)) Fail("packed weights: got {}, expected int8, int6 or int4", Info(m.format).name);
+    : format_(StepCodesOf(m.format).format),
+      step_(StepCodesOf(m.format).step),
+      bits_(Info(format_).bits),
+      out_(m.out),
+      in_(m.in),
+      groups_(1) {
   CheckShape(m, "packed weights");
+  if (m.in % m.group != 0) Fail("packed weights: got blocks of {} in rows of {}, expected a divisor", m.group, m.in);
   groups_ = m.Groups();
   if (groups_ > 1 && m.group % kRecord != 0) {
     Fail("packed weights: got groups of {}, expected a multiple of {} or one scale per channel; try group64", m.group,
@@ -112,23 +128,25 @@ PackedMatrix::PackedMatrix(const QuantizedMatrix& m)
 
 void PackedMatrix::PackPanel(const QuantizedMatrix& m, int64_t panel) {
   const int64_t groups_of_four = PaddedIn() / 4, first = panel * kPanel;
-  std::vector<int8_t> codes(static_cast<size_t>(groups_of_four) * kGroupBytes), row(static_cast<size_t>(in_));
+  std::vector<int8_t> codes(static_cast<size_t>(groups_of_four) * kGroupBytes);
+  std::vector<float> row(static_cast<size_t>(in_));
   float* scales = scales_.data() + panel * groups_ * kPanel;
   int32_t* sums = sums_.data() + panel * groups_ * kPanel;
   std::fill_n(scales, groups_ * kPanel, 0.0f);
   std::fill_n(sums, groups_ * kPanel, 0);
   for (int64_t n = 0; n < std::min(kPanel, out_ - first); ++n) {
-    Unpack<int8_t>(format_, {m.codes + static_cast<size_t>(first + n) * m.RowBytes(), m.RowBytes()}, row);
+    Unpack<float>(m.format, {m.codes + static_cast<size_t>(first + n) * m.RowBytes(), m.RowBytes()}, row);
     for (int64_t i = 0; i < in_; ++i) {
-      codes[(i / 4 * kPanel + n) * 4 + i % 4] = row[i];
-      sums[i / m.group * kPanel + n] += row[i];
+      const auto code = static_cast<int8_t>(row[i] / step_);
+      codes[(i / 4 * kPanel + n) * 4 + i % 4] = code;
+      sums[i / m.group * kPanel + n] += code;
     }
     for (int64_t g = 0; g < groups_; ++g) {
       const float scale = m.ScaleOf(first + n, g);
       if (!std::isfinite(scale) || scale < 0)
         Fail("packed weights: got scale {} of output {}, group {}, expected a finite one, 0 or more", scale, first + n,
              g);
-      scales[g * kPanel + n] = scale;
+      scales[g * kPanel + n] = scale * step_;
     }
   }
   uint8_t* out = codes_.data() + static_cast<size_t>(panel) * PanelBytes();

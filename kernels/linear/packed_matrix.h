@@ -8,7 +8,8 @@
 //   6 bits   768 bytes per four groups      low four bits of u as for 4 bits (512 bytes), then
 //                                           high two bits of groups 4i, 4i+1, 4i+2, 4i+3 in bits 0, 2, 4, 6
 //
-// Outputs and inputs beyond the last are code 0.
+// Outputs and inputs beyond the last are code 0. Weights of a grid (mxfp4) are the integers that hold its values as
+// multiples of its step (AsStepCodes, quant/format/format.h), which their scales take up: no kernel knows of them.
 #pragma once
 
 #include <cstddef>
@@ -24,11 +25,11 @@ class PackedMatrix {
   static constexpr int64_t kPanel = 64;   // outputs
   static constexpr int64_t kRecord = 16;  // inputs of the largest record
 
-  // Uses all threads. Throws Error for codes or scales that no quantizer writes, and for groups that are no multiple of
-  // kRecord unless there is one per row.
+  // Uses all threads. Throws Error for codes or scales that no quantizer writes, for groups that are no multiple of
+  // kRecord unless there is one per row, for a row's short last block, and for formats of which no integers are steps.
   explicit PackedMatrix(const QuantizedMatrix& matrix);
 
-  Format format() const { return format_; }
+  Format format() const { return format_; }  // of the integers
   int64_t out() const { return out_; }
   int64_t in() const { return in_; }
   int64_t PaddedIn() const { return (in_ + kRecord - 1) / kRecord * kRecord; }
@@ -49,6 +50,7 @@ class PackedMatrix {
   void PackPanel(const QuantizedMatrix& matrix, int64_t panel);
 
   Format format_;
+  float step_;
   int bits_;
   int64_t out_, in_, groups_;
   AlignedBuffer<uint8_t> codes_;

@@ -109,8 +109,25 @@ inline constexpr std::array<FormatInfo, 35> kFormats{{
 
 constexpr const FormatInfo& Info(Format format) { return kFormats[static_cast<size_t>(format)]; }
 
-// Integer codes and an f32: what files and integer kernels take.
+// Integer codes and an f32.
 constexpr bool IsInteger(Format format) { return Info(format).max_code > 0; }
+
+// The narrowest signed integers whose codes, times `step`, are all values of a format before its scale: of mxfp4 int6,
+// 12 steps of 0.5; of mxfp6e2m3 int8, 60 steps of 1/8; of mxint8 int8. Nothing where none does (E3M2 goes to 448).
+struct StepCodes {
+  Format format;
+  float step;
+};
+constexpr std::optional<StepCodes> AsStepCodes(Format format) {
+  const Grid& grid = Info(format).grid;
+  if (IsInteger(format)) return StepCodes{format, 1.0f};
+  if (format == Format::kF32 || !grid.levels.empty()) return std::nullopt;
+  for (const Format integers : {Format::kInt4, Format::kInt6, Format::kInt8}) {
+    if (grid.largest <= grid.Step() * static_cast<float>(Info(integers).max_code))
+      return StepCodes{integers, grid.Step()};
+  }
+  return std::nullopt;
+}
 
 constexpr std::optional<Format> ParseFormat(std::string_view name) {
   for (const FormatInfo& info : kFormats) {

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "quant/algorithms/round_to_nearest.h"
 #include "quant/format/pack.h"
 #include "quant/format/quantized_matrix.h"
 
@@ -23,6 +24,17 @@ inline QuantizedMatrixBuffer RandomQuantized(Format format, int64_t out, int64_t
     Pack<int8_t>(format, codes, {matrix.Codes(n), matrix.view().RowBytes()});
     for (int64_t g = 0; g < in / group; ++g) matrix.Scales(n)[g] = scale(random);
   }
+  return matrix;
+}
+
+inline std::vector<float> RandomNormal(size_t count, unsigned seed);
+
+// Of any format: normal values, each group with its largest as the format's largest.
+inline QuantizedMatrixBuffer RoundedNormal(Format format, int64_t out, int64_t in, int64_t group, unsigned seed) {
+  QuantizedMatrixBuffer matrix(format, out, in, group, 5.0f);
+  for (int64_t n = 0; n < out; ++n)
+    RoundRowToNearest(RandomNormal(static_cast<size_t>(in), seed + static_cast<unsigned>(n)).data(),
+                      ClipChoice::kAbsmax, matrix, n);
   return matrix;
 }
 

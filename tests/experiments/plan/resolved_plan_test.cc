@@ -170,14 +170,24 @@ TEST(ResolvedPlan, WeightsAsTheyAreStored) {
   EXPECT_EQ(Message("weights[l0]=int6/channel,q_proj.in[l0]=int8/token", model, Carrying::kExecuted), "accepted");
 }
 
-// A last block may be short; codes that no integer kernel takes are refused where inputs ask for one.
+// A last block may be short where nothing is executed; values that are no integers times a step are refused where
+// inputs ask for a kernel, and dequantized where not.
 TEST(ResolvedPlan, StoredWeightsThatAreNotIntegers) {
   ModelSites model = Sites(1);
   model.weights[{Site::kQProjW, 0}] = {.in = 43, .format = Format::kMxFp4, .group = 32};
   EXPECT_EQ(Message("weights=mxfp4,linear_in=int8/token", model, Carrying::kSimulated), "accepted");
-  ExpectRefused({"linear_in=int8/token", "linear_in=int8/token", "layer 0, q_proj.w in mxfp4",
-                 "integers, which integer kernels hold", "it simulated"},
+  ExpectRefused({"linear_in=int8/token", "linear_in=int8/token",
+                 "blocks of 32 for rows of 43 weights of layer 0, q_proj.w", "a divisor", "it simulated"},
                 model, Carrying::kExecuted);
+  model.weights[{Site::kQProjW, 0}] = {.in = 64, .format = {}, .group = 0};
+  for (const char* fits :
+       {"weights=mxfp4,linear_in=int8/token", "weights=nvfp4,linear_in=int8/token", "weights=nf4/group32"})
+    EXPECT_EQ(Message(fits, model, Carrying::kExecuted), "accepted") << fits;
+  ExpectRefused(
+      {"weights=nf4/group32,linear_in=int8/token", "weights=nf4/group32", "layer 0, q_proj.w in nf4",
+       "values that are integers times a step, which integer kernels hold", "it simulated, or mxfp4 or mxint8"},
+      model, Carrying::kExecuted);
+  model.weights[{Site::kQProjW, 0}].in = 43;
   ExpectRefused({"weights=nf4/group32", "weights=nf4/group32", "group32 for rows of 43 weights of layer 0, q_proj.w",
                  "a divisor", "channel, or a rule after it for these weights alone: q_proj.w=nf4/channel"},
                 model, Carrying::kSimulated);

@@ -316,52 +316,6 @@ TEST(RowsTest, AbsMax) {
 }
 
 // Code for code: the scalar definition of quant/format/round.h, with ties and values beyond the range among the inputs.
-TEST(RowsTest, FakeQuantizeIsTheRoundingOfRoundH) {
-  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
-    ForRows([&](size_t n, size_t shift) {
-      Row x(n, shift, 6);
-      const Scale scale = ScaleFor(2.0f, format);  // values reach beyond 2: they are clamped
-      for (size_t i = 0; i < n; i += 3) x.data[i] = (static_cast<float>(i % 13) - 6.5f) / scale.inv;
-      const std::vector<float> before(x.data, x.data + n);
-      FakeQuantize(x.data, n, scale, format);
-      for (size_t i = 0; i < n; ++i) {
-        const float expected = static_cast<float>(CodeOf(before[i], scale.inv, format)) * scale.scale;
-        ASSERT_EQ(x.data[i], expected) << before[i];
-      }
-      ASSERT_TRUE(x.GuardHolds());
-    });
-  }
-}
-
-TEST(RowsTest, FakeQuantizeOnAGridIsItsNearestValue) {
-  for (const FormatInfo& info : kFormats) {
-    const Format format = info.format;
-    if (format == Format::kF32) continue;
-    ForRows([&](size_t n, size_t shift) {
-      Row x(n, shift, 6);
-      const Scale scale = ScaleFor(2.0f, format);
-      for (size_t i = 0; i < n; i += 3) x.data[i] = (static_cast<float>(i % 13) - 6.5f) / 4 * scale.scale;
-      const std::vector<float> before(x.data, x.data + n);
-      FakeQuantize(x.data, n, scale, format);
-      for (size_t i = 0; i < n; ++i)
-        ASSERT_EQ(x.data[i], Rounded(before[i], scale.inv, format) * scale.scale) << before[i];
-      ASSERT_TRUE(x.GuardHolds());
-    });
-  }
-}
-
-// The halves between two levels, where two roundings may disagree, and the floats beside them.
-TEST(RowsTest, FakeQuantizeToALevelTurnsWhereItsRuleDoes) {
-  std::vector<float> x;
-  for (size_t i = 0; i + 1 < kNf4Levels.size(); ++i) {
-    const auto half = static_cast<float>((double{kNf4Levels[i]} + double{kNf4Levels[i + 1]}) / 2);
-    for (const float value : {std::nextafter(half, -2.0f), half, std::nextafter(half, 2.0f)}) x.push_back(value);
-  }
-  std::vector<float> y = x;
-  FakeQuantize(y.data(), y.size(), Scale{1.0f, 1.0f}, Format::kNf4);
-  for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], NearestLevel(x[i], kNf4Levels)) << x[i];
-}
-
 TEST(RowsTest, ToBf16IsTheScalarConversion) {
   std::mt19937 random(7);
   std::vector<float> x(4099);

@@ -12,6 +12,7 @@
 #include "kernels/linear/linear_reference.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "quant/format/quantize.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare {
@@ -108,6 +109,39 @@ TEST(QuantizedLinear, ResultsAreTheReferencesWithinRounding) {
       }
     }
   }
+}
+
+// Against what the codes stand for, which knows of no step: in blocks, by token and within the same rounding.
+TEST(QuantizedLinear, GridsAreIntegersTimesAStep) {
+  constexpr Case kBlocks[] = {{1, 1, 32, 32}, {17, 66, 96, 32}, {65, 7, 160, 32}};
+  for (const char* name : {"mxfp4", "mxfp6e2m3:rceil", "mxint8", "nvfp4"}) {
+    const Format format = *ParseFormat(name);
+    for (const Case& c : kBlocks) {
+      const QuantizedMatrixBuffer w = RoundedNormal(format, c.out, c.in, Info(format).block, 20);
+      const std::vector<float> x = RandomNormal(static_cast<size_t>(c.rows * c.in), 21);
+      const LinearReference reference = ReferenceLinear(x.data(), c.rows, Format::kInt8, w.view(), nullptr);
+      const std::vector<float> y = Project(x, c.rows, Format::kInt8, w.view(), nullptr);
+      std::vector<float> row(static_cast<size_t>(c.in));
+      std::vector<int16_t> codes(row.size());
+      for (size_t i = 0; i < y.size(); ++i) {
+        const auto r = static_cast<int64_t>(i) / c.out, n = static_cast<int64_t>(i) % c.out;
+        DequantizeRow(w.view(), n, row.data());
+        const double x_scale = QuantizeGroup({x.data() + r * c.in, row.size()}, Format::kInt8, codes);
+        double sum = 0, size = 0;
+        for (size_t j = 0; j < row.size(); ++j) {
+          sum += codes[j] * x_scale * double{row[j]};
+          size += std::abs(codes[j] * x_scale * double{row[j]});
+        }
+        const double groups = static_cast<double>(w.view().Groups());
+        ASSERT_NEAR(reference.y[i], sum, 0x1p-24 * size) << name;  // what a dequantized weight is rounded by
+        ASSERT_NEAR(y[i], sum, (groups + 5) * 0x1p-24 * size) << name << ' ' << c.rows << " x " << c.out << " at " << i;
+      }
+    }
+  }
+  EXPECT_THAT([] { PackedMatrix packed(RoundedNormal(Format::kNf4, 2, 64, 64, 1).view()); },
+              ThrowsMessage<Error>(HasSubstr("got nf4, expected values that are integers of 8 bits times a step")));
+  EXPECT_THAT([] { PackedMatrix packed(RoundedNormal(Format::kMxFp4, 2, 48, 32, 1).view()); },
+              ThrowsMessage<Error>(HasSubstr("got blocks of 32 in rows of 48, expected a divisor")));
 }
 
 TEST(QuantizedLinear, SameBitsOnAnyNumberOfThreads) {

@@ -28,6 +28,22 @@ TEST(Format, CodesFollowFromTheBits) {
   }
 }
 
+TEST(Format, GridsThatAreIntegersTimesAStep) {
+  const auto expect = [](const char* name, Format integers, float step) {
+    const std::optional<StepCodes> codes = AsStepCodes(*ParseFormat(name));
+    ASSERT_TRUE(codes) << name;
+    EXPECT_EQ(codes->format, integers) << name;
+    EXPECT_EQ(codes->step, step) << name;
+  };
+  expect("int6", Format::kInt6, 1.0f);
+  expect("mxfp4", Format::kInt6, 0.5f);  // to 12
+  expect("nvfp4", Format::kInt6, 0.5f);
+  expect("mxfp6e2m3:ceil", Format::kInt8, 0.125f);  // to 60
+  expect("mxint8", Format::kInt8, 1.0f / 64);
+  for (const char* none : {"f32", "mxfp6e3m2", "mxfp8e4m3", "fp8e5m2", "nf4"})
+    EXPECT_FALSE(AsStepCodes(*ParseFormat(none))) << none;
+}
+
 // Of the others: the grid's values and zero fit into the bits, and a name with a colon is another rule for the same.
 TEST(Format, OthersHaveAGridAndNoCodes) {
   for (const FormatInfo& info : kFormats) {

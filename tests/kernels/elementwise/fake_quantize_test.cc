@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// FakeQuantize of rows.h against quant/format's rounding, at the lengths where SIMD code breaks, with a guard after the
+// row that must survive.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "kernels/elementwise/rows.h"
+
+namespace tare {
+namespace {
+
+constexpr float kGuard = 12345.0f;
+
+// Values beyond what the scale holds among them, and halves of its codes.
+TEST(FakeQuantize, IsTheRoundingOfRoundH) {
+  for (const FormatInfo& info : kFormats) {
+    if (info.format == Format::kF32) continue;
+    const Scale scale = ScaleFor(2.0f, info.format);
+    for (const size_t n : {1, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 65, 257}) {
+      std::mt19937 random(6);
+      std::normal_distribution<float> normal(0.0f, 3.0f);
+      std::vector<float> x(n + 1, kGuard);
+      for (size_t i = 0; i < n; ++i)
+        x[i] = i % 3 == 0 ? (static_cast<float>(i % 13) - 6.5f) / (IsInteger(info.format) ? 1 : 4) * scale.scale
+                          : normal(random);
+      const std::vector<float> before = x;
+      FakeQuantize(x.data(), n, scale, info.format);
+      for (size_t i = 0; i < n; ++i)
+        ASSERT_EQ(x[i], Rounded(before[i], scale.inv, info.format) * scale.scale) << info.name << ' ' << before[i];
+      ASSERT_EQ(x[n], kGuard) << info.name << ' ' << n;
+    }
+  }
+}
+
+// The halves between two levels, where two roundings may disagree, and the floats beside them.
+TEST(FakeQuantize, TurnsBetweenLevelsWhereTheirRuleDoes) {
+  std::vector<float> x;
+  for (size_t i = 0; i + 1 < kNf4Levels.size(); ++i) {
+    const auto half = static_cast<float>((double{kNf4Levels[i]} + double{kNf4Levels[i + 1]}) / 2);
+    for (const float value : {std::nextafter(half, -2.0f), half, std::nextafter(half, 2.0f)}) x.push_back(value);
+  }
+  std::vector<float> y = x;
+  FakeQuantize(y.data(), y.size(), Scale{1.0f, 1.0f}, Format::kNf4);
+  for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], NearestLevel(x[i], kNf4Levels)) << x[i];
+}
+
+}  // namespace
+}  // namespace tare
