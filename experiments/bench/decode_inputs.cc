@@ -12,6 +12,7 @@ namespace tare {
 namespace {
 
 constexpr int64_t kPoolStarts = int64_t{1} << 20;
+constexpr int64_t kAppended = 1024;  // tokens at once
 
 DecodeShape Checked(DecodeShape s) {
   if (s.family != "standard" && s.family != "v1" && s.family != "v2")
@@ -39,7 +40,7 @@ DecodePlan PlanOf(const DecodeShape& s, const std::vector<OutputHead>& heads) {
   return {heads, q_heads, shape, 1.0f / std::sqrt(static_cast<float>(s.d))};
 }
 
-// A head's rows of a page, one after the other.
+// A head's rows of a part, one after the other.
 void CopyHead(const HeadsView<const float>& x, int head, float* out) {
   for (int64_t t = 0; t < x.tokens; ++t) std::copy_n(x.Row(t, head), x.width, out + t * x.width);
 }
@@ -49,9 +50,8 @@ void CopyHead(const HeadsView<const float>& x, int head, float* out) {
 DecodeInputs::DecodeInputs(const DecodeShape& shape, uint64_t seed)
     : shape_(Checked(shape)), heads_(Table(shape_)), plan_(PlanOf(shape_, heads_)) {
   const CacheShape& c = plan_.shape();
-  const int64_t longest =
-      std::max({int64_t{kPageTokens} * c.k_heads * c.k_width, int64_t{kPageTokens} * c.v_heads * c.v_width,
-                int64_t{plan_.q_heads()} * c.k_width});
+  const int64_t longest = std::max(
+      {kAppended * c.k_heads * c.k_width, kAppended * c.v_heads * c.v_width, int64_t{plan_.q_heads()} * c.k_width});
   pool_.resize(static_cast<size_t>(kPoolStarts + longest));
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
@@ -63,9 +63,9 @@ HeadsView<const float> DecodeInputs::Query(int sequence) const {
 }
 
 // Each begins somewhere else in the pool: steps that have no factor in common with its length.
-DecodeInputs::Tokens DecodeInputs::Page(int sequence, int64_t page) const {
-  const int64_t number = sequence * ((shape_.n + kPageTokens - 1) / kPageTokens) + page;
-  const int64_t tokens = std::min<int64_t>(kPageTokens, shape_.n - page * kPageTokens);
+DecodeInputs::Tokens DecodeInputs::Part(int sequence, int64_t part) const {
+  const int64_t number = sequence * ((shape_.n + kAppended - 1) / kAppended) + part;
+  const int64_t tokens = std::min<int64_t>(kAppended, shape_.n - part * kAppended);
   const float* k = pool_.data() + (number * 40503 + 12345) % kPoolStarts;
   const float* v = pool_.data() + (number * 50021 + 54321) % kPoolStarts;
   const CacheShape& c = plan_.shape();
@@ -74,8 +74,8 @@ DecodeInputs::Tokens DecodeInputs::Page(int sequence, int64_t page) const {
 
 KvCache DecodeInputs::Cache(const CachePlan& plan, int sequence) const {
   KvCache cache(plan_.shape(), plan);
-  for (int64_t page = 0; page * kPageTokens < shape_.n; ++page) {
-    const Tokens tokens = Page(sequence, page);
+  for (int64_t part = 0; part * kAppended < shape_.n; ++part) {
+    const Tokens tokens = Part(sequence, part);
     cache.Append(tokens.k, tokens.v);
   }
   return cache;
@@ -86,8 +86,8 @@ DecodeInputs::Dense DecodeInputs::AllTokens(int sequence) const {
   Dense dense;
   dense.k.reserve(static_cast<size_t>(shape_.n * c.k_heads * c.k_width));
   dense.v.reserve(static_cast<size_t>(shape_.n * c.v_heads * c.v_width));
-  for (int64_t page = 0; page * kPageTokens < shape_.n; ++page) {
-    const Tokens tokens = Page(sequence, page);
+  for (int64_t part = 0; part * kAppended < shape_.n; ++part) {
+    const Tokens tokens = Part(sequence, part);
     dense.k.insert(dense.k.end(), tokens.k.data, tokens.k.data + tokens.k.tokens * tokens.k.token_stride);
     dense.v.insert(dense.v.end(), tokens.v.data, tokens.v.data + tokens.v.tokens * tokens.v.token_stride);
   }
@@ -100,9 +100,9 @@ std::vector<double> DecodeInputs::Exact(int sequence, int head) const {
   const int d = shape_.d, width = plan_.shape().v_width;
   std::vector<float> k(static_cast<size_t>(2 * n * d)), v(static_cast<size_t>(n * width)),
       unused(v.begin(), v.begin() + width);
-  for (int64_t page = 0; page * kPageTokens < n; ++page) {
-    const Tokens tokens = Page(sequence, page);
-    const int64_t at = page * kPageTokens;
+  for (int64_t part = 0; part * kAppended < n; ++part) {
+    const Tokens tokens = Part(sequence, part);
+    const int64_t at = part * kAppended;
     for (int map = 0; map < h.Maps(); ++map) CopyHead(tokens.k, h.K(map), k.data() + (map * n + at) * d);
     CopyHead(tokens.v, h.v[0], v.data() + at * width);
   }

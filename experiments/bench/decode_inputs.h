@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a case of `tare bench decode` decodes: seeded normal keys and values, made page by page from a pool of numbers, so
+// What a case of `tare bench decode` decodes: seeded normal keys and values, made part by part from a pool of numbers, so
 // that a cache of any length is all the memory it takes; and one query per sequence.
 #pragma once
 
@@ -46,7 +46,7 @@ class DecodeInputs {
   struct Tokens {
     HeadsView<const float> k, v;
   };
-  Tokens Page(int sequence, int64_t page) const;
+  Tokens Part(int sequence, int64_t part) const;
 
   DecodeShape shape_;
   std::vector<OutputHead> heads_;

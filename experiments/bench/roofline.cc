@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "experiments/bench/timing.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
+#include "quant/base/memory.h"
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
 
@@ -46,16 +48,14 @@ double ProductRate(ProductTypes types, int threads, int m) {
   return calls * 2.0 * m * kN * kK / 1e9;
 }
 
-}  // namespace
-
-double ReadRate(int threads, size_t bytes) {
+// GB/s of reading all of it, but for what does not divide by the threads.
+double RateOfReading(int threads, AlignedBuffer<uint64_t>& memory) {
   constexpr size_t kLine = 8, kLeast = size_t{1} << 23;
-  const size_t part = std::max<size_t>(bytes / 8 / threads / kLine, 1) * kLine, count = part * threads;
-  AlignedBuffer<uint64_t> memory(count);
-  std::fill_n(memory.data(), count, uint64_t{1});
+  const size_t part = memory.size() / threads / kLine * kLine;
+  std::fill_n(memory.data(), memory.size(), uint64_t{1});
   std::vector<uint64_t> sums(threads);
-  // A call of 64 MiB at least, so that starting the threads is no part of it.
-  const int calls = static_cast<int>((kLeast + count - 1) / count);
+  // 64 MiB per call at least, so that starting the threads is no part of it.
+  const int calls = static_cast<int>((kLeast + memory.size() - 1) / memory.size());
   const double rate = Rate(threads, calls, [&](int thread) {
     uint64_t sum[kLine] = {};  // a chain of additions each: from near caches one would be the limit
     for (const uint64_t* x = memory.data() + thread * part; x < memory.data() + (thread + 1) * part; x += kLine)
@@ -66,13 +66,22 @@ double ReadRate(int threads, size_t bytes) {
   return rate * static_cast<double>(part) * 8 / 1e9;
 }
 
+}  // namespace
+
+double ReadRate(int threads, size_t bytes) {
+  AlignedBuffer<uint64_t> memory(std::max<size_t>(bytes / 8, 8 * threads));
+  AdviseLargePages(std::as_writable_bytes(memory.span()));
+  return RateOfReading(threads, memory);
+}
+
 Roofline MeasureRoofline(int threads) {
   SetThreads(threads);
   Roofline r;
   r.u8s8_gops = ProductRate(ProductTypes::kU8S8, threads, 64);
   r.f32_gflops = ProductRate(ProductTypes::kF32, threads, 32);
   if (UkernelServes(ProductTypes::kBf16)) r.bf16_gflops = ProductRate(ProductTypes::kBf16, threads, 64);
-  r.read_gbps = ReadRate(threads, size_t{256} << 20);
+  AlignedBuffer<uint64_t> memory(size_t{32} << 20);  // 256 MiB, far more than caches hold
+  r.read_gbps = RateOfReading(threads, memory);
   return r;
 }
 

@@ -18,7 +18,8 @@ struct Roofline {
 // On this many threads at once, best of 15 rounds; some tenths of a second. SetThreads(threads) stays in effect.
 Roofline MeasureRoofline(int threads);
 
-// GB/s of reading so many bytes again and again on this many threads, best of 15 rounds.
+// GB/s of reading so many bytes again and again on this many threads, best of 15 rounds; in large pages where the
+// system has them, as key/value caches lie.
 double ReadRate(int threads, size_t bytes);
 
 // The better of each: a machine that others use too is slower at times, never faster.

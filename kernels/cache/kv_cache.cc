@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
+#include <utility>
 
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
+#include "quant/base/memory.h"
 
 namespace tare {
 namespace {
@@ -41,12 +44,6 @@ void CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens
   }
 }
 
-std::shared_ptr<AlignedBuffer<std::byte>> Zeros(int64_t bytes) {
-  auto memory = std::make_shared<AlignedBuffer<std::byte>>(static_cast<size_t>(bytes));
-  std::memset(memory->data(), 0, memory->size());
-  return memory;
-}
-
 }  // namespace
 
 KvCache::KvCache(const CacheShape& shape, const CachePlan& plan)
@@ -59,16 +56,26 @@ bool KvCache::StaysPlain(int64_t page, int64_t tokens) const {
   return page * kPageTokens < plan_.first || (page + 1) * kPageTokens > tokens - plan_.last;
 }
 
-// Made, or no longer shared.
+// Of zeros.
+std::vector<std::shared_ptr<const KvCache::Memory>> KvCache::NewPages(int64_t count, int64_t bytes) {
+  auto owner = std::make_shared<AlignedBuffer<std::byte>>(static_cast<size_t>(count * bytes));
+  AdviseLargePages(owner->span());
+  std::memset(owner->data(), 0, owner->size());
+  std::vector<std::shared_ptr<const Memory>> pages;
+  for (int64_t i = 0; i < count; ++i)
+    pages.push_back(std::make_shared<const Memory>(Memory{owner, owner->data() + i * bytes}));
+  return pages;
+}
+
+// No longer shared, and with f32 where the plan has it.
 KvCache::Page& KvCache::WritablePage(int64_t number) {
-  if (number == std::ssize(pages_)) pages_.push_back({.coded = Zeros(coded_.Bytes()), .plain = nullptr});
   Page& page = pages_[number];
-  if (HasPlain() && page.plain == nullptr) page.plain = Zeros(plain_.Bytes());
-  for (Memory* memory : {&page.coded, &page.plain}) {
+  if (HasPlain() && page.plain == nullptr) page.plain = NewPages(1, plain_.Bytes())[0];
+  for (const auto& [memory, bytes] : {std::pair{&page.coded, coded_.Bytes()}, {&page.plain, plain_.Bytes()}}) {
     if (memory->use_count() < 2) continue;
-    auto own = std::make_shared<AlignedBuffer<std::byte>>((*memory)->size());
-    std::memcpy(own->data(), (*memory)->data(), own->size());
-    *memory = std::move(own);
+    const std::shared_ptr<const Memory> own = NewPages(1, bytes)[0];
+    std::memcpy(own->data, (*memory)->data, static_cast<size_t>(bytes));
+    *memory = own;
   }
   return page;
 }
@@ -76,6 +83,10 @@ KvCache::Page& KvCache::WritablePage(int64_t number) {
 void KvCache::Append(const HeadsView<const float>& k, const HeadsView<const float>& v) {
   CheckRows("k", k, k.tokens, shape().k_heads, shape().k_width);
   CheckRows("v", v, k.tokens, shape().v_heads, shape().v_width);
+  const int64_t new_pages = (tokens_ + k.tokens + kPageTokens - 1) / kPageTokens - std::ssize(pages_);
+  if (new_pages > 0) {
+    for (auto& memory : NewPages(new_pages, coded_.Bytes())) pages_.push_back({.coded = memory, .plain = nullptr});
+  }
   int64_t settled = std::max<int64_t>(0, tokens_ - plan_.last) / kPageTokens;  // pages before have their f32 or none
   for (int64_t t = 0; t < k.tokens;) {
     const int64_t number = tokens_ / kPageTokens;
@@ -85,8 +96,8 @@ void KvCache::Append(const HeadsView<const float>& k, const HeadsView<const floa
     for (int token = begin; token < end; ++token, ++t) {
       for (const auto& [memory, layout] : {std::pair{page.coded.get(), &coded_}, {page.plain.get(), &plain_}}) {
         if (memory == nullptr) continue;
-        for (int h = 0; h < k.heads; ++h) layout->WriteKey(memory->data(), token, h, k.Row(t, h));
-        for (int h = 0; h < v.heads; ++h) layout->WriteValue(memory->data(), token, h, v.Row(t, h));
+        for (int h = 0; h < k.heads; ++h) layout->WriteKey(memory->data, token, h, k.Row(t, h));
+        for (int h = 0; h < v.heads; ++h) layout->WriteValue(memory->data, token, h, v.Row(t, h));
       }
     }
     tokens_ += end - begin;
@@ -105,9 +116,9 @@ void KvCache::Truncate(int64_t tokens) {
 }
 
 size_t KvCache::Bytes() const {
-  size_t bytes = 0;
-  for (const Page& page : pages_) bytes += page.coded->size() + (page.plain ? page.plain->size() : 0);
-  return bytes;
+  int64_t bytes = 0;
+  for (const Page& page : pages_) bytes += coded_.Bytes() + (page.plain ? plain_.Bytes() : 0);
+  return static_cast<size_t>(bytes);
 }
 
 std::array<KvCache::Part, KvCache::kMostParts> KvCache::Parts(int64_t number) const {
@@ -115,9 +126,9 @@ std::array<KvCache::Part, KvCache::kMostParts> KvCache::Parts(int64_t number) co
   const int64_t begin = number * kPageTokens, end = std::min(begin + kPageTokens, tokens_);
   const int64_t first = std::clamp(plan_.first, begin, end);
   const int64_t last = std::clamp(std::max(tokens_ - plan_.last, plain_from_), first, end);
-  const std::byte* plain = page.plain ? page.plain->data() : nullptr;
+  const std::byte* plain = page.plain ? page.plain->data : nullptr;
   return {{{plain, &plain_, {0, first - begin}},
-           {page.coded->data(), &coded_, {first - begin, last - begin}},
+           {page.coded->data, &coded_, {first - begin, last - begin}},
            {plain, &plain_, {last - begin, end - begin}}}};
 }
 

@@ -40,7 +40,7 @@ class KvCache {
   int64_t tokens() const { return tokens_; }
   const CacheShape& shape() const { return coded_.shape(); }
   const CachePlan& plan() const { return plan_; }
-  // Of all pages, those shared with forks whole.
+  // Of all pages, those shared with forks whole. What Truncate takes from a prompt's pages is free when all of them are.
   size_t Bytes() const;
 
   // The token's row as decoding reads it, dequantized.
@@ -60,10 +60,16 @@ class KvCache {
   std::array<Part, kMostParts> Parts(int64_t page) const;
 
  private:
-  using Memory = std::shared_ptr<AlignedBuffer<std::byte>>;
-  struct Page {
-    Memory coded, plain;  // plain: f32, only of pages that have tokens in f32
+  // A page's bytes. Those that one Append makes lie in one piece of memory, which goes when the last of them does:
+  // memory is read fastest straight on, and in large pages of the processor's.
+  struct Memory {
+    std::shared_ptr<AlignedBuffer<std::byte>> owner;
+    std::byte* data;
   };
+  struct Page {
+    std::shared_ptr<const Memory> coded, plain;  // plain: f32, only of pages that have tokens in f32
+  };
+  static std::vector<std::shared_ptr<const Memory>> NewPages(int64_t count, int64_t bytes);
 
   bool HasPlain() const { return plan_.first > 0 || plan_.last > 0; }
   bool StaysPlain(int64_t page, int64_t tokens) const;

@@ -33,4 +33,11 @@ std::string MemoryLimits() {
   return text;
 }
 
+void AdviseLargePages(std::span<std::byte> memory) {
+  constexpr uintptr_t kLarge = uintptr_t{2} << 20;
+  const auto begin = reinterpret_cast<uintptr_t>(memory.data());
+  const uintptr_t first = (begin + kLarge - 1) / kLarge * kLarge, last = (begin + memory.size()) / kLarge * kLarge;
+  if (first < last) madvise(memory.data() + (first - begin), last - first, MADV_HUGEPAGE);
+}
+
 }  // namespace tare

@@ -2,6 +2,8 @@
 // The end of memory, for libraries that crash there.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 
 namespace tare {
@@ -11,6 +13,10 @@ namespace tare {
 // end, in dnnl_primitive_create and dnnl_brgemm_destroy; measured with RLIMIT_AS from 84 to 400 MB). And before a model
 // and a tokenizer are read, so that a limit is named while it can be.
 void RequireRoom();
+
+// Asks for pages of 2 MiB where the memory is large enough to have any: tables of 4 KiB pages cost what is read once a
+// tenth of its speed. Contents stay; where the system has no large pages nothing happens.
+void AdviseLargePages(std::span<std::byte> memory);
 
 // The limits that the process is held to, as a shell tells them: " under ulimit -v 120000"; empty where there are none.
 std::string MemoryLimits();

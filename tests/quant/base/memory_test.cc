@@ -7,6 +7,9 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <cstddef>
+#include <vector>
+
 #include "quant/base/error.h"
 
 namespace tare {
@@ -43,6 +46,14 @@ TEST(Memory, RoomIsRefusedByTheNameOfTheLimit) {
   }
   EXPECT_EQ(MemoryLimits(), "");
   RequireRoom();
+}
+
+TEST(Memory, LargePagesKeepWhatIsThere) {
+  for (const size_t bytes : {size_t{0}, size_t{100}, size_t{9} << 20}) {
+    std::vector<std::byte> memory(bytes, std::byte{7});
+    AdviseLargePages(memory);
+    EXPECT_TRUE(memory == std::vector<std::byte>(bytes, std::byte{7})) << bytes;
+  }
 }
 
 }  // namespace
