@@ -101,7 +101,7 @@ TEST(RoundLayers, CalibratedMethodsKnowFormatsThatAreNotIntegers) {
                                               .method = QuantizeMethod::Parse(method),
                                               .calibration = folder / "ids.h5"},
                                              {});
-    EXPECT_LT(summary.relative_error, 0.2) << plan;
+    EXPECT_LT(summary.relative_error, 0.3) << plan;
     EXPECT_NO_THROW(QuantizedCheckpoint(folder / "q.h5").Verify());
   }
 }
