@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "experiments/plan/cache_plan.h"
 #include "experiments/tasks/divergence.h"
 #include "experiments/tasks/evaluation.h"
 #include "quant/base/formatted.h"
@@ -14,7 +15,7 @@ namespace tare {
 namespace {
 
 struct Options {
-  std::string model, plan, stats, tasks, json, records;
+  std::string model, plan, stats, tasks, json, records, cache;
   Carrying carrying = Carrying::kSimulated;
   WindowOptions windows;
   MachineOptions machine;
@@ -25,7 +26,7 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
   RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
   const auto any = [&](auto has) { return std::ranges::any_of(specs, has, &TaskSpec::kind); };
   RequireEffect(command, any([](const TaskKind* kind) { return kind->convention != nullptr; }),
-                {"--window", "--stride", "--tokens"}, "a task of a text");
+                {"--window", "--stride", "--tokens", "--cache"}, "a task of a text");
   RequireEffect(command,
                 any([](const TaskKind* kind) { return std::ranges::any_of(kind->figures, &FigureKeys::outcomes); }),
                 {"--records"}, "a task with items");
@@ -33,21 +34,41 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
                 "zero_shot or retrieval");
   const bool diverges = any([](const TaskKind* kind) { return kind == &kDivergenceTask; });
   RequireEffect(command, diverges, {"--reference"}, "divergence");
-  if (diverges && plan.empty() && command.count("--reference") == 0)
+  if (diverges && plan.empty() && command.count("--reference") == 0 && command.count("--cache") == 0)
     throw CLI::ValidationError("--tasks",
                                "divergence: got MODEL held to itself; try a --plan, or --reference with "
                                "the checkpoint that MODEL was made from");
 }
 
-void Run(const CLI::App& command, const Options& options) {
+// A cache holds what one token brings, and what is done with it has no sites.
+void CheckCached(const PlanRun& run) {
+  for (const Site site : {Site::kAttnLogits, Site::kProbs, Site::kDifference}) {
+    if (run.plan().Touches(site))
+      Fail(
+          "--cache: got a plan with a rule for {}, expected none: decoding shows no maps; try the plan without it, or "
+          "without --cache",
+          Name(site));
+  }
+  if (run.LooksAhead())
+    Fail(
+        "--cache: got a plan whose scales span tokens, expected scales of one token: the others come later; try token, "
+        "row "
+        "or channel of weights");
+  if (run.carrying() == Carrying::kExecuted && run.plan().Touches(Site::kQ))
+    Fail("--cache: got executed attention, expected simulated; try the plan without rules for q, k and v");
+}
+
+void Run(const CLI::App& command, Options options) {
   const std::vector<TaskSpec> specs = ParseTasks(options.tasks);
   Plan plan = Plan::Parse(options.plan);
   std::vector<std::string> inputs{options.model, options.stats, options.windows.reference, options.windows.other_tower};
   for (const TaskSpec& spec : specs) inputs.push_back(spec.file);
   const std::vector<AtomicFile> claims = ClaimFiles(inputs, {options.json, options.records});
   CheckEffects(command, plan, specs);
+  if (!options.cache.empty()) options.windows.cache = ParseCachePlan(options.cache);
   Model model(options.model, options.machine.Apply());
   PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()));
+  if (options.windows.cache) CheckCached(run);
   Evaluation evaluation(model, run, options.windows);
   for (const Task& task : ReadTasks(specs, model, options.windows)) {
     const std::string line = evaluation.Run(task, ProgressLine(task.spec.Name()).Callback());
@@ -71,6 +92,9 @@ void AddEval(CLI::App& app) {
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   command->add_option("--records", options->records, "write one JSON line per item of multiple choice to this file");
   AddWindowOptions(*command, options->windows);
+  command->add_option("--cache", options->cache,
+                      "perplexity and divergence through a key/value cache, as decoding sees the text: "
+                      "cache_k=int8/token,cache_v=int4/token, first=4 tokens in f32");
   command->add_option("--reference", options->windows.reference,
                       "of divergence: the checkpoint to start from; without it MODEL without the plan");
   command->add_option("--other-tower", options->windows.other_tower,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one forward pass computes: sequences whose tokens lie one after another, each a prefix and, optionally, branches
-// that continue it. Plain sequences have no branches.
+// that continue it. Plain sequences have no branches. Sequences with caches go on after what their caches hold.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "experiments/model/float_attention.h"
+#include "experiments/model/sequence_cache.h"
 
 namespace tare {
 
 struct TokenBatch {
   std::vector<int32_t> tokens;
   std::vector<AttentionSequence> sequences;
+  std::vector<SequenceCache*> caches;  // of each sequence, or of none
 
   // Appends a sequence without branches; returns its first row.
   int64_t Add(int64_t index, std::span<const int32_t> sequence) {
@@ -21,6 +23,13 @@ struct TokenBatch {
     sequences.push_back(
         {.index = index, .first_row = first, .prefix = static_cast<int64_t>(sequence.size()), .branches = {}});
     tokens.insert(tokens.end(), sequence.begin(), sequence.end());
+    return first;
+  }
+  // The next tokens of a sequence, after those in the cache, which they join.
+  int64_t AddAfter(SequenceCache& cache, int64_t index, std::span<const int32_t> next) {
+    const int64_t first = Add(index, next);
+    sequences.back().past = cache.tokens();
+    caches.push_back(&cache);
     return first;
   }
   // Continues the last sequence's prefix by a branch; returns the branch's first row.

@@ -6,6 +6,7 @@
 #include <format>
 #include <functional>
 
+#include "experiments/model/cached_attention.h"
 #include "experiments/model/show_sites.h"
 #include "kernels/attention/integer/executed_attention.h"
 #include "quant/base/error.h"
@@ -177,9 +178,9 @@ void Activations::Prepare(const TokenBatch& batch, const ModelConfig& c) {
   for (AlignedBuffer<float>* buffer : {&gate, &up}) Grow(*buffer, rows, c.ffn);
   positions.clear();
   for (const AttentionSequence& s : batch.sequences) {
-    for (int64_t p = 0; p < s.prefix; ++p) positions.push_back(p);
+    for (int64_t p = 0; p < s.prefix; ++p) positions.push_back(s.past + p);
     for (const int64_t tokens : s.branches) {
-      for (int64_t p = 0; p < tokens; ++p) positions.push_back(s.prefix + p);
+      for (int64_t p = 0; p < tokens; ++p) positions.push_back(s.past + s.prefix + p);
     }
   }
 }
@@ -280,7 +281,9 @@ void Attend(const LayerCall& call, LambdaView lambda) {
                                  .mask = call.weights.mask,
                                  .scale = 1.0f / std::sqrt(c.query_scalar.value_or(static_cast<float>(c.head_dim))),
                                  .out = out};
-  if (call.attention != nullptr) {
+  if (!call.batch.caches.empty()) {
+    CachedAttention(problem, call.batch.sequences, call.batch.caches, call.layer, call.a.workspace);
+  } else if (call.attention != nullptr) {
     AttendExecuted(call, *call.attention, problem);
   } else {
     FloatAttention({problem, call.batch.sequences, call.visitors, call.layer});

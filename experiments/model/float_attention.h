@@ -25,6 +25,7 @@ struct AttentionSequence {
   int64_t first_row = 0;          // row of the batch where the prefix begins
   int64_t prefix = 0;             // tokens, >= 1
   std::vector<int64_t> branches;  // tokens of each, after the prefix
+  int64_t past = 0;               // tokens before the prefix, which a cache holds
 };
 
 struct FloatAttentionCall {

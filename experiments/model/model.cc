@@ -21,9 +21,9 @@ constexpr int64_t kLogitRows = 256;
 void CheckLengths(const TokenBatch& batch, const ModelConfig& config) {
   for (const AttentionSequence& s : batch.sequences) {
     const int64_t branch = s.branches.empty() ? 0 : *std::ranges::max_element(s.branches);
-    if (s.prefix + branch > config.max_positions) {
-      Fail("sequence {}: got {} tokens, expected at most max_position_embeddings {}", s.index, s.prefix + branch,
-           config.max_positions);
+    if (s.past + s.prefix + branch > config.max_positions) {
+      Fail("sequence {}: got {} tokens, expected at most max_position_embeddings {}", s.index,
+           s.past + s.prefix + branch, config.max_positions);
     }
   }
 }

@@ -17,10 +17,10 @@ void ForPieces(const TokenBatch& batch,
                const std::function<void(const AttentionSequence&, int, int64_t, int64_t, int64_t)>& body) {
   for (size_t slot = 0; slot < batch.sequences.size(); ++slot) {
     const AttentionSequence& s = batch.sequences[slot];
-    body(s, static_cast<int>(slot), s.first_row, 0, s.prefix);
+    body(s, static_cast<int>(slot), s.first_row, s.past, s.prefix);
     int64_t row = s.first_row + s.prefix;
     for (const int64_t tokens : s.branches) {
-      body(s, static_cast<int>(slot), row, s.prefix, tokens);
+      body(s, static_cast<int>(slot), row, s.past + s.prefix, tokens);
       row += tokens;
     }
   }

@@ -100,4 +100,67 @@ void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSeq
   }
 }
 
+void ForwardThroughCaches(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
+                          const CachePlan& plan, const Progress& progress,
+                          const std::function<void(const TokenBatch&)>& body) {
+  int64_t total = 0, done = 0;
+  for (const ScoredSequence& s : sequences) total += std::ssize(s.tokens);
+  const int64_t chunk = plan.last > 0 ? 1 : kCachedTokens;
+  const size_t step = SequencesPerBatch(sequences);
+  for (size_t begin = 0; begin < sequences.size(); begin += step) {
+    const size_t count = std::min(step, sequences.size() - begin);
+    std::vector<SequenceCache> caches(count, SequenceCache(model.config(), plan));
+    for (int64_t first = 0;; first += chunk) {
+      TokenBatch batch;
+      for (size_t i = 0; i < count; ++i) {
+        const std::span<const int32_t> tokens = sequences[begin + i].tokens;
+        if (first >= std::ssize(tokens)) continue;
+        const auto some = static_cast<size_t>(std::min(chunk, std::ssize(tokens) - first));
+        batch.AddAfter(caches[i], static_cast<int64_t>(begin + i), tokens.subspan(static_cast<size_t>(first), some));
+      }
+      if (batch.tokens.empty()) break;
+      model.Forward(batch, visitors);
+      body(batch);
+      done += batch.Rows();
+      Report(progress, done, total, "tokens");
+    }
+  }
+}
+
+ScoredTokens::ScoredTokens(const std::vector<ScoredSequence>& sequences) : sequences_(sequences), first_{0} {
+  for (const ScoredSequence& s : sequences)
+    first_.push_back(first_.back() + static_cast<size_t>(std::max<int64_t>(0, std::ssize(s.tokens) - s.first_target)));
+}
+
+PredictedTokens ScoredTokens::In(const TokenBatch& batch) const {
+  PredictedTokens all;
+  for (const AttentionSequence& b : batch.sequences) {
+    const ScoredSequence& s = sequences_[static_cast<size_t>(b.index)];
+    const int64_t end = std::min(std::ssize(s.tokens), b.past + b.prefix + 1);
+    for (int64_t t = std::max(s.first_target, b.past + 1); t < end; ++t) {
+      all.rows.push_back(b.first_row + t - 1 - b.past);
+      all.targets.push_back(s.tokens[static_cast<size_t>(t)]);
+      all.contexts.push_back(t);
+      all.places.push_back(first_[static_cast<size_t>(b.index)] + static_cast<size_t>(t - s.first_target));
+    }
+  }
+  return all;
+}
+
+std::vector<double> ScoredTokens::SumsOf(const std::vector<double>& values) const {
+  std::vector<double> sums;
+  for (size_t s = 0; s + 1 < first_.size(); ++s) {
+    double sum = 0;
+    for (size_t place = first_[s]; place < first_[s + 1]; ++place) sum += values[place];
+    sums.push_back(sum);
+  }
+  return sums;
+}
+
+std::vector<int64_t> ScoredTokens::Counts() const {
+  std::vector<int64_t> counts;
+  for (size_t s = 0; s + 1 < first_.size(); ++s) counts.push_back(static_cast<int64_t>(first_[s + 1] - first_[s]));
+  return counts;
+}
+
 }  // namespace tare

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "experiments/model/model.h"
@@ -22,6 +23,7 @@ struct WindowOptions {
   int64_t stride = 0;  // tokens that a window advances; 0: no overlap (of one token where there is no `<s>`)
   int64_t tokens = 0;  // at most so many tokens of the input, 0: all
   int64_t limit = 0;   // at most so many windows, 0: all
+  std::optional<CachePlan> cache;     // of tasks of a text: through a key/value cache, as decoding sees it
   std::filesystem::path reference;    // of the divergence task: the model to start from; empty: the same one
   std::filesystem::path other_tower;  // of CLIP's tasks: the model that the other side of FILE is run by
 };
@@ -57,5 +59,34 @@ size_t SequencesPerBatch(const std::vector<ScoredSequence>& sequences);
 // Runs every sequence through the model, batch by batch; after each, body sees the batch's sequences [begin, end).
 void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                 const Progress& progress, const std::function<void(const TokenBatch&, size_t begin)>& body);
+
+// The same tokens through key/value caches, kCachedTokens of each sequence at a time (one where the plan's last tokens stay
+// in f32: which ones those are changes with every token): what decoding token by token computes.
+inline constexpr int64_t kCachedTokens = 64;
+void ForwardThroughCaches(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
+                          const CachePlan& plan, const Progress& progress,
+                          const std::function<void(const TokenBatch&)>& body);
+
+// Which rows of a batch predict a scored token.
+struct PredictedTokens {
+  std::vector<int64_t> rows;      // of the batch
+  std::vector<int32_t> targets;   // ids
+  std::vector<int64_t> contexts;  // tokens before it in its sequence
+  std::vector<size_t> places;     // among all scored tokens, in the order of the sequences
+};
+class ScoredTokens {
+ public:
+  explicit ScoredTokens(const std::vector<ScoredSequence>& sequences);
+
+  size_t size() const { return first_.back(); }
+  PredictedTokens In(const TokenBatch& batch) const;
+  // Sums of a value per token, given in the order of places, over each sequence's tokens; and how many those are.
+  std::vector<double> SumsOf(const std::vector<double>& values) const;
+  std::vector<int64_t> Counts() const;
+
+ private:
+  const std::vector<ScoredSequence>& sequences_;
+  std::vector<size_t> first_;  // place of each sequence's first, and the number of all
+};
 
 }  // namespace tare

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 
 #include "experiments/tasks/perplexity.h"
@@ -42,37 +43,43 @@ TokenDivergence Compare(std::span<const float> logits, std::span<float> of_refer
   return token;
 }
 
-// Of a batch, what predicts what.
-struct Predicted {
-  std::vector<int64_t> rows, contexts;
-  std::vector<int32_t> targets;
-};
-Predicted PredictedBy(const TokenBatch& batch, std::span<const ScoredSequence> sequences) {
-  Predicted all;
-  for (size_t i = 0; i < batch.sequences.size(); ++i) {
-    const ScoredSequence& s = sequences[i];
-    for (int64_t t = s.first_target; t < std::ssize(s.tokens); ++t) {
-      all.rows.push_back(batch.sequences[i].first_row + t - 1);
-      all.contexts.push_back(t);
-      all.targets.push_back(s.tokens[static_cast<size_t>(t)]);
+// Runs the reference over what the model has run: the same batch, or where that went through caches, through f32 caches
+// of its own.
+class ReferencePass {
+ public:
+  explicit ReferencePass(Model& reference) : reference_(reference) {}
+
+  void Follow(const TokenBatch& batch) {
+    if (batch.caches.empty()) return reference_.Forward(batch);
+    TokenBatch own = batch;
+    for (size_t i = 0; i < own.sequences.size(); ++i) {
+      const AttentionSequence& s = own.sequences[i];
+      if (i == 0 && s.past == 0) caches_.clear();  // the sequences before have ended
+      if (s.past == 0) caches_.emplace(s.index, SequenceCache(reference_.config(), CachePlan{}));
+      own.caches[i] = &caches_.at(s.index);
     }
+    reference_.Forward(own);
   }
-  return all;
-}
+
+ private:
+  Model& reference_;
+  std::map<int64_t, SequenceCache> caches_;  // by the sequence's index
+};
 
 }  // namespace
 
 std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visitors, Model& reference,
-                                               const std::vector<ScoredSequence>& sequences, const Progress& progress) {
+                                               const std::vector<ScoredSequence>& sequences,
+                                               const std::optional<CachePlan>& cache, const Progress& progress) {
   const auto V = static_cast<size_t>(model.config().vocabulary);
-  std::vector<TokenDivergence> tokens;
+  const ScoredTokens scored(sequences);
+  std::vector<TokenDivergence> tokens(scored.size());
   std::vector<float> held;
-  ForwardAll(model, visitors, sequences, progress, [&](const TokenBatch& batch, size_t begin) {
-    reference.Forward(batch);
-    const Predicted predicted = PredictedBy(batch, std::span(sequences).subspan(begin));
+  ReferencePass pass(reference);
+  const auto score = [&](const TokenBatch& batch) {
+    pass.Follow(batch);
+    const PredictedTokens predicted = scored.In(batch);
     const std::span<const int64_t> rows = predicted.rows;
-    const size_t first = tokens.size();
-    tokens.resize(first + rows.size());
     for (size_t part = 0; part < rows.size(); part += kHeldRows) {
       const std::span<const int64_t> some = rows.subspan(part, std::min<size_t>(kHeldRows, rows.size() - part));
       held.resize(some.size() * V);
@@ -80,11 +87,16 @@ std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visito
           some, [&](size_t i, const float* logits, int) { std::copy_n(logits, V, held.data() + i * V); });
       model.VocabularyLogits(some, [&](size_t i, const float* logits, int) {
         const size_t at = part + i;
-        tokens[first + at] =
+        tokens[predicted.places[at]] =
             Compare({logits, V}, {held.data() + i * V, V}, predicted.targets[at], predicted.contexts[at]);
       });
     }
-  });
+  };
+  if (cache) {
+    ForwardThroughCaches(model, visitors, sequences, *cache, progress, score);
+  } else {
+    ForwardAll(model, visitors, sequences, progress, [&](const TokenBatch& batch, size_t) { score(batch); });
+  }
   return tokens;
 }
 
@@ -99,22 +111,16 @@ void Add(Json& json, const char* name, const MeanAndError& figure) {
 
 // Sums of each window, in which runs can be paired.
 void AddWindows(Json& json, std::span<const TokenDivergence> tokens, const std::vector<ScoredSequence>& sequences) {
-  std::vector<double> klds, ratios;
-  std::vector<int64_t> counts;
-  size_t next = 0;
-  for (const ScoredSequence& s : sequences) {
-    const int64_t scored = std::max<int64_t>(0, std::ssize(s.tokens) - s.first_target);
-    double kld = 0, ratio = 0;
-    for (int64_t t = 0; t < scored; ++t, ++next) {
-      kld += tokens[next].kld;
-      ratio += tokens[next].loss - tokens[next].reference_loss;
-    }
-    klds.push_back(kld);
-    ratios.push_back(ratio);
-    counts.push_back(scored);
+  const ScoredTokens scored(sequences);
+  std::vector<double> klds, log_ratios;
+  for (const TokenDivergence& t : tokens) {
+    klds.push_back(t.kld);
+    log_ratios.push_back(t.loss - t.reference_loss);
   }
-  json.update(
-      {{"windows", sequences.size()}, {"window_klds", klds}, {"window_log_ratios", ratios}, {"window_tokens", counts}});
+  json.update({{"windows", sequences.size()},
+               {"window_klds", scored.SumsOf(klds)},
+               {"window_log_ratios", scored.SumsOf(log_ratios)},
+               {"window_tokens", scored.Counts()}});
 }
 
 Json FiguresOf(const std::vector<TokenDivergence>& tokens, const std::vector<ScoredSequence>& sequences) {
@@ -157,9 +163,10 @@ std::shared_ptr<Model> ReferenceOf(const Model& of, const WindowOptions& options
 
 RunTask Read(const std::filesystem::path& file, const Model& of, const WindowOptions& options) {
   const TokenInput input = LoadTokenInput(file, of.folder(), of.config().vocabulary);
-  return [sequences = CutSequences(input, of.config(), options), reference = ReferenceOf(of, options)](
-             Model& model, PlanRun& run, const Progress& progress) {
-    Json figures = FiguresOf(MeasureDivergence(model, run.Begin(model), *reference, sequences, progress), sequences);
+  return [sequences = CutSequences(input, of.config(), options), reference = ReferenceOf(of, options),
+          cache = options.cache](Model& model, PlanRun& run, const Progress& progress) {
+    Json figures =
+        FiguresOf(MeasureDivergence(model, run.Begin(model), *reference, sequences, cache, progress), sequences);
     figures["reference_sha256"] = reference->files().ContentHash();
     return TaskResult{.figures = std::move(figures), .records = {}};
   };

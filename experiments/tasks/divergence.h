@@ -17,6 +17,7 @@ extern const TaskKind kDivergenceTask;  // divergence=TEXT
 // Of every scored token in the order of the text. Divergences are exact to f32's rounding of logits: a small one may come
 // out below 0 by some 1e-7 of the largest logit. Both models have the same vocabulary.
 std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visitors, Model& reference,
-                                               const std::vector<ScoredSequence>& sequences, const Progress& progress);
+                                               const std::vector<ScoredSequence>& sequences,
+                                               const std::optional<CachePlan>& cache, const Progress& progress);
 
 }  // namespace tare

@@ -51,6 +51,43 @@ TEST(EvalTest, PerplexityIsThatOfTheReference) {
   EXPECT_DOUBLE_EQ(figures.at("perplexity").get<double>(), std::exp(figures.at("nll").get<double>()));
 }
 
+// A cache of f32 changes nothing, one of few bits a little; the file says which it was.
+TEST(EvalTest, TextsAreReadThroughACache) {
+  const std::string task = "perplexity=" + (GoldenFolder("diffllama-mha") / "expected.safetensors").string();
+  const auto nll = [&](const std::vector<std::string>& options, const char* cache) {
+    std::vector<std::string> command{"eval", GoldenFolder("diffllama-mha"), "--tasks", task, "--json", "-"};
+    command.insert(command.end(), options.begin(), options.end());
+    const Outcome outcome = RunTare(command);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Json json = Json::parse(outcome.out);
+    EXPECT_EQ(json.at("perplexity_convention").value("cache", ""), cache);
+    return json.at("tasks").at("perplexity:expected").at("nll").get<double>();
+  };
+  const double exact = nll({}, "");
+  EXPECT_NEAR(nll({"--cache", "cache_k=f32"}, "cache_k=f32,cache_v=f32"), exact, 2e-5);
+  const double coarse =
+      nll({"--cache", "cache_k=int4/token,cache_v=int4/token"}, "cache_k=int4/token,cache_v=int4/token");
+  EXPECT_GT(std::abs(coarse - exact), 1e-4);
+  EXPECT_NEAR(coarse, exact, 0.5);
+}
+
+TEST(EvalTest, WhatACacheCannotBeIsRefused) {
+  const std::string task = "perplexity=" + (GoldenFolder("llama-mha") / "expected.safetensors").string();
+  const auto refused = [&](const char* model, const std::vector<std::string>& options, int code, const char* why) {
+    std::vector<std::string> command{"eval", GoldenFolder(model), "--tasks", task};
+    command.insert(command.end(), options.begin(), options.end());
+    const Outcome outcome = RunTare(command);
+    EXPECT_EQ(outcome.exit_code, code);
+    EXPECT_THAT(outcome.err, HasSubstr(why));
+  };
+  refused("llama-mha", {"--cache", "cache_k=int3/token"}, 1, "got 'int3/token', expected f32");
+  refused("llama-mha", {"--cache", "cache_k=int8/token", "--plan", "attn_logits=int6/row"}, 1,
+          "--cache: got a plan with a rule for attn_logits");
+  refused("llama-mha", {"--cache", "cache_k=int8/token", "--plan", "k=int6/tensor"}, 1,
+          "--cache: got a plan whose scales span tokens");
+  refused("clip-text", {"--cache", "cache_k=int8/token"}, 1, "expected a task of CLIP's towers");
+}
+
 // Nobody said how ids are cut: the line does. Each row is a window where the model has the positions.
 TEST(EvalTest, TheLineSaysWhatWasScored) {
   const TemporaryFolder folder;

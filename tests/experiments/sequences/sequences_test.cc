@@ -172,5 +172,61 @@ TEST(SequencesTest, AllOfThemRunInOrderBatchByBatch) {
   EXPECT_EQ(reports[5], std::pair(int64_t{9050}, int64_t{9050}));
 }
 
+// Chunks of every sequence, in order, each after what its cache holds; every row is seen once.
+TEST(SequencesTest, ThroughCachesEveryTokenComesOnceInOrder) {
+  Model model(GoldenFolder("llama-old-config"));
+  const std::vector<ScoredSequence> sequences = {{.tokens = Counting(90)}, {.tokens = Counting(64, 20)}};
+  for (const int64_t last : {0, 3}) {
+    const int64_t chunk = last > 0 ? 1 : kCachedTokens;
+    std::vector<std::vector<int32_t>> seen(2);
+    int64_t reported = 0;
+    ForwardThroughCaches(
+        model, {}, sequences, {.k = CacheFormat::kInt8, .last = last},
+        [&](int64_t done, int64_t total, const char*) {
+          EXPECT_EQ(total, 154);
+          reported = done;
+        },
+        [&](const TokenBatch& batch) {
+          for (const AttentionSequence& s : batch.sequences) {
+            std::vector<int32_t>& tokens = seen.at(static_cast<size_t>(s.index));
+            EXPECT_EQ(s.past, std::ssize(tokens));
+            EXPECT_LE(s.prefix, chunk);
+            const auto first = batch.tokens.begin() + s.first_row;
+            tokens.insert(tokens.end(), first, first + s.prefix);
+          }
+        });
+    EXPECT_EQ(seen[0], sequences[0].tokens);
+    EXPECT_EQ(seen[1], sequences[1].tokens);
+    EXPECT_EQ(reported, 154);
+  }
+}
+
+// Whether sequences come whole or in chunks, the same tokens are scored, each at its own place.
+TEST(SequencesTest, ScoredTokensHaveTheirPlaceHoweverTheyCome) {
+  const std::vector<ScoredSequence> sequences = {{.tokens = Counting(5)},
+                                                 {.tokens = Counting(4, 10), .first_target = 3}};
+  const ScoredTokens scored(sequences);
+  ASSERT_EQ(scored.size(), 5u);
+  EXPECT_THAT(scored.Counts(), ElementsAre(4, 1));
+  EXPECT_THAT(scored.SumsOf({1, 2, 3, 4, 5}), ElementsAre(10, 5));
+  TokenBatch whole;
+  for (int64_t i = 0; i < 2; ++i) whole.Add(i, sequences[static_cast<size_t>(i)].tokens);
+  const PredictedTokens all = scored.In(whole);
+  EXPECT_THAT(all.rows, ElementsAre(0, 1, 2, 3, 7));
+  EXPECT_THAT(all.targets, ElementsAre(1, 2, 3, 4, 13));
+  EXPECT_THAT(all.contexts, ElementsAre(1, 2, 3, 4, 3));
+  EXPECT_THAT(all.places, ElementsAre(0, 1, 2, 3, 4));
+  TokenBatch chunk;  // tokens 2 and 3 of each: the row of token 2 predicts token 3, that of 3 what comes after
+  for (int64_t i = 0; i < 2; ++i) {
+    chunk.Add(i, std::span(sequences[static_cast<size_t>(i)].tokens).subspan(2, 2));
+    chunk.sequences.back().past = 2;
+  }
+  const PredictedTokens some = scored.In(chunk);
+  EXPECT_THAT(some.rows, ElementsAre(0, 1, 2));
+  EXPECT_THAT(some.targets, ElementsAre(3, 4, 13));
+  EXPECT_THAT(some.contexts, ElementsAre(3, 4, 3));
+  EXPECT_THAT(some.places, ElementsAre(2, 3, 4));
+}
+
 }  // namespace
 }  // namespace tare

@@ -37,7 +37,7 @@ TEST(DivergenceTaskTest, IsWhatTheDefinitionsGive) {
   Model model(GoldenFolder("diffllama-gqa")), reference(GoldenFolder("llama-gqa"));
   ASSERT_EQ(model.config().vocabulary, reference.config().vocabulary);
   const std::vector<ScoredSequence> sequences = Rows("diffllama-gqa", model);
-  const std::vector<TokenDivergence> tokens = MeasureDivergence(model, {}, reference, sequences, {});
+  const std::vector<TokenDivergence> tokens = MeasureDivergence(model, {}, reference, sequences, {}, {});
   const auto V = static_cast<size_t>(model.config().vocabulary);
   size_t next = 0;
   for (const ScoredSequence& s : sequences) {
@@ -67,7 +67,7 @@ TEST(DivergenceTaskTest, NoneFromItselfOnAnyThreads) {
   for (const int threads : {1, 3}) {
     SetThreads(threads);
     Model model(GoldenFolder("llama-gqa")), reference(GoldenFolder("llama-gqa"));
-    for (const TokenDivergence& t : MeasureDivergence(model, {}, reference, Rows("llama-gqa", model), {})) {
+    for (const TokenDivergence& t : MeasureDivergence(model, {}, reference, Rows("llama-gqa", model), {}, {})) {
       EXPECT_NEAR(t.kld, 0, 1e-6);
       EXPECT_EQ(t.loss, t.reference_loss);
       EXPECT_TRUE(t.same_top);

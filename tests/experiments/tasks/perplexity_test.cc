@@ -31,7 +31,7 @@ double Loss(std::span<const float> logits, int32_t target) {
 }
 
 Json Measure(Model& model, const std::vector<ScoredSequence>& sequences, const Progress& progress = {}) {
-  return MeasurePerplexity(model, {}, sequences, progress).figures;
+  return MeasurePerplexity(model, {}, sequences, {}, progress).figures;
 }
 
 TokenInput Ids(std::vector<std::vector<int32_t>> rows) {
@@ -101,7 +101,7 @@ TEST(PerplexityTest, WindowsAreScoredByTheirOwnContext) {
 TEST(PerplexityTest, NothingToPredictIsRefused) {
   Model model(GoldenFolder("llama-mha"));
   const auto sequences = CutSequences(Ids({{5}, {6}}), model.config(), {});
-  EXPECT_THAT([&] { MeasurePerplexity(model, {}, sequences, {}); },
+  EXPECT_THAT([&] { MeasurePerplexity(model, {}, sequences, {}, {}); },
               ThrowsMessage<Error>(HasSubstr("no token to predict")));
 }
 
@@ -145,7 +145,7 @@ TEST(PerplexityTest, LossesThatAreNotFiniteAreRefused) {
   checkpoint.Write(folder / "m");
   Model model(folder / "m");
   const auto sequences = CutSequences(Ids(GoldenRows("llama-mha")), model.config(), {});
-  EXPECT_THAT([&] { MeasurePerplexity(model, {}, sequences, {}); },
+  EXPECT_THAT([&] { MeasurePerplexity(model, {}, sequences, {}, {}); },
               ThrowsMessage<Error>(HasSubstr("perplexity: the mean loss is")));
 }
 

@@ -72,7 +72,7 @@ TEST(TaskTest, PerplexityOfIdsIsThatOfTheirSequences) {
   for (const char* plan : {"f32", "attn_logits=int4/row"}) {
     PlanRun run(Plan::Parse(plan), Carrying::kSimulated, ModelSitesOf(model));
     const SiteVisitors visitors = run.Begin(model);
-    const Json measured = MeasurePerplexity(model, visitors, sequences, {}).figures;
+    const Json measured = MeasurePerplexity(model, visitors, sequences, {}, {}).figures;
     const Json result = task.run(model, run, {}).figures;
     EXPECT_TRUE(result.dump().starts_with(measured.dump().substr(0, measured.dump().size() - 1))) << plan;
     EXPECT_EQ(

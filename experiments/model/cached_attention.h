@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of new tokens over their sequences' caches (kernels/decode/): the tokens' keys and values join the caches
+// first, so that a query sees those before it and its own.
+#pragma once
+
+#include <span>
+
+#include "experiments/model/float_attention.h"
+#include "experiments/model/sequence_cache.h"
+#include "quant/base/aligned.h"
+
+namespace tare {
+
+// caches: of each sequence. Throws Error for branches, which share no cache, and for what a cache does not take: values
+// that are not finite.
+void CachedAttention(const AttentionProblem& problem, std::span<const AttentionSequence> sequences,
+                     std::span<SequenceCache* const> caches, int layer, AlignedBuffer<std::byte>& workspace);
+
+}  // namespace tare

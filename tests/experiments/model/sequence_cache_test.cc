@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decoding in chunks of any size gives the logits of the whole forward pass, in every family; a fork goes its own way.
+#include "experiments/model/sequence_cache.h"
+
+#include <gtest/gtest.h>
+
+#include "experiments/model/model.h"
+#include "tests/support/checkpoint.h"
+#include "tests/support/compare.h"
+#include "tests/support/logits.h"
+
+namespace tare {
+namespace {
+
+// Vocabulary logits of the tokens, each chunk after those before it.
+std::vector<float> Decoded(Model& model, SequenceCache& cache, std::span<const int32_t> tokens, size_t chunk) {
+  std::vector<float> all;
+  for (size_t first = 0; first < tokens.size(); first += chunk) {
+    TokenBatch batch;
+    batch.AddAfter(cache, 0, tokens.subspan(first, std::min(chunk, tokens.size() - first)));
+    const std::vector<float> some = LogitsOf(model, batch);
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+TEST(SequenceCacheTest, DecodingIsTheWholePass) {
+  for (const char* name : kGoldenCheckpoints) {
+    Model model(GoldenFolder(name));
+    const std::vector<int32_t> tokens = GoldenRows(name).front();
+    TokenBatch whole;
+    whole.Add(0, tokens);
+    const std::vector<float> expected = LogitsOf(model, whole);
+    for (const size_t chunk : {size_t{1}, size_t{5}, tokens.size()}) {
+      SequenceCache cache(model.config(), {});
+      EXPECT_TRUE(AllNear(Decoded(model, cache, tokens, chunk), expected, 2e-5)) << name << " by " << chunk;
+      EXPECT_EQ(cache.tokens(), std::ssize(tokens));
+      EXPECT_GT(cache.Bytes(), 0u);
+    }
+  }
+}
+
+TEST(SequenceCacheTest, SequencesOfOneBatchKeepToTheirCaches) {
+  Model model(GoldenFolder("diffllama-gqa"));
+  const std::vector<std::vector<int32_t>> rows = GoldenRows("diffllama-gqa");
+  SequenceCache a(model.config(), {}), b(model.config(), {});
+  const std::vector<float> alone = Decoded(model, a, rows[1], 7);
+  a.Truncate(7);
+  TokenBatch batch;
+  batch.AddAfter(b, 0, std::span(rows[0]).first(3));
+  const int64_t first = batch.AddAfter(a, 1, std::span(rows[1]).subspan(7, 7));
+  const std::vector<float> both = LogitsOf(model, batch);
+  const auto V = static_cast<size_t>(model.config().vocabulary);
+  const std::vector<float> mine(both.begin() + first * static_cast<int64_t>(V), both.end());
+  EXPECT_TRUE(AllNear(mine, std::vector<float>(alone.begin() + 7 * V, alone.begin() + 14 * V), 1e-6));
+}
+
+TEST(SequenceCacheTest, AForkGoesItsOwnWay) {
+  Model model(GoldenFolder("diff-v2-gqa"));
+  const std::vector<int32_t> tokens = GoldenRows("diff-v2-gqa").front();
+  const std::span<const int32_t> context = std::span(tokens).first(10), mine = std::span(tokens).subspan(10, 5);
+  SequenceCache cache(model.config(), {});
+  Decoded(model, cache, context, 10);
+  SequenceCache fork = cache, untouched = cache;
+  const std::vector<int32_t> others(5, 3);
+  const std::vector<float> expected = Decoded(model, untouched, mine, 5);
+  Decoded(model, fork, others, 5);
+  EXPECT_EQ(Decoded(model, cache, mine, 5), expected);
+}
+
+// Keys and values in eight bits: small changes, the same whatever the chunks.
+TEST(SequenceCacheTest, CodesDoNotDependOnChunks) {
+  Model model(GoldenFolder("diffllama-mha"));
+  const std::vector<int32_t> tokens = GoldenRows("diffllama-mha").front();
+  const CachePlan plan{.k = CacheFormat::kInt8, .v = CacheFormat::kInt8};
+  SequenceCache whole(model.config(), plan), exact(model.config(), {});
+  const std::vector<float> expected = Decoded(model, whole, tokens, tokens.size());
+  const std::vector<float> without = Decoded(model, exact, tokens, 4);
+  EXPECT_FALSE(AllNear(expected, without, 1e-5));
+  EXPECT_TRUE(AllNear(expected, without, 0.05));
+  for (const size_t chunk : {1, 6}) {
+    SequenceCache cache(model.config(), plan);
+    // Sums of products of other numbers of rows differ by f32's rounding, which may move a code.
+    EXPECT_TRUE(AllNear(Decoded(model, cache, tokens, chunk), expected, 2e-3)) << chunk;
+  }
+}
+
+}  // namespace
+}  // namespace tare
