@@ -12,31 +12,30 @@
 namespace tare {
 namespace {
 
-// Of the values that a thread has seen; the largest of all does not depend on who saw which.
-float AbsmaxOf(int64_t out, int64_t in, const ReadRow& read) {
-  std::vector<float> largest(static_cast<size_t>(Threads()));
-  ParallelFor(static_cast<size_t>(out), [&](size_t row, int thread) {
+// Of the whole matrix; the mean of rows of one length is that of their means.
+float MagnitudeOf(int64_t out, int64_t in, const ReadRow& read, Statistic statistic) {
+  std::vector<float> of_rows(static_cast<size_t>(out));
+  ParallelFor(of_rows.size(), [&](size_t row, int) {
     thread_local std::vector<float> values;
     values.resize(static_cast<size_t>(in));
     read(static_cast<int64_t>(row), values.data());
-    float& absmax = largest[static_cast<size_t>(thread)];
-    absmax = std::max(absmax, AbsMax(values));
+    of_rows[row] = MagnitudeOf(values, statistic);
   });
-  return std::ranges::max(largest);
+  return MagnitudeOf(of_rows, statistic);
 }
 
 }  // namespace
 
 QuantizedMatrixBuffer MatrixFor(const Rule& rule, int64_t out, int64_t in, const ReadRow& read) {
-  const bool has_tensor_scale = Info(rule.format).scale == ScaleType::kTwoLevel;
-  return {rule.format, out, in, GroupOf(rule.granularity, in), has_tensor_scale ? AbsmaxOf(out, in, read) : 0.0f};
+  const float absmax = IsTwoLevel(Info(rule.format).scale) ? MagnitudeOf(out, in, read, Statistic::kLargest) : 0.0f;
+  return {rule.format, out, in, GroupOf(rule.granularity, in), absmax};
 }
 
 QuantizedMatrixBuffer QuantizeByRule(const WeightMatrix& weight, const Rule& rule, const std::string& where) {
   const ReadRow read = [&](int64_t row, float* values) { RowAsFloat(weight, row, values); };
   QuantizedMatrixBuffer matrix = MatrixFor(rule, weight.out, weight.in, read);
   const bool one_scale = rule.granularity.kind == Granularity::Kind::kTensor;
-  const float clip = one_scale ? AbsmaxOf(weight.out, weight.in, read) : 0.0f;
+  const float clip = one_scale ? MagnitudeOf(weight.out, weight.in, read, Info(rule.format).statistic) : 0.0f;
   const ClipChoice choice = rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax;
   ParallelFor(static_cast<size_t>(weight.out), [&](size_t r, int) {
     const auto row = static_cast<int64_t>(r);

@@ -27,7 +27,7 @@ bool NeedsSurvey(const Rule& rule) {
 
 bool HasTensorScale(const Rule& rule) {
   const Site site = rule.sites.front();
-  return Info(rule.format).scale == ScaleType::kTwoLevel && site != Site::kProbs && site != Site::kDifference;
+  return IsTwoLevel(Info(rule.format).scale) && site != Site::kProbs && site != Site::kDifference;
 }
 
 bool HasZeroPoint(const Rule& rule) {

@@ -22,6 +22,8 @@ void CheckOptions(const Rule& rule) {
   const RuleOptions& o = rule.options;
   const Kind kind = rule.granularity.kind;
   const bool clips = o.percentile.has_value() || o.mse;
+  if (Info(rule.format).statistic == Statistic::kMean && clips)
+    RefuseRule(rule, "a clip beside the mean magnitude", "no options", "it without them");
   if (HasZeroPoint(rule) && clips)
     RefuseRule(rule, "a clip beside a zero point", "no options, as both ends of a group have a code",
                "int8, int6 or int4");

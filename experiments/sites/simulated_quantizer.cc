@@ -92,7 +92,15 @@ void SimulatedQuantizer::Quantize(const SiteBlock& block, const Rule& rule) {
     const float clip = known.empty()       ? DynamicClip(rule, values, absmax)
                        : known.size() == 1 ? known.front()
                                            : known[static_cast<size_t>(group.column)];
-    FakeQuantize(values.data(), values.size(), ScaleFor(clip, rule.format, of_tensor), rule.format);
+    const Scale scale = ScaleFor(clip, rule.format, of_tensor);
+    // Near f32's end a scale that is rounded up is too large for the largest code.
+    if (!std::isfinite(scale.scale * Info(rule.format).Largest())) {
+      Fail(
+          "{}, sequence {}, row {}: got {}, expected magnitudes whose scale in {} f32 holds; try the model without a "
+          "plan",
+          TextOf(block.key()), block.sequence, block.first_row + group.row, clip, Info(rule.format).name);
+    }
+    FakeQuantize(values.data(), values.size(), scale, rule.format);
   });
 }
 

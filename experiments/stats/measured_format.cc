@@ -9,6 +9,7 @@
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/nearest.h"
 #include "quant/format/round.h"
 #include "quant/observe/site_statistics.h"
 #include "quant/plan/site_class.h"
@@ -17,6 +18,20 @@ namespace tare {
 namespace {
 
 using Kind = Granularity::Kind;
+
+// Of one of both signs; ternary codes are of weights.
+bool IsTaken(const FormatInfo& info) {
+  return info.format != Format::kF32 && info.statistic == Statistic::kLargest &&
+         !(IsInteger(info.format) && info.min_code == 0);
+}
+
+std::string NearestTaken(std::string_view name) {
+  std::vector<std::string> names;
+  for (const FormatInfo& info : kFormats) {
+    if (IsTaken(info)) names.emplace_back(info.name);
+  }
+  return NearestText(name, names);
+}
 
 MeasuredFormat ParseOne(std::string_view text) {
   const size_t slash = text.find('/');
@@ -28,11 +43,11 @@ MeasuredFormat ParseOne(std::string_view text) {
   }
   const std::optional<Granularity> granularity =
       slash == text.npos ? std::nullopt : ParseGranularity(text.substr(slash + 1));
-  if (!format || *format == Format::kF32 || (IsInteger(*format) && Info(*format).min_code == 0))
+  if (!format || !IsTaken(Info(*format)))
     Fail(
         "--formats '{}': got '{}', expected int8, int6 or int4 (probs take u8, u6, u4), fp8e4m3, fp8e5m2, nf4, nvfp4 "
-        "or one of MX, as mxfp4",
-        text, text.substr(0, slash));
+        "or one of MX, as mxfp4{}",
+        text, text.substr(0, slash), NearestTaken(text.substr(0, slash)));
   if (!granularity || granularity->kind == Kind::kBlockChannel)
     Fail("--formats '{}': expected one scale per tensor, head, channel, row, token, group<N> or block<N>", text);
   return {*format, *granularity, Formatted("{}/{}", Info(*format).name, Name(*granularity))};
@@ -42,7 +57,7 @@ MeasuredFormat ParseOne(std::string_view text) {
 
 bool MeasuredFormat::SpansRows(Site site) const {
   const Kind kind = granularity.kind;
-  if (Info(format).scale == ScaleType::kTwoLevel) return site != Site::kProbs && site != Site::kDifference;
+  if (IsTwoLevel(Info(format).scale)) return site != Site::kProbs && site != Site::kDifference;
   return kind == Kind::kTensor || kind == Kind::kHead || (kind == Kind::kChannel && !IsWeight(site));
 }
 

@@ -38,12 +38,14 @@ void FakeQuantizeRow(float* row, size_t n, float inv, float scale, float lowest,
   });
 }
 
-// NearestStep of quant/format/grid.h, lane by lane.
-void FakeQuantizeToStepRow(float* row, size_t n, Scale scale, const Grid& grid) {
+// NearestStep of quant/format/grid.h, lane by lane. settle(nearest, magnitude, step) gives ties their way.
+template <typename Settle>
+HWY_INLINE void ToStepRow(float* row, size_t n, Scale scale, const Grid& grid, Settle settle) {
   const D d;
   const hn::RebindToUnsigned<D> du;
   const V inv = hn::Set(d, scale.inv), unit = hn::Set(d, scale.scale), largest = hn::Set(d, grid.largest);
   const V smallest_normal = hn::Set(d, grid.smallest_normal);
+  const V step_of_one = hn::Set(d, 1.0f / static_cast<float>(1 << grid.mantissa_bits));
   const V magic_of_one = hn::Set(d, 1.5f * static_cast<float>(1 << (23 - grid.mantissa_bits)));
   const auto exponent = hn::Set(du, 0x7f800000u);
   ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
@@ -51,9 +53,27 @@ void FakeQuantizeToStepRow(float* row, size_t n, Scale scale, const Grid& grid) 
     const V magnitude = hn::Min(hn::Abs(x), largest);
     const V power = hn::BitCast(d, hn::And(hn::BitCast(du, hn::Max(magnitude, smallest_normal)), exponent));
     const V magic = hn::Mul(power, magic_of_one);
-    const V nearest = hn::CopySign(hn::Sub(hn::Add(magnitude, magic), magic), x);
-    hn::StoreN(hn::Mul(nearest, unit), d, row + i, count);
+    const V nearest = settle(hn::Sub(hn::Add(magnitude, magic), magic), magnitude, hn::Mul(power, step_of_one));
+    hn::StoreN(hn::Mul(hn::CopySign(nearest, x), unit), d, row + i, count);
   });
+}
+
+void FakeQuantizeToStepRow(float* row, size_t n, Scale scale, const Grid& grid) {
+  const V half = hn::Set(D(), 0.5f);
+  switch (grid.ties) {
+    case Ties::kToEven:
+      return ToStepRow(row, n, scale, grid, [](V nearest, V, V) HWY_ATTR { return nearest; });
+    case Ties::kAwayFromZero:
+      return ToStepRow(row, n, scale, grid, [half](V nearest, V magnitude, V step) HWY_ATTR {
+        const auto tie = hn::Eq(hn::Sub(magnitude, nearest), hn::Mul(step, half));
+        return hn::IfThenElse(tie, hn::Add(nearest, step), nearest);
+      });
+    case Ties::kTowardZero:
+      return ToStepRow(row, n, scale, grid, [half](V nearest, V magnitude, V step) HWY_ATTR {
+        const auto tie = hn::Eq(hn::Sub(nearest, magnitude), hn::Mul(step, half));
+        return hn::IfThenElse(tie, hn::Sub(nearest, step), nearest);
+      });
+  }
 }
 
 // NearestLevel of the same page: above[i] is the largest float that is no nearer to level i + 1 than to level i.

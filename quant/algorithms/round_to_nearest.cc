@@ -61,7 +61,7 @@ void RoundRow(const float* row, ClipOf clip_of, QuantizedMatrixBuffer& matrix, i
 }  // namespace
 
 float ChooseClip(const float* values, int64_t n, Format format, ClipChoice choice) {
-  const float absmax = AbsMax({values, static_cast<size_t>(n)});
+  const float absmax = MagnitudeOf({values, static_cast<size_t>(n)}, Info(format).statistic);
   if (choice == ClipChoice::kAbsmax || absmax < kSmallestAbsmax) return absmax;
   constexpr int kSteps = 32;
   float best = absmax;

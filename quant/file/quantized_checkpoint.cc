@@ -21,7 +21,7 @@ std::string In(std::string_view group, const std::string& name) { return std::st
 bool IsHalf(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
 
 // Of scales that are stored in a byte.
-std::string_view NameOf(ScaleType type) { return type == ScaleType::kTwoLevel ? "scale.e4m3" : "scale.e8m0"; }
+std::string_view NameOf(ScaleType type) { return IsTwoLevel(type) ? "scale.e4m3" : "scale.e8m0"; }
 
 // A table of what codes stand for, as /grids has it: the codes that the format's bits make.
 struct NamedGrid {
@@ -76,7 +76,7 @@ void QuantizedCheckpointWriter::AddMatrix(const std::string& name, const Quantiz
     file_.WriteDataset(scales, DType::kU8, {m.out, m.Groups()}, m.scale_codes);
     file_.SetAttribute(scales, "grid", std::string(NameOf(info.scale)));
   }
-  if (info.scale == ScaleType::kTwoLevel) file_.WriteDataset(In(kTensorScales, name), DType::kF32, {1}, &m.of_tensor);
+  if (IsTwoLevel(info.scale)) file_.WriteDataset(In(kTensorScales, name), DType::kF32, {1}, &m.of_tensor);
   for (const NamedGrid& grid : GridsOf(info)) {
     if (grids_.insert(grid.path).second) file_.WriteDataset<float>(grid.path, {std::ssize(grid.values)}, grid.values);
   }
@@ -160,7 +160,7 @@ void QuantizedCheckpoint::ReadScales(const std::string& name, const std::string&
     if (reinterpret_cast<uintptr_t>(m.scales) % alignof(float) != 0)
       Fail("{}: its scales are not aligned in the file; try making it again", where);
   }
-  if (info.scale == ScaleType::kTwoLevel) {
+  if (IsTwoLevel(info.scale)) {
     const std::vector<float> of_tensor = file_.Read<float>(tensor_scale);
     if (of_tensor.size() != 1 || !std::isfinite(of_tensor[0]) || of_tensor[0] < 0)
       Fail("{}: got another f32 per tensor than one, finite, 0 or more, in '{}'", where, tensor_scale);

@@ -12,8 +12,9 @@
 // For E2M1 and a = 7: floor 1 (7 becomes 6), ceil 2 (8), rceil 2, even 2 (7 has two bits as 8); a = 6.5: 1, 2, 2, 1.
 //
 // E4M3 with an f32 per tensor (NVFP4): t = T / (448 L) of the tensor's largest magnitude T, block = a / L / t to the
-// nearest of E4M3, 2^-9 at least, scale = block * t. Sources: OCP MX 1.0, 6.3; the rules' names are torchao's; Alvarez
-// et al., Introducing NVFP4, NVIDIA 2025.
+// nearest of E4M3, 2^-9 at least, scale = block * t. With 256 in place of 448 the largest block scale, 256, may be
+// multiplied by 6 / 4 and is E4M3 still ("four over six"). Sources: OCP MX 1.0, 6.3; the rules' names are torchao's;
+// Alvarez et al., Introducing NVFP4, NVIDIA 2025.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,9 @@
 
 namespace tare {
 
-enum class ScaleType { kF32, kE8M0Floor, kE8M0Ceil, kE8M0Rceil, kE8M0Even, kTwoLevel };
+enum class ScaleType { kF32, kE8M0Floor, kE8M0Ceil, kE8M0Rceil, kE8M0Even, kTwoLevel, kTwoLevel256 };
+
+constexpr bool IsTwoLevel(ScaleType type) { return type == ScaleType::kTwoLevel || type == ScaleType::kTwoLevel256; }
 
 // absmax > 0, finite. -127 to 127.
 inline int E8M0Exponent(float absmax, const Grid& grid, ScaleType rule) {
@@ -47,8 +50,8 @@ inline float PowerOfTwo(int exponent) {
 }
 
 // t of the two levels.
-inline float TensorScale(float tensor_absmax, const Grid& grid) {
-  return tensor_absmax / (kE4M3.largest * grid.largest);
+inline float TensorScale(float tensor_absmax, const Grid& grid, ScaleType type) {
+  return tensor_absmax / ((type == ScaleType::kTwoLevel256 ? 256.0f : kE4M3.largest) * grid.largest);
 }
 
 // Of a block and its tensor.
@@ -60,8 +63,8 @@ struct TwoLevels {
 };
 
 // Both magnitudes > 0.
-inline TwoLevels TwoLevelsOf(float absmax, float tensor_absmax, const Grid& grid) {
-  const float of_tensor = TensorScale(tensor_absmax, grid);
+inline TwoLevels TwoLevelsOf(float absmax, float tensor_absmax, const Grid& grid, ScaleType type) {
+  const float of_tensor = TensorScale(tensor_absmax, grid, type);
   return {std::max(Nearest(absmax / grid.largest / of_tensor, kE4M3), 0x1p-9f), of_tensor};
 }
 

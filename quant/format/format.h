@@ -3,20 +3,25 @@
 //
 // Integers have codes: signed ones are symmetric, -(2^(b-1)-1) .. 2^(b-1)-1; unsigned ones, 0 .. 2^b-1, are for what
 // cannot be negative (probabilities), and with a zero point (zero_point.h) for what leans to one side. Their scale is
-// an f32; files and integer kernels take them. All others are simulated and measured: MX formats and NVFP4, which say
-// themselves how many values share a scale, and FP8 and NF4 with an f32. A name with a colon has another rule for E8M0
-// (block_scale.h).
+// an f32, and integer kernels take them. The others: MX formats and NVFP4, which say themselves how many values share a
+// scale, FP8 and NF4 with an f32, and ternary weights, whose scale is their mean magnitude.
+//
+// A name may go on with another rule for its scale and another for ties: mxfp4:rceil, nvfp4:256, fp8e4m3:floor (a power
+// of two, as of MX, in place of the f32), mxfp4:ties-zero, mxfp4:rceil:ties-away. These follow from the table.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "quant/format/block_scale.h"
 #include "quant/format/grid.h"
 
 namespace tare {
 
+// Those of the table; then the names with a colon, in the order of kFormats.
 enum class Format {
   kF32,
   kInt8,
@@ -35,42 +40,29 @@ enum class Format {
   kFp8E4M3,
   kFp8E5M2,
   kNf4,
-  kMxFp4Ceil,
-  kMxFp4Rceil,
-  kMxFp4Even,
-  kMxFp6E2M3Ceil,
-  kMxFp6E2M3Rceil,
-  kMxFp6E2M3Even,
-  kMxFp6E3M2Ceil,
-  kMxFp6E3M2Rceil,
-  kMxFp6E3M2Even,
-  kMxFp8E4M3Ceil,
-  kMxFp8E4M3Rceil,
-  kMxFp8E4M3Even,
-  kMxFp8E5M2Ceil,
-  kMxFp8E5M2Rceil,
-  kMxFp8E5M2Even,
-  kMxInt8Ceil,
-  kMxInt8Rceil,
-  kMxInt8Even,
+  kTernary,
 };
 
+// What of a group makes its scale.
+enum class Statistic { kLargest, kMean };
+
 struct FormatInfo {
-  Format format;
+  Format format = Format::kF32;
   std::string_view name;
-  int bits;
-  int min_code;  // of integers; 0 and 0 of all others
-  int max_code;  // "qmax": what the largest magnitude of a group becomes
-  Grid grid{};   // of what is not integer
+  int bits = 0;
+  int min_code = 0;  // of integers; 0 and 0 of all others
+  int max_code = 0;  // "qmax": what the largest magnitude of a group becomes
+  Grid grid{};       // of what is not integer
   ScaleType scale = ScaleType::kF32;
   int block = 0;  // values that share a scale by the format's definition; 0: a plan says it
+  Statistic statistic = Statistic::kLargest;
 
   // What the largest magnitude of a group becomes.
   constexpr float Largest() const { return max_code > 0 ? static_cast<float>(max_code) : grid.largest; }
 };
 
-inline constexpr std::array<FormatInfo, 35> kFormats{{
-    {Format::kF32, "f32", 32, 0, 0},
+inline constexpr auto kBaseFormats = std::to_array<FormatInfo>({
+    {Format::kF32, "f32", 32},
     {Format::kInt8, "int8", 8, -127, 127},
     {Format::kInt6, "int6", 6, -31, 31},
     {Format::kInt4, "int4", 4, -7, 7},
@@ -87,25 +79,85 @@ inline constexpr std::array<FormatInfo, 35> kFormats{{
     {Format::kFp8E4M3, "fp8e4m3", 8, 0, 0, kE4M3},
     {Format::kFp8E5M2, "fp8e5m2", 8, 0, 0, kE5M2},
     {Format::kNf4, "nf4", 4, 0, 0, kNormalQuantiles},
-    {Format::kMxFp4Ceil, "mxfp4:ceil", 4, 0, 0, kE2M1, ScaleType::kE8M0Ceil, 32},
-    {Format::kMxFp4Rceil, "mxfp4:rceil", 4, 0, 0, kE2M1, ScaleType::kE8M0Rceil, 32},
-    {Format::kMxFp4Even, "mxfp4:even", 4, 0, 0, kE2M1, ScaleType::kE8M0Even, 32},
-    {Format::kMxFp6E2M3Ceil, "mxfp6e2m3:ceil", 6, 0, 0, kE2M3, ScaleType::kE8M0Ceil, 32},
-    {Format::kMxFp6E2M3Rceil, "mxfp6e2m3:rceil", 6, 0, 0, kE2M3, ScaleType::kE8M0Rceil, 32},
-    {Format::kMxFp6E2M3Even, "mxfp6e2m3:even", 6, 0, 0, kE2M3, ScaleType::kE8M0Even, 32},
-    {Format::kMxFp6E3M2Ceil, "mxfp6e3m2:ceil", 6, 0, 0, kE3M2, ScaleType::kE8M0Ceil, 32},
-    {Format::kMxFp6E3M2Rceil, "mxfp6e3m2:rceil", 6, 0, 0, kE3M2, ScaleType::kE8M0Rceil, 32},
-    {Format::kMxFp6E3M2Even, "mxfp6e3m2:even", 6, 0, 0, kE3M2, ScaleType::kE8M0Even, 32},
-    {Format::kMxFp8E4M3Ceil, "mxfp8e4m3:ceil", 8, 0, 0, kE4M3, ScaleType::kE8M0Ceil, 32},
-    {Format::kMxFp8E4M3Rceil, "mxfp8e4m3:rceil", 8, 0, 0, kE4M3, ScaleType::kE8M0Rceil, 32},
-    {Format::kMxFp8E4M3Even, "mxfp8e4m3:even", 8, 0, 0, kE4M3, ScaleType::kE8M0Even, 32},
-    {Format::kMxFp8E5M2Ceil, "mxfp8e5m2:ceil", 8, 0, 0, kE5M2, ScaleType::kE8M0Ceil, 32},
-    {Format::kMxFp8E5M2Rceil, "mxfp8e5m2:rceil", 8, 0, 0, kE5M2, ScaleType::kE8M0Rceil, 32},
-    {Format::kMxFp8E5M2Even, "mxfp8e5m2:even", 8, 0, 0, kE5M2, ScaleType::kE8M0Even, 32},
-    {Format::kMxInt8Ceil, "mxint8:ceil", 8, 0, 0, kSixtyFourths, ScaleType::kE8M0Ceil, 32},
-    {Format::kMxInt8Rceil, "mxint8:rceil", 8, 0, 0, kSixtyFourths, ScaleType::kE8M0Rceil, 32},
-    {Format::kMxInt8Even, "mxint8:even", 8, 0, 0, kSixtyFourths, ScaleType::kE8M0Even, 32},
-}};
+    {Format::kTernary, "ternary", 2, 0, 0, kSigns, ScaleType::kF32, 0, Statistic::kMean},
+});
+
+// What a name may have after a colon: another type of scale in place of the table's, and other ties.
+struct ScaleWord {
+  std::string_view word;
+  ScaleType table, scale;
+};
+inline constexpr auto kScaleWords = std::to_array<ScaleWord>({
+    {":ceil", ScaleType::kE8M0Floor, ScaleType::kE8M0Ceil},
+    {":rceil", ScaleType::kE8M0Floor, ScaleType::kE8M0Rceil},
+    {":even", ScaleType::kE8M0Floor, ScaleType::kE8M0Even},
+    {":256", ScaleType::kTwoLevel, ScaleType::kTwoLevel256},
+    {":floor", ScaleType::kF32, ScaleType::kE8M0Floor},
+    {":ceil", ScaleType::kF32, ScaleType::kE8M0Ceil},
+    {":rceil", ScaleType::kF32, ScaleType::kE8M0Rceil},
+    {":even", ScaleType::kF32, ScaleType::kE8M0Even},
+});
+struct TiesWord {
+  std::string_view word;
+  Ties ties;
+};
+inline constexpr auto kTiesWords = std::to_array<TiesWord>({
+    {":ties-away", Ties::kAwayFromZero},
+    {":ties-zero", Ties::kTowardZero},
+});
+
+struct SpelledFormat {
+  std::array<char, 32> name{};
+  FormatInfo info;
+};
+
+// The table, and every name with a colon after it.
+consteval std::vector<SpelledFormat> SpelledFormats() {
+  std::vector<SpelledFormat> all;
+  const auto add = [&all](FormatInfo info, std::string_view scale_word, std::string_view ties_word) {
+    SpelledFormat spelled;
+    auto end = spelled.name.begin();
+    for (const std::string_view part : {info.name, scale_word, ties_word}) end = std::ranges::copy(part, end).out;
+    info.format = static_cast<Format>(all.size());
+    spelled.info = info;
+    all.push_back(spelled);
+  };
+  const auto add_ties = [&add](FormatInfo info, std::string_view scale_word) {
+    if (!info.grid.levels.empty()) return;
+    for (const TiesWord& ties : kTiesWords) {
+      info.grid.ties = ties.ties;
+      add(info, scale_word, ties.word);
+    }
+  };
+  for (const FormatInfo& info : kBaseFormats) add(info, "", "");
+  for (const FormatInfo& base : kBaseFormats) {
+    if (base.grid.largest == 0.0f || base.statistic == Statistic::kMean) continue;
+    add_ties(base, "");
+    for (const ScaleWord& scale : kScaleWords) {
+      if (scale.table != base.scale) continue;
+      FormatInfo info = base;
+      info.scale = scale.scale;
+      add(info, scale.word, "");
+      add_ties(info, scale.word);
+    }
+  }
+  return all;
+}
+
+inline constexpr auto kSpelledFormats = [] {
+  std::array<SpelledFormat, SpelledFormats().size()> all;
+  std::ranges::copy(SpelledFormats(), all.begin());
+  return all;
+}();
+
+inline constexpr auto kFormats = [] {
+  std::array<FormatInfo, kSpelledFormats.size()> rows;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i] = kSpelledFormats[i].info;
+    rows[i].name = kSpelledFormats[i].name.data();
+  }
+  return rows;
+}();
 
 constexpr const FormatInfo& Info(Format format) { return kFormats[static_cast<size_t>(format)]; }
 

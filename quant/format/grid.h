@@ -10,9 +10,11 @@
 //   1/64    steps of 1/64 up to 127/64, symmetric: MXINT8 without its lowest code
 //   NF4     16 quantiles of the normal law, 0 among them: Dettmers et al., arXiv 2305.14314, appendix E
 //
-// To the nearest value, of two equally near the one with an even last bit (of a list the lower one); what lies beyond
-// the largest becomes it; the sign of zero stays, but not in a list; NaN stays NaN. Source: OCP Microscaling Formats
-// (MX) 1.0, tables 1 and 5; OCP 8-bit Floating Point 1.0.
+//   ternary -1 0 1: BitNet b1.58, arXiv 2402.17764
+//
+// To the nearest value, of two equally near the one with an even last bit, or as the grid's ties say (of a list the
+// lower one); what lies beyond the largest becomes it; the sign of zero stays, but not in a list; NaN stays NaN.
+// Source: OCP Microscaling Formats (MX) 1.0, tables 1 and 5; OCP 8-bit Floating Point 1.0.
 #pragma once
 
 #include <algorithm>
@@ -24,12 +26,15 @@
 
 namespace tare {
 
+enum class Ties { kToEven, kAwayFromZero, kTowardZero };
+
 struct Grid {
   int mantissa_bits = 0;
   float smallest_normal = 0.0f;  // a power of two
   float largest = 0.0f;
   std::span<const float> levels{};  // of a list: its values, rising
   bool twos_complement = false;     // how its codes are stored (stored_code.h)
+  Ties ties = Ties::kToEven;        // not of a list
 
   // Between the smallest values.
   constexpr float Step() const { return smallest_normal / static_cast<float>(1 << mantissa_bits); }
@@ -60,16 +65,22 @@ inline constexpr Grid kE3M2{2, 0.25f, 28.0f};
 inline constexpr Grid kE4M3{3, 0x1p-6f, 448.0f};
 inline constexpr Grid kE5M2{2, 0x1p-14f, 57344.0f};
 inline constexpr Grid kSixtyFourths{6, 1.0f, 127.0f / 64.0f, {}, true};
+inline constexpr Grid kSigns{0, 1.0f, 1.0f};
 inline constexpr Grid kNormalQuantiles{0, 0.0f, 1.0f, kNf4Levels};
 
 // A sum of magnitude and 1.5 * 2^(23 - mantissa_bits) times its power of two has the grid's step as its last bit, so
-// f32's own rounding is the grid's. Compilers make vectors of this.
+// f32's own rounding is the grid's; what it took off or added is exact, and half a step where there was a tie.
+// Compilers make vectors of this.
 inline float NearestStep(float x, const Grid& grid) {
   const float magnitude = std::min(std::fabs(x), grid.largest);
   const float above = std::max(magnitude, grid.smallest_normal);
   const float power = std::bit_cast<float>(std::bit_cast<uint32_t>(above) & 0x7f800000u);
   const float magic = power * (1.5f * static_cast<float>(1 << (23 - grid.mantissa_bits)));
-  return std::copysign((magnitude + magic) - magic, x);
+  const float nearest = (magnitude + magic) - magic;
+  if (grid.ties == Ties::kToEven) return std::copysign(nearest, x);
+  const float step = power / static_cast<float>(1 << grid.mantissa_bits), half = step / 2;
+  if (grid.ties == Ties::kAwayFromZero) return std::copysign(magnitude - nearest == half ? nearest + step : nearest, x);
+  return std::copysign(nearest - magnitude == half ? nearest - step : nearest, x);
 }
 
 inline float NearestLevel(float x, std::span<const float> levels) {

@@ -22,6 +22,13 @@ float AbsMax(std::span<const float> values) {
   return largest;
 }
 
+float MagnitudeOf(std::span<const float> values, Statistic statistic) {
+  if (statistic == Statistic::kLargest || values.empty()) return AbsMax(values);
+  double sum = 0;
+  for (const float x : values) sum += std::fabs(double{x});
+  return static_cast<float>(sum / static_cast<double>(values.size()));
+}
+
 float QuantizeGroup(std::span<const float> values, Format format, std::span<int16_t> codes) {
   if (!IsInteger(format)) Fail("quantize: got {}, expected a format of integer codes", Info(format).name);
   if (codes.size() != values.size()) Fail("quantize: got room for {} codes, expected {}", codes.size(), values.size());

@@ -18,6 +18,9 @@ std::optional<size_t> FirstNotFinite(std::span<const float> values);
 // Largest magnitude; 0 for none. Values must be finite.
 float AbsMax(std::span<const float> values);
 
+// What ScaleFor asks of a group: the largest magnitude, or the mean one.
+float MagnitudeOf(std::span<const float> values, Statistic statistic);
+
 // Writes codes and returns the group's scale (value = code * scale). Throws Error for a value that is not finite,
 // naming its index, and for f32 or an unsigned format whose values are below zero.
 float QuantizeGroup(std::span<const float> values, Format format, std::span<int16_t> codes);

@@ -22,7 +22,7 @@ size_t QuantizedMatrix::Bytes() const {
   const ScaleType type = Info(format).scale;
   const size_t of_scale = type == ScaleType::kF32 ? sizeof(float) : 1;
   return static_cast<size_t>(out) * (RowBytes() + static_cast<size_t>(Groups()) * of_scale) +
-         (type == ScaleType::kTwoLevel ? sizeof(float) : 0);
+         (IsTwoLevel(type) ? sizeof(float) : 0);
 }
 
 int64_t GroupOf(Granularity granularity, int64_t in) {
@@ -72,7 +72,7 @@ QuantizedMatrixBuffer::QuantizedMatrixBuffer(Format format, int64_t out, int64_t
     : tensor_absmax_(tensor_absmax), view_{.format = format, .out = out, .in = in, .group = group} {
   CheckShape(view_, "quantized matrix");
   const ScaleType type = Info(format).scale;
-  if (type == ScaleType::kTwoLevel) view_.of_tensor = TensorScale(tensor_absmax, Info(format).grid);
+  if (IsTwoLevel(type)) view_.of_tensor = TensorScale(tensor_absmax, Info(format).grid, type);
   codes_.Reset(static_cast<size_t>(out) * view_.RowBytes());
   view_.codes = codes_.data();
   if (type == ScaleType::kF32) {

@@ -27,7 +27,8 @@ struct Scale {
   float scale;  // value of one code; 0 with inv 0
 };
 
-// absmax: finite, >= 0. tensor_absmax: of all that shares the format's f32 per tensor, where it has one (NVFP4).
+// absmax: finite, >= 0; of ternary the mean magnitude. tensor_absmax: of all that shares the format's f32 per tensor,
+// where it has one (NVFP4).
 // Source: design of absmax quantization in Dettmers et al., arXiv 2208.07339, eq. 1, symmetric.
 inline Scale ScaleFor(float absmax, Format format, float tensor_absmax) {
   const FormatInfo& info = Info(format);
@@ -37,9 +38,9 @@ inline Scale ScaleFor(float absmax, Format format, float tensor_absmax) {
     return {qmax / absmax, absmax / qmax};
   }
   if (absmax == 0.0f) return {0.0f, 0.0f};
-  if (info.scale == ScaleType::kTwoLevel) {
+  if (IsTwoLevel(info.scale)) {
     if (tensor_absmax < kSmallestAbsmax) return {0.0f, 0.0f};
-    const TwoLevels levels = TwoLevelsOf(absmax, tensor_absmax, info.grid);
+    const TwoLevels levels = TwoLevelsOf(absmax, tensor_absmax, info.grid, info.scale);
     return {levels.Inverse(), levels.Scale()};
   }
   const int exponent = E8M0Exponent(absmax, info.grid, info.scale);

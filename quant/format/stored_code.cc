@@ -55,7 +55,7 @@ const std::array<float, 256>& StoredValues(Format format) {
 
 uint8_t StoredScale(float scale, ScaleType type, float of_tensor) {
   if (scale == 0.0f) return 0;
-  if (type == ScaleType::kTwoLevel) return StoredCode(Nearest(scale / of_tensor, kE4M3), Info(Format::kFp8E4M3));
+  if (IsTwoLevel(type)) return StoredCode(Nearest(scale / of_tensor, kE4M3), Info(Format::kFp8E4M3));
   return static_cast<uint8_t>(std::ilogb(scale) + 127);
 }
 
@@ -64,7 +64,7 @@ const std::array<float, 256>& ScaleValues(ScaleType type) {
       TableOf([](int u) { return u == 255 ? kNone : std::ldexp(1.0f, u - 127); });
   static const std::array<float, 256> kE4M3Scales =
       TableOf([](int u) { return u < 127 ? StoredValues(Format::kFp8E4M3)[static_cast<size_t>(u)] : kNone; });
-  return type == ScaleType::kTwoLevel ? kE4M3Scales : kPowers;
+  return IsTwoLevel(type) ? kE4M3Scales : kPowers;
 }
 
 }  // namespace tare

@@ -143,7 +143,7 @@ Selector Parser::ParseSelector(const SiteClass& site_class) {
   return selector;
 }
 
-// The list leaves out names with a colon, but for those of the word's own format.
+// The list leaves out names with a colon, but for those with one of the word's own format.
 Format Parser::ParseRuleFormat(const SiteClass& site_class) {
   const size_t at = Place();
   const std::string_view word = Word(), stem = word.substr(0, word.find(':'));
@@ -151,14 +151,18 @@ Format Parser::ParseRuleFormat(const SiteClass& site_class) {
   if (format && site_class.Takes(*format)) return *format;
   std::string admitted;
   std::string_view nearest;
+  size_t least = word.size() / 2 + 1;  // no distance is below the difference of the lengths
   for (const FormatInfo& info : kFormats) {
     if (!site_class.Takes(info.format)) continue;
     const size_t colon = info.name.find(':');
-    if (colon == info.name.npos || info.name.substr(0, colon) == stem) AppendWord(admitted, info.name);
-    if (nearest.empty() || Distance(word, info.name) < Distance(word, nearest)) nearest = info.name;
+    if (colon == info.name.npos || (info.name.substr(0, colon) == stem && info.name.rfind(':') == colon))
+      AppendWord(admitted, info.name);
+    const size_t longer = std::max(word.size(), info.name.size()), shorter = std::min(word.size(), info.name.size());
+    if (format || longer - shorter >= least) continue;
+    const size_t distance = Distance(word, info.name);
+    if (distance < least) nearest = info.name, least = distance;
   }
-  const bool is_near = !format && Distance(word, nearest) <= word.size() / 2;
-  Refuse(at, OneOf(admitted) + (is_near ? Formatted("; the nearest is {}", nearest) : ""));
+  Refuse(at, OneOf(admitted) + (nearest.empty() ? "" : Formatted("; the nearest is {}", nearest)));
 }
 
 Granularity Parser::ParseRuleGranularity(const SiteClass& site_class) {

@@ -16,11 +16,12 @@ constexpr Kind kOfScores[] = {Kind::kTensor, Kind::kHead, Kind::kRow};
 constexpr Kind kOfMaps[] = {Kind::kRow, Kind::kBlock};
 
 constexpr Format kSigned[] = {Format::kInt8, Format::kInt6, Format::kInt4};
+constexpr Format kSignedOrTernary[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kTernary};
 constexpr Format kUnsigned[] = {Format::kU8, Format::kU6, Format::kU4};
 constexpr Format kEither[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4};
 
-constexpr SiteClass kProjWeight{"l", kOfWeight, "mse", kSigned};
-constexpr SiteClass kHeadWeight{"", kOfWeight, "mse", kSigned};
+constexpr SiteClass kProjWeight{"l", kOfWeight, "mse", kSignedOrTernary};
+constexpr SiteClass kHeadWeight{"", kOfWeight, "mse", kSignedOrTernary};
 constexpr SiteClass kOuterHidden{"", kOfHidden, "static p mse", kSigned};
 constexpr SiteClass kLayerHidden{"l", kOfHidden, "static p mse", kSigned};
 constexpr SiteClass kNormedQueryKey{"lhm", kOfHead, "static p mse", kSigned};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plan may say about a site: which of l, h and m it has, which granularities and options mean something there,
-// and which integers: unsigned ones for what cannot be negative, both for a difference (there with a zero point). Other
-// formats mean something everywhere; scales that span what a site has not (heads of a weight) are not admitted.
+// and which integers: unsigned ones for what cannot be negative, both for a difference (there with a zero point);
+// ternary codes are of weights. Other formats mean something everywhere; scales that span what a site has not (heads of a
+// weight) are not admitted.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +22,11 @@ struct SiteClass {
   std::string_view options;         // separated by blanks
   std::span<const Format> formats;  // signed ones first, where there are both
 
-  // Those listed, and everywhere what is not integer.
-  bool Takes(Format format) const { return !IsInteger(format) || std::ranges::find(formats, format) != formats.end(); }
+  // Those listed, and everywhere what is neither integer nor ternary.
+  bool Takes(Format format) const {
+    const bool everywhere = !IsInteger(format) && Info(format).statistic == Statistic::kLargest;
+    return everywhere || std::ranges::find(formats, format) != formats.end();
+  }
   // n values side by side where the product that follows sums over them: keys of a score or map, tokens of v, else
   // channels.
   Granularity InnerBlock(int n) const {

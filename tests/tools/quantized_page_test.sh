@@ -38,7 +38,8 @@ with h5py.File(sys.argv[1] + "/q.h5") as file:
 assert quantized > 0, sys.argv[2]
 PYTHON
 for plan in weights=int8/channel weights=int6/group16 weights=int4/tensor weights=mxfp4 weights=mxfp6e2m3 weights=mxfp6e3m2:rceil weights=mxfp8e4m3 \
-  weights=mxfp8e5m2 weights=mxint8 weights=nvfp4 weights=fp8e4m3/channel weights=fp8e5m2/tensor weights=nf4/group16; do
+  weights=mxfp8e5m2 weights=mxint8 weights=nvfp4 weights=fp8e4m3/channel weights=fp8e5m2/tensor weights=nf4/group16 \
+  weights=nvfp4:256:ties-away weights=fp8e4m3:rceil/group16 weights=ternary/tensor; do
   rm -rf "$work/q.h5" "$work/folder"
   "$tare" quantize "$model" --plan "$plan" --out "$work/q.h5" >/dev/null
   "$tare" quantize "$model" --plan "$plan" --format safetensors --out "$work/folder" >/dev/null

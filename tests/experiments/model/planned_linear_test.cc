@@ -8,6 +8,7 @@
 
 #include "quant/base/error.h"
 #include "quant/format/round.h"
+#include "quant/plan/site_class.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare {
@@ -80,6 +81,31 @@ TEST_F(PlannedLinearTest, WhatIsNotIntegerIsRoundedByItsScales) {
                        Plan::Parse("weights=mxfp4").rules()[0], "w");
       },
       ThrowsMessage<Error>(HasSubstr("w: weights, row 1: got nan at 8")));
+}
+
+// BitNet b1.58: what is beyond half the mean magnitude is one of it.
+TEST_F(PlannedLinearTest, TernaryWeightsAreOfTheMeanMagnitude) {
+  double sum = 0;
+  for (const float x : values_) sum += std::abs(x);
+  const auto mean = static_cast<float>(sum / static_cast<double>(values_.size()));
+  std::vector<float> expected;
+  for (const float x : values_) expected.push_back(std::abs(x) > mean / 2 ? std::copysign(mean, x) : 0.0f);
+  const std::vector<float> got = Rounded("weights=ternary/tensor");
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-6f * mean) << values_[i];
+}
+
+// In every format.
+TEST_F(PlannedLinearTest, WeightsOfZerosStayZero) {
+  const std::vector<float> zeros(kOut * 48);
+  for (const FormatInfo& info : kFormats) {
+    if (!ClassOf(Site::kQProjW).Takes(info.format) || info.format == Format::kF32) continue;
+    const std::string plan = std::string("weights=") + std::string(info.name) + (info.block > 0 ? "" : "/tensor");
+    const QuantizedMatrixBuffer codes = QuantizeByRule(
+        {.data = zeros.data(), .type = WeightType::kF32, .out = kOut, .in = 48}, Plan::Parse(plan).rules()[0], "w");
+    std::vector<float> row(48, 1.0f);
+    DequantizeRow(codes.view(), kOut - 1, row.data());
+    EXPECT_EQ(row, std::vector<float>(48)) << plan;
+  }
 }
 
 TEST_F(PlannedLinearTest, CodesAreGivenBackInTheTypeOfTheProducts) {

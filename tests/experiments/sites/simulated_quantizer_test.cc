@@ -185,7 +185,7 @@ TEST(SimulatedQuantizerTest, SelectorsChooseLayersAndHeads) {
 TEST(SimulatedQuantizerTest, BlocksByDefinition) {
   const ModelConfig config = Config("llama");
   for (const auto& [text, format] : {std::pair{"attn_logits=mxfp4", Format::kMxFp4},
-                                     {"attn_logits=mxfp6e2m3:rceil", Format::kMxFp6E2M3Rceil},
+                                     {"attn_logits=mxfp6e2m3:rceil", *ParseFormat("mxfp6e2m3:rceil")},
                                      {"attn_logits=nvfp4", Format::kNvFp4}}) {
     SCOPED_TRACE(text);
     Logits logits(3), expected(3);
@@ -214,6 +214,20 @@ TEST(SimulatedQuantizerTest, BlocksByDefinition) {
       }
     }
   }
+}
+
+// E8M0's floor clips the largest f32, ceil doubles it.
+TEST(SimulatedQuantizerTest, AScaleBeyondF32IsRefused) {
+  const ModelConfig config = Config("llama");
+  Logits logits(1);
+  logits.At(1, 0, 2, 66, 3) = std::numeric_limits<float>::max();
+  Logits floored = logits;
+  SimulatedPlan floor("attn_logits=mxfp4", config), ceil("attn_logits=mxfp4:ceil", config);
+  Quantize(floor, floored, config, 1);
+  EXPECT_EQ(floored.At(1, 0, 2, 66, 3), 0x1.8p127f);
+  EXPECT_THAT([&] { Quantize(ceil, logits, config, 1); },
+              ThrowsMessage<Error>(HasSubstr("sequence 10, row 66: got 3.4028235e+38, expected magnitudes whose scale "
+                                             "in mxfp4:ceil f32 holds")));
 }
 
 TEST(SimulatedQuantizerTest, RowsOfZerosStayZero) {

@@ -28,6 +28,8 @@ TEST(MeasuredFormat, ParsesAList) {
   EXPECT_EQ(NamesOf(formats), (std::vector<std::string>{"int8/row", "int4/group64"}));
   EXPECT_TRUE(ParseMeasuredFormats("").empty());
   EXPECT_THAT(Refused("int7/row"), HasSubstr("got 'int7'"));
+  EXPECT_THAT(Refused("mxpf4:rceil"), HasSubstr("; the nearest are 'mxfp4:rceil', "));
+  EXPECT_THAT(Refused("ternary/row"), HasSubstr("got 'ternary'"));
   EXPECT_THAT(Refused("u8/row"), HasSubstr("expected int8, int6 or int4"));
   EXPECT_THAT(Refused("int8/block4.channel"), HasSubstr("expected one scale per tensor, head, channel, row"));
   EXPECT_THAT(Refused("int8"), HasSubstr("--formats 'int8'"));

@@ -3,11 +3,14 @@
 // row that must survive.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <random>
 #include <vector>
 
 #include "kernels/elementwise/rows.h"
+#include "quant/format/stored_code.h"
 
 namespace tare {
 namespace {
@@ -35,16 +38,22 @@ TEST(FakeQuantize, IsTheRoundingOfRoundH) {
   }
 }
 
-// The halves between two levels, where two roundings may disagree, and the floats beside them.
-TEST(FakeQuantize, TurnsBetweenLevelsWhereTheirRuleDoes) {
-  std::vector<float> x;
-  for (size_t i = 0; i + 1 < kNf4Levels.size(); ++i) {
-    const auto half = static_cast<float>((double{kNf4Levels[i]} + double{kNf4Levels[i + 1]}) / 2);
-    for (const float value : {std::nextafter(half, -2.0f), half, std::nextafter(half, 2.0f)}) x.push_back(value);
+// The halves between two values of each grid, where two roundings may disagree, and the floats beside them.
+TEST(FakeQuantize, TurnsBetweenValuesWhereTheGridDoes) {
+  for (const FormatInfo& info : kFormats) {
+    if (info.format == Format::kF32 || IsInteger(info.format)) continue;
+    std::vector<float> values;
+    std::ranges::copy_if(StoredValues(info.format), std::back_inserter(values), [](float x) { return !std::isnan(x); });
+    std::ranges::sort(values);
+    std::vector<float> x;
+    for (size_t i = 0; i + 1 < values.size(); ++i) {
+      const auto half = static_cast<float>((double{values[i]} + double{values[i + 1]}) / 2);
+      for (const float value : {std::nextafter(half, -1e6f), half, std::nextafter(half, 1e6f)}) x.push_back(value);
+    }
+    std::vector<float> y = x;
+    FakeQuantize(y.data(), y.size(), Scale{1.0f, 1.0f}, info.format);
+    for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], Nearest(x[i], info.grid)) << info.name << ' ' << x[i];
   }
-  std::vector<float> y = x;
-  FakeQuantize(y.data(), y.size(), Scale{1.0f, 1.0f}, Format::kNf4);
-  for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], NearestLevel(x[i], kNf4Levels)) << x[i];
 }
 
 }  // namespace

@@ -65,13 +65,19 @@ TEST(BlockScale, CeilAndRceilClipNothing) {
 
 // A tensor of 2688 = 448 * 6 has t = 1. 7 / 6 lies between 1.125 and 1.25 of E4M3; 1 / 6 between 0.15625 and 0.171875.
 TEST(BlockScale, TwoLevels) {
-  EXPECT_EQ(TwoLevelsOf(2688.0f, 2688.0f, kE2M1).Scale(), 448.0f);
-  EXPECT_EQ(TwoLevelsOf(7.0f, 2688.0f, kE2M1).Scale(), 1.125f);
-  EXPECT_EQ(TwoLevelsOf(1.0f, 2688.0f, kE2M1).Scale(), 0.171875f);
-  EXPECT_EQ(TwoLevelsOf(14.0f, 5376.0f, kE2M1).Scale(), 2.25f);     // t = 2
-  EXPECT_EQ(TwoLevelsOf(1e-6f, 2688.0f, kE2M1).Scale(), 0x1p-9f);   // E4M3's smallest
-  EXPECT_EQ(TwoLevelsOf(5000.0f, 2688.0f, kE2M1).Scale(), 448.0f);  // and its largest
-  EXPECT_EQ((TwoLevels{1.25f, 7.0f}.Inverse()), 0.11428572f);       // 1 / 7 first; 1 / 8.75 is 0.114285715 in f32
+  const auto scale = [](float absmax, float tensor, ScaleType type = ScaleType::kTwoLevel) {
+    return TwoLevelsOf(absmax, tensor, kE2M1, type).Scale();
+  };
+  EXPECT_EQ(scale(2688.0f, 2688.0f), 448.0f);
+  EXPECT_EQ(scale(7.0f, 2688.0f), 1.125f);
+  EXPECT_EQ(scale(1.0f, 2688.0f), 0.171875f);
+  EXPECT_EQ(scale(14.0f, 5376.0f), 2.25f);     // t = 2
+  EXPECT_EQ(scale(1e-6f, 2688.0f), 0x1p-9f);   // E4M3's smallest
+  EXPECT_EQ(scale(5000.0f, 2688.0f), 448.0f);  // and its largest
+  // 1536 = 256 * 6 has t = 1 with 256; 384 = 256 * 6 / 4 is of E4M3 too.
+  EXPECT_EQ(scale(1536.0f, 1536.0f, ScaleType::kTwoLevel256), 256.0f);
+  EXPECT_EQ(scale(7.0f, 1536.0f, ScaleType::kTwoLevel256), 1.125f);
+  EXPECT_EQ((TwoLevels{1.25f, 7.0f}.Inverse()), 0.11428572f);  // 1 / 7 first; 1 / 8.75 is 0.114285715 in f32
 }
 
 }  // namespace

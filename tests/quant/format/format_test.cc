@@ -50,22 +50,37 @@ TEST(Format, OthersHaveAGridAndNoCodes) {
     if (info.format == Format::kF32 || IsInteger(info.format)) continue;
     EXPECT_EQ(info.min_code, 0) << info.name;
     EXPECT_GT(info.Largest(), 0.0f) << info.name;
-    EXPECT_EQ(info.block, info.scale == ScaleType::kF32        ? 0
-                          : info.scale == ScaleType::kTwoLevel ? 16
-                                                               : 32)
-        << info.name;
     const size_t colon = info.name.find(':');
     if (colon == info.name.npos) continue;
     const FormatInfo& base = Info(*ParseFormat(info.name.substr(0, colon)));
-    EXPECT_EQ(base.scale, ScaleType::kE8M0Floor) << info.name;
+    EXPECT_EQ(base.block, info.block) << info.name;
     EXPECT_EQ(base.grid.largest, info.grid.largest) << info.name;
     EXPECT_EQ(base.grid.mantissa_bits, info.grid.mantissa_bits) << info.name;
-    const std::string_view rule = info.name.substr(colon + 1);
-    EXPECT_EQ(info.scale, rule == "ceil"    ? ScaleType::kE8M0Ceil
-                          : rule == "rceil" ? ScaleType::kE8M0Rceil
-                                            : ScaleType::kE8M0Even)
-        << info.name;
+    EXPECT_TRUE(base.scale != info.scale || base.grid.ties != info.grid.ties) << info.name;
   }
+}
+
+TEST(Format, WordsAfterAColon) {
+  struct Case {
+    const char* name;
+    ScaleType scale;
+    Ties ties;
+  };
+  for (const Case& c : {Case{"mxfp4", ScaleType::kE8M0Floor, Ties::kToEven},
+                        {"mxfp4:rceil", ScaleType::kE8M0Rceil, Ties::kToEven},
+                        {"mxfp4:ties-zero", ScaleType::kE8M0Floor, Ties::kTowardZero},
+                        {"mxfp6e2m3:even:ties-away", ScaleType::kE8M0Even, Ties::kAwayFromZero},
+                        {"nvfp4:256", ScaleType::kTwoLevel256, Ties::kToEven},
+                        {"nvfp4:256:ties-away", ScaleType::kTwoLevel256, Ties::kAwayFromZero},
+                        {"fp8e5m2:ceil", ScaleType::kE8M0Ceil, Ties::kToEven},
+                        {"nf4:floor", ScaleType::kE8M0Floor, Ties::kToEven}}) {
+    ASSERT_TRUE(ParseFormat(c.name)) << c.name;
+    EXPECT_EQ(Info(*ParseFormat(c.name)).scale, c.scale) << c.name;
+    EXPECT_EQ(Info(*ParseFormat(c.name)).grid.ties, c.ties) << c.name;
+  }
+  for (const char* none : {"mxfp4:floor", "mxfp4:ties-away:rceil", "nf4:ties-away", "int8:ceil", "ternary:ceil",
+                           "fp8e4m3:256", "mxfp4:", "mxfp4:rceil:"})
+    EXPECT_FALSE(ParseFormat(none)) << none;
 }
 
 }  // namespace

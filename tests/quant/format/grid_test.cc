@@ -83,6 +83,35 @@ TEST(Grid, TiesOfE2M1GoToTheEvenCode) {
   for (const auto& [x, value] : ties) EXPECT_EQ(Nearest(x, kE2M1), value) << x;
 }
 
+// Every half between two codes, and beside it, where only ties differ.
+TEST(Grid, OtherTies) {
+  for (const Encoding& e : kEncodings) {
+    Grid away = e.grid, toward = e.grid;
+    away.ties = Ties::kAwayFromZero, toward.ties = Ties::kTowardZero;
+    for (int code = 0; code + 1 < e.codes; ++code) {
+      const auto low = static_cast<float>(ValueOf(e, code)), high = static_cast<float>(ValueOf(e, code + 1));
+      const float half = low + (high - low) / 2;
+      for (const float sign : {1.0f, -1.0f}) {
+        ASSERT_EQ(Nearest(sign * half, away), sign * high) << e.name << ' ' << half;
+        ASSERT_EQ(Nearest(sign * half, toward), sign * low) << e.name << ' ' << half;
+        for (const Grid& grid : {away, toward}) {
+          ASSERT_EQ(Nearest(sign * std::nextafter(half, 0.0f), grid), sign * low) << e.name << ' ' << half;
+          ASSERT_EQ(Nearest(sign * std::nextafter(half, kInfinity), grid), sign * high) << e.name << ' ' << half;
+          ASSERT_EQ(Nearest(sign * high, grid), sign * high) << e.name << ' ' << high;
+        }
+      }
+    }
+    EXPECT_EQ(Nearest(kInfinity, away), e.grid.largest);
+    EXPECT_TRUE(std::isnan(Nearest(NAN, toward)));
+  }
+}
+
+TEST(Grid, TernaryIsMinusOneZeroAndOne) {
+  const std::vector<std::pair<float, float>> values = {
+      {0.5f, 0.0f}, {0.51f, 1.0f}, {-0.5f, 0.0f}, {-0.6f, -1.0f}, {7.0f, 1.0f}};
+  for (const auto& [x, value] : values) EXPECT_EQ(Nearest(x, kSigns), value) << x;
+}
+
 TEST(Grid, ALevelIsTheNearestAndOfTwoTheLower) {
   for (size_t i = 0; i < kNf4Levels.size(); ++i) {
     EXPECT_EQ(Nearest(kNf4Levels[i], kNormalQuantiles), kNf4Levels[i]);

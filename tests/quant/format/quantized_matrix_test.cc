@@ -91,8 +91,8 @@ TEST(QuantizedMatrix, TwoLevelsOfScales) {
 
 // 6 * 2^126 is beyond f32, and E8M0's 255 is no scale.
 TEST(QuantizedMatrix, ScalesThatAreFormatsAreRefusedAlike) {
-  QuantizedMatrixBuffer matrix(Format::kMxFp4Ceil, 1, 32, 32);
-  Pack<float>(Format::kMxFp4Ceil, std::vector<float>(32, 1.0f), {matrix.Codes(0), matrix.view().RowBytes()});
+  QuantizedMatrixBuffer matrix(*ParseFormat("mxfp4:ceil"), 1, 32, 32);
+  Pack<float>(*ParseFormat("mxfp4:ceil"), std::vector<float>(32, 1.0f), {matrix.Codes(0), matrix.view().RowBytes()});
   std::vector<float> y(32);
   const auto refused = testing::ThrowsMessage<Error>(testing::HasSubstr("row 0, group 0: got scale"));
   matrix.SetScale(0, 0, 0x1p126f);

@@ -111,9 +111,9 @@ std::vector<float> Quantized(std::vector<float> values, Format format, float ten
 TEST(Round, BlocksOfMxfp4ByHand) {
   const std::vector<float> block = {7.0f, -2.5f, 0.4f, 5.0f, 0.0f};
   EXPECT_EQ(Quantized(block, Format::kMxFp4, 7.0f), (std::vector<float>{6.0f, -2.0f, 0.5f, 4.0f, 0.0f}));
-  EXPECT_EQ(Quantized(block, Format::kMxFp4Ceil, 7.0f), (std::vector<float>{8.0f, -2.0f, 0.0f, 4.0f, 0.0f}));
-  EXPECT_EQ(Quantized(block, Format::kMxFp4Rceil, 7.0f), (std::vector<float>{8.0f, -2.0f, 0.0f, 4.0f, 0.0f}));
-  EXPECT_EQ(Quantized(block, Format::kMxFp4Even, 7.0f), (std::vector<float>{8.0f, -2.0f, 0.0f, 4.0f, 0.0f}));
+  EXPECT_EQ(Quantized(block, *ParseFormat("mxfp4:ceil"), 7.0f), (std::vector<float>{8.0f, -2.0f, 0.0f, 4.0f, 0.0f}));
+  EXPECT_EQ(Quantized(block, *ParseFormat("mxfp4:rceil"), 7.0f), (std::vector<float>{8.0f, -2.0f, 0.0f, 4.0f, 0.0f}));
+  EXPECT_EQ(Quantized(block, *ParseFormat("mxfp4:even"), 7.0f), (std::vector<float>{8.0f, -2.0f, 0.0f, 4.0f, 0.0f}));
 }
 
 // t = 1, block scale 1.125: 7 / 1.125 = 6.2 becomes 6, 2.5 / 1.125 = 2.2 becomes 2, 0.4 / 1.125 = 0.36 becomes 0.5.

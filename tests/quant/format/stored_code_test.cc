@@ -43,6 +43,8 @@ TEST(StoredCode, ByHand) {
   EXPECT_EQ(At(Format::kFp8E5M2, 0x3c), 1.0f);
   EXPECT_EQ(At(Format::kMxInt8, 0x40), 1.0f);
   EXPECT_EQ(At(Format::kMxInt8, 0x81), -127.0f / 64);
+  const float ternary[] = {0.0f, 1.0f, -0.0f, -1.0f};
+  for (int u = 0; u < 4; ++u) EXPECT_EQ(At(Format::kTernary, u), ternary[u]) << u;
   EXPECT_EQ(At(Format::kNf4, 7), 0.0f);
   EXPECT_EQ(At(Format::kNf4, 15), 1.0f);
   EXPECT_EQ(At(Format::kInt4, 1), -7.0f);
@@ -90,8 +92,8 @@ TEST(StoredCode, RoundedValuesHaveCodes) {
 TEST(StoredCode, EveryScaleComesBack) {
   for (const FormatInfo& info : Grids()) {
     if (info.scale == ScaleType::kF32) continue;
-    const float tensor_absmax = info.scale == ScaleType::kTwoLevel ? 0x1.8p100f : 0.0f;
-    const float of_tensor = info.scale == ScaleType::kTwoLevel ? TensorScale(tensor_absmax, info.grid) : 1.0f;
+    const float tensor_absmax = IsTwoLevel(info.scale) ? 0x1.8p100f : 0.0f;
+    const float of_tensor = IsTwoLevel(info.scale) ? TensorScale(tensor_absmax, info.grid, info.scale) : 1.0f;
     for (float absmax = 0x1p-130f; absmax < 0x1p100f; absmax *= 1.13f) {
       const float scale = ScaleFor(absmax, info.format, tensor_absmax).scale;
       const uint8_t u = StoredScale(scale, info.scale, of_tensor);
