@@ -3,6 +3,8 @@
 tare_find(experiments)
 find_package(Eigen3 3.4 QUIET CONFIG)
 tare_need(Eigen3_FOUND libeigen3-dev)
+find_path(boost_math_INCLUDE boost/math/distributions/students_t.hpp)  # of headers alone, in one source
+tare_need(boost_math_INCLUDE libboost-dev)
 if(TARE_TOOLS)
   find_path(CLI11_INCLUDE CLI/CLI.hpp)
   tare_need(CLI11_INCLUDE libcli11-dev)

@@ -28,6 +28,7 @@ libprotobuf-dev       3.21
 nlohmann-json3-dev    3.11
 libcli11-dev          2.4
 libeigen3-dev         3.4
+libboost-dev          1.81
 libgtest-dev          1.14
 libgmock-dev          1.14
 '

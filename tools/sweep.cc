@@ -4,6 +4,7 @@
 
 #include "experiments/sweep/sweep.h"
 #include "experiments/sweep/table.h"
+#include "experiments/sweep/table_files.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/folder_lock.h"
@@ -21,23 +22,9 @@ struct Options {
   std::vector<std::string> models, statistics;
   std::string tasks, json;
   SweepOptions sweep;
+  Resampling resampling;
   MachineOptions machine;
 };
-
-Json ToJson(const std::vector<SweepCell>& cells) {
-  Json json{{"schema", "tare.sweep/2"}, {"cells", Json::array()}};
-  for (const SweepCell& cell : cells) {
-    json["cells"].push_back({{"model", cell.model},
-                             {"task", cell.task},
-                             {"site", cell.row.site},
-                             {"format", cell.row.format},
-                             {"granularity", cell.row.granularity},
-                             {"bits", cell.row.bits},
-                             {"key", cell.key},
-                             {"result", cell.result}});
-  }
-  return json;
-}
 
 std::vector<AtomicFile> ClaimSweep(const Options& options) {
   std::vector<std::string> inputs = options.models, outputs{options.json};
@@ -65,17 +52,16 @@ void Run(Options& options) {
       return line.Callback();
     });
   }
-  const Json json = ToJson(cells);
-  WriteFileAtomically(options.sweep.folder / "table.csv", SweepCsv(cells));
-  WriteFileAtomically(options.sweep.folder / "table.txt", SweepTable(cells));
+  const Comparisons comparisons = CompareCells(cells, options.resampling);
+  const Json json = SweepJson(cells, comparisons, options.resampling);
+  const std::string table = SweepTable(cells, comparisons);
+  WriteFileAtomically(options.sweep.folder / "table.csv", SweepCsv(cells, comparisons));
+  WriteFileAtomically(options.sweep.folder / "table.txt", table);
   WriteFileAtomically(options.sweep.folder / "table.json", JsonText(json, 2) + "\n");
   if (PrintsTables(options.json)) {
-    PrintText("{}", SweepTable(cells));
-    PrintLine(
-        "\n+/- one standard error; of a change, of the differences paired by item or by\n"
-        "window; [low, high] 95 % where fewer than five items are right, wrong or changed\n"
-        "finished cells, table.csv, table.json and table.txt are in {}",
-        options.sweep.folder.string());
+    PrintText("{}", table);
+    PrintLine("\n{}finished cells, table.csv, table.json and table.txt are in {}", SweepLegend(comparisons),
+              options.sweep.folder.string());
   }
   WriteJson(options.json, json);
 }
@@ -121,6 +107,8 @@ void AddSweep(CLI::App& app) {
   command->add_option("--tasks", options->tasks, TaskUsage(", ") + ", with commas between")->required();
   command->add_option("--out", sweep.folder, "folder of results")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
+  command->add_option("--seed", options->resampling.seed, "of the draws that intervals are from")
+      ->capture_default_str();
   AddWindowOptions(*command, sweep.windows);
   AddStrideOption(*command, sweep.windows);
   options->machine.AddTo(*command);

@@ -23,26 +23,34 @@ Interval WilsonInterval(int64_t right, int64_t n) {
   return {right == 0 ? 0.0 : (middle - half) / (1 + z2), right == n ? 1.0 : (middle + half) / (1 + z2)};
 }
 
+void OutcomeChanges::Add(int difference) {
+  ++n;
+  gained += difference > 0;
+  lost += difference < 0;
+  sum += difference;
+  squares += difference * difference;
+}
+
 double OutcomeChanges::StandardError() const {
   if (n < 2) return std::numeric_limits<double>::quiet_NaN();
-  const auto count = static_cast<double>(n), sum = static_cast<double>(gained - lost);
-  return std::sqrt((static_cast<double>(gained + lost) - sum * sum / count) / (count - 1) / count);
+  const auto count = static_cast<double>(n), total = static_cast<double>(sum);
+  return std::sqrt((static_cast<double>(squares) - total * total / count) / (count - 1) / count);
 }
+
+double OutcomeChanges::MeanSquare() const { return static_cast<double>(squares + 2) / static_cast<double>(n + 2); }
 
 Interval OutcomeChanges::BonettPrice() const {
   const auto count = static_cast<double>(n + 2);
-  const double g = static_cast<double>(gained + 1) / count, l = static_cast<double>(lost + 1) / count;
-  const double half = kZ * std::sqrt((g + l - (g - l) * (g - l)) / count);
-  return {std::max(-1.0, g - l - half), std::min(1.0, g - l + half)};
+  const double mean = static_cast<double>(sum) / count;
+  const double half = kZ * std::sqrt((MeanSquare() - mean * mean) / count);
+  const double most = squares > gained + lost ? 2 : 1;  // that a difference can be
+  return {std::max(-most, mean - half), std::min(most, mean + half)};
 }
 
 OutcomeChanges ChangesOf(std::string_view before, std::string_view after) {
   TARE_CHECK(before.size() == after.size());
-  OutcomeChanges changes{.n = static_cast<int64_t>(before.size())};
-  for (size_t i = 0; i < before.size(); ++i) {
-    changes.gained += after[i] > before[i];
-    changes.lost += after[i] < before[i];
-  }
+  OutcomeChanges changes;
+  for (size_t i = 0; i < before.size(); ++i) changes.Add(after[i] - before[i]);
   return changes;
 }
 

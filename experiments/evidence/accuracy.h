@@ -24,12 +24,16 @@ struct Interval {
 
 Interval WilsonInterval(int64_t right, int64_t n);
 
-// How the outcomes of two runs differ, '1' where an item was right, item by item.
+// How the scores of runs over the same items differ: of two runs by -1, 0 or 1 in each item, '1' where it was right; of how
+// much two models change, by -2 to 2.
 struct OutcomeChanges {
-  int64_t gained = 0, lost = 0, n = 0;
+  int64_t gained = 0, lost = 0, n = 0;  // items above 0, below, and all
+  int64_t sum = 0, squares = 0;         // of the differences
 
-  double StandardError() const;  // of the mean of the paired differences; NaN below two items
-  Interval BonettPrice() const;
+  void Add(int difference);
+  double StandardError() const;  // of their mean; NaN below two items
+  double MeanSquare() const;     // with one item more gained and one more lost: (squares + 2) / (n + 2)
+  Interval BonettPrice() const;  // g - l is sum / (n + 2), and g + l the mean square
 };
 // Both of one length.
 OutcomeChanges ChangesOf(std::string_view before, std::string_view after);

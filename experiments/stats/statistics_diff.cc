@@ -6,6 +6,7 @@
 #include <random>
 #include <string_view>
 
+#include "experiments/evidence/distributions.h"
 #include "experiments/evidence/p_values.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

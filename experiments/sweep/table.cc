@@ -2,10 +2,7 @@
 #include "experiments/sweep/table.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include "experiments/evidence/accuracy.h"
-#include "experiments/text/csv.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
@@ -13,41 +10,20 @@ namespace {
 
 constexpr size_t kPlanWidth = 28, kValueWidth = 24, kColumns = 80;
 
-// How a figure differs from that of 16 bits.
-struct Change {
-  double value = 0;
-  std::optional<double> error;
-  std::optional<OutcomeChanges> outcomes;  // of accuracies
+struct Table {
+  const std::vector<SweepCell>& cells;
+  const Comparisons& comparisons;
 };
 
-Change ChangeBetween(const Figure& before, const Figure& now) {
-  Change change{.value = now.value - before.value};
-  if (now.keys.outcomes && now.outcomes.size() == before.outcomes.size() && !now.outcomes.empty()) {
-    change.outcomes = ChangesOf(before.outcomes, now.outcomes);
-    if (now.outcomes.size() > 1) change.error = change.outcomes->StandardError();
-  } else if (now.keys.windows) {
-    change.error = PairedWindowError(before.windows, now.windows, now.keys.of_mean);
+std::string ComparisonText(const Comparison& c, const char* format) {
+  const std::string with_sign = Formatted("+{}", format);
+  std::string text = NumberText(c.value, with_sign);
+  if (c.items && c.items->gained + c.items->lost < kFewItems && c.interval) {
+    text = WithInterval(c.value, *c.interval, with_sign);
+  } else if (c.error) {
+    text = WithError(c.value, *c.error, with_sign);
   }
-  return change;
-}
-
-// Nothing for the cell of 16 bits itself, or where there is none.
-std::optional<Change> ChangeOf(const std::vector<SweepCell>& cells, const SweepCell& cell, size_t i) {
-  if (cell.row.bits == 16) return std::nullopt;
-  const auto baseline = std::ranges::find_if(cells, [&](const SweepCell& c) {
-    return c.row.bits == 16 && c.model == cell.model && c.task == cell.task && !c.Executed();
-  });
-  if (baseline == cells.end()) return std::nullopt;
-  return ChangeBetween(baseline->figures.list[i], cell.figures.list[i]);
-}
-
-std::string ChangeText(const Change& change, const std::string& format) {
-  const auto signed_text = [&](double x) { return NumberText(x, "+" + format); };
-  if (change.outcomes && change.outcomes->gained + change.outcomes->lost < kFewItems) {
-    const Interval interval = change.outcomes->BonettPrice();
-    return Formatted("{} [{}, {}]", signed_text(change.value), signed_text(interval.low), signed_text(interval.high));
-  }
-  return signed_text(change.value) + (change.error ? " +/- " + NumberText(*change.error, format) : "");
+  return text + (c.Significant() ? " *" : c.TooFew() ? " ?" : "");
 }
 
 template <typename Get>
@@ -78,65 +54,103 @@ std::string Row(std::string plan, const std::string& value, const std::string& c
   return text + "  " + plan + "\n" + Columns("", value, change);
 }
 
-std::string ModelRows(const std::vector<SweepCell>& cells, const std::string& model, const std::string& task,
-                      size_t i) {
+std::string PlanText(const SweepCell& cell) { return cell.Plan() + (cell.Executed() ? " executed" : ""); }
+
+// "  100 items show changes of 0.077 to 0.12 in four of five repetitions, 204 to 390 half of that"
+std::string PowerText(const std::vector<const Comparison*>& changes, const char* format) {
+  std::vector<double> sizes;
+  std::vector<int64_t> halves;
+  for (const Comparison* c : changes) {
+    if (c == nullptr || !c->items) continue;
+    sizes.push_back(*c->detectable);
+    halves.push_back(*c->for_half);
+  }
+  if (sizes.empty()) return "";
+  const auto range = [](const auto& values, auto text) {
+    const std::string least = text(std::ranges::min(values)), most = text(std::ranges::max(values));
+    return least == most ? least : least + " to " + most;
+  };
+  const auto number = [&](double x) { return NumberText(x, format); };
+  const auto whole = [](int64_t n) { return Formatted("{}", n); };
+  return Formatted("  seen in 4 of 5 repetitions: {}; half of it by {} items\n", range(sizes, number),
+                   range(halves, whole));
+}
+
+std::string ModelRows(const Table& table, const std::string& model, const std::string& task, size_t i) {
   std::string text;
-  for (const SweepCell& cell : cells) {
+  std::vector<const Comparison*> changes;
+  const char* format = nullptr;
+  for (size_t c = 0; c < table.cells.size(); ++c) {
+    const SweepCell& cell = table.cells[c];
     if (cell.model != model || cell.task != task) continue;
+    const Figure& figure = cell.figures.list[i];
+    format = figure.keys.in_tables;
     if (text.empty()) {
       const std::string how = HowMeasured(cell.result, *cell.kind);
       text = Formatted("\n{}\n{}", model, how.empty() ? "" : "  " + how + "\n");
-      text += Columns("plan", cell.figures.list[i].keys.name, "change from 16 bits");
+      text += Columns("plan", figure.keys.name, "change from 16 bits");
     }
-    const std::optional<Change> change = ChangeOf(cells, cell, i);
+    changes.push_back(Find(table.comparisons.changes, c, i));
+    text += Row(PlanText(cell), FigureText(figure, format),
+                changes.back() != nullptr ? ComparisonText(*changes.back(), format) : "");
+  }
+  return text.empty() ? text : text + PowerText(changes, format);
+}
+
+// How much more the model's figure changed than the first model's.
+std::string DropRows(const Table& table, const std::string& model, const std::string& task, size_t i) {
+  std::string text;
+  for (size_t c = 0; c < table.cells.size(); ++c) {
+    const SweepCell& cell = table.cells[c];
+    const Comparison* const drop = Find(table.comparisons.drops, c, i);
+    if (cell.model != model || cell.task != task || drop == nullptr) continue;
     const char* const format = cell.figures.list[i].keys.in_tables;
-    text += Row(cell.Plan() + (cell.Executed() ? " executed" : ""), FigureText(cell.figures.list[i], format),
-                change ? ChangeText(*change, format) : "");
+    if (text.empty()) {
+      text = Formatted("\nchange of {} less that of {}\n", model, drop->against);
+      text += Columns("plan", "the changes", "difference");
+    }
+    const double own = Find(table.comparisons.changes, c, i)->value;
+    const auto number = [&](double x) { return NumberText(x, Formatted("+{}", format)); };
+    text += Row(PlanText(cell), number(own) + ", " + number(own - drop->value), ComparisonText(*drop, format));
   }
   return text;
 }
 
-std::string NumberOr(const std::optional<double>& value) { return value ? Formatted("{}", *value) : ""; }
-
-std::string CsvRow(const std::vector<SweepCell>& cells, const SweepCell& cell, size_t i) {
-  const Figure& figure = cell.figures.list[i];
-  const std::optional<Change> change = ChangeOf(cells, cell, i);
-  std::optional<Interval> interval, change_interval;
-  if (!figure.outcomes.empty()) interval = WilsonInterval(figure.Right(), std::ssize(figure.outcomes));
-  if (change && change->outcomes) change_interval = change->outcomes->BonettPrice();
-  const auto ends = [](const std::optional<Interval>& of) {
-    return of ? Formatted("{},{}", of->low, of->high) : std::string(",");
-  };
-  return Formatted("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", CsvField(cell.model), CsvField(cell.task),
-                   CsvField(cell.row.site), CsvField(cell.row.format), CsvField(cell.row.granularity), cell.row.bits,
-                   CsvField(cell.Plan()), cell.Executed() ? 1 : 0, figure.keys.name, figure.value,
-                   NumberOr(figure.error), ends(interval), change ? NumberOr(change->value) : "",
-                   change ? NumberOr(change->error) : "", ends(change_interval), cell.figures.count);
-}
-
 }  // namespace
 
-std::string SweepTable(const std::vector<SweepCell>& cells) {
+std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& comparisons) {
+  const Table table{cells, comparisons};
+  const auto models = Distinct(cells, [](const SweepCell& c) { return c.model; });
   std::string text;
   for (const auto& task : Distinct(cells, [](const SweepCell& c) { return c.task; })) {
     const std::vector<Figure>& figures = std::ranges::find(cells, task, &SweepCell::task)->figures.list;
     for (size_t i = 0; i < figures.size(); ++i) {
       if (figures[i].keys.in_tables == nullptr) continue;
       text += Formatted("\n{}, {}\n", task, figures[i].keys.name);
-      for (const auto& model : Distinct(cells, [](const SweepCell& c) { return c.model; }))
-        text += ModelRows(cells, model, task, i);
+      for (const auto& model : models) text += ModelRows(table, model, task, i);
+      for (const auto& model : models) text += DropRows(table, model, task, i);
     }
   }
   return text;
 }
 
-std::string SweepCsv(const std::vector<SweepCell>& cells) {
+std::string SweepLegend(const Comparisons& comparisons) {
   std::string text =
-      "model,task,site,format,granularity,bits,plan,executed,figure,value,stderr,low,high,change,change_stderr,"
-      "change_low,change_high,n\n";
-  for (const SweepCell& cell : cells) {
-    for (size_t i = 0; i < cell.figures.list.size(); ++i) text += CsvRow(cells, cell, i);
-  }
+      "+/- one standard error; of a change, of the differences paired by item or by\n"
+      "window; [low, high] 95 % where fewer than five items are right, wrong or changed\n";
+  const auto any = [&](auto has) {
+    return std::ranges::any_of(comparisons.changes, has) || std::ranges::any_of(comparisons.drops, has);
+  };
+  const auto holm = [](const std::vector<Comparison>& list) {
+    return std::ranges::count_if(list, [](const Comparison& c) { return c.p_holm.has_value(); });
+  };
+  if (any([](const Comparison& c) { return c.p_holm.has_value(); }))
+    text += Formatted("* significant: p < 0.05 after Holm over {} changes{}\n", holm(comparisons.changes),
+                      comparisons.drops.empty() ? "" : Formatted(", and {} differences", holm(comparisons.drops)));
+  if (any([](const Comparison& c) { return c.TooFew(); }))
+    text += "? too few items: five that change cannot be significant, whichever way\n";
+  if (!comparisons.drops.empty())
+    text += "one pair of models is one sample of training: differences are of these two\n";
   return text;
 }
 

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// A finished sweep as tables: for people, within 80 columns, one block per figure of a task, and in it the rows of each
-// model with the change from f32 ("16 bits"); and as comma-separated values, one row per cell and figure.
+// A finished sweep as a table for people, within 80 columns: one block per figure of a task, and in it the rows of each
+// model with the change from f32 ("16 bits"); where there are several models, then how much more each one's figure
+// changed than the first one's.
 //
-// A change carries the standard error of the paired difference, since both runs answer the same items (s(d) / sqrt(n)) or
-// score the same windows (evidence/paired_windows.h); of few items an interval (evidence/accuracy.h).
+//   plan                        acc                     change from 16 bits
+//   attn_logits=int4/tensor     0.480 +/- 0.050         -0.230 +/- 0.058 *
+//
+// A change carries the standard error of the paired difference, of few items an interval; a star where it is significant
+// after Holm over the table, a question mark where too few items changed for that (comparison.h).
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "experiments/sweep/sweep.h"
+#include "experiments/sweep/comparison.h"
 
 namespace tare {
 
-std::string SweepTable(const std::vector<SweepCell>& cells);
-// model, task, site, format, granularity, bits, plan, executed, figure, value, stderr, low, high, change, change_stderr,
-// change_low, change_high, n: low to high are 95 % intervals, of accuracies alone. A field without meaning is empty.
-std::string SweepCsv(const std::vector<SweepCell>& cells);
+std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& comparisons);
+
+// What the marks mean, in lines, for below the table.
+std::string SweepLegend(const Comparisons& comparisons);
 
 }  // namespace tare

@@ -70,18 +70,11 @@ std::string HowMeasured(const nlohmann::ordered_json& result, const TaskKind& ki
   return "";
 }
 
-std::string NumberText(double value, std::string_view format) {
-  return FormatArguments(Formatted("{{:{}}}", format), std::make_format_args(value));
-}
-
 std::string FigureText(const Figure& figure, const char* format) {
-  const auto number = [&](double x) { return NumberText(x, format); };
   const int64_t n = std::ssize(figure.outcomes), right = figure.Right();
-  if (n > 0 && std::min(right, n - right) < kFewItems) {
-    const Interval interval = WilsonInterval(right, n);
-    return Formatted("{} [{}, {}]", number(figure.value), number(interval.low), number(interval.high));
-  }
-  return number(figure.value) + (figure.error ? " +/- " + number(*figure.error) : "");
+  if (n > 0 && std::min(right, n - right) < kFewItems)
+    return WithInterval(figure.value, WilsonInterval(right, n), format);
+  return figure.error ? WithError(figure.value, *figure.error, format) : NumberText(figure.value, format);
 }
 
 TaskKinds AllTasks() { return kTasks; }

@@ -14,7 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/evidence/paired_windows.h"
+#include "experiments/evidence/paired_runs.h"
+#include "experiments/evidence/shown.h"
 #include "experiments/sequences/sequences.h"
 #include "experiments/sites/plan_run.h"
 
@@ -78,10 +79,8 @@ struct Figures {
 std::optional<Figures> ReadFigures(const nlohmann::ordered_json& result, const TaskKind& kind);
 // "" where the result does not say.
 std::string HowMeasured(const nlohmann::ordered_json& result, const TaskKind& kind);
-// "0.7100 +/- 0.0456"; of few items right or wrong "1.0000 [0.4385, 1.0000]", Wilson's interval.
+// "0.710 +/- 0.046"; of few items right or wrong "1.00 [0.44, 1.00]", Wilson's interval.
 std::string FigureText(const Figure& figure, const char* format);
-// A number by a format like ".3f" or "+.3f".
-std::string NumberText(double value, std::string_view format);
 
 using TaskKinds = std::span<const TaskKind* const>;
 TaskKinds AllTasks();

@@ -127,7 +127,7 @@ TEST_F(ChoiceEvalTest, JsonAndRecordsHaveWhatIsPromised) {
       RunTare({"eval", PairFolder("novels-differential"), "--tasks", tasks_, "--plan",
                "attn_logits=int8/row , attn_logits[l0]=f32", "--json", json_file, "--records", records});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("choice:ends                  acc 0.5000 [0.0945, 0.9055]"));
+  EXPECT_THAT(outcome.out, HasSubstr("choice:ends                  acc 0.50 [0.09, 0.91]"));
   EXPECT_THAT(outcome.out, HasSubstr("perplexity:text "));
   const Json json = Json::parse(GetFile(json_file));
   EXPECT_EQ(json.at("plan"), "attn_logits=int8/row,attn_logits[l0]=f32");

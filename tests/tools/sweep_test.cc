@@ -60,7 +60,7 @@ TEST_F(SweepCommandTest, EveryCellStandsInTheTables) {
     EXPECT_THAT(outcome.out, HasSubstr(part));
 
   const Json json = Json::parse(Get("s", "table.json"));
-  EXPECT_EQ(json.at("schema"), "tare.sweep/2");
+  EXPECT_EQ(json.at("schema"), "tare.sweep/3");
   ASSERT_EQ(json.at("cells").size(), 2u * (1 + 2 * 2));  // 16 bits is one cell whatever the granularity
   const Json& last = json["cells"].back();
   EXPECT_EQ(last.at("model"), "diffllama-mha");

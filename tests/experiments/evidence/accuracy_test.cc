@@ -39,5 +39,16 @@ TEST(Accuracy, AChangeOfFewItemsHasAnInterval) {
   EXPECT_EQ(same.low, -same.high);
 }
 
+// d = 2 -1 0 0, as between two models: sum 1, squares 5; s^2 = (5 - 1/4) / 3. With +1 and -1: 1/6 -+ 1.96 sqrt((7/6 - 1/36) / 6).
+TEST(Accuracy, DifferencesOfTwoModels) {
+  OutcomeChanges changes;
+  for (const int d : {2, -1, 0, 0}) changes.Add(d);
+  EXPECT_EQ(changes.gained, 1);
+  EXPECT_EQ(changes.lost, 1);
+  EXPECT_NEAR(changes.StandardError(), std::sqrt(4.75 / 3 / 4), 1e-15);
+  EXPECT_NEAR(changes.MeanSquare(), 7.0 / 6, 1e-15);
+  EXPECT_NEAR(changes.BonettPrice().high, 1.0 / 6 + 1.959964 * std::sqrt((7.0 / 6 - 1.0 / 36) / 6), 1e-6);
+}
+
 }  // namespace
 }  // namespace tare

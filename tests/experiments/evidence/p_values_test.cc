@@ -10,14 +10,18 @@ namespace {
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 
-// Quantiles as tables print them: 97.5 % of 1, 2, 7 and 8 degrees of freedom, 99.5 % of 31.
-TEST(PValues, StudentsTails) {
-  EXPECT_NEAR(StudentTwoSided(12.7062, 1), 0.05, 1e-6);
-  EXPECT_NEAR(StudentTwoSided(4.30265, 2), 0.05, 1e-6);
-  EXPECT_NEAR(StudentTwoSided(-2.364624, 7), 0.05, 1e-6);
-  EXPECT_NEAR(StudentTwoSided(2.306004, 8), 0.05, 1e-6);
-  EXPECT_NEAR(StudentTwoSided(2.744042, 31), 0.01, 1e-6);
-  EXPECT_EQ(StudentTwoSided(0, 5), 1);
+// scipy 1.17.1: binomtest(3, 15), binomtest(59, 180), two-sided. The sides are alike, and all of few is 2 / 2^n.
+TEST(PValues, McNemarsTestIsExact) {
+  EXPECT_NEAR(McNemarExact(3, 12), 0.03515625, 1e-16);
+  EXPECT_NEAR(McNemarExact(121, 59), 4.4344492637551645e-06, 1e-18);
+  EXPECT_EQ(McNemarExact(12, 3), McNemarExact(3, 12));
+  EXPECT_EQ(McNemarExact(0, 0), 1);
+  EXPECT_EQ(McNemarExact(4, 4), 1);
+}
+
+TEST(PValues, FewerThanSixChangedShowNothing) {
+  EXPECT_GT(McNemarExact(0, kFewestChanged - 1), kLevel);
+  EXPECT_LT(McNemarExact(0, kFewestChanged), kLevel);
 }
 
 // 4 x 0.01, 3 x 0.02, then 2 x 0.03, which may not be below the one before, and 0.9.

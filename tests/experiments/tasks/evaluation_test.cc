@@ -52,7 +52,7 @@ TEST(EvaluationTest, TasksAddFiguresALineAndRecords) {
       ParseTasks("choice=" + (folder / "ends.jsonl").string() + ",perplexity=" + (folder / "text.txt").string()), model,
       {});
   EXPECT_EQ(evaluation.Run(tasks[0], {}),
-            "choice:ends                  acc 0.5000 [0.0945, 0.9055]   acc_norm 0.5000 [0.0945, 0.9055]   2 items\n"
+            "choice:ends                  acc 0.50 [0.09, 0.91]   acc_norm 0.50 [0.09, 0.91]   2 items\n"
             "  2 items, each ending scored after its context, with <s>");
   const std::string line = evaluation.Run(tasks[1], {});
   const Json& json = evaluation.json()["tasks"];
@@ -62,7 +62,7 @@ TEST(EvaluationTest, TasksAddFiguresALineAndRecords) {
                           "window", "stride", "bos", "cut_to_positions", "input_sha256"));
   const Json& p = json["perplexity:text"];
   EXPECT_EQ(p["input_sha256"], Sha256OfFile(folder / "text.txt"));
-  EXPECT_EQ(line, Formatted("perplexity:text              perplexity {:9.4f}   nll {:.5f} +/- {:.5f}   {} tokens\n"
+  EXPECT_EQ(line, Formatted("perplexity:text              perplexity {:9.4f}   nll {:.2f} +/- {:.2f}   {} tokens\n"
                             "  1 windows of 512, stride 511, each after <s>: {} tokens scored",
                             p["perplexity"].get<double>(), p["nll"].get<double>(), p["nll_stderr"].get<double>(),
                             p["tokens"].get<int>(), p["tokens"].get<int>()));

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Distributions, as Boost.Math has them. It is a large set of templates: this source alone includes it.
+#pragma once
+
+#include <cstdint>
+
+namespace tare {
+
+// The standard normal: P(Z <= z), and the z below which a share lies (0 < share < 1).
+double NormalBelow(double z);
+double NormalQuantile(double share);
+
+// P(|T| >= |t|) of Student's t with so many degrees of freedom (at least 1).
+double StudentTwoSided(double t, int degrees);
+
+// P(K <= k) of n tosses of a fair coin, 0 <= k <= n.
+double FairTossesAtMost(int64_t k, int64_t n);
+
+}  // namespace tare
