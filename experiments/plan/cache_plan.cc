@@ -10,13 +10,27 @@
 namespace tare {
 namespace {
 
-CacheFormat FormatOf(std::string_view rule, std::string_view text) {
+constexpr std::string_view kRotated = "+hadamard";
+
+std::string NameOf(const CacheRule& rule) {
+  std::string name = Name(rule.format);
+  if (HasCodes(rule.format)) name += rule.ByChannel() ? "/channel" : "/token";
+  if (rule.rotation == CacheRotation::kHadamard) name += kRotated;
+  return name;
+}
+
+CacheRule RuleOf(std::string_view rule, std::string_view text) {
   for (const CacheFormat format :
        {CacheFormat::kF32, CacheFormat::kBf16, CacheFormat::kInt8, CacheFormat::kInt6, CacheFormat::kInt4}) {
-    const std::string name = Name(format);
-    if (text == (HasCodes(format) ? name + "/token" : name)) return format;
+    for (const CacheScales scales : {CacheScales::kToken, CacheScales::kChannel}) {
+      for (const CacheRotation rotation : {CacheRotation::kNone, CacheRotation::kHadamard}) {
+        const CacheRule one{.format = format, .scales = scales, .rotation = rotation};
+        if (text == NameOf(one)) return one;
+      }
+    }
   }
-  Fail("cache, '{}': got '{}', expected f32, bf16, int8/token, int6/token or int4/token", rule, text);
+  Fail("cache, '{}': got '{}', expected f32, bf16, or int8, int6 or int4 with /token or /channel, and +hadamard or not",
+       rule, text);
 }
 
 int64_t TokensOf(std::string_view rule, std::string_view text) {
@@ -37,9 +51,9 @@ CachePlan ParseCachePlan(std::string_view text) {
     const std::string_view name = rule.substr(0, equals),
                            value = equals == std::string_view::npos ? "" : rule.substr(equals + 1);
     if (name == "cache_k") {
-      plan.k = FormatOf(rule, value);
+      plan.k = RuleOf(rule, value);
     } else if (name == "cache_v") {
-      plan.v = FormatOf(rule, value);
+      plan.v = RuleOf(rule, value);
     } else if (name == "first") {
       plan.first = TokensOf(rule, value);
     } else if (name == "last") {
@@ -53,8 +67,7 @@ CachePlan ParseCachePlan(std::string_view text) {
 }
 
 std::string Name(const CachePlan& plan) {
-  const auto format = [](CacheFormat f) { return std::string(Name(f)) + (HasCodes(f) ? "/token" : ""); };
-  std::string name = Formatted("cache_k={},cache_v={}", format(plan.k), format(plan.v));
+  std::string name = Formatted("cache_k={},cache_v={}", NameOf(plan.k), NameOf(plan.v));
   if (plan.first > 0) name += Formatted(",first={}", plan.first);
   if (plan.last > 0) name += Formatted(",last={}", plan.last);
   return name;

@@ -15,6 +15,8 @@
 namespace tare {
 namespace {
 
+constexpr uint64_t kRotationSeed = 1;
+
 CacheShape Checked(const CacheShape& s) {
   if (s.k_heads < 1 || s.k_width < 1 || s.v_heads < 1 || s.v_width < 1)
     Fail("cache: got {} heads of k, {} wide, and {} of v, {} wide, expected at least 1 of each", s.k_heads, s.k_width,
@@ -24,21 +26,31 @@ CacheShape Checked(const CacheShape& s) {
   return s;
 }
 
+bool HasRounding(const CachePlan& plan) {
+  return plan.k.format != CacheFormat::kF32 || plan.v.format != CacheFormat::kF32;
+}
+
 CachePlan Checked(CachePlan plan) {
   if (plan.first < 0 || plan.last < 0)
     Fail("cache plan: got first {} and last {}, expected at least 0", plan.first, plan.last);
-  if (plan.k == CacheFormat::kF32 && plan.v == CacheFormat::kF32) plan.first = plan.last = 0;  // they are f32 as it is
+  if (!HasRounding(plan)) plan.first = plan.last = 0;  // they are f32 as it is
   return plan;
 }
 
-void CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens, int heads, int width) {
+std::shared_ptr<const Hadamard> RotationOf(const CacheRule& rule, int width) {
+  return rule.rotation == CacheRotation::kNone ? nullptr : std::make_shared<const Hadamard>(width, kRotationSeed);
+}
+
+void CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens, int heads, int width,
+               const Hadamard* rotation) {
   if (x.tokens != tokens || x.heads != heads || x.width != width) {
     Fail("cache, {}: got {} tokens of {} heads of width {}, expected {} of {} of width {}", name, x.tokens, x.heads,
          x.width, tokens, heads, width);
   }
+  const float growth = rotation == nullptr ? 1.0f : std::sqrt(static_cast<float>(width));  // of a value, at most
   for (int64_t t = 0; t < tokens; ++t) {
     for (int h = 0; h < heads; ++h) {
-      if (!std::isfinite(AbsMax(x.Row(t, h), static_cast<size_t>(width))))
+      if (!std::isfinite(AbsMax(x.Row(t, h), static_cast<size_t>(width)) * growth))
         Fail("cache, {}: token {}, head {}: got NaN or infinity, expected finite values", name, t, h);
     }
   }
@@ -49,11 +61,19 @@ void CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens
 KvCache::KvCache(const CacheShape& shape, const CachePlan& plan)
     : plan_(Checked(plan)),
       coded_(Checked(shape), plan.k, plan.v),
-      plain_(shape, CacheFormat::kF32, CacheFormat::kF32) {}
+      plain_(shape, {}, {}),
+      k_rotation_(RotationOf(plan.k, shape.k_width)),
+      v_rotation_(RotationOf(plan.v, shape.v_width)) {}
 
-// Of a cache with so many tokens: whether the page has one of the first or the last.
-bool KvCache::StaysPlain(int64_t page, int64_t tokens) const {
-  return page * kPageTokens < plan_.first || (page + 1) * kPageTokens > tokens - plan_.last;
+// Where the tokens begin that have their f32 as the last ones.
+int64_t KvCache::LastFrom() const {
+  const int64_t last = tokens_ - plan_.last;
+  return coded_.ByPages() ? std::min(last, rounded_ * kPageTokens) : last;
+}
+
+// Whether the page has one of the first or the last.
+bool KvCache::StaysPlain(int64_t page) const {
+  return page * kPageTokens < plan_.first || (page + 1) * kPageTokens > LastFrom();
 }
 
 // Of zeros.
@@ -80,44 +100,100 @@ KvCache::Page& KvCache::WritablePage(int64_t number) {
   return page;
 }
 
-void KvCache::Append(const HeadsView<const float>& k, const HeadsView<const float>& v) {
-  CheckRows("k", k, k.tokens, shape().k_heads, shape().k_width);
-  CheckRows("v", v, k.tokens, shape().v_heads, shape().v_width);
-  const int64_t new_pages = (tokens_ + k.tokens + kPageTokens - 1) / kPageTokens - std::ssize(pages_);
-  if (new_pages > 0) {
-    for (auto& memory : NewPages(new_pages, coded_.Bytes())) pages_.push_back({.coded = memory, .plain = nullptr});
+// By pages: the last page's f32 again, where it was rounded and then cut.
+void KvCache::ReadBackCutPage() {
+  const int64_t number = tokens_ / kPageTokens;
+  if (!coded_.ByPages() || number >= rounded_) return;
+  const std::array<Part, kMostParts> parts = Parts(number);
+  const std::shared_ptr<const Memory> plain = NewPages(1, plain_.Bytes())[0];
+  std::vector<float> row(static_cast<size_t>(std::max(shape().k_width, shape().v_width)));
+  for (const Part& part : parts) {
+    for (auto token = static_cast<int>(part.keys.begin); token < part.keys.end; ++token) {
+      for (int h = 0; h < shape().k_heads; ++h) {
+        part.layout->ReadKey(part.page, token, h, row.data());
+        plain_.WriteKey(plain->data, token, h, row.data());
+      }
+      for (int h = 0; h < shape().v_heads; ++h) {
+        part.layout->ReadValue(part.page, token, h, row.data());
+        plain_.WriteValue(plain->data, token, h, row.data());
+      }
+    }
   }
-  int64_t settled = std::max<int64_t>(0, tokens_ - plan_.last) / kPageTokens;  // pages before have their f32 or none
+  pages_[number] = {.coded = nullptr, .plain = plain};
+  rounded_ = number;
+  plain_from_ = number * kPageTokens;
+}
+
+void KvCache::WriteToken(const Page& page, int token, const HeadsView<const float>& k, const HeadsView<const float>& v,
+                         int64_t row) {
+  float rotated[kLargestWidth];
+  const auto kept = [&](const float* x, const Hadamard* rotation) {
+    if (rotation == nullptr) return x;
+    rotation->Rotate(x, rotated);
+    return static_cast<const float*>(rotated);
+  };
+  const auto for_layouts = [&](const auto& write) {
+    if (!coded_.ByPages()) write(coded_, page.coded->data);
+    if (page.plain != nullptr) write(plain_, page.plain->data);
+  };
+  for (int h = 0; h < k.heads; ++h) {
+    const float* key = kept(k.Row(row, h), k_rotation_.get());
+    for_layouts([&](const PageLayout& layout, std::byte* to) { layout.WriteKey(to, token, h, key); });
+  }
+  for (int h = 0; h < v.heads; ++h) {
+    const float* value = kept(v.Row(row, h), v_rotation_.get());
+    for_layouts([&](const PageLayout& layout, std::byte* to) { layout.WriteValue(to, token, h, value); });
+  }
+}
+
+// By pages: those that another token came after.
+void KvCache::RoundFullPages() {
+  for (; coded_.ByPages() && (rounded_ + 1) * kPageTokens < tokens_; ++rounded_) {
+    const Page& page = pages_[rounded_];
+    coded_.WritePage(page.coded->data, plain_, page.plain->data);
+  }
+}
+
+void KvCache::Append(const HeadsView<const float>& k, const HeadsView<const float>& v) {
+  CheckRows("k", k, k.tokens, shape().k_heads, shape().k_width, k_rotation_.get());
+  CheckRows("v", v, k.tokens, shape().v_heads, shape().v_width, v_rotation_.get());
+  if (k.tokens == 0) return;
+  ReadBackCutPage();
+  const int64_t new_pages = (tokens_ + k.tokens + kPageTokens - 1) / kPageTokens - std::ssize(pages_);
+  pages_.resize(pages_.size() + static_cast<size_t>(new_pages));
+  const int64_t coded_from = coded_.ByPages() ? rounded_ : std::ssize(pages_) - new_pages;
+  const int64_t coded_to = coded_.ByPages() ? (tokens_ + k.tokens - 1) / kPageTokens : std::ssize(pages_);
+  if (coded_to > coded_from) {
+    int64_t number = coded_from;
+    for (auto& memory : NewPages(coded_to - coded_from, coded_.Bytes())) pages_[number++].coded = std::move(memory);
+  }
+  int64_t settled = std::max<int64_t>(0, LastFrom()) / kPageTokens;  // pages before have their f32 or none
   for (int64_t t = 0; t < k.tokens;) {
     const int64_t number = tokens_ / kPageTokens;
     const auto begin = static_cast<int>(tokens_ % kPageTokens);
     const auto end = static_cast<int>(std::min<int64_t>(kPageTokens, begin + k.tokens - t));
     const Page& page = WritablePage(number);
-    for (int token = begin; token < end; ++token, ++t) {
-      for (const auto& [memory, layout] : {std::pair{page.coded.get(), &coded_}, {page.plain.get(), &plain_}}) {
-        if (memory == nullptr) continue;
-        for (int h = 0; h < k.heads; ++h) layout->WriteKey(memory->data, token, h, k.Row(t, h));
-        for (int h = 0; h < v.heads; ++h) layout->WriteValue(memory->data, token, h, v.Row(t, h));
-      }
-    }
+    for (int token = begin; token < end; ++token, ++t) WriteToken(page, token, k, v, t);
     tokens_ += end - begin;
-    for (; settled < std::ssize(pages_) && (settled + 1) * kPageTokens <= tokens_ - plan_.last; ++settled)
-      if (!StaysPlain(settled, tokens_)) pages_[settled].plain.reset();
+    RoundFullPages();
+    for (; settled < std::ssize(pages_) && (settled + 1) * kPageTokens <= LastFrom(); ++settled)
+      if (!StaysPlain(settled)) pages_[settled].plain.reset();
   }
 }
 
 void KvCache::Truncate(int64_t tokens) {
   if (tokens < 0 || tokens > tokens_)
     Fail("cache, truncate: got {} tokens, expected at most the {} there are", tokens, tokens_);
-  plain_from_ = std::max(plain_from_, tokens_ - plan_.last);
+  plain_from_ = std::max(plain_from_, LastFrom());
   tokens_ = tokens;
   plain_from_ = std::min(plain_from_, tokens_);
   pages_.resize(static_cast<size_t>(Pages()));
+  rounded_ = std::min(rounded_, Pages());
 }
 
 size_t KvCache::Bytes() const {
   int64_t bytes = 0;
-  for (const Page& page : pages_) bytes += coded_.Bytes() + (page.plain ? plain_.Bytes() : 0);
+  for (const Page& page : pages_) bytes += (page.coded ? coded_.Bytes() : 0) + (page.plain ? plain_.Bytes() : 0);
   return static_cast<size_t>(bytes);
 }
 
@@ -125,10 +201,11 @@ std::array<KvCache::Part, KvCache::kMostParts> KvCache::Parts(int64_t number) co
   const Page& page = pages_[number];
   const int64_t begin = number * kPageTokens, end = std::min(begin + kPageTokens, tokens_);
   const int64_t first = std::clamp(plan_.first, begin, end);
-  const int64_t last = std::clamp(std::max(tokens_ - plan_.last, plain_from_), first, end);
+  const int64_t last = std::clamp(std::max(LastFrom(), plain_from_), first, end);
   const std::byte* plain = page.plain ? page.plain->data : nullptr;
+  const std::byte* coded = page.coded ? page.coded->data : nullptr;
   return {{{plain, &plain_, {0, first - begin}},
-           {page.coded->data, &coded_, {first - begin, last - begin}},
+           {coded, &coded_, {first - begin, last - begin}},
            {plain, &plain_, {last - begin, end - begin}}}};
 }
 
@@ -141,20 +218,24 @@ KvCache::Part KvCache::PartOf(int64_t token) const {
 void KvCache::ReadKey(int64_t token, int head, float* key) const {
   const Part part = PartOf(token);
   part.layout->ReadKey(part.page, static_cast<int>(token % kPageTokens), head, key);
+  if (k_rotation_) k_rotation_->RotateBack(key, key);
 }
 
 void KvCache::ReadValue(int64_t token, int head, float* value) const {
   const Part part = PartOf(token);
   part.layout->ReadValue(part.page, static_cast<int>(token % kPageTokens), head, value);
+  if (v_rotation_) v_rotation_->RotateBack(value, value);
 }
 
 double CacheBytes(const CacheShape& shape, const CachePlan& plan, int64_t tokens) {
-  const auto bytes_of = [&](CacheFormat k, CacheFormat v, int64_t count) {
+  const auto bytes_of = [&](const CacheRule& k, const CacheRule& v, int64_t count) {
     return static_cast<double>(PageLayout(shape, k, v).Bytes()) * std::ceil(static_cast<double>(count) / kPageTokens);
   };
-  const bool plain = plan.k != CacheFormat::kF32 || plan.v != CacheFormat::kF32;
-  return bytes_of(plan.k, plan.v, tokens) +
-         (plain ? bytes_of(CacheFormat::kF32, CacheFormat::kF32, std::min(plan.first + plan.last, tokens)) : 0.0);
+  if (!HasRounding(plan)) return bytes_of({}, {}, tokens);
+  const bool by_pages = PageLayout(shape, plan.k, plan.v).ByPages();
+  const int64_t unrounded = by_pages ? std::min<int64_t>(tokens, kPageTokens) : 0;
+  const int64_t plain = std::min(plan.first + std::max(plan.last, unrounded), tokens);
+  return bytes_of(plan.k, plan.v, tokens - unrounded) + bytes_of({}, {}, plain);
 }
 
 }  // namespace tare

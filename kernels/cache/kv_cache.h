@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys and values of one layer and one sequence, as f32, bf16 or codes with a scale per token and head, in pages of
-// 64 tokens (page_layout.h). Every token is written once, when it comes: its codes depend on itself alone, not on batch,
-// threads or the chunks in which a prompt came.
+// The keys and values of one layer and one sequence, as f32, bf16 or codes, in pages of 64 tokens (page_layout.h). Every
+// token is rounded once, so that its codes do not depend on batch, threads or the chunks in which a prompt came: with a
+// scale per token when it comes; with a scale per channel, of keys or values, when the page that it fills is followed by
+// another token. Until then both stay in f32 (KIVI's residual).
 //
 // The first tokens and the last ones may stay in f32 beside their codes; decoding reads f32 where it is. Those that
-// Truncate uncovers as the last ones have their codes alone.
+// Truncate uncovers as the last ones have their codes alone. A page with scales per channel that is cut by it and written
+// to again is read back from its codes first.
+//
+// Rotated keys (and values) are kept as x R with R orthogonal, the same for all tokens and heads; queries are rotated and
+// outputs rotated back by decoding.
 //
 // A copy is a fork: it shares all pages, and whichever side writes to a shared page copies it first. Forks are to be
 // made and written by one thread at a time; any number may read.
@@ -17,22 +22,24 @@
 
 #include "kernels/attention/heads.h"
 #include "kernels/cache/page_layout.h"
+#include "quant/algorithms/hadamard.h"
 #include "quant/base/aligned.h"
 
 namespace tare {
 
 struct CachePlan {
-  CacheFormat k = CacheFormat::kF32, v = CacheFormat::kF32;
+  CacheRule k = {}, v = {};
   int64_t first = 0, last = 0;  // tokens that stay in f32
 };
 
 class KvCache {
  public:
-  // Throws Error for sizes below 1, heads wider than kLargestWidth, and first or last below 0.
+  // Throws Error for sizes below 1, heads wider than kLargestWidth, first or last below 0, and widths of which no rotation
+  // is known.
   KvCache(const CacheShape& shape, const CachePlan& plan);
 
   // k [n][k heads][k width], v [n][v heads][v width]: the next n tokens. Throws Error for other shapes and for values
-  // that are not finite, naming token and head, and nothing is appended. Out of memory, whole pages of tokens may be.
+  // that are not finite (or would not be once rotated), naming token and head, and nothing is appended. Out of memory, whole pages of tokens may be.
   void Append(const HeadsView<const float>& k, const HeadsView<const float>& v);
   // Keeps the first `tokens`. Throws Error for more than there are.
   void Truncate(int64_t tokens);
@@ -43,9 +50,13 @@ class KvCache {
   // Of all pages, those shared with forks whole. What Truncate takes from a prompt's pages is free when all of them are.
   size_t Bytes() const;
 
-  // The token's row as decoding reads it, dequantized.
+  // The token's row as it counts: dequantized, and rotated back.
   void ReadKey(int64_t token, int head, float* key) const;
   void ReadValue(int64_t token, int head, float* value) const;
+
+  // What keys and values are multiplied by before they are kept; null: nothing.
+  const Hadamard* KeyRotation() const { return k_rotation_.get(); }
+  const Hadamard* ValueRotation() const { return v_rotation_.get(); }
 
   // Some of a page's tokens in one layout. keys: from the page's first.
   struct Part {
@@ -71,15 +82,22 @@ class KvCache {
   };
   static std::vector<std::shared_ptr<const Memory>> NewPages(int64_t count, int64_t bytes);
 
-  bool HasPlain() const { return plan_.first > 0 || plan_.last > 0; }
-  bool StaysPlain(int64_t page, int64_t tokens) const;
+  bool HasPlain() const { return plan_.first > 0 || plan_.last > 0 || coded_.ByPages(); }
+  int64_t LastFrom() const;
+  bool StaysPlain(int64_t page) const;
   Page& WritablePage(int64_t page);
+  void ReadBackCutPage();
+  void WriteToken(const Page& page, int token, const HeadsView<const float>& k, const HeadsView<const float>& v,
+                  int64_t row);
+  void RoundFullPages();
   Part PartOf(int64_t token) const;
 
   CachePlan plan_;
   PageLayout coded_, plain_;
   std::vector<Page> pages_;
+  std::shared_ptr<const Hadamard> k_rotation_, v_rotation_;
   int64_t tokens_ = 0;
+  int64_t rounded_ = 0;     // by pages: how many have codes
   int64_t plain_from_ = 0;  // tokens from here on have their f32, if they are among the last ones
 };
 

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/attention/heads.h"
 #include "kernels/elementwise/rows.h"
 #include "kernels/elementwise/to_nearest.h"
+#include "quant/base/error.h"
 #include "quant/base/float16.h"
 #include "quant/format/round.h"
 
@@ -19,7 +21,10 @@ int Bits(CacheFormat format) {
   return format == CacheFormat::kF32 ? 32 : format == CacheFormat::kBf16 ? 16 : Info(CodesOf(format)).bits;
 }
 
-int64_t ScaleBytes(CacheFormat format) { return HasCodes(format) ? kPageTokens * sizeof(float) : 0; }
+int64_t ScaleBytes(const CacheRule& rule, int channels) {
+  const int64_t scales = rule.ByChannel() ? channels : HasCodes(rule.format) ? kPageTokens : 0;
+  return scales * static_cast<int64_t>(sizeof(float));
+}
 
 void SetBits(std::byte& byte, int shift, int mask, int bits) {
   byte = (byte & ~(std::byte(mask) << shift)) | std::byte(bits) << shift;
@@ -90,17 +95,17 @@ void WriteRunOf(CacheFormat format, const Run& run, const float* values, int n, 
   }
 }
 
-// The scale of a token's row, stored where it belongs.
-Scale StoreScale(CacheFormat format, const float* row, int width, std::byte* scales, int token) {
+// The scale of a token's row, or of a channel's column, stored where it belongs.
+Scale StoreScale(CacheFormat format, const float* values, int n, std::byte* scales, int index) {
   if (!HasCodes(format)) return {1.0f, 1.0f};
-  const Scale scale = ScaleFor(AbsMax(row, static_cast<size_t>(width)), CodesOf(format));
-  std::memcpy(scales + int64_t{token} * 4, &scale.scale, 4);
+  const Scale scale = ScaleFor(AbsMax(values, static_cast<size_t>(n)), CodesOf(format));
+  std::memcpy(scales + int64_t{index} * 4, &scale.scale, 4);
   return scale;
 }
 
-float LoadScale(CacheFormat format, const std::byte* scales, int token) {
+float LoadScale(const CacheRule& rule, const std::byte* scales, int token, int channel) {
   float scale = 1.0f;
-  if (HasCodes(format)) std::memcpy(&scale, scales + int64_t{token} * 4, 4);
+  if (HasCodes(rule.format)) std::memcpy(&scale, scales + int64_t{rule.ByChannel() ? channel : token} * 4, 4);
   return scale;
 }
 
@@ -143,12 +148,12 @@ float ReadInput(CacheFormat format, const std::byte* panel, int input, int lane)
   return 0;
 }
 
-PageLayout::PageLayout(const CacheShape& shape, CacheFormat k, CacheFormat v)
+PageLayout::PageLayout(const CacheShape& shape, const CacheRule& k, const CacheRule& v)
     : shape_(shape),
       k_(k),
       v_(v),
-      key_bytes_(PanelBytes(k, KeyInputs()) + ScaleBytes(k)),
-      value_bytes_(ValuePanels() * PanelBytes(v, kPageTokens) + ScaleBytes(v)),
+      key_bytes_(PanelBytes(k.format, KeyInputs()) + ScaleBytes(k, KeyInputs())),
+      value_bytes_(ValuePanels() * PanelBytes(v.format, kPageTokens) + ScaleBytes(v, ValuePanels() * kPanelLanes)),
       keys_per_value_(shape.k_heads % shape.v_heads == 0 ? shape.k_heads / shape.v_heads : 0) {}
 
 int64_t PageLayout::Key(int head) const {
@@ -162,28 +167,70 @@ int64_t PageLayout::Value(int head) const {
 }
 
 void PageLayout::WriteKey(std::byte* page, int token, int head, const float* key) const {
-  const Scale scale = StoreScale(k_, key, shape_.k_width, page + KeyScales(head), token);
-  WriteRunOf(k_, {page + Key(head), 0, token, 1, 0}, key, shape_.k_width, scale);
+  TARE_CHECK(!k_.ByChannel());
+  const Scale scale = StoreScale(k_.format, key, shape_.k_width, page + KeyScales(head), token);
+  WriteRunOf(k_.format, {page + Key(head), 0, token, 1, 0}, key, shape_.k_width, scale);
 }
 
 void PageLayout::WriteValue(std::byte* page, int token, int head, const float* value) const {
-  const Scale scale = StoreScale(v_, value, shape_.v_width, page + ValueScales(head), token);
-  for (int first = 0, panel = 0; first < shape_.v_width; first += kPanelLanes, ++panel) {
-    std::byte* memory = page + Value(head) + panel * PanelBytes(v_, kPageTokens);
-    WriteRunOf(v_, {memory, token, 0, 0, 1}, value + first, std::min(kPanelLanes, shape_.v_width - first), scale);
+  TARE_CHECK(!v_.ByChannel());
+  const Scale scale = StoreScale(v_.format, value, shape_.v_width, page + ValueScales(head), token);
+  for (int first = 0; first < shape_.v_width; first += kPanelLanes) {
+    const int channels = std::min(kPanelLanes, shape_.v_width - first);
+    WriteRunOf(v_.format, {page + ValuePanel(head, first), token, 0, 0, 1}, value + first, channels, scale);
   }
 }
 
+void PageLayout::WriteKeyChannel(std::byte* page, int channel, int head, const float* column) const {
+  const Scale scale = StoreScale(k_.format, column, kPageTokens, page + KeyScales(head), channel);
+  WriteRunOf(k_.format, {page + Key(head), channel, 0, 0, 1}, column, kPageTokens, scale);
+}
+
+void PageLayout::WriteValueChannel(std::byte* page, int channel, int head, const float* column) const {
+  const Scale scale = StoreScale(v_.format, column, kPageTokens, page + ValueScales(head), channel);
+  const Run run{page + ValuePanel(head, channel), 0, channel % kPanelLanes, 1, 0};
+  WriteRunOf(v_.format, run, column, kPageTokens, scale);
+}
+
+void PageLayout::WriteKeys(std::byte* page, int head, const PageLayout& plain, const std::byte* from) const {
+  float values[kLargestWidth];  // of a token or a channel
+  for (int t = 0; t < kPageTokens && !k_.ByChannel(); ++t) {
+    plain.ReadKey(from, t, head, values);
+    WriteKey(page, t, head, values);
+  }
+  for (int c = 0; c < shape_.k_width && k_.ByChannel(); ++c) {
+    for (int t = 0; t < kPageTokens; ++t) values[t] = ReadInput(CacheFormat::kF32, from + plain.Key(head), c, t);
+    WriteKeyChannel(page, c, head, values);
+  }
+}
+
+void PageLayout::WriteValues(std::byte* page, int head, const PageLayout& plain, const std::byte* from) const {
+  float values[kLargestWidth];
+  for (int t = 0; t < kPageTokens && !v_.ByChannel(); ++t) {
+    plain.ReadValue(from, t, head, values);
+    WriteValue(page, t, head, values);
+  }
+  for (int c = 0; c < shape_.v_width && v_.ByChannel(); ++c) {
+    const std::byte* panel = from + plain.ValuePanel(head, c);
+    for (int t = 0; t < kPageTokens; ++t) values[t] = ReadInput(CacheFormat::kF32, panel, t, c % kPanelLanes);
+    WriteValueChannel(page, c, head, values);
+  }
+}
+
+void PageLayout::WritePage(std::byte* page, const PageLayout& plain, const std::byte* from) const {
+  for (int h = 0; h < shape_.k_heads; ++h) WriteKeys(page, h, plain, from);
+  for (int h = 0; h < shape_.v_heads; ++h) WriteValues(page, h, plain, from);
+}
+
 void PageLayout::ReadKey(const std::byte* page, int token, int head, float* key) const {
-  const float scale = LoadScale(k_, page + KeyScales(head), token);
-  for (int i = 0; i < shape_.k_width; ++i) key[i] = scale * ReadInput(k_, page + Key(head), i, token);
+  for (int i = 0; i < shape_.k_width; ++i)
+    key[i] = LoadScale(k_, page + KeyScales(head), token, i) * ReadInput(k_.format, page + Key(head), i, token);
 }
 
 void PageLayout::ReadValue(const std::byte* page, int token, int head, float* value) const {
-  const float scale = LoadScale(v_, page + ValueScales(head), token);
   for (int i = 0; i < shape_.v_width; ++i) {
-    const std::byte* panel = page + Value(head) + i / kPanelLanes * PanelBytes(v_, kPageTokens);
-    value[i] = scale * ReadInput(v_, panel, token, i % kPanelLanes);
+    value[i] = LoadScale(v_, page + ValueScales(head), token, i) *
+               ReadInput(v_.format, page + ValuePanel(head, i), token, i % kPanelLanes);
   }
 }
 

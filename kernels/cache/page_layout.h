@@ -14,9 +14,9 @@
 //   int6    768 bytes   16    low four bits of u as two records of int4; byte 512 + 4 l + r % 4 has the high two bits of
 //                             inputs r % 4, + 4, + 8, + 12 in bits 0, 2, 4, 6
 //
-// Codes have a scale per token and head, f32 [64], after the head's panels. A value head comes after the keys that are
-// read with it: K of heads i n .. i n + n - 1, then V of head i, for n = k heads / v heads where that is whole; else all
-// keys, then all values.
+// Codes have scales in f32 after the head's panels: of tokens [64], or of channels [inputs of keys, or lanes of values]. A
+// value head comes after the keys that are read with it: K of heads i n .. i n + n - 1, then V of head i, for n = k heads /
+// v heads where that is whole; else all keys, then all values.
 #pragma once
 
 #include <cstddef>
@@ -38,6 +38,22 @@ constexpr Format CodesOf(CacheFormat format) {
   return format == CacheFormat::kInt8 ? Format::kInt8 : format == CacheFormat::kInt6 ? Format::kInt6 : Format::kInt4;
 }
 
+// What shares a scale: a token's row of a head, or a channel of a head over a page's 64 tokens (KIVI, arXiv 2402.02750,
+// has keys so).
+enum class CacheScales { kToken, kChannel };
+
+// Whether a head's channels are rotated before they are rounded (quant/algorithms/hadamard.h).
+enum class CacheRotation { kNone, kHadamard };
+
+// How keys, or values, are kept.
+struct CacheRule {
+  CacheFormat format = CacheFormat::kF32;
+  CacheScales scales = CacheScales::kToken;  // of formats with codes
+  CacheRotation rotation = CacheRotation::kNone;
+
+  bool ByChannel() const { return HasCodes(format) && scales == CacheScales::kChannel; }
+};
+
 // Of one layer. V of a head that is 2d wide is one head of width 2d.
 struct CacheShape {
   int k_heads = 0, k_width = 0, v_heads = 0, v_width = 0;
@@ -57,32 +73,46 @@ float ReadInput(CacheFormat format, const std::byte* panel, int input, int lane)
 // Offsets in bytes from a page's begin, all multiples of 64.
 class PageLayout {
  public:
-  PageLayout(const CacheShape& shape, CacheFormat k, CacheFormat v);
+  PageLayout(const CacheShape& shape, const CacheRule& k, const CacheRule& v);
 
   const CacheShape& shape() const { return shape_; }
-  CacheFormat k() const { return k_; }
-  CacheFormat v() const { return v_; }
+  const CacheRule& k() const { return k_; }
+  const CacheRule& v() const { return v_; }
+  // Whether tokens cannot be written one by one.
+  bool ByPages() const { return k_.ByChannel() || v_.ByChannel(); }
   int KeyInputs() const { return (shape_.k_width + 15) / 16 * 16; }
   int ValuePanels() const { return (shape_.v_width + kPanelLanes - 1) / kPanelLanes; }
 
   int64_t Key(int head) const;
-  int64_t KeyScales(int head) const { return Key(head) + PanelBytes(k_, KeyInputs()); }
+  int64_t KeyScales(int head) const { return Key(head) + PanelBytes(k_.format, KeyInputs()); }
   int64_t KeyBytes() const { return key_bytes_; }  // of a head, scales among them
   int64_t Value(int head) const;
-  int64_t ValueScales(int head) const { return Value(head) + ValuePanels() * PanelBytes(v_, kPageTokens); }
+  int64_t ValueScales(int head) const { return Value(head) + ValuePanels() * PanelBytes(v_.format, kPageTokens); }
   int64_t ValueBytes() const { return value_bytes_; }
   int64_t Bytes() const { return shape_.k_heads * key_bytes_ + shape_.v_heads * value_bytes_; }
 
-  // Row `token` of a page from f32, to codes under quant/format/round.h. Values are finite.
+  // Row `token` of a page from f32, to codes under quant/format/round.h, where they have a scale per token. Values are
+  // finite.
   void WriteKey(std::byte* page, int token, int head, const float* key) const;
   void WriteValue(std::byte* page, int token, int head, const float* value) const;
-  // The same rows as f32, dequantized.
+  // All 64 tokens of a page, from one of the same shape in f32.
+  void WritePage(std::byte* page, const PageLayout& plain, const std::byte* from) const;
+  // A row as f32, dequantized.
   void ReadKey(const std::byte* page, int token, int head, float* key) const;
   void ReadValue(const std::byte* page, int token, int head, float* value) const;
 
  private:
+  // Of the panel that a channel of a value head lies in.
+  int64_t ValuePanel(int head, int channel) const {
+    return Value(head) + channel / kPanelLanes * PanelBytes(v_.format, kPageTokens);
+  }
+  void WriteKeyChannel(std::byte* page, int channel, int head, const float* column) const;
+  void WriteValueChannel(std::byte* page, int channel, int head, const float* column) const;
+  void WriteKeys(std::byte* page, int head, const PageLayout& plain, const std::byte* from) const;
+  void WriteValues(std::byte* page, int head, const PageLayout& plain, const std::byte* from) const;
+
   CacheShape shape_;
-  CacheFormat k_, v_;
+  CacheRule k_, v_;
   int64_t key_bytes_, value_bytes_;
   int keys_per_value_;  // 0: all keys first
 };

@@ -56,8 +56,7 @@ struct Cuts {
 
 // Sizes of a call, and its workspace.
 struct Layout {
-  Layout(const DecodePlan& plan, std::span<const DecodeSequence> sequences)
-      : page(plan.shape(), CacheFormat::kF32, CacheFormat::kF32) {
+  Layout(const DecodePlan& plan, std::span<const DecodeSequence> sequences) : page(plan.shape(), {}, {}) {
     int64_t queries = 0;
     for (const DecodeSequence& s : sequences) {
       const Cuts cuts(plan, s);
@@ -141,7 +140,12 @@ class GroupPass {
     for (int64_t i = 0; i < Rows(); ++i) {
       float* q = x_.q + i * inputs_;
       std::fill_n(q, inputs_, 0.0f);
-      std::copy_n(s_.q.Row(i % queries_, group_.rows[i / queries_].q), plan_.shape().k_width, q);
+      const float* query = s_.q.Row(i % queries_, group_.rows[i / queries_].q);
+      if (const Hadamard* rotation = s_.cache->KeyRotation(); rotation != nullptr) {
+        rotation->Rotate(query, q);
+      } else {
+        std::copy_n(query, plan_.shape().k_width, q);
+      }
       x_.keys[i] = {.x = q, .y = x_.logits + i * kPageTokens};
       ToPlanes(q, nullptr, inputs_, x_.q_high + i * inputs_, x_.q_low + i * inputs_, x_.keys[i]);
     }
@@ -158,6 +162,13 @@ class GroupPass {
     PanelProduct(format, panel, inputs, factors, ahead);
   }
 
+  // Scales per channel are the page's: they go into the queries.
+  void WeighQueries(const std::byte* scales, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      ToPlanes(x_.q + i * inputs_, reinterpret_cast<const float*>(scales), inputs_, x_.q_high + i * inputs_,
+               x_.q_low + i * inputs_, x_.keys[i]);
+  }
+
   void MultiplyKeys(const Part& part) {
     const PageLayout& layout = *part.layout;
     std::fill_n(x_.logits, Rows() * kPageTokens, 0.0f);
@@ -167,7 +178,8 @@ class GroupPass {
       const std::byte* next =
           part.page + (end < group_.rows.size() ? layout.Key(group_.rows[end].k) : layout.Value(group_.products[0].v));
       const std::byte* panel = part.page + layout.Key(head);
-      Multiply(layout.k(), panel, layout.KeyInputs(), {x_.keys + i * queries_, (end - i) * queries_},
+      if (layout.k().ByChannel()) WeighQueries(part.page + layout.KeyScales(head), i * queries_, end * queries_);
+      Multiply(layout.k().format, panel, layout.KeyInputs(), {x_.keys + i * queries_, (end - i) * queries_},
                Ahead(panel + layout.KeyBytes(), next));
     }
   }
@@ -181,12 +193,12 @@ class GroupPass {
 
   void Softmaxes(const Part& part, int64_t page) {
     const PageLayout& layout = *part.layout;
-    const bool codes = HasCodes(layout.k());
+    const bool by_token = HasCodes(layout.k().format) && !layout.k().ByChannel();
     for (int64_t i = 0; i < Rows(); ++i) {
       const KeyRange keys = Visible(part, page, i % queries_);
       const std::byte* scales = part.page + layout.KeyScales(group_.rows[i / queries_].k);
       const PageLogits logits{.products = x_.logits + i * kPageTokens,
-                              .key_scales = codes ? reinterpret_cast<const float*>(scales) : nullptr,
+                              .key_scales = by_token ? reinterpret_cast<const float*>(scales) : nullptr,
                               .factor = plan_.scale() * kLog2E,
                               .begin = static_cast<int>(keys.begin),
                               .end = static_cast<int>(keys.end)};
@@ -200,14 +212,17 @@ class GroupPass {
     const float* p = x_.p + row * kPageTokens;
     if (x_.rescale[row] != 1.0f) Rescale(o, x_.rescale[row], width_);
     x_.values[i] = {.x = p, .y = o};
-    if (HasCodes(layout.v()))
-      ToPlanes(p, reinterpret_cast<const float*>(scales), inputs, x_.p_high + i * kPageTokens,
-               x_.p_low + i * kPageTokens, x_.values[i]);
+    if (!HasCodes(layout.v().format)) return;
+    const auto* v_scales = reinterpret_cast<const float*>(scales);
+    const bool by_channel = layout.v().ByChannel();
+    ToPlanes(p, by_channel ? nullptr : v_scales, inputs, x_.p_high + i * kPageTokens, x_.p_low + i * kPageTokens,
+             x_.values[i]);
+    if (by_channel) x_.values[i].lane_scales = v_scales;
   }
 
   void MultiplyValues(const Part& part, const std::byte* next_group) {
     const PageLayout& layout = *part.layout;
-    const int64_t inputs = (part.keys.end + 15) / 16 * 16, panel_bytes = PanelBytes(layout.v(), kPageTokens);
+    const int64_t inputs = (part.keys.end + 15) / 16 * 16, panel_bytes = PanelBytes(layout.v().format, kPageTokens);
     for (size_t i = 0, end = 0; i < group_.products.size(); i = end) {
       const int head = group_.products[i].v;
       while (end < group_.products.size() && group_.products[end].v == head) ++end;
@@ -219,8 +234,11 @@ class GroupPass {
       const std::byte* panel = part.page + layout.Value(head);
       const ReadAhead ahead = Ahead(panel + layout.ValueBytes(), next);
       for (int n = 0; n < layout.ValuePanels(); ++n, panel += panel_bytes) {
-        Multiply(layout.v(), panel, inputs, factors, ahead);
-        for (PanelFactor& factor : factors) factor.y += kPanelLanes;
+        Multiply(layout.v().format, panel, inputs, factors, ahead);
+        for (PanelFactor& factor : factors) {
+          factor.y += kPanelLanes;
+          if (factor.lane_scales != nullptr) factor.lane_scales += kPanelLanes;
+        }
       }
     }
   }
@@ -287,6 +305,7 @@ void Merge(const DecodePlan& plan, const DecodeSequence& s, const Group& group, 
           for (int i = 0; i < width; ++i) out[i] += share * o[i];
         }
       }
+      if (const Hadamard* rotation = s.cache->ValueRotation(); rotation != nullptr) rotation->RotateBack(out, out);
     }
   }
 }

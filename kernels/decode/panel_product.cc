@@ -68,7 +68,9 @@ HWY_INLINE void Codes(const uint8_t* w, int64_t inputs, const PanelFactor* f, in
     for (int v = 0; v < kVectors; ++v) {
       float* y = f[i].y + lane + v * kLanes;
       const VF sum = hn::Add(hn::Mul(hn::ConvertTo(d, high[i][v]), hn::Set(d, 128.0f)), hn::ConvertTo(d, low[i][v]));
-      hn::Store(hn::Add(hn::Load(d, y), hn::Mul(sum, hn::Set(d, f[i].scale))), d, y);
+      VF scale = hn::Set(d, f[i].scale);
+      if (f[i].lane_scales != nullptr) scale = hn::Mul(scale, hn::Load(d, f[i].lane_scales + lane + v * kLanes));
+      hn::Store(hn::Add(hn::Load(d, y), hn::Mul(sum, scale)), d, y);
     }
   }
 }

@@ -4,7 +4,8 @@
 // registers, and are unpacked once for both vectors.
 //
 //   y[lane] += sum over inputs of panel[input][lane] x[input]                               f32, bf16
-//   y[lane] += scale * sum over inputs of code[input][lane] (128 high[input] + low[input])  codes; the sum exact
+//   y[lane] += scale * lane_scales[lane] * sum over inputs of code[input][lane] (128 high[input] + low[input])
+//                                                                                           codes; the sum exact
 //
 // The vector's integers are 15 bits wide, as in kernels/linear/one_token.h: off by at most half a 16256th of its largest
 // magnitude, so that what decoding adds to the cache's own rounding is nothing.
@@ -24,6 +25,7 @@ struct PanelFactor {
   const int8_t* high = nullptr;  // [inputs], of codes, with low, scale and the sums of both
   const int8_t* low = nullptr;   // [inputs]
   float scale = 0;
+  const float* lane_scales = nullptr;  // [64], aligned likewise, of codes: each lane's sum times its own; null: 1
   int32_t high_sum = 0, low_sum = 0;
   float* y = nullptr;  // [64], aligned to 64 bytes
 };
@@ -37,7 +39,8 @@ struct ReadAhead {
 inline constexpr int kLargestPlaneCode = 127 * 128;
 
 // x [count], times weights [count] where they are not null, as planes of the factor; count a multiple of 16, memory
-// aligned to 64 bytes. Values are finite. Sets all but y.
+// aligned to 64 bytes. Values are finite. Sets all but y and
+// lane_scales.
 void ToPlanes(const float* x, const float* weights, int64_t count, int8_t* high, int8_t* low, PanelFactor& factor);
 
 // inputs: a multiple of 16. One or two factors.

@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr CachePlan kInt4{.k = CacheFormat::kInt4, .v = CacheFormat::kInt4};
+constexpr CachePlan kInt4{.k = {CacheFormat::kInt4}, .v = {CacheFormat::kInt4}};
 
 DecodeCase Small(const std::string& kernel, const CachePlan& plan) {
   return {.kernel = kernel, .plan = plan, .shape = {.n = 100, .d = 16, .heads = 4, .kv_heads = 2}, .repetitions = 2};

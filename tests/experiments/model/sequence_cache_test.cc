@@ -72,7 +72,7 @@ TEST(SequenceCacheTest, AForkGoesItsOwnWay) {
 TEST(SequenceCacheTest, CodesDoNotDependOnChunks) {
   Model model(GoldenFolder("diffllama-mha"));
   const std::vector<int32_t> tokens = GoldenRows("diffllama-mha").front();
-  const CachePlan plan{.k = CacheFormat::kInt8, .v = CacheFormat::kInt8};
+  const CachePlan plan{.k = {CacheFormat::kInt8}, .v = {CacheFormat::kInt8}};
   SequenceCache whole(model.config(), plan), exact(model.config(), {});
   const std::vector<float> expected = Decoded(model, whole, tokens, tokens.size());
   const std::vector<float> without = Decoded(model, exact, tokens, 4);

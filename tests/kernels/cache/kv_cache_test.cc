@@ -19,7 +19,9 @@ using testing::ThrowsMessage;
 
 constexpr CacheShape kShape{.k_heads = 2, .k_width = 16, .v_heads = 1, .v_width = 32};
 constexpr int64_t kTokens = 200;
-constexpr CachePlan kInt4{.k = CacheFormat::kInt4, .v = CacheFormat::kInt4};
+constexpr CachePlan kInt4{.k = {CacheFormat::kInt4}, .v = {CacheFormat::kInt4}};
+
+constexpr CacheRule kByChannel{.format = CacheFormat::kInt4, .scales = CacheScales::kChannel};
 
 struct Tokens {
   std::vector<float> k = RandomNormal(kTokens * 32, 1), v = RandomNormal(kTokens * 32, 2);
@@ -51,7 +53,9 @@ bool IsExact(const KvCache& cache, const Tokens& tokens, int64_t t) {
 TEST(KvCache, CodesDoNotDependOnTheChunksOfThePrompt) {
   const Tokens tokens;
   for (const CachePlan plan :
-       {kInt4, CachePlan{.k = CacheFormat::kInt8, .v = CacheFormat::kBf16, .first = 3, .last = 70}}) {
+       {kInt4, CachePlan{.k = kByChannel, .v = {CacheFormat::kInt8}},
+        CachePlan{.k = {CacheFormat::kInt6}, .v = kByChannel, .first = 2, .last = 70},
+        CachePlan{.k = {CacheFormat::kInt8}, .v = {CacheFormat::kBf16}, .first = 3, .last = 70}}) {
     KvCache whole(kShape, plan), parts(kShape, plan), single(kShape, plan);
     tokens.AppendTo(whole, 0, kTokens);
     int64_t at = 0;
@@ -69,7 +73,7 @@ TEST(KvCache, CodesDoNotDependOnTheChunksOfThePrompt) {
 
 TEST(KvCache, FirstAndLastTokensStayAsTheyCame) {
   const Tokens tokens;
-  KvCache cache(kShape, {.k = CacheFormat::kInt4, .v = CacheFormat::kInt4, .first = 3, .last = 70});
+  KvCache cache(kShape, {.k = {CacheFormat::kInt4}, .v = {CacheFormat::kInt4}, .first = 3, .last = 70});
   for (int64_t t = 0; t < kTokens; ++t) {
     tokens.AppendTo(cache, t, t + 1);
     const auto exact = [&](int64_t i) { return IsExact(cache, tokens, i); };
@@ -77,14 +81,14 @@ TEST(KvCache, FirstAndLastTokensStayAsTheyCame) {
     EXPECT_FALSE(t >= 73 && (exact(3) || exact(t - 70))) << t;
   }
   // f32 of the first page and the two that the last 70 tokens lie in.
-  const int64_t coded = PageLayout(kShape, CacheFormat::kInt4, CacheFormat::kInt4).Bytes(),
-                plain = PageLayout(kShape, CacheFormat::kF32, CacheFormat::kF32).Bytes();
+  const int64_t coded = PageLayout(kShape, {CacheFormat::kInt4}, {CacheFormat::kInt4}).Bytes(),
+                plain = PageLayout(kShape, {}, {}).Bytes();
   EXPECT_EQ(cache.Bytes(), static_cast<size_t>(4 * coded + 3 * plain));
 }
 
 TEST(KvCache, TruncatingLosesTheF32OfNoTokenThatHasIt) {
   const Tokens tokens;
-  KvCache cache(kShape, {.k = CacheFormat::kInt4, .v = CacheFormat::kInt4, .last = 10});
+  KvCache cache(kShape, {.k = {CacheFormat::kInt4}, .v = {CacheFormat::kInt4}, .last = 10});
   tokens.AppendTo(cache, 0, kTokens);
   cache.Truncate(195);
   EXPECT_TRUE(IsExact(cache, tokens, 190));
@@ -101,6 +105,69 @@ TEST(KvCache, TruncatingLosesTheF32OfNoTokenThatHasIt) {
   again.Truncate(70);
   tokens.AppendTo(again, 70, 100);
   EXPECT_EQ(Rows(direct), Rows(again));
+}
+
+// A page of channels' scales is rounded when a token comes after it, and not before.
+TEST(KvCache, ByChannelTheLastPageStaysAsItCame) {
+  const Tokens tokens;
+  const CachePlan plan{.k = kByChannel, .v = {CacheFormat::kInt4}};
+  KvCache cache(kShape, plan);
+  const int64_t coded = PageLayout(kShape, plan.k, plan.v).Bytes(), plain = PageLayout(kShape, {}, {}).Bytes();
+  for (int64_t t = 0; t < kTokens; ++t) {
+    tokens.AppendTo(cache, t, t + 1);
+    const int64_t page = t / 64;
+    EXPECT_TRUE(IsExact(cache, tokens, page * 64) && IsExact(cache, tokens, t)) << t;
+    EXPECT_FALSE(page > 0 && IsExact(cache, tokens, page * 64 - 1)) << t;
+    EXPECT_EQ(cache.Bytes(), static_cast<size_t>(page * coded + plain));
+    EXPECT_EQ(static_cast<double>(cache.Bytes()), CacheBytes(kShape, plan, t + 1));
+  }
+}
+
+// What was rounded stays what it was; what comes after a cut is rounded with what is left of the page.
+TEST(KvCache, ByChannelACutPageIsReadBack) {
+  const Tokens tokens;
+  KvCache cache(kShape, {.k = kByChannel, .v = kByChannel});
+  tokens.AppendTo(cache, 0, kTokens);
+  const std::vector<float> before = Rows(cache);
+  cache.Truncate(100);
+  KvCache fork = cache;
+  const std::vector<float> cut(before.begin(), before.begin() + 100 * 64);
+  EXPECT_EQ(Rows(cache), cut);
+  tokens.AppendTo(cache, 100, 110);
+  std::vector<float> grown = Rows(cache);
+  EXPECT_TRUE(IsExact(cache, tokens, 105));
+  grown.resize(cut.size());
+  EXPECT_EQ(grown, cut);
+  tokens.AppendTo(cache, 110, 140);  // the page is full and followed
+  EXPECT_FALSE(IsExact(cache, tokens, 105));
+  EXPECT_EQ(Rows(fork), cut);
+  cache.Truncate(128);
+  tokens.AppendTo(cache, 128, 129);
+  EXPECT_EQ(cache.tokens(), 129);
+}
+
+// Rotated rows come back, but for the rounding of values that are spread more evenly: an outlier costs the others less.
+TEST(KvCache, RotationIsUndoneByReading) {
+  Tokens tokens;
+  for (int64_t t = 0; t < kTokens; ++t) tokens.k[t * 32 + 5] = 40;
+  const auto error = [&](const CachePlan& plan) {
+    KvCache cache(kShape, plan);
+    tokens.AppendTo(cache, 0, kTokens);
+    double sum = 0;
+    std::vector<float> row(16);
+    for (int64_t t = 0; t < kTokens; ++t) {
+      cache.ReadKey(t, 0, row.data());
+      for (int i = 0; i < 16; ++i) sum += std::pow(row[i] - tokens.k[t * 32 + i], 2);
+    }
+    return std::sqrt(sum / (16 * kTokens));
+  };
+  const CacheRule rotated{.format = CacheFormat::kInt4, .rotation = CacheRotation::kHadamard};
+  EXPECT_LT(error({.k = {.rotation = CacheRotation::kHadamard}}), 1e-5);
+  const double plain = error({.k = {CacheFormat::kInt4}}), spread = error({.k = rotated});
+  EXPECT_GT(plain, 0.8);   // a step is 40 / 7: all others become 0
+  EXPECT_LT(spread, 0.7);  // steps of some 12 / 7, over sqrt(12)
+  EXPECT_THAT([&] { KvCache({.k_heads = 1, .k_width = 9, .v_heads = 1, .v_width = 1}, {.k = rotated}); },
+              ThrowsMessage<Error>(HasSubstr("hadamard: got 9 channels")));
 }
 
 TEST(KvCache, ForksShareAndDoNotSeeEachOther) {
@@ -131,7 +198,7 @@ TEST(KvCache, BytesAreThoseOfItsPages) {
   const CacheShape v1{.k_heads = 2, .k_width = 128, .v_heads = 1, .v_width = 256};
   EXPECT_EQ(CacheBytes(v1, kInt4, 64), 64 * (2 * 64 + 128) + 3 * 256);
   EXPECT_EQ(CacheBytes(v1, {}, 65), 2 * 64 * 512 * 4);
-  for (const CachePlan plan : {kInt4, CachePlan{.k = CacheFormat::kInt6, .v = CacheFormat::kF32}}) {
+  for (const CachePlan plan : {kInt4, CachePlan{.k = {CacheFormat::kInt6}, .v = {CacheFormat::kF32}}}) {
     KvCache cache(kShape, plan);
     EXPECT_EQ(cache.Bytes(), 0u);
     tokens.AppendTo(cache, 0, kTokens);

@@ -43,7 +43,7 @@ TEST(PageLayout, RowsComeBackAsTheQuantizerLeavesThem) {
   const CacheShape shape{.k_heads = 3, .k_width = 40, .v_heads = 2, .v_width = 70};
   const std::vector<float> data = RandomNormal(64 * 3 * 70, 1);
   for (const CacheFormat format : kAllFormats) {
-    const PageLayout layout(shape, format, format);
+    const PageLayout layout(shape, {format}, {format});
     AlignedBuffer<std::byte> page = Page(layout);
     for (int t = 63; t >= 0; --t) {
       for (int h = 0; h < 3; ++h) layout.WriteKey(page.data(), t, h, data.data() + (t * 3 + h) * 70);
@@ -64,10 +64,52 @@ TEST(PageLayout, RowsComeBackAsTheQuantizerLeavesThem) {
   }
 }
 
+// Each channel of a head is a group of 64 for the quantizer; values by token beside them are as ever.
+TEST(PageLayout, PagesByChannelComeBackAsTheQuantizerLeavesColumns) {
+  const CacheShape shape{.k_heads = 2, .k_width = 24, .v_heads = 1, .v_width = 70};
+  const PageLayout plain(shape, {}, {});
+  AlignedBuffer<std::byte> from = Page(plain);
+  const std::vector<float> k = RandomNormal(64 * 2 * 24, 3), v = RandomNormal(64 * 70, 4);
+  for (int t = 0; t < 64; ++t) {
+    for (int h = 0; h < 2; ++h) plain.WriteKey(from.data(), t, h, k.data() + (t * 2 + h) * 24);
+    plain.WriteValue(from.data(), t, 0, v.data() + t * 70);
+  }
+  for (const CacheFormat format : {CacheFormat::kInt8, CacheFormat::kInt6, CacheFormat::kInt4}) {
+    const CacheRule by_channel{.format = format, .scales = CacheScales::kChannel};
+    for (const CacheRule values : {by_channel, CacheRule{.format = format}}) {
+      const PageLayout layout(shape, by_channel, values);
+      ASSERT_TRUE(layout.ByPages());
+      AlignedBuffer<std::byte> page = Page(layout);
+      layout.WritePage(page.data(), plain, from.data());
+      std::vector<float> row(70), column(64);
+      for (int c = 0; c < 24; ++c) {
+        for (int t = 0; t < 64; ++t) column[t] = k[(t * 2 + 1) * 24 + c];
+        const std::vector<float> expected = Expected(format, column);
+        for (int t = 0; t < 64; ++t) {
+          layout.ReadKey(page.data(), t, 1, row.data());
+          ASSERT_EQ(row[c], expected[t]) << Name(format) << c << t;
+        }
+      }
+      for (int c = 0; c < 70 && values.ByChannel(); ++c) {
+        for (int t = 0; t < 64; ++t) column[t] = v[t * 70 + c];
+        const std::vector<float> expected = Expected(format, column);
+        for (int t = 0; t < 64; ++t) {
+          layout.ReadValue(page.data(), t, 0, row.data());
+          ASSERT_EQ(row[c], expected[t]) << Name(format) << c << t;
+        }
+      }
+      for (int t = 0; t < 64 && !values.ByChannel(); ++t) {
+        layout.ReadValue(page.data(), t, 0, row.data());
+        ASSERT_EQ(row, Expected(format, {v.data() + t * 70, 70})) << t;
+      }
+    }
+  }
+}
+
 TEST(PageLayout, APanelOfKeysLiesAsPackedWeightsDo) {
   constexpr int kWidth = 48;
   for (const CacheFormat format : {CacheFormat::kInt8, CacheFormat::kInt6, CacheFormat::kInt4}) {
-    const PageLayout layout({.k_heads = 1, .k_width = kWidth, .v_heads = 1, .v_width = 64}, format, format);
+    const PageLayout layout({.k_heads = 1, .k_width = kWidth, .v_heads = 1, .v_width = 64}, {format}, {format});
     AlignedBuffer<std::byte> page = Page(layout);
     QuantizedMatrixBuffer weights(CodesOf(format), 64, kWidth, kWidth);
     const std::vector<float> data = RandomNormal(64 * kWidth, 2);
@@ -88,8 +130,8 @@ TEST(PageLayout, APanelOfKeysLiesAsPackedWeightsDo) {
 
 TEST(PageLayout, HeadsLieBesideWhatIsReadWithThem) {
   // V1: two keys, then their wide value.
-  const PageLayout v1({.k_heads = 4, .k_width = 64, .v_heads = 2, .v_width = 128}, CacheFormat::kInt4,
-                      CacheFormat::kInt4);
+  const PageLayout v1({.k_heads = 4, .k_width = 64, .v_heads = 2, .v_width = 128}, {CacheFormat::kInt4},
+                      {CacheFormat::kInt4});
   EXPECT_EQ(v1.KeyBytes(), 64 * 64 / 2 + 256);
   EXPECT_EQ(v1.ValueBytes(), 64 * 128 / 2 + 256);
   EXPECT_EQ(v1.Key(1), v1.KeyBytes());
@@ -97,8 +139,8 @@ TEST(PageLayout, HeadsLieBesideWhatIsReadWithThem) {
   EXPECT_EQ(v1.Key(2), v1.Value(0) + v1.ValueBytes());
   EXPECT_EQ(v1.Value(1) + v1.ValueBytes(), v1.Bytes());
   // Three keys and two values: no head overlaps another.
-  const PageLayout odd({.k_heads = 3, .k_width = 16, .v_heads = 2, .v_width = 16}, CacheFormat::kF32,
-                       CacheFormat::kInt8);
+  const PageLayout odd({.k_heads = 3, .k_width = 16, .v_heads = 2, .v_width = 16}, {CacheFormat::kF32},
+                       {CacheFormat::kInt8});
   std::set<int64_t> ends;
   for (int h = 0; h < 3; ++h) ends.insert(odd.Key(h) + odd.KeyBytes());
   for (int h = 0; h < 2; ++h) ends.insert(odd.Value(h) + odd.ValueBytes());

@@ -13,6 +13,7 @@
 
 #include "kernels/decode/decode_reference.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "tests/support/each_target.h"
 #include "tests/support/random_decode.h"
@@ -24,8 +25,8 @@ using testing::Each;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr CachePlan kInt4{.k = CacheFormat::kInt4, .v = CacheFormat::kInt4};
-constexpr CachePlan kInt8{.k = CacheFormat::kInt8, .v = CacheFormat::kInt8};
+constexpr CachePlan kInt4{.k = {CacheFormat::kInt4}, .v = {CacheFormat::kInt4}};
+constexpr CachePlan kInt8{.k = {CacheFormat::kInt8}, .v = {CacheFormat::kInt8}};
 
 // Largest ||error|| of a row over its magnitude.
 double WorstRow(const RandomDecode& c) {
@@ -55,7 +56,7 @@ TEST(DecodeAttention, EveryFormatOfKeysAndValues) {
                                       CacheFormat::kInt4};
   for (const CacheFormat k : kFormats) {
     for (const CacheFormat v : kFormats) {
-      RandomDecode c({.queries = 1, .keys = 150, .d = 24, .v_width = 80}, {.k = k, .v = v});
+      RandomDecode c({.queries = 1, .keys = 150, .d = 24, .v_width = 80}, {.k = {k}, .v = {v}});
       const bool codes = HasCodes(k) || HasCodes(v);
       ExpectRight(c, std::string(Name(k)) + " " + Name(v), codes ? 5e-4 : 1e-5);
     }
@@ -75,12 +76,33 @@ TEST(DecodeAttention, EveryFamilyLengthAndNumberOfQueries) {
   }
 }
 
+TEST(DecodeAttention, ScalesPerChannelAndRotation) {
+  for (const Family family : {Family::kStandard, Family::kV1, Family::kDiffLlama, Family::kV2}) {
+    for (const CacheFormat format : {CacheFormat::kInt8, CacheFormat::kInt4}) {
+      const CacheRule channel{.format = format, .scales = CacheScales::kChannel}, token{format};
+      for (CachePlan plan : {CachePlan{.k = channel, .v = token}, CachePlan{.k = token, .v = channel},
+                             CachePlan{.k = channel, .v = channel, .first = 3, .last = 20}}) {
+        for (const CacheRotation rotation : {CacheRotation::kNone, CacheRotation::kHadamard}) {
+          plan.k.rotation = plan.v.rotation = rotation;
+          for (const int64_t keys : {1, 65, 200}) {
+            const int64_t queries = std::min<int64_t>(keys, 3);
+            RandomDecode c({.family = family, .heads = 4, .kv = 2, .queries = queries, .keys = keys, .v_width = 80},
+                           plan);
+            ExpectRight(c, Formatted("family {}, {} {} {}", static_cast<int>(family), Name(format),
+                                     static_cast<int>(rotation), keys));
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(DecodeAttention, WindowsAndTokensInF32) {
   for (const int64_t window : {1, 30, 64, 129, 1000}) {
     for (const int64_t last : {0, 1, 50, 200}) {
       const Mask mask{.kind = Mask::Kind::kWindow, .window = window};
       RandomDecode c({.queries = 3, .keys = 300, .mask = mask},
-                     {.k = CacheFormat::kInt4, .v = CacheFormat::kInt8, .first = last / 10, .last = last});
+                     {.k = {CacheFormat::kInt4}, .v = {CacheFormat::kInt8}, .first = last / 10, .last = last});
       ExpectRight(c, std::to_string(window) + " " + std::to_string(last));
     }
   }
@@ -88,7 +110,7 @@ TEST(DecodeAttention, WindowsAndTokensInF32) {
 
 TEST(DecodeAttention, EveryInstructionSetGivesTheSameBitsOverCodes) {
   RandomDecode c({.queries = 1, .keys = 333, .d = 48, .v_width = 64},
-                 {.k = CacheFormat::kInt6, .v = CacheFormat::kInt4});
+                 {.k = {CacheFormat::kInt6}, .v = {CacheFormat::kInt4}});
   std::vector<float> first;
   OnEachTarget(kAllTargets, [&] {
     const std::vector<float> out = c.Run();

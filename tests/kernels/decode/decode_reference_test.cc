@@ -33,7 +33,7 @@ TEST(DecodeReference, OverF32ItIsAttention) {
 }
 
 TEST(DecodeReference, OverCodesItIsAttentionOnWhatTheyStandFor) {
-  RandomDecode c({.queries = 2, .keys = 100}, {.k = CacheFormat::kInt4, .v = CacheFormat::kInt4});
+  RandomDecode c({.queries = 2, .keys = 100}, {.k = {CacheFormat::kInt4}, .v = {CacheFormat::kInt4}});
   const std::vector<double> exact = OfHeadOne(ReferenceAttentionDouble(c.tensors.problem), 32), got = Truth(c).out;
   double error = 0, size = 0;
   for (size_t i = 0; i < exact.size(); ++i) {

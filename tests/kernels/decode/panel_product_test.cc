@@ -25,7 +25,7 @@ TEST(PanelProduct, EveryFormatAgainstLoops) {
   const std::vector<float> data = RandomNormal(64 * kInputs, 1);
   for (const CacheFormat format :
        {CacheFormat::kF32, CacheFormat::kBf16, CacheFormat::kInt8, CacheFormat::kInt6, CacheFormat::kInt4}) {
-    const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, format, format);
+    const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, {format}, {format});
     AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
     for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, data.data() + lane * kInputs);
     // Integers that planes have exactly, with sums far below 2^24: every result is exact.
@@ -66,6 +66,30 @@ TEST(PanelProduct, EveryFormatAgainstLoops) {
   }
 }
 
+// A scale per lane is a factor of that lane's sum: powers of two change no bit but the exponent.
+TEST(PanelProduct, LanesHaveTheirOwnScales) {
+  const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, {CacheFormat::kInt4}, {});
+  AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
+  const std::vector<float> data = RandomNormal(64 * kInputs, 1);
+  for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, data.data() + lane * kInputs);
+  std::vector<float> powers;
+  for (int lane = 0; lane < 64; ++lane) powers.push_back(std::ldexp(1.0f, lane % 9 - 4));
+  const AlignedBuffer<float> x = Aligned(RandomNormal(kInputs, 5)), scales = Aligned(powers);
+  AlignedBuffer<int8_t> planes(2 * kInputs);
+  PanelFactor factor;
+  ToPlanes(x.data(), nullptr, kInputs, planes.data(), planes.data() + kInputs, factor);
+  OnEachTarget(kAllTargets, [&] {
+    AlignedBuffer<float> plain = Aligned(std::vector<float>(64)), scaled = Aligned(std::vector<float>(64));
+    factor.y = plain.data();
+    factor.lane_scales = nullptr;
+    PanelProduct(CacheFormat::kInt4, page.data(), kInputs, {&factor, 1}, {});
+    factor.y = scaled.data();
+    factor.lane_scales = scales.data();
+    PanelProduct(CacheFormat::kInt4, page.data(), kInputs, {&factor, 1}, {});
+    for (int lane = 0; lane < 64; ++lane) ASSERT_EQ(scaled[lane], plain[lane] * powers[lane]) << lane;
+  });
+}
+
 TEST(PanelProduct, PlanesAreHalfAStepOff) {
   AlignedBuffer<float> x = Aligned(RandomNormal(80, 2)), weights = Aligned(RandomNormal(80, 3));
   OnEachTarget(kAllTargets, [&] {
@@ -94,8 +118,8 @@ TEST(PanelProduct, PlanesAreHalfAStepOff) {
 // At the largest width and code a sum is past 2^24, and still within an ulp or two of f32.
 TEST(PanelProduct, TheWidestHeadDoesNotOverflow) {
   constexpr int kWidth = 1024;
-  const PageLayout layout({.k_heads = 1, .k_width = kWidth, .v_heads = 1, .v_width = 64}, CacheFormat::kInt8,
-                          CacheFormat::kInt8);
+  const PageLayout layout({.k_heads = 1, .k_width = kWidth, .v_heads = 1, .v_width = 64}, {CacheFormat::kInt8},
+                          {CacheFormat::kInt8});
   AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
   const AlignedBuffer<float> ones = Aligned(std::vector<float>(kWidth, 127.0f));
   for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, ones.data());
