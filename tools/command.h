@@ -21,6 +21,7 @@ void AddInspect(CLI::App& app);
 void AddDump(CLI::App& app);
 void AddStats(CLI::App& app);
 void AddEval(CLI::App& app);
+void AddGenerate(CLI::App& app);
 void AddQuantize(CLI::App& app);
 void AddPlan(CLI::App& app);
 void AddConvert(CLI::App& app);

@@ -40,24 +40,6 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
                                "the checkpoint that MODEL was made from");
 }
 
-// A cache holds what one token brings, and what is done with it has no sites.
-void CheckCached(const PlanRun& run) {
-  for (const Site site : {Site::kAttnLogits, Site::kProbs, Site::kDifference}) {
-    if (run.plan().Touches(site))
-      Fail(
-          "--cache: got a plan with a rule for {}, expected none: decoding shows no maps; try the plan without it, or "
-          "without --cache",
-          Name(site));
-  }
-  if (run.LooksAhead())
-    Fail(
-        "--cache: got a plan whose scales span tokens, expected scales of one token: the others come later; try token, "
-        "row "
-        "or channel of weights");
-  if (run.carrying() == Carrying::kExecuted && run.plan().Touches(Site::kQ))
-    Fail("--cache: got executed attention, expected simulated; try the plan without rules for q, k and v");
-}
-
 void Run(const CLI::App& command, Options options) {
   const std::vector<TaskSpec> specs = ParseTasks(options.tasks);
   Plan plan = Plan::Parse(options.plan);
@@ -68,7 +50,7 @@ void Run(const CLI::App& command, Options options) {
   if (!options.cache.empty()) options.windows.cache = ParseCachePlan(options.cache);
   Model model(options.model, options.machine.Apply());
   PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()));
-  if (options.windows.cache) CheckCached(run);
+  if (options.windows.cache) CheckDecodes(run);
   Evaluation evaluation(model, run, options.windows);
   for (const Task& task : ReadTasks(specs, model, options.windows)) {
     const std::string line = evaluation.Run(task, ProgressLine(task.spec.Name()).Callback());

@@ -77,6 +77,7 @@ int Run(int argc, char** argv) {
   tare::AddDump(app);
   tare::AddStats(app);
   tare::AddEval(app);
+  tare::AddGenerate(app);
   tare::AddQuantize(app);
   tare::AddConvert(app);
   tare::AddVerify(app);

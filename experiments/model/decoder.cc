@@ -49,11 +49,11 @@ struct SeenProjection {
   float* y;
 };
 
-bool IsInteger(const LinearWeights& linear) { return linear.planned != nullptr && linear.planned->packed.has_value(); }
-
 // In floating point for this call, in the memory, where the model keeps the codes alone.
 WeightMatrix FloatWeight(const LayerCall& call, const SeenProjection& p, AlignedBuffer<char>& memory) {
-  const WeightMatrix& weight = p.linear.planned == nullptr ? p.linear.weight : p.linear.planned->dequantized;
+  const PlannedLinear* planned = p.linear.planned.get();
+  const WeightMatrix& weight =
+      planned != nullptr && planned->dequantized.data != nullptr ? planned->dequantized : p.linear.weight;
   if (weight.data != nullptr) return weight;
   return InFloat(weight, call.projector.math(), memory, Formatted("layer {}: weights of {}", call.layer, Name(p.site)));
 }
@@ -62,16 +62,20 @@ void ProjectAll(const LayerCall& call, const float* x, std::span<const SeenProje
   const int64_t rows = call.batch.Rows();
   std::vector<Projection> in_float;
   std::map<TokenFormat, std::vector<QuantizedProjection>> in_integers;  // by what x becomes
+  std::vector<QuantizedProjection> weights_alone;
   for (const SeenProjection* p : all) {
-    const LinearWeights& linear = p->linear;
-    const float* bias = linear.bias.empty() ? nullptr : linear.bias.data();
-    if (IsInteger(linear)) {
-      in_integers[linear.planned->activation].push_back({&*linear.planned->packed, bias, p->y});
+    const PlannedLinear* planned = p->linear.planned.get();
+    const float* bias = p->linear.bias.empty() ? nullptr : p->linear.bias.data();
+    if (planned != nullptr && planned->activation) {
+      in_integers[*planned->activation].push_back({&*planned->packed, bias, p->y});
+    } else if (planned != nullptr && planned->packed && rows == 1) {
+      weights_alone.push_back({&*planned->packed, bias, p->y});
     } else {
       in_float.push_back({FloatWeight(call, *p, call.a.dequantized.at(in_float.size())), bias, p->y});
     }
   }
   call.projector.Project(x, rows, in_float);
+  call.a.one_token.Project(x, weights_alone);
   for (const auto& [format, projections] : in_integers) call.a.quantized.Project(x, rows, format, projections);
 }
 

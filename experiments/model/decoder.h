@@ -20,6 +20,7 @@
 #include "experiments/model/rotary.h"
 #include "experiments/model/weights.h"
 #include "kernels/elementwise/rows.h"
+#include "kernels/linear/one_token.h"
 #include "kernels/linear/projector.h"
 #include "kernels/linear/quantized_linear.h"
 #include "quant/base/aligned.h"
@@ -68,6 +69,7 @@ struct Activations {
   std::array<AlignedBuffer<char>, 3> dequantized;  // weights of one input whose codes alone are kept: at most q, k, v
   AlignedBuffer<std::byte> workspace;              // of executed attention
   QuantizedLinear quantized;                       // of executed linear layers
+  OneTokenProjector one_token;                     // of those whose weights alone are quantized, one row at a time
   std::vector<int64_t> positions;                  // [R] in the sequence
 
   void Prepare(const TokenBatch& batch, const ModelConfig& config);

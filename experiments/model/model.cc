@@ -138,12 +138,13 @@ void Model::DropCodes(int layer) {
 // logits_ of gathered_.
 void Model::ProjectHead(int64_t rows) {
   const PlannedLinear* planned = head_.planned.get();
-  if (planned != nullptr && planned->packed) {
+  if (planned != nullptr && planned->packed && (planned->activation || rows == 1)) {
     const QuantizedProjection projection{&*planned->packed, nullptr, logits_.data()};
-    activations_.quantized.Project(gathered_.data(), rows, planned->activation, {&projection, 1});
+    if (!planned->activation) return activations_.one_token.Project(gathered_.data(), {&projection, 1});
+    activations_.quantized.Project(gathered_.data(), rows, *planned->activation, {&projection, 1});
   } else {
-    const Projection projection{.weight = planned == nullptr ? head_.weight : planned->dequantized,
-                                .y = logits_.data()};
+    const bool own = planned == nullptr || planned->dequantized.data == nullptr;
+    const Projection projection{.weight = own ? head_.weight : planned->dequantized, .y = logits_.data()};
     projector_.Project(gathered_.data(), rows, {&projection, 1});
   }
 }

@@ -59,17 +59,19 @@ std::unique_ptr<PlannedLinear> PlannedLinear::Of(const WeightMatrix& weight, con
                                                  const SiteKey& input_key, const ResolvedPlan& plan, Math math) {
   // Codes that the checkpoint holds are those that the plan asks for, or it were not resolved.
   const Rule* weight_rule = weight.quantized == nullptr ? plan.RuleAt(weight_key) : nullptr;
-  const Rule* input_rule = plan.carrying() == Carrying::kExecuted ? plan.RuleAt(input_key) : nullptr;
-  if (weight_rule == nullptr && input_rule == nullptr) return nullptr;
+  const bool executed = plan.carrying() == Carrying::kExecuted;
+  const Rule* input_rule = executed ? plan.RuleAt(input_key) : nullptr;
+  if (weight_rule == nullptr && input_rule == nullptr && !(executed && weight.quantized != nullptr)) return nullptr;
   QuantizedMatrixBuffer buffer;
   if (weight_rule != nullptr) buffer = QuantizeByRule(weight, *weight_rule, TextOf(weight_key));
   TARE_CHECK(weight_rule != nullptr || weight.quantized != nullptr);
   const QuantizedMatrix& quantized = weight_rule == nullptr ? *weight.quantized : buffer.view();
-  if (input_rule == nullptr) return Dequantized(quantized, math, TextOf(weight_key));
-  auto planned = std::make_unique<PlannedLinear>();
-  planned->packed.emplace(quantized);
-  planned->activation.format = input_rule->format;
-  if (input_rule->options.static_scale) planned->activation.clip = plan.ClipAt(input_key).front();
+  auto planned = weight_rule != nullptr && input_rule == nullptr ? Dequantized(quantized, math, TextOf(weight_key))
+                                                                 : std::make_unique<PlannedLinear>();
+  if (executed && (input_rule != nullptr || PackedMatrix::Takes(quantized))) planned->packed.emplace(quantized);
+  if (input_rule == nullptr) return planned;
+  planned->activation = {.format = input_rule->format};
+  if (input_rule->options.static_scale) planned->activation->clip = plan.ClipAt(input_key).front();
   return planned;
 }
 

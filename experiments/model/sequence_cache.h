@@ -25,4 +25,7 @@ class SequenceCache {
   std::vector<KvCache> layers_;
 };
 
+// Throws Error, with the bytes, where a cache of so many tokens would be larger than the machine's memory.
+void CheckCacheFits(const ModelConfig& config, const CachePlan& plan, int64_t tokens);
+
 }  // namespace tare

@@ -34,4 +34,8 @@ class PlanRun {
   std::vector<SiteVisitor*> visitors_;
 };
 
+// Throws Error where the plan has what decoding over a key/value cache cannot do: maps are not shown, and what comes later
+// is not there yet.
+void CheckDecodes(const PlanRun& run);
+
 }  // namespace tare

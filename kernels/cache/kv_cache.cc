@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kernels/elementwise/rows.h"
+#include "quant/algorithms/hadamard.h"
 #include "quant/base/error.h"
 #include "quant/base/memory.h"
 

@@ -22,10 +22,11 @@
 
 #include "kernels/attention/heads.h"
 #include "kernels/cache/page_layout.h"
-#include "quant/algorithms/hadamard.h"
 #include "quant/base/aligned.h"
 
 namespace tare {
+
+class Hadamard;  // quant/algorithms/hadamard.h
 
 struct CachePlan {
   CacheRule k = {}, v = {};

@@ -12,6 +12,7 @@
 #include "kernels/decode/page_softmax.h"
 #include "kernels/decode/panel_product.h"
 #include "kernels/elementwise/rows.h"
+#include "quant/algorithms/hadamard.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 

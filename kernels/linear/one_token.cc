@@ -154,5 +154,18 @@ void OneToken::Project(const PackedMatrix& w, const float* bias, float* y) const
   });
 }
 
+void OneTokenProjector::Project(const float* x, std::span<const QuantizedProjection> projections) {
+  std::vector<OneToken*> loaded;
+  for (const QuantizedProjection& p : projections) {
+    const std::pair key{p.weight->in(), OneToken::BlockOf(*p.weight)};
+    OneToken& token = tokens_.try_emplace(key, key.first, key.second).first->second;
+    if (std::ranges::find(loaded, &token) == loaded.end()) {
+      token.Load(x);
+      loaded.push_back(&token);
+    }
+    token.Project(*p.weight, p.bias, p.y);
+  }
+}
+
 }  // namespace tare
 #endif

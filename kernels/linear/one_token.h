@@ -10,9 +10,13 @@
 // The sums are exact, the blocks added in order: bit-equal on any number of threads.
 #pragma once
 
+#include <map>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/linear/packed_matrix.h"
+#include "kernels/linear/quantized_linear.h"
 
 namespace tare {
 
@@ -42,6 +46,16 @@ class OneToken {
   int64_t in_, block_, padded_;  // padded: to 16 inputs
   std::vector<int8_t> high_, low_;
   std::vector<Block> blocks_;
+};
+
+// Several matrices of one input. Memory is kept from call to call.
+class OneTokenProjector {
+ public:
+  // x [in] of all; throws Error as OneToken.
+  void Project(const float* x, std::span<const QuantizedProjection> projections);
+
+ private:
+  std::map<std::pair<int64_t, int64_t>, OneToken> tokens_;  // by inputs and block
 };
 
 }  // namespace tare

@@ -105,6 +105,11 @@ StepCodes StepCodesOf(Format format) {
 
 }  // namespace
 
+bool PackedMatrix::Takes(const QuantizedMatrix& m) {
+  const bool whole = m.group > 0 && m.in % m.group == 0;
+  return AsStepCodes(m.format).has_value() && whole && (m.in == m.group || m.group % kRecord == 0);
+}
+
 PackedMatrix::PackedMatrix(const QuantizedMatrix& m)
     : format_(StepCodesOf(m.format).format),
       step_(StepCodesOf(m.format).step),

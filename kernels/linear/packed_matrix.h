@@ -28,6 +28,8 @@ class PackedMatrix {
   // Uses all threads. Throws Error for codes or scales that no quantizer writes, for groups that are no multiple of
   // kRecord unless there is one per row, for a row's short last block, and for formats of which no integers are steps.
   explicit PackedMatrix(const QuantizedMatrix& matrix);
+  // Whether its format and groups are such.
+  static bool Takes(const QuantizedMatrix& matrix);
 
   Format format() const { return format_; }  // of the integers
   int64_t out() const { return out_; }

@@ -9,7 +9,9 @@
 #include <dnnl.hpp>
 
 #include "kernels/elementwise/rows.h"
+#include "kernels/linear/row_product.h"
 #include "quant/base/error.h"
+#include "quant/base/float16.h"
 #include "quant/base/memory.h"
 #include "quant/base/parallel.h"
 
@@ -140,10 +142,25 @@ const Projector::Product& Projector::ProductFor(int64_t rows, int64_t out, const
   return *product;
 }
 
+void Projector::ProjectOne(const float* x, std::span<const Projection> projections) {
+  std::vector<float> rounded;
+  if (math_ == Math::kBf16) {
+    const auto in = static_cast<size_t>(projections[0].weight.in);
+    rounded.resize(in);
+    for (size_t i = 0; i < in; ++i) rounded[i] = FloatFromBf16(Bf16FromFloat(x[i]));
+    x = rounded.data();
+  }
+  for (const Projection& p : projections) {
+    TARE_CHECK(p.weight.in == projections[0].weight.in && (math_ == Math::kF32 || p.weight.type == WeightType::kBf16));
+    RowProduct(p.weight, x, p.bias, p.y);
+  }
+}
+
 void Projector::Project(const float* x, int64_t rows, std::span<const Projection> projections) {
   if (rows == 0 || projections.empty()) return;
-  rows = PaddedRows(rows);
   const int64_t in = projections[0].weight.in;
+  if (rows == 1) return ProjectOne(x, projections);
+  rows = PaddedRows(rows);
   const char* source = reinterpret_cast<const char*>(x);
   const int64_t source_row = in * (math_ == Math::kBf16 ? 2 : 4);
   if (math_ == Math::kBf16) {

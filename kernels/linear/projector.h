@@ -6,7 +6,8 @@
 // The work is cut into chunks of fixed size, each one single-threaded matmul, so that results do not depend on the
 // number of threads (oneDNN's own parallel matmul may split K). Row-major W costs 2 to 3 % against oneDNN's blocked
 // layout (measured: 222 against 227 GFLOP/s, 2048 x 1024 by 1024 x 2752, two threads, Zen 4) and saves a copy of the
-// weights. f32 x bf16 and f32 x f16 run at f32's speed where the CPU has AVX-512.
+// weights. f32 x bf16 and f32 x f16 run at f32's speed where the CPU has AVX-512. One row by itself is no matmul but
+// reading the weights (row_product.h).
 #pragma once
 
 #include <array>
@@ -39,7 +40,7 @@ struct Projection {
   float* y = nullptr;
 };
 
-// Rows are computed in multiples of 64, so that batches of every length share a few oneDNN primitives (creating one
+// Rows, but one alone, are computed in multiples of 64, so that batches of every length share a few oneDNN primitives (creating one
 // takes milliseconds); x and y must hold that many rows, the surplus ones with any finite values.
 constexpr int64_t PaddedRows(int64_t rows) { return (rows + 63) / 64 * 64; }
 
@@ -68,6 +69,7 @@ class Projector {
     const Projection* projection;
     int64_t row, out;
   };
+  void ProjectOne(const float* x, std::span<const Projection> projections);
   const Product& ProductFor(int64_t rows, int64_t out, const Projection& projection);
 
   const Math math_;

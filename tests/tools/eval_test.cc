@@ -82,9 +82,9 @@ TEST(EvalTest, WhatACacheCannotBeIsRefused) {
   };
   refused("llama-mha", {"--cache", "cache_k=int3/token"}, 1, "got 'int3/token', expected f32");
   refused("llama-mha", {"--cache", "cache_k=int8/token", "--plan", "attn_logits=int6/row"}, 1,
-          "--cache: got a plan with a rule for attn_logits");
+          "plan over a cache: got a rule for attn_logits");
   refused("llama-mha", {"--cache", "cache_k=int8/token", "--plan", "k=int6/tensor"}, 1,
-          "--cache: got a plan whose scales span tokens");
+          "plan over a cache: got scales that span tokens");
   refused("clip-text", {"--cache", "cache_k=int8/token"}, 1, "expected a task of CLIP's towers");
 }
 

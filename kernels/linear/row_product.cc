@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// See row_product.h.
+#include "kernels/linear/row_product.h"
+
+#include <algorithm>
+
+#include "quant/base/parallel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/linear/row_product.cc"
+#include "hwy/cache_control.h"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tare {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DF = hn::ScalableTag<float>;
+using VF = hn::Vec<DF>;
+constexpr int kSums = 4;          // hide the latency of an addition
+constexpr int64_t kAhead = 4096;  // bytes: rows lie one after the other
+
+HWY_INLINE VF Load(const float* w, int64_t i) { return hn::LoadU(DF(), w + i); }
+template <class T>
+HWY_INLINE VF Load(const T* w, int64_t i) {
+  return hn::PromoteTo(DF(), hn::LoadU(hn::Rebind<T, DF>(), w + i));
+}
+
+template <class T>
+float Dot(const T* w, const float* x, int64_t in) {
+  const DF d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  VF sums[kSums] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+  int64_t i = 0;
+  for (; i + kSums * lanes <= in; i += kSums * lanes) {
+    const auto* next = reinterpret_cast<const uint8_t*>(w + i) + kAhead;
+    for (int64_t line = 0; line < kSums * lanes * static_cast<int64_t>(sizeof(T)); line += 64)
+      hwy::Prefetch(next + line);
+    for (int s = 0; s < kSums; ++s)
+      sums[s] = hn::MulAdd(Load(w, i + s * lanes), hn::LoadU(d, x + i + s * lanes), sums[s]);
+  }
+  float sum = hn::ReduceSum(d, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3])));
+  for (; i < in; ++i) sum += hwy::ConvertScalarTo<float>(w[i]) * x[i];
+  return sum;
+}
+
+void Dots(const WeightMatrix* weight, int64_t begin, int64_t end, const float* x, float* y) {
+  for (int64_t n = begin; n < end; ++n) {
+    const int64_t at = n * weight->in;
+    if (weight->type == WeightType::kF32) {
+      y[n] = Dot(static_cast<const float*>(weight->data) + at, x, weight->in);
+    } else if (weight->type == WeightType::kBf16) {
+      y[n] = Dot(static_cast<const hwy::bfloat16_t*>(weight->data) + at, x, weight->in);
+    } else {
+      y[n] = Dot(static_cast<const hwy::float16_t*>(weight->data) + at, x, weight->in);
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tare
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tare {
+
+HWY_EXPORT(Dots);
+
+void RowProduct(const WeightMatrix& weight, const float* x, const float* bias, float* y) {
+  constexpr int64_t kOutputs = 64;  // of a unit of work
+  ParallelFor(static_cast<size_t>((weight.out + kOutputs - 1) / kOutputs), [&](size_t unit, int) {
+    const int64_t begin = static_cast<int64_t>(unit) * kOutputs, end = std::min(begin + kOutputs, weight.out);
+    HWY_DYNAMIC_DISPATCH(Dots)(&weight, begin, end, x, y);
+    for (int64_t n = begin; n < end && bias != nullptr; ++n) y[n] += bias[n];
+  });
+}
+
+}  // namespace tare
+#endif

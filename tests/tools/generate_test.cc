@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/golden.h"
+#include "tests/support/ids.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+
+Outcome Generate(std::vector<std::string> options, const std::string& model = PairFolder() / "novels-differential") {
+  options.insert(options.begin(), {"generate", model});
+  return RunTare(options);
+}
+
+TEST(GenerateCommand, TextComesOutAndFiguresBeside) {
+  const std::vector<std::string> command{"--prompt",      "It was a dark night", "--tokens", "20",
+                                         "--temperature", "0.8",                 "--seed",   "3",
+                                         "--cache",       "cache_k=int8/token"};
+  const Outcome text = Generate(command);
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.err, HasSubstr("20 tokens in "));
+  std::vector<std::string> as_json = command;
+  as_json.insert(as_json.end(), {"--json", "-"});
+  const Outcome outcome = Generate(as_json);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Json json = Json::parse(outcome.out);
+  EXPECT_EQ(json.at("schema"), "tare.generate/1");
+  EXPECT_EQ(json.at("tokens").size(), 20u);
+  EXPECT_EQ(json.at("text").get<std::string>() + "\n", text.out);
+  EXPECT_EQ(json.at("cache"), "cache_k=int8/token,cache_v=f32");
+  EXPECT_GT(json.at("bandwidth_fraction").get<double>(), 0);
+}
+
+// Without a tokenizer ids go in and come out.
+TEST(GenerateCommand, IdsGiveIds) {
+  const TemporaryFolder folder;
+  PutManyIds(folder / "ids.safetensors", 1, 5);
+  const Outcome outcome = Generate({"--input", folder / "ids.safetensors", "--tokens", "4", "--plan", "weights=int4/group16"},
+                                   GoldenFolder("diffllama-mha"));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(std::ranges::count(outcome.out, ' '), 4);
+}
+
+TEST(GenerateCommand, RefusalsSayWhatToTry) {
+  const TemporaryFolder folder;
+  PutManyIds(folder / "two.safetensors", 2, 5);
+  const auto refused = [](const Outcome& outcome, int code, const char* why) {
+    EXPECT_EQ(outcome.exit_code, code);
+    EXPECT_THAT(outcome.err, HasSubstr(why));
+    EXPECT_EQ(outcome.out, "");
+  };
+  refused(Generate({}), 2, "--prompt: expected a text here, or a file by --input");
+  refused(Generate({"--prompt", "a", "--tokens", "4000"}), 1, "expected at most max_position_embeddings 2048 together");
+  refused(Generate({"--prompt", "a", "--plan", "attn_logits=int6/row"}), 1, "attn_logits");
+  refused(Generate({"--prompt", "a", "--cache", "cache_k=int3/token"}), 1, "got 'int3/token'");
+  refused(Generate({"--input", folder / "two.safetensors"}, GoldenFolder("llama-mha")), 1, "got 2 rows of ids");
+  refused(Generate({"--prompt", "a"}, GoldenFolder("llama-mha")), 1, "tokenizer");
+  refused(Generate({"--prompt", "a"}, GoldenFolder("clip-text")), 1, "clip");
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare generate: a model goes on with a prompt, over a key/value cache.
+#include <cstdio>
+#include <memory>
+
+#include "experiments/bench/roofline.h"
+#include "experiments/generate/generate.h"
+#include "experiments/generate/text_stream.h"
+#include "experiments/plan/cache_plan.h"
+#include "experiments/sites/plan_run.h"
+#include "experiments/tokenizer/token_input.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/base/parallel.h"
+#include "quant/file/json.h"
+#include "tools/files.h"
+#include "tools/run_options.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string model, plan, prompt, input, cache, json;
+  GenerateOptions generate;
+  MachineOptions machine;
+};
+
+struct Prompt {
+  std::optional<Tokenizer> tokenizer;  // none: ids go in and come out
+  std::vector<int32_t> tokens;
+};
+
+Prompt PromptOf(const Options& options, const Model& model) {
+  Prompt prompt;
+  if (options.input.empty()) {
+    prompt.tokenizer = Tokenizer::Load(model.folder());
+    if (const std::optional<int32_t> bos = prompt.tokenizer->bos()) prompt.tokens.push_back(*bos);
+    const std::vector<int32_t> text = prompt.tokenizer->Encode(options.prompt);
+    prompt.tokens.insert(prompt.tokens.end(), text.begin(), text.end());
+    return prompt;
+  }
+  const TokenInput input = LoadTokenInput(options.input, model.folder(), model.config().vocabulary);
+  if (input.kind == TokenInput::Kind::kText) prompt.tokenizer = Tokenizer::Load(model.folder());
+  if (input.sequences.size() != 1)
+    Fail("{}: got {} rows of ids, expected one: a prompt", options.input, input.sequences.size());
+  if (input.bos) prompt.tokens.push_back(*input.bos);
+  prompt.tokens.insert(prompt.tokens.end(), input.sequences[0].begin(), input.sequences[0].end());
+  return prompt;
+}
+
+// Text, or ids with spaces between, to standard output as they come.
+class Output {
+ public:
+  Output(const Prompt& prompt, bool shown) : shown_(shown) {
+    if (prompt.tokenizer) stream_.emplace(*prompt.tokenizer, prompt.tokens);
+  }
+
+  void Add(int32_t token) { Put(stream_ ? stream_->Add(token) : Formatted("{} ", token)); }
+  void End() {
+    if (stream_) Put(stream_->Rest());
+    if (shown_) std::fputs("\n", stdout);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  void Put(const std::string& more) {
+    text_ += more;
+    if (!shown_) return;
+    std::fputs(more.c_str(), stdout);
+    std::fflush(stdout);
+  }
+
+  const bool shown_;
+  std::optional<TextStream> stream_;
+  std::string text_;
+};
+
+Json JsonOf(const Options& options, const Model& model, const Prompt& prompt, const Generation& done,
+            const Output& output, double read_gbps) {
+  const Sampling& sampling = options.generate.sampling;
+  return {{"schema", "tare.generate/1"},
+          {"model", model.Name()},
+          {"weights_sha256", model.files().ContentHash()},
+          {"plan", options.plan},
+          {"cache", Name(options.generate.cache)},
+          {"temperature", sampling.temperature},
+          {"top_p", sampling.top_p},
+          {"seed", sampling.seed},
+          {"prompt_tokens", prompt.tokens.size()},
+          {"tokens", done.tokens},
+          {"text", prompt.tokenizer ? Json(output.text()) : Json(nullptr)},
+          {"prompt_seconds", done.prompt_seconds},
+          {"seconds", done.seconds},
+          {"tokens_per_second", done.TokensPerSecond()},
+          {"weight_bytes_per_token", done.weight_bytes},
+          {"cache_bytes_per_token", done.cache_bytes},
+          {"read_gbps", read_gbps},
+          {"bandwidth_fraction", done.BytesPerSecond() / 1e9 / read_gbps},
+          {"cpu", CpuName()},
+          {"threads", Threads()}};
+}
+
+void Report(const Options& options, const Model& model, const Prompt& prompt, const Generation& done,
+            const Output& output) {
+  constexpr size_t kRead = size_t{256} << 20;
+  const double read_gbps = ReadRate(Threads(), kRead);
+  const std::string line = Formatted(
+      "{} tokens in {:.2f} s, {:.1f} a second; prompt of {} in {:.2f} s; {:.1f} MB a token of weights, {:.1f} of the "
+      "cache: {:.2f} of what memory gives ({:.1f} GB/s)\n",
+      done.tokens.size(), done.seconds, done.TokensPerSecond(), prompt.tokens.size(), done.prompt_seconds,
+      done.weight_bytes / 1e6, done.cache_bytes / 1e6, done.BytesPerSecond() / 1e9 / read_gbps, read_gbps);
+  std::fputs(line.c_str(), stderr);
+  WriteJson(options.json, JsonOf(options, model, prompt, done, output, read_gbps));
+}
+
+void Run(Options& options) {
+  if (options.input.empty() == options.prompt.empty())
+    throw CLI::ValidationError("--prompt", "expected a text here, or a file by --input, and not both");
+  Plan plan = Plan::Parse(options.plan);
+  options.generate.cache = ParseCachePlan(options.cache);
+  const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {options.json});
+  Model model(options.model, options.machine.Apply());
+  PlanRun run(std::move(plan), Carrying::kExecuted, ModelSitesOf(model));
+  CheckDecodes(run);
+  const Prompt prompt = PromptOf(options, model);
+  options.generate.ends = EndTokens(options.model);
+  const SiteVisitors visitors = run.Begin(model);
+  Output output(prompt, PrintsTables(options.json));
+  Generation done;
+  try {
+    ProgressLine progress("prompt");
+    Generate(
+        model, visitors, prompt.tokens, options.generate, progress.Callback(),
+        [&](int32_t token) { output.Add(token); }, done);
+  } catch (const Error&) {
+    // Interrupted, or what is not finite: what came so far is not lost.
+    if (!done.tokens.empty()) {
+      output.End();
+      Report(options, model, prompt, done, output);
+    }
+    throw;
+  }
+  output.End();
+  Report(options, model, prompt, done, output);
+}
+
+}  // namespace
+
+void AddGenerate(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("generate", "goes on with a prompt, a token at a time over a key/value cache");
+  command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
+  command->add_option("--prompt", options->prompt, "the text to go on with");
+  command->add_option("--input", options->input, "the same from a file: UTF-8 text, or one row of input_ids");
+  command->add_option("--tokens", options->generate.tokens, "at most so many; an end of text ends it before")
+      ->check(WholeNumber(1))
+      ->capture_default_str();
+  command->add_option("--cache", options->cache,
+                      "formats of the cache: cache_k=int8/token,cache_v=int4/token; nothing: f32");
+  command->add_option("--plan", options->plan, "linear layers on integer kernels, for example weights=int4/group64");
+  command->add_option("--temperature", options->generate.sampling.temperature, "0: the likeliest token each time")
+      ->capture_default_str();
+  command->add_option("--top-p", options->generate.sampling.top_p, "draws from the likeliest tokens that hold so much")
+      ->capture_default_str();
+  command->add_option("--seed", options->generate.sampling.seed, "of what is drawn")->capture_default_str();
+  command->add_option("--json", options->json, "write JSON to a file, or - for standard output (then no text)");
+  options->machine.AddTo(*command);
+  command->footer(
+      "Example:\n  tare generate experiments/pair/novels-differential --prompt 'It was a dark night' --tokens 60 \\\n"
+      "    --temperature 0.8 --top-p 0.9 --cache cache_k=int8/token,cache_v=int4/token");
+  command->callback([options] { Run(*options); });
+}
+
+}  // namespace tare
