@@ -14,15 +14,15 @@ namespace {
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
 
-Outcome Generate(std::vector<std::string> options, const std::string& model = PairFolder() / "novels-differential") {
+Outcome Generate(std::vector<std::string> options, const std::string& model = PairFolder("novels-differential")) {
   options.insert(options.begin(), {"generate", model});
   return RunTare(options);
 }
 
 TEST(GenerateCommand, TextComesOutAndFiguresBeside) {
-  const std::vector<std::string> command{"--prompt",      "It was a dark night", "--tokens", "20",
-                                         "--temperature", "0.8",                 "--seed",   "3",
-                                         "--cache",       "cache_k=int8/token"};
+  const std::vector<std::string> command{
+      "--prompt", "It was a dark night", "--tokens", "20", "--temperature", "0.8", "--seed", "3",
+      "--cache",  "cache_k=int8/token"};
   const Outcome text = Generate(command);
   ASSERT_EQ(text.exit_code, 0) << text.err;
   EXPECT_THAT(text.err, HasSubstr("20 tokens in "));
@@ -42,8 +42,9 @@ TEST(GenerateCommand, TextComesOutAndFiguresBeside) {
 TEST(GenerateCommand, IdsGiveIds) {
   const TemporaryFolder folder;
   PutManyIds(folder / "ids.safetensors", 1, 5);
-  const Outcome outcome = Generate({"--input", folder / "ids.safetensors", "--tokens", "4", "--plan", "weights=int4/group16"},
-                                   GoldenFolder("diffllama-mha"));
+  const Outcome outcome =
+      Generate({"--input", folder / "ids.safetensors", "--tokens", "4", "--plan", "weights=int4/group16"},
+               GoldenFolder("diffllama-mha"));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(std::ranges::count(outcome.out, ' '), 4);
 }

@@ -10,6 +10,7 @@
 #include "experiments/sites/plan_run.h"
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
+#include "tests/quant/file/temporary_folder.h"
 #include "tests/support/logits.h"
 
 namespace tare {

@@ -12,7 +12,7 @@ namespace tare {
 namespace {
 
 TEST(TextStreamTest, PiecesMakeTheText) {
-  const Tokenizer tokenizer = Tokenizer::Load(PairFolder() / "novels-differential");
+  const Tokenizer tokenizer = Tokenizer::Load(PairFolder("novels-differential"));
   const std::string text = "It was a na\u00efve night \u2014 \U0001F642 \U0001F642, he said:\n  \"two  spaces\"";
   const std::vector<int32_t> all = tokenizer.Encode(text);
   for (const size_t before : {size_t{0}, size_t{3}, all.size() - 1}) {
@@ -31,7 +31,7 @@ TEST(TextStreamTest, PiecesMakeTheText) {
 
 // A text that ends in the middle of a character: what there is of it comes at the end.
 TEST(TextStreamTest, HalfACharacterWaits) {
-  const Tokenizer tokenizer = Tokenizer::Load(PairFolder() / "novels-differential");
+  const Tokenizer tokenizer = Tokenizer::Load(PairFolder("novels-differential"));
   std::vector<int32_t> tokens = tokenizer.Encode("so \U0001F642");
   tokens.pop_back();
   TextStream stream(tokenizer, {});
