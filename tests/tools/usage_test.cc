@@ -13,8 +13,8 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 TEST(Usage, AWordThatIsNotKnownIsNamedWithTheNearest) {
-  EXPECT_THAT(RunTare({"generate"}).err,
-              StartsWith("tare: unknown command 'generate'; expected one of inspect plan dump"));
+  EXPECT_THAT(RunTare({"translate"}).err,
+              StartsWith("tare: unknown command 'translate'; expected one of inspect plan dump"));
   EXPECT_THAT(RunTare({"evla"}).err, HasSubstr("the nearest is eval"));
   EXPECT_THAT(RunTare({"eval", "M", "--foo"}).err,
               StartsWith("tare eval: unknown option '--foo'; expected one of --help"));
