@@ -26,7 +26,9 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
   RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
   const auto any = [&](auto has) { return std::ranges::any_of(specs, has, &TaskSpec::kind); };
   RequireEffect(command, any([](const TaskKind* kind) { return kind->convention != nullptr; }),
-                {"--window", "--stride", "--tokens", "--cache"}, "a task of a text");
+                {"--window", "--stride", "--tokens"}, "a task of a text");
+  RequireEffect(command, any([](const TaskKind* kind) { return !kind->of_towers; }), {"--cache"},
+                "a task of a text or of items");
   RequireEffect(command,
                 any([](const TaskKind* kind) { return std::ranges::any_of(kind->figures, &FigureKeys::outcomes); }),
                 {"--records"}, "a task with items");
@@ -75,7 +77,7 @@ void AddEval(CLI::App& app) {
   command->add_option("--records", options->records, "write one JSON line per item of multiple choice to this file");
   AddWindowOptions(*command, options->windows);
   command->add_option("--cache", options->cache,
-                      "perplexity and divergence through a key/value cache, as decoding sees the text: "
+                      "texts and items through a key/value cache, as decoding sees them: "
                       "cache_k=int8/token,cache_v=int4/token, first=4 tokens in f32");
   command->add_option("--reference", options->windows.reference,
                       "of divergence: the checkpoint to start from; without it MODEL without the plan");

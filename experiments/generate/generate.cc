@@ -12,7 +12,11 @@
 namespace tare {
 namespace {
 
-constexpr int64_t kPromptTokens = 512;  // of a pass: enough that weights are read once for many
+// Of a pass: enough that weights are read once for many. Where queries would see another cache then, as few as may be.
+int64_t PromptTokens(const CachePlan& plan) {
+  const bool late = plan.k.ByChannel() || plan.v.ByChannel() || plan.last > 0;
+  return late ? kPageTokens : 512;
+}
 
 double BytesOf(const LinearWeights& linear) {
   const PlannedLinear* planned = linear.planned.get();
@@ -82,7 +86,7 @@ void Generate(Model& model, SiteVisitors visitors, std::span<const int32_t> prom
   };
   auto begin = std::chrono::steady_clock::now();
   for (int64_t first = 0; first + 1 < length;) {
-    const int64_t count = std::min(kPromptTokens, length - 1 - first);
+    const int64_t count = std::min(PromptTokens(options.cache), length - 1 - first);
     pass(prompt.subspan(static_cast<size_t>(first), static_cast<size_t>(count)));
     first += count;
     Report(progress, first, length - 1, "tokens of the prompt");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "experiments/sequences/cached_passes.h"
 #include "experiments/sequences/windows.h"
 #include "quant/base/error.h"
 
@@ -103,27 +104,22 @@ void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSeq
 void ForwardThroughCaches(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                           const CachePlan& plan, const Progress& progress,
                           const std::function<void(const TokenBatch&)>& body) {
-  int64_t total = 0, done = 0;
-  for (const ScoredSequence& s : sequences) total += std::ssize(s.tokens);
-  const int64_t chunk = plan.last > 0 ? 1 : kCachedTokens;
+  int64_t total = 0, done = 0, longest = 0;
+  for (const ScoredSequence& s : sequences) {
+    total += std::ssize(s.tokens);
+    longest = std::max(longest, std::ssize(s.tokens));
+  }
+  CheckCacheFits(model.config(), plan, longest);
   const size_t step = SequencesPerBatch(sequences);
   for (size_t begin = 0; begin < sequences.size(); begin += step) {
-    const size_t count = std::min(step, sequences.size() - begin);
-    std::vector<SequenceCache> caches(count, SequenceCache(model.config(), plan));
-    for (int64_t first = 0;; first += chunk) {
-      TokenBatch batch;
-      for (size_t i = 0; i < count; ++i) {
-        const std::span<const int32_t> tokens = sequences[begin + i].tokens;
-        if (first >= std::ssize(tokens)) continue;
-        const auto some = static_cast<size_t>(std::min(chunk, std::ssize(tokens) - first));
-        batch.AddAfter(caches[i], static_cast<int64_t>(begin + i), tokens.subspan(static_cast<size_t>(first), some));
-      }
-      if (batch.tokens.empty()) break;
-      model.Forward(batch, visitors);
-      body(batch);
-      done += batch.Rows();
+    TokenBatch batch;
+    for (size_t i = begin; i < std::min(begin + step, sequences.size()); ++i)
+      batch.Add(static_cast<int64_t>(i), sequences[i].tokens);
+    PassThroughCaches(model, visitors, batch, plan, [&](const TokenBatch& pass, const std::vector<int64_t>&) {
+      body(pass);
+      done += pass.Rows();
       Report(progress, done, total, "tokens");
-    }
+    });
   }
 }
 

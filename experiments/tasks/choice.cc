@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 
+#include "experiments/sequences/cached_passes.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -76,19 +79,42 @@ class Batch {
   ContextSharing sharing_;
 };
 
-void RunBatch(Model& model, SiteVisitors visitors, const Batch& batch, std::vector<ChoiceRecord>& records) {
-  model.Forward(batch.tokens, visitors);
+// Adds what targets come to whose rows the last pass computed: row_of gives a target's row of that pass, or none.
+void Score(Model& model, const std::vector<Target>& targets,
+           const std::function<std::optional<int64_t>(int64_t)>& row_of, std::vector<ChoiceRecord>& records) {
   std::vector<int64_t> rows;
-  for (const Target& t : batch.targets) rows.push_back(t.row);
+  std::vector<const Target*> here;
+  for (const Target& t : targets) {
+    const std::optional<int64_t> row = row_of(t.row);
+    if (!row) continue;
+    rows.push_back(*row);
+    here.push_back(&t);
+  }
   std::vector<double> log_probabilities(rows.size());
   model.VocabularyLogits(rows, [&](size_t i, const float* logits, int) {
-    log_probabilities[i] =
-        static_cast<double>(logits[batch.targets[i].token]) - LogSumExp(logits, model.config().vocabulary);
+    log_probabilities[i] = static_cast<double>(logits[here[i]->token]) - LogSumExp(logits, model.config().vocabulary);
   });
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const Target& t = batch.targets[i];
-    records[t.record].log_likelihoods[t.ending] += log_probabilities[i];
+  for (size_t i = 0; i < rows.size(); ++i)
+    records[here[i]->record].log_likelihoods[here[i]->ending] += log_probabilities[i];
+}
+
+void RunBatch(Model& model, SiteVisitors visitors, const Batch& batch, const std::optional<CachePlan>& cache,
+              std::vector<ChoiceRecord>& records) {
+  if (!cache) {
+    model.Forward(batch.tokens, visitors);
+    return Score(model, batch.targets, [](int64_t row) { return std::optional(row); }, records);
   }
+  PassThroughCaches(model, visitors, batch.tokens, *cache, [&](const TokenBatch&, const std::vector<int64_t>& rows) {
+    std::map<int64_t, int64_t> row_of_pass;
+    for (size_t i = 0; i < rows.size(); ++i) row_of_pass[rows[i]] = static_cast<int64_t>(i);
+    Score(
+        model, batch.targets,
+        [&](int64_t row) {
+          const auto found = row_of_pass.find(row);
+          return found == row_of_pass.end() ? std::nullopt : std::optional(found->second);
+        },
+        records);
+  });
 }
 
 // Refused whatever the plan, though endings that share their context would need a row less.
@@ -125,7 +151,8 @@ double ErrorOf(double mean, double n) { return n < 2 ? 0.0 : std::sqrt(mean * (1
 
 std::vector<ChoiceRecord> MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing,
                                         const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer,
-                                        std::optional<int32_t> bos, const Progress& progress) {
+                                        std::optional<int32_t> bos, const std::optional<CachePlan>& cache,
+                                        const Progress& progress) {
   if (items.empty()) Fail("choice: no items; expected at least one line");
   std::vector<ChoiceRecord> records;
   Batch batch(bos, sharing);
@@ -137,7 +164,7 @@ std::vector<ChoiceRecord> MeasureChoice(Model& model, SiteVisitors visitors, Con
     for (const auto& ending : encoded.endings) record.characters.push_back(ending.characters);
     batch.Add(i, encoded);
     if (!batch.Full() && i + 1 < items.size()) continue;
-    RunBatch(model, visitors, batch, records);
+    RunBatch(model, visitors, batch, cache, records);
     batch = Batch(bos, sharing);
     Report(progress, std::ssize(records), std::ssize(items), "items");
   }
@@ -174,12 +201,12 @@ TaskResult Accuracies(const std::vector<ChoiceRecord>& records) {
 namespace {
 
 RunTask Read(const std::filesystem::path& file, const Model& of, const WindowOptions& windows) {
-  return [tokenizer = Tokenizer::Load(of.folder()), items = LoadChoiceItems(file, static_cast<size_t>(windows.limit))](
-             Model& model, PlanRun& run, const Progress& progress) {
+  return [tokenizer = Tokenizer::Load(of.folder()), items = LoadChoiceItems(file, static_cast<size_t>(windows.limit)),
+          cache = windows.cache](Model& model, PlanRun& run, const Progress& progress) {
     const SiteVisitors visitors = run.Begin(model);
     const ContextSharing sharing = run.SpansRows() ? ContextSharing::kForbidden : ContextSharing::kAllowed;
     TaskResult result =
-        Accuracies(MeasureChoice(model, visitors, sharing, items, tokenizer, tokenizer.bos(), progress));
+        Accuracies(MeasureChoice(model, visitors, sharing, items, tokenizer, tokenizer.bos(), cache, progress));
     result.figures["bos"] = tokenizer.bos().has_value();
     return result;
   };

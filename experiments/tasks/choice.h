@@ -4,7 +4,8 @@
 // (acc_norm). The standard error of an accuracy is s / sqrt(n), s the sample standard deviation of the 0/1 outcomes.
 //
 // Endings of an item share the computation of their context (branches of one sequence) where that changes no result:
-// not under a scale that spans rows, nor where an ending changes how the context is cut into tokens.
+// not under a scale that spans rows, nor where an ending changes how the context is cut into tokens. Over a key/value
+// cache each ending has a fork of its context's.
 #pragma once
 
 #include <vector>
@@ -30,10 +31,11 @@ struct ChoiceRecord {
   bool CorrectNorm() const { return answer_norm == label; }
 };
 
-// Throws Error where an item does not fit the model's positions.
+// cache: through one; nothing: by ordinary forward passes. Throws Error where an item does not fit the model's positions.
 std::vector<ChoiceRecord> MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing,
                                         const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer,
-                                        std::optional<int32_t> bos, const Progress& progress);
+                                        std::optional<int32_t> bos, const std::optional<CachePlan>& cache,
+                                        const Progress& progress);
 
 // n, acc, acc_norm, their standard errors and outcomes; and each record with its fields' names.
 TaskResult Accuracies(const std::vector<ChoiceRecord>& records);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/tasks/evaluation.h"
 
+#include "experiments/plan/cache_plan.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_text.h"
@@ -31,6 +32,7 @@ Evaluation::Evaluation(Model& model, PlanRun& run, const WindowOptions& windows,
             {"lookahead", run.LooksAhead()},
             {"math", model.math() == Math::kBf16 ? "bf16" : "f32"},
             {"limit", windows.limit}} {
+  if (windows.cache) json_["cache"] = Name(*windows.cache);
   for (const TaskKind* kind : kinds) {
     if (kind->convention != nullptr) json_[Formatted("{}_convention", kind->name)] = kind->convention(windows);
   }

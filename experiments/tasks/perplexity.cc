@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-#include "experiments/plan/cache_plan.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -45,16 +44,13 @@ TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vec
 }
 
 nlohmann::ordered_json PerplexityConvention(const WindowOptions& w) {
-  nlohmann::ordered_json json{
-      {"window", w.window},
-      {"stride", w.stride},
-      {"tokens", w.tokens},
-      {"convention",
-       "each token is scored once, by the first window that holds it; text windows begin with <s>; windows advance "
-       "by stride tokens (0: all that a window holds, where there is no <s> all but one), the last is moved back "
-       "to be full"}};
-  if (w.cache) json["cache"] = Name(*w.cache);
-  return json;
+  return {{"window", w.window},
+          {"stride", w.stride},
+          {"tokens", w.tokens},
+          {"convention",
+           "each token is scored once, by the first window that holds it; text windows begin with <s>; windows advance "
+           "by stride tokens (0: all that a window holds, where there is no <s> all but one), the last is moved back "
+           "to be full"}};
 }
 
 namespace {

@@ -60,7 +60,7 @@ TEST(EvalTest, TextsAreReadThroughACache) {
     const Outcome outcome = RunTare(command);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     const Json json = Json::parse(outcome.out);
-    EXPECT_EQ(json.at("perplexity_convention").value("cache", ""), cache);
+    EXPECT_EQ(json.value("cache", ""), cache);
     return json.at("tasks").at("perplexity:expected").at("nll").get<double>();
   };
   const double exact = nll({}, "");

@@ -177,7 +177,7 @@ TEST(SequencesTest, ThroughCachesEveryTokenComesOnceInOrder) {
   Model model(GoldenFolder("llama-old-config"));
   const std::vector<ScoredSequence> sequences = {{.tokens = Counting(90)}, {.tokens = Counting(64, 20)}};
   for (const int64_t last : {0, 3}) {
-    const int64_t chunk = last > 0 ? 1 : kCachedTokens;
+    const int64_t chunk = last > 0 ? 1 : 64;
     std::vector<std::vector<int32_t>> seen(2);
     int64_t reported = 0;
     ForwardThroughCaches(

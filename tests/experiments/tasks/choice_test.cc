@@ -33,7 +33,7 @@ const Tokenizer& PairTokenizer() {
 
 std::vector<ChoiceRecord> Measure(Model& model, ContextSharing sharing, const std::vector<ChoiceItem>& items,
                                   const Progress& progress = {}) {
-  return MeasureChoice(model, {}, sharing, items, PairTokenizer(), PairTokenizer().bos(), progress);
+  return MeasureChoice(model, {}, sharing, items, PairTokenizer(), PairTokenizer().bos(), {}, progress);
 }
 
 class PairTest : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
@@ -74,6 +74,27 @@ INSTANTIATE_TEST_SUITE_P(Embedded, PairTest,
                            return name;
                          });
 
+// Endings fork their context's cache: in f32 that changes nothing but the order of sums, in few bits it does.
+TEST(ChoiceTest, ThroughCaches) {
+  Model model(PairFolder("novels-differential"));
+  const std::vector<ChoiceItem> items = Items("needles-1", 2);
+  const auto measured = [&](const std::optional<CachePlan>& cache) {
+    std::vector<double> all;
+    for (const ChoiceRecord& r :
+         MeasureChoice(model, {}, ContextSharing::kAllowed, items, PairTokenizer(), PairTokenizer().bos(), cache, {}))
+      all.insert(all.end(), r.log_likelihoods.begin(), r.log_likelihoods.end());
+    return all;
+  };
+  const std::vector<double> plain = measured({}), f32 = measured(CachePlan{}),
+                            int4 = measured(CachePlan{.k = {CacheFormat::kInt4}, .v = {CacheFormat::kInt4}, .last = 2});
+  double moved = 0;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_NEAR(f32[i], plain[i], 1e-3);
+    moved = std::max(moved, std::abs(int4[i] - plain[i]));
+  }
+  EXPECT_GT(moved, 1e-2);
+}
+
 // Sums over each ending of the whole sequence's log-probabilities, in double.
 TEST(ChoiceTest, IsTheSumOverTheEndingsTokens) {
   Model model(PairFolder("novels-standard"));
@@ -81,7 +102,7 @@ TEST(ChoiceTest, IsTheSumOverTheEndingsTokens) {
   const EncodedChoice encoded = EncodeChoice(item, PairTokenizer());
   for (const std::optional<int32_t> bos : {PairTokenizer().bos(), std::optional<int32_t>()}) {
     for (const ContextSharing sharing : {ContextSharing::kAllowed, ContextSharing::kForbidden}) {
-      const std::vector<ChoiceRecord> records = MeasureChoice(model, {}, sharing, {item}, PairTokenizer(), bos, {});
+      const std::vector<ChoiceRecord> records = MeasureChoice(model, {}, sharing, {item}, PairTokenizer(), bos, {}, {});
       for (size_t e = 0; e < encoded.endings.size(); ++e) {
         std::vector<int32_t> tokens;
         if (bos) tokens.push_back(*bos);

@@ -101,7 +101,7 @@ TEST(TaskTest, ContextsAreSharedUnlessAScaleSpansRows) {
     PlanRun run(Plan::Parse(plan), Carrying::kSimulated, ModelSitesOf(model));
     const SiteVisitors visitors = run.Begin(model);
     const auto measure = [&](ContextSharing sharing) {
-      return LogLikelihoods(MeasureChoice(model, visitors, sharing, items, tokenizer, tokenizer.bos(), {}));
+      return LogLikelihoods(MeasureChoice(model, visitors, sharing, items, tokenizer, tokenizer.bos(), {}, {}));
     };
     const auto shared = measure(ContextSharing::kAllowed), whole = measure(ContextSharing::kForbidden);
     if (run.SpansRows()) {
