@@ -27,6 +27,7 @@ void AddPlan(CLI::App& app);
 void AddConvert(CLI::App& app);
 void AddVerify(CLI::App& app);
 void AddSweep(CLI::App& app);
+void AddCompare(CLI::App& app);
 void AddTokenize(CLI::App& app);
 void AddBench(CLI::App& app);
 // Subcommands of bench.

@@ -61,13 +61,8 @@ MarkedItems LoadInput(Model& model, const Options& options) {
 Json Observe(const std::string& folder, const Options& options, ProgressLine& line) {
   Model model(folder, options.machine.Apply());
   const auto [input, sequences, spans] = LoadInput(model, options);
-  OutlierObserver observer(model.config());
-  SiteVisitor* const visitors[] = {&observer};
-  int64_t positions = 0;
-  ForwardAll(model, visitors, sequences, line.Callback(),
-             [&](const TokenBatch& batch, size_t) { positions += batch.Rows(); });
-  const int64_t tokens = positions - (input.bos ? std::ssize(sequences) : 0);
-  Json json = OutlierJson(observer, model.config(), model.Name(), tokens);
+  Json json = MeasureOutliers(model, input, sequences, line.Callback());
+  const int64_t positions = json["tokens"].get<int64_t>() + (input.bos ? std::ssize(sequences) : 0);
   AddOrigin(json, model, input, static_cast<uint64_t>(positions), sequences.size(), options);
   return json;
 }

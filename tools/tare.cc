@@ -82,6 +82,7 @@ int Run(int argc, char** argv) {
   tare::AddConvert(app);
   tare::AddVerify(app);
   tare::AddSweep(app);
+  tare::AddCompare(app);
   tare::AddTokenize(app);
   tare::AddBench(app);
   try {

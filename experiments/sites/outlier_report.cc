@@ -101,6 +101,16 @@ Json OutlierJson(const OutlierFigures& outliers, const ModelConfig& c, const std
   return json;
 }
 
+Json MeasureOutliers(Model& model, const TokenInput& input, const std::vector<ScoredSequence>& sequences,
+                     const Progress& progress) {
+  OutlierObserver observer(model.config());
+  SiteVisitor* const visitors[] = {&observer};
+  int64_t positions = 0;
+  ForwardAll(model, visitors, sequences, progress, [&](const TokenBatch& batch, size_t) { positions += batch.Rows(); });
+  const int64_t tokens = positions - (input.bos ? std::ssize(sequences) : 0);
+  return OutlierJson(observer, model.config(), model.Name(), tokens);
+}
+
 std::string OutlierTable(const std::vector<Json>& models) {
   std::vector<std::vector<std::string>> lines{
       {"|x|", "model", "top-1", "top-2", "top-3", "top-10", "top-100", "median"}};

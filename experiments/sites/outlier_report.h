@@ -8,6 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "experiments/sequences/sequences.h"
 #include "experiments/sites/outlier_observer.h"
 
 namespace tare {
@@ -22,6 +23,10 @@ namespace tare {
 // topK is the K-th largest |x|, null where fewer values were seen.
 nlohmann::ordered_json OutlierJson(const OutlierFigures& outliers, const ModelConfig& config, const std::string& model,
                                    int64_t tokens);
+
+// The same of sequences of an input, in one pass without a plan.
+nlohmann::ordered_json MeasureOutliers(Model& model, const TokenInput& input,
+                                       const std::vector<ScoredSequence>& sequences, const Progress& progress);
 
 // The table for people, and as comma-separated values: one row per model and site, and one per map of a differential
 // model.

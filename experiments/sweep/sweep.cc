@@ -5,6 +5,7 @@
 #include <array>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 
@@ -57,13 +58,27 @@ Json ParseLine(const std::string& text) {
   }
 }
 
+// Keys and results of finished cells.
+std::vector<std::pair<Json, Json>> ReadCells(const std::filesystem::path& path, const std::vector<TaskSpec>& tasks) {
+  std::vector<std::pair<Json, Json>> cells;
+  for (const std::string& text : ReadLines(path)) {
+    const Json line = ParseLine(text);
+    if (!IsCell(line, tasks)) {
+      Fail("{}: line {}: not a finished cell of a sweep; try another --out, or remove the line", path.string(),
+           cells.size() + 1);
+    }
+    cells.emplace_back(line["key"], line["result"]);
+  }
+  return cells;
+}
+
 // Finished cells of an earlier run, by their keys as text. A last line that was being written when the run ended is
 // dropped, and its cell runs again.
 class CellLog {
  public:
   CellLog(const std::filesystem::path& folder, const std::vector<TaskSpec>& tasks)
       : folder_(folder), path_(folder / "cells.jsonl") {
-    Read(tasks);
+    for (const auto& [key, result] : ReadCells(path_, tasks)) Keep(key, result);
   }
 
   const Json* Find(const Json& key) const {
@@ -79,18 +94,6 @@ class CellLog {
   const std::vector<Json>& keys() const { return keys_; }
 
  private:
-  void Read(const std::vector<TaskSpec>& tasks) {
-    size_t number = 1;
-    for (const std::string& text : ReadLines(path_)) {
-      const Json line = ParseLine(text);
-      if (!IsCell(line, tasks)) {
-        Fail("{}: line {}: not a finished cell of a sweep; try another --out, or remove the line", path_.string(),
-             number);
-      }
-      Keep(line["key"], line["result"]);
-      ++number;
-    }
-  }
   void Keep(const Json& key, const Json& result) {
     if (results_.insert_or_assign(JsonText(key), result).second) keys_.push_back(key);
   }
@@ -197,42 +200,147 @@ void AddOthers(const CellLog& log, const std::vector<TaskSpec>& tasks, std::vect
                      log.path().string(), count, setting));
 }
 
+// Cells of other machines, by their keys as text.
+struct Part {
+  std::filesystem::path file;
+  Json key, result;
+};
+using Parts = std::map<std::string, Part>;
+
+std::string CellText(const Json& key) {
+  return Formatted("{} {} {}", key.value("model", ""), key.value("plan", ""), key.value("task", ""));
+}
+
+Parts ReadParts(const std::vector<std::filesystem::path>& folders, const std::vector<TaskSpec>& tasks) {
+  Parts parts;
+  for (const std::filesystem::path& folder : folders) {
+    const std::filesystem::path file = folder / "cells.jsonl";
+    if (!std::filesystem::exists(file)) Fail("{}: no such file; expected finished cells of this sweep", file.string());
+    for (const auto& [key, result] : ReadCells(file, tasks)) {
+      const auto [twin, added] = parts.try_emplace(JsonText(key), Part{file, key, result});
+      if (!added && twin->second.result != result)
+        Fail("{}: {}: got other figures than in {}, expected the same; are the machines of one kind?", file.string(),
+             CellText(key), twin->second.file.string());
+    }
+  }
+  return parts;
+}
+
+// Cells of different sweeps do not merge.
+void RequireAsked(const Parts& parts, const std::vector<Json>& asked) {
+  for (const auto& [text, part] : parts) {
+    if (std::ranges::contains(asked, part.key)) continue;
+    std::string clash;
+    for (const Json& key : asked) clash = clash.empty() ? Clash(part.key, key) : clash;
+    Fail("{}: {}: got a cell of another {}, expected cells of this sweep; try the options that it was made with",
+         part.file.string(), CellText(part.key), clash.empty() ? "model, plan or task" : clash);
+  }
+}
+
+// "4-5,7"
+std::string Ranges(const std::vector<size_t>& numbers) {
+  std::string text;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    text += Formatted("{}{}", text.empty() ? "" : ",", numbers[i]);
+    if (last > i) text += Formatted("-{}", numbers[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+// A cell of a model that is to be run, or was.
+struct PlannedCell {
+  std::shared_ptr<const Task> task;
+  const Plan* plan = nullptr;
+  Json key;
+};
+
+// Those of the list that are asked for; `number`, of the model's first cell in the list, becomes the next model's.
+std::vector<PlannedCell> CellsOfModel(const Model& model, const std::vector<Plan>& plans, const Seen& seen,
+                                      const SweepOptions& options, size_t& number) {
+  const std::string weights_hash = model.files().ContentHash();
+  std::vector<PlannedCell> cells;
+  for (Task& read : ReadTasks(options.tasks, model, options.windows)) {
+    const auto task = std::make_shared<const Task>(std::move(read));
+    for (const Plan& plan : plans) {
+      const size_t n = number++;
+      if (options.only && (n < options.only->first || options.only->second < n)) continue;
+      cells.push_back({task, &plan, KeyOf(model, weights_hash, plan, seen, *task, options)});
+    }
+  }
+  return cells;
+}
+
+void CheckOnly(const SweepOptions& options, size_t cells) {
+  if (options.only && options.only->second >= cells)
+    Fail("--cells: got {}-{}, expected numbers from 0 to {}; see --list", options.only->first, options.only->second,
+         cells - 1);
+}
+
 }  // namespace
+
+std::vector<std::string> ListCells(const SweepOptions& options) {
+  std::vector<std::string> list;
+  for (const std::filesystem::path& model : options.models) {
+    for (const TaskSpec& task : options.tasks) {
+      for (const Plan& plan : PlansOf(options.question))
+        list.push_back(Formatted("{} {} {}", ModelName(model), plan.canonical(), task.Name()));
+    }
+  }
+  return list;
+}
 
 std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting& starting) {
   const std::vector<Plan> plans = PlansOf(options.question);
   const std::vector<Seen> seen = CheckOptions(options, plans);
+  const size_t all = options.models.size() * options.tasks.size() * plans.size();
+  CheckOnly(options, all);
   CellLog log(options.folder, options.tasks);
   std::vector<SweepCell> cells;
   // Keys need a model's weights hashed, so what is missing is known model by model.
-  size_t ran = 0, left = options.models.size() * options.tasks.size() * plans.size();
+  size_t number = 0, ran = 0, left = options.only ? options.only->second - options.only->first + 1 : all;
   for (size_t i = 0; i < options.models.size(); ++i) {
     Model model(options.models[i], options.math);
-    const std::string weights_hash = model.files().ContentHash();
-    const std::vector<Task> tasks = ReadTasks(options.tasks, model, options.windows);
-    const auto key_of = [&](const Task& task, const Plan& plan) {
-      return KeyOf(model, weights_hash, plan, seen[i], task, options);
-    };
-    for (const Task& task : tasks) {
-      left -= std::ranges::count_if(plans, [&](const Plan& plan) { return log.Find(key_of(task, plan)) != nullptr; });
-    }
-    for (const Task& task : tasks) {
-      for (const Plan& plan : plans) {
-        const Json key = key_of(task, plan);
-        if (log.Find(key) == nullptr) {
-          PlanRun run(plan, options.carrying, ModelSitesOf(model), seen[i].source);
-          const std::string what = Formatted("{} {} {}", model.Name(), plan.canonical(), task.spec.Name());
-          const Progress progress = starting(ran, ran + left, what);
-          log.Append(key, task.run(model, run, progress).figures);
-          ++ran;
-          --left;
-        }
-        cells.push_back(CellOf(key, log, options.tasks).value());
+    const std::vector<PlannedCell> planned = CellsOfModel(model, plans, seen[i], options, number);
+    left -= std::ranges::count_if(planned, [&](const PlannedCell& cell) { return log.Find(cell.key) != nullptr; });
+    for (const PlannedCell& cell : planned) {
+      if (log.Find(cell.key) == nullptr) {
+        PlanRun run(*cell.plan, options.carrying, ModelSitesOf(model), seen[i].source);
+        const Progress progress = starting(ran, ran + left, CellText(cell.key));
+        log.Append(cell.key, cell.task->run(model, run, progress).figures);
+        ++ran;
+        --left;
       }
+      cells.push_back(CellOf(cell.key, log, options.tasks).value());
     }
   }
   AddOthers(log, options.tasks, cells);
   return cells;
+}
+
+void MergeSweep(const SweepOptions& options, const std::vector<std::filesystem::path>& parts) {
+  const std::vector<Plan> plans = PlansOf(options.question);
+  const std::vector<Seen> seen = CheckOptions(options, plans);
+  const Parts finished = ReadParts(parts, options.tasks);
+  std::vector<Json> asked;
+  for (size_t i = 0, number = 0; i < options.models.size(); ++i) {
+    const Model model(options.models[i], options.math);
+    for (const PlannedCell& cell : CellsOfModel(model, plans, seen[i], options, number)) asked.push_back(cell.key);
+  }
+  RequireAsked(finished, asked);
+  CellLog log(options.folder, options.tasks);
+  std::vector<size_t> missing;
+  for (size_t n = 0; n < asked.size(); ++n) {
+    if (log.Find(asked[n]) == nullptr && !finished.contains(JsonText(asked[n]))) missing.push_back(n);
+  }
+  if (!missing.empty())
+    Fail("got {} of {} cells, expected all; missing: {}; try tare sweep --cells with these",
+         asked.size() - missing.size(), asked.size(), Ranges(missing));
+  for (const Json& key : asked) {
+    if (log.Find(key) == nullptr) log.Append(key, finished.at(JsonText(key)).result);
+  }
 }
 
 }  // namespace tare

@@ -4,6 +4,9 @@
 // is known by everything that its figures depend on: hashes of weights, config, tokenizer and input, plan (and of the
 // statistics file, where a rule is +static), windows, math.
 //
+// Cells do not talk to each other, so many machines may share a sweep: each runs some of the list's numbers into a folder of
+// its own, and one sweep of the same options takes all of them over.
+//
 // Several sweeps may share a folder, one site each: what one has run another does not run again (16 bits of a model, for
 // all of them), and tables show the cells of all that can be compared.
 #pragma once
@@ -11,7 +14,9 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/sweep/sweep_plans.h"
@@ -28,7 +33,11 @@ struct SweepOptions {
   WindowOptions windows;
   Math math = Math::kF32;
   std::filesystem::path folder;
+  std::optional<std::pair<size_t, size_t>> only;  // cells of these numbers in ListCells' order, first to last
 };
+
+// All cells that the options ask for, in their order: "novels-standard f32 perplexity:heldout".
+std::vector<std::string> ListCells(const SweepOptions& options);
 
 struct SweepCell {
   std::string model, task;
@@ -49,5 +58,10 @@ using CellStarting = std::function<Progress(size_t cell, size_t cells, const std
 // windows, math, and of the same names the same weights and inputs) are the same. Those of other settings are left alone,
 // and a notice says which. Throws Error where the folder cannot be written or its cells are damaged.
 std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting& starting);
+
+// Finished cells of other folders into this one's, in the order of the list: then there is nothing left to run, and the
+// folder has the bytes that one machine would have written. Throws Error, before anything is written, for a cell of another
+// sweep or with other figures than its twin, and where cells are missing: with their numbers.
+void MergeSweep(const SweepOptions& options, const std::vector<std::filesystem::path>& parts);
 
 }  // namespace tare

@@ -135,9 +135,21 @@ void Append(std::string& list, const std::string& item, std::set<std::string>& s
   if (seen.insert(item).second) list += (list.empty() ? "" : ",") + item;
 }
 
+std::vector<Plan> PlansAsGiven(const std::vector<std::string>& texts) {
+  std::vector<Plan> plans;
+  for (const std::string& text : texts) {
+    Plan plan = Plan::Parse(text);
+    if (std::ranges::contains(plans, plan.canonical(), &Plan::canonical))
+      Fail("--plan: got {} twice, expected each once", plan.canonical());
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
 }  // namespace
 
 std::vector<Plan> PlansOf(const SweepQuestion& question) {
+  if (!question.plans.empty()) return PlansAsGiven(question.plans);
   if (question.site.empty()) Fail("--site: got '', expected a site; try attn_logits");
   RequireDistinct(question.bits, "--bits");
   RequireDistinct(question.formats, "--formats");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plans of a sweep: sites x granularity x bits, the sites all in one plan or each in a plan of its own; and what a
-// row of a table says of a plan.
+// The plans of a sweep: sites x granularity x bits, the sites all in one plan or each in a plan of its own, or as they are
+// given; and what a row of a table says of a plan.
 #pragma once
 
 #include <string>
@@ -19,6 +19,7 @@ struct SweepQuestion {
   std::vector<int> bits{16, 8, 6, 4};        // 16: not quantized
   std::vector<std::string> formats;          // instead of bits, where there are any: f32, int4, mxfp4
   std::vector<std::string> granularities{"row"};
+  std::vector<std::string> plans;  // instead of all these, where there are any: plans as they are
 };
 
 // Each once, in the order of the question: "f32" for 16 bits, else "attn_logits=int6/row" after the base's rules, a rule

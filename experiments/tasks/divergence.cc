@@ -112,14 +112,16 @@ void Add(Json& json, const char* name, const MeanAndError& figure) {
 // Sums of each window, in which runs can be paired.
 void AddWindows(Json& json, std::span<const TokenDivergence> tokens, const std::vector<ScoredSequence>& sequences) {
   const ScoredTokens scored(sequences);
-  std::vector<double> klds, log_ratios;
+  std::vector<double> klds, log_ratios, same_tops;
   for (const TokenDivergence& t : tokens) {
     klds.push_back(t.kld);
+    same_tops.push_back(t.same_top ? 1 : 0);
     log_ratios.push_back(t.loss - t.reference_loss);
   }
   json.update({{"windows", sequences.size()},
                {"window_klds", scored.SumsOf(klds)},
                {"window_log_ratios", scored.SumsOf(log_ratios)},
+               {"window_same_tops", scored.SumsOf(same_tops)},
                {"window_tokens", scored.Counts()}});
 }
 
@@ -187,10 +189,11 @@ std::string How(const Json& result) {
 }
 
 constexpr WindowKeys kKlds{.losses = "window_klds", .counts = "window_tokens"},
-    kRatios{.losses = "window_log_ratios", .counts = "window_tokens"};
+    kRatios{.losses = "window_log_ratios", .counts = "window_tokens"},
+    kSameTops{.losses = "window_same_tops", .counts = "window_tokens"};
 constexpr FigureKeys kFigures[] = {
     {.name = "kld", .error = "kld_stderr", .windows = kKlds, .format = ".2e", .in_tables = ".2e"},
-    {.name = "same_top", .error = "same_top_stderr"},
+    {.name = "same_top", .error = "same_top_stderr", .windows = kSameTops},
     {.name = "perplexity_ratio",
      .error = "perplexity_ratio_stderr",
      .windows = kRatios,

@@ -154,6 +154,7 @@ const std::vector<Job>& Jobs() {
        {},
        "out/folder"},
       {{"sweep", "m", "--bits", "16,8,4", "--tasks", kTasks, "--out", "out/sw"}},
+      {{"compare", "m", "g", "--bits", "4", "--tasks", "perplexity=i.safetensors", "--out", "out/cmp"}},
       {{"eval", "m", "--tasks", kTasks, "--json", "out/e.json", "--records", "out/r.jsonl"}},
       {{"dump", "m", "--input", "i.h5", "--sites", "logits,attn_logits", "--out", "out/d.h5"}},
       {{"stats", "merge", "s0.h5", "s1.h5", "--out", "out/merged.h5"}},

@@ -69,6 +69,7 @@ class OutputsTest : public testing::Test {
       {"bench", "decode", "--cache", "cache_k=gone", "--json"}};
   const std::vector<Command> folders_ = {
       {"sweep", "gone", "--tasks", "perplexity=text", "--out"},
+      {"compare", "gone", "gone", "--tasks", "perplexity=text", "--out"},
       {"quantize", "gone", "--plan", "weights=int8/channel", "--format", "safetensors", "--out"},
       {"quantize", "gone", "--plan", "", "--method", "hadamard", "--format", "safetensors", "--out"}};
 

@@ -81,5 +81,13 @@ TEST(SweepPlans, ARowSaysWhatThePlanQuantizes) {
   EXPECT_EQ(RowOf(Plan::Parse("f32")).site, "");
 }
 
+TEST(SweepPlans, PlansAsTheyAreGiven) {
+  const std::vector<Plan> plans = PlansOf({.plans = {"f32", "q=int4/token,k=int8/token"}});
+  ASSERT_EQ(plans.size(), 2u);
+  EXPECT_EQ(plans[1].canonical(), "q=int4/token,k=int8/token");
+  EXPECT_THAT([] { PlansOf({.plans = {"v=int4/token", "v=int4/token"}}); },
+              ThrowsMessage<Error>("--plan: got v=int4/token twice, expected each once"));
+}
+
 }  // namespace
 }  // namespace tare

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/checkpoint.h"
+#include "tests/support/golden.h"
+#include "tests/support/ids.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
+
+class CompareCommandTest : public testing::Test {
+ protected:
+  CompareCommandTest() { PutManyIds(folder_ / "ids.safetensors", 6, 20); }
+
+  Outcome Compare(std::vector<std::string> options) {
+    options.insert(options.begin(),
+                   {"compare", GoldenFolder("llama-mha"), GoldenFolder("diffllama-mha"), "--out", folder_ / "out"});
+    if (!std::ranges::contains(options, "--tasks"))
+      options.insert(options.end(), {"--tasks", "perplexity=" + (folder_ / "ids.safetensors").string()});
+    return RunTare(options);
+  }
+  std::string Get(const char* name) { return GetFile(folder_ / "out" / name); }
+
+  TemporaryFolder folder_;
+};
+
+// 16 bits come by themselves, and divergence with perplexity; six windows are enough for intervals.
+TEST_F(CompareCommandTest, OutliersCurvesAndTheDifferenceOfDrops) {
+  const Outcome outcome = Compare({"--bits", "4"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, StartsWith(Get("compare.txt")));
+  for (const char* part :
+       {"attn_logits", "layer_out", "perplexity:ids, perplexity\n", "divergence:ids, kld\n", "  f32 ",
+        "change of diffllama-mha less that of llama-mha\n", "one pair of models is one sample"})
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder_ / "out")) names.push_back(entry.path().filename());
+  EXPECT_THAT(names, UnorderedElementsAre("cells.jsonl", "table.csv", "table.json", "table.txt", "outliers.jsonl",
+                                          "outliers.csv", "compare.txt", "compare.json"));
+  const Json json = Json::parse(Get("compare.json"));
+  EXPECT_EQ(json.at("schema"), "tare.compare/1");
+  ASSERT_EQ(json.at("outliers").size(), 2u);
+  EXPECT_EQ(json["outliers"][1].at("model"), "diffllama-mha");
+  EXPECT_EQ(json.at("sweep"), Json::parse(Get("table.json")));
+  ASSERT_EQ(json["sweep"].at("cells").size(), 2u * 2 * 2);
+  const Json& difference = json["sweep"]["cells"].back().at("differences").at(0);
+  EXPECT_EQ(difference.at("figure"), "kld");
+  EXPECT_EQ(difference.at("against"), "llama-mha");
+  EXPECT_TRUE(difference.at("low").is_number());
+}
+
+TEST_F(CompareCommandTest, WhatIsFinishedIsNotRunAgain) {
+  ASSERT_EQ(Compare({"--bits", "4"}).exit_code, 0);
+  const std::string page = Get("compare.txt"), cells = Get("cells.jsonl");
+  ASSERT_EQ(Compare({"--bits", "4", "--threads", "1"}).exit_code, 0);
+  EXPECT_EQ(Get("compare.txt"), page);
+  EXPECT_EQ(Get("cells.jsonl"), cells);
+  // Figures that were measured are taken as they stand, those of other windows are not.
+  std::string outliers = Get("outliers.jsonl");
+  outliers.replace(outliers.find("\"absmax\":") + 9, 1, "7");
+  PutFile(folder_ / "out" / "outliers.jsonl", outliers);
+  ASSERT_EQ(Compare({"--bits", "4"}).exit_code, 0);
+  EXPECT_EQ(Get("outliers.jsonl"), outliers);
+  ASSERT_EQ(Compare({"--bits", "4", "--limit", "5"}).exit_code, 0);
+  EXPECT_NE(Get("outliers.jsonl"), outliers);
+}
+
+TEST_F(CompareCommandTest, PlansAreComparedAsTheyAre) {
+  const Outcome outcome = Compare({"--plan", "q=int4/token,k=int8/token", "--plan", "v=int4/token"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* part : {"  f32 ", "  q=int4/token,k=int8/token ", "  v=int4/token "})
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  EXPECT_THAT(Compare({"--plan", "v=int4/token", "--plan", " v=int4/token"}).err,
+              HasSubstr("--plan: got v=int4/token twice"));
+}
+
+TEST_F(CompareCommandTest, WrongUsage) {
+  const std::string task = "perplexity=" + (folder_ / "ids.safetensors").string();
+  EXPECT_EQ(RunTare({"compare", GoldenFolder("llama-mha"), "--tasks", task, "--out", folder_ / "x"}).exit_code, 2);
+  EXPECT_EQ(Compare({"--plan", "v=int4/token", "--bits", "4"}).exit_code, 2);
+  PutFile(folder_ / "items.jsonl", R"({"ctx": "a", "endings": ["b", "c"], "label": 0})");
+  const Outcome textless = Compare({"--tasks", "choice=" + (folder_ / "items.jsonl").string()});
+  EXPECT_EQ(textless.exit_code, 1);
+  EXPECT_THAT(textless.err, HasSubstr("--tasks: got no text, expected one that outliers can be measured on"));
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
+}
+
+}  // namespace
+}  // namespace tare

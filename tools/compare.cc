@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare compare: two checkpoints side by side under few bits, in one command and one folder. A sweep (tools/sweep.h) whose
+// cells are kept and whose texts bring divergence from each model's own f32 with them, and before it the outliers of both.
+#include <memory>
+
+#include "experiments/sequences/model_input.h"
+#include "experiments/sites/outlier_report.h"
+#include "experiments/tasks/divergence.h"
+#include "experiments/tasks/perplexity.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/file/folder_lock.h"
+#include "quant/file/json.h"
+#include "quant/file/json_text.h"
+#include "quant/file/strict_json.h"
+#include "tools/sweep.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Divergence of every text that has perplexity, right after it.
+std::vector<TaskSpec> WithDivergence(const std::vector<TaskSpec>& asked) {
+  std::vector<TaskSpec> tasks;
+  for (const TaskSpec& task : asked) {
+    tasks.push_back(task);
+    const TaskSpec divergence{&kDivergenceTask, task.file};
+    if (task.kind == &kPerplexityTask && !std::ranges::contains(asked, divergence.Name(), &TaskSpec::Name))
+      tasks.push_back(divergence);
+  }
+  return tasks;
+}
+
+// What changes are from, first.
+void AddBaseline(SweepQuestion& question) {
+  const auto add = [](auto& list, auto baseline) {
+    if (!std::ranges::contains(list, baseline)) list.insert(list.begin(), baseline);
+  };
+  if (!question.plans.empty()) {
+    add(question.plans, std::string("f32"));
+  } else if (!question.formats.empty()) {
+    add(question.formats, std::string("f32"));
+  } else {
+    add(question.bits, 16);
+  }
+}
+
+// Of the first text among the tasks.
+std::filesystem::path TextOf(const std::vector<TaskSpec>& tasks) {
+  const auto text = std::ranges::find_if(tasks, [](const TaskSpec& task) { return task.kind->convention != nullptr; });
+  if (text == tasks.end())
+    Fail("--tasks: got no text, expected one that outliers can be measured on; try perplexity=TEXT");
+  return text->file;
+}
+
+// What an earlier run measured, null where it was not this.
+Json Measured(const std::filesystem::path& file, size_t model, const Json& key) try {
+  const std::vector<std::string> lines = ReadLines(file);
+  const Json line = model < lines.size() ? ParseOrderedJson(lines[model], file.string()) : Json();
+  return line.is_object() && line.value("key", Json()) == key ? line.at("figures") : Json();
+} catch (const Error&) {
+  return {};
+}
+
+// Of each model; a line each in outliers.jsonl.
+std::vector<Json> Outliers(const SweepCommand& options) {
+  const WindowOptions& windows = options.sweep.windows;
+  const std::filesystem::path text = TextOf(options.sweep.tasks), file = options.sweep.folder / "outliers.jsonl";
+  std::vector<Json> models;
+  std::string lines;
+  ProgressLine line("");
+  for (const std::filesystem::path& folder : options.sweep.models) {
+    Model model(folder, options.sweep.math);
+    const TokenInput input = LoadModelInput(text, model);
+    const Json key{{"weights", model.files().ContentHash()},
+                   {"input", input.sha256},
+                   {"window", windows.window},
+                   {"tokens", windows.tokens},
+                   {"limit", windows.limit},
+                   {"math", options.machine.math}};
+    Json figures = Measured(file, models.size(), key);
+    if (figures.is_null()) {
+      line.Begin(Formatted("{} outliers", model.Name()), models.size(), options.sweep.models.size());
+      figures = MeasureOutliers(model, input, CutDisjoint(input, model.config(), windows), line.Callback());
+    }
+    lines += JsonText(Json{{"key", key}, {"figures", figures}}) + "\n";
+    models.push_back(std::move(figures));
+  }
+  WriteFileAtomically(file, lines);
+  return models;
+}
+
+void Run(SweepCommand& options) {
+  options.sweep.tasks = WithDivergence(ParseTasks(options.tasks));
+  AddBaseline(options.sweep.question);
+  TextOf(options.sweep.tasks);
+  OutputsIn(options.sweep.folder, {});
+  const OutputFolder folder(options.sweep.folder);
+  const std::vector<AtomicFile> claims =
+      ClaimSweep(options, {"outliers.jsonl", "outliers.csv", "compare.txt", "compare.json"});
+  options.sweep.math = options.machine.Apply();
+  for (const std::string& model : options.models) LoadConfig(model);
+  const std::vector<Json> outliers = Outliers(options);
+  const SweepResult result = RunAndWrite(options);
+  const Json json{{"schema", "tare.compare/1"}, {"outliers", outliers}, {"sweep", result.json}};
+  const std::string page = OutlierTable(outliers) + result.table + "\n" + result.legend;
+  WriteFileAtomically(options.sweep.folder / "outliers.csv", OutlierCsv(outliers));
+  WriteFileAtomically(options.sweep.folder / "compare.txt", page);
+  WriteFileAtomically(options.sweep.folder / "compare.json", JsonText(json, 2) + "\n");
+  if (PrintsTables(options.json)) {
+    PrintText("{}", page);
+    PrintLine("compare.txt, compare.json, table.csv and outliers.csv are in {}", options.sweep.folder.string());
+  }
+  WriteJson(options.json, json);
+}
+
+}  // namespace
+
+void AddCompare(CLI::App& app) {
+  auto options = std::make_shared<SweepCommand>();
+  CLI::App* command = app.add_subcommand(
+      "compare",
+      "two checkpoints side by side: outliers, accuracy and divergence against bits, and whether one loses more");
+  command->add_option("MODELS", options->models, "two checkpoint folders, A and B: B's changes less A's")
+      ->required()
+      ->expected(2);
+  AddSweepOptions(*command, *options);
+  command->footer(
+      "Example:\n  tare compare experiments/pair/novels-standard experiments/pair/novels-differential --granularity "
+      "tensor \\\n"
+      "    --tasks perplexity=experiments/pair/heldout.txt,choice=experiments/pair/needles-4.jsonl \\\n"
+      "    --tokens 20440 --limit 500 --out compared");
+  command->callback([options] { Run(*options); });
+}
+
+}  // namespace tare
