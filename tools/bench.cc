@@ -14,6 +14,7 @@
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
+#include "quant/plan/grid_files.h"
 #include "tools/command.h"
 #include "tools/files.h"
 
@@ -150,7 +151,8 @@ void AddForward(CLI::App& bench) {
   command->add_option("--gate", options->gate, "of attention's output, in family qwen3: none, head or value")
       ->check(CLI::IsMember({"none", "head", "value"}))
       ->capture_default_str();
-  command->add_option("--plan", options->plan, "also time this plan on the integer kernels: int8, int6, int4 or rules");
+  command->add_option("--plan", options->plan, "also time this plan on the integer kernels: int8, int6, int4 or rules")
+      ->transform(WithGridFiles);
   command->add_option("--repetitions", options->bench.repetitions)->check(WholeNumber(1, 1000))->capture_default_str();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddTo(*command);

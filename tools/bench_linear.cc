@@ -5,6 +5,7 @@
 #include "experiments/bench/linear_bench.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
+#include "quant/plan/grid_files.h"
 #include "tools/command.h"
 #include "tools/files.h"
 
@@ -53,9 +54,11 @@ void AddBenchLinear(CLI::App& bench) {
   auto options = std::make_shared<Options>();
   CLI::App* command = bench.add_subcommand("linear", "quantized linear layers beside oneDNN's f32 matmul");
   CLI::Option* plan =
-      command->add_option("--plan", options->plan,
-                          "one case instead of the default ones: weights=int4/group64,linear_in=int8/token, or weights "
-                          "alone for one-token steps");
+      command
+          ->add_option("--plan", options->plan,
+                       "one case instead of the default ones: weights=int4/group64,linear_in=int8/token, or weights "
+                       "alone for one-token steps")
+          ->transform(WithGridFiles);
   command->add_option("--rows", options->one.rows, "tokens")
       ->check(WholeNumber(1, 1 << 20))
       ->capture_default_str()

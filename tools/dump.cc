@@ -5,6 +5,7 @@
 #include "experiments/sequences/model_input.h"
 #include "experiments/sites/dump.h"
 #include "quant/base/formatted.h"
+#include "quant/plan/grid_files.h"
 #include "tools/files.h"
 #include "tools/run_options.h"
 
@@ -48,7 +49,8 @@ void AddDump(CLI::App& app) {
   command
       ->add_option("--sites", options->sites, "logits, embed, layer_out, final_norm, attn_logits, with commas between")
       ->capture_default_str();
-  command->add_option("--plan", options->plan, "quantize on the way, for example attn_logits=int6/row");
+  command->add_option("--plan", options->plan, "quantize on the way, for example attn_logits=int6/row")
+      ->transform(WithGridFiles);
   AddExecutedFlag(*command, options->carrying);
   command->add_option("--stats", options->stats,
                       "statistics file of this model (tare stats --out), for rules with +static");

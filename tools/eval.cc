@@ -8,6 +8,7 @@
 #include "experiments/tasks/evaluation.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
+#include "quant/plan/grid_files.h"
 #include "tools/files.h"
 #include "tools/run_options.h"
 
@@ -68,7 +69,8 @@ void AddEval(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("eval", "accuracy under a plan: perplexity of a text, multiple choice");
   command->add_option("MODEL", options->model, "checkpoint folder")->required();
-  command->add_option("--plan", options->plan, "what to quantize, for example attn_logits=int6/row; nothing: f32");
+  command->add_option("--plan", options->plan, "what to quantize, for example attn_logits=int6/row; nothing: f32")
+      ->transform(WithGridFiles);
   AddExecutedFlag(*command, options->carrying);
   command->add_option("--stats", options->stats,
                       "statistics file of this model (tare stats --out), for rules with +static");

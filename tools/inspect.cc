@@ -84,12 +84,18 @@ Json Describe(const Model& model) {
   return json;
 }
 
+// A list of values is named whole where the file's formats are counted.
+std::string Short(const std::string& format) {
+  if (!format.starts_with(kGridMark)) return format;
+  return Formatted("grid of {}", std::ranges::count(format, ' ') + 1);
+}
+
 void PrintQuantized(const Json& j) {
   PrintLine("  quantized from {}: plan {}, method {}", j["source"].get<std::string>(), j["plan"].get<std::string>(),
             j["method"].get<std::string>());
   for (const Json& m : j["quantized"]) {
     PrintLine("    {:<44} {:<9} groups of {:>5}  {:>10} bytes  {:5.2f} bits per weight", m["tensor"].get<std::string>(),
-              m["format"].get<std::string>(), m["group"].get<int64_t>(), m["bytes"].get<uint64_t>(),
+              Short(m["format"].get<std::string>()), m["group"].get<int64_t>(), m["bytes"].get<uint64_t>(),
               m["bits_per_weight"].get<double>());
   }
 }

@@ -6,6 +6,7 @@
 #include "experiments/plan/plan_report.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json.h"
+#include "quant/plan/grid_files.h"
 #include "tools/command.h"
 #include "tools/files.h"
 
@@ -37,7 +38,9 @@ void AddPlan(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("plan", "what a plan's rules match, site by site; whether it can be simulated and executed");
-  command->add_option("RULES", options->rules, "rules with commas between, or a preset: int8 int6 int4")->required();
+  command->add_option("RULES", options->rules, "rules with commas between, or a preset: int8 int6 int4")
+      ->transform(WithGridFiles)
+      ->required();
   CLI::Option* model = command->add_option("MODEL", options->model,
                                            "checkpoint folder or quantized checkpoint (none: any that has two maps)");
   command

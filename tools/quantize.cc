@@ -6,6 +6,7 @@
 #include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/plan/grid_files.h"
 #include "tools/files.h"
 #include "tools/run_options.h"
 
@@ -116,10 +117,12 @@ void AddQuantize(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("quantize", "a quantized checkpoint in one HDF5 file, a MODEL for every command");
   command->add_option("MODEL", options->model, "checkpoint folder, or a file without codes")->required();
-  command->add_option(
-      "--plan", options->plan,
-      "weights=int4/group64, weights=int8/channel+mse, lm_head.w=..., or a preset: int8 int6 int4; rules for "
-      "activations are kept for those who run the model");
+  command
+      ->add_option(
+          "--plan", options->plan,
+          "weights=int4/group64, weights=int8/channel+mse, lm_head.w=..., or a preset: int8 int6 int4; rules for "
+          "activations are kept for those who run the model")
+      ->transform(WithGridFiles);
   command
       ->add_option(
           "--method", options->method,

@@ -13,6 +13,7 @@
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json.h"
+#include "quant/plan/grid_files.h"
 #include "tools/files.h"
 #include "tools/run_options.h"
 #include "tools/stats_files.h"
@@ -151,9 +152,11 @@ void AddFileOptions(CLI::App& command, Options& options) {
   command.add_option("--out", options.out, "statistics of every site into this HDF5 file (one MODEL)");
   command.add_option("--sites", s.sites,
                      "only these, as plans name them: attn_logits[l0-3],layer_out,weights,linear_in (default: all)");
-  command.add_option("--formats", s.formats,
-                     "measure what these formats lose at each site: int8/row,int4/group64,mxfp4; tensor, head, "
-                     "channel and nvfp4 take a second pass");
+  command
+      .add_option("--formats", s.formats,
+                  "measure what these formats lose at each site: int8/row,int4/group64,mxfp4; tensor, head, "
+                  "channel and nvfp4 take a second pass")
+      ->transform(WithGridFiles);
   command.add_option("--calibrate", s.calibrate,
                      "static scales of these formats into the file, by every calibrator: int8,int6,int4");
   command.add_option("--spans", options.spans, "JSON lines that mark answers and noise: the attention that each gets");

@@ -13,6 +13,7 @@
 #include "quant/file/folder_lock.h"
 #include "quant/file/json.h"
 #include "quant/file/json_text.h"
+#include "quant/plan/grid_files.h"
 
 namespace tare {
 
@@ -108,7 +109,8 @@ void AddSweepOptions(CLI::App& command, SweepCommand& options) {
   command.add_flag_callback(
       "--each-site", [&question] { question.sites = SweepSites::kEach; },
       "each of the sites alone, one after the other; a group (weights, linear_in) is each of its sites");
-  command.add_option("--base", question.base, "a plan of rules that every quantized cell has besides");
+  command.add_option("--base", question.base, "a plan of rules that every quantized cell has besides")
+      ->transform(WithGridFiles);
   AddExecutedFlag(command, sweep.carrying);
   command
       .add_option("--stats", options.statistics,
@@ -121,6 +123,7 @@ void AddSweepOptions(CLI::App& command, SweepCommand& options) {
   command
       .add_option("--formats", question.formats,
                   "instead of --bits, formats by their names, with commas between: f32,int4,mxfp4,nvfp4")
+      ->transform(WithGridFiles)
       ->delimiter(',')
       ->allow_extra_args(false);
   command
@@ -133,6 +136,7 @@ void AddSweepOptions(CLI::App& command, SweepCommand& options) {
   command
       .add_option("--plan", question.plans,
                   "instead of sites, bits and granularities, a whole plan (f32: none); once per plan")
+      ->transform(WithGridFiles)
       ->allow_extra_args(false)
       ->excludes("--site", "--each-site", "--base", "--bits", "--formats", "--granularity");
   command.add_option("--tasks", options.tasks, TaskUsage(", ") + ", with commas between")->required();

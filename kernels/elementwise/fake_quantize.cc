@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // FakeQuantize of rows.h: integers, the steps of a grid and a list's levels, each as quant/format rounds it.
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include "kernels/elementwise/rows.h"
@@ -76,23 +79,49 @@ void FakeQuantizeToStepRow(float* row, size_t n, Scale scale, const Grid& grid) 
   }
 }
 
-// NearestLevel of the same page: above[i] is the largest float that is no nearer to level i + 1 than to level i.
-void FakeQuantizeToLevelRow(float* row, size_t n, Scale scale, std::span<const float> levels) {
-  const D d;
-  std::array<float, 255> above;
-  TARE_CHECK(levels.size() <= above.size() + 1);
-  for (size_t i = 0; i + 1 < levels.size(); ++i) {
-    const double half = (double{levels[i]} + double{levels[i + 1]}) / 2;
-    above[i] = static_cast<float>(half);
-    if (double{above[i]} > half) above[i] = std::nextafter(above[i], levels[i]);
+// above[i] is the largest float that is no nearer to level i + 1 than to level i; all values have infinity after the
+// last.
+struct Levels {
+  std::array<float, 256> above, values;
+};
+
+HWY_INLINE Levels LevelsOf(std::span<const float> values) {
+  Levels levels;
+  TARE_CHECK(values.size() <= levels.values.size());
+  levels.above.fill(std::numeric_limits<float>::infinity());
+  std::ranges::copy(values, levels.values.begin());
+  for (size_t i = 0; i + 1 < values.size(); ++i) {
+    const double half = (double{values[i]} + double{values[i + 1]}) / 2;
+    levels.above[i] = static_cast<float>(half);
+    if (double{levels.above[i]} > half) levels.above[i] = std::nextafter(levels.above[i], values[i]);
   }
+  return levels;
+}
+
+// NearestLevel of the same page: a comparison per level of few, halving of many.
+void FakeQuantizeToLevelRow(float* row, size_t n, Scale scale, std::span<const float> values) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  const Levels levels = LevelsOf(values);
   const V inv = hn::Set(d, scale.inv), unit = hn::Set(d, scale.scale);
+  if (values.size() <= 16) {
+    return ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
+      const V x = hn::Mul(hn::LoadN(d, row + i, count), inv);
+      V nearest = hn::Set(d, values[0]);
+      for (size_t j = 1; j < values.size(); ++j)
+        nearest = hn::IfThenElse(hn::Gt(x, hn::Set(d, levels.above[j - 1])), hn::Set(d, values[j]), nearest);
+      hn::StoreN(hn::Mul(nearest, unit), d, row + i, count);
+    });
+  }
+  const auto half = static_cast<int32_t>(std::bit_ceil(values.size()) / 2);
   ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
     const V x = hn::Mul(hn::LoadN(d, row + i, count), inv);
-    V nearest = hn::Set(d, levels[0]);
-    for (size_t j = 1; j < levels.size(); ++j)
-      nearest = hn::IfThenElse(hn::Gt(x, hn::Set(d, above[j - 1])), hn::Set(d, levels[j]), nearest);
-    hn::StoreN(hn::Mul(nearest, unit), d, row + i, count);
+    auto index = hn::Zero(di);  // levels that x is beyond
+    for (int32_t step = half; step > 0; step /= 2) {
+      const V above = hn::GatherIndex(d, levels.above.data() - 1 + step, index);
+      index = hn::Add(index, hn::IfThenElseZero(hn::RebindMask(di, hn::Gt(x, above)), hn::Set(di, step)));
+    }
+    hn::StoreN(hn::Mul(hn::GatherIndex(d, levels.values.data(), index), unit), d, row + i, count);
   });
 }
 

@@ -7,7 +7,8 @@
 // scale, FP8 and NF4 with an f32, and ternary weights, whose scale is their mean magnitude.
 //
 // A name may go on with another rule for its scale and another for ties: mxfp4:rceil, nvfp4:256, fp8e4m3:floor (a power
-// of two, as of MX, in place of the f32), mxfp4:ties-zero, mxfp4:rceil:ties-away. These follow from the table.
+// of two, as of MX, in place of the f32), mxfp4:ties-zero, mxfp4:rceil:ties-away. These follow from the table. Lists of
+// values of a user's own are formats too (listed_grid.h).
 #pragma once
 
 #include <algorithm>
@@ -18,10 +19,11 @@
 
 #include "quant/format/block_scale.h"
 #include "quant/format/grid.h"
+#include "quant/format/listed_grid.h"
 
 namespace tare {
 
-// Those of the table; then the names with a colon, in the order of kFormats.
+// Those of the table; then the names with a colon, in the order of kFormats; then lists of values.
 enum class Format {
   kF32,
   kInt8,
@@ -159,7 +161,10 @@ inline constexpr auto kFormats = [] {
   return rows;
 }();
 
-constexpr const FormatInfo& Info(Format format) { return kFormats[static_cast<size_t>(format)]; }
+constexpr const FormatInfo& Info(Format format) {
+  const auto row = static_cast<size_t>(format);
+  return row < kFormats.size() ? kFormats[row] : ListedInfo(format);
+}
 
 // Integer codes and an f32.
 constexpr bool IsInteger(Format format) { return Info(format).max_code > 0; }
@@ -181,7 +186,9 @@ constexpr std::optional<StepCodes> AsStepCodes(Format format) {
   return std::nullopt;
 }
 
+// Throws Error for a list of values (listed_grid.h) that is none.
 constexpr std::optional<Format> ParseFormat(std::string_view name) {
+  if (name.starts_with(kGridMark)) return ListedFormat(name);
   for (const FormatInfo& info : kFormats) {
     if (info.name == name) return info.format;
   }

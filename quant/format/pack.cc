@@ -41,6 +41,11 @@ int Shown(const FormatInfo& info, uint8_t u) {
   Fail("pack {}: got code {} at {}, expected {} to {}", info.name, Shown(info, u), index, info.min_code, info.max_code);
 }
 
+// Or of what is nearest to 0 in a list without it.
+uint8_t CodeOfZero(const FormatInfo& info) {
+  return StoredCode(info.grid.levels.empty() ? 0.0f : NearestLevel(0.0f, info.grid.levels), info);
+}
+
 size_t GroupBytes(Format format) { return kPackGroup / 8 * static_cast<size_t>(Info(format).bits); }
 
 void PackGroup(int bits, const Group& u, uint8_t* out) {
@@ -89,7 +94,7 @@ void Pack(Format format, std::span<const Code> codes, std::span<uint8_t> packed)
     for (size_t i = 0; i < codes.size(); ++i) packed[i] = stored(i);
     return;
   }
-  const uint8_t zero = StoredCode(0.0f, info);
+  const uint8_t zero = CodeOfZero(info);
   for (size_t first = 0; first < codes.size(); first += kPackGroup) {
     Group u;
     for (size_t i = 0; i < kPackGroup; ++i) u[i] = first + i < codes.size() ? stored(first + i) : zero;
@@ -111,7 +116,7 @@ void Unpack(Format format, std::span<const uint8_t> packed, std::span<Code> code
     for (size_t i = 0; i < codes.size(); ++i) codes[i] = value(packed[i], i);
     return;
   }
-  const uint8_t zero = StoredCode(0.0f, info);
+  const uint8_t zero = CodeOfZero(info);
   for (size_t first = 0; first < codes.size(); first += kPackGroup) {
     const Group u = UnpackGroup(info.bits, packed.data() + first / kPackGroup * GroupBytes(format));
     for (size_t i = 0; i < kPackGroup; ++i) {

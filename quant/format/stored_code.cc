@@ -45,6 +45,7 @@ std::array<float, 256> TableOf(Value value) {
 }  // namespace
 
 const std::array<float, 256>& StoredValues(Format format) {
+  if (static_cast<size_t>(format) >= kFormats.size()) return ListedValues(format);
   static const std::vector<std::array<float, 256>> kTables = [] {
     std::vector<std::array<float, 256>> tables;
     for (const FormatInfo& info : kFormats) tables.push_back(TableOf([&info](int u) { return ValueOf(u, info); }));

@@ -61,6 +61,7 @@ class Parser {
   Rule ParseRule();
   Selector ParseSelector(const SiteClass& site_class);
   IndexRange ParseRange(size_t at, std::string_view word);
+  std::optional<Format> FormatOf(size_t at, std::string_view word) const;
   Format ParseRuleFormat(const SiteClass& site_class);
   Granularity ParseRuleGranularity(const SiteClass& site_class);
   void ParseOption(const SiteClass& site_class, RuleOptions& options);
@@ -84,7 +85,12 @@ class Parser {
     pos_ = EndOfWord(begin);
     return text_.substr(begin, pos_ - begin);
   }
-  size_t EndOfWord(size_t begin) const { return std::min(text_.find_first_of(" \t\r\n,[]=/+", begin), text_.size()); }
+  // A list of values goes on to its parenthesis.
+  size_t EndOfWord(size_t begin) const {
+    const bool listed = text_.substr(begin).starts_with(kGridMark);
+    const size_t end = listed ? text_.find(')', begin) : text_.find_first_of(" \t\r\n,[]=/+", begin);
+    return end == text_.npos ? text_.size() : end + (listed ? 1 : 0);
+  }
   [[noreturn]] void Refuse(size_t at, std::string_view expected) const;
   [[noreturn]] void RefuseAt(size_t at, std::string_view what) const;
 
@@ -143,11 +149,19 @@ Selector Parser::ParseSelector(const SiteClass& site_class) {
   return selector;
 }
 
+std::optional<Format> Parser::FormatOf(size_t at, std::string_view word) const {
+  try {
+    return ParseFormat(word);
+  } catch (const Error& error) {
+    RefuseAt(at, error.what());
+  }
+}
+
 // The list leaves out names with a colon, but for those with one of the word's own format.
 Format Parser::ParseRuleFormat(const SiteClass& site_class) {
   const size_t at = Place();
   const std::string_view word = Word(), stem = word.substr(0, word.find(':'));
-  const std::optional<Format> format = ParseFormat(word);
+  const std::optional<Format> format = FormatOf(at, word);
   if (format && site_class.Takes(*format)) return *format;
   std::string admitted;
   std::string_view nearest;

@@ -5,6 +5,7 @@
 //   rule     = site [selector] "=" "f32"          exempts what an earlier rule named
 //            | site [selector] "=" format "/" granularity {"+" option}
 //            | site [selector] "=" format {"+" option}       of formats with blocks by definition: mxfp4, nvfp4; no clip
+//   format   = a name of format.h | "grid(" value {" " value} ")"
 //   selector = "[" item {"," item} "]"            item = l, h or m with a number or a range a-b: [l0-3,h2,m1]
 //   option   = smooth | hadamard | maxshift | keep<n> | static | p<percent> | mse
 //

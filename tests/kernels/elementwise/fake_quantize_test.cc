@@ -40,12 +40,18 @@ TEST(FakeQuantize, IsTheRoundingOfRoundH) {
 
 // The halves between two values of each grid, where two roundings may disagree, and the floats beside them.
 TEST(FakeQuantize, TurnsBetweenValuesWhereTheGridDoes) {
-  for (const FormatInfo& info : kFormats) {
-    if (info.format == Format::kF32 || IsInteger(info.format)) continue;
+  std::vector<FormatInfo> grids(kFormats.begin(), kFormats.end());
+  std::erase_if(grids, [](const FormatInfo& info) { return info.format == Format::kF32 || IsInteger(info.format); });
+  for (const int n : {2, 16, 17, 64, 65, 255, 256}) {  // few and many levels, steps of any size
+    std::vector<float> list{-3.0f};
+    while (std::ssize(list) < n) list.push_back(list.back() + 0.01f + 0.1f * static_cast<float>(list.size() % 7));
+    grids.push_back(Info(*ParseFormat(GridName(list))));
+  }
+  for (const FormatInfo& info : grids) {
     std::vector<float> values;
     std::ranges::copy_if(StoredValues(info.format), std::back_inserter(values), [](float x) { return !std::isnan(x); });
     std::ranges::sort(values);
-    std::vector<float> x;
+    std::vector<float> x{2 * values.front(), 2 * values.back()};
     for (size_t i = 0; i + 1 < values.size(); ++i) {
       const auto half = static_cast<float>((double{values[i]} + double{values[i + 1]}) / 2);
       for (const float value : {std::nextafter(half, -1e6f), half, std::nextafter(half, 1e6f)}) x.push_back(value);

@@ -60,7 +60,13 @@ TEST(QuantizedCheckpoint, ComesBackAsItWasWritten) {
 // Scales of each type; 40 values are a short last block, and the f32 per tensor goes with them.
 TEST(QuantizedCheckpoint, FormatsThatAreNotIntegersComeBack) {
   const TemporaryFolder folder;
-  for (const auto& [format, group] : {std::pair{Format::kMxFp6E3M2, 32}, {Format::kNvFp4, 16}, {Format::kNf4, 20}}) {
+  for (const auto& [name, group] : {std::pair{"mxfp6e3m2", 32},
+                                    {"nvfp4", 16},
+                                    {"nf4", 20},
+                                    {"ternary", 40},
+                                    {"grid(-1 0.5 1)", 20},  // without 0, which fills up a row
+                                    {"grid(-9 -5 -3 -2 -1 0 1 2 3 4 5 6 7 8 9 10 11 12)", 40}}) {
+    const Format format = *ParseFormat(name);
     QuantizedMatrixBuffer matrix(format, 3, 40, group, 5.0f);
     for (int64_t row = 0; row < 3; ++row)
       RoundRowToNearest(RandomNormal(40, static_cast<unsigned>(row)).data(), ClipChoice::kAbsmax, matrix, row);

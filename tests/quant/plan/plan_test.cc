@@ -131,6 +131,15 @@ TEST(Plan, FormatsWithBlocksOfTheirOwn) {
   EXPECT_EQ(Plan::Parse(plan).canonical(), plan);
 }
 
+// However the values are spelled; nothing inside is a mark of the grammar.
+TEST(Plan, GridsAreListsOfValues) {
+  const Plan plan = Plan::Parse("weights=grid(-1.0  0\t25e-2 1e+20)/group16+mse , q=grid(0 1)/token");
+  EXPECT_EQ(plan.canonical(), "weights=grid(-1 0 0.25 1e+20)/group16+mse,q=grid(0 1)/token");
+  EXPECT_EQ(Plan::Parse(plan.canonical()).canonical(), plan.canonical());
+  EXPECT_NE(Plan::Parse("q=grid(0 1)/token").hash(), Plan::Parse("q=grid(0 2)/token").hash());
+  EXPECT_EQ(Info(plan.rules()[1].format).name, "grid(0 1)");
+}
+
 TEST(PlanError, ShowsColumnWhatWasFoundWhatWasExpectedAndACaret) {
   EXPECT_EQ(Message("attn_logits=int7/row"),
             "plan, column 13: got 'int7', expected one of f32 int8 int6 int4 mxfp4 mxfp6e2m3 mxfp6e3m2 mxfp8e4m3 "
@@ -165,6 +174,10 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"weights=ternry/tensor", 9, "nf4 ternary; the nearest is ternary\n"},
            Case{"q=mxfp4/token", 8, "got a granularity, but mxfp4 has blocks of 32"},
            Case{"q=nvfp4+p99", 9, "got 'p99', but the scales of nvfp4 follow from its blocks"},
+           Case{"q=grid(0 1/token", 3, "grid: got no ')' after its values"},
+           Case{"k=f32,q=grid(1 0)/token", 9, "grid, value 2: got 0 after 1, expected rising values"},
+           Case{"q=grid(levels.txt)/token", 3, "grid, value 1: got 'levels.txt', expected a finite number"},
+           Case{"q=grid(0 1)", 12, "got the end, expected '/' and a granularity"},
            Case{"q=nf4", 6, "got the end, expected '/' and a granularity"},
            Case{"q=int8", 7, "got the end, expected '/' and a granularity"},
            Case{"q=int8/", 8, "got the end, expected one of tensor head token\n"},
