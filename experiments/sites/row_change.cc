@@ -26,12 +26,12 @@ size_t RowChange::Kept(int64_t r, size_t columns) const {
 
 void RowChange::Make(int64_t r, std::span<float> row) {
   Made& made = made_[static_cast<size_t>(r)];
+  const std::span<float> kept = row.first(Kept(r, row.size()));
+  made.kept.assign(kept.begin(), kept.end());
   if (max_shift_ && !row.empty()) {
     made.shift = std::ranges::max(row);
     for (float& x : row) x -= made.shift;
   }
-  const std::span<float> kept = row.first(Kept(r, row.size()));
-  made.kept.assign(kept.begin(), kept.end());
   std::ranges::fill(kept, 0.0f);  // which widens no scale
   if (rotation_) rotation_->Rotate(row.data(), row.data());
 }
@@ -39,8 +39,8 @@ void RowChange::Make(int64_t r, std::span<float> row) {
 void RowChange::Undo(int64_t r, std::span<float> row) const {
   const Made& made = made_[static_cast<size_t>(r)];
   if (rotation_) rotation_->RotateBack(row.data(), row.data());
-  std::ranges::copy(made.kept, row.begin());
   for (float& x : row) x += made.shift;
+  std::ranges::copy(made.kept, row.begin());
 }
 
 }  // namespace tare

@@ -14,23 +14,12 @@
 #define HWY_TARGET_INCLUDE "kernels/elementwise/fake_quantize.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
+#include "kernels/elementwise/for_vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-using D = hn::ScalableTag<float>;
-using V = hn::Vec<D>;
-
-// Calls body(vector index, lanes): whole vectors first, then the tail with fewer lanes.
-template <typename Body>
-HWY_INLINE void ForVectors(size_t n, Body body) {
-  const size_t lanes = hn::Lanes(D());
-  size_t i = 0;
-  for (; i + lanes <= n; i += lanes) body(i, lanes);
-  if (i < n) body(i, n - i);
-}
 
 void FakeQuantizeRow(float* row, size_t n, float inv, float scale, float lowest, float highest) {
   const D d;

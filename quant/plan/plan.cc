@@ -226,8 +226,6 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
   if (options.mse && options.percentile) Refuse(at, "mse or a percentile, not both: each chooses where to clip");
 }
 
-bool HasClip(const RuleOptions& o) { return o.static_scale || o.percentile || o.mse; }
-
 std::string TextOf(const std::optional<IndexRange>& range, char letter) {
   if (!range) return "";
   if (range->first == range->last) return Formatted("{}{}", letter, range->first);
@@ -278,7 +276,7 @@ Rule Parser::ParseRule() {
   while (rule.format != Format::kF32 && Take('+')) {
     const size_t option = Place();
     ParseOption(site_class, rule.options);
-    if (Info(rule.format).block > 0 && HasClip(rule.options))
+    if (Info(rule.format).block > 0 && rule.options.HasClip())
       RefuseAt(option, Formatted("got '{}', but the scales of {} follow from its blocks",
                                  text_.substr(option, pos_ - option), Info(rule.format).name));
   }

@@ -54,6 +54,9 @@ struct RuleOptions {
   bool static_scale = false;         // "static": scales frozen at calibration
   std::optional<double> percentile;  // "p99.9": clip at this percentile of |x|, 1 .. 100
   bool mse = false;                  // clip where the squared error is least; not together with a percentile
+
+  // Whether another magnitude than a group's largest may make its scale.
+  bool HasClip() const { return static_scale || percentile || mse; }
   friend bool operator==(const RuleOptions&, const RuleOptions&) = default;
 };
 

@@ -24,6 +24,7 @@
 #include "quant/file/safetensors.h"
 #include "quant/file/strict_json.h"
 #include "quant/file/tensor_names.h"
+#include "quant/format/listed_grid.h"
 #include "quant/plan/plan.h"
 #include "quant/statistics/statistics_file.h"
 #include "tests/quant/file/temporary_folder.h"
@@ -80,6 +81,11 @@ void ReadSpans(std::string_view bytes) {
 void ReadPlan(std::string_view bytes) {
   const Plan plan = Plan::Parse(std::string(bytes));
   Require(Plan::Parse(plan.canonical()).canonical() == plan.canonical(), "a canonical plan that is not");
+}
+
+void ReadGrid(std::string_view bytes) {
+  const std::string name = GridName(ParseGrid(bytes, "file")), values = name.substr(kGridMark.size());
+  Require(GridName(ParseGrid(values.substr(0, values.size() - 1), "name")) == name, "a name of another grid");
 }
 
 void ReadTokenizer(std::string_view bytes) {
@@ -158,6 +164,7 @@ constexpr Reader kReaders[] = {
     {"items", damage::Form::kJson, ReadItems},
     {"spans", damage::Form::kJson, ReadSpans},
     {"plan", damage::Form::kText, ReadPlan},
+    {"grid", damage::Form::kText, ReadGrid},
     {"tokenizer", damage::Form::kBinary, ReadTokenizer},
     {"tokenizer_json", damage::Form::kJson, ReadTokenizerJson},
     {"utf8", damage::Form::kText, ReadUtf8},

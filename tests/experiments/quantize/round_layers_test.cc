@@ -83,6 +83,7 @@ TEST(RoundLayers, AFileIsTheSimulatedPlanBitForBit) {
     same(Formatted("weights={}{},lm_head.w=int8/channel", info.name, info.block > 0 ? "" : "/group16"));
   }
   same("weights=ternary/tensor");
+  same("weights=grid(-1 -0.3 0.2 1)/group16,down_proj.w=grid(-7 -5 -3 -2 -1 0 1 2 3 4 5 6 7 8 9 10 11)/tensor");
   same("weights=nf4/group8+mse,down_proj.w=fp8e4m3/tensor");
 }
 
@@ -96,14 +97,22 @@ TEST(RoundLayers, CalibratedMethodsKnowFormatsThatAreNotIntegers) {
     file.WriteDataset<int64_t>("input_ids", {8, 50}, ids);
     file.Commit();
   }
-  for (const auto& [method, plan] : {std::pair{"gptq+quantease", "weights=mxfp4"}, {"gptaq", "weights=nvfp4"}}) {
+  struct Case {
+    const char *method, *plan;
+    double error;
+  };
+  for (const auto& [method, plan, error] : {Case{"gptq+quantease", "weights=mxfp4", 0.3},
+                                            {"gptaq", "weights=nvfp4", 0.3},
+                                            {"gptq", "weights=ternary/channel", 0.9},
+                                            {"gptq+quantease", "weights=ternary/group16", 0.9},
+                                            {"gptq", "weights=grid(-4 -2 -1 0 1 2 4)/channel", 0.4}}) {
     const QuantizeSummary summary = Quantize({.model = GoldenFolder("diffllama-mha"),
                                               .plan = Plan::Parse(plan),
                                               .out = folder / "q.h5",
                                               .method = QuantizeMethod::Parse(method),
                                               .calibration = folder / "ids.h5"},
                                              {});
-    EXPECT_LT(summary.relative_error, 0.3) << plan;
+    EXPECT_LT(summary.relative_error, error) << plan;
     EXPECT_NO_THROW(QuantizedCheckpoint(folder / "q.h5").Verify());
   }
 }

@@ -102,22 +102,27 @@ TEST(RowChangeTest, HadamardSpreadsAndKeepsProducts) {
 
 ModelConfig OneLayer() { return {.family = "llama", .layers = 1, .heads = 1, .kv_heads = 1}; }
 
+// Rows of four, of the only map.
+void QuantizeLogits(const char* plan, std::vector<float>& values) {
+  SimulatedPlan quantizer(plan, OneLayer());
+  const SiteBlock block{.site = Site::kAttnLogits,
+                        .layer = 0,
+                        .head = 0,
+                        .map = 1,
+                        .rows = std::ssize(values) / 4,
+                        .first_columns = 4,
+                        .values = values.data(),
+                        .stride = 4};
+  quantizer.BeginBatch(1);
+  if (quantizer.NeedsSurvey(Site::kAttnLogits, 0)) quantizer.Survey(block, 0);
+  quantizer.Visit(block, 0);
+}
+
 // A sink of 100 at the first key: kept, it is exact and the others have a scale of their own, in a row and in a tensor.
 TEST(RowChangeInPlans, KeptKeysAreExactAndOutOfTheScale) {
   for (const char* plan : {"attn_logits=int4/row+keep1", "attn_logits=int4/tensor+keep1"}) {
     std::vector<float> values = {100, 1, -7, 3.4f, 100, -7, 2.6f, 0};
-    SimulatedPlan quantizer(plan, OneLayer());
-    const SiteBlock block{.site = Site::kAttnLogits,
-                          .layer = 0,
-                          .head = 0,
-                          .map = 1,
-                          .rows = 2,
-                          .first_columns = 4,
-                          .values = values.data(),
-                          .stride = 4};
-    quantizer.BeginBatch(1);
-    if (quantizer.NeedsSurvey(Site::kAttnLogits, 0)) quantizer.Survey(block, 0);
-    quantizer.Visit(block, 0);
+    QuantizeLogits(plan, values);
     const float expected[] = {100, 1, -7, 3, 100, -7, 3, 0};
     for (int i = 0; i < 8; ++i) EXPECT_FLOAT_EQ(values[i], expected[i]) << plan << " " << i;
   }
@@ -127,20 +132,21 @@ TEST(RowChangeInPlans, KeptKeysAreExactAndOutOfTheScale) {
 TEST(RowChangeInPlans, LogitsAreRoundedBelowTheRowsLargest) {
   for (const char* plan : {"attn_logits=int4/row+maxshift", "attn_logits=int4/tensor+maxshift"}) {
     std::vector<float> values = {1001, 1000.1f, 994, 987};
-    SimulatedPlan quantizer(plan, OneLayer());
-    const SiteBlock block{.site = Site::kAttnLogits,
-                          .layer = 0,
-                          .head = 0,
-                          .map = 1,
-                          .rows = 1,
-                          .first_columns = 4,
-                          .values = values.data(),
-                          .stride = 4};
-    quantizer.BeginBatch(1);
-    if (quantizer.NeedsSurvey(Site::kAttnLogits, 0)) quantizer.Survey(block, 0);
-    quantizer.Visit(block, 0);
+    QuantizeLogits(plan, values);
     const float expected[] = {1001, 1001, 993, 987};  // 0, 0, -4 (of -3.5, to even), -7 times 2
     for (int i = 0; i < 4; ++i) EXPECT_FLOAT_EQ(values[i], expected[i]) << plan << " " << i;
+  }
+}
+
+// 0.1 - 1000.3 + 1000.3 is not 0.1 in f32.
+TEST(RowChangeInPlans, KeptLogitsAreExactBesideAShift) {
+  for (const char* plan : {"attn_logits=int4/row+maxshift+keep2", "attn_logits=int4/tensor+maxshift+keep2"}) {
+    std::vector<float> values = {0.1f, 1000.3f, 994.3f, 986.3f};
+    QuantizeLogits(plan, values);
+    EXPECT_EQ(values[0], 0.1f) << plan;
+    EXPECT_EQ(values[1], 1000.3f) << plan;
+    EXPECT_NEAR(values[2], 994.3f, 1e-3f) << plan;
+    EXPECT_NEAR(values[3], 986.3f, 1e-3f) << plan;
   }
 }
 
