@@ -56,7 +56,7 @@ std::string Row(std::string plan, const std::string& value, const std::string& c
 
 std::string PlanText(const SweepCell& cell) { return cell.Plan() + (cell.Executed() ? " executed" : ""); }
 
-// "  100 items show changes of 0.077 to 0.12 in four of five repetitions, 204 to 390 half of that"
+// "  a change of 0.077 to 0.12 shows in 4 runs of 5, half of it with 204 to 390 items"
 std::string PowerText(const std::vector<const Comparison*>& changes, const char* format) {
   std::vector<double> sizes;
   std::vector<int64_t> halves;
@@ -72,7 +72,7 @@ std::string PowerText(const std::vector<const Comparison*>& changes, const char*
   };
   const auto number = [&](double x) { return NumberText(x, format); };
   const auto whole = [](int64_t n) { return Formatted("{}", n); };
-  return Formatted("  seen in 4 of 5 repetitions: {}; half of it by {} items\n", range(sizes, number),
+  return Formatted("  a change of {} shows in 4 runs of 5, half of it with {} items\n", range(sizes, number),
                    range(halves, whole));
 }
 

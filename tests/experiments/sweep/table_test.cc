@@ -79,7 +79,7 @@ TEST(TableTest, MarksSayWhatIsSignificant) {
                                         Choice("attn_logits=int4/row", Times(20, "10000"), Times(100, "1"))};
   const std::vector<std::string> lines = Lines(Table(cells));
   EXPECT_EQ(lines[6], Row("attn_logits=int4/row", "0.20 +/- 0.25", "-0.600 +/- 0.049 *"));
-  EXPECT_EQ(lines[7], "  seen in 4 of 5 repetitions: 0.216; half of it by 408 items");
+  EXPECT_EQ(lines[7], "  a change of 0.216 shows in 4 runs of 5, half of it with 408 items");
   const std::string legend = SweepLegend(CompareCells(cells));
   EXPECT_THAT(legend, HasSubstr("\n* significant: p < 0.05 after Holm over 2 changes\n? too few items: five that"));
   EXPECT_THAT(SweepLegend(CompareCells({cells[0]})), Not(HasSubstr("significant")));
