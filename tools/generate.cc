@@ -112,7 +112,8 @@ void Report(const Options& options, const Model& model, const Prompt& prompt, co
       done.tokens.size(), done.seconds, done.TokensPerSecond(), prompt.tokens.size(), done.prompt_seconds,
       done.weight_bytes / 1e6, done.cache_bytes / 1e6, done.BytesPerSecond() / 1e9 / read_gbps, read_gbps);
   std::fputs(line.c_str(), stderr);
-  WriteJson(options.json, JsonOf(options, model, prompt, done, output, read_gbps));
+  // Not made where nobody asked: its hash of the weights reads all of them.
+  if (!options.json.empty()) WriteJson(options.json, JsonOf(options, model, prompt, done, output, read_gbps));
 }
 
 void Run(Options& options) {

@@ -3,7 +3,6 @@
 #include "experiments/bench/attention_bench.h"
 
 #include <omp.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
@@ -20,6 +19,7 @@
 #include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
+#include "quant/base/memory.h"
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
 
@@ -122,7 +122,7 @@ void CheckMemory(const AttentionCase& c) {
   const double n = static_cast<double>(c.n), keys = c.keys == 0 ? n : static_cast<double>(c.keys);
   const double tensors = 6.0 * 4 * std::max(n, keys) * c.heads * c.d;
   const double bytes = tensors + (c.kernel.starts_with("onednn") ? 2 * 4 * n * keys : 0.0);
-  const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const double memory = MachineMemory();
   if (bytes > 0.7 * memory) {
     Fail("bench attention, {} at n {}, d {}, {} heads: needs {:.0f} GB of {:.0f}; try a smaller case", c.kernel, c.n,
          c.d, c.heads, bytes / 1e9, memory / 1e9);

@@ -3,7 +3,6 @@
 #include "experiments/bench/decode_bench.h"
 
 #include <omp.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,6 +15,7 @@
 #include "kernels/decode/decode_reference.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
+#include "quant/base/memory.h"
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
 
@@ -160,7 +160,7 @@ void CheckCase(const DecodeCase& c) {
   // A head before any code, and what reading is measured on.
   const double bytes =
       BytesOf(c, inputs.plan().shape()) + 32.0 * static_cast<double>(c.shape.n) * c.shape.d + kMostReading;
-  const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const double memory = MachineMemory();
   if (bytes > 0.8 * memory)
     Fail("bench decode, {} n {}, {} heads: needs {:.1f} GB of {:.1f}; try a smaller case", Name(c.plan), c.shape.n,
          c.shape.heads, bytes / 1e9, memory / 1e9);

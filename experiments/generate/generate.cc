@@ -21,8 +21,7 @@ int64_t PromptTokens(const CachePlan& plan) {
 double BytesOf(const LinearWeights& linear) {
   const PlannedLinear* planned = linear.planned.get();
   if (planned != nullptr && planned->packed) return static_cast<double>(planned->packed->Bytes());
-  const bool own = planned == nullptr || planned->dequantized.data == nullptr;
-  const WeightMatrix& weight = own ? linear.weight : planned->dequantized;
+  const WeightMatrix& weight = linear.Float();
   return static_cast<double>(weight.out) * static_cast<double>(weight.in) * (weight.type == WeightType::kF32 ? 4 : 2);
 }
 

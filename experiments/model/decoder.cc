@@ -51,9 +51,7 @@ struct SeenProjection {
 
 // In floating point for this call, in the memory, where the model keeps the codes alone.
 WeightMatrix FloatWeight(const LayerCall& call, const SeenProjection& p, AlignedBuffer<char>& memory) {
-  const PlannedLinear* planned = p.linear.planned.get();
-  const WeightMatrix& weight =
-      planned != nullptr && planned->dequantized.data != nullptr ? planned->dequantized : p.linear.weight;
+  const WeightMatrix& weight = p.linear.Float();
   if (weight.data != nullptr) return weight;
   return InFloat(weight, call.projector.math(), memory, Formatted("layer {}: weights of {}", call.layer, Name(p.site)));
 }

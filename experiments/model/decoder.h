@@ -32,6 +32,11 @@ struct LinearWeights {
   WeightMatrix weight;
   std::vector<float> bias;
   std::unique_ptr<PlannedLinear> planned;  // what a plan uses in weight's place, or null
+
+  // What stands in weight's place in floating point, or it itself.
+  const WeightMatrix& Float() const {
+    return planned != nullptr && planned->dequantized.data != nullptr ? planned->dequantized : weight;
+  }
 };
 
 struct LayerWeights {

@@ -143,8 +143,7 @@ void Model::ProjectHead(int64_t rows) {
     if (!planned->activation) return activations_.one_token.Project(gathered_.data(), {&projection, 1});
     activations_.quantized.Project(gathered_.data(), rows, *planned->activation, {&projection, 1});
   } else {
-    const bool own = planned == nullptr || planned->dequantized.data == nullptr;
-    const Projection projection{.weight = own ? head_.weight : planned->dequantized, .y = logits_.data()};
+    const Projection projection{.weight = head_.Float(), .y = logits_.data()};
     projector_.Project(gathered_.data(), rows, {&projection, 1});
   }
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/sequence_cache.h"
 
-#include <unistd.h>
-
 #include "experiments/plan/cache_plan.h"
 #include "quant/base/error.h"
+#include "quant/base/memory.h"
 
 namespace tare {
 namespace {
@@ -33,7 +32,7 @@ size_t SequenceCache::Bytes() const {
 
 void CheckCacheFits(const ModelConfig& config, const CachePlan& plan, int64_t tokens) {
   const double bytes = config.layers * CacheBytes(ShapeOf(config), plan, tokens);
-  const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const double memory = MachineMemory();
   if (bytes > memory)
     Fail("cache {}: {} tokens take {:.1f} GB, more than the {:.1f} GB of memory; try fewer tokens or fewer bits",
          Name(plan), tokens, bytes / 1e9, memory / 1e9);

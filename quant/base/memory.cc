@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/base/memory.h"
 
+#include <unistd.h>
+
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -38,6 +40,10 @@ void AdviseLargePages(std::span<std::byte> memory) {
   const auto begin = reinterpret_cast<uintptr_t>(memory.data());
   const uintptr_t first = (begin + kLarge - 1) / kLarge * kLarge, last = (begin + memory.size()) / kLarge * kLarge;
   if (first < last) madvise(memory.data() + (first - begin), last - first, MADV_HUGEPAGE);
+}
+
+double MachineMemory() {
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace tare

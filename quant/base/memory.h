@@ -18,6 +18,9 @@ void RequireRoom();
 // tenth of its speed. Contents stay; where the system has no large pages nothing happens.
 void AdviseLargePages(std::span<std::byte> memory);
 
+// Bytes of memory that the machine has.
+double MachineMemory();
+
 // The limits that the process is held to, as a shell tells them: " under ulimit -v 120000"; empty where there are none.
 std::string MemoryLimits();
 

@@ -8,6 +8,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
+#include "tests/support/sweep_cells.h"
 
 namespace tare {
 namespace {
@@ -20,10 +21,7 @@ class MergedSweepTest : public testing::Test {
  protected:
   MergedSweepTest() {
     PutManyIds(folder_ / "ids.safetensors", 2, 20);
-    options_ = {.models = {GoldenFolder("llama-old-config"), GoldenFolder("diffllama-mha")},
-                .question = {.bits = {16, 8, 4}, .granularities = {"row", "tensor"}},
-                .tasks = ParseTasks("perplexity=" + (folder_ / "ids.safetensors").string()),
-                .folder = folder_ / "out"};
+    options_ = GoldenSweep(folder_.path());
   }
 
   std::vector<SweepCell> Run(const SweepOptions& options) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cells of a sweep made by hand.
+// Cells of a sweep made by hand, and a sweep of golden checkpoints.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,17 @@
 #include "experiments/sweep/sweep.h"
 #include "experiments/tasks/choice.h"
 #include "experiments/tasks/perplexity.h"
+#include "tests/support/golden.h"
 
 namespace tare {
+
+// Two models, three widths and two granularities, over the folder's ids.safetensors, to its folder out.
+inline SweepOptions GoldenSweep(const std::filesystem::path& folder) {
+  return {.models = {GoldenFolder("llama-old-config"), GoldenFolder("diffllama-mha")},
+          .question = {.bits = {16, 8, 4}, .granularities = {"row", "tensor"}},
+          .tasks = ParseTasks("perplexity=" + (folder / "ids.safetensors").string()),
+          .folder = folder / "out"};
+}
 
 inline SweepCell Cell(const char* model, const char* task, const std::string& plan,
                       const nlohmann::ordered_json& result, const TaskKind& kind) {

@@ -18,6 +18,7 @@
 #include "quant/file/sha256.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
+#include "tests/support/sweep_cells.h"
 
 namespace tare {
 namespace {
@@ -43,10 +44,7 @@ class SweepTest : public testing::Test {
  protected:
   SweepTest() {
     PutIds(folder_ / "ids.safetensors");
-    options_ = {.models = {GoldenFolder("llama-old-config"), GoldenFolder("diffllama-mha")},
-                .question = {.bits = {16, 8, 4}, .granularities = {"row", "tensor"}},
-                .tasks = ParseTasks("perplexity=" + (folder_ / "ids.safetensors").string()),
-                .folder = folder_ / "out"};
+    options_ = GoldenSweep(folder_.path());
   }
 
   // Runs it; cells that were not there yet report progress.
