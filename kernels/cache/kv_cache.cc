@@ -59,12 +59,18 @@ void CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens
 
 }  // namespace
 
-KvCache::KvCache(const CacheShape& shape, const CachePlan& plan)
+KvCache::KvCache(const CacheShape& shape, const CachePlan& plan, std::shared_ptr<const KeyRotary> rotary)
     : plan_(Checked(plan)),
       coded_(Checked(shape), plan.k, plan.v),
       plain_(shape, {}, {}),
       k_rotation_(RotationOf(plan.k, shape.k_width)),
-      v_rotation_(RotationOf(plan.v, shape.v_width)) {}
+      v_rotation_(RotationOf(plan.v, shape.v_width)),
+      rotary_(plan.keys == KeptKeys::kBeforeRotary ? std::move(rotary) : nullptr) {
+  if (plan.keys == KeptKeys::kAfterRotary) return;
+  if (rotary_ == nullptr) Fail("cache, keys before rotary: got no rotary embedding; try them after it");
+  if (rotary_->width() != shape.k_width)
+    Fail("cache, keys before rotary: got a rotary embedding of width {}, expected {}", rotary_->width(), shape.k_width);
+}
 
 // Where the tokens begin that have their f32 as the last ones.
 int64_t KvCache::LastFrom() const {
@@ -86,6 +92,15 @@ std::vector<std::shared_ptr<const KvCache::Memory>> KvCache::NewPages(int64_t co
   for (int64_t i = 0; i < count; ++i)
     pages.push_back(std::make_shared<const Memory>(Memory{owner, owner->data() + i * bytes}));
   return pages;
+}
+
+void KvCache::CheckKept(const std::vector<int64_t>& places, int64_t tokens) const {
+  TARE_CHECK(std::ssize(places) == tokens && tokens >= plan_.first + plan_.last && tokens <= tokens_);
+  for (int64_t i = 0; i < tokens; ++i) {
+    TARE_CHECK(places[i] >= (i == 0 ? 0 : places[i - 1] + 1) && places[i] < tokens_);
+    TARE_CHECK(i >= plan_.first || places[i] == i);
+    TARE_CHECK(i < tokens - plan_.last || places[i] == i + tokens_ - tokens);
+  }
 }
 
 // No longer shared, and with f32 where the plan has it.
@@ -127,7 +142,7 @@ void KvCache::ReadBackCutPage() {
 
 void KvCache::WriteToken(const Page& page, int token, const HeadsView<const float>& k, const HeadsView<const float>& v,
                          int64_t row) {
-  float rotated[kLargestWidth];
+  float rotated[kLargestWidth], turned[kLargestWidth];
   const auto kept = [&](const float* x, const Hadamard* rotation) {
     if (rotation == nullptr) return x;
     rotation->Rotate(x, rotated);
@@ -138,7 +153,13 @@ void KvCache::WriteToken(const Page& page, int token, const HeadsView<const floa
     if (page.plain != nullptr) write(plain_, page.plain->data);
   };
   for (int h = 0; h < k.heads; ++h) {
-    const float* key = kept(k.Row(row, h), k_rotation_.get());
+    const float* key = k.Row(row, h);
+    if (rotary_) {
+      std::copy_n(key, k.width, turned);
+      rotary_->TurnBack(turned, tokens_ + token - tokens_ % kPageTokens);
+      key = turned;
+    }
+    key = kept(key, k_rotation_.get());
     for_layouts([&](const PageLayout& layout, std::byte* to) { layout.WriteKey(to, token, h, key); });
   }
   for (int h = 0; h < v.heads; ++h) {
@@ -192,6 +213,49 @@ void KvCache::Truncate(int64_t tokens) {
   rounded_ = std::min(rounded_, Pages());
 }
 
+// A page of the tokens that are kept; plan_ and tokens_ as before.
+KvCache::Page KvCache::KeptPage(int64_t number, int64_t tokens, std::span<const std::vector<int64_t>> of_k_heads,
+                                std::span<const std::vector<int64_t>> of_v_heads) const {
+  const int64_t begin = number * kPageTokens, end = std::min(begin + kPageTokens, tokens);
+  Page page{.coded = NewPages(1, coded_.Bytes())[0], .plain = nullptr};
+  if (HasPlain() && (begin < plan_.first || end > tokens - plan_.last)) page.plain = NewPages(1, plain_.Bytes())[0];
+  const auto copy = [&](const auto& of_heads, const auto& copy_row) {
+    for (size_t h = 0; h < of_heads.size(); ++h) {
+      for (int64_t t = begin; t < end; ++t) {
+        const int64_t from = of_heads[h][static_cast<size_t>(t)];
+        const Page& source = pages_[static_cast<size_t>(from / kPageTokens)];
+        const auto to = static_cast<int>(t - begin), row = static_cast<int>(from % kPageTokens);
+        copy_row(coded_, page.coded->data, to, source.coded->data, row, static_cast<int>(h));
+        if (page.plain && source.plain)
+          copy_row(plain_, page.plain->data, to, source.plain->data, row, static_cast<int>(h));
+      }
+    }
+  };
+  copy(of_k_heads, [](const PageLayout& layout, std::byte* to, int token, const std::byte* from, int row, int h) {
+    layout.CopyKey(to, token, from, row, h);
+  });
+  copy(of_v_heads, [](const PageLayout& layout, std::byte* to, int token, const std::byte* from, int row, int h) {
+    layout.CopyValue(to, token, from, row, h);
+  });
+  return page;
+}
+
+void KvCache::Keep(std::span<const std::vector<int64_t>> of_k_heads,
+                   std::span<const std::vector<int64_t>> of_v_heads) {
+  if (coded_.ByPages()) Fail("cache, keep: got scales per channel, expected one per token");
+  if (rotary_) Fail("cache, keep: got keys before rotary, expected them after it");
+  TARE_CHECK(std::ssize(of_k_heads) == shape().k_heads && std::ssize(of_v_heads) == shape().v_heads);
+  const int64_t tokens = std::ssize(of_k_heads[0]), dropped = tokens_ - tokens;
+  for (const auto& heads : {of_k_heads, of_v_heads})
+    for (const std::vector<int64_t>& places : heads) CheckKept(places, tokens);
+  std::vector<Page> pages;
+  for (int64_t number = 0; number * kPageTokens < tokens; ++number)
+    pages.push_back(KeptPage(number, tokens, of_k_heads, of_v_heads));
+  pages_ = std::move(pages);
+  tokens_ = tokens;
+  plain_from_ = std::max<int64_t>(0, plain_from_ - dropped);
+}
+
 size_t KvCache::Bytes() const {
   int64_t bytes = 0;
   for (const Page& page : pages_) bytes += (page.coded ? coded_.Bytes() : 0) + (page.plain ? plain_.Bytes() : 0);
@@ -220,6 +284,7 @@ void KvCache::ReadKey(int64_t token, int head, float* key) const {
   const Part part = PartOf(token);
   part.layout->ReadKey(part.page, static_cast<int>(token % kPageTokens), head, key);
   if (k_rotation_) k_rotation_->RotateBack(key, key);
+  if (rotary_) rotary_->Turn(key, token);
 }
 
 void KvCache::ReadValue(int64_t token, int head, float* value) const {

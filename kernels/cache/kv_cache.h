@@ -11,6 +11,11 @@
 // Rotated keys (and values) are kept as x R with R orthogonal, the same for all tokens and heads; queries are rotated and
 // outputs rotated back by decoding.
 //
+// Keys may be kept as they were before rotary position embedding (KVQuant, arXiv 2401.18079: channels are alike then):
+// they are turned back when they come and turned again whenever they are read, which is slow; for studies of accuracy.
+//
+// Tokens may be dropped, others by each head. Where keys lie says nothing of their positions then, which rotary keys know.
+//
 // A copy is a fork: it shares all pages, and whichever side writes to a shared page copies it first. Forks are to be
 // made and written by one thread at a time; any number may read.
 #pragma once
@@ -18,9 +23,11 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "kernels/attention/heads.h"
+#include "kernels/cache/key_rotary.h"
 #include "kernels/cache/page_layout.h"
 #include "quant/base/aligned.h"
 
@@ -28,22 +35,30 @@ namespace tare {
 
 class Hadamard;  // quant/algorithms/hadamard.h
 
+enum class KeptKeys { kAfterRotary, kBeforeRotary };
+
 struct CachePlan {
   CacheRule k = {}, v = {};
+  KeptKeys keys = KeptKeys::kAfterRotary;
   int64_t first = 0, last = 0;  // tokens that stay in f32
 };
 
 class KvCache {
  public:
-  // Throws Error for sizes below 1, heads wider than kLargestWidth, first or last below 0, and widths of which no rotation
-  // is known.
-  KvCache(const CacheShape& shape, const CachePlan& plan);
+  // rotary: of keys kept before it, which have been through it when they come. Throws Error for sizes below 1, heads
+  // wider than kLargestWidth, first or last below 0, widths of which no Hadamard rotation is known, and keys before
+  // rotary without one of their width.
+  KvCache(const CacheShape& shape, const CachePlan& plan, std::shared_ptr<const KeyRotary> rotary = nullptr);
 
   // k [n][k heads][k width], v [n][v heads][v width]: the next n tokens. Throws Error for other shapes and for values
   // that are not finite (or would not be once rotated), naming token and head, and nothing is appended. Out of memory, whole pages of tokens may be.
   void Append(const HeadsView<const float>& k, const HeadsView<const float>& v);
   // Keeps the first `tokens`. Throws Error for more than there are.
   void Truncate(int64_t tokens);
+  // Keeps of each head's tokens those at these places, which rise and are as many for every head, codes as they are. The
+  // first and the last tokens, which are in f32, must be among them. Throws Error for scales per channel, which others
+  // of a page share, and for keys before rotary, whose places are their positions.
+  void Keep(std::span<const std::vector<int64_t>> of_k_heads, std::span<const std::vector<int64_t>> of_v_heads);
 
   int64_t tokens() const { return tokens_; }
   const CacheShape& shape() const { return coded_.shape(); }
@@ -55,8 +70,9 @@ class KvCache {
   void ReadKey(int64_t token, int head, float* key) const;
   void ReadValue(int64_t token, int head, float* value) const;
 
-  // What keys and values are multiplied by before they are kept; null: nothing.
+  // What keys and values are multiplied by before they are kept; null: nothing. Keys before rotary are ReadKey's alone.
   const Hadamard* KeyRotation() const { return k_rotation_.get(); }
+  bool KeysBeforeRotary() const { return rotary_ != nullptr; }
   const Hadamard* ValueRotation() const { return v_rotation_.get(); }
 
   // Some of a page's tokens in one layout. keys: from the page's first.
@@ -92,11 +108,15 @@ class KvCache {
                   int64_t row);
   void RoundFullPages();
   Part PartOf(int64_t token) const;
+  void CheckKept(const std::vector<int64_t>& places, int64_t tokens) const;
+  Page KeptPage(int64_t number, int64_t tokens, std::span<const std::vector<int64_t>> of_k_heads,
+                std::span<const std::vector<int64_t>> of_v_heads) const;
 
   CachePlan plan_;
   PageLayout coded_, plain_;
   std::vector<Page> pages_;
   std::shared_ptr<const Hadamard> k_rotation_, v_rotation_;
+  std::shared_ptr<const KeyRotary> rotary_;  // null: keys are kept as they come
   int64_t tokens_ = 0;
   int64_t rounded_ = 0;     // by pages: how many have codes
   int64_t plain_from_ = 0;  // tokens from here on have their f32, if they are among the last ones

@@ -103,6 +103,10 @@ Scale StoreScale(CacheFormat format, const float* values, int n, std::byte* scal
   return scale;
 }
 
+void CopyScale(std::byte* scales, int token, const std::byte* from, int from_token) {
+  std::memcpy(scales + int64_t{token} * 4, from + int64_t{from_token} * 4, 4);
+}
+
 float LoadScale(const CacheRule& rule, const std::byte* scales, int token, int channel) {
   float scale = 1.0f;
   if (HasCodes(rule.format)) std::memcpy(&scale, scales + int64_t{rule.ByChannel() ? channel : token} * 4, 4);
@@ -220,6 +224,26 @@ void PageLayout::WriteValues(std::byte* page, int head, const PageLayout& plain,
 void PageLayout::WritePage(std::byte* page, const PageLayout& plain, const std::byte* from) const {
   for (int h = 0; h < shape_.k_heads; ++h) WriteKeys(page, h, plain, from);
   for (int h = 0; h < shape_.v_heads; ++h) WriteValues(page, h, plain, from);
+}
+
+void PageLayout::CopyKey(std::byte* page, int token, const std::byte* from, int from_token, int head) const {
+  TARE_CHECK(!k_.ByChannel());
+  float codes[kLargestWidth];
+  for (int i = 0; i < shape_.k_width; ++i) codes[i] = ReadInput(k_.format, from + Key(head), i, from_token);
+  WriteRunOf(k_.format, {page + Key(head), 0, token, 1, 0}, codes, shape_.k_width, {1.0f, 1.0f});
+  if (HasCodes(k_.format)) CopyScale(page + KeyScales(head), token, from + KeyScales(head), from_token);
+}
+
+void PageLayout::CopyValue(std::byte* page, int token, const std::byte* from, int from_token, int head) const {
+  TARE_CHECK(!v_.ByChannel());
+  float codes[kPanelLanes];
+  for (int first = 0; first < shape_.v_width; first += kPanelLanes) {
+    const int channels = std::min(kPanelLanes, shape_.v_width - first);
+    const int64_t panel = ValuePanel(head, first);
+    for (int i = 0; i < channels; ++i) codes[i] = ReadInput(v_.format, from + panel, from_token, i);
+    WriteRunOf(v_.format, {page + panel, token, 0, 0, 1}, codes, channels, {1.0f, 1.0f});
+  }
+  if (HasCodes(v_.format)) CopyScale(page + ValueScales(head), token, from + ValueScales(head), from_token);
 }
 
 void PageLayout::ReadKey(const std::byte* page, int token, int head, float* key) const {

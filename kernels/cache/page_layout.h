@@ -97,6 +97,10 @@ class PageLayout {
   void WriteValue(std::byte* page, int token, int head, const float* value) const;
   // All 64 tokens of a page, from one of the same shape in f32.
   void WritePage(std::byte* page, const PageLayout& plain, const std::byte* from) const;
+  // Row `token` of a page from row `from_token` of another of the same layout: codes and scale as they are, which have a
+  // scale per token.
+  void CopyKey(std::byte* page, int token, const std::byte* from, int from_token, int head) const;
+  void CopyValue(std::byte* page, int token, const std::byte* from, int from_token, int head) const;
   // A row as f32, dequantized.
   void ReadKey(const std::byte* page, int token, int head, float* key) const;
   void ReadValue(const std::byte* page, int token, int head, float* value) const;

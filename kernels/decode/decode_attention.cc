@@ -9,8 +9,8 @@
 
 #include "kernels/attention/row_exp2.h"
 #include "kernels/attention/workspace.h"
+#include "kernels/decode/group_queries.h"
 #include "kernels/decode/page_softmax.h"
-#include "kernels/decode/panel_product.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/algorithms/hadamard.h"
 #include "quant/base/error.h"
@@ -32,12 +32,11 @@ struct Partial {
 
 // Of one thread. Rows and products are those of all groups, times T.
 struct Scratch {
-  PanelFactor *keys, *values;  // [rows], [products]
-  float* q;                    // [rows][inputs], then as planes
-  int8_t *q_high, *q_low;      // [rows][inputs]
-  float *logits, *p;           // [rows][64]
-  float* rescale;              // [rows]
-  int8_t *p_high, *p_low;      // [products][64]
+  GroupQueries::Memory queries;
+  PanelFactor* values;  // [products]
+  float* p;             // [rows][64]
+  float* rescale;       // [rows]
+  int8_t *p_high, *p_low;  // [products][64]
 };
 
 // Where the work on a sequence is cut: runs of pages, and of groups where the pages are few. A run of groups shares a
@@ -62,6 +61,7 @@ struct Layout {
     for (const DecodeSequence& s : sequences) {
       const Cuts cuts(plan, s);
       queries = std::max(queries, s.q.tokens);
+      before_rotary = before_rotary || s.cache->KeysBeforeRotary();
       chunks = std::max(chunks, cuts.chunks);
       units = std::max(units, cuts.chunks * cuts.runs);
     }
@@ -82,12 +82,13 @@ struct Layout {
   }
   Scratch TakeScratch(Arena& arena) const {
     const int64_t inputs = page.KeyInputs();
-    return {.keys = arena.Take<PanelFactor>(rows),
+    return {.queries = {.keys = arena.Take<PanelFactor>(rows),
+                        .q = arena.Take<float>(rows * inputs),
+                        .q_high = arena.Take<int8_t>(rows * inputs),
+                        .q_low = arena.Take<int8_t>(rows * inputs),
+                        .logits = arena.Take<float>(rows * kPageTokens),
+                        .panel = arena.Take<float>(before_rotary ? inputs * kPageTokens : 0)},
             .values = arena.Take<PanelFactor>(products),
-            .q = arena.Take<float>(rows * inputs),
-            .q_high = arena.Take<int8_t>(rows * inputs),
-            .q_low = arena.Take<int8_t>(rows * inputs),
-            .logits = arena.Take<float>(rows * kPageTokens),
             .p = arena.Take<float>(rows * kPageTokens),
             .rescale = arena.Take<float>(rows),
             .p_high = arena.Take<int8_t>(products * kPageTokens),
@@ -96,6 +97,7 @@ struct Layout {
 
   int64_t chunks = 0, units = 0;  // of a sequence at most
   int64_t rows = 0, products = 0, partials = 0;
+  bool before_rotary = false;  // any cache's keys
   PageLayout page;
 };
 
@@ -107,104 +109,50 @@ class GroupPass {
         s_(s),
         group_(group),
         x_(scratch),
+        queries_of_(plan, s, group, OfGroup(scratch.queries)),
         partial_(partial),
         queries_(s.q.tokens),
-        inputs_((plan.shape().k_width + 15) / 16 * 16),
         width_((plan.shape().v_width + kPanelLanes - 1) / kPanelLanes * kPanelLanes) {
-    const int64_t row = group.first_row * queries_, product = group.first_product * queries_;
-    x_.keys += row;
-    x_.q += row * inputs_;
-    x_.q_high += row * inputs_;
-    x_.q_low += row * inputs_;
-    partial_.softmax += row;
-    partial_.o += product * width_;
+    partial_.softmax += group.first_row * queries_;
+    partial_.o += group.first_product * queries_ * width_;
   }
 
   void Begin() {
     std::fill_n(partial_.softmax, Rows(), RunningSoftmax{kNone, 0.0f});
     std::fill_n(partial_.o, Products() * width_, 0.0f);
-    LoadQueries();
+    queries_of_.Load();
   }
 
   // next: what is read after this.
   void AddPage(const Part& part, int64_t page, const std::byte* next) {
-    MultiplyKeys(part);
-    Softmaxes(part, page);
-    MultiplyValues(part, next);
+    queries_of_.Multiply(part, page);
+    if (Softmaxes(part, page)) MultiplyValues(part, next);
   }
 
  private:
   int64_t Rows() const { return std::ssize(group_.rows) * queries_; }
   int64_t Products() const { return std::ssize(group_.products) * queries_; }
 
-  void LoadQueries() {
+  // Queries stay there from page to page: each group's its own.
+  GroupQueries::Memory OfGroup(GroupQueries::Memory memory) const {
+    const int64_t row = group_.first_row * s_.q.tokens, inputs = (plan_.shape().k_width + 15) / 16 * 16;
+    memory.keys += row;
+    memory.q += row * inputs;
+    memory.q_high += row * inputs;
+    memory.q_low += row * inputs;
+    return memory;
+  }
+
+  // Whether the page weighs anything in any row's map.
+  bool Softmaxes(const Part& part, int64_t page) {
+    bool matters = false;
     for (int64_t i = 0; i < Rows(); ++i) {
-      float* q = x_.q + i * inputs_;
-      std::fill_n(q, inputs_, 0.0f);
-      const float* query = s_.q.Row(i % queries_, group_.rows[i / queries_].q);
-      if (const Hadamard* rotation = s_.cache->KeyRotation(); rotation != nullptr) {
-        rotation->Rotate(query, q);
-      } else {
-        std::copy_n(query, plan_.shape().k_width, q);
-      }
-      x_.keys[i] = {.x = q, .y = x_.logits + i * kPageTokens};
-      ToPlanes(q, nullptr, inputs_, x_.q_high + i * inputs_, x_.q_low + i * inputs_, x_.keys[i]);
+      RunningSoftmax& state = partial_.softmax[i];
+      const float before = state.sum;
+      x_.rescale[i] = SoftmaxOfPage(queries_of_.Logits(part, page, i), state, x_.p + i * kPageTokens);
+      matters = matters || x_.rescale[i] != 1.0f || state.sum - before > plan_.skip() * state.sum;
     }
-  }
-
-  static ReadAhead Ahead(const std::byte* end, const std::byte* next) {
-    return {end, next == nullptr ? 0 : next - end};
-  }
-
-  static void Multiply(CacheFormat format, const std::byte* panel, int64_t inputs, std::span<const PanelFactor> factors,
-                       const ReadAhead& ahead) {
-    for (; factors.size() > 2; factors = factors.subspan(2))
-      PanelProduct(format, panel, inputs, factors.first(2), ahead);
-    PanelProduct(format, panel, inputs, factors, ahead);
-  }
-
-  // Scales per channel are the page's: they go into the queries.
-  void WeighQueries(const std::byte* scales, int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      ToPlanes(x_.q + i * inputs_, reinterpret_cast<const float*>(scales), inputs_, x_.q_high + i * inputs_,
-               x_.q_low + i * inputs_, x_.keys[i]);
-  }
-
-  void MultiplyKeys(const Part& part) {
-    const PageLayout& layout = *part.layout;
-    std::fill_n(x_.logits, Rows() * kPageTokens, 0.0f);
-    for (size_t i = 0, end = 0; i < group_.rows.size(); i = end) {
-      const int head = group_.rows[i].k;
-      while (end < group_.rows.size() && group_.rows[end].k == head) ++end;
-      const std::byte* next =
-          part.page + (end < group_.rows.size() ? layout.Key(group_.rows[end].k) : layout.Value(group_.products[0].v));
-      const std::byte* panel = part.page + layout.Key(head);
-      if (layout.k().ByChannel()) WeighQueries(part.page + layout.KeyScales(head), i * queries_, end * queries_);
-      Multiply(layout.k().format, panel, layout.KeyInputs(), {x_.keys + i * queries_, (end - i) * queries_},
-               Ahead(panel + layout.KeyBytes(), next));
-    }
-  }
-
-  // Keys of the part that query t sees, from the page's first.
-  KeyRange Visible(const Part& part, int64_t page, int64_t t) const {
-    const int64_t end = s_.cache->tokens() - queries_ + t + 1 - page * kPageTokens;
-    const int64_t begin = plan_.window() == 0 ? part.keys.begin : end - plan_.window();
-    return {std::clamp(begin, part.keys.begin, part.keys.end), std::clamp(end, part.keys.begin, part.keys.end)};
-  }
-
-  void Softmaxes(const Part& part, int64_t page) {
-    const PageLayout& layout = *part.layout;
-    const bool by_token = HasCodes(layout.k().format) && !layout.k().ByChannel();
-    for (int64_t i = 0; i < Rows(); ++i) {
-      const KeyRange keys = Visible(part, page, i % queries_);
-      const std::byte* scales = part.page + layout.KeyScales(group_.rows[i / queries_].k);
-      const PageLogits logits{.products = x_.logits + i * kPageTokens,
-                              .key_scales = by_token ? reinterpret_cast<const float*>(scales) : nullptr,
-                              .factor = plan_.scale() * kLog2E,
-                              .begin = static_cast<int>(keys.begin),
-                              .end = static_cast<int>(keys.end)};
-      x_.rescale[i] = SoftmaxOfPage(logits, partial_.softmax[i], x_.p + i * kPageTokens);
-    }
+    return matters;
   }
 
   void LoadProbabilities(const PageLayout& layout, const std::byte* scales, int64_t i, int64_t inputs) {
@@ -235,7 +183,7 @@ class GroupPass {
       const std::byte* panel = part.page + layout.Value(head);
       const ReadAhead ahead = Ahead(panel + layout.ValueBytes(), next);
       for (int n = 0; n < layout.ValuePanels(); ++n, panel += panel_bytes) {
-        Multiply(layout.v().format, panel, inputs, factors, ahead);
+        PanelProducts(layout.v().format, panel, inputs, factors, ahead);
         for (PanelFactor& factor : factors) {
           factor.y += kPanelLanes;
           if (factor.lane_scales != nullptr) factor.lane_scales += kPanelLanes;
@@ -248,9 +196,10 @@ class GroupPass {
   const DecodeSequence& s_;
   const Group& group_;
   Scratch x_;
+  GroupQueries queries_of_;
   Partial partial_;
   int64_t queries_;
-  int inputs_, width_;  // of keys, of v up to a whole panel
+  int width_;  // of v, up to a whole panel
 };
 
 // Where reading goes on after a page: the first part of the next.

@@ -36,10 +36,12 @@ class DecodePlan {
     int first_row = 0, first_product = 0;  // how many rows and products the groups before have
   };
 
-  // scale: of the attention logits. window: of the keys that a query may see only the last so many; 0: all. Throws Error
-  // for a table with indices beyond q_heads or the shape's heads, a scale that is not a positive finite number, and a
-  // window below 0.
-  DecodePlan(std::span<const OutputHead> heads, int q_heads, const CacheShape& shape, float scale, int64_t window = 0);
+  // scale: of the attention logits. window: of the keys that a query may see only the last so many; 0: all. skip: a
+  // page's values are not read where its keys weigh at most this part of every map of their group so far; the output then
+  // lacks at most this much per page of what ||V|| can be; 0 loses nothing. Throws Error for a table with indices beyond q_heads
+  // or the shape's heads, a scale that is not a positive finite number, a window below 0, and a skip outside [0, 1).
+  DecodePlan(std::span<const OutputHead> heads, int q_heads, const CacheShape& shape, float scale, int64_t window = 0,
+             float skip = 0);
 
   const CacheShape& shape() const { return shape_; }
   int q_heads() const { return q_heads_; }
@@ -48,6 +50,7 @@ class DecodePlan {
   bool differential() const { return differential_; }
   float scale() const { return scale_; }
   int64_t window() const { return window_; }
+  float skip() const { return skip_; }
   const std::vector<Group>& groups() const { return groups_; }
   int rows() const { return rows_; }  // of all groups
   int products() const { return products_; }
@@ -60,6 +63,7 @@ class DecodePlan {
   bool differential_ = false;
   float scale_;
   int64_t window_;
+  float skip_;
   std::vector<Group> groups_;
   int rows_ = 0, products_ = 0;
 };

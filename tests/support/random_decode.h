@@ -2,6 +2,8 @@
 // A cache of seeded normal keys and values and queries of its newest tokens, for tests of decoding.
 #pragma once
 
+#include <cmath>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -11,18 +13,26 @@
 
 namespace tare {
 
+// 10000^(-2i/d), pairs by halves.
+inline std::shared_ptr<const KeyRotary> RotaryOf(int d) {
+  std::vector<float> frequencies;
+  for (int i = 0; i < d; i += 2)
+    frequencies.push_back(std::pow(10000.0f, -static_cast<float>(i) / static_cast<float>(d)));
+  return std::make_shared<const KeyRotary>(frequencies, RotaryPairs::kHalves);
+}
+
 class RandomDecode {
  public:
   // shape.queries of the last of shape.keys tokens, which are all in the cache.
-  RandomDecode(const AttentionShape& shape, const CachePlan& cache_plan, unsigned seed = 1)
+  RandomDecode(const AttentionShape& shape, const CachePlan& cache_plan, unsigned seed = 1, float skip = 0)
       : tensors(shape, seed),
         cache({.k_heads = tensors.problem.k.heads,
                .k_width = shape.d,
                .v_heads = tensors.problem.v.heads,
                .v_width = shape.v_width},
-              cache_plan),
+              cache_plan, RotaryOf(shape.d)),
         plan(tensors.heads, tensors.problem.q.heads, cache.shape(), tensors.problem.scale,
-             shape.mask.kind == Mask::Kind::kWindow ? shape.mask.window : 0) {
+             shape.mask.kind == Mask::Kind::kWindow ? shape.mask.window : 0, skip) {
     cache.Append(tensors.problem.k, tensors.problem.v);
   }
   RandomDecode(const RandomDecode&) = delete;

@@ -146,6 +146,91 @@ TEST(KvCache, ByChannelACutPageIsReadBack) {
   EXPECT_EQ(cache.tokens(), 129);
 }
 
+// Each head its own tokens; codes are what they were, and what stays in f32 stays.
+TEST(KvCache, KeepingMovesTokensAsTheyAre) {
+  const Tokens tokens;
+  for (const CachePlan plan : {kInt4, CachePlan{.k = {CacheFormat::kInt6}, .v = {CacheFormat::kBf16}},
+                               CachePlan{.k = {CacheFormat::kInt8}, .v = {CacheFormat::kInt4}, .first = 3, .last = 20},
+                               CachePlan{}}) {
+    KvCache cache(kShape, plan);
+    tokens.AppendTo(cache, 0, 190);
+    const std::vector<float> before = Rows(cache);
+    KvCache fork = cache;
+    const auto kept = [](int64_t step) {
+      std::vector<int64_t> places{0, 1, 2};
+      for (int64_t t = 165 - 97 * step; t < 165; t += step) places.push_back(t);
+      for (int64_t t = 165; t < 190; ++t) places.push_back(t);
+      return places;
+    };
+    std::vector<int64_t> by_one = kept(1);
+    std::vector<int64_t> shifted = by_one;
+    for (size_t i = 3; i < 50; ++i) shifted[i] -= 20;
+    const std::vector<std::vector<int64_t>> k{by_one, shifted}, v{shifted};
+    cache.Keep(k, v);
+    ASSERT_EQ(cache.tokens(), std::ssize(by_one));
+    const std::vector<float> after = Rows(cache);
+    for (int64_t t = 0; t < cache.tokens(); ++t) {
+      const auto same = [&](int64_t from, int begin, int width) {
+        return std::equal(after.begin() + t * 64 + begin, after.begin() + t * 64 + begin + width,
+                          before.begin() + from * 64 + begin);
+      };
+      EXPECT_TRUE(same(by_one[t], 0, 16) && same(shifted[t], 16, 16) && same(shifted[t], 32, 32)) << t;
+    }
+    EXPECT_EQ(Rows(fork), before);
+    EXPECT_LT(cache.Bytes(), fork.Bytes());
+    // What comes after is as if nothing had been dropped.
+    tokens.AppendTo(cache, 190, 200);
+    tokens.AppendTo(fork, 190, 200);
+    const std::vector<float> grown = Rows(cache), whole = Rows(fork);
+    EXPECT_TRUE(std::equal(grown.end() - 30 * 64, grown.end(), whole.end() - 30 * 64));
+  }
+}
+
+TEST(KvCache, ScalesPerChannelAndKeysBeforeRotaryAreNotMoved) {
+  const Tokens tokens;
+  const auto keep = [&](const CachePlan& plan) {
+    KvCache cache(kShape, plan, std::make_shared<const KeyRotary>(std::vector<float>(8, 0.1f), RotaryPairs::kHalves));
+    tokens.AppendTo(cache, 0, 10);
+    const std::vector<std::vector<int64_t>> k(2, {0, 2}), v(1, {0, 2});
+    cache.Keep(k, v);
+  };
+  EXPECT_THAT([&] { keep({.k = kByChannel}); }, ThrowsMessage<Error>(HasSubstr("got scales per channel")));
+  EXPECT_THAT([&] { keep({.keys = KeptKeys::kBeforeRotary}); },
+              ThrowsMessage<Error>(HasSubstr("got keys before rotary")));
+  keep({});
+}
+
+// Keys come back as they came, but for the rounding of what lies before rotary; without one of their width there is none.
+TEST(KvCache, KeysBeforeRotaryComeBackTurned) {
+  const Tokens tokens;
+  const auto rotary = std::make_shared<const KeyRotary>(std::vector<float>{1, 0.5f, 0.25f, 0.1f, 0.05f, 0.02f, 0.01f, 0},
+                                                        RotaryPairs::kNeighbours);
+  for (const CacheRotation rotation : {CacheRotation::kNone, CacheRotation::kHadamard}) {
+    KvCache exact(kShape, {.k = {.rotation = rotation}, .keys = KeptKeys::kBeforeRotary}, rotary);
+    KvCache codes(kShape, {.k = {CacheFormat::kInt8, CacheScales::kChannel, rotation}, .keys = KeptKeys::kBeforeRotary},
+                  rotary);
+    tokens.AppendTo(exact, 0, kTokens);
+    tokens.AppendTo(codes, 0, 70);
+    tokens.AppendTo(codes, 70, kTokens);
+    std::vector<float> key(16), rounded(16);
+    for (int64_t t = 0; t < kTokens; ++t) {
+      for (int h = 0; h < 2; ++h) {
+        exact.ReadKey(t, h, key.data());
+        codes.ReadKey(t, h, rounded.data());
+        for (int i = 0; i < 16; ++i) {
+          EXPECT_NEAR(key[i], tokens.K(t, t + 1).Row(0, h)[i], 1e-5);
+          EXPECT_NEAR(rounded[i], key[i], 0.2);  // 5 standard deviations / 127 / 2, of up to four channels' parts
+        }
+      }
+    }
+  }
+  EXPECT_THAT([] { KvCache(kShape, {.keys = KeptKeys::kBeforeRotary}); },
+              ThrowsMessage<Error>(HasSubstr("got no rotary embedding")));
+  const auto narrow = std::make_shared<const KeyRotary>(std::vector<float>{1}, RotaryPairs::kHalves);
+  EXPECT_THAT([&] { KvCache(kShape, {.keys = KeptKeys::kBeforeRotary}, narrow); },
+              ThrowsMessage<Error>(HasSubstr("got a rotary embedding of width 2, expected 16")));
+}
+
 // Rotated rows come back, but for the rounding of values that are spread more evenly: an outlier costs the others less.
 TEST(KvCache, RotationIsUndoneByReading) {
   Tokens tokens;

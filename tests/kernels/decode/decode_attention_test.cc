@@ -97,6 +97,39 @@ TEST(DecodeAttention, ScalesPerChannelAndRotation) {
   }
 }
 
+TEST(DecodeAttention, KeysBeforeRotary) {
+  const CacheRule channel{.format = CacheFormat::kInt4, .scales = CacheScales::kChannel};
+  for (const Family family : {Family::kStandard, Family::kDiffLlama}) {
+    for (CachePlan plan : {CachePlan{.k = channel, .v = {CacheFormat::kInt4}}, CachePlan{.k = {CacheFormat::kInt8}},
+                           CachePlan{.k = channel, .v = channel, .first = 3, .last = 20}}) {
+      for (const CacheRotation rotation : {CacheRotation::kNone, CacheRotation::kHadamard}) {
+        plan.keys = KeptKeys::kBeforeRotary;
+        plan.k.rotation = rotation;
+        RandomDecode c({.family = family, .heads = 4, .kv = 2, .queries = 3, .keys = 150, .d = 24}, plan);
+        ExpectRight(c, Formatted("family {}, {}", static_cast<int>(family), static_cast<int>(rotation)));
+      }
+    }
+  }
+}
+
+// Logits of some twelve: most pages weigh little. What is left out of a map is at most the threshold per page,
+// and rows of V are about as long as the output of maps so sharp.
+TEST(DecodeAttention, SkippedPagesWeighAtMostTheThreshold) {
+  const auto decode = [](float skip) {
+    auto c = std::make_unique<RandomDecode>(
+        AttentionShape{.family = Family::kV1, .heads = 2, .kv = 2, .queries = 1, .keys = 1000, .d = 32}, kInt4, 1, skip);
+    for (float& x : c->tensors.q) x *= 12;
+    c->Run();
+    return c;
+  };
+  const auto all = decode(0), few = decode(1e-7f), some = decode(0.005f), most = decode(0.2f);
+  EXPECT_LT(WorstRow(*all), 5e-4);
+  EXPECT_LT(WorstRow(*few), 5e-4 + 16 * 1e-7 * 2);
+  EXPECT_NE(some->tensors.out, all->tensors.out);
+  EXPECT_LT(WorstRow(*some), 16 * 0.005 * 2);
+  EXPECT_GT(WorstRow(*most), WorstRow(*some));
+}
+
 TEST(DecodeAttention, WindowsAndTokensInF32) {
   for (const int64_t window : {1, 30, 64, 129, 1000}) {
     for (const int64_t last : {0, 1, 50, 200}) {

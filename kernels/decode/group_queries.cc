@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/decode/group_queries.h"
+
+#include <algorithm>
+
+#include "kernels/attention/row_exp2.h"
+#include "quant/algorithms/hadamard.h"
+
+namespace tare {
+
+using Part = KvCache::Part;
+
+void PanelProducts(CacheFormat format, const std::byte* panel, int64_t inputs, std::span<const PanelFactor> factors,
+                   const ReadAhead& ahead) {
+  for (; factors.size() > 2; factors = factors.subspan(2))
+    PanelProduct(format, panel, inputs, factors.first(2), ahead);
+  PanelProduct(format, panel, inputs, factors, ahead);
+}
+
+GroupQueries::GroupQueries(const DecodePlan& plan, const DecodeSequence& s, const DecodePlan::Group& group,
+                           const Memory& memory)
+    : plan_(plan), s_(s), group_(group), x_(memory), inputs_((plan.shape().k_width + 15) / 16 * 16) {}
+
+void GroupQueries::Load() const {
+  for (int64_t i = 0; i < Rows(); ++i) {
+    float* q = x_.q + i * inputs_;
+    std::fill_n(q, inputs_, 0.0f);
+    const float* query = s_.q.Row(i % s_.q.tokens, group_.rows[i / s_.q.tokens].q);
+    const Hadamard* rotation = s_.cache->KeysBeforeRotary() ? nullptr : s_.cache->KeyRotation();
+    if (rotation != nullptr) {
+      rotation->Rotate(query, q);
+    } else {
+      std::copy_n(query, plan_.shape().k_width, q);
+    }
+    x_.keys[i] = {.x = q, .y = x_.logits + i * kPageTokens};
+    ToPlanes(q, nullptr, inputs_, x_.q_high + i * inputs_, x_.q_low + i * inputs_, x_.keys[i]);
+  }
+}
+
+// Scales per channel are the page's: they go into the queries.
+void GroupQueries::WeighQueries(const std::byte* scales, int64_t begin, int64_t end) const {
+  for (int64_t i = begin; i < end; ++i)
+    ToPlanes(x_.q + i * inputs_, reinterpret_cast<const float*>(scales), inputs_, x_.q_high + i * inputs_,
+             x_.q_low + i * inputs_, x_.keys[i]);
+}
+
+// Keys before rotary as they count, in f32.
+void GroupQueries::MultiplyTurned(const Part& part, int64_t page, int head,
+                                  std::span<const PanelFactor> factors) const {
+  float key[kLargestWidth];
+  std::fill_n(x_.panel, inputs_ * kPageTokens, 0.0f);
+  for (int64_t token = part.keys.begin; token < part.keys.end; ++token) {
+    s_.cache->ReadKey(page * kPageTokens + token, head, key);
+    for (int i = 0; i < plan_.shape().k_width; ++i) x_.panel[i * kPageTokens + token] = key[i];
+  }
+  const auto* panel = reinterpret_cast<const std::byte*>(x_.panel);
+  PanelProducts(CacheFormat::kF32, panel, inputs_, factors, {panel + PanelBytes(CacheFormat::kF32, inputs_), 0});
+}
+
+void GroupQueries::Multiply(const Part& part, int64_t page) const {
+  const PageLayout& layout = *part.layout;
+  const int64_t queries = s_.q.tokens;
+  std::fill_n(x_.logits, Rows() * kPageTokens, 0.0f);
+  for (size_t i = 0, end = 0; i < group_.rows.size(); i = end) {
+    const int head = group_.rows[i].k;
+    while (end < group_.rows.size() && group_.rows[end].k == head) ++end;
+    const std::span<const PanelFactor> factors(x_.keys + i * queries, (end - i) * queries);
+    if (s_.cache->KeysBeforeRotary()) {
+      MultiplyTurned(part, page, head, factors);
+      continue;
+    }
+    const std::byte* next =
+        part.page + (end < group_.rows.size() ? layout.Key(group_.rows[end].k) : layout.Value(group_.products[0].v));
+    const std::byte* panel = part.page + layout.Key(head);
+    if (layout.k().ByChannel()) WeighQueries(part.page + layout.KeyScales(head), i * queries, end * queries);
+    PanelProducts(layout.k().format, panel, layout.KeyInputs(), factors, Ahead(panel + layout.KeyBytes(), next));
+  }
+}
+
+// Keys of the part that a query sees, from the page's first.
+KeyRange GroupQueries::Visible(const Part& part, int64_t page, int64_t query) const {
+  const int64_t end = s_.cache->tokens() - s_.q.tokens + query + 1 - page * kPageTokens;
+  const int64_t begin = plan_.window() == 0 ? part.keys.begin : end - plan_.window();
+  return {std::clamp(begin, part.keys.begin, part.keys.end), std::clamp(end, part.keys.begin, part.keys.end)};
+}
+
+PageLogits GroupQueries::Logits(const Part& part, int64_t page, int64_t i) const {
+  const PageLayout& layout = *part.layout;
+  const bool by_token = HasCodes(layout.k().format) && !layout.k().ByChannel() && !s_.cache->KeysBeforeRotary();
+  const KeyRange keys = Visible(part, page, i % s_.q.tokens);
+  const std::byte* scales = part.page + layout.KeyScales(group_.rows[i / s_.q.tokens].k);
+  return {.products = x_.logits + i * kPageTokens,
+          .key_scales = by_token ? reinterpret_cast<const float*>(scales) : nullptr,
+          .factor = plan_.scale() * kLog2E,
+          .begin = static_cast<int>(keys.begin),
+          .end = static_cast<int>(keys.end)};
+}
+
+}  // namespace tare

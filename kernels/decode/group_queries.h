@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// A group's queries (decode_plan.h) beside a sequence's cache: their products with the keys of a page, which are read once
+// for all of them. Rows count times T, query within row.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/decode/decode_attention.h"
+#include "kernels/decode/page_softmax.h"
+#include "kernels/decode/panel_product.h"
+
+namespace tare {
+
+class GroupQueries {
+ public:
+  // Aligned to 64. inputs: of keys, up to a multiple of 16.
+  struct Memory {
+    PanelFactor* keys;        // [rows]
+    float* q;                 // [rows][inputs], then as planes
+    int8_t *q_high, *q_low;   // [rows][inputs]
+    float* logits;            // [rows][64]
+    float* panel;             // [inputs][64], of keys before rotary; else not read
+  };
+
+  GroupQueries(const DecodePlan& plan, const DecodeSequence& s, const DecodePlan::Group& group, const Memory& memory);
+
+  int64_t Rows() const { return std::ssize(group_.rows) * s_.q.tokens; }
+  // Queries into memory, where Multiply finds them.
+  void Load() const;
+  // Their products with a part's keys. values: where its values begin, which are read next.
+  void Multiply(const KvCache::Part& part, int64_t page) const;
+  // Row i's logits, of those keys that its query sees.
+  PageLogits Logits(const KvCache::Part& part, int64_t page, int64_t i) const;
+
+ private:
+  KeyRange Visible(const KvCache::Part& part, int64_t page, int64_t query) const;
+  void WeighQueries(const std::byte* scales, int64_t begin, int64_t end) const;
+  void MultiplyHead(const KvCache::Part& part, int head, std::span<const PanelFactor> factors,
+                    const std::byte* next) const;
+  void MultiplyTurned(const KvCache::Part& part, int64_t page, int head, std::span<const PanelFactor> factors) const;
+
+  const DecodePlan& plan_;
+  const DecodeSequence& s_;
+  const DecodePlan::Group& group_;
+  Memory x_;
+  int inputs_;
+};
+
+// Up to two factors share a pass over the panel.
+void PanelProducts(CacheFormat format, const std::byte* panel, int64_t inputs, std::span<const PanelFactor> factors,
+                   const ReadAhead& ahead);
+
+// What is read after a panel's end; null: nothing.
+inline ReadAhead Ahead(const std::byte* end, const std::byte* next) {
+  return {end, next == nullptr ? 0 : next - end};
+}
+
+}  // namespace tare
