@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "experiments/plan/cache_plan.h"
+#include "experiments/plan/decoding_plan.h"
 #include "experiments/tasks/divergence.h"
 #include "experiments/tasks/evaluation.h"
 #include "quant/base/formatted.h"
@@ -50,7 +50,7 @@ void Run(const CLI::App& command, Options options) {
   for (const TaskSpec& spec : specs) inputs.push_back(spec.file);
   const std::vector<AtomicFile> claims = ClaimFiles(inputs, {options.json, options.records});
   CheckEffects(command, plan, specs);
-  if (!options.cache.empty()) options.windows.cache = ParseCachePlan(options.cache);
+  if (!options.cache.empty()) options.windows.cache = ParseDecodingPlan(options.cache);
   Model model(options.model, options.machine.Apply());
   PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()));
   if (options.windows.cache) CheckDecodes(run);

@@ -6,7 +6,7 @@
 #include "experiments/bench/roofline.h"
 #include "experiments/generate/generate.h"
 #include "experiments/generate/text_stream.h"
-#include "experiments/plan/cache_plan.h"
+#include "experiments/plan/decoding_plan.h"
 #include "experiments/sites/plan_run.h"
 #include "experiments/tokenizer/token_input.h"
 #include "quant/base/error.h"
@@ -120,7 +120,7 @@ void Run(Options& options) {
   if (options.input.empty() == options.prompt.empty())
     throw CLI::ValidationError("--prompt", "expected a text here, or a file by --input, and not both");
   Plan plan = Plan::Parse(options.plan);
-  options.generate.cache = ParseCachePlan(options.cache);
+  options.generate.cache = ParseDecodingPlan(options.cache);
   const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {options.json});
   Model model(options.model, options.machine.Apply());
   PlanRun run(std::move(plan), Carrying::kExecuted, ModelSitesOf(model));

@@ -10,7 +10,7 @@
 
 #include "experiments/bench/composed_attention.h"
 #include "experiments/bench/timing.h"
-#include "experiments/plan/cache_plan.h"
+#include "experiments/plan/decoding_plan.h"
 #include "kernels/decode/decode_attention.h"
 #include "kernels/decode/decode_reference.h"
 #include "quant/base/aligned.h"
@@ -28,7 +28,7 @@ constexpr double kMostReading = 256.0 * 1024 * 1024;
 bool IsOurs(const DecodeCase& c) { return c.kernel == "tare"; }
 
 double BytesOf(const DecodeCase& c, const CacheShape& shape) {
-  return c.shape.batch * CacheBytes(shape, IsOurs(c) ? c.plan : CachePlan{}, c.shape.n);
+  return c.shape.batch * CacheBytes(shape, IsOurs(c) ? c.plan.cache : CachePlan{}, c.shape.n);
 }
 
 // A case ready to run again and again.
@@ -71,7 +71,7 @@ class Prepared {
 
   void PrepareOurs() {
     const int heads = inputs_.plan().heads(), width = inputs_.plan().out_width();
-    for (int i = 0; i < case_.shape.batch; ++i) caches_.push_back(inputs_.Cache(case_.plan, i));
+    for (int i = 0; i < case_.shape.batch; ++i) caches_.push_back(inputs_.Cache(case_.plan.cache, i));
     for (int i = 0; i < case_.shape.batch; ++i) {
       sequences_.push_back({&caches_[i],
                             inputs_.Query(i),
@@ -153,10 +153,13 @@ void CheckCase(const DecodeCase& c) {
   if (c.threads < 1 || c.repetitions < 1)
     Fail("bench decode: got {} threads and {} repetitions, expected at least 1", c.threads, c.repetitions);
   if (!IsOurs(c) && c.shape.batch != 1) Fail("bench decode, onednn-f32: got a batch of {}, expected 1", c.shape.batch);
+  if (c.plan.keep.Drops() || c.plan.skip > 0)
+    Fail("bench decode, {}: got keep= or skip=, expected neither: all keys weigh alike here; try tare generate",
+         Name(c.plan));
   DecodeShape small = c.shape;
   small.n = std::min<int64_t>(small.n, 1);
   const DecodeInputs inputs(small, c.seed);
-  const KvCache plan_is_valid(inputs.plan().shape(), c.plan);
+  const KvCache plan_is_valid(inputs.plan().shape(), c.plan.cache);
   // A head before any code, and what reading is measured on.
   const double bytes =
       BytesOf(c, inputs.plan().shape()) + 32.0 * static_cast<double>(c.shape.n) * c.shape.d + kMostReading;

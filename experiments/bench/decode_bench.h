@@ -17,12 +17,13 @@
 
 #include "experiments/bench/decode_inputs.h"
 #include "experiments/bench/roofline.h"
+#include "experiments/plan/decoding_plan.h"
 
 namespace tare {
 
 struct DecodeCase {
   std::string kernel = "tare";  // tare (plan), onednn-f32 (primitives composed, a batch of one)
-  CachePlan plan;               // of kernel tare
+  DecodingPlan plan;               // of kernel tare
   DecodeShape shape;
   int threads = 1;
   int repetitions = 7;

@@ -12,10 +12,9 @@
 namespace tare {
 namespace {
 
-// Of a pass: enough that weights are read once for many. Where queries would see another cache then, as few as may be.
-int64_t PromptTokens(const CachePlan& plan) {
-  const bool late = plan.k.ByChannel() || plan.v.ByChannel() || plan.last > 0;
-  return late ? kPageTokens : 512;
+// Of a pass. Where the last tokens stay in f32 a prompt's queries see a few more of them so, and not one token a pass.
+int64_t PromptTokens(const SequenceCache& cache, const DecodingPlan& plan) {
+  return plan.cache.last > 0 ? kPageTokens : cache.TokensAtOnce();
 }
 
 double BytesOf(const LinearWeights& linear) {
@@ -77,6 +76,7 @@ void Generate(Model& model, SiteVisitors visitors, std::span<const int32_t> prom
   Check(model, length, options);
   Sampler sampler(options.sampling);
   SequenceCache cache(model.config(), options.cache);
+  cache.ExpectPrompt(length);
   done = {.weight_bytes = WeightBytes(model)};
   const auto pass = [&](std::span<const int32_t> tokens) {
     TokenBatch batch;
@@ -85,7 +85,7 @@ void Generate(Model& model, SiteVisitors visitors, std::span<const int32_t> prom
   };
   auto begin = std::chrono::steady_clock::now();
   for (int64_t first = 0; first + 1 < length;) {
-    const int64_t count = std::min(PromptTokens(options.cache), length - 1 - first);
+    const int64_t count = std::min(PromptTokens(cache, options.cache), length - 1 - first);
     pass(prompt.subspan(static_cast<size_t>(first), static_cast<size_t>(count)));
     first += count;
     Report(progress, first, length - 1, "tokens of the prompt");

@@ -27,9 +27,11 @@ void CachedAttention(const AttentionProblem& problem, std::span<const AttentionS
     calls.push_back({.cache = &cache, .q = rows_of(problem.q), .lambda = lambda, .out = rows_of(problem.out)});
   }
   const int64_t window = problem.mask.kind == Mask::Kind::kWindow ? problem.mask.window : 0;
-  const DecodePlan plan(problem.heads, problem.q.heads, calls.front().cache->shape(), problem.scale, window);
+  const DecodePlan plan(problem.heads, problem.q.heads, calls.front().cache->shape(), problem.scale, window,
+                        caches.front()->skip());
   workspace.Reserve(DecodeWorkspaceBytes(plan, calls));
   DecodeAttention(plan, calls, workspace.span());
+  for (size_t i = 0; i < calls.size(); ++i) caches[i]->Update(layer, plan, calls[i]);
 }
 
 }  // namespace tare

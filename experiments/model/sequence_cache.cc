@@ -1,37 +1,91 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/sequence_cache.h"
 
-#include "experiments/plan/cache_plan.h"
+#include <algorithm>
+#include <memory>
+
+#include "experiments/model/rotary.h"
 #include "quant/base/error.h"
 #include "quant/base/memory.h"
 
 namespace tare {
 namespace {
 
+constexpr int64_t kMostAtOnce = 512;  // weights are read once for them; workspaces grow with more
+
 CacheShape ShapeOf(const ModelConfig& config) {
   return {
       .k_heads = config.kv_heads, .k_width = config.head_dim, .v_heads = config.kv_heads, .v_width = config.head_dim};
 }
 
+double BytesOf(const ModelConfig& config, const DecodingPlan& plan, int64_t tokens) {
+  return config.layers * CacheBytes(ShapeOf(config), plan.cache, tokens);
+}
+
+// With its budget in keys: whole pages of them.
+KeepRule InKeys(const ModelConfig& config, const DecodingPlan& plan) {
+  KeepRule keep = plan.keep;
+  if (keep.bytes == 0) return keep;
+  while (BytesOf(config, plan, keep.keys + kPageTokens) <= static_cast<double>(keep.bytes) &&
+         keep.keys < config.max_positions)
+    keep.keys += kPageTokens;
+  if (keep.keys == 0)
+    Fail("cache {}: got a budget of {} bytes, expected at least {:.0f}, of {} tokens", Name(plan), keep.bytes,
+         BytesOf(config, plan, kPageTokens), kPageTokens);
+  return keep;
+}
+
+std::shared_ptr<const KeyRotary> RotaryOf(const ModelConfig& config, int layer) {
+  const bool window = config.Window(layer) > 0 && config.window_rotary;
+  return std::make_shared<const KeyRotary>(
+      RotaryFrequencies(window ? *config.window_rotary : config.rotary, config.head_dim),
+      config.rotary.layout == RotaryConfig::Layout::kHalfSplit ? RotaryPairs::kHalves : RotaryPairs::kNeighbours);
+}
+
 }  // namespace
 
-SequenceCache::SequenceCache(const ModelConfig& config, const CachePlan& plan) {
+SequenceCache::SequenceCache(const ModelConfig& config, const DecodingPlan& plan) : skip_(plan.skip) {
   const CacheShape shape = ShapeOf(config);
-  for (int layer = 0; layer < config.layers; ++layer) layers_.emplace_back(shape, plan);
+  const KeepRule keep = InKeys(config, plan);
+  for (int layer = 0; layer < config.layers; ++layer) {
+    if (keep.Drops() && config.Window(layer) > 0)
+      Fail("cache {}: layer {} sees a window of {} keys, expected one that sees all; try without keep=", Name(plan),
+           layer, config.Window(layer));
+    layers_.push_back({KvCache(shape, plan.cache, RotaryOf(config, layer)), KeptTokens(keep, plan.cache)});
+  }
+}
+
+void SequenceCache::Update(int layer, const DecodePlan& plan, const DecodeSequence& s) {
+  OneLayer& one = layers_.at(static_cast<size_t>(layer));
+  one.kept.Update(plan, s, one.cache);
+  if (one.cache.tokens() + one.kept.dropped() == prompt_) one.kept.EndPrompt(plan, one.cache);
+}
+
+int64_t SequenceCache::TokensAtOnce() const {
+  const auto& [cache, kept] = layers_.front();
+  if (cache.plan().last > 0) return 1;
+  const bool by_channel = cache.plan().k.ByChannel() || cache.plan().v.ByChannel();
+  const int64_t page = by_channel ? kPageTokens - cache.tokens() % kPageTokens : kMostAtOnce;
+  return std::min(page, kept.Room(cache));
 }
 
 void SequenceCache::Truncate(int64_t tokens) {
-  for (KvCache& layer : layers_) layer.Truncate(tokens);
+  for (const OneLayer& layer : layers_) {
+    if (layer.kept.dropped() > 0)
+      Fail("cache, truncate: got a cache of which {} keys were dropped, expected a whole one", layer.kept.dropped());
+  }
+  for (OneLayer& layer : layers_) layer.cache.Truncate(tokens);
 }
 
 size_t SequenceCache::Bytes() const {
   size_t bytes = 0;
-  for (const KvCache& layer : layers_) bytes += layer.Bytes();
+  for (const OneLayer& layer : layers_) bytes += layer.cache.Bytes();
   return bytes;
 }
 
-void CheckCacheFits(const ModelConfig& config, const CachePlan& plan, int64_t tokens) {
-  const double bytes = config.layers * CacheBytes(ShapeOf(config), plan, tokens);
+void CheckCacheFits(const ModelConfig& config, const DecodingPlan& plan, int64_t tokens) {
+  const bool dropping = plan.keep.Drops() && plan.keep.policy != KeepPolicy::kSnapKv;  // which needs the prompt whole
+  const double bytes = BytesOf(config, plan, dropping ? std::min(tokens, InKeys(config, plan).keys) : tokens);
   const double memory = MachineMemory();
   if (bytes > memory)
     Fail("cache {}: {} tokens take {:.1f} GB, more than the {:.1f} GB of memory; try fewer tokens or fewer bits",

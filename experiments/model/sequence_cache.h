@@ -6,26 +6,48 @@
 #include <vector>
 
 #include "experiments/model/config.h"
+#include "experiments/model/kept_tokens.h"
+#include "experiments/plan/decoding_plan.h"
 #include "kernels/cache/kv_cache.h"
 
 namespace tare {
 
 class SequenceCache {
  public:
-  // Empty. Throws Error where the plan or the model's heads are none that a cache takes.
-  SequenceCache(const ModelConfig& config, const CachePlan& plan);
+  // Empty. Throws Error where the plan or the model's heads are none that a cache takes: keys are not dropped of layers
+  // with a window.
+  SequenceCache(const ModelConfig& config, const DecodingPlan& plan);
 
-  int64_t tokens() const { return layers_.back().tokens(); }  // 0 before the first pass
-  KvCache& Layer(int layer) { return layers_.at(static_cast<size_t>(layer)); }
-  // Keeps the first `tokens`. Throws Error for more than there are.
+  // Of the sequence so far; 0 before the first pass. Some may have been dropped.
+  int64_t tokens() const { return layers_.back().cache.tokens() + layers_.back().kept.dropped(); }
+  float skip() const { return skip_; }
+  // Of one layer. Throws Error for what it does not take, and nothing joins.
+  KvCache& Layer(int layer) { return layers_.at(static_cast<size_t>(layer)).cache; }
+  // After attention of the newest tokens over a layer: drops what the plan does not keep.
+  void Update(int layer, const DecodePlan& plan, const DecodeSequence& s);
+
+  // The first so many tokens are a prompt, after which keys may be dropped (keep=snapkv).
+  void ExpectPrompt(int64_t tokens) { prompt_ = tokens; }
+  // How many tokens may join in one pass such that every query sees the cache as it is when its own token comes: up to the end of a page,
+  // where scales per channel are fixed, or to the next drop of keys; one where the last tokens stay in f32, for which
+  // those are changes with every token.
+  int64_t TokensAtOnce() const;
+
+  // Keeps the first `tokens`. Throws Error for more than there are, and where some were dropped.
   void Truncate(int64_t tokens);
   size_t Bytes() const;
 
  private:
-  std::vector<KvCache> layers_;
+  struct OneLayer {
+    KvCache cache;
+    KeptTokens kept;
+  };
+  std::vector<OneLayer> layers_;
+  float skip_;
+  int64_t prompt_ = 0;
 };
 
 // Throws Error, with the bytes, where a cache of so many tokens would be larger than the machine's memory.
-void CheckCacheFits(const ModelConfig& config, const CachePlan& plan, int64_t tokens);
+void CheckCacheFits(const ModelConfig& config, const DecodingPlan& plan, int64_t tokens);
 
 }  // namespace tare

@@ -16,13 +16,13 @@ struct Piece {
 
 using Body = std::function<void(const TokenBatch& pass, const std::vector<int64_t>& rows)>;
 
-void RunPieces(Model& model, SiteVisitors visitors, const TokenBatch& whole, const CachePlan& plan,
-               std::vector<Piece>& pieces, const Body& body) {
+void RunPieces(Model& model, SiteVisitors visitors, const TokenBatch& whole, std::vector<Piece>& pieces,
+               const Body& body) {
   while (true) {
     TokenBatch pass;
     std::vector<int64_t> rows;
     for (Piece& piece : pieces) {
-      const int64_t count = std::min(TokensAtOnce(plan, piece.cache->tokens()), piece.end - piece.row);
+      const int64_t count = std::min(piece.cache->TokensAtOnce(), piece.end - piece.row);
       if (count == 0) continue;
       const auto first = static_cast<size_t>(piece.row);
       pass.AddAfter(*piece.cache, piece.index, std::span(whole.tokens).subspan(first, static_cast<size_t>(count)));
@@ -36,19 +36,16 @@ void RunPieces(Model& model, SiteVisitors visitors, const TokenBatch& whole, con
 
 }  // namespace
 
-int64_t TokensAtOnce(const CachePlan& plan, int64_t past) {
-  return plan.last > 0 ? 1 : kPageTokens - past % kPageTokens;
-}
-
-void PassThroughCaches(Model& model, SiteVisitors visitors, const TokenBatch& whole, const CachePlan& plan,
+void PassThroughCaches(Model& model, SiteVisitors visitors, const TokenBatch& whole, const DecodingPlan& plan,
                        const Body& body) {
   std::list<SequenceCache> caches;
   std::vector<Piece> prefixes, branches;
   for (const AttentionSequence& s : whole.sequences) {
     SequenceCache& cache = caches.emplace_back(model.config(), plan);
+    cache.ExpectPrompt(s.prefix);
     prefixes.push_back({&cache, s.index, s.first_row, s.first_row + s.prefix});
   }
-  RunPieces(model, visitors, whole, plan, prefixes, body);
+  RunPieces(model, visitors, whole, prefixes, body);
   for (size_t i = 0; i < prefixes.size(); ++i) {
     const AttentionSequence& s = whole.sequences[i];
     int64_t row = s.first_row + s.prefix;
@@ -58,7 +55,7 @@ void PassThroughCaches(Model& model, SiteVisitors visitors, const TokenBatch& wh
       row += tokens;
     }
   }
-  RunPieces(model, visitors, whole, plan, branches, body);
+  RunPieces(model, visitors, whole, branches, body);
 }
 
 }  // namespace tare

@@ -10,13 +10,9 @@
 
 namespace tare {
 
-// How many tokens may follow the first `past` in one pass: up to the end of a page, where scales per channel are fixed; one
-// where the last tokens stay in f32, for which those are changes with every token.
-int64_t TokensAtOnce(const CachePlan& plan, int64_t past);
-
 // A batch's sequences through caches of their own, a branch through a fork of its prefix's. body: after each pass, the
 // pass's batch and which row of the whole each of its rows is.
-void PassThroughCaches(Model& model, SiteVisitors visitors, const TokenBatch& whole, const CachePlan& plan,
+void PassThroughCaches(Model& model, SiteVisitors visitors, const TokenBatch& whole, const DecodingPlan& plan,
                        const std::function<void(const TokenBatch& pass, const std::vector<int64_t>& rows)>& body);
 
 }  // namespace tare

@@ -63,6 +63,8 @@ WindowCut CutOf(const TokenInput& input, const ModelConfig& config, const Window
 
 std::vector<ScoredSequence> CutSequences(const TokenInput& input, const ModelConfig& config,
                                          const WindowOptions& options) {
+  if (options.cache && options.cache->keep.policy == KeepPolicy::kSnapKv)
+    Fail("cache {}: got a text, expected items or a prompt, whose end chooses the keys; try keep=h2o", Name(*options.cache));
   const WindowCut cut = CutOf(input, config, options);
   return CutRows(input, options,
                  [&](size_t n) { return CutWindows(n, cut.Tokens(), static_cast<size_t>(cut.stride)); });
@@ -102,7 +104,7 @@ void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSeq
 }
 
 void ForwardThroughCaches(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
-                          const CachePlan& plan, const Progress& progress,
+                          const DecodingPlan& plan, const Progress& progress,
                           const std::function<void(const TokenBatch&)>& body) {
   int64_t total = 0, done = 0, longest = 0;
   for (const ScoredSequence& s : sequences) {

@@ -98,7 +98,7 @@ void Score(Model& model, const std::vector<Target>& targets,
     records[here[i]->record].log_likelihoods[here[i]->ending] += log_probabilities[i];
 }
 
-void RunBatch(Model& model, SiteVisitors visitors, const Batch& batch, const std::optional<CachePlan>& cache,
+void RunBatch(Model& model, SiteVisitors visitors, const Batch& batch, const std::optional<DecodingPlan>& cache,
               std::vector<ChoiceRecord>& records) {
   if (!cache) {
     model.Forward(batch.tokens, visitors);
@@ -151,7 +151,7 @@ double ErrorOf(double mean, double n) { return n < 2 ? 0.0 : std::sqrt(mean * (1
 
 std::vector<ChoiceRecord> MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing,
                                         const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer,
-                                        std::optional<int32_t> bos, const std::optional<CachePlan>& cache,
+                                        std::optional<int32_t> bos, const std::optional<DecodingPlan>& cache,
                                         const Progress& progress) {
   if (items.empty()) Fail("choice: no items; expected at least one line");
   std::vector<ChoiceRecord> records;

@@ -34,7 +34,7 @@ struct ChoiceRecord {
 // cache: through one; nothing: by ordinary forward passes. Throws Error where an item does not fit the model's positions.
 std::vector<ChoiceRecord> MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing,
                                         const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer,
-                                        std::optional<int32_t> bos, const std::optional<CachePlan>& cache,
+                                        std::optional<int32_t> bos, const std::optional<DecodingPlan>& cache,
                                         const Progress& progress);
 
 // n, acc, acc_norm, their standard errors and outcomes; and each record with its fields' names.

@@ -55,7 +55,7 @@ class ReferencePass {
     for (size_t i = 0; i < own.sequences.size(); ++i) {
       const AttentionSequence& s = own.sequences[i];
       if (i == 0 && s.past == 0) caches_.clear();  // the sequences before have ended
-      if (s.past == 0) caches_.emplace(s.index, SequenceCache(reference_.config(), CachePlan{}));
+      if (s.past == 0) caches_.emplace(s.index, SequenceCache(reference_.config(), DecodingPlan{}));
       own.caches[i] = &caches_.at(s.index);
     }
     reference_.Forward(own);
@@ -70,7 +70,7 @@ class ReferencePass {
 
 std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visitors, Model& reference,
                                                const std::vector<ScoredSequence>& sequences,
-                                               const std::optional<CachePlan>& cache, const Progress& progress) {
+                                               const std::optional<DecodingPlan>& cache, const Progress& progress) {
   const auto V = static_cast<size_t>(model.config().vocabulary);
   const ScoredTokens scored(sequences);
   std::vector<TokenDivergence> tokens(scored.size());

@@ -18,6 +18,6 @@ extern const TaskKind kDivergenceTask;  // divergence=TEXT
 // out below 0 by some 1e-7 of the largest logit. Both models have the same vocabulary.
 std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visitors, Model& reference,
                                                const std::vector<ScoredSequence>& sequences,
-                                               const std::optional<CachePlan>& cache, const Progress& progress);
+                                               const std::optional<DecodingPlan>& cache, const Progress& progress);
 
 }  // namespace tare

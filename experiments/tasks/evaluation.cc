@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/tasks/evaluation.h"
 
-#include "experiments/plan/cache_plan.h"
+#include "experiments/plan/decoding_plan.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_text.h"

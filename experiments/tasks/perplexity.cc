@@ -10,7 +10,7 @@
 namespace tare {
 
 TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
-                             const std::optional<CachePlan>& cache, const Progress& progress) {
+                             const std::optional<DecodingPlan>& cache, const Progress& progress) {
   const ScoredTokens scored(sequences);
   std::vector<double> losses(scored.size());  // in the order of the text: the sum does not depend on threads
   const auto score = [&](const TokenBatch& batch) {

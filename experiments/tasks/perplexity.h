@@ -17,6 +17,6 @@ nlohmann::ordered_json PerplexityConvention(const WindowOptions& windows);
 // (window_losses) and how many there are (window_tokens): two runs over the same windows can be paired by them.
 // cache: through one, as decoding would see the text; nothing: by ordinary forward passes.
 TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
-                             const std::optional<CachePlan>& cache, const Progress& progress);
+                             const std::optional<DecodingPlan>& cache, const Progress& progress);
 
 }  // namespace tare

@@ -16,9 +16,9 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr CachePlan kInt4{.k = {CacheFormat::kInt4}, .v = {CacheFormat::kInt4}};
+constexpr DecodingPlan kInt4{.cache = {.k = {CacheFormat::kInt4}, .v = {CacheFormat::kInt4}}};
 
-DecodeCase Small(const std::string& kernel, const CachePlan& plan) {
+DecodeCase Small(const std::string& kernel, const DecodingPlan& plan) {
   return {.kernel = kernel, .plan = plan, .shape = {.n = 100, .d = 16, .heads = 4, .kv_heads = 2}, .repetitions = 2};
 }
 
@@ -63,7 +63,7 @@ TEST(BenchDecode, RefusesBeforeItMeasures) {
   message([](DecodeCase& c) { c.shape.kv_heads = 3; }, "3 key/value heads");
   message([](DecodeCase& c) { c.kernel = "onednn-f32", c.shape.batch = 2; }, "batch of 2");
   message([](DecodeCase& c) { c.shape.n = int64_t{1} << 40; }, "GB of");
-  message([](DecodeCase& c) { c.plan.last = -1; }, "last -1");
+  message([](DecodeCase& c) { c.plan.cache.last = -1; }, "last -1");
 }
 
 }  // namespace

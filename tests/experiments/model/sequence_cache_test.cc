@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/model/model.h"
+#include "quant/base/error.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/compare.h"
 #include "tests/support/logits.h"
@@ -68,11 +69,63 @@ TEST(SequenceCacheTest, AForkGoesItsOwnWay) {
   EXPECT_EQ(Decoded(model, cache, mine, 5), expected);
 }
 
+// Turned back and again, in f32: both layouts of pairs, layers with windows.
+TEST(SequenceCacheTest, KeysBeforeRotaryAreTheSameKeys) {
+  for (const char* name : {"diffllama-mha", "diff-v2-gqa", "gemma3"}) {
+    Model model(GoldenFolder(name));
+    const std::vector<int32_t> tokens = GoldenRows(name).front();
+    TokenBatch whole;
+    whole.Add(0, tokens);
+    SequenceCache cache(model.config(), ParseDecodingPlan("cache_k=f32+prerotary"));
+    EXPECT_TRUE(AllNear(Decoded(model, cache, tokens, 7), LogitsOf(model, whole), 1e-4)) << name;
+  }
+}
+
+// A budget that is never reached drops nothing; one that is has as many keys as it says.
+TEST(SequenceCacheTest, DroppingKeys) {
+  Model model(GoldenFolder("diffllama-gqa"));
+  std::vector<int32_t> tokens;
+  const std::vector<int32_t> row = GoldenRows("diffllama-gqa").front();
+  while (tokens.size() < 60) tokens.insert(tokens.end(), row.begin(), row.end());
+  tokens.resize(60);
+  SequenceCache all(model.config(), {});
+  const std::vector<float> exact = Decoded(model, all, tokens, 60);
+  for (const char* policy : {"window", "h2o", "difference", "snapkv"}) {
+    SequenceCache roomy(model.config(), ParseDecodingPlan(std::string("keep=") + policy + "/100"));
+    EXPECT_TRUE(AllNear(Decoded(model, roomy, tokens, 12), exact, 2e-5)) << policy;
+    SequenceCache small(model.config(), ParseDecodingPlan(std::string("keep=") + policy + "/24"));
+    small.ExpectPrompt(40);
+    for (size_t at = 0; at < 40;) {
+      const auto count = std::min<size_t>(static_cast<size_t>(small.TokensAtOnce()), 40 - at);
+      Decoded(model, small, std::span(tokens).subspan(at, count), count);
+      at += count;
+      if (policy != std::string("snapkv")) { EXPECT_LT(small.Layer(0).tokens(), 24) << policy; }
+    }
+    EXPECT_EQ(small.tokens(), 40);
+    EXPECT_LE(small.Layer(0).tokens(), 24) << policy;
+    EXPECT_FALSE(AllNear(Decoded(model, small, std::span(tokens).subspan(40), 5),
+                         std::vector<float>(exact.begin() + 40 * model.config().vocabulary, exact.end()), 1e-3))
+        << policy;
+    EXPECT_THROW(small.Truncate(1), Error);
+  }
+  EXPECT_THROW(SequenceCache(model.config(), ParseDecodingPlan("keep=h2o/20,last=3")), Error);
+  EXPECT_THROW(SequenceCache(Model(GoldenFolder("gemma3")).config(), ParseDecodingPlan("keep=h2o/20")), Error);
+}
+
+TEST(SequenceCacheTest, BudgetsInBytesAreWholePages) {
+  const ModelConfig config{
+      .family = "llama", .layers = 2, .heads = 2, .kv_heads = 1, .head_dim = 64, .max_positions = 10'000};
+  const int64_t page = 2 * 2 * 64 * 64 * 4;  // layers, K and V, tokens, channels, bytes
+  SequenceCache cache(config, {.keep = {KeepPolicy::kWindow, 0, 3 * page + 1000}});
+  EXPECT_EQ(cache.TokensAtOnce(), 3 * 64);
+  EXPECT_THROW(SequenceCache(config, {.keep = {KeepPolicy::kWindow, 0, page - 1}}), Error);
+}
+
 // Keys and values in eight bits: small changes, the same whatever the chunks.
 TEST(SequenceCacheTest, CodesDoNotDependOnChunks) {
   Model model(GoldenFolder("diffllama-mha"));
   const std::vector<int32_t> tokens = GoldenRows("diffllama-mha").front();
-  const CachePlan plan{.k = {CacheFormat::kInt8}, .v = {CacheFormat::kInt8}};
+  const DecodingPlan plan = ParseDecodingPlan("cache_k=int8/token,cache_v=int8/token");
   SequenceCache whole(model.config(), plan), exact(model.config(), {});
   const std::vector<float> expected = Decoded(model, whole, tokens, tokens.size());
   const std::vector<float> without = Decoded(model, exact, tokens, 4);

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "experiments/model/model.h"
+#include "experiments/model/sites_of_model.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/hdf5.h"

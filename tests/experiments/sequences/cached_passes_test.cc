@@ -18,7 +18,7 @@ std::vector<int32_t> Long(const std::string& name) {
   return tokens;
 }
 
-std::vector<float> ThroughCaches(Model& model, const TokenBatch& whole, const CachePlan& plan) {
+std::vector<float> ThroughCaches(Model& model, const TokenBatch& whole, const DecodingPlan& plan) {
   const int64_t V = model.config().vocabulary;
   std::vector<float> logits(static_cast<size_t>(whole.Rows() * V));
   std::vector<int> seen(static_cast<size_t>(whole.Rows()));
@@ -45,7 +45,7 @@ TEST(CachedPassesTest, BranchesForkTheirPrefix) {
     batch.Add(1, std::span(tokens).first(1));
     const std::vector<float> expected = LogitsOf(model, batch);
     EXPECT_TRUE(AllNear(ThroughCaches(model, batch, {}), expected, 2e-5)) << name;
-    EXPECT_TRUE(AllNear(ThroughCaches(model, batch, {.k = {CacheFormat::kInt8}, .v = {CacheFormat::kInt8}, .last = 80}),
+    EXPECT_TRUE(AllNear(ThroughCaches(model, batch, ParseDecodingPlan("cache_k=int8/token,cache_v=int8/token,last=80")),
                         expected, 2e-5))
         << name;
   }
@@ -57,14 +57,34 @@ TEST(CachedPassesTest, ByChannelAsTokenByToken) {
   const std::vector<int32_t> tokens = Long("diffllama-mha");
   TokenBatch batch;
   batch.Add(0, tokens);
-  const CacheRule channel{.format = CacheFormat::kInt8, .scales = CacheScales::kChannel};
-  CachePlan plan{.k = channel, .v = channel};
-  EXPECT_EQ(TokensAtOnce(plan, 0), 64);
-  EXPECT_EQ(TokensAtOnce(plan, 70), 58);
+  DecodingPlan plan = ParseDecodingPlan("cache_k=int8/channel,cache_v=int8/channel");
+  EXPECT_EQ(SequenceCache(model.config(), plan).TokensAtOnce(), 64);
   const std::vector<float> by_page = ThroughCaches(model, batch, plan);
-  plan.last = 1;  // in f32 as it is, and one token at a time
-  EXPECT_EQ(TokensAtOnce(plan, 70), 1);
+  plan.cache.last = 1;  // in f32 as it is, and one token at a time
+  EXPECT_EQ(SequenceCache(model.config(), plan).TokensAtOnce(), 1);
   EXPECT_TRUE(AllNear(ThroughCaches(model, batch, plan), by_page, 2e-3));
+}
+
+// Dropped keys are dropped for every token that comes after, whatever the branch.
+TEST(CachedPassesTest, KeysAreDroppedAsTokenByToken) {
+  Model model(GoldenFolder("diffllama-mha"));
+  const std::vector<int32_t> tokens = Long("diffllama-mha");
+  for (const char* policy : {"window", "h2o", "difference", "snapkv"}) {
+    const DecodingPlan plan = ParseDecodingPlan(std::string("keep=") + policy + "/40");
+    TokenBatch batch;
+    batch.Add(0, std::span(tokens).first(60));
+    batch.AddBranch(std::span(tokens).subspan(60, 10));
+    SequenceCache cache(model.config(), plan);
+    cache.ExpectPrompt(60);
+    std::vector<float> expected;
+    for (size_t t = 0; t < 70; ++t) {
+      TokenBatch one;
+      one.AddAfter(cache, 0, std::span(tokens).subspan(t, 1));
+      const std::vector<float> logits = LogitsOf(model, one);
+      expected.insert(expected.end(), logits.begin(), logits.end());
+    }
+    EXPECT_TRUE(AllNear(ThroughCaches(model, batch, plan), expected, 2e-5)) << policy;
+  }
 }
 
 }  // namespace

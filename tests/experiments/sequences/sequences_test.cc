@@ -177,11 +177,11 @@ TEST(SequencesTest, ThroughCachesEveryTokenComesOnceInOrder) {
   Model model(GoldenFolder("llama-old-config"));
   const std::vector<ScoredSequence> sequences = {{.tokens = Counting(90)}, {.tokens = Counting(64, 20)}};
   for (const int64_t last : {0, 3}) {
-    const int64_t chunk = last > 0 ? 1 : 64;
+    const int64_t chunk = last > 0 ? 1 : 512;
     std::vector<std::vector<int32_t>> seen(2);
     int64_t reported = 0;
     ForwardThroughCaches(
-        model, {}, sequences, {.k = {CacheFormat::kInt8}, .last = last},
+        model, {}, sequences, {.cache = {.k = {CacheFormat::kInt8}, .last = last}},
         [&](int64_t done, int64_t total, const char*) {
           EXPECT_EQ(total, 154);
           reported = done;

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/model/kept_tokens.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "kernels/decode/key_mass.h"
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+constexpr int64_t kSinks = 4, kVotes = 32, kNeighbours = 7;
+
+// Each the largest of so many around it.
+std::vector<float> Pooled(const std::vector<float>& votes) {
+  std::vector<float> pooled(votes.size());
+  for (int64_t i = 0; i < std::ssize(votes); ++i) {
+    const auto begin = votes.begin() + std::max<int64_t>(0, i - kNeighbours / 2);
+    const auto end = votes.begin() + std::min(std::ssize(votes), i + kNeighbours / 2 + 1);
+    pooled[static_cast<size_t>(i)] = *std::max_element(begin, end);
+  }
+  return pooled;
+}
+
+}  // namespace
+
+std::vector<int64_t> HeaviestKeys(std::span<const float> mass, int64_t kept, int64_t first, int64_t newest) {
+  const int64_t tokens = std::ssize(mass), heaviest = kept - first - newest;
+  TARE_CHECK(heaviest >= 0 && kept <= tokens);
+  std::vector<int64_t> places(static_cast<size_t>(tokens));
+  std::iota(places.begin(), places.end(), 0);
+  const auto begin = places.begin() + first, end = places.end() - newest;
+  std::ranges::stable_sort(begin, end, std::ranges::greater(),
+                           [&](int64_t place) { return mass[static_cast<size_t>(place)]; });
+  std::sort(begin, begin + heaviest);
+  places.erase(begin + heaviest, end);
+  return places;
+}
+
+KeptTokens::KeptTokens(const KeepRule& rule, const CachePlan& cache) : rule_(rule) {
+  const int64_t least = 2 * (cache.first + cache.last) + 2 * kDropped;
+  if (rule.Drops() && rule.keys < least)
+    Fail("cache, keep: got a budget of {} keys, expected at least {} beside first={} and last={}", rule.keys, least,
+         cache.first, cache.last);
+}
+
+int64_t KeptTokens::Room(const KvCache& cache) const {
+  if (!rule_.Drops() || rule_.policy == KeepPolicy::kSnapKv) return std::numeric_limits<int64_t>::max();
+  return std::max<int64_t>(1, rule_.keys - cache.tokens());
+}
+
+void KeptTokens::Remember(const HeadsView<const float>& q) {
+  const int64_t row = int64_t{q.heads} * q.width;
+  for (int64_t t = std::max<int64_t>(0, q.tokens - kVotes); t < q.tokens; ++t) {
+    for (int h = 0; h < q.heads; ++h) queries_.insert(queries_.end(), q.Row(t, h), q.Row(t, h) + q.width);
+  }
+  const int64_t over = std::ssize(queries_) - kVotes * row;
+  if (over > 0) queries_.erase(queries_.begin(), queries_.begin() + over);
+}
+
+void KeptTokens::Update(const DecodePlan& plan, const DecodeSequence& s, KvCache& cache) {
+  if (rule_.policy == KeepPolicy::kAll) return;
+  if (rule_.policy == KeepPolicy::kSnapKv) return Remember(s.q);
+  mass_.resize(plan.groups().size());
+  for (std::vector<float>& mass : mass_) mass.resize(static_cast<size_t>(cache.tokens()));
+  if (rule_.policy != KeepPolicy::kWindow)
+    AddKeyMass(rule_.policy == KeepPolicy::kH2o ? KeyMass::kMaps : KeyMass::kDifference, plan, s, mass_);
+  if (cache.tokens() >= rule_.keys) Drop(plan, cache, rule_.keys - kDropped);
+}
+
+void KeptTokens::EndPrompt(const DecodePlan& plan, KvCache& cache) {
+  if (rule_.policy != KeepPolicy::kSnapKv) return;
+  const int64_t queries = std::ssize(queries_) / (int64_t{plan.q_heads()} * plan.shape().k_width);
+  mass_.assign(plan.groups().size(), std::vector<float>(static_cast<size_t>(cache.tokens())));
+  const DecodeSequence votes{
+      .cache = &cache, .q = DenseHeads<const float>(queries_.data(), queries, plan.q_heads(), plan.shape().k_width)};
+  AddKeyMass(KeyMass::kMaps, plan, votes, mass_);
+  for (std::vector<float>& mass : mass_) mass = Pooled(mass);
+  if (cache.tokens() > rule_.keys) Drop(plan, cache, rule_.keys);
+  queries_ = {};
+}
+
+void KeptTokens::Drop(const DecodePlan& plan, KvCache& cache, int64_t kept) {
+  const int64_t first = cache.plan().first, last = cache.plan().last;
+  std::vector<std::vector<int64_t>> of_k(static_cast<size_t>(plan.shape().k_heads)),
+      of_v(static_cast<size_t>(plan.shape().v_heads));
+  for (size_t g = 0; g < plan.groups().size(); ++g) {
+    const int64_t sinks = std::max(kSinks, first);
+    const std::vector<int64_t> places =
+        rule_.policy == KeepPolicy::kWindow   ? HeaviestKeys(mass_[g], kept, sinks, kept - sinks)
+        : rule_.policy == KeepPolicy::kSnapKv ? HeaviestKeys(mass_[g], kept, first, std::max(last, std::min(kVotes, kept / 2)))
+                                              : HeaviestKeys(mass_[g], kept, first, std::max(last, kept / 2));
+    for (size_t i = 0; i < places.size(); ++i) mass_[g][i] = mass_[g][static_cast<size_t>(places[i])];
+    for (const DecodePlan::Row& row : plan.groups()[g].rows) of_k[static_cast<size_t>(row.k)] = places;
+    for (const DecodePlan::Product& product : plan.groups()[g].products) of_v[static_cast<size_t>(product.v)] = places;
+  }
+  dropped_ += cache.tokens() - kept;
+  cache.Keep(of_k, of_v);
+  for (std::vector<float>& mass : mass_) mass.resize(static_cast<size_t>(kept));
+}
+
+}  // namespace tare

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which keys one layer of one sequence keeps (keep= of experiments/plan/decoding_plan.h), each group of heads its own.
+// A query sees at most the budget: when the cache has that many, kDropped go.
+//
+//   window      the first 4 and the newest (StreamingLLM, arXiv 2309.17453, but at their own positions)
+//   h2o         the newest half, and of the others those with the largest sum of probabilities so far, over both maps
+//               (H2O, arXiv 2306.14048)
+//   difference  likewise by the sum of |P1 - lambda P2|: what reaches the output. Of heads with one map, h2o
+//   snapkv      once, when the prompt ends: the newest 32, and those with the largest sum over the prompt's last 32
+//               queries, each the largest of 7 neighbours (SnapKV, arXiv 2404.14469). What is generated stays
+//
+// Tokens that the cache keeps in f32, first or last, always stay.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "experiments/plan/decoding_plan.h"
+#include "kernels/decode/decode_attention.h"
+
+namespace tare {
+
+class KeptTokens {
+ public:
+  static constexpr int64_t kDropped = 8;  // at once: to drop one by one would move the cache with every token
+
+  // rule: with a budget in keys. Throws Error for one that leaves policies no choice beside the first and last tokens.
+  KeptTokens(const KeepRule& rule, const CachePlan& cache);
+
+  // How many more tokens may join the cache before keys are dropped; no end: a large number.
+  int64_t Room(const KvCache& cache) const;
+  // After attention of the newest tokens over the cache.
+  void Update(const DecodePlan& plan, const DecodeSequence& s, KvCache& cache);
+  // After the prompt's last tokens.
+  void EndPrompt(const DecodePlan& plan, KvCache& cache);
+  int64_t dropped() const { return dropped_; }
+
+ private:
+  void Remember(const HeadsView<const float>& q);
+  void Drop(const DecodePlan& plan, KvCache& cache, int64_t kept);
+
+  KeepRule rule_;
+  std::vector<std::vector<float>> mass_;  // [group][token of the cache]
+  std::vector<float> queries_;            // snapkv: of the newest tokens, [at most 32][q heads][d]
+  int64_t dropped_ = 0;
+};
+
+// The places that stay of keys with these masses, `kept` of them, rising: the first and the newest so many, and the
+// heaviest of the others; of equal ones the older.
+std::vector<int64_t> HeaviestKeys(std::span<const float> mass, int64_t kept, int64_t first, int64_t newest);
+
+}  // namespace tare
