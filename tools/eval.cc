@@ -80,7 +80,7 @@ void AddEval(CLI::App& app) {
   AddWindowOptions(*command, options->windows);
   command->add_option("--cache", options->cache,
                       "texts and items through a key/value cache, as decoding sees them: "
-                      "cache_k=int8/token,cache_v=int4/token, first=4 tokens in f32");
+                      "cache_k=int8/token,cache_v=int4/token, first=4 tokens in f32, keep=h2o/256 keys");
   command->add_option("--reference", options->windows.reference,
                       "of divergence: the checkpoint to start from; without it MODEL without the plan");
   command->add_option("--other-tower", options->windows.other_tower,

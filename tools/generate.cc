@@ -96,6 +96,7 @@ Json JsonOf(const Options& options, const Model& model, const Prompt& prompt, co
           {"tokens_per_second", done.TokensPerSecond()},
           {"weight_bytes_per_token", done.weight_bytes},
           {"cache_bytes_per_token", done.cache_bytes},
+          {"values_skipped", done.values_skipped},
           {"read_gbps", read_gbps},
           {"bandwidth_fraction", done.BytesPerSecond() / 1e9 / read_gbps},
           {"cpu", CpuName()},
@@ -108,9 +109,10 @@ void Report(const Options& options, const Model& model, const Prompt& prompt, co
   const double read_gbps = ReadRate(Threads(), kRead);
   const std::string line = Formatted(
       "{} tokens in {:.2f} s, {:.1f} a second; prompt of {} in {:.2f} s; {:.1f} MB a token of weights, {:.1f} of the "
-      "cache: {:.2f} of what memory gives ({:.1f} GB/s)\n",
+      "cache: {:.2f} of what memory gives ({:.1f} GB/s){}\n",
       done.tokens.size(), done.seconds, done.TokensPerSecond(), prompt.tokens.size(), done.prompt_seconds,
-      done.weight_bytes / 1e6, done.cache_bytes / 1e6, done.BytesPerSecond() / 1e9 / read_gbps, read_gbps);
+      done.weight_bytes / 1e6, done.cache_bytes / 1e6, done.BytesPerSecond() / 1e9 / read_gbps, read_gbps,
+      done.values_skipped > 0 ? Formatted("; {:.1f} % of the values were skipped", 100 * done.values_skipped) : "");
   std::fputs(line.c_str(), stderr);
   // Not made where nobody asked: its hash of the weights reads all of them.
   if (!options.json.empty()) WriteJson(options.json, JsonOf(options, model, prompt, done, output, read_gbps));
@@ -159,7 +161,7 @@ void AddGenerate(CLI::App& app) {
       ->check(WholeNumber(1))
       ->capture_default_str();
   command->add_option("--cache", options->cache,
-                      "formats of the cache: cache_k=int8/token,cache_v=int4/token; nothing: f32");
+                      "formats of the cache, and keys it keeps: cache_k=int8/token,cache_v=int4/token,keep=h2o/256; nothing: f32, all");
   command->add_option("--plan", options->plan, "linear layers on integer kernels, for example weights=int4/group64");
   command->add_option("--temperature", options->generate.sampling.temperature, "0: the likeliest token each time")
       ->capture_default_str();

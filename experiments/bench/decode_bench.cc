@@ -43,7 +43,10 @@ class Prepared {
   Prepared& operator=(const Prepared&) = delete;
 
   void Run() {
-    if (IsOurs(case_)) return DecodeAttention(inputs_.plan(), sequences_, workspace_.span());
+    if (IsOurs(case_)) {
+      DecodeAttention(inputs_.plan(), sequences_, workspace_.span());
+      return;
+    }
     omp_set_num_threads(case_.threads);
     composed_->Run();
   }

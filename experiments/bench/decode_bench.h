@@ -23,7 +23,7 @@ namespace tare {
 
 struct DecodeCase {
   std::string kernel = "tare";  // tare (plan), onednn-f32 (primitives composed, a batch of one)
-  DecodingPlan plan;               // of kernel tare
+  DecodingPlan plan;            // of kernel tare
   DecodeShape shape;
   int threads = 1;
   int repetitions = 7;

@@ -12,9 +12,9 @@
 namespace tare {
 namespace {
 
-// Of a pass. Where the last tokens stay in f32 a prompt's queries see a few more of them so, and not one token a pass.
+// Of a pass. Of a prompt's queries some see more of the last tokens in f32, and skip fewer pages, than one by one.
 int64_t PromptTokens(const SequenceCache& cache, const DecodingPlan& plan) {
-  return plan.cache.last > 0 ? kPageTokens : cache.TokensAtOnce();
+  return plan.cache.last > 0 || plan.skip > 0 ? kPageTokens : cache.TokensAtOnce();
 }
 
 double BytesOf(const LinearWeights& linear) {
@@ -104,6 +104,7 @@ void Generate(Model& model, SiteVisitors visitors, std::span<const int32_t> prom
     cache_bytes += static_cast<double>(cache.Bytes());
     done.cache_bytes = cache_bytes / static_cast<double>(done.tokens.size());
     done.seconds = Seconds(begin);
+    done.values_skipped = static_cast<double>(cache.values().skipped) / static_cast<double>(cache.values().all);
     token(last);
     if (options.ends.contains(last)) break;
   }

@@ -29,7 +29,8 @@ struct Generation {
   double prompt_seconds = 0;  // of the prompt's tokens but the last
   double seconds = 0;         // of all tokens generated
   double weight_bytes = 0;    // read for a token
-  double cache_bytes = 0;     // read for a token, on average
+  double cache_bytes = 0;     // of the cache that a token reads, on average
+  double values_skipped = 0;  // of the pages of values, what skip= left unread
 
   double TokensPerSecond() const { return seconds > 0 ? static_cast<double>(tokens.size()) / seconds : 0; }
   double BytesPerToken() const { return weight_bytes + cache_bytes; }

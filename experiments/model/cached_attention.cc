@@ -30,7 +30,7 @@ void CachedAttention(const AttentionProblem& problem, std::span<const AttentionS
   const DecodePlan plan(problem.heads, problem.q.heads, calls.front().cache->shape(), problem.scale, window,
                         caches.front()->skip());
   workspace.Reserve(DecodeWorkspaceBytes(plan, calls));
-  DecodeAttention(plan, calls, workspace.span());
+  caches.front()->Count(DecodeAttention(plan, calls, workspace.span()));
   for (size_t i = 0; i < calls.size(); ++i) caches[i]->Update(layer, plan, calls[i]);
 }
 

@@ -89,9 +89,10 @@ void KeptTokens::Drop(const DecodePlan& plan, KvCache& cache, int64_t kept) {
   for (size_t g = 0; g < plan.groups().size(); ++g) {
     const int64_t sinks = std::max(kSinks, first);
     const std::vector<int64_t> places =
-        rule_.policy == KeepPolicy::kWindow   ? HeaviestKeys(mass_[g], kept, sinks, kept - sinks)
-        : rule_.policy == KeepPolicy::kSnapKv ? HeaviestKeys(mass_[g], kept, first, std::max(last, std::min(kVotes, kept / 2)))
-                                              : HeaviestKeys(mass_[g], kept, first, std::max(last, kept / 2));
+        rule_.policy == KeepPolicy::kWindow ? HeaviestKeys(mass_[g], kept, sinks, kept - sinks)
+        : rule_.policy == KeepPolicy::kSnapKv
+            ? HeaviestKeys(mass_[g], kept, first, std::max(last, std::min(kVotes, kept / 2)))
+            : HeaviestKeys(mass_[g], kept, first, std::max(last, kept / 2));
     for (size_t i = 0; i < places.size(); ++i) mass_[g][i] = mass_[g][static_cast<size_t>(places[i])];
     for (const DecodePlan::Row& row : plan.groups()[g].rows) of_k[static_cast<size_t>(row.k)] = places;
     for (const DecodePlan::Product& product : plan.groups()[g].products) of_v[static_cast<size_t>(product.v)] = places;

@@ -63,7 +63,7 @@ void SequenceCache::Update(int layer, const DecodePlan& plan, const DecodeSequen
 
 int64_t SequenceCache::TokensAtOnce() const {
   const auto& [cache, kept] = layers_.front();
-  if (cache.plan().last > 0) return 1;
+  if (cache.plan().last > 0 || skip_ > 0) return 1;
   const bool by_channel = cache.plan().k.ByChannel() || cache.plan().v.ByChannel();
   const int64_t page = by_channel ? kPageTokens - cache.tokens() % kPageTokens : kMostAtOnce;
   return std::min(page, kept.Room(cache));

@@ -26,11 +26,15 @@ class SequenceCache {
   // After attention of the newest tokens over a layer: drops what the plan does not keep.
   void Update(int layer, const DecodePlan& plan, const DecodeSequence& s);
 
+  // Values that were read for it and for sequences of the same calls after it.
+  void Count(const ValuePages& values) { values_.all += values.all, values_.skipped += values.skipped; }
+  const ValuePages& values() const { return values_; }
+
   // The first so many tokens are a prompt, after which keys may be dropped (keep=snapkv).
   void ExpectPrompt(int64_t tokens) { prompt_ = tokens; }
-  // How many tokens may join in one pass such that every query sees the cache as it is when its own token comes: up to the end of a page,
-  // where scales per channel are fixed, or to the next drop of keys; one where the last tokens stay in f32, for which
-  // those are changes with every token.
+  // How many tokens may join in one pass such that every query sees the cache as it is when its own token comes: up to
+  // the end of a page, where scales per channel are fixed, or to the next drop of keys; one where the last tokens stay in
+  // f32, for those change with every token, or where pages are skipped, which are those that no query of a pass needs.
   int64_t TokensAtOnce() const;
 
   // Keeps the first `tokens`. Throws Error for more than there are, and where some were dropped.
@@ -44,6 +48,7 @@ class SequenceCache {
   };
   std::vector<OneLayer> layers_;
   float skip_;
+  ValuePages values_;
   int64_t prompt_ = 0;
 };
 

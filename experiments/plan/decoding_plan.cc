@@ -117,9 +117,10 @@ void ReadRule(std::string_view rule, DecodingPlan& plan) {
   } else if (name == "skip") {
     plan.skip = SkipOf(rule, value);
   } else {
-    Fail("cache, '{}': got '{}', expected cache_k, cache_v, first, last, keep or skip; try "
-         "cache_k=int4/token,cache_v=int4/token",
-         rule, name);
+    Fail(
+        "cache, '{}': got '{}', expected cache_k, cache_v, first, last, keep or skip; try "
+        "cache_k=int4/token,cache_v=int4/token",
+        rule, name);
   }
 }
 

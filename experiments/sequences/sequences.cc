@@ -64,7 +64,8 @@ WindowCut CutOf(const TokenInput& input, const ModelConfig& config, const Window
 std::vector<ScoredSequence> CutSequences(const TokenInput& input, const ModelConfig& config,
                                          const WindowOptions& options) {
   if (options.cache && options.cache->keep.policy == KeepPolicy::kSnapKv)
-    Fail("cache {}: got a text, expected items or a prompt, whose end chooses the keys; try keep=h2o", Name(*options.cache));
+    Fail("cache {}: got a text, expected items or a prompt, whose end chooses the keys; try keep=h2o",
+         Name(*options.cache));
   const WindowCut cut = CutOf(input, config, options);
   return CutRows(input, options,
                  [&](size_t n) { return CutWindows(n, cut.Tokens(), static_cast<size_t>(cut.stride)); });

@@ -23,7 +23,7 @@ struct WindowOptions {
   int64_t stride = 0;  // tokens that a window advances; 0: no overlap (of one token where there is no `<s>`)
   int64_t tokens = 0;  // at most so many tokens of the input, 0: all
   int64_t limit = 0;   // at most so many windows, 0: all
-  std::optional<DecodingPlan> cache;     // of texts and items: through a key/value cache, as decoding sees them
+  std::optional<DecodingPlan> cache;  // of texts and items: through a key/value cache, as decoding sees them
   std::filesystem::path reference;    // of the divergence task: the model to start from; empty: the same one
   std::filesystem::path other_tower;  // of CLIP's tasks: the model that the other side of FILE is run by
 };

@@ -14,8 +14,7 @@ enum class RotaryPairs { kHalves, kNeighbours };
 class KeyRotary {
  public:
   // frequencies [width / 2], radians per position.
-  KeyRotary(std::vector<float> frequencies, RotaryPairs pairs)
-      : frequencies_(std::move(frequencies)), pairs_(pairs) {}
+  KeyRotary(std::vector<float> frequencies, RotaryPairs pairs) : frequencies_(std::move(frequencies)), pairs_(pairs) {}
 
   int width() const { return 2 * static_cast<int>(frequencies_.size()); }
   // key [width], in place.

@@ -240,8 +240,7 @@ KvCache::Page KvCache::KeptPage(int64_t number, int64_t tokens, std::span<const 
   return page;
 }
 
-void KvCache::Keep(std::span<const std::vector<int64_t>> of_k_heads,
-                   std::span<const std::vector<int64_t>> of_v_heads) {
+void KvCache::Keep(std::span<const std::vector<int64_t>> of_k_heads, std::span<const std::vector<int64_t>> of_v_heads) {
   if (coded_.ByPages()) Fail("cache, keep: got scales per channel, expected one per token");
   if (rotary_) Fail("cache, keep: got keys before rotary, expected them after it");
   TARE_CHECK(std::ssize(of_k_heads) == shape().k_heads && std::ssize(of_v_heads) == shape().v_heads);

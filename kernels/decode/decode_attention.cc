@@ -4,6 +4,7 @@
 #include "kernels/decode/decode_attention.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 
@@ -33,9 +34,9 @@ struct Partial {
 // Of one thread. Rows and products are those of all groups, times T.
 struct Scratch {
   GroupQueries::Memory queries;
-  PanelFactor* values;  // [products]
-  float* p;             // [rows][64]
-  float* rescale;       // [rows]
+  PanelFactor* values;     // [products]
+  float* p;                // [rows][64]
+  float* rescale;          // [rows]
   int8_t *p_high, *p_low;  // [products][64]
 };
 
@@ -123,10 +124,12 @@ class GroupPass {
     queries_of_.Load();
   }
 
-  // next: what is read after this.
-  void AddPage(const Part& part, int64_t page, const std::byte* next) {
+  // next: what is read after this. Returns whether the values were read.
+  bool AddPage(const Part& part, int64_t page, const std::byte* next) {
     queries_of_.Multiply(part, page);
-    if (Softmaxes(part, page)) MultiplyValues(part, next);
+    if (!Softmaxes(part, page)) return false;
+    MultiplyValues(part, next);
+    return true;
   }
 
  private:
@@ -211,8 +214,9 @@ const std::byte* FirstKey(const KvCache& cache, int64_t page, const Group& group
   return nullptr;
 }
 
-void RunUnit(const DecodePlan& plan, const DecodeSequence& s, std::span<const Group> groups, KeyRange pages,
-             const Scratch& scratch, const Partial& partial) {
+ValuePages RunUnit(const DecodePlan& plan, const DecodeSequence& s, std::span<const Group> groups, KeyRange pages,
+                   const Scratch& scratch, const Partial& partial) {
+  ValuePages values;
   for (const Group& group : groups) GroupPass(plan, s, group, scratch, partial).Begin();
   for (int64_t page = pages.begin; page < pages.end; ++page) {
     for (const Part& part : s.cache->Parts(page)) {
@@ -220,10 +224,12 @@ void RunUnit(const DecodePlan& plan, const DecodeSequence& s, std::span<const Gr
       for (const Group& group : groups) {
         const std::byte* next = &group == &groups.back() ? FirstKey(*s.cache, page + 1, groups.front())
                                                          : part.page + part.layout->Key((&group)[1].rows[0].k);
-        GroupPass(plan, s, group, scratch, partial).AddPage(part, page, next);
+        values.skipped += GroupPass(plan, s, group, scratch, partial).AddPage(part, page, next) ? 0 : 1;
+        ++values.all;
       }
     }
   }
+  return values;
 }
 
 // A product's share of each chunk in the output: 2^(its maximum - the largest) / sum; all 0 where no key was seen.
@@ -291,13 +297,14 @@ size_t DecodeWorkspaceBytes(const DecodePlan& plan, std::span<const DecodeSequen
   return BytesOf(Layout(plan, sequences));
 }
 
-void DecodeAttention(const DecodePlan& plan, std::span<const DecodeSequence> sequences,
-                     std::span<std::byte> workspace) {
+ValuePages DecodeAttention(const DecodePlan& plan, std::span<const DecodeSequence> sequences,
+                           std::span<std::byte> workspace) {
   for (size_t i = 0; i < sequences.size(); ++i) CheckSequence(plan, i, sequences[i]);
   const Layout layout(plan, sequences);
   const Workspace<Layout> memory(layout, workspace);
   const std::span<Partial> partials = memory.Packed();
   const auto groups = std::ssize(plan.groups());
+  std::atomic<int64_t> all = 0, skipped = 0;
   ParallelFor(sequences.size() * layout.units, [&](size_t unit, int thread) {
     const auto number = static_cast<int64_t>(unit) / layout.units, place = static_cast<int64_t>(unit) % layout.units;
     const DecodeSequence& s = sequences[number];
@@ -306,15 +313,18 @@ void DecodeAttention(const DecodePlan& plan, std::span<const DecodeSequence> seq
     const int64_t chunk = place / cuts.runs, run = place % cuts.runs;
     const int64_t begin = run * groups / cuts.runs, end = (run + 1) * groups / cuts.runs;
     const int64_t page = cuts.first + chunk * cuts.pages;
-    RunUnit(plan, s, std::span(plan.groups()).subspan(begin, end - begin),
-            {page, std::min(page + cuts.pages, s.cache->Pages())}, memory.Scratch(thread),
-            partials[number * layout.chunks + chunk]);
+    const ValuePages values = RunUnit(plan, s, std::span(plan.groups()).subspan(begin, end - begin),
+                                      {page, std::min(page + cuts.pages, s.cache->Pages())}, memory.Scratch(thread),
+                                      partials[number * layout.chunks + chunk]);
+    all += values.all;
+    skipped += values.skipped;
   });
   ParallelFor(sequences.size() * groups, [&](size_t i, int) {
     const size_t number = i / groups;
     const auto chunks = static_cast<size_t>(Cuts(plan, sequences[number]).chunks);
     Merge(plan, sequences[number], plan.groups()[i % groups], partials.subspan(number * layout.chunks, chunks));
   });
+  return {all, skipped};
 }
 
 }  // namespace tare

@@ -36,8 +36,14 @@ inline constexpr int64_t kFewestUnits = 8;  // of chunks times runs of groups, w
 // Bytes of workspace, aligned to 64; they grow with T, and stop growing with the caches at kMostChunks.
 size_t DecodeWorkspaceBytes(const DecodePlan& plan, std::span<const DecodeSequence> sequences);
 
-// Writes every out; over an empty cache, or no visible key, zeros. Throws Error, before anything is written, for shapes
+// Pages of values, a group's each: how many there were, and how many a plan's skip= left unread.
+struct ValuePages {
+  int64_t all = 0, skipped = 0;
+};
+
+// Writes every out; over an empty cache, or no visible key, zeros. Returns what was read. Throws Error, before anything is written, for shapes
 // that differ from the plan's, queries that are not finite, and a workspace too small or misaligned.
-void DecodeAttention(const DecodePlan& plan, std::span<const DecodeSequence> sequences, std::span<std::byte> workspace);
+ValuePages DecodeAttention(const DecodePlan& plan, std::span<const DecodeSequence> sequences,
+                           std::span<std::byte> workspace);
 
 }  // namespace tare

@@ -12,8 +12,7 @@ using Part = KvCache::Part;
 
 void PanelProducts(CacheFormat format, const std::byte* panel, int64_t inputs, std::span<const PanelFactor> factors,
                    const ReadAhead& ahead) {
-  for (; factors.size() > 2; factors = factors.subspan(2))
-    PanelProduct(format, panel, inputs, factors.first(2), ahead);
+  for (; factors.size() > 2; factors = factors.subspan(2)) PanelProduct(format, panel, inputs, factors.first(2), ahead);
   PanelProduct(format, panel, inputs, factors, ahead);
 }
 

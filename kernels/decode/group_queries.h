@@ -17,11 +17,11 @@ class GroupQueries {
  public:
   // Aligned to 64. inputs: of keys, up to a multiple of 16.
   struct Memory {
-    PanelFactor* keys;        // [rows]
-    float* q;                 // [rows][inputs], then as planes
-    int8_t *q_high, *q_low;   // [rows][inputs]
-    float* logits;            // [rows][64]
-    float* panel;             // [inputs][64], of keys before rotary; else not read
+    PanelFactor* keys;       // [rows]
+    float* q;                // [rows][inputs], then as planes
+    int8_t *q_high, *q_low;  // [rows][inputs]
+    float* logits;           // [rows][64]
+    float* panel;            // [inputs][64], of keys before rotary; else not read
   };
 
   GroupQueries(const DecodePlan& plan, const DecodeSequence& s, const DecodePlan::Group& group, const Memory& memory);
@@ -53,8 +53,6 @@ void PanelProducts(CacheFormat format, const std::byte* panel, int64_t inputs, s
                    const ReadAhead& ahead);
 
 // What is read after a panel's end; null: nothing.
-inline ReadAhead Ahead(const std::byte* end, const std::byte* next) {
-  return {end, next == nullptr ? 0 : next - end};
-}
+inline ReadAhead Ahead(const std::byte* end, const std::byte* next) { return {end, next == nullptr ? 0 : next - end}; }
 
 }  // namespace tare

@@ -64,7 +64,9 @@ class GroupMass {
   PageLogits Logits(const Part& part, int64_t page, size_t i) const {
     return queries_.Logits(part, page, static_cast<int64_t>(i));
   }
-  float P(int row, int64_t query, int64_t key) const { return p_.data()[(row * s_.q.tokens + query) * kPageTokens + key]; }
+  float P(int row, int64_t query, int64_t key) const {
+    return p_.data()[(row * s_.q.tokens + query) * kPageTokens + key];
+  }
 
   float OfMaps(int64_t key) const {
     float sum = 0;

@@ -99,7 +99,9 @@ TEST(SequenceCacheTest, DroppingKeys) {
       const auto count = std::min<size_t>(static_cast<size_t>(small.TokensAtOnce()), 40 - at);
       Decoded(model, small, std::span(tokens).subspan(at, count), count);
       at += count;
-      if (policy != std::string("snapkv")) { EXPECT_LT(small.Layer(0).tokens(), 24) << policy; }
+      if (policy != std::string("snapkv")) {
+        EXPECT_LT(small.Layer(0).tokens(), 24) << policy;
+      }
     }
     EXPECT_EQ(small.tokens(), 40);
     EXPECT_LE(small.Layer(0).tokens(), 24) << policy;

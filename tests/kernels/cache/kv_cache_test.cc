@@ -149,9 +149,9 @@ TEST(KvCache, ByChannelACutPageIsReadBack) {
 // Each head its own tokens; codes are what they were, and what stays in f32 stays.
 TEST(KvCache, KeepingMovesTokensAsTheyAre) {
   const Tokens tokens;
-  for (const CachePlan plan : {kInt4, CachePlan{.k = {CacheFormat::kInt6}, .v = {CacheFormat::kBf16}},
-                               CachePlan{.k = {CacheFormat::kInt8}, .v = {CacheFormat::kInt4}, .first = 3, .last = 20},
-                               CachePlan{}}) {
+  for (const CachePlan plan :
+       {kInt4, CachePlan{.k = {CacheFormat::kInt6}, .v = {CacheFormat::kBf16}},
+        CachePlan{.k = {CacheFormat::kInt8}, .v = {CacheFormat::kInt4}, .first = 3, .last = 20}, CachePlan{}}) {
     KvCache cache(kShape, plan);
     tokens.AppendTo(cache, 0, 190);
     const std::vector<float> before = Rows(cache);
@@ -203,8 +203,8 @@ TEST(KvCache, ScalesPerChannelAndKeysBeforeRotaryAreNotMoved) {
 // Keys come back as they came, but for the rounding of what lies before rotary; without one of their width there is none.
 TEST(KvCache, KeysBeforeRotaryComeBackTurned) {
   const Tokens tokens;
-  const auto rotary = std::make_shared<const KeyRotary>(std::vector<float>{1, 0.5f, 0.25f, 0.1f, 0.05f, 0.02f, 0.01f, 0},
-                                                        RotaryPairs::kNeighbours);
+  const auto rotary = std::make_shared<const KeyRotary>(
+      std::vector<float>{1, 0.5f, 0.25f, 0.1f, 0.05f, 0.02f, 0.01f, 0}, RotaryPairs::kNeighbours);
   for (const CacheRotation rotation : {CacheRotation::kNone, CacheRotation::kHadamard}) {
     KvCache exact(kShape, {.k = {.rotation = rotation}, .keys = KeptKeys::kBeforeRotary}, rotary);
     KvCache codes(kShape, {.k = {CacheFormat::kInt8, CacheScales::kChannel, rotation}, .keys = KeptKeys::kBeforeRotary},

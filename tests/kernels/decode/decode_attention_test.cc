@@ -117,7 +117,8 @@ TEST(DecodeAttention, KeysBeforeRotary) {
 TEST(DecodeAttention, SkippedPagesWeighAtMostTheThreshold) {
   const auto decode = [](float skip) {
     auto c = std::make_unique<RandomDecode>(
-        AttentionShape{.family = Family::kV1, .heads = 2, .kv = 2, .queries = 1, .keys = 1000, .d = 32}, kInt4, 1, skip);
+        AttentionShape{.family = Family::kV1, .heads = 2, .kv = 2, .queries = 1, .keys = 1000, .d = 32}, kInt4, 1,
+        skip);
     for (float& x : c->tensors.q) x *= 12;
     c->Run();
     return c;

@@ -70,7 +70,8 @@ TEST(KeyMass, IsTheSumOfProbabilities) {
           for (size_t g = 0; g < mass.size(); ++g) {
             const std::vector<double> expected = Expected(c, c.plan.groups()[g], of);
             for (int64_t i = 0; i < keys; ++i)
-              ASSERT_NEAR(mass[g][i], 1 + expected[i], 2e-4 * (1 + expected[i])) << "family " << static_cast<int>(family) << ", key " << i;
+              ASSERT_NEAR(mass[g][i], 1 + expected[i], 2e-4 * (1 + expected[i]))
+                  << "family " << static_cast<int>(family) << ", key " << i;
           }
         }
       }
