@@ -160,8 +160,9 @@ void AddGenerate(CLI::App& app) {
   command->add_option("--tokens", options->generate.tokens, "at most so many; an end of text ends it before")
       ->check(WholeNumber(1))
       ->capture_default_str();
-  command->add_option("--cache", options->cache,
-                      "formats of the cache, and keys it keeps: cache_k=int8/token,cache_v=int4/token,keep=h2o/256; nothing: f32, all");
+  command->add_option(
+      "--cache", options->cache,
+      "formats of the cache, and keys it keeps: cache_k=int8/token,cache_v=int4/token,keep=h2o/256; nothing: f32, all");
   command->add_option("--plan", options->plan, "linear layers on integer kernels, for example weights=int4/group64");
   command->add_option("--temperature", options->generate.sampling.temperature, "0: the likeliest token each time")
       ->capture_default_str();
