@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the packages that Tare is built and tested with, and does nothing where all of them are there.
 #
-# usage: tools/setup.sh [--lint | --fuzz]
+# usage: tools/setup.sh [--lint] [--python] [--fuzz]
 #   --lint   clang-format and clang-tidy too (and the omp.h that clang can read)
+#   --python what the Python module is built and tested with
 #   --fuzz   clang with libFuzzer, and what counts the lines that it reached
 #
 # For Debian 13 and later and Ubuntu from 25.04, as root or as a user with sudo. What decides is not the system's name but
@@ -37,6 +38,11 @@ clang-format          1:19
 clang-tidy            1:19
 libomp-dev            1:19
 '
+python_packages='
+python3-dev           3.12
+nanobind-dev          2.4
+python3-numpy         1:2.0
+'
 fuzz_packages='
 clang                 1:19
 llvm                  1:19
@@ -44,13 +50,15 @@ libclang-rt-19-dev    1:19
 libomp-dev            1:19
 '
 
-case "${1:-}" in
-  '') ;;
-  --lint) packages+=$lint_packages ;;
-  --fuzz) packages+=$fuzz_packages ;;
-  -h | --help) sed -n '3,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
-  *) echo "setup: got '$1', expected nothing, --lint or --fuzz" >&2; exit 2 ;;
-esac
+for option; do
+  case $option in
+    --lint) packages+=$lint_packages ;;
+    --python) packages+=$python_packages ;;
+    --fuzz) packages+=$fuzz_packages ;;
+    -h | --help) sed -n '3,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "setup: got '$option', expected nothing, --lint, --python or --fuzz" >&2; exit 2 ;;
+  esac
+done
 
 say() { echo "setup: $*" >&2; }
 die() { say "$@"; exit 1; }

@@ -55,7 +55,7 @@ clang_format() { sources -name '*.h' -o -name '*.cc' | xargs -0 clang-format --d
 # By the compile commands of the release preset; headers are seen through the sources that include them.
 clang_tidy() { sources -name '*.cc' ! -path 'tests/*' | xargs -0 -n 1 -P "$(nproc)" clang-tidy -p build/release --quiet; }
 
-tools/setup.sh ${static_checks:+--lint}
+tools/setup.sh ${static_checks:+--lint --python}
 [ -z "$static_checks" ] || check 'clang-format' clang_format
 for preset in $presets; do run_preset "$preset"; done
 [ -z "$tidy" ] || check 'clang-tidy' clang_tidy

@@ -45,7 +45,7 @@ struct Prepared {
 };
 
 void PrepareExecuted(const AttentionCase& c, Prepared& x) {
-  const ExecutedPlan plan = BenchPlan(c.plan, c.heads);
+  const ExecutedPlan plan = ExecutedPlanOfText("bench attention", c.plan, c.heads);
   x.order = plan.attention.order == AttentionPlan::Order::kEarly ? "early" : "late";
   x.workspace.Reset(WorkspaceBytes(plan.For(x.inputs->problem(), x.means), x.inputs->problem()));
   x.run = [&x, plan] {  // means are part of what is timed
@@ -97,7 +97,8 @@ AttentionResult Measure(const AttentionCase& c) {
   const std::unique_ptr<Prepared> x = Prepare(c);
   x->run();
   const AttentionInputs::Errors errors = x->inputs->ErrorsOfOut();
-  const double floor = c.kernel == "tare" ? FloorErrors(*x->inputs, BenchPlan(c.plan, c.heads)).rel_l2 : 0;
+  const double floor =
+      c.kernel == "tare" ? FloorErrors(*x->inputs, ExecutedPlanOfText("bench attention", c.plan, c.heads)).rel_l2 : 0;
   CheckErrors(c, errors);
   std::vector<double> seconds;
   while (std::ssize(seconds) < c.repetitions) seconds.push_back(SecondsOfCall(x->run, kLeastSeconds));

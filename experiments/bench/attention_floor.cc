@@ -5,11 +5,9 @@
 #include <cmath>
 #include <vector>
 
-#include "experiments/plan/resolved_plan.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/prefix_mean.h"
 #include "quant/base/aligned.h"
-#include "quant/base/error.h"
 #include "quant/format/round.h"
 
 namespace tare {
@@ -60,16 +58,6 @@ auto ByBlockAndChannel(Format format, int64_t block) {
 }
 
 }  // namespace
-
-ExecutedPlan BenchPlan(const std::string& plan, int heads) {
-  ModelSites layer{.family = "bench", .layers = 1, .maps = 2, .tied_head = false, .heads = {}, .weights = {}};
-  for (const Site site : {Site::kQ, Site::kK, Site::kV, Site::kAttnLogits, Site::kProbs, Site::kDifference})
-    layer.heads[site].resize(static_cast<size_t>(heads));
-  const ResolvedPlan resolved(Plan::Parse(plan), layer, Carrying::kExecuted);
-  if (!resolved.attention().front())
-    Fail("bench attention, plan '{}': got no rule for attention, expected q, k, v and probs or difference", plan);
-  return *resolved.attention().front();
-}
 
 AttentionInputs::Errors FloorErrors(const AttentionInputs& inputs, const ExecutedPlan& plan) {
   AttentionProblem p = inputs.problem();

@@ -3,15 +3,10 @@
 // by its probabilities and its exponential, is what lies above.
 #pragma once
 
-#include <string>
-
 #include "experiments/bench/attention_inputs.h"
 #include "experiments/plan/executed_plan.h"
 
 namespace tare {
-
-// The plan of a layer whose heads all have Q, K and V of their own.
-ExecutedPlan BenchPlan(const std::string& plan, int heads);
 
 // Runs our f32 kernel on the dequantized tensors, into the inputs' out.
 AttentionInputs::Errors FloorErrors(const AttentionInputs& inputs, const ExecutedPlan& plan);

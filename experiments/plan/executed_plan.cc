@@ -5,6 +5,7 @@
 #include "experiments/plan/rule_checks.h"
 #include "kernels/attention/prefix_mean.h"
 #include "kernels/attention/row_block.h"
+#include "quant/base/error.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
@@ -127,6 +128,16 @@ std::optional<ExecutedPlan> ExecutedPlanOf(const ResolvedPlan& plan, const Model
   SetValues(*rules.v, executed);
   if (rules.logits != nullptr) SetLogits(*rules.logits, *rules.k, executed.attention);
   return executed;
+}
+
+ExecutedPlan ExecutedPlanOfText(const std::string& where, const std::string& plan, int heads) {
+  ModelSites layer{.family = "one layer", .layers = 1, .maps = 2, .tied_head = false, .heads = {}, .weights = {}};
+  for (const Site site : {Site::kQ, Site::kK, Site::kV, Site::kAttnLogits, Site::kProbs, Site::kDifference})
+    layer.heads[site].resize(static_cast<size_t>(heads));
+  const ResolvedPlan resolved(Plan::Parse(plan), layer, Carrying::kExecuted);
+  if (resolved.attention().empty() || !resolved.attention().front())
+    Fail("{}, plan '{}': got no rule for attention, expected q, k, v and probs or difference", where, plan);
+  return *resolved.attention().front();
 }
 
 }  // namespace tare

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "experiments/plan/model_sites.h"
@@ -32,5 +33,9 @@ struct ExecutedPlan {
 // Of one layer; nothing where the plan leaves its attention in f32. Throws Error naming the rule that the kernels cannot
 // execute, and what they can.
 std::optional<ExecutedPlan> ExecutedPlanOf(const ResolvedPlan& plan, const ModelSites& model, int layer);
+
+// Of attention without a model: one layer with `heads` heads at every site. Throws Error, beginning with `where`, for a
+// plan that says nothing of attention.
+ExecutedPlan ExecutedPlanOfText(const std::string& where, const std::string& plan, int heads);
 
 }  // namespace tare

@@ -13,7 +13,8 @@ namespace {
 // with room for short rows. A bias of V costs the early order 5 times the floor unless it is subtracted
 // (kernels/README.md has it), so it is not here.
 TEST(FloorErrors, LieBelowTheKernels) {
-  const ExecutedPlan plan = BenchPlan("q=int8/token,k=int8/token,difference=int8/block64,v=int8/block64.channel", 2);
+  const ExecutedPlan plan =
+      ExecutedPlanOfText("bench", "q=int8/token,k=int8/token,difference=int8/block64,v=int8/block64.channel", 2);
   for (const char* data : {"gaussian", "sink", "diffuse"}) {
     AttentionInputs in("v1", data, 300, 64, 2, {}, 0.5f, 1);
     AlignedBuffer<std::byte> workspace(WorkspaceBytes(plan.attention, in.problem()));

@@ -92,5 +92,16 @@ TEST(ExecutedPlan, RefusesWhatHasNoKernel) {
           "a rule for some heads or maps of layer 0", "one for all of them");
 }
 
+TEST(ExecutedPlan, OfAttentionWithoutAModel) {
+  const std::string rules = kQk + "difference=int8/block64,v=int8/channel";
+  const ExecutedPlan plan = ExecutedPlanOfText("here", rules, 2), of_model = Of(rules);
+  EXPECT_EQ(plan.attention.block, of_model.attention.block);
+  EXPECT_EQ(plan.attention.order, of_model.attention.order);
+  EXPECT_TRUE(plan.smooth_k);
+  EXPECT_THAT([] { ExecutedPlanOfText("here", "weights=int8/channel", 2); },
+              ThrowsMessage<Error>("here, plan 'weights=int8/channel': got no rule for attention, expected q, k, v and "
+                                   "probs or difference"));
+}
+
 }  // namespace
 }  // namespace tare

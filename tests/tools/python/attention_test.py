@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tare.attention against its formula in double, on arrays of every kind, and what it refuses."""
+import ctypes
+import gc
+import sys
+import threading
+
+import numpy as np
+import tare
+from support import Case
+
+PLAN = "q=int8/token,k=int8/token,probs=u8/block64,v=int8/block64.channel"
+
+
+def arrays(tokens, q_heads, kv_heads, d=16, v_heads=None, seed=0):
+    draw = np.random.default_rng(seed)
+    shapes = (tokens, q_heads, d), (tokens, kv_heads, d), (tokens, v_heads or kv_heads, d)
+    return [draw.standard_normal(shape, dtype=np.float32) for shape in shapes]
+
+
+def one_map(q, k, v, causal=True, window=0):
+    """softmax(q k / sqrt(d)) v in double, of one head."""
+    T, S = len(q), len(k)
+    s = q.astype(float) @ k.astype(float).T / np.sqrt(q.shape[1])
+    back = np.arange(T)[:, None] + S - T - np.arange(S)  # how far before the query
+    seen = (back >= 0) & ((back < window) | (window == 0)) if causal else np.ones((T, S), bool)
+    p = np.exp(np.where(seen, s, -np.inf) - s.max())
+    return p / p.sum(1, keepdims=True) @ v
+
+
+class Foreign:
+    """An array in the memory of a device that is not the CPU, as DLPack says it; never read."""
+
+    class Tensor(ctypes.Structure):
+        _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+                    ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                    ("strides", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64), ("context", ctypes.c_void_p),
+                    ("deleter", ctypes.c_void_p)]
+
+    def __init__(self):
+        self.shape = (ctypes.c_int64 * 3)(4, 2, 16)
+        self.tensor = Foreign.Tensor(data=64, device=(2, 0), ndim=3, code=2, bits=32, lanes=1, shape=self.shape)
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+    def __dlpack__(self, **_):
+        make = ctypes.pythonapi.PyCapsule_New
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return make(ctypes.addressof(self.tensor), b"dltensor", None)
+
+
+class AttentionTest(Case):
+    def near(self, got, expected, most=1e-5):
+        self.assertLess(np.abs(got - expected).max(), most)
+
+    def test_standard_heads_and_masks(self):
+        q, k, v = arrays(70, 4, 2)
+        for mask in {}, {"causal": False}, {"window": 5}:
+            out = tare.attention(q, k, v, threads=2, **mask)
+            self.assertEqual((out.dtype, out.shape), (np.float32, (70, 4, 16)))
+            for h in range(4):
+                self.near(out[:, h], one_map(q[:, h], k[:, h // 2], v[:, h // 2], **mask))
+
+    def test_fewer_queries_than_keys_see_what_is_before_them(self):
+        q, k, v = arrays(70, 1, 1)
+        self.near(tare.attention(q[-3:], k, v), tare.attention(q, k, v)[-3:])
+
+    def test_families_of_differential_heads(self):
+        q, k, v = arrays(40, 4, 4)
+        p = lambda i, j, value: one_map(q[:, i], k[:, j], value)
+        wide = np.concatenate([v[:, 0], v[:, 1]], axis=1)
+        slices = np.concatenate([v[:, 0], v[:, 2]], axis=1)
+        v1 = tare.attention(q, k, v[:, :2], heads="v1", lambda_=0.5)
+        self.near(v1[:, 1], p(2, 2, v[:, 1]) - 0.5 * p(3, 3, v[:, 1]))
+        v2 = tare.attention(q, k[:, :2], v[:, :2], heads="v2", lambda_=np.float32([0.5, 0.25]))
+        self.near(v2[:, 1], p(2, 1, v[:, 1]) - 0.25 * p(3, 1, v[:, 1]))
+        lambdas = np.linspace(0, 1, 80, dtype=np.float32).reshape(40, 2)
+        diffllama = tare.attention(q, k, v, heads="diffllama", lambda_=lambdas)
+        self.assertEqual(diffllama.shape, (40, 2, 32))
+        self.near(diffllama[:, 0], p(0, 0, slices) - lambdas[:, :1] * p(2, 2, slices))
+        table = tare.attention(q, k, v, heads=[(0, 1, (0, 1)), (3, 2, (0, 1), 1, 0)], lambda_=0.5)
+        self.near(table[:, 0], p(0, 1, wide))
+        self.near(table[:, 1], p(3, 2, wide) - 0.5 * p(1, 0, wide))
+
+    def test_plans_run_in_integers_the_same_on_any_number_of_threads(self):
+        q, k, v = arrays(200, 4, 4)
+        exact, one = tare.attention(q, k, v), tare.attention(q, k, v, plan=PLAN, threads=1)
+        error = np.linalg.norm(one - exact) / np.linalg.norm(exact)
+        self.assertTrue(1e-4 < error < 0.03, error)
+        self.assertTrue(np.array_equal(one, tare.attention(q, k, v, plan=PLAN, threads=3)))
+
+    def test_strides_and_read_only_arrays_are_no_copies_and_no_matter(self):
+        q, k, v = arrays(50, 2, 2)
+        expected = tare.attention(q, k, v)
+        turned = np.ascontiguousarray(q.transpose(1, 0, 2)).transpose(1, 0, 2)  # as a PyTorch [H, T, d] lies
+        reversed_in_memory = np.ascontiguousarray(k[::-1])[::-1]
+        v.flags.writeable = False
+        self.assertTrue(np.array_equal(tare.attention(turned, reversed_in_memory, v), expected))
+
+    def test_out_is_written_where_it_lies(self):
+        q, k, v = arrays(50, 2, 2)
+        room = np.full((50, 3, 16), 7, np.float32)
+        out = room[:, :2]
+        self.assertIs(tare.attention(q, k, v, out=out), out)
+        self.assertTrue(np.array_equal(room[:, :2], tare.attention(q, k, v)))
+        self.assertTrue((room[:, 2] == 7).all())
+
+    def test_threads_of_python_take_turns(self):
+        q, k, v = arrays(300, 4, 4)
+        expected, results = tare.attention(q, k, v, plan=PLAN), [None] * 6
+
+        def work(i):
+            results[i] = tare.attention(q, k, v, plan=PLAN, threads=1 + i % 3)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for result in results:
+            self.assertTrue(np.array_equal(result, expected))
+
+    def test_nothing_is_kept_of_arrays_after_success_or_refusal(self):
+        q, k, v = arrays(20, 2, 2)
+        before = [sys.getrefcount(x) for x in (q, k, v)]
+        lambda_ = np.ones(1, np.float32)
+        out = tare.attention(q, k, v[:, :1], heads="v1", lambda_=lambda_)
+        self.refuses("lambda", tare.attention, q, k, v[:, :1], heads="v1")
+        gc.collect()
+        self.assertEqual([sys.getrefcount(x) for x in (q, k, v)], before)
+        self.assertEqual(sys.getrefcount(lambda_), 2)
+        self.assertEqual(sys.getrefcount(out), 2)
+
+    def test_wrong_arrays_are_named(self):
+        q, k, v = arrays(20, 2, 2)
+        self.refuses("q: got float64, expected float32; try x.astype", tare.attention, q.astype(float), k, v)
+        self.refuses("k: got int32, expected float32", tare.attention, q, k.astype(np.int32), v)
+        self.refuses("v: got 2 values from one to the next", tare.attention, q, k, v[:, :, ::2])
+        self.refuses("q: got shape [2, 16], expected 3 dimensions", tare.attention, q[0], k, v)
+        self.refuses("q: got list, expected an array", tare.attention, [1.0], k, v)
+        self.refuses("q: got an array on device type 2, expected CPU memory (1)", tare.attention, Foreign(), k, v)
+        self.refuses("got 20 tokens of k and 10 of v", tare.attention, q, k, v[:10])
+        self.refuses("q of width 16 and k of width 8", tare.attention, q, np.ascontiguousarray(k[:, :, :8]), v)
+        q[3, 1, 5] = np.nan
+        self.refuses("got nan at token 3, head 1, channel 5", tare.attention, q, k, v, plan=PLAN)
+
+    def test_wrong_questions_are_named(self):
+        q, k, v = arrays(20, 4, 4)
+        self.refuses("heads: got 'v3', expected standard, v1, v2, diffllama", tare.attention, q, k, v, heads="v3")
+        self.refuses("got 4 heads of k and 4 of v, expected 2 of k", tare.attention, q, k, v, heads="v1", lambda_=1)
+        self.refuses("row 0: got q1 9, expected 0 to 3", tare.attention, q, k, v, heads=[(9, 0, 0)])
+        self.refuses("row 1: got 2 entries", tare.attention, q, k, v, heads=[(0, 0, 0), (1, 1)])
+        self.refuses("heads: got an empty table", tare.attention, q, k, v, heads=[])
+        self.refuses("heads: got neither a name nor a table", tare.attention, q, k, v, heads=3)
+        self.refuses("a second map, but no lambda", tare.attention, q, k, v, heads="diffllama")
+        self.refuses("lambda_: got shape [3], expected a number, [2] or [20, 2]", tare.attention, q, k, v, heads="diffllama",
+                     lambda_=np.ones(3, np.float32))
+        self.refuses("lambda_: got float64", tare.attention, q, k, v, heads="diffllama", lambda_=np.ones(2))
+        self.refuses("plan, column 3: got 'int7'", tare.attention, q, k, v, plan="q=int7/token")
+        self.refuses("attention, plan 'weights=int8/channel': got no rule", tare.attention, q, k, v, plan="weights=int8/channel")
+        self.refuses("plan rule 'q=int8/token': got probs in f32", tare.attention, q, k, v, plan="q=int8/token,k=int8/token")
+        self.refuses("window: got 4 without causal", tare.attention, q, k, v, causal=False, window=4)
+        self.refuses("threads: got -1", tare.attention, q, k, v, threads=-1)
+        self.refuses("out: got shape [20, 3, 16], expected [20, 4, 16]", tare.attention, q, k, v, out=np.empty((20, 3, 16), np.float32))
+        sealed = np.empty((20, 4, 16), np.float32)
+        sealed.flags.writeable = False
+        self.refuses("out: got an array that may only be read", tare.attention, q, k, v, out=sealed)

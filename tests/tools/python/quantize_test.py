@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tare.quantize and dequantize: the formula of quant/format/round.h, layouts and refusals."""
+import gc
+import sys
+
+import numpy as np
+import tare
+from support import Case
+
+
+class QuantizeTest(Case):
+    def setUp(self):
+        super().setUp()
+        self.x = np.random.default_rng(0).standard_normal((6, 128), dtype=np.float32)
+
+    def test_the_formula(self):
+        for rule, group, largest in ("int8/channel", 128, 127), ("int4/group64", 64, 7), ("linear_in=int8/token", 128, 127):
+            groups = self.x.reshape(6, -1, group)
+            absmax = np.abs(groups).max(-1, keepdims=True)
+            codes = np.rint(groups * (np.float32(largest) / absmax)).clip(-largest, largest)
+            expected = (codes * (absmax / np.float32(largest))).reshape(6, 128)
+            quantized = tare.quantize(self.x, rule, threads=2)
+            self.assertTrue(np.array_equal(tare.dequantize(quantized), expected), rule)
+            self.assertTrue(np.array_equal(quantized.scales, absmax[..., 0] / np.float32(largest)), rule)
+        whole = tare.quantize(self.x, "int8/tensor")
+        self.assertEqual(len(np.unique(whole.scales)), 1)
+
+    def test_codes_lie_as_in_files(self):
+        quantized = tare.quantize(self.x, "int8/channel")
+        self.assertTrue(np.array_equal(quantized.codes.view(np.int8), np.rint(self.x / quantized.scales)))
+        four = tare.quantize(self.x, "int4/group64")
+        self.assertEqual((four.codes.shape, four.codes.dtype), ((6, 64), np.uint8))
+        low = (four.codes[0, :32] & 15).astype(np.float32) - 8
+        self.assertTrue(np.array_equal(low * four.scales[0, 0], four.dequantize()[0, :32]))
+
+    def test_shapes_types_and_names(self):
+        deep = tare.quantize(self.x.reshape(2, 3, 128), "mxfp4")
+        self.assertEqual((deep.shape, deep.format, deep.group, deep.nbytes), ((2, 3, 128), "mxfp4", 32, 6 * (64 + 4)))
+        self.assertEqual(deep.dequantize().shape, (2, 3, 128))
+        self.assertEqual(deep.scales.shape, (6, 4))
+        self.assertIn("mxfp4 [2, 3, 128] groups of 32", repr(deep))
+        half = self.x.astype(np.float16)
+        self.assertTrue(np.array_equal(tare.quantize(half, "nf4/group64").dequantize(),
+                                       tare.quantize(half.astype(np.float32), "nf4/group64").dequantize()))
+
+    def test_views_keep_what_they_show(self):
+        quantized = tare.quantize(self.x, "int8/channel")
+        before = sys.getrefcount(quantized)
+        codes = quantized.codes
+        self.assertEqual(sys.getrefcount(quantized), before + 1)
+        self.assertFalse(codes.flags.writeable)
+        copy = codes.copy()
+        del quantized
+        gc.collect()
+        self.assertTrue(np.array_equal(codes, copy))
+
+    def test_refusals(self):
+        self.refuses("expected row-major values", tare.quantize, self.x.T, "int8/channel")
+        self.refuses("x: got float64, expected float32, float16 or bfloat16", tare.quantize, self.x.astype(float), "int8/channel")
+        self.refuses("x: got shape [0, 128]", tare.quantize, self.x[:0], "int8/channel")
+        self.refuses("groups of 60 in rows of 128 weights, expected a divisor", tare.quantize, self.x, "int4/group60")
+        self.refuses("got 'int5', expected one of", tare.quantize, self.x, "int5/channel")
+        self.refuses("expected one rule of a format", tare.quantize, self.x, "weights=int8/channel,weights=int4/channel")
+        self.refuses("expected one rule of a format", tare.quantize, self.x, "weights=f32")
+        self.refuses("got one scale per head, expected scales along the last dimension", tare.quantize, self.x, "q=int8/head")
+        self.refuses("got +static, expected no option but +mse", tare.quantize, self.x, "linear_in=int8/token+static")
+        bad = self.x.copy()
+        bad[4, 7] = np.inf
+        self.refuses("weights, row 4: got inf at 7", tare.quantize, bad, "int8/channel")

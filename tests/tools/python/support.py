@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the Python module share: where the tree and the program are, and refusals."""
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+def program(*arguments):
+    """What the command prints, its standard error too; fails where it does."""
+    run = subprocess.run([os.environ["TARE_PROGRAM"], *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if run.returncode != 0:
+        raise AssertionError(f"tare {arguments}: {run.stdout}")
+    return run.stdout
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def refuses(self, text, call, *arguments, **named):
+        """The call raises ValueError with this text in its message."""
+        with self.assertRaises(ValueError) as caught:
+            call(*arguments, **named)
+        self.assertIn(text, str(caught.exception))

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays in and out of Python, and turns.
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/base/parallel.h"
+#include "tools/python/module.h"
+
+namespace nb = nanobind;
+
+namespace tare {
+namespace {
+
+std::mutex turn_mutex;
+
+// Kept from call to call: touching fresh memory would be a part of every call's time.
+AlignedBuffer<std::byte>& KeptWorkspace() {
+  static AlignedBuffer<std::byte> workspace;
+  return workspace;
+}
+
+std::string ClassOf(nb::handle object) { return nb::cast<std::string>(object.type().attr("__name__")); }
+
+}  // namespace
+
+AnyArray ArrayOf(nb::handle object, const std::string& where) {
+  AnyArray array;
+  if (!nb::try_cast(object, array, false)) {
+    PyErr_Clear();
+    Fail(
+        "{}: got {}, expected an array in CPU memory that others may look at (numpy, DLPack); try numpy.asarray(x), "
+        "x.detach() or x.cpu()",
+        where, ClassOf(object));
+  }
+  if (array.device_type() != nb::device::cpu::value)
+    Fail("{}: got an array on device type {}, expected CPU memory (1); try x.cpu()", where, array.device_type());
+  return array;
+}
+
+AnyArray FloatsOf(nb::handle object, const std::string& where, size_t dimensions) {
+  AnyArray array = ArrayOf(object, where);
+  if (array.dtype() != nb::dtype<float>())
+    Fail("{}: got {}, expected float32; try x.astype('float32'), or x.float() of a tensor", where,
+         TypeName(array.dtype()));
+  if (array.ndim() != dimensions)
+    Fail("{}: got shape {}, expected {} dimensions", where, ShapeText(ShapeOf(array)), dimensions);
+  if (dimensions > 0 && array.shape(dimensions - 1) > 1 && array.stride(dimensions - 1) != 1)
+    Fail("{}: got {} values from one to the next of the last dimension, expected 1; try numpy.ascontiguousarray(x)",
+         where, array.stride(dimensions - 1));
+  return array;
+}
+
+std::string TypeName(nb::dlpack::dtype type) {
+  using enum nb::dlpack::dtype_code;
+  const char* name = type.code == static_cast<uint8_t>(Int)       ? "int"
+                     : type.code == static_cast<uint8_t>(UInt)    ? "uint"
+                     : type.code == static_cast<uint8_t>(Float)   ? "float"
+                     : type.code == static_cast<uint8_t>(Bfloat)  ? "bfloat"
+                     : type.code == static_cast<uint8_t>(Complex) ? "complex"
+                     : type.code == static_cast<uint8_t>(Bool)    ? "bool"
+                                                                  : "type of another kind, bits ";
+  return Formatted("{}{}", name, type.bits);
+}
+
+std::vector<int64_t> ShapeOf(const AnyArray& array) {
+  std::vector<int64_t> shape;
+  for (size_t i = 0; i < array.ndim(); ++i) shape.push_back(static_cast<int64_t>(array.shape(i)));
+  return shape;
+}
+
+bool IsContiguous(const AnyArray& array) {
+  int64_t stride = 1;
+  for (size_t i = array.ndim(); i-- > 0;) {
+    if (array.shape(i) != 1 && array.stride(i) != stride) return false;
+    stride *= static_cast<int64_t>(array.shape(i));
+  }
+  return true;
+}
+
+DType FileType(const AnyArray& array, const char* where) {
+  std::string name = TypeName(array.dtype());
+  if (name == "bfloat16") return DType::kBF16;
+  if (name.starts_with("bool")) return DType::kBool;
+  const std::string file_name = (name.starts_with("float")  ? "F"
+                                 : name.starts_with("uint") ? "U"
+                                                            : "I") +
+                                Formatted("{}", int{array.dtype().bits});
+  const std::optional<DType> type = ParseDType(file_name);
+  if (!type || name.starts_with("complex") || name.starts_with("type"))
+    Fail("{}: got {}, expected floating point, integers or truth values", where, name);
+  return *type;
+}
+
+NewArray::NewArray(const std::vector<int64_t>& shape) {
+  const std::optional<int64_t> count = ElementCount(shape);
+  if (!count) Fail("got shape {}, expected one that fits in memory", ShapeText(shape));
+  auto buffer = std::make_unique<AlignedBuffer<float>>(static_cast<size_t>(*count));
+  values = buffer->data();
+  const nb::capsule owner(buffer.get(), [](void* p) noexcept { delete static_cast<AlignedBuffer<float>*>(p); });
+  buffer.release();
+  const std::vector<size_t> sizes(shape.begin(), shape.end());
+  object = nb::cast(nb::ndarray<nb::numpy, float>(values, sizes.size(), sizes.data(), owner));
+}
+
+Turn::Turn(int threads) : lock_(turn_mutex) { SetThreads(threads); }
+
+std::span<std::byte> Turn::Workspace(size_t bytes) {
+  KeptWorkspace().Reserve(bytes);
+  return KeptWorkspace().span();
+}
+
+}  // namespace tare

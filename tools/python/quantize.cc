@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare.quantize and what it gives: round to nearest by a rule of a plan, as tare quantize does with --method rtn.
+#include <algorithm>
+
+#include <nanobind/stl/vector.h>
+#include "experiments/model/planned_linear.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+#include "quant/plan/plan.h"
+#include "tools/python/module.h"
+#include "tools/python/quantized.h"
+
+namespace nb = nanobind;
+
+namespace tare {
+namespace {
+
+constexpr const char* kQuantize =
+    R"(Values to codes and scales, each to the nearest code, by a rule of a plan.
+
+x     float32, float16 or bfloat16 [..., n] in CPU memory, row-major; scales are along the last dimension.
+rule  format/granularity as plans spell it: "int4/group64", "int8/channel" (a scale per row), "int8/tensor", "mxfp4",
+      "nf4/group64+mse"; of weights [out, in], or, with a site, of what the site has: "linear_in=int8/token".
+threads  0: all.
+
+Returns a Quantized. Raises ValueError for NaN and infinities, and for what the rule cannot mean.)";
+
+constexpr const char* kDequantize = R"(What the codes stand for: float32 of the shape that was quantized.)";
+
+Rule RuleOf(const std::string& text) {
+  const Plan plan = Plan::Parse(text.find('=') == text.npos ? "weights=" + text : text);
+  if (plan.rules().size() != 1 || plan.rules().front().format == Format::kF32)
+    Fail("rule '{}': got {} rules, or f32, expected one rule of a format; try int4/group64", text, plan.rules().size());
+  Rule rule = plan.rules().front();
+  RuleOptions mse;
+  mse.mse = rule.options.mse;
+  if (rule.options != mse) Fail("rule '{}': got {}, expected no option but +mse", text, TextOf(rule.options));
+  if (IsWeight(rule.sites.front())) return rule;
+  using Kind = Granularity::Kind;
+  switch (rule.granularity.kind) {
+    case Kind::kToken:
+    case Kind::kRow:
+      rule.granularity = {Kind::kChannel};  // of a weight: one scale per row
+      break;
+    case Kind::kBlock:
+      rule.granularity.kind = Kind::kGroup;
+      break;
+    case Kind::kTensor:
+    case Kind::kGroup:
+      break;
+    default:
+      Fail("rule '{}': got one scale per {}, expected scales along the last dimension; try another order of dimensions",
+           text, Name(rule.granularity));
+  }
+  return rule;
+}
+
+WeightType WeightTypeOf(const AnyArray& array) {
+  const DType type = FileType(array, "x");
+  if (type == DType::kF32) return WeightType::kF32;
+  if (type == DType::kBF16) return WeightType::kBf16;
+  if (type == DType::kF16) return WeightType::kF16;
+  Fail("x: got {}, expected float32, float16 or bfloat16; try x.astype('float32')", TypeName(array.dtype()));
+}
+
+Quantized Quantize(nb::handle x, const std::string& text, int threads) {
+  const AnyArray array = ArrayOf(x, "x");
+  const std::vector<int64_t> shape = ShapeOf(array);
+  if (shape.empty() || array.size() == 0) Fail("x: got shape {}, expected [..., n]", ShapeText(shape));
+  if (!IsContiguous(array))
+    Fail("x: got strides with gaps, or another order, expected row-major values; try numpy.ascontiguousarray(x)");
+  const int64_t in = shape.back();
+  const WeightMatrix values{array.data(), WeightTypeOf(array), static_cast<int64_t>(array.size()) / in, in};
+  const Rule rule = RuleOf(text);
+  const nb::gil_scoped_release released;
+  const Turn turn(threads);
+  const auto buffer = std::make_shared<QuantizedMatrixBuffer>(QuantizeByRule(values, rule, "x"));
+  return {buffer->view(), shape, buffer};
+}
+
+nb::object Dequantize(const Quantized& quantized, int threads) {
+  const QuantizedMatrix& m = quantized.matrix;
+  const NewArray made(quantized.shape);
+  {
+    const nb::gil_scoped_release released;
+    const Turn turn(threads);
+    ParallelFor(static_cast<size_t>(m.out), [&](size_t row, int) {
+      DequantizeRow(m, static_cast<int64_t>(row), made.values + static_cast<int64_t>(row) * m.in, "codes");
+    });
+  }
+  return made.object;
+}
+
+template <typename T>
+using View = nb::ndarray<nb::numpy, const T>;
+
+// What the object holds, as it lies; the array keeps the object.
+template <typename T>
+View<T> Held(nb::handle self, const T* data, int64_t rows, int64_t columns) {
+  const size_t shape[] = {static_cast<size_t>(rows), static_cast<size_t>(columns)};
+  return {data, 2, shape, self};
+}
+
+const QuantizedMatrix& MatrixOf(nb::handle self) { return nb::cast<const Quantized&>(self).matrix; }
+
+nb::object Codes(nb::handle self) {
+  const QuantizedMatrix& m = MatrixOf(self);
+  return nb::cast(Held(self, m.codes, m.out, static_cast<int64_t>(m.RowBytes())));
+}
+
+// As floats, whatever they are stored as.
+nb::object Scales(nb::handle self) {
+  const QuantizedMatrix& m = MatrixOf(self);
+  if (m.scales != nullptr) return nb::cast(Held(self, m.scales, m.out, m.Groups()));
+  const NewArray made({m.out, m.Groups()});
+  for (int64_t row = 0; row < m.out; ++row) {
+    for (int64_t g = 0; g < m.Groups(); ++g) made.values[row * m.Groups() + g] = m.ScaleOf(row, g);
+  }
+  return made.object;
+}
+
+std::string Text(const Quantized& q) {
+  return Formatted("<tare.Quantized {} {} groups of {}, {} bytes>", Info(q.matrix.format).name, ShapeText(q.shape),
+                   q.matrix.group, q.matrix.Bytes());
+}
+
+}  // namespace
+
+void AddQuantize(nb::module_& module) {
+  using namespace nb::literals;
+  nb::class_<Quantized>(module, "Quantized",
+                        "Codes and scales of values [..., n]: value = what the code stands for x scale.")
+      .def_prop_ro("codes", Codes, "uint8 [rows, bytes of a row]: packed as files have them; no copy",
+                   nb::sig("def codes(self) -> numpy.ndarray"))
+      .def_prop_ro("scales", Scales, "float32 [rows, groups of a row]", nb::sig("def scales(self) -> numpy.ndarray"))
+      .def_prop_ro(
+          "format", [](const Quantized& q) { return std::string(Info(q.matrix.format).name); },
+          "the format's name in plans")
+      .def_prop_ro(
+          "group", [](const Quantized& q) { return q.matrix.group; }, "values of a row that share a scale")
+      .def_prop_ro(
+          "shape", [](const Quantized& q) { return nb::tuple(nb::cast(q.shape)); }, "of the values",
+          nb::sig("def shape(self) -> tuple[int, ...]"))
+      .def_prop_ro(
+          "nbytes", [](const Quantized& q) { return q.matrix.Bytes(); }, "bytes of codes and scales")
+      .def("dequantize", Dequantize, nb::kw_only(), "threads"_a = 0, kDequantize,
+           nb::sig("def dequantize(self, *, threads: int = 0) -> numpy.ndarray"))
+      .def("__repr__", Text);
+  module.def("quantize", Quantize, "x"_a, "rule"_a, nb::kw_only(), "threads"_a = 0, kQuantize,
+             nb::sig("def quantize(x: object, rule: str, *, threads: int = 0) -> Quantized"));
+  module.def("dequantize", Dequantize, "x"_a, nb::kw_only(), "threads"_a = 0, kDequantize,
+             nb::sig("def dequantize(x: Quantized, *, threads: int = 0) -> numpy.ndarray"));
+}
+
+}  // namespace tare
