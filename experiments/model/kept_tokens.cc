@@ -24,6 +24,14 @@ std::vector<float> Pooled(const std::vector<float>& votes) {
   return pooled;
 }
 
+// The newest kVotes rows.
+void KeepNewest(std::vector<float>& rows, int64_t width) {
+  const int64_t over = std::ssize(rows) - kVotes * width;
+  if (over > 0) rows.erase(rows.begin(), rows.begin() + over);
+}
+
+KeyMass Weighed(const KeepRule& rule) { return rule.WeighsDifference() ? KeyMass::kDifference : KeyMass::kMaps; }
+
 }  // namespace
 
 std::vector<int64_t> HeaviestKeys(std::span<const float> mass, int64_t kept, int64_t first, int64_t newest) {
@@ -47,39 +55,40 @@ KeptTokens::KeptTokens(const KeepRule& rule, const CachePlan& cache) : rule_(rul
 }
 
 int64_t KeptTokens::Room(const KvCache& cache) const {
-  if (!rule_.Drops() || rule_.policy == KeepPolicy::kSnapKv) return std::numeric_limits<int64_t>::max();
+  if (!rule_.Drops() || rule_.DropsOnce()) return std::numeric_limits<int64_t>::max();
   return std::max<int64_t>(1, rule_.keys - cache.tokens());
 }
 
-void KeptTokens::Remember(const HeadsView<const float>& q) {
-  const int64_t row = int64_t{q.heads} * q.width;
-  for (int64_t t = std::max<int64_t>(0, q.tokens - kVotes); t < q.tokens; ++t) {
-    for (int h = 0; h < q.heads; ++h) queries_.insert(queries_.end(), q.Row(t, h), q.Row(t, h) + q.width);
+void KeptTokens::Remember(const DecodePlan& plan, const DecodeSequence& s) {
+  for (int64_t t = std::max<int64_t>(0, s.q.tokens - kVotes); t < s.q.tokens; ++t) {
+    for (int h = 0; h < s.q.heads; ++h) queries_.insert(queries_.end(), s.q.Row(t, h), s.q.Row(t, h) + s.q.width);
+    for (int h = 0; h < plan.heads(); ++h) lambdas_.push_back(plan.differential() ? s.lambda.At(t, h) : 0.0f);
   }
-  const int64_t over = std::ssize(queries_) - kVotes * row;
-  if (over > 0) queries_.erase(queries_.begin(), queries_.begin() + over);
+  KeepNewest(queries_, int64_t{s.q.heads} * s.q.width);
+  KeepNewest(lambdas_, plan.heads());
 }
 
 void KeptTokens::Update(const DecodePlan& plan, const DecodeSequence& s, KvCache& cache) {
   if (rule_.policy == KeepPolicy::kAll) return;
-  if (rule_.policy == KeepPolicy::kSnapKv) return Remember(s.q);
+  if (rule_.DropsOnce()) return Remember(plan, s);
   mass_.resize(plan.groups().size());
   for (std::vector<float>& mass : mass_) mass.resize(static_cast<size_t>(cache.tokens()));
-  if (rule_.policy != KeepPolicy::kWindow)
-    AddKeyMass(rule_.policy == KeepPolicy::kH2o ? KeyMass::kMaps : KeyMass::kDifference, plan, s, mass_);
+  if (rule_.policy != KeepPolicy::kWindow) AddKeyMass(Weighed(rule_), plan, s, mass_);
   if (cache.tokens() >= rule_.keys) Drop(plan, cache, rule_.keys - kDropped);
 }
 
 void KeptTokens::EndPrompt(const DecodePlan& plan, KvCache& cache) {
-  if (rule_.policy != KeepPolicy::kSnapKv) return;
+  if (!rule_.DropsOnce()) return;
   const int64_t queries = std::ssize(queries_) / (int64_t{plan.q_heads()} * plan.shape().k_width);
   mass_.assign(plan.groups().size(), std::vector<float>(static_cast<size_t>(cache.tokens())));
   const DecodeSequence votes{
-      .cache = &cache, .q = DenseHeads<const float>(queries_.data(), queries, plan.q_heads(), plan.shape().k_width)};
-  AddKeyMass(KeyMass::kMaps, plan, votes, mass_);
+      .cache = &cache,
+      .q = DenseHeads<const float>(queries_.data(), queries, plan.q_heads(), plan.shape().k_width),
+      .lambda = {.data = lambdas_.data(), .token_stride = plan.heads(), .head_stride = 1}};
+  AddKeyMass(Weighed(rule_), plan, votes, mass_);
   for (std::vector<float>& mass : mass_) mass = Pooled(mass);
   if (cache.tokens() > rule_.keys) Drop(plan, cache, rule_.keys);
-  queries_ = {};
+  queries_ = lambdas_ = {};
 }
 
 void KeptTokens::Drop(const DecodePlan& plan, KvCache& cache, int64_t kept) {
@@ -88,11 +97,10 @@ void KeptTokens::Drop(const DecodePlan& plan, KvCache& cache, int64_t kept) {
       of_v(static_cast<size_t>(plan.shape().v_heads));
   for (size_t g = 0; g < plan.groups().size(); ++g) {
     const int64_t sinks = std::max(kSinks, first);
-    const std::vector<int64_t> places =
-        rule_.policy == KeepPolicy::kWindow ? HeaviestKeys(mass_[g], kept, sinks, kept - sinks)
-        : rule_.policy == KeepPolicy::kSnapKv
-            ? HeaviestKeys(mass_[g], kept, first, std::max(last, std::min(kVotes, kept / 2)))
-            : HeaviestKeys(mass_[g], kept, first, std::max(last, kept / 2));
+    const int64_t newest = std::max(last, rule_.DropsOnce() ? std::min(kVotes, kept / 2) : kept / 2);
+    const std::vector<int64_t> places = rule_.policy == KeepPolicy::kWindow
+                                            ? HeaviestKeys(mass_[g], kept, sinks, kept - sinks)
+                                            : HeaviestKeys(mass_[g], kept, first, newest);
     for (size_t i = 0; i < places.size(); ++i) mass_[g][i] = mass_[g][static_cast<size_t>(places[i])];
     for (const DecodePlan::Row& row : plan.groups()[g].rows) of_k[static_cast<size_t>(row.k)] = places;
     for (const DecodePlan::Product& product : plan.groups()[g].products) of_v[static_cast<size_t>(product.v)] = places;

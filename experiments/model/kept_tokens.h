@@ -6,8 +6,10 @@
 //   h2o         the newest half, and of the others those with the largest sum of probabilities so far, over both maps
 //               (H2O, arXiv 2306.14048)
 //   difference  likewise by the sum of |P1 - lambda P2|: what reaches the output. Of heads with one map, h2o
-//   snapkv      once, when the prompt ends: the newest 32, and those with the largest sum over the prompt's last 32
-//               queries, each the largest of 7 neighbours (SnapKV, arXiv 2404.14469). What is generated stays
+//   snapkv      once, when the prompt ends: the newest 32, and those with the largest sum of probabilities over the
+//               prompt's last 32 queries, each the largest of 7 neighbours (SnapKV, arXiv 2404.14469). What is generated
+//               stays
+//   snapkv-difference  likewise by |P1 - lambda P2|
 //
 // Tokens that the cache keeps in f32, first or last, always stay.
 #pragma once
@@ -37,12 +39,13 @@ class KeptTokens {
   int64_t dropped() const { return dropped_; }
 
  private:
-  void Remember(const HeadsView<const float>& q);
+  void Remember(const DecodePlan& plan, const DecodeSequence& s);
   void Drop(const DecodePlan& plan, KvCache& cache, int64_t kept);
 
   KeepRule rule_;
   std::vector<std::vector<float>> mass_;  // [group][token of the cache]
-  std::vector<float> queries_;            // snapkv: of the newest tokens, [at most 32][q heads][d]
+  std::vector<float> queries_;            // of votes: of the newest tokens, [at most 32][q heads][d]
+  std::vector<float> lambdas_;            // with them, [at most 32][heads]
   int64_t dropped_ = 0;
 };
 

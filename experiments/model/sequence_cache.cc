@@ -84,7 +84,7 @@ size_t SequenceCache::Bytes() const {
 }
 
 void CheckCacheFits(const ModelConfig& config, const DecodingPlan& plan, int64_t tokens) {
-  const bool dropping = plan.keep.Drops() && plan.keep.policy != KeepPolicy::kSnapKv;  // which needs the prompt whole
+  const bool dropping = plan.keep.Drops() && !plan.keep.DropsOnce();  // which needs the prompt whole
   const double bytes = BytesOf(config, plan, dropping ? std::min(tokens, InKeys(config, plan).keys) : tokens);
   const double memory = MachineMemory();
   if (bytes > memory)

@@ -14,8 +14,9 @@ namespace {
 constexpr std::string_view kRotated = "+hadamard", kBeforeRotary = "+prerotary";
 constexpr std::pair<KeepPolicy, std::string_view> kPolicies[] = {{KeepPolicy::kWindow, "window"},
                                                                  {KeepPolicy::kH2o, "h2o"},
+                                                                 {KeepPolicy::kDifference, "difference"},
                                                                  {KeepPolicy::kSnapKv, "snapkv"},
-                                                                 {KeepPolicy::kDifference, "difference"}};
+                                                                 {KeepPolicy::kSnapKvDifference, "snapkv-difference"}};
 constexpr std::pair<int64_t, std::string_view> kUnits[] = {{1'000'000'000, "GB"}, {1'000'000, "MB"}, {1000, "kB"}};
 
 std::string NameOf(const CacheRule& rule) {
@@ -82,8 +83,11 @@ KeepRule KeepOf(std::string_view rule, std::string_view text) {
   for (const auto& [policy, of_policy] : kPolicies)
     if (name == of_policy) keep.policy = policy;
   if (!keep.Drops())
-    Fail("cache, '{}': got '{}', expected all, or window, h2o, snapkv or difference with a budget; try keep=h2o/256",
-         rule, text);
+    Fail(
+        "cache, '{}': got '{}', expected all, or window, h2o, difference, snapkv or snapkv-difference with a budget; "
+        "try "
+        "keep=h2o/256",
+        rule, text);
   ReadBudget(rule, slash == std::string_view::npos ? "" : text.substr(slash + 1), keep);
   return keep;
 }

@@ -8,7 +8,8 @@
 //                        keys, keeps them as they were before rotary position embedding
 //   first=N, last=N      so many tokens stay in f32
 //   keep=POLICY/BUDGET   which keys a layer keeps, of so many at most, or as many as a cache of all layers of so many
-//                        bytes (64kB, 3MB) holds: window, h2o, snapkv, difference (experiments/model/kept_tokens.h)
+//                        bytes (64kB, 3MB) holds: window, h2o, difference, snapkv, snapkv-difference
+//                        (experiments/model/kept_tokens.h)
 //   skip=T               pages whose weight in every map of a group is at most T of what came before are not read
 //                        (kernels/decode/decode_plan.h)
 //
@@ -22,7 +23,7 @@
 
 namespace tare {
 
-enum class KeepPolicy { kAll, kWindow, kH2o, kSnapKv, kDifference };
+enum class KeepPolicy { kAll, kWindow, kH2o, kDifference, kSnapKv, kSnapKvDifference };
 
 // Of each layer and group of heads; one of the two budgets, unless all are kept.
 struct KeepRule {
@@ -31,6 +32,9 @@ struct KeepRule {
   int64_t bytes = 0;  // of all layers
 
   bool Drops() const { return policy != KeepPolicy::kAll; }
+  // When a prompt ends and never again.
+  bool DropsOnce() const { return policy == KeepPolicy::kSnapKv || policy == KeepPolicy::kSnapKvDifference; }
+  bool WeighsDifference() const { return policy == KeepPolicy::kDifference || policy == KeepPolicy::kSnapKvDifference; }
 };
 
 struct DecodingPlan {

@@ -63,7 +63,7 @@ WindowCut CutOf(const TokenInput& input, const ModelConfig& config, const Window
 
 std::vector<ScoredSequence> CutSequences(const TokenInput& input, const ModelConfig& config,
                                          const WindowOptions& options) {
-  if (options.cache && options.cache->keep.policy == KeepPolicy::kSnapKv)
+  if (options.cache && options.cache->keep.DropsOnce())
     Fail("cache {}: got a text, expected items or a prompt, whose end chooses the keys; try keep=h2o",
          Name(*options.cache));
   const WindowCut cut = CutOf(input, config, options);

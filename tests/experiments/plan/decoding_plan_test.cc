@@ -20,7 +20,7 @@ TEST(DecodingPlan, NamesComeBack) {
         "cache_k=int6/token,cache_v=f32,first=4,last=128", "cache_k=int4/channel+hadamard,cache_v=bf16+hadamard",
         "cache_k=int4/channel+hadamard+prerotary,cache_v=f32", "cache_k=f32,cache_v=f32,keep=window/256",
         "cache_k=int4/token,cache_v=int4/token,first=1,keep=difference/64kB,skip=0.001",
-        "cache_k=f32,cache_v=f32,keep=h2o/3MB", "cache_k=f32,cache_v=f32,keep=snapkv/2GB"})
+        "cache_k=f32,cache_v=f32,keep=h2o/3MB", "cache_k=f32,cache_v=f32,keep=snapkv-difference/2GB"})
     EXPECT_EQ(Name(ParseDecodingPlan(text)), text);
   EXPECT_EQ(Name(ParseDecodingPlan("keep=h2o/64,keep=all,skip=0.1,skip=0")), "cache_k=f32,cache_v=f32");
   EXPECT_EQ(Name(ParseDecodingPlan("keep=h2o/2000kB")), "cache_k=f32,cache_v=f32,keep=h2o/2MB");
@@ -41,7 +41,7 @@ TEST(DecodingPlan, RefusalsNameTheRule) {
   refused("cache_v", "cache, 'cache_v': got ''");
   refused("first=-1", "cache, 'first=-1': got '-1', expected a number of tokens");
   refused("last=1e3", "got '1e3'");
-  refused("keep=lru/64", "cache, 'keep=lru/64': got 'lru/64', expected all, or window, h2o, snapkv or difference");
+  refused("keep=lru/64", "cache, 'keep=lru/64': got 'lru/64', expected all, or window, h2o, difference, snapkv or");
   for (const char* budget : {"", "0", "-5", "1e3", "64TB", "kB", "99999999999999999999", "9999999999GB"})
     refused(("keep=h2o/" + std::string(budget)).c_str(), "got a budget of '");
   refused("keep=h2o", "got a budget of ''");

@@ -69,7 +69,7 @@ TEST(CachedPassesTest, ByChannelAsTokenByToken) {
 TEST(CachedPassesTest, KeysAreDroppedAsTokenByToken) {
   Model model(GoldenFolder("diffllama-mha"));
   const std::vector<int32_t> tokens = Long("diffllama-mha");
-  for (const char* policy : {"window", "h2o", "difference", "snapkv"}) {
+  for (const char* policy : {"window", "h2o", "difference", "snapkv", "snapkv-difference"}) {
     const DecodingPlan plan = ParseDecodingPlan(std::string("keep=") + policy + "/40");
     TokenBatch batch;
     batch.Add(0, std::span(tokens).first(60));
