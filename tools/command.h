@@ -30,6 +30,8 @@ void AddSweep(CLI::App& app);
 void AddCompare(CLI::App& app);
 void AddTokenize(CLI::App& app);
 void AddBench(CLI::App& app);
+void AddReport(CLI::App& app);
+void AddPlot(CLI::App& app);
 // Subcommands of bench.
 void AddBenchAttention(CLI::App& bench);
 void AddBenchDecode(CLI::App& bench);

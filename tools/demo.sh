@@ -17,7 +17,7 @@ results=$(realpath -m "${1:-demo-results}")
 cd "$(dirname "$0")/.."
 pair=experiments/pair
 models=("$pair/novels-standard" "$pair/novels-differential")
-title() { printf '\n[%d/5 %d:%02d] %s\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)) "$2" >&2; }
+title() { printf '\n[%d/6 %d:%02d] %s\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)) "$2" >&2; }
 
 # What is ahead, in minutes: packages two, the build ten of one core, the measurement eight of one core.
 cores=$(nproc) building=0
@@ -61,5 +61,11 @@ fi
 
 tools/seen.sh "$results/bits/table.csv" "$results/outliers.csv" | sed '1s/^/\n/'
 
+title 6 'the report'
+"$tare" report "$results/outliers.json" "$results/bits" "$results"/inspect-*.json --title 'A standard and a differential model in few bits' \
+  --out "$results/report.html"
+
 printf '\n%d:%02d  Everything is in %s:\n' $((SECONDS / 60)) $((SECONDS % 60)) "$results"
 (cd "$results" && find . -type f ! -name '*.part' | sort | sed 's|^\./|  |')
+printf '\nThe page with all figures: %s\n' "$results/report.html"
+[ -z "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ] || printf 'To look at it: xdg-open %s\n' "'$results/report.html'"

@@ -30,6 +30,9 @@ nlohmann-json3-dev    3.11
 libcli11-dev          2.4
 libeigen3-dev         3.4
 libboost-dev          1.81
+node-vega             5.20
+node-vega-lite        5.5
+libquickjs            2024.01
 libgtest-dev          1.14
 libgmock-dev          1.14
 '

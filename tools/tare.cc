@@ -85,6 +85,8 @@ int Run(int argc, char** argv) {
   tare::AddCompare(app);
   tare::AddTokenize(app);
   tare::AddBench(app);
+  tare::AddReport(app);
+  tare::AddPlot(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

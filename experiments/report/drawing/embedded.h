@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files that CMake made a part of the program (cmake/embed.cmake): Vega, the specifications of figures, the page's style.
+#pragma once
+
+#include <string_view>
+
+namespace tare {
+
+// "vega.js", "figures/bits.json". A NUL follows the last byte. Throws Error for a name that there is none of.
+std::string_view Embedded(std::string_view name);
+
+}  // namespace tare

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Accuracy, perplexity and what else tasks give against bits, of sweeps of one site or of several together. Several
+// sites one after the other are in the figure of attribution.
+#include <algorithm>
+
+#include "experiments/report/figures/figures.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string PanelOf(const SweepFigure& row) {
+  const std::string_view name = row.figure->keys.name;
+  const std::string words = name == "acc"          ? ", share right"
+                            : name == "perplexity" ? ", per token"
+                            : name == "kld"        ? ", nats per token"
+                                                   : ", " + std::string(name);
+  return row.cell->task + words + (row.cell->Executed() ? " (executed)" : "");
+}
+
+std::string ScaleOf(const SweepCell& cell) {
+  if (cell.row.granularity.empty()) return cell.row.format;
+  const bool integers = cell.row.format.starts_with("int") || cell.row.format.starts_with("u");
+  return "one scale per " + cell.row.granularity + (integers ? "" : ", " + cell.row.format);
+}
+
+// 95 %: of accuracies their own, of others the value's change from 16 bits.
+std::pair<Json, Json> EndsOf(const SweepFigure& row) {
+  if (const Figure& f = *row.figure; !f.outcomes.empty()) {
+    const Interval interval = WilsonInterval(f.Right(), std::ssize(f.outcomes));
+    return {interval.low, interval.high};
+  }
+  if (row.change == nullptr || !row.change->interval) return {};
+  const double before = row.figure->value - row.change->value;
+  return {NumberOrNull(before + row.change->interval->low), NumberOrNull(before + row.change->interval->high)};
+}
+
+// At the fewest bits, each model's change with each scale, and whether it is more than chance.
+std::string FindingOf(const std::vector<SweepFigure>& rows, const std::string& panel) {
+  int fewest = 16;
+  for (const SweepFigure& row : rows) {
+    if (PanelOf(row) == panel) fewest = std::min(fewest, row.cell->row.bits);
+  }
+  std::string text;
+  for (const SweepFigure& row : rows) {
+    if (PanelOf(row) != panel || row.cell->row.bits != fewest || row.change == nullptr) continue;
+    text += text.empty() ? Formatted("{} with {} bits for {}: ", panel, fewest, row.cell->row.site) : "; ";
+    text += Formatted("{}, {}, {:.4g} ({:+.3g}{})", row.cell->model, ScaleOf(*row.cell), row.figure->value,
+                      row.change->value, row.change->Significant() ? ", significant" : "");
+  }
+  return text.empty() ? text : text + ".";
+}
+
+// acc_norm says what acc says, of endings of other lengths; it is in table.csv.
+std::vector<SweepFigure> RowsOf(const Sweep& sweep) {
+  std::vector<SweepFigure> rows = sweep.Figures();
+  std::erase_if(rows, [](const SweepFigure& row) { return std::string_view(row.figure->keys.name) == "acc_norm"; });
+  return rows;
+}
+
+void Know(const std::string& one, std::vector<std::string>& known) {
+  if (!std::ranges::contains(known, one)) known.push_back(one);
+}
+
+void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
+  const std::vector<SweepFigure> rows = RowsOf(sweep);
+  std::vector<std::string> scales, panels, sites;  // each once, in their order
+  for (const SweepFigure& row : rows) {
+    Know(PanelOf(row), panels);
+    if (row.cell->row.bits == 16) continue;
+    Know(ScaleOf(*row.cell), scales);
+    Know(row.cell->row.site, sites);
+  }
+  if (sites.size() != 1) return;  // or nothing but 16 bits
+  FigureData figure{.name = figures.empty() ? "bits" : Formatted("bits:{}", figures.size() + 1),
+                    .title = "Accuracy and perplexity against bits for " + sites[0],
+                    .columns = {{"panel", "task"},
+                                {"model", "model"},
+                                {"scale", "scale"},
+                                {"bits", "bits"},
+                                {"value", "value"},
+                                {"low", "from"},
+                                {"high", "to"},
+                                {"n", "n"}}};
+  for (const SweepFigure& row : rows) {
+    const auto [low, high] = EndsOf(row);
+    // 16 bits are where every line begins.
+    for (const std::string& scale : row.cell->row.bits == 16 ? scales : std::vector{ScaleOf(*row.cell)})
+      figure.rows.push_back({PanelOf(row), row.cell->model, scale, row.cell->row.bits, NumberOrNull(row.figure->value),
+                             low, high, row.cell->figures.count});
+  }
+  figure.caption = Formatted(
+      "What few bits for {} cost: perplexity and divergence per token (no unit, nats), items right as a share. Bars "
+      "are "
+      "95 %: of a share its own (Wilson), of others that of the change from 16 bits, paired by window (BCa). "
+      "Significant: p < 0.05 after Holm over the sweep. n:",
+      sites[0]);
+  for (const std::string& panel : panels) {
+    const auto row = std::ranges::find(rows, panel, PanelOf);
+    figure.caption += Formatted(" {} {} of {};", row->cell->figures.count, row->cell->kind->unit, row->cell->task);
+    if (const std::string finding = FindingOf(rows, panel); !finding.empty()) figure.findings.push_back(finding);
+  }
+  figure.caption.back() = '.';
+  figures.push_back(std::move(figure));
+}
+
+}  // namespace
+
+std::vector<FigureData> Bits(const Material& material) {
+  std::vector<FigureData> figures;
+  for (const Sweep& sweep : material.sweeps) AddSweep(sweep, figures);
+  return figures;
+}
+
+}  // namespace tare

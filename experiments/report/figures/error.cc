@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each format loses at a site against the bits that it takes, of statistics with --formats.
+#include <algorithm>
+#include <charconv>
+
+#include "experiments/report/figures/figures.h"
+#include "experiments/stats/statistics_report.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
+#include "quant/format/format.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kShown[] = {"attn_logits", "probs", "layer_out",    "q",
+                                       "k",           "v",     "down_proj.in", "down_proj.w"};
+constexpr int kScaleBits = 32, kBlockScaleBits = 8;  // an f32 per group; a byte per block of formats with their own
+
+// "int4/group64": 4 + 32/64. A scale per row or more counts nothing. Nothing for a format that there is none of.
+std::optional<double> BitsOf(const std::string& measured) {
+  const size_t slash = std::min(measured.find('/'), measured.size());
+  const std::optional<Format> format = ParseFormat(measured.substr(0, slash));
+  if (!format) return {};
+  const FormatInfo& info = Info(*format);
+  if (info.block > 0) return info.bits + static_cast<double>(kBlockScaleBits) / info.block;
+  const size_t digits = measured.find_first_of("0123456789", slash);
+  int group = 0;
+  if (digits != measured.npos) std::from_chars(measured.data() + digits, measured.data() + measured.size(), group);
+  return info.bits + (group > 0 ? static_cast<double>(kScaleBits) / group : 0.0);
+}
+
+}  // namespace
+
+std::vector<FigureData> ErrorAgainstBits(const Material& material) {
+  FigureData figure{
+      .name = "error",
+      .title = "Error against bits",
+      .caption =
+          "Signal to quantization noise, 10 log10(sum x^2 / sum (x - y)^2) in dB, more is better, against "
+          "bits per value with the scales of groups and blocks among them; all layers and heads of a "
+          "site together. n: all values of the site.",
+      .columns = {{"site", "site"},
+                  {"model", "model"},
+                  {"format", "format"},
+                  {"bits", "bits per value"},
+                  {"sqnr", "SQNR (dB)"}}};
+  for (const ModelStatistics& of : material.statistics) {
+    const Json sites = OverviewSqnrJson(of.set);
+    for (const std::string_view site : kShown) {
+      if (!sites.contains(site)) continue;
+      for (const std::string& format : of.set.formats) {
+        const auto sqnr = sites[std::string(site)].find(format + ".sqnr_db");
+        const std::optional<double> bits = BitsOf(format);
+        if (bits && sqnr != sites[std::string(site)].end() && sqnr->is_number())
+          figure.rows.push_back({site, of.model, format, *bits, *sqnr});
+      }
+    }
+  }
+  if (figure.rows.empty()) return {};
+  std::ranges::stable_sort(figure.rows, {}, [](const Row& row) {
+    return std::ranges::find(kShown, row[0].get<std::string>()) - std::ranges::begin(kShown);
+  });
+  const Row& worst = std::ranges::min(figure.rows, {}, [](const Row& row) { return row[4].get<double>(); });
+  figure.findings.push_back(Formatted("Of these sites {} of {} loses most: {:.1f} dB with {}.",
+                                      worst[0].get<std::string>(), worst[1].get<std::string>(), worst[4].get<double>(),
+                                      worst[2].get<std::string>()));
+  return {figure};
+}
+
+}  // namespace tare

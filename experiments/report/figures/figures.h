@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// A figure as rows: what its drawing shows, and what its table has below it. A kind of figure is a source of this folder,
+// which makes rows of the material, and beside it KIND.json, the Vega-Lite specification that draws them. Where the
+// material has nothing for it, there is no figure.
+//
+// In specifications "sort": null means: in the order of the rows.
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/report/input/material.h"
+
+namespace tare {
+
+struct Column {
+  std::string name;   // in the specification: "absmax"
+  std::string title;  // in the table, with its unit
+};
+
+using Row = std::vector<nlohmann::ordered_json>;  // text, a number, or null: no figure
+
+struct FigureData {
+  std::string name;            // "bits", "maps:probs.entropy": its kind, and which one of several
+  std::string title, caption;  // the caption has units, n and what bars mean
+  std::vector<Column> columns;
+  std::vector<Row> rows;
+  std::vector<std::string> findings;  // a sentence each, worked out from the rows
+  bool on_page = true;                // others are for `tare plot`
+
+  std::string Kind() const { return name.substr(0, name.find(':')); }
+};
+
+// Null for NaN and infinities, which JSON has none of.
+inline nlohmann::ordered_json NumberOrNull(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+}
+
+std::vector<FigureData> LargestMagnitudes(const Material& material);
+std::vector<FigureData> Bits(const Material& material);
+std::vector<FigureData> Maps(const Material& material);
+std::vector<FigureData> Histograms(const Material& material);
+std::vector<FigureData> Positions(const Material& material);
+std::vector<FigureData> RooflineOfKernels(const Material& material);
+std::vector<FigureData> ErrorAgainstBits(const Material& material);
+std::vector<FigureData> Attribution(const Material& material);
+
+// The specification of the figure's kind, with its rows as data.
+nlohmann::ordered_json SpecificationOf(const FigureData& figure);
+
+struct FigureKind {
+  std::string_view name, what;
+  std::vector<FigureData> (*make)(const Material&);
+};
+
+// In the order of the page.
+inline constexpr FigureKind kFigureKinds[] = {
+    {"largest", "largest magnitudes of attention logits and hidden states by layer", LargestMagnitudes},
+    {"bits", "accuracy and perplexity against bits", Bits},
+    {"maps", "layers x heads of a measure: maps:SITE.MEASURE, as maps:probs.entropy", Maps},
+    {"histograms", "magnitudes, and the grid of the codes", Histograms},
+    {"positions", "divergence by tokens of context", Positions},
+    {"roofline", "kernels under what the machine can do", RooflineOfKernels},
+    {"error", "what formats lose against their bits", ErrorAgainstBits},
+    {"attribution", "which site costs what", Attribution},
+};
+
+}  // namespace tare

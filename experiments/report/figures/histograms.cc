@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// How magnitudes are spread, on a log scale, with the codes of a few bits over them: what lies below half of the first
+// code becomes 0.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "experiments/report/figures/figures.h"
+#include "experiments/stats/statistics_report.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
+#include "quant/format/format.h"
+
+namespace tare {
+namespace {
+
+constexpr int kBinsPerStep = 32;       // a quarter of an octave
+constexpr double kSmallest = 0x1p-16;  // of the largest; what is below is counted in the first step
+constexpr Format kGrids[] = {Format::kInt8, Format::kInt6, Format::kInt4};
+
+// The share of each quarter octave, by its lower end.
+std::map<int, uint64_t> Steps(const OutlierStatistics& s) {
+  std::map<int, uint64_t> steps;
+  const int least = MagnitudeHistogram::BinOf(static_cast<float>(kSmallest * s.absmax())) / kBinsPerStep;
+  for (const auto& [bin, count] : s.magnitudes.Counts()) steps[std::max(least, bin / kBinsPerStep)] += count;
+  return steps;
+}
+
+void AddSite(const std::string& site, const std::string& model, const OutlierStatistics& s, FigureData& figure) {
+  if (s.count() == 0 || s.absmax() == 0.0f) return;
+  for (const auto& [step, count] : Steps(s)) {
+    const double share = static_cast<double>(count) / static_cast<double>(s.count());
+    figure.rows.push_back(
+        {site, model, "values", MagnitudeHistogram::MagnitudeOf(step * kBinsPerStep), share, s.count()});
+  }
+  for (const Format format : kGrids) {
+    const FormatInfo& info = Info(format);
+    for (int code = 1; code <= info.max_code; ++code)
+      figure.rows.push_back({site, model, info.name,
+                             s.absmax() * static_cast<float>(code) / static_cast<float>(info.max_code), nullptr,
+                             nullptr});
+  }
+  const FormatInfo& fewest = Info(kGrids[2]);
+  const double half = 0.5 * s.absmax() / fewest.max_code;
+  uint64_t zeros = 0;
+  for (const auto& [bin, count] : s.magnitudes.Counts())
+    zeros += MagnitudeHistogram::MagnitudeOf(bin) < half ? count : 0;
+  figure.findings.push_back(Formatted("With one scale for all of {} of {}, {} turns {:.1f} % of the values to 0.", site,
+                                      model, fewest.name,
+                                      100.0 * static_cast<double>(zeros) / static_cast<double>(s.count())));
+}
+
+}  // namespace
+
+std::vector<FigureData> Histograms(const Material& material) {
+  FigureData figure{
+      .name = "histograms",
+      .title = "Magnitudes and the codes' grid",
+      .caption =
+          "Share of values by magnitude (no unit), in steps of a quarter of an octave, all layers and heads "
+          "together; values below 2^-16 of the largest are in the first step. Below: what the codes of 8, 6 and 4 "
+          "bits stand for, with one scale for all.",
+      .columns = {{"site", "site"},
+                  {"model", "model"},
+                  {"kind", "kind"},
+                  {"magnitude", "magnitude"},
+                  {"share", "share"},
+                  {"n", "values"}}};
+  for (const ModelStatistics& of : material.statistics)
+    AddSite("attn_logits", of.model, StatisticsFigures(of.set).AttentionLogits({}, {}, {}), figure);
+  for (const ModelStatistics& of : material.statistics)
+    AddSite("layer_out", of.model, StatisticsFigures(of.set).HiddenStates({}), figure);
+  if (figure.rows.empty()) return {};
+  return {figure};
+}
+
+}  // namespace tare

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers x heads of a measure (quant/STATISTICS.md), a panel per model and map. The page has some; `tare plot` any.
+#include <algorithm>
+#include <cmath>
+
+#include "experiments/report/figures/figures.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
+#include "quant/observe/measures.h"
+
+namespace tare {
+namespace {
+
+constexpr std::string_view kOnPage[] = {"attn_logits.absmax", "attn_logits.kurtosis",     "probs.entropy",
+                                        "probs.sink_mass",    "difference.negative_mass", "difference.cancellation"};
+
+FigureData& FigureNamed(const std::string& measure, std::vector<FigureData>& figures) {
+  const std::string name = "maps:" + measure;
+  const auto known = std::ranges::find(figures, name, &FigureData::name);
+  if (known != figures.end()) return *known;
+  return figures.emplace_back(FigureData{
+      .name = name,
+      .title = measure + " by layer and head",
+      .columns = {{"panel", "model"}, {"layer", "layer"}, {"head", "head"}, {"value", measure}, {"n", "values"}},
+      .on_page = std::ranges::contains(kOnPage, measure)});
+}
+
+// Where each panel has its largest.
+void AddFindings(FigureData& figure, const std::string& measure) {
+  std::vector<const Row*> largest;
+  for (const Row& row : figure.rows) {
+    const auto known = std::ranges::find_if(largest, [&](const Row* one) { return (*one)[0] == row[0]; });
+    if (known == largest.end()) {
+      largest.push_back(&row);
+    } else if (row[3].get<double>() > (**known)[3].get<double>()) {
+      *known = &row;
+    }
+  }
+  std::string text;
+  for (const Row* row : largest)
+    text +=
+        Formatted("{} {:.4g} in {}, layer {}, head {}", text.empty() ? "The largest " + measure + " is" : ";",
+                  (*row)[3].get<double>(), (*row)[0].get<std::string>(), (*row)[1].get<int>(), (*row)[2].get<int>());
+  figure.findings.push_back(text + ".");
+}
+
+}  // namespace
+
+std::vector<FigureData> Maps(const Material& material) {
+  std::vector<FigureData> figures;
+  for (const ModelStatistics& of : material.statistics) {
+    for (const auto& [key, s] : of.set.sites) {
+      if (!key.layer || !key.head || s.outliers.count() == 0) continue;
+      Measures measures = AllMeasures(of.set, key);
+      std::erase_if(measures, [](const auto& measure) { return measure.first == "absmax"; });  // of groups of sequences
+      measures.emplace(measures.begin(), "absmax", s.outliers.absmax());
+      const std::string panel = of.model + (key.map ? Formatted(", map {}", *key.map) : "");
+      for (const auto& [name, value] : measures) {
+        if (!std::isfinite(value)) continue;
+        FigureNamed(std::string(Name(key.site)) + "." + name, figures)
+            .rows.push_back({panel, *key.layer, *key.head, value, s.outliers.count()});
+      }
+    }
+  }
+  for (FigureData& figure : figures) {
+    const std::string measure = figure.columns[3].title;
+    figure.caption = Formatted(
+        "{} of each layer and head, by the definition in the page on statistics. n: {} values in "
+        "the first row of the table, which has each row's.",
+        measure, figure.rows[0][4].dump());
+    AddFindings(figure, measure);
+  }
+  std::ranges::stable_sort(figures, std::less(), [](const FigureData& f) {
+    return std::ranges::find(kOnPage, std::string_view(f.name).substr(5)) - std::ranges::begin(kOnPage);
+  });
+  return figures;
+}
+
+}  // namespace tare

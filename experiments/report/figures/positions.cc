@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Divergence by how many tokens a token was predicted from, of `tare eval --tasks divergence=TEXT`.
+#include "experiments/report/figures/figures.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void AddTask(const Json& evaluation, const Json& task, FigureData& figure) {
+  const std::string of =
+      Formatted("{}, {}{}", evaluation.at("model").get<std::string>(), evaluation.at("plan").get<std::string>(),
+                evaluation.value("executed", false) ? " executed" : "");
+  for (const Json& range : task.at("by_context")) {
+    const int64_t first = range.at("first"), last = range.at("last");
+    const double kld = range.at("kld");
+    if (kld > 0) figure.rows.push_back({of, first, last, kld, range.at("perplexity_ratio"), range.at("tokens")});
+  }
+  if (task.at("by_context").empty()) return;
+  const Json& first = task["by_context"].front();
+  const Json& last = task["by_context"].back();
+  figure.findings.push_back(
+      Formatted("Predictions of {} move by {:.3g} nats per token; from {} tokens of context on by {:.3g}, with {} to "
+                "{} by {:.3g}.",
+                of, task.at("kld").get<double>(), last.at("first").get<int64_t>(), last.at("kld").get<double>(),
+                first.at("first").get<int64_t>(), first.at("last").get<int64_t>(), first.at("kld").get<double>()));
+}
+
+}  // namespace
+
+std::vector<FigureData> Positions(const Material& material) {
+  FigureData figure{.name = "positions",
+                    .title = "Divergence by position",
+                    .caption =
+                        "Kullback-Leibler divergence from the model without the plan, nats per token, by how many "
+                        "tokens it was predicted from (powers of two, on a log scale). n: tokens, in the table.",
+                    .columns = {{"of", "model, plan"},
+                                {"first", "context from (tokens)"},
+                                {"last", "to"},
+                                {"kld", "divergence (nats)"},
+                                {"perplexity_ratio", "perplexity ratio"},
+                                {"n", "tokens"}}};
+  material.ForEach("tare.eval/1", [&](const Json& json) {
+    for (const auto& [name, task] : json.at("tasks").items()) {
+      if (task.contains("by_context")) AddTask(json, task, figure);
+    }
+  });
+  if (figure.rows.empty()) return {};
+  return {figure};
+}
+
+}  // namespace tare

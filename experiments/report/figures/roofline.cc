@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every kernel of `tare bench` under what the machine can do: least operations a second over least operations a byte.
+#include <algorithm>
+#include <map>
+
+#include "experiments/report/figures/figures.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Kernel {
+  std::string name, plan;
+  int threads = 1;
+  double operations = 0, bytes = 0, seconds = 0;  // least of each
+  double peak = 0, read = 0;                      // Gop/s, GB/s
+  double error = 0;
+};
+
+double Number(const Json& json, const char* key) { return json.at(key).get<double>(); }
+
+// Q, K, V and the output once, in f32. A differential head has two maps: V1 with values of twice the width.
+Kernel AttentionOf(const Json& c, const Json& roofline) {
+  const std::string name = c.at("kernel"), family = c.at("family");
+  const double maps = family == "standard" ? 1 : 2, wide = family == "v1" ? 2 : 1;
+  const double d = Number(c, "d"), heads = Number(c, "heads"), kv = Number(c, "kv_heads");
+  const double rows = Number(c, "n"), keys = Number(c, "keys");
+  Kernel kernel{.name = "attention " + name + ", " + family, .plan = c.at("plan"), .threads = c.at("threads")};
+  kernel.seconds = Number(c, "seconds");
+  kernel.operations = Number(c, "executed_gops") * kernel.seconds * 1e9;
+  kernel.bytes = 4 * d * (rows * heads * (maps + wide) + keys * kv * (maps + wide));
+  kernel.peak = Number(c, name == "tare" ? "u8s8_gops" : name == "tare-bf16" ? "bf16_gflops" : "f32_gflops");
+  kernel.read = Number(roofline, "read_gbps");
+  kernel.error = Number(c, "rel_l2");
+  return kernel;
+}
+
+// The codes of the weights once, and activations in f32.
+Kernel LinearOf(const Json& c, const Json& roofline) {
+  const double rows = Number(c, "rows"), out = Number(c, "out"), in = Number(c, "in");
+  Kernel kernel{
+      .name = Formatted("linear, {} rows", c.at("rows").dump()), .plan = c.at("plan"), .threads = c.at("threads")};
+  kernel.seconds = Number(c, "seconds");
+  kernel.operations = 2 * rows * out * in;
+  kernel.bytes = out * in * Number(c, "bits_per_weight") / 8 + 4 * rows * (in + out);
+  kernel.peak = Number(roofline, "u8s8_gops");
+  kernel.read = Number(roofline, "read_gbps");
+  kernel.error = Number(c, "rel_l2");
+  return kernel;
+}
+
+std::vector<Kernel> KernelsOf(const Json& bench) {
+  std::vector<Kernel> kernels;
+  const std::string kind = bench.value("bench", "attention");
+  if (kind == "decode") return kernels;  // its bound is reading alone: tare bench decode says its share
+  for (const Json& c : bench.at("cases"))
+    kernels.push_back(kind == "linear" ? LinearOf(c, bench.at("roofline")) : AttentionOf(c, bench.at("roofline")));
+  std::erase_if(kernels, [](const Kernel& k) { return !(k.seconds > 0 && k.bytes > 0 && k.peak > 0 && k.read > 0); });
+  return kernels;
+}
+
+double RoofOf(const Kernel& k) { return std::min(k.peak, k.read * k.operations / k.bytes); }
+
+}  // namespace
+
+std::vector<FigureData> RooflineOfKernels(const Material& material) {
+  FigureData figure{.name = "roofline",
+                    .title = "Kernels under the roofline",
+                    .caption =
+                        "Least operations a second against least operations per byte that must be read or written; "
+                        "the roof of each kernel is what the machine's products of its type, or reading its "
+                        "memory, allow in the same run (bars to it). Both axes on log scales. n: the median call.",
+                    .columns = {{"kernel", "kernel"},
+                                {"plan", "plan"},
+                                {"threads", "threads"},
+                                {"intensity", "operations per byte"},
+                                {"speed", "Gop/s"},
+                                {"roof", "roof (Gop/s)"},
+                                {"share", "share of the roof"},
+                                {"error", "relative error (L2)"}}};
+  std::vector<Kernel> all;
+  material.ForEach("tare.bench/1", [&](const Json& json) {
+    for (Kernel& kernel : KernelsOf(json)) all.push_back(std::move(kernel));
+  });
+  if (all.empty()) return {};
+  for (const Kernel& k : all) {
+    const double speed = k.operations / k.seconds * 1e-9;
+    figure.rows.push_back({k.name, k.plan, k.threads, NumberOrNull(k.operations / k.bytes), NumberOrNull(speed),
+                           NumberOrNull(RoofOf(k)), NumberOrNull(speed / RoofOf(k)), NumberOrNull(k.error)});
+  }
+  const Row& best = std::ranges::max(figure.rows, {}, [](const Row& row) { return row[6].get<double>(); });
+  figure.findings.push_back(Formatted("The kernel nearest to its roof is {} ({}): {:.0f} % of {:.0f} Gop/s.",
+                                      best[0].get<std::string>(), best[1].get<std::string>(),
+                                      100 * best[6].get<double>(), best[5].get<double>()));
+  return {figure};
+}
+
+}  // namespace tare

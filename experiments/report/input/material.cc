@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/report/input/material.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <map>
+
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
+#include "quant/file/mapped_file.h"
+#include "quant/file/strict_json.h"
+#include "quant/statistics/statistics_file.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSchemas[] = {"tare.stats/2", "tare.sweep/2",         "tare.sweep/3",  "tare.eval/1",
+                                         "tare.bench/1", "tare.bench.forward/1", "tare.inspect/1"};
+
+bool IsHdf5(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, 8> start{};
+  file.read(start.data(), start.size());
+  return file.gcount() == 8 && std::string_view(start.data(), start.size()) == "\x89HDF\r\n\x1a\n";
+}
+
+std::string TextOf(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+// What a result says of how it came about: its plain values, but not its figures.
+void AddSettings(const Json& json, SourceFile& file) {
+  static constexpr std::string_view kSettings[] = {
+      "model",     "weights", "weights_sha256", "family", "parameters", "tokens", "plan", "executed",
+      "lookahead", "math",    "limit",          "window", "stride",     "input",  "seed", "version"};
+  for (const auto& [key, value] : json.items()) {
+    const bool known = std::ranges::contains(kSettings, key);
+    if (known && value.is_primitive() && !value.is_null()) file.says.emplace_back(key, TextOf(value));
+  }
+  if (json.contains("machine")) {
+    for (const auto& [key, value] : json["machine"].items()) file.says.emplace_back(key, TextOf(value));
+  }
+}
+
+class Reader {
+ public:
+  void Read(const fs::path& path) {
+    if (!fs::exists(path)) Fail("{}: got no such file or folder, expected one that tare wrote", path.string());
+    if (fs::is_directory(path)) return ReadSweepFolder(path);
+    if (std::ranges::contains(material_.files, path.string(), &SourceFile::path))
+      Fail("{}: given twice; try it once", path.string());
+    if (IsHdf5(path)) return ReadStatisticsFile(path);
+    const MappedFile bytes(path);
+    const auto text = bytes.bytes();
+    ReadJsonText({reinterpret_cast<const char*>(text.data()), text.size()}, path.string());
+  }
+
+  Material Take() { return std::move(material_); }
+
+ private:
+  void ReadSweepFolder(const fs::path& folder) {
+    if (fs::exists(folder / "table.json")) return Read(folder / "table.json");
+    if (fs::exists(folder / "cells.jsonl"))
+      Fail("{}: got a sweep that is not finished; try the same `tare sweep` again, it does what is left",
+           folder.string());
+    Fail("{}: got a folder without table.json, expected one that `tare sweep --out` made", folder.string());
+  }
+
+  void ReadStatisticsFile(const fs::path& path) {
+    StatisticsSet set = ReadStatistics(path);
+    if (!set.Whole())
+      Fail("{}: got a part of its job, expected all shards; try `tare stats merge` on all of them", path.string());
+    SourceFile& file = material_.files.emplace_back(path.string(), kStatisticsSchema);
+    file.says.assign(set.job.begin(), set.job.end());
+    file.says.emplace_back("tokens", Formatted("{}", set.tokens));
+    const std::string model = set.job.at("model");
+    if (std::ranges::contains(material_.statistics, model, &ModelStatistics::model))
+      Fail("{}: got statistics of {}, of which another file has some; try one file per model", path.string(), model);
+    if (set.job.contains("weights_sha256")) KnowWeights(model, set.job.at("weights_sha256"), path.string());
+    material_.statistics.emplace_back(model, std::move(set));
+  }
+
+  void ReadJsonText(std::string_view text, const std::string& path) {
+    Json json = ParseOrderedJson(text, path);
+    if (!json.is_array()) json = Json::array({std::move(json)});
+    if (json.empty()) Fail("{}: got an empty list; try the command that made it again", path);
+    for (Json& one : json) {
+      try {
+        Add(std::move(one), path);
+      } catch (const Json::exception& error) {
+        Fail("{}: {}; was it made by another version? Try making it again", path, error.what());
+      }
+    }
+  }
+
+  void Add(Json json, const std::string& path) {
+    const std::string schema =
+        json.is_object() && json.contains("schema") && json["schema"].is_string() ? json["schema"] : Json("none");
+    if (!std::ranges::contains(kSchemas, schema)) {
+      std::string known(kStatisticsSchema);
+      for (const std::string_view one : kSchemas) known += ", " + std::string(one);
+      Fail("{}: got the schema {}, expected one of {}; try the command that makes these again", path, schema, known);
+    }
+    SourceFile& file = material_.files.emplace_back(path, schema);
+    AddSettings(json, file);
+    if (json.contains("weights_sha256")) KnowWeights(json.at("model"), json.at("weights_sha256"), path);
+    if (schema.starts_with("tare.sweep/")) return AddSweep(json, path, file);
+    material_.documents.emplace_back(path, schema, std::move(json));
+  }
+
+  void AddSweep(const Json& json, const std::string& path, SourceFile& file) {
+    const Json& cells = json.at("cells");
+    if (cells.empty()) Fail("{}: got a sweep without a finished cell; try `tare sweep` again", path);
+    Sweep sweep{.path = path, .cells = {}, .comparisons = {}};
+    std::map<std::string, std::string> models;
+    for (const Json& cell : cells) {
+      const Json& key = cell.at("key");
+      models[key.at("model")] = key.at("weights");
+      KnowWeights(key.at("model"), key.at("weights"), path);
+      sweep.cells.push_back(ReadCell(cell, path));
+    }
+    sweep.comparisons = CompareCells(sweep.cells);
+    material_.sweeps.push_back(std::move(sweep));
+    for (const auto& [model, weights] : models) file.says.emplace_back(model, "weights " + weights);
+    for (const char* setting : {"math", "limit", "window", "stride", "tokens"}) {
+      const Json& key = cells[0].at("key");
+      if (key.contains(setting)) file.says.emplace_back(setting, TextOf(key[setting]));
+    }
+  }
+
+  SweepCell ReadCell(const Json& cell, const std::string& path) {
+    const std::string task = cell.at("task");
+    const auto kind = std::ranges::find(AllTasks(), task.substr(0, task.find(':')), &TaskKind::name);
+    if (kind == AllTasks().end()) Fail("{}: got the task {}, which this version does not know", path, task);
+    std::optional<Figures> figures = ReadFigures(cell.at("result"), **kind);
+    if (!figures) Fail("{}: got a cell of {} without its figures; try `tare sweep` again", path, task);
+    const Plan plan = Plan::Parse(cell.at("key").at("plan").get<std::string>());
+    return SweepCell{cell.at("model"), task, *kind, RowOf(plan), cell.at("key"), cell.at("result"), *figures};
+  }
+
+  void KnowWeights(const std::string& model, const std::string& weights, const std::string& path) {
+    const auto [known, added] = weights_.try_emplace(model, weights, path);
+    if (known->second.first == weights) return;
+    Fail("{}: got weights {} of {}, but {} has {}; these are two models of one name: try a report for each", path,
+         weights.substr(0, 12), model, known->second.second, known->second.first.substr(0, 12));
+  }
+
+  Material material_;
+  std::map<std::string, std::pair<std::string, std::string>> weights_;  // by model: hash, and who said so first
+};
+
+}  // namespace
+
+std::vector<SweepFigure> Sweep::Figures() const {
+  std::vector<SweepFigure> figures;
+  for (size_t c = 0; c < cells.size(); ++c) {
+    for (size_t i = 0; i < cells[c].figures.list.size(); ++i) {
+      if (cells[c].figures.list[i].keys.in_tables != nullptr)
+        figures.emplace_back(&cells[c], &cells[c].figures.list[i], Find(comparisons.changes, c, i));
+    }
+  }
+  return figures;
+}
+
+void Material::ForEach(std::string_view schema, const std::function<void(const Json&)>& use) const {
+  for (const Document& document : documents) {
+    if (document.schema != schema) continue;
+    try {
+      use(document.json);
+    } catch (const Json::exception& error) {
+      Fail("{}: {}; was it made by another version? Try making it again", document.path, error.what());
+    }
+  }
+}
+
+Material ReadMaterial(const std::vector<fs::path>& files) {
+  Reader reader;
+  for (const fs::path& path : files) reader.Read(path);
+  return reader.Take();
+}
+
+}  // namespace tare

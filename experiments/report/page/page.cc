@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/report/page/page.h"
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <map>
+
+#include "experiments/report/drawing/embedded.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
+#include "quant/file/json_text.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Text, also between quotes; bytes that are no UTF-8 become U+FFFD.
+std::string Escaped(std::string_view raw) {
+  const std::string text = Json::parse(JsonText(std::string(raw))).get<std::string>();
+  std::string escaped;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      case '\'':
+        escaped += "&#39;";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
+}
+
+// The name as an id: letters, digits and "-".
+std::string IdOf(const FigureData& figure) {
+  std::string id = "figure-";
+  for (const char c : figure.name) id += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
+  return id;
+}
+
+std::string CellOf(const Json& value) {
+  if (value.is_null()) return "<td class=\"number\" data-number=\"NaN\"></td>";
+  if (value.is_string()) return Formatted("<td>{}</td>", Escaped(value.get<std::string>()));
+  const std::string text = value.is_number_float() ? Formatted("{:.6g}", value.get<double>()) : value.dump();
+  return Formatted("<td class=\"number\" data-number=\"{}\">{}</td>", text, text);
+}
+
+std::string TableOf(const FigureData& figure) {
+  std::string html = "<table><thead><tr>";
+  for (size_t i = 0; i < figure.columns.size(); ++i)
+    html += Formatted("<th scope=\"col\"{}>{}</th>", figure.rows[0][i].is_string() ? "" : " class=\"number\"",
+                      Escaped(figure.columns[i].title));
+  html += "</tr></thead><tbody>\n";
+  for (const Row& row : figure.rows) {
+    html += "<tr>";
+    for (const Json& value : row) html += CellOf(value);
+    html += "</tr>\n";
+  }
+  return html + "</tbody></table>";
+}
+
+// The table is what a screen reader has of the drawing.
+std::string FigureOf(const FigureData& figure, Drawing& drawing) {
+  const std::string id = IdOf(figure), title = Escaped(figure.title);
+  std::string html = Formatted("<section aria-labelledby=\"{0}-title\"><h2 id=\"{0}-title\">{1}</h2>\n", id, title);
+  html += Formatted(
+      "<figure id=\"{}\">\n<div class=\"drawing\" role=\"img\" aria-label=\"{}; the table below has its "
+      "data\">{}</div>\n",
+      id, title, drawing.Svg(id, SpecificationOf(figure)));
+  html += Formatted("<figcaption>{}</figcaption>\n", Escaped(figure.caption));
+  html += Formatted(
+      "<div class=\"actions\"></div>\n<details><summary>Data: {} rows</summary><div class=\"scroll\" tabindex=\"0\" "
+      "role=\"region\" aria-label=\"Data of {}\">{}</div></details>\n</figure></section>\n",
+      figure.rows.size(), title, TableOf(figure));
+  return html;
+}
+
+std::string RunsOf(const Material& material, const PageWords& words) {
+  std::string html;
+  if (!words.command.empty()) html += Formatted("<p>This page: <code>{}</code></p>\n", Escaped(words.command));
+  for (const SourceFile& file : material.files) {
+    html += Formatted("<h3>{}</h3>\n<dl><dt>schema</dt><dd>{}</dd>", Escaped(file.path), Escaped(file.schema));
+    for (const auto& [key, value] : file.says)
+      html += Formatted("<dt>{}</dt><dd>{}</dd>", Escaped(key), Escaped(value));
+    html += "</dl>\n";
+  }
+  return html;
+}
+
+std::string Sha256Base64(std::string_view text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int size = 0;
+  EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr);
+  std::array<unsigned char, 2 * EVP_MAX_MD_SIZE> encoded{};
+  const int length = EVP_EncodeBlock(encoded.data(), digest.data(), static_cast<int>(size));
+  return {reinterpret_cast<const char*>(encoded.data()), static_cast<size_t>(length)};
+}
+
+// The template with each {{name}} replaced, once: what a value holds is not looked at again.
+std::string Filled(std::string_view page, const std::map<std::string, std::string, std::less<>>& values) {
+  std::string filled;
+  while (true) {
+    const size_t open = page.find("{{");
+    filled += page.substr(0, open);
+    if (open == page.npos) return filled;
+    const size_t close = page.find("}}", open);
+    filled += values.find(page.substr(open + 2, close - open - 2))->second;
+    page.remove_prefix(close + 2);
+  }
+}
+
+}  // namespace
+
+std::string ReportPage(const PageWords& words, const Material& material, const std::vector<FigureData>& figures,
+                       Drawing& drawing) {
+  std::string findings, contents, sections;
+  for (const FigureData& figure : figures) {
+    const std::string id = IdOf(figure);
+    for (const std::string& finding : figure.findings)
+      findings += Formatted("<li>{} <a href=\"#{}\" aria-label=\"to the figure {}\">figure</a></li>\n",
+                            Escaped(finding), id, Escaped(figure.title));
+    contents += Formatted("<li><a href=\"#{}\">{}</a></li>\n", id, Escaped(figure.title));
+    sections += FigureOf(figure, drawing);
+  }
+  const std::string script(Embedded("report.js"));
+  return Filled(Embedded("report.html"),
+                {{"title", Escaped(words.title)},
+                 {"version", Escaped(words.version)},
+                 {"subtitle", Escaped(Formatted("{} figures from {} files; tare {}", figures.size(),
+                                                material.files.size(), words.version))},
+                 {"style", std::string(Embedded("report.css"))},
+                 {"script", script},
+                 {"script_sha256", Sha256Base64(script)},
+                 {"findings", findings},
+                 {"contents", contents},
+                 {"figures", sections},
+                 {"runs", RunsOf(material, words)}});
+}
+
+}  // namespace tare

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/report/drawing/drawing.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+Json Bars(const std::string& name) {
+  return {{"mark", "bar"},
+          {"data", {{"values", {{{"what", name}, {"n", 3}}}}}},
+          {"encoding",
+           {{"x", {{"field", "what"}, {"type", "nominal"}}}, {"y", {{"field", "n"}, {"type", "quantitative"}}}}}};
+}
+
+TEST(DrawingTest, DrawsTheSameBytesEachTime) {
+  Drawing drawing;
+  const std::string svg = drawing.Svg("a", Bars("one"));
+  EXPECT_THAT(svg, AllOf(StartsWith("<svg "), HasSubstr(">one</text>"), HasSubstr("currentColor")));
+  EXPECT_EQ(drawing.Svg("a", Bars("one")), svg);
+  EXPECT_EQ(Drawing().Svg("a", Bars("one")), svg);
+}
+
+TEST(DrawingTest, TextOfFilesIsText) {
+  const std::string svg = Drawing().Svg("a", Bars("</script><img src=x onerror=\"alert(1)\">"));
+  EXPECT_THAT(svg, AllOf(Not(HasSubstr("</script")), Not(HasSubstr("<img"))));
+}
+
+TEST(DrawingTest, WhatASpecificationGetsWrongIsSaid) {
+  Drawing drawing;
+  const auto refusal = [&](const Json& specification) {
+    try {
+      drawing.Svg("odd", specification);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("drawn");
+  };
+  EXPECT_THAT(refusal({{"mark", "nothing"}, {"data", {{"values", Json::array()}}}}), HasSubstr("figure odd: "));
+  Json bars = Bars("one");
+  bars["encoding"]["x"]["type"] = "unheard";
+  EXPECT_THAT(refusal(bars), HasSubstr("figure odd: "));  // Vega-Lite only warns
+  EXPECT_THAT(refusal(Bars("one")), "drawn");             // and the next is none the worse
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/report/figures/figures.h"
+#include "tests/support/report_material.h"
+
+namespace tare {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(BitsTest, EveryScaleBeginsAt16Bits) {
+  const FigureData figure =
+      Bits(MaterialOf({SweepOf({CellsOf("a", {{16, 20}, {8, 21}, {4, 30}}), CellsOf("b", {{16, 22}, {4, 22}})})}))
+          .at(0);
+  ASSERT_EQ(figure.rows.size(), 5u);
+  EXPECT_EQ(figure.rows[0][2], "one scale per tensor");
+  EXPECT_EQ(figure.rows[0][3], 16);
+  EXPECT_TRUE(figure.rows[0][5].is_null());  // no change, no interval
+  ASSERT_TRUE(figure.rows[2][5].is_number());
+  EXPECT_LT(figure.rows[2][5].get<double>(), figure.rows[2][6].get<double>());
+  EXPECT_THAT(figure.findings,
+              ElementsAre(AllOf(HasSubstr("with 4 bits for attn_logits: a, one scale per tensor, 30 (+10"),
+                                HasSubstr("; b, one scale per tensor, 22 (+0"))));
+  EXPECT_THAT(figure.caption, HasSubstr("40 tokens of perplexity:text"));
+}
+
+TEST(BitsTest, SixteenBitsAloneAreNoFigure) {
+  EXPECT_TRUE(Bits(MaterialOf({SweepOf({CellsOf("a", {{16, 20}})})})).empty());
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/report/figures/figures.h"
+#include "tests/support/random_statistics.h"
+#include "tests/support/report_material.h"
+
+namespace tare {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(HistogramsTest, SharesAreOfAllValuesAndCodesEndAtTheLargest) {
+  Material material;
+  material.statistics.emplace_back("m", RandomStatistics());
+  const FigureData figure = Histograms(material).at(0);
+  double shares = 0;
+  float last = 0;
+  for (const Row& row : figure.rows) {
+    if (row[2] == "values") shares += row[4].get<double>();
+    if (row[2] == "int4") last = row[3];
+  }
+  EXPECT_NEAR(shares, 1.0, 1e-9);
+  EXPECT_EQ(std::ranges::count_if(figure.rows, [](const Row& row) { return row[2] == "int6"; }), 31);
+  const auto& sites = material.statistics[0].set.sites;
+  EXPECT_EQ(last, std::max(sites.at({Site::kLayerOut, 0}).outliers.absmax(),
+                           sites.at({Site::kLayerOut, 1}).outliers.absmax()));
+}
+
+TEST(HistogramsTest, SaysWhatBecomesZero) {
+  StatisticsSet set;
+  SiteStatistics s;
+  for (const float value : {7.0f, 0.4f, 0.4f, 2.0f}) {
+    s.outliers.magnitudes.Add(value);
+    s.outliers.top.Offer(value, {});
+  }
+  set.sites.emplace(SiteKey{Site::kAttnLogits, 0, 0, 1}, s);
+  Material material;
+  material.statistics.emplace_back("m", set);
+  EXPECT_THAT(Histograms(material).at(0).findings,
+              ElementsAre("With one scale for all of attn_logits of m, int4 turns 50.0 % of the values to 0."));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/report/figures/figures.h"
+#include "tests/support/random_statistics.h"
+#include "tests/support/report_material.h"
+
+namespace tare {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(LargestTest, SaysWhereEachModelHasItsLargest) {
+  const std::vector<FigureData> figures =
+      LargestMagnitudes(MaterialOf({OutliersOf("a", 20, 60), OutliersOf("b", 5, 90)}));
+  ASSERT_EQ(figures.size(), 1u);
+  EXPECT_EQ(figures[0].rows.size(), 2u * 2 * 2 * 2);  // sites, models, layers, largest and median
+  EXPECT_THAT(figures[0].rows[0], ElementsAre("attn_logits", "a", 0, "largest", 10.0, 50));
+  EXPECT_THAT(
+      figures[0].findings,
+      ElementsAre("The largest attention logit of a is 20, in layer 1; of b it is 5, in layer 1, 0.25 times as large.",
+                  "The largest hidden state of a is 60, in layer 1; of b it is 90, in layer 1, 1.50 times as large."));
+  EXPECT_THAT(figures[0].caption, HasSubstr("attn_logits of a 100;"));
+}
+
+TEST(LargestTest, AStatisticsFileGoesBeforeJsonOfTheSameModel) {
+  Material material = MaterialOf({OutliersOf("m", 20, 60)});
+  StatisticsSet set = RandomStatistics();
+  material.statistics.emplace_back("m", set);
+  const FigureData figure = LargestMagnitudes(material).at(0);
+  ASSERT_EQ(figure.rows.size(), 2u * 2);  // hidden states of two layers
+  EXPECT_EQ(figure.rows[0][4], set.sites.at({Site::kLayerOut, 0}).outliers.absmax());
+}
+
+}  // namespace
+}  // namespace tare

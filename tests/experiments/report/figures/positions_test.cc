@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/report/figures/figures.h"
+#include "tests/support/report_material.h"
+
+namespace tare {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+
+TEST(PositionsTest, HasARowPerRangeOfContext) {
+  const Json ranges =
+      Json::array({{{"first", 1}, {"last", 1}, {"tokens", 4}, {"kld", 0.5}, {"perplexity_ratio", 1.5}},
+                   {{"first", 2}, {"last", 3}, {"tokens", 8}, {"kld", 0.25}, {"perplexity_ratio", 1.1}}});
+  const Json task{{"kld", 0.375}, {"by_context", ranges}};
+  const Json evaluation{
+      {"schema", "tare.eval/1"}, {"model", "m"}, {"plan", "q=int4/token"}, {"tasks", {{"divergence:t", task}}}};
+  const FigureData figure = Positions(MaterialOf({evaluation})).at(0);
+  EXPECT_THAT(figure.rows, ElementsAre(ElementsAre("m, q=int4/token", 1, 1, 0.5, 1.5, 4),
+                                       ElementsAre("m, q=int4/token", 2, 3, 0.25, 1.1, 8)));
+  EXPECT_THAT(figure.findings,
+              ElementsAre(HasSubstr("move by 0.375 nats per token; from 2 tokens of context on by 0.25")));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/report/figures/figures.h"
+#include "tests/support/report_material.h"
+
+namespace tare {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+
+TEST(RooflineTest, TheRoofIsTheLowerOfProductsAndReading) {
+  const Json roofline{{"u8s8_gops", 100}, {"f32_gflops", 50}, {"bf16_gflops", 0}, {"read_gbps", 10}};
+  const auto linear = [](int rows, double seconds) {
+    return Json{{"plan", "weights=int8/channel"},
+                {"rows", rows},
+                {"out", 1000},
+                {"in", 1000},
+                {"threads", 1},
+                {"seconds", seconds},
+                {"bits_per_weight", 8.0},
+                {"rel_l2", 0.01}};
+  };
+  const Json bench{{"schema", "tare.bench/1"},
+                   {"bench", "linear"},
+                   {"roofline", roofline},
+                   {"cases", {linear(1, 2e-4), linear(500, 2e-2)}}};
+  const FigureData figure = RooflineOfKernels(MaterialOf({bench})).at(0);
+  ASSERT_EQ(figure.rows.size(), 2u);
+  EXPECT_NEAR(figure.rows[0][3].get<double>(), 2e6 / (1e6 + 8000), 1e-9);
+  EXPECT_NEAR(figure.rows[0][4].get<double>(), 10, 1e-9);
+  EXPECT_NEAR(figure.rows[0][5].get<double>(), 10 * 2e6 / (1e6 + 8000), 1e-9);
+  EXPECT_NEAR(figure.rows[1][5].get<double>(), 100, 1e-9);
+  EXPECT_NEAR(figure.rows[1][6].get<double>(), 0.5, 1e-9);
+  EXPECT_THAT(figure.findings.at(0), HasSubstr("50 % of"));
+}
+
+TEST(RooflineTest, AttentionCountsItsTensorsOnce) {
+  const Json bench{{"schema", "tare.bench/1"},
+                   {"roofline", {{"read_gbps", 10}}},
+                   {"cases",
+                    {{{"kernel", "tare"},
+                      {"family", "v1"},
+                      {"plan", "p"},
+                      {"n", 100},
+                      {"keys", 100},
+                      {"d", 64},
+                      {"heads", 2},
+                      {"kv_heads", 2},
+                      {"threads", 1},
+                      {"seconds", 1e-3},
+                      {"executed_gops", 40},
+                      {"rel_l2", 0.01},
+                      {"u8s8_gops", 80},
+                      {"f32_gflops", 20},
+                      {"bf16_gflops", 0}}}}};
+  const FigureData figure = RooflineOfKernels(MaterialOf({bench})).at(0);
+  // two Q, two K, and V and output of twice the width: 8 x 100 x 2 x 64 floats
+  EXPECT_NEAR(figure.rows[0][3].get<double>(), 40e6 / (4.0 * 8 * 100 * 2 * 64), 1e-9);
+}
+
+}  // namespace
+}  // namespace tare

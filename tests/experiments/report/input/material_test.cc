@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/report/input/material.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+#include "quant/statistics/statistics_file.h"
+#include "tests/support/random_statistics.h"
+#include "tests/support/report_material.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class MaterialTest : public testing::Test {
+ protected:
+  std::string Put(const std::string& name, const std::string& text) {
+    PutFile(folder_ / name, text);
+    return folder_ / name;
+  }
+  std::string Refusal(const std::vector<std::filesystem::path>& files) {
+    try {
+      ReadMaterial(files);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "taken";
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(MaterialTest, ASweepIsReadFromItsFolderOrItsJson) {
+  std::filesystem::create_directory(folder_ / "sweep");
+  const std::string sweep = SweepOf({CellsOf("m", {{16, 20}, {4, 25}})}).dump();
+  Put("sweep/table.json", sweep);
+  const Material material = ReadMaterial({folder_ / "sweep"});
+  ASSERT_EQ(material.sweeps.at(0).cells.size(), 2u);
+  EXPECT_EQ(material.sweeps[0].cells[1].row.bits, 4);
+  EXPECT_EQ(material.sweeps[0].cells[1].figures.list[0].value, 25);
+  EXPECT_EQ(material.files.at(0).schema, "tare.sweep/2");
+  EXPECT_EQ(ReadMaterial({Put("s.json", sweep)}).sweeps.size(), 1u);
+}
+
+TEST_F(MaterialTest, WhatItCannotUseIsNamedWithWhatToDo) {
+  EXPECT_THAT(Refusal({folder_ / "gone"}), HasSubstr("gone: got no such file or folder"));
+  EXPECT_THAT(Refusal({Put("a.json", R"({"schema":"tare.plan/1"})")}),
+              AllOf(HasSubstr("a.json: got the schema tare.plan/1"), HasSubstr("tare.sweep/2")));
+  EXPECT_THAT(Refusal({Put("a.json", "{}")}), HasSubstr("got the schema none"));
+  EXPECT_THAT(Refusal({Put("a.json", "[]")}), HasSubstr("got an empty list"));
+  EXPECT_THAT(Refusal({Put("a.json", R"({"schema":"tare.sweep/2","cells":[]})")}),
+              HasSubstr("got a sweep without a finished cell"));
+  EXPECT_THAT(Refusal({Put("a.json", R"({"schema":"tare.sweep/2","cells":[{"key":1}]})")}),
+              HasSubstr("was it made by another version"));
+  EXPECT_THAT(Refusal({Put("a.json", R"({"schema":"tare.sweep/2"})")}), HasSubstr("was it made by another version"));
+  EXPECT_THAT(Refusal({folder_.path()}), HasSubstr("got a folder without table.json"));
+  Put("cells.jsonl", "");
+  EXPECT_THAT(Refusal({folder_.path()}), HasSubstr("got a sweep that is not finished"));
+  const std::string once = Put("once.json", SweepOf({CellsOf("m", {{16, 20}})}).dump());
+  EXPECT_THAT(Refusal({once, once}), HasSubstr("given twice"));
+}
+
+TEST_F(MaterialTest, OneNameIsOneModel) {
+  const std::string a = Put("a.json", SweepOf({CellsOf("m", {{16, 20}}, "q", "aaaa")}).dump()),
+                    b = Put("b.json", SweepOf({CellsOf("m", {{16, 20}}, "q", "bbbb")}).dump());
+  EXPECT_THAT(Refusal({a, b}), AllOf(HasSubstr("b.json: got weights bbbb of m"), HasSubstr("two models of one name")));
+}
+
+TEST_F(MaterialTest, StatisticsAreWholeAndOfOneFilePerModel) {
+  StatisticsSet set = RandomStatistics();
+  WriteStatistics(set, folder_ / "part.h5");
+  EXPECT_THAT(Refusal({folder_ / "part.h5"}), HasSubstr("tare stats merge"));
+  set.units = {1, 1, 1};
+  WriteStatistics(set, folder_ / "a.h5");
+  WriteStatistics(set, folder_ / "b.h5");
+  const Material material = ReadMaterial({folder_ / "a.h5"});
+  ASSERT_EQ(material.statistics.size(), 1u);
+  EXPECT_EQ(material.statistics[0].set, set);
+  EXPECT_THAT(Refusal({folder_ / "a.h5", folder_ / "b.h5"}), HasSubstr("try one file per model"));
+}
+
+TEST_F(MaterialTest, WhatADocumentLacksIsSaidWithItsFile) {
+  const Material material = ReadMaterial({Put("odd.json", R"({"schema":"tare.bench/1"})")});
+  try {
+    material.ForEach("tare.bench/1", [](const Json& json) { (void)json.at("cases"); });
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("odd.json: "), HasSubstr("cases")));
+  }
+}
+
+}  // namespace
+}  // namespace tare

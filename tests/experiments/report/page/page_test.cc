@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/report/page/page.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/report_material.h"
+
+namespace tare {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string PageOf(const Material& material, const std::string& title = "Title") {
+  std::vector<FigureData> figures;
+  for (const FigureKind& kind : kFigureKinds) {
+    for (FigureData& figure : kind.make(material)) figures.push_back(std::move(figure));
+  }
+  Drawing drawing;
+  return ReportPage({title, "1.2.3", "tare report x"}, material, figures, drawing);
+}
+
+TEST(PageTest, HoldsFindingsFiguresTablesAndWhatWasRun) {
+  const std::string page =
+      PageOf(MaterialOf({OutliersOf("one", 20, 60), SweepOf({CellsOf("one", {{16, 20}, {4, 30}})})}));
+  for (const char* part : {"<title>Title</title>", "The largest attention logit of one is 20", "href=\"#figure-bits\"",
+                           "<figure id=\"figure-bits\">", "class=\"marks\"", "<dt>one</dt><dd>weights 77aa</dd>",
+                           "tare report x", "<td class=\"number\" data-number=\"30\">30</td>", "@media print"})
+    EXPECT_THAT(page, HasSubstr(part));
+  EXPECT_THAT(page, AllOf(Not(HasSubstr("{{")), Not(HasSubstr("http-equiv=\"refresh")), Not(HasSubstr("src=\"http"))));
+}
+
+// Names of models, tasks and files may hold anything.
+TEST(PageTest, WhatComesFromFilesIsText) {
+  const std::string hostile = "</script><script>alert(1)</script><img src=x onerror='a\"b'>{{script}}\xff";
+  const std::string page = PageOf(
+      MaterialOf({SweepOf({CellsOf("m", {{16, 20}, {4, 30}})}), OutliersOf("</script><script>alert(1)</script>"
+                                                                           "<img src=x onerror='a\"b'>{{script}}",
+                                                                           3, 4)}),
+      hostile);
+  EXPECT_THAT(page, AllOf(Not(HasSubstr("alert(1)</script>")), Not(HasSubstr("<img")),
+                          HasSubstr("&lt;img src=x onerror="), HasSubstr("{{script}}")));
+  size_t scripts = 0;
+  for (size_t at = page.find("<script"); at != page.npos; at = page.find("<script", at + 1)) ++scripts;
+  EXPECT_EQ(scripts, 1u);
+}
+
+}  // namespace
+}  // namespace tare

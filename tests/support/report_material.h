@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small results as the commands write them, for reports.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "experiments/report/input/material.h"
+#include "tests/quant/file/temporary_folder.h"
+
+namespace tare {
+
+// `tare stats --json` of a model of two layers.
+inline nlohmann::ordered_json OutliersOf(const std::string& model, double logit, double hidden) {
+  using Json = nlohmann::ordered_json;
+  const auto site = [](double largest) { return Json{{"count", 50}, {"absmax", largest}, {"median", 0.5}}; };
+  Json json{{"schema", "tare.stats/2"}, {"model", model}, {"tokens", 10}, {"layers", Json::array()}};
+  json["layers"].push_back({{"layer", 0}, {"attn_logits", site(logit / 2)}, {"layer_out", site(hidden / 2)}});
+  json["layers"].push_back({{"layer", 1}, {"attn_logits", site(logit)}, {"layer_out", site(hidden)}});
+  return json;
+}
+
+// One task's cells of a sweep: of `bits` the perplexity.
+struct Point {
+  int bits;
+  double perplexity;
+};
+inline nlohmann::ordered_json CellsOf(const std::string& model, const std::vector<Point>& points,
+                                      const std::string& site = "attn_logits", const std::string& weights = "77aa") {
+  using Json = nlohmann::ordered_json;
+  Json cells = Json::array();
+  for (const auto& [bits, perplexity] : points) {
+    const std::string plan = bits == 16 ? "f32" : site + "=int" + std::to_string(bits) + "/tensor";
+    cells.push_back({{"model", model},
+                     {"task", "perplexity:text"},
+                     {"key", {{"model", model}, {"weights", weights}, {"plan", plan}, {"math", "f32"}}},
+                     {"result",
+                      {{"nll", 3.0},
+                       {"perplexity", perplexity},
+                       {"tokens", 40},
+                       {"nll_stderr", 0.5},
+                       {"window_losses", {30.0, 29.0 + bits / 16.0, 31.0, 30.0, 28.0, 32.0 - bits / 16.0}},
+                       {"window_tokens", {10, 10, 10, 10, 10, 10}}}}});
+  }
+  return cells;
+}
+
+inline nlohmann::ordered_json SweepOf(const std::vector<nlohmann::ordered_json>& cells) {
+  nlohmann::ordered_json sweep{{"schema", "tare.sweep/2"}, {"cells", nlohmann::ordered_json::array()}};
+  for (const nlohmann::ordered_json& some : cells)
+    sweep["cells"].insert(sweep["cells"].end(), some.begin(), some.end());
+  return sweep;
+}
+
+// The material of these, each in a file of its own.
+inline Material MaterialOf(const std::vector<nlohmann::ordered_json>& documents) {
+  const TemporaryFolder folder;
+  std::vector<std::filesystem::path> files;
+  for (const nlohmann::ordered_json& document : documents) {
+    files.push_back(folder / (std::to_string(files.size()) + ".json"));
+    PutFile(files.back(), document.dump());
+  }
+  return ReadMaterial(files);
+}
+
+}  // namespace tare

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare plot: one figure of the report, for a paper.
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "experiments/report/drawing/drawing.h"
+#include "experiments/report/figures/figures.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
+#include "tools/command.h"
+#include "tools/files.h"
+
+namespace tare {
+namespace {
+
+struct Options {
+  std::vector<std::string> files;
+  std::string figure, out;
+};
+
+// A file without a name, for what goes into another program and comes out of it.
+class MemoryFile {
+ public:
+  explicit MemoryFile(const char* what) : fd_(memfd_create(what, 0)) {
+    if (fd_ < 0) Fail("{}: no memory for a file; try again once there is more", what);
+  }
+  MemoryFile(const MemoryFile&) = delete;
+  ~MemoryFile() { close(fd_); }
+  int fd() const { return fd_; }
+
+  void Put(std::string_view text) {
+    if (pwrite(fd_, text.data(), text.size(), 0) != std::ssize(text)) Fail("a drawing: no memory for its file");
+  }
+  std::string Get() const {
+    std::string text(static_cast<size_t>(lseek(fd_, 0, SEEK_END)), '\0');
+    text.resize(static_cast<size_t>(std::max<ssize_t>(0, pread(fd_, text.data(), text.size(), 0))));
+    return text;
+  }
+
+ private:
+  int fd_;
+};
+
+// Text stays text, in the fonts of this machine, which the file holds.
+std::string PdfOf(const std::string& svg) {
+  MemoryFile in("svg"), out("pdf");
+  in.Put(svg);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, in.fd(), STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, out.fd(), STDOUT_FILENO);
+  std::string arguments[] = {"rsvg-convert", "--format=pdf"};
+  char* const argv[] = {arguments[0].data(), arguments[1].data(), nullptr};
+  pid_t process = 0;
+  int status = 0;
+  const bool started = posix_spawnp(&process, argv[0], &actions, nullptr, argv, environ) == 0;
+  posix_spawn_file_actions_destroy(&actions);
+  if (!started) Fail("--out: a PDF needs the program rsvg-convert; try `apt install librsvg2-bin`, or F.svg");
+  const bool ended = waitpid(process, &status, 0) == process && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (!ended) Fail("--out: rsvg-convert failed; try F.svg");
+  return out.Get();
+}
+
+void Run(const Options& options) {
+  const std::vector<AtomicFile> claims = ClaimFiles(options.files, {options.out});
+  const Material material = ReadMaterial({options.files.begin(), options.files.end()});
+  std::string known;
+  for (const FigureKind& kind : kFigureKinds) {
+    for (const FigureData& figure : kind.make(material)) {
+      known += (known.empty() ? "" : " ") + figure.name;
+      if (figure.name != options.figure) continue;
+      const std::string svg = Drawing().Svg(figure.Kind(), SpecificationOf(figure));
+      WriteFileAtomically(options.out, options.out.ends_with(".pdf") ? PdfOf(svg) : svg);
+      return PrintLine("{}: {}", options.out, figure.caption);
+    }
+  }
+  Fail("--figure {}: the files have nothing for it, expected one of: {}", options.figure, known);
+}
+
+std::string Names() {
+  std::string names;
+  for (const FigureKind& kind : kFigureKinds) names += Formatted("\n  {:<12}{}", kind.name, kind.what);
+  return names;
+}
+
+}  // namespace
+
+void AddPlot(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("plot", "one figure of the report, for a paper");
+  command->add_option("FILE", options->files, "what tare report takes")->required();
+  command->add_option("--figure", options->figure, "its name, as below")->required();
+  command->add_option("--out", options->out, "F.svg or F.pdf")->required()->check([](const std::string& out) {
+    return out.ends_with(".svg") || out.ends_with(".pdf")
+               ? std::string()
+               : Formatted("got '{}', expected a name that ends in .svg or .pdf", out);
+  });
+  command->footer("Figures:" + Names() + "\n\nExample:\n  tare plot sweep --figure bits --out bits.svg");
+  command->callback([options] { Run(*options); });
+}
+
+}  // namespace tare

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare report: figures of files that other commands wrote, as one page.
+#include <memory>
+
+#include "experiments/report/figures/figures.h"
+#include "experiments/report/page/page.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
+#include "tools/command.h"
+#include "tools/files.h"
+
+namespace tare {
+namespace {
+
+struct Options {
+  std::vector<std::string> files;
+  std::string out, title;
+};
+
+void Run(const Options& options) {
+  const std::vector<AtomicFile> claims = ClaimFiles(options.files, {options.out});
+  const Material material = ReadMaterial({options.files.begin(), options.files.end()});
+  std::vector<FigureData> figures;
+  for (const FigureKind& kind : kFigureKinds) {
+    for (FigureData& figure : kind.make(material)) {
+      if (figure.on_page) figures.push_back(std::move(figure));
+    }
+  }
+  if (figures.empty())
+    Fail("{}: got nothing that a figure can be drawn of, expected statistics, a sweep, an evaluation or a benchmark",
+         options.files.front());
+  std::string command = "tare report";
+  for (const std::string& file : options.files) command += " " + file;
+  Drawing drawing;
+  const PageWords words{options.title, TARE_VERSION, command + " --out " + options.out};
+  const std::string page = ReportPage(words, material, figures, drawing);
+  WriteFileAtomically(options.out, page);
+  PrintLine("{}: {} figures, {:.1f} MB", options.out, figures.size(), static_cast<double>(page.size()) / 1e6);
+}
+
+}  // namespace
+
+void AddReport(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("report", "figures and tables of results, as one page for a browser");
+  command
+      ->add_option("FILE", options->files,
+                   "statistics (.h5), folders of sweeps, and JSON of stats, sweep, eval, bench and inspect")
+      ->required();
+  command->add_option("--out", options->out, "the page (.html)")->required();
+  command->add_option("--title", options->title, "its title")->default_val("Low-bit quantization, measured");
+  command->footer("Example:\n  tare report standard.h5 differential.h5 sweep --out report.html");
+  command->callback([options] { Run(*options); });
+}
+
+}  // namespace tare
