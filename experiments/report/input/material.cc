@@ -8,6 +8,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/atomic_file.h"
 #include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
@@ -19,8 +20,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSchemas[] = {"tare.stats/2", "tare.sweep/2",         "tare.sweep/3",  "tare.eval/1",
-                                         "tare.bench/1", "tare.bench.forward/1", "tare.inspect/1"};
+constexpr std::string_view kSchemas[] = {"tare.stats/2", "tare.sweep/2", "tare.sweep/3",         "tare.compare/1",
+                                         "tare.eval/1",  "tare.bench/1", "tare.bench.forward/1", "tare.inspect/1"};
 
 bool IsHdf5(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -62,11 +63,22 @@ class Reader {
 
  private:
   void ReadSweepFolder(const fs::path& folder) {
-    if (fs::exists(folder / "table.json")) return Read(folder / "table.json");
+    if (fs::exists(folder / "table.json")) {
+      const fs::path outliers = folder / "outliers.jsonl";  // of `tare compare`
+      if (fs::exists(outliers)) ReadOutlierLines(outliers);
+      return Read(folder / "table.json");
+    }
     if (fs::exists(folder / "cells.jsonl"))
       Fail("{}: got a sweep that is not finished; try the same `tare sweep` again, it does what is left",
            folder.string());
     Fail("{}: got a folder without table.json, expected one that `tare sweep --out` made", folder.string());
+  }
+
+  void ReadOutlierLines(const fs::path& path) {
+    for (const std::string& line : ReadLines(path)) {
+      Json json = ParseOrderedJson(line, path.string());
+      if (json.is_object() && json.contains("figures")) Add(std::move(json["figures"]), path.string());
+    }
   }
 
   void ReadStatisticsFile(const fs::path& path) {
@@ -103,6 +115,10 @@ class Reader {
       std::string known(kStatisticsSchema);
       for (const std::string_view one : kSchemas) known += ", " + std::string(one);
       Fail("{}: got the schema {}, expected one of {}; try the command that makes these again", path, schema, known);
+    }
+    if (schema == "tare.compare/1") {
+      for (Json& outliers : json.at("outliers")) Add(std::move(outliers), path);
+      return Add(std::move(json.at("sweep")), path);
     }
     SourceFile& file = material_.files.emplace_back(path, schema);
     AddSettings(json, file);

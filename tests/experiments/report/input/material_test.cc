@@ -45,6 +45,23 @@ TEST_F(MaterialTest, ASweepIsReadFromItsFolderOrItsJson) {
   EXPECT_EQ(ReadMaterial({Put("s.json", sweep)}).sweeps.size(), 1u);
 }
 
+TEST_F(MaterialTest, AComparisonIsItsOutliersAndItsSweep) {
+  const Json outliers = OutliersOf("m", 20, 60);
+  Json sweep = SweepOf({CellsOf("m", {{16, 20}, {4, 25}})});
+  sweep["schema"] = "tare.sweep/3";
+  const Material whole = ReadMaterial(
+      {Put("c.json", Json{{"schema", "tare.compare/1"}, {"outliers", {outliers}}, {"sweep", sweep}}.dump())});
+  std::filesystem::create_directory(folder_ / "compared");
+  Put("compared/table.json", sweep.dump());
+  Put("compared/outliers.jsonl", Json{{"key", 1}, {"figures", outliers}}.dump() + "\n");
+  const Material folder = ReadMaterial({folder_ / "compared"});
+  for (const Material* material : {&whole, &folder}) {
+    ASSERT_EQ(material->documents.size(), 1u);
+    EXPECT_EQ(material->documents[0].json, outliers);
+    EXPECT_EQ(material->sweeps.at(0).cells.size(), 2u);
+  }
+}
+
 TEST_F(MaterialTest, WhatItCannotUseIsNamedWithWhatToDo) {
   EXPECT_THAT(Refusal({folder_ / "gone"}), HasSubstr("gone: got no such file or folder"));
   EXPECT_THAT(Refusal({Put("a.json", R"({"schema":"tare.plan/1"})")}),
