@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "experiments/plan/decoding_plan.h"
+#include "experiments/tasks/choice.h"
 #include "experiments/tasks/divergence.h"
 #include "experiments/tasks/evaluation.h"
 #include "quant/base/formatted.h"
@@ -16,7 +17,8 @@ namespace tare {
 namespace {
 
 struct Options {
-  std::string model, plan, stats, tasks, json, records, cache;
+  std::string model, plan, stats, tasks, json, records, csv, cache;
+  Breakdown breakdown;
   Carrying carrying = Carrying::kSimulated;
   WindowOptions windows;
   MachineOptions machine;
@@ -30,9 +32,8 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
                 {"--window", "--stride", "--tokens"}, "a task of a text");
   RequireEffect(command, any([](const TaskKind* kind) { return !kind->of_towers; }), {"--cache"},
                 "a task of a text or of items");
-  RequireEffect(command,
-                any([](const TaskKind* kind) { return std::ranges::any_of(kind->figures, &FigureKeys::outcomes); }),
-                {"--records"}, "a task with items");
+  RequireEffect(command, any([](const TaskKind* kind) { return HasItems(*kind); }), {"--records", "--by"},
+                "a task with items");
   RequireEffect(command, any([](const TaskKind* kind) { return kind->of_towers; }), {"--other-tower"},
                 "zero_shot or retrieval");
   const bool diverges = any([](const TaskKind* kind) { return kind == &kDivergenceTask; });
@@ -43,24 +44,37 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
                                "the checkpoint that MODEL was made from");
 }
 
+// Before anything runs.
+void CheckKeys(const std::vector<TaskSpec>& specs, const Options& options) {
+  if (options.breakdown.by.empty()) return;
+  for (const TaskSpec& spec : specs) {
+    if (spec.kind != &kChoiceTask) continue;
+    for (const ChoiceItem& item : LoadChoiceItems(spec.file, static_cast<size_t>(options.windows.limit)))
+      RequireKeys(item.where, item.keys, options.breakdown);
+  }
+}
+
 void Run(const CLI::App& command, Options options) {
   const std::vector<TaskSpec> specs = ParseTasks(options.tasks);
   Plan plan = Plan::Parse(options.plan);
   std::vector<std::string> inputs{options.model, options.stats, options.windows.reference, options.windows.other_tower};
   for (const TaskSpec& spec : specs) inputs.push_back(spec.file);
-  const std::vector<AtomicFile> claims = ClaimFiles(inputs, {options.json, options.records});
+  const std::vector<AtomicFile> claims = ClaimFiles(inputs, {options.json, options.records, options.csv});
   CheckEffects(command, plan, specs);
+  CheckKeys(specs, options);
   if (!options.cache.empty()) options.windows.cache = ParseDecodingPlan(options.cache);
   Model model(options.model, options.machine.Apply());
   PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()));
   if (options.windows.cache) CheckDecodes(run);
   Evaluation evaluation(model, run, options.windows);
+  evaluation.BreakDownBy(options.breakdown);
   for (const Task& task : ReadTasks(specs, model, options.windows)) {
     const std::string line = evaluation.Run(task, ProgressLine(task.spec.Name()).Callback());
     if (PrintsTables(options.json)) PrintLine("{}", line);
   }
   WriteJson(options.json, evaluation.json());
   if (!options.records.empty()) WriteFileAtomically(options.records, evaluation.records());
+  if (!options.csv.empty()) WriteFileAtomically(options.csv, evaluation.csv());
 }
 
 }  // namespace
@@ -77,6 +91,13 @@ void AddEval(CLI::App& app) {
   command->add_option("--tasks", options->tasks, TaskUsage(", ") + ", with commas between")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   command->add_option("--records", options->records, "write one JSON line per item of multiple choice to this file");
+  CLI::Option* const by = command->add_option("--by", options->breakdown.by,
+                                              "accuracies by keys of the items, with commas between, the last across: "
+                                              "depth,length of tare make needles");
+  by->delimiter(',')->allow_extra_args(false);
+  command->add_option("--over", options->breakdown.over, "with --by: how far they spread over this key's values: seed")
+      ->needs(by);
+  command->add_option("--csv", options->csv, "with --by: write the groups to this file")->needs(by);
   AddWindowOptions(*command, options->windows);
   command->add_option("--cache", options->cache,
                       "texts and items through a key/value cache, as decoding sees them: "

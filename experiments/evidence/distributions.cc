@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <boost/math/distributions/binomial.hpp>
+#include <boost/math/distributions/chi_squared.hpp>
 #include <boost/math/distributions/normal.hpp>
 #include <boost/math/distributions/students_t.hpp>
 
@@ -26,6 +27,11 @@ double NormalQuantile(double share) {
 double StudentTwoSided(double t, int degrees) {
   TARE_CHECK(degrees >= 1);
   return 2 * math::cdf(math::complement(math::students_t(degrees), std::abs(t)));
+}
+
+double ChiSquaredAbove(double x, int degrees) {
+  TARE_CHECK(degrees >= 1 && x >= 0);
+  return math::cdf(math::complement(math::chi_squared(degrees), x));
 }
 
 double FairTossesAtMost(int64_t k, int64_t n) {

@@ -13,6 +13,9 @@ double NormalQuantile(double share);
 // P(|T| >= |t|) of Student's t with so many degrees of freedom (at least 1).
 double StudentTwoSided(double t, int degrees);
 
+// P(X >= x) of chi-squared with so many degrees of freedom (at least 1), x not below 0.
+double ChiSquaredAbove(double x, int degrees);
+
 // P(K <= k) of n tosses of a fair coin, 0 <= k <= n.
 double FairTossesAtMost(int64_t k, int64_t n);
 

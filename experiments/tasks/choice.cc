@@ -159,7 +159,8 @@ std::vector<ChoiceRecord> MeasureChoice(Model& model, SiteVisitors visitors, Con
   for (size_t i = 0; i < items.size(); ++i) {
     const EncodedChoice encoded = EncodeChoice(items[i], tokenizer);
     CheckLength(items[i], encoded, bos ? 1 : 0, model.config().max_positions);
-    ChoiceRecord& record = records.emplace_back(ChoiceRecord{.line = items[i].line, .label = items[i].label});
+    ChoiceRecord& record =
+        records.emplace_back(ChoiceRecord{.line = items[i].line, .label = items[i].label, .keys = items[i].keys});
     record.log_likelihoods.resize(encoded.endings.size());
     for (const auto& ending : encoded.endings) record.characters.push_back(ending.characters);
     batch.Add(i, encoded);
@@ -184,6 +185,7 @@ TaskResult Accuracies(const std::vector<ChoiceRecord>& records) {
                               {"answer_norm", r.answer_norm},
                               {"log_likelihoods", r.log_likelihoods},
                               {"characters", r.characters}});
+    if (!r.keys.empty()) result.records.back()["item"] = r.keys;
   }
   const auto n = static_cast<double>(records.size());
   const double acc = static_cast<double>(std::ranges::count(outcomes, '1')) / n;
@@ -200,9 +202,21 @@ TaskResult Accuracies(const std::vector<ChoiceRecord>& records) {
 
 namespace {
 
+// Before the first of them runs. A token takes a byte or more, so that short items need not be encoded for it.
+void CheckLengths(const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer, int max_positions) {
+  for (const ChoiceItem& item : items) {
+    const size_t longest = std::ranges::max(item.endings, {}, &std::string::size).size();
+    if (item.context.size() + longest + 2 > static_cast<size_t>(max_positions))
+      CheckLength(item, EncodeChoice(item, tokenizer), tokenizer.bos() ? 1 : 0, max_positions);
+  }
+}
+
 RunTask Read(const std::filesystem::path& file, const Model& of, const WindowOptions& windows) {
-  return [tokenizer = Tokenizer::Load(of.folder()), items = LoadChoiceItems(file, static_cast<size_t>(windows.limit)),
-          cache = windows.cache](Model& model, PlanRun& run, const Progress& progress) {
+  Tokenizer loaded = Tokenizer::Load(of.folder());
+  std::vector<ChoiceItem> all = LoadChoiceItems(file, static_cast<size_t>(windows.limit));
+  CheckLengths(all, loaded, of.config().max_positions);
+  return [tokenizer = std::move(loaded), items = std::move(all), cache = windows.cache](Model& model, PlanRun& run,
+                                                                                        const Progress& progress) {
     const SiteVisitors visitors = run.Begin(model);
     const ContextSharing sharing = run.SpansRows() ? ContextSharing::kForbidden : ContextSharing::kAllowed;
     TaskResult result =

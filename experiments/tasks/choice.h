@@ -25,6 +25,7 @@ struct ChoiceRecord {
   int label = 0;
   std::vector<double> log_likelihoods;  // an ending, nats
   std::vector<size_t> characters;       // an ending
+  nlohmann::ordered_json keys;          // of the item
   int answer = 0, answer_norm = 0;      // the first of the best
 
   bool Correct() const { return answer == label; }
@@ -37,7 +38,7 @@ std::vector<ChoiceRecord> MeasureChoice(Model& model, SiteVisitors visitors, Con
                                         std::optional<int32_t> bos, const std::optional<DecodingPlan>& cache,
                                         const Progress& progress);
 
-// n, acc, acc_norm, their standard errors and outcomes; and each record with its fields' names.
+// n, acc, acc_norm, their standard errors and outcomes; and each record with its fields' names, its keys, if any, as "item".
 TaskResult Accuracies(const std::vector<ChoiceRecord>& records);
 
 }  // namespace tare

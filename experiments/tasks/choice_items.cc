@@ -57,12 +57,14 @@ int Label(const Json& json, size_t endings, const std::string& where) {
   return static_cast<int>(label);
 }
 
-std::optional<double> Depth(const Json& json, const std::string& where) {
-  const auto field = json.find("depth");
-  if (field == json.end() || field->is_null()) return std::nullopt;
-  const double depth = field->is_number() ? field->get<double>() : -1;
-  if (!(depth >= 0 && depth <= 1)) Fail("{}: \"depth\": got {}, expected a number from 0 to 1", where, field->dump());
-  return depth;
+// What an item is made of is no key.
+nlohmann::ordered_json Keys(const Json& json) {
+  constexpr std::string_view kItself[] = {"ctx", "activity_label", "ctx_a", "ctx_b", "endings", "label"};
+  nlohmann::ordered_json keys = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : json.items()) {
+    if (value.is_primitive() && !value.is_null() && !std::ranges::contains(kItself, name)) keys[name] = value;
+  }
+  return keys;
 }
 
 // The context's tokens end where the context encoded alone would: lm-evaluation-harness's _encode_pair.
@@ -100,7 +102,7 @@ ChoiceItem ParseChoiceItem(std::string_view text, const std::string& where) {
     Fail("{}: \"endings\": got an empty one, expected text in each", where);
   }
   item.label = Label(json, item.endings.size(), where);
-  item.depth = Depth(json, where);
+  item.keys = Keys(json);
   return item;
 }
 

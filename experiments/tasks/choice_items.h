@@ -7,17 +7,20 @@
 // The second is prepared as the harness's hellaswag task does (process_docs in its utils.py), also where `ctx` is there
 // too: the context is "ACTIVITY: CTX_A Ctx_b", and "[title]", text in brackets and double spaces are taken out of
 // it and of the endings. One space separates context and ending.
+//
+// All other fields that are a number, a string or a boolean are the item's keys ("depth", "length", "shots"): they go into
+// its record, and accuracies can be told apart by them (groups.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "experiments/tokenizer/tokenizer.h"
+#include "quant/file/json.h"
 
 namespace tare {
 
@@ -25,9 +28,9 @@ struct ChoiceItem {
   std::string context;
   std::vector<std::string> endings;  // at least two, without the space in front
   int label = 0;                     // the true ending
-  std::optional<double> depth;       // where the needle asked for is in the context, 0 to 1, where the item says so
-  size_t line = 0;                   // of its file, from 1
-  std::string where;                 // file and line, for messages
+  nlohmann::ordered_json keys = nlohmann::ordered_json::object();
+  size_t line = 0;    // of its file, from 1
+  std::string where;  // file and line, for messages
 };
 
 // The first `limit` items of a file, all for 0. Lines of whitespace are passed over. Throws Error with file and line.

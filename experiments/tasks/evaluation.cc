@@ -50,10 +50,16 @@ std::string Evaluation::Run(const Task& task, const Progress& progress) {
   }
   const std::optional<Figures> figures = ReadFigures(result.figures, kind);
   TARE_CHECK(figures.has_value());
-  Json& json = json_["tasks"][name] = std::move(result.figures);
+  Json& json = json_["tasks"][name] = result.figures;
   json["input_sha256"] = task.sha256;
   const std::string how = HowMeasured(json, kind);
-  return Line(name, *figures, kind.unit) + (how.empty() ? "" : "\n  " + how);
+  const std::string line = Line(name, *figures, kind.unit) + (how.empty() ? "" : "\n  " + how);
+  if (breakdown_.by.empty() || !HasItems(kind)) return line;
+  const Json broken_down = BreakDown(name, result, kind, breakdown_);
+  json.update(broken_down);
+  if (csv_.empty()) csv_ = BreakdownCsvHeader(kind, breakdown_);
+  csv_ += BreakdownCsv(name, broken_down);
+  return line + "\n" + BreakdownTable(broken_down, kind, breakdown_);
 }
 
 }  // namespace tare

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace tare {
 namespace {
 
@@ -23,6 +25,15 @@ TEST(Distributions, StudentsTails) {
   EXPECT_NEAR(StudentTwoSided(2.744042, 31), 0.01, 1e-6);
   EXPECT_NEAR(StudentTwoSided(2.5, 9), 0.033861827682985735, 1e-15);
   EXPECT_EQ(StudentTwoSided(0, 5), 1);
+}
+
+// exp(-x / 2) of 2 degrees; quantiles as tables print them: 95 % of 1, 4 and 9.
+TEST(Distributions, ChiSquaredsTail) {
+  EXPECT_NEAR(ChiSquaredAbove(3, 2), std::exp(-1.5), 1e-15);
+  EXPECT_NEAR(ChiSquaredAbove(3.841459, 1), 0.05, 1e-7);
+  EXPECT_NEAR(ChiSquaredAbove(9.487729, 4), 0.05, 1e-7);
+  EXPECT_NEAR(ChiSquaredAbove(16.918978, 9), 0.05, 1e-7);
+  EXPECT_EQ(ChiSquaredAbove(0, 3), 1);
 }
 
 // (1 + 15 + 105 + 455) / 2^15

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/tasks/groups.h"
+
+#include <cmath>
+#include <map>
+
+#include "experiments/evidence/distributions.h"
+#include "experiments/text/columns.h"
+#include "experiments/text/csv.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Numbers first, in their order, then all else by its text.
+struct Before {
+  bool operator()(const Json& a, const Json& b) const {
+    if (a.is_number() != b.is_number()) return a.is_number();
+    return a.is_number() ? a.get<double>() < b.get<double>() : a.dump() < b.dump();
+  }
+  bool operator()(const std::vector<Json>& a, const std::vector<Json>& b) const {
+    return std::ranges::lexicographical_compare(a, b, *this);
+  }
+};
+using Groups = std::map<std::vector<Json>, std::vector<size_t>, Before>;  // values of keys -> items
+
+Groups Grouped(const TaskResult& result, const std::vector<std::string>& keys) {
+  Groups groups;
+  for (size_t i = 0; i < result.records.size(); ++i) {
+    std::vector<Json> values;
+    for (const std::string& key : keys) values.push_back(result.records[i].at("item").at(key));
+    groups[values].push_back(i);
+  }
+  return groups;
+}
+
+// Without what has no outcomes.
+std::vector<FigureKeys> FiguresOf(const TaskKind& kind) {
+  std::vector<FigureKeys> figures;
+  std::ranges::copy_if(kind.figures, std::back_inserter(figures), [](const FigureKeys& f) { return f.outcomes; });
+  return figures;
+}
+
+std::string Outcomes(const TaskResult& result, const FigureKeys& figure, const std::vector<size_t>& items) {
+  const std::string& all = result.figures.at(figure.outcomes).get_ref<const std::string&>();
+  std::string outcomes;
+  for (const size_t i : items) outcomes += all[i];
+  return outcomes;
+}
+
+double ShareRight(const std::string& outcomes) {
+  return static_cast<double>(std::ranges::count(outcomes, '1')) / static_cast<double>(outcomes.size());
+}
+
+void AddAccuracies(Json& group, const TaskResult& result, const TaskKind& kind, const std::vector<size_t>& items) {
+  group["n"] = items.size();
+  for (const FigureKeys& figure : FiguresOf(kind)) {
+    const std::string outcomes = Outcomes(result, figure, items), name = figure.name;
+    const Interval interval = WilsonInterval(std::ranges::count(outcomes, '1'), std::ssize(outcomes));
+    group.update({{name, ShareRight(outcomes)}, {name + "_low", interval.low}, {name + "_high", interval.high}});
+  }
+}
+
+// The items of every order in the order of their samples; nothing where those are not the same.
+std::optional<std::vector<std::vector<size_t>>> InSamples(const TaskResult& result, const Groups& orders) {
+  std::vector<std::vector<size_t>> matched;
+  std::vector<Json> first;
+  for (const auto& [value, items] : orders) {
+    std::map<Json, size_t, Before> by_sample;
+    for (const size_t i : items) {
+      const Json& item = result.records[i].at("item");
+      if (!item.contains("sample") || !by_sample.emplace(item["sample"], i).second) return std::nullopt;
+    }
+    std::vector<Json> samples;
+    std::vector<size_t>& own = matched.emplace_back();
+    for (const auto& [sample, i] : by_sample) samples.push_back(sample), own.push_back(i);
+    if (matched.size() == 1) first = samples;
+    if (samples != first) return std::nullopt;
+  }
+  return matched;
+}
+
+void AddSpread(Json& group, const TaskResult& result, const TaskKind& kind, const std::string& over,
+               const Groups& orders) {
+  group[over + "s"] = orders.size();
+  group["n"] = orders.begin()->second.size();
+  const auto matched = InSamples(result, orders);
+  for (const FigureKeys& figure : FiguresOf(kind)) {
+    std::vector<double> shares;
+    for (const auto& [value, items] : orders) shares.push_back(ShareRight(Outcomes(result, figure, items)));
+    double mean = 0, squares = 0;
+    for (const double share : shares) mean += share / static_cast<double>(shares.size());
+    for (const double share : shares) squares += (share - mean) * (share - mean);
+    std::optional<double> p;
+    if (matched) {
+      std::vector<std::string> outcomes;
+      for (const std::vector<size_t>& items : *matched) outcomes.push_back(Outcomes(result, figure, items));
+      p = CochranP(outcomes);
+    }
+    const std::string name = figure.name;
+    group.update(
+        {{name + "_best", std::ranges::max(shares)},
+         {name + "_worst", std::ranges::min(shares)},
+         {name + "_sd", shares.size() > 1 ? Json(std::sqrt(squares / static_cast<double>(shares.size() - 1))) : Json()},
+         {name + "_p", p ? Json(*p) : Json()}});
+  }
+}
+
+Json WithValues(const std::vector<std::string>& keys, const std::vector<Json>& values) {
+  Json group;
+  for (size_t i = 0; i < keys.size(); ++i) group[keys[i]] = values[i];
+  return group;
+}
+
+Json Spreads(const TaskResult& result, const TaskKind& kind, const Breakdown& breakdown) {
+  std::vector<std::string> keys = breakdown.by;
+  keys.push_back(breakdown.over);
+  std::map<std::vector<Json>, Groups, Before> spreads;
+  for (const auto& [values, items] : Grouped(result, keys))
+    spreads[{values.begin(), values.end() - 1}][{values.back()}] = items;
+  Json all = Json::array();
+  for (const auto& [values, orders] : spreads) {
+    Json group = WithValues(breakdown.by, values);
+    AddSpread(group, result, kind, breakdown.over, orders);
+    all.push_back(std::move(group));
+  }
+  return all;
+}
+
+std::string Text(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+// The last key's values are columns, where there are two or more keys.
+std::string GroupTable(const Json& groups, const std::string& figure, const std::vector<std::string>& by) {
+  const std::vector<std::string> down(by.begin(), by.size() > 1 ? by.end() - 1 : by.end());
+  std::map<std::vector<Json>, std::map<Json, std::string, Before>, Before> cells;
+  std::map<Json, size_t, Before> columns;
+  for (const Json& group : groups) {
+    std::vector<Json> row;
+    for (const std::string& key : down) row.push_back(group.at(key));
+    const Json column = by.size() > 1 ? group.at(by.back()) : Json(figure);
+    columns[column] = 0;
+    cells[row][column] = WithInterval(group.at(figure), {group.at(figure + "_low"), group.at(figure + "_high")}, ".4f");
+  }
+  std::vector<std::vector<std::string>> rows{down};
+  for (const auto& [column, none] : columns)
+    rows[0].push_back(by.size() > 1 ? Formatted("{} {}", by.back(), Text(column)) : figure);
+  for (auto& [values, row] : cells) {
+    rows.emplace_back();
+    for (const Json& value : values) rows.back().push_back(Text(value));
+    for (const auto& [column, none] : columns) rows.back().push_back(row[column]);
+  }
+  return InColumns(rows, down.size());
+}
+
+std::string SpreadTable(const Json& spreads, const std::string& figure, const Breakdown& breakdown) {
+  std::vector<std::vector<std::string>> rows{breakdown.by};
+  rows[0].insert(rows[0].end(), {breakdown.over + "s", "best", "worst", "margin", "sd", "p"});
+  for (const Json& spread : spreads) {
+    std::vector<std::string>& row = rows.emplace_back();
+    for (const std::string& key : breakdown.by) row.push_back(Text(spread.at(key)));
+    const double best = spread.at(figure + "_best"), worst = spread.at(figure + "_worst");
+    const Json &sd = spread.at(figure + "_sd"), &p = spread.at(figure + "_p");
+    row.insert(row.end(), {spread.at(breakdown.over + "s").dump(), NumberText(best, ".2f"), NumberText(worst, ".2f"),
+                           NumberText(best - worst, ".2f"), sd.is_null() ? "" : NumberText(sd, ".3f"),
+                           p.is_null() ? "too few" : NumberText(p, ".2g")});
+  }
+  return InColumns(rows, breakdown.by.size());
+}
+
+}  // namespace
+
+std::optional<double> CochranP(const std::vector<std::string>& outcomes) {
+  const auto k = static_cast<double>(outcomes.size());
+  if (outcomes.size() < 2) return std::nullopt;
+  double all = 0, spread = 0, within = 0;
+  int64_t changed = 0;  // samples
+  for (size_t i = 0; i < outcomes[0].size(); ++i) {
+    const auto right =
+        static_cast<double>(std::ranges::count_if(outcomes, [&](const std::string& order) { return order[i] == '1'; }));
+    all += right;
+    within += right * (k - right);
+    changed += right > 0 && right < k ? 1 : 0;
+  }
+  if (changed * std::ssize(outcomes) < 24) return std::nullopt;
+  for (const std::string& order : outcomes) {
+    const double off = static_cast<double>(std::ranges::count(order, '1')) - all / k;
+    spread += off * off;
+  }
+  return ChiSquaredAbove(k * (k - 1) * spread / within, static_cast<int>(outcomes.size()) - 1);
+}
+
+void RequireKeys(const std::string& where, const Json& keys, const Breakdown& breakdown) {
+  std::vector<std::string> asked = breakdown.by;
+  if (!breakdown.over.empty()) asked.push_back(breakdown.over);
+  for (const std::string& key : asked) {
+    if (keys.contains(key)) continue;
+    std::string names;
+    for (const auto& [name, value] : keys.items()) names += (names.empty() ? "" : ", ") + name;
+    Fail("{}: got an item without \"{}\", expected one of its keys: {}", where, key, names.empty() ? "none" : names);
+  }
+}
+
+bool HasItems(const TaskKind& kind) { return std::ranges::any_of(kind.figures, &FigureKeys::outcomes); }
+
+Json BreakDown(const std::string& task, const TaskResult& result, const TaskKind& kind, const Breakdown& breakdown) {
+  if (result.records.empty()) Fail("{}: got no records of items, expected some with keys", task);
+  for (const Json& record : result.records)
+    RequireKeys(Formatted("{}: line {}", task, record.at("line").dump()), record.value("item", Json::object()), breakdown);
+  Json all;
+  for (const auto& [values, items] : Grouped(result, breakdown.by)) {
+    Json group = WithValues(breakdown.by, values);
+    AddAccuracies(group, result, kind, items);
+    all["by"].push_back(std::move(group));
+  }
+  if (!breakdown.over.empty()) all["spread"] = Spreads(result, kind, breakdown);
+  return all;
+}
+
+std::string BreakdownTable(const Json& broken_down, const TaskKind& kind, const Breakdown& breakdown) {
+  const std::string figure = FiguresOf(kind).front().name;
+  const Json& groups = broken_down.at("by");
+  const auto [least, most] =
+      std::ranges::minmax(groups, {}, [](const Json& group) { return group.at("n").get<int64_t>(); });
+  const std::string n = least.at("n").dump(), largest = most.at("n").dump();
+  std::string table =
+      Formatted("{} with 95 % intervals, {} items each\n", figure, n == largest ? n : n + " to " + largest) +
+      GroupTable(groups, figure, breakdown.by);
+  if (broken_down.contains("spread"))
+    table += Formatted("\n{} over the {}s, and p of no difference (Cochran's Q)\n", figure, breakdown.over) +
+             SpreadTable(broken_down["spread"], figure, breakdown);
+  return table;
+}
+
+std::string BreakdownCsvHeader(const TaskKind& kind, const Breakdown& breakdown) {
+  std::string line = "task";
+  for (const std::string& key : breakdown.by) line += "," + CsvField(key);
+  line += ",n";
+  for (const FigureKeys& figure : FiguresOf(kind)) line += Formatted(",{0},{0}_low,{0}_high", figure.name);
+  return line + "\n";
+}
+
+std::string BreakdownCsv(const std::string& task, const Json& broken_down) {
+  std::string lines;
+  for (const Json& group : broken_down.at("by")) {
+    lines += CsvField(task);
+    for (const auto& [key, value] : group.items()) lines += "," + CsvField(Text(value));
+    lines += "\n";
+  }
+  return lines;
+}
+
+}  // namespace tare

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Accuracies told apart by keys of the items (choice_items.h): needles found by depth and length, labels by the number of
+// examples. Each has Wilson's 95 % interval (experiments/evidence/accuracy.h).
+//
+// And how far they spread over the values of one key, the order of examples: the best, the worst, the sample standard
+// deviation. Accuracies of equally good orders differ, too; where the items of all orders are the same but for it, item by
+// item by the key "sample", Cochran's Q says how often they would so much (Biometrika 37, 1950): of b samples under k
+// orders with sums L_i of a sample, G_j of an order and N of all,
+//
+//   Q = k (k - 1) sum_j (G_j - N / k)^2 / sum_i L_i (k - L_i)
+//
+// is near chi-squared of k - 1 degrees of freedom. Samples that no order changes say nothing; below 24 outcomes of the
+// others (his rule) there is no p.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "experiments/tasks/task.h"
+
+namespace tare {
+
+struct Breakdown {
+  std::vector<std::string> by;  // keys
+  std::string over;             // the key of spreads, or empty
+};
+
+// Throws Error where the keys of an item are not among its own; `where` begins the message.
+void RequireKeys(const std::string& where, const nlohmann::ordered_json& keys, const Breakdown& breakdown);
+bool HasItems(const TaskKind& kind);
+
+// "by": of each group in the order of its keys' values {"depth", "length", "n", "acc", "acc_low", "acc_high", ...}; where
+// there is an `over`, "spread": {"shots", "seeds" (how many values), "n" (items of each), "acc_best", "acc_worst",
+// "acc_sd", "acc_p" (null where there is none), ...}. Throws Error where an item lacks a key, and of a task without
+// records.
+nlohmann::ordered_json BreakDown(const std::string& task, const TaskResult& result, const TaskKind& kind,
+                                 const Breakdown& breakdown);
+
+// For people: the kind's first accuracy, the last key's values side by side.
+std::string BreakdownTable(const nlohmann::ordered_json& broken_down, const TaskKind& kind, const Breakdown& breakdown);
+// "task,depth,length,n,acc,acc_low,acc_high,...", all groups; without the line of names, which is the next one's.
+std::string BreakdownCsv(const std::string& task, const nlohmann::ordered_json& broken_down);
+std::string BreakdownCsvHeader(const TaskKind& kind, const Breakdown& breakdown);
+
+// What Q comes to, nothing where it is not near its law. outcomes [orders][samples]
+std::optional<double> CochranP(const std::vector<std::string>& outcomes);
+
+}  // namespace tare
