@@ -29,6 +29,7 @@ void AddVerify(CLI::App& app);
 void AddSweep(CLI::App& app);
 void AddCompare(CLI::App& app);
 void AddTokenize(CLI::App& app);
+void AddMake(CLI::App& app);
 void AddBench(CLI::App& app);
 void AddReport(CLI::App& app);
 void AddPlot(CLI::App& app);

@@ -84,6 +84,7 @@ int Run(int argc, char** argv) {
   tare::AddSweep(app);
   tare::AddCompare(app);
   tare::AddTokenize(app);
+  tare::AddMake(app);
   tare::AddBench(app);
   tare::AddReport(app);
   tare::AddPlot(app);

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <random>
 
 #include "experiments/evidence/distributions.h"
 #include "experiments/evidence/divergence.h"
+#include "experiments/evidence/draws.h"
 #include "quant/base/interrupt.h"
 
 namespace tare {
@@ -23,13 +23,8 @@ PairedRuns Folded(const PairedRuns& runs) {
   return folded;
 }
 
-// An index below n, from the high bits of 64: its bias is below n / 2^64.
-size_t Index(std::mt19937_64& random, size_t n) {
-  return static_cast<size_t>((static_cast<unsigned __int128>(random()) * n) >> 64);
-}
-
-std::vector<double> Draws(const PairedRuns& runs, const Resampling& resampling) {
-  std::mt19937_64 random(resampling.seed);
+std::vector<double> DrawAll(const PairedRuns& runs, const Resampling& resampling) {
+  Draws random(resampling.seed);
   std::vector<double> draws;
   std::vector<double> totals(runs.sums.size());
   for (int draw = 0; draw < resampling.draws; ++draw) {
@@ -37,7 +32,7 @@ std::vector<double> Draws(const PairedRuns& runs, const Resampling& resampling) 
     std::ranges::fill(totals, 0.0);
     double count = 0;
     for (size_t i = 0; i < runs.Units(); ++i) {
-      const size_t unit = Index(random, runs.Units());
+      const size_t unit = random.Below(runs.Units());
       count += runs.counts[unit];
       for (size_t r = 0; r < totals.size(); ++r) totals[r] += runs.sums[r][unit];
     }
@@ -79,7 +74,7 @@ std::optional<Interval> BcaInterval(const PairedRuns& runs, const Resampling& re
   const PairedRuns folded = Folded(runs);
   const std::optional<double> a = Acceleration(LeavingOneOut(folded));
   if (!a) return std::nullopt;
-  std::vector<double> draws = Draws(folded, resampling);
+  std::vector<double> draws = DrawAll(folded, resampling);
   std::ranges::sort(draws);
   const double value = Contrast(folded);
   const auto below = std::ranges::lower_bound(draws, value) - draws.begin();

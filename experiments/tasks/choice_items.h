@@ -19,8 +19,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json.hpp>
 #include "experiments/tokenizer/tokenizer.h"
-#include "quant/file/json.h"
 
 namespace tare {
 

@@ -208,7 +208,8 @@ bool HasItems(const TaskKind& kind) { return std::ranges::any_of(kind.figures, &
 Json BreakDown(const std::string& task, const TaskResult& result, const TaskKind& kind, const Breakdown& breakdown) {
   if (result.records.empty()) Fail("{}: got no records of items, expected some with keys", task);
   for (const Json& record : result.records)
-    RequireKeys(Formatted("{}: line {}", task, record.at("line").dump()), record.value("item", Json::object()), breakdown);
+    RequireKeys(Formatted("{}: line {}", task, record.at("line").dump()), record.value("item", Json::object()),
+                breakdown);
   Json all;
   for (const auto& [values, items] : Grouped(result, breakdown.by)) {
     Json group = WithValues(breakdown.by, values);

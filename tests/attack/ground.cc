@@ -22,6 +22,10 @@ constexpr char kItems[] =
     "{\"ctx\": \"The magic number of Doha is 6752. The magic number of\", \"endings\": [\"Doha\", \"Oslo\"], "
     "\"label\": 0}\n"
     "{\"ctx\": \"It was the age of\", \"endings\": [\"wisdom\", \"foolishness and\"], \"label\": 1, \"depth\": 0.5}\n";
+constexpr char kTemplates[] =
+    "{\"needle\": \"{name} {number}.\", \"question\": \" {name}\", \"names\": [\"a\", \"b\"]}\n";
+constexpr char kExamples[] =
+    "{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": \"b\", \"label\": 1}\n{\"text\": \"c\", \"label\": 1}\n";
 constexpr char kNames[] =
     "{\"names\": {\"model.layers.{}.self_attn.q_proj.weight\": \"model.layers.{}.self_attn.q_proj.weight\"},"
     " \"config\": {\"model_type\": \"diffllama\", \"rotary_layout\": \"interleaved\"}}\n";
@@ -100,6 +104,13 @@ const std::vector<Subject>& Subjects() {
        Form::kJson,
        {{"eval", "m", "--tasks", "choice=items.jsonl", "--records", "out/r", "--json", "-"},
         {"stats", "m", "--input", "items.jsonl", "--out", "out/s.h5"}}},
+      {"templates.json",
+       Form::kJson,
+       {{"make", "needles", "m", "--text", "prose.txt", "--templates", "templates.json", "--needles", "1", "--lengths",
+         "64", "--samples", "1", "--out", "out/n.jsonl"}}},
+      {"examples.jsonl",
+       Form::kJson,
+       {{"make", "shots", "--data", "examples.jsonl", "--shots", "2", "--samples", "1", "--out", "out/n.jsonl"}}},
       {"c.npz", Form::kBinary, {{"stats", "--tensors", "c.npz", "--json", "-", "--out", "out/s.h5"}}},
       {.file = "d.h5",
        .form = Form::kHdf5,
@@ -162,6 +173,8 @@ const std::vector<Job>& Jobs() {
       {{"stats", "m", "--input", "t.txt", "--csv", "out/s.csv", "--json", "out/s.json"}},
       {{"convert", "m", "--to", "diff_v1", "--out", "out/v1", "--json", "out/v1.json"}, {}, "out/v1"},
       {{"inspect", "q.h5", "--json", "out/i.json"}},
+      {{"make", "needles", "m", "--text", "prose.txt", "--templates", "templates.json", "--needles", "1", "--lengths",
+        "64", "--out", "out/n.jsonl"}},
   };
   return jobs;
 }
@@ -178,6 +191,11 @@ void MakeGround(const fs::path& folder, const std::string& program, const fs::pa
   fs::copy(folder / "m", folder / "n");
   PutFile(folder / "n" / "tensor-names.json", kNames);
   PutFile(folder / "t.txt", kText);
+  std::string prose;
+  for (int i = 0; i < 8; ++i) prose += kText;
+  PutFile(folder / "prose.txt", prose);
+  PutFile(folder / "templates.json", kTemplates);
+  PutFile(folder / "examples.jsonl", kExamples);
   PutFile(folder / "items.jsonl", kItems);
   PutFile(folder / "spans.jsonl", kSpans);
   PutManyIds(folder / "i.safetensors", 4, 20);

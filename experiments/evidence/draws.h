@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Draws that are the same on every machine: the engine is the standard's mt19937_64, whose numbers it lays down, and what is
+// made of them stands here, since the standard's distributions are each library's own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace tare {
+
+class Draws {
+ public:
+  explicit Draws(uint64_t seed) : random_(seed) {}
+
+  // An index below n, from the high bits of 64: its bias is below n / 2^64.
+  size_t Below(size_t n) { return static_cast<size_t>((static_cast<unsigned __int128>(random_()) * n) >> 64); }
+
+  // Fisher and Yates, from the last to the first.
+  template <typename T>
+  void Shuffle(std::vector<T>& values) {
+    for (size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[Below(i)]);
+  }
+
+  // k of the indices below n, each at most once, in the order in which they came.
+  std::vector<size_t> Sample(size_t n, size_t k) {
+    std::vector<size_t> all(n);
+    std::iota(all.begin(), all.end(), size_t{0});
+    for (size_t i = 0; i < k; ++i) std::swap(all[i], all[i + Below(n - i)]);
+    all.resize(k);
+    return all;
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+}  // namespace tare

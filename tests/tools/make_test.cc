@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "quant/file/json.h"
+#include "tests/support/golden.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+
+class MakeCommand : public testing::Test {
+ protected:
+  MakeCommand() { PutFile(folder_ / "t.txt", GetFile(PairFolder("heldout.txt")).substr(0, 30000)); }
+
+  Outcome Make(std::vector<std::string> words) {
+    words.insert(words.begin(), "make");
+    words.insert(words.end(), {"--text", folder_ / "t.txt", "--out", folder_ / "items.jsonl"});
+    return RunTare(words);
+  }
+  Outcome Eval(const std::vector<std::string>& more) {
+    std::vector<std::string> words{"eval", model_, "--tasks", "choice=" + (folder_ / "items.jsonl").string()};
+    words.insert(words.end(), more.begin(), more.end());
+    return RunTare(words);
+  }
+
+  const TemporaryFolder folder_;
+  const std::string model_ = PairFolder("novels-differential");
+};
+
+// Made, run, and told apart: what the differential model can do of it, and the same groups in JSON and CSV.
+TEST_F(MakeCommand, NeedlesByDepthAndLength) {
+  const Outcome made = Make({"needles", model_, "--lengths", "120,160", "--depths", "0,1", "--samples", "2"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_THAT(made.out, HasSubstr("items.jsonl: 8 items"));
+  const std::string csv = folder_ / "g.csv", records = folder_ / "r.jsonl";
+  const Outcome outcome =
+      Eval({"--by", "depth,length", "--csv", csv, "--records", records, "--json", folder_ / "e.json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("acc with 95 % intervals, 2 items each\ndepth"));
+  const Json groups = Json::parse(GetFile(folder_ / "e.json"))["tasks"]["choice:items"]["by"];
+  ASSERT_EQ(groups.size(), 4u);
+  double right = 0;
+  for (const Json& group : groups) right += group["acc"].get<double>() * 2;
+  EXPECT_GE(right, 6) << "of 8";
+  const std::string lines = GetFile(csv);
+  EXPECT_EQ(std::ranges::count(lines, '\n'), 5);
+  EXPECT_TRUE(lines.starts_with("task,depth,length,n,acc,acc_low,acc_high,acc_norm")) << lines;
+  const std::string record = GetFile(records);
+  EXPECT_EQ(Json::parse(record.substr(0, record.find('\n')))["item"]["length"], 120);
+}
+
+TEST_F(MakeCommand, ShotsBySpreadOfTheirOrder) {
+  const Outcome made = Make({"shots", "--shots", "4", "--samples", "2", "--seeds", "2"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  const Outcome outcome = Eval({"--by", "order,shots", "--over", "seed"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("acc over the seeds, and p of no difference (Cochran's Q)\norder"));
+}
+
+TEST_F(MakeCommand, CopiesAreItems) {
+  ASSERT_EQ(Make({"copies", model_, "--lengths", "96", "--samples", "1", "--depths", "0.5"}).exit_code, 0);
+  EXPECT_EQ(Eval({}).exit_code, 0);
+}
+
+TEST_F(MakeCommand, WhatIsTooLongIsRefusedBeforeAnythingRuns) {
+  const Outcome made = Make({"needles", model_, "--lengths", "512,4096"});
+  EXPECT_EQ(made.exit_code, 1);
+  EXPECT_THAT(made.err, HasSubstr("--lengths: got 4096, expected at most max_position_embeddings 2048 of "));
+  // Items of another tokenizer, or by hand: the second is too long, and the first is not run.
+  std::string words;
+  for (int i = 0; i < 3000; ++i) words += "a ";
+  PutFile(folder_ / "items.jsonl", R"({"ctx": "a", "endings": ["b", "c"], "label": 0})"
+                                   "\n" +
+                                       Json{{"ctx", words}, {"endings", {"b", "c"}}, {"label", 0}}.dump());
+  const Outcome outcome = Eval({});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("line 2: got 3002 tokens with an ending, expected at most max_position_embeddings "
+                                     "2048"));
+}
+
+TEST_F(MakeCommand, WrongUsage) {
+  EXPECT_EQ(Make({"needles", model_, "--depths", "2"}).exit_code, 2);
+  EXPECT_EQ(Make({"needles", model_, "--wrong", "none"}).exit_code, 2);
+  EXPECT_EQ(Make({"shots", "--data", "d.jsonl"}).exit_code, 2) << "either a text or data";
+  EXPECT_EQ(RunTare({"make"}).exit_code, 2);
+  const Outcome itself = RunTare({"make", "shots", "--text", folder_ / "t.txt", "--out", folder_ / "t.txt"});
+  EXPECT_EQ(itself.exit_code, 1);
+  const std::string text = "perplexity=" + (folder_ / "t.txt").string();
+  EXPECT_EQ(RunTare({"eval", model_, "--tasks", text, "--by", "depth"}).exit_code, 2) << "a text has no items";
+  ASSERT_EQ(Make({"shots", "--shots", "4", "--samples", "1", "--seeds", "1"}).exit_code, 0);
+  const Outcome unknown = Eval({"--by", "depth"});
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_THAT(unknown.err, HasSubstr("items.jsonl: line 1: got an item without \"depth\", expected one of its keys: "
+                                     "classes, order, sample, seed, shots"));
+}
+
+}  // namespace
+}  // namespace tare

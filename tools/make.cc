@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare make: items of multiple choice made from a text, in the format that the choice task reads.
+#include <memory>
+
+#include "experiments/items/copies.h"
+#include "experiments/items/needles.h"
+#include "experiments/items/shots.h"
+#include "experiments/model/config.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json_text.h"
+#include "quant/file/mapped_file.h"
+#include "tools/command.h"
+#include "tools/files.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string model, text, out, templates, data;
+  std::vector<int64_t> lengths{512};
+  std::vector<double> depths{0, 0.25, 0.5, 0.75, 1};
+  std::vector<std::string> orders{"random", "alternating"};
+  std::string wrong = "others";
+  NeedleQuestion needles;
+  ShotQuestion shots;
+  size_t samples = 50;
+  uint64_t seed = 1;
+};
+
+// Of a tokenizer by itself none is known.
+void CheckLengths(const Options& options) {
+  if (!std::filesystem::is_directory(options.model) && !options.model.ends_with(".h5")) return;
+  const int64_t most = LoadConfig(options.model).max_positions, longest = std::ranges::max(options.lengths);
+  if (longest > most)
+    Fail("--lengths: got {}, expected at most max_position_embeddings {} of {}", longest, most, options.model);
+}
+
+using Make = std::vector<Json> (*)(const Options& options, const Haystack& haystack, const Tokenizer& tokenizer);
+
+std::vector<Json> Needles(const Options& options, const Haystack& haystack, const Tokenizer& tokenizer) {
+  NeedleQuestion question = options.needles;
+  if (!options.templates.empty()) question.templates = LoadNeedleTemplates(options.templates);
+  question.wrong = ParseWrongEndings(options.wrong);
+  question.lengths = options.lengths;
+  question.depths = options.depths;
+  question.samples = options.samples;
+  question.seed = options.seed;
+  return MakeNeedles(question, haystack, tokenizer);
+}
+
+std::vector<Json> Copies(const Options& options, const Haystack& haystack, const Tokenizer& tokenizer) {
+  return MakeCopies({options.lengths, options.depths, options.samples, options.seed}, haystack, tokenizer);
+}
+
+void Write(const Options& options, const std::vector<Json>& items) {
+  std::string lines;
+  for (const Json& item : items) lines += JsonText(item) + "\n";
+  WriteFileAtomically(options.out, lines);
+  PrintLine("{}: {} items", options.out, items.size());
+}
+
+void RunOfText(const Options& options, Make make) {
+  const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.text, options.templates}, {options.out});
+  CheckLengths(options);
+  const MappedFile file(options.text);
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  const Tokenizer tokenizer = Tokenizer::LoadFile(options.model);
+  Write(options, make(options, Haystack(text, tokenizer, options.text), tokenizer));
+}
+
+void RunShots(const Options& options) {
+  const std::vector<AtomicFile> claims = ClaimFiles({options.text, options.data}, {options.out});
+  ShotQuestion question = options.shots;
+  question.orders.clear();
+  for (const std::string& order : options.orders) question.orders.push_back(ParseShotOrder(order));
+  question.samples = options.samples;
+  question.seed = options.seed;
+  if (!options.data.empty()) return Write(options, MakeShots(question, LoadExamples(options.data)));
+  const MappedFile file(options.text);
+  Write(options,
+        MakeShots(question, Haystack::WordsOf({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()},
+                                              options.text)));
+}
+
+void AddCommon(CLI::App& command, Options& options) {
+  command.add_option("--samples", options.samples, "items of each combination")
+      ->check(WholeNumber(1, 1'000'000))
+      ->capture_default_str();
+  command.add_option("--seed", options.seed, "all that is drawn is drawn from it")->capture_default_str();
+  command.add_option("--out", options.out, "JSON lines, for --tasks choice=FILE of eval, sweep and compare")
+      ->required();
+}
+
+void AddOfText(CLI::App& command, const std::shared_ptr<Options>& options, Make make) {
+  command
+      .add_option("MODEL", options->model,
+                  "whose tokenizer counts the lengths: a checkpoint folder, quantized checkpoint or tokenizer file")
+      ->required();
+  command.add_option("--text", options->text, "prose to make them from, UTF-8")->required();
+  command.add_option("--lengths", options->lengths, "positions of an item, <s> and the longest ending among them")
+      ->check(WholeNumber(1, 1 << 24))
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->capture_default_str();
+  command.add_option("--depths", options->depths, "where the answer stands, 0 to 1")
+      ->check(CLI::Range(0.0, 1.0))
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->capture_default_str();
+  AddCommon(command, *options);
+  command.callback([options, make] { RunOfText(*options, make); });
+}
+
+void AddNeedles(CLI::App& make) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = make.add_subcommand("needles", "sentences hidden in prose, and a question for one of them");
+  command->add_option("--needles", options->needles.needles, "hidden in each haystack")
+      ->check(WholeNumber(1, 1000))
+      ->capture_default_str();
+  command->add_option("--questions", options->needles.questions, "of each haystack; the last is the item's")
+      ->check(WholeNumber(1, 1000))
+      ->capture_default_str();
+  command
+      ->add_option("--wrong", options->wrong,
+                   "wrong endings: others (needles' numbers), changed (the answer with one digit changed), swapped "
+                   "(two of its digits)")
+      ->check(CLI::IsMember({"others", "changed", "swapped"}))
+      ->capture_default_str();
+  command->add_option("--templates", options->templates,
+                      "JSON with \"needle\" ({name}, {number}), \"question\" ({name}) and \"names\"");
+  AddOfText(*command, options, Needles);
+  command->footer(
+      "Example:\n  tare make needles experiments/pair/novels-standard --text experiments/pair/heldout.txt \\\n"
+      "    --lengths 256,512 --needles 4 --questions 2 --out needles.jsonl\n"
+      "  tare eval experiments/pair/novels-standard --tasks choice=needles.jsonl --by depth,length");
+}
+
+void AddCopies(CLI::App& make) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = make.add_subcommand("copies", "prose, and a stretch of it once more up to a name");
+  AddOfText(*command, options, Copies);
+  command->footer(
+      "Example:\n  tare make copies experiments/pair/novels-standard --text experiments/pair/heldout.txt "
+      "--lengths 256,512 --out copies.jsonl");
+}
+
+void AddShots(CLI::App& make) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = make.add_subcommand("shots", "examples with labels, and one more without");
+  CLI::Option_group* const source = command->add_option_group("source");
+  source->add_option("--text", options->text, "prose whose words examples are made of, with labels that mean nothing");
+  source->add_option("--data", options->data, "or examples: JSON lines {\"text\", \"label\"}");
+  source->require_option(1);
+  ShotQuestion& shots = options->shots;
+  command->add_option("--shots", shots.shots, "examples in the context, all classes together")
+      ->check(WholeNumber(1, 1'000'000))
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->capture_default_str();
+  command->add_option("--classes", shots.classes, "of made-up examples, 2 to 8")->capture_default_str();
+  command->add_option("--orders", options->orders, "of the examples: random, alternating by class")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"random", "alternating"}))
+      ->capture_default_str();
+  command->add_option("--seeds", shots.seeds, "how many of each order")
+      ->check(WholeNumber(1, 1000))
+      ->capture_default_str();
+  command->add_option("--line", shots.line, "an example; after the last, its label is asked for")
+      ->capture_default_str();
+  AddCommon(*command, *options);
+  command->footer(
+      "Example:\n  tare make shots --text experiments/pair/heldout.txt --shots 8,16,32 --out shots.jsonl\n"
+      "  tare eval experiments/pair/novels-standard --tasks choice=shots.jsonl --by order,shots --over seed");
+  command->callback([options] { RunShots(*options); });
+}
+
+}  // namespace
+
+void AddMake(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("make", "items of multiple choice: retrieval, examples in context, copying");
+  command->require_subcommand(1);
+  AddNeedles(*command);
+  AddShots(*command);
+  AddCopies(*command);
+}
+
+}  // namespace tare
