@@ -29,4 +29,5 @@ NB_MODULE(_tare, module) {
   tare::OnNotice([](const std::string& text) { std::fprintf(stderr, "tare: %s\n", text.c_str()); });
   tare::AddAttention(module);
   tare::AddQuantize(module);
+  tare::AddFiles(module);
 }

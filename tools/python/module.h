@@ -52,5 +52,6 @@ class Turn {
 // Each adds its part of the module.
 void AddAttention(nanobind::module_& module);
 void AddQuantize(nanobind::module_& module);
+void AddFiles(nanobind::module_& module);
 
 }  // namespace tare

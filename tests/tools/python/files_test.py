@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tare.open on what the program writes: the same figures as the program's own JSON, and refusals of other files."""
+import gc
+import json
+import shutil
+import unittest
+
+import numpy as np
+import tare
+from support import ROOT, Case, program
+
+MODEL = ROOT / "tests/data/golden/diffllama-mha"
+
+
+class StatisticsTest(Case):
+    def setUp(self):
+        super().setUp()
+        self.path = self.folder / "S.h5"
+        np.savez(self.folder / "captured.npz", **{"layer_out.0": np.random.default_rng(0).standard_normal((2, 9, 8), dtype=np.float32),
+                                                  "attn_logits.0": np.ones((2, 3, 9, 9), np.float32)})
+        program("stats", "--tensors", self.folder / "captured.npz", "--formats", "int8/row", "--out", self.path)
+
+    def test_figures_are_the_programs(self):
+        file = tare.open(self.path)
+        self.assertEqual((file.tokens, file.formats, file.sites), (18, ["int8/row"], ["attn_logits", "layer_out"]))
+        self.assertEqual((file.job["model"], file.job["sequences"]), ("captured", "2"))
+        for site in file.sites:
+            rows = json.loads(program("stats", "show", self.path, "--site", site, "--json", "-"))["rows"]
+            for name in "layer", "count", "absmax", "kurtosis", "p99":
+                self.assertEqual([row[name] for row in rows], [None if np.isnan(x) else x for x in file[site][name].tolist()], (site, name))
+        self.assertEqual(file["layer_out"]["channel_absmax"].shape, (1, 8))
+
+    def test_arrays_are_views_that_keep_the_file(self):
+        absmax = tare.open(self.path)["layer_out"]["absmax"]
+        gc.collect()
+        self.assertFalse(absmax.flags.writeable or absmax.flags.owndata)
+        self.assertGreater(absmax[0], 1)
+
+    def test_frames(self):
+        file = tare.open(self.path)
+        try:
+            import pandas
+        except ImportError:
+            return self.refuses("got no pandas", file.frame, "attn_logits")
+        frame = file.frame("attn_logits")
+        self.assertEqual((len(frame), list(frame["head"]), frame["absmax"].max()), (3, [0, 1, 2], 1))
+        self.assertIsInstance(frame, pandas.DataFrame)
+
+    def test_refusals(self):
+        self.refuses("probs: got no such site, expected one of attn_logits layer_out", tare.open(self.path).__getitem__, "probs")
+        self.refuses("nowhere.h5", tare.open, self.folder / "nowhere.h5")
+        (self.folder / "text.h5").write_text("no HDF5")
+        self.refuses("text.h5", tare.open, self.folder / "text.h5")
+        bytes_ = bytearray(self.path.read_bytes())
+        place = bytes_.index(b"tare.stats.file/1")
+        bytes_[place + 16:place + 17] = b"9"  # the header's checksum no longer holds either
+        (self.folder / "other.h5").write_bytes(bytes_)
+        self.refuses("other.h5", tare.open, self.folder / "other.h5")
+        program("dump", MODEL, "--input", MODEL / "expected.safetensors", "--sites", "logits", "--out", self.folder / "dump.h5")
+        self.refuses("expected one of tare.stats.file/1 tare.quantized/1 tare.quantized/2; try the version", tare.open, self.folder / "dump.h5")
+
+
+class QuantizedCheckpointTest(Case):
+    def test_weights_are_those_that_the_program_writes_as_floats(self):
+        program("quantize", MODEL, "--plan", "weights=int4/group16", "--out", self.folder / "Q.h5")
+        file = tare.open(self.folder / "Q.h5")
+        self.assertEqual((file.provenance["plan"], file.provenance["method"]), ("weights=int4/group16", "rtn"))
+        name = file.matrices[0]
+        quantized = file.quantized(name)
+        self.assertEqual((quantized.format, quantized.group, quantized.shape), ("int4", 16, file[name].shape))
+        again = tare.quantize(file[name], "int4/group16")  # codes of codes are the same codes
+        self.assertTrue(np.array_equal(again.codes, quantized.codes))
+        self.assertEqual(file[file.tensors[0]].dtype, np.float32)
+        del file
+        gc.collect()
+        self.assertEqual(quantized.dequantize().shape, quantized.shape)
+        self.refuses("got no tensor 'none', expected one of tensors()", tare.open(self.folder / "Q.h5").__getitem__, "none")
+
+
+class SweepTest(Case):
+    def test_rows_are_the_tables(self):
+        (self.folder / "table.json").write_text('{"schema": "tare.sweep/3", "cells": [{"model": "m"}]}')
+        shutil.copy(ROOT / "experiments/pair/bits.csv", self.folder / "table.csv")
+        sweep = tare.open(self.folder)
+        self.assertEqual(sweep.cells, [{"model": "m"}])
+        self.assertEqual([sweep.rows[0][key] for key in ("model", "bits", "value", "stderr")], ["novels-standard", 16, 29.332, None])
+
+    def test_refusals(self):
+        self.refuses("got no such file, expected the folder of a finished sweep; try the same tare sweep again", tare.open, self.folder)
+        (self.folder / "table.json").write_text('{"schema": "tare.sweep/2"}')
+        self.refuses("got schema 'tare.sweep/2', expected 'tare.sweep/3'; try", tare.open, self.folder)
+        (self.folder / "table.json").write_text("{")
+        self.refuses("table.json: got no JSON", tare.open, self.folder)
+
+
+if __name__ == "__main__":
+    unittest.main()
