@@ -2,6 +2,7 @@
 // Accuracy, perplexity and what else tasks give against bits, of sweeps of one site or of several together. Several
 // sites one after the other are in the figure of attribution.
 #include <algorithm>
+#include <cmath>
 
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
@@ -38,18 +39,29 @@ std::pair<Json, Json> EndsOf(const SweepFigure& row) {
   return {NumberOrNull(before + row.change->interval->low), NumberOrNull(before + row.change->interval->high)};
 }
 
-// At the fewest bits, each model's change with each scale, and whether it is more than chance.
+// At the fewest bits, the largest change of each model, and whether it is more than chance.
 std::string FindingOf(const std::vector<SweepFigure>& rows, const std::string& panel) {
   int fewest = 16;
   for (const SweepFigure& row : rows) {
     if (PanelOf(row) == panel) fewest = std::min(fewest, row.cell->row.bits);
   }
-  std::string text;
+  std::vector<const SweepFigure*> largest;  // per model
   for (const SweepFigure& row : rows) {
     if (PanelOf(row) != panel || row.cell->row.bits != fewest || row.change == nullptr) continue;
-    text += text.empty() ? Formatted("{} with {} bits for {}: ", panel, fewest, row.cell->row.site) : "; ";
-    text += Formatted("{}, {}, {:.4g} ({:+.3g}{})", row.cell->model, ScaleOf(*row.cell), row.figure->value,
-                      row.change->value, row.change->Significant() ? ", significant" : "");
+    const auto known =
+        std::ranges::find(largest, row.cell->model, [](const SweepFigure* one) { return one->cell->model; });
+    if (known == largest.end()) {
+      largest.push_back(&row);
+    } else if (std::fabs(row.change->value) > std::fabs((*known)->change->value)) {
+      *known = &row;
+    }
+  }
+  std::string text;
+  for (const SweepFigure* row : largest) {
+    text += text.empty() ? Formatted("{} with {} bits for {} changes at most by ", panel, fewest, row->cell->row.site)
+                         : "; by ";
+    text += Formatted("{:+.3g} to {:.4g} in {} ({}{})", row->change->value, row->figure->value, row->cell->model,
+                      ScaleOf(*row->cell), row->change->Significant() ? ", significant" : "");
   }
   return text.empty() ? text : text + ".";
 }

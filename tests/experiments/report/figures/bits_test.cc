@@ -11,6 +11,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(BitsTest, EveryScaleBeginsAt16Bits) {
   const FigureData figure =
@@ -23,9 +24,15 @@ TEST(BitsTest, EveryScaleBeginsAt16Bits) {
   ASSERT_TRUE(figure.rows[2][5].is_number());
   EXPECT_LT(figure.rows[2][5].get<double>(), figure.rows[2][6].get<double>());
   EXPECT_THAT(figure.findings,
-              ElementsAre(AllOf(HasSubstr("with 4 bits for attn_logits: a, one scale per tensor, 30 (+10"),
-                                HasSubstr("; b, one scale per tensor, 22 (+0"))));
+              ElementsAre(AllOf(
+                  HasSubstr("with 4 bits for attn_logits changes at most by +10 to 30 in a (one scale per tensor"),
+                  HasSubstr("; by +0 to 22 in b (one scale per tensor"))));
   EXPECT_THAT(figure.caption, HasSubstr("40 tokens of perplexity:text"));
+}
+
+TEST(BitsTest, TheFindingIsTheLargestChangeOfEachModel) {
+  const Material material = MaterialOf({SweepOf({CellsOf("a", {{16, 20}, {4, 21}, {4, 15}, {4, 22}})})});
+  EXPECT_THAT(Bits(material).at(0).findings, ElementsAre(AllOf(HasSubstr("by -5 to 15 in a"), Not(HasSubstr("22")))));
 }
 
 TEST(BitsTest, SixteenBitsAloneAreNoFigure) {
