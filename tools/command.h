@@ -28,6 +28,8 @@ void AddConvert(CLI::App& app);
 void AddVerify(CLI::App& app);
 void AddSweep(CLI::App& app);
 void AddCompare(CLI::App& app);
+void AddAttribute(CLI::App& app);
+void AddMaps(CLI::App& app);
 void AddTokenize(CLI::App& app);
 void AddMake(CLI::App& app);
 void AddBench(CLI::App& app);

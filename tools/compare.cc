@@ -64,7 +64,7 @@ Json Measured(const std::filesystem::path& file, size_t model, const Json& key) 
 }
 
 // Of each model; a line each in outliers.jsonl.
-std::vector<Json> Outliers(const SweepCommand& options) {
+std::vector<Json> Outliers(const CellsCommand& options) {
   const WindowOptions& windows = options.sweep.windows;
   const std::filesystem::path text = TextOf(options.sweep.tasks), file = options.sweep.folder / "outliers.jsonl";
   std::vector<Json> models;
@@ -91,7 +91,7 @@ std::vector<Json> Outliers(const SweepCommand& options) {
   return models;
 }
 
-void Run(SweepCommand& options) {
+void Run(CellsCommand& options) {
   options.sweep.tasks = WithDivergence(ParseTasks(options.tasks));
   AddBaseline(options.sweep.question);
   TextOf(options.sweep.tasks);
@@ -118,7 +118,7 @@ void Run(SweepCommand& options) {
 }  // namespace
 
 void AddCompare(CLI::App& app) {
-  auto options = std::make_shared<SweepCommand>();
+  auto options = std::make_shared<CellsCommand>();
   CLI::App* command = app.add_subcommand(
       "compare",
       "two checkpoints side by side: outliers, accuracy and divergence against bits, and whether one loses more");

@@ -2,7 +2,6 @@
 // tare sweep: accuracy against bits, models side by side; resumes.
 #include "tools/sweep.h"
 
-#include <charconv>
 #include <memory>
 
 #include "experiments/sweep/table.h"
@@ -17,27 +16,14 @@
 
 namespace tare {
 
-std::vector<AtomicFile> ClaimSweep(SweepCommand& options, const std::vector<std::string>& outputs) {
-  options.sweep.models.assign(options.models.begin(), options.models.end());
-  options.sweep.statistics.assign(options.statistics.begin(), options.statistics.end());
-  std::vector<std::string> inputs = options.models, names{"cells.jsonl", "table.csv", "table.txt", "table.json"};
-  inputs.insert(inputs.end(), options.statistics.begin(), options.statistics.end());
-  for (const TaskSpec& task : options.sweep.tasks) inputs.push_back(task.file);
-  names.insert(names.end(), outputs.begin(), outputs.end());
-  std::vector<std::string> files = OutputsIn(options.sweep.folder, names);
-  files.push_back(options.json);
-  return ClaimFiles(inputs, files);
+std::vector<AtomicFile> ClaimSweep(CellsCommand& options, const std::vector<std::string>& others) {
+  std::vector<std::string> names{"table.csv", "table.txt", "table.json"};
+  names.insert(names.end(), others.begin(), others.end());
+  return ClaimCells(options, names);
 }
 
-SweepResult RunAndWrite(const SweepCommand& options) {
-  std::vector<SweepCell> cells;
-  {
-    ProgressLine line("");
-    cells = RunSweep(options.sweep, [&](size_t cell, size_t count, const std::string& what) {
-      line.Begin(Formatted("{}/{} {}", cell + 1, count, what), cell, count);
-      return line.Callback();
-    });
-  }
+SweepResult RunAndWrite(const CellsCommand& options) {
+  const std::vector<SweepCell> cells = RunCells(options);
   const Comparisons comparisons = CompareCells(cells, options.resampling);
   SweepResult result{.json = SweepJson(cells, comparisons, options.resampling),
                      .table = SweepTable(cells, comparisons),
@@ -51,43 +37,19 @@ SweepResult RunAndWrite(const SweepCommand& options) {
 
 namespace {
 
-struct Options : SweepCommand {
-  bool list = false;
-  std::string only;
-  std::vector<std::string> parts;
+struct Options : CellsCommand {
+  CellNumbers numbers;
 };
-
-// "3" or "3-5".
-std::pair<size_t, size_t> ParseCells(const std::string& text) {
-  const std::string first = text.substr(0, text.find('-')), last = text.substr(text.find('-') + 1);
-  const auto number = [&](const std::string& digits) {
-    size_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size() || digits.empty())
-      Fail("--cells: got '{}', expected a number or two like 3-5; see --list", text);
-    return value;
-  };
-  const std::pair<size_t, size_t> range{number(first), number(last)};
-  if (range.second < range.first) Fail("--cells: got {}, expected the smaller number first", text);
-  return range;
-}
-
-void List(const Options& options) {
-  SweepOptions sweep = options.sweep;
-  sweep.models.assign(options.models.begin(), options.models.end());
-  const std::vector<std::string> cells = ListCells(sweep);
-  for (size_t i = 0; i < cells.size(); ++i) PrintLine("{} {}", i, cells[i]);
-}
 
 void Run(Options& options) {
   options.sweep.tasks = ParseTasks(options.tasks);
-  if (options.list) return List(options);
-  if (!options.only.empty()) options.sweep.only = ParseCells(options.only);
+  if (options.numbers.list) return PrintCells(options);
+  ApplyTo(options, options.numbers);
   OutputsIn(options.sweep.folder, {});
   const OutputFolder folder(options.sweep.folder);  // before its files: who has it is refused none of them
   const std::vector<AtomicFile> claims = ClaimSweep(options, {});
   options.sweep.math = options.machine.Apply();
-  if (!options.parts.empty()) MergeSweep(options.sweep, {options.parts.begin(), options.parts.end()});
+  Merge(options, options.numbers);
   const SweepResult result = RunAndWrite(options);
   if (PrintsTables(options.json)) {
     PrintText("{}", result.table);
@@ -99,7 +61,7 @@ void Run(Options& options) {
 
 }  // namespace
 
-void AddSweepOptions(CLI::App& command, SweepCommand& options) {
+void AddSweepOptions(CLI::App& command, CellsCommand& options) {
   SweepOptions& sweep = options.sweep;
   SweepQuestion& question = sweep.question;
   command
@@ -112,10 +74,6 @@ void AddSweepOptions(CLI::App& command, SweepCommand& options) {
   command.add_option("--base", question.base, "a plan of rules that every quantized cell has besides")
       ->transform(WithGridFiles);
   AddExecutedFlag(command, sweep.carrying);
-  command
-      .add_option("--stats", options.statistics,
-                  "statistics file (tare stats --out) for rules with +static; once per model, in their order")
-      ->allow_extra_args(false);
   command.add_option("--bits", question.bits, "16 (not quantized), 8, 6, 4, with commas between")
       ->delimiter(',')
       ->allow_extra_args(false)  // or it takes the folders after it
@@ -139,13 +97,7 @@ void AddSweepOptions(CLI::App& command, SweepCommand& options) {
       ->transform(WithGridFiles)
       ->allow_extra_args(false)
       ->excludes("--site", "--each-site", "--base", "--bits", "--formats", "--granularity");
-  command.add_option("--tasks", options.tasks, TaskUsage(", ") + ", with commas between")->required();
-  command.add_option("--out", sweep.folder, "folder of results")->required();
-  command.add_option("--json", options.json, "write JSON to a file, or - for standard output");
-  command.add_option("--seed", options.resampling.seed, "of the draws that intervals are from")->capture_default_str();
-  AddWindowOptions(command, sweep.windows);
-  AddStrideOption(command, sweep.windows);
-  options.machine.AddTo(command);
+  AddCellsOptions(command, options);
 }
 
 void AddSweep(CLI::App& app) {
@@ -154,15 +106,7 @@ void AddSweep(CLI::App& app) {
       "sweep", "accuracy against bits: models x granularity x bits x tasks; run again, it does what is left");
   command->add_option("MODEL", options->models, "checkpoint folders")->required();
   AddSweepOptions(*command, *options);
-  command->add_flag("--list", options->list, "only the cells with their numbers, and nothing is run");
-  CLI::Option* const only =
-      command->add_option("--cells", options->only,
-                          "only cell k, or cells a-b, of that list: a part of the sweep, each into its own --out");
-  command
-      ->add_option("--merge", options->parts,
-                   "take over the finished cells of such a folder; once per folder. What is missing is said, not run")
-      ->allow_extra_args(false)
-      ->excludes(only);
+  options->numbers.AddTo(*command);
   command->footer(
       "Example:\n  tare sweep experiments/pair/novels-standard experiments/pair/novels-differential --granularity row "
       "\\\n"

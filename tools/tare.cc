@@ -83,6 +83,8 @@ int Run(int argc, char** argv) {
   tare::AddVerify(app);
   tare::AddSweep(app);
   tare::AddCompare(app);
+  tare::AddAttribute(app);
+  tare::AddMaps(app);
   tare::AddTokenize(app);
   tare::AddMake(app);
   tare::AddBench(app);

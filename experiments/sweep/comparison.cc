@@ -64,18 +64,6 @@ void CompareWindows(const PairedRuns& runs, const Resampling& resampling, Compar
   c.for_half = 4 * static_cast<int64_t>(runs.Units());
 }
 
-Comparison Compare(const Runs& runs, const std::vector<double>& signs, const Resampling& resampling) {
-  Comparison c;
-  for (size_t r = 0; r < runs.size(); ++r) c.value += signs[r] * runs[r]->value;
-  c.items = SharedItems(runs, signs);
-  if (c.items) {
-    CompareItems(runs, signs, resampling, c);
-  } else if (const std::optional<PairedRuns> windows = SharedWindows(runs, signs)) {
-    CompareWindows(*windows, resampling, c);
-  }
-  return c;
-}
-
 // The cell of 16 bits that another one's change is from; null for such a cell itself, and where there is none.
 const SweepCell* BaselineOf(const std::vector<SweepCell>& cells, const SweepCell& cell) {
   if (cell.row.bits == 16) return nullptr;
@@ -96,19 +84,40 @@ const SweepCell* SameOfFirst(const std::vector<SweepCell>& cells, const SweepCel
 }
 
 // Over those that the table shows.
-void AddHolm(const std::vector<SweepCell>& cells, std::vector<Comparison>& comparisons) {
+void AddHolmOfShown(const std::vector<SweepCell>& cells, std::vector<Comparison>& comparisons) {
   std::vector<Comparison*> shown;
-  std::vector<double> p;
   for (Comparison& c : comparisons) {
-    if (!c.p || cells[c.cell].figures.list[c.figure].keys.in_tables == nullptr) continue;
-    shown.push_back(&c);
-    p.push_back(*c.p);
+    if (cells[c.cell].figures.list[c.figure].keys.in_tables != nullptr) shown.push_back(&c);
   }
-  const std::vector<double> adjusted = Holm(p);
-  for (size_t i = 0; i < shown.size(); ++i) shown[i]->p_holm = adjusted[i];
+  AddHolm(shown);
 }
 
 }  // namespace
+
+Comparison Compare(const std::vector<const Figure*>& runs, const std::vector<double>& signs,
+                   const Resampling& resampling) {
+  Comparison c;
+  for (size_t r = 0; r < runs.size(); ++r) c.value += signs[r] * runs[r]->value;
+  c.items = SharedItems(runs, signs);
+  if (c.items) {
+    CompareItems(runs, signs, resampling, c);
+  } else if (const std::optional<PairedRuns> windows = SharedWindows(runs, signs)) {
+    CompareWindows(*windows, resampling, c);
+  }
+  return c;
+}
+
+void AddHolm(const std::vector<Comparison*>& comparisons) {
+  std::vector<Comparison*> tested;
+  std::vector<double> p;
+  for (Comparison* c : comparisons) {
+    if (!c->p) continue;
+    tested.push_back(c);
+    p.push_back(*c->p);
+  }
+  const std::vector<double> adjusted = Holm(p);
+  for (size_t i = 0; i < tested.size(); ++i) tested[i]->p_holm = adjusted[i];
+}
 
 Comparisons CompareCells(const std::vector<SweepCell>& cells, const Resampling& resampling) {
   Comparisons all;
@@ -130,8 +139,8 @@ Comparisons CompareCells(const std::vector<SweepCell>& cells, const Resampling& 
       all.drops.back().against = other->model;
     }
   }
-  AddHolm(cells, all.changes);
-  AddHolm(cells, all.drops);
+  AddHolmOfShown(cells, all.changes);
+  AddHolmOfShown(cells, all.drops);
   return all;
 }
 

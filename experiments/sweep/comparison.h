@@ -38,6 +38,13 @@ struct Comparison {
   bool TooFew() const { return items && items->gained + items->lost < kFewestChanged; }
 };
 
+// sum_r sign_r x figure of run r, of one model over the same units: "change" for signs -1 and 1. Items that all runs
+// answered are compared by item, others by window.
+Comparison Compare(const std::vector<const Figure*>& runs, const std::vector<double>& signs,
+                   const Resampling& resampling);
+// Of those that have a p.
+void AddHolm(const std::vector<Comparison*>& comparisons);
+
 struct Comparisons {
   std::vector<Comparison> changes, drops;  // in the order of the cells
 };

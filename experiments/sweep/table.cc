@@ -15,17 +15,6 @@ struct Table {
   const Comparisons& comparisons;
 };
 
-std::string ComparisonText(const Comparison& c, const char* format) {
-  const std::string with_sign = Formatted("+{}", format);
-  std::string text = NumberText(c.value, with_sign);
-  if (c.items && c.items->gained + c.items->lost < kFewItems && c.interval) {
-    text = WithInterval(c.value, *c.interval, with_sign);
-  } else if (c.error) {
-    text = WithError(c.value, *c.error, with_sign);
-  }
-  return text + (c.Significant() ? " *" : c.TooFew() ? " ?" : "");
-}
-
 template <typename Get>
 auto Distinct(const std::vector<SweepCell>& cells, Get get) {
   std::vector<std::decay_t<decltype(get(cells[0]))>> seen;
@@ -117,6 +106,17 @@ std::string DropRows(const Table& table, const std::string& model, const std::st
 }
 
 }  // namespace
+
+std::string ComparisonText(const Comparison& c, const char* format) {
+  const std::string with_sign = Formatted("+{}", format);
+  std::string text = NumberText(c.value, with_sign);
+  if (c.items && c.items->gained + c.items->lost < kFewItems && c.interval) {
+    text = WithInterval(c.value, *c.interval, with_sign);
+  } else if (c.error) {
+    text = WithError(c.value, *c.error, with_sign);
+  }
+  return text + (c.Significant() ? " *" : c.TooFew() ? " ?" : "");
+}
 
 std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& comparisons) {
   const Table table{cells, comparisons};

@@ -19,6 +19,9 @@ namespace tare {
 
 std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& comparisons);
 
+// "-0.230 +/- 0.058 *"; of few items with an interval. `format` is of the value, without a sign.
+std::string ComparisonText(const Comparison& comparison, const char* format);
+
 // What the marks mean, in lines, for below the table.
 std::string SweepLegend(const Comparisons& comparisons);
 

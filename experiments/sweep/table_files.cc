@@ -18,19 +18,6 @@ std::string Ends(const std::optional<Interval>& interval) {
   return interval ? Formatted("{},{}", interval->low, interval->high) : std::string(",");
 }
 
-// value, stderr, low, high: empty where c is null, as are the others.
-std::string Size(const Comparison* c) {
-  return c == nullptr ? ",,," : Formatted("{},{},{}", c->value, OrEmpty(c->error), Ends(c->interval));
-}
-
-// gained, lost, p, p_holm, detectable, for_half
-std::string Evidence(const Comparison* c) {
-  if (c == nullptr) return ",,,,,";
-  const std::string flips = c->items ? Formatted("{},{}", c->items->gained, c->items->lost) : ",";
-  return Formatted("{},{},{},{},{}", flips, OrEmpty(c->p), OrEmpty(c->p_holm), OrEmpty(c->detectable),
-                   OrEmpty(c->for_half));
-}
-
 std::string CsvRow(const SweepCell& cell, size_t i, const Comparison* change, const Comparison* drop) {
   const Figure& figure = cell.figures.list[i];
   std::optional<Interval> interval;
@@ -38,8 +25,8 @@ std::string CsvRow(const SweepCell& cell, size_t i, const Comparison* change, co
   return Formatted("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", CsvField(cell.model), CsvField(cell.task),
                    CsvField(cell.row.site), CsvField(cell.row.format), CsvField(cell.row.granularity), cell.row.bits,
                    CsvField(cell.Plan()), cell.Executed() ? 1 : 0, figure.keys.name, figure.value,
-                   OrEmpty(figure.error), Ends(interval), Size(change), cell.figures.count, Evidence(change),
-                   drop == nullptr ? "" : CsvField(drop->against), Size(drop), Evidence(drop));
+                   OrEmpty(figure.error), Ends(interval), SizeCsv(change), cell.figures.count, EvidenceCsv(change),
+                   drop == nullptr ? "" : CsvField(drop->against), SizeCsv(drop), EvidenceCsv(drop));
 }
 
 template <typename T>
@@ -50,7 +37,25 @@ Json OrNull(const std::optional<T>& value) {
 Json ToJson(const Comparison& c, const char* figure) {
   Json json{{"figure", figure}};
   if (!c.against.empty()) json["against"] = c.against;
-  json.update({{"value", c.value}, {"stderr", OrNull(c.error)}});
+  json.update(ComparisonJson(c));
+  return json;
+}
+
+}  // namespace
+
+std::string SizeCsv(const Comparison* c) {
+  return c == nullptr ? ",,," : Formatted("{},{},{}", c->value, OrEmpty(c->error), Ends(c->interval));
+}
+
+std::string EvidenceCsv(const Comparison* c) {
+  if (c == nullptr) return ",,,,,";
+  const std::string flips = c->items ? Formatted("{},{}", c->items->gained, c->items->lost) : ",";
+  return Formatted("{},{},{},{},{}", flips, OrEmpty(c->p), OrEmpty(c->p_holm), OrEmpty(c->detectable),
+                   OrEmpty(c->for_half));
+}
+
+Json ComparisonJson(const Comparison& c) {
+  Json json{{"value", c.value}, {"stderr", OrNull(c.error)}};
   json["low"] = c.interval ? Json(c.interval->low) : Json();
   json["high"] = c.interval ? Json(c.interval->high) : Json();
   if (c.items) json.update({{"gained", c.items->gained}, {"lost", c.items->lost}});
@@ -62,8 +67,6 @@ Json ToJson(const Comparison& c, const char* figure) {
   if (c.items) json["too_few"] = c.TooFew();
   return json;
 }
-
-}  // namespace
 
 std::string SweepCsv(const std::vector<SweepCell>& cells, const Comparisons& comparisons) {
   std::string text =

@@ -9,6 +9,15 @@
 
 namespace tare {
 
+// {"value", "stderr", "low", "high", "gained", "lost", "p", "p_holm", "significant", "detectable", "for_half", "too_few"}; those
+// of items alone only where there are items.
+nlohmann::ordered_json ComparisonJson(const Comparison& comparison);
+
+// Fields of a table's row: value, stderr, low, high; empty where it is null.
+std::string SizeCsv(const Comparison* comparison);
+// gained, lost, p, p_holm, detectable, for_half.
+std::string EvidenceCsv(const Comparison* comparison);
+
 // model, task, site, format, granularity, bits, plan, executed, figure, value, stderr, low, high, change, change_stderr,
 // change_low, change_high, n; gained, lost, p, p_holm, detectable, for_half of the change; against, difference and the
 // same of it, of the drops. low to high are 95 % intervals, the value's of accuracies alone. A field without meaning is

@@ -149,6 +149,11 @@ const std::vector<Subject>& Subjects() {
        .form = Form::kJson,
        .readers = {{"sweep", "m", "--bits", "16,4", "--tasks", "perplexity=i.h5", "--out", "out/sw", "--json", "-"}},
        .place = "out/sw/cells.jsonl"},
+      {.file = "at/cells.jsonl",
+       .form = Form::kJson,
+       .readers = {{"attribute", "m", "--plan", "q=int4/token,k=int4/token", "--tasks", "perplexity=i.h5", "--out",
+                    "out/at", "--json", "-"}},
+       .place = "out/at/cells.jsonl"},
   };
   return subjects;
 }
@@ -166,6 +171,8 @@ const std::vector<Job>& Jobs() {
        "out/folder"},
       {{"sweep", "m", "--bits", "16,8,4", "--tasks", kTasks, "--out", "out/sw"}},
       {{"compare", "m", "g", "--bits", "4", "--tasks", "perplexity=i.safetensors", "--out", "out/cmp"}},
+      {{"attribute", "m", "--plan", "q=int4/token,k=int4/token", "--tasks", "divergence=i.safetensors", "--out",
+        "out/at"}},
       {{"eval", "m", "--tasks", kTasks, "--json", "out/e.json", "--records", "out/r.jsonl"}},
       {{"dump", "m", "--input", "i.h5", "--sites", "logits,attn_logits", "--out", "out/d.h5"}},
       {{"stats", "merge", "s0.h5", "s1.h5", "--out", "out/merged.h5"}},
@@ -213,6 +220,7 @@ void MakeGround(const fs::path& folder, const std::string& program, const fs::pa
   make({"quantize", "m", "--plan", "weights=int4/group16,attn_logits=int4/head+static", "--stats", "s.h5", "--out",
         "q.h5"});
   make({"sweep", "m", "--bits", "16,4", "--tasks", "perplexity=i.h5", "--out", "sw"});
+  make({"attribute", "m", "--plan", "q=int4/token,k=int4/token", "--tasks", "perplexity=i.h5", "--out", "at"});
   Leave(folder, program,
         {"stats", "m", "--input", "many.safetensors", "--sites", "layer_out", "--checkpoint", "1", "--out", "p.h5"},
         "p.h5.part");

@@ -61,6 +61,7 @@ class OutputsTest : public testing::Test {
       {"eval", "gone", "--tasks", "perplexity=text", "--json"},
       {"eval", "gone", "--tasks", "perplexity=text", "--records"},
       {"sweep", "gone", "--tasks", "perplexity=text", "--out", "s", "--json"},
+      {"maps", "gone", "--plan", "int4", "--input", "text", "--json"},
       {"inspect", "gone", "--json"},
       {"verify", "gone", "--json"},
       {"bench", "forward", "--family", "gone", "--json"},
@@ -70,6 +71,7 @@ class OutputsTest : public testing::Test {
   const std::vector<Command> folders_ = {
       {"sweep", "gone", "--tasks", "perplexity=text", "--out"},
       {"compare", "gone", "gone", "--tasks", "perplexity=text", "--out"},
+      {"attribute", "gone", "--plan", "int4", "--tasks", "perplexity=text", "--out"},
       {"quantize", "gone", "--plan", "weights=int8/channel", "--format", "safetensors", "--out"},
       {"quantize", "gone", "--plan", "", "--method", "hadamard", "--format", "safetensors", "--out"}};
 

@@ -15,8 +15,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::vector<std::vector<std::string>> kCommands = {{"inspect"}, {"dump"},    {"stats"},           {"eval"},
-                                                         {"sweep"},   {"compare"}, {"bench", "forward"}};
+const std::vector<std::vector<std::string>> kCommands = {
+    {"inspect"}, {"dump"}, {"stats"}, {"eval"}, {"sweep"}, {"compare"}, {"attribute"}, {"maps"}, {"bench", "forward"}};
 
 Outcome Help(std::vector<std::string> command, const CommandSetting& setting = {}) {
   command.push_back("--help");

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/checkpoint.h"
+#include "tests/support/golden.h"
+#include "tests/support/ids.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
+
+class AttributeCommandTest : public testing::Test {
+ protected:
+  AttributeCommandTest() { PutManyIds(folder_ / "ids.safetensors", 6, 20); }
+
+  Outcome Attribute(const std::string& plan, std::vector<std::string> options = {}) {
+    options.insert(options.begin(), {"attribute", GoldenFolder("diffllama-mha"), "--plan", plan, "--tasks",
+                                     "divergence=" + (folder_ / "ids.safetensors").string(), "--out", folder_ / "out"});
+    return RunTare(options);
+  }
+  std::string Get(const char* name) { return GetFile(folder_ / "out" / name); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(AttributeCommandTest, EachPartAloneAndTakenOut) {
+  const Outcome outcome = Attribute("q=int4/token,attn_logits=int4/row", {"--by", "site,map"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, StartsWith(Get("attribution.txt")));
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder_ / "out")) names.push_back(entry.path().filename());
+  EXPECT_THAT(names, UnorderedElementsAre("cells.jsonl", "attribution.csv", "attribution.json", "attribution.txt"));
+  const Json json = Json::parse(Get("attribution.json"));
+  const Json& kld = json.at("figures").at(0);
+  EXPECT_EQ(kld.at("figure"), "kld");
+  ASSERT_EQ(kld.at("parts").size(), 4u);
+  double sum = 0, before = 1e9;
+  for (const Json& part : kld["parts"]) {
+    const double alone = part.at("alone").at("value");
+    EXPECT_LE(alone, before);  // f32 itself is at no distance
+    sum += before = alone;
+  }
+  EXPECT_NEAR(kld["sum"]["value"], sum, 1e-12);
+  EXPECT_NEAR(kld["left_over"]["value"].get<double>(), kld["change"]["value"].get<double>() - sum, 1e-12);
+  // Each is what eval gives for its plan.
+  const Json& part = kld["parts"][1];
+  const Outcome alone = RunTare({"eval", GoldenFolder("diffllama-mha"), "--plan", part.at("alone_plan"), "--tasks",
+                                 "divergence=" + (folder_ / "ids.safetensors").string(), "--json", "-"});
+  EXPECT_EQ(Json::parse(alone.out).at("tasks").at("divergence:ids").at("kld"), part["alone"]["value"]);
+}
+
+TEST_F(AttributeCommandTest, WhatIsFinishedIsNotRunAgain) {
+  const char* plan = "q=int4/token,k=int4/token";
+  ASSERT_EQ(Attribute(plan).exit_code, 0);
+  const std::string cells = Get("cells.jsonl"), csv = Get("attribution.csv");
+  ASSERT_EQ(Attribute(plan, {"--threads", "1"}).exit_code, 0);
+  EXPECT_EQ(Get("cells.jsonl"), cells);
+  EXPECT_EQ(Get("attribution.csv"), csv);
+  // Another plan of the same folder runs what it lacks, and shows its own parts alone.
+  ASSERT_EQ(Attribute("q=int4/token,v=int4/token").exit_code, 0);
+  EXPECT_THAT(Get("cells.jsonl"), StartsWith(cells));
+  EXPECT_FALSE(Get("attribution.txt").contains("\n  k "));
+}
+
+TEST_F(AttributeCommandTest, Refused) {
+  EXPECT_THAT(Attribute("q=int4/token").err, HasSubstr("--plan: q=int4/token has one part, q to tell apart"));
+  EXPECT_THAT(Attribute("f32").err, HasSubstr("--plan: f32 has nothing to tell apart"));
+  EXPECT_THAT(Attribute("int4", {"--by", "sight"}).err, HasSubstr("--by: got 'sight', expected site, layer"));
+  EXPECT_THAT(Attribute("q[l9]=int4/token,k=int4/token", {"--by", "site,layer"}).err,
+              HasSubstr("got layer 9 of q, expected 0 to"));
+  EXPECT_EQ(RunTare({"attribute", GoldenFolder("llama-mha"), "--plan", "int4"}).exit_code, 2);
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/checkpoint.h"
+#include "tests/support/golden.h"
+#include "tests/support/ids.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(MapsCommandTest, EachMapAndTheDifference) {
+  TemporaryFolder folder;
+  PutManyIds(folder / "ids.safetensors", 6, 20);
+  const auto maps = [&](const char* model, std::vector<std::string> options) {
+    options.insert(options.begin(), {"maps", GoldenFolder(model), "--input", folder / "ids.safetensors"});
+    return RunTare(options);
+  };
+  const Outcome outcome = maps("diffllama-mha", {"--plan", "k=int4/token", "--plan", "attn_logits=int8/row"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* part : {"120 positions in 6 windows", "\nk=int4/token\n", "\nattn_logits=int8/row\n", "difference"})
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  EXPECT_THAT(maps("llama-mha", {"--plan", "k=int4/token"}).out, Not(HasSubstr("difference")));
+  const Json json = Json::parse(maps("diffllama-mha", {"--plan", "k=int4/token", "--json", "-"}).out);
+  EXPECT_EQ(json.at("schema"), "tare.maps/1");
+  EXPECT_EQ(json.at("plans").at(0).at("layers").size(), 3u);
+  EXPECT_GT(json["plans"][0]["layers"][1]["maps"][1].at("shiftless_rms"), 0);
+  EXPECT_THAT(maps("llama-mha", {"--plan", "f32"}).err, HasSubstr("--plan: got f32, expected a plan that quantizes"));
+  EXPECT_THAT(maps("llama-mha", {"--plan", "k[m2]=int4/token"}).err, HasSubstr("got map 2 of k, expected 1 to 1"));
+  EXPECT_EQ(maps("llama-mha", {}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/cells.h"
+
+#include <charconv>
+
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+
+namespace tare {
+namespace {
+
+// "3" or "3-5".
+std::pair<size_t, size_t> ParseCells(const std::string& text) {
+  const std::string first = text.substr(0, text.find('-')), last = text.substr(text.find('-') + 1);
+  const auto number = [&](const std::string& digits) {
+    size_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc() || end != digits.data() + digits.size() || digits.empty())
+      Fail("--cells: got '{}', expected a number or two like 3-5; see --list", text);
+    return value;
+  };
+  const std::pair<size_t, size_t> range{number(first), number(last)};
+  if (range.second < range.first) Fail("--cells: got {}, expected the smaller number first", text);
+  return range;
+}
+
+}  // namespace
+
+void AddCellsOptions(CLI::App& command, CellsCommand& options) {
+  SweepOptions& sweep = options.sweep;
+  command
+      .add_option("--stats", options.statistics,
+                  "statistics file (tare stats --out) for rules with +static; once per model, in their order")
+      ->allow_extra_args(false);
+  command.add_option("--tasks", options.tasks, TaskUsage(", ") + ", with commas between")->required();
+  command.add_option("--out", sweep.folder, "folder of results")->required();
+  command.add_option("--json", options.json, "write JSON to a file, or - for standard output");
+  command.add_option("--seed", options.resampling.seed, "of the draws that intervals are from")->capture_default_str();
+  AddWindowOptions(command, sweep.windows);
+  AddStrideOption(command, sweep.windows);
+  options.machine.AddTo(command);
+}
+
+std::vector<AtomicFile> ClaimCells(CellsCommand& options, const std::vector<std::string>& outputs) {
+  options.sweep.models.assign(options.models.begin(), options.models.end());
+  options.sweep.statistics.assign(options.statistics.begin(), options.statistics.end());
+  std::vector<std::string> inputs = options.models, names{"cells.jsonl"};
+  inputs.insert(inputs.end(), options.statistics.begin(), options.statistics.end());
+  for (const TaskSpec& task : options.sweep.tasks) inputs.push_back(task.file);
+  names.insert(names.end(), outputs.begin(), outputs.end());
+  std::vector<std::string> files = OutputsIn(options.sweep.folder, names);
+  files.push_back(options.json);
+  return ClaimFiles(inputs, files);
+}
+
+std::vector<SweepCell> RunCells(const CellsCommand& options) {
+  ProgressLine line("");
+  return RunSweep(options.sweep, [&](size_t cell, size_t count, const std::string& what) {
+    line.Begin(Formatted("{}/{} {}", cell + 1, count, what), cell, count);
+    return line.Callback();
+  });
+}
+
+void CellNumbers::AddTo(CLI::App& command) {
+  command.add_flag("--list", list, "only the cells with their numbers, and nothing is run");
+  CLI::Option* const numbers = command.add_option(
+      "--cells", only, "only cell k, or cells a-b, of that list: a part of the work, each into its own --out");
+  command
+      .add_option("--merge", parts,
+                  "take over the finished cells of such a folder; once per folder. What is missing is said, not run")
+      ->allow_extra_args(false)
+      ->excludes(numbers);
+}
+
+void PrintCells(CellsCommand& options) {
+  options.sweep.models.assign(options.models.begin(), options.models.end());
+  const std::vector<std::string> cells = ListCells(options.sweep);
+  for (size_t i = 0; i < cells.size(); ++i) PrintLine("{} {}", i, cells[i]);
+}
+
+void ApplyTo(CellsCommand& options, const CellNumbers& numbers) {
+  if (!numbers.only.empty()) options.sweep.only = ParseCells(numbers.only);
+}
+
+void Merge(const CellsCommand& options, const CellNumbers& numbers) {
+  if (!numbers.parts.empty()) MergeSweep(options.sweep, {numbers.parts.begin(), numbers.parts.end()});
+}
+
+}  // namespace tare

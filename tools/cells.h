@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What commands share that run the cells of a sweep in a folder (sweep, compare, attribute): options, files, progress, and
+// some of the cells on each of many machines.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/evidence/bootstrap.h"
+#include "experiments/sweep/sweep.h"
+#include "tools/files.h"
+#include "tools/run_options.h"
+
+namespace tare {
+
+struct CellsCommand {
+  std::vector<std::string> models, statistics;
+  std::string tasks, json;
+  SweepOptions sweep;
+  Resampling resampling;
+  MachineOptions machine;
+};
+
+// --stats, --tasks, --out, --json, --seed, windows, --threads and --math.
+void AddCellsOptions(CLI::App& command, CellsCommand& options);
+
+// From the texts of the command line; `outputs` are files of the folder besides its cells.
+std::vector<AtomicFile> ClaimCells(CellsCommand& options, const std::vector<std::string>& outputs);
+
+// With a line of progress.
+std::vector<SweepCell> RunCells(const CellsCommand& options);
+
+// --list, --cells and --merge.
+struct CellNumbers {
+  bool list = false;
+  std::string only;
+  std::vector<std::string> parts;
+
+  void AddTo(CLI::App& command);
+};
+// The cells with their numbers.
+void PrintCells(CellsCommand& options);
+// Before any runs: into the options, and what is taken over into the folder.
+void ApplyTo(CellsCommand& options, const CellNumbers& numbers);
+void Merge(const CellsCommand& options, const CellNumbers& numbers);
+
+}  // namespace tare

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare maps: what a plan does to each attention map and to their difference, layer by layer
+// (experiments/attribution/map_errors.h).
+#include <memory>
+#include <optional>
+
+#include "experiments/attribution/map_error_pass.h"
+#include "experiments/attribution/map_error_table.h"
+#include "experiments/sequences/model_input.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
+#include "quant/plan/grid_files.h"
+#include "tools/files.h"
+#include "tools/run_options.h"
+
+namespace tare {
+namespace {
+
+struct Options {
+  std::string model, input, json;
+  std::vector<std::string> plans;
+  WindowOptions windows;
+  Resampling resampling;
+  MachineOptions machine;
+};
+
+void Run(const Options& options) {
+  const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {options.json});
+  const Math math = options.machine.Apply();
+  Model exact(options.model, math);
+  if (exact.config().projection > 0) Fail("{}: got a tower of CLIP, expected a language model", exact.Name());
+  std::vector<std::unique_ptr<PlanRun>> runs;
+  for (const std::string& text : options.plans) {
+    Plan plan = Plan::Parse(text);
+    if (plan.empty()) Fail("--plan: got f32, expected a plan that quantizes something; try k=int4/token");
+    runs.push_back(std::make_unique<PlanRun>(std::move(plan), Carrying::kSimulated, ModelSitesOf(exact)));
+  }
+  const TokenInput input = LoadModelInput(options.input, exact);
+  const std::vector<ScoredSequence> sequences = CutDisjoint(input, exact.config(), options.windows);
+  size_t tokens = 0;
+  for (const ScoredSequence& s : sequences) tokens += s.tokens.size();
+  nlohmann::ordered_json json{{"schema", "tare.maps/1"},
+                              {"model", exact.Name()},
+                              {"input_sha256", input.sha256},
+                              {"windows", sequences.size()},
+                              {"positions", tokens},
+                              {"draws", options.resampling.draws},
+                              {"seed", options.resampling.seed},
+                              {"plans", nlohmann::ordered_json::array()}};
+  std::string tables;
+  Model planned(options.model, math);
+  ProgressLine line("");
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const std::string name = runs[i]->plan().canonical();
+    line.Begin(name, i, runs.size());
+    const LayerMapErrors layers = MeasureMapErrors(exact, planned, *runs[i], sequences, line.Callback());
+    tables += MapErrorTable(name, layers, options.resampling);
+    json["plans"].push_back(MapErrorJson(name, layers, options.resampling));
+  }
+  if (PrintsTables(options.json))
+    PrintText("{}: {} positions in {} windows, every layer with exact inputs\n{}", exact.Name(), tokens,
+              sequences.size(), tables);
+  WriteJson(options.json, json);
+}
+
+}  // namespace
+
+void AddMaps(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("maps", "what few bits do to each attention map and to the difference of two, layer by layer");
+  command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
+  command->add_option("--plan", options->plans, "a plan, simulated in each layer by itself; once per plan")
+      ->transform(WithGridFiles)
+      ->allow_extra_args(false)
+      ->required();
+  command->add_option("--input", options->input, "text, or ids in .safetensors or .h5")->required();
+  command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
+  command->add_option("--seed", options->resampling.seed, "of the draws that intervals are from")
+      ->capture_default_str();
+  AddWindowOptions(*command, options->windows);
+  options->machine.AddTo(*command);
+  command->footer(
+      "Example:\n  tare maps experiments/pair/novels-differential --plan attn_logits=int4/row --plan k=int4/token \\\n"
+      "    --input experiments/pair/heldout.txt --tokens 5110");
+  command->callback([options] { Run(*options); });
+}
+
+}  // namespace tare
