@@ -30,4 +30,5 @@ NB_MODULE(_tare, module) {
   tare::AddAttention(module);
   tare::AddQuantize(module);
   tare::AddFiles(module);
+  tare::AddStatistics(module);
 }

@@ -53,5 +53,6 @@ class Turn {
 void AddAttention(nanobind::module_& module);
 void AddQuantize(nanobind::module_& module);
 void AddFiles(nanobind::module_& module);
+void AddStatistics(nanobind::module_& module);
 
 }  // namespace tare

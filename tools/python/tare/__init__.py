@@ -4,4 +4,12 @@ and back, statistics of any model, and what the command `tare` writes as numpy a
 from ._tare import Quantized, __version__, attention, dequantize, quantize
 from .files import open
 
-__all__ = ["Quantized", "__version__", "attention", "dequantize", "open", "quantize"]
+
+def __getattr__(name):
+    if name == "Statistics":  # numpy takes a tenth of a second to import: not before it is used
+        from .statistics import Statistics
+        return Statistics
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = ["Quantized", "Statistics", "__version__", "attention", "dequantize", "open", "quantize"]

@@ -28,7 +28,7 @@ def _value(text):
         return text
 
 
-class Statistics:
+class StatisticsFile:
     """A statistics file (quant/STATISTICS.md): `file["attn_logits"]` is a site's datasets by name, numpy arrays that lie where the file is
     mapped; one row per layer, head and map. Each is held to its SHA-256 when it is first looked at."""
 
@@ -109,12 +109,12 @@ class Sweep:
 
 
 def open(path):
-    """What the command wrote: a Statistics, a QuantizedCheckpoint or a Sweep (of a folder). ValueError for a file of another schema."""
+    """What the command wrote: a StatisticsFile, a QuantizedCheckpoint or a Sweep (of a folder). ValueError for a file of another schema."""
     if pathlib.Path(path).is_dir():
         return Sweep(path)
     schema = _tare.File(str(path)).text("", "schema")
     if schema == STATISTICS:
-        return Statistics(path)
+        return StatisticsFile(path)
     if schema in CHECKPOINTS:
         return QuantizedCheckpoint(path)
     raise ValueError(f"{path}: got schema '{schema}', expected one of {STATISTICS} {' '.join(CHECKPOINTS)}; try the version of Tare that "

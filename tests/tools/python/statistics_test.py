@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tare.Statistics: the bytes that tare stats --tensors writes of the same arrays, whole or not at all."""
+import numpy as np
+import tare
+from support import Case, program
+
+
+def batch(seed):
+    draw = np.random.default_rng(seed)
+    return {"input_ids": draw.integers(0, 9, (2, 7)), "layer_out.0": draw.standard_normal((2, 7, 8), dtype=np.float32),
+            "down_proj.in.1": draw.standard_normal((2, 7, 6), dtype=np.float32)}
+
+
+class Tensor:
+    """A PyTorch tensor as far as it is asked."""
+    dtype = "torch.float32"
+
+    def __init__(self, values):
+        self.values = values
+
+    def detach(self):
+        return self
+
+    def cpu(self):
+        return self
+
+    def numpy(self):
+        return self.values
+
+
+class StatisticsTest(Case):
+    def feed(self, path, **options):
+        with tare.Statistics(path, name="m", **options) as statistics:
+            out, into = statistics.hook("layer_out", 0), statistics.pre_hook("down_proj.in", 1)
+            for seed in 0, 1:
+                arrays = batch(seed)
+                statistics.feed("input_ids", None, arrays["input_ids"])
+                into(None, (Tensor(arrays["down_proj.in.1"]),))
+                out(None, (), (Tensor(arrays["layer_out.0"]), "others"))
+                arrays["layer_out.0"][:] = 0  # what was fed is not looked at again
+
+    def test_the_file_is_the_commands(self):
+        files = [self.folder / f"batch{seed}.npz" for seed in (0, 1)]
+        for seed, file in enumerate(files):  # in the order in which they are fed: by it go the bytes, and their hash
+            arrays = batch(seed)
+            np.savez(file, **{name: arrays[name] for name in ("input_ids", "down_proj.in.1", "layer_out.0")})
+        program("stats", "--tensors", *files, "--name", "m", "--formats", "int8/row", "--out", self.folder / "C.h5")
+        self.feed(self.folder / "S.h5", formats="int8/row")
+        self.assertEqual((self.folder / "S.h5").read_bytes(), (self.folder / "C.h5").read_bytes())
+        self.assertEqual(tare.open(self.folder / "S.h5").tokens, 28)
+
+    def test_whole_or_not_at_all(self):
+        with self.assertRaises(KeyError), tare.Statistics(self.folder / "S.h5") as statistics:
+            statistics.feed("layer_out", 0, np.ones((1, 2, 3), np.float32))
+            raise KeyError
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_refusals(self):
+        def once(*fed, **options):
+            with tare.Statistics(self.folder / "S.h5", **options) as statistics:
+                statistics.feed(*fed)
+
+        ones = np.ones((1, 2, 3), np.float32)
+        self.refuses("none of a site (the first: layer_in.0)", once, "layer_in", 0, ones)
+        self.refuses("layer_out.0: got shape [3], expected BTC", once, "layer_out", 0, np.ones(3, np.float32))
+        self.refuses("layer_out.0: got list, expected a numpy array or a PyTorch tensor", once, "layer_out", 0, [1.0])
+        self.refuses("--formats", once, "layer_out", 0, ones, formats="int5/row")
+        self.refuses("axes.json", once, "layer_out", 0, ones, axes={"nowhere": {}})
+        self.refuses("outside the block", tare.Statistics(self.folder / "S.h5").feed, "layer_out", 0, ones)
+        self.refuses("got no folder", tare.Statistics(self.folder / "none" / "S.h5").__enter__)
+
+        def nothing():
+            with tare.Statistics(self.folder / "S.h5"):
+                pass
+
+        self.refuses("got no arrays, expected some", nothing)
+        self.assertEqual(list(self.folder.iterdir()), [])

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statistics of what any model computes, fed as it computes."""
+import json
+import pathlib
+import tempfile
+
+import numpy
+
+from . import _tare
+
+
+def _array(x, where):
+    """x as numpy, f32 where numpy has no such type; never what another may write into later."""
+    if hasattr(x, "detach"):  # a PyTorch tensor
+        x = x.detach().cpu()
+        x = (x.float() if str(x.dtype) == "torch.bfloat16" else x).numpy()
+    if not isinstance(x, numpy.ndarray):
+        raise ValueError(f"{where}: got {type(x).__name__}, expected a numpy array or a PyTorch tensor; try numpy.asarray(x)")
+    return numpy.array(x, order="C")
+
+
+def _first(x):
+    return x[0] if isinstance(x, (tuple, list)) else x
+
+
+class Statistics:
+    """Feeds arrays by site and layer into the file that `tare stats --tensors` writes of them, the same to the byte:
+
+        with tare.Statistics("S.h5") as statistics:
+            for i, layer in enumerate(model.model.layers):
+                layer.register_forward_hook(statistics.hook("layer_out", i))
+            for ids in batches:
+                model(ids)
+
+    The file appears whole when the block ends, and not at all where it ends by an exception. Sites are those of plans, axes those of
+    experiments/captured/README.md: [B,T,C], by heads [B,H,T,C], attention maps [B,H,T,S]. A batch ends where a site and layer come again.
+    Until the block ends its arrays lie in a folder beside the file, on disk.
+
+    name       of the model, for tables; None: the file's
+    axes       {site: {"axes": "BTHC", "maps": "interleaved", ...}} where arrays are not as above
+    sites, formats, calibrate  as of tare stats: "layer_out,attn_logits", "int8/row,int4/group64", "int8"
+    """
+
+    def __init__(self, path, *, name=None, axes=None, sites="", formats="", calibrate="", threads=0):
+        self._path = pathlib.Path(path)
+        self._options = {"name": name or self._path.stem, "sites": sites, "formats": formats, "calibrate": calibrate, "threads": threads}
+        self._axes = axes
+        self._folder = None
+        self._batch = {}
+        self._files = []
+
+    def __enter__(self):
+        if not self._path.parent.is_dir():
+            raise ValueError(f"{self._path}: got no folder {self._path.parent}, expected one to write into")
+        self._folder = tempfile.TemporaryDirectory(dir=self._path.parent, prefix=f".{self._path.name}.")
+        return self
+
+    def __exit__(self, kind, *_):
+        with self._folder as folder:
+            if kind is None:
+                self._end_batch()
+                if not self._files:
+                    raise ValueError(f"{self._path}: got no arrays, expected some; try feed(site, layer, array)")
+                axes = pathlib.Path(folder) / "axes.json"
+                if self._axes is not None:
+                    axes.write_text(json.dumps(self._axes))
+                _tare.collect(self._files, str(self._path), axes="" if self._axes is None else str(axes), **self._options)
+
+    def feed(self, site, layer, array):
+        """What the model has at a site, of all sequences of a batch; layer None where the site is outside the layers. Also "input_ids" and
+        "attention_mask" [B,T], of which a run is known and padding left out."""
+        name = site if layer is None else f"{site}.{layer}"
+        if self._folder is None:
+            raise ValueError(f"{name}: got an array outside the block, expected `with tare.Statistics(path) as s:` around it")
+        if name in self._batch:
+            self._end_batch()
+        self._batch[name] = _array(array, name)
+
+    def hook(self, site, layer=None):
+        """For register_forward_hook: feeds what the module gives (the first of several)."""
+        return lambda module, arguments, output: self.feed(site, layer, _first(output))
+
+    def pre_hook(self, site, layer=None):
+        """For register_forward_pre_hook: feeds what the module is called with (the first of several)."""
+        return lambda module, arguments: self.feed(site, layer, _first(arguments))
+
+    def _end_batch(self):
+        if self._batch:
+            self._files.append(str(pathlib.Path(self._folder.name) / f"batch{len(self._files)}.npz"))
+            numpy.savez(self._files[-1], **self._batch)
+            self._batch = {}
