@@ -11,6 +11,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <new>
 #include <string>
 
@@ -20,6 +21,7 @@
 #include "quant/base/memory.h"
 #include "quant/base/notice.h"
 #include "tools/command.h"
+#include "tools/help.h"
 #include "tools/usage.h"
 
 namespace {
@@ -70,6 +72,7 @@ int Fail(const char* message) {
 
 int Run(int argc, char** argv) {
   CLI::App app{"Tare measures what low-bit quantization costs Differential Transformers and standard ones.", "tare"};
+  app.formatter(std::make_shared<tare::HelpFormatter>());
   app.set_version_flag("--version", "tare " TARE_VERSION);
   app.require_subcommand(1);
   tare::AddInspect(app);
