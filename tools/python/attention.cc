@@ -184,7 +184,7 @@ void AddAttention(nb::module_& module) {
   module.def("attention", Attention, "q"_a, "k"_a, "v"_a, nb::kw_only(), "heads"_a = "standard",
              "lambda_"_a = nb::none(), "plan"_a = nb::none(), "causal"_a = true, "window"_a = 0, "scale"_a = nb::none(),
              "out"_a = nb::none(), "threads"_a = 0, kAttention,
-             nb::sig("def attention(q: object, k: object, v: object, *, heads: str | Sequence[tuple] = 'standard', "
+             nb::sig("def attention(q: object, k: object, v: object, *, heads: str | list[tuple] = 'standard', "
                      "lambda_: float | object | None = None, plan: str | None = None, causal: bool = True, "
                      "window: int = 0, scale: float | None = None, out: object | None = None, threads: int = 0) "
                      "-> numpy.ndarray"));
