@@ -18,13 +18,9 @@ ArrayInfo FindImages(const ArrayFile& file, const ModelConfig& c, const std::str
   if (found == arrays.end())
     Fail("{}: missing; expected an array of shape [N, {}, {}, {}]", where, kColors, c.image_size, c.image_size);
   const std::vector<int64_t>& shape = found->shape;
-  if (shape.size() != 4 || shape[0] < 1 || shape[1] != kColors || shape[2] != c.image_size ||
-      shape[3] != c.image_size) {
-    std::string text;
-    for (const int64_t n : shape) text += (text.empty() ? "" : ", ") + std::to_string(n);
-    Fail("{}: got shape [{}], expected [N, {}, {}, {}] (image_size in config.json)", where, text, kColors, c.image_size,
-         c.image_size);
-  }
+  if (shape.size() != 4 || shape[0] < 1 || shape[1] != kColors || shape[2] != c.image_size || shape[3] != c.image_size)
+    Fail("{}: got shape {}, expected [N, {}, {}, {}] (image_size in config.json)", where, ShapeText(shape), kColors,
+         c.image_size, c.image_size);
   if (shape[0] > (std::numeric_limits<int32_t>::max() - 1) / c.Patches())
     Fail("{}: got {} images, expected at most {}; try parts", where, shape[0],
          (std::numeric_limits<int32_t>::max() - 1) / c.Patches());
@@ -36,8 +32,9 @@ ArrayInfo FindImages(const ArrayFile& file, const ModelConfig& c, const std::str
 Images::Images(const std::filesystem::path& file, const ModelConfig& c)
     : where_(file.string() + ": images"),
       file_(ArrayFile::Open(file)),
-      pixels_(file_->Values(FindImages(*file_, c, where_))),
-      count_(FindImages(*file_, c, where_).shape[0]),
+      array_(FindImages(*file_, c, where_)),
+      pixels_(file_->Values(array_)),
+      count_(array_.shape[0]),
       side_(c.image_size),
       patch_(c.patch_size),
       patches_(c.Patches()) {}

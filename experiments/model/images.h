@@ -29,6 +29,7 @@ class Images {
  private:
   std::string where_;
   std::unique_ptr<ArrayFile> file_;
+  ArrayInfo array_;
   ArrayValues pixels_;
   int64_t count_ = 0, side_ = 0, patch_ = 0, patches_ = 0;
 };

@@ -2,6 +2,7 @@
 #include "experiments/model/weights.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "kernels/elementwise/rows.h"
@@ -13,12 +14,6 @@
 
 namespace tare {
 namespace {
-
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (const int64_t n : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(n);
-  return text + "]";
-}
 
 WeightType TypeOf(const TensorView& tensor, const std::string& where) {
   switch (tensor.dtype) {
@@ -130,7 +125,7 @@ const QuantizedMatrix* Weights::TakeQuantized(const std::string& name, int64_t o
   if (quantized == nullptr) return nullptr;
   if (quantized->out != out || quantized->in != in) {
     Fail("{}: tensor '{}': got shape {}, expected {} from config.json", where_, name,
-         ShapeText({quantized->out, quantized->in}), ShapeText({out, in}));
+         ShapeText(std::array{quantized->out, quantized->in}), ShapeText(std::array{out, in}));
   }
   taken_.insert(name);
   return quantized;
