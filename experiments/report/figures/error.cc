@@ -59,10 +59,10 @@ std::vector<FigureData> ErrorAgainstBits(const Material& material) {
     }
   }
   if (figure.rows.empty()) return {};
-  std::ranges::stable_sort(figure.rows, {}, [](const Row& row) {
+  std::ranges::stable_sort(figure.rows, {}, [](const FigureRow& row) {
     return std::ranges::find(kShown, row[0].get<std::string>()) - std::ranges::begin(kShown);
   });
-  const Row& worst = std::ranges::min(figure.rows, {}, [](const Row& row) { return row[4].get<double>(); });
+  const FigureRow& worst = std::ranges::min(figure.rows, {}, [](const FigureRow& row) { return row[4].get<double>(); });
   figure.findings.push_back(Formatted("Of these sites {} of {} loses most: {:.1f} dB with {}.",
                                       worst[0].get<std::string>(), worst[1].get<std::string>(), worst[4].get<double>(),
                                       worst[2].get<std::string>()));

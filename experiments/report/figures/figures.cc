@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 Json Distinct(const FigureData& figure, const std::string& column) {
   const auto at = std::ranges::find(figure.columns, column, &Column::name) - figure.columns.begin();
   Json values = Json::array();
-  for (const Row& row : figure.rows) {
+  for (const FigureRow& row : figure.rows) {
     if (!std::ranges::contains(values, row.at(at))) values.push_back(row[at]);
   }
   return values;
@@ -41,7 +41,7 @@ Json SpecificationOf(const FigureData& figure) {
   Json specification = Json::parse(Embedded("figures/" + figure.Kind() + ".json"));
   Order(specification, "", figure);
   Json values = Json::array();
-  for (const Row& row : figure.rows) {
+  for (const FigureRow& row : figure.rows) {
     Json& value = values.emplace_back(Json::object());
     for (size_t i = 0; i < row.size(); ++i) value[figure.columns[i].name] = row[i];
   }

@@ -22,13 +22,13 @@ struct Column {
   std::string title;  // in the table, with its unit
 };
 
-using Row = std::vector<nlohmann::ordered_json>;  // text, a number, or null: no figure
+using FigureRow = std::vector<nlohmann::ordered_json>;  // text, a number, or null: no figure
 
 struct FigureData {
   std::string name;            // "bits", "maps:probs.entropy": its kind, and which one of several
   std::string title, caption;  // the caption has units, n and what bars mean
   std::vector<Column> columns;
-  std::vector<Row> rows;
+  std::vector<FigureRow> rows;
   std::vector<std::string> findings;  // a sentence each, worked out from the rows
   bool on_page = true;                // others are for `tare plot`
 

@@ -27,9 +27,9 @@ FigureData& FigureNamed(const std::string& measure, std::vector<FigureData>& fig
 
 // Where each panel has its largest.
 void AddFindings(FigureData& figure, const std::string& measure) {
-  std::vector<const Row*> largest;
-  for (const Row& row : figure.rows) {
-    const auto known = std::ranges::find_if(largest, [&](const Row* one) { return (*one)[0] == row[0]; });
+  std::vector<const FigureRow*> largest;
+  for (const FigureRow& row : figure.rows) {
+    const auto known = std::ranges::find_if(largest, [&](const FigureRow* one) { return (*one)[0] == row[0]; });
     if (known == largest.end()) {
       largest.push_back(&row);
     } else if (row[3].get<double>() > (**known)[3].get<double>()) {
@@ -37,7 +37,7 @@ void AddFindings(FigureData& figure, const std::string& measure) {
     }
   }
   std::string text;
-  for (const Row* row : largest)
+  for (const FigureRow* row : largest)
     text +=
         Formatted("{} {:.4g} in {}, layer {}, head {}", text.empty() ? "The largest " + measure + " is" : ";",
                   (*row)[3].get<double>(), (*row)[0].get<std::string>(), (*row)[1].get<int>(), (*row)[2].get<int>());

@@ -91,7 +91,7 @@ std::vector<FigureData> RooflineOfKernels(const Material& material) {
     figure.rows.push_back({k.name, k.plan, k.threads, NumberOrNull(k.operations / k.bytes), NumberOrNull(speed),
                            NumberOrNull(RoofOf(k)), NumberOrNull(speed / RoofOf(k)), NumberOrNull(k.error)});
   }
-  const Row& best = std::ranges::max(figure.rows, {}, [](const Row& row) { return row[6].get<double>(); });
+  const FigureRow& best = std::ranges::max(figure.rows, {}, [](const FigureRow& row) { return row[6].get<double>(); });
   figure.findings.push_back(Formatted("The kernel nearest to its roof is {} ({}): {:.0f} % of {:.0f} Gop/s.",
                                       best[0].get<std::string>(), best[1].get<std::string>(),
                                       100 * best[6].get<double>(), best[5].get<double>()));

@@ -64,7 +64,7 @@ std::string TableOf(const FigureData& figure) {
     html += Formatted("<th scope=\"col\"{}>{}</th>", figure.rows[0][i].is_string() ? "" : " class=\"number\"",
                       Escaped(figure.columns[i].title));
   html += "</tr></thead><tbody>\n";
-  for (const Row& row : figure.rows) {
+  for (const FigureRow& row : figure.rows) {
     html += "<tr>";
     for (const Json& value : row) html += CellOf(value);
     html += "</tr>\n";
