@@ -4,10 +4,12 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -72,6 +74,24 @@ void WriteJson(const std::string& target, const nlohmann::ordered_json& json) {
     std::fwrite(text.data(), 1, text.size(), stdout);  // main looks at how it went
   } else {
     WriteFileAtomically(target, text);
+  }
+}
+
+std::vector<const CLI::Option*> OptionsOf(const CLI::App& command) {
+  std::vector<const CLI::Option*> options = command.get_options();
+  for (const CLI::App* sub : command.get_subcommands({})) {
+    if (sub->get_name().empty()) std::ranges::copy(sub->get_options(), std::back_inserter(options));
+  }
+  return options;
+}
+
+void ForCommands(const CLI::App& app,
+                 const std::function<void(const std::string& words, const CLI::App& command)>& body) {
+  for (const CLI::App* sub : app.get_subcommands({})) {
+    if (sub->get_name().empty()) continue;
+    body(sub->get_name(), *sub);
+    ForCommands(*sub,
+                [&](const std::string& words, const CLI::App& below) { body(sub->get_name() + " " + words, below); });
   }
 }
 

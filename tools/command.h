@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json_fwd.hpp>
@@ -35,10 +37,18 @@ void AddMake(CLI::App& app);
 void AddBench(CLI::App& app);
 void AddReport(CLI::App& app);
 void AddPlot(CLI::App& app);
+void AddCompletion(CLI::App& app);
+void AddManual(CLI::App& app);
 // Subcommands of bench.
 void AddBenchAttention(CLI::App& bench);
 void AddBenchDecode(CLI::App& bench);
 void AddBenchLinear(CLI::App& bench);
+
+// Of a command, those of its option groups among them, which are nameless subcommands.
+std::vector<const CLI::Option*> OptionsOf(const CLI::App& command);
+// body with each command below the program and its words, "bench decode", each before those below it.
+void ForCommands(const CLI::App& app,
+                 const std::function<void(const std::string& words, const CLI::App& command)>& body);
 
 // Of an option: "got '1,000', expected a whole number of 0 or more".
 CLI::Validator WholeNumber(int64_t least, int64_t most = std::numeric_limits<int64_t>::max());

@@ -93,6 +93,8 @@ int Run(int argc, char** argv) {
   tare::AddBench(app);
   tare::AddReport(app);
   tare::AddPlot(app);
+  tare::AddCompletion(app);
+  tare::AddManual(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
