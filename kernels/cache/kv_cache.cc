@@ -83,14 +83,31 @@ bool KvCache::StaysPlain(int64_t page) const {
   return page * kPageTokens < plan_.first || (page + 1) * kPageTokens > LastFrom();
 }
 
-// Of zeros.
-std::vector<std::shared_ptr<const KvCache::Memory>> KvCache::NewPages(int64_t count, int64_t bytes) {
-  auto owner = std::make_shared<AlignedBuffer<std::byte>>(static_cast<size_t>(count * bytes));
-  AdviseLargePages(owner->span());
+// Of zeros, in a piece of their own.
+std::shared_ptr<const KvCache::Memory> KvCache::NewPage(int64_t bytes) {
+  auto owner = std::make_shared<AlignedBuffer<std::byte>>(static_cast<size_t>(bytes));
   std::memset(owner->data(), 0, owner->size());
+  return std::make_shared<const Memory>(Memory{owner, owner->data()});
+}
+
+// Of zeros. Pieces double with the cache, up to two large pages of the processor's: so much more than it needs a cache may take.
+std::vector<std::shared_ptr<const KvCache::Memory>> KvCache::NewCodedPages(int64_t count) {
+  constexpr int64_t kLargestAhead = int64_t{4} << 20;
+  const int64_t bytes = coded_.Bytes();
   std::vector<std::shared_ptr<const Memory>> pages;
-  for (int64_t i = 0; i < count; ++i)
-    pages.push_back(std::make_shared<const Memory>(Memory{owner, owner->data() + i * bytes}));
+  for (; count > 0; --count) {
+    if (rest_.owner == nullptr || rest_.used + bytes > std::ssize(*rest_.owner)) {
+      const int64_t ahead = std::min(std::ssize(pages_) * bytes, kLargestAhead);
+      rest_.owner =
+          std::make_shared<AlignedBuffer<std::byte>>(static_cast<size_t>(std::max(count, ahead / bytes) * bytes));
+      rest_.used = 0;
+      AdviseLargePages(rest_.owner->span());
+    }
+    std::byte* const data = rest_.owner->data() + rest_.used;
+    std::memset(data, 0, static_cast<size_t>(bytes));
+    rest_.used += bytes;
+    pages.push_back(std::make_shared<const Memory>(Memory{rest_.owner, data}));
+  }
   return pages;
 }
 
@@ -106,10 +123,10 @@ void KvCache::CheckKept(const std::vector<int64_t>& places, int64_t tokens) cons
 // No longer shared, and with f32 where the plan has it.
 KvCache::Page& KvCache::WritablePage(int64_t number) {
   Page& page = pages_[number];
-  if (HasPlain() && page.plain == nullptr) page.plain = NewPages(1, plain_.Bytes())[0];
+  if (HasPlain() && page.plain == nullptr) page.plain = NewPage(plain_.Bytes());
   for (const auto& [memory, bytes] : {std::pair{&page.coded, coded_.Bytes()}, {&page.plain, plain_.Bytes()}}) {
     if (memory->use_count() < 2) continue;
-    const std::shared_ptr<const Memory> own = NewPages(1, bytes)[0];
+    const std::shared_ptr<const Memory> own = NewPage(bytes);
     std::memcpy(own->data, (*memory)->data, static_cast<size_t>(bytes));
     *memory = own;
   }
@@ -121,7 +138,7 @@ void KvCache::ReadBackCutPage() {
   const int64_t number = tokens_ / kPageTokens;
   if (!coded_.ByPages() || number >= rounded_) return;
   const std::array<Part, kMostParts> parts = Parts(number);
-  const std::shared_ptr<const Memory> plain = NewPages(1, plain_.Bytes())[0];
+  const std::shared_ptr<const Memory> plain = NewPage(plain_.Bytes());
   std::vector<float> row(static_cast<size_t>(std::max(shape().k_width, shape().v_width)));
   for (const Part& part : parts) {
     for (auto token = static_cast<int>(part.keys.begin); token < part.keys.end; ++token) {
@@ -187,7 +204,7 @@ void KvCache::Append(const HeadsView<const float>& k, const HeadsView<const floa
   const int64_t coded_to = coded_.ByPages() ? (tokens_ + k.tokens - 1) / kPageTokens : std::ssize(pages_);
   if (coded_to > coded_from) {
     int64_t number = coded_from;
-    for (auto& memory : NewPages(coded_to - coded_from, coded_.Bytes())) pages_[number++].coded = std::move(memory);
+    for (auto& memory : NewCodedPages(coded_to - coded_from)) pages_[number++].coded = std::move(memory);
   }
   int64_t settled = std::max<int64_t>(0, LastFrom()) / kPageTokens;  // pages before have their f32 or none
   for (int64_t t = 0; t < k.tokens;) {
@@ -217,8 +234,8 @@ void KvCache::Truncate(int64_t tokens) {
 KvCache::Page KvCache::KeptPage(int64_t number, int64_t tokens, std::span<const std::vector<int64_t>> of_k_heads,
                                 std::span<const std::vector<int64_t>> of_v_heads) const {
   const int64_t begin = number * kPageTokens, end = std::min(begin + kPageTokens, tokens);
-  Page page{.coded = NewPages(1, coded_.Bytes())[0], .plain = nullptr};
-  if (HasPlain() && (begin < plan_.first || end > tokens - plan_.last)) page.plain = NewPages(1, plain_.Bytes())[0];
+  Page page{.coded = NewPage(coded_.Bytes()), .plain = nullptr};
+  if (HasPlain() && (begin < plan_.first || end > tokens - plan_.last)) page.plain = NewPage(plain_.Bytes());
   const auto copy = [&](const auto& of_heads, const auto& copy_row) {
     for (size_t h = 0; h < of_heads.size(); ++h) {
       for (int64_t t = begin; t < end; ++t) {

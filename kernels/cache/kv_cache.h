@@ -88,16 +88,28 @@ class KvCache {
   std::array<Part, kMostParts> Parts(int64_t page) const;
 
  private:
-  // A page's bytes. Those that one Append makes lie in one piece of memory, which goes when the last of them does:
-  // memory is read fastest straight on, and in large pages of the processor's.
+  // A page's bytes, in a piece of memory with others, which goes when the last of them does: memory is read fastest
+  // straight on, and in large pages of the processor's, of 2 MiB.
   struct Memory {
     std::shared_ptr<AlignedBuffer<std::byte>> owner;
     std::byte* data;
   };
+  // What is left of the last piece. A fork takes none of it: pages are one cache's to hand out.
+  struct Rest {
+    Rest() = default;
+    Rest(const Rest&) {}
+    Rest& operator=(const Rest&) { return *this = Rest(); }
+    Rest(Rest&&) = default;
+    Rest& operator=(Rest&&) = default;
+
+    std::shared_ptr<AlignedBuffer<std::byte>> owner;
+    int64_t used = 0;
+  };
   struct Page {
     std::shared_ptr<const Memory> coded, plain;  // plain: f32, only of pages that have tokens in f32
   };
-  static std::vector<std::shared_ptr<const Memory>> NewPages(int64_t count, int64_t bytes);
+  static std::shared_ptr<const Memory> NewPage(int64_t bytes);
+  std::vector<std::shared_ptr<const Memory>> NewCodedPages(int64_t count);
 
   bool HasPlain() const { return plan_.first > 0 || plan_.last > 0 || coded_.ByPages(); }
   int64_t LastFrom() const;
@@ -115,6 +127,7 @@ class KvCache {
   CachePlan plan_;
   PageLayout coded_, plain_;
   std::vector<Page> pages_;
+  Rest rest_;  // of coded pages
   std::shared_ptr<const Hadamard> k_rotation_, v_rotation_;
   std::shared_ptr<const KeyRotary> rotary_;  // null: keys are kept as they come
   int64_t tokens_ = 0;
