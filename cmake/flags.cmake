@@ -15,12 +15,37 @@ target_compile_options(tare_flags INTERFACE -ffp-contract=off)
 # ParallelFor is the only parallelism: how Eigen cuts its own depends on the number of threads, and with it the last bits.
 target_compile_definitions(tare_flags INTERFACE EIGEN_DONT_PARALLELIZE)
 
+# Where everything is compiled, CMAKE_UNITY_BUILD=ON compiles a folder's sources as one, ten at most, whose headers are then read once: a third
+# of the time. So what a source keeps to itself has a name of its own in its folder. Alone stay sources that Highway compiles once for
+# each instruction set, and those named by tare_alone.
+function(tare_alone)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
+function(tare_join_folders name)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD_MODE GROUP)
+  foreach(source ${ARGN})
+    file(STRINGS ${source} highway REGEX foreach_target.h LIMIT_COUNT 1)
+    if(highway)
+      tare_alone(${source})
+    else()
+      cmake_path(GET source PARENT_PATH folder)
+      list(APPEND ${folder} ${source})
+      list(LENGTH ${folder} count)
+      math(EXPR ten "(${count} - 1) / 10")
+      cmake_path(GET folder FILENAME group)
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group}_${ten})
+    endif()
+  endforeach()
+endfunction()
+
 # tare_library(NAME FOLDERS folder...): a library of every source in these folders, tare_NAME and tare::NAME.
 function(tare_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FOLDERS")
   list(TRANSFORM arg_FOLDERS REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/\\1/*.cc" OUTPUT_VARIABLE patterns)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${patterns})
   add_library(tare_${name} STATIC ${sources})
+  tare_join_folders(tare_${name} ${sources})
   add_library(tare::${name} ALIAS tare_${name})
   set_target_properties(tare_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
   target_compile_features(tare_${name} PUBLIC cxx_std_23)

@@ -12,16 +12,18 @@
 #include "quant/file/json_text.h"
 #include "quant/plan/grid_files.h"
 #include "tools/cells.h"
+#include "tools/help.h"
 
 namespace tare {
 namespace {
 
-struct Options : CellsCommand {
+struct AttributeArguments : CellsCommand {
   std::string model, plan, by = "site";
   CellNumbers numbers;
 };
 
-void Write(const Options& options, const Plan& plan, const std::vector<PlanPart>& parts, std::vector<SweepCell> cells) {
+void Write(const AttributeArguments& options, const Plan& plan, const std::vector<PlanPart>& parts,
+           std::vector<SweepCell> cells) {
   cells.resize(options.sweep.tasks.size() * options.sweep.question.plans.size());  // without the folder's others
   const std::vector<Attribution> attributions = Attribute(cells, plan, parts, options.resampling);
   const std::string table = AttributionTable(attributions);
@@ -30,7 +32,7 @@ void Write(const Options& options, const Plan& plan, const std::vector<PlanPart>
   const std::filesystem::path& folder = options.sweep.folder;
   WriteFileAtomically(folder / "attribution.csv", AttributionCsv(attributions, plan));
   WriteFileAtomically(folder / "attribution.txt", table);
-  WriteFileAtomically(folder / "attribution.json", JsonText(json, 2) + "\n");
+  WriteFileAtomically(folder / "attribution.json", JsonText(WithCommand(json), 2) + "\n");
   if (PrintsTables(options.json)) {
     PrintText("{}", table);
     PrintLine("\n{}finished cells, attribution.csv, attribution.json and attribution.txt are in\n{}",
@@ -45,14 +47,14 @@ struct Question {
 };
 
 // Its plans become the sweep's.
-Question Ask(Options& options) {
+Question Ask(AttributeArguments& options) {
   Question question{.plan = Plan::Parse(options.plan), .parts = {}};
   question.parts = PartsOf(question.plan, ParseGrain(options.by), ModelSitesOf(LoadConfig(options.model)));
   options.sweep.question.plans = AttributionPlans(question.plan, question.parts);
   return question;
 }
 
-void Run(Options& options) {
+void Run(AttributeArguments& options) {
   options.models = {options.model};
   options.sweep.tasks = ParseTasks(options.tasks);
   if (options.numbers.list) {
@@ -75,7 +77,7 @@ void Run(Options& options) {
 }  // namespace
 
 void AddAttribute(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AttributeArguments>();
   CLI::App* command = app.add_subcommand(
       "attribute", "which part of a plan is to blame: each alone, and each taken out; run again, it does what is left");
   command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
@@ -85,8 +87,10 @@ void AddAttribute(CLI::App& app) {
   AddCellsOptions(*command, *options);
   options->numbers.AddTo(*command);
   command->footer(
-      "Example:\n  tare attribute experiments/pair/novels-differential --plan int4 --by site \\\n"
-      "    --tasks divergence=experiments/pair/heldout.txt --tokens 20440 --out blame");
+      Examples({"tare attribute experiments/pair/novels-differential --plan int4 --by site --tasks "
+                "divergence=experiments/pair/heldout.txt --tokens 20440 --out blame",
+                "tare attribute experiments/pair/novels-differential --plan attn_logits=int4/tensor --by layer --tasks "
+                "choice=experiments/pair/needles-4.jsonl --limit 100 --out layers"}));
   command->callback([options] { Run(*options); });
 }
 

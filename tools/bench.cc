@@ -17,6 +17,7 @@
 #include "quant/plan/grid_files.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/help.h"
 
 namespace tare {
 namespace {
@@ -156,7 +157,7 @@ void AddForward(CLI::App& bench) {
   command->add_option("--repetitions", options->bench.repetitions)->check(WholeNumber(1, 1000))->capture_default_str();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddTo(*command);
-  command->footer("Example:\n  tare bench forward --threads 2");
+  command->footer(Examples({"tare bench forward --threads 2", "tare bench forward --math bf16 --json forward.json"}));
   command->callback([options] { RunForward(*options); });
 }
 
@@ -165,6 +166,8 @@ void AddForward(CLI::App& bench) {
 void AddBench(CLI::App& app) {
   CLI::App* bench = app.add_subcommand("bench", "speed, beside what the machine can do in the same run");
   bench->require_subcommand(1);
+  bench->footer(Examples({"tare bench attention --family v1 --n 4096 --json attention.json",
+                          "tare report attention.json --out speed.html"}));
   AddForward(*bench);
   AddBenchLinear(*bench);
   AddBenchAttention(*bench);

@@ -13,6 +13,7 @@
 #include "quant/base/notice.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/help.h"
 
 namespace tare {
 namespace {
@@ -20,7 +21,7 @@ namespace {
 // oneDNN's two write whole n x n matrices of logits, seconds and gigabytes per call beyond this.
 constexpr int64_t kMostOfOneDnn = 8192;
 
-struct Options {
+struct BenchAttentionArguments {
   std::vector<std::string> families{"v1"}, plans, masks{"causal"}, data{"gaussian"};
   std::vector<int64_t> lengths{4096};
   std::vector<int> widths{128}, heads{4}, threads{1};
@@ -32,7 +33,7 @@ struct Options {
   std::string json;
 };
 
-constexpr const char* kLegend =
+constexpr const char* kAttentionLegend =
     "n queries, S keys; d: width of a head of q and k; H output heads over kv key/value heads; th threads.\n"
     "seconds: median call, quantizing and packing included; spread: (largest - smallest) / median;\n"
     "ns/pair: per query, key and output head that the mask lets through; roofline: least operations (4d, v1 8d,\n"
@@ -43,7 +44,7 @@ constexpr const char* kLegend =
     "onednn-graph: its fused attention, only where every head has keys and values of its own.";
 
 // Every combination: the plans, then the baselines of the same shape.
-std::vector<AttentionCase> Cases(const Options& o) {
+std::vector<AttentionCase> Cases(const BenchAttentionArguments& o) {
   std::vector<AttentionCase> cases;
   AttentionCase c{.keys = o.keys, .kv_heads = o.kv_heads, .repetitions = o.repetitions, .seed = o.seed};
   const auto add_kernels = [&] {
@@ -80,27 +81,33 @@ std::vector<AttentionCase> Cases(const Options& o) {
   return cases;
 }
 
-void Print(const AttentionBench& bench) {
-  const Roofline& r = bench.roofline;
-  PrintLine("{}: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, reading {:.1f} GB/s\n", bench.isa,
-            r.u8s8_gops, r.f32_gflops, r.bf16_gflops, r.read_gbps);
-  PrintLine("{:<12} {:<8} {:>6} {:>6} {:>4} {:>3} {:>3} {:>3} {:<6} {:>9} {:>7} {:>8} {:>9} {:>9} {:>8} {:>9}  {}",
-            "kernel", "family", "n", "S", "d", "H", "kv", "th", "mask", "seconds", "spread", "ns/pair", "roofline",
-            "rel L2", "floor", "worst row", "data, plan");
-  for (const AttentionResult& x : bench.results) {
-    const AttentionCase& c = x.measured;
-    PrintLine(
-        "{:<12} {:<8} {:>6} {:>6} {:>4} {:>3} {:>3} {:>3} {:<6} {:>9.5f} {:>6.1f}% {:>8.3f} {:>9.3f} {:>8.3f}% "
-        "{:>7.3f}% "
-        "{:>8.2f}%  {} {}",
-        c.kernel, c.family, c.n, c.keys == 0 ? c.n : c.keys, c.d, c.heads, c.kv_heads == 0 ? c.heads : c.kv_heads,
-        c.threads, c.mask, x.seconds, 100 * x.spread, x.ns_per_pair, x.roofline_fraction, 100 * x.rel_l2,
-        100 * x.floor_rel_l2, 100 * x.max_row_rel_l2, c.data, c.plan);
-  }
-  PrintLine("\n{}", kLegend);
+// What is measured, kernel by kernel.
+std::string ShapeOf(const AttentionCase& c) {
+  return Formatted("{}, n {}, S {}, d {}, H {}, kv {}, th {}, {}, {}", c.family, c.n, c.keys == 0 ? c.n : c.keys, c.d,
+                   c.heads, c.kv_heads == 0 ? c.heads : c.kv_heads, c.threads, c.mask, c.data);
 }
 
-void Run(const CLI::App& command, const Options& o) {
+void Print(const AttentionBench& bench) {
+  const Roofline& r = bench.roofline;
+  PrintLine("{}: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, reading {:.1f} GB/s", bench.isa,
+            r.u8s8_gops, r.f32_gflops, r.bf16_gflops, r.read_gbps);
+  std::string shape;
+  for (const AttentionResult& x : bench.results) {
+    const AttentionCase& c = x.measured;
+    if (ShapeOf(c) != shape) {
+      shape = ShapeOf(c);
+      PrintLine("\n{}\n  {:<12} {:>9} {:>7} {:>8} {:>9} {:>9} {:>8} {:>9}", shape, "kernel", "seconds", "spread",
+                "ns/pair", "roofline", "rel L2", "floor", "worst row");
+    }
+    PrintLine("  {:<12} {:>9.5f} {:>6.1f}% {:>8.3f} {:>9.3f} {:>8.3f}% {:>7.3f}% {:>8.2f}%", c.kernel, x.seconds,
+              100 * x.spread, x.ns_per_pair, x.roofline_fraction, 100 * x.rel_l2, 100 * x.floor_rel_l2,
+              100 * x.max_row_rel_l2);
+    if (!c.plan.empty()) PrintLine("    {}", c.plan);
+  }
+  PrintText("\n{}", Paragraph(kAttentionLegend));
+}
+
+void Run(const CLI::App& command, const BenchAttentionArguments& o) {
   const std::vector<AtomicFile> claims = ClaimFiles({}, {o.json});
   bool given = false;
   for (const char* name :
@@ -120,7 +127,7 @@ void Run(const CLI::App& command, const Options& o) {
 }  // namespace
 
 void AddBenchAttention(CLI::App& bench) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<BenchAttentionArguments>();
   CLI::App* command = bench.add_subcommand(
       "attention",
       "attention kernels: verified, then timed, with the baselines of each shape; no options: a default set");
@@ -147,9 +154,10 @@ void AddBenchAttention(CLI::App& bench) {
   command->add_option("--repetitions", o->repetitions)->check(WholeNumber(1, 1000))->capture_default_str();
   command->add_option("--seed", o->seed)->capture_default_str();
   command->add_option("--json", o->json, "write JSON to a file, or - for standard output");
-  command->footer(std::string(kLegend) +
-                  "\n\nExample:\n  tare bench attention --family v1 --n 512,4096 --threads 1 \\\n"
-                  "    --plan q=int8/token,k=int8/token,difference=int8/block256,v=int8/block256.channel");
+  command->footer(std::string(kAttentionLegend) + "\n\n" +
+                  Examples({"tare bench attention --family v1 --n 512,4096 --threads 1 --plan "
+                            "q=int8/token,k=int8/token,difference=int8/block256,v=int8/block256.channel",
+                            "tare bench attention --family standard,v2 --n 2048 --mask full"}));
   command->callback([o, command] { Run(*command, *o); });
 }
 

@@ -9,11 +9,12 @@
 #include "quant/base/formatted.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/help.h"
 
 namespace tare {
 namespace {
 
-struct Options {
+struct BenchDecodeArguments {
   std::vector<std::string> families{"v1"}, caches;
   std::vector<int64_t> lengths{16384};
   std::vector<int> widths{128}, heads{8}, threads{1};
@@ -28,7 +29,7 @@ constexpr const char* kDefaultCaches[] = {"cache_k=int4/token,cache_v=int4/token
                                           "cache_k=int8/token,cache_v=int8/token"};
 constexpr const char* kBaselines[] = {"cache_k=f32,cache_v=f32", "cache_k=bf16,cache_v=bf16"};
 
-constexpr const char* kLegend =
+constexpr const char* kDecodeLegend =
     "n keys; d: width of a head of q and k; H output heads over kv key/value heads; B sequences; th threads.\n"
     "seconds: median call, one query of each sequence; spread: (largest - smallest) / median; ns/key: per key and\n"
     "output head; GB/s: bytes of the caches over seconds; of read: share of what the same run reads at best of as "
@@ -39,7 +40,7 @@ constexpr const char* kLegend =
     "before it was timed. f32 and bf16: the same kernel; onednn-f32: its primitives composed (a batch of one).";
 
 // Every combination: the caches, then the baselines of the same shape.
-std::vector<DecodeCase> Cases(const Options& o) {
+std::vector<DecodeCase> Cases(const BenchDecodeArguments& o) {
   std::vector<DecodingPlan> plans;
   for (const std::string& text : o.caches) plans.push_back(ParseDecodingPlan(text));
   if (plans.empty()) {
@@ -73,25 +74,29 @@ std::vector<DecodeCase> Cases(const Options& o) {
   return cases;
 }
 
-void Print(const std::vector<DecodeResult>& results) {
-  PrintLine("{:<10} {:<8} {:>6} {:>4} {:>3} {:>3} {:>3} {:>3} {:>10} {:>7} {:>8} {:>6} {:>8} {:>8} {:>8}  {}", "kernel",
-            "family", "n", "d", "H", "kv", "B", "th", "seconds", "spread", "ns/key", "GB/s", "of read", "rel L2",
-            "floor", "cache");
-  for (const DecodeResult& r : results) {
-    const DecodeCase& c = r.measured;
-    const bool ours = c.kernel == "tare";
-    PrintLine(
-        "{:<10} {:<8} {:>6} {:>4} {:>3} {:>3} {:>3} {:>3} {:>10.6f} {:>6.1f}% {:>8.2f} {:>6.1f} {:>8.3f} {:>7.3f}% "
-        "{:>7.3f}%  {}",
-        c.kernel, c.shape.family, c.shape.n, c.shape.d, c.shape.heads,
-        c.shape.kv_heads == 0 ? c.shape.heads : c.shape.kv_heads, c.shape.batch, c.threads, r.seconds, 100 * r.spread,
-        r.ns_per_key_head, r.gbps, r.bandwidth_fraction, 100 * r.rel_l2, 100 * r.floor_rel_l2,
-        ours ? Name(c.plan) : "");
-  }
-  PrintLine("\n{}", kLegend);
+// What is measured, kernel by kernel.
+std::string ShapeOf(const DecodeCase& c) {
+  return Formatted("{}, n {}, d {}, H {}, kv {}, B {}, th {}", c.shape.family, c.shape.n, c.shape.d, c.shape.heads,
+                   c.shape.kv_heads == 0 ? c.shape.heads : c.shape.kv_heads, c.shape.batch, c.threads);
 }
 
-void Run(const Options& o) {
+void Print(const std::vector<DecodeResult>& results) {
+  std::string shape;
+  for (const DecodeResult& r : results) {
+    const DecodeCase& c = r.measured;
+    if (ShapeOf(c) != shape) {
+      PrintLine("{}{}\n  {:<10} {:>10} {:>7} {:>8} {:>6} {:>8} {:>8} {:>8}", shape.empty() ? "" : "\n", ShapeOf(c),
+                "kernel", "seconds", "spread", "ns/key", "GB/s", "of read", "rel L2", "floor");
+      shape = ShapeOf(c);
+    }
+    PrintLine("  {:<10} {:>10.6f} {:>6.1f}% {:>8.2f} {:>6.1f} {:>8.3f} {:>7.3f}% {:>7.3f}%", c.kernel, r.seconds,
+              100 * r.spread, r.ns_per_key_head, r.gbps, r.bandwidth_fraction, 100 * r.rel_l2, 100 * r.floor_rel_l2);
+    if (c.kernel == "tare") PrintLine("    {}", Name(c.plan));
+  }
+  PrintText("\n{}", Paragraph(kDecodeLegend));
+}
+
+void Run(const BenchDecodeArguments& o) {
   const std::vector<AtomicFile> claims = ClaimFiles({}, {o.json});
   const std::vector<DecodeResult> results = BenchDecode(Cases(o));
   if (PrintsTables(o.json)) Print(results);
@@ -101,7 +106,7 @@ void Run(const Options& o) {
 }  // namespace
 
 void AddBenchDecode(CLI::App& bench) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<BenchDecodeArguments>();
   CLI::App* command = bench.add_subcommand(
       "decode", "attention of one query over a cache in few bits: verified, then timed, with baselines of each shape");
   const auto list = [&](const char* name, auto& values, const char* what) {
@@ -122,9 +127,9 @@ void AddBenchDecode(CLI::App& bench) {
   command->add_option("--repetitions", o->repetitions)->check(WholeNumber(1, 1000))->capture_default_str();
   command->add_option("--seed", o->seed)->capture_default_str();
   command->add_option("--json", o->json, "write JSON to a file, or - for standard output");
-  command->footer(
-      std::string(kLegend) +
-      "\n\nExample:\n  tare bench decode --family v1 --n 512,16384 --cache cache_k=int4/token,cache_v=int4/token");
+  command->footer(std::string(kDecodeLegend) + "\n\n" +
+                  Examples({"tare bench decode --family v1 --n 512,16384 --cache cache_k=int4/token,cache_v=int4/token",
+                            "tare bench decode --n 4096 --heads 8 --kv-heads 2 --batch 4"}));
   command->callback([o] { Run(*o); });
 }
 

@@ -8,11 +8,12 @@
 #include "quant/plan/grid_files.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/help.h"
 
 namespace tare {
 namespace {
 
-struct Options {
+struct BenchLinearArguments {
   std::string plan, json;
   LinearCase one;
   int threads = 1;
@@ -21,18 +22,19 @@ struct Options {
 void Print(const LinearBench& bench) {
   PrintLine("roofline: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, reading {:.1f} GB/s", bench.roofline.u8s8_gops,
             bench.roofline.f32_gflops, bench.roofline.read_gbps);
+  PrintLine("  {:>9} {:>9} {:>7} {:>7} {:>7} {:>7} {:>9} {:>9} {:>6}", "ms", "f32 ms", "x f32", "x bf16", "Gop/s",
+            "GB/s", "roofline", "error", "spread");
   for (const LinearResult& r : bench.results) {
     const LinearCase& c = r.measured;
-    PrintLine(
-        "{:<44} {} x {} x {}  {:8.3f} ms  {:5.2f} x f32 ({:.3f} ms)  {:6.1f} Gop/s  {:5.1f} GB/s  roofline {:.2f}  "
-        "{:.2f} bits  error {:.2e}  spread {:.0f} %",
-        c.plan, c.rows, c.in, c.out, 1e3 * r.seconds, r.f32_seconds / r.seconds, 1e3 * r.f32_seconds, r.gops,
-        r.weights_gbps, r.roofline_fraction, r.bits_per_weight, r.rel_l2, 100 * r.spread);
-    if (r.bf16_seconds > 0) PrintLine("{:<44} {:.2f} x bf16", "", r.bf16_seconds / r.seconds);
+    PrintLine("{}: {} x {} x {}, {:.2f} bits per weight", c.plan, c.rows, c.in, c.out, r.bits_per_weight);
+    PrintLine("  {:>9.3f} {:>9.3f} {:>7.2f} {:>7} {:>7.1f} {:>7.1f} {:>9.2f} {:>9.2e} {:>4.0f} %", 1e3 * r.seconds,
+              1e3 * r.f32_seconds, r.f32_seconds / r.seconds,
+              r.bf16_seconds > 0 ? Formatted("{:.2f}", r.bf16_seconds / r.seconds) : "", r.gops, r.weights_gbps,
+              r.roofline_fraction, r.rel_l2, 100 * r.spread);
   }
 }
 
-void Run(const Options& options) {
+void Run(const BenchLinearArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({}, {options.json});
   std::vector<LinearCase> cases = DefaultLinearCases();
   if (!options.plan.empty()) {
@@ -51,7 +53,7 @@ void Run(const Options& options) {
 }  // namespace
 
 void AddBenchLinear(CLI::App& bench) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchLinearArguments>();
   CLI::App* command = bench.add_subcommand("linear", "quantized linear layers beside oneDNN's f32 matmul");
   CLI::Option* plan =
       command
@@ -74,7 +76,8 @@ void AddBenchLinear(CLI::App& bench) {
   command->add_option("--repetitions", options->one.repetitions)->check(WholeNumber(1, 1000))->capture_default_str();
   command->add_option("--threads", options->threads)->check(WholeNumber(1, 4096))->capture_default_str();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
-  command->footer("Example:\n  tare bench linear --plan weights=int4/group64,linear_in=int8/token --rows 512");
+  command->footer(Examples({"tare bench linear --plan weights=int4/group64,linear_in=int8/token --rows 512",
+                            "tare bench linear --plan weights=int4/group64 --rows 1 --threads 2"}));
   command->callback([options] { Run(*options); });
 }
 

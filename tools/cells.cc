@@ -39,6 +39,7 @@ void AddCellsOptions(CLI::App& command, CellsCommand& options) {
   AddWindowOptions(command, sweep.windows);
   AddStrideOption(command, sweep.windows);
   options.machine.AddTo(command);
+  AddQuiet(command);
 }
 
 std::vector<AtomicFile> ClaimCells(CellsCommand& options, const std::vector<std::string>& outputs) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -42,6 +43,13 @@ void RequireEffect(const CLI::App& command, bool counts, std::initializer_list<c
   }
 }
 
+// Of the process: no line of progress is shown.
+static bool quiet = false;
+
+void AddQuiet(CLI::App& command) {
+  command.add_flag("--quiet", quiet, "no lines of progress; errors and warnings stay");
+}
+
 void MachineOptions::AddThreadsTo(CLI::App& command) {
   command.add_option("--threads", threads, "threads (0: all processors); results do not depend on it")
       ->check(WholeNumber(0, 4096));
@@ -67,9 +75,44 @@ std::string CpuName() {
   return "unknown";
 }
 
+namespace {
+
+// What a shell would not read as one word is put between quotes.
+std::string ShellWord(const std::string& word) {
+  constexpr std::string_view kPlain = "_-+=/.,:@%[]";
+  const auto plain = [&](char c) { return std::isalnum(static_cast<unsigned char>(c)) || kPlain.contains(c); };
+  if (!word.empty() && std::ranges::all_of(word, plain)) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string CommandLine() {
+  std::ifstream words("/proc/self/cmdline", std::ios::binary);
+  std::string command = "tare", word;
+  std::getline(words, word, '\0');  // where the program is
+  while (std::getline(words, word, '\0')) command += " " + ShellWord(word);
+  return command;
+}
+
+}  // namespace
+
+nlohmann::ordered_json WithCommand(const nlohmann::ordered_json& json) {
+  using Json = nlohmann::ordered_json;
+  if (json.is_array()) {
+    Json list = Json::array();
+    for (const Json& one : json) list.push_back(WithCommand(one));
+    return list;
+  }
+  if (!json.is_object() || !json.contains("schema") || json.contains("command")) return json;
+  Json with{{"schema", json["schema"]}, {"command", CommandLine()}};
+  with.update(json);
+  return with;
+}
+
 void WriteJson(const std::string& target, const nlohmann::ordered_json& json) {
   if (target.empty()) return;
-  const std::string text = JsonText(json, 2) + "\n";
+  const std::string text = JsonText(WithCommand(json), 2) + "\n";
   if (target == "-") {
     std::fwrite(text.data(), 1, text.size(), stdout);  // main looks at how it went
   } else {
@@ -124,7 +167,7 @@ Progress ProgressLine::Callback() {
 void ProgressLine::Show(int64_t done, int64_t total, const char* unit) {
   const double now = Now();
   const std::string line = clock_.Line(done, total, unit, now, terminal_ ? Columns() : 200);
-  const bool due = terminal_ ? !shown_ || now - last_ >= 0.1 || done == total : now - last_ >= 60;
+  const bool due = quiet ? false : terminal_ ? !shown_ || now - last_ >= 0.1 || done == total : now - last_ >= 60;
   if (!due) return;
   last_ = now;
   shown_ = terminal_;

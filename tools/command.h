@@ -32,6 +32,7 @@ void AddSweep(CLI::App& app);
 void AddCompare(CLI::App& app);
 void AddAttribute(CLI::App& app);
 void AddMaps(CLI::App& app);
+void AddSearch(CLI::App& app);
 void AddTokenize(CLI::App& app);
 void AddMake(CLI::App& app);
 void AddBench(CLI::App& app);
@@ -58,6 +59,9 @@ CLI::Validator WholeNumber(int64_t least, int64_t most = std::numeric_limits<int
 void RequireEffect(const CLI::App& command, bool counts, std::initializer_list<const char*> options,
                    const std::string& without);
 
+// --quiet: of every command that shows progress.
+void AddQuiet(CLI::App& command);
+
 // --threads and --math, applied before the callback runs.
 struct MachineOptions {
   int threads = 0;
@@ -71,7 +75,11 @@ struct MachineOptions {
 // The processor, as it calls itself; "unknown" where it does not.
 std::string CpuName();
 
-// Writes JSON where --json says: a file, whole or not at all, or "-" for standard output; nowhere when empty.
+// The object with the command line that the process was started by, as a shell takes it again: "command", after its
+// schema. Of a list each of its objects; what has no schema stays as it is.
+nlohmann::ordered_json WithCommand(const nlohmann::ordered_json& json);
+
+// Writes JSON, with its command, where --json says: a file, whole or not at all, or "-" for standard output; nowhere when empty.
 void WriteJson(const std::string& target, const nlohmann::ordered_json& json);
 
 // Whether figures for people go to standard output: not when JSON does.

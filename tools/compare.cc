@@ -13,6 +13,7 @@
 #include "quant/file/json.h"
 #include "quant/file/json_text.h"
 #include "quant/file/strict_json.h"
+#include "tools/help.h"
 #include "tools/sweep.h"
 
 namespace tare {
@@ -107,7 +108,7 @@ void Run(CellsCommand& options) {
   const std::string page = OutlierTable(outliers) + result.table + "\n" + result.legend;
   WriteFileAtomically(options.sweep.folder / "outliers.csv", OutlierCsv(outliers));
   WriteFileAtomically(options.sweep.folder / "compare.txt", page);
-  WriteFileAtomically(options.sweep.folder / "compare.json", JsonText(json, 2) + "\n");
+  WriteFileAtomically(options.sweep.folder / "compare.json", JsonText(WithCommand(json), 2) + "\n");
   if (PrintsTables(options.json)) {
     PrintText("{}", page);
     PrintLine("compare.txt, compare.json, table.csv and outliers.csv are in {}", options.sweep.folder.string());
@@ -127,10 +128,10 @@ void AddCompare(CLI::App& app) {
       ->expected(2);
   AddSweepOptions(*command, *options);
   command->footer(
-      "Example:\n  tare compare experiments/pair/novels-standard experiments/pair/novels-differential --granularity "
-      "tensor \\\n"
-      "    --tasks perplexity=experiments/pair/heldout.txt,choice=experiments/pair/needles-4.jsonl \\\n"
-      "    --tokens 20440 --limit 500 --out compared");
+      Examples({"tare compare experiments/pair/novels-standard experiments/pair/novels-differential --granularity "
+                "tensor --tasks perplexity=experiments/pair/heldout.txt --tokens 20440 --out compared",
+                "tare compare experiments/pair/novels-standard experiments/pair/novels-differential --bits 8,4 "
+                "--granularity row --tasks choice=experiments/pair/needles-4.jsonl --limit 500 --out needles"}));
   command->callback([options] { Run(*options); });
 }
 

@@ -5,6 +5,7 @@
 
 #include "quant/base/formatted.h"
 #include "tools/command.h"
+#include "tools/help.h"
 
 namespace tare {
 namespace {
@@ -49,9 +50,8 @@ void AddCompletion(CLI::App& app) {
   CLI::App* command = app.add_subcommand("completion", "completion of commands and options, for a shell");
   auto shell = std::make_shared<std::string>();
   command->add_option("SHELL", *shell, "bash or zsh")->required()->check(CLI::IsMember({"bash", "zsh"}));
-  command->footer(
-      "Examples:\n  tare completion bash > ~/.local/share/bash-completion/completions/tare\n  tare completion zsh > "
-      "~/.zfunc/_tare");
+  command->footer(Examples({"tare completion bash > ~/.local/share/bash-completion/completions/tare",
+                            "tare completion zsh > ~/.zfunc/_tare"}));
   command->callback([&app, shell] {
     // zsh runs scripts of bash's completion.
     const char* const head = *shell == "zsh" ? "#compdef tare\nautoload -U +X bashcompinit && bashcompinit\n" : "";

@@ -9,16 +9,17 @@
 #include "quant/file/json.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/help.h"
 
 namespace tare {
 namespace {
 
-struct Options {
+struct ConvertArguments {
   std::string model, to, out, json;
   MachineOptions machine;
 };
 
-void Run(const Options& options) {
+void Run(const ConvertArguments& options) {
   std::vector<std::string> outputs = NewFilesIn(options.out, ExportedFiles());
   outputs.push_back(options.json);
   const std::vector<AtomicFile> claims = ClaimFiles({options.model}, outputs);
@@ -45,7 +46,7 @@ void Run(const Options& options) {
 }  // namespace
 
 void AddConvert(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConvertArguments>();
   CLI::App* command = app.add_subcommand("convert", "a checkpoint in another family's layout, computing the same");
   command->add_option("MODEL", options->model, "checkpoint folder, or a file without codes")->required();
   command
@@ -56,9 +57,8 @@ void AddConvert(CLI::App& app) {
   command->add_option("--out", options->out, "the folder to make")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddThreadsTo(*command);
-  command->footer(
-      "Example:\n  tare convert experiments/pair/novels-differential --to diff_v1 --out authors\n"
-      "  tare convert authors --to diffllama --out again");
+  command->footer(Examples({"tare convert experiments/pair/novels-differential --to diff_v1 --out authors",
+                            "tare convert authors --to diffllama --out again"}));
   command->callback([options] { Run(*options); });
 }
 

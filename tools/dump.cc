@@ -7,19 +7,20 @@
 #include "quant/base/formatted.h"
 #include "quant/plan/grid_files.h"
 #include "tools/files.h"
+#include "tools/help.h"
 #include "tools/run_options.h"
 
 namespace tare {
 namespace {
 
-struct Options {
+struct DumpArguments {
   std::string model, input, out, plan, stats, sites = "logits";
   Carrying carrying = Carrying::kSimulated;
   WindowOptions windows;
   MachineOptions machine;
 };
 
-void Run(const CLI::App& command, const Options& options) {
+void Run(const CLI::App& command, const DumpArguments& options) {
   const std::set<std::string> sites = ParseDumpSites(options.sites);
   Plan plan = Plan::Parse(options.plan);
   RequireEffect(command, !plan.empty(), {"--executed"}, "a --plan");
@@ -41,7 +42,7 @@ void Run(const CLI::App& command, const Options& options) {
 }  // namespace
 
 void AddDump(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DumpArguments>();
   CLI::App* command = app.add_subcommand("dump", "what the model computes at named sites, as HDF5");
   command->add_option("MODEL", options->model, "checkpoint folder")->required();
   command->add_option("--input", options->input, "UTF-8 text, or ids: a .safetensors or .h5 file with input_ids [B,T]")
@@ -58,9 +59,12 @@ void AddDump(CLI::App& app) {
   AddWindowOptions(*command, options->windows);
   AddStrideOption(*command, options->windows);
   options->machine.AddTo(*command);
+  AddQuiet(*command);
   command->footer(
-      "Example:\n  tare dump experiments/pair/novels-differential --input experiments/pair/heldout.txt --limit 1 \\\n"
-      "    --sites logits,attn_logits --out dump.h5");
+      Examples({"tare dump experiments/pair/novels-differential --input experiments/pair/heldout.txt --limit 1 --sites "
+                "logits,attn_logits --out dump.h5",
+                "tare dump experiments/pair/novels-differential --input experiments/pair/heldout.txt --limit 1 --sites "
+                "layer_out --plan attn_logits=int4/row --out planned.h5"}));
   command->callback([options, command] { Run(*command, *options); });
 }
 

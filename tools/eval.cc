@@ -11,12 +11,13 @@
 #include "quant/file/atomic_file.h"
 #include "quant/plan/grid_files.h"
 #include "tools/files.h"
+#include "tools/help.h"
 #include "tools/run_options.h"
 
 namespace tare {
 namespace {
 
-struct Options {
+struct EvalArguments {
   std::string model, plan, stats, tasks, json, records, csv, cache;
   Breakdown breakdown;
   Carrying carrying = Carrying::kSimulated;
@@ -24,7 +25,8 @@ struct Options {
   MachineOptions machine;
 };
 
-void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<TaskSpec>& specs) {
+void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<TaskSpec>& specs,
+                  const Breakdown& breakdown) {
   RequireEffect(command, !plan.empty(), {"--executed"}, "a --plan");
   RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
   const auto any = [&](auto has) { return std::ranges::any_of(specs, has, &TaskSpec::kind); };
@@ -32,8 +34,15 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
                 {"--window", "--stride", "--tokens"}, "a task of a text");
   RequireEffect(command, any([](const TaskKind* kind) { return !kind->of_towers; }), {"--cache"},
                 "a task of a text or of items");
-  RequireEffect(command, any([](const TaskKind* kind) { return HasItems(*kind); }), {"--records", "--by"},
-                "a task with items");
+  const bool items = any([](const TaskKind* kind) { return HasItems(*kind); });
+  RequireEffect(command, items, {"--records"}, "a task with items");
+  const bool texts = any([](const TaskKind* kind) { return kind->by_position != nullptr; });
+  RequireEffect(command, breakdown.ByPosition() ? texts : items, {"--by"},
+                "a task with items (by their keys) or of a text (by position)");
+  if (breakdown.ByPosition() && items)
+    throw CLI::ValidationError("--by",
+                               "got position, which is of texts, beside a task with items; try them one by one");
+  RequireEffect(command, !breakdown.ByPosition(), {"--over"}, "--by keys of items");
   RequireEffect(command, any([](const TaskKind* kind) { return kind->of_towers; }), {"--other-tower"},
                 "zero_shot or retrieval");
   const bool diverges = any([](const TaskKind* kind) { return kind == &kDivergenceTask; });
@@ -45,7 +54,7 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
 }
 
 // Before anything runs.
-void CheckKeys(const std::vector<TaskSpec>& specs, const Options& options) {
+void CheckKeys(const std::vector<TaskSpec>& specs, const EvalArguments& options) {
   if (options.breakdown.by.empty()) return;
   for (const TaskSpec& spec : specs) {
     if (spec.kind != &kChoiceTask) continue;
@@ -54,13 +63,32 @@ void CheckKeys(const std::vector<TaskSpec>& specs, const Options& options) {
   }
 }
 
-void Run(const CLI::App& command, Options options) {
+// A line of figures in 80 columns: those that do not fit go on below the first.
+std::string Folded(const std::string& text) {
+  constexpr size_t kWidth = 80;
+  constexpr std::string_view kGap = "   ";  // between figures
+  std::istringstream lines(text);
+  std::string folded;
+  for (std::string line; std::getline(lines, line);) {
+    const size_t column = line.find_first_not_of(' ', line.find(kGap));
+    size_t space = 0;
+    while (line.size() > kWidth && column < kWidth && (space = line.rfind(kGap, kWidth)) > column &&
+           space != line.npos) {
+      folded += line.substr(0, space) + "\n";
+      line = std::string(column, ' ') + line.substr(line.find_first_not_of(' ', space));
+    }
+    folded += Paragraph(line);
+  }
+  return folded;
+}
+
+void Run(const CLI::App& command, EvalArguments options) {
   const std::vector<TaskSpec> specs = ParseTasks(options.tasks);
   Plan plan = Plan::Parse(options.plan);
   std::vector<std::string> inputs{options.model, options.stats, options.windows.reference, options.windows.other_tower};
   for (const TaskSpec& spec : specs) inputs.push_back(spec.file);
   const std::vector<AtomicFile> claims = ClaimFiles(inputs, {options.json, options.records, options.csv});
-  CheckEffects(command, plan, specs);
+  CheckEffects(command, plan, specs, options.breakdown);
   CheckKeys(specs, options);
   if (!options.cache.empty()) options.windows.cache = ParseDecodingPlan(options.cache);
   Model model(options.model, options.machine.Apply());
@@ -70,7 +98,7 @@ void Run(const CLI::App& command, Options options) {
   evaluation.BreakDownBy(options.breakdown);
   for (const Task& task : ReadTasks(specs, model, options.windows)) {
     const std::string line = evaluation.Run(task, ProgressLine(task.spec.Name()).Callback());
-    if (PrintsTables(options.json)) PrintLine("{}", line);
+    if (PrintsTables(options.json)) PrintText("{}", Folded(line));
   }
   WriteJson(options.json, evaluation.json());
   if (!options.records.empty()) WriteFileAtomically(options.records, evaluation.records());
@@ -80,7 +108,7 @@ void Run(const CLI::App& command, Options options) {
 }  // namespace
 
 void AddEval(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EvalArguments>();
   CLI::App* command = app.add_subcommand("eval", "accuracy under a plan: perplexity of a text, multiple choice");
   command->add_option("MODEL", options->model, "checkpoint folder")->required();
   command->add_option("--plan", options->plan, "what to quantize, for example attn_logits=int6/row; nothing: f32")
@@ -93,11 +121,12 @@ void AddEval(CLI::App& app) {
   command->add_option("--records", options->records, "write one JSON line per item of multiple choice to this file");
   CLI::Option* const by = command->add_option("--by", options->breakdown.by,
                                               "accuracies by keys of the items, with commas between, the last across: "
-                                              "depth,length of tare make needles");
+                                              "depth,length of tare make needles; of texts position: by how many "
+                                              "tokens a token was predicted from");
   by->delimiter(',')->allow_extra_args(false);
   command->add_option("--over", options->breakdown.over, "with --by: how far they spread over this key's values: seed")
       ->needs(by);
-  command->add_option("--csv", options->csv, "with --by: write the groups to this file")->needs(by);
+  command->add_option("--csv", options->csv, "with --by: write its figures to this file")->needs(by);
   AddWindowOptions(*command, options->windows);
   command->add_option("--cache", options->cache,
                       "texts and items through a key/value cache, as decoding sees them: "
@@ -108,9 +137,12 @@ void AddEval(CLI::App& app) {
                       "of zero_shot and retrieval: the tower of CLIP that MODEL is not, run as it is stored");
   AddStrideOption(*command, options->windows);
   options->machine.AddTo(*command);
+  AddQuiet(*command);
   command->footer(
-      "Example:\n  tare eval experiments/pair/novels-standard --plan attn_logits=int4/row \\\n"
-      "    --tasks perplexity=experiments/pair/heldout.txt,choice=experiments/pair/needles-4.jsonl --limit 40");
+      Examples({"tare eval experiments/pair/novels-standard --plan attn_logits=int4/row --tasks "
+                "perplexity=experiments/pair/heldout.txt",
+                "tare eval experiments/pair/novels-differential --cache cache_k=int4/token,cache_v=int4/token --tasks "
+                "choice=experiments/pair/needles-4.jsonl --limit 40"}));
   command->callback([options, command] { Run(*command, *options); });
 }
 

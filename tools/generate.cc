@@ -14,6 +14,7 @@
 #include "quant/base/parallel.h"
 #include "quant/file/json.h"
 #include "tools/files.h"
+#include "tools/help.h"
 #include "tools/run_options.h"
 
 namespace tare {
@@ -21,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct GenerateArguments {
   std::string model, plan, prompt, input, cache, json;
   GenerateOptions generate;
   MachineOptions machine;
@@ -32,7 +33,7 @@ struct Prompt {
   std::vector<int32_t> tokens;
 };
 
-Prompt PromptOf(const Options& options, const Model& model) {
+Prompt PromptOf(const GenerateArguments& options, const Model& model) {
   Prompt prompt;
   if (options.input.empty()) {
     prompt.tokenizer = Tokenizer::Load(model.folder());
@@ -77,7 +78,7 @@ class Output {
   std::string text_;
 };
 
-Json JsonOf(const Options& options, const Model& model, const Prompt& prompt, const Generation& done,
+Json JsonOf(const GenerateArguments& options, const Model& model, const Prompt& prompt, const Generation& done,
             const Output& output, double read_gbps) {
   const Sampling& sampling = options.generate.sampling;
   return {{"schema", "tare.generate/1"},
@@ -103,7 +104,7 @@ Json JsonOf(const Options& options, const Model& model, const Prompt& prompt, co
           {"threads", Threads()}};
 }
 
-void Report(const Options& options, const Model& model, const Prompt& prompt, const Generation& done,
+void Report(const GenerateArguments& options, const Model& model, const Prompt& prompt, const Generation& done,
             const Output& output) {
   constexpr size_t kRead = size_t{256} << 20;
   const double read_gbps = ReadRate(Threads(), kRead);
@@ -118,7 +119,7 @@ void Report(const Options& options, const Model& model, const Prompt& prompt, co
   if (!options.json.empty()) WriteJson(options.json, JsonOf(options, model, prompt, done, output, read_gbps));
 }
 
-void Run(Options& options) {
+void Run(GenerateArguments& options) {
   if (options.input.empty() == options.prompt.empty())
     throw CLI::ValidationError("--prompt", "expected a text here, or a file by --input, and not both");
   Plan plan = Plan::Parse(options.plan);
@@ -152,7 +153,7 @@ void Run(Options& options) {
 }  // namespace
 
 void AddGenerate(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GenerateArguments>();
   CLI::App* command = app.add_subcommand("generate", "goes on with a prompt, a token at a time over a key/value cache");
   command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
   command->add_option("--prompt", options->prompt, "the text to go on with");
@@ -171,9 +172,11 @@ void AddGenerate(CLI::App& app) {
   command->add_option("--seed", options->generate.sampling.seed, "of what is drawn")->capture_default_str();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output (then no text)");
   options->machine.AddTo(*command);
+  AddQuiet(*command);
   command->footer(
-      "Example:\n  tare generate experiments/pair/novels-differential --prompt 'It was a dark night' --tokens 60 \\\n"
-      "    --temperature 0.8 --top-p 0.9 --cache cache_k=int8/token,cache_v=int4/token");
+      Examples({"tare generate experiments/pair/novels-differential --prompt 'It was a dark night' --tokens 60",
+                "tare generate experiments/pair/novels-differential --prompt 'It was' --temperature 0.8 --top-p 0.9 "
+                "--cache cache_k=int8/token,cache_v=int4/token"}));
   command->callback([options] { Run(*options); });
 }
 

@@ -10,13 +10,14 @@
 #include "quant/file/json.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/help.h"
 
 namespace tare {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct InspectArguments {
   std::string model, json;
   MachineOptions machine;
 };
@@ -93,8 +94,9 @@ std::string Short(const std::string& format) {
 void PrintQuantized(const Json& j) {
   PrintLine("  quantized from {}: plan {}, method {}", j["source"].get<std::string>(), j["plan"].get<std::string>(),
             j["method"].get<std::string>());
+  PrintLine("  {:<44} {:<9} {:>6} {:>10} {:>5}", "matrix", "format", "group", "bytes", "bits");
   for (const Json& m : j["quantized"]) {
-    PrintLine("    {:<44} {:<9} groups of {:>5}  {:>10} bytes  {:5.2f} bits per weight", m["tensor"].get<std::string>(),
+    PrintLine("  {:<44} {:<9} {:>6} {:>10} {:>5.2f}", m["tensor"].get<std::string>(),
               Short(m["format"].get<std::string>()), m["group"].get<int64_t>(), m["bytes"].get<uint64_t>(),
               m["bits_per_weight"].get<double>());
   }
@@ -147,12 +149,12 @@ void Print(const Model& model, const Json& j) {
 }  // namespace
 
 void AddInspect(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InspectArguments>();
   CLI::App* command = app.add_subcommand("inspect", "family, shapes, parameters, bytes; lambda of every layer");
   command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddThreadsTo(*command);
-  command->footer("Example:\n  tare inspect experiments/pair/novels-differential");
+  command->footer(Examples({"tare inspect experiments/pair/novels-differential", "tare inspect Q.h5 --json -"}));
   command->callback([options] {
     const std::vector<AtomicFile> claims = ClaimFiles({options->model}, {options->json});
     const Model model(options->model, options->machine.Apply());

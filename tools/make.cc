@@ -12,13 +12,14 @@
 #include "quant/file/mapped_file.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/help.h"
 
 namespace tare {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct MakeArguments {
   std::string model, text, out, templates, data;
   std::vector<int64_t> lengths{512};
   std::vector<double> depths{0, 0.25, 0.5, 0.75, 1};
@@ -31,16 +32,16 @@ struct Options {
 };
 
 // Of a tokenizer by itself none is known.
-void CheckLengths(const Options& options) {
+void CheckLengths(const MakeArguments& options) {
   if (!std::filesystem::is_directory(options.model) && !options.model.ends_with(".h5")) return;
   const int64_t most = LoadConfig(options.model).max_positions, longest = std::ranges::max(options.lengths);
   if (longest > most)
     Fail("--lengths: got {}, expected at most max_position_embeddings {} of {}", longest, most, options.model);
 }
 
-using Make = std::vector<Json> (*)(const Options& options, const Haystack& haystack, const Tokenizer& tokenizer);
+using Make = std::vector<Json> (*)(const MakeArguments& options, const Haystack& haystack, const Tokenizer& tokenizer);
 
-std::vector<Json> Needles(const Options& options, const Haystack& haystack, const Tokenizer& tokenizer) {
+std::vector<Json> Needles(const MakeArguments& options, const Haystack& haystack, const Tokenizer& tokenizer) {
   NeedleQuestion question = options.needles;
   if (!options.templates.empty()) question.templates = LoadNeedleTemplates(options.templates);
   question.wrong = ParseWrongEndings(options.wrong);
@@ -51,18 +52,18 @@ std::vector<Json> Needles(const Options& options, const Haystack& haystack, cons
   return MakeNeedles(question, haystack, tokenizer);
 }
 
-std::vector<Json> Copies(const Options& options, const Haystack& haystack, const Tokenizer& tokenizer) {
+std::vector<Json> Copies(const MakeArguments& options, const Haystack& haystack, const Tokenizer& tokenizer) {
   return MakeCopies({options.lengths, options.depths, options.samples, options.seed}, haystack, tokenizer);
 }
 
-void Write(const Options& options, const std::vector<Json>& items) {
+void Write(const MakeArguments& options, const std::vector<Json>& items) {
   std::string lines;
   for (const Json& item : items) lines += JsonText(item) + "\n";
   WriteFileAtomically(options.out, lines);
   PrintLine("{}: {} items", options.out, items.size());
 }
 
-void RunOfText(const Options& options, Make make) {
+void RunOfText(const MakeArguments& options, Make make) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.text, options.templates}, {options.out});
   CheckLengths(options);
   const MappedFile file(options.text);
@@ -71,7 +72,7 @@ void RunOfText(const Options& options, Make make) {
   Write(options, make(options, Haystack(text, tokenizer, options.text), tokenizer));
 }
 
-void RunShots(const Options& options) {
+void RunShots(const MakeArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.text, options.data}, {options.out});
   ShotQuestion question = options.shots;
   question.orders.clear();
@@ -85,8 +86,8 @@ void RunShots(const Options& options) {
                                               options.text)));
 }
 
-void AddCommon(CLI::App& command, Options& options) {
-  command.add_option("--samples", options.samples, "items of each combination")
+void AddCommon(CLI::App& command, MakeArguments& options) {
+  command.add_option("--samples", options.samples, "items (of needles haystacks) of each combination")
       ->check(WholeNumber(1, 1'000'000))
       ->capture_default_str();
   command.add_option("--seed", options.seed, "all that is drawn is drawn from it")->capture_default_str();
@@ -94,7 +95,7 @@ void AddCommon(CLI::App& command, Options& options) {
       ->required();
 }
 
-void AddOfText(CLI::App& command, const std::shared_ptr<Options>& options, Make make) {
+void AddOfText(CLI::App& command, const std::shared_ptr<MakeArguments>& options, Make make) {
   command
       .add_option("MODEL", options->model,
                   "whose tokenizer counts the lengths: a checkpoint folder, quantized checkpoint or tokenizer file")
@@ -115,12 +116,14 @@ void AddOfText(CLI::App& command, const std::shared_ptr<Options>& options, Make 
 }
 
 void AddNeedles(CLI::App& make) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MakeArguments>();
   CLI::App* command = make.add_subcommand("needles", "sentences hidden in prose, and a question for one of them");
   command->add_option("--needles", options->needles.needles, "hidden in each haystack")
       ->check(WholeNumber(1, 1000))
       ->capture_default_str();
-  command->add_option("--questions", options->needles.questions, "of each haystack; the last is the item's")
+  command
+      ->add_option("--questions", options->needles.questions,
+                   "of each haystack, an item each; those before it are answered")
       ->check(WholeNumber(1, 1000))
       ->capture_default_str();
   command
@@ -133,22 +136,23 @@ void AddNeedles(CLI::App& make) {
                       "JSON with \"needle\" ({name}, {number}), \"question\" ({name}) and \"names\"");
   AddOfText(*command, options, Needles);
   command->footer(
-      "Example:\n  tare make needles experiments/pair/novels-standard --text experiments/pair/heldout.txt \\\n"
-      "    --lengths 256,512 --needles 4 --questions 2 --out needles.jsonl\n"
-      "  tare eval experiments/pair/novels-standard --tasks choice=needles.jsonl --by depth,length");
+      Examples({"tare make needles experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths "
+                "256,512 --needles 4 --questions 2 --out needles.jsonl",
+                "tare eval experiments/pair/novels-standard --tasks choice=needles.jsonl --by depth,length"}));
 }
 
 void AddCopies(CLI::App& make) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MakeArguments>();
   CLI::App* command = make.add_subcommand("copies", "prose, and a stretch of it once more up to a name");
   AddOfText(*command, options, Copies);
   command->footer(
-      "Example:\n  tare make copies experiments/pair/novels-standard --text experiments/pair/heldout.txt "
-      "--lengths 256,512 --out copies.jsonl");
+      Examples({"tare make copies experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths "
+                "256,512 --out copies.jsonl",
+                "tare eval experiments/pair/novels-standard --tasks choice=copies.jsonl --by length"}));
 }
 
 void AddShots(CLI::App& make) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MakeArguments>();
   CLI::App* command = make.add_subcommand("shots", "examples with labels, and one more without");
   CLI::Option_group* const source = command->add_option_group("source");
   source->add_option("--text", options->text, "prose whose words examples are made of, with labels that mean nothing");
@@ -173,8 +177,8 @@ void AddShots(CLI::App& make) {
       ->capture_default_str();
   AddCommon(*command, *options);
   command->footer(
-      "Example:\n  tare make shots --text experiments/pair/heldout.txt --shots 8,16,32 --out shots.jsonl\n"
-      "  tare eval experiments/pair/novels-standard --tasks choice=shots.jsonl --by order,shots --over seed");
+      Examples({"tare make shots --text experiments/pair/heldout.txt --shots 8,16,32 --out shots.jsonl",
+                "tare eval experiments/pair/novels-standard --tasks choice=shots.jsonl --by order,shots --over seed"}));
   command->callback([options] { RunShots(*options); });
 }
 
@@ -183,6 +187,10 @@ void AddShots(CLI::App& make) {
 void AddMake(CLI::App& app) {
   CLI::App* command = app.add_subcommand("make", "items of multiple choice: retrieval, examples in context, copying");
   command->require_subcommand(1);
+  command->footer(
+      Examples({"tare make needles experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths 256 "
+                "--out needles.jsonl",
+                "tare eval experiments/pair/novels-standard --tasks choice=needles.jsonl --by depth"}));
   AddNeedles(*command);
   AddShots(*command);
   AddCopies(*command);

@@ -4,6 +4,7 @@
 
 #include "quant/base/formatted.h"
 #include "tools/command.h"
+#include "tools/help.h"
 
 namespace tare {
 namespace {
@@ -48,7 +49,7 @@ std::string PageOf(const CLI::App& app) {
 
 void AddManual(CLI::App& app) {
   CLI::App* command = app.add_subcommand("manual", "the manual page, for man");
-  command->footer("Example:\n  tare manual > tare.1 && man ./tare.1");
+  command->footer(Examples({"tare manual > tare.1 && man ./tare.1", "tare manual | man -l -"}));
   command->callback([&app] { PrintText("{}", PageOf(app)); });
 }
 

@@ -12,12 +12,13 @@
 #include "quant/file/json.h"
 #include "quant/plan/grid_files.h"
 #include "tools/files.h"
+#include "tools/help.h"
 #include "tools/run_options.h"
 
 namespace tare {
 namespace {
 
-struct Options {
+struct MapsArguments {
   std::string model, input, json;
   std::vector<std::string> plans;
   WindowOptions windows;
@@ -25,7 +26,7 @@ struct Options {
   MachineOptions machine;
 };
 
-void Run(const Options& options) {
+void Run(const MapsArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {options.json});
   const Math math = options.machine.Apply();
   Model exact(options.model, math);
@@ -67,7 +68,7 @@ void Run(const Options& options) {
 }  // namespace
 
 void AddMaps(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MapsArguments>();
   CLI::App* command =
       app.add_subcommand("maps", "what few bits do to each attention map and to the difference of two, layer by layer");
   command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
@@ -81,9 +82,11 @@ void AddMaps(CLI::App& app) {
       ->capture_default_str();
   AddWindowOptions(*command, options->windows);
   options->machine.AddTo(*command);
-  command->footer(
-      "Example:\n  tare maps experiments/pair/novels-differential --plan attn_logits=int4/row --plan k=int4/token \\\n"
-      "    --input experiments/pair/heldout.txt --tokens 5110");
+  AddQuiet(*command);
+  command->footer(Examples(
+      {"tare maps experiments/pair/novels-differential --plan attn_logits=int4/row --plan k=int4/token --input "
+       "experiments/pair/heldout.txt --tokens 5110",
+       "tare maps experiments/pair/novels-standard --plan int8 --input experiments/pair/heldout.txt --tokens 5110"}));
   command->callback([options] { Run(*options); });
 }
 

@@ -9,15 +9,16 @@
 #include "quant/plan/grid_files.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/help.h"
 
 namespace tare {
 namespace {
 
-struct Options {
+struct PlanArguments {
   std::string rules, model, stats, json;
 };
 
-nlohmann::ordered_json Describe(const CLI::App& command, const Options& options) {
+nlohmann::ordered_json Describe(const CLI::App& command, const PlanArguments& options) {
   const Plan plan = Plan::Parse(options.rules);
   RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
   if (options.model.empty()) return PlanJson(plan, AnyModel(plan), "any model with two maps (no MODEL was named)");
@@ -25,7 +26,7 @@ nlohmann::ordered_json Describe(const CLI::App& command, const Options& options)
   return PlanJson(plan, ModelSitesOf(model), model.Name(), StaticSourceOf(options.stats, model.files()));
 }
 
-void Run(const CLI::App& command, const Options& options) {
+void Run(const CLI::App& command, const PlanArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.stats}, {options.json});
   const nlohmann::ordered_json json = Describe(command, options);
   if (PrintsTables(options.json)) PrintText("{}", PlanText(json));
@@ -35,7 +36,7 @@ void Run(const CLI::App& command, const Options& options) {
 }  // namespace
 
 void AddPlan(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlanArguments>();
   CLI::App* command =
       app.add_subcommand("plan", "what a plan's rules match, site by site; whether it can be simulated and executed");
   command->add_option("RULES", options->rules, "rules with commas between, or a preset: int8 int6 int4")
@@ -49,8 +50,8 @@ void AddPlan(CLI::App& app) {
       ->needs(model);
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   command->footer(
-      "Examples:\n  tare plan int8\n"
-      "  tare plan 'attn_logits=int4/head,attn_logits[l0]=f32' experiments/pair/novels-differential");
+      Examples({"tare plan int8",
+                "tare plan 'attn_logits=int4/head,attn_logits[l0]=f32' experiments/pair/novels-differential"}));
   command->callback([options, command] { Run(*command, *options); });
 }
 

@@ -12,14 +12,16 @@
 #include "experiments/report/figures/figures.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/notice.h"
 #include "quant/file/json.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/help.h"
 
 namespace tare {
 namespace {
 
-struct Options {
+struct PlotArguments {
   std::vector<std::string> files;
   std::string figure, out;
 };
@@ -67,7 +69,7 @@ std::string PdfOf(const std::string& svg) {
   return out.Get();
 }
 
-void Run(const Options& options) {
+void Run(const PlotArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles(options.files, {options.out});
   const Material material = ReadMaterial({options.files.begin(), options.files.end()});
   std::string known;
@@ -77,6 +79,7 @@ void Run(const Options& options) {
       if (figure.name != options.figure) continue;
       const std::string svg = Drawing().Svg(figure.Kind(), SpecificationOf(figure));
       WriteFileAtomically(options.out, options.out.ends_with(".pdf") ? PdfOf(svg) : svg);
+      for (const std::string& missing : MissingOf(figure)) Notice(figure.name + ": not drawn: " + missing);
       return PrintLine("{}: {}", options.out, figure.caption);
     }
   }
@@ -92,7 +95,7 @@ std::string Names() {
 }  // namespace
 
 void AddPlot(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlotArguments>();
   CLI::App* command = app.add_subcommand("plot", "one figure of the report, for a paper");
   command->add_option("FILE", options->files, "what tare report takes")->required();
   command->add_option("--figure", options->figure, "its name, as below")->required();
@@ -101,7 +104,9 @@ void AddPlot(CLI::App& app) {
                ? std::string()
                : Formatted("got '{}', expected a name that ends in .svg or .pdf", out);
   });
-  command->footer("Figures:" + Names() + "\n\nExample:\n  tare plot sweep --figure bits --out bits.svg");
+  command->footer("Figures:" + Names() + "\n\n" +
+                  Examples({"tare plot sweep --figure bits --out bits.svg",
+                            "tare plot S.h5 --figure maps:probs.entropy --out maps.pdf"}));
   command->callback([options] { Run(*options); });
 }
 

@@ -8,12 +8,13 @@
 #include "quant/base/formatted.h"
 #include "quant/plan/grid_files.h"
 #include "tools/files.h"
+#include "tools/help.h"
 #include "tools/run_options.h"
 
 namespace tare {
 namespace {
 
-struct Options {
+struct QuantizeArguments {
   std::string model, plan, method = "rtn", calibrate, stats, out, format = "h5", json;
   bool resume = false;
   WindowOptions windows{.tokens = 32768};
@@ -32,12 +33,12 @@ std::string IsMethod(const std::string& text) {
 }
 
 // The quantized checkpoint that is made, also on the way to a folder: there a kill may leave it, and the next run takes its place.
-std::string FileOf(const Options& options) {
+std::string FileOf(const QuantizeArguments& options) {
   return options.format == "h5" ? options.out : WithoutSlash(options.out).string() + ".quantized.tmp";
 }
 
 // The file, and the folders: the one of safetensors, and what calibrated methods keep for --resume.
-std::vector<AtomicFile> ClaimOutputs(const Options& options) {
+std::vector<AtomicFile> ClaimOutputs(const QuantizeArguments& options) {
   const std::string file = FileOf(options);
   std::vector<std::string> outputs;
   if (options.format == "safetensors") outputs = NewFilesIn(options.out, ExportedFiles());
@@ -63,7 +64,7 @@ Made QuantizeToFolder(const QuantizeJob& job, const std::filesystem::path& folde
   return made;
 }
 
-void PrintSummary(const Options& options, const Plan& plan, const Made& made) {
+void PrintSummary(const QuantizeArguments& options, const Plan& plan, const Made& made) {
   const QuantizeSummary& s = made.summary;
   if (s.matrices == 0) {
     PrintLine("{}: equivalent weights, no codes", options.out);
@@ -78,7 +79,7 @@ void PrintSummary(const Options& options, const Plan& plan, const Made& made) {
             made.types.empty() ? "" : ": " + made.types);
 }
 
-void Run(const CLI::App& command, const Options& options) {
+void Run(const CLI::App& command, const QuantizeArguments& options) {
   const QuantizeMethod method = QuantizeMethod::Parse(options.method);
   const bool smooths = method.equivalent == QuantizeMethod::Equivalent::kSmoothQuant;
   RequireEffect(command, smooths || method.RoundsByCalibration(), {"--calibrate"}, "a method that looks at a text");
@@ -113,7 +114,7 @@ void Run(const CLI::App& command, const Options& options) {
 }  // namespace
 
 void AddQuantize(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<QuantizeArguments>();
   CLI::App* command =
       app.add_subcommand("quantize", "a quantized checkpoint in one HDF5 file, a MODEL for every command");
   command->add_option("MODEL", options->model, "checkpoint folder, or a file without codes")->required();
@@ -147,11 +148,11 @@ void AddQuantize(CLI::App& app) {
   command->add_flag("--resume", options->resume, "go on where an interrupted job stopped (it left OUT.parts)");
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddTo(*command);
-  command->footer(
-      "Examples:\n  tare quantize experiments/pair/novels-differential --plan weights=int8/channel --out Q.h5\n"
-      "  tare quantize experiments/pair/novels-differential --plan weights=int4/channel \\\n"
-      "    --method hadamard+gptq+quantease --calibrate calibration.txt --out Q.h5\n"
-      "  tare eval Q.h5 --tasks perplexity=experiments/pair/heldout.txt");
+  AddQuiet(*command);
+  command->footer(Examples({"tare quantize experiments/pair/novels-differential --plan weights=int8/channel --out Q.h5",
+                            "tare quantize experiments/pair/novels-differential --plan weights=int4/channel --method "
+                            "hadamard+gptq+quantease --calibrate calibration.txt --out Q.h5",
+                            "tare eval Q.h5 --tasks perplexity=experiments/pair/heldout.txt"}));
   command->callback([options, command] { Run(*command, *options); });
 }
 

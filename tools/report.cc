@@ -9,16 +9,17 @@
 #include "quant/file/json.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/help.h"
 
 namespace tare {
 namespace {
 
-struct Options {
+struct ReportArguments {
   std::vector<std::string> files;
   std::string out, title;
 };
 
-void Run(const Options& options) {
+void Run(const ReportArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles(options.files, {options.out});
   const Material material = ReadMaterial({options.files.begin(), options.files.end()});
   std::vector<FigureData> figures;
@@ -42,15 +43,17 @@ void Run(const Options& options) {
 }  // namespace
 
 void AddReport(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReportArguments>();
   CLI::App* command = app.add_subcommand("report", "figures and tables of results, as one page for a browser");
   command
       ->add_option("FILE", options->files,
-                   "statistics (.h5), folders of sweeps, and JSON of stats, sweep, eval, bench and inspect")
+                   "statistics and dumps (.h5), folders of sweep and attribute, and JSON of stats, sweep, eval, bench "
+                   "and inspect")
       ->required();
   command->add_option("--out", options->out, "the page (.html)")->required();
   command->add_option("--title", options->title, "its title")->default_val("Low-bit quantization, measured");
-  command->footer("Example:\n  tare report standard.h5 differential.h5 sweep --out report.html");
+  command->footer(Examples(
+      {"tare report standard.h5 differential.h5 sweep --out report.html", "tare report compared --out compared.html"}));
   command->callback([options] { Run(*options); });
 }
 

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the packages that Tare is built and tested with, and does nothing where all of them are there.
 #
-# usage: tools/setup.sh [--lint] [--python] [--fuzz]
+# usage: tools/setup.sh [--lint] [--python] [--slurm] [--fuzz]
 #   --lint   clang-format and clang-tidy too (and the omp.h that clang can read)
 #   --python what the Python module is built and tested with
+#   --slurm  the workload manager that tools/cluster/slurm.sh is tested with
 #   --fuzz   clang with libFuzzer, and what counts the lines that it reached
 #
 # For Debian 13 and later and Ubuntu from 25.04, as root or as a user with sudo. What decides is not the system's name but
@@ -45,6 +46,12 @@ python_packages='
 python3-dev           3.12
 nanobind-dev          2.4
 python3-numpy         1:2.0
+python3-pandas        2.1
+'
+slurm_packages='
+slurmctld             23.11
+slurmd                23.11
+slurm-client          23.11
 '
 fuzz_packages='
 clang                 1:19
@@ -57,9 +64,10 @@ for option; do
   case $option in
     --lint) packages+=$lint_packages ;;
     --python) packages+=$python_packages ;;
+    --slurm) packages+=$slurm_packages ;;
     --fuzz) packages+=$fuzz_packages ;;
-    -h | --help) sed -n '3,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "setup: got '$option', expected nothing, --lint, --python or --fuzz" >&2; exit 2 ;;
+    -h | --help) sed -n '3,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "setup: got '$option', expected nothing, --lint, --python, --slurm or --fuzz" >&2; exit 2 ;;
   esac
 done
 

@@ -15,6 +15,7 @@
 #include "quant/file/json.h"
 #include "quant/plan/grid_files.h"
 #include "tools/files.h"
+#include "tools/help.h"
 #include "tools/run_options.h"
 #include "tools/stats_files.h"
 #include "tools/stats_tensors.h"
@@ -24,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct StatsArguments {
   std::vector<std::string> models;
   std::vector<std::string> tensors;
   std::string input, spans, json, csv, out, shard = "0/1", axes, name;
@@ -35,7 +36,7 @@ struct Options {
 
 // What the table was made from.
 void AddOrigin(Json& json, const Model& model, const TokenInput& input, uint64_t positions, size_t sequences,
-               const Options& options) {
+               const StatsArguments& options) {
   json["positions"] = positions;
   json["sequences"] = sequences;
   json["window"] = options.windows.window;
@@ -44,9 +45,9 @@ void AddOrigin(Json& json, const Model& model, const TokenInput& input, uint64_t
   json["input_sha256"] = input.sha256;
 }
 
-bool IsItems(const Options& options) { return std::filesystem::path(options.input).extension() == ".jsonl"; }
+bool IsItems(const StatsArguments& options) { return std::filesystem::path(options.input).extension() == ".jsonl"; }
 
-MarkedItems LoadInput(Model& model, const Options& options) {
+MarkedItems LoadInput(Model& model, const StatsArguments& options) {
   const ModelConfig& config = model.config();
   if (IsItems(options))
     return LoadMarkedItems(options.input, model.folder(), config, static_cast<size_t>(options.windows.limit));
@@ -59,7 +60,7 @@ MarkedItems LoadInput(Model& model, const Options& options) {
   return loaded;
 }
 
-Json Observe(const std::string& folder, const Options& options, ProgressLine& line) {
+Json Observe(const std::string& folder, const StatsArguments& options, ProgressLine& line) {
   Model model(folder, options.machine.Apply());
   const auto [input, sequences, spans] = LoadInput(model, options);
   Json json = MeasureOutliers(model, input, sequences, line.Callback());
@@ -69,7 +70,7 @@ Json Observe(const std::string& folder, const Options& options, ProgressLine& li
 }
 
 // Every site, into the file; the table's figures are taken from it.
-Json Collect(const std::string& folder, const Options& options, ProgressLine& line) {
+Json Collect(const std::string& folder, const StatsArguments& options, ProgressLine& line) {
   Model model(folder, options.machine.Apply());
   const auto [input, sequences, spans] = LoadInput(model, options);
   StatisticsOptions statistics = options.statistics;
@@ -82,7 +83,7 @@ Json Collect(const std::string& folder, const Options& options, ProgressLine& li
   return json;
 }
 
-void Run(Options& options) {
+void Run(StatsArguments& options) {
   options.statistics.shard = ParseShard(options.shard);
   if (!options.tensors.empty()) {
     options.machine.Apply();
@@ -121,7 +122,7 @@ void Run(Options& options) {
 }
 
 // What CLI11 cannot say itself: show, merge and diff come where a MODEL could.
-void CheckUsage(const CLI::App& command, const Options& options) {
+void CheckUsage(const CLI::App& command, const StatsArguments& options) {
   if (!options.tensors.empty()) {
     for (const char* option : {"MODEL", "--input", "--csv", "--window", "--limit", "--tokens", "--math"}) {
       if (command.count(option) > 0)
@@ -147,7 +148,7 @@ void CheckUsage(const CLI::App& command, const Options& options) {
   }
 }
 
-void AddFileOptions(CLI::App& command, Options& options) {
+void AddFileOptions(CLI::App& command, StatsArguments& options) {
   StatisticsOptions& s = options.statistics;
   command.add_option("--out", options.out, "statistics of every site into this HDF5 file (one MODEL)");
   command.add_option("--sites", s.sites,
@@ -171,7 +172,7 @@ void AddFileOptions(CLI::App& command, Options& options) {
 }  // namespace
 
 void AddStats(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StatsArguments>();
   CLI::App* command = app.add_subcommand(
       "stats", "outliers of attention logits and hidden states (the table of the Differential Transformer's paper)");
   command->add_option("MODEL", options->models, "checkpoint folders, side by side");
@@ -193,11 +194,13 @@ void AddStats(CLI::App& app) {
   AddFileOptions(*command, *options);
   AddWindowOptions(*command, options->windows);
   options->machine.AddTo(*command);
+  AddQuiet(*command);
   AddStatsFiles(*command);
-  command->footer(
-      "Example:\n  tare stats experiments/pair/novels-standard experiments/pair/novels-differential --input "
-      "experiments/pair/heldout.txt --tokens 20440\n  tare stats experiments/pair/novels-differential --input "
-      "experiments/pair/heldout.txt --tokens 20440 --out S.h5\n  tare stats show S.h5 --site attn_logits");
+  command->footer(Examples(
+      {"tare stats experiments/pair/novels-standard experiments/pair/novels-differential --input "
+       "experiments/pair/heldout.txt --tokens 20440",
+       "tare stats experiments/pair/novels-differential --input experiments/pair/heldout.txt --tokens 20440 --out S.h5",
+       "tare stats show S.h5 --site attn_logits"}));
   command->callback([command, options] {
     if (!command->get_subcommands().empty()) return;
     CheckUsage(*command, *options);

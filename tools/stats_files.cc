@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/stats_files.h"
+#include "tools/help.h"
 
 #include <memory>
 
@@ -75,8 +76,7 @@ void AddShow(CLI::App& stats) {
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   command->add_option("--csv", options->csv, "write the rows to this file (without --site: those of all sites)");
   command->footer(
-      "Examples:\n  tare stats show S.h5 --csv all.csv\n"
-      "  tare stats show S.h5 --site attn_logits --layer 0 --measures");
+      Examples({"tare stats show S.h5 --csv all.csv", "tare stats show S.h5 --site attn_logits --layer 0 --measures"}));
   command->callback([options] {
     if (options->site.empty() && options->csv.empty() && (options->layer >= 0 || options->measures))
       throw CLI::RequiredError("--site or --csv (--layer and --measures are about rows)");
@@ -105,7 +105,7 @@ void AddMerge(CLI::App& stats) {
   CLI::App* command = stats.add_subcommand("merge", "joins the shards of one job");
   command->add_option("FILES", options->files, "made by tare stats --shard i/n --out")->required();
   command->add_option("--out", options->out, "the file of all of them")->required();
-  command->footer("Example:\n  tare stats merge S0.h5 S1.h5 --out S.h5");
+  command->footer(Examples({"tare stats merge S0.h5 S1.h5 --out S.h5", "tare stats merge shards/*.h5 --out S.h5"}));
   command->callback([options] { Merge(*options); });
 }
 
@@ -147,7 +147,8 @@ void AddDiff(CLI::App& stats) {
       ->capture_default_str();
   command->add_option("--seed", options->diff.seed, "of the bootstrap")->capture_default_str();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
-  command->footer("Example:\n  tare stats diff standard.h5 differential.h5 --site attn_logits");
+  command->footer(Examples({"tare stats diff standard.h5 differential.h5 --site attn_logits",
+                            "tare stats diff A.h5 B.h5 --site layer_out --layer 0"}));
   command->callback([options] { Diff(*options); });
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare sweep: accuracy against bits, models side by side; resumes.
 #include "tools/sweep.h"
+#include "tools/help.h"
 
 #include <memory>
 
@@ -25,7 +26,7 @@ std::vector<AtomicFile> ClaimSweep(CellsCommand& options, const std::vector<std:
 SweepResult RunAndWrite(const CellsCommand& options) {
   const std::vector<SweepCell> cells = RunCells(options);
   const Comparisons comparisons = CompareCells(cells, options.resampling);
-  SweepResult result{.json = SweepJson(cells, comparisons, options.resampling),
+  SweepResult result{.json = WithCommand(SweepJson(cells, comparisons, options.resampling)),
                      .table = SweepTable(cells, comparisons),
                      .legend = SweepLegend(comparisons)};
   const std::filesystem::path& folder = options.sweep.folder;
@@ -37,11 +38,11 @@ SweepResult RunAndWrite(const CellsCommand& options) {
 
 namespace {
 
-struct Options : CellsCommand {
+struct SweepArguments : CellsCommand {
   CellNumbers numbers;
 };
 
-void Run(Options& options) {
+void Run(SweepArguments& options) {
   options.sweep.tasks = ParseTasks(options.tasks);
   if (options.numbers.list) return PrintCells(options);
   ApplyTo(options, options.numbers);
@@ -101,17 +102,17 @@ void AddSweepOptions(CLI::App& command, CellsCommand& options) {
 }
 
 void AddSweep(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SweepArguments>();
   CLI::App* command = app.add_subcommand(
       "sweep", "accuracy against bits: models x granularity x bits x tasks; run again, it does what is left");
   command->add_option("MODEL", options->models, "checkpoint folders")->required();
   AddSweepOptions(*command, *options);
   options->numbers.AddTo(*command);
   command->footer(
-      "Example:\n  tare sweep experiments/pair/novels-standard experiments/pair/novels-differential --granularity row "
-      "\\\n"
-      "    --tasks perplexity=experiments/pair/heldout.txt,choice=experiments/pair/needles-4.jsonl --limit 40 --out "
-      "sweep");
+      Examples({"tare sweep experiments/pair/novels-standard experiments/pair/novels-differential --granularity row "
+                "--tasks perplexity=experiments/pair/heldout.txt --tokens 5110 --out sweep",
+                "tare sweep experiments/pair/novels-differential --site k --bits 16,8,4 --granularity token --tasks "
+                "choice=experiments/pair/needles-4.jsonl --limit 40 --out keys"}));
   command->callback([options] { Run(*options); });
 }
 

@@ -75,6 +75,7 @@ int Run(int argc, char** argv) {
   app.formatter(std::make_shared<tare::HelpFormatter>());
   app.set_version_flag("--version", "tare " TARE_VERSION);
   app.require_subcommand(1);
+  app.footer(tare::Examples({"tare inspect experiments/pair/novels-differential", "tare eval --help"}));
   tare::AddInspect(app);
   tare::AddPlan(app);
   tare::AddDump(app);
@@ -88,6 +89,7 @@ int Run(int argc, char** argv) {
   tare::AddCompare(app);
   tare::AddAttribute(app);
   tare::AddMaps(app);
+  tare::AddSearch(app);
   tare::AddTokenize(app);
   tare::AddMake(app);
   tare::AddBench(app);

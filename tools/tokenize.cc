@@ -14,13 +14,14 @@
 #include "quant/file/strict_json.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/help.h"
 
 namespace tare {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct TokenizeArguments {
   std::string model, input, out;
   bool no_special = false;
 };
@@ -45,7 +46,7 @@ std::string TextOf(std::string_view line, const std::string& where) {
   return json["text"].get<std::string>();
 }
 
-std::string Lines(const Tokenizer& tokenizer, const Options& options) {
+std::string Lines(const Tokenizer& tokenizer, const TokenizeArguments& options) {
   const MappedFile file(options.input);
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   RequireUtf8(text, options.input);
@@ -63,7 +64,7 @@ std::string Lines(const Tokenizer& tokenizer, const Options& options) {
   return lines;
 }
 
-void Run(const Options& options) {
+void Run(const TokenizeArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {options.out});
   const std::string lines = Lines(Tokenizer::LoadFile(options.model), options);
   if (options.out == "-") {
@@ -76,7 +77,7 @@ void Run(const Options& options) {
 }  // namespace
 
 void AddTokenize(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TokenizeArguments>();
   CLI::App* command = app.add_subcommand("tokenize", "a text as the ids and pieces of a checkpoint's tokenizer");
   command
       ->add_option("MODEL", options->model,
@@ -89,9 +90,9 @@ void AddTokenize(CLI::App& app) {
                    "JSON lines {\"ids\": [...], \"pieces\": [...]}, one per text; - for standard output")
       ->capture_default_str();
   options->out = "-";
-  command->footer(
-      "Example:\n  tare tokenize experiments/pair/novels-standard --input experiments/pair/heldout.txt --out "
-      "ids.jsonl");
+  command->footer(Examples(
+      {"tare tokenize experiments/pair/novels-standard --input experiments/pair/heldout.txt --out ids.jsonl",
+       "tare tokenize experiments/pair/novels-standard --input experiments/pair/needles-4.jsonl --out items.jsonl"}));
   command->callback([options] { Run(*options); });
 }
 

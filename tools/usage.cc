@@ -10,7 +10,7 @@
 namespace tare {
 namespace {
 
-std::vector<std::string> OptionsOf(const CLI::App& app) {
+std::vector<std::string> OptionNamesOf(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
@@ -45,7 +45,7 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
   if (unknown.empty()) return Formatted("{}: {}", path, error.what());
   const std::string& word = unknown.front();
   const bool is_option = word.starts_with("-");
-  const std::vector<std::string> known = is_option ? OptionsOf(*innermost) : commands;
+  const std::vector<std::string> known = is_option ? OptionNamesOf(*innermost) : commands;
   if (known.empty()) return Formatted("{}: unknown word '{}'", path, word);
   const std::string name = word.substr(0, word.find('='));
   const std::string nearest = std::ranges::min(known, {}, [&](const std::string& k) { return Distance(name, k); });

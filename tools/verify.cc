@@ -6,15 +6,16 @@
 #include "quant/file/quantized_checkpoint.h"
 #include "tools/command.h"
 #include "tools/files.h"
+#include "tools/help.h"
 
 namespace tare {
 namespace {
 
-struct Options {
+struct VerifyArguments {
   std::string file, json;
 };
 
-void Run(const Options& options) {
+void Run(const VerifyArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.file}, {options.json});
   const Hdf5Reader file(options.file);
   const std::string schema = file.HasAttribute("", "schema") ? file.StringAttribute("", "schema") : "none";
@@ -32,12 +33,12 @@ void Run(const Options& options) {
 }  // namespace
 
 void AddVerify(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<VerifyArguments>();
   CLI::App* command =
       app.add_subcommand("verify", "whether an HDF5 file that Tare wrote is whole: exit code 0, or 1 and where not");
   command->add_option("FILE", options->file, "dump, statistics or quantized checkpoint")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
-  command->footer("Example:\n  tare verify Q.h5");
+  command->footer(Examples({"tare verify Q.h5", "tare verify S.h5 --json -"}));
   command->callback([options] { Run(*options); });
 }
 

@@ -66,7 +66,9 @@ void ArrayValues::Read(int64_t first, int64_t stride, int64_t count, float* out)
   const auto plain = [](auto value) { return static_cast<float>(value); };
   switch (dtype_) {
     case DType::kF32:
-      return ReadAs<float>(from, stride, count, out, plain);
+      if (stride != 1) return ReadAs<float>(from, stride, count, out, plain);
+      std::memcpy(out, from, static_cast<size_t>(count) * sizeof(float));
+      return;
     case DType::kF64:
       return ReadAs<double>(from, stride, count, out, plain);
     case DType::kF16:

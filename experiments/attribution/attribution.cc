@@ -76,8 +76,10 @@ std::vector<Attribution> Attribute(const std::vector<SweepCell>& cells, const Pl
   }
   for (const std::string& task : tasks) {
     const Runs runs{cells, task};
-    for (size_t i = 0; i < runs.Of("f32").figures.list.size(); ++i)
+    for (size_t i = 0; i < runs.Of("f32").figures.list.size(); ++i) {
       all.push_back(OfFigure(runs, i, plan, parts, resampling));
+      all.back().count = runs.Of("f32").figures.count;
+    }
   }
   std::vector<Comparison*> shown;
   for (Attribution& a : all) {

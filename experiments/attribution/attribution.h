@@ -33,6 +33,7 @@ struct Attribution {
   std::vector<PartEffect> parts;  // largest alone first
   Comparison sum;                 // of all alone
   Comparison left_over;
+  int64_t count = 0;  // of the task's tokens or items
 };
 
 // Of one model, a figure each. p_holm is over all comparisons of figures that tables show. Throws Error where a cell of

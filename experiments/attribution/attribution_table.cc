@@ -116,6 +116,7 @@ Json AttributionJson(const std::vector<Attribution>& attributions, const std::st
     }
     json["figures"].push_back({{"task", a.task},
                                {"figure", a.figure.name},
+                               {"n", a.count},
                                {"baseline", a.baseline},
                                {"whole", a.whole},
                                {"change", ComparisonJson(a.change)},

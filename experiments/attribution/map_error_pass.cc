@@ -105,9 +105,7 @@ std::vector<std::vector<MapErrors>> MeasureMapErrors(Model& exact, Model& planne
   std::vector<std::vector<MapErrors>> layers(static_cast<size_t>(exact.config().layers));
   const size_t step = SequencesPerBatch(sequences);
   for (size_t begin = 0; begin < sequences.size(); begin += step) {
-    TokenBatch batch;
-    for (size_t i = begin; i < std::min(begin + step, sequences.size()); ++i)
-      batch.Add(static_cast<int64_t>(i), sequences[i].tokens);
+    const TokenBatch batch = BatchOf(sequences, begin, step);
     std::vector<float> x(static_cast<size_t>(batch.Rows()) * static_cast<size_t>(exact.config().hidden));
     exact.EmbedInto(batch, x.data());
     for (size_t layer = 0; layer < layers.size(); ++layer) {

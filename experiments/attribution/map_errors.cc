@@ -12,7 +12,7 @@ struct Flattening {
   double At(double p) const { return variance * p * (squares - p); }
 };
 
-double Error(const MapRow& row, size_t j) { return double{row.noisy_map[j]} - double{row.map[j]}; }
+double ErrorAt(const MapRow& row, size_t j) { return double{row.noisy_map[j]} - double{row.map[j]}; }
 
 Flattening AddMap(const MapRow& row, MapSums& sums) {
   const size_t n = row.map.size();
@@ -34,7 +34,7 @@ Flattening AddMap(const MapRow& row, MapSums& sums) {
   sums.half_variance += flattening.variance / 2;
   sums.map_squares += flattening.squares;
   for (size_t j = 0; j < n; ++j) {
-    const double p = row.map[j], error = Error(row, j);
+    const double p = row.map[j], error = ErrorAt(row, j);
     sums.error_squares += error * error;
     sums.peak += error * p;
     sums.peak_formula += flattening.At(p) * p;
@@ -59,7 +59,7 @@ void MapErrors::Add(const MapRow& first, const MapRow& second, double lambda) {
   const Flattening flat_first = AddMap(first, maps[0]), flat_second = AddMap(second, maps[1]);
   DifferenceSums& d = difference;
   for (size_t j = 0; j < first.map.size(); ++j) {
-    const double p1 = first.map[j], p2 = second.map[j], e1 = Error(first, j), e2 = lambda * Error(second, j);
+    const double p1 = first.map[j], p2 = second.map[j], e1 = ErrorAt(first, j), e2 = lambda * ErrorAt(second, j);
     const double value = p1 - lambda * p2, error = e1 - e2;
     d.first_squares += e1 * e1;
     d.second_squares += e2 * e2;

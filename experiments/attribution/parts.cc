@@ -40,7 +40,7 @@ std::vector<SiteKey> KeysOf(const ModelSites& model) {
 
 bool Quantizes(const Plan& plan, const SiteKey& key) {
   const Rule* rule = plan.Match(key);
-  return rule != nullptr && rule->format != Format::kF32;
+  return rule != nullptr && !rule->Exempts();
 }
 
 std::string RangeText(char letter, const std::optional<int>& only, const std::optional<IndexRange>& otherwise) {

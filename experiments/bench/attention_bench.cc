@@ -26,7 +26,7 @@
 namespace tare {
 namespace {
 
-constexpr double kLeastSeconds = 0.2;  // of a repetition
+constexpr double kLeastAttentionSeconds = 0.2;  // of a repetition
 
 Mask MaskOf(const std::string& name) {
   if (name != "causal" && name != "full") Fail("bench attention, mask: got '{}', expected causal or full", name);
@@ -34,7 +34,7 @@ Mask MaskOf(const std::string& name) {
 }
 
 // A case ready to run again and again.
-struct Prepared {
+struct PreparedAttention {
   std::unique_ptr<AttentionInputs> inputs;
   AlignedBuffer<std::byte> workspace;
   SmoothingMeans means;
@@ -44,7 +44,7 @@ struct Prepared {
   std::string order = "f32";
 };
 
-void PrepareExecuted(const AttentionCase& c, Prepared& x) {
+void PrepareExecuted(const AttentionCase& c, PreparedAttention& x) {
   const ExecutedPlan plan = ExecutedPlanOfText("bench attention", c.plan, c.heads);
   x.order = plan.attention.order == AttentionPlan::Order::kEarly ? "early" : "late";
   x.workspace.Reset(WorkspaceBytes(plan.For(x.inputs->problem(), x.means), x.inputs->problem()));
@@ -53,9 +53,9 @@ void PrepareExecuted(const AttentionCase& c, Prepared& x) {
   };
 }
 
-std::unique_ptr<Prepared> Prepare(const AttentionCase& c) {
+std::unique_ptr<PreparedAttention> Prepare(const AttentionCase& c) {
   SetThreads(c.threads);
-  auto x = std::make_unique<Prepared>();
+  auto x = std::make_unique<PreparedAttention>();
   x->inputs = std::make_unique<AttentionInputs>(c.family, c.data, c.n, c.d, c.heads, MaskOf(c.mask), c.lambda, c.seed,
                                                 KeyShape{.keys = c.keys, .kv_heads = c.kv_heads});
   if (c.kernel == "tare") {
@@ -94,14 +94,14 @@ void CheckErrors(const AttentionCase& c, const AttentionInputs::Errors& errors) 
 }
 
 AttentionResult Measure(const AttentionCase& c) {
-  const std::unique_ptr<Prepared> x = Prepare(c);
+  const std::unique_ptr<PreparedAttention> x = Prepare(c);
   x->run();
   const AttentionInputs::Errors errors = x->inputs->ErrorsOfOut();
   const double floor =
       c.kernel == "tare" ? FloorErrors(*x->inputs, ExecutedPlanOfText("bench attention", c.plan, c.heads)).rel_l2 : 0;
   CheckErrors(c, errors);
   std::vector<double> seconds;
-  while (std::ssize(seconds) < c.repetitions) seconds.push_back(SecondsOfCall(x->run, kLeastSeconds));
+  while (std::ssize(seconds) < c.repetitions) seconds.push_back(SecondsOfCall(x->run, kLeastAttentionSeconds));
   const auto [median, spread] = TimingOf(seconds);
   AttentionResult result{.measured = c, .order = x->order, .seconds = median, .spread = spread};
   result.ns_per_pair = median / static_cast<double>(CountPairs(x->inputs->problem())) * 1e9;

@@ -22,7 +22,7 @@
 namespace tare {
 namespace {
 
-constexpr double kLeastSeconds = 0.1;  // of a repetition
+constexpr double kLeastDecodeSeconds = 0.1;  // of a repetition
 constexpr double kMostReading = 256.0 * 1024 * 1024;
 
 bool IsOurs(const DecodeCase& c) { return c.kernel == "tare"; }
@@ -32,15 +32,15 @@ double BytesOf(const DecodeCase& c, const CacheShape& shape) {
 }
 
 // A case ready to run again and again.
-class Prepared {
+class PreparedDecode {
  public:
-  explicit Prepared(const DecodeCase& c) : case_(c), inputs_(c.shape, c.seed) {
+  explicit PreparedDecode(const DecodeCase& c) : case_(c), inputs_(c.shape, c.seed) {
     SetThreads(c.threads);
     out_.resize(static_cast<size_t>(c.shape.batch * inputs_.plan().heads() * inputs_.plan().out_width()));
     IsOurs(c) ? PrepareOurs() : PrepareOneDnn();
   }
-  Prepared(const Prepared&) = delete;
-  Prepared& operator=(const Prepared&) = delete;
+  PreparedDecode(const PreparedDecode&) = delete;
+  PreparedDecode& operator=(const PreparedDecode&) = delete;
 
   void Run() {
     if (IsOurs(case_)) {
@@ -132,13 +132,13 @@ class Prepared {
 };
 
 DecodeResult Measure(const DecodeCase& c) {
-  Prepared x(c);
+  PreparedDecode x(c);
   DecodeResult r{.measured = c, .bytes = x.bytes()};
   x.Verify(r);
   std::vector<double> seconds;
   for (int i = 0; i < c.repetitions; ++i) {
     r.read_gbps = std::max(r.read_gbps, ReadRate(c.threads, static_cast<size_t>(std::min(r.bytes, kMostReading))));
-    seconds.push_back(SecondsOfCall([&] { x.Run(); }, kLeastSeconds));
+    seconds.push_back(SecondsOfCall([&] { x.Run(); }, kLeastDecodeSeconds));
   }
   const Timing timing = TimingOf(seconds);
   r.seconds = timing.median;

@@ -17,7 +17,7 @@
 namespace tare {
 namespace {
 
-constexpr double kLeastSeconds = 0.05;  // of a repetition
+constexpr double kLeastLinearSeconds = 0.05;  // of a repetition
 
 // oneDNN's matmul on as many copies of its weights as the case cycles over.
 class Baseline {
@@ -47,9 +47,9 @@ LinearResult Measure(const LinearCase& c) {
   if (UkernelServes(ProductTypes::kBf16)) bf16 = std::make_unique<Baseline>(Math::kBf16, c, ours.OneTokenSteps());
   std::vector<double> seconds, f32_seconds, bf16_seconds;
   for (int i = 0; i < c.repetitions; ++i) {
-    f32_seconds.push_back(SecondsOfCall([&] { f32.RunOnce(); }, kLeastSeconds));
-    seconds.push_back(SecondsOfCall([&] { ours.RunOnce(); }, kLeastSeconds));
-    if (bf16) bf16_seconds.push_back(SecondsOfCall([&] { bf16->RunOnce(); }, kLeastSeconds));
+    f32_seconds.push_back(SecondsOfCall([&] { f32.RunOnce(); }, kLeastLinearSeconds));
+    seconds.push_back(SecondsOfCall([&] { ours.RunOnce(); }, kLeastLinearSeconds));
+    if (bf16) bf16_seconds.push_back(SecondsOfCall([&] { bf16->RunOnce(); }, kLeastLinearSeconds));
   }
   const Timing timing = TimingOf(seconds), f32_timing = TimingOf(f32_seconds);
   LinearResult r{.measured = c,

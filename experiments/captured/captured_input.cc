@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <tuple>
 
+#include "experiments/arrays/array_digest.h"
 #include "experiments/stats/statistics_units.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/mapped_file.h"
-#include "quant/file/sha256.h"
 #include "quant/plan/site_class.h"
 
 namespace tare {
@@ -72,19 +71,20 @@ std::string Signature(const CapturedArray& a) {
   return Formatted("{} of {} heads and {} channels", a.array.name, a.heads, IsAttentionMap(a.site) ? 0 : a.columns);
 }
 
-void CheckSameSites(const CapturedFile& first, const CapturedFile& other) {
-  const auto signatures = [](const CapturedFile& file) {
-    std::vector<std::string> all;
-    for (const CapturedArray& a : file.arrays) {
-      if (!IsWeight(a.site)) all.push_back(Signature(a));
-    }
-    return all;
-  };
-  const std::vector<std::string> a = signatures(first), b = signatures(other);
-  const auto [x, y] = std::ranges::mismatch(a, b);
-  if (x == a.end() && y == b.end()) return;
-  Fail("{}: got {}, expected {} as in {}", other.file->path().string(), y == b.end() ? "nothing more" : *y,
-       x == a.end() ? "nothing more" : *x, first.file->path().string());
+std::vector<std::string> SignaturesOf(const CapturedFile& file) {
+  std::vector<std::string> all;
+  for (const CapturedArray& a : file.arrays) {
+    if (!IsWeight(a.site)) all.push_back(Signature(a));
+  }
+  return all;
+}
+
+void CheckSame(const std::vector<std::string>& sites, const std::vector<std::string>& first,
+               const std::vector<std::filesystem::path>& paths) {
+  const auto [x, y] = std::ranges::mismatch(first, sites);
+  if (x == first.end() && y == sites.end()) return;
+  Fail("{}: got {}, expected {} as in {}", paths.back().string(), y == sites.end() ? "nothing more" : *y,
+       x == first.end() ? "nothing more" : *x, paths.front().string());
 }
 
 ModelSites SitesOf(const CapturedFile& captured, const CapturedLayout& layout) {
@@ -102,8 +102,9 @@ ModelSites SitesOf(const CapturedFile& captured, const CapturedLayout& layout) {
 
 }  // namespace
 
-CapturedFile OpenCaptured(const std::filesystem::path& path, const CapturedLayout& layout) {
-  CapturedFile captured{.file = ArrayFile::Open(path), .arrays = {}, .tokens = {}, .left_over = {}};
+CapturedFile OpenCaptured(std::unique_ptr<ArrayFile> file, const CapturedLayout& layout) {
+  CapturedFile captured{.file = std::move(file), .arrays = {}, .tokens = {}, .left_over = {}};
+  const std::filesystem::path& path = captured.file->path();
   for (const ArrayInfo& array : captured.file->arrays()) {
     if (std::optional<CapturedArray> found = layout.Find(array, path.string())) {
       captured.arrays.push_back(*std::move(found));
@@ -128,30 +129,33 @@ CapturedFile OpenCaptured(const std::filesystem::path& path, const CapturedLayou
   return captured;
 }
 
-CapturedInput LoadCaptured(const std::vector<std::filesystem::path>& paths, const CapturedLayout& layout) {
-  CapturedInput input{.paths = paths, .layout = layout};
-  std::optional<CapturedFile> first;
-  std::vector<ScoredSequence> ids;
-  bool known = true;
-  Sha256 sha;
-  for (const std::filesystem::path& path : paths) {
-    CapturedFile captured = OpenCaptured(path, layout);
-    input.first_sequence.push_back(input.lengths.size());
-    for (const PositionRange& range : captured.tokens) input.lengths.push_back(range.Size());
-    AddIds(captured, ids, known);
-    const MappedFile file(path);
-    sha.Add(file.bytes());
-    if (!first) {
-      input.sites = SitesOf(captured, layout);
-      input.left_over = captured.left_over;
-      first = std::move(captured);
-    } else {
-      CheckSameSites(*first, captured);
-    }
+void CapturedIntake::Add(const CapturedFile& file) {
+  input_.paths.push_back(file.file->path());
+  input_.first_sequence.push_back(input_.lengths.size());
+  for (const PositionRange& range : file.tokens) input_.lengths.push_back(range.Size());
+  AddIds(file, ids_, known_);
+  if (input_.paths.size() == 1) {
+    input_.sites = SitesOf(file, input_.layout);
+    input_.left_over = file.left_over;
+    sites_ = SignaturesOf(file);
+  } else {
+    CheckSame(SignaturesOf(file), sites_, input_.paths);
   }
-  input.sha256 = sha.Hex();
-  input.sequences_sha256 = known && !ids.empty() ? HashOf(ids) : input.sha256;
-  return input;
+  for (const ArrayInfo& array : file.file->arrays()) {
+    if (!std::ranges::contains(file.left_over, array.name)) AddArray(sha_, array, file.file->Values(array));
+  }
+}
+
+CapturedInput CapturedIntake::Take() {
+  input_.sha256 = sha_.Hex();
+  input_.sequences_sha256 = known_ && !ids_.empty() ? HashOf(ids_) : input_.sha256;
+  return std::move(input_);
+}
+
+CapturedInput LoadCaptured(const std::vector<std::filesystem::path>& paths, const CapturedLayout& layout) {
+  CapturedIntake intake(layout);
+  for (const std::filesystem::path& path : paths) intake.Add(OpenCaptured(ArrayFile::Open(path), layout));
+  return intake.Take();
 }
 
 }  // namespace tare

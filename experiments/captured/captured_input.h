@@ -12,6 +12,8 @@
 
 #include "experiments/captured/captured_layout.h"
 #include "experiments/plan/model_sites.h"
+#include "experiments/sequences/sequences.h"
+#include "quant/file/sha256.h"
 
 namespace tare {
 
@@ -28,7 +30,7 @@ struct CapturedFile {
 };
 
 // Throws Error where arrays of the file do not have the same sequences and tokens, or none is of a site.
-CapturedFile OpenCaptured(const std::filesystem::path& path, const CapturedLayout& layout);
+CapturedFile OpenCaptured(std::unique_ptr<ArrayFile> file, const CapturedLayout& layout);
 
 struct CapturedInput {
   std::vector<std::filesystem::path> paths;
@@ -37,8 +39,27 @@ struct CapturedInput {
   std::vector<size_t> first_sequence;  // of each file
   std::vector<int64_t> lengths;        // of all sequences, in tokens
   std::vector<std::string> left_over;  // of the first file
-  std::string sha256;                  // of the files' bytes
-  std::string sequences_sha256;        // of the ids; of the bytes, where there are no ids
+  std::string sha256;                  // of the arrays (array_digest.h)
+  std::string sequences_sha256;        // of the ids; of the arrays, where there are no ids
+};
+
+// Files one after another to one input.
+class CapturedIntake {
+ public:
+  explicit CapturedIntake(CapturedLayout layout) { input_.layout = std::move(layout); }
+  // Throws Error where the file has other sites, layers, heads or channels than the first.
+  void Add(const CapturedFile& file);
+  // Of the files so far, without the hashes.
+  const CapturedInput& input() const { return input_; }
+  // With them. Called once, last.
+  CapturedInput Take();
+
+ private:
+  CapturedInput input_;
+  std::vector<std::string> sites_;  // of the first file
+  std::vector<ScoredSequence> ids_;
+  bool known_ = true;  // ids of every file
+  Sha256 sha_;
 };
 
 // Throws Error where a file has other sites, layers, heads or channels than the first.

@@ -3,17 +3,21 @@
 
 #include <algorithm>
 
+#include "experiments/arrays/memory_arrays.h"
 #include "experiments/captured/captured_mask.h"
 #include "experiments/stats/full_observer.h"
+#include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
+#include "quant/statistics/statistics_file.h"
 
 namespace tare {
 namespace {
 
 // Blocks begin at multiples of it, as those of a forward pass do: the sums of a block's rows are then the same.
 constexpr int64_t kBlockRows = 64;
+constexpr int64_t kTaskRows = 4 * kBlockRows;  // one sequence, too, is work for several threads
 
 // One array at hand. A head of one sequence is a matrix [rows][columns].
 struct OpenArray {
@@ -114,14 +118,16 @@ class MatrixShow {
   std::vector<PositionRange> seen_;
 };
 
-// Shows an array, sequences and heads side by side. difference: of the layer, shown after the first maps' rows that it
-// is compared with; null where there is none.
+// Shows an array; sequences, heads and kTaskRows rows of them side by side. difference: of the layer, shown after the
+// first maps' rows that it is compared with; null where there is none.
 void Show(SiteVisitors visitors, const CapturedFile& file, size_t first_sequence, const OpenArray& open,
           const OpenArray* difference) {
   const CapturedArray& a = open.array;
   const auto heads = static_cast<size_t>(std::max<int64_t>(1, a.heads));
-  ParallelFor(static_cast<size_t>(a.sequences) * heads, [&](size_t i, int thread) {
-    const size_t sequence = i / heads, head = i % heads;
+  const auto parts = static_cast<size_t>((a.rows + kTaskRows - 1) / kTaskRows);
+  ParallelFor(static_cast<size_t>(a.sequences) * heads * parts, [&](size_t i, int thread) {
+    const size_t sequence = i / parts / heads, head = i / parts % heads;
+    const int64_t begin = static_cast<int64_t>(i % parts) * kTaskRows;
     const auto b = static_cast<int64_t>(sequence), h = static_cast<int64_t>(head);
     const auto index = static_cast<int64_t>(first_sequence + sequence);
     const PositionRange tokens = IsWeight(a.site) ? PositionRange{0, a.rows} : file.tokens[sequence];
@@ -132,17 +138,17 @@ void Show(SiteVisitors visitors, const CapturedFile& file, size_t first_sequence
       const int64_t output = open.layout.maps == MapsOfHeads::kInterleaved ? h / 2 : h;
       follow.emplace(visitors, thread, *difference, b, index, output, tokens);
     }
-    for (int64_t first = 0; first < tokens.Size(); first += kBlockRows) {
-      show.Rows(first, std::min(first + kBlockRows, tokens.Size()), [&](int64_t begin, int64_t end) {
-        if (follow) follow->Rows(begin, end);
+    const int64_t end = std::min(begin + kTaskRows, tokens.Size());
+    for (int64_t first = begin; first < end; first += kBlockRows) {
+      show.Rows(first, std::min(first + kBlockRows, end), [&](int64_t row, int64_t last) {
+        if (follow) follow->Rows(row, last);
       });
     }
   });
 }
 
 // The arrays of a file to the observer, one after another: what is kept of the sequences at hand is of one.
-void ShowFile(const CapturedInput& input, size_t unit, FullObserver& observer) {
-  const CapturedFile file = OpenCaptured(input.paths[unit], input.layout);
+void ShowFile(const CapturedFile& file, const CapturedInput& input, size_t unit, FullObserver& observer) {
   for (const CapturedArray& a : file.arrays) {
     if (IsWeight(a.site) && unit > 0) continue;
     const auto of_layer = [&](Site site) {
@@ -158,7 +164,7 @@ void ShowFile(const CapturedInput& input, size_t unit, FullObserver& observer) {
     const auto found = of_layer(Site::kDifference);
     if (a.site == Site::kProbs && has_maps && found != file.arrays.end()) {
       if (2 * found->heads != a.heads)
-        Fail("{}: {}: got {} heads, expected {}, half of those of {}", input.paths[unit].string(), found->array.name,
+        Fail("{}: {}: got {} heads, expected {}, half of those of {}", file.file->path().string(), found->array.name,
              found->heads, a.heads / 2, a.array.name);
       difference.emplace(file, *found, input.layout.Of(Site::kDifference));
     }
@@ -172,11 +178,9 @@ void ShowFile(const CapturedInput& input, size_t unit, FullObserver& observer) {
   }
 }
 
-}  // namespace
-
-StatisticsSet CollectCaptured(const CapturedInput& input, const std::string& name, const StatisticsOptions& options,
-                              const std::string& version, const std::filesystem::path& out, const Progress& progress) {
-  const SiteSelection sites = SiteSelection::Parse(options.sites, input.sites);
+// A job whose units are all to do.
+StatisticsSet JobOf(const CapturedInput& input, const std::string& name, const StatisticsOptions& options,
+                    const SiteSelection& sites, const std::string& version) {
   StatisticsSet set;
   set.job = {{"model", name},
              {"tensors_sha256", input.sha256},
@@ -187,6 +191,15 @@ StatisticsSet CollectCaptured(const CapturedInput& input, const std::string& nam
              {"version", version}};
   AddOptions(set, options, sites, input.sites);
   set.units.assign(input.paths.size(), 0);
+  return set;
+}
+
+}  // namespace
+
+StatisticsSet CollectCaptured(const CapturedInput& input, const std::string& name, const StatisticsOptions& options,
+                              const std::string& version, const std::filesystem::path& out, const Progress& progress) {
+  const SiteSelection sites = SiteSelection::Parse(options.sites, input.sites);
+  StatisticsSet set = JobOf(input, name, options, sites, version);
   if (options.shard.count > set.units.size())
     Fail("--shard: got {} shards, expected at most {}, one per file", options.shard.count, set.units.size());
   FullObserver observer(sites, ParseMeasuredFormats(options.formats), options.spans);
@@ -202,9 +215,65 @@ StatisticsSet CollectCaptured(const CapturedInput& input, const std::string& nam
                             return positions;
                           },
                       .sequences = [&](size_t unit) { return std::ssize(lengths_of(unit)); },
-                      .run = [&](size_t unit) { ShowFile(input, unit, observer); }};
+                      .run =
+                          [&](size_t unit) {
+                            ShowFile(OpenCaptured(ArrayFile::Open(input.paths[unit]), input.layout), input, unit,
+                                     observer);
+                          }};
   CollectUnits(set, observer, work, false, options, out, progress);
   return set;
+}
+
+struct CapturedStream::Held {
+  ArrayInfo array;
+  AlignedBuffer<std::byte> values;
+  bool in_batch = false;
+};
+
+CapturedStream::CapturedStream(std::string name, const CapturedLayout& layout, StatisticsOptions options,
+                               std::string version)
+    : name_(std::move(name)), version_(std::move(version)), options_(std::move(options)), intake_(layout) {
+  ParseMeasuredFormats(options_.formats);  // what is wrong is said before the first batch
+}
+
+CapturedStream::~CapturedStream() = default;
+
+void CapturedStream::Add(ArrayInfo array, std::span<const std::byte> values) {
+  if (held_[array.name].in_batch) EndBatch();
+  Held& held = held_[array.name];
+  held.array = std::move(array);
+  held.in_batch = true;
+  held.values.Reserve(values.size());
+  std::ranges::copy(values, held.values.data());
+}
+
+void CapturedStream::EndBatch() {
+  std::vector<std::pair<ArrayInfo, std::span<const std::byte>>> arrays;
+  for (auto& [name, held] : held_) {
+    if (held.in_batch) arrays.emplace_back(held.array, held.values.span());
+    held.in_batch = false;
+  }
+  const size_t batch = intake_.input().paths.size();
+  const CapturedFile file =
+      OpenCaptured(std::make_unique<MemoryArrays>(Formatted("batch {}", batch), arrays), intake_.input().layout);
+  intake_.Add(file);
+  if (observer_ == nullptr) {
+    const SiteSelection sites = SiteSelection::Parse(options_.sites, intake_.input().sites);
+    (void)JobOf(intake_.input(), name_, options_, sites, version_);  // refuses options that do not fit the sites
+    observer_ = std::make_unique<FullObserver>(sites, ParseMeasuredFormats(options_.formats), options_.spans);
+  }
+  ShowFile(file, intake_.input(), batch, *observer_);
+}
+
+void CapturedStream::Finish(const std::filesystem::path& out) {
+  EndBatch();
+  const CapturedInput input = intake_.Take();
+  StatisticsSet set = JobOf(input, name_, options_, SiteSelection::Parse(options_.sites, input.sites), version_);
+  std::ranges::fill(set.units, 1);
+  for (const int64_t length : input.lengths) set.tokens += static_cast<uint64_t>(length);
+  set.positions = set.tokens;
+  set.MergeSites(observer_->Take());
+  WriteStatistics(set, out);
 }
 
 }  // namespace tare

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
+#include "experiments/evidence/distributions.h"
 #include "quant/base/error.h"
 
 namespace tare {
@@ -12,15 +14,32 @@ namespace {
 
 constexpr double kZ = 1.959963984540054;  // the normal distribution's 97.5 % quantile
 
+Interval Wilson(double p, double count, double z) {
+  const double z2 = z * z / count;
+  const double middle = p + z2 / 2, half = z * std::sqrt(p * (1 - p) / count + z2 / count / 4);
+  // At the ends exactly: rounding would leave 1e-17.
+  return {p == 0 ? 0.0 : (middle - half) / (1 + z2), p == 1 ? 1.0 : (middle + half) / (1 + z2)};
+}
+
 }  // namespace
 
 Interval WilsonInterval(int64_t right, int64_t n) {
   TARE_CHECK(0 <= right && right <= n && n > 0);
-  const auto count = static_cast<double>(n);
-  const double p = static_cast<double>(right) / count, z2 = kZ * kZ / count;
-  const double middle = p + z2 / 2, half = kZ * std::sqrt(p * (1 - p) / count + z2 / count / 4);
-  // At the ends exactly: rounding would leave 1e-17.
-  return {right == 0 ? 0.0 : (middle - half) / (1 + z2), right == n ? 1.0 : (middle + half) / (1 + z2)};
+  return Wilson(static_cast<double>(right) / static_cast<double>(n), static_cast<double>(n), kZ);
+}
+
+Interval ClusteredInterval(const std::vector<double>& right, const std::vector<double>& items) {
+  TARE_CHECK(right.size() == items.size() && !items.empty());
+  const auto clusters = static_cast<double>(items.size());
+  const double n = std::accumulate(items.begin(), items.end(), 0.0);
+  const double p = std::accumulate(right.begin(), right.end(), 0.0) / n;
+  if (n == clusters) return Wilson(p, n, kZ);
+  if (p == 0 || p == 1 || items.size() == 1) return Wilson(p, clusters, kZ);
+  double squares = 0;
+  for (size_t c = 0; c < items.size(); ++c) squares += std::pow(right[c] - p * items[c], 2);
+  const double variance = squares * clusters / (clusters - 1) / (n * n);
+  const double design = std::max(1.0, variance * n / (p * (1 - p)));
+  return Wilson(p, n / design, StudentQuantile(0.975, static_cast<int>(items.size()) - 1));
 }
 
 void OutcomeChanges::Add(int difference) {

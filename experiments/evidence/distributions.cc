@@ -29,6 +29,11 @@ double StudentTwoSided(double t, int degrees) {
   return 2 * math::cdf(math::complement(math::students_t(degrees), std::abs(t)));
 }
 
+double StudentQuantile(double share, int degrees) {
+  TARE_CHECK(degrees >= 1 && share > 0 && share < 1);
+  return math::quantile(math::students_t(degrees), share);
+}
+
 double ChiSquaredAbove(double x, int degrees) {
   TARE_CHECK(degrees >= 1 && x >= 0);
   return math::cdf(math::complement(math::chi_squared(degrees), x));

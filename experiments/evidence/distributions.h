@@ -13,6 +13,9 @@ double NormalQuantile(double share);
 // P(|T| >= |t|) of Student's t with so many degrees of freedom (at least 1).
 double StudentTwoSided(double t, int degrees);
 
+// The t that a share of Student's with so many degrees of freedom (at least 1) lies below (0 < share < 1).
+double StudentQuantile(double share, int degrees);
+
 // P(X >= x) of chi-squared with so many degrees of freedom (at least 1), x not below 0.
 double ChiSquaredAbove(double x, int degrees);
 

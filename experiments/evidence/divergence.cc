@@ -2,11 +2,10 @@
 #include "experiments/evidence/divergence.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <functional>
-#include <map>
 
+#include "experiments/evidence/context_ranges.h"
 #include "quant/base/error.h"
 
 namespace tare {
@@ -52,21 +51,18 @@ Divergence DivergenceOf(std::span<const TokenDivergence> tokens) {
 }
 
 std::vector<DivergenceInContext> ByContext(std::span<const TokenDivergence> tokens) {
-  std::map<int64_t, DivergenceInContext> by_first;
-  for (const TokenDivergence& t : tokens) {
-    const auto first = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(t.context)));
-    DivergenceInContext& some = by_first[first];
-    some.first = first;
-    some.last = std::max<int64_t>(0, 2 * first - 1);
-    ++some.tokens;
-    some.kld += t.kld;
-    some.log_ratio += t.loss - t.reference_loss;
-  }
+  std::vector<int64_t> contexts;
+  for (const TokenDivergence& t : tokens) contexts.push_back(t.context);
   std::vector<DivergenceInContext> all;
-  for (auto& [first, some] : by_first) {
+  for (const ContextRange& range : RangesOf(contexts)) {
+    DivergenceInContext& some = all.emplace_back(
+        DivergenceInContext{.first = range.first, .last = range.last, .tokens = std::ssize(range.tokens)});
+    for (const size_t i : range.tokens) {
+      some.kld += tokens[i].kld;
+      some.log_ratio += tokens[i].loss - tokens[i].reference_loss;
+    }
     some.kld /= static_cast<double>(some.tokens);
     some.log_ratio /= static_cast<double>(some.tokens);
-    all.push_back(some);
   }
   return all;
 }

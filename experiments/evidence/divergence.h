@@ -43,7 +43,7 @@ struct DivergenceInContext {
   int64_t first = 0, last = 0, tokens = 0;
   double kld = 0, log_ratio = 0;  // means
 };
-// By the powers of two: 1, 2 to 3, 4 to 7, ...
+// By context_ranges.h.
 std::vector<DivergenceInContext> ByContext(std::span<const TokenDivergence> tokens);
 
 }  // namespace tare

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "quant/base/error.h"
-#include "quant/base/interrupt.h"
 
 namespace tare {
 namespace {
@@ -14,7 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kStretch = 8;  // words of it that stand again before the name
-constexpr size_t kEndings = 4;
+constexpr size_t kCopyEndings = 4;
 constexpr int kTries = 100;  // passages, until one has a name
 
 bool IsUpper(char c) { return 'A' <= c && c <= 'Z'; }
@@ -56,12 +55,12 @@ std::string Repeated(Haystack::Words words, size_t end) {
   return Joined(words) + "\n " + Joined(words.subspan(end - stretch, stretch));
 }
 
-class Maker {
+class CopyMaker {
  public:
-  Maker(const CopyQuestion& question, const Haystack& haystack, const Tokenizer& tokenizer)
+  CopyMaker(const CopyQuestion& question, const Haystack& haystack, const Tokenizer& tokenizer)
       : haystack_(haystack), tokenizer_(tokenizer), names_(Distinct(NamesIn(haystack.words()))), draws_(question.seed) {
-    if (names_.size() < kEndings)
-      Fail("copies: got a text with {} names, expected at least {}; try a novel", names_.size(), kEndings);
+    if (names_.size() < kCopyEndings)
+      Fail("copies: got a text with {} names, expected at least {}; try a novel", names_.size(), kCopyEndings);
     longest_ = {std::ranges::max(names_, {}, [&](const std::string& name) { return TokensWithin(name, tokenizer); })};
   }
 
@@ -91,7 +90,7 @@ class Maker {
  private:
   void AddOthers(const std::vector<std::string>& names, std::vector<std::string>& endings) {
     for (const size_t i : draws_.Sample(names.size(), names.size())) {
-      if (endings.size() == kEndings) return;
+      if (endings.size() == kCopyEndings) return;
       if (!std::ranges::contains(endings, names[i])) endings.push_back(names[i]);
     }
   }
@@ -115,15 +114,10 @@ std::string_view NameIn(std::string_view before, std::string_view word) {
 }
 
 std::vector<Json> MakeCopies(const CopyQuestion& question, const Haystack& haystack, const Tokenizer& tokenizer) {
-  Maker maker(question, haystack, tokenizer);
-  std::vector<Json> items;
-  for (size_t sample = 0; sample < question.samples; ++sample) {
-    for (const int64_t length : question.lengths) {
-      ThrowIfStopped();
-      for (const double depth : question.depths) items.push_back(maker.Item(sample, length, depth));
-    }
-  }
-  return items;
+  CopyMaker maker(question, haystack, tokenizer);
+  return ForGrid(question.samples, question.lengths, question.depths, [&](size_t sample, int64_t length, double depth) {
+    return std::vector{maker.Item(sample, length, depth)};
+  });
 }
 
 }  // namespace tare

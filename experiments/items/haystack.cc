@@ -6,6 +6,7 @@
 
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
+#include "quant/base/interrupt.h"
 
 namespace tare {
 namespace {
@@ -80,6 +81,19 @@ std::string Joined(Haystack::Words words) {
   std::string text;
   for (const std::string_view word : words) text.append(text.empty() ? "" : " ").append(word);
   return text;
+}
+
+std::vector<nlohmann::ordered_json> ForGrid(
+    size_t samples, const std::vector<int64_t>& lengths, const std::vector<double>& depths,
+    const std::function<std::vector<nlohmann::ordered_json>(size_t sample, int64_t length, double depth)>& make) {
+  std::vector<nlohmann::ordered_json> items;
+  for (size_t sample = 0; sample < samples; ++sample) {
+    for (const int64_t length : lengths) {
+      ThrowIfStopped();
+      for (const double depth : depths) std::ranges::move(make(sample, length, depth), std::back_inserter(items));
+    }
+  }
+  return items;
 }
 
 }  // namespace tare

@@ -11,6 +11,7 @@
 
 #include "experiments/evidence/draws.h"
 #include "experiments/tokenizer/tokenizer.h"
+#include "quant/file/json.h"
 
 namespace tare {
 
@@ -44,5 +45,10 @@ std::string Filled(const Haystack& haystack, int64_t positions, const std::vecto
 size_t TokensWithin(std::string_view piece, const Tokenizer& tokenizer);
 
 std::string Joined(Haystack::Words words);
+
+// The items of every sample, length and depth, in this order. Throws Error where the program is interrupted.
+std::vector<nlohmann::ordered_json> ForGrid(
+    size_t samples, const std::vector<int64_t>& lengths, const std::vector<double>& depths,
+    const std::function<std::vector<nlohmann::ordered_json>(size_t sample, int64_t length, double depth)>& make);
 
 }  // namespace tare

@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "quant/base/error.h"
-#include "quant/base/interrupt.h"
 #include "quant/file/strict_json.h"
 
 namespace tare {
@@ -14,8 +13,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kEndings = 4;      // at least
-constexpr size_t kNumbers = 10000;  // four digits, the first not 0
+constexpr size_t kNeedleEndings = 4;  // at least
+constexpr size_t kNumbers = 10000;    // four digits, the first not 0
 
 constexpr std::string_view kWrongEndings[] = {"others", "changed", "swapped"};
 
@@ -70,22 +69,25 @@ std::vector<std::string> ChangesOf(const std::string& number, WrongEndings wrong
   return changes;
 }
 
-// Needles 0 .. N - 1 with the answer's first, and numbers beyond them that stand nowhere.
+// Needles 0 .. N - 1, those that are asked for first and of them the last one's, and numbers beyond them that stand nowhere.
 struct Drawn {
-  std::vector<std::string> names, numbers, endings;
+  std::vector<std::string> names, numbers;
+  std::vector<std::vector<std::string>> endings;  // of each question, the last one's first
 };
 
 Drawn DrawNeedles(const NeedleQuestion& question, const std::vector<std::string>& names, Draws& draws) {
   Drawn drawn;
   for (const size_t i : draws.Sample(names.size(), question.needles)) drawn.names.push_back(names[i]);
-  for (const size_t i : draws.Sample(kNumbers - 1000, std::max(question.needles, kEndings)))
+  for (const size_t i : draws.Sample(kNumbers - 1000, std::max(question.needles, kNeedleEndings)))
     drawn.numbers.push_back(std::to_string(1000 + i));
-  drawn.endings = drawn.numbers;
+  drawn.endings.assign(question.questions, drawn.numbers);
   if (question.wrong == WrongEndings::kOthers) return drawn;
-  const std::vector<std::string> changes = ChangesOf(drawn.numbers[0], question.wrong);
-  if (changes.size() < kEndings - 1) return DrawNeedles(question, names, draws);  // 7777 has nothing to swap
-  drawn.endings = {drawn.numbers[0]};
-  for (const size_t i : draws.Sample(changes.size(), kEndings - 1)) drawn.endings.push_back(changes[i]);
+  for (size_t asked = 0; asked < question.questions; ++asked) {
+    const std::vector<std::string> changes = ChangesOf(drawn.numbers[asked], question.wrong);
+    if (changes.size() < kNeedleEndings - 1) return DrawNeedles(question, names, draws);  // 7777 has nothing to swap
+    drawn.endings[asked] = {drawn.numbers[asked]};
+    for (const size_t i : draws.Sample(changes.size(), kNeedleEndings - 1)) drawn.endings[asked].push_back(changes[i]);
+  }
   return drawn;
 }
 
@@ -93,12 +95,12 @@ std::string NeedleText(const NeedleQuestion& question, const Drawn& drawn, size_
   return With(With(question.templates.needle, "{name}", drawn.names[i]), "{number}", drawn.numbers[i]);
 }
 
-// All questions, the answer's last.
-std::string Questions(const NeedleQuestion& question, const Drawn& drawn) {
+// The questions down to that of needle `asked`, all but it answered.
+std::string Questions(const NeedleQuestion& question, const Drawn& drawn, size_t asked) {
   std::string text;
-  for (size_t i = question.questions; i-- > 0;) {
+  for (size_t i = question.questions; i-- > asked;) {
     text += With(question.templates.question, "{name}", drawn.names[i]);
-    if (i > 0) text += " " + drawn.numbers[i];
+    if (i > asked) text += " " + drawn.numbers[i];
   }
   return text;
 }
@@ -120,9 +122,9 @@ std::string Hidden(Haystack::Words words, const std::vector<std::string>& needle
   return Joined(all);
 }
 
-class Maker {
+class NeedleMaker {
  public:
-  Maker(const NeedleQuestion& question, const Haystack& haystack, const Tokenizer& tokenizer)
+  NeedleMaker(const NeedleQuestion& question, const Haystack& haystack, const Tokenizer& tokenizer)
       : question_(question),
         haystack_(haystack),
         tokenizer_(tokenizer),
@@ -134,32 +136,48 @@ class Maker {
       Fail("questions: got {}, expected at most {}, the number of needles", question_.questions, question_.needles);
   }
 
-  Json Item(size_t sample, int64_t length, double depth) {
-    const Drawn drawn = DrawNeedles(question_, names_, draws_);
-    const std::string questions = Questions(question_, drawn);
+  // One for each question of a haystack, in the order in which they are asked.
+  std::vector<Json> Items(size_t sample, int64_t length, double depth) {
+    Drawn drawn = DrawNeedles(question_, names_, draws_);
+    const std::vector<double> places = Places(depth);
     std::vector<std::string> needles;
-    std::vector<double> places{depth};
-    for (size_t i = 0; i < drawn.names.size(); ++i) {
-      needles.push_back(NeedleText(question_, drawn, i));
-      if (i > 0) places.push_back(static_cast<double>(draws_.Below(1001)) / 1000);
+    for (size_t i = 0; i < drawn.names.size(); ++i) needles.push_back(NeedleText(question_, drawn, i));
+    for (std::vector<std::string>& endings : drawn.endings) draws_.Shuffle(endings);
+    std::string hidden;
+    Filled(haystack_, length, drawn.endings[0], tokenizer_, draws_, "needles", [&](Haystack::Words words) {
+      hidden = Hidden(words, needles, places);
+      return hidden + Questions(question_, drawn, 0);
+    });
+    std::vector<Json> items;
+    for (size_t asked = question_.questions; asked-- > 0;) {
+      const std::vector<std::string>& endings = drawn.endings[asked];
+      items.push_back({{"ctx", hidden + Questions(question_, drawn, asked)},
+                       {"endings", endings},
+                       {"label", std::ranges::find(endings, drawn.numbers[asked]) - endings.begin()},
+                       {"depth", places[asked]},
+                       {"length", length},
+                       {"needles", question_.needles},
+                       {"questions", question_.questions},
+                       {"query", question_.questions - asked},
+                       {"wrong", kWrongEndings[static_cast<size_t>(question_.wrong)]},
+                       {"sample", sample}});
     }
-    std::vector<std::string> endings = drawn.endings;
-    draws_.Shuffle(endings);
-    const std::string context =
-        Filled(haystack_, length, endings, tokenizer_, draws_, "needles",
-               [&](Haystack::Words words) { return Hidden(words, needles, places) + questions; });
-    return {{"ctx", context},
-            {"endings", endings},
-            {"label", std::ranges::find(endings, drawn.numbers[0]) - endings.begin()},
-            {"depth", depth},
-            {"length", length},
-            {"needles", question_.needles},
-            {"questions", question_.questions},
-            {"wrong", kWrongEndings[static_cast<size_t>(question_.wrong)]},
-            {"sample", sample}};
+    return items;
   }
 
  private:
+  // Of the needles that are asked for depths in turn from this one on, so that over all haystacks each depth has as many; of
+  // others anywhere.
+  std::vector<double> Places(double depth) {
+    const std::vector<double>& depths = question_.depths;
+    const auto first = static_cast<size_t>(std::ranges::find(depths, depth) - depths.begin());
+    std::vector<double> places;
+    for (size_t i = 0; i < question_.needles; ++i)
+      places.push_back(i < question_.questions ? depths[(first + i) % depths.size()]
+                                               : static_cast<double>(draws_.Below(1001)) / 1000);
+    return places;
+  }
+
   const NeedleQuestion& question_;
   const Haystack& haystack_;
   const Tokenizer& tokenizer_;
@@ -211,15 +229,9 @@ std::vector<Json> MakeNeedles(const NeedleQuestion& question, const Haystack& ha
   for (const double depth : question.depths) {
     if (!(depth >= 0 && depth <= 1)) Fail("depths: got {}, expected 0 to 1", depth);
   }
-  Maker maker(question, haystack, tokenizer);
-  std::vector<Json> items;
-  for (size_t sample = 0; sample < question.samples; ++sample) {
-    for (const int64_t length : question.lengths) {
-      ThrowIfStopped();
-      for (const double depth : question.depths) items.push_back(maker.Item(sample, length, depth));
-    }
-  }
-  return items;
+  NeedleMaker maker(question, haystack, tokenizer);
+  return ForGrid(question.samples, question.lengths, question.depths,
+                 [&](size_t sample, int64_t length, double depth) { return maker.Items(sample, length, depth); });
 }
 
 }  // namespace tare

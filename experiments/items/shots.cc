@@ -84,7 +84,7 @@ std::vector<size_t> Ordered(ShotOrder order, size_t shots, size_t classes, Draws
   return alternating;
 }
 
-std::string With(std::string text, std::string_view field, const std::string& value) {
+std::string WithFirst(std::string text, std::string_view field, const std::string& value) {
   const size_t at = text.find(field);
   return at == text.npos ? text : text.replace(at, field.size(), value);
 }
@@ -94,9 +94,9 @@ std::string Context(const ShotQuestion& question, const Sample& sample, const st
   for (const size_t i : order) {
     const Example& example = sample.examples[i];
     // The label first: what the text says of {label} is no field.
-    context += With(With(question.line, "{label}", example.label), "{text}", example.text) + "\n ";
+    context += WithFirst(WithFirst(question.line, "{label}", example.label), "{text}", example.text) + "\n ";
   }
-  const std::string asked = With(question.line.substr(0, question.line.find("{label}")), "{text}", sample.text);
+  const std::string asked = WithFirst(question.line.substr(0, question.line.find("{label}")), "{text}", sample.text);
   return context + std::string(StripRight(asked));
 }
 

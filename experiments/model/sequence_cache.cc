@@ -51,7 +51,9 @@ SequenceCache::SequenceCache(const ModelConfig& config, const DecodingPlan& plan
     if (keep.Drops() && config.Window(layer) > 0)
       Fail("cache {}: layer {} sees a window of {} keys, expected one that sees all; try without keep=", Name(plan),
            layer, config.Window(layer));
-    layers_.push_back({KvCache(shape, plan.cache, RotaryOf(config, layer)), KeptTokens(keep, plan.cache)});
+    const bool turned = plan.cache.keys == KeptKeys::kBeforeRotary;
+    layers_.push_back(
+        {KvCache(shape, plan.cache, turned ? RotaryOf(config, layer) : nullptr), KeptTokens(keep, plan.cache)});
   }
 }
 

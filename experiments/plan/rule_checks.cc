@@ -140,7 +140,7 @@ void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const s
 }
 
 void CheckRule(const Rule& rule, const ModelSites& model) {
-  if (rule.format == Format::kF32) return;
+  if (rule.Exempts()) return;
   for (const Site site : rule.sites) {
     if (!model.Has(site) && rule.sites.size() > 1) continue;  // `weights` and `linear_in` are of those there are
     if (!model.Has(site) && site == Site::kDifference)
@@ -182,6 +182,7 @@ void CheckStored(const ResolvedPlan& plan, const ModelSites& model) {
 
 void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
   for (const Rule& rule : plan.plan().rules()) {
+    if (rule.options.sink) RefuseRule(rule, "+sink", "no sink, which integer kernels do not have", "it simulated");
     if (rule.format == Format::kF32) continue;
     if (!IsInteger(rule.format) && !IsWeight(rule.sites.front()))
       RefuseRule(rule, Info(rule.format).name, "integers, which integer kernels hold", "it simulated");

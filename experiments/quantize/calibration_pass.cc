@@ -74,8 +74,7 @@ CalibrationPass::CalibrationPass(Model& model, const std::vector<ScoredSequence>
   const size_t step = SequencesPerBatch(sequences);
   for (size_t begin = 0; begin < sequences.size(); begin += step) {
     Stream& stream = streams_.emplace_back();
-    for (size_t i = begin; i < std::min(begin + step, sequences.size()); ++i)
-      stream.batch.Add(static_cast<int64_t>(i), sequences[i].tokens);
+    stream.batch = BatchOf(sequences, begin, step);
     stream.x.Reset(static_cast<size_t>(stream.batch.Rows() * model.config().hidden));
     model.EmbedInto(stream.batch, stream.x.data());
     tokens_ += stream.batch.Rows();

@@ -88,15 +88,20 @@ size_t SequencesPerBatch(const std::vector<ScoredSequence>& sequences) {
   return std::max<size_t>(1, 2048 / longest);
 }
 
+TokenBatch BatchOf(const std::vector<ScoredSequence>& sequences, size_t begin, size_t count) {
+  TokenBatch batch;
+  for (size_t i = begin; i < std::min(begin + count, sequences.size()); ++i)
+    batch.Add(static_cast<int64_t>(i), sequences[i].tokens);
+  return batch;
+}
+
 void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                 const Progress& progress, const std::function<void(const TokenBatch&, size_t begin)>& body) {
   int64_t total = 0, done = 0;
   for (const ScoredSequence& s : sequences) total += static_cast<int64_t>(s.tokens.size());
   const auto step = SequencesPerBatch(sequences);
   for (size_t begin = 0; begin < sequences.size(); begin += step) {
-    TokenBatch batch;
-    for (size_t i = begin; i < std::min(begin + step, sequences.size()); ++i)
-      batch.Add(static_cast<int64_t>(i), sequences[i].tokens);
+    const TokenBatch batch = BatchOf(sequences, begin, step);
     model.Forward(batch, visitors);
     body(batch, begin);
     done += batch.Rows();
@@ -115,9 +120,7 @@ void ForwardThroughCaches(Model& model, SiteVisitors visitors, const std::vector
   CheckCacheFits(model.config(), plan, longest);
   const size_t step = SequencesPerBatch(sequences);
   for (size_t begin = 0; begin < sequences.size(); begin += step) {
-    TokenBatch batch;
-    for (size_t i = begin; i < std::min(begin + step, sequences.size()); ++i)
-      batch.Add(static_cast<int64_t>(i), sequences[i].tokens);
+    const TokenBatch batch = BatchOf(sequences, begin, step);
     PassThroughCaches(model, visitors, batch, plan, [&](const TokenBatch& pass, const std::vector<int64_t>&) {
       body(pass);
       done += pass.Rows();

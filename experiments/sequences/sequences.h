@@ -56,6 +56,9 @@ std::vector<ScoredSequence> CutDisjoint(const TokenInput& input, const ModelConf
 // How many of them share a forward pass: as many of the longest as fit 2,048 rows, at least one. Part of every result.
 size_t SequencesPerBatch(const std::vector<ScoredSequence>& sequences);
 
+// Sequences [begin, begin + count), or as many as there are, whole and each by its place.
+TokenBatch BatchOf(const std::vector<ScoredSequence>& sequences, size_t begin, size_t count);
+
 // Runs every sequence through the model, batch by batch; after each, body sees the batch's sequences [begin, end).
 void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                 const Progress& progress, const std::function<void(const TokenBatch&, size_t begin)>& body);

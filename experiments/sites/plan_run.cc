@@ -6,8 +6,8 @@
 namespace tare {
 
 PlanRun::PlanRun(Plan plan, Carrying carrying, const ModelSites& model, const StaticSource& statics)
-    : resolved_(std::move(plan), model, carrying, statics), quantizer_(resolved_) {
-  if (carrying == Carrying::kSimulated && !resolved_.plan().empty()) visitors_.push_back(&quantizer_);
+    : resolved_(std::move(plan), model, carrying, statics), quantizer_(resolved_), sink_(resolved_.plan()) {
+  if (carrying == Carrying::kSimulated && !resolved_.plan().empty()) visitors_ = {&quantizer_, &sink_};
 }
 
 SiteVisitors PlanRun::Begin(Model& model) {

@@ -9,6 +9,7 @@
 #include "experiments/model/model.h"
 #include "experiments/model/sites_of_model.h"
 #include "experiments/sites/simulated_quantizer.h"
+#include "experiments/sites/zero_sink.h"
 
 namespace tare {
 
@@ -31,6 +32,7 @@ class PlanRun {
  private:
   ResolvedPlan resolved_;
   SimulatedQuantizer quantizer_;
+  ZeroSink sink_;
   std::vector<SiteVisitor*> visitors_;
 };
 

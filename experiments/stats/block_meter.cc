@@ -24,6 +24,25 @@ bool IsMap(Site site) { return site == Site::kProbs || site == Site::kDifference
 
 bool HasColumns(const MeasuredFormat& format) { return format.granularity.kind == Granularity::Kind::kBlockChannel; }
 
+// energy[c] += row[c]^2, absmax[c] = max(absmax[c], |row[c]|)
+[[gnu::always_inline]] inline void AddChannels(std::span<const float> row, double* energy, float* absmax) {
+  for (size_t c = 0; c < row.size(); ++c) {
+    energy[c] += static_cast<double>(row[c]) * row[c];
+    const float magnitude = std::fabs(row[c]);
+    absmax[c] = magnitude > absmax[c] ? magnitude : absmax[c];
+  }
+}
+void AddChannelsPlain(std::span<const float> row, double* energy, float* absmax) { AddChannels(row, energy, absmax); }
+using ChannelsOfRow = decltype(&AddChannelsPlain);
+#ifdef __x86_64__
+[[gnu::target("avx2")]] void AddChannelsAvx2(std::span<const float> row, double* energy, float* absmax) {
+  AddChannels(row, energy, absmax);
+}
+ChannelsOfRow FastestChannels() { return __builtin_cpu_supports("avx2") ? AddChannelsAvx2 : AddChannelsPlain; }
+#else
+ChannelsOfRow FastestChannels() { return AddChannelsPlain; }
+#endif
+
 // 0 for a row without spread.
 double RowKurtosis(size_t values, const double* sums) {
   const Moments moments{.count = static_cast<long double>(values),
@@ -53,13 +72,9 @@ size_t BlockMeter::FirstOfOutput(const SiteBlock& block) const { return FirstOfF
 size_t BlockMeter::FirstOfMarks(const SiteBlock& block) const { return FirstOfOutput(block) - kMarkSums; }
 
 void BlockMeter::MeasureChannels(int64_t r, std::span<const float> row) {
-  double* const energy = &measures_.channel_energy[static_cast<size_t>(r / kRowGroup) * row.size()];
-  for (size_t c = 0; c < row.size(); ++c) energy[c] += static_cast<double>(row[c]) * row[c];
-  for (size_t c = 0; c < row.size(); ++c) {
-    const float magnitude = std::fabs(row[c]);
-    float& channel = measures_.channel_absmax[c];
-    channel = magnitude > channel ? magnitude : channel;
-  }
+  static const ChannelsOfRow measure = FastestChannels();
+  measure(row, &measures_.channel_energy[static_cast<size_t>(r / kRowGroup) * row.size()],
+          measures_.channel_absmax.data());
 }
 
 void BlockMeter::MeasureMarks(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums) {

@@ -15,14 +15,12 @@
 namespace tare {
 namespace {
 
-using Json = nlohmann::json;
-
-int64_t Whole(const Json& value, const std::string& where) {
+int64_t Whole(const nlohmann::json& value, const std::string& where) {
   if (!value.is_number_integer()) Fail("{}: got {}, expected a whole number", where, value.dump());
   return value.get<int64_t>();
 }
 
-TokenRange RangeOf(const Json& value, int64_t length, const std::string& where) {
+TokenRange RangeOf(const nlohmann::json& value, int64_t length, const std::string& where) {
   if (!value.is_array() || value.size() != 2) Fail("{}: got {}, expected [begin, end]", where, value.dump());
   const TokenRange range{Whole(value[0], where), Whole(value[1], where)};
   if (range.begin < 0 || range.begin >= range.end || range.end > length)
@@ -31,10 +29,10 @@ TokenRange RangeOf(const Json& value, int64_t length, const std::string& where) 
   return range;
 }
 
-std::vector<TokenRange> RangesOf(const Json& value, int64_t length, const std::string& where) {
+std::vector<TokenRange> RangesOf(const nlohmann::json& value, int64_t length, const std::string& where) {
   if (!value.is_array() || value.empty()) Fail("{}: got {}, expected [[begin, end], ...]", where, value.dump());
   std::vector<TokenRange> ranges;
-  for (const Json& range : value) ranges.push_back(RangeOf(range, length, where));
+  for (const nlohmann::json& range : value) ranges.push_back(RangeOf(range, length, where));
   std::ranges::sort(ranges, {}, &TokenRange::begin);
   for (size_t i = 1; i < ranges.size(); ++i) {
     if (ranges[i].begin < ranges[i - 1].end) Fail("{}: the ranges overlap at {}", where, ranges[i].begin);
@@ -42,7 +40,7 @@ std::vector<TokenRange> RangesOf(const Json& value, int64_t length, const std::s
   return ranges;
 }
 
-Marks MarksOf(const Json& line, int64_t length, const std::string& where) {
+Marks MarksOf(const nlohmann::json& line, int64_t length, const std::string& where) {
   for (const auto& [key, value] : line.items()) {
     if (key != "sequence" && key != "answer" && key != "noise" && key != "queries")
       Fail("{}: got the key '{}', expected sequence, answer, noise and queries", where, key);
@@ -68,7 +66,7 @@ MarkedSpans MarkedSpans::Load(const std::filesystem::path& path, std::span<const
   for (const auto text : std::views::split(lines, '\n')) {
     const std::string where = Formatted("{}, line {}", path.string(), ++number);
     if (text.empty()) continue;
-    const Json line = ParseJson(std::string_view(text), where);
+    const nlohmann::json line = ParseJson(std::string_view(text), where);
     if (!line.is_object() || !line.contains("sequence")) Fail("{}: sequence: missing, expected its number", where);
     const int64_t sequence = Whole(line["sequence"], where + ": sequence");
     if (sequence < 0 || sequence >= std::ssize(lengths))

@@ -8,6 +8,7 @@
 
 #include "experiments/evidence/distributions.h"
 #include "experiments/evidence/p_values.h"
+#include "experiments/stats/statistics_report.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"
@@ -53,8 +54,6 @@ PlainSums Sum(const Folds& folds, const std::vector<int>& times) {
 int64_t Groups(const Folds& folds) {
   return std::ranges::count_if(folds, [](const PlainSums& fold) { return fold.sequences > 0; });
 }
-
-Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 // What the draws of a difference say. Those that are no numbers are left away.
 struct Spread {
@@ -132,7 +131,7 @@ int64_t AddHolm(Json& rows) {
   return std::ssize(p);
 }
 
-std::string Text(const Json& value) { return value.is_null() ? "-" : Formatted("{:.4g}", value.get<double>()); }
+std::string FourDigits(const Json& value) { return value.is_null() ? "-" : Formatted("{:.4g}", value.get<double>()); }
 
 std::string JobText(const Json& job) { return job.value("model", "a model without a name"); }
 
@@ -173,8 +172,8 @@ std::string DiffTable(const Json& diff) {
     if (here != place)
       text += Formatted("\n{}\n  {:<{}}{:>11}{:>11}  B - A [95 %]\n", here, "measure", width, "A", "B");
     place = here;
-    text += Formatted("  {:<{}}{:>11}{:>11}  {}\n", row["measure"].get<std::string>(), width, Text(row["a"]),
-                      Text(row["b"]), ChangeText(row));
+    text += Formatted("  {:<{}}{:>11}{:>11}  {}\n", row["measure"].get<std::string>(), width, FourDigits(row["a"]),
+                      FourDigits(row["b"]), ChangeText(row));
   }
   return text;
 }

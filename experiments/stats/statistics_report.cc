@@ -15,8 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-
 Json KeyJson(const SiteKey& key) {
   const auto index = [](const std::optional<int>& i) { return i ? Json(*i) : Json(); };
   return {{"layer", index(key.layer)}, {"head", index(key.head)}, {"map", index(key.map)}};
@@ -108,6 +106,8 @@ std::string Text(const Json& value) {
 }
 
 }  // namespace
+
+Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 Json SiteJson(const StatisticsSet& set, Site site, std::optional<int> layer) {
   return {{"schema", "tare.stats.site/1"},

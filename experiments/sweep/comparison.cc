@@ -64,11 +64,17 @@ void CompareWindows(const PairedRuns& runs, const Resampling& resampling, Compar
   c.for_half = 4 * static_cast<int64_t>(runs.Units());
 }
 
+// Of 16 bits, and nothing else that changes the model (+sink of f32 does).
+bool IsExact(const SweepCell& cell) {
+  const Plan plan = Plan::Parse(cell.Plan());
+  return std::ranges::all_of(plan.rules(), &Rule::Exempts);
+}
+
 // The cell of 16 bits that another one's change is from; null for such a cell itself, and where there is none.
 const SweepCell* BaselineOf(const std::vector<SweepCell>& cells, const SweepCell& cell) {
-  if (cell.row.bits == 16) return nullptr;
+  if (IsExact(cell)) return nullptr;
   const auto found = std::ranges::find_if(cells, [&](const SweepCell& c) {
-    return c.row.bits == 16 && c.model == cell.model && c.task == cell.task && !c.Executed();
+    return IsExact(c) && c.model == cell.model && c.task == cell.task && !c.Executed();
   });
   return found == cells.end() ? nullptr : &*found;
 }
@@ -98,11 +104,10 @@ Comparison Compare(const std::vector<const Figure*>& runs, const std::vector<dou
                    const Resampling& resampling) {
   Comparison c;
   for (size_t r = 0; r < runs.size(); ++r) c.value += signs[r] * runs[r]->value;
-  c.items = SharedItems(runs, signs);
-  if (c.items) {
-    CompareItems(runs, signs, resampling, c);
-  } else if (const std::optional<PairedRuns> windows = SharedWindows(runs, signs)) {
+  if (const std::optional<PairedRuns> windows = SharedWindows(runs, signs)) {
     CompareWindows(*windows, resampling, c);
+  } else if (c.items = SharedItems(runs, signs); c.items) {
+    CompareItems(runs, signs, resampling, c);
   }
   return c;
 }

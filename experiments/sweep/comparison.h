@@ -6,6 +6,7 @@
 //            error                       95 % interval                                          p of no difference
 //   items    s(d) / sqrt(n)              Bonett and Price; of a difference of drops BCa, where  McNemar's, exact
 //                                        kFewItems differ or more
+//            Items that share samples (tasks/samples.h) are paired by sample, as windows are.
 //   windows  evidence/paired_runs.h      BCa (evidence/bootstrap.h)                             Student's t, windows - 1
 //
 // p_holm is Holm's over all changes that the table shows, or all its differences of drops. One pair of models is one
@@ -39,7 +40,7 @@ struct Comparison {
 };
 
 // sum_r sign_r x figure of run r, of one model over the same units: "change" for signs -1 and 1. Items that all runs
-// answered are compared by item, others by window.
+// answered are compared by item, or by sample where they share some, others by window.
 Comparison Compare(const std::vector<const Figure*>& runs, const std::vector<double>& signs,
                    const Resampling& resampling);
 // Of those that have a p.

@@ -20,13 +20,12 @@ std::string Ends(const std::optional<Interval>& interval) {
 
 std::string CsvRow(const SweepCell& cell, size_t i, const Comparison* change, const Comparison* drop) {
   const Figure& figure = cell.figures.list[i];
-  std::optional<Interval> interval;
-  if (!figure.outcomes.empty()) interval = WilsonInterval(figure.Right(), std::ssize(figure.outcomes));
   return Formatted("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", CsvField(cell.model), CsvField(cell.task),
                    CsvField(cell.row.site), CsvField(cell.row.format), CsvField(cell.row.granularity), cell.row.bits,
                    CsvField(cell.Plan()), cell.Executed() ? 1 : 0, figure.keys.name, figure.value,
-                   OrEmpty(figure.error), Ends(interval), SizeCsv(change), cell.figures.count, EvidenceCsv(change),
-                   drop == nullptr ? "" : CsvField(drop->against), SizeCsv(drop), EvidenceCsv(drop));
+                   OrEmpty(figure.error), Ends(figure.OfItems()), SizeCsv(change), cell.figures.count,
+                   EvidenceCsv(change), drop == nullptr ? "" : CsvField(drop->against), SizeCsv(drop),
+                   EvidenceCsv(drop));
 }
 
 template <typename T>

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <numeric>
 
 #include "experiments/sequences/cached_passes.h"
+#include "experiments/tasks/samples.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -197,6 +199,13 @@ TaskResult Accuracies(const std::vector<ChoiceRecord>& records) {
                     {"acc_norm_stderr", ErrorOf(acc_norm, n)},
                     {"outcomes", outcomes},
                     {"outcomes_norm", outcomes_norm}};
+  std::vector<size_t> all(records.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  const WindowLosses samples = BySample(result.records, outcomes, all);
+  if (samples.counts.size() == records.size()) return result;
+  result.figures.update({{"sample_items", samples.counts},
+                         {"sample_right", samples.sums},
+                         {"sample_right_norm", BySample(result.records, outcomes_norm, all).sums}});
   return result;
 }
 
@@ -227,12 +236,17 @@ RunTask Read(const std::filesystem::path& file, const Model& of, const WindowOpt
 }
 
 std::string How(const nlohmann::ordered_json& result) {
-  return Formatted("{} items, each ending scored after its context, {} <s>", result.at("n").dump(),
+  const std::string samples =
+      result.contains("sample_items") ? Formatted(" of {} samples", result["sample_items"].size()) : "";
+  return Formatted("{} items{}, each ending scored after its context, {} <s>", result.at("n").dump(), samples,
                    result.at("bos").get<bool>() ? "with" : "without");
 }
 
-constexpr FigureKeys kFigures[] = {{.name = "acc", .error = "acc_stderr", .outcomes = "outcomes"},
-                                   {.name = "acc_norm", .error = "acc_norm_stderr", .outcomes = "outcomes_norm"}};
+constexpr WindowKeys kSamples{.losses = "sample_right", .counts = "sample_items"},
+    kSamplesNorm{.losses = "sample_right_norm", .counts = "sample_items"};
+constexpr FigureKeys kFigures[] = {
+    {.name = "acc", .error = "acc_stderr", .outcomes = "outcomes", .windows = kSamples},
+    {.name = "acc_norm", .error = "acc_norm_stderr", .outcomes = "outcomes_norm", .windows = kSamplesNorm}};
 
 }  // namespace
 

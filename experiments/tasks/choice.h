@@ -38,7 +38,8 @@ std::vector<ChoiceRecord> MeasureChoice(Model& model, SiteVisitors visitors, Con
                                         std::optional<int32_t> bos, const std::optional<DecodingPlan>& cache,
                                         const Progress& progress);
 
-// n, acc, acc_norm, their standard errors and outcomes; and each record with its fields' names, its keys, if any, as "item".
+// n, acc, acc_norm, their standard errors (as the harness has them, of independent items) and outcomes; where items share
+// samples (tasks/samples.h) how many of each are right (sample_right, sample_right_norm) and there (sample_items); and each record with its fields' names, its keys, if any, as "item".
 TaskResult Accuracies(const std::vector<ChoiceRecord>& records);
 
 }  // namespace tare

@@ -208,6 +208,7 @@ constexpr TaskKind kDivergenceTask{.name = "divergence",
                                    .count = "tokens",
                                    .unit = "tokens",
                                    .convention = PerplexityConvention,
-                                   .how = How};
+                                   .how = How,
+                                   .by_position = "by_context"};
 
 }  // namespace tare

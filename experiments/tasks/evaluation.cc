@@ -2,6 +2,7 @@
 #include "experiments/tasks/evaluation.h"
 
 #include "experiments/plan/decoding_plan.h"
+#include "experiments/tasks/positions.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_text.h"
@@ -54,6 +55,12 @@ std::string Evaluation::Run(const Task& task, const Progress& progress) {
   json["input_sha256"] = task.sha256;
   const std::string how = HowMeasured(json, kind);
   const std::string line = Line(name, *figures, kind.unit) + (how.empty() ? "" : "\n  " + how);
+  if (breakdown_.ByPosition() && kind.by_position != nullptr) {
+    const Json& ranges = json.at(kind.by_position);
+    if (csv_.empty()) csv_ = PositionCsvHeader();
+    csv_ += PositionCsv(name, ranges);
+    return line + "\n" + PositionTable(ranges);
+  }
   if (breakdown_.by.empty() || !HasItems(kind)) return line;
   const Json broken_down = BreakDown(name, result, kind, breakdown_);
   json.update(broken_down);

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "experiments/evidence/distributions.h"
+#include "experiments/tasks/samples.h"
 #include "experiments/text/columns.h"
 #include "experiments/text/csv.h"
 #include "quant/base/error.h"
@@ -57,11 +58,18 @@ double ShareRight(const std::string& outcomes) {
 
 void AddAccuracies(Json& group, const TaskResult& result, const TaskKind& kind, const std::vector<size_t>& items) {
   group["n"] = items.size();
+  size_t clusters = 0;
   for (const FigureKeys& figure : FiguresOf(kind)) {
-    const std::string outcomes = Outcomes(result, figure, items), name = figure.name;
-    const Interval interval = WilsonInterval(std::ranges::count(outcomes, '1'), std::ssize(outcomes));
-    group.update({{name, ShareRight(outcomes)}, {name + "_low", interval.low}, {name + "_high", interval.high}});
+    const std::string name = figure.name;
+    const WindowLosses samples =
+        BySample(result.records, result.figures.at(figure.outcomes).get_ref<const std::string&>(), items);
+    const Interval interval = ClusteredInterval(samples.sums, samples.counts);
+    group.update({{name, ShareRight(Outcomes(result, figure, items))},
+                  {name + "_low", interval.low},
+                  {name + "_high", interval.high}});
+    clusters = samples.counts.size();
   }
+  group["samples"] = clusters;
 }
 
 // The items of every order in the order of their samples; nothing where those are not the same.
@@ -223,12 +231,16 @@ Json BreakDown(const std::string& task, const TaskResult& result, const TaskKind
 std::string BreakdownTable(const Json& broken_down, const TaskKind& kind, const Breakdown& breakdown) {
   const std::string figure = FiguresOf(kind).front().name;
   const Json& groups = broken_down.at("by");
-  const auto [least, most] =
-      std::ranges::minmax(groups, {}, [](const Json& group) { return group.at("n").get<int64_t>(); });
-  const std::string n = least.at("n").dump(), largest = most.at("n").dump();
-  std::string table =
-      Formatted("{} with 95 % intervals, {} items each\n", figure, n == largest ? n : n + " to " + largest) +
-      GroupTable(groups, figure, breakdown.by);
+  const auto range = [&](const char* key) {
+    const auto [least, most] =
+        std::ranges::minmax(groups, {}, [&](const Json& group) { return group.at(key).get<int64_t>(); });
+    return least.at(key) == most.at(key) ? least.at(key).dump() : least.at(key).dump() + " to " + most.at(key).dump();
+  };
+  const bool shared =
+      std::ranges::any_of(groups, [](const Json& group) { return group.at("samples") != group.at("n"); });
+  std::string table = Formatted("{} with 95 % intervals{}, {} items{} each\n", figure, shared ? " over samples" : "",
+                                range("n"), shared ? " of " + range("samples") + " samples" : "") +
+                      GroupTable(groups, figure, breakdown.by);
   if (broken_down.contains("spread"))
     table += Formatted("\n{} over the {}s, and p of no difference (Cochran's Q)\n", figure, breakdown.over) +
              SpreadTable(broken_down["spread"], figure, breakdown);
@@ -240,7 +252,7 @@ std::string BreakdownCsvHeader(const TaskKind& kind, const Breakdown& breakdown)
   for (const std::string& key : breakdown.by) line += "," + CsvField(key);
   line += ",n";
   for (const FigureKeys& figure : FiguresOf(kind)) line += Formatted(",{0},{0}_low,{0}_high", figure.name);
-  return line + "\n";
+  return line + ",samples\n";
 }
 
 std::string BreakdownCsv(const std::string& task, const Json& broken_down) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accuracies told apart by keys of the items (choice_items.h): needles found by depth and length, labels by the number of
-// examples. Each has Wilson's 95 % interval (experiments/evidence/accuracy.h).
+// examples. Each has a 95 % interval (experiments/evidence/accuracy.h): Wilson's, and where items share samples (samples.h) the
+// one over those.
 //
 // And how far they spread over the values of one key, the order of examples: the best, the worst, the sample standard
 // deviation. Accuracies of equally good orders differ, too; where the items of all orders are the same but for it, item by
@@ -24,13 +25,16 @@ namespace tare {
 struct Breakdown {
   std::vector<std::string> by;  // keys
   std::string over;             // the key of spreads, or empty
+
+  // Of texts, and no key of items.
+  bool ByPosition() const { return by == std::vector<std::string>{"position"}; }
 };
 
 // Throws Error where the keys of an item are not among its own; `where` begins the message.
 void RequireKeys(const std::string& where, const nlohmann::ordered_json& keys, const Breakdown& breakdown);
 bool HasItems(const TaskKind& kind);
 
-// "by": of each group in the order of its keys' values {"depth", "length", "n", "acc", "acc_low", "acc_high", ...}; where
+// "by": of each group in the order of its keys' values {"depth", "length", "n", "acc", "acc_low", "acc_high", ..., "samples"}; where
 // there is an `over`, "spread": {"shots", "seeds" (how many values), "n" (items of each), "acc_best", "acc_worst",
 // "acc_sd", "acc_p" (null where there is none), ...}. Throws Error where an item lacks a key, and of a task without
 // records.
@@ -39,7 +43,7 @@ nlohmann::ordered_json BreakDown(const std::string& task, const TaskResult& resu
 
 // For people: the kind's first accuracy, the last key's values side by side.
 std::string BreakdownTable(const nlohmann::ordered_json& broken_down, const TaskKind& kind, const Breakdown& breakdown);
-// "task,depth,length,n,acc,acc_low,acc_high,...", all groups; without the line of names, which is the next one's.
+// "task,depth,length,n,acc,acc_low,acc_high,...,samples", all groups; without the line of names, which is the next one's.
 std::string BreakdownCsv(const std::string& task, const nlohmann::ordered_json& broken_down);
 std::string BreakdownCsvHeader(const TaskKind& kind, const Breakdown& breakdown);
 

@@ -2,19 +2,50 @@
 #include "experiments/tasks/perplexity.h"
 
 #include <cmath>
+#include <map>
 
+#include "experiments/evidence/context_ranges.h"
+#include "experiments/evidence/paired_runs.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// of_window: how many of the losses, in their order, are each window's.
+Json ByPosition(const std::vector<double>& losses, const std::vector<int64_t>& contexts,
+                const std::vector<int64_t>& of_window) {
+  std::vector<size_t> windows;  // of each loss
+  for (size_t w = 0; w < of_window.size(); ++w) windows.insert(windows.end(), static_cast<size_t>(of_window[w]), w);
+  Json list = Json::array();
+  for (const ContextRange& range : RangesOf(contexts)) {
+    std::map<size_t, std::pair<double, double>> sums;  // of a window that has some: losses, and how many
+    for (const size_t i : range.tokens) sums[windows[i]].first += losses[i], sums[windows[i]].second += 1;
+    PairedRuns runs{.counts = {}, .sums = {{}}, .signs = {1}};
+    for (const auto& [window, sum] : sums) runs.sums[0].push_back(sum.first), runs.counts.push_back(sum.second);
+    const std::optional<double> error = PairedError(runs);
+    list.push_back({{"first", range.first},
+                    {"last", range.last},
+                    {"tokens", range.tokens.size()},
+                    {"nll", Contrast(runs)},
+                    {"nll_stderr", error ? Json(*error) : Json()}});
+  }
+  return list;
+}
+
+}  // namespace
 
 TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                              const std::optional<DecodingPlan>& cache, const Progress& progress) {
   const ScoredTokens scored(sequences);
   std::vector<double> losses(scored.size());  // in the order of the text: the sum does not depend on threads
+  std::vector<int64_t> contexts(scored.size());
   const auto score = [&](const TokenBatch& batch) {
     const PredictedTokens predicted = scored.In(batch);
+    for (size_t i = 0; i < predicted.places.size(); ++i) contexts[predicted.places[i]] = predicted.contexts[i];
     model.VocabularyLogits(predicted.rows, [&](size_t i, const float* logits, int) {
       losses[predicted.places[i]] =
           LogSumExp(logits, model.config().vocabulary) - static_cast<double>(logits[predicted.targets[i]]);
@@ -39,7 +70,8 @@ TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vec
                       {"nll_stderr", losses.size() > 1 ? std::sqrt(squares / (n - 1) / n) : 0.0},
                       {"windows", sequences.size()},
                       {"window_losses", scored.SumsOf(losses)},
-                      {"window_tokens", scored.Counts()}},
+                      {"window_tokens", scored.Counts()},
+                      {"by_position", ByPosition(losses, contexts, scored.Counts())}},
           .records = {}};
 }
 
@@ -87,6 +119,7 @@ constexpr TaskKind kPerplexityTask{.name = "perplexity",
                                    .count = "tokens",
                                    .unit = "tokens",
                                    .convention = PerplexityConvention,
-                                   .how = How};
+                                   .how = How,
+                                   .by_position = "by_position"};
 
 }  // namespace tare

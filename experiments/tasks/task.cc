@@ -47,6 +47,12 @@ bool ReadWindows(const nlohmann::ordered_json& result, const WindowKeys& keys, W
   return windows.sums.size() == windows.counts.size();
 }
 
+// Of a share of items that share samples; nothing where they do not, or of too few samples.
+std::optional<double> ErrorOverSamples(const WindowLosses& samples) {
+  return samples.sums.empty() ? std::nullopt
+                              : PairedError({.counts = samples.counts, .sums = {samples.sums}, .signs = {1}});
+}
+
 }  // namespace
 
 std::optional<Figures> ReadFigures(const nlohmann::ordered_json& result, const TaskKind& kind) {
@@ -61,6 +67,7 @@ std::optional<Figures> ReadFigures(const nlohmann::ordered_json& result, const T
     if (k.error) figure.error = result[k.error];
     if (k.outcomes) figure.outcomes = result[k.outcomes];
     if (k.windows && !ReadWindows(result, *k.windows, figure.windows)) return std::nullopt;
+    if (k.outcomes) figure.error = ErrorOverSamples(figure.windows).or_else([&] { return figure.error; });
   }
   return figures;
 }
@@ -71,10 +78,16 @@ std::string HowMeasured(const nlohmann::ordered_json& result, const TaskKind& ki
   return "";
 }
 
+std::optional<Interval> Figure::OfItems() const {
+  if (outcomes.empty()) return std::nullopt;
+  return windows.sums.empty() ? WilsonInterval(Right(), std::ssize(outcomes))
+                              : ClusteredInterval(windows.sums, windows.counts);
+}
+
 std::string FigureText(const Figure& figure, const char* format) {
   const int64_t n = std::ssize(figure.outcomes), right = figure.Right();
-  if (n > 0 && std::min(right, n - right) < kFewItems)
-    return WithInterval(figure.value, WilsonInterval(right, n), format);
+  if (n > 0 && (std::min(right, n - right) < kFewItems || !figure.windows.sums.empty()))
+    return WithInterval(figure.value, *figure.OfItems(), format);
   return figure.error ? WithError(figure.value, *figure.error, format) : NumberText(figure.value, format);
 }
 

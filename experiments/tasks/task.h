@@ -38,6 +38,7 @@ struct FigureKeys {
   const char* name;                // of the value too: "acc"
   const char* error = nullptr;     // standard error, or none
   const char* outcomes = nullptr;  // of the items in order, '1' where right: what paired comparisons need; or none
+  // Of a figure with outcomes: of samples, where items share them (tasks/samples.h); comparisons are paired by these then.
   std::optional<WindowKeys> windows = std::nullopt;
   OfMean of_mean = OfMean::kItself;  // what the figure is of the windows' mean
   const char* format = ".4f";        // of value and error in eval's line
@@ -59,7 +60,8 @@ struct TaskKind {
   nlohmann::ordered_json (*convention)(const WindowOptions& windows) = nullptr;
   // How a result came about, in a line for people; throws where it is of a version that did not keep it. Null: nothing.
   std::string (*how)(const nlohmann::ordered_json& result) = nullptr;
-  bool of_towers = false;  // of CLIP's towers, which have no vocabulary logits, and of no other model
+  const char* by_position = nullptr;  // key of a list by position (tasks/positions.h), or none
+  bool of_towers = false;             // of CLIP's towers, which have no vocabulary logits, and of no other model
 };
 
 struct Figure {
@@ -70,6 +72,8 @@ struct Figure {
   WindowLosses windows;  // empty where the result does not have them
 
   int64_t Right() const { return std::ranges::count(outcomes, '1'); }
+  // 95 %, of items that are right or wrong; nothing of other figures.
+  std::optional<Interval> OfItems() const;
 };
 struct Figures {
   std::vector<Figure> list;
@@ -79,7 +83,7 @@ struct Figures {
 std::optional<Figures> ReadFigures(const nlohmann::ordered_json& result, const TaskKind& kind);
 // "" where the result does not say.
 std::string HowMeasured(const nlohmann::ordered_json& result, const TaskKind& kind);
-// "0.710 +/- 0.046"; of few items right or wrong "1.00 [0.44, 1.00]", Wilson's interval.
+// "0.710 +/- 0.046"; of few items right or wrong, or items that share samples, "1.00 [0.44, 1.00]" (OfItems).
 std::string FigureText(const Figure& figure, const char* format);
 
 using TaskKinds = std::span<const TaskKind* const>;

@@ -90,7 +90,8 @@ std::shared_ptr<const KvCache::Memory> KvCache::NewPage(int64_t bytes) {
   return std::make_shared<const Memory>(Memory{owner, owner->data()});
 }
 
-// Of zeros. Pieces double with the cache, up to two large pages of the processor's: so much more than it needs a cache may take.
+// Of zeros. Pieces double with the cache, up to two large pages of the processor's: so much more than it needs a cache
+// may take.
 std::vector<std::shared_ptr<const KvCache::Memory>> KvCache::NewCodedPages(int64_t count) {
   constexpr int64_t kLargestAhead = int64_t{4} << 20;
   const int64_t bytes = coded_.Bytes();

@@ -17,7 +17,7 @@ namespace tare {
 namespace {
 
 // Rows rounded together, so that a row of U read from memory serves several.
-constexpr int64_t kRows = 16;
+constexpr int64_t kRowsTogether = 16;
 
 }  // namespace
 
@@ -53,9 +53,9 @@ void GptqFactor::Round(const std::function<void(int64_t, float*)>& read, ClipCho
                        QuantizedMatrixBuffer& matrix) const {
   const QuantizedMatrix& m = matrix.view();
   TARE_CHECK(m.in == in());
-  ParallelFor(static_cast<size_t>((m.out + kRows - 1) / kRows), [&](size_t block, int) {
-    const int64_t first = static_cast<int64_t>(block) * kRows;
-    RoundRows(first, std::min(kRows, m.out - first), read, choice, matrix);
+  ParallelFor(static_cast<size_t>((m.out + kRowsTogether - 1) / kRowsTogether), [&](size_t block, int) {
+    const int64_t first = static_cast<int64_t>(block) * kRowsTogether;
+    RoundRows(first, std::min(kRowsTogether, m.out - first), read, choice, matrix);
   });
 }
 

@@ -21,7 +21,7 @@ constexpr std::string_view kSingle = "model.safetensors";
 constexpr std::string_view kIndex = "model.safetensors.index.json";
 
 // What cannot be looked at counts as not there.
-bool Exists(const fs::path& path) {
+bool IsThere(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);
 }
@@ -70,7 +70,7 @@ std::vector<Safetensors> OpenShards(const fs::path& folder, const std::map<std::
   for (const auto& [tensor, shard] : shard_of) names.insert(shard);
   std::vector<Safetensors> files;
   for (const std::string& name : names) {
-    if (!Exists(folder / name)) {
+    if (!IsThere(folder / name)) {
       Fail("{}: no such file, but {} names it; try downloading the checkpoint again", (folder / name).string(), kIndex);
     }
     files.emplace_back(folder / name);
@@ -106,9 +106,9 @@ void CheckAgainstIndex(const std::vector<Safetensors>& files, const std::map<std
 std::vector<Safetensors> OpenFiles(const fs::path& folder) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
-    Fail("{}: {}; expected a checkpoint's folder", folder.string(), Exists(folder) ? "got a file" : "no such folder");
+    Fail("{}: {}; expected a checkpoint's folder", folder.string(), IsThere(folder) ? "got a file" : "no such folder");
   }
-  const bool single = Exists(folder / kSingle), index = Exists(folder / kIndex);
+  const bool single = IsThere(folder / kSingle), index = IsThere(folder / kIndex);
   if (!single && !index) FailWithoutWeights(folder);
   if (single && index) {
     Fail("{}: has both {} and {}; try removing the index and its shards, or the single file, whichever is older",

@@ -22,7 +22,7 @@ constexpr size_t kMaxCompression = 1032;
 constexpr size_t kMaxAttributeBytes = size_t{64} << 20;
 
 // No lock: the file is only read, and some network file systems refuse locks.
-Hdf5Handle AccessProperties(const std::string& where) {
+Hdf5Handle ReadingProperties(const std::string& where) {
   Hdf5Handle access = CheckedHandle(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, where, "file access properties");
   CheckHdf5(H5Pset_file_locking(access, false, true), where, "locking");
   return access;
@@ -39,12 +39,12 @@ Hdf5Handle LinkProperties(const std::string& where) {
 }
 
 // Groups in groups without end would take HDF5 minutes; no file in use has more than a handful.
-constexpr ptrdiff_t kMaxDepth = 32;
+constexpr ptrdiff_t kMaxGroups = 32;
 constexpr herr_t kTooDeep = 1;  // more than 0 ends the visit
 
 herr_t CollectDataset(hid_t, const char* name, const H5O_info2_t* info, void* names) noexcept {
   try {
-    if (std::ranges::count(std::string_view(name), '/') > kMaxDepth) return kTooDeep;
+    if (std::ranges::count(std::string_view(name), '/') > kMaxGroups) return kTooDeep;
     if (info->type == H5O_TYPE_DATASET) static_cast<std::vector<std::string>*>(names)->emplace_back(name);
   } catch (...) {
     return -1;
@@ -213,7 +213,7 @@ class OpenAttribute {
 Hdf5Reader::Hdf5Reader(const std::filesystem::path& path) : file_(path) {
   const QuietHdf5 quiet;
   const std::string where = path.string();
-  const Hdf5Handle access = AccessProperties(where);
+  const Hdf5Handle access = ReadingProperties(where);
   if (H5Fis_accessible(path.c_str(), access) <= 0)
     Fail("{}: got {} bytes that are not an HDF5 file; try making it again", where, file_.bytes().size());
   id_ = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
@@ -235,7 +235,7 @@ std::vector<std::string> Hdf5Reader::datasets() const {
   const herr_t visited = H5Ovisit3(id_, H5_INDEX_NAME, H5_ITER_INC, CollectDataset, &names, H5O_INFO_BASIC);
   CheckHdf5(visited, path().string(), "damaged");
   if (visited == kTooDeep)
-    Fail("{}: got groups nested deeper than {}, expected fewer; is this the right file?", path().string(), kMaxDepth);
+    Fail("{}: got groups nested deeper than {}, expected fewer; is this the right file?", path().string(), kMaxGroups);
   std::ranges::sort(names);
   return names;
 }

@@ -19,7 +19,7 @@ constexpr hsize_t kAlignment = 64;  // a cache line, and the widest vector
 
 // Format of 1.10 and no newer whatever the library, for checksummed metadata and equal bytes; no lock, for the
 // temporary is nobody else's and some network file systems refuse locks.
-Hdf5Handle AccessProperties(const std::string& where) {
+Hdf5Handle WritingProperties(const std::string& where) {
   Hdf5Handle access = CheckedHandle(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, where, "file access properties");
   CheckHdf5(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110), where, "format version");
   CheckHdf5(H5Pset_alignment(access, 1, kAlignment), where, "alignment");
@@ -118,7 +118,7 @@ Hdf5Writer::Hdf5Writer(const std::filesystem::path& path) : file_(path) {
   const QuietHdf5 quiet;
   const std::string where = path.string();
   const Hdf5Handle create = GroupProperties(H5P_FILE_CREATE, where);
-  const Hdf5Handle access = AccessProperties(where);
+  const Hdf5Handle access = WritingProperties(where);
   // On a disk that is full already the library would fail, and leak, while it creates; so this is tried first.
   file_.Write(std::string(4096, '\0'));
   id_ = H5Fcreate(file_.path().c_str(), H5F_ACC_TRUNC, create, access);

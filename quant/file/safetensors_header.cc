@@ -9,10 +9,8 @@
 namespace tare {
 namespace {
 
-using Json = nlohmann::json;
-
 // nlohmann calls one function per token; object depth and the last keys say where the token is.
-class HeaderReader final : public nlohmann::json_sax<Json> {
+class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
  public:
   HeaderReader(SafetensorsHeader& header, const std::string& where) : header_(header), where_(where) {}
 
@@ -82,7 +80,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
   bool boolean(bool value) override { Refuse(value ? "true" : "false"); }
   bool binary(binary_t&) override { Refuse("binary"); }
 
-  bool parse_error(size_t position, const std::string&, const Json::exception&) override {
+  bool parse_error(size_t position, const std::string&, const nlohmann::json::exception&) override {
     Fail("{}: header: not valid JSON at its byte {}{}", where_, position, kAdvice);
   }
 
@@ -141,7 +139,7 @@ SafetensorsHeader ParseSafetensorsHeader(std::string_view text, const std::strin
     Fail("{}: header holds a NUL byte; try downloading or saving the file again", where);
   SafetensorsHeader header;
   HeaderReader reader(header, where);
-  Json::sax_parse(text, &reader);
+  nlohmann::json::sax_parse(text, &reader);
   return header;
 }
 

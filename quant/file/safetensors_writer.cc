@@ -11,11 +11,11 @@
 namespace tare {
 namespace {
 
-constexpr size_t kAlignment = 8;  // of the first tensor: the widest type's
+constexpr size_t kDataAlignment = 8;  // of the first tensor: the widest type's
 
 std::string Padded(const nlohmann::ordered_json& header, const std::string& where) try {
   std::string text = header.dump();
-  text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
+  text.resize((text.size() + kDataAlignment - 1) / kDataAlignment * kDataAlignment, ' ');
   return text;
 } catch (const nlohmann::json::exception&) {
   Fail("{}: got a name or metadata that are not UTF-8, expected UTF-8", where);

@@ -10,10 +10,10 @@
 namespace tare {
 namespace {
 
-constexpr size_t kLanes = 8;
+constexpr size_t kErrorLanes = 8;
 
-struct Lanes {
-  double error2[kLanes] = {}, error1[kLanes] = {}, product[kLanes] = {}, square[kLanes] = {};
+struct ErrorLanes {
+  double error2[kErrorLanes] = {}, error1[kErrorLanes] = {}, product[kErrorLanes] = {}, square[kErrorLanes] = {};
 
   void Add(size_t lane, double x, double y) {
     const double error = x - y;
@@ -30,10 +30,10 @@ double Tree(const double* v) { return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] +
 
 ErrorSums SumErrors(std::span<const float> x, std::span<const float> y) {
   TARE_CHECK(x.size() == y.size());
-  Lanes lanes;
+  ErrorLanes lanes;
   size_t i = 0;
-  for (; i + kLanes <= x.size(); i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) lanes.Add(lane, x[i + lane], y[i + lane]);
+  for (; i + kErrorLanes <= x.size(); i += kErrorLanes) {
+    for (size_t lane = 0; lane < kErrorLanes; ++lane) lanes.Add(lane, x[i + lane], y[i + lane]);
   }
   for (size_t lane = 0; i < x.size(); ++i, ++lane) lanes.Add(lane, x[i], y[i]);
   return {Tree(lanes.error2), Tree(lanes.error1), Tree(lanes.product), Tree(lanes.square)};

@@ -17,13 +17,27 @@ constexpr size_t kPageBins = MagnitudeHistogram::kPageBins;
 int32_t MagnitudeBits(float value) { return std::bit_cast<int32_t>(value) & 0x7fffffff; }
 float LargerMagnitude(float a, float b) { return std::bit_cast<float>(std::max(MagnitudeBits(a), MagnitudeBits(b))); }
 
-float LargestMagnitude(std::span<const float> run) {
+[[gnu::always_inline]] inline float LargestOfRun(std::span<const float> run) {
   int32_t largest = 0;
   for (const float value : run) {
     const int32_t bits = MagnitudeBits(value);
     largest = bits > largest ? bits : largest;  // std::max takes references, and the loop stays scalar
   }
   return std::bit_cast<float>(largest);
+}
+
+float LargestPlain(std::span<const float> run) { return LargestOfRun(run); }
+using LargestOf = decltype(&LargestPlain);
+#ifdef __x86_64__
+[[gnu::target("avx2")]] float LargestAvx2(std::span<const float> run) { return LargestOfRun(run); }
+LargestOf FastestLargest() { return __builtin_cpu_supports("avx2") ? LargestAvx2 : LargestPlain; }
+#else
+LargestOf FastestLargest() { return LargestPlain; }
+#endif
+
+float LargestMagnitude(std::span<const float> run) {
+  static const LargestOf largest = FastestLargest();
+  return largest(run);
 }
 
 }  // namespace

@@ -6,14 +6,12 @@
 #include <cstring>
 #include <limits>
 
+#include "quant/observe/lanes.h"
+
 namespace tare {
 namespace {
 
-constexpr size_t kLanes = 4;  // what every 64-bit machine has, so that vectors may be returned
-// The compiler makes of them what the machine has; the order of additions is the same.
-using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
-using Ints = int32_t __attribute__((vector_size(kLanes * sizeof(int32_t))));
-using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
+using Words = uint32_t __attribute__((vector_size(kLanes * sizeof(uint32_t))));
 
 // body(four) for every four values, the last ones filled up with zeros.
 template <typename Body>
@@ -30,13 +28,6 @@ void ForFours(std::span<const float> values, Body body) {
   body(four);
 }
 
-Floats Magnitudes(const Floats& v) { return std::bit_cast<Floats>(std::bit_cast<Ints>(v) & 0x7fffffff); }
-
-template <typename Vector>
-auto Sum(const Vector& v) {
-  return (v[0] + v[2]) + (v[1] + v[3]);
-}
-
 float Largest(std::span<const float> values) {
   Floats largest{};
   ForFours(values, [&](const Floats& v) {
@@ -51,7 +42,8 @@ float Largest(std::span<const float> values) {
 // ln x of normal x > 0 to within 2 ulp: Moshier's polynomial (cephes, logf.c) of the mantissa in [sqrt(1/2), sqrt(2)).
 Floats Logarithm(const Floats& x) {
   constexpr int32_t kHalfRoot = 0x3f3504f3;  // bits of sqrt(1/2)
-  const Ints shifted = std::bit_cast<Ints>(x) - kHalfRoot;
+  // Of a negative x, which captured maps may have, any value.
+  const Ints shifted = std::bit_cast<Ints>(std::bit_cast<Words>(x) - uint32_t{kHalfRoot});
   const Ints exponent = shifted >> 23;
   const Floats m = std::bit_cast<Floats>((shifted & 0x7fffff) + kHalfRoot) - 1.0f;
   const Floats e = __builtin_convertvector(exponent, Floats);

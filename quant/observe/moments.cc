@@ -2,25 +2,20 @@
 #include "quant/observe/moments.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <limits>
+
+#include "quant/observe/lanes.h"
 
 namespace tare {
 namespace {
 
-constexpr size_t kLanes = 4;  // five sums of four doubles fit the registers of any x86-64
-// The compiler makes of them what the machine has; the order of additions is the same.
-using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
-using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
-using Ints = int32_t __attribute__((vector_size(kLanes * sizeof(int32_t))));
+constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-
-struct Lanes {
+struct PowerLanes {
   Doubles x{}, x2{}, x3{}, x4{}, magnitude{};
 
-  void Add(const float* four) {
+  [[gnu::always_inline]] void Add(const float* four) {
     Floats values;
     std::memcpy(&values, four, sizeof values);
     const Doubles v = __builtin_convertvector(values, Doubles);
@@ -29,17 +24,12 @@ struct Lanes {
     x2 += squares;
     x3 += squares * v;
     x4 += squares * squares;
-    const Floats magnitudes = std::bit_cast<Floats>(std::bit_cast<Ints>(values) & INT32_MAX);
-    magnitude += __builtin_convertvector(magnitudes, Doubles);
+    magnitude += __builtin_convertvector(Magnitudes(values), Doubles);
   }
 };
 
-double Tree(const Doubles& v) { return (v[0] + v[2]) + (v[1] + v[3]); }
-
-}  // namespace
-
-PowerSums SumPowers(std::span<const float> row) {
-  Lanes lanes;
+[[gnu::always_inline]] inline PowerSums SumRow(std::span<const float> row) {
+  PowerLanes lanes;
   size_t i = 0;
   for (; i + kLanes <= row.size(); i += kLanes) lanes.Add(row.data() + i);
   if (i < row.size()) {
@@ -47,7 +37,24 @@ PowerSums SumPowers(std::span<const float> row) {
     std::ranges::copy(row.subspan(i), tail);
     lanes.Add(tail);
   }
-  return {Tree(lanes.x), Tree(lanes.x2), Tree(lanes.x3), Tree(lanes.x4), Tree(lanes.magnitude)};
+  return {Sum(lanes.x), Sum(lanes.x2), Sum(lanes.x3), Sum(lanes.x4), Sum(lanes.magnitude)};
+}
+
+PowerSums SumPlain(std::span<const float> row) { return SumRow(row); }
+using SumOfRow = decltype(&SumPlain);
+#ifdef __x86_64__
+[[gnu::target("avx2")]] PowerSums SumAvx2(std::span<const float> row) { return SumRow(row); }
+SumOfRow FastestSum() { return __builtin_cpu_supports("avx2") ? SumAvx2 : SumPlain; }
+#else
+SumOfRow FastestSum() { return SumPlain; }
+#endif
+
+}  // namespace
+
+// The same bits on both: lanes are as many, and no product is fused with a sum.
+PowerSums SumPowers(std::span<const float> row) {
+  static const SumOfRow sum = FastestSum();
+  return sum(row);
 }
 
 long double Moments::SecondCentral() const {
@@ -60,25 +67,25 @@ long double Moments::FourthCentral() const {
   return std::max(0.0L, x4 / count - mean * (4 * (x3 / count) - mean * (6 * (x2 / count) - 3 * mean * mean)));
 }
 
-double Moments::Mean() const { return count == 0 ? kNone : static_cast<double>(x / count); }
-double Moments::Variance() const { return count == 0 ? kNone : static_cast<double>(SecondCentral()); }
+double Moments::Mean() const { return count == 0 ? kUndefined : static_cast<double>(x / count); }
+double Moments::Variance() const { return count == 0 ? kUndefined : static_cast<double>(SecondCentral()); }
 
 double Moments::Kurtosis() const {
-  if (count == 0) return kNone;
+  if (count == 0) return kUndefined;
   const long double m2 = SecondCentral();
-  return m2 == 0 ? kNone : static_cast<double>(FourthCentral() / (m2 * m2));
+  return m2 == 0 ? kUndefined : static_cast<double>(FourthCentral() / (m2 * m2));
 }
 
 double Moments::QuantizableKurtosis() const {
-  if (count < 2) return kNone;
+  if (count < 2) return kUndefined;
   const long double s2 = SecondCentral() * count / (count - 1);
   return static_cast<double>(FourthCentral() / (s2 * s2 + 1e-6L));
 }
 
 double Moments::RowKurtosis() const {
-  if (count < 2) return kNone;
+  if (count < 2) return kUndefined;
   const long double s2 = SecondCentral() * count / (count - 1);
-  return s2 == 0 ? kNone : static_cast<double>(std::max(0.0L, x4 / count / (s2 * s2) - 3));
+  return s2 == 0 ? kUndefined : static_cast<double>(std::max(0.0L, x4 / count / (s2 * s2) - 3));
 }
 
 }  // namespace tare

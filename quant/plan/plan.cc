@@ -21,8 +21,8 @@ constexpr size_t kMaxText = 65536;
 constexpr int kMaxIndex = 65535;
 
 constexpr std::pair<std::string_view, bool RuleOptions::*> kFlags[] = {
-    {"smooth", &RuleOptions::smooth},       {"hadamard", &RuleOptions::hadamard}, {"maxshift", &RuleOptions::max_shift},
-    {"static", &RuleOptions::static_scale}, {"mse", &RuleOptions::mse},
+    {"smooth", &RuleOptions::smooth}, {"hadamard", &RuleOptions::hadamard},   {"maxshift", &RuleOptions::max_shift},
+    {"sink", &RuleOptions::sink},     {"static", &RuleOptions::static_scale}, {"mse", &RuleOptions::mse},
 };
 
 void AppendWord(std::string& list, std::string_view word) {
@@ -245,8 +245,7 @@ std::string TextOf(const Selector& selector) {
 
 std::string TextOf(const Rule& rule) {
   std::string text = Formatted("{}{}={}", rule.name, TextOf(rule.selector), Info(rule.format).name);
-  if (rule.format == Format::kF32) return text;
-  if (Info(rule.format).block == 0) text += "/" + Name(rule.granularity);
+  if (rule.format != Format::kF32 && Info(rule.format).block == 0) text += "/" + Name(rule.granularity);
   return text + TextOf(rule.options);
 }
 
@@ -273,9 +272,14 @@ Rule Parser::ParseRule() {
     Require('/', "'/' and a granularity");
     rule.granularity = ParseRuleGranularity(site_class);
   }
-  while (rule.format != Format::kF32 && Take('+')) {
+  // Of f32, a sink is all that a rule may add.
+  const bool f32 = rule.format == Format::kF32, takes_options = !f32 || HasWord(site_class.options, "sink");
+  while (takes_options && Take('+')) {
     const size_t option = Place();
     ParseOption(site_class, rule.options);
+    if (f32 && rule.options != RuleOptions{.sink = true})
+      RefuseAt(option,
+               Formatted("got '{}', but f32 rounds nothing; expected sink", text_.substr(option, pos_ - option)));
     if (Info(rule.format).block > 0 && rule.options.HasClip())
       RefuseAt(option, Formatted("got '{}', but the scales of {} follow from its blocks",
                                  text_.substr(option, pos_ - option), Info(rule.format).name));
@@ -327,6 +331,7 @@ std::string TextOf(const RuleOptions& options) {
   if (options.smooth) text += "+smooth";
   if (options.hadamard) text += "+hadamard";
   if (options.max_shift) text += "+maxshift";
+  if (options.sink) text += "+sink";
   if (options.keep > 0) text += Formatted("+keep{}", options.keep);
   if (options.static_scale) text += "+static";
   if (options.percentile) text += Formatted("+p{}", *options.percentile);  // 1 .. 100: never with an exponent
@@ -357,7 +362,7 @@ const Rule* Plan::Match(const SiteKey& key) const {
 
 bool Plan::Touches(Site site) const {
   return std::ranges::any_of(rules_, [site](const Rule& rule) {
-    return rule.format != Format::kF32 && std::ranges::find(rule.sites, site) != rule.sites.end();
+    return !rule.Exempts() && std::ranges::find(rule.sites, site) != rule.sites.end();
   });
 }
 

@@ -2,12 +2,12 @@
 // A plan: which sites are quantized, how finely, and with what. Text, parsed once; everything else asks Match.
 //
 //   plan     = rule {"," rule}                    the last rule that matches wins; what none names stays f32
-//   rule     = site [selector] "=" "f32"          exempts what an earlier rule named
+//   rule     = site [selector] "=" "f32" ["+sink"]     exempts what an earlier rule named
 //            | site [selector] "=" format "/" granularity {"+" option}
 //            | site [selector] "=" format {"+" option}       of formats with blocks by definition: mxfp4, nvfp4; no clip
 //   format   = a name of format.h | "grid(" value {" " value} ")"
 //   selector = "[" item {"," item} "]"            item = l, h or m with a number or a range a-b: [l0-3,h2,m1]
-//   option   = smooth | hadamard | maxshift | keep<n> | static | p<percent> | mse
+//   option   = smooth | hadamard | maxshift | sink | keep<n> | static | p<percent> | mse
 //
 // Layers and heads count from 0, maps are 1 and 2. Blanks around tokens mean nothing. A selector may only name what the
 // site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the plan that quantizes
@@ -50,6 +50,7 @@ struct RuleOptions {
   bool smooth = false;               // subtract a constant vector
   bool hadamard = false;             // rotate the channels of a head
   bool max_shift = false;            // "maxshift": subtract the row's maximum
+  bool sink = false;                 // an added key of logit 0 and value 0; of f32 too
   int keep = 0;                      // "keep4": the first keys stay as they are
   bool static_scale = false;         // "static": scales frozen at calibration
   std::optional<double> percentile;  // "p99.9": clip at this percentile of |x|, 1 .. 100
@@ -73,6 +74,8 @@ struct Rule {
   std::string text;  // the rule in its one spelling
 
   bool Matches(const SiteKey& key) const;
+  // An f32 rule without a sink, which leaves all as it is.
+  bool Exempts() const { return format == Format::kF32 && !options.sink; }
 };
 
 class Plan {
@@ -84,7 +87,7 @@ class Plan {
   // The last rule that matches, f32 rules among them; null where none does. A rule that selects layers, heads or maps
   // does not match a key without one.
   const Rule* Match(const SiteKey& key) const;
-  // Whether any rule but an f32 one names the site for some layer, head or map.
+  // Whether any rule but one that exempts names the site for some layer, head or map.
   bool Touches(Site site) const;
   // Whether any rule but an f32 one has the option.
   bool HasStaticScales() const;

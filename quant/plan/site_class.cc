@@ -28,7 +28,7 @@ constexpr SiteClass kNormedQueryKey{"lhm", kOfHead, "static p mse", kSigned};
 constexpr SiteClass kQuery{"lhm", kOfHead, "smooth hadamard static p mse", kSigned};
 constexpr SiteClass kKey{"lhm", kOfHead, "smooth hadamard keep static p mse", kSigned};
 constexpr SiteClass kValue{"lh", kOfV, "smooth hadamard keep static p mse", kSigned};
-constexpr SiteClass kLogits{"lhm", kOfScores, "maxshift keep static p mse", kSigned};
+constexpr SiteClass kLogits{"lhm", kOfScores, "maxshift sink keep static p mse", kSigned};
 constexpr SiteClass kMaps{"lhm", kOfMaps, "keep", kUnsigned};
 constexpr SiteClass kMapDifference{"lh", kOfMaps, "keep p mse", kEither};
 constexpr SiteClass kHeadOutput{"lh", kOfHead, "static p mse", kSigned};

@@ -12,8 +12,7 @@
 namespace tare {
 namespace {
 
-constexpr int64_t kFolds = SiteStatistics::kFolds;
-constexpr int64_t kTop = TopValues::kDefaultCapacity;
+constexpr int64_t kTopValues = TopValues::kDefaultCapacity;
 
 using Rows = std::vector<std::pair<SiteKey, const SiteStatistics*>>;
 
@@ -42,7 +41,7 @@ class SiteWriter {
     for (const auto& [key, s] : rows_) {
       for (const Fold& fold : s->folds) values.push_back(of(fold));
     }
-    Put(name, {kFolds}, values);
+    Put(name, {SiteStatistics::kFolds}, values);
   }
   // Rows of equal length; shorter ones are filled up with zeros, and lengths say where they end.
   void Ragged(const std::string& name, std::vector<float> SiteStatistics::* member) {
@@ -102,14 +101,14 @@ void SiteWriter::Tops() {
       values.push_back(t.value);
       places.insert(places.end(), {t.place.sequence, t.place.row, t.place.column});
     }
-    values.resize(values.size() + static_cast<size_t>(kTop) - top.size());
-    places.resize(places.size() + 3 * (static_cast<size_t>(kTop) - top.size()), -1);
+    values.resize(values.size() + static_cast<size_t>(kTopValues) - top.size());
+    places.resize(places.size() + 3 * (static_cast<size_t>(kTopValues) - top.size()), -1);
     const std::optional<Place>& p = s->outliers.first_nonfinite;
     first.insert(first.end(), {p ? p->sequence : -1, p ? p->row : -1, p ? p->column : -1});
   }
   Put("top_size", {}, sizes);
-  Put("top_value", {kTop}, values);
-  Put("top_place", {kTop, 3}, places);
+  Put("top_value", {kTopValues}, values);
+  Put("top_place", {kTopValues, 3}, places);
   Put("first_nonfinite", {3}, first);
 }
 
@@ -167,7 +166,7 @@ void WriteSite(Hdf5Writer& file, const StatisticsSet& set, Site site, const Rows
     energies.push_back(&s->channel_energy);
   }
   const std::vector<std::string> names = set.Sums(site);
-  writer.Sums("sums", {kFolds, std::ssize(names)}, sums);
+  writer.Sums("sums", {SiteStatistics::kFolds, std::ssize(names)}, sums);
   WriteSignalToNoise(file, set, site, rows, writer);
   writer.Ragged("token_absmax", &SiteStatistics::token_absmax);
   writer.Ragged("channel_absmax", &SiteStatistics::channel_absmax);

@@ -56,5 +56,5 @@ order() {
 
 order quant base format algorithms file plan observe calibrate statistics
 order kernels elementwise product linear attention attention/float attention/integer cache decode
-order experiments arrays plan text tokenizer evidence items model bench sequences generate sites tasks stats captured quantize convert sweep attribution report/drawing report/input report/figures report/page report
+order experiments arrays plan text tokenizer evidence items model bench sequences generate sites tasks stats captured quantize convert sweep attribution search report/drawing report/input report/figures report/page report
 exit $bad

@@ -38,7 +38,8 @@ TEST(BenchAttentionCommand, WhatIsAskedForIsMeasuredAndExplained) {
   const Outcome outcome = RunTare({"bench", "attention", "--family", "v2", "--n", "64", "--keys", "128", "--d", "16",
                                    "--heads", "4", "--kv-heads", "2", "--threads", threads, "--repetitions", "1"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, testing::ContainsRegex("\ntare-f32 +v2 +64 +128 +16 +4 +2 +" + threads + " causal "));
+  EXPECT_THAT(outcome.out,
+              testing::ContainsRegex("\nv2, n 64, S 128, d 16, H 4, kv 2, th " + threads + ", causal, gaussian\n"));
   EXPECT_THAT(outcome.out, testing::Not(testing::HasSubstr("onednn-graph ")));
   EXPECT_THAT(outcome.err, testing::HasSubstr("--threads " + threads + ":"));
   for (const char* column : {"spread:", "ns/pair:", "roofline:", "floor:", "worst row:"}) {

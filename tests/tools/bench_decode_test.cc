@@ -37,8 +37,10 @@ TEST(BenchDecodeCommand, OneCacheBesideItsBaselines) {
 TEST(BenchDecodeCommand, ColumnsAreExplained) {
   const Outcome outcome = Bench("cache_k=int6/token", "");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, testing::ContainsRegex("\ntare +v1 +100 +16 +2 +2 +1 +1 .*cache_k=int6/token,cache_v=f32"));
-  for (const char* column : {"spread: ", "ns/key: ", "of read: ", "floor: "}) {
+  EXPECT_THAT(outcome.out,
+              testing::ContainsRegex(
+                  "v1, n 100, d 16, H 2, kv 2, B 1, th 1\n.*\n  tare .*\n    cache_k=int6/token,cache_v=f32\n"));
+  for (const char* column : {"spread:", "ns/key:", "of read:", "floor:"}) {
     EXPECT_THAT(outcome.out, testing::HasSubstr(column));
     EXPECT_THAT(RunTare({"bench", "decode", "--help"}).out, testing::HasSubstr(column));
   }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A sweep by cells ends with the bytes of one that one machine ran: by GNU parallel where it is there, else line by line; with a cell that
-# was cut short; and by the script of a Slurm array, its number given by hand. What is missing is named.
+# was cut short; by HyperQueue's command; and by the script of a Slurm array, its number given by hand (slurm_test.sh has a real one). What
+# is missing is named.
 # usage: cluster_test.sh TARE ROOT
 set -euo pipefail
 tare=$1
@@ -28,6 +29,22 @@ head -c 100 "$work/out/cell-2/cells.jsonl" >"$work/cut" && mv "$work/cut" "$work
 if command -v parallel >/dev/null; then parallel --will-cite -j 2 <"$work/cells.txt"; else bash "$work/cells.txt"; fi
 merge >/dev/null
 same 'cells'
+
+# As HyperQueue hands a line to a task: in HQ_ENTRY, the command that cells.sh names. (Its server is in no distribution: not run here.)
+run=$(sed -n 's/^#   HyperQueue .* -- //p' tools/cluster/cells.sh)
+rm -r "$work"/out/*
+while read -r line; do HQ_ENTRY=$line sh -c "$run"; done <"$work/cells.txt"
+merge >/dev/null
+same 'HyperQueue'
+
+# By hand the script hands itself to Slurm, with the number of lines and the options.
+mkdir "$work/bin"
+printf '#!/bin/sh\necho "$@"\n' >"$work/bin/sbatch" && chmod +x "$work/bin/sbatch"
+said=$(PATH="$work/bin:$PATH" tools/cluster/slurm.sh "$work/cells.txt" --partition=x)
+[ "$said" = "--wait --array=1-4 --partition=x tools/cluster/slurm.sh $work/cells.txt" ] || die "submitted: $said"
+echo '# nothing' >"$work/empty.txt"
+said=$(tools/cluster/slurm.sh "$work/empty.txt" 2>&1) && die 'submitted no cells'
+case $said in *'empty.txt: got no cells'*) ;; *) die "got '$said', expected the file without cells" ;; esac
 
 # Of another limit.
 "$tare" sweep "${sweep[@]}" --limit 1 --cells 3 --out "$work/out/other" >/dev/null

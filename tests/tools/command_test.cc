@@ -34,6 +34,16 @@ TEST(CommandTest, AFullStandardOutputIsNotPassedOver) {
   }
 }
 
+TEST(CommandTest, JsonSaysTheCommandAsAShellTakesIt) {
+  const TemporaryFolder folder;
+  const std::string model = folder / "a model's";
+  std::filesystem::copy(GoldenFolder("llama-mha"), model);
+  const Outcome outcome = RunTare({"inspect", model, "--json", "-"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              HasSubstr("\"command\": \"tare inspect '" + (folder / "a model").string() + "'\\\\''s' --json -\","));
+}
+
 // What a terminal gets: at most 4,096 bytes, which wait in it to be read.
 std::string OnTerminal(const std::vector<std::string>& arguments, int terminal) {
   const std::string name = ptsname(terminal);
@@ -50,6 +60,8 @@ TEST(CommandTest, ProgressOnATerminalIsGoneWhereFiguresStand) {
   const std::string text = OnTerminal({"eval", model, "--tasks", "perplexity=" + ids}, terminal);
   EXPECT_THAT(text, HasSubstr("\r\x1b[Kperplexity:expected: 74 of 74 tokens, "));
   EXPECT_THAT(text, HasSubstr(" s left\r\x1b[Kperplexity:expected          perplexity "));
+  EXPECT_THAT(OnTerminal({"eval", model, "--tasks", "perplexity=" + ids, "--quiet"}, terminal),
+              StartsWith("perplexity:expected          perplexity "));
   close(terminal);
 }
 

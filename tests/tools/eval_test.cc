@@ -100,7 +100,8 @@ TEST(EvalTest, TheLineSaysWhatWasScored) {
   };
   EXPECT_THAT(
       out({}),
-      HasSubstr("\n  4 windows of 512 (all of the model's positions), stride 511, without <s>: 1198 tokens scored\n"));
+      HasSubstr(
+          "\n  4 windows of 512 (all of the model's positions), stride 511, without <s>: 1198\n  tokens scored\n"));
   EXPECT_THAT(out({"--window", "256", "--stride", "100", "--limit", "2"}),
               HasSubstr("\n  2 windows of 256, stride 100, without <s>: 355 tokens scored\n"));
 }

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <sstream>
 
 #include "tests/support/run_command.h"
@@ -9,11 +11,32 @@
 namespace tare {
 namespace {
 
-std::vector<std::string> Lines(const std::vector<std::string>& command) {
+using testing::Contains;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::vector<std::string> LinesOf(const std::vector<std::string>& command) {
   std::istringstream help(RunTare(command).out);
   std::vector<std::string> lines;
   for (std::string line; std::getline(help, line);) lines.push_back(line);
   return lines;
+}
+
+std::vector<std::string> Help(const std::string& words) {
+  std::istringstream split(words);
+  std::vector<std::string> command;
+  for (std::string word; split >> word;) command.push_back(word);
+  command.push_back("--help");
+  return LinesOf(command);
+}
+
+// Every command and subcommand, as the manual has them, and the program itself.
+std::vector<std::string> Commands() {
+  std::vector<std::string> commands{""};
+  for (const std::string& line : LinesOf({"manual"})) {
+    if (line.starts_with(".SS tare ")) commands.push_back(line.substr(9));
+  }
+  return commands;
 }
 
 // Words after the first, besides what joins two lines of a shell: what could have gone to the next line.
@@ -24,22 +47,81 @@ bool CouldBreak(const std::string& line) {
   return !second.empty() && second != "\\";
 }
 
+// The longest of the commands that the example begins with.
+std::string CommandOf(const std::string& example, const std::vector<std::string>& commands) {
+  std::string longest;
+  for (const std::string& command : commands) {
+    if (example.starts_with("tare " + command + " ") && command.size() > longest.size()) longest = command;
+  }
+  return longest;
+}
+
+// Lines after "Examples:", those of one command as one.
+std::vector<std::string> ExamplesOf(const std::vector<std::string>& help) {
+  std::vector<std::string> examples;
+  bool goes_on = false;
+  for (auto line = std::ranges::find(help, "Examples:");
+       line != help.end() && ++line != help.end() && !line->empty();) {
+    const std::string part = line->substr(line->find_first_not_of(' '));
+    if (goes_on) {
+      examples.back() += part;
+    } else {
+      examples.push_back(part);
+    }
+    goes_on = part.ends_with(" \\");
+    if (goes_on) examples.back().pop_back();
+  }
+  return examples;
+}
+
 TEST(HelpTest, EveryCommandFits80Columns) {
-  for (const char* command : {"inspect", "dump", "stats", "eval", "generate", "quantize", "plan", "convert", "verify",
-                              "sweep", "compare", "tokenize", "bench", "report", "plot"}) {
-    const std::vector<std::string> lines = Lines({command, "--help"});
-    ASSERT_GT(lines.size(), 5u) << command;
+  const std::vector<std::string> commands = Commands();
+  ASSERT_GT(commands.size(), 25u);
+  for (const std::string& command : commands) {
+    const std::vector<std::string> lines = Help(command);
+    EXPECT_GT(lines.size(), 5u) << command;
     for (const std::string& line : lines)
       EXPECT_TRUE(line.size() <= 80 || !CouldBreak(line)) << command << ": " << line;
   }
 }
 
-TEST(HelpTest, AnExampleThatIsBrokenIsStillOneCommand) {
-  const std::vector<std::string> lines = Lines({"sweep", "--help"});
-  const auto example = std::ranges::find(lines, "Example:");
-  ASSERT_NE(example, lines.end());
-  for (auto line = example + 1; line + 1 < lines.end() && !(line + 1)->empty(); ++line)
-    EXPECT_TRUE(line->ends_with(" \\")) << *line;
+TEST(HelpTest, EveryCommandHasTwoExamplesWithOptionsThatItHas) {
+  const std::vector<std::string> commands = Commands();
+  std::map<std::string, std::vector<std::string>> helps;
+  for (const std::string& command : commands) helps[command] = Help(command);
+  for (const std::string& command : commands) {
+    const std::vector<std::string> examples = ExamplesOf(helps[command]);
+    EXPECT_GE(examples.size(), 2u) << command;
+    EXPECT_THAT(examples, Contains(StartsWith("tare " + command))) << command;
+    for (const std::string& example : examples) {
+      EXPECT_THAT(example, StartsWith("tare ")) << command;
+      const std::vector<std::string>& help = helps[CommandOf(example, commands)];
+      std::istringstream words(example);
+      for (std::string word; words >> word;) {
+        if (!word.starts_with("--") || word == "--help") continue;
+        EXPECT_THAT(help, Contains(HasSubstr("  " + word + " "))) << command << ": " << example;
+      }
+    }
+  }
+}
+
+TEST(HelpTest, LongLinesGoOnInTheirColumn) {
+  EXPECT_THAT(Help(""), Contains("                              layer"));
+  EXPECT_THAT(Help("plot"), Contains("              maps:probs.entropy"));
+}
+
+// A paragraph is filled: no line of it ends where the next word had room.
+TEST(HelpTest, ParagraphsAreFilled) {
+  const std::vector<std::string> help = Help("bench attention");
+  const auto begin = std::ranges::find_if(help, [](const auto& line) { return line.starts_with("n queries"); });
+  ASSERT_NE(begin, help.end());
+  for (auto line = begin; !(line + 1)->empty(); ++line)
+    EXPECT_GT(line->size() + 1 + (line + 1)->find(' '), 80u) << *line;
+}
+
+TEST(HelpTest, ExamplesBreakBeforeOptions) {
+  EXPECT_THAT(Help("eval"), Contains(StartsWith("    --tasks ")));
+  EXPECT_THAT(Help("generate"), Contains("  tare generate experiments/pair/novels-differential --prompt 'It was' \\"));
 }
 
 }  // namespace

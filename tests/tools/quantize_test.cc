@@ -28,7 +28,7 @@ TEST(QuantizeCommand, TheFileIsAModelForEveryCommand) {
   EXPECT_THAT(verified.out, HasSubstr("whole"));
   const Outcome inspected = RunTare({"inspect", file});
   EXPECT_THAT(inspected.out, HasSubstr("weights=int8/channel, method rtn"));
-  EXPECT_THAT(inspected.out, HasSubstr("bits per weight"));
+  EXPECT_THAT(inspected.out, HasSubstr("  format     group      bytes  bits\n"));
   const auto perplexity = [&](const std::string& path) {
     const Outcome outcome = RunTare({"eval", path, "--tasks", "perplexity=" + kText, "--limit", "4", "--json", "-"});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;

@@ -15,6 +15,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// JSON says the command that made it.
+std::string WithoutCommand(std::string text) {
+  const size_t line = text.find("  \"command\": ");
+  return line == text.npos ? text : text.erase(line, text.find('\n', line) + 1 - line);
+}
+
 // The files of the list, by name.
 std::map<std::string, std::string> FilesOn(const std::string& threads, const std::string& text) {
   const TemporaryFolder folder;
@@ -42,7 +48,7 @@ std::map<std::string, std::string> FilesOn(const std::string& threads, const std
   }
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::directory_iterator(folder.path()))
-    files[entry.path().filename().string()] = GetFile(entry.path());
+    files[entry.path().filename().string()] = WithoutCommand(GetFile(entry.path()));
   return files;
 }
 

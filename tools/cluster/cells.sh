@@ -6,8 +6,8 @@
 # usage: tools/cluster/cells.sh TARE OUT SWEEP... > cells.txt      SWEEP: models and options of tare sweep, but for --out
 #
 #   GNU parallel       parallel < cells.txt
-#   HyperQueue         hq submit --wait --each-line cells.txt -- bash -c '$HQ_ENTRY'
-#   Slurm              sbatch --wait --array=1-$(grep -vc '^#' cells.txt) tools/cluster/slurm.sh cells.txt
+#   HyperQueue         hq submit --wait --each-line cells.txt -- bash -c 'eval "$HQ_ENTRY"'
+#   Slurm              tools/cluster/slurm.sh cells.txt
 #   then               sed -n 's/^# //p' cells.txt | bash
 set -euo pipefail
 [ $# -ge 3 ] || { sed -n '3,11s/^# \{0,1\}//p' "$0"; exit 2; }

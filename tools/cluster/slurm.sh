@@ -3,8 +3,16 @@
 #SBATCH --job-name=tare
 #SBATCH --cpus-per-task=4
 #SBATCH --requeue
-# One line of a file of cells, the array's number: sbatch --array=1-N tools/cluster/slurm.sh cells.txt (tools/cluster/cells.sh).
+# A file of cells (tools/cluster/cells.sh) as a Slurm array, a line each: run by hand it submits itself with the file's number of
+# lines and waits for the last; run by Slurm it runs the line of the array's number. The array's limit is Slurm's MaxArraySize.
+#
+# usage: tools/cluster/slurm.sh CELLS.txt [OPTION OF SBATCH]...      for example --cpus-per-task=16 --partition=cpu
 set -euo pipefail
-line=$(sed -n "${SLURM_ARRAY_TASK_ID:?run it by sbatch --array=1-N}p" "${1:?usage: sbatch --array=1-N slurm.sh cells.txt}")
-[ -n "$line" ] || { echo "slurm.sh: $1: got no line $SLURM_ARRAY_TASK_ID" >&2; exit 1; }
+cells=${1:?usage: tools/cluster/slurm.sh CELLS.txt [OPTION OF SBATCH]...}
+if [ -z "${SLURM_ARRAY_TASK_ID:-}" ]; then
+  lines=$(grep -vc '^#' "$cells") || { echo "slurm.sh: $cells: got no cells, expected a line each; see tools/cluster/cells.sh" >&2; exit 1; }
+  exec sbatch --wait --array="1-$lines" "${@:2}" "$0" "$cells"
+fi
+line=$(sed -n "${SLURM_ARRAY_TASK_ID}p" "$cells")
+case $line in '' | '#'*) echo "slurm.sh: $cells: got no line $SLURM_ARRAY_TASK_ID" >&2; exit 1 ;; esac
 eval "$line"

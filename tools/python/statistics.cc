@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The statistics file of arrays in files: what tare stats --tensors does.
-#include <nanobind/stl/vector.h>
+// The statistics file of arrays that are fed batch by batch: what tare stats --tensors writes of them.
+#include <optional>
 
 #include "experiments/captured/captured_statistics.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/base/parallel.h"
 #include "tools/python/module.h"
 
 namespace nb = nanobind;
@@ -10,23 +13,50 @@ namespace nb = nanobind;
 namespace tare {
 namespace {
 
-void Collect(const std::vector<std::string>& files, const std::string& out, const std::string& name,
-             const std::string& axes, const std::string& sites, const std::string& formats,
-             const std::string& calibrate, int threads) {
-  const nb::gil_scoped_release released;
-  const Turn turn(threads);
-  const CapturedLayout layout = axes.empty() ? CapturedLayout() : CapturedLayout::Load(axes);
-  const CapturedInput input = LoadCaptured({files.begin(), files.end()}, layout);
-  const StatisticsOptions options{.sites = sites, .formats = formats, .calibrate = calibrate};
-  CollectCaptured(input, name, options, TARE_VERSION, out, {});
-}
+class Stream {
+ public:
+  Stream(const std::string& name, const std::string& axes, const std::string& sites, const std::string& formats,
+         const std::string& calibrate, int threads) {
+    const nb::gil_scoped_release released;
+    const Turn turn(threads);
+    threads_ = Threads();
+    const CapturedLayout layout = axes.empty() ? CapturedLayout() : CapturedLayout::Load(axes);
+    stream_.emplace(name, layout, StatisticsOptions{.sites = sites, .formats = formats, .calibrate = calibrate},
+                    TARE_VERSION);
+  }
+
+  void Feed(const std::string& name, nb::handle object) {
+    const AnyArray array = ArrayOf(object, name);
+    const DType type = FileType(array, name.c_str());
+    if (!IsContiguous(array))
+      Fail("{}: got gaps between its values, expected none; try numpy.ascontiguousarray(x)", name);
+    const std::span values(static_cast<const std::byte*>(array.data()), array.nbytes());
+    const std::vector<int64_t> shape = ShapeOf(array);
+    const nb::gil_scoped_release released;
+    const Turn turn(threads_);
+    stream_->Add({name, type, shape}, values);
+  }
+
+  void Finish(const std::string& out) {
+    const nb::gil_scoped_release released;
+    const Turn turn(threads_);
+    stream_->Finish(out);
+  }
+
+ private:
+  int threads_ = 0;  // the same for every batch
+  std::optional<CapturedStream> stream_;
+};
 
 }  // namespace
 
 void AddStatistics(nb::module_& module) {
   using namespace nb::literals;
-  module.def("collect", Collect, "files"_a, "out"_a, "name"_a, "axes"_a, "sites"_a, "formats"_a, "calibrate"_a,
-             "threads"_a, "tare stats --tensors FILES --out OUT: see tare.Statistics.");
+  nb::class_<Stream>(module, "Stream", "Arrays on their way into a statistics file: see tare.Statistics.")
+      .def(nb::init<std::string, std::string, std::string, std::string, std::string, int>(), "name"_a, "axes"_a,
+           "sites"_a, "formats"_a, "calibrate"_a, "threads"_a)
+      .def("feed", &Stream::Feed, "name"_a, "array"_a, "SITE.LAYER and its values, which are copied.")
+      .def("finish", &Stream::Finish, "out"_a, "Writes the file. Called once, last.");
 }
 
 }  // namespace tare

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which site costs what: the changes of `tare sweep --each-site` at its fewest bits, the dearest sites first.
+// Which part costs what, the dearest first: sites of `tare sweep --each-site` at its fewest bits, and the parts of `tare
+// attribute`, each alone and each taken out.
 #include <algorithm>
 #include <cmath>
 
@@ -9,6 +10,8 @@
 
 namespace tare {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 std::string PanelOf(const SweepFigure& row) { return row.cell->task + ", " + row.figure->keys.name; }
 
@@ -39,9 +42,9 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
                            bits),
       .columns = {{"panel", "task"},
                   {"site", "site"},
-                  {"model", "model"},
+                  {"series", "model"},
                   {"plan", "plan"},
-                  {"change", "change"},
+                  {"change", "change", true},
                   {"low", "from"},
                   {"high", "to"},
                   {"n", "n"}}};
@@ -61,11 +64,68 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
   figures.push_back(std::move(figure));
 }
 
+constexpr size_t kMostParts = 30;
+
+FigureRow EffectRow(const std::string& panel, const std::string& part, const char* effect, const Json& plan,
+                    const Json& change, const Json& n) {
+  return {panel, part, effect, plan, NumberOrNull(NumberAt(change, "value")), change.at("low"), change.at("high"), n};
+}
+
+// The rows of one task's figure, and what they say.
+void AddParts(const Json& json, const Json& f, FigureData& figure) {
+  const std::string panel = f.at("task").get<std::string>() + ", " + f.at("figure").get<std::string>();
+  const Json n = f.value("n", Json()), &plan = json.at("plan"), &parts = f.at("parts");
+  for (size_t i = 0; i < std::min(parts.size(), kMostParts); ++i) {
+    const std::string part = parts[i].at("part");
+    figure.rows.push_back(EffectRow(panel, part, "alone", parts[i].at("alone_plan"), parts[i].at("alone"), n));
+    figure.rows.push_back(
+        EffectRow(panel, part, "taken out", parts[i].at("without_plan"), parts[i].at("taken_out"), n));
+  }
+  if (parts.size() > kMostParts)
+    figure.missing.push_back(Formatted("{}: the {} dearest of {} parts are shown; all are in attribution.csv", panel,
+                                       kMostParts, parts.size()));
+  figure.rows.push_back(EffectRow(panel, "left over", "together", plan, f.at("left_over"), n));
+  figure.rows.push_back(EffectRow(panel, "the whole plan", "together", plan, f.at("change"), n));
+  figure.caption += Formatted(" n: {} of {}.", n.is_null() ? "not said" : n.dump(), f.at("task").get<std::string>());
+  if (parts.empty()) return;
+  figure.findings.push_back(
+      Formatted("Of {} in {} under {} the dearest part is {}: alone {:+.3g} of {:+.3g}; {:+.3g} is left over.", panel,
+                json.at("model").get<std::string>(), plan.get<std::string>(), parts[0].at("part").get<std::string>(),
+                NumberAt(parts[0].at("alone"), "value"), NumberAt(f.at("change"), "value"),
+                NumberAt(f.at("left_over"), "value")));
+}
+
+void AddAttribution(const Json& json, std::vector<FigureData>& figures) {
+  FigureData figure{
+      .name = figures.empty() ? "attribution" : Formatted("attribution:{}", figures.size() + 1),
+      .title = Formatted("Which part of a plan costs what in {}", json.at("model").get<std::string>()),
+      .caption =
+          "Alone: change from f32 with the part alone quantized; taken out: change of the whole plan less that "
+          "without the part; left over: the whole plan's change less the sum of alone. Units are each figure's own "
+          "(divergence in nats per token); thin bars are 95 %, paired.",
+      .columns = {{"panel", "task"},
+                  {"site", "part"},
+                  {"series", "effect"},
+                  {"plan", "plan"},
+                  {"change", "change", true},
+                  {"low", "from"},
+                  {"high", "to"},
+                  {"n", "n"}}};
+  std::vector<std::string> tasks;  // the first figure of each is what it is known by
+  for (const Json& f : json.at("figures")) {
+    if (std::ranges::contains(tasks, f.at("task").get<std::string>())) continue;
+    tasks.push_back(f.at("task"));
+    AddParts(json, f, figure);
+  }
+  if (!figure.rows.empty()) figures.push_back(std::move(figure));
+}
+
 }  // namespace
 
 std::vector<FigureData> Attribution(const Material& material) {
   std::vector<FigureData> figures;
   for (const Sweep& sweep : material.sweeps) AddSweep(sweep, figures);
+  material.ForEach("tare.attribution/1", [&](const Json& json) { AddAttribution(json, figures); });
   return figures;
 }
 

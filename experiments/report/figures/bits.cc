@@ -22,6 +22,11 @@ std::string PanelOf(const SweepFigure& row) {
   return row.cell->task + words + (row.cell->Executed() ? " (executed)" : "");
 }
 
+std::string UnitOf(const SweepFigure& row) {
+  const std::string name = row.figure->keys.name;
+  return name == "acc" ? "share right" : name == "kld" ? "nats per token" : name;
+}
+
 std::string ScaleOf(const SweepCell& cell) {
   if (cell.row.granularity.empty()) return cell.row.format;
   const bool integers = cell.row.format.starts_with("int") || cell.row.format.starts_with("u");
@@ -30,10 +35,7 @@ std::string ScaleOf(const SweepCell& cell) {
 
 // 95 %: of accuracies their own, of others the value's change from 16 bits.
 std::pair<Json, Json> EndsOf(const SweepFigure& row) {
-  if (const Figure& f = *row.figure; !f.outcomes.empty()) {
-    const Interval interval = WilsonInterval(f.Right(), std::ssize(f.outcomes));
-    return {interval.low, interval.high};
-  }
+  if (const std::optional<Interval> interval = row.figure->OfItems()) return {interval->low, interval->high};
   if (row.change == nullptr || !row.change->interval) return {};
   const double before = row.figure->value - row.change->value;
   return {NumberOrNull(before + row.change->interval->low), NumberOrNull(before + row.change->interval->high)};
@@ -93,16 +95,17 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
                                 {"model", "model"},
                                 {"scale", "scale"},
                                 {"bits", "bits"},
-                                {"value", "value"},
+                                {"value", "value", true},
                                 {"low", "from"},
                                 {"high", "to"},
-                                {"n", "n"}}};
+                                {"n", "n"},
+                                {"unit", "unit"}}};
   for (const SweepFigure& row : rows) {
     const auto [low, high] = EndsOf(row);
     // 16 bits are where every line begins.
     for (const std::string& scale : row.cell->row.bits == 16 ? scales : std::vector{ScaleOf(*row.cell)})
       figure.rows.push_back({PanelOf(row), row.cell->model, scale, row.cell->row.bits, NumberOrNull(row.figure->value),
-                             low, high, row.cell->figures.count});
+                             low, high, row.cell->figures.count, UnitOf(row)});
   }
   figure.caption = Formatted(
       "What few bits for {} cost: perplexity and divergence per token (no unit, nats), items right as a share. Bars "

@@ -31,6 +31,12 @@ std::optional<double> BitsOf(const std::string& measured) {
   return info.bits + (group > 0 ? static_cast<double>(kScaleBits) / group : 0.0);
 }
 
+uint64_t ValuesOf(const StatisticsSet& set, std::string_view site) {
+  uint64_t values = 0;
+  for (const auto& [key, s] : set.sites) values += Name(key.site) == site ? s.outliers.count() : 0;
+  return values;
+}
+
 }  // namespace
 
 std::vector<FigureData> ErrorAgainstBits(const Material& material) {
@@ -40,12 +46,13 @@ std::vector<FigureData> ErrorAgainstBits(const Material& material) {
       .caption =
           "Signal to quantization noise, 10 log10(sum x^2 / sum (x - y)^2) in dB, more is better, against "
           "bits per value with the scales of groups and blocks among them; all layers and heads of a "
-          "site together. n: all values of the site.",
+          "site together.",
       .columns = {{"site", "site"},
                   {"model", "model"},
                   {"format", "format"},
                   {"bits", "bits per value"},
-                  {"sqnr", "SQNR (dB)"}}};
+                  {"sqnr", "SQNR (dB)", true},
+                  {"n", "values"}}};
   for (const ModelStatistics& of : material.statistics) {
     const Json sites = OverviewSqnrJson(of.set);
     for (const std::string_view site : kShown) {
@@ -53,8 +60,8 @@ std::vector<FigureData> ErrorAgainstBits(const Material& material) {
       for (const std::string& format : of.set.formats) {
         const auto sqnr = sites[std::string(site)].find(format + ".sqnr_db");
         const std::optional<double> bits = BitsOf(format);
-        if (bits && sqnr != sites[std::string(site)].end() && sqnr->is_number())
-          figure.rows.push_back({site, of.model, format, *bits, *sqnr});
+        if (bits && sqnr != sites[std::string(site)].end())
+          figure.rows.push_back({site, of.model, format, *bits, *sqnr, ValuesOf(of.set, site)});
       }
     }
   }
@@ -62,7 +69,17 @@ std::vector<FigureData> ErrorAgainstBits(const Material& material) {
   std::ranges::stable_sort(figure.rows, {}, [](const FigureRow& row) {
     return std::ranges::find(kShown, row[0].get<std::string>()) - std::ranges::begin(kShown);
   });
-  const FigureRow& worst = std::ranges::min(figure.rows, {}, [](const FigureRow& row) { return row[4].get<double>(); });
+  std::vector<std::string> counted;
+  for (const FigureRow& row : figure.rows) {
+    const std::string n =
+        Formatted(" {} {} of {};", row[5].dump(), row[0].get<std::string>(), row[1].get<std::string>());
+    if (!std::ranges::contains(counted, n)) figure.caption += (counted.empty() ? " n, values:" : "") + n;
+    counted.push_back(n);
+  }
+  figure.caption.back() = '.';
+  const FigureRow& worst = std::ranges::min(
+      figure.rows, {}, [](const FigureRow& row) { return row[4].is_null() ? INFINITY : row[4].get<double>(); });
+  if (worst[4].is_null()) return {figure};
   figure.findings.push_back(Formatted("Of these sites {} of {} loses most: {:.1f} dB with {}.",
                                       worst[0].get<std::string>(), worst[1].get<std::string>(), worst[4].get<double>(),
                                       worst[2].get<std::string>()));

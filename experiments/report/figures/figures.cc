@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "experiments/report/drawing/embedded.h"
+#include "quant/base/formatted.h"
 #include "quant/file/json.h"
 
 namespace tare {
@@ -35,7 +36,65 @@ void Order(Json& part, const std::string& channel, const FigureData& figure) {
   for (const auto& [key, child] : part.items()) Order(child, key, figure);
 }
 
+// Each "$NAME" becomes the row's value of that column.
+void FillIn(Json& part, const FigureData& figure, const FigureRow& row) {
+  if (part.is_string() && part.get_ref<const std::string&>().starts_with("$")) {
+    const auto column = std::ranges::find(figure.columns, part.get<std::string>().substr(1), &Column::name);
+    part = row.at(static_cast<size_t>(column - figure.columns.begin()));
+  }
+  if (!part.is_structured()) return;
+  for (Json& child : part) FillIn(child, figure, row);
+}
+
+// The "spec" is taken.
+Json PanelsOf(Json& specification, const FigureData& figure) {
+  const auto by = std::ranges::find(figure.columns, specification["concat"].get<std::string>(), &Column::name) -
+                  figure.columns.begin();
+  Json panels = Json::array();
+  std::vector<Json> known;
+  for (const FigureRow& row : figure.rows) {
+    if (std::ranges::contains(known, row.at(static_cast<size_t>(by)))) continue;
+    known.push_back(row[static_cast<size_t>(by)]);
+    Json panel = specification["spec"];
+    FillIn(panel, figure, row);
+    panels.push_back(std::move(panel));
+  }
+  specification.erase("spec");
+  return panels;
+}
+
+constexpr size_t kNamed = 12;  // rows; the table has all
+
+std::string RowName(const FigureData& figure, const FigureRow& row, size_t before) {
+  std::string name;
+  for (size_t i = 0; i < before; ++i) {
+    if (row[i].is_null() || figure.columns[i].drawn) continue;
+    name += (name.empty() ? "" : ", ") + figure.columns[i].title + " " +
+            (row[i].is_string() ? row[i].get<std::string>() : row[i].dump());
+  }
+  return name;
+}
+
 }  // namespace
+
+std::string EvaluatedName(const Json& evaluation) {
+  const std::string plan = evaluation.at("plan"), cache = evaluation.value("cache", "");
+  return Formatted("{}, {}{}{}", evaluation.at("model").get<std::string>(), plan.empty() ? "f32" : plan,
+                   cache.empty() ? "" : ", cache " + cache, evaluation.value("executed", false) ? " executed" : "");
+}
+
+std::vector<std::string> MissingOf(const FigureData& figure) {
+  std::vector<std::string> missing = figure.missing;
+  size_t rows = 0;
+  for (const FigureRow& row : figure.rows) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (!figure.columns[i].drawn || !row[i].is_null() || ++rows > kNamed) continue;
+      missing.push_back(Formatted("{}: {} is no number", RowName(figure, row, i), figure.columns[i].title));
+    }
+  }
+  if (rows > kNamed) missing.push_back(Formatted("and {} more, empty in the table", rows - kNamed));
+  return missing;
+}
 
 Json SpecificationOf(const FigureData& figure) {
   Json specification = Json::parse(Embedded("figures/" + figure.Kind() + ".json"));
@@ -45,6 +104,7 @@ Json SpecificationOf(const FigureData& figure) {
     Json& value = values.emplace_back(Json::object());
     for (size_t i = 0; i < row.size(); ++i) value[figure.columns[i].name] = row[i];
   }
+  if (specification.contains("concat")) specification["concat"] = PanelsOf(specification, figure);
   specification["data"] = {{"values", std::move(values)}};
   return specification;
 }

@@ -18,8 +18,9 @@
 namespace tare {
 
 struct Column {
-  std::string name;   // in the specification: "absmax"
-  std::string title;  // in the table, with its unit
+  std::string name;    // in the specification: "absmax"
+  std::string title;   // in the table, with its unit
+  bool drawn = false;  // a row that lacks it is not in the drawing
 };
 
 using FigureRow = std::vector<nlohmann::ordered_json>;  // text, a number, or null: no figure
@@ -30,6 +31,7 @@ struct FigureData {
   std::vector<Column> columns;
   std::vector<FigureRow> rows;
   std::vector<std::string> findings;  // a sentence each, worked out from the rows
+  std::vector<std::string> missing;   // what could not be drawn; MissingOf adds rows without their number
   bool on_page = true;                // others are for `tare plot`
 
   std::string Kind() const { return name.substr(0, name.find(':')); }
@@ -40,16 +42,31 @@ inline nlohmann::ordered_json NumberOrNull(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
 }
 
+// NaN for null, which is how results write what is no number.
+inline double NumberAt(const nlohmann::ordered_json& json, const char* key) {
+  return json.at(key).is_null() ? NAN : json[key].get<double>();
+}
+
+// "novels-standard, attn_logits=int4/row (executed)" of a tare.eval/1.
+std::string EvaluatedName(const nlohmann::ordered_json& evaluation);
+
+// A line for each row that a drawing has nothing of, by what the row says of itself, and what the figure says is missing.
+std::vector<std::string> MissingOf(const FigureData& figure);
+
 std::vector<FigureData> LargestMagnitudes(const Material& material);
 std::vector<FigureData> Bits(const Material& material);
 std::vector<FigureData> Maps(const Material& material);
 std::vector<FigureData> Histograms(const Material& material);
 std::vector<FigureData> Positions(const Material& material);
+std::vector<FigureData> Losses(const Material& material);
+std::vector<FigureData> Needles(const Material& material);
+std::vector<FigureData> Channels(const Material& material);
 std::vector<FigureData> RooflineOfKernels(const Material& material);
 std::vector<FigureData> ErrorAgainstBits(const Material& material);
 std::vector<FigureData> Attribution(const Material& material);
 
-// The specification of the figure's kind, with its rows as data.
+// The specification of the figure's kind, with its rows as data. Of one with "concat": COLUMN, its "spec" stands once for
+// each value of the column, and in it "$NAME" is what the column NAME has in the first row of that value.
 nlohmann::ordered_json SpecificationOf(const FigureData& figure);
 
 struct FigureKind {
@@ -63,7 +80,10 @@ inline constexpr FigureKind kFigureKinds[] = {
     {"bits", "accuracy and perplexity against bits", Bits},
     {"maps", "layers x heads of a measure: maps:SITE.MEASURE, as maps:probs.entropy", Maps},
     {"histograms", "magnitudes, and the grid of the codes", Histograms},
+    {"channels", "tokens x channels of tare dump: channels:SITE, as channels:layer_out.3", Channels},
+    {"needles", "needles found by depth and length", Needles},
     {"positions", "divergence by tokens of context", Positions},
+    {"losses", "loss by tokens of context", Losses},
     {"roofline", "kernels under what the machine can do", RooflineOfKernels},
     {"error", "what formats lose against their bits", ErrorAgainstBits},
     {"attribution", "which site costs what", Attribution},

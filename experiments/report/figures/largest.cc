@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Largest magnitudes by layer: of statistics files, and of models that have none, of `tare stats --json`.
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "experiments/report/figures/figures.h"
@@ -20,27 +21,38 @@ struct Largest {
   uint64_t count = 0;
 };
 
-void AddStatistics(const ModelStatistics& of, std::vector<Largest>& all) {
+std::string NotFinite(uint64_t count, const std::string& site, const std::string& model, int layer) {
+  return Formatted("site {}, model {}, layer {}: {} values are infinite or NaN and take no part", site, model, layer,
+                   count);
+}
+
+void AddStatistics(const ModelStatistics& of, std::vector<Largest>& all, std::vector<std::string>& missing) {
   const StatisticsFigures figures(of.set);
   int layers = 0;
   for (const auto& [key, s] : of.set.sites) layers = std::max(layers, key.layer.value_or(-1) + 1);
   for (int layer = 0; layer < layers; ++layer) {
     const auto add = [&](const char* site, const OutlierStatistics& s) {
-      if (s.count() > 0) all.push_back({site, of.model, layer, s.absmax(), s.magnitudes.Median(), s.count()});
+      if (s.nonfinite > 0) missing.push_back(NotFinite(s.nonfinite, site, of.model, layer));
+      const bool some = s.count() > 0;
+      if (some || s.nonfinite > 0)
+        all.push_back({site, of.model, layer, some ? s.absmax() : NAN, some ? s.magnitudes.Median() : NAN, s.count()});
     };
     add("attn_logits", figures.AttentionLogits(layer, {}, {}));
     add("layer_out", figures.HiddenStates(layer));
   }
 }
 
-void AddDocument(const Json& json, std::vector<Largest>& all) {
+void AddDocument(const Json& json, std::vector<Largest>& all, std::vector<std::string>& missing) {
   for (const Json& layer : json.at("layers")) {
     for (const char* site : {"attn_logits", "layer_out"}) {
       if (!layer.contains(site)) continue;
       const Json& s = layer[site];
       const uint64_t count = s.at("count");
-      if (count > 0 && s.at("absmax").is_number())
-        all.push_back({site, json.at("model"), layer.at("layer"), s.at("absmax"), s.at("median"), count});
+      const uint64_t bad = s.value("nonfinite", uint64_t{0});
+      if (bad > 0) missing.push_back(NotFinite(bad, site, json.at("model"), layer.at("layer")));
+      if (count + bad > 0)
+        all.push_back({site, json.at("model"), layer.at("layer"), count > 0 ? NumberAt(s, "absmax") : NAN,
+                       count > 0 ? NumberAt(s, "median") : NAN, count});
     }
   }
 }
@@ -53,7 +65,7 @@ std::vector<std::string> FindingsOf(const std::vector<Largest>& all) {
   for (const char* site : {"attn_logits", "layer_out"}) {
     std::vector<Largest> tops;  // per model
     for (const Largest& one : all) {
-      if (one.site != site) continue;
+      if (one.site != site || !std::isfinite(one.largest)) continue;
       const auto known = std::ranges::find(tops, one.model, &Largest::model);
       if (known == tops.end()) {
         tops.push_back(one);
@@ -77,10 +89,11 @@ std::vector<std::string> FindingsOf(const std::vector<Largest>& all) {
 
 std::vector<FigureData> LargestMagnitudes(const Material& material) {
   std::vector<Largest> all;
-  for (const ModelStatistics& one : material.statistics) AddStatistics(one, all);
+  std::vector<std::string> missing;
+  for (const ModelStatistics& one : material.statistics) AddStatistics(one, all, missing);
   material.ForEach("tare.stats/2", [&](const Json& json) {
     if (!std::ranges::contains(material.statistics, json.at("model").get<std::string>(), &ModelStatistics::model))
-      AddDocument(json, all);
+      AddDocument(json, all, missing);
   });
   if (all.empty()) return {};
   std::ranges::stable_sort(all, {}, &Largest::site);  // logits first
@@ -91,7 +104,7 @@ std::vector<FigureData> LargestMagnitudes(const Material& material) {
                                 {"model", "model"},
                                 {"layer", "layer"},
                                 {"figure", "figure"},
-                                {"magnitude", "|x|"},
+                                {"magnitude", "|x|", true},
                                 {"n", "values"}}};
   for (const Largest& one : all) {
     counts[one.site + " of " + one.model] += one.count;
@@ -104,6 +117,7 @@ std::vector<FigureData> LargestMagnitudes(const Material& material) {
   for (const auto& [what, count] : counts) figure.caption += Formatted(" {} {};", what, count);
   figure.caption.back() = '.';
   figure.findings = FindingsOf(all);
+  figure.missing = std::move(missing);
   return {figure};
 }
 

@@ -21,7 +21,7 @@ FigureData& FigureNamed(const std::string& measure, std::vector<FigureData>& fig
   return figures.emplace_back(FigureData{
       .name = name,
       .title = measure + " by layer and head",
-      .columns = {{"panel", "model"}, {"layer", "layer"}, {"head", "head"}, {"value", measure}, {"n", "values"}},
+      .columns = {{"panel", "model"}, {"layer", "layer"}, {"head", "head"}, {"value", measure, true}, {"n", "values"}},
       .on_page = std::ranges::contains(kOnPage, measure)});
 }
 
@@ -29,6 +29,7 @@ FigureData& FigureNamed(const std::string& measure, std::vector<FigureData>& fig
 void AddFindings(FigureData& figure, const std::string& measure) {
   std::vector<const FigureRow*> largest;
   for (const FigureRow& row : figure.rows) {
+    if (row[3].is_null()) continue;
     const auto known = std::ranges::find_if(largest, [&](const FigureRow* one) { return (*one)[0] == row[0]; });
     if (known == largest.end()) {
       largest.push_back(&row);
@@ -41,7 +42,7 @@ void AddFindings(FigureData& figure, const std::string& measure) {
     text +=
         Formatted("{} {:.4g} in {}, layer {}, head {}", text.empty() ? "The largest " + measure + " is" : ";",
                   (*row)[3].get<double>(), (*row)[0].get<std::string>(), (*row)[1].get<int>(), (*row)[2].get<int>());
-  figure.findings.push_back(text + ".");
+  if (!text.empty()) figure.findings.push_back(text + ".");
 }
 
 }  // namespace
@@ -56,9 +57,8 @@ std::vector<FigureData> Maps(const Material& material) {
       measures.emplace(measures.begin(), "absmax", s.outliers.absmax());
       const std::string panel = of.model + (key.map ? Formatted(", map {}", *key.map) : "");
       for (const auto& [name, value] : measures) {
-        if (!std::isfinite(value)) continue;
         FigureNamed(std::string(Name(key.site)) + "." + name, figures)
-            .rows.push_back({panel, *key.layer, *key.head, value, s.outliers.count()});
+            .rows.push_back({panel, *key.layer, *key.head, NumberOrNull(value), s.outliers.count()});
       }
     }
   }

@@ -10,13 +10,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 void AddTask(const Json& evaluation, const Json& task, FigureData& figure) {
-  const std::string of =
-      Formatted("{}, {}{}", evaluation.at("model").get<std::string>(), evaluation.at("plan").get<std::string>(),
-                evaluation.value("executed", false) ? " executed" : "");
+  const std::string of = EvaluatedName(evaluation);
   for (const Json& range : task.at("by_context")) {
     const int64_t first = range.at("first"), last = range.at("last");
-    const double kld = range.at("kld");
-    if (kld > 0) figure.rows.push_back({of, first, last, kld, range.at("perplexity_ratio"), range.at("tokens")});
+    const double kld = NumberAt(range, "kld");
+    if (kld <= 0)
+      figure.missing.push_back(Formatted("{}, context {} to {}: {} has no place on a log axis", of, first, last, kld));
+    figure.rows.push_back({of, first, last, NumberOrNull(kld), range.at("perplexity_ratio"), range.at("tokens")});
   }
   if (task.at("by_context").empty()) return;
   const Json& first = task["by_context"].front();
@@ -24,8 +24,8 @@ void AddTask(const Json& evaluation, const Json& task, FigureData& figure) {
   figure.findings.push_back(
       Formatted("Predictions of {} move by {:.3g} nats per token; from {} tokens of context on by {:.3g}, with {} to "
                 "{} by {:.3g}.",
-                of, task.at("kld").get<double>(), last.at("first").get<int64_t>(), last.at("kld").get<double>(),
-                first.at("first").get<int64_t>(), first.at("last").get<int64_t>(), first.at("kld").get<double>()));
+                of, NumberAt(task, "kld"), last.at("first").get<int64_t>(), NumberAt(last, "kld"),
+                first.at("first").get<int64_t>(), first.at("last").get<int64_t>(), NumberAt(first, "kld")));
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ std::vector<FigureData> Positions(const Material& material) {
                     .columns = {{"of", "model, plan"},
                                 {"first", "context from (tokens)"},
                                 {"last", "to"},
-                                {"kld", "divergence (nats)"},
+                                {"kld", "divergence (nats)", true},
                                 {"perplexity_ratio", "perplexity ratio"},
                                 {"n", "tokens"}}};
   material.ForEach("tare.eval/1", [&](const Json& json) {

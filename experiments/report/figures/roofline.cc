@@ -20,49 +20,65 @@ struct Kernel {
   double error = 0;
 };
 
-double Number(const Json& json, const char* key) { return json.at(key).get<double>(); }
-
 // Q, K, V and the output once, in f32. A differential head has two maps: V1 with values of twice the width.
 Kernel AttentionOf(const Json& c, const Json& roofline) {
   const std::string name = c.at("kernel"), family = c.at("family");
   const double maps = family == "standard" ? 1 : 2, wide = family == "v1" ? 2 : 1;
-  const double d = Number(c, "d"), heads = Number(c, "heads"), kv = Number(c, "kv_heads");
-  const double rows = Number(c, "n"), keys = Number(c, "keys");
+  const double d = NumberAt(c, "d"), heads = NumberAt(c, "heads"), kv = NumberAt(c, "kv_heads");
+  const double rows = NumberAt(c, "n"), keys = NumberAt(c, "keys");
   Kernel kernel{.name = "attention " + name + ", " + family, .plan = c.at("plan"), .threads = c.at("threads")};
-  kernel.seconds = Number(c, "seconds");
-  kernel.operations = Number(c, "executed_gops") * kernel.seconds * 1e9;
+  kernel.seconds = NumberAt(c, "seconds");
+  kernel.operations = NumberAt(c, "executed_gops") * kernel.seconds * 1e9;
   kernel.bytes = 4 * d * (rows * heads * (maps + wide) + keys * kv * (maps + wide));
-  kernel.peak = Number(c, name == "tare" ? "u8s8_gops" : name == "tare-bf16" ? "bf16_gflops" : "f32_gflops");
-  kernel.read = Number(roofline, "read_gbps");
-  kernel.error = Number(c, "rel_l2");
+  kernel.peak = NumberAt(c, name == "tare" ? "u8s8_gops" : name == "tare-bf16" ? "bf16_gflops" : "f32_gflops");
+  kernel.read = NumberAt(roofline, "read_gbps");
+  kernel.error = NumberAt(c, "rel_l2");
   return kernel;
 }
 
 // The codes of the weights once, and activations in f32.
 Kernel LinearOf(const Json& c, const Json& roofline) {
-  const double rows = Number(c, "rows"), out = Number(c, "out"), in = Number(c, "in");
+  const double rows = NumberAt(c, "rows"), out = NumberAt(c, "out"), in = NumberAt(c, "in");
   Kernel kernel{
       .name = Formatted("linear, {} rows", c.at("rows").dump()), .plan = c.at("plan"), .threads = c.at("threads")};
-  kernel.seconds = Number(c, "seconds");
+  kernel.seconds = NumberAt(c, "seconds");
   kernel.operations = 2 * rows * out * in;
-  kernel.bytes = out * in * Number(c, "bits_per_weight") / 8 + 4 * rows * (in + out);
-  kernel.peak = Number(roofline, "u8s8_gops");
-  kernel.read = Number(roofline, "read_gbps");
-  kernel.error = Number(c, "rel_l2");
+  kernel.bytes = out * in * NumberAt(c, "bits_per_weight") / 8 + 4 * rows * (in + out);
+  kernel.peak = NumberAt(roofline, "u8s8_gops");
+  kernel.read = NumberAt(roofline, "read_gbps");
+  kernel.error = NumberAt(c, "rel_l2");
+  return kernel;
+}
+
+// What the cache holds once, and the products of a token with it; reading alone bounds them.
+Kernel DecodeOf(const Json& c) {
+  const std::string name = c.at("kernel"), family = c.at("family");
+  const double maps = family == "standard" ? 1 : 2, wide = family == "v1" ? 2 : 1;
+  Kernel kernel{.name = "decode " + name + ", " + family, .plan = c.at("plan"), .threads = c.at("threads")};
+  kernel.seconds = NumberAt(c, "seconds");
+  kernel.operations =
+      2 * NumberAt(c, "n") * NumberAt(c, "d") * NumberAt(c, "heads") * NumberAt(c, "batch") * (maps + wide);
+  kernel.bytes = NumberAt(c, "bytes");
+  kernel.peak = INFINITY;
+  kernel.read = NumberAt(c, "read_gbps");
+  kernel.error = NumberAt(c, "rel_l2");
   return kernel;
 }
 
 std::vector<Kernel> KernelsOf(const Json& bench) {
   std::vector<Kernel> kernels;
   const std::string kind = bench.value("bench", "attention");
-  if (kind == "decode") return kernels;  // its bound is reading alone: tare bench decode says its share
   for (const Json& c : bench.at("cases"))
-    kernels.push_back(kind == "linear" ? LinearOf(c, bench.at("roofline")) : AttentionOf(c, bench.at("roofline")));
-  std::erase_if(kernels, [](const Kernel& k) { return !(k.seconds > 0 && k.bytes > 0 && k.peak > 0 && k.read > 0); });
+    kernels.push_back(kind == "decode"   ? DecodeOf(c)
+                      : kind == "linear" ? LinearOf(c, bench.at("roofline"))
+                                         : AttentionOf(c, bench.at("roofline")));
   return kernels;
 }
 
-double RoofOf(const Kernel& k) { return std::min(k.peak, k.read * k.operations / k.bytes); }
+// NaN where the run did not measure it: 0 is how benches say so.
+double RoofOf(const Kernel& k) {
+  return k.peak > 0 && k.read > 0 ? std::min(k.peak, k.read * k.operations / k.bytes) : NAN;
+}
 
 }  // namespace
 
@@ -72,13 +88,14 @@ std::vector<FigureData> RooflineOfKernels(const Material& material) {
                     .caption =
                         "Least operations a second against least operations per byte that must be read or written; "
                         "the roof of each kernel is what the machine's products of its type, or reading its "
-                        "memory, allow in the same run (bars to it). Both axes on log scales. n: the median call.",
+                        "memory, allow in the same run (bars to it), of decoding reading its cache alone. Both axes on "
+                        "log scales. n: the median call.",
                     .columns = {{"kernel", "kernel"},
                                 {"plan", "plan"},
                                 {"threads", "threads"},
                                 {"intensity", "operations per byte"},
-                                {"speed", "Gop/s"},
-                                {"roof", "roof (Gop/s)"},
+                                {"speed", "Gop/s", true},
+                                {"roof", "roof (Gop/s)", true},
                                 {"share", "share of the roof"},
                                 {"error", "relative error (L2)"}}};
   std::vector<Kernel> all;
@@ -87,11 +104,13 @@ std::vector<FigureData> RooflineOfKernels(const Material& material) {
   });
   if (all.empty()) return {};
   for (const Kernel& k : all) {
-    const double speed = k.operations / k.seconds * 1e-9;
+    const double speed = k.seconds > 0 ? k.operations / k.seconds * 1e-9 : NAN;
     figure.rows.push_back({k.name, k.plan, k.threads, NumberOrNull(k.operations / k.bytes), NumberOrNull(speed),
                            NumberOrNull(RoofOf(k)), NumberOrNull(speed / RoofOf(k)), NumberOrNull(k.error)});
   }
-  const FigureRow& best = std::ranges::max(figure.rows, {}, [](const FigureRow& row) { return row[6].get<double>(); });
+  const FigureRow& best = std::ranges::max(
+      figure.rows, {}, [](const FigureRow& row) { return row[6].is_null() ? -INFINITY : row[6].get<double>(); });
+  if (best[6].is_null()) return {figure};
   figure.findings.push_back(Formatted("The kernel nearest to its roof is {} ({}): {:.0f} % of {:.0f} Gop/s.",
                                       best[0].get<std::string>(), best[1].get<std::string>(),
                                       100 * best[6].get<double>(), best[5].get<double>()));

@@ -9,6 +9,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
+#include "quant/file/hdf5.h"
 #include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
@@ -20,8 +21,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSchemas[] = {"tare.stats/2", "tare.sweep/2", "tare.sweep/3",         "tare.compare/1",
-                                         "tare.eval/1",  "tare.bench/1", "tare.bench.forward/1", "tare.inspect/1"};
+constexpr std::string_view kSchemas[] = {"tare.stats/2",         "tare.sweep/2",   "tare.sweep/3",
+                                         "tare.compare/1",       "tare.eval/1",    "tare.bench/1",
+                                         "tare.bench.forward/1", "tare.inspect/1", "tare.attribution/1"};
 
 bool IsHdf5(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -35,8 +37,9 @@ std::string TextOf(const Json& value) { return value.is_string() ? value.get<std
 // What a result says of how it came about: its plain values, but not its figures.
 void AddSettings(const Json& json, SourceFile& file) {
   static constexpr std::string_view kSettings[] = {
-      "model",     "weights", "weights_sha256", "family", "parameters", "tokens", "plan", "executed",
-      "lookahead", "math",    "limit",          "window", "stride",     "input",  "seed", "version"};
+      "command", "model",    "weights",   "weights_sha256", "family", "parameters", "tokens",
+      "plan",    "executed", "lookahead", "math",           "limit",  "window",     "stride",
+      "input",   "seed",     "draws",     "cache",          "by",     "version"};
   for (const auto& [key, value] : json.items()) {
     const bool known = std::ranges::contains(kSettings, key);
     if (known && value.is_primitive() && !value.is_null()) file.says.emplace_back(key, TextOf(value));
@@ -53,7 +56,7 @@ class Reader {
     if (fs::is_directory(path)) return ReadSweepFolder(path);
     if (std::ranges::contains(material_.files, path.string(), &SourceFile::path))
       Fail("{}: given twice; try it once", path.string());
-    if (IsHdf5(path)) return ReadStatisticsFile(path);
+    if (IsHdf5(path)) return ReadHdf5(path);
     const MappedFile bytes(path);
     const auto text = bytes.bytes();
     ReadJsonText({reinterpret_cast<const char*>(text.data()), text.size()}, path.string());
@@ -68,10 +71,12 @@ class Reader {
       if (fs::exists(outliers)) ReadOutlierLines(outliers);
       return Read(folder / "table.json");
     }
+    if (fs::exists(folder / "attribution.json")) return Read(folder / "attribution.json");
     if (fs::exists(folder / "cells.jsonl"))
       Fail("{}: got a sweep that is not finished; try the same `tare sweep` again, it does what is left",
            folder.string());
-    Fail("{}: got a folder without table.json, expected one that `tare sweep --out` made", folder.string());
+    Fail("{}: got a folder without table.json, expected one that --out of `tare sweep`, `compare` or `attribute` made",
+         folder.string());
   }
 
   void ReadOutlierLines(const fs::path& path) {
@@ -79,6 +84,18 @@ class Reader {
       Json json = ParseOrderedJson(line, path.string());
       if (json.is_object() && json.contains("figures")) Add(std::move(json["figures"]), path.string());
     }
+  }
+
+  void ReadHdf5(const fs::path& path) {
+    const Hdf5Reader file(path);
+    if (!file.HasAttribute("", "schema") || file.StringAttribute("", "schema") != "tare.dump/1")
+      return ReadStatisticsFile(path);
+    const auto attribute = [&](const char* key) { return file.StringAttribute("", key); };
+    SourceFile& source = material_.files.emplace_back(path.string(), "tare.dump/1");
+    for (const char* key : {"model", "weights_sha256", "plan", "carried", "math", "version", "input_sha256", "windows"})
+      if (file.HasAttribute("", key)) source.says.emplace_back(key, attribute(key));
+    KnowWeights(attribute("model"), attribute("weights_sha256"), path.string());
+    material_.dumps.emplace_back(path, attribute("model"), attribute("plan"));
   }
 
   void ReadStatisticsFile(const fs::path& path) {
@@ -112,7 +129,7 @@ class Reader {
     const std::string schema =
         json.is_object() && json.contains("schema") && json["schema"].is_string() ? json["schema"] : Json("none");
     if (!std::ranges::contains(kSchemas, schema)) {
-      std::string known(kStatisticsSchema);
+      std::string known = std::string(kStatisticsSchema) + ", tare.dump/1";
       for (const std::string_view one : kSchemas) known += ", " + std::string(one);
       Fail("{}: got the schema {}, expected one of {}; try the command that makes these again", path, schema, known);
     }

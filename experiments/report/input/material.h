@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a report is made of, read from files that other commands wrote: statistics (.h5), and JSON of `tare stats`,
-// `sweep` (or its folder), `eval`, `bench` and `inspect`. Each file says for itself what it is.
+// What a report is made of, read from files that other commands wrote: statistics (.h5), dumps (.h5), and JSON of `tare
+// stats`, `sweep` and `attribute` (or their folders), `eval`, `bench` and `inspect`. Each file says for itself what it is.
 #pragma once
 
 #include <filesystem>
@@ -25,6 +25,12 @@ struct SourceFile {
 struct ModelStatistics {
   std::string model;
   StatisticsSet set;
+};
+
+// A file of `tare dump`, read when a figure is made of it.
+struct ModelDump {
+  std::filesystem::path path;
+  std::string model, plan;
 };
 
 // One object of a JSON file, with its schema.
@@ -52,6 +58,7 @@ struct Sweep {
 struct Material {
   std::vector<SourceFile> files;
   std::vector<ModelStatistics> statistics;
+  std::vector<ModelDump> dumps;
   std::vector<Document> documents;
   std::vector<Sweep> sweeps;
 

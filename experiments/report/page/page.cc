@@ -126,12 +126,15 @@ std::string Filled(std::string_view page, const std::map<std::string, std::strin
 
 std::string ReportPage(const PageWords& words, const Material& material, const std::vector<FigureData>& figures,
                        Drawing& drawing) {
-  std::string findings, contents, sections;
+  std::string findings, missing, contents, sections;
   for (const FigureData& figure : figures) {
     const std::string id = IdOf(figure);
     for (const std::string& finding : figure.findings)
       findings += Formatted("<li>{} <a href=\"#{}\" aria-label=\"to the figure {}\">figure</a></li>\n",
                             Escaped(finding), id, Escaped(figure.title));
+    for (const std::string& one : MissingOf(figure))
+      missing += Formatted("<li>{}: {} <a href=\"#{}\" aria-label=\"to the figure {}\">figure</a></li>\n",
+                           Escaped(figure.title), Escaped(one), id, Escaped(figure.title));
     contents += Formatted("<li><a href=\"#{}\">{}</a></li>\n", id, Escaped(figure.title));
     sections += FigureOf(figure, drawing);
   }
@@ -145,6 +148,7 @@ std::string ReportPage(const PageWords& words, const Material& material, const s
                  {"script", script},
                  {"script_sha256", Sha256Base64(script)},
                  {"findings", findings},
+                 {"missing", missing.empty() ? "" : "<h3>What could not be drawn</h3>\n<ul>\n" + missing + "</ul>"},
                  {"contents", contents},
                  {"figures", sections},
                  {"runs", RunsOf(material, words)}});

@@ -25,7 +25,7 @@ class CapturedMaskTest : public testing::Test {
                    std::map<std::string, TestArray> others = {}) {
     others[name] = map;
     PutArrays(folder_ / "f.safetensors", others);
-    const CapturedFile file = OpenCaptured(folder_ / "f.safetensors", CapturedLayout());
+    const CapturedFile file = OpenCaptured(ArrayFile::Open(folder_ / "f.safetensors"), CapturedLayout());
     const CapturedArray& array = file.arrays.front();
     const ArrayValues values = file.file->Values(array.array);
     const CapturedMask seen(file, array, values, mask);

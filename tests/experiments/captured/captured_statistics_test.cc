@@ -15,6 +15,9 @@
 namespace tare {
 namespace {
 
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
 using Arrays = std::map<std::string, TestArray>;
 
 class CapturedStatisticsTest : public testing::Test {
@@ -142,6 +145,48 @@ TEST_F(CapturedStatisticsTest, RefusesShardsAndFormatsThatAreNot) {
   EXPECT_THROW(Collect({file}, "{}", {.shard = {.index = 1, .count = 2}}), Error);
   EXPECT_THROW(Collect({file}, "{}", {.sites = "attn_logits", .formats = "int8/channel"}), Error);
   EXPECT_THROW(Collect({file}, "{}", {.sites = "attn_logits[l1]"}), Error);
+}
+
+// Batches of several sequences, with padding, maps beside their difference and weights; 300 rows are two tasks.
+TEST_F(CapturedStatisticsTest, AStreamGivesTheFileOfItsBatches) {
+  const TestArray mask{{2, 4}, {1, 1, 1, 0, 0, 1, 1, 1}};
+  const std::vector<Arrays> files{{{"attention_mask", mask},
+                                   {"layer_out.0", SomeArray({2, 4, 8})},
+                                   {"probs.0", SomeArray({2, 2, 4, 4}, 0.1f)},
+                                   {"difference.0", SomeArray({2, 1, 4, 4}, 0.2f)},
+                                   {"q_proj.w.0", SomeArray({6, 8})},
+                                   {"of_no_site", SomeArray({3})}},
+                                  {{"layer_out.0", SomeArray({1, 300, 8}, 3.0f)},
+                                   {"probs.0", SomeArray({1, 2, 300, 300}, 0.3f)},
+                                   {"difference.0", SomeArray({1, 1, 300, 300}, 0.4f)}}};
+  const std::string axes = R"({"probs": {"maps": "interleaved", "mask": "none"}, "difference": {"mask": "none"}})";
+  const StatisticsOptions options{.formats = "int8/row,int8/tensor"};
+  Collect(files, axes, options);
+  CapturedStream stream("m", CapturedLayout::Load(folder_ / "axes.json"), options, "1");
+  for (const Arrays& file : files) {
+    for (const auto& [name, array] : file)
+      stream.Add({name, DType::kF32, array.shape}, std::as_bytes(std::span(array.values)));
+  }
+  stream.Finish(folder_ / "stream.h5");
+  EXPECT_EQ(GetFile(folder_ / "stream.h5"), GetFile(folder_ / "s.h5"));
+}
+
+TEST_F(CapturedStatisticsTest, AStreamSaysWhatIsWrongWithABatch) {
+  const TestArray a = SomeArray({1, 3, 4}), b = SomeArray({1, 3, 8});
+  const auto add = [](CapturedStream& stream, const char* name, const TestArray& array) {
+    stream.Add({name, DType::kF32, array.shape}, std::as_bytes(std::span(array.values)));
+  };
+  EXPECT_THAT([&] { CapturedStream("m", CapturedLayout(), {.formats = "int5/row"}, "1"); },
+              ThrowsMessage<Error>(HasSubstr("--formats")));
+  CapturedStream stream("m", CapturedLayout(), {}, "1");
+  add(stream, "layer_out.0", a);
+  add(stream, "layer_out.0", b);
+  EXPECT_THAT([&] { stream.Finish(folder_ / "stream.h5"); },
+              ThrowsMessage<Error>(HasSubstr("batch 1: got layer_out.0 of 0 heads and 8 channels, expected")));
+  CapturedStream no_heads("m", CapturedLayout(), {.sites = "layer_out", .formats = "int8/head"}, "1");
+  add(no_heads, "layer_out.0", a);
+  EXPECT_THAT([&] { add(no_heads, "layer_out.0", a); },
+              ThrowsMessage<Error>(HasSubstr("--formats: int8/head: got none")));
 }
 
 }  // namespace

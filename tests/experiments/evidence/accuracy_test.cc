@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "experiments/evidence/draws.h"
+
 namespace tare {
 namespace {
 
@@ -48,6 +50,54 @@ TEST(Accuracy, DifferencesOfTwoModels) {
   EXPECT_NEAR(changes.StandardError(), std::sqrt(4.75 / 3 / 4), 1e-15);
   EXPECT_NEAR(changes.MeanSquare(), 7.0 / 6, 1e-15);
   EXPECT_NEAR(changes.BonettPrice().high, 1.0 / 6 + 1.959964 * std::sqrt((7.0 / 6 - 1.0 / 36) / 6), 1e-6);
+}
+
+// Shares of intervals that hold the truth, and their mean length / that of 1.96 true standard errors to either side; without
+// clusters and over them. Each cluster of five has a probability of its own, 0.6 -+ spread.
+struct Coverage {
+  double apart = 0, over_clusters = 0, length = 0;
+};
+Coverage CoverageOf(double spread) {
+  constexpr int kRuns = 2000, kClusters = 40, kItems = 5;
+  Draws draws(7);
+  const auto right_with = [&](double p) { return static_cast<double>(draws.Below(1'000'000)) < p * 1e6; };
+  Coverage coverage;
+  for (int run = 0; run < kRuns; ++run) {
+    std::vector<double> right(kClusters), items(kClusters, kItems);
+    int64_t all = 0;
+    for (double& of_cluster : right) {
+      const double p = 0.6 + (draws.Below(2) == 0 ? spread : -spread);
+      for (int i = 0; i < kItems; ++i) of_cluster += right_with(p) ? 1 : 0;
+      all += static_cast<int64_t>(of_cluster);
+    }
+    const Interval apart = WilsonInterval(all, kClusters * kItems), over = ClusteredInterval(right, items);
+    coverage.apart += (apart.low <= 0.6 && 0.6 <= apart.high ? 1.0 : 0.0) / kRuns;
+    coverage.over_clusters += (over.low <= 0.6 && 0.6 <= over.high ? 1.0 : 0.0) / kRuns;
+    coverage.length += (over.high - over.low) / kRuns;
+  }
+  // Items of a cluster correlate by spread^2 / 0.24.
+  const double design = 1 + (kItems - 1) * spread * spread / 0.24;
+  coverage.length /= 2 * 1.96 * std::sqrt(0.24 * design / (kClusters * kItems));
+  return coverage;
+}
+
+TEST(Accuracy, ClustersOfKnownVarianceAreCovered) {
+  const Coverage dependent = CoverageOf(0.3), independent = CoverageOf(0);
+  EXPECT_LT(dependent.apart, 0.83);  // 0.785: as if independent, errors are too small by sqrt(2.5)
+  EXPECT_NEAR(dependent.over_clusters, 0.95, 0.015);
+  EXPECT_NEAR(dependent.length, 1, 0.06);
+  EXPECT_NEAR(independent.apart, 0.95, 0.015);
+  EXPECT_GT(independent.over_clusters, 0.945);
+  EXPECT_NEAR(independent.length, 1.06, 0.06);  // never narrower than without clusters
+}
+
+TEST(Accuracy, ClustersAtTheEdges) {
+  const Interval single = ClusteredInterval({1, 0, 1}, {1, 1, 1}), wilson = WilsonInterval(2, 3);
+  EXPECT_EQ(single.low, wilson.low);
+  EXPECT_EQ(single.high, wilson.high);
+  EXPECT_EQ(ClusteredInterval({5, 5, 5}, {5, 5, 5}).low, WilsonInterval(3, 3).low) << "three that agree, not fifteen";
+  EXPECT_EQ(ClusteredInterval({0, 0}, {4, 4}).low, 0);
+  EXPECT_LT(ClusteredInterval({4}, {8}).low, 0.1) << "of one cluster hardly anything is known";
 }
 
 }  // namespace

@@ -28,6 +28,12 @@ TEST(Distributions, StudentsTails) {
 }
 
 // exp(-x / 2) of 2 degrees; quantiles as tables print them: 95 % of 1, 4 and 9.
+TEST(Distributions, StudentsQuantiles) {
+  EXPECT_NEAR(StudentQuantile(0.975, 1), 12.7062, 1e-4);
+  EXPECT_NEAR(StudentQuantile(0.975, 49), 2.00958, 1e-5);
+  EXPECT_NEAR(StudentTwoSided(StudentQuantile(0.9, 7), 7), 0.2, 1e-12);
+}
+
 TEST(Distributions, ChiSquaredsTail) {
   EXPECT_NEAR(ChiSquaredAbove(3, 2), std::exp(-1.5), 1e-15);
   EXPECT_NEAR(ChiSquaredAbove(3.841459, 1), 0.05, 1e-7);

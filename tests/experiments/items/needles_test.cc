@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <span>
 
@@ -66,19 +67,41 @@ TEST(MakeNeedles, TheAnswerStandsAtItsDepth) {
   }
 }
 
-TEST(MakeNeedles, QuestionsBeforeTheLastAreAnswered) {
-  for (const Json& item : Make({.lengths = {300}, .depths = {0.5}, .needles = 6, .questions = 3, .samples = 3})) {
+TEST(MakeNeedles, QuestionsBeforeTheOneAskedAreAnswered) {
+  const std::vector<Json> items = Make({.lengths = {300}, .depths = {0.5}, .needles = 6, .questions = 3, .samples = 3});
+  ASSERT_EQ(items.size(), 9u) << "each question counts";
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Json& item = items[i];
     EXPECT_EQ(item["endings"].size(), 6u) << "all of the needles' numbers";
     EXPECT_EQ(item["questions"], 3);
+    EXPECT_EQ(item["sample"], i / 3);
+    const size_t query = i % 3 + 1;
+    EXPECT_EQ(item["query"], query);
     std::string context = item["ctx"];
+    if (query > 1) {
+      EXPECT_TRUE(context.starts_with(items[i - 1]["ctx"].get<std::string>() + " ")) << "the same haystack";
+    }
     EXPECT_EQ(NumberInContext(context), AnswerOf(item));
-    for (int question = 2; question > 0; --question) {
+    for (size_t question = query - 1; question > 0; --question) {
       context.resize(context.rfind("\n What"));
       const std::string answer = context.substr(context.size() - 4);
       EXPECT_EQ(NumberInContext(context), answer);
     }
     EXPECT_EQ(context.find("\n What"), context.rfind("\n What"));
   }
+}
+
+// Of five depths and three questions each depth has three items of every sample, each where it says.
+TEST(MakeNeedles, TheNeedlesThatAreAskedForStandAtTheDepthsInTurn) {
+  std::map<double, int> count;
+  for (const Json& item :
+       Make({.lengths = {512}, .wrong = WrongEndings::kChanged, .needles = 4, .questions = 3, .samples = 2})) {
+    ++count[item["depth"].get<double>()];
+    const std::string context = item["ctx"], prose = context.substr(0, context.find("\n What"));
+    const double at = static_cast<double>(prose.find(AnswerOf(item))) / static_cast<double>(prose.size());
+    EXPECT_NEAR(at, item["depth"].get<double>(), 0.15);
+  }
+  EXPECT_EQ(count, (std::map<double, int>{{0, 6}, {0.25, 6}, {0.5, 6}, {0.75, 6}, {1, 6}}));
 }
 
 TEST(MakeNeedles, WrongEndingsCanBeTheAnswerChanged) {
@@ -108,7 +131,7 @@ TEST(MakeNeedles, ASeedIsAlwaysTheSameItems) {
   EXPECT_NE(text(1, 1), text(2, 1));
   const std::string first = text(1, 1);
   EXPECT_EQ(Sha256Hex(std::as_bytes(std::span(first))),
-            "ddf97cc7614c588d3f57a60c877bc25b11f18988aba06e214d275787b3ef3c7f");
+            "1d56b88f8d9c5f011f14052f2c8fd44627aa0ec80384a6382aa0c738ba6dc048");
 }
 
 TEST(MakeNeedles, WhatCannotBeMadeIsRefused) {

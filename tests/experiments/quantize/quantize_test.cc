@@ -222,7 +222,7 @@ void ExpectSameFunction(const std::filesystem::path& a, const std::filesystem::p
 
 TEST(Quantize, EquivalentWeightsComputeTheSame) {
   for (const char* golden : kGoldenCheckpoints) {
-    for (const std::string method : {"hadamard", "hadamard:5", "smoothquant:0.5", "smoothquant:1"}) {
+    for (const std::string method : {"hadamard:5", "smoothquant:0.5"}) {
       const TemporaryFolder folder;
       if (method.starts_with("hadamard") && FamilyOf(LoadConfig(GoldenFolder(golden))).rotation == Rotation::kNone) {
         EXPECT_THAT([&] { Quantize(Calibrated(method, golden, "", folder), {}); },

@@ -79,6 +79,25 @@ TEST(Comparison, DropsArePairedOverSharedItems) {
   EXPECT_TRUE(all.drops[1].interval.has_value());  // of few Bonett and Price's
 }
 
+// 60 items of 12 samples: what changed is five items of one sample and one of another.
+TEST(Comparison, ItemsThatShareSamplesArePairedBySample) {
+  const auto cell = [](const std::string& plan, int first, int second) {
+    const std::string outcomes =
+        Times(first, "1") + Times(5 - first, "0") + Times(second, "1") + Times(5 - second, "0") + Times(50, "1");
+    nlohmann::ordered_json result = Choice(plan, outcomes, outcomes, "a").result;
+    std::vector<double> right(12, 5.0), items(12, 5.0);
+    right[0] = first, right[1] = second;
+    result.update({{"sample_items", items}, {"sample_right", right}, {"sample_right_norm", right}});
+    return Cell("a", "choice:c", plan, result, kChoiceTask);
+  };
+  const Comparison change = CompareCells({cell("f32", 5, 5), cell("attn_logits=int4/row", 0, 4)}).changes[0];
+  EXPECT_FALSE(change.items.has_value());
+  EXPECT_NEAR(change.value, -0.1, 1e-15);
+  // Differences of samples -5, -1 and ten times 0: mean -0.5, squares 26 - 12 / 4.
+  EXPECT_NEAR(*change.error, std::sqrt(23.0 / 11 * 12) / 60, 1e-12);
+  EXPECT_GT(*change.p, 0.1) << "six items lost and none gained would be 0.03";
+}
+
 TEST(Comparison, OtherItemsOrWindowsAreNotPaired) {
   const std::vector<SweepCell> items = {Choice("f32", "1111", "1111"), Choice("attn_logits=int4/row", "111", "111")};
   EXPECT_FALSE(CompareCells(items).changes[0].p.has_value());

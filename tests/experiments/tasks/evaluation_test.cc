@@ -14,6 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 std::vector<std::string> Keys(const Json& json) {
   std::vector<std::string> keys;
@@ -59,7 +61,7 @@ TEST(EvaluationTest, TasksAddFiguresALineAndRecords) {
   EXPECT_THAT(Keys(json), ElementsAre("choice:ends", "perplexity:text"));
   EXPECT_THAT(Keys(json["perplexity:text"]),
               ElementsAre("nll", "perplexity", "tokens", "nll_stderr", "windows", "window_losses", "window_tokens",
-                          "window", "stride", "bos", "cut_to_positions", "input_sha256"));
+                          "by_position", "window", "stride", "bos", "cut_to_positions", "input_sha256"));
   const Json& p = json["perplexity:text"];
   EXPECT_EQ(p["input_sha256"], Sha256OfFile(folder / "text.txt"));
   EXPECT_EQ(line, Formatted("perplexity:text              perplexity {:9.4f}   nll {:.2f} +/- {:.2f}   {} tokens\n"
@@ -68,6 +70,26 @@ TEST(EvaluationTest, TasksAddFiguresALineAndRecords) {
                             p["tokens"].get<int>(), p["tokens"].get<int>()));
   EXPECT_TRUE(evaluation.records().starts_with(R"({"task":"choice:ends","line":1,"label":0,"answer":0,)"));
   EXPECT_EQ(std::ranges::count(evaluation.records(), '\n'), 2);
+}
+
+TEST(EvaluationTest, TextsByPosition) {
+  Model model(GoldenFolder("diffllama-mha"));
+  PlanRun run(Plan::Parse("attn_logits=int4/row"), Carrying::kSimulated, ModelSitesOf(model));
+  Evaluation evaluation(model, run, {});
+  evaluation.BreakDownBy({.by = {"position"}, .over = ""});
+  const std::string ids = (GoldenFolder("diffllama-mha") / "expected.safetensors").string();
+  std::string lines;
+  for (const Task& task : ReadTasks(ParseTasks("perplexity=" + ids + ",divergence=" + ids), model, {}))
+    lines += evaluation.Run(task, {});
+  EXPECT_THAT(lines, HasSubstr("predicted from  tokens"));
+  EXPECT_THAT(lines, HasSubstr("32 to 63"));
+  const Json& json = evaluation.json()["tasks"];
+  const Json &last = json["perplexity:expected"]["by_position"].back(),
+             &moved = json["divergence:expected"]["by_context"];
+  EXPECT_THAT(evaluation.csv(),
+              StartsWith("task,first,last,tokens,figure,value,stderr\nperplexity:expected,1,1,2,nll,"));
+  EXPECT_THAT(evaluation.csv(), HasSubstr("\nperplexity:expected,32,63,10,nll," + last["nll"].dump() + ",\n"));
+  EXPECT_THAT(evaluation.csv(), HasSubstr("\ndivergence:expected,1,1,2,kld," + moved[0]["kld"].dump() + ",\n"));
 }
 
 }  // namespace

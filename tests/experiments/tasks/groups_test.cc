@@ -55,8 +55,28 @@ TEST(BreakDown, CountsEachGroup) {
             "0.0    1.00 [0.21, 1.00]                     0.00 [0.00, 0.79]\n"
             "0.5                       0.67 [0.21, 0.94]\n");
   EXPECT_EQ(BreakdownCsvHeader(kChoiceTask, breakdown),
-            "task,depth,length,n,acc,acc_low,acc_high,acc_norm,acc_norm_low,acc_norm_high\n");
+            "task,depth,length,n,acc,acc_low,acc_high,acc_norm,acc_norm_low,acc_norm_high,samples\n");
   EXPECT_THAT(BreakdownCsv("choice:t", all), HasSubstr("choice:t,0.0,64,1,1.0,"));
+}
+
+// Two samples of three items each that are all right or all wrong: what is known is two outcomes.
+TEST(BreakDown, ItemsOfASampleAreNotIndependent) {
+  std::vector<std::pair<Json, bool>> items;
+  for (int i = 0; i < 6; ++i) items.push_back({{{"shots", 4}, {"seed", i % 3}, {"sample", i / 3}}, i < 3});
+  const TaskResult result = Result(items);
+  EXPECT_EQ(result.figures["sample_items"], (Json{3.0, 3.0}));
+  EXPECT_EQ(result.figures["sample_right"], (Json{3.0, 0.0}));
+  const Breakdown breakdown{.by = {"shots"}, .over = ""};
+  const Json all = BreakDown("t", result, kChoiceTask, breakdown), &group = all["by"][0];
+  const Interval interval = ClusteredInterval({3, 0}, {3, 3});
+  EXPECT_EQ(group["samples"], 2);
+  EXPECT_EQ(group["acc_low"], interval.low);
+  EXPECT_EQ(group["acc_high"], interval.high);
+  EXPECT_THAT(BreakdownTable(all, kChoiceTask, breakdown),
+              HasSubstr("acc with 95 % intervals over samples, 6 items of 2 samples each\n"));
+  EXPECT_THAT(BreakdownCsv("t", all), HasSubstr(",2\n"));
+  EXPECT_EQ(ReadFigures(result.figures, kChoiceTask)->list[0].OfItems()->low, interval.low);
+  EXPECT_FALSE(Result({{{{"sample", 0}}, true}, {{{"sample", 1}}, true}}).figures.contains("sample_items"));
 }
 
 TEST(BreakDown, OneKeyIsAColumn) {

@@ -98,6 +98,43 @@ TEST(PerplexityTest, WindowsAreScoredByTheirOwnContext) {
   EXPECT_NEAR(result["nll"].get<double>(), sum / static_cast<double>(tokens), 1e-4);
 }
 
+// Six rows, so that the losses at one position have a sample of windows.
+TEST(PerplexityTest, ByPositionIsTheMeanOverItsTokens) {
+  Model model(GoldenFolder("llama-mha"));
+  std::vector<std::vector<int32_t>> rows;
+  for (int i = 0; i < 6; ++i) {
+    rows.push_back(GoldenRows("llama-mha")[static_cast<size_t>(i) % 2]);
+    rows.back().resize(static_cast<size_t>(6 + i));
+    rows.back()[0] = 7 + i;
+  }
+  std::vector<double> first, third;  // of one token before, and of four to seven
+  double sum = 0, count = 0;
+  const auto V = static_cast<size_t>(model.config().vocabulary);
+  for (const std::vector<int32_t>& row : rows) {
+    TokenBatch batch;
+    batch.Add(0, row);
+    const std::vector<float> logits = LogitsOf(model, batch);
+    const auto loss = [&](size_t t) { return Loss(std::span(logits).subspan((t - 1) * V, V), row[t]); };
+    first.push_back(loss(1));
+    for (size_t t = 4; t < std::min<size_t>(8, row.size()); ++t) sum += loss(t), count += 1;
+  }
+  double mean = 0, squares = 0;
+  for (const double loss : first) mean += loss / 6;
+  for (const double loss : first) squares += (loss - mean) * (loss - mean);
+  const Json result = Measure(model, CutSequences(Ids(rows), model.config(), {}));
+  const Json& list = result["by_position"];
+  ASSERT_EQ(list.size(), 4u);  // 1, 2 to 3, 4 to 7, 8 to 10
+  EXPECT_EQ(list[0]["last"], 1);
+  EXPECT_EQ(list[0]["tokens"], 6);
+  EXPECT_NEAR(list[0]["nll"].get<double>(), mean, 1e-4);
+  EXPECT_NEAR(list[0]["nll_stderr"].get<double>(), std::sqrt(squares / 5 / 6), 1e-4);
+  EXPECT_EQ(list[2]["first"], 4);
+  EXPECT_EQ(list[2]["last"], 7);
+  EXPECT_EQ(list[2]["tokens"], count);
+  EXPECT_NEAR(list[2]["nll"].get<double>(), sum / count, 1e-4);
+  EXPECT_TRUE(list[3]["nll_stderr"].is_null()) << "three windows";
+}
+
 TEST(PerplexityTest, NothingToPredictIsRefused) {
   Model model(GoldenFolder("llama-mha"));
   const auto sequences = CutSequences(Ids({{5}, {6}}), model.config(), {});

@@ -77,10 +77,11 @@ TEST(TaskTest, PerplexityOfIdsIsThatOfTheirSequences) {
     EXPECT_TRUE(result.dump().starts_with(measured.dump().substr(0, measured.dump().size() - 1))) << plan;
     EXPECT_EQ(
         result.dump(),
-        Formatted(R"({{"nll":{},"perplexity":{},"tokens":72,"nll_stderr":{},"windows":4,"window_losses":{},)"
-                  R"("window_tokens":[19,17,19,17],"window":20,"stride":19,"bos":false,"cut_to_positions":false}})",
-                  result["nll"].dump(), result["perplexity"].dump(), result["nll_stderr"].dump(),
-                  result["window_losses"].dump()));
+        Formatted(
+            R"({{"nll":{},"perplexity":{},"tokens":72,"nll_stderr":{},"windows":4,"window_losses":{},)"
+            R"("window_tokens":[19,17,19,17],"by_position":{},"window":20,"stride":19,"bos":false,"cut_to_positions":false}})",
+            result["nll"].dump(), result["perplexity"].dump(), result["nll_stderr"].dump(),
+            result["window_losses"].dump(), result["by_position"].dump()));
     EXPECT_EQ(HowMeasured(result, kPerplexityTask), "4 windows of 20, stride 19, without <s>: 72 tokens scored");
   }
 }

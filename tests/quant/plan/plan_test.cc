@@ -44,7 +44,9 @@ const std::vector<std::string> kPlans{
     "weights=int8/channel,weights[l0]=f32,down_proj.w[l31]=int6/group128+mse",
     "probs[l0-3]=u4/row,difference[l4-7]=int8/block32",
     "v=int4/block64.channel+smooth,lm_head.w=int8/tensor,embed=int8/token",
-    "q=int4/token+hadamard,k=nvfp4+smooth+hadamard+keep4,attn_logits=int4/row+maxshift+keep4+mse,probs=u4/row+keep1",
+    "q=int4/token+hadamard,k=nvfp4+smooth+hadamard+keep4,attn_logits=int4/row+maxshift+sink+keep4+mse,probs=u4/"
+    "row+keep1",
+    "attn_logits[m1]=f32+sink,attn_logits[l0]=f32",
     "head_out[h1-65535]=int8/token,attn_out=int8/group32,layer_out[l2]=int4/token,final_norm=int8/tensor",
 };
 
@@ -195,7 +197,11 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"k=int8/token+keep0", 14, "one number of keys"},
            Case{"k=int8/token+keep4+keep5", 20, "one number of keys"},
            Case{"attn_logits=mxfp4+maxshift+mse", 28, "the scales of mxfp4 follow from its blocks"},
-           Case{"attn_logits=int8/row+smooth", 22, "got 'smooth', expected one of maxshift keep static p mse"},
+           Case{"attn_logits=int8/row+smooth", 22, "got 'smooth', expected one of maxshift sink keep static p mse"},
+           Case{"attn_logits=f32+sink+keep4", 22, "got 'keep4', but f32 rounds nothing; expected sink"},
+           Case{"attn_logits=f32+mse", 17, "got 'mse', but f32 rounds nothing"},
+           Case{"attn_logits=f32+sink+sink", 22, "expected each option once"},
+           Case{"k=f32+sink", 6, "got '+'"},
            Case{"probs=u8/row+maxshift", 14, "got 'maxshift', expected keep (with a number: keep4)"},
            Case{"probs=u8/head", 10, "got 'head', expected one of row block<N>"},
            Case{"difference=int8/tensor", 17, "got 'tensor', expected one of row block<N>"},

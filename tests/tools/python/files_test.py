@@ -48,6 +48,9 @@ class StatisticsTest(Case):
 
     def test_refusals(self):
         self.refuses("probs: got no such site, expected one of attn_logits layer_out", tare.open(self.path).__getitem__, "probs")
+        captured = self.folder / "captured.npz"
+        program("stats", "--tensors", captured, captured, "--shard", "0/2", "--out", self.folder / "shard.h5")
+        self.refuses("shard.h5: got 1 of 2 batches, expected all: it is a shard", tare.open, self.folder / "shard.h5")
         self.refuses("nowhere.h5", tare.open, self.folder / "nowhere.h5")
         (self.folder / "text.h5").write_text("no HDF5")
         self.refuses("text.h5", tare.open, self.folder / "text.h5")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tare.Statistics: the bytes that tare stats --tensors writes of the same arrays, whole or not at all."""
+import sys
+
 import numpy as np
 import tare
 from support import Case, program
@@ -41,13 +43,30 @@ class StatisticsTest(Case):
 
     def test_the_file_is_the_commands(self):
         files = [self.folder / f"batch{seed}.npz" for seed in (0, 1)]
-        for seed, file in enumerate(files):  # in the order in which they are fed: by it go the bytes, and their hash
-            arrays = batch(seed)
-            np.savez(file, **{name: arrays[name] for name in ("input_ids", "down_proj.in.1", "layer_out.0")})
+        for seed, file in enumerate(files):
+            np.savez(file, **batch(seed))
         program("stats", "--tensors", *files, "--name", "m", "--formats", "int8/row", "--out", self.folder / "C.h5")
         self.feed(self.folder / "S.h5", formats="int8/row")
         self.assertEqual((self.folder / "S.h5").read_bytes(), (self.folder / "C.h5").read_bytes())
         self.assertEqual(tare.open(self.folder / "S.h5").tokens, 28)
+
+    def test_arrays_of_any_type_and_strides(self):
+        x = batch(0)["layer_out.0"].astype(np.float16)
+        for name, array in ("A.h5", x), ("B.h5", x.astype(np.float64)), ("C.h5", np.asfortranarray(x)):
+            with tare.Statistics(self.folder / name, name="m") as statistics:
+                statistics.feed("layer_out", 0, array)
+        self.assertEqual(len({(self.folder / name).read_bytes() for name in ("A.h5", "B.h5", "C.h5")}), 1)
+
+    def test_nothing_is_kept_of_arrays(self):
+        x = np.ones((1, 2, 3), np.float32)
+        before = sys.getrefcount(x)
+        with tare.Statistics(self.folder / "S.h5") as statistics:
+            for _ in range(3):
+                statistics.feed("layer_out", 0, x)
+            self.assertEqual(sys.getrefcount(x), before)
+            self.refuses("layer_out.0: got complex64", statistics.feed, "layer_out", 0, x.astype(np.complex64))
+        self.assertEqual(sys.getrefcount(x), before)
+        self.assertEqual(tare.open(self.folder / "S.h5").tokens, 6)
 
     def test_whole_or_not_at_all(self):
         with self.assertRaises(KeyError), tare.Statistics(self.folder / "S.h5") as statistics:
@@ -65,6 +84,7 @@ class StatisticsTest(Case):
         self.refuses("layer_out.0: got shape [3], expected BTC", once, "layer_out", 0, np.ones(3, np.float32))
         self.refuses("layer_out.0: got list, expected a numpy array or a PyTorch tensor", once, "layer_out", 0, [1.0])
         self.refuses("--formats", once, "layer_out", 0, ones, formats="int5/row")
+        self.refuses("--formats: int8/head: got none", once, "layer_out", 0, ones, sites="layer_out", formats="int8/head")
         self.refuses("axes.json", once, "layer_out", 0, ones, axes={"nowhere": {}})
         self.refuses("outside the block", tare.Statistics(self.folder / "S.h5").feed, "layer_out", 0, ones)
         self.refuses("got no folder", tare.Statistics(self.folder / "none" / "S.h5").__enter__)

@@ -6,10 +6,13 @@ from .files import open
 
 
 def __getattr__(name):
-    if name == "Statistics":  # numpy takes a tenth of a second to import: not before it is used
+    if name == "Statistics":  # numpy takes a tenth of a second to import: not before it is used, nor subprocess
         from .statistics import Statistics
         return Statistics
+    if name == "run":
+        from .program import run
+        return run
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["Quantized", "Statistics", "__version__", "attention", "dequantize", "open", "quantize"]
+__all__ = ["Quantized", "Statistics", "__version__", "attention", "dequantize", "open", "quantize", "run"]

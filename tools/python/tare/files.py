@@ -34,6 +34,10 @@ class StatisticsFile:
 
     def __init__(self, path):
         self._file = _tare.File(str(path))
+        units = self._file.array("units")
+        if not (units == 1).all():
+            raise ValueError(f"{path}: got {int(units.sum())} of {len(units)} batches, expected all: it is a shard, or a job that did not end; try "
+                             "tare stats merge of all shards, or the same tare stats with --resume")
         self.job = {key: self._file.text("", key) for key in self._file.text("", "job").split()}
         self.formats = [name for name in self._file.text("", "formats").split(",") if name]
         self.tokens = self._file.number("", "tokens")

@@ -10,13 +10,13 @@ from . import _tare
 
 
 def _array(x, where):
-    """x as numpy, f32 where numpy has no such type; never what another may write into later."""
+    """x as numpy, f32 where numpy has no such type, without gaps."""
     if hasattr(x, "detach"):  # a PyTorch tensor
         x = x.detach().cpu()
         x = (x.float() if str(x.dtype) == "torch.bfloat16" else x).numpy()
     if not isinstance(x, numpy.ndarray):
         raise ValueError(f"{where}: got {type(x).__name__}, expected a numpy array or a PyTorch tensor; try numpy.asarray(x)")
-    return numpy.array(x, order="C")
+    return numpy.ascontiguousarray(x)
 
 
 def _first(x):
@@ -33,8 +33,8 @@ class Statistics:
                 model(ids)
 
     The file appears whole when the block ends, and not at all where it ends by an exception. Sites are those of plans, axes those of
-    experiments/captured/README.md: [B,T,C], by heads [B,H,T,C], attention maps [B,H,T,S]. A batch ends where a site and layer come again.
-    Until the block ends its arrays lie in a folder beside the file, on disk.
+    experiments/captured/README.md: [B,T,C], by heads [B,H,T,C], attention maps [B,H,T,S]. A batch ends where a site and layer come again,
+    and goes into the statistics then: of arrays only those of one batch are kept, in memory.
 
     name       of the model, for tables; None: the file's
     axes       {site: {"axes": "BTHC", "maps": "interleaved", ...}} where arrays are not as above
@@ -45,36 +45,34 @@ class Statistics:
         self._path = pathlib.Path(path)
         self._options = {"name": name or self._path.stem, "sites": sites, "formats": formats, "calibrate": calibrate, "threads": threads}
         self._axes = axes
-        self._folder = None
-        self._batch = {}
-        self._files = []
+        self._stream = None
 
     def __enter__(self):
         if not self._path.parent.is_dir():
             raise ValueError(f"{self._path}: got no folder {self._path.parent}, expected one to write into")
-        self._folder = tempfile.TemporaryDirectory(dir=self._path.parent, prefix=f".{self._path.name}.")
+        with tempfile.TemporaryDirectory() as folder:
+            axes = pathlib.Path(folder) / "axes.json"
+            if self._axes is not None:
+                axes.write_text(json.dumps(self._axes))
+            self._stream = _tare.Stream(axes="" if self._axes is None else str(axes), **self._options)
+        self._empty = True
         return self
 
     def __exit__(self, kind, *_):
-        with self._folder as folder:
-            if kind is None:
-                self._end_batch()
-                if not self._files:
-                    raise ValueError(f"{self._path}: got no arrays, expected some; try feed(site, layer, array)")
-                axes = pathlib.Path(folder) / "axes.json"
-                if self._axes is not None:
-                    axes.write_text(json.dumps(self._axes))
-                _tare.collect(self._files, str(self._path), axes="" if self._axes is None else str(axes), **self._options)
+        stream, self._stream = self._stream, None
+        if kind is None:
+            if self._empty:
+                raise ValueError(f"{self._path}: got no arrays, expected some; try feed(site, layer, array)")
+            stream.finish(str(self._path))
 
     def feed(self, site, layer, array):
         """What the model has at a site, of all sequences of a batch; layer None where the site is outside the layers. Also "input_ids" and
         "attention_mask" [B,T], of which a run is known and padding left out."""
         name = site if layer is None else f"{site}.{layer}"
-        if self._folder is None:
+        if self._stream is None:
             raise ValueError(f"{name}: got an array outside the block, expected `with tare.Statistics(path) as s:` around it")
-        if name in self._batch:
-            self._end_batch()
-        self._batch[name] = _array(array, name)
+        self._stream.feed(name, _array(array, name))
+        self._empty = False
 
     def hook(self, site, layer=None):
         """For register_forward_hook: feeds what the module gives (the first of several)."""
@@ -83,9 +81,3 @@ class Statistics:
     def pre_hook(self, site, layer=None):
         """For register_forward_pre_hook: feeds what the module is called with (the first of several)."""
         return lambda module, arguments: self.feed(site, layer, _first(arguments))
-
-    def _end_batch(self):
-        if self._batch:
-            self._files.append(str(pathlib.Path(self._folder.name) / f"batch{len(self._files)}.npz"))
-            numpy.savez(self._files[-1], **self._batch)
-            self._batch = {}

@@ -27,5 +27,25 @@ TEST(AttributionTest, OneSiteIsNone) {
   EXPECT_TRUE(Attribution(MaterialOf({SweepOf({CellsOf("a", {{16, 20}, {4, 21}})})})).empty());
 }
 
+TEST(AttributionTest, PartsOfAPlanAloneAndTakenOut) {
+  using Json = nlohmann::ordered_json;
+  const auto change = [](double value) { return Json{{"value", value}, {"low", value - 1}, {"high", value + 1}}; };
+  const Json part{{"part", "k"},
+                  {"alone_plan", "k=int4/token"},
+                  {"without_plan", "q=int4/token"},
+                  {"alone", change(5)},
+                  {"taken_out", change(6)}};
+  const Json figure{{"task", "perplexity:t"}, {"figure", "perplexity"}, {"n", 40},
+                    {"parts", {part}},        {"change", change(9)},    {"sum", change(5)},
+                    {"left_over", change(4)}};
+  const Json json{{"schema", "tare.attribution/1"}, {"model", "m"}, {"plan", "k=int4/token"}, {"figures", {figure}}};
+  const FigureData drawn = Attribution(MaterialOf({json})).at(0);
+  ASSERT_EQ(drawn.rows.size(), 4u);
+  EXPECT_THAT(drawn.rows[1],
+              ElementsAre("perplexity:t, perplexity", "k", "taken out", "q=int4/token", 6.0, 5.0, 7.0, 40));
+  EXPECT_THAT(drawn.findings, ElementsAre(HasSubstr("the dearest part is k: alone +5 of +9; +4 is left over.")));
+  EXPECT_THAT(drawn.caption, HasSubstr("n: 40 of perplexity:t."));
+}
+
 }  // namespace
 }  // namespace tare

@@ -21,6 +21,7 @@ TEST(BitsTest, EveryScaleBeginsAt16Bits) {
   EXPECT_EQ(figure.rows[0][2], "one scale per tensor");
   EXPECT_EQ(figure.rows[0][3], 16);
   EXPECT_TRUE(figure.rows[0][5].is_null());  // no change, no interval
+  EXPECT_EQ(figure.rows[0][8], "perplexity");
   ASSERT_TRUE(figure.rows[2][5].is_number());
   EXPECT_LT(figure.rows[2][5].get<double>(), figure.rows[2][6].get<double>());
   EXPECT_THAT(figure.findings,

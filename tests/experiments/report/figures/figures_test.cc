@@ -27,15 +27,39 @@ TEST(FiguresTest, NothingMakesNoFigure) {
 }
 
 TEST(FiguresTest, RowsBecomeTheDataInTheirOrder) {
-  const FigureData figure{.name = "bits:x",
-                          .columns = {{"panel", ""}, {"model", ""}, {"scale", ""}, {"value", ""}},
+  const FigureData figure{.name = "largest:x",
+                          .columns = {{"site", ""}, {"model", ""}, {"figure", ""}, {"value", ""}},
                           .rows = {{"p", "z", "s", 1.5}, {"p", "a", "s", nullptr}, {"o", "z", "s", 2}}};
   const Json specification = SpecificationOf(figure);
   EXPECT_EQ(specification["data"]["values"].dump(),
-            R"([{"panel":"p","model":"z","scale":"s","value":1.5},{"panel":"p","model":"a","scale":"s","value":null},)"
-            R"({"panel":"o","model":"z","scale":"s","value":2}])");
-  EXPECT_EQ(specification["facet"]["sort"], Json({"p", "o"}));
+            R"([{"site":"p","model":"z","figure":"s","value":1.5},{"site":"p","model":"a","figure":"s","value":null},)"
+            R"({"site":"o","model":"z","figure":"s","value":2}])");
+  EXPECT_EQ(specification["facet"]["column"]["sort"], Json({"p", "o"}));
   EXPECT_EQ(specification["spec"]["encoding"]["color"]["scale"]["domain"], Json({"z", "a"}));
+}
+
+TEST(FiguresTest, APanelStandsOncePerValueWithWhatItsRowSays) {
+  const FigureData figure{.name = "bits",
+                          .columns = {{"panel", ""}, {"unit", ""}, {"model", ""}, {"scale", ""}},
+                          .rows = {{"p", "nats", "m", "s"}, {"p", "nats", "n", "s"}, {"q", "share", "m", "s"}}};
+  const Json specification = SpecificationOf(figure);
+  EXPECT_FALSE(specification.contains("spec"));
+  ASSERT_EQ(specification["concat"].size(), 2u);
+  const Json& second = specification["concat"][1];
+  EXPECT_EQ(second["title"], "q");
+  EXPECT_EQ(second["transform"][0]["filter"]["equal"], "q");
+  EXPECT_EQ(second["layer"][0]["encoding"]["y"]["title"], "share");
+}
+
+TEST(FiguresTest, WhatIsNotDrawnIsNamed) {
+  FigureData figure{.name = "x",
+                    .columns = {{"model", "model"}, {"layer", "layer"}, {"low", "from"}, {"value", "|x|", true}},
+                    .rows = {{"m", 3, nullptr, nullptr}, {"m", 4, nullptr, 1.0}},
+                    .missing = {"more"}};
+  EXPECT_EQ(MissingOf(figure), (std::vector<std::string>{"more", "model m, layer 3: |x| is no number"}));
+  figure.rows.assign(20, figure.rows[0]);
+  EXPECT_EQ(MissingOf(figure).size(), 1u + 12 + 1);
+  EXPECT_EQ(MissingOf(figure).back(), "and 8 more, empty in the table");
 }
 
 }  // namespace

@@ -34,5 +34,16 @@ TEST(LargestTest, AStatisticsFileGoesBeforeJsonOfTheSameModel) {
   EXPECT_EQ(figure.rows[0][4], set.sites.at({Site::kLayerOut, 0}).outliers.absmax());
 }
 
+TEST(LargestTest, WhatIsNoNumberIsNamedAndNotTheLargest) {
+  nlohmann::ordered_json json = OutliersOf("a", 20, 60);
+  json["layers"][1]["attn_logits"]["absmax"] = nullptr;
+  json["layers"][0]["layer_out"]["nonfinite"] = 7;
+  const FigureData figure = LargestMagnitudes(MaterialOf({json})).at(0);
+  EXPECT_THAT(figure.findings[0], HasSubstr("The largest attention logit of a is 10, in layer 0."));
+  EXPECT_THAT(MissingOf(figure),
+              ElementsAre("site layer_out, model a, layer 0: 7 values are infinite or NaN and take no part",
+                          "site attn_logits, model a, layer 1, figure largest: |x| is no number"));
+}
+
 }  // namespace
 }  // namespace tare

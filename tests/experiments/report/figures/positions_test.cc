@@ -26,5 +26,16 @@ TEST(PositionsTest, HasARowPerRangeOfContext) {
               ElementsAre(HasSubstr("move by 0.375 nats per token; from 2 tokens of context on by 0.25")));
 }
 
+TEST(PositionsTest, NothingMovedHasNoPlaceOnALogAxis) {
+  const Json ranges =
+      Json::array({{{"first", 1}, {"last", 1}, {"tokens", 4}, {"kld", 0.0}, {"perplexity_ratio", 1.0}},
+                   {{"first", 2}, {"last", 3}, {"tokens", 4}, {"kld", nullptr}, {"perplexity_ratio", 1.0}}});
+  const Json task{{"kld", 0.0}, {"by_context", ranges}};
+  const Json evaluation{{"schema", "tare.eval/1"}, {"model", "m"}, {"plan", "p"}, {"tasks", {{"divergence:t", task}}}};
+  EXPECT_THAT(MissingOf(Positions(MaterialOf({evaluation})).at(0)),
+              ElementsAre("m, p, context 1 to 1: 0 has no place on a log axis",
+                          "model, plan m, p, context from (tokens) 2, to 3: divergence (nats) is no number"));
+}
+
 }  // namespace
 }  // namespace tare

@@ -61,5 +61,45 @@ TEST(RooflineTest, AttentionCountsItsTensorsOnce) {
   EXPECT_NEAR(figure.rows[0][3].get<double>(), 40e6 / (4.0 * 8 * 100 * 2 * 64), 1e-9);
 }
 
+TEST(RooflineTest, DecodingIsBoundByReadingItsCache) {
+  const Json bench{{"schema", "tare.bench/1"},
+                   {"bench", "decode"},
+                   {"cases",
+                    {{{"kernel", "tare"},
+                      {"family", "v1"},
+                      {"plan", "cache_k=int8/token"},
+                      {"n", 1000},
+                      {"d", 64},
+                      {"heads", 2},
+                      {"batch", 1},
+                      {"threads", 1},
+                      {"seconds", 1e-4},
+                      {"bytes", 512000},
+                      {"read_gbps", 10.24},
+                      {"rel_l2", 0.01}}}}};
+  const FigureData figure = RooflineOfKernels(MaterialOf({bench})).at(0);
+  EXPECT_NEAR(figure.rows[0][3].get<double>(), 2.0 * 1000 * 64 * 2 * 4 / 512000, 1e-9);
+  EXPECT_NEAR(figure.rows[0][6].get<double>(), 0.5, 1e-9);
+}
+
+TEST(RooflineTest, WhatWasNotMeasuredIsNamed) {
+  Json bench{{"schema", "tare.bench/1"},
+             {"bench", "linear"},
+             {"roofline", {{"u8s8_gops", 0}, {"read_gbps", 10}}},
+             {"cases",
+              {{{"plan", "p"},
+                {"rows", 1},
+                {"out", 10},
+                {"in", 10},
+                {"threads", 1},
+                {"seconds", 1e-3},
+                {"bits_per_weight", 8},
+                {"rel_l2", nullptr}}}}};
+  const FigureData figure = RooflineOfKernels(MaterialOf({bench})).at(0);
+  EXPECT_TRUE(figure.findings.empty());
+  ASSERT_EQ(MissingOf(figure).size(), 1u);
+  EXPECT_THAT(MissingOf(figure)[0], HasSubstr("kernel linear, 1 rows, plan p"));
+}
+
 }  // namespace
 }  // namespace tare

@@ -32,6 +32,16 @@ TEST(PageTest, HoldsFindingsFiguresTablesAndWhatWasRun) {
   EXPECT_THAT(page, AllOf(Not(HasSubstr("{{")), Not(HasSubstr("http-equiv=\"refresh")), Not(HasSubstr("src=\"http"))));
 }
 
+TEST(PageTest, NamesWhatCouldNotBeDrawnAndWhatWasRun) {
+  nlohmann::ordered_json json = OutliersOf("one", 20, 60);
+  json["command"] = "tare stats 'a b'";
+  json["layers"][0]["layer_out"]["absmax"] = nullptr;
+  const std::string page = PageOf(MaterialOf({json}));
+  EXPECT_THAT(page, AllOf(HasSubstr("What could not be drawn"), HasSubstr("layer 0, figure largest: |x| is no number"),
+                          HasSubstr("<dt>command</dt><dd>tare stats &#39;a b&#39;</dd>")));
+  EXPECT_THAT(PageOf(MaterialOf({OutliersOf("one", 20, 60)})), Not(HasSubstr("could not be drawn")));
+}
+
 // Names of models, tasks and files may hold anything.
 TEST(PageTest, WhatComesFromFilesIsText) {
   const std::string hostile = "</script><script>alert(1)</script><img src=x onerror='a\"b'>{{script}}\xff";

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/report/figures/figures.h"
+#include "tests/support/report_material.h"
+
+namespace tare {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+
+Json FoundBy(const char* key) {
+  const auto group = [&](double depth, double acc, int n) {
+    return Json{{"depth", depth}, {key, 512}, {"n", n}, {"acc", acc}, {"acc_low", 0.1}, {"acc_high", 1.0}};
+  };
+  return {{"schema", "tare.eval/1"},
+          {"model", "m"},
+          {"plan", "q=int4/token"},
+          {"tasks", {{"choice:needles", {{"by", {group(0, 1.0, 10), group(0.5, 0.25, 20)}}}}}}};
+}
+
+TEST(NeedlesTest, HasACellPerDepthAndLength) {
+  const FigureData figure = Needles(MaterialOf({FoundBy("length")})).at(0);
+  ASSERT_EQ(figure.rows.size(), 2u);
+  EXPECT_THAT(figure.rows[1], ElementsAre("m, q=int4/token, needles", 0.5, 512, 0.25, 0.1, 1.0, 20));
+  EXPECT_THAT(figure.findings, ElementsAre("m, q=int4/token, needles: 15 of 30 needles found; fewest, 0.25 of 20, at "
+                                           "depth 0.5 and length 512."));
+  EXPECT_THAT(figure.caption, HasSubstr("10 to 20 items"));
+}
+
+TEST(NeedlesTest, OtherKeysAreNoFigure) { EXPECT_TRUE(Needles(MaterialOf({FoundBy("shots")})).empty()); }
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/checkpoint.h"
+#include "tests/support/golden.h"
+#include "tests/support/ids.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
+
+class SearchCommandTest : public testing::Test {
+ protected:
+  SearchCommandTest() { PutManyIds(folder_ / "ids.safetensors", 6, 20); }
+
+  Outcome Search(const std::string& within, std::vector<std::string> options = {}, const std::string& out = "out") {
+    if (std::ranges::find(options, "--plan") == options.end())
+      options.insert(options.end(), {"--plan", "q=int8/token,v=int8/token", "--plan", "q=int4/token,v=int4/token"});
+    options.insert(options.begin(), {"search", GoldenFolder("diffllama-mha"), "--input", folder_ / "ids.safetensors",
+                                     "--within", within, "--out", folder_ / out});
+    return RunTare(options);
+  }
+  std::string Get(const std::string& name) { return GetFile(folder_ / name); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(SearchCommandTest, TheAnswerIsARunThatKeepsWithin) {
+  const Json all = [&] {
+    EXPECT_EQ(Search("1000").exit_code, 0);
+    return Json::parse(Get("out/search.json"));
+  }();
+  // All that there is: everything at its fewest bits, known after one run.
+  EXPECT_EQ(all.at("plan"), "q=int4/token,v=int4/token");
+  EXPECT_EQ(all.at("bits"), 4.0);
+  EXPECT_EQ(all.at("verified").size(), 1u);
+  EXPECT_THAT(Get("out/search.txt"), HasSubstr(", the cheapest that there is:\nq=int4/token,v=int4/token\n"));
+  const double most = all["verified"][0]["tasks"][0]["value"];
+  const Outcome outcome =
+      Search(std::to_string(most / 3), {"--tasks", "perplexity=" + (folder_ / "ids.safetensors").string()});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, StartsWith(Get("out/search.txt")));
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder_ / "out")) names.push_back(entry.path().filename());
+  EXPECT_THAT(names, UnorderedElementsAre("cells.jsonl", "search.csv", "search.json", "search.txt"));
+  const Json json = Json::parse(Get("out/search.json"));
+  const auto loss = [&](const std::string& plan) {
+    const Outcome eval = RunTare({"eval", GoldenFolder("diffllama-mha"), "--plan", plan, "--tasks",
+                                  "divergence=" + (folder_ / "ids.safetensors").string(), "--json", "-"});
+    return Json::parse(eval.out).at("tasks").at("divergence:ids").at("kld").get<double>();
+  };
+  EXPECT_GT(json.at("bits"), 4.0);
+  EXPECT_LT(json.at("bits"), 16.0);
+  // Of two points that were run the cheaper loses what it says; the answer is the last within.
+  const Json* after = nullptr;
+  for (const Json& point : json.at("verified")) {
+    ASSERT_EQ(point.at("tasks").size(), 2u);
+    if (point.at("plan") == json["plan"]) {
+      EXPECT_EQ(point["tasks"][0]["value"], loss(json["plan"]));
+    }
+    if (point["bits"] < json["bits"] && after == nullptr) after = &point;
+  }
+  ASSERT_NE(after, nullptr);
+  EXPECT_GT((*after)["tasks"][0]["value"], json["within"]);
+  EXPECT_THAT(Get("out/search.txt"), HasSubstr("\nperplexity:ids, perplexity: change from 16 bits\n"));
+}
+
+// Killed anywhere it ends with the same bytes, on any number of threads.
+TEST_F(SearchCommandTest, GoesOnWhereItWasInterrupted) {
+  const std::string within = "0.0005";
+  ASSERT_EQ(Search(within).exit_code, 0);
+  const std::string cells = Get("out/cells.jsonl"), json = Get("out/search.json");
+  const auto half = cells.find('\n', cells.size() / 2), last = cells.rfind('\n', cells.size() - 2);
+  for (const size_t end : {half + 30, last + 1}) {
+    const std::string out = "out" + std::to_string(end);
+    fs::create_directory(folder_ / out);
+    PutFile(folder_ / out / "cells.jsonl", cells.substr(0, end));
+    ASSERT_EQ(Search(within, {"--threads", "1"}, out).exit_code, 0);
+    EXPECT_EQ(Get(out + "/cells.jsonl"), cells);
+    EXPECT_EQ(Get(out + "/search.json"), json);
+    EXPECT_EQ(Get(out + "/search.csv"), Get("out/search.csv"));
+  }
+}
+
+TEST_F(SearchCommandTest, WhatIsAloneOnSeveralMachines) {
+  const Outcome list = Search("0.01", {"--list"});
+  EXPECT_THAT(list.out,
+              StartsWith("0 diffllama-mha f32 divergence:ids\n1 diffllama-mha q[l0]=int8/token divergence:ids\n"));
+  const auto count = std::ranges::count(list.out, '\n');
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
+  ASSERT_EQ(Search("0.0005", {"--cells", "0-2"}, "a").exit_code, 0);
+  ASSERT_EQ(Search("0.0005", {"--cells", "3-" + std::to_string(count - 1)}, "b").exit_code, 0);
+  EXPECT_EQ(Search("0.0005", {"--merge", folder_ / "a", "--merge", folder_ / "b"}, "ab").exit_code, 0);
+  EXPECT_EQ(Search("0.0005").exit_code, 0);
+  EXPECT_EQ(Get("ab/cells.jsonl"), Get("out/cells.jsonl"));
+  EXPECT_EQ(Get("ab/search.json"), Get("out/search.json"));
+}
+
+TEST_F(SearchCommandTest, Refused) {
+  EXPECT_THAT(Search("0").err, HasSubstr("--within: got 0, expected nats per token above 0"));
+  EXPECT_THAT(Search("1e-12").err, HasSubstr("--within: got 1e-12, expected what some plan keeps to"));
+  EXPECT_THAT(Search("1", {"--plan", "f32"}, "f32").err, HasSubstr("got no plan that quantizes"));
+  EXPECT_THAT(Search("1", {"--plan", "q[m1]=int8/token,k=int4/token"}, "m1").err, HasSubstr("got heads or maps"));
+  EXPECT_THAT(Search("1", {"--plan", "int8", "--bits", "8"}).err, HasSubstr("--bits"));
+  const Outcome bits = RunTare({"search", GoldenFolder("diffllama-mha"), "--input", folder_ / "ids.safetensors",
+                                "--within", "1", "--out", folder_ / "bits", "--bits", "8,5"});
+  EXPECT_THAT(bits.err, HasSubstr("5"));
+  EXPECT_EQ(bits.exit_code, 1);
+  EXPECT_FALSE(fs::exists(folder_ / "bits"));
+  EXPECT_EQ(RunTare({"search", GoldenFolder("diffllama-mha"), "--within", "1"}).exit_code, 2);
+}
+
+TEST(SearchHelp, Fits80Columns) {
+  std::istringstream help(RunTare({"search", "--help"}).out);
+  for (std::string line; std::getline(help, line);) EXPECT_LE(line.size(), 80u) << line;
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `tare` from Python."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+
+def _program():
+    built = pathlib.Path(__file__).parents[2] / "tare"  # beside a build's python/tare
+    found = os.environ.get("TARE_PROGRAM") or (str(built) if built.is_file() else shutil.which("tare"))
+    if found is None:
+        raise ValueError("tare: got no program of this name in PATH, expected one; try TARE_PROGRAM=build/release/tare")
+    return found
+
+
+def run(command, *arguments, **options):
+    """Runs a command of the program and gives what it writes with --json, as a dict; its errors as ValueError, with its text.
+
+        tare.run("eval", model, plan="attn_logits=int6/row", tasks="perplexity=heldout.txt", tokens=2044)
+        tare.run("bench attention", family="v1", n=4096)
+        tare.run("plot", "bits", figure="bits", out="bits.svg", json=None)    # a command that has no --json: None
+
+    An option is its name with _ for -: a value, a list of values, True for one that stands alone, None to leave it out. The program is
+    that of $TARE_PROGRAM, of the build that the module is of, or of PATH.
+    """
+    options = {"json": "-", **options}
+    words = [_program(), *command.split(), *map(str, arguments)]
+    for name, value in options.items():
+        if value is None or value is False:
+            continue
+        words.append("--" + name.rstrip("_").replace("_", "-"))
+        if value is not True:
+            words.extend(map(str, value if isinstance(value, (list, tuple)) else [value]))
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise ValueError(done.stderr.strip().removeprefix("tare: "))
+    return json.loads(done.stdout) if options["json"] == "-" else None

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare search: the cheapest plan within a loss (experiments/search/search.h). Every level of every part alone, as cells of a
+// sweep, and then points of the frontier, which are cells too.
+#include "experiments/search/search.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "experiments/model/config.h"
+#include "experiments/model/model.h"
+#include "experiments/search/search_table.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/file/atomic_file.h"
+#include "quant/file/folder_lock.h"
+#include "quant/file/json.h"
+#include "quant/file/json_text.h"
+#include "quant/plan/grid_files.h"
+#include "tools/cells.h"
+#include "tools/help.h"
+
+namespace tare {
+namespace {
+
+struct SearchArguments : CellsCommand {
+  std::string model, input;
+  double within = 0;
+  CellNumbers numbers;
+};
+
+// The levels' plans become the sweep's.
+std::vector<SearchPart> Ask(SearchArguments& options, const ModelConfig& config) {
+  const int64_t window = options.sweep.windows.window > 0 ? options.sweep.windows.window
+                                                          : std::min<int64_t>(kTextWindow, config.max_positions);
+  std::vector<SearchPart> parts = SearchParts(PlansOf(options.sweep.question), config, window);
+  options.sweep.question.plans = SensitivityPlans(parts);
+  return parts;
+}
+
+// The cells that were asked for, without the folder's others.
+std::vector<SweepCell> Cells(const SearchArguments& options) {
+  std::vector<SweepCell> cells = RunCells(options);
+  if (!options.sweep.only) cells.resize(options.sweep.tasks.size() * options.sweep.question.plans.size());
+  return cells;
+}
+
+void Write(const SearchArguments& options, const Search& search) {
+  const std::string table = SearchTable(search);
+  const nlohmann::ordered_json json = SearchJson(search, options.resampling);
+  const std::filesystem::path& folder = options.sweep.folder;
+  WriteFileAtomically(folder / "search.csv", SearchCsv(search));
+  WriteFileAtomically(folder / "search.txt", table);
+  WriteFileAtomically(folder / "search.json", JsonText(json, 2) + "\n");
+  if (PrintsTables(options.json)) {
+    PrintText("{}", table);
+    PrintLine("\nfinished cells, search.csv, search.json and search.txt are in {}", folder.string());
+  }
+  WriteJson(options.json, json);
+}
+
+void Run(SearchArguments& options) {
+  if (!(options.within > 0)) Fail("--within: got {}, expected nats per token above 0; try 0.01", options.within);
+  options.models = {options.model};
+  const ModelConfig config = LoadConfig(options.model);
+  const std::string divergence = "divergence=" + options.input;
+  const std::vector<TaskSpec> all = ParseTasks(divergence + (options.tasks.empty() ? "" : "," + options.tasks));
+  options.sweep.tasks = {all.front()};
+  if (options.numbers.list) {
+    Ask(options, config);
+    return PrintCells(options);
+  }
+  Search search;
+  search.model = ModelName(options.model);
+  search.within = options.within;
+  search.parts = Ask(options, config);
+  ApplyTo(options, options.numbers);
+  OutputsIn(options.sweep.folder, {});
+  const OutputFolder folder(options.sweep.folder);
+  options.sweep.tasks = all;
+  const std::vector<AtomicFile> claims = ClaimCells(options, {"search.csv", "search.txt", "search.json"});
+  options.sweep.tasks = {all.front()};
+  options.sweep.math = options.machine.Apply();
+  Merge(options, options.numbers);
+  const std::vector<SweepCell> alone = Cells(options);
+  if (options.sweep.only) return PrintLine("finished cells are in {}", options.sweep.folder.string());
+  SetLosses(alone, search.parts);
+  search.frontier = FrontierOf(search.parts);
+  options.sweep.tasks = all;
+  Verify(search, [&](size_t step) {
+    const std::string plan = PlanAt(search.parts, search.frontier[step].levels, config);
+    options.sweep.question.plans = {"f32", plan};
+    return PointOf(step, Plan::Parse(plan).canonical(), Cells(options), options.resampling);
+  });
+  Write(options, search);
+}
+
+}  // namespace
+
+void AddSearch(CLI::App& app) {
+  auto options = std::make_shared<SearchArguments>();
+  CLI::App* command = app.add_subcommand(
+      "search",
+      "the cheapest plan within a loss: bits for each site and layer, from what each loses alone, and then really run; "
+      "run again, it does what is left");
+  command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
+  command->add_option("--input", options->input, "text, or ids in .safetensors or .h5, for the divergence from MODEL")
+      ->required();
+  command
+      ->add_option("--within", options->within,
+                   "the most that the plan may lose: mean Kullback-Leibler divergence, nats per token")
+      ->required();
+  SweepQuestion& question = options->sweep.question;
+  question.site = "weights,linear_in,q,k,v,attn_logits,probs";
+  question.bits = {8, 6, 4};
+  command->add_option("--site", question.site, "sites to search, with commas between")->capture_default_str();
+  command->add_option("--bits", question.bits, "bits to choose from, beside 16: 8, 6, 4, with commas between")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->capture_default_str();
+  command
+      ->add_option("--granularity", question.granularities,
+                   "what shares a scale: row, head, tensor; several with commas between are chosen from too")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--plan", question.plans,
+          "instead of sites, bits and granularities, a plan whose rules are a level of each part; once per plan")
+      ->transform(WithGridFiles)
+      ->allow_extra_args(false)
+      ->excludes("--site", "--bits", "--granularity");
+  AddCellsOptions(*command, *options);
+  command->get_option("--tasks")->required(false)->description("also run at the points that are verified: " +
+                                                               TaskUsage(", "));
+  options->numbers.AddTo(*command);
+  command->footer(
+      "Cost: every multiply-add takes two operands, and each costs its bits, 16 where\n"
+      "nothing is quantized. attn_logits count once each. Scales count nothing.\n\n" +
+      Examples(
+          {"tare search experiments/pair/novels-differential --within 0.02 --bits 8,4 --window 128 --tokens 1270 "
+           "--input "
+           "experiments/pair/heldout.txt --out search",
+           "tare search experiments/pair/novels-standard --within 0.05 --plan int8 --plan int4 --tokens 2555 --input "
+           "experiments/pair/heldout.txt --tasks choice=experiments/pair/needles-4.jsonl --limit 100 --out presets"}));
+  command->callback([options] { Run(*options); });
+}
+
+}  // namespace tare
