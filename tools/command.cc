@@ -87,12 +87,34 @@ std::string ShellWord(const std::string& word) {
   return quoted + "'";
 }
 
-std::string CommandLine() {
-  std::ifstream words("/proc/self/cmdline", std::ios::binary);
-  std::string command = "tare", word;
-  std::getline(words, word, '\0');  // where the program is
-  while (std::getline(words, word, '\0')) command += " " + ShellWord(word);
+// Options that figures do not follow from: where they go, how the work is cut, done and shown. With them equal results
+// would not be equal bytes.
+constexpr std::string_view kWithValue[] = {"--out",     "--json",  "--csv",   "--records",
+                                           "--threads", "--cells", "--merge", "--checkpoint"};
+constexpr std::string_view kFlags[] = {"--quiet", "--resume"};
+
+// Words of the process, the program's path first. Of bench all stay: threads are what it measures.
+std::string CommandLine(const std::vector<std::string>& words) {
+  const bool all = words.size() > 1 && words[1] == "bench";
+  std::string command = "tare";
+  for (size_t i = 1; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const std::string_view name = std::string_view(word).substr(0, word.find('='));
+    if (!all && std::ranges::contains(kFlags, name)) continue;
+    if (!all && std::ranges::contains(kWithValue, name)) {
+      if (name == word) ++i;
+      continue;
+    }
+    command += " " + ShellWord(word);
+  }
   return command;
+}
+
+std::vector<std::string> ProcessWords() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  return words;
 }
 
 }  // namespace
@@ -105,7 +127,7 @@ nlohmann::ordered_json WithCommand(const nlohmann::ordered_json& json) {
     return list;
   }
   if (!json.is_object() || !json.contains("schema") || json.contains("command")) return json;
-  Json with{{"schema", json["schema"]}, {"command", CommandLine()}};
+  Json with{{"schema", json["schema"]}, {"command", CommandLine(ProcessWords())}};
   with.update(json);
   return with;
 }

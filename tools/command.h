@@ -75,8 +75,9 @@ struct MachineOptions {
 // The processor, as it calls itself; "unknown" where it does not.
 std::string CpuName();
 
-// The object with the command line that the process was started by, as a shell takes it again: "command", after its
-// schema. Of a list each of its objects; what has no schema stays as it is.
+// The object with the command that the process was started by, as a shell takes it again: "command", after its schema.
+// Without the options that its figures do not follow from (--out, --threads, --cells ...), but of bench with all. Of a
+// list each of its objects; what has no schema stays as it is.
 nlohmann::ordered_json WithCommand(const nlohmann::ordered_json& json);
 
 // Writes JSON, with its command, where --json says: a file, whole or not at all, or "-" for standard output; nowhere when empty.

@@ -41,7 +41,24 @@ TEST(CommandTest, JsonSaysTheCommandAsAShellTakesIt) {
   const Outcome outcome = RunTare({"inspect", model, "--json", "-"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out,
-              HasSubstr("\"command\": \"tare inspect '" + (folder / "a model").string() + "'\\\\''s' --json -\","));
+              HasSubstr("\"command\": \"tare inspect '" + (folder / "a model").string() + "'\\\\''s'\","));
+}
+
+// Of a sweep on one machine and on many the bytes are the same: what figures do not follow from is not in them.
+TEST(CommandTest, OfTheCommandOnlyWhatFiguresFollowFromIsInJson) {
+  const TemporaryFolder folder;
+  const std::string model = GoldenFolder("llama-mha"), ids = model + "/expected.safetensors";
+  const auto run = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"eval", model, "--tasks", "perplexity=" + ids, "--json", folder / "e.json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = RunTare(words);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return GetFile(folder / "e.json");
+  };
+  const std::string plain = run({});
+  EXPECT_THAT(plain, HasSubstr("\"command\": \"tare eval " + model + " --tasks perplexity=" + ids + "\","));
+  EXPECT_EQ(run({"--threads", "1", "--quiet", "--records=" + folder / "r.jsonl"}), plain);
+  EXPECT_NE(run({"--limit", "40"}), plain);
 }
 
 // What a terminal gets: at most 4,096 bytes, which wait in it to be read.

@@ -59,9 +59,8 @@ TEST_F(StatsFilesTest, TheTableIsTheSameWithAFileAndWithout) {
   Done(Collect("s.h5"));
   Json with = Json::parse(GetFile(folder_ / "json"));
   const Outcome plain = RunTare({"stats", GoldenFolder("diffllama-gqa"), "--input", ids_, "--json", "-"});
-  Json without = Json::parse(plain.out);
-  EXPECT_EQ(with.erase("statistics") + with.erase("command") + without.erase("command"), 3u);
-  EXPECT_EQ(with, without);
+  EXPECT_EQ(with.erase("statistics"), 1u);
+  EXPECT_EQ(with, Json::parse(plain.out));
 }
 
 TEST_F(StatsFilesTest, ShardsMergeToTheBytesOfTheWhole) {

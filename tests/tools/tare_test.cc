@@ -46,7 +46,7 @@ TEST(TareTest, EveryHelpHasAnExampleWithFilesThatAreThere) {
   for (const auto& command : kCommands) {
     const Outcome help = Help(command);
     EXPECT_EQ(help.exit_code, 0);
-    const size_t at = help.out.find("Example:\n  tare " + command[0]);
+    const size_t at = help.out.find("Examples:\n  tare " + command[0]);
     ASSERT_NE(at, std::string::npos) << help.out;
     const std::vector<std::string> files = FilesOf(help.out.substr(at));
     EXPECT_EQ(files.empty(), command[0] == "bench");
