@@ -86,6 +86,7 @@ until_true 20 test -e "$work/killed"
 job=$(sed -n 's/^Submitted batch job //p' "$work/submitted")
 scontrol requeue "${job}_2"
 until_true 20 sh -c "squeue -h -t PENDING -o %A | grep -q ."
+sleep 2 # the node takes what was granted within the second of the kill for revoked
 scontrol update "JobId=${job}_2" StartTime=now # Slurm would wait two minutes
 wait $submitted || die 'the array failed'
 sed -n 's/^# //p' "$work/cells.txt" | bash >/dev/null
