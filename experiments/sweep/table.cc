@@ -136,8 +136,9 @@ std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& c
 
 std::string SweepLegend(const Comparisons& comparisons) {
   std::string text =
-      "+/- one standard error; of a change, of the differences paired by item or by\n"
-      "window; [low, high] 95 % where fewer than five items are right, wrong or changed\n";
+      "+/- one standard error; of a change, of the differences paired by item, by\n"
+      "sample where items share one, or by window; [low, high] 95 % where fewer than\n"
+      "five items are right, wrong or changed\n";
   const auto any = [&](auto has) {
     return std::ranges::any_of(comparisons.changes, has) || std::ranges::any_of(comparisons.drops, has);
   };

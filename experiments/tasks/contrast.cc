@@ -165,6 +165,25 @@ void AddShare(const std::vector<int64_t>& ranks, int64_t k, const std::string& n
   figures[name + "_outcomes"] = outcomes;
 }
 
+// Prompts of one image are not independent of each other: image_right and image_right5, how many of each image's prompts
+// find it, and image_prompts, how many it has (only images with prompts).
+void AddByImage(const std::vector<int64_t>& ranks, const std::vector<int64_t>& labels,
+                const std::vector<std::vector<int64_t>>& of_image, nlohmann::ordered_json& figures) {
+  std::vector<int64_t> first(of_image.size()), fifth(of_image.size()), prompts, right, right5;
+  for (size_t prompt = 0; prompt < labels.size(); ++prompt) {
+    const auto image = static_cast<size_t>(labels[prompt]);
+    first[image] += ranks[prompt] < 1 ? 1 : 0;
+    fifth[image] += ranks[prompt] < 5 ? 1 : 0;
+  }
+  for (size_t image = 0; image < of_image.size(); ++image) {
+    if (of_image[image].empty()) continue;
+    prompts.push_back(std::ssize(of_image[image]));
+    right.push_back(first[image]);
+    right5.push_back(fifth[image]);
+  }
+  figures.update({{"image_prompts", prompts}, {"image_right", right}, {"image_right5", right5}});
+}
+
 // The other tower's side of a task, made once.
 struct OtherSide {
   Embeddings embeddings;
@@ -243,6 +262,9 @@ nlohmann::ordered_json Retrieve(const std::filesystem::path& file, const Embeddi
   nlohmann::ordered_json figures;
   AddShare(images_found, 1, "image_r1", figures);
   AddShare(images_found, 5, "image_r5", figures);
+  if (std::ranges::any_of(of_image, [](const auto& prompts_of_one) { return prompts_of_one.size() > 1; })) {
+    AddByImage(images_found, labels, of_image, figures);
+  }
   AddShare(texts_found, 1, "text_r1", figures);
   AddShare(texts_found, 5, "text_r5", figures);
   return figures;
@@ -263,10 +285,13 @@ std::string How(const nlohmann::ordered_json& result) {
 
 constexpr FigureKeys kZeroShot[] = {{.name = "acc", .error = "acc_stderr", .outcomes = "acc_outcomes"},
                                     {.name = "acc5", .error = "acc5_stderr", .outcomes = "acc5_outcomes"}};
-constexpr FigureKeys kRetrieval[] = {{.name = "image_r1", .error = "image_r1_stderr", .outcomes = "image_r1_outcomes"},
-                                     {.name = "image_r5", .error = "image_r5_stderr", .outcomes = "image_r5_outcomes"},
-                                     {.name = "text_r1", .error = "text_r1_stderr", .outcomes = "text_r1_outcomes"},
-                                     {.name = "text_r5", .error = "text_r5_stderr", .outcomes = "text_r5_outcomes"}};
+constexpr WindowKeys kOfImage{.losses = "image_right", .counts = "image_prompts"},
+    kOfImage5{.losses = "image_right5", .counts = "image_prompts"};
+constexpr FigureKeys kRetrieval[] = {
+    {.name = "image_r1", .error = "image_r1_stderr", .outcomes = "image_r1_outcomes", .windows = kOfImage},
+    {.name = "image_r5", .error = "image_r5_stderr", .outcomes = "image_r5_outcomes", .windows = kOfImage5},
+    {.name = "text_r1", .error = "text_r1_stderr", .outcomes = "text_r1_outcomes"},
+    {.name = "text_r5", .error = "text_r5_stderr", .outcomes = "text_r5_outcomes"}};
 
 }  // namespace
 

@@ -106,6 +106,34 @@ TEST(EvalTest, TheLineSaysWhatWasScored) {
               HasSubstr("\n  2 windows of 256, stride 100, without <s>: 355 tokens scored\n"));
 }
 
+// Ranges of positions hold every token once, and their losses come to the whole; the table and the CSV are of the JSON's.
+TEST(EvalTest, LossesByPosition) {
+  const TemporaryFolder folder;
+  PutManyIds(folder / "ids.safetensors", 2, 100);
+  const std::string task = "perplexity=" + (folder / "ids.safetensors").string();
+  const Outcome outcome = RunTare({"eval", GoldenFolder("llama-mha"), "--tasks", task, "--by", "position", "--json",
+                                   folder / "e.json", "--csv", folder / "e.csv"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Json figures = Json::parse(GetFile(folder / "e.json")).at("tasks").at("perplexity:ids");
+  double sum = 0;
+  int64_t tokens = 0, next = 1;
+  std::string csv = "task,first,last,tokens,figure,value,stderr\n";
+  for (const Json& range : figures.at("by_position")) {
+    EXPECT_EQ(range.at("first"), next);
+    next = range.at("last").get<int64_t>() + 1;
+    tokens += range.at("tokens").get<int64_t>();
+    sum += range.at("nll").get<double>() * range["tokens"].get<double>();
+    csv +=
+        "perplexity:ids," + range["first"].dump() + "," + range["last"].dump() + "," + range["tokens"].dump() + ",nll,";
+    EXPECT_THAT(GetFile(folder / "e.csv"), HasSubstr(csv.substr(csv.rfind('\n', csv.size() - 2) + 1)));
+    csv += "\n";
+  }
+  EXPECT_EQ(tokens, figures.at("tokens"));
+  EXPECT_NEAR(sum / static_cast<double>(tokens), figures.at("nll").get<double>(), 1e-9);
+  EXPECT_THAT(outcome.out, HasSubstr("\n64 to 127           72 "));
+  EXPECT_EQ(RunTare({"eval", GoldenFolder("llama-mha"), "--tasks", task, "--by", "depth"}).exit_code, 2);
+}
+
 class ChoiceEvalTest : public testing::Test {
  protected:
   ChoiceEvalTest() {

@@ -98,6 +98,26 @@ TEST_F(ContrastTest, BothTowersGiveTheSameFiguresAndLabelsDecide) {
   }
 }
 
+// Two captions of one image are a sample of two items, where every image has one they are items.
+TEST_F(ContrastTest, CaptionsOfOneImageAreASample) {
+  Model tower(GoldenFolder("clip-text"));
+  const auto retrieve = [&](const std::vector<int64_t>& labels) {
+    PlanRun run(Plan::Parse(""), Carrying::kSimulated, ModelSitesOf(tower));
+    const WindowOptions options{.other_tower = GoldenFolder("clip-vision")};
+    return kRetrievalTask.read(Items(labels), tower, options)(tower, run, {}).figures;
+  };
+  const auto shared = retrieve({2, 2, 0});
+  EXPECT_EQ(shared.at("image_prompts"), (std::vector<int>{1, 2}));  // of images 0 and 2; image 1 has none
+  const std::string outcomes = shared.at("image_r1_outcomes");
+  EXPECT_EQ(shared.at("image_right"), (std::vector<int>{outcomes[2] - '0', outcomes[0] - '0' + outcomes[1] - '0'}));
+  EXPECT_EQ(shared.at("image_right5"), (std::vector<int>{1, 2}));  // five of three are all
+  const std::optional<Figures> figures = ReadFigures(shared, kRetrievalTask);
+  ASSERT_TRUE(figures.has_value());
+  EXPECT_EQ(figures->list[0].windows.counts, (std::vector<double>{1, 2}));
+  EXPECT_TRUE(figures->list[2].windows.counts.empty());  // of images, each with its own captions
+  EXPECT_FALSE(retrieve({2, 1, 0}).contains("image_prompts"));
+}
+
 TEST_F(ContrastTest, WhatDoesNotFitIsRefused) {
   Model vision(GoldenFolder("clip-vision"));
   const auto read = [&](const std::vector<int64_t>& labels, const WindowOptions& options) {
