@@ -93,7 +93,7 @@ constexpr std::string_view kWithValue[] = {"--out",     "--json",  "--csv",   "-
                                            "--threads", "--cells", "--merge", "--checkpoint"};
 constexpr std::string_view kFlags[] = {"--quiet", "--resume"};
 
-// Words of the process, the program's path first. Of bench all stay: threads are what it measures.
+// Words of a command, the program's path first. Of bench all stay: threads are what it measures.
 std::string CommandLine(const std::vector<std::string>& words) {
   const bool all = words.size() > 1 && words[1] == "bench";
   std::string command = "tare";
@@ -110,14 +110,14 @@ std::string CommandLine(const std::vector<std::string>& words) {
   return command;
 }
 
-std::vector<std::string> ProcessWords() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::vector<std::string> words;
-  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+std::vector<std::string>& Words() {
+  static std::vector<std::string> words;
   return words;
 }
 
 }  // namespace
+
+void KeepCommand(int argc, char** argv) { Words().assign(argv, argv + argc); }
 
 nlohmann::ordered_json WithCommand(const nlohmann::ordered_json& json) {
   using Json = nlohmann::ordered_json;
@@ -127,7 +127,7 @@ nlohmann::ordered_json WithCommand(const nlohmann::ordered_json& json) {
     return list;
   }
   if (!json.is_object() || !json.contains("schema") || json.contains("command")) return json;
-  Json with{{"schema", json["schema"]}, {"command", CommandLine(ProcessWords())}};
+  Json with{{"schema", json["schema"]}, {"command", CommandLine(Words())}};
   with.update(json);
   return with;
 }

@@ -75,7 +75,10 @@ struct MachineOptions {
 // The processor, as it calls itself; "unknown" where it does not.
 std::string CpuName();
 
-// The object with the command that the process was started by, as a shell takes it again: "command", after its schema.
+// What main was called with: the command that JSON says.
+void KeepCommand(int argc, char** argv);
+
+// The object with that command, as a shell takes it again: "command", after its schema.
 // Without the options that its figures do not follow from (--out, --threads, --cells ...), but of bench with all. Of a
 // list each of its objects; what has no schema stays as it is.
 nlohmann::ordered_json WithCommand(const nlohmann::ordered_json& json);

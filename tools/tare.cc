@@ -118,6 +118,7 @@ int main(int argc, char** argv) {
   StopOnSignals();
   tare::OnNotice([](const std::string& text) { std::fprintf(stderr, "tare: warning: %s\n", text.c_str()); });
   try {
+    tare::KeepCommand(argc, argv);
     if (const char* isa = std::getenv("TARE_MAX_ISA")) tare::LimitInstructions(isa);
     return Run(argc, argv);
   } catch (const tare::Error& error) {
