@@ -53,6 +53,27 @@ inline nlohmann::ordered_json SweepOf(const std::vector<nlohmann::ordered_json>&
   return sweep;
 }
 
+// `tare search --within 0.02` of a frontier of three points, of which the last two were run.
+inline nlohmann::ordered_json SearchOf(const std::string& model) {
+  using Json = nlohmann::ordered_json;
+  const auto point = [](int step, double bits, double predicted) {
+    return Json{{"step", step}, {"bits", bits}, {"predicted", predicted}};
+  };
+  const auto run = [](Json of, const std::string& plan, double value, const Json& low, const Json& high) {
+    const Json change{{"value", value}, {"low", low}, {"high", high}};
+    of.update({{"plan", plan}, {"tasks", {{{"task", "divergence:t"}, {"value", value}, {"change", change}}}}});
+    return of;
+  };
+  return {{"schema", "tare.search/1"},
+          {"model", model},
+          {"within", 0.02},
+          {"plan", "q=int8/token"},
+          {"frontier", {point(0, 16.0, 0.0), point(1, 8.0, 0.01), point(2, 4.0, 0.5)}},
+          {"verified",
+           {run(point(1, 8.0, 0.01), "q=int8/token", 0.0125, 0.01, 0.015),
+            run(point(2, 4.0, 0.5), "q=int4/token", 0.75, nullptr, nullptr)}}};
+}
+
 // The material of these, each in a file of its own.
 inline Material MaterialOf(const std::vector<nlohmann::ordered_json>& documents) {
   const TemporaryFolder folder;

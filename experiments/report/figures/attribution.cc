@@ -95,10 +95,18 @@ void AddParts(const Json& json, const Json& f, FigureData& figure) {
                 NumberAt(f.at("left_over"), "value")));
 }
 
+// "layer and map" of "by": "layer,map".
+std::string GrainWords(const Json& json) {
+  std::string words = json.value("by", "part");
+  for (size_t comma = words.find(','); comma != words.npos; comma = words.find(',', comma))
+    words.replace(comma, 1, " and ");
+  return words;
+}
+
 void AddAttribution(const Json& json, std::vector<FigureData>& figures) {
   FigureData figure{
       .name = figures.empty() ? "attribution" : Formatted("attribution:{}", figures.size() + 1),
-      .title = Formatted("Which part of a plan costs what in {}", json.at("model").get<std::string>()),
+      .title = Formatted("Which {} of a plan costs what in {}", GrainWords(json), json.at("model").get<std::string>()),
       .caption =
           "Alone: change from f32 with the part alone quantized; taken out: change of the whole plan less that "
           "without the part; left over: the whole plan's change less the sum of alone. Units are each figure's own "

@@ -113,11 +113,13 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
       "95 %: of a share its own (Wilson), of others that of the change from 16 bits, paired by window (BCa). "
       "Significant: p < 0.05 after Holm over the sweep. n:",
       sites[0]);
+  std::vector<std::string> counts;
   for (const std::string& panel : panels) {
     const auto row = std::ranges::find(rows, panel, PanelOf);
-    figure.caption += Formatted(" {} {} of {};", row->cell->figures.count, row->cell->kind->unit, row->cell->task);
+    Know(Formatted(" {} {} of {};", row->cell->figures.count, row->cell->kind->unit, row->cell->task), counts);
     if (const std::string finding = FindingOf(rows, panel); !finding.empty()) figure.findings.push_back(finding);
   }
+  for (const std::string& count : counts) figure.caption += count;
   figure.caption.back() = '.';
   figures.push_back(std::move(figure));
 }

@@ -83,7 +83,7 @@ double AddGrid(const std::string& panel, const std::string& site, const ChannelG
                            grid.sequences * (token_end - token) * (channel_end - channel)});
     if (grid.largest[i] > most) {
       most = grid.largest[i];
-      where = Formatted("tokens {} to {}, channels {} to {}", token, token_end - 1, channel, channel_end - 1);
+      where = Formatted("tokens {}, channels {}", RangeName(token, token_end - 1), RangeName(channel, channel_end - 1));
     }
   }
   if (most < 0) return most;

@@ -37,6 +37,15 @@ uint64_t ValuesOf(const StatisticsSet& set, std::string_view site) {
   return values;
 }
 
+// How the drawing tells models apart.
+std::string MarksOf(const std::vector<ModelStatistics>& models) {
+  constexpr const char* kFilled[] = {"filled", "hollow", "half filled"};
+  std::string text;
+  for (size_t i = 0; i < models.size(); ++i)
+    text += Formatted("{}{} {}", i == 0 ? " Marks: " : ", ", models[i].model, kFilled[i % std::size(kFilled)]);
+  return text + ".";
+}
+
 }  // namespace
 
 std::vector<FigureData> ErrorAgainstBits(const Material& material) {
@@ -77,6 +86,7 @@ std::vector<FigureData> ErrorAgainstBits(const Material& material) {
     counted.push_back(n);
   }
   figure.caption.back() = '.';
+  figure.caption += MarksOf(material.statistics);
   const FigureRow& worst = std::ranges::min(
       figure.rows, {}, [](const FigureRow& row) { return row[4].is_null() ? INFINITY : row[4].get<double>(); });
   if (worst[4].is_null()) return {figure};

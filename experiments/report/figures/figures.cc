@@ -22,12 +22,14 @@ Json Distinct(const FigureData& figure, const std::string& column) {
   return values;
 }
 
+constexpr std::string_view kWithDomain[] = {"color", "fill", "stroke", "shape", "strokeDash", "fillOpacity"};
+
 // Replaces each "sort": null by the order of the rows. Colours, shapes and dashes get it as their domain: with one domain
 // two of them share a legend.
 void Order(Json& part, const std::string& channel, const FigureData& figure) {
   if (part.is_object() && part.contains("field") && part.contains("sort") && part["sort"].is_null()) {
     const Json values = Distinct(figure, part["field"]);
-    if (channel == "color" || channel == "shape" || channel == "strokeDash")
+    if (std::ranges::contains(kWithDomain, channel))
       part["scale"]["domain"] = values;
     else
       part["sort"] = values;
@@ -36,11 +38,26 @@ void Order(Json& part, const std::string& channel, const FigureData& figure) {
   for (const auto& [key, child] : part.items()) Order(child, key, figure);
 }
 
-// Each "$NAME" becomes the row's value of that column.
+// "m, q=int4/row,k=int4/row, items" as the lines of a title: rules of a plan have no blank after their comma.
+Json LinesOf(const std::string& text) {
+  Json lines = Json::array();
+  for (size_t from = 0; from != text.npos;) {
+    const size_t comma = text.find(", ", from);
+    lines.push_back(text.substr(from, comma - from));
+    from = comma == text.npos ? comma : comma + 2;
+  }
+  return lines;
+}
+
+// Each "$NAME" becomes the row's value of that column, "$NAME:lines" its lines.
 void FillIn(Json& part, const FigureData& figure, const FigureRow& row) {
   if (part.is_string() && part.get_ref<const std::string&>().starts_with("$")) {
-    const auto column = std::ranges::find(figure.columns, part.get<std::string>().substr(1), &Column::name);
+    std::string name = part.get<std::string>().substr(1);
+    const size_t lines = name.find(":lines");
+    name = name.substr(0, lines);
+    const auto column = std::ranges::find(figure.columns, name, &Column::name);
     part = row.at(static_cast<size_t>(column - figure.columns.begin()));
+    if (lines != name.npos) part = LinesOf(part.get<std::string>());
   }
   if (!part.is_structured()) return;
   for (Json& child : part) FillIn(child, figure, row);
@@ -76,6 +93,10 @@ std::string RowName(const FigureData& figure, const FigureRow& row, size_t befor
 }
 
 }  // namespace
+
+std::string RangeName(int64_t first, int64_t last) {
+  return first == last ? Formatted("{}", first) : Formatted("{} to {}", first, last);
+}
 
 std::string EvaluatedName(const Json& evaluation) {
   const std::string plan = evaluation.at("plan"), cache = evaluation.value("cache", "");

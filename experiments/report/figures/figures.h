@@ -50,6 +50,9 @@ inline double NumberAt(const nlohmann::ordered_json& json, const char* key) {
 // "novels-standard, attn_logits=int4/row (executed)" of a tare.eval/1.
 std::string EvaluatedName(const nlohmann::ordered_json& evaluation);
 
+// "1", "2 to 3".
+std::string RangeName(int64_t first, int64_t last);
+
 // A line for each row that a drawing has nothing of, by what the row says of itself, and what the figure says is missing.
 std::vector<std::string> MissingOf(const FigureData& figure);
 
@@ -64,9 +67,11 @@ std::vector<FigureData> Channels(const Material& material);
 std::vector<FigureData> RooflineOfKernels(const Material& material);
 std::vector<FigureData> ErrorAgainstBits(const Material& material);
 std::vector<FigureData> Attribution(const Material& material);
+std::vector<FigureData> Frontiers(const Material& material);
 
 // The specification of the figure's kind, with its rows as data. Of one with "concat": COLUMN, its "spec" stands once for
-// each value of the column, and in it "$NAME" is what the column NAME has in the first row of that value.
+// each value of the column, and in it "$NAME" is what the column NAME has in the first row of that value, "$NAME:lines" that
+// cut at its ", ".
 nlohmann::ordered_json SpecificationOf(const FigureData& figure);
 
 struct FigureKind {
@@ -87,6 +92,7 @@ inline constexpr FigureKind kFigureKinds[] = {
     {"roofline", "kernels under what the machine can do", RooflineOfKernels},
     {"error", "what formats lose against their bits", ErrorAgainstBits},
     {"attribution", "which site costs what", Attribution},
+    {"frontier", "the loss of the cheapest plans against their bits, of tare search", Frontiers},
 };
 
 }  // namespace tare

@@ -45,6 +45,7 @@ void AddSite(const std::string& site, const std::string& model, const OutlierSta
   uint64_t zeros = 0;
   for (const auto& [bin, count] : s.magnitudes.Counts())
     zeros += MagnitudeHistogram::MagnitudeOf(bin) < half ? count : 0;
+  figure.caption += Formatted(" {} {} of {};", s.count(), site, model);
   figure.findings.push_back(Formatted("With one scale for all of {} of {}, {} turns {:.1f} % of the values to 0.", site,
                                       model, fewest.name,
                                       100.0 * static_cast<double>(zeros) / static_cast<double>(s.count())));
@@ -59,7 +60,7 @@ std::vector<FigureData> Histograms(const Material& material) {
       .caption =
           "Share of values by magnitude (no unit), in steps of a quarter of an octave, all layers and heads "
           "together; values below 2^-16 of the largest are in the first step. Below: what the codes of 8, 6 and 4 "
-          "bits stand for, with one scale for all.",
+          "bits stand for, with one scale for all. n, values:",
       .columns = {{"site", "site"},
                   {"model", "model"},
                   {"kind", "kind"},
@@ -71,6 +72,7 @@ std::vector<FigureData> Histograms(const Material& material) {
   for (const ModelStatistics& of : material.statistics)
     AddSite("layer_out", of.model, StatisticsFigures(of.set).HiddenStates({}), figure);
   if (figure.rows.empty()) return {};
+  figure.caption.back() = '.';
   return {figure};
 }
 

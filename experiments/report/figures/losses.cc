@@ -20,10 +20,9 @@ void AddLosses(const Json& evaluation, const std::string& name, const Json& task
   if (ranges.empty()) return;
   const Json &first = ranges.front(), &last = ranges.back();
   figure.findings.push_back(
-      Formatted("The loss of {} is {:.3g} nats per token with {} to {} tokens of context, and "
-                "{:.3g} with {} to {}.",
-                of, NumberAt(first, "nll"), first.at("first").get<int64_t>(), first.at("last").get<int64_t>(),
-                NumberAt(last, "nll"), last.at("first").get<int64_t>(), last.at("last").get<int64_t>()));
+      Formatted("The loss of {} is {:.3g} nats per token with {} tokens of context, and {:.3g} with {}.", of,
+                NumberAt(first, "nll"), RangeName(first.at("first"), first.at("last")), NumberAt(last, "nll"),
+                RangeName(last.at("first"), last.at("last"))));
 }
 
 }  // namespace

@@ -30,11 +30,10 @@ void AddGroups(const std::string& panel, const Json& task, FigureData& figure) {
     found += row[3].get<double>() * row[6].get<double>();
     all += row[6].get<double>();
   }
-  if (all > 0)
-    figure.findings.push_back(
-        Formatted("{}: {:.0f} of {:.0f} needles found; fewest, {:.2f} of {}, at depth {} and "
-                  "length {}.",
-                  panel, found, all, least, (*worst)[6].dump(), (*worst)[1].dump(), (*worst)[2].dump()));
+  const std::string fewest = least == 1 ? ""
+                                        : Formatted("; fewest, {:.2f} of {}, at depth {:g} and length {}", least,
+                                                    (*worst)[6].dump(), (*worst)[1].get<double>(), (*worst)[2].dump());
+  if (all > 0) figure.findings.push_back(Formatted("{}: {:.0f} of {:.0f} needles found{}.", panel, found, all, fewest));
   figure.rows.insert(figure.rows.end(), rows.begin(), rows.end());
 }
 
@@ -60,8 +59,8 @@ std::vector<FigureData> Needles(const Material& material) {
       std::ranges::minmax(figure.rows, {}, [](const FigureRow& row) { return row[6].get<int64_t>(); });
   figure.caption = Formatted(
       "Share of items whose needle was found, by its depth (0: the text begins with it, 1: ends) and the text's length "
-      "in tokens; the table has 95 % intervals. n: {} to {} items a cell.",
-      fewest[6].dump(), most[6].dump());
+      "in tokens; the table has 95 % intervals. n: {} items per cell.",
+      RangeName(fewest[6], most[6]));
   return {figure};
 }
 

@@ -15,17 +15,17 @@ void AddTask(const Json& evaluation, const Json& task, FigureData& figure) {
     const int64_t first = range.at("first"), last = range.at("last");
     const double kld = NumberAt(range, "kld");
     if (kld <= 0)
-      figure.missing.push_back(Formatted("{}, context {} to {}: {} has no place on a log axis", of, first, last, kld));
+      figure.missing.push_back(
+          Formatted("{}, context {}: {} has no place on a log axis", of, RangeName(first, last), kld));
     figure.rows.push_back({of, first, last, NumberOrNull(kld), range.at("perplexity_ratio"), range.at("tokens")});
   }
   if (task.at("by_context").empty()) return;
   const Json& first = task["by_context"].front();
   const Json& last = task["by_context"].back();
-  figure.findings.push_back(
-      Formatted("Predictions of {} move by {:.3g} nats per token; from {} tokens of context on by {:.3g}, with {} to "
-                "{} by {:.3g}.",
-                of, NumberAt(task, "kld"), last.at("first").get<int64_t>(), NumberAt(last, "kld"),
-                first.at("first").get<int64_t>(), first.at("last").get<int64_t>(), NumberAt(first, "kld")));
+  figure.findings.push_back(Formatted(
+      "Predictions of {} move by {:.3g} nats per token; from {} tokens of context on by {:.3g}, with {} by {:.3g}.", of,
+      NumberAt(task, "kld"), last.at("first").get<int64_t>(), NumberAt(last, "kld"),
+      RangeName(first.at("first"), first.at("last")), NumberAt(first, "kld")));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Kernel {
-  std::string name, plan;
+  std::string name, work, size, plan;  // "tare", "attention, v1"
   int threads = 1;
   double operations = 0, bytes = 0, seconds = 0;  // least of each
   double peak = 0, read = 0;                      // Gop/s, GB/s
@@ -26,7 +26,11 @@ Kernel AttentionOf(const Json& c, const Json& roofline) {
   const double maps = family == "standard" ? 1 : 2, wide = family == "v1" ? 2 : 1;
   const double d = NumberAt(c, "d"), heads = NumberAt(c, "heads"), kv = NumberAt(c, "kv_heads");
   const double rows = NumberAt(c, "n"), keys = NumberAt(c, "keys");
-  Kernel kernel{.name = "attention " + name + ", " + family, .plan = c.at("plan"), .threads = c.at("threads")};
+  Kernel kernel{.name = name,
+                .work = "attention, " + family,
+                .size = Formatted("{:.0f} queries, {:.0f} keys, {:.0f} heads of {:.0f}", rows, keys, heads, d),
+                .plan = c.at("plan"),
+                .threads = c.at("threads")};
   kernel.seconds = NumberAt(c, "seconds");
   kernel.operations = NumberAt(c, "executed_gops") * kernel.seconds * 1e9;
   kernel.bytes = 4 * d * (rows * heads * (maps + wide) + keys * kv * (maps + wide));
@@ -39,8 +43,11 @@ Kernel AttentionOf(const Json& c, const Json& roofline) {
 // The codes of the weights once, and activations in f32.
 Kernel LinearOf(const Json& c, const Json& roofline) {
   const double rows = NumberAt(c, "rows"), out = NumberAt(c, "out"), in = NumberAt(c, "in");
-  Kernel kernel{
-      .name = Formatted("linear, {} rows", c.at("rows").dump()), .plan = c.at("plan"), .threads = c.at("threads")};
+  Kernel kernel{.name = "tare",
+                .work = "linear",
+                .size = Formatted("{:.0f} rows of {:.0f} to {:.0f}", rows, in, out),
+                .plan = c.at("plan"),
+                .threads = c.at("threads")};
   kernel.seconds = NumberAt(c, "seconds");
   kernel.operations = 2 * rows * out * in;
   kernel.bytes = out * in * NumberAt(c, "bits_per_weight") / 8 + 4 * rows * (in + out);
@@ -52,9 +59,14 @@ Kernel LinearOf(const Json& c, const Json& roofline) {
 
 // What the cache holds once, and the products of a token with it; reading alone bounds them.
 Kernel DecodeOf(const Json& c) {
-  const std::string name = c.at("kernel"), family = c.at("family");
+  const std::string family = c.at("family");
   const double maps = family == "standard" ? 1 : 2, wide = family == "v1" ? 2 : 1;
-  Kernel kernel{.name = "decode " + name + ", " + family, .plan = c.at("plan"), .threads = c.at("threads")};
+  Kernel kernel{.name = c.at("kernel"),
+                .work = "decode, " + family,
+                .size = Formatted("{} keys, {} heads of {}, {} sequences", c.at("n").dump(), c.at("heads").dump(),
+                                  c.at("d").dump(), c.at("batch").dump()),
+                .plan = c.at("plan"),
+                .threads = c.at("threads")};
   kernel.seconds = NumberAt(c, "seconds");
   kernel.operations =
       2 * NumberAt(c, "n") * NumberAt(c, "d") * NumberAt(c, "heads") * NumberAt(c, "batch") * (maps + wide);
@@ -91,6 +103,8 @@ std::vector<FigureData> RooflineOfKernels(const Material& material) {
                         "memory, allow in the same run (bars to it), of decoding reading its cache alone. Both axes on "
                         "log scales. n: the median call.",
                     .columns = {{"kernel", "kernel"},
+                                {"work", "of"},
+                                {"size", "size"},
                                 {"plan", "plan"},
                                 {"threads", "threads"},
                                 {"intensity", "operations per byte"},
@@ -105,15 +119,18 @@ std::vector<FigureData> RooflineOfKernels(const Material& material) {
   if (all.empty()) return {};
   for (const Kernel& k : all) {
     const double speed = k.seconds > 0 ? k.operations / k.seconds * 1e-9 : NAN;
-    figure.rows.push_back({k.name, k.plan, k.threads, NumberOrNull(k.operations / k.bytes), NumberOrNull(speed),
-                           NumberOrNull(RoofOf(k)), NumberOrNull(speed / RoofOf(k)), NumberOrNull(k.error)});
+    figure.rows.push_back({k.name, k.work, k.size, k.plan, k.threads, NumberOrNull(k.operations / k.bytes),
+                           NumberOrNull(speed), NumberOrNull(RoofOf(k)), NumberOrNull(speed / RoofOf(k)),
+                           NumberOrNull(k.error)});
   }
   const FigureRow& best = std::ranges::max(
-      figure.rows, {}, [](const FigureRow& row) { return row[6].is_null() ? -INFINITY : row[6].get<double>(); });
-  if (best[6].is_null()) return {figure};
-  figure.findings.push_back(Formatted("The kernel nearest to its roof is {} ({}): {:.0f} % of {:.0f} Gop/s.",
+      figure.rows, {}, [](const FigureRow& row) { return row[8].is_null() ? -INFINITY : row[8].get<double>(); });
+  if (best[8].is_null()) return {figure};
+  const std::string plan = best[3].get<std::string>();
+  figure.findings.push_back(Formatted("The kernel nearest to its roof is {} of {} ({}{}): {:.0f} % of {:.0f} Gop/s.",
                                       best[0].get<std::string>(), best[1].get<std::string>(),
-                                      100 * best[6].get<double>(), best[5].get<double>()));
+                                      best[2].get<std::string>(), plan.empty() ? "" : ", " + plan,
+                                      100 * best[8].get<double>(), best[7].get<double>()));
   return {figure};
 }
 

@@ -21,9 +21,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSchemas[] = {"tare.stats/2",         "tare.sweep/2",   "tare.sweep/3",
-                                         "tare.compare/1",       "tare.eval/1",    "tare.bench/1",
-                                         "tare.bench.forward/1", "tare.inspect/1", "tare.attribution/1"};
+constexpr std::string_view kSchemas[] = {"tare.stats/2",       "tare.sweep/2", "tare.sweep/3",         "tare.compare/1",
+                                         "tare.eval/1",        "tare.bench/1", "tare.bench.forward/1", "tare.inspect/1",
+                                         "tare.attribution/1", "tare.search/1"};
 
 bool IsHdf5(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -34,14 +34,33 @@ bool IsHdf5(const fs::path& path) {
 
 std::string TextOf(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
+constexpr size_t kMostRuns = 8;
+
+// "0 to 3, 6": those that were not seen, counted from 0.
+std::string MissingUnits(const std::vector<uint8_t>& units) {
+  std::string text;
+  size_t runs = 0;
+  for (size_t i = 0; i < units.size(); ++i) {
+    if (units[i] == 1) continue;
+    const size_t first = i;
+    while (i + 1 < units.size() && units[i + 1] != 1) ++i;
+    if (++runs > kMostRuns) return text + " and more";
+    text += (text.empty() ? "" : ", ") + (first == i ? Formatted("{}", i) : Formatted("{} to {}", first, i));
+  }
+  return text;
+}
+
+// 0 stands for all, or for what the model has.
+bool IsCount(const std::string& key) { return key == "tokens" || key == "limit" || key == "window" || key == "stride"; }
+
 // What a result says of how it came about: its plain values, but not its figures.
 void AddSettings(const Json& json, SourceFile& file) {
   static constexpr std::string_view kSettings[] = {
       "command", "model",    "weights",   "weights_sha256", "family", "parameters", "tokens",
       "plan",    "executed", "lookahead", "math",           "limit",  "window",     "stride",
-      "input",   "seed",     "draws",     "cache",          "by",     "version"};
+      "input",   "seed",     "draws",     "cache",          "by",     "within",     "version"};
   for (const auto& [key, value] : json.items()) {
-    const bool known = std::ranges::contains(kSettings, key);
+    const bool known = std::ranges::contains(kSettings, key) && !(IsCount(key) && value == 0);
     if (known && value.is_primitive() && !value.is_null()) file.says.emplace_back(key, TextOf(value));
   }
   if (json.contains("machine")) {
@@ -62,7 +81,16 @@ class Reader {
     ReadJsonText({reinterpret_cast<const char*>(text.data()), text.size()}, path.string());
   }
 
-  Material Take() { return std::move(material_); }
+  // Documents lie in the order of their models, so that a model has the same colour in all figures.
+  Material Take() {
+    const auto place = [this](const Document& document) {
+      const auto of = document.json.find("model");
+      return of == document.json.end() ? models_.size()
+                                       : static_cast<size_t>(std::ranges::find(models_, TextOf(*of)) - models_.begin());
+    };
+    std::ranges::stable_sort(material_.documents, {}, place);
+    return std::move(material_);
+  }
 
  private:
   void ReadSweepFolder(const fs::path& folder) {
@@ -71,12 +99,18 @@ class Reader {
       if (fs::exists(outliers)) ReadOutlierLines(outliers);
       return Read(folder / "table.json");
     }
-    if (fs::exists(folder / "attribution.json")) return Read(folder / "attribution.json");
+    for (const char* result : {"attribution.json", "search.json"}) {
+      if (fs::exists(folder / result)) return Read(folder / result);
+    }
     if (fs::exists(folder / "cells.jsonl"))
-      Fail("{}: got a sweep that is not finished; try the same `tare sweep` again, it does what is left",
-           folder.string());
-    Fail("{}: got a folder without table.json, expected one that --out of `tare sweep`, `compare` or `attribute` made",
-         folder.string());
+      Fail(
+          "{}: got cells of a run that is not finished; try its command (`tare sweep`, `compare`, `attribute` or "
+          "`search`) with the same --out again, it does what is left",
+          folder.string());
+    Fail(
+        "{}: got a folder without results, expected one that --out of `tare sweep`, `compare`, `attribute` or `search` "
+        "made",
+        folder.string());
   }
 
   void ReadOutlierLines(const fs::path& path) {
@@ -100,8 +134,13 @@ class Reader {
 
   void ReadStatisticsFile(const fs::path& path) {
     StatisticsSet set = ReadStatistics(path);
-    if (!set.Whole())
-      Fail("{}: got a part of its job, expected all shards; try `tare stats merge` on all of them", path.string());
+    if (!set.Whole()) {
+      const auto seen = static_cast<size_t>(std::ranges::count(set.units, 1));
+      Fail(
+          "{}: got {} of the {} parts of its job, expected all (missing: {}); try `tare stats merge` on this file and "
+          "the other shards",
+          path.string(), seen, set.units.size(), MissingUnits(set.units));
+    }
     SourceFile& file = material_.files.emplace_back(path.string(), kStatisticsSchema);
     file.says.assign(set.job.begin(), set.job.end());
     file.says.emplace_back("tokens", Formatted("{}", set.tokens));
@@ -160,7 +199,8 @@ class Reader {
     for (const auto& [model, weights] : models) file.says.emplace_back(model, "weights " + weights);
     for (const char* setting : {"math", "limit", "window", "stride", "tokens"}) {
       const Json& key = cells[0].at("key");
-      if (key.contains(setting)) file.says.emplace_back(setting, TextOf(key[setting]));
+      if (key.contains(setting) && !(IsCount(setting) && key[setting] == 0))
+        file.says.emplace_back(setting, TextOf(key[setting]));
     }
   }
 
@@ -175,6 +215,7 @@ class Reader {
   }
 
   void KnowWeights(const std::string& model, const std::string& weights, const std::string& path) {
+    if (!std::ranges::contains(models_, model)) models_.push_back(model);
     const auto [known, added] = weights_.try_emplace(model, weights, path);
     if (known->second.first == weights) return;
     Fail("{}: got weights {} of {}, but {} has {}; these are two models of one name: try a report for each", path,
@@ -182,6 +223,7 @@ class Reader {
   }
 
   Material material_;
+  std::vector<std::string> models_;                                     // in the order of the files
   std::map<std::string, std::pair<std::string, std::string>> weights_;  // by model: hash, and who said so first
 };
 

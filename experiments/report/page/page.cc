@@ -51,9 +51,14 @@ std::string IdOf(const FigureData& figure) {
   return id;
 }
 
+constexpr size_t kLong = 40;  // text of a cell that is broken into lines
+
 std::string CellOf(const Json& value) {
   if (value.is_null()) return "<td class=\"number\" data-number=\"NaN\"></td>";
-  if (value.is_string()) return Formatted("<td>{}</td>", Escaped(value.get<std::string>()));
+  if (value.is_string()) {
+    const std::string text = value.get<std::string>();
+    return Formatted("<td{}>{}</td>", text.size() > kLong ? " class=\"long\"" : "", Escaped(text));
+  }
   const std::string text = value.is_number_float() ? Formatted("{:.6g}", value.get<double>()) : value.dump();
   return Formatted("<td class=\"number\" data-number=\"{}\">{}</td>", text, text);
 }

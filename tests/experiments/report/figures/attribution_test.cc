@@ -38,8 +38,13 @@ TEST(AttributionTest, PartsOfAPlanAloneAndTakenOut) {
   const Json figure{{"task", "perplexity:t"}, {"figure", "perplexity"}, {"n", 40},
                     {"parts", {part}},        {"change", change(9)},    {"sum", change(5)},
                     {"left_over", change(4)}};
-  const Json json{{"schema", "tare.attribution/1"}, {"model", "m"}, {"plan", "k=int4/token"}, {"figures", {figure}}};
+  const Json json{{"schema", "tare.attribution/1"},
+                  {"model", "m"},
+                  {"plan", "k=int4/token"},
+                  {"by", "site,layer"},
+                  {"figures", {figure}}};
   const FigureData drawn = Attribution(MaterialOf({json})).at(0);
+  EXPECT_EQ(drawn.title, "Which site and layer of a plan costs what in m");
   ASSERT_EQ(drawn.rows.size(), 4u);
   EXPECT_THAT(drawn.rows[1],
               ElementsAre("perplexity:t, perplexity", "k", "taken out", "q=int4/token", 6.0, 5.0, 7.0, 40));

@@ -33,7 +33,7 @@ TEST(ErrorTest, BitsHaveTheScalesOfGroupsAndBlocks) {
   EXPECT_EQ(figure.rows[0][3], 8.0);
   EXPECT_EQ(figure.rows[1][3], 4.5);
   EXPECT_EQ(figure.rows[2][3], 4.25);
-  EXPECT_THAT(figure.caption, HasSubstr("n, values: 1 layer_out of m."));
+  EXPECT_THAT(figure.caption, HasSubstr("n, values: 1 layer_out of m. Marks: m filled."));
   EXPECT_THAT(figure.findings.at(0), HasSubstr("layer_out of m loses most: 10.0 dB with mxfp4."));
 }
 

@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <numeric>
 #include <set>
+
+#include "tests/quant/file/temporary_folder.h"
 
 namespace tare {
 namespace {
@@ -24,6 +27,12 @@ TEST(FiguresTest, EachKindHasItsSpecificationAndItsSource) {
 
 TEST(FiguresTest, NothingMakesNoFigure) {
   for (const FigureKind& kind : kFigureKinds) EXPECT_TRUE(kind.make(Material()).empty()) << kind.name;
+}
+
+// Series beyond the colours differ by shape: no two of the first colours x shapes are alike.
+TEST(FiguresTest, ColoursAndShapesDoNotReturnTogether) {
+  const Json range = Json::parse(GetFile(TARE_SOURCE_DIR "/experiments/report/figures/style.json")).at("range");
+  EXPECT_EQ(std::gcd(range.at("category").size(), range.at("symbol").size()), 1u);
 }
 
 TEST(FiguresTest, RowsBecomeTheDataInTheirOrder) {

@@ -28,7 +28,19 @@ TEST(NeedlesTest, HasACellPerDepthAndLength) {
   EXPECT_THAT(figure.rows[1], ElementsAre("m, q=int4/token, needles", 0.5, 512, 0.25, 0.1, 1.0, 20));
   EXPECT_THAT(figure.findings, ElementsAre("m, q=int4/token, needles: 15 of 30 needles found; fewest, 0.25 of 20, at "
                                            "depth 0.5 and length 512."));
-  EXPECT_THAT(figure.caption, HasSubstr("10 to 20 items"));
+  EXPECT_THAT(figure.caption, HasSubstr("10 to 20 items per cell"));
+}
+
+TEST(NeedlesTest, WhereAllAreFoundNoneIsFewest) {
+  Json all = FoundBy("length");
+  all["tasks"]["choice:needles"]["by"].erase(1);
+  EXPECT_THAT(Needles(MaterialOf({all})).at(0).findings,
+              ElementsAre("m, q=int4/token, needles: 10 of 10 needles found."));
+}
+
+TEST(NeedlesTest, APanelsTitleHasALinePerPart) {
+  const Json specification = SpecificationOf(Needles(MaterialOf({FoundBy("length")})).at(0));
+  EXPECT_EQ(specification["concat"][0]["title"]["text"], Json({"m", "q=int4/token", "needles"}));
 }
 
 TEST(NeedlesTest, OtherKeysAreNoFigure) { EXPECT_TRUE(Needles(MaterialOf({FoundBy("shots")})).empty()); }

@@ -33,7 +33,7 @@ TEST(PositionsTest, NothingMovedHasNoPlaceOnALogAxis) {
   const Json task{{"kld", 0.0}, {"by_context", ranges}};
   const Json evaluation{{"schema", "tare.eval/1"}, {"model", "m"}, {"plan", "p"}, {"tasks", {{"divergence:t", task}}}};
   EXPECT_THAT(MissingOf(Positions(MaterialOf({evaluation})).at(0)),
-              ElementsAre("m, p, context 1 to 1: 0 has no place on a log axis",
+              ElementsAre("m, p, context 1: 0 has no place on a log axis",
                           "model, plan m, p, context from (tokens) 2, to 3: divergence (nats) is no number"));
 }
 

@@ -73,9 +73,9 @@ TEST_F(MaterialTest, WhatItCannotUseIsNamedWithWhatToDo) {
   EXPECT_THAT(Refusal({Put("a.json", R"({"schema":"tare.sweep/2","cells":[{"key":1}]})")}),
               HasSubstr("was it made by another version"));
   EXPECT_THAT(Refusal({Put("a.json", R"({"schema":"tare.sweep/2"})")}), HasSubstr("was it made by another version"));
-  EXPECT_THAT(Refusal({folder_.path()}), HasSubstr("got a folder without table.json"));
+  EXPECT_THAT(Refusal({folder_.path()}), HasSubstr("got a folder without results"));
   Put("cells.jsonl", "");
-  EXPECT_THAT(Refusal({folder_.path()}), HasSubstr("got a sweep that is not finished"));
+  EXPECT_THAT(Refusal({folder_.path()}), AllOf(HasSubstr("a run that is not finished"), HasSubstr("`attribute`")));
   const std::string once = Put("once.json", SweepOf({CellsOf("m", {{16, 20}})}).dump());
   EXPECT_THAT(Refusal({once, once}), HasSubstr("given twice"));
 }
@@ -89,7 +89,12 @@ TEST_F(MaterialTest, OneNameIsOneModel) {
 TEST_F(MaterialTest, StatisticsAreWholeAndOfOneFilePerModel) {
   StatisticsSet set = RandomStatistics();
   WriteStatistics(set, folder_ / "part.h5");
-  EXPECT_THAT(Refusal({folder_ / "part.h5"}), HasSubstr("tare stats merge"));
+  EXPECT_THAT(Refusal({folder_ / "part.h5"}),
+              AllOf(HasSubstr("got 2 of the 3 parts"), HasSubstr("missing: 1)"), HasSubstr("tare stats merge")));
+  set.units = std::vector<uint8_t>(9, 0);
+  set.units[4] = 1;
+  WriteStatistics(set, folder_ / "part.h5");
+  EXPECT_THAT(Refusal({folder_ / "part.h5"}), HasSubstr("missing: 0 to 3, 5 to 8)"));
   set.units = {1, 1, 1};
   WriteStatistics(set, folder_ / "a.h5");
   WriteStatistics(set, folder_ / "b.h5");
@@ -97,6 +102,23 @@ TEST_F(MaterialTest, StatisticsAreWholeAndOfOneFilePerModel) {
   ASSERT_EQ(material.statistics.size(), 1u);
   EXPECT_EQ(material.statistics[0].set, set);
   EXPECT_THAT(Refusal({folder_ / "a.h5", folder_ / "b.h5"}), HasSubstr("try one file per model"));
+}
+
+TEST_F(MaterialTest, DocumentsLieInTheOrderInWhichModelsCame) {
+  const auto evaluation = [&](const std::string& model, const std::string& plan) {
+    return Put(
+        model + plan,
+        Json{
+            {"schema", "tare.eval/1"}, {"model", model}, {"weights_sha256", "aa" + model}, {"plan", plan}, {"limit", 0}}
+            .dump());
+  };
+  const Material material =
+      ReadMaterial({evaluation("z", "1"), evaluation("a", "1"), evaluation("z", "2"), evaluation("a", "2")});
+  std::string order;
+  for (const Document& one : material.documents) order += one.json["model"].get<std::string>() + " ";
+  EXPECT_EQ(order, "z z a a ");
+  EXPECT_FALSE(std::ranges::contains(material.files[0].says, std::string("limit"),
+                                     &std::pair<std::string, std::string>::first));  // 0: all
 }
 
 TEST_F(MaterialTest, WhatADocumentLacksIsSaidWithItsFile) {

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every sentence that a report draws from its figures, of results whose figures are given here: no kind of figure is left
+// out, and another figure is another sentence.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "experiments/report/figures/figures.h"
+#include "quant/file/hdf5.h"
+#include "tests/support/report_material.h"
+
+namespace tare {
+namespace {
+
+using ::testing::ElementsAreArray;
+using Json = nlohmann::ordered_json;
+using Sentences = std::vector<std::string>;
+
+SiteStatistics StatisticsOf(const StatisticsSet& set, Site site, const std::vector<float>& values, double error) {
+  SiteStatistics s(set.Sums(site).size());
+  double squares = 0;
+  for (const float value : values) {
+    s.outliers.magnitudes.Add(value);
+    s.outliers.top.Offer(value, {});
+    squares += value * value;
+  }
+  const auto add = [&](const char* name, double sum) {
+    s.folds[0].sums.Add(set.FindSum(site, std::string("int4/row.") + name).value(), sum);
+  };
+  s.folds[0].sums.Add(kSumX2, squares);
+  add("square", squares);
+  add("error2", error);
+  add("product", squares);
+  return s;
+}
+
+StatisticsSet Statistics(float largest) {
+  StatisticsSet set{.formats = {"int4/row"}};
+  set.sites.emplace(SiteKey{Site::kAttnLogits, 2, 1, 1},
+                    StatisticsOf(set, Site::kAttnLogits, {largest, 0.25f, 0.25f, 2.0f}, 4.0));
+  set.sites.emplace(SiteKey{Site::kLayerOut, 2}, StatisticsOf(set, Site::kLayerOut, {2 * largest, 64.0f}, 1.0));
+  return set;
+}
+
+Json Change(double value) { return {{"value", value}, {"low", value - 1}, {"high", value + 1}}; }
+
+Json EvaluationOf(double last) {
+  const Json ranges = Json::array({{{"first", 1}, {"last", 1}, {"tokens", 4}, {"kld", 0.5}, {"perplexity_ratio", 1.5}},
+                                   {{"first", 2}, {"last", 3}, {"tokens", 8}, {"kld", last}, {"perplexity_ratio", 1}}});
+  const Json losses = Json::array({{{"first", 1}, {"last", 1}, {"tokens", 4}, {"nll", 6.0}, {"nll_stderr", 0.5}},
+                                   {{"first", 2}, {"last", 3}, {"tokens", 8}, {"nll", last}, {"nll_stderr", 0.5}}});
+  const Json needles =
+      Json::array({{{"depth", 0}, {"length", 512}, {"n", 10}, {"acc", 1.0}, {"acc_low", 0.1}, {"acc_high", 1.0}},
+                   {{"depth", 1}, {"length", 512}, {"n", 10}, {"acc", last}, {"acc_low", 0.1}, {"acc_high", 1.0}}});
+  return {{"schema", "tare.eval/1"},
+          {"model", "m"},
+          {"plan", "q=int4/token"},
+          {"tasks",
+           {{"divergence:t", {{"kld", 0.375}, {"by_context", ranges}}},
+            {"perplexity:t", {{"by_position", losses}}},
+            {"choice:needles", {{"by", needles}}}}}};
+}
+
+Json AttributionOf(double alone) {
+  const Json part{
+      {"part", "k"}, {"alone_plan", "p"}, {"without_plan", "q"}, {"alone", Change(alone)}, {"taken_out", Change(6)}};
+  const Json figure{{"task", "perplexity:t"}, {"figure", "perplexity"}, {"n", 40},
+                    {"parts", {part}},        {"change", Change(9)},    {"left_over", Change(9 - alone)}};
+  return {{"schema", "tare.attribution/1"}, {"model", "m"}, {"plan", "k=int4/token"}, {"figures", {figure}}};
+}
+
+Json DecodingOf(double seconds) {
+  return {{"schema", "tare.bench/1"},
+          {"bench", "decode"},
+          {"cases",
+           {{{"kernel", "tare"},
+             {"family", "v1"},
+             {"plan", ""},
+             {"n", 1000},
+             {"d", 64},
+             {"heads", 2},
+             {"batch", 1},
+             {"threads", 1},
+             {"seconds", seconds},
+             {"bytes", 512000},
+             {"read_gbps", 10.24},
+             {"rel_l2", 0.01}}}}};
+}
+
+// All that a report takes, with figures that hang on `f`.
+Material MaterialFor(double f, const TemporaryFolder& folder) {
+  Material material =
+      MaterialOf({SweepOf({CellsOf("m", {{16, 20}, {4, 20 + 4 * f}})}),
+                  SweepOf({CellsOf("m", {{16, 20}}), CellsOf("m", {{4, 21}}, "q"), CellsOf("m", {{4, 24 + f}}, "k")}),
+                  EvaluationOf(f), AttributionOf(10 * f), DecodingOf(f / 2500), SearchOf("m")});
+  material.statistics.emplace_back("m", Statistics(static_cast<float>(28 * f)));
+  const std::filesystem::path dump = folder / ("d" + std::to_string(f) + ".h5");
+  Hdf5Writer file(dump);
+  const std::vector<float> values(4 * 32, static_cast<float>(f));
+  file.WriteDataset("embed", DType::kF32, {1, 4, 32}, values.data());
+  file.Commit();
+  material.dumps.emplace_back(dump, "m", "f32");
+  return material;
+}
+
+std::map<std::string, Sentences> FindingsOf(const Material& material) {
+  std::map<std::string, Sentences> findings;
+  for (const FigureKind& kind : kFigureKinds) {
+    Sentences& of = findings[std::string(kind.name)];
+    for (const FigureData& figure : kind.make(material)) {
+      if (figure.on_page) of.insert(of.end(), figure.findings.begin(), figure.findings.end());
+    }
+  }
+  return findings;
+}
+
+const std::map<std::string, Sentences> kSaid{
+    {"attribution",
+     {"With 4 bits the site that moves perplexity:text, perplexity of m most is k: by +4.25.",
+      "Of perplexity:t, perplexity in m under k=int4/token the dearest part is k: alone +2.5 of +9; +6.5 is left "
+      "over."}},
+    {"bits",
+     {"perplexity:text, per token with 4 bits for attn_logits changes at most by +1 to 21 in m (one scale per tensor, "
+      "significant)."}},
+    {"channels", {"The largest magnitude of embed of m is 0.25, in tokens 0, channels 0."}},
+    {"error", {"Of these sites attn_logits of m loses most: 11.2 dB with int4/row."}},
+    {"frontier",
+     {"The cheapest plan of m that was run and loses at most 0.02 nats per token has 8.00 bits per operand and loses "
+      "0.0125; predicted were 0.01."}},
+    {"histograms",
+     {"With one scale for all of attn_logits of m, int4 turns 50.0 % of the values to 0.",
+      "With one scale for all of layer_out of m, int4 turns 0.0 % of the values to 0."}},
+    {"largest",
+     {"The largest attention logit of m is 7, in layer 2.", "The largest hidden state of m is 64, in layer 2."}},
+    {"losses",
+     {"The loss of m, q=int4/token on t is 6 nats per token with 1 tokens of context, and 0.25 with 2 to 3."}},
+    {"maps", {"The largest attn_logits.absmax is 7 in m, map 1, layer 2, head 1."}},
+    {"needles", {"m, q=int4/token, needles: 12 of 20 needles found; fewest, 0.25 of 10, at depth 1 and length 512."}},
+    {"positions",
+     {"Predictions of m, q=int4/token move by 0.375 nats per token; from 2 tokens of context on by 0.25, with 1 by "
+      "0.5."}},
+    {"roofline",
+     {"The kernel nearest to its roof is tare of decode, v1 (1000 keys, 2 heads of 64, 1 sequences): 50 % of 20 "
+      "Gop/s."}},
+};
+
+TEST(ReportFindingsTest, EveryKindOfSentenceFollowsFromTheFigures) {
+  const TemporaryFolder folder;
+  const std::map<std::string, Sentences> said = FindingsOf(MaterialFor(0.25, folder)),
+                                         other = FindingsOf(MaterialFor(0.125, folder));
+  ASSERT_EQ(said.size(), std::size(kFigureKinds));
+  for (const auto& [kind, sentences] : said) {
+    const auto expected = kSaid.find(kind);
+    EXPECT_THAT(sentences, ElementsAreArray(expected == kSaid.end() ? Sentences() : expected->second)) << kind;
+    const bool given = kind == "frontier";  // the same search in both
+    EXPECT_EQ(sentences == other.at(kind), given) << kind;
+  }
+}
+
+}  // namespace
+}  // namespace tare
