@@ -1,20 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare attribute: which part of a plan is to blame. The cells of a sweep over the plan's parts, each alone and each taken
 // out, and what they say (experiments/attribution/attribution.h).
+#include "tools/attribute.h"
+
 #include <memory>
 
 #include "experiments/attribution/attribution_table.h"
 #include "experiments/model/sites_of_model.h"
-#include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/folder_lock.h"
-#include "quant/file/json.h"
 #include "quant/file/json_text.h"
 #include "quant/plan/grid_files.h"
-#include "tools/cells.h"
 #include "tools/help.h"
 
 namespace tare {
+
+AttributionQuestion AskAttribution(CellsCommand& options, const std::string& plan, const std::string& by) {
+  AttributionQuestion question{.plan = Plan::Parse(plan), .by = by, .parts = {}};
+  question.parts = PartsOf(question.plan, ParseGrain(by), ModelSitesOf(LoadConfig(options.models.at(0))));
+  options.sweep.question.plans = AttributionPlans(question.plan, question.parts);
+  return question;
+}
+
+std::vector<AtomicFile> ClaimAttribution(CellsCommand& options) {
+  return ClaimCells(options, {"attribution.csv", "attribution.txt", "attribution.json"});
+}
+
+AttributionResult WriteAttribution(const CellsCommand& options, const AttributionQuestion& question,
+                                   std::vector<SweepCell> cells) {
+  cells.resize(options.sweep.tasks.size() * options.sweep.question.plans.size());  // without the folder's others
+  std::vector<Attribution> attributions = Attribute(cells, question.plan, question.parts, options.resampling);
+  const std::string model = cells.front().model;
+  AttributionResult result{.model = {.cells = std::move(cells), .attributions = std::move(attributions)},
+                           .json = {},
+                           .table = {},
+                           .legend = {}};
+  const std::vector<Attribution>& all = result.model.attributions;
+  result.json = AttributionJson(all, model, question.plan, question.by, options.resampling);
+  result.table = AttributionTable(all);
+  result.legend = AttributionLegend(all);
+  const std::filesystem::path& folder = options.sweep.folder;
+  WriteFileAtomically(folder / "attribution.csv", AttributionCsv(all, question.plan));
+  WriteFileAtomically(folder / "attribution.txt", result.table);
+  WriteFileAtomically(folder / "attribution.json", JsonText(WithCommand(result.json), 2) + "\n");
+  return result;
+}
+
 namespace {
 
 struct AttributeArguments : CellsCommand {
@@ -22,56 +53,29 @@ struct AttributeArguments : CellsCommand {
   CellNumbers numbers;
 };
 
-void Write(const AttributeArguments& options, const Plan& plan, const std::vector<PlanPart>& parts,
-           std::vector<SweepCell> cells) {
-  cells.resize(options.sweep.tasks.size() * options.sweep.question.plans.size());  // without the folder's others
-  const std::vector<Attribution> attributions = Attribute(cells, plan, parts, options.resampling);
-  const std::string table = AttributionTable(attributions);
-  const nlohmann::ordered_json json =
-      AttributionJson(attributions, cells.front().model, plan, options.by, options.resampling);
-  const std::filesystem::path& folder = options.sweep.folder;
-  WriteFileAtomically(folder / "attribution.csv", AttributionCsv(attributions, plan));
-  WriteFileAtomically(folder / "attribution.txt", table);
-  WriteFileAtomically(folder / "attribution.json", JsonText(WithCommand(json), 2) + "\n");
-  if (PrintsTables(options.json)) {
-    PrintText("{}", table);
-    PrintLine("\n{}finished cells, attribution.csv, attribution.json and attribution.txt are in\n{}",
-              AttributionLegend(attributions), folder.string());
-  }
-  WriteJson(options.json, json);
-}
-
-struct Question {
-  Plan plan;
-  std::vector<PlanPart> parts;
-};
-
-// Its plans become the sweep's.
-Question Ask(AttributeArguments& options) {
-  Question question{.plan = Plan::Parse(options.plan), .parts = {}};
-  question.parts = PartsOf(question.plan, ParseGrain(options.by), ModelSitesOf(LoadConfig(options.model)));
-  options.sweep.question.plans = AttributionPlans(question.plan, question.parts);
-  return question;
-}
-
 void Run(AttributeArguments& options) {
   options.models = {options.model};
   options.sweep.tasks = ParseTasks(options.tasks);
   if (options.numbers.list) {
-    Ask(options);
+    AskAttribution(options, options.plan, options.by);
     return PrintCells(options);
   }
   ApplyTo(options, options.numbers);
   OutputsIn(options.sweep.folder, {});
   const OutputFolder folder(options.sweep.folder);
-  const std::vector<AtomicFile> claims =
-      ClaimCells(options, {"attribution.csv", "attribution.txt", "attribution.json"});
+  const std::vector<AtomicFile> claims = ClaimAttribution(options);
   options.sweep.math = options.machine.Apply();
-  const Question question = Ask(options);
+  const AttributionQuestion question = AskAttribution(options, options.plan, options.by);
   Merge(options, options.numbers);
   std::vector<SweepCell> cells = RunCells(options);
   if (options.sweep.only) return PrintLine("finished cells are in {}", options.sweep.folder.string());
-  Write(options, question.plan, question.parts, std::move(cells));
+  const AttributionResult result = WriteAttribution(options, question, std::move(cells));
+  if (PrintsTables(options.json)) {
+    PrintText("{}", result.table);
+    PrintLine("\n{}finished cells, attribution.csv, attribution.json and attribution.txt are in\n{}", result.legend,
+              options.sweep.folder.string());
+  }
+  WriteJson(options.json, result.json);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare compare: two checkpoints side by side under few bits, in one command and one folder. A sweep (tools/sweep.h) whose
-// cells are kept and whose texts bring divergence from each model's own f32 with them, and before it the outliers of both.
+// cells are kept and whose texts bring divergence from each model's own f32 with them, before it the outliers of both, and
+// after it which sites are to blame.
 #include <memory>
 
 #include "experiments/sequences/model_input.h"
@@ -13,6 +14,8 @@
 #include "quant/file/json.h"
 #include "quant/file/json_text.h"
 #include "quant/file/strict_json.h"
+#include "quant/plan/grid_files.h"
+#include "tools/compare_attribution.h"
 #include "tools/help.h"
 #include "tools/sweep.h"
 
@@ -20,6 +23,20 @@ namespace tare {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+struct CompareArguments : CellsCommand {
+  std::string attribute;
+  int64_t attribute_tokens = 2555;  // five windows of 511
+};
+
+// The plan to attribute: what was asked for, else the preset of the fewest bits; empty for none.
+std::string AttributedPlan(const CompareArguments& options) {
+  if (!options.attribute.empty()) return options.attribute == "none" ? "" : options.attribute;
+  const SweepQuestion& question = options.sweep.question;
+  const int fewest = question.bits.empty() ? 16 : std::ranges::min(question.bits);
+  if (!question.plans.empty() || !question.formats.empty() || fewest == 16) return "";
+  return Formatted("int{}", fewest);
+}
 
 // Divergence of every text that has perplexity, right after it.
 std::vector<TaskSpec> WithDivergence(const std::vector<TaskSpec>& asked) {
@@ -92,26 +109,35 @@ std::vector<Json> Outliers(const CellsCommand& options) {
   return models;
 }
 
-void Run(CellsCommand& options) {
+void Run(CompareArguments& options) {
   options.sweep.tasks = WithDivergence(ParseTasks(options.tasks));
   AddBaseline(options.sweep.question);
-  TextOf(options.sweep.tasks);
+  const std::filesystem::path text = TextOf(options.sweep.tasks);
   OutputsIn(options.sweep.folder, {});
   const OutputFolder folder(options.sweep.folder);
   const std::vector<AtomicFile> claims =
-      ClaimSweep(options, {"outliers.jsonl", "outliers.csv", "compare.txt", "compare.json"});
+      ClaimSweep(options, {"outliers.jsonl", "outliers.csv", "attribution.csv", "compare.txt", "compare.json"});
   options.sweep.math = options.machine.Apply();
   for (const std::string& model : options.models) LoadConfig(model);
+  const std::string plan = AttributedPlan(options);
+  std::vector<ModelAttribution> both;
+  if (!plan.empty()) both = AskBoth(options, text, plan, options.attribute_tokens);
   const std::vector<Json> outliers = Outliers(options);
   const SweepResult result = RunAndWrite(options);
-  const Json json{{"schema", "tare.compare/1"}, {"outliers", outliers}, {"sweep", result.json}};
-  const std::string page = OutlierTable(outliers) + result.table + "\n" + result.legend;
+  Json json{{"schema", "tare.compare/1"}, {"outliers", outliers}, {"sweep", result.json}};
+  std::string page = OutlierTable(outliers) + result.table + "\n" + result.legend;
+  if (!plan.empty()) {
+    const ComparedAttribution attribution = RunBoth(both, plan, options.sweep.folder);
+    json["attribution"] = attribution.json;
+    page += attribution.table + attribution.legend;
+  }
   WriteFileAtomically(options.sweep.folder / "outliers.csv", OutlierCsv(outliers));
   WriteFileAtomically(options.sweep.folder / "compare.txt", page);
   WriteFileAtomically(options.sweep.folder / "compare.json", JsonText(WithCommand(json), 2) + "\n");
   if (PrintsTables(options.json)) {
     PrintText("{}", page);
-    PrintLine("compare.txt, compare.json, table.csv and outliers.csv are in {}", options.sweep.folder.string());
+    PrintLine("compare.txt, compare.json, table.csv, outliers.csv{} are in\n{}",
+              plan.empty() ? "" : ", attribution.csv", options.sweep.folder.string());
   }
   WriteJson(options.json, json);
 }
@@ -119,14 +145,22 @@ void Run(CellsCommand& options) {
 }  // namespace
 
 void AddCompare(CLI::App& app) {
-  auto options = std::make_shared<CellsCommand>();
-  CLI::App* command = app.add_subcommand(
-      "compare",
-      "two checkpoints side by side: outliers, accuracy and divergence against bits, and whether one loses more");
+  auto options = std::make_shared<CompareArguments>();
+  CLI::App* command = app.add_subcommand("compare",
+                                         "two checkpoints side by side: outliers, accuracy and divergence against "
+                                         "bits, whether one loses more, and where");
   command->add_option("MODELS", options->models, "two checkpoint folders, A and B: B's changes less A's")
       ->required()
       ->expected(2);
   AddSweepOptions(*command, *options);
+  command
+      ->add_option("--attribute", options->attribute,
+                   "a plan: what each site of it costs either model, by divergence (else the preset of the fewest "
+                   "bits; none: leave it out)")
+      ->transform(WithGridFiles);
+  command->add_option("--attribute-tokens", options->attribute_tokens, "of the first text, that this is measured on")
+      ->check(WholeNumber(1))
+      ->capture_default_str();
   command->footer(
       Examples({"tare compare experiments/pair/novels-standard experiments/pair/novels-differential --granularity "
                 "tensor --tasks perplexity=experiments/pair/heldout.txt --tokens 20440 --out compared",

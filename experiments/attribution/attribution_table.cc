@@ -16,14 +16,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kPartWidth = 20, kAloneWidth = 36;
 
-// "+8.0e-03 [+7.7e-03, +8.4e-03] *"
-std::string WithEnds(const Comparison& c, const char* format) {
-  if (!c.interval) return ComparisonText(c, format);
-  return WithInterval(c.value, *c.interval, Formatted("+{}", format)) + (c.Significant() ? " *"
-                                                                         : c.TooFew()    ? " ?"
-                                                                                         : "");
-}
-
 std::string Line(const std::string& part, const std::string& alone, const std::string& taken_out = "") {
   std::string text;
   if (part.size() >= kPartWidth - 1) text = "  " + part + "\n";
@@ -39,10 +31,10 @@ std::string FigureTable(const Attribution& a) {
                                NumberText(a.baseline, format), NumberText(a.whole, format));
   text += Line("part", "alone", "taken out");
   for (const PartEffect& p : a.parts)
-    text += Line(p.part.name, WithEnds(p.alone, format), ComparisonText(p.taken_out, format));
-  text += Line("sum of alone", WithEnds(a.sum, format));
-  text += Line("left over", WithEnds(a.left_over, format));
-  return text + Line("the whole plan", WithEnds(a.change, format));
+    text += Line(p.part.name, ChangeWithEnds(p.alone, format), ComparisonText(p.taken_out, format));
+  text += Line("sum of alone", ChangeWithEnds(a.sum, format));
+  text += Line("left over", ChangeWithEnds(a.left_over, format));
+  return text + Line("the whole plan", ChangeWithEnds(a.change, format));
 }
 
 // Every comparison with its effect's name, the part's (or none) and the plan that it is of.
@@ -58,6 +50,13 @@ void ForEachEffect(const Attribution& a, const Plan& plan, Body body) {
 }
 
 }  // namespace
+
+std::string ChangeWithEnds(const Comparison& c, const char* format) {
+  if (!c.interval) return ComparisonText(c, format);
+  return WithInterval(c.value, *c.interval, Formatted("+{}", format)) + (c.Significant() ? " *"
+                                                                         : c.TooFew()    ? " ?"
+                                                                                         : "");
+}
 
 std::string AttributionTable(const std::vector<Attribution>& attributions) {
   std::string text;

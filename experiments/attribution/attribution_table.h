@@ -21,6 +21,9 @@ namespace tare {
 
 std::string AttributionTable(const std::vector<Attribution>& attributions);
 
+// "+8.0e-03 [+7.7e-03, +8.4e-03] *"; with its error where it has no interval.
+std::string ChangeWithEnds(const Comparison& change, const char* format);
+
 // What the marks mean, in lines, for below the table.
 std::string AttributionLegend(const std::vector<Attribution>& attributions);
 

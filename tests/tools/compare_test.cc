@@ -46,7 +46,8 @@ TEST_F(CompareCommandTest, OutliersCurvesAndTheDifferenceOfDrops) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder_ / "out")) names.push_back(entry.path().filename());
   EXPECT_THAT(names, UnorderedElementsAre("cells.jsonl", "table.csv", "table.json", "table.txt", "outliers.jsonl",
-                                          "outliers.csv", "compare.txt", "compare.json"));
+                                          "outliers.csv", "attribution-A", "attribution-B", "attribution.csv",
+                                          "compare.txt", "compare.json"));
   const Json json = Json::parse(Get("compare.json"));
   EXPECT_EQ(json.at("schema"), "tare.compare/1");
   ASSERT_EQ(json.at("outliers").size(), 2u);

@@ -94,6 +94,7 @@ class Reader {
 
  private:
   void ReadSweepFolder(const fs::path& folder) {
+    if (fs::exists(folder / "compare.json")) return Read(folder / "compare.json");
     if (fs::exists(folder / "table.json")) {
       const fs::path outliers = folder / "outliers.jsonl";  // of `tare compare`
       if (fs::exists(outliers)) ReadOutlierLines(outliers);
@@ -174,6 +175,9 @@ class Reader {
     }
     if (schema == "tare.compare/1") {
       for (Json& outliers : json.at("outliers")) Add(std::move(outliers), path);
+      if (json.contains("attribution")) {
+        for (Json& model : json["attribution"].at("models")) Add(std::move(model), path);
+      }
       return Add(std::move(json.at("sweep")), path);
     }
     SourceFile& file = material_.files.emplace_back(path, schema);

@@ -60,6 +60,13 @@ TEST_F(MaterialTest, AComparisonIsItsOutliersAndItsSweep) {
     EXPECT_EQ(material->documents[0].json, outliers);
     EXPECT_EQ(material->sweeps.at(0).cells.size(), 2u);
   }
+  const Json blame{{"schema", "tare.attribution/1"}, {"model", "m"}, {"figures", Json::array()}};
+  Put("compared/compare.json", Json{{"schema", "tare.compare/1"},
+                                    {"outliers", {outliers}},
+                                    {"sweep", sweep},
+                                    {"attribution", {{"models", {blame, blame}}}}}
+                                   .dump());
+  EXPECT_EQ(ReadMaterial({folder_ / "compared"}).documents.size(), 3u);
 }
 
 TEST_F(MaterialTest, WhatItCannotUseIsNamedWithWhatToDo) {

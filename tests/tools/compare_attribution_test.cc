@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/checkpoint.h"
+#include "tests/support/golden.h"
+#include "tests/support/ids.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+
+// Of the preset of the fewest bits by itself, in folders that tare attribute goes on with; or of the plan that is asked for.
+TEST(CompareAttribution, WhichSitesAreToBlame) {
+  TemporaryFolder folder;
+  PutManyIds(folder / "ids.safetensors", 6, 20);
+  const auto compare = [&](std::vector<std::string> options) {
+    options.insert(options.begin(),
+                   {"compare", GoldenFolder("llama-mha"), GoldenFolder("diffllama-mha"), "--bits", "4", "--tasks",
+                    "perplexity=" + (folder / "ids.safetensors").string(), "--out", folder / "out"});
+    return RunTare(options);
+  };
+  const auto get = [&](const char* name) { return GetFile(folder / "out" / name); };
+  const Outcome outcome = compare({"--attribute", "q=int4/token,k=int4/token"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\ndivergence:ids, kld, of each part of q=int4/token,k=int4/token alone\n"
+                                     "  A: llama-mha, B: diffllama-mha\n"));
+  const Json json = Json::parse(get("compare.json")).at("attribution");
+  ASSERT_EQ(json.at("models").size(), 2u);
+  EXPECT_EQ(json["models"][1].at("model"), "diffllama-mha");
+  ASSERT_EQ(json.at("differences").size(), 3u);
+  for (const Json& part : json["differences"]) {
+    if (part.at("part").is_null()) continue;
+    EXPECT_NEAR(part.at("difference").at("value").get<double>(),
+                part.at("second").get<double>() - part.at("first").get<double>(), 1e-12);
+  }
+  const std::string ids = "divergence=" + (folder / "ids.safetensors").string(),
+                    cells = get("attribution-B/cells.jsonl");
+  const Outcome again = RunTare({"attribute", GoldenFolder("diffllama-mha"), "--plan", "q=int4/token,k=int4/token",
+                                 "--tasks", ids, "--tokens", "2555", "--out", folder / "out" / "attribution-B"});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(get("attribution-B/cells.jsonl"), cells);
+  Json of_command = Json::parse(get("attribution-B/attribution.json"));
+  of_command.erase("command");
+  EXPECT_EQ(of_command, json["models"][1]);
+
+  ASSERT_EQ(compare({"--attribute", "none"}).exit_code, 0);
+  EXPECT_FALSE(Json::parse(get("compare.json")).contains("attribution"));
+  EXPECT_THAT(compare({"--attribute", "q=int4/token"}).err, HasSubstr("q=int4/token has one part"));
+}
+
+}  // namespace
+}  // namespace tare
