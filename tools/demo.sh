@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # From a fresh machine to the main table: installs the packages, builds, and asks of the embedded pair, a standard and a differential model of the
-# same size, how large their outliers are and what few bits for attention logits cost each. Run again, it does what is left.
+# same size, how large their outliers are, what few bits for attention logits cost each, and which sites of a model in four bits are to
+# blame. Run again, it does what is left.
 #
 # usage: tools/demo.sh [RESULTS]     RESULTS: folder for tables in JSON and CSV (default ./demo-results)
 set -euo pipefail
@@ -12,17 +13,17 @@ items=100
 bits=16,8,6,4
 granularities=row,tensor
 
-case "${1:-}" in -h | --help) sed -n '3,6s/^# \{0,1\}//p' "$0"; exit 0 ;; -*) echo "demo: got '$1', expected a folder; see --help" >&2; exit 2 ;; esac
+case "${1:-}" in -h | --help) sed -n '3,7s/^# \{0,1\}//p' "$0"; exit 0 ;; -*) echo "demo: got '$1', expected a folder; see --help" >&2; exit 2 ;; esac
 results=$(realpath -m "${1:-demo-results}")
 cd "$(dirname "$0")/.."
 pair=experiments/pair
 models=("$pair/novels-standard" "$pair/novels-differential")
-title() { printf '\n[%d/6 %d:%02d] %s\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)) "$2" >&2; }
+title() { printf '\n[%d/5 %d:%02d] %s\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)) "$2" >&2; }
 
-# What is ahead, in minutes: packages two, the build ten of one core, the measurement eight of one core.
+# What is ahead, in minutes: packages two, the build ten of one core, the measurement six of one core.
 cores=$(nproc) building=0
 [ -x build/release/tare ] || building=$(((10 + cores - 1) / cores))
-measuring=$(((8 + cores - 1) / cores))
+measuring=$(((6 + cores - 1) / cores))
 printf 'demo: about %d minutes on %d free cores: packages 2, building %s, measuring %d. It can be stopped and run again.\n' \
   $((2 + building + measuring)) "$cores" "$([ "$building" -gt 0 ] && echo $building || echo 'what changed')" $measuring >&2
 
@@ -42,28 +43,19 @@ for model in "${models[@]}"; do
   echo
 done
 
-# The table of a finished step is kept beside its figures and shown again; it is made anew when the program is newer.
-title 4 "outliers in attention logits and hidden states ($tokens tokens)"
-if [ ! -e "$results/outliers.txt" ] || [ "$tare" -nt "$results/outliers.txt" ]; then
-  "$tare" stats "${models[@]}" --input $pair/heldout.txt --tokens $tokens --json "$results/outliers.json" --csv "$results/outliers.csv" \
-    >"$results/outliers.txt.part"
-  mv "$results/outliers.txt.part" "$results/outliers.txt"
-fi
-cat "$results/outliers.txt"
-
-title 5 "accuracy against bits ($tokens tokens, $items items of each set)"
+title 4 "outliers, accuracy against bits, and which sites are to blame ($tokens tokens, $items items of each set)"
 if [ ! -t 2 ]; then # the program's progress line is for terminals: elsewhere, a line now and then
-  while sleep 20 >/dev/null 2>&1; do echo "      $(cat "$results/bits/cells.jsonl" 2>/dev/null | wc -l) cells finished" >&2; done &
+  while sleep 20 >/dev/null 2>&1; do echo "      $(cat "$results"/compared/{,attribution-?/}cells.jsonl 2>/dev/null | wc -l) cells finished" >&2; done &
   trap "kill $! 2>/dev/null || true" EXIT
 fi
-"$tare" sweep "${models[@]}" --site attn_logits --bits $bits --granularity $granularities --tokens $tokens --limit $items \
+"$tare" compare "${models[@]}" --site attn_logits --bits $bits --granularity $granularities --tokens $tokens --limit $items \
   --tasks perplexity=$pair/heldout.txt,choice=$pair/needles-1.jsonl,choice=$pair/needles-4.jsonl,choice=$pair/continuations.jsonl \
-  --out "$results/bits"
+  --out "$results/compared"
 
-tools/seen.sh "$results/bits/table.csv" "$results/outliers.csv" | sed '1s/^/\n/'
+tools/seen.sh "$results/compared/table.csv" "$results/compared/outliers.csv" | sed '1s/^/\n/'
 
-title 6 'the report'
-"$tare" report "$results/outliers.json" "$results/bits" "$results"/inspect-*.json --title 'A standard and a differential model in few bits' \
+title 5 'the report'
+"$tare" report "$results/compared" "$results"/inspect-*.json --title 'A standard and a differential model in few bits' \
   --out "$results/report.html"
 
 printf '\n%d:%02d  Everything is in %s:\n' $((SECONDS / 60)) $((SECONDS % 60)) "$results"
