@@ -2,6 +2,7 @@
 #include "experiments/captured/captured_statistics.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "experiments/arrays/memory_arrays.h"
 #include "experiments/captured/captured_mask.h"
@@ -18,6 +19,16 @@ namespace {
 // Blocks begin at multiples of it, as those of a forward pass do: the sums of a block's rows are then the same.
 constexpr int64_t kBlockRows = 64;
 constexpr int64_t kTaskRows = 4 * kBlockRows;  // one sequence, too, is work for several threads
+
+constexpr size_t kCopied = size_t{1} << 20;  // bytes: a task of some 0.1 ms
+
+// Memory, too, is read and written faster by several threads.
+void CopyInParallel(std::span<const std::byte> from, std::byte* to) {
+  ParallelFor((from.size() + kCopied - 1) / kCopied, [&](size_t block, int) {
+    const size_t begin = block * kCopied;
+    std::memcpy(to + begin, from.data() + begin, std::min(kCopied, from.size() - begin));
+  });
+}
 
 // One array at hand. A head of one sequence is a matrix [rows][columns].
 struct OpenArray {
@@ -244,7 +255,7 @@ void CapturedStream::Add(ArrayInfo array, std::span<const std::byte> values) {
   held.array = std::move(array);
   held.in_batch = true;
   held.values.Reserve(values.size());
-  std::ranges::copy(values, held.values.data());
+  CopyInParallel(values, held.values.data());
 }
 
 void CapturedStream::EndBatch() {

@@ -38,7 +38,8 @@ void CheckShape(const QuantizedMatrix& m, const std::string& where) {
   if (info.block > 0 && m.group != info.block)
     Fail("{}: got groups of {}, expected {}, {}'s block", where, m.group, info.block, info.name);
   if (info.block == 0 && (m.group < 1 || m.in % m.group != 0))
-    Fail("{}: got groups of {} in rows of {} weights, expected a divisor", where, m.group, m.in);
+    Fail("{}: got groups of {} in rows of {} weights, expected a divisor; try another group, or channel", where,
+         m.group, m.in);
 }
 
 // Weights near the end of f32 are rounded up to a scale whose largest code is infinite.

@@ -26,10 +26,15 @@ AnyArray ArrayOf(nb::handle object, const std::string& where) {
   AnyArray array;
   if (!nb::try_cast(object, array, false)) {
     PyErr_Clear();
+    std::string type;
+    if (nb::hasattr(object, "dtype")) {
+      const nb::object dtype = object.attr("dtype");
+      type = Formatted(" of {}", nb::str(nb::handle(dtype)).c_str());
+    }
     Fail(
-        "{}: got {}, expected an array in CPU memory that others may look at (numpy, DLPack); try numpy.asarray(x), "
-        "x.detach() or x.cpu()",
-        where, ClassOf(object));
+        "{}: got {}{}, expected an array of numbers in CPU memory that others may look at (numpy, DLPack); try "
+        "numpy.asarray(x), x.astype('float32'), x.detach() or x.cpu()",
+        where, ClassOf(object), type);
   }
   if (array.device_type() != nb::device::cpu::value)
     Fail("{}: got an array on device type {}, expected CPU memory (1); try x.cpu()", where, array.device_type());
@@ -42,7 +47,7 @@ AnyArray FloatsOf(nb::handle object, const std::string& where, size_t dimensions
     Fail("{}: got {}, expected float32; try x.astype('float32'), or x.float() of a tensor", where,
          TypeName(array.dtype()));
   if (array.ndim() != dimensions)
-    Fail("{}: got shape {}, expected {} dimensions", where, ShapeText(ShapeOf(array)), dimensions);
+    Fail("{}: got shape {}, expected {} dimensions; try x.reshape(...)", where, ShapeText(ShapeOf(array)), dimensions);
   if (dimensions > 0 && array.shape(dimensions - 1) > 1 && array.stride(dimensions - 1) != 1)
     Fail("{}: got {} values from one to the next of the last dimension, expected 1; try numpy.ascontiguousarray(x)",
          where, array.stride(dimensions - 1));

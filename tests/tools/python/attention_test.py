@@ -135,6 +135,7 @@ class AttentionTest(Case):
     def test_wrong_arrays_are_named(self):
         q, k, v = arrays(20, 2, 2)
         self.refuses("q: got float64, expected float32; try x.astype", tare.attention, q.astype(float), k, v)
+        self.refuses("q: got ndarray of >f4, expected an array of numbers", tare.attention, q.astype(">f4"), k, v)
         self.refuses("k: got int32, expected float32", tare.attention, q, k.astype(np.int32), v)
         self.refuses("v: got 2 values from one to the next", tare.attention, q, k, v[:, :, ::2])
         self.refuses("q: got shape [2, 16], expected 3 dimensions", tare.attention, q[0], k, v)

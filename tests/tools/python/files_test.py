@@ -94,6 +94,10 @@ class SweepTest(Case):
         self.refuses("got schema 'tare.sweep/2', expected 'tare.sweep/3'; try", tare.open, self.folder)
         (self.folder / "table.json").write_text("{")
         self.refuses("table.json: got no JSON", tare.open, self.folder)
+        (self.folder / "table.json").unlink()
+        (self.folder / "attribution.json").write_text("{}")
+        self.refuses("got the folder of tare attribute, expected that of tare sweep or compare; try json.load", tare.open, self.folder)
+        self.refuses("attribution.json: got a JSON file, expected HDF5 or the folder of a sweep", tare.open, self.folder / "attribution.json")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,18 @@ from . import _tare
 STATISTICS = "tare.stats.file/1"
 CHECKPOINTS = "tare.quantized/1", "tare.quantized/2"
 SWEEP = "tare.sweep/3"
+OTHER_FOLDERS = {"attribution.json": "attribute", "search.json": "search"}  # by their result
+
+
+class Measures(dict):
+    """A site's datasets by name; one that it has not is named with those that it has."""
+
+    def __init__(self, site, arrays):
+        super().__init__(arrays)
+        self._site = site
+
+    def __missing__(self, name):
+        raise ValueError(f"{name}: got no such dataset of {self._site}, expected one of {' '.join(self)}")
 
 
 def _frame(columns):
@@ -48,7 +60,7 @@ class StatisticsFile:
         if site not in self.sites:
             raise ValueError(f"{site}: got no such site, expected one of {' '.join(self.sites)}")
         names = [name for name in self._file.names() if name.startswith(site + "/")]
-        return {name.split("/", 1)[1]: self._file.array(name) for name in names}
+        return Measures(site, {name.split("/", 1)[1]: self._file.array(name) for name in names})
 
     def frame(self, site):
         """The figures of a site as a pandas DataFrame, one row per layer, head and map; -1, -1 and 0 where one has no meaning."""
@@ -91,6 +103,10 @@ class Sweep:
         try:
             found = json.loads(table.read_text())
         except FileNotFoundError:
+            for result, command in OTHER_FOLDERS.items():
+                if (self._folder / result).exists():
+                    raise ValueError(f"{path}: got the folder of tare {command}, expected that of tare sweep or compare; try "
+                                     f"json.load(open({str(self._folder / result)!r}))") from None
             raise ValueError(f"{table}: got no such file, expected the folder of a finished sweep; try the same tare sweep "
                              "again, which goes on where it stopped") from None
         except ValueError as error:
@@ -116,6 +132,8 @@ def open(path):
     """What the command wrote: a StatisticsFile, a QuantizedCheckpoint or a Sweep (of a folder). ValueError for a file of another schema."""
     if pathlib.Path(path).is_dir():
         return Sweep(path)
+    if pathlib.Path(path).suffix in (".json", ".jsonl"):
+        raise ValueError(f"{path}: got a JSON file, expected HDF5 or the folder of a sweep; try json.load(open({str(path)!r}))")
     schema = _tare.File(str(path)).text("", "schema")
     if schema == STATISTICS:
         return StatisticsFile(path)
