@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include <unistd.h>
 
@@ -60,11 +61,9 @@ Json TimingJson(const char* what, const std::string& family, const ForwardTiming
 }
 
 void Print(const Json& t) {
-  PrintLine(
-      "{:<10} {:<16} {:>8.0f} tokens/s  {:>7.1f} GFLOP/s  {:>5.3f} of oneDNN's large matmul ({:.1f})  spread {:.1f} %",
-      t["family"].get<std::string>(), t["what"].get<std::string>(), t["tokens_per_second"].get<double>(),
-      t["gflops"].get<double>(), t["share"].get<double>(), t["matmul_gflops"].get<double>(),
-      100 * t["spread"].get<double>());
+  PrintLine("{:<10} {:<16} {:>10.0f} {:>9.1f} {:>10.1f} {:>9.3f} {:>7.1f}%", t["family"].get<std::string>(),
+            t["what"].get<std::string>(), t["tokens_per_second"].get<double>(), t["gflops"].get<double>(),
+            t["matmul_gflops"].get<double>(), t["share"].get<double>(), 100 * t["spread"].get<double>());
 }
 
 // ViT-B/16's images: 196 patches and the class token.
@@ -93,7 +92,14 @@ void RunForward(const ForwardOptions& o) {
             {"tokens", o.bench.tokens},
             {"plan", Plan::Parse(o.plan).canonical()},
             {"timings", Json::array()}};
-  for (const std::string& family : CLI::detail::split(o.families, ',')) {
+  const std::vector<std::string> families = CLI::detail::split(o.families, ',');
+  std::optional<ProgressLine> line("bench forward");
+  const auto add = [&](const Json& timing) {
+    json["timings"].push_back(timing);
+    const size_t of_family = o.plan.empty() ? 2 : 3;
+    Report(line->Callback(), std::ssize(json["timings"]), static_cast<int64_t>(families.size() * of_family), "timings");
+  };
+  for (const std::string& family : families) {
     const TemporaryFolder folder;
     ModelConfig config{.family = family,
                        .vocabulary = o.vocabulary,
@@ -114,18 +120,22 @@ void RunForward(const ForwardOptions& o) {
     if (model.config().SeesImages()) ShowRandomImages(model, folder.path, bench.batch);
     if (model.config().gate != config.gate)
       Fail("tare bench forward: --gate: got family {}, expected one that has a gate; try qwen3", family);
-    json["timings"].push_back(TimingJson("forward", family, TimeForward(model, bench)));
+    add(TimingJson("forward", family, TimeForward(model, bench)));
     OutlierObserver observer(model.config());
     SiteVisitor* const visitors[] = {&observer};
-    json["timings"].push_back(TimingJson("forward + stats", family, TimeForward(model, bench, visitors)));
+    add(TimingJson("forward + stats", family, TimeForward(model, bench, visitors)));
     if (!o.plan.empty()) {
       PlanRun run(Plan::Parse(o.plan), Carrying::kExecuted, ModelSitesOf(model));
       const SiteVisitors none = run.Begin(model);
-      json["timings"].push_back(TimingJson("executed", family, TimeForward(model, bench, none)));
+      add(TimingJson("executed", family, TimeForward(model, bench, none)));
     }
   }
+  line.reset();
   if (PrintsTables(o.json)) {
+    PrintLine("{:<10} {:<16} {:>10} {:>9} {:>10} {:>9} {:>8}", "family", "what", "tokens/s", "GFLOP/s", "oneDNN's",
+              "share", "spread");
     for (const Json& timing : json["timings"]) Print(timing);
+    PrintText("\n{}", Paragraph("oneDNN's: GFLOP/s of its own large matmul in the same run; share: of that."));
   }
   WriteJson(o.json, json);
 }
@@ -157,6 +167,7 @@ void AddForward(CLI::App& bench) {
   command->add_option("--repetitions", options->bench.repetitions)->check(WholeNumber(1, 1000))->capture_default_str();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddTo(*command);
+  AddQuiet(*command);
   command->footer(Examples({"tare bench forward --threads 2", "tare bench forward --math bf16 --json forward.json"}));
   command->callback([options] { RunForward(*options); });
 }

@@ -89,7 +89,7 @@ std::string ShapeOf(const AttentionCase& c) {
 
 void Print(const AttentionBench& bench) {
   const Roofline& r = bench.roofline;
-  PrintLine("{}: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, reading {:.1f} GB/s", bench.isa,
+  PrintLine("{}\n  u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, reading {:.1f} GB/s", bench.isa,
             r.u8s8_gops, r.f32_gflops, r.bf16_gflops, r.read_gbps);
   std::string shape;
   for (const AttentionResult& x : bench.results) {
@@ -119,7 +119,7 @@ void Run(const CLI::App& command, const BenchAttentionArguments& o) {
   }
   std::vector<AttentionCase> cases = given ? Cases(o) : DefaultAttentionCases();
   for (AttentionCase& c : cases) c.repetitions = o.repetitions, c.seed = o.seed, c.lambda = o.lambda;
-  const AttentionBench bench = BenchAttention(cases);
+  const AttentionBench bench = BenchAttention(cases, ProgressLine("bench attention").Callback());
   if (PrintsTables(o.json)) Print(bench);
   WriteJson(o.json, AttentionBenchJson(bench, CpuName()));
 }
@@ -154,6 +154,7 @@ void AddBenchAttention(CLI::App& bench) {
   command->add_option("--repetitions", o->repetitions)->check(WholeNumber(1, 1000))->capture_default_str();
   command->add_option("--seed", o->seed)->capture_default_str();
   command->add_option("--json", o->json, "write JSON to a file, or - for standard output");
+  AddQuiet(*command);
   command->footer(std::string(kAttentionLegend) + "\n\n" +
                   Examples({"tare bench attention --family v1 --n 512,4096 --threads 1 --plan "
                             "q=int8/token,k=int8/token,difference=int8/block256,v=int8/block256.channel",

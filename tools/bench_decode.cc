@@ -98,7 +98,7 @@ void Print(const std::vector<DecodeResult>& results) {
 
 void Run(const BenchDecodeArguments& o) {
   const std::vector<AtomicFile> claims = ClaimFiles({}, {o.json});
-  const std::vector<DecodeResult> results = BenchDecode(Cases(o));
+  const std::vector<DecodeResult> results = BenchDecode(Cases(o), ProgressLine("bench decode").Callback());
   if (PrintsTables(o.json)) Print(results);
   WriteJson(o.json, DecodeBenchJson(results, CpuName()));
 }
@@ -127,6 +127,7 @@ void AddBenchDecode(CLI::App& bench) {
   command->add_option("--repetitions", o->repetitions)->check(WholeNumber(1, 1000))->capture_default_str();
   command->add_option("--seed", o->seed)->capture_default_str();
   command->add_option("--json", o->json, "write JSON to a file, or - for standard output");
+  AddQuiet(*command);
   command->footer(std::string(kDecodeLegend) + "\n\n" +
                   Examples({"tare bench decode --family v1 --n 512,16384 --cache cache_k=int4/token,cache_v=int4/token",
                             "tare bench decode --n 4096 --heads 8 --kv-heads 2 --batch 4"}));

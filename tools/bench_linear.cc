@@ -45,7 +45,7 @@ void Run(const BenchLinearArguments& options) {
     c.threads = options.threads;
     c.repetitions = options.one.repetitions;
   }
-  const LinearBench bench = BenchLinear(cases);
+  const LinearBench bench = BenchLinear(cases, ProgressLine("bench linear").Callback());
   if (PrintsTables(options.json)) Print(bench);
   WriteJson(options.json, LinearBenchJson(bench, CpuName()));
 }
@@ -76,6 +76,7 @@ void AddBenchLinear(CLI::App& bench) {
   command->add_option("--repetitions", options->one.repetitions)->check(WholeNumber(1, 1000))->capture_default_str();
   command->add_option("--threads", options->threads)->check(WholeNumber(1, 4096))->capture_default_str();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
+  AddQuiet(*command);
   command->footer(Examples({"tare bench linear --plan weights=int4/group64,linear_in=int8/token --rows 512",
                             "tare bench linear --plan weights=int4/group64 --rows 1 --threads 2"}));
   command->callback([options] { Run(*options); });

@@ -6,6 +6,7 @@
 #include "experiments/model/config.h"
 #include "experiments/quantize/export.h"
 #include "quant/base/formatted.h"
+#include "quant/base/size_text.h"
 #include "quant/file/json.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -27,10 +28,10 @@ void Run(const ConvertArguments& options) {
   const std::filesystem::path folder = WithoutSlash(options.out);
   const Passing made(folder.string() + ".folder.tmp");
   const std::string from = LoadConfig(options.model).family;
-  const ConvertSummary s = ConvertLayout(options.model, options.to, made.path());
+  const ConvertSummary s = ConvertLayout(options.model, options.to, made.path(), ProgressLine("convert").Callback());
   MoveFolder(made.path(), folder);
   if (PrintsTables(options.json)) {
-    PrintLine("{}: {} as {}, {} tensors, {} bytes", options.out, from, options.to, s.tensors, s.bytes);
+    PrintLine("{}: {} as {}, {} tensors, {}", options.out, from, options.to, s.tensors, SizeText(s.bytes));
     PrintLine("  {} with rows in another order, {} times a norm of heads, in F32", s.moved, s.folded);
   }
   WriteJson(options.json, {{"schema", "tare.convert/1"},
@@ -57,6 +58,7 @@ void AddConvert(CLI::App& app) {
   command->add_option("--out", options->out, "the folder to make")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddThreadsTo(*command);
+  AddQuiet(*command);
   command->footer(Examples({"tare convert experiments/pair/novels-differential --to diff_v1 --out authors",
                             "tare convert authors --to diffllama --out again"}));
   command->callback([options] { Run(*options); });

@@ -109,11 +109,11 @@ void Report(const GenerateArguments& options, const Model& model, const Prompt& 
   constexpr size_t kRead = size_t{256} << 20;
   const double read_gbps = ReadRate(Threads(), kRead);
   const std::string line = Formatted(
-      "{} tokens in {:.2f} s, {:.1f} a second; prompt of {} in {:.2f} s; {:.1f} MB a token of weights, {:.1f} of the "
-      "cache: {:.2f} of what memory gives ({:.1f} GB/s){}\n",
+      "{} tokens in {:.2f} s, {:.1f} a second; prompt of {} in {:.2f} s\n"
+      "{:.1f} MB per token of weights, {:.1f} of the cache;\n{:.2f} of what memory gives ({:.1f} GB/s){}\n",
       done.tokens.size(), done.seconds, done.TokensPerSecond(), prompt.tokens.size(), done.prompt_seconds,
       done.weight_bytes / 1e6, done.cache_bytes / 1e6, done.BytesPerSecond() / 1e9 / read_gbps, read_gbps,
-      done.values_skipped > 0 ? Formatted("; {:.1f} % of the values were skipped", 100 * done.values_skipped) : "");
+      done.values_skipped > 0 ? Formatted("\n{:.1f} % of the values were skipped", 100 * done.values_skipped) : "");
   std::fputs(line.c_str(), stderr);
   // Not made where nobody asked: its hash of the weights reads all of them.
   if (!options.json.empty()) WriteJson(options.json, JsonOf(options, model, prompt, done, output, read_gbps));

@@ -7,6 +7,7 @@
 #include "experiments/model/model.h"
 #include "experiments/tokenizer/tokenizer.h"
 #include "quant/base/formatted.h"
+#include "quant/base/size_text.h"
 #include "quant/file/json.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -92,8 +93,8 @@ std::string Short(const std::string& format) {
 }
 
 void PrintQuantized(const Json& j) {
-  PrintLine("  quantized from {}: plan {}, method {}", j["source"].get<std::string>(), j["plan"].get<std::string>(),
-            j["method"].get<std::string>());
+  PrintLine("  quantized from {}, method {}", j["source"].get<std::string>(), j["method"].get<std::string>());
+  PrintLine("  plan {}", j["plan"].get<std::string>());
   PrintLine("  {:<44} {:<9} {:>6} {:>10} {:>5}", "matrix", "format", "group", "bytes", "bits");
   for (const Json& m : j["quantized"]) {
     PrintLine("  {:<44} {:<9} {:>6} {:>10} {:>5.2f}", m["tensor"].get<std::string>(),
@@ -122,8 +123,8 @@ void PrintInput(const ModelConfig& c, const std::vector<std::string>& names) {
 
 void Print(const Model& model, const Json& j) {
   const ModelConfig& c = model.config();
-  PrintLine("{}: {}, {} parameters, {} bytes", j["model"].get<std::string>(), j["family"].get<std::string>(),
-            j["parameters"].get<uint64_t>(), j["bytes"].get<uint64_t>());
+  PrintLine("{}: {}, {} parameters, {}", j["model"].get<std::string>(), j["family"].get<std::string>(),
+            j["parameters"].get<uint64_t>(), SizeText(j["bytes"].get<int64_t>()));
   for (const auto& [type, count] : j["stored"].items())
     PrintLine("  stored as {:<6} {} values", type, count.get<uint64_t>());
   PrintLine("  layers {}, hidden {}, FFN {}{}{}{}", c.layers, c.hidden, c.ffn,

@@ -80,7 +80,7 @@ void Run(const PlotArguments& options) {
       const std::string svg = Drawing().Svg(figure.Kind(), SpecificationOf(figure));
       WriteFileAtomically(options.out, options.out.ends_with(".pdf") ? PdfOf(svg) : svg);
       for (const std::string& missing : MissingOf(figure)) Notice(figure.name + ": not drawn: " + missing);
-      return PrintLine("{}: {}", options.out, figure.caption);
+      return PrintText("{}", Paragraph(options.out + ": " + figure.caption));
     }
   }
   Fail("--figure {}: the files have nothing for it, expected one of: {}", options.figure, known);

@@ -6,6 +6,7 @@
 #include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/size_text.h"
 #include "quant/plan/grid_files.h"
 #include "tools/files.h"
 #include "tools/help.h"
@@ -69,13 +70,15 @@ void PrintSummary(const QuantizeArguments& options, const Plan& plan, const Made
   if (s.matrices == 0) {
     PrintLine("{}: equivalent weights, no codes", options.out);
   } else if (made.types.empty()) {
-    PrintLine("{}: {} matrices in {}, {:.2f} bits per weight, relative error {:.4f}", options.out, s.matrices,
-              plan.canonical(), s.bits_per_weight, s.relative_error);
+    PrintLine("{}: {} matrices, {:.2f} bits per weight, relative error {:.4f}", options.out, s.matrices,
+              s.bits_per_weight, s.relative_error);
+    PrintLine("  in {}", plan.canonical());
   } else {
-    PrintLine("{}: {} matrices rounded to {} and dequantized, relative error {:.4f}", options.out, s.matrices,
-              plan.canonical(), s.relative_error);
+    PrintLine("{}: {} matrices rounded and dequantized, relative error {:.4f}", options.out, s.matrices,
+              s.relative_error);
+    PrintLine("  rounded to {}", plan.canonical());
   }
-  PrintLine("  {} bytes of tensors before, {} after{}", s.bytes_before, s.bytes_after,
+  PrintLine("  {} of tensors before, {} after{}", SizeText(s.bytes_before), SizeText(s.bytes_after),
             made.types.empty() ? "" : ": " + made.types);
 }
 

@@ -6,6 +6,7 @@
 #include "experiments/report/page/page.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/size_text.h"
 #include "quant/file/json.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -37,7 +38,7 @@ void Run(const ReportArguments& options) {
   const PageWords words{options.title, TARE_VERSION, command + " --out " + options.out};
   const std::string page = ReportPage(words, material, figures, drawing);
   WriteFileAtomically(options.out, page);
-  PrintLine("{}: {} figures, {:.1f} MB", options.out, figures.size(), static_cast<double>(page.size()) / 1e6);
+  PrintLine("{}: {} figures, {}", options.out, figures.size(), SizeText(std::ssize(page)));
 }
 
 }  // namespace

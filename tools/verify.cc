@@ -15,15 +15,18 @@ struct VerifyArguments {
   std::string file, json;
 };
 
+void Check(const std::string& path, const Hdf5Reader& file, const std::string& schema) {
+  ProgressLine line("verify");
+  const Progress progress = line.Callback();
+  if (IsQuantizedSchema(schema)) return QuantizedCheckpoint(path).Verify(progress);
+  file.Verify([&](int64_t done, int64_t total) { progress(done, total, "bytes"); });
+}
+
 void Run(const VerifyArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.file}, {options.json});
   const Hdf5Reader file(options.file);
   const std::string schema = file.HasAttribute("", "schema") ? file.StringAttribute("", "schema") : "none";
-  if (IsQuantizedSchema(schema)) {
-    QuantizedCheckpoint(options.file).Verify();
-  } else {
-    file.Verify();
-  }
+  Check(options.file, file, schema);
   const size_t datasets = file.datasets().size();
   if (PrintsTables(options.json)) PrintLine("{}: whole; {} datasets, schema {}", options.file, datasets, schema);
   WriteJson(options.json,
@@ -38,6 +41,7 @@ void AddVerify(CLI::App& app) {
       app.add_subcommand("verify", "whether an HDF5 file that Tare wrote is whole: exit code 0, or 1 and where not");
   command->add_option("FILE", options->file, "dump, statistics or quantized checkpoint")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
+  AddQuiet(*command);
   command->footer(Examples({"tare verify Q.h5", "tare verify S.h5 --json -"}));
   command->callback([options] { Run(*options); });
 }

@@ -149,10 +149,11 @@ class Writer {
     }
   }
 
-  ConvertSummary Write(const std::filesystem::path& path) {
+  ConvertSummary Write(const std::filesystem::path& path, const Progress& progress) {
     for (const TensorView& tensor : views_) summary_.bytes += static_cast<int64_t>(tensor.bytes.size());
     summary_.tensors = static_cast<int>(views_.size());
-    WriteSafetensors(path, std::move(views_), {{"format", "pt"}});
+    WriteSafetensors(path, std::move(views_), {{"format", "pt"}},
+                     [&](int64_t done, int64_t total) { Report(progress, done, total, "bytes"); });
     return summary_;
   }
 
@@ -228,7 +229,7 @@ class Writer {
 }  // namespace
 
 ConvertSummary ConvertLayout(const std::filesystem::path& path, const std::string& to,
-                             const std::filesystem::path& folder) {
+                             const std::filesystem::path& folder, const Progress& progress) {
   FamilyNamed(to, "--to");
   const Model model(path);  // whole, of the shapes that config.json says, and finite, or refused
   RefuseCodes(model.files(), path);
@@ -240,7 +241,7 @@ ConvertSummary ConvertLayout(const std::filesystem::path& path, const std::strin
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) Fail("{}: cannot be made: {}; try another folder", folder.string(), error.message());
-  const ConvertSummary summary = writer.Write(folder / "model.safetensors");
+  const ConvertSummary summary = writer.Write(folder / "model.safetensors", progress);
   for (const char* name : kTokenizerFiles) {
     if (const auto file = CheckpointText(path, name)) WriteFileAtomically(folder / name, *file);
   }

@@ -13,6 +13,8 @@
 #include <filesystem>
 #include <string>
 
+#include "experiments/sequences/progress.h"
+
 namespace tare {
 
 struct ConvertSummary {
@@ -23,6 +25,6 @@ struct ConvertSummary {
 // Writes config.json, model.safetensors and the tokenizer's files into the folder, which is made. Throws Error where the
 // family named `to` cannot say what the model computes, and why.
 ConvertSummary ConvertLayout(const std::filesystem::path& model, const std::string& to,
-                             const std::filesystem::path& folder);
+                             const std::filesystem::path& folder, const Progress& progress = {});
 
 }  // namespace tare

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -135,7 +136,10 @@ std::string PlacesText(const Json& rule) {
 // A reason is said once.
 std::string Verdict(const char* how, const Json& refusal, const Json& said = {}) {
   if (refusal.is_null()) return Formatted("{:<11}yes\n", how);
-  return Formatted("{:<11}no: {}\n", how, refusal == said ? "for the same reason" : refusal.get<std::string>());
+  std::istringstream reason(refusal == said ? "for the same reason" : refusal.get<std::string>());
+  Json words{"no:"};
+  for (std::string word; reason >> word;) words.push_back(word);
+  return Wrapped(how, words);
 }
 
 }  // namespace

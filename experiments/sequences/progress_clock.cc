@@ -2,6 +2,7 @@
 #include "experiments/sequences/progress_clock.h"
 
 #include "quant/base/formatted.h"
+#include "quant/base/size_text.h"
 
 namespace tare {
 namespace {
@@ -35,10 +36,13 @@ std::string ProgressClock::Line(int64_t done, int64_t total, const std::string& 
   unit_ = unit;
   last_ = now;
   const double seconds = now - since_, share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1;
-  std::string figures =
-      parts_ > 1 ? Formatted(": {:.0f} %", 100 * share) : Formatted(": {} of {} {}", done, total, unit);
+  const bool bytes = unit == "bytes";
+  std::string figures = parts_ > 1 ? Formatted(": {:.0f} %", 100 * share)
+                        : bytes    ? Formatted(": {} of {}", SizeText(done), SizeText(total))
+                                   : Formatted(": {} of {} {}", done, total, unit);
   if (done > 0 && seconds > 0) {
-    figures += Formatted(", {}, {} left", RateText(static_cast<double>(done) / seconds),
+    const double rate = static_cast<double>(done) / seconds;
+    figures += Formatted(", {}, {} left", bytes ? SizeText(static_cast<int64_t>(rate)) + " per second" : RateText(rate),
                          TimeText(seconds * (1 - share) / share));
   }
   const double parts_done = static_cast<double>(part_) + share;

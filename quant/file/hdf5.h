@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -122,7 +123,8 @@ class Hdf5Reader {
   double DoubleAttribute(const std::string& object, const std::string& key) const;
 
   // Throws Error unless "complete" is 1 and every dataset is there with the SHA-256 it was written with.
-  void Verify() const;
+  // progress: bytes seen of all, after each dataset.
+  void Verify(const std::function<void(int64_t done, int64_t total)>& progress = {}) const;
 
   // Gives back the memory under Bytes(name); it is read again when touched again.
   void Release(const std::string& name) const;

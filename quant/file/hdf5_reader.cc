@@ -352,14 +352,16 @@ void Hdf5Reader::CheckNames() const {
          path().string());
 }
 
-void Hdf5Reader::Verify() const {
+void Hdf5Reader::Verify(const std::function<void(int64_t, int64_t)>& progress) const {
   if (!HasAttribute("", "complete") || IntAttribute("", "complete") != 1) {
     Fail("{}: not marked complete: Tare did not write it, or not to its end; try making it again", path().string());
   }
+  int64_t seen = 0;
   for (const std::string& name : datasets()) {
     if (!HasAttribute(name, "sha256"))
       Fail("{}: dataset '{}': has no SHA-256, expected one; try making it again", path().string(), name);
-    (void)Bytes(name);
+    seen += std::ssize(Bytes(name));
+    if (progress) progress(seen, std::ssize(file_.bytes()));
   }
 }
 

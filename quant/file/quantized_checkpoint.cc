@@ -205,13 +205,17 @@ void QuantizedCheckpoint::Release(const std::string& name) const {
   file_.Release(In(kScales, name));
 }
 
-void QuantizedCheckpoint::Verify() const {
-  file_.Verify();
+void QuantizedCheckpoint::Verify(const std::function<void(int64_t, int64_t, const char*)>& progress) const {
+  file_.Verify([&](int64_t done, int64_t total) {
+    if (progress) progress(done, total, "bytes");
+  });
+  int64_t decoded = 0;
   for (const auto& [name, m] : matrices_) {
     const std::string where = Formatted("{}: '{}'", file_.path().string(), name);
     std::vector<float> values(static_cast<size_t>(m.in));
     for (int64_t row = 0; row < m.out; ++row) DequantizeRow(m, row, values.data(), where);
     Release(name);
+    if (progress) progress(++decoded, std::ssize(matrices_), "matrices");
   }
 }
 

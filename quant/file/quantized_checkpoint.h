@@ -13,6 +13,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -73,7 +74,8 @@ class QuantizedCheckpoint {
   // Gives back the memory under a tensor or matrix; it is read again when touched again.
   void Release(const std::string& name) const;
   // Throws Error where any byte is not what was written, or a code or scale is none.
-  void Verify() const;
+  // progress: bytes hashed, then matrices decoded, of all.
+  void Verify(const std::function<void(int64_t done, int64_t total, const char* unit)>& progress = {}) const;
 
  private:
   void ReadTensor(const std::string& name);

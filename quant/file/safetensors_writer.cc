@@ -49,14 +49,21 @@ std::string_view AsText(std::span<const std::byte> bytes) {
 }  // namespace
 
 void WriteSafetensors(const std::filesystem::path& path, std::vector<TensorView> tensors,
-                      const std::map<std::string, std::string>& metadata) {
+                      const std::map<std::string, std::string>& metadata,
+                      const std::function<void(int64_t, int64_t)>& progress) {
   std::ranges::sort(tensors, {}, [](const TensorView& tensor) { return std::pair(-Bits(tensor.dtype), tensor.name); });
   const std::string header = HeaderOf(tensors, metadata, path.string());
   const uint64_t length = header.size();
   AtomicFile file(path);
   file.Write(AsText(std::as_bytes(std::span(&length, 1))));
   file.Write(header);
-  for (const TensorView& tensor : tensors) file.Write(AsText(tensor.bytes));
+  int64_t written = 0, all = 0;
+  for (const TensorView& tensor : tensors) all += std::ssize(tensor.bytes);
+  for (const TensorView& tensor : tensors) {
+    file.Write(AsText(tensor.bytes));
+    written += std::ssize(tensor.bytes);
+    if (progress) progress(written, all);
+  }
   file.Commit();
 }
 

@@ -82,6 +82,29 @@ TEST(CommandTest, ProgressOnATerminalIsGoneWhereFiguresStand) {
   close(terminal);
 }
 
+// Of commands that read or write a whole checkpoint, or time one kernel after another (the others of bench as this one).
+TEST(CommandTest, LongCommandsSayHowFarTheyAreUnlessQuiet) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) GTEST_SKIP() << "no pseudoterminals here";
+  const TemporaryFolder folder;
+  const std::string model = GoldenFolder("llama-mha"), codes = folder / "Q.h5";
+  ASSERT_EQ(RunTare({"quantize", model, "--plan", "weights=int8/channel", "--out", codes}).exit_code, 0);
+  const std::vector<std::pair<std::vector<std::string>, const char*>> commands{
+      {{"verify", codes}, " matrices, "},
+      {{"convert", model, "--to", "llama", "--out", folder / "copy"}, "convert: 386 KB of 386 KB, "},
+      {{"bench", "linear", "--plan", "weights=int4/group64", "--rows", "1", "--out", "64", "--in", "64",
+        "--repetitions", "1"},
+       "bench linear: 1 of 1 cases, "}};
+  for (const auto& [command, says] : commands) {
+    EXPECT_THAT(OnTerminal(command, terminal), AllOf(HasSubstr("\r\x1b[K"), HasSubstr(says)));
+    std::filesystem::remove_all(folder / "copy");
+    std::vector<std::string> quiet = command;
+    quiet.push_back("--quiet");
+    EXPECT_THAT(OnTerminal(quiet, terminal), testing::Not(HasSubstr("\x1b")));
+  }
+  close(terminal);
+}
+
 // A line that wraps would leave one for each time that it is rewritten: names are cut, rates and times left are not.
 TEST(CommandTest, ProgressFitsTheTerminal) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);

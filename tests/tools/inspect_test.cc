@@ -42,7 +42,7 @@ TEST(InspectTest, JsonInAFileStandsBesideTheFigures) {
   const std::string file = folder / "x.json";
   const Outcome outcome = RunTare({"inspect", GoldenFolder("llama-mha") / "", "--json", file});
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_THAT(outcome.out, HasSubstr("llama-mha: llama, 96576 parameters, 386304 bytes"));
+  EXPECT_THAT(outcome.out, HasSubstr("llama-mha: llama, 96576 parameters, 386 KB"));
   EXPECT_EQ(Json::parse(GetFile(file))["parameters"], 96576);
   EXPECT_FALSE(Json::parse(GetFile(file)).contains("lambda"));
   EXPECT_EQ(folder.Names().size(), 1u);

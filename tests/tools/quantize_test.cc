@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "quant/base/size_text.h"
 #include "quant/file/checkpoint_files.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_command.h"
@@ -27,7 +28,7 @@ TEST(QuantizeCommand, TheFileIsAModelForEveryCommand) {
   EXPECT_EQ(verified.exit_code, 0) << verified.err;
   EXPECT_THAT(verified.out, HasSubstr("whole"));
   const Outcome inspected = RunTare({"inspect", file});
-  EXPECT_THAT(inspected.out, HasSubstr("weights=int8/channel, method rtn"));
+  EXPECT_THAT(inspected.out, HasSubstr(", method rtn\n  plan weights=int8/channel\n"));
   EXPECT_THAT(inspected.out, HasSubstr("  format     group      bytes  bits\n"));
   const auto perplexity = [&](const std::string& path) {
     const Outcome outcome = RunTare({"eval", path, "--tasks", "perplexity=" + kText, "--limit", "4", "--json", "-"});
@@ -60,7 +61,7 @@ TEST(QuantizeCommand, ThePrintedLineIsOfWhatWasWritten) {
   ASSERT_EQ(made.exit_code, 0) << made.err;
   EXPECT_EQ(GetFile(folder / "m" / "tokenizer.json"), R"({"version": "1.0"})");
   const int64_t bytes = CheckpointFiles(folder / "m").total_bytes();
-  EXPECT_THAT(made.out, HasSubstr(std::to_string(bytes) + " after: "));
+  EXPECT_THAT(made.out, HasSubstr(SizeText(bytes) + " after: "));
   EXPECT_THAT(made.out, HasSubstr(" tensors in BF16, 21 of them rounded to nearest\n"));
   EXPECT_THAT(made.out, Not(HasSubstr("bits per weight")));
 }

@@ -68,6 +68,12 @@ void AddSettings(const Json& json, SourceFile& file) {
   }
 }
 
+[[noreturn]] void RefuseSchema(const std::string& path, const std::string& schema) {
+  std::string known = std::string(kStatisticsSchema) + ", tare.dump/1";
+  for (const std::string_view one : kSchemas) known += ", " + std::string(one);
+  Fail("{}: got the schema {}, expected one of {}; try the command that makes these again", path, schema, known);
+}
+
 class Reader {
  public:
   void Read(const fs::path& path) {
@@ -123,8 +129,9 @@ class Reader {
 
   void ReadHdf5(const fs::path& path) {
     const Hdf5Reader file(path);
-    if (!file.HasAttribute("", "schema") || file.StringAttribute("", "schema") != "tare.dump/1")
-      return ReadStatisticsFile(path);
+    const std::string schema = file.HasAttribute("", "schema") ? file.StringAttribute("", "schema") : "none";
+    if (schema == kStatisticsSchema) return ReadStatisticsFile(path);
+    if (schema != "tare.dump/1") RefuseSchema(path.string(), schema);
     const auto attribute = [&](const char* key) { return file.StringAttribute("", key); };
     SourceFile& source = material_.files.emplace_back(path.string(), "tare.dump/1");
     for (const char* key : {"model", "weights_sha256", "plan", "carried", "math", "version", "input_sha256", "windows"})
@@ -168,11 +175,7 @@ class Reader {
   void Add(Json json, const std::string& path) {
     const std::string schema =
         json.is_object() && json.contains("schema") && json["schema"].is_string() ? json["schema"] : Json("none");
-    if (!std::ranges::contains(kSchemas, schema)) {
-      std::string known = std::string(kStatisticsSchema) + ", tare.dump/1";
-      for (const std::string_view one : kSchemas) known += ", " + std::string(one);
-      Fail("{}: got the schema {}, expected one of {}; try the command that makes these again", path, schema, known);
-    }
+    if (!std::ranges::contains(kSchemas, schema)) RefuseSchema(path, schema);
     if (schema == "tare.compare/1") {
       for (Json& outliers : json.at("outliers")) Add(std::move(outliers), path);
       if (json.contains("attribution")) {

@@ -14,6 +14,13 @@ TEST(ProgressClock, SaysRateAndTimeLeft) {
   EXPECT_EQ(clock.Line(2000, 2000, "tokens", 310, 80), "eval: 2000 of 2000 tokens, 9.5 per second, 0 s left");
 }
 
+TEST(ProgressClock, SizesAreInUnitsThatAPersonReads) {
+  ProgressClock clock(0);
+  clock.Begin("verify", 0, 1, 0);
+  EXPECT_EQ(clock.Line(5'000'000'000, 10'000'000'000, "bytes", 10, 80),
+            "verify: 5.00 GB of 10.0 GB, 500 MB per second, 10 s left");
+}
+
 // A layer in 12 s is not "0 per second".
 TEST(ProgressClock, SlowThingsAreTimedEach) {
   ProgressClock clock(0);

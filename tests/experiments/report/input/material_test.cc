@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "quant/file/hdf5.h"
 #include "quant/statistics/statistics_file.h"
 #include "tests/support/random_statistics.h"
 #include "tests/support/report_material.h"
@@ -109,6 +110,14 @@ TEST_F(MaterialTest, StatisticsAreWholeAndOfOneFilePerModel) {
   ASSERT_EQ(material.statistics.size(), 1u);
   EXPECT_EQ(material.statistics[0].set, set);
   EXPECT_THAT(Refusal({folder_ / "a.h5", folder_ / "b.h5"}), HasSubstr("try one file per model"));
+}
+
+TEST_F(MaterialTest, AnotherHdf5FileIsNamedWithWhatAReportTakes) {
+  Hdf5Writer file(folder_ / "q.h5");
+  file.SetAttribute("", "schema", "tare.quantized/2");
+  file.Commit();
+  EXPECT_THAT(Refusal({folder_ / "q.h5"}),
+              AllOf(HasSubstr("got the schema tare.quantized/2"), HasSubstr("tare.stats.file/1, tare.dump/1, tare.")));
 }
 
 TEST_F(MaterialTest, DocumentsLieInTheOrderInWhichModelsCame) {
