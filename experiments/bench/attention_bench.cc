@@ -138,7 +138,7 @@ std::string Isa() {
 
 }  // namespace
 
-AttentionBench BenchAttention(const std::vector<AttentionCase>& cases, const Progress& progress) {
+AttentionBench BenchAttention(const std::vector<AttentionCase>& cases, const CasesDone& progress) {
   AttentionBench bench{.isa = Isa(), .roofline = {}, .results = {}};
   for (const AttentionCase& c : cases) {
     CheckMemory(c);
@@ -157,7 +157,7 @@ AttentionBench BenchAttention(const std::vector<AttentionCase>& cases, const Pro
     if (c.threads == cases.front().threads) bench.roofline = Better(bench.roofline, roofline);
     result.roofline = roofline;
     bench.results.push_back(std::move(result));
-    Report(progress, std::ssize(bench.results), std::ssize(cases), "cases");
+    if (progress) progress(std::ssize(bench.results), std::ssize(cases), "cases");
   }
   return bench;
 }

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "experiments/bench/roofline.h"
-#include "experiments/sequences/progress.h"
 
 namespace tare {
 
@@ -56,7 +55,7 @@ struct AttentionBench {
 };
 
 // Checks every case before the first is timed. Throws Error for one that cannot run.
-AttentionBench BenchAttention(const std::vector<AttentionCase>& cases, const Progress& progress = {});
+AttentionBench BenchAttention(const std::vector<AttentionCase>& cases, const CasesDone& progress = {});
 
 // {"schema":"tare.bench/1",...}; machine.cpu is the caller's to know.
 nlohmann::ordered_json AttentionBenchJson(const AttentionBench& bench, const std::string& cpu);

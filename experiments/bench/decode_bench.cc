@@ -174,12 +174,12 @@ void CheckCase(const DecodeCase& c) {
 
 }  // namespace
 
-std::vector<DecodeResult> BenchDecode(const std::vector<DecodeCase>& cases, const Progress& progress) {
+std::vector<DecodeResult> BenchDecode(const std::vector<DecodeCase>& cases, const CasesDone& progress) {
   for (const DecodeCase& c : cases) CheckCase(c);
   std::vector<DecodeResult> results;
   for (const DecodeCase& c : cases) {
     results.push_back(Measure(c));
-    Report(progress, std::ssize(results), std::ssize(cases), "cases");
+    if (progress) progress(std::ssize(results), std::ssize(cases), "cases");
   }
   // The best of the run over as much memory: others use the machine too, at times.
   const auto read = [](const DecodeResult& r) { return std::min(r.bytes, kMostReading); };

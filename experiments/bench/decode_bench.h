@@ -18,7 +18,6 @@
 #include "experiments/bench/decode_inputs.h"
 #include "experiments/bench/roofline.h"
 #include "experiments/plan/decoding_plan.h"
-#include "experiments/sequences/progress.h"
 
 namespace tare {
 
@@ -43,7 +42,7 @@ struct DecodeResult {
 
 // Throws Error for a case that cannot run or does not fit the memory, before the first is timed, and for one that
 // disagrees with the reference.
-std::vector<DecodeResult> BenchDecode(const std::vector<DecodeCase>& cases, const Progress& progress = {});
+std::vector<DecodeResult> BenchDecode(const std::vector<DecodeCase>& cases, const CasesDone& progress = {});
 
 // {"schema":"tare.bench/1","bench":"decode",...}
 nlohmann::ordered_json DecodeBenchJson(const std::vector<DecodeResult>& results, const std::string& cpu);

@@ -75,7 +75,7 @@ void CheckCase(const LinearCase& c) {
 
 }  // namespace
 
-LinearBench BenchLinear(const std::vector<LinearCase>& cases, const Progress& progress) {
+LinearBench BenchLinear(const std::vector<LinearCase>& cases, const CasesDone& progress) {
   LinearBench bench;
   for (const LinearCase& c : cases) CheckCase(c);
   for (const LinearCase& c : cases) {
@@ -86,7 +86,7 @@ LinearBench BenchLinear(const std::vector<LinearCase>& cases, const Progress& pr
     result.roofline_fraction = one_token ? result.weights_gbps / roofline.read_gbps : result.gops / roofline.u8s8_gops;
     if (c.threads == cases.front().threads) bench.roofline = Better(bench.roofline, roofline);
     bench.results.push_back(result);
-    Report(progress, std::ssize(bench.results), std::ssize(cases), "cases");
+    if (progress) progress(std::ssize(bench.results), std::ssize(cases), "cases");
   }
   return bench;
 }

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "experiments/bench/roofline.h"
-#include "experiments/sequences/progress.h"
 
 namespace tare {
 
@@ -46,7 +45,7 @@ struct LinearBench {
 };
 
 // Throws Error for a case that cannot run, or disagrees with the reference, before the first is timed.
-LinearBench BenchLinear(const std::vector<LinearCase>& cases, const Progress& progress = {});
+LinearBench BenchLinear(const std::vector<LinearCase>& cases, const CasesDone& progress = {});
 
 // {"schema":"tare.bench/1","bench":"linear",...}
 nlohmann::ordered_json LinearBenchJson(const LinearBench& bench, const std::string& cpu);

@@ -4,9 +4,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 
 namespace tare {
+
+// How far a bench is, after each case: done of all, "cases". May be empty.
+using CasesDone = std::function<void(int64_t done, int64_t total, const char* unit)>;
 
 struct Roofline {
   double u8s8_gops = 0;  // u8 x s8 -> s32, M 64, N 64, K 128
