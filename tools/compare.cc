@@ -6,6 +6,7 @@
 
 #include "experiments/sequences/model_input.h"
 #include "experiments/sites/outlier_report.h"
+#include "experiments/sweep/pair_spread.h"
 #include "experiments/tasks/divergence.h"
 #include "experiments/tasks/perplexity.h"
 #include "quant/base/error.h"
@@ -25,6 +26,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct CompareArguments : CellsCommand {
+  std::vector<std::string> also;  // comparisons of other seeds of the pair
   std::string attribute;
   int64_t attribute_tokens = 2555;  // five windows of 511
 };
@@ -115,17 +117,26 @@ void Run(CompareArguments& options) {
   const std::filesystem::path text = TextOf(options.sweep.tasks);
   OutputsIn(options.sweep.folder, {});
   const OutputFolder folder(options.sweep.folder);
-  const std::vector<AtomicFile> claims =
-      ClaimSweep(options, {"outliers.jsonl", "outliers.csv", "attribution.csv", "compare.txt", "compare.json"});
+  const std::vector<AtomicFile> claims = ClaimSweep(
+      options, {"outliers.jsonl", "outliers.csv", "attribution.csv", "pairs.csv", "compare.txt", "compare.json"});
   options.sweep.math = options.machine.Apply();
   for (const std::string& model : options.models) LoadConfig(model);
   const std::string plan = AttributedPlan(options);
   std::vector<ModelAttribution> both;
   if (!plan.empty()) both = AskBoth(options, text, plan, options.attribute_tokens);
+  std::vector<ComparedPair> pairs{{.where = options.sweep.folder.string(), .sweep = {}}};
+  for (const std::string& other : options.also) pairs.push_back(ReadComparedPair(other));
   const std::vector<Json> outliers = Outliers(options);
   const SweepResult result = RunAndWrite(options);
   Json json{{"schema", "tare.compare/1"}, {"outliers", outliers}, {"sweep", result.json}};
   std::string page = OutlierTable(outliers) + result.table + "\n" + result.legend;
+  if (pairs.size() > 1) {
+    pairs[0].sweep = result.json;
+    const std::vector<PairSpread> spreads = SpreadOverPairs(pairs);
+    WriteFileAtomically(options.sweep.folder / "pairs.csv", PairSpreadCsv(spreads));
+    json["pairs"] = PairSpreadJson(spreads);
+    page += PairSpreadTable(spreads);
+  }
   if (!plan.empty()) {
     const ComparedAttribution attribution = RunBoth(both, plan, options.sweep.folder);
     json["attribution"] = attribution.json;
@@ -136,8 +147,9 @@ void Run(CompareArguments& options) {
   WriteFileAtomically(options.sweep.folder / "compare.json", JsonText(WithCommand(json), 2) + "\n");
   if (PrintsTables(options.json)) {
     PrintText("{}", page);
-    PrintLine("compare.txt, compare.json, table.csv, outliers.csv{} are in\n{}",
-              plan.empty() ? "" : ", attribution.csv", options.sweep.folder.string());
+    PrintLine("compare.txt, compare.json, table.csv, outliers.csv{}{} are in\n{}",
+              plan.empty() ? "" : ", attribution.csv", pairs.size() > 1 ? ", pairs.csv" : "",
+              options.sweep.folder.string());
   }
   WriteJson(options.json, json);
 }
@@ -153,6 +165,11 @@ void AddCompare(CLI::App& app) {
       ->required()
       ->expected(2);
   AddSweepOptions(*command, *options);
+  command
+      ->add_option("--also", options->also,
+                   "folder of such a comparison of the pair trained from another seed: the spread over all pairs; once "
+                   "per pair")
+      ->allow_extra_args(false);
   command
       ->add_option("--attribute", options->attribute,
                    "a plan: what each site of it costs either model, by divergence (else the preset of the fewest "

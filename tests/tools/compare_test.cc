@@ -85,6 +85,29 @@ TEST_F(CompareCommandTest, PlansAreComparedAsTheyAre) {
               HasSubstr("--plan: got v=int4/token twice"));
 }
 
+// Comparisons of other seeds: the spread over pairs, and their own weights are no other seed.
+TEST_F(CompareCommandTest, SeveralPairs) {
+  ASSERT_EQ(Compare({"--bits", "4", "--attribute", "none"}).exit_code, 0);
+  fs::rename(folder_ / "out", folder_ / "seed1");
+  EXPECT_THAT(Compare({"--bits", "4", "--attribute", "none", "--also", folder_ / "seed1"}).err,
+              HasSubstr("seed1: got the weights of llama-mha as in "));
+  std::string json = GetFile(folder_ / "seed1" / "compare.json");
+  for (const char* model : {"llama-mha", "diffllama-mha"}) {
+    const std::string name = std::string("\"model\": \"") + model + "\",\n          \"weights\": \"";
+    for (size_t at = json.find(name); at != json.npos; at = json.find(name, at + 1)) json[at + name.size()] = 'x';
+  }
+  PutFile(folder_ / "seed1" / "compare.json", json);
+  const Outcome outcome = Compare({"--bits", "4", "--attribute", "none", "--also", folder_ / "seed1"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("over 2 pairs: the difference of their changes\n"));
+  const Json spread = Json::parse(Get("compare.json")).at("pairs").at(0);
+  EXPECT_EQ(spread.at("pairs"), 2);
+  EXPECT_EQ(spread.at("differences").at(0), spread["differences"].at(1));
+  EXPECT_EQ(spread.at("deviation"), 0.0);
+  EXPECT_THAT(Get("pairs.csv"), StartsWith("task,plan,figure,pairs,mean,deviation,low,high,differences\n"));
+  EXPECT_THAT(Compare({"--bits", "4", "--also", folder_ / "gone"}).err, HasSubstr("gone: got no compare.json"));
+}
+
 TEST_F(CompareCommandTest, WrongUsage) {
   const std::string task = "perplexity=" + (folder_ / "ids.safetensors").string();
   EXPECT_EQ(RunTare({"compare", GoldenFolder("llama-mha"), "--tasks", task, "--out", folder_ / "x"}).exit_code, 2);
