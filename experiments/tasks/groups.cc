@@ -140,27 +140,34 @@ Json Spreads(const TaskResult& result, const TaskKind& kind, const Breakdown& br
 
 std::string Text(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-// The last key's values are columns, where there are two or more keys.
-std::string GroupTable(const Json& groups, const std::string& figure, const std::vector<std::string>& by) {
-  const std::vector<std::string> down(by.begin(), by.size() > 1 ? by.end() - 1 : by.end());
+// The values of one key are columns; where it is none, a group is a row with its figure.
+std::string GroupsAcross(const Json& groups, const std::string& figure, const std::vector<std::string>& down,
+                         const std::string& across) {
   std::map<std::vector<Json>, std::map<Json, std::string, Before>, Before> cells;
   std::map<Json, size_t, Before> columns;
   for (const Json& group : groups) {
     std::vector<Json> row;
     for (const std::string& key : down) row.push_back(group.at(key));
-    const Json column = by.size() > 1 ? group.at(by.back()) : Json(figure);
+    const Json column = across.empty() ? Json(figure) : group.at(across);
     columns[column] = 0;
     cells[row][column] = WithInterval(group.at(figure), {group.at(figure + "_low"), group.at(figure + "_high")}, ".4f");
   }
   std::vector<std::vector<std::string>> rows{down};
   for (const auto& [column, none] : columns)
-    rows[0].push_back(by.size() > 1 ? Formatted("{} {}", by.back(), Text(column)) : figure);
+    rows[0].push_back(across.empty() ? figure : Formatted("{} {}", across, Text(column)));
   for (auto& [values, row] : cells) {
     rows.emplace_back();
     for (const Json& value : values) rows.back().push_back(Text(value));
     for (const auto& [column, none] : columns) rows.back().push_back(row[column]);
   }
   return InColumns(rows, down.size());
+}
+
+// The last of several keys has the columns where they fit.
+std::string GroupTable(const Json& groups, const std::string& figure, const std::vector<std::string>& by) {
+  constexpr size_t kWidth = 80;
+  const std::string table = by.size() == 1 ? "" : GroupsAcross(groups, figure, {by.begin(), by.end() - 1}, by.back());
+  return table.empty() || table.find('\n') > kWidth ? GroupsAcross(groups, figure, by, "") : table;
 }
 
 std::string SpreadTable(const Json& spreads, const std::string& figure, const Breakdown& breakdown) {

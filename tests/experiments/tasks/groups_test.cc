@@ -59,6 +59,19 @@ TEST(BreakDown, CountsEachGroup) {
   EXPECT_THAT(BreakdownCsv("choice:t", all), HasSubstr("choice:t,0.0,64,1,1.0,"));
 }
 
+// Columns that do not fit 80 are rows.
+TEST(BreakDown, ManyGroupsAreAList) {
+  const Breakdown breakdown{.by = {"depth", "length"}, .over = ""};
+  const TaskResult result = Result(
+      {{Item(0, 64), true}, {Item(0, 128), true}, {Item(0, 256), true}, {Item(0, 512), true}, {Item(0, 1024), false}});
+  const std::string table =
+      BreakdownTable(BreakDown("choice:t", result, kChoiceTask, breakdown), kChoiceTask, breakdown);
+  EXPECT_THAT(table, testing::StartsWith("acc with 95 % intervals, 1 items each\n"
+                                         "depth  length                acc\n"
+                                         "0.0    64      1.00 [0.21, 1.00]\n"));
+  EXPECT_THAT(table, testing::EndsWith("\n0.0    1024    0.00 [0.00, 0.79]\n"));
+}
+
 // Two samples of three items each that are all right or all wrong: what is known is two outcomes.
 TEST(BreakDown, ItemsOfASampleAreNotIndependent) {
   std::vector<std::pair<Json, bool>> items;
