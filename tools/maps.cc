@@ -19,7 +19,7 @@ namespace tare {
 namespace {
 
 struct MapsArguments {
-  std::string model, input, json;
+  std::string model, input, json, csv;
   std::vector<std::string> plans;
   WindowOptions windows;
   Resampling resampling;
@@ -27,7 +27,7 @@ struct MapsArguments {
 };
 
 void Run(const MapsArguments& options) {
-  const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {options.json});
+  const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {options.json, options.csv});
   const Math math = options.machine.Apply();
   Model exact(options.model, math);
   if (exact.config().projection > 0) Fail("{}: got a tower of CLIP, expected a language model", exact.Name());
@@ -62,6 +62,7 @@ void Run(const MapsArguments& options) {
   if (PrintsTables(options.json))
     PrintText("{}: {} positions in {} windows, every layer with exact inputs\n{}", exact.Name(), tokens,
               sequences.size(), tables);
+  if (!options.csv.empty()) WriteFileAtomically(options.csv, MapErrorCsv(json["plans"]));
   WriteJson(options.json, json);
 }
 
@@ -78,6 +79,8 @@ void AddMaps(CLI::App& app) {
       ->required();
   command->add_option("--input", options->input, "text, or ids in .safetensors or .h5")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
+  command->add_option("--csv", options->csv,
+                      "write one row per plan, layer and map, and of the difference, to this file");
   command->add_option("--seed", options->resampling.seed, "of the draws that intervals are from")
       ->capture_default_str();
   AddWindowOptions(*command, options->windows);

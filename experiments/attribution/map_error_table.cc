@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "experiments/evidence/shown.h"
+#include "experiments/text/csv.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json.h"
 
@@ -39,6 +40,19 @@ std::string MapLine(const std::string& layer, int map, const MapFigures& f) {
 }
 
 bool Differential(const MapErrors& errors) { return errors.maps[1].rows > 0; }
+
+constexpr const char* kCsvFigures[] = {"logit_rms", "shiftless_rms", "exp_bias",     "half_variance",
+                                       "error",     "peak",          "peak_formula", "common",
+                                       "low",       "high",          "correlation"};
+
+std::string CsvLine(const std::string& start, const std::string& map, const Json& figures) {
+  std::string line = start + map;
+  for (const char* name : kCsvFigures) {
+    const auto figure = figures.find(name);
+    line += "," + (figure == figures.end() || figure->is_null() ? "" : figure->dump());
+  }
+  return line + "\n";
+}
 
 double ErrorOf(const DifferenceSums& d) { return std::sqrt(Ratio(d.error_squares, d.map_squares)); }
 
@@ -103,6 +117,22 @@ Json MapErrorJson(const std::string& plan, const LayerMapErrors& layers, const R
     json["layers"].push_back({{"layer", layer}, {"maps", maps}, {"difference", difference}});
   }
   return json;
+}
+
+std::string MapErrorCsv(const Json& plans) {
+  std::string text = "plan,layer,map";
+  for (const char* name : kCsvFigures) text += Formatted(",{}", name);
+  text += "\n";
+  for (const Json& plan : plans) {
+    for (const Json& layer : plan.at("layers")) {
+      const std::string start =
+          Formatted("{},{},", CsvField(plan.at("plan").get<std::string>()), layer.at("layer").dump());
+      const Json& maps = layer.at("maps");
+      for (size_t map = 0; map < maps.size(); ++map) text += CsvLine(start, Formatted("{}", map + 1), maps[map]);
+      if (!layer.at("difference").is_null()) text += CsvLine(start, "difference", layer.at("difference"));
+    }
+  }
+  return text;
 }
 
 }  // namespace tare

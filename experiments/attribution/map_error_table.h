@@ -38,4 +38,7 @@ std::string MapErrorTable(const std::string& plan, const LayerMapErrors& layers,
 nlohmann::ordered_json MapErrorJson(const std::string& plan, const LayerMapErrors& layers,
                                     const Resampling& resampling);
 
+// Of such plans a row per layer and map, and one of the map "difference"; what a row does not have is empty.
+std::string MapErrorCsv(const nlohmann::ordered_json& plans);
+
 }  // namespace tare

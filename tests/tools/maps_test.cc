@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "quant/file/atomic_file.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
@@ -15,6 +16,7 @@ namespace {
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 TEST(MapsCommandTest, EachMapAndTheDifference) {
   TemporaryFolder folder;
@@ -32,6 +34,15 @@ TEST(MapsCommandTest, EachMapAndTheDifference) {
   EXPECT_EQ(json.at("schema"), "tare.maps/1");
   EXPECT_EQ(json.at("plans").at(0).at("layers").size(), 3u);
   EXPECT_GT(json["plans"][0]["layers"][1]["maps"][1].at("shiftless_rms"), 0);
+  ASSERT_EQ(maps("diffllama-mha", {"--plan", "k=int4/token", "--csv", folder / "maps.csv"}).exit_code, 0);
+  const std::vector<std::string> rows = ReadLines(folder / "maps.csv");
+  ASSERT_EQ(rows.size(), 1 + 3 * 3u);
+  const Json& second = json["plans"][0]["layers"][1]["maps"][1];
+  EXPECT_THAT(rows[5], StartsWith("k=int4/token,1,2," + second.at("logit_rms").dump() + ","));
+  EXPECT_THAT(rows[6], StartsWith("k=int4/token,1,difference,,,,," +
+                                  json["plans"][0]["layers"][1]["difference"].at("error").dump() + ","));
+  EXPECT_THAT(maps("llama-mha", {"--plan", "k=int4/token", "--csv", folder / "no/maps.csv"}).err,
+              HasSubstr("no/maps.csv"));
   EXPECT_THAT(maps("llama-mha", {"--plan", "f32"}).err, HasSubstr("--plan: got f32, expected a plan that quantizes"));
   EXPECT_THAT(maps("llama-mha", {"--plan", "k[m2]=int4/token"}).err, HasSubstr("got map 2 of k, expected 1 to 1"));
   EXPECT_EQ(maps("llama-mha", {}).exit_code, 2);

@@ -56,6 +56,25 @@ TEST(MapErrorTable, OneMapHasNoDifference) {
   EXPECT_TRUE(json.at("layers").at(0).at("difference").is_null());
 }
 
+TEST(MapErrorTable, RowsOfCsv) {
+  MapErrors one = Errors(0);
+  one.maps[1] = {};
+  auto plans = nlohmann::ordered_json::array(
+      {MapErrorJson("k=int4/token,q=int4/token", {{Errors(0.001)}}, {}), MapErrorJson("p", {{one}}, {})});
+  for (auto& plan : plans) {
+    for (auto& layer : plan["layers"]) {
+      for (auto& map : layer["maps"]) map = {{"logit_rms", 0.5}, {"peak_formula", -0.25}};
+      if (!layer["difference"].is_null()) layer["difference"] = {{"error", 0.5}, {"common", 0.25}, {"low", nullptr}};
+    }
+  }
+  EXPECT_THAT(Lines(MapErrorCsv(plans)),
+              ElementsAre("plan,layer,map,logit_rms,shiftless_rms,exp_bias,half_variance,error,peak,peak_formula,"
+                          "common,low,high,correlation",
+                          "\"k=int4/token,q=int4/token\",0,1,0.5,,,,,,-0.25,,,,",
+                          "\"k=int4/token,q=int4/token\",0,2,0.5,,,,,,-0.25,,,,",
+                          "\"k=int4/token,q=int4/token\",0,difference,,,,,0.5,,,0.25,,,", "p,0,1,0.5,,,,,,-0.25,,,,"));
+}
+
 // The share's interval is of its ratio over sequences.
 TEST(MapErrorTable, CommonShareHasAnInterval) {
   const std::vector<MapErrors> sequences{Errors(0.001), Errors(0.002), Errors(0.0015), Errors(0.001), Errors(0.0005)};
