@@ -25,7 +25,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kSchema = "tare.cell/1";
-constexpr std::array kModelFiles{"config.json", "tokenizer.model", "tokenizer_config.json"};
+// Besides its weights: what decides how they are read, and how a text is.
+constexpr std::array kModelFiles{"config.json", "tensor-names.json", "tokenizer.json", "tokenizer.model",
+                                 "tokenizer_config.json"};
 
 bool AreStrings(const Json& object, std::initializer_list<const char*> keys) {
   return std::ranges::all_of(keys, [&](const char* key) { return object.contains(key) && object[key].is_string(); });

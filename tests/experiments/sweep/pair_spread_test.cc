@@ -87,6 +87,11 @@ TEST(PairSpread, OtherComparisonsAreNamed) {
   for (Json& cell : pairs[1].sweep["cells"]) cell["key"]["window"] = 30;
   EXPECT_THAT(Refusal(pairs), HasSubstr("two: perplexity:t: got another window than one, expected the same"));
   pairs = ThreePairs();
+  for (ComparedPair& pair : pairs) {
+    for (Json& cell : pair.sweep["cells"]) cell["key"]["tokenizer.json"] = pair.where == "three" ? "another" : "one";
+  }
+  EXPECT_THAT(Refusal(pairs), HasSubstr("three: perplexity:t: got another tokenizer.json than one"));
+  pairs = ThreePairs();
   pairs[2].sweep["cells"].erase(5);
   EXPECT_THAT(Refusal(pairs), HasSubstr("three: got no perplexity:t under k=int4/token, expected all that one has"));
   pairs = ThreePairs();
