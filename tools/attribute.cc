@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare attribute: which part of a plan is to blame. The cells of a sweep over the plan's parts, each alone and each taken
-// out, and what they say (experiments/attribution/attribution.h).
+// out, and what they say (experiments/studies/attribution/attribution.h).
 #include "tools/attribute.h"
 
 #include <memory>
 
-#include "experiments/attribution/attribution_table.h"
 #include "experiments/model/sites_of_model.h"
+#include "experiments/studies/attribution/attribution_table.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/folder_lock.h"
 #include "quant/file/json_text.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/attribution/attribution_pair.h"
+#include "experiments/studies/attribution/attribution_pair.h"
 #include "quant/file/json.h"
 #include "tools/cells.h"
 

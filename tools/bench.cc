@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "experiments/bench/forward_bench.h"
+#include "experiments/model/plan_run.h"
 #include "experiments/model/random_checkpoint.h"
-#include "experiments/sites/outlier_observer.h"
-#include "experiments/sites/plan_run.h"
+#include "experiments/observe/outlier_observer.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/evidence/bootstrap.h"
-#include "experiments/sweep/sweep.h"
+#include "experiments/significance/bootstrap.h"
+#include "experiments/studies/sweep/sweep.h"
 #include "tools/files.h"
 #include "tools/run_options.h"
 

@@ -12,8 +12,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json_fwd.hpp>
 
-#include "experiments/sequences/progress.h"
-#include "experiments/sequences/progress_clock.h"
+#include "experiments/passes/progress.h"
+#include "experiments/passes/progress_clock.h"
 #include "kernels/linear/projector.h"
 
 namespace tare {

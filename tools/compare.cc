@@ -4,9 +4,9 @@
 // after it which sites are to blame.
 #include <memory>
 
-#include "experiments/sequences/model_input.h"
-#include "experiments/sites/outlier_report.h"
-#include "experiments/sweep/pair_spread.h"
+#include "experiments/observe/outlier_report.h"
+#include "experiments/passes/model_input.h"
+#include "experiments/studies/sweep/pair_spread.h"
 #include "experiments/tasks/divergence.h"
 #include "experiments/tasks/perplexity.h"
 #include "quant/base/error.h"

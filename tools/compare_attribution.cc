@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "experiments/attribution/attribution_pair_table.h"
+#include "experiments/studies/attribution/attribution_pair_table.h"
 #include "experiments/tasks/divergence.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"

@@ -2,9 +2,9 @@
 // tare convert: one model in another family's layout.
 #include <memory>
 
-#include "experiments/convert/layout.h"
 #include "experiments/model/config.h"
 #include "experiments/quantize/export.h"
+#include "experiments/quantize/layout.h"
 #include "quant/base/formatted.h"
 #include "quant/base/size_text.h"
 #include "quant/file/json.h"

@@ -2,8 +2,8 @@
 // tare dump: what a model computes, into an HDF5 file.
 #include <memory>
 
-#include "experiments/sequences/model_input.h"
-#include "experiments/sites/dump.h"
+#include "experiments/observe/dump.h"
+#include "experiments/passes/model_input.h"
 #include "quant/base/formatted.h"
 #include "quant/plan/grid_files.h"
 #include "tools/files.h"

@@ -4,11 +4,11 @@
 #include <memory>
 
 #include "experiments/bench/roofline.h"
-#include "experiments/generate/generate.h"
-#include "experiments/generate/text_stream.h"
+#include "experiments/model/plan_run.h"
+#include "experiments/passes/generate.h"
+#include "experiments/passes/text_stream.h"
 #include "experiments/plan/decoding_plan.h"
-#include "experiments/sites/plan_run.h"
-#include "experiments/tokenizer/token_input.h"
+#include "experiments/text/tokenizer/token_input.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "experiments/model/model.h"
-#include "experiments/tokenizer/tokenizer.h"
+#include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/formatted.h"
 #include "quant/base/size_text.h"
 #include "quant/file/json.h"

@@ -2,10 +2,10 @@
 // tare make: items of multiple choice made from a text, in the format that the choice task reads.
 #include <memory>
 
-#include "experiments/items/copies.h"
-#include "experiments/items/needles.h"
-#include "experiments/items/shots.h"
 #include "experiments/model/config.h"
+#include "experiments/tasks/made/copies.h"
+#include "experiments/tasks/made/needles.h"
+#include "experiments/tasks/made/shots.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_text.h"

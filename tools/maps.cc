@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare maps: what a plan does to each attention map and to their difference, layer by layer
-// (experiments/attribution/map_errors.h).
+// (experiments/studies/attribution/map_errors.h).
 #include <memory>
 #include <optional>
 
-#include "experiments/attribution/map_error_pass.h"
-#include "experiments/attribution/map_error_table.h"
-#include "experiments/sequences/model_input.h"
+#include "experiments/passes/model_input.h"
+#include "experiments/studies/attribution/map_error_pass.h"
+#include "experiments/studies/attribution/map_error_table.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json.h"

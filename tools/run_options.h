@@ -2,8 +2,8 @@
 // Options of the subcommands that run a text or ids through a model.
 #pragma once
 
-#include "experiments/sequences/sequences.h"
-#include "experiments/sites/plan_run.h"
+#include "experiments/model/plan_run.h"
+#include "experiments/passes/sequences.h"
 #include "tools/command.h"
 
 namespace tare {

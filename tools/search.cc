@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare search: the cheapest plan within a loss (experiments/search/search.h). Every level of every part alone, as cells of a
+// tare search: the cheapest plan within a loss (experiments/studies/search/search.h). Every level of every part alone, as cells of a
 // sweep, and then points of the frontier, which are cells too.
-#include "experiments/search/search.h"
+#include "experiments/studies/search/search.h"
 
 #include <algorithm>
 #include <memory>
 
 #include "experiments/model/config.h"
 #include "experiments/model/model.h"
-#include "experiments/search/search_table.h"
+#include "experiments/studies/search/search_table.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"

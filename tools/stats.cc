@@ -4,12 +4,12 @@
 #include <cstdio>
 #include <memory>
 
-#include "experiments/sequences/model_input.h"
-#include "experiments/sequences/sequences.h"
-#include "experiments/sites/outlier_report.h"
-#include "experiments/stats/marked_items.h"
-#include "experiments/stats/statistics_job.h"
-#include "experiments/stats/statistics_report.h"
+#include "experiments/observe/marked_items.h"
+#include "experiments/observe/outlier_report.h"
+#include "experiments/observe/statistics_job.h"
+#include "experiments/observe/statistics_report.h"
+#include "experiments/passes/model_input.h"
+#include "experiments/passes/sequences.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json.h"
@@ -185,7 +185,7 @@ void AddStats(CLI::App& app) {
                       "named SITE.LAYER (attn_logits.0 [B,H,T,T], layer_out.0 [B,T,C]), each some sequences");
   command->add_option("--axes", options->axes,
                       "of --tensors: a JSON file that says other names and axes, and masks "
-                      "(experiments/captured/captured_layout.h)");
+                      "(experiments/observe/captured/captured_layout.h)");
   command->add_option("--name", options->name,
                       "of --tensors: what tables call the model (default: the first file's name)");
   command->add_option("--json", options->json,

@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "experiments/stats/statistics_diff.h"
-#include "experiments/stats/statistics_report.h"
+#include "experiments/observe/statistics_diff.h"
+#include "experiments/observe/statistics_report.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/stats_tensors.h"
 
-#include "experiments/captured/captured_statistics.h"
+#include "experiments/observe/captured/captured_statistics.h"
 #include "quant/base/formatted.h"
 #include "quant/base/notice.h"
 #include "tools/command.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/stats/statistics_units.h"
+#include "experiments/observe/statistics_units.h"
 
 namespace tare {
 

@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "experiments/sweep/table.h"
-#include "experiments/sweep/table_files.h"
+#include "experiments/studies/sweep/table.h"
+#include "experiments/studies/sweep/table_files.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <memory>
 
+#include "experiments/text/tokenizer/tokenizer.h"
 #include "experiments/text/utf8.h"
-#include "experiments/tokenizer/tokenizer.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"

@@ -3,46 +3,11 @@
 
 #include <algorithm>
 
-#include "experiments/model/clip.h"
-#include "experiments/model/diff_v1.h"
-#include "experiments/model/diff_v2.h"
-#include "experiments/model/diffllama.h"
-#include "experiments/model/gemma3.h"
-#include "experiments/model/llama.h"
-#include "experiments/model/mistral.h"
-#include "experiments/model/motif.h"
-#include "experiments/model/olmo2.h"
-#include "experiments/model/qwen2.h"
-#include "experiments/model/qwen3.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/plan/site_class.h"
 
 namespace tare {
-namespace {
-
-std::vector<const Family*>& Table() {
-  static std::vector<const Family*> table{&kLlama,    &kDiffLlama,  &kQwen2,        &kQwen3,         &kMistral,
-                                          &kOlmo2,    &kGemma3,     &kDiffV1,       &kDiffV2,        &kMotif,
-                                          &kClipText, &kClipVision, &kDiffClipText, &kDiffClipVision};
-  return table;
-}
-
-}  // namespace
-
-std::span<const Family* const> Families() { return Table(); }
-
-void AddFamily(const Family& family) { Table().push_back(&family); }
-
-const Family& FamilyNamed(std::string_view name, const std::string& where) {
-  if (name == "Motif") return kMotif;  // as its published checkpoints write it
-  std::string known;
-  for (const Family* family : Families()) {
-    if (family->name == name) return *family;
-    known += (known.empty() ? "" : family == Families().back() ? " or " : ", ") + std::string(family->name);
-  }
-  Fail("{}: got '{}', expected {}", where, name, known);
-}
 
 const Family& FamilyOf(const ModelConfig& config) { return FamilyNamed(config.family, "model_type"); }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model family is one record: what of config.json it reads, how its tensors are called, which heads meet, how a layer
 // is loaded and computed, and which changes of its weights keep what it computes. Everybody else asks the record and
-// knows no family by name. Records stand at the end of the families' own sources (llama.cc, diffllama.cc).
+// knows no family by name. Records stand at the end of the
+// families' own sources (families/llama.h, families/diffllama.cc); families/table.cc lists them.
 #pragma once
 
 #include <cstdint>
@@ -69,6 +70,7 @@ struct Family {
   float norm_offset = 0;  // 1 where norms multiply by 1 + w: added to `vectors` and the final norm as they load
 };
 
+// Families, AddFamily and FamilyNamed are defined in families/table.cc, which knows all families.
 std::span<const Family* const> Families();
 // For families outside this library: call it before models are opened, from one thread. The record must stay.
 void AddFamily(const Family& family);

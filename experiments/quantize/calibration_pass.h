@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "experiments/model/model.h"
-#include "experiments/sequences/sequences.h"
-#include "experiments/tokenizer/token_input.h"
+#include "experiments/passes/sequences.h"
+#include "experiments/text/tokenizer/token_input.h"
 #include "quant/base/aligned.h"
 
 namespace tare {

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "experiments/model/config.h"
-#include "experiments/sequences/progress.h"
+#include "experiments/passes/progress.h"
 #include "quant/algorithms/hadamard.h"
 #include "quant/file/checkpoint.h"
 #include "quant/file/quantized_checkpoint.h"

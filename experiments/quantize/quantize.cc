@@ -2,6 +2,7 @@
 #include "experiments/quantize/quantize.h"
 
 #include "experiments/model/model.h"
+#include "experiments/passes/model_input.h"
 #include "experiments/plan/static_source.h"
 #include "experiments/quantize/calibration_pass.h"
 #include "experiments/quantize/equivalent_weights.h"
@@ -9,7 +10,6 @@
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/round_layers.h"
 #include "experiments/quantize/smooth_quant_factors.h"
-#include "experiments/sequences/model_input.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/sha256.h"

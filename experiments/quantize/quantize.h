@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "experiments/passes/progress.h"
+#include "experiments/passes/sequences.h"
 #include "experiments/quantize/method.h"
-#include "experiments/sequences/progress.h"
-#include "experiments/sequences/sequences.h"
 #include "quant/plan/plan.h"
 
 namespace tare {

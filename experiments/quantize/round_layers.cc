@@ -8,11 +8,11 @@
 
 #include "experiments/model/model.h"
 #include "experiments/model/sites_of_model.h"
+#include "experiments/passes/model_input.h"
 #include "experiments/plan/rule_checks.h"
 #include "experiments/quantize/calibration_pass.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/weight_sites.h"
-#include "experiments/sequences/model_input.h"
 #include "quant/algorithms/asymmetric.h"
 #include "quant/algorithms/gptq.h"
 #include "quant/algorithms/quantease.h"

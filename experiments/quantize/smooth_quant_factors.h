@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "experiments/model/model.h"
+#include "experiments/passes/progress.h"
+#include "experiments/passes/sequences.h"
 #include "experiments/quantize/equivalent_weights.h"
-#include "experiments/sequences/progress.h"
-#include "experiments/sequences/sequences.h"
 #include "quant/observe/statistics_set.h"
 #include "quant/plan/plan.h"
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <numeric>
 
-#include "experiments/sequences/cached_passes.h"
+#include "experiments/passes/cached_passes.h"
 #include "experiments/tasks/samples.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"

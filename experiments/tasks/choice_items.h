@@ -20,7 +20,7 @@
 #include <vector>
 
 #include <nlohmann/json.hpp>
-#include "experiments/tokenizer/tokenizer.h"
+#include "experiments/text/tokenizer/tokenizer.h"
 
 namespace tare {
 

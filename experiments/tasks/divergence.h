@@ -2,12 +2,12 @@
 // How far a plan, or a quantized checkpoint, moves a model's predictions on a text: Kullback-Leibler divergence from the
 // reference, both run side by side over the windows of perplexity. It needs far fewer tokens than perplexity to see a
 // small change: what both find hard does not count. The figures are those of llama.cpp's perplexity tool
-// (experiments/evidence/divergence.h); it scores the second half of each window, Tare what perplexity scores.
+// (experiments/significance/divergence.h); it scores the second half of each window, Tare what perplexity scores.
 //
 // The reference is WindowOptions::reference, as it is stored; where that is empty, the model at hand without a plan.
 #pragma once
 
-#include "experiments/evidence/divergence.h"
+#include "experiments/significance/divergence.h"
 #include "experiments/tasks/task.h"
 
 namespace tare {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "experiments/evidence/distributions.h"
+#include "experiments/significance/distributions.h"
 #include "experiments/tasks/samples.h"
 #include "experiments/text/columns.h"
 #include "experiments/text/csv.h"

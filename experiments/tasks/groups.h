@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accuracies told apart by keys of the items (choice_items.h): needles found by depth and length, labels by the number of
-// examples. Each has a 95 % interval (experiments/evidence/accuracy.h): Wilson's, and where items share samples (samples.h) the
+// examples. Each has a 95 % interval (experiments/significance/accuracy.h): Wilson's, and where items share samples (samples.h) the
 // one over those.
 //
 // And how far they spread over the values of one key, the order of examples: the best, the worst, the sample standard

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <map>
 
-#include "experiments/evidence/context_ranges.h"
-#include "experiments/evidence/paired_runs.h"
+#include "experiments/significance/context_ranges.h"
+#include "experiments/significance/paired_runs.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "experiments/evidence/shown.h"
+#include "experiments/significance/shown.h"
 #include "experiments/text/columns.h"
 #include "experiments/text/csv.h"
 #include "quant/base/formatted.h"

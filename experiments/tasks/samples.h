@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/evidence/paired_runs.h"
+#include "experiments/significance/paired_runs.h"
 #include "quant/file/json.h"
 
 namespace tare {

@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "experiments/evidence/accuracy.h"
+#include "experiments/significance/accuracy.h"
 #include "experiments/tasks/choice.h"
 #include "experiments/tasks/contrast.h"
 #include "experiments/tasks/divergence.h"

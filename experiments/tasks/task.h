@@ -14,10 +14,10 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/evidence/paired_runs.h"
-#include "experiments/evidence/shown.h"
-#include "experiments/sequences/sequences.h"
-#include "experiments/sites/plan_run.h"
+#include "experiments/model/plan_run.h"
+#include "experiments/passes/sequences.h"
+#include "experiments/significance/paired_runs.h"
+#include "experiments/significance/shown.h"
 
 namespace tare {
 

@@ -3,10 +3,10 @@
 // transformers gives for their endings (tests/data/pair/README.md).
 #include <gtest/gtest.h>
 
-#include "experiments/items/copies.h"
-#include "experiments/items/needles.h"
-#include "experiments/items/shots.h"
 #include "experiments/tasks/choice.h"
+#include "experiments/tasks/made/copies.h"
+#include "experiments/tasks/made/needles.h"
+#include "experiments/tasks/made/shots.h"
 #include "quant/file/json_text.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"

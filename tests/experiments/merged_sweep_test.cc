@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "experiments/sweep/sweep.h"
+#include "experiments/studies/sweep/sweep.h"
 #include "quant/base/error.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"

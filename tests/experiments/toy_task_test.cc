@@ -6,9 +6,9 @@
 
 #include <cmath>
 
-#include "experiments/sweep/sweep.h"
-#include "experiments/sweep/table.h"
-#include "experiments/sweep/table_files.h"
+#include "experiments/studies/sweep/sweep.h"
+#include "experiments/studies/sweep/table.h"
+#include "experiments/studies/sweep/table_files.h"
 #include "experiments/tasks/evaluation.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"

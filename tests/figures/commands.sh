@@ -90,5 +90,29 @@ for model in llama-gqa llama-mha llama-old-config diffllama-gqa diffllama-mha; d
   run eval-$model eval $m --plan int8 --executed --tasks perplexity=$ids --json "$out/eval-$model.json"
 done
 
+for model in standard differential; do
+  m=$pair/novels-$model
+  i=0
+  for cache in cache_k=int8/token,cache_v=int8/token cache_k=int4/channel+hadamard,cache_v=int6/token,first=4,last=16 \
+    cache_k=int4/token+prerotary,cache_v=bf16,skip=0.01 keep=h2o/64 cache_v=int4/token+hadamard,keep=snapkv/64kB keep=window/100; do
+    i=$((i + 1))
+    run cache-$model-$i eval $m --cache "$cache" --tasks $tasks,divergence=$text --tokens 1022 --limit 4 --json "$out/cache-$model-$i.json"
+  done
+  run generate-$model generate $m --prompt 'It was a dark night' --tokens 24 --cache cache_k=int4/token,cache_v=int4/token --quiet
+  run attribute-$model attribute $m --plan int4 --by site --tasks divergence=$text --tokens 1022 --out "$out/attribute-$model" --json "$out/attribute-$model.json"
+  run maps-$model maps $m --plan q=int4/token,k=int4/token --input $text --tokens 1022 --json "$out/maps-$model.json" --csv "$out/maps-$model.csv"
+  run search-$model search $m --input $text --within 0.05 --tokens 1022 --out "$out/search-$model" --json "$out/search-$model.json"
+  run by-$model eval $m --tasks divergence=$text,choice=$pair/needles-4.jsonl --plan attn_logits=int4/tensor --by depth,length --tokens 1022 --limit 12 --json "$out/by-$model.json"
+  run plan-$model plan weights=int4/channel,linear_in=int8/token,attn_logits=int6/row $m --json "$out/plan-$model.json"
+  run tokenize-$model tokenize $m --input "$out/calibration.txt" --out "$out/tokenize-$model.jsonl"
+done
+run compare compare $pair/novels-standard $d --bits 16,8,4 --granularity row,tensor --tasks perplexity=$text,choice=$pair/needles-4.jsonl --tokens 1022 --limit 4 \
+  --out "$out/compare" --json "$out/compare.json"
+run report report "$out/compare" "$out/sweep" "$out/attribute-standard.json" "$out/search-differential.json" "$out/maps-standard.json" "$out/stats-standard.json" --out "$out/report.html"
+run plot plot "$out/sweep" --figure bits --out "$out/bits.svg"
+run verify verify "$out/stats-standard.h5"
+run make-needles make needles $d --text $text --lengths 128 --samples 2 --seed 3 --out "$out/make-needles.jsonl"
+run make-shots make shots --text $text --shots 8 --samples 4 --out "$out/make-shots.jsonl"
+
 # Where OUT lies is no figure.
 grep -rlIF "$out" "$out" | xargs -r sed -i "s|$out|OUT|g"

@@ -8,14 +8,14 @@
 #include <string>
 
 #include "experiments/arrays/npz.h"
-#include "experiments/captured/captured_layout.h"
 #include "experiments/model/config.h"
-#include "experiments/stats/marked_spans.h"
+#include "experiments/observe/captured/captured_layout.h"
+#include "experiments/observe/marked_spans.h"
 #include "experiments/tasks/choice_items.h"
 #include "experiments/text/character_map.h"
+#include "experiments/text/tokenizer/sentencepiece_tokenizer.h"
+#include "experiments/text/tokenizer/tokenizer_json.h"
 #include "experiments/text/utf8.h"
-#include "experiments/tokenizer/sentencepiece_tokenizer.h"
-#include "experiments/tokenizer/tokenizer_json.h"
 #include "quant/base/error.h"
 #include "quant/file/checkpoint.h"
 #include "quant/file/hdf5.h"

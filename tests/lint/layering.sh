@@ -56,5 +56,7 @@ order() {
 
 order quant base format algorithms file plan observe calibrate statistics
 order kernels elementwise product linear attention attention/float attention/integer cache decode
-order experiments arrays plan text tokenizer evidence items model bench sequences generate sites tasks stats captured quantize convert sweep attribution search report/drawing report/input report/figures report/page report
+order experiments text text/tokenizer arrays significance plan plan/simulated model model/families passes bench tasks tasks/made quantize \
+  observe observe/captured studies/sweep studies/attribution studies/search \
+  report/drawing report/input report/figures report/page report
 exit $bad

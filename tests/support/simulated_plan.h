@@ -3,7 +3,7 @@
 #pragma once
 
 #include "experiments/model/sites_of_model.h"
-#include "experiments/sites/simulated_quantizer.h"
+#include "experiments/plan/simulated/simulated_quantizer.h"
 
 namespace tare {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/sweep/sweep.h"
+#include "experiments/studies/sweep/sweep.h"
 #include "experiments/tasks/choice.h"
 #include "experiments/tasks/perplexity.h"
 #include "tests/support/golden.h"

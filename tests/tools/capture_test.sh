@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The PyTorch hook of experiments/captured/README.md, run as it stands there on a small random model, and what it saved measured.
+# The PyTorch hook of experiments/observe/captured/README.md, run as it stands there on a small random model, and what it saved measured.
 # Skipped (77) where Python has no torch, transformers and safetensors.
 # usage: capture_test.sh TARE README
 set -euo pipefail

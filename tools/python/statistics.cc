@@ -2,7 +2,7 @@
 // The statistics file of arrays that are fed batch by batch: what tare stats --tensors writes of them.
 #include <optional>
 
-#include "experiments/captured/captured_statistics.h"
+#include "experiments/observe/captured/captured_statistics.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"

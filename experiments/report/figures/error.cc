@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "experiments/observe/statistics_report.h"
 #include "experiments/report/figures/figures.h"
-#include "experiments/stats/statistics_report.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json.h"
 #include "quant/format/format.h"

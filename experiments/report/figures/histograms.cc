@@ -5,8 +5,8 @@
 #include <cmath>
 #include <map>
 
+#include "experiments/observe/statistics_report.h"
 #include "experiments/report/figures/figures.h"
-#include "experiments/stats/statistics_report.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json.h"
 #include "quant/format/format.h"

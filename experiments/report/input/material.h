@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/sweep/comparison.h"
+#include "experiments/studies/sweep/comparison.h"
 #include "quant/observe/statistics_set.h"
 
 namespace tare {

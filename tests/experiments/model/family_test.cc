@@ -5,13 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "quant/base/error.h"
-
 namespace tare {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 const ModelConfig kPlain{
     .family = "llama", .vocabulary = 9, .hidden = 32, .ffn = 48, .layers = 4, .heads = 8, .kv_heads = 4, .head_dim = 6};
@@ -20,11 +15,6 @@ ModelConfig Differential() {
   ModelConfig config = kPlain;
   config.family = "diffllama";
   return config;
-}
-
-TEST(FamilyTest, AnUnknownNameIsRefusedWithTheKnownOnes) {
-  EXPECT_EQ(&FamilyOf(kPlain), Families()[0]);
-  EXPECT_THAT([] { FamilyNamed("gpt2", "here"); }, ThrowsMessage<Error>(HasSubstr("here: got 'gpt2', expected llama")));
 }
 
 TEST(FamilyTest, HeadsAndMapsFollowFromTheTable) {

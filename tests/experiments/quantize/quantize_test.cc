@@ -11,10 +11,10 @@
 #include <cstring>
 
 #include "experiments/model/model.h"
+#include "experiments/model/plan_run.h"
+#include "experiments/observe/statistics_job.h"
 #include "experiments/quantize/weight_sites.h"
-#include "experiments/sites/plan_run.h"
-#include "experiments/stats/statistics_job.h"
-#include "experiments/tokenizer/token_input.h"
+#include "experiments/text/tokenizer/token_input.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/file/hdf5.h"

@@ -33,7 +33,7 @@ class Statistics:
                 model(ids)
 
     The file appears whole when the block ends, and not at all where it ends by an exception. Sites are those of plans, axes those of
-    experiments/captured/README.md: [B,T,C], by heads [B,H,T,C], attention maps [B,H,T,S]. A batch ends where a site and layer come again,
+    experiments/observe/captured/README.md: [B,T,C], by heads [B,H,T,C], attention maps [B,H,T,S]. A batch ends where a site and layer come again,
     and goes into the statistics then: of arrays only those of one batch are kept, in memory.
 
     name       of the model, for tables; None: the file's

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layer of either tower:  x += W_o attention(norm(x)) + b;   x += W_2 gelu(W_1 norm(x) + b_1) + b_2,  norm: LayerNorm.
+// W_1 and W_2 (fc1, fc2) are the sites up_proj and down_proj: there is no gate. The text tower is causal, in the vision
+// tower every patch sees every other. Positions are learned (input_embedding.h).
+//
+// DiffCLIP: V1's attention with biases, a head norm with a weight, and lambda_init 0.8 in every layer; heads h has maps 2h
+// and 2h + 1, and num_attention_heads counts maps. Source: hammoudhasan/DiffCLIP, diff_attention.py and diff_clip.py.
+#include "experiments/model/families/clip.h"
+
+#include "experiments/model/config_keys.h"
+#include "experiments/model/families/differential.h"
+#include "experiments/model/families/records.h"
+#include "kernels/elementwise/rows.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+
+namespace tare {
+namespace {
+
+constexpr std::string_view kNorm1 = "layer_norm1.weight", kNorm1Bias = "layer_norm1.bias",
+                           kNorm2 = "layer_norm2.weight", kNorm2Bias = "layer_norm2.bias";
+
+constexpr TensorNames kTextNames{.embedding = "text_model.embeddings.token_embedding.weight",
+                                 .final_norm = "text_model.final_layer_norm.weight",
+                                 .head = "text_projection.weight",
+                                 .layer = "text_model.encoder.layers.",
+                                 .final_norm_bias = "text_model.final_layer_norm.bias",
+                                 .positions = "text_model.embeddings.position_embedding.weight"};
+constexpr TensorNames kVisionNames{.embedding = "vision_model.embeddings.patch_embedding.weight",
+                                   .final_norm = "vision_model.post_layernorm.weight",
+                                   .head = "visual_projection.weight",
+                                   .layer = "vision_model.encoder.layers.",
+                                   .final_norm_bias = "vision_model.post_layernorm.bias",
+                                   .positions = "vision_model.embeddings.position_embedding.weight",
+                                   .class_row = "vision_model.embeddings.class_embedding",
+                                   .input_norm = "vision_model.pre_layrnorm"};
+
+constexpr auto kBias = &ModelConfig::attention_bias, kMlpBias = &ModelConfig::mlp_bias;
+constexpr LinearPlace kLinear[]{{Site::kQProjW, Site::kQProjIn, "self_attn.q_proj", &LayerWeights::q, kBias, kNorm1},
+                                {Site::kKProjW, Site::kKProjIn, "self_attn.k_proj", &LayerWeights::k, kBias, kNorm1},
+                                {Site::kVProjW, Site::kVProjIn, "self_attn.v_proj", &LayerWeights::v, kBias, kNorm1},
+                                {Site::kOProjW, Site::kOProjIn, "self_attn.out_proj", &LayerWeights::o, kBias, {}},
+                                {Site::kUpProjW, Site::kUpProjIn, "mlp.fc1", &LayerWeights::up, kMlpBias, kNorm2},
+                                {Site::kDownProjW, Site::kDownProjIn, "mlp.fc2", &LayerWeights::down, kMlpBias, {}}};
+
+std::vector<int64_t> Hidden(const ModelConfig& c) { return {c.hidden}; }
+constexpr auto kVectors = std::to_array<VectorPlace>(
+    {{kNorm1, Hidden, 1, 0}, {kNorm1Bias, Hidden, 0, 0.1f}, {kNorm2, Hidden, 1, 0}, {kNorm2Bias, Hidden, 0, 0.1f}});
+constexpr auto kDifferentialVectors = Joined(kVectors, kLambdaVectors, kHeadNormVectors);
+
+void Read(const ConfigKeys& keys, ModelConfig& c) {
+  c.norm_eps = static_cast<float>(keys.Positive("layer_norm_eps", 1e-5));
+  c.attention_bias = c.mlp_bias = true;
+  c.tied_embeddings = false;
+  c.bos.reset();  // prompts come as ids, whole
+  c.projection = keys.Integer("projection_dim", 1, 512);
+  if (c.kv_heads != c.heads)
+    Fail("{}: num_key_value_heads: got {}, expected num_attention_heads {}", keys.where(), c.kv_heads, c.heads);
+  const std::string activation = keys.Has("hidden_act") ? keys.Text("hidden_act") : "quick_gelu";
+  if (activation != "gelu" && activation != "quick_gelu")
+    Fail("{}: hidden_act: got '{}', expected gelu or quick_gelu", keys.where(), activation);
+  c.quick_gelu = activation == "quick_gelu";
+}
+
+void ReadVision(const ConfigKeys& keys, ModelConfig& c) {
+  Read(keys, c);
+  keys.Refuse("num_channels", {"3"});
+  c.image_size = keys.Integer("image_size", 1, 224);
+  c.patch_size = keys.Integer("patch_size", 1, 32);
+  if (c.image_size % c.patch_size != 0 || c.image_size > 1 << 14)
+    Fail("{}: image_size: got {}, expected a multiple of patch_size {}, at most {}", keys.where(), c.image_size,
+         c.patch_size, 1 << 14);
+  c.max_positions = 1 + c.Patches();
+}
+
+void ReadDifferential(const ConfigKeys& keys, ModelConfig& c) {
+  c.pairing = ModelConfig::Pairing::kAdjacent;
+  c.lambda_init = static_cast<float>(keys.Positive("lambda_init", 0.8));
+  c.head_norm_eps = static_cast<float>(keys.Positive("attn_rms_norm_eps", 1e-5));
+  if (c.heads % 2 != 0)
+    Fail("{}: num_attention_heads: got {}, expected an even number: a differential head has two maps", keys.where(),
+         c.heads);
+}
+
+void ReadDiffText(const ConfigKeys& keys, ModelConfig& c) {
+  Read(keys, c);
+  ReadDifferential(keys, c);
+}
+
+void ReadDiffVision(const ConfigKeys& keys, ModelConfig& c) {
+  ReadVision(keys, c);
+  ReadDifferential(keys, c);
+}
+
+std::vector<OutputHead> Heads(const ModelConfig& c) { return StandardHeads(c.heads, c.heads); }
+std::vector<OutputHead> DifferentialHeads(const ModelConfig& c) { return GroupedHeads(c.heads, c.heads / 2, c.heads); }
+
+LayerWeights Load(Weights& weights, const ModelConfig& c, int layer) {
+  const std::string_view prefix = FamilyOf(c).names.positions;
+  weights.Ignore(std::string(prefix.substr(0, prefix.rfind("position_embedding"))) + "position_ids");  // 0, 1, 2, ...
+  LayerWeights w = LoadLayer(weights, c, layer);
+  if (c.SeesImages()) w.mask = {Mask::Kind::kFull};
+  if (c.lambda_init) SetLambda(w, *c.lambda_init);
+  return w;
+}
+
+void NormStream(const LayerCall& call, std::string_view weight, std::string_view bias) {
+  const auto& vectors = call.weights.vectors;
+  LayerNormRows(call, vectors.at(weight), vectors.at(bias));
+}
+
+void FeedForwardOfTower(const LayerCall& call) {
+  NormStream(call, kNorm2, kNorm2Bias);
+  FeedForwardUngated(call, call.config.quick_gelu ? QuickGelu : Gelu);
+  AddDelta(call);
+}
+
+void Forward(const LayerCall& call) {
+  NormStream(call, kNorm1, kNorm1Bias);
+  ProjectQkv(call);
+  Attend(call);
+  ProjectOutput(call);
+  AddDelta(call);
+  FeedForwardOfTower(call);
+}
+
+void DifferentialForward(const LayerCall& call) {
+  NormStream(call, kNorm1, kNorm1Bias);
+  ProjectQkv(call);
+  Attend(call, LambdaOf(call.weights));
+  NormHeads(call, &call.weights.vectors.at(kHeadNorm), call.config.head_norm_eps);
+  ProjectOutput(call);
+  AddDelta(call);
+  FeedForwardOfTower(call);
+}
+
+// LayerNorm subtracts a mean and adds a bias, so the stream is not turned, nor are channels scaled after it.
+constexpr Family Tower(std::string_view name, const TensorNames& names, void (*read)(const ConfigKeys&, ModelConfig&)) {
+  return {.name = name,
+          .activation = "quick_gelu",
+          .read = read,
+          .names = names,
+          .linear = kLinear,
+          .vectors = kVectors,
+          .heads = Heads,
+          .load = Load,
+          .forward = Forward,
+          .rotation = Rotation::kNone,
+          .smoothed = {}};
+}
+
+constexpr Family Differential(Family tower) {
+  tower.vectors = kDifferentialVectors;
+  tower.heads = DifferentialHeads;
+  tower.forward = DifferentialForward;
+  return tower;
+}
+
+}  // namespace
+
+constinit const Family kClipText = Tower("clip_text_model", kTextNames, Read);
+constinit const Family kClipVision = Tower("clip_vision_model", kVisionNames, ReadVision);
+constinit const Family kDiffClipText = Differential(Tower("diffclip_text_model", kTextNames, ReadDiffText));
+constinit const Family kDiffClipVision = Differential(Tower("diffclip_vision_model", kVisionNames, ReadDiffVision));
+
+}  // namespace tare

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// V1: as diffllama, but a head h has the maps 2h and 2h + 1 of q, those of its key/value group of k, and the group's two
+// values side by side; W_o is out_proj; the head norm has a weight. num_attention_heads counts maps, as in diffllama: it is
+// twice what the authors' module calls num_heads, and num_key_value_heads is twice theirs.
+// Keys of its own, for the other checkpoints of this attention:
+//   rotary_layout      interleaved, or half-split
+//   head_pairing       adjacent, or halves: maps h and h + H/2, as diffllama has them
+//   lambda_init        one number for all layers; without it 0.8 - 0.6 exp(-0.3 layer)
+//   attn_rms_norm_eps  of the head norm, 1e-5; head_norm_weight false: it has no weight (the code before October 2024)
+#include "experiments/model/families/diff_v1.h"
+
+#include <cmath>
+
+#include "experiments/model/families/differential.h"
+#include "experiments/model/families/llama.h"
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+using Pairing = ModelConfig::Pairing;
+
+constexpr auto kLinear =
+    Changed(kLlamaLinear, [](auto& places) { At(places, Site::kOProjW).tensor = "self_attn.out_proj"; });
+constexpr auto kVectors = Joined(kLlamaVectors, kLambdaVectors, kHeadNormVectors);
+
+void Read(const ConfigKeys& keys, ModelConfig& c) {
+  ReadLlamaConfig(keys, c);
+  c.rotary.layout = RotaryConfig::Layout::kInterleaved;
+  c.pairing = Pairing::kAdjacent;
+  if (keys.Has("head_pairing")) {
+    const std::string pairing = keys.Text("head_pairing");
+    if (pairing != "adjacent" && pairing != "halves")
+      Fail("{}: head_pairing: got '{}', expected adjacent or halves", keys.where(), pairing);
+    if (pairing == "halves") c.pairing = Pairing::kHalves;
+  }
+  if (keys.Has("lambda_init")) c.lambda_init = static_cast<float>(keys.Positive("lambda_init"));
+  c.head_norm_eps = static_cast<float>(keys.Positive("attn_rms_norm_eps", 1e-5));
+  c.head_norm_weight = keys.Flag("head_norm_weight", true);
+  for (const auto& [key, heads] : {std::pair("num_attention_heads", c.heads), {"num_key_value_heads", c.kv_heads}}) {
+    if (heads % 2 != 0)
+      Fail("{}: {}: got {}, expected an even number: a differential head has two maps", keys.where(), key, heads);
+  }
+}
+
+std::vector<OutputHead> Heads(const ModelConfig& c) {
+  return c.pairing == Pairing::kAdjacent ? GroupedHeads(c.heads, c.heads / 2, c.kv_heads)
+                                         : DiffLlamaHeads(c.heads, c.kv_heads);
+}
+
+LayerWeights Load(Weights& weights, const ModelConfig& config, int layer) {
+  LayerWeights w = LoadLlamaLayer(weights, config, layer);
+  SetLambda(w, config.lambda_init.value_or(LambdaInit(layer)));
+  return w;
+}
+
+void Forward(const LayerCall& call) {
+  const ModelConfig& c = call.config;
+  AddDifferentialAttention(call, c.head_norm_weight ? &call.weights.vectors.at(kHeadNorm) : nullptr, c.head_norm_eps);
+  NormRows(call, call.weights.vectors.at(kPostAttentionNorm));
+  FeedForward(call);
+  AddDelta(call);
+}
+
+constexpr Site kSmoothed[]{Site::kQProjIn, Site::kGateProjIn, Site::kDownProjIn};  // the head norm is before out_proj
+
+}  // namespace
+
+// The head norm's weight tells the channels of a head apart.
+constinit const Family kDiffV1 = Changed(kLlama, [](Family& f) {
+  f.name = "diff_v1";
+  f.read = Read;
+  f.linear = kLinear;
+  f.vectors = kVectors;
+  f.heads = Heads;
+  f.load = Load;
+  f.forward = Forward;
+  f.rotation = Rotation::kStream;
+  f.smoothed = kSmoothed;
+});
+
+}  // namespace tare

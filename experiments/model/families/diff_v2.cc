@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// V2: as llama, but an output head h has the maps 2h and 2h + 1 of q over one key/value head, and
+//   O_h = softmax(Q_2h K^T / sqrt(d)) V - lambda_h softmax(Q_2h+1 K^T / sqrt(d)) V,    lambda = sigmoid(W_lambda x)
+// with one lambda per token and head, no norm of heads, and interleaved rotary positions. num_attention_heads counts
+// maps: it is twice what the authors' module calls num_heads; num_key_value_heads is theirs. Since they leave head_dim as
+// it was and double the maps, config.json has to say it.
+#include "experiments/model/families/diff_v2.h"
+
+#include "experiments/model/families/llama.h"
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+constexpr auto kLambdaProjection =
+    std::to_array<LinearPlace>({{Site::kLambdaProjW, Site::kLambdaProjIn, "self_attn.lambda_proj",
+                                 &LayerWeights::lambda_projection, nullptr, kInputNorm}});
+constexpr auto kLinear = Joined(kLlamaLinear, kLambdaProjection);
+
+void Read(const ConfigKeys& keys, ModelConfig& c) {
+  ReadLlamaConfig(keys, c);
+  c.rotary.layout = RotaryConfig::Layout::kInterleaved;
+  keys.Refuse("head_pairing", {"\"adjacent\""});
+  keys.Refuse("lambda_init");
+  if (c.heads % (2 * int64_t{c.kv_heads}) != 0) {
+    Fail(
+        "{}: num_attention_heads: got {}, expected a multiple of twice num_key_value_heads {}: the two maps of a head "
+        "share a key head",
+        keys.where(), c.heads, c.kv_heads);
+  }
+}
+
+std::vector<OutputHead> Heads(const ModelConfig& c) { return V2Heads(c.heads / 2, c.kv_heads); }
+
+void Forward(const LayerCall& call) {
+  NormRows(call, call.weights.vectors.at(kInputNorm));
+  ProjectQkv(call);
+  RotateQk(call);
+  Attend(call, ProjectLambda(call));
+  ProjectOutput(call);
+  AddDelta(call);
+  NormRows(call, call.weights.vectors.at(kPostAttentionNorm));
+  FeedForward(call);
+  AddDelta(call);
+}
+
+}  // namespace
+
+// Nothing stands between V and o_proj but sums over tokens.
+constinit const Family kDiffV2 = Changed(kLlama, [](Family& f) {
+  f.name = "diff_v2";
+  f.read = Read;
+  f.linear = kLinear;
+  f.heads = Heads;
+  f.forward = Forward;
+});
+
+}  // namespace tare

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the families of the first differential attention (V1, arXiv 2410.05258) share: one lambda per layer from four
+// vectors, and a norm of each head's output.
+//
+//   lambda = exp(lambda_q1 . lambda_k1) - exp(lambda_q2 . lambda_k2) + lambda_init
+//   O_j    = (1 - lambda_init) norm((P_j1 - lambda P_j2) V_j)        a root mean square over the head's 2d channels
+#pragma once
+
+#include <array>
+
+#include "experiments/model/decoder.h"
+
+namespace tare {
+
+inline constexpr std::string_view kLambdaQ1 = "self_attn.lambda_q1", kLambdaK1 = "self_attn.lambda_k1";
+inline constexpr std::string_view kLambdaQ2 = "self_attn.lambda_q2", kLambdaK2 = "self_attn.lambda_k2";
+inline constexpr std::string_view kHeadNorm = "self_attn.subln.weight";
+
+inline std::vector<int64_t> LambdaShape(const ModelConfig& c) { return {c.head_dim}; }
+inline std::vector<int64_t> HeadNormShape(const ModelConfig& c) { return {2 * int64_t{c.head_dim}}; }
+inline constexpr auto kLambdaVectors = std::to_array<VectorPlace>({{kLambdaQ1, LambdaShape, 0, 0.1f},
+                                                                   {kLambdaK1, LambdaShape, 0, 0.1f},
+                                                                   {kLambdaQ2, LambdaShape, 0, 0.1f},
+                                                                   {kLambdaK2, LambdaShape, 0, 0.1f}});
+inline constexpr auto kHeadNormVectors =
+    std::to_array<VectorPlace>({{kHeadNorm, HeadNormShape, 1, 0, &ModelConfig::head_norm_weight}});
+
+// 0.8 - 0.6 exp(-0.3 depth), layers from 0. Source: Differential Transformer, arXiv 2410.05258, section 2.1.
+float LambdaInit(int depth);
+
+// Of weights that have their vectors.
+void SetLambda(LayerWeights& weights, float lambda_init);
+
+// attended = (1 - lambda_init) norm(attended), a head at a time; weight [2d], or null.
+void NormHeads(const LayerCall& call, const std::vector<float>* weight, float eps);
+
+// x += W_o NormHeads(attention(norm(x))).
+void AddDifferentialAttention(const LayerCall& call, const std::vector<float>* weight, float eps);
+
+}  // namespace tare

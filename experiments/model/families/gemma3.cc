@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gemma 3, text: norms multiply by 1 + w and stand before and after each block and on each head's queries and keys.
+//   x = sqrt(E) embedding;   x += norm(attention(norm(x)));   x += norm(W_down (gelu(W_gate y) * W_up y)),  y = norm(x)
+// Attention logits are divided by sqrt(query_pre_attn_scalar). Five layers of six see a window of keys and have rotary
+// positions of their own (a smaller base, never scaled). Vocabulary logits may have a soft cap. The embedding's factor is
+// exact here; transformers rounds it to the type of the weights that it computes in.
+#include "experiments/model/families/gemma3.h"
+
+#include <cmath>
+
+#include "experiments/model/families/llama.h"
+#include "experiments/model/families/qwen3.h"
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+constexpr std::string_view kPreFeedForwardNorm = "pre_feedforward_layernorm.weight",
+                           kPostFeedForwardNorm = "post_feedforward_layernorm.weight";
+
+void ReadPositions(const ConfigKeys& keys, ModelConfig& c) {
+  constexpr double kTheta = 1e6, kWindowTheta = 1e4;
+  c.rotary.theta = keys.Positive("rope_theta", kTheta);
+  c.window_rotary = RotaryConfig{.theta = keys.Positive("rope_local_base_freq", kWindowTheta)};
+  if (keys.Has("rope_parameters")) {
+    const ConfigKeys by_type = keys.Object("rope_parameters");
+    const auto read = [&](const char* type, RotaryConfig& rotary) {
+      if (by_type.Has(type)) rotary = ReadRotaryObject(by_type.Object(type), c.max_positions, rotary.theta);
+    };
+    for (const char* flat : {"rope_type", "rope_theta", "factor"}) by_type.Refuse(flat);
+    read("full_attention", c.rotary);
+    read("sliding_attention", *c.window_rotary);
+  } else if (keys.Has("rope_scaling")) {
+    c.rotary = ReadRotaryObject(keys.Object("rope_scaling"), c.max_positions, c.rotary.theta);
+  }
+}
+
+void Read(const ConfigKeys& keys, ModelConfig& c) {
+  if (const std::string gelu = "gelu_pytorch_tanh";
+      keys.Has("hidden_activation") && keys.Text("hidden_activation") != gelu)
+    Fail("{}: hidden_activation: got '{}', expected {} (others are not supported)", keys.where(),
+         keys.Text("hidden_activation"), gelu);
+  keys.Refuse("attn_logit_softcapping");  // transformers reads the key and does not do it
+  keys.Refuse("use_bidirectional_attention");
+  keys.Refuse("partial_rotary_factor", {"1", "1.0"});
+  if (!keys.Has("head_dim")) c.head_dim = 256;
+  c.norm_eps = static_cast<float>(keys.Positive("rms_norm_eps", 1e-6));
+  c.attention_bias = keys.Flag("attention_bias", false);
+  c.tied_embeddings = keys.Flag("tie_word_embeddings", true);
+  c.query_scalar = static_cast<float>(keys.Positive("query_pre_attn_scalar", 256));
+  if (keys.Has("final_logit_softcapping")) c.logit_cap = static_cast<float>(keys.Positive("final_logit_softcapping"));
+  c.embedding_scale = std::sqrt(static_cast<float>(c.hidden));
+  c.qk_norm = true;
+  const int pattern = keys.Integer("sliding_window_pattern", 1, 6);
+  c.windows =
+      ReadWindows(keys, c.layers, ReadWindow(keys, 4096), [pattern](int layer) { return (layer + 1) % pattern != 0; });
+  ReadPositions(keys, c);
+}
+
+void Forward(const LayerCall& call) {
+  const auto& vectors = call.weights.vectors;
+  NormRows(call, vectors.at(kInputNorm));
+  ProjectQkv(call);
+  NormQk(call, vectors.at(kQNorm), vectors.at(kKNorm));
+  RotateQk(call);
+  Attend(call);
+  ProjectOutput(call);
+  NormDelta(call, vectors.at(kPostAttentionNorm));
+  AddDelta(call);
+  NormRows(call, vectors.at(kPreFeedForwardNorm));
+  FeedForward(call, GeGluTanh);
+  NormDelta(call, vectors.at(kPostFeedForwardNorm));
+  AddDelta(call);
+}
+
+constexpr auto kLinear = Changed(kLlamaLinear, [](auto& places) {
+  At(places, Site::kGateProjW).norm = At(places, Site::kUpProjW).norm = kPreFeedForwardNorm;
+});
+constexpr VectorPlace kVectors[]{{kInputNorm, HiddenShape, 0, 0},
+                                 {kPostAttentionNorm, HiddenShape, 0, 0},
+                                 {kPreFeedForwardNorm, HiddenShape, 0, 0},
+                                 {kPostFeedForwardNorm, HiddenShape, 0, 0},
+                                 {kQNorm, HeadDimShape, 0, 0},
+                                 {kKNorm, HeadDimShape, 0, 0}};
+
+}  // namespace
+
+constinit const Family kGemma3 = Changed(kLlama, [](Family& f) {
+  f.name = "gemma3_text";
+  f.read = Read;
+  f.linear = kLinear;
+  f.vectors = kVectors;
+  f.load = LoadLayer;
+  f.forward = Forward;
+  f.rotation = Rotation::kNone;
+  f.norm_offset = 1;
+});
+
+}  // namespace tare

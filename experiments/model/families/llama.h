@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hugging Face transformers' llama (modeling_llama.py), and the parts of its record that families after it share.
+#pragma once
+
+#include "experiments/model/config_keys.h"
+#include "experiments/model/decoder.h"
+#include "experiments/model/families/records.h"
+
+namespace tare {
+
+inline constexpr TensorNames kLlamaNames{.embedding = "model.embed_tokens.weight",
+                                         .final_norm = "model.norm.weight",
+                                         .head = "lm_head.weight",
+                                         .layer = "model.layers."};
+
+inline constexpr std::string_view kInputNorm = "input_layernorm.weight";
+inline constexpr std::string_view kPostAttentionNorm = "post_attention_layernorm.weight";
+inline std::vector<int64_t> HiddenShape(const ModelConfig& c) { return {c.hidden}; }
+inline constexpr auto kLlamaVectors =
+    std::to_array<VectorPlace>({{kInputNorm, HiddenShape, 1, 0}, {kPostAttentionNorm, HiddenShape, 1, 0}});
+
+inline constexpr auto kLlamaLinear = std::to_array<LinearPlace>({
+    {Site::kQProjW, Site::kQProjIn, "self_attn.q_proj", &LayerWeights::q, &ModelConfig::attention_bias, kInputNorm},
+    {Site::kKProjW, Site::kKProjIn, "self_attn.k_proj", &LayerWeights::k, &ModelConfig::attention_bias, kInputNorm},
+    {Site::kVProjW, Site::kVProjIn, "self_attn.v_proj", &LayerWeights::v, &ModelConfig::attention_bias, kInputNorm},
+    {Site::kOProjW, Site::kOProjIn, "self_attn.o_proj", &LayerWeights::o, &ModelConfig::attention_bias, {}},
+    {Site::kGateProjW, Site::kGateProjIn, "mlp.gate_proj", &LayerWeights::gate, &ModelConfig::mlp_bias,
+     kPostAttentionNorm},
+    {Site::kUpProjW, Site::kUpProjIn, "mlp.up_proj", &LayerWeights::up, &ModelConfig::mlp_bias, kPostAttentionNorm},
+    {Site::kDownProjW, Site::kDownProjIn, "mlp.down_proj", &LayerWeights::down, &ModelConfig::mlp_bias, {}},
+});
+
+inline constexpr Site kLlamaSmoothed[]{Site::kQProjIn, Site::kGateProjIn, Site::kDownProjIn, Site::kOProjIn};
+
+// Norms, biases and rotary positions; refuses other activations and what no layer of these families does.
+void ReadDecoderConfig(const ConfigKeys& keys, ModelConfig& config);
+// The same, and no window.
+void ReadLlamaConfig(const ConfigKeys& keys, ModelConfig& config);
+std::vector<OutputHead> LlamaHeads(const ModelConfig& config);
+LayerWeights LoadLlamaLayer(Weights& weights, const ModelConfig& config, int layer);
+void LlamaForward(const LayerCall& call);
+
+inline constexpr Family kLlama{.name = "llama",
+                               .read = ReadLlamaConfig,
+                               .names = kLlamaNames,
+                               .linear = kLlamaLinear,
+                               .vectors = kLlamaVectors,
+                               .heads = LlamaHeads,
+                               .load = LoadLlamaLayer,
+                               .forward = LlamaForward,
+                               .rotation = Rotation::kStreamAndValues,
+                               .smoothed = kLlamaSmoothed};
+
+}  // namespace tare

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Qwen3: as llama, with norms of each head's queries and keys before rotary positions, windows as qwen2, and where the
+// configuration says so a sigmoid gate, one per head (headwise) or per value (elementwise):
+//   x += W_o (softmax(rope(norm(Q)) rope(norm(K))^T / sqrt(d)) V * sigmoid(Z)),   Q, Z, K, V of norm(x)
+// Q and Z are rows of q_proj: of each key/value head the queries of its group, then their gates.
+#include "experiments/model/families/qwen3.h"
+
+#include "experiments/model/families/llama.h"
+#include "experiments/model/families/qwen2.h"
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+void Read(const ConfigKeys& keys, ModelConfig& c) {
+  ReadDecoderConfig(keys, c);
+  ReadQwenWindows(keys, c);
+  if (!keys.Has("head_dim")) c.head_dim = 128;
+  c.mlp_bias = false;
+  c.attention_bias = keys.Flag("qkv_bias", c.attention_bias);  // of the gate's authors
+  if (!keys.Flag("use_qk_norm", true)) Fail("{}: use_qk_norm: false is not supported", keys.where());
+  c.qk_norm = true;
+  if (keys.Flag("headwise_attn_output_gate", false)) {
+    keys.Refuse("elementwise_attn_output_gate");
+    c.gate = OutputGate::kPerHead;
+  } else if (keys.Flag("elementwise_attn_output_gate", false)) {
+    c.gate = OutputGate::kPerValue;
+  }
+}
+
+void Forward(const LayerCall& call) {
+  const auto& vectors = call.weights.vectors;
+  NormRows(call, vectors.at(kInputNorm));
+  ProjectQkv(call);
+  NormQk(call, vectors.at(kQNorm), vectors.at(kKNorm));
+  RotateQk(call);
+  Attend(call);
+  if (call.config.gate != OutputGate::kNone) GateHeads(call);
+  ProjectOutput(call);
+  AddDelta(call);
+  NormRows(call, vectors.at(kPostAttentionNorm));
+  FeedForward(call);
+  AddDelta(call);
+}
+
+constexpr auto kVectors = Joined(kLlamaVectors, kQkNormVectors);
+
+}  // namespace
+
+// A gate per value stands between V and o_proj: values of a head are not turned.
+constinit const Family kQwen3 = Changed(kLlama, [](Family& f) {
+  f.name = "qwen3";
+  f.read = Read;
+  f.vectors = kVectors;
+  f.forward = Forward;
+  f.rotation = Rotation::kStream;
+});
+
+}  // namespace tare

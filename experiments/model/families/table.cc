@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The families that Tare knows by name. Declared in experiments/model/family.h, so that the steps a family is made of can ask for
+// its record: this is the one place that knows all of them.
+#include <vector>
+
+#include "experiments/model/families/clip.h"
+#include "experiments/model/families/diff_v1.h"
+#include "experiments/model/families/diff_v2.h"
+#include "experiments/model/families/diffllama.h"
+#include "experiments/model/families/gemma3.h"
+#include "experiments/model/families/llama.h"
+#include "experiments/model/families/mistral.h"
+#include "experiments/model/families/motif.h"
+#include "experiments/model/families/olmo2.h"
+#include "experiments/model/families/qwen2.h"
+#include "experiments/model/families/qwen3.h"
+#include "experiments/model/family.h"
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+std::vector<const Family*>& Table() {
+  static std::vector<const Family*> table{&kLlama,    &kDiffLlama,  &kQwen2,        &kQwen3,         &kMistral,
+                                          &kOlmo2,    &kGemma3,     &kDiffV1,       &kDiffV2,        &kMotif,
+                                          &kClipText, &kClipVision, &kDiffClipText, &kDiffClipVision};
+  return table;
+}
+
+}  // namespace
+
+std::span<const Family* const> Families() { return Table(); }
+
+void AddFamily(const Family& family) { Table().push_back(&family); }
+
+const Family& FamilyNamed(std::string_view name, const std::string& where) {
+  if (name == "Motif") return kMotif;  // as its published checkpoints write it
+  std::string known;
+  for (const Family* family : Families()) {
+    if (family->name == name) return *family;
+    known += (known.empty() ? "" : family == Families().back() ? " or " : ", ") + std::string(family->name);
+  }
+  Fail("{}: got '{}', expected {}", where, name, known);
+}
+
+}  // namespace tare

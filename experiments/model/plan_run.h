@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan carried out on a model: simulated, every site by a visitor that quantizes and dequantizes, or executed, its
+// rules for attention and linear layers on the integer kernels. The simulated plan is the reference of the executed
+// one.
+#pragma once
+
+#include <vector>
+
+#include "experiments/model/model.h"
+#include "experiments/model/sites_of_model.h"
+#include "experiments/plan/simulated/simulated_quantizer.h"
+#include "experiments/plan/simulated/zero_sink.h"
+
+namespace tare {
+
+class PlanRun {
+ public:
+  // As ResolvedPlan.
+  PlanRun(Plan plan, Carrying carrying, const ModelSites& model, const StaticSource& statics = {});
+  PlanRun(const PlanRun&) = delete;
+
+  // Tells the model how to compute attention and linear layers from now on; what it returns must see its passes.
+  SiteVisitors Begin(Model& model);
+
+  const Plan& plan() const { return resolved_.plan(); }
+  Carrying carrying() const { return resolved_.carrying(); }
+  // Whether sequences must be run whole, without sharing a common beginning.
+  bool SpansRows() const { return carrying() == Carrying::kExecuted || resolved_.SpansRows(); }
+  // Whether a scale may span later tokens than the query: one of a tensor, head or channel.
+  bool LooksAhead() const { return resolved_.SpansRows(); }
+
+ private:
+  ResolvedPlan resolved_;
+  SimulatedQuantizer quantizer_;
+  ZeroSink sink_;
+  std::vector<SiteVisitor*> visitors_;
+};
+
+// Throws Error where the plan has what decoding over a key/value cache cannot do: maps are not shown, and what comes later
+// is not there yet.
+void CheckDecodes(const PlanRun& run);
+
+}  // namespace tare

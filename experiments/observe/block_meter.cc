@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/observe/block_meter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/elementwise/rows.h"
+#include "quant/observe/error_sums.h"
+#include "quant/observe/map_measures.h"
+#include "quant/observe/site_statistics.h"
+
+namespace tare {
+namespace {
+
+// Of SumNames.
+constexpr size_t kFormatSums = 4, kMarkSums = 3, kOutputSums = 1 + 2 * kSparsityShares.size();
+
+constexpr int64_t kRowGroup = 64;  // rows whose energies add in double before they join the exact sum
+
+constexpr float kLargest = std::numeric_limits<float>::max();
+
+bool IsMap(Site site) { return site == Site::kProbs || site == Site::kDifference; }
+
+bool HasColumns(const MeasuredFormat& format) { return format.granularity.kind == Granularity::Kind::kBlockChannel; }
+
+// energy[c] += row[c]^2, absmax[c] = max(absmax[c], |row[c]|)
+[[gnu::always_inline]] inline void AddChannels(std::span<const float> row, double* energy, float* absmax) {
+  for (size_t c = 0; c < row.size(); ++c) {
+    energy[c] += static_cast<double>(row[c]) * row[c];
+    const float magnitude = std::fabs(row[c]);
+    absmax[c] = magnitude > absmax[c] ? magnitude : absmax[c];
+  }
+}
+void AddChannelsPlain(std::span<const float> row, double* energy, float* absmax) { AddChannels(row, energy, absmax); }
+using ChannelsOfRow = decltype(&AddChannelsPlain);
+#ifdef __x86_64__
+[[gnu::target("avx2")]] void AddChannelsAvx2(std::span<const float> row, double* energy, float* absmax) {
+  AddChannels(row, energy, absmax);
+}
+ChannelsOfRow FastestChannels() { return __builtin_cpu_supports("avx2") ? AddChannelsAvx2 : AddChannelsPlain; }
+#else
+ChannelsOfRow FastestChannels() { return AddChannelsPlain; }
+#endif
+
+// 0 for a row without spread.
+double RowKurtosis(size_t values, const double* sums) {
+  const Moments moments{.count = static_cast<long double>(values),
+                        .x = sums[kSumX],
+                        .x2 = sums[kSumX2],
+                        .x3 = sums[kSumX3],
+                        .x4 = sums[kSumX4]};
+  const double kurtosis = moments.RowKurtosis();
+  return std::isnan(kurtosis) ? 0.0 : kurtosis;
+}
+
+}  // namespace
+
+BlockMeter::BlockMeter(std::span<const MeasuredFormat> formats, const MarkedSpans& spans, const ValueStore& values,
+                       const WideScales& scales)
+    : spans_(spans), values_(values), scales_(scales) {
+  for (const SiteInfo& info : kSites) {
+    formats_.push_back(FormatsOf(info.site, formats));
+    sums_of_site_.push_back(SumNames(info.site, NamesOf(formats)).size());
+  }
+}
+
+size_t BlockMeter::FirstOfFormats(const SiteBlock& block) const {
+  return measures_.sums - kFormatSums * formats_[static_cast<size_t>(block.site)].size();
+}
+size_t BlockMeter::FirstOfOutput(const SiteBlock& block) const { return FirstOfFormats(block) - kOutputSums; }
+size_t BlockMeter::FirstOfMarks(const SiteBlock& block) const { return FirstOfOutput(block) - kMarkSums; }
+
+void BlockMeter::MeasureChannels(int64_t r, std::span<const float> row) {
+  static const ChannelsOfRow measure = FastestChannels();
+  measure(row, &measures_.channel_energy[static_cast<size_t>(r / kRowGroup) * row.size()],
+          measures_.channel_absmax.data());
+}
+
+void BlockMeter::MeasureMarks(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums) {
+  const Marks* marks = spans_.Find(block.sequence);
+  if (marks == nullptr || !marks->queries.Contains(block.first_row + r) || sums[kSumMagnitude] == 0.0) return;
+  double* next = sums + FirstOfMarks(block);
+  *next++ = 1.0;
+  *next++ = MassOf(row, marks->answer, block.First(r)) / sums[kSumMagnitude];
+  *next++ = MassOf(row, marks->noise, block.First(r)) / sums[kSumMagnitude];
+}
+
+void BlockMeter::MeasureOutput(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums) {
+  if ((block.first_row + r) % kOutputStride != kOutputStride - 1) return;
+  std::optional<ValueSlices> v = values_.Find(block);
+  if (!v) return;
+  for (int i = 0; i < v->Count(); ++i) v->slices[static_cast<size_t>(i)] += block.First(r) * v->width;
+  const std::optional<SkippedOutput> skipped = MeasureSkipped(row, *v);
+  if (!skipped) return;
+  double* next = sums + FirstOfOutput(block);
+  *next++ = 1.0;
+  for (size_t i = 0; i < kSparsityShares.size(); ++i) {
+    *next++ = skipped->entries[i];
+    *next++ = skipped->blocks[i];
+  }
+}
+
+void BlockMeter::MeasureMap(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums) {
+  double* next = sums + kBaseSums;
+  if (block.site == Site::kProbs) {
+    *next++ = Entropy(row);
+    const float sink = block.First(r) == 0 ? row.front() : 0.0f;
+    *next++ = sink;
+    *next++ = block.first_row + r < kSinkTokens ? sink : 0.0f;
+    *next++ = 0.0;  // sink_sequences: when the sequence is whole
+    if (block.map == 1) first_map_.squares[static_cast<size_t>(r)] = sums[kSumX2];
+  } else {
+    const bool known = first_map_.layer == block.layer && first_map_.sequence == block.sequence &&
+                       first_map_.first_row == block.first_row && std::ssize(first_map_.squares) == block.rows;
+    const double first = known ? first_map_.squares[static_cast<size_t>(r)] : 0.0;
+    *next++ = NegativeMass(row);
+    *next++ = first > 0.0 ? std::sqrt(sums[kSumX2] / first) : 0.0;
+    *next++ = first;
+  }
+  const Sparsity sparsity = MeasureSparsity(row);
+  *next++ = static_cast<double>(sparsity.blocks);
+  for (size_t i = 0; i < kSparsityShares.size(); ++i) {
+    *next++ = static_cast<double>(sparsity.entries_under[i]);
+    *next++ = static_cast<double>(sparsity.blocks_under[i]);
+    *next++ = sparsity.entry_mass[i];
+    *next++ = sparsity.block_mass[i];
+  }
+  MeasureMarks(block, r, row, sums);
+  MeasureOutput(block, r, row, sums);
+}
+
+// What needs every value of the row.
+void BlockMeter::MeasureFinite(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums) {
+  const double norm = std::sqrt(sums[kSumX2]);
+  sums[kSumRowNorm] = norm;
+  measures_.largest_row_norm = std::max(measures_.largest_row_norm, static_cast<float>(norm));
+  if (HasChannels(block.site)) sums[kSumRowKurtosis] = RowKurtosis(row.size(), sums);
+  if (IsMap(block.site)) MeasureMap(block, r, row, sums);
+  double* next = sums + FirstOfFormats(block);
+  quantized_.resize(row.size());
+  int64_t by_columns = 0;
+  for (const MeasuredFormat& format : formats_[static_cast<size_t>(block.site)]) {
+    if (HasColumns(format)) {
+      std::copy_n(&by_columns_[static_cast<size_t>(by_columns++ * block.rows + r) * row.size()], row.size(),
+                  quantized_.begin());
+    } else {
+      QuantizeRow(format, block.site, clips_, row, quantized_);
+    }
+    // What f32 cannot hold of a code's value counts as the largest that it can.
+    for (float& v : quantized_) v = std::clamp(v, -kLargest, kLargest);
+    const ErrorSums errors = SumErrors(row, quantized_);
+    for (const double sum : {errors.error2, errors.error1, errors.product, errors.square}) *next++ = sum;
+  }
+  ++measures_.rows;
+}
+
+// A row with a value that is not finite takes no part, as if it were zeros.
+void BlockMeter::QuantizeColumns(const SiteBlock& block) {
+  by_columns_.clear();
+  for (const MeasuredFormat& format : formats_[static_cast<size_t>(block.site)]) {
+    if (!HasColumns(format)) continue;
+    const size_t begin = by_columns_.size();
+    for (int64_t r = 0; r < block.rows; ++r) {
+      const std::span<const float> row = block.Row(r);
+      by_columns_.insert(by_columns_.end(), row.begin(), row.end());
+      if (!std::isfinite(AbsMax(row.data(), row.size())))
+        std::fill(by_columns_.end() - std::ssize(row), by_columns_.end(), 0.0f);
+    }
+    SiteBlock copy = block;
+    copy.values = &by_columns_[begin];
+    copy.stride = block.first_columns;
+    QuantizeBlock(format, clips_, copy);
+  }
+}
+
+void BlockMeter::MeasureRow(const SiteBlock& block, int64_t r) {
+  std::span<const float> row = block.Row(r);
+  double* const sums = &measures_.row_sums[static_cast<size_t>(r) * measures_.sums];
+  PowerSums powers = SumPowers(row);
+  size_t values = row.size();
+  const bool finite = std::isfinite(powers.magnitude);
+  if (!finite) {
+    finite_.assign(row.begin(), row.end());
+    for (float& v : finite_) {
+      if (std::isfinite(v)) continue;
+      v = 0.0f;
+      --values;
+    }
+    row = finite_;
+    powers = SumPowers(row);
+  }
+  sums[kSumX] = powers.x;
+  sums[kSumX2] = powers.x2;
+  sums[kSumX3] = powers.x3;
+  sums[kSumX4] = powers.x4;
+  sums[kSumMagnitude] = powers.magnitude;
+  measures_.values += values;
+  if (values == 0) return;
+  const float absmax = AbsMax(row.data(), row.size());
+  measures_.row_absmax[static_cast<size_t>(r)] = absmax;
+  measures_.absmax = std::max(measures_.absmax, absmax);
+  if (!measures_.largest || absmax > *measures_.largest) {
+    for (const float v : block.Row(r)) {  // as shown: a zero in the place of NaN is no value
+      if (std::isfinite(v) && (!measures_.largest || v > *measures_.largest)) measures_.largest = v;
+    }
+  }
+  if (HasChannels(block.site)) MeasureChannels(r, row);
+  if (finite) MeasureFinite(block, r, row, sums);
+}
+
+const BlockMeasures& BlockMeter::Measure(const SiteBlock& block) {
+  const auto rows = static_cast<size_t>(block.rows);
+  const size_t columns = HasChannels(block.site) ? static_cast<size_t>(block.first_columns) : 0;
+  const size_t groups = (rows + kRowGroup - 1) / kRowGroup;
+  BlockMeasures& m = measures_;
+  m.rows = m.values = 0;
+  m.absmax = m.largest_row_norm = 0.0f;
+  m.largest.reset();
+  m.sums = sums_of_site_[static_cast<size_t>(block.site)];
+  clips_ = scales_.Find(block);
+  QuantizeColumns(block);
+  m.row_sums.assign(rows * m.sums, 0.0);
+  m.row_absmax.assign(rows, 0.0f);
+  m.channel_absmax.assign(columns, 0.0f);
+  m.channel_energy.assign(groups * columns, 0.0);
+  if (block.site == Site::kProbs && block.map == 1)
+    first_map_ = {block.layer, block.sequence, block.first_row, std::vector<double>(rows)};
+  for (int64_t r = 0; r < block.rows; ++r) MeasureRow(block, r);
+  return measures_;
+}
+
+}  // namespace tare

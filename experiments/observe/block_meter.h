@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// One block of a site's values, measured: one double per row and sum (quant/observe/site_statistics.h), so that a row,
+// which no split of the stream cuts, is what is rounded. One meter per thread: it remembers the first map's rows for
+// the difference that follows them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "experiments/observe/marked_spans.h"
+#include "experiments/observe/measured_format.h"
+#include "experiments/observe/skipped_output.h"
+#include "experiments/observe/wide_scales.h"
+#include "quant/observe/site_visitor.h"
+
+namespace tare {
+
+struct BlockMeasures {
+  uint64_t rows = 0;    // whose values are all finite
+  uint64_t values = 0;  // that are finite
+  float absmax = 0.0f, largest_row_norm = 0.0f;
+  std::optional<float> largest;
+  size_t sums = 0;                     // per row
+  std::vector<double> row_sums;        // [rows of the block][sums]
+  std::vector<float> row_absmax;       // [rows of the block]
+  std::vector<float> channel_absmax;   // [columns]; empty where columns are keys
+  std::vector<double> channel_energy;  // [64-row groups][columns]
+};
+
+class BlockMeter {
+ public:
+  // Positions of the published sink rate: what the first kSinkTokens queries give to the first key.
+  static constexpr int64_t kSinkTokens = 64;
+  static constexpr double kSinkShare = 0.3;
+
+  // Queries whose output is worked out, every kOutputStride-th: each costs a product with V.
+  static constexpr int64_t kOutputStride = 16;
+
+  // All outlive it.
+  BlockMeter(std::span<const MeasuredFormat> formats, const MarkedSpans& spans, const ValueStore& values,
+             const WideScales& scales);
+
+  // Valid until the next call.
+  const BlockMeasures& Measure(const SiteBlock& block);
+
+ private:
+  void QuantizeColumns(const SiteBlock& block);
+  void MeasureRow(const SiteBlock& block, int64_t r);
+  void MeasureFinite(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
+  void MeasureMap(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
+  void MeasureMarks(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
+  void MeasureOutput(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
+  void MeasureChannels(int64_t r, std::span<const float> row);
+
+  // Rows of the first map that this thread saw last: sum of squares of each.
+  struct FirstMap {
+    std::optional<int> layer;
+    int64_t sequence = -1, first_row = -1;
+    std::vector<double> squares;
+  };
+
+  // Where the last sums of a row begin: those of formats, four each, before them those of what attention's output
+  // loses, and before them those of marked spans.
+  size_t FirstOfFormats(const SiteBlock& block) const;
+  size_t FirstOfOutput(const SiteBlock& block) const;
+  size_t FirstOfMarks(const SiteBlock& block) const;
+
+  const MarkedSpans& spans_;
+  const ValueStore& values_;
+  const WideScales& scales_;
+  std::vector<std::vector<MeasuredFormat>> formats_;  // of each site
+  std::vector<size_t> sums_of_site_;
+  WideClips clips_;  // of the block at hand
+  BlockMeasures measures_;
+  std::vector<float> finite_, quantized_;
+  // The block at hand under each format whose scales are of columns, in the formats' order: [rows][columns] each.
+  std::vector<float> by_columns_;
+  FirstMap first_map_;
+};
+
+}  // namespace tare

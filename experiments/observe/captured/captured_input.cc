@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/observe/captured/captured_input.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "experiments/arrays/array_digest.h"
+#include "experiments/observe/statistics_units.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/plan/site_class.h"
+
+namespace tare {
+namespace {
+
+// An array [B, T] of the file's sequences; nothing where there is none.
+std::optional<ArrayInfo> FindOfTokens(const CapturedFile& captured, std::string_view name, int64_t B, int64_t T) {
+  const std::vector<ArrayInfo>& arrays = captured.file->arrays();
+  const auto found = std::ranges::find(arrays, name, &ArrayInfo::name);
+  if (found == arrays.end()) return std::nullopt;
+  if (found->shape != std::vector{B, T})
+    Fail("{}: {}: got shape {}, expected [{}, {}] as its sequences have", captured.file->path().string(), name,
+         ShapeText(found->shape), B, T);
+  return *found;
+}
+
+// The tokens of each sequence: all, or those that the mask lets through.
+std::vector<PositionRange> TokensOf(const CapturedFile& captured, int64_t B, int64_t T) {
+  std::vector<PositionRange> tokens(static_cast<size_t>(B), {0, T});
+  const std::optional<ArrayInfo> array = FindOfTokens(captured, "attention_mask", B, T);
+  if (!array) return tokens;
+  const ArrayValues values = captured.file->Values(*array);
+  std::vector<float> mask(static_cast<size_t>(T));
+  for (int64_t b = 0; b < B; ++b) {
+    values.Read(b * T, 1, T, mask.data());
+    const auto seen = [](float m) { return m != 0.0f; };
+    const auto begin = std::ranges::find_if(mask, seen), end = std::find_if_not(begin, mask.end(), seen);
+    if (std::any_of(end, mask.end(), seen))
+      Fail("{}: attention_mask: sequence {} has padding inside, expected it at an end", captured.file->path().string(),
+           b);
+    tokens[static_cast<size_t>(b)] = {begin - mask.begin(), end - mask.begin()};
+  }
+  return tokens;
+}
+
+void AddIds(const CapturedFile& captured, std::vector<ScoredSequence>& sequences, bool& known) {
+  const CapturedArray& any = captured.arrays.back();
+  const auto B = std::ssize(captured.tokens);
+  if (IsWeight(any.site)) return;
+  const std::optional<ArrayInfo> array = FindOfTokens(captured, "input_ids", B, any.rows);
+  known = known && array;
+  if (!known) return;
+  const ArrayValues values = captured.file->Values(*array);
+  for (int64_t b = 0; b < B; ++b) {
+    ScoredSequence sequence;
+    const PositionRange range = captured.tokens[static_cast<size_t>(b)];
+    for (int64_t t = range.begin; t < range.end; ++t)
+      sequence.tokens.push_back(static_cast<int32_t>(values.Integer(b * any.rows + t)));
+    sequences.push_back(std::move(sequence));
+  }
+}
+
+// What the first array of a file says, each other must say too.
+void CheckAlike(const CapturedArray& first, const CapturedArray& other, const std::string& where) {
+  if (other.sequences != first.sequences || other.rows != first.rows)
+    Fail("{}: {}: got {} sequences of {} tokens, expected {} of {} as {} has", where, other.array.name, other.sequences,
+         other.rows, first.sequences, first.rows, first.array.name);
+}
+
+std::string Signature(const CapturedArray& a) {
+  return Formatted("{} of {} heads and {} channels", a.array.name, a.heads, IsAttentionMap(a.site) ? 0 : a.columns);
+}
+
+std::vector<std::string> SignaturesOf(const CapturedFile& file) {
+  std::vector<std::string> all;
+  for (const CapturedArray& a : file.arrays) {
+    if (!IsWeight(a.site)) all.push_back(Signature(a));
+  }
+  return all;
+}
+
+void CheckSame(const std::vector<std::string>& sites, const std::vector<std::string>& first,
+               const std::vector<std::filesystem::path>& paths) {
+  const auto [x, y] = std::ranges::mismatch(first, sites);
+  if (x == first.end() && y == sites.end()) return;
+  Fail("{}: got {}, expected {} as in {}", paths.back().string(), y == sites.end() ? "nothing more" : *y,
+       x == first.end() ? "nothing more" : *x, paths.front().string());
+}
+
+ModelSites SitesOf(const CapturedFile& captured, const CapturedLayout& layout) {
+  ModelSites sites{.family = "captured"};
+  for (const CapturedArray& a : captured.arrays) {
+    sites.layers = std::max(sites.layers, a.layer.value_or(-1) + 1);
+    if (a.site == Site::kDifference) sites.maps = 2;
+    std::vector<std::optional<int>>& heads = sites.heads[a.site];
+    for (int head = static_cast<int>(heads.size()); head < a.heads; ++head)
+      heads.push_back(layout.Of(a.site).MapOf(head, static_cast<int>(a.heads)));
+  }
+  std::erase_if(sites.heads, [](const auto& site) { return site.second.empty(); });
+  return sites;
+}
+
+}  // namespace
+
+CapturedFile OpenCaptured(std::unique_ptr<ArrayFile> file, const CapturedLayout& layout) {
+  CapturedFile captured{.file = std::move(file), .arrays = {}, .tokens = {}, .left_over = {}};
+  const std::filesystem::path& path = captured.file->path();
+  for (const ArrayInfo& array : captured.file->arrays()) {
+    if (std::optional<CapturedArray> found = layout.Find(array, path.string())) {
+      captured.arrays.push_back(*std::move(found));
+    } else if (array.name != "input_ids" && array.name != "attention_mask") {
+      captured.left_over.push_back(array.name);
+    }
+  }
+  if (captured.arrays.empty())
+    Fail(
+        "{}: got {} arrays and none of a site (the first: {}), expected names like attn_logits.0 or layer_out.0; try "
+        "--axes",
+        path.string(), captured.left_over.size(), captured.left_over.empty() ? "none" : captured.left_over.front());
+  // Weights first, which have no sequences, then layer by layer.
+  std::ranges::sort(captured.arrays, {},
+                    [](const CapturedArray& a) { return std::tuple(!IsWeight(a.site), a.layer.value_or(-1), a.site); });
+  const CapturedArray& any = captured.arrays.back();
+  if (IsWeight(any.site)) return captured;
+  for (const CapturedArray& a : captured.arrays) {
+    if (!IsWeight(a.site)) CheckAlike(any, a, path.string());
+  }
+  captured.tokens = TokensOf(captured, any.sequences, any.rows);
+  return captured;
+}
+
+void CapturedIntake::Add(const CapturedFile& file) {
+  input_.paths.push_back(file.file->path());
+  input_.first_sequence.push_back(input_.lengths.size());
+  for (const PositionRange& range : file.tokens) input_.lengths.push_back(range.Size());
+  AddIds(file, ids_, known_);
+  if (input_.paths.size() == 1) {
+    input_.sites = SitesOf(file, input_.layout);
+    input_.left_over = file.left_over;
+    sites_ = SignaturesOf(file);
+  } else {
+    CheckSame(SignaturesOf(file), sites_, input_.paths);
+  }
+  for (const ArrayInfo& array : file.file->arrays()) {
+    if (!std::ranges::contains(file.left_over, array.name)) AddArray(sha_, array, file.file->Values(array));
+  }
+}
+
+CapturedInput CapturedIntake::Take() {
+  input_.sha256 = sha_.Hex();
+  input_.sequences_sha256 = known_ && !ids_.empty() ? HashOf(ids_) : input_.sha256;
+  return std::move(input_);
+}
+
+CapturedInput LoadCaptured(const std::vector<std::filesystem::path>& paths, const CapturedLayout& layout) {
+  CapturedIntake intake(layout);
+  for (const std::filesystem::path& path : paths) intake.Add(OpenCaptured(ArrayFile::Open(path), layout));
+  return intake.Take();
+}
+
+}  // namespace tare

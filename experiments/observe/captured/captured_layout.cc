@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/observe/captured/captured_layout.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "quant/base/error.h"
+#include "quant/file/json.h"
+#include "quant/file/json_text.h"
+#include "quant/file/strict_json.h"
+#include "quant/plan/site_class.h"
+
+namespace tare {
+namespace {
+
+constexpr std::string_view kLayer = "{layer}";
+
+bool HasLayers(Site site) { return ClassOf(site).dimensions.contains('l'); }
+bool HasHeads(Site site) { return ClassOf(site).dimensions.contains('h'); }
+
+std::string_view UsualAxes(Site site) {
+  if (IsWeight(site)) return "OI";
+  if (IsAttentionMap(site)) return "BHTS";
+  return HasHeads(site) ? "BHTC" : "BTC";
+}
+
+// The letters that an array of the site must have; B may be missing.
+void CheckAxes(Site site, std::string_view axes, const std::string& where) {
+  std::string got(axes), expected(UsualAxes(site));
+  if (!got.contains('B')) std::erase(expected, 'B');
+  std::ranges::sort(got);
+  std::ranges::sort(expected);
+  if (got != expected)
+    Fail("{}: got axes '{}', expected the letters of {} in their order, each once", where, axes, UsualAxes(site));
+}
+
+// The layer that the name tells, -1 for a site without; nullopt where it is another name.
+std::optional<int> LayerIn(std::string_view name, std::string_view pattern) {
+  const size_t at = pattern.find(kLayer);
+  if (at == pattern.npos) return name == pattern ? std::optional(-1) : std::nullopt;
+  const std::string_view before = pattern.substr(0, at), after = pattern.substr(at + kLayer.size());
+  if (name.size() <= before.size() + after.size() || !name.starts_with(before) || !name.ends_with(after))
+    return std::nullopt;
+  name = name.substr(before.size(), name.size() - before.size() - after.size());
+  int layer = -1;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
+  constexpr int kMostLayers = 10000;
+  const bool is_layer = error == std::errc() && end == name.data() + name.size() && 0 <= layer && layer < kMostLayers;
+  return is_layer ? std::optional(layer) : std::nullopt;
+}
+
+std::string TextOf(const nlohmann::json& value, const std::string& where) {
+  if (!value.is_string()) Fail("{}: got {}, expected text", where, value.type_name());
+  return value.get<std::string>();
+}
+
+MapsOfHeads ParseMaps(const std::string& text, const std::string& where) {
+  if (text == "interleaved") return MapsOfHeads::kInterleaved;
+  if (text == "halves") return MapsOfHeads::kHalves;
+  Fail("{}: got '{}', expected interleaved or halves", where, text);
+}
+
+void ReadSite(Site site, const nlohmann::json& json, const std::string& where, SiteLayout& layout) {
+  if (!json.is_object()) Fail("{}: got {}, expected an object", where, json.type_name());
+  for (const auto& [key, value] : json.items()) {
+    const std::string here = where + "." + key;
+    if (key == "name") {
+      layout.name = TextOf(value, here);
+      if (layout.name.contains(kLayer) != HasLayers(site))
+        Fail("{}: got '{}', expected {} {{layer}} in it", here, layout.name, HasLayers(site) ? "one" : "no");
+    } else if (key == "axes") {
+      layout.axes = TextOf(value, here);
+      CheckAxes(site, layout.axes, here);
+    } else if (key == "mask" && IsAttentionMap(site)) {
+      layout.mask = TextOf(value, here);
+    } else if (key == "maps" && HasHeads(site) && site != Site::kDifference) {
+      layout.maps = ParseMaps(TextOf(value, here), here);
+    } else {
+      Fail("{}: got a key that this site does not have, expected name, axes{}{}", here,
+           IsAttentionMap(site) ? ", mask" : "", HasHeads(site) && site != Site::kDifference ? ", maps" : "");
+    }
+  }
+}
+
+}  // namespace
+
+bool IsAttentionMap(Site site) {
+  return site == Site::kAttnLogits || site == Site::kProbs || site == Site::kDifference;
+}
+
+std::optional<int> SiteLayout::MapOf(int head, int heads) const {
+  if (maps == MapsOfHeads::kNone) return std::nullopt;
+  return 1 + (maps == MapsOfHeads::kInterleaved ? head % 2 : head / std::max(1, heads / 2));
+}
+
+CapturedLayout::CapturedLayout() {
+  for (const SiteInfo& info : kSites)
+    sites_[info.site].name = std::string(info.name) + (HasLayers(info.site) ? "." + std::string(kLayer) : "");
+}
+
+CapturedLayout CapturedLayout::Load(const std::filesystem::path& path) {
+  const nlohmann::json json = ReadJson(path);
+  if (!json.is_object()) Fail("{}: got {}, expected an object of sites", path.string(), json.type_name());
+  CapturedLayout layout;
+  layout.canonical_ = JsonText(json);
+  for (const auto& [name, value] : json.items()) {
+    const std::optional<Site> site = ParseSite(name);
+    if (!site) Fail("{}: got the key '{}', expected sites, as `tare plan` lists them", path.string(), name);
+    ReadSite(*site, value, path.string() + ": " + name, layout.sites_.at(*site));
+  }
+  return layout;
+}
+
+std::optional<CapturedArray> CapturedLayout::Find(const ArrayInfo& array, const std::string& where) const {
+  for (const auto& [site, layout] : sites_) {
+    const std::optional<int> layer = LayerIn(array.name, layout.name);
+    if (!layer) continue;
+    CapturedArray found{.array = array, .site = site, .layer = *layer < 0 ? std::nullopt : layer};
+    std::string axes = layout.axes.empty() ? std::string(UsualAxes(site)) : layout.axes;
+    if (layout.axes.empty() && array.shape.size() + 1 == axes.size()) std::erase(axes, 'B');
+    if (axes.size() != array.shape.size())
+      Fail("{}: {}: got shape {}, expected {}; try \"axes\" in the file of --axes", where, array.name,
+           ShapeText(array.shape), axes);
+    int64_t stride = 1;
+    for (size_t i = axes.size(); i-- > 0; stride *= array.shape[i]) {
+      const int64_t size = array.shape[i];
+      switch (axes[i]) {
+        case 'B':
+          found.sequences = size, found.sequence_stride = stride;
+          break;
+        case 'H':
+          found.heads = size, found.head_stride = stride;
+          break;
+        case 'T':
+        case 'O':
+          found.rows = size, found.row_stride = stride;
+          break;
+        default:
+          found.columns = size, found.column_stride = stride;
+      }
+    }
+    if (stride == 0) Fail("{}: {}: got shape {}, expected values", where, array.name, ShapeText(array.shape));
+    if (layout.maps != MapsOfHeads::kNone && found.heads % 2 != 0)
+      Fail("{}: {}: got {} heads, expected an even number: their maps are told", where, array.name, found.heads);
+    return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace tare

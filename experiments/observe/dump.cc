@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/observe/dump.h"
+
+#include <algorithm>
+#include <limits>
+#include <sstream>
+
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/file/hdf5.h"
+
+namespace tare {
+namespace {
+
+constexpr const char* kDumpSites[] = {"logits", "embed", "layer_out", "final_norm", "attn_logits"};
+
+// Rows go to their place in the file as the forward pass shows them, from whichever thread.
+class DumpWriter : public SiteVisitor {
+ public:
+  DumpWriter(Hdf5Writer& file, const ModelConfig& config, int64_t T, const std::set<std::string>& sites)
+      : file_(file), heads_(config.heads), T_(T), sites_(sites) {}
+
+  bool Wants(Site site, std::optional<int>) const override { return sites_.contains(std::string(Name(site))); }
+
+  void Visit(const SiteBlock& block, int) override {
+    const std::string name = std::string(Name(block.site)) + (block.layer ? Formatted(".{}", *block.layer) : "");
+    if (block.site == Site::kAttnLogits) {
+      WriteLogits(name, block);
+    } else {
+      file_.WriteAt(name, (block.sequence * T_ + block.first_row) * block.stride, block.rows * block.stride,
+                    block.values);
+    }
+  }
+
+ private:
+  void WriteLogits(const std::string& name, const SiteBlock& block) {
+    std::vector<float> rows(block.rows * T_, -std::numeric_limits<float>::infinity());
+    for (int64_t r = 0; r < block.rows; ++r) std::ranges::copy(block.Row(r), rows.begin() + r * T_ + block.First(r));
+    const int64_t first = ((block.sequence * heads_ + *block.head) * T_ + block.first_row) * T_;
+    file_.WriteAt(name, first, std::ssize(rows), rows.data());
+  }
+
+  Hdf5Writer& file_;
+  const int64_t heads_, T_;
+  const std::set<std::string>& sites_;
+};
+
+void CreateDatasets(Hdf5Writer& file, const ModelConfig& c, int64_t B, int64_t T, const std::set<std::string>& sites) {
+  const int64_t E = c.hidden, V = c.Outputs(), H = c.heads;
+  if (sites.contains("logits")) file.CreateDataset("logits", DType::kF32, {B, T, V});
+  if (sites.contains("embed")) file.CreateDataset("embed", DType::kF32, {B, T, E});
+  if (sites.contains("final_norm")) file.CreateDataset("final_norm", DType::kF32, {B, T, E});
+  for (int i = 0; i < c.layers; ++i) {
+    if (sites.contains("layer_out")) file.CreateDataset(Formatted("layer_out.{}", i), DType::kF32, {B, T, E});
+    if (sites.contains("attn_logits")) file.CreateDataset(Formatted("attn_logits.{}", i), DType::kF32, {B, H, T, T});
+  }
+}
+
+}  // namespace
+
+std::set<std::string> ParseDumpSites(const std::string& text) {
+  std::set<std::string> sites;
+  std::stringstream stream(text);
+  for (std::string name; std::getline(stream, name, ',');) {
+    if (std::ranges::find(kDumpSites, name) == std::end(kDumpSites)) {
+      Fail("--sites: got '{}', expected some of logits, embed, layer_out, final_norm, attn_logits with commas between",
+           name);
+    }
+    sites.insert(name);
+  }
+  if (sites.empty()) Fail("--sites: got nothing, expected some of logits, embed, layer_out, final_norm, attn_logits");
+  return sites;
+}
+
+void Dump(Model& model, PlanRun& run, const std::vector<ScoredSequence>& sequences, const std::set<std::string>& sites,
+          const std::filesystem::path& out, const Progress& progress, const DumpOrigin& origin) {
+  const ModelConfig& c = model.config();
+  if (run.carrying() == Carrying::kExecuted && sites.contains("attn_logits"))
+    Fail("dump: executed attention keeps no attn_logits; try other --sites, or the plan simulated");
+  const auto B = static_cast<int64_t>(sequences.size()), T = static_cast<int64_t>(sequences.at(0).tokens.size());
+  std::vector<int64_t> ids;
+  for (const ScoredSequence& s : sequences) {
+    if (std::ssize(s.tokens) != T)
+      Fail("dump: got sequences of {} and {} tokens, expected one length; try --limit or another --window", T,
+           s.tokens.size());
+    ids.insert(ids.end(), s.tokens.begin(), s.tokens.end());
+  }
+
+  Hdf5Writer file(out);
+  file.SetAttribute("", "schema", "tare.dump/1");
+  file.SetAttribute("", "model", model.Name());
+  file.SetAttribute("", "weights_sha256", model.files().ContentHash());
+  file.SetAttribute("", "plan", run.plan().canonical());
+  file.SetAttribute("", "carried", run.carrying() == Carrying::kExecuted ? "executed" : "simulated");
+  file.SetAttribute("", "math", model.math() == Math::kBf16 ? "bf16" : "f32");
+  for (const auto& [key, value] : origin) file.SetAttribute("", key, value);
+  file.WriteDataset("input_ids", DType::kI64, {B, T}, ids.data());
+  CreateDatasets(file, c, B, T, sites);
+
+  DumpWriter writer(file, c, T, sites);
+  const SiteVisitors planned = run.Begin(model);
+  std::vector<SiteVisitor*> visitors(planned.begin(), planned.end());
+  visitors.push_back(&writer);
+  ForwardAll(model, visitors, sequences, progress, [&](const TokenBatch& batch, size_t begin) {
+    if (!sites.contains("logits")) return;
+    std::vector<int64_t> rows(batch.Rows());
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int64_t>(i);
+    const int64_t V = c.Outputs(), first = static_cast<int64_t>(begin) * T;
+    model.VocabularyLogits(rows, [&](size_t i, const float* logits, int) {
+      file.WriteAt("logits", (first + static_cast<int64_t>(i)) * V, V, logits);
+    });
+  });
+  file.Commit();
+}
+
+}  // namespace tare

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// tare dump: what a model computes, as an HDF5 file for study in Python and for parity. Datasets and shapes, for B
+// sequences of T tokens (E hidden, V vocabulary, H the checkpoint's query heads), all f32 but the ids:
+//
+//   /input_ids         [B,T] i64
+//   /logits            [B,T,V]
+//   /embed             [B,T,E]
+//   /layer_out.{i}     [B,T,E]
+//   /final_norm        [B,T,E]
+//   /attn_logits.{i}   [B,H,T,T]   scaled, before the softmax, masked = -inf
+//
+// Under a plan these are the values that the model goes on with: quantized where the plan says so. Attention that is
+// executed in integers has no attn_logits to show.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "experiments/model/model.h"
+#include "experiments/model/plan_run.h"
+#include "experiments/passes/sequences.h"
+
+namespace tare {
+
+// Names of --sites: logits, embed, layer_out, final_norm, attn_logits. Throws Error for another.
+std::set<std::string> ParseDumpSites(const std::string& text);
+
+// What the file was made from, as far as the model and the plan do not tell: attributes of the file by name.
+using DumpOrigin = std::map<std::string, std::string>;
+
+// Sequences must have one length. The file appears whole or not at all.
+void Dump(Model& model, PlanRun& run, const std::vector<ScoredSequence>& sequences, const std::set<std::string>& sites,
+          const std::filesystem::path& out, const Progress& progress, const DumpOrigin& origin = {});
+
+}  // namespace tare

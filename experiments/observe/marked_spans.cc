@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/observe/marked_spans.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ranges>
+
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json.h"
+#include "quant/file/mapped_file.h"
+#include "quant/file/sha256.h"
+#include "quant/file/strict_json.h"
+
+namespace tare {
+namespace {
+
+int64_t Whole(const nlohmann::json& value, const std::string& where) {
+  if (!value.is_number_integer()) Fail("{}: got {}, expected a whole number", where, value.dump());
+  return value.get<int64_t>();
+}
+
+TokenRange RangeOf(const nlohmann::json& value, int64_t length, const std::string& where) {
+  if (!value.is_array() || value.size() != 2) Fail("{}: got {}, expected [begin, end]", where, value.dump());
+  const TokenRange range{Whole(value[0], where), Whole(value[1], where)};
+  if (range.begin < 0 || range.begin >= range.end || range.end > length)
+    Fail("{}: got [{}, {}], expected a range within the sequence's {} positions", where, range.begin, range.end,
+         length);
+  return range;
+}
+
+std::vector<TokenRange> RangesOf(const nlohmann::json& value, int64_t length, const std::string& where) {
+  if (!value.is_array() || value.empty()) Fail("{}: got {}, expected [[begin, end], ...]", where, value.dump());
+  std::vector<TokenRange> ranges;
+  for (const nlohmann::json& range : value) ranges.push_back(RangeOf(range, length, where));
+  std::ranges::sort(ranges, {}, &TokenRange::begin);
+  for (size_t i = 1; i < ranges.size(); ++i) {
+    if (ranges[i].begin < ranges[i - 1].end) Fail("{}: the ranges overlap at {}", where, ranges[i].begin);
+  }
+  return ranges;
+}
+
+Marks MarksOf(const nlohmann::json& line, int64_t length, const std::string& where) {
+  for (const auto& [key, value] : line.items()) {
+    if (key != "sequence" && key != "answer" && key != "noise" && key != "queries")
+      Fail("{}: got the key '{}', expected sequence, answer, noise and queries", where, key);
+  }
+  if (!line.contains("answer")) Fail("{}: answer: missing, expected [[begin, end], ...]", where);
+  Marks marks;
+  marks.answer = RangesOf(line["answer"], length, where + ": answer");
+  marks.queries =
+      line.contains("queries") ? RangeOf(line["queries"], length, where + ": queries") : TokenRange{length - 1, length};
+  marks.noise = line.contains("noise") ? RangesOf(line["noise"], length, where + ": noise")
+                                       : Between(marks.answer, 1, marks.queries.begin);
+  return marks;
+}
+
+}  // namespace
+
+MarkedSpans MarkedSpans::Load(const std::filesystem::path& path, std::span<const int64_t> lengths) {
+  MarkedSpans spans;
+  spans.sha256_ = Sha256OfFile(path);
+  int64_t number = 0;
+  const MappedFile file(path);
+  const std::string_view lines(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  for (const auto text : std::views::split(lines, '\n')) {
+    const std::string where = Formatted("{}, line {}", path.string(), ++number);
+    if (text.empty()) continue;
+    const nlohmann::json line = ParseJson(std::string_view(text), where);
+    if (!line.is_object() || !line.contains("sequence")) Fail("{}: sequence: missing, expected its number", where);
+    const int64_t sequence = Whole(line["sequence"], where + ": sequence");
+    if (sequence < 0 || sequence >= std::ssize(lengths))
+      Fail("{}: sequence: got {}, expected 0 to {}", where, sequence, std::ssize(lengths) - 1);
+    if (!spans.marks_.emplace(sequence, MarksOf(line, lengths[static_cast<size_t>(sequence)], where)).second)
+      Fail("{}: sequence: got {} twice, expected each once", where, sequence);
+  }
+  if (spans.marks_.empty()) Fail("{}: got no line, expected one a marked sequence", path.string());
+  return spans;
+}
+
+const Marks* MarkedSpans::Find(int64_t sequence) const {
+  const auto found = marks_.find(sequence);
+  return found == marks_.end() ? nullptr : &found->second;
+}
+
+std::vector<TokenRange> Between(const std::vector<TokenRange>& ranges, int64_t begin, int64_t end) {
+  std::vector<TokenRange> between;
+  for (const TokenRange& range : ranges) {
+    if (begin < std::min(range.begin, end)) between.push_back({begin, std::min(range.begin, end)});
+    begin = std::max(begin, range.end);
+  }
+  if (begin < end) between.push_back({begin, end});
+  return between;
+}
+
+double MassOf(std::span<const float> row, std::span<const TokenRange> ranges, int64_t first) {
+  double mass = 0.0;
+  for (const TokenRange& range : ranges) {
+    for (int64_t i = std::max(range.begin, first); i < std::min<int64_t>(range.end, first + std::ssize(row)); ++i)
+      mass += std::fabs(row[static_cast<size_t>(i - first)]);
+  }
+  return mass;
+}
+
+}  // namespace tare

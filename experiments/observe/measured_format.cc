@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/observe/measured_format.h"
+
+#include <algorithm>
+#include <iterator>
+#include <ranges>
+
+#include "experiments/plan/shared_scales.h"
+#include "kernels/elementwise/rows.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/base/nearest.h"
+#include "quant/format/round.h"
+#include "quant/observe/site_statistics.h"
+#include "quant/plan/site_class.h"
+
+namespace tare {
+namespace {
+
+using Kind = Granularity::Kind;
+
+// Of one of both signs; ternary codes are of weights.
+bool IsTaken(const FormatInfo& info) {
+  return info.format != Format::kF32 && info.statistic == Statistic::kLargest &&
+         !(IsInteger(info.format) && info.min_code == 0);
+}
+
+std::string NearestTaken(std::string_view name) {
+  std::vector<std::string> names;
+  for (const FormatInfo& info : kFormats) {
+    if (IsTaken(info)) names.emplace_back(info.name);
+  }
+  return NearestText(name, names);
+}
+
+MeasuredFormat ParseOne(std::string_view text) {
+  const size_t slash = text.find('/');
+  const std::optional<Format> format = ParseFormat(text.substr(0, slash));
+  if (format && Info(*format).block > 0) {
+    if (slash != text.npos)
+      Fail("--formats '{}': got a granularity, but {} has blocks of {}", text, Info(*format).name, Info(*format).block);
+    return {*format, {.kind = Kind::kBlock, .n = Info(*format).block}, std::string(text)};
+  }
+  const std::optional<Granularity> granularity =
+      slash == text.npos ? std::nullopt : ParseGranularity(text.substr(slash + 1));
+  if (!format || !IsTaken(Info(*format)))
+    Fail(
+        "--formats '{}': got '{}', expected int8, int6 or int4 (probs take u8, u6, u4), fp8e4m3, fp8e5m2, nf4, nvfp4 "
+        "or one of MX, as mxfp4{}",
+        text, text.substr(0, slash), NearestTaken(text.substr(0, slash)));
+  if (!granularity || granularity->kind == Kind::kBlockChannel)
+    Fail("--formats '{}': expected one scale per tensor, head, channel, row, token, group<N> or block<N>", text);
+  return {*format, *granularity, Formatted("{}/{}", Info(*format).name, Name(*granularity))};
+}
+
+}  // namespace
+
+bool MeasuredFormat::SpansRows(Site site) const {
+  const Kind kind = granularity.kind;
+  if (IsTwoLevel(Info(format).scale)) return site != Site::kProbs && site != Site::kDifference;
+  return kind == Kind::kTensor || kind == Kind::kHead || (kind == Kind::kChannel && !IsWeight(site));
+}
+
+std::vector<MeasuredFormat> ParseMeasuredFormats(std::string_view text) {
+  if (text.ends_with(',')) Fail("--formats '{}': got nothing after the last comma, expected a format", text);
+  std::vector<MeasuredFormat> formats;
+  for (const auto part : std::views::split(text, ',')) {
+    MeasuredFormat format = ParseOne(std::string_view(part));
+    if (std::ranges::find(formats, format.name, &MeasuredFormat::name) != formats.end())
+      Fail("--formats: got {} twice, expected each once", format.name);
+    formats.push_back(std::move(format));
+  }
+  return formats;
+}
+
+std::vector<std::string> NamesOf(std::span<const MeasuredFormat> formats) {
+  std::vector<std::string> names;
+  for (const MeasuredFormat& format : formats) names.push_back(format.name);
+  return names;
+}
+
+std::vector<MeasuredFormat> FormatsOf(Site site, std::span<const MeasuredFormat> formats) {
+  std::vector<MeasuredFormat> measured;
+  for (const MeasuredFormat& format : formats) {
+    if (!IsMeasured(site, format.name)) continue;
+    measured.push_back(format);
+    if (const int n = Info(format.format).block; n > 0) measured.back().granularity = ClassOf(site).InnerBlock(n);
+  }
+  return measured;
+}
+
+void QuantizeBlock(const MeasuredFormat& format, const WideClips& clips, const SiteBlock& block) {
+  const Format codes = IsInteger(format.format) ? *ClassOf(block.site).OfBits(Info(format.format).bits) : format.format;
+  const Kind kind = format.granularity.kind;
+  const bool spans = format.SpansRows(block.site), has_blocks = Info(codes).block > 0;
+  const float whole = kind == Kind::kHead ? clips.head : clips.tensor;
+  const Granularity of_row{.kind = Kind::kRow, .n = 0};  // a weight's output channel
+  ForEachGroup(block, kind == Kind::kChannel ? of_row : format.granularity, [&](const ScaleGroup& group) {
+    const float clip = spans && !has_blocks ? whole : AbsMax(group.values.data(), group.values.size());
+    FakeQuantize(group.values.data(), group.values.size(), ScaleFor(clip, codes, spans ? whole : 1.0f), codes);
+  });
+}
+
+void QuantizeRow(const MeasuredFormat& format, Site site, const WideClips& clips, std::span<const float> row,
+                 std::span<float> quantized) {
+  TARE_CHECK(row.size() == quantized.size());
+  std::ranges::copy(row, quantized.begin());
+  if (format.granularity.kind == Kind::kChannel && format.SpansRows(site)) {
+    const Format codes = IsInteger(format.format) ? *ClassOf(site).OfBits(Info(format.format).bits) : format.format;
+    TARE_CHECK(clips.channels.size() == row.size());
+    for (size_t i = 0; i < row.size(); ++i) FakeQuantize(&quantized[i], 1, ScaleFor(clips.channels[i], codes), codes);
+    return;
+  }
+  const auto columns = static_cast<int64_t>(row.size());
+  QuantizeBlock(format, clips,
+                {.site = site, .rows = 1, .first_columns = columns, .values = quantized.data(), .stride = columns});
+}
+
+}  // namespace tare

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The figures of the Differential Transformer's table 5 from one model's observer: as JSON (tare.stats/2), and side by
+// side.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "experiments/observe/outlier_observer.h"
+#include "experiments/passes/sequences.h"
+
+namespace tare {
+
+// {"schema": "tare.stats/2", "model", .., "tokens": N,
+//  "attn_logits": {"count", "absmax", "median", "top1", ..},
+//  "layer_out": {..},
+//  "layers": [{"layer", "attn_logits", "layer_out", "heads": [{"head", "map", ..}], "maps": [..]}],
+//  "maps": [..],
+//  "top": {..}}
+//
+// topK is the K-th largest |x|, null where fewer values were seen.
+nlohmann::ordered_json OutlierJson(const OutlierFigures& outliers, const ModelConfig& config, const std::string& model,
+                                   int64_t tokens);
+
+// The same of sequences of an input, in one pass without a plan.
+nlohmann::ordered_json MeasureOutliers(Model& model, const TokenInput& input,
+                                       const std::vector<ScoredSequence>& sequences, const Progress& progress);
+
+// The table for people, and as comma-separated values: one row per model and site, and one per map of a differential
+// model.
+std::string OutlierTable(const std::vector<nlohmann::ordered_json>& models);
+std::string OutlierCsv(const std::vector<nlohmann::ordered_json>& models);
+
+}  // namespace tare

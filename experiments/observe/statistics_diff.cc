@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/observe/statistics_diff.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string_view>
+
+#include "experiments/observe/statistics_report.h"
+#include "experiments/significance/distributions.h"
+#include "experiments/significance/p_values.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/base/interrupt.h"
+#include "quant/file/json.h"
+#include "quant/observe/measures.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Folds = std::vector<PlainSums>;  // [SiteStatistics::kFolds]
+
+std::map<SiteKey, Folds> Pooled(const StatisticsSet& set, const DiffOptions& options) {
+  std::map<SiteKey, Folds> pooled;
+  for (const auto& [key, s] : set.sites) {
+    if (options.site.value_or(key.site) != key.site || (options.layer && options.layer != key.layer)) continue;
+    Folds& folds = pooled[{key.site, key.layer}];
+    folds.resize(s.folds.size());
+    for (size_t i = 0; i < folds.size(); ++i) folds[i].Add(PlainSums::Of(s.folds[i]));
+  }
+  return pooled;
+}
+
+// How often each group of sequences is drawn, as many draws as there are groups that have any.
+std::vector<int> Draw(const Folds& folds, std::mt19937_64& random) {
+  std::vector<size_t> seen;
+  for (size_t i = 0; i < folds.size(); ++i) {
+    if (folds[i].sequences > 0) seen.push_back(i);
+  }
+  std::vector<int> times(folds.size());
+  for (size_t i = 0; i < seen.size(); ++i) ++times[seen[random() % seen.size()]];
+  return times;
+}
+
+PlainSums Sum(const Folds& folds, const std::vector<int>& times) {
+  PlainSums sum;
+  for (size_t i = 0; i < folds.size(); ++i) {
+    for (int t = 0; t < times[i]; ++t) sum.Add(folds[i]);
+  }
+  return sum;
+}
+
+int64_t Groups(const Folds& folds) {
+  return std::ranges::count_if(folds, [](const PlainSums& fold) { return fold.sequences > 0; });
+}
+
+// What the draws of a difference say. Those that are no numbers are left away.
+struct Spread {
+  Json low, high;      // the 2.5 and 97.5 % order statistics
+  double error = 0;    // standard deviation
+  bool known = false;  // whether there are two draws
+};
+
+Spread SpreadOf(std::vector<double> draws) {
+  std::erase_if(draws, [](double v) { return !std::isfinite(v); });
+  if (draws.size() < 2) return {};
+  std::ranges::sort(draws);
+  const auto n = static_cast<double>(draws.size());
+  const auto at = [&](double q) { return draws[static_cast<size_t>(std::round(q * (n - 1)))]; };
+  double mean = 0, squares = 0;
+  for (const double draw : draws) mean += draw / n;
+  for (const double draw : draws) squares += (draw - mean) * (draw - mean);
+  return {at(0.025), at(0.975), std::sqrt(squares / (n - 1)), true};
+}
+
+// Of no difference; null where nothing varies and yet there is one.
+Json ProbabilityOf(double difference, const Spread& spread, int64_t groups) {
+  if (!spread.known || !std::isfinite(difference)) return {};
+  if (difference == 0 && spread.error == 0) return 1.0;
+  // The same in every group but for the rounding of sums, as the largest of a token that all texts have.
+  if (spread.error <= 1e-12 * std::abs(difference)) return {};
+  return StudentTwoSided(difference / spread.error, static_cast<int>(groups - 1));
+}
+
+// A maximum of what is drawn again is never above that of all, and most often equal to it: no interval comes of that.
+bool IsMaximum(std::string_view measure) { return measure == "absmax"; }
+
+void Compare(const SiteKey& place, const std::vector<std::string>& names, const Folds& a, const Folds& b, bool paired,
+             const DiffOptions& options, Json& rows) {
+  const std::vector<int> once(a.size(), 1);
+  const auto figures = [&](const Folds& folds, const std::vector<int>& times) {
+    return SumMeasures(place.site, names, Sum(folds, times));
+  };
+  const Measures of_a = figures(a, once), of_b = figures(b, once);
+  const int64_t groups = std::min(Groups(a), Groups(b));
+  std::vector<std::vector<double>> draws(of_a.size());
+  std::mt19937_64 random(options.seed);
+  for (int draw = 0; draw < options.draws && groups > 1; ++draw) {
+    ThrowIfStopped();
+    const std::vector<int> times = Draw(a, random), other = paired ? times : Draw(b, random);
+    const Measures drawn_a = figures(a, times), drawn_b = figures(b, other);
+    for (size_t i = 0; i < draws.size(); ++i) {
+      if (!IsMaximum(of_a[i].first)) draws[i].push_back(drawn_b[i].second - drawn_a[i].second);
+    }
+  }
+  for (size_t i = 0; i < of_a.size(); ++i) {
+    const double difference = of_b[i].second - of_a[i].second;
+    const Spread spread = SpreadOf(std::move(draws[i]));
+    rows.push_back({{"site", Name(place.site)},
+                    {"layer", place.layer ? Json(*place.layer) : Json()},
+                    {"measure", of_a[i].first},
+                    {"a", NumberOrNull(of_a[i].second)},
+                    {"b", NumberOrNull(of_b[i].second)},
+                    {"difference", NumberOrNull(difference)},
+                    {"low", spread.low},
+                    {"high", spread.high},
+                    {"p", ProbabilityOf(difference, spread, groups)}});
+  }
+}
+
+// Over all rows that have a p.
+int64_t AddHolm(Json& rows) {
+  std::vector<double> p;
+  for (const Json& row : rows) {
+    if (!row["p"].is_null()) p.push_back(row["p"]);
+  }
+  const std::vector<double> adjusted = Holm(p);
+  size_t next = 0;
+  for (Json& row : rows) row["p_holm"] = row["p"].is_null() ? Json() : Json(adjusted[next++]);
+  return std::ssize(p);
+}
+
+std::string FourDigits(const Json& value) { return value.is_null() ? "-" : Formatted("{:.4g}", value.get<double>()); }
+
+std::string JobText(const Json& job) { return job.value("model", "a model without a name"); }
+
+std::string ChangeText(const Json& row) {
+  const auto short_text = [](const Json& value) { return Formatted("{:.3g}", value.get<double>()); };
+  std::string text = short_text(row["difference"]);
+  if (!row["low"].is_null()) text += Formatted(" [{}, {}]", short_text(row["low"]), short_text(row["high"]));
+  const bool clear = !row["p_holm"].is_null() && row["p_holm"].get<double>() < 0.05;
+  return text + (clear ? " *" : "");
+}
+
+}  // namespace
+
+Json DiffJson(const StatisticsSet& a, const StatisticsSet& b, const DiffOptions& options) {
+  if (a.formats != b.formats) Fail("tare stats diff: the files measured different --formats; expected the same");
+  const std::map<SiteKey, Folds> of_a = Pooled(a, options), of_b = Pooled(b, options);
+  const bool paired = a.job.at("sequences_sha256") == b.job.at("sequences_sha256") && a.units == b.units;
+  Json json{{"schema", "tare.stats.diff/1"}, {"a", a.job},    {"b", b.job},           {"paired", paired},
+            {"draws", options.draws},        {"level", 0.95}, {"rows", Json::array()}};
+  for (const auto& [place, folds] : of_a) {
+    const auto other = of_b.find(place);
+    if (other == of_b.end()) continue;
+    Compare(place, a.Sums(place.site), folds, other->second, paired, options, json["rows"]);
+  }
+  if (json["rows"].empty()) Fail("tare stats diff: the files have no site and layer in common; try tare stats show");
+  json["comparisons"] = AddHolm(json["rows"]);
+  return json;
+}
+
+std::string DiffTable(const Json& diff) {
+  size_t width = 0;
+  for (const Json& row : diff["rows"]) width = std::max(width, row["measure"].get<std::string>().size());
+  std::string text = Formatted("A is {}, B is {}\n", JobText(diff["a"]), JobText(diff["b"])), place;
+  for (const Json& row : diff["rows"]) {
+    if (row["difference"].is_null()) continue;
+    const std::string here =
+        row["site"].get<std::string>() + (row["layer"].is_null() ? "" : ", layer " + row["layer"].dump());
+    if (here != place)
+      text += Formatted("\n{}\n  {:<{}}{:>11}{:>11}  B - A [95 %]\n", here, "measure", width, "A", "B");
+    place = here;
+    text += Formatted("  {:<{}}{:>11}{:>11}  {}\n", row["measure"].get<std::string>(), width, FourDigits(row["a"]),
+                      FourDigits(row["b"]), ChangeText(row));
+  }
+  return text;
+}
+
+}  // namespace tare

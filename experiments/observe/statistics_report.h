@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// A statistics file for people and programs: rows of one site as JSON (tare.stats.site/1), CSV and text; an overview of
+// all sites; and the paper's table from what the file holds.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "experiments/observe/outlier_report.h"
+#include "quant/observe/statistics_set.h"
+
+namespace tare {
+
+// {"schema": "tare.stats.site/1", "site": ..,
+//  "rows": [{"layer", "head", "map", "count", "absmax", "mean", "variance", "kurtosis",
+//            "median", "p99", "p999", "p9999", "sqnr_db": {"int8/row.sqnr_db": ..}}]}
+//
+// A figure is null where it has no meaning; mean, variance and kurtosis (m4/m2^2) are of x, the others of |x|. Throws
+// Error where the file has no such site or layer. sqnr_db: of formats whose error was measured.
+nlohmann::ordered_json SiteJson(const StatisticsSet& set, Site site, std::optional<int> layer);
+// {"schema":"tare.stats.measures/1","site":..,"rows":[{"layer","head","map","measures":{name: number or null}}]}
+nlohmann::ordered_json MeasuresJson(const StatisticsSet& set, Site site, std::optional<int> layer);
+
+// Null where it is not finite, for which JSON has no word.
+nlohmann::ordered_json NumberOrNull(double value);
+
+enum class RowsOf { kFigures, kMeasures };
+// Either of every site that the file has (there).
+std::vector<nlohmann::ordered_json> AllSitesJson(const StatisticsSet& set, std::optional<int> layer, RowsOf kind);
+
+// Rows as comma-separated values, empty where another site has a column and this one does not; and as a table.
+std::string RowsCsv(std::span<const nlohmann::ordered_json> sites);
+std::string RowsTable(const nlohmann::ordered_json& json);
+
+// One line per site, its layers, heads and maps pooled: figures, and what formats lose.
+std::string OverviewTable(const StatisticsSet& set);
+// The latter: {site: {"int8/row.sqnr_db": ..}}.
+nlohmann::ordered_json OverviewSqnrJson(const StatisticsSet& set);
+
+// The paper's table reads its figures here.
+class StatisticsFigures : public OutlierFigures {
+ public:
+  explicit StatisticsFigures(const StatisticsSet& set) : set_(set) {}
+  OutlierStatistics AttentionLogits(std::optional<int> layer, std::optional<int> head,
+                                    std::optional<int> map) const override;
+  OutlierStatistics HiddenStates(std::optional<int> layer) const override;
+
+ private:
+  const StatisticsSet& set_;
+};
+
+}  // namespace tare

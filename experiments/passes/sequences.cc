@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/passes/sequences.h"
+
+#include <algorithm>
+
+#include "experiments/passes/cached_passes.h"
+#include "experiments/passes/windows.h"
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+// Positions of a window where no option says.
+int64_t UsualWindow(const TokenInput& input) {
+  if (input.kind != TokenInput::Kind::kIds) return kTextWindow;
+  size_t row = 0;
+  for (const auto& sequence : input.sequences) row = std::max(row, sequence.size());
+  return static_cast<int64_t>(row);
+}
+
+// Appends the windows that `windows` cuts a row of n tokens into, for every row, within --tokens and --limit.
+template <typename Windows>
+std::vector<ScoredSequence> CutRows(const TokenInput& input, const WindowOptions& options, Windows windows) {
+  const std::optional<int32_t> bos = input.bos;
+  std::vector<ScoredSequence> sequences;
+  size_t left = options.tokens == 0 ? SIZE_MAX : static_cast<size_t>(options.tokens);
+  for (const std::vector<int32_t>& row : input.sequences) {
+    const size_t n = std::min(row.size(), left);
+    left -= n;
+    for (const Window& w : windows(n)) {
+      if (options.limit != 0 && sequences.size() == static_cast<size_t>(options.limit)) return sequences;
+      ScoredSequence& s = sequences.emplace_back();
+      if (bos) s.tokens.push_back(*bos);
+      s.tokens.insert(s.tokens.end(), row.begin() + static_cast<ptrdiff_t>(w.begin),
+                      row.begin() + static_cast<ptrdiff_t>(w.end));
+      s.first_target = std::max<int64_t>(1, static_cast<int64_t>(w.first_scored - w.begin) + (bos ? 1 : 0));
+    }
+  }
+  return sequences;
+}
+
+}  // namespace
+
+WindowCut CutOf(const TokenInput& input, const ModelConfig& config, const WindowOptions& options) {
+  const int64_t bos = input.bos ? 1 : 0, usual = UsualWindow(input);
+  const int64_t window = options.window == 0 ? std::min<int64_t>(usual, config.max_positions) : options.window;
+  if (window < 1 + bos || window > config.max_positions) {
+    Fail("--window: got {}, expected {} to {} (the checkpoint's max_position_embeddings)", window, 1 + bos,
+         config.max_positions);
+  }
+  const int64_t held = window - bos;
+  // Without <s>, windows share a token: the first of each is scored as the last of the one before.
+  const int64_t widest = bos == 1 ? held : std::max<int64_t>(1, held - 1);
+  if (options.stride < 0 || options.stride > widest) {
+    Fail("--stride: got {}, expected 1 to {}, or 0 for that", options.stride, widest);
+  }
+  const int64_t stride = options.stride == 0 ? widest : options.stride;
+  return {.window = window,
+          .stride = stride,
+          .bos = bos == 1,
+          .cut_to_positions = options.window == 0 && usual > config.max_positions};
+}
+
+std::vector<ScoredSequence> CutSequences(const TokenInput& input, const ModelConfig& config,
+                                         const WindowOptions& options) {
+  if (options.cache && options.cache->keep.DropsOnce())
+    Fail("cache {}: got a text, expected items or a prompt, whose end chooses the keys; try keep=h2o",
+         Name(*options.cache));
+  const WindowCut cut = CutOf(input, config, options);
+  return CutRows(input, options,
+                 [&](size_t n) { return CutWindows(n, cut.Tokens(), static_cast<size_t>(cut.stride)); });
+}
+
+std::vector<ScoredSequence> CutDisjoint(const TokenInput& input, const ModelConfig& config,
+                                        const WindowOptions& options) {
+  if (options.stride != 0) Fail("--stride: got {}, expected 0: a token is observed once", options.stride);
+  const size_t held = CutOf(input, config, options).Tokens();
+  return CutRows(input, options, [&](size_t n) {
+    std::vector<Window> windows;
+    for (size_t begin = 0; begin < n; begin += held) windows.push_back({begin, std::min(begin + held, n), begin});
+    return windows;
+  });
+}
+
+size_t SequencesPerBatch(const std::vector<ScoredSequence>& sequences) {
+  size_t longest = 1;
+  for (const ScoredSequence& s : sequences) longest = std::max(longest, s.tokens.size());
+  return std::max<size_t>(1, 2048 / longest);
+}
+
+TokenBatch BatchOf(const std::vector<ScoredSequence>& sequences, size_t begin, size_t count) {
+  TokenBatch batch;
+  for (size_t i = begin; i < std::min(begin + count, sequences.size()); ++i)
+    batch.Add(static_cast<int64_t>(i), sequences[i].tokens);
+  return batch;
+}
+
+void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
+                const Progress& progress, const std::function<void(const TokenBatch&, size_t begin)>& body) {
+  int64_t total = 0, done = 0;
+  for (const ScoredSequence& s : sequences) total += static_cast<int64_t>(s.tokens.size());
+  const auto step = SequencesPerBatch(sequences);
+  for (size_t begin = 0; begin < sequences.size(); begin += step) {
+    const TokenBatch batch = BatchOf(sequences, begin, step);
+    model.Forward(batch, visitors);
+    body(batch, begin);
+    done += batch.Rows();
+    Report(progress, done, total, "tokens");
+  }
+}
+
+void ForwardThroughCaches(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
+                          const DecodingPlan& plan, const Progress& progress,
+                          const std::function<void(const TokenBatch&)>& body) {
+  int64_t total = 0, done = 0, longest = 0;
+  for (const ScoredSequence& s : sequences) {
+    total += std::ssize(s.tokens);
+    longest = std::max(longest, std::ssize(s.tokens));
+  }
+  CheckCacheFits(model.config(), plan, longest);
+  const size_t step = SequencesPerBatch(sequences);
+  for (size_t begin = 0; begin < sequences.size(); begin += step) {
+    const TokenBatch batch = BatchOf(sequences, begin, step);
+    PassThroughCaches(model, visitors, batch, plan, [&](const TokenBatch& pass, const std::vector<int64_t>&) {
+      body(pass);
+      done += pass.Rows();
+      Report(progress, done, total, "tokens");
+    });
+  }
+}
+
+ScoredTokens::ScoredTokens(const std::vector<ScoredSequence>& sequences) : sequences_(sequences), first_{0} {
+  for (const ScoredSequence& s : sequences)
+    first_.push_back(first_.back() + static_cast<size_t>(std::max<int64_t>(0, std::ssize(s.tokens) - s.first_target)));
+}
+
+PredictedTokens ScoredTokens::In(const TokenBatch& batch) const {
+  PredictedTokens all;
+  for (const AttentionSequence& b : batch.sequences) {
+    const ScoredSequence& s = sequences_[static_cast<size_t>(b.index)];
+    const int64_t end = std::min(std::ssize(s.tokens), b.past + b.prefix + 1);
+    for (int64_t t = std::max(s.first_target, b.past + 1); t < end; ++t) {
+      all.rows.push_back(b.first_row + t - 1 - b.past);
+      all.targets.push_back(s.tokens[static_cast<size_t>(t)]);
+      all.contexts.push_back(t);
+      all.places.push_back(first_[static_cast<size_t>(b.index)] + static_cast<size_t>(t - s.first_target));
+    }
+  }
+  return all;
+}
+
+std::vector<double> ScoredTokens::SumsOf(const std::vector<double>& values) const {
+  std::vector<double> sums;
+  for (size_t s = 0; s + 1 < first_.size(); ++s) {
+    double sum = 0;
+    for (size_t place = first_[s]; place < first_[s + 1]; ++place) sum += values[place];
+    sums.push_back(sum);
+  }
+  return sums;
+}
+
+std::vector<int64_t> ScoredTokens::Counts() const {
+  std::vector<int64_t> counts;
+  for (size_t s = 0; s + 1 < first_.size(); ++s) counts.push_back(static_cast<int64_t>(first_[s + 1] - first_[s]));
+  return counts;
+}
+
+}  // namespace tare

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/plan/simulated/simulated_quantizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "experiments/plan/simulated/row_change.h"
+#include "kernels/attention/prefix_mean.h"
+#include "kernels/elementwise/rows.h"
+#include "quant/base/error.h"
+#include "quant/format/round.h"
+
+namespace tare {
+namespace {
+
+// The largest magnitude; `row` and `row_step` as in ScaleGroup.
+float CheckedAbsmax(const SiteBlock& block, std::span<const float> values, int64_t row, int64_t row_step) {
+  const float absmax = AbsMax(values.data(), values.size());
+  if (!std::isfinite(absmax)) {
+    const auto bad = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
+    Fail(
+        "{}, sequence {}, row {}: got NaN or infinity, expected values that a scale can hold; try the model without a "
+        "plan",
+        TextOf(block.key()), block.sequence, block.first_row + row + row_step * (bad - values.begin()));
+  }
+  return absmax;
+}
+
+// What a survey's largest magnitudes are of.
+Granularity::Kind WideKind(const Rule& rule) {
+  return HasTensorScale(rule) ? Granularity::Kind::kTensor : rule.granularity.kind;
+}
+
+void QuantizeWithZeroPoint(std::span<float> group, Format format) {
+  const auto [smallest, largest] = std::ranges::minmax(group);
+  FakeQuantize(group.data(), group.size(), ZeroPointScaleFor(smallest, largest, format), format);
+}
+
+// Each row of probabilities sums to 1 again.
+void Normalise(const SiteBlock& block) {
+  for (int64_t r = 0; r < block.rows; ++r) {
+    double sum = 0;
+    for (const float p : block.Row(r)) sum += p;
+    if (sum > 0) ScaleInto(block.Row(r).data(), static_cast<float>(1 / sum), block.Row(r).size(), block.Row(r).data());
+  }
+}
+
+void Shift(const SiteBlock& block, const std::vector<float>& mean, float factor) {
+  for (int64_t r = 0; r < block.rows; ++r) SubtractScaled(block.Row(r).data(), mean.data(), factor, mean.size());
+}
+
+}  // namespace
+
+bool SimulatedQuantizer::Wants(Site site, std::optional<int>) const { return plan_.plan().Touches(site); }
+
+bool SimulatedQuantizer::NeedsSurvey(Site site, std::optional<int>) const { return plan_.NeedsSurvey(site); }
+
+void SimulatedQuantizer::Survey(const SiteBlock& block, int) {
+  const Rule* rule = plan_.RuleAt(block.key());
+  if (rule == nullptr || !tare::NeedsSurvey(*rule)) return;
+  float absmax = 0;
+  RowChange change(rule->options, block);
+  std::vector<float> changed;
+  for (int64_t r = 0; r < block.rows; ++r) {
+    float of_row = CheckedAbsmax(block, block.Row(r), r, 0);
+    if (change.Any()) {
+      changed.assign(block.Row(r).begin(), block.Row(r).end());
+      change.Make(r, changed);
+      of_row = AbsMax(changed.data(), changed.size());
+    }
+    absmax = std::max(absmax, of_row);
+  }
+  maxima_.Add(PlaceOf(block, WideKind(*rule), rule), {absmax});
+}
+
+void SimulatedQuantizer::Quantize(const SiteBlock& block, const Rule& rule) {
+  const bool zero_point = HasZeroPoint(rule), two_levels = HasTensorScale(rule);
+  const bool surveyed = tare::NeedsSurvey(rule) && !two_levels;
+  // Where blocks have scales of their own beside it.
+  const float of_tensor = two_levels ? maxima_.At(PlaceOf(block, WideKind(rule), &rule)).front() : 1.0f;
+  std::vector<float> known;  // clips: one, or one per channel; none: of the values at hand
+  if (rule.options.static_scale) known = plan_.ClipAt(block.key());
+  if (surveyed) known = maxima_.At(PlaceOf(block, rule.granularity.kind, &rule));
+  TARE_CHECK(known.size() <= 1 || std::ssize(known) == block.first_columns);
+  const bool by_channel = rule.granularity.kind == Granularity::Kind::kChannel;
+  TARE_CHECK(!by_channel || !known.empty() || block.first_row == 0);  // all tokens of the sequence
+  ForEachGroup(block, rule.granularity, [&](const ScaleGroup& group) {
+    const std::span<float> values = group.values;
+    // The survey has looked at these values already.
+    const float absmax = surveyed ? known.front() : CheckedAbsmax(block, values, group.row, group.row_step);
+    if (zero_point) return QuantizeWithZeroPoint(values, rule.format);
+    const float clip = known.empty()       ? DynamicClip(rule, values, absmax)
+                       : known.size() == 1 ? known.front()
+                                           : known[static_cast<size_t>(group.column)];
+    const Scale scale = ScaleFor(clip, rule.format, of_tensor);
+    // Near f32's end a scale that is rounded up is too large for the largest code.
+    if (!std::isfinite(scale.scale * Info(rule.format).Largest())) {
+      Fail(
+          "{}, sequence {}, row {}: got {}, expected magnitudes whose scale in {} f32 holds; try the model without a "
+          "plan",
+          TextOf(block.key()), block.sequence, block.first_row + group.row, clip, Info(rule.format).name);
+    }
+    FakeQuantize(values.data(), values.size(), scale, rule.format);
+  });
+}
+
+void SimulatedQuantizer::Visit(const SiteBlock& block, int) {
+  const Rule* rule = plan_.RuleAt(block.key());
+  if (rule == nullptr) return;
+  std::vector<float> mean;
+  if (rule->options.smooth) {
+    TARE_CHECK(block.first_row == 0);  // the prefix of the sequence
+    mean.resize(static_cast<size_t>(block.first_columns));
+    MeanOfPrefix({block.values, block.rows, 1, static_cast<int>(block.first_columns), block.stride, 0}, mean.data());
+    Shift(block, mean, 1.0f);
+  }
+  RowChange change(rule->options, block);
+  if (change.Any()) {
+    for (int64_t r = 0; r < block.rows; ++r) {
+      CheckedAbsmax(block, block.Row(r), r, 0);
+      change.Make(r, block.Row(r));
+    }
+  }
+  Quantize(block, *rule);
+  for (int64_t r = 0; change.Any() && r < block.rows; ++r) change.Undo(r, block.Row(r));
+  if (rule->options.smooth) Shift(block, mean, -1.0f);
+  if (block.site == Site::kProbs) Normalise(block);
+}
+
+}  // namespace tare

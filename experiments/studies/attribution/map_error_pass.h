@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors of every layer's maps under a plan, each layer by itself: it gets the exact model's input, so that what is seen
+// is what the plan does there, and not what layers before have done. Two copies of the model go side by side, one under
+// the plan; the maps of a batch and layer are held twice, 2 (3 T^2 / 2 to 5 T^2 / 2) floats per head and sequence of T.
+//
+// Maps are subtracted with the exact lambda: a plan's rules for lambda and difference, and for what comes after, change
+// nothing here.
+#pragma once
+
+#include <vector>
+
+#include "experiments/model/plan_run.h"
+#include "experiments/passes/sequences.h"
+#include "experiments/studies/attribution/map_errors.h"
+
+namespace tare {
+
+// [layers][sequences], each over all heads and rows. Throws Error for a plan that is executed, which shows no maps.
+std::vector<std::vector<MapErrors>> MeasureMapErrors(Model& exact, Model& planned, PlanRun& run,
+                                                     const std::vector<ScoredSequence>& sequences,
+                                                     const Progress& progress);
+
+}  // namespace tare

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Errors of maps for people, within 80 columns, and for programs. Of a layer of two maps three rows:
+//
+//   k=int4/token
+//     layer          logits  no shift  exp bias  var / 2     map     peak  formula
+//     3  map 1       0.2322    0.2318    0.0268   0.0265  0.1439  -0.0078  -0.0062
+//        map 2       0.1548    0.1545    0.0125   0.0129  0.0604  -0.0057  -0.0016
+//        difference, in common +0.002 [+0.000, +0.003]    0.1269  -0.0073  -0.0050
+//
+// logits and no shift: RMS of the logits' error, and of what is left without its mean in each row; map: |P^ - P| / |P|; the
+// others as map_errors.h has them.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/significance/bootstrap.h"
+#include "experiments/studies/attribution/map_errors.h"
+
+namespace tare {
+
+// layers: [layers][sequences].
+using LayerMapErrors = std::vector<std::vector<MapErrors>>;
+
+// The share of two maps' errors that they have in common, and of the whole its correlation; its interval over sequences.
+struct CommonShare {
+  double value = 0, correlation = 0;
+  std::optional<Interval> interval;
+};
+CommonShare CommonOf(const std::vector<MapErrors>& sequences, const Resampling& resampling);
+
+std::string MapErrorTable(const std::string& plan, const LayerMapErrors& layers, const Resampling& resampling);
+
+// {"plan", "layers": [{"layer", "maps": [{"logit_rms", "shiftless_rms", "exp_bias", "half_variance", "error", "peak",
+// "peak_formula"}], "difference": null or {"error", "common", "low", "high", "correlation", "peak", "peak_formula"}}]}
+nlohmann::ordered_json MapErrorJson(const std::string& plan, const LayerMapErrors& layers,
+                                    const Resampling& resampling);
+
+// Of such plans a row per layer and map, and one of the map "difference"; what a row does not have is empty.
+std::string MapErrorCsv(const nlohmann::ordered_json& plans);
+
+}  // namespace tare

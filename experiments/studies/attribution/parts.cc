@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/studies/attribution/parts.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+
+namespace tare {
+namespace {
+
+constexpr std::pair<std::string_view, bool Grain::*> kWords[] = {
+    {"site", &Grain::site}, {"layer", &Grain::layer}, {"head", &Grain::head}, {"map", &Grain::map}};
+
+// What the places of a part have in common; nothing of what the plan is not cut by, or the site does not have.
+struct Common {
+  std::optional<Site> site;
+  std::optional<int> layer, head, map;
+  friend auto operator<=>(const Common&, const Common&) = default;
+};
+
+Common CommonOf(const SiteKey& key, const Grain& grain) {
+  Common common;
+  if (grain.site) common.site = key.site;
+  if (grain.layer) common.layer = key.layer;
+  if (grain.head) common.head = key.head;
+  if (grain.map) common.map = key.map;
+  return common;
+}
+
+std::vector<SiteKey> KeysOf(const ModelSites& model) {
+  std::vector<SiteKey> all;
+  for (const SiteInfo& info : kSites) std::ranges::copy(model.Keys(info.site), std::back_inserter(all));
+  return all;
+}
+
+bool Quantizes(const Plan& plan, const SiteKey& key) {
+  const Rule* rule = plan.Match(key);
+  return rule != nullptr && !rule->Exempts();
+}
+
+std::string RangeText(char letter, const std::optional<int>& only, const std::optional<IndexRange>& otherwise) {
+  if (only) return Formatted("{}{}", letter, *only);
+  return otherwise ? Formatted("{}{}-{}", letter, otherwise->first, otherwise->last) : "";
+}
+
+// The part's own layer, head and map, and the rule's where it has none.
+std::string SelectorText(const Common& part, const Selector& of_rule = {}) {
+  std::string items;
+  for (const std::string& item : {RangeText('l', part.layer, of_rule.layers), RangeText('h', part.head, of_rule.heads),
+                                  RangeText('m', part.map, of_rule.maps)})
+    items += (items.empty() || item.empty() ? "" : ",") + item;
+  return items.empty() ? "" : "[" + items + "]";
+}
+
+std::string NameOf(const Common& part, const Grain& grain) {
+  const std::string site = part.site ? std::string(Name(*part.site)) : "", text = site + SelectorText(part);
+  return !text.empty() ? text : grain.layer ? "outside layers" : grain.head ? "without heads" : "of both maps";
+}
+
+// The names that the part's rules have: its site, or sites and groups as the plan has them.
+std::string NameIn(const Rule& rule, const Common& part) {
+  return part.site ? std::string(Name(*part.site)) : rule.name;
+}
+
+// Rules that match some place of the part.
+std::vector<const Rule*> RulesOf(const Plan& plan, const std::vector<SiteKey>& places) {
+  std::vector<const Rule*> rules;
+  for (const Rule& rule : plan.rules()) {
+    if (std::ranges::any_of(places, [&](const SiteKey& key) { return rule.Matches(key); })) rules.push_back(&rule);
+  }
+  return rules;
+}
+
+PlanPart PartOf(const Plan& plan, const Common& common, const Grain& grain, const std::vector<SiteKey>& places) {
+  std::string alone, without = plan.canonical();
+  std::set<std::string> exempt;
+  for (const Rule* rule : RulesOf(plan, places)) {
+    const std::string name = NameIn(*rule, common);
+    alone += (alone.empty() ? "" : ",") + name + SelectorText(common, rule->selector) +
+             rule->text.substr(rule->text.find('='));
+    if (exempt.insert(name).second) without += Formatted(",{}{}=f32", name, SelectorText(common));
+  }
+  return {NameOf(common, grain), Plan::Parse(alone), Plan::Parse(without)};
+}
+
+// A model may have keys of one map beside keys of both, and no selector names the latter alone.
+void CheckPart(const PlanPart& part, const Common& common, const Grain& grain, const Plan& plan,
+               const std::vector<SiteKey>& keys) {
+  for (const SiteKey& key : keys) {
+    const bool quantized = Quantizes(plan, key), of_part = CommonOf(key, grain) == common;
+    if (Quantizes(part.alone, key) != (quantized && of_part) || Quantizes(part.without, key) != (quantized && !of_part))
+      Fail("--by: {}: got a part that no selector tells from {}, expected parts apart; try --by site,layer", part.name,
+           TextOf(key));
+  }
+}
+
+}  // namespace
+
+Grain ParseGrain(std::string_view text) {
+  Grain grain;
+  std::stringstream stream{std::string(text)};
+  for (std::string word; std::getline(stream, word, ',');) {
+    const auto known = std::ranges::find(kWords, word, &std::pair<std::string_view, bool Grain::*>::first);
+    if (known == std::end(kWords) || grain.*known->second)
+      Fail("--by: got '{}', expected site, layer, head or map, each once, with commas between", text);
+    grain.*known->second = true;
+  }
+  if (text.empty() || text.ends_with(','))
+    Fail("--by: got '{}', expected site, layer, head or map, each once, with commas between", text);
+  return grain;
+}
+
+std::vector<PlanPart> PartsOf(const Plan& plan, const Grain& grain, const ModelSites& model) {
+  const std::vector<SiteKey> keys = KeysOf(model);
+  std::set<Common> commons;
+  for (const SiteKey& key : keys) {
+    if (Quantizes(plan, key)) commons.insert(CommonOf(key, grain));
+  }
+  std::vector<PlanPart> parts;
+  for (const Common& common : commons) {
+    std::vector<SiteKey> places;
+    std::ranges::copy_if(keys, std::back_inserter(places),
+                         [&](const SiteKey& key) { return CommonOf(key, grain) == common && plan.Match(key); });
+    parts.push_back(PartOf(plan, common, grain, places));
+    CheckPart(parts.back(), common, grain, plan, keys);
+  }
+  if (parts.size() < 2)
+    Fail("--plan: {} has {} to tell apart, expected two parts or more; try --by site,layer, or a plan of more sites",
+         plan.canonical(), parts.empty() ? "nothing" : "one part, " + parts.front().name);
+  return parts;
+}
+
+}  // namespace tare

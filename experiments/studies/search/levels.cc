@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/studies/search/levels.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "experiments/model/sites_of_model.h"
+#include "experiments/studies/attribution/parts.h"
+#include "experiments/studies/search/operands.h"
+#include "experiments/studies/search/plan_text.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+
+namespace tare {
+namespace {
+
+using PartPlace = std::pair<Site, std::optional<int>>;
+
+PartLevel LevelOf(const PartPlace& place, const std::string& rule, int bits, double operands) {
+  const std::string layer = place.second ? Formatted("[l{}]", *place.second) : "",
+                    text = Formatted("{}{}={}", Name(place.first), layer, rule);
+  return {rule, bits, bits == kUnquantizedBits ? kExact : Plan::Parse(text).canonical(), {bits * operands, 0}};
+}
+
+void RequireWholeSites(const Plan& plan) {
+  for (const Rule& rule : plan.rules()) {
+    if (rule.selector.heads || rule.selector.maps)
+      Fail(
+          "plan rule '{}': got heads or maps, expected sites and layers alone, which a search tells apart; try tare "
+          "attribute --by head",
+          rule.text);
+  }
+}
+
+}  // namespace
+
+std::vector<SearchPart> SearchParts(const std::vector<Plan>& plans, const ModelConfig& config, int64_t window) {
+  const ModelSites model = ModelSitesOf(config);
+  std::map<PartPlace, SearchPart> parts;
+  for (const Plan& plan : plans) {
+    if (plan.empty()) continue;
+    RequireWholeSites(plan);
+    for (const PlanPart& cut : PartsOf(plan, {.site = true, .layer = true}, model)) {
+      const Rule& rule = cut.alone.rules().back();  // they are all of this place
+      const PartPlace place{rule.sites.front(),
+                            rule.selector.layers ? std::optional(rule.selector.layers->first) : std::nullopt};
+      SearchPart& part = parts[place];
+      if (part.levels.empty()) {
+        part = {cut.name, place.first, place.second, OperandsPerToken(place.first, place.second, config, window), {}};
+        part.levels.push_back(LevelOf(place, kExact, kUnquantizedBits, part.operands));
+      }
+      const std::string text = rule.text.substr(rule.text.find('=') + 1);
+      if (!std::ranges::contains(part.levels, text, &PartLevel::rule))
+        part.levels.push_back(LevelOf(place, text, Info(rule.format).bits, part.operands));
+    }
+  }
+  if (parts.empty()) Fail("got no plan that quantizes, expected one or more; try --plan int8 --plan int4");
+  std::vector<SearchPart> list;
+  for (auto& [place, part] : parts) list.push_back(std::move(part));
+  return list;
+}
+
+std::vector<std::string> SensitivityPlans(const std::vector<SearchPart>& parts) {
+  std::vector<std::string> plans{kExact};
+  for (const SearchPart& part : parts) {
+    for (const PartLevel& level : part.levels) {
+      if (level.plan != kExact) plans.push_back(level.plan);
+    }
+  }
+  return plans;
+}
+
+void SetLosses(const std::vector<SweepCell>& cells, std::vector<SearchPart>& parts) {
+  std::map<std::string, double> losses;
+  for (const SweepCell& cell : cells) losses[cell.Plan()] = cell.figures.list.front().value;
+  for (SearchPart& part : parts) {
+    for (PartLevel& level : part.levels) level.of.loss = losses.at(level.plan);
+  }
+}
+
+std::string PlanAt(const std::vector<SearchPart>& parts, const std::vector<size_t>& levels, const ModelConfig& config) {
+  const ModelSites model = ModelSitesOf(config);
+  std::map<Site, std::vector<std::string>> sites;
+  const auto add = [&](Site site) {
+    if (model.Has(site)) sites.try_emplace(site, model.Keys(site).front().layer ? model.layers : 1, kExact);
+  };
+  for (size_t i = 0; i < parts.size(); ++i) {
+    for (const char* group : {"weights", "linear_in"}) {
+      if (std::ranges::contains(ExpandSites(group), parts[i].site)) std::ranges::for_each(ExpandSites(group), add);
+    }
+    add(parts[i].site);
+    sites.at(parts[i].site)[static_cast<size_t>(parts[i].layer.value_or(0))] = parts[i].levels[levels[i]].rule;
+  }
+  return ShortRules(sites);
+}
+
+}  // namespace tare

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/studies/search/operands.h"
+
+#include <algorithm>
+
+#include "experiments/model/family.h"
+#include "experiments/plan/rule_checks.h"
+
+namespace tare {
+namespace {
+
+// Of a window's queries, the mean.
+double KeysSeen(std::optional<int> layer, const ModelConfig& config, int64_t window) {
+  const int64_t sliding = layer ? config.Window(*layer) : 0, most = sliding == 0 ? window : std::min(sliding, window);
+  return static_cast<double>(most * (most + 1) / 2 + (window - most) * most) / static_cast<double>(window);
+}
+
+double Product(Site weight, const ModelConfig& config) {
+  const MatrixShape shape = ShapeOf(weight, config);
+  return static_cast<double>(shape.in * shape.out);
+}
+
+// Of sites that no product takes.
+int64_t Values(Site site, const ModelConfig& c) {
+  switch (site) {
+    case Site::kQNorm:
+    case Site::kKNorm:
+      return int64_t{HeadsOf(site, c)} * c.head_dim;
+    case Site::kHeadOut:
+      return AttendedWidth(c);
+    case Site::kLambda:
+      return HeadsOf(site, c);
+    case Site::kAttnGate:
+      return int64_t{HeadsOf(site, c)} * GateWidth(c);
+    default:
+      return c.hidden;
+  }
+}
+
+}  // namespace
+
+double OperandsPerToken(Site site, std::optional<int> layer, const ModelConfig& config, int64_t window) {
+  if (IsWeight(site)) return Product(site, config);
+  for (const SiteInfo& info : kSites) {
+    if (IsWeight(info.site) && InputOf(info.site) == site) return Product(info.site, config);
+  }
+  const double keys = KeysSeen(layer, config, window), maps = Maps(config);
+  const auto output = static_cast<double>(AttendedWidth(config));
+  switch (site) {
+    case Site::kQ:
+    case Site::kK:
+      return double{1} * config.heads * config.head_dim * keys;
+    case Site::kAttnLogits:
+      return config.heads * keys;
+    case Site::kProbs:
+    case Site::kV:
+      return maps * output * keys;
+    case Site::kDifference:
+      return output * keys;
+    default:
+      return static_cast<double>(Values(site, config));
+  }
+}
+
+}  // namespace tare

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// A search for people, within 80 columns but for the plan, which is one word, and for programs.
+//
+//   kld               bits  predicted  measured
+//     step 41         8.02   9.93e-03  1.02e-02 [9.6e-03, 1.10e-02] beyond
+//     step 40         8.11   9.71e-03  9.98e-03 [9.4e-03, 1.07e-02] the answer
+//
+//   bits by layer
+//     o_proj.w          8  8  6  8
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "experiments/studies/search/search.h"
+
+namespace tare {
+
+std::string SearchTable(const Search& search);
+
+// A row per step of the frontier: step, part, rule, bits, predicted; where it was run measured, stderr, low, high, within,
+// and the plan.
+std::string SearchCsv(const Search& search);
+
+// tare.search/1: {"schema", "model", "within", "level", "draws", "seed", "bits", "plan", "parts": [{"part", "operands",
+// "levels": [{"rule", "bits", "kld"}]}], "frontier": [{"step", "part", "rule", "bits", "predicted"}], "verified": [{"step",
+// "bits", "predicted", "plan", "tasks": [{"task", "figure", "value", "change"}]}]}
+nlohmann::ordered_json SearchJson(const Search& search, const Resampling& resampling);
+
+}  // namespace tare

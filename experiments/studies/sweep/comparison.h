@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the cells of a sweep say against each other, figure by figure: how a plan changed it from 16 bits of the same
+// model, and how much more a model's figure changed than the first model's: the difference of their drops. Both are
+// paired by what the runs have in common, items or windows of the same text, and both with what tells them from chance:
+//
+//            error                       95 % interval                                          p of no difference
+//   items    s(d) / sqrt(n)              Bonett and Price; of a difference of drops BCa, where  McNemar's, exact
+//                                        kFewItems differ or more
+//            Items that share samples (tasks/samples.h) are paired by sample, as windows are.
+//   windows  evidence/paired_runs.h      BCa (evidence/bootstrap.h)                             Student's t, windows - 1
+//
+// p_holm is Holm's over all changes that the table shows, or all its differences of drops. One pair of models is one
+// sample of training: such a difference is of these two checkpoints, not of their kinds.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/significance/bootstrap.h"
+#include "experiments/significance/p_values.h"
+#include "experiments/studies/sweep/sweep.h"
+
+namespace tare {
+
+struct Comparison {
+  size_t cell = 0, figure = 0;  // the quantized run among the cells, and which of its figures
+  std::string against;          // of a difference of drops the first model
+  double value = 0;
+  std::optional<double> error;
+  std::optional<Interval> interval;
+  std::optional<OutcomeChanges> items;  // gained and lost
+  std::optional<double> p, p_holm;
+  std::optional<double> detectable;  // with these items or windows (evidence/power.h)
+  std::optional<int64_t> for_half;   // items or windows that would show half of it
+
+  bool Significant() const { return p_holm && *p_holm < kLevel; }
+  // Too few items differ for any p below 0.05.
+  bool TooFew() const { return items && items->gained + items->lost < kFewestChanged; }
+};
+
+// sum_r sign_r x figure of run r, of one model over the same units: "change" for signs -1 and 1. Items that all runs
+// answered are compared by item, or by sample where they share some, others by window.
+Comparison Compare(const std::vector<const Figure*>& runs, const std::vector<double>& signs,
+                   const Resampling& resampling);
+// Of those that have a p.
+void AddHolm(const std::vector<Comparison*>& comparisons);
+
+struct Comparisons {
+  std::vector<Comparison> changes, drops;  // in the order of the cells
+};
+Comparisons CompareCells(const std::vector<SweepCell>& cells, const Resampling& resampling = {});
+
+// Null where there is none.
+const Comparison* Find(const std::vector<Comparison>& comparisons, size_t cell, size_t figure);
+
+}  // namespace tare

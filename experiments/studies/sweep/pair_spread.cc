@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/studies/sweep/pair_spread.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "experiments/significance/distributions.h"
+#include "experiments/significance/shown.h"
+#include "experiments/text/csv.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/file/mapped_file.h"
+#include "quant/file/strict_json.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string PlanOf(const Json& cell) {
+  const Json& key = cell.at("key");
+  return key.at("plan").get<std::string>() + (key.contains("executed") ? " executed" : "");
+}
+
+// Seeds differ in weights; a configuration may say more than the model's shape. Tokenizers are the same.
+bool IsOfTheModel(const std::string& setting) {
+  return setting == "model" || setting == "weights" || setting == "stats" || setting == "config.json";
+}
+
+// The second model's cells, which have the differences; with the first's.
+struct Cells {
+  std::vector<const Json*> first, second;
+};
+Cells CellsOf(const ComparedPair& pair) {
+  Cells cells;
+  for (const Json& cell : pair.sweep.at("cells")) {
+    const bool is_first = cell.at("model") == pair.sweep["cells"][0].at("model");
+    (is_first ? cells.first : cells.second).push_back(&cell);
+  }
+  if (cells.first.empty() || cells.second.empty()) Fail("{}: got one model, expected two", pair.where);
+  return cells;
+}
+
+std::string HashOf(const Json& cell, const char* name) { return cell.at("key").value(name, std::string()); }
+
+void RequireOtherWeights(const Json& cell, const Json& own, const std::string& where, const std::string& own_where) {
+  if (HashOf(cell, "weights") == HashOf(own, "weights"))
+    Fail("{}: got the weights of {} as in {}, expected a model trained from another seed", where,
+         cell.at("model").get<std::string>(), own_where);
+}
+
+// Seeds differ in weights and in nothing else that a comparison depends on.
+void RequireAnotherSeed(const ComparedPair& pair, const Cells& cells, const ComparedPair& own, const Cells& own_cells) {
+  const Json &first = *cells.first.front(), &second = *cells.second.front(), &own_first = *own_cells.first.front(),
+             &own_second = *own_cells.second.front();
+  const auto config = [](const Json& cell) { return HashOf(cell, "config.json"); };
+  if (config(first) == config(own_second) && config(first) != config(own_first))
+    Fail("{}: got the two models in the other order than {}; try tare compare with them changed round", pair.where,
+         own.where);
+  RequireOtherWeights(first, own_first, pair.where, own.where);
+  RequireOtherWeights(second, own_second, pair.where, own.where);
+}
+
+// The same task under the same plan.
+const Json& SameCell(const ComparedPair& pair, const Cells& cells, const Json& own, const std::string& where) {
+  const auto same = [&](const Json* cell) {
+    return cell->at("task") == own.at("task") && PlanOf(*cell) == PlanOf(own);
+  };
+  const auto found = std::ranges::find_if(cells.second, same);
+  if (found == cells.second.end())
+    Fail("{}: got no {} under {}, expected all that {} has; try tare compare with the same options", pair.where,
+         own.at("task").get<std::string>(), PlanOf(own), where);
+  for (const auto& [setting, value] : own.at("key").items()) {
+    const Json& key = (*found)->at("key");
+    if (!IsOfTheModel(setting) && (!key.contains(setting) || key[setting] != value))
+      Fail("{}: {}: got another {} than {}, expected the same; try tare compare with the same options", pair.where,
+           own.at("task").get<std::string>(), setting, where);
+  }
+  return **found;
+}
+
+const Json* DifferenceOf(const Json& cell, const std::string& figure) {
+  for (const Json& difference : cell.at("differences")) {
+    if (difference.at("figure").get<std::string>() == figure) return &difference;
+  }
+  return nullptr;
+}
+
+// Null for one that tables do not show.
+const FigureKeys* ShownFigure(const std::string& task, const std::string& name) {
+  const auto kind = std::ranges::find(AllTasks(), task.substr(0, task.find(':')), &TaskKind::name);
+  if (kind == AllTasks().end()) return nullptr;
+  const auto keys = std::ranges::find_if((*kind)->figures, [&](const FigureKeys& k) { return name == k.name; });
+  return keys == (*kind)->figures.end() || keys->in_tables == nullptr ? nullptr : &*keys;
+}
+
+void Summarize(PairSpread& spread) {
+  const auto n = static_cast<double>(spread.differences.size());
+  double squares = 0;
+  for (const double d : spread.differences) spread.mean += d / n;
+  for (const double d : spread.differences) squares += (d - spread.mean) * (d - spread.mean);
+  spread.deviation = std::sqrt(squares / (n - 1));
+  const double half = StudentQuantile(0.975, static_cast<int>(n) - 1) * spread.deviation / std::sqrt(n);
+  spread.interval = {spread.mean - half, spread.mean + half};
+}
+
+}  // namespace
+
+ComparedPair ReadComparedPair(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / "compare.json";
+  if (!std::filesystem::exists(path))
+    Fail("{}: got no compare.json, expected a folder that --out of tare compare made, finished", folder.string());
+  const MappedFile file(path);
+  const auto bytes = file.bytes();
+  Json json = ParseOrderedJson({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string());
+  try {
+    ComparedPair pair{folder.string(), std::move(json.at("sweep"))};
+    CellsOf(pair);
+    return pair;
+  } catch (const Json::exception& error) {
+    Fail("{}: {}; was it made by another version? Try making it again", path.string(), error.what());
+  }
+}
+
+std::vector<PairSpread> SpreadOverPairs(const std::vector<ComparedPair>& pairs) try {
+  std::vector<Cells> cells;
+  for (const ComparedPair& pair : pairs) cells.push_back(CellsOf(pair));
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) RequireAnotherSeed(pairs[i], cells[i], pairs[j], cells[j]);
+  }
+  std::vector<PairSpread> spreads;
+  for (const Json* own : cells.at(0).second) {
+    for (const Json& difference : own->at("differences")) {
+      const std::string name = difference.at("figure"), task = own->at("task");
+      const FigureKeys* const figure = ShownFigure(task, name);
+      if (figure == nullptr) continue;
+      PairSpread spread{.task = task, .plan = PlanOf(*own), .figure = *figure, .differences = {}, .interval = {}};
+      for (size_t i = 0; i < pairs.size(); ++i) {
+        const Json& cell = i == 0 ? *own : SameCell(pairs[i], cells[i], *own, pairs[0].where);
+        const Json* const of_pair = DifferenceOf(cell, name);
+        if (of_pair == nullptr) Fail("{}: {}: got no difference of {}", pairs[i].where, task, name);
+        spread.differences.push_back(of_pair->at("value"));
+      }
+      Summarize(spread);
+      spreads.push_back(std::move(spread));
+    }
+  }
+  return spreads;
+} catch (const Json::exception& error) {
+  Fail("a comparison of another pair: {}; was it made by another version? Try making it again", error.what());
+}
+
+std::string PairSpreadTable(const std::vector<PairSpread>& spreads) {
+  if (spreads.empty()) return "";
+  std::string text = Formatted("\nover {} pairs: the difference of their changes\n", spreads[0].differences.size()),
+              heading;
+  for (const PairSpread& spread : spreads) {
+    const std::string of = Formatted("\n{}, {}\n  {:<30}{:>12}  {}\n", spread.task, spread.figure.name, "plan",
+                                     "deviation", "mean, 95 % of it");
+    if (heading != of) text += of;
+    heading = of;
+    const std::string format = Formatted("+{}", spread.figure.in_tables);
+    if (spread.plan.size() > 29) text += "  " + spread.plan + "\n";
+    text += Formatted("  {:<30}{:>12}  {}\n", spread.plan.size() > 29 ? "" : spread.plan,
+                      NumberText(spread.deviation, spread.figure.in_tables),
+                      WithInterval(spread.mean, spread.interval, format));
+  }
+  return text + Formatted(
+                    "\n{} pairs are as many samples of training: Student's interval of their mean,\n"
+                    "which speaks of these two recipes and no others\n",
+                    spreads[0].differences.size());
+}
+
+std::string PairSpreadCsv(const std::vector<PairSpread>& spreads) {
+  std::string text = "task,plan,figure,pairs,mean,deviation,low,high,differences\n";
+  for (const PairSpread& s : spreads) {
+    std::string differences;
+    for (const double d : s.differences) differences += Formatted("{}{}", differences.empty() ? "" : " ", d);
+    text += Formatted("{},{},{},{},{},{},{},{},{}\n", CsvField(s.task), CsvField(s.plan), s.figure.name,
+                      s.differences.size(), s.mean, s.deviation, s.interval.low, s.interval.high, differences);
+  }
+  return text;
+}
+
+Json PairSpreadJson(const std::vector<PairSpread>& spreads) {
+  Json rows = Json::array();
+  for (const PairSpread& s : spreads) {
+    rows.push_back({{"task", s.task},
+                    {"plan", s.plan},
+                    {"figure", s.figure.name},
+                    {"pairs", s.differences.size()},
+                    {"mean", s.mean},
+                    {"deviation", s.deviation},
+                    {"low", s.interval.low},
+                    {"high", s.interval.high},
+                    {"differences", s.differences}});
+  }
+  return rows;
+}
+
+}  // namespace tare

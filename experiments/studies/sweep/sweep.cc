@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/studies/sweep/sweep.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/base/notice.h"
+#include "quant/file/atomic_file.h"
+#include "quant/file/checkpoint.h"
+#include "quant/file/folder_lock.h"
+#include "quant/file/json_text.h"
+#include "quant/file/sha256.h"
+#include "quant/file/strict_json.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSchema = "tare.cell/1";
+// Besides its weights: what decides how they are read, and how a text is.
+constexpr std::array kModelFiles{"config.json", "tensor-names.json", "tokenizer.json", "tokenizer.model",
+                                 "tokenizer_config.json"};
+
+bool AreStrings(const Json& object, std::initializer_list<const char*> keys) {
+  return std::ranges::all_of(keys, [&](const char* key) { return object.contains(key) && object[key].is_string(); });
+}
+
+// Null where no task of the sweep, and no kind that there is, has the name.
+const TaskKind* KindOf(const std::string& task, const std::vector<TaskSpec>& tasks) {
+  const auto spec = std::ranges::find(tasks, task, &TaskSpec::Name);
+  if (spec != tasks.end()) return spec->kind;
+  const TaskKinds kinds = AllTasks();
+  const auto kind = std::ranges::find(kinds, task.substr(0, task.find(':')), &TaskKind::name);
+  return kind == kinds.end() ? nullptr : *kind;
+}
+
+// Whether a line is of a cell: the file may have been edited, or be another program's. Of these tasks' cells the figures
+// must be there, those of other tasks are left in peace.
+bool IsCell(const Json& line, const std::vector<TaskSpec>& tasks) {
+  if (!line.is_object() || !AreStrings(line, {"schema"}) || line["schema"] != kSchema) return false;
+  if (!line.contains("key") || !line.contains("result") || !AreStrings(line["key"], {"plan", "task"})) return false;
+  const auto task = std::ranges::find(tasks, line["key"]["task"].get<std::string>(), &TaskSpec::Name);
+  return task == tasks.end() || ReadFigures(line["result"], *task->kind);
+}
+
+// Null where it is no JSON, or such as no writer of ours makes.
+Json ParseLine(const std::string& text) {
+  try {
+    return ParseOrderedJson(text, "");
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+// Keys and results of finished cells.
+std::vector<std::pair<Json, Json>> ReadCells(const std::filesystem::path& path, const std::vector<TaskSpec>& tasks) {
+  std::vector<std::pair<Json, Json>> cells;
+  for (const std::string& text : ReadLines(path)) {
+    const Json line = ParseLine(text);
+    if (!IsCell(line, tasks)) {
+      Fail("{}: line {}: not a finished cell of a sweep; try another --out, or remove the line", path.string(),
+           cells.size() + 1);
+    }
+    cells.emplace_back(line["key"], line["result"]);
+  }
+  return cells;
+}
+
+// Finished cells of an earlier run, by their keys as text. A last line that was being written when the run ended is
+// dropped, and its cell runs again.
+class CellLog {
+ public:
+  CellLog(const std::filesystem::path& folder, const std::vector<TaskSpec>& tasks)
+      : folder_(folder), path_(folder / "cells.jsonl") {
+    for (const auto& [key, result] : ReadCells(path_, tasks)) Keep(key, result);
+  }
+
+  const Json* Find(const Json& key) const {
+    const auto found = results_.find(JsonText(key));
+    return found == results_.end() ? nullptr : &found->second;
+  }
+  void Append(const Json& key, const Json& result) {
+    AppendLine(path_, JsonText(Json{{"schema", kSchema}, {"key", key}, {"result", result}}));
+    Keep(key, result);
+  }
+  const std::filesystem::path& path() const { return path_; }
+  // In the order of the file.
+  const std::vector<Json>& keys() const { return keys_; }
+
+ private:
+  void Keep(const Json& key, const Json& result) {
+    if (results_.insert_or_assign(JsonText(key), result).second) keys_.push_back(key);
+  }
+
+  OutputFolder folder_;  // held: two sweeps at once would both run what both do not find
+  std::filesystem::path path_;
+  std::vector<Json> keys_;
+  std::map<std::string, Json> results_;
+};
+
+// A model's static scales: nothing where the sweep has none.
+struct Seen {
+  StaticSource source;
+  std::string sha256;  // of the file
+};
+
+Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan, const Seen& seen, const Task& task,
+           const SweepOptions& options) {
+  Json key{{"model", model.Name()},         {"weights", weights_hash},
+           {"plan", plan.canonical()},      {"task", task.spec.Name()},
+           {"input", task.sha256},          {"math", options.math == Math::kBf16 ? "bf16" : "f32"},
+           {"limit", options.windows.limit}};
+  if (options.carrying == Carrying::kExecuted && !plan.empty()) key["executed"] = true;
+  if (plan.HasStaticScales()) key["stats"] = seen.sha256;
+  for (const char* name : kModelFiles) {
+    if (std::filesystem::exists(model.folder() / name)) key[name] = Sha256OfFile(model.folder() / name);
+  }
+  if (!task.other_tower.empty()) key["other_tower"] = task.other_tower;
+  if (const auto convention = task.spec.kind->convention) key.update(convention(options.windows));
+  return key;
+}
+
+// Of every model, in their order.
+std::vector<Seen> ReadSeen(const SweepOptions& options) {
+  std::vector<Seen> seen(options.models.size());
+  if (options.statistics.empty()) return seen;
+  if (options.statistics.size() != options.models.size())
+    Fail("--stats: got {} files, expected one per model, in the order of the {} models; try --stats once for each",
+         options.statistics.size(), options.models.size());
+  for (size_t i = 0; i < seen.size(); ++i) {
+    const std::filesystem::path& file = options.statistics[i];
+    seen[i] = {StaticSourceOf(file, Checkpoint(options.models[i])), Sha256OfFile(file)};
+  }
+  return seen;
+}
+
+// Whatever can be refused before hours of work; returns what the models' statistics files hold.
+std::vector<Seen> CheckOptions(const SweepOptions& options, const std::vector<Plan>& plans) {
+  std::vector<Seen> seen = ReadSeen(options);
+  std::set<std::string> names;
+  for (size_t i = 0; i < options.models.size(); ++i) {
+    const std::filesystem::path& folder = options.models[i];
+    const ModelConfig config = LoadConfig(folder);
+    if (!names.insert(ModelName(folder)).second)
+      Fail("got the model name {} twice, expected each once; try renaming a folder", ModelName(folder));
+    for (const Plan& plan : plans) PlanRun(plan, options.carrying, ModelSitesOf(config), seen[i].source);
+  }
+  return seen;
+}
+
+bool IsOfModel(const std::string& name) {
+  return name == "weights" || name == "stats" || std::ranges::contains(kModelFiles, name);
+}
+
+// The setting in which two cells differ, so that they cannot stand in one table; "" where they can.
+std::string Clash(const Json& a, const Json& b) {
+  const bool same_model = a["model"] == b["model"], same_task = a["task"] == b["task"];
+  for (const auto& [name, value] : a.items()) {
+    if (name == "model" || name == "task" || name == "plan" || name == "executed") continue;
+    if ((name == "input" && !same_task) || (IsOfModel(name) && !same_model)) continue;
+    if (b.contains(name) && b[name] != value) return name;
+  }
+  const bool same_row =
+      same_model && same_task && a["plan"] == b["plan"] && a.contains("executed") == b.contains("executed");
+  return same_row && a != b ? "set of files" : "";
+}
+
+// A cell of the folder, by its key; nothing where its task is of no kind that there is.
+std::optional<SweepCell> CellOf(const Json& key, const CellLog& log, const std::vector<TaskSpec>& tasks) {
+  const TaskKind* kind = KindOf(key["task"], tasks);
+  if (kind == nullptr || !AreStrings(key, {"model"})) return std::nullopt;
+  const Json& result = *log.Find(key);
+  std::optional<Figures> figures = ReadFigures(result, *kind);
+  if (!figures) return std::nullopt;
+  const Plan plan = Plan::Parse(key["plan"].get<std::string>());
+  return SweepCell{key["model"], key["task"], kind, RowOf(plan), key, result, *std::move(figures)};
+}
+
+// Adds what earlier sweeps left in the folder and can be compared.
+void AddOthers(const CellLog& log, const std::vector<TaskSpec>& tasks, std::vector<SweepCell>& cells) {
+  const std::vector<SweepCell> asked = cells;
+  std::map<std::string, int> left_out;  // by the setting
+  for (const Json& key : log.keys()) {
+    if (std::ranges::contains(asked, key, &SweepCell::key)) continue;
+    const std::optional<SweepCell> other = CellOf(key, log, tasks);
+    if (!other) continue;
+    std::string clash;
+    for (const SweepCell& cell : asked) clash = clash.empty() ? Clash(key, cell.key) : clash;
+    if (clash.empty()) cells.push_back(*other);
+    if (!clash.empty()) ++left_out[clash];
+  }
+  for (const auto& [setting, count] : left_out)
+    Notice(Formatted("{}: {} finished cells of another {} are not in the tables; another --out keeps sweeps apart",
+                     log.path().string(), count, setting));
+}
+
+// Cells of other machines, by their keys as text.
+struct Part {
+  std::filesystem::path file;
+  Json key, result;
+};
+using Parts = std::map<std::string, Part>;
+
+std::string CellText(const Json& key) {
+  return Formatted("{} {} {}", key.value("model", ""), key.value("plan", ""), key.value("task", ""));
+}
+
+Parts ReadParts(const std::vector<std::filesystem::path>& folders, const std::vector<TaskSpec>& tasks) {
+  Parts parts;
+  for (const std::filesystem::path& folder : folders) {
+    const std::filesystem::path file = folder / "cells.jsonl";
+    if (!std::filesystem::exists(file)) Fail("{}: no such file; expected finished cells of this sweep", file.string());
+    for (const auto& [key, result] : ReadCells(file, tasks)) {
+      const auto [twin, added] = parts.try_emplace(JsonText(key), Part{file, key, result});
+      if (!added && twin->second.result != result)
+        Fail("{}: {}: got other figures than in {}, expected the same; are the machines of one kind?", file.string(),
+             CellText(key), twin->second.file.string());
+    }
+  }
+  return parts;
+}
+
+// Cells of different sweeps do not merge.
+void RequireAsked(const Parts& parts, const std::vector<Json>& asked) {
+  for (const auto& [text, part] : parts) {
+    if (std::ranges::contains(asked, part.key)) continue;
+    std::string clash;
+    for (const Json& key : asked) clash = clash.empty() ? Clash(part.key, key) : clash;
+    Fail("{}: {}: got a cell of another {}, expected cells of this sweep; try the options that it was made with",
+         part.file.string(), CellText(part.key), clash.empty() ? "model, plan or task" : clash);
+  }
+}
+
+// "4-5,7"
+std::string Ranges(const std::vector<size_t>& numbers) {
+  std::string text;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    text += Formatted("{}{}", text.empty() ? "" : ",", numbers[i]);
+    if (last > i) text += Formatted("-{}", numbers[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+// A cell of a model that is to be run, or was.
+struct PlannedCell {
+  std::shared_ptr<const Task> task;
+  const Plan* plan = nullptr;
+  Json key;
+};
+
+// Those of the list that are asked for; `number`, of the model's first cell in the list, becomes the next model's.
+std::vector<PlannedCell> CellsOfModel(const Model& model, const std::vector<Plan>& plans, const Seen& seen,
+                                      const SweepOptions& options, size_t& number) {
+  const std::string weights_hash = model.files().ContentHash();
+  std::vector<PlannedCell> cells;
+  for (Task& read : ReadTasks(options.tasks, model, options.windows)) {
+    const auto task = std::make_shared<const Task>(std::move(read));
+    for (const Plan& plan : plans) {
+      const size_t n = number++;
+      if (options.only && (n < options.only->first || options.only->second < n)) continue;
+      cells.push_back({task, &plan, KeyOf(model, weights_hash, plan, seen, *task, options)});
+    }
+  }
+  return cells;
+}
+
+void CheckOnly(const SweepOptions& options, size_t cells) {
+  if (options.only && options.only->second >= cells)
+    Fail("--cells: got {}-{}, expected numbers from 0 to {}; see --list", options.only->first, options.only->second,
+         cells - 1);
+}
+
+}  // namespace
+
+std::vector<std::string> ListCells(const SweepOptions& options) {
+  std::vector<std::string> list;
+  for (const std::filesystem::path& model : options.models) {
+    for (const TaskSpec& task : options.tasks) {
+      for (const Plan& plan : PlansOf(options.question))
+        list.push_back(Formatted("{} {} {}", ModelName(model), plan.canonical(), task.Name()));
+    }
+  }
+  return list;
+}
+
+std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting& starting) {
+  const std::vector<Plan> plans = PlansOf(options.question);
+  const std::vector<Seen> seen = CheckOptions(options, plans);
+  const size_t all = options.models.size() * options.tasks.size() * plans.size();
+  CheckOnly(options, all);
+  CellLog log(options.folder, options.tasks);
+  std::vector<SweepCell> cells;
+  // Keys need a model's weights hashed, so what is missing is known model by model.
+  size_t number = 0, ran = 0, left = options.only ? options.only->second - options.only->first + 1 : all;
+  for (size_t i = 0; i < options.models.size(); ++i) {
+    Model model(options.models[i], options.math);
+    const std::vector<PlannedCell> planned = CellsOfModel(model, plans, seen[i], options, number);
+    left -= std::ranges::count_if(planned, [&](const PlannedCell& cell) { return log.Find(cell.key) != nullptr; });
+    for (const PlannedCell& cell : planned) {
+      if (log.Find(cell.key) == nullptr) {
+        PlanRun run(*cell.plan, options.carrying, ModelSitesOf(model), seen[i].source);
+        const Progress progress = starting(ran, ran + left, CellText(cell.key));
+        log.Append(cell.key, cell.task->run(model, run, progress).figures);
+        ++ran;
+        --left;
+      }
+      cells.push_back(CellOf(cell.key, log, options.tasks).value());
+    }
+  }
+  AddOthers(log, options.tasks, cells);
+  return cells;
+}
+
+void MergeSweep(const SweepOptions& options, const std::vector<std::filesystem::path>& parts) {
+  const std::vector<Plan> plans = PlansOf(options.question);
+  const std::vector<Seen> seen = CheckOptions(options, plans);
+  const Parts finished = ReadParts(parts, options.tasks);
+  std::vector<Json> asked;
+  for (size_t i = 0, number = 0; i < options.models.size(); ++i) {
+    const Model model(options.models[i], options.math);
+    for (const PlannedCell& cell : CellsOfModel(model, plans, seen[i], options, number)) asked.push_back(cell.key);
+  }
+  RequireAsked(finished, asked);
+  CellLog log(options.folder, options.tasks);
+  std::vector<size_t> missing;
+  for (size_t n = 0; n < asked.size(); ++n) {
+    if (log.Find(asked[n]) == nullptr && !finished.contains(JsonText(asked[n]))) missing.push_back(n);
+  }
+  if (!missing.empty())
+    Fail("got {} of {} cells, expected all; missing: {}; try tare sweep --cells with these",
+         asked.size() - missing.size(), asked.size(), Ranges(missing));
+  for (const Json& key : asked) {
+    if (log.Find(key) == nullptr) log.Append(key, finished.at(JsonText(key)).result);
+  }
+}
+
+}  // namespace tare

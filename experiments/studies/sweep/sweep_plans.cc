@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/studies/sweep/sweep_plans.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/base/notice.h"
+#include "quant/plan/site_class.h"
+
+namespace tare {
+namespace {
+
+using Kind = Granularity::Kind;
+
+template <typename T>
+void RequireDistinct(const std::vector<T>& values, const char* option) {
+  std::set<T> seen;
+  for (const T& value : values) {
+    if (!seen.insert(value).second) Fail("{}: got {} twice, expected each once", option, value);
+  }
+}
+
+// At commas that are not of a selector: "q,attn_logits[l0,m1]" are two.
+std::vector<std::string> SplitSites(const std::string& text) {
+  std::vector<std::string> sites(1);
+  bool selects = false;
+  for (const char c : text) {
+    selects = c == '[' || (selects && c != ']');
+    if (c == ',' && !selects) {
+      sites.emplace_back();
+    } else {
+      sites.back() += c;
+    }
+  }
+  return sites;
+}
+
+std::span<const Site> SitesNamed(const std::string& site) { return ExpandSites(site.substr(0, site.find('['))); }
+
+// What is swept at once: each a list of sites.
+std::vector<std::vector<std::string>> Turns(const SweepQuestion& question) {
+  const std::vector<std::string> sites = SplitSites(question.site);
+  if (question.sites == SweepSites::kTogether) return {sites};
+  std::vector<std::vector<std::string>> turns;
+  for (const std::string& site : sites) {
+    const std::span<const Site> named = SitesNamed(site);
+    const std::string selector = site.substr(std::min(site.find('['), site.size()));
+    if (named.empty()) turns.push_back({site});  // to be refused by its name
+    for (const Site one : named) turns.push_back({std::string(Name(one)) + selector});
+  }
+  return turns;
+}
+
+// How finely a kind divides, coarsest first.
+int Fineness(Kind kind) {
+  switch (kind) {
+    case Kind::kTensor:
+      return 0;
+    case Kind::kHead:
+      return 1;
+    case Kind::kRow:
+    case Kind::kToken:
+    case Kind::kChannel:
+      return 2;
+    case Kind::kGroup:
+    case Kind::kBlock:
+    case Kind::kBlockChannel:
+      return 3;
+  }
+  TARE_CHECK(false);
+}
+
+// The nearest granularity that a site has, with the options and the N of the one that is asked for.
+std::string NearestGranularity(const std::string& site, const std::string& text) {
+  const std::string wanted = text.substr(0, text.find('+')), options = text.substr(wanted.size());
+  const std::optional<Granularity> granularity = ParseGranularity(wanted);
+  const std::span<const Site> named = SitesNamed(site);
+  if (!granularity || named.empty()) return text;  // to be refused where the plan is parsed
+  const std::span<const Kind> kinds = ClassOf(named.front()).granularities;
+  if (std::ranges::contains(kinds, granularity->kind)) return text;
+  const int fineness = Fineness(granularity->kind);
+  const Kind nearest = std::ranges::min(kinds, {}, [&](Kind kind) {
+    const int difference = Fineness(kind) - fineness;
+    return std::pair(std::abs(difference), -difference);
+  });
+  const bool has_n = Fineness(nearest) == 3;
+  return Name(Granularity{nearest, has_n ? std::max(granularity->n, 1) : 0}) + options;
+}
+
+// The integers of so many bits that a site takes.
+std::string FormatOfBits(const std::string& site, int bits) {
+  const std::span<const Site> named = SitesNamed(site);
+  const std::optional<Format> format = ClassOf(named.empty() ? Site::kAttnLogits : named.front()).OfBits(bits);
+  if (!format) Fail("--bits: got {}, expected 16 (not quantized), 8, 6 or 4", bits);
+  return std::string(Info(*format).name);
+}
+
+// format_of(site): a format's name. One with blocks of its own takes no granularity.
+template <typename FormatOf>
+std::string PlanText(const SweepQuestion& question, const std::vector<std::string>& sites,
+                     const std::string& granularity, FormatOf format_of) {
+  std::string plan = question.base;
+  for (const std::string& site : sites) {
+    const std::string name = format_of(site);
+    const std::optional<Format> format = ParseFormat(name);
+    const bool alone = question.sites == SweepSites::kTogether && sites.size() == 1;
+    plan += Formatted("{}{}={}", plan.empty() ? "" : ",", site, name);
+    if (!format || Info(*format).block == 0)
+      plan += "/" + (alone ? granularity : NearestGranularity(site, granularity));
+  }
+  return plan;
+}
+
+// Sites that take another granularity than the one that is asked for, in one notice for each.
+void TellNearest(const std::vector<std::vector<std::string>>& turns, const std::vector<std::string>& granularities) {
+  for (const std::string& wanted : granularities) {
+    std::map<std::string, std::string> sites;  // by what they take
+    for (const std::vector<std::string>& turn : turns) {
+      for (const std::string& site : turn) {
+        const std::string taken = NearestGranularity(site, wanted);
+        if (taken != wanted) sites[taken] += (sites[taken].empty() ? "" : ", ") + site;
+      }
+    }
+    for (const auto& [taken, names] : sites)
+      Notice(Formatted("--granularity {}: taken as {}, the nearest that there is, for {}", wanted, taken, names));
+  }
+}
+
+// With a comma between, each once.
+void Append(std::string& list, const std::string& item, std::set<std::string>& seen) {
+  if (seen.insert(item).second) list += (list.empty() ? "" : ",") + item;
+}
+
+std::vector<Plan> PlansAsGiven(const std::vector<std::string>& texts) {
+  std::vector<Plan> plans;
+  for (const std::string& text : texts) {
+    Plan plan = Plan::Parse(text);
+    if (std::ranges::contains(plans, plan.canonical(), &Plan::canonical))
+      Fail("--plan: got {} twice, expected each once", plan.canonical());
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
+}  // namespace
+
+std::vector<Plan> PlansOf(const SweepQuestion& question) {
+  if (!question.plans.empty()) return PlansAsGiven(question.plans);
+  if (question.site.empty()) Fail("--site: got '', expected a site; try attn_logits");
+  RequireDistinct(question.bits, "--bits");
+  RequireDistinct(question.formats, "--formats");
+  RequireDistinct(question.granularities, "--granularity");
+  std::vector<Plan> plans;
+  std::set<std::string> seen;
+  const std::vector<std::vector<std::string>> turns = Turns(question);
+  const bool alone = question.sites == SweepSites::kTogether && turns.front().size() == 1;
+  if (!alone) TellNearest(turns, question.granularities);
+  for (const std::vector<std::string>& sites : turns) {
+    for (const std::string& granularity : question.granularities) {
+      const auto add = [&](const std::string& text) {
+        Plan plan = Plan::Parse(text);
+        if (seen.insert(plan.canonical()).second) plans.push_back(std::move(plan));
+      };
+      for (const std::string& format : question.formats) {
+        const auto named = [&](const std::string&) { return format; };
+        add(format == "f32" ? format : PlanText(question, sites, granularity, named));
+      }
+      for (const int bits : question.formats.empty() ? question.bits : std::vector<int>{}) {
+        const auto of_bits = [bits](const std::string& site) { return FormatOfBits(site, bits); };
+        add(bits == 16 ? "f32" : PlanText(question, sites, granularity, of_bits));
+      }
+    }
+  }
+  return plans;
+}
+
+PlanRow RowOf(const Plan& plan) {
+  PlanRow row;
+  std::set<std::string> sites, formats, granularities;
+  for (const Rule& rule : plan.rules()) {
+    if (rule.format == Format::kF32) continue;
+    Append(row.site, rule.text.substr(0, rule.text.find('=')), sites);
+    Append(row.format, std::string(Info(rule.format).name), formats);
+    Append(row.granularity, Name(rule.granularity) + TextOf(rule.options), granularities);
+    row.bits = Info(rule.format).bits;
+  }
+  return row;
+}
+
+}  // namespace tare

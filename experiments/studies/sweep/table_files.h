@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// A finished sweep for programs: one row per cell and figure, comma-separated, and JSON with all that the cells hold.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/studies/sweep/comparison.h"
+
+namespace tare {
+
+// {"value", "stderr", "low", "high", "gained", "lost", "p", "p_holm", "significant", "detectable", "for_half", "too_few"}; those
+// of items alone only where there are items.
+nlohmann::ordered_json ComparisonJson(const Comparison& comparison);
+
+// Fields of a table's row: value, stderr, low, high; empty where it is null.
+std::string SizeCsv(const Comparison* comparison);
+// gained, lost, p, p_holm, detectable, for_half.
+std::string EvidenceCsv(const Comparison* comparison);
+
+// model, task, site, format, granularity, bits, plan, executed, figure, value, stderr, low, high, change, change_stderr,
+// change_low, change_high, n; gained, lost, p, p_holm, detectable, for_half of the change; against, difference and the
+// same of it, of the drops. low to high are 95 % intervals, the value's of accuracies alone. A field without meaning is
+// empty.
+std::string SweepCsv(const std::vector<SweepCell>& cells, const Comparisons& comparisons);
+
+// tare.sweep/3: {"schema", "level", "draws", "seed", "cells": [{.., "key", "result", "changes": [{"figure", ..}],
+// "differences": [..]}]}
+nlohmann::ordered_json SweepJson(const std::vector<SweepCell>& cells, const Comparisons& comparisons,
+                                 const Resampling& resampling);
+
+}  // namespace tare

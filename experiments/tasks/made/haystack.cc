@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/tasks/made/haystack.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "experiments/text/utf8.h"
+#include "quant/base/error.h"
+#include "quant/base/interrupt.h"
+
+namespace tare {
+namespace {
+
+constexpr size_t kLeastWords = 8;  // or it is no haystack
+constexpr std::string_view kBlanks = " \t\r\n\f\v";
+
+}  // namespace
+
+std::vector<std::string_view> Haystack::WordsOf(std::string_view text, const std::string& where) {
+  RequireUtf8(text, where);
+  std::vector<std::string_view> words;
+  for (size_t at = text.find_first_not_of(kBlanks); at != text.npos;) {
+    const size_t end = std::min(text.find_first_of(kBlanks, at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = text.find_first_not_of(kBlanks, end);
+  }
+  if (words.empty()) Fail("{}: got no words, expected prose", where);
+  return words;
+}
+
+Haystack::Haystack(std::string_view text, const Tokenizer& tokenizer, std::string where) : where_(std::move(where)) {
+  words_ = WordsOf(text, where_);
+  std::unordered_map<std::string_view, size_t> tokens;
+  before_.push_back(0);
+  for (const std::string_view word : words_) {
+    const auto [at, is_new] = tokens.try_emplace(word);
+    if (is_new) at->second = TokensWithin(word, tokenizer);
+    before_.push_back(before_.back() + at->second);
+  }
+}
+
+Haystack::Words Haystack::Draw(size_t tokens, Draws& draws) const {
+  if (tokens > before_.back())
+    Fail("{}: got about {} tokens, expected at least {}; try a longer text or shorter lengths", where_, before_.back(),
+         tokens);
+  const auto starts = static_cast<size_t>(std::ranges::upper_bound(before_, before_.back() - tokens) - before_.begin());
+  const size_t start = draws.Below(starts);
+  const auto end =
+      static_cast<size_t>(std::ranges::upper_bound(before_, before_[start] + tokens) - before_.begin()) - 1;
+  return words().subspan(start, end - start);
+}
+
+size_t PositionsOf(const std::string& context, const std::vector<std::string>& endings, const Tokenizer& tokenizer) {
+  const std::string& longest =
+      std::ranges::max(endings, {}, [&](const std::string& ending) { return TokensWithin(ending, tokenizer); });
+  return tokenizer.Encode(context + " " + longest).size() + (tokenizer.bos() ? 1 : 0);
+}
+
+std::string Filled(const Haystack& haystack, int64_t positions, const std::vector<std::string>& endings,
+                   const Tokenizer& tokenizer, Draws& draws, const std::string& where,
+                   const std::function<std::string(Haystack::Words)>& make) {
+  const auto room = static_cast<size_t>(positions);
+  const size_t bare = PositionsOf(make({}), endings, tokenizer);
+  if (bare + kLeastWords > room)
+    Fail("{}: got a length of {}, expected at least {}: that much is not prose", where, positions, bare + kLeastWords);
+  Haystack::Words words = haystack.Draw(room - bare, draws);
+  while (true) {
+    std::string context = make(words);
+    const size_t taken = PositionsOf(context, endings, tokenizer);
+    if (taken <= room || words.empty()) return context;
+    words = words.first(words.size() - std::min(words.size(), (taken - room) / 4 + 1));
+  }
+}
+
+size_t TokensWithin(std::string_view piece, const Tokenizer& tokenizer) {
+  const size_t with = tokenizer.Encode(std::string("a ").append(piece)).size(), without = tokenizer.Encode("a").size();
+  return with > without ? with - without : 0;
+}
+
+std::string Joined(Haystack::Words words) {
+  std::string text;
+  for (const std::string_view word : words) text.append(text.empty() ? "" : " ").append(word);
+  return text;
+}
+
+std::vector<nlohmann::ordered_json> ForGrid(
+    size_t samples, const std::vector<int64_t>& lengths, const std::vector<double>& depths,
+    const std::function<std::vector<nlohmann::ordered_json>(size_t sample, int64_t length, double depth)>& make) {
+  std::vector<nlohmann::ordered_json> items;
+  for (size_t sample = 0; sample < samples; ++sample) {
+    for (const int64_t length : lengths) {
+      ThrowIfStopped();
+      for (const double depth : depths) std::ranges::move(make(sample, length, depth), std::back_inserter(items));
+    }
+  }
+  return items;
+}
+
+}  // namespace tare

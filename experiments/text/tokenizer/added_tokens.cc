@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/text/tokenizer/added_tokens.h"
+
+#include <algorithm>
+
+#include "experiments/text/tokenizer/characters.h"
+#include "experiments/text/tokenizer/piece_table.h"
+#include "experiments/text/tokenizer/steps.h"
+
+namespace tare::pipeline {
+namespace {
+
+AddedToken ParseToken(const Json& json, const std::string& where) {
+  if (!json.is_object()) Fail("{}: got {}, expected an object", where, json.dump());
+  const auto id = Get<int64_t>(json, "id", where);
+  AddedToken token{.content = Get<std::string>(json, "content", where),
+                   .single_word = GetOr(json, "single_word", false, where),
+                   .lstrip = GetOr(json, "lstrip", false, where),
+                   .rstrip = GetOr(json, "rstrip", false, where),
+                   .special = GetOr(json, "special", false, where)};
+  token.normalized = GetOr(json, "normalized", !token.special, where);
+  if (id < 0 || id >= kLargestId)
+    Fail("{}: '{}': got id {}, expected 0 to {}", where, token.content, id, kLargestId - 1);
+  token.id = static_cast<int32_t>(id);
+  return token;
+}
+
+bool TouchesWord(std::string_view text, size_t begin, size_t end) {
+  size_t before = begin, after = end;
+  return (begin > 0 && IsWord(Previous(text, &before))) || (end < text.size() && IsWord(Next(text, &after)));
+}
+
+size_t BeforeWhitespace(std::string_view text, size_t at, size_t least) {
+  for (size_t before = at; at > least; at = before) {
+    if (!IsWhitespace(Previous(text, &before))) break;
+  }
+  return at;
+}
+
+size_t AfterWhitespace(std::string_view text, size_t at) {
+  for (size_t after = at; at < text.size(); at = after) {
+    if (!IsWhitespace(Next(text, &after))) break;
+  }
+  return at;
+}
+
+}  // namespace
+
+AddedTokens::AddedTokens(const nlohmann::json& json, const Normalizer& normalizer, const std::string& where) {
+  if (json.is_null()) return;
+  if (!json.is_array()) Fail("{}: got {}, expected a list", where, json.dump());
+  for (const Json& entry : json) {
+    AddedToken token = ParseToken(entry, where);
+    if (token.normalized) token.content = normalizer.Apply(token.content);
+    if (token.content.empty()) continue;
+    const auto [place, is_new] = tokens_.emplace(token.id, token);
+    if (!is_new) Fail("{}: got id {} of '{}' and of '{}'", where, token.id, place->second.content, token.content);
+  }
+  for (const auto& [id, token] : tokens_) Insert(token, token.normalized ? &normalized_ : &raw_);
+}
+
+void AddedTokens::Insert(const AddedToken& token, Index* index) {
+  auto& list = (*index)[static_cast<unsigned char>(token.content[0])];
+  const auto longer = [&](const AddedToken* other) { return other->content.size() >= token.content.size(); };
+  list.insert(std::ranges::find_if_not(list, longer), &token);
+}
+
+std::vector<AddedTokens::Segment> AddedTokens::Split(std::string_view text, const Index& index) {
+  std::vector<Segment> segments;
+  size_t done = 0;
+  for (size_t at = 0; at < text.size();) {
+    const auto& list = index[static_cast<unsigned char>(text[at])];
+    const auto found = std::ranges::find_if(
+        list, [&](const AddedToken* token) { return text.substr(at).starts_with(token->content); });
+    if (found == list.end()) {
+      ++at;
+      continue;
+    }
+    const AddedToken& token = **found;
+    size_t begin = at, end = at + token.content.size();
+    at = end;
+    if (token.single_word && TouchesWord(text, begin, end)) continue;
+    if (token.lstrip) begin = BeforeWhitespace(text, begin, done);
+    if (token.rstrip) end = AfterWhitespace(text, end);
+    if (done < begin) segments.push_back({text.substr(done, begin - done), std::nullopt});
+    segments.push_back({text.substr(begin, end - begin), token.id});
+    done = end;
+    at = std::max(at, end);
+  }
+  if (done < text.size()) segments.push_back({text.substr(done), std::nullopt});
+  return segments;
+}
+
+}  // namespace tare::pipeline

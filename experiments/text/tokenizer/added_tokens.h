@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tokens that a tokenizer.json adds to its model's (tokenizers/src/tokenizer/added_vocabulary.rs): they are found in the
+// text before it is cut into words, those that are not `normalized` before it is normalized too. Of several that begin at a
+// place, the longest.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "experiments/text/tokenizer/normalizer.h"
+
+namespace tare::pipeline {
+
+struct AddedToken {
+  int32_t id = 0;
+  std::string content;                  // of a normalized one the normalized text
+  bool single_word = false;             // not where it touches a word
+  bool lstrip = false, rstrip = false;  // takes the whitespace before, after it
+  bool normalized = false;
+  bool special = false;
+};
+
+class AddedTokens {
+ public:
+  // Throws Error for a token without id or content, or an id twice.
+  AddedTokens(const nlohmann::json& json, const Normalizer& normalizer, const std::string& where);
+
+  struct Segment {
+    std::string_view text;
+    std::optional<int32_t> id;  // of the token that it is
+  };
+  // The text as tokens that are not normalized and what is between them; then such a part, normalized, as those that are.
+  std::vector<Segment> Split(std::string_view text) const { return Split(text, raw_); }
+  std::vector<Segment> SplitNormalized(std::string_view text) const { return Split(text, normalized_); }
+
+  const std::map<int32_t, AddedToken>& tokens() const { return tokens_; }
+
+ private:
+  // What is looked for: by first byte, the longest first.
+  using Index = std::array<std::vector<const AddedToken*>, 256>;
+
+  static void Insert(const AddedToken& token, Index* index);
+  static std::vector<Segment> Split(std::string_view text, const Index& index);
+
+  std::map<int32_t, AddedToken> tokens_;
+  Index raw_, normalized_;
+};
+
+}  // namespace tare::pipeline

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Byte-pair encoding as the tokenizers library does it (tokenizers/src/models/bpe): a word begins as characters (or bytes); of all
+// pairs of neighbours that merge, the one that was learnt first merges, the leftmost of equals, until none does.
+// Pieces that are unknown become bytes (byte_fallback) or unk_token; ignore_merges takes a word whole where it is a piece.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "experiments/text/tokenizer/piece_table.h"
+#include "experiments/text/tokenizer/subwords.h"
+
+namespace tare::pipeline {
+
+class Bpe : public Subwords {
+ public:
+  // Throws Error for merges of pieces that are not there, and for dropout.
+  Bpe(const nlohmann::json& json, bool bytes, const std::string& where);
+
+  void Encode(std::string_view word, std::vector<int32_t>* ids) const override;
+  std::optional<int32_t> Find(const std::string& piece) const override { return names_.Find(piece); }
+  const std::string& Piece(int32_t id) const override { return names_.Piece(id); }
+  int32_t ids() const override { return names_.ids(); }
+
+ private:
+  struct Symbol {
+    int32_t id;
+    int32_t previous, next;  // -1: none
+  };
+  struct Merge {
+    int32_t rank, id;
+  };
+
+  void AddMerge(const nlohmann::json& merge, int32_t rank, const std::string& where);
+  char32_t NextSymbol(std::string_view text, size_t* at) const;  // a character, or a byte
+  void AddNeighbours(std::string_view piece);
+  // The first place from `from` on where the word may be cut without another outcome; its size where there is none.
+  size_t FindCut(std::string_view word, size_t from) const;
+  void EncodePart(std::string_view part, std::vector<int32_t>* ids) const;
+  void Begin(std::string_view word) const;  // symbols_ as the word's characters or bytes
+  void MergeShort() const;
+  void MergeLong() const;
+  const Merge* FindMerge(int32_t left, int32_t right) const;
+
+  PieceTable names_;   // as the file spells them
+  PieceTable pieces_;  // as words spell them; the same without bytes_
+  bool bytes_;
+  std::string prefix_, suffix_;  // of characters that do not begin, and that end, a word
+  bool byte_fallback_, fuse_unknown_, ignore_merges_;
+  int32_t unknown_ = -1;
+  std::array<int32_t, 256> byte_ids_{};
+  std::unordered_map<uint64_t, Merge> merges_;  // by left << 32 | right
+  // Characters (or bytes) that follow each other in some piece: between others nothing ever merges.
+  std::unordered_set<uint64_t> neighbours_;  // first << 32 | second
+  mutable std::unordered_map<std::string, std::vector<int32_t>, TextHash, std::equal_to<>>
+      seen_;                             // words that came before
+  mutable std::vector<Symbol> symbols_;  // of the word at hand
+};
+
+}  // namespace tare::pipeline

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/text/tokenizer/characters.h"
+
+#include <unicode/brkiter.h>
+#include <unicode/bytestream.h>
+#include <unicode/normalizer2.h>
+#include <unicode/uchar.h>
+#include <unicode/uniset.h>
+#include <unicode/unistr.h>
+#include <unicode/utext.h>
+#include <unicode/utf8.h>
+
+#include <memory>
+
+#include "quant/base/error.h"
+
+namespace tare::pipeline {
+namespace {
+
+constexpr char32_t kDottedI = 0x130;  // the one character whose lower case is two: i and a dot above
+
+void Check(UErrorCode status, const char* what) {
+  if (U_FAILURE(status)) Fail("ICU: {}: {}; are its data files installed?", what, u_errorName(status));
+}
+
+// The library's tables are of Unicode 11: what came later stays as it is.
+const icu::UnicodeSet& Normalized() {
+  UErrorCode status = U_ZERO_ERROR;
+  static const icu::UnicodeSet set(u"[:age=11.0:]", status);
+  Check(status, "characters of Unicode 11");
+  return set;
+}
+
+const icu::Normalizer2* Instance(NormalForm form, UErrorCode& status) {
+  switch (form) {
+    case NormalForm::kNfc:
+      return icu::Normalizer2::getNFCInstance(status);
+    case NormalForm::kNfd:
+      return icu::Normalizer2::getNFDInstance(status);
+    case NormalForm::kNfkc:
+      return icu::Normalizer2::getNFKCInstance(status);
+    default:
+      return icu::Normalizer2::getNFKDInstance(status);
+  }
+}
+
+}  // namespace
+
+bool IsWhitespace(char32_t c) { return u_hasBinaryProperty(static_cast<UChar32>(c), UCHAR_WHITE_SPACE); }
+bool IsNumeric(char32_t c) { return (U_GET_GC_MASK(static_cast<UChar32>(c)) & U_GC_N_MASK) != 0; }
+
+bool IsPunctuation(char32_t c) {
+  if (c < 0x80) return c > 0x20 && c != 0x7f && !u_isalnum(static_cast<UChar32>(c));
+  // The library's table is of Unicode 8, when two signs were not yet something else.
+  UVersionInfo age;
+  u_charAge(static_cast<UChar32>(c), age);
+  return c == 0x166d || c == 0x111c9 || (age[0] <= 8 && (U_GET_GC_MASK(static_cast<UChar32>(c)) & U_GC_P_MASK) != 0);
+}
+
+bool IsWord(char32_t c) {
+  const auto point = static_cast<UChar32>(c);
+  return u_hasBinaryProperty(point, UCHAR_ALPHABETIC) || u_hasBinaryProperty(point, UCHAR_JOIN_CONTROL) ||
+         (U_GET_GC_MASK(point) & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) != 0;
+}
+
+char32_t Next(std::string_view text, size_t* at) {
+  UChar32 c = 0;
+  auto i = static_cast<int64_t>(*at);
+  U8_NEXT_UNSAFE(text.data(), i, c);
+  *at = static_cast<size_t>(i);
+  return static_cast<char32_t>(c);
+}
+
+char32_t Previous(std::string_view text, size_t* at) {
+  UChar32 c = 0;
+  auto i = static_cast<int64_t>(*at);
+  U8_PREV_UNSAFE(text.data(), i, c);
+  *at = static_cast<size_t>(i);
+  return static_cast<char32_t>(c);
+}
+
+void Append(char32_t c, std::string* text) {
+  char bytes[U8_MAX_LENGTH];
+  int32_t length = 0;
+  U8_APPEND_UNSAFE(bytes, length, static_cast<UChar32>(c));
+  text->append(bytes, static_cast<size_t>(length));
+}
+
+std::string Normalize(std::string_view text, NormalForm form) {
+  constexpr size_t kLargest = INT32_MAX;
+  if (text.size() > kLargest) Fail("text: got {} bytes, expected at most {}; try cutting it", text.size(), kLargest);
+  std::string normal;
+  icu::StringByteSink<std::string> sink(&normal);
+  UErrorCode status = U_ZERO_ERROR;
+  const icu::Normalizer2* const whole = Instance(form, status);
+  Check(status, "normal forms");
+  icu::FilteredNormalizer2(*whole, Normalized())
+      .normalizeUTF8(0, icu::StringPiece(text.data(), static_cast<int32_t>(text.size())), sink, nullptr, status);
+  Check(status, "normalizing");
+  return normal;
+}
+
+std::string Lowercase(std::string_view text) {
+  std::string lower;
+  lower.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const char32_t c = Next(text, &at);
+    if (c == kDottedI) {
+      lower += "i\xcc\x87";
+    } else {
+      Append(static_cast<char32_t>(u_tolower(static_cast<UChar32>(c))), &lower);
+    }
+  }
+  return lower;
+}
+
+std::string Lossy(std::string_view bytes) {
+  std::string text;
+  icu::UnicodeString::fromUTF8(icu::StringPiece(bytes.data(), static_cast<int32_t>(bytes.size()))).toUTF8String(text);
+  return text;
+}
+
+std::vector<size_t> GraphemeEnds(std::string_view text) {
+  UErrorCode status = U_ZERO_ERROR;
+  static const std::unique_ptr<icu::BreakIterator> prototype(
+      icu::BreakIterator::createCharacterInstance(icu::Locale::getRoot(), status));
+  Check(status, "grapheme clusters");
+  const std::unique_ptr<icu::BreakIterator> breaks(prototype->clone());
+  const std::unique_ptr<UText, decltype(&utext_close)> view(
+      utext_openUTF8(nullptr, text.data(), static_cast<int64_t>(text.size()), &status), utext_close);
+  breaks->setText(view.get(), status);
+  Check(status, "grapheme clusters");
+  std::vector<size_t> ends;
+  for (int32_t end = breaks->next(); end != icu::BreakIterator::DONE; end = breaks->next())
+    ends.push_back(static_cast<size_t>(end));
+  return ends;
+}
+
+}  // namespace tare::pipeline

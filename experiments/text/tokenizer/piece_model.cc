@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/text/tokenizer/piece_model.h"
+
+#include <cstdint>
+
+namespace tare {
+namespace {
+
+constexpr std::string_view kSpaceSymbol = "\xe2\x96\x81";  // U+2581
+
+// Protobuf's wire format: fields of (number << 3 | type) as a varint, and a varint (0), 8 bytes (1), bytes after their
+// count (2), or 4 bytes (5).
+struct Field {
+  uint64_t number = 0;
+  uint64_t value = 0;      // of a varint
+  std::string_view bytes;  // of the others
+};
+
+class FieldReader {
+ public:
+  explicit FieldReader(std::string_view bytes) : rest_(bytes) {}
+
+  // False at the end, and where the bytes are no fields.
+  bool Next(Field* field) {
+    if (rest_.empty() || damaged_) return false;
+    const uint64_t tag = Varint();
+    *field = Field();
+    field->number = tag >> 3;
+    switch (tag & 7) {
+      case 0:
+        field->value = Varint();
+        break;
+      case 1:
+        field->bytes = Take(8);
+        break;
+      case 2:
+        field->bytes = Take(Varint());
+        break;
+      case 5:
+        field->bytes = Take(4);
+        break;
+      default:
+        damaged_ = true;
+    }
+    return !damaged_;
+  }
+
+  bool damaged() const { return damaged_; }
+
+ private:
+  uint64_t Varint() {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const std::string_view byte = Take(1);
+      if (damaged_) return 0;
+      value |= (static_cast<uint64_t>(byte[0]) & 0x7f) << shift;
+      if ((byte[0] & 0x80) == 0) return value;
+    }
+    damaged_ = true;
+    return 0;
+  }
+
+  std::string_view Take(uint64_t count) {
+    if (count > rest_.size()) {
+      damaged_ = true;
+      return {};
+    }
+    const std::string_view taken = rest_.substr(0, count);
+    rest_.remove_prefix(count);
+    return taken;
+  }
+
+  std::string_view rest_;
+  bool damaged_ = false;
+};
+
+// With the defaults of sentencepiece_model.proto.
+struct PieceModel {
+  uint64_t type = 1;  // unigram; BPE is 2
+  bool space_is_suffix = false;
+  std::string_view character_map;
+  bool adds_space_in_front = true;
+  bool removes_extra_spaces = true;
+  bool escapes_spaces = true;
+  bool knows_space = false;
+  bool has_inner_space = false;
+  bool damaged = false;
+};
+
+// A space or its symbol after another character.
+bool HasInnerSpace(std::string_view piece) {
+  while (piece.starts_with(kSpaceSymbol)) piece.remove_prefix(kSpaceSymbol.size());
+  return piece.contains(kSpaceSymbol) || piece.contains(' ');
+}
+
+void ReadPiece(std::string_view bytes, PieceModel* model) {
+  FieldReader fields(bytes);
+  for (Field field; fields.Next(&field);) {
+    if (field.number != 1) continue;
+    model->knows_space |= field.bytes == kSpaceSymbol;
+    model->has_inner_space |= HasInnerSpace(field.bytes);
+  }
+  model->damaged |= fields.damaged();
+}
+
+void ReadTrainerSpec(std::string_view bytes, PieceModel* model) {
+  FieldReader fields(bytes);
+  for (Field field; fields.Next(&field);) {
+    if (field.number == 3) model->type = field.value;
+    if (field.number == 24) model->space_is_suffix = field.value != 0;
+  }
+  model->damaged |= fields.damaged();
+}
+
+void ReadNormalizerSpec(std::string_view bytes, PieceModel* model) {
+  FieldReader fields(bytes);
+  for (Field field; fields.Next(&field);) {
+    if (field.number == 2) model->character_map = field.bytes;
+    if (field.number == 3) model->adds_space_in_front = field.value != 0;
+    if (field.number == 4) model->removes_extra_spaces = field.value != 0;
+    if (field.number == 5) model->escapes_spaces = field.value != 0;
+  }
+  model->damaged |= fields.damaged();
+}
+
+PieceModel ReadPieceModel(std::string_view bytes) {
+  PieceModel model;
+  FieldReader fields(bytes);
+  for (Field field; fields.Next(&field);) {
+    if (field.number == 1) ReadPiece(field.bytes, &model);
+    if (field.number == 2) ReadTrainerSpec(field.bytes, &model);
+    if (field.number == 3) ReadNormalizerSpec(field.bytes, &model);
+  }
+  model.damaged |= fields.damaged();
+  return model;
+}
+
+}  // namespace
+
+ChunkRule FindChunkRule(std::string_view bytes) {
+  const PieceModel model = ReadPieceModel(bytes);
+  constexpr uint64_t kBpe = 2;
+  const bool separable = !model.damaged && model.type == kBpe && model.character_map.empty() && model.escapes_spaces &&
+                         !model.space_is_suffix && model.knows_space && !model.has_inner_space;
+  if (!separable) return ChunkRule::kWhole;
+  if (model.adds_space_in_front) return ChunkRule::kDropSpace;
+  return model.removes_extra_spaces ? ChunkRule::kWhole : ChunkRule::kKeepSpace;
+}
+
+std::optional<std::string_view> CharacterMapOf(std::string_view bytes) {
+  const PieceModel model = ReadPieceModel(bytes);
+  if (model.damaged) return std::nullopt;
+  return model.character_map;
+}
+
+size_t FindCut(std::string_view text, size_t from) {
+  for (size_t at = text.find(' ', from); at < text.size(); at = text.find(' ', at + 1)) {
+    const std::string_view before = text.substr(0, at);
+    // A chunk of a lone space would lose it where it is dropped: nothing would be left to put another in front of.
+    const bool last = at + 1 == text.size();
+    if (!before.empty() && !last && !before.ends_with(' ') && !before.ends_with(kSpaceSymbol)) return at;
+  }
+  return text.size();
+}
+
+}  // namespace tare

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// SentencePiece's tokenizer.model. Ids are those that the SentencePiece library gives for the whole text; no special token
+// is added. Long texts are encoded in chunks where that provably changes no id (experiments/text/tokenizer/piece_model.h), so that
+// memory does not grow with the text; where it might, a text is encoded whole.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/text/tokenizer/piece_model.h"
+#include "experiments/text/tokenizer/tokenizer.h"
+
+namespace sentencepiece {
+class SentencePieceProcessor;
+}
+
+namespace tare {
+
+class SentencePieceTokenizer : public TokenizerModel {
+ public:
+  // Of a tokenizer.model's bytes. `where` begins messages. Throws Error for a damaged one.
+  SentencePieceTokenizer(std::string_view model, const std::string& where);
+  ~SentencePieceTokenizer() override;
+
+  std::vector<int32_t> Encode(std::string_view text) const override;
+  std::string Decode(const std::vector<int32_t>& ids) const override;
+  std::string Piece(int32_t id) const override;
+  int32_t vocabulary() const override;
+  std::vector<int32_t> before() const override;
+  std::vector<int32_t> after() const override { return {}; }
+
+ private:
+  void EncodeChunk(std::string_view chunk, std::vector<int32_t>* ids) const;
+
+  std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
+  ChunkRule chunk_rule_;
+};
+
+}  // namespace tare

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/text/tokenizer/token_input.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "experiments/text/utf8.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/file/hdf5.h"
+#include "quant/file/mapped_file.h"
+#include "quant/file/safetensors.h"
+#include "quant/file/sha256.h"
+
+namespace tare {
+namespace {
+
+constexpr const char* kName = "input_ids";
+
+struct IdTensor {
+  std::vector<int64_t> shape;
+  std::vector<int64_t> ids;
+};
+
+template <typename T>
+std::vector<int64_t> Widen(std::span<const std::byte> bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));  // a copy: the bytes are aligned to nothing
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return {values.begin(), values.end()};  // uint64 beyond int64 turns negative, and no id is
+}
+
+[[noreturn]] void FailForType(const std::string& where, DType dtype) {
+  Fail("{}: got values of type {}, expected integers", where, Name(dtype));
+}
+
+std::vector<int64_t> Widen(const TensorView& tensor, const std::string& where) {
+  switch (tensor.dtype) {
+    case DType::kI8:
+      return Widen<int8_t>(tensor.bytes);
+    case DType::kU8:
+      return Widen<uint8_t>(tensor.bytes);
+    case DType::kI16:
+      return Widen<int16_t>(tensor.bytes);
+    case DType::kU16:
+      return Widen<uint16_t>(tensor.bytes);
+    case DType::kI32:
+      return Widen<int32_t>(tensor.bytes);
+    case DType::kU32:
+      return Widen<uint32_t>(tensor.bytes);
+    case DType::kI64:
+      return Widen<int64_t>(tensor.bytes);
+    case DType::kU64:
+      return Widen<uint64_t>(tensor.bytes);
+    default:
+      FailForType(where, tensor.dtype);
+  }
+}
+
+// The first few names tell which file this is.
+[[noreturn]] void FailForName(const std::string& where, const char* what, const std::vector<std::string>& names) {
+  constexpr size_t kShown = 4;
+  std::string found;
+  for (size_t i = 0; i < std::min(kShown, names.size()); ++i)
+    found += Formatted("{}'{}'", i == 0 ? "" : ", ", names[i]);
+  if (names.size() > kShown) found += Formatted(" and {} more", names.size() - kShown);
+  Fail("{}: no such {} in the file: got {}, expected the token ids under that name; is the file damaged, or another?",
+       where, what, found.empty() ? "none" : found);
+}
+
+IdTensor ReadSafetensors(const std::filesystem::path& path, const std::string& where) {
+  const Safetensors file(path);
+  const TensorView* tensor = file.Find(kName);
+  if (tensor == nullptr) FailForName(where, "tensor", file.names());
+  return {tensor->shape, Widen(*tensor, where)};
+}
+
+IdTensor ReadHdf5(const std::filesystem::path& path, const std::string& where) {
+  const Hdf5Reader file(path);
+  if (!file.Has(kName)) FailForName(where, "dataset", file.datasets());
+  const DType type = file.Type(kName);
+  if (type == DType::kF32 || type == DType::kF64) FailForType(where, type);
+  return {file.Shape(kName), file.Read<int64_t>(kName)};
+}
+
+// The rows of [B,T] or [T].
+std::vector<std::vector<int32_t>> Rows(const IdTensor& tensor, int vocabulary, const std::string& where) {
+  if (tensor.shape.empty() || tensor.shape.size() > 2) {
+    Fail("{}: got shape {}, expected [B, T] or [T]", where, ShapeText(tensor.shape));
+  }
+  if (tensor.ids.empty()) Fail("{}: got shape {}, expected at least one token", where, ShapeText(tensor.shape));
+  const auto length = static_cast<size_t>(tensor.shape.back());
+  std::vector<std::vector<int32_t>> rows(tensor.ids.size() / length);
+  for (size_t i = 0; i < tensor.ids.size(); ++i) {
+    if (tensor.ids[i] < 0 || tensor.ids[i] >= vocabulary) {
+      Fail("{}: got id {} at row {}, position {}, expected 0 to {}; try ids of this checkpoint's own tokenizer", where,
+           tensor.ids[i], i / length, i % length, vocabulary - 1);
+    }
+    if (i % length == 0) rows[i / length].reserve(length);
+    rows[i / length].push_back(static_cast<int32_t>(tensor.ids[i]));
+  }
+  return rows;
+}
+
+void ReadText(const std::filesystem::path& model_folder, int vocabulary, TokenInput* input) {
+  const std::string where = input->path.string();
+  const MappedFile file(input->path);
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  if (text.empty()) Fail("{}: got an empty file, expected a text", where);
+  RequireUtf8(text, where);
+  const Tokenizer tokenizer = Tokenizer::Load(model_folder);
+  if (tokenizer.vocabulary() > vocabulary) {
+    Fail(
+        "{}: got a tokenizer of {} pieces, expected at most the model's vocabulary of {}; try the tokenizer that "
+        "belongs to this checkpoint",
+        model_folder.string(), tokenizer.vocabulary(), vocabulary);
+  }
+  input->bos = tokenizer.bos();
+  input->sequences.push_back(tokenizer.Encode(text));
+  if (input->sequences[0].empty()) Fail("{}: got nothing but spaces, expected a text", where);
+}
+
+}  // namespace
+
+TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesystem::path& model_folder,
+                          int vocabulary) {
+  TokenInput input;
+  input.path = path;
+  input.sha256 = Sha256OfFile(path);
+  const std::filesystem::path extension = path.extension();
+  const std::string where = path.string() + ": " + kName;
+  if (extension == ".safetensors") {
+    input.kind = TokenInput::Kind::kIds;
+    input.sequences = Rows(ReadSafetensors(path, where), vocabulary, where);
+  } else if (extension == ".h5" || extension == ".hdf5") {
+    input.kind = TokenInput::Kind::kIds;
+    input.sequences = Rows(ReadHdf5(path, where), vocabulary, where);
+  } else {
+    ReadText(model_folder, vocabulary, &input);
+  }
+  return input;
+}
+
+}  // namespace tare

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model is run on: a text, cut by the checkpoint's tokenizer, or ids that any tokenizer made.
+//
+// Ids: the tensor or dataset `input_ids` [B,T] or [T], of any integer type, in a .safetensors, .h5 or .hdf5 file;
+// whatever else the file holds is ignored. Rows are independent sequences and are taken as they are: nothing is put in
+// front. Text: any other file; UTF-8, one long row, and bos says what every window of it begins with.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/text/tokenizer/tokenizer.h"
+
+namespace tare {
+
+struct TokenInput {
+  enum class Kind { kText, kIds };
+  Kind kind = Kind::kText;
+  std::vector<std::vector<int32_t>> sequences;  // each id in [0, vocabulary), at least one
+  std::optional<int32_t> bos;                   // text only: the tokenizer's `<s>`, unless it says to add none
+  std::filesystem::path path;
+  std::string sha256;  // of the file
+};
+
+// model_folder: where a text's tokenizer is. vocabulary: the model's. Throws Error for an empty input, a text that is
+// not UTF-8, an id outside the vocabulary (naming its place), and a missing tokenizer.
+TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesystem::path& model_folder, int vocabulary);
+
+}  // namespace tare

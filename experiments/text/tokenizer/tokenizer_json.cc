@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/text/tokenizer/tokenizer_json.h"
+
+#include <algorithm>
+
+#include "experiments/text/tokenizer/steps.h"
+#include "experiments/text/utf8.h"
+#include "quant/file/strict_json.h"
+
+namespace tare::pipeline {
+
+struct TokenizerJson::Parsed {
+  Json json;
+};
+
+namespace {
+
+Json ParseObject(std::string_view text, const std::string& where) {
+  Json json = ParseJson(text, where);
+  if (!json.is_object() || !json.contains("model"))
+    Fail("{}: got no model, expected a tokenizer.json of Hugging Face's tokenizers library", where);
+  return json;
+}
+
+Json Member(const Json& json, const char* key) { return json.contains(key) ? json[key] : Json(); }
+
+}  // namespace
+
+TokenizerJson::TokenizerJson(std::string_view text, const std::string& where)
+    : TokenizerJson(Parsed{ParseObject(text, where)}, where) {}
+
+TokenizerJson::TokenizerJson(const Parsed& parsed, const std::string& where)
+    : normalizer_(Member(parsed.json, "normalizer"), where + ": normalizer"),
+      added_(Member(parsed.json, "added_tokens"), normalizer_, where + ": added_tokens"),
+      pre_tokenizer_(Member(parsed.json, "pre_tokenizer"), where + ": pre_tokenizer"),
+      subwords_(ParseSubwords(parsed.json["model"], pre_tokenizer_.ends_in_bytes(), where + ": model")),
+      post_processor_(Member(parsed.json, "post_processor"), where + ": post_processor"),
+      decoder_(Member(parsed.json, "decoder"), where + ": decoder") {
+  for (const std::vector<int32_t>* ids : {&post_processor_.before, &post_processor_.after}) {
+    for (const int32_t id : *ids) {
+      if (Piece(id).empty()) Fail("{}: post_processor: got id {}, which is no token", where, id);
+    }
+  }
+}
+
+std::vector<int32_t> TokenizerJson::Encode(std::string_view text) const {
+  RequireUtf8(text, "text");
+  std::vector<int32_t> ids;
+  for (const AddedTokens::Segment& raw : added_.Split(text)) {
+    if (raw.id) {
+      ids.push_back(*raw.id);
+      continue;
+    }
+    const bool begins = raw.text.data() == text.data();
+    const std::string normal = normalizer_.empty() ? std::string() : normalizer_.Apply(raw.text);
+    const std::string_view rest = normalizer_.empty() ? raw.text : std::string_view(normal);
+    for (const AddedTokens::Segment& part : added_.SplitNormalized(rest)) {
+      if (part.id) {
+        ids.push_back(*part.id);
+      } else {
+        EncodeWords({.list = {{part.text, begins && part.text.data() == rest.data()}}, .made = {}}, &ids);
+      }
+    }
+  }
+  return ids;
+}
+
+void TokenizerJson::EncodeWords(Words words, std::vector<int32_t>* ids) const {
+  pre_tokenizer_.Apply(&words);
+  for (const Word& word : words.list) {
+    if (!word.text.empty()) subwords_->Encode(word.text, ids);
+  }
+}
+
+std::string TokenizerJson::Piece(int32_t id) const {
+  const auto added = added_.tokens().find(id);
+  return added != added_.tokens().end() ? added->second.content : subwords_->Piece(id);
+}
+
+int32_t TokenizerJson::vocabulary() const {
+  return std::max(subwords_->ids(), added_.tokens().empty() ? 0 : added_.tokens().rbegin()->first + 1);
+}
+
+std::string TokenizerJson::Decode(const std::vector<int32_t>& ids) const {
+  std::vector<std::string> pieces;
+  for (const int32_t id : ids) {
+    const auto added = added_.tokens().find(id);
+    if (added != added_.tokens().end() && added->second.special) continue;
+    if (std::string piece = Piece(id); !piece.empty()) pieces.push_back(std::move(piece));
+  }
+  return decoder_.Apply(std::move(pieces));
+}
+
+}  // namespace tare::pipeline

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/text/tokenizer/unigram.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "experiments/text/tokenizer/characters.h"
+#include "experiments/text/tokenizer/steps.h"
+
+namespace tare::pipeline {
+namespace {
+
+constexpr double kUnknownPenalty = 10.0;
+
+}  // namespace
+
+Unigram::Unigram(const nlohmann::json& json, bool bytes, const std::string& where)
+    : byte_fallback_(GetOr(json, "byte_fallback", false, where)) {
+  if (bytes) Fail("{}: got the pre-tokenizer ByteLevel, expected another; Tare knows it with BPE alone", where);
+  const auto vocabulary = json.find("vocab");
+  if (vocabulary == json.end() || !vocabulary->is_array() || vocabulary->empty())
+    Fail("{}: got no vocab, expected a list of [piece, score]", where);
+  double worst = std::numeric_limits<double>::infinity();
+  for (const Json& entry : *vocabulary) {
+    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number())
+      Fail("{}: vocab: {}: got {}, expected [piece, score]", where, scores_.size(), entry.dump());
+    pieces_.Add(entry[0].get<std::string>(), static_cast<int64_t>(scores_.size()), where + ": vocab");
+    scores_.push_back(entry[1].get<double>());
+    worst = std::min(worst, scores_.back());
+  }
+  unknown_score_ = worst - kUnknownPenalty;
+  const auto unknown = GetOr<int64_t>(json, "unk_id", -1, where);
+  if (unknown >= std::ssize(scores_)) Fail("{}: unk_id: got {}, expected less than {}", where, unknown, scores_.size());
+  unknown_ = static_cast<int32_t>(unknown);
+  for (int32_t id = 0; id < pieces_.ids(); ++id) {
+    if (!pieces_.Piece(id).empty()) sorted_.emplace_back(pieces_.Piece(id), id);
+  }
+  std::ranges::sort(sorted_);
+  for (const auto& [piece, id] : sorted_) ++first_[static_cast<unsigned char>(piece[0]) + 1];
+  for (size_t byte = 1; byte < first_.size(); ++byte) first_[byte] += first_[byte - 1];
+  byte_ids_ = pieces_.Bytes();
+}
+
+void Unigram::AddUnknown(std::string_view text, std::vector<int32_t>* ids) const {
+  // Several unknown characters may together be the text of a piece, which then stands for them.
+  if (const std::optional<int32_t> piece = pieces_.Find(text)) return ids->push_back(*piece);
+  const auto known = [&](char c) { return byte_ids_[static_cast<unsigned char>(c)] >= 0; };
+  if (byte_fallback_ && std::ranges::all_of(text, known)) {
+    for (const char c : text) ids->push_back(byte_ids_[static_cast<unsigned char>(c)]);
+    return;
+  }
+  if (unknown_ < 0) Fail("Unigram: got '{}', which no piece spells, and no unk_id", text);
+  ids->push_back(unknown_);
+}
+
+void Unigram::Encode(std::string_view word, std::vector<int32_t>* ids) const {
+  std::vector<Best> best(word.size() + 1);
+  const auto offer = [&](size_t end, double score, size_t from, int32_t id) {
+    if (!best[end].reached || score > best[end].score) best[end] = {score, from, id, true};
+  };
+  for (size_t at = 0; at < word.size();) {
+    size_t next = at;
+    Next(word, &next);
+    bool whole_character = false;
+    const auto byte = static_cast<unsigned char>(word[at]);
+    auto low = sorted_.begin() + static_cast<std::ptrdiff_t>(first_[byte]);
+    auto high = sorted_.begin() + static_cast<std::ptrdiff_t>(first_[byte + 1]);
+    for (size_t length = 1; low != high && at + length <= word.size(); ++length) {
+      if (low->first.size() == length) {  // the shortest of those that begin so is first
+        offer(at + length, scores_[static_cast<size_t>(low->second)] + best[at].score, at, low->second);
+        whole_character = whole_character || at + length == next;
+        ++low;
+      }
+      if (at + length == word.size()) break;
+      const char c = word[at + length];
+      const auto less = [length](const auto& entry, char value) {
+        return static_cast<unsigned char>(entry.first[length]) < static_cast<unsigned char>(value);
+      };
+      const auto more = [length](char value, const auto& entry) {
+        return static_cast<unsigned char>(value) < static_cast<unsigned char>(entry.first[length]);
+      };
+      low = std::lower_bound(low, high, c, less);
+      high = std::upper_bound(low, high, c, more);
+    }
+    if (!whole_character) offer(next, unknown_score_ + best[at].score, at, unknown_);
+    at = next;
+  }
+  std::vector<std::pair<std::string_view, int32_t>> parts;
+  for (size_t end = word.size(); end > 0; end = best[end].from) {
+    const std::string_view text = word.substr(best[end].from, end - best[end].from);
+    const bool joins = best[end].id == unknown_ && !parts.empty() && parts.back().second == unknown_;
+    if (joins) {
+      parts.back().first = word.substr(best[end].from, text.size() + parts.back().first.size());
+    } else {
+      parts.emplace_back(text, best[end].id);
+    }
+  }
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part)
+    part->second == unknown_ ? AddUnknown(part->first, ids) : ids->push_back(part->second);
+}
+
+}  // namespace tare::pipeline

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Unigram as the tokenizers library does it (tokenizers/src/models/unigram): the pieces whose scores add up to most, found
+// from left to right; of equals the one that was found first. A character that no piece begins with is unknown, and scores 10 less
+// than the worst piece; unknown neighbours are one, and become bytes where all their bytes are pieces (byte_fallback).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/text/tokenizer/piece_table.h"
+#include "experiments/text/tokenizer/subwords.h"
+
+namespace tare::pipeline {
+
+class Unigram : public Subwords {
+ public:
+  Unigram(const nlohmann::json& json, bool bytes, const std::string& where);
+
+  void Encode(std::string_view word, std::vector<int32_t>* ids) const override;
+  std::optional<int32_t> Find(const std::string& piece) const override { return pieces_.Find(piece); }
+  const std::string& Piece(int32_t id) const override { return pieces_.Piece(id); }
+  int32_t ids() const override { return pieces_.ids(); }
+
+ private:
+  // The best way to a place in the word.
+  struct Best {
+    double score = 0;
+    size_t from = 0;
+    int32_t id = 0;
+    bool reached = false;
+  };
+  void AddUnknown(std::string_view text, std::vector<int32_t>* ids) const;
+
+  PieceTable pieces_;
+  std::vector<double> scores_;  // by id
+  // Pieces in the order of their bytes, and where those with each first byte begin: narrowed byte by byte.
+  std::vector<std::pair<std::string_view, int32_t>> sorted_;
+  std::array<size_t, 257> first_{};
+  bool byte_fallback_;
+  std::array<int32_t, 256> byte_ids_{};
+  int32_t unknown_ = -1;
+  double unknown_score_ = 0;
+};
+
+}  // namespace tare::pipeline

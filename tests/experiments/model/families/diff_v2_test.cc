@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// lambda of each token as a site and a linear layer: in statistics, plans and quantized files; the forward pass is held to
+// golden data in parity_test.cc.
+#include "experiments/model/families/diff_v2.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "experiments/model/model.h"
+#include "experiments/model/plan_run.h"
+#include "experiments/model/sites_of_model.h"
+#include "experiments/quantize/quantize.h"
+#include "quant/base/error.h"
+#include "tests/support/checkpoint.h"
+#include "tests/support/compare.h"
+#include "tests/support/golden.h"
+#include "tests/support/ids.h"
+#include "tests/support/logits.h"
+#include "tests/support/site_recorder.h"
+
+namespace tare {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+const char* const kName = "diff-v2-gqa";
+
+TEST(DiffV2Test, TheMapsOfAHeadShareAKey) {
+  const OutputHead head = HeadTable(LoadConfig(GoldenFolder(kName))).at(3);
+  EXPECT_EQ(head.q1, 6);
+  EXPECT_EQ(head.q2, 7);
+  EXPECT_EQ(head.k1, 1);
+  EXPECT_EQ(head.k2, 1);
+  EXPECT_EQ(head.VSlices(), 1);
+}
+
+TEST(DiffV2Test, LambdaIsASiteAndALinearLayer) {
+  const Model model(GoldenFolder(kName));
+  const ModelSites sites = ModelSitesOf(model);
+  EXPECT_EQ(sites.Heads(Site::kLambda), 4);
+  EXPECT_EQ(sites.weights.at({Site::kLambdaProjW, 1}).in, 40);
+  EXPECT_TRUE(model.layers()[0].lambda.empty());  // the weights alone do not tell it
+  const ModelSites others = ModelSitesOf(Model(GoldenFolder("diffllama-mha")));
+  for (const Site site : {Site::kLambda, Site::kLambdaProjW, Site::kLambdaProjIn}) {
+    EXPECT_TRUE(sites.Has(site));
+    EXPECT_FALSE(others.Has(site));
+    EXPECT_TRUE(others.Keys(site).empty());
+  }
+}
+
+// Each token has its own lambda: a batch's second sequence does not take the first one's, on the integer kernels too.
+TEST(DiffV2Test, ExecutedAttentionTakesEachTokensLambda) {
+  Model model(GoldenFolder(kName));
+  const auto rows = GoldenRows(kName);
+  TokenBatch both, second;
+  both.Add(0, rows[0]), both.Add(1, rows[1]), second.Add(0, rows[1]);
+  PlanRun run(Plan::Parse("q=int8/token,k=int8/token,probs=u8/block64,v=int8/block64.channel"), Carrying::kExecuted,
+              ModelSitesOf(model));
+  run.Begin(model);
+  const std::vector<float> all = LogitsOf(model, both), alone = LogitsOf(model, second);
+  EXPECT_TRUE(AllNear(std::span(all).last(alone.size()), alone, 1e-5));
+}
+
+TEST(DiffV2Test, PlansSimulateAndExecuteIt) {
+  Model model(GoldenFolder(kName));
+  const TokenBatch batch = GoldenBatch(kName);
+  const std::vector<float> exact = LogitsOf(model, batch);
+  const auto logits = [&](const char* plan, Carrying carrying) {
+    PlanRun run(Plan::Parse(plan), carrying, ModelSitesOf(model));
+    return LogitsOf(model, batch, run.Begin(model));
+  };
+  const std::vector<float> coarse = logits("lambda=u4/tensor", Carrying::kSimulated);
+  EXPECT_NE(coarse, exact);
+  EXPECT_TRUE(AllNear(coarse, exact, 0.2));
+  EXPECT_NE(logits("lambda[h1]=u4/head", Carrying::kSimulated), exact);
+  EXPECT_TRUE(
+      AllNear(logits("weights=int8/channel,linear_in=int8/token,lambda_proj.w=int8/channel,lambda_proj.in=int8/token",
+                     Carrying::kExecuted),
+              exact, 0.1));
+  EXPECT_THAT([&] { logits("lambda=u8/head", Carrying::kExecuted); },
+              ThrowsMessage<Error>(HasSubstr("got a site without an integer kernel")));
+  Model other(GoldenFolder("diffllama-mha"));
+  EXPECT_THAT([&] { PlanRun(Plan::Parse("lambda=u8/head"), Carrying::kSimulated, ModelSitesOf(other)); },
+              ThrowsMessage<Error>(HasSubstr("got lambda, expected a site of this diffllama model, which has none")));
+}
+
+TEST(DiffV2Test, QuantizedByEveryMethod) {
+  const TemporaryFolder folder;
+  PutManyIds(folder / "ids.safetensors", 3, 20);
+  const TokenBatch batch = GoldenBatch(kName);
+  Model plain(GoldenFolder(kName));
+  const std::vector<float> exact = LogitsOf(plain, batch);
+  for (const char* method : {"rtn", "gptq", "gptaq+quantease", "smoothquant:0.5+rtn", "hadamard+rtn"}) {
+    const bool looks = !std::string(method).ends_with("rtn") || std::string(method).starts_with("smooth");
+    Quantize({.model = GoldenFolder(kName),
+              .plan = Plan::Parse("weights=int8/channel,lambda_proj.w=int8/channel"),
+              .out = folder / "q.h5",
+              .method = QuantizeMethod::Parse(method),
+              .calibration = looks ? folder / "ids.safetensors" : std::filesystem::path()},
+             {});
+    Model model(folder / "q.h5");
+    EXPECT_NE(model.files().FindQuantized("model.layers.1.self_attn.lambda_proj.weight"), nullptr) << method;
+    EXPECT_TRUE(AllNear(LogitsOf(model, batch), exact, 0.1)) << method;
+  }
+}
+
+TEST(DiffV2Test, MapsThatDoNotShareKeysAreRefused) {
+  nlohmann::json json = EditedCheckpoint(GoldenFolder(kName)).config;
+  json["num_key_value_heads"] = 8;
+  EXPECT_THAT([&] { ParseConfig(json.dump(), "c.json"); },
+              ThrowsMessage<Error>(HasSubstr("c.json: num_attention_heads: got 8, expected a multiple of twice "
+                                             "num_key_value_heads 8")));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The window's spellings; the forward pass is held to transformers in parity_test.cc.
+#include "experiments/model/families/mistral.h"
+
+#include "tests/support/family_config.h"
+
+namespace tare {
+namespace {
+
+using testing::AllOf;
+using testing::Each;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+TEST(MistralTest, AMissingWindowIsTransformersDefaultAndNullIsNone) {
+  EXPECT_THAT(Parsed(SmallConfig("mistral")).windows, AllOf(SizeIs(4), Each(4096)));
+  EXPECT_THAT(Parsed(With(SmallConfig("mistral"), "sliding_window", 9)).windows, AllOf(SizeIs(4), Each(9)));
+  EXPECT_THAT(Parsed(With(SmallConfig("mistral"), "sliding_window", nullptr)).windows, IsEmpty());
+  ExpectConfigRefused(With(SmallConfig("mistral"), "sliding_window", 0), "sliding_window", "got 0");
+  ExpectConfigRefused(With(SmallConfig("mistral"), "sliding_window", "9"), "sliding_window", "expected an integer");
+}
+
+TEST(MistralTest, ThereAreNoBiasesWhateverAKeySays) {
+  EXPECT_FALSE(Parsed(With(SmallConfig("mistral"), "attention_bias", true)).attention_bias);
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys of the configuration, the gate's rows, and what a plan may say of a gate and of norms; the forward pass is held to
+// transformers, and to the gate's formulas, in parity_test.cc.
+#include "experiments/model/families/qwen3.h"
+
+#include <cmath>
+
+#include "experiments/model/model.h"
+#include "experiments/plan/resolved_plan.h"
+#include "quant/base/formatted.h"
+#include "tests/support/checkpoint.h"
+#include "tests/support/family_config.h"
+#include "tests/support/logits.h"
+#include "tests/support/simulated_plan.h"
+
+namespace tare {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(Qwen3Test, Keys) {
+  const ModelConfig plain = Parsed(SmallConfig("qwen3"));
+  EXPECT_EQ(plain.head_dim, 128);
+  EXPECT_TRUE(plain.qk_norm);
+  EXPECT_EQ(plain.gate, OutputGate::kNone);
+  EXPECT_FALSE(plain.attention_bias);
+  EXPECT_TRUE(Parsed(With(SmallConfig("qwen3"), "qkv_bias", true)).attention_bias);
+  const nlohmann::json by_head = With(SmallConfig("qwen3"), "headwise_attn_output_gate", true);
+  EXPECT_EQ(Parsed(by_head).gate, OutputGate::kPerHead);
+  EXPECT_EQ(Parsed(With(SmallConfig("qwen3"), "elementwise_attn_output_gate", true)).gate, OutputGate::kPerValue);
+  ExpectConfigRefused(With(by_head, "elementwise_attn_output_gate", true), "elementwise_attn_output_gate",
+                      "not supported");
+  ExpectConfigRefused(With(SmallConfig("qwen3"), "use_qk_norm", false), "use_qk_norm", "not supported");
+}
+
+// A gate that the configuration forgets, or that the weights lack.
+TEST(Qwen3Test, GateRowsAreRowsOfQProj) {
+  const TemporaryFolder folder;
+  for (const auto& [golden, key, rows] : {std::tuple{"qwen3-gate-head", "headwise_attn_output_gate", 36},
+                                          {"qwen3-gate-element", "elementwise_attn_output_gate", 64}}) {
+    EditedCheckpoint checkpoint(GoldenFolder(golden));
+    checkpoint.config[key] = false;
+    checkpoint.Write(folder / golden);
+    EXPECT_THAT([&] { Model model(folder / golden); },
+                ThrowsMessage<Error>(AllOf(HasSubstr(golden), HasSubstr("layers.0.self_attn.q_proj.weight"),
+                                           HasSubstr(Formatted("got shape [{}, 32], expected [32, 32]", rows)))));
+  }
+}
+
+double EffectOf(const char* golden, const char* plan) {
+  Model model(GoldenFolder(golden));
+  const std::vector<float> exact = LogitsOf(model, GoldenBatch(golden));
+  SimulatedPlan simulated(plan, model.config());
+  SiteVisitor* const visitors[] = {&simulated};
+  const std::vector<float> changed = LogitsOf(model, GoldenBatch(golden), visitors);
+  double sum = 0;
+  for (size_t i = 0; i < exact.size(); ++i) sum += std::pow(double{exact[i]} - changed[i], 2);
+  return sum;
+}
+
+TEST(Qwen3Test, NormsAndGatesAreSites) {
+  for (const char* golden : {"qwen3-gate-head", "qwen3-gate-element"}) {
+    const double coarse = EffectOf(golden, "attn_gate=u4/head"), fine = EffectOf(golden, "attn_gate=u8/head");
+    EXPECT_GT(coarse, 10 * fine) << golden;
+    EXPECT_GT(fine, 0) << golden;
+  }
+  for (const char* plan : {"q_norm=int4/token", "k_norm[h1]=int4/head"}) EXPECT_GT(EffectOf("qwen3", plan), 0) << plan;
+  EXPECT_THAT([] { EffectOf("qwen3", "attn_gate=u8/token"); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("got attn_gate"), HasSubstr("try head_out"))));
+  EXPECT_THAT([] { EffectOf("qwen2", "q_norm=int8/token"); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("got q_norm"), HasSubstr("try q or k"))));
+  EXPECT_THAT(
+      [] {
+        const ModelSites sites = ModelSitesOf(LoadConfig(GoldenFolder("qwen3")));
+        ResolvedPlan(Plan::Parse("q_norm=int8/token"), sites, Carrying::kExecuted);
+      },
+      ThrowsMessage<Error>(HasSubstr("a site without an integer kernel")));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// One block by hand; whole models are in full_observer_test.cc.
+#include "experiments/observe/block_meter.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "quant/observe/site_statistics.h"
+
+namespace tare {
+namespace {
+
+SiteBlock Causal(Site site, int map, std::vector<float>& values) {
+  return {.site = site,
+          .layer = 0,
+          .sequence = 3,
+          .head = 0,
+          .map = map,
+          .first_row = 0,
+          .rows = 2,
+          .first_columns = 1,
+          .column_step = 1,
+          .values = values.data(),
+          .stride = 2};
+}
+
+TEST(BlockMeter, MeasuresHiddenRowsAndChannels) {
+  const MarkedSpans none;
+  const ValueStore no_values;
+  const SiteSelection all;
+  const WideScales no_scales(all, {});
+  BlockMeter meter({}, none, no_values, no_scales);
+  std::vector<float> values = {3, -4, 99, 0, 1, 99};
+  const BlockMeasures& m =
+      meter.Measure({.site = Site::kLayerOut, .rows = 2, .first_columns = 2, .values = values.data(), .stride = 3});
+  EXPECT_EQ(m.rows, 2u);
+  EXPECT_EQ(m.values, 4u);
+  EXPECT_EQ(m.absmax, 4.0f);
+  EXPECT_EQ(m.largest, 3.0f);
+  EXPECT_EQ(m.largest_row_norm, 5.0f);
+  EXPECT_EQ(m.row_sums[kSumX], -1.0);
+  EXPECT_EQ(m.row_sums[kSumX2], 25.0);
+  EXPECT_EQ(m.row_sums[kSumRowNorm], 5.0);
+  EXPECT_EQ(m.row_sums[m.sums + kSumMagnitude], 1.0);
+  EXPECT_EQ(m.channel_absmax, (std::vector<float>{3, 4}));
+  EXPECT_EQ(m.channel_energy, (std::vector<double>{9, 17}));
+  EXPECT_EQ(m.row_absmax, (std::vector<float>{4, 1}));
+}
+
+// Sums of errors join exact sums, which hold no infinity: of no finite row, under no format.
+TEST(BlockMeter, ErrorsOfTheLargestAndSmallestValuesAreFinite) {
+  constexpr float kLargest = std::numeric_limits<float>::max(), kSmallest = std::numeric_limits<float>::denorm_min();
+  std::string names;
+  for (const char* format : {"int8/row", "int4/row", "int6/block16", "int4/tensor"}) names += std::string(format) + ",";
+  const std::vector<MeasuredFormat> formats =
+      ParseMeasuredFormats(names +
+                           "mxfp4,mxfp4:ceil,mxfp4:rceil,mxfp4:even,mxfp6e2m3,mxfp8e4m3,mxfp8e5m2,mxint8,nvfp4,"
+                           "fp8e4m3/row,fp8e5m2/row,nf4/row");
+  const MarkedSpans none;
+  const ValueStore no_values;
+  const SiteSelection all;
+  const WideScales no_scales(all, {});
+  BlockMeter meter(formats, none, no_values, no_scales);
+  for (std::vector<float> values : {std::vector{kLargest, -kLargest, 0.7f * kLargest, 0.0f},
+                                    {0.9f * kLargest, kLargest, kSmallest, -1.0f},
+                                    {kSmallest, -kSmallest, 3 * kSmallest, 0.0f},
+                                    {1e-38f, kSmallest, -1e-40f, 0.0f},
+                                    {0.0f, -0.0f, 0.0f, 0.0f}}) {
+    const BlockMeasures& m =
+        meter.Measure({.site = Site::kLayerOut, .rows = 1, .first_columns = 4, .values = values.data(), .stride = 4});
+    for (size_t i = 0; i < m.sums; ++i)
+      EXPECT_TRUE(std::isfinite(m.row_sums[i])) << values[0] << " " << SumNames(Site::kLayerOut, NamesOf(formats))[i];
+  }
+}
+
+// Blocks of v are of 32 tokens of a channel: 7 becomes 6, 2.5 becomes 2, and token 32 begins another, 0.4 with 0.375.
+TEST(BlockMeter, BlocksOfVLieAlongTheTokens) {
+  const MarkedSpans none;
+  const ValueStore no_values;
+  const SiteSelection all;
+  const std::vector<MeasuredFormat> formats = ParseMeasuredFormats("int8/row,mxfp4");
+  const WideScales no_scales(all, formats);
+  BlockMeter meter(formats, none, no_values, no_scales);
+  std::vector<float> values(33 * 3, 0.0f);  // two channels and what is beside them
+  const auto at = [&](int64_t token) -> float& { return values[static_cast<size_t>(token * 3)]; };
+  at(0) = 7.0f, at(1) = 2.5f, at(32) = 0.4f;
+  at(5) = NAN;  // a row that takes no part
+  const BlockMeasures& m = meter.Measure(
+      {.site = Site::kV, .layer = 0, .head = 0, .rows = 33, .first_columns = 2, .values = values.data(), .stride = 3});
+  const auto error2 = [&](size_t row) { return m.row_sums[(row + 1) * m.sums - 4]; };
+  EXPECT_EQ(error2(0), 1.0);
+  EXPECT_EQ(error2(1), 0.25);
+  EXPECT_EQ(error2(2), 0.0);
+  EXPECT_NEAR(error2(32), 0.025 * 0.025, 1e-8);
+  EXPECT_EQ(m.rows, 32u);
+}
+
+TEST(BlockMeter, TheDifferenceIsHeldToItsOwnFirstMap) {
+  const MarkedSpans none;
+  const ValueStore no_values;
+  const SiteSelection all;
+  const WideScales no_scales(all, {});
+  BlockMeter meter({}, none, no_values, no_scales);
+  std::vector<float> first = {1, 0, 0.6f, 0.8f}, second = {1, 0, 0.5f, 0.5f}, difference = {0.5f, 0, 0.3f, -0.4f};
+  meter.Measure(Causal(Site::kProbs, 1, first));
+  meter.Measure(Causal(Site::kProbs, 2, second));
+  const BlockMeasures& m = meter.Measure(Causal(Site::kDifference, 0, difference));
+  constexpr size_t kNegative = kBaseSums, kCancellation = kBaseSums + 1;
+  EXPECT_EQ(SumNames(Site::kDifference)[kCancellation], "cancellation");
+  EXPECT_FLOAT_EQ(static_cast<float>(m.row_sums[kCancellation]), 0.5f);
+  EXPECT_FLOAT_EQ(static_cast<float>(m.row_sums[m.sums + kCancellation]), 0.5f);
+  EXPECT_FLOAT_EQ(static_cast<float>(m.row_sums[m.sums + kNegative]), 0.4f);
+  EXPECT_EQ(m.channel_absmax.size(), 0u);
+}
+
+TEST(BlockMeter, TheSinkIsTheFirstKey) {
+  const MarkedSpans none;
+  const ValueStore no_values;
+  const SiteSelection all;
+  const WideScales no_scales(all, {});
+  BlockMeter meter({}, none, no_values, no_scales);
+  std::vector<float> probs = {1, 0, 0.25f, 0.75f};
+  const BlockMeasures& m = meter.Measure(Causal(Site::kProbs, 1, probs));
+  EXPECT_EQ(SumNames(Site::kProbs)[kBaseSums + 1], "sink_mass");
+  EXPECT_EQ(m.row_sums[m.sums + kBaseSums + 1], 0.25);
+  EXPECT_EQ(m.row_sums[m.sums + kBaseSums + 2], 0.25);
+  SiteBlock late = Causal(Site::kProbs, 1, probs);
+  late.first_row = BlockMeter::kSinkTokens;
+  EXPECT_EQ(meter.Measure(late).row_sums[kBaseSums + 2], 0.0);
+}
+
+}  // namespace
+}  // namespace tare

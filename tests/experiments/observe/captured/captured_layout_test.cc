@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/observe/captured/captured_layout.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+#include "tests/quant/file/temporary_folder.h"
+
+namespace tare {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+CapturedLayout Parse(const std::string& text) {
+  const TemporaryFolder folder;
+  PutFile(folder / "axes.json", text);
+  return CapturedLayout::Load(folder / "axes.json");
+}
+
+TEST(CapturedLayout, NamesAndAxesWithoutAFile) {
+  const CapturedLayout layout;
+  const auto logits = layout.Find({"attn_logits.12", DType::kF32, {2, 3, 5, 7}}, "f");
+  ASSERT_TRUE(logits);
+  EXPECT_EQ(logits->site, Site::kAttnLogits);
+  EXPECT_EQ(logits->layer, 12);
+  EXPECT_EQ(logits->sequences, 2);
+  EXPECT_EQ(logits->heads, 3);
+  EXPECT_EQ(logits->rows, 5);
+  EXPECT_EQ(logits->columns, 7);
+  EXPECT_EQ(logits->sequence_stride, 105);
+  EXPECT_EQ(logits->head_stride, 35);
+  const auto embed = layout.Find({"embed", DType::kF32, {5, 8}}, "f");
+  ASSERT_TRUE(embed);
+  EXPECT_EQ(embed->sequences, 1);
+  EXPECT_EQ(embed->heads, 0);
+  EXPECT_FALSE(embed->layer);
+  EXPECT_EQ(layout.Find({"q_proj.w.0", DType::kF32, {6, 8}}, "f")->rows, 6);
+  for (const char* name : {"logits", "attn_logits", "attn_logits.", "attn_logits.x", "attn_logits.-1", "embed.0",
+                           "attn_logits.99999999999", "attn_logits.1.2"})
+    EXPECT_FALSE(layout.Find({name, DType::kF32, {2, 3, 5, 7}}, "f")) << name;
+}
+
+TEST(CapturedLayout, AFileSaysOtherNamesAxesAndMaps) {
+  const CapturedLayout layout = Parse(R"({"q": {"name": "h.{layer}.q", "axes": "BTHC", "maps": "interleaved"},
+                                          "probs": {"maps": "halves", "mask": "none"}})");
+  const auto q = layout.Find({"h.3.q", DType::kF32, {2, 5, 4, 8}}, "f");
+  ASSERT_TRUE(q);
+  EXPECT_EQ(q->layer, 3);
+  EXPECT_EQ(q->rows, 5);
+  EXPECT_EQ(q->row_stride, 32);
+  EXPECT_EQ(q->head_stride, 8);
+  EXPECT_FALSE(layout.Find({"q.3", DType::kF32, {2, 4, 5, 8}}, "f"));
+  EXPECT_EQ(layout.Of(Site::kQ).MapOf(3, 4), 2);
+  EXPECT_EQ(layout.Of(Site::kQ).MapOf(2, 4), 1);
+  EXPECT_EQ(layout.Of(Site::kProbs).MapOf(1, 4), 1);
+  EXPECT_EQ(layout.Of(Site::kProbs).MapOf(2, 4), 2);
+  EXPECT_FALSE(layout.Of(Site::kK).MapOf(0, 4));
+  EXPECT_NE(layout.canonical(), CapturedLayout().canonical());
+}
+
+TEST(CapturedLayout, WhatMakesNoSenseIsRefused) {
+  const std::pair<const char*, const char*> texts[] = {
+      {R"([])", "expected an object of sites"},
+      {R"({"qq": {}})", "got the key 'qq'"},
+      {R"({"q": 1})", "q: got number"},
+      {R"({"q": {"axes": "BTHS"}})", "q.axes: got axes 'BTHS', expected the letters of BHTC"},
+      {R"({"q": {"axes": "BTH"}})", "got axes 'BTH'"},
+      {R"({"q": {"axes": "BTHCC"}})", "got axes 'BTHCC'"},
+      {R"({"q": {"name": "q"}})", "expected one {layer} in it"},
+      {R"({"embed": {"name": "e.{layer}"}})", "expected no {layer} in it"},
+      {R"({"q": {"mask": "none"}})", "q.mask: got a key that this site does not have, expected name, axes, maps"},
+      {R"({"layer_out": {"maps": "halves"}})", "layer_out.maps"},
+      {R"({"q": {"maps": "pairs"}})", "got 'pairs', expected interleaved or halves"},
+      {R"({"q": {"axes": 3}})", "q.axes: got number, expected text"}};
+  for (const auto& [text, message] : texts)
+    EXPECT_THAT([&] { Parse(text); }, ThrowsMessage<Error>(AllOf(HasSubstr("axes.json"), HasSubstr(message)))) << text;
+  const CapturedLayout layout = Parse(R"({"q": {"maps": "halves"}})");
+  EXPECT_THAT([&] { (void)layout.Find({"q.0", DType::kF32, {2, 3, 5, 7}}, "f"); },
+              ThrowsMessage<Error>(HasSubstr("f: q.0: got 3 heads, expected an even number")));
+  EXPECT_THAT([&] { (void)layout.Find({"k.0", DType::kF32, {5, 7}}, "f"); },
+              ThrowsMessage<Error>(HasSubstr("f: k.0: got shape [5, 7], expected BHTC")));
+  EXPECT_THAT([&] { (void)layout.Find({"k.0", DType::kF32, {2, 0, 5, 7}}, "f"); },
+              ThrowsMessage<Error>(HasSubstr("expected values")));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs without the command: their identity, their units, and that nothing of them depends on how they are cut.
+#include "experiments/observe/statistics_job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "experiments/model/sites_of_model.h"
+#include "quant/base/error.h"
+#include "quant/file/sha256.h"
+#include "tests/support/logits.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+using ::testing::HasSubstr;
+
+class StatisticsJobTest : public testing::Test {
+ protected:
+  // Sequences of 400 tokens, five per batch: twelve are three batches.
+  std::vector<ScoredSequence> Sequences(size_t n) {
+    std::vector<ScoredSequence> sequences(n);
+    for (size_t i = 0; i < n; ++i) {
+      for (size_t t = 0; t < kTokens; ++t)
+        sequences[i].tokens.push_back(static_cast<int32_t>((i * 31 + t * 7) % model_.config().vocabulary));
+    }
+    return sequences;
+  }
+  StatisticsSet Collect(const std::string& out, const StatisticsOptions& options, size_t n = 12) {
+    return CollectStatistics(model_, input_, Sequences(n), options, "1", folder_ / out, {});
+  }
+
+  static constexpr size_t kTokens = 400;
+  TemporaryFolder folder_;
+  Model model_{GoldenFolder("llama-gqa")};
+  const TokenInput input_{.kind = TokenInput::Kind::kIds, .sequences = {}, .bos = {}, .path = "ids", .sha256 = "aa"};
+};
+
+TEST_F(StatisticsJobTest, ItsIdentityIsAllThatDecidesTheFigures) {
+  const StatisticsSet set = EmptyStatistics(model_, input_, Sequences(12), {.sites = "q,k"}, "1");
+  EXPECT_EQ(set.units, std::vector<uint8_t>(3));
+  EXPECT_EQ(set.job.at("sites"), "q,k");
+  EXPECT_EQ(set.job.at("weights_sha256"), model_.files().ContentHash());
+  auto other = Sequences(12);
+  other[2].tokens[5] ^= 1;
+  EXPECT_NE(EmptyStatistics(model_, input_, other, {.sites = "q,k"}, "1").job, set.job);
+  EXPECT_THROW(EmptyStatistics(model_, input_, {}, {}, "1"), Error);
+  EXPECT_THROW(EmptyStatistics(model_, input_, Sequences(1), {.shard = {.index = 0, .count = 2}}, "1"), Error);
+}
+
+TEST_F(StatisticsJobTest, AShardResumesItsOwnPartOnly) {
+  const StatisticsOptions first{.sites = "layer_out", .shard = {.index = 0, .count = 2}};
+  const StatisticsSet shard = Collect("a.h5", first);
+  EXPECT_EQ(shard.units, (std::vector<uint8_t>{1, 0, 1}));
+  EXPECT_EQ(shard.positions, 7 * kTokens);
+  std::filesystem::rename(folder_ / "a.h5", folder_ / "b.h5.part");
+  try {
+    Collect("b.h5", {.sites = "layer_out", .shard = {.index = 1, .count = 2}, .resume = true});
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("holds unit 0, which is not of shard 1/2"));
+  }
+  // The other part of the whole job is taken up where this one is a beginning of it.
+  const StatisticsSet whole = Collect("b.h5", {.sites = "layer_out", .resume = true});
+  EXPECT_TRUE(whole.Whole());
+  Collect("c.h5", {.sites = "layer_out"});
+  EXPECT_EQ(Sha256OfFile(folder_ / "b.h5"), Sha256OfFile(folder_ / "c.h5"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "b.h5.part"));
+}
+
+// Of each family: one row of each layer and head of each site that it has, masked pairs left out.
+TEST(StatisticsJob, HasEverySiteUnderItsMask) {
+  for (const char* golden : kGoldenCheckpoints) {
+    const TemporaryFolder folder;
+    Model model(GoldenFolder(golden));
+    std::vector<ScoredSequence> sequences;
+    for (const std::vector<int32_t>& row : GoldenRows(golden)) sequences.push_back({.tokens = row});
+    const TokenInput input{.kind = TokenInput::Kind::kIds, .sequences = {}, .bos = {}, .path = "ids", .sha256 = "aa"};
+    const StatisticsSet set = CollectStatistics(model, input, sequences, {}, "1", folder / "s.h5", {});
+    const ModelSites sites = ModelSitesOf(model);
+    std::set<SiteKey> expected, collected;
+    for (const SiteInfo& info : kSites) {
+      for (const SiteKey& key : sites.Keys(info.site)) expected.insert(key);
+    }
+    for (const auto& [key, statistics] : set.sites) collected.insert(key);
+    EXPECT_EQ(collected, expected) << golden;
+    const auto T = static_cast<int>(sequences[0].tokens.size());
+    for (int layer = 0; layer < sites.layers; ++layer) {
+      const int n = model.config().Window(layer) > 0 ? model.config().Window(layer) : T;
+      const auto first_head = set.sites.lower_bound({Site::kAttnLogits, layer});
+      EXPECT_EQ(first_head->second.Total().values, 2u * static_cast<unsigned>(n * (n + 1) / 2 + (T - n) * n))
+          << golden << " layer " << layer;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// What other programs and people read, from a handful of values put in by hand.
+#include "experiments/observe/statistics_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <sstream>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+SiteStatistics Of(const SiteKey& key, const std::vector<float>& values) {
+  SiteStatistics s(SumNames(key.site).size());
+  Fold& fold = s.folds[0];
+  fold.sequences = fold.rows = 1;
+  fold.values = values.size();
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double v = values[i];
+    s.outliers.magnitudes.Add(values[i]);
+    s.outliers.top.Offer(values[i], {0, key.layer.value_or(-1), key.head.value_or(-1), 0, static_cast<int64_t>(i)});
+    double power = 1;
+    for (const BaseSum sum : {kSumX, kSumX2, kSumX3, kSumX4}) fold.sums.Add(sum, power *= v);
+  }
+  return s;
+}
+
+StatisticsSet Example() {
+  StatisticsSet set{.job = {{"model", "m"}}};
+  for (const auto& [key, values] : std::map<SiteKey, std::vector<float>>{{{Site::kEmbed}, {}},
+                                                                         {{Site::kLayerOut, 0}, {1, -1, 3, -3}},
+                                                                         {{Site::kAttnLogits, 0, 0, 1}, {2, 4}},
+                                                                         {{Site::kAttnLogits, 0, 1, 2}, {-8}},
+                                                                         {{Site::kAttnLogits, 1, 0, 1}, {16}}}) {
+    set.sites.emplace(key, Of(key, values));
+  }
+  return set;
+}
+
+TEST(StatisticsReport, RowsAreASitesLayersHeadsAndMaps) {
+  const Json json = SiteJson(Example(), Site::kAttnLogits, {});
+  EXPECT_EQ(json["schema"], "tare.stats.site/1");
+  ASSERT_EQ(json["rows"].size(), 3u);
+  EXPECT_EQ(json["rows"][1]["head"], 1);
+  EXPECT_EQ(json["rows"][1]["map"], 2);
+  EXPECT_EQ(json["rows"][0]["count"], 2u);
+  EXPECT_EQ(json["rows"][0]["absmax"], 4.0f);
+  EXPECT_EQ(json["rows"][0]["mean"], 3.0);
+  EXPECT_EQ(json["rows"][0]["variance"], 1.0);
+  EXPECT_TRUE(json["rows"][2]["kurtosis"].is_null());  // one value has no spread
+  EXPECT_EQ(SiteJson(Example(), Site::kAttnLogits, 1)["rows"].size(), 1u);
+}
+
+TEST(StatisticsReport, WhatHasNoMeaningIsNull) {
+  const Json hidden = SiteJson(Example(), Site::kLayerOut, {})["rows"][0];
+  EXPECT_TRUE(hidden["head"].is_null());
+  EXPECT_TRUE(hidden["map"].is_null());
+  EXPECT_DOUBLE_EQ(hidden["kurtosis"].get<double>(), 41.0 / 25.0);
+  const Json embed = SiteJson(Example(), Site::kEmbed, {})["rows"][0];
+  for (const char* name : {"layer", "absmax", "mean", "median", "p9999"}) EXPECT_TRUE(embed[name].is_null()) << name;
+  EXPECT_EQ(embed["count"], 0u);
+}
+
+TEST(StatisticsReport, CsvAndTablesHaveTheRows) {
+  const Json json = SiteJson(Example(), Site::kAttnLogits, {});
+  EXPECT_THAT(RowsCsv(std::span(&json, 1)),
+              StartsWith("site,layer,head,map,count,absmax,mean,variance,kurtosis,median,p99,p999,"
+                         "p9999\nattn_logits,0,0,1,2,4.0,3.0,"));
+  EXPECT_THAT(RowsTable(json), HasSubstr("kurtosis"));
+  EXPECT_THAT(RowsTable(MeasuresJson(Example(), Site::kLayerOut, 0)), HasSubstr("kurtosis_sequence"));
+  EXPECT_THAT(OverviewTable(Example()), HasSubstr("attn_logits     3      4 "));
+}
+
+// Every site, and what the one has and the other has not is left empty.
+TEST(StatisticsReport, AllSitesInOneCsv) {
+  StatisticsSet set = Example();
+  const std::string figures = RowsCsv(AllSitesJson(set, {}, RowsOf::kFigures));
+  EXPECT_EQ(std::ranges::count(figures, '\n'), 1 + 5);
+  EXPECT_THAT(figures, HasSubstr("\nembed,,,,0,,"));
+  EXPECT_THAT(figures, HasSubstr("\nattn_logits,0,1,2,1,8.0,"));
+  EXPECT_EQ(AllSitesJson(set, 1, RowsOf::kFigures).size(), 1u);
+  set.sites.emplace(SiteKey{Site::kProbs, 0, 0, 1}, Of({Site::kProbs}, {0.5f}));
+  const std::string measures = RowsCsv(AllSitesJson(set, {}, RowsOf::kMeasures));
+  EXPECT_THAT(measures, HasSubstr(",nonfinite,"));  // of probs there is more after it
+  EXPECT_THAT(measures, HasSubstr(",sink_rate"));
+  const std::string header = measures.substr(0, measures.find('\n'));
+  std::istringstream lines(measures);
+  for (std::string line; std::getline(lines, line);)
+    EXPECT_EQ(std::ranges::count(line, ','), std::ranges::count(header, ',')) << line;
+  EXPECT_THROW(AllSitesJson(set, 9, RowsOf::kFigures), Error);
+}
+
+TEST(StatisticsReport, SignalToNoiseOfEverySite) {
+  StatisticsSet set{.job = {{"model", "m"}}, .formats = {"int8/row"}};
+  for (const int layer : {0, 1}) {
+    SiteStatistics s(set.Sums(Site::kQ).size());
+    s.folds[0].sums.Add(kSumX2, 1000);
+    s.folds[0].sums.Add(set.FindSum(Site::kQ, "int8/row.error2").value(), layer == 0 ? 1 : 19);
+    set.sites.emplace(SiteKey{Site::kQ, layer, 0}, s);
+  }
+  EXPECT_EQ(SiteJson(set, Site::kQ, 0)["rows"][0]["sqnr_db"]["int8/row.sqnr_db"], 30.0);
+  EXPECT_EQ(OverviewSqnrJson(set)["q"]["int8/row.sqnr_db"], 20.0);  // both layers together
+  EXPECT_THAT(OverviewTable(set), HasSubstr("\nSQNR in dB      int8/row\nq                   20.0\n"));
+  const Json q = SiteJson(set, Site::kQ, {});
+  EXPECT_THAT(RowsCsv(std::span(&q, 1)), HasSubstr(",int8/row.sqnr_db\n"));
+  EXPECT_EQ(OverviewTable(Example()).find("SQNR"), std::string::npos);
+}
+
+TEST(StatisticsReport, WhatIsNotThereIsRefused) {
+  EXPECT_THROW(SiteJson(Example(), Site::kV, {}), Error);
+  EXPECT_THROW(SiteJson(Example(), Site::kLayerOut, 5), Error);
+}
+
+TEST(StatisticsReport, ThePapersTableIsPooledFromIt) {
+  const StatisticsSet set = Example();
+  const StatisticsFigures figures(set);
+  EXPECT_EQ(figures.AttentionLogits({}, {}, {}).absmax(), 16.0f);
+  EXPECT_EQ(figures.AttentionLogits({}, {}, 2).absmax(), 8.0f);
+  EXPECT_EQ(figures.AttentionLogits(0, 0, {}).count(), 2u);
+  EXPECT_EQ(figures.HiddenStates(0).absmax(), 3.0f);
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A vision tower's input is images, which it is shown; every other model's is ids or text. With and without a model the
+// sequences are the same.
+#include "experiments/passes/model_input.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+#include "tests/support/golden.h"
+
+namespace tare {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+TEST(ModelInputTest, ImagesOfAVisionTower) {
+  const std::filesystem::path folder = GoldenFolder("diffclip-vision"), file = folder / "expected.safetensors";
+  Model tower(folder);
+  const TokenInput input = LoadModelInput(file, tower);
+  ASSERT_NE(tower.images(), nullptr);
+  ASSERT_EQ(std::ssize(input.sequences), tower.images()->size());
+  EXPECT_EQ(std::ssize(input.sequences[0]), 1 + tower.config().Patches());
+  const TokenInput alone = LoadModelInput(file, folder, tower.config());
+  EXPECT_EQ(alone.sequences, input.sequences);
+  EXPECT_EQ(alone.sha256, input.sha256);
+}
+
+TEST(ModelInputTest, IdsOfEveryOtherModel) {
+  const std::filesystem::path folder = GoldenFolder("clip-text");
+  Model tower(folder);
+  const TokenInput input = LoadModelInput(folder / "expected.safetensors", tower);
+  EXPECT_EQ(tower.images(), nullptr);
+  EXPECT_EQ(std::ssize(input.sequences[0]), 12);
+  EXPECT_EQ(LoadModelInput(folder / "expected.safetensors", folder, tower.config()).sequences, input.sequences);
+}
+
+TEST(ModelInputTest, AFileWithoutWhatTheModelSeesIsRefused) {
+  Model vision(GoldenFolder("clip-vision"));
+  const std::filesystem::path ids = GoldenFolder("clip-text") / "expected.safetensors";
+  EXPECT_THAT([&] { LoadModelInput(ids, vision); }, ThrowsMessage<Error>(HasSubstr("images: missing")));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/studies/attribution/attribution.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "quant/base/error.h"
+#include "tests/support/sweep_cells.h"
+
+namespace tare {
+namespace {
+
+const Plan kPlan = Plan::Parse("q=int4/token,k=int4/token");
+
+std::vector<PlanPart> Parts() {
+  ModelSites model{.family = "toy", .layers = 1, .maps = 1, .tied_head = false, .heads = {}, .weights = {}};
+  model.heads[Site::kQ] = model.heads[Site::kK] = {std::nullopt};
+  return PartsOf(kPlan, {.site = true}, model);
+}
+
+// Losses of five windows of ten tokens, the same spread in all runs: then errors of differences are of what differs.
+std::vector<SweepCell> Cells(const std::vector<double>& q, const std::vector<double>& k,
+                             const std::vector<double>& both) {
+  const auto cell = [](const char* plan, std::vector<double> more) {
+    const double hard[] = {20, 27, 24, 21, 28};
+    double mean = 0;
+    for (size_t i = 0; i < more.size(); ++i) mean += (more[i] += hard[i]) / 50;
+    return Perplexity("m", plan, std::exp(mean), more);
+  };
+  return {cell("f32", {0, 0, 0, 0, 0}),
+          cell("q=int4/token,k=int4/token", both),
+          cell("q=int4/token", q),
+          cell("k=int4/token", k),
+          cell("q=int4/token,k=int4/token,q=f32", k),
+          cell("q=int4/token,k=int4/token,k=f32", q)};
+}
+
+TEST(Attribution, PlansOfTheRuns) {
+  EXPECT_THAT(AttributionPlans(kPlan, Parts()),
+              testing::ElementsAre("f32", "q=int4/token,k=int4/token", "q=int4/token", "k=int4/token",
+                                   "q=int4/token,k=int4/token,q=f32", "q=int4/token,k=int4/token,k=f32"));
+}
+
+// Perplexity and nll are of the same losses: k costs most, and both together 0.05 nats more than their sum.
+TEST(Attribution, WhatIsLeftOverHasItsOwnPairedError) {
+  const std::vector<Attribution> all =
+      Attribute(Cells({1, 1, 1, 1, 1}, {2, 3, 4, 5, 6}, {3, 4.5, 5.5, 6.5, 8}), kPlan, Parts(), {});
+  ASSERT_EQ(all.size(), 2u);
+  const Attribution& perplexity = all[0];
+  ASSERT_EQ(perplexity.parts.size(), 2u);
+  EXPECT_EQ(perplexity.parts[0].part.name, "k");
+  const double f32 = std::exp(2.4), q = std::exp(2.5), k = std::exp(2.8), both = std::exp(2.95);
+  EXPECT_NEAR(perplexity.change.value, both - f32, 1e-12);
+  EXPECT_NEAR(perplexity.parts[0].alone.value, k - f32, 1e-12);
+  EXPECT_NEAR(perplexity.parts[0].taken_out.value, both - q, 1e-12);
+  EXPECT_NEAR(perplexity.parts[1].taken_out.value, both - k, 1e-12);
+  EXPECT_NEAR(perplexity.sum.value, k + q - 2 * f32, 1e-12);
+  EXPECT_NEAR(perplexity.left_over.value, both - f32 - (k + q - 2 * f32), 1e-12);
+  // g_i of what is left over, by the runs' own derivatives.
+  const double mean[] = {2.95, 2.4, 2.5, 2.8}, slope[] = {both, f32, -q, -k}, hard[] = {20, 27, 24, 21, 28};
+  const double more[4][5] = {{3, 4.5, 5.5, 6.5, 8}, {0, 0, 0, 0, 0}, {1, 1, 1, 1, 1}, {2, 3, 4, 5, 6}};
+  double squares = 0;
+  for (int i = 0; i < 5; ++i) {
+    double g = 0;
+    for (int r = 0; r < 4; ++r) g += slope[r] * (hard[i] + more[r][i] - mean[r] * 10);
+    squares += g * g;
+  }
+  EXPECT_NEAR(*perplexity.left_over.error, std::sqrt(squares * 5 / 4) / 50, 1e-12);
+  EXPECT_TRUE(perplexity.left_over.p_holm.has_value());
+  EXPECT_GE(*perplexity.left_over.p_holm, *perplexity.left_over.p);
+}
+
+// By items: q gains none and loses six of 40, k loses four others, both lose all ten and two more.
+TEST(Attribution, OfItems) {
+  const auto right = [](int lost_from, int lost_to) {
+    std::string text(40, '1');
+    for (int i = lost_from; i < lost_to; ++i) text[static_cast<size_t>(i)] = '0';
+    return text;
+  };
+  std::vector<SweepCell> cells;
+  const auto add = [&](const char* plan, const std::string& outcomes) {
+    cells.push_back(Choice(plan, outcomes, outcomes));
+  };
+  add("f32", right(0, 0));
+  add("q=int4/token,k=int4/token", right(0, 12));
+  add("q=int4/token", right(0, 6));
+  add("k=int4/token", right(6, 10));
+  add("q=int4/token,k=int4/token,q=f32", right(6, 10));
+  add("q=int4/token,k=int4/token,k=f32", right(0, 6));
+  const std::vector<Attribution> all = Attribute(cells, kPlan, Parts(), {});
+  EXPECT_EQ(all[0].parts[0].part.name, "q");
+  EXPECT_NEAR(all[0].parts[0].alone.value, -0.15, 1e-12);
+  EXPECT_NEAR(all[0].parts[0].taken_out.value, -0.2, 1e-12);
+  EXPECT_NEAR(all[0].left_over.value, -0.05, 1e-12);
+  EXPECT_EQ(all[0].left_over.items->lost, 2);
+  EXPECT_EQ(all[0].left_over.items->gained, 0);
+  EXPECT_EQ(all[0].sum.items->lost, 10);
+}
+
+TEST(Attribution, ACellThatIsMissing) {
+  std::vector<SweepCell> cells = Cells({1, 1, 1, 1, 1}, {2, 3, 4, 5, 6}, {3, 4, 5, 6, 8});
+  cells.pop_back();
+  EXPECT_THAT([&] { Attribute(cells, kPlan, Parts(), {}); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr(
+                  "perplexity:t under q=int4/token,k=int4/token,k=f32: got no finished cell, expected one")));
+}
+
+}  // namespace
+}  // namespace tare

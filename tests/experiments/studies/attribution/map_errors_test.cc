@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/studies/attribution/map_errors.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+namespace tare {
+namespace {
+
+constexpr size_t kKeys = 64, kRowsOfBatch = 50, kBatches = 40;
+constexpr double kLambda = 0.6, kFirstNoise = 0.1, kSecondNoise = 0.14;  // standard deviations
+// Formulas are of the first order in the variance: what they leave out is a few variances of them.
+constexpr double kNextOrder = 3 * kSecondNoise * kSecondNoise;
+
+struct Map {
+  std::vector<float> logits, noisy_logits, map, noisy_map;
+  MapRow Row() const { return {logits, noisy_logits, map, noisy_map}; }
+};
+
+std::vector<float> Softmaxed(const std::vector<float>& logits) {
+  double sum = 0;
+  for (const float s : logits) sum += std::exp(double{s});
+  std::vector<float> map;
+  for (const float s : logits) map.push_back(static_cast<float>(std::exp(double{s}) / sum));
+  return map;
+}
+
+// Gaussian logits; noise that shares so much of its variance with another map's, and a shift that means nothing.
+struct Drawn {
+  explicit Drawn(double shared) : share(shared) {}
+  const double share;
+  std::mt19937_64 random{7};
+  std::normal_distribution<double> normal{0, 1};
+
+  void Draw(Map& first, Map& second) {
+    first = second = Map();
+    for (size_t j = 0; j < kKeys; ++j) {
+      const double both = normal(random);
+      const auto noise = [&] { return std::sqrt(share) * both + std::sqrt(1 - share) * normal(random); };
+      Add(first, kFirstNoise * noise() + 3);
+      Add(second, kSecondNoise * noise() - 5);
+    }
+    for (Map* map : {&first, &second}) map->map = Softmaxed(map->logits), map->noisy_map = Softmaxed(map->noisy_logits);
+  }
+  void Add(Map& map, double noise) {
+    const double s = 1.5 * normal(random);
+    map.logits.push_back(static_cast<float>(s));
+    map.noisy_logits.push_back(static_cast<float>(s + noise));
+  }
+};
+
+double Power(const Map& first, const Map& second, int a, int b) {
+  double sum = 0;
+  for (size_t j = 0; j < kKeys; ++j) sum += std::pow(first.map[j], a) * std::pow(second.map[j], b);
+  return sum;
+}
+
+struct Mean {
+  double sum = 0, squares = 0, formula = 0;
+  void Add(double value, double expected) {
+    sum += value / kBatches, squares += value * value / kBatches, formula += expected / kBatches;
+  }
+  // Within five standard errors of the batches' mean, and of what the formula leaves out.
+  void ExpectFormula(double left_out) const {
+    const double error = std::sqrt((squares - sum * sum) / (kBatches - 1));
+    EXPECT_NEAR(sum, formula, 5 * error + left_out * std::abs(formula));
+  }
+};
+
+struct Means {
+  Mean first_peak, second_peak, difference_peak, exp_bias, common;
+  MapErrors total;
+
+  explicit Means(double share) {
+    Drawn drawn(share);
+    Map first, second;
+    for (size_t batch = 0; batch < kBatches; ++batch) {
+      MapErrors errors;
+      double covariance = 0;
+      for (size_t row = 0; row < kRowsOfBatch; ++row) {
+        drawn.Draw(first, second);
+        errors.Add(first.Row(), second.Row(), kLambda);
+        const double s11 = Power(first, second, 1, 1);
+        covariance += share * kFirstNoise * kSecondNoise *
+                      (s11 - Power(first, second, 2, 1) - Power(first, second, 1, 2) + s11 * s11);
+      }
+      first_peak.Add(errors.maps[0].peak, errors.maps[0].peak_formula);
+      second_peak.Add(errors.maps[1].peak, errors.maps[1].peak_formula);
+      difference_peak.Add(errors.difference.peak, errors.difference.peak_formula);
+      exp_bias.Add(errors.maps[1].exp_bias, errors.maps[1].half_variance);
+      common.Add(errors.difference.common, kLambda * covariance);
+      total += errors;
+    }
+  }
+};
+
+TEST(MapErrors, NoiseFlattensMapsAndTheirDifferenceByTheFormula) {
+  const Means means(0);
+  means.first_peak.ExpectFormula(kNextOrder);
+  means.second_peak.ExpectFormula(kNextOrder);
+  means.difference_peak.ExpectFormula(kNextOrder);
+  EXPECT_LT(means.first_peak.formula, 0);
+  // The variance by n - 1, its effect by n.
+  means.exp_bias.ExpectFormula(kNextOrder + 1.0 / kKeys);
+  const MapSums& second = means.total.maps[1];
+  const double rows = kRowsOfBatch * kBatches, keys = rows * kKeys;
+  EXPECT_EQ(second.rows, rows);
+  EXPECT_NEAR(second.half_variance / rows, kSecondNoise * kSecondNoise / 2,
+              5 * kSecondNoise * kSecondNoise / 2 * std::sqrt(2 / keys));
+  EXPECT_NEAR(second.logit_squares / keys, 25 + kSecondNoise * kSecondNoise, 0.02);
+  EXPECT_NEAR(second.shiftless_squares / keys, kSecondNoise * kSecondNoise * (1 - 1.0 / kKeys), 1e-3);
+}
+
+// What noise of both maps has in common goes away with the subtraction, and what is of each alone does not.
+TEST(MapErrors, CommonPartByTheFormula) {
+  const Means alike(0.8), apart(0);
+  alike.common.ExpectFormula(kNextOrder);
+  apart.common.ExpectFormula(kNextOrder);
+  EXPECT_GT(alike.common.formula, 0);
+  for (const Means* means : {&alike, &apart}) {
+    const DifferenceSums& d = means->total.difference;
+    EXPECT_NEAR(d.error_squares, d.first_squares + d.second_squares - 2 * d.common, 1e-9 * d.first_squares);
+    EXPECT_EQ(d.first_squares, means->total.maps[0].error_squares);
+    EXPECT_NEAR(d.second_squares, kLambda * kLambda * means->total.maps[1].error_squares, 1e-9 * d.second_squares);
+  }
+}
+
+// By hand: two keys, one row.
+TEST(MapErrors, OfOneRow) {
+  const std::vector<float> logits{0, 0}, noisy{0.5f, 0.25f}, map{0.5f, 0.5f}, noisy_map{0.625f, 0.375f};
+  MapErrors errors;
+  errors.Add({logits, noisy, map, noisy_map});
+  const MapSums& s = errors.maps[0];
+  EXPECT_NEAR(s.logit_squares, 0.3125, 1e-12);
+  EXPECT_NEAR(s.shiftless_squares, 0.03125, 1e-12);
+  EXPECT_NEAR(s.half_variance, 0.015625, 1e-12);
+  EXPECT_NEAR(s.exp_bias, std::cosh(0.125) - 1, 1e-12);
+  EXPECT_NEAR(s.error_squares, 0.03125, 1e-12);
+  EXPECT_EQ(s.peak, 0);
+  EXPECT_EQ(s.peak_formula, 0);  // nothing to flatten
+  EXPECT_EQ(errors.maps[1].rows, 0);
+  EXPECT_EQ(errors.difference.map_squares, 0);
+}
+
+}  // namespace
+}  // namespace tare

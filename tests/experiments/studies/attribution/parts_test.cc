@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/studies/attribution/parts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+using ::testing::ElementsAre;
+
+// Two layers; q of map 1 and map 2, k of both maps.
+ModelSites TwoLayers() {
+  ModelSites model{.family = "toy", .layers = 2, .maps = 2, .tied_head = false, .heads = {}, .weights = {}};
+  model.heads[Site::kQ] = {1, 2};
+  model.heads[Site::kK] = {std::nullopt};
+  model.heads[Site::kV] = {std::nullopt};
+  return model;
+}
+
+std::vector<PlanPart> Parts(const char* plan, const char* by, const ModelSites& model = TwoLayers()) {
+  return PartsOf(Plan::Parse(plan), ParseGrain(by), model);
+}
+
+std::vector<std::string> Names(const std::vector<PlanPart>& parts) {
+  std::vector<std::string> names;
+  for (const PlanPart& part : parts) names.push_back(part.name);
+  return names;
+}
+
+TEST(Parts, OfEachSiteAloneAndTakenOut) {
+  const std::vector<PlanPart> parts = Parts("q=int4/token,k=int8/token+smooth,q[l1]=f32", "site");
+  EXPECT_THAT(Names(parts), ElementsAre("q", "k"));
+  EXPECT_EQ(parts[0].alone.canonical(), "q=int4/token,q[l1]=f32");
+  EXPECT_EQ(parts[0].without.canonical(), "q=int4/token,k=int8/token+smooth,q[l1]=f32,q=f32");
+  EXPECT_EQ(parts[1].alone.canonical(), "k=int8/token+smooth");
+  EXPECT_EQ(parts[1].without.canonical(), "q=int4/token,k=int8/token+smooth,q[l1]=f32,k=f32");
+}
+
+// Groups are taken apart by site, and named as they are by layer; what has no layer is a part of its own.
+TEST(Parts, OfGroupsAndOfWhatHasNoLayer) {
+  const std::vector<PlanPart> parts = Parts("weights=int4/channel,lm_head.w=int8/channel", "layer");
+  EXPECT_THAT(Names(parts), ElementsAre("outside layers", "[l0]", "[l1]"));
+  EXPECT_EQ(parts[0].alone.canonical(), "lm_head.w=int8/channel");
+  EXPECT_EQ(parts[0].without.canonical(), "weights=int4/channel,lm_head.w=int8/channel,lm_head.w=f32");
+  EXPECT_EQ(parts[2].alone.canonical(), "weights[l1]=int4/channel");
+  EXPECT_EQ(parts[2].without.canonical(), "weights=int4/channel,lm_head.w=int8/channel,weights[l1]=f32");
+  const std::vector<PlanPart> by_site = Parts("weights=int4/channel,q_proj.w=grid(-1 0 1)/channel", "site,layer");
+  ASSERT_EQ(by_site.size(), 14u);
+  EXPECT_EQ(by_site[1].name, "q_proj.w[l1]");
+  EXPECT_EQ(by_site[1].alone.canonical(), "q_proj.w[l1]=int4/channel,q_proj.w[l1]=grid(-1 0 1)/channel");
+  EXPECT_EQ(by_site[2].alone.canonical(), "k_proj.w[l0]=int4/channel");
+}
+
+TEST(Parts, OfMapsAndHeads) {
+  EXPECT_THAT(Names(Parts("q=int4/token,k=int4/token", "map")), ElementsAre("of both maps", "[m1]", "[m2]"));
+  const std::vector<PlanPart> parts = Parts("q[l0-1]=int4/token", "site,layer,head,map");
+  EXPECT_THAT(Names(parts), ElementsAre("q[l0,h0,m1]", "q[l0,h1,m2]", "q[l1,h0,m1]", "q[l1,h1,m2]"));
+  const std::vector<PlanPart> by_map = Parts("q[l0-1]=int4/token", "map");
+  EXPECT_EQ(by_map[1].alone.canonical(), "q[l0-1,m2]=int4/token");
+  EXPECT_EQ(by_map[1].without.canonical(), "q[l0-1]=int4/token,q[m2]=f32");
+}
+
+TEST(Parts, Refused) {
+  EXPECT_THAT([&] { Parts("q=int4/token", "site"); },
+              testing::ThrowsMessage<Error>(
+                  testing::HasSubstr("--plan: q=int4/token has one part, q to tell apart, expected two parts")));
+  EXPECT_THAT([&] { Parts("f32", "site"); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("--plan: f32 has nothing to tell apart")));
+  ModelSites mixed = TwoLayers();
+  mixed.heads[Site::kK] = {1, std::nullopt};
+  EXPECT_THAT([&] { Parts("k=int4/token", "map", mixed); },
+              testing::ThrowsMessage<Error>(
+                  testing::HasSubstr("got a part that no selector tells from layer 0, head 0, map 1, k")));
+  for (const char* by : {"", "site,", "sites", "site,site", ",site"})
+    EXPECT_THAT([&] { ParseGrain(by); },
+                testing::ThrowsMessage<Error>(testing::HasSubstr("expected site, layer, head or map, each once")));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/studies/search/levels.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/studies/search/operands.h"
+#include "quant/base/error.h"
+#include "tests/support/golden.h"
+
+namespace tare {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+const ModelConfig& Config() {
+  static const ModelConfig config = LoadConfig(GoldenFolder("diffllama-mha"));
+  return config;
+}
+
+std::vector<SearchPart> PartsFor(const std::vector<const char*>& texts) {
+  std::vector<Plan> plans;
+  for (const char* text : texts) plans.push_back(Plan::Parse(text));
+  return SearchParts(plans, Config(), 16);
+}
+
+std::vector<std::string> RulesOf(const SearchPart& part) {
+  std::vector<std::string> rules;
+  for (const PartLevel& level : part.levels) rules.push_back(level.rule);
+  return rules;
+}
+
+TEST(SearchLevels, OfEachSiteAndLayer) {
+  const std::vector<SearchPart> parts =
+      PartsFor({"q=int8/token,lm_head.w=int4/channel", "f32", "q=int4/token,q[l0]=int6/token,lm_head.w=int4/channel"});
+  ASSERT_EQ(std::ssize(parts), Config().layers + 1);
+  EXPECT_EQ(parts[0].name, "q[l0]");
+  EXPECT_THAT(RulesOf(parts[0]), ElementsAre("f32", "int8/token", "int6/token"));
+  EXPECT_THAT(RulesOf(parts[1]), ElementsAre("f32", "int8/token", "int4/token"));
+  EXPECT_EQ(parts[1].levels[2].plan, "q[l1]=int4/token");
+  EXPECT_EQ(parts[1].levels[2].of.cost, 4 * OperandsPerToken(Site::kQ, 1, Config(), 16));
+  EXPECT_EQ(parts[1].levels[0].of.cost, 16 * parts[1].operands);
+  EXPECT_EQ(parts.back().name, "lm_head.w");
+  EXPECT_THAT(RulesOf(parts.back()), ElementsAre("f32", "int4/channel"));
+  std::vector<std::string> plans = SensitivityPlans(parts);
+  EXPECT_EQ(std::ssize(plans), 1 + 2 * Config().layers + 1);
+  EXPECT_EQ(plans.front(), "f32");
+}
+
+// Sites of a group that are not searched stay exact.
+TEST(SearchLevels, AsAPlan) {
+  const std::vector<SearchPart> parts = PartsFor({"weights=int4/channel,gate_proj.w=f32"});
+  EXPECT_EQ(PlanAt(parts, std::vector<size_t>(parts.size(), 1), Config()), "weights=int4/channel,gate_proj.w=f32");
+  EXPECT_EQ(PlanAt(parts, std::vector<size_t>(parts.size(), 0), Config()), "f32");
+}
+
+TEST(SearchLevels, Refused) {
+  EXPECT_THAT([] { PartsFor({"q[h0]=int8/token,k=int8/token"}); },
+              ThrowsMessage<Error>(HasSubstr("got heads or maps")));
+  EXPECT_THAT([] { PartsFor({"f32"}); }, ThrowsMessage<Error>(HasSubstr("got no plan that quantizes")));
+}
+
+}  // namespace
+}  // namespace tare

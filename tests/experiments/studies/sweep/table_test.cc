@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables from cells made by hand.
+#include "experiments/studies/sweep/table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "quant/base/formatted.h"
+#include "tests/support/sweep_cells.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string Table(const std::vector<SweepCell>& cells) { return SweepTable(cells, CompareCells(cells)); }
+
+std::string Row(const char* plan, const char* value, const char* change = "") {
+  std::string text = Formatted("  {:<28}{:<24}{}", plan, value, change);
+  text.resize(text.find_last_not_of(' ') + 1);
+  return text;
+}
+
+TEST(TableTest, RowsAreThePlansOfAModel) {
+  const std::vector<SweepCell> cells = {Perplexity("a", "f32", 20.5), Perplexity("a", "attn_logits=int4/row", 21.75),
+                                        Perplexity("b", "f32", 1000.125),
+                                        Perplexity("b", "attn_logits=int4/row", 1000.125)};
+  EXPECT_THAT(Lines(Table(cells)),
+              ElementsAre("", "perplexity:t, perplexity",                             //
+                          "", "a", Row("plan", "perplexity", "change from 16 bits"),  //
+                          Row("f32", "20.500"), Row("attn_logits=int4/row", "21.750", "+1.250"), "", "b",
+                          Row("plan", "perplexity", "change from 16 bits"),  //
+                          Row("f32", "1000.125"), Row("attn_logits=int4/row", "1000.125", "+0.000"), "",
+                          "change of b less that of a", Row("plan", "the changes", "difference"),
+                          Row("attn_logits=int4/row", "+0.000, +1.250", "-1.250")));
+}
+
+// By d = 0.1 0.2 0.3 0.4 0.5 per token of the loss, A = 2 and B = 2.3: of perplexity, g = e^B b - e^A a about their means,
+// with a the same in every window: sqrt(0.025 / 5) e^2.3.
+TEST(TableTest, ChangesOfPerplexityArePairedByWindow) {
+  const std::vector<SweepCell> cells = {Perplexity("a", "f32", std::exp(2), {20, 20, 20, 20, 20}),
+                                        Perplexity("a", "attn_logits=int4/row", std::exp(2.3), {21, 22, 23, 24, 25})};
+  const std::string change =
+      Formatted("{:+.2f} +/- {:.2f} *", std::exp(2.3) - std::exp(2), std::sqrt(0.005) * std::exp(2.3));
+  EXPECT_EQ(Lines(Table(cells)).back(), Row("attn_logits=int4/row", "9.974", change.c_str()));
+}
+
+// Paired: of 25 items the quantized run loses ten and wins five; sum of d -5, of d^2 15: s^2 = (15 - 1) / 24, error
+// sqrt(s^2 / 25) = 0.153. As if unpaired it would be sqrt(2 * 0.25^2) = 0.354.
+TEST(TableTest, AccuraciesChangeByPairedDifferences) {
+  const std::vector<SweepCell> cells = {Choice("f32", Times(5, "11010"), "11111"),
+                                        Choice("attn_logits=int4/row", Times(5, "10001"), "11111")};
+  const std::vector<std::string> lines = Lines(Table(cells));
+  ASSERT_EQ(lines.size(), 16u);
+  EXPECT_EQ(lines[1], "choice:c, acc");
+  EXPECT_EQ(lines[5], Row("f32", "0.60 +/- 0.25"));
+  EXPECT_EQ(lines[6], Row("attn_logits=int4/row", "0.40 +/- 0.25", "-0.20 +/- 0.15"));
+}
+
+// No item was wrong, none changed: s = 0 is no error bar.
+TEST(TableTest, FewItemsHaveIntervals) {
+  const std::vector<SweepCell> cells = {Choice("f32", "11111", "11111"),
+                                        Choice("attn_logits=int4/row", "11111", "11111")};
+  const std::vector<std::string> lines = Lines(Table(cells));
+  EXPECT_EQ(lines[5], Row("f32", "1.00 [0.57, 1.00]"));
+  EXPECT_EQ(lines[6], Row("attn_logits=int4/row", "1.00 [0.57, 1.00]", "+0.00 [-0.40, +0.40] ?"));
+}
+
+// Sixty of 100 items lost, none gained: significant, and its mark explained. What 100 items show with as many changed is
+// evidence/power.h's.
+TEST(TableTest, MarksSayWhatIsSignificant) {
+  const std::vector<SweepCell> cells = {Choice("f32", Times(20, "11110"), Times(100, "1")),
+                                        Choice("attn_logits=int4/row", Times(20, "10000"), Times(100, "1"))};
+  const std::vector<std::string> lines = Lines(Table(cells));
+  EXPECT_EQ(lines[6], Row("attn_logits=int4/row", "0.20 +/- 0.25", "-0.600 +/- 0.049 *"));
+  EXPECT_EQ(lines[7], "  a change of 0.216 shows in 4 runs of 5, half of it with 408 items");
+  const std::string legend = SweepLegend(CompareCells(cells));
+  EXPECT_THAT(legend, HasSubstr("\n* significant: p < 0.05 after Holm over 2 changes\n? too few items: five that"));
+  EXPECT_THAT(SweepLegend(CompareCells({cells[0]})), Not(HasSubstr("significant")));
+}
+
+TEST(TableTest, TwoModelsHaveTheDifferenceOfTheirDrops) {
+  const std::vector<SweepCell> cells = {Choice("f32", Times(20, "11110"), Times(100, "1"), "a"),
+                                        Choice("attn_logits=int4/row", Times(20, "10000"), Times(100, "1"), "a"),
+                                        Choice("f32", Times(20, "11111"), Times(100, "1"), "b"),
+                                        Choice("attn_logits=int4/row", Times(20, "11110"), Times(100, "1"), "b")};
+  const std::string table = Table(cells);
+  EXPECT_THAT(table, HasSubstr("\nchange of b less that of a\n" + Row("plan", "the changes", "difference") + "\n" +
+                               Row("attn_logits=int4/row", "-0.200, -0.600", "+0.400 +/- 0.080 *") + "\n"));
+  EXPECT_THAT(SweepLegend(CompareCells(cells)),
+              HasSubstr("after Holm over 4 changes, and 2 differences\n? too few items: five that change cannot be "
+                        "significant, whichever way\none pair of models is one sample of training"));
+}
+
+TEST(TableTest, NoChangeIsShownWithoutACellOf16Bits) {
+  const std::vector<SweepCell> cells = {Perplexity("a", "attn_logits=int8/row", 3.0), Perplexity("b", "f32", 4.0)};
+  EXPECT_EQ(Lines(Table(cells))[5], Row("attn_logits=int8/row", "3.000"));
+}
+
+// The value stands below its plan, which is broken at commas.
+TEST(TableTest, LongPlansHaveLinesOfTheirOwn) {
+  const std::string rules = "q=int4/token+smooth,k=int4/token+smooth,v=int8/block64.channel+smooth";
+  const std::vector<std::string> lines = Lines(Table({Perplexity("a", rules + ",attn_logits=int4/tensor", 3.0)}));
+  EXPECT_EQ(lines[5], "  " + rules + ",");
+  EXPECT_EQ(lines[6], "  attn_logits=int4/tensor");
+  EXPECT_EQ(lines[7], Row("", "3.000"));
+  for (const std::string& line : lines) EXPECT_LE(line.size(), 80u);
+}
+
+TEST(TableTest, ALineSaysHowAModelWasMeasured) {
+  Json result{{"nll", 3.0},   {"perplexity", 20.0}, {"tokens", 99}, {"nll_stderr", 0.5},       {"windows", 2},
+              {"window", 64}, {"stride", 63},       {"bos", true},  {"cut_to_positions", true}};
+  const std::vector<std::string> lines = Lines(Table({Cell("a", "perplexity:t", "f32", result, kPerplexityTask)}));
+  EXPECT_EQ(lines[4], "  2 windows of 64 (all of the model's positions), stride 63, each after <s>: 99 tokens scored");
+}
+
+TEST(TableTest, EachTaskHasABlockOfItsOwn) {
+  const std::string text = Table({Perplexity("m", "f32", 3.0), Choice("f32", "1", "0")});
+  EXPECT_LT(text.find("perplexity:t, perplexity"), text.find("choice:c, acc\n"));
+  EXPECT_NE(text.find("choice:c, acc_norm\n"), std::string::npos);
+  EXPECT_EQ(Table({}), "");
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/tasks/made/copies.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <span>
+
+#include "quant/base/error.h"
+#include "quant/file/json_text.h"
+#include "quant/file/sha256.h"
+#include "tests/experiments/tasks/made/prose.h"
+
+namespace tare {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+TEST(NameIn, IsACapitalisedWordWithinASentence) {
+  EXPECT_EQ(NameIn("to", "Harriet"), "Harriet");
+  EXPECT_EQ(NameIn("to", "Harriet,"), "Harriet");
+  EXPECT_EQ(NameIn("end.", "Harriet"), "") << "any word is capital there";
+  EXPECT_EQ(NameIn("\"", "Harriet"), "");
+  EXPECT_EQ(NameIn("to", "Mrs."), "") << "three letters";
+  EXPECT_EQ(NameIn("to", "HARRIET"), "");
+  EXPECT_EQ(NameIn("to", "harriet"), "");
+  EXPECT_EQ(NameIn("to", "Harriet's"), "") << "its ending would not be the whole word";
+}
+
+TEST(MakeCopies, TheStretchGoesOnWithTheName) {
+  const std::vector<Json> items =
+      MakeCopies({.lengths = {128, 300}, .depths = {0, 1}, .samples = 3}, Prose(), ProseTokenizer());
+  ASSERT_EQ(items.size(), 12u);
+  for (const Json& item : items) {
+    const std::string context = item["ctx"], name = item["endings"][item["label"].get<size_t>()];
+    const size_t line = context.rfind("\n ");
+    const std::string passage = context.substr(0, line), stretch = context.substr(line + 2);
+    EXPECT_EQ(Haystack::WordsOf(stretch, "t").size(), 8u);
+    EXPECT_THAT(passage, HasSubstr(stretch + " " + name));
+    EXPECT_EQ(std::set<Json>(item["endings"].begin(), item["endings"].end()).size(), 4u);
+    EXPECT_LE(PositionsOf(context, item["endings"], ProseTokenizer()), item["length"]);
+  }
+}
+
+// The first name of a passage at depth 0, the last at 1.
+TEST(MakeCopies, TheNameIsTheNearestToItsDepth) {
+  double first = 0, last = 0;
+  for (const Json& item : MakeCopies({.lengths = {400}, .depths = {0, 1}, .samples = 4}, Prose(), ProseTokenizer())) {
+    const std::string context = item["ctx"];
+    const size_t line = context.rfind("\n ");
+    const double place = static_cast<double>(context.find(context.substr(line + 2))) / static_cast<double>(line);
+    (item["depth"] == 0 ? first : last) += place / 4;
+  }
+  EXPECT_LT(first, 0.3);
+  EXPECT_GT(last, 0.7);
+}
+
+TEST(MakeCopies, ASeedIsAlwaysTheSameItems) {
+  std::string lines;
+  for (const Json& item : MakeCopies({.lengths = {100}, .samples = 1}, Prose(), ProseTokenizer()))
+    lines += JsonText(item) + "\n";
+  EXPECT_EQ(Sha256Hex(std::as_bytes(std::span(lines))),
+            "2fc997f9b5dd7b6d070c08924d8c2523a7b4a548dd3f524f949693ae1c01c9ec");
+}
+
+TEST(MakeCopies, ATextWithoutNamesIsRefused) {
+  const std::string text = "a text with no names in it at all, and that is that";
+  const Haystack plain(text, ProseTokenizer(), "t");
+  EXPECT_THAT([&] { MakeCopies({}, plain, ProseTokenizer()); },
+              ThrowsMessage<Error>(HasSubstr("got a text with 0 names, expected at least 4")));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/text/tokenizer/added_tokens.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/file/json.h"
+
+namespace tare {
+namespace {
+
+using pipeline::AddedTokens;
+using pipeline::Normalizer;
+using testing::ElementsAre;
+using Json = nlohmann::json;
+
+Json Token(int id, const std::string& content, const std::string& flag = "") {
+  Json token{{"id", id}, {"content", content}, {"normalized", false}};
+  if (!flag.empty()) token[flag] = true;
+  return token;
+}
+
+std::vector<std::string> Split(const Json& tokens, const std::string& text) {
+  const AddedTokens added(tokens, Normalizer(Json(), ""), "added_tokens");
+  std::vector<std::string> parts;
+  for (const auto& s : added.Split(text))
+    parts.push_back(std::string(s.text) + (s.id ? "=" + std::to_string(*s.id) : ""));
+  return parts;
+}
+
+TEST(AddedTokens, TheLongestAtThePlace) {
+  EXPECT_THAT(Split({Token(1, "ab"), Token(2, "abc"), Token(3, "b")}, "xabcab b"),
+              ElementsAre("x", "abc=2", "ab=1", " ", "b=3"));
+}
+
+TEST(AddedTokens, Flags) {
+  EXPECT_THAT(Split(Json::array({Token(1, "ab", "single_word")}), "ab xab ab_ ab"),
+              ElementsAre("ab=1", " xab ab_ ", "ab=1"));
+  EXPECT_THAT(Split(Json::array({Token(1, "m", "lstrip")}), "a \t m b"), ElementsAre("a", " \t m=1", " b"));
+  EXPECT_THAT(Split(Json::array({Token(1, "m", "rstrip")}),
+                    "a m \xc2\xa0"
+                    "b"),
+              ElementsAre("a ", "m \xc2\xa0=1", "b"));
+  EXPECT_THAT(Split(Json::array({Token(1, "m", "lstrip")}), "m m"),
+              ElementsAre("m=1", " m=1"));  // not into the one before
+}
+
+TEST(AddedTokens, NormalizedOnesAreFoundInNormalizedText) {
+  Json token = Token(1, "Ab");
+  token["normalized"] = true;
+  const AddedTokens added(Json::array({token}), Normalizer(Json{{"type", "Lowercase"}}, ""), "");
+  EXPECT_EQ(added.Split("Ab").size(), 1u);
+  EXPECT_FALSE(added.Split("Ab")[0].id);
+  EXPECT_EQ(added.SplitNormalized("ab")[0].id, 1);
+  EXPECT_EQ(added.tokens().at(1).content, "ab");
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// By hand: order of merges, ties, unknown pieces, bytes, words that are pieces.
+#include "experiments/text/tokenizer/bpe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "quant/file/json.h"
+
+namespace tare {
+namespace {
+
+using pipeline::Bpe;
+using testing::ElementsAre;
+using Json = nlohmann::json;
+
+std::vector<int32_t> Encode(const Json& json, const std::string& word, bool bytes = false) {
+  std::vector<int32_t> ids;
+  Bpe(json, bytes, "model").Encode(word, &ids);
+  return ids;
+}
+
+Json Model() {
+  return {{"vocab", {{"a", 0}, {"b", 1}, {"c", 2}, {"ab", 3}, {"bc", 4}, {"abc", 5}, {"aa", 6}, {"<unk>", 7}}},
+          {"merges", {"b c", "a b", "a bc", "a a"}}};
+}
+
+TEST(Bpe, TheFirstLearntMergesFirst) {
+  EXPECT_THAT(Encode(Model(), "abc"), ElementsAre(5));  // b c, then a bc
+  EXPECT_THAT(Encode(Model(), "ab"), ElementsAre(3));
+  EXPECT_THAT(Encode(Model(), "aaa"), ElementsAre(6, 0));  // the leftmost of equals
+  EXPECT_THAT(Encode(Model(), ""), ElementsAre());
+}
+
+TEST(Bpe, UnknownPieces) {
+  EXPECT_THAT(Encode(Model(), "axxb"), ElementsAre(3));  // without unk_token they are dropped, and neighbours meet
+  Json json = Model();
+  json["unk_token"] = "<unk>";
+  EXPECT_THAT(Encode(json, "axxb"), ElementsAre(0, 7, 7, 1));
+  json["fuse_unk"] = true;
+  EXPECT_THAT(Encode(json, "axxb"), ElementsAre(0, 7, 1));
+  json["byte_fallback"] = true;
+  json["vocab"]["<0x78>"] = 8;
+  EXPECT_THAT(Encode(json, "axyb"), ElementsAre(0, 8, 7, 1));
+}
+
+TEST(Bpe, AWordThatIsAPieceIsTakenWhole) {
+  Json json = Model();
+  json["vocab"]["ba"] = 8;  // which nothing merges to
+  EXPECT_THAT(Encode(json, "ba"), ElementsAre(1, 0));
+  json["ignore_merges"] = true;
+  EXPECT_THAT(Encode(json, "ba"), ElementsAre(8));
+}
+
+TEST(Bpe, PrefixAndSuffix) {
+  const Json json = {{"vocab", {{"a", 0}, {"##b", 1}, {"ab", 2}, {"##b</w>", 3}, {"ab</w>", 4}}},
+                     {"merges", {"a ##b", "a ##b</w>"}},
+                     {"continuing_subword_prefix", "##"},
+                     {"end_of_word_suffix", "</w>"}};
+  EXPECT_THAT(Encode(json, "ab"), ElementsAre(4));
+}
+
+TEST(Bpe, Bytes) {
+  const Json json = {{"vocab",
+                      {{"\xc4\xa0", 0},
+                       {"a", 1},
+                       {"\xc4\xa0"
+                        "a",
+                        2}}},
+                     {"merges", {"\xc4\xa0 a"}}};
+  EXPECT_THAT(Encode(json, " a", true), ElementsAre(2));  // the alphabet spells a space so
+}
+
+// Every pair of neighbours, of least rank, leftmost: written out, on words short and long.
+TEST(Bpe, AsTheRuleIsWrittenOut) {
+  Json json = Model();
+  std::vector<std::pair<std::string, std::string>> merges{{"b", "c"}, {"a", "b"}, {"a", "bc"}, {"a", "a"}};
+  std::mt19937 random(3);
+  for (const size_t size : {1, 7, 47, 48, 49, 300}) {
+    std::string word;
+    while (word.size() < size) word += static_cast<char>('a' + random() % 3);
+    std::vector<std::string> pieces;
+    for (const char c : word) pieces.emplace_back(1, c);
+    for (size_t rank = 0; rank < merges.size();) {
+      size_t at = 0;
+      while (at + 1 < pieces.size() && (pieces[at] != merges[rank].first || pieces[at + 1] != merges[rank].second))
+        ++at;
+      if (at + 1 >= pieces.size()) {
+        ++rank;
+        continue;
+      }
+      pieces[at] += pieces[at + 1];
+      pieces.erase(pieces.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+      rank = 0;
+    }
+    std::vector<int32_t> expected;
+    for (const std::string& piece : pieces) expected.push_back(json["vocab"][piece].get<int32_t>());
+    EXPECT_EQ(Encode(json, word), expected) << word;
+  }
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/text/tokenizer/characters.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tare {
+namespace {
+
+using namespace pipeline;
+using testing::ElementsAre;
+
+TEST(Characters, Classes) {
+  EXPECT_TRUE(IsWhitespace(0x85) && IsWhitespace(0x3000) && !IsWhitespace(0x180e) && !IsWhitespace(0x200b));
+  EXPECT_TRUE(IsNumeric(0xbd) && IsNumeric(0x2167) && !IsNumeric('a'));
+  EXPECT_TRUE(IsPunctuation('$') && IsPunctuation('~') && IsPunctuation(0x3001) && !IsPunctuation(0x20ac) &&
+              !IsPunctuation('a'));
+  EXPECT_FALSE(IsPunctuation(0x2e52));  // P since Unicode 14
+  EXPECT_TRUE(IsWord('_') && IsWord(0x301) && IsWord(0x200d) && !IsWord('-'));
+}
+
+TEST(Characters, LowerCaseIsCharacterByCharacter) {
+  EXPECT_EQ(Lowercase("\xc4\xb0\xce\xa3"), "i\xcc\x87\xcf\x83");  // no final sigma
+}
+
+TEST(Characters, NormalFormsAreOfUnicode11) {
+  EXPECT_EQ(Normalize("e\xcc\x81", NormalForm::kNfc), "\xc3\xa9");
+  EXPECT_EQ(Normalize("\xef\xac\x81", NormalForm::kNfkd), "fi");
+  EXPECT_EQ(Normalize("\xef\xac\x81", NormalForm::kNfd), "\xef\xac\x81");
+  EXPECT_EQ(Normalize("\xe3\x8b\xbf", NormalForm::kNfkc), "\xe3\x8b\xbf");  // U+32FF, of Unicode 12.1
+}
+
+TEST(Characters, BackAndForth) {
+  const std::string text = "a\xc3\xa4\xe6\x97\xa5\xf0\x9f\x98\x80";
+  std::vector<char32_t> forth, back;
+  for (size_t at = 0; at < text.size();) forth.push_back(Next(text, &at));
+  for (size_t at = text.size(); at > 0;) back.insert(back.begin(), Previous(text, &at));
+  EXPECT_THAT(forth, ElementsAre(U'a', 0xe4, 0x65e5, 0x1f600));
+  EXPECT_EQ(back, forth);
+  EXPECT_THAT(GraphemeEnds("e\xcc\x81x"), ElementsAre(3, 4));
+  EXPECT_EQ(Lossy("a\xff\xe6\x97"
+                  "b"),
+            "a\xef\xbf\xbd\xef\xbf\xbd"
+            "b");
+}
+
+}  // namespace
+}  // namespace tare

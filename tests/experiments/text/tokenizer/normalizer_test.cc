@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/text/tokenizer/normalizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+#include "quant/file/json.h"
+
+namespace tare {
+namespace {
+
+using namespace pipeline;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::ThrowsMessage;
+
+std::string Apply(const nlohmann::json& json, const std::string& text) {
+  return Normalizer(json, "normalizer").Apply(text);
+}
+
+TEST(Normalizer, EachKind) {
+  EXPECT_EQ(Apply({{"type", "Strip"}}, " \t a \xc2\xa0"), "a");
+  EXPECT_EQ(Apply({{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}}, " a "), " a");
+  EXPECT_EQ(Apply({{"type", "Strip"}}, "  "), "");
+  EXPECT_EQ(Apply({{"type", "Prepend"}, {"prepend", "_"}}, "a"), "_a");
+  EXPECT_EQ(Apply({{"type", "Prepend"}, {"prepend", "_"}}, ""), "");
+  EXPECT_EQ(Apply({{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", " "}}, "a   b c"), "a b c");
+  EXPECT_EQ(Apply({{"type", "NFKC"}}, "\xef\xac\x81"), "fi");
+  EXPECT_EQ(Apply({{"type", "Lowercase"}}, "AB"), "ab");
+  EXPECT_EQ(Apply({{"type", "ByteLevel"}}, " "), "\xc4\xa0");
+  EXPECT_TRUE(Normalizer(nlohmann::json(), "").empty());
+}
+
+TEST(Normalizer, SequencesInOrder) {
+  const nlohmann::json inner = {{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}, {"prepend", "X"}}}}};
+  const nlohmann::json outer = {{"type", "Sequence"}, {"normalizers", {inner, {{"type", "Lowercase"}}}}};
+  EXPECT_EQ(Apply(outer, "A"), "xa");
+  EXPECT_THAT([] { Normalizer({{"type", "Sequence"}}, "n"); },
+              ThrowsMessage<Error>(HasSubstr("n: Sequence: got no list normalizers")));
+}
+
+}  // namespace
+}  // namespace tare

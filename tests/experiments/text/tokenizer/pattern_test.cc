@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/text/tokenizer/pattern.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+#include "quant/file/json.h"
+
+namespace tare {
+namespace {
+
+using pipeline::Behaviour;
+using pipeline::Part;
+using pipeline::Pattern;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::vector<std::string> CutText(const Pattern& pattern, const std::string& text, Behaviour behaviour) {
+  std::vector<std::string> cut;
+  for (const Part& part : pipeline::Cut(pattern.Parts(text), behaviour))
+    cut.push_back(text.substr(part.begin, part.end - part.begin));
+  return cut;
+}
+
+// The example of the library's own documentation: "the-final--countdown" cut at "-".
+TEST(Pattern, EveryBehaviour) {
+  const Pattern dash = Pattern::Literal("-");
+  const std::string text = "the-final--countdown";
+  EXPECT_THAT(CutText(dash, text, Behaviour::kRemoved), ElementsAre("the", "final", "countdown"));
+  EXPECT_THAT(CutText(dash, text, Behaviour::kIsolated), ElementsAre("the", "-", "final", "-", "-", "countdown"));
+  EXPECT_THAT(CutText(dash, text, Behaviour::kMergedWithPrevious), ElementsAre("the-", "final-", "-", "countdown"));
+  EXPECT_THAT(CutText(dash, text, Behaviour::kMergedWithNext), ElementsAre("the", "-final", "-", "-countdown"));
+  EXPECT_THAT(CutText(dash, text, Behaviour::kContiguous), ElementsAre("the", "-", "final", "--", "countdown"));
+}
+
+TEST(Pattern, NothingAndEmptyMatches) {
+  EXPECT_TRUE(Pattern::Literal("-").Parts("").empty());
+  EXPECT_TRUE(Pattern::Literal("").Parts("ab")[0].is_match == false);
+  EXPECT_THAT(CutText(Pattern::Regex("x*", ""), "\xc3\xa4xx", Behaviour::kIsolated), ElementsAre("\xc3\xa4", "xx"));
+}
+
+std::string Matches(const std::string& expression, const std::string& text) {
+  std::string found;
+  for (const Part& part : Pattern::Regex(expression, "w").Parts(text))
+    if (part.is_match) found += text.substr(part.begin, part.end - part.begin) + "|";
+  return found;
+}
+
+// Where PCRE2's own reading is another.
+TEST(Pattern, ExpressionsMeanWhatTheyMeanInRuby) {
+  const std::string vowel_separator = "\xe1\xa0\x8e", next_line = "\xc2\x85";
+  EXPECT_EQ(Matches(R"(\s)", vowel_separator + next_line), next_line + "|");
+  EXPECT_EQ(Matches(R"([^\s])", vowel_separator + next_line), vowel_separator + "|");
+  EXPECT_EQ(Matches(R"(\w+)", "a1\xc2\xb2_-"), "a1\xc2\xb2_|");
+  EXPECT_EQ(Matches(R"([\w-]+)", "a1\xc2\xb2_-"), "a1\xc2\xb2_-|");
+  EXPECT_EQ(Matches(R"(^a$)", "a\na"), "a|a|");
+  EXPECT_EQ(Matches(R"(\p{Han}+)", "\xe6\x97\xa5\xe3\x80\x81"), "\xe6\x97\xa5|");  // not the ideographic comma
+  EXPECT_EQ(Matches(R"((?i:'s))", "'\xc5\xbf"), "'\xc5\xbf|");                     // the long s
+  EXPECT_EQ(Matches(R"(\s+(?!\S)|\s+)", "a   b"), "  | |");
+}
+
+TEST(Pattern, WhatCannotBeReadIsRefused) {
+  EXPECT_THAT([] { Pattern::Regex("(a", "t.json"); },
+              ThrowsMessage<Error>(HasSubstr("t.json: pattern '(a': got an expression")));
+  EXPECT_THAT([] { Pattern::Regex("[a&&b]", "t"); }, ThrowsMessage<Error>(HasSubstr("brackets in brackets")));
+  EXPECT_THAT([] { Pattern::Regex("[a[b]]", "t"); }, ThrowsMessage<Error>(HasSubstr("brackets in brackets")));
+  EXPECT_THAT([] { Pattern::Parse(nlohmann::json{{"Glob", "*"}}, "t"); },
+              ThrowsMessage<Error>(HasSubstr("expected a String or a Regex")));
+}
+
+TEST(Pattern, ACatastrophicExpressionEndsWithAMessage) {
+  const Pattern pattern = Pattern::Regex("(a|aa)+$", "t.json");
+  EXPECT_THAT([&] { pattern.Parts(std::string(60, 'a') + "b"); },
+              ThrowsMessage<Error>(HasSubstr("t.json: pattern: too costly")));
+}
+
+}  // namespace
+}  // namespace tare

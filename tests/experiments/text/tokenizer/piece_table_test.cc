@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/text/tokenizer/piece_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+#include "quant/file/json.h"
+
+namespace tare {
+namespace {
+
+using namespace pipeline;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::ThrowsMessage;
+
+TEST(PieceTable, BothWaysAndBytes) {
+  PieceTable table;
+  table.Add("a", 3, "t");
+  table.Add("<0x0A>", 1, "t");
+  EXPECT_EQ(table.Find("a"), 3);
+  EXPECT_EQ(table.Find("b"), std::nullopt);
+  EXPECT_EQ(table.Piece(3), "a");
+  EXPECT_EQ(table.Piece(0) + table.Piece(-1) + table.Piece(4), "");
+  EXPECT_EQ(table.ids(), 4);
+  EXPECT_EQ(table.Bytes()[10], 1);
+  EXPECT_EQ(table.Bytes()[11], -1);
+  EXPECT_THAT([&] { table.Add("a", 5, "t"); }, ThrowsMessage<Error>(HasSubstr("t: got 'a' with ids 3 and 5")));
+  EXPECT_THAT([&] { table.Add("b", 3, "t"); }, ThrowsMessage<Error>(HasSubstr("t: got id 3 of 'a' and of 'b'")));
+  EXPECT_THAT([&] { table.Add("b", kLargestId, "t"); }, ThrowsMessage<Error>(HasSubstr("expected 0 to 99999999")));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/text/tokenizer/post_processor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+#include "quant/file/json.h"
+
+namespace tare {
+namespace {
+
+using namespace pipeline;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::ThrowsMessage;
+
+TEST(PostProcessor, TemplatesAndPairs) {
+  const auto json = nlohmann::json::parse(R"({"type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}],
+    "pair": [], "special_tokens": {"<s>": {"id": "<s>", "ids": [1, 7], "tokens": []}, "</s>": {"id": "</s>", "ids": [2], "tokens": []}}})");
+  EXPECT_THAT(PostProcessor(json, "").before, ElementsAre(1, 7));
+  EXPECT_THAT(PostProcessor(json, "").after, ElementsAre(2));
+  EXPECT_THAT(PostProcessor({{"type", "BertProcessing"}, {"sep", {"[SEP]", 5}}, {"cls", {"[CLS]", 4}}}, "").before,
+              ElementsAre(4));
+  EXPECT_THAT(PostProcessor({{"type", "ByteLevel"}}, "").before, IsEmpty());
+  auto without = json;
+  without["special_tokens"].erase("</s>");
+  EXPECT_THAT([&] { PostProcessor(without, "p"); }, ThrowsMessage<Error>(HasSubstr("special_tokens: got no '</s>'")));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/text/tokenizer/pre_tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+#include "quant/file/json.h"
+
+namespace tare {
+namespace {
+
+using namespace pipeline;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::ThrowsMessage;
+
+std::vector<std::string> Cut(const nlohmann::json& json, const std::string& text, bool begins = true) {
+  Words words{.list = {{text, begins}}, .made = {}};
+  PreTokenizer(json, "pre_tokenizer").Apply(&words);
+  std::vector<std::string> cut;
+  for (const Word& word : words.list) cut.emplace_back(word.text);
+  return cut;
+}
+
+const std::string kMark = "\xe2\x96\x81";
+
+TEST(PreTokenizer, EachKind) {
+  EXPECT_THAT(Cut({{"type", "ByteLevel"}}, "It's  12"), ElementsAre(" It", "'s", " ", " 12"));
+  EXPECT_THAT(Cut({{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}, "It is"),
+              ElementsAre("It is"));
+  EXPECT_THAT(Cut({{"type", "Digits"}, {"individual_digits", true}}, "a12"), ElementsAre("a", "1", "2"));
+  EXPECT_THAT(Cut({{"type", "Digits"}}, "a12b"), ElementsAre("a", "12", "b"));
+  EXPECT_THAT(Cut({{"type", "Whitespace"}}, "a_b, c!!"), ElementsAre("a_b", ",", "c", "!!"));
+  EXPECT_THAT(Cut({{"type", "WhitespaceSplit"}}, " a, b "), ElementsAre("a,", "b"));
+  EXPECT_THAT(Cut({{"type", "Punctuation"}, {"behavior", "MergedWithPrevious"}}, "a, b"), ElementsAre("a,", " b"));
+  EXPECT_THAT(
+      Cut({{"type", "Split"}, {"pattern", {{"String", "-"}}}, {"behavior", "Removed"}, {"invert", true}}, "a-b"),
+      ElementsAre("-"));
+}
+
+TEST(PreTokenizer, MetaspaceSchemes) {
+  EXPECT_THAT(Cut({{"type", "Metaspace"}}, "a b"), ElementsAre(kMark + "a", kMark + "b"));
+  EXPECT_THAT(Cut({{"type", "Metaspace"}}, " a"), ElementsAre(kMark + "a"));  // not twice
+  EXPECT_THAT(Cut({{"type", "Metaspace"}, {"prepend_scheme", "first"}}, "a", false), ElementsAre("a"));
+  EXPECT_THAT(Cut({{"type", "Metaspace"}, {"prepend_scheme", "first"}, {"split", false}}, "a b"),
+              ElementsAre(kMark + "a" + kMark + "b"));
+  EXPECT_THAT(Cut({{"type", "Metaspace"}, {"add_prefix_space", false}}, "a"), ElementsAre("a"));
+  EXPECT_THROW(Cut({{"type", "Metaspace"}, {"prepend_scheme", "last"}}, "a"), Error);
+}
+
+TEST(PreTokenizer, BytesAreLeftToTheModelAtTheEndAlone) {
+  const nlohmann::json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}}, digits = {{"type", "Digits"}};
+  const auto sequence = [](const nlohmann::json& list) {
+    return nlohmann::json{{"type", "Sequence"}, {"pretokenizers", list}};
+  };
+  EXPECT_TRUE(PreTokenizer(sequence({digits, bytes}), "").ends_in_bytes());
+  EXPECT_FALSE(PreTokenizer(sequence({bytes, digits}), "").ends_in_bytes());
+  EXPECT_THAT(Cut(sequence({bytes, digits}), " a1"), ElementsAre("\xc4\xa0"
+                                                                 "a",
+                                                                 "1"));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/text/tokenizer/steps.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+#include "quant/file/json.h"
+
+namespace tare {
+namespace {
+
+using namespace pipeline;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::ThrowsMessage;
+
+TEST(Steps, KeysAndTypes) {
+  const nlohmann::json json = {{"a", 1}, {"b", nullptr}};
+  EXPECT_EQ(Get<int>(json, "a", "w"), 1);
+  EXPECT_EQ(GetOr(json, "b", 7, "w"), 7);
+  EXPECT_EQ(GetOr(json, "c", 7, "w"), 7);
+  EXPECT_THAT([&] { Get<int>(json, "c", "w"); }, ThrowsMessage<Error>(HasSubstr("w: got no c")));
+  EXPECT_THAT([&] { Get<std::string>(json, "a", "w"); },
+              ThrowsMessage<Error>(HasSubstr("w: a: got 1, expected another type")));
+}
+
+TEST(Steps, FlattenGoesThroughSequences) {
+  std::vector<Json> flat;
+  Flatten(
+      nlohmann::json::parse(R"({"type":"Sequence","list":[{"type":"A"},{"type":"Sequence","list":[{"type":"B"}]}]})"),
+      "w", "list", &flat);
+  ASSERT_EQ(flat.size(), 2u);
+  EXPECT_EQ(flat[1]["type"], "B");
+  EXPECT_THAT([&] { Flatten("x", "w", "list", &flat); }, ThrowsMessage<Error>(HasSubstr("expected an object or null")));
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/text/tokenizer/tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "quant/base/error.h"
+#include "quant/file/sha256.h"
+#include "quant/file/strict_json.h"
+#include "tests/quant/file/temporary_folder.h"
+
+namespace tare {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+const fs::path kPair = TARE_SOURCE_DIR "/experiments/pair/novels-standard";
+const fs::path kData = TARE_SOURCE_DIR "/tests/data/text";
+
+TEST(Tokenizer, EncodesAsSentencePieceInPython) {
+  const Tokenizer tokenizer = Tokenizer::Load(kPair);
+  EXPECT_EQ(tokenizer.vocabulary(), 2048);
+  EXPECT_EQ(tokenizer.bos(), 1);
+  for (const auto& entry : ReadJson(kData / "ids.json")) {
+    const auto text = entry.at("text").get<std::string>();
+    EXPECT_EQ(tokenizer.Encode(text), entry.at("ids").get<std::vector<int32_t>>()) << text;
+  }
+  EXPECT_TRUE(tokenizer.Encode("").empty());
+}
+
+TEST(Tokenizer, EncodesTheHeldOutTextAsSentencePieceInPython) {
+  const std::vector<int32_t> ids =
+      Tokenizer::Load(kPair).Encode(GetFile(TARE_SOURCE_DIR "/experiments/pair/heldout.txt"));
+  EXPECT_EQ(ids.size(), 497593u);
+  EXPECT_EQ(Sha256Hex(std::as_bytes(std::span(ids))),
+            "20cd31015619ec205b15c42dac6653a530841ee509fd79d4a183eb204eefcd28");
+}
+
+TEST(Tokenizer, RefusesWhatIsNotUtf8) {
+  const Tokenizer tokenizer = Tokenizer::Load(kPair);
+  EXPECT_THAT([&] { tokenizer.Encode("caf\xe9"); }, ThrowsMessage<Error>(HasSubstr("0xe9 at offset 3 (line 1)")));
+}
+
+TEST(TokenizerFolder, MissingModelShowsHowToMakeIds) {
+  const TemporaryFolder folder;
+  EXPECT_THAT([&] { Tokenizer::Load(folder.path()); },
+              ThrowsMessage<Error>(AllOf(HasSubstr(folder.path().string() + ": no tokenizer.json or tokenizer.model"),
+                                         HasSubstr("AutoTokenizer.from_pretrained(\"" + folder.path().string() + "\")"),
+                                         HasSubstr("safetensors.torch.save_file({\"input_ids\": "))));
+}
+
+TEST(TokenizerFolder, DamagedModelsAreRefused) {
+  const TemporaryFolder folder;
+  const std::string model = GetFile(kPair / "tokenizer.model");
+  for (const std::string& damaged :
+       {std::string(), std::string("hello"), model.substr(0, model.size() / 2), std::string(1000, '\0')}) {
+    PutFile(folder / "tokenizer.model", damaged);
+    EXPECT_THAT([&] { Tokenizer::Load(folder.path()); }, ThrowsMessage<Error>(HasSubstr("tokenizer.model: got ")))
+        << damaged.size();
+  }
+}
+
+TEST(TokenizerFolder, BosIsTheTokenizersUnlessItsConfigSaysNone) {
+  const TemporaryFolder folder;
+  PutFile(folder / "tokenizer.model", GetFile(kPair / "tokenizer.model"));
+  EXPECT_EQ(Tokenizer::Load(folder.path()).bos(), 1);
+  PutFile(folder / "tokenizer_config.json", R"({"add_bos_token": true})");
+  EXPECT_EQ(Tokenizer::Load(folder.path()).bos(), 1);
+  PutFile(folder / "tokenizer_config.json", R"({"add_bos_token": null})");
+  EXPECT_EQ(Tokenizer::Load(folder.path()).bos(), 1);
+  PutFile(folder / "tokenizer_config.json", R"({"bos_token": "<s>"})");
+  EXPECT_EQ(Tokenizer::Load(folder.path()).bos(), 1);
+  PutFile(folder / "tokenizer_config.json", R"({"add_bos_token": false})");
+  EXPECT_EQ(Tokenizer::Load(folder.path()).bos(), std::nullopt);
+  for (const char* bad : {R"({"add_bos_token": "no"})", "[]", "{"}) {
+    PutFile(folder / "tokenizer_config.json", bad);
+    EXPECT_THAT([&] { Tokenizer::Load(folder.path()); }, ThrowsMessage<Error>(HasSubstr("tokenizer_config.json")))
+        << bad;
+  }
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/text/tokenizer/unigram.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+#include "quant/file/json.h"
+
+namespace tare {
+namespace {
+
+using pipeline::Unigram;
+using testing::ElementsAre;
+using Json = nlohmann::json;
+
+std::vector<int32_t> Encode(const Json& json, const std::string& word) {
+  std::vector<int32_t> ids;
+  Unigram(json, false, "model").Encode(word, &ids);
+  return ids;
+}
+
+Json Pieces(std::vector<std::pair<std::string, double>> pieces) {
+  Json json{{"unk_id", 0}, {"vocab", Json::array()}};
+  for (const auto& [piece, score] : pieces) json["vocab"].push_back({piece, score});
+  return json;
+}
+
+// tokenizers/src/models/unigram/model.rs, test_encode and test_encode2.
+TEST(Unigram, TheLibrarysExamples) {
+  const Json first = Pieces({{"<unk>", 0.0},
+                             {"a", 0.0},
+                             {"b", 0.0},
+                             {"c", 0.0},
+                             {"d", 0.0},
+                             {"cd", 1.0},
+                             {"ab", 2.0},
+                             {"abc", 5.0},
+                             {"abcd", 10.0}});
+  EXPECT_THAT(Encode(first, "abcd"), ElementsAre(8));
+  const Json second = Pieces({{"<unk>", 0.0},
+                              {"ab", 0.0},
+                              {"cd", -0.1},
+                              {"abc", -0.2},
+                              {"a", -0.3},
+                              {"b", -0.4},
+                              {"c", -0.5},
+                              {"ABC", -0.5},
+                              {"abcdabcd", 20.0},
+                              {"q", 20.5},
+                              {"r", 20.5},
+                              {"qr", -0.5}});
+  EXPECT_THAT(Encode(second, "abc"), ElementsAre(3));
+  EXPECT_THAT(Encode(second, "AB"), ElementsAre(0));
+  EXPECT_THAT(Encode(second, "abcd"), ElementsAre(1, 2));
+  EXPECT_THAT(Encode(second, "abcc"), ElementsAre(3, 6));
+  EXPECT_THAT(Encode(second, "xabcabaabcdd"), ElementsAre(0, 3, 1, 4, 1, 2, 0));
+  EXPECT_THAT(Encode(second, "qr"), ElementsAre(9, 10));
+}
+
+TEST(Unigram, UnknownNeighboursAreOneAndMayBeBytes) {
+  Json json = Pieces({{"<unk>", -1.0}, {"a", -1.0}, {"<0x78>", -1.0}, {"<0x79>", -1.0}});
+  EXPECT_THAT(Encode(json, "axyxa"), ElementsAre(1, 0, 1));
+  json["byte_fallback"] = true;
+  EXPECT_THAT(Encode(json, "axya"), ElementsAre(1, 2, 3, 1));
+  EXPECT_THAT(Encode(json, "axza"), ElementsAre(1, 0, 1));  // z has no byte
+  json["unk_id"] = nullptr;
+  EXPECT_THROW(Encode(json, "z"), Error);
+}
+
+}  // namespace
+}  // namespace tare
