@@ -94,7 +94,7 @@ for model in standard differential; do
   m=$pair/novels-$model
   i=0
   for cache in cache_k=int8/token,cache_v=int8/token cache_k=int4/channel+hadamard,cache_v=int6/token,first=4,last=16 \
-    cache_k=int4/token+prerotary,cache_v=bf16,skip=0.01 keep=h2o/64 cache_v=int4/token+hadamard,keep=difference/64kB keep=window/100; do
+    cache_k=int4/token+prerotary,cache_v=bf16,skip=0.01 keep=h2o/64 cache_v=int4/token+hadamard,keep=difference/1MB keep=window/100; do
     i=$((i + 1))
     run cache-$model-$i eval $m --cache "$cache" --tasks $tasks,divergence=$text --tokens 1022 --limit 4 --json "$out/cache-$model-$i.json"
   done
