@@ -102,7 +102,7 @@ for model in standard differential; do
   run attribute-$model attribute $m --plan int4 --by site --tasks divergence=$text --tokens 1022 --out "$out/attribute-$model" --json "$out/attribute-$model.json"
   run maps-$model maps $m --plan q=int4/token,k=int4/token --input $text --tokens 1022 --json "$out/maps-$model.json" --csv "$out/maps-$model.csv"
   run search-$model search $m --input $text --within 0.05 --tokens 1022 --out "$out/search-$model" --json "$out/search-$model.json"
-  run by-$model eval $m --tasks divergence=$text,choice=$pair/needles-4.jsonl --plan attn_logits=int4/tensor --by depth,length --tokens 1022 --limit 12 --json "$out/by-$model.json"
+  run by-$model eval $m --tasks divergence=$text,choice=$pair/needles-4.jsonl --plan attn_logits=int4/tensor --by depth --tokens 1022 --limit 12 --json "$out/by-$model.json"
   run plan-$model plan weights=int4/channel,linear_in=int8/token,attn_logits=int6/row $m --json "$out/plan-$model.json"
   run tokenize-$model tokenize $m --input "$out/calibration.txt" --out "$out/tokenize-$model.jsonl"
 done
