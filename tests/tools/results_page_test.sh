@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# results/make.sh makes the table of one small question again, and it is the page's: the same words, and numbers that
+# differ by one in the last digit at most, as another instruction set may. A page whose table says something else is
+# told apart.
+# usage: results_page_test.sh TARE ROOT
+set -euo pipefail
+tare=$1 root=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+die() { echo "results_page_test: $*" >&2; exit 1; }
+
+# same PAGE PAGE: whether lines and words are the same, and numbers within one of the last digit.
+same() {
+  awk '
+    function unit(x) { return sub(/^[^.]*\./, "", x) ? 10 ^ -length(x) : 1 }
+    NR == FNR { line[FNR] = $0; lines = FNR; next }
+    {
+      words = split(line[FNR], one, " ")
+      if (FNR > lines || words != NF) exit bad = 1
+      for (i = 1; i <= NF; i++) {
+        if (one[i] == $i) continue
+        if (one[i] !~ /^[-+]?[0-9.]+$/ || $i !~ /^[-+]?[0-9.]+$/ || unit(one[i]) != unit($i)) exit bad = 1
+        if ((one[i] - $i) ^ 2 > (1.01 * unit($i)) ^ 2) exit bad = 1
+      }
+    }
+    END { exit bad || FNR != lines }' "$1" "$2"
+}
+
+page=$root/results/outliers.md
+made=$work/made.md
+"$root/results/make.sh" outliers "$tare" "$made" >"$work/said" 2>&1 || die "make.sh failed: $(cat "$work/said")"
+same "$page" "$made" || die "got another table, expected that of $page: $(diff "$page" "$made")"
+sed 's/| 33\.53 |/| 33.55 |/' "$page" >"$work/other.md"
+! same "$work/other.md" "$made" || die 'a page with another figure passes'
+"$root/results/make.sh" weather "$tare" "$work/none.md" 2>"$work/said" && die 'made a page of no question'
+grep -q "got 'weather', expected one of: .*outliers" "$work/said" || die "got '$(cat "$work/said")', expected a list"
