@@ -83,27 +83,6 @@ TEST(Allocation, NoneInAttention) {
   }
 }
 
-TEST(Allocation, NoneInPartials) {
-  RandomAttention in({.queries = 70, .keys = 70});
-  const AttentionPlan plan{.block = 64};
-  AlignedBuffer<std::byte> workspace(WorkspaceBytes(plan, in.problem));
-  std::vector<float> memory(4 * 70 * 2 * (32 + 2));
-  const auto part = [&](int i) {
-    AttentionPartials partials;
-    for (int map = 0; map < 2; ++map) {
-      float* at = memory.data() + (2 * i + map) * 70 * 2 * 34;
-      partials[map] = {.max = at, .sum = at + 140, .o = DenseHeads(at + 280, 70, 2, 32)};
-    }
-    return partials;
-  };
-  EXPECT_EQ(AllocationsOf([&] {
-              for (const int i : {0, 1}) ExecutedPartials(plan, in.problem, workspace.span(), part(i));
-              MergePartials(in.problem, part(0), part(1));
-              FinishPartials(in.problem, part(1));
-            }),
-            0);
-}
-
 TEST(Allocation, NoneInDecoding) {
   RandomDecode c({.queries = 2, .keys = 1100}, {.k = {CacheFormat::kInt4}, .v = {CacheFormat::kInt8}, .last = 70});
   const DecodeSequence sequence = c.sequence();

@@ -11,7 +11,6 @@
 #include <span>
 
 #include "kernels/attention/attention_plan.h"
-#include "kernels/attention/partials.h"
 
 namespace tare {
 
@@ -22,10 +21,5 @@ size_t WorkspaceBytes(const AttentionPlan& plan, const AttentionProblem& problem
 // Writes problem.out. Throws Error for what CheckProblem or CheckPlan refuse, a workspace too small or misaligned, and
 // NaN or Inf in Q, K or V.
 void ExecutedAttention(const AttentionPlan& plan, const AttentionProblem& problem, std::span<std::byte> workspace);
-
-// The same in late order up to the normalisation: writes partials, not problem.out. Throws Error for the early order
-// and for a v_mean too (which only whole rows can add back).
-void ExecutedPartials(const AttentionPlan& plan, const AttentionProblem& problem, std::span<std::byte> workspace,
-                      const AttentionPartials& partials);
 
 }  // namespace tare

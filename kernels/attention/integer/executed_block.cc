@@ -12,7 +12,6 @@
 #include "kernels/attention/integer/score_stage.h"
 #include "kernels/attention/output_stage.h"
 #include "kernels/attention/row_exp2.h"
-#include "kernels/elementwise/rows.h"
 
 namespace tare {
 namespace {
@@ -25,14 +24,13 @@ class Block {
         problem_(call.layout.problem),
         packed_(call.packed),
         products_(call.products),
-        partials_(call.partials),
         scratch_(scratch),
         rows_(layout_.rows),
         block_(BlockOfRows(problem_, rows_, layout_.row_blocks, index)),
         head_(problem_.heads[static_cast<size_t>(block_.head)]) {}
 
   void Run() const {
-    if (block_.begin_tile == block_.end_tile) return partials_ == nullptr ? WriteZeros(problem_, block_) : NoKeys();
+    if (block_.begin_tile == block_.end_tile) return WriteZeros(problem_, block_);
     for (int map = 0; map < head_.Maps(); ++map) LoadQueries(map);
     LoadLambda(problem_, block_, rows_, scratch_.lambda);
     if (layout_.CodesLogits()) KeepLogits();
@@ -40,10 +38,7 @@ class Block {
       Early();
     else
       Late();
-    if (partials_ != nullptr)
-      KeepPartials();
-    else
-      Finish();
+    Finish();
   }
 
  private:
@@ -290,35 +285,11 @@ class Block {
     }
   }
 
-  void NoKeys() const {
-    std::fill_n(scratch_.out, 2 * rows_ * OutWidth(), 0.0f);
-    Late();
-    KeepPartials();
-  }
-
-  // Codes stand for exp times their largest: so do norm and out alike.
-  void KeepPartials() const {
-    const float per_code = 1.0f / static_cast<float>(Info(plan_.probs).max_code);
-    const int width = problem_.v.width;
-    for (int map = 0; map < head_.Maps(); ++map) {
-      const MapPartials& to = (*partials_)[map];
-      for (int r = 0; r < block_.count; ++r) {
-        const int64_t t = block_.first + r, i = t * to.o.heads + block_.head;
-        to.max[i] = scratch_.reference[map * rows_ + r] * (0.69314718f / kExpUnitsPerOctave);
-        to.sum[i] = scratch_.norm[map * rows_ + r] * per_code;
-        for (int slice = 0; slice < head_.VSlices(); ++slice)
-          ScaleInto(Out(map) + r * OutWidth() + slice * layout_.columns, per_code, width,
-                    to.o.Row(t, block_.head) + slice * width);
-      }
-    }
-  }
-
   const ExecutedLayout& layout_;
   const AttentionPlan& plan_;
   const AttentionProblem& problem_;
   const PackedHeads& packed_;
   const ExecutedProducts& products_;
-  const AttentionPartials* partials_;
   const ExecutedScratch& scratch_;
   const int rows_;
   const RowBlock block_;

@@ -5,7 +5,6 @@
 #pragma once
 
 #include "kernels/attention/integer/executed_layout.h"
-#include "kernels/attention/partials.h"
 
 namespace tare {
 
@@ -13,7 +12,6 @@ struct ExecutedCall {
   const ExecutedLayout& layout;
   const PackedHeads& packed;
   const ExecutedProducts& products;
-  const AttentionPartials* partials;  // null: whole rows go to problem.out
 };
 
 // Block `index` of layout.RowBlocks(). Throws Error naming the place of a NaN or Inf in Q.

@@ -35,7 +35,7 @@ TEST(ExecutedBlock, WritesItsRowsAlone) {
         std::ranges::fill(in.out, 99.0f);
         const ExecutedScratch scratch = workspace.Scratch(0);
         std::fill(reinterpret_cast<std::byte*>(scratch.q_codes), memory.data() + memory.size(), std::byte{0x7f});
-        RunBlock({layout, packed, products, nullptr}, scratch, index);
+        RunBlock({layout, packed, products}, scratch, index);
         const RowBlock block = BlockOfRows(in.problem, layout.rows, layout.row_blocks, index);
         for (size_t i = 0; i < whole.size(); ++i) {
           const auto t = static_cast<int64_t>(i / 64), head = static_cast<int64_t>(i / 32 % 2);
