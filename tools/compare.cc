@@ -7,8 +7,7 @@
 #include "experiments/observe/outlier_report.h"
 #include "experiments/passes/model_input.h"
 #include "experiments/studies/sweep/pair_spread.h"
-#include "experiments/tasks/divergence.h"
-#include "experiments/tasks/perplexity.h"
+#include "experiments/tasks/task.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/folder_lock.h"
@@ -40,14 +39,14 @@ std::string AttributedPlan(const CompareArguments& options) {
   return Formatted("int{}", fewest);
 }
 
-// Divergence of every text that has perplexity, right after it.
-std::vector<TaskSpec> WithDivergence(const std::vector<TaskSpec>& asked) {
+// After each task the one that compares with each model's own f32 what it measures: divergence after perplexity.
+std::vector<TaskSpec> WithCompared(const std::vector<TaskSpec>& asked) {
   std::vector<TaskSpec> tasks;
   for (const TaskSpec& task : asked) {
     tasks.push_back(task);
-    const TaskSpec divergence{&kDivergenceTask, task.file};
-    if (task.kind == &kPerplexityTask && !std::ranges::contains(asked, divergence.Name(), &TaskSpec::Name))
-      tasks.push_back(divergence);
+    if (task.kind->compared == nullptr) continue;
+    const TaskSpec compared{task.kind->compared, task.file};
+    if (!std::ranges::contains(asked, compared.Name(), &TaskSpec::Name)) tasks.push_back(compared);
   }
   return tasks;
 }
@@ -112,7 +111,7 @@ std::vector<Json> Outliers(const CellsCommand& options) {
 }
 
 void Run(CompareArguments& options) {
-  options.sweep.tasks = WithDivergence(ParseTasks(options.tasks));
+  options.sweep.tasks = WithCompared(ParseTasks(options.tasks));
   AddBaseline(options.sweep.question);
   const std::filesystem::path text = TextOf(options.sweep.tasks);
   OutputsIn(options.sweep.folder, {});

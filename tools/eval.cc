@@ -4,8 +4,6 @@
 #include <memory>
 
 #include "experiments/plan/decoding_plan.h"
-#include "experiments/tasks/choice.h"
-#include "experiments/tasks/divergence.h"
 #include "experiments/tasks/evaluation.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
@@ -43,22 +41,22 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
     throw CLI::ValidationError("--by",
                                "got position, which is of texts, beside a task with items; try them one by one");
   RequireEffect(command, !breakdown.ByPosition(), {"--over"}, "--by keys of items");
-  RequireEffect(command, any([](const TaskKind* kind) { return kind->of_towers; }), {"--other-tower"},
-                "zero_shot or retrieval");
-  const bool diverges = any([](const TaskKind* kind) { return kind == &kDivergenceTask; });
-  RequireEffect(command, diverges, {"--reference"}, "divergence");
-  if (diverges && plan.empty() && command.count("--reference") == 0 && command.count("--cache") == 0)
+  RequireEffect(command, any([](const TaskKind* kind) { return kind->beside != nullptr; }), {"--other-tower"},
+                TasksThat([](const TaskKind& kind) { return kind.beside != nullptr; }));
+  const bool compares = any(&TaskKind::compares);
+  RequireEffect(command, compares, {"--reference"}, TasksThat(&TaskKind::compares));
+  if (compares && plan.empty() && command.count("--reference") == 0 && command.count("--cache") == 0)
     throw CLI::ValidationError("--tasks",
-                               "divergence: got MODEL held to itself; try a --plan, or --reference with "
-                               "the checkpoint that MODEL was made from");
+                               TasksThat(&TaskKind::compares) + ": got MODEL held to itself; try a --plan, or "
+                               "--reference with the checkpoint that MODEL was made from");
 }
 
 // Before anything runs.
 void CheckKeys(const std::vector<TaskSpec>& specs, const EvalArguments& options) {
   if (options.breakdown.by.empty()) return;
   for (const TaskSpec& spec : specs) {
-    if (spec.kind != &kChoiceTask) continue;
-    for (const ChoiceItem& item : LoadChoiceItems(spec.file, static_cast<size_t>(options.windows.limit)))
+    if (spec.kind->keys == nullptr) continue;
+    for (const ItemKeys& item : spec.kind->keys(spec.file, static_cast<size_t>(options.windows.limit)))
       RequireKeys(item.where, item.keys, options.breakdown);
   }
 }

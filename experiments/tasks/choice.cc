@@ -242,6 +242,12 @@ std::string How(const nlohmann::ordered_json& result) {
                    result.at("bos").get<bool>() ? "with" : "without");
 }
 
+std::vector<ItemKeys> Keys(const std::filesystem::path& file, size_t limit) {
+  std::vector<ItemKeys> keys;
+  for (const ChoiceItem& item : LoadChoiceItems(file, limit)) keys.push_back({item.where, item.keys});
+  return keys;
+}
+
 constexpr WindowKeys kSamples{.losses = "sample_right", .counts = "sample_items"},
     kSamplesNorm{.losses = "sample_right_norm", .counts = "sample_items"};
 constexpr FigureKeys kFigures[] = {
@@ -256,6 +262,7 @@ constexpr TaskKind kChoiceTask{.name = "choice",
                                .figures = kFigures,
                                .count = "n",
                                .unit = "items",
-                               .how = How};
+                               .how = How,
+                               .keys = Keys};
 
 }  // namespace tare

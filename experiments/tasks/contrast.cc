@@ -302,7 +302,8 @@ constexpr TaskKind kZeroShotTask{.name = "zero_shot",
                                  .count = "images",
                                  .unit = "images",
                                  .how = How,
-                                 .of_towers = true};
+                                 .of_towers = true,
+                                 .beside = OtherTower};
 constexpr TaskKind kRetrievalTask{.name = "retrieval",
                                   .file = "IMAGES.safetensors",
                                   .read = ReadRetrieval,
@@ -310,6 +311,7 @@ constexpr TaskKind kRetrievalTask{.name = "retrieval",
                                   .count = "images",
                                   .unit = "images",
                                   .how = How,
-                                  .of_towers = true};
+                                  .of_towers = true,
+                                 .beside = OtherTower};
 
 }  // namespace tare

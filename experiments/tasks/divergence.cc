@@ -209,6 +209,7 @@ constexpr TaskKind kDivergenceTask{.name = "divergence",
                                    .unit = "tokens",
                                    .convention = PerplexityConvention,
                                    .how = How,
-                                   .by_position = "by_context"};
+                                   .by_position = "by_context",
+                                   .compares = true};
 
 }  // namespace tare

@@ -6,6 +6,7 @@
 
 #include "experiments/significance/context_ranges.h"
 #include "experiments/significance/paired_runs.h"
+#include "experiments/tasks/divergence.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -120,6 +121,7 @@ constexpr TaskKind kPerplexityTask{.name = "perplexity",
                                    .unit = "tokens",
                                    .convention = PerplexityConvention,
                                    .how = How,
-                                   .by_position = "by_position"};
+                                   .by_position = "by_position",
+                                   .compared = &kDivergenceTask};
 
 }  // namespace tare

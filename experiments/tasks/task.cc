@@ -100,6 +100,14 @@ std::string TaskUsage(std::string_view between, TaskKinds kinds) {
   return usage;
 }
 
+std::string TasksThat(const std::function<bool(const TaskKind&)>& are, TaskKinds kinds) {
+  std::string names;
+  for (const TaskKind* kind : kinds) {
+    if (are(*kind)) names += Formatted("{}{}", names.empty() ? "" : " or ", kind->name);
+  }
+  return names;
+}
+
 std::string TaskSpec::Name() const { return Formatted("{}:{}", kind->name, file.stem().string()); }
 
 std::vector<TaskSpec> ParseTasks(std::string_view text, TaskKinds kinds) {
@@ -118,12 +126,14 @@ std::vector<TaskSpec> ParseTasks(std::string_view text, TaskKinds kinds) {
 std::vector<Task> ReadTasks(const std::vector<TaskSpec>& specs, const Model& model, const WindowOptions& windows) {
   std::vector<Task> tasks;
   const bool tower = model.config().projection > 0;
+  const auto serves = [&](const TaskKind& kind) { return kind.of_towers == tower; };
   for (const TaskSpec& spec : specs) {
-    if (spec.kind->of_towers != tower)
-      Fail("--tasks: got {} for {}, a {}; expected a task of {}", spec.kind->name, model.Name(), model.config().family,
-           tower ? "CLIP's towers: zero_shot or retrieval" : "language models: perplexity or choice");
-    const std::string other = tower ? Checkpoint(OtherTower(model, windows)).ContentHash() : "";
-    tasks.push_back({spec, Sha256OfFile(spec.file), other, spec.kind->read(spec.file, model, windows)});
+    const TaskKind& kind = *spec.kind;
+    if (!serves(kind))
+      Fail("--tasks: got {} for {}, a {}; expected a task of {}: {}", kind.name, model.Name(), model.config().family,
+           tower ? "CLIP's towers" : "language models", TasksThat(serves));
+    const std::string other = kind.beside ? Checkpoint(kind.beside(model, windows)).ContentHash() : "";
+    tasks.push_back({spec, Sha256OfFile(spec.file), other, kind.read(spec.file, model, windows)});
   }
   return tasks;
 }

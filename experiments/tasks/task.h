@@ -48,6 +48,12 @@ struct FigureKeys {
 // A task whose input has been read and tokenized, to be run under many plans.
 using RunTask = std::move_only_function<TaskResult(Model& model, PlanRun& run, const Progress& progress) const>;
 
+// What an item is told apart by; `where`, its file and line, begins messages.
+struct ItemKeys {
+  std::string where;
+  nlohmann::ordered_json keys;
+};
+
 struct TaskKind {
   std::string_view name;  // in NAME=FILE and NAME:FILE
   std::string_view file;  // what FILE is, for help and messages
@@ -61,7 +67,13 @@ struct TaskKind {
   // How a result came about, in a line for people; throws where it is of a version that did not keep it. Null: nothing.
   std::string (*how)(const nlohmann::ordered_json& result) = nullptr;
   const char* by_position = nullptr;  // key of a list by position (tasks/positions.h), or none
-  bool of_towers = false;             // of CLIP's towers, which have no vocabulary logits, and of no other model
+  // The keys of the file's items, at most `limit` of them (0: all), which breakdowns check before anything runs. Null: none.
+  std::vector<ItemKeys> (*keys)(const std::filesystem::path& file, size_t limit) = nullptr;
+  bool compares = false;               // with a reference: nothing to measure where that is the same model
+  const TaskKind* compared = nullptr;  // the task that compares with a reference what this one measures of a file, or none
+  bool of_towers = false;              // of CLIP's towers, which have no vocabulary logits, and of no other model
+  // The model that runs beside the one at hand, where there is one.
+  std::filesystem::path (*beside)(const Model& model, const WindowOptions& windows) = nullptr;
 };
 
 struct Figure {
@@ -90,6 +102,8 @@ using TaskKinds = std::span<const TaskKind* const>;
 TaskKinds AllTasks();
 // "perplexity=TEXT, choice=ITEMS.jsonl" with ", " between.
 std::string TaskUsage(std::string_view between, TaskKinds kinds = AllTasks());
+// The names of the kinds that are so: "zero_shot or retrieval".
+std::string TasksThat(const std::function<bool(const TaskKind&)>& are, TaskKinds kinds = AllTasks());
 
 struct TaskSpec {
   const TaskKind* kind = nullptr;
@@ -104,7 +118,7 @@ std::vector<TaskSpec> ParseTasks(std::string_view text, TaskKinds kinds = AllTas
 struct Task {
   TaskSpec spec;
   std::string sha256;       // of the file
-  std::string other_tower;  // sha256 of the tower that the task runs beside the model, or empty
+  std::string other_tower;  // sha256 of the model that the task runs beside the one at hand, or empty
   RunTask run;
 };
 // All of them, before the first runs.
