@@ -46,9 +46,9 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
   const bool compares = any(&TaskKind::compares);
   RequireEffect(command, compares, {"--reference"}, TasksThat(&TaskKind::compares));
   if (compares && plan.empty() && command.count("--reference") == 0 && command.count("--cache") == 0)
-    throw CLI::ValidationError("--tasks",
-                               TasksThat(&TaskKind::compares) + ": got MODEL held to itself; try a --plan, or "
-                               "--reference with the checkpoint that MODEL was made from");
+    throw CLI::ValidationError("--tasks", TasksThat(&TaskKind::compares) +
+                                              ": got MODEL held to itself; try a --plan, or "
+                                              "--reference with the checkpoint that MODEL was made from");
 }
 
 // Before anything runs.

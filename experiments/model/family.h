@@ -2,7 +2,7 @@
 // A model family is one record: what of config.json it reads, how its tensors are called, which heads meet, how a layer
 // is loaded and computed, and which changes of its weights keep what it computes. Everybody else asks the record and
 // knows no family by name. Records stand at the end of the
-// families' own sources (families/llama.h, families/diffllama.cc); families/table.cc lists them.
+// families' own sources (families/llama.h, families/differential.cc); families/table.cc lists them.
 #pragma once
 
 #include <cstdint>

@@ -26,8 +26,6 @@ using Layout = RotaryConfig::Layout;
 
 bool IsV1(const Family& family) { return family.name == "diffllama" || family.name == "diff_v1"; }
 
-float HeadNormEps(const ModelConfig& c) { return c.head_norm_eps > 0 ? c.head_norm_eps : c.norm_eps; }
-
 bool HasHeadNormWeight(const ModelConfig& c) {
   return c.head_norm_weight && std::ranges::contains(FamilyOf(c).vectors, kHeadNorm, &VectorPlace::tensor);
 }

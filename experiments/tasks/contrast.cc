@@ -312,6 +312,6 @@ constexpr TaskKind kRetrievalTask{.name = "retrieval",
                                   .unit = "images",
                                   .how = How,
                                   .of_towers = true,
-                                 .beside = OtherTower};
+                                  .beside = OtherTower};
 
 }  // namespace tare

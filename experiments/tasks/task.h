@@ -69,9 +69,10 @@ struct TaskKind {
   const char* by_position = nullptr;  // key of a list by position (tasks/positions.h), or none
   // The keys of the file's items, at most `limit` of them (0: all), which breakdowns check before anything runs. Null: none.
   std::vector<ItemKeys> (*keys)(const std::filesystem::path& file, size_t limit) = nullptr;
-  bool compares = false;               // with a reference: nothing to measure where that is the same model
-  const TaskKind* compared = nullptr;  // the task that compares with a reference what this one measures of a file, or none
-  bool of_towers = false;              // of CLIP's towers, which have no vocabulary logits, and of no other model
+  bool compares = false;  // with a reference: nothing to measure where that is the same model
+  const TaskKind* compared =
+      nullptr;             // the task that compares with a reference what this one measures of a file, or none
+  bool of_towers = false;  // of CLIP's towers, which have no vocabulary logits, and of no other model
   // The model that runs beside the one at hand, where there is one.
   std::filesystem::path (*beside)(const Model& model, const WindowOptions& windows) = nullptr;
 };

@@ -5,11 +5,10 @@
 //
 // DiffCLIP: V1's attention with biases, a head norm with a weight, and lambda_init 0.8 in every layer; heads h has maps 2h
 // and 2h + 1, and num_attention_heads counts maps. Source: hammoudhasan/DiffCLIP, diff_attention.py and diff_clip.py.
-#include "experiments/model/families/clip.h"
-
 #include "experiments/model/config_keys.h"
 #include "experiments/model/families/differential.h"
 #include "experiments/model/families/records.h"
+#include "experiments/model/families/table.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -77,9 +76,7 @@ void ReadDifferential(const ConfigKeys& keys, ModelConfig& c) {
   c.pairing = ModelConfig::Pairing::kAdjacent;
   c.lambda_init = static_cast<float>(keys.Positive("lambda_init", 0.8));
   c.head_norm_eps = static_cast<float>(keys.Positive("attn_rms_norm_eps", 1e-5));
-  if (c.heads % 2 != 0)
-    Fail("{}: num_attention_heads: got {}, expected an even number: a differential head has two maps", keys.where(),
-         c.heads);
+  RequireEven(keys, "num_attention_heads", c.heads);
 }
 
 void ReadDiffText(const ConfigKeys& keys, ModelConfig& c) {
@@ -128,7 +125,7 @@ void DifferentialForward(const LayerCall& call) {
   NormStream(call, kNorm1, kNorm1Bias);
   ProjectQkv(call);
   Attend(call, LambdaOf(call.weights));
-  NormHeads(call, &call.weights.vectors.at(kHeadNorm), call.config.head_norm_eps);
+  NormHeads(call);
   ProjectOutput(call);
   AddDelta(call);
   FeedForwardOfTower(call);

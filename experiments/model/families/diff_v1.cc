@@ -7,12 +7,9 @@
 //   head_pairing       adjacent, or halves: maps h and h + H/2, as diffllama has them
 //   lambda_init        one number for all layers; without it 0.8 - 0.6 exp(-0.3 layer)
 //   attn_rms_norm_eps  of the head norm, 1e-5; head_norm_weight false: it has no weight (the code before October 2024)
-#include "experiments/model/families/diff_v1.h"
-
-#include <cmath>
-
 #include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
+#include "experiments/model/families/table.h"
 #include "quant/base/error.h"
 
 namespace tare {
@@ -37,32 +34,14 @@ void Read(const ConfigKeys& keys, ModelConfig& c) {
   if (keys.Has("lambda_init")) c.lambda_init = static_cast<float>(keys.Positive("lambda_init"));
   c.head_norm_eps = static_cast<float>(keys.Positive("attn_rms_norm_eps", 1e-5));
   c.head_norm_weight = keys.Flag("head_norm_weight", true);
-  for (const auto& [key, heads] : {std::pair("num_attention_heads", c.heads), {"num_key_value_heads", c.kv_heads}}) {
-    if (heads % 2 != 0)
-      Fail("{}: {}: got {}, expected an even number: a differential head has two maps", keys.where(), key, heads);
-  }
+  RequireEven(keys, "num_attention_heads", c.heads);
+  RequireEven(keys, "num_key_value_heads", c.kv_heads);
 }
 
 std::vector<OutputHead> Heads(const ModelConfig& c) {
   return c.pairing == Pairing::kAdjacent ? GroupedHeads(c.heads, c.heads / 2, c.kv_heads)
                                          : DiffLlamaHeads(c.heads, c.kv_heads);
 }
-
-LayerWeights Load(Weights& weights, const ModelConfig& config, int layer) {
-  LayerWeights w = LoadLlamaLayer(weights, config, layer);
-  SetLambda(w, config.lambda_init.value_or(LambdaInit(layer)));
-  return w;
-}
-
-void Forward(const LayerCall& call) {
-  const ModelConfig& c = call.config;
-  AddDifferentialAttention(call, c.head_norm_weight ? &call.weights.vectors.at(kHeadNorm) : nullptr, c.head_norm_eps);
-  NormRows(call, call.weights.vectors.at(kPostAttentionNorm));
-  FeedForward(call);
-  AddDelta(call);
-}
-
-constexpr Site kSmoothed[]{Site::kQProjIn, Site::kGateProjIn, Site::kDownProjIn};  // the head norm is before out_proj
 
 }  // namespace
 
@@ -73,10 +52,10 @@ constinit const Family kDiffV1 = Changed(kLlama, [](Family& f) {
   f.linear = kLinear;
   f.vectors = kVectors;
   f.heads = Heads;
-  f.load = Load;
-  f.forward = Forward;
+  f.load = LoadDifferentialLayer;
+  f.forward = DifferentialForward;
   f.rotation = Rotation::kStream;
-  f.smoothed = kSmoothed;
+  f.smoothed = kDifferentialSmoothed;
 });
 
 }  // namespace tare

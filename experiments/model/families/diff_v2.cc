@@ -4,9 +4,8 @@
 // with one lambda per token and head, no norm of heads, and interleaved rotary positions. num_attention_heads counts
 // maps: it is twice what the authors' module calls num_heads; num_key_value_heads is theirs. Since they leave head_dim as
 // it was and double the maps, config.json has to say it.
-#include "experiments/model/families/diff_v2.h"
-
 #include "experiments/model/families/llama.h"
+#include "experiments/model/families/table.h"
 #include "quant/base/error.h"
 
 namespace tare {

@@ -6,6 +6,7 @@
 
 #include "experiments/model/families/llama.h"
 #include "kernels/elementwise/rows.h"
+#include "quant/base/error.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
@@ -25,25 +26,47 @@ void SetLambda(LayerWeights& w, float lambda_init) {
   w.lambda = {ExpOfDot(w, kLambdaQ1, kLambdaK1) - ExpOfDot(w, kLambdaQ2, kLambdaK2) + lambda_init};
 }
 
-void NormHeads(const LayerCall& call, const std::vector<float>* weight, float eps) {
+void RequireEven(const ConfigKeys& keys, const char* key, int heads) {
+  if (heads % 2 != 0)
+    Fail("{}: {}: got {}, expected an even number: a differential head has two maps", keys.where(), key, heads);
+}
+
+float HeadNormEps(const ModelConfig& c) { return c.head_norm_eps > 0 ? c.head_norm_eps : c.norm_eps; }
+
+void NormHeads(const LayerCall& call) {
   const auto heads = static_cast<int64_t>(call.weights.heads.size());
   const int64_t width = 2 * int64_t{call.config.head_dim};
+  const auto weight = call.weights.vectors.find(kHeadNorm);
+  const float* const scale = weight == call.weights.vectors.end() ? nullptr : weight->second.data();
   ParallelFor(static_cast<size_t>(call.batch.Rows()), [&](size_t row, int) {
     for (int64_t h = 0; h < heads; ++h) {
       float* o = call.a.attended.data() + (static_cast<int64_t>(row) * heads + h) * width;
-      RmsNorm(o, weight == nullptr ? nullptr : weight->data(), eps, width, o);
+      RmsNorm(o, scale, HeadNormEps(call.config), width, o);
       ScaleInto(o, 1.0f - *call.weights.lambda_init, width, o);
     }
   });
 }
 
-void AddDifferentialAttention(const LayerCall& call, const std::vector<float>* weight, float eps) {
+void AddDifferentialAttention(const LayerCall& call) {
   NormRows(call, call.weights.vectors.at(kInputNorm));
   ProjectQkv(call);
   RotateQk(call);
   Attend(call, LambdaOf(call.weights));
-  NormHeads(call, weight, eps);
+  NormHeads(call);
   ProjectOutput(call);
+  AddDelta(call);
+}
+
+LayerWeights LoadDifferentialLayer(Weights& weights, const ModelConfig& config, int layer) {
+  LayerWeights w = LoadLlamaLayer(weights, config, layer);
+  SetLambda(w, config.lambda_init.value_or(LambdaInit(layer)));
+  return w;
+}
+
+void DifferentialForward(const LayerCall& call) {
+  AddDifferentialAttention(call);
+  NormRows(call, call.weights.vectors.at(kPostAttentionNorm));
+  FeedForward(call);
   AddDelta(call);
 }
 

@@ -8,6 +8,7 @@
 
 #include <array>
 
+#include "experiments/model/config_keys.h"
 #include "experiments/model/decoder.h"
 
 namespace tare {
@@ -31,10 +32,20 @@ float LambdaInit(int depth);
 // Of weights that have their vectors.
 void SetLambda(LayerWeights& weights, float lambda_init);
 
-// attended = (1 - lambda_init) norm(attended), a head at a time; weight [2d], or null.
-void NormHeads(const LayerCall& call, const std::vector<float>* weight, float eps);
+// Two maps make a head. Throws Error for an odd number of them.
+void RequireEven(const ConfigKeys& keys, const char* key, int heads);
+
+// attended = (1 - lambda_init) norm(attended), a head at a time; the norm has a weight [2d] where the family has one.
+void NormHeads(const LayerCall& call);
+float HeadNormEps(const ModelConfig& config);
 
 // x += W_o NormHeads(attention(norm(x))).
-void AddDifferentialAttention(const LayerCall& call, const std::vector<float>* weight, float eps);
+void AddDifferentialAttention(const LayerCall& call);
+
+// A layer like llama's with this attention; lambda_init is the configuration's, or by the layer's depth.
+LayerWeights LoadDifferentialLayer(Weights& weights, const ModelConfig& config, int layer);
+void DifferentialForward(const LayerCall& call);
+inline constexpr Site kDifferentialSmoothed[]{Site::kQProjIn, Site::kGateProjIn,
+                                              Site::kDownProjIn};  // the head norm is before o_proj
 
 }  // namespace tare

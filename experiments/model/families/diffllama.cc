@@ -2,11 +2,9 @@
 // DiffLlama: as llama, but a head j < H/2 has the maps j and j + H/2 of q and k and the values of both side by side,
 //   O_j = (1 - lambda_init) norm((softmax(Q_j K_j^T / sqrt(d)) - lambda softmax(Q_j' K_j'^T / sqrt(d))) [V_j, V_j'])
 // with a head norm over 2d that has no weight.
-#include "experiments/model/families/diffllama.h"
-
 #include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
-#include "quant/base/error.h"
+#include "experiments/model/families/table.h"
 
 namespace tare {
 namespace {
@@ -18,28 +16,10 @@ void Read(const ConfigKeys& keys, ModelConfig& c) {
   keys.Refuse("head_pairing", {"\"halves\""});
   keys.Refuse("lambda_init");
   c.mlp_bias = false;  // transformers' DiffLlama has none, whatever the key says
-  if (c.heads % 2 != 0) {
-    Fail("{}: num_attention_heads: got {}, expected an even number: a differential head has two maps", keys.where(),
-         c.heads);
-  }
+  RequireEven(keys, "num_attention_heads", c.heads);
 }
 
 std::vector<OutputHead> Heads(const ModelConfig& c) { return DiffLlamaHeads(c.heads, c.kv_heads); }
-
-LayerWeights Load(Weights& weights, const ModelConfig& config, int layer) {
-  LayerWeights w = LoadLlamaLayer(weights, config, layer);
-  SetLambda(w, LambdaInit(layer));
-  return w;
-}
-
-void Forward(const LayerCall& call) {
-  AddDifferentialAttention(call, nullptr, call.config.norm_eps);
-  NormRows(call, call.weights.vectors.at(kPostAttentionNorm));
-  FeedForward(call);
-  AddDelta(call);
-}
-
-constexpr Site kSmoothed[]{Site::kQProjIn, Site::kGateProjIn, Site::kDownProjIn};  // the head norm is before o_proj
 
 }  // namespace
 
@@ -49,9 +29,9 @@ constinit const Family kDiffLlama = Changed(kLlama, [](Family& f) {
   f.read = Read;
   f.vectors = kVectors;
   f.heads = Heads;
-  f.load = Load;
-  f.forward = Forward;
-  f.smoothed = kSmoothed;
+  f.load = LoadDifferentialLayer;
+  f.forward = DifferentialForward;
+  f.smoothed = kDifferentialSmoothed;
 });
 
 }  // namespace tare

@@ -4,12 +4,12 @@
 // Attention logits are divided by sqrt(query_pre_attn_scalar). Five layers of six see a window of keys and have rotary
 // positions of their own (a smaller base, never scaled). Vocabulary logits may have a soft cap. The embedding's factor is
 // exact here; transformers rounds it to the type of the weights that it computes in.
-#include "experiments/model/families/gemma3.h"
 
 #include <cmath>
 
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/qwen3.h"
+#include "experiments/model/families/table.h"
 #include "quant/base/error.h"
 
 namespace tare {

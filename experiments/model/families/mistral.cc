@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mistral: as llama without biases, and each query sees the last sliding_window keys (4096 where the key is missing, all
 // where it is null).
-#include "experiments/model/families/mistral.h"
-
 #include "experiments/model/families/llama.h"
+#include "experiments/model/families/table.h"
 
 namespace tare {
 namespace {

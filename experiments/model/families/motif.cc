@@ -5,10 +5,9 @@
 // Where num_noise_heads is there, heads are grouped (arXiv 2510.06949): of each num_attention_heads / num_noise_heads
 // query heads the last is the second map of all others, and attention puts out 2 d values of each of these.
 // Source: the public model's code, and vllm-project/vllm.
-#include "experiments/model/families/motif.h"
-
 #include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
+#include "experiments/model/families/table.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 
@@ -53,14 +52,12 @@ LayerWeights Load(Weights& weights, const ModelConfig& config, int layer) {
 
 void Forward(const LayerCall& call) {
   const auto& vectors = call.weights.vectors;
-  AddDifferentialAttention(call, &vectors.at(kHeadNorm), call.config.head_norm_eps);
+  AddDifferentialAttention(call);
   NormRows(call, vectors.at(kPostAttentionNorm));
   const PolyNormTerms terms{.w = vectors.at(kTerms).data(), .bias = vectors.at(kTermsBias).front()};
   FeedForward(call, [&](float* gate, const float* up, size_t n) { PolyNormGlu(gate, up, terms, n); });
   AddDelta(call);
 }
-
-constexpr Site kSmoothed[]{Site::kQProjIn, Site::kGateProjIn, Site::kDownProjIn};  // the head norm is before o_proj
 
 }  // namespace
 
@@ -73,7 +70,7 @@ constinit const Family kMotif = Changed(kLlama, [](Family& f) {
   f.load = Load;
   f.forward = Forward;
   f.rotation = Rotation::kStream;
-  f.smoothed = kSmoothed;
+  f.smoothed = kDifferentialSmoothed;
 });
 
 }  // namespace tare

@@ -4,6 +4,7 @@
 #include "experiments/model/families/qwen2.h"
 
 #include "experiments/model/families/llama.h"
+#include "experiments/model/families/table.h"
 
 namespace tare {
 namespace {

@@ -10,6 +10,4 @@ namespace tare {
 // use_sliding_window, sliding_window, max_window_layers, layer_types.
 void ReadQwenWindows(const ConfigKeys& keys, ModelConfig& config);
 
-extern const Family kQwen2;
-
 }  // namespace tare

@@ -7,6 +7,7 @@
 
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/qwen2.h"
+#include "experiments/model/families/table.h"
 #include "quant/base/error.h"
 
 namespace tare {

@@ -14,6 +14,4 @@ inline std::vector<int64_t> HeadDimShape(const ModelConfig& c) { return {c.head_
 inline constexpr auto kQkNormVectors =
     std::to_array<VectorPlace>({{kQNorm, HeadDimShape, 1, 0}, {kKNorm, HeadDimShape, 1, 0}});
 
-extern const Family kQwen3;
-
 }  // namespace tare

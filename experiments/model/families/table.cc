@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The families that Tare knows by name. Declared in experiments/model/family.h, so that the steps a family is made of can ask for
 // its record: this is the one place that knows all of them.
+#include "experiments/model/families/table.h"
+
 #include <vector>
 
-#include "experiments/model/families/clip.h"
-#include "experiments/model/families/diff_v1.h"
-#include "experiments/model/families/diff_v2.h"
-#include "experiments/model/families/diffllama.h"
-#include "experiments/model/families/gemma3.h"
 #include "experiments/model/families/llama.h"
-#include "experiments/model/families/mistral.h"
-#include "experiments/model/families/motif.h"
-#include "experiments/model/families/olmo2.h"
-#include "experiments/model/families/qwen2.h"
-#include "experiments/model/families/qwen3.h"
-#include "experiments/model/family.h"
 #include "quant/base/error.h"
 
 namespace tare {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The options of the record, and what is refused; the forward pass is held to golden data in parity_test.cc.
-#include "experiments/model/families/diff_v1.h"
+#include "experiments/model/families/table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // lambda of each token as a site and a linear layer: in statistics, plans and quantized files; the forward pass is held to
 // golden data in parity_test.cc.
-#include "experiments/model/families/diff_v2.h"
+#include "experiments/model/families/table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

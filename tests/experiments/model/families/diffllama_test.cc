@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // lambda against its formula in double, and which heads meet; the forward pass is held to transformers in
 // parity_test.cc.
-#include "experiments/model/families/diffllama.h"
+#include "experiments/model/families/table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

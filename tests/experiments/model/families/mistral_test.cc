@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The window's spellings; the forward pass is held to transformers in parity_test.cc.
-#include "experiments/model/families/mistral.h"
+#include "experiments/model/families/table.h"
 
 #include "tests/support/family_config.h"
 

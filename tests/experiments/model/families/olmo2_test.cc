@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What norms after the blocks leave to change among the weights; the forward pass is held to transformers in
 // parity_test.cc.
-#include "experiments/model/families/olmo2.h"
+#include "experiments/model/families/table.h"
 
 #include "tests/support/family_config.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which layers have a window, and which projections a bias; the forward pass is held to transformers in parity_test.cc.
-#include "experiments/model/families/qwen2.h"
+#include "experiments/model/families/table.h"
 
 #include "experiments/model/decoder.h"
 #include "tests/support/family_config.h"
