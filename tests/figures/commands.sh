@@ -108,7 +108,7 @@ for model in standard differential; do
 done
 run compare compare $pair/novels-standard $d --bits 16,8,4 --granularity row,tensor --tasks perplexity=$text,choice=$pair/needles-4.jsonl --tokens 1022 --limit 4 \
   --out "$out/compare" --json "$out/compare.json"
-run report report "$out/compare" "$out/sweep" "$out/attribute-standard.json" "$out/search-differential.json" "$out/maps-standard.json" "$out/stats-standard.json" --out "$out/report.html"
+run report report "$out/compare" "$out/sweep" "$out/attribute-standard.json" "$out/search-differential.json" "$out/stats-standard.json" --out "$out/report.html"
 run plot plot "$out/sweep" --figure bits --out "$out/bits.svg"
 run verify verify "$out/stats-standard.h5"
 run make-needles make needles $d --text $text --lengths 128 --samples 2 --seed 3 --out "$out/make-needles.jsonl"
