@@ -7,6 +7,7 @@
 #include "quant/base/error.h"
 #include "quant/file/checkpoint.h"
 #include "quant/file/json.h"
+#include "quant/file/json_integer.h"
 #include "quant/file/strict_json.h"
 
 namespace tare {
@@ -61,10 +62,7 @@ std::set<int32_t> EndTokens(const std::filesystem::path& checkpoint) {
     const nlohmann::json ids =
         json["eos_token_id"].is_array() ? json["eos_token_id"] : nlohmann::json{json["eos_token_id"]};
     std::set<int32_t> ends;
-    for (const nlohmann::json& id : ids) {
-      if (!id.is_number_integer()) Fail("{}: eos_token_id: got {}, expected an id or a list of ids", where, id.dump());
-      ends.insert(id.get<int32_t>());
-    }
+    for (const nlohmann::json& id : ids) ends.insert(IntegerOf<int32_t>(id, where + ": eos_token_id"));
     return ends;
   }
   return {};

@@ -16,9 +16,10 @@ constexpr std::array<char32_t, 29> kWhitespace = {0x09,   0x0a,   0x0b,   0x0c, 
 
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
-// Bytes of the valid sequence that text begins with, 0 where there is none. The second byte's range is what excludes
-// overlong forms, surrogates and values above U+10FFFF (RFC 3629, section 4).
-size_t SequenceLength(std::string_view text) {
+}  // namespace
+
+// The second byte's range is what excludes overlong forms, surrogates and values above U+10FFFF (RFC 3629, section 4).
+size_t Utf8SequenceLength(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   if (lead < 0x80) return 1;
   const size_t length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
@@ -30,11 +31,9 @@ size_t SequenceLength(std::string_view text) {
   return std::ranges::all_of(text.substr(2, length - 2), IsContinuation) ? length : 0;
 }
 
-}  // namespace
-
 std::optional<size_t> FindInvalidUtf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
-    const size_t length = SequenceLength(text.substr(at));
+    const size_t length = Utf8SequenceLength(text.substr(at));
     if (length == 0) return at;
     at += length;
   }
@@ -95,7 +94,7 @@ std::string_view StripRight(std::string_view text) {
 std::string_view Strip(std::string_view text) {
   text = StripRight(text);
   while (!text.empty() && std::ranges::binary_search(kWhitespace, FirstCharacter(text))) {
-    text.remove_prefix(SequenceLength(text));
+    text.remove_prefix(Utf8SequenceLength(text));
   }
   return text;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // UTF-8 (RFC 3629), and what Python calls a character and whitespace: what scoring multiple choice needs of it. The
-// first two functions take any bytes, the others valid UTF-8.
+// first three functions take any bytes, the others valid UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,8 @@
 
 namespace tare {
 
+// Bytes of the valid sequence that the text, which is not empty, begins with; 0 where there is none.
+size_t Utf8SequenceLength(std::string_view text);
 // Byte offset of the first sequence that is not valid: a stray or missing continuation byte, an overlong form, a
 // surrogate, or a value above U+10FFFF.
 std::optional<size_t> FindInvalidUtf8(std::string_view text);

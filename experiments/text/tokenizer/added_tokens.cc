@@ -10,6 +10,8 @@
 namespace tare::pipeline {
 namespace {
 
+constexpr size_t kLongestToken = 4096;  // bytes: a place of a text costs as many steps as tokens go on from there
+
 AddedToken ParseToken(const Json& json, const std::string& where) {
   if (!json.is_object()) Fail("{}: got {}, expected an object", where, json.dump());
   const auto id = Get<int64_t>(json, "id", where);
@@ -53,30 +55,29 @@ AddedTokens::AddedTokens(const nlohmann::json& json, const Normalizer& normalize
     AddedToken token = ParseToken(entry, where);
     if (token.normalized) token.content = normalizer.Apply(token.content);
     if (token.content.empty()) continue;
+    if (token.content.size() > kLongestToken)
+      Fail("{}: id {}: got a token of {} bytes, expected at most {}", where, token.id, token.content.size(),
+           kLongestToken);
     const auto [place, is_new] = tokens_.emplace(token.id, token);
     if (!is_new) Fail("{}: got id {} of '{}' and of '{}'", where, token.id, place->second.content, token.content);
   }
-  for (const auto& [id, token] : tokens_) Insert(token, token.normalized ? &normalized_ : &raw_);
+  std::vector<std::pair<std::string_view, int32_t>> raw, normalized;
+  for (const auto& [id, token] : tokens_) (token.normalized ? normalized : raw).emplace_back(token.content, id);
+  raw_ = PrefixIndex(std::move(raw));
+  normalized_ = PrefixIndex(std::move(normalized));
 }
 
-void AddedTokens::Insert(const AddedToken& token, Index* index) {
-  auto& list = (*index)[static_cast<unsigned char>(token.content[0])];
-  const auto longer = [&](const AddedToken* other) { return other->content.size() >= token.content.size(); };
-  list.insert(std::ranges::find_if_not(list, longer), &token);
-}
-
-std::vector<AddedTokens::Segment> AddedTokens::Split(std::string_view text, const Index& index) {
+std::vector<AddedTokens::Segment> AddedTokens::Split(std::string_view text, const PrefixIndex& index) const {
   std::vector<Segment> segments;
   size_t done = 0;
   for (size_t at = 0; at < text.size();) {
-    const auto& list = index[static_cast<unsigned char>(text[at])];
-    const auto found = std::ranges::find_if(
-        list, [&](const AddedToken* token) { return text.substr(at).starts_with(token->content); });
-    if (found == list.end()) {
+    std::optional<int32_t> longest;
+    index.ForEachPrefix(text.substr(at), [&](size_t, int32_t id) { longest = id; });
+    if (!longest) {
       ++at;
       continue;
     }
-    const AddedToken& token = **found;
+    const AddedToken& token = tokens_.at(*longest);
     size_t begin = at, end = at + token.content.size();
     at = end;
     if (token.single_word && TouchesWord(text, begin, end)) continue;

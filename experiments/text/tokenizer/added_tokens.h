@@ -4,7 +4,6 @@
 // place, the longest.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -15,6 +14,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "experiments/text/tokenizer/normalizer.h"
+#include "experiments/text/tokenizer/prefix_index.h"
 
 namespace tare::pipeline {
 
@@ -29,7 +29,7 @@ struct AddedToken {
 
 class AddedTokens {
  public:
-  // Throws Error for a token without id or content, or an id twice.
+  // Throws Error for a token without id or content or of more than 4096 bytes, or an id twice.
   AddedTokens(const nlohmann::json& json, const Normalizer& normalizer, const std::string& where);
 
   struct Segment {
@@ -43,14 +43,10 @@ class AddedTokens {
   const std::map<int32_t, AddedToken>& tokens() const { return tokens_; }
 
  private:
-  // What is looked for: by first byte, the longest first.
-  using Index = std::array<std::vector<const AddedToken*>, 256>;
-
-  static void Insert(const AddedToken& token, Index* index);
-  static std::vector<Segment> Split(std::string_view text, const Index& index);
+  std::vector<Segment> Split(std::string_view text, const PrefixIndex& index) const;
 
   std::map<int32_t, AddedToken> tokens_;
-  Index raw_, normalized_;
+  PrefixIndex raw_, normalized_;
 };
 
 }  // namespace tare::pipeline

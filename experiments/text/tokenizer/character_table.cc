@@ -7,6 +7,7 @@
 
 #include "experiments/text/character_map.h"
 #include "experiments/text/tokenizer/characters.h"
+#include "experiments/text/tokenizer/growth.h"
 #include "quant/base/error.h"
 
 namespace tare::pipeline {
@@ -62,6 +63,7 @@ std::string CharacterTable::Apply(std::string_view text) const {
     begin = end;
     if (const char* const whole = cluster.size() < kWholeBytes ? Find(cluster) : nullptr) {
       mapped += whole;
+      RequireGrowth(text.size(), mapped.size(), "Precompiled");
       continue;
     }
     for (size_t at = 0; at < cluster.size();) {
@@ -71,6 +73,7 @@ std::string CharacterTable::Apply(std::string_view text) const {
       const char* const found = Find(character);
       mapped += found != nullptr ? std::string_view(found) : character;
     }
+    RequireGrowth(text.size(), mapped.size(), "Precompiled");
   }
   return mapped;
 }

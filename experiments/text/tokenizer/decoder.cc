@@ -5,6 +5,7 @@
 
 #include "experiments/text/tokenizer/byte_level.h"
 #include "experiments/text/tokenizer/characters.h"
+#include "experiments/text/tokenizer/growth.h"
 #include "experiments/text/tokenizer/pattern.h"
 #include "experiments/text/tokenizer/steps.h"
 #include "experiments/text/utf8.h"
@@ -91,11 +92,18 @@ Step ParseStrip(const Json& json, const std::string& where) {
   const auto start = GetOr<size_t>(json, "start", 0, where), stop = GetOr<size_t>(json, "stop", 0, where);
   return [content, start, stop](Pieces pieces) {
     for (std::string& piece : pieces) {
+      if (content.empty()) continue;
       for (size_t n = 0; n < start && piece.starts_with(content); ++n) piece.erase(0, content.size());
       for (size_t n = 0; n < stop && piece.ends_with(content); ++n) piece.resize(piece.size() - content.size());
     }
     return pieces;
   };
+}
+
+size_t BytesOf(const Pieces& pieces) {
+  size_t bytes = 0;
+  for (const std::string& piece : pieces) bytes += piece.size();
+  return bytes;
 }
 
 }  // namespace
@@ -110,7 +118,11 @@ Decoder::Decoder(const nlohmann::json& json, const std::string& where) {
 }
 
 std::string Decoder::Apply(Pieces pieces) const {
-  for (const Step& step : steps_) pieces = step(std::move(pieces));
+  const size_t before = BytesOf(pieces);
+  for (const Step& step : steps_) {
+    pieces = step(std::move(pieces));
+    RequireGrowth(before, BytesOf(pieces), "decoder");
+  }
   std::string text;
   for (const std::string& piece : pieces) text += (steps_.empty() && &piece != &pieces.front() ? " " : "") + piece;
   return text;

@@ -4,6 +4,7 @@
 #include "experiments/text/tokenizer/byte_level.h"
 #include "experiments/text/tokenizer/character_table.h"
 #include "experiments/text/tokenizer/characters.h"
+#include "experiments/text/tokenizer/growth.h"
 #include "experiments/text/tokenizer/pattern.h"
 #include "experiments/text/tokenizer/steps.h"
 
@@ -67,7 +68,10 @@ Normalizer::Normalizer(const nlohmann::json& json, const std::string& where) {
 
 std::string Normalizer::Apply(std::string_view text) const {
   std::string normal(text);
-  for (const Step& step : steps_) normal = step(normal);
+  for (const Step& step : steps_) {
+    normal = step(normal);
+    RequireGrowth(text.size(), normal.size(), "normalizer");
+  }
   return normal;
 }
 

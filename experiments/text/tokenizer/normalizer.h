@@ -19,6 +19,7 @@ class Normalizer {
   Normalizer(const nlohmann::json& json, const std::string& where);
 
   bool empty() const { return steps_.empty(); }
+  // Valid UTF-8 of valid UTF-8. Throws Error where the text grows beyond all measure (growth.h).
   std::string Apply(std::string_view text) const;
 
  private:

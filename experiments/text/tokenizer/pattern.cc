@@ -6,15 +6,20 @@
 #include <unicode/uchar.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
+#include "experiments/text/tokenizer/growth.h"
 #include "quant/base/error.h"
 #include "quant/file/json.h"
 
 namespace tare::pipeline {
 namespace {
 
-constexpr uint32_t kMatchLimit = 50'000'000;  // steps of one match; patterns in use take some tens per character
+// Steps that a text may take per byte, and for its beginning: patterns in use take some tens per character. A match that
+// needs more than the first limit is tried again with more, which comes off the budget of the whole text.
+constexpr int64_t kStepsPerByte = 1000, kStepsOfAnyText = 256 * kStepsPerByte;
+constexpr uint32_t kFirstLimit = 1000, kLimitGrowth = 4;
 constexpr size_t kStackBytes = size_t{32} << 20;
 
 // Word characters as Oniguruma has them: with the six numbers among Latin-1's signs.
@@ -99,10 +104,20 @@ struct Pattern::Code {
         context(pcre2_match_context_create(nullptr)),
         stack(pcre2_jit_stack_create(32 << 10, kStackBytes, nullptr)) {
     pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without it the same, slower
-    pcre2_set_match_limit(context, kMatchLimit);
     pcre2_jit_stack_assign(context, nullptr, stack);
   }
   Code(const Code&) = delete;
+  // What pcre2_match says of the text from `at` on, within the budget of steps, of which it takes.
+  int Match(std::string_view text, size_t at, int64_t* budget) const {
+    for (uint32_t limit = kFirstLimit;; limit *= kLimitGrowth) {
+      pcre2_set_match_limit(context, limit);
+      const int got = pcre2_match(code, reinterpret_cast<const unsigned char*>(text.data()), text.size(), at,
+                                  PCRE2_NO_UTF_CHECK, data, context);
+      if (got != PCRE2_ERROR_MATCHLIMIT) return got;
+      *budget -= limit;
+      if (*budget < 0 || limit > std::numeric_limits<uint32_t>::max() / kLimitGrowth) return got;
+    }
+  }
   ~Code() {
     pcre2_jit_stack_free(stack);
     pcre2_match_context_free(context);
@@ -160,12 +175,15 @@ std::vector<Part> Pattern::Parts(std::string_view text) const {
       match(at, at + literal_.size());
   } else {
     const size_t* const found = pcre2_get_ovector_pointer(code_->data);
+    int64_t budget = kStepsOfAnyText + kStepsPerByte * static_cast<int64_t>(text.size());
     for (size_t at = 0; at <= text.size();) {
-      const int got = pcre2_match(code_->code, reinterpret_cast<const unsigned char*>(text.data()), text.size(), at,
-                                  PCRE2_NO_UTF_CHECK, code_->data, code_->context);
+      const int got = code_->Match(text, at, &budget);
       if (got == PCRE2_ERROR_NOMATCH) break;
       if (got < 0) Fail("{}: pattern: too costly at byte {} of the text: {}", where_, at, Message(got));
       const size_t begin = found[0], end = found[1];
+      if (begin < at || end < begin)  // \K in what the expression calls or looks ahead to
+        Fail("{}: pattern: got a match from byte {} to {} at byte {} of the text, expected one that goes on", where_,
+             begin, end, at);
       match(begin, end);
       at = end;
       if (begin == end) {  // on by one character
@@ -179,9 +197,13 @@ std::vector<Part> Pattern::Parts(std::string_view text) const {
 }
 
 std::string Pattern::Replaced(std::string_view text, std::string_view content) const {
+  const std::vector<Part> parts = Parts(text);
+  size_t bytes = 0;
+  for (const Part& part : parts) bytes += part.is_match ? content.size() : part.end - part.begin;
+  RequireGrowth(text.size(), bytes, "Replace");
   std::string replaced;
-  for (const Part& part : Parts(text))
-    replaced += part.is_match ? content : text.substr(part.begin, part.end - part.begin);
+  replaced.reserve(bytes);
+  for (const Part& part : parts) replaced += part.is_match ? content : text.substr(part.begin, part.end - part.begin);
   return replaced;
 }
 

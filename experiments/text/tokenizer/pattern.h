@@ -26,10 +26,10 @@ class Pattern {
   static Pattern Literal(std::string text);
   static Pattern Regex(const std::string& expression, const std::string& where);
 
-  // The whole text, in matches and what is between them. Throws Error where a match takes more steps than any sane
-  // expression needs.
+  // The whole text, in matches and what is between them. Throws Error where the text takes more steps than any sane
+  // expression needs, or a match lies before the one that came before it.
   std::vector<Part> Parts(std::string_view text) const;
-  // The text with `content` in the place of every match.
+  // The text with `content` in the place of every match. Throws Error as Parts and RequireGrowth (growth.h) do.
   std::string Replaced(std::string_view text, std::string_view content) const;
 
  private:

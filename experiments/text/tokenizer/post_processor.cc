@@ -34,9 +34,8 @@ Around ParseTemplate(const Json& json, const std::string& where) {
 
 // ["</s>", 2]
 int32_t IdOf(const Json& pair, const std::string& where) {
-  if (!pair.is_array() || pair.size() != 2 || !pair[1].is_number_integer())
-    Fail("{}: got {}, expected [token, id]", where, pair.dump());
-  return pair[1].get<int32_t>();
+  if (!pair.is_array() || pair.size() != 2) Fail("{}: got {}, expected [token, id]", where, pair.dump());
+  return IntegerOf<int32_t>(pair[1], where);
 }
 
 Around ParseClsSep(const Json& json, const std::string& where) {

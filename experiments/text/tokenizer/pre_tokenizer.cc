@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/text/tokenizer/pre_tokenizer.h"
 
+#include <algorithm>
+
 #include "experiments/text/tokenizer/byte_level.h"
 #include "experiments/text/tokenizer/characters.h"
+#include "experiments/text/tokenizer/growth.h"
 #include "experiments/text/tokenizer/pattern.h"
 #include "experiments/text/tokenizer/steps.h"
 
@@ -128,6 +131,8 @@ Step ParseMetaspace(const Json& json, const std::string& where) {
   const auto mark = GetOr<std::string>(json, "replacement", "\xe2\x96\x81", where);
   const Prepend prepend = ParsePrepend(json, where);
   Step marked = Rewrite([mark, prepend](const Word& word) {
+    const auto spaces = static_cast<size_t>(std::ranges::count(word.text, ' '));
+    RequireGrowth(word.text.size(), word.text.size() + spaces * mark.size(), "Metaspace");
     std::string text;
     for (const char c : word.text) c == ' ' ? text += mark : text += c;
     const bool here = prepend == Prepend::kAlways || (prepend == Prepend::kFirst && word.begins_text);
@@ -135,6 +140,12 @@ Step ParseMetaspace(const Json& json, const std::string& where) {
   });
   if (!GetOr(json, "split", true, where)) return marked;
   return Both(std::move(marked), CutBy(Pattern::Literal(mark), Behaviour::kMergedWithNext));
+}
+
+size_t BytesOf(const Words& words) {
+  size_t bytes = 0;
+  for (const Word& word : words.list) bytes += word.text.size();
+  return bytes;
 }
 
 }  // namespace
@@ -155,7 +166,11 @@ PreTokenizer::PreTokenizer(const nlohmann::json& json, const std::string& where)
 }
 
 void PreTokenizer::Apply(Words* words) const {
-  for (const Step& step : steps_) step(words);
+  const size_t before = BytesOf(*words);
+  for (const Step& step : steps_) {
+    step(words);
+    RequireGrowth(before, BytesOf(*words), "pre_tokenizer");
+  }
 }
 
 }  // namespace tare::pipeline

@@ -2,13 +2,15 @@
 // What the parsers of a tokenizer.json's parts share: steps in order, of objects with a "type", and keys that must be there.
 #pragma once
 
+#include <concepts>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "quant/file/json.h"
-
 #include "quant/base/error.h"
+#include "quant/file/json.h"
+#include "quant/file/json_integer.h"
 
 namespace tare::pipeline {
 
@@ -19,11 +21,19 @@ template <typename T>
 T Get(const Json& json, const char* key, const std::string& where) {
   const auto found = json.find(key);
   if (found == json.end()) Fail("{}: got no {}, expected one", where, key);
-  try {
-    return found->get<T>();
-  } catch (const Json::exception&) {
-    Fail("{}: {}: got {}, expected another type", where, key, found->dump());
-  }
+  if constexpr (std::integral<T> && !std::same_as<T, bool>) {
+    return IntegerOf<T>(*found, where + ": " + key);
+  } else if constexpr (std::same_as<T, std::vector<int32_t>>) {
+    if (!found->is_array()) Fail("{}: {}: got {}, expected a list of integers", where, key, found->dump());
+    T list;
+    for (const Json& value : *found) list.push_back(IntegerOf<int32_t>(value, where + ": " + key));
+    return list;
+  } else
+    try {
+      return found->get<T>();
+    } catch (const Json::exception&) {
+      Fail("{}: {}: got {}, expected another type", where, key, found->dump());
+    }
 }
 template <typename T>
 T GetOr(const Json& json, const char* key, T otherwise, const std::string& where) {

@@ -12,6 +12,8 @@ namespace tare::pipeline {
 namespace {
 
 constexpr double kUnknownPenalty = 10.0;
+// A place of a word costs as many steps as pieces go on from there: pieces in use have some tens of bytes.
+constexpr size_t kLongestPiece = 4096;
 
 }  // namespace
 
@@ -25,20 +27,21 @@ Unigram::Unigram(const nlohmann::json& json, bool bytes, const std::string& wher
   for (const Json& entry : *vocabulary) {
     if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number())
       Fail("{}: vocab: {}: got {}, expected [piece, score]", where, scores_.size(), entry.dump());
+    if (const size_t length = entry[0].get_ref<const std::string&>().size(); length > kLongestPiece)
+      Fail("{}: vocab: {}: got a piece of {} bytes, expected at most {}", where, scores_.size(), length, kLongestPiece);
     pieces_.Add(entry[0].get<std::string>(), static_cast<int64_t>(scores_.size()), where + ": vocab");
     scores_.push_back(entry[1].get<double>());
     worst = std::min(worst, scores_.back());
   }
   unknown_score_ = worst - kUnknownPenalty;
   const auto unknown = GetOr<int64_t>(json, "unk_id", -1, where);
-  if (unknown >= std::ssize(scores_)) Fail("{}: unk_id: got {}, expected less than {}", where, unknown, scores_.size());
+  const bool has_unknown = json.contains("unk_id") && !json["unk_id"].is_null();
+  if (unknown >= std::ssize(scores_) || (has_unknown && unknown < 0))
+    Fail("{}: unk_id: got {}, expected 0 to {}", where, unknown, scores_.size() - 1);
   unknown_ = static_cast<int32_t>(unknown);
-  for (int32_t id = 0; id < pieces_.ids(); ++id) {
-    if (!pieces_.Piece(id).empty()) sorted_.emplace_back(pieces_.Piece(id), id);
-  }
-  std::ranges::sort(sorted_);
-  for (const auto& [piece, id] : sorted_) ++first_[static_cast<unsigned char>(piece[0]) + 1];
-  for (size_t byte = 1; byte < first_.size(); ++byte) first_[byte] += first_[byte - 1];
+  std::vector<std::pair<std::string_view, int32_t>> pieces;
+  for (int32_t id = 0; id < pieces_.ids(); ++id) pieces.emplace_back(pieces_.Piece(id), id);
+  index_ = PrefixIndex(std::move(pieces));
   byte_ids_ = pieces_.Bytes();
 }
 
@@ -63,26 +66,10 @@ void Unigram::Encode(std::string_view word, std::vector<int32_t>* ids) const {
     size_t next = at;
     Next(word, &next);
     bool whole_character = false;
-    const auto byte = static_cast<unsigned char>(word[at]);
-    auto low = sorted_.begin() + static_cast<std::ptrdiff_t>(first_[byte]);
-    auto high = sorted_.begin() + static_cast<std::ptrdiff_t>(first_[byte + 1]);
-    for (size_t length = 1; low != high && at + length <= word.size(); ++length) {
-      if (low->first.size() == length) {  // the shortest of those that begin so is first
-        offer(at + length, scores_[static_cast<size_t>(low->second)] + best[at].score, at, low->second);
-        whole_character = whole_character || at + length == next;
-        ++low;
-      }
-      if (at + length == word.size()) break;
-      const char c = word[at + length];
-      const auto less = [length](const auto& entry, char value) {
-        return static_cast<unsigned char>(entry.first[length]) < static_cast<unsigned char>(value);
-      };
-      const auto more = [length](char value, const auto& entry) {
-        return static_cast<unsigned char>(value) < static_cast<unsigned char>(entry.first[length]);
-      };
-      low = std::lower_bound(low, high, c, less);
-      high = std::upper_bound(low, high, c, more);
-    }
+    index_.ForEachPrefix(word.substr(at), [&](size_t length, int32_t id) {
+      offer(at + length, scores_[static_cast<size_t>(id)] + best[at].score, at, id);
+      whole_character = whole_character || at + length == next;
+    });
     if (!whole_character) offer(next, unknown_score_ + best[at].score, at, unknown_);
     at = next;
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "experiments/text/tokenizer/piece_table.h"
+#include "experiments/text/tokenizer/prefix_index.h"
 #include "experiments/text/tokenizer/subwords.h"
 
 namespace tare::pipeline {
@@ -36,9 +37,7 @@ class Unigram : public Subwords {
 
   PieceTable pieces_;
   std::vector<double> scores_;  // by id
-  // Pieces in the order of their bytes, and where those with each first byte begin: narrowed byte by byte.
-  std::vector<std::pair<std::string_view, int32_t>> sorted_;
-  std::array<size_t, 257> first_{};
+  PrefixIndex index_;
   bool byte_fallback_;
   std::array<int32_t, 256> byte_ids_{};
   int32_t unknown_ = -1;

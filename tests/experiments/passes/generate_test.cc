@@ -105,6 +105,8 @@ TEST(GenerateTest, EndTokensAreThoseOfTheCheckpoint) {
   EXPECT_THAT(EndTokens(folder.path()), ElementsAre(3, 9));
   write("generation_config.json", R"({"eos_token_id": "x"})");
   EXPECT_THAT([&] { EndTokens(folder.path()); }, ThrowsMessage<Error>(HasSubstr("eos_token_id: got \"x\"")));
+  write("generation_config.json", R"({"eos_token_id": 4294967298})");
+  EXPECT_THAT([&] { EndTokens(folder.path()); }, ThrowsMessage<Error>(HasSubstr("eos_token_id: got 4294967298")));
   write("generation_config.json", R"({})");
   write("config.json", R"({"eos_token_id": null})");
   EXPECT_THAT(EndTokens(folder.path()), IsEmpty());

@@ -67,5 +67,18 @@ TEST(CharacterMap, SizesThatDoNotFitAreDamaged) {
   Damaged(part.Bytes());
 }
 
+TEST(CharacterMap, ValuesAreValidUtf8) {
+  Table whole, stray, inside, cut;
+  whole.texts = std::string("\xc3\xa9\0", 3);
+  EXPECT_NO_THROW(CheckCharacterMap(whole.Bytes(), "M"));
+  stray.texts = std::string("\xff\0", 2);
+  Damaged(stray.Bytes());
+  inside.texts = whole.texts;
+  inside.units[(256 + 'a') ^ 512] = 0x8000'0001;  // at the second byte of a character
+  Damaged(inside.Bytes());
+  cut.texts = std::string("\xf0\x9f\0", 3);
+  Damaged(cut.Bytes());
+}
+
 }  // namespace
 }  // namespace tare

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "quant/base/error.h"
 #include "quant/file/json.h"
 
 namespace tare {
@@ -12,6 +13,8 @@ namespace {
 using pipeline::AddedTokens;
 using pipeline::Normalizer;
 using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
 using Json = nlohmann::json;
 
 Json Token(int id, const std::string& content, const std::string& flag = "") {
@@ -53,6 +56,17 @@ TEST(AddedTokens, NormalizedOnesAreFoundInNormalizedText) {
   EXPECT_FALSE(added.Split("Ab")[0].id);
   EXPECT_EQ(added.SplitNormalized("ab")[0].id, 1);
   EXPECT_EQ(added.tokens().at(1).content, "ab");
+}
+
+// Looking through all tokens at every place would take minutes.
+TEST(AddedTokens, ManyWithOneFirstByte) {
+  Json tokens = Json::array();
+  for (int i = 0; i < 100'000; ++i) tokens.push_back(Token(i, "a" + std::to_string(i) + "!"));
+  std::string text;
+  for (int i = 0; i < 10'000; ++i) text += "a7a99999!";
+  EXPECT_EQ(Split(tokens, text).size(), 20'000u);
+  EXPECT_THAT([] { Split(Json::array({Token(1, std::string(5000, 'a'))}), "a"); },
+              ThrowsMessage<Error>(HasSubstr("id 1: got a token of 5000 bytes, expected at most 4096")));
 }
 
 }  // namespace

@@ -33,5 +33,14 @@ TEST(Decoder, EachKind) {
   EXPECT_EQ(Decode(nlohmann::json(), {"a", "b"}), "a b");
 }
 
+TEST(Decoder, WhatCannotEndOrGrowsIsBounded) {
+  EXPECT_EQ(Decode({{"type", "Strip"}, {"content", ""}, {"start", 1'000'000'000'000}}, {"a"}), "a");
+  nlohmann::json steps = nlohmann::json::array();
+  for (int i = 0; i < 40; ++i)
+    steps.push_back({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}});
+  EXPECT_THAT([&] { Decode({{"type", "Sequence"}, {"decoders", steps}}, {"a"}); },
+              ThrowsMessage<Error>(HasSubstr("decoder: got 131072 bytes from a text of 1")));
+}
+
 }  // namespace
 }  // namespace tare

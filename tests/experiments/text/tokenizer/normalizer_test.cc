@@ -41,5 +41,13 @@ TEST(Normalizer, SequencesInOrder) {
               ThrowsMessage<Error>(HasSubstr("n: Sequence: got no list normalizers")));
 }
 
+TEST(Normalizer, StepsInARowAreBounded) {
+  nlohmann::json steps = nlohmann::json::array();
+  for (int i = 0; i < 40; ++i)
+    steps.push_back({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}});
+  EXPECT_THAT([&] { Apply({{"type", "Sequence"}, {"normalizers", steps}}, "a"); },
+              ThrowsMessage<Error>(HasSubstr("normalizer: got 131072 bytes from a text of 1, expected at most 65552")));
+}
+
 }  // namespace
 }  // namespace tare

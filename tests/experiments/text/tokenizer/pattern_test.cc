@@ -76,5 +76,30 @@ TEST(Pattern, ACatastrophicExpressionEndsWithAMessage) {
               ThrowsMessage<Error>(HasSubstr("t.json: pattern: too costly")));
 }
 
+// The limit is of the text: each match by itself is cheap enough, and there is one at every byte.
+TEST(Pattern, ATextHasOneBudget) {
+  const Pattern pattern = Pattern::Regex("(a+)+[bc]|a", "t.json");
+  EXPECT_THAT([&] { pattern.Parts(std::string(1000, 'a')); },
+              ThrowsMessage<Error>(HasSubstr("t.json: pattern: too costly")));
+  const std::string run(200'000, ' ');  // one match of more than the first limit
+  EXPECT_EQ(Pattern::Regex(R"((?:\s|\t)+(?!\S))", "t").Parts(run).size(), 1u);
+}
+
+// \K in a group that is called, or looked ahead to, sets the beginning behind the end.
+TEST(Pattern, AMatchGoesOn) {
+  for (const char* expression : {R"((?=(?:(?1)))|(b\K))", R"((?=(?1))(?:(ab\K)){0})", R"(a(?=(?1))(?:(.\K)){0})"}) {
+    EXPECT_THAT([&] { Pattern::Regex(expression, "t.json").Parts("abab bb"); },
+                ThrowsMessage<Error>(HasSubstr("t.json: pattern")))
+        << expression;
+  }
+  EXPECT_EQ(Matches(R"(a\Kb)", "abab"), "b|b|");
+}
+
+TEST(Pattern, ReplacedTextIsBounded) {
+  EXPECT_THAT(
+      [] { Pattern::Literal("a").Replaced(std::string(1000, 'a'), std::string(1000, 'b')); },
+      ThrowsMessage<Error>(HasSubstr("Replace: got 1000000 bytes from a text of 1000, expected at most 81536")));
+}
+
 }  // namespace
 }  // namespace tare

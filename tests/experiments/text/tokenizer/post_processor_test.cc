@@ -30,5 +30,15 @@ TEST(PostProcessor, TemplatesAndPairs) {
   EXPECT_THAT([&] { PostProcessor(without, "p"); }, ThrowsMessage<Error>(HasSubstr("special_tokens: got no '</s>'")));
 }
 
+TEST(PostProcessor, IdsThatWrapAreRefused) {
+  const auto json = nlohmann::json::parse(R"({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}],
+    "special_tokens": {"<s>": {"ids": [4294967297]}}})");
+  EXPECT_THAT([&] { PostProcessor(json, "p"); },
+              ThrowsMessage<Error>(HasSubstr("ids: got 4294967297, expected an integer")));
+  EXPECT_THAT(
+      [] { PostProcessor({{"type", "BertProcessing"}, {"sep", {"[SEP]", 4294967296}}, {"cls", {"[CLS]", 4}}}, "p"); },
+      ThrowsMessage<Error>(HasSubstr("got 4294967296, expected an integer")));
+}
+
 }  // namespace
 }  // namespace tare

@@ -62,5 +62,14 @@ TEST(PreTokenizer, BytesAreLeftToTheModelAtTheEndAlone) {
                                                                  "1"));
 }
 
+TEST(PreTokenizer, StepsInARowAreBounded) {
+  nlohmann::json steps = nlohmann::json::array();
+  for (int i = 0; i < 40; ++i) steps.push_back({{"type", "ByteLevel"}, {"use_regex", false}});
+  EXPECT_THAT([&] { Cut({{"type", "Sequence"}, {"pretokenizers", steps}}, "\xc3\xa9"); },
+              ThrowsMessage<Error>(HasSubstr("pre_tokenizer: got ")));
+  EXPECT_THAT([] { Cut({{"type", "Metaspace"}, {"replacement", std::string(5000, 'x')}}, std::string(100, ' ')); },
+              ThrowsMessage<Error>(HasSubstr("Metaspace: got 500100 bytes from a text of 100")));
+}
+
 }  // namespace
 }  // namespace tare

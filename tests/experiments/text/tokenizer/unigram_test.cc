@@ -12,6 +12,8 @@ namespace {
 
 using pipeline::Unigram;
 using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
 using Json = nlohmann::json;
 
 std::vector<int32_t> Encode(const Json& json, const std::string& word) {
@@ -66,6 +68,16 @@ TEST(Unigram, UnknownNeighboursAreOneAndMayBeBytes) {
   EXPECT_THAT(Encode(json, "axza"), ElementsAre(1, 0, 1));  // z has no byte
   json["unk_id"] = nullptr;
   EXPECT_THROW(Encode(json, "z"), Error);
+}
+
+TEST(Unigram, WhatCannotBeAnIdOrAPieceIsRefused) {
+  Json json = Pieces({{"<unk>", 0.0}, {"a", 0.0}});
+  for (const char* id : {"-1", "2", "4294967296", "18446744073709551615", "0.5"}) {
+    json["unk_id"] = Json::parse(id);
+    EXPECT_THAT([&] { Encode(json, "a"); }, ThrowsMessage<Error>(HasSubstr(std::string("unk_id: got ") + id))) << id;
+  }
+  EXPECT_THAT([] { Encode(Pieces({{"<unk>", 0.0}, {std::string(5000, 'a'), 0.0}}), "a"); },
+              ThrowsMessage<Error>(HasSubstr("vocab: 1: got a piece of 5000 bytes, expected at most 4096")));
 }
 
 }  // namespace

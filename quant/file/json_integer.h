@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Integers of JSON as the type that takes them. nlohmann's own conversion cuts 2^32 + 1 to 1, 1.5 to 1 and -1 to the
+// largest unsigned number without a word.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "quant/base/error.h"
+#include "quant/file/json.h"
+
+namespace tare {
+
+// The integer. Throws Error for what is no integer, or one that T does not hold; `where` begins the message.
+template <std::integral T>
+T IntegerOf(const nlohmann::json& json, std::string_view where) {
+  const bool fits = json.is_number_unsigned() ? std::in_range<T>(json.get<uint64_t>())
+                                              : json.is_number_integer() && std::in_range<T>(json.get<int64_t>());
+  if (!fits)
+    Fail("{}: got {}, expected an integer from {} to {}", where, json.dump(), std::numeric_limits<T>::min(),
+         std::numeric_limits<T>::max());
+  return json.get<T>();
+}
+
+}  // namespace tare
