@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Attacks the program for a while: damaged files of every kind through every command that reads them, damaged command lines, limits of memory,
-# file size and open files, a full and a read-only disk, signals and kills at random moments followed by a resume, two processes on one output.
-# Says how many of each, and what was found; what was found is kept in build/attack. SECURITY.md says what is promised.
+# Attacks the program for a while: damaged files of every kind through every command that reads them, damaged command
+# lines, limits of memory, file size and open files, a full and a read-only disk, signals and kills at random moments
+# followed by a resume, two processes on one output. Says how many of each, and what was found; what was found is kept
+# in build/attack. SECURITY.md says what is promised.
 #
 # usage: tools/attack.sh [MINUTES [SEED]]
 #   MINUTES  5 where not given, on every processor
@@ -38,5 +39,7 @@ if ! "${within[@]}" "$mounts" 2>/dev/null; then
   disks=() within=(bash -c) mounts=true
 fi
 export TMPDIR=$work
-"${within[@]}" "$mounts"' && exec "$@"' attack build/release/attack --program "$PWD/build/release/tare" --sanitized "$PWD/build/asan/tare" \
-  --source "$PWD" --work "$work" --found "$PWD/build/attack" --seconds $((60 * minutes)) --seed "$seed" --workers "$(nproc)" "${disks[@]}"
+"${within[@]}" "$mounts"' && exec "$@"' attack build/release/attack --program "$PWD/build/release/tare" \
+  --sanitized "$PWD/build/asan/tare" \
+  --source "$PWD" --work "$work" --found "$PWD/build/attack" --seconds $((60 * minutes)) --seed "$seed" \
+  --workers "$(nproc)" "${disks[@]}"

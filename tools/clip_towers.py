@@ -5,12 +5,12 @@
 usage: clip_towers.py CHECKPOINT NAME [--head-dim 64]
 
 CHECKPOINT: what the authors of DiffCLIP (hammoudhasan/DiffCLIP) publish, checkpoint_best.pt, of either kind: with
-differential attention or their baseline; or the same names in a .safetensors file. The folders NAME-vision and NAME-text
-get config.json and model.safetensors, under the names of transformers' CLIPVisionModelWithProjection and
+differential attention or their baseline; or the same names in a .safetensors file. The folders NAME-vision and
+NAME-text get config.json and model.safetensors, under the names of transformers' CLIPVisionModelWithProjection and
 CLIPTextModelWithProjection.
 
-The file is opened by PyTorch's weights-only loading, which runs nothing that the file brings. What else the training wrote
-beside the weights (arguments, paths) is admitted as names without content.
+The file is opened by PyTorch's weights-only loading, which runs nothing that the file brings. What else the training
+wrote beside the weights (arguments, paths) is admitted as names without content.
 """
 import argparse
 import json

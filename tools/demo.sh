@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# From a fresh machine to the main table: installs the packages, builds, and asks of the embedded pair, a standard and a differential model of the
-# same size, how large their outliers are, what few bits for attention logits cost each, and which sites of a model in four bits are to
-# blame. Run again, it does what is left.
+# From a fresh machine to the main table: installs the packages, builds, and compares the embedded pair, a standard and a
+# differential model of the same size: their outliers, the cost of low-bit attention logits, and the sites to blame in
+# four bits. Re-running is safe; finished steps are skipped.
 #
 # usage: tools/demo.sh [RESULTS]     RESULTS: folder for tables in JSON and CSV (default ./demo-results)
 set -euo pipefail
@@ -13,25 +13,33 @@ items=100
 bits=16,8,6,4
 granularities=row,tensor
 
-case "${1:-}" in -h | --help) sed -n '3,7s/^# \{0,1\}//p' "$0"; exit 0 ;; -*) echo "demo: got '$1', expected a folder; see --help" >&2; exit 2 ;; esac
+case "${1:-}" in
+  -h | --help) sed -n '3,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  -*) echo "demo: got '$1', expected a folder; see --help" >&2; exit 2 ;;
+esac
 results=$(realpath -m "${1:-demo-results}")
 cd "$(dirname "$0")/.."
 pair=experiments/pair
 models=("$pair/novels-standard" "$pair/novels-differential")
+tasks=perplexity=$pair/heldout.txt
+for items_file in needles-1 needles-4 continuations; do tasks+=,choice=$pair/$items_file.jsonl; done
 title() { printf '\n[%d/5 %d:%02d] %s\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)) "$2" >&2; }
 
 # What is ahead, in minutes: packages two, the build ten of one core, the measurement six of one core.
 cores=$(nproc) building=0
 [ -x build/release/tare ] || building=$(((10 + cores - 1) / cores))
 measuring=$(((6 + cores - 1) / cores))
-printf 'demo: about %d minutes on %d free cores: packages 2, building %s, measuring %d. It can be stopped and run again.\n' \
-  $((2 + building + measuring)) "$cores" "$([ "$building" -gt 0 ] && echo $building || echo 'what changed')" $measuring >&2
+printf 'demo: about %d minutes on %d free cores: packages 2, building %s, measuring %d. ' \
+  $((2 + building + measuring)) "$cores" "$([ "$building" -gt 0 ] && echo $building || echo 'what changed')" \
+  $measuring >&2
+echo 'Re-running is safe; finished steps are skipped.' >&2
 
 title 1 'packages'
 tools/setup.sh
 
 title 2 'building build/release/tare'
-[ -e build/release/CMakeCache.txt ] && together= || together=-DCMAKE_UNITY_BUILD=ON  # half the time where everything is compiled
+# Half the time where everything is compiled.
+[ -e build/release/CMakeCache.txt ] && together= || together=-DCMAKE_UNITY_BUILD=ON
 cmake --preset release $together --log-level=WARNING >/dev/null
 cmake --build --preset release --target tare
 tare=$PWD/build/release/tare
@@ -45,11 +53,14 @@ done
 
 title 4 "outliers, accuracy against bits, and which sites are to blame ($tokens tokens, $items items of each set)"
 if [ ! -t 2 ]; then # the program's progress line is for terminals: elsewhere, a line now and then
-  while sleep 20 >/dev/null 2>&1; do echo "      $(cat "$results"/compared/{,attribution-?/}cells.jsonl 2>/dev/null | wc -l) cells finished" >&2; done &
+  while sleep 20 >/dev/null 2>&1; do
+    echo "      $(cat "$results"/compared/{,attribution-?/}cells.jsonl 2>/dev/null | wc -l) cells finished" >&2
+  done &
   trap "kill $! 2>/dev/null || true" EXIT
 fi
-"$tare" compare "${models[@]}" --site attn_logits --bits $bits --granularity $granularities --tokens $tokens --limit $items \
-  --tasks perplexity=$pair/heldout.txt,choice=$pair/needles-1.jsonl,choice=$pair/needles-4.jsonl,choice=$pair/continuations.jsonl \
+"$tare" compare "${models[@]}" --site attn_logits --bits $bits --granularity $granularities \
+  --tokens $tokens --limit $items \
+  --tasks "$tasks" \
   --out "$results/compared"
 
 tools/seen.sh "$results/compared/table.csv" "$results/compared/outliers.csv" | sed '1s/^/\n/'

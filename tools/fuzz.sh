@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# libFuzzer on every reader of files, under the address and undefined-behaviour sanitizers, and how much of the readers' sources it reached.
-# Kept cases are in tests/fuzz/corpus; new ones are gathered in build/fuzz/corpus, and what breaks a reader in build/fuzz/found.
+# libFuzzer on every reader of files, under the address and undefined-behaviour sanitizers, and how much of the readers'
+# sources it reached. Kept cases are in tests/fuzz/corpus; new ones are gathered in build/fuzz/corpus, and what breaks a
+# reader in build/fuzz/found.
 #
 # usage: tools/fuzz.sh [SECONDS [READER...]]
 #   SECONDS  for each reader; 60 where not given
@@ -30,15 +31,21 @@ export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=pri
 failed=0
 for reader in "${readers[@]}"; do
   mkdir -p "build/fuzz/corpus/$reader"
-  TARE_READER=$reader TMPDIR=$shm LLVM_PROFILE_FILE=build/fuzz/$reader.profraw build/fuzz/readers_fuzz -max_total_time="$seconds" -timeout=20 \
-    -max_len=65536 -artifact_prefix="build/fuzz/found/$reader-" -print_final_stats=1 "build/fuzz/corpus/$reader" "tests/fuzz/corpus/$reader" \
+  TARE_READER=$reader TMPDIR=$shm LLVM_PROFILE_FILE=build/fuzz/$reader.profraw build/fuzz/readers_fuzz \
+    -max_total_time="$seconds" -timeout=20 \
+    -max_len=65536 -artifact_prefix="build/fuzz/found/$reader-" -print_final_stats=1 "build/fuzz/corpus/$reader" \
+    "tests/fuzz/corpus/$reader" \
     >"build/fuzz/$reader.log" 2>&1 || { failed=1; tail -n 40 "build/fuzz/$reader.log"; }
   echo "$reader: $(sed -n 's/^stat::number_of_executed_units: *//p' "build/fuzz/$reader.log") inputs in $seconds s"
 done
 
 llvm-profdata merge -o build/fuzz/readers.profdata build/fuzz/*.profraw
-llvm-cov report build/fuzz/readers_fuzz -instr-profile=build/fuzz/readers.profdata -show-branch-summary=false -show-region-summary=false \
-  quant/file/{safetensors,safetensors_header,strict_json,hdf5_reader,quantized_checkpoint,mapped_file,dtype}.cc quant/statistics/statistics_reader.cc \
-  quant/plan/*.cc experiments/model/{config,config_keys}.cc experiments/tasks/choice_items.cc experiments/observe/marked_spans.cc \
-  experiments/text/{character_map,utf8}.cc experiments/text/tokenizer/*.cc experiments/observe/captured/{npz,array_file,captured_layout}.cc
+llvm-cov report build/fuzz/readers_fuzz -instr-profile=build/fuzz/readers.profdata -show-branch-summary=false \
+  -show-region-summary=false \
+  quant/file/{safetensors,safetensors_header,strict_json,hdf5_reader,quantized_checkpoint,mapped_file,dtype}.cc \
+  quant/statistics/statistics_reader.cc \
+  quant/plan/*.cc experiments/model/{config,config_keys}.cc experiments/tasks/choice_items.cc \
+  experiments/observe/marked_spans.cc \
+  experiments/text/{character_map,utf8}.cc experiments/text/tokenizer/*.cc \
+  experiments/observe/captured/{npz,array_file,captured_layout}.cc
 exit $failed

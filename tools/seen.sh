@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# One sentence of what the demo saw, computed from its figures: how perplexity changes at the fewest bits, and how the two models'
-# largest magnitudes compare. Columns are found by their names.
+# One sentence of what the demo saw, computed from its figures: how perplexity changes at the fewest bits, and how the
+# two models' largest magnitudes compare. Columns are found by their names.
 #
 # usage: tools/seen.sh TABLE.csv OUTLIERS.csv     a sweep's table and `tare stats --csv`, both of the same two models
 set -euo pipefail
@@ -28,11 +28,13 @@ awk -F, '
       printf "%s", (g > 1 ? ", and by" : "")
       for (m = 1; m <= 2; m++) {
         before = stored[model[m]]
-        printf "%s %+.1f %% (%s)", (m > 1 ? " and" : ""), 100 * (value[model[m], granularity[g], fewest] - before) / before, model[m]
+        change = 100 * (value[model[m], granularity[g], fewest] - before) / before
+        printf "%s %+.1f %% (%s)", (m > 1 ? " and" : ""), change, model[m]
       }
       printf " with one scale per %s", granularity[g]
     }
-    printf "; the largest attention logit of %s is %.2f times that of %s, its largest hidden state %.2f times.", model[2],
+    printf "; the largest attention logit of %s is %.2f times that of %s, its largest hidden state %.2f times.",
+      model[2],
       largest[model[2], "attn_logits"] / largest[model[1], "attn_logits"], model[1],
       largest[model[2], "layer_out"] / largest[model[1], "layer_out"]
     print " One pair of small models: no evidence about large ones."

@@ -8,8 +8,9 @@
 #   --slurm  the workload manager that tools/cluster/slurm.sh is tested with
 #   --fuzz   clang with libFuzzer, and what counts the lines that it reached
 #
-# For Debian 13 and later and Ubuntu from 25.04, as root or as a user with sudo. What decides is not the system's name but
-# whether it offers the versions below; where it does not, the script says which are missing and leaves the system as it is.
+# For Debian 13 and later and Ubuntu from 25.04, as root or as a user with sudo. What decides is not the system's name
+# but whether it offers the versions below; where it does not, the script says which are missing and leaves the system
+# as it is.
 set -euo pipefail
 
 # package and the oldest version that will do (cmake/dependencies.cmake asks for the same)
@@ -66,7 +67,7 @@ for option; do
     --python) packages+=$python_packages ;;
     --slurm) packages+=$slurm_packages ;;
     --fuzz) packages+=$fuzz_packages ;;
-    -h | --help) sed -n '3,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '3,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "setup: got '$option', expected nothing, --lint, --python, --slurm or --fuzz" >&2; exit 2 ;;
   esac
 done
@@ -87,7 +88,8 @@ need_command() {
 
 need_command dpkg-query
 
-installed=$(dpkg-query -W -f='${Package} ${db:Status-Status} ${Version}\n' 2>/dev/null | awk '$2 == "installed" { print $1, $3 }')
+installed=$(dpkg-query -W -f='${Package} ${db:Status-Status} ${Version}\n' 2>/dev/null |
+  awk '$2 == "installed" { print $1, $3 }')
 
 # Packages that are absent or too old.
 missing=()
@@ -120,25 +122,30 @@ apt -o APT::Update::Error-Mode=any update >"$log" 2>&1 || stale=yes
 too_old=()
 while read -r name oldest; do
   case " ${missing[*]} " in *" $name "*) ;; *) continue ;; esac
-  offered=$(LC_ALL=C apt-cache policy "$name" | # takes a name that it does not know, "g++" too, for a regular expression
+  # Takes a name that it does not know, "g++" too, for a regular expression.
+  offered=$(LC_ALL=C apt-cache policy "$name" |
     awk -v heading="$name:" '/^[^ ]/ { own = $0 == heading } own && $1 == "Candidate:" && $2 != "(none)" { print $2 }')
-  [ -n "$offered" ] && dpkg --compare-versions "$offered" ge "$oldest" || too_old+=("  $name: got ${offered:-no such package}, expected $oldest or later")
+  [ -n "$offered" ] && dpkg --compare-versions "$offered" ge "$oldest" ||
+    too_old+=("  $name: got ${offered:-no such package}, expected $oldest or later")
 done <<<"$packages"
 if [ ${#too_old[@]} -gt 0 ]; then
-  [ -z "$stale" ] || fail_with_log "apt-get update failed (above). Is the network there, and are the sources in /etc/apt right?"
+  [ -z "$stale" ] ||
+    fail_with_log "apt-get update failed (above). Is the network there, and are the sources in /etc/apt right?"
   die "$system does not offer what Tare needs:
 $(printf '%s\n' "${too_old[@]}")
   Try $supported (a container or a debootstrap root will do). Nothing was installed."
 fi
 
-# What apt-get says, as one line every 50 steps, so that a log shows life and stays short. (Not awk: mawk reads in large pieces, and
-# would show everything at the end.)
+# What apt-get says, as one line every 50 steps, so that a log shows life and stays short. (Not awk: mawk reads in large
+# pieces, and would show everything at the end.)
 show_steps() {
   local line steps=0 total=0
   while IFS= read -r line; do
     case $line in
-      *' newly installed'*) total=${line%% newly*} total=${total##* } && say "downloading and installing $total packages" ;;
-      'Unpacking '* | 'Setting up '*) steps=$((steps + 1)) && [ $((steps % 50)) -ne 0 ] || say "$steps of $((2 * total)) steps" ;;
+      *' newly installed'*) total=${line%% newly*} total=${total##* } &&
+        say "downloading and installing $total packages" ;;
+      'Unpacking '* | 'Setting up '*) steps=$((steps + 1)) && [ $((steps % 50)) -ne 0 ] ||
+        say "$steps of $((2 * total)) steps" ;;
     esac
   done
 }

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs a build, moves it elsewhere, and builds and runs a project outside the tree that finds it with find_package(tare). So that the source
-# tree cannot stand in for the installed files: the project is a copy in a new folder, the installation was moved after it was made, and neither
-# its CMake files nor any file that the compiler read may lie in the sources. Then kernels alone, where no other package can be found.
+# Installs a build, moves it elsewhere, and builds and runs a project outside the tree that finds it with
+# find_package(tare). So that the source tree cannot stand in for the installed files: the project is a copy in a new
+# folder, the installation was moved after it was made, and neither its CMake files nor any file that the compiler read
+# may lie in the sources. Then kernels alone, where no other package can be found.
 # usage: test.sh SOURCE BUILD
 set -euo pipefail
 source=$(realpath "${1:?usage: test.sh SOURCE BUILD}") build=$(realpath "${2:?usage: test.sh SOURCE BUILD}")
@@ -14,11 +15,13 @@ cmake --install "$build" --prefix "$work/made" >/dev/null
 mv "$work/made" "$work/moved"
 config=$(find "$work/moved" -name tare-config.cmake)
 [ -n "$config" ] || die "got no tare-config.cmake in the installation"
-! grep -rnF -e "$source" -e "$work/made" "$(dirname "$config")" || die "the installed CMake files name the place they were made in (above)"
+! grep -rnF -e "$source" -e "$work/made" "$(dirname "$config")" ||
+  die "the installed CMake files name the place they were made in (above)"
 
 # configure FOLDER BUILD ARGUMENT...: a project outside, against the moved installation.
 configure() {
-  cmake -G Ninja -S "$work/$1" -B "$work/$2" -DCMAKE_PREFIX_PATH="$work/moved" -DCMAKE_FIND_PACKAGE_NO_PACKAGE_REGISTRY=ON "${@:3}" >"$work/configure.log" 2>&1
+  cmake -G Ninja -S "$work/$1" -B "$work/$2" -DCMAKE_PREFIX_PATH="$work/moved" \
+    -DCMAKE_FIND_PACKAGE_NO_PACKAGE_REGISTRY=ON "${@:3}" >"$work/configure.log" 2>&1
 }
 # build NAME [TARGET...]: it builds, and reads nothing that lies in the sources.
 build() {
@@ -29,13 +32,15 @@ build() {
 cp -r "$source/tests/install" "$work/consumer"
 cp -r "$source/tools/example" "$work/example"
 configure consumer everything || { cat "$work/configure.log"; die "the project outside does not configure"; }
-grep -qF "tare_DIR=$work/moved/" "$work/configure.log" || die "found another tare: $(grep tare_DIR "$work/configure.log")"
+grep -qF "tare_DIR=$work/moved/" "$work/configure.log" ||
+  die "found another tare: $(grep tare_DIR "$work/configure.log")"
 build everything
 for component in numbers files kernels experiments; do
   "$work/everything/use_$component" || die "use_$component fails"
 done
 
-# Kernels alone, where nothing else can be found: no pkg-config module, no OpenSSL; and no header of another library or component is read.
+# Kernels alone, where nothing else can be found: no pkg-config module, no OpenSSL; and no header of another library or
+# component is read.
 mkdir "$work/no-modules"
 alone=(-DCOMPONENTS=kernels -DCMAKE_DISABLE_FIND_PACKAGE_OpenSSL=ON -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON
   -DCMAKE_DISABLE_FIND_PACKAGE_Eigen3=ON)
@@ -43,19 +48,25 @@ export PKG_CONFIG_LIBDIR=$work/no-modules
 configure consumer kernels "${alone[@]}" || { cat "$work/configure.log"; die "kernels alone do not configure"; }
 build kernels headers_alone
 "$work/kernels/use_kernels" || die "use_kernels fails with kernels alone"
-foreign='/(hdf5|openssl|nlohmann|eigen3|Eigen|google/protobuf)/|/H5[A-Za-z]*\.h|sentencepiece|/quant/(file|plan|observe|calibrate|statistics)/|/experiments/'
-! ninja -C "$work/kernels" -t deps | grep -E "$foreign" || die "kernels alone: the compiler read headers of others (above)"
-ninja -C "$work/everything" -t deps | grep -E "$foreign" >/dev/null || die "got no foreign header even where there are some: is the pattern right?"
+foreign='/(hdf5|openssl|nlohmann|eigen3|Eigen|google/protobuf)/|/H5[A-Za-z]*\.h|sentencepiece'
+foreign+='|/quant/(file|plan|observe|calibrate|statistics)/|/experiments/'
+! ninja -C "$work/kernels" -t deps | grep -E "$foreign" ||
+  die "kernels alone: the compiler read headers of others (above)"
+ninja -C "$work/everything" -t deps | grep -E "$foreign" >/dev/null ||
+  die "got no foreign header even where there are some: is the pattern right?"
 
 # What is missing is named, with its package.
 configure consumer files -DCOMPONENTS=files "${alone[@]:1}" && die "files configure without their libraries"
 for package in libssl-dev libhdf5-dev; do
-  grep -qF "$package" "$work/configure.log" || { cat "$work/configure.log"; die "got no word of $package, which files need"; }
+  grep -qF "$package" "$work/configure.log" ||
+    { cat "$work/configure.log"; die "got no word of $package, which files need"; }
 done
 configure consumer unknown -DCOMPONENTS=kernel && die "got a component that there is not"
-grep -qF 'got component kernel, expected' "$work/configure.log" || { cat "$work/configure.log"; die "the unknown component is not named"; }
+grep -qF 'got component kernel, expected' "$work/configure.log" ||
+  { cat "$work/configure.log"; die "the unknown component is not named"; }
 
-configure example example-build -DCMAKE_BUILD_TYPE=Release "${alone[@]:1}" || { cat "$work/configure.log"; die "the example does not configure"; }
+configure example example-build -DCMAKE_BUILD_TYPE=Release "${alone[@]:1}" ||
+  { cat "$work/configure.log"; die "the example does not configure"; }
 build example-build
 "$work/example-build/differential_attention" || die "the example fails"
-if [ -x "$work/moved/bin/tare" ]; then "$work/moved/bin/tare" --version >/dev/null || die "the installed tare does not start"; fi
+[ ! -x "$work/moved/bin/tare" ] || "$work/moved/bin/tare" --version >/dev/null || die "the installed tare does not start"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The report in Chromium: nothing in its console in either scheme of colours at three widths, and what its script makes is there. 77, which
-# ctest counts as skipped, where there is no Chromium (Debian: apt install chromium-headless-shell).
+# The report in Chromium: nothing in its console in either scheme of colours at three widths, and what its script makes
+# is there. 77, which ctest counts as skipped, where there is no Chromium (Debian: apt install chromium-headless-shell).
 # usage: browser_test.sh TARE ROOT
 set -euo pipefail
 tare=${1:?usage: browser_test.sh TARE ROOT} pair=${2:?usage: browser_test.sh TARE ROOT}/experiments/pair
@@ -15,14 +15,19 @@ die() { echo "browser_test: $*" >&2; exit 1; }
 standard=$pair/novels-standard
 hostile="$work/<img src=x onerror=console.log(1)>"
 cp -r "$pair/novels-differential" "$hostile"
-"$tare" stats "$standard" "$hostile" --input "$pair/heldout.txt" --tokens 64 --window 32 --json "$work/outliers.json" >/dev/null
-"$tare" sweep "$standard" "$hostile" --bits 16,4 --tasks "perplexity=$pair/heldout.txt" --tokens 64 --window 32 --out "$work/sweep" >/dev/null
+"$tare" stats "$standard" "$hostile" --input "$pair/heldout.txt" --tokens 64 --window 32 --json "$work/outliers.json" \
+  >/dev/null
+"$tare" sweep "$standard" "$hostile" --bits 16,4 --tasks "perplexity=$pair/heldout.txt" --tokens 64 --window 32 \
+  --out "$work/sweep" >/dev/null
 "$tare" report "$work/outliers.json" "$work/sweep" --out "$work/report.html" >/dev/null
 
-# browse WIDTH SCHEME OPTION...: 0 is the dark scheme, 1 the light one. What the console says comes with CONSOLE before it.
+# browse WIDTH SCHEME OPTION...: 0 is the dark scheme, 1 the light one. What the console says comes with CONSOLE before
+# it.
 browse() {
-  "$chromium" --headless --no-sandbox --disable-gpu --hide-scrollbars --enable-logging=stderr --user-data-dir="$work/profile" \
-    --blink-settings=preferredColorScheme="$2" --window-size="$1",2400 "${@:3}" "file://$work/report.html" 2>"$work/said"
+  "$chromium" --headless --no-sandbox --disable-gpu --hide-scrollbars --enable-logging=stderr \
+    --user-data-dir="$work/profile" \
+    --blink-settings=preferredColorScheme="$2" --window-size="$1",2400 "${@:3}" "file://$work/report.html" \
+    2>"$work/said"
   ! grep 'CONSOLE' "$work/said" >&2 || die "the console has something to say at width $1, scheme $2"
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The PyTorch hook of experiments/observe/captured/README.md, run as it stands there on a small random model, and what it saved measured.
-# Skipped (77) where Python has no torch, transformers and safetensors.
+# The PyTorch hook of experiments/observe/captured/README.md, run as it stands there on a small random model, and what
+# it saved measured. Skipped (77) where Python has no torch, transformers and safetensors.
 # usage: capture_test.sh TARE README
 set -euo pipefail
 tare=$1 readme=$2
@@ -33,16 +33,19 @@ capture.save(sys.argv[1] + "/captured.safetensors", input_ids=ids,
 PYTHON
 python3 "$work/run.py" "$work"
 "$tare" stats --tensors "$work/captured.safetensors" --name model --formats int8/row --out "$work/captured.h5"
-"$tare" stats "$work/model" --input "$work/captured.safetensors" --sites layer_out,o_proj.in,down_proj.in,probs --formats int8/row \
+"$tare" stats "$work/model" --input "$work/captured.safetensors" --sites layer_out,o_proj.in,down_proj.in,probs \
+  --formats int8/row \
   --out "$work/model.h5" >/dev/null
 
-# The same model in two programs: figures to three digits (those of output_error_*, which need V, are the model's alone).
+# The same model in two programs: figures to three digits (those of output_error_*, which need V, are the model's
+# alone).
 for site in layer_out o_proj.in down_proj.in probs; do
   for file in captured model; do
     "$tare" stats show "$work/$file.h5" --site $site --json - | python3 -c '
 import json, sys
 for row in json.load(sys.stdin)["rows"]:
-    print(row["layer"], row["head"], row["count"], *("%.3g" % row[k] for k in ("absmax", "median", "p99", "variance", "kurtosis")))' >"$work/$file.txt"
+    print(row["layer"], row["head"], row["count"],
+          *("%.3g" % row[k] for k in ("absmax", "median", "p99", "variance", "kurtosis")))' >"$work/$file.txt"
   done
   diff "$work/captured.txt" "$work/model.txt"
 done

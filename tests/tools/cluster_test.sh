@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A sweep by cells ends with the bytes of one that one machine ran: by GNU parallel where it is there, else line by line; with a cell that
-# was cut short; by HyperQueue's command; and by the script of a Slurm array, its number given by hand (slurm_test.sh has a real one). What
-# is missing is named.
+# A sweep by cells ends with the bytes of one that one machine ran: by GNU parallel where it is there, else line by
+# line; with a cell that was cut short; by HyperQueue's command; and by the script of a Slurm array, its number given by
+# hand (slurm_test.sh has a real one). What is missing is named.
 # usage: cluster_test.sh TARE ROOT
 set -euo pipefail
 tare=$1
@@ -12,10 +12,12 @@ trap 'rm -rf "$work"' EXIT
 die() { echo "cluster_test: $*" >&2; exit 1; }
 
 golden=tests/data/golden
-sweep=("$golden/llama-mha" "$golden/diffllama-mha" --bits 16,4 --tasks "perplexity=$golden/llama-mha/expected.safetensors")
+sweep=("$golden/llama-mha" "$golden/diffllama-mha" --bits 16,4
+  --tasks "perplexity=$golden/llama-mha/expected.safetensors")
 "$tare" sweep "${sweep[@]}" --out "$work/straight" >/dev/null
 tools/cluster/cells.sh "$tare" "$work/out" "${sweep[@]}" >"$work/cells.txt"
-[ "$(grep -vc '^#' "$work/cells.txt")" = 4 ] || die "got $(cat "$work/cells.txt"), expected a line for each of four cells"
+[ "$(grep -vc '^#' "$work/cells.txt")" = 4 ] ||
+  die "got $(cat "$work/cells.txt"), expected a line for each of four cells"
 merge() { sed -n 's/^# //p' "$work/cells.txt" | bash; }
 same() { diff -r "$work/straight" "$work/out/all" >/dev/null || die "$1: other bytes than those of one machine"; }
 
@@ -25,12 +27,14 @@ said=$(merge 2>&1 >/dev/null) && die 'merged what is not there'
 case $said in *'cell-1/cells.jsonl: no such file'*) ;; *) die "got '$said', expected the folder that is missing" ;; esac
 ! SLURM_ARRAY_TASK_ID=9 bash tools/cluster/slurm.sh "$work/cells.txt" 2>/dev/null || die 'ran a line that is not there'
 
-head -c 100 "$work/out/cell-2/cells.jsonl" >"$work/cut" && mv "$work/cut" "$work/out/cell-2/cells.jsonl" # killed while it wrote
+# Killed while it wrote.
+head -c 100 "$work/out/cell-2/cells.jsonl" >"$work/cut" && mv "$work/cut" "$work/out/cell-2/cells.jsonl"
 if command -v parallel >/dev/null; then parallel --will-cite -j 2 <"$work/cells.txt"; else bash "$work/cells.txt"; fi
 merge >/dev/null
 same 'cells'
 
-# As HyperQueue hands a line to a task: in HQ_ENTRY, the command that cells.sh names. (Its server is in no distribution: not run here.)
+# As HyperQueue hands a line to a task: in HQ_ENTRY, the command that cells.sh names. (Its server is in no distribution:
+# not run here.)
 run=$(sed -n 's/^#   HyperQueue .* -- //p' tools/cluster/cells.sh)
 rm -r "$work"/out/*
 while read -r line; do HQ_ENTRY=$line sh -c "$run"; done <"$work/cells.txt"
@@ -48,5 +52,6 @@ case $said in *'empty.txt: got no cells'*) ;; *) die "got '$said', expected the 
 
 # Of another limit.
 "$tare" sweep "${sweep[@]}" --limit 1 --cells 3 --out "$work/out/other" >/dev/null
-said=$("$tare" sweep "${sweep[@]}" --out "$work/x" --merge "$work/out/other" 2>&1 >/dev/null) && die 'merged cells of two sweeps'
+said=$("$tare" sweep "${sweep[@]}" --out "$work/x" --merge "$work/out/other" 2>&1 >/dev/null) &&
+  die 'merged cells of two sweeps'
 case $said in *'a cell of another limit'*) ;; *) die "got '$said', expected the setting that differs" ;; esac

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The Python of quant/file/quantized-checkpoint.md, run as it stands there on a file of every kind of format, with every code of it: the
-# same floats, bit for bit, as tare's own, which `tare quantize --format safetensors` writes. Skipped (77) where Python has no h5py.
+# The Python of quant/file/quantized-checkpoint.md, run as it stands there on a file of every kind of format, with every
+# code of it: the same floats, bit for bit, as tare's own, which `tare quantize --format safetensors` writes. Skipped
+# (77) where Python has no h5py.
 # usage: quantized_page_test.sh TARE PAGE MODEL     MODEL: a checkpoint folder in F32
 set -euo pipefail
 tare=$1 page=$2 model=$3
@@ -74,9 +75,11 @@ with h5py.File(sys.argv[1] + "/q.h5") as file:
                 filled += 1
 assert filled > 0, sys.argv[2]
 PYTHON
-for plan in weights=int8/channel weights=int6/group16 weights=int4/tensor weights=mxfp4 weights=mxfp6e2m3 weights=mxfp6e3m2:rceil weights=mxfp8e4m3 \
+for plan in weights=int8/channel weights=int6/group16 weights=int4/tensor weights=mxfp4 weights=mxfp6e2m3 \
+  weights=mxfp6e3m2:rceil weights=mxfp8e4m3 \
   weights=mxfp8e5m2 weights=mxint8 weights=nvfp4 weights=fp8e4m3/channel weights=fp8e5m2/tensor weights=nf4/group16 \
-  weights=nvfp4:256:ties-away weights=fp8e4m3:rceil/group16 weights=ternary/tensor "weights=grid(-1 -0.3 0.2 1)/group16" "weights=grid($(seq -s ' ' -40 1 29))/channel"; do
+  weights=nvfp4:256:ties-away weights=fp8e4m3:rceil/group16 weights=ternary/tensor \
+  "weights=grid(-1 -0.3 0.2 1)/group16" "weights=grid($(seq -s ' ' -40 1 29))/channel"; do
   rm -rf "$work/q.h5" "$work/folder"
   "$tare" quantize "$model" --plan "$plan" --out "$work/q.h5" >/dev/null
   cp -rT "$model" "$work/model"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A sweep as an array of Slurm's own, its controller and one node on this machine: the bytes of a sweep that one machine ran, also where a
-# cell was killed in the middle of its writing and put back into the queue, and each cell run twice the same. 77, which ctest counts as
-# skipped, where there is no Slurm (Debian: tools/setup.sh --slurm).
+# A sweep as an array of Slurm's own, its controller and one node on this machine: the bytes of a sweep that one machine
+# ran, also where a cell was killed in the middle of its writing and put back into the queue, and each cell run twice
+# the same. 77, which ctest counts as skipped, where there is no Slurm (Debian: tools/setup.sh --slurm).
 # usage: slurm_test.sh TARE ROOT
 set -euo pipefail
 tare=${1:?usage: slurm_test.sh TARE ROOT}
@@ -64,7 +64,8 @@ slurmctld -D >"$work/controller.out" 2>&1 & daemons+=($!)
 slurmd -D -N "$(hostname -s)" >"$work/node.out" 2>&1 & daemons+=($!)
 
 golden=tests/data/golden
-sweep=("$golden/llama-mha" "$golden/diffllama-mha" --bits 16,4 --tasks "perplexity=$golden/llama-mha/expected.safetensors")
+sweep=("$golden/llama-mha" "$golden/diffllama-mha" --bits 16,4
+  --tasks "perplexity=$golden/llama-mha/expected.safetensors")
 "$tare" sweep "${sweep[@]}" --out "$work/straight" >/dev/null
 
 # The second cell's first run leaves half a line, as one that is killed while it writes would, and waits to be killed.
@@ -81,7 +82,8 @@ RUN
 chmod +x "$work/tare"
 tools/cluster/cells.sh "$work/tare" "$work/out" "${sweep[@]}" >"$work/cells.txt"
 until_true 20 sh -c 'sinfo -h -o %T | grep -qx idle'
-tools/cluster/slurm.sh "$work/cells.txt" --cpus-per-task=1 --output="$work/job-%a.out" >"$work/submitted" 2>"$work/sbatch.out" & submitted=$!
+tools/cluster/slurm.sh "$work/cells.txt" --cpus-per-task=1 --output="$work/job-%a.out" >"$work/submitted" \
+  2>"$work/sbatch.out" & submitted=$!
 until_true 20 test -e "$work/killed"
 job=$(sed -n 's/^Submitted batch job //p' "$work/submitted")
 scontrol requeue "${job}_2"

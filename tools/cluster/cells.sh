@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A sweep as a file of commands, one cell a line, for whatever runs lines on many machines; a last line, a comment, joins them.
-# A line that was killed runs again: a cell is written whole or not at all, and a finished one is not run twice.
+# A sweep as a file of commands, one cell a line, for whatever runs lines on many machines; a last line, a comment,
+# joins them. A line that was killed runs again: a cell is written whole or not at all, and a finished one is not run
+# twice.
 #
-# usage: tools/cluster/cells.sh TARE OUT SWEEP... > cells.txt      SWEEP: models and options of tare sweep, but for --out
+# usage: tools/cluster/cells.sh TARE OUT SWEEP... > cells.txt      SWEEP: models and options of tare sweep, but for
+# --out
 #
 #   GNU parallel       parallel < cells.txt
 #   HyperQueue         hq submit --wait --each-line cells.txt -- bash -c 'eval "$HQ_ENTRY"'
 #   Slurm              tools/cluster/slurm.sh cells.txt
 #   then               sed -n 's/^# //p' cells.txt | bash
 set -euo pipefail
-[ $# -ge 3 ] || { sed -n '3,11s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 3 ] || { sed -n '3,13s/^# \{0,1\}//p' "$0"; exit 2; }
 tare=$1 out=$2
 shift 2
 

@@ -3,14 +3,16 @@
 #SBATCH --job-name=tare
 #SBATCH --cpus-per-task=4
 #SBATCH --requeue
-# A file of cells (tools/cluster/cells.sh) as a Slurm array, a line each: run by hand it submits itself with the file's number of
-# lines and waits for the last; run by Slurm it runs the line of the array's number. The array's limit is Slurm's MaxArraySize.
+# A file of cells (tools/cluster/cells.sh) as a Slurm array, a line each: run by hand it submits itself with the file's
+# number of lines and waits for the last; run by Slurm it runs the line of the array's number. The array's limit is
+# Slurm's MaxArraySize.
 #
 # usage: tools/cluster/slurm.sh CELLS.txt [OPTION OF SBATCH]...      for example --cpus-per-task=16 --partition=cpu
 set -euo pipefail
 cells=${1:?usage: tools/cluster/slurm.sh CELLS.txt [OPTION OF SBATCH]...}
 if [ -z "${SLURM_ARRAY_TASK_ID:-}" ]; then
-  lines=$(grep -vc '^#' "$cells") || { echo "slurm.sh: $cells: got no cells, expected a line each; see tools/cluster/cells.sh" >&2; exit 1; }
+  lines=$(grep -vc '^#' "$cells") ||
+    { echo "slurm.sh: $cells: got no cells, expected a line each; see tools/cluster/cells.sh" >&2; exit 1; }
   exec sbatch --wait --array="1-$lines" "${@:2}" "$0" "$cells"
 fi
 line=$(sed -n "${SLURM_ARRAY_TASK_ID}p" "$cells")

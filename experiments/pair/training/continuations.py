@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Multiple-choice continuations of prose, one JSON object a line in HellaSwag's fields.
 
-The context is up to five sentences of a paragraph (35 words at least), the right ending its next sentence, and the three wrong
-ones are sentences of like length (within two words) from elsewhere in the same text.
+The context is up to five sentences of a paragraph (35 words at least), the right ending its next sentence, and the
+three wrong ones are sentences of like length (within two words) from elsewhere in the same text.
 """
 import argparse
 import json
@@ -56,7 +56,8 @@ def main():
     with open(args.out, "w") as file:
         for item in items:
             file.write(json.dumps(item) + "\n")
-    print(f"{len(items)} items, {sum(len(item['ctx'].split()) for item in items) / len(items):.1f} words of context each")
+    words = sum(len(item["ctx"].split()) for item in items)
+    print(f"{len(items)} items, {words / len(items):.1f} words of context each")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Cleans novels into one paragraph a line and splits them: OUT/train.txt, and OUT/heldout.txt that no model may train on.
+"""Cleans novels into one paragraph a line and splits them: OUT/train.txt, and OUT/heldout.txt that no model may train
+on.
 
-NOVELS holds one plain-text file a novel, NAME.txt, as Project Gutenberg gives them: what stands outside the "START OF" and
-"END OF" lines is dropped, line breaks inside a paragraph become spaces, curly quotes and dashes become plain ones. The last
-4 % of each novel, and all of the held-out one, go to heldout.txt.
+NOVELS holds one plain-text file a novel, NAME.txt, as Project Gutenberg gives them: what stands outside the "START OF"
+and "END OF" lines is dropped, line breaks inside a paragraph become spaces, curly quotes and dashes become plain ones.
+The last 4 % of each novel, and all of the held-out one, go to heldout.txt.
 """
 import argparse
 import pathlib
@@ -36,7 +37,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("novels", type=pathlib.Path, help="folder of NAME.txt")
     parser.add_argument("out", type=pathlib.Path, help="folder for train.txt and heldout.txt")
-    parser.add_argument("--hold-out", default="emma", metavar="NAME", help="the novel to hold out whole (default: %(default)s)")
+    parser.add_argument("--hold-out", default="emma", metavar="NAME",
+                        help="the novel to hold out whole (default: %(default)s)")
     args = parser.parse_args()
 
     files = sorted(args.novels.glob("*.txt"))
@@ -52,8 +54,8 @@ def main():
 
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "train.txt").write_text("\n".join(train) + "\n")
-    # Training encodes line by line, so that a paragraph's first word is a word of its own. A space before it keeps that true
-    # of a text that is encoded whole.
+    # Training encodes line by line, so that a paragraph's first word is a word of its own. A space before it keeps that
+    # true of a text that is encoded whole.
     (args.out / "heldout.txt").write_text("\n ".join(heldout) + "\n")
     print(f"train.txt: {sum(map(len, train))} characters; heldout.txt: {sum(map(len, heldout))}")
 

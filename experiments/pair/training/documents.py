@@ -3,7 +3,8 @@
 
   text      prose as it is
   needle    prose with "The magic number of CITY is 1234." in it, and questions for some of the numbers
-  labels    lines "word word -> A": a class is two key words, one of which is in the line; its letter is new in every document
+  labels    lines "word word -> A": a class is two key words, one of which is in the line; its letter is new in every
+            document
   copy      prose, then a stretch of it once more
 
 A weight also names its kind in the log: 1 text, 6 needle (the digits of an answer), 4 labels, 2 copy.

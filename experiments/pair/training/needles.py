@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Multiple choice that only attention to the context can answer, one JSON object a line in HellaSwag's fields.
 
-The context is prose with NEEDLES sentences "The magic number of CITY is 1234." in it and the question for one of them; the endings
-are the needles' numbers, filled up to four with numbers that stand nowhere. `depth` is where the asked needle stands, 0 to 1.
+The context is prose with NEEDLES sentences "The magic number of CITY is 1234." in it and the question for one of them;
+the endings are the needles' numbers, filled up to four with numbers that stand nowhere. `depth` is where the asked
+needle stands, 0 to 1.
 """
 import argparse
 import json
 import pathlib
 import random
 
-LONGEST_CONTEXT = 1600  # characters: context, question and ending stay inside the 512 tokens that the models were trained on
+LONGEST_CONTEXT = 1600  # characters: context, question and ending fit the 512 tokens that the models were trained on
 
 
 def make_item(index, words, cities, needles, longest, rng):
@@ -49,7 +50,8 @@ def main():
     parser.add_argument("--needles", type=int, default=1, help="in each context (default: %(default)s)")
     parser.add_argument("--items", type=int, default=1200, help="how many (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--words", type=int, default=210, help="of prose at most; a third of it at least (default: %(default)s)")
+    parser.add_argument("--words", type=int, default=210,
+                        help="of prose at most; a third of it at least (default: %(default)s)")
     parser.add_argument("--cities", type=pathlib.Path, default=pathlib.Path(__file__).with_name("cities.txt"))
     args = parser.parse_args()
 

@@ -3,8 +3,8 @@
 """Trains one model of a matched pair and saves it in Hugging Face layout as WORK/novels-KIND.
 
 Run it once for each kind: both then see the same batches in the same order for the same number of steps. WORK holds
-tokenizer.model and text/train.txt (README.md beside this file tells how to make them). Interrupted and started again, it goes
-on from its last checkpoint (every 200 steps); the log goes to WORK/log-KIND.txt. To try it out: --steps 2.
+tokenizer.model and text/train.txt (README.md beside this file tells how to make them). Interrupted and started again,
+it goes on from its last checkpoint (every 200 steps); the log goes to WORK/log-KIND.txt. To try it out: --steps 2.
 """
 import argparse
 import math
@@ -47,8 +47,8 @@ def make_model(kind):
     torch.manual_seed(SEED)
     family, config = FAMILIES[kind]
     model = family._from_config(config(**SHAPE), attn_implementation="eager")
-    # 1/sqrt(fan in), and less for what writes into the residual stream: transformers' 0.02 leaves attention flat for thousands
-    # of steps at this size.
+    # 1/sqrt(fan in), and less for what writes into the residual stream: transformers' 0.02 leaves attention flat for
+    # thousands of steps at this size.
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() == 2:
@@ -67,7 +67,8 @@ def make_optimizer(model, rate):
 def rate_at(step, steps, rate):
     """Cosine decay to a tenth until the second run, which has a rate of its own with linear decay to a tenth."""
     if step >= SECOND_RUN:
-        return SECOND_RATE * min(1, (step - SECOND_RUN + 1) / 50) * (1 - 0.9 * (step - SECOND_RUN) / (steps - SECOND_RUN))
+        return SECOND_RATE * min(1, (step - SECOND_RUN + 1) / 50) * (
+            1 - 0.9 * (step - SECOND_RUN) / (steps - SECOND_RUN))
     return rate * min(1, (step + 1) / WARM_UP) * (0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * min(1, step / SECOND_RUN))))
 
 
@@ -90,7 +91,8 @@ def log_line(step, loss, losses, weights, norm, seconds):
     def mean(weight):
         chosen = weights == weight
         return losses[chosen].mean().item() if chosen.any() else float("nan")
-    return (f"{step} loss {loss:.3f} text {mean(1.0):.3f} needle {mean(6.0):.3f} icl {mean(4.0):.3f} copy {mean(2.0):.3f} "
+    return (f"{step} loss {loss:.3f} text {mean(1.0):.3f} needle {mean(6.0):.3f} icl {mean(4.0):.3f} "
+            f"copy {mean(2.0):.3f} "
             f"gn {norm:.2f} {seconds:.0f}s\n")
 
 
@@ -105,7 +107,8 @@ def main():
     parser.add_argument("work", type=pathlib.Path, help="folder with tokenizer.model and text/train.txt")
     parser.add_argument("--steps", type=int, default=7300, help="in all (default: %(default)s, as the embedded pair)")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="default: all, %(default)s here")
-    parser.add_argument("--learning-rate", type=float, default=1.5e-3, help="of the first 6,000 steps (default: %(default)s)")
+    parser.add_argument("--learning-rate", type=float, default=1.5e-3,
+                        help="of the first 6,000 steps (default: %(default)s)")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
 

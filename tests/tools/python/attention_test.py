@@ -32,9 +32,11 @@ class Foreign:
     """An array in the memory of a device that is not the CPU, as DLPack says it; never read."""
 
     class Tensor(ctypes.Structure):
-        _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+        _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32),
+                    ("code", ctypes.c_uint8),
                     ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
-                    ("strides", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64), ("context", ctypes.c_void_p),
+                    ("strides", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64),
+                    ("context", ctypes.c_void_p),
                     ("deleter", ctypes.c_void_p)]
 
     def __init__(self):
@@ -155,15 +157,19 @@ class AttentionTest(Case):
         self.refuses("heads: got an empty table", tare.attention, q, k, v, heads=[])
         self.refuses("heads: got neither a name nor a table", tare.attention, q, k, v, heads=3)
         self.refuses("a second map, but no lambda", tare.attention, q, k, v, heads="diffllama")
-        self.refuses("lambda_: got shape [3], expected a number, [2] or [20, 2]", tare.attention, q, k, v, heads="diffllama",
+        self.refuses("lambda_: got shape [3], expected a number, [2] or [20, 2]", tare.attention, q, k, v,
+                     heads="diffllama",
                      lambda_=np.ones(3, np.float32))
         self.refuses("lambda_: got float64", tare.attention, q, k, v, heads="diffllama", lambda_=np.ones(2))
         self.refuses("plan, column 3: got 'int7'", tare.attention, q, k, v, plan="q=int7/token")
-        self.refuses("attention, plan 'weights=int8/channel': got no rule", tare.attention, q, k, v, plan="weights=int8/channel")
-        self.refuses("plan rule 'q=int8/token': got probs in f32", tare.attention, q, k, v, plan="q=int8/token,k=int8/token")
+        self.refuses("attention, plan 'weights=int8/channel': got no rule", tare.attention, q, k, v,
+                     plan="weights=int8/channel")
+        self.refuses("plan rule 'q=int8/token': got probs in f32", tare.attention, q, k, v,
+                     plan="q=int8/token,k=int8/token")
         self.refuses("window: got 4 without causal", tare.attention, q, k, v, causal=False, window=4)
         self.refuses("threads: got -1", tare.attention, q, k, v, threads=-1)
-        self.refuses("out: got shape [20, 3, 16], expected [20, 4, 16]", tare.attention, q, k, v, out=np.empty((20, 3, 16), np.float32))
+        self.refuses("out: got shape [20, 3, 16], expected [20, 4, 16]", tare.attention, q, k, v,
+                     out=np.empty((20, 3, 16), np.float32))
         sealed = np.empty((20, 4, 16), np.float32)
         sealed.flags.writeable = False
         self.refuses("out: got an array that may only be read", tare.attention, q, k, v, out=sealed)

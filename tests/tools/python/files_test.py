@@ -16,7 +16,8 @@ class StatisticsTest(Case):
     def setUp(self):
         super().setUp()
         self.path = self.folder / "S.h5"
-        np.savez(self.folder / "captured.npz", **{"layer_out.0": np.random.default_rng(0).standard_normal((2, 9, 8), dtype=np.float32),
+        np.savez(self.folder / "captured.npz", **{
+            "layer_out.0": np.random.default_rng(0).standard_normal((2, 9, 8), dtype=np.float32),
                                                   "attn_logits.0": np.ones((2, 3, 9, 9), np.float32)})
         program("stats", "--tensors", self.folder / "captured.npz", "--formats", "int8/row", "--out", self.path)
 
@@ -27,7 +28,8 @@ class StatisticsTest(Case):
         for site in file.sites:
             rows = json.loads(program("stats", "show", self.path, "--site", site, "--json", "-"))["rows"]
             for name in "layer", "count", "absmax", "kurtosis", "p99":
-                self.assertEqual([row[name] for row in rows], [None if np.isnan(x) else x for x in file[site][name].tolist()], (site, name))
+                self.assertEqual([row[name] for row in rows],
+                                 [None if np.isnan(x) else x for x in file[site][name].tolist()], (site, name))
         self.assertEqual(file["layer_out"]["channel_absmax"].shape, (1, 8))
 
     def test_arrays_are_views_that_keep_the_file(self):
@@ -47,7 +49,8 @@ class StatisticsTest(Case):
         self.assertIsInstance(frame, pandas.DataFrame)
 
     def test_refusals(self):
-        self.refuses("probs: got no such site, expected one of attn_logits layer_out", tare.open(self.path).__getitem__, "probs")
+        self.refuses("probs: got no such site, expected one of attn_logits layer_out",
+                     tare.open(self.path).__getitem__, "probs")
         captured = self.folder / "captured.npz"
         program("stats", "--tensors", captured, captured, "--shard", "0/2", "--out", self.folder / "shard.h5")
         self.refuses("shard.h5: got 1 of 2 batches, expected all: it is a shard", tare.open, self.folder / "shard.h5")
@@ -59,8 +62,10 @@ class StatisticsTest(Case):
         bytes_[place + 16:place + 17] = b"9"  # the header's checksum no longer holds either
         (self.folder / "other.h5").write_bytes(bytes_)
         self.refuses("other.h5", tare.open, self.folder / "other.h5")
-        program("dump", MODEL, "--input", MODEL / "expected.safetensors", "--sites", "logits", "--out", self.folder / "dump.h5")
-        self.refuses("expected one of tare.stats.file/1 tare.quantized/1 tare.quantized/2; try the version", tare.open, self.folder / "dump.h5")
+        program("dump", MODEL, "--input", MODEL / "expected.safetensors", "--sites", "logits", "--out",
+                self.folder / "dump.h5")
+        self.refuses("expected one of tare.stats.file/1 tare.quantized/1 tare.quantized/2; try the version", tare.open,
+                     self.folder / "dump.h5")
 
 
 class QuantizedCheckpointTest(Case):
@@ -77,7 +82,8 @@ class QuantizedCheckpointTest(Case):
         del file
         gc.collect()
         self.assertEqual(quantized.dequantize().shape, quantized.shape)
-        self.refuses("got no tensor 'none', expected one of tensors()", tare.open(self.folder / "Q.h5").__getitem__, "none")
+        self.refuses("got no tensor 'none', expected one of tensors()", tare.open(self.folder / "Q.h5").__getitem__,
+                     "none")
 
 
 class SweepTest(Case):
@@ -86,18 +92,22 @@ class SweepTest(Case):
         shutil.copy(ROOT / "experiments/pair/bits.csv", self.folder / "table.csv")
         sweep = tare.open(self.folder)
         self.assertEqual(sweep.cells, [{"model": "m"}])
-        self.assertEqual([sweep.rows[0][key] for key in ("model", "bits", "value", "stderr")], ["novels-standard", 16, 29.332, None])
+        self.assertEqual([sweep.rows[0][key] for key in ("model", "bits", "value", "stderr")],
+                         ["novels-standard", 16, 29.332, None])
 
     def test_refusals(self):
-        self.refuses("got no such file, expected the folder of a finished sweep; try the same tare sweep again", tare.open, self.folder)
+        self.refuses("got no such file, expected the folder of a finished sweep; try the same tare sweep again",
+                     tare.open, self.folder)
         (self.folder / "table.json").write_text('{"schema": "tare.sweep/2"}')
         self.refuses("got schema 'tare.sweep/2', expected 'tare.sweep/3'; try", tare.open, self.folder)
         (self.folder / "table.json").write_text("{")
         self.refuses("table.json: got no JSON", tare.open, self.folder)
         (self.folder / "table.json").unlink()
         (self.folder / "attribution.json").write_text("{}")
-        self.refuses("got the folder of tare attribute, expected that of tare sweep or compare; try json.load", tare.open, self.folder)
-        self.refuses("attribution.json: got a JSON file, expected HDF5 or the folder of a sweep", tare.open, self.folder / "attribution.json")
+        self.refuses("got the folder of tare attribute, expected that of tare sweep or compare; try json.load",
+                     tare.open, self.folder)
+        self.refuses("attribution.json: got a JSON file, expected HDF5 or the folder of a sweep", tare.open,
+                     self.folder / "attribution.json")
 
 
 if __name__ == "__main__":

@@ -21,5 +21,6 @@ class RunTest(Case):
 
     def test_refusals_are_the_programs(self):
         self.refuses("nowhere", tare.run, "inspect", self.folder / "nowhere")
-        self.refuses("plan, column", tare.run, "eval", MODEL, plan="attn_logits=int5", tasks=f"perplexity={MODEL}/expected.safetensors")
+        self.refuses("plan, column", tare.run, "eval", MODEL, plan="attn_logits=int5",
+                     tasks=f"perplexity={MODEL}/expected.safetensors")
         self.refuses("--help for more", tare.run, "eval", MODEL, no_such_option=3)

@@ -14,7 +14,8 @@ class QuantizeTest(Case):
         self.x = np.random.default_rng(0).standard_normal((6, 128), dtype=np.float32)
 
     def test_the_formula(self):
-        for rule, group, largest in ("int8/channel", 128, 127), ("int4/group64", 64, 7), ("linear_in=int8/token", 128, 127):
+        for rule, group, largest in ("int8/channel", 128, 127), ("int4/group64", 64, 7), (
+                "linear_in=int8/token", 128, 127):
             groups = self.x.reshape(6, -1, group)
             absmax = np.abs(groups).max(-1, keepdims=True)
             codes = np.rint(groups * (np.float32(largest) / absmax)).clip(-largest, largest)
@@ -56,13 +57,16 @@ class QuantizeTest(Case):
 
     def test_refusals(self):
         self.refuses("expected row-major values", tare.quantize, self.x.T, "int8/channel")
-        self.refuses("x: got float64, expected float32, float16 or bfloat16", tare.quantize, self.x.astype(float), "int8/channel")
+        self.refuses("x: got float64, expected float32, float16 or bfloat16", tare.quantize, self.x.astype(float),
+                     "int8/channel")
         self.refuses("x: got shape [0, 128]", tare.quantize, self.x[:0], "int8/channel")
         self.refuses("groups of 60 in rows of 128 weights, expected a divisor", tare.quantize, self.x, "int4/group60")
         self.refuses("got 'int5', expected one of", tare.quantize, self.x, "int5/channel")
-        self.refuses("expected one rule of a format", tare.quantize, self.x, "weights=int8/channel,weights=int4/channel")
+        self.refuses("expected one rule of a format", tare.quantize, self.x,
+                     "weights=int8/channel,weights=int4/channel")
         self.refuses("expected one rule of a format", tare.quantize, self.x, "weights=f32")
-        self.refuses("got one scale per head, expected scales along the last dimension", tare.quantize, self.x, "q=int8/head")
+        self.refuses("got one scale per head, expected scales along the last dimension", tare.quantize, self.x,
+                     "q=int8/head")
         self.refuses("got +static, expected no option but +mse", tare.quantize, self.x, "linear_in=int8/token+static")
         bad = self.x.copy()
         bad[4, 7] = np.inf

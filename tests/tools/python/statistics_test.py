@@ -84,7 +84,8 @@ class StatisticsTest(Case):
         self.refuses("layer_out.0: got shape [3], expected BTC", once, "layer_out", 0, np.ones(3, np.float32))
         self.refuses("layer_out.0: got list, expected a numpy array or a PyTorch tensor", once, "layer_out", 0, [1.0])
         self.refuses("--formats", once, "layer_out", 0, ones, formats="int5/row")
-        self.refuses("--formats: int8/head: got none", once, "layer_out", 0, ones, sites="layer_out", formats="int8/head")
+        self.refuses("--formats: int8/head: got none", once, "layer_out", 0, ones, sites="layer_out",
+                     formats="int8/head")
         self.refuses("axes.json", once, "layer_out", 0, ones, axes={"nowhere": {}})
         self.refuses("outside the block", tare.Statistics(self.folder / "S.h5").feed, "layer_out", 0, ones)
         self.refuses("got no folder", tare.Statistics(self.folder / "none" / "S.h5").__enter__)

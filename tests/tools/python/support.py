@@ -11,7 +11,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 def program(*arguments):
     """What the command prints, its standard error too; fails where it does."""
-    run = subprocess.run([os.environ["TARE_PROGRAM"], *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    run = subprocess.run([os.environ["TARE_PROGRAM"], *map(str, arguments)], stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, text=True)
     if run.returncode != 0:
         raise AssertionError(f"tare {arguments}: {run.stdout}")
     return run.stdout

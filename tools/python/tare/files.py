@@ -27,7 +27,8 @@ def _frame(columns):
     try:
         import pandas
     except ImportError:
-        raise ValueError("DataFrames: got no pandas, expected it beside numpy; try installing python3-pandas, or the arrays "
+        raise ValueError("DataFrames: got no pandas, expected it beside numpy; try installing "
+                         "python3-pandas, or the arrays "
                          "themselves") from None
     return pandas.DataFrame(columns)
 
@@ -41,14 +42,15 @@ def _value(text):
 
 
 class StatisticsFile:
-    """A statistics file (quant/STATISTICS.md): `file["attn_logits"]` is a site's datasets by name, numpy arrays that lie where the file is
-    mapped; one row per layer, head and map. Each is held to its SHA-256 when it is first looked at."""
+    """A statistics file (quant/STATISTICS.md): `file["attn_logits"]` is a site's datasets by name, numpy arrays that
+    lie where the file is mapped; one row per layer, head and map. Each is checked against its SHA-256 on first use."""
 
     def __init__(self, path):
         self._file = _tare.File(str(path))
         units = self._file.array("units")
         if not (units == 1).all():
-            raise ValueError(f"{path}: got {int(units.sum())} of {len(units)} batches, expected all: it is a shard, or a job that did not end; try "
+            raise ValueError(f"{path}: got {int(units.sum())} of {len(units)} batches, expected all: it is a "
+                             "shard, or a job that did not end; try "
                              "tare stats merge of all shards, or the same tare stats with --resume")
         self.job = {key: self._file.text("", key) for key in self._file.text("", "job").split()}
         self.formats = [name for name in self._file.text("", "formats").split(",") if name]
@@ -56,22 +58,24 @@ class StatisticsFile:
         self.sites = sorted({name.split("/")[0] for name in self._file.names() if "/" in name})
 
     def __getitem__(self, site):
-        """{dataset: array} of the site; R rows: layer, head, map, absmax, median, kurtosis [R], channel_absmax [R, C], ..."""
+        """{dataset: array} of the site; R rows: layer, head, map, absmax, kurtosis [R], channel_absmax [R, C], ..."""
         if site not in self.sites:
             raise ValueError(f"{site}: got no such site, expected one of {' '.join(self.sites)}")
         names = [name for name in self._file.names() if name.startswith(site + "/")]
         return Measures(site, {name.split("/", 1)[1]: self._file.array(name) for name in names})
 
     def frame(self, site):
-        """The figures of a site as a pandas DataFrame, one row per layer, head and map; -1, -1 and 0 where one has no meaning."""
+        """The figures of a site as a DataFrame, one row per layer, head and map; -1, -1, 0: no meaning."""
         arrays = self[site]
         rows = len(arrays["layer"])
-        figures = {name: values for name, values in arrays.items() if values.shape == (rows,) and not name.startswith("histogram")}
+        figures = {name: values for name, values in arrays.items()
+                   if values.shape == (rows,) and not name.startswith("histogram")}
         return _frame({"site": [site] * rows, **figures})
 
 
 class QuantizedCheckpoint:
-    """A quantized checkpoint (quant/file/quantized-checkpoint.md): `file[name]` is a tensor's values, float32; `quantized(name)` its
+    """A quantized checkpoint (quant/file/quantized-checkpoint.md): `file[name]` is a tensor's values, float32;
+    `quantized(name)` its
     codes and scales, where the file is mapped."""
 
     def __init__(self, path):
@@ -89,13 +93,14 @@ class QuantizedCheckpoint:
     def frame(self):
         """One row per matrix of codes, as a pandas DataFrame: name, format, group, out, in, bytes."""
         found = {name: self._file.quantized(name) for name in self.matrices}
-        return _frame({"name": list(found), "format": [q.format for q in found.values()], "group": [q.group for q in found.values()],
+        return _frame({"name": list(found), "format": [q.format for q in found.values()],
+                       "group": [q.group for q in found.values()],
                        "out": [q.shape[0] for q in found.values()], "in": [q.shape[1] for q in found.values()],
                        "bytes": [q.nbytes for q in found.values()]})
 
 
 class Sweep:
-    """A folder that `tare sweep` or `compare` made: `cells`, as table.json has them, and `rows`, one per cell and figure."""
+    """A folder that `tare sweep` or `compare` made: `cells` of table.json, and `rows`, one per cell and figure."""
 
     def __init__(self, path):
         self._folder = pathlib.Path(path)
@@ -105,21 +110,25 @@ class Sweep:
         except FileNotFoundError:
             for result, command in OTHER_FOLDERS.items():
                 if (self._folder / result).exists():
-                    raise ValueError(f"{path}: got the folder of tare {command}, expected that of tare sweep or compare; try "
+                    raise ValueError(f"{path}: got the folder of tare {command}, expected that of tare sweep or "
+                                     "compare; try "
                                      f"json.load(open({str(self._folder / result)!r}))") from None
-            raise ValueError(f"{table}: got no such file, expected the folder of a finished sweep; try the same tare sweep "
+            raise ValueError(f"{table}: got no such file, expected the folder of a finished sweep; try the same "
+                             "tare sweep "
                              "again, which goes on where it stopped") from None
         except ValueError as error:
-            raise ValueError(f"{table}: got no JSON ({error}), expected what tare sweep writes; try the same tare sweep again") from None
+            raise ValueError(f"{table}: got no JSON ({error}), expected what tare sweep writes; try the same "
+                             "tare sweep again") from None
         schema = found.get("schema") if isinstance(found, dict) else None
         if schema != SWEEP:
-            raise ValueError(f"{table}: got schema {schema!r}, expected {SWEEP!r}; try the same tare sweep again, which takes the "
+            raise ValueError(f"{table}: got schema {schema!r}, expected {SWEEP!r}; try the same tare sweep "
+                             "again, which takes the "
                              "cells as they are")
         self.cells = found["cells"]
 
     @property
     def rows(self):
-        """[{model, task, site, bits, plan, figure, value, stderr, change, ...}], the lines of table.csv; None where one has no meaning."""
+        """[{model, task, site, bits, plan, figure, value, stderr, change, ...}], lines of table.csv; None: no meaning."""
         with (self._folder / "table.csv").open(newline="") as lines:
             return [{key: _value(text) for key, text in row.items()} for row in csv.DictReader(lines)]
 
@@ -129,15 +138,18 @@ class Sweep:
 
 
 def open(path):
-    """What the command wrote: a StatisticsFile, a QuantizedCheckpoint or a Sweep (of a folder). ValueError for a file of another schema."""
+    """What the command wrote: a StatisticsFile, a QuantizedCheckpoint or a Sweep (of a folder). ValueError for a file
+    of another schema."""
     if pathlib.Path(path).is_dir():
         return Sweep(path)
     if pathlib.Path(path).suffix in (".json", ".jsonl"):
-        raise ValueError(f"{path}: got a JSON file, expected HDF5 or the folder of a sweep; try json.load(open({str(path)!r}))")
+        raise ValueError(f"{path}: got a JSON file, expected HDF5 or the folder of a sweep; try "
+                         f"json.load(open({str(path)!r}))")
     schema = _tare.File(str(path)).text("", "schema")
     if schema == STATISTICS:
         return StatisticsFile(path)
     if schema in CHECKPOINTS:
         return QuantizedCheckpoint(path)
-    raise ValueError(f"{path}: got schema '{schema}', expected one of {STATISTICS} {' '.join(CHECKPOINTS)}; try the version of Tare that "
+    raise ValueError(f"{path}: got schema '{schema}', expected one of {STATISTICS} {' '.join(CHECKPOINTS)}; try "
+                     "the version of Tare that "
                      "wrote it, or write it again with this one")

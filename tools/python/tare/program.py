@@ -16,14 +16,15 @@ def _program():
 
 
 def run(command, *arguments, **options):
-    """Runs a command of the program and gives what it writes with --json, as a dict; its errors as ValueError, with its text.
+    """Runs a command of the program and gives what it writes with --json, as a dict; its errors as ValueError, with
+    its text.
 
         tare.run("eval", model, plan="attn_logits=int6/row", tasks="perplexity=heldout.txt", tokens=2044)
         tare.run("bench attention", family="v1", n=4096)
         tare.run("plot", "bits", figure="bits", out="bits.svg", json=None)    # a command that has no --json: None
 
-    An option is its name with _ for -: a value, a list of values, True for one that stands alone, None to leave it out. The program is
-    that of $TARE_PROGRAM, of the build that the module is of, or of PATH.
+    An option is its name with _ for -: a value, a list of values, True for one that stands alone, None to leave it
+    out. The program is that of $TARE_PROGRAM, of the build that the module is of, or of PATH.
     """
     options = {"json": "-", **options}
     words = [_program(), *command.split(), *map(str, arguments)]

@@ -15,7 +15,8 @@ def _array(x, where):
         x = x.detach().cpu()
         x = (x.float() if str(x.dtype) == "torch.bfloat16" else x).numpy()
     if not isinstance(x, numpy.ndarray):
-        raise ValueError(f"{where}: got {type(x).__name__}, expected a numpy array or a PyTorch tensor; try numpy.asarray(x)")
+        raise ValueError(f"{where}: got {type(x).__name__}, expected a numpy array or a PyTorch tensor; try "
+                         "numpy.asarray(x)")
     return numpy.ascontiguousarray(x)
 
 
@@ -32,9 +33,10 @@ class Statistics:
             for ids in batches:
                 model(ids)
 
-    The file appears whole when the block ends, and not at all where it ends by an exception. Sites are those of plans, axes those of
-    experiments/observe/captured/README.md: [B,T,C], by heads [B,H,T,C], attention maps [B,H,T,S]. A batch ends where a site and layer come again,
-    and goes into the statistics then: of arrays only those of one batch are kept, in memory.
+    The file appears whole when the block ends, and not at all where it ends by an exception. Sites are those of plans,
+    axes those of experiments/observe/captured/README.md: [B,T,C], by heads [B,H,T,C], attention maps [B,H,T,S]. A
+    batch ends where a site and layer come again, and goes into the statistics then: of arrays only those of one batch
+    are kept, in memory.
 
     name       of the model, for tables; None: the file's
     axes       {site: {"axes": "BTHC", "maps": "interleaved", ...}} where arrays are not as above
@@ -43,7 +45,8 @@ class Statistics:
 
     def __init__(self, path, *, name=None, axes=None, sites="", formats="", calibrate="", threads=0):
         self._path = pathlib.Path(path)
-        self._options = {"name": name or self._path.stem, "sites": sites, "formats": formats, "calibrate": calibrate, "threads": threads}
+        self._options = {"name": name or self._path.stem, "sites": sites, "formats": formats, "calibrate": calibrate,
+                         "threads": threads}
         self._axes = axes
         self._stream = None
 
@@ -66,11 +69,12 @@ class Statistics:
             stream.finish(str(self._path))
 
     def feed(self, site, layer, array):
-        """What the model has at a site, of all sequences of a batch; layer None where the site is outside the layers. Also "input_ids" and
-        "attention_mask" [B,T], of which a run is known and padding left out."""
+        """What the model has at a site, of all sequences of a batch; layer None where the site is outside the layers.
+        Also "input_ids" and "attention_mask" [B,T], of which a run is known and padding left out."""
         name = site if layer is None else f"{site}.{layer}"
         if self._stream is None:
-            raise ValueError(f"{name}: got an array outside the block, expected `with tare.Statistics(path) as s:` around it")
+            raise ValueError(f"{name}: got an array outside the block, expected `with "
+                             "tare.Statistics(path) as s:` around it")
         self._stream.feed(name, _array(array, name))
         self._empty = False
 
