@@ -10,7 +10,7 @@
 #include "experiments/bench/forward_bench.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/model/random_checkpoint.h"
-#include "experiments/observe/outlier_observer.h"
+#include "experiments/observe/outlier_report.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
@@ -121,7 +121,7 @@ void RunForward(const ForwardOptions& o) {
     if (model.config().gate != config.gate)
       Fail("tare bench forward: --gate: got family {}, expected one that has a gate; try qwen3", family);
     add(TimingJson("forward", family, TimeForward(model, bench)));
-    OutlierObserver observer(model.config());
+    FullObserver observer = OutlierObserver(model.config());
     SiteVisitor* const visitors[] = {&observer};
     add(TimingJson("forward + stats", family, TimeForward(model, bench, visitors)));
     if (!o.plan.empty()) {

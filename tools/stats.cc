@@ -77,7 +77,7 @@ Json Collect(const std::string& folder, const StatsArguments& options, ProgressL
   statistics.spans = spans;
   const StatisticsSet set =
       CollectStatistics(model, input, sequences, statistics, TARE_VERSION, options.out, line.Callback());
-  Json json = OutlierJson(StatisticsFigures(set), model.config(), model.Name(), static_cast<int64_t>(set.tokens));
+  Json json = OutlierJson(OutlierFigures(set), model.config(), model.Name(), static_cast<int64_t>(set.tokens));
   AddOrigin(json, model, input, set.positions, sequences.size(), options);
   json["statistics"] = options.out;
   return json;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/observe/outlier_report.h"
 
+#include "experiments/model/sites_of_model.h"
 #include "experiments/text/columns.h"
 #include "experiments/text/csv.h"
 #include "quant/base/formatted.h"
@@ -87,6 +88,25 @@ std::string Number(const Json& value, const char* none) {
 
 }  // namespace
 
+OutlierStatistics OutlierFigures::AttentionLogits(std::optional<int> layer, std::optional<int> head,
+                                                  std::optional<int> map) const {
+  OutlierStatistics all;
+  for (const auto& [key, s] : set_.sites) {
+    if (key.site == Site::kAttnLogits && (!layer || layer == key.layer) && (!head || head == key.head) &&
+        (!map || map == key.map))
+      all.Merge(s.outliers);
+  }
+  return all;
+}
+
+OutlierStatistics OutlierFigures::HiddenStates(std::optional<int> layer) const {
+  OutlierStatistics all;
+  for (const auto& [key, s] : set_.sites) {
+    if (key.site == Site::kLayerOut && (!layer || layer == key.layer)) all.Merge(s.outliers);
+  }
+  return all;
+}
+
 Json OutlierJson(const OutlierFigures& outliers, const ModelConfig& c, const std::string& model, int64_t tokens) {
   const OutlierStatistics logits = outliers.AttentionLogits(), hidden = outliers.HiddenStates();
   Json json{{"schema", "tare.stats/2"},
@@ -101,14 +121,20 @@ Json OutlierJson(const OutlierFigures& outliers, const ModelConfig& c, const std
   return json;
 }
 
+FullObserver OutlierObserver(const ModelConfig& config) {
+  return FullObserver(SiteSelection::Parse("attn_logits,layer_out", ModelSitesOf(config)), {});
+}
+
 Json MeasureOutliers(Model& model, const TokenInput& input, const std::vector<ScoredSequence>& sequences,
                      const Progress& progress) {
-  OutlierObserver observer(model.config());
+  FullObserver observer = OutlierObserver(model.config());
   SiteVisitor* const visitors[] = {&observer};
   int64_t positions = 0;
   ForwardAll(model, visitors, sequences, progress, [&](const TokenBatch& batch, size_t) { positions += batch.Rows(); });
   const int64_t tokens = positions - (input.bos ? std::ssize(sequences) : 0);
-  return OutlierJson(observer, model.config(), model.Name(), tokens);
+  StatisticsSet set;
+  set.sites = observer.Take();
+  return OutlierJson(OutlierFigures(set), model.config(), model.Name(), tokens);
 }
 
 std::string OutlierTable(const std::vector<Json>& models) {

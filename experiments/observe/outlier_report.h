@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The figures of the Differential Transformer's table 5 from one model's observer: as JSON (tare.stats/2), and side by
+// The figures of the Differential Transformer's table 5 from one model's statistics: as JSON (tare.stats/2), and side by
 // side.
 #pragma once
 
@@ -8,10 +8,23 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "experiments/observe/outlier_observer.h"
+#include "experiments/observe/full_observer.h"
 #include "experiments/passes/sequences.h"
+#include "quant/observe/statistics_set.h"
 
 namespace tare {
+
+// The outliers of attention logits and hidden states (layer_out): merged over what is not given.
+class OutlierFigures {
+ public:
+  explicit OutlierFigures(const StatisticsSet& set) : set_(set) {}
+  OutlierStatistics AttentionLogits(std::optional<int> layer = {}, std::optional<int> head = {},
+                                    std::optional<int> map = {}) const;
+  OutlierStatistics HiddenStates(std::optional<int> layer = {}) const;
+
+ private:
+  const StatisticsSet& set_;
+};
 
 // {"schema": "tare.stats/2", "model", .., "tokens": N,
 //  "attn_logits": {"count", "absmax", "median", "top1", ..},
@@ -23,6 +36,9 @@ namespace tare {
 // topK is the K-th largest |x|, null where fewer values were seen.
 nlohmann::ordered_json OutlierJson(const OutlierFigures& outliers, const ModelConfig& config, const std::string& model,
                                    int64_t tokens);
+
+// Of the sites that the table has.
+FullObserver OutlierObserver(const ModelConfig& config);
 
 // The same of sequences of an input, in one pass without a plan.
 nlohmann::ordered_json MeasureOutliers(Model& model, const TokenInput& input,

@@ -220,23 +220,4 @@ Json OverviewSqnrJson(const StatisticsSet& set) {
   return all;
 }
 
-OutlierStatistics StatisticsFigures::AttentionLogits(std::optional<int> layer, std::optional<int> head,
-                                                     std::optional<int> map) const {
-  OutlierStatistics all;
-  for (const auto& [key, s] : set_.sites) {
-    if (key.site == Site::kAttnLogits && (!layer || layer == key.layer) && (!head || head == key.head) &&
-        (!map || map == key.map))
-      all.Merge(s.outliers);
-  }
-  return all;
-}
-
-OutlierStatistics StatisticsFigures::HiddenStates(std::optional<int> layer) const {
-  OutlierStatistics all;
-  for (const auto& [key, s] : set_.sites) {
-    if (key.site == Site::kLayerOut && (!layer || layer == key.layer)) all.Merge(s.outliers);
-  }
-  return all;
-}
-
 }  // namespace tare

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A statistics file for people and programs: rows of one site as JSON (tare.stats.site/1), CSV and text; an overview of
-// all sites; and the paper's table from what the file holds.
+// all sites.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "experiments/observe/outlier_report.h"
 #include "quant/observe/statistics_set.h"
 
 namespace tare {
@@ -40,17 +39,5 @@ std::string RowsTable(const nlohmann::ordered_json& json);
 std::string OverviewTable(const StatisticsSet& set);
 // The latter: {site: {"int8/row.sqnr_db": ..}}.
 nlohmann::ordered_json OverviewSqnrJson(const StatisticsSet& set);
-
-// The paper's table reads its figures here.
-class StatisticsFigures : public OutlierFigures {
- public:
-  explicit StatisticsFigures(const StatisticsSet& set) : set_(set) {}
-  OutlierStatistics AttentionLogits(std::optional<int> layer, std::optional<int> head,
-                                    std::optional<int> map) const override;
-  OutlierStatistics HiddenStates(std::optional<int> layer) const override;
-
- private:
-  const StatisticsSet& set_;
-};
 
 }  // namespace tare

@@ -14,7 +14,6 @@
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/model/random_checkpoint.h"
-#include "experiments/observe/outlier_observer.h"
 #include "experiments/observe/outlier_report.h"
 #include "experiments/observe/statistics_job.h"
 #include "experiments/quantize/quantize.h"
@@ -178,12 +177,14 @@ TEST_F(ToyFamilyTest, Stats) {
     EXPECT_TRUE(set.sites.contains({Site::kK, layer, 1, 2}) || set.sites.contains({Site::kK, layer, 1}));
     EXPECT_TRUE(set.sites.contains({Site::kUpProjW, layer}));
   }
-  OutlierObserver observer(model.config());
+  FullObserver observer = OutlierObserver(model.config());
   SiteVisitor* const visitors[] = {&observer};
   TokenBatch batch;
   batch.Add(0, Sequences(model)[0].tokens);
   model.Forward(batch, visitors);
-  const auto json = OutlierJson(observer, model.config(), "toy", 40);
+  StatisticsSet outliers;
+  outliers.sites = observer.Take();
+  const auto json = OutlierJson(OutlierFigures(outliers), model.config(), "toy", 40);
   std::vector<int> maps;
   for (const auto& head : json["layers"][0]["heads"]) maps.push_back(head["map"].get<int>());
   EXPECT_THAT(maps, ElementsAre(1, 2, 1, 2, 1, 2));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "experiments/observe/outlier_report.h"
 #include "experiments/observe/statistics_report.h"
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
@@ -68,9 +69,9 @@ std::vector<FigureData> Histograms(const Material& material) {
                   {"share", "share"},
                   {"n", "values"}}};
   for (const ModelStatistics& of : material.statistics)
-    AddSite("attn_logits", of.model, StatisticsFigures(of.set).AttentionLogits({}, {}, {}), figure);
+    AddSite("attn_logits", of.model, OutlierFigures(of.set).AttentionLogits({}, {}, {}), figure);
   for (const ModelStatistics& of : material.statistics)
-    AddSite("layer_out", of.model, StatisticsFigures(of.set).HiddenStates({}), figure);
+    AddSite("layer_out", of.model, OutlierFigures(of.set).HiddenStates({}), figure);
   if (figure.rows.empty()) return {};
   figure.caption.back() = '.';
   return {figure};

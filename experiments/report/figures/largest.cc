@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "experiments/observe/outlier_report.h"
 #include "experiments/observe/statistics_report.h"
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
@@ -27,7 +28,7 @@ std::string NotFinite(uint64_t count, const std::string& site, const std::string
 }
 
 void AddStatistics(const ModelStatistics& of, std::vector<Largest>& all, std::vector<std::string>& missing) {
-  const StatisticsFigures figures(of.set);
+  const OutlierFigures figures(of.set);
   int layers = 0;
   for (const auto& [key, s] : of.set.sites) layers = std::max(layers, key.layer.value_or(-1) + 1);
   for (int layer = 0; layer < layers; ++layer) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What other programs and people read, from a handful of values put in by hand.
 #include "experiments/observe/statistics_report.h"
+#include "experiments/observe/outlier_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -121,7 +122,7 @@ TEST(StatisticsReport, WhatIsNotThereIsRefused) {
 
 TEST(StatisticsReport, ThePapersTableIsPooledFromIt) {
   const StatisticsSet set = Example();
-  const StatisticsFigures figures(set);
+  const OutlierFigures figures(set);
   EXPECT_EQ(figures.AttentionLogits({}, {}, {}).absmax(), 16.0f);
   EXPECT_EQ(figures.AttentionLogits({}, {}, 2).absmax(), 8.0f);
   EXPECT_EQ(figures.AttentionLogits(0, 0, {}).count(), 2u);
