@@ -26,7 +26,7 @@ expect_failure() {
 }
 
 clean_tree
-for check in layering sizes text mirror; do
+for check in layering sizes text mirror paths; do
   "$BASH" "$here/$check.sh" "$tree" || { echo "selftest: $check fails on a clean tree"; bad=1; }
 done
 expect_failure layering quant/a.cc '#include "kernels/b.h"\n'
@@ -57,6 +57,11 @@ expect_failure text quant/a.cc 'int x; \n'
 expect_failure text quant/a.cc '// caf\xc3\xa9\n'
 expect_failure text quant/a.cc '// TO''DO\n'
 expect_failure text README.md 'see ../sha''red/x\n'
+expect_failure paths quant/a.cc '// see quant/gone.h\n'
+expect_failure paths tools/new.sh '# See tests/a.sh, kernels/gone.\n'
+expect_failure paths README.md 'see `kernels/gone`\n'
+expect_failure paths README.md '[x](gone.md)\n'
+expect_failure paths README.md '# Title\n\n[x](README.md#titel)\n'
 expect_failure mirror tests/quant/format/orphan_test.cc 'int x;\n'
 expect_failure mirror quant/format/new.h 'int x;\n'
 expect_failure mirror experiments/model/new.cc 'int x;\n'

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint's own tokenizer: tokenizer.json of Hugging Face's tokenizers library (experiments/text/pipeline) or
+// A checkpoint's own tokenizer: tokenizer.json of Hugging Face's tokenizers library (experiments/text/tokenizer) or
 // SentencePiece's tokenizer.model. Where both are there, the first, as transformers does.
 #pragma once
 
