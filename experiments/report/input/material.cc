@@ -79,6 +79,8 @@ class Reader {
   void Read(const fs::path& path) {
     if (!fs::exists(path)) Fail("{}: got no such file or folder, expected one that tare wrote", path.string());
     if (fs::is_directory(path)) return ReadSweepFolder(path);
+    if (!fs::is_regular_file(path))  // reading would wait for somebody to write
+      Fail("{}: got a pipe or a device, expected a file or a folder; try saving it to a file first", path.string());
     if (std::ranges::contains(material_.files, path.string(), &SourceFile::path))
       Fail("{}: given twice; try it once", path.string());
     if (IsHdf5(path)) return ReadHdf5(path);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/report/input/material.h"
 
+#include <sys/stat.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -72,6 +74,8 @@ TEST_F(MaterialTest, AComparisonIsItsOutliersAndItsSweep) {
 
 TEST_F(MaterialTest, WhatItCannotUseIsNamedWithWhatToDo) {
   EXPECT_THAT(Refusal({folder_ / "gone"}), HasSubstr("gone: got no such file or folder"));
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(Refusal({folder_ / "pipe"}), HasSubstr("pipe: got a pipe or a device, expected a file or a folder"));
   EXPECT_THAT(Refusal({Put("a.json", R"({"schema":"tare.plan/1"})")}),
               AllOf(HasSubstr("a.json: got the schema tare.plan/1"), HasSubstr("tare.sweep/2")));
   EXPECT_THAT(Refusal({Put("a.json", "{}")}), HasSubstr("got the schema none"));
