@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # results/make.sh makes the table of one small question again, and it is the page's: the same words, and numbers that
-# differ by one in the last digit at most, as another instruction set may. A page whose table says something else is
-# told apart.
+# differ by one in the last digit at most, as another instruction set may. A page with another figure is told apart. The
+# commands at the beginning of the README print what stands below them there.
 # usage: results_page_test.sh TARE ROOT
 set -euo pipefail
-tare=$1 root=$2
+tare=$(realpath "$1") root=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 die() { echo "results_page_test: $*" >&2; exit 1; }
@@ -35,3 +35,16 @@ sed 's/| 33\.53 |/| 33.55 |/' "$page" >"$work/other.md"
 ! same "$work/other.md" "$made" || die 'a page with another figure passes'
 "$root/results/make.sh" weather "$tare" "$work/none.md" 2>"$work/said" && die 'made a page of no question'
 grep -q "got 'weather', expected one of: .*outliers" "$work/said" || die "got '$(cat "$work/said")', expected a list"
+
+cd "$root"
+awk -v work="$work" '
+  /^    \$ tare / { ++n; print substr($0, 12) >(work "/" n ".command"); next }
+  /^    / && n { print substr($0, 5) >(work "/" n ".shown"); next }
+  /^## / { exit }
+  NF { if (n) exit }' README.md
+for shown in "$work"/?.shown; do
+  command=$(cat "${shown%.shown}.command")
+  "$tare" $command | head -n "$(wc -l <"$shown")" >"$work/printed" || true
+  same "$shown" "$work/printed" || die "README: tare $command: $(diff "$shown" "$work/printed")"
+done
+[ "${shown##*/}" = 3.shown ] || die "got ${shown##*/} as the last command of the README, expected the third"
