@@ -126,6 +126,7 @@ void RunForward(const ForwardOptions& o) {
     add(TimingJson("forward + stats", family, TimeForward(model, bench, visitors)));
     if (!o.plan.empty()) {
       PlanRun run(Plan::Parse(o.plan), Carrying::kExecuted, ModelSitesOf(model));
+      run.RefuseCache("bench forward");
       const SiteVisitors none = run.Begin(model);
       add(TimingJson("executed", family, TimeForward(model, bench, none)));
     }

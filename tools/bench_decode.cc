@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "experiments/bench/decode_bench.h"
-#include "experiments/plan/decoding_plan.h"
+#include "experiments/plan/cache_plan.h"
 #include "quant/base/formatted.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -41,17 +41,17 @@ constexpr const char* kDecodeLegend =
 
 // Every combination: the caches, then the baselines of the same shape.
 std::vector<DecodeCase> Cases(const BenchDecodeArguments& o) {
-  std::vector<DecodingPlan> plans;
-  for (const std::string& text : o.caches) plans.push_back(ParseDecodingPlan(text));
+  std::vector<CachePlan> plans;
+  for (const std::string& text : o.caches) plans.push_back(ParseCachePlan(text));
   if (plans.empty()) {
-    for (const char* text : kDefaultCaches) plans.push_back(ParseDecodingPlan(text));
+    for (const char* text : kDefaultCaches) plans.push_back(ParseCachePlan(text));
   }
-  for (const char* text : kBaselines) plans.push_back(ParseDecodingPlan(text));
+  for (const char* text : kBaselines) plans.push_back(ParseCachePlan(text));
   std::vector<DecodeCase> cases;
   DecodeCase c{.shape = {.kv_heads = o.kv_heads, .batch = o.batch}, .repetitions = o.repetitions, .seed = o.seed};
   const auto add_kernels = [&] {
     c.kernel = "tare";
-    for (const DecodingPlan& plan : plans) {
+    for (const CachePlan& plan : plans) {
       c.plan = plan;
       cases.push_back(c);
     }

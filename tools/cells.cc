@@ -33,6 +33,9 @@ void AddCellsOptions(CLI::App& command, CellsCommand& options) {
                   "statistics file (tare stats --out) for rules with +static; once per model, in their order")
       ->allow_extra_args(false);
   command.add_option("--tasks", options.tasks, TaskUsage(", ") + ", with commas between")->required();
+  command.add_option("--cache", options.cache,
+                     "decode every cell over key/value caches of these formats and this policy, for example "
+                     "first=4,keep=h2o/256; rules of cache_k and cache_v in a plan come after them");
   command.add_option("--out", sweep.folder, "folder of results")->required();
   command.add_option("--json", options.json, "write JSON to a file, or - for standard output");
   command.add_option("--seed", options.resampling.seed, "of the draws that intervals are from")->capture_default_str();
@@ -45,6 +48,7 @@ void AddCellsOptions(CLI::App& command, CellsCommand& options) {
 std::vector<AtomicFile> ClaimCells(CellsCommand& options, const std::vector<std::string>& outputs) {
   options.sweep.models.assign(options.models.begin(), options.models.end());
   options.sweep.statistics.assign(options.statistics.begin(), options.statistics.end());
+  if (!options.cache.empty()) options.sweep.cache = ParseCachePlan(options.cache);
   std::vector<std::string> inputs = options.models, names{"cells.jsonl"};
   inputs.insert(inputs.end(), options.statistics.begin(), options.statistics.end());
   for (const TaskSpec& task : options.sweep.tasks) inputs.push_back(task.file);

@@ -15,13 +15,13 @@ namespace tare {
 
 struct CellsCommand {
   std::vector<std::string> models, statistics;
-  std::string tasks, json;
+  std::string tasks, json, cache;
   SweepOptions sweep;
   Resampling resampling;
   MachineOptions machine;
 };
 
-// --stats, --tasks, --out, --json, --seed, windows, --threads and --math.
+// --stats, --tasks, --cache, --out, --json, --seed, windows, --threads and --math.
 void AddCellsOptions(CLI::App& command, CellsCommand& options);
 
 // From the texts of the command line; `outputs` are files of the folder besides its cells.

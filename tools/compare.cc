@@ -30,12 +30,13 @@ struct CompareArguments : CellsCommand {
   int64_t attribute_tokens = 2555;  // five windows of 511
 };
 
-// The plan to attribute: what was asked for, else the preset of the fewest bits; empty for none.
+// The plan to attribute: what was asked for, else the preset of the fewest bits, which has rules that no cache stands
+// beside; empty for none.
 std::string AttributedPlan(const CompareArguments& options) {
   if (!options.attribute.empty()) return options.attribute == "none" ? "" : options.attribute;
   const SweepQuestion& question = options.sweep.question;
   const int fewest = question.bits.empty() ? 16 : std::ranges::min(question.bits);
-  if (!question.plans.empty() || !question.formats.empty() || fewest == 16) return "";
+  if (!question.plans.empty() || !question.formats.empty() || !options.cache.empty() || fewest == 16) return "";
   return Formatted("int{}", fewest);
 }
 

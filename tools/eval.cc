@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "experiments/plan/decoding_plan.h"
+#include "experiments/plan/cache_plan.h"
 #include "experiments/tasks/evaluation.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
@@ -19,7 +19,7 @@ struct EvalArguments {
   std::string model, plan, stats, tasks, json, records, csv, cache;
   Breakdown breakdown;
   Carrying carrying = Carrying::kSimulated;
-  WindowOptions windows;
+  TaskOptions task;
   MachineOptions machine;
 };
 
@@ -56,7 +56,7 @@ void CheckKeys(const std::vector<TaskSpec>& specs, const EvalArguments& options)
   if (options.breakdown.by.empty()) return;
   for (const TaskSpec& spec : specs) {
     if (spec.kind->keys == nullptr) continue;
-    for (const ItemKeys& item : spec.kind->keys(spec.file, static_cast<size_t>(options.windows.limit)))
+    for (const ItemKeys& item : spec.kind->keys(spec.file, static_cast<size_t>(options.task.windows.limit)))
       RequireKeys(item.where, item.keys, options.breakdown);
   }
 }
@@ -83,18 +83,20 @@ std::string Folded(const std::string& text) {
 void Run(const CLI::App& command, EvalArguments options) {
   const std::vector<TaskSpec> specs = ParseTasks(options.tasks);
   Plan plan = Plan::Parse(options.plan);
-  std::vector<std::string> inputs{options.model, options.stats, options.windows.reference, options.windows.other_tower};
+  std::vector<std::string> inputs{options.model, options.stats, options.task.reference, options.task.other_tower};
   for (const TaskSpec& spec : specs) inputs.push_back(spec.file);
   const std::vector<AtomicFile> claims = ClaimFiles(inputs, {options.json, options.records, options.csv});
   CheckEffects(command, plan, specs, options.breakdown);
   CheckKeys(specs, options);
-  if (!options.cache.empty()) options.windows.cache = ParseDecodingPlan(options.cache);
+  std::optional<CachePlan> cache;
+  if (!options.cache.empty()) cache = ParseCachePlan(options.cache);
   Model model(options.model, options.machine.Apply());
-  PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()));
-  if (options.windows.cache) CheckDecodes(run);
-  Evaluation evaluation(model, run, options.windows);
+  PlanRun run(std::move(plan), options.carrying, ModelSitesOf(model), StaticSourceOf(options.stats, model.files()),
+              cache);
+  CheckCache(specs, run.cache());
+  Evaluation evaluation(model, run, options.task.windows);
   evaluation.BreakDownBy(options.breakdown);
-  for (const Task& task : ReadTasks(specs, model, options.windows)) {
+  for (const Task& task : ReadTasks(specs, model, options.task)) {
     const std::string line = evaluation.Run(task, ProgressLine(task.spec.Name()).Callback());
     if (PrintsTables(options.json)) PrintText("{}", Folded(line));
   }
@@ -125,15 +127,15 @@ void AddEval(CLI::App& app) {
   command->add_option("--over", options->breakdown.over, "with --by: how far they spread over this key's values: seed")
       ->needs(by);
   command->add_option("--csv", options->csv, "with --by: write its figures to this file")->needs(by);
-  AddWindowOptions(*command, options->windows);
+  AddWindowOptions(*command, options->task.windows);
   command->add_option("--cache", options->cache,
-                      "texts and items through a key/value cache, as decoding sees them: "
-                      "cache_k=int8/token,cache_v=int4/token, first=4 tokens in f32, keep=h2o/256 keys");
-  command->add_option("--reference", options->windows.reference,
+                      "decode texts and items over a key/value cache: rules of cache_k and cache_v, which --plan takes "
+                      "too (cache_k=int8/token,cache_v=int4/token), first=4 tokens in f32, keep=h2o/256 keys");
+  command->add_option("--reference", options->task.reference,
                       "of divergence: the checkpoint to start from; without it MODEL without the plan");
-  command->add_option("--other-tower", options->windows.other_tower,
+  command->add_option("--other-tower", options->task.other_tower,
                       "of zero_shot and retrieval: the tower of CLIP that MODEL is not, run as it is stored");
-  AddStrideOption(*command, options->windows);
+  AddStrideOption(*command, options->task.windows);
   options->machine.AddTo(*command);
   AddQuiet(*command);
   command->footer(

@@ -7,7 +7,6 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/passes/generate.h"
 #include "experiments/passes/text_stream.h"
-#include "experiments/plan/decoding_plan.h"
 #include "experiments/text/tokenizer/token_input.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -123,11 +122,11 @@ void Run(GenerateArguments& options) {
   if (options.input.empty() == options.prompt.empty())
     throw CLI::ValidationError("--prompt", "expected a text here, or a file by --input, and not both");
   Plan plan = Plan::Parse(options.plan);
-  options.generate.cache = ParseDecodingPlan(options.cache);
+  const CachePlan cache = ParseCachePlan(options.cache);
   const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {options.json});
   Model model(options.model, options.machine.Apply());
-  PlanRun run(std::move(plan), Carrying::kExecuted, ModelSitesOf(model));
-  CheckDecodes(run);
+  PlanRun run(std::move(plan), Carrying::kExecuted, ModelSitesOf(model), {}, cache);
+  options.generate.cache = *run.cache();
   const Prompt prompt = PromptOf(options, model);
   options.generate.ends = EndTokens(options.model);
   const SiteVisitors visitors = run.Begin(model);

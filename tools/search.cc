@@ -136,7 +136,8 @@ void AddSearch(CLI::App& app) {
   options->numbers.AddTo(*command);
   command->footer(
       "Cost: every multiply-add takes two operands, and each costs its bits, 16 where\n"
-      "nothing is quantized. attn_logits count once each. Scales count nothing.\n\n" +
+      "nothing is quantized. attn_logits count once each, caches what decoding reads.\n"
+      "Scales count nothing.\n\n" +
       Examples(
           {"tare search experiments/pair/novels-differential --within 0.02 --bits 8,4 --window 128 --tokens 1270 "
            "--input "

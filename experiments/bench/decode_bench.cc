@@ -10,7 +10,7 @@
 
 #include "experiments/bench/composed_attention.h"
 #include "experiments/bench/timing.h"
-#include "experiments/plan/decoding_plan.h"
+#include "experiments/plan/cache_plan.h"
 #include "kernels/decode/decode_attention.h"
 #include "kernels/decode/decode_reference.h"
 #include "quant/base/aligned.h"
@@ -28,7 +28,7 @@ constexpr double kMostReading = 256.0 * 1024 * 1024;
 bool IsOurs(const DecodeCase& c) { return c.kernel == "tare"; }
 
 double BytesOf(const DecodeCase& c, const CacheShape& shape) {
-  return c.shape.batch * CacheBytes(shape, IsOurs(c) ? c.plan.cache : CachePlan{}, c.shape.n);
+  return c.shape.batch * CacheBytes(shape, IsOurs(c) ? c.plan.OfLayer(0) : CacheRules{}, c.shape.n);
 }
 
 // A case ready to run again and again.
@@ -36,7 +36,7 @@ class PreparedDecode {
  public:
   explicit PreparedDecode(const DecodeCase& c) : case_(c), inputs_(c.shape, c.seed) {
     SetThreads(c.threads);
-    out_.resize(static_cast<size_t>(c.shape.batch * inputs_.plan().heads() * inputs_.plan().out_width()));
+    out_.resize(static_cast<size_t>(c.shape.batch * inputs_.table().heads() * inputs_.table().out_width()));
     IsOurs(c) ? PrepareOurs() : PrepareOneDnn();
   }
   PreparedDecode(const PreparedDecode&) = delete;
@@ -44,14 +44,14 @@ class PreparedDecode {
 
   void Run() {
     if (IsOurs(case_)) {
-      DecodeAttention(inputs_.plan(), sequences_, workspace_.span());
+      DecodeAttention(inputs_.table(), sequences_, workspace_.span());
       return;
     }
     omp_set_num_threads(case_.threads);
     composed_->Run();
   }
 
-  double bytes() const { return BytesOf(case_, inputs_.plan().shape()); }
+  double bytes() const { return BytesOf(case_, inputs_.table().shape()); }
 
   // Errors of the first head of the first sequence and the last head of the last.
   void Verify(DecodeResult& result) {
@@ -73,20 +73,20 @@ class PreparedDecode {
   };
 
   void PrepareOurs() {
-    const int heads = inputs_.plan().heads(), width = inputs_.plan().out_width();
-    for (int i = 0; i < case_.shape.batch; ++i) caches_.push_back(inputs_.Cache(case_.plan.cache, i));
+    const int heads = inputs_.table().heads(), width = inputs_.table().out_width();
+    for (int i = 0; i < case_.shape.batch; ++i) caches_.push_back(inputs_.Cache(case_.plan.OfLayer(0), i));
     for (int i = 0; i < case_.shape.batch; ++i) {
       sequences_.push_back({&caches_[i],
                             inputs_.Query(i),
                             {inputs_.lambda(), 0, 0},
                             DenseHeads(out_.data() + i * heads * width, 1, heads, width)});
     }
-    workspace_.Reset(DecodeWorkspaceBytes(inputs_.plan(), sequences_));
+    workspace_.Reset(DecodeWorkspaceBytes(inputs_.table(), sequences_));
   }
 
   void PrepareOneDnn() {
     dense_ = inputs_.AllTokens(0);
-    const CacheShape& shape = inputs_.plan().shape();
+    const CacheShape& shape = inputs_.table().shape();
     const int64_t n = case_.shape.n;
     problem_ = {.q = inputs_.Query(0),
                 .k = DenseHeads<const float>(dense_.k.data(), n, shape.k_heads, shape.k_width),
@@ -94,18 +94,18 @@ class PreparedDecode {
                 .heads = inputs_.heads(),
                 .lambda = {inputs_.lambda(), 0, 0},
                 .mask = {.kind = Mask::Kind::kFull},
-                .scale = inputs_.plan().scale(),
-                .out = DenseHeads(out_.data(), 1, inputs_.plan().heads(), inputs_.plan().out_width())};
+                .scale = inputs_.table().scale(),
+                .out = DenseHeads(out_.data(), 1, inputs_.table().heads(), inputs_.table().out_width())};
     composed_ = std::make_unique<ComposedAttention>(problem_);
   }
 
   void CheckHead(int sequence, int head, Sums& all, Sums& floor) {
-    const size_t width = inputs_.plan().out_width();
+    const size_t width = inputs_.table().out_width();
     const float* got = out_.data() + (sequence * case_.shape.heads + head) * width;
     const std::vector<double> exact = inputs_.Exact(sequence, head);
     DecodeTruth truth{exact, {0}};
     if (IsOurs(case_))
-      truth = ReferenceDecode(inputs_.heads()[head], head, inputs_.plan().scale(), 0, sequences_[sequence]);
+      truth = ReferenceDecode(inputs_.heads()[head], head, inputs_.table().scale(), 0, sequences_[sequence]);
     double error = 0, size = truth.magnitudes[0];
     for (size_t i = 0; i < width; ++i) {
       error += std::pow(got[i] - truth.out[i], 2);
@@ -156,16 +156,20 @@ void CheckCase(const DecodeCase& c) {
   if (c.threads < 1 || c.repetitions < 1)
     Fail("bench decode: got {} threads and {} repetitions, expected at least 1", c.threads, c.repetitions);
   if (!IsOurs(c) && c.shape.batch != 1) Fail("bench decode, onednn-f32: got a batch of {}, expected 1", c.shape.batch);
-  if (c.plan.keep.Drops() || c.plan.skip > 0)
+  if (c.plan.policy.keep.Drops() || c.plan.policy.skip > 0)
     Fail("bench decode, {}: got keep= or skip=, expected neither: all keys weigh alike here; try tare generate",
          Name(c.plan));
+  for (const Rule& rule : c.plan.rules.rules()) {
+    if (rule.selector != Selector{})
+      Fail("bench decode, {}: got a rule for some layers, expected one for all: one layer is timed", rule.text);
+  }
   DecodeShape small = c.shape;
   small.n = std::min<int64_t>(small.n, 1);
   const DecodeInputs inputs(small, c.seed);
-  const KvCache plan_is_valid(inputs.plan().shape(), c.plan.cache);
+  const KvCache plan_is_valid(inputs.table().shape(), c.plan.OfLayer(0));
   // A head before any code, and what reading is measured on.
   const double bytes =
-      BytesOf(c, inputs.plan().shape()) + 32.0 * static_cast<double>(c.shape.n) * c.shape.d + kMostReading;
+      BytesOf(c, inputs.table().shape()) + 32.0 * static_cast<double>(c.shape.n) * c.shape.d + kMostReading;
   const double memory = MachineMemory();
   if (bytes > 0.8 * memory)
     Fail("bench decode, {} n {}, {} heads: needs {:.1f} GB of {:.1f}; try a smaller case", Name(c.plan), c.shape.n,

@@ -17,13 +17,13 @@
 
 #include "experiments/bench/decode_inputs.h"
 #include "experiments/bench/roofline.h"
-#include "experiments/plan/decoding_plan.h"
+#include "experiments/plan/cache_plan.h"
 
 namespace tare {
 
 struct DecodeCase {
   std::string kernel = "tare";  // tare (plan), onednn-f32 (primitives composed, a batch of one)
-  DecodingPlan plan;            // of kernel tare
+  CachePlan plan;               // of kernel tare
   DecodeShape shape;
   int threads = 1;
   int repetitions = 7;

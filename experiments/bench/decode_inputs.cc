@@ -30,7 +30,7 @@ std::vector<OutputHead> Table(const DecodeShape& s) {
   return s.family == "v1" ? V1Heads(s.heads, s.kv_heads) : V2Heads(s.heads, s.kv_heads);
 }
 
-DecodePlan PlanOf(const DecodeShape& s, const std::vector<OutputHead>& heads) {
+DecodeHeads PlanOf(const DecodeShape& s, const std::vector<OutputHead>& heads) {
   const bool v1 = s.family == "v1";
   const CacheShape shape{.k_heads = v1 ? 2 * s.kv_heads : s.kv_heads,
                          .k_width = s.d,
@@ -48,10 +48,10 @@ void CopyHead(const HeadsView<const float>& x, int head, float* out) {
 }  // namespace
 
 DecodeInputs::DecodeInputs(const DecodeShape& shape, uint64_t seed)
-    : shape_(Checked(shape)), heads_(Table(shape_)), plan_(PlanOf(shape_, heads_)) {
-  const CacheShape& c = plan_.shape();
+    : shape_(Checked(shape)), heads_(Table(shape_)), table_(PlanOf(shape_, heads_)) {
+  const CacheShape& c = table_.shape();
   const int64_t longest = std::max(
-      {kAppended * c.k_heads * c.k_width, kAppended * c.v_heads * c.v_width, int64_t{plan_.q_heads()} * c.k_width});
+      {kAppended * c.k_heads * c.k_width, kAppended * c.v_heads * c.v_width, int64_t{table_.q_heads()} * c.k_width});
   pool_.resize(static_cast<size_t>(kPoolStarts + longest));
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
@@ -59,7 +59,7 @@ DecodeInputs::DecodeInputs(const DecodeShape& shape, uint64_t seed)
 }
 
 HeadsView<const float> DecodeInputs::Query(int sequence) const {
-  return DenseHeads(pool_.data() + 17 * (sequence + 1), 1, plan_.q_heads(), shape_.d);
+  return DenseHeads(pool_.data() + 17 * (sequence + 1), 1, table_.q_heads(), shape_.d);
 }
 
 // Each begins somewhere else in the pool: steps that have no factor in common with its length.
@@ -68,12 +68,12 @@ DecodeInputs::Tokens DecodeInputs::Part(int sequence, int64_t part) const {
   const int64_t tokens = std::min<int64_t>(kAppended, shape_.n - part * kAppended);
   const float* k = pool_.data() + (number * 40503 + 12345) % kPoolStarts;
   const float* v = pool_.data() + (number * 50021 + 54321) % kPoolStarts;
-  const CacheShape& c = plan_.shape();
+  const CacheShape& c = table_.shape();
   return {DenseHeads(k, tokens, c.k_heads, c.k_width), DenseHeads(v, tokens, c.v_heads, c.v_width)};
 }
 
-KvCache DecodeInputs::Cache(const CachePlan& plan, int sequence) const {
-  KvCache cache(plan_.shape(), plan);
+KvCache DecodeInputs::Cache(const CacheRules& rules, int sequence) const {
+  KvCache cache(table_.shape(), rules);
   for (int64_t part = 0; part * kAppended < shape_.n; ++part) {
     const Tokens tokens = Part(sequence, part);
     cache.Append(tokens.k, tokens.v);
@@ -82,7 +82,7 @@ KvCache DecodeInputs::Cache(const CachePlan& plan, int sequence) const {
 }
 
 DecodeInputs::Dense DecodeInputs::AllTokens(int sequence) const {
-  const CacheShape& c = plan_.shape();
+  const CacheShape& c = table_.shape();
   Dense dense;
   dense.k.reserve(static_cast<size_t>(shape_.n * c.k_heads * c.k_width));
   dense.v.reserve(static_cast<size_t>(shape_.n * c.v_heads * c.v_width));
@@ -97,7 +97,7 @@ DecodeInputs::Dense DecodeInputs::AllTokens(int sequence) const {
 std::vector<double> DecodeInputs::Exact(int sequence, int head) const {
   const OutputHead& h = heads_[head];
   const int64_t n = shape_.n;
-  const int d = shape_.d, width = plan_.shape().v_width;
+  const int d = shape_.d, width = table_.shape().v_width;
   std::vector<float> k(static_cast<size_t>(2 * n * d)), v(static_cast<size_t>(n * width)),
       unused(v.begin(), v.begin() + width);
   for (int64_t part = 0; part * kAppended < n; ++part) {
@@ -114,7 +114,7 @@ std::vector<double> DecodeInputs::Exact(int sequence, int head) const {
                                    .heads = {&alone, 1},
                                    .lambda = {&lambda_, 0, 0},
                                    .mask = {.kind = Mask::Kind::kFull},
-                                   .scale = plan_.scale(),
+                                   .scale = table_.scale(),
                                    .out = DenseHeads(unused.data(), 1, 1, width)});
 }
 

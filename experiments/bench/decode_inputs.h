@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/cache/kv_cache.h"
-#include "kernels/decode/decode_plan.h"
+#include "kernels/decode/decode_heads.h"
 
 namespace tare {
 
@@ -26,12 +26,12 @@ class DecodeInputs {
   // Throws Error for another name of a family, sizes below 1, and heads that kv_heads do not divide.
   DecodeInputs(const DecodeShape& shape, uint64_t seed);
 
-  const DecodePlan& plan() const { return plan_; }
+  const DecodeHeads& table() const { return table_; }
   const std::vector<OutputHead>& heads() const { return heads_; }
   const float* lambda() const { return &lambda_; }
   HeadsView<const float> Query(int sequence) const;
 
-  KvCache Cache(const CachePlan& plan, int sequence) const;
+  KvCache Cache(const CacheRules& rules, int sequence) const;
 
   // All of a sequence, dense: k [n][k heads][d], v [n][v heads][width].
   struct Dense {
@@ -50,7 +50,7 @@ class DecodeInputs {
 
   DecodeShape shape_;
   std::vector<OutputHead> heads_;
-  DecodePlan plan_;
+  DecodeHeads table_;
   float lambda_ = 0.5f;
   std::vector<float> pool_;
 };

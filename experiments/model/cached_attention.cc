@@ -1,15 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/cached_attention.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "kernels/decode/decode_attention.h"
 #include "quant/base/error.h"
 
 namespace tare {
+namespace {
+
+const DecodeHeads& HeadsOf(const AttentionProblem& problem, const SequenceCache& cache, const CacheShape& shape,
+                           std::vector<DecodeHeads>& met) {
+  const int64_t window = problem.mask.kind == Mask::Kind::kWindow ? problem.mask.window : 0;
+  const auto found = std::ranges::find_if(
+      met, [&](const DecodeHeads& heads) { return heads.window() == window && heads.skip() == cache.skip(); });
+  if (found != met.end()) return *found;
+  return met.emplace_back(problem.heads, problem.q.heads, shape, problem.scale, window, cache.skip());
+}
+
+}  // namespace
 
 void CachedAttention(const AttentionProblem& problem, std::span<const AttentionSequence> sequences,
-                     std::span<SequenceCache* const> caches, int layer, AlignedBuffer<std::byte>& workspace) {
+                     std::span<SequenceCache* const> caches, int layer, DecodeScratch& scratch) {
   TARE_CHECK(caches.size() == sequences.size() && problem.mask.kind != Mask::Kind::kFull);
   std::vector<DecodeSequence> calls;
   for (size_t i = 0; i < sequences.size(); ++i) {
@@ -26,12 +39,10 @@ void CachedAttention(const AttentionProblem& problem, std::span<const AttentionS
     lambda.data += s.first_row * lambda.token_stride;
     calls.push_back({.cache = &cache, .q = rows_of(problem.q), .lambda = lambda, .out = rows_of(problem.out)});
   }
-  const int64_t window = problem.mask.kind == Mask::Kind::kWindow ? problem.mask.window : 0;
-  const DecodePlan plan(problem.heads, problem.q.heads, calls.front().cache->shape(), problem.scale, window,
-                        caches.front()->skip());
-  workspace.Reserve(DecodeWorkspaceBytes(plan, calls));
-  caches.front()->Count(DecodeAttention(plan, calls, workspace.span()));
-  for (size_t i = 0; i < calls.size(); ++i) caches[i]->Update(layer, plan, calls[i]);
+  const DecodeHeads& heads = HeadsOf(problem, *caches.front(), calls.front().cache->shape(), scratch.heads);
+  scratch.workspace.Reserve(DecodeWorkspaceBytes(heads, calls));
+  caches.front()->Count(DecodeAttention(heads, calls, scratch.workspace.span()));
+  for (size_t i = 0; i < calls.size(); ++i) caches[i]->Update(layer, heads, calls[i]);
 }
 
 }  // namespace tare

@@ -4,16 +4,24 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "experiments/model/float_attention.h"
 #include "experiments/model/sequence_cache.h"
+#include "kernels/decode/decode_heads.h"
 #include "quant/base/aligned.h"
 
 namespace tare {
 
+// What the layers and passes of one model share.
+struct DecodeScratch {
+  std::vector<DecodeHeads> heads;  // its table, for each window and skip that was met
+  AlignedBuffer<std::byte> workspace;
+};
+
 // caches: of each sequence. Throws Error for branches, which share no cache, and for what a cache does not take: values
 // that are not finite.
 void CachedAttention(const AttentionProblem& problem, std::span<const AttentionSequence> sequences,
-                     std::span<SequenceCache* const> caches, int layer, AlignedBuffer<std::byte>& workspace);
+                     std::span<SequenceCache* const> caches, int layer, DecodeScratch& scratch);
 
 }  // namespace tare

@@ -284,7 +284,7 @@ void Attend(const LayerCall& call, LambdaView lambda) {
                                  .scale = 1.0f / std::sqrt(c.query_scalar.value_or(static_cast<float>(c.head_dim))),
                                  .out = out};
   if (!call.batch.caches.empty()) {
-    CachedAttention(problem, call.batch.sequences, call.batch.caches, call.layer, call.a.workspace);
+    CachedAttention(problem, call.batch.sequences, call.batch.caches, call.layer, call.a.decode);
   } else if (call.attention != nullptr) {
     AttendExecuted(call, *call.attention, problem);
   } else {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "experiments/model/batch.h"
+#include "experiments/model/cached_attention.h"
 #include "experiments/model/config.h"
 #include "experiments/model/family.h"
 #include "experiments/model/planned_linear.h"
@@ -73,6 +74,7 @@ struct Activations {
   AlignedBuffer<float> seen;                       // [R, E or I] a copy of a projection's input, for its visitors
   std::array<AlignedBuffer<char>, 3> dequantized;  // weights of one input whose codes alone are kept: at most q, k, v
   AlignedBuffer<std::byte> workspace;              // of executed attention
+  DecodeScratch decode;                            // of attention over caches
   QuantizedLinear quantized;                       // of executed linear layers
   OneTokenProjector one_token;                     // of those whose weights alone are quantized, one row at a time
   std::vector<int64_t> positions;                  // [R] in the sequence

@@ -47,7 +47,7 @@ std::vector<int64_t> HeaviestKeys(std::span<const float> mass, int64_t kept, int
   return places;
 }
 
-KeptTokens::KeptTokens(const KeepRule& rule, const CachePlan& cache) : rule_(rule) {
+KeptTokens::KeptTokens(const KeepRule& rule, const CacheRules& cache) : rule_(rule) {
   const int64_t least = 2 * (cache.first + cache.last) + 2 * kDropped;
   if (rule.Drops() && rule.keys < least)
     Fail("cache, keep: got a budget of {} keys, expected at least {} beside first={} and last={}", rule.keys, least,
@@ -59,51 +59,52 @@ int64_t KeptTokens::Room(const KvCache& cache) const {
   return std::max<int64_t>(1, rule_.keys - cache.tokens());
 }
 
-void KeptTokens::Remember(const DecodePlan& plan, const DecodeSequence& s) {
+void KeptTokens::Remember(const DecodeHeads& table, const DecodeSequence& s) {
   for (int64_t t = std::max<int64_t>(0, s.q.tokens - kVotes); t < s.q.tokens; ++t) {
     for (int h = 0; h < s.q.heads; ++h) queries_.insert(queries_.end(), s.q.Row(t, h), s.q.Row(t, h) + s.q.width);
-    for (int h = 0; h < plan.heads(); ++h) lambdas_.push_back(plan.differential() ? s.lambda.At(t, h) : 0.0f);
+    for (int h = 0; h < table.heads(); ++h) lambdas_.push_back(table.differential() ? s.lambda.At(t, h) : 0.0f);
   }
   KeepNewest(queries_, int64_t{s.q.heads} * s.q.width);
-  KeepNewest(lambdas_, plan.heads());
+  KeepNewest(lambdas_, table.heads());
 }
 
-void KeptTokens::Update(const DecodePlan& plan, const DecodeSequence& s, KvCache& cache) {
+void KeptTokens::Update(const DecodeHeads& table, const DecodeSequence& s, KvCache& cache) {
   if (rule_.policy == KeepPolicy::kAll) return;
-  if (rule_.DropsOnce()) return Remember(plan, s);
-  mass_.resize(plan.groups().size());
+  if (rule_.DropsOnce()) return Remember(table, s);
+  mass_.resize(table.groups().size());
   for (std::vector<float>& mass : mass_) mass.resize(static_cast<size_t>(cache.tokens()));
-  if (rule_.policy != KeepPolicy::kWindow) AddKeyMass(Weighed(rule_), plan, s, mass_);
-  if (cache.tokens() >= rule_.keys) Drop(plan, cache, rule_.keys - kDropped);
+  if (rule_.policy != KeepPolicy::kWindow) AddKeyMass(Weighed(rule_), table, s, mass_);
+  if (cache.tokens() >= rule_.keys) Drop(table, cache, rule_.keys - kDropped);
 }
 
-void KeptTokens::EndPrompt(const DecodePlan& plan, KvCache& cache) {
+void KeptTokens::EndPrompt(const DecodeHeads& table, KvCache& cache) {
   if (!rule_.DropsOnce()) return;
-  const int64_t queries = std::ssize(queries_) / (int64_t{plan.q_heads()} * plan.shape().k_width);
-  mass_.assign(plan.groups().size(), std::vector<float>(static_cast<size_t>(cache.tokens())));
+  const int64_t queries = std::ssize(queries_) / (int64_t{table.q_heads()} * table.shape().k_width);
+  mass_.assign(table.groups().size(), std::vector<float>(static_cast<size_t>(cache.tokens())));
   const DecodeSequence votes{
       .cache = &cache,
-      .q = DenseHeads<const float>(queries_.data(), queries, plan.q_heads(), plan.shape().k_width),
-      .lambda = {.data = lambdas_.data(), .token_stride = plan.heads(), .head_stride = 1}};
-  AddKeyMass(Weighed(rule_), plan, votes, mass_);
+      .q = DenseHeads<const float>(queries_.data(), queries, table.q_heads(), table.shape().k_width),
+      .lambda = {.data = lambdas_.data(), .token_stride = table.heads(), .head_stride = 1}};
+  AddKeyMass(Weighed(rule_), table, votes, mass_);
   for (std::vector<float>& mass : mass_) mass = Pooled(mass);
-  if (cache.tokens() > rule_.keys) Drop(plan, cache, rule_.keys);
+  if (cache.tokens() > rule_.keys) Drop(table, cache, rule_.keys);
   queries_ = lambdas_ = {};
 }
 
-void KeptTokens::Drop(const DecodePlan& plan, KvCache& cache, int64_t kept) {
-  const int64_t first = cache.plan().first, last = cache.plan().last;
-  std::vector<std::vector<int64_t>> of_k(static_cast<size_t>(plan.shape().k_heads)),
-      of_v(static_cast<size_t>(plan.shape().v_heads));
-  for (size_t g = 0; g < plan.groups().size(); ++g) {
+void KeptTokens::Drop(const DecodeHeads& table, KvCache& cache, int64_t kept) {
+  const int64_t first = cache.rules().first, last = cache.rules().last;
+  std::vector<std::vector<int64_t>> of_k(static_cast<size_t>(table.shape().k_heads)),
+      of_v(static_cast<size_t>(table.shape().v_heads));
+  for (size_t g = 0; g < table.groups().size(); ++g) {
     const int64_t sinks = std::max(kSinks, first);
     const int64_t newest = std::max(last, rule_.DropsOnce() ? std::min(kVotes, kept / 2) : kept / 2);
     const std::vector<int64_t> places = rule_.policy == KeepPolicy::kWindow
                                             ? HeaviestKeys(mass_[g], kept, sinks, kept - sinks)
                                             : HeaviestKeys(mass_[g], kept, first, newest);
     for (size_t i = 0; i < places.size(); ++i) mass_[g][i] = mass_[g][static_cast<size_t>(places[i])];
-    for (const DecodePlan::Row& row : plan.groups()[g].rows) of_k[static_cast<size_t>(row.k)] = places;
-    for (const DecodePlan::Product& product : plan.groups()[g].products) of_v[static_cast<size_t>(product.v)] = places;
+    for (const DecodeHeads::Row& row : table.groups()[g].rows) of_k[static_cast<size_t>(row.k)] = places;
+    for (const DecodeHeads::Product& product : table.groups()[g].products)
+      of_v[static_cast<size_t>(product.v)] = places;
   }
   dropped_ += cache.tokens() - kept;
   cache.Keep(of_k, of_v);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which keys one layer of one sequence keeps (keep= of experiments/plan/decoding_plan.h), each group of heads its own.
+// Which keys one layer of one sequence keeps (keep= of experiments/plan/cache_plan.h), each group of heads its own.
 // A query sees at most the budget: when the cache has that many, kDropped go.
 //
 //   window      the first 4 and the newest (StreamingLLM, arXiv 2309.17453, but at their own positions)
@@ -18,7 +18,7 @@
 #include <span>
 #include <vector>
 
-#include "experiments/plan/decoding_plan.h"
+#include "experiments/plan/cache_plan.h"
 #include "kernels/decode/decode_attention.h"
 
 namespace tare {
@@ -28,19 +28,19 @@ class KeptTokens {
   static constexpr int64_t kDropped = 8;  // at once: to drop one by one would move the cache with every token
 
   // rule: with a budget in keys. Throws Error for one that leaves policies no choice beside the first and last tokens.
-  KeptTokens(const KeepRule& rule, const CachePlan& cache);
+  KeptTokens(const KeepRule& rule, const CacheRules& cache);
 
   // How many more tokens may join the cache before keys are dropped; no end: a large number.
   int64_t Room(const KvCache& cache) const;
   // After attention of the newest tokens over the cache.
-  void Update(const DecodePlan& plan, const DecodeSequence& s, KvCache& cache);
+  void Update(const DecodeHeads& table, const DecodeSequence& s, KvCache& cache);
   // After the prompt's last tokens.
-  void EndPrompt(const DecodePlan& plan, KvCache& cache);
+  void EndPrompt(const DecodeHeads& table, KvCache& cache);
   int64_t dropped() const { return dropped_; }
 
  private:
-  void Remember(const DecodePlan& plan, const DecodeSequence& s);
-  void Drop(const DecodePlan& plan, KvCache& cache, int64_t kept);
+  void Remember(const DecodeHeads& table, const DecodeSequence& s);
+  void Drop(const DecodeHeads& table, KvCache& cache, int64_t kept);
 
   KeepRule rule_;
   std::vector<std::vector<float>> mass_;  // [group][token of the cache]

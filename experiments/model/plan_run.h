@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan carried out on a model: simulated, every site by a visitor that quantizes and dequantizes, or executed, its
-// rules for attention and linear layers on the integer kernels. The simulated plan is the reference of the executed
-// one.
+// A plan carried out on a model, and the caches it decodes over, if any: simulated, every site by a visitor that
+// quantizes and dequantizes, or executed, its rules for attention and linear layers on the integer kernels. The
+// simulated plan is the reference of the executed one.
 #pragma once
 
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "experiments/model/model.h"
 #include "experiments/model/sites_of_model.h"
+#include "experiments/plan/cache_plan.h"
 #include "experiments/plan/simulated/simulated_quantizer.h"
 #include "experiments/plan/simulated/zero_sink.h"
 
@@ -15,8 +18,9 @@ namespace tare {
 
 class PlanRun {
  public:
-  // As ResolvedPlan.
-  PlanRun(Plan plan, Carrying carrying, const ModelSites& model, const StaticSource& statics = {});
+  // As ResolvedPlan. cache: what the plan's rules of caches are added to (CachePlanOf).
+  PlanRun(Plan plan, Carrying carrying, const ModelSites& model, const StaticSource& statics = {},
+          const std::optional<CachePlan>& cache = std::nullopt);
   PlanRun(const PlanRun&) = delete;
 
   // Tells the model how to compute attention and linear layers from now on; what it returns must see its passes.
@@ -24,6 +28,10 @@ class PlanRun {
 
   const Plan& plan() const { return resolved_.plan(); }
   Carrying carrying() const { return resolved_.carrying(); }
+  // Nothing: sequences are passed whole.
+  const std::optional<CachePlan>& cache() const { return cache_; }
+  // For those who pass sequences whole. Throws Error where there is a cache.
+  void RefuseCache(std::string_view where) const;
   // Whether sequences must be run whole, without sharing a common beginning.
   bool SpansRows() const { return carrying() == Carrying::kExecuted || resolved_.SpansRows(); }
   // Whether a scale may span later tokens than the query: one of a tensor, head or channel.
@@ -31,13 +39,10 @@ class PlanRun {
 
  private:
   ResolvedPlan resolved_;
+  std::optional<CachePlan> cache_;
   SimulatedQuantizer quantizer_;
   ZeroSink sink_;
   std::vector<SiteVisitor*> visitors_;
 };
-
-// Throws Error where the plan has what decoding over a key/value cache cannot do: maps are not shown, and what comes later
-// is not there yet.
-void CheckDecodes(const PlanRun& run);
 
 }  // namespace tare

@@ -18,13 +18,15 @@ CacheShape ShapeOf(const ModelConfig& config) {
       .k_heads = config.kv_heads, .k_width = config.head_dim, .v_heads = config.kv_heads, .v_width = config.head_dim};
 }
 
-double BytesOf(const ModelConfig& config, const DecodingPlan& plan, int64_t tokens) {
-  return config.layers * CacheBytes(ShapeOf(config), plan.cache, tokens);
+double BytesOf(const ModelConfig& config, const CachePlan& plan, int64_t tokens) {
+  double bytes = 0;
+  for (int layer = 0; layer < config.layers; ++layer) bytes += CacheBytes(ShapeOf(config), plan.OfLayer(layer), tokens);
+  return bytes;
 }
 
 // With its budget in keys: whole pages of them.
-KeepRule InKeys(const ModelConfig& config, const DecodingPlan& plan) {
-  KeepRule keep = plan.keep;
+KeepRule InKeys(const ModelConfig& config, const CachePlan& plan) {
+  KeepRule keep = plan.policy.keep;
   if (keep.bytes == 0) return keep;
   while (BytesOf(config, plan, keep.keys + kPageTokens) <= static_cast<double>(keep.bytes) &&
          keep.keys < config.max_positions)
@@ -44,31 +46,33 @@ std::shared_ptr<const KeyRotary> RotaryOf(const ModelConfig& config, int layer) 
 
 }  // namespace
 
-SequenceCache::SequenceCache(const ModelConfig& config, const DecodingPlan& plan) : skip_(plan.skip) {
+SequenceCache::SequenceCache(const ModelConfig& config, const CachePlan& plan) : skip_(plan.policy.skip) {
   const CacheShape shape = ShapeOf(config);
   const KeepRule keep = InKeys(config, plan);
   for (int layer = 0; layer < config.layers; ++layer) {
     if (keep.Drops() && config.Window(layer) > 0)
       Fail("cache {}: layer {} sees a window of {} keys, expected one that sees all; try without keep=", Name(plan),
            layer, config.Window(layer));
-    const bool turned = plan.cache.keys == KeptKeys::kBeforeRotary;
-    layers_.push_back(
-        {KvCache(shape, plan.cache, turned ? RotaryOf(config, layer) : nullptr), KeptTokens(keep, plan.cache)});
+    const CacheRules rules = plan.OfLayer(layer);
+    const bool turned = rules.keys == KeptKeys::kBeforeRotary;
+    layers_.push_back({KvCache(shape, rules, turned ? RotaryOf(config, layer) : nullptr), KeptTokens(keep, rules)});
   }
 }
 
-void SequenceCache::Update(int layer, const DecodePlan& plan, const DecodeSequence& s) {
+void SequenceCache::Update(int layer, const DecodeHeads& heads, const DecodeSequence& s) {
   OneLayer& one = layers_.at(static_cast<size_t>(layer));
-  one.kept.Update(plan, s, one.cache);
-  if (one.cache.tokens() + one.kept.dropped() == prompt_) one.kept.EndPrompt(plan, one.cache);
+  one.kept.Update(heads, s, one.cache);
+  if (one.cache.tokens() + one.kept.dropped() == prompt_) one.kept.EndPrompt(heads, one.cache);
 }
 
 int64_t SequenceCache::TokensAtOnce() const {
-  const auto& [cache, kept] = layers_.front();
-  if (cache.plan().last > 0 || skip_ > 0) return 1;
-  const bool by_channel = cache.plan().k.ByChannel() || cache.plan().v.ByChannel();
-  const int64_t page = by_channel ? kPageTokens - cache.tokens() % kPageTokens : kMostAtOnce;
-  return std::min(page, kept.Room(cache));
+  int64_t most = skip_ > 0 ? 1 : kMostAtOnce;
+  for (const auto& [cache, kept] : layers_) {
+    const CacheRules& rules = cache.rules();
+    if (rules.k.ByChannel() || rules.v.ByChannel()) most = std::min(most, kPageTokens - cache.tokens() % kPageTokens);
+    most = std::min(rules.last > 0 ? 1 : most, kept.Room(cache));
+  }
+  return most;
 }
 
 void SequenceCache::Truncate(int64_t tokens) {
@@ -85,8 +89,9 @@ size_t SequenceCache::Bytes() const {
   return bytes;
 }
 
-void CheckCacheFits(const ModelConfig& config, const DecodingPlan& plan, int64_t tokens) {
-  const bool dropping = plan.keep.Drops() && !plan.keep.DropsOnce();  // which needs the prompt whole
+void CheckCacheFits(const ModelConfig& config, const CachePlan& plan, int64_t tokens) {
+  const KeepRule& keep = plan.policy.keep;
+  const bool dropping = keep.Drops() && !keep.DropsOnce();  // which needs the prompt whole
   const double bytes = BytesOf(config, plan, dropping ? std::min(tokens, InKeys(config, plan).keys) : tokens);
   const double memory = MachineMemory();
   if (bytes > memory)

@@ -7,7 +7,7 @@
 
 #include "experiments/model/config.h"
 #include "experiments/model/kept_tokens.h"
-#include "experiments/plan/decoding_plan.h"
+#include "experiments/plan/cache_plan.h"
 #include "kernels/cache/kv_cache.h"
 
 namespace tare {
@@ -16,7 +16,7 @@ class SequenceCache {
  public:
   // Empty. Throws Error where the plan or the model's heads are none that a cache takes: keys are not dropped of layers
   // with a window.
-  SequenceCache(const ModelConfig& config, const DecodingPlan& plan);
+  SequenceCache(const ModelConfig& config, const CachePlan& plan);
 
   // Of the sequence so far; 0 before the first pass. Some may have been dropped.
   int64_t tokens() const { return layers_.back().cache.tokens() + layers_.back().kept.dropped(); }
@@ -24,7 +24,7 @@ class SequenceCache {
   // Of one layer. Throws Error for what it does not take, and nothing joins.
   KvCache& Layer(int layer) { return layers_.at(static_cast<size_t>(layer)).cache; }
   // After attention of the newest tokens over a layer: drops what the plan does not keep.
-  void Update(int layer, const DecodePlan& plan, const DecodeSequence& s);
+  void Update(int layer, const DecodeHeads& heads, const DecodeSequence& s);
 
   // Values that were read for it and for sequences of the same calls after it.
   void Count(const ValuePages& values) { values_.all += values.all, values_.skipped += values.skipped; }
@@ -53,6 +53,6 @@ class SequenceCache {
 };
 
 // Throws Error, with the bytes, where a cache of so many tokens would be larger than the machine's memory.
-void CheckCacheFits(const ModelConfig& config, const DecodingPlan& plan, int64_t tokens);
+void CheckCacheFits(const ModelConfig& config, const CachePlan& plan, int64_t tokens);
 
 }  // namespace tare

@@ -14,6 +14,7 @@ ModelSites ModelSitesOf(const ModelConfig& config) {
                    .maps = Maps(config),
                    .gated_ffn = std::ranges::contains(FamilyOf(config).linear, Site::kGateProjW, &LinearPlace::weight),
                    .tied_head = config.tied_embeddings,
+                   .decodes = config.projection == 0,
                    .heads = {},
                    .weights = {}};
   for (const SiteInfo& info : kSites) {

@@ -75,6 +75,7 @@ std::set<std::string> ParseDumpSites(const std::string& text) {
 void Dump(Model& model, PlanRun& run, const std::vector<ScoredSequence>& sequences, const std::set<std::string>& sites,
           const std::filesystem::path& out, const Progress& progress, const DumpOrigin& origin) {
   const ModelConfig& c = model.config();
+  run.RefuseCache("dump");
   if (run.carrying() == Carrying::kExecuted && sites.contains("attn_logits"))
     Fail("dump: executed attention keeps no attn_logits; try other --sites, or the plan simulated");
   const auto B = static_cast<int64_t>(sequences.size()), T = static_cast<int64_t>(sequences.at(0).tokens.size());

@@ -21,7 +21,7 @@ using Kind = Granularity::Kind;
 
 // Of one of both signs; ternary codes are of weights.
 bool IsTaken(const FormatInfo& info) {
-  return info.format != Format::kF32 && info.statistic == Statistic::kLargest &&
+  return HasCodes(info.format) && info.statistic == Statistic::kLargest &&
          !(IsInteger(info.format) && info.min_code == 0);
 }
 

@@ -10,20 +10,6 @@
 namespace tare {
 namespace {
 
-// "a[l0,h1],b" at the commas outside brackets.
-std::vector<std::string_view> Items(std::string_view text) {
-  std::vector<std::string_view> items;
-  size_t begin = 0;
-  bool inside = false;
-  for (size_t i = 0; i <= text.size(); ++i) {
-    if (i < text.size() && (text[i] == '[' || text[i] == ']')) inside = text[i] == '[';
-    if (i < text.size() && (text[i] != ',' || inside)) continue;
-    items.push_back(text.substr(begin, i - begin));
-    begin = i + 1;
-  }
-  return items;
-}
-
 // An f32 rule has a selector and nothing else, so the grammar of plans is the grammar here.
 Rule ParseItem(std::string_view item) {
   if (item.find('=') != item.npos) Fail("--sites '{}': got '=', expected a site with a selector at most", item);
@@ -43,14 +29,15 @@ SiteSelection SiteSelection::Parse(std::string_view text, const ModelSites& mode
   if (text.empty()) {
     selection.canonical_ = "all";
     for (const SiteInfo& info : kSites) {
-      if (model.Has(info.site)) selection.rules_.push_back(ParseItem(info.name));
+      if (model.Has(info.site) && !IsCache(info.site)) selection.rules_.push_back(ParseItem(info.name));
     }
     return selection;
   }
-  for (const std::string_view item : Items(text)) {
+  for (const std::string_view item : SplitRules(text)) {
     const Rule rule = ParseItem(item);
     const std::string name = rule.text.substr(0, rule.text.find('='));
     for (const Site site : rule.sites) {
+      if (IsCache(site)) Fail("--sites '{}': got {}, expected a site that passes show, as q, k or v", name, Name(site));
       if (!model.Has(site)) Fail("--sites '{}': got {}, expected a site of a {} model", name, Name(site), model.family);
       CheckSelector(rule, site, model, Formatted("--sites '{}'", name));
     }
@@ -62,8 +49,7 @@ SiteSelection SiteSelection::Parse(std::string_view text, const ModelSites& mode
 
 bool SiteSelection::Wants(Site site, std::optional<int> layer) const {
   return std::ranges::any_of(rules_, [&](const Rule& rule) {
-    return std::ranges::find(rule.sites, site) != rule.sites.end() &&
-           (!rule.selector.layers || (layer && rule.selector.layers->Contains(*layer)));
+    return std::ranges::find(rule.sites, site) != rule.sites.end() && Selects(rule.selector.layers, layer);
   });
 }
 

@@ -36,7 +36,7 @@ void RunPieces(Model& model, SiteVisitors visitors, const TokenBatch& whole, std
 
 }  // namespace
 
-void PassThroughCaches(Model& model, SiteVisitors visitors, const TokenBatch& whole, const DecodingPlan& plan,
+void PassThroughCaches(Model& model, SiteVisitors visitors, const TokenBatch& whole, const CachePlan& plan,
                        const Body& body) {
   std::list<SequenceCache> caches;
   std::vector<Piece> prefixes, branches;

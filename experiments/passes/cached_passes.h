@@ -12,7 +12,7 @@ namespace tare {
 
 // A batch's sequences through caches of their own, a branch through a fork of its prefix's. body: after each pass, the
 // pass's batch and which row of the whole each of its rows is.
-void PassThroughCaches(Model& model, SiteVisitors visitors, const TokenBatch& whole, const DecodingPlan& plan,
+void PassThroughCaches(Model& model, SiteVisitors visitors, const TokenBatch& whole, const CachePlan& plan,
                        const std::function<void(const TokenBatch& pass, const std::vector<int64_t>& rows)>& body);
 
 }  // namespace tare

@@ -14,8 +14,8 @@ namespace tare {
 namespace {
 
 // Of a pass. Of a prompt's queries some see more of the last tokens in f32, and skip fewer pages, than one by one.
-int64_t PromptTokens(const SequenceCache& cache, const DecodingPlan& plan) {
-  return plan.cache.last > 0 || plan.skip > 0 ? kPageTokens : cache.TokensAtOnce();
+int64_t PromptTokens(const SequenceCache& cache, const CachePlan& plan) {
+  return plan.policy.last > 0 || plan.policy.skip > 0 ? kPageTokens : cache.TokensAtOnce();
 }
 
 double BytesOf(const LinearWeights& linear) {

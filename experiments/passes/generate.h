@@ -17,7 +17,7 @@ namespace tare {
 std::set<int32_t> EndTokens(const std::filesystem::path& checkpoint);
 
 struct GenerateOptions {
-  DecodingPlan cache;
+  CachePlan cache;
   int64_t tokens = 128;    // at most so many
   std::set<int32_t> ends;  // after one of these no more
   Sampling sampling;

@@ -63,9 +63,6 @@ WindowCut CutOf(const TokenInput& input, const ModelConfig& config, const Window
 
 std::vector<ScoredSequence> CutSequences(const TokenInput& input, const ModelConfig& config,
                                          const WindowOptions& options) {
-  if (options.cache && options.cache->keep.DropsOnce())
-    Fail("cache {}: got a text, expected items or a prompt, whose end chooses the keys; try keep=h2o",
-         Name(*options.cache));
   const WindowCut cut = CutOf(input, config, options);
   return CutRows(input, options,
                  [&](size_t n) { return CutWindows(n, cut.Tokens(), static_cast<size_t>(cut.stride)); });
@@ -109,14 +106,20 @@ void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSeq
   }
 }
 
+void CheckCacheOfTexts(const CachePlan& plan) {
+  if (plan.policy.keep.DropsOnce())
+    Fail("cache {}: got a text, expected items or a prompt, whose end chooses the keys; try keep=h2o", Name(plan));
+}
+
 void ForwardThroughCaches(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
-                          const DecodingPlan& plan, const Progress& progress,
+                          const CachePlan& plan, const Progress& progress,
                           const std::function<void(const TokenBatch&)>& body) {
   int64_t total = 0, done = 0, longest = 0;
   for (const ScoredSequence& s : sequences) {
     total += std::ssize(s.tokens);
     longest = std::max(longest, std::ssize(s.tokens));
   }
+  CheckCacheOfTexts(plan);
   CheckCacheFits(model.config(), plan, longest);
   const size_t step = SequencesPerBatch(sequences);
   for (size_t begin = 0; begin < sequences.size(); begin += step) {

@@ -4,9 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "experiments/model/model.h"
@@ -23,9 +21,6 @@ struct WindowOptions {
   int64_t stride = 0;  // tokens that a window advances; 0: no overlap (of one token where there is no `<s>`)
   int64_t tokens = 0;  // at most so many tokens of the input, 0: all
   int64_t limit = 0;   // at most so many windows, 0: all
-  std::optional<DecodingPlan> cache;  // of texts and items: through a key/value cache, as decoding sees them
-  std::filesystem::path reference;    // of the divergence task: the model to start from; empty: the same one
-  std::filesystem::path other_tower;  // of CLIP's tasks: the model that the other side of FILE is run by
 };
 
 // One sequence for the model, and which of its positions predict a token that is scored.
@@ -63,9 +58,13 @@ TokenBatch BatchOf(const std::vector<ScoredSequence>& sequences, size_t begin, s
 void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                 const Progress& progress, const std::function<void(const TokenBatch&, size_t begin)>& body);
 
-// The same tokens through key/value caches (cached_passes.h). body sees the batch of each pass.
+// Throws Error where the end of a prompt chooses keys: a text has none.
+void CheckCacheOfTexts(const CachePlan& plan);
+
+// The same tokens through key/value caches (cached_passes.h). body sees the batch of each pass. Throws Error as
+// CheckCacheOfTexts.
 void ForwardThroughCaches(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
-                          const DecodingPlan& plan, const Progress& progress,
+                          const CachePlan& plan, const Progress& progress,
                           const std::function<void(const TokenBatch&)>& body);
 
 // Which rows of a batch predict a scored token.

@@ -7,6 +7,7 @@ namespace tare {
 
 bool ModelSites::Has(Site site) const {
   if (site == Site::kDifference) return maps == 2;
+  if (IsCache(site)) return decodes;
   if (site == Site::kGateProjW || site == Site::kGateProjIn) return gated_ffn;
   if (site == Site::kLambdaProjW || site == Site::kLambdaProjIn || site == Site::kLambda)
     return heads.contains(Site::kLambda);

@@ -26,6 +26,7 @@ struct ModelSites {
   int maps = 1;            // softmax maps of an output head; 2: there is a difference
   bool gated_ffn = true;   // a gate_proj beside up_proj
   bool tied_head = false;  // the head's weight is the embedding
+  bool decodes = false;    // token by token, over caches
   // Of each site with heads, by head: 1 or 2 where only that map uses it, else nothing.
   std::map<Site, std::vector<std::optional<int>>> heads;
   std::map<SiteKey, StoredWeight> weights;  // empty: not known, only the configuration is

@@ -76,6 +76,7 @@ std::vector<Holding> HoldingsOf(const Plan& plan, const ModelSites& model, Site 
 
 // Which arithmetic the site has in a plan that can be executed.
 Json ExecutedBy(const ResolvedPlan& plan, Site site, const Holding& holding) {
+  if (IsCache(site)) return "decode kernel";
   if (!IsWeight(site)) return "integer kernel";
   const std::optional<int> layer = holding.layers.empty() ? std::nullopt : std::optional(*holding.layers.begin());
   return plan.RuleAt({InputOf(site), layer}) != nullptr ? "integer kernel" : "f32 product";
@@ -89,7 +90,7 @@ Json SiteJson(const Plan& plan, const ModelSites& model, Site site, const Holdin
             {"heads", Ranges(holding.heads, model.Heads(site))},
             {"rule", holding.rule - plan.rules().data() + 1},
             {"format", Info(rule.format).name},
-            {"scale_per", f32 ? Json() : Json(Name(rule.granularity))},
+            {"scale_per", HasCodes(rule.format) ? Json(Name(rule.granularity)) : Json()},
             {"options", TextOf(rule.options)},
             {"executed", Json()}};
   if (!f32 && !HasKernel(site)) json["executed"] = "no kernel";
@@ -152,7 +153,8 @@ Json PlanJson(const Plan& plan, const ModelSites& model, const std::string& name
   for (const SiteInfo& info : kSites) {
     for (const Holding& holding : HoldingsOf(plan, model, info.site))
       json["sites"].push_back(SiteJson(plan, model, info.site, holding, executed));
-    if (model.Has(info.site) && !plan.Touches(info.site)) json["f32"].push_back(info.name);
+    const bool absent = IsCache(info.site) && !plan.NamesCaches();  // then nothing is decoded
+    if (model.Has(info.site) && !plan.Touches(info.site) && !absent) json["f32"].push_back(info.name);
   }
   json["simulated"] = simulated.refusal;
   json["executed"] = executed.refusal;
@@ -194,7 +196,8 @@ ModelSites AnyModel(const Plan& plan) {
           "tare plan RULES experiments/pair/novels-differential",
           rule.text);
   }
-  ModelSites any{.family = "any", .layers = 1, .maps = 2, .tied_head = false, .heads = {}, .weights = {}};
+  ModelSites any{
+      .family = "any", .layers = 1, .maps = 2, .tied_head = false, .decodes = true, .heads = {}, .weights = {}};
   for (const SiteInfo& info : kSites) {
     if (ClassOf(info.site).dimensions.contains('h')) any.heads[info.site].resize(1);
   }

@@ -38,6 +38,7 @@ ResolvedPlan::ResolvedPlan(Plan plan, const ModelSites& model, Carrying carrying
     : plan_(std::move(plan)), carrying_(carrying) {
   for (const Rule& rule : plan_.rules()) CheckRule(rule, model);
   CheckWeights(*this, model);
+  if (plan_.NamesCaches()) CheckDecodes(*this);
   if (carrying == Carrying::kStored) CheckStored(*this, model);
   if (carrying == Carrying::kExecuted) {
     CheckExecuted(*this, model);
@@ -67,7 +68,7 @@ bool ResolvedPlan::NeedsSurvey(Site site) const {
 
 bool ResolvedPlan::SpansRows() const {
   return std::ranges::any_of(plan_.rules(), [](const Rule& rule) {
-    return rule.format != Format::kF32 && !IsWeight(rule.sites.front()) &&
+    return rule.format != Format::kF32 && !IsWeight(rule.sites.front()) && !IsCache(rule.sites.front()) &&
            (!IsByRow(rule) || HasTensorScale(rule) || rule.options.smooth);
   });
 }

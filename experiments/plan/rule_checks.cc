@@ -110,7 +110,7 @@ void CheckExecutedInput(const Rule& rule) {
 }  // namespace
 
 bool HasKernel(Site site) {
-  return std::ranges::contains(kAttentionSites, site) ||
+  return IsCache(site) || std::ranges::contains(kAttentionSites, site) ||
          std::ranges::any_of(AllLinearSites(),
                              [&](const LinearSites& l) { return l.weight == site || l.input == site; });
 }
@@ -129,10 +129,12 @@ void RefuseRule(const Rule& rule, std::string_view got, std::string_view expecte
 std::string ScaleText(const Rule& rule) { return "a scale per " + Name(rule.granularity); }
 
 void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const std::string& where) {
-  const auto check = [&](const std::optional<IndexRange>& range, int first, int count, const char* what) {
-    if (!range || range->first < first + count) return;
-    Fail("{}: got {} {} of {}, expected {} to {}; try a selector that this {} model has", where, what, range->first,
-         Name(site), first, first + count - 1, model.family);
+  const auto check = [&](const IndexRanges& ranges, int first, int count, const char* what) {
+    for (const IndexRange& range : ranges) {
+      if (range.first < first + count) continue;
+      Fail("{}: got {} {} of {}, expected {} to {}; try a selector that this {} model has", where, what, range.first,
+           Name(site), first, first + count - 1, model.family);
+    }
   };
   check(rule.selector.layers, 0, model.layers, "layer");
   check(rule.selector.heads, 0, model.Heads(site), "head");
@@ -140,7 +142,7 @@ void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const s
 }
 
 void CheckRule(const Rule& rule, const ModelSites& model) {
-  if (rule.Exempts()) return;
+  if (rule.Exempts() && !IsCache(rule.sites.front())) return;
   for (const Site site : rule.sites) {
     if (!model.Has(site) && rule.sites.size() > 1) continue;  // `weights` and `linear_in` are of those there are
     if (!model.Has(site) && site == Site::kDifference)
@@ -183,7 +185,7 @@ void CheckStored(const ResolvedPlan& plan, const ModelSites& model) {
 void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
   for (const Rule& rule : plan.plan().rules()) {
     if (rule.options.sink) RefuseRule(rule, "+sink", "no sink, which integer kernels do not have", "it simulated");
-    if (rule.format == Format::kF32) continue;
+    if (rule.format == Format::kF32 || IsCache(rule.sites.front())) continue;
     if (!IsInteger(rule.format) && !IsWeight(rule.sites.front()))
       RefuseRule(rule, Info(rule.format).name, "integers, which integer kernels hold", "it simulated");
     for (const Site site : rule.sites) {
@@ -207,6 +209,24 @@ void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
       if (stored != model.weights.end()) CheckExecutedWeight(plan, model, key, stored->second, *input);
     }
   }
+}
+
+void CheckDecodes(const ResolvedPlan& plan) {
+  for (const Site site : {Site::kAttnLogits, Site::kProbs, Site::kDifference}) {
+    if (plan.plan().Touches(site))
+      Fail(
+          "plan over a cache: got a rule for {}, expected none: decoding shows no maps; try the plan without it, or "
+          "`tare eval` without a cache",
+          Name(site));
+  }
+  if (plan.SpansRows())
+    Fail(
+        "plan over a cache: got scales that span tokens, expected scales of one token: the others come later; try "
+        "token, row, or channel of weights");
+  if (plan.carrying() == Carrying::kExecuted && plan.plan().Touches(Site::kQ))
+    Fail(
+        "plan over a cache: got executed attention, expected the cache's own; try the plan without rules for q, k and "
+        "v");
 }
 
 }  // namespace tare

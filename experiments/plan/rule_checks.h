@@ -15,6 +15,9 @@ namespace tare {
 // "a scale per block64.channel", for messages.
 std::string ScaleText(const Rule& rule);
 
+// Rules beside those of caches: decoding shows no maps, and what comes later is not there yet.
+void CheckDecodes(const ResolvedPlan& plan);
+
 // Whether integer kernels take the site; of the weights of a linear layer, the site that they multiply.
 bool HasKernel(Site site);
 Site InputOf(Site weight);

@@ -100,7 +100,7 @@ void Score(Model& model, const std::vector<Target>& targets,
     records[here[i]->record].log_likelihoods[here[i]->ending] += log_probabilities[i];
 }
 
-void RunBatch(Model& model, SiteVisitors visitors, const Batch& batch, const std::optional<DecodingPlan>& cache,
+void RunBatch(Model& model, SiteVisitors visitors, const Batch& batch, const std::optional<CachePlan>& cache,
               std::vector<ChoiceRecord>& records) {
   if (!cache) {
     model.Forward(batch.tokens, visitors);
@@ -153,7 +153,7 @@ double ErrorOf(double mean, double n) { return n < 2 ? 0.0 : std::sqrt(mean * (1
 
 std::vector<ChoiceRecord> MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing,
                                         const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer,
-                                        std::optional<int32_t> bos, const std::optional<DecodingPlan>& cache,
+                                        std::optional<int32_t> bos, const std::optional<CachePlan>& cache,
                                         const Progress& progress) {
   if (items.empty()) Fail("choice: no items; expected at least one line");
   std::vector<ChoiceRecord> records;
@@ -220,16 +220,15 @@ void CheckLengths(const std::vector<ChoiceItem>& items, const Tokenizer& tokeniz
   }
 }
 
-RunTask Read(const std::filesystem::path& file, const Model& of, const WindowOptions& windows) {
+RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   Tokenizer loaded = Tokenizer::Load(of.folder());
-  std::vector<ChoiceItem> all = LoadChoiceItems(file, static_cast<size_t>(windows.limit));
+  std::vector<ChoiceItem> all = LoadChoiceItems(file, static_cast<size_t>(options.windows.limit));
   CheckLengths(all, loaded, of.config().max_positions);
-  return [tokenizer = std::move(loaded), items = std::move(all), cache = windows.cache](Model& model, PlanRun& run,
-                                                                                        const Progress& progress) {
+  return [tokenizer = std::move(loaded), items = std::move(all)](Model& model, PlanRun& run, const Progress& progress) {
     const SiteVisitors visitors = run.Begin(model);
     const ContextSharing sharing = run.SpansRows() ? ContextSharing::kForbidden : ContextSharing::kAllowed;
     TaskResult result =
-        Accuracies(MeasureChoice(model, visitors, sharing, items, tokenizer, tokenizer.bos(), cache, progress));
+        Accuracies(MeasureChoice(model, visitors, sharing, items, tokenizer, tokenizer.bos(), run.cache(), progress));
     result.figures["bos"] = tokenizer.bos().has_value();
     return result;
   };

@@ -35,7 +35,7 @@ struct ChoiceRecord {
 // cache: through one; nothing: by ordinary forward passes. Throws Error where an item does not fit the model's positions.
 std::vector<ChoiceRecord> MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing,
                                         const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer,
-                                        std::optional<int32_t> bos, const std::optional<DecodingPlan>& cache,
+                                        std::optional<int32_t> bos, const std::optional<CachePlan>& cache,
                                         const Progress& progress);
 
 // n, acc, acc_norm, their standard errors (as the harness has them, of independent items) and outcomes; where items share

@@ -82,7 +82,7 @@ void Normalize(float* row, int64_t width, int64_t item) {
 
 }  // namespace
 
-std::filesystem::path OtherTower(const Model& tower, const WindowOptions& options) {
+std::filesystem::path OtherTower(const Model& tower, const TaskOptions& options) {
   if (!options.other_tower.empty()) return options.other_tower;
   const bool images = tower.config().SeesImages();
   const std::string own = images ? "vision" : "text", other = images ? "text" : "vision";
@@ -190,7 +190,7 @@ struct OtherSide {
   std::string sha256;
 };
 
-OtherSide RunOther(const std::filesystem::path& file, const Model& of, const WindowOptions& options) {
+OtherSide RunOther(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   Model other(OtherTower(of, options));
   if (other.config().projection == 0 || other.config().SeesImages() == of.config().SeesImages())
     Fail("other tower: got {}, a {}, expected the {} tower that belongs to {}", other.Name(), other.config().family,
@@ -198,7 +198,7 @@ OtherSide RunOther(const std::filesystem::path& file, const Model& of, const Win
   if (other.config().projection != of.config().projection)
     Fail("other tower: got {} with projection_dim {}, expected {} as of {}", other.Name(), other.config().projection,
          of.config().projection, of.Name());
-  return {EmbedAll(other, {}, file, options.limit, {}), other.files().ContentHash()};
+  return {EmbedAll(other, {}, file, options.windows.limit, {}), other.files().ContentHash()};
 }
 
 std::vector<int64_t> LabelsOf(const std::filesystem::path& file, int64_t items, const char* of_what) {
@@ -220,9 +220,9 @@ void CheckLabels(const std::filesystem::path& file, const std::vector<int64_t>& 
 using Compare = nlohmann::ordered_json (*)(const std::filesystem::path& file, const Embeddings& images,
                                            const Embeddings& prompts);
 
-RunTask Contrast(const std::filesystem::path& file, const Model& of, const WindowOptions& options, Compare compare) {
-  return [file, limit = options.limit, other = RunOther(file, of, options), compare](Model& tower, PlanRun& run,
-                                                                                     const Progress& progress) {
+RunTask Contrast(const std::filesystem::path& file, const Model& of, const TaskOptions& options, Compare compare) {
+  return [file, limit = options.windows.limit, other = RunOther(file, of, options), compare](Model& tower, PlanRun& run,
+                                                                                             const Progress& progress) {
     const Embeddings own = EmbedAll(tower, run.Begin(tower), file, limit, progress);
     const bool images = tower.config().SeesImages();
     const Embeddings& seen = images ? own : other.embeddings;
@@ -270,11 +270,12 @@ nlohmann::ordered_json Retrieve(const std::filesystem::path& file, const Embeddi
   return figures;
 }
 
-RunTask ReadZeroShot(const std::filesystem::path& file, const Model& of, const WindowOptions& options) {
+RunTask ReadZeroShot(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   return Contrast(file, of, options, Classify);
 }
-RunTask ReadRetrieval(const std::filesystem::path& file, const Model& of, const WindowOptions& options) {
-  if (options.limit != 0) Fail("{}: got --limit, expected none: a part of the images is another task", file.string());
+RunTask ReadRetrieval(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
+  if (options.windows.limit != 0)
+    Fail("{}: got --limit, expected none: a part of the images is another task", file.string());
   return Contrast(file, of, options, Retrieve);
 }
 

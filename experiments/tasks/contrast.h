@@ -31,7 +31,7 @@ Embeddings EmbedAll(Model& tower, SiteVisitors visitors, const std::filesystem::
                     const Progress& progress);
 
 // The one of the options, else the one whose folder is called the same with text for vision, or vision for text.
-std::filesystem::path OtherTower(const Model& tower, const WindowOptions& options);
+std::filesystem::path OtherTower(const Model& tower, const TaskOptions& options);
 
 // How many columns stand before `own` in a row of cosines.
 int64_t RankOf(std::span<const float> cosines, int64_t own);

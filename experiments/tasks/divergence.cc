@@ -55,7 +55,7 @@ class ReferencePass {
     for (size_t i = 0; i < own.sequences.size(); ++i) {
       const AttentionSequence& s = own.sequences[i];
       if (i == 0 && s.past == 0) caches_.clear();  // the sequences before have ended
-      if (s.past == 0) caches_.emplace(s.index, SequenceCache(reference_.config(), DecodingPlan{}));
+      if (s.past == 0) caches_.emplace(s.index, SequenceCache(reference_.config(), CachePlan{}));
       own.caches[i] = &caches_.at(s.index);
     }
     reference_.Forward(own);
@@ -70,7 +70,7 @@ class ReferencePass {
 
 std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visitors, Model& reference,
                                                const std::vector<ScoredSequence>& sequences,
-                                               const std::optional<DecodingPlan>& cache, const Progress& progress) {
+                                               const std::optional<CachePlan>& cache, const Progress& progress) {
   const auto V = static_cast<size_t>(model.config().vocabulary);
   const ScoredTokens scored(sequences);
   std::vector<TokenDivergence> tokens(scored.size());
@@ -155,7 +155,7 @@ Json FiguresOf(const std::vector<TokenDivergence>& tokens, const std::vector<Sco
   return json;
 }
 
-std::shared_ptr<Model> ReferenceOf(const Model& of, const WindowOptions& options) {
+std::shared_ptr<Model> ReferenceOf(const Model& of, const TaskOptions& options) {
   auto reference = std::make_shared<Model>(options.reference.empty() ? of.folder() : options.reference, of.math());
   if (reference->config().vocabulary != of.config().vocabulary)
     Fail("--reference: got {} with a vocabulary of {}, expected {} as of {}", reference->Name(),
@@ -163,12 +163,12 @@ std::shared_ptr<Model> ReferenceOf(const Model& of, const WindowOptions& options
   return reference;
 }
 
-RunTask Read(const std::filesystem::path& file, const Model& of, const WindowOptions& options) {
+RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   const TokenInput input = LoadTokenInput(file, of.folder(), of.config().vocabulary);
-  return [sequences = CutSequences(input, of.config(), options), reference = ReferenceOf(of, options),
-          cache = options.cache](Model& model, PlanRun& run, const Progress& progress) {
+  return [sequences = CutSequences(input, of.config(), options.windows), reference = ReferenceOf(of, options)](
+             Model& model, PlanRun& run, const Progress& progress) {
     Json figures =
-        FiguresOf(MeasureDivergence(model, run.Begin(model), *reference, sequences, cache, progress), sequences);
+        FiguresOf(MeasureDivergence(model, run.Begin(model), *reference, sequences, run.cache(), progress), sequences);
     figures["reference_sha256"] = reference->files().ContentHash();
     return TaskResult{.figures = std::move(figures), .records = {}};
   };

@@ -4,7 +4,7 @@
 // small change: what both find hard does not count. The figures are those of llama.cpp's perplexity tool
 // (experiments/significance/divergence.h); it scores the second half of each window, Tare what perplexity scores.
 //
-// The reference is WindowOptions::reference, as it is stored; where that is empty, the model at hand without a plan.
+// The reference is TaskOptions::reference, as it is stored; where that is empty, the model at hand without a plan.
 #pragma once
 
 #include "experiments/significance/divergence.h"
@@ -18,6 +18,6 @@ extern const TaskKind kDivergenceTask;  // divergence=TEXT
 // out below 0 by some 1e-7 of the largest logit. Both models have the same vocabulary.
 std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visitors, Model& reference,
                                                const std::vector<ScoredSequence>& sequences,
-                                               const std::optional<DecodingPlan>& cache, const Progress& progress);
+                                               const std::optional<CachePlan>& cache, const Progress& progress);
 
 }  // namespace tare

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/tasks/evaluation.h"
 
-#include "experiments/plan/decoding_plan.h"
 #include "experiments/tasks/positions.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -33,7 +32,7 @@ Evaluation::Evaluation(Model& model, PlanRun& run, const WindowOptions& windows,
             {"lookahead", run.LooksAhead()},
             {"math", model.math() == Math::kBf16 ? "bf16" : "f32"},
             {"limit", windows.limit}} {
-  if (windows.cache) json_["cache"] = Name(*windows.cache);
+  if (run.cache()) json_["cache"] = Name(*run.cache());
   for (const TaskKind* kind : kinds) {
     if (kind->convention != nullptr) json_[Formatted("{}_convention", kind->name)] = kind->convention(windows);
   }

@@ -40,7 +40,7 @@ Json ByPosition(const std::vector<double>& losses, const std::vector<int64_t>& c
 }  // namespace
 
 TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
-                             const std::optional<DecodingPlan>& cache, const Progress& progress) {
+                             const std::optional<CachePlan>& cache, const Progress& progress) {
   const ScoredTokens scored(sequences);
   std::vector<double> losses(scored.size());  // in the order of the text: the sum does not depend on threads
   std::vector<int64_t> contexts(scored.size());
@@ -88,11 +88,12 @@ nlohmann::ordered_json PerplexityConvention(const WindowOptions& w) {
 
 namespace {
 
-RunTask Read(const std::filesystem::path& file, const Model& of, const WindowOptions& windows) {
+RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
+  const WindowOptions& windows = options.windows;
   const TokenInput input = LoadTokenInput(file, of.folder(), of.config().vocabulary);
-  return [sequences = CutSequences(input, of.config(), windows), cut = CutOf(input, of.config(), windows),
-          cache = windows.cache](Model& model, PlanRun& run, const Progress& progress) {
-    TaskResult result = MeasurePerplexity(model, run.Begin(model), sequences, cache, progress);
+  return [sequences = CutSequences(input, of.config(), windows), cut = CutOf(input, of.config(), windows)](
+             Model& model, PlanRun& run, const Progress& progress) {
+    TaskResult result = MeasurePerplexity(model, run.Begin(model), sequences, run.cache(), progress);
     result.figures.update(
         {{"window", cut.window}, {"stride", cut.stride}, {"bos", cut.bos}, {"cut_to_positions", cut.cut_to_positions}});
     return result;

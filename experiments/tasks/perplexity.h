@@ -19,6 +19,6 @@ nlohmann::ordered_json PerplexityConvention(const WindowOptions& windows);
 // "nll", "nll_stderr"}, that error over windows (tokens of one are not independent), null of too few of them.
 // cache: through one, as decoding would see the text; nothing: by ordinary forward passes.
 TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
-                             const std::optional<DecodingPlan>& cache, const Progress& progress);
+                             const std::optional<CachePlan>& cache, const Progress& progress);
 
 }  // namespace tare

@@ -123,7 +123,13 @@ std::vector<TaskSpec> ParseTasks(std::string_view text, TaskKinds kinds) {
   return specs;
 }
 
-std::vector<Task> ReadTasks(const std::vector<TaskSpec>& specs, const Model& model, const WindowOptions& windows) {
+void CheckCache(const std::vector<TaskSpec>& specs, const std::optional<CachePlan>& cache) {
+  const bool of_texts =
+      std::ranges::any_of(specs, [](const TaskSpec& spec) { return spec.kind->convention != nullptr; });
+  if (cache && of_texts) CheckCacheOfTexts(*cache);
+}
+
+std::vector<Task> ReadTasks(const std::vector<TaskSpec>& specs, const Model& model, const TaskOptions& options) {
   std::vector<Task> tasks;
   const bool tower = model.config().projection > 0;
   const auto serves = [&](const TaskKind& kind) { return kind.of_towers == tower; };
@@ -132,8 +138,8 @@ std::vector<Task> ReadTasks(const std::vector<TaskSpec>& specs, const Model& mod
     if (!serves(kind))
       Fail("--tasks: got {} for {}, a {}; expected a task of {}: {}", kind.name, model.Name(), model.config().family,
            tower ? "CLIP's towers" : "language models", TasksThat(serves));
-    const std::string other = kind.beside ? Checkpoint(kind.beside(model, windows)).ContentHash() : "";
-    tasks.push_back({spec, Sha256OfFile(spec.file), other, kind.read(spec.file, model, windows)});
+    const std::string other = kind.beside ? Checkpoint(kind.beside(model, options)).ContentHash() : "";
+    tasks.push_back({spec, Sha256OfFile(spec.file), other, kind.read(spec.file, model, options)});
   }
   return tasks;
 }

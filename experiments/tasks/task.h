@@ -45,6 +45,13 @@ struct FigureKeys {
   const char* in_tables = ".3f";  // the same in the tables of sweeps; null: left to table.csv, which has every figure
 };
 
+// What tasks take beside their file.
+struct TaskOptions {
+  WindowOptions windows;
+  std::filesystem::path reference;    // of divergence: the model to start from; empty: the same one
+  std::filesystem::path other_tower;  // of CLIP's tasks: the model that the other side of FILE is run by
+};
+
 // A task whose input has been read and tokenized, to be run under many plans.
 using RunTask = std::move_only_function<TaskResult(Model& model, PlanRun& run, const Progress& progress) const>;
 
@@ -58,7 +65,7 @@ struct TaskKind {
   std::string_view name;  // in NAME=FILE and NAME:FILE
   std::string_view file;  // what FILE is, for help and messages
   // `limit` counts windows or items. Throws Error.
-  RunTask (*read)(const std::filesystem::path& file, const Model& model, const WindowOptions& windows);
+  RunTask (*read)(const std::filesystem::path& file, const Model& model, const TaskOptions& options);
   std::span<const FigureKeys> figures;
   const char* count;  // key of how many tokens or items the figures were taken over
   const char* unit;   // what it counts, for people
@@ -74,7 +81,7 @@ struct TaskKind {
       nullptr;             // the task that compares with a reference what this one measures of a file, or none
   bool of_towers = false;  // of CLIP's towers, which have no vocabulary logits, and of no other model
   // The model that runs beside the one at hand, where there is one.
-  std::filesystem::path (*beside)(const Model& model, const WindowOptions& windows) = nullptr;
+  std::filesystem::path (*beside)(const Model& model, const TaskOptions& options) = nullptr;
 };
 
 struct Figure {
@@ -122,7 +129,9 @@ struct Task {
   std::string other_tower;  // sha256 of the model that the task runs beside the one at hand, or empty
   RunTask run;
 };
+// Throws Error where caches would drop keys as no task of these can.
+void CheckCache(const std::vector<TaskSpec>& specs, const std::optional<CachePlan>& cache);
 // All of them, before the first runs.
-std::vector<Task> ReadTasks(const std::vector<TaskSpec>& specs, const Model& model, const WindowOptions& windows);
+std::vector<Task> ReadTasks(const std::vector<TaskSpec>& specs, const Model& model, const TaskOptions& options);
 
 }  // namespace tare

@@ -27,19 +27,20 @@ CacheShape Checked(const CacheShape& s) {
   return s;
 }
 
-bool HasRounding(const CachePlan& plan) {
-  return plan.k.format != CacheFormat::kF32 || plan.v.format != CacheFormat::kF32;
-}
+bool HasRounding(const CacheRules& rules) { return rules.k.format != Format::kF32 || rules.v.format != Format::kF32; }
 
-CachePlan Checked(CachePlan plan) {
-  if (plan.first < 0 || plan.last < 0)
-    Fail("cache plan: got first {} and last {}, expected at least 0", plan.first, plan.last);
-  if (!HasRounding(plan)) plan.first = plan.last = 0;  // they are f32 as it is
-  return plan;
+CacheRules Checked(CacheRules rules) {
+  for (const CacheRule& rule : {rules.k, rules.v}) {
+    if (!IsCached(rule.format)) Fail("cache: got {}, expected f32, bf16, int8, int6 or int4", Info(rule.format).name);
+  }
+  if (rules.first < 0 || rules.last < 0)
+    Fail("cache: got first {} and last {}, expected at least 0", rules.first, rules.last);
+  if (!HasRounding(rules)) rules.first = rules.last = 0;  // they are f32 as it is
+  return rules;
 }
 
 std::shared_ptr<const Hadamard> RotationOf(const CacheRule& rule, int width) {
-  return rule.rotation == CacheRotation::kNone ? nullptr : std::make_shared<const Hadamard>(width, kRotationSeed);
+  return rule.hadamard ? std::make_shared<const Hadamard>(width, kRotationSeed) : nullptr;
 }
 
 void CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens, int heads, int width,
@@ -59,14 +60,14 @@ void CheckRows(const char* name, const HeadsView<const float>& x, int64_t tokens
 
 }  // namespace
 
-KvCache::KvCache(const CacheShape& shape, const CachePlan& plan, std::shared_ptr<const KeyRotary> rotary)
-    : plan_(Checked(plan)),
-      coded_(Checked(shape), plan.k, plan.v),
+KvCache::KvCache(const CacheShape& shape, const CacheRules& rules, std::shared_ptr<const KeyRotary> rotary)
+    : rules_(Checked(rules)),
+      coded_(Checked(shape), rules.k, rules.v),
       plain_(shape, {}, {}),
-      k_rotation_(RotationOf(plan.k, shape.k_width)),
-      v_rotation_(RotationOf(plan.v, shape.v_width)),
-      rotary_(plan.keys == KeptKeys::kBeforeRotary ? std::move(rotary) : nullptr) {
-  if (plan.keys == KeptKeys::kAfterRotary) return;
+      k_rotation_(RotationOf(rules.k, shape.k_width)),
+      v_rotation_(RotationOf(rules.v, shape.v_width)),
+      rotary_(rules.keys == KeptKeys::kBeforeRotary ? std::move(rotary) : nullptr) {
+  if (rules.keys == KeptKeys::kAfterRotary) return;
   if (rotary_ == nullptr) Fail("cache, keys before rotary: got no rotary embedding; try them after it");
   if (rotary_->width() != shape.k_width)
     Fail("cache, keys before rotary: got a rotary embedding of width {}, expected {}", rotary_->width(), shape.k_width);
@@ -74,13 +75,13 @@ KvCache::KvCache(const CacheShape& shape, const CachePlan& plan, std::shared_ptr
 
 // Where the tokens begin that have their f32 as the last ones.
 int64_t KvCache::LastFrom() const {
-  const int64_t last = tokens_ - plan_.last;
+  const int64_t last = tokens_ - rules_.last;
   return coded_.ByPages() ? std::min(last, rounded_ * kPageTokens) : last;
 }
 
 // Whether the page has one of the first or the last.
 bool KvCache::StaysPlain(int64_t page) const {
-  return page * kPageTokens < plan_.first || (page + 1) * kPageTokens > LastFrom();
+  return page * kPageTokens < rules_.first || (page + 1) * kPageTokens > LastFrom();
 }
 
 // Of zeros, in a piece of their own.
@@ -113,15 +114,15 @@ std::vector<std::shared_ptr<const KvCache::Memory>> KvCache::NewCodedPages(int64
 }
 
 void KvCache::CheckKept(const std::vector<int64_t>& places, int64_t tokens) const {
-  TARE_CHECK(std::ssize(places) == tokens && tokens >= plan_.first + plan_.last && tokens <= tokens_);
+  TARE_CHECK(std::ssize(places) == tokens && tokens >= rules_.first + rules_.last && tokens <= tokens_);
   for (int64_t i = 0; i < tokens; ++i) {
     TARE_CHECK(places[i] >= (i == 0 ? 0 : places[i - 1] + 1) && places[i] < tokens_);
-    TARE_CHECK(i >= plan_.first || places[i] == i);
-    TARE_CHECK(i < tokens - plan_.last || places[i] == i + tokens_ - tokens);
+    TARE_CHECK(i >= rules_.first || places[i] == i);
+    TARE_CHECK(i < tokens - rules_.last || places[i] == i + tokens_ - tokens);
   }
 }
 
-// No longer shared, and with f32 where the plan has it.
+// No longer shared, and with f32 where the rules have it.
 KvCache::Page& KvCache::WritablePage(int64_t number) {
   Page& page = pages_[number];
   if (HasPlain() && page.plain == nullptr) page.plain = NewPage(plain_.Bytes());
@@ -231,12 +232,12 @@ void KvCache::Truncate(int64_t tokens) {
   rounded_ = std::min(rounded_, Pages());
 }
 
-// A page of the tokens that are kept; plan_ and tokens_ as before.
+// A page of the tokens that are kept; rules_ and tokens_ as before.
 KvCache::Page KvCache::KeptPage(int64_t number, int64_t tokens, std::span<const std::vector<int64_t>> of_k_heads,
                                 std::span<const std::vector<int64_t>> of_v_heads) const {
   const int64_t begin = number * kPageTokens, end = std::min(begin + kPageTokens, tokens);
   Page page{.coded = NewPage(coded_.Bytes()), .plain = nullptr};
-  if (HasPlain() && (begin < plan_.first || end > tokens - plan_.last)) page.plain = NewPage(plain_.Bytes());
+  if (HasPlain() && (begin < rules_.first || end > tokens - rules_.last)) page.plain = NewPage(plain_.Bytes());
   const auto copy = [&](const auto& of_heads, const auto& copy_row) {
     for (size_t h = 0; h < of_heads.size(); ++h) {
       for (int64_t t = begin; t < end; ++t) {
@@ -282,7 +283,7 @@ size_t KvCache::Bytes() const {
 std::array<KvCache::Part, KvCache::kMostParts> KvCache::Parts(int64_t number) const {
   const Page& page = pages_[number];
   const int64_t begin = number * kPageTokens, end = std::min(begin + kPageTokens, tokens_);
-  const int64_t first = std::clamp(plan_.first, begin, end);
+  const int64_t first = std::clamp(rules_.first, begin, end);
   const int64_t last = std::clamp(std::max(LastFrom(), plain_from_), first, end);
   const std::byte* plain = page.plain ? page.plain->data : nullptr;
   const std::byte* coded = page.coded ? page.coded->data : nullptr;
@@ -310,15 +311,15 @@ void KvCache::ReadValue(int64_t token, int head, float* value) const {
   if (v_rotation_) v_rotation_->RotateBack(value, value);
 }
 
-double CacheBytes(const CacheShape& shape, const CachePlan& plan, int64_t tokens) {
+double CacheBytes(const CacheShape& shape, const CacheRules& rules, int64_t tokens) {
   const auto bytes_of = [&](const CacheRule& k, const CacheRule& v, int64_t count) {
     return static_cast<double>(PageLayout(shape, k, v).Bytes()) * std::ceil(static_cast<double>(count) / kPageTokens);
   };
-  if (!HasRounding(plan)) return bytes_of({}, {}, tokens);
-  const bool by_pages = PageLayout(shape, plan.k, plan.v).ByPages();
+  if (!HasRounding(rules)) return bytes_of({}, {}, tokens);
+  const bool by_pages = PageLayout(shape, rules.k, rules.v).ByPages();
   const int64_t unrounded = by_pages ? std::min<int64_t>(tokens, kPageTokens) : 0;
-  const int64_t plain = std::min(plan.first + std::max(plan.last, unrounded), tokens);
-  return bytes_of(plan.k, plan.v, tokens - unrounded) + bytes_of({}, {}, plain);
+  const int64_t plain = std::min(rules.first + std::max(rules.last, unrounded), tokens);
+  return bytes_of(rules.k, rules.v, tokens - unrounded) + bytes_of({}, {}, plain);
 }
 
 }  // namespace tare

@@ -37,7 +37,7 @@ class Hadamard;  // quant/algorithms/hadamard.h
 
 enum class KeptKeys { kAfterRotary, kBeforeRotary };
 
-struct CachePlan {
+struct CacheRules {
   CacheRule k = {}, v = {};
   KeptKeys keys = KeptKeys::kAfterRotary;
   int64_t first = 0, last = 0;  // tokens that stay in f32
@@ -48,7 +48,7 @@ class KvCache {
   // rotary: of keys kept before it, which have been through it when they come. Throws Error for sizes below 1, heads
   // wider than kLargestWidth, first or last below 0, widths of which no Hadamard rotation is known, and keys before
   // rotary without one of their width.
-  KvCache(const CacheShape& shape, const CachePlan& plan, std::shared_ptr<const KeyRotary> rotary = nullptr);
+  KvCache(const CacheShape& shape, const CacheRules& rules, std::shared_ptr<const KeyRotary> rotary = nullptr);
 
   // k [n][k heads][k width], v [n][v heads][v width]: the next n tokens. Throws Error for other shapes and for values
   // that are not finite (or would not be once rotated), naming token and head, and nothing is appended. Out of memory, whole pages of tokens may be.
@@ -62,7 +62,7 @@ class KvCache {
 
   int64_t tokens() const { return tokens_; }
   const CacheShape& shape() const { return coded_.shape(); }
-  const CachePlan& plan() const { return plan_; }
+  const CacheRules& rules() const { return rules_; }
   // Of all pages, those shared with forks whole. What Truncate takes from a prompt's pages is free when all of them are.
   size_t Bytes() const;
 
@@ -111,7 +111,7 @@ class KvCache {
   static std::shared_ptr<const Memory> NewPage(int64_t bytes);
   std::vector<std::shared_ptr<const Memory>> NewCodedPages(int64_t count);
 
-  bool HasPlain() const { return plan_.first > 0 || plan_.last > 0 || coded_.ByPages(); }
+  bool HasPlain() const { return rules_.first > 0 || rules_.last > 0 || coded_.ByPages(); }
   int64_t LastFrom() const;
   bool StaysPlain(int64_t page) const;
   Page& WritablePage(int64_t page);
@@ -124,7 +124,7 @@ class KvCache {
   Page KeptPage(int64_t number, int64_t tokens, std::span<const std::vector<int64_t>> of_k_heads,
                 std::span<const std::vector<int64_t>> of_v_heads) const;
 
-  CachePlan plan_;
+  CacheRules rules_;
   PageLayout coded_, plain_;
   std::vector<Page> pages_;
   Rest rest_;  // of coded pages
@@ -136,6 +136,6 @@ class KvCache {
 };
 
 // Bytes of a cache of so many tokens.
-double CacheBytes(const CacheShape& shape, const CachePlan& plan, int64_t tokens);
+double CacheBytes(const CacheShape& shape, const CacheRules& rules, int64_t tokens);
 
 }  // namespace tare

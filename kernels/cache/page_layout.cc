@@ -17,10 +17,6 @@ namespace {
 
 constexpr int kRecord = 256;
 
-int Bits(CacheFormat format) {
-  return format == CacheFormat::kF32 ? 32 : format == CacheFormat::kBf16 ? 16 : Info(CodesOf(format)).bits;
-}
-
 int64_t ScaleBytes(const CacheRule& rule, int channels) {
   const int64_t scales = rule.ByChannel() ? channels : HasCodes(rule.format) ? kPageTokens : 0;
   return scales * static_cast<int64_t>(sizeof(float));
@@ -43,16 +39,16 @@ Nibble NibbleOf(int input, int lane) {
 
 std::byte* SixBits(std::byte* panel, int input) { return panel + int64_t{input / 16} * 3 * kRecord; }
 
-template <CacheFormat kFormat>
+template <Format kFormat>
 void Write(std::byte* panel, int input, int lane, float value) {
-  if constexpr (kFormat == CacheFormat::kF32) {
+  if constexpr (kFormat == Format::kF32) {
     std::memcpy(panel + int64_t{input} * kRecord + 4 * lane, &value, 4);
-  } else if constexpr (kFormat == CacheFormat::kBf16) {
+  } else if constexpr (kFormat == Format::kBf16) {
     const uint16_t bits = Bf16FromFloat(value);
     std::memcpy(panel + int64_t{input / 2} * kRecord + 4 * lane + input % 2 * 2, &bits, 2);
-  } else if constexpr (kFormat == CacheFormat::kInt8) {
+  } else if constexpr (kFormat == Format::kInt8) {
     panel[int64_t{input / 4} * kRecord + 4 * lane + input % 4] = std::byte(static_cast<int8_t>(value));
-  } else if constexpr (kFormat == CacheFormat::kInt4) {
+  } else if constexpr (kFormat == Format::kInt4) {
     const Nibble at = NibbleOf(input, lane);
     SetBits(panel[at.byte], at.shift, 15, static_cast<int>(value) + 8);
   } else {
@@ -70,7 +66,7 @@ struct Run {
   int input, lane, input_step, lane_step;
 };
 
-template <CacheFormat kFormat>
+template <Format kFormat>
 void WriteRun(const Run& run, const float* values, int n, Scale scale) {
   for (int i = 0; i < n; ++i) {
     float value = values[i];
@@ -80,25 +76,27 @@ void WriteRun(const Run& run, const float* values, int n, Scale scale) {
   }
 }
 
-void WriteRunOf(CacheFormat format, const Run& run, const float* values, int n, Scale scale) {
+void WriteRunOf(Format format, const Run& run, const float* values, int n, Scale scale) {
   switch (format) {
-    case CacheFormat::kF32:
-      return WriteRun<CacheFormat::kF32>(run, values, n, scale);
-    case CacheFormat::kBf16:
-      return WriteRun<CacheFormat::kBf16>(run, values, n, scale);
-    case CacheFormat::kInt8:
-      return WriteRun<CacheFormat::kInt8>(run, values, n, scale);
-    case CacheFormat::kInt6:
-      return WriteRun<CacheFormat::kInt6>(run, values, n, scale);
-    case CacheFormat::kInt4:
-      return WriteRun<CacheFormat::kInt4>(run, values, n, scale);
+    case Format::kF32:
+      return WriteRun<Format::kF32>(run, values, n, scale);
+    case Format::kBf16:
+      return WriteRun<Format::kBf16>(run, values, n, scale);
+    case Format::kInt8:
+      return WriteRun<Format::kInt8>(run, values, n, scale);
+    case Format::kInt6:
+      return WriteRun<Format::kInt6>(run, values, n, scale);
+    case Format::kInt4:
+      return WriteRun<Format::kInt4>(run, values, n, scale);
+    default:
+      TARE_CHECK(false);
   }
 }
 
 // The scale of a token's row, or of a channel's column, stored where it belongs.
-Scale StoreScale(CacheFormat format, const float* values, int n, std::byte* scales, int index) {
+Scale StoreScale(Format format, const float* values, int n, std::byte* scales, int index) {
   if (!HasCodes(format)) return {1.0f, 1.0f};
-  const Scale scale = ScaleFor(AbsMax(values, static_cast<size_t>(n)), CodesOf(format));
+  const Scale scale = ScaleFor(AbsMax(values, static_cast<size_t>(n)), format);
   std::memcpy(scales + int64_t{index} * 4, &scale.scale, 4);
   return scale;
 }
@@ -115,41 +113,37 @@ float LoadScale(const CacheRule& rule, const std::byte* scales, int token, int c
 
 }  // namespace
 
-const char* Name(CacheFormat format) {
-  constexpr const char* kNames[] = {"f32", "bf16", "int8", "int6", "int4"};
-  return kNames[static_cast<int>(format)];
-}
+int64_t PanelBytes(Format format, int64_t inputs) { return inputs * kPanelLanes * Info(format).bits / 8; }
 
-int64_t PanelBytes(CacheFormat format, int64_t inputs) { return inputs * kPanelLanes * Bits(format) / 8; }
-
-float ReadInput(CacheFormat format, const std::byte* panel, int input, int lane) {
+float ReadInput(Format format, const std::byte* panel, int input, int lane) {
   const int64_t at = int64_t{4} * lane;
   switch (format) {
-    case CacheFormat::kF32: {
+    case Format::kF32: {
       float value;
       std::memcpy(&value, panel + int64_t{input} * kRecord + at, 4);
       return value;
     }
-    case CacheFormat::kBf16: {
+    case Format::kBf16: {
       uint16_t bits;
       std::memcpy(&bits, panel + int64_t{input / 2} * kRecord + at + input % 2 * 2, 2);
       return FloatFromBf16(bits);
     }
-    case CacheFormat::kInt8:
+    case Format::kInt8:
       return static_cast<float>(std::to_integer<int8_t>(panel[int64_t{input / 4} * kRecord + at + input % 4]));
-    case CacheFormat::kInt4: {
+    case Format::kInt4: {
       const Nibble nibble = NibbleOf(input, lane);
       return static_cast<float>(GetBits(panel[nibble.byte], nibble.shift, 15) - 8);
     }
-    case CacheFormat::kInt6: {
+    case Format::kInt6: {
       const int r = input % 16;
       const std::byte* record = panel + int64_t{input / 16} * 3 * kRecord;
       const Nibble low = NibbleOf(r, lane);
       const int high = GetBits(record[2 * kRecord + at + r % 4], r / 4 * 2, 3);
       return static_cast<float>((GetBits(record[low.byte], low.shift, 15) | high << 4) - 32);
     }
+    default:
+      TARE_CHECK(false);
   }
-  return 0;
 }
 
 PageLayout::PageLayout(const CacheShape& shape, const CacheRule& k, const CacheRule& v)
@@ -203,7 +197,7 @@ void PageLayout::WriteKeys(std::byte* page, int head, const PageLayout& plain, c
     WriteKey(page, t, head, values);
   }
   for (int c = 0; c < shape_.k_width && k_.ByChannel(); ++c) {
-    for (int t = 0; t < kPageTokens; ++t) values[t] = ReadInput(CacheFormat::kF32, from + plain.Key(head), c, t);
+    for (int t = 0; t < kPageTokens; ++t) values[t] = ReadInput(Format::kF32, from + plain.Key(head), c, t);
     WriteKeyChannel(page, c, head, values);
   }
 }
@@ -216,7 +210,7 @@ void PageLayout::WriteValues(std::byte* page, int head, const PageLayout& plain,
   }
   for (int c = 0; c < shape_.v_width && v_.ByChannel(); ++c) {
     const std::byte* panel = from + plain.ValuePanel(head, c);
-    for (int t = 0; t < kPageTokens; ++t) values[t] = ReadInput(CacheFormat::kF32, panel, t, c % kPanelLanes);
+    for (int t = 0; t < kPageTokens; ++t) values[t] = ReadInput(Format::kF32, panel, t, c % kPanelLanes);
     WriteValueChannel(page, c, head, values);
   }
 }

@@ -23,35 +23,25 @@
 #include <cstdint>
 
 #include "quant/format/format.h"
+#include "quant/format/granularity.h"
 
 namespace tare {
 
-enum class CacheFormat { kF32, kBf16, kInt8, kInt6, kInt4 };
-
-// As plans spell them: f32, bf16, int8, int6, int4.
-const char* Name(CacheFormat format);
-
-constexpr bool HasCodes(CacheFormat format) { return format >= CacheFormat::kInt8; }
-
-// Of those that have codes.
-constexpr Format CodesOf(CacheFormat format) {
-  return format == CacheFormat::kInt8 ? Format::kInt8 : format == CacheFormat::kInt6 ? Format::kInt6 : Format::kInt4;
+// Those of the table above.
+constexpr bool IsCached(Format format) {
+  return format == Format::kF32 || format == Format::kBf16 || format == Format::kInt8 || format == Format::kInt6 ||
+         format == Format::kInt4;
 }
-
-// What shares a scale: a token's row of a head, or a channel of a head over a page's 64 tokens (KIVI, arXiv 2402.02750,
-// has keys so).
-enum class CacheScales { kToken, kChannel };
-
-// Whether a head's channels are rotated before they are rounded (quant/algorithms/hadamard.h).
-enum class CacheRotation { kNone, kHadamard };
 
 // How keys, or values, are kept.
 struct CacheRule {
-  CacheFormat format = CacheFormat::kF32;
-  CacheScales scales = CacheScales::kToken;  // of formats with codes
-  CacheRotation rotation = CacheRotation::kNone;
+  Format format = Format::kF32;  // IsCached
+  // What shares a scale, of formats with codes: a token's row of a head, or (kChannel) a channel of a head over a page's
+  // 64 tokens (KIVI, arXiv 2402.02750, has keys so).
+  Granularity granularity = {Granularity::Kind::kToken};
+  bool hadamard = false;  // a head's channels are rotated before they are rounded (quant/algorithms/hadamard.h)
 
-  bool ByChannel() const { return HasCodes(format) && scales == CacheScales::kChannel; }
+  bool ByChannel() const { return HasCodes(format) && granularity.kind == Granularity::Kind::kChannel; }
 };
 
 // Of one layer. V of a head that is 2d wide is one head of width 2d.
@@ -65,10 +55,10 @@ inline constexpr int kPageTokens = 64;
 inline constexpr int kPanelLanes = 64;
 
 // Bytes of a panel; inputs: a multiple of 16.
-int64_t PanelBytes(CacheFormat format, int64_t inputs);
+int64_t PanelBytes(Format format, int64_t inputs);
 
 // The code, or the number, at (input, lane) of a panel: the layout once more, one value at a time.
-float ReadInput(CacheFormat format, const std::byte* panel, int input, int lane);
+float ReadInput(Format format, const std::byte* panel, int input, int lane);
 
 // Offsets in bytes from a page's begin, all multiples of 64.
 class PageLayout {

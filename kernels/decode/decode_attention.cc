@@ -20,7 +20,7 @@
 namespace tare {
 namespace {
 
-using Group = DecodePlan::Group;
+using Group = DecodeHeads::Group;
 using Part = KvCache::Part;
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
@@ -43,10 +43,10 @@ struct Scratch {
 // Where the work on a sequence is cut: runs of pages, and of groups where the pages are few. A run of groups shares a
 // pass over the pages, because memory is read fastest straight on.
 struct Cuts {
-  Cuts(const DecodePlan& plan, const DecodeSequence& s) {
-    const int64_t oldest = s.cache->tokens() - s.q.tokens + 1 - plan.window();  // that the first query sees
-    first = plan.window() == 0 ? 0 : std::max<int64_t>(0, oldest) / kPageTokens;
-    const int64_t all = std::max<int64_t>(0, s.cache->Pages() - first), groups = std::ssize(plan.groups());
+  Cuts(const DecodeHeads& table, const DecodeSequence& s) {
+    const int64_t oldest = s.cache->tokens() - s.q.tokens + 1 - table.window();  // that the first query sees
+    first = table.window() == 0 ? 0 : std::max<int64_t>(0, oldest) / kPageTokens;
+    const int64_t all = std::max<int64_t>(0, s.cache->Pages() - first), groups = std::ssize(table.groups());
     pages = std::max(kFewestPages, (all + kMostChunks - 1) / kMostChunks);
     chunks = (all + pages - 1) / pages;
     runs = std::clamp<int64_t>(kFewestUnits / std::max<int64_t>(1, chunks), 1, groups);
@@ -57,17 +57,17 @@ struct Cuts {
 
 // Sizes of a call, and its workspace.
 struct Layout {
-  Layout(const DecodePlan& plan, std::span<const DecodeSequence> sequences) : page(plan.shape(), {}, {}) {
+  Layout(const DecodeHeads& table, std::span<const DecodeSequence> sequences) : page(table.shape(), {}, {}) {
     int64_t queries = 0;
     for (const DecodeSequence& s : sequences) {
-      const Cuts cuts(plan, s);
+      const Cuts cuts(table, s);
       queries = std::max(queries, s.q.tokens);
       before_rotary = before_rotary || s.cache->KeysBeforeRotary();
       chunks = std::max(chunks, cuts.chunks);
       units = std::max(units, cuts.chunks * cuts.runs);
     }
-    rows = plan.rows() * queries;
-    products = plan.products() * queries;
+    rows = table.rows() * queries;
+    products = table.products() * queries;
     partials = std::ssize(sequences) * chunks;
   }
 
@@ -105,15 +105,15 @@ struct Layout {
 // A group of a chunk; rows and products are counted times T, query within head.
 class GroupPass {
  public:
-  GroupPass(const DecodePlan& plan, const DecodeSequence& s, const Group& group, Scratch scratch, Partial partial)
-      : plan_(plan),
+  GroupPass(const DecodeHeads& table, const DecodeSequence& s, const Group& group, Scratch scratch, Partial partial)
+      : table_(table),
         s_(s),
         group_(group),
         x_(scratch),
-        queries_of_(plan, s, group, OfGroup(scratch.queries)),
+        queries_of_(table, s, group, OfGroup(scratch.queries)),
         partial_(partial),
         queries_(s.q.tokens),
-        width_((plan.shape().v_width + kPanelLanes - 1) / kPanelLanes * kPanelLanes) {
+        width_((table.shape().v_width + kPanelLanes - 1) / kPanelLanes * kPanelLanes) {
     partial_.softmax += group.first_row * queries_;
     partial_.o += group.first_product * queries_ * width_;
   }
@@ -138,7 +138,7 @@ class GroupPass {
 
   // Queries stay there from page to page: each group's its own.
   GroupQueries::Memory OfGroup(GroupQueries::Memory memory) const {
-    const int64_t row = group_.first_row * s_.q.tokens, inputs = (plan_.shape().k_width + 15) / 16 * 16;
+    const int64_t row = group_.first_row * s_.q.tokens, inputs = (table_.shape().k_width + 15) / 16 * 16;
     memory.keys += row;
     memory.q += row * inputs;
     memory.q_high += row * inputs;
@@ -153,7 +153,7 @@ class GroupPass {
       RunningSoftmax& state = partial_.softmax[i];
       const float before = state.sum;
       x_.rescale[i] = SoftmaxOfPage(queries_of_.Logits(part, page, i), state, x_.p + i * kPageTokens);
-      matters = matters || x_.rescale[i] != 1.0f || state.sum - before > plan_.skip() * state.sum;
+      matters = matters || x_.rescale[i] != 1.0f || state.sum - before > table_.skip() * state.sum;
     }
     return matters;
   }
@@ -195,7 +195,7 @@ class GroupPass {
     }
   }
 
-  const DecodePlan& plan_;
+  const DecodeHeads& table_;
   const DecodeSequence& s_;
   const Group& group_;
   Scratch x_;
@@ -214,17 +214,17 @@ const std::byte* FirstKey(const KvCache& cache, int64_t page, const Group& group
   return nullptr;
 }
 
-ValuePages RunUnit(const DecodePlan& plan, const DecodeSequence& s, std::span<const Group> groups, KeyRange pages,
+ValuePages RunUnit(const DecodeHeads& table, const DecodeSequence& s, std::span<const Group> groups, KeyRange pages,
                    const Scratch& scratch, const Partial& partial) {
   ValuePages values;
-  for (const Group& group : groups) GroupPass(plan, s, group, scratch, partial).Begin();
+  for (const Group& group : groups) GroupPass(table, s, group, scratch, partial).Begin();
   for (int64_t page = pages.begin; page < pages.end; ++page) {
     for (const Part& part : s.cache->Parts(page)) {
       if (part.keys.begin == part.keys.end) continue;
       for (const Group& group : groups) {
         const std::byte* next = &group == &groups.back() ? FirstKey(*s.cache, page + 1, groups.front())
                                                          : part.page + part.layout->Key((&group)[1].rows[0].k);
-        values.skipped += GroupPass(plan, s, group, scratch, partial).AddPage(part, page, next) ? 0 : 1;
+        values.skipped += GroupPass(table, s, group, scratch, partial).AddPage(part, page, next) ? 0 : 1;
         ++values.all;
       }
     }
@@ -243,10 +243,10 @@ void Shares(std::span<const Partial> chunks, int64_t row, float* shares) {
   for (size_t c = 0; c < chunks.size(); ++c) shares[c] = sum > 0 ? shares[c] / sum : 0.0f;
 }
 
-void Merge(const DecodePlan& plan, const DecodeSequence& s, const Group& group, std::span<const Partial> chunks) {
+void Merge(const DecodeHeads& table, const DecodeSequence& s, const Group& group, std::span<const Partial> chunks) {
   const int64_t queries = s.q.tokens;
-  const int width = plan.shape().v_width, padded = (width + kPanelLanes - 1) / kPanelLanes * kPanelLanes;
-  for (const DecodePlan::Output& output : group.outputs) {
+  const int width = table.shape().v_width, padded = (width + kPanelLanes - 1) / kPanelLanes * kPanelLanes;
+  for (const DecodeHeads::Output& output : group.outputs) {
     for (int64_t t = 0; t < queries; ++t) {
       float* out = s.out.Row(t, output.head) + output.slice * width;
       std::fill_n(out, width, 0.0f);
@@ -274,15 +274,15 @@ void CheckShape(const char* name, size_t number, const HeadsView<T>& x, int64_t 
   }
 }
 
-void CheckSequence(const DecodePlan& plan, size_t number, const DecodeSequence& s) {
+void CheckSequence(const DecodeHeads& table, size_t number, const DecodeSequence& s) {
   if (s.cache == nullptr) Fail("decode, sequence {}: got no cache", number);
-  if (s.cache->shape() != plan.shape())
+  if (s.cache->shape() != table.shape())
     Fail("decode, sequence {}: got a cache of {} heads of k and {} of v, {} and {} wide, expected {} and {}, {} and {}",
          number, s.cache->shape().k_heads, s.cache->shape().v_heads, s.cache->shape().k_width, s.cache->shape().v_width,
-         plan.shape().k_heads, plan.shape().v_heads, plan.shape().k_width, plan.shape().v_width);
-  CheckShape("q", number, s.q, s.q.tokens, plan.q_heads(), plan.shape().k_width);
-  CheckShape("out", number, s.out, s.q.tokens, plan.heads(), plan.out_width());
-  if (plan.differential() && s.lambda.data == nullptr) Fail("decode, sequence {}: two maps, but no lambda", number);
+         table.shape().k_heads, table.shape().v_heads, table.shape().k_width, table.shape().v_width);
+  CheckShape("q", number, s.q, s.q.tokens, table.q_heads(), table.shape().k_width);
+  CheckShape("out", number, s.out, s.q.tokens, table.heads(), table.out_width());
+  if (table.differential() && s.lambda.data == nullptr) Fail("decode, sequence {}: two maps, but no lambda", number);
   for (int64_t t = 0; t < s.q.tokens; ++t) {
     for (int h = 0; h < s.q.heads; ++h) {
       if (!std::isfinite(AbsMax(s.q.Row(t, h), static_cast<size_t>(s.q.width))))
@@ -293,27 +293,27 @@ void CheckSequence(const DecodePlan& plan, size_t number, const DecodeSequence& 
 
 }  // namespace
 
-size_t DecodeWorkspaceBytes(const DecodePlan& plan, std::span<const DecodeSequence> sequences) {
-  return BytesOf(Layout(plan, sequences));
+size_t DecodeWorkspaceBytes(const DecodeHeads& table, std::span<const DecodeSequence> sequences) {
+  return BytesOf(Layout(table, sequences));
 }
 
-ValuePages DecodeAttention(const DecodePlan& plan, std::span<const DecodeSequence> sequences,
+ValuePages DecodeAttention(const DecodeHeads& table, std::span<const DecodeSequence> sequences,
                            std::span<std::byte> workspace) {
-  for (size_t i = 0; i < sequences.size(); ++i) CheckSequence(plan, i, sequences[i]);
-  const Layout layout(plan, sequences);
+  for (size_t i = 0; i < sequences.size(); ++i) CheckSequence(table, i, sequences[i]);
+  const Layout layout(table, sequences);
   const Workspace<Layout> memory(layout, workspace);
   const std::span<Partial> partials = memory.Packed();
-  const auto groups = std::ssize(plan.groups());
+  const auto groups = std::ssize(table.groups());
   std::atomic<int64_t> all = 0, skipped = 0;
   ParallelFor(sequences.size() * layout.units, [&](size_t unit, int thread) {
     const auto number = static_cast<int64_t>(unit) / layout.units, place = static_cast<int64_t>(unit) % layout.units;
     const DecodeSequence& s = sequences[number];
-    const Cuts cuts(plan, s);
+    const Cuts cuts(table, s);
     if (place >= cuts.chunks * cuts.runs) return;
     const int64_t chunk = place / cuts.runs, run = place % cuts.runs;
     const int64_t begin = run * groups / cuts.runs, end = (run + 1) * groups / cuts.runs;
     const int64_t page = cuts.first + chunk * cuts.pages;
-    const ValuePages values = RunUnit(plan, s, std::span(plan.groups()).subspan(begin, end - begin),
+    const ValuePages values = RunUnit(table, s, std::span(table.groups()).subspan(begin, end - begin),
                                       {page, std::min(page + cuts.pages, s.cache->Pages())}, memory.Scratch(thread),
                                       partials[number * layout.chunks + chunk]);
     all += values.all;
@@ -321,8 +321,8 @@ ValuePages DecodeAttention(const DecodePlan& plan, std::span<const DecodeSequenc
   });
   ParallelFor(sequences.size() * groups, [&](size_t i, int) {
     const size_t number = i / groups;
-    const auto chunks = static_cast<size_t>(Cuts(plan, sequences[number]).chunks);
-    Merge(plan, sequences[number], plan.groups()[i % groups], partials.subspan(number * layout.chunks, chunks));
+    const auto chunks = static_cast<size_t>(Cuts(table, sequences[number]).chunks);
+    Merge(table, sequences[number], table.groups()[i % groups], partials.subspan(number * layout.chunks, chunks));
   });
   return {all, skipped};
 }

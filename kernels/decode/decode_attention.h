@@ -17,7 +17,7 @@
 
 #include "kernels/attention/heads.h"
 #include "kernels/cache/kv_cache.h"
-#include "kernels/decode/decode_plan.h"
+#include "kernels/decode/decode_heads.h"
 
 namespace tare {
 
@@ -34,16 +34,16 @@ inline constexpr int64_t kFewestPages = 8;  // of a chunk, but the last
 inline constexpr int64_t kFewestUnits = 8;  // of chunks times runs of groups, where there are so many groups
 
 // Bytes of workspace, aligned to 64; they grow with T, and stop growing with the caches at kMostChunks.
-size_t DecodeWorkspaceBytes(const DecodePlan& plan, std::span<const DecodeSequence> sequences);
+size_t DecodeWorkspaceBytes(const DecodeHeads& table, std::span<const DecodeSequence> sequences);
 
-// Pages of values, a group's each: how many there were, and how many a plan's skip= left unread.
+// Pages of values, a group's each: how many there were, and how many a table's skip= left unread.
 struct ValuePages {
   int64_t all = 0, skipped = 0;
 };
 
 // Writes every out; over an empty cache, or no visible key, zeros. Returns what was read. Throws Error, before anything is written, for shapes
-// that differ from the plan's, queries that are not finite, and a workspace too small or misaligned.
-ValuePages DecodeAttention(const DecodePlan& plan, std::span<const DecodeSequence> sequences,
+// that differ from the table's, queries that are not finite, and a workspace too small or misaligned.
+ValuePages DecodeAttention(const DecodeHeads& table, std::span<const DecodeSequence> sequences,
                            std::span<std::byte> workspace);
 
 }  // namespace tare

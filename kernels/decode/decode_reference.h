@@ -15,7 +15,7 @@ struct DecodeTruth {
   std::vector<double> magnitudes;  // [T]: ||P1 V|| + lambda ||P2 V||
 };
 
-// Row `number` of a head table; scale and window as in DecodePlan. An empty cache gives zeros.
+// Row `number` of a head table; scale and window as in DecodeHeads. An empty cache gives zeros.
 DecodeTruth ReferenceDecode(const OutputHead& head, int number, float scale, int64_t window, const DecodeSequence& s);
 
 }  // namespace tare

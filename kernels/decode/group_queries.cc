@@ -10,15 +10,15 @@ namespace tare {
 
 using Part = KvCache::Part;
 
-void PanelProducts(CacheFormat format, const std::byte* panel, int64_t inputs, std::span<const PanelFactor> factors,
+void PanelProducts(Format format, const std::byte* panel, int64_t inputs, std::span<const PanelFactor> factors,
                    const ReadAhead& ahead) {
   for (; factors.size() > 2; factors = factors.subspan(2)) PanelProduct(format, panel, inputs, factors.first(2), ahead);
   PanelProduct(format, panel, inputs, factors, ahead);
 }
 
-GroupQueries::GroupQueries(const DecodePlan& plan, const DecodeSequence& s, const DecodePlan::Group& group,
+GroupQueries::GroupQueries(const DecodeHeads& table, const DecodeSequence& s, const DecodeHeads::Group& group,
                            const Memory& memory)
-    : plan_(plan), s_(s), group_(group), x_(memory), inputs_((plan.shape().k_width + 15) / 16 * 16) {}
+    : table_(table), s_(s), group_(group), x_(memory), inputs_((table.shape().k_width + 15) / 16 * 16) {}
 
 void GroupQueries::Load() const {
   for (int64_t i = 0; i < Rows(); ++i) {
@@ -29,7 +29,7 @@ void GroupQueries::Load() const {
     if (rotation != nullptr) {
       rotation->Rotate(query, q);
     } else {
-      std::copy_n(query, plan_.shape().k_width, q);
+      std::copy_n(query, table_.shape().k_width, q);
     }
     x_.keys[i] = {.x = q, .y = x_.logits + i * kPageTokens};
     ToPlanes(q, nullptr, inputs_, x_.q_high + i * inputs_, x_.q_low + i * inputs_, x_.keys[i]);
@@ -50,10 +50,10 @@ void GroupQueries::MultiplyTurned(const Part& part, int64_t page, int head,
   std::fill_n(x_.panel, inputs_ * kPageTokens, 0.0f);
   for (int64_t token = part.keys.begin; token < part.keys.end; ++token) {
     s_.cache->ReadKey(page * kPageTokens + token, head, key);
-    for (int i = 0; i < plan_.shape().k_width; ++i) x_.panel[i * kPageTokens + token] = key[i];
+    for (int i = 0; i < table_.shape().k_width; ++i) x_.panel[i * kPageTokens + token] = key[i];
   }
   const auto* panel = reinterpret_cast<const std::byte*>(x_.panel);
-  PanelProducts(CacheFormat::kF32, panel, inputs_, factors, {panel + PanelBytes(CacheFormat::kF32, inputs_), 0});
+  PanelProducts(Format::kF32, panel, inputs_, factors, {panel + PanelBytes(Format::kF32, inputs_), 0});
 }
 
 void GroupQueries::Multiply(const Part& part, int64_t page) const {
@@ -79,7 +79,7 @@ void GroupQueries::Multiply(const Part& part, int64_t page) const {
 // Keys of the part that a query sees, from the page's first.
 KeyRange GroupQueries::Visible(const Part& part, int64_t page, int64_t query) const {
   const int64_t end = s_.cache->tokens() - s_.q.tokens + query + 1 - page * kPageTokens;
-  const int64_t begin = plan_.window() == 0 ? part.keys.begin : end - plan_.window();
+  const int64_t begin = table_.window() == 0 ? part.keys.begin : end - table_.window();
   return {std::clamp(begin, part.keys.begin, part.keys.end), std::clamp(end, part.keys.begin, part.keys.end)};
 }
 
@@ -90,7 +90,7 @@ PageLogits GroupQueries::Logits(const Part& part, int64_t page, int64_t i) const
   const std::byte* scales = part.page + layout.KeyScales(group_.rows[i / s_.q.tokens].k);
   return {.products = x_.logits + i * kPageTokens,
           .key_scales = by_token ? reinterpret_cast<const float*>(scales) : nullptr,
-          .factor = plan_.scale() * kLog2E,
+          .factor = table_.scale() * kLog2E,
           .begin = static_cast<int>(keys.begin),
           .end = static_cast<int>(keys.end)};
 }

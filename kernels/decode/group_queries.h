@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A group's queries (decode_plan.h) beside a sequence's cache: their products with the keys of a page, which are read once
+// A group's queries (decode_heads.h) beside a sequence's cache: their products with the keys of a page, which are read once
 // for all of them. Rows count times T, query within row.
 #pragma once
 
@@ -24,7 +24,8 @@ class GroupQueries {
     float* panel;            // [inputs][64], of keys before rotary; else not read
   };
 
-  GroupQueries(const DecodePlan& plan, const DecodeSequence& s, const DecodePlan::Group& group, const Memory& memory);
+  GroupQueries(const DecodeHeads& table, const DecodeSequence& s, const DecodeHeads::Group& group,
+               const Memory& memory);
 
   int64_t Rows() const { return std::ssize(group_.rows) * s_.q.tokens; }
   // Queries into memory, where Multiply finds them.
@@ -41,15 +42,15 @@ class GroupQueries {
                     const std::byte* next) const;
   void MultiplyTurned(const KvCache::Part& part, int64_t page, int head, std::span<const PanelFactor> factors) const;
 
-  const DecodePlan& plan_;
+  const DecodeHeads& table_;
   const DecodeSequence& s_;
-  const DecodePlan::Group& group_;
+  const DecodeHeads::Group& group_;
   Memory x_;
   int inputs_;
 };
 
 // Up to two factors share a pass over the panel.
-void PanelProducts(CacheFormat format, const std::byte* panel, int64_t inputs, std::span<const PanelFactor> factors,
+void PanelProducts(Format format, const std::byte* panel, int64_t inputs, std::span<const PanelFactor> factors,
                    const ReadAhead& ahead);
 
 // What is read after a panel's end; null: nothing.

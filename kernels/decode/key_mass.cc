@@ -12,18 +12,18 @@
 namespace tare {
 namespace {
 
-using Group = DecodePlan::Group;
+using Group = DecodeHeads::Group;
 using Part = KvCache::Part;
 
 // One group: a pass over its keys for the softmaxes, and one for the probabilities.
 class GroupMass {
  public:
-  GroupMass(const DecodePlan& plan, const DecodeSequence& s, const Group& group)
+  GroupMass(const DecodeHeads& table, const DecodeSequence& s, const Group& group)
       : s_(s),
         group_(group),
         rows_(static_cast<size_t>(std::ssize(group.rows) * s.q.tokens)),
-        inputs_(static_cast<size_t>((plan.shape().k_width + 15) / 16 * 16)),
-        queries_(plan, s, group,
+        inputs_(static_cast<size_t>((table.shape().k_width + 15) / 16 * 16)),
+        queries_(table, s, group,
                  {.keys = keys_.data(),
                   .q = q_.data(),
                   .q_high = planes_.data(),
@@ -75,7 +75,7 @@ class GroupMass {
   }
   float OfDifference(int64_t key) const {
     float sum = 0;
-    for (const DecodePlan::Output& output : group_.outputs) {
+    for (const DecodeHeads::Output& output : group_.outputs) {
       if (output.slice > 0) continue;
       for (int64_t t = 0; t < s_.q.tokens; ++t) {
         float weight = P(group_.products[output.product[0]].row, t, key);
@@ -100,9 +100,9 @@ class GroupMass {
 
 }  // namespace
 
-void AddKeyMass(KeyMass of, const DecodePlan& plan, const DecodeSequence& s, std::span<std::vector<float>> mass) {
-  TARE_CHECK(std::ssize(mass) == std::ssize(plan.groups()) && s.cache->shape() == plan.shape());
-  ParallelFor(plan.groups().size(), [&](size_t g, int) { GroupMass(plan, s, plan.groups()[g]).AddTo(mass[g], of); });
+void AddKeyMass(KeyMass of, const DecodeHeads& table, const DecodeSequence& s, std::span<std::vector<float>> mass) {
+  TARE_CHECK(std::ssize(mass) == std::ssize(table.groups()) && s.cache->shape() == table.shape());
+  ParallelFor(table.groups().size(), [&](size_t g, int) { GroupMass(table, s, table.groups()[g]).AddTo(mass[g], of); });
 }
 
 }  // namespace tare

@@ -112,32 +112,34 @@ HWY_INLINE void Floats(const uint8_t* w, int64_t inputs, const PanelFactor* f, i
 }
 
 template <int kFactors>
-void Product(CacheFormat format, const uint8_t* w, int64_t inputs, const PanelFactor* f, const ReadAhead& ahead) {
+void Product(Format format, const uint8_t* w, int64_t inputs, const PanelFactor* f, const ReadAhead& ahead) {
   for (int64_t lane = 0; lane < kPanelLanes; lane += kVectors * kLanes) {
     switch (format) {
-      case CacheFormat::kF32:
+      case Format::kF32:
         Floats<OneFloat, kFactors>(w, inputs, f, lane, ahead);
         break;
-      case CacheFormat::kBf16:
+      case Format::kBf16:
         Floats<TwoBf16, kFactors>(w, inputs, f, lane, ahead);
         break;
-      case CacheFormat::kInt8:
+      case Format::kInt8:
         Codes<EightBits, kFactors>(w, inputs, f, lane, ahead);
         break;
-      case CacheFormat::kInt6:
+      case Format::kInt6:
         Codes<SixBits, kFactors>(w, inputs, f, lane, ahead);
         break;
-      case CacheFormat::kInt4:
+      case Format::kInt4:
         Codes<FourBits, kFactors>(w, inputs, f, lane, ahead);
         break;
+      default:
+        TARE_CHECK(false);
     }
   }
 }
 
-void OneProduct(CacheFormat format, const uint8_t* w, int64_t inputs, const PanelFactor* f, const ReadAhead& ahead) {
+void OneProduct(Format format, const uint8_t* w, int64_t inputs, const PanelFactor* f, const ReadAhead& ahead) {
   Product<1>(format, w, inputs, f, ahead);
 }
-void TwoProducts(CacheFormat format, const uint8_t* w, int64_t inputs, const PanelFactor* f, const ReadAhead& ahead) {
+void TwoProducts(Format format, const uint8_t* w, int64_t inputs, const PanelFactor* f, const ReadAhead& ahead) {
   Product<2>(format, w, inputs, f, ahead);
 }
 
@@ -188,7 +190,7 @@ void ToPlanes(const float* x, const float* weights, int64_t count, int8_t* high,
   HWY_DYNAMIC_DISPATCH(Planes)(x, weights, count, high, low, &factor);
 }
 
-void PanelProduct(CacheFormat format, const std::byte* panel, int64_t inputs, std::span<const PanelFactor> factors,
+void PanelProduct(Format format, const std::byte* panel, int64_t inputs, std::span<const PanelFactor> factors,
                   const ReadAhead& ahead) {
   TARE_CHECK(inputs % 16 == 0 && (factors.size() == 1 || factors.size() == 2));
   const auto* codes = reinterpret_cast<const uint8_t*>(panel);

@@ -44,7 +44,7 @@ inline constexpr int kLargestPlaneCode = 127 * 128;
 void ToPlanes(const float* x, const float* weights, int64_t count, int8_t* high, int8_t* low, PanelFactor& factor);
 
 // inputs: a multiple of 16. One or two factors.
-void PanelProduct(CacheFormat format, const std::byte* panel, int64_t inputs, std::span<const PanelFactor> factors,
+void PanelProduct(Format format, const std::byte* panel, int64_t inputs, std::span<const PanelFactor> factors,
                   const ReadAhead& ahead);
 
 }  // namespace tare

@@ -4,7 +4,8 @@
 // Integers have codes: signed ones are symmetric, -(2^(b-1)-1) .. 2^(b-1)-1; unsigned ones, 0 .. 2^b-1, are for what
 // cannot be negative (probabilities), and with a zero point (zero_point.h) for what leans to one side. Their scale is
 // an f32, and integer kernels take them. The others: MX formats and NVFP4, which say themselves how many values share a
-// scale, FP8 and NF4 with an f32, and ternary weights, whose scale is their mean magnitude.
+// scale, FP8 and NF4 with an f32, and ternary weights, whose scale is their mean magnitude. bf16, which caches alone take,
+// has neither codes nor a scale.
 //
 // A name may go on with another rule for its scale and another for ties: mxfp4:rceil, nvfp4:256, fp8e4m3:floor (a power
 // of two, as of MX, in place of the f32), mxfp4:ties-zero, mxfp4:rceil:ties-away. These follow from the table. Lists of
@@ -43,6 +44,7 @@ enum class Format {
   kFp8E5M2,
   kNf4,
   kTernary,
+  kBf16,
 };
 
 // What of a group makes its scale.
@@ -82,6 +84,7 @@ inline constexpr auto kBaseFormats = std::to_array<FormatInfo>({
     {Format::kFp8E5M2, "fp8e5m2", 8, 0, 0, kE5M2},
     {Format::kNf4, "nf4", 4, 0, 0, kNormalQuantiles},
     {Format::kTernary, "ternary", 2, 0, 0, kSigns, ScaleType::kF32, 0, Statistic::kMean},
+    {Format::kBf16, "bf16", 16},
 });
 
 // What a name may have after a colon: another type of scale in place of the table's, and other ties.
@@ -166,6 +169,9 @@ constexpr const FormatInfo& Info(Format format) {
   return row < kFormats.size() ? kFormats[row] : ListedInfo(format);
 }
 
+// Codes and a scale; f32 and bf16 have none.
+constexpr bool HasCodes(Format format) { return format != Format::kF32 && format != Format::kBf16; }
+
 // Integer codes and an f32.
 constexpr bool IsInteger(Format format) { return Info(format).max_code > 0; }
 
@@ -178,7 +184,7 @@ struct StepCodes {
 constexpr std::optional<StepCodes> AsStepCodes(Format format) {
   const Grid& grid = Info(format).grid;
   if (IsInteger(format)) return StepCodes{format, 1.0f};
-  if (format == Format::kF32 || !grid.levels.empty()) return std::nullopt;
+  if (!HasCodes(format) || !grid.levels.empty()) return std::nullopt;
   for (const Format integers : {Format::kInt4, Format::kInt6, Format::kInt8}) {
     if (grid.largest <= grid.Step() * static_cast<float>(Info(integers).max_code))
       return StepCodes{integers, grid.Step()};

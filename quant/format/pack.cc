@@ -17,7 +17,7 @@ using Group = std::array<uint8_t, kPackGroup>;  // stored u
 template <typename Code>
 void CheckFormat(Format format) {
   const FormatInfo& info = Info(format);
-  if (format == Format::kF32 || (std::is_integral_v<Code> && !IsInteger(format)))
+  if (!HasCodes(format) || (std::is_integral_v<Code> && !IsInteger(format)))
     Fail("pack: got {}, expected codes of {} bits", info.name, std::is_integral_v<Code> ? "8, 6 or 4" : "8 or fewer");
   if (std::is_integral_v<Code> && (info.min_code < 0) != std::is_signed_v<Code>)
     Fail("pack: got {} for {} codes", info.name, std::is_signed_v<Code> ? "signed" : "unsigned");

@@ -31,7 +31,7 @@ int64_t GroupOf(Granularity granularity, int64_t in) {
 
 void CheckShape(const QuantizedMatrix& m, const std::string& where) {
   const FormatInfo& info = Info(m.format);
-  if (m.format == Format::kF32 || (IsInteger(m.format) && info.min_code == 0))
+  if (!HasCodes(m.format) || (IsInteger(m.format) && info.min_code == 0))
     Fail("{}: got format {}, expected one of signed values", where, info.name);
   if (m.out < 1 || m.in < 1 || m.in > std::numeric_limits<int64_t>::max() / 8 / m.out)
     Fail("{}: got {} x {} weights, expected at least one and no more than fit in memory", where, m.out, m.in);

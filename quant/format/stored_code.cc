@@ -27,7 +27,7 @@ float FloatOf(int u, int bits, const Grid& grid) {
 
 float ValueOf(int u, const FormatInfo& info) {
   const Grid& grid = info.grid;
-  if (info.bits > 8 || u >= 1 << info.bits) return kNone;  // f32 has no codes
+  if (info.bits > 8 || u >= 1 << info.bits) return kNone;  // f32 and bf16 have no codes
   if (info.max_code > 0) return IntegerOf(u, info);
   if (!grid.levels.empty()) return u < std::ssize(grid.levels) ? grid.levels[static_cast<size_t>(u)] : kNone;
   const float value =

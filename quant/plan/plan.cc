@@ -10,7 +10,6 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/nearest.h"
-#include "quant/file/sha256.h"
 #include "quant/plan/plan_preset.h"
 #include "quant/plan/site_class.h"
 
@@ -21,8 +20,10 @@ constexpr size_t kMaxText = 65536;
 constexpr int kMaxIndex = 65535;
 
 constexpr std::pair<std::string_view, bool RuleOptions::*> kFlags[] = {
-    {"smooth", &RuleOptions::smooth}, {"hadamard", &RuleOptions::hadamard},   {"maxshift", &RuleOptions::max_shift},
-    {"sink", &RuleOptions::sink},     {"static", &RuleOptions::static_scale}, {"mse", &RuleOptions::mse},
+    {"smooth", &RuleOptions::smooth},       {"hadamard", &RuleOptions::hadamard},
+    {"maxshift", &RuleOptions::max_shift},  {"sink", &RuleOptions::sink},
+    {"static", &RuleOptions::static_scale}, {"mse", &RuleOptions::mse},
+    {"prerotary", &RuleOptions::prerotary},
 };
 
 void AppendWord(std::string& list, std::string_view word) {
@@ -128,6 +129,20 @@ IndexRange Parser::ParseRange(size_t at, std::string_view word) {
   return range;
 }
 
+// Rising, and those that meet as one.
+void Join(IndexRanges& ranges) {
+  std::ranges::sort(ranges, {}, &IndexRange::first);
+  IndexRanges joined;
+  for (const IndexRange& range : ranges) {
+    if (joined.empty() || range.first > joined.back().last + 1) {
+      joined.push_back(range);
+    } else {
+      joined.back().last = std::max(joined.back().last, range.last);
+    }
+  }
+  ranges = std::move(joined);
+}
+
 Selector Parser::ParseSelector(const SiteClass& site_class) {
   Selector selector;
   const size_t bracket = Place();
@@ -139,13 +154,11 @@ Selector Parser::ParseSelector(const SiteClass& site_class) {
     if (word.empty() || site_class.dimensions.find(word[0]) == word.npos) {
       Refuse(at, Formatted("an item that begins with one of {} (l layers, h heads, m maps)", site_class.dimensions));
     }
-    std::optional<IndexRange>& range = word[0] == 'l'   ? selector.layers
-                                       : word[0] == 'h' ? selector.heads
-                                                        : selector.maps;
-    if (range) Refuse(at, "each of l, h and m once");
-    range = ParseRange(at, word);
+    IndexRanges& ranges = word[0] == 'l' ? selector.layers : word[0] == 'h' ? selector.heads : selector.maps;
+    ranges.push_back(ParseRange(at, word));
   } while (Take(','));
   Require(']', "',' or ']'");
+  for (IndexRanges* const ranges : {&selector.layers, &selector.heads, &selector.maps}) Join(*ranges);
   return selector;
 }
 
@@ -226,26 +239,24 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
   if (options.mse && options.percentile) Refuse(at, "mse or a percentile, not both: each chooses where to clip");
 }
 
-std::string TextOf(const std::optional<IndexRange>& range, char letter) {
-  if (!range) return "";
-  if (range->first == range->last) return Formatted("{}{}", letter, range->first);
-  return Formatted("{}{}-{}", letter, range->first, range->last);
+void AppendItems(std::string& items, const IndexRanges& ranges, char letter) {
+  for (const auto& [first, last] : ranges) {
+    items += Formatted("{}{}{}", items.empty() ? "" : ",", letter, first);
+    if (last > first) items += Formatted("-{}", last);
+  }
 }
 
 std::string TextOf(const Selector& selector) {
   std::string items;
-  for (const std::string& item :
-       {TextOf(selector.layers, 'l'), TextOf(selector.heads, 'h'), TextOf(selector.maps, 'm')}) {
-    if (item.empty()) continue;
-    if (!items.empty()) items += ',';
-    items += item;
-  }
+  AppendItems(items, selector.layers, 'l');
+  AppendItems(items, selector.heads, 'h');
+  AppendItems(items, selector.maps, 'm');
   return items.empty() ? items : Formatted("[{}]", items);
 }
 
 std::string TextOf(const Rule& rule) {
   std::string text = Formatted("{}{}={}", rule.name, TextOf(rule.selector), Info(rule.format).name);
-  if (rule.format != Format::kF32 && Info(rule.format).block == 0) text += "/" + Name(rule.granularity);
+  if (HasCodes(rule.format) && Info(rule.format).block == 0) text += "/" + Name(rule.granularity);
   return text + TextOf(rule.options);
 }
 
@@ -268,18 +279,17 @@ Rule Parser::ParseRule() {
     rule.granularity = site_class.InnerBlock(block);
     if (Take('/'))
       RefuseAt(pos_ - 1, Formatted("got a granularity, but {} has blocks of {}", Info(rule.format).name, block));
-  } else if (rule.format != Format::kF32) {
+  } else if (HasCodes(rule.format)) {
     Require('/', "'/' and a granularity");
     rule.granularity = ParseRuleGranularity(site_class);
   }
-  // Of f32, a sink is all that a rule may add.
-  const bool f32 = rule.format == Format::kF32, takes_options = !f32 || HasWord(site_class.options, "sink");
+  const bool f32 = rule.format == Format::kF32, takes_options = !f32 || !site_class.of_f32.empty();
   while (takes_options && Take('+')) {
     const size_t option = Place();
     ParseOption(site_class, rule.options);
-    if (f32 && rule.options != RuleOptions{.sink = true})
-      RefuseAt(option,
-               Formatted("got '{}', but f32 rounds nothing; expected sink", text_.substr(option, pos_ - option)));
+    if (f32 && !HasWord(site_class.of_f32, text_.substr(option, EndOfWord(option) - option)))
+      RefuseAt(option, Formatted("got '{}', but f32 rounds nothing; expected {}", text_.substr(option, pos_ - option),
+                                 OneOf(site_class.of_f32)));
     if (Info(rule.format).block > 0 && rule.options.HasClip())
       RefuseAt(option, Formatted("got '{}', but the scales of {} follow from its blocks",
                                  text_.substr(option, pos_ - option), Info(rule.format).name));
@@ -288,8 +298,11 @@ Rule Parser::ParseRule() {
   return rule;
 }
 
-bool Overlap(const std::optional<IndexRange>& a, const std::optional<IndexRange>& b) {
-  return !a || !b || (a->first <= b->last && b->first <= a->last);
+bool Overlap(const IndexRanges& a, const IndexRanges& b) {
+  const auto meet = [](const IndexRange& x, const IndexRange& y) { return x.first <= y.last && y.first <= x.last; };
+  return a.empty() || b.empty() || std::ranges::any_of(a, [&](const IndexRange& x) {
+           return std::ranges::any_of(b, [&](const IndexRange& y) { return meet(x, y); });
+         });
 }
 
 void Parser::RefuseBothOrders(const Rule& rule, size_t at, std::span<const Rule> earlier) const {
@@ -326,63 +339,10 @@ std::vector<Rule> Parser::Rules() {
 
 }  // namespace
 
-std::string TextOf(const RuleOptions& options) {
-  std::string text;
-  if (options.smooth) text += "+smooth";
-  if (options.hadamard) text += "+hadamard";
-  if (options.max_shift) text += "+maxshift";
-  if (options.sink) text += "+sink";
-  if (options.keep > 0) text += Formatted("+keep{}", options.keep);
-  if (options.static_scale) text += "+static";
-  if (options.percentile) text += Formatted("+p{}", *options.percentile);  // 1 .. 100: never with an exponent
-  if (options.mse) text += "+mse";
-  return text;
-}
-
-bool Rule::Matches(const SiteKey& key) const {
-  const auto in = [](const std::optional<IndexRange>& range, const std::optional<int>& index) {
-    return !range || (index && range->Contains(*index));
-  };
-  return std::ranges::find(sites, key.site) != sites.end() && in(selector.layers, key.layer) &&
-         in(selector.heads, key.head) && in(selector.maps, key.map);
-}
-
 Plan Plan::Parse(std::string_view text) {
   Plan plan;
   plan.rules_ = Parser(PlanPreset(text).value_or(text)).Rules();
   return plan;
-}
-
-const Rule* Plan::Match(const SiteKey& key) const {
-  for (size_t i = rules_.size(); i-- > 0;) {
-    if (rules_[i].Matches(key)) return &rules_[i];
-  }
-  return nullptr;
-}
-
-bool Plan::Touches(Site site) const {
-  return std::ranges::any_of(rules_, [site](const Rule& rule) {
-    return !rule.Exempts() && std::ranges::find(rule.sites, site) != rule.sites.end();
-  });
-}
-
-bool Plan::HasStaticScales() const {
-  return std::ranges::any_of(rules_,
-                             [](const Rule& rule) { return rule.format != Format::kF32 && rule.options.static_scale; });
-}
-
-std::string Plan::canonical() const {
-  std::string text;
-  for (const Rule& rule : rules_) {
-    if (!text.empty()) text += ',';
-    text += rule.text;
-  }
-  return text.empty() ? "f32" : text;
-}
-
-std::string Plan::hash() const {
-  const std::string text = canonical();
-  return Sha256Hex(std::as_bytes(std::span(text))).substr(0, 16);
 }
 
 }  // namespace tare

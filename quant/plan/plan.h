@@ -2,12 +2,14 @@
 // A plan: which sites are quantized, how finely, and with what. Text, parsed once; everything else asks Match.
 //
 //   plan     = rule {"," rule}                    the last rule that matches wins; what none names stays f32
-//   rule     = site [selector] "=" "f32" ["+sink"]     exempts what an earlier rule named
+//   rule     = site [selector] "=" "f32" {"+" option}  exempts what an earlier rule named; options: sink of attn_logits,
+//                                                      and those of caches
 //            | site [selector] "=" format "/" granularity {"+" option}
-//            | site [selector] "=" format {"+" option}       of formats with blocks by definition: mxfp4, nvfp4; no clip
+//            | site [selector] "=" format {"+" option}       of formats with blocks by definition, mxfp4, nvfp4 (no clip), and
+//                                                      of bf16, which has no scale
 //   format   = a name of format.h | "grid(" value {" " value} ")"
-//   selector = "[" item {"," item} "]"            item = l, h or m with a number or a range a-b: [l0-3,h2,m1]
-//   option   = smooth | hadamard | maxshift | sink | keep<n> | static | p<percent> | mse
+//   selector = "[" item {"," item} "]"            item = l, h or m with a number or a range a-b: [l0-3,h2,m1], [l0,l31]
+//   option   = smooth | hadamard | maxshift | sink | keep<n> | static | p<percent> | mse | prerotary
 //
 // Layers and heads count from 0, maps are 1 and 2. Blanks around tokens mean nothing. A selector may only name what the
 // site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the plan that quantizes
@@ -16,6 +18,8 @@
 // `probs` is quantized before the maps are subtracted (late order) and `difference` after (early order); a head goes
 // one way, so a rule of each, neither f32, whose layers and heads overlap is refused, even where a later f32 rule would
 // undo one of them.
+//
+// A rule of cache_k or cache_v, f32 among them, says that the model is run as it decodes: over key/value caches.
 #pragma once
 
 #include <optional>
@@ -38,11 +42,15 @@ struct IndexRange {
   friend bool operator==(const IndexRange&, const IndexRange&) = default;
 };
 
-// Nothing in a dimension means all of it.
+// Rising, with a gap between one and the next; none means all.
+using IndexRanges = std::vector<IndexRange>;
+// Whether the index is one of them; of what has no index, whether all are meant.
+bool Selects(const IndexRanges& ranges, const std::optional<int>& index);
+
 struct Selector {
-  std::optional<IndexRange> layers;
-  std::optional<IndexRange> heads;
-  std::optional<IndexRange> maps;
+  IndexRanges layers;
+  IndexRanges heads;
+  IndexRanges maps;
   friend bool operator==(const Selector&, const Selector&) = default;
 };
 
@@ -55,6 +63,7 @@ struct RuleOptions {
   bool static_scale = false;         // "static": scales frozen at calibration
   std::optional<double> percentile;  // "p99.9": clip at this percentile of |x|, 1 .. 100
   bool mse = false;                  // clip where the squared error is least; not together with a percentile
+  bool prerotary = false;            // of cached keys: kept as they are before rotary position embedding
 
   // Whether another magnitude than a group's largest may make its scale.
   bool HasClip() const { return static_scale || percentile || mse; }
@@ -74,9 +83,12 @@ struct Rule {
   std::string text;  // the rule in its one spelling
 
   bool Matches(const SiteKey& key) const;
-  // An f32 rule without a sink, which leaves all as it is.
-  bool Exempts() const { return format == Format::kF32 && !options.sink; }
+  // An f32 rule without options, which leaves all as it is.
+  bool Exempts() const { return format == Format::kF32 && options == RuleOptions{}; }
 };
+
+// At the commas outside brackets: "q,attn_logits[l0,m1]" are two. Nothing for an empty text.
+std::vector<std::string_view> SplitRules(std::string_view text);
 
 class Plan {
  public:
@@ -89,13 +101,15 @@ class Plan {
   const Rule* Match(const SiteKey& key) const;
   // Whether any rule but one that exempts names the site for some layer, head or map.
   bool Touches(Site site) const;
+  // Whether any rule, one that exempts among them, is of a cache.
+  bool NamesCaches() const;
   // Whether any rule but an f32 one has the option.
   bool HasStaticScales() const;
 
   std::span<const Rule> rules() const { return rules_; }
   bool empty() const { return rules_.empty(); }
 
-  // One spelling: no blanks, groups kept, selector in the order l h m, options in the order of RuleOptions; "f32" when
+  // One spelling: no blanks, groups kept, selector in the order l h m and of rising numbers, options in the order of RuleOptions; "f32" when
   // empty. Parse(canonical()) is an equal plan.
   std::string canonical() const;
   // First 16 hexadecimal digits of the SHA-256 of canonical().

@@ -10,6 +10,7 @@
 //   lambda        where it is of each token and head: the sigmoid of what lambda_proj puts out
 //   head_out      before the head norm or gate
 //   attn_gate     sigmoid, what head_out is multiplied by
+//   cache_k cache_v  keys and values that decoding keeps (kernels/cache/); no pass shows them
 #pragma once
 
 #include <array>
@@ -54,6 +55,8 @@ enum class Site {
   kFinalNorm,
   kLmHeadW,
   kLmHeadIn,
+  kCacheK,
+  kCacheV,
 };
 
 struct SiteInfo {
@@ -96,6 +99,8 @@ inline constexpr std::array kSites = std::to_array<SiteInfo>({
     {Site::kFinalNorm, "final_norm"},
     {Site::kLmHeadW, "lm_head.w"},
     {Site::kLmHeadIn, "lm_head.in"},
+    {Site::kCacheK, "cache_k"},
+    {Site::kCacheV, "cache_v"},
 });
 
 constexpr std::string_view Name(Site site) { return kSites[static_cast<size_t>(site)].name; }
@@ -103,6 +108,8 @@ constexpr std::string_view Name(Site site) { return kSites[static_cast<size_t>(s
 constexpr bool IsWeight(Site site) {
   return (Site::kQProjW <= site && site <= Site::kDownProjW) || site == Site::kLambdaProjW || site == Site::kLmHeadW;
 }
+
+constexpr bool IsCache(Site site) { return site == Site::kCacheK || site == Site::kCacheV; }
 
 // The site of this name; nullopt for any other text, groups among them.
 std::optional<Site> ParseSite(std::string_view name);

@@ -14,9 +14,11 @@ constexpr Kind kOfHead[] = {Kind::kTensor, Kind::kHead, Kind::kToken};
 constexpr Kind kOfV[] = {Kind::kTensor, Kind::kHead, Kind::kToken, Kind::kChannel, Kind::kBlockChannel};
 constexpr Kind kOfScores[] = {Kind::kTensor, Kind::kHead, Kind::kRow};
 constexpr Kind kOfMaps[] = {Kind::kRow, Kind::kBlock};
+constexpr Kind kOfCache[] = {Kind::kToken, Kind::kChannel};
 
 constexpr Format kSigned[] = {Format::kInt8, Format::kInt6, Format::kInt4};
 constexpr Format kSignedOrTernary[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kTernary};
+constexpr Format kCached[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kBf16};
 constexpr Format kUnsigned[] = {Format::kU8, Format::kU6, Format::kU4};
 constexpr Format kEither[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4};
 
@@ -28,11 +30,13 @@ constexpr SiteClass kNormedQueryKey{"lhm", kOfHead, "static p mse", kSigned};
 constexpr SiteClass kQuery{"lhm", kOfHead, "smooth hadamard static p mse", kSigned};
 constexpr SiteClass kKey{"lhm", kOfHead, "smooth hadamard keep static p mse", kSigned};
 constexpr SiteClass kValue{"lh", kOfV, "smooth hadamard keep static p mse", kSigned};
-constexpr SiteClass kLogits{"lhm", kOfScores, "maxshift sink keep static p mse", kSigned};
+constexpr SiteClass kLogits{"lhm", kOfScores, "maxshift sink keep static p mse", kSigned, "sink"};
 constexpr SiteClass kMaps{"lhm", kOfMaps, "keep", kUnsigned};
 constexpr SiteClass kMapDifference{"lh", kOfMaps, "keep p mse", kEither};
 constexpr SiteClass kHeadOutput{"lh", kOfHead, "static p mse", kSigned};
 constexpr SiteClass kHeadSigmoid{"lh", kOfHead, "static p mse", kUnsigned};
+constexpr SiteClass kCachedKeys{"l", kOfCache, "hadamard prerotary", kCached, "hadamard prerotary"};
+constexpr SiteClass kCachedValues{"l", kOfCache, "hadamard", kCached, "hadamard"};
 
 }  // namespace
 
@@ -84,6 +88,10 @@ const SiteClass& ClassOf(Site site) {
     case Site::kAttnGate:
     case Site::kLambda:
       return kHeadSigmoid;
+    case Site::kCacheK:
+      return kCachedKeys;
+    case Site::kCacheV:
+      return kCachedValues;
   }
   TARE_CHECK(false);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plan may say about a site: which of l, h and m it has, which granularities and options mean something there,
 // and which integers: unsigned ones for what cannot be negative, both for a difference (there with a zero point);
-// ternary codes are of weights. Other formats mean something everywhere; scales that span what a site has not (heads of a
+// ternary codes are of weights. Other formats mean something everywhere but in caches, which take bf16; scales that span what a site has not (heads of a
 // weight) are not admitted.
 #pragma once
 
@@ -21,11 +21,13 @@ struct SiteClass {
   std::span<const Granularity::Kind> granularities;
   std::string_view options;         // separated by blanks
   std::span<const Format> formats;  // signed ones first, where there are both
+  std::string_view of_f32 = "";     // those of the options that mean something of f32, too
 
-  // Those listed, and everywhere what is neither integer nor ternary.
+  // f32 and those listed; where no bf16 is among them, also what is neither integer nor ternary.
   bool Takes(Format format) const {
-    const bool everywhere = !IsInteger(format) && Info(format).statistic == Statistic::kLargest;
-    return everywhere || std::ranges::find(formats, format) != formats.end();
+    const auto has = [this](Format one) { return std::ranges::find(formats, one) != formats.end(); };
+    const bool grid = HasCodes(format) && !IsInteger(format) && Info(format).statistic == Statistic::kLargest;
+    return format == Format::kF32 || has(format) || (grid && !has(Format::kBf16));
   }
   // n values side by side where the product that follows sums over them: keys of a score or map, tokens of v, else
   // channels.

@@ -53,7 +53,8 @@ std::vector<Row> TableOf(const std::string& heading) {
 
 bool CanBeExecuted(const std::string& text) {
   const Plan plan = Plan::Parse(text);
-  ModelSites model{.family = "page", .layers = 2, .maps = 2, .tied_head = false, .heads = {}, .weights = {}};
+  ModelSites model{
+      .family = "page", .layers = 2, .maps = 2, .tied_head = false, .decodes = true, .heads = {}, .weights = {}};
   for (const SiteInfo& info : kSites) {
     if (ClassOf(info.site).dimensions.contains('h')) model.heads[info.site] = {1, 2};
   }
@@ -78,7 +79,8 @@ std::vector<std::string> ExecutedPer(Site site) {
   for (const Granularity::Kind kind : c.granularities) {
     std::string spelling(Spelling(kind)), sample = spelling;
     if (const size_t n = sample.find("<N>"); n != sample.npos) sample.replace(n, 3, "64");
-    const std::string rule = Formatted("{},{}={}/{}", rest, Name(site), Info(c.formats.front()).name, sample);
+    const std::string rule = Formatted("{}{}={}/{}", IsCache(site) ? "" : rest + ",", Name(site),
+                                       Info(c.formats.front()).name, sample);  // decoding shows no maps
     const bool freezes =
         c.options.contains("static") && (sample == "tensor" || sample == "head" || sample == "channel");
     if (CanBeExecuted(rule)) {
@@ -131,6 +133,8 @@ TEST(PlansPage, GranularitiesFormatsAndPresets) {
     const std::string name = Formatted("`{}`", info.name);
     if (info.format == Format::kF32) {
       integers.push_back({name, "left as it is"});
+    } else if (info.format == Format::kBf16) {
+      integers.push_back({name, "rounded to bfloat16, without a scale; of caches alone"});
     } else if (IsInteger(info.format)) {
       integers.push_back({name, Formatted("{} to {}", info.min_code, info.max_code)});
     } else if (!info.name.contains(':')) {

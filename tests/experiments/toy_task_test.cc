@@ -26,9 +26,9 @@ using ::testing::ThrowsMessage;
 int letters_runs = 0;
 
 // An item is a letter. Unquantized models know every letter, others know vowels.
-RunTask ReadLetters(const std::filesystem::path& file, const Model&, const WindowOptions& windows) {
-  return [letters = GetFile(file).substr(0, static_cast<size_t>(windows.limit))](Model&, PlanRun& run,
-                                                                                 const Progress& progress) {
+RunTask ReadLetters(const std::filesystem::path& file, const Model&, const TaskOptions& options) {
+  return [letters = GetFile(file).substr(0, static_cast<size_t>(options.windows.limit))](Model&, PlanRun& run,
+                                                                                         const Progress& progress) {
     ++letters_runs;
     TaskResult result;
     std::string known;
@@ -90,8 +90,9 @@ TEST_F(ToyTaskTest, ComesOutOfEval) {
   Model model(model_);
   PlanRun run(Plan::Parse("attn_logits=int8/row"), Carrying::kSimulated, ModelSitesOf(model));
   Evaluation evaluation(model, run, {.limit = 5}, kKinds);
-  EXPECT_EQ(evaluation.Run(ReadTasks(specs_, model, {.limit = 5})[0], {}),
-            "letters:abc                  known 0.60 [0.23, 0.88]   luck 7.0   5 letters");
+  EXPECT_EQ(
+      evaluation.Run(ReadTasks(specs_, model, {.windows = {.limit = 5}, .reference = {}, .other_tower = {}})[0], {}),
+      "letters:abc                  known 0.60 [0.23, 0.88]   luck 7.0   5 letters");
   EXPECT_EQ(evaluation.json()["letters_convention"]["alphabet"], "latin");
   EXPECT_EQ(evaluation.json()["tasks"]["letters:abc"].dump(),
             Json({{"known", 0.6},

@@ -84,7 +84,7 @@ TEST(Allocation, NoneInAttention) {
 }
 
 TEST(Allocation, NoneInDecoding) {
-  RandomDecode c({.queries = 2, .keys = 1100}, {.k = {CacheFormat::kInt4}, .v = {CacheFormat::kInt8}, .last = 70});
+  RandomDecode c({.queries = 2, .keys = 1100}, {.k = {Format::kInt4}, .v = {Format::kInt8}, .last = 70});
   const DecodeSequence sequence = c.sequence();
   AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(c.plan, {&sequence, 1}));
   EXPECT_EQ(AllocationsOf([&] { DecodeAttention(c.plan, {&sequence, 1}, workspace.span()); }), 0);

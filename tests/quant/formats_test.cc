@@ -30,7 +30,7 @@ using testing::ThrowsMessage;
 
 std::vector<FormatInfo> Coded() {
   std::vector<FormatInfo> rows(kFormats.begin(), kFormats.end());
-  std::erase_if(rows, [](const FormatInfo& row) { return row.format == Format::kF32; });
+  std::erase_if(rows, [](const FormatInfo& row) { return !HasCodes(row.format); });
   return rows;
 }
 
@@ -67,6 +67,16 @@ TEST(Formats, APlanTakesEachAtSomeSiteAndRefusesItByNameAtTheOthers) {
       }
     }
     EXPECT_GT(sites, 0) << row.name << ": no site takes it (quant/plan/site_class.cc)";
+  }
+}
+
+// It has no scale to share, and none but caches keep it.
+TEST(Formats, Bf16IsOfCachesAlone) {
+  EXPECT_EQ(Plan::Parse("cache_k=bf16,cache_v=bf16").canonical(), "cache_k=bf16,cache_v=bf16");
+  for (const SiteInfo& site : kSites) {
+    if (IsCache(site.site)) continue;
+    EXPECT_THAT([&] { Plan::Parse(Formatted("{}=bf16", site.name)); },
+                ThrowsMessage<Error>(AllOf(HasSubstr("got 'bf16"), HasSubstr("one of"))));
   }
 }
 

@@ -24,15 +24,15 @@ inline std::shared_ptr<const KeyRotary> RotaryOf(int d) {
 class RandomDecode {
  public:
   // shape.queries of the last of shape.keys tokens, which are all in the cache.
-  RandomDecode(const AttentionShape& shape, const CachePlan& cache_plan, unsigned seed = 1, float skip = 0)
+  RandomDecode(const AttentionShape& shape, const CacheRules& cache_plan, unsigned seed = 1, float skip = 0)
       : tensors(shape, seed),
         cache({.k_heads = tensors.problem.k.heads,
                .k_width = shape.d,
                .v_heads = tensors.problem.v.heads,
                .v_width = shape.v_width},
               cache_plan, RotaryOf(shape.d)),
-        plan(tensors.heads, tensors.problem.q.heads, cache.shape(), tensors.problem.scale,
-             shape.mask.kind == Mask::Kind::kWindow ? shape.mask.window : 0, skip) {
+        table(tensors.heads, tensors.problem.q.heads, cache.shape(), tensors.problem.scale,
+              shape.mask.kind == Mask::Kind::kWindow ? shape.mask.window : 0, skip) {
     cache.Append(tensors.problem.k, tensors.problem.v);
   }
   RandomDecode(const RandomDecode&) = delete;
@@ -42,14 +42,14 @@ class RandomDecode {
   // What the tensors' out is after a call for this sequence alone.
   const std::vector<float>& Run() {
     const DecodeSequence one = sequence();
-    AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(plan, {&one, 1}));
-    DecodeAttention(plan, {&one, 1}, workspace.span());
+    AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(table, {&one, 1}));
+    DecodeAttention(table, {&one, 1}, workspace.span());
     return tensors.out;
   }
 
   RandomAttention tensors;
   KvCache cache;
-  DecodePlan plan;
+  DecodeHeads table;
 };
 
 }  // namespace tare

@@ -263,7 +263,8 @@ TEST_F(BadInputTest, PlansThatDoNotParseAreShownWithThePlace) {
   refused("attn=int8/row", {"plan, column 1: got 'attn'"});
   refused("attn_logits=int8/row,", {"plan, column 22"});
   // Those that parse, but name what this build or this model does not have.
-  refused("cache_k=int8/token", {"plan, column 1: got 'cache_k', expected one of"});
+  refused("cache_k=int8/token",
+          {"dump: got cache_k=int8/token,cache_v=f32, expected a plan without cache_k and cache_v"});
   refused("attn_logits[l2]=int8/row", {"got layer 2 of attn_logits, expected 0 to 1"});
   Refused({"eval", golden_, "--tasks", "perplexity=" + ids_, "--plan", "attn_logits=int8", "--json", out_ / "x.json"},
           {"plan, column 17"});

@@ -46,10 +46,16 @@ TEST(BenchDecodeCommand, ColumnsAreExplained) {
   }
 }
 
+TEST(BenchDecodeCommand, RulesOfSomeLayersAreRefused) {
+  const Outcome outcome = Bench("cache_k=int4/token,cache_k[l0]=f32", "-");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, testing::HasSubstr("bench decode, cache_k[l0]=f32: got a rule for some layers"));
+}
+
 TEST(BenchDecodeCommand, UnknownCachesAreRefused) {
   const Outcome outcome = Bench("cache_k=int5/token", "-");
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, testing::HasSubstr("got 'int5/token', expected f32, bf16, or int8, int6 or int4"));
+  EXPECT_THAT(outcome.err, testing::HasSubstr("got 'int5', expected one of f32 int8 int6 int4 bf16"));
 }
 
 }  // namespace

@@ -67,6 +67,13 @@ TEST(EvalTest, TextsAreReadThroughACache) {
   EXPECT_NEAR(nll({"--cache", "cache_k=f32"}, "cache_k=f32,cache_v=f32"), exact, 2e-5);
   const double coarse =
       nll({"--cache", "cache_k=int4/token,cache_v=int4/token"}, "cache_k=int4/token,cache_v=int4/token");
+  EXPECT_EQ(nll({"--plan", "cache_k=int4/token,cache_v=int4/token"}, "cache_k=int4/token,cache_v=int4/token"), coarse);
+  EXPECT_EQ(nll({"--cache", "cache_k=int4/token,first=0", "--plan", "cache_v=int4/token"},
+                "cache_k=int4/token,cache_v=int4/token"),
+            coarse);
+  const double first_exact = nll({"--cache", "cache_k=int4/token,cache_v=int4/token,cache_k[l0]=f32"},
+                                 "cache_k=int4/token,cache_k[l0]=f32,cache_v=int4/token");
+  EXPECT_NE(first_exact, coarse);
   EXPECT_GT(std::abs(coarse - exact), 1e-4);
   EXPECT_NEAR(coarse, exact, 0.5);
 }
@@ -80,12 +87,21 @@ TEST(EvalTest, WhatACacheCannotBeIsRefused) {
     EXPECT_EQ(outcome.exit_code, code);
     EXPECT_THAT(outcome.err, HasSubstr(why));
   };
-  refused("llama-mha", {"--cache", "cache_k=int3/token"}, 1, "got 'int3/token', expected f32");
+  refused("llama-mha", {"--cache", "cache_k=int3/token"}, 1, "got 'int3', expected one of f32 int8 int6 int4 bf16");
   refused("llama-mha", {"--cache", "cache_k=int8/token", "--plan", "attn_logits=int6/row"}, 1,
           "plan over a cache: got a rule for attn_logits");
   refused("llama-mha", {"--cache", "cache_k=int8/token", "--plan", "k=int6/tensor"}, 1,
           "plan over a cache: got scales that span tokens");
-  refused("clip-text", {"--cache", "cache_k=int8/token"}, 1, "expected a task of CLIP's towers");
+  refused("clip-text", {"--cache", "cache_k=int8/token"}, 1,
+          "plan rule 'cache_k=int8/token': got cache_k, expected a site of this clip");
+  refused("llama-mha", {"--plan", "cache_k[l0,l2]=f32"}, 1, "got layer 2 of cache_k, expected 0 to 1");
+  refused("llama-mha", {"--cache", "cache_v[l2]=f32"}, 1, "got layer 2 of cache_v, expected 0 to 1");
+  refused("llama-mha", {"--cache", "keep=snapkv/64"}, 1, "got a text, expected items or a prompt");
+  refused("llama-mha", {"--plan", "cache_k=int8/token,probs=u8/block64"}, 1, "got a rule for probs");
+  refused(
+      "llama-mha",
+      {"--plan", "cache_k=int8/token,q=int8/token,k=int8/token,probs=u8/block64,v=int8/block64.channel", "--executed"},
+      1, "plan over a cache: got a rule for probs");
 }
 
 // Nobody said how ids are cut: the line does. Each row is a window where the model has the positions.

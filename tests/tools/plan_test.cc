@@ -24,12 +24,25 @@ TEST(PlanTest, WhatRulesMatchInAModel) {
   EXPECT_THAT(json["executed"].get<std::string>(), HasSubstr("q in f32 in layer"));
 }
 
+TEST(PlanTest, CachesAreDecoded) {
+  const std::string model = GoldenFolder("diffllama-mha");
+  const Outcome outcome = RunTare({"plan", "cache_k=int4/token,cache_v=bf16,cache_k[l1]=f32", model});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("cache_k       0        -              1  int4/token              decode kernel"));
+  EXPECT_THAT(outcome.out, HasSubstr("cache_k       1        -              3  f32"));
+  EXPECT_THAT(outcome.out, HasSubstr("cache_v       all      -              2  bf16                    decode kernel"));
+  EXPECT_THAT(outcome.out, HasSubstr("simulated  yes\nexecuted   yes"));
+  EXPECT_THAT(RunTare({"plan", "cache_k=int4/token,attn_logits=int6/row", model}).out,
+              HasSubstr("simulated  no: plan over a cache: got a rule for attn_logits"));
+  EXPECT_THAT(RunTare({"plan", "int8", model}).out, testing::Not(HasSubstr("cache")));
+}
+
 TEST(PlanTest, WithoutAModel) {
   const Outcome outcome = RunTare({"plan", "int4"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("executed   yes"));
   EXPECT_EQ(RunTare({"plan", "attn_logits[l0]=f32"}).exit_code, 1);
-  EXPECT_THAT(RunTare({"plan", "cache_k=int4/row"}).err, HasSubstr("got 'cache_k', expected one of weights"));
+  EXPECT_THAT(RunTare({"plan", "cache_k=int4/row"}).err, HasSubstr("got 'row', expected one of token channel"));
   EXPECT_EQ(RunTare({"plan", "int8", "--stats", "S.h5"}).exit_code, 2);
 }
 

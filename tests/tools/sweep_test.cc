@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "quant/file/atomic_file.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
@@ -191,11 +192,30 @@ TEST_F(SweepCommandTest, EachSiteAlone) {
     EXPECT_LE(end - begin, 80u) << table.substr(begin, end - begin);
 }
 
+TEST_F(SweepCommandTest, CachesAreSweptAsEvalHasThem) {
+  const Outcome outcome = RunTare(Sweep("c", {"--site", "cache_k,cache_v", "--granularity", "token"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("cache_k=int4/token,cache_v=int4/token"));
+  const Json cell = Json::parse(ReadLines(folder_ / "c" / "cells.jsonl")[2]);
+  EXPECT_EQ(cell["key"]["plan"], "cache_k=int4/token,cache_v=int4/token");
+  EXPECT_FALSE(cell["key"].contains("cache"));
+  const Outcome eval =
+      RunTare({"eval", GoldenFolder("llama-mha"), "--tasks", "perplexity=" + (folder_ / "ids.safetensors").string(),
+               "--cache", "cache_k=int4/token,cache_v=int4/token", "--json", "-"});
+  EXPECT_EQ(cell["result"]["nll"], Json::parse(eval.out)["tasks"]["perplexity:ids"]["nll"]);
+  // A policy is of every cell, of f32 too.
+  ASSERT_EQ(RunTare(Sweep("p", {"--site", "cache_k", "--granularity", "token", "--cache", "last=4"})).exit_code, 0);
+  for (const std::string& line : ReadLines(folder_ / "p" / "cells.jsonl"))
+    EXPECT_EQ(Json::parse(line)["key"]["cache"], "cache_k=f32,cache_v=f32,last=4");
+}
+
 TEST_F(SweepCommandTest, WhatCannotRunIsRefusedBeforeAnyCell) {
   const std::vector<std::pair<std::vector<std::string>, const char*>> cases{
       {{folder_ / "none"}, "none: not a folder"},
       {{GoldenFolder("llama-mha")}, "llama-mha twice"},
-      {{"--site", "cache_k", "--granularity", "token"}, "got 'cache_k', expected one of"},
+      {{"--site", "cache_k,attn_logits", "--granularity", "token"}, "plan over a cache: got a rule for attn_logits"},
+      {{"--site", "cache_k[l2]", "--granularity", "token"}, "got layer 2 of cache_k, expected 0 to 1"},
+      {{"--cache", "first=4"}, "plan over a cache: got a rule for attn_logits"},
       {{"--site", "attn_logits[l2]"}, "got layer 2 of attn_logits, expected 0 to 1"},
       {{"--granularity", "group64"}, "got 'group64'"},
       {{"--granularity", "row,row"}, "row twice"}};

@@ -29,7 +29,7 @@ constexpr const char* kDequantize = R"(What the codes stand for: float32 of the 
 
 Rule RuleOf(const std::string& text) {
   const Plan plan = Plan::Parse(text.find('=') == text.npos ? "weights=" + text : text);
-  if (plan.rules().size() != 1 || plan.rules().front().format == Format::kF32)
+  if (plan.rules().size() != 1 || !HasCodes(plan.rules().front().format))
     Fail("rule '{}': got {} rules, or f32, expected one rule of a format; try int4/group64", text, plan.rules().size());
   Rule rule = plan.rules().front();
   RuleOptions mse;

@@ -94,6 +94,7 @@ std::vector<MapErrors> LayerErrors(const KeptMaps& exact, const KeptMaps& noisy,
 std::vector<std::vector<MapErrors>> MeasureMapErrors(Model& exact, Model& planned, PlanRun& run,
                                                      const std::vector<ScoredSequence>& sequences,
                                                      const Progress& progress) {
+  run.RefuseCache("maps");
   if (run.carrying() == Carrying::kExecuted)
     Fail("plan {}: got it executed, expected it simulated: integer kernels show no maps", run.plan().canonical());
   const SiteVisitors plans = run.Begin(planned);

@@ -43,9 +43,12 @@ bool Quantizes(const Plan& plan, const SiteKey& key) {
   return rule != nullptr && !rule->Exempts();
 }
 
-std::string RangeText(char letter, const std::optional<int>& only, const std::optional<IndexRange>& otherwise) {
+std::string RangeText(char letter, const std::optional<int>& only, const IndexRanges& otherwise) {
   if (only) return Formatted("{}{}", letter, *only);
-  return otherwise ? Formatted("{}{}-{}", letter, otherwise->first, otherwise->last) : "";
+  std::string text;
+  for (const auto& [first, last] : otherwise)
+    text += Formatted("{}{}{}-{}", text.empty() ? "" : ",", letter, first, last);
+  return text;
 }
 
 // The part's own layer, head and map, and the rule's where it has none.

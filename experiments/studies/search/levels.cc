@@ -25,7 +25,7 @@ PartLevel LevelOf(const PartPlace& place, const std::string& rule, int bits, dou
 
 void RequireWholeSites(const Plan& plan) {
   for (const Rule& rule : plan.rules()) {
-    if (rule.selector.heads || rule.selector.maps)
+    if (!rule.selector.heads.empty() || !rule.selector.maps.empty())
       Fail(
           "plan rule '{}': got heads or maps, expected sites and layers alone, which a search tells apart; try tare "
           "attribute --by head",
@@ -43,8 +43,9 @@ std::vector<SearchPart> SearchParts(const std::vector<Plan>& plans, const ModelC
     RequireWholeSites(plan);
     for (const PlanPart& cut : PartsOf(plan, {.site = true, .layer = true}, model)) {
       const Rule& rule = cut.alone.rules().back();  // they are all of this place
-      const PartPlace place{rule.sites.front(),
-                            rule.selector.layers ? std::optional(rule.selector.layers->first) : std::nullopt};
+      const PartPlace place{rule.sites.front(), rule.selector.layers.empty()
+                                                    ? std::nullopt
+                                                    : std::optional(rule.selector.layers.front().first)};
       SearchPart& part = parts[place];
       if (part.levels.empty()) {
         part = {cut.name, place.first, place.second, OperandsPerToken(place.first, place.second, config, window), {}};

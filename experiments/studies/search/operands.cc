@@ -57,6 +57,9 @@ double OperandsPerToken(Site site, std::optional<int> layer, const ModelConfig& 
       return maps * output * keys;
     case Site::kDifference:
       return output * keys;
+    case Site::kCacheK:
+    case Site::kCacheV:
+      return double{1} * config.kv_heads * config.head_dim * keys;
     default:
       return static_cast<double>(Values(site, config));
   }

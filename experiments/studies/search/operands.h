@@ -5,6 +5,7 @@
 //   X.w, X.in                 in x out of the matrix
 //   q, k                      query heads x d x keys
 //   probs, difference, v      maps (difference: 1) x values of attention's output x keys; v of as many maps as there are
+//   cache_k, cache_v          key/value heads x d x keys: what decoding reads
 //   any other                 its values per token: no product takes them
 //
 // keys: what a query sees in the mean over a window of W positions, (W + 1) / 2, or less under a sliding window. What is not

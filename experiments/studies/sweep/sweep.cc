@@ -119,6 +119,7 @@ Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan
            {"input", task.sha256},          {"math", options.math == Math::kBf16 ? "bf16" : "f32"},
            {"limit", options.windows.limit}};
   if (options.carrying == Carrying::kExecuted && !plan.empty()) key["executed"] = true;
+  if (options.cache) key["cache"] = Name(*options.cache);
   if (plan.HasStaticScales()) key["stats"] = seen.sha256;
   for (const char* name : kModelFiles) {
     if (std::filesystem::exists(model.folder() / name)) key[name] = Sha256OfFile(model.folder() / name);
@@ -151,7 +152,9 @@ std::vector<Seen> CheckOptions(const SweepOptions& options, const std::vector<Pl
     const ModelConfig config = LoadConfig(folder);
     if (!names.insert(ModelName(folder)).second)
       Fail("got the model name {} twice, expected each once; try renaming a folder", ModelName(folder));
-    for (const Plan& plan : plans) PlanRun(plan, options.carrying, ModelSitesOf(config), seen[i].source);
+    for (const Plan& plan : plans)
+      CheckCache(options.tasks,
+                 PlanRun(plan, options.carrying, ModelSitesOf(config), seen[i].source, options.cache).cache());
   }
   return seen;
 }
@@ -264,7 +267,7 @@ std::vector<PlannedCell> CellsOfModel(const Model& model, const std::vector<Plan
                                       const SweepOptions& options, size_t& number) {
   const std::string weights_hash = model.files().ContentHash();
   std::vector<PlannedCell> cells;
-  for (Task& read : ReadTasks(options.tasks, model, options.windows)) {
+  for (Task& read : ReadTasks(options.tasks, model, {.windows = options.windows, .reference = {}, .other_tower = {}})) {
     const auto task = std::make_shared<const Task>(std::move(read));
     for (const Plan& plan : plans) {
       const size_t n = number++;
@@ -309,7 +312,7 @@ std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting&
     left -= std::ranges::count_if(planned, [&](const PlannedCell& cell) { return log.Find(cell.key) != nullptr; });
     for (const PlannedCell& cell : planned) {
       if (log.Find(cell.key) == nullptr) {
-        PlanRun run(*cell.plan, options.carrying, ModelSitesOf(model), seen[i].source);
+        PlanRun run(*cell.plan, options.carrying, ModelSitesOf(model), seen[i].source, options.cache);
         const Progress progress = starting(ran, ran + left, CellText(cell.key));
         log.Append(cell.key, cell.task->run(model, run, progress).figures);
         ++ran;

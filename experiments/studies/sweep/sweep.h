@@ -31,6 +31,7 @@ struct SweepOptions {
   Carrying carrying = Carrying::kSimulated;
   std::vector<TaskSpec> tasks;
   WindowOptions windows;
+  std::optional<CachePlan> cache;  // of every cell: what its plan's rules of caches are added to
   Math math = Math::kF32;
   std::filesystem::path folder;
   std::optional<std::pair<size_t, size_t>> only;  // cells of these numbers in ListCells' order, first to last

@@ -24,26 +24,12 @@ void RequireDistinct(const std::vector<T>& values, const char* option) {
   }
 }
 
-// At commas that are not of a selector: "q,attn_logits[l0,m1]" are two.
-std::vector<std::string> SplitSites(const std::string& text) {
-  std::vector<std::string> sites(1);
-  bool selects = false;
-  for (const char c : text) {
-    selects = c == '[' || (selects && c != ']');
-    if (c == ',' && !selects) {
-      sites.emplace_back();
-    } else {
-      sites.back() += c;
-    }
-  }
-  return sites;
-}
-
 std::span<const Site> SitesNamed(const std::string& site) { return ExpandSites(site.substr(0, site.find('['))); }
 
 // What is swept at once: each a list of sites.
 std::vector<std::vector<std::string>> Turns(const SweepQuestion& question) {
-  const std::vector<std::string> sites = SplitSites(question.site);
+  const std::vector<std::string_view> named_sites = SplitRules(question.site);
+  const std::vector<std::string> sites(named_sites.begin(), named_sites.end());
   if (question.sites == SweepSites::kTogether) return {sites};
   std::vector<std::vector<std::string>> turns;
   for (const std::string& site : sites) {
@@ -109,7 +95,7 @@ std::string PlanText(const SweepQuestion& question, const std::vector<std::strin
     const std::optional<Format> format = ParseFormat(name);
     const bool alone = question.sites == SweepSites::kTogether && sites.size() == 1;
     plan += Formatted("{}{}={}", plan.empty() ? "" : ",", site, name);
-    if (!format || Info(*format).block == 0)
+    if (!format || (HasCodes(*format) && Info(*format).block == 0))
       plan += "/" + (alone ? granularity : NearestGranularity(site, granularity));
   }
   return plan;
@@ -185,7 +171,8 @@ PlanRow RowOf(const Plan& plan) {
     if (rule.format == Format::kF32) continue;
     Append(row.site, rule.text.substr(0, rule.text.find('=')), sites);
     Append(row.format, std::string(Info(rule.format).name), formats);
-    Append(row.granularity, Name(rule.granularity) + TextOf(rule.options), granularities);
+    Append(row.granularity, (HasCodes(rule.format) ? Name(rule.granularity) : "") + TextOf(rule.options),
+           granularities);
     row.bits = Info(rule.format).bits;
   }
   return row;

@@ -16,9 +16,9 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr DecodingPlan kInt4{.cache = {.k = {CacheFormat::kInt4}, .v = {CacheFormat::kInt4}}};
+const CachePlan kInt4 = ParseCachePlan("cache_k=int4/token,cache_v=int4/token");
 
-DecodeCase Small(const std::string& kernel, const DecodingPlan& plan) {
+DecodeCase Small(const std::string& kernel, const CachePlan& plan) {
   return {.kernel = kernel, .plan = plan, .shape = {.n = 100, .d = 16, .heads = 4, .kv_heads = 2}, .repetitions = 2};
 }
 

@@ -58,7 +58,7 @@ class Fixture {
   KvCache cache;
   KeptTokens kept;
   std::vector<OutputHead> heads = StandardHeads(1, 1);
-  DecodePlan plan{heads, 1, {1, 2, 1, 1}, 1.0f};
+  DecodeHeads plan{heads, 1, {1, 2, 1, 1}, 1.0f};
   int64_t tokens = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/model/model.h"
+#include "experiments/model/plan_run.h"
 #include "quant/base/error.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/compare.h"
@@ -69,6 +70,36 @@ TEST(SequenceCacheTest, AForkGoesItsOwnWay) {
   EXPECT_EQ(Decoded(model, cache, mine, 5), expected);
 }
 
+// A cache that rounds each token is the plan that rounds k and v, layer by layer.
+TEST(SequenceCacheTest, EachLayerHasItsOwnFormats) {
+  for (const char* name : {"llama-gqa", "diffllama-mha"}) {
+    Model model(GoldenFolder(name));
+    ASSERT_EQ(model.config().layers, 2);
+    const std::vector<int32_t> tokens = GoldenRows(name).front();
+    TokenBatch whole;
+    whole.Add(0, tokens);
+    const std::vector<float> exact = LogitsOf(model, whole);
+    PlanRun run(Plan::Parse("k[l1]=int4/token,v[l0]=int6/token"), Carrying::kSimulated, ModelSitesOf(model));
+    const std::vector<float> expected = LogitsOf(model, whole, run.Begin(model));
+    EXPECT_FALSE(AllNear(expected, exact, 0.01)) << name;
+    const CachePlan plan = ParseCachePlan("cache_k=int4/token,cache_v=int6/token,cache_k[l0]=f32,cache_v[l1]=f32");
+    SequenceCache cache(model.config(), plan);
+    EXPECT_EQ(cache.Layer(0).rules().k.format, Format::kF32);
+    EXPECT_EQ(cache.Layer(0).rules().v.format, Format::kInt6);
+    EXPECT_EQ(cache.Layer(1).rules().k.format, Format::kInt4);
+    EXPECT_EQ(cache.Layer(1).rules().v.format, Format::kF32);
+    EXPECT_TRUE(AllNear(Decoded(model, cache, tokens, 1), expected, 2e-3)) << name;
+  }
+}
+
+TEST(SequenceCacheTest, PassesSuitTheLayerThatTakesTheFewest) {
+  const ModelConfig config = LoadConfig(GoldenFolder("llama-gqa"));
+  const auto at_once = [&](const char* plan) { return SequenceCache(config, ParseCachePlan(plan)).TokensAtOnce(); };
+  EXPECT_EQ(at_once("cache_k=int8/token,cache_k[l1]=int8/channel"), 64);
+  EXPECT_EQ(at_once("cache_k[l1]=int8/token,last=3"), 1);
+  EXPECT_EQ(at_once("cache_k[l1]=int8/token"), at_once(""));
+}
+
 // Turned back and again, in f32: both layouts of pairs, layers with windows.
 TEST(SequenceCacheTest, KeysBeforeRotaryAreTheSameKeys) {
   for (const char* name : {"diffllama-mha", "diff-v2-gqa", "gemma3"}) {
@@ -76,7 +107,7 @@ TEST(SequenceCacheTest, KeysBeforeRotaryAreTheSameKeys) {
     const std::vector<int32_t> tokens = GoldenRows(name).front();
     TokenBatch whole;
     whole.Add(0, tokens);
-    SequenceCache cache(model.config(), ParseDecodingPlan("cache_k=f32+prerotary"));
+    SequenceCache cache(model.config(), ParseCachePlan("cache_k=f32+prerotary"));
     EXPECT_TRUE(AllNear(Decoded(model, cache, tokens, 7), LogitsOf(model, whole), 1e-4)) << name;
   }
 }
@@ -91,9 +122,9 @@ TEST(SequenceCacheTest, DroppingKeys) {
   SequenceCache all(model.config(), {});
   const std::vector<float> exact = Decoded(model, all, tokens, 60);
   for (const char* policy : {"window", "h2o", "difference", "snapkv", "snapkv-difference"}) {
-    SequenceCache roomy(model.config(), ParseDecodingPlan(std::string("keep=") + policy + "/100"));
+    SequenceCache roomy(model.config(), ParseCachePlan(std::string("keep=") + policy + "/100"));
     EXPECT_TRUE(AllNear(Decoded(model, roomy, tokens, 12), exact, 2e-5)) << policy;
-    SequenceCache small(model.config(), ParseDecodingPlan(std::string("keep=") + policy + "/24"));
+    SequenceCache small(model.config(), ParseCachePlan(std::string("keep=") + policy + "/24"));
     small.ExpectPrompt(40);
     for (size_t at = 0; at < 40;) {
       const auto count = std::min<size_t>(static_cast<size_t>(small.TokensAtOnce()), 40 - at);
@@ -110,24 +141,27 @@ TEST(SequenceCacheTest, DroppingKeys) {
         << policy;
     EXPECT_THROW(small.Truncate(1), Error);
   }
-  EXPECT_THROW(SequenceCache(model.config(), ParseDecodingPlan("keep=h2o/20,last=3")), Error);
-  EXPECT_THROW(SequenceCache(Model(GoldenFolder("gemma3")).config(), ParseDecodingPlan("keep=h2o/20")), Error);
+  EXPECT_THROW(SequenceCache(model.config(), ParseCachePlan("keep=h2o/20,last=3")), Error);
+  EXPECT_THROW(SequenceCache(Model(GoldenFolder("gemma3")).config(), ParseCachePlan("keep=h2o/20")), Error);
 }
 
 TEST(SequenceCacheTest, BudgetsInBytesAreWholePages) {
   const ModelConfig config{
       .family = "llama", .layers = 2, .heads = 2, .kv_heads = 1, .head_dim = 64, .max_positions = 10'000};
   const int64_t page = 2 * 2 * 64 * 64 * 4;  // layers, K and V, tokens, channels, bytes
-  SequenceCache cache(config, {.keep = {KeepPolicy::kWindow, 0, 3 * page + 1000}});
+  CachePlan plan;
+  plan.policy.keep = {KeepPolicy::kWindow, 0, 3 * page + 1000};
+  SequenceCache cache(config, plan);
   EXPECT_EQ(cache.TokensAtOnce(), 3 * 64);
-  EXPECT_THROW(SequenceCache(config, {.keep = {KeepPolicy::kWindow, 0, page - 1}}), Error);
+  plan.policy.keep.bytes = page - 1;
+  EXPECT_THROW(SequenceCache(config, plan), Error);
 }
 
 // Keys and values in eight bits: small changes, the same whatever the chunks.
 TEST(SequenceCacheTest, CodesDoNotDependOnChunks) {
   Model model(GoldenFolder("diffllama-mha"));
   const std::vector<int32_t> tokens = GoldenRows("diffllama-mha").front();
-  const DecodingPlan plan = ParseDecodingPlan("cache_k=int8/token,cache_v=int8/token");
+  const CachePlan plan = ParseCachePlan("cache_k=int8/token,cache_v=int8/token");
   SequenceCache whole(model.config(), plan), exact(model.config(), {});
   const std::vector<float> expected = Decoded(model, whole, tokens, tokens.size());
   const std::vector<float> without = Decoded(model, exact, tokens, 4);

@@ -18,7 +18,7 @@ std::vector<int32_t> Long(const std::string& name) {
   return tokens;
 }
 
-std::vector<float> ThroughCaches(Model& model, const TokenBatch& whole, const DecodingPlan& plan) {
+std::vector<float> ThroughCaches(Model& model, const TokenBatch& whole, const CachePlan& plan) {
   const int64_t V = model.config().vocabulary;
   std::vector<float> logits(static_cast<size_t>(whole.Rows() * V));
   std::vector<int> seen(static_cast<size_t>(whole.Rows()));
@@ -45,7 +45,7 @@ TEST(CachedPassesTest, BranchesForkTheirPrefix) {
     batch.Add(1, std::span(tokens).first(1));
     const std::vector<float> expected = LogitsOf(model, batch);
     EXPECT_TRUE(AllNear(ThroughCaches(model, batch, {}), expected, 2e-5)) << name;
-    EXPECT_TRUE(AllNear(ThroughCaches(model, batch, ParseDecodingPlan("cache_k=int8/token,cache_v=int8/token,last=80")),
+    EXPECT_TRUE(AllNear(ThroughCaches(model, batch, ParseCachePlan("cache_k=int8/token,cache_v=int8/token,last=80")),
                         expected, 2e-5))
         << name;
   }
@@ -57,10 +57,10 @@ TEST(CachedPassesTest, ByChannelAsTokenByToken) {
   const std::vector<int32_t> tokens = Long("diffllama-mha");
   TokenBatch batch;
   batch.Add(0, tokens);
-  DecodingPlan plan = ParseDecodingPlan("cache_k=int8/channel,cache_v=int8/channel");
+  CachePlan plan = ParseCachePlan("cache_k=int8/channel,cache_v=int8/channel");
   EXPECT_EQ(SequenceCache(model.config(), plan).TokensAtOnce(), 64);
   const std::vector<float> by_page = ThroughCaches(model, batch, plan);
-  plan.cache.last = 1;  // in f32 as it is, and one token at a time
+  plan.policy.last = 1;  // in f32 as it is, and one token at a time
   EXPECT_EQ(SequenceCache(model.config(), plan).TokensAtOnce(), 1);
   EXPECT_TRUE(AllNear(ThroughCaches(model, batch, plan), by_page, 2e-3));
 }
@@ -70,7 +70,7 @@ TEST(CachedPassesTest, KeysAreDroppedAsTokenByToken) {
   Model model(GoldenFolder("diffllama-mha"));
   const std::vector<int32_t> tokens = Long("diffllama-mha");
   for (const char* policy : {"window", "h2o", "difference", "snapkv", "snapkv-difference"}) {
-    const DecodingPlan plan = ParseDecodingPlan(std::string("keep=") + policy + "/40");
+    const CachePlan plan = ParseCachePlan(std::string("keep=") + policy + "/40");
     TokenBatch batch;
     batch.Add(0, std::span(tokens).first(60));
     batch.AddBranch(std::span(tokens).subspan(60, 10));

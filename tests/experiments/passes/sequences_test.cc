@@ -181,7 +181,7 @@ TEST(SequencesTest, ThroughCachesEveryTokenComesOnceInOrder) {
     std::vector<std::vector<int32_t>> seen(2);
     int64_t reported = 0;
     ForwardThroughCaches(
-        model, {}, sequences, {.cache = {.k = {CacheFormat::kInt8}, .last = last}},
+        model, {}, sequences, ParseCachePlan(Formatted("cache_k=int8/token,last={}", last)),
         [&](int64_t done, int64_t total, const char*) {
           EXPECT_EQ(total, 154);
           reported = done;

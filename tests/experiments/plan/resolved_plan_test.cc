@@ -22,6 +22,7 @@ ModelSites Sites(int maps) {
                    .layers = 3,
                    .maps = maps,
                    .tied_head = false,
+                   .decodes = true,
                    .heads = {},
                    .weights = {}};
   for (const Site site : {Site::kQ, Site::kAttnLogits, Site::kProbs}) model.heads[site] = {1, 1, maps, maps};
@@ -124,6 +125,28 @@ TEST(ResolvedPlan, SelectorsOfWhatTheModelLacks) {
   refused("attn_logits[m2]=int8/row", 1, "map 2 of attn_logits, expected 1 to 1");
   EXPECT_EQ(Message("attn_logits[l2-9,h3,m2]=int8/row", Sites(2), Carrying::kSimulated), "accepted");
   EXPECT_EQ(Message("attn_logits[l9]=f32", Sites(2), Carrying::kSimulated), "accepted");
+  refused("q[l0,l5]=int8/token", 1, "layer 5 of q, expected 0 to 2");
+  refused("cache_k[l3]=int8/token", 1, "layer 3 of cache_k, expected 0 to 2");
+  refused("cache_v[l0,l31]=f32", 1, "layer 31 of cache_v, expected 0 to 2");  // it was meant to help
+}
+
+TEST(ResolvedPlan, WhatStandsBesideCaches) {
+  for (const char* plan : {"cache_k=int4/channel,cache_v=bf16,weights=int8/channel,linear_in=int8/token",
+                           "cache_k=f32,q=int8/token,k=int8/token"}) {
+    EXPECT_EQ(Message(plan, Sites(2), Carrying::kSimulated), "accepted") << plan;
+    EXPECT_FALSE(Simulated(plan).SpansRows()) << plan;  // pages are rounded when they are full
+  }
+  EXPECT_EQ(Message("cache_k=int4/channel,cache_v=bf16", Sites(2), Carrying::kExecuted), "accepted");
+  for (const char* maps : {"attn_logits=int8/row", "probs=u8/row", "difference=int8/row"}) {
+    EXPECT_THAT(Message(Formatted("cache_v=f32,{}", maps).c_str(), Sites(2), Carrying::kSimulated),
+                HasSubstr("decoding shows no maps"));
+  }
+  EXPECT_THAT(Message("cache_k=int8/token,k=int8/tensor", Sites(2), Carrying::kSimulated),
+              HasSubstr("got scales that span tokens"));
+  ModelSites tower = Sites(1);
+  tower.decodes = false;
+  EXPECT_THAT(Message("cache_k=f32", tower, Carrying::kSimulated),
+              HasSubstr("got cache_k, expected a site of this llama model, which has none"));
 }
 
 TEST(ResolvedPlan, WhatNothingCarriesOut) {

@@ -78,15 +78,15 @@ INSTANTIATE_TEST_SUITE_P(Embedded, PairTest,
 TEST(ChoiceTest, ThroughCaches) {
   Model model(PairFolder("novels-differential"));
   const std::vector<ChoiceItem> items = Items("needles-1", 2);
-  const auto measured = [&](const std::optional<DecodingPlan>& cache) {
+  const auto measured = [&](const std::optional<CachePlan>& cache) {
     std::vector<double> all;
     for (const ChoiceRecord& r :
          MeasureChoice(model, {}, ContextSharing::kAllowed, items, PairTokenizer(), PairTokenizer().bos(), cache, {}))
       all.insert(all.end(), r.log_likelihoods.begin(), r.log_likelihoods.end());
     return all;
   };
-  const std::vector<double> plain = measured({}), f32 = measured(DecodingPlan{}),
-                            int4 = measured(ParseDecodingPlan("cache_k=int4/token,cache_v=int4/token,last=2"));
+  const std::vector<double> plain = measured({}), f32 = measured(CachePlan{}),
+                            int4 = measured(ParseCachePlan("cache_k=int4/token,cache_v=int4/token,last=2"));
   double moved = 0;
   for (size_t i = 0; i < plain.size(); ++i) {
     EXPECT_NEAR(f32[i], plain[i], 1e-3);

@@ -103,7 +103,7 @@ TEST_F(ContrastTest, CaptionsOfOneImageAreASample) {
   Model tower(GoldenFolder("clip-text"));
   const auto retrieve = [&](const std::vector<int64_t>& labels) {
     PlanRun run(Plan::Parse(""), Carrying::kSimulated, ModelSitesOf(tower));
-    const WindowOptions options{.other_tower = GoldenFolder("clip-vision")};
+    const TaskOptions options{.other_tower = GoldenFolder("clip-vision")};
     return kRetrievalTask.read(Items(labels), tower, options)(tower, run, {}).figures;
   };
   const auto shared = retrieve({2, 2, 0});
@@ -120,11 +120,11 @@ TEST_F(ContrastTest, CaptionsOfOneImageAreASample) {
 
 TEST_F(ContrastTest, WhatDoesNotFitIsRefused) {
   Model vision(GoldenFolder("clip-vision"));
-  const auto read = [&](const std::vector<int64_t>& labels, const WindowOptions& options) {
+  const auto read = [&](const std::vector<int64_t>& labels, const TaskOptions& options) {
     PlanRun run(Plan::Parse(""), Carrying::kSimulated, ModelSitesOf(vision));
     kZeroShotTask.read(Items(labels), vision, options)(vision, run, {});
   };
-  const WindowOptions text{.other_tower = GoldenFolder("clip-text")};
+  const TaskOptions text{.other_tower = GoldenFolder("clip-text")};
   EXPECT_THAT([&] { read({0, 1, 2}, {.other_tower = GoldenFolder("clip-vision")}); },
               ThrowsMessage<Error>(HasSubstr("expected the text tower that belongs to clip-vision")));
   EXPECT_THAT([&] { read({0, 1, 2}, {.other_tower = GoldenFolder("diffclip-text")}); },

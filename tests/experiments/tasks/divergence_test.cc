@@ -78,7 +78,7 @@ TEST(DivergenceTaskTest, NoneFromItselfOnAnyThreads) {
 
 class DivergenceResult : public testing::Test {
  protected:
-  nlohmann::ordered_json Run(Model& model, const char* plan, const WindowOptions& options) {
+  nlohmann::ordered_json Run(Model& model, const char* plan, const TaskOptions& options) {
     PlanRun run(Plan::Parse(plan), Carrying::kSimulated, ModelSitesOf(model));
     return kDivergenceTask.read(GoldenFolder(model.Name()) / "expected.safetensors", model, options)(model, run, {})
         .figures;

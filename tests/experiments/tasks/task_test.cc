@@ -58,7 +58,7 @@ TEST(TaskTest, WhatIsNoTaskIsRefused) {
 }
 
 Task ReadOne(const std::string& text, const Model& model, const WindowOptions& windows) {
-  return std::move(ReadTasks(ParseTasks(text), model, windows)[0]);
+  return std::move(ReadTasks(ParseTasks(text), model, {.windows = windows, .reference = {}, .other_tower = {}})[0]);
 }
 
 TEST(TaskTest, PerplexityOfIdsIsThatOfTheirSequences) {

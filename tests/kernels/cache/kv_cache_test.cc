@@ -19,9 +19,9 @@ using testing::ThrowsMessage;
 
 constexpr CacheShape kShape{.k_heads = 2, .k_width = 16, .v_heads = 1, .v_width = 32};
 constexpr int64_t kTokens = 200;
-constexpr CachePlan kInt4{.k = {CacheFormat::kInt4}, .v = {CacheFormat::kInt4}};
+constexpr CacheRules kInt4{.k = {Format::kInt4}, .v = {Format::kInt4}};
 
-constexpr CacheRule kByChannel{.format = CacheFormat::kInt4, .scales = CacheScales::kChannel};
+constexpr CacheRule kByChannel{.format = Format::kInt4, .granularity = {Granularity::Kind::kChannel}};
 
 struct Tokens {
   std::vector<float> k = RandomNormal(kTokens * 32, 1), v = RandomNormal(kTokens * 32, 2);
@@ -52,11 +52,10 @@ bool IsExact(const KvCache& cache, const Tokens& tokens, int64_t t) {
 
 TEST(KvCache, CodesDoNotDependOnTheChunksOfThePrompt) {
   const Tokens tokens;
-  for (const CachePlan plan :
-       {kInt4, CachePlan{.k = kByChannel, .v = {CacheFormat::kInt8}},
-        CachePlan{.k = {CacheFormat::kInt6}, .v = kByChannel, .first = 2, .last = 70},
-        CachePlan{.k = {CacheFormat::kInt8}, .v = {CacheFormat::kBf16}, .first = 3, .last = 70}}) {
-    KvCache whole(kShape, plan), parts(kShape, plan), single(kShape, plan);
+  for (const CacheRules rules : {kInt4, CacheRules{.k = kByChannel, .v = {Format::kInt8}},
+                                 CacheRules{.k = {Format::kInt6}, .v = kByChannel, .first = 2, .last = 70},
+                                 CacheRules{.k = {Format::kInt8}, .v = {Format::kBf16}, .first = 3, .last = 70}}) {
+    KvCache whole(kShape, rules), parts(kShape, rules), single(kShape, rules);
     tokens.AppendTo(whole, 0, kTokens);
     int64_t at = 0;
     for (const int64_t n : {1, 62, 2, 0, 64, 71}) {
@@ -73,7 +72,7 @@ TEST(KvCache, CodesDoNotDependOnTheChunksOfThePrompt) {
 
 TEST(KvCache, FirstAndLastTokensStayAsTheyCame) {
   const Tokens tokens;
-  KvCache cache(kShape, {.k = {CacheFormat::kInt4}, .v = {CacheFormat::kInt4}, .first = 3, .last = 70});
+  KvCache cache(kShape, {.k = {Format::kInt4}, .v = {Format::kInt4}, .first = 3, .last = 70});
   for (int64_t t = 0; t < kTokens; ++t) {
     tokens.AppendTo(cache, t, t + 1);
     const auto exact = [&](int64_t i) { return IsExact(cache, tokens, i); };
@@ -81,14 +80,14 @@ TEST(KvCache, FirstAndLastTokensStayAsTheyCame) {
     EXPECT_FALSE(t >= 73 && (exact(3) || exact(t - 70))) << t;
   }
   // f32 of the first page and the two that the last 70 tokens lie in.
-  const int64_t coded = PageLayout(kShape, {CacheFormat::kInt4}, {CacheFormat::kInt4}).Bytes(),
+  const int64_t coded = PageLayout(kShape, {Format::kInt4}, {Format::kInt4}).Bytes(),
                 plain = PageLayout(kShape, {}, {}).Bytes();
   EXPECT_EQ(cache.Bytes(), static_cast<size_t>(4 * coded + 3 * plain));
 }
 
 TEST(KvCache, TruncatingLosesTheF32OfNoTokenThatHasIt) {
   const Tokens tokens;
-  KvCache cache(kShape, {.k = {CacheFormat::kInt4}, .v = {CacheFormat::kInt4}, .last = 10});
+  KvCache cache(kShape, {.k = {Format::kInt4}, .v = {Format::kInt4}, .last = 10});
   tokens.AppendTo(cache, 0, kTokens);
   cache.Truncate(195);
   EXPECT_TRUE(IsExact(cache, tokens, 190));
@@ -110,16 +109,16 @@ TEST(KvCache, TruncatingLosesTheF32OfNoTokenThatHasIt) {
 // A page of channels' scales is rounded when a token comes after it, and not before.
 TEST(KvCache, ByChannelTheLastPageStaysAsItCame) {
   const Tokens tokens;
-  const CachePlan plan{.k = kByChannel, .v = {CacheFormat::kInt4}};
-  KvCache cache(kShape, plan);
-  const int64_t coded = PageLayout(kShape, plan.k, plan.v).Bytes(), plain = PageLayout(kShape, {}, {}).Bytes();
+  const CacheRules rules{.k = kByChannel, .v = {Format::kInt4}};
+  KvCache cache(kShape, rules);
+  const int64_t coded = PageLayout(kShape, rules.k, rules.v).Bytes(), plain = PageLayout(kShape, {}, {}).Bytes();
   for (int64_t t = 0; t < kTokens; ++t) {
     tokens.AppendTo(cache, t, t + 1);
     const int64_t page = t / 64;
     EXPECT_TRUE(IsExact(cache, tokens, page * 64) && IsExact(cache, tokens, t)) << t;
     EXPECT_FALSE(page > 0 && IsExact(cache, tokens, page * 64 - 1)) << t;
     EXPECT_EQ(cache.Bytes(), static_cast<size_t>(page * coded + plain));
-    EXPECT_EQ(static_cast<double>(cache.Bytes()), CacheBytes(kShape, plan, t + 1));
+    EXPECT_EQ(static_cast<double>(cache.Bytes()), CacheBytes(kShape, rules, t + 1));
   }
 }
 
@@ -149,10 +148,10 @@ TEST(KvCache, ByChannelACutPageIsReadBack) {
 // Each head its own tokens; codes are what they were, and what stays in f32 stays.
 TEST(KvCache, KeepingMovesTokensAsTheyAre) {
   const Tokens tokens;
-  for (const CachePlan plan :
-       {kInt4, CachePlan{.k = {CacheFormat::kInt6}, .v = {CacheFormat::kBf16}},
-        CachePlan{.k = {CacheFormat::kInt8}, .v = {CacheFormat::kInt4}, .first = 3, .last = 20}, CachePlan{}}) {
-    KvCache cache(kShape, plan);
+  for (const CacheRules rules :
+       {kInt4, CacheRules{.k = {Format::kInt6}, .v = {Format::kBf16}},
+        CacheRules{.k = {Format::kInt8}, .v = {Format::kInt4}, .first = 3, .last = 20}, CacheRules{}}) {
+    KvCache cache(kShape, rules);
     tokens.AppendTo(cache, 0, 190);
     const std::vector<float> before = Rows(cache);
     KvCache fork = cache;
@@ -188,8 +187,8 @@ TEST(KvCache, KeepingMovesTokensAsTheyAre) {
 
 TEST(KvCache, ScalesPerChannelAndKeysBeforeRotaryAreNotMoved) {
   const Tokens tokens;
-  const auto keep = [&](const CachePlan& plan) {
-    KvCache cache(kShape, plan, std::make_shared<const KeyRotary>(std::vector<float>(8, 0.1f), RotaryPairs::kHalves));
+  const auto keep = [&](const CacheRules& rules) {
+    KvCache cache(kShape, rules, std::make_shared<const KeyRotary>(std::vector<float>(8, 0.1f), RotaryPairs::kHalves));
     tokens.AppendTo(cache, 0, 10);
     const std::vector<std::vector<int64_t>> k(2, {0, 2}), v(1, {0, 2});
     cache.Keep(k, v);
@@ -205,9 +204,10 @@ TEST(KvCache, KeysBeforeRotaryComeBackTurned) {
   const Tokens tokens;
   const auto rotary = std::make_shared<const KeyRotary>(
       std::vector<float>{1, 0.5f, 0.25f, 0.1f, 0.05f, 0.02f, 0.01f, 0}, RotaryPairs::kNeighbours);
-  for (const CacheRotation rotation : {CacheRotation::kNone, CacheRotation::kHadamard}) {
-    KvCache exact(kShape, {.k = {.rotation = rotation}, .keys = KeptKeys::kBeforeRotary}, rotary);
-    KvCache codes(kShape, {.k = {CacheFormat::kInt8, CacheScales::kChannel, rotation}, .keys = KeptKeys::kBeforeRotary},
+  for (const bool rotated : {false, true}) {
+    KvCache exact(kShape, {.k = {.hadamard = rotated}, .keys = KeptKeys::kBeforeRotary}, rotary);
+    KvCache codes(kShape,
+                  {.k = {Format::kInt8, {Granularity::Kind::kChannel}, rotated}, .keys = KeptKeys::kBeforeRotary},
                   rotary);
     tokens.AppendTo(exact, 0, kTokens);
     tokens.AppendTo(codes, 0, 70);
@@ -235,8 +235,8 @@ TEST(KvCache, KeysBeforeRotaryComeBackTurned) {
 TEST(KvCache, RotationIsUndoneByReading) {
   Tokens tokens;
   for (int64_t t = 0; t < kTokens; ++t) tokens.k[t * 32 + 5] = 40;
-  const auto error = [&](const CachePlan& plan) {
-    KvCache cache(kShape, plan);
+  const auto error = [&](const CacheRules& rules) {
+    KvCache cache(kShape, rules);
     tokens.AppendTo(cache, 0, kTokens);
     double sum = 0;
     std::vector<float> row(16);
@@ -246,9 +246,9 @@ TEST(KvCache, RotationIsUndoneByReading) {
     }
     return std::sqrt(sum / (16 * kTokens));
   };
-  const CacheRule rotated{.format = CacheFormat::kInt4, .rotation = CacheRotation::kHadamard};
-  EXPECT_LT(error({.k = {.rotation = CacheRotation::kHadamard}}), 1e-5);
-  const double plain = error({.k = {CacheFormat::kInt4}}), spread = error({.k = rotated});
+  const CacheRule rotated{.format = Format::kInt4, .hadamard = true};
+  EXPECT_LT(error({.k = {.hadamard = true}}), 1e-5);
+  const double plain = error({.k = {Format::kInt4}}), spread = error({.k = rotated});
   EXPECT_GT(plain, 0.8);   // a step is 40 / 7: all others become 0
   EXPECT_LT(spread, 0.7);  // steps of some 12 / 7, over sqrt(12)
   EXPECT_THAT([&] { KvCache({.k_heads = 1, .k_width = 9, .v_heads = 1, .v_width = 1}, {.k = rotated}); },
@@ -283,11 +283,11 @@ TEST(KvCache, BytesAreThoseOfItsPages) {
   const CacheShape v1{.k_heads = 2, .k_width = 128, .v_heads = 1, .v_width = 256};
   EXPECT_EQ(CacheBytes(v1, kInt4, 64), 64 * (2 * 64 + 128) + 3 * 256);
   EXPECT_EQ(CacheBytes(v1, {}, 65), 2 * 64 * 512 * 4);
-  for (const CachePlan plan : {kInt4, CachePlan{.k = {CacheFormat::kInt6}, .v = {CacheFormat::kF32}}}) {
-    KvCache cache(kShape, plan);
+  for (const CacheRules rules : {kInt4, CacheRules{.k = {Format::kInt6}, .v = {Format::kF32}}}) {
+    KvCache cache(kShape, rules);
     EXPECT_EQ(cache.Bytes(), 0u);
     tokens.AppendTo(cache, 0, kTokens);
-    EXPECT_EQ(static_cast<double>(cache.Bytes()), CacheBytes(kShape, plan, kTokens));
+    EXPECT_EQ(static_cast<double>(cache.Bytes()), CacheBytes(kShape, rules, kTokens));
   }
 }
 

@@ -17,8 +17,7 @@
 namespace tare {
 namespace {
 
-constexpr CacheFormat kAllFormats[] = {CacheFormat::kF32, CacheFormat::kBf16, CacheFormat::kInt8, CacheFormat::kInt6,
-                                       CacheFormat::kInt4};
+constexpr Format kAllFormats[] = {Format::kF32, Format::kBf16, Format::kInt8, Format::kInt6, Format::kInt4};
 
 AlignedBuffer<std::byte> Page(const PageLayout& layout) {
   AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
@@ -27,9 +26,9 @@ AlignedBuffer<std::byte> Page(const PageLayout& layout) {
 }
 
 // What a row is after it was quantized, from the scalar truth.
-std::vector<float> Expected(CacheFormat format, std::span<const float> row) {
+std::vector<float> Expected(Format format, std::span<const float> row) {
   std::vector<float> values(row.begin(), row.end());
-  if (format == CacheFormat::kBf16) {
+  if (format == Format::kBf16) {
     for (float& x : values) x = FloatFromBf16(Bf16FromFloat(x));
   } else if (HasCodes(format)) {
     std::vector<int16_t> codes(row.size());
@@ -42,7 +41,7 @@ std::vector<float> Expected(CacheFormat format, std::span<const float> row) {
 TEST(PageLayout, RowsComeBackAsTheQuantizerLeavesThem) {
   const CacheShape shape{.k_heads = 3, .k_width = 40, .v_heads = 2, .v_width = 70};
   const std::vector<float> data = RandomNormal(64 * 3 * 70, 1);
-  for (const CacheFormat format : kAllFormats) {
+  for (const Format format : kAllFormats) {
     const PageLayout layout(shape, {format}, {format});
     AlignedBuffer<std::byte> page = Page(layout);
     for (int t = 63; t >= 0; --t) {
@@ -55,10 +54,11 @@ TEST(PageLayout, RowsComeBackAsTheQuantizerLeavesThem) {
       for (int h = 0; h < 3; ++h) {
         const float* from = data.data() + (t == 5 && h == 1 ? 0 : (t * 3 + h) * 70);
         layout.ReadKey(page.data(), t, h, row.data());
-        EXPECT_EQ(std::vector(row.begin(), row.begin() + 40), Expected(format, {from, 40})) << Name(format) << t << h;
+        EXPECT_EQ(std::vector(row.begin(), row.begin() + 40), Expected(format, {from, 40}))
+            << Info(format).name << t << h;
         if (h == 2) continue;
         layout.ReadValue(page.data(), t, h, row.data());
-        EXPECT_EQ(row, Expected(format, {data.data() + (t * 3 + h) * 70, 70})) << Name(format) << t << h;
+        EXPECT_EQ(row, Expected(format, {data.data() + (t * 3 + h) * 70, 70})) << Info(format).name << t << h;
       }
     }
   }
@@ -74,8 +74,8 @@ TEST(PageLayout, PagesByChannelComeBackAsTheQuantizerLeavesColumns) {
     for (int h = 0; h < 2; ++h) plain.WriteKey(from.data(), t, h, k.data() + (t * 2 + h) * 24);
     plain.WriteValue(from.data(), t, 0, v.data() + t * 70);
   }
-  for (const CacheFormat format : {CacheFormat::kInt8, CacheFormat::kInt6, CacheFormat::kInt4}) {
-    const CacheRule by_channel{.format = format, .scales = CacheScales::kChannel};
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
+    const CacheRule by_channel{.format = format, .granularity = {Granularity::Kind::kChannel}};
     for (const CacheRule values : {by_channel, CacheRule{.format = format}}) {
       const PageLayout layout(shape, by_channel, values);
       ASSERT_TRUE(layout.ByPages());
@@ -87,7 +87,7 @@ TEST(PageLayout, PagesByChannelComeBackAsTheQuantizerLeavesColumns) {
         const std::vector<float> expected = Expected(format, column);
         for (int t = 0; t < 64; ++t) {
           layout.ReadKey(page.data(), t, 1, row.data());
-          ASSERT_EQ(row[c], expected[t]) << Name(format) << c << t;
+          ASSERT_EQ(row[c], expected[t]) << Info(format).name << c << t;
         }
       }
       for (int c = 0; c < 70 && values.ByChannel(); ++c) {
@@ -95,7 +95,7 @@ TEST(PageLayout, PagesByChannelComeBackAsTheQuantizerLeavesColumns) {
         const std::vector<float> expected = Expected(format, column);
         for (int t = 0; t < 64; ++t) {
           layout.ReadValue(page.data(), t, 0, row.data());
-          ASSERT_EQ(row[c], expected[t]) << Name(format) << c << t;
+          ASSERT_EQ(row[c], expected[t]) << Info(format).name << c << t;
         }
       }
       for (int t = 0; t < 64 && !values.ByChannel(); ++t) {
@@ -108,7 +108,7 @@ TEST(PageLayout, PagesByChannelComeBackAsTheQuantizerLeavesColumns) {
 
 TEST(PageLayout, APanelOfKeysLiesAsPackedWeightsDo) {
   constexpr int kWidth = 48;
-  for (const CacheFormat format : {CacheFormat::kInt8, CacheFormat::kInt6, CacheFormat::kInt4}) {
+  for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
     const PageLayout layout({.k_heads = 1, .k_width = kWidth, .v_heads = 1, .v_width = 64}, {format}, {format});
     AlignedBuffer<std::byte> page = Page(layout);
     QuantizedMatrixBuffer weights(CodesOf(format), 64, kWidth, kWidth);
@@ -123,15 +123,14 @@ TEST(PageLayout, APanelOfKeysLiesAsPackedWeightsDo) {
     }
     const PackedMatrix packed(weights.view());
     ASSERT_EQ(static_cast<size_t>(PanelBytes(format, kWidth)), packed.PanelBytes());
-    EXPECT_EQ(std::memcmp(page.data() + layout.Key(0), packed.Codes(0), packed.PanelBytes()), 0) << Name(format);
-    EXPECT_EQ(std::memcmp(page.data() + layout.KeyScales(0), packed.Scales(0), 64 * 4), 0) << Name(format);
+    EXPECT_EQ(std::memcmp(page.data() + layout.Key(0), packed.Codes(0), packed.PanelBytes()), 0) << Info(format).name;
+    EXPECT_EQ(std::memcmp(page.data() + layout.KeyScales(0), packed.Scales(0), 64 * 4), 0) << Info(format).name;
   }
 }
 
 TEST(PageLayout, HeadsLieBesideWhatIsReadWithThem) {
   // V1: two keys, then their wide value.
-  const PageLayout v1({.k_heads = 4, .k_width = 64, .v_heads = 2, .v_width = 128}, {CacheFormat::kInt4},
-                      {CacheFormat::kInt4});
+  const PageLayout v1({.k_heads = 4, .k_width = 64, .v_heads = 2, .v_width = 128}, {Format::kInt4}, {Format::kInt4});
   EXPECT_EQ(v1.KeyBytes(), 64 * 64 / 2 + 256);
   EXPECT_EQ(v1.ValueBytes(), 64 * 128 / 2 + 256);
   EXPECT_EQ(v1.Key(1), v1.KeyBytes());
@@ -139,8 +138,7 @@ TEST(PageLayout, HeadsLieBesideWhatIsReadWithThem) {
   EXPECT_EQ(v1.Key(2), v1.Value(0) + v1.ValueBytes());
   EXPECT_EQ(v1.Value(1) + v1.ValueBytes(), v1.Bytes());
   // Three keys and two values: no head overlaps another.
-  const PageLayout odd({.k_heads = 3, .k_width = 16, .v_heads = 2, .v_width = 16}, {CacheFormat::kF32},
-                       {CacheFormat::kInt8});
+  const PageLayout odd({.k_heads = 3, .k_width = 16, .v_heads = 2, .v_width = 16}, {Format::kF32}, {Format::kInt8});
   std::set<int64_t> ends;
   for (int h = 0; h < 3; ++h) ends.insert(odd.Key(h) + odd.KeyBytes());
   for (int h = 0; h < 2; ++h) ends.insert(odd.Value(h) + odd.ValueBytes());

@@ -25,15 +25,15 @@ using testing::Each;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr CachePlan kInt4{.k = {CacheFormat::kInt4}, .v = {CacheFormat::kInt4}};
-constexpr CachePlan kInt8{.k = {CacheFormat::kInt8}, .v = {CacheFormat::kInt8}};
+constexpr CacheRules kInt4{.k = {Format::kInt4}, .v = {Format::kInt4}};
+constexpr CacheRules kInt8{.k = {Format::kInt8}, .v = {Format::kInt8}};
 
 // Largest ||error|| of a row over its magnitude.
 double WorstRow(const RandomDecode& c) {
-  const int width = c.plan.out_width();
+  const int width = c.table.out_width();
   double worst = 0;
-  for (int h = 0; h < c.plan.heads(); ++h) {
-    const DecodeTruth truth = ReferenceDecode(c.tensors.heads[h], h, c.plan.scale(), c.plan.window(), c.sequence());
+  for (int h = 0; h < c.table.heads(); ++h) {
+    const DecodeTruth truth = ReferenceDecode(c.tensors.heads[h], h, c.table.scale(), c.table.window(), c.sequence());
     for (int64_t t = 0; t < c.tensors.problem.q.tokens; ++t) {
       double error = 0;
       for (int i = 0; i < width; ++i)
@@ -52,13 +52,12 @@ void ExpectRight(RandomDecode& c, const std::string& what, double bound = 5e-4) 
 }
 
 TEST(DecodeAttention, EveryFormatOfKeysAndValues) {
-  constexpr CacheFormat kFormats[] = {CacheFormat::kF32, CacheFormat::kBf16, CacheFormat::kInt8, CacheFormat::kInt6,
-                                      CacheFormat::kInt4};
-  for (const CacheFormat k : kFormats) {
-    for (const CacheFormat v : kFormats) {
+  constexpr Format kFormats[] = {Format::kF32, Format::kBf16, Format::kInt8, Format::kInt6, Format::kInt4};
+  for (const Format k : kFormats) {
+    for (const Format v : kFormats) {
       RandomDecode c({.queries = 1, .keys = 150, .d = 24, .v_width = 80}, {.k = {k}, .v = {v}});
       const bool codes = HasCodes(k) || HasCodes(v);
-      ExpectRight(c, std::string(Name(k)) + " " + Name(v), codes ? 5e-4 : 1e-5);
+      ExpectRight(c, Formatted("{} {}", Info(k).name, Info(v).name), codes ? 5e-4 : 1e-5);
     }
   }
 }
@@ -78,18 +77,18 @@ TEST(DecodeAttention, EveryFamilyLengthAndNumberOfQueries) {
 
 TEST(DecodeAttention, ScalesPerChannelAndRotation) {
   for (const Family family : {Family::kStandard, Family::kV1, Family::kDiffLlama, Family::kV2}) {
-    for (const CacheFormat format : {CacheFormat::kInt8, CacheFormat::kInt4}) {
-      const CacheRule channel{.format = format, .scales = CacheScales::kChannel}, token{format};
-      for (CachePlan plan : {CachePlan{.k = channel, .v = token}, CachePlan{.k = token, .v = channel},
-                             CachePlan{.k = channel, .v = channel, .first = 3, .last = 20}}) {
-        for (const CacheRotation rotation : {CacheRotation::kNone, CacheRotation::kHadamard}) {
-          plan.k.rotation = plan.v.rotation = rotation;
+    for (const Format format : {Format::kInt8, Format::kInt4}) {
+      const CacheRule channel{.format = format, .granularity = {Granularity::Kind::kChannel}}, token{format};
+      for (CacheRules rules : {CacheRules{.k = channel, .v = token}, CacheRules{.k = token, .v = channel},
+                               CacheRules{.k = channel, .v = channel, .first = 3, .last = 20}}) {
+        for (const bool rotated : {false, true}) {
+          rules.k.hadamard = rules.v.hadamard = rotated;
           for (const int64_t keys : {1, 65, 200}) {
             const int64_t queries = std::min<int64_t>(keys, 3);
             RandomDecode c({.family = family, .heads = 4, .kv = 2, .queries = queries, .keys = keys, .v_width = 80},
-                           plan);
-            ExpectRight(c, Formatted("family {}, {} {} {}", static_cast<int>(family), Name(format),
-                                     static_cast<int>(rotation), keys));
+                           rules);
+            ExpectRight(c, Formatted("family {}, {} {} {}", static_cast<int>(family), Info(format).name,
+                                     static_cast<int>(rotated), keys));
           }
         }
       }
@@ -98,15 +97,15 @@ TEST(DecodeAttention, ScalesPerChannelAndRotation) {
 }
 
 TEST(DecodeAttention, KeysBeforeRotary) {
-  const CacheRule channel{.format = CacheFormat::kInt4, .scales = CacheScales::kChannel};
+  const CacheRule channel{.format = Format::kInt4, .granularity = {Granularity::Kind::kChannel}};
   for (const Family family : {Family::kStandard, Family::kDiffLlama}) {
-    for (CachePlan plan : {CachePlan{.k = channel, .v = {CacheFormat::kInt4}}, CachePlan{.k = {CacheFormat::kInt8}},
-                           CachePlan{.k = channel, .v = channel, .first = 3, .last = 20}}) {
-      for (const CacheRotation rotation : {CacheRotation::kNone, CacheRotation::kHadamard}) {
-        plan.keys = KeptKeys::kBeforeRotary;
-        plan.k.rotation = rotation;
-        RandomDecode c({.family = family, .heads = 4, .kv = 2, .queries = 3, .keys = 150, .d = 24}, plan);
-        ExpectRight(c, Formatted("family {}, {}", static_cast<int>(family), static_cast<int>(rotation)));
+    for (CacheRules rules : {CacheRules{.k = channel, .v = {Format::kInt4}}, CacheRules{.k = {Format::kInt8}},
+                             CacheRules{.k = channel, .v = channel, .first = 3, .last = 20}}) {
+      for (const bool rotated : {false, true}) {
+        rules.keys = KeptKeys::kBeforeRotary;
+        rules.k.hadamard = rotated;
+        RandomDecode c({.family = family, .heads = 4, .kv = 2, .queries = 3, .keys = 150, .d = 24}, rules);
+        ExpectRight(c, Formatted("family {}, {}", static_cast<int>(family), static_cast<int>(rotated)));
       }
     }
   }
@@ -136,15 +135,14 @@ TEST(DecodeAttention, WindowsAndTokensInF32) {
     for (const int64_t last : {0, 1, 50, 200}) {
       const Mask mask{.kind = Mask::Kind::kWindow, .window = window};
       RandomDecode c({.queries = 3, .keys = 300, .mask = mask},
-                     {.k = {CacheFormat::kInt4}, .v = {CacheFormat::kInt8}, .first = last / 10, .last = last});
+                     {.k = {Format::kInt4}, .v = {Format::kInt8}, .first = last / 10, .last = last});
       ExpectRight(c, std::to_string(window) + " " + std::to_string(last));
     }
   }
 }
 
 TEST(DecodeAttention, EveryInstructionSetGivesTheSameBitsOverCodes) {
-  RandomDecode c({.queries = 1, .keys = 333, .d = 48, .v_width = 64},
-                 {.k = {CacheFormat::kInt6}, .v = {CacheFormat::kInt4}});
+  RandomDecode c({.queries = 1, .keys = 333, .d = 48, .v_width = 64}, {.k = {Format::kInt6}, .v = {Format::kInt4}});
   std::vector<float> first;
   OnEachTarget(kAllTargets, [&] {
     const std::vector<float> out = c.Run();
@@ -155,7 +153,7 @@ TEST(DecodeAttention, EveryInstructionSetGivesTheSameBitsOverCodes) {
 }
 
 TEST(DecodeAttention, AnyNumberOfThreadsGivesTheSameBits) {
-  for (const CachePlan cache : {kInt8, CachePlan{}}) {
+  for (const CacheRules cache : {kInt8, CacheRules{}}) {
     RandomDecode c({.heads = 3, .kv = 3, .queries = 2, .keys = 1200}, cache);
     SetThreads(1);
     const std::vector<float> one = c.Run();
@@ -174,8 +172,8 @@ TEST(DecodeAttention, SequencesOfABatchAreAsByThemselves) {
   const std::vector<float> alone[] = {a.Run(), b.Run()};
   for (RandomDecode* c : {&a, &b, &empty}) std::ranges::fill(c->tensors.out, 99.0f);
   const DecodeSequence batch[] = {a.sequence(), empty.sequence(), b.sequence()};
-  AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(a.plan, batch));
-  DecodeAttention(a.plan, batch, workspace.span());
+  AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(a.table, batch));
+  DecodeAttention(a.table, batch, workspace.span());
   EXPECT_EQ(a.tensors.out, alone[0]);
   EXPECT_EQ(b.tensors.out, alone[1]);
   EXPECT_THAT(empty.tensors.out, Each(0.0f));
@@ -198,7 +196,7 @@ TEST(DecodeAttention, QueriesBeforeTheFirstKeySeeNothing) {
   RandomDecode c({.queries = 3, .keys = 3}, kInt4);
   c.cache.Truncate(1);
   c.Run();
-  const size_t row = c.plan.heads() * c.plan.out_width();
+  const size_t row = c.table.heads() * c.table.out_width();
   EXPECT_THAT(std::span(c.tensors.out).first(2 * row), Each(0.0f));
   EXPECT_LT(WorstRow(c), 5e-4);
 }
@@ -222,14 +220,14 @@ TEST(DecodeAttention, LogitsFarApart) {
 TEST(DecodeAttention, MemoryStopsGrowingWithTheCache) {
   RandomDecode small({.queries = 1, .keys = 64 * 8 * 16}, kInt4), large({.queries = 1, .keys = 64 * 9 * 16}, kInt4);
   const DecodeSequence a = small.sequence(), b = large.sequence();
-  EXPECT_EQ(DecodeWorkspaceBytes(small.plan, {&a, 1}), DecodeWorkspaceBytes(large.plan, {&b, 1}));
+  EXPECT_EQ(DecodeWorkspaceBytes(small.table, {&a, 1}), DecodeWorkspaceBytes(large.table, {&b, 1}));
 }
 
 TEST(DecodeAttention, BadInputIsNamedAndNothingIsWritten) {
   RandomDecode c({.queries = 2, .keys = 70}, kInt4);
   const auto refused = [&](DecodeSequence s, const char* message) {
-    AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(c.plan, {&s, 1}));
-    EXPECT_THAT([&] { DecodeAttention(c.plan, {&s, 1}, workspace.span()); }, ThrowsMessage<Error>(HasSubstr(message)));
+    AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(c.table, {&s, 1}));
+    EXPECT_THAT([&] { DecodeAttention(c.table, {&s, 1}, workspace.span()); }, ThrowsMessage<Error>(HasSubstr(message)));
   };
   std::ranges::fill(c.tensors.out, 99.0f);
   DecodeSequence s = c.sequence();
@@ -249,8 +247,8 @@ TEST(DecodeAttention, BadInputIsNamedAndNothingIsWritten) {
   refused(c.sequence(), "sequence 0, q: token 1, head 1: got NaN or infinity");
   c.tensors.q[16 * 5 + 3] = 0;
   s = c.sequence();
-  AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(c.plan, {&s, 1}));
-  EXPECT_THAT([&] { DecodeAttention(c.plan, {&s, 1}, workspace.span().subspan(64)); },
+  AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(c.table, {&s, 1}));
+  EXPECT_THAT([&] { DecodeAttention(c.table, {&s, 1}, workspace.span().subspan(64)); },
               ThrowsMessage<Error>(HasSubstr("workspace")));
   EXPECT_THAT(c.tensors.out, Each(99.0f));
 }

@@ -11,7 +11,7 @@ namespace {
 
 // Head 1 of two.
 DecodeTruth Truth(const RandomDecode& c) {
-  return ReferenceDecode(c.tensors.heads[1], 1, c.plan.scale(), c.plan.window(), c.sequence());
+  return ReferenceDecode(c.tensors.heads[1], 1, c.table.scale(), c.table.window(), c.sequence());
 }
 
 std::vector<double> OfHeadOne(const std::vector<double>& all, size_t width) {
@@ -26,14 +26,14 @@ TEST(DecodeReference, OverF32ItIsAttention) {
     for (const Family family : {Family::kStandard, Family::kV1, Family::kDiffLlama}) {
       RandomDecode c({.family = family, .kv = 2, .queries = 3, .keys = 150, .mask = mask}, {});
       const DecodeTruth truth = Truth(c);
-      EXPECT_EQ(truth.out, OfHeadOne(ReferenceAttentionDouble(c.tensors.problem), c.plan.out_width()));
+      EXPECT_EQ(truth.out, OfHeadOne(ReferenceAttentionDouble(c.tensors.problem), c.table.out_width()));
       EXPECT_EQ(truth.magnitudes, OfHeadOne(ReferenceMagnitudes(c.tensors.problem), 1));
     }
   }
 }
 
 TEST(DecodeReference, OverCodesItIsAttentionOnWhatTheyStandFor) {
-  RandomDecode c({.queries = 2, .keys = 100}, {.k = {CacheFormat::kInt4}, .v = {CacheFormat::kInt4}});
+  RandomDecode c({.queries = 2, .keys = 100}, {.k = {Format::kInt4}, .v = {Format::kInt4}});
   const std::vector<double> exact = OfHeadOne(ReferenceAttentionDouble(c.tensors.problem), 32), got = Truth(c).out;
   double error = 0, size = 0;
   for (size_t i = 0; i < exact.size(); ++i) {

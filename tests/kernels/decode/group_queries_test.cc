@@ -32,15 +32,15 @@ class Memory {
 };
 
 TEST(GroupQueries, ProductsWithEveryPartOfAPage) {
-  const CacheRule channel{.format = CacheFormat::kInt8, .scales = CacheScales::kChannel};
-  for (const CachePlan plan : {CachePlan{.k = {CacheFormat::kInt4}, .first = 2, .last = 3}, CachePlan{.k = channel},
-                               CachePlan{.k = {.rotation = CacheRotation::kHadamard}},
-                               CachePlan{.k = channel, .keys = KeptKeys::kBeforeRotary}}) {
-    const RandomDecode c({.family = Family::kDiffLlama, .heads = 2, .kv = 2, .queries = 3, .keys = 70, .d = 24}, plan);
+  const CacheRule channel{.format = Format::kInt8, .granularity = {Granularity::Kind::kChannel}};
+  for (const CacheRules rules :
+       {CacheRules{.k = {Format::kInt4}, .first = 2, .last = 3}, CacheRules{.k = channel},
+        CacheRules{.k = {.hadamard = true}}, CacheRules{.k = channel, .keys = KeptKeys::kBeforeRotary}}) {
+    const RandomDecode c({.family = Family::kDiffLlama, .heads = 2, .kv = 2, .queries = 3, .keys = 70, .d = 24}, rules);
     const DecodeSequence s = c.sequence();
-    const DecodePlan::Group& group = c.plan.groups().front();
+    const DecodeHeads::Group& group = c.table.groups().front();
     Memory memory(group.rows.size() * 3, 32);
-    const GroupQueries queries(c.plan, s, group, memory.get());
+    const GroupQueries queries(c.table, s, group, memory.get());
     queries.Load();
     for (int64_t page = 0; page < 2; ++page) {
       for (const KvCache::Part& part : c.cache.Parts(page)) {
@@ -48,7 +48,7 @@ TEST(GroupQueries, ProductsWithEveryPartOfAPage) {
         queries.Multiply(part, page);
         for (int64_t i = 0; i < queries.Rows(); ++i) {
           const PageLogits logits = queries.Logits(part, page, i);
-          const DecodePlan::Row& row = group.rows[static_cast<size_t>(i / 3)];
+          const DecodeHeads::Row& row = group.rows[static_cast<size_t>(i / 3)];
           EXPECT_EQ(logits.begin, part.keys.begin);
           EXPECT_EQ(logits.end, std::min<int64_t>(part.keys.end, 68 + i % 3 - page * kPageTokens));
           for (int64_t key = logits.begin; key < logits.end; ++key) {
@@ -68,9 +68,9 @@ TEST(GroupQueries, ProductsWithEveryPartOfAPage) {
 TEST(GroupQueries, AWindowHidesOlderKeys) {
   const RandomDecode c({.queries = 2, .keys = 100, .d = 16, .mask = {.kind = Mask::Kind::kWindow, .window = 40}}, {});
   const DecodeSequence s = c.sequence();
-  const DecodePlan::Group& group = c.plan.groups().front();
+  const DecodeHeads::Group& group = c.table.groups().front();
   Memory memory(group.rows.size() * 2, 16);
-  const GroupQueries queries(c.plan, s, group, memory.get());
+  const GroupQueries queries(c.table, s, group, memory.get());
   queries.Load();
   const auto seen = [&](int64_t page, int64_t i) {
     const KvCache::Part part = c.cache.Parts(page)[1];

@@ -24,18 +24,18 @@ std::vector<double> Softmax(const RandomDecode& c, int64_t t, int q_head, int k_
     c.cache.ReadKey(i, k_head, key.data());
     double logit = 0;
     for (size_t d = 0; d < key.size(); ++d) logit += double{c.tensors.problem.q.Row(t, q_head)[d]} * key[d];
-    sum += p[i] = std::exp(logit * c.plan.scale());
+    sum += p[i] = std::exp(logit * c.table.scale());
   }
   for (double& x : p) x /= sum;
   return p;
 }
 
 // By output heads: of maps, those that several heads share count once.
-std::vector<double> Expected(const RandomDecode& c, const DecodePlan::Group& group, KeyMass of) {
+std::vector<double> Expected(const RandomDecode& c, const DecodeHeads::Group& group, KeyMass of) {
   std::vector<double> mass(static_cast<size_t>(c.cache.tokens()), 0.0);
   for (int64_t t = 0; t < c.tensors.problem.q.tokens; ++t) {
     if (of == KeyMass::kMaps) {
-      for (const DecodePlan::Row& row : group.rows) {
+      for (const DecodeHeads::Row& row : group.rows) {
         const std::vector<double> p = Softmax(c, t, row.q, row.k);
         for (size_t i = 0; i < p.size(); ++i) mass[i] += p[i];
       }
@@ -60,15 +60,15 @@ std::vector<double> Expected(const RandomDecode& c, const DecodePlan::Group& gro
 TEST(KeyMass, IsTheSumOfProbabilities) {
   for (const Family family : {Family::kStandard, Family::kV1, Family::kDiffLlama, Family::kV2}) {
     for (const int64_t keys : {1, 64, 150}) {
-      for (const CacheFormat format : {CacheFormat::kF32, CacheFormat::kInt4}) {
+      for (const Format format : {Format::kF32, Format::kInt4}) {
         const int64_t queries = std::min<int64_t>(keys, 3);
         const RandomDecode c({.family = family, .heads = 4, .kv = 2, .queries = queries, .keys = keys},
                              {.k = {format}, .v = {format}, .last = 10});
         for (const KeyMass of : {KeyMass::kMaps, KeyMass::kDifference}) {
-          std::vector<std::vector<float>> mass(c.plan.groups().size(), std::vector<float>(keys, 1.0f));
-          AddKeyMass(of, c.plan, c.sequence(), mass);
+          std::vector<std::vector<float>> mass(c.table.groups().size(), std::vector<float>(keys, 1.0f));
+          AddKeyMass(of, c.table, c.sequence(), mass);
           for (size_t g = 0; g < mass.size(); ++g) {
-            const std::vector<double> expected = Expected(c, c.plan.groups()[g], of);
+            const std::vector<double> expected = Expected(c, c.table.groups()[g], of);
             for (int64_t i = 0; i < keys; ++i)
               ASSERT_NEAR(mass[g][i], 1 + expected[i], 2e-4 * (1 + expected[i]))
                   << "family " << static_cast<int>(family) << ", key " << i;

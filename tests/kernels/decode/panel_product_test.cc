@@ -23,8 +23,7 @@ AlignedBuffer<float> Aligned(const std::vector<float>& values) {
 
 TEST(PanelProduct, EveryFormatAgainstLoops) {
   const std::vector<float> data = RandomNormal(64 * kInputs, 1);
-  for (const CacheFormat format :
-       {CacheFormat::kF32, CacheFormat::kBf16, CacheFormat::kInt8, CacheFormat::kInt6, CacheFormat::kInt4}) {
+  for (const Format format : {Format::kF32, Format::kBf16, Format::kInt8, Format::kInt6, Format::kInt4}) {
     const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, {format}, {format});
     AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
     for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, data.data() + lane * kInputs);
@@ -58,7 +57,7 @@ TEST(PanelProduct, EveryFormatAgainstLoops) {
               size += std::abs(product);
             }
             const double bound = HasCodes(format) ? 0 : kInputs * 0x1p-24 * size;
-            ASSERT_NEAR(y[64 * f + lane], f < count ? sum : 0.5, bound) << Name(format) << lane;
+            ASSERT_NEAR(y[64 * f + lane], f < count ? sum : 0.5, bound) << Info(format).name << lane;
           }
         }
       }
@@ -68,7 +67,7 @@ TEST(PanelProduct, EveryFormatAgainstLoops) {
 
 // A scale per lane is a factor of that lane's sum: powers of two change no bit but the exponent.
 TEST(PanelProduct, LanesHaveTheirOwnScales) {
-  const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, {CacheFormat::kInt4}, {});
+  const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, {Format::kInt4}, {});
   AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
   const std::vector<float> data = RandomNormal(64 * kInputs, 1);
   for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, data.data() + lane * kInputs);
@@ -82,10 +81,10 @@ TEST(PanelProduct, LanesHaveTheirOwnScales) {
     AlignedBuffer<float> plain = Aligned(std::vector<float>(64)), scaled = Aligned(std::vector<float>(64));
     factor.y = plain.data();
     factor.lane_scales = nullptr;
-    PanelProduct(CacheFormat::kInt4, page.data(), kInputs, {&factor, 1}, {});
+    PanelProduct(Format::kInt4, page.data(), kInputs, {&factor, 1}, {});
     factor.y = scaled.data();
     factor.lane_scales = scales.data();
-    PanelProduct(CacheFormat::kInt4, page.data(), kInputs, {&factor, 1}, {});
+    PanelProduct(Format::kInt4, page.data(), kInputs, {&factor, 1}, {});
     for (int lane = 0; lane < 64; ++lane) ASSERT_EQ(scaled[lane], plain[lane] * powers[lane]) << lane;
   });
 }
@@ -118,8 +117,8 @@ TEST(PanelProduct, PlanesAreHalfAStepOff) {
 // At the largest width and code a sum is past 2^24, and still within an ulp or two of f32.
 TEST(PanelProduct, TheWidestHeadDoesNotOverflow) {
   constexpr int kWidth = 1024;
-  const PageLayout layout({.k_heads = 1, .k_width = kWidth, .v_heads = 1, .v_width = 64}, {CacheFormat::kInt8},
-                          {CacheFormat::kInt8});
+  const PageLayout layout({.k_heads = 1, .k_width = kWidth, .v_heads = 1, .v_width = 64}, {Format::kInt8},
+                          {Format::kInt8});
   AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
   const AlignedBuffer<float> ones = Aligned(std::vector<float>(kWidth, 127.0f));
   for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, ones.data());
@@ -128,7 +127,7 @@ TEST(PanelProduct, TheWidestHeadDoesNotOverflow) {
     AlignedBuffer<float> y = Aligned(std::vector<float>(64, 0.0f));
     PanelFactor factor{.y = y.data()};
     ToPlanes(ones.data(), nullptr, kWidth, planes.data(), planes.data() + kWidth, factor);
-    PanelProduct(CacheFormat::kInt8, page.data(), kWidth, {&factor, 1}, {});
+    PanelProduct(Format::kInt8, page.data(), kWidth, {&factor, 1}, {});
     EXPECT_NEAR(y[0], 127.0 * 127.0 * kWidth, 127.0 * 127.0 * kWidth * 0x1p-21);
   });
 }

@@ -127,7 +127,7 @@ TEST(Round, ABlockOfNvfp4ByHand) {
 TEST(Round, BlocksAtTheEndsOfF32) {
   const float largest = std::numeric_limits<float>::max(), smallest = std::numeric_limits<float>::denorm_min();
   for (const FormatInfo& info : kFormats) {
-    if (IsInteger(info.format) || info.format == Format::kF32) continue;
+    if (IsInteger(info.format) || !HasCodes(info.format)) continue;
     for (const float x : {largest, 0x1p-99f, smallest}) {
       const float y = Quantized({x}, info.format, x)[0];
       // ceil, rceil and even may round the largest f32 up, and what is below the smallest scale may become zero.

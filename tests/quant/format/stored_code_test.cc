@@ -15,7 +15,7 @@ namespace {
 
 std::vector<FormatInfo> Grids() {
   std::vector<FormatInfo> rows(kFormats.begin(), kFormats.end());
-  std::erase_if(rows, [](const FormatInfo& row) { return row.format == Format::kF32 || IsInteger(row.format); });
+  std::erase_if(rows, [](const FormatInfo& row) { return !HasCodes(row.format) || IsInteger(row.format); });
   return rows;
 }
 

@@ -209,7 +209,18 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"weights=int8/channel+p99", 22, "got 'p99', expected mse"},
            Case{"lm_head.w=int8/channel+static", 24, "got 'static', expected mse"},
            Case{"linear_in=int8/token+smooth", 22, "got 'smooth', expected one of static p mse"},
-           Case{"cache_k=int8/token", 1, "got 'cache_k', expected one of weights linear_in embed"},
+           Case{"cache=int8/token", 1, "got 'cache', expected one of weights linear_in embed"},
+           Case{"cache_k=int8", 13, "got the end, expected '/'"},
+           Case{"cache_k=mxfp4", 9, "got 'mxfp4', expected one of f32 int8 int6 int4 bf16"},
+           Case{"cache_k=u8/token", 9, "got 'u8', expected one of f32 int8 int6 int4 bf16"},
+           Case{"cache_v=int8/head", 14, "got 'head', expected one of token channel"},
+           Case{"cache_v=bf16/token", 13, "got '/', expected '+', ',' or the end"},
+           Case{"cache_v=int8/token+prerotary", 20, "got 'prerotary', expected hadamard"},
+           Case{"cache_k=f32+static", 13, "got 'static', expected one of hadamard prerotary"},
+           Case{"cache_k=int8/token+hadamard+hadamard", 29, "expected each option once"},
+           Case{"cache_k[h0]=f32", 9, "got 'h0', expected an item that begins with one of l "},
+           Case{"cache_k[l0,]=f32", 12, "got ']', expected an item that begins with one of l "},
+           Case{"q=bf16", 3, "got 'bf16', expected one of f32 int8"},
            Case{"q=int8/token+smooth1", 14, "got 'smooth1', expected smooth without a number"},
            Case{"q=int8/token+smooth+smooth", 21, "expected each option once"},
            Case{"q=int8/token+p", 14, "one percentile from 1 to 100"},
@@ -220,7 +231,6 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"q=int8/token+p99+mse", 18, "mse or a percentile, not both"},
            Case{"q[]=f32", 3, "got ']', expected an item that begins with one of lhm"},
            Case{"q[l1=f32", 5, "got '=', expected ',' or ']'"},
-           Case{"q[l1,l2]=f32", 6, "each of l, h and m once"},
            Case{"q[l3-1]=f32", 3, "got 'l3-1', expected l with a number or a range, 0 to 65535"},
            Case{"q[l]=f32", 3, "got 'l', expected l with a number"},
            Case{"q[l-1]=f32", 3, "got 'l-1', expected l with a number"},
@@ -237,6 +247,36 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
     EXPECT_THAT(Message(c.text), StartsWith("plan, column " + std::to_string(c.column) + ": ")) << c.text;
     EXPECT_THAT(Message(c.text), HasSubstr(c.says)) << c.text;
   }
+}
+
+TEST(Plan, SelectorsAreLists) {
+  const Plan plan = Plan::Parse("q=int4/token,q[l31,l0,h2,l5-7,l8,h0,l6]=f32");
+  EXPECT_EQ(plan.canonical(), "q=int4/token,q[l0,l5-8,l31,h0,h2]=f32");
+  EXPECT_EQ(Plan::Parse(plan.canonical()).canonical(), plan.canonical());
+  for (const auto& [layer, head, format] : {std::tuple{0, 0, Format::kF32},
+                                            {0, 1, Format::kInt4},
+                                            {31, 2, Format::kF32},
+                                            {4, 0, Format::kInt4},
+                                            {8, 2, Format::kF32},
+                                            {9, 2, Format::kInt4}})
+    EXPECT_EQ(plan.Match({Site::kQ, layer, head})->format, format) << layer << " " << head;
+  EXPECT_EQ(Message("probs[l0,l4]=u8/row,difference[l1-3]=int8/row"), "accepted");
+  EXPECT_THAT(Message("probs[l0,l4]=u8/row,difference[l1-3,l4]=int8/row"), HasSubstr("not both"));
+}
+
+TEST(Plan, CachesAreSites) {
+  for (const char* text :
+       {"cache_k=int4/channel+hadamard+prerotary,cache_v=int8/token", "cache_k=bf16+hadamard,cache_v=bf16",
+        "cache_k=f32+hadamard+prerotary", "weights=int8/channel,cache_k=int6/token,cache_k[l0,l31]=f32"}) {
+    EXPECT_EQ(Plan::Parse(text).canonical(), text);
+    EXPECT_TRUE(Plan::Parse(text).NamesCaches()) << text;
+  }
+  EXPECT_EQ(Plan::Parse("cache_k = int4 / token + prerotary + hadamard").canonical(),
+            "cache_k=int4/token+hadamard+prerotary");
+  EXPECT_TRUE(Plan::Parse("cache_v=f32").NamesCaches());
+  EXPECT_FALSE(Plan::Parse("cache_v=f32").Touches(Site::kCacheV));
+  EXPECT_TRUE(Plan::Parse("cache_v=f32+hadamard").Touches(Site::kCacheV));
+  EXPECT_FALSE(Plan::Parse("k=int8/token,v=int8/token").NamesCaches());
 }
 
 TEST(PlanError, ShowsAPartOfALongTextAndNoControlBytes) {

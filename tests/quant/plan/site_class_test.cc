@@ -15,8 +15,8 @@ using Kind = Granularity::Kind;
 bool Admits(Site site, Kind kind) { return std::ranges::contains(ClassOf(site).granularities, kind); }
 
 // Maps are made and used a block of rows at a time.
-TEST(SiteClass, EverySiteButMapsCanShareOneScale) {
-  const std::set<Site> of_rows{Site::kProbs, Site::kDifference};
+TEST(SiteClass, EverySiteButMapsAndCachesCanShareOneScale) {
+  const std::set<Site> of_rows{Site::kProbs, Site::kDifference, Site::kCacheK, Site::kCacheV};
   for (const SiteInfo& info : kSites)
     EXPECT_EQ(Admits(info.site, Kind::kTensor), !of_rows.contains(info.site)) << info.name;
 }
@@ -40,6 +40,15 @@ TEST(SiteClass, OnlyProbabilitiesAndSigmoidsAreNeverNegative) {
     EXPECT_EQ(ClassOf(info.site).NeverNegative(),
               info.site == Site::kProbs || info.site == Site::kAttnGate || info.site == Site::kLambda)
         << info.name;
+}
+
+// Pages hold bf16 and integers, no grids.
+TEST(SiteClass, CachesAloneTakeBf16AndNoGrid) {
+  for (const SiteInfo& info : kSites) {
+    EXPECT_EQ(ClassOf(info.site).Takes(Format::kBf16), IsCache(info.site)) << info.name;
+    EXPECT_NE(ClassOf(info.site).Takes(Format::kMxFp4), IsCache(info.site)) << info.name;
+    EXPECT_TRUE(ClassOf(info.site).Takes(Format::kF32)) << info.name;
+  }
 }
 
 TEST(SiteClass, MapsBelongToWhatEachMapHas) {

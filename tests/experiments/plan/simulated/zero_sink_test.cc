@@ -192,7 +192,9 @@ TEST(ZeroSinkTest, InPlans) {
                   ThrowsMessage<Error>(HasSubstr("got +sink, expected no sink, which integer kernels do not have")));
     }
     EXPECT_THAT(
-        [&] { CheckDecodes(PlanRun(Plan::Parse("attn_logits=f32+sink"), Carrying::kSimulated, ModelSitesOf(model))); },
+        [&] {
+          PlanRun(Plan::Parse("attn_logits=f32+sink"), Carrying::kSimulated, ModelSitesOf(model), {}, CachePlan{});
+        },
         ThrowsMessage<Error>(HasSubstr("got a rule for attn_logits")));
   }
 }

@@ -13,7 +13,8 @@ using ::testing::ElementsAre;
 
 // Two layers; q of map 1 and map 2, k of both maps.
 ModelSites TwoLayers() {
-  ModelSites model{.family = "toy", .layers = 2, .maps = 2, .tied_head = false, .heads = {}, .weights = {}};
+  ModelSites model{
+      .family = "toy", .layers = 2, .maps = 2, .tied_head = false, .decodes = true, .heads = {}, .weights = {}};
   model.heads[Site::kQ] = {1, 2};
   model.heads[Site::kK] = {std::nullopt};
   model.heads[Site::kV] = {std::nullopt};
@@ -52,6 +53,16 @@ TEST(Parts, OfGroupsAndOfWhatHasNoLayer) {
   EXPECT_EQ(by_site[1].name, "q_proj.w[l1]");
   EXPECT_EQ(by_site[1].alone.canonical(), "q_proj.w[l1]=int4/channel,q_proj.w[l1]=grid(-1 0 1)/channel");
   EXPECT_EQ(by_site[2].alone.canonical(), "k_proj.w[l0]=int4/channel");
+}
+
+TEST(Parts, OfCachesAndOfListsOfLayers) {
+  const std::vector<PlanPart> parts = Parts("cache_k=int4/token,cache_v=bf16,cache_k[l0]=f32", "site,layer");
+  EXPECT_THAT(Names(parts), ElementsAre("cache_k[l1]", "cache_v[l0]", "cache_v[l1]"));
+  EXPECT_EQ(parts[0].alone.canonical(), "cache_k[l1]=int4/token");
+  EXPECT_EQ(parts[0].without.canonical(), "cache_k=int4/token,cache_v=bf16,cache_k[l0]=f32,cache_k[l1]=f32");
+  ModelSites three = TwoLayers();
+  three.layers = 3;
+  EXPECT_EQ(Parts("q[l0,l2]=int4/token,k=int4/token", "site", three)[0].alone.canonical(), "q[l0,l2]=int4/token");
 }
 
 TEST(Parts, OfMapsAndHeads) {

@@ -38,6 +38,13 @@ TEST(OperandsTest, OfAttention) {
   }
 }
 
+// Every query reads the keys and values that it sees, of each key/value head once.
+TEST(OperandsTest, OfCaches) {
+  const ModelConfig c = LoadConfig(GoldenFolder("diffllama-gqa"));
+  for (const Site site : {Site::kCacheK, Site::kCacheV})
+    EXPECT_EQ(OperandsPerToken(site, 0, c, 17), double{9} * c.kv_heads * c.head_dim);  // (17 + 1) / 2 keys
+}
+
 TEST(OperandsTest, OfLinearLayers) {
   const ModelConfig c = LoadConfig(GoldenFolder("llama-mha"));
   const auto of = [&](Site site) { return OperandsPerToken(site, 0, c, 8); };

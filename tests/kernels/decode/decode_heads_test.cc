@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/decode/decode_plan.h"
+#include "kernels/decode/decode_heads.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,15 +12,15 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-DecodePlan PlanOf(const std::vector<OutputHead>& heads, int q_heads, int k_heads, int v_heads) {
-  return DecodePlan(heads, q_heads, {.k_heads = k_heads, .k_width = 16, .v_heads = v_heads, .v_width = 32}, 0.25f);
+DecodeHeads PlanOf(const std::vector<OutputHead>& heads, int q_heads, int k_heads, int v_heads) {
+  return DecodeHeads(heads, q_heads, {.k_heads = k_heads, .k_width = 16, .v_heads = v_heads, .v_width = 32}, 0.25f);
 }
 
 // Every output's maps and values are those of its row in the table, each once.
-void ExpectTable(const DecodePlan& plan, const std::vector<OutputHead>& heads) {
+void ExpectTable(const DecodeHeads& table, const std::vector<OutputHead>& heads) {
   size_t outputs = 0;
-  for (const DecodePlan::Group& group : plan.groups()) {
-    for (const DecodePlan::Output& output : group.outputs) {
+  for (const DecodeHeads::Group& group : table.groups()) {
+    for (const DecodeHeads::Output& output : group.outputs) {
       const OutputHead& head = heads[output.head];
       ++outputs;
       for (int map = 0; map < 2; ++map) {
@@ -28,7 +28,7 @@ void ExpectTable(const DecodePlan& plan, const std::vector<OutputHead>& heads) {
           EXPECT_EQ(output.product[map], kNoMap);
           continue;
         }
-        const DecodePlan::Product& product = group.products[output.product[map]];
+        const DecodeHeads::Product& product = group.products[output.product[map]];
         EXPECT_EQ(product.v, head.v[output.slice]);
         EXPECT_EQ(group.rows[product.row].q, head.Q(map));
         EXPECT_EQ(group.rows[product.row].k, head.K(map));
@@ -40,7 +40,7 @@ void ExpectTable(const DecodePlan& plan, const std::vector<OutputHead>& heads) {
   EXPECT_EQ(outputs, heads.size() * heads[0].VSlices());
 }
 
-TEST(DecodePlan, FamiliesBecomeGroupsOfWhatIsReadTogether) {
+TEST(DecodeHeads, FamiliesBecomeGroupsOfWhatIsReadTogether) {
   struct {
     std::vector<OutputHead> heads;
     int q_heads, k_heads, v_heads;
@@ -56,24 +56,24 @@ TEST(DecodePlan, FamiliesBecomeGroupsOfWhatIsReadTogether) {
       {GroupedHeads(5, 1, 2), 5, 2, 2, 1, 5, 10},
   };
   for (const auto& c : cases) {
-    const DecodePlan plan = PlanOf(c.heads, c.q_heads, c.k_heads, c.v_heads);
-    EXPECT_EQ(plan.groups().size(), c.groups);
+    const DecodeHeads table = PlanOf(c.heads, c.q_heads, c.k_heads, c.v_heads);
+    EXPECT_EQ(table.groups().size(), c.groups);
     for (size_t i = 0; i < c.groups; ++i) {
-      const DecodePlan::Group& group = plan.groups()[i];
+      const DecodeHeads::Group& group = table.groups()[i];
       EXPECT_EQ(group.rows.size(), c.rows);
       EXPECT_EQ(group.products.size(), c.products);
       EXPECT_EQ(group.first_row, static_cast<int>(i * c.rows));
       EXPECT_EQ(group.first_product, static_cast<int>(i * c.products));
     }
-    EXPECT_EQ(plan.rows(), static_cast<int>(c.groups * c.rows));
-    EXPECT_EQ(plan.products(), static_cast<int>(c.groups * c.products));
-    EXPECT_EQ(plan.differential(), c.heads[0].Differential());
-    EXPECT_EQ(plan.out_width(), 32 * c.heads[0].VSlices());
-    ExpectTable(plan, c.heads);
+    EXPECT_EQ(table.rows(), static_cast<int>(c.groups * c.rows));
+    EXPECT_EQ(table.products(), static_cast<int>(c.groups * c.products));
+    EXPECT_EQ(table.differential(), c.heads[0].Differential());
+    EXPECT_EQ(table.out_width(), 32 * c.heads[0].VSlices());
+    ExpectTable(table, c.heads);
   }
 }
 
-TEST(DecodePlan, BadTablesAreNamed) {
+TEST(DecodeHeads, BadTablesAreNamed) {
   std::vector<OutputHead> heads = V1Heads(2, 2);
   EXPECT_THAT([&] { PlanOf(heads, 3, 4, 2); },
               ThrowsMessage<Error>(HasSubstr("row 1: got query head 3, expected 0 to 2")));
@@ -84,8 +84,8 @@ TEST(DecodePlan, BadTablesAreNamed) {
   EXPECT_THAT([&] { PlanOf({}, 4, 4, 2); }, ThrowsMessage<Error>(HasSubstr("got no rows")));
   heads = V1Heads(2, 2);
   const CacheShape shape{.k_heads = 4, .k_width = 16, .v_heads = 2, .v_width = 32};
-  EXPECT_THAT([&] { DecodePlan(heads, 4, shape, 0.0f); }, ThrowsMessage<Error>(HasSubstr("attention scale: got 0")));
-  EXPECT_THAT([&] { DecodePlan(heads, 4, shape, 1.0f, -1); }, ThrowsMessage<Error>(HasSubstr("window: got -1")));
+  EXPECT_THAT([&] { DecodeHeads(heads, 4, shape, 0.0f); }, ThrowsMessage<Error>(HasSubstr("attention scale: got 0")));
+  EXPECT_THAT([&] { DecodeHeads(heads, 4, shape, 1.0f, -1); }, ThrowsMessage<Error>(HasSubstr("window: got -1")));
 }
 
 }  // namespace

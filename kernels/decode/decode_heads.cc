@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See decode_plan.h.
-#include "kernels/decode/decode_plan.h"
+// See decode_heads.h.
+#include "kernels/decode/decode_heads.h"
 
 #include <algorithm>
 #include <cmath>
@@ -76,7 +76,7 @@ std::vector<int> Sort(std::vector<T>& list, Key key) {
 
 }  // namespace
 
-void DecodePlan::AddHead(const OutputHead& head, int number, Group& group) {
+void DecodeHeads::AddHead(const OutputHead& head, int number, Group& group) {
   for (int slice = 0; slice < head.VSlices(); ++slice) {
     Output output{.head = number, .slice = slice};
     for (int map = 0; map < head.Maps(); ++map) {
@@ -89,8 +89,8 @@ void DecodePlan::AddHead(const OutputHead& head, int number, Group& group) {
   }
 }
 
-DecodePlan::DecodePlan(std::span<const OutputHead> heads, int q_heads, const CacheShape& shape, float scale,
-                       int64_t window, float skip)
+DecodeHeads::DecodeHeads(std::span<const OutputHead> heads, int q_heads, const CacheShape& shape, float scale,
+                         int64_t window, float skip)
     : shape_(shape),
       q_heads_(q_heads),
       heads_(static_cast<int>(heads.size())),

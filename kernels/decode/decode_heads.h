@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What decoding does with a layer's head table, worked out once: output heads that share keys or values form a group,
+// What decoding does with a model's head table, worked out once: output heads that share keys or values form a group,
 // and a page's keys and values of a group are read together, once for all its heads. In a group
 //
 //   row       one softmax map: a query head over a key head; heads with the same map share it (grouped differential)
@@ -17,7 +17,7 @@
 
 namespace tare {
 
-class DecodePlan {
+class DecodeHeads {
  public:
   struct Row {
     int q = 0, k = 0;
@@ -41,8 +41,8 @@ class DecodePlan {
   // then lacks at most this much per page of the longest row of V; 0 loses nothing. Throws Error for a table with indices
   // beyond q_heads or the shape's heads, a scale that is not a positive finite number, a window below 0, and a skip
   // outside [0, 1).
-  DecodePlan(std::span<const OutputHead> heads, int q_heads, const CacheShape& shape, float scale, int64_t window = 0,
-             float skip = 0);
+  DecodeHeads(std::span<const OutputHead> heads, int q_heads, const CacheShape& shape, float scale, int64_t window = 0,
+              float skip = 0);
 
   const CacheShape& shape() const { return shape_; }
   int q_heads() const { return q_heads_; }

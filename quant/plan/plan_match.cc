@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What rules match, and a plan's one spelling; the parser is plan.cc.
+#include <algorithm>
+
+#include "quant/base/formatted.h"
+#include "quant/file/sha256.h"
+#include "quant/plan/plan.h"
+
+namespace tare {
+
+std::string TextOf(const RuleOptions& options) {
+  std::string text;
+  if (options.smooth) text += "+smooth";
+  if (options.hadamard) text += "+hadamard";
+  if (options.max_shift) text += "+maxshift";
+  if (options.sink) text += "+sink";
+  if (options.keep > 0) text += Formatted("+keep{}", options.keep);
+  if (options.static_scale) text += "+static";
+  if (options.percentile) text += Formatted("+p{}", *options.percentile);  // 1 .. 100: never with an exponent
+  if (options.mse) text += "+mse";
+  if (options.prerotary) text += "+prerotary";
+  return text;
+}
+
+bool Selects(const IndexRanges& ranges, const std::optional<int>& index) {
+  return ranges.empty() ||
+         (index && std::ranges::any_of(ranges, [&](const IndexRange& range) { return range.Contains(*index); }));
+}
+
+std::vector<std::string_view> SplitRules(std::string_view text) {
+  std::vector<std::string_view> rules;
+  if (text.empty()) return rules;
+  size_t begin = 0;
+  bool selects = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    selects = text[i] == '[' || (selects && text[i] != ']');
+    if (text[i] != ',' || selects) continue;
+    rules.push_back(text.substr(begin, i - begin));
+    begin = i + 1;
+  }
+  rules.push_back(text.substr(begin));
+  return rules;
+}
+
+bool Rule::Matches(const SiteKey& key) const {
+  return std::ranges::find(sites, key.site) != sites.end() && Selects(selector.layers, key.layer) &&
+         Selects(selector.heads, key.head) && Selects(selector.maps, key.map);
+}
+
+const Rule* Plan::Match(const SiteKey& key) const {
+  for (size_t i = rules_.size(); i-- > 0;) {
+    if (rules_[i].Matches(key)) return &rules_[i];
+  }
+  return nullptr;
+}
+
+bool Plan::Touches(Site site) const {
+  return std::ranges::any_of(rules_, [site](const Rule& rule) {
+    return !rule.Exempts() && std::ranges::find(rule.sites, site) != rule.sites.end();
+  });
+}
+
+bool Plan::NamesCaches() const {
+  return std::ranges::any_of(rules_, [](const Rule& rule) { return IsCache(rule.sites.front()); });
+}
+
+bool Plan::HasStaticScales() const {
+  return std::ranges::any_of(rules_,
+                             [](const Rule& rule) { return rule.format != Format::kF32 && rule.options.static_scale; });
+}
+
+std::string Plan::canonical() const {
+  std::string text;
+  for (const Rule& rule : rules_) {
+    if (!text.empty()) text += ',';
+    text += rule.text;
+  }
+  return text.empty() ? "f32" : text;
+}
+
+std::string Plan::hash() const {
+  const std::string text = canonical();
+  return Sha256Hex(std::as_bytes(std::span(text))).substr(0, 16);
+}
+
+}  // namespace tare

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/plan/cache_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(CachePlan, NamesComeBack) {
+  for (const char* text :
+       {"cache_k=int4/token,cache_v=int8/token", "cache_k=f32,cache_v=bf16",
+        "cache_k=int6/token,cache_v=f32,first=4,last=128", "cache_k=int4/channel+hadamard,cache_v=bf16+hadamard",
+        "cache_k=int4/channel+hadamard+prerotary,cache_v=f32", "cache_k=f32,cache_v=f32,keep=window/256",
+        "cache_k=int4/token,cache_v=int4/token,first=1,keep=difference/64kB,skip=0.001",
+        "cache_k=f32,cache_v=f32,keep=h2o/3MB", "cache_k=f32,cache_v=f32,keep=snapkv-difference/2GB",
+        "cache_k=int4/token,cache_k[l0,l31]=f32,cache_k[l2-5]=bf16,cache_v=int4/token,first=4"})
+    EXPECT_EQ(Name(ParseCachePlan(text)), text);
+  EXPECT_EQ(Name(ParseCachePlan("keep=h2o/64,keep=all,skip=0.1,skip=0")), "cache_k=f32,cache_v=f32");
+  EXPECT_EQ(Name(ParseCachePlan("keep=h2o/2000kB")), "cache_k=f32,cache_v=f32,keep=h2o/2MB");
+  EXPECT_EQ(Name(ParseCachePlan("last=3,cache_v=int4/token,last=0")), "cache_k=f32,cache_v=int4/token");
+}
+
+TEST(CachePlan, WhatIsNotNamedIsF32) {
+  EXPECT_EQ(Name(ParseCachePlan("")), "cache_k=f32,cache_v=f32");
+  EXPECT_EQ(Name(CachePlan{}), "cache_k=f32,cache_v=f32");
+}
+
+// One rule of all layers first, then those after it; what it overrides is gone.
+TEST(CachePlan, OneSpelling) {
+  EXPECT_EQ(Name(ParseCachePlan("cache_v[l1]=int8/token, first=4 ,cache_k[ l31, l0 ] = f32")),
+            "cache_k=f32,cache_k[l0,l31]=f32,cache_v=f32,cache_v[l1]=int8/token,first=4");
+  EXPECT_EQ(Name(ParseCachePlan("cache_k[l0]=bf16,cache_k=int8/token,cache_k[l1]=f32,cache_k=int4/token")),
+            "cache_k=int4/token,cache_v=f32");
+}
+
+TEST(CachePlan, TheLastMatchHoldsInALayer) {
+  const CachePlan plan = ParseCachePlan(
+      "cache_k=int4/channel+hadamard,cache_v=int8/token,cache_k[l0,l3]=f32,cache_v[l3]=bf16,first=2,last=7");
+  const CacheRules first = plan.OfLayer(0), second = plan.OfLayer(1), last = plan.OfLayer(3);
+  EXPECT_EQ(first.k.format, Format::kF32);
+  EXPECT_FALSE(first.k.ByChannel() || first.k.hadamard);
+  EXPECT_EQ(second.k.format, Format::kInt4);
+  EXPECT_TRUE(second.k.ByChannel() && second.k.hadamard);
+  EXPECT_EQ(second.v.format, Format::kInt8);
+  EXPECT_FALSE(second.v.ByChannel() || second.v.hadamard);
+  EXPECT_EQ(last.v.format, Format::kBf16);
+  EXPECT_EQ(last.first, 2);
+  EXPECT_EQ(last.last, 7);
+  EXPECT_EQ(ParseCachePlan("cache_k[l1]=f32+prerotary").OfLayer(1).keys, KeptKeys::kBeforeRotary);
+  EXPECT_EQ(ParseCachePlan("cache_k[l1]=f32+prerotary").OfLayer(0).keys, KeptKeys::kAfterRotary);
+}
+
+TEST(CachePlan, OfAPlan) {
+  const auto name = [](const char* plan, const std::optional<CachePlan>& base) {
+    const std::optional<CachePlan> caches = CachePlanOf(Plan::Parse(plan), base);
+    return caches ? Name(*caches) : "none";
+  };
+  EXPECT_EQ(name("q=int8/token", {}), "none");
+  EXPECT_EQ(name("q=int8/token", ParseCachePlan("first=4")), "cache_k=f32,cache_v=f32,first=4");
+  EXPECT_EQ(name("q=int8/token,cache_v=f32", {}), "cache_k=f32,cache_v=f32");
+  EXPECT_EQ(name("cache_v=int4/token,q=int8/token,cache_k[l1]=f32", ParseCachePlan("cache_k=int8/token,last=9")),
+            "cache_k=int8/token,cache_k[l1]=f32,cache_v=int4/token,last=9");
+  EXPECT_THAT([] { CachePlanOf(Plan::Parse("cache_k=int8/channel"), ParseCachePlan("keep=h2o/64")); },
+              ThrowsMessage<Error>(HasSubstr("got keep= beside scales per channel")));
+}
+
+TEST(CachePlan, RefusalsNameTheRule) {
+  const auto refused = [](const char* text, const char* message) {
+    EXPECT_THAT([&] { ParseCachePlan(text); }, ThrowsMessage<Error>(HasSubstr(message)));
+  };
+  refused("k=int4/token", "cache, 'k=int4/token': got 'k', expected cache_k");
+  refused("int8", "cache, 'int8': got 'int8', expected cache_k");
+  refused("first[l0]=4", "cache, 'first[l0]=4': got 'first', expected cache_k");
+  refused("first=-1", "cache, 'first=-1': got '-1', expected a number of tokens");
+  refused("cache_k=int4", "plan, column 13: got the end, expected '/' and a granularity");
+  refused("cache_k=int4/head", "got 'head', expected one of token channel");
+  refused("cache_k=f32/token", "got '/'");
+  refused("cache_k=int3/token", "got 'int3', expected one of f32 int8 int6 int4 bf16");
+  refused("cache_k=f32,", "cache, '': got ''");
+  refused("cache_k=f32,,first=3", "cache, '': got ''");
+  refused("cache_v", "plan, column 8: got the end, expected '='");
+  refused("cache_k[l0=f32,first=4", "plan, column 11: got '='");
+  refused("cache_k[h1]=f32", "got 'h1', expected an item that begins with one of l ");
+  refused("cache_v=int8/token+prerotary", "got 'prerotary', expected hadamard");
+  refused("cache_k=int4/channel,keep=h2o/64", "got keep= beside scales per channel");
+  refused("cache_k[l2]=int4/token+prerotary,keep=h2o/64", "or keys before rotary");
+  EXPECT_EQ(Name(ParseCachePlan("cache_k=int4/channel,keep=h2o/64,cache_k=int4/token")),
+            "cache_k=int4/token,cache_v=f32,keep=h2o/64");
+}
+
+}  // namespace
+}  // namespace tare
