@@ -11,10 +11,10 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/model/random_checkpoint.h"
 #include "experiments/observe/outlier_report.h"
+#include "experiments/table/table.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
-#include "quant/file/json.h"
 #include "quant/plan/grid_files.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -22,8 +22,6 @@
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct ForwardOptions {
   std::string families = "llama,diffllama", plan, json;
@@ -49,21 +47,22 @@ class TemporaryFolder {
   const std::filesystem::path path;
 };
 
-Json TimingJson(const char* what, const std::string& family, const ForwardTiming& t) {
-  return {{"what", what},
-          {"family", family},
-          {"seconds", t.seconds},
-          {"spread", t.spread},
-          {"tokens_per_second", t.tokens_per_second},
-          {"gflops", t.gflops},
-          {"matmul_gflops", t.matmul_gflops},
-          {"share", t.share}};
-}
+struct Timed {
+  const char* what;
+  std::string family;
+  ForwardTiming timing;
+};
 
-void Print(const Json& t) {
-  PrintLine("{:<10} {:<16} {:>10.0f} {:>9.1f} {:>10.1f} {:>9.3f} {:>7.1f}%", t["family"].get<std::string>(),
-            t["what"].get<std::string>(), t["tokens_per_second"].get<double>(), t["gflops"].get<double>(),
-            t["matmul_gflops"].get<double>(), t["share"].get<double>(), 100 * t["spread"].get<double>());
+Columns<Timed> TimedColumns() {
+  const auto of = [](double ForwardTiming::* member) { return [member](const Timed& t) { return t.timing.*member; }; };
+  return {{{.name = "what", .title = "what", .side = Side::kLeft, .width = 15}, &Timed::what},
+          {{.name = "family", .title = "family", .side = Side::kLeft, .width = 9}, &Timed::family},
+          {{"seconds"}, of(&ForwardTiming::seconds)},
+          {Number("spread", "spread", "{:.1f}%", 6, 100), of(&ForwardTiming::spread)},
+          {Number("tokens_per_second", "tokens/s", "{:.0f}", 8), of(&ForwardTiming::tokens_per_second)},
+          {Number("gflops", "GFLOP/s", "{:.1f}", 7), of(&ForwardTiming::gflops)},
+          {Number("matmul_gflops", "oneDNN's", "{:.1f}", 8), of(&ForwardTiming::matmul_gflops)},
+          {Number("share", "share", "{:.3f}", 6), of(&ForwardTiming::share)}};
 }
 
 // ViT-B/16's images: 196 patches and the class token.
@@ -90,14 +89,14 @@ void RunForward(const ForwardOptions& o) {
             {"heads", o.heads},
             {"batch", o.bench.batch},
             {"tokens", o.bench.tokens},
-            {"plan", Plan::Parse(o.plan).canonical()},
-            {"timings", Json::array()}};
+            {"plan", Plan::Parse(o.plan).canonical()}};
+  std::vector<Timed> timings;
   const std::vector<std::string> families = CLI::detail::split(o.families, ',');
   std::optional<ProgressLine> line("bench forward");
-  const auto add = [&](const Json& timing) {
-    json["timings"].push_back(timing);
+  const auto add = [&](const char* what, const std::string& family, const ForwardTiming& timing) {
+    timings.push_back({what, family, timing});
     const size_t of_family = o.plan.empty() ? 2 : 3;
-    Report(line->Callback(), std::ssize(json["timings"]), static_cast<int64_t>(families.size() * of_family), "timings");
+    Report(line->Callback(), std::ssize(timings), static_cast<int64_t>(families.size() * of_family), "timings");
   };
   for (const std::string& family : families) {
     const TemporaryFolder folder;
@@ -120,24 +119,23 @@ void RunForward(const ForwardOptions& o) {
     if (model.config().SeesImages()) ShowRandomImages(model, folder.path, bench.batch);
     if (model.config().gate != config.gate)
       Fail("tare bench forward: --gate: got family {}, expected one that has a gate; try qwen3", family);
-    add(TimingJson("forward", family, TimeForward(model, bench)));
+    add("forward", family, TimeForward(model, bench));
     FullObserver observer = OutlierObserver(model.config());
     SiteVisitor* const visitors[] = {&observer};
-    add(TimingJson("forward + stats", family, TimeForward(model, bench, visitors)));
+    add("forward + stats", family, TimeForward(model, bench, visitors));
     if (!o.plan.empty()) {
       PlanRun run(Plan::Parse(o.plan), Carrying::kExecuted, ModelSitesOf(model));
       run.RefuseCache("bench forward");
       const SiteVisitors none = run.Begin(model);
-      add(TimingJson("executed", family, TimeForward(model, bench, none)));
+      add("executed", family, TimeForward(model, bench, none));
     }
   }
   line.reset();
-  if (PrintsTables(o.json)) {
-    PrintLine("{:<10} {:<16} {:>10} {:>9} {:>10} {:>9} {:>8}", "family", "what", "tokens/s", "GFLOP/s", "oneDNN's",
-              "share", "spread");
-    for (const Json& timing : json["timings"]) Print(timing);
-    PrintText("\n{}", Paragraph("oneDNN's: GFLOP/s of its own large matmul in the same run; share: of that."));
-  }
+  const Table table = TableOf(TimedColumns(), timings);
+  json["timings"] = TableJson(table);
+  if (PrintsTables(o.json))
+    PrintText("{}\n{}", TableText(table),
+              Paragraph("oneDNN's: GFLOP/s of its own large matmul in the same run; share: of that."));
   WriteJson(o.json, json);
 }
 

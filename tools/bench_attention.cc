@@ -81,29 +81,11 @@ std::vector<AttentionCase> Cases(const BenchAttentionArguments& o) {
   return cases;
 }
 
-// What is measured, kernel by kernel.
-std::string ShapeOf(const AttentionCase& c) {
-  return Formatted("{}, n {}, S {}, d {}, H {}, kv {}, th {}, {}, {}", c.family, c.n, c.keys == 0 ? c.n : c.keys, c.d,
-                   c.heads, c.kv_heads == 0 ? c.heads : c.kv_heads, c.threads, c.mask, c.data);
-}
-
 void Print(const AttentionBench& bench) {
   const Roofline& r = bench.roofline;
   PrintLine("{}\n  u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, reading {:.1f} GB/s", bench.isa,
             r.u8s8_gops, r.f32_gflops, r.bf16_gflops, r.read_gbps);
-  std::string shape;
-  for (const AttentionResult& x : bench.results) {
-    const AttentionCase& c = x.measured;
-    if (ShapeOf(c) != shape) {
-      shape = ShapeOf(c);
-      PrintLine("\n{}\n  {:<12} {:>9} {:>7} {:>8} {:>9} {:>9} {:>8} {:>9}", shape, "kernel", "seconds", "spread",
-                "ns/pair", "roofline", "rel L2", "floor", "worst row");
-    }
-    PrintLine("  {:<12} {:>9.5f} {:>6.1f}% {:>8.3f} {:>9.3f} {:>8.3f}% {:>7.3f}% {:>8.2f}%", c.kernel, x.seconds,
-              100 * x.spread, x.ns_per_pair, x.roofline_fraction, 100 * x.rel_l2, 100 * x.floor_rel_l2,
-              100 * x.max_row_rel_l2);
-    if (!c.plan.empty()) PrintLine("    {}", c.plan);
-  }
+  PrintText("{}", TableText(AttentionBenchTable(bench), 2));
   PrintText("\n{}", Paragraph(kAttentionLegend));
 }
 

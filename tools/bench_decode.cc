@@ -74,26 +74,8 @@ std::vector<DecodeCase> Cases(const BenchDecodeArguments& o) {
   return cases;
 }
 
-// What is measured, kernel by kernel.
-std::string ShapeOf(const DecodeCase& c) {
-  return Formatted("{}, n {}, d {}, H {}, kv {}, B {}, th {}", c.shape.family, c.shape.n, c.shape.d, c.shape.heads,
-                   c.shape.kv_heads == 0 ? c.shape.heads : c.shape.kv_heads, c.shape.batch, c.threads);
-}
-
 void Print(const std::vector<DecodeResult>& results) {
-  std::string shape;
-  for (const DecodeResult& r : results) {
-    const DecodeCase& c = r.measured;
-    if (ShapeOf(c) != shape) {
-      PrintLine("{}{}\n  {:<10} {:>10} {:>7} {:>8} {:>6} {:>8} {:>8} {:>8}", shape.empty() ? "" : "\n", ShapeOf(c),
-                "kernel", "seconds", "spread", "ns/key", "GB/s", "of read", "rel L2", "floor");
-      shape = ShapeOf(c);
-    }
-    PrintLine("  {:<10} {:>10.6f} {:>6.1f}% {:>8.2f} {:>6.1f} {:>8.3f} {:>7.3f}% {:>7.3f}%", c.kernel, r.seconds,
-              100 * r.spread, r.ns_per_key_head, r.gbps, r.bandwidth_fraction, 100 * r.rel_l2, 100 * r.floor_rel_l2);
-    if (c.kernel == "tare") PrintLine("    {}", Name(c.plan));
-  }
-  PrintText("\n{}", Paragraph(kDecodeLegend));
+  PrintText("{}\n{}", TableText(DecodeBenchTable(results), 2), Paragraph(kDecodeLegend));
 }
 
 void Run(const BenchDecodeArguments& o) {

@@ -22,16 +22,7 @@ struct BenchLinearArguments {
 void Print(const LinearBench& bench) {
   PrintLine("roofline: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, reading {:.1f} GB/s", bench.roofline.u8s8_gops,
             bench.roofline.f32_gflops, bench.roofline.read_gbps);
-  PrintLine("  {:>9} {:>9} {:>7} {:>7} {:>7} {:>7} {:>9} {:>9} {:>6}", "ms", "f32 ms", "x f32", "x bf16", "Gop/s",
-            "GB/s", "roofline", "error", "spread");
-  for (const LinearResult& r : bench.results) {
-    const LinearCase& c = r.measured;
-    PrintLine("{}: {} x {} x {}, {:.2f} bits per weight", c.plan, c.rows, c.in, c.out, r.bits_per_weight);
-    PrintLine("  {:>9.3f} {:>9.3f} {:>7.2f} {:>7} {:>7.1f} {:>7.1f} {:>9.2f} {:>9.2e} {:>4.0f} %", 1e3 * r.seconds,
-              1e3 * r.f32_seconds, r.f32_seconds / r.seconds,
-              r.bf16_seconds > 0 ? Formatted("{:.2f}", r.bf16_seconds / r.seconds) : "", r.gops, r.weights_gbps,
-              r.roofline_fraction, r.rel_l2, 100 * r.spread);
-  }
+  PrintText("{}", TableText(LinearBenchTable(bench), 2));
 }
 
 void Run(const BenchLinearArguments& options) {

@@ -16,8 +16,8 @@
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/json.h"
 #include "quant/file/json_text.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 
@@ -120,7 +120,6 @@ std::vector<std::string>& Words() {
 void KeepCommand(int argc, char** argv) { Words().assign(argv, argv + argc); }
 
 nlohmann::ordered_json WithCommand(const nlohmann::ordered_json& json) {
-  using Json = nlohmann::ordered_json;
   if (json.is_array()) {
     Json list = Json::array();
     for (const Json& one : json) list.push_back(WithCommand(one));

@@ -11,8 +11,8 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/folder_lock.h"
-#include "quant/file/json.h"
 #include "quant/file/json_text.h"
+#include "quant/file/json_value.h"
 #include "quant/file/strict_json.h"
 #include "quant/plan/grid_files.h"
 #include "tools/compare_attribution.h"
@@ -21,8 +21,6 @@
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct CompareArguments : CellsCommand {
   std::vector<std::string> also;  // comparisons of other seeds of the pair
@@ -133,8 +131,8 @@ void Run(CompareArguments& options) {
   if (pairs.size() > 1) {
     pairs[0].sweep = result.json;
     const std::vector<PairSpread> spreads = SpreadOverPairs(pairs);
-    WriteFileAtomically(options.sweep.folder / "pairs.csv", PairSpreadCsv(spreads));
-    json["pairs"] = PairSpreadJson(spreads);
+    WriteFileAtomically(options.sweep.folder / "pairs.csv", TableCsv(PairSpreads(spreads)));
+    json["pairs"] = TableJson(PairSpreads(spreads));
     page += PairSpreadTable(spreads);
   }
   if (!plan.empty()) {

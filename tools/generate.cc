@@ -11,15 +11,13 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
-#include "quant/file/json.h"
+#include "quant/file/json_value.h"
 #include "tools/files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct GenerateArguments {
   std::string model, plan, prompt, input, cache, json;

@@ -8,15 +8,13 @@
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/formatted.h"
 #include "quant/base/size_text.h"
-#include "quant/file/json.h"
+#include "quant/file/json_value.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/help.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct InspectArguments {
   std::string model, json;

@@ -9,6 +9,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_text.h"
+#include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -16,8 +17,6 @@
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct MakeArguments {
   std::string model, text, out, templates, data;

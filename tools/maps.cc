@@ -56,8 +56,8 @@ void Run(const MapsArguments& options) {
     const std::string name = runs[i]->plan().canonical();
     line.Begin(name, i, runs.size());
     const LayerMapErrors layers = MeasureMapErrors(exact, planned, *runs[i], sequences, line.Callback());
-    tables += MapErrorTable(name, layers, options.resampling);
     json["plans"].push_back(MapErrorJson(name, layers, options.resampling));
+    tables += MapErrorTable(json["plans"].back());
   }
   if (PrintsTables(options.json))
     PrintText("{}: {} positions in {} windows, every layer with exact inputs\n{}", exact.Name(), tokens,

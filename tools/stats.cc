@@ -12,7 +12,7 @@
 #include "experiments/passes/sequences.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/json.h"
+#include "quant/file/json_value.h"
 #include "quant/plan/grid_files.h"
 #include "tools/files.h"
 #include "tools/help.h"
@@ -22,8 +22,6 @@
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct StatsArguments {
   std::vector<std::string> models;

@@ -9,15 +9,13 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/json.h"
+#include "quant/file/json_value.h"
 #include "quant/statistics/statistics_file.h"
 #include "tools/command.h"
 #include "tools/files.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Site SiteNamed(const std::string& name) {
   if (const std::optional<Site> site = ParseSite(name)) return *site;

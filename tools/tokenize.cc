@@ -8,8 +8,8 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/json.h"
 #include "quant/file/json_text.h"
+#include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
 #include "tools/command.h"
@@ -18,8 +18,6 @@
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct TokenizeArguments {
   std::string model, input, out;

@@ -19,9 +19,9 @@
 #include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/base/memory.h"
 #include "quant/base/parallel.h"
-#include "quant/file/json.h"
 
 namespace tare {
 namespace {
@@ -162,41 +162,51 @@ AttentionBench BenchAttention(const std::vector<AttentionCase>& cases, const Cas
   return bench;
 }
 
-nlohmann::ordered_json AttentionBenchJson(const AttentionBench& bench, const std::string& cpu) {
-  using Json = nlohmann::ordered_json;
-  Json json = {{"schema", "tare.bench/1"},
-               {"machine", {{"cpu", cpu}, {"isa", bench.isa}}},
-               {"roofline", ToJson(bench.roofline)},
-               {"cases", Json::array()}};
-  for (const AttentionResult& r : bench.results) {
-    const AttentionCase& c = r.measured;
-    json["cases"].push_back({{"kernel", c.kernel},
-                             {"family", c.family},
-                             {"plan", c.plan},
-                             {"order", r.order},
-                             {"n", c.n},
-                             {"keys", c.keys == 0 ? c.n : c.keys},
-                             {"d", c.d},
-                             {"heads", c.heads},
-                             {"kv_heads", c.kv_heads == 0 ? c.heads : c.kv_heads},
-                             {"threads", c.threads},
-                             {"mask", c.mask},
-                             {"seconds", r.seconds},
-                             {"spread", r.spread},
-                             {"ns_per_pair", r.ns_per_pair},
-                             {"roofline_fraction", r.roofline_fraction},
-                             {"executed_gops", r.executed_gops},
-                             {"rel_l2", r.rel_l2},
-                             {"max_row_rel_l2", r.max_row_rel_l2},
-                             {"u8s8_gops", r.roofline.u8s8_gops},
-                             {"f32_gflops", r.roofline.f32_gflops},
-                             {"bf16_gflops", r.roofline.bf16_gflops},
-                             {"cosine", r.cosine},
-                             {"floor_rel_l2", r.floor_rel_l2},
-                             {"data", c.data},
-                             {"lambda", c.lambda}});
-  }
-  return json;
+Table AttentionBenchTable(const AttentionBench& bench) {
+  using R = AttentionResult;
+  const auto of_case = [](auto member) { return [member](const R& r) { return r.measured.*member; }; };
+  const auto keys = [](const R& r) { return r.measured.keys == 0 ? r.measured.n : r.measured.keys; };
+  const auto kv_heads = [](const R& r) { return r.measured.kv_heads == 0 ? r.measured.heads : r.measured.kv_heads; };
+  const Columns<R> columns{
+      {{.name = "shape", .side = Side::kAbove, .files = Files::kNone},
+       [=](const R& r) {
+         const AttentionCase& c = r.measured;
+         return Formatted("{}, n {}, S {}, d {}, H {}, kv {}, th {}, {}, {}", c.family, c.n, keys(r), c.d, c.heads,
+                          kv_heads(r), c.threads, c.mask, c.data);
+       }},
+      {{.name = "kernel", .title = "kernel", .side = Side::kLeft, .width = 12}, of_case(&AttentionCase::kernel)},
+      {{"family"}, of_case(&AttentionCase::family)},
+      {{.name = "plan", .side = Side::kBelow}, of_case(&AttentionCase::plan)},
+      {{"order"}, &R::order},
+      {{"n"}, of_case(&AttentionCase::n)},
+      {{"keys"}, keys},
+      {{"d"}, of_case(&AttentionCase::d)},
+      {{"heads"}, of_case(&AttentionCase::heads)},
+      {{"kv_heads"}, kv_heads},
+      {{"threads"}, of_case(&AttentionCase::threads)},
+      {{"mask"}, of_case(&AttentionCase::mask)},
+      {Number("seconds", "seconds", "{:.5f}", 8), &R::seconds},
+      {Number("spread", "spread", "{:.1f}%", 6, 100), &R::spread},
+      {Number("ns_per_pair", "ns/pair", "{:.3f}", 7), &R::ns_per_pair},
+      {Number("roofline_fraction", "roofline", "{:.3f}", 8), &R::roofline_fraction},
+      {{"executed_gops"}, &R::executed_gops},
+      {Number("rel_l2", "rel L2", "{:.3f}%", 7, 100), &R::rel_l2},
+      {Number("max_row_rel_l2", "worst row", "{:.2f}%", 9, 100), &R::max_row_rel_l2},
+      {{"u8s8_gops"}, [](const R& r) { return r.roofline.u8s8_gops; }},
+      {{"f32_gflops"}, [](const R& r) { return r.roofline.f32_gflops; }},
+      {{"bf16_gflops"}, [](const R& r) { return r.roofline.bf16_gflops; }},
+      {{"cosine"}, &R::cosine},
+      {Number("floor_rel_l2", "floor", "{:.3f}%", 7, 100), &R::floor_rel_l2},
+      {{"data"}, of_case(&AttentionCase::data)},
+      {{"lambda"}, of_case(&AttentionCase::lambda)}};
+  return TableOf(columns, bench.results);
+}
+
+Json AttentionBenchJson(const AttentionBench& bench, const std::string& cpu) {
+  return {{"schema", "tare.bench/1"},
+          {"machine", {{"cpu", cpu}, {"isa", bench.isa}}},
+          {"roofline", ToJson(bench.roofline)},
+          {"cases", TableJson(AttentionBenchTable(bench))}};
 }
 
 std::vector<AttentionCase> DefaultAttentionCases() {

@@ -11,11 +11,11 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "experiments/bench/roofline.h"
+#include "experiments/table/table.h"
 
 namespace tare {
 
@@ -57,8 +57,11 @@ struct AttentionBench {
 // Checks every case before the first is timed. Throws Error for one that cannot run.
 AttentionBench BenchAttention(const std::vector<AttentionCase>& cases, const CasesDone& progress = {});
 
+// A row per case.
+Table AttentionBenchTable(const AttentionBench& bench);
+
 // {"schema":"tare.bench/1",...}; machine.cpu is the caller's to know.
-nlohmann::ordered_json AttentionBenchJson(const AttentionBench& bench, const std::string& cpu);
+Json AttentionBenchJson(const AttentionBench& bench, const std::string& cpu);
 
 // The cases of `tare bench attention` without arguments: every family in INT8, INT6, INT4 and quantized logits, early
 // and late, and baselines.

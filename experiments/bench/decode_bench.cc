@@ -15,9 +15,9 @@
 #include "kernels/decode/decode_reference.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/base/memory.h"
 #include "quant/base/parallel.h"
-#include "quant/file/json.h"
 
 namespace tare {
 namespace {
@@ -196,31 +196,47 @@ std::vector<DecodeResult> BenchDecode(const std::vector<DecodeCase>& cases, cons
   return results;
 }
 
-nlohmann::ordered_json DecodeBenchJson(const std::vector<DecodeResult>& results, const std::string& cpu) {
-  using Json = nlohmann::ordered_json;
-  Json json = {{"schema", "tare.bench/1"}, {"bench", "decode"}, {"machine", {{"cpu", cpu}}}, {"cases", Json::array()}};
-  for (const DecodeResult& r : results) {
-    const DecodeCase& c = r.measured;
-    json["cases"].push_back({{"kernel", c.kernel},
-                             {"family", c.shape.family},
-                             {"plan", IsOurs(c) ? Name(c.plan) : ""},
-                             {"n", c.shape.n},
-                             {"d", c.shape.d},
-                             {"heads", c.shape.heads},
-                             {"kv_heads", c.shape.kv_heads == 0 ? c.shape.heads : c.shape.kv_heads},
-                             {"batch", c.shape.batch},
-                             {"threads", c.threads},
-                             {"seconds", r.seconds},
-                             {"spread", r.spread},
-                             {"ns_per_key_head", r.ns_per_key_head},
-                             {"bytes", r.bytes},
-                             {"gbps", r.gbps},
-                             {"read_gbps", r.read_gbps},
-                             {"bandwidth_fraction", r.bandwidth_fraction},
-                             {"rel_l2", r.rel_l2},
-                             {"floor_rel_l2", r.floor_rel_l2}});
-  }
-  return json;
+Table DecodeBenchTable(const std::vector<DecodeResult>& results) {
+  using R = DecodeResult;
+  const auto of_shape = [](auto member) { return [member](const R& r) { return r.measured.shape.*member; }; };
+  const auto kv_heads = [](const R& r) {
+    const DecodeShape& shape = r.measured.shape;
+    return shape.kv_heads == 0 ? shape.heads : shape.kv_heads;
+  };
+  const Columns<R> columns{{{.name = "shape", .side = Side::kAbove, .files = Files::kNone},
+                            [=](const R& r) {
+                              const DecodeShape& s = r.measured.shape;
+                              return Formatted("{}, n {}, d {}, H {}, kv {}, B {}, th {}", s.family, s.n, s.d, s.heads,
+                                               kv_heads(r), s.batch, r.measured.threads);
+                            }},
+                           {{.name = "kernel", .title = "kernel", .side = Side::kLeft, .width = 10},
+                            [](const R& r) { return r.measured.kernel; }},
+                           {{"family"}, of_shape(&DecodeShape::family)},
+                           {{.name = "plan", .side = Side::kBelow},
+                            [](const R& r) { return IsOurs(r.measured) ? Name(r.measured.plan) : ""; }},
+                           {{"n"}, of_shape(&DecodeShape::n)},
+                           {{"d"}, of_shape(&DecodeShape::d)},
+                           {{"heads"}, of_shape(&DecodeShape::heads)},
+                           {{"kv_heads"}, kv_heads},
+                           {{"batch"}, of_shape(&DecodeShape::batch)},
+                           {{"threads"}, [](const R& r) { return r.measured.threads; }},
+                           {Number("seconds", "seconds", "{:.6f}", 9), &R::seconds},
+                           {Number("spread", "spread", "{:.1f}%", 6, 100), &R::spread},
+                           {Number("ns_per_key_head", "ns/key", "{:.2f}", 7), &R::ns_per_key_head},
+                           {{"bytes"}, &R::bytes},
+                           {Number("gbps", "GB/s", "{:.1f}", 5), &R::gbps},
+                           {{"read_gbps"}, &R::read_gbps},
+                           {Number("bandwidth_fraction", "of read", "{:.3f}", 7), &R::bandwidth_fraction},
+                           {Number("rel_l2", "rel L2", "{:.3f}%", 7, 100), &R::rel_l2},
+                           {Number("floor_rel_l2", "floor", "{:.3f}%", 7, 100), &R::floor_rel_l2}};
+  return TableOf(columns, results);
+}
+
+Json DecodeBenchJson(const std::vector<DecodeResult>& results, const std::string& cpu) {
+  return {{"schema", "tare.bench/1"},
+          {"bench", "decode"},
+          {"machine", {{"cpu", cpu}}},
+          {"cases", TableJson(DecodeBenchTable(results))}};
 }
 
 }  // namespace tare

@@ -11,13 +11,13 @@
 //   floor_rel_l2       = of it, what the codes cost: exact attention over the cache
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "experiments/bench/decode_inputs.h"
 #include "experiments/bench/roofline.h"
 #include "experiments/plan/cache_plan.h"
+#include "experiments/table/table.h"
 
 namespace tare {
 
@@ -44,7 +44,10 @@ struct DecodeResult {
 // disagrees with the reference.
 std::vector<DecodeResult> BenchDecode(const std::vector<DecodeCase>& cases, const CasesDone& progress = {});
 
+// A row per case.
+Table DecodeBenchTable(const std::vector<DecodeResult>& results);
+
 // {"schema":"tare.bench/1","bench":"decode",...}
-nlohmann::ordered_json DecodeBenchJson(const std::vector<DecodeResult>& results, const std::string& cpu);
+Json DecodeBenchJson(const std::vector<DecodeResult>& results, const std::string& cpu);
 
 }  // namespace tare

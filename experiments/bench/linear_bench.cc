@@ -4,6 +4,7 @@
 
 #include <omp.h>
 
+#include <cmath>
 #include <memory>
 
 #include "experiments/bench/linear_case.h"
@@ -11,8 +12,8 @@
 #include "experiments/bench/timing.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
-#include "quant/file/json.h"
 
 namespace tare {
 namespace {
@@ -91,34 +92,42 @@ LinearBench BenchLinear(const std::vector<LinearCase>& cases, const CasesDone& p
   return bench;
 }
 
-nlohmann::ordered_json LinearBenchJson(const LinearBench& bench, const std::string& cpu) {
-  using Json = nlohmann::ordered_json;
-  Json json = {{"schema", "tare.bench/1"},
-               {"bench", "linear"},
-               {"machine", {{"cpu", cpu}}},
-               {"roofline", ToJson(bench.roofline)},
-               {"cases", Json::array()}};
-  for (const LinearResult& r : bench.results) {
-    const LinearCase& c = r.measured;
-    json["cases"].push_back({{"plan", c.plan},
-                             {"rows", c.rows},
-                             {"out", c.out},
-                             {"in", c.in},
-                             {"threads", c.threads},
-                             {"seconds", r.seconds},
-                             {"spread", r.spread},
-                             {"f32_seconds", r.f32_seconds},
-                             {"f32_spread", r.f32_spread},
-                             {"bf16_seconds", r.bf16_seconds},
-                             {"times_f32", r.f32_seconds / r.seconds},
-                             {"gops", r.gops},
-                             {"weights_gbps", r.weights_gbps},
-                             {"f32_weights_gbps", r.f32_weights_gbps},
-                             {"roofline_fraction", r.roofline_fraction},
-                             {"bits_per_weight", r.bits_per_weight},
-                             {"rel_l2", r.rel_l2}});
-  }
-  return json;
+Table LinearBenchTable(const LinearBench& bench) {
+  using R = LinearResult;
+  const Columns<R> columns{
+      {{.name = "case", .side = Side::kAbove, .files = Files::kNone},
+       [](const R& r) {
+         const LinearCase& c = r.measured;
+         return Formatted("{}: {} x {} x {}, {:.2f} bits per weight", c.plan, c.rows, c.in, c.out, r.bits_per_weight);
+       }},
+      {{"plan"}, [](const R& r) { return r.measured.plan; }},
+      {{"rows"}, [](const R& r) { return r.measured.rows; }},
+      {{"out"}, [](const R& r) { return r.measured.out; }},
+      {{"in"}, [](const R& r) { return r.measured.in; }},
+      {{"threads"}, [](const R& r) { return r.measured.threads; }},
+      {Number("seconds", "ms", "{:.3f}", 9, 1e3), &R::seconds},
+      {Number("spread", "spread", "{:.0f} %", 6, 100), &R::spread},
+      {Number("f32_seconds", "f32 ms", "{:.3f}", 9, 1e3), &R::f32_seconds},
+      {{"f32_spread"}, &R::f32_spread},
+      {{"bf16_seconds"}, &R::bf16_seconds},
+      {Number("times_f32", "x f32", "{:.2f}", 6), [](const R& r) { return r.f32_seconds / r.seconds; }},
+      {{.name = "times_bf16", .title = "x bf16", .format = "{:.2f}", .files = Files::kNone},
+       [](const R& r) { return r.bf16_seconds > 0 ? r.bf16_seconds / r.seconds : NAN; }},
+      {Number("gops", "Gop/s", "{:.1f}", 7), &R::gops},
+      {Number("weights_gbps", "GB/s", "{:.1f}", 6), &R::weights_gbps},
+      {{"f32_weights_gbps"}, &R::f32_weights_gbps},
+      {Number("roofline_fraction", "roofline", "{:.2f}", 8), &R::roofline_fraction},
+      {{"bits_per_weight"}, &R::bits_per_weight},
+      {Number("rel_l2", "error", "{:.2e}", 8), &R::rel_l2}};
+  return TableOf(columns, bench.results);
+}
+
+Json LinearBenchJson(const LinearBench& bench, const std::string& cpu) {
+  return {{"schema", "tare.bench/1"},
+          {"bench", "linear"},
+          {"machine", {{"cpu", cpu}}},
+          {"roofline", ToJson(bench.roofline)},
+          {"cases", TableJson(LinearBenchTable(bench))}};
 }
 
 std::vector<LinearCase> DefaultLinearCases() {

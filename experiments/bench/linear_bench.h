@@ -12,11 +12,11 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "experiments/bench/roofline.h"
+#include "experiments/table/table.h"
 
 namespace tare {
 
@@ -47,8 +47,11 @@ struct LinearBench {
 // Throws Error for a case that cannot run, or disagrees with the reference, before the first is timed.
 LinearBench BenchLinear(const std::vector<LinearCase>& cases, const CasesDone& progress = {});
 
+// A row per case.
+Table LinearBenchTable(const LinearBench& bench);
+
 // {"schema":"tare.bench/1","bench":"linear",...}
-nlohmann::ordered_json LinearBenchJson(const LinearBench& bench, const std::string& cpu);
+Json LinearBenchJson(const LinearBench& bench, const std::string& cpu);
 
 // What `tare bench linear` measures without arguments.
 std::vector<LinearCase> DefaultLinearCases();

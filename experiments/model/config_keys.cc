@@ -11,8 +11,6 @@
 namespace tare {
 namespace {
 
-using Json = nlohmann::json;
-
 RotaryConfig::Type ParseRotaryType(const ConfigKeys& keys) {
   const char* key = keys.Has("rope_type") ? "rope_type" : "type";  // `type`: before transformers 4.43
   const std::string type = keys.Has(key) ? keys.Text(key) : "default";
@@ -44,7 +42,7 @@ bool ConfigKeys::Has(const char* key) const { return object_.contains(key) && !o
 bool ConfigKeys::IsNull(const char* key) const { return object_.contains(key) && object_[key].is_null(); }
 
 int ConfigKeys::Integer(const char* key, int smallest) const {
-  const Json& value = Get(key);
+  const nlohmann::json& value = Get(key);
   if (!value.is_number_integer()) Wrong(key, "an integer");
   const auto number = value.get<int64_t>();
   if (number < smallest || number > std::numeric_limits<int32_t>::max()) {
@@ -54,7 +52,7 @@ int ConfigKeys::Integer(const char* key, int smallest) const {
 }
 
 double ConfigKeys::Positive(const char* key) const {
-  const Json& value = Get(key);
+  const nlohmann::json& value = Get(key);
   if (!value.is_number() || !(value.get<double>() > 0) || !std::isfinite(value.get<double>()))
     Wrong(key, "a positive number");
   return value.get<double>();
@@ -74,7 +72,7 @@ std::string ConfigKeys::Text(const char* key) const {
 std::vector<std::string> ConfigKeys::Texts(const char* key) const {
   std::vector<std::string> texts;
   if (!Get(key).is_array()) Wrong(key, "a list of strings");
-  for (const Json& text : object_[key]) {
+  for (const nlohmann::json& text : object_[key]) {
     if (!text.is_string()) Wrong(key, "a list of strings");
     texts.push_back(text.get<std::string>());
   }
@@ -96,7 +94,7 @@ void ConfigKeys::Refuse(const char* key, std::initializer_list<const char*> acce
   Fail("{}: {}: {} is not supported", where_, key, value);
 }
 
-const Json& ConfigKeys::Get(const char* key) const {
+const nlohmann::json& ConfigKeys::Get(const char* key) const {
   if (!Has(key)) Fail("{}: key '{}' is missing, and the model cannot be built without it", where_, key);
   return object_[key];
 }

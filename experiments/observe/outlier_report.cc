@@ -2,15 +2,12 @@
 #include "experiments/observe/outlier_report.h"
 
 #include "experiments/model/sites_of_model.h"
-#include "experiments/text/columns.h"
-#include "experiments/text/csv.h"
+#include "experiments/table/table.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kTops[] = {1, 2, 3, 10, 100};
 
@@ -65,25 +62,13 @@ Json LayerJson(const OutlierFigures& outliers, const ModelConfig& c, int layer) 
   return json;
 }
 
-struct Row {
-  std::string site, model;
-  const Json* figures;
-};
-
-std::vector<Row> Rows(const std::vector<Json>& models) {
-  std::vector<Row> rows;
-  for (const Json& m : models) {
-    const auto name = m["model"].get<std::string>();
-    rows.push_back({"attn_logits", name, &m["attn_logits"]});
-    if (!m.contains("maps")) continue;
-    for (const Json& map : m["maps"]) rows.push_back({Formatted("  map {}", map["map"].get<int>()), name, &map});
-  }
-  for (const Json& m : models) rows.push_back({"layer_out", m["model"].get<std::string>(), &m["layer_out"]});
-  return rows;
-}
-
-std::string Number(const Json& value, const char* none) {
-  return value.is_null() ? none : Formatted("{:.4g}", value.get<double>());
+// The columns of figures, as text and CSV have them.
+void AddFigureColumns(std::vector<Column>& columns) {
+  const auto add = [&](const std::string& name, const std::string& title) {
+    columns.push_back({.name = name, .title = title, .format = "{:.4g}", .none = "-"});
+  };
+  for (const int k : kTops) add(Formatted("top{}", k), Formatted("top-{}", k));
+  add("median", "median");
 }
 
 }  // namespace
@@ -138,42 +123,40 @@ Json MeasureOutliers(Model& model, const TokenInput& input, const std::vector<Sc
 }
 
 std::string OutlierTable(const std::vector<Json>& models) {
-  std::vector<std::vector<std::string>> lines{
-      {"|x|", "model", "top-1", "top-2", "top-3", "top-10", "top-100", "median"}};
-  for (const Row& row : Rows(models)) {
-    std::vector<std::string>& line = lines.emplace_back(std::vector<std::string>{row.site, row.model});
-    for (const int k : kTops) line.push_back(Number((*row.figures)[Formatted("top{}", k)], "-"));
-    line.push_back(Number((*row.figures)["median"], "-"));
+  Table table{.columns = {{.name = "site", .title = "|x|", .side = Side::kLeft},
+                          {.name = "model", .title = "model", .side = Side::kLeft}}};
+  AddFigureColumns(table.columns);
+  const auto add = [&](const std::string& site, const Json& model, const Json& figures) {
+    table.rows.push_back(figures);
+    table.rows.back().update({{"site", site}, {"model", model["model"]}});
+  };
+  for (const Json& m : models) {
+    add("attn_logits", m, m["attn_logits"]);
+    for (const Json& map : m.value("maps", Json::array())) add(Formatted("  map {}", map["map"].get<int>()), m, map);
   }
-  return InColumns(lines, 2);
+  for (const Json& m : models) add("layer_out", m, m["layer_out"]);
+  return TableText(table);
 }
 
 std::string OutlierCsv(const std::vector<Json>& models) {
-  std::string text = "model,site,layer,head,map,count,absmax,top1,top2,top3,top10,top100,median\n";
-  const auto add = [&](const std::string& model, const char* site, const std::string& layer, const std::string& head,
-                       const std::string& map, const Json& f) {
-    text += Formatted("{},{},{},{},{},{},{}", CsvField(model), site, layer, head, map, f["count"].dump(),
-                      f["absmax"].dump());
-    for (const int k : kTops) text += "," + (f[Formatted("top{}", k)].is_null() ? "" : f[Formatted("top{}", k)].dump());
-    text += "," + (f["median"].is_null() ? "" : f["median"].dump()) + "\n";
-  };
+  Table table{.columns = {{"model"}, {"site"}, {"layer"}, {"head"}, {"map"}, {"count"}, {"absmax"}}};
+  AddFigureColumns(table.columns);
   for (const Json& m : models) {
-    const auto name = m["model"].get<std::string>();
-    add(name, "attn_logits", "", "", "", m["attn_logits"]);
-    if (m.contains("maps")) {
-      for (const Json& map : m["maps"]) add(name, "attn_logits", "", "", map["map"].dump(), map);
-    }
-    add(name, "layer_out", "", "", "", m["layer_out"]);
+    // `figures` have their head and map, if they are of one.
+    const auto add = [&](const char* site, const Json& layer, const Json& figures) {
+      table.rows.push_back(figures);
+      table.rows.back().update({{"model", m["model"]}, {"site", site}, {"layer", layer}});
+    };
+    add("attn_logits", {}, m["attn_logits"]);
+    for (const Json& map : m.value("maps", Json::array())) add("attn_logits", {}, map);
+    add("layer_out", {}, m["layer_out"]);
     for (const Json& layer : m["layers"]) {
-      const std::string number = layer["layer"].dump();
-      add(name, "attn_logits", number, "", "", layer["attn_logits"]);
-      for (const Json& head : layer["heads"]) {
-        add(name, "attn_logits", number, head["head"].dump(), head.contains("map") ? head["map"].dump() : "", head);
-      }
-      add(name, "layer_out", number, "", "", layer["layer_out"]);
+      add("attn_logits", layer["layer"], layer["attn_logits"]);
+      for (const Json& head : layer["heads"]) add("attn_logits", layer["layer"], head);
+      add("layer_out", layer["layer"], layer["layer_out"]);
     }
   }
-  return text;
+  return TableCsv(table);
 }
 
 }  // namespace tare

@@ -6,19 +6,18 @@
 #include <random>
 #include <string_view>
 
-#include "experiments/observe/statistics_report.h"
 #include "experiments/significance/distributions.h"
 #include "experiments/significance/p_values.h"
+#include "experiments/table/table.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"
-#include "quant/file/json.h"
+#include "quant/file/json_value.h"
 #include "quant/observe/measures.h"
 
 namespace tare {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Folds = std::vector<PlainSums>;  // [SiteStatistics::kFolds]
 
 std::map<SiteKey, Folds> Pooled(const StatisticsSet& set, const DiffOptions& options) {
@@ -131,8 +130,6 @@ int64_t AddHolm(Json& rows) {
   return std::ssize(p);
 }
 
-std::string FourDigits(const Json& value) { return value.is_null() ? "-" : Formatted("{:.4g}", value.get<double>()); }
-
 std::string JobText(const Json& job) { return job.value("model", "a model without a name"); }
 
 std::string ChangeText(const Json& row) {
@@ -162,20 +159,18 @@ Json DiffJson(const StatisticsSet& a, const StatisticsSet& b, const DiffOptions&
 }
 
 std::string DiffTable(const Json& diff) {
-  size_t width = 0;
-  for (const Json& row : diff["rows"]) width = std::max(width, row["measure"].get<std::string>().size());
-  std::string text = Formatted("A is {}, B is {}\n", JobText(diff["a"]), JobText(diff["b"])), place;
+  Table table{.columns = {{.name = "place", .side = Side::kAbove},
+                          {.name = "measure", .title = "measure", .side = Side::kLeft},
+                          {.name = "a", .title = "A", .format = "{:.4g}", .width = 9, .none = "-"},
+                          {.name = "b", .title = "B", .format = "{:.4g}", .width = 9, .none = "-"},
+                          {.name = "change", .title = "B - A [95 %]", .side = Side::kLeft, .width = 12}}};
   for (const Json& row : diff["rows"]) {
     if (row["difference"].is_null()) continue;
-    const std::string here =
-        row["site"].get<std::string>() + (row["layer"].is_null() ? "" : ", layer " + row["layer"].dump());
-    if (here != place)
-      text += Formatted("\n{}\n  {:<{}}{:>11}{:>11}  B - A [95 %]\n", here, "measure", width, "A", "B");
-    place = here;
-    text += Formatted("  {:<{}}{:>11}{:>11}  {}\n", row["measure"].get<std::string>(), width, FourDigits(row["a"]),
-                      FourDigits(row["b"]), ChangeText(row));
+    Json& shown = table.rows.emplace_back(row);
+    shown["place"] = row["site"].get<std::string>() + (row["layer"].is_null() ? "" : ", layer " + row["layer"].dump());
+    shown["change"] = ChangeText(row);
   }
-  return text;
+  return Formatted("A is {}, B is {}\n", JobText(diff["a"]), JobText(diff["b"])) + TableText(table, 2);
 }
 
 }  // namespace tare

@@ -4,16 +4,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/text/columns.h"
+#include "experiments/table/table.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
+#include "quant/file/json_value.h"
 #include "quant/observe/measures.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json KeyJson(const SiteKey& key) {
   const auto index = [](const std::optional<int>& i) { return i ? Json(*i) : Json(); };
@@ -87,27 +85,32 @@ std::vector<PooledSite> Pooled(const StatisticsSet& set) {
   return pooled;
 }
 
-// The figures of a row, by name.
-std::vector<std::pair<std::string, Json>> Cells(const Json& row) {
-  std::vector<std::pair<std::string, Json>> cells;
+// The row with the members of its objects in their place.
+Json Flat(const Json& row) {
+  Json flat = Json::object();
   for (const auto& [name, value] : row.items()) {
-    if (!value.is_object()) {
-      cells.emplace_back(name, value);
-      continue;
+    if (value.is_object()) {
+      flat.update(value);
+    } else {
+      flat[name] = value;
     }
-    for (const auto& [measure, number] : value.items()) cells.emplace_back(measure, number);
   }
-  return cells;
+  return flat;
 }
 
-std::string Text(const Json& value) {
-  if (value.is_null()) return "-";
-  return value.is_number_float() ? Formatted("{:.4g}", value.get<double>()) : value.dump();
+Column FourDigits(const std::string& name) { return {.name = name, .title = name, .format = "{:.4g}", .none = "-"}; }
+
+// A measure of a row.
+Table MeasureTable(const Json& measures) {
+  Table table{
+      .columns = {{.name = "measure", .title = "measure", .side = Side::kLeft, .width = 28}, FourDigits("value")},
+  };
+  table.columns.back().width = 10;
+  for (const auto& [name, value] : measures.items()) table.Add({name, value});
+  return table;
 }
 
 }  // namespace
-
-Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 Json SiteJson(const StatisticsSet& set, Site site, std::optional<int> layer) {
   return {{"schema", "tare.stats.site/1"},
@@ -140,76 +143,52 @@ std::vector<Json> AllSitesJson(const StatisticsSet& set, std::optional<int> laye
 }
 
 std::string RowsCsv(std::span<const Json> sites) {
-  std::vector<std::string> columns;
-  for (const Json& site : sites) {
-    for (const auto& [name, value] : Cells(site["rows"][0])) {
-      if (!std::ranges::contains(columns, name)) columns.push_back(name);
-    }
-  }
-  std::string text = "site";
-  for (const std::string& name : columns) text += "," + name;
+  std::vector<Json> rows;
   for (const Json& site : sites) {
     for (const Json& row : site["rows"]) {
-      const auto cells = Cells(row);
-      text += "\n" + site["site"].get<std::string>();
-      for (const std::string& name : columns) {
-        const auto cell = std::ranges::find(cells, name, &std::pair<std::string, Json>::first);
-        text += "," + (cell == cells.end() || cell->second.is_null() ? "" : cell->second.dump());
-      }
+      rows.push_back({{"site", site["site"]}});
+      rows.back().update(Flat(row));
     }
   }
-  return text + "\n";
+  return TableCsv(TableOf(std::move(rows)));
 }
 
 std::string RowsTable(const Json& json) {
+  Table table;
   std::string text;
-  std::vector<std::vector<std::string>> lines;
   for (Json row : json["rows"]) {
+    const auto place = [&](const char* key) { return row[key].is_null() ? "-" : row[key].dump(); };
+    if (row.contains("measures"))
+      text += Formatted("{} layer {} head {} map {}\n", json["site"].get<std::string>(), place("layer"), place("head"),
+                        place("map")) +
+              TableText(MeasureTable(row["measures"]), 2);
     row.erase("sqnr_db");  // in the overview and among the measures
     row.erase("p9999");    // in JSON and CSV: 80 columns are full
-    const auto cells = Cells(row);
-    if (row.contains("measures")) {  // one per line
-      text += Formatted("{} layer {} head {} map {}\n", json["site"].get<std::string>(), Text(row["layer"]),
-                        Text(row["head"]), Text(row["map"]));
-      for (size_t i = 3; i < cells.size(); ++i)
-        text += Formatted("  {:<28}{:>12}\n", cells[i].first, Text(cells[i].second));
-      continue;
+    if (table.rows.empty()) {
+      for (const auto& [name, value] : row.items()) table.columns.push_back(FourDigits(name));
     }
-    if (lines.empty()) {
-      lines.emplace_back();
-      for (const auto& [name, value] : cells) lines.back().push_back(name);
-    }
-    lines.emplace_back();
-    for (const auto& [name, value] : cells) lines.back().push_back(Text(value));
+    table.rows.push_back(std::move(row));
   }
-  return text + InColumns(lines, 0);
+  return text.empty() ? TableText(table) : text;
 }
 
 std::string OverviewTable(const StatisticsSet& set) {
-  std::vector<std::vector<std::string>> lines{
-      {"site", "rows", "count", "absmax", "median", "p999", "variance", "kurtosis", "nonfinite"}};
+  Table figures{.columns = {{.name = "site", .title = "site", .side = Side::kLeft}}},
+      sqnr{.columns = {{.name = "site", .title = "SQNR in dB", .side = Side::kLeft, .width = 12}}};
+  for (const char* name : {"rows", "count", "absmax", "median", "p999", "variance", "kurtosis", "nonfinite"})
+    figures.columns.push_back(FourDigits(name));
+  for (const std::string& format : set.formats)
+    sqnr.columns.push_back({.name = format + ".sqnr_db", .title = format, .format = "{:.1f}", .width = 7, .none = "-"});
   for (const auto& [site, rows, pooled] : Pooled(set)) {
-    const Json f = Figures(pooled);
-    lines.push_back({std::string(Name(site)), Formatted("{}", rows), Text(f["count"]), Text(f["absmax"]),
-                     Text(f["median"]), Text(f["p999"]), Text(f["variance"]), Text(f["kurtosis"]),
-                     Formatted("{}", pooled.outliers.nonfinite)});
+    const Json place{{"site", Name(site)}, {"rows", rows}, {"nonfinite", pooled.outliers.nonfinite}};
+    figures.rows.push_back(Figures(pooled));
+    figures.rows.back().update(place);
+    Json losses = SqnrJson(set, site, pooled.Total());
+    if (losses.empty()) continue;
+    losses.update(place);
+    sqnr.rows.push_back(std::move(losses));
   }
-  std::string text = InColumns(lines, 1);
-  if (set.formats.empty()) return text;
-  const auto width = [](const std::string& format) { return std::max<size_t>(format.size() + 2, 9); };
-  text += Formatted("\n{:<14}", "SQNR in dB");
-  for (const std::string& format : set.formats) text += Formatted("{:>{}}", format, width(format));
-  const Json all = OverviewSqnrJson(set);
-  for (const auto& [site, sqnr] : all.items()) {
-    text += Formatted("\n{:<14}", site);
-    for (const std::string& format : set.formats) {
-      const auto found = sqnr.find(format + ".sqnr_db");
-      text +=
-          Formatted("{:>{}}", found == sqnr.end() || found->is_null() ? "-" : Formatted("{:.1f}", found->get<double>()),
-                    width(format));
-    }
-  }
-  return text + "\n";
+  return TableText(figures) + (set.formats.empty() ? "" : "\n" + TableText(sqnr));
 }
 
 Json OverviewSqnrJson(const StatisticsSet& set) {

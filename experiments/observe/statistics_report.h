@@ -24,9 +24,6 @@ nlohmann::ordered_json SiteJson(const StatisticsSet& set, Site site, std::option
 // {"schema":"tare.stats.measures/1","site":..,"rows":[{"layer","head","map","measures":{name: number or null}}]}
 nlohmann::ordered_json MeasuresJson(const StatisticsSet& set, Site site, std::optional<int> layer);
 
-// Null where it is not finite, for which JSON has no word.
-nlohmann::ordered_json NumberOrNull(double value);
-
 enum class RowsOf { kFigures, kMeasures };
 // Either of every site that the file has (there).
 std::vector<nlohmann::ordered_json> AllSitesJson(const StatisticsSet& set, std::optional<int> layer, RowsOf kind);

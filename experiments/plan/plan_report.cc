@@ -11,13 +11,11 @@
 #include "experiments/plan/rule_checks.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
+#include "quant/file/json_value.h"
 #include "quant/plan/site_class.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // The plan carried out so, or why it cannot be.
 struct Attempt {

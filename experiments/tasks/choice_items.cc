@@ -15,9 +15,7 @@
 namespace tare {
 namespace {
 
-using Json = nlohmann::json;
-
-const std::string& StringField(const Json& json, const char* key, const std::string& where) {
+const std::string& StringField(const nlohmann::json& json, const char* key, const std::string& where) {
   const auto field = json.find(key);
   if (field == json.end())
     Fail("{}: got no \"{}\"; expected \"ctx\" or \"activity_label\", \"ctx_a\" and \"ctx_b\"", where, key);
@@ -25,14 +23,14 @@ const std::string& StringField(const Json& json, const char* key, const std::str
   return field->get_ref<const std::string&>();
 }
 
-std::vector<std::string> Endings(const Json& json, const std::string& where) {
+std::vector<std::string> Endings(const nlohmann::json& json, const std::string& where) {
   const auto field = json.find("endings");
   if (field == json.end() || !field->is_array() || field->size() < 2) {
     Fail("{}: \"endings\": got {}, expected a list of at least two strings", where,
          field == json.end() ? "none" : field->dump());
   }
   std::vector<std::string> endings;
-  for (const Json& ending : *field) {
+  for (const nlohmann::json& ending : *field) {
     if (!ending.is_string()) Fail("{}: \"endings\": got {}, expected strings", where, ending.dump());
     endings.push_back(ending.get<std::string>());
   }
@@ -40,7 +38,7 @@ std::vector<std::string> Endings(const Json& json, const std::string& where) {
 }
 
 // HellaSwag's own file has numbers, its mirrors strings of them, and the test split none.
-int Label(const Json& json, size_t endings, const std::string& where) {
+int Label(const nlohmann::json& json, size_t endings, const std::string& where) {
   const auto field = json.find("label");
   if (field == json.end()) Fail("{}: got no \"label\"; expected the true ending's index", where);
   int64_t label = -1;
@@ -58,7 +56,7 @@ int Label(const Json& json, size_t endings, const std::string& where) {
 }
 
 // What an item is made of is no key.
-nlohmann::ordered_json Keys(const Json& json) {
+nlohmann::ordered_json Keys(const nlohmann::json& json) {
   constexpr std::string_view kItself[] = {"ctx", "activity_label", "ctx_a", "ctx_b", "endings", "label"};
   nlohmann::ordered_json keys = nlohmann::ordered_json::object();
   for (const auto& [name, value] : json.items()) {
@@ -84,7 +82,7 @@ bool SameContext(const EncodedChoice::Ending& a, const EncodedChoice::Ending& b)
 }  // namespace
 
 ChoiceItem ParseChoiceItem(std::string_view text, const std::string& where) {
-  const Json json = ParseJson(text, where);
+  const nlohmann::json json = ParseJson(text, where);
   if (!json.is_object())
     Fail("{}: got {}, expected an object with \"ctx\", \"endings\" and \"label\"", where, json.type_name());
   ChoiceItem item;

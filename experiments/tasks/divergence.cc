@@ -10,6 +10,7 @@
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 namespace {
@@ -101,8 +102,6 @@ std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visito
 }
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 void Add(Json& json, const char* name, const MeanAndError& figure) {
   json[name] = figure.mean;

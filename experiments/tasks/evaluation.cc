@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/tasks/evaluation.h"
 
+#include "experiments/table/table.h"
 #include "experiments/tasks/positions.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_text.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string Line(const std::string& name, const Figures& figures, const char* unit) {
   std::string line = Formatted("{:<28} ", name);
@@ -56,15 +56,13 @@ std::string Evaluation::Run(const Task& task, const Progress& progress) {
   const std::string line = Line(name, *figures, kind.unit) + (how.empty() ? "" : "\n  " + how);
   if (breakdown_.ByPosition() && kind.by_position != nullptr) {
     const Json& ranges = json.at(kind.by_position);
-    if (csv_.empty()) csv_ = PositionCsvHeader();
-    csv_ += PositionCsv(name, ranges);
+    std::ranges::move(PositionRows(name, ranges), std::back_inserter(rows_));
     return line + "\n" + PositionTable(ranges);
   }
   if (breakdown_.by.empty() || !HasItems(kind)) return line;
   const Json broken_down = BreakDown(name, result, kind, breakdown_);
   json.update(broken_down);
-  if (csv_.empty()) csv_ = BreakdownCsvHeader(kind, breakdown_);
-  csv_ += BreakdownCsv(name, broken_down);
+  std::ranges::move(BreakdownRows(name, broken_down), std::back_inserter(rows_));
   return line + "\n" + BreakdownTable(broken_down, kind, breakdown_);
 }
 

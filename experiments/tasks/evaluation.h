@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "experiments/table/table.h"
 #include "experiments/tasks/groups.h"
 #include "experiments/tasks/task.h"
 
@@ -25,7 +26,7 @@ class Evaluation {
 
   const nlohmann::ordered_json& json() const { return json_; }
   // Empty where nothing was broken down.
-  const std::string& csv() const { return csv_; }
+  std::string csv() const { return rows_.empty() ? "" : TableCsv(TableOf(rows_)); }
   const std::string& records() const { return records_; }  // a JSON line each, {"task", ...}
 
  private:
@@ -33,7 +34,8 @@ class Evaluation {
   PlanRun& run_;
   nlohmann::ordered_json json_;
   Breakdown breakdown_;
-  std::string records_, csv_;
+  std::string records_;
+  std::vector<Json> rows_;  // of csv()
 };
 
 }  // namespace tare

@@ -5,16 +5,13 @@
 #include <map>
 
 #include "experiments/significance/distributions.h"
+#include "experiments/table/table.h"
 #include "experiments/tasks/samples.h"
-#include "experiments/text/columns.h"
-#include "experiments/text/csv.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Numbers first, in their order, then all else by its text.
 struct Before {
@@ -140,27 +137,28 @@ Json Spreads(const TaskResult& result, const TaskKind& kind, const Breakdown& br
 
 std::string Text(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
+Column KeyColumn(const std::string& key) { return {.name = key, .title = key, .side = Side::kLeft}; }
+
 // The values of one key are columns; where it is none, a group is a row with its figure.
 std::string GroupsAcross(const Json& groups, const std::string& figure, const std::vector<std::string>& down,
                          const std::string& across) {
-  std::map<std::vector<Json>, std::map<Json, std::string, Before>, Before> cells;
-  std::map<Json, size_t, Before> columns;
+  std::map<std::vector<Json>, Json, Before> rows;
+  std::map<Json, std::string, Before> columns;  // by the value: its name
   for (const Json& group : groups) {
-    std::vector<Json> row;
-    for (const std::string& key : down) row.push_back(group.at(key));
-    const Json column = across.empty() ? Json(figure) : group.at(across);
-    columns[column] = 0;
-    cells[row][column] = WithInterval(group.at(figure), {group.at(figure + "_low"), group.at(figure + "_high")}, ".4f");
+    std::vector<Json> place;
+    for (const std::string& key : down) place.push_back(group.at(key));
+    Json& row = rows[place];
+    for (const std::string& key : down) row[key] = Text(group.at(key));
+    const Json value = across.empty() ? Json(figure) : group.at(across);
+    columns[value] = across.empty() ? figure : Formatted("{} {}", across, Text(value));
+    row[columns[value]] =
+        WithInterval(group.at(figure), {group.at(figure + "_low"), group.at(figure + "_high")}, ".4f");
   }
-  std::vector<std::vector<std::string>> rows{down};
-  for (const auto& [column, none] : columns)
-    rows[0].push_back(across.empty() ? figure : Formatted("{} {}", across, Text(column)));
-  for (auto& [values, row] : cells) {
-    rows.emplace_back();
-    for (const Json& value : values) rows.back().push_back(Text(value));
-    for (const auto& [column, none] : columns) rows.back().push_back(row[column]);
-  }
-  return InColumns(rows, down.size());
+  Table table;
+  for (const std::string& key : down) table.columns.push_back(KeyColumn(key));
+  for (const auto& [value, name] : columns) table.columns.push_back({.name = name, .title = name});
+  for (auto& [place, row] : rows) table.rows.push_back(std::move(row));
+  return TableText(table);
 }
 
 // The last of several keys has the columns where they fit.
@@ -171,18 +169,21 @@ std::string GroupTable(const Json& groups, const std::string& figure, const std:
 }
 
 std::string SpreadTable(const Json& spreads, const std::string& figure, const Breakdown& breakdown) {
-  std::vector<std::vector<std::string>> rows{breakdown.by};
-  rows[0].insert(rows[0].end(), {breakdown.over + "s", "best", "worst", "margin", "sd", "p"});
+  Table table;
+  for (const std::string& key : breakdown.by) table.columns.push_back(KeyColumn(key));
+  for (const auto& [name, title] : {std::pair{breakdown.over + "s", breakdown.over + "s"},
+                                    {figure + "_best", "best"},
+                                    {figure + "_worst", "worst"},
+                                    {"margin", "margin"}})
+    table.columns.push_back({.name = name, .title = title, .format = "{:.2f}"});
+  table.columns.push_back({.name = figure + "_sd", .title = "sd", .format = "{:.3f}"});
+  table.columns.push_back({.name = figure + "_p", .title = "p", .format = "{:.2g}", .none = "too few"});
   for (const Json& spread : spreads) {
-    std::vector<std::string>& row = rows.emplace_back();
-    for (const std::string& key : breakdown.by) row.push_back(Text(spread.at(key)));
-    const double best = spread.at(figure + "_best"), worst = spread.at(figure + "_worst");
-    const Json &sd = spread.at(figure + "_sd"), &p = spread.at(figure + "_p");
-    row.insert(row.end(), {spread.at(breakdown.over + "s").dump(), NumberText(best, ".2f"), NumberText(worst, ".2f"),
-                           NumberText(best - worst, ".2f"), sd.is_null() ? "" : NumberText(sd, ".3f"),
-                           p.is_null() ? "too few" : NumberText(p, ".2g")});
+    Json& row = table.rows.emplace_back(spread);
+    for (const std::string& key : breakdown.by) row[key] = Text(spread.at(key));
+    row["margin"] = spread.at(figure + "_best").get<double>() - spread.at(figure + "_worst").get<double>();
   }
-  return InColumns(rows, breakdown.by.size());
+  return TableText(table);
 }
 
 }  // namespace
@@ -254,22 +255,13 @@ std::string BreakdownTable(const Json& broken_down, const TaskKind& kind, const 
   return table;
 }
 
-std::string BreakdownCsvHeader(const TaskKind& kind, const Breakdown& breakdown) {
-  std::string line = "task";
-  for (const std::string& key : breakdown.by) line += "," + CsvField(key);
-  line += ",n";
-  for (const FigureKeys& figure : FiguresOf(kind)) line += Formatted(",{0},{0}_low,{0}_high", figure.name);
-  return line + ",samples\n";
-}
-
-std::string BreakdownCsv(const std::string& task, const Json& broken_down) {
-  std::string lines;
+std::vector<Json> BreakdownRows(const std::string& task, const Json& broken_down) {
+  std::vector<Json> rows;
   for (const Json& group : broken_down.at("by")) {
-    lines += CsvField(task);
-    for (const auto& [key, value] : group.items()) lines += "," + CsvField(Text(value));
-    lines += "\n";
+    rows.push_back({{"task", task}});
+    rows.back().update(group);
   }
-  return lines;
+  return rows;
 }
 
 }  // namespace tare

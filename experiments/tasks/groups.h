@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "experiments/tasks/task.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 
@@ -43,9 +44,8 @@ nlohmann::ordered_json BreakDown(const std::string& task, const TaskResult& resu
 
 // For people: the kind's first accuracy, the last key's values side by side.
 std::string BreakdownTable(const nlohmann::ordered_json& broken_down, const TaskKind& kind, const Breakdown& breakdown);
-// "task,depth,length,n,acc,acc_low,acc_high,...,samples", all groups; without the line of names, which is the next one's.
-std::string BreakdownCsv(const std::string& task, const nlohmann::ordered_json& broken_down);
-std::string BreakdownCsvHeader(const TaskKind& kind, const Breakdown& breakdown);
+// {"task", "depth", "length", "n", "acc", "acc_low", "acc_high", ..., "samples"} of every group.
+std::vector<Json> BreakdownRows(const std::string& task, const Json& broken_down);
 
 // What Q comes to, nothing where it is not near its law. outcomes [orders][samples]
 std::optional<double> CochranP(const std::vector<std::string>& outcomes);

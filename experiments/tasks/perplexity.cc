@@ -10,11 +10,10 @@
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // of_window: how many of the losses, in their order, are each window's.
 Json ByPosition(const std::vector<double>& losses, const std::vector<int64_t>& contexts,

@@ -5,14 +5,12 @@
 #include <vector>
 
 #include "experiments/significance/shown.h"
-#include "experiments/text/columns.h"
-#include "experiments/text/csv.h"
+#include "experiments/table/table.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
 
-using Json = nlohmann::ordered_json;
 constexpr std::string_view kError = "_stderr";
 
 // error: null where there is none.
@@ -27,31 +25,34 @@ void ForFigures(const Json& range,
 }  // namespace
 
 std::string PositionTable(const Json& ranges) {
-  std::vector<std::vector<std::string>> rows{{"predicted from", "tokens"}};
+  Table table{.columns = {{.name = "range", .title = "predicted from", .side = Side::kLeft},
+                          {.name = "tokens", .title = "tokens"}}};
   for (const Json& range : ranges) {
     const std::string first = range.at("first").dump(), last = range.at("last").dump();
-    std::vector<std::string> row{first == last ? first : first + " to " + last, range.at("tokens").dump()};
+    Json& row = table.rows.emplace_back(
+        Json{{"range", first == last ? first : first + " to " + last}, {"tokens", range.at("tokens")}});
     ForFigures(range, [&](const std::string& name, double value, const Json& error) {
-      if (rows.size() == 1) rows[0].push_back(name);
-      row.push_back(error.is_null() ? NumberText(value, ".4g") : WithError(value, error.get<double>(), ".4f"));
+      if (table.rows.size() == 1) table.columns.push_back({.name = name, .title = name});
+      row[name] = error.is_null() ? NumberText(value, ".4g") : WithError(value, error.get<double>(), ".4f");
     });
-    rows.push_back(std::move(row));
   }
-  for (std::vector<std::string>& row : rows) row.resize(rows[0].size());
-  return InColumns(rows, 1);
+  return TableText(table);
 }
 
-std::string PositionCsv(const std::string& task, const Json& ranges) {
-  std::string lines;
+std::vector<Json> PositionRows(const std::string& task, const Json& ranges) {
+  std::vector<Json> rows;
   for (const Json& range : ranges) {
     ForFigures(range, [&](const std::string& name, double value, const Json& error) {
-      lines += Formatted("{},{},{},{},{},{},{}\n", CsvField(task), range.at("first").dump(), range.at("last").dump(),
-                         range.at("tokens").dump(), name, Json(value).dump(), error.is_null() ? "" : error.dump());
+      rows.push_back({{"task", task},
+                      {"first", range.at("first")},
+                      {"last", range.at("last")},
+                      {"tokens", range.at("tokens")},
+                      {"figure", name},
+                      {"value", value},
+                      {"stderr", error}});
     });
   }
-  return lines;
+  return rows;
 }
-
-std::string PositionCsvHeader() { return "task,first,last,tokens,figure,value,stderr\n"; }
 
 }  // namespace tare

@@ -4,16 +4,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
-#include "quant/file/json.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 
 // For people: a line a range, the figures with their errors.
-std::string PositionTable(const nlohmann::ordered_json& ranges);
-// "task,first,last,tokens,figure,value,stderr": a line for each figure of each range; without the line of names, which is
-// the next one's.
-std::string PositionCsv(const std::string& task, const nlohmann::ordered_json& ranges);
-std::string PositionCsvHeader();
+std::string PositionTable(const Json& ranges);
+// {"task", "first", "last", "tokens", "figure", "value", "stderr"} for each figure of each range.
+std::vector<Json> PositionRows(const std::string& task, const Json& ranges);
 
 }  // namespace tare

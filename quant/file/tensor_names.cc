@@ -5,13 +5,11 @@
 
 #include "quant/base/error.h"
 #include "quant/base/nearest.h"
-#include "quant/file/json.h"
+#include "quant/file/json_value.h"
 #include "quant/file/strict_json.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kLayer = "{}";
 

@@ -2,18 +2,17 @@
 // Small results as the commands write them, for reports.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "experiments/report/input/material.h"
+#include "quant/file/json_value.h"
 #include "tests/quant/file/temporary_folder.h"
 
 namespace tare {
 
 // `tare stats --json` of a model of two layers.
 inline nlohmann::ordered_json OutliersOf(const std::string& model, double logit, double hidden) {
-  using Json = nlohmann::ordered_json;
   const auto site = [](double largest) { return Json{{"count", 50}, {"absmax", largest}, {"median", 0.5}}; };
   Json json{{"schema", "tare.stats/2"}, {"model", model}, {"tokens", 10}, {"layers", Json::array()}};
   json["layers"].push_back({{"layer", 0}, {"attn_logits", site(logit / 2)}, {"layer_out", site(hidden / 2)}});
@@ -28,7 +27,6 @@ struct Point {
 };
 inline nlohmann::ordered_json CellsOf(const std::string& model, const std::vector<Point>& points,
                                       const std::string& site = "attn_logits", const std::string& weights = "77aa") {
-  using Json = nlohmann::ordered_json;
   Json cells = Json::array();
   for (const auto& [bits, perplexity] : points) {
     const std::string plan = bits == 16 ? "f32" : site + "=int" + std::to_string(bits) + "/tensor";
@@ -55,7 +53,6 @@ inline nlohmann::ordered_json SweepOf(const std::vector<nlohmann::ordered_json>&
 
 // `tare search --within 0.02` of a frontier of three points, of which the last two were run.
 inline nlohmann::ordered_json SearchOf(const std::string& model) {
-  using Json = nlohmann::ordered_json;
   const auto point = [](int step, double bits, double predicted) {
     return Json{{"step", step}, {"bits", bits}, {"predicted", predicted}};
   };

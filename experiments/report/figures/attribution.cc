@@ -6,12 +6,20 @@
 
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
 
 namespace tare {
 namespace {
 
-using Json = nlohmann::ordered_json;
+Table EffectTable(const char* site, const char* series) {
+  return {.columns = {{"panel", "task"},
+                      {"site", site},
+                      {"series", series},
+                      {"plan", "plan"},
+                      {"change", "change"},
+                      {"low", "from"},
+                      {"high", "to"},
+                      {"n", "n"}}};
+}
 
 std::string PanelOf(const SweepFigure& row) { return row.cell->task + ", " + row.figure->keys.name; }
 
@@ -40,20 +48,14 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
       .caption = Formatted("Change from 16 bits with {} bits for one site alone, of each task's own figure; "
                            "thin bars are 95 %, paired.",
                            bits),
-      .columns = {{"panel", "task"},
-                  {"site", "site"},
-                  {"series", "model"},
-                  {"plan", "plan"},
-                  {"change", "change", true},
-                  {"low", "from"},
-                  {"high", "to"},
-                  {"n", "n"}}};
+      .table = EffectTable("site", "model"),
+      .drawn = {"change"}};
   std::vector<std::string> known;
   for (const SweepFigure& row : rows) {
     const std::optional<Interval>& interval = row.change->interval;
-    figure.rows.push_back({PanelOf(row), row.cell->row.site, row.cell->model, row.cell->Plan(),
-                           NumberOrNull(row.change->value), NumberOrNull(interval ? interval->low : NAN),
-                           NumberOrNull(interval ? interval->high : NAN), row.cell->figures.count});
+    figure.table.Add({PanelOf(row), row.cell->row.site, row.cell->model, row.cell->Plan(),
+                      NumberOrNull(row.change->value), NumberOrNull(interval ? interval->low : NAN),
+                      NumberOrNull(interval ? interval->high : NAN), row.cell->figures.count});
     const std::string of = PanelOf(row) + " of " + row.cell->model;
     if (std::ranges::contains(known, of)) continue;  // sorted: the first is the dearest
     known.push_back(of);
@@ -66,9 +68,10 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
 
 constexpr size_t kMostParts = 30;
 
-FigureRow EffectRow(const std::string& panel, const std::string& part, const char* effect, const Json& plan,
-                    const Json& change, const Json& n) {
-  return {panel, part, effect, plan, NumberOrNull(NumberAt(change, "value")), change.at("low"), change.at("high"), n};
+void AddEffect(const std::string& panel, const std::string& part, const char* effect, const Json& plan,
+               const Json& change, const Json& n, FigureData& figure) {
+  figure.table.Add(
+      {panel, part, effect, plan, NumberOrNull(NumberAt(change, "value")), change.at("low"), change.at("high"), n});
 }
 
 // The rows of one task's figure, and what they say.
@@ -77,15 +80,14 @@ void AddParts(const Json& json, const Json& f, FigureData& figure) {
   const Json n = f.value("n", Json()), &plan = json.at("plan"), &parts = f.at("parts");
   for (size_t i = 0; i < std::min(parts.size(), kMostParts); ++i) {
     const std::string part = parts[i].at("part");
-    figure.rows.push_back(EffectRow(panel, part, "alone", parts[i].at("alone_plan"), parts[i].at("alone"), n));
-    figure.rows.push_back(
-        EffectRow(panel, part, "taken out", parts[i].at("without_plan"), parts[i].at("taken_out"), n));
+    AddEffect(panel, part, "alone", parts[i].at("alone_plan"), parts[i].at("alone"), n, figure);
+    AddEffect(panel, part, "taken out", parts[i].at("without_plan"), parts[i].at("taken_out"), n, figure);
   }
   if (parts.size() > kMostParts)
     figure.missing.push_back(Formatted("{}: the {} dearest of {} parts are shown; all are in attribution.csv", panel,
                                        kMostParts, parts.size()));
-  figure.rows.push_back(EffectRow(panel, "left over", "together", plan, f.at("left_over"), n));
-  figure.rows.push_back(EffectRow(panel, "the whole plan", "together", plan, f.at("change"), n));
+  AddEffect(panel, "left over", "together", plan, f.at("left_over"), n, figure);
+  AddEffect(panel, "the whole plan", "together", plan, f.at("change"), n, figure);
   figure.caption += Formatted(" n: {} of {}.", n.is_null() ? "not said" : n.dump(), f.at("task").get<std::string>());
   if (parts.empty()) return;
   figure.findings.push_back(
@@ -111,21 +113,15 @@ void AddAttribution(const Json& json, std::vector<FigureData>& figures) {
           "Alone: change from f32 with the part alone quantized; taken out: change of the whole plan less that "
           "without the part; left over: the whole plan's change less the sum of alone. Units are each figure's own "
           "(divergence in nats per token); thin bars are 95 %, paired.",
-      .columns = {{"panel", "task"},
-                  {"site", "part"},
-                  {"series", "effect"},
-                  {"plan", "plan"},
-                  {"change", "change", true},
-                  {"low", "from"},
-                  {"high", "to"},
-                  {"n", "n"}}};
+      .table = EffectTable("part", "effect"),
+      .drawn = {"change"}};
   std::vector<std::string> tasks;  // the first figure of each is what it is known by
   for (const Json& f : json.at("figures")) {
     if (std::ranges::contains(tasks, f.at("task").get<std::string>())) continue;
     tasks.push_back(f.at("task"));
     AddParts(json, f, figure);
   }
-  if (!figure.rows.empty()) figures.push_back(std::move(figure));
+  if (!figure.table.rows.empty()) figures.push_back(std::move(figure));
 }
 
 }  // namespace

@@ -6,12 +6,9 @@
 
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string PanelOf(const SweepFigure& row) {
   const std::string_view name = row.figure->keys.name;
@@ -91,21 +88,22 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
   if (sites.size() != 1) return;  // or nothing but 16 bits
   FigureData figure{.name = figures.empty() ? "bits" : Formatted("bits:{}", figures.size() + 1),
                     .title = "Accuracy and perplexity against bits for " + sites[0],
-                    .columns = {{"panel", "task"},
-                                {"model", "model"},
-                                {"scale", "scale"},
-                                {"bits", "bits"},
-                                {"value", "value", true},
-                                {"low", "from"},
-                                {"high", "to"},
-                                {"n", "n"},
-                                {"unit", "unit"}}};
+                    .table = {.columns = {{"panel", "task"},
+                                          {"model", "model"},
+                                          {"scale", "scale"},
+                                          {"bits", "bits"},
+                                          {"value", "value"},
+                                          {"low", "from"},
+                                          {"high", "to"},
+                                          {"n", "n"},
+                                          {"unit", "unit"}}},
+                    .drawn = {"value"}};
   for (const SweepFigure& row : rows) {
     const auto [low, high] = EndsOf(row);
     // 16 bits are where every line begins.
     for (const std::string& scale : row.cell->row.bits == 16 ? scales : std::vector{ScaleOf(*row.cell)})
-      figure.rows.push_back({PanelOf(row), row.cell->model, scale, row.cell->row.bits, NumberOrNull(row.figure->value),
-                             low, high, row.cell->figures.count, UnitOf(row)});
+      figure.table.Add({PanelOf(row), row.cell->model, scale, row.cell->row.bits, NumberOrNull(row.figure->value), low,
+                        high, row.cell->figures.count, UnitOf(row)});
   }
   figure.caption = Formatted(
       "What few bits for {} cost: perplexity and divergence per token (no unit, nats), items right as a share. Bars "

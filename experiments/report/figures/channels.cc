@@ -59,13 +59,14 @@ FigureData& FigureOfSite(const std::string& site, std::vector<FigureData>& figur
   if (known != figures.end()) return *known;
   return figures.emplace_back(FigureData{.name = name,
                                          .title = site + " by token and channel",
-                                         .columns = {{"panel", "model"},
-                                                     {"token", "tokens from"},
-                                                     {"token_end", "before"},
-                                                     {"channel", "channels from"},
-                                                     {"channel_end", "before"},
-                                                     {"magnitude", "largest |x|", true},
-                                                     {"n", "values"}},
+                                         .table = {.columns = {{"panel", "model"},
+                                                               {"token", "tokens from"},
+                                                               {"token_end", "before"},
+                                                               {"channel", "channels from"},
+                                                               {"channel_end", "before"},
+                                                               {"magnitude", "largest |x|"},
+                                                               {"n", "values"}}},
+                                         .drawn = {"magnitude"},
                                          .on_page = false});
 }
 
@@ -79,8 +80,8 @@ double AddGrid(const std::string& panel, const std::string& site, const ChannelG
                   token_end = std::min(token + grid.token_step, grid.tokens),
                   channel = at % grid.ChannelRanges() * grid.channel_step,
                   channel_end = std::min(channel + grid.channel_step, grid.channels);
-    figure.rows.push_back({panel, token, token_end, channel, channel_end, NumberOrNull(grid.largest[i]),
-                           grid.sequences * (token_end - token) * (channel_end - channel)});
+    figure.table.Add({panel, token, token_end, channel, channel_end, NumberOrNull(grid.largest[i]),
+                      grid.sequences * (token_end - token) * (channel_end - channel)});
     if (grid.largest[i] > most) {
       most = grid.largest[i];
       where = Formatted("tokens {}, channels {}", RangeName(token, token_end - 1), RangeName(channel, channel_end - 1));

@@ -6,13 +6,10 @@
 #include "experiments/observe/statistics_report.h"
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
 #include "quant/format/format.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kShown[] = {"attn_logits", "probs", "layer_out",    "q",
                                        "k",           "v",     "down_proj.in", "down_proj.w"};
@@ -56,12 +53,13 @@ std::vector<FigureData> ErrorAgainstBits(const Material& material) {
           "Signal to quantization noise, 10 log10(sum x^2 / sum (x - y)^2) in dB, more is better, against "
           "bits per value with the scales of groups and blocks among them; all layers and heads of a "
           "site together.",
-      .columns = {{"site", "site"},
-                  {"model", "model"},
-                  {"format", "format"},
-                  {"bits", "bits per value"},
-                  {"sqnr", "SQNR (dB)", true},
-                  {"n", "values"}}};
+      .table = {.columns = {{"site", "site"},
+                            {"model", "model"},
+                            {"format", "format"},
+                            {"bits", "bits per value"},
+                            {"sqnr", "SQNR (dB)"},
+                            {"n", "values"}}},
+      .drawn = {"sqnr"}};
   for (const ModelStatistics& of : material.statistics) {
     const Json sites = OverviewSqnrJson(of.set);
     for (const std::string_view site : kShown) {
@@ -70,29 +68,29 @@ std::vector<FigureData> ErrorAgainstBits(const Material& material) {
         const auto sqnr = sites[std::string(site)].find(format + ".sqnr_db");
         const std::optional<double> bits = BitsOf(format);
         if (bits && sqnr != sites[std::string(site)].end())
-          figure.rows.push_back({site, of.model, format, *bits, *sqnr, ValuesOf(of.set, site)});
+          figure.table.Add({site, of.model, format, *bits, *sqnr, ValuesOf(of.set, site)});
       }
     }
   }
-  if (figure.rows.empty()) return {};
-  std::ranges::stable_sort(figure.rows, {}, [](const FigureRow& row) {
-    return std::ranges::find(kShown, row[0].get<std::string>()) - std::ranges::begin(kShown);
+  if (figure.table.rows.empty()) return {};
+  std::ranges::stable_sort(figure.table.rows, {}, [](const Json& row) {
+    return std::ranges::find(kShown, row.at("site").get<std::string>()) - std::ranges::begin(kShown);
   });
   std::vector<std::string> counted;
-  for (const FigureRow& row : figure.rows) {
-    const std::string n =
-        Formatted(" {} {} of {};", row[5].dump(), row[0].get<std::string>(), row[1].get<std::string>());
+  for (const Json& row : figure.table.rows) {
+    const std::string n = Formatted(" {} {} of {};", row.at("n").dump(), row.at("site").get<std::string>(),
+                                    row.at("model").get<std::string>());
     if (!std::ranges::contains(counted, n)) figure.caption += (counted.empty() ? " n, values:" : "") + n;
     counted.push_back(n);
   }
   figure.caption.back() = '.';
   figure.caption += MarksOf(material.statistics);
-  const FigureRow& worst = std::ranges::min(
-      figure.rows, {}, [](const FigureRow& row) { return row[4].is_null() ? INFINITY : row[4].get<double>(); });
-  if (worst[4].is_null()) return {figure};
-  figure.findings.push_back(Formatted("Of these sites {} of {} loses most: {:.1f} dB with {}.",
-                                      worst[0].get<std::string>(), worst[1].get<std::string>(), worst[4].get<double>(),
-                                      worst[2].get<std::string>()));
+  const Json& worst =
+      std::ranges::min(figure.table.rows, {}, [](const Json& row) { return NumberOr(row, "sqnr", INFINITY); });
+  if (worst.at("sqnr").is_null()) return {figure};
+  const auto text = [&](const char* column) { return worst.at(column).get<std::string>(); };
+  figure.findings.push_back(Formatted("Of these sites {} of {} loses most: {:.1f} dB with {}.", text("site"),
+                                      text("model"), NumberAt(worst, "sqnr"), text("format")));
   return {figure};
 }
 

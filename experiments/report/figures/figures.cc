@@ -5,19 +5,16 @@
 
 #include "experiments/report/drawing/embedded.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // The values of a column, each once, in the order of the rows.
 Json Distinct(const FigureData& figure, const std::string& column) {
-  const auto at = std::ranges::find(figure.columns, column, &Column::name) - figure.columns.begin();
   Json values = Json::array();
-  for (const FigureRow& row : figure.rows) {
-    if (!std::ranges::contains(values, row.at(at))) values.push_back(row[at]);
+  for (const Json& row : figure.table.rows) {
+    if (!std::ranges::contains(values, row.at(column))) values.push_back(row.at(column));
   }
   return values;
 }
@@ -50,31 +47,24 @@ Json LinesOf(const std::string& text) {
 }
 
 // Each "$NAME" becomes the row's value of that column, "$NAME:lines" its lines.
-void FillIn(Json& part, const FigureData& figure, const FigureRow& row) {
+void FillIn(Json& part, const Json& row) {
   if (part.is_string() && part.get_ref<const std::string&>().starts_with("$")) {
-    std::string name = part.get<std::string>().substr(1);
+    const std::string name = part.get<std::string>().substr(1);
     const size_t lines = name.find(":lines");
-    name = name.substr(0, lines);
-    const auto column = std::ranges::find(figure.columns, name, &Column::name);
-    part = row.at(static_cast<size_t>(column - figure.columns.begin()));
+    part = row.at(name.substr(0, lines));
     if (lines != name.npos) part = LinesOf(part.get<std::string>());
   }
   if (!part.is_structured()) return;
-  for (Json& child : part) FillIn(child, figure, row);
+  for (Json& child : part) FillIn(child, row);
 }
 
 // The "spec" is taken.
 Json PanelsOf(Json& specification, const FigureData& figure) {
-  const auto by = std::ranges::find(figure.columns, specification["concat"].get<std::string>(), &Column::name) -
-                  figure.columns.begin();
+  const std::string by = specification["concat"];
   Json panels = Json::array();
-  std::vector<Json> known;
-  for (const FigureRow& row : figure.rows) {
-    if (std::ranges::contains(known, row.at(static_cast<size_t>(by)))) continue;
-    known.push_back(row[static_cast<size_t>(by)]);
-    Json panel = specification["spec"];
-    FillIn(panel, figure, row);
-    panels.push_back(std::move(panel));
+  for (const Json& value : Distinct(figure, by)) {
+    Json& panel = panels.emplace_back(specification["spec"]);
+    FillIn(panel, *std::ranges::find_if(figure.table.rows, [&](const Json& row) { return row.at(by) == value; }));
   }
   specification.erase("spec");
   return panels;
@@ -82,12 +72,15 @@ Json PanelsOf(Json& specification, const FigureData& figure) {
 
 constexpr size_t kNamed = 12;  // rows; the table has all
 
-std::string RowName(const FigureData& figure, const FigureRow& row, size_t before) {
+// By the columns before one that is missing.
+std::string RowName(const FigureData& figure, const Json& row, const Column& missing) {
   std::string name;
-  for (size_t i = 0; i < before; ++i) {
-    if (row[i].is_null() || figure.columns[i].drawn) continue;
-    name += (name.empty() ? "" : ", ") + figure.columns[i].title + " " +
-            (row[i].is_string() ? row[i].get<std::string>() : row[i].dump());
+  for (const Column& column : figure.table.columns) {
+    if (column.name == missing.name) break;
+    const Json& value = row.at(column.name);
+    if (value.is_null() || std::ranges::contains(figure.drawn, column.name)) continue;
+    name +=
+        (name.empty() ? "" : ", ") + column.title + " " + (value.is_string() ? value.get<std::string>() : value.dump());
   }
   return name;
 }
@@ -107,10 +100,11 @@ std::string EvaluatedName(const Json& evaluation) {
 std::vector<std::string> MissingOf(const FigureData& figure) {
   std::vector<std::string> missing = figure.missing;
   size_t rows = 0;
-  for (const FigureRow& row : figure.rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      if (!figure.columns[i].drawn || !row[i].is_null() || ++rows > kNamed) continue;
-      missing.push_back(Formatted("{}: {} is no number", RowName(figure, row, i), figure.columns[i].title));
+  for (const Json& row : figure.table.rows) {
+    for (const Column& column : figure.table.columns) {
+      if (!std::ranges::contains(figure.drawn, column.name) || !row.at(column.name).is_null() || ++rows > kNamed)
+        continue;
+      missing.push_back(Formatted("{}: {} is no number", RowName(figure, row, column), column.title));
     }
   }
   if (rows > kNamed) missing.push_back(Formatted("and {} more, empty in the table", rows - kNamed));
@@ -120,13 +114,8 @@ std::vector<std::string> MissingOf(const FigureData& figure) {
 Json SpecificationOf(const FigureData& figure) {
   Json specification = Json::parse(Embedded("figures/" + figure.Kind() + ".json"));
   Order(specification, "", figure);
-  Json values = Json::array();
-  for (const FigureRow& row : figure.rows) {
-    Json& value = values.emplace_back(Json::object());
-    for (size_t i = 0; i < row.size(); ++i) value[figure.columns[i].name] = row[i];
-  }
   if (specification.contains("concat")) specification["concat"] = PanelsOf(specification, figure);
-  specification["data"] = {{"values", std::move(values)}};
+  specification["data"] = {{"values", figure.table.rows}};
   return specification;
 }
 

@@ -11,25 +11,16 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "experiments/report/input/material.h"
+#include "experiments/table/table.h"
 
 namespace tare {
 
-struct Column {
-  std::string name;    // in the specification: "absmax"
-  std::string title;   // in the table, with its unit
-  bool drawn = false;  // a row that lacks it is not in the drawing
-};
-
-using FigureRow = std::vector<nlohmann::ordered_json>;  // text, a number, or null: no figure
-
 struct FigureData {
-  std::string name;            // "bits", "maps:probs.entropy": its kind, and which one of several
-  std::string title, caption;  // the caption has units, n and what bars mean
-  std::vector<Column> columns;
-  std::vector<FigureRow> rows;
+  std::string name;                   // "bits", "maps:probs.entropy": its kind, and which one of several
+  std::string title, caption;         // the caption has units, n and what bars mean
+  Table table;                        // a column is called as in the specification, and its title is the page's
+  std::vector<std::string> drawn;     // columns: a row where one of them is null is not in the drawing
   std::vector<std::string> findings;  // a sentence each, worked out from the rows
   std::vector<std::string> missing;   // what could not be drawn; MissingOf adds rows without their number
   bool on_page = true;                // others are for `tare plot`
@@ -37,18 +28,16 @@ struct FigureData {
   std::string Kind() const { return name.substr(0, name.find(':')); }
 };
 
-// Null for NaN and infinities, which JSON has none of.
-inline nlohmann::ordered_json NumberOrNull(double value) {
-  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+// `otherwise` for null.
+inline double NumberOr(const Json& json, const char* key, double otherwise) {
+  return json.at(key).is_null() ? otherwise : json[key].get<double>();
 }
 
 // NaN for null, which is how results write what is no number.
-inline double NumberAt(const nlohmann::ordered_json& json, const char* key) {
-  return json.at(key).is_null() ? NAN : json[key].get<double>();
-}
+inline double NumberAt(const Json& json, const char* key) { return NumberOr(json, key, NAN); }
 
 // "novels-standard, attn_logits=int4/row (executed)" of a tare.eval/1.
-std::string EvaluatedName(const nlohmann::ordered_json& evaluation);
+std::string EvaluatedName(const Json& evaluation);
 
 // "1", "2 to 3".
 std::string RangeName(int64_t first, int64_t last);
@@ -72,7 +61,7 @@ std::vector<FigureData> Frontiers(const Material& material);
 // The specification of the figure's kind, with its rows as data. Of one with "concat": COLUMN, its "spec" stands once for
 // each value of the column, and in it "$NAME" is what the column NAME has in the first row of that value, "$NAME:lines" that
 // cut at its ", ".
-nlohmann::ordered_json SpecificationOf(const FigureData& figure);
+Json SpecificationOf(const FigureData& figure);
 
 struct FigureKind {
   std::string_view name, what;

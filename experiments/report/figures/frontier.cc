@@ -3,19 +3,16 @@
 // lost.
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // A line across, from the most bits to the fewest.
 void AddLimit(const std::string& panel, const Json& json, FigureData& figure) {
   const Json& frontier = json.at("frontier");
   for (const Json* point : {&frontier.front(), &frontier.back()})
-    figure.rows.push_back({panel, "allowed", nullptr, NumberOrNull(NumberAt(*point, "bits")),
-                           NumberOrNull(NumberAt(json, "within")), nullptr, nullptr, nullptr});
+    figure.table.Add({panel, "allowed", nullptr, NumberOrNull(NumberAt(*point, "bits")),
+                      NumberOrNull(NumberAt(json, "within")), nullptr, nullptr, nullptr});
 }
 
 void AddSearch(const Json& json, FigureData& figure) {
@@ -23,14 +20,14 @@ void AddSearch(const Json& json, FigureData& figure) {
   const Json& frontier = json.at("frontier");
   if (frontier.empty()) return;
   for (const Json& point : frontier)
-    figure.rows.push_back({panel, "predicted", point.at("step"), NumberOrNull(NumberAt(point, "bits")),
-                           NumberOrNull(NumberAt(point, "predicted")), nullptr, nullptr, nullptr});
+    figure.table.Add({panel, "predicted", point.at("step"), NumberOrNull(NumberAt(point, "bits")),
+                      NumberOrNull(NumberAt(point, "predicted")), nullptr, nullptr, nullptr});
   const Json* answer = nullptr;
   for (const Json& point : json.at("verified")) {
     const Json& change = point.at("tasks").at(0).at("change");
-    figure.rows.push_back({panel, "measured", point.at("step"), NumberOrNull(NumberAt(point, "bits")),
-                           NumberOrNull(NumberAt(change, "value")), NumberOrNull(NumberAt(change, "low")),
-                           NumberOrNull(NumberAt(change, "high")), point.at("plan")});
+    figure.table.Add({panel, "measured", point.at("step"), NumberOrNull(NumberAt(point, "bits")),
+                      NumberOrNull(NumberAt(change, "value")), NumberOrNull(NumberAt(change, "low")),
+                      NumberOrNull(NumberAt(change, "high")), point.at("plan")});
     if (point.at("plan") == json.at("plan")) answer = &point;
   }
   AddLimit(panel, json, figure);
@@ -52,16 +49,17 @@ std::vector<FigureData> Frontiers(const Material& material) {
                         "bits of all operands that were searched. Predicted: the sum of what the parts lose alone; "
                         "measured: the plan really run, with 95 % intervals, paired by window; allowed: what --within "
                         "says. n: the steps that were run, in the table with their plans.",
-                    .columns = {{"panel", "model"},
-                                {"kind", "kind"},
-                                {"step", "step"},
-                                {"bits", "bits per operand", true},
-                                {"loss", "divergence (nats)", true},
-                                {"low", "from"},
-                                {"high", "to"},
-                                {"plan", "plan"}}};
+                    .table = {.columns = {{"panel", "model"},
+                                          {"kind", "kind"},
+                                          {"step", "step"},
+                                          {"bits", "bits per operand"},
+                                          {"loss", "divergence (nats)"},
+                                          {"low", "from"},
+                                          {"high", "to"},
+                                          {"plan", "plan"}}},
+                    .drawn = {"bits", "loss"}};
   material.ForEach("tare.search/1", [&](const Json& json) { AddSearch(json, figure); });
-  if (figure.rows.empty()) return {};
+  if (figure.table.rows.empty()) return {};
   return {figure};
 }
 

@@ -31,15 +31,13 @@ void AddSite(const std::string& site, const std::string& model, const OutlierSta
   if (s.count() == 0 || s.absmax() == 0.0f) return;
   for (const auto& [step, count] : Steps(s)) {
     const double share = static_cast<double>(count) / static_cast<double>(s.count());
-    figure.rows.push_back(
-        {site, model, "values", MagnitudeHistogram::MagnitudeOf(step * kBinsPerStep), share, s.count()});
+    figure.table.Add({site, model, "values", MagnitudeHistogram::MagnitudeOf(step * kBinsPerStep), share, s.count()});
   }
   for (const Format format : kGrids) {
     const FormatInfo& info = Info(format);
     for (int code = 1; code <= info.max_code; ++code)
-      figure.rows.push_back({site, model, info.name,
-                             s.absmax() * static_cast<float>(code) / static_cast<float>(info.max_code), nullptr,
-                             nullptr});
+      figure.table.Add({site, model, info.name,
+                        s.absmax() * static_cast<float>(code) / static_cast<float>(info.max_code), nullptr, nullptr});
   }
   const FormatInfo& fewest = Info(kGrids[2]);
   const double half = 0.5 * s.absmax() / fewest.max_code;
@@ -62,17 +60,17 @@ std::vector<FigureData> Histograms(const Material& material) {
           "Share of values by magnitude (no unit), in steps of a quarter of an octave, all layers and heads "
           "together; values below 2^-16 of the largest are in the first step. Below: what the codes of 8, 6 and 4 "
           "bits stand for, with one scale for all. n, values:",
-      .columns = {{"site", "site"},
-                  {"model", "model"},
-                  {"kind", "kind"},
-                  {"magnitude", "magnitude"},
-                  {"share", "share"},
-                  {"n", "values"}}};
+      .table = {.columns = {{"site", "site"},
+                            {"model", "model"},
+                            {"kind", "kind"},
+                            {"magnitude", "magnitude"},
+                            {"share", "share"},
+                            {"n", "values"}}}};
   for (const ModelStatistics& of : material.statistics)
     AddSite("attn_logits", of.model, OutlierFigures(of.set).AttentionLogits({}, {}, {}), figure);
   for (const ModelStatistics& of : material.statistics)
     AddSite("layer_out", of.model, OutlierFigures(of.set).HiddenStates({}), figure);
-  if (figure.rows.empty()) return {};
+  if (figure.table.rows.empty()) return {};
   figure.caption.back() = '.';
   return {figure};
 }

@@ -8,12 +8,9 @@
 #include "experiments/observe/statistics_report.h"
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Largest {
   std::string site, model;
@@ -101,16 +98,17 @@ std::vector<FigureData> LargestMagnitudes(const Material& material) {
   std::map<std::string, uint64_t> counts;
   FigureData figure{.name = "largest",
                     .title = "Largest magnitudes by layer",
-                    .columns = {{"site", "site"},
-                                {"model", "model"},
-                                {"layer", "layer"},
-                                {"figure", "figure"},
-                                {"magnitude", "|x|", true},
-                                {"n", "values"}}};
+                    .table = {.columns = {{"site", "site"},
+                                          {"model", "model"},
+                                          {"layer", "layer"},
+                                          {"figure", "figure"},
+                                          {"magnitude", "|x|"},
+                                          {"n", "values"}}},
+                    .drawn = {"magnitude"}};
   for (const Largest& one : all) {
     counts[one.site + " of " + one.model] += one.count;
-    figure.rows.push_back({one.site, one.model, one.layer, "largest", NumberOrNull(one.largest), one.count});
-    figure.rows.push_back({one.site, one.model, one.layer, "median", NumberOrNull(one.median), one.count});
+    figure.table.Add({one.site, one.model, one.layer, "largest", NumberOrNull(one.largest), one.count});
+    figure.table.Add({one.site, one.model, one.layer, "median", NumberOrNull(one.median), one.count});
   }
   figure.caption =
       "Largest and median magnitude of attention logits (scaled, before the softmax) and of hidden states after each "

@@ -2,20 +2,17 @@
 // Loss by how many tokens a token was predicted from, of `tare eval --tasks perplexity=TEXT`.
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 void AddLosses(const Json& evaluation, const std::string& name, const Json& task, FigureData& figure) {
   const std::string of = EvaluatedName(evaluation) + " on " + name.substr(name.find(':') + 1);
   const Json& ranges = task.at("by_position");
   for (const Json& range : ranges) {
     const double loss = NumberAt(range, "nll"), error = NumberAt(range, "nll_stderr");
-    figure.rows.push_back({of, range.at("first"), range.at("last"), NumberOrNull(loss), NumberOrNull(error),
-                           NumberOrNull(loss - error), NumberOrNull(loss + error), range.at("tokens")});
+    figure.table.Add({of, range.at("first"), range.at("last"), NumberOrNull(loss), NumberOrNull(error),
+                      NumberOrNull(loss - error), NumberOrNull(loss + error), range.at("tokens")});
   }
   if (ranges.empty()) return;
   const Json &first = ranges.front(), &last = ranges.back();
@@ -34,20 +31,21 @@ std::vector<FigureData> Losses(const Material& material) {
                         "Negative log-likelihood, nats per token, by how many tokens it was predicted from (powers of "
                         "two, on a log scale); bars are one standard error either way, over windows, where there are "
                         "enough. n: tokens, in the table.",
-                    .columns = {{"of", "model, plan"},
-                                {"first", "context from (tokens)"},
-                                {"last", "to"},
-                                {"loss", "loss (nats)", true},
-                                {"error", "standard error"},
-                                {"low", "less one error"},
-                                {"high", "plus one error"},
-                                {"n", "tokens"}}};
+                    .table = {.columns = {{"of", "model, plan"},
+                                          {"first", "context from (tokens)"},
+                                          {"last", "to"},
+                                          {"loss", "loss (nats)"},
+                                          {"error", "standard error"},
+                                          {"low", "less one error"},
+                                          {"high", "plus one error"},
+                                          {"n", "tokens"}}},
+                    .drawn = {"loss"}};
   material.ForEach("tare.eval/1", [&](const Json& json) {
     for (const auto& [name, task] : json.at("tasks").items()) {
       if (task.contains("by_position")) AddLosses(json, name, task, figure);
     }
   });
-  if (figure.rows.empty()) return {};
+  if (figure.table.rows.empty()) return {};
   return {figure};
 }
 

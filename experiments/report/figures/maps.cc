@@ -21,27 +21,30 @@ FigureData& FigureNamed(const std::string& measure, std::vector<FigureData>& fig
   return figures.emplace_back(FigureData{
       .name = name,
       .title = measure + " by layer and head",
-      .columns = {{"panel", "model"}, {"layer", "layer"}, {"head", "head"}, {"value", measure, true}, {"n", "values"}},
+      .table =
+          {.columns = {{"panel", "model"}, {"layer", "layer"}, {"head", "head"}, {"value", measure}, {"n", "values"}}},
+      .drawn = {"value"},
       .on_page = std::ranges::contains(kOnPage, measure)});
 }
 
 // Where each panel has its largest.
 void AddFindings(FigureData& figure, const std::string& measure) {
-  std::vector<const FigureRow*> largest;
-  for (const FigureRow& row : figure.rows) {
-    if (row[3].is_null()) continue;
-    const auto known = std::ranges::find_if(largest, [&](const FigureRow* one) { return (*one)[0] == row[0]; });
+  std::vector<const Json*> largest;
+  for (const Json& row : figure.table.rows) {
+    if (row.at("value").is_null()) continue;
+    const auto known =
+        std::ranges::find_if(largest, [&](const Json* one) { return one->at("panel") == row.at("panel"); });
     if (known == largest.end()) {
       largest.push_back(&row);
-    } else if (row[3].get<double>() > (**known)[3].get<double>()) {
+    } else if (NumberAt(row, "value") > NumberAt(**known, "value")) {
       *known = &row;
     }
   }
   std::string text;
-  for (const FigureRow* row : largest)
-    text +=
-        Formatted("{} {:.4g} in {}, layer {}, head {}", text.empty() ? "The largest " + measure + " is" : ";",
-                  (*row)[3].get<double>(), (*row)[0].get<std::string>(), (*row)[1].get<int>(), (*row)[2].get<int>());
+  for (const Json* row : largest)
+    text += Formatted("{} {:.4g} in {}, layer {}, head {}", text.empty() ? "The largest " + measure + " is" : ";",
+                      NumberAt(*row, "value"), row->at("panel").get<std::string>(), row->at("layer").get<int>(),
+                      row->at("head").get<int>());
   if (!text.empty()) figure.findings.push_back(text + ".");
 }
 
@@ -58,16 +61,16 @@ std::vector<FigureData> Maps(const Material& material) {
       const std::string panel = of.model + (key.map ? Formatted(", map {}", *key.map) : "");
       for (const auto& [name, value] : measures) {
         FigureNamed(std::string(Name(key.site)) + "." + name, figures)
-            .rows.push_back({panel, *key.layer, *key.head, NumberOrNull(value), s.outliers.count()});
+            .table.Add({panel, *key.layer, *key.head, NumberOrNull(value), s.outliers.count()});
       }
     }
   }
   for (FigureData& figure : figures) {
-    const std::string measure = figure.columns[3].title;
+    const std::string measure = figure.name.substr(5);
     figure.caption = Formatted(
         "{} of each layer and head, by the definition in the page on statistics. n: {} values in "
         "the first row of the table, which has each row's.",
-        measure, figure.rows[0][4].dump());
+        measure, figure.table.rows[0].at("n").dump());
     AddFindings(figure, measure);
   }
   std::ranges::stable_sort(figures, std::less(), [](const FigureData& f) {

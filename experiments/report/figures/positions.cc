@@ -2,12 +2,9 @@
 // Divergence by how many tokens a token was predicted from, of `tare eval --tasks divergence=TEXT`.
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 void AddTask(const Json& evaluation, const Json& task, FigureData& figure) {
   const std::string of = EvaluatedName(evaluation);
@@ -17,7 +14,7 @@ void AddTask(const Json& evaluation, const Json& task, FigureData& figure) {
     if (kld <= 0)
       figure.missing.push_back(
           Formatted("{}, context {}: {} has no place on a log axis", of, RangeName(first, last), kld));
-    figure.rows.push_back({of, first, last, NumberOrNull(kld), range.at("perplexity_ratio"), range.at("tokens")});
+    figure.table.Add({of, first, last, NumberOrNull(kld), range.at("perplexity_ratio"), range.at("tokens")});
   }
   if (task.at("by_context").empty()) return;
   const Json& first = task["by_context"].front();
@@ -36,18 +33,19 @@ std::vector<FigureData> Positions(const Material& material) {
                     .caption =
                         "Kullback-Leibler divergence from the model without the plan, nats per token, by how many "
                         "tokens it was predicted from (powers of two, on a log scale). n: tokens, in the table.",
-                    .columns = {{"of", "model, plan"},
-                                {"first", "context from (tokens)"},
-                                {"last", "to"},
-                                {"kld", "divergence (nats)", true},
-                                {"perplexity_ratio", "perplexity ratio"},
-                                {"n", "tokens"}}};
+                    .table = {.columns = {{"of", "model, plan"},
+                                          {"first", "context from (tokens)"},
+                                          {"last", "to"},
+                                          {"kld", "divergence (nats)"},
+                                          {"perplexity_ratio", "perplexity ratio"},
+                                          {"n", "tokens"}}},
+                    .drawn = {"kld"}};
   material.ForEach("tare.eval/1", [&](const Json& json) {
     for (const auto& [name, task] : json.at("tasks").items()) {
       if (task.contains("by_context")) AddTask(json, task, figure);
     }
   });
-  if (figure.rows.empty()) return {};
+  if (figure.table.rows.empty()) return {};
   return {figure};
 }
 

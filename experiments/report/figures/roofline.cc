@@ -5,12 +5,9 @@
 
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Kernel {
   std::string name, work, size, plan;  // "tare", "attention, v1"
@@ -92,6 +89,21 @@ double RoofOf(const Kernel& k) {
   return k.peak > 0 && k.read > 0 ? std::min(k.peak, k.read * k.operations / k.bytes) : NAN;
 }
 
+double SpeedOf(const Kernel& k) { return k.seconds > 0 ? k.operations / k.seconds * 1e-9 : NAN; }
+
+Columns<Kernel> KernelColumns() {
+  return {{{"kernel", "kernel"}, &Kernel::name},
+          {{"work", "of"}, &Kernel::work},
+          {{"size", "size"}, &Kernel::size},
+          {{"plan", "plan"}, &Kernel::plan},
+          {{"threads", "threads"}, &Kernel::threads},
+          {{"intensity", "operations per byte"}, [](const Kernel& k) { return k.operations / k.bytes; }},
+          {{"speed", "Gop/s"}, SpeedOf},
+          {{"roof", "roof (Gop/s)"}, RoofOf},
+          {{"share", "share of the roof"}, [](const Kernel& k) { return SpeedOf(k) / RoofOf(k); }},
+          {{"error", "relative error (L2)"}, &Kernel::error}};
+}
+
 }  // namespace
 
 std::vector<FigureData> RooflineOfKernels(const Material& material) {
@@ -102,35 +114,21 @@ std::vector<FigureData> RooflineOfKernels(const Material& material) {
                         "the roof of each kernel is what the machine's products of its type, or reading its "
                         "memory, allow in the same run (bars to it), of decoding reading its cache alone. Both axes on "
                         "log scales. n: the median call.",
-                    .columns = {{"kernel", "kernel"},
-                                {"work", "of"},
-                                {"size", "size"},
-                                {"plan", "plan"},
-                                {"threads", "threads"},
-                                {"intensity", "operations per byte"},
-                                {"speed", "Gop/s", true},
-                                {"roof", "roof (Gop/s)", true},
-                                {"share", "share of the roof"},
-                                {"error", "relative error (L2)"}}};
+                    .drawn = {"speed", "roof"}};
   std::vector<Kernel> all;
   material.ForEach("tare.bench/1", [&](const Json& json) {
     for (Kernel& kernel : KernelsOf(json)) all.push_back(std::move(kernel));
   });
   if (all.empty()) return {};
-  for (const Kernel& k : all) {
-    const double speed = k.seconds > 0 ? k.operations / k.seconds * 1e-9 : NAN;
-    figure.rows.push_back({k.name, k.work, k.size, k.plan, k.threads, NumberOrNull(k.operations / k.bytes),
-                           NumberOrNull(speed), NumberOrNull(RoofOf(k)), NumberOrNull(speed / RoofOf(k)),
-                           NumberOrNull(k.error)});
-  }
-  const FigureRow& best = std::ranges::max(
-      figure.rows, {}, [](const FigureRow& row) { return row[8].is_null() ? -INFINITY : row[8].get<double>(); });
-  if (best[8].is_null()) return {figure};
-  const std::string plan = best[3].get<std::string>();
+  figure.table = TableOf(KernelColumns(), all);
+  const Json& best =
+      std::ranges::max(figure.table.rows, {}, [](const Json& row) { return NumberOr(row, "share", -INFINITY); });
+  if (best.at("share").is_null()) return {figure};
+  const auto text = [&](const char* column) { return best.at(column).get<std::string>(); };
   figure.findings.push_back(Formatted("The kernel nearest to its roof is {} of {} ({}{}): {:.0f} % of {:.0f} Gop/s.",
-                                      best[0].get<std::string>(), best[1].get<std::string>(),
-                                      best[2].get<std::string>(), plan.empty() ? "" : ", " + plan,
-                                      100 * best[8].get<double>(), best[7].get<double>()));
+                                      text("kernel"), text("work"), text("size"),
+                                      text("plan").empty() ? "" : ", " + text("plan"), 100 * NumberAt(best, "share"),
+                                      NumberAt(best, "roof")));
   return {figure};
 }
 

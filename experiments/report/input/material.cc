@@ -10,7 +10,7 @@
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/hdf5.h"
-#include "quant/file/json.h"
+#include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
 #include "quant/statistics/statistics_file.h"
@@ -18,7 +18,6 @@
 namespace tare {
 namespace {
 
-using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSchemas[] = {"tare.stats/2",       "tare.sweep/2", "tare.sweep/3",         "tare.compare/1",
@@ -239,13 +238,8 @@ class Reader {
 }  // namespace
 
 std::vector<SweepFigure> Sweep::Figures() const {
-  std::vector<SweepFigure> figures;
-  for (size_t c = 0; c < cells.size(); ++c) {
-    for (size_t i = 0; i < cells[c].figures.list.size(); ++i) {
-      if (cells[c].figures.list[i].keys.in_tables != nullptr)
-        figures.emplace_back(&cells[c], &cells[c].figures.list[i], Find(comparisons.changes, c, i));
-    }
-  }
+  std::vector<SweepFigure> figures = FiguresOf(cells, comparisons);
+  std::erase_if(figures, [](const SweepFigure& figure) { return !figure.InTables(); });
   return figures;
 }
 

@@ -39,13 +39,6 @@ struct Document {
   nlohmann::ordered_json json;
 };
 
-// A figure of a cell, and how it differs from that of 16 bits where there is one.
-struct SweepFigure {
-  const SweepCell* cell;
-  const Figure* figure;
-  const Comparison* change;  // or null
-};
-
 struct Sweep {
   std::string path;
   std::vector<SweepCell> cells;

@@ -8,13 +8,10 @@
 
 #include "experiments/report/drawing/embedded.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
 #include "quant/file/json_text.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Text, also between quotes; bytes that are no UTF-8 become U+FFFD.
 std::string Escaped(std::string_view raw) {
@@ -63,15 +60,15 @@ std::string CellOf(const Json& value) {
   return Formatted("<td class=\"number\" data-number=\"{}\">{}</td>", text, text);
 }
 
-std::string TableOf(const FigureData& figure) {
+std::string HtmlOf(const Table& table) {
   std::string html = "<table><thead><tr>";
-  for (size_t i = 0; i < figure.columns.size(); ++i)
-    html += Formatted("<th scope=\"col\"{}>{}</th>", figure.rows[0][i].is_string() ? "" : " class=\"number\"",
-                      Escaped(figure.columns[i].title));
+  for (const Column& column : table.columns)
+    html += Formatted("<th scope=\"col\"{}>{}</th>",
+                      table.rows.at(0).at(column.name).is_string() ? "" : " class=\"number\"", Escaped(column.title));
   html += "</tr></thead><tbody>\n";
-  for (const FigureRow& row : figure.rows) {
+  for (const Json& row : table.rows) {
     html += "<tr>";
-    for (const Json& value : row) html += CellOf(value);
+    for (const Column& column : table.columns) html += CellOf(row.at(column.name));
     html += "</tr>\n";
   }
   return html + "</tbody></table>";
@@ -89,7 +86,7 @@ std::string FigureOf(const FigureData& figure, Drawing& drawing) {
   html += Formatted(
       "<div class=\"actions\"></div>\n<details><summary>Data: {} rows</summary><div class=\"scroll\" tabindex=\"0\" "
       "role=\"region\" aria-label=\"Data of {}\">{}</div></details>\n</figure></section>\n",
-      figure.rows.size(), title, TableOf(figure));
+      figure.table.rows.size(), title, HtmlOf(figure.table));
   return html;
 }
 

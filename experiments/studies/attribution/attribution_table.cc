@@ -5,48 +5,50 @@
 
 #include "experiments/studies/sweep/table.h"
 #include "experiments/studies/sweep/table_files.h"
-#include "experiments/text/csv.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr size_t kPartWidth = 20, kAloneWidth = 36;
-
-std::string Line(const std::string& part, const std::string& alone, const std::string& taken_out = "") {
-  std::string text;
-  if (part.size() >= kPartWidth - 1) text = "  " + part + "\n";
-  std::string line =
-      Formatted("  {:<{}}{:<{}}{}", text.empty() ? part : "", kPartWidth - 2, alone, kAloneWidth, taken_out);
-  line.resize(line.find_last_not_of(' ') + 1);
-  return text + line + "\n";
-}
-
 std::string FigureTable(const Attribution& a) {
   const char* const format = a.figure.in_tables;
-  std::string text = Formatted("\n{}, {}\n  f32 {}, the whole plan {}\n", a.task, a.figure.name,
-                               NumberText(a.baseline, format), NumberText(a.whole, format));
-  text += Line("part", "alone", "taken out");
+  Table table{.columns = {{.name = "part", .title = "part", .side = Side::kLeft, .width = 16},
+                          {.name = "alone", .title = "alone", .side = Side::kLeft, .width = 34},
+                          {.name = "taken_out", .title = "taken out", .side = Side::kLeft, .width = 24}}};
   for (const PartEffect& p : a.parts)
-    text += Line(p.part.name, ChangeWithEnds(p.alone, format), ComparisonText(p.taken_out, format));
-  text += Line("sum of alone", ChangeWithEnds(a.sum, format));
-  text += Line("left over", ChangeWithEnds(a.left_over, format));
-  return text + Line("the whole plan", ChangeWithEnds(a.change, format));
+    table.Add({p.part.name, ChangeWithEnds(p.alone, format), ComparisonText(p.taken_out, format)});
+  table.Add({"sum of alone", ChangeWithEnds(a.sum, format), ""});
+  table.Add({"left over", ChangeWithEnds(a.left_over, format), ""});
+  table.Add({"the whole plan", ChangeWithEnds(a.change, format), ""});
+  return Formatted("\n{}, {}\n  f32 {}, the whole plan {}\n", a.task, a.figure.name, NumberText(a.baseline, format),
+                   NumberText(a.whole, format)) +
+         TableText(table, 2);
 }
 
-// Every comparison with its effect's name, the part's (or none) and the plan that it is of.
-template <typename Body>
-void ForEachEffect(const Attribution& a, const Plan& plan, Body body) {
-  body("plan", "", plan.canonical(), a.change);
-  for (const PartEffect& p : a.parts) {
-    body("alone", p.part.name, p.part.alone.canonical(), p.alone);
-    body("taken_out", p.part.name, p.part.without.canonical(), p.taken_out);
+// A comparison, the part (or none) and the plan that it is of.
+struct Effect {
+  std::string task, figure;
+  const char* effect;
+  std::string part, plan;
+  const Comparison* of;
+};
+
+std::vector<Effect> EffectsOf(const std::vector<Attribution>& attributions, const Plan& plan) {
+  std::vector<Effect> effects;
+  for (const Attribution& a : attributions) {
+    const auto add = [&](const char* effect, const std::string& part, const Plan& of, const Comparison& c) {
+      effects.push_back({a.task, a.figure.name, effect, part, of.canonical(), &c});
+    };
+    add("plan", "", plan, a.change);
+    for (const PartEffect& p : a.parts) {
+      add("alone", p.part.name, p.part.alone, p.alone);
+      add("taken_out", p.part.name, p.part.without, p.taken_out);
+    }
+    add("sum", "", plan, a.sum);
+    add("left_over", "", plan, a.left_over);
   }
-  body("sum", "", plan.canonical(), a.sum);
-  body("left_over", "", plan.canonical(), a.left_over);
+  return effects;
 }
 
 }  // namespace
@@ -67,31 +69,27 @@ std::string AttributionTable(const std::vector<Attribution>& attributions) {
 }
 
 std::string AttributionLegend(const std::vector<Attribution>& attributions) {
-  std::vector<Comparison> all;
-  for (const Attribution& a : attributions) {
-    ForEachEffect(a, Plan(), [&](auto, auto, auto, const Comparison& c) { all.push_back(c); });
-  }
+  const std::vector<Effect> all = EffectsOf(attributions, Plan());
   std::string text =
       "alone: the part quantized and all else exact; taken out: the plan less the plan\n"
       "without the part; left over: the whole plan's change less the sum of alone.\n"
       "[low, high] 95 %; +/- one standard error, paired by item or by window\n";
-  const auto tested = std::ranges::count_if(all, [](const Comparison& c) { return c.p_holm.has_value(); });
+  const auto tested = std::ranges::count_if(all, [](const Effect& e) { return e.of->p_holm.has_value(); });
   if (tested > 0) text += Formatted("* significant: p < 0.05 after Holm over {} changes\n", tested);
-  if (std::ranges::any_of(all, [](const Comparison& c) { return c.TooFew(); }))
+  if (std::ranges::any_of(all, [](const Effect& e) { return e.of->TooFew(); }))
     text += "? too few items: five that change cannot be significant, whichever way\n";
   return text;
 }
 
 std::string AttributionCsv(const std::vector<Attribution>& attributions, const Plan& plan) {
-  std::string text = "task,figure,effect,part,plan,value,stderr,low,high,gained,lost,p,p_holm,detectable,for_half\n";
-  for (const Attribution& a : attributions) {
-    ForEachEffect(a, plan,
-                  [&](const char* effect, const std::string& part, const std::string& of, const Comparison& c) {
-                    text += Formatted("{},{},{},{},{},{},{}\n", CsvField(a.task), a.figure.name, effect, CsvField(part),
-                                      CsvField(of), SizeCsv(&c), EvidenceCsv(&c));
-                  });
-  }
-  return text;
+  Columns<Effect> columns{{{"task"}, &Effect::task},
+                          {{"figure"}, &Effect::figure},
+                          {{"effect"}, &Effect::effect},
+                          {{"part"}, &Effect::part},
+                          {{"plan"}, &Effect::plan}};
+  AddPart(columns, "", SizeColumns(), &Effect::of);
+  AddPart(columns, "", EvidenceColumns(), &Effect::of);
+  return TableCsv(TableOf(columns, EffectsOf(attributions, plan)));
 }
 
 Json AttributionJson(const std::vector<Attribution>& attributions, const std::string& model, const Plan& plan,

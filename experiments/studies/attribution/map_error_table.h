@@ -11,13 +11,13 @@
 // others as map_errors.h has them.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "experiments/significance/bootstrap.h"
 #include "experiments/studies/attribution/map_errors.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 
@@ -31,14 +31,13 @@ struct CommonShare {
 };
 CommonShare CommonOf(const std::vector<MapErrors>& sequences, const Resampling& resampling);
 
-std::string MapErrorTable(const std::string& plan, const LayerMapErrors& layers, const Resampling& resampling);
-
 // {"plan", "layers": [{"layer", "maps": [{"logit_rms", "shiftless_rms", "exp_bias", "half_variance", "error", "peak",
 // "peak_formula"}], "difference": null or {"error", "common", "low", "high", "correlation", "peak", "peak_formula"}}]}
-nlohmann::ordered_json MapErrorJson(const std::string& plan, const LayerMapErrors& layers,
-                                    const Resampling& resampling);
+Json MapErrorJson(const std::string& plan, const LayerMapErrors& layers, const Resampling& resampling);
 
+// Of such a plan.
+std::string MapErrorTable(const Json& plan);
 // Of such plans a row per layer and map, and one of the map "difference"; what a row does not have is empty.
-std::string MapErrorCsv(const nlohmann::ordered_json& plans);
+std::string MapErrorCsv(const Json& plans);
 
 }  // namespace tare

@@ -7,14 +7,11 @@
 #include "experiments/studies/search/operands.h"
 #include "experiments/studies/sweep/table.h"
 #include "experiments/studies/sweep/table_files.h"
-#include "experiments/text/csv.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kLossFormat = ".2e";
 constexpr size_t kLayersInLine = 20;
@@ -28,16 +25,17 @@ std::string MeasuredText(const Comparison& c) {
 }
 
 std::string VerifiedText(const Search& search) {
-  std::string text = Formatted("\n{:<18}{:>6}{:>11}  measured\n", "kld", "bits", "predicted");
-  for (const VerifiedPoint& point : search.verified) {
-    const bool answer = &point == &search.Answer();
-    text += Formatted("  step {:<11}{:>6.2f}{:>11}  {}{}\n", point.step, search.BitsAt(point.step),
-                      NumberText(search.frontier[point.step].loss, kLossFormat), MeasuredText(point.changes.front()),
-                      answer                         ? " the answer"
-                      : point.Loss() > search.within ? " beyond"
-                                                     : "");
-  }
-  return text;
+  Table table{.columns = {{.name = "step", .title = "kld", .side = Side::kLeft, .width = 16},
+                          {.name = "bits", .title = "bits", .format = "{:.2f}", .width = 6},
+                          {.name = "predicted", .title = "predicted", .width = 9},
+                          {.name = "measured", .title = "measured", .side = Side::kLeft, .width = 41}}};
+  for (const VerifiedPoint& point : search.verified)
+    table.Add({Formatted("  step {}", point.step), search.BitsAt(point.step),
+               NumberText(search.frontier[point.step].loss, kLossFormat),
+               MeasuredText(point.changes.front()) + (&point == &search.Answer()     ? " the answer"
+                                                      : point.Loss() > search.within ? " beyond"
+                                                                                     : "")});
+  return "\n" + TableText(table);
 }
 
 // The first figure of every task but divergence, at the same points.
@@ -45,12 +43,16 @@ std::string TasksText(const Search& search) {
   std::string text;
   for (size_t task = 1; task < search.Answer().cells.size(); ++task) {
     const SweepCell& first = search.Answer().cells[task];
-    const char* const format = first.figures.list.front().keys.in_tables;
-    text += Formatted("\n{}, {}: change from 16 bits\n", first.task, first.figures.list.front().keys.name);
+    const FigureKeys& keys = first.figures.list.front().keys;
+    Table table{.columns = {{.name = "step", .title = keys.name, .side = Side::kLeft, .width = 16},
+                            {.name = "bits", .title = "bits", .format = "{:.2f}", .width = 6},
+                            {.name = "measured", .title = "measured", .side = Side::kLeft, .width = 22},
+                            {.name = "change", .title = "change from 16 bits", .side = Side::kLeft, .width = 26}}};
     for (const VerifiedPoint& point : search.verified)
-      text += Formatted("  step {:<11}{:>6.2f}  {:<24}{}\n", point.step, search.BitsAt(point.step),
-                        FigureText(point.cells[task].figures.list.front(), format),
-                        ComparisonText(point.changes[task], format));
+      table.Add({Formatted("  step {}", point.step), search.BitsAt(point.step),
+                 FigureText(point.cells[task].figures.list.front(), keys.in_tables),
+                 ComparisonText(point.changes[task], keys.in_tables)});
+    text += Formatted("\n{}\n", first.task) + TableText(table);
   }
   return text;
 }
@@ -76,6 +78,36 @@ std::string BitsText(const Search& search) {
   return text;
 }
 
+// A step of the frontier, the part that it moved (but the first), and the point of it that was run, if any.
+struct SearchStep {
+  size_t step = 0;
+  const FrontierPoint* point = nullptr;
+  const PartLevel* level = nullptr;
+  const SearchPart* part = nullptr;
+  const VerifiedPoint* run = nullptr;
+  double bits = 0;
+};
+
+std::vector<SearchStep> StepsOf(const Search& search) {
+  std::vector<SearchStep> steps;
+  for (size_t step = 0; step < search.frontier.size(); ++step) {
+    const FrontierPoint& point = search.frontier[step];
+    SearchStep& one = steps.emplace_back(SearchStep{.step = step, .point = &point, .bits = search.BitsAt(step)});
+    if (step > 0) one.part = &search.parts[point.moved], one.level = &LevelAt(search, point, point.moved);
+    const auto run = std::ranges::find(search.verified, step, &VerifiedPoint::step);
+    if (run != search.verified.end()) one.run = &*run;
+  }
+  return steps;
+}
+
+Columns<SearchStep> StepColumns() {
+  return {{{"step"}, &SearchStep::step},
+          {{"part"}, [](const SearchStep& s) { return s.part ? Json(s.part->name) : Lacking(); }},
+          {{"rule"}, [](const SearchStep& s) { return s.level ? Json(s.level->rule) : Lacking(); }},
+          {{"bits"}, &SearchStep::bits},
+          {{"predicted"}, [](const SearchStep& s) { return s.point->loss; }}};
+}
+
 }  // namespace
 
 std::string SearchTable(const Search& search) {
@@ -94,18 +126,15 @@ std::string SearchTable(const Search& search) {
 }
 
 std::string SearchCsv(const Search& search) {
-  std::string text = "step,part,rule,bits,predicted,measured,stderr,low,high,within,plan\n";
-  for (size_t step = 0; step < search.frontier.size(); ++step) {
-    const FrontierPoint& point = search.frontier[step];
-    const std::string moved =
-        step == 0 ? "," : search.parts[point.moved].name + "," + CsvField(LevelAt(search, point, point.moved).rule);
-    const auto run = std::ranges::find(search.verified, step, &VerifiedPoint::step);
-    const bool ran = run != search.verified.end();
-    text += Formatted("{},{},{},{},{},{},{}\n", step, moved, search.BitsAt(step), point.loss,
-                      SizeCsv(ran ? &run->changes.front() : nullptr),
-                      ran ? (run->Loss() <= search.within ? "1" : "0") : "", ran ? CsvField(run->plan) : "");
-  }
-  return text;
+  Columns<SearchStep> columns = StepColumns();
+  Columns<Comparison> measured = SizeColumns();
+  measured.front().column.name = "measured";
+  AddPart(columns, "", measured, [](const SearchStep& s) { return s.run ? &s.run->changes.front() : nullptr; });
+  columns.push_back({{"within"}, [within = search.within](const SearchStep& s) {
+                       return s.run ? Json(s.run->Loss() <= within ? 1 : 0) : Json();
+                     }});
+  columns.push_back({{"plan"}, [](const SearchStep& s) { return s.run ? s.run->plan : ""; }});
+  return TableCsv(TableOf(columns, StepsOf(search)));
 }
 
 Json SearchJson(const Search& search, const Resampling& resampling) {
@@ -118,21 +147,13 @@ Json SearchJson(const Search& search, const Resampling& resampling) {
             {"bits", search.BitsAt(search.Answer().step)},
             {"plan", search.Answer().plan},
             {"parts", Json::array()},
-            {"frontier", Json::array()},
+            {"frontier", TableJson(TableOf(StepColumns(), StepsOf(search)))},
             {"verified", Json::array()}};
   for (const SearchPart& part : search.parts) {
     Json levels = Json::array();
     for (const PartLevel& level : part.levels)
       levels.push_back({{"rule", level.rule}, {"bits", level.bits}, {"kld", level.of.loss}});
     json["parts"].push_back({{"part", part.name}, {"operands", part.operands}, {"levels", levels}});
-  }
-  for (size_t step = 0; step < search.frontier.size(); ++step) {
-    const FrontierPoint& point = search.frontier[step];
-    Json moved{{"step", step}};
-    if (step > 0)
-      moved.update({{"part", search.parts[point.moved].name}, {"rule", LevelAt(search, point, point.moved).rule}});
-    moved.update({{"bits", search.BitsAt(step)}, {"predicted", point.loss}});
-    json["frontier"].push_back(moved);
   }
   for (const VerifiedPoint& point : search.verified) {
     Json tasks = Json::array();

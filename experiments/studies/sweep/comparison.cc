@@ -89,6 +89,13 @@ const SweepCell* SameOfFirst(const std::vector<SweepCell>& cells, const SweepCel
   return found == cells.end() ? nullptr : &*found;
 }
 
+// Null where there is none.
+const Comparison* Find(const std::vector<Comparison>& comparisons, size_t cell, size_t figure) {
+  const auto found =
+      std::ranges::find_if(comparisons, [&](const Comparison& c) { return c.cell == cell && c.figure == figure; });
+  return found == comparisons.end() ? nullptr : &*found;
+}
+
 // Over those that the table shows.
 void AddHolmOfShown(const std::vector<SweepCell>& cells, std::vector<Comparison>& comparisons) {
   std::vector<Comparison*> shown;
@@ -149,10 +156,14 @@ Comparisons CompareCells(const std::vector<SweepCell>& cells, const Resampling& 
   return all;
 }
 
-const Comparison* Find(const std::vector<Comparison>& comparisons, size_t cell, size_t figure) {
-  const auto found =
-      std::ranges::find_if(comparisons, [&](const Comparison& c) { return c.cell == cell && c.figure == figure; });
-  return found == comparisons.end() ? nullptr : &*found;
+std::vector<SweepFigure> FiguresOf(const std::vector<SweepCell>& cells, const Comparisons& comparisons) {
+  std::vector<SweepFigure> figures;
+  for (size_t c = 0; c < cells.size(); ++c) {
+    for (size_t i = 0; i < cells[c].figures.list.size(); ++i)
+      figures.push_back(
+          {&cells[c], &cells[c].figures.list[i], Find(comparisons.changes, c, i), Find(comparisons.drops, c, i)});
+  }
+  return figures;
 }
 
 }  // namespace tare

@@ -51,7 +51,15 @@ struct Comparisons {
 };
 Comparisons CompareCells(const std::vector<SweepCell>& cells, const Resampling& resampling = {});
 
-// Null where there is none.
-const Comparison* Find(const std::vector<Comparison>& comparisons, size_t cell, size_t figure);
+// A figure of a cell, how it differs from that of 16 bits, and how much more than the first model's; null where there is none.
+struct SweepFigure {
+  const SweepCell* cell = nullptr;
+  const Figure* figure = nullptr;
+  const Comparison *change = nullptr, *drop = nullptr;
+
+  bool InTables() const { return figure->keys.in_tables != nullptr; }
+};
+// All of them, in the order of the cells.
+std::vector<SweepFigure> FiguresOf(const std::vector<SweepCell>& cells, const Comparisons& comparisons);
 
 }  // namespace tare

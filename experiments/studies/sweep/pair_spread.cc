@@ -6,16 +6,15 @@
 
 #include "experiments/significance/distributions.h"
 #include "experiments/significance/shown.h"
-#include "experiments/text/csv.h"
+#include "experiments/studies/sweep/table_files.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string PlanOf(const Json& cell) {
   const Json& key = cell.at("key");
@@ -152,50 +151,32 @@ std::vector<PairSpread> SpreadOverPairs(const std::vector<ComparedPair>& pairs) 
 
 std::string PairSpreadTable(const std::vector<PairSpread>& spreads) {
   if (spreads.empty()) return "";
-  std::string text = Formatted("\nover {} pairs: the difference of their changes\n", spreads[0].differences.size()),
-              heading;
-  for (const PairSpread& spread : spreads) {
-    const std::string of = Formatted("\n{}, {}\n  {:<30}{:>12}  {}\n", spread.task, spread.figure.name, "plan",
-                                     "deviation", "mean, 95 % of it");
-    if (heading != of) text += of;
-    heading = of;
-    const std::string format = Formatted("+{}", spread.figure.in_tables);
-    if (spread.plan.size() > 29) text += "  " + spread.plan + "\n";
-    text += Formatted("  {:<30}{:>12}  {}\n", spread.plan.size() > 29 ? "" : spread.plan,
-                      NumberText(spread.deviation, spread.figure.in_tables),
-                      WithInterval(spread.mean, spread.interval, format));
-  }
-  return text + Formatted(
-                    "\n{} pairs are as many samples of training: Student's interval of their mean,\n"
-                    "which speaks of these two recipes and no others\n",
-                    spreads[0].differences.size());
+  Table table{.columns = {{.name = "task", .side = Side::kAbove},
+                          {.name = "figure", .side = Side::kAbove},
+                          {.name = "plan", .title = "plan", .side = Side::kLeft, .width = 28},
+                          {.name = "deviation", .title = "deviation", .width = 12},
+                          {.name = "mean", .title = "mean, 95 % of it", .side = Side::kLeft, .width = 30}}};
+  for (const PairSpread& s : spreads)
+    table.Add({s.task, s.figure.name, s.plan, NumberText(s.deviation, s.figure.in_tables),
+               WithInterval(s.mean, s.interval, Formatted("+{}", s.figure.in_tables))});
+  const size_t pairs = spreads[0].differences.size();
+  return Formatted("\nover {} pairs: the difference of their changes\n", pairs) + TableText(table, 2) +
+         Formatted(
+             "\n{} pairs are as many samples of training: Student's interval of their mean,\n"
+             "which speaks of these two recipes and no others\n",
+             pairs);
 }
 
-std::string PairSpreadCsv(const std::vector<PairSpread>& spreads) {
-  std::string text = "task,plan,figure,pairs,mean,deviation,low,high,differences\n";
-  for (const PairSpread& s : spreads) {
-    std::string differences;
-    for (const double d : s.differences) differences += Formatted("{}{}", differences.empty() ? "" : " ", d);
-    text += Formatted("{},{},{},{},{},{},{},{},{}\n", CsvField(s.task), CsvField(s.plan), s.figure.name,
-                      s.differences.size(), s.mean, s.deviation, s.interval.low, s.interval.high, differences);
-  }
-  return text;
-}
-
-Json PairSpreadJson(const std::vector<PairSpread>& spreads) {
-  Json rows = Json::array();
-  for (const PairSpread& s : spreads) {
-    rows.push_back({{"task", s.task},
-                    {"plan", s.plan},
-                    {"figure", s.figure.name},
-                    {"pairs", s.differences.size()},
-                    {"mean", s.mean},
-                    {"deviation", s.deviation},
-                    {"low", s.interval.low},
-                    {"high", s.interval.high},
-                    {"differences", s.differences}});
-  }
-  return rows;
+Table PairSpreads(const std::vector<PairSpread>& spreads) {
+  Columns<PairSpread> columns{{{"task"}, &PairSpread::task},
+                              {{"plan"}, &PairSpread::plan},
+                              {{"figure"}, [](const PairSpread& s) { return s.figure.name; }},
+                              {{"pairs"}, [](const PairSpread& s) { return s.differences.size(); }},
+                              {{"mean"}, &PairSpread::mean},
+                              {{"deviation"}, &PairSpread::deviation}};
+  AddPart(columns, "", IntervalColumns(), [](const PairSpread& s) { return &s.interval; });
+  columns.push_back({{"differences"}, &PairSpread::differences});
+  return TableOf(columns, spreads);
 }
 
 }  // namespace tare

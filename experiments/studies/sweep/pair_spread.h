@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "experiments/significance/accuracy.h"
+#include "experiments/table/table.h"
 #include "experiments/tasks/task.h"
 
 namespace tare {
@@ -38,8 +39,7 @@ std::vector<PairSpread> SpreadOverPairs(const std::vector<ComparedPair>& pairs);
 
 // For people, within 80 columns.
 std::string PairSpreadTable(const std::vector<PairSpread>& spreads);
-// task, plan, figure, pairs, mean, deviation, low, high, then the differences with blanks between.
-std::string PairSpreadCsv(const std::vector<PairSpread>& spreads);
-nlohmann::ordered_json PairSpreadJson(const std::vector<PairSpread>& spreads);
+// For programs: task, plan, figure, pairs, mean, deviation, low, high, and the differences as an array.
+Table PairSpreads(const std::vector<PairSpread>& spreads);
 
 }  // namespace tare

@@ -16,13 +16,12 @@
 #include "quant/file/checkpoint.h"
 #include "quant/file/folder_lock.h"
 #include "quant/file/json_text.h"
+#include "quant/file/json_value.h"
 #include "quant/file/sha256.h"
 #include "quant/file/strict_json.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kSchema = "tare.cell/1";
 // Besides its weights: what decides how they are read, and how a text is.

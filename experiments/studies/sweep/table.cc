@@ -3,17 +3,11 @@
 
 #include <algorithm>
 
+#include "experiments/table/table.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
-
-constexpr size_t kPlanWidth = 28, kValueWidth = 24, kColumns = 80;
-
-struct Table {
-  const std::vector<SweepCell>& cells;
-  const Comparisons& comparisons;
-};
 
 template <typename Get>
 auto Distinct(const std::vector<SweepCell>& cells, Get get) {
@@ -24,23 +18,10 @@ auto Distinct(const std::vector<SweepCell>& cells, Get get) {
   return seen;
 }
 
-std::string Columns(const std::string& plan, const std::string& value, const std::string& change) {
-  std::string line = Formatted("  {:<{}}{:<{}}{}", plan, kPlanWidth, value, kValueWidth, change);
-  line.resize(line.find_last_not_of(' ') + 1);
-  return line + "\n";
-}
-
-// A plan that does not fit its column has lines of its own before, broken at its commas.
-std::string Row(std::string plan, const std::string& value, const std::string& change) {
-  if (plan.size() < kPlanWidth) return Columns(plan, value, change);
-  std::string text;
-  while (plan.size() > kColumns - 2) {
-    const size_t comma = plan.rfind(',', kColumns - 3);
-    if (comma == plan.npos) break;
-    text += "  " + plan.substr(0, comma + 1) + "\n";
-    plan.erase(0, comma + 1);
-  }
-  return text + "  " + plan + "\n" + Columns("", value, change);
+Table PlanRows(const char* value, const char* change) {
+  return {.columns = {{.name = "plan", .title = "plan", .side = Side::kLeft, .width = 26},
+                      {.name = "value", .title = value, .side = Side::kLeft, .width = 22},
+                      {.name = "change", .title = change, .side = Side::kLeft, .width = 26}}};
 }
 
 std::string PlanText(const SweepCell& cell) { return cell.Plan() + (cell.Executed() ? " executed" : ""); }
@@ -65,44 +46,34 @@ std::string PowerText(const std::vector<const Comparison*>& changes, const char*
                    range(halves, whole));
 }
 
-std::string ModelRows(const Table& table, const std::string& model, const std::string& task, size_t i) {
-  std::string text;
+std::string ModelRows(const std::vector<SweepFigure>& rows) {
+  const SweepFigure& first = rows.front();
+  const char* const format = first.figure->keys.in_tables;
+  Table table = PlanRows(first.figure->keys.name, "change from 16 bits");
   std::vector<const Comparison*> changes;
-  const char* format = nullptr;
-  for (size_t c = 0; c < table.cells.size(); ++c) {
-    const SweepCell& cell = table.cells[c];
-    if (cell.model != model || cell.task != task) continue;
-    const Figure& figure = cell.figures.list[i];
-    format = figure.keys.in_tables;
-    if (text.empty()) {
-      const std::string how = HowMeasured(cell.result, *cell.kind);
-      text = Formatted("\n{}\n{}", model, how.empty() ? "" : "  " + how + "\n");
-      text += Columns("plan", figure.keys.name, "change from 16 bits");
-    }
-    changes.push_back(Find(table.comparisons.changes, c, i));
-    text += Row(PlanText(cell), FigureText(figure, format),
-                changes.back() != nullptr ? ComparisonText(*changes.back(), format) : "");
+  for (const SweepFigure& row : rows) {
+    table.Add({PlanText(*row.cell), FigureText(*row.figure, format),
+               row.change != nullptr ? ComparisonText(*row.change, format) : ""});
+    changes.push_back(row.change);
   }
-  return text.empty() ? text : text + PowerText(changes, format);
+  const std::string how = HowMeasured(first.cell->result, *first.cell->kind);
+  return Formatted("\n{}\n{}", first.cell->model, how.empty() ? "" : "  " + how + "\n") + TableText(table, 2) +
+         PowerText(changes, format);
 }
 
 // How much more the model's figure changed than the first model's.
-std::string DropRows(const Table& table, const std::string& model, const std::string& task, size_t i) {
-  std::string text;
-  for (size_t c = 0; c < table.cells.size(); ++c) {
-    const SweepCell& cell = table.cells[c];
-    const Comparison* const drop = Find(table.comparisons.drops, c, i);
-    if (cell.model != model || cell.task != task || drop == nullptr) continue;
-    const char* const format = cell.figures.list[i].keys.in_tables;
-    if (text.empty()) {
-      text = Formatted("\nchange of {} less that of {}\n", model, drop->against);
-      text += Columns("plan", "the changes", "difference");
-    }
-    const double own = Find(table.comparisons.changes, c, i)->value;
+std::string DropRows(const std::vector<SweepFigure>& rows) {
+  Table table = PlanRows("the changes", "difference");
+  for (const SweepFigure& row : rows) {
+    if (row.drop == nullptr) continue;
+    const char* const format = row.figure->keys.in_tables;
     const auto number = [&](double x) { return NumberText(x, Formatted("+{}", format)); };
-    text += Row(PlanText(cell), number(own) + ", " + number(own - drop->value), ComparisonText(*drop, format));
+    table.Add({PlanText(*row.cell), number(row.change->value) + ", " + number(row.change->value - row.drop->value),
+               ComparisonText(*row.drop, format)});
   }
-  return text;
+  const auto drop = std::ranges::find_if(rows, [](const SweepFigure& row) { return row.drop != nullptr; });
+  if (drop == rows.end()) return "";
+  return Formatted("\nchange of {} less that of {}\n", drop->cell->model, drop->drop->against) + TableText(table, 2);
 }
 
 }  // namespace
@@ -119,16 +90,25 @@ std::string ComparisonText(const Comparison& c, const char* format) {
 }
 
 std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& comparisons) {
-  const Table table{cells, comparisons};
+  const std::vector<SweepFigure> all = FiguresOf(cells, comparisons);
   const auto models = Distinct(cells, [](const SweepCell& c) { return c.model; });
   std::string text;
   for (const auto& task : Distinct(cells, [](const SweepCell& c) { return c.task; })) {
-    const std::vector<Figure>& figures = std::ranges::find(cells, task, &SweepCell::task)->figures.list;
-    for (size_t i = 0; i < figures.size(); ++i) {
-      if (figures[i].keys.in_tables == nullptr) continue;
-      text += Formatted("\n{}, {}\n", task, figures[i].keys.name);
-      for (const auto& model : models) text += ModelRows(table, model, task, i);
-      for (const auto& model : models) text += DropRows(table, model, task, i);
+    const TaskKind& kind = *std::ranges::find(cells, task, &SweepCell::task)->kind;
+    for (const FigureKeys& keys : kind.figures) {
+      if (keys.in_tables == nullptr) continue;
+      text += Formatted("\n{}, {}\n", task, keys.name);
+      std::string drops;
+      for (const auto& model : models) {
+        std::vector<SweepFigure> rows;
+        std::ranges::copy_if(all, std::back_inserter(rows), [&](const SweepFigure& f) {
+          return f.cell->model == model && f.cell->task == task && std::string_view(f.figure->keys.name) == keys.name;
+        });
+        if (rows.empty()) continue;
+        text += ModelRows(rows);
+        drops += DropRows(rows);
+      }
+      text += drops;
     }
   }
   return text;

@@ -6,17 +6,17 @@
 #include <vector>
 
 #include "experiments/studies/sweep/comparison.h"
+#include "experiments/table/table.h"
 
 namespace tare {
 
-// {"value", "stderr", "low", "high", "gained", "lost", "p", "p_holm", "significant", "detectable", "for_half", "too_few"}; those
-// of items alone only where there are items.
-nlohmann::ordered_json ComparisonJson(const Comparison& comparison);
-
-// Fields of a table's row: value, stderr, low, high; empty where it is null.
-std::string SizeCsv(const Comparison* comparison);
-// gained, lost, p, p_holm, detectable, for_half.
-std::string EvidenceCsv(const Comparison* comparison);
+// low, high.
+Columns<Interval> IntervalColumns();
+// Of a comparison: value, stderr, low, high; and gained, lost, p, p_holm, detectable, for_half, in JSON significant and
+// too_few besides. What is of items alone is lacking where there are none.
+Columns<Comparison> SizeColumns();
+Columns<Comparison> EvidenceColumns();
+Json ComparisonJson(const Comparison& comparison);
 
 // model, task, site, format, granularity, bits, plan, executed, figure, value, stderr, low, high, change, change_stderr,
 // change_low, change_high, n; gained, lost, p, p_holm, detectable, for_half of the change; against, difference and the
@@ -26,7 +26,6 @@ std::string SweepCsv(const std::vector<SweepCell>& cells, const Comparisons& com
 
 // tare.sweep/3: {"schema", "level", "draws", "seed", "cells": [{.., "key", "result", "changes": [{"figure", ..}],
 // "differences": [..]}]}
-nlohmann::ordered_json SweepJson(const std::vector<SweepCell>& cells, const Comparisons& comparisons,
-                                 const Resampling& resampling);
+Json SweepJson(const std::vector<SweepCell>& cells, const Comparisons& comparisons, const Resampling& resampling);
 
 }  // namespace tare

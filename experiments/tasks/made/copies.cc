@@ -6,11 +6,10 @@
 #include <optional>
 
 #include "quant/base/error.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kStretch = 8;  // words of it that stand again before the name
 constexpr size_t kCopyEndings = 4;

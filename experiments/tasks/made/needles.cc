@@ -6,12 +6,11 @@
 #include <sstream>
 
 #include "quant/base/error.h"
+#include "quant/file/json_value.h"
 #include "quant/file/strict_json.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kNeedleEndings = 4;  // at least
 constexpr size_t kNumbers = 10000;    // four digits, the first not 0

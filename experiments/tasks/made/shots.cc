@@ -9,13 +9,12 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"
+#include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kOrders[] = {"random", "alternating"}, kLetters = "ABCDEFGH";
 constexpr size_t kWords = 500;      // the commonest, that made-up examples are of

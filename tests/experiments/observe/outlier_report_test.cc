@@ -155,14 +155,14 @@ TEST(OutlierReportTest, CsvHasARowForEveryTarget) {
   const std::vector<std::string> lines = Lines(OutlierCsv(Both()));
   ASSERT_EQ(lines.size(), 1u + (2 + 2 * 4) + (4 + 2 * 4));
   EXPECT_EQ(lines[0], "model,site,layer,head,map,count,absmax,top1,top2,top3,top10,top100,median");
-  EXPECT_EQ(lines[1], "standard,attn_logits,,,,6,16.0,16.0,8.0,4.0,,,4.015625");
-  EXPECT_EQ(lines[2], "standard,layer_out,,,,4,64.0,64.0,64.0,32.0,,,32.125");
-  EXPECT_EQ(lines[3], "standard,attn_logits,0,,,5,16.0,16.0,4.0,4.0,,,4.015625");
-  EXPECT_EQ(lines[4], "standard,attn_logits,0,0,,3,16.0,16.0,2.0,1.0,,,2.0078125");
-  EXPECT_EQ(lines[6], "standard,layer_out,0,,,2,32.0,32.0,0.5,,,,0.501953125");
-  EXPECT_EQ(lines[8], "standard,attn_logits,1,0,,0,0.0,,,,,,");
-  EXPECT_EQ(lines[12], "differential,attn_logits,,,1,3,16.0,16.0,2.0,1.0,,,2.0078125");
-  EXPECT_EQ(lines[17], "differential,attn_logits,0,1,2,2,4.0,4.0,4.0,,,,4.015625");
+  EXPECT_EQ(lines[1], "standard,attn_logits,,,,6,16,16,8,4,,,4.015625");
+  EXPECT_EQ(lines[2], "standard,layer_out,,,,4,64,64,64,32,,,32.125");
+  EXPECT_EQ(lines[3], "standard,attn_logits,0,,,5,16,16,4,4,,,4.015625");
+  EXPECT_EQ(lines[4], "standard,attn_logits,0,0,,3,16,16,2,1,,,2.0078125");
+  EXPECT_EQ(lines[6], "standard,layer_out,0,,,2,32,32,0.5,,,,0.501953125");
+  EXPECT_EQ(lines[8], "standard,attn_logits,1,0,,0,0,,,,,,");
+  EXPECT_EQ(lines[12], "differential,attn_logits,,,1,3,16,16,2,1,,,2.0078125");
+  EXPECT_EQ(lines[17], "differential,attn_logits,0,1,2,2,4,4,4,,,,4.015625");
 }
 
 constexpr int64_t kGoldenTokens = 37;

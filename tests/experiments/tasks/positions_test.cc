@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "experiments/table/table.h"
+
 namespace tare {
 namespace {
 
@@ -15,10 +17,11 @@ TEST(Positions, ATableAndLinesOfEveryFigure) {
             "predicted from  tokens            nll  ratio\n"
             "1                    2           6.25    1.5\n"
             "2 to 3              40  5.00 +/- 0.12   1.25\n");
-  EXPECT_EQ(PositionCsv("perplexity:a,b", ranges),
+  EXPECT_EQ(TableCsv(TableOf(PositionRows("perplexity:a,b", ranges))),
+            "task,first,last,tokens,figure,value,stderr\n"
             "\"perplexity:a,b\",1,1,2,nll,6.25,\n"
             "\"perplexity:a,b\",1,1,2,ratio,1.5,\n"
-            "\"perplexity:a,b\",2,3,40,nll,5.0,0.125\n"
+            "\"perplexity:a,b\",2,3,40,nll,5,0.125\n"
             "\"perplexity:a,b\",2,3,40,ratio,1.25,\n");
 }
 

@@ -15,10 +15,10 @@ TEST(AttributionTest, TheDearestSiteIsFirst) {
   const Material material = MaterialOf({SweepOf({CellsOf("a", {{16, 20}}), CellsOf("a", {{4, 21}, {8, 20}}, "q"),
                                                  CellsOf("a", {{4, 25}}, "k"), CellsOf("a", {{4, 18}}, "v")})});
   const FigureData figure = Attribution(material).at(0);
-  ASSERT_EQ(figure.rows.size(), 3u);  // at the fewest bits
-  EXPECT_EQ(figure.rows[0][1], "k");
-  EXPECT_EQ(figure.rows[1][1], "v");  // by magnitude
-  EXPECT_EQ(figure.rows[2][4], 1.0);
+  ASSERT_EQ(figure.table.rows.size(), 3u);  // at the fewest bits
+  EXPECT_EQ(figure.table.rows[0]["site"], "k");
+  EXPECT_EQ(figure.table.rows[1]["site"], "v");  // by magnitude
+  EXPECT_EQ(figure.table.rows[2]["change"], 1.0);
   EXPECT_THAT(figure.findings, ElementsAre(HasSubstr("is k: by +5")));
   EXPECT_TRUE(Bits(material).empty());
 }
@@ -28,7 +28,6 @@ TEST(AttributionTest, OneSiteIsNone) {
 }
 
 TEST(AttributionTest, PartsOfAPlanAloneAndTakenOut) {
-  using Json = nlohmann::ordered_json;
   const auto change = [](double value) { return Json{{"value", value}, {"low", value - 1}, {"high", value + 1}}; };
   const Json part{{"part", "k"},
                   {"alone_plan", "k=int4/token"},
@@ -45,8 +44,8 @@ TEST(AttributionTest, PartsOfAPlanAloneAndTakenOut) {
                   {"figures", {figure}}};
   const FigureData drawn = Attribution(MaterialOf({json})).at(0);
   EXPECT_EQ(drawn.title, "Which site and layer of a plan costs what in m");
-  ASSERT_EQ(drawn.rows.size(), 4u);
-  EXPECT_THAT(drawn.rows[1],
+  ASSERT_EQ(drawn.table.rows.size(), 4u);
+  EXPECT_THAT(drawn.table.rows[1],
               ElementsAre("perplexity:t, perplexity", "k", "taken out", "q=int4/token", 6.0, 5.0, 7.0, 40));
   EXPECT_THAT(drawn.findings, ElementsAre(HasSubstr("the dearest part is k: alone +5 of +9; +4 is left over.")));
   EXPECT_THAT(drawn.caption, HasSubstr("n: 40 of perplexity:t."));

@@ -17,13 +17,13 @@ TEST(BitsTest, EveryScaleBeginsAt16Bits) {
   const FigureData figure =
       Bits(MaterialOf({SweepOf({CellsOf("a", {{16, 20}, {8, 21}, {4, 30}}), CellsOf("b", {{16, 22}, {4, 22}})})}))
           .at(0);
-  ASSERT_EQ(figure.rows.size(), 5u);
-  EXPECT_EQ(figure.rows[0][2], "one scale per tensor");
-  EXPECT_EQ(figure.rows[0][3], 16);
-  EXPECT_TRUE(figure.rows[0][5].is_null());  // no change, no interval
-  EXPECT_EQ(figure.rows[0][8], "perplexity");
-  ASSERT_TRUE(figure.rows[2][5].is_number());
-  EXPECT_LT(figure.rows[2][5].get<double>(), figure.rows[2][6].get<double>());
+  ASSERT_EQ(figure.table.rows.size(), 5u);
+  EXPECT_EQ(figure.table.rows[0]["scale"], "one scale per tensor");
+  EXPECT_EQ(figure.table.rows[0]["bits"], 16);
+  EXPECT_TRUE(figure.table.rows[0]["low"].is_null());  // no change, no interval
+  EXPECT_EQ(figure.table.rows[0]["unit"], "perplexity");
+  ASSERT_TRUE(figure.table.rows[2]["low"].is_number());
+  EXPECT_LT(figure.table.rows[2]["low"].get<double>(), figure.table.rows[2]["high"].get<double>());
   EXPECT_THAT(figure.findings,
               ElementsAre(AllOf(
                   HasSubstr("with 4 bits for attn_logits changes at most by +10 to 30 in a (one scale per tensor"),

@@ -35,8 +35,8 @@ TEST_F(ChannelsTest, NoOutlierIsLostInItsRange) {
   ASSERT_EQ(figures.size(), 2u);
   EXPECT_FALSE(figures[0].on_page);
   EXPECT_TRUE(figures[1].on_page);
-  ASSERT_EQ(figures[1].rows.size(), 3u * 32);
-  EXPECT_THAT(figures[1].rows[2 * 32 + 20], ElementsAre("m", 2, 3, 40, 42, 90.0, 4));
+  ASSERT_EQ(figures[1].table.rows.size(), 3u * 32);
+  EXPECT_THAT(figures[1].table.rows[2 * 32 + 20], ElementsAre("m", 2, 3, 40, 42, 90.0, 4));
   EXPECT_THAT(figures[1].findings,
               ElementsAre("The largest magnitude of layer_out.1 of m is 90, in tokens 2, channels 40 to 41."));
 }

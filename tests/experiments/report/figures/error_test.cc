@@ -29,10 +29,10 @@ TEST(ErrorTest, BitsHaveTheScalesOfGroupsAndBlocks) {
   Material material;
   material.statistics.emplace_back("m", set);
   const FigureData figure = ErrorAgainstBits(material).at(0);
-  ASSERT_EQ(figure.rows.size(), 3u);
-  EXPECT_EQ(figure.rows[0][3], 8.0);
-  EXPECT_EQ(figure.rows[1][3], 4.5);
-  EXPECT_EQ(figure.rows[2][3], 4.25);
+  ASSERT_EQ(figure.table.rows.size(), 3u);
+  EXPECT_EQ(figure.table.rows[0]["bits"], 8.0);
+  EXPECT_EQ(figure.table.rows[1]["bits"], 4.5);
+  EXPECT_EQ(figure.table.rows[2]["bits"], 4.25);
   EXPECT_THAT(figure.caption, HasSubstr("n, values: 1 layer_out of m. Marks: m filled."));
   EXPECT_THAT(figure.findings.at(0), HasSubstr("layer_out of m loses most: 10.0 dB with mxfp4."));
 }

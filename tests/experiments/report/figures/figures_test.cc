@@ -36,9 +36,10 @@ TEST(FiguresTest, ColoursAndShapesDoNotReturnTogether) {
 }
 
 TEST(FiguresTest, RowsBecomeTheDataInTheirOrder) {
-  const FigureData figure{.name = "largest:x",
-                          .columns = {{"site", ""}, {"model", ""}, {"figure", ""}, {"value", ""}},
-                          .rows = {{"p", "z", "s", 1.5}, {"p", "a", "s", nullptr}, {"o", "z", "s", 2}}};
+  FigureData figure{.name = "largest:x", .table = {.columns = {{"site"}, {"model"}, {"figure"}, {"value"}}}};
+  figure.table.Add({"p", "z", "s", 1.5});
+  figure.table.Add({"p", "a", "s", nullptr});
+  figure.table.Add({"o", "z", "s", 2});
   const Json specification = SpecificationOf(figure);
   EXPECT_EQ(specification["data"]["values"].dump(),
             R"([{"site":"p","model":"z","figure":"s","value":1.5},{"site":"p","model":"a","figure":"s","value":null},)"
@@ -48,9 +49,10 @@ TEST(FiguresTest, RowsBecomeTheDataInTheirOrder) {
 }
 
 TEST(FiguresTest, APanelStandsOncePerValueWithWhatItsRowSays) {
-  const FigureData figure{.name = "bits",
-                          .columns = {{"panel", ""}, {"unit", ""}, {"model", ""}, {"scale", ""}},
-                          .rows = {{"p", "nats", "m", "s"}, {"p", "nats", "n", "s"}, {"q", "share", "m", "s"}}};
+  FigureData figure{.name = "bits", .table = {.columns = {{"panel"}, {"unit"}, {"model"}, {"scale"}}}};
+  figure.table.Add({"p", "nats", "m", "s"});
+  figure.table.Add({"p", "nats", "n", "s"});
+  figure.table.Add({"q", "share", "m", "s"});
   const Json specification = SpecificationOf(figure);
   EXPECT_FALSE(specification.contains("spec"));
   ASSERT_EQ(specification["concat"].size(), 2u);
@@ -62,11 +64,13 @@ TEST(FiguresTest, APanelStandsOncePerValueWithWhatItsRowSays) {
 
 TEST(FiguresTest, WhatIsNotDrawnIsNamed) {
   FigureData figure{.name = "x",
-                    .columns = {{"model", "model"}, {"layer", "layer"}, {"low", "from"}, {"value", "|x|", true}},
-                    .rows = {{"m", 3, nullptr, nullptr}, {"m", 4, nullptr, 1.0}},
+                    .table = {.columns = {{"model", "model"}, {"layer", "layer"}, {"low", "from"}, {"value", "|x|"}}},
+                    .drawn = {"value"},
                     .missing = {"more"}};
+  figure.table.Add({"m", 3, nullptr, nullptr});
+  figure.table.Add({"m", 4, nullptr, 1.0});
   EXPECT_EQ(MissingOf(figure), (std::vector<std::string>{"more", "model m, layer 3: |x| is no number"}));
-  figure.rows.assign(20, figure.rows[0]);
+  figure.table.rows.assign(20, figure.table.rows[0]);
   EXPECT_EQ(MissingOf(figure).size(), 1u + 12 + 1);
   EXPECT_EQ(MissingOf(figure).back(), "and 8 more, empty in the table");
 }

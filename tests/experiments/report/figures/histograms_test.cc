@@ -17,12 +17,12 @@ TEST(HistogramsTest, SharesAreOfAllValuesAndCodesEndAtTheLargest) {
   const FigureData figure = Histograms(material).at(0);
   double shares = 0;
   float last = 0;
-  for (const FigureRow& row : figure.rows) {
-    if (row[2] == "values") shares += row[4].get<double>();
-    if (row[2] == "int4") last = row[3];
+  for (const Json& row : figure.table.rows) {
+    if (row["kind"] == "values") shares += row["share"].get<double>();
+    if (row["kind"] == "int4") last = row["magnitude"];
   }
   EXPECT_NEAR(shares, 1.0, 1e-9);
-  EXPECT_EQ(std::ranges::count_if(figure.rows, [](const FigureRow& row) { return row[2] == "int6"; }), 31);
+  EXPECT_EQ(std::ranges::count_if(figure.table.rows, [](const Json& row) { return row["kind"] == "int6"; }), 31);
   const auto& sites = material.statistics[0].set.sites;
   EXPECT_EQ(last, std::max(sites.at({Site::kLayerOut, 0}).outliers.absmax(),
                            sites.at({Site::kLayerOut, 1}).outliers.absmax()));

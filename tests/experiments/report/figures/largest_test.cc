@@ -16,8 +16,8 @@ TEST(LargestTest, SaysWhereEachModelHasItsLargest) {
   const std::vector<FigureData> figures =
       LargestMagnitudes(MaterialOf({OutliersOf("a", 20, 60), OutliersOf("b", 5, 90)}));
   ASSERT_EQ(figures.size(), 1u);
-  EXPECT_EQ(figures[0].rows.size(), 2u * 2 * 2 * 2);  // sites, models, layers, largest and median
-  EXPECT_THAT(figures[0].rows[0], ElementsAre("attn_logits", "a", 0, "largest", 10.0, 50));
+  EXPECT_EQ(figures[0].table.rows.size(), 2u * 2 * 2 * 2);  // sites, models, layers, largest and median
+  EXPECT_THAT(figures[0].table.rows[0], ElementsAre("attn_logits", "a", 0, "largest", 10.0, 50));
   EXPECT_THAT(
       figures[0].findings,
       ElementsAre("The largest attention logit of a is 20, in layer 1; of b it is 5, in layer 1, 0.25 times as large.",
@@ -30,8 +30,8 @@ TEST(LargestTest, AStatisticsFileGoesBeforeJsonOfTheSameModel) {
   StatisticsSet set = RandomStatistics();
   material.statistics.emplace_back("m", set);
   const FigureData figure = LargestMagnitudes(material).at(0);
-  ASSERT_EQ(figure.rows.size(), 2u * 2);  // hidden states of two layers
-  EXPECT_EQ(figure.rows[0][4], set.sites.at({Site::kLayerOut, 0}).outliers.absmax());
+  ASSERT_EQ(figure.table.rows.size(), 2u * 2);  // hidden states of two layers
+  EXPECT_EQ(figure.table.rows[0]["magnitude"], set.sites.at({Site::kLayerOut, 0}).outliers.absmax());
 }
 
 TEST(LargestTest, WhatIsNoNumberIsNamedAndNotTheLargest) {

@@ -19,8 +19,8 @@ TEST(LossesTest, HasARowPerRangeOfContextWithItsError) {
                         {"plan", "f32"},
                         {"tasks", {{"perplexity:t", {{"by_position", ranges}}}}}};
   const FigureData figure = Losses(MaterialOf({evaluation})).at(0);
-  EXPECT_THAT(figure.rows, ElementsAre(ElementsAre("m, f32 on t", 1, 1, 6.0, nullptr, nullptr, nullptr, 4),
-                                       ElementsAre("m, f32 on t", 2, 3, 4.5, 0.5, 4.0, 5.0, 8)));
+  EXPECT_THAT(figure.table.rows, ElementsAre(ElementsAre("m, f32 on t", 1, 1, 6.0, nullptr, nullptr, nullptr, 4),
+                                             ElementsAre("m, f32 on t", 2, 3, 4.5, 0.5, 4.0, 5.0, 8)));
   EXPECT_THAT(figure.findings, ElementsAre("The loss of m, f32 on t is 6 nats per token with 1 tokens of context, "
                                            "and 4.5 with 2 to 3."));
 }

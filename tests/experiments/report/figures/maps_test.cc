@@ -26,8 +26,8 @@ TEST(MapsTest, EachMeasureIsAFigureAndSomeAreOnThePage) {
   const auto named = [&](const char* name) { return *std::ranges::find(figures, name, &FigureData::name); };
   const FigureData absmax = named("maps:probs.absmax");
   EXPECT_FALSE(absmax.on_page);
-  ASSERT_EQ(absmax.rows.size(), 2u);  // layer_out has no heads
-  EXPECT_THAT(absmax.rows[1], ElementsAre("m, map 1", 1, 0, largest, set.sites.at(high).outliers.count()));
+  ASSERT_EQ(absmax.table.rows.size(), 2u);  // layer_out has no heads
+  EXPECT_THAT(absmax.table.rows[1], ElementsAre("m, map 1", 1, 0, largest, set.sites.at(high).outliers.count()));
   EXPECT_THAT(absmax.findings[0], HasSubstr("The largest probs.absmax is 50 in m, map 1, layer 1, head 0."));
   EXPECT_TRUE(named("maps:attn_logits.absmax").on_page);
   EXPECT_EQ(figures[0].name, "maps:attn_logits.absmax");

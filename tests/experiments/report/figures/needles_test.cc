@@ -24,8 +24,8 @@ Json FoundBy(const char* key) {
 
 TEST(NeedlesTest, HasACellPerDepthAndLength) {
   const FigureData figure = Needles(MaterialOf({FoundBy("length")})).at(0);
-  ASSERT_EQ(figure.rows.size(), 2u);
-  EXPECT_THAT(figure.rows[1], ElementsAre("m, q=int4/token, needles", 0.5, 512, 0.25, 0.1, 1.0, 20));
+  ASSERT_EQ(figure.table.rows.size(), 2u);
+  EXPECT_THAT(figure.table.rows[1], ElementsAre("m, q=int4/token, needles", 0.5, 512, 0.25, 0.1, 1.0, 20));
   EXPECT_THAT(figure.findings, ElementsAre("m, q=int4/token, needles: 15 of 30 needles found; fewest, 0.25 of 20, at "
                                            "depth 0.5 and length 512."));
   EXPECT_THAT(figure.caption, HasSubstr("10 to 20 items per cell"));

@@ -20,8 +20,8 @@ TEST(PositionsTest, HasARowPerRangeOfContext) {
   const Json evaluation{
       {"schema", "tare.eval/1"}, {"model", "m"}, {"plan", "q=int4/token"}, {"tasks", {{"divergence:t", task}}}};
   const FigureData figure = Positions(MaterialOf({evaluation})).at(0);
-  EXPECT_THAT(figure.rows, ElementsAre(ElementsAre("m, q=int4/token", 1, 1, 0.5, 1.5, 4),
-                                       ElementsAre("m, q=int4/token", 2, 3, 0.25, 1.1, 8)));
+  EXPECT_THAT(figure.table.rows, ElementsAre(ElementsAre("m, q=int4/token", 1, 1, 0.5, 1.5, 4),
+                                             ElementsAre("m, q=int4/token", 2, 3, 0.25, 1.1, 8)));
   EXPECT_THAT(figure.findings,
               ElementsAre(HasSubstr("move by 0.375 nats per token; from 2 tokens of context on by 0.25")));
 }

@@ -28,12 +28,12 @@ TEST(RooflineTest, TheRoofIsTheLowerOfProductsAndReading) {
                    {"roofline", roofline},
                    {"cases", {linear(1, 2e-4), linear(500, 2e-2)}}};
   const FigureData figure = RooflineOfKernels(MaterialOf({bench})).at(0);
-  ASSERT_EQ(figure.rows.size(), 2u);
-  EXPECT_NEAR(figure.rows[0][5].get<double>(), 2e6 / (1e6 + 8000), 1e-9);
-  EXPECT_NEAR(figure.rows[0][6].get<double>(), 10, 1e-9);
-  EXPECT_NEAR(figure.rows[0][7].get<double>(), 10 * 2e6 / (1e6 + 8000), 1e-9);
-  EXPECT_NEAR(figure.rows[1][7].get<double>(), 100, 1e-9);
-  EXPECT_NEAR(figure.rows[1][8].get<double>(), 0.5, 1e-9);
+  ASSERT_EQ(figure.table.rows.size(), 2u);
+  EXPECT_NEAR(figure.table.rows[0]["intensity"].get<double>(), 2e6 / (1e6 + 8000), 1e-9);
+  EXPECT_NEAR(figure.table.rows[0]["speed"].get<double>(), 10, 1e-9);
+  EXPECT_NEAR(figure.table.rows[0]["roof"].get<double>(), 10 * 2e6 / (1e6 + 8000), 1e-9);
+  EXPECT_NEAR(figure.table.rows[1]["roof"].get<double>(), 100, 1e-9);
+  EXPECT_NEAR(figure.table.rows[1]["share"].get<double>(), 0.5, 1e-9);
   EXPECT_THAT(figure.findings.at(0),
               "The kernel nearest to its roof is tare of linear (1 rows of 1000 to 1000, weights=int8/channel): 50 % "
               "of 20 Gop/s.");
@@ -60,7 +60,7 @@ TEST(RooflineTest, AttentionCountsItsTensorsOnce) {
                       {"bf16_gflops", 0}}}}};
   const FigureData figure = RooflineOfKernels(MaterialOf({bench})).at(0);
   // two Q, two K, and V and output of twice the width: 8 x 100 x 2 x 64 floats
-  EXPECT_NEAR(figure.rows[0][5].get<double>(), 40e6 / (4.0 * 8 * 100 * 2 * 64), 1e-9);
+  EXPECT_NEAR(figure.table.rows[0]["intensity"].get<double>(), 40e6 / (4.0 * 8 * 100 * 2 * 64), 1e-9);
 }
 
 TEST(RooflineTest, DecodingIsBoundByReadingItsCache) {
@@ -80,8 +80,8 @@ TEST(RooflineTest, DecodingIsBoundByReadingItsCache) {
                       {"read_gbps", 10.24},
                       {"rel_l2", 0.01}}}}};
   const FigureData figure = RooflineOfKernels(MaterialOf({bench})).at(0);
-  EXPECT_NEAR(figure.rows[0][5].get<double>(), 2.0 * 1000 * 64 * 2 * 4 / 512000, 1e-9);
-  EXPECT_NEAR(figure.rows[0][8].get<double>(), 0.5, 1e-9);
+  EXPECT_NEAR(figure.table.rows[0]["intensity"].get<double>(), 2.0 * 1000 * 64 * 2 * 4 / 512000, 1e-9);
+  EXPECT_NEAR(figure.table.rows[0]["share"].get<double>(), 0.5, 1e-9);
 }
 
 TEST(RooflineTest, WhatWasNotMeasuredIsNamed) {

@@ -38,7 +38,7 @@ MapErrors Errors(double common) {
 
 TEST(MapErrorTable, FitsEightyColumns) {
   const LayerMapErrors layers{{Errors(0.001), Errors(0.001)}};
-  const std::vector<std::string> lines = Lines(MapErrorTable("k=int4/token", layers, {}));
+  const std::vector<std::string> lines = Lines(MapErrorTable(MapErrorJson("k=int4/token", layers, {})));
   EXPECT_THAT(lines, ElementsAre("", "k=int4/token",
                                  "  layer          logits  no shift  exp bias  var / 2     map     peak  formula",
                                  "  0  map 1       0.5000    0.4000    0.0800   0.0790  0.0500  -0.0125  -0.0150",
@@ -50,7 +50,7 @@ TEST(MapErrorTable, FitsEightyColumns) {
 TEST(MapErrorTable, OneMapHasNoDifference) {
   MapErrors errors = Errors(0);
   errors.maps[1] = {};
-  EXPECT_EQ(Lines(MapErrorTable("p", {{errors}}, {})).size(), 4u);
+  EXPECT_EQ(Lines(MapErrorTable(MapErrorJson("p", {{errors}}, {}))).size(), 4u);
   const auto json = MapErrorJson("p", {{errors}}, {});
   EXPECT_EQ(json.at("layers").at(0).at("maps").size(), 1u);
   EXPECT_TRUE(json.at("layers").at(0).at("difference").is_null());

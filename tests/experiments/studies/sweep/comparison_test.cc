@@ -34,8 +34,13 @@ TEST(Comparison, ItemsByMcNemar) {
   EXPECT_EQ(acc.interval->low, ChangesOf(kBefore, kAfter).BonettPrice().low);
   EXPECT_EQ(*all.changes[1].p, 1);
   EXPECT_TRUE(all.changes[1].TooFew());
-  EXPECT_EQ(Find(all.changes, 1, 1), &all.changes[1]);
-  EXPECT_EQ(Find(all.changes, 0, 0), nullptr);
+  const std::vector<SweepFigure> figures = FiguresOf(cells, all);
+  ASSERT_EQ(figures.size(), 4u);
+  EXPECT_EQ(figures[3].change, &all.changes[1]);
+  EXPECT_EQ(figures[3].cell, &cells[1]);
+  EXPECT_EQ(figures[3].figure, &cells[1].figures.list[1]);
+  EXPECT_EQ(figures[0].change, nullptr);
+  EXPECT_EQ(figures[3].drop, nullptr);
 }
 
 // By d = 0.1 .. 0.5 per token, mean 0.3, error sqrt(0.005): t = 4.243 of four degrees. nll is of no table: Holm leaves it.

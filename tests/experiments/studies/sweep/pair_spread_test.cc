@@ -72,9 +72,10 @@ TEST(PairSpread, IsShownInEightyColumns) {
   for (const std::string& line : Lines(text)) EXPECT_LE(line.size(), 80u) << line;
   EXPECT_THAT(text, HasSubstr("\nover 3 pairs: the difference of their changes\n\nperplexity:t, perplexity\n"));
   EXPECT_THAT(text, HasSubstr("\n  k=int4/token                         3.000  +2.0 [-5.5, +9.5]\n"));
-  EXPECT_THAT(Lines(PairSpreadCsv(spreads))[2], testing::StartsWith("perplexity:t,k=int4/token,perplexity,3,2,3,-5.4"));
-  EXPECT_THAT(PairSpreadCsv(spreads), HasSubstr(",2 5 -1\n"));
-  EXPECT_EQ(PairSpreadJson(spreads).at(1).at("deviation"), 3.0);
+  EXPECT_THAT(Lines(TableCsv(PairSpreads(spreads)))[2],
+              testing::StartsWith("perplexity:t,k=int4/token,perplexity,3,2,3,-5.4"));
+  EXPECT_THAT(TableCsv(PairSpreads(spreads)), HasSubstr(",2 5 -1\n"));
+  EXPECT_EQ(TableJson(PairSpreads(spreads)).at(1).at("deviation"), 3.0);
   EXPECT_EQ(PairSpreadTable({}), "");
 }
 
