@@ -6,8 +6,8 @@
 # in build/attack. SECURITY.md says what is promised.
 #
 # usage: tools/attack.sh [MINUTES [SEED]]
-#   MINUTES  5 where not given, on every processor
-#   SEED     of what is damaged, and how; moments of signals are not repeatable
+#   MINUTES  duration (default 5), on every processor
+#   SEED     seed of the damage; the moments of signals are not repeatable
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -30,12 +30,12 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/small" "$work/read-only"
 rm -rf build/attack
 
-# A disk of 200 kB and one that cannot be written, where this user may mount them.
+# A disk of 200 kB and a read-only one, if this user may mount them.
 mounts="mount -t tmpfs -o size=200k,mode=1777 small '$work/small' && mount -t tmpfs -o ro read-only '$work/read-only'"
 disks=(--small "$work/small" --read-only "$work/read-only") within=(unshare --mount --propagation unchanged bash -c)
 [ "$(id -u)" -eq 0 ] || within=(unshare --map-root-user --mount --propagation unchanged bash -c)
 if ! "${within[@]}" "$mounts" 2>/dev/null; then
-  echo "attack: cannot mount: without the full and the read-only disk" >&2
+  echo "attack: cannot mount disks; running without the full and the read-only disk" >&2
   disks=() within=(bash -c) mounts=true
 fi
 export TMPDIR=$work

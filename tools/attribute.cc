@@ -83,10 +83,12 @@ void Run(AttributeArguments& options) {
 void AddAttribute(CLI::App& app) {
   auto options = std::make_shared<AttributeArguments>();
   CLI::App* command = app.add_subcommand(
-      "attribute", "which part of a plan is to blame: each alone, and each taken out; run again, it does what is left");
+      "attribute", "measure what each part of a plan costs, alone and taken out; resumes where it stopped");
   command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
   command->add_option("--plan", options->plan, "the plan, simulated")->transform(WithGridFiles)->required();
-  command->add_option("--by", options->by, "what parts are: site, layer, head, map, or several with commas between")
+  command
+      ->add_option("--by", options->by,
+                   "how to cut the plan into parts: site, layer, head, map, or several separated by commas")
       ->capture_default_str();
   AddCellsOptions(*command, *options);
   options->numbers.AddTo(*command);

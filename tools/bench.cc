@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare bench: speed, beside what the machine can do in the same run. `forward` is here, the others in bench_*.cc.
+// tare bench: measure speed, compared with the machine's limits and baselines in the same run. `forward` is here, the
+// others in bench_*.cc.
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -118,7 +119,7 @@ void RunForward(const ForwardOptions& o) {
     Model model(folder.path, math);
     if (model.config().SeesImages()) ShowRandomImages(model, folder.path, bench.batch);
     if (model.config().gate != config.gate)
-      Fail("tare bench forward: --gate: got family {}, expected one that has a gate; try qwen3", family);
+      Fail("tare bench forward: --gate: got family {}, expected one with a gate; try qwen3", family);
     add("forward", family, TimeForward(model, bench));
     FullObserver observer = OutlierObserver(model.config());
     SiteVisitor* const visitors[] = {&observer};
@@ -134,31 +135,32 @@ void RunForward(const ForwardOptions& o) {
   const Table table = TableOf(TimedColumns(), timings);
   json["timings"] = TableJson(table);
   if (PrintsTables(o.json))
-    PrintText("{}\n{}", TableText(table),
-              Paragraph("oneDNN's: GFLOP/s of its own large matmul in the same run; share: of that."));
+    PrintText(
+        "{}\n{}", TableText(table),
+        Paragraph("oneDNN's: GFLOP/s of oneDNN's large matmul in the same run; share: GFLOP/s as a fraction of it."));
   WriteJson(o.json, json);
 }
 
 void AddForward(CLI::App& bench) {
   auto options = std::make_shared<ForwardOptions>();
   CLI::App* command =
-      bench.add_subcommand("forward", "whole forward passes of random models, with and without statistics");
-  command->add_option("--family", options->families, "families, with a comma between")->capture_default_str();
+      bench.add_subcommand("forward", "time whole forward passes of random models, with and without statistics");
+  command->add_option("--family", options->families, "families, separated by commas")->capture_default_str();
   command->add_option("--hidden", options->hidden)->check(WholeNumber(2, 1 << 16))->capture_default_str();
   command->add_option("--ffn", options->ffn)->check(WholeNumber(1, 1 << 18))->capture_default_str();
   command->add_option("--layers", options->layers)->check(WholeNumber(1, 1000))->capture_default_str();
   command->add_option("--heads", options->heads)->check(WholeNumber(1, 1024))->capture_default_str();
-  command->add_option("--kv-heads", options->kv_heads, "0: as many as heads; diff_v2 wants half of them at most")
+  command->add_option("--kv-heads", options->kv_heads, "0: as many as heads; diff_v2 needs at most half as many")
       ->check(WholeNumber(0, 1024))
       ->capture_default_str();
   command->add_option("--vocabulary", options->vocabulary)->check(WholeNumber(2, 1 << 20))->capture_default_str();
   command->add_option("--batch", options->bench.batch, "sequences")
       ->check(WholeNumber(1, 1 << 16))
       ->capture_default_str();
-  command->add_option("--tokens", options->bench.tokens, "tokens of a sequence; vision towers have 197")
+  command->add_option("--tokens", options->bench.tokens, "tokens per sequence; vision towers have 197")
       ->check(WholeNumber(1, 1 << 20))
       ->capture_default_str();
-  command->add_option("--gate", options->gate, "of attention's output, in family qwen3: none, head or value")
+  command->add_option("--gate", options->gate, "gate of attention's output, for family qwen3: none, head or value")
       ->check(CLI::IsMember({"none", "head", "value"}))
       ->capture_default_str();
   command->add_option("--plan", options->plan, "also time this plan on the integer kernels: int8, int6, int4 or rules")
@@ -174,7 +176,8 @@ void AddForward(CLI::App& bench) {
 }  // namespace
 
 void AddBench(CLI::App& app) {
-  CLI::App* bench = app.add_subcommand("bench", "speed, beside what the machine can do in the same run");
+  CLI::App* bench =
+      app.add_subcommand("bench", "measure speed, compared with the machine's limits and baselines in the same run");
   bench->require_subcommand(1);
   bench->footer(Examples({"tare bench attention --family v1 --n 4096 --json attention.json",
                           "tare report attention.json --out speed.html"}));

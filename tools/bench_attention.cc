@@ -34,14 +34,14 @@ struct BenchAttentionArguments {
 };
 
 constexpr const char* kAttentionLegend =
-    "n queries, S keys; d: width of a head of q and k; H output heads over kv key/value heads; th threads.\n"
-    "seconds: median call, quantizing and packing included; spread: (largest - smallest) / median;\n"
-    "ns/pair: per query, key and output head that the mask lets through; roofline: least operations (4d, v1 8d,\n"
-    "v2 6d per pair) over what the machine's products of the kernel's type do in this run, 1 is all of it.\n"
-    "rel L2: error of the output against the reference in double; floor: of it, what the codes of Q, K and V\n"
-    "cost before any arithmetic (f32 attention on them); worst row: largest relative error of one row.\n"
-    "tare: integer kernels; tare-f32, tare-bf16: ours in floating point; onednn-f32: its primitives composed;\n"
-    "onednn-graph: its fused attention, only where every head has keys and values of its own.";
+    "n: queries; S: keys; d: head width of q and k; H: output heads; kv: key/value heads; th: threads.\n"
+    "seconds: median time of a call, with quantizing and packing; spread: (largest - smallest) / median;\n"
+    "ns/pair: time per query, key and output head that the mask admits; roofline: the least operations needed\n"
+    "(4d, v1 8d, v2 6d per pair) as a share of the machine's rate for the kernel's type, measured in this run.\n"
+    "rel L2: error of the output against the double reference; floor: the part of it that the codes of Q, K and V\n"
+    "cause alone (f32 attention on them); worst row: largest relative error of a row.\n"
+    "tare: integer kernels; tare-f32, tare-bf16: Tare's floating-point kernels; onednn-f32: oneDNN primitives,\n"
+    "composed; onednn-graph: oneDNN's fused attention, if every head has its own keys and values.";
 
 // Every combination: the plans, then the baselines of the same shape.
 std::vector<AttentionCase> Cases(const BenchAttentionArguments& o) {
@@ -97,7 +97,8 @@ void Run(const CLI::App& command, const BenchAttentionArguments& o) {
     given |= command.count(name) > 0;
   const int processors = static_cast<int>(std::thread::hardware_concurrency());
   for (const int threads : o.threads) {
-    if (threads > processors) Notice(Formatted("--threads {}: {} processors share them", threads, processors));
+    if (threads > processors)
+      Notice(Formatted("--threads {}: more threads than the {} processors", threads, processors));
   }
   std::vector<AttentionCase> cases = given ? Cases(o) : DefaultAttentionCases();
   for (AttentionCase& c : cases) c.repetitions = o.repetitions, c.seed = o.seed, c.lambda = o.lambda;
@@ -110,29 +111,28 @@ void Run(const CLI::App& command, const BenchAttentionArguments& o) {
 
 void AddBenchAttention(CLI::App& bench) {
   auto o = std::make_shared<BenchAttentionArguments>();
-  CLI::App* command = bench.add_subcommand(
-      "attention",
-      "attention kernels: verified, then timed, with the baselines of each shape; no options: a default set");
+  CLI::App* command = bench.add_subcommand("attention",
+                                           "time attention kernels, each verified first, beside baselines of the same "
+                                           "shape; without options, a default set");
   const auto list = [&](const char* name, auto& values, const char* what) {
     return command->add_option(name, values, what)->delimiter(',')->allow_extra_args(false);
   };
-  list("--family", o->families, "standard, v1, v2, with commas between")
+  list("--family", o->families, "standard, v1, v2, separated by commas")
       ->check(CLI::IsMember({"standard", "v1", "v2"}));
-  command->add_option(
-      "--plan", o->plans,
-      "rules for q, k, v, probs or difference, attn_logits; may be given again (none: baselines alone)");
+  command->add_option("--plan", o->plans,
+                      "rules for q, k, v, probs or difference, attn_logits; repeatable (none: only the baselines)");
   list("--n", o->lengths, "queries (oneDNN's baselines: up to 8192)")->check(WholeNumber(1, 1 << 17));
-  command->add_option("--keys", o->keys, "keys and values of each (0: as many as queries; causal: not fewer)")
+  command->add_option("--keys", o->keys, "keys and values (0: as many as queries; causal: at least as many)")
       ->check(WholeNumber(0, 1 << 17));
-  list("--d", o->widths, "width of a head of q and k")->check(WholeNumber(1, 256));
+  list("--d", o->widths, "head width of q and k")->check(WholeNumber(1, 256));
   list("--heads", o->heads, "output heads")->check(WholeNumber(1, 256));
-  command->add_option("--kv-heads", o->kv_heads, "key/value heads, a divisor of --heads (0: as many)")
+  command->add_option("--kv-heads", o->kv_heads, "key/value heads, a divisor of --heads (0: the same number)")
       ->check(WholeNumber(0, 256));
   list("--threads", o->threads, "threads")->check(WholeNumber(1, 4096));
   list("--mask", o->masks, "causal, full")->check(CLI::IsMember({"causal", "full"}));
-  list("--data", o->data, "gaussian, sink, vbias, diffuse: what Q, K and V look like")
+  list("--data", o->data, "distribution of Q, K and V: gaussian, sink, vbias, diffuse")
       ->check(CLI::IsMember({"gaussian", "sink", "vbias", "diffuse"}));
-  command->add_option("--lambda", o->lambda, "what the second map counts")->capture_default_str();
+  command->add_option("--lambda", o->lambda, "weight of the second map")->capture_default_str();
   command->add_option("--repetitions", o->repetitions)->check(WholeNumber(1, 1000))->capture_default_str();
   command->add_option("--seed", o->seed)->capture_default_str();
   command->add_option("--json", o->json, "write JSON to a file, or - for standard output");

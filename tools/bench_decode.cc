@@ -30,14 +30,13 @@ constexpr const char* kDefaultCaches[] = {"cache_k=int4/token,cache_v=int4/token
 constexpr const char* kBaselines[] = {"cache_k=f32,cache_v=f32", "cache_k=bf16,cache_v=bf16"};
 
 constexpr const char* kDecodeLegend =
-    "n keys; d: width of a head of q and k; H output heads over kv key/value heads; B sequences; th threads.\n"
-    "seconds: median call, one query of each sequence; spread: (largest - smallest) / median; ns/key: per key and\n"
-    "output head; GB/s: bytes of the caches over seconds; of read: share of what the same run reads at best of as "
-    "much\n"
-    "memory (256 MiB of what is larger); rel L2: error of the first and the last head against exact attention before\n"
-    "any code, in double; floor: of it, what the codes cost. Every case agreed with the double reference over its "
-    "cache\n"
-    "before it was timed. f32 and bf16: the same kernel; onednn-f32: its primitives composed (a batch of one).";
+    "n: keys; d: head width of q and k; H: output heads; kv: key/value heads; B: sequences; th: threads.\n"
+    "seconds: median time of a call, one query per sequence; spread: (largest - smallest) / median; ns/key: time\n"
+    "per key and output head; GB/s: bytes of the caches / seconds; of read: share of the best read rate of the same\n"
+    "run over as much memory (at most 256 MiB); rel L2: error of the first and the last head against exact attention\n"
+    "on unquantized values, in double; floor: the part of it that the codes cause. Every case is checked against the\n"
+    "double reference over its cache before it is timed. f32 and bf16: the same kernel; onednn-f32: oneDNN\n"
+    "primitives, composed (a batch of one).";
 
 // Every combination: the caches, then the baselines of the same shape.
 std::vector<DecodeCase> Cases(const BenchDecodeArguments& o) {
@@ -90,18 +89,19 @@ void Run(const BenchDecodeArguments& o) {
 void AddBenchDecode(CLI::App& bench) {
   auto o = std::make_shared<BenchDecodeArguments>();
   CLI::App* command = bench.add_subcommand(
-      "decode", "attention of one query over a cache in few bits: verified, then timed, with baselines of each shape");
+      "decode",
+      "time attention of one query over a low-bit KV cache, verified first, beside baselines of the same shape");
   const auto list = [&](const char* name, auto& values, const char* what) {
     return command->add_option(name, values, what)->delimiter(',')->allow_extra_args(false)->capture_default_str();
   };
-  list("--family", o->families, "standard, v1, v2, with commas between")
+  list("--family", o->families, "standard, v1, v2, separated by commas")
       ->check(CLI::IsMember({"standard", "v1", "v2"}));
   command->add_option("--cache", o->caches,
-                      "formats, with first=N or last=N tokens in f32; may be given again (none: int4, int6 and int8)");
-  list("--n", o->lengths, "keys of a sequence")->check(WholeNumber(1, 1 << 20));
-  list("--d", o->widths, "width of a head of q and k")->check(WholeNumber(1, 512));
+                      "formats, with first=N or last=N tokens in f32; repeatable (none: int4, int6 and int8)");
+  list("--n", o->lengths, "keys per sequence")->check(WholeNumber(1, 1 << 20));
+  list("--d", o->widths, "head width of q and k")->check(WholeNumber(1, 512));
   list("--heads", o->heads, "output heads")->check(WholeNumber(1, 256));
-  command->add_option("--kv-heads", o->kv_heads, "key/value heads, a divisor of --heads (0: as many)")
+  command->add_option("--kv-heads", o->kv_heads, "key/value heads, a divisor of --heads (0: the same number)")
       ->check(WholeNumber(0, 256))
       ->capture_default_str();
   command->add_option("--batch", o->batch, "sequences")->check(WholeNumber(1, 4096))->capture_default_str();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare bench linear: quantized linear layers beside oneDNN's f32 matmul.
+// tare bench linear: time quantized linear layers and compare them with oneDNN's f32 matmul.
 #include <memory>
 
 #include "experiments/bench/linear_bench.h"
@@ -45,11 +45,12 @@ void Run(const BenchLinearArguments& options) {
 
 void AddBenchLinear(CLI::App& bench) {
   auto options = std::make_shared<BenchLinearArguments>();
-  CLI::App* command = bench.add_subcommand("linear", "quantized linear layers beside oneDNN's f32 matmul");
+  CLI::App* command =
+      bench.add_subcommand("linear", "time quantized linear layers and compare them with oneDNN's f32 matmul");
   CLI::Option* plan =
       command
           ->add_option("--plan", options->plan,
-                       "one case instead of the default ones: weights=int4/group64,linear_in=int8/token, or weights "
+                       "one case instead of the default cases: weights=int4/group64,linear_in=int8/token, or weights "
                        "alone for one-token steps")
           ->transform(WithGridFiles);
   command->add_option("--rows", options->one.rows, "tokens")

@@ -30,15 +30,16 @@ void AddCellsOptions(CLI::App& command, CellsCommand& options) {
   SweepOptions& sweep = options.sweep;
   command
       .add_option("--stats", options.statistics,
-                  "statistics file (tare stats --out) for rules with +static; once per model, in their order")
+                  "statistics file (tare stats --out) for rules with +static; one per model, in the same order")
       ->allow_extra_args(false);
-  command.add_option("--tasks", options.tasks, TaskUsage(", ") + ", with commas between")->required();
+  command.add_option("--tasks", options.tasks, TaskUsage(", ") + ", separated by commas")->required();
   command.add_option("--cache", options.cache,
                      "decode every cell over key/value caches of these formats and this policy, for example "
                      "first=4,keep=h2o/256; rules of cache_k and cache_v in a plan come after them");
-  command.add_option("--out", sweep.folder, "folder of results")->required();
+  command.add_option("--out", sweep.folder, "folder for the results")->required();
   command.add_option("--json", options.json, "write JSON to a file, or - for standard output");
-  command.add_option("--seed", options.resampling.seed, "of the draws that intervals are from")->capture_default_str();
+  command.add_option("--seed", options.resampling.seed, "seed of the bootstrap draws for intervals")
+      ->capture_default_str();
   AddWindowOptions(command, sweep.windows);
   AddStrideOption(command, sweep.windows);
   options.machine.AddTo(command);
@@ -67,12 +68,13 @@ std::vector<SweepCell> RunCells(const CellsCommand& options) {
 }
 
 void CellNumbers::AddTo(CLI::App& command) {
-  command.add_flag("--list", list, "only the cells with their numbers, and nothing is run");
-  CLI::Option* const numbers = command.add_option(
-      "--cells", only, "only cell k, or cells a-b, of that list: a part of the work, each into its own --out");
+  command.add_flag("--list", list, "list the cells with their numbers; run nothing");
+  CLI::Option* const numbers =
+      command.add_option("--cells", only, "run only cell k, or cells a-b, of that list; each part needs its own --out");
   command
-      .add_option("--merge", parts,
-                  "take over the finished cells of such a folder; once per folder. What is missing is said, not run")
+      .add_option(
+          "--merge", parts,
+          "take the finished cells from the --out folder of a part; repeatable. Missing cells are listed, not run")
       ->allow_extra_args(false)
       ->excludes(numbers);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The two towers of a CLIP or DiffCLIP checkpoint, as two folders that Tare reads.
+"""Splits a CLIP or DiffCLIP checkpoint into two folders that Tare reads, one per tower.
 
 usage: clip_towers.py CHECKPOINT NAME [--head-dim 64]
 
@@ -25,7 +25,7 @@ from safetensors.torch import load_file, save_file
 
 
 class Nothing:
-    """Stands for a class that a checkpoint names and weights do not need."""
+    """Replaces a class that a checkpoint names and the weights do not need."""
 
     def __init__(self, *args, **kwargs):
         pass
@@ -35,7 +35,7 @@ class Nothing:
 
 
 def admitted(names):
-    """The classes that a checkpoint names, as (Nothing, name): never the real ones."""
+    """The classes that a checkpoint names, each as (Nothing, name) instead of the real one."""
     return [(type(name.rsplit(".", 1)[1], (Nothing,), {"__module__": name.rsplit(".", 1)[0]}), name) for name in names]
 
 
@@ -47,7 +47,7 @@ def read(path):
         try:
             loaded = torch.load(path, map_location="cpu", weights_only=True)
         except pickle.UnpicklingError:
-            sys.exit(f"{path}: holds more than weights, and none of it was run; try to save its state_dict alone")
+            sys.exit(f"{path}: contains more than weights, none of which was run; try saving only its state_dict")
     if not isinstance(loaded, dict):
         sys.exit(f"{path}: got a {type(loaded).__name__}, expected a dictionary with state_dict")
     return {name.removeprefix("module."): t for name, t in loaded.get("state_dict", loaded).items()}
@@ -62,7 +62,7 @@ LAYER_NAMES = {
 
 
 def layer_tensors(name, tensor):
-    """One tensor of a layer under Tare's names: the fused projections of the baseline come apart."""
+    """One tensor of a layer under Tare's names; splits the fused projections of the baseline."""
     if re.fullmatch(r"attn\.(in_proj_|qkv\.)(weight|bias)", name):
         kind = "weight" if name.endswith("weight") else "bias"
         return {f"self_attn.{p}_proj.{kind}": part.clone() for p, part in zip("qkv", tensor.chunk(3))}

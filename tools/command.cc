@@ -39,7 +39,7 @@ void RequireEffect(const CLI::App& command, bool counts, std::initializer_list<c
                    const std::string& without) {
   for (const char* option : options) {
     if (!counts && command.count(option) > 0)
-      throw CLI::ValidationError(option, Formatted("changes nothing without {}; try it without {}", without, option));
+      throw CLI::ValidationError(option, Formatted("has no effect without {}; try leaving out {}", without, option));
   }
 }
 
@@ -47,17 +47,17 @@ void RequireEffect(const CLI::App& command, bool counts, std::initializer_list<c
 static bool quiet = false;
 
 void AddQuiet(CLI::App& command) {
-  command.add_flag("--quiet", quiet, "no lines of progress; errors and warnings stay");
+  command.add_flag("--quiet", quiet, "no progress lines; errors and warnings are still shown");
 }
 
 void MachineOptions::AddThreadsTo(CLI::App& command) {
-  command.add_option("--threads", threads, "threads (0: all processors); results do not depend on it")
+  command.add_option("--threads", threads, "threads (0: all processors); results do not depend on their number")
       ->check(WholeNumber(0, 4096));
 }
 
 void MachineOptions::AddTo(CLI::App& command) {
   AddThreadsTo(command);
-  command.add_option("--math", math, "type of the factors of matrix products")
+  command.add_option("--math", math, "type of the factors in matrix products")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();
 }

@@ -67,8 +67,7 @@ void AddBaseline(SweepQuestion& question) {
 // Of the first text among the tasks.
 std::filesystem::path TextOf(const std::vector<TaskSpec>& tasks) {
   const auto text = std::ranges::find_if(tasks, [](const TaskSpec& task) { return task.kind->convention != nullptr; });
-  if (text == tasks.end())
-    Fail("--tasks: got no text, expected one that outliers can be measured on; try perplexity=TEXT");
+  if (text == tasks.end()) Fail("--tasks: got no text, expected one to measure outliers on; try perplexity=TEXT");
   return text->file;
 }
 
@@ -156,24 +155,25 @@ void Run(CompareArguments& options) {
 
 void AddCompare(CLI::App& app) {
   auto options = std::make_shared<CompareArguments>();
-  CLI::App* command = app.add_subcommand("compare",
-                                         "two checkpoints side by side: outliers, accuracy and divergence against "
-                                         "bits, whether one loses more, and where");
-  command->add_option("MODELS", options->models, "two checkpoint folders, A and B: B's changes less A's")
+  CLI::App* command = app.add_subcommand(
+      "compare",
+      "compare two checkpoints: outliers, accuracy and divergence against bits; whether one loses more, and where");
+  command
+      ->add_option("MODELS", options->models, "two checkpoint folders, A and B; differences are B's change minus A's")
       ->required()
       ->expected(2);
   AddSweepOptions(*command, *options);
   command
       ->add_option("--also", options->also,
-                   "folder of such a comparison of the pair trained from another seed: the spread over all pairs; once "
-                   "per pair")
+                   "folder of the same comparison for a pair trained from another seed, to report the spread over all "
+                   "pairs; repeatable")
       ->allow_extra_args(false);
   command
       ->add_option("--attribute", options->attribute,
-                   "a plan: what each site of it costs either model, by divergence (else the preset of the fewest "
-                   "bits; none: leave it out)")
+                   "plan whose cost per site is measured in both models, by divergence (default: the preset with the "
+                   "fewest bits; none: skip this)")
       ->transform(WithGridFiles);
-  command->add_option("--attribute-tokens", options->attribute_tokens, "of the first text, that this is measured on")
+  command->add_option("--attribute-tokens", options->attribute_tokens, "tokens of the first text to measure this on")
       ->check(WholeNumber(1))
       ->capture_default_str();
   command->footer(

@@ -21,7 +21,7 @@ AttributionResult RunOne(ModelAttribution& model) {
 
 std::string PairLegend(const std::vector<AttributionPair>& pairs) {
   std::string text =
-      "\nA, B: change from f32 with the part alone quantized; B less A: [low, high] 95 %,\n"
+      "\nA, B: change from f32 with only that part quantized; B less A: [low, high] 95 %,\n"
       "paired by window\n";
   size_t tested = 0;
   for (const AttributionPair& pair : pairs) {

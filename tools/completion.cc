@@ -47,7 +47,7 @@ std::string BashScript(const CLI::App& app) {
 }  // namespace
 
 void AddCompletion(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("completion", "completion of commands and options, for a shell");
+  CLI::App* command = app.add_subcommand("completion", "print the completion of commands and options for a shell");
   auto shell = std::make_shared<std::string>();
   command->add_option("SHELL", *shell, "bash or zsh")->required()->check(CLI::IsMember({"bash", "zsh"}));
   command->footer(Examples({"tare completion bash > ~/.local/share/bash-completion/completions/tare",

@@ -32,7 +32,7 @@ void Run(const ConvertArguments& options) {
   MoveFolder(made.path(), folder);
   if (PrintsTables(options.json)) {
     PrintLine("{}: {} as {}, {} tensors, {}", options.out, from, options.to, s.tensors, SizeText(s.bytes));
-    PrintLine("  {} with rows in another order, {} times a norm of heads, in F32", s.moved, s.folded);
+    PrintLine("  {} with rows reordered, {} multiplied by a head norm, in F32", s.moved, s.folded);
   }
   WriteJson(options.json, {{"schema", "tare.convert/1"},
                            {"out", options.out},
@@ -48,14 +48,15 @@ void Run(const ConvertArguments& options) {
 
 void AddConvert(CLI::App& app) {
   auto options = std::make_shared<ConvertArguments>();
-  CLI::App* command = app.add_subcommand("convert", "a checkpoint in another family's layout, computing the same");
+  CLI::App* command =
+      app.add_subcommand("convert", "convert a checkpoint to another family's layout; it computes the same");
   command->add_option("MODEL", options->model, "checkpoint folder, or a file without codes")->required();
   command
       ->add_option("--to", options->to,
-                   "the family: diffllama (Hugging Face's V1), diff_v1 (its authors'), or MODEL's own, for its names "
-                   "and layout")
+                   "target family: diffllama (Hugging Face's V1), diff_v1 (its authors' V1), or MODEL's own, for its "
+                   "official names and layout")
       ->required();
-  command->add_option("--out", options->out, "the folder to make")->required();
+  command->add_option("--out", options->out, "folder to create")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddThreadsTo(*command);
   AddQuiet(*command);

@@ -7,7 +7,7 @@
 # usage: tools/demo.sh [RESULTS]     RESULTS: folder for tables in JSON and CSV (default ./demo-results)
 set -euo pipefail
 
-# How much to measure: enough for a standard error below 0.05, little enough for four minutes on two cores.
+# Sample sizes: a standard error below 0.05 within four minutes on two cores.
 tokens=20440
 items=100
 bits=16,8,6,4
@@ -25,12 +25,12 @@ tasks=perplexity=$pair/heldout.txt
 for items_file in needles-1 needles-4 continuations; do tasks+=,choice=$pair/$items_file.jsonl; done
 title() { printf '\n[%d/5 %d:%02d] %s\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)) "$2" >&2; }
 
-# What is ahead, in minutes: packages two, the build ten of one core, the measurement six of one core.
+# Time needed, in minutes: packages two, the build ten on one core, the measurement six on one core.
 cores=$(nproc) building=0
 [ -x build/release/tare ] || building=$(((10 + cores - 1) / cores))
 measuring=$(((6 + cores - 1) / cores))
 printf 'demo: about %d minutes on %d free cores: packages 2, building %s, measuring %d. ' \
-  $((2 + building + measuring)) "$cores" "$([ "$building" -gt 0 ] && echo $building || echo 'what changed')" \
+  $((2 + building + measuring)) "$cores" "$([ "$building" -gt 0 ] && echo $building || echo 'only changed files')" \
   $measuring >&2
 echo 'Re-running is safe; finished steps are skipped.' >&2
 
@@ -51,8 +51,8 @@ for model in "${models[@]}"; do
   echo
 done
 
-title 4 "outliers, accuracy against bits, and which sites are to blame ($tokens tokens, $items items of each set)"
-if [ ! -t 2 ]; then # the program's progress line is for terminals: elsewhere, a line now and then
+title 4 "outliers, accuracy against bits, and the cost of each site ($tokens tokens, $items items of each set)"
+if [ ! -t 2 ]; then # without a terminal, the program shows no progress: print a line now and then
   while sleep 20 >/dev/null 2>&1; do
     echo "      $(cat "$results"/compared/{,attribution-?/}cells.jsonl 2>/dev/null | wc -l) cells finished" >&2
   done &
@@ -66,10 +66,10 @@ fi
 tools/seen.sh "$results/compared/table.csv" "$results/compared/outliers.csv" | sed '1s/^/\n/'
 
 title 5 'the report'
-"$tare" report "$results/compared" "$results"/inspect-*.json --title 'A standard and a differential model in few bits' \
+"$tare" report "$results/compared" "$results"/inspect-*.json --title 'A standard and a differential model at low bit widths' \
   --out "$results/report.html"
 
 printf '\n%d:%02d  Everything is in %s:\n' $((SECONDS / 60)) $((SECONDS % 60)) "$results"
 (cd "$results" && find . -type f ! -name '*.part' | sort | sed 's|^\./|  |')
 printf '\nThe page with all figures: %s\n' "$results/report.html"
-[ -z "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ] || printf 'To look at it: xdg-open %s\n' "'$results/report.html'"
+[ -z "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ] || printf 'To view it: xdg-open %s\n' "'$results/report.html'"

@@ -29,26 +29,26 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
   RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
   const auto any = [&](auto has) { return std::ranges::any_of(specs, has, &TaskSpec::kind); };
   RequireEffect(command, any([](const TaskKind* kind) { return kind->convention != nullptr; }),
-                {"--window", "--stride", "--tokens"}, "a task of a text");
+                {"--window", "--stride", "--tokens"}, "a task on a text");
   RequireEffect(command, any([](const TaskKind* kind) { return !kind->of_towers; }), {"--cache"},
-                "a task of a text or of items");
+                "a task on a text or on items");
   const bool items = any([](const TaskKind* kind) { return HasItems(*kind); });
   RequireEffect(command, items, {"--records"}, "a task with items");
   const bool texts = any([](const TaskKind* kind) { return kind->by_position != nullptr; });
   RequireEffect(command, breakdown.ByPosition() ? texts : items, {"--by"},
-                "a task with items (by their keys) or of a text (by position)");
+                "a task with items (by their keys) or on a text (by position)");
   if (breakdown.ByPosition() && items)
-    throw CLI::ValidationError("--by",
-                               "got position, which is of texts, beside a task with items; try them one by one");
-  RequireEffect(command, !breakdown.ByPosition(), {"--over"}, "--by keys of items");
+    throw CLI::ValidationError(
+        "--by", "got position, which applies to texts only, with a task of items; try one task at a time");
+  RequireEffect(command, !breakdown.ByPosition(), {"--over"}, "--by with keys of items");
   RequireEffect(command, any([](const TaskKind* kind) { return kind->beside != nullptr; }), {"--other-tower"},
                 TasksThat([](const TaskKind& kind) { return kind.beside != nullptr; }));
   const bool compares = any(&TaskKind::compares);
   RequireEffect(command, compares, {"--reference"}, TasksThat(&TaskKind::compares));
   if (compares && plan.empty() && command.count("--reference") == 0 && command.count("--cache") == 0)
     throw CLI::ValidationError("--tasks", TasksThat(&TaskKind::compares) +
-                                              ": got MODEL held to itself; try a --plan, or "
-                                              "--reference with the checkpoint that MODEL was made from");
+                                              ": got the model compared with itself; try a --plan, or --reference with "
+                                              "the checkpoint that MODEL was made from");
 }
 
 // Before anything runs.
@@ -109,22 +109,25 @@ void Run(const CLI::App& command, EvalArguments options) {
 
 void AddEval(CLI::App& app) {
   auto options = std::make_shared<EvalArguments>();
-  CLI::App* command = app.add_subcommand("eval", "accuracy under a plan: perplexity of a text, multiple choice");
+  CLI::App* command =
+      app.add_subcommand("eval", "measure accuracy under a plan: perplexity of a text, multiple choice");
   command->add_option("MODEL", options->model, "checkpoint folder")->required();
-  command->add_option("--plan", options->plan, "what to quantize, for example attn_logits=int6/row; nothing: f32")
+  command->add_option("--plan", options->plan, "what to quantize, for example attn_logits=int6/row (default: nothing)")
       ->transform(WithGridFiles);
   AddExecutedFlag(*command, options->carrying);
   command->add_option("--stats", options->stats,
                       "statistics file of this model (tare stats --out), for rules with +static");
-  command->add_option("--tasks", options->tasks, TaskUsage(", ") + ", with commas between")->required();
+  command->add_option("--tasks", options->tasks, TaskUsage(", ") + ", separated by commas")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
-  command->add_option("--records", options->records, "write one JSON line per item of multiple choice to this file");
-  CLI::Option* const by = command->add_option("--by", options->breakdown.by,
-                                              "accuracies by keys of the items, with commas between, the last across: "
-                                              "depth,length of tare make needles; of texts position: by how many "
-                                              "tokens a token was predicted from");
+  command->add_option("--records", options->records, "write one JSON line per multiple-choice item to this file");
+  CLI::Option* const by =
+      command->add_option("--by", options->breakdown.by,
+                          "group accuracies by keys of the items, separated by commas, the last one across: "
+                          "depth,length for tare make needles; for texts, position: by the number of context tokens");
   by->delimiter(',')->allow_extra_args(false);
-  command->add_option("--over", options->breakdown.over, "with --by: how far they spread over this key's values: seed")
+  command
+      ->add_option("--over", options->breakdown.over,
+                   "with --by: how far accuracies spread over the values of this key, for example seed")
       ->needs(by);
   command->add_option("--csv", options->csv, "with --by: write its figures to this file")->needs(by);
   AddWindowOptions(*command, options->task.windows);
@@ -132,9 +135,9 @@ void AddEval(CLI::App& app) {
                       "decode texts and items over a key/value cache: rules of cache_k and cache_v, which --plan takes "
                       "too (cache_k=int8/token,cache_v=int4/token), first=4 tokens in f32, keep=h2o/256 keys");
   command->add_option("--reference", options->task.reference,
-                      "of divergence: the checkpoint to start from; without it MODEL without the plan");
+                      "for divergence: the reference checkpoint (default: MODEL without the plan)");
   command->add_option("--other-tower", options->task.other_tower,
-                      "of zero_shot and retrieval: the tower of CLIP that MODEL is not, run as it is stored");
+                      "for zero_shot and retrieval: the other tower of CLIP, run as stored");
   AddStrideOption(*command, options->task.windows);
   options->machine.AddTo(*command);
   AddQuiet(*command);

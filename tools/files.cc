@@ -21,10 +21,10 @@ bool Same(const fs::path& a, const fs::path& b) {
 
 void CheckApart(const std::string& input, const std::string& output) {
   std::error_code error;
-  if (Same(input, output)) Fail("{}: is an input and an output too; try another name for the output", output);
+  if (Same(input, output)) Fail("{}: is both an input and an output; try another name for the output", output);
   for (const fs::directory_entry& entry : fs::directory_iterator(input, error)) {
     if (Same(entry.path(), output))
-      Fail("{}: is a file of the input {}, and would be overwritten; try another output", output, input);
+      Fail("{}: is a file of the input {} and would be overwritten; try another output", output, input);
   }
 }
 
@@ -49,7 +49,7 @@ std::vector<std::string> OutputsIn(const fs::path& folder, const std::vector<std
   std::error_code error;
   const fs::path path = WithoutSlash(folder);
   if (fs::exists(fs::symlink_status(path, error)))
-    Fail("{}: cannot write: there is a file, device or broken link of that name, expected a folder; try another name",
+    Fail("{}: cannot write: a file, device or broken link has that name, expected a folder; try another name",
          path.string());
   const AtomicFile could_be_made(path);
   return {};
@@ -59,7 +59,7 @@ std::vector<std::string> NewFilesIn(const fs::path& folder, const std::vector<st
   std::vector<std::string> outputs = OutputsIn(folder, names);
   for (const std::string& output : outputs) {
     std::error_code error;
-    if (fs::exists(output, error)) Fail("{}: is there already, and would be overwritten; try another --out", output);
+    if (fs::exists(output, error)) Fail("{}: exists already and would be overwritten; try another --out", output);
   }
   return outputs;
 }

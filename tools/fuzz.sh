@@ -5,8 +5,8 @@
 # reader in build/fuzz/found.
 #
 # usage: tools/fuzz.sh [SECONDS [READER...]]
-#   SECONDS  for each reader; 60 where not given
-#   READER   names of tests/fuzz/readers.cc; all where none is given
+#   SECONDS  time per reader (default 60)
+#   READER   names from tests/fuzz/readers.cc (default: all)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -42,7 +42,7 @@ Prompt PromptOf(const GenerateArguments& options, const Model& model) {
   const TokenInput input = LoadTokenInput(options.input, model.folder(), model.config().vocabulary);
   if (input.kind == TokenInput::Kind::kText) prompt.tokenizer = Tokenizer::Load(model.folder());
   if (input.sequences.size() != 1)
-    Fail("{}: got {} rows of ids, expected one: a prompt", options.input, input.sequences.size());
+    Fail("{}: got {} rows of ids, expected one row, the prompt", options.input, input.sequences.size());
   if (input.bos) prompt.tokens.push_back(*input.bos);
   prompt.tokens.insert(prompt.tokens.end(), input.sequences[0].begin(), input.sequences[0].end());
   return prompt;
@@ -106,8 +106,9 @@ void Report(const GenerateArguments& options, const Model& model, const Prompt& 
   constexpr size_t kRead = size_t{256} << 20;
   const double read_gbps = ReadRate(Threads(), kRead);
   const std::string line = Formatted(
-      "{} tokens in {:.2f} s, {:.1f} a second; prompt of {} in {:.2f} s\n"
-      "{:.1f} MB per token of weights, {:.1f} of the cache;\n{:.2f} of what memory gives ({:.1f} GB/s){}\n",
+      "{} tokens in {:.2f} s, {:.1f} per second; prompt of {} in {:.2f} s\n"
+      "per token {:.1f} MB of weights and {:.1f} MB of cache;\n"
+      "{:.2f} of the memory's read rate ({:.1f} GB/s){}\n",
       done.tokens.size(), done.seconds, done.TokensPerSecond(), prompt.tokens.size(), done.prompt_seconds,
       done.weight_bytes / 1e6, done.cache_bytes / 1e6, done.BytesPerSecond() / 1e9 / read_gbps, read_gbps,
       done.values_skipped > 0 ? Formatted("\n{:.1f} % of the values were skipped", 100 * done.values_skipped) : "");
@@ -118,7 +119,7 @@ void Report(const GenerateArguments& options, const Model& model, const Prompt& 
 
 void Run(GenerateArguments& options) {
   if (options.input.empty() == options.prompt.empty())
-    throw CLI::ValidationError("--prompt", "expected a text here, or a file by --input, and not both");
+    throw CLI::ValidationError("--prompt", "expected a text here or a file with --input, not both");
   Plan plan = Plan::Parse(options.plan);
   const CachePlan cache = ParseCachePlan(options.cache);
   const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {options.json});
@@ -151,23 +152,28 @@ void Run(GenerateArguments& options) {
 
 void AddGenerate(CLI::App& app) {
   auto options = std::make_shared<GenerateArguments>();
-  CLI::App* command = app.add_subcommand("generate", "goes on with a prompt, a token at a time over a key/value cache");
+  CLI::App* command = app.add_subcommand("generate", "continue a text with a KV cache, which may be low-bit");
   command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
-  command->add_option("--prompt", options->prompt, "the text to go on with");
-  command->add_option("--input", options->input, "the same from a file: UTF-8 text, or one row of input_ids");
-  command->add_option("--tokens", options->generate.tokens, "at most so many; an end of text ends it before")
+  command->add_option("--prompt", options->prompt, "the text to continue");
+  command->add_option("--input", options->input, "file with the prompt: UTF-8 text, or one row of input_ids");
+  command
+      ->add_option("--tokens", options->generate.tokens,
+                   "tokens to generate at most; an end-of-text token stops earlier")
       ->check(WholeNumber(1))
       ->capture_default_str();
-  command->add_option(
-      "--cache", options->cache,
-      "formats of the cache, and keys it keeps: cache_k=int8/token,cache_v=int4/token,keep=h2o/256; nothing: f32, all");
+  command->add_option("--cache", options->cache,
+                      "formats of the cache, and the keys it keeps: cache_k=int8/token,cache_v=int4/token,keep=h2o/256 "
+                      "(default: f32, all keys)");
   command->add_option("--plan", options->plan, "linear layers on integer kernels, for example weights=int4/group64");
-  command->add_option("--temperature", options->generate.sampling.temperature, "0: the likeliest token each time")
+  command->add_option("--temperature", options->generate.sampling.temperature, "0: always the most likely token")
       ->capture_default_str();
-  command->add_option("--top-p", options->generate.sampling.top_p, "draws from the likeliest tokens that hold so much")
+  command
+      ->add_option("--top-p", options->generate.sampling.top_p,
+                   "draw from the most likely tokens that together have this probability")
       ->capture_default_str();
-  command->add_option("--seed", options->generate.sampling.seed, "of what is drawn")->capture_default_str();
-  command->add_option("--json", options->json, "write JSON to a file, or - for standard output (then no text)");
+  command->add_option("--seed", options->generate.sampling.seed, "seed of the draws")->capture_default_str();
+  command->add_option("--json", options->json,
+                      "write JSON to a file, or - for standard output (then the text is not printed)");
   options->machine.AddTo(*command);
   AddQuiet(*command);
   command->footer(

@@ -103,10 +103,10 @@ void PrintQuantized(const Json& j) {
 
 void PrintAttention(const ModelConfig& c) {
   if (const auto all = std::ranges::count(c.windows, 0), windowed = std::ssize(c.windows) - all; windowed > 0)
-    PrintLine("  a query sees {} keys at most in {} of {} layers", std::ranges::max(c.windows), windowed, c.layers);
-  if (c.qk_norm) PrintLine("  norms of queries and keys");
+    PrintLine("  a query sees at most {} keys in {} of {} layers", std::ranges::max(c.windows), windowed, c.layers);
+  if (c.qk_norm) PrintLine("  norms on queries and keys");
   if (c.gate != OutputGate::kNone)
-    PrintLine("  a sigmoid gate of attention's output, one per {}", c.gate == OutputGate::kPerHead ? "head" : "value");
+    PrintLine("  a sigmoid gate on attention's output, one per {}", c.gate == OutputGate::kPerHead ? "head" : "value");
 }
 
 void PrintInput(const ModelConfig& c, const std::vector<std::string>& names) {
@@ -149,7 +149,8 @@ void Print(const Model& model, const Json& j) {
 
 void AddInspect(CLI::App& app) {
   auto options = std::make_shared<InspectArguments>();
-  CLI::App* command = app.add_subcommand("inspect", "family, shapes, parameters, bytes; lambda of every layer");
+  CLI::App* command =
+      app.add_subcommand("inspect", "show a checkpoint: family, shapes, parameters, bytes; lambda of every layer");
   command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddThreadsTo(*command);

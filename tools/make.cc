@@ -86,26 +86,27 @@ void RunShots(const MakeArguments& options) {
 }
 
 void AddCommon(CLI::App& command, MakeArguments& options) {
-  command.add_option("--samples", options.samples, "items (of needles haystacks) of each combination")
+  command.add_option("--samples", options.samples, "items (for needles: haystacks) per combination")
       ->check(WholeNumber(1, 1'000'000))
       ->capture_default_str();
-  command.add_option("--seed", options.seed, "all that is drawn is drawn from it")->capture_default_str();
-  command.add_option("--out", options.out, "JSON lines, for --tasks choice=FILE of eval, sweep and compare")
+  command.add_option("--seed", options.seed, "seed of all random draws")->capture_default_str();
+  command
+      .add_option("--out", options.out, "JSON lines file to write, for --tasks choice=FILE of eval, sweep and compare")
       ->required();
 }
 
 void AddOfText(CLI::App& command, const std::shared_ptr<MakeArguments>& options, Make make) {
   command
       .add_option("MODEL", options->model,
-                  "whose tokenizer counts the lengths: a checkpoint folder, quantized checkpoint or tokenizer file")
+                  "checkpoint folder, quantized checkpoint or tokenizer file whose tokenizer counts the lengths")
       ->required();
-  command.add_option("--text", options->text, "prose to make them from, UTF-8")->required();
-  command.add_option("--lengths", options->lengths, "positions of an item, <s> and the longest ending among them")
+  command.add_option("--text", options->text, "prose to make the items from, UTF-8")->required();
+  command.add_option("--lengths", options->lengths, "positions per item, including <s> and the longest ending")
       ->check(WholeNumber(1, 1 << 24))
       ->delimiter(',')
       ->allow_extra_args(false)
       ->capture_default_str();
-  command.add_option("--depths", options->depths, "where the answer stands, 0 to 1")
+  command.add_option("--depths", options->depths, "where the answer is, from 0 (start) to 1 (end)")
       ->check(CLI::Range(0.0, 1.0))
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -116,19 +117,19 @@ void AddOfText(CLI::App& command, const std::shared_ptr<MakeArguments>& options,
 
 void AddNeedles(CLI::App& make) {
   auto options = std::make_shared<MakeArguments>();
-  CLI::App* command = make.add_subcommand("needles", "sentences hidden in prose, and a question for one of them");
-  command->add_option("--needles", options->needles.needles, "hidden in each haystack")
+  CLI::App* command = make.add_subcommand("needles", "hide sentences in prose and ask about one of them");
+  command->add_option("--needles", options->needles.needles, "needles hidden in each haystack")
       ->check(WholeNumber(1, 1000))
       ->capture_default_str();
   command
       ->add_option("--questions", options->needles.questions,
-                   "of each haystack, an item each; those before it are answered")
+                   "questions per haystack, one item each; earlier questions come with their answers")
       ->check(WholeNumber(1, 1000))
       ->capture_default_str();
   command
       ->add_option("--wrong", options->wrong,
                    "wrong endings: others (needles' numbers), changed (the answer with one digit changed), swapped "
-                   "(two of its digits)")
+                   "(with two digits swapped)")
       ->check(CLI::IsMember({"others", "changed", "swapped"}))
       ->capture_default_str();
   command->add_option("--templates", options->templates,
@@ -142,7 +143,7 @@ void AddNeedles(CLI::App& make) {
 
 void AddCopies(CLI::App& make) {
   auto options = std::make_shared<MakeArguments>();
-  CLI::App* command = make.add_subcommand("copies", "prose, and a stretch of it once more up to a name");
+  CLI::App* command = make.add_subcommand("copies", "repeat a passage of prose up to a name");
   AddOfText(*command, options, Copies);
   command->footer(
       Examples({"tare make copies experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths "
@@ -152,27 +153,27 @@ void AddCopies(CLI::App& make) {
 
 void AddShots(CLI::App& make) {
   auto options = std::make_shared<MakeArguments>();
-  CLI::App* command = make.add_subcommand("shots", "examples with labels, and one more without");
+  CLI::App* command = make.add_subcommand("shots", "list labelled examples, and one more without its label");
   CLI::Option_group* const source = command->add_option_group("source");
-  source->add_option("--text", options->text, "prose whose words examples are made of, with labels that mean nothing");
-  source->add_option("--data", options->data, "or examples: JSON lines {\"text\", \"label\"}");
+  source->add_option("--text", options->text, "prose whose words make up the examples; labels are arbitrary");
+  source->add_option("--data", options->data, "or ready examples: JSON lines {\"text\", \"label\"}");
   source->require_option(1);
   ShotQuestion& shots = options->shots;
-  command->add_option("--shots", shots.shots, "examples in the context, all classes together")
+  command->add_option("--shots", shots.shots, "examples in the context, over all classes")
       ->check(WholeNumber(1, 1'000'000))
       ->delimiter(',')
       ->allow_extra_args(false)
       ->capture_default_str();
-  command->add_option("--classes", shots.classes, "of made-up examples, 2 to 8")->capture_default_str();
-  command->add_option("--orders", options->orders, "of the examples: random, alternating by class")
+  command->add_option("--classes", shots.classes, "classes of made-up examples, 2 to 8")->capture_default_str();
+  command->add_option("--orders", options->orders, "order of the examples: random, or alternating by class")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"random", "alternating"}))
       ->capture_default_str();
-  command->add_option("--seeds", shots.seeds, "how many of each order")
+  command->add_option("--seeds", shots.seeds, "draws of each order")
       ->check(WholeNumber(1, 1000))
       ->capture_default_str();
-  command->add_option("--line", shots.line, "an example; after the last, its label is asked for")
+  command->add_option("--line", shots.line, "template of an example; the model completes the label of the last one")
       ->capture_default_str();
   AddCommon(*command, *options);
   command->footer(
@@ -184,7 +185,7 @@ void AddShots(CLI::App& make) {
 }  // namespace
 
 void AddMake(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("make", "items of multiple choice: retrieval, examples in context, copying");
+  CLI::App* command = app.add_subcommand("make", "make multiple-choice items: retrieval, examples in context, copying");
   command->require_subcommand(1);
   command->footer(
       Examples({"tare make needles experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths 256 "

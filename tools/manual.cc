@@ -41,14 +41,18 @@ std::string PageOf(const CLI::App& app) {
     if (!command.get_footer().empty()) page += Formatted(".PP\n.nf\n{}\n.fi\n", Plain(command.get_footer()));
   });
   return page +
-         ".SH EXIT STATUS\n0: done; 1: failed (bad input, full disk, interrupted); 2: wrong usage.\n"
-         ".SH ENVIRONMENT\n.TP\n.B TARE_MAX_ISA\nsse4, avx2 or avx512: holds the program to a lesser machine.\n";
+         ".SH EXIT STATUS\n"
+         "0: done; 1: failed (bad input, full disk, interrupted); 2: wrong usage.\n"
+         ".SH ENVIRONMENT\n"
+         ".TP\n"
+         ".B TARE_MAX_ISA\n"
+         "sse4, avx2 or avx512: limits the program to this instruction set.\n";
 }
 
 }  // namespace
 
 void AddManual(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("manual", "the manual page, for man");
+  CLI::App* command = app.add_subcommand("manual", "print the manual page, for man");
   command->footer(Examples({"tare manual > tare.1 && man ./tare.1", "tare manual | man -l -"}));
   command->callback([&app] { PrintText("{}", PageOf(app)); });
 }

@@ -60,7 +60,7 @@ void Run(const MapsArguments& options) {
     tables += MapErrorTable(json["plans"].back());
   }
   if (PrintsTables(options.json))
-    PrintText("{}: {} positions in {} windows, every layer with exact inputs\n{}", exact.Name(), tokens,
+    PrintText("{}: {} positions in {} windows, every layer run on exact inputs\n{}", exact.Name(), tokens,
               sequences.size(), tables);
   if (!options.csv.empty()) WriteFileAtomically(options.csv, MapErrorCsv(json["plans"]));
   WriteJson(options.json, json);
@@ -70,18 +70,19 @@ void Run(const MapsArguments& options) {
 
 void AddMaps(CLI::App& app) {
   auto options = std::make_shared<MapsArguments>();
-  CLI::App* command =
-      app.add_subcommand("maps", "what few bits do to each attention map and to the difference of two, layer by layer");
+  CLI::App* command = app.add_subcommand(
+      "maps",
+      "measure what low-bit quantization does to each attention map and to the difference of two, layer by layer");
   command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
-  command->add_option("--plan", options->plans, "a plan, simulated in each layer by itself; once per plan")
+  command->add_option("--plan", options->plans, "plan, simulated in each layer by itself; repeatable")
       ->transform(WithGridFiles)
       ->allow_extra_args(false)
       ->required();
   command->add_option("--input", options->input, "text, or ids in .safetensors or .h5")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   command->add_option("--csv", options->csv,
-                      "write one row per plan, layer and map, and of the difference, to this file");
-  command->add_option("--seed", options->resampling.seed, "of the draws that intervals are from")
+                      "write one row per plan, layer and map, and one per difference, to this file");
+  command->add_option("--seed", options->resampling.seed, "seed of the bootstrap draws for intervals")
       ->capture_default_str();
   AddWindowOptions(*command, options->windows);
   options->machine.AddTo(*command);

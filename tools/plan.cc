@@ -21,7 +21,7 @@ struct PlanArguments {
 nlohmann::ordered_json Describe(const CLI::App& command, const PlanArguments& options) {
   const Plan plan = Plan::Parse(options.rules);
   RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
-  if (options.model.empty()) return PlanJson(plan, AnyModel(plan), "any model with two maps (no MODEL was named)");
+  if (options.model.empty()) return PlanJson(plan, AnyModel(plan), "any model with two maps (no MODEL was given)");
   const Model model(options.model);
   return PlanJson(plan, ModelSitesOf(model), model.Name(), StaticSourceOf(options.stats, model.files()));
 }
@@ -37,13 +37,13 @@ void Run(const CLI::App& command, const PlanArguments& options) {
 
 void AddPlan(CLI::App& app) {
   auto options = std::make_shared<PlanArguments>();
-  CLI::App* command =
-      app.add_subcommand("plan", "what a plan's rules match, site by site; whether it can be simulated and executed");
-  command->add_option("RULES", options->rules, "rules with commas between, or a preset: int8 int6 int4")
+  CLI::App* command = app.add_subcommand(
+      "plan", "show what the rules of a plan match, site by site, and whether it can be simulated and executed");
+  command->add_option("RULES", options->rules, "rules separated by commas, or a preset: int8 int6 int4")
       ->transform(WithGridFiles)
       ->required();
   CLI::Option* model = command->add_option("MODEL", options->model,
-                                           "checkpoint folder or quantized checkpoint (none: any that has two maps)");
+                                           "checkpoint folder or quantized checkpoint (none: any model with two maps)");
   command
       ->add_option("--stats", options->stats,
                    "statistics file of this model (tare stats --out), for rules with +static")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare plot: one figure of the report, for a paper.
+// tare plot: draw one figure of the report, for a paper.
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/mman.h>
@@ -30,14 +30,14 @@ struct PlotArguments {
 class MemoryFile {
  public:
   explicit MemoryFile(const char* what) : fd_(memfd_create(what, 0)) {
-    if (fd_ < 0) Fail("{}: no memory for a file; try again once there is more", what);
+    if (fd_ < 0) Fail("{}: not enough memory for a file; try again when more is free", what);
   }
   MemoryFile(const MemoryFile&) = delete;
   ~MemoryFile() { close(fd_); }
   int fd() const { return fd_; }
 
   void Put(std::string_view text) {
-    if (pwrite(fd_, text.data(), text.size(), 0) != std::ssize(text)) Fail("a drawing: no memory for its file");
+    if (pwrite(fd_, text.data(), text.size(), 0) != std::ssize(text)) Fail("a drawing: not enough memory for its file");
   }
   std::string Get() const {
     std::string text(static_cast<size_t>(lseek(fd_, 0, SEEK_END)), '\0');
@@ -83,7 +83,7 @@ void Run(const PlotArguments& options) {
       return PrintText("{}", Paragraph(options.out + ": " + figure.caption));
     }
   }
-  Fail("--figure {}: the files have nothing for it, expected one of: {}", options.figure, known);
+  Fail("--figure {}: the files have no data for it, expected one of: {}", options.figure, known);
 }
 
 std::string Names() {
@@ -96,9 +96,9 @@ std::string Names() {
 
 void AddPlot(CLI::App& app) {
   auto options = std::make_shared<PlotArguments>();
-  CLI::App* command = app.add_subcommand("plot", "one figure of the report, for a paper");
-  command->add_option("FILE", options->files, "what tare report takes")->required();
-  command->add_option("--figure", options->figure, "its name, as below")->required();
+  CLI::App* command = app.add_subcommand("plot", "draw one figure of the report, for a paper");
+  command->add_option("FILE", options->files, "the same files as tare report")->required();
+  command->add_option("--figure", options->figure, "name of the figure, from the list below")->required();
   command->add_option("--out", options->out, "F.svg or F.pdf")->required()->check([](const std::string& out) {
     return out.ends_with(".svg") || out.ends_with(".pdf")
                ? std::string()

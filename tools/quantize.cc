@@ -85,7 +85,8 @@ void PrintSummary(const QuantizeArguments& options, const Plan& plan, const Made
 void Run(const CLI::App& command, const QuantizeArguments& options) {
   const QuantizeMethod method = QuantizeMethod::Parse(options.method);
   const bool smooths = method.equivalent == QuantizeMethod::Equivalent::kSmoothQuant;
-  RequireEffect(command, smooths || method.RoundsByCalibration(), {"--calibrate"}, "a method that looks at a text");
+  RequireEffect(command, smooths || method.RoundsByCalibration(), {"--calibrate"},
+                "a method that needs a calibration text");
   const bool calibrates = !options.calibrate.empty();
   RequireEffect(command, calibrates, {"--window", "--tokens", "--limit"}, "--calibrate");
   const std::vector<AtomicFile> claims = ClaimOutputs(options);
@@ -119,36 +120,34 @@ void Run(const CLI::App& command, const QuantizeArguments& options) {
 void AddQuantize(CLI::App& app) {
   auto options = std::make_shared<QuantizeArguments>();
   CLI::App* command =
-      app.add_subcommand("quantize", "a quantized checkpoint in one HDF5 file, a MODEL for every command");
+      app.add_subcommand("quantize", "quantize a checkpoint into one HDF5 file, which every command takes as MODEL");
   command->add_option("MODEL", options->model, "checkpoint folder, or a file without codes")->required();
   command
-      ->add_option(
-          "--plan", options->plan,
-          "weights=int4/group64, weights=int8/channel+mse, lm_head.w=..., or a preset: int8 int6 int4; rules for "
-          "activations are kept for those who run the model")
+      ->add_option("--plan", options->plan,
+                   "weights=int4/group64, weights=int8/channel+mse, lm_head.w=..., or a preset: int8 int6 int4; rules "
+                   "for activations are stored for later runs of the model")
       ->transform(WithGridFiles);
   command
-      ->add_option(
-          "--method", options->method,
-          "steps with + between: hadamard[:SEED] or smoothquant[:ALPHA] (equivalent weights; alone: f32 weights, "
-          "no codes), then rtn (round to nearest), gptq or gptaq, then quantease")
+      ->add_option("--method", options->method,
+                   "steps joined by +: hadamard[:SEED] or smoothquant[:ALPHA] (equivalent weights; alone: f32 weights, "
+                   "no codes), then rtn (round to nearest), gptq or gptaq, then quantease")
       ->check(IsMethod)
       ->capture_default_str();
   command->add_option("--calibrate", options->calibrate,
-                      "text or ids that smoothquant, gptq, gptaq and quantease look at; not what is evaluated later");
-  command->add_option(
-      "--stats", options->stats,
-      "statistics file of this model: for rules with +static, which the file then keeps, and in place of "
-      "--calibrate for smoothquant:ALPHA");
+                      "calibration text or ids for smoothquant, gptq, gptaq and quantease; not the evaluation text");
+  command->add_option("--stats", options->stats,
+                      "statistics file of this model: for rules with +static, whose scales the result stores, and "
+                      "instead of --calibrate for smoothquant:ALPHA");
   AddWindowOptions(*command, options->windows);
-  command->add_option("--out", options->out, "the file, or with --format safetensors the folder, to make")->required();
+  command->add_option("--out", options->out, "file to write, or with --format safetensors, folder to create")
+      ->required();
   command
       ->add_option(
           "--format", options->format,
           "h5: codes; safetensors: a Hugging Face folder, weights dequantized, in BF16 or F16 where the checkpoint is")
       ->check(CLI::IsMember({"h5", "safetensors"}))
       ->capture_default_str();
-  command->add_flag("--resume", options->resume, "go on where an interrupted job stopped (it left OUT.parts)");
+  command->add_flag("--resume", options->resume, "resume an interrupted job (from OUT.parts)");
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddTo(*command);
   AddQuiet(*command);

@@ -30,7 +30,7 @@ void Run(const ReportArguments& options) {
     }
   }
   if (figures.empty())
-    Fail("{}: got nothing that a figure can be drawn of, expected statistics, a sweep, an evaluation or a benchmark",
+    Fail("{}: got nothing to draw a figure from, expected statistics, a sweep, an evaluation or a benchmark",
          options.files.front());
   std::string command = "tare report";
   for (const std::string& file : options.files) command += " " + file;
@@ -45,14 +45,14 @@ void Run(const ReportArguments& options) {
 
 void AddReport(CLI::App& app) {
   auto options = std::make_shared<ReportArguments>();
-  CLI::App* command = app.add_subcommand("report", "figures and tables of results, as one page for a browser");
+  CLI::App* command = app.add_subcommand("report", "draw figures and tables of results on one page for a browser");
   command
       ->add_option("FILE", options->files,
                    "statistics and dumps (.h5), folders of sweep and attribute, and JSON of stats, sweep, eval, bench "
                    "and inspect")
       ->required();
-  command->add_option("--out", options->out, "the page (.html)")->required();
-  command->add_option("--title", options->title, "its title")->default_val("Low-bit quantization, measured");
+  command->add_option("--out", options->out, "page to write (.html)")->required();
+  command->add_option("--title", options->title, "title of the page")->default_val("Low-bit quantization, measured");
   command->footer(Examples(
       {"tare report standard.h5 differential.h5 sweep --out report.html", "tare report compared --out compared.html"}));
   command->callback([options] { Run(*options); });

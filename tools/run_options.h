@@ -11,12 +11,12 @@ namespace tare {
 inline void AddWindowOptions(CLI::App& command, WindowOptions& windows) {
   command
       .add_option("--window", windows.window,
-                  "positions of a window, <s> among them (0: 512 of a text, whole rows of ids)")
+                  "positions per window, including <s> (0: 512 for a text, whole rows for ids)")
       ->check(WholeNumber(0))
       ->capture_default_str();
-  command.add_option("--tokens", windows.tokens, "only the first so many tokens of the text (0: all)")
+  command.add_option("--tokens", windows.tokens, "use only this many tokens from the start of the text (0: all)")
       ->check(WholeNumber(0));
-  command.add_option("--limit", windows.limit, "at most so many windows of a text and items of a set (0: all)")
+  command.add_option("--limit", windows.limit, "use at most this many windows of a text or items of a set (0: all)")
       ->check(WholeNumber(0));
 }
 
@@ -29,10 +29,9 @@ inline void AddExecutedFlag(CLI::App& command, Carrying& carrying) {
 
 inline void AddStrideOption(CLI::App& command, WindowOptions& windows) {
   command
-      .add_option(
-          "--stride", windows.stride,
-          "tokens that windows advance by (0: no overlap). A token is scored once, by the first window that holds "
-          "it; the last window is moved back so that it is full")
+      .add_option("--stride", windows.stride,
+                  "tokens between the starts of windows (0: no overlap). Each token is scored once, by the first "
+                  "window that contains it; the last window is moved back to be full")
       ->check(WholeNumber(0))
       ->capture_default_str();
 }

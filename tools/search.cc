@@ -98,40 +98,39 @@ void Run(SearchArguments& options) {
 
 void AddSearch(CLI::App& app) {
   auto options = std::make_shared<SearchArguments>();
-  CLI::App* command = app.add_subcommand(
-      "search",
-      "the cheapest plan within a loss: bits for each site and layer, from what each loses alone, and then really run; "
-      "run again, it does what is left");
+  CLI::App* command =
+      app.add_subcommand("search",
+                         "find the cheapest plan within a loss: bits for each site and layer, predicted from what each "
+                         "loses alone, then measured; resumes where it stopped");
   command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
   command->add_option("--input", options->input, "text, or ids in .safetensors or .h5, for the divergence from MODEL")
       ->required();
   command
       ->add_option("--within", options->within,
-                   "the most that the plan may lose: mean Kullback-Leibler divergence, nats per token")
+                   "largest loss allowed: mean Kullback-Leibler divergence, nats per token")
       ->required();
   SweepQuestion& question = options->sweep.question;
   question.site = "weights,linear_in,q,k,v,attn_logits,probs";
   question.bits = {8, 6, 4};
-  command->add_option("--site", question.site, "sites to search, with commas between")->capture_default_str();
-  command->add_option("--bits", question.bits, "bits to choose from, beside 16: 8, 6, 4, with commas between")
+  command->add_option("--site", question.site, "sites to search, separated by commas")->capture_default_str();
+  command->add_option("--bits", question.bits, "bits to choose from, in addition to 16: 8, 6, 4, separated by commas")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->capture_default_str();
   command
       ->add_option("--granularity", question.granularities,
-                   "what shares a scale: row, head, tensor; several with commas between are chosen from too")
+                   "what shares a scale: row, head, tensor; the search also chooses among several, separated by commas")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->capture_default_str();
   command
-      ->add_option(
-          "--plan", question.plans,
-          "instead of sites, bits and granularities, a plan whose rules are a level of each part; once per plan")
+      ->add_option("--plan", question.plans,
+                   "instead of sites, bits and granularities: a plan whose rules give each part one level; repeatable")
       ->transform(WithGridFiles)
       ->allow_extra_args(false)
       ->excludes("--site", "--bits", "--granularity");
   AddCellsOptions(*command, *options);
-  command->get_option("--tasks")->required(false)->description("also run at the points that are verified: " +
+  command->get_option("--tasks")->required(false)->description("tasks also run at the measured points: " +
                                                                TaskUsage(", "));
   options->numbers.AddTo(*command);
   command->footer(

@@ -3,7 +3,7 @@
 # One sentence of what the demo saw, computed from its figures: how perplexity changes at the fewest bits, and how the
 # two models' largest magnitudes compare. Columns are found by their names.
 #
-# usage: tools/seen.sh TABLE.csv OUTLIERS.csv     a sweep's table and `tare stats --csv`, both of the same two models
+# usage: tools/seen.sh TABLE.csv OUTLIERS.csv     the table of a sweep and of `tare stats --csv`, for the same two models
 set -euo pipefail
 [ $# -eq 2 ] || { echo "seen: got $# files, expected TABLE.csv OUTLIERS.csv" >&2; exit 2; }
 
@@ -20,7 +20,7 @@ awk -F, '
   file == 2 && of("layer") == "" && of("map") == "" { largest[of("model"), of("site")] = of("absmax") }
   END {
     if (models != 2 || largest[model[1], "attn_logits"] == "" || largest[model[2], "layer_out"] == "") {
-      print "seen: got other figures than perplexity, attn_logits and layer_out of two models" > "/dev/stderr"
+      print "seen: got other figures, expected perplexity, attn_logits and layer_out of two models" > "/dev/stderr"
       exit 1
     }
     printf "Seen: with %d bits for attn_logits perplexity changes by", fewest
@@ -37,5 +37,5 @@ awk -F, '
       model[2],
       largest[model[2], "attn_logits"] / largest[model[1], "attn_logits"], model[1],
       largest[model[2], "layer_out"] / largest[model[1], "layer_out"]
-    print " One pair of small models: no evidence about large ones."
+    print " This is one pair of small models: it is no evidence about large ones."
   }' "$1" "$2" | fold -s -w 100

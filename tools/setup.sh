@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the packages that Tare is built and tested with, and does nothing where all of them are there.
+# Installs the packages that building and testing Tare needs; does nothing if all of them are installed.
 #
 # usage: tools/setup.sh [--lint] [--python] [--slurm] [--fuzz]
-#   --lint   clang-format and clang-tidy too (and the omp.h that clang can read)
-#   --python what the Python module is built and tested with
-#   --slurm  the workload manager that tools/cluster/slurm.sh is tested with
-#   --fuzz   clang with libFuzzer, and what counts the lines that it reached
+#   --lint   also clang-format and clang-tidy (and an omp.h for clang)
+#   --python also packages to build and test the Python module
+#   --slurm  also Slurm, to test tools/cluster/slurm.sh
+#   --fuzz   also clang with libFuzzer, and the tools that measure coverage
 #
 # For Debian 13 and later and Ubuntu from 25.04, as root or as a user with sudo. What decides is not the system's name
 # but whether it offers the versions below; where it does not, the script says which are missing and leaves the system
 # as it is.
 set -euo pipefail
 
-# package and the oldest version that will do (cmake/dependencies.cmake asks for the same)
+# package and oldest supported version (the same as in cmake/dependencies.cmake)
 packages='
 g++                   4:14
 cmake                 3.25
@@ -77,12 +77,12 @@ die() { say "$@"; exit 1; }
 system=$( (. /etc/os-release && echo "$PRETTY_NAME") 2>/dev/null || uname -sr)
 supported='Debian 13 or later, or Ubuntu 25.04 or later'
 
-# What is needed, as "name (version or later)".
+# The needed packages, as "name (version or later)".
 needed() { echo "$packages" | awk 'NF { printf "%s%s (%s or later)", sep, $1, $2; sep = ", " }'; }
 
 need_command() {
-  command -v "$1" >/dev/null || die "$system has no $1, and this script knows no other package manager. Try $supported,
-  or install by hand what Debian calls $(needed),
+  command -v "$1" >/dev/null || die "$system has no $1, and this script supports no other package manager. Try $supported,
+  or install these Debian packages by hand: $(needed),
   and build with: cmake --preset release && cmake --build --preset release"
 }
 
@@ -91,7 +91,7 @@ need_command dpkg-query
 installed=$(dpkg-query -W -f='${Package} ${db:Status-Status} ${Version}\n' 2>/dev/null |
   awk '$2 == "installed" { print $1, $3 }')
 
-# Packages that are absent or too old.
+# Packages that are missing or too old.
 missing=()
 while read -r name oldest; do
   [ -n "$name" ] || continue
@@ -103,7 +103,7 @@ need_command apt-get
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
-  command -v sudo >/dev/null || die "packages are missing, and you are neither root nor have sudo. Have root run:
+  command -v sudo >/dev/null || die "packages are missing, and you are not root and have no sudo. Ask root to run:
   apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
   as_root=(sudo)
 fi
@@ -114,9 +114,9 @@ apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -qy 
 fail_with_log() { tail -n 20 "$log" >&2; die "$@"; }
 
 say "missing: ${missing[*]}"
-say "about 2 minutes, longer where the network is slow"
+say "this takes about 2 minutes, longer on a slow network"
 say "reading the package lists"
-stale=  # a source that fails is no harm as long as what is needed is on offer
+stale=  # a failing source does no harm if the needed packages are available
 apt -o APT::Update::Error-Mode=any update >"$log" 2>&1 || stale=yes
 
 too_old=()
@@ -130,10 +130,10 @@ while read -r name oldest; do
 done <<<"$packages"
 if [ ${#too_old[@]} -gt 0 ]; then
   [ -z "$stale" ] ||
-    fail_with_log "apt-get update failed (above). Is the network there, and are the sources in /etc/apt right?"
-  die "$system does not offer what Tare needs:
+    fail_with_log "apt-get update failed (above). Is the network up, and are the sources in /etc/apt correct?"
+  die "$system does not offer the packages that Tare needs:
 $(printf '%s\n' "${too_old[@]}")
-  Try $supported (a container or a debootstrap root will do). Nothing was installed."
+  Try $supported (a container or a debootstrap root is enough). Nothing was installed."
 fi
 
 # What apt-get says, as one line every 50 steps, so that a log shows life and stays short. (Not awk: mawk reads in large

@@ -110,7 +110,7 @@ void Run(StatsArguments& options) {
     PrintText("{}", OutlierTable(models));
     PrintLine(
         "{} tokens of {}\n"
-        "attn_logits: scaled, before the softmax, masked ones left out; layer_out: hidden\n"
+        "attn_logits: scaled, before the softmax, without masked ones; layer_out: hidden\n"
         "states after every layer",
         models[0]["tokens"].get<int64_t>(), options.input);
     if (!options.out.empty()) PrintLine("every site: tare stats show {}", options.out);
@@ -124,44 +124,48 @@ void CheckUsage(const CLI::App& command, const StatsArguments& options) {
   if (!options.tensors.empty()) {
     for (const char* option : {"MODEL", "--input", "--csv", "--window", "--limit", "--tokens", "--math"}) {
       if (command.count(option) > 0)
-        throw CLI::ValidationError(option, "takes no part in --tensors, which brings its own values");
+        throw CLI::ValidationError(option, "has no effect with --tensors, which brings its own values");
     }
     if (options.out.empty()) throw CLI::RequiredError("--out");
     return;
   }
   for (const char* option : {"--axes", "--name"}) {
-    if (command.count(option) > 0) throw CLI::RequiredError(Formatted("--tensors ({} is about them)", option));
+    if (command.count(option) > 0) throw CLI::RequiredError(Formatted("--tensors ({} applies to them)", option));
   }
   if (options.models.empty()) throw CLI::RequiredError("MODEL");
   if (options.input.empty()) throw CLI::RequiredError("--input");
   if (IsItems(options) && (!options.spans.empty() || options.windows.window != 0 || options.windows.tokens != 0))
-    throw CLI::ValidationError("--input", "items are marked and cut as they are; expected --limit at most");
+    throw CLI::ValidationError("--input",
+                               "items have their own marks and lengths; of these options only --limit applies");
   const StatisticsOptions& s = options.statistics;
   if (!options.out.empty()) {
-    if (options.models.size() > 1) throw CLI::ValidationError("--out", "takes one MODEL: a file is of one");
+    if (options.models.size() > 1) throw CLI::ValidationError("--out", "takes one MODEL: a file describes one");
   } else if (!s.sites.empty() || !s.formats.empty() || !s.calibrate.empty() || !options.spans.empty() ||
              options.shard != "0/1" || s.resume || command.count("--checkpoint") > 0) {
     throw CLI::RequiredError(
-        "--out (--sites, --formats, --calibrate, --spans, --shard, --resume and --checkpoint are about that file)");
+        "--out (--sites, --formats, --calibrate, --spans, --shard, --resume and --checkpoint apply to that file)");
   }
 }
 
 void AddFileOptions(CLI::App& command, StatsArguments& options) {
   StatisticsOptions& s = options.statistics;
-  command.add_option("--out", options.out, "statistics of every site into this HDF5 file (one MODEL)");
-  command.add_option("--sites", s.sites,
-                     "only these, as plans name them: attn_logits[l0-3],layer_out,weights,linear_in (default: all)");
+  command.add_option("--out", options.out, "write statistics of every site to this HDF5 file (one MODEL)");
+  command.add_option(
+      "--sites", s.sites,
+      "only these sites, named as in plans: attn_logits[l0-3],layer_out,weights,linear_in (default: all)");
   command
       .add_option("--formats", s.formats,
                   "measure what these formats lose at each site: int8/row,int4/group64,mxfp4; tensor, head, "
                   "channel and nvfp4 take a second pass")
       ->transform(WithGridFiles);
   command.add_option("--calibrate", s.calibrate,
-                     "static scales of these formats into the file, by every calibrator: int8,int6,int4");
-  command.add_option("--spans", options.spans, "JSON lines that mark answers and noise: the attention that each gets");
-  command.add_option("--shard", options.shard, "i/n: only the i-th of n parts, from 0; tare stats merge joins them")
+                     "also store static scales of these formats, by every calibrator: int8,int6,int4");
+  command.add_option("--spans", options.spans,
+                     "JSON lines that mark answers and noise, to measure the attention that each gets");
+  command
+      .add_option("--shard", options.shard, "i/n: only part i of n, counting from 0; tare stats merge joins the parts")
       ->capture_default_str();
-  command.add_flag("--resume", s.resume, "go on where an interrupted run of the same job stopped (FILE.part)");
+  command.add_flag("--resume", s.resume, "resume an interrupted run of the same job (from FILE.part)");
   command.add_option("--checkpoint", s.checkpoint, "sequences between two writes of FILE.part")
       ->check(WholeNumber(1))
       ->capture_default_str();
@@ -172,22 +176,24 @@ void AddFileOptions(CLI::App& command, StatsArguments& options) {
 void AddStats(CLI::App& app) {
   auto options = std::make_shared<StatsArguments>();
   CLI::App* command = app.add_subcommand(
-      "stats", "outliers of attention logits and hidden states (the table of the Differential Transformer's paper)");
+      "stats",
+      "measure outliers of attention logits and hidden states (the table of the Differential Transformer's paper)");
   command->add_option("MODEL", options->models, "checkpoint folders, side by side");
-  command->add_option("--input", options->input,
-                      "UTF-8 text; ids: a .safetensors or .h5 file with input_ids [B,T]; of a vision tower a file with "
-                      "images [N,3,S,S]; or items of multiple choice "
-                      "(.jsonl), whose answer is marked where it occurs in the context");
-  command->add_option("--tensors", options->tensors,
-                      "no model but arrays that another program captured: .safetensors, .h5 or .npz files with arrays "
-                      "named SITE.LAYER (attn_logits.0 [B,H,T,T], layer_out.0 [B,T,C]), each some sequences");
+  command->add_option(
+      "--input", options->input,
+      "UTF-8 text; ids: a .safetensors or .h5 file with input_ids [B,T]; for a vision tower, a file with images "
+      "[N,3,S,S]; or multiple-choice items (.jsonl), whose answer is marked where it occurs in the context");
+  command->add_option(
+      "--tensors", options->tensors,
+      "instead of a model, arrays that another program captured: .safetensors, .h5 or .npz files with arrays named "
+      "SITE.LAYER (attn_logits.0 [B,H,T,T], layer_out.0 [B,T,C]); each file holds some of the sequences");
   command->add_option("--axes", options->axes,
-                      "of --tensors: a JSON file that says other names and axes, and masks "
+                      "with --tensors: a JSON file that defines other names, axes and masks "
                       "(experiments/observe/captured/captured_layout.h)");
   command->add_option("--name", options->name,
-                      "of --tensors: what tables call the model (default: the first file's name)");
+                      "with --tensors: name of the model in tables (default: the first file's name)");
   command->add_option("--json", options->json,
-                      "write JSON to a file, or - for standard output; an array where several models are given");
+                      "write JSON to a file, or - for standard output; an array if there are several models");
   command->add_option("--csv", options->csv, "write one row per model, site, layer, head and map to this file");
   AddFileOptions(*command, *options);
   AddWindowOptions(*command, options->windows);

@@ -66,7 +66,7 @@ void Show(const ShowOptions& options) {
 
 void AddShow(CLI::App& stats) {
   auto options = std::make_shared<ShowOptions>();
-  CLI::App* command = stats.add_subcommand("show", "what a statistics file holds");
+  CLI::App* command = stats.add_subcommand("show", "show what a statistics file holds");
   command->add_option("FILE", options->file, "made by tare stats --out")->required();
   command->add_option("--site", options->site, "rows of this site, one per layer, head and map");
   command->add_option("--layer", options->layer, "only this layer")->check(WholeNumber(0));
@@ -77,7 +77,7 @@ void AddShow(CLI::App& stats) {
       Examples({"tare stats show S.h5 --csv all.csv", "tare stats show S.h5 --site attn_logits --layer 0 --measures"}));
   command->callback([options] {
     if (options->site.empty() && options->csv.empty() && (options->layer >= 0 || options->measures))
-      throw CLI::RequiredError("--site or --csv (--layer and --measures are about rows)");
+      throw CLI::RequiredError("--site or --csv (--layer and --measures apply to rows)");
     Show(*options);
   });
 }
@@ -95,14 +95,14 @@ void Merge(const MergeOptions& options) {
   for (size_t i = 1; i < options.files.size(); ++i)
     set.Merge(ReadStatistics(options.files[i]), options.files.front(), options.files[i]);
   WriteStatistics(set, options.out);
-  PrintLine("{}: {} tokens, {}", options.out, set.tokens, set.Whole() ? "whole" : "still a part of the job");
+  PrintLine("{}: {} tokens, {}", options.out, set.tokens, set.Whole() ? "whole" : "not yet the whole job");
 }
 
 void AddMerge(CLI::App& stats) {
   auto options = std::make_shared<MergeOptions>();
-  CLI::App* command = stats.add_subcommand("merge", "joins the shards of one job");
+  CLI::App* command = stats.add_subcommand("merge", "join the shards of one job");
   command->add_option("FILES", options->files, "made by tare stats --shard i/n --out")->required();
-  command->add_option("--out", options->out, "the file of all of them")->required();
+  command->add_option("--out", options->out, "merged file to write")->required();
   command->footer(Examples({"tare stats merge S0.h5 S1.h5 --out S.h5", "tare stats merge shards/*.h5 --out S.h5"}));
   command->callback([options] { Merge(*options); });
 }
@@ -124,9 +124,10 @@ void Diff(const DiffFiles& options) {
   if (PrintsTables(options.json)) {
     PrintText("{}", DiffTable(json));
     PrintLine(
-        "\n[95 %] of each row by itself: {} bootstrap draws over groups of sequences,\n{}\n"
+        "\n[95 %]: interval of each row by itself, {} bootstrap draws over groups of sequences,\n"
+        "{}\n"
         "* p < 0.05 by Holm over all {} comparisons; maxima have no interval",
-        diff.draws, json["paired"].get<bool>() ? "the same ones of A and B" : "of A and B apart",
+        diff.draws, json["paired"].get<bool>() ? "the same draws for A and B" : "separate draws for A and B",
         json["comparisons"].get<int64_t>());
   }
   WriteJson(options.json, json);
@@ -135,7 +136,7 @@ void Diff(const DiffFiles& options) {
 void AddDiff(CLI::App& stats) {
   auto options = std::make_shared<DiffFiles>();
   CLI::App* command =
-      stats.add_subcommand("diff", "what differs between two models or texts: B less A, with intervals");
+      stats.add_subcommand("diff", "show the differences between two models or texts (B minus A), with intervals");
   command->add_option("A", options->a, "a statistics file")->required();
   command->add_option("B", options->b, "another")->required();
   command->add_option("--site", options->site, "only this site");

@@ -18,7 +18,7 @@ void SayWhatIsLeftOut(const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < std::min(kShown, names.size()); ++i) text += (i == 0 ? "" : ", ") + names[i];
   if (names.size() > kShown) text += Formatted(" and {} more", names.size() - kShown);
-  Notice("left out, for they are of no site: " + text);
+  Notice("skipped, no matching site: " + text);
 }
 
 }  // namespace

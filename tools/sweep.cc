@@ -67,34 +67,33 @@ void AddSweepOptions(CLI::App& command, CellsCommand& options) {
   SweepQuestion& question = sweep.question;
   command
       .add_option("--site", question.site,
-                  "what to quantize; several with commas between are quantized together, in one plan")
+                  "sites to quantize; several, separated by commas, are quantized together in one plan")
       ->capture_default_str();
   command.add_flag_callback(
       "--each-site", [&question] { question.sites = SweepSites::kEach; },
-      "each of the sites alone, one after the other; a group (weights, linear_in) is each of its sites");
-  command.add_option("--base", question.base, "a plan of rules that every quantized cell has besides")
-      ->transform(WithGridFiles);
+      "quantize each site alone, one after another; a group (weights, linear_in) stands for each of its sites");
+  command.add_option("--base", question.base, "rules added to every quantized cell")->transform(WithGridFiles);
   AddExecutedFlag(command, sweep.carrying);
-  command.add_option("--bits", question.bits, "16 (not quantized), 8, 6, 4, with commas between")
+  command.add_option("--bits", question.bits, "16 (not quantized), 8, 6, 4, separated by commas")
       ->delimiter(',')
       ->allow_extra_args(false)  // or it takes the folders after it
       ->capture_default_str();
   command
       .add_option("--formats", question.formats,
-                  "instead of --bits, formats by their names, with commas between: f32,int4,mxfp4,nvfp4")
+                  "instead of --bits, formats by name, separated by commas: f32,int4,mxfp4,nvfp4")
       ->transform(WithGridFiles)
       ->delimiter(',')
       ->allow_extra_args(false);
   command
       .add_option("--granularity", question.granularities,
-                  "what shares a scale: row, head, tensor, with commas between; with options: tensor+static. Where "
-                  "several sites are named, one that has none such takes the nearest that it has, and says so")
+                  "what shares a scale: row, head, tensor, separated by commas; with options: tensor+static. With "
+                  "several sites, a site without this granularity uses its nearest, and a notice says so")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->capture_default_str();
   command
       .add_option("--plan", question.plans,
-                  "instead of sites, bits and granularities, a whole plan (f32: none); once per plan")
+                  "instead of sites, bits and granularities: a whole plan (f32: no quantization); repeatable")
       ->transform(WithGridFiles)
       ->allow_extra_args(false)
       ->excludes("--site", "--each-site", "--base", "--bits", "--formats", "--granularity");
@@ -104,7 +103,7 @@ void AddSweepOptions(CLI::App& command, CellsCommand& options) {
 void AddSweep(CLI::App& app) {
   auto options = std::make_shared<SweepArguments>();
   CLI::App* command = app.add_subcommand(
-      "sweep", "accuracy against bits: models x granularity x bits x tasks; run again, it does what is left");
+      "sweep", "measure accuracy against bits: models x granularity x bits x tasks; resumes where it stopped");
   command->add_option("MODEL", options->models, "checkpoint folders")->required();
   AddSweepOptions(*command, *options);
   options->numbers.AddTo(*command);

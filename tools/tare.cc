@@ -46,7 +46,7 @@ void StopOnLostPage(int, siginfo_t* info, void*) {
   static std::atomic_flag said;
   while (said.test_and_set()) pause();
   const std::string path = MappedFileAt(reinterpret_cast<uintptr_t>(info->si_addr));
-  std::fprintf(stderr, "tare: %s: became shorter while it was read; try again once nobody writes to it\n",
+  std::fprintf(stderr, "tare: %s: became shorter while it was read; try again when nothing writes to it\n",
                path.c_str());
   _exit(1);
 }
@@ -71,7 +71,8 @@ int Fail(const char* message) {
 }
 
 int Run(int argc, char** argv) {
-  CLI::App app{"Tare measures what low-bit quantization costs Differential Transformers and standard ones.", "tare"};
+  CLI::App app{"Tare measures what low-bit quantization costs Differential Transformers and standard Transformers.",
+               "tare"};
   app.formatter(std::make_shared<tare::HelpFormatter>());
   app.set_version_flag("--version", "tare " TARE_VERSION);
   app.require_subcommand(1);
@@ -125,13 +126,13 @@ int main(int argc, char** argv) {
     return Fail(error.what());
   } catch (const std::bad_alloc&) {
     return Fail(("out of memory" + tare::MemoryLimits() +
-                 "; try a shorter --window where there is one, a smaller model, or a machine with more")
+                 "; try a shorter --window if the command has one, a smaller model, or a machine with more")
                     .c_str());
   } catch (const std::filesystem::filesystem_error& error) {
     return Fail((error.path1().string() + ": " + error.code().message() + "; try checking the path and its permissions")
                     .c_str());
   } catch (const std::exception& error) {
-    return Fail((std::string("an error that nobody foresaw: ") + error.what() +
+    return Fail((std::string("internal error: ") + error.what() +
                  "; is memory short? If not, please report it with the command")
                     .c_str());
   }

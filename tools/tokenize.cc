@@ -76,7 +76,8 @@ void Run(const TokenizeArguments& options) {
 
 void AddTokenize(CLI::App& app) {
   auto options = std::make_shared<TokenizeArguments>();
-  CLI::App* command = app.add_subcommand("tokenize", "a text as the ids and pieces of a checkpoint's tokenizer");
+  CLI::App* command =
+      app.add_subcommand("tokenize", "show the ids and pieces that a checkpoint's tokenizer makes of a text");
   command
       ->add_option("MODEL", options->model,
                    "checkpoint folder, quantized checkpoint, tokenizer.json or tokenizer.model")

@@ -37,8 +37,9 @@ void Run(const VerifyArguments& options) {
 
 void AddVerify(CLI::App& app) {
   auto options = std::make_shared<VerifyArguments>();
-  CLI::App* command =
-      app.add_subcommand("verify", "whether an HDF5 file that Tare wrote is whole: exit code 0, or 1 and where not");
+  CLI::App* command = app.add_subcommand(
+      "verify",
+      "check that an HDF5 file written by Tare is whole: exit code 0 if it is, else 1 and the place of the damage");
   command->add_option("FILE", options->file, "dump, statistics or quantized checkpoint")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   AddQuiet(*command);

@@ -111,8 +111,8 @@ std::unique_ptr<ArrayFile> ArrayFile::Open(const std::filesystem::path& path) {
 
 ArrayValues ArrayFile::Values(const ArrayInfo& array) const {
   if (!IsReadable(array.dtype))
-    Fail("{}: {}: got type {}, expected f16, bf16, f32, f64, integers or truth values; try converting it",
-         path_.string(), array.name, Name(array.dtype));
+    Fail("{}: {}: got type {}, expected f16, bf16, f32, f64, integers or booleans; try converting it", path_.string(),
+         array.name, Name(array.dtype));
   return Load(array);
 }
 

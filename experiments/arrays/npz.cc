@@ -180,14 +180,14 @@ std::vector<std::byte> NpzArrays::Bytes(const Member& member, size_t count) cons
   const bool whole = count < member.bytes || (file != nullptr && zip_fread(file, &more, 1) == 0);
   if (file != nullptr) zip_fclose(file);
   if (got != static_cast<zip_int64_t>(count) || !whole)
-    Fail("{}: {}: damaged, or compressed in another way than deflate", path().string(), member.array.name);
+    Fail("{}: {}: damaged, or not compressed with deflate", path().string(), member.array.name);
   return bytes;
 }
 
 ArrayValues NpzArrays::Load(const ArrayInfo& array) const {
   const Member& member = members_.at(array.name);
   if (member.columns_first)
-    Fail("{}: {}: got Fortran's order, expected C's; try numpy.ascontiguousarray", path().string(), array.name);
+    Fail("{}: {}: got Fortran order, expected C order; try numpy.ascontiguousarray", path().string(), array.name);
   std::vector<std::byte> bytes = Bytes(member, static_cast<size_t>(member.bytes));
   bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(member.header));
   return {array.dtype, std::move(bytes)};

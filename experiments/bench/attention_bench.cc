@@ -88,7 +88,7 @@ std::unique_ptr<PreparedAttention> Prepare(const AttentionCase& c) {
 void CheckErrors(const AttentionCase& c, const AttentionInputs::Errors& errors) {
   const double most = c.kernel == "tare" ? 1.0 : c.kernel == "tare-bf16" ? 0.05 : 1e-4;
   if (!(errors.rel_l2 < most)) {
-    Fail("bench attention, {} {} n {} d {} {}: got an error of {} to the double reference, expected less than {}",
+    Fail("bench attention, {} {} n {} d {} {}: got an error of {} against the double reference, expected less than {}",
          c.kernel, c.family, c.n, c.d, c.plan, errors.rel_l2, most);
   }
 }
@@ -125,8 +125,10 @@ void CheckMemory(const AttentionCase& c) {
   const double bytes = tensors + (c.kernel.starts_with("onednn") ? 2 * 4 * n * keys : 0.0);
   const double memory = MachineMemory();
   if (bytes > 0.7 * memory) {
-    Fail("bench attention, {} at n {}, d {}, {} heads: needs {:.0f} GB of {:.0f}; try a smaller case", c.kernel, c.n,
-         c.d, c.heads, bytes / 1e9, memory / 1e9);
+    Fail(
+        "bench attention, {} at n {}, d {}, {} heads: needs {:.0f} GB of memory, expected at most {:.0f}; try a "
+        "smaller case",
+        c.kernel, c.n, c.d, c.heads, bytes / 1e9, memory / 1e9);
   }
 }
 

@@ -115,7 +115,7 @@ class PreparedDecode {
     }
     if (!(std::sqrt(error) < 1e-3 * size))
       Fail(
-          "bench decode, {} {} {}: head {}: got an error of {} of what is subtracted, expected less than 0.001; "
+          "bench decode, {} {} {}: head {}: got an error of {} of the subtracted terms, expected less than 0.001; "
           "nothing was timed",
           case_.kernel, case_.shape.family, Name(case_.plan), head, std::sqrt(error) / size);
   }
@@ -157,8 +157,9 @@ void CheckCase(const DecodeCase& c) {
     Fail("bench decode: got {} threads and {} repetitions, expected at least 1", c.threads, c.repetitions);
   if (!IsOurs(c) && c.shape.batch != 1) Fail("bench decode, onednn-f32: got a batch of {}, expected 1", c.shape.batch);
   if (c.plan.policy.keep.Drops() || c.plan.policy.skip > 0)
-    Fail("bench decode, {}: got keep= or skip=, expected neither: all keys weigh alike here; try tare generate",
-         Name(c.plan));
+    Fail(
+        "bench decode, {}: got keep= or skip=, expected neither: all keys have the same weight here; try tare generate",
+        Name(c.plan));
   for (const Rule& rule : c.plan.rules.rules()) {
     if (rule.selector != Selector{})
       Fail("bench decode, {}: got a rule for some layers, expected one for all: one layer is timed", rule.text);
@@ -172,8 +173,8 @@ void CheckCase(const DecodeCase& c) {
       BytesOf(c, inputs.table().shape()) + 32.0 * static_cast<double>(c.shape.n) * c.shape.d + kMostReading;
   const double memory = MachineMemory();
   if (bytes > 0.8 * memory)
-    Fail("bench decode, {} n {}, {} heads: needs {:.1f} GB of {:.1f}; try a smaller case", Name(c.plan), c.shape.n,
-         c.shape.heads, bytes / 1e9, memory / 1e9);
+    Fail("bench decode, {} n {}, {} heads: needs {:.1f} GB of memory, expected at most {:.1f}; try a smaller case",
+         Name(c.plan), c.shape.n, c.shape.heads, bytes / 1e9, memory / 1e9);
 }
 
 }  // namespace

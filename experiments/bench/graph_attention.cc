@@ -97,7 +97,7 @@ GraphAttention::GraphAttention(const AttentionProblem& problem) {
          problem.heads[0].VSlices(), problem.q.width);
   for (int64_t h = 0; h < std::ssize(problem.heads); ++h) {
     if (problem.heads[h].v[0] != h)
-      Fail("oneDNN Graph: got heads that share keys and values, expected those of each head");
+      Fail("oneDNN Graph: got heads that share keys and values, expected separate ones for each head");
   }
   RequireRoom();
   try {

@@ -87,8 +87,8 @@ void PreparedLinear::CheckRow(int64_t row) {
     const double bound = static_cast<double>(w.Groups() + case_.in / 16 + 8) * 0x1p-24 * (size + sum * largest) +
                          (OneTokenSteps() ? sum * largest / OneToken::kLargestCode : 0);
     if (!(std::abs(y - right) <= bound)) {
-      Fail("bench linear, plan '{}': row {}, output {}: got {}, the reference says {}; nothing was timed", case_.plan,
-           row, n, y, right);
+      Fail("bench linear, plan '{}': row {}, output {}: got {}, expected the reference's {}; nothing was timed",
+           case_.plan, row, n, y, right);
     }
     error_ += (y - dense) * (y - dense);
     size_ += dense * dense;

@@ -20,7 +20,7 @@ void CheckHeads(const ModelConfig& c, const std::string& where) {
     Fail("{}: num_attention_heads: got {}, expected a multiple of num_key_value_heads {}", where, c.heads, c.kv_heads);
   }
   if (c.head_dim % 2 != 0)
-    Fail("{}: head_dim: got {}, expected an even number: rotary embedding turns pairs", where, c.head_dim);
+    Fail("{}: head_dim: got {}, expected an even number: rotary embedding rotates pairs", where, c.head_dim);
   for (const int64_t width : {int64_t{c.heads} * c.head_dim, int64_t{c.kv_heads} * c.head_dim}) {
     if (width > std::numeric_limits<int32_t>::max()) Fail("{}: heads x head_dim: got {}, too large", where, width);
   }

@@ -193,7 +193,7 @@ void Weights::CheckAllTaken() const {
     if (!taken_.contains(name)) {
       Fail(
           "{}: tensor '{}': not part of the model that config.json describes; a key may be missing there "
-          "(attention_bias, mlp_bias, tie_word_embeddings), or the family is another",
+          "(attention_bias, mlp_bias, tie_word_embeddings), or the family may be wrong",
           where_, name);
     }
   }

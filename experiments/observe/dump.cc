@@ -63,7 +63,7 @@ std::set<std::string> ParseDumpSites(const std::string& text) {
   std::stringstream stream(text);
   for (std::string name; std::getline(stream, name, ',');) {
     if (std::ranges::find(kDumpSites, name) == std::end(kDumpSites)) {
-      Fail("--sites: got '{}', expected some of logits, embed, layer_out, final_norm, attn_logits with commas between",
+      Fail("--sites: got '{}', expected some of logits, embed, layer_out, final_norm, attn_logits, separated by commas",
            name);
     }
     sites.insert(name);
@@ -77,7 +77,7 @@ void Dump(Model& model, PlanRun& run, const std::vector<ScoredSequence>& sequenc
   const ModelConfig& c = model.config();
   run.RefuseCache("dump");
   if (run.carrying() == Carrying::kExecuted && sites.contains("attn_logits"))
-    Fail("dump: executed attention keeps no attn_logits; try other --sites, or the plan simulated");
+    Fail("dump: executed attention keeps no attn_logits; try other --sites, or simulate the plan");
   const auto B = static_cast<int64_t>(sequences.size()), T = static_cast<int64_t>(sequences.at(0).tokens.size());
   std::vector<int64_t> ids;
   for (const ScoredSequence& s : sequences) {

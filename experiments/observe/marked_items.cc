@@ -19,7 +19,7 @@ int64_t TokensBefore(size_t end, const ChoiceItem& item, const EncodedChoice::En
   text = text.substr(0, text.find_last_not_of(' ') + 1);
   const std::vector<int32_t> tokens = tokenizer.Encode(text);
   if (tokens.size() > whole.first_scored || !std::ranges::equal(tokens, std::span(whole.tokens).first(tokens.size())))
-    Fail("{}: the true ending '{}' does not occur in the context in tokens of its own", item.where,
+    Fail("{}: the true ending '{}' does not occur in the context as whole tokens", item.where,
          item.endings[static_cast<size_t>(item.label)]);
   return static_cast<int64_t>(tokens.size());
 }
@@ -34,7 +34,7 @@ Marks MarksOf(const ChoiceItem& item, const EncodedChoice::Ending& whole, const 
                             bos + TokensBefore(at + answer.size(), item, whole, tokenizer)});
   }
   if (marks.answer.empty())
-    Fail("{}: the true ending '{}' does not occur in the context; expected items whose answer does, as needles",
+    Fail("{}: the true ending '{}' does not occur in the context; expected items whose answer does, such as needles",
          item.where, answer);
   marks.noise = Between(marks.answer, bos, context);
   return marks;

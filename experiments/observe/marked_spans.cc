@@ -74,7 +74,7 @@ MarkedSpans MarkedSpans::Load(const std::filesystem::path& path, std::span<const
     if (!spans.marks_.emplace(sequence, MarksOf(line, lengths[static_cast<size_t>(sequence)], where)).second)
       Fail("{}: sequence: got {} twice, expected each once", where, sequence);
   }
-  if (spans.marks_.empty()) Fail("{}: got no line, expected one a marked sequence", path.string());
+  if (spans.marks_.empty()) Fail("{}: got no line, expected one per marked sequence", path.string());
   return spans;
 }
 

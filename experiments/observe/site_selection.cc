@@ -12,7 +12,7 @@ namespace {
 
 // An f32 rule has a selector and nothing else, so the grammar of plans is the grammar here.
 Rule ParseItem(std::string_view item) {
-  if (item.find('=') != item.npos) Fail("--sites '{}': got '=', expected a site with a selector at most", item);
+  if (item.find('=') != item.npos) Fail("--sites '{}': got '=', expected a site, with or without a selector", item);
   try {
     const Plan plan = Plan::Parse(std::string(item) + "=f32");
     if (plan.rules().size() == 1) return plan.rules().front();

@@ -34,8 +34,8 @@ Json Rows(const StatisticsSet& set, Site site, std::optional<int> layer, Figures
     const std::string name(Name(key.site));
     if (!known.ends_with(name)) known += (known.empty() ? "" : " ") + name;
   }
-  if (layer) Fail("--site {} --layer {}: got nothing of these; the file has {}", Name(site), *layer, known);
-  Fail("--site {}: got nothing of it, expected one of {}", Name(site), known);
+  if (layer) Fail("--site {} --layer {}: got no such rows; the file has {}", Name(site), *layer, known);
+  Fail("--site {}: got no statistics of it, expected one of {}", Name(site), known);
 }
 
 Json Figures(const SiteStatistics& s) {
@@ -138,7 +138,7 @@ std::vector<Json> AllSitesJson(const StatisticsSet& set, std::optional<int> laye
     if (!HasRows(set, info.site, layer)) continue;
     sites.push_back(kind == RowsOf::kFigures ? SiteJson(set, info.site, layer) : MeasuresJson(set, info.site, layer));
   }
-  if (sites.empty()) Fail("--layer {}: got nothing of it at any site of the file", layer.value_or(-1));
+  if (sites.empty()) Fail("--layer {}: got no statistics of it at any site of the file", layer.value_or(-1));
   return sites;
 }
 

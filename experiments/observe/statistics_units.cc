@@ -21,8 +21,8 @@ void TakeUp(StatisticsSet& set, const std::filesystem::path& file, const Shard& 
   const StatisticsSet found = ReadStatistics(file);
   for (size_t unit = 0; unit < found.units.size(); ++unit) {
     if (found.units[unit] == 1 && unit % shard.count != shard.index)
-      Fail("{}: holds unit {}, which is not of shard {}/{}; try without --resume", file.string(), unit, shard.index,
-           shard.count);
+      Fail("{}: holds unit {}, which does not belong to shard {}/{}; try without --resume", file.string(), unit,
+           shard.index, shard.count);
   }
   set.Merge(found, "this job", file.string());
 }

@@ -20,7 +20,7 @@ int32_t Sampler::Pick(std::span<const float> logits) {
   const auto nan = std::ranges::find_if(logits, [](float x) { return std::isnan(x); });
   const auto largest = std::ranges::max_element(logits);
   if (nan != logits.end() || !std::isfinite(*largest))
-    Fail("vocabulary logits: got NaN or infinity, of which no token can be picked; try `tare stats` to see where");
+    Fail("vocabulary logits: got NaN or infinity, from which no token can be drawn; try `tare stats` to see where");
   if (sampling_.temperature == 0) return static_cast<int32_t>(largest - logits.begin());
   return Draw(logits, *largest);
 }

@@ -13,7 +13,7 @@ namespace {
 
 using Kind = Granularity::Kind;
 
-constexpr const char* kSimulate = "it simulated";
+constexpr const char* kSimulate = "simulating it";
 
 // The rules of one layer's attention, one per site for all its heads and maps; null: f32.
 struct LayerRules {
@@ -87,7 +87,7 @@ void SetLogits(const Rule& rule, const Rule& k, AttentionPlan& plan) {
   if (rule.granularity.kind != Kind::kRow) RefuseRule(rule, ScaleText(rule), "one per row", kSimulate);
   CheckOptions(rule, false);
   if (k.options.smooth)
-    RefuseRule(k, "+smooth beside a rule for attn_logits, whose codes it would shift", "k without it", kSimulate);
+    RefuseRule(k, "+smooth with a rule for attn_logits, whose codes it would shift", "k without it", kSimulate);
   plan.logits = rule.format;
 }
 

@@ -23,23 +23,23 @@ void CheckOptions(const Rule& rule) {
   const Kind kind = rule.granularity.kind;
   const bool clips = o.percentile.has_value() || o.mse;
   if (Info(rule.format).statistic == Statistic::kMean && clips)
-    RefuseRule(rule, "a clip beside the mean magnitude", "no options", "it without them");
+    RefuseRule(rule, "a clip with the mean magnitude", "no options", "it without them");
   if (HasZeroPoint(rule) && clips)
-    RefuseRule(rule, "a clip beside a zero point", "no options, as both ends of a group have a code",
+    RefuseRule(rule, "a clip with a zero point", "no options, as both ends of a group have a code",
                "int8, int6 or int4");
   if (o.smooth && IsWhole(kind))
     RefuseRule(rule, "+smooth with " + ScaleText(rule), "one per token, channel or block<N>.channel", "token+smooth");
-  if (o.smooth && HasTensorScale(rule)) RefuseRule(rule, "+smooth beside a scale per tensor", "none", "mxfp4+smooth");
+  if (o.smooth && HasTensorScale(rule)) RefuseRule(rule, "+smooth with a scale per tensor", "none", "mxfp4+smooth");
   if (o.static_scale && (o.hadamard || o.max_shift || o.keep > 0))
-    RefuseRule(
-        rule, "+static beside " + TextOf(RuleOptions{.hadamard = o.hadamard, .max_shift = o.max_shift, .keep = o.keep}),
-        "scales of what is rounded: statistics are of the values themselves", "it without +static");
+    RefuseRule(rule,
+               "+static with " + TextOf(RuleOptions{.hadamard = o.hadamard, .max_shift = o.max_shift, .keep = o.keep}),
+               "scales of what is rounded: statistics are of the values themselves", "it without +static");
   if (o.static_scale && !IsWhole(kind) && kind != Kind::kChannel)
     RefuseRule(rule, "+static with " + ScaleText(rule), "one per tensor, head or channel", "tensor+static");
   if (o.static_scale && kind == Kind::kChannel && clips)
-    RefuseRule(rule, "a clip beside static scales per channel", "their largest magnitudes", "it without +p and +mse");
+    RefuseRule(rule, "a clip with static scales per channel", "their largest magnitudes", "it without +p and +mse");
   if (!o.static_scale && IsWhole(kind) && clips && !IsWeight(rule.sites.front()))
-    RefuseRule(rule, "a clip with " + ScaleText(rule), "+static beside it, or a scale per row or token", "+static");
+    RefuseRule(rule, "a clip with " + ScaleText(rule), "+static with it, or a scale per row or token", "+static");
 }
 
 struct LinearSites {
@@ -85,16 +85,16 @@ void CheckExecutedWeight(const ResolvedPlan& plan, const ModelSites& model, cons
   const Format format = rule != nullptr ? rule->format : *stored.format;
   if (!AsStepCodes(format))
     RefuseRule(rule != nullptr ? *rule : input, Formatted("{} in {}", TextOf(key), Info(format).name),
-               "values that are integers times a step, which integer kernels hold", "it simulated, or mxfp4 or mxint8");
+               "values that are integers times a step, as integer kernels need", "simulating it, or mxfp4 or mxint8");
   const int64_t group = rule != nullptr ? GroupOf(rule->granularity, stored.in) : stored.group;
   if (stored.in % group != 0)
     RefuseRule(rule != nullptr ? *rule : input,
                Formatted("blocks of {} for rows of {} weights of {}", group, stored.in, TextOf(key)), "a divisor",
-               "it simulated");
+               "simulating it");
   if (group == stored.in || group % PackedMatrix::kRecord == 0) return;
   const std::string expected = Formatted("multiples of {} or one scale per channel", PackedMatrix::kRecord);
   const std::string got = Formatted("groups of {} in {}", group, TextOf(key));
-  if (stored.format || rule == nullptr) RefuseRule(input, got, expected, "it simulated");
+  if (stored.format || rule == nullptr) RefuseRule(input, got, expected, "simulating it");
   RefuseRule(*rule, got, expected, GroupThatFits(*rule, plan, model, key));
 }
 
@@ -104,7 +104,7 @@ void CheckExecutedInput(const Rule& rule) {
                                               : rule.granularity.kind == Kind::kToken && rule.options == RuleOptions{};
   if (!fits)
     RefuseRule(rule, ScaleText(rule) + TextOf(rule.options), "a dynamic scale per token, or a static one per tensor",
-               "linear_in=int8/token, or it simulated");
+               "linear_in=int8/token, or simulating it");
 }
 
 }  // namespace
@@ -165,8 +165,8 @@ void CheckWeights(const ResolvedPlan& plan, const ModelSites& model) {
     if (stored.format && (stored.format != rule->format || stored.group != group))
       RefuseRule(
           *rule,
-          Formatted("{} that is {} in groups of {} already", TextOf(key), Info(*stored.format).name, stored.group),
-          "what this checkpoint holds, or a checkpoint without codes", "a plan without it");
+          Formatted("{} that is already {} in groups of {}", TextOf(key), Info(*stored.format).name, stored.group),
+          "the format of this checkpoint's codes, or a checkpoint without codes", "a plan without it");
   }
 }
 
@@ -184,17 +184,17 @@ void CheckStored(const ResolvedPlan& plan, const ModelSites& model) {
 
 void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
   for (const Rule& rule : plan.plan().rules()) {
-    if (rule.options.sink) RefuseRule(rule, "+sink", "no sink, which integer kernels do not have", "it simulated");
+    if (rule.options.sink) RefuseRule(rule, "+sink", "no sink, which integer kernels do not support", "simulating it");
     if (rule.format == Format::kF32 || IsCache(rule.sites.front())) continue;
     if (!IsInteger(rule.format) && !IsWeight(rule.sites.front()))
-      RefuseRule(rule, Info(rule.format).name, "integers, which integer kernels hold", "it simulated");
+      RefuseRule(rule, Info(rule.format).name, "integers, as integer kernels need", "simulating it");
     for (const Site site : rule.sites) {
       if (!HasKernel(site))
         RefuseRule(
             rule, "a site without an integer kernel",
             "weights, linear_in, lambda_proj.w, lambda_proj.in, lm_head.w, lm_head.in, q, k, v, attn_logits, probs or "
             "difference",
-            "it simulated");
+            "simulating it");
     }
   }
   for (const LinearSites& linear : AllLinearSites()) {
@@ -204,8 +204,8 @@ void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
       CheckExecutedInput(*input);
       const auto stored = model.weights.find(key);
       if (plan.RuleAt(key) == nullptr && stored != model.weights.end() && !stored->second.format)
-        RefuseRule(*input, TextOf(key) + " in floating point", "weights in integers beside it",
-                   "it with weights=int8/channel, or simulated");
+        RefuseRule(*input, TextOf(key) + " in floating point", "weights in integers with it",
+                   "it with weights=int8/channel, or simulating it");
       if (stored != model.weights.end()) CheckExecutedWeight(plan, model, key, stored->second, *input);
     }
   }
@@ -221,8 +221,8 @@ void CheckDecodes(const ResolvedPlan& plan) {
   }
   if (plan.SpansRows())
     Fail(
-        "plan over a cache: got scales that span tokens, expected scales of one token: the others come later; try "
-        "token, row, or channel of weights");
+        "plan over a cache: got scales that span tokens, expected scales of one token: later tokens are not known yet; "
+        "try token, row, or channel of weights");
   if (plan.carrying() == Carrying::kExecuted && plan.plan().Touches(Site::kQ))
     Fail(
         "plan over a cache: got executed attention, expected the cache's own; try the plan without rules for q, k and "

@@ -16,7 +16,7 @@ std::shared_ptr<const StatisticsSet> ReadStatisticsOf(const std::filesystem::pat
     Fail("{}: statistics of weights {}, expected those of {}; try tare stats --out on this model", path.string(),
          seen == set->job.end() ? "unknown" : seen->second, weights_sha256);
   }
-  if (!set->Whole()) Fail("{}: a part of a job; try tare stats merge", path.string());
+  if (!set->Whole()) Fail("{}: only a part of a job; try tare stats merge", path.string());
   return set;
 }
 

@@ -142,8 +142,8 @@ EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& c, uint64_
   const Family& family = FamilyOf(c);
   if (family.rotation == Rotation::kNone)
     Fail(
-        "hadamard: got a {} model, expected one whose residual stream linear layers alone write and, through norms, "
-        "read, so that it can be turned; try another method",
+        "hadamard: got a {} model, expected one whose residual stream is written by linear layers alone and read "
+        "through norms, so that it can be rotated; try another method",
         family.name);
   const auto stream = std::make_shared<const Hadamard>(c.hidden, seed);
   const std::string embedding(family.names.embedding), head(family.names.head), norm(family.names.final_norm);

@@ -108,10 +108,10 @@ ExportSummary ExportDequantized(const std::filesystem::path& quantized, const st
   const QuantizedCheckpoint file(quantized);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) Fail("{}: cannot be made: {}; try another folder", folder.string(), error.message());
+  if (error) Fail("{}: cannot be created: {}; try another folder", folder.string(), error.message());
   for (const std::string& name : ExportedFiles()) {
     if (std::filesystem::exists(folder / name))
-      Fail("{}: is there already, and would be overwritten; try another folder", (folder / name).string());
+      Fail("{}: exists already and would be overwritten; try another folder", (folder / name).string());
   }
   const Checkpoint from(source);
   Folder out(from);

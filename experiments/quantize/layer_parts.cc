@@ -16,7 +16,7 @@ void LayerParts::Begin() {
   begun_ = true;
   std::error_code error;
   fs::create_directories(folder_, error);
-  if (error) Fail("{}: cannot be made: {}; try another --out", folder_.string(), error.message());
+  if (error) Fail("{}: cannot be created: {}; try another --out", folder_.string(), error.message());
 }
 
 fs::path LayerParts::Prepared() {

@@ -53,7 +53,7 @@ void CheckSays(const Model& model, const ModelConfig& to, const std::string& whe
   const ModelConfig& from = model.config();
   const Family &source = FamilyOf(from), &target = FamilyOf(to);
   const auto refuse = [&](const std::string& got, const std::string& expected) {
-    Fail("{}: to {}: got {}, expected {}; it cannot be said there", where, target.name, got, expected);
+    Fail("{}: to {}: got {}, expected {}; that layout cannot express it", where, target.name, got, expected);
   };
   if (&source != &target && !(IsV1(source) && IsV1(target))) {
     for (const LinearPlace& place : source.linear) {
@@ -63,7 +63,7 @@ void CheckSays(const Model& model, const ModelConfig& to, const std::string& whe
     refuse(Formatted("a {} model", source.name), IsV1(target) ? "diffllama or diff_v1" : std::string(target.name));
   }
   if (from.rotary.layout != to.rotary.layout && (from.qk_norm || GateWidth(from) > 0))
-    refuse("another rotary layout beside norms of queries and keys, or a gate", "neither");
+    refuse("another rotary layout with norms of queries and keys, or a gate", "neither");
   if (!IsV1(source)) return;
   if (HeadNormEps(from) != HeadNormEps(to))
     refuse(Formatted("a norm of heads with eps {}", HeadNormEps(from)),
@@ -238,7 +238,7 @@ ConvertSummary ConvertLayout(const std::filesystem::path& path, const std::strin
   writer.AddAll();
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) Fail("{}: cannot be made: {}; try another folder", folder.string(), error.message());
+  if (error) Fail("{}: cannot be created: {}; try another folder", folder.string(), error.message());
   const ConvertSummary summary = writer.Write(folder / "model.safetensors", progress);
   for (const char* name : kTokenizerFiles) {
     if (const auto file = CheckpointText(path, name)) WriteFileAtomically(folder / name, *file);

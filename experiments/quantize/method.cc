@@ -46,8 +46,9 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
     const bool rounded = method.rounding != Rounding::kNone;
     if (name == "hadamard" || name == "smoothquant") {
       if (method.equivalent != Equivalent::kNone)
-        Fail("--method '{}': two of hadamard and smoothquant, and one would undo the other; try one", text);
-      if (rounded) Fail("--method '{}': {} changes weights before they are codes; try it first", text, step);
+        Fail("--method '{}': got two of hadamard and smoothquant, expected one: each would undo the other; try one",
+             text);
+      if (rounded) Fail("--method '{}': {} changes weights before they become codes; try it first", text, step);
       method.equivalent = name == "hadamard" ? Equivalent::kHadamard : Equivalent::kSmoothQuant;
       if (name == step) continue;
       if (name == "hadamard") {
@@ -65,7 +66,7 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
     } else {
       Fail(
           "--method '{}': got step '{}', expected hadamard[:SEED], smoothquant[:ALPHA], rtn, gptq, gptaq or quantease, "
-          "with + between",
+          "joined by +",
           text, step);
     }
   }

@@ -8,7 +8,7 @@ namespace tare {
 
 void RefuseCodes(const Checkpoint& files, const std::filesystem::path& model) {
   if (files.quantized() == nullptr || files.quantized()->matrices().empty()) return;
-  Fail("{}: is quantized already ({}); expected a checkpoint folder, or a file without codes", model.string(),
+  Fail("{}: is already quantized ({}); expected a checkpoint folder, or a file without codes", model.string(),
        files.quantized()->provenance().plan);
 }
 
@@ -28,8 +28,8 @@ void RequireSameJob(const std::filesystem::path& path, const QuantizedCheckpoint
   const Provenance& found = file.provenance();
   const auto require = [&](const char* what, const std::string& got, const std::string& expected) {
     if (got == expected) return;
-    Fail("{}: of another job: its {} is '{}', this one's '{}'; try without --resume", path.string(), what, got,
-         expected);
+    Fail("{}: belongs to another job: its {} is '{}', this job's is '{}'; try without --resume", path.string(), what,
+         got, expected);
   };
   require("plan", found.plan, job.plan);
   require("method", found.method, job.method);

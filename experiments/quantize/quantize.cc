@@ -35,9 +35,8 @@ void CheckJob(const QuantizeJob& job) {
   const bool keeps_clips = job.plan.HasStaticScales();
   if (keeps_clips && m.equivalent != Equivalent::kNone) {
     Fail(
-        "quantize, {}: static scales are of the weights that are rounded; try it in two steps, {} --out R.h5, tare "
-        "stats "
-        "R.h5, and then R.h5 with --stats",
+        "quantize, {}: static scales must be those of the weights that are rounded; try it in two steps, {} --out "
+        "R.h5, tare stats R.h5, and then R.h5 with --stats",
         m.EquivalentText(), m.EquivalentText());
   }
   if (keeps_clips && job.statistics.empty())
@@ -45,7 +44,7 @@ void CheckJob(const QuantizeJob& job) {
   if (!job.calibration.empty() && !std::filesystem::exists(job.calibration))
     Fail("{}: no such file; expected a calibration text or ids", job.calibration.string());
   if (!job.statistics.empty() && !keeps_clips && !(smooths && m.alpha))
-    Fail("quantize: --stats is for rules with +static, and for smoothquant with its alpha given; try --calibrate TEXT");
+    Fail("quantize: --stats is for rules with +static, and for smoothquant with a given alpha; try --calibrate TEXT");
 }
 
 // What the step that makes equivalent weights looked at.

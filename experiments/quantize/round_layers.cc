@@ -218,7 +218,7 @@ class Job {
       const auto found = part.matrices().find(name);
       if (found == part.matrices().end() || found->second.out != stored.out || found->second.in != stored.in ||
           found->second.format != rule.format || found->second.group != GroupOf(rule.granularity, stored.in))
-        Fail("{}: what was kept of layer {} is not what the plan makes of '{}'; try without --resume", where_, layer,
+        Fail("{}: the saved layer {} does not match what the plan makes of '{}'; try without --resume", where_, layer,
              name);
     });
     return part;

@@ -217,8 +217,8 @@ std::vector<LayerSmoothing> SmoothingOf(const Model& model, const StatisticsSet&
     for (const Site site : FamilyOf(model.config()).smoothed) {
       const auto found = seen.sites.find({.site = site, .layer = layer});
       if (found == seen.sites.end() || found->second.channel_absmax.empty())
-        Fail("smoothquant: the statistics file has not seen {} of layer {}; try tare stats with all sites", Name(site),
-             layer);
+        Fail("smoothquant: the statistics file has nothing of {} in layer {}; try tare stats with all sites",
+             Name(site), layer);
       layers[layer][site] = SmoothedInput(model, layer, site, found->second.channel_absmax).Factors(alpha);
     }
   }

@@ -93,7 +93,7 @@ class Layout {
   std::vector<size_t> widths_, starts_;
 };
 
-// What the columns of this side have, with commas between.
+// What the columns of this side have, separated by commas.
 std::string Beside(const Table& table, Side side, const Json& row) {
   std::string text;
   for (const Column& column : table.columns) {

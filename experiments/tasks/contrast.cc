@@ -275,7 +275,7 @@ RunTask ReadZeroShot(const std::filesystem::path& file, const Model& of, const T
 }
 RunTask ReadRetrieval(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   if (options.windows.limit != 0)
-    Fail("{}: got --limit, expected none: a part of the images is another task", file.string());
+    Fail("{}: got --limit, expected none: a subset of the images is another task", file.string());
   return Contrast(file, of, options, Retrieve);
 }
 

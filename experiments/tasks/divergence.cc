@@ -128,7 +128,7 @@ Json FiguresOf(const std::vector<TokenDivergence>& tokens, const std::vector<Sco
   if (tokens.empty()) Fail("divergence: the input leaves no token to predict; expected at least two tokens");
   const Divergence d = DivergenceOf(tokens);
   if (!std::isfinite(d.kld.mean) || !std::isfinite(d.log_ratio.mean))
-    Fail("divergence: the mean is {} nats, which is no figure; try `tare stats` to see where", d.kld.mean);
+    Fail("divergence: the mean is {} nats, expected a finite number; try `tare stats` to see where", d.kld.mean);
   Json json;
   Add(json, "kld", d.kld);
   json.update({{"kld_median", d.kld_median},
@@ -178,7 +178,7 @@ std::string How(const Json& result) {
     return NumberText(result.at(key).get<double>(), format);
   };
   std::string text = Formatted("{} windows", result.at("windows").dump());
-  if (result.at("kld_largest") == 0.0) return text + "; nothing moved";  // the reference itself
+  if (result.at("kld_largest") == 0.0) return text + "; nothing changed";  // the reference itself
   text += ", nats: median " + number("kld_median", ".1e");
   constexpr std::pair<const char*, const char*> kShares[] = {
       {"90", "kld_90"}, {"95", "kld_95"}, {"99", "kld_99"}, {"99.9", "kld_99_9"}};

@@ -63,7 +63,7 @@ TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vec
   for (const double loss : losses) squares += (loss - nll) * (loss - nll);
   const double perplexity = std::exp(nll);
   if (!std::isfinite(perplexity))
-    Fail("perplexity: the mean loss is {} nats, which is no figure; try `tare stats` to see where", nll);
+    Fail("perplexity: the mean loss is {} nats, expected a finite number; try `tare stats` to see where", nll);
   return {.figures = {{"nll", nll},
                       {"perplexity", perplexity},
                       {"tokens", losses.size()},
@@ -80,9 +80,9 @@ nlohmann::ordered_json PerplexityConvention(const WindowOptions& w) {
           {"stride", w.stride},
           {"tokens", w.tokens},
           {"convention",
-           "each token is scored once, by the first window that holds it; text windows begin with <s>; windows advance "
-           "by stride tokens (0: all that a window holds, where there is no <s> all but one), the last is moved back "
-           "to be full"}};
+           "each token is scored once, by the first window that contains it; text windows begin with <s>; windows "
+           "advance by stride tokens (0: as many as a window holds, or one fewer without <s>); the last window is "
+           "moved back to be full"}};
 }
 
 namespace {

@@ -29,7 +29,7 @@ TaskSpec ParseTask(const std::string& text, TaskKinds kinds) {
     Fail("--tasks: '{}' names no file; expected {}=FILE", text, (*kind)->name);
   TaskSpec spec{*kind, text.substr(equals + 1)};
   if (!std::filesystem::is_regular_file(spec.file))
-    Fail("--tasks: {}: no such file (folders and devices are none)", spec.file.string());
+    Fail("--tasks: {}: no such file (a folder or device does not count)", spec.file.string());
   RequireUtf8(spec.Name(), "--tasks: " + text + ": the file's name");
   return spec;
 }
@@ -119,7 +119,7 @@ std::vector<TaskSpec> ParseTasks(std::string_view text, TaskKinds kinds) {
     if (!names.insert(specs.back().Name()).second)
       Fail("--tasks: two tasks are called {}; try renaming a file", specs.back().Name());
   }
-  if (specs.empty()) Fail("--tasks: got nothing, expected {}, with commas between", TaskUsage(" or ", kinds));
+  if (specs.empty()) Fail("--tasks: got nothing, expected {}, separated by commas", TaskUsage(" or ", kinds));
   return specs;
 }
 

@@ -25,9 +25,9 @@ void LimitInstructions(std::string_view name) {
   if (level == levels.end()) Fail("TARE_MAX_ISA: got '{}', expected sse4, avx2 or avx512", name);
   hwy::DisableTargets(level->highway - 1);  // a better target is a lower bit
   if (dnnl::set_max_cpu_isa(level->onednn) != dnnl::status::success)
-    Fail("TARE_MAX_ISA: {}: oneDNN takes no limit any more", name);
+    Fail("TARE_MAX_ISA: {}: oneDNN no longer accepts a limit", name);
 #else
-  Fail("TARE_MAX_ISA: got '{}', expected none: this processor is no x86", name);
+  Fail("TARE_MAX_ISA: got '{}', expected none: this processor is not x86", name);
 #endif
 }
 

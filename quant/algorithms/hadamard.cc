@@ -27,8 +27,8 @@ int64_t BaseOf(int64_t n) {
     if (n % base == 0 && IsPrime(base - 1)) return base;
   }
   Fail(
-      "hadamard: got {} channels, of which no Hadamard matrix is known here (a power of two, or 2^k (q + 1) with q a "
-      "prime that leaves 3 over 4); try smoothquant",
+      "hadamard: got {} channels, expected a power of two, or 2^k (q + 1) with q a prime and q mod 4 = 3 (no other "
+      "Hadamard matrix is known here); try smoothquant",
       n);
 }
 

@@ -45,7 +45,7 @@ fs::path Through(fs::path path) {
   constexpr int kMostLinks = 40;  // as Linux follows
   std::error_code error;
   for (int links = 0; fs::is_symlink(path, error); ++links) {
-    if (links == kMostLinks) Fail("{}: cannot write: a circle of links; try another name", path.string());
+    if (links == kMostLinks) Fail("{}: cannot write: the links form a circle; try another name", path.string());
     path = path.parent_path() / fs::read_symlink(path, error);
   }
   return path;
@@ -60,7 +60,7 @@ void CheckTarget(const fs::path& path) {
   if (!S_ISDIR(status.st_mode)) Fail("{}: cannot write: {} is not a folder", path.string(), FolderOf(path).string());
   // Renaming over a device would replace it.
   if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
-    Fail("{}: there is a folder or device of that name; try another name", path.string());
+    Fail("{}: a folder or device has that name; try another name", path.string());
   }
 }
 
@@ -176,7 +176,7 @@ void AtomicFile::Create() {
 void AtomicFile::Claim() {
   for (;;) {
     if (const pid_t writer = OtherWriter(absolute_))
-      Fail("{}: process {} is writing it; try another name, or wait for its end", absolute_.string(), writer);
+      Fail("{}: process {} is writing it; try another name, or wait until it ends", absolute_.string(), writer);
     Create();
     if (OtherWriter(absolute_) == 0) return;
     unlink(temporary_.c_str());

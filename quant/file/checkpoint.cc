@@ -61,7 +61,7 @@ int64_t Checkpoint::total_bytes() const {
 void Checkpoint::Release(const std::string& name) const {
   if (quantized_) return quantized_->Release(name);
   const TensorView* tensor = folder_->Find(name);
-  if (tensor == nullptr) Fail("tensor '{}': not of this checkpoint", name);
+  if (tensor == nullptr) Fail("tensor '{}': not in this checkpoint", name);
   folder_->Release(*tensor);
 }
 

@@ -36,10 +36,9 @@ bool HasPickle(const fs::path& folder) {
 
 [[noreturn]] void FailWithoutWeights(const fs::path& folder) {
   Fail("{}: has neither {} nor {}; {}", folder.string(), kSingle, kIndex,
-       HasPickle(folder)
-           ? "pickle checkpoints (*.bin, *.pt) are not read; try converting it with save_pretrained(folder, "
-             "safe_serialization=True)"
-           : "try downloading the checkpoint again");
+       HasPickle(folder) ? "pickle checkpoints (*.bin, *.pt) are not supported; try converting it with "
+                           "save_pretrained(folder, safe_serialization=True)"
+                         : "try downloading the checkpoint again");
 }
 
 // A shard lies in the checkpoint's own folder.
@@ -86,7 +85,7 @@ void CheckAgainstIndex(const std::vector<Safetensors>& files, const std::map<std
     for (const TensorView& tensor : file.tensors()) {
       const auto [before, is_new] = seen.emplace(tensor.name, shard);
       if (!is_new)
-        Fail("{}: tensor '{}': is there twice, in {} and in {}; try saving the checkpoint again", where, tensor.name,
+        Fail("{}: tensor '{}': occurs twice, in {} and in {}; try saving the checkpoint again", where, tensor.name,
              before->second, shard);
       if (!shard_of.contains(tensor.name)) {
         Fail("{}: tensor '{}': is in {} but not in the index; try downloading the checkpoint again", where, tensor.name,
@@ -167,7 +166,7 @@ void CheckpointFiles::Release(const TensorView& tensor) const {
         std::less<>()(tensor.bytes.data(), begin + file.file().bytes().size()))
       return file.Release(tensor);
   }
-  Fail("tensor '{}': not of this checkpoint", tensor.name);
+  Fail("tensor '{}': not in this checkpoint", tensor.name);
 }
 
 std::string CheckpointFiles::ContentHash() const {

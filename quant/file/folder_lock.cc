@@ -25,7 +25,7 @@ Held& HeldFolders() {
 bool Make(const fs::path& folder) {
   std::error_code error;
   const bool made = fs::create_directories(folder, error);
-  if (!fs::is_directory(folder)) Fail("{}: cannot be made a folder; try another --out", folder.string());
+  if (!fs::is_directory(folder)) Fail("{}: cannot be created as a folder; try another --out", folder.string());
   return made;
 }
 
@@ -36,7 +36,7 @@ FolderLock::FolderLock(const fs::path& folder) : folder_(fs::weakly_canonical(fo
     fd_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
       close(fd_);
-      Fail("{}: another process is writing into this folder; try another, or wait for its end", folder.string());
+      Fail("{}: another process is writing into this folder; try another, or wait until it ends", folder.string());
     }
   }
   HeldFolders().Add(folder_);

@@ -273,7 +273,7 @@ void Hdf5Reader::CheckHash(const std::string& name, std::span<const std::byte> b
   if (!checked_.insert(name).second) return;
   if (!HasAttribute(name, "sha256")) {
     if (HasAttribute("", "schema"))
-      Notice(path().string() + ": has no checksums (another program saved it): taken as it is, unchecked");
+      Notice(path().string() + ": has no checksums (another program saved it); it is read unchecked");
     return;
   }
   const std::string expected = StringAttribute(name, "sha256"), got = Sha256Hex(bytes);
@@ -348,13 +348,12 @@ double Hdf5Reader::DoubleAttribute(const std::string& object, const std::string&
 void Hdf5Reader::CheckNames() const {
   if (!HasAttribute("", "datasets")) return;  // written before there was one
   if (StringAttribute("", "datasets") != HashOfNames(datasets()))
-    Fail("{}: damaged: a dataset is missing, or has another name than it was written with; try making it again",
-         path().string());
+    Fail("{}: damaged: a dataset is missing or was renamed; try making it again", path().string());
 }
 
 void Hdf5Reader::Verify(const std::function<void(int64_t, int64_t)>& progress) const {
   if (!HasAttribute("", "complete") || IntAttribute("", "complete") != 1) {
-    Fail("{}: not marked complete: Tare did not write it, or not to its end; try making it again", path().string());
+    Fail("{}: not marked complete: Tare did not write it, or did not finish; try making it again", path().string());
   }
   int64_t seen = 0;
   for (const std::string& name : datasets()) {

@@ -111,8 +111,7 @@ QuantizedCheckpoint::QuantizedCheckpoint(const std::filesystem::path& path) : fi
     if (name.starts_with(kClips)) ReadClips(name);
   }
   for (const auto& [name, matrix] : matrices_) {
-    if (tensors_.contains(name))
-      Fail("{}: '{}' is there twice, stored and quantized; try making it again", where, name);
+    if (tensors_.contains(name)) Fail("{}: '{}' occurs twice, stored and quantized; try making it again", where, name);
   }
 }
 
@@ -121,7 +120,7 @@ void QuantizedCheckpoint::ReadTensor(const std::string& name) {
   const std::string type = file_.StringAttribute(path, "dtype");
   const std::optional<DType> dtype = ParseDType(type);
   if (!dtype || file_.Type(path) != (IsHalf(*dtype) ? DType::kU16 : *dtype))
-    Fail("{}: got values of type {} said to be {}; try making the file again", where, Name(file_.Type(path)), type);
+    Fail("{}: got values of type {} declared as {}; try making the file again", where, Name(file_.Type(path)), type);
   tensors_[name] = {name, *dtype, file_.Shape(path), file_.Bytes(path)};
 }
 
@@ -163,7 +162,7 @@ void QuantizedCheckpoint::ReadScales(const std::string& name, const std::string&
   if (IsTwoLevel(info.scale)) {
     const std::vector<float> of_tensor = file_.Read<float>(tensor_scale);
     if (of_tensor.size() != 1 || !std::isfinite(of_tensor[0]) || of_tensor[0] < 0)
-      Fail("{}: got another f32 per tensor than one, finite, 0 or more, in '{}'", where, tensor_scale);
+      Fail("{}: got a bad f32 per tensor in '{}', expected one that is finite and 0 or more", where, tensor_scale);
     m.of_tensor = of_tensor[0];
   }
   // What the codes stand for is the format's own; the file has it for those who do not know the format.
@@ -172,7 +171,7 @@ void QuantizedCheckpoint::ReadScales(const std::string& name, const std::string&
     const bool same =
         std::ranges::equal(values, grid.values, {}, std::bit_cast<uint32_t, float>, std::bit_cast<uint32_t, float>);
     if (!same)
-      Fail("{}: got another grid in '{}' than that of {}; try making the file again", where, grid.path, info.name);
+      Fail("{}: got a grid in '{}' that is not that of {}; try making the file again", where, grid.path, info.name);
   }
 }
 

@@ -65,7 +65,7 @@ void CheckOffsets(std::vector<const Entry*> entries, int64_t available, const st
         where, end - available, *before, end, available);
   }
   if (end < available)
-    Fail("{}: the file goes on for {} bytes after its last tensor; try downloading it again", where, available - end);
+    Fail("{}: the file has {} more bytes after its last tensor; try downloading it again", where, available - end);
 }
 
 }  // namespace

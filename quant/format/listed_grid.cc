@@ -84,7 +84,7 @@ std::vector<float> ParseGrid(std::string_view text, const std::string& where) {
     at = end;
   }
   if (values.size() < 2)
-    Fail("{}: got {} values, expected 2 to {}; try -1 0 1, with blanks between", where, values.size(), kMaxValues);
+    Fail("{}: got {} values, expected 2 to {}; try -1 0 1, separated by blanks", where, values.size(), kMaxValues);
   if (const float largest = LargestOf(values); largest < kLeastLargest || largest > kMostLargest)
     Fail("{}: got {} as the largest magnitude, expected {} to {}; try values up to 1: the scale makes up for it", where,
          largest, kLeastLargest, kMostLargest);

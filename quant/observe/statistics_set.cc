@@ -71,7 +71,7 @@ void StatisticsSet::Merge(const StatisticsSet& other, const std::string& where, 
   RefuseOtherChannels(*this, other, where, other_where);
   for (size_t i = 0; i < units.size(); ++i) {
     if (units[i] == 1 && other.units[i] == 1)
-      Fail("{}: unit {} of {} is in {} too; expected each shard once", other_where, i, units.size(), where);
+      Fail("{}: unit {} of {} is also in {}; expected each shard once", other_where, i, units.size(), where);
   }
   for (size_t i = 0; i < units.size(); ++i) units[i] |= other.units[i];
   positions += other.positions;

@@ -143,7 +143,7 @@ void Campaign::Judge(const Attempt& attempt, const End& end) {
   if (Contains(end.err, "Sanitizer") || Contains(end.err, "runtime error:"))
     return Found(attempt, end, "a sanitizer's report");
   if (end.exit_code > 2) return Found(attempt, end, "exit code " + std::to_string(end.exit_code));
-  if (Contains(end.err, "nobody foresaw")) return Found(attempt, end, "a message that nobody wrote");
+  if (Contains(end.err, "tare: internal error: ")) return Found(attempt, end, "a message that nobody wrote");
   if (silent && attempt.limits.file_bytes == RLIM_INFINITY) return Found(attempt, end, "failed without a message");
 }
 

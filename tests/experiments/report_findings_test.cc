@@ -117,17 +117,17 @@ std::map<std::string, Sentences> FindingsOf(const Material& material) {
 
 const std::map<std::string, Sentences> kSaid{
     {"attribution",
-     {"With 4 bits the site that moves perplexity:text, perplexity of m most is k: by +4.25.",
-      "Of perplexity:t, perplexity in m under k=int4/token the dearest part is k: alone +2.5 of +9; +6.5 is left "
-      "over."}},
+     {"With 4 bits the site that changes perplexity:text, perplexity of m most is k: by +4.25.",
+      "For perplexity:t, perplexity in m under k=int4/token, the most expensive part is k: alone +2.5 of +9; +6.5 is "
+      "left over."}},
     {"bits",
-     {"perplexity:text, per token with 4 bits for attn_logits changes at most by +1 to 21 in m (one scale per tensor, "
+     {"perplexity:text, per token with 4 bits for attn_logits changes by at most +1 to 21 in m (one scale per tensor, "
       "significant)."}},
     {"channels", {"The largest magnitude of embed of m is 0.25, in tokens 0, channels 0."}},
-    {"error", {"Of these sites attn_logits of m loses most: 11.2 dB with int4/row."}},
+    {"error", {"Of these sites, attn_logits of m loses most: 11.2 dB with int4/row."}},
     {"frontier",
-     {"The cheapest plan of m that was run and loses at most 0.02 nats per token has 8.00 bits per operand and loses "
-      "0.0125; predicted were 0.01."}},
+     {"The cheapest measured plan of m that loses at most 0.02 nats per token has 8.00 bits per operand and loses "
+      "0.0125; the prediction was 0.01."}},
     {"histograms",
      {"With one scale for all of attn_logits of m, int4 turns 50.0 % of the values to 0.",
       "With one scale for all of layer_out of m, int4 turns 0.0 % of the values to 0."}},
@@ -138,8 +138,8 @@ const std::map<std::string, Sentences> kSaid{
     {"maps", {"The largest attn_logits.absmax is 7 in m, map 1, layer 2, head 1."}},
     {"needles", {"m, q=int4/token, needles: 12 of 20 needles found; fewest, 0.25 of 10, at depth 1 and length 512."}},
     {"positions",
-     {"Predictions of m, q=int4/token move by 0.375 nats per token; from 2 tokens of context on by 0.25, with 1 by "
-      "0.5."}},
+     {"Predictions of m, q=int4/token change by 0.375 nats per token; with 2 or more tokens of context by 0.25, with 1 "
+      "by 0.5."}},
     {"roofline",
      {"The kernel nearest to its roof is tare of decode, v1 (1000 keys, 2 heads of 64, 1 sequences): 50 % of 20 "
       "Gop/s."}},

@@ -61,7 +61,7 @@ constexpr const TaskKind* kKinds[] = {&kLettersTask};
 class ToyTaskTest : public testing::Test {
  protected:
   ToyTaskTest() {
-    PutFile(folder_ / "abc.txt", "aeixyzzz");
+    PutFile(folder_ / "abc.txt", "aeixy: has no effect without");
     specs_ = ParseTasks("letters=" + (folder_ / "abc.txt").string(), kKinds);
   }
 

@@ -72,8 +72,8 @@ TEST_F(AttributeCommandTest, WhatIsFinishedIsNotRunAgain) {
 }
 
 TEST_F(AttributeCommandTest, Refused) {
-  EXPECT_THAT(Attribute("q=int4/token").err, HasSubstr("--plan: q=int4/token has one part, q to tell apart"));
-  EXPECT_THAT(Attribute("f32").err, HasSubstr("--plan: f32 has nothing to tell apart"));
+  EXPECT_THAT(Attribute("q=int4/token").err, HasSubstr("--plan: q=int4/token has one part, q to separate"));
+  EXPECT_THAT(Attribute("f32").err, HasSubstr("--plan: f32 has nothing to separate"));
   EXPECT_THAT(Attribute("int4", {"--by", "sight"}).err, HasSubstr("--by: got 'sight', expected site, layer"));
   EXPECT_THAT(Attribute("q[l9]=int4/token,k=int4/token", {"--by", "site,layer"}).err,
               HasSubstr("got layer 9 of q, expected 0 to"));

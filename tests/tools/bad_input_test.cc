@@ -111,7 +111,7 @@ TEST_F(BadCheckpointTest, Truncated) {
 }
 
 TEST_F(BadCheckpointTest, Oversized) {
-  RefusedFile(file_.Text() + "more", {"goes on for 4 bytes after its last tensor"});
+  RefusedFile(file_.Text() + "more", {"has 4 more bytes after its last tensor"});
   std::string text = file_.Text();
   text[7] = 0x40;
   RefusedFile(text, {"got a header of 46116", "expected at most 100000000"});
@@ -336,7 +336,7 @@ TEST_F(BadInputTest, ControlC) {
     }
     EXPECT_EQ(outcome.exit_code, 1) << options[0];
     EXPECT_EQ(outcome.out, "");
-    EXPECT_EQ(outcome.err, "tare: interrupted: nothing half-written was left behind\n");
+    EXPECT_EQ(outcome.err, "tare: interrupted: no half-written file was left behind\n");
     EXPECT_THAT(Files(out_), IsEmpty());
   }
 }

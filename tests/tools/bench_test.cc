@@ -40,7 +40,7 @@ TEST(BenchTest, AGateIsOfTheFamilyThatHasOne) {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     const Outcome other = Bench({"--hidden", "32", "--heads", "2", "--family", "llama", "--gate", gate});
     EXPECT_EQ(other.exit_code, 1);
-    EXPECT_THAT(other.err, HasSubstr("--gate: got family llama, expected one that has a gate; try qwen3"));
+    EXPECT_THAT(other.err, HasSubstr("--gate: got family llama, expected one with a gate; try qwen3"));
   }
 }
 

@@ -41,7 +41,7 @@ TEST_F(CompareCommandTest, OutliersCurvesAndTheDifferenceOfDrops) {
   EXPECT_THAT(outcome.out, StartsWith(Get("compare.txt")));
   for (const char* part :
        {"attn_logits", "layer_out", "perplexity:ids, perplexity\n", "divergence:ids, kld\n", "  f32 ",
-        "change of diffllama-mha less that of llama-mha\n", "one pair of models is one sample"})
+        "change of diffllama-mha minus that of llama-mha\n", "one pair of models is one sample"})
     EXPECT_THAT(outcome.out, HasSubstr(part));
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder_ / "out")) names.push_back(entry.path().filename());
@@ -115,7 +115,7 @@ TEST_F(CompareCommandTest, WrongUsage) {
   PutFile(folder_ / "items.jsonl", R"({"ctx": "a", "endings": ["b", "c"], "label": 0})");
   const Outcome textless = Compare({"--tasks", "choice=" + (folder_ / "items.jsonl").string()});
   EXPECT_EQ(textless.exit_code, 1);
-  EXPECT_THAT(textless.err, HasSubstr("--tasks: got no text, expected one that outliers can be measured on"));
+  EXPECT_THAT(textless.err, HasSubstr("--tasks: got no text, expected one to measure outliers on"));
   EXPECT_FALSE(fs::exists(folder_ / "out"));
 }
 

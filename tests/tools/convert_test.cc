@@ -34,11 +34,11 @@ TEST(ConvertCommand, AFolderThatComesWhole) {
   EXPECT_THAT(inspected.out, HasSubstr("diffllama"));
   const Outcome again = RunTare({"convert", GoldenFolder("diff-v1-gqa"), "--to", "diffllama", "--out", folder / "hf"});
   EXPECT_EQ(again.exit_code, 1);
-  EXPECT_THAT(again.err, HasSubstr("is there already, and would be overwritten"));
+  EXPECT_THAT(again.err, HasSubstr("exists already and would be overwritten"));
   const Outcome refused =
       RunTare({"convert", GoldenFolder("diff-v2-gqa"), "--to", "diffllama", "--out", folder / "no"});
   EXPECT_EQ(refused.exit_code, 1);
-  EXPECT_THAT(refused.err, HasSubstr("it cannot be said there"));
+  EXPECT_THAT(refused.err, HasSubstr("that layout cannot express it"));
   EXPECT_THAT(folder.Names(), ElementsAre("hf"));
 }
 

@@ -57,7 +57,7 @@ TEST(GenerateCommand, RefusalsSayWhatToTry) {
     EXPECT_THAT(outcome.err, HasSubstr(why));
     EXPECT_EQ(outcome.out, "");
   };
-  refused(Generate({}), 2, "--prompt: expected a text here, or a file by --input");
+  refused(Generate({}), 2, "--prompt: expected a text here or a file with --input");
   refused(Generate({"--prompt", "a", "--tokens", "4000"}), 1, "expected at most max_position_embeddings 2048 together");
   refused(Generate({"--prompt", "a", "--plan", "attn_logits=int6/row"}), 1, "attn_logits");
   refused(Generate({"--prompt", "a", "--cache", "cache_k=int3/token"}), 1, "got 'int3'");

@@ -82,13 +82,13 @@ class OutputsTest : public testing::Test {
 
 TEST_F(OutputsTest, FilesThatCannotBeWrittenAreRefusedFirst) {
   const std::vector<Command> some(files_.begin(), files_.begin() + 2);  // names are looked at in one place
-  Refuses(files_, "folder", "there is a folder or device of that name");
+  Refuses(files_, "folder", "a folder or device has that name");
   Refuses(some, "folder/", "got a folder, expected the name of a file");
   Refuses(some, "none/", "got a folder, expected the name of a file");
   Refuses(files_, "none/x", "no folder none; try mkdir -p first");
   Refuses(some, "file/x", "file is not a folder");
-  Refuses(some, "/dev/null", "there is a folder or device of that name");
-  Refuses(some, "circle", "a circle of links");
+  Refuses(some, "/dev/null", "a folder or device has that name");
+  Refuses(some, "circle", "the links form a circle");
   Refuses(some, std::string(300, 'x'), "cannot write: File name too long");
   Refuses(some, "/sys/x", "cannot write: ");  // where root may not write either
 }
@@ -96,11 +96,11 @@ TEST_F(OutputsTest, FilesThatCannotBeWrittenAreRefusedFirst) {
 TEST_F(OutputsTest, FoldersThatCannotBeMadeAreRefusedFirst) {
   Refuses(folders_, "none/x", "no folder none; try mkdir -p first");
   Refuses(folders_, "none/x/", "no folder none; try mkdir -p first");
-  Refuses(folders_, "file", "there is a file, device or broken link of that name, expected a folder");
+  Refuses(folders_, "file", "a file, device or broken link has that name, expected a folder");
   Refuses(folders_, "file/x", "file is not a folder");
-  Refuses(folders_, "/dev/null", "there is a file, device or broken link of that name");
-  Refuses(folders_, "broken", "there is a file, device or broken link of that name");
-  Refuses(folders_, "circle", "there is a file, device or broken link of that name");
+  Refuses(folders_, "/dev/null", "a file, device or broken link has that name");
+  Refuses(folders_, "broken", "a file, device or broken link has that name");
+  Refuses(folders_, "circle", "a file, device or broken link has that name");
   Refuses(folders_, "/sys/x", "cannot write: ");
   Refuses(folders_, "/sys", "cannot write: ");
 }

@@ -24,7 +24,7 @@ TEST(ReportCommandTest, FilesWithoutAFigureAreRefused) {
   PutFile(folder / "i.json", R"({"schema":"tare.inspect/1","model":"m"})");
   const Outcome outcome = RunTare({"report", folder / "i.json", "--out", folder / "r.html"});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("got nothing that a figure can be drawn of"));
+  EXPECT_THAT(outcome.err, HasSubstr("got nothing to draw a figure from"));
   EXPECT_FALSE(std::filesystem::exists(folder / "r.html"));
 }
 

@@ -43,7 +43,7 @@ TEST_F(SearchCommandTest, TheAnswerIsARunThatKeepsWithin) {
   EXPECT_EQ(all.at("plan"), "q=int4/token,v=int4/token");
   EXPECT_EQ(all.at("bits"), 4.0);
   EXPECT_EQ(all.at("verified").size(), 1u);
-  EXPECT_THAT(Get("out/search.txt"), HasSubstr(", the cheapest that there is:\nq=int4/token,v=int4/token\n"));
+  EXPECT_THAT(Get("out/search.txt"), HasSubstr(", the cheapest of all:\nq=int4/token,v=int4/token\n"));
   const double most = all["verified"][0]["tasks"][0]["value"];
   const Outcome outcome =
       Search(std::to_string(most / 3), {"--tasks", "perplexity=" + (folder_ / "ids.safetensors").string()});
@@ -107,7 +107,7 @@ TEST_F(SearchCommandTest, WhatIsAloneOnSeveralMachines) {
 
 TEST_F(SearchCommandTest, Refused) {
   EXPECT_THAT(Search("0").err, HasSubstr("--within: got 0, expected nats per token above 0"));
-  EXPECT_THAT(Search("1e-12").err, HasSubstr("--within: got 1e-12, expected what some plan keeps to"));
+  EXPECT_THAT(Search("1e-12").err, HasSubstr("--within: got 1e-12, expected a loss that some plan meets"));
   EXPECT_THAT(Search("1", {"--plan", "f32"}, "f32").err, HasSubstr("got no plan that quantizes"));
   EXPECT_THAT(Search("1", {"--plan", "q[m1]=int8/token,k=int4/token"}, "m1").err, HasSubstr("got heads or maps"));
   EXPECT_THAT(Search("1", {"--plan", "int8", "--bits", "8"}).err, HasSubstr("--bits"));

@@ -199,7 +199,7 @@ TEST_F(StatsFilesTest, BadInputIsRefusedByName) {
   Refused(Collect("x.h5", {"--spans", folder_ / "spans"}), {"spans, line 1: answer: got [1, 99]", "20 positions"});
   EXPECT_FALSE(fs::exists(folder_ / "x.h5"));
   Done(Collect("s.h5", {"--sites", "q"}));
-  Refused({"stats", "show", folder_ / "s.h5", "--site", "v"}, {"--site v: got nothing of it, expected one of q"});
+  Refused({"stats", "show", folder_ / "s.h5", "--site", "v"}, {"--site v: got no statistics of it, expected one of q"});
   Refused({"stats", "show", folder_ / "s.h5", "--site", "vv"}, {"--site: got 'vv'"});
   Refused({"stats", "show", folder_ / "s.h5", "--site", "q", "--layer", "77"}, {"--layer 77"});
 }

@@ -25,22 +25,22 @@ TEST(StatsTensors, OfADumpAreThoseOfTheModel) {
   ASSERT_EQ(RunTare({"stats", model, "--input", ids, "--sites", sites, "--formats", formats, "--out", a}).exit_code, 0);
   const Outcome outcome = RunTare({"stats", "--tensors", dump, "--axes", axes, "--formats", formats, "--out", b});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("left out, for they are of no site: logits"));
+  EXPECT_THAT(outcome.err, HasSubstr("skipped, no matching site: logits"));
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("attn_logits"), HasSubstr("74 tokens of d in 2 sequences; whole")));
   const StatisticsSet of_model = ReadStatistics(a), of_arrays = ReadStatistics(b);
   EXPECT_EQ(of_arrays.sites, of_model.sites);
   EXPECT_EQ(of_arrays.job.at("sequences_sha256"), of_model.job.at("sequences_sha256"));
   const Outcome diff = RunTare({"stats", "diff", a, b, "--draws", "20"});
-  EXPECT_THAT(diff.out, HasSubstr("the same ones of A and B"));
+  EXPECT_THAT(diff.out, HasSubstr("the same draws for A and B"));
 }
 
 TEST(StatsTensors, TakesItsOwnOptionsOnly) {
   const std::string ids = GoldenFolder("llama-gqa") / "expected.safetensors";
   const std::pair<std::vector<std::string>, const char*> lines[] = {
       {{"stats", "--tensors", ids}, "--out is required"},
-      {{"stats", "--tensors", ids, "--out", "s.h5", "--window", "5"}, "--window: takes no part in --tensors"},
-      {{"stats", "--tensors", ids, "--out", "s.h5", "--input", ids}, "--input: takes no part in --tensors"},
-      {{"stats", GoldenFolder("llama-gqa"), "--input", ids, "--axes", ids}, "--tensors (--axes is about them)"}};
+      {{"stats", "--tensors", ids, "--out", "s.h5", "--window", "5"}, "--window: has no effect with --tensors"},
+      {{"stats", "--tensors", ids, "--out", "s.h5", "--input", ids}, "--input: has no effect with --tensors"},
+      {{"stats", GoldenFolder("llama-gqa"), "--input", ids, "--axes", ids}, "--tensors (--axes applies to them)"}};
   for (const auto& [line, message] : lines) {
     const Outcome outcome = RunTare(line);
     EXPECT_EQ(outcome.exit_code, 2);

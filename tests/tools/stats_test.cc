@@ -138,7 +138,7 @@ TEST(StatsTest, ItemsAreMarkedForWhatTheirAnswerGets) {
     refused.insert(refused.end(), more.begin(), more.end());
     const Outcome wrong = RunTare(refused);
     EXPECT_EQ(wrong.exit_code, 2);
-    EXPECT_THAT(wrong.err, HasSubstr("items are marked and cut as they are"));
+    EXPECT_THAT(wrong.err, HasSubstr("items have their own marks and lengths; of these options only --limit applies"));
   }
 }
 

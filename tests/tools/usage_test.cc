@@ -48,20 +48,20 @@ TEST(Usage, OptionsWithoutEffect) {
     EXPECT_EQ(outcome.exit_code, 2) << says;
     EXPECT_THAT(outcome.err, HasSubstr(says));
   };
-  refused({"eval", model, "--tasks", text, "--executed"}, "--executed: changes nothing without a --plan");
+  refused({"eval", model, "--tasks", text, "--executed"}, "--executed: has no effect without a --plan");
   refused({"eval", model, "--tasks", text, "--plan", "int8", "--stats", "S.h5"},
-          "--stats: changes nothing without a rule");
+          "--stats: has no effect without a rule");
   refused({"eval", model, "--tasks", text, "--records", folder / "R.jsonl"},
-          "--records: changes nothing without a task with items");
+          "--records: has no effect without a task with items");
   refused({"eval", model, "--tasks", "choice=" + ids, "--stride", "3"},
-          "--stride: changes nothing without a task of a text");
+          "--stride: has no effect without a task on a text");
   refused({"dump", model, "--input", ids, "--out", "D.h5", "--executed"}, "--executed: changes nothing");
-  refused({"plan", "int8", model, "--stats", "S.h5"}, "--stats: changes nothing without a rule with +static");
+  refused({"plan", "int8", model, "--stats", "S.h5"}, "--stats: has no effect without a rule with +static");
   refused({"quantize", model, "--plan", "int8", "--out", "Q.h5", "--limit", "3"},
-          "--limit: changes nothing without --cal");
+          "--limit: has no effect without --cal");
   refused({"quantize", model, "--plan", "int8", "--out", "Q.h5", "--calibrate", ids},
-          "--calibrate: changes nothing without");
-  refused({"stats", model, "--input", ids, "--checkpoint", "3"}, "--checkpoint are about that file");
+          "--calibrate: has no effect without");
+  refused({"stats", model, "--input", ids, "--checkpoint", "3"}, "--checkpoint apply to that file");
   refused({"inspect", model, "--math", "bf16"}, "unknown option '--math'");
   refused({"bench", "linear", "--rows", "7"}, "--rows requires --plan");
 }

@@ -12,7 +12,7 @@ set -euo pipefail
 cells=${1:?usage: tools/cluster/slurm.sh CELLS.txt [OPTION OF SBATCH]...}
 if [ -z "${SLURM_ARRAY_TASK_ID:-}" ]; then
   lines=$(grep -vc '^#' "$cells") ||
-    { echo "slurm.sh: $cells: got no cells, expected a line each; see tools/cluster/cells.sh" >&2; exit 1; }
+    { echo "slurm.sh: $cells: got no cells, expected one per line; see tools/cluster/cells.sh" >&2; exit 1; }
   exec sbatch --wait --array="1-$lines" "${@:2}" "$0" "$cells"
 fi
 line=$(sed -n "${SLURM_ARRAY_TASK_ID}p" "$cells")

@@ -32,7 +32,7 @@ AnyArray ArrayOf(nb::handle object, const std::string& where) {
       type = Formatted(" of {}", nb::str(nb::handle(dtype)).c_str());
     }
     Fail(
-        "{}: got {}{}, expected an array of numbers in CPU memory that others may look at (numpy, DLPack); try "
+        "{}: got {}{}, expected an array of numbers in CPU memory that supports the buffer protocol or DLPack; try "
         "numpy.asarray(x), x.astype('float32'), x.detach() or x.cpu()",
         where, ClassOf(object), type);
   }
@@ -49,8 +49,8 @@ AnyArray FloatsOf(nb::handle object, const std::string& where, size_t dimensions
   if (array.ndim() != dimensions)
     Fail("{}: got shape {}, expected {} dimensions; try x.reshape(...)", where, ShapeText(ShapeOf(array)), dimensions);
   if (dimensions > 0 && array.shape(dimensions - 1) > 1 && array.stride(dimensions - 1) != 1)
-    Fail("{}: got {} values from one to the next of the last dimension, expected 1; try numpy.ascontiguousarray(x)",
-         where, array.stride(dimensions - 1));
+    Fail("{}: got a stride of {} in the last dimension, expected 1; try numpy.ascontiguousarray(x)", where,
+         array.stride(dimensions - 1));
   return array;
 }
 
@@ -91,7 +91,7 @@ DType FileType(const AnyArray& array, const char* where) {
                                 Formatted("{}", int{array.dtype().bits});
   const std::optional<DType> type = ParseDType(file_name);
   if (!type || name.starts_with("complex") || name.starts_with("type"))
-    Fail("{}: got {}, expected floating point, integers or truth values", where, name);
+    Fail("{}: got {}, expected floating point, integers or booleans", where, name);
   return *type;
 }
 

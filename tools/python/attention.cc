@@ -21,18 +21,18 @@ q [T, q heads, d], k [S, k heads, d], v [S, v heads, width]: float32 in CPU memo
 the buffer protocol; any strides but a dense last dimension. Nothing is copied: of a PyTorch tensor [B, H, T, d] give
 x[b].transpose(0, 1). T queries, S keys; a causal query t sees keys up to t + S - T.
 
-heads    which heads meet. A family: "standard" (as many maps as q heads), "v1" (maps 2h and 2h + 1 of q and of k),
+heads    which heads of q, k and v belong together. A family: "standard" (as many maps as q heads), "v1" (maps 2h and 2h + 1 of q and of k),
          "diffllama" (map j with j + half, V of two slices side by side), "v2" (maps 2h and 2h + 1 of q over the same
          k and v). Or a table with one row per output head: (q1, k1, v) or (q1, k1, v, q2, k2), v an index or a pair.
-lambda_  what the second map counts: a number, or float32 [output heads] or [T, output heads].
+lambda_  weight of the second map: a number, or float32 [output heads] or [T, output heads].
 plan     rules for q, k, v, and probs or difference (and attn_logits): run in integers. None: in float32.
-causal   each query sees itself and what is before it; window: of those only so many (0: all).
+causal   each query sees its own and earlier positions; window: only that many of them (0: all).
 scale    of the logits; None: 1 / sqrt(d).
-out      float32 [T, output heads, slices * width] to write into, apart from the others; None: a new array.
-threads  0: all. Results are the same bits on any number.
+out      float32 [T, output heads, slices * width] to write into, not overlapping the inputs; None: a new array.
+threads  0: all. Results are bit-identical on any number.
 
-Returns out. The head norm and (1 - lambda_init) of V1 are not in it. The GIL is released; calls of several threads take
-turns. Raises ValueError for what cannot be computed, NaN and infinities in q, k and v under a plan among it.)";
+Returns out, without the head norm and (1 - lambda_init) of V1. The GIL is released; calls of several threads take
+turns. Raises ValueError for invalid input, including NaN and infinities in q, k and v under a plan.)";
 
 HeadsView<const float> ViewOf(const AnyArray& array) {
   return {static_cast<const float*>(array.data()),
@@ -116,7 +116,7 @@ struct Lambda {
 
 Mask MaskOf(bool causal, int64_t window) {
   if (window < 0) Fail("window: got {}, expected 0 (all keys) or more", window);
-  if (window > 0 && !causal) Fail("window: got {} without causal, expected causal=True beside a window", window);
+  if (window > 0 && !causal) Fail("window: got {} without causal, expected causal=True with a window", window);
   if (!causal) return {Mask::Kind::kFull};
   return window > 0 ? Mask{Mask::Kind::kWindow, window} : Mask{Mask::Kind::kCausal};
 }
@@ -137,7 +137,7 @@ struct Output {
     const AnyArray array = FloatsOf(given, "out", 3);
     if (nb::ndarray<float> writable; !nb::try_cast(given, writable, false)) {
       PyErr_Clear();
-      Fail("out: got an array that may only be read, expected one to write into");
+      Fail("out: got a read-only array, expected a writable one");
     }
     if (ShapeOf(array) != shape) Fail("out: got shape {}, expected {}", ShapeText(ShapeOf(array)), ShapeText(shape));
     object = nb::borrow(given);

@@ -108,21 +108,21 @@ std::map<std::string, std::string> ProvenanceOf(const Checkpoint& checkpoint) {
 
 void AddFiles(nb::module_& module) {
   using namespace nb::literals;
-  nb::class_<File>(module, "File", "An HDF5 file of Tare's: its datasets as arrays, where they are mapped.")
+  nb::class_<File>(module, "File", "A Tare HDF5 file: its datasets as arrays that map the file.")
       .def(nb::init<const std::string&>(), "path"_a)
       .def("names", Names, "paths of the datasets, sorted")
       .def("array", Array, "name"_a, "the dataset; read-only, no copy",
            nb::sig("def array(self, name: str) -> numpy.ndarray"))
-      .def("text", TextAttribute, "object"_a, "key"_a, "an attribute of a dataset or group, '' the root; '' without it")
-      .def("number", NumberAttribute, "object"_a, "key"_a, "the same of a whole number");
-  nb::class_<Checkpoint>(module, "Checkpoint",
-                         "A quantized checkpoint, each dataset held to its hash when it is opened.")
+      .def("text", TextAttribute, "object"_a, "key"_a,
+           "an attribute of a dataset or group ('' for the root); '' if missing")
+      .def("number", NumberAttribute, "object"_a, "key"_a, "the same for an integer attribute");
+  nb::class_<Checkpoint>(module, "Checkpoint", "A quantized checkpoint; opening it checks the hash of every dataset.")
       .def(nb::init<const std::string&>(), "path"_a)
       .def(
-          "matrices", [](const Checkpoint& c) { return KeysOf(c.file->matrices()); }, "names of what is codes")
+          "matrices", [](const Checkpoint& c) { return KeysOf(c.file->matrices()); }, "names of the quantized matrices")
       .def(
-          "tensors", [](const Checkpoint& c) { return KeysOf(c.file->tensors()); }, "names of what is not")
-      .def("quantized", MatrixNamed, "name"_a, "codes and scales [out, in], where the file is mapped")
+          "tensors", [](const Checkpoint& c) { return KeysOf(c.file->tensors()); }, "names of the other tensors")
+      .def("quantized", MatrixNamed, "name"_a, "codes and scales [out, in], as mapped from the file")
       .def("tensor", TensorNamed, "name"_a, "values as float32",
            nb::sig("def tensor(self, name: str) -> numpy.ndarray"))
       .def("provenance", ProvenanceOf, "plan, plan_hash, method, source, source_sha256, calibration");

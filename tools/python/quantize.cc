@@ -16,21 +16,22 @@ namespace tare {
 namespace {
 
 constexpr const char* kQuantize =
-    R"(Values to codes and scales, each to the nearest code, by a rule of a plan.
+    R"(Quantizes values to codes and scales, each to the nearest code, by a rule of a plan.
 
 x     float32, float16 or bfloat16 [..., n] in CPU memory, row-major; scales are along the last dimension.
-rule  format/granularity as plans spell it: "int4/group64", "int8/channel" (a scale per row), "int8/tensor", "mxfp4",
-      "nf4/group64+mse"; of weights [out, in], or, with a site, of what the site has: "linear_in=int8/token".
+rule  format/granularity as in plans: "int4/group64", "int8/channel" (a scale per row), "int8/tensor", "mxfp4",
+      "nf4/group64+mse"; for weights [out, in], or, with a site, for the site's values: "linear_in=int8/token".
 threads  0: all.
 
-Returns a Quantized. Raises ValueError for NaN and infinities, and for what the rule cannot mean.)";
+Returns a Quantized. Raises ValueError for NaN and infinities, and for a rule that does not apply.)";
 
-constexpr const char* kDequantize = R"(What the codes stand for: float32 of the shape that was quantized.)";
+constexpr const char* kDequantize = R"(The values that the codes stand for, float32 in the original shape.)";
 
 Rule RuleOf(const std::string& text) {
   const Plan plan = Plan::Parse(text.find('=') == text.npos ? "weights=" + text : text);
   if (plan.rules().size() != 1 || !HasCodes(plan.rules().front().format))
-    Fail("rule '{}': got {} rules, or f32, expected one rule of a format; try int4/group64", text, plan.rules().size());
+    Fail("rule '{}': got {} rules, or f32, expected one rule with a format; try int4/group64", text,
+         plan.rules().size());
   Rule rule = plan.rules().front();
   RuleOptions mse;
   mse.mse = rule.options.mse;
@@ -128,9 +129,8 @@ std::string Text(const Quantized& q) {
 
 void AddQuantize(nb::module_& module) {
   using namespace nb::literals;
-  nb::class_<Quantized>(module, "Quantized",
-                        "Codes and scales of values [..., n]: value = what the code stands for x scale.")
-      .def_prop_ro("codes", Codes, "uint8 [rows, bytes of a row]: packed as files have them; no copy",
+  nb::class_<Quantized>(module, "Quantized", "Codes and scales of values [..., n]: value = value of the code x scale.")
+      .def_prop_ro("codes", Codes, "uint8 [rows, bytes of a row]: packed as in files; no copy",
                    nb::sig("def codes(self) -> numpy.ndarray"))
       .def_prop_ro("scales", Scales, "float32 [rows, groups of a row]", nb::sig("def scales(self) -> numpy.ndarray"))
       .def_prop_ro(

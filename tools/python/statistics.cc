@@ -52,11 +52,11 @@ class Stream {
 
 void AddStatistics(nb::module_& module) {
   using namespace nb::literals;
-  nb::class_<Stream>(module, "Stream", "Arrays on their way into a statistics file: see tare.Statistics.")
+  nb::class_<Stream>(module, "Stream", "Collects arrays for a statistics file: see tare.Statistics.")
       .def(nb::init<std::string, std::string, std::string, std::string, std::string, int>(), "name"_a, "axes"_a,
            "sites"_a, "formats"_a, "calibrate"_a, "threads"_a)
-      .def("feed", &Stream::Feed, "name"_a, "array"_a, "SITE.LAYER and its values, which are copied.")
-      .def("finish", &Stream::Finish, "out"_a, "Writes the file. Called once, last.");
+      .def("feed", &Stream::Feed, "name"_a, "array"_a, "Adds values under the name SITE.LAYER; they are copied.")
+      .def("finish", &Stream::Finish, "out"_a, "Writes the file. Call it once, at the end.");
 }
 
 }  // namespace tare

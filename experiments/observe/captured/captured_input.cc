@@ -19,7 +19,7 @@ std::optional<ArrayInfo> FindOfTokens(const CapturedFile& captured, std::string_
   const auto found = std::ranges::find(arrays, name, &ArrayInfo::name);
   if (found == arrays.end()) return std::nullopt;
   if (found->shape != std::vector{B, T})
-    Fail("{}: {}: got shape {}, expected [{}, {}] as its sequences have", captured.file->path().string(), name,
+    Fail("{}: {}: got shape {}, expected [{}, {}] like its sequences", captured.file->path().string(), name,
          ShapeText(found->shape), B, T);
   return *found;
 }
@@ -36,8 +36,8 @@ std::vector<PositionRange> TokensOf(const CapturedFile& captured, int64_t B, int
     const auto seen = [](float m) { return m != 0.0f; };
     const auto begin = std::ranges::find_if(mask, seen), end = std::find_if_not(begin, mask.end(), seen);
     if (std::any_of(end, mask.end(), seen))
-      Fail("{}: attention_mask: sequence {} has padding inside, expected it at an end", captured.file->path().string(),
-           b);
+      Fail("{}: attention_mask: sequence {} has padding inside, expected it only at an end",
+           captured.file->path().string(), b);
     tokens[static_cast<size_t>(b)] = {begin - mask.begin(), end - mask.begin()};
   }
   return tokens;
@@ -63,7 +63,7 @@ void AddIds(const CapturedFile& captured, std::vector<ScoredSequence>& sequences
 // What the first array of a file says, each other must say too.
 void CheckAlike(const CapturedArray& first, const CapturedArray& other, const std::string& where) {
   if (other.sequences != first.sequences || other.rows != first.rows)
-    Fail("{}: {}: got {} sequences of {} tokens, expected {} of {} as {} has", where, other.array.name, other.sequences,
+    Fail("{}: {}: got {} sequences of {} tokens, expected {} of {} as in {}", where, other.array.name, other.sequences,
          other.rows, first.sequences, first.rows, first.array.name);
 }
 
@@ -114,8 +114,8 @@ CapturedFile OpenCaptured(std::unique_ptr<ArrayFile> file, const CapturedLayout&
   }
   if (captured.arrays.empty())
     Fail(
-        "{}: got {} arrays and none of a site (the first: {}), expected names like attn_logits.0 or layer_out.0; try "
-        "--axes",
+        "{}: got {} arrays, none named after a site (the first: {}), expected names like attn_logits.0 or layer_out.0; "
+        "try --axes",
         path.string(), captured.left_over.size(), captured.left_over.empty() ? "none" : captured.left_over.front());
   // Weights first, which have no sequences, then layer by layer.
   std::ranges::sort(captured.arrays, {},

@@ -141,7 +141,7 @@ std::optional<CapturedArray> CapturedLayout::Find(const ArrayInfo& array, const 
     }
     if (stride == 0) Fail("{}: {}: got shape {}, expected values", where, array.name, ShapeText(array.shape));
     if (layout.maps != MapsOfHeads::kNone && found.heads % 2 != 0)
-      Fail("{}: {}: got {} heads, expected an even number: their maps are told", where, array.name, found.heads);
+      Fail("{}: {}: got {} heads, expected an even number, as maps are given", where, array.name, found.heads);
     return found;
   }
   return std::nullopt;

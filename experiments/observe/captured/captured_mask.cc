@@ -40,7 +40,7 @@ CapturedMask::CapturedMask(const CapturedFile& file, const CapturedArray& map, c
       later_(map.columns - map.rows),
       columns_(map.columns) {
   if (later_ != 0 && file.tokens.front().Size() != map.rows)
-    Fail("{}: got {} queries and {} keys with an attention_mask, expected as many of both", where_, map.rows,
+    Fail("{}: got {} queries and {} keys with an attention_mask, expected equal numbers", where_, map.rows,
          map.columns);
   if (mask == "none") {
     kind_ = Kind::kNone;
@@ -94,8 +94,8 @@ PositionRange CapturedMask::Visible(int64_t sequence, int64_t query, std::span<c
   while (seen.end < tokens.end && sees(seen.end)) ++seen.end;
   for (int64_t key = seen.end; key < tokens.end; ++key) {
     if (sees(key))
-      Fail("{}: sequence {}: query {} sees keys {} and {} but not {}, expected keys that lie together", where_,
-           sequence, query, seen.end - 1, key, seen.end);
+      Fail("{}: sequence {}: query {} sees keys {} and {} but not {}, expected contiguous keys", where_, sequence,
+           query, seen.end - 1, key, seen.end);
   }
   return seen;
 }

@@ -18,10 +18,8 @@ float CheckedAbsmax(const SiteBlock& block, std::span<const float> values, int64
   const float absmax = AbsMax(values.data(), values.size());
   if (!std::isfinite(absmax)) {
     const auto bad = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
-    Fail(
-        "{}, sequence {}, row {}: got NaN or infinity, expected values that a scale can hold; try the model without a "
-        "plan",
-        TextOf(block.key()), block.sequence, block.first_row + row + row_step * (bad - values.begin()));
+    Fail("{}, sequence {}, row {}: got NaN or infinity, expected finite values; try the model without a plan",
+         TextOf(block.key()), block.sequence, block.first_row + row + row_step * (bad - values.begin()));
   }
   return absmax;
 }
@@ -96,8 +94,8 @@ void SimulatedQuantizer::Quantize(const SiteBlock& block, const Rule& rule) {
     // Near f32's end a scale that is rounded up is too large for the largest code.
     if (!std::isfinite(scale.scale * Info(rule.format).Largest())) {
       Fail(
-          "{}, sequence {}, row {}: got {}, expected magnitudes whose scale in {} f32 holds; try the model without a "
-          "plan",
+          "{}, sequence {}, row {}: got {}, expected a magnitude whose scale in {} fits in f32; try the model without "
+          "a plan",
           TextOf(block.key()), block.sequence, block.first_row + group.row, clip, Info(rule.format).name);
     }
     FakeQuantize(values.data(), values.size(), scale, rule.format);

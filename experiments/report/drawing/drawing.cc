@@ -43,7 +43,7 @@ struct Drawing::Engine {
   std::string TextOf(JSValue value) {
     size_t size = 0;
     const char* const text = JS_ToCStringLen(context, &size, value);
-    const std::string copy = text == nullptr ? "an exception without words" : std::string(text, size);
+    const std::string copy = text == nullptr ? "an exception without a message" : std::string(text, size);
     JS_FreeCString(context, text);
     JS_FreeValue(context, value);
     return copy;
@@ -55,8 +55,8 @@ struct Drawing::Engine {
     while (JS_ExecutePendingJob(runtime, &of) > 0) {
     }
     const JSPromiseStateEnum state = JS_PromiseState(context, promise);
-    const std::string text =
-        state == JS_PROMISE_PENDING ? "it waits for what never comes" : TextOf(JS_PromiseResult(context, promise));
+    const std::string text = state == JS_PROMISE_PENDING ? "it waits for something that never happens"
+                                                         : TextOf(JS_PromiseResult(context, promise));
     JS_FreeValue(context, promise);
     if (state != JS_PROMISE_FULFILLED) Fail("figure {}: {}", name, text);
     return text;

@@ -42,14 +42,13 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
   const std::vector<SweepFigure> rows = RowsOf(sweep);
   if (rows.empty()) return;
   const int bits = rows.front().cell->row.bits;
-  FigureData figure{
-      .name = figures.empty() ? "attribution" : Formatted("attribution:{}", figures.size() + 1),
-      .title = "Which site costs what",
-      .caption = Formatted("Change from 16 bits with {} bits for one site alone, of each task's own figure; "
-                           "thin bars are 95 %, paired.",
-                           bits),
-      .table = EffectTable("site", "model"),
-      .drawn = {"change"}};
+  FigureData figure{.name = figures.empty() ? "attribution" : Formatted("attribution:{}", figures.size() + 1),
+                    .title = "Which site costs what",
+                    .caption = Formatted("Change from 16 bits with {} bits for one site alone, in each task's own "
+                                         "figure; thin bars are 95 % intervals, paired.",
+                                         bits),
+                    .table = EffectTable("site", "model"),
+                    .drawn = {"change"}};
   std::vector<std::string> known;
   for (const SweepFigure& row : rows) {
     const std::optional<Interval>& interval = row.change->interval;
@@ -60,7 +59,7 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
     if (std::ranges::contains(known, of)) continue;  // sorted: the first is the dearest
     known.push_back(of);
     figure.caption += Formatted(" n: {} {} of {}.", row.cell->figures.count, row.cell->kind->unit, row.cell->task);
-    figure.findings.push_back(Formatted("With {} bits the site that moves {} most is {}: by {:+.3g}.", bits, of,
+    figure.findings.push_back(Formatted("With {} bits the site that changes {} most is {}: by {:+.3g}.", bits, of,
                                         row.cell->row.site, row.change->value));
   }
   figures.push_back(std::move(figure));
@@ -84,17 +83,17 @@ void AddParts(const Json& json, const Json& f, FigureData& figure) {
     AddEffect(panel, part, "taken out", parts[i].at("without_plan"), parts[i].at("taken_out"), n, figure);
   }
   if (parts.size() > kMostParts)
-    figure.missing.push_back(Formatted("{}: the {} dearest of {} parts are shown; all are in attribution.csv", panel,
-                                       kMostParts, parts.size()));
+    figure.missing.push_back(Formatted("{}: the {} most expensive of {} parts are shown; all are in attribution.csv",
+                                       panel, kMostParts, parts.size()));
   AddEffect(panel, "left over", "together", plan, f.at("left_over"), n, figure);
   AddEffect(panel, "the whole plan", "together", plan, f.at("change"), n, figure);
-  figure.caption += Formatted(" n: {} of {}.", n.is_null() ? "not said" : n.dump(), f.at("task").get<std::string>());
+  figure.caption += Formatted(" n: {} of {}.", n.is_null() ? "not given" : n.dump(), f.at("task").get<std::string>());
   if (parts.empty()) return;
   figure.findings.push_back(
-      Formatted("Of {} in {} under {} the dearest part is {}: alone {:+.3g} of {:+.3g}; {:+.3g} is left over.", panel,
-                json.at("model").get<std::string>(), plan.get<std::string>(), parts[0].at("part").get<std::string>(),
-                NumberAt(parts[0].at("alone"), "value"), NumberAt(f.at("change"), "value"),
-                NumberAt(f.at("left_over"), "value")));
+      Formatted("For {} in {} under {}, the most expensive part is {}: alone {:+.3g} of {:+.3g}; {:+.3g} is left over.",
+                panel, json.at("model").get<std::string>(), plan.get<std::string>(),
+                parts[0].at("part").get<std::string>(), NumberAt(parts[0].at("alone"), "value"),
+                NumberAt(f.at("change"), "value"), NumberAt(f.at("left_over"), "value")));
 }
 
 // "layer and map" of "by": "layer,map".
@@ -110,9 +109,9 @@ void AddAttribution(const Json& json, std::vector<FigureData>& figures) {
       .name = figures.empty() ? "attribution" : Formatted("attribution:{}", figures.size() + 1),
       .title = Formatted("Which {} of a plan costs what in {}", GrainWords(json), json.at("model").get<std::string>()),
       .caption =
-          "Alone: change from f32 with the part alone quantized; taken out: change of the whole plan less that "
-          "without the part; left over: the whole plan's change less the sum of alone. Units are each figure's own "
-          "(divergence in nats per token); thin bars are 95 %, paired.",
+          "Alone: change from f32 with only that part quantized; taken out: the whole plan's change minus the change "
+          "without that part; left over: the whole plan's change minus the sum of the parts alone. Units are each "
+          "figure's own (divergence in nats per token); thin bars are 95 % intervals, paired.",
       .table = EffectTable("part", "effect"),
       .drawn = {"change"}};
   std::vector<std::string> tasks;  // the first figure of each is what it is known by

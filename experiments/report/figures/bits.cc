@@ -57,7 +57,7 @@ std::string FindingOf(const std::vector<SweepFigure>& rows, const std::string& p
   }
   std::string text;
   for (const SweepFigure* row : largest) {
-    text += text.empty() ? Formatted("{} with {} bits for {} changes at most by ", panel, fewest, row->cell->row.site)
+    text += text.empty() ? Formatted("{} with {} bits for {} changes by at most ", panel, fewest, row->cell->row.site)
                          : "; by ";
     text += Formatted("{:+.3g} to {:.4g} in {} ({}{})", row->change->value, row->figure->value, row->cell->model,
                       ScaleOf(*row->cell), row->change->Significant() ? ", significant" : "");
@@ -106,9 +106,8 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
                         high, row.cell->figures.count, UnitOf(row)});
   }
   figure.caption = Formatted(
-      "What few bits for {} cost: perplexity and divergence per token (no unit, nats), items right as a share. Bars "
-      "are "
-      "95 %: of a share its own (Wilson), of others that of the change from 16 bits, paired by window (BCa). "
+      "What low-bit {} cost: perplexity (no unit), divergence (nats per token), share of items right. Bars are 95 % "
+      "intervals: a share's own (Wilson), for the others that of the change from 16 bits, paired by window (BCa). "
       "Significant: p < 0.05 after Holm over the sweep. n:",
       sites[0]);
   std::vector<std::string> counts;

@@ -112,8 +112,8 @@ std::vector<FigureData> Channels(const Material& material) {
   }
   for (FigureData& figure : figures)
     figure.caption =
-        "Largest magnitude (no unit) of each range of positions and of neighbouring channels, over all sequences; the "
-        "colour is linear below 1 and logarithmic above. n: values of a range, in the table." +
+        "Largest magnitude (no unit) in each range of positions and of neighbouring channels, over all sequences; the "
+        "colour scale is linear below 1 and logarithmic above. n: values of a range, in the table." +
         figure.caption;
   return figures;
 }

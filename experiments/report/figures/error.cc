@@ -50,9 +50,8 @@ std::vector<FigureData> ErrorAgainstBits(const Material& material) {
       .name = "error",
       .title = "Error against bits",
       .caption =
-          "Signal to quantization noise, 10 log10(sum x^2 / sum (x - y)^2) in dB, more is better, against "
-          "bits per value with the scales of groups and blocks among them; all layers and heads of a "
-          "site together.",
+          "Signal-to-quantization-noise ratio, 10 log10(sum x^2 / sum (x - y)^2) in dB (higher is better), against "
+          "bits per value, including the scales of groups and blocks; all layers and heads of a site together.",
       .table = {.columns = {{"site", "site"},
                             {"model", "model"},
                             {"format", "format"},
@@ -89,7 +88,7 @@ std::vector<FigureData> ErrorAgainstBits(const Material& material) {
       std::ranges::min(figure.table.rows, {}, [](const Json& row) { return NumberOr(row, "sqnr", INFINITY); });
   if (worst.at("sqnr").is_null()) return {figure};
   const auto text = [&](const char* column) { return worst.at(column).get<std::string>(); };
-  figure.findings.push_back(Formatted("Of these sites {} of {} loses most: {:.1f} dB with {}.", text("site"),
+  figure.findings.push_back(Formatted("Of these sites, {} of {} loses most: {:.1f} dB with {}.", text("site"),
                                       text("model"), NumberAt(worst, "sqnr"), text("format")));
   return {figure};
 }

@@ -104,7 +104,7 @@ std::vector<std::string> MissingOf(const FigureData& figure) {
     for (const Column& column : figure.table.columns) {
       if (!std::ranges::contains(figure.drawn, column.name) || !row.at(column.name).is_null() || ++rows > kNamed)
         continue;
-      missing.push_back(Formatted("{}: {} is no number", RowName(figure, row, column), column.title));
+      missing.push_back(Formatted("{}: {} is not a number", RowName(figure, row, column), column.title));
     }
   }
   if (rows > kNamed) missing.push_back(Formatted("and {} more, empty in the table", rows - kNamed));

@@ -78,10 +78,10 @@ inline constexpr FigureKind kFigureKinds[] = {
     {"needles", "needles found by depth and length", Needles},
     {"positions", "divergence by tokens of context", Positions},
     {"losses", "loss by tokens of context", Losses},
-    {"roofline", "kernels under what the machine can do", RooflineOfKernels},
+    {"roofline", "kernels against the limits of the machine", RooflineOfKernels},
     {"error", "what formats lose against their bits", ErrorAgainstBits},
     {"attribution", "which site costs what", Attribution},
-    {"frontier", "the loss of the cheapest plans against their bits, of tare search", Frontiers},
+    {"frontier", "loss of the cheapest plans against their bits, from tare search", Frontiers},
 };
 
 }  // namespace tare

@@ -33,8 +33,8 @@ void AddSearch(const Json& json, FigureData& figure) {
   AddLimit(panel, json, figure);
   if (answer == nullptr) return;
   figure.findings.push_back(
-      Formatted("The cheapest plan of {} that was run and loses at most {:.3g} nats per token has {:.2f} bits per "
-                "operand and loses {:.3g}; predicted were {:.3g}.",
+      Formatted("The cheapest measured plan of {} that loses at most {:.3g} nats per token has {:.2f} bits per operand "
+                "and loses {:.3g}; the prediction was {:.3g}.",
                 panel, NumberAt(json, "within"), NumberAt(*answer, "bits"),
                 NumberAt(answer->at("tasks").at(0).at("change"), "value"), NumberAt(*answer, "predicted")));
 }
@@ -46,9 +46,9 @@ std::vector<FigureData> Frontiers(const Material& material) {
                     .title = "The cheapest plans within a loss",
                     .caption =
                         "Kullback-Leibler divergence from the model without a plan, nats per token, against the mean "
-                        "bits of all operands that were searched. Predicted: the sum of what the parts lose alone; "
-                        "measured: the plan really run, with 95 % intervals, paired by window; allowed: what --within "
-                        "says. n: the steps that were run, in the table with their plans.",
+                        "bits of all searched operands. Predicted: the sum of what the parts lose alone; measured: the "
+                        "loss of the whole plan, with 95 % intervals, paired by window; allowed: the limit of "
+                        "--within. n: the measured steps, in the table with their plans.",
                     .table = {.columns = {{"panel", "model"},
                                           {"kind", "kind"},
                                           {"step", "step"},

@@ -20,7 +20,7 @@ struct Largest {
 };
 
 std::string NotFinite(uint64_t count, const std::string& site, const std::string& model, int layer) {
-  return Formatted("site {}, model {}, layer {}: {} values are infinite or NaN and take no part", site, model, layer,
+  return Formatted("site {}, model {}, layer {}: {} values are infinite or NaN and are left out", site, model, layer,
                    count);
 }
 

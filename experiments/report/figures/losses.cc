@@ -25,21 +25,21 @@ void AddLosses(const Json& evaluation, const std::string& name, const Json& task
 }  // namespace
 
 std::vector<FigureData> Losses(const Material& material) {
-  FigureData figure{.name = "losses",
-                    .title = "Loss by position",
-                    .caption =
-                        "Negative log-likelihood, nats per token, by how many tokens it was predicted from (powers of "
-                        "two, on a log scale); bars are one standard error either way, over windows, where there are "
-                        "enough. n: tokens, in the table.",
-                    .table = {.columns = {{"of", "model, plan"},
-                                          {"first", "context from (tokens)"},
-                                          {"last", "to"},
-                                          {"loss", "loss (nats)"},
-                                          {"error", "standard error"},
-                                          {"low", "less one error"},
-                                          {"high", "plus one error"},
-                                          {"n", "tokens"}}},
-                    .drawn = {"loss"}};
+  FigureData figure{
+      .name = "losses",
+      .title = "Loss by position",
+      .caption =
+          "Negative log-likelihood, nats per token, by the number of context tokens (powers of two, log scale); bars "
+          "are one standard error either way, over windows, where there are enough. n: tokens, in the table.",
+      .table = {.columns = {{"of", "model, plan"},
+                            {"first", "context from (tokens)"},
+                            {"last", "to"},
+                            {"loss", "loss (nats)"},
+                            {"error", "standard error"},
+                            {"low", "less one error"},
+                            {"high", "plus one error"},
+                            {"n", "tokens"}}},
+      .drawn = {"loss"}};
   material.ForEach("tare.eval/1", [&](const Json& json) {
     for (const auto& [name, task] : json.at("tasks").items()) {
       if (task.contains("by_position")) AddLosses(json, name, task, figure);

@@ -68,8 +68,8 @@ std::vector<FigureData> Maps(const Material& material) {
   for (FigureData& figure : figures) {
     const std::string measure = figure.name.substr(5);
     figure.caption = Formatted(
-        "{} of each layer and head, by the definition in the page on statistics. n: {} values in "
-        "the first row of the table, which has each row's.",
+        "{} of each layer and head, as defined in the page on statistics. n: {} values in the first row of the table, "
+        "which gives n of every row.",
         measure, figure.table.rows[0].at("n").dump());
     AddFindings(figure, measure);
   }

@@ -19,10 +19,11 @@ void AddTask(const Json& evaluation, const Json& task, FigureData& figure) {
   if (task.at("by_context").empty()) return;
   const Json& first = task["by_context"].front();
   const Json& last = task["by_context"].back();
-  figure.findings.push_back(Formatted(
-      "Predictions of {} move by {:.3g} nats per token; from {} tokens of context on by {:.3g}, with {} by {:.3g}.", of,
-      NumberAt(task, "kld"), last.at("first").get<int64_t>(), NumberAt(last, "kld"),
-      RangeName(first.at("first"), first.at("last")), NumberAt(first, "kld")));
+  figure.findings.push_back(
+      Formatted("Predictions of {} change by {:.3g} nats per token; with {} or more tokens of context by {:.3g}, with "
+                "{} by {:.3g}.",
+                of, NumberAt(task, "kld"), last.at("first").get<int64_t>(), NumberAt(last, "kld"),
+                RangeName(first.at("first"), first.at("last")), NumberAt(first, "kld")));
 }
 
 }  // namespace
@@ -31,8 +32,8 @@ std::vector<FigureData> Positions(const Material& material) {
   FigureData figure{.name = "positions",
                     .title = "Divergence by position",
                     .caption =
-                        "Kullback-Leibler divergence from the model without the plan, nats per token, by how many "
-                        "tokens it was predicted from (powers of two, on a log scale). n: tokens, in the table.",
+                        "Kullback-Leibler divergence from the model without the plan, nats per token, by the number of "
+                        "context tokens (powers of two, log scale). n: tokens, in the table.",
                     .table = {.columns = {{"of", "model, plan"},
                                           {"first", "context from (tokens)"},
                                           {"last", "to"},

@@ -107,14 +107,14 @@ Columns<Kernel> KernelColumns() {
 }  // namespace
 
 std::vector<FigureData> RooflineOfKernels(const Material& material) {
-  FigureData figure{.name = "roofline",
-                    .title = "Kernels under the roofline",
-                    .caption =
-                        "Least operations a second against least operations per byte that must be read or written; "
-                        "the roof of each kernel is what the machine's products of its type, or reading its "
-                        "memory, allow in the same run (bars to it), of decoding reading its cache alone. Both axes on "
-                        "log scales. n: the median call.",
-                    .drawn = {"speed", "roof"}};
+  FigureData figure{
+      .name = "roofline",
+      .title = "Kernels and their rooflines",
+      .caption =
+          "Operations needed per second against operations needed per byte read or written. The roof of each kernel "
+          "(end of its bar) is the limit measured in the same run: the machine's products of the kernel's type, or "
+          "reading its memory; for decoding, reading the cache alone. Both axes are logarithmic. n: the median call.",
+      .drawn = {"speed", "roof"}};
   std::vector<Kernel> all;
   material.ForEach("tare.bench/1", [&](const Json& json) {
     for (Kernel& kernel : KernelsOf(json)) all.push_back(std::move(kernel));

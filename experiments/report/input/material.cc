@@ -81,7 +81,7 @@ class Reader {
     if (!fs::is_regular_file(path))  // reading would wait for somebody to write
       Fail("{}: got a pipe or a device, expected a file or a folder; try saving it to a file first", path.string());
     if (std::ranges::contains(material_.files, path.string(), &SourceFile::path))
-      Fail("{}: given twice; try it once", path.string());
+      Fail("{}: is given twice; try giving it once", path.string());
     if (IsHdf5(path)) return ReadHdf5(path);
     const MappedFile bytes(path);
     const auto text = bytes.bytes();
@@ -113,11 +113,11 @@ class Reader {
     if (fs::exists(folder / "cells.jsonl"))
       Fail(
           "{}: got cells of a run that is not finished; try its command (`tare sweep`, `compare`, `attribute` or "
-          "`search`) with the same --out again, it does what is left",
+          "`search`) with the same --out again; it resumes where it stopped",
           folder.string());
     Fail(
-        "{}: got a folder without results, expected one that --out of `tare sweep`, `compare`, `attribute` or `search` "
-        "made",
+        "{}: got a folder without results, expected one that `tare sweep`, `compare`, `attribute` or `search` made "
+        "with --out",
         folder.string());
   }
 
@@ -155,7 +155,7 @@ class Reader {
     file.says.emplace_back("tokens", Formatted("{}", set.tokens));
     const std::string model = set.job.at("model");
     if (std::ranges::contains(material_.statistics, model, &ModelStatistics::model))
-      Fail("{}: got statistics of {}, of which another file has some; try one file per model", path.string(), model);
+      Fail("{}: got statistics of {}, which another file has too; try one file per model", path.string(), model);
     if (set.job.contains("weights_sha256")) KnowWeights(model, set.job.at("weights_sha256"), path.string());
     material_.statistics.emplace_back(model, std::move(set));
   }

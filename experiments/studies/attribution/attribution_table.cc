@@ -71,13 +71,13 @@ std::string AttributionTable(const std::vector<Attribution>& attributions) {
 std::string AttributionLegend(const std::vector<Attribution>& attributions) {
   const std::vector<Effect> all = EffectsOf(attributions, Plan());
   std::string text =
-      "alone: the part quantized and all else exact; taken out: the plan less the plan\n"
-      "without the part; left over: the whole plan's change less the sum of alone.\n"
+      "alone: only this part quantized; taken out: the plan minus the plan without this\n"
+      "part; left over: the whole plan's change minus the sum of the parts alone.\n"
       "[low, high] 95 %; +/- one standard error, paired by item or by window\n";
   const auto tested = std::ranges::count_if(all, [](const Effect& e) { return e.of->p_holm.has_value(); });
   if (tested > 0) text += Formatted("* significant: p < 0.05 after Holm over {} changes\n", tested);
   if (std::ranges::any_of(all, [](const Effect& e) { return e.of->TooFew(); }))
-    text += "? too few items: five that change cannot be significant, whichever way\n";
+    text += "? too few items: with five changed items, no change can be significant\n";
   return text;
 }
 

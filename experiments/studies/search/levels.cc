@@ -27,7 +27,7 @@ void RequireWholeSites(const Plan& plan) {
   for (const Rule& rule : plan.rules()) {
     if (!rule.selector.heads.empty() || !rule.selector.maps.empty())
       Fail(
-          "plan rule '{}': got heads or maps, expected sites and layers alone, which a search tells apart; try tare "
+          "plan rule '{}': got heads or maps, expected only sites and layers, which a search distinguishes; try tare "
           "attribute --by head",
           rule.text);
   }

@@ -42,7 +42,7 @@ void Verify(Search& search, const std::function<VerifiedPoint(size_t step)>& run
   if (within == 0 && (!fewer || loss_of(0) > search.within)) {
     const double least = search.verified.empty() ? 0 : search.verified.front().Loss();
     Fail(
-        "--within: got {}, expected what some plan keeps to: the least that was run loses {} nats per token; try "
+        "--within: got {}, expected a loss that some plan meets: the best measured plan loses {} nats per token; try "
         "--within {}",
         search.within, least, least);
   }

@@ -119,9 +119,10 @@ std::string SearchTable(const Search& search) {
   text += VerifiedText(search) + TasksText(search) + BitsText(search);
   text += Formatted(
       "\nwithin {} nats per token, {:.2f} bits per operand{}:\n{}\n", search.within, search.BitsAt(answer.step),
-      answer.step + 1 == search.frontier.size() && last.cost > 0 ? ", the cheapest that there is" : "", answer.plan);
+      answer.step + 1 == search.frontier.size() && last.cost > 0 ? ", the cheapest of all" : "", answer.plan);
   const std::optional<Interval>& interval = answer.changes.front().interval;
-  if (interval && interval->high > search.within) text += "its 95 % interval reaches beyond: more tokens would tell\n";
+  if (interval && interval->high > search.within)
+    text += "its 95 % interval exceeds the limit: use more tokens to decide\n";
   return text;
 }
 

@@ -54,7 +54,7 @@ void RequireAnotherSeed(const ComparedPair& pair, const Cells& cells, const Comp
              &own_second = *own_cells.second.front();
   const auto config = [](const Json& cell) { return HashOf(cell, "config.json"); };
   if (config(first) == config(own_second) && config(first) != config(own_first))
-    Fail("{}: got the two models in the other order than {}; try tare compare with them changed round", pair.where,
+    Fail("{}: got the two models in the other order than {}; try tare compare with the models swapped", pair.where,
          own.where);
   RequireOtherWeights(first, own_first, pair.where, own.where);
   RequireOtherWeights(second, own_second, pair.where, own.where);
@@ -162,8 +162,8 @@ std::string PairSpreadTable(const std::vector<PairSpread>& spreads) {
   const size_t pairs = spreads[0].differences.size();
   return Formatted("\nover {} pairs: the difference of their changes\n", pairs) + TableText(table, 2) +
          Formatted(
-             "\n{} pairs are as many samples of training: Student's interval of their mean,\n"
-             "which speaks of these two recipes and no others\n",
+             "\n{} pairs, each one sample of training: Student's interval of their mean, which\n"
+             "applies to these two recipes only\n",
              pairs);
 }
 

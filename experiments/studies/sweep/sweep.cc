@@ -200,8 +200,9 @@ void AddOthers(const CellLog& log, const std::vector<TaskSpec>& tasks, std::vect
     if (!clash.empty()) ++left_out[clash];
   }
   for (const auto& [setting, count] : left_out)
-    Notice(Formatted("{}: {} finished cells of another {} are not in the tables; another --out keeps sweeps apart",
-                     log.path().string(), count, setting));
+    Notice(Formatted(
+        "{}: {} finished cells of another {} are not in the tables; use another --out to keep sweeps separate",
+        log.path().string(), count, setting));
 }
 
 // Cells of other machines, by their keys as text.

@@ -42,7 +42,7 @@ std::string PowerText(const std::vector<const Comparison*>& changes, const char*
   };
   const auto number = [&](double x) { return NumberText(x, format); };
   const auto whole = [](int64_t n) { return Formatted("{}", n); };
-  return Formatted("  a change of {} shows in 4 runs of 5, half of it with {} items\n", range(sizes, number),
+  return Formatted("  a change of {} is detected in 4 runs of 5; half of it needs {} items\n", range(sizes, number),
                    range(halves, whole));
 }
 
@@ -73,7 +73,7 @@ std::string DropRows(const std::vector<SweepFigure>& rows) {
   }
   const auto drop = std::ranges::find_if(rows, [](const SweepFigure& row) { return row.drop != nullptr; });
   if (drop == rows.end()) return "";
-  return Formatted("\nchange of {} less that of {}\n", drop->cell->model, drop->drop->against) + TableText(table, 2);
+  return Formatted("\nchange of {} minus that of {}\n", drop->cell->model, drop->drop->against) + TableText(table, 2);
 }
 
 }  // namespace
@@ -116,9 +116,9 @@ std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& c
 
 std::string SweepLegend(const Comparisons& comparisons) {
   std::string text =
-      "+/- one standard error; of a change, of the differences paired by item, by\n"
-      "sample where items share one, or by window; [low, high] 95 % where fewer than\n"
-      "five items are right, wrong or changed\n";
+      "+/- one standard error; for a change, of differences paired by item, by sample\n"
+      "(if items share one) or by window; [low, high] 95 %, if fewer than five items\n"
+      "are right, wrong or changed\n";
   const auto any = [&](auto has) {
     return std::ranges::any_of(comparisons.changes, has) || std::ranges::any_of(comparisons.drops, has);
   };
@@ -129,9 +129,9 @@ std::string SweepLegend(const Comparisons& comparisons) {
     text += Formatted("* significant: p < 0.05 after Holm over {} changes{}\n", holm(comparisons.changes),
                       comparisons.drops.empty() ? "" : Formatted(", and {} differences", holm(comparisons.drops)));
   if (any([](const Comparison& c) { return c.TooFew(); }))
-    text += "? too few items: five that change cannot be significant, whichever way\n";
+    text += "? too few items: with five changed items, no change can be significant\n";
   if (!comparisons.drops.empty())
-    text += "one pair of models is one sample of training: differences are of these two\n";
+    text += "one pair of models is one sample of training: differences apply to these two\n";
   return text;
 }
 

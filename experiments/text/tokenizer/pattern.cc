@@ -47,7 +47,7 @@ class Translation {
     if (c == '\\' && at_ < from_.size()) return Escape(from_[at_++]);
     const std::string_view rest = std::string_view(from_).substr(at_);
     if (in_class_ && ((c == '[' && !rest.starts_with(':')) || (c == '&' && rest.starts_with('&'))))
-      Fail("{}: pattern '{}': got brackets in brackets at {}, which Tare does not read", where_, from_, at_ - 1);
+      Fail("{}: pattern '{}': got nested brackets at {}, which Tare does not support", where_, from_, at_ - 1);
     to_ += c;
     if (in_class_ && c == '[') return Copy(from_.find(":]", at_) + 2);  // [:alpha:]
     if (c == '[') {
@@ -68,7 +68,7 @@ class Translation {
     } else if (c == 'h') {
       to_ += in_class_ ? "0-9a-fA-F" : "[0-9a-fA-F]";
     } else if (c == 'W' || c == 'H') {
-      Fail("{}: pattern '{}': got \\{} at {}, which Tare does not read there", where_, from_, c, at_ - 2);
+      Fail("{}: pattern '{}': got \\{} at {}, which Tare does not support there", where_, from_, c, at_ - 2);
     } else if ((c == 'p' || c == 'P') && at_ < from_.size() && from_[at_] == '{') {
       const size_t end = std::min(from_.find('}', at_), from_.size() - 1) + 1;
       to_ += std::string{'\\', c} + Property(from_.substr(at_, end - at_));

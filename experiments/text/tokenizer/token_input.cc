@@ -64,8 +64,10 @@ std::vector<int64_t> Widen(const TensorView& tensor, const std::string& where) {
   for (size_t i = 0; i < std::min(kShown, names.size()); ++i)
     found += Formatted("{}'{}'", i == 0 ? "" : ", ", names[i]);
   if (names.size() > kShown) found += Formatted(" and {} more", names.size() - kShown);
-  Fail("{}: no such {} in the file: got {}, expected the token ids under that name; is the file damaged, or another?",
-       where, what, found.empty() ? "none" : found);
+  Fail(
+      "{}: no such {} in the file: got {}, expected the token ids under that name; is the file damaged, or the wrong "
+      "one?",
+      where, what, found.empty() ? "none" : found);
 }
 
 IdTensor ReadSafetensors(const std::filesystem::path& path, const std::string& where) {

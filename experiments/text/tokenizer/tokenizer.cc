@@ -19,9 +19,10 @@ constexpr const char* kConfig = "tokenizer_config.json";
 [[noreturn]] void FailForMissingModel(const std::filesystem::path& folder) {
   Fail(
       "{0}: no tokenizer.json or tokenizer.model in it, expected one to read a text. Try ids instead of a text: these "
-      "two lines of Python make a file of them with any tokenizer\n"
-      "  import torch, transformers, safetensors.torch; ids = transformers.AutoTokenizer.from_pretrained(\"{0}\")"
-      "(open(\"text.txt\").read(), add_special_tokens=False).input_ids\n"
+      "two lines of Python write them to a file with any tokenizer\n"
+      "  import torch, transformers, safetensors.torch; ids = "
+      "transformers.AutoTokenizer.from_pretrained(\"{0}\")(open(\"text.txt\").read(), "
+      "add_special_tokens=False).input_ids\n"
       "  safetensors.torch.save_file({{\"input_ids\": torch.tensor([ids])}}, \"ids.safetensors\")",
       folder.string());
 }
@@ -74,8 +75,7 @@ Tokenizer Tokenizer::LoadFile(const std::filesystem::path& path) {
 
 std::optional<int32_t> Tokenizer::bos() const {
   if (before_.size() > 1)
-    Fail("{}: got {} tokens before a text, expected at most one; try ids, with them where they belong", where_,
-         before_.size());
+    Fail("{}: got {} tokens before a text, expected at most one; try ids that include them", where_, before_.size());
   return before_.empty() ? std::nullopt : std::optional(before_.front());
 }
 

@@ -61,7 +61,7 @@ TEST_F(StatisticsJobTest, AShardResumesItsOwnPartOnly) {
     Collect("b.h5", {.sites = "layer_out", .shard = {.index = 1, .count = 2}, .resume = true});
     ADD_FAILURE();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("holds unit 0, which is not of shard 1/2"));
+    EXPECT_THAT(error.what(), HasSubstr("holds unit 0, which does not belong to shard 1/2"));
   }
   // The other part of the whole job is taken up where this one is a beginning of it.
   const StatisticsSet whole = Collect("b.h5", {.sites = "layer_out", .resume = true});

@@ -62,7 +62,7 @@ TEST(ExecutedPlan, SmoothedQueriesAndAZeroPoint) {
 TEST(ExecutedPlan, RefusesWhatHasNoKernel) {
   const auto refused = [](const std::string& text, const std::string& rule, const char* got, const char* expected) {
     const std::string message = Formatted("plan rule '{}': got {}, expected {}; try {}", rule, got, expected,
-                                          std::string_view(got).starts_with("blocks") ? "block64" : "it simulated");
+                                          std::string_view(got).starts_with("blocks") ? "block64" : "simulating it");
     EXPECT_THAT([&] { Of(text); }, ThrowsMessage<Error>(message)) << text;
   };
   const std::string k = "k=int6/token+smooth";
@@ -82,7 +82,7 @@ TEST(ExecutedPlan, RefusesWhatHasNoKernel) {
   refused(kQk + "probs=u8/block64,v=int8/block128.channel", "v=int8/block128.channel", "a scale per block128.channel",
           "one per channel, or per block64.channel as in probs or difference");
   refused(kQk + "probs=u8/block64,v=int8/channel,attn_logits=int6/row", k,
-          "+smooth beside a rule for attn_logits, whose codes it would shift", "k without it");
+          "+smooth with a rule for attn_logits, whose codes it would shift", "k without it");
   refused(kQk + "probs=u8/block64,v=int8/channel,attn_logits=int6/head", "attn_logits=int6/head", "a scale per head",
           "one per row");
   refused("q=int8/token+p99,k=int8/token,probs=u8/block64,v=int8/channel", "q=int8/token+p99", "+p99",

@@ -71,9 +71,9 @@ TEST(ResolvedPlan, FormatsThatAreNotIntegers) {
     return "";
   };
   EXPECT_EQ(refused("q=mxfp4,k=mxfp4,probs=u8/block64,v=int8/channel", Carrying::kExecuted),
-            "plan rule 'q=mxfp4': got mxfp4, expected integers, which integer kernels hold; try it simulated");
+            "plan rule 'q=mxfp4': got mxfp4, expected integers, as integer kernels need; try simulating it");
   EXPECT_EQ(refused("weights=nvfp4", Carrying::kStored), "");
-  EXPECT_THAT(refused("q=nvfp4+smooth", Carrying::kSimulated), HasSubstr("got +smooth beside a scale per tensor"));
+  EXPECT_THAT(refused("q=nvfp4+smooth", Carrying::kSimulated), HasSubstr("got +smooth with a scale per tensor"));
 }
 
 TEST(ResolvedPlan, KnowsWhetherAScaleSpansRows) {
@@ -158,17 +158,17 @@ TEST(ResolvedPlan, WhatNothingCarriesOut) {
            Refusal{"q=int8/token+static", "q=int8/token+static", "+static with a scale per token",
                    "one per tensor, head or channel", "tensor+static"},
            Refusal{"k=int8/tensor+hadamard+keep4+static", "k=int8/tensor+hadamard+keep4+static",
-                   "+static beside +hadamard+keep4",
-                   "scales of what is rounded: statistics are of the values themselves", "it without +static"},
-           Refusal{"v=int8/channel+static+mse", "v=int8/channel+static+mse", "a clip beside static scales per channel",
+                   "+static with +hadamard+keep4", "scales of what is rounded: statistics are of the values themselves",
+                   "it without +static"},
+           Refusal{"v=int8/channel+static+mse", "v=int8/channel+static+mse", "a clip with static scales per channel",
                    "their largest magnitudes", "it without +p and +mse"},
            Refusal{"q=f32,attn_logits=int8/tensor+p99.9", "attn_logits=int8/tensor+p99.9",
-                   "a clip with a scale per tensor", "+static beside it, or a scale per row or token", "+static"},
+                   "a clip with a scale per tensor", "+static with it, or a scale per row or token", "+static"},
            Refusal{"layer_out=int8/tensor+static", "layer_out=int8/tensor+static", "+static without statistics",
                    "a statistics file of this model", "--stats FILE.h5"},
        })
     ExpectRefused(r, Sites(1), Carrying::kSimulated);
-  ExpectRefused({"difference=u8/row+mse", "difference=u8/row+mse", "a clip beside a zero point",
+  ExpectRefused({"difference=u8/row+mse", "difference=u8/row+mse", "a clip with a zero point",
                  "no options, as both ends of a group have a code", "int8, int6 or int4"},
                 Sites(2), Carrying::kSimulated);
 }
@@ -182,13 +182,13 @@ TEST(ResolvedPlan, WeightsAsTheyAreStored) {
             EndsWith(
                 "expected a divisor; try group32, or a rule after it for these weights alone: q_proj.w=int8/group32")));
   ExpectRefused({"linear_in=int8/token", "linear_in=int8/token", "layer 0, q_proj.w in floating point",
-                 "weights in integers beside it", "it with weights=int8/channel, or simulated"},
+                 "weights in integers with it", "it with weights=int8/channel, or simulating it"},
                 model, Carrying::kExecuted);
   EXPECT_EQ(Message("linear_in=int8/token", model, Carrying::kSimulated), "accepted");
   model.weights[{Site::kQProjW, 0}] = {.in = 64, .format = Format::kInt6, .group = 64};
   ExpectRefused(
       {"weights=int4/channel", "weights=int4/channel", "layer 0, q_proj.w that is int6 in groups of 64 already",
-       "what this checkpoint holds, or a checkpoint without codes", "a plan without it"},
+       "the format of this checkpoint's codes, or a checkpoint without codes", "a plan without it"},
       model, Carrying::kSimulated);
   EXPECT_EQ(Message("weights[l0]=int6/channel,q_proj.in[l0]=int8/token", model, Carrying::kExecuted), "accepted");
 }
@@ -200,16 +200,15 @@ TEST(ResolvedPlan, StoredWeightsThatAreNotIntegers) {
   model.weights[{Site::kQProjW, 0}] = {.in = 43, .format = Format::kMxFp4, .group = 32};
   EXPECT_EQ(Message("weights=mxfp4,linear_in=int8/token", model, Carrying::kSimulated), "accepted");
   ExpectRefused({"linear_in=int8/token", "linear_in=int8/token",
-                 "blocks of 32 for rows of 43 weights of layer 0, q_proj.w", "a divisor", "it simulated"},
+                 "blocks of 32 for rows of 43 weights of layer 0, q_proj.w", "a divisor", "simulating it"},
                 model, Carrying::kExecuted);
   model.weights[{Site::kQProjW, 0}] = {.in = 64, .format = {}, .group = 0};
   for (const char* fits :
        {"weights=mxfp4,linear_in=int8/token", "weights=nvfp4,linear_in=int8/token", "weights=nf4/group32"})
     EXPECT_EQ(Message(fits, model, Carrying::kExecuted), "accepted") << fits;
-  ExpectRefused(
-      {"weights=nf4/group32,linear_in=int8/token", "weights=nf4/group32", "layer 0, q_proj.w in nf4",
-       "values that are integers times a step, which integer kernels hold", "it simulated, or mxfp4 or mxint8"},
-      model, Carrying::kExecuted);
+  ExpectRefused({"weights=nf4/group32,linear_in=int8/token", "weights=nf4/group32", "layer 0, q_proj.w in nf4",
+                 "values that are integers times a step, as integer kernels need", "simulating it, or mxfp4 or mxint8"},
+                model, Carrying::kExecuted);
   model.weights[{Site::kQProjW, 0}].in = 43;
   ExpectRefused({"weights=nf4/group32", "weights=nf4/group32", "group32 for rows of 43 weights of layer 0, q_proj.w",
                  "a divisor", "channel, or a rule after it for these weights alone: q_proj.w=nf4/channel"},
@@ -237,8 +236,9 @@ TEST(ResolvedPlan, AGroupThatWorksEverywhere) {
       "plan rule 'down_proj.w=int4/group43': got groups of 43 in layer 0, down_proj.w, expected multiples of 16 or "
       "one scale per channel; try group16, or a rule after it for these weights alone: down_proj.w=int4/group16");
   model.weights[{Site::kDownProjW, 0}] = {.in = 688, .format = Format::kInt4, .group = 43};
-  EXPECT_THAT(refusal("down_proj.in=int8/token", Carrying::kExecuted),
-              AllOf(StartsWith("plan rule 'down_proj.in=int8/token': got groups of 43"), EndsWith("try it simulated")));
+  EXPECT_THAT(
+      refusal("down_proj.in=int8/token", Carrying::kExecuted),
+      AllOf(StartsWith("plan rule 'down_proj.in=int8/token': got groups of 43"), EndsWith("try simulating it")));
 }
 
 TEST(ResolvedPlan, WhatHasNoIntegerKernel) {
@@ -246,14 +246,14 @@ TEST(ResolvedPlan, WhatHasNoIntegerKernel) {
       {"attn_out=int8/token", "attn_out=int8/token", "a site without an integer kernel",
        "weights, linear_in, lambda_proj.w, lambda_proj.in, lm_head.w, lm_head.in, q, k, v, attn_logits, probs or "
        "difference",
-       "it simulated"},
+       "simulating it"},
       Sites(1), Carrying::kExecuted);
   for (const char* rule : {"linear_in=int8/group32", "linear_in=int8/token+mse"}) {
     const std::string got =
         rule == std::string("linear_in=int8/group32") ? "a scale per group32" : "a scale per token+mse";
     const std::string plan = std::string("weights=int8/channel,") + rule;
     ExpectRefused({plan.c_str(), rule, got.c_str(), "a dynamic scale per token, or a static one per tensor",
-                   "linear_in=int8/token, or it simulated"},
+                   "linear_in=int8/token, or simulating it"},
                   Sites(1), Carrying::kExecuted);
   }
   EXPECT_EQ(Message("weights=int8/channel,linear_in=int8/tensor+static", Sites(1), Carrying::kExecuted, Threes),

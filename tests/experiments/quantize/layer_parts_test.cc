@@ -40,7 +40,8 @@ TEST_F(LayerPartsTest, WhatIsKeptIsThereForAResumedJob) {
   EXPECT_EQ(layer.matrices().at("w").out, 4);
   Provenance other = kJob;
   other.method = "rtn";
-  EXPECT_THAT([&] { resumed.Layer(2, other, "{}"); }, ThrowsMessage<Error>(HasSubstr("layer-2.h5: of another job")));
+  EXPECT_THAT([&] { resumed.Layer(2, other, "{}"); },
+              ThrowsMessage<Error>(HasSubstr("layer-2.h5: belongs to another job")));
 }
 
 TEST_F(LayerPartsTest, ANewJobDeletesWhatLiesThereOnceItKeepsSomething) {
@@ -70,7 +71,7 @@ TEST_F(LayerPartsTest, NothingIsLeftButWhatIsNotOurs) {
 TEST_F(LayerPartsTest, AFolderThatCannotBeMadeIsRefused) {
   PutFile(folder_ / "file", "");
   LayerParts parts(folder_ / "file" / "q.h5", false);
-  EXPECT_THAT([&] { parts.Prepared(); }, ThrowsMessage<Error>(HasSubstr("cannot be made")));
+  EXPECT_THAT([&] { parts.Prepared(); }, ThrowsMessage<Error>(HasSubstr("cannot be created")));
 }
 
 }  // namespace

@@ -53,14 +53,14 @@ TEST(Provenance, AnotherJobIsNamedByWhatDiffers) {
   const QuantizedCheckpoint file(path);
   EXPECT_NO_THROW(RequireSameJob(path, file, kJob, "{}"));
   EXPECT_THAT([&] { RequireSameJob(path, file, kJob, "{ }"); },
-              ThrowsMessage<Error>(HasSubstr("its config.json is '{}', this one's '{ }'")));
+              ThrowsMessage<Error>(HasSubstr("its config.json is '{}', this job's is '{ }'")));
   for (std::string Provenance::* part : {&Provenance::plan, &Provenance::method, &Provenance::source,
                                          &Provenance::source_sha256, &Provenance::calibration}) {
     Provenance other = kJob;
     other.*part = "other";
     EXPECT_THAT([&] { RequireSameJob(path, file, other, "{}"); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("q.h5: of another job"), HasSubstr("this one's 'other'"),
-                                           HasSubstr("is '" + kJob.*part + "'"))));
+                ThrowsMessage<Error>(AllOf(HasSubstr("q.h5: belongs to another job"),
+                                           HasSubstr("this job's is 'other'"), HasSubstr("is '" + kJob.*part + "'"))));
   }
 }
 

@@ -363,11 +363,11 @@ TEST(Quantize, ResumingAnotherJobIsRefused) {
   job.resume = true;
   job.plan = Plan::Parse("weights=int4/group8");
   EXPECT_THAT([&] { Quantize(job, {}); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("layer-0.h5: of another job"), HasSubstr("group16"))));
+              ThrowsMessage<Error>(AllOf(HasSubstr("layer-0.h5: belongs to another job"), HasSubstr("group16"))));
   job.plan = Plan::Parse("weights=int4/group16");
   job.windows.window = 10;  // the same ids, cut in another way
   EXPECT_THAT([&] { Quantize(job, {}); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("layer-0.h5: of another job"), HasSubstr("windows"))));
+              ThrowsMessage<Error>(AllOf(HasSubstr("layer-0.h5: belongs to another job"), HasSubstr("windows"))));
   job.windows.window = 0;
   {  // one that says it is of this job, and is not
     const std::filesystem::path part = folder / "g.h5.parts" / "layer-0.h5";
@@ -377,7 +377,7 @@ TEST(Quantize, ResumingAnotherJobIsRefused) {
     forged.AddFile("config.json", config);
     forged.Commit();
   }
-  EXPECT_THAT([&] { Quantize(job, {}); }, ThrowsMessage<Error>(HasSubstr("what was kept of layer 0")));
+  EXPECT_THAT([&] { Quantize(job, {}); }, ThrowsMessage<Error>(HasSubstr("the saved layer 0 does not match")));
   job.resume = false;  // starts anew
   EXPECT_NO_THROW(Quantize(job, {}));
 }

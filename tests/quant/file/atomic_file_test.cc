@@ -85,7 +85,8 @@ TEST(AtomicFile, WritesThroughALink) {
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
   EXPECT_EQ(GetFile(folder / "data/there"), "new");
   EXPECT_EQ(GetFile(folder / "data/not-yet"), "made");
-  EXPECT_THAT([&] { WriteFileAtomically(folder / "circle", ""); }, ThrowsMessage<Error>(HasSubstr("circle of links")));
+  EXPECT_THAT([&] { WriteFileAtomically(folder / "circle", ""); },
+              ThrowsMessage<Error>(HasSubstr("links form a circle")));
 }
 
 TEST(AtomicFile, RemovesWhatAKillLeft) {
@@ -167,9 +168,9 @@ TEST(AtomicFile, SaysWhyATargetWillNotDo) {
   EXPECT_THAT(open(folder / "none/a"),
               ThrowsMessage<Error>(AllOf(HasSubstr("no folder"), HasSubstr("none"), HasSubstr("mkdir"))));
   EXPECT_THAT(open(folder / "file/a"), ThrowsMessage<Error>(HasSubstr("is not a folder")));
-  EXPECT_THAT(open(folder.path()), ThrowsMessage<Error>(HasSubstr("there is a folder or device of that name")));
+  EXPECT_THAT(open(folder.path()), ThrowsMessage<Error>(HasSubstr("a folder or device has that name")));
   EXPECT_THAT(open(folder / ""), ThrowsMessage<Error>(HasSubstr("got a folder")));
-  EXPECT_THAT(open("/dev/null"), ThrowsMessage<Error>(HasSubstr("there is a folder or device of that name")));
+  EXPECT_THAT(open("/dev/null"), ThrowsMessage<Error>(HasSubstr("a folder or device has that name")));
   EXPECT_THAT(open("/proc/a"),
               ThrowsMessage<Error>(AllOf(HasSubstr("/proc/a: cannot write: "), HasSubstr("permissions"))));
   EXPECT_THAT(open(folder / std::string(300, 'x')), ThrowsMessage<Error>(HasSubstr("File name too long")));

@@ -153,13 +153,13 @@ TEST(CheckpointFiles, RefusesShardsThatDoNotAgreeWithTheIndex) {
   ExpectRefused(folder, "tensor 'b': is in one.safetensors but not in the index");
   PutShard(folder / "two.safetensors", {"a", "c"});
   with_map(R"("a":"one.safetensors","b":"one.safetensors","c":"two.safetensors")");
-  ExpectRefused(folder, "tensor 'a': is there twice, in one.safetensors and in two.safetensors");
+  ExpectRefused(folder, "tensor 'a': occurs twice, in one.safetensors and in two.safetensors");
 }
 
 TEST(CheckpointFiles, RefusesADamagedShard) {
   const TemporaryFolder folder;
   PutFile(folder / "model.safetensors", SafetensorsBytes("{}", 1));
-  ExpectRefused(folder, "model.safetensors: the file goes on for 1 bytes");
+  ExpectRefused(folder, "model.safetensors: the file has 1 more bytes");
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ TEST(OutputFolder, IsMadeAndGoesAgainWhereNothingCameIntoIt) {
   }
   EXPECT_TRUE(std::filesystem::exists(folder / "empty"));
   EXPECT_THAT([&] { const OutputFolder file(folder / "a" / "b" / "c"); },
-              testing::ThrowsMessage<Error>(testing::HasSubstr("cannot be made a folder")));
+              testing::ThrowsMessage<Error>(testing::HasSubstr("cannot be created as a folder")));
 }
 
 }  // namespace

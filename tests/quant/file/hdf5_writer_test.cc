@@ -174,7 +174,7 @@ TEST(Hdf5Writer, RefusesBadAttributes) {
 TEST(Hdf5Writer, SaysWhyATargetWillNotDo) {
   const TemporaryFolder folder;
   EXPECT_THAT([&] { Hdf5Writer(folder / "none/a.h5"); }, ThrowsMessage<Error>(HasSubstr("no folder")));
-  EXPECT_THAT([&] { Hdf5Writer(folder.path()); }, ThrowsMessage<Error>(HasSubstr("folder or device of that name")));
+  EXPECT_THAT([&] { Hdf5Writer(folder.path()); }, ThrowsMessage<Error>(HasSubstr("folder or device has that name")));
 }
 
 // Wherever the disk fills up: while rows are written, while the file is sealed, or as it is closed.

@@ -112,9 +112,9 @@ TEST(QuantizedCheckpoint, GridsAndScalesOfSomethingElseAreRefused) {
   };
   using Floats = std::vector<float>;
   refused([](Floats&, Floats&, Floats&) {}, "");
-  refused([](Floats& grid, Floats&, Floats&) { grid[3] = 1.25f; }, "another grid in 'grids/nvfp4'");
-  refused([](Floats& grid, Floats&, Floats&) { grid.pop_back(); }, "another grid in 'grids/nvfp4'");
-  refused([](Floats&, Floats& scales, Floats&) { scales[1] = 1.0f; }, "another grid in 'grids/scale.e4m3'");
+  refused([](Floats& grid, Floats&, Floats&) { grid[3] = 1.25f; }, "got a grid in 'grids/nvfp4'");
+  refused([](Floats& grid, Floats&, Floats&) { grid.pop_back(); }, "got a grid in 'grids/nvfp4'");
+  refused([](Floats&, Floats& scales, Floats&) { scales[1] = 1.0f; }, "got a grid in 'grids/scale.e4m3'");
   refused([](Floats&, Floats&, Floats& t) { t[0] = -1.0f; }, "f32 per tensor");
   refused([](Floats&, Floats&, Floats& t) { t[0] = std::numeric_limits<float>::infinity(); }, "f32 per tensor");
   refused([](Floats&, Floats&, Floats& t) { t.push_back(1.0f); }, "f32 per tensor");

@@ -82,8 +82,8 @@ TEST(Safetensors, TellsWhatIsCutShort) {
 }
 
 TEST(Safetensors, TellsWhatIsTooLong) {
-  ExpectRefused(SafetensorsBytes(kAb, 30), "goes on for 1 bytes after its last tensor");
-  ExpectRefused(SafetensorsBytes("{}", 3), "goes on for 3 bytes");
+  ExpectRefused(SafetensorsBytes(kAb, 30), "has 1 more bytes after its last tensor");
+  ExpectRefused(SafetensorsBytes("{}", 3), "has 3 more bytes");
 }
 
 TEST(Safetensors, BoundsTheHeader) {

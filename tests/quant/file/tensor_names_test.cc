@@ -39,7 +39,7 @@ TEST_F(TensorNamesTest, LayersAndWholeNames) {
   EXPECT_EQ(ours.at("n"), "norm");
   EXPECT_EQ(ours.at("b.0.mask"), "");
   EXPECT_EQ(ours.at("else"), "else");
-  EXPECT_EQ(ours.at("b.x.wq"), "b.x.wq");  // x is no number
+  EXPECT_EQ(ours.at("b.x.wq"), "b.x.wq");  // x is not a number
 }
 
 TEST_F(TensorNamesTest, ConfigIsPutOver) {

@@ -32,7 +32,7 @@ TEST(ListedGrid, WhatIsNoGridIsRefused) {
   const auto refused = [](const std::string& text, const char* says) {
     EXPECT_THAT([&] { ParseGrid(text, "f"); }, ThrowsMessage<Error>(HasSubstr(says))) << text;
   };
-  refused("", "f: got 0 values, expected 2 to 256; try -1 0 1, with blanks between");
+  refused("", "f: got 0 values, expected 2 to 256; try -1 0 1, separated by blanks");
   refused("3", "f: got 1 values, expected 2 to 256");
   refused("1 0", "f, value 2: got 0 after 1, expected rising values, each once; try sorting them");
   refused("0 1 1", "f, value 3: got 1 after 1");

@@ -139,7 +139,7 @@ class AttentionTest(Case):
         self.refuses("q: got float64, expected float32; try x.astype", tare.attention, q.astype(float), k, v)
         self.refuses("q: got ndarray of >f4, expected an array of numbers", tare.attention, q.astype(">f4"), k, v)
         self.refuses("k: got int32, expected float32", tare.attention, q, k.astype(np.int32), v)
-        self.refuses("v: got 2 values from one to the next", tare.attention, q, k, v[:, :, ::2])
+        self.refuses("v: got a stride of 2 in the last dimension", tare.attention, q, k, v[:, :, ::2])
         self.refuses("q: got shape [2, 16], expected 3 dimensions", tare.attention, q[0], k, v)
         self.refuses("q: got list, expected an array", tare.attention, [1.0], k, v)
         self.refuses("q: got an array on device type 2, expected CPU memory (1)", tare.attention, Foreign(), k, v)
@@ -172,4 +172,4 @@ class AttentionTest(Case):
                      out=np.empty((20, 3, 16), np.float32))
         sealed = np.empty((20, 4, 16), np.float32)
         sealed.flags.writeable = False
-        self.refuses("out: got an array that may only be read", tare.attention, q, k, v, out=sealed)
+        self.refuses("out: got a read-only array", tare.attention, q, k, v, out=sealed)

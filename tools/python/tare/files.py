@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command writes, opened: statistics files and quantized checkpoints (HDF5) and folders of sweeps (JSON)."""
+"""Opens what the command writes: statistics files and quantized checkpoints (HDF5), and folders of sweeps (JSON)."""
 import csv
 import json
 import pathlib
@@ -13,7 +13,7 @@ OTHER_FOLDERS = {"attribution.json": "attribute", "search.json": "search"}  # by
 
 
 class Measures(dict):
-    """A site's datasets by name; one that it has not is named with those that it has."""
+    """A site's datasets by name; asking for another one raises an error that lists them."""
 
     def __init__(self, site, arrays):
         super().__init__(arrays)
@@ -34,7 +34,7 @@ def _frame(columns):
 
 
 def _value(text):
-    """A number where the text is one, None where there is none."""
+    """The text as a number if it is one; None if it is empty."""
     try:
         return float(text) if text else None
     except ValueError:
@@ -91,7 +91,7 @@ class QuantizedCheckpoint:
         return self._file.quantized(name)
 
     def frame(self):
-        """One row per matrix of codes, as a pandas DataFrame: name, format, group, out, in, bytes."""
+        """One row per quantized matrix, as a pandas DataFrame: name, format, group, out, in, bytes."""
         found = {name: self._file.quantized(name) for name in self.matrices}
         return _frame({"name": list(found), "format": [q.format for q in found.values()],
                        "group": [q.group for q in found.values()],
@@ -115,7 +115,7 @@ class Sweep:
                                      f"json.load(open({str(self._folder / result)!r}))") from None
             raise ValueError(f"{table}: got no such file, expected the folder of a finished sweep; try the same "
                              "tare sweep "
-                             "again, which goes on where it stopped") from None
+                             "again, which resumes where it stopped") from None
         except ValueError as error:
             raise ValueError(f"{table}: got no JSON ({error}), expected what tare sweep writes; try the same "
                              "tare sweep again") from None

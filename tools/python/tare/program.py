@@ -21,7 +21,7 @@ def run(command, *arguments, **options):
 
         tare.run("eval", model, plan="attn_logits=int6/row", tasks="perplexity=heldout.txt", tokens=2044)
         tare.run("bench attention", family="v1", n=4096)
-        tare.run("plot", "bits", figure="bits", out="bits.svg", json=None)    # a command that has no --json: None
+        tare.run("plot", "bits", figure="bits", out="bits.svg", json=None)    # a command without --json: None
 
     An option is its name with _ for -: a value, a list of values, True for one that stands alone, None to leave it
     out. The program is that of $TARE_PROGRAM, of the build that the module is of, or of PATH.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics of what any model computes, fed as it computes."""
+"""Statistics of any model, collected while it runs."""
 import json
 import pathlib
 import tempfile
@@ -10,7 +10,7 @@ from . import _tare
 
 
 def _array(x, where):
-    """x as numpy, f32 where numpy has no such type, without gaps."""
+    """x as a contiguous numpy array, in f32 if numpy does not have its type."""
     if hasattr(x, "detach"):  # a PyTorch tensor
         x = x.detach().cpu()
         x = (x.float() if str(x.dtype) == "torch.bfloat16" else x).numpy()
@@ -25,7 +25,7 @@ def _first(x):
 
 
 class Statistics:
-    """Feeds arrays by site and layer into the file that `tare stats --tensors` writes of them, the same to the byte:
+    """Collects arrays by site and layer into a statistics file, byte for byte the one that `tare stats --tensors` writes:
 
         with tare.Statistics("S.h5") as statistics:
             for i, layer in enumerate(model.model.layers):
@@ -38,9 +38,9 @@ class Statistics:
     batch ends where a site and layer come again, and goes into the statistics then: of arrays only those of one batch
     are kept, in memory.
 
-    name       of the model, for tables; None: the file's
-    axes       {site: {"axes": "BTHC", "maps": "interleaved", ...}} where arrays are not as above
-    sites, formats, calibrate  as of tare stats: "layer_out,attn_logits", "int8/row,int4/group64", "int8"
+    name       name of the model, for tables; None: the file's name
+    axes       {site: {"axes": "BTHC", "maps": "interleaved", ...}} for arrays with other axes
+    sites, formats, calibrate  as in tare stats: "layer_out,attn_logits", "int8/row,int4/group64", "int8"
     """
 
     def __init__(self, path, *, name=None, axes=None, sites="", formats="", calibrate="", threads=0):
@@ -79,9 +79,9 @@ class Statistics:
         self._empty = False
 
     def hook(self, site, layer=None):
-        """For register_forward_hook: feeds what the module gives (the first of several)."""
+        """For register_forward_hook: feeds the module's output (the first of several)."""
         return lambda module, arguments, output: self.feed(site, layer, _first(output))
 
     def pre_hook(self, site, layer=None):
-        """For register_forward_pre_hook: feeds what the module is called with (the first of several)."""
+        """For register_forward_pre_hook: feeds the module's input (the first of several)."""
         return lambda module, arguments: self.feed(site, layer, _first(arguments))

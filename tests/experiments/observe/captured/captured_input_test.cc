@@ -59,9 +59,9 @@ TEST_F(CapturedInputTest, ArraysThatDoNotBelongTogetherAreRefused) {
               ThrowsMessage<Error>(AllOf(HasSubstr("f1.safetensors: got layer_out.1"), HasSubstr("f0.safetensors"))));
   EXPECT_THAT([&] { Load({{{"layer_out.0", a}}, {{"layer_out.0", SomeArray({2, 3, 8})}}}); },
               ThrowsMessage<Error>(HasSubstr("8 channels, expected layer_out.0 of 0 heads and 4 channels")));
-  EXPECT_THAT(
-      [&] { Load({{{"x", a}}}); },
-      ThrowsMessage<Error>(AllOf(HasSubstr("got 1 arrays and none of a site (the first: x)"), HasSubstr("--axes"))));
+  EXPECT_THAT([&] { Load({{{"x", a}}}); },
+              ThrowsMessage<Error>(
+                  AllOf(HasSubstr("got 1 arrays, none named after a site (the first: x)"), HasSubstr("--axes"))));
 }
 
 }  // namespace

@@ -225,9 +225,10 @@ TEST(SimulatedQuantizerTest, AScaleBeyondF32IsRefused) {
   SimulatedPlan floor("attn_logits=mxfp4", config), ceil("attn_logits=mxfp4:ceil", config);
   Quantize(floor, floored, config, 1);
   EXPECT_EQ(floored.At(1, 0, 2, 66, 3), 0x1.8p127f);
-  EXPECT_THAT([&] { Quantize(ceil, logits, config, 1); },
-              ThrowsMessage<Error>(HasSubstr("sequence 10, row 66: got 3.4028235e+38, expected magnitudes whose scale "
-                                             "in mxfp4:ceil f32 holds")));
+  EXPECT_THAT(
+      [&] { Quantize(ceil, logits, config, 1); },
+      ThrowsMessage<Error>(HasSubstr(
+          "sequence 10, row 66: got 3.4028235e+38, expected a magnitude whose scale in mxfp4:ceil fits in f32")));
 }
 
 TEST(SimulatedQuantizerTest, RowsOfZerosStayZero) {

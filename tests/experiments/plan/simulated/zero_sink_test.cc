@@ -189,7 +189,7 @@ TEST(ZeroSinkTest, InPlans) {
                              "q=int8/token,k=int8/token,probs=u8/block64,v=int8/channel,"
                              "attn_logits=int8/row+sink"}) {
       EXPECT_THAT([&] { PlanRun(Plan::Parse(plan), Carrying::kExecuted, ModelSitesOf(model)); },
-                  ThrowsMessage<Error>(HasSubstr("got +sink, expected no sink, which integer kernels do not have")));
+                  ThrowsMessage<Error>(HasSubstr("got +sink, expected no sink, which integer kernels do not support")));
     }
     EXPECT_THAT(
         [&] {

@@ -47,7 +47,7 @@ TEST(AttributionTest, PartsOfAPlanAloneAndTakenOut) {
   ASSERT_EQ(drawn.table.rows.size(), 4u);
   EXPECT_THAT(drawn.table.rows[1],
               ElementsAre("perplexity:t, perplexity", "k", "taken out", "q=int4/token", 6.0, 5.0, 7.0, 40));
-  EXPECT_THAT(drawn.findings, ElementsAre(HasSubstr("the dearest part is k: alone +5 of +9; +4 is left over.")));
+  EXPECT_THAT(drawn.findings, ElementsAre(HasSubstr("the most expensive part is k: alone +5 of +9; +4 is left over.")));
   EXPECT_THAT(drawn.caption, HasSubstr("n: 40 of perplexity:t."));
 }
 

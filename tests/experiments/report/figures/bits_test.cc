@@ -26,7 +26,7 @@ TEST(BitsTest, EveryScaleBeginsAt16Bits) {
   EXPECT_LT(figure.table.rows[2]["low"].get<double>(), figure.table.rows[2]["high"].get<double>());
   EXPECT_THAT(figure.findings,
               ElementsAre(AllOf(
-                  HasSubstr("with 4 bits for attn_logits changes at most by +10 to 30 in a (one scale per tensor"),
+                  HasSubstr("with 4 bits for attn_logits changes by at most +10 to 30 in a (one scale per tensor"),
                   HasSubstr("; by +0 to 22 in b (one scale per tensor"))));
   EXPECT_THAT(figure.caption, HasSubstr("40 tokens of perplexity:text"));
 }

@@ -45,7 +45,7 @@ TEST_F(ChannelsTest, WhatIsNotFiniteIsNamed) {
   values_[64] = NAN;
   const std::vector<FigureData> figures = Figures(values_);
   EXPECT_THAT(MissingOf(figures[1]),
-              ElementsAre("model m, tokens from 1, before 2, channels from 0, before 2: largest |x| is no number"));
+              ElementsAre("model m, tokens from 1, before 2, channels from 0, before 2: largest |x| is not a number"));
 }
 
 }  // namespace

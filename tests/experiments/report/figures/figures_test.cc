@@ -69,7 +69,7 @@ TEST(FiguresTest, WhatIsNotDrawnIsNamed) {
                     .missing = {"more"}};
   figure.table.Add({"m", 3, nullptr, nullptr});
   figure.table.Add({"m", 4, nullptr, 1.0});
-  EXPECT_EQ(MissingOf(figure), (std::vector<std::string>{"more", "model m, layer 3: |x| is no number"}));
+  EXPECT_EQ(MissingOf(figure), (std::vector<std::string>{"more", "model m, layer 3: |x| is not a number"}));
   figure.table.rows.assign(20, figure.table.rows[0]);
   EXPECT_EQ(MissingOf(figure).size(), 1u + 12 + 1);
   EXPECT_EQ(MissingOf(figure).back(), "and 8 more, empty in the table");

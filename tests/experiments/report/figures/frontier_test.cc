@@ -20,9 +20,8 @@ TEST(FrontierTest, HasWhatWasPredictedWhatWasMeasuredAndWhatIsAllowed) {
                           ElementsAre("m", "measured", 2, 4.0, 0.75, nullptr, nullptr, "q=int4/token"),
                           ElementsAre("m", "allowed", nullptr, 16.0, 0.02, nullptr, nullptr, nullptr),
                           ElementsAre("m", "allowed", nullptr, 4.0, 0.02, nullptr, nullptr, nullptr)));
-  EXPECT_THAT(figure.findings,
-              ElementsAre("The cheapest plan of m that was run and loses at most 0.02 nats per token has 8.00 bits per "
-                          "operand and loses 0.0125; predicted were 0.01."));
+  EXPECT_THAT(figure.findings, ElementsAre("The cheapest measured plan of m that loses at most 0.02 nats per token has "
+                                           "8.00 bits per operand and loses 0.0125; the prediction was 0.01."));
 }
 
 }  // namespace

@@ -41,8 +41,8 @@ TEST(LargestTest, WhatIsNoNumberIsNamedAndNotTheLargest) {
   const FigureData figure = LargestMagnitudes(MaterialOf({json})).at(0);
   EXPECT_THAT(figure.findings[0], HasSubstr("The largest attention logit of a is 10, in layer 0."));
   EXPECT_THAT(MissingOf(figure),
-              ElementsAre("site layer_out, model a, layer 0: 7 values are infinite or NaN and take no part",
-                          "site attn_logits, model a, layer 1, figure largest: |x| is no number"));
+              ElementsAre("site layer_out, model a, layer 0: 7 values are infinite or NaN and are left out",
+                          "site attn_logits, model a, layer 1, figure largest: |x| is not a number"));
 }
 
 }  // namespace

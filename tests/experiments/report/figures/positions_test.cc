@@ -23,7 +23,7 @@ TEST(PositionsTest, HasARowPerRangeOfContext) {
   EXPECT_THAT(figure.table.rows, ElementsAre(ElementsAre("m, q=int4/token", 1, 1, 0.5, 1.5, 4),
                                              ElementsAre("m, q=int4/token", 2, 3, 0.25, 1.1, 8)));
   EXPECT_THAT(figure.findings,
-              ElementsAre(HasSubstr("move by 0.375 nats per token; from 2 tokens of context on by 0.25")));
+              ElementsAre(HasSubstr("change by 0.375 nats per token; with 2 or more tokens of context by 0.25")));
 }
 
 TEST(PositionsTest, NothingMovedHasNoPlaceOnALogAxis) {
@@ -34,7 +34,7 @@ TEST(PositionsTest, NothingMovedHasNoPlaceOnALogAxis) {
   const Json evaluation{{"schema", "tare.eval/1"}, {"model", "m"}, {"plan", "p"}, {"tasks", {{"divergence:t", task}}}};
   EXPECT_THAT(MissingOf(Positions(MaterialOf({evaluation})).at(0)),
               ElementsAre("m, p, context 1: 0 has no place on a log axis",
-                          "model, plan m, p, context from (tokens) 2, to 3: divergence (nats) is no number"));
+                          "model, plan m, p, context from (tokens) 2, to 3: divergence (nats) is not a number"));
 }
 
 }  // namespace

@@ -37,8 +37,9 @@ TEST(PageTest, NamesWhatCouldNotBeDrawnAndWhatWasRun) {
   json["command"] = "tare stats 'a b'";
   json["layers"][0]["layer_out"]["absmax"] = nullptr;
   const std::string page = PageOf(MaterialOf({json}));
-  EXPECT_THAT(page, AllOf(HasSubstr("What could not be drawn"), HasSubstr("layer 0, figure largest: |x| is no number"),
-                          HasSubstr("<dt>command</dt><dd>tare stats &#39;a b&#39;</dd>")));
+  EXPECT_THAT(page,
+              AllOf(HasSubstr("What could not be drawn"), HasSubstr("layer 0, figure largest: |x| is not a number"),
+                    HasSubstr("<dt>command</dt><dd>tare stats &#39;a b&#39;</dd>")));
   EXPECT_THAT(PageOf(MaterialOf({OutliersOf("one", 20, 60)})), Not(HasSubstr("could not be drawn")));
 }
 

@@ -69,8 +69,9 @@ TEST(MapErrorPass, EveryLayerHasExactInputs) {
 TEST(MapErrorPass, ExecutedPlansShowNoMaps) {
   Model model(GoldenFolder("llama-mha"));
   PlanRun run(Plan::Parse("weights=int8/channel"), Carrying::kExecuted, ModelSitesOf(model));
-  EXPECT_THAT([&] { MeasureMapErrors(model, model, run, Sequences(), {}); },
-              testing::ThrowsMessage<Error>(testing::HasSubstr("expected it simulated: integer kernels show no maps")));
+  EXPECT_THAT(
+      [&] { MeasureMapErrors(model, model, run, Sequences(), {}); },
+      testing::ThrowsMessage<Error>(testing::HasSubstr("expected a simulated one: integer kernels show no maps")));
 }
 
 }  // namespace

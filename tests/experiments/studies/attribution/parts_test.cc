@@ -77,14 +77,14 @@ TEST(Parts, OfMapsAndHeads) {
 TEST(Parts, Refused) {
   EXPECT_THAT([&] { Parts("q=int4/token", "site"); },
               testing::ThrowsMessage<Error>(
-                  testing::HasSubstr("--plan: q=int4/token has one part, q to tell apart, expected two parts")));
+                  testing::HasSubstr("--plan: q=int4/token has one part, q to separate, expected two parts")));
   EXPECT_THAT([&] { Parts("f32", "site"); },
-              testing::ThrowsMessage<Error>(testing::HasSubstr("--plan: f32 has nothing to tell apart")));
+              testing::ThrowsMessage<Error>(testing::HasSubstr("--plan: f32 has nothing to separate")));
   ModelSites mixed = TwoLayers();
   mixed.heads[Site::kK] = {1, std::nullopt};
   EXPECT_THAT([&] { Parts("k=int4/token", "map", mixed); },
               testing::ThrowsMessage<Error>(
-                  testing::HasSubstr("got a part that no selector tells from layer 0, head 0, map 1, k")));
+                  testing::HasSubstr("got a part that no selector separates from layer 0, head 0, map 1, k")));
   for (const char* by : {"", "site,", "sites", "site,site", ",site"})
     EXPECT_THAT([&] { ParseGrain(by); },
                 testing::ThrowsMessage<Error>(testing::HasSubstr("expected site, layer, head or map, each once")));

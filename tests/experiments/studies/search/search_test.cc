@@ -48,7 +48,7 @@ TEST(SearchTest, NothingKeepsWithin) {
   Search search = Of(9, 1.9);
   EXPECT_THAT(
       [&] { Verify(search, Twice); },
-      ThrowsMessage<Error>(HasSubstr("got 1.9, expected what some plan keeps to: the least that was run loses 2")));
+      ThrowsMessage<Error>(HasSubstr("got 1.9, expected a loss that some plan meets: the best measured plan loses 2")));
 }
 
 TEST(SearchTest, FewerBitsThatLoseNothingAreAnAnswer) {

@@ -368,7 +368,7 @@ TEST_F(SweepTest, FoldersThatCannotBeWrittenAreRefused) {
   PutFile(folder_ / "file", "");
   options_.folder = folder_ / "file";
   EXPECT_THAT([&] { Run(options_); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("file"), HasSubstr("cannot be made a folder"))));
+              ThrowsMessage<Error>(AllOf(HasSubstr("file"), HasSubstr("cannot be created as a folder"))));
   options_.folder = folder_ / "file" / "below";
   EXPECT_THROW(Run(options_), Error);
   options_.folder = folder_ / "deep" / "er" / "out";

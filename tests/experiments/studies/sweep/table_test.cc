@@ -37,7 +37,7 @@ TEST(TableTest, RowsAreThePlansOfAModel) {
                           Row("f32", "20.500"), Row("attn_logits=int4/row", "21.750", "+1.250"), "", "b",
                           Row("plan", "perplexity", "change from 16 bits"),  //
                           Row("f32", "1000.125"), Row("attn_logits=int4/row", "1000.125", "+0.000"), "",
-                          "change of b less that of a", Row("plan", "the changes", "difference"),
+                          "change of b minus that of a", Row("plan", "the changes", "difference"),
                           Row("attn_logits=int4/row", "+0.000, +1.250", "-1.250")));
 }
 
@@ -79,9 +79,10 @@ TEST(TableTest, MarksSayWhatIsSignificant) {
                                         Choice("attn_logits=int4/row", Times(20, "10000"), Times(100, "1"))};
   const std::vector<std::string> lines = Lines(Table(cells));
   EXPECT_EQ(lines[6], Row("attn_logits=int4/row", "0.20 +/- 0.25", "-0.600 +/- 0.049 *"));
-  EXPECT_EQ(lines[7], "  a change of 0.216 shows in 4 runs of 5, half of it with 408 items");
+  EXPECT_EQ(lines[7], "  a change of 0.216 is detected in 4 runs of 5; half of it needs 408 items");
   const std::string legend = SweepLegend(CompareCells(cells));
-  EXPECT_THAT(legend, HasSubstr("\n* significant: p < 0.05 after Holm over 2 changes\n? too few items: five that"));
+  EXPECT_THAT(legend, HasSubstr("\n* significant: p < 0.05 after Holm over 2 changes\n"
+                                "? too few items: with five changed items"));
   EXPECT_THAT(SweepLegend(CompareCells({cells[0]})), Not(HasSubstr("significant")));
 }
 
@@ -91,11 +92,12 @@ TEST(TableTest, TwoModelsHaveTheDifferenceOfTheirDrops) {
                                         Choice("f32", Times(20, "11111"), Times(100, "1"), "b"),
                                         Choice("attn_logits=int4/row", Times(20, "11110"), Times(100, "1"), "b")};
   const std::string table = Table(cells);
-  EXPECT_THAT(table, HasSubstr("\nchange of b less that of a\n" + Row("plan", "the changes", "difference") + "\n" +
+  EXPECT_THAT(table, HasSubstr("\nchange of b minus that of a\n" + Row("plan", "the changes", "difference") + "\n" +
                                Row("attn_logits=int4/row", "-0.200, -0.600", "+0.400 +/- 0.080 *") + "\n"));
   EXPECT_THAT(SweepLegend(CompareCells(cells)),
-              HasSubstr("after Holm over 4 changes, and 2 differences\n? too few items: five that change cannot be "
-                        "significant, whichever way\none pair of models is one sample of training"));
+              HasSubstr("after Holm over 4 changes, and 2 differences\n"
+                        "? too few items: with five changed items, no change can be significant\n"
+                        "one pair of models is one sample of training"));
 }
 
 TEST(TableTest, NoChangeIsShownWithoutACellOf16Bits) {
