@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/cells.h"
 
-#include <charconv>
-
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/number.h"
 
 namespace tare {
 namespace {
@@ -12,16 +11,10 @@ namespace {
 // "3" or "3-5".
 std::pair<size_t, size_t> ParseCells(const std::string& text) {
   const std::string first = text.substr(0, text.find('-')), last = text.substr(text.find('-') + 1);
-  const auto number = [&](const std::string& digits) {
-    size_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size() || digits.empty())
-      Fail("--cells: got '{}', expected a number or two like 3-5; see --list", text);
-    return value;
-  };
-  const std::pair<size_t, size_t> range{number(first), number(last)};
-  if (range.second < range.first) Fail("--cells: got {}, expected the smaller number first", text);
-  return range;
+  const auto from = ParseNumber<size_t>(first), to = ParseNumber<size_t>(last);
+  if (!from || !to) Fail("--cells: got '{}', expected a number or two like 3-5; see --list", text);
+  if (*to < *from) Fail("--cells: got {}, expected the smaller number first", text);
+  return {*from, *to};
 }
 
 }  // namespace

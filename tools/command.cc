@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -14,6 +13,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/number.h"
 #include "quant/base/parallel.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json_text.h"
@@ -25,10 +25,8 @@ CLI::Validator WholeNumber(int64_t least, int64_t most) {
   const bool open = most == std::numeric_limits<int64_t>::max();
   const std::string range = open ? Formatted("{} or more", least) : Formatted("{} to {}", least, most);
   const auto check = [least, most, range](const std::string& text) {
-    int64_t number = 0;
-    const std::from_chars_result parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-    const bool whole = parsed.ec == std::errc() && parsed.ptr == text.data() + text.size();
-    return whole && least <= number && number <= most ? std::string()
+    const std::optional<int64_t> number = ParseNumber<int64_t>(text);
+    return number && least <= *number && *number <= most ? std::string()
                                                       : Formatted("got '{}', expected a whole number {} {}", text,
                                                                   range.contains("more") ? "of" : "from", range);
   };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/observe/statistics_units.h"
 
-#include <charconv>
-#include <system_error>
+#include <algorithm>
 
 #include "experiments/observe/full_observer.h"
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
+#include "quant/base/number.h"
 #include "quant/file/sha256.h"
 #include "quant/statistics/calibration_file.h"
 #include "quant/statistics/statistics_file.h"
@@ -52,14 +52,12 @@ std::string HashOf(const std::vector<ScoredSequence>& sequences) {
 }
 
 Shard ParseShard(const std::string& text) {
-  Shard shard;
-  const char* const end = text.data() + text.size();
-  const auto [slash, bad_index] = std::from_chars(text.data(), end, shard.index);
-  const bool has_slash = bad_index == std::errc() && slash != end && *slash == '/';
-  const auto [rest, bad_count] = std::from_chars(has_slash ? slash + 1 : end, end, shard.count);
-  if (!has_slash || bad_count != std::errc() || rest != end || shard.index >= shard.count)
+  const size_t slash = std::min(text.find('/'), text.size());
+  const auto index = ParseNumber<size_t>(std::string_view(text).substr(0, slash));
+  const auto count = ParseNumber<size_t>(std::string_view(text).substr(std::min(slash + 1, text.size())));
+  if (!index || !count || *index >= *count)
     Fail("--shard: got '{}', expected i/n with i from 0 to n - 1, for example 0/4", text);
-  return shard;
+  return {*index, *count};
 }
 
 void AddOptions(StatisticsSet& set, const StatisticsOptions& options, const SiteSelection& sites,

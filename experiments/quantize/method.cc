@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/quantize/method.h"
 
-#include <charconv>
 #include <vector>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/number.h"
 
 namespace tare {
 namespace {
@@ -23,12 +23,9 @@ std::vector<std::string_view> Split(std::string_view text) {
 // What follows the colon of "name:value"; all of it must be a number.
 template <typename T>
 T Parameter(std::string_view step, const char* expected) {
-  const std::string_view text = step.substr(step.find(':') + 1);
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty())
-    Fail("--method, step '{}': expected {} after the colon", step, expected);
-  return value;
+  const std::optional<T> value = ParseNumber<T>(step.substr(step.find(':') + 1));
+  if (!value) Fail("--method, step '{}': expected {} after the colon", step, expected);
+  return *value;
 }
 
 double Alpha(std::string_view step) {

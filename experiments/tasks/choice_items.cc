@@ -2,12 +2,12 @@
 #include "experiments/tasks/choice_items.h"
 
 #include <algorithm>
-#include <charconv>
 #include <span>
 
 #include "experiments/tasks/hellaswag_text.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
+#include "quant/base/number.h"
 #include "quant/file/json.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
@@ -43,9 +43,7 @@ int Label(const nlohmann::json& json, size_t endings, const std::string& where) 
   if (field == json.end()) Fail("{}: got no \"label\"; expected the true ending's index", where);
   int64_t label = -1;
   if (field->is_string()) {
-    const std::string& text = field->get_ref<const std::string&>();
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
-    if (error != std::errc() || end != text.data() + text.size()) label = -1;
+    label = ParseNumber<int64_t>(field->get_ref<const std::string&>()).value_or(-1);
   } else if (field->is_number_integer()) {
     label = field->get<int64_t>();
   }

@@ -2,7 +2,8 @@
 #include "quant/format/granularity.h"
 
 #include <array>
-#include <charconv>
+
+#include "quant/base/number.h"
 
 namespace tare {
 namespace {
@@ -34,10 +35,8 @@ const KindInfo& Info(Kind kind) { return kKinds[static_cast<size_t>(kind)]; }
 
 std::optional<int> ParseN(std::string_view digits) {
   if (digits.empty() || digits[0] < '1' || digits[0] > '9') return std::nullopt;
-  int n = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
-  if (error != std::errc() || end != digits.data() + digits.size() || n > Granularity::kMaxN) return std::nullopt;
-  return n;
+  const std::optional<int> n = ParseNumber<int>(digits);
+  return n && *n <= Granularity::kMaxN ? n : std::nullopt;
 }
 
 }  // namespace

@@ -3,15 +3,14 @@
 #include "quant/format/listed_grid.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <memory>
 #include <mutex>
-#include <system_error>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/number.h"
 #include "quant/format/format.h"
 
 namespace tare {
@@ -57,16 +56,14 @@ std::unique_ptr<Listed> MakeListed(const std::string& name, std::span<const floa
 }
 
 float ParseValue(std::string_view word, const std::string& place) {
-  float value = 0;
-  const std::from_chars_result result = std::from_chars(word.data(), word.data() + word.size(), value);
-  const bool whole = result.ec == std::errc() && result.ptr == word.data() + word.size();
+  const std::optional<float> value = ParseNumber<float>(word);
   constexpr size_t kShown = 32;
-  if (!whole || !std::isfinite(value)) {
+  if (!value || !std::isfinite(*value)) {
     std::string shown(word.substr(0, kShown));
     std::ranges::replace_if(shown, [](char c) { return c < ' ' || c > '~'; }, '?');
     Fail("{}: got '{}', expected a finite number in f32; try 0.5 or 1e-3", place, shown);
   }
-  return value + 0.0f;  // zero has no sign in a list
+  return *value + 0.0f;  // zero has no sign in a list
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 #include "experiments/observe/captured/captured_layout.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "quant/base/error.h"
+#include "quant/base/number.h"
 #include "quant/file/json.h"
 #include "quant/file/json_text.h"
 #include "quant/file/strict_json.h"
@@ -42,11 +42,9 @@ std::optional<int> LayerIn(std::string_view name, std::string_view pattern) {
   if (name.size() <= before.size() + after.size() || !name.starts_with(before) || !name.ends_with(after))
     return std::nullopt;
   name = name.substr(before.size(), name.size() - before.size() - after.size());
-  int layer = -1;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
+  const std::optional<int> layer = ParseNumber<int>(name);
   constexpr int kMostLayers = 10000;
-  const bool is_layer = error == std::errc() && end == name.data() + name.size() && 0 <= layer && layer < kMostLayers;
-  return is_layer ? std::optional(layer) : std::nullopt;
+  return layer && 0 <= *layer && *layer < kMostLayers ? layer : std::nullopt;
 }
 
 std::string TextOf(const nlohmann::json& value, const std::string& where) {
