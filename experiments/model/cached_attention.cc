@@ -21,6 +21,17 @@ const DecodeHeads& HeadsOf(const AttentionProblem& problem, const SequenceCache&
 
 }  // namespace
 
+AttentionProblem RowsOf(const AttentionSequence& sequence, const AttentionProblem& batch) {
+  AttentionProblem rows = batch;
+  const auto cut = [&](auto& view) {
+    view.data = view.Row(sequence.first_row, 0);
+    view.tokens = sequence.prefix;
+  };
+  cut(rows.q), cut(rows.k), cut(rows.v), cut(rows.out);
+  rows.lambda.data += sequence.first_row * batch.lambda.token_stride;
+  return rows;
+}
+
 void CachedAttention(const AttentionProblem& problem, std::span<const AttentionSequence> sequences,
                      std::span<SequenceCache* const> caches, int layer, DecodeScratch& scratch) {
   TARE_CHECK(caches.size() == sequences.size() && problem.mask.kind != Mask::Kind::kFull);
@@ -28,16 +39,10 @@ void CachedAttention(const AttentionProblem& problem, std::span<const AttentionS
   for (size_t i = 0; i < sequences.size(); ++i) {
     const AttentionSequence& s = sequences[i];
     TARE_CHECK(s.branches.empty());
-    const auto rows_of = [&s](auto view) {
-      view.data = view.Row(s.first_row, 0);
-      view.tokens = s.prefix;
-      return view;
-    };
     KvCache& cache = caches[i]->Layer(layer);
-    cache.Append(rows_of(problem.k), rows_of(problem.v));
-    LambdaView lambda = problem.lambda;
-    lambda.data += s.first_row * lambda.token_stride;
-    calls.push_back({.cache = &cache, .q = rows_of(problem.q), .lambda = lambda, .out = rows_of(problem.out)});
+    const AttentionProblem rows = RowsOf(s, problem);
+    cache.Append(rows.k, rows.v);
+    calls.push_back({.cache = &cache, .q = rows.q, .lambda = rows.lambda, .out = rows.out});
   }
   const DecodeHeads& heads = HeadsOf(problem, *caches.front(), calls.front().cache->shape(), scratch.heads);
   scratch.workspace.Reserve(DecodeWorkspaceBytes(heads, calls));

@@ -19,6 +19,9 @@ struct DecodeScratch {
   AlignedBuffer<std::byte> workspace;
 };
 
+// The batch's rows of one sequence.
+AttentionProblem RowsOf(const AttentionSequence& sequence, const AttentionProblem& batch);
+
 // caches: of each sequence. Throws Error for branches, which share no cache, and for what a cache does not take: values
 // that are not finite.
 void CachedAttention(const AttentionProblem& problem, std::span<const AttentionSequence> sequences,

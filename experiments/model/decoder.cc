@@ -99,17 +99,7 @@ void AttendExecuted(const LayerCall& call, const ExecutedPlan& executed, const A
   SmoothingMeans means;
   for (const AttentionSequence& s : call.batch.sequences) {
     TARE_CHECK(s.branches.empty());  // PlanRun::SpansRows keeps tasks from sharing contexts
-    AttentionProblem problem = batch;
-    const auto rows_of = [&s](auto view) {
-      view.data = view.Row(s.first_row, 0);
-      view.tokens = s.prefix;
-      return view;
-    };
-    problem.q = rows_of(batch.q);
-    problem.k = rows_of(batch.k);
-    problem.v = rows_of(batch.v);
-    problem.out = rows_of(batch.out);
-    problem.lambda.data += s.first_row * batch.lambda.token_stride;
+    const AttentionProblem problem = RowsOf(s, batch);
     const AttentionPlan plan = executed.For(problem, means);
     call.a.workspace.Reserve(WorkspaceBytes(plan, problem));
     ExecutedAttention(plan, problem, call.a.workspace.span());
