@@ -37,12 +37,12 @@ TEST(TableText, LongTextRunsOverEmptyCellsOrStandsAbove) {
   Table table{.columns = {Left("plan", 6), Right("first"), Right("second")}};
   table.Add({"f32", 1, 2});
   table.Add({"f32 long", nullptr, 3});
-  table.Add({"f32 longer", 4, nullptr});
+  table.Add({"f32 much longer", 4, nullptr});
   EXPECT_EQ(TableText(table, 2),
             "  plan    first  second\n"
             "  f32         1       2\n"
             "  f32 long            3\n"
-            "  f32 longer\n"
+            "  f32 much longer\n"
             "              4\n");
   table.rows.resize(1);
   const std::string rule = "0123456789012345678901234567890123456789";
