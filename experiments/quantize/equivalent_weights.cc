@@ -129,11 +129,14 @@ AlignedBuffer<float> Changed(const WeightMatrix& stored, const TensorChange& cha
 
 }  // namespace
 
-std::string EquivalentConfig(const std::filesystem::path& model, bool unties) {
+std::string ConfigOf(const std::filesystem::path& model) {
   const std::optional<std::string> text = CheckpointText(model, "config.json");
   TARE_CHECK(text.has_value());
-  if (!unties) return *text;
-  auto config = ParseOrderedJson(*text, (model / "config.json").string());
+  return *text;
+}
+
+std::string UntiedConfigOf(const std::filesystem::path& model) {
+  auto config = ParseOrderedJson(ConfigOf(model), (model / "config.json").string());
   config["tie_word_embeddings"] = false;
   return config.dump(2) + "\n";
 }
@@ -210,7 +213,7 @@ EquivalentWeights Smoothed(const Checkpoint& files, const ModelConfig& c, const 
 void WriteEquivalent(const Checkpoint& files, const std::filesystem::path& model, const EquivalentWeights& weights,
                      const Provenance& provenance, const std::filesystem::path& out, const Progress& progress) {
   QuantizedCheckpointWriter file(out, provenance);
-  file.AddFile("config.json", EquivalentConfig(model, weights.unties));
+  file.AddFile("config.json", weights.unties ? UntiedConfigOf(model) : ConfigOf(model));
   for (const char* name : kTokenizerFiles) {
     if (const auto text = CheckpointText(model, name)) file.AddFile(name, *text);
   }

@@ -54,8 +54,9 @@ EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& config, ui
 EquivalentWeights Smoothed(const Checkpoint& files, const ModelConfig& config,
                            const std::vector<LayerSmoothing>& layers);
 
-// config.json of the model, with tied embeddings made two where the weights say so.
-std::string EquivalentConfig(const std::filesystem::path& model, bool unties);
+// config.json of the model; and the same with tied embeddings made two.
+std::string ConfigOf(const std::filesystem::path& model);
+std::string UntiedConfigOf(const std::filesystem::path& model);
 
 // The checkpoint with its changes, in f32 where something changed, as a MODEL file without codes. Holds one matrix in
 // memory.

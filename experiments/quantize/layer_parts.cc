@@ -9,7 +9,8 @@ namespace tare {
 
 namespace fs = std::filesystem;
 
-LayerParts::LayerParts(const fs::path& out, bool resume) : folder_(out.string() + ".parts"), begun_(resume) {}
+LayerParts::LayerParts(const fs::path& out, EarlierParts earlier)
+    : folder_(out.string() + ".parts"), begun_(earlier == EarlierParts::kTakenUp) {}
 
 void LayerParts::Begin() {
   if (!begun_) Remove();

@@ -11,10 +11,12 @@
 
 namespace tare {
 
+// What becomes of the parts that an earlier job left: deleted when this job keeps its own first part, or this job's.
+enum class EarlierParts { kDeleted, kTakenUp };
+
 class LayerParts {
  public:
-  // A new job deletes what an earlier one left when it keeps its own first part; a resumed one takes it up.
-  LayerParts(const std::filesystem::path& out, bool resume);
+  LayerParts(const std::filesystem::path& out, EarlierParts earlier);
 
   // Where the equivalent checkpoint goes, in a folder that is there.
   std::filesystem::path Prepared();

@@ -85,7 +85,7 @@ void Prepare(const QuantizeJob& job, const std::filesystem::path& out, const Pro
   if (job.resume && std::filesystem::exists(out)) {
     const bool unties = job.method.equivalent == Equivalent::kHadamard && LoadConfig(job.model).tied_embeddings;
     const QuantizedCheckpoint prepared(out);
-    RequireSameJob(out, prepared, provenance, EquivalentConfig(job.model, unties));
+    RequireSameJob(out, prepared, provenance, unties ? UntiedConfigOf(job.model) : ConfigOf(job.model));
     prepared.Verify();
     return;
   }
@@ -111,7 +111,7 @@ QuantizeSummary Quantize(const QuantizeJob& job, const Progress& progress) {
   CheckRounding(job, Checkpoint(job.model), config);
   if (job.method.equivalent == Equivalent::kNone && !job.method.RoundsByCalibration())
     return RoundLayers(job, job.model, nullptr, progress);  // seconds: nothing worth keeping
-  LayerParts parts(job.out, job.resume);
+  LayerParts parts(job.out, job.resume ? EarlierParts::kTakenUp : EarlierParts::kDeleted);
   std::filesystem::path model = job.model;
   if (job.method.equivalent != Equivalent::kNone) {
     model = parts.Prepared();

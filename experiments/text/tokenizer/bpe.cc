@@ -27,8 +27,8 @@ char32_t Bpe::NextSymbol(std::string_view text, size_t* at) const {
   return bytes_ ? static_cast<unsigned char>(text[(*at)++]) : Next(text, at);
 }
 
-Bpe::Bpe(const nlohmann::json& json, bool bytes, const std::string& where)
-    : bytes_(bytes),
+Bpe::Bpe(const nlohmann::json& json, WordsOf words, const std::string& where)
+    : bytes_(words == WordsOf::kBytes),
       prefix_(GetOr<std::string>(json, "continuing_subword_prefix", "", where)),
       suffix_(GetOr<std::string>(json, "end_of_word_suffix", "", where)),
       byte_fallback_(GetOr(json, "byte_fallback", false, where)),
@@ -36,14 +36,14 @@ Bpe::Bpe(const nlohmann::json& json, bool bytes, const std::string& where)
       ignore_merges_(GetOr(json, "ignore_merges", false, where)) {
   if (GetOr(json, "dropout", 0.0, where) != 0.0)
     Fail("{}: dropout: got {}, expected none", where, json["dropout"].dump());
-  if (bytes && (!prefix_.empty() || !suffix_.empty()))
+  if (bytes_ && (!prefix_.empty() || !suffix_.empty()))
     Fail("{}: got ByteLevel with a prefix or suffix of pieces, expected none", where);
   const auto vocabulary = json.find("vocab");
   if (vocabulary == json.end() || !vocabulary->is_object()) Fail("{}: got no vocab, expected an object", where);
   for (const auto& [piece, id] : vocabulary->items()) {
     if (!id.is_number_integer()) Fail("{}: vocab: '{}': got {}, expected an id", where, piece, id.dump());
     names_.Add(piece, id.get<int64_t>(), where + ": vocab");
-    const std::optional<std::string> spelled = bytes ? FromAlphabet(piece) : piece;
+    const std::optional<std::string> spelled = bytes_ ? FromAlphabet(piece) : piece;
     if (!spelled) continue;
     pieces_.Add(*spelled, id.get<int64_t>(), where + ": vocab");
     AddNeighbours(*spelled);

@@ -20,7 +20,7 @@ namespace tare::pipeline {
 class Bpe : public Subwords {
  public:
   // Throws Error for merges of pieces that are not there, and for dropout.
-  Bpe(const nlohmann::json& json, bool bytes, const std::string& where);
+  Bpe(const nlohmann::json& json, WordsOf words, const std::string& where);
 
   void Encode(std::string_view word, std::vector<int32_t>* ids) const override;
   std::optional<int32_t> Find(const std::string& piece) const override { return names_.Find(piece); }

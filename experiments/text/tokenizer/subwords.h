@@ -13,6 +13,9 @@
 
 namespace tare::pipeline {
 
+// What words are made of: bytes come under the pieces' spelling in GPT-2's alphabet.
+enum class WordsOf { kCharacters, kBytes };
+
 class Subwords {
  public:
   virtual ~Subwords() = default;
@@ -24,8 +27,8 @@ class Subwords {
   virtual int32_t ids() const = 0;  // one more than the largest
 };
 
-// type BPE or Unigram; a file without a type is told by what it has. bytes: words come as bytes, for which the pieces'
-// spelling in GPT-2's alphabet stands. Throws Error for other types, by name, and for what does not fit together.
-std::unique_ptr<Subwords> ParseSubwords(const nlohmann::json& json, bool bytes, const std::string& where);
+// type BPE or Unigram; a file without a type is told by what it has. Throws Error for other types, by name, and for what
+// does not fit together.
+std::unique_ptr<Subwords> ParseSubwords(const nlohmann::json& json, WordsOf words, const std::string& where);
 
 }  // namespace tare::pipeline

@@ -18,7 +18,7 @@ namespace tare::pipeline {
 
 class Unigram : public Subwords {
  public:
-  Unigram(const nlohmann::json& json, bool bytes, const std::string& where);
+  Unigram(const nlohmann::json& json, WordsOf words, const std::string& where);
 
   void Encode(std::string_view word, std::vector<int32_t>* ids) const override;
   std::optional<int32_t> Find(const std::string& piece) const override { return pieces_.Find(piece); }

@@ -82,8 +82,8 @@ TEST(EquivalentWeights, OnlyStandardHeadsSmoothTheInputOfO) {
 
 TEST(EquivalentWeights, TheConfigSaysWhereEmbeddingsAreTwo) {
   const auto folder = GoldenFolder("llama-mha");
-  EXPECT_EQ(EquivalentConfig(folder, false), GetFile(folder / "config.json"));
-  EXPECT_EQ(nlohmann::json::parse(EquivalentConfig(folder, true))["tie_word_embeddings"], false);
+  EXPECT_EQ(ConfigOf(folder), GetFile(folder / "config.json"));
+  EXPECT_EQ(nlohmann::json::parse(UntiedConfigOf(folder))["tie_word_embeddings"], false);
 }
 
 }  // namespace

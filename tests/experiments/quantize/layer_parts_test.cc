@@ -29,11 +29,11 @@ class LayerPartsTest : public testing::Test {
 };
 
 TEST_F(LayerPartsTest, WhatIsKeptIsThereForAResumedJob) {
-  LayerParts first(folder_ / "q.h5", false);
+  LayerParts first(folder_ / "q.h5", EarlierParts::kDeleted);
   EXPECT_FALSE(first.Has(2));
   Keep(first, 2);
   EXPECT_TRUE(first.Has(2));
-  const LayerParts resumed(folder_ / "q.h5", true);
+  const LayerParts resumed(folder_ / "q.h5", EarlierParts::kTakenUp);
   EXPECT_FALSE(resumed.Has(1));
   ASSERT_TRUE(resumed.Has(2));
   const QuantizedCheckpoint layer = resumed.Layer(2, kJob, "{}");
@@ -45,9 +45,9 @@ TEST_F(LayerPartsTest, WhatIsKeptIsThereForAResumedJob) {
 }
 
 TEST_F(LayerPartsTest, ANewJobDeletesWhatLiesThereOnceItKeepsSomething) {
-  LayerParts first(folder_ / "q.h5", false);
+  LayerParts first(folder_ / "q.h5", EarlierParts::kDeleted);
   Keep(first, 0);
-  LayerParts second(folder_ / "q.h5", false);
+  LayerParts second(folder_ / "q.h5", EarlierParts::kDeleted);
   EXPECT_FALSE(second.Has(0));
   EXPECT_TRUE(std::filesystem::exists(folder_ / "q.h5.parts" / "layer-0.h5"));
   Keep(second, 1);
@@ -56,7 +56,7 @@ TEST_F(LayerPartsTest, ANewJobDeletesWhatLiesThereOnceItKeepsSomething) {
 }
 
 TEST_F(LayerPartsTest, NothingIsLeftButWhatIsNotOurs) {
-  LayerParts parts(folder_ / "q.h5", false);
+  LayerParts parts(folder_ / "q.h5", EarlierParts::kDeleted);
   Keep(parts, 0);
   PutFile(parts.Prepared(), "x");
   parts.Remove();
@@ -70,7 +70,7 @@ TEST_F(LayerPartsTest, NothingIsLeftButWhatIsNotOurs) {
 
 TEST_F(LayerPartsTest, AFolderThatCannotBeMadeIsRefused) {
   PutFile(folder_ / "file", "");
-  LayerParts parts(folder_ / "file" / "q.h5", false);
+  LayerParts parts(folder_ / "file" / "q.h5", EarlierParts::kDeleted);
   EXPECT_THAT([&] { parts.Prepared(); }, ThrowsMessage<Error>(HasSubstr("cannot be created")));
 }
 

@@ -13,12 +13,13 @@ namespace tare {
 namespace {
 
 using pipeline::Bpe;
+using pipeline::WordsOf;
 using testing::ElementsAre;
 using Json = nlohmann::json;
 
-std::vector<int32_t> Encode(const Json& json, const std::string& word, bool bytes = false) {
+std::vector<int32_t> Encode(const Json& json, const std::string& word, WordsOf words = WordsOf::kCharacters) {
   std::vector<int32_t> ids;
-  Bpe(json, bytes, "model").Encode(word, &ids);
+  Bpe(json, words, "model").Encode(word, &ids);
   return ids;
 }
 
@@ -70,7 +71,7 @@ TEST(Bpe, Bytes) {
                         "a",
                         2}}},
                      {"merges", {"\xc4\xa0 a"}}};
-  EXPECT_THAT(Encode(json, " a", true), ElementsAre(2));  // the alphabet spells a space so
+  EXPECT_THAT(Encode(json, " a", WordsOf::kBytes), ElementsAre(2));  // the alphabet spells a space so
 }
 
 // Every pair of neighbours, of least rank, leftmost: written out, on words short and long.

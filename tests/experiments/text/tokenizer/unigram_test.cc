@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 
 std::vector<int32_t> Encode(const Json& json, const std::string& word) {
   std::vector<int32_t> ids;
-  Unigram(json, false, "model").Encode(word, &ids);
+  Unigram(json, pipeline::WordsOf::kCharacters, "model").Encode(word, &ids);
   return ids;
 }
 
