@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/tasks/hellaswag_text.h"
 
-#include <locale.h>
-#include <wctype.h>
+#include <unicode/uchar.h>
 
 #include <algorithm>
-#include <memory>
-#include <type_traits>
 
 #include "experiments/text/utf8.h"
-#include "quant/base/error.h"
 
 namespace tare {
 namespace {
@@ -44,30 +40,18 @@ std::string RemoveBracketed(std::string_view text) {
   return kept;
 }
 
-// Unicode's own mappings, whatever the process's locale is.
-locale_t UnicodeLocale() {
-  struct Free {
-    void operator()(locale_t locale) const { freelocale(locale); }
-  };
-  static const std::unique_ptr<std::remove_pointer_t<locale_t>, Free> locale(
-      newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr));
-  if (!locale)
-    Fail("letter case: this system has no locale C.UTF-8, expected the C library's; try installing its locales");
-  return locale.get();
-}
-
 }  // namespace
 
 std::string Capitalize(std::string_view text) {
   std::string capitalized;
   for (bool first = true; !text.empty(); first = false) {
     const char32_t letter = FirstCharacter(text);
-    const wint_t changed = first ? towupper_l(letter, UnicodeLocale()) : towlower_l(letter, UnicodeLocale());
+    const auto point = static_cast<UChar32>(letter);
     const size_t before = capitalized.size();
     AppendCharacter(letter, &capitalized);
     text.remove_prefix(capitalized.size() - before);
     capitalized.resize(before);
-    AppendCharacter(changed, &capitalized);
+    AppendCharacter(static_cast<char32_t>(first ? u_toupper(point) : u_tolower(point)), &capitalized);
   }
   return capitalized;
 }
