@@ -2,6 +2,7 @@
 // tare bench: measure speed, compared with the machine's limits and baselines in the same run. `forward` is here, the
 // others in bench_*.cc.
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -76,6 +77,40 @@ void MakeTower(ModelConfig& config, ForwardBench& bench) {
   bench.tokens = 1 + config.Patches();
 }
 
+// Its timings: without statistics, with the paper's, and under the plan.
+void TimeFamily(const ForwardOptions& o, const std::string& family, Math math,
+                const std::function<void(const char* what, const std::string& family, const ForwardTiming& timing)>& add) {
+  const TemporaryFolder folder;
+  ModelConfig config{.family = family,
+                     .vocabulary = o.vocabulary,
+                     .hidden = o.hidden,
+                     .ffn = o.ffn,
+                     .layers = o.layers,
+                     .heads = o.heads,
+                     .kv_heads = o.kv_heads == 0 ? o.heads : o.kv_heads,
+                     .head_dim = o.hidden / o.heads,
+                     .norm_eps = 1e-5f,
+                     .max_positions = static_cast<int>(o.bench.tokens),
+                     .tied_embeddings = true,
+                     .gate = kGates.at(o.gate)};
+  ForwardBench bench = o.bench;
+  if (!FamilyOf(config).names.positions.empty()) MakeTower(config, bench);
+  WriteRandomCheckpoint(folder.path, config, WeightType::kBf16, 1);
+  Model model(folder.path, math);
+  if (model.config().SeesImages()) ShowRandomImages(model, folder.path, bench.batch);
+  if (model.config().gate != config.gate)
+    Fail("tare bench forward: --gate: got family {}, expected one with a gate; try qwen3", family);
+  add("forward", family, TimeForward(model, bench));
+  FullObserver observer = OutlierObserver(model.config());
+  SiteVisitor* const visitors[] = {&observer};
+  add("forward + stats", family, TimeForward(model, bench, visitors));
+  if (o.plan.empty()) return;
+  PlanRun run(Plan::Parse(o.plan), Carrying::kExecuted, ModelSitesOf(model));
+  run.RefuseCache("bench forward");
+  const SiteVisitors none = run.Begin(model);
+  add("executed", family, TimeForward(model, bench, none));
+}
+
 void RunForward(const ForwardOptions& o) {
   const std::vector<AtomicFile> claims = ClaimFiles({}, {o.json});
   if (o.hidden % o.heads != 0)
@@ -99,38 +134,7 @@ void RunForward(const ForwardOptions& o) {
     const size_t of_family = o.plan.empty() ? 2 : 3;
     Report(line->Callback(), std::ssize(timings), static_cast<int64_t>(families.size() * of_family), "timings");
   };
-  for (const std::string& family : families) {
-    const TemporaryFolder folder;
-    ModelConfig config{.family = family,
-                       .vocabulary = o.vocabulary,
-                       .hidden = o.hidden,
-                       .ffn = o.ffn,
-                       .layers = o.layers,
-                       .heads = o.heads,
-                       .kv_heads = o.kv_heads == 0 ? o.heads : o.kv_heads,
-                       .head_dim = o.hidden / o.heads,
-                       .norm_eps = 1e-5f,
-                       .max_positions = static_cast<int>(o.bench.tokens),
-                       .tied_embeddings = true,
-                       .gate = kGates.at(o.gate)};
-    ForwardBench bench = o.bench;
-    if (!FamilyOf(config).names.positions.empty()) MakeTower(config, bench);
-    WriteRandomCheckpoint(folder.path, config, WeightType::kBf16, 1);
-    Model model(folder.path, math);
-    if (model.config().SeesImages()) ShowRandomImages(model, folder.path, bench.batch);
-    if (model.config().gate != config.gate)
-      Fail("tare bench forward: --gate: got family {}, expected one with a gate; try qwen3", family);
-    add("forward", family, TimeForward(model, bench));
-    FullObserver observer = OutlierObserver(model.config());
-    SiteVisitor* const visitors[] = {&observer};
-    add("forward + stats", family, TimeForward(model, bench, visitors));
-    if (!o.plan.empty()) {
-      PlanRun run(Plan::Parse(o.plan), Carrying::kExecuted, ModelSitesOf(model));
-      run.RefuseCache("bench forward");
-      const SiteVisitors none = run.Begin(model);
-      add("executed", family, TimeForward(model, bench, none));
-    }
-  }
+  for (const std::string& family : families) TimeFamily(o, family, math, add);
   line.reset();
   const Table table = TableOf(TimedColumns(), timings);
   json["timings"] = TableJson(table);

@@ -2,8 +2,10 @@
 // tare bench attention: attention kernels, each case beside its error, rooflines and baselines of the same run.
 #include <algorithm>
 #include <memory>
+#include <ranges>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "experiments/bench/attention_bench.h"
@@ -62,21 +64,10 @@ std::vector<AttentionCase> Cases(const BenchAttentionArguments& o) {
       cases.push_back(c);
     }
   };
-  for (const std::string& family : o.families) {
-    for (const int64_t n : o.lengths) {
-      for (const int d : o.widths) {
-        for (const int heads : o.heads) {
-          for (const int threads : o.threads) {
-            for (const std::string& mask : o.masks) {
-              for (const std::string& data : o.data) {
-                c.family = family, c.n = n, c.d = d, c.heads = heads, c.threads = threads, c.mask = mask, c.data = data;
-                add_kernels();
-              }
-            }
-          }
-        }
-      }
-    }
+  for (const auto& shape :
+       std::views::cartesian_product(o.families, o.lengths, o.widths, o.heads, o.threads, o.masks, o.data)) {
+    std::tie(c.family, c.n, c.d, c.heads, c.threads, c.mask, c.data) = shape;
+    add_kernels();
   }
   return cases;
 }

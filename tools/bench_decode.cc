@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare bench decode: attention of one query over a cache of keys and values, beside what reading it takes.
 #include <memory>
+#include <ranges>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "experiments/bench/decode_bench.h"
@@ -58,17 +60,9 @@ std::vector<DecodeCase> Cases(const BenchDecodeArguments& o) {
     c.kernel = "onednn-f32";
     cases.push_back(c);
   };
-  for (const std::string& family : o.families) {
-    for (const int64_t n : o.lengths) {
-      for (const int d : o.widths) {
-        for (const int heads : o.heads) {
-          for (const int threads : o.threads) {
-            c.shape.family = family, c.shape.n = n, c.shape.d = d, c.shape.heads = heads, c.threads = threads;
-            add_kernels();
-          }
-        }
-      }
-    }
+  for (const auto& shape : std::views::cartesian_product(o.families, o.lengths, o.widths, o.heads, o.threads)) {
+    std::tie(c.shape.family, c.shape.n, c.shape.d, c.shape.heads, c.threads) = shape;
+    add_kernels();
   }
   return cases;
 }

@@ -21,36 +21,45 @@ struct InspectArguments {
   MachineOptions machine;
 };
 
-Json Describe(const Model& model) {
-  const ModelConfig& c = model.config();
+// What the tensors come to.
+struct Stored {
   uint64_t parameters = 0, bytes = 0;
   std::map<std::string, uint64_t> by_type;
   Json quantized = Json::array();
+};
+Stored StoredIn(const Model& model) {
+  Stored all;
   for (const std::string& name : model.files().names()) {
     if (const QuantizedMatrix* m = model.files().FindQuantized(name)) {
       const auto values = static_cast<uint64_t>(m->out * m->in);
       const uint64_t stored = m->Bytes();
-      parameters += values;
-      bytes += stored;
-      by_type[std::string(Info(m->format).name)] += values;
-      quantized.push_back({{"tensor", name},
-                           {"format", Info(m->format).name},
-                           {"group", m->group},
-                           {"bytes", stored},
-                           {"bits_per_weight", 8.0 * static_cast<double>(stored) / static_cast<double>(values)}});
+      all.parameters += values;
+      all.bytes += stored;
+      all.by_type[std::string(Info(m->format).name)] += values;
+      all.quantized.push_back({{"tensor", name},
+                               {"format", Info(m->format).name},
+                               {"group", m->group},
+                               {"bytes", stored},
+                               {"bits_per_weight", 8.0 * static_cast<double>(stored) / static_cast<double>(values)}});
       continue;
     }
     const TensorView& tensor = *model.files().Find(name);
-    parameters += tensor.elements();
-    bytes += tensor.bytes.size();
-    by_type[std::string(Name(tensor.dtype))] += tensor.elements();
+    all.parameters += tensor.elements();
+    all.bytes += tensor.bytes.size();
+    all.by_type[std::string(Name(tensor.dtype))] += tensor.elements();
   }
+  return all;
+}
+
+Json Describe(const Model& model) {
+  const ModelConfig& c = model.config();
+  const Stored stored = StoredIn(model);
   Json json{{"schema", "tare.inspect/1"},
             {"model", model.Name()},
             {"family", c.family},
-            {"parameters", parameters},
-            {"bytes", bytes},
-            {"stored", by_type},
+            {"parameters", stored.parameters},
+            {"bytes", stored.bytes},
+            {"stored", stored.by_type},
             {"vocabulary", c.vocabulary},
             {"hidden", c.hidden},
             {"ffn", c.ffn},
@@ -71,7 +80,7 @@ Json Describe(const Model& model) {
     json["method"] = p.method;
     json["source"] = p.source;
     json["source_sha256"] = p.source_sha256;
-    json["quantized"] = quantized;
+    json["quantized"] = stored.quantized;
   }
   if (const std::vector<std::string> names = TokenizersOf(model.folder()); !names.empty()) json["tokenizers"] = names;
   for (const LayerWeights& layer : model.layers()) {

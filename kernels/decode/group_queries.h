@@ -38,8 +38,6 @@ class GroupQueries {
  private:
   KeyRange Visible(const KvCache::Part& part, int64_t page, int64_t query) const;
   void WeighQueries(const std::byte* scales, int64_t begin, int64_t end) const;
-  void MultiplyHead(const KvCache::Part& part, int head, std::span<const PanelFactor> factors,
-                    const std::byte* next) const;
   void MultiplyTurned(const KvCache::Part& part, int64_t page, int head, std::span<const PanelFactor> factors) const;
 
   const DecodeHeads& table_;
