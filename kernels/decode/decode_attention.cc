@@ -31,14 +31,7 @@ struct Partial {
   float* o;
 };
 
-// Of one thread. Rows and products are those of all groups, times T.
-struct Scratch {
-  GroupQueries::Memory queries;
-  PanelFactor* values;     // [products]
-  float* p;                // [rows][64]
-  float* rescale;          // [rows]
-  int8_t *p_high, *p_low;  // [products][64]
-};
+struct Scratch;
 
 // Where the work on a sequence is cut: runs of pages, and of groups where the pages are few. A run of groups shares a
 // pass over the pages, because memory is read fastest straight on.
@@ -81,26 +74,37 @@ struct Layout {
     }
     return {list, static_cast<size_t>(partials)};
   }
-  Scratch TakeScratch(Arena& arena) const {
-    const int64_t inputs = page.KeyInputs();
-    return {.queries = {.keys = arena.Take<PanelFactor>(rows),
-                        .q = arena.Take<float>(rows * inputs),
-                        .q_high = arena.Take<int8_t>(rows * inputs),
-                        .q_low = arena.Take<int8_t>(rows * inputs),
-                        .logits = arena.Take<float>(rows * kPageTokens),
-                        .panel = arena.Take<float>(before_rotary ? inputs * kPageTokens : 0)},
-            .values = arena.Take<PanelFactor>(products),
-            .p = arena.Take<float>(rows * kPageTokens),
-            .rescale = arena.Take<float>(rows),
-            .p_high = arena.Take<int8_t>(products * kPageTokens),
-            .p_low = arena.Take<int8_t>(products * kPageTokens)};
-  }
+  Scratch TakeScratch(Arena& arena) const;
 
   int64_t chunks = 0, units = 0;  // of a sequence at most
   int64_t rows = 0, products = 0, partials = 0;
   bool before_rotary = false;  // any cache's keys
   PageLayout page;
 };
+
+// Of one thread. Rows and products are those of all groups, times T.
+struct Scratch {
+  Arena arena;
+  const Layout& l;
+  int64_t inputs = l.page.KeyInputs();
+  GroupQueries::Memory queries{.keys = arena.Take<PanelFactor>(l.rows),
+                               .q = arena.Take<float>(l.rows * inputs),
+                               .q_high = arena.Take<int8_t>(l.rows * inputs),
+                               .q_low = arena.Take<int8_t>(l.rows * inputs),
+                               .logits = arena.Take<float>(l.rows * kPageTokens),
+                               .panel = arena.Take<float>(l.before_rotary ? inputs * kPageTokens : 0)};
+  PanelFactor* values = arena.Take<PanelFactor>(l.products);      // [products]
+  float* p = arena.Take<float>(l.rows * kPageTokens);             // [rows][64]
+  float* rescale = arena.Take<float>(l.rows);                     // [rows]
+  int8_t* p_high = arena.Take<int8_t>(l.products * kPageTokens);  // [products][64]
+  int8_t* p_low = arena.Take<int8_t>(l.products * kPageTokens);   // [products][64]
+};
+
+Scratch Layout::TakeScratch(Arena& taken) const {
+  const Scratch scratch{taken, *this};
+  taken = scratch.arena;
+  return scratch;
+}
 
 // A group of a chunk; rows and products are counted times T, query within head.
 class GroupPass {

@@ -19,21 +19,7 @@ struct Packed {
   std::byte* v;  // [v heads][tiles], ValueBytes each
 };
 
-// What one thread works with. Arrays [2] have an entry per map.
-struct Scratch {
-  std::byte* q;      // [rows], of one map
-  float* sums;       // [rows][64] of a product
-  int32_t* begin;    // [rows] of the keys of a tile that are visible
-  int32_t* end;      // [rows]
-  float* exps;       // [2][tiles][rows][64]
-  float* tile_max;   // [2][tiles][rows]
-  float* weights;    // the same memory: what 1 of each tile's exps is worth replaces its maxima
-  float* exp_sums;   // [2][tiles][rows]
-  float* lambda;     // [rows]
-  std::byte* coded;  // [rows][64]: a tile's difference in bf16; none for f32
-  float* out;        // [rows][out_stride]
-  float* ones;       // [rows]
-};
+struct Scratch;
 
 struct Layout {
   Layout(const AttentionProblem& a_problem, ProductTypes types) : problem(a_problem), operands(types) {
@@ -51,21 +37,7 @@ struct Layout {
             .v = arena.Take<std::byte>(problem.v.heads * tiles * operands.ValueBytes(problem.v.width))};
   }
 
-  Scratch TakeScratch(Arena& arena) const {
-    Scratch scratch{};
-    scratch.q = arena.Take<std::byte>(rows * operands.RowBytes(problem.q.width));
-    scratch.sums = arena.Take<float>(rows * kTile);
-    scratch.begin = arena.Take<int32_t>(rows);
-    scratch.end = arena.Take<int32_t>(rows);
-    scratch.exps = arena.Take<float>(2 * tiles * rows * kTile);
-    scratch.tile_max = scratch.weights = arena.Take<float>(2 * tiles * rows);
-    scratch.exp_sums = arena.Take<float>(2 * tiles * rows);
-    scratch.lambda = arena.Take<float>(rows);
-    scratch.coded = arena.Take<std::byte>(operands.Converts() ? rows * operands.RowBytes(kTile) : 0);
-    scratch.out = arena.Take<float>(rows * out_stride);
-    scratch.ones = arena.Take<float>(rows);
-    return scratch;
-  }
+  Scratch TakeScratch(Arena& arena) const;
 
   std::byte* KeyTile(const Packed& packed, int64_t head, int64_t tile) const {
     return packed.k + (head * tiles + tile) * operands.KeyBytes(problem.k.width);
@@ -82,6 +54,31 @@ struct Layout {
   int64_t slice_stride = 0;  // of V's slices in a row of out, padded to whole vectors: WriteOutput reads them so
   int64_t out_stride = 0;
 };
+
+// What one thread works with. Arrays [2] have an entry per map.
+struct Scratch {
+  Arena arena;
+  const Layout& l;
+  std::byte* q = arena.Take<std::byte>(l.rows * l.operands.RowBytes(l.problem.q.width));  // [rows], of one map
+  float* sums = arena.Take<float>(l.rows * kTile);                                        // [rows][64] of a product
+  int32_t* begin = arena.Take<int32_t>(l.rows);                   // [rows] of the keys of a tile that are visible
+  int32_t* end = arena.Take<int32_t>(l.rows);                     // [rows]
+  float* exps = arena.Take<float>(2 * l.tiles * l.rows * kTile);  // [2][tiles][rows][64]
+  float* tile_max = arena.Take<float>(2 * l.tiles * l.rows);      // [2][tiles][rows]
+  float* weights = tile_max;                                  // what 1 of each tile's exps is worth replaces its maxima
+  float* exp_sums = arena.Take<float>(2 * l.tiles * l.rows);  // [2][tiles][rows]
+  float* lambda = arena.Take<float>(l.rows);                  // [rows]
+  // [rows][64]: a tile's difference in bf16; none for f32
+  std::byte* coded = arena.Take<std::byte>(l.operands.Converts() ? l.rows * l.operands.RowBytes(kTile) : 0);
+  float* out = arena.Take<float>(l.rows * l.out_stride);  // [rows][out_stride]
+  float* ones = arena.Take<float>(l.rows);                // [rows]
+};
+
+Scratch Layout::TakeScratch(Arena& taken) const {
+  const Scratch scratch{taken, *this};
+  taken = scratch.arena;
+  return scratch;
+}
 
 struct Products {
   explicit Products(const Layout& l)

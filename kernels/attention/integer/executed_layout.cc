@@ -2,8 +2,6 @@
 // See executed_layout.h.
 #include "kernels/attention/integer/executed_layout.h"
 
-#include "kernels/attention/integer/logit_stage.h"
-
 namespace tare {
 
 // The early order needs a row's sums before its first code, quantized logits its absmax. What they are made of is kept
@@ -45,37 +43,8 @@ PackedHeads ExecutedLayout::TakePacked(Arena& arena) const {
 }
 
 ExecutedScratch ExecutedLayout::TakeScratch(Arena& arena) const {
-  ExecutedScratch scratch{};
-  const int64_t both = 2 * rows;
-  scratch.q_codes = arena.Take<uint8_t>(both * d4);
-  scratch.q_scales = arena.Take<float>(rows);
-  scratch.q_inv = arena.Take<float>(both);
-  scratch.row_factors = arena.Take<float>(both);
-  scratch.lambda = arena.Take<float>(rows);
-  scratch.begin = arena.Take<int32_t>(rows);
-  scratch.end = arena.Take<int32_t>(rows);
-  scratch.sums = arena.Take<int32_t>(rows * kTile);
-  scratch.exps = arena.Take<int16_t>(2 * kept * exps_stride);
-  scratch.logits = reinterpret_cast<float*>(scratch.exps);
-  scratch.logit_absmax = arena.Take<float>(both);
-  scratch.logit_inv = arena.Take<float>(both);
-  scratch.logit_steps = arena.Take<float>(both);
-  scratch.logit_table = arena.Take<uint16_t>(both * kLogitEntries);
-  scratch.tile_max = scratch.weights = arena.Take<float>(scored * both);
-  scratch.exp_sums = arena.Take<int32_t>(scored * both);
-  scratch.spare_max = arena.Take<float>(rows);
-  scratch.spare_sums = arena.Take<int32_t>(rows);
-  scratch.block_max = arena.Take<float>(rows);
-  scratch.code_sums = arena.Take<int32_t>(rows);
-  scratch.codes = arena.Take<uint8_t>(rows * plan.block);
-  scratch.zeros = arena.Take<int32_t>(rows);
-  scratch.row_scales = arena.Take<float>(rows);
-  scratch.v_sums = arena.Take<int32_t>(kTile);
-  scratch.out = arena.Take<float>(both * slices * columns);
-  scratch.reference = arena.Take<float>(both);
-  scratch.norm = arena.Take<float>(both);
-  scratch.out_factors = arena.Take<float>(both);
-  scratch.mean_factors = arena.Take<float>(rows);
+  const ExecutedScratch scratch{arena, *this};
+  arena = scratch.arena;
   return scratch;
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "kernels/attention/attention_plan.h"
+#include "kernels/attention/integer/logit_stage.h"
 #include "kernels/attention/row_block.h"
 #include "kernels/attention/workspace.h"
 #include "kernels/product/tile_product.h"
@@ -26,39 +27,7 @@ struct PackedHeads {
   int32_t* v_sums;     // [v heads][tiles + blocks][columns]: block b's first at row (first tile of b) + b
 };
 
-// What one thread works with. Arrays [2] have an entry per map.
-struct ExecutedScratch {
-  uint8_t* q_codes;       // [2][rows][d4]
-  float* q_scales;        // [rows], of one map
-  float* q_inv;           // [2][rows]: 1 / q scale, where Q is smoothed
-  float* row_factors;     // [2][rows]: 1/2048 octaves per z of score_stage.h
-  float* lambda;          // [rows]
-  int32_t* begin;         // [rows] of the keys of a tile that are visible
-  int32_t* end;           // [rows]
-  int32_t* sums;          // [rows][64] of a product
-  int16_t* exps;          // [2][kept], tiles of [rows][64], exps_stride apart
-  float* logits;          // the same memory, where logits are quantized: a tile's exponentials replace its logits
-  float* logit_absmax;    // [2][rows]
-  float* logit_inv;       // [2][rows]: codes per z
-  float* logit_steps;     // [2][rows]: 1/2048 octaves per code
-  uint16_t* logit_table;  // [2][rows][kLogitEntries]
-  float* tile_max;        // [2][scored][rows]: largest logit of each tile
-  float* weights;         // early: the same memory, what 1 of each tile's exps is worth replaces its maxima
-  int32_t* exp_sums;      // [2][scored][rows]
-  float* spare_max;       // [rows] early: for tiles scored again, read by nobody
-  int32_t* spare_sums;    // [rows]
-  float* block_max;       // [rows] late: largest logit of a block
-  int32_t* code_sums;     // [rows] late: of a block's codes
-  uint8_t* codes;         // [rows][plan.block]
-  int32_t* zeros;         // [rows] the byte that stands for 0
-  float* row_scales;      // [rows] of codes
-  int32_t* v_sums;        // [64] of the codes of V that a product goes over
-  float* out;             // [2][rows][slices * columns]
-  float* reference;       // [2][rows] late: the maximum that out and norm are relative to
-  float* norm;            // [2][rows] late: sum of what the codes are worth
-  float* out_factors;     // [2][rows] of out in the result
-  float* mean_factors;    // [rows] of V's mean in the result
-};
+struct ExecutedScratch;
 
 struct ExecutedLayout {
   ExecutedLayout(const AttentionPlan& plan, const AttentionProblem& problem);
@@ -85,6 +54,44 @@ struct ExecutedLayout {
   int64_t scored;       // tiles whose maxima and sums are kept for each map
   int64_t kept;         // tiles whose exponentials are
   int64_t exps_stride;  // of a tile of them, in 16 bits
+};
+
+// What one thread works with. Arrays [2] have an entry per map.
+struct ExecutedScratch {
+  Arena arena;
+  const ExecutedLayout& l;
+  int64_t rows = l.rows;
+  uint8_t* q_codes = arena.Take<uint8_t>(2 * rows * l.d4);  // [2][rows][d4]
+  float* q_scales = arena.Take<float>(rows);                // [rows], of one map
+  float* q_inv = arena.Take<float>(2 * rows);               // [2][rows]: 1 / q scale, where Q is smoothed
+  float* row_factors = arena.Take<float>(2 * rows);         // [2][rows]: 1/2048 octaves per z of score_stage.h
+  float* lambda = arena.Take<float>(rows);                  // [rows]
+  int32_t* begin = arena.Take<int32_t>(rows);               // [rows] of the keys of a tile that are visible
+  int32_t* end = arena.Take<int32_t>(rows);                 // [rows]
+  int32_t* sums = arena.Take<int32_t>(rows * kTile);        // [rows][64] of a product
+  // [2][kept], tiles of [rows][64], exps_stride apart; quantized logits lie there until a tile's exponentials replace them
+  int16_t* exps = arena.Take<int16_t>(2 * l.kept * l.exps_stride);
+  float* logits = reinterpret_cast<float*>(exps);
+  float* logit_absmax = arena.Take<float>(2 * rows);                       // [2][rows]
+  float* logit_inv = arena.Take<float>(2 * rows);                          // [2][rows]: codes per z
+  float* logit_steps = arena.Take<float>(2 * rows);                        // [2][rows]: 1/2048 octaves per code
+  uint16_t* logit_table = arena.Take<uint16_t>(2 * rows * kLogitEntries);  // [2][rows][kLogitEntries]
+  float* tile_max = arena.Take<float>(2 * l.scored * rows);  // [2][scored][rows]: each tile's largest logit
+  float* weights = tile_max;                                 // early: what 1 of each tile's exps is worth replaces them
+  int32_t* exp_sums = arena.Take<int32_t>(2 * l.scored * rows);  // [2][scored][rows]
+  float* spare_max = arena.Take<float>(rows);                    // [rows] early: for tiles scored again, read by nobody
+  int32_t* spare_sums = arena.Take<int32_t>(rows);               // [rows]
+  float* block_max = arena.Take<float>(rows);                    // [rows] late: largest logit of a block
+  int32_t* code_sums = arena.Take<int32_t>(rows);                // [rows] late: of a block's codes
+  uint8_t* codes = arena.Take<uint8_t>(rows * l.plan.block);     // [rows][plan.block]
+  int32_t* zeros = arena.Take<int32_t>(rows);                    // [rows] the byte that stands for 0
+  float* row_scales = arena.Take<float>(rows);                   // [rows] of codes
+  int32_t* v_sums = arena.Take<int32_t>(kTile);                  // [64] of the codes of V that a product goes over
+  float* out = arena.Take<float>(2 * rows * l.slices * l.columns);  // [2][rows][slices * columns]
+  float* reference = arena.Take<float>(2 * rows);                   // [2][rows] late: the maximum of out and norm
+  float* norm = arena.Take<float>(2 * rows);                        // [2][rows] late: sum of what the codes are worth
+  float* out_factors = arena.Take<float>(2 * rows);                 // [2][rows] of out in the result
+  float* mean_factors = arena.Take<float>(rows);                    // [rows] of V's mean in the result
 };
 
 struct ExecutedProducts {
