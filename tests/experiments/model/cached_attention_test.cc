@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole models through it are in sequence_cache_test.cc; here, what it does not take.
+// Whole models through it are in sequence_cache_test.cc; here, which rows it takes of a batch and what it does not take.
 #include "experiments/model/cached_attention.h"
 
 #include <gmock/gmock.h>
@@ -12,6 +12,27 @@
 
 namespace tare {
 namespace {
+
+TEST(CachedAttentionTest, ASequencesRowsAreThoseOfItsPrefix) {
+  std::vector<float> values(5 * 2 * 4), lambda(5);
+  const HeadsView<float> view = DenseHeads(values.data(), 5, 2, 4);
+  const AttentionProblem batch{.q = ReadOnly(view),
+                               .k = ReadOnly(view),
+                               .v = ReadOnly(view),
+                               .heads = {},
+                               .lambda = {lambda.data(), 1, 0},
+                               .mask = {},
+                               .scale = 0.25f,
+                               .out = view};
+  const AttentionProblem rows = RowsOf({.index = 1, .first_row = 2, .prefix = 3, .branches = {}}, batch);
+  EXPECT_EQ(rows.q.tokens, 3);
+  EXPECT_EQ(rows.q.Row(0, 1), batch.q.Row(2, 1));
+  EXPECT_EQ(rows.k.Row(2, 0), batch.k.Row(4, 0));
+  EXPECT_EQ(rows.v.data, batch.v.Row(2, 0));
+  EXPECT_EQ(rows.out.data, batch.out.Row(2, 0));
+  EXPECT_EQ(&rows.lambda.data[0], &lambda[2]);
+  EXPECT_EQ(rows.scale, 0.25f);
+}
 
 TEST(CachedAttentionTest, KeysThatAreNotFiniteAreRefusedAndNothingJoins) {
   const ModelConfig config{.family = "llama", .layers = 1, .heads = 1, .kv_heads = 1, .head_dim = 4};

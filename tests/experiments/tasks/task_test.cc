@@ -38,6 +38,28 @@ TEST(TaskTest, NamesAreKindAndFile) {
   EXPECT_EQ(specs[1].Name(), "choice:a=b");
 }
 
+TEST(TaskTest, RecordsSayWhatIsAskedOfThem) {
+  EXPECT_EQ(TasksThat(&TaskKind::compares), "divergence");
+  EXPECT_EQ(TasksThat(&TaskKind::of_towers), "zero_shot or retrieval");
+  EXPECT_EQ(TasksThat([](const TaskKind&) { return false; }), "");
+  EXPECT_EQ(kPerplexityTask.compared->name, "divergence");
+  EXPECT_EQ(kChoiceTask.compared, nullptr);
+}
+
+TEST(TaskTest, ItemsSayTheirKeys) {
+  const TemporaryFolder folder;
+  PutFile(folder / "t.jsonl",
+          R"({"ind": 1, "ctx": "a", "endings": ["b", "c"], "label": 0, "depth": 7})"
+          "\n"
+          R"({"ind": 2, "ctx": "a", "endings": ["b", "c"], "label": 1, "depth": 9})");
+  const std::vector<ItemKeys> keys = kChoiceTask.keys(folder / "t.jsonl", 0);
+  ASSERT_EQ(keys.size(), 2u);
+  EXPECT_THAT(keys[1].where, HasSubstr("t.jsonl: line 2"));
+  EXPECT_EQ(keys[1].keys.at("depth"), 9);
+  EXPECT_EQ(kChoiceTask.keys(folder / "t.jsonl", 1).size(), 1u);
+  EXPECT_EQ(kPerplexityTask.keys, nullptr);
+}
+
 TEST(TaskTest, WhatIsNoTaskIsRefused) {
   const TemporaryFolder folder;
   PutFile(folder / "t.txt", "x");
