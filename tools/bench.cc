@@ -78,8 +78,9 @@ void MakeTower(ModelConfig& config, ForwardBench& bench) {
 }
 
 // Its timings: without statistics, with the paper's, and under the plan.
-void TimeFamily(const ForwardOptions& o, const std::string& family, Math math,
-                const std::function<void(const char* what, const std::string& family, const ForwardTiming& timing)>& add) {
+void TimeFamily(
+    const ForwardOptions& o, const std::string& family, Math math,
+    const std::function<void(const char* what, const std::string& family, const ForwardTiming& timing)>& add) {
   const TemporaryFolder folder;
   ModelConfig config{.family = family,
                      .vocabulary = o.vocabulary,

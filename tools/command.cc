@@ -27,8 +27,8 @@ CLI::Validator WholeNumber(int64_t least, int64_t most) {
   const auto check = [least, most, range](const std::string& text) {
     const std::optional<int64_t> number = ParseNumber<int64_t>(text);
     return number && least <= *number && *number <= most ? std::string()
-                                                      : Formatted("got '{}', expected a whole number {} {}", text,
-                                                                  range.contains("more") ? "of" : "from", range);
+                                                         : Formatted("got '{}', expected a whole number {} {}", text,
+                                                                     range.contains("more") ? "of" : "from", range);
   };
   return CLI::Validator(check, range);
 }

@@ -33,7 +33,9 @@ TokenizerJson::TokenizerJson(const Parsed& parsed, const std::string& where)
     : normalizer_(Member(parsed.json, "normalizer"), where + ": normalizer"),
       added_(Member(parsed.json, "added_tokens"), normalizer_, where + ": added_tokens"),
       pre_tokenizer_(Member(parsed.json, "pre_tokenizer"), where + ": pre_tokenizer"),
-      subwords_(ParseSubwords(parsed.json["model"], pre_tokenizer_.ends_in_bytes() ? WordsOf::kBytes : WordsOf::kCharacters, where + ": model")),
+      subwords_(ParseSubwords(parsed.json["model"],
+                              pre_tokenizer_.ends_in_bytes() ? WordsOf::kBytes : WordsOf::kCharacters,
+                              where + ": model")),
       post_processor_(Member(parsed.json, "post_processor"), where + ": post_processor"),
       decoder_(Member(parsed.json, "decoder"), where + ": decoder") {
   for (const std::vector<int32_t>* ids : {&post_processor_.before, &post_processor_.after}) {

@@ -19,7 +19,8 @@ constexpr size_t kLongestPiece = 4096;
 
 Unigram::Unigram(const nlohmann::json& json, WordsOf words, const std::string& where)
     : byte_fallback_(GetOr(json, "byte_fallback", false, where)) {
-  if (words == WordsOf::kBytes) Fail("{}: got the pre-tokenizer ByteLevel, expected another; Tare knows it with BPE alone", where);
+  if (words == WordsOf::kBytes)
+    Fail("{}: got the pre-tokenizer ByteLevel, expected another; Tare knows it with BPE alone", where);
   const auto vocabulary = json.find("vocab");
   if (vocabulary == json.end() || !vocabulary->is_array() || vocabulary->empty())
     Fail("{}: got no vocab, expected a list of [piece, score]", where);

@@ -48,10 +48,9 @@ TEST(TaskTest, RecordsSayWhatIsAskedOfThem) {
 
 TEST(TaskTest, ItemsSayTheirKeys) {
   const TemporaryFolder folder;
-  PutFile(folder / "t.jsonl",
-          R"({"ind": 1, "ctx": "a", "endings": ["b", "c"], "label": 0, "depth": 7})"
-          "\n"
-          R"({"ind": 2, "ctx": "a", "endings": ["b", "c"], "label": 1, "depth": 9})");
+  PutFile(folder / "t.jsonl", R"({"ind": 1, "ctx": "a", "endings": ["b", "c"], "label": 0, "depth": 7})"
+                              "\n"
+                              R"({"ind": 2, "ctx": "a", "endings": ["b", "c"], "label": 1, "depth": 9})");
   const std::vector<ItemKeys> keys = kChoiceTask.keys(folder / "t.jsonl", 0);
   ASSERT_EQ(keys.size(), 2u);
   EXPECT_THAT(keys[1].where, HasSubstr("t.jsonl: line 2"));

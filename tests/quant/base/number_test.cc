@@ -12,7 +12,8 @@ TEST(ParseNumberTest, TakesAllOfTheTextOrNothing) {
   EXPECT_EQ(ParseNumber<int>("12"), 12);
   EXPECT_EQ(ParseNumber<int64_t>("-3"), -3);
   EXPECT_EQ(ParseNumber<double>("1e-3"), 1e-3);
-  for (const char* text : {"", "x", "12x", " 12", "12 ", "+12", "1.5", "0x1"}) EXPECT_FALSE(ParseNumber<int>(text)) << text;
+  for (const char* text : {"", "x", "12x", " 12", "12 ", "+12", "1.5", "0x1"})
+    EXPECT_FALSE(ParseNumber<int>(text)) << text;
 }
 
 TEST(ParseNumberTest, RefusesWhatTheTypeCannotHold) {

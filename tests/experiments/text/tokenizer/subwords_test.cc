@@ -18,12 +18,14 @@ using testing::ThrowsMessage;
 
 TEST(Subwords, AModelWithoutATypeIsToldByWhatItHas) {
   std::vector<int32_t> ids;
-  ParseSubwords({{"vocab", {{"a", 0}}}, {"merges", nlohmann::json::array()}}, WordsOf::kCharacters, "m")->Encode("a", &ids);
+  ParseSubwords({{"vocab", {{"a", 0}}}, {"merges", nlohmann::json::array()}}, WordsOf::kCharacters, "m")
+      ->Encode("a", &ids);
   ParseSubwords(nlohmann::json::parse(R"({"vocab": [["a", -1.0]]})"), WordsOf::kCharacters, "m")->Encode("a", &ids);
   EXPECT_THAT(ids, ElementsAre(0, 0));
   EXPECT_THAT([] { ParseSubwords({{"type", "WordLevel"}}, WordsOf::kCharacters, "m"); },
               ThrowsMessage<Error>(HasSubstr("m: got type WordLevel")));
-  EXPECT_THAT([] { ParseSubwords("x", WordsOf::kCharacters, "m"); }, ThrowsMessage<Error>(HasSubstr("expected an object")));
+  EXPECT_THAT([] { ParseSubwords("x", WordsOf::kCharacters, "m"); },
+              ThrowsMessage<Error>(HasSubstr("expected an object")));
 }
 
 }  // namespace
