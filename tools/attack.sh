@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Attacks the program for a while: damaged files of every kind through every command that reads them, damaged command
-# lines, limits of memory, file size and open files, a full and a read-only disk, signals and kills at random moments
-# followed by a resume, two processes on one output. Says how many of each, and what was found; what was found is kept
-# in build/attack. SECURITY.md says what is promised.
+# Attacks the program: damaged files of every kind through every command that reads them, damaged command lines, limits
+# on memory, file size and open files, a full and a read-only disk, signals and kills at random moments followed by a
+# resume, two processes on one output. Prints how often it tried each and what it found, and keeps the findings in
+# build/attack. SECURITY.md says what the program promises.
 #
 # usage: tools/attack.sh [MINUTES [SEED]]
 #   MINUTES  duration (default 5), on every processor

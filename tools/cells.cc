@@ -27,8 +27,8 @@ void AddCellsOptions(CLI::App& command, CellsCommand& options) {
       ->allow_extra_args(false);
   command.add_option("--tasks", options.tasks, TaskUsage(", ") + ", separated by commas")->required();
   command.add_option("--cache", options.cache,
-                     "decode every cell over key/value caches of these formats and this policy, for example "
-                     "first=4,keep=h2o/256; rules of cache_k and cache_v in a plan come after them");
+                     "decode every cell with KV caches of these formats and this policy, for example "
+                     "first=4,keep=h2o/256; rules for cache_k and cache_v in a plan take precedence");
   command.add_option("--out", sweep.folder, "folder for the results")->required();
   command.add_option("--json", options.json, "write JSON to a file, or - for standard output");
   command.add_option("--seed", options.resampling.seed, "seed of the bootstrap draws for intervals")

@@ -4,13 +4,13 @@
 
 usage: clip_towers.py CHECKPOINT NAME [--head-dim 64]
 
-CHECKPOINT: what the authors of DiffCLIP (hammoudhasan/DiffCLIP) publish, checkpoint_best.pt, of either kind: with
-differential attention or their baseline; or the same names in a .safetensors file. The folders NAME-vision and
-NAME-text get config.json and model.safetensors, under the names of transformers' CLIPVisionModelWithProjection and
-CLIPTextModelWithProjection.
+CHECKPOINT is checkpoint_best.pt as the authors of DiffCLIP (hammoudhasan/DiffCLIP) publish it, with differential
+attention or their baseline, or a .safetensors file with the same names. The script writes config.json and
+model.safetensors into the folders NAME-vision and NAME-text, with the tensor names of transformers'
+CLIPVisionModelWithProjection and CLIPTextModelWithProjection.
 
-The file is opened by PyTorch's weights-only loading, which runs nothing that the file brings. What else the training
-wrote beside the weights (arguments, paths) is admitted as names without content.
+PyTorch's weights-only loading opens the file and runs no code in it. Other objects that the training stored with the
+weights (arguments, paths) are read as names without content.
 """
 import argparse
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# From a fresh machine to the main table: installs the packages, builds, and compares the embedded pair, a standard and a
-# differential model of the same size: their outliers, the cost of low-bit attention logits, and the sites to blame in
+# From a fresh machine to the main table: installs the packages, builds, and compares the embedded pair, a standard and
+# a differential model of the same size: their outliers, the cost of low-bit attention logits, and the sites to blame in
 # four bits. Re-running is safe; finished steps are skipped.
 #
 # usage: tools/demo.sh [RESULTS]     RESULTS: folder for tables in JSON and CSV (default ./demo-results)
@@ -66,7 +66,7 @@ fi
 tools/seen.sh "$results/compared/table.csv" "$results/compared/outliers.csv" | sed '1s/^/\n/'
 
 title 5 'the report'
-"$tare" report "$results/compared" "$results"/inspect-*.json --title 'A standard and a differential model at low bit widths' \
+"$tare" report "$results/compared" "$results"/inspect-*.json --title 'Two models at low bit widths' \
   --out "$results/report.html"
 
 printf '\n%d:%02d  Everything is in %s:\n' $((SECONDS / 60)) $((SECONDS % 60)) "$results"

@@ -132,8 +132,8 @@ void AddEval(CLI::App& app) {
   command->add_option("--csv", options->csv, "with --by: write its figures to this file")->needs(by);
   AddWindowOptions(*command, options->task.windows);
   command->add_option("--cache", options->cache,
-                      "decode texts and items over a key/value cache: rules of cache_k and cache_v, which --plan takes "
-                      "too (cache_k=int8/token,cache_v=int4/token), first=4 tokens in f32, keep=h2o/256 keys");
+                      "decode texts and items with a KV cache: rules for cache_k and cache_v, which --plan also takes "
+                      "(cache_k=int8/token,cache_v=int4/token), first=4 (tokens in f32), keep=h2o/256 (keys)");
   command->add_option("--reference", options->task.reference,
                       "for divergence: the reference checkpoint (default: MODEL without the plan)");
   command->add_option("--other-tower", options->task.other_tower,

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# libFuzzer on every reader of files, under the address and undefined-behaviour sanitizers, and how much of the readers'
-# sources it reached. Kept cases are in tests/fuzz/corpus; new ones are gathered in build/fuzz/corpus, and what breaks a
-# reader in build/fuzz/found.
+# Runs libFuzzer on every file reader, under the address and undefined-behaviour sanitizers, and reports the coverage of
+# the readers' sources. Permanent cases are in tests/fuzz/corpus; new ones go to build/fuzz/corpus, and inputs that
+# break a reader to build/fuzz/found.
 #
 # usage: tools/fuzz.sh [SECONDS [READER...]]
 #   SECONDS  time per reader (default 60)

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# One sentence of what the demo saw, computed from its figures: how perplexity changes at the fewest bits, and how the
-# two models' largest magnitudes compare. Columns are found by their names.
+# Sums up the demo's figures in one sentence: how perplexity changes at the fewest bits, and how the largest magnitudes
+# of the two models compare. Columns are found by name.
 #
-# usage: tools/seen.sh TABLE.csv OUTLIERS.csv     the table of a sweep and of `tare stats --csv`, for the same two models
+# usage: tools/seen.sh TABLE.csv OUTLIERS.csv     tables of a sweep and of `tare stats --csv`, of the same two models
 set -euo pipefail
 [ $# -eq 2 ] || { echo "seen: got $# files, expected TABLE.csv OUTLIERS.csv" >&2; exit 2; }
 

@@ -8,9 +8,9 @@
 #   --slurm  also Slurm, to test tools/cluster/slurm.sh
 #   --fuzz   also clang with libFuzzer, and the tools that measure coverage
 #
-# For Debian 13 and later and Ubuntu from 25.04, as root or as a user with sudo. What decides is not the system's name
-# but whether it offers the versions below; where it does not, the script says which are missing and leaves the system
-# as it is.
+# For Debian 13 or later and Ubuntu 25.04 or later, as root or as a user with sudo. The script checks the versions on
+# offer, not the name of the system: if packages are missing or too old there, it lists them and leaves the system
+# unchanged.
 set -euo pipefail
 
 # package and oldest supported version (the same as in cmake/dependencies.cmake)
@@ -81,7 +81,7 @@ supported='Debian 13 or later, or Ubuntu 25.04 or later'
 needed() { echo "$packages" | awk 'NF { printf "%s%s (%s or later)", sep, $1, $2; sep = ", " }'; }
 
 need_command() {
-  command -v "$1" >/dev/null || die "$system has no $1, and this script supports no other package manager. Try $supported,
+  command -v "$1" >/dev/null || die "$system has no $1, and this script knows no other package manager. Try $supported,
   or install these Debian packages by hand: $(needed),
   and build with: cmake --preset release && cmake --build --preset release"
 }
@@ -122,7 +122,7 @@ apt -o APT::Update::Error-Mode=any update >"$log" 2>&1 || stale=yes
 too_old=()
 while read -r name oldest; do
   case " ${missing[*]} " in *" $name "*) ;; *) continue ;; esac
-  # Takes a name that it does not know, "g++" too, for a regular expression.
+  # Treats an unknown name, even "g++", as a regular expression.
   offered=$(LC_ALL=C apt-cache policy "$name" |
     awk -v heading="$name:" '/^[^ ]/ { own = $0 == heading } own && $1 == "Candidate:" && $2 != "(none)" { print $2 }')
   [ -n "$offered" ] && dpkg --compare-versions "$offered" ge "$oldest" ||
@@ -136,8 +136,8 @@ $(printf '%s\n' "${too_old[@]}")
   Try $supported (a container or a debootstrap root is enough). Nothing was installed."
 fi
 
-# What apt-get says, as one line every 50 steps, so that a log shows life and stays short. (Not awk: mawk reads in large
-# pieces, and would show everything at the end.)
+# Shows the output of apt-get as one line every 50 steps, so that a log shows progress and stays short. (Not awk: mawk
+# reads large blocks, and would show everything at the end.)
 show_steps() {
   local line steps=0 total=0
   while IFS= read -r line; do

@@ -37,7 +37,8 @@ SiteSelection SiteSelection::Parse(std::string_view text, const ModelSites& mode
     const Rule rule = ParseItem(item);
     const std::string name = rule.text.substr(0, rule.text.find('='));
     for (const Site site : rule.sites) {
-      if (IsCache(site)) Fail("--sites '{}': got {}, expected a site that passes show, as q, k or v", name, Name(site));
+      if (IsCache(site))
+        Fail("--sites '{}': got {}, expected a site that forward passes show, such as q, k or v", name, Name(site));
       if (!model.Has(site)) Fail("--sites '{}': got {}, expected a site of a {} model", name, Name(site), model.family);
       CheckSelector(rule, site, model, Formatted("--sites '{}'", name));
     }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A sweep as a file of commands, one cell a line, for whatever runs lines on many machines; a last line, a comment,
-# joins them. A line that was killed runs again: a cell is written whole or not at all, and a finished one is not run
-# twice.
+# Writes a sweep as a file of commands, one cell per line, for any program that runs lines on many machines; the last
+# line, a comment, merges the cells. Re-running a killed line is safe: a cell is written completely or not at all, and a
+# finished one is skipped.
 #
-# usage: tools/cluster/cells.sh TARE OUT SWEEP... > cells.txt      SWEEP: models and options of tare sweep, but for
-# --out
+# usage: tools/cluster/cells.sh TARE OUT SWEEP... > cells.txt      SWEEP: models and options of tare sweep,
+# except --out
 #
 #   GNU parallel       parallel < cells.txt
 #   HyperQueue         hq submit --wait --each-line cells.txt -- bash -c 'eval "$HQ_ENTRY"'

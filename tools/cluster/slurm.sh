@@ -3,9 +3,9 @@
 #SBATCH --job-name=tare
 #SBATCH --cpus-per-task=4
 #SBATCH --requeue
-# A file of cells (tools/cluster/cells.sh) as a Slurm array, a line each: run by hand it submits itself with the file's
-# number of lines and waits for the last; run by Slurm it runs the line of the array's number. The array's limit is
-# Slurm's MaxArraySize.
+# Runs a file of cells (tools/cluster/cells.sh) as a Slurm array, one line per job. Run by hand, it submits itself as an
+# array with as many jobs as the file has lines, and waits for the last; run by Slurm, it runs the line of its job.
+# Slurm's MaxArraySize limits the array.
 #
 # usage: tools/cluster/slurm.sh CELLS.txt [OPTION OF SBATCH]...      for example --cpus-per-task=16 --partition=cpu
 set -euo pipefail

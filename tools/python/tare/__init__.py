@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Low-bit quantization of Differential Transformers: low-bit attention on arrays of any library, quantization of tensors
-to codes and back, statistics of any model, and the files of the command `tare` as numpy arrays and tables."""
+"""Low-bit quantization of Differential Transformers: low-bit attention on arrays of any library, tensors to codes and
+back, statistics of any model, and the files of the command `tare` as numpy arrays and tables."""
 from ._tare import Quantized, __version__, attention, dequantize, quantize
 from .files import open
 
 
 def __getattr__(name):
-    if name == "Statistics":  # numpy takes a tenth of a second to import, so it and subprocess are imported on first use
+    if name == "Statistics":  # imported on first use: numpy takes a tenth of a second, subprocess less
         from .statistics import Statistics
         return Statistics
     if name == "run":

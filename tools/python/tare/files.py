@@ -28,8 +28,7 @@ def _frame(columns):
         import pandas
     except ImportError:
         raise ValueError("DataFrames: got no pandas, expected it beside numpy; try installing "
-                         "python3-pandas, or the arrays "
-                         "themselves") from None
+                         "python3-pandas, or use the arrays themselves") from None
     return pandas.DataFrame(columns)
 
 
@@ -42,16 +41,16 @@ def _value(text):
 
 
 class StatisticsFile:
-    """A statistics file (quant/STATISTICS.md): `file["attn_logits"]` is a site's datasets by name, numpy arrays that
-    lie where the file is mapped; one row per layer, head and map. Each is checked against its SHA-256 on first use."""
+    """A statistics file (quant/STATISTICS.md): `file["attn_logits"]` is a site's datasets by name, numpy arrays
+    that map the file; one row per layer, head and map. Each is checked against its SHA-256 on first use."""
 
     def __init__(self, path):
         self._file = _tare.File(str(path))
         units = self._file.array("units")
         if not (units == 1).all():
             raise ValueError(f"{path}: got {int(units.sum())} of {len(units)} batches, expected all: it is a "
-                             "shard, or a job that did not end; try "
-                             "tare stats merge of all shards, or the same tare stats with --resume")
+                             "shard, or an unfinished job; try "
+                             "tare stats merge with all shards, or the same tare stats with --resume")
         self.job = {key: self._file.text("", key) for key in self._file.text("", "job").split()}
         self.formats = [name for name in self._file.text("", "formats").split(",") if name]
         self.tokens = self._file.number("", "tokens")
@@ -65,7 +64,7 @@ class StatisticsFile:
         return Measures(site, {name.split("/", 1)[1]: self._file.array(name) for name in names})
 
     def frame(self, site):
-        """The figures of a site as a DataFrame, one row per layer, head and map; -1, -1, 0: no meaning."""
+        """The figures of a site as a DataFrame, one row per layer, head and map; -1, -1, 0: does not apply."""
         arrays = self[site]
         rows = len(arrays["layer"])
         figures = {name: values for name, values in arrays.items()
@@ -74,9 +73,8 @@ class StatisticsFile:
 
 
 class QuantizedCheckpoint:
-    """A quantized checkpoint (quant/file/quantized-checkpoint.md): `file[name]` is a tensor's values, float32;
-    `quantized(name)` its
-    codes and scales, where the file is mapped."""
+    """A quantized checkpoint (quant/file/quantized-checkpoint.md): `file[name]` is a tensor's values in float32;
+    `quantized(name)` is its codes and scales, mapped from the file."""
 
     def __init__(self, path):
         self._file = _tare.Checkpoint(str(path))
@@ -122,13 +120,12 @@ class Sweep:
         schema = found.get("schema") if isinstance(found, dict) else None
         if schema != SWEEP:
             raise ValueError(f"{table}: got schema {schema!r}, expected {SWEEP!r}; try the same tare sweep "
-                             "again, which takes the "
-                             "cells as they are")
+                             "again, which keeps the finished cells")
         self.cells = found["cells"]
 
     @property
     def rows(self):
-        """[{model, task, site, bits, plan, figure, value, stderr, change, ...}], lines of table.csv; None: no meaning."""
+        """[{model, task, site, bits, plan, figure, value, stderr, change, ...}], as in table.csv; None: does not apply."""
         with (self._folder / "table.csv").open(newline="") as lines:
             return [{key: _value(text) for key, text in row.items()} for row in csv.DictReader(lines)]
 

@@ -23,8 +23,8 @@ def run(command, *arguments, **options):
         tare.run("bench attention", family="v1", n=4096)
         tare.run("plot", "bits", figure="bits", out="bits.svg", json=None)    # a command without --json: None
 
-    An option is its name with _ for -: a value, a list of values, True for one that stands alone, None to leave it
-    out. The program is that of $TARE_PROGRAM, of the build that the module is of, or of PATH.
+    Write an option's name with _ for -, and give it a value, a list of values, True for a flag, or None to leave it
+    out. The program is $TARE_PROGRAM, that of the build which made the module, or the one in PATH.
     """
     options = {"json": "-", **options}
     words = [_program(), *command.split(), *map(str, arguments)]

@@ -25,7 +25,7 @@ def _first(x):
 
 
 class Statistics:
-    """Collects arrays by site and layer into a statistics file, byte for byte the one that `tare stats --tensors` writes:
+    """Collects arrays by site and layer into the statistics file that `tare stats --tensors` writes, byte for byte:
 
         with tare.Statistics("S.h5") as statistics:
             for i, layer in enumerate(model.model.layers):
@@ -33,10 +33,10 @@ class Statistics:
             for ids in batches:
                 model(ids)
 
-    The file appears whole when the block ends, and not at all where it ends by an exception. Sites are those of plans,
+    The file is written when the block ends, and not at all if it ends with an exception. Sites are those of plans,
     axes those of experiments/observe/captured/README.md: [B,T,C], by heads [B,H,T,C], attention maps [B,H,T,S]. A
-    batch ends where a site and layer come again, and goes into the statistics then: of arrays only those of one batch
-    are kept, in memory.
+    batch ends when a site and layer come again; it is then added to the statistics, so memory holds the arrays of
+    one batch only.
 
     name       name of the model, for tables; None: the file's name
     axes       {site: {"axes": "BTHC", "maps": "interleaved", ...}} for arrays with other axes
@@ -69,8 +69,8 @@ class Statistics:
             stream.finish(str(self._path))
 
     def feed(self, site, layer, array):
-        """What the model has at a site, of all sequences of a batch; layer None where the site is outside the layers.
-        Also "input_ids" and "attention_mask" [B,T], of which a run is known and padding left out."""
+        """Adds a site's array for all sequences of a batch; layer is None for a site outside the layers. Also takes
+        "input_ids" and "attention_mask" [B,T], which identify the run and exclude padding."""
         name = site if layer is None else f"{site}.{layer}"
         if self._stream is None:
             raise ValueError(f"{name}: got an array outside the block, expected `with "
