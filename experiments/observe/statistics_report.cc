@@ -100,14 +100,9 @@ Json Flat(const Json& row) {
 
 Column FourDigits(const std::string& name) { return {.name = name, .title = name, .format = "{:.4g}", .none = "-"}; }
 
-// A measure of a row.
-Table MeasureTable(const Json& measures) {
-  Table table{
-      .columns = {{.name = "measure", .title = "measure", .side = Side::kLeft, .width = 28}, FourDigits("value")},
-  };
-  table.columns.back().width = 10;
-  for (const auto& [name, value] : measures.items()) table.Add({name, value});
-  return table;
+std::string Text(const Json& value) {
+  if (value.is_null()) return "-";
+  return value.is_number_float() ? Formatted("{:.4g}", value.get<double>()) : value.dump();
 }
 
 }  // namespace
@@ -157,11 +152,13 @@ std::string RowsTable(const Json& json) {
   Table table;
   std::string text;
   for (Json row : json["rows"]) {
-    const auto place = [&](const char* key) { return row[key].is_null() ? "-" : row[key].dump(); };
-    if (row.contains("measures"))
-      text += Formatted("{} layer {} head {} map {}\n", json["site"].get<std::string>(), place("layer"), place("head"),
-                        place("map")) +
-              TableText(MeasureTable(row["measures"]), 2);
+    if (row.contains("measures")) {  // one per line
+      text += Formatted("{} layer {} head {} map {}\n", json["site"].get<std::string>(), Text(row["layer"]),
+                        Text(row["head"]), Text(row["map"]));
+      for (const auto& [name, value] : row["measures"].items())
+        text += Formatted("  {:<28}{:>12}\n", name, Text(value));
+      continue;
+    }
     row.erase("sqnr_db");  // in the overview and among the measures
     row.erase("p9999");    // in JSON and CSV: 80 columns are full
     if (table.rows.empty()) {
@@ -169,7 +166,7 @@ std::string RowsTable(const Json& json) {
     }
     table.rows.push_back(std::move(row));
   }
-  return text.empty() ? TableText(table) : text;
+  return text + TableText(table);
 }
 
 std::string OverviewTable(const StatisticsSet& set) {
