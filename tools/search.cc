@@ -136,8 +136,7 @@ void AddSearch(CLI::App& app) {
   command->footer(
       "Cost: every multiply-add takes two operands, and each costs its bits, 16 if it is\n"
       "not quantized. attn_logits count once each, caches what decoding reads.\n"
-      "Scales cost nothing.\n"
-      "\n" +
+      "Scales cost nothing.\n\n" +
       Examples(
           {"tare search experiments/pair/novels-differential --within 0.02 --bits 8,4 --window 128 --tokens 1270 "
            "--input "

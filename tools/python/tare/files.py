@@ -125,7 +125,7 @@ class Sweep:
 
     @property
     def rows(self):
-        """[{model, task, site, bits, plan, figure, value, stderr, change, ...}], as in table.csv; None: does not apply."""
+        """[{model, task, site, bits, plan, figure, value, stderr, ...}], as in table.csv; None: does not apply."""
         with (self._folder / "table.csv").open(newline="") as lines:
             return [{key: _value(text) for key, text in row.items()} for row in csv.DictReader(lines)]
 
