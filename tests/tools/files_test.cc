@@ -38,7 +38,7 @@ class FilesTest : public testing::Test {
 };
 
 TEST_F(FilesTest, NoOutputIsAnInput) {
-  const std::string both = "is an input and an output too", inside = "is a file of the input";
+  const std::string both = "is both an input and an output", inside = "is a file of the input";
   Keeps("m/model.safetensors",
         {"quantize", In("m"), "--plan", "weights=int8/channel", "--out", In("m/model.safetensors")}, inside);
   Keeps("m/model.safetensors", {"quantize", In("m"), "--plan", "weights=int8/channel", "--out", In("weights")}, inside);

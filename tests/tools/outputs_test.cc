@@ -116,14 +116,14 @@ TEST_F(OutputsTest, NamesThatAreUsedOnTheWayAreLookedAtToo) {
                             "hadamard", "--format", "safetensors", "--out", "out"};
   fs::create_directory("out");
   PutFile("out/tokenizer.model", "kept");
-  refuses(quantize, "out/tokenizer.model: is there already");
+  refuses(quantize, "out/tokenizer.model: exists already");
   fs::remove_all("out");
   fs::create_directory("out.quantized.tmp");
-  refuses(quantize, "out.quantized.tmp: there is a folder");
+  refuses(quantize, "out.quantized.tmp: a folder or device has that name");
   PutFile("q.h5.parts", "kept");
   refuses({"quantize", "gone", "--plan", "weights=int8/channel", "--out", "q.h5"}, "q.h5.parts: cannot write");
   fs::create_directory("s.h5.part");
-  refuses({"stats", "gone", "--input", "text", "--out", "s.h5"}, "s.h5.part: there is a folder");
+  refuses({"stats", "gone", "--input", "text", "--out", "s.h5"}, "s.h5.part: a folder or device has that name");
 }
 
 }  // namespace

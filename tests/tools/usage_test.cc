@@ -55,7 +55,7 @@ TEST(Usage, OptionsWithoutEffect) {
           "--records: has no effect without a task with items");
   refused({"eval", model, "--tasks", "choice=" + ids, "--stride", "3"},
           "--stride: has no effect without a task on a text");
-  refused({"dump", model, "--input", ids, "--out", "D.h5", "--executed"}, "--executed: changes nothing");
+  refused({"dump", model, "--input", ids, "--out", "D.h5", "--executed"}, "--executed: has no effect");
   refused({"plan", "int8", model, "--stats", "S.h5"}, "--stats: has no effect without a rule with +static");
   refused({"quantize", model, "--plan", "int8", "--out", "Q.h5", "--limit", "3"},
           "--limit: has no effect without --cal");

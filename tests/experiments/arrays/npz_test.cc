@@ -42,7 +42,7 @@ TEST(Npz, ReadsWhatNumpyWrote) {
 }
 
 TEST(Npz, RefusesWhatItDoesNotRead) {
-  const std::pair<const char*, const char*> files[] = {{"columns_first.npz", "Fortran's order"},
+  const std::pair<const char*, const char*> files[] = {{"columns_first.npz", "Fortran order"},
                                                        {"objects.npz", "got type '|O'"},
                                                        {"big_endian.npz", "got type '>f4'"},
                                                        {"record.npz", "no record of several"}};

@@ -29,7 +29,7 @@ TEST(Export, TheFolderIsTheSameModel) {
     EXPECT_EQ(LogitsOf(file, batch, {}), LogitsOf(exported, batch, {})) << golden;
     EXPECT_EQ(GetFile(folder.path() / golden / "config.json"), GetFile(GoldenFolder(golden) / "config.json"));
     EXPECT_THAT([&] { ExportDequantized(folder / "q.h5", GoldenFolder(golden), folder / golden); },
-                testing::ThrowsMessage<Error>(testing::HasSubstr("is there already")));
+                testing::ThrowsMessage<Error>(testing::HasSubstr("exists already")));
   }
 }
 

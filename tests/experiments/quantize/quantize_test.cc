@@ -211,7 +211,7 @@ TEST(Quantize, AQuantizedModelIsNotQuantizedAgain) {
   const TemporaryFolder folder;
   Quantize({GoldenFolder("llama-mha"), Plan::Parse("weights=int8/channel"), folder / "q.h5"}, {});
   EXPECT_THAT([&] { Quantize({folder / "q.h5", Plan::Parse("weights=int4/channel"), folder / "r.h5"}, {}); },
-              ThrowsMessage<Error>(HasSubstr("quantized already")));
+              ThrowsMessage<Error>(HasSubstr("is already quantized")));
 }
 
 // Logits of the same function: f32's rounding through a few layers, relative to their size.

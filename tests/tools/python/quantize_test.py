@@ -62,9 +62,9 @@ class QuantizeTest(Case):
         self.refuses("x: got shape [0, 128]", tare.quantize, self.x[:0], "int8/channel")
         self.refuses("groups of 60 in rows of 128 weights, expected a divisor", tare.quantize, self.x, "int4/group60")
         self.refuses("got 'int5', expected one of", tare.quantize, self.x, "int5/channel")
-        self.refuses("expected one rule of a format", tare.quantize, self.x,
+        self.refuses("expected one rule with a format", tare.quantize, self.x,
                      "weights=int8/channel,weights=int4/channel")
-        self.refuses("expected one rule of a format", tare.quantize, self.x, "weights=f32")
+        self.refuses("expected one rule with a format", tare.quantize, self.x, "weights=f32")
         self.refuses("got one scale per head, expected scales along the last dimension", tare.quantize, self.x,
                      "q=int8/head")
         self.refuses("got +static, expected no option but +mse", tare.quantize, self.x, "linear_in=int8/token+static")
