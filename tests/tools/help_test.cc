@@ -106,7 +106,7 @@ TEST(HelpTest, EveryCommandHasTwoExamplesWithOptionsThatItHas) {
 }
 
 TEST(HelpTest, LongLinesGoOnInTheirColumn) {
-  EXPECT_THAT(Help(""), Contains("                              layer"));
+  EXPECT_THAT(Help(""), Contains("                              bytes; lambda of every layer"));
   EXPECT_THAT(Help("plot"), Contains("              maps:probs.entropy"));
 }
 
