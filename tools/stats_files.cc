@@ -50,14 +50,14 @@ struct ShowOptions {
 void Show(const ShowOptions& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.file}, {options.json, options.csv});
   const StatisticsSet set = ReadStatistics(options.file);
-  const RowsOf kind = options.measures ? RowsOf::kMeasures : RowsOf::kFigures;
+  const SiteRows kind = options.measures ? SiteRows::kMeasures : SiteRows::kFigures;
   if (options.site.empty()) {
     if (!options.csv.empty())
       WriteFileAtomically(options.csv, RowsCsv(AllSitesJson(set, LayerOf(options.layer), kind)));
     return ShowOverview(set, options.file, options.json);
   }
   const Site site = SiteNamed(options.site);
-  const Json json = kind == RowsOf::kMeasures ? MeasuresJson(set, site, LayerOf(options.layer))
+  const Json json = kind == SiteRows::kMeasures ? MeasuresJson(set, site, LayerOf(options.layer))
                                               : SiteJson(set, site, LayerOf(options.layer));
   if (PrintsTables(options.json)) PrintText("{}", RowsTable(json));
   if (!options.csv.empty()) WriteFileAtomically(options.csv, RowsCsv(std::span(&json, 1)));

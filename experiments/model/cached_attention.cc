@@ -21,7 +21,7 @@ const DecodeHeads& HeadsOf(const AttentionProblem& problem, const SequenceCache&
 
 }  // namespace
 
-AttentionProblem RowsOf(const AttentionSequence& sequence, const AttentionProblem& batch) {
+AttentionProblem SequenceRows(const AttentionSequence& sequence, const AttentionProblem& batch) {
   AttentionProblem rows = batch;
   const auto cut = [&](auto& view) {
     view.data = view.Row(sequence.first_row, 0);
@@ -40,7 +40,7 @@ void CachedAttention(const AttentionProblem& problem, std::span<const AttentionS
     const AttentionSequence& s = sequences[i];
     TARE_CHECK(s.branches.empty());
     KvCache& cache = caches[i]->Layer(layer);
-    const AttentionProblem rows = RowsOf(s, problem);
+    const AttentionProblem rows = SequenceRows(s, problem);
     cache.Append(rows.k, rows.v);
     calls.push_back({.cache = &cache, .q = rows.q, .lambda = rows.lambda, .out = rows.out});
   }

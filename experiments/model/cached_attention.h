@@ -20,7 +20,7 @@ struct DecodeScratch {
 };
 
 // The batch's rows of one sequence.
-AttentionProblem RowsOf(const AttentionSequence& sequence, const AttentionProblem& batch);
+AttentionProblem SequenceRows(const AttentionSequence& sequence, const AttentionProblem& batch);
 
 // caches: of each sequence. Throws Error for branches, which share no cache, and for what a cache does not take: values
 // that are not finite.

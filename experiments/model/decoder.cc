@@ -99,7 +99,7 @@ void AttendExecuted(const LayerCall& call, const ExecutedPlan& executed, const A
   SmoothingMeans means;
   for (const AttentionSequence& s : call.batch.sequences) {
     TARE_CHECK(s.branches.empty());  // PlanRun::SpansRows keeps tasks from sharing contexts
-    const AttentionProblem problem = RowsOf(s, batch);
+    const AttentionProblem problem = SequenceRows(s, batch);
     const AttentionPlan plan = executed.For(problem, means);
     call.a.workspace.Reserve(WorkspaceBytes(plan, problem));
     ExecutedAttention(plan, problem, call.a.workspace.span());

@@ -127,11 +127,11 @@ Json MeasuresJson(const StatisticsSet& set, Site site, std::optional<int> layer)
   return {{"schema", "tare.stats.measures/1"}, {"site", Name(site)}, {"rows", Rows(set, site, layer, measures)}};
 }
 
-std::vector<Json> AllSitesJson(const StatisticsSet& set, std::optional<int> layer, RowsOf kind) {
+std::vector<Json> AllSitesJson(const StatisticsSet& set, std::optional<int> layer, SiteRows kind) {
   std::vector<Json> sites;
   for (const SiteInfo& info : kSites) {
     if (!HasRows(set, info.site, layer)) continue;
-    sites.push_back(kind == RowsOf::kFigures ? SiteJson(set, info.site, layer) : MeasuresJson(set, info.site, layer));
+    sites.push_back(kind == SiteRows::kFigures ? SiteJson(set, info.site, layer) : MeasuresJson(set, info.site, layer));
   }
   if (sites.empty()) Fail("--layer {}: got no statistics of it at any site of the file", layer.value_or(-1));
   return sites;

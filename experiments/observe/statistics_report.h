@@ -24,9 +24,9 @@ nlohmann::ordered_json SiteJson(const StatisticsSet& set, Site site, std::option
 // {"schema":"tare.stats.measures/1","site":..,"rows":[{"layer","head","map","measures":{name: number or null}}]}
 nlohmann::ordered_json MeasuresJson(const StatisticsSet& set, Site site, std::optional<int> layer);
 
-enum class RowsOf { kFigures, kMeasures };
+enum class SiteRows { kFigures, kMeasures };
 // Either of every site that the file has (there).
-std::vector<nlohmann::ordered_json> AllSitesJson(const StatisticsSet& set, std::optional<int> layer, RowsOf kind);
+std::vector<nlohmann::ordered_json> AllSitesJson(const StatisticsSet& set, std::optional<int> layer, SiteRows kind);
 
 // Rows as comma-separated values, empty where another site has a column and this one does not; and as a table.
 std::string RowsCsv(std::span<const nlohmann::ordered_json> sites);

@@ -24,7 +24,7 @@ TEST(CachedAttentionTest, ASequencesRowsAreThoseOfItsPrefix) {
                                .mask = {},
                                .scale = 0.25f,
                                .out = view};
-  const AttentionProblem rows = RowsOf({.index = 1, .first_row = 2, .prefix = 3, .branches = {}}, batch);
+  const AttentionProblem rows = SequenceRows({.index = 1, .first_row = 2, .prefix = 3, .branches = {}}, batch);
   EXPECT_EQ(rows.q.tokens, 3);
   EXPECT_EQ(rows.q.Row(0, 1), batch.q.Row(2, 1));
   EXPECT_EQ(rows.k.Row(2, 0), batch.k.Row(4, 0));

@@ -83,20 +83,20 @@ TEST(StatisticsReport, CsvAndTablesHaveTheRows) {
 // Every site, and what the one has and the other has not is left empty.
 TEST(StatisticsReport, AllSitesInOneCsv) {
   StatisticsSet set = Example();
-  const std::string figures = RowsCsv(AllSitesJson(set, {}, RowsOf::kFigures));
+  const std::string figures = RowsCsv(AllSitesJson(set, {}, SiteRows::kFigures));
   EXPECT_EQ(std::ranges::count(figures, '\n'), 1 + 5);
   EXPECT_THAT(figures, HasSubstr("\nembed,,,,0,,"));
   EXPECT_THAT(figures, HasSubstr("\nattn_logits,0,1,2,1,8,"));
-  EXPECT_EQ(AllSitesJson(set, 1, RowsOf::kFigures).size(), 1u);
+  EXPECT_EQ(AllSitesJson(set, 1, SiteRows::kFigures).size(), 1u);
   set.sites.emplace(SiteKey{Site::kProbs, 0, 0, 1}, Of({Site::kProbs}, {0.5f}));
-  const std::string measures = RowsCsv(AllSitesJson(set, {}, RowsOf::kMeasures));
+  const std::string measures = RowsCsv(AllSitesJson(set, {}, SiteRows::kMeasures));
   EXPECT_THAT(measures, HasSubstr(",nonfinite,"));  // of probs there is more after it
   EXPECT_THAT(measures, HasSubstr(",sink_rate"));
   const std::string header = measures.substr(0, measures.find('\n'));
   std::istringstream lines(measures);
   for (std::string line; std::getline(lines, line);)
     EXPECT_EQ(std::ranges::count(line, ','), std::ranges::count(header, ',')) << line;
-  EXPECT_THROW(AllSitesJson(set, 9, RowsOf::kFigures), Error);
+  EXPECT_THROW(AllSitesJson(set, 9, SiteRows::kFigures), Error);
 }
 
 TEST(StatisticsReport, SignalToNoiseOfEverySite) {
