@@ -162,7 +162,7 @@ static double Now() {
 }
 
 // One less than the terminal has: a full last column would begin a line of its own.
-static size_t Columns() {
+static size_t TerminalColumns() {
   winsize size{};
   const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
   return known ? size.ws_col - 1u : 79u;
@@ -185,7 +185,7 @@ Progress ProgressLine::Callback() {
 
 void ProgressLine::Show(int64_t done, int64_t total, const char* unit) {
   const double now = Now();
-  const std::string line = clock_.Line(done, total, unit, now, terminal_ ? Columns() : 200);
+  const std::string line = clock_.Line(done, total, unit, now, terminal_ ? TerminalColumns() : 200);
   const bool due = quiet ? false : terminal_ ? !shown_ || now - last_ >= 0.1 || done == total : now - last_ >= 60;
   if (!due) return;
   last_ = now;

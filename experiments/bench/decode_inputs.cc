@@ -25,7 +25,7 @@ DecodeShape Checked(DecodeShape s) {
   return s;
 }
 
-std::vector<OutputHead> Table(const DecodeShape& s) {
+std::vector<OutputHead> HeadsOfShape(const DecodeShape& s) {
   if (s.family == "standard") return StandardHeads(s.heads, s.kv_heads);
   return s.family == "v1" ? V1Heads(s.heads, s.kv_heads) : V2Heads(s.heads, s.kv_heads);
 }
@@ -48,7 +48,7 @@ void CopyHead(const HeadsView<const float>& x, int head, float* out) {
 }  // namespace
 
 DecodeInputs::DecodeInputs(const DecodeShape& shape, uint64_t seed)
-    : shape_(Checked(shape)), heads_(Table(shape_)), table_(PlanOf(shape_, heads_)) {
+    : shape_(Checked(shape)), heads_(HeadsOfShape(shape_)), table_(PlanOf(shape_, heads_)) {
   const CacheShape& c = table_.shape();
   const int64_t longest = std::max(
       {kAppended * c.k_heads * c.k_width, kAppended * c.v_heads * c.v_width, int64_t{table_.q_heads()} * c.k_width});

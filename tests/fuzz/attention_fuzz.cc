@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // usage: attention_fuzz SECONDS SEED. Random problems and plans, hostile sizes and values among them, every path
 // against another that shares nothing with it: executed attention against the same integers in plain loops, the f32
-// kernel and partial results against the double reference. A difference beyond its bound aborts, naming the seed and
+// kernel against the double reference. A difference beyond its bound aborts, naming the seed and
 // the round, which replay it.
 #include <algorithm>
 #include <chrono>
@@ -11,7 +11,6 @@
 
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/integer/executed_attention.h"
-#include "kernels/attention/partials.h"
 #include "kernels/attention/prefix_mean.h"
 #include "kernels/attention/quantized_reference.h"
 #include "kernels/attention/reference_attention.h"
@@ -110,21 +109,6 @@ struct Fuzz {
     QuantizedReference(plan, c.problem);
     // f32 sums of a few blocks' terms, as in executed_attention_test.
     Compare("executed against plain loops", got, {c.out.begin(), c.out.end()}, c, 43 * 0x1p-24);
-    if (plan.order == AttentionPlan::Order::kLate) Partials(plan, c, got);
-  }
-
-  void Partials(const AttentionPlan& plan, RandomAttention& c, const std::vector<float>& whole) const {
-    const int64_t T = c.problem.q.tokens, H = std::ssize(c.problem.heads), width = c.problem.out.width;
-    std::vector<float> max(2 * T * H), sum(2 * T * H), o(2 * T * H * width);
-    AttentionPartials partials;
-    for (int map = 0; map < 2; ++map) {
-      partials[map] = {max.data() + map * T * H, sum.data() + map * T * H,
-                       DenseHeads(o.data() + map * T * H * width, T, static_cast<int>(H), static_cast<int>(width))};
-    }
-    AlignedBuffer<std::byte> workspace(WorkspaceBytes(plan, c.problem));
-    ExecutedPartials(plan, c.problem, workspace.span(), partials);
-    FinishPartials(c.problem, partials);
-    Compare("partials against whole rows", c.out, {whole.begin(), whole.end()}, c, 43 * 0x1p-24);
   }
 
   void Float(RandomAttention& c) const {
