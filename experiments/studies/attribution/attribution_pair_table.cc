@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/studies/attribution/attribution_pair_table.h"
 
+#include <span>
+
 #include "experiments/studies/attribution/attribution_table.h"
 #include "experiments/studies/sweep/table_files.h"
 #include "quant/base/formatted.h"
@@ -15,7 +17,8 @@ struct PairRow {
   const PartPair* part;
 };
 
-std::vector<PairRow> RowsOf(const std::vector<AttributionPair>& pairs) {
+// The rows point into the pairs.
+std::vector<PairRow> RowsOf(std::span<const AttributionPair> pairs) {
   std::vector<PairRow> rows;
   for (const AttributionPair& pair : pairs) {
     for (const PartPair& part : pair.parts) rows.push_back({&pair, &part});
@@ -46,7 +49,7 @@ std::string AttributionPairTable(const std::vector<AttributionPair>& pairs, cons
                             {.name = "first", .title = "A", .width = 10},
                             {.name = "second", .title = "B", .width = 10},
                             {.name = "difference", .title = "B less A", .side = Side::kLeft, .width = 34}}};
-    for (const PairRow& row : RowsOf({pair})) {
+    for (const PairRow& row : RowsOf({&pair, 1})) {
       const PartPair& part = *row.part;
       table.Add({part.part.empty() ? "the whole plan" : part.part, number(part.first), number(part.second),
                  part.difference ? ChangeWithEnds(*part.difference, format) : ""});
