@@ -35,12 +35,13 @@ std::vector<std::string> RulesOf(const SearchPart& part) {
 TEST(SearchLevels, OfCaches) {
   const std::vector<SearchPart> parts =
       PartsFor({"cache_k=int8/token,cache_v=int8/token", "cache_k=int4/channel,cache_v=bf16"});
-  ASSERT_EQ(std::ssize(parts), 2 * Config().layers);
+  ASSERT_EQ(Config().layers, 3);
+  ASSERT_EQ(parts.size(), 6u);
   EXPECT_EQ(parts[0].name, "cache_k[l0]");
   EXPECT_THAT(RulesOf(parts[0]), ElementsAre("f32", "int8/token", "int4/channel"));
-  EXPECT_THAT(RulesOf(parts[2]), ElementsAre("f32", "int8/token", "bf16"));
+  EXPECT_THAT(RulesOf(parts[3]), ElementsAre("f32", "int8/token", "bf16"));
   EXPECT_EQ(parts[0].levels[2].plan, "cache_k[l0]=int4/channel");
-  EXPECT_EQ(PlanAt(parts, {2, 0, 1, 1}, Config()), "cache_k[l0]=int4/channel,cache_v=int8/token");
+  EXPECT_EQ(PlanAt(parts, {2, 0, 0, 1, 1, 1}, Config()), "cache_k[l0]=int4/channel,cache_v=int8/token");
 }
 
 TEST(SearchLevels, OfEachSiteAndLayer) {
