@@ -1,5 +1,6 @@
-# What each component is linked with, and the Debian packages that have it: the build reads this, and so does find_package(tare).
-# tare_find(COMPONENT): looks for what it and those below it are linked with; tare_missing is then the packages that are not there.
+# What each component is linked with, and the Debian packages that have it: the build reads this, and so does
+# find_package(tare). tare_find(COMPONENT): looks for what it and those below it are linked with; tare_missing is then
+# the packages that are not there.
 set(tare_below_numbers "")
 set(tare_below_files numbers)
 set(tare_below_kernels numbers)

@@ -8,9 +8,13 @@ function(tare_embed target)
   foreach(entry ${ARGN})
     string(REGEX MATCH "^([^=]+)=(.+)$" matched "${entry}")
     list(APPEND files "${CMAKE_MATCH_2}")
-    string(APPEND blocks "    \"tare_file_${number}:\\n.incbin \\\"${CMAKE_MATCH_2}\\\"\\ntare_file_${number}_end:\\n.byte 0\\n\"\n")
-    string(APPEND externs "extern const char file_${number}[] asm(\"tare_file_${number}\"), file_${number}_end[] asm(\"tare_file_${number}_end\");\n")
-    string(APPEND entries "    {\"${CMAKE_MATCH_1}\", {file_${number}, static_cast<size_t>(file_${number}_end - file_${number})}},\n")
+    string(APPEND blocks
+           "    \"tare_file_${number}:\\n.incbin \\\"${CMAKE_MATCH_2}\\\"\\ntare_file_${number}_end:\\n.byte 0\\n\"\n")
+    string(APPEND externs
+           "extern const char file_${number}[] asm(\"tare_file_${number}\"), "
+           "file_${number}_end[] asm(\"tare_file_${number}_end\");\n")
+    string(APPEND entries
+           "    {\"${CMAKE_MATCH_1}\", {file_${number}, static_cast<size_t>(file_${number}_end - file_${number})}},\n")
     math(EXPR number "${number} + 1")
   endforeach()
   set(source ${CMAKE_CURRENT_BINARY_DIR}/${target}_embedded.cc)

@@ -1,5 +1,5 @@
-# cmake --install: the components with their public headers under include/tare, a file of targets for each, and the program. Benchmarks and
-# all other headers stay here.
+# cmake --install: the components with their public headers under include/tare, a file of targets for each, and the
+# program. Benchmarks and all other headers stay here.
 include(CMakePackageConfigHelpers)
 set(folder ${CMAKE_INSTALL_LIBDIR}/cmake/tare)
 foreach(component numbers files kernels experiments)
@@ -12,7 +12,8 @@ if(TARE_TOOLS)
   # What the program says of itself.
   set(pages ${CMAKE_BINARY_DIR}/pages)
   function(tare_page file)
-    add_custom_command(OUTPUT ${pages}/${file} COMMAND ${CMAKE_COMMAND} -DOUT=${pages}/${file} "-DCOMMAND=$<TARGET_FILE:tare>;${ARGN}"
+    add_custom_command(OUTPUT ${pages}/${file} COMMAND ${CMAKE_COMMAND} -DOUT=${pages}/${file}
+                       "-DCOMMAND=$<TARGET_FILE:tare>;${ARGN}"
                        -P ${PROJECT_SOURCE_DIR}/cmake/page.cmake DEPENDS tare cmake/page.cmake VERBATIM)
   endfunction()
   tare_page(tare.1 manual)
@@ -23,7 +24,9 @@ if(TARE_TOOLS)
   install(FILES ${pages}/tare DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
   install(FILES ${pages}/_tare DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
 endif()
-configure_package_config_file(cmake/tare-config.cmake.in ${CMAKE_BINARY_DIR}/tare-config.cmake INSTALL_DESTINATION ${folder})
+configure_package_config_file(cmake/tare-config.cmake.in ${CMAKE_BINARY_DIR}/tare-config.cmake INSTALL_DESTINATION
+                              ${folder})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/tare-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/tare-config.cmake ${CMAKE_BINARY_DIR}/tare-config-version.cmake cmake/dependencies.cmake DESTINATION ${folder})
+install(FILES ${CMAKE_BINARY_DIR}/tare-config.cmake ${CMAKE_BINARY_DIR}/tare-config-version.cmake
+        cmake/dependencies.cmake DESTINATION ${folder})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

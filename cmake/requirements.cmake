@@ -1,5 +1,5 @@
-# All that the build needs comes from the distribution (tools/setup.sh installs it): what the components are linked with, then what our own
-# sources, program and tests include. A missing package is named with the command that mends it.
+# All that the build needs comes from the distribution (tools/setup.sh installs it): what the components are linked
+# with, then what our own sources, program and tests include. A missing package is named with the command that mends it.
 tare_find(experiments)
 find_package(Eigen3 3.4 QUIET CONFIG)
 tare_need(Eigen3_FOUND libeigen3-dev)
@@ -23,5 +23,6 @@ if(TARE_TESTS)
 endif()
 if(tare_missing)
   list(JOIN tare_missing " " tare_missing)
-  message(FATAL_ERROR "Tare needs packages that are not there: run tools/setup.sh, or on Debian 13: apt install ${tare_missing}")
+  message(FATAL_ERROR
+          "Tare needs packages that are not there: run tools/setup.sh, or on Debian 13: apt install ${tare_missing}")
 endif()

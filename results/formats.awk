@@ -3,7 +3,8 @@
 # `tare sweep` over plans of one format each.
 function shown(value) {
   value *= 1e3
-  return value < 999.5 ? sprintf(value < 1 ? "%.3f" : value < 10 ? "%.2f" : "%.1f", value) : 10 * sprintf("%.0f", value / 10)
+  if (value >= 999.5) return 10 * sprintf("%.0f", value / 10)
+  return sprintf(value < 1 ? "%.3f" : value < 10 ? "%.2f" : "%.1f", value)
 }
 of("figure") == "kld" && of("plan") != "f32" {
   split(of("plan"), rules, ",")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The second model's change from 16 bits less the first one's, with its interval, per task, granularity and bits: from the
-# table of `tare compare`. * significant after Holm, ? too few items for a test.
+# The second model's change from 16 bits less the first one's, with its interval, per task, granularity and bits: from
+# the table of `tare compare`. * significant after Holm, ? too few items for a test.
 of("difference") != "" && of("figure") ~ /^(perplexity|acc)$/ {
   task = of("task")
   sub(/^[a-z_]*:/, "", task)

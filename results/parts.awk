@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What each part of a plan costs alone in two models, in 10^-3 nats, and the second less the first: from attribution.csv of
-# `tare compare`, then what the parts make together from that of each model.
+# What each part of a plan costs alone in two models, in 10^-3 nats, and the second less the first: from attribution.csv
+# of `tare compare`, then what the parts make together from that of each model.
 function interval(format, value, low, high) {
   gsub("#", high - low < 3e-3 ? ".2" : ".1", format)
   return sprintf(format " [" format ", " format "]", 1e3 * value, 1e3 * low, 1e3 * high)
@@ -22,7 +22,9 @@ file == 1 {
   if (of("value") ^ 2 > most ^ 2) { most = of("value"); most_name = name }
   next
 }
-of("effect") ~ /^(plan|sum|left_over)$/ { total[of("effect"), file] = interval("%#f", of("value"), of("low"), of("high")) }
+of("effect") ~ /^(plan|sum|left_over)$/ {
+  total[of("effect"), file] = interval("%#f", of("value"), of("low"), of("high"))
+}
 END {
   print "| part alone | standard | differential | differential less standard |\n|---|---|---|---|"
   printf "%s| %d others | %.2f (`%s`) at most | %.2f (`%s`) at most | %+.2f (`%s`) at most |\n", alone, parts - 8, \

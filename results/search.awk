@@ -16,7 +16,8 @@ of("measured") != "" {
 }
 function row(name, first, second) { print "| " name shown[1, first] shown[2, second] " |" }
 END {
-  print "| | standard: bits | predicted | measured | differential: bits | predicted | measured |\n|---|---|---|---|---|---|---|"
+  print "| | standard: bits | predicted | measured | differential: bits | predicted | measured |"
+  print "|---|---|---|---|---|---|---|"
   row("all at 4 bits", points[1], points[2])
   row("too far by one step", answer[1] + 1, answer[2] + 1)
   for (m = 1; m <= 2; m++) sub(plain[m, answer[m]], "**&**", shown[m, answer[m]])

@@ -1,5 +1,6 @@
-# cmake -DOUT=FILE -DSOURCES=a.cc;b.cc -P join.cmake: tests as one source, each in a namespace of its own inside tare, so that helpers of
-# two tests may have one name. Compilers and sanitizers still name the file and line that were written.
+# cmake -DOUT=FILE -DSOURCES=a.cc;b.cc -P join.cmake: tests as one source, each in a namespace of its own inside tare,
+# so that helpers of two tests may have one name. Compilers and sanitizers still name the file and line that were
+# written.
 set(joined "// Made of the tests below by tests/join.cmake.\n")
 set(number 0)
 foreach(source ${SOURCES})

@@ -83,7 +83,8 @@ void KeepCommand(int argc, char** argv);
 // list each of its objects; what has no schema stays as it is.
 nlohmann::ordered_json WithCommand(const nlohmann::ordered_json& json);
 
-// Writes JSON, with its command, where --json says: a file, whole or not at all, or "-" for standard output; nowhere when empty.
+// Writes JSON, with its command, where --json says: a file, whole or not at all, or "-" for standard output; nowhere
+// when empty.
 void WriteJson(const std::string& target, const nlohmann::ordered_json& json);
 
 // Whether figures for people go to standard output: not when JSON does.

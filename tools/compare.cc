@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare compare: two checkpoints side by side under few bits, in one command and one folder. A sweep (tools/sweep.h) whose
-// cells are kept and whose texts bring divergence from each model's own f32 with them, before it the outliers of both, and
-// after it which sites are to blame.
+// tare compare: two checkpoints side by side under few bits, in one command and one folder. A sweep (tools/sweep.h)
+// whose cells are kept and whose texts bring divergence from each model's own f32 with them, before it the outliers of
+// both, and after it which sites are to blame.
 #include <memory>
 
 #include "experiments/observe/outlier_report.h"

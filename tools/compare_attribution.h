@@ -15,8 +15,8 @@ struct ModelAttribution {
   CellsCommand options;
   AttributionQuestion question;
 };
-// Of both models by site, by divergence on the text, at most `tokens` of it. Throws Error, before anything runs, for a plan
-// that cannot be cut or not be run.
+// Of both models by site, by divergence on the text, at most `tokens` of it. Throws Error, before anything runs, for a
+// plan that cannot be cut or not be run.
 std::vector<ModelAttribution> AskBoth(const CellsCommand& compare, const std::filesystem::path& text,
                                       const std::string& plan, int64_t tokens);
 

@@ -9,8 +9,8 @@
 
 namespace tare {
 
-// As CLI11 has it, with lines that are longer broken between words: texts stay in their column, paragraphs of a command's
-// footer are filled, and examples can still be pasted into a shell. A word of its own is never broken.
+// As CLI11 has it, with lines that are longer broken between words: texts stay in their column, paragraphs of a
+// command's footer are filled, and examples can still be pasted into a shell. A word of its own is never broken.
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;

@@ -33,7 +33,8 @@ std::string IsMethod(const std::string& text) {
   }
 }
 
-// The quantized checkpoint that is made, also on the way to a folder: there a kill may leave it, and the next run takes its place.
+// The quantized checkpoint that is made, also on the way to a folder: there a kill may leave it, and the next run takes
+// its place.
 std::string FileOf(const QuantizeArguments& options) {
   return options.format == "h5" ? options.out : WithoutSlash(options.out).string() + ".quantized.tmp";
 }

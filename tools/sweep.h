@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `tare sweep` and `tare compare` share: the question's options, and a sweep that is run and written into its folder.
+// What `tare sweep` and `tare compare` share: the question's options, and a sweep that is run and written into its
+// folder.
 #pragma once
 
 #include <string>

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what is missing, builds, and runs every test as released and under the address and undefined-behaviour sanitizers,
-# builds a project outside that uses the installed package, and checks formatting. The last line is "N passed, N failed".
+# Installs what is missing, builds, and runs every test as released and under the address and undefined-behaviour
+# sanitizers, builds a project outside that uses the installed package, and checks formatting. The last line is "N
+# passed, N failed".
 #
 # usage: tools/test.sh [--quick | --all]
 #   --quick   the dev preset only
 #   --all     the thread sanitizer and clang-tidy too (half an hour more on two cores)
 #
-# On Debian 13 warnings are errors, and clang-format and clang-tidy must have nothing to say. The compilers of later systems see
-# more than anybody here has read: there warnings stay warnings and these two are left out.
+# On Debian 13 warnings are errors, and clang-format and clang-tidy must have nothing to say. The compilers of later
+# systems see more than anybody here has read: there warnings stay warnings and these two are left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -38,25 +39,29 @@ check() {
 # count ATTRIBUTE REPORT: a total of a ctest report.
 count() { sed -n "s/^[[:space:]]*$1=\"\([0-9]*\)\"\$/\1/p" "$2" | head -n 1; }
 
-# Configures, builds and tests one preset. ctest counts its tests; a preset that does not build, or has no tests, counts as one failure.
+# Configures, builds and tests one preset. ctest counts its tests; a preset that does not build, or has no tests, counts
+# as one failure.
 run_preset() {
   local report=$PWD/build/$1/tests.xml bad idle
   rm -f "$report"
   title "$1: build"
-  cmake --preset "$1" -DTARE_TESTS=ON -DTARE_TESTS_TOGETHER=ON -DTARE_WERROR=$werror -DCMAKE_UNITY_BUILD=$together && cmake --build --preset "$1" || { fail "$1: build"; return 0; }
+  cmake --preset "$1" -DTARE_TESTS=ON -DTARE_TESTS_TOGETHER=ON -DTARE_WERROR=$werror -DCMAKE_UNITY_BUILD=$together &&
+    cmake --build --preset "$1" || { fail "$1: build"; return 0; }
   title "$1: tests"
   ctest --preset "$1" --no-tests=error -j "$(nproc)" --output-junit "$report" || true
   [ "$(count tests "$report" 2>/dev/null || echo 0)" -gt 0 ] || { fail "$1: got no tests"; return 0; }
   bad=$(count failures "$report") idle=$(($(count skipped "$report") + $(count disabled "$report")))
   passed=$((passed + $(count tests "$report") - bad - idle)) failed=$((failed + bad)) skipped=$((skipped + idle))
-  [ "$bad" -eq 0 ] || failures+=$(sed -n 's/.*<testcase name="\([^"]*\)".* status="fail".*/  '"$1"': \1/p' "$report")$'\n'
+  [ "$bad" -eq 0 ] || \
+    failures+=$(sed -n 's/.*<testcase name="\([^"]*\)".* status="fail".*/  '"$1"': \1/p' "$report")$'\n'
 }
 
 # Sources that find's expression names, with a zero byte between.
 sources() { find quant kernels experiments tools tests \( "$@" \) -print0; }
 clang_format() { sources -name '*.h' -o -name '*.cc' | xargs -0 clang-format --dry-run -Werror; }
 # By the compile commands of the release preset; headers are seen through the sources that include them.
-clang_tidy() { sources -name '*.cc' ! -path 'tests/*' | xargs -0 -n 1 -P "$(nproc)" clang-tidy -p build/release --quiet; }
+clang_tidy() \
+  { sources -name '*.cc' ! -path 'tests/*' | xargs -0 -n 1 -P "$(nproc)" clang-tidy -p build/release --quiet; }
 
 tools/setup.sh ${static_checks:+--lint --python --slurm}
 [ -z "$static_checks" ] || check 'clang-format' clang_format

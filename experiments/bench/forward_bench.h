@@ -2,7 +2,8 @@
 // How fast a whole forward pass runs (vocabulary logits of every row included), as a share of what oneDNN's own large
 // matmul reaches in the same run, the two measured in turn. Only unmasked work counts:
 //
-//   flop = 2 R (values of all projections + head + patch embedding)  +  sum over sequences, layers, maps of pairs (2 d + 2 width of V)
+//   flop = 2 R (values of all projections + head + patch embedding)
+//          + sum over sequences, layers, maps of pairs (2 d + 2 width of V)
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ struct ForwardTiming {
   double share = 0;                      // gflops / matmul_gflops
 };
 
-// Random images, kept in the folder, for a vision tower to be timed on: TimeForward's batch is of them then, and its tokens
-// are 1 + config.Patches().
+// Random images, kept in the folder, for a vision tower to be timed on: TimeForward's batch is of them then, and its
+// tokens are 1 + config.Patches().
 void ShowRandomImages(Model& tower, const std::filesystem::path& folder, int64_t count);
 
 double ForwardFlop(const ModelConfig& config, int64_t batch, int64_t tokens);

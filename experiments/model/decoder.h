@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts that the families' layers share: their weights, one batch's activations, and the steps between them. The
 // layers themselves read top-down in the families' sources (llama.cc, diffllama.cc).
-// Legend: R rows of the batch (all its tokens), E hidden, I FFN, H query heads, G key/value heads, d head width, A width
-// of what attention puts out (H d, or what the head table makes of it).
+// Legend: R rows of the batch (all its tokens), E hidden, I FFN, H query heads, G key/value heads, d head width, A
+// width of what attention puts out (H d, or what the head table makes of it).
 #pragma once
 
 #include <array>

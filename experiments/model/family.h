@@ -44,8 +44,8 @@ struct VectorPlace {
 struct TensorNames {
   std::string_view embedding, final_norm, head;
   std::string_view layer;  // before a layer's number, which a dot follows
-  // Where a family has them: a bias of the final norm; learned positions; of models of images the class token's row (the
-  // embedding is then of patches), and a norm before the first layer.
+  // Where a family has them: a bias of the final norm; learned positions; of models of images the class token's row
+  // (the embedding is then of patches), and a norm before the first layer.
   std::string_view final_norm_bias, positions, class_row, input_norm;
 };
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a model's ids become before its first layer: rows of the embedding; in CLIP's towers also learned positions, and
-// in the vision tower a matrix product over patches (images.h), the class token's own row, and, where there is one, a norm.
+// in the vision tower a matrix product over patches (images.h), the class token's own row, and, where there is one, a
+// norm.
 //
-//   x_t = scale embedding[id_t] + position[t]          or      x_0 = class + position[0], x_t = W patch_t + b + position[t]
+//   x_t = scale embedding[id_t] + position[t]   or   x_0 = class + position[0], x_t = W patch_t + b + position[t]
 #pragma once
 
 #include <memory>

@@ -7,8 +7,8 @@
 //               (H2O, arXiv 2306.14048)
 //   difference  likewise by the sum of |P1 - lambda P2|: what reaches the output. Of heads with one map, h2o
 //   snapkv      once, when the prompt ends: the newest 32, and those with the largest sum of probabilities over the
-//               prompt's last 32 queries, each the largest of 7 neighbours (SnapKV, arXiv 2404.14469). What is generated
-//               stays
+//               prompt's last 32 queries, each the largest of 7 neighbours (SnapKV, arXiv 2404.14469). What is
+//               generated stays
 //   snapkv-difference  likewise by |P1 - lambda P2|
 //
 // Tokens that the cache keeps in f32, first or last, always stay.

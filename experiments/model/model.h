@@ -26,9 +26,9 @@ class Model {
   // Throws Error where the folder is not a checkpoint of a known family, whole and finite.
   explicit Model(const std::filesystem::path& folder, Math math = Math::kF32, int64_t most_kept = Weights::kMostKept);
 
-  // How later passes compute: linear layers with weights and (executed) inputs as the plan says, attention of the layers
-  // that it executes on the integer kernels, everything else in floating point. The plan is resolved for this model; what
-  // it simulates is for its visitor.
+  // How later passes compute: linear layers with weights and (executed) inputs as the plan says, attention of the
+  // layers that it executes on the integer kernels, everything else in floating point. The plan is resolved for this
+  // model; what it simulates is for its visitor.
   void CarryOut(const ResolvedPlan& plan);
 
   // One weight from now on as these codes stand for; for methods that quantize a layer at a time.
@@ -49,7 +49,8 @@ class Model {
   // layer with executed attention not what is inside it: attn_logits, probs, difference).
   void Forward(const TokenBatch& batch, SiteVisitors visitors = {});
 
-  // Vocabulary logits, or a tower's projection, of rows of the last batch: body(i, logits[Outputs()], thread) for rows[i], from several threads.
+  // Vocabulary logits, or a tower's projection, of rows of the last batch: body(i, logits[Outputs()], thread) for
+  // rows[i], from several threads.
   void VocabularyLogits(std::span<const int64_t> rows,
                         const std::function<void(size_t i, const float* logits, int thread)>& body);
 

@@ -22,9 +22,9 @@ struct PlannedLinear {
   AlignedBuffer<char> memory;  // and, for more rows than one, or alone
   WeightMatrix dequantized;    // without data: the layer's own weight
 
-  // Null where the plan changes nothing. Executed, weights that are quantized, by the plan or by the checkpoint, and have
-  // an input rule run on the integer kernels, and so does one row by itself without such a rule (one_token.h), where
-  // codes and groups are packed; everything else computes in floating point (math) with what its codes stand for.
+  // Null where the plan changes nothing. Executed, weights that are quantized, by the plan or by the checkpoint, and
+  // have an input rule run on the integer kernels, and so does one row by itself without such a rule (one_token.h),
+  // where codes and groups are packed; everything else computes in floating point (math) with what its codes stand for.
   static std::unique_ptr<PlannedLinear> Of(const WeightMatrix& weight, const SiteKey& weight_key,
                                            const SiteKey& input_key, const ResolvedPlan& plan, Math math);
   // What the codes stand for, in f32 or bf16.

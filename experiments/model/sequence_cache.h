@@ -33,8 +33,9 @@ class SequenceCache {
   // The first so many tokens are a prompt, after which keys may be dropped (keep=snapkv).
   void ExpectPrompt(int64_t tokens) { prompt_ = tokens; }
   // How many tokens may join in one pass such that every query sees the cache as it is when its own token comes: up to
-  // the end of a page, where scales per channel are fixed, or to the next drop of keys; one where the last tokens stay in
-  // f32, for those change with every token, or where pages are skipped, which are those that no query of a pass needs.
+  // the end of a page, where scales per channel are fixed, or to the next drop of keys; one where the last tokens stay
+  // in f32, for those change with every token, or where pages are skipped, which are those that no query of a pass
+  // needs.
   int64_t TokensAtOnce() const;
 
   // Keeps the first `tokens`. Throws Error for more than there are, and where some were dropped.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The figures of the Differential Transformer's table 5 from one model's statistics: as JSON (tare.stats/2), and side by
-// side.
+// The figures of the Differential Transformer's table 5 from one model's statistics: as JSON (tare.stats/2), and side
+// by side.
 #pragma once
 
 #include <string>

@@ -31,7 +31,8 @@ struct SkippedOutput {
   std::array<double, kSparsityShares.size()> entries{}, blocks{};
 };
 
-// Finite row; sums over keys in f32. Nothing where the output is not finite: V had NaN or infinities, or they overflowed.
+// Finite row; sums over keys in f32. Nothing where the output is not finite: V had NaN or infinities, or they
+// overflowed.
 std::optional<SkippedOutput> MeasureSkipped(std::span<const float> row, const ValueSlices& v);
 
 // Copies of the V of the layer at work, as the pass shows it before the layer's attention.

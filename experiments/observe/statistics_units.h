@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A statistics job as units of work: --shard i/n takes the units u with u mod n = i. What is done is kept beside the file
-// (FILE.part) and taken up again by --resume: the file comes out the same to the byte.
+// A statistics job as units of work: --shard i/n takes the units u with u mod n = i. What is done is kept beside the
+// file (FILE.part) and taken up again by --resume: the file comes out the same to the byte.
 #pragma once
 
 #include <filesystem>
@@ -36,8 +36,8 @@ struct StatisticsOptions {
 // Of the lengths and ids of all: by it runs on the same sequences know each other.
 std::string HashOf(const std::vector<ScoredSequence>& sequences);
 
-// What the options say of the job: sites, formats, calibrators, spans. Throws Error for a format that none of the selected
-// sites has sums of.
+// What the options say of the job: sites, formats, calibrators, spans. Throws Error for a format that none of the
+// selected sites has sums of.
 void AddOptions(StatisticsSet& set, const StatisticsOptions& options, const SiteSelection& sites,
                 const ModelSites& model);
 

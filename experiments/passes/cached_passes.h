@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens through key/value caches as decoding computes them, many at a time where that is the same: every query sees the
-// cache as it is when its own token comes.
+// Tokens through key/value caches as decoding computes them, many at a time where that is the same: every query sees
+// the cache as it is when its own token comes.
 #pragma once
 
 #include <functional>

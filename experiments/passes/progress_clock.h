@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far a run is, how fast it goes and how long it will take yet, as one line of text. A run may have parts, the cells
-// of a sweep: time left is then said of the part and of all that is left, taken as if every part were like those so far.
+// How far a run is, how fast it goes and how long it will take yet, as one line of text. A run may have parts, the
+// cells of a sweep: time left is then said of the part and of all that is left, taken as if every part were like those
+// so far.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ class ProgressClock {
   // Part `part` of `parts` begins, counted from 0.
   void Begin(std::string what, size_t part, size_t parts, double now);
 
-  // "quantize: 3 of 4 layers, 12.0 s each, 12 s left", in at most so many columns: the name is cut where it is too long.
-  // Of a part: "3/24 llama q=int4/token perplexity:text: 45 %, 1200 per second, 9 s left (12 min of all)".
+  // "quantize: 3 of 4 layers, 12.0 s each, 12 s left", in at most so many columns: the name is cut where it is too
+  // long. Of a part: "3/24 llama q=int4/token perplexity:text: 45 %, 1200 per second, 9 s left (12 min of all)".
   // A count that begins again, or another unit, is the next step of the same part, with a rate of its own.
   std::string Line(int64_t done, int64_t total, const std::string& unit, double now, size_t columns);
 

@@ -5,8 +5,8 @@
 //   cache_k=int4/channel+hadamard,cache_v=int8/token,cache_k[l0,l31]=f32,first=4,last=128,keep=h2o/1024,skip=0.001
 //
 //   cache_k, cache_v   f32 and bf16, int8, int6 and int4 with a scale per token and head, or per channel, head and page
-//                      of 64 tokens; +hadamard rotates the channels of each head; +prerotary, of keys, keeps them as they
-//                      are before rotary position embedding
+//                      of 64 tokens; +hadamard rotates the channels of each head; +prerotary, of keys, keeps them as
+//                      they are before rotary position embedding
 //
 // What is not named is f32, all keys, every page.
 #pragma once
@@ -29,8 +29,8 @@ struct CachePlan {
   CacheRules OfLayer(int layer) const;
 };
 
-// Throws Error, naming the rule, for what is not of this form, and for kept keys beside scales per channel or keys before
-// rotary, which cannot move.
+// Throws Error, naming the rule, for what is not of this form, and for kept keys beside scales per channel or keys
+// before rotary, which cannot move.
 CachePlan ParseCachePlan(std::string_view text);
 
 // `base`, where there is one, and after its rules the plan's of caches; nothing where neither is there. Throws Error as

@@ -37,8 +37,8 @@ struct CachePolicy {
   float skip = 0;
 };
 
-// Takes up one rule, "first=4"; false for a rule of another name. Throws Error, naming the rule, for what is not of this
-// form.
+// Takes up one rule, "first=4"; false for a rule of another name. Throws Error, naming the rule, for what is not of
+// this form.
 bool ReadPolicy(std::string_view rule, CachePolicy& policy);
 
 // ",first=4,keep=h2o/256", what differs from the default; "" where nothing does.

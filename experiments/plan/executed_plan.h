@@ -30,8 +30,8 @@ struct ExecutedPlan {
   AttentionPlan For(const AttentionProblem& sequence, SmoothingMeans& means) const;
 };
 
-// Of one layer; nothing where the plan leaves its attention in f32. Throws Error naming the rule that the kernels cannot
-// execute, and what they can.
+// Of one layer; nothing where the plan leaves its attention in f32. Throws Error naming the rule that the kernels
+// cannot execute, and what they can.
 std::optional<ExecutedPlan> ExecutedPlanOf(const ResolvedPlan& plan, const ModelSites& model, int layer);
 
 // Of attention without a model: one layer with `heads` heads at every site. Throws Error, beginning with `where`, for a

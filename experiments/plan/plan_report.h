@@ -9,8 +9,8 @@
 //    "lookahead": whether a scale may span later tokens than the query}
 //
 // A row of sites is the places of a site where one rule holds in the same heads; "all" is every layer or head.
-// "executed": "integer kernel"; "f32 product" (codes of weights alone, dequantized); "no kernel"; null: f32 by this rule, or
-// the plan cannot be executed for another reason.
+// "executed": "integer kernel"; "f32 product" (codes of weights alone, dequantized); "no kernel"; null: f32 by this
+// rule, or the plan cannot be executed for another reason.
 #pragma once
 
 #include <string>

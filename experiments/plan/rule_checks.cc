@@ -62,8 +62,8 @@ std::string_view WhatItHas(Site site) {
 
 constexpr std::array kAttentionSites{Site::kQ, Site::kK, Site::kV, Site::kAttnLogits, Site::kProbs, Site::kDifference};
 
-// What to try: the largest group up to the rule's that divides the rows of all weights where the rule holds, and that the
-// integer kernels take too; and how the weights at hand get theirs alone.
+// What to try: the largest group up to the rule's that divides the rows of all weights where the rule holds, and that
+// the integer kernels take too; and how the weights at hand get theirs alone.
 std::string GroupThatFits(const Rule& rule, const ResolvedPlan& plan, const ModelSites& model, const SiteKey& here) {
   std::vector<int64_t> rows;
   for (const auto& [key, stored] : model.weights) {

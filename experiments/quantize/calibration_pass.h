@@ -24,8 +24,8 @@ struct SecondMoments {
   std::vector<float> cross;   // of (exact x - x) x^T [in, in]; empty without an exact calibration
 };
 
-// Inputs of linear layers, by the first site with that input: q_proj.in (q, k, v, lambda), o_proj.in, gate_proj.in (gate, up),
-// down_proj.in.
+// Inputs of linear layers, by the first site with that input: q_proj.in (q, k, v, lambda), o_proj.in, gate_proj.in
+// (gate, up), down_proj.in.
 inline constexpr std::array kCalibratedInputs{Site::kQProjIn, Site::kOProjIn, Site::kGateProjIn, Site::kDownProjIn};
 
 // One batch's inputs of a linear layer, by channel.

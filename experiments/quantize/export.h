@@ -3,8 +3,8 @@
 // as the numbers that they stand for, everything else as it was, and the tokenizer's files.
 //
 // A tensor that the source stores in 16 bits is rounded to that type again, ties to even, where each of its values is
-// kept to the type's rounding: 2^-8 of it in BF16 and 2^-11 in F16, less than half of the 1/127 to the next code of INT8.
-// Where a value is not (it overflows, or is below the type's normal numbers), the tensor is F32.
+// kept to the type's rounding: 2^-8 of it in BF16 and 2^-11 in F16, less than half of the 1/127 to the next code of
+// INT8. Where a value is not (it overflows, or is below the type's normal numbers), the tensor is F32.
 #pragma once
 
 #include <cstdint>

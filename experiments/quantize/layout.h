@@ -22,8 +22,8 @@ struct ConvertSummary {
   int64_t bytes = 0;
 };
 
-// Writes config.json, model.safetensors and the tokenizer's files into the folder, which is made. Throws Error where the
-// family named `to` cannot say what the model computes, and why.
+// Writes config.json, model.safetensors and the tokenizer's files into the folder, which is made. Throws Error where
+// the family named `to` cannot say what the model computes, and why.
 ConvertSummary ConvertLayout(const std::filesystem::path& model, const std::string& to,
                              const std::filesystem::path& folder, const Progress& progress = {});
 

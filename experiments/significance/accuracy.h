@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Intervals for the accuracy of few items, where s / sqrt(n) is no error bar: three right of three have s = 0. All 95 %.
+// Intervals for the accuracy of few items, where s / sqrt(n) is no error bar: three right of three have s = 0. All are
+// 95 %.
 //
 //   one accuracy: Wilson's score interval (J. Am. Stat. Assoc. 22, 1927), z = 1.96,
 //     (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)
-//   of items in clusters, which share a draw and are not independent: with D = how much larger the variance of p is than
-//     that of independent items (at least 1; estimated from sums of clusters, paired_runs.h), n / D for n and the quantile of
-//     Student's t, clusters - 1, for z: Wilson's for surveys (Franco et al., J. Surv. Stat. Methodol. 7, 2019). Where all are
-//     right or all wrong nothing tells D: n is the number of clusters
+//   of items in clusters, which share a draw and are not independent: with D = how much larger the variance of p is
+//     than that of independent items (at least 1; estimated from sums of clusters, paired_runs.h), n / D for n and the
+//     quantile of Student's t, clusters - 1, for z: Wilson's for surveys (Franco et al., J. Surv. Stat. Methodol. 7,
+//     2019). Where all are right or all wrong nothing tells D: n is the number of clusters
 //   the change between two runs over the same items: Bonett and Price (J. Educ. Behav. Stat. 37, 2012), with one item
 //     more gained and one more lost, g = (gained + 1)/(n + 2), l = (lost + 1)/(n + 2),
 //     g - l +- z sqrt((g + l - (g - l)^2) / (n + 2))
@@ -31,8 +32,8 @@ Interval WilsonInterval(int64_t right, int64_t n);
 // Of each cluster how many items are right, and how many it has. Clusters of one item each: as without clusters.
 Interval ClusteredInterval(const std::vector<double>& right, const std::vector<double>& items);
 
-// How the scores of runs over the same items differ: of two runs by -1, 0 or 1 in each item, '1' where it was right; of how
-// much two models change, by -2 to 2.
+// How the scores of runs over the same items differ: of two runs by -1, 0 or 1 in each item, '1' where it was right; of
+// how much two models change, by -2 to 2.
 struct OutcomeChanges {
   int64_t gained = 0, lost = 0, n = 0;  // items above 0, below, and all
   int64_t sum = 0, squares = 0;         // of the differences

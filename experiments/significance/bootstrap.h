@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Intervals from drawing the units of paired runs again, as many as there are, with replacement: Efron's BCa, corrected
-// for bias and acceleration (J. Am. Stat. Assoc. 82, 1987), as scipy.stats.bootstrap has it. With T of all units, T* of a
-// draw, T_(i) of all units but one and their mean T_(.):
+// for bias and acceleration (J. Am. Stat. Assoc. 82, 1987), as scipy.stats.bootstrap has it. With T of all units, T* of
+// a draw, T_(i) of all units but one and their mean T_(.):
 //
 //   z0 = Phi^-1(share of T* below T, of those equal to T the half)
 //   a  = sum (T_(.) - T_(i))^3 / (6 (sum (T_(.) - T_(i))^2)^1.5)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs over the same units: windows of text, or items. Of window i of m_i tokens run r has the sum of losses s_ri; of an
-// item m_i is 1 and s_ri its score. With M = sum m_i a run's mean is A_r = sum_i s_ri / M, and what is asked of the runs is
+// Runs over the same units: windows of text, or items. Of window i of m_i tokens run r has the sum of losses s_ri; of
+// an item m_i is 1 and s_ri its score. With M = sum m_i a run's mean is A_r = sum_i s_ri / M, and what is asked of the
+// runs is
 //
 //   T = sum_r sign_r f(A_r)      f: the mean itself, or exp: perplexity
 //
@@ -9,8 +10,8 @@
 //
 //   g_i = sum_r sign_r f'(A_r) (s_ri - A_r m_i)
 //
-// so that its error is sqrt(n / (n - 1) sum g_i^2) / M over n units. What all runs find hard in a unit cancels, and tokens
-// of a window need not be independent of each other; windows must be.
+// so that its error is sqrt(n / (n - 1) sum g_i^2) / M over n units. What all runs find hard in a unit cancels, and
+// tokens of a window need not be independent of each other; windows must be.
 #pragma once
 
 #include <optional>

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A result as a table: columns that are declared once, and rows of values by the columns' names. A column says how it is called in JSON
-// and CSV, and what stands above it and how its numbers look in text; writers and readers go by the names alone.
+// A result as a table: columns that are declared once, and rows of values by the columns' names. A column says how it
+// is called in JSON and CSV, and what stands above it and how its numbers look in text; writers and readers go by the
+// names alone.
 //
 //   const Columns<Speed> kColumns{{{"kernel", "kernel", "", Side::kLeft}, &Speed::kernel},
 //                                 {{"seconds", "ms", "{:.3f}", Side::kRight, 1e3}, &Speed::seconds},
 //                                 {{"threads"}, [](const Speed& s) { return s.machine.threads; }}};
 //
-// is {"kernel": "tare", "seconds": 0.0015, "threads": 2} in JSON, kernel,seconds,threads in CSV, and kernel and ms in text.
+// is {"kernel": "tare", "seconds": 0.0015, "threads": 2} in JSON, kernel,seconds,threads in CSV, and kernel and ms in
+// text.
 #pragma once
 
 #include <functional>
@@ -19,7 +21,8 @@
 
 namespace tare {
 
-// Where a column stands in text. kAbove: on a line above the rows that have it in common; kBelow: on a line below its row.
+// Where a column stands in text. kAbove: on a line above the rows that have it in common; kBelow: on a line below its
+// row.
 enum class Side { kRight, kLeft, kAbove, kBelow };
 enum class Files { kAll, kJson, kNone };
 
@@ -42,8 +45,8 @@ inline Column Number(std::string name, std::string title, std::string format, si
 
 struct Table {
   std::vector<Column> columns;
-  std::vector<Json>
-      rows;  // objects by the columns' names: text, numbers, truth values, arrays of these, or null; some may be lacking
+  // Objects by the columns' names: text, numbers, truth values, arrays of these, or null; some may be lacking.
+  std::vector<Json> rows;
 
   // One value for each column, in their order.
   void Add(std::vector<Json> values);
@@ -100,8 +103,8 @@ Table TableOf(const Columns<Of>& columns, const All& all) {
   return table;
 }
 
-// Adds the columns of a part, an optional or a pointer; where there is none they are null. `value` of the part is called `prefix`, any
-// other column `prefix`_name; without a prefix all keep their names.
+// Adds the columns of a part, an optional or a pointer; where there is none they are null. `value` of the part is
+// called `prefix`, any other column `prefix`_name; without a prefix all keep their names.
 template <typename Of, typename Part, typename Get>
 void AddPart(Columns<Of>& columns, const std::string& prefix, const Columns<Part>& part, Get get) {
   for (const ColumnOf<Part>& own : part) {
@@ -116,12 +119,12 @@ void AddPart(Columns<Of>& columns, const std::string& prefix, const Columns<Part
 
 // The rows as an array, without columns that are in no file.
 Json TableJson(const Table& table);
-// As RFC 4180 has it, the names in the first line: numbers by the fewest digits that are theirs, null and what is lacking as nothing,
-// arrays with blanks between.
+// As RFC 4180 has it, the names in the first line: numbers by the fewest digits that are theirs, null and what is
+// lacking as nothing, arrays with blanks between.
 std::string TableCsv(const Table& table);
-// For people: a line of titles, then the rows, each `indent` blanks in. Two blanks between columns, one where lines would
-// be wider than a terminal's usual 80; no blanks end a line. A first cell that runs into others has lines of its own above,
-// broken at its commas.
+// For people: a line of titles, then the rows, each `indent` blanks in. Two blanks between columns, one where lines
+// would be wider than a terminal's usual 80; no blanks end a line. A first cell that runs into others has lines of its
+// own above, broken at its commas.
 std::string TableText(const Table& table, size_t indent = 0);
 
 }  // namespace tare

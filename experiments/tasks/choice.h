@@ -32,14 +32,16 @@ struct ChoiceRecord {
   bool CorrectNorm() const { return answer_norm == label; }
 };
 
-// cache: through one; nothing: by ordinary forward passes. Throws Error where an item does not fit the model's positions.
+// cache: through one; nothing: by ordinary forward passes. Throws Error where an item does not fit the model's
+// positions.
 std::vector<ChoiceRecord> MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing,
                                         const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer,
                                         std::optional<int32_t> bos, const std::optional<CachePlan>& cache,
                                         const Progress& progress);
 
-// n, acc, acc_norm, their standard errors (as the harness has them, of independent items) and outcomes; where items share
-// samples (tasks/samples.h) how many of each are right (sample_right, sample_right_norm) and there (sample_items); and each record with its fields' names, its keys, if any, as "item".
+// n, acc, acc_norm, their standard errors (as the harness has them, of independent items) and outcomes; where items
+// share samples (tasks/samples.h) how many of each are right (sample_right, sample_right_norm) and there
+// (sample_items); and each record with its fields' names, its keys, if any, as "item".
 TaskResult Accuracies(const std::vector<ChoiceRecord>& records);
 
 }  // namespace tare

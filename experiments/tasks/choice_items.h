@@ -8,8 +8,8 @@
 // too: the context is "ACTIVITY: CTX_A Ctx_b", and "[title]", text in brackets and double spaces are taken out of
 // it and of the endings. One space separates context and ending.
 //
-// All other fields that are a number, a string or a boolean are the item's keys ("depth", "length", "shots"): they go into
-// its record, and accuracies can be told apart by them (groups.h).
+// All other fields that are a number, a string or a boolean are the item's keys ("depth", "length", "shots"): they go
+// into its record, and accuracies can be told apart by them (groups.h).
 #pragma once
 
 #include <cstddef>

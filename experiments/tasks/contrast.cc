@@ -165,8 +165,8 @@ void AddShare(const std::vector<int64_t>& ranks, int64_t k, const std::string& n
   figures[name + "_outcomes"] = outcomes;
 }
 
-// Prompts of one image are not independent of each other: image_right and image_right5, how many of each image's prompts
-// find it, and image_prompts, how many it has (only images with prompts).
+// Prompts of one image are not independent of each other: image_right and image_right5, how many of each image's
+// prompts find it, and image_prompts, how many it has (only images with prompts).
 void AddByImage(const std::vector<int64_t>& ranks, const std::vector<int64_t>& labels,
                 const std::vector<std::vector<int64_t>>& of_image, nlohmann::ordered_json& figures) {
   std::vector<int64_t> first(of_image.size()), fifth(of_image.size()), prompts, right, right5;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far a plan, or a quantized checkpoint, moves a model's predictions on a text: Kullback-Leibler divergence from the
-// reference, both run side by side over the windows of perplexity. It needs far fewer tokens than perplexity to see a
-// small change: what both find hard does not count. The figures are those of llama.cpp's perplexity tool
+// How far a plan, or a quantized checkpoint, moves a model's predictions on a text: Kullback-Leibler divergence from
+// the reference, both run side by side over the windows of perplexity. It needs far fewer tokens than perplexity to see
+// a small change: what both find hard does not count. The figures are those of llama.cpp's perplexity tool
 // (experiments/significance/divergence.h); it scores the second half of each window, Tare what perplexity scores.
 //
 // The reference is TaskOptions::reference, as it is stored; where that is empty, the model at hand without a plan.
@@ -14,8 +14,8 @@ namespace tare {
 
 extern const TaskKind kDivergenceTask;  // divergence=TEXT
 
-// Of every scored token in the order of the text. Divergences are exact to f32's rounding of logits: a small one may come
-// out below 0 by some 1e-7 of the largest logit. Both models have the same vocabulary.
+// Of every scored token in the order of the text. Divergences are exact to f32's rounding of logits: a small one may
+// come out below 0 by some 1e-7 of the largest logit. Both models have the same vocabulary.
 std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visitors, Model& reference,
                                                const std::vector<ScoredSequence>& sequences,
                                                const std::optional<CachePlan>& cache, const Progress& progress);

@@ -16,8 +16,8 @@ class Evaluation {
   // Figures depend on the windows, so the JSON says how every kind of task takes them.
   Evaluation(Model& model, PlanRun& run, const WindowOptions& windows, TaskKinds kinds = AllTasks());
 
-  // Accuracies of every task that is run from now on by these keys of its items, in JSON, in the table below its line, and
-  // in csv().
+  // Accuracies of every task that is run from now on by these keys of its items, in JSON, in the table below its line,
+  // and in csv().
   void BreakDownBy(Breakdown breakdown) { breakdown_ = std::move(breakdown); }
 
   // Returns the task's line, "choice:needles-4             acc 0.2500 +/- 0.0693   40 items", and below it how it was

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accuracies told apart by keys of the items (choice_items.h): needles found by depth and length, labels by the number of
-// examples. Each has a 95 % interval (experiments/significance/accuracy.h): Wilson's, and where items share samples (samples.h) the
-// one over those.
+// Accuracies told apart by keys of the items (choice_items.h): needles found by depth and length, labels by the number
+// of examples. Each has a 95 % interval (experiments/significance/accuracy.h): Wilson's, and where items share samples
+// (samples.h) the one over those.
 //
 // And how far they spread over the values of one key, the order of examples: the best, the worst, the sample standard
-// deviation. Accuracies of equally good orders differ, too; where the items of all orders are the same but for it, item by
-// item by the key "sample", Cochran's Q says how often they would so much (Biometrika 37, 1950): of b samples under k
-// orders with sums L_i of a sample, G_j of an order and N of all,
+// deviation. Accuracies of equally good orders differ, too; where the items of all orders are the same but for it, item
+// by item by the key "sample", Cochran's Q says how often they would so much (Biometrika 37, 1950): of b samples under
+// k orders with sums L_i of a sample, G_j of an order and N of all,
 //
 //   Q = k (k - 1) sum_j (G_j - N / k)^2 / sum_i L_i (k - L_i)
 //
@@ -35,10 +35,10 @@ struct Breakdown {
 void RequireKeys(const std::string& where, const nlohmann::ordered_json& keys, const Breakdown& breakdown);
 bool HasItems(const TaskKind& kind);
 
-// "by": of each group in the order of its keys' values {"depth", "length", "n", "acc", "acc_low", "acc_high", ..., "samples"}; where
-// there is an `over`, "spread": {"shots", "seeds" (how many values), "n" (items of each), "acc_best", "acc_worst",
-// "acc_sd", "acc_p" (null where there is none), ...}. Throws Error where an item lacks a key, and of a task without
-// records.
+// "by": of each group in the order of its keys' values {"depth", "length", "n", "acc", "acc_low", "acc_high", ...,
+// "samples"}; where there is an `over`, "spread": {"shots", "seeds" (how many values), "n" (items of each), "acc_best",
+// "acc_worst", "acc_sd", "acc_p" (null where there is none), ...}. Throws Error where an item lacks a key, and of a
+// task without records.
 nlohmann::ordered_json BreakDown(const std::string& task, const TaskResult& result, const TaskKind& kind,
                                  const Breakdown& breakdown);
 

@@ -14,10 +14,10 @@ nlohmann::ordered_json PerplexityConvention(const WindowOptions& windows);
 
 // Figures: nll (the mean, nats per token), nll_stderr (the sample standard deviation over tokens / sqrt(tokens), as if
 // tokens were independent), perplexity = exp(nll), tokens (scored), windows, and of each window the sum of its losses
-// (window_losses) and how many there are (window_tokens): two runs over the same windows can be paired by them. And by how
-// many tokens a token was predicted from (by_position, experiments/significance/context_ranges.h): {"first", "last", "tokens",
-// "nll", "nll_stderr"}, that error over windows (tokens of one are not independent), null of too few of them.
-// cache: through one, as decoding would see the text; nothing: by ordinary forward passes.
+// (window_losses) and how many there are (window_tokens): two runs over the same windows can be paired by them. And by
+// how many tokens a token was predicted from (by_position, experiments/significance/context_ranges.h): {"first",
+// "last", "tokens", "nll", "nll_stderr"}, that error over windows (tokens of one are not independent), null of too few
+// of them. cache: through one, as decoding would see the text; nothing: by ordinary forward passes.
 TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                              const std::optional<CachePlan>& cache, const Progress& progress);
 

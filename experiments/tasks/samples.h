@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Items that share a draw: those with the same "sample" among their keys have a text, examples or an answer in common (tare
-// make), and are not independent. An item without the key is a sample by itself.
+// Items that share a draw: those with the same "sample" among their keys have a text, examples or an answer in common
+// (tare make), and are not independent. An item without the key is a sample by itself.
 #pragma once
 
 #include <span>
@@ -12,8 +12,8 @@
 
 namespace tare {
 
-// How many of each sample's items are right ('1' in outcomes), and how many there are, in the order in which samples first
-// come. items: places in outcomes and in the records, which have their keys as "item".
+// How many of each sample's items are right ('1' in outcomes), and how many there are, in the order in which samples
+// first come. items: places in outcomes and in the records, which have their keys as "item".
 WindowLosses BySample(const std::vector<nlohmann::ordered_json>& records, std::string_view outcomes,
                       std::span<const size_t> items);
 

@@ -36,8 +36,8 @@ TaskSpec ParseTask(const std::string& text, TaskKinds kinds) {
 
 bool IsNumber(const nlohmann::ordered_json& value) { return value.is_number(); }
 
-// False where they are there and no numbers, or not as many of the one as of the other. Losses may be missing alone: results
-// of before a figure had any.
+// False where they are there and no numbers, or not as many of the one as of the other. Losses may be missing alone:
+// results of before a figure had any.
 bool ReadWindows(const nlohmann::ordered_json& result, const WindowKeys& keys, WindowLosses& windows) {
   if (!result.contains(keys.losses)) return true;
   for (const char* key : {keys.losses, keys.counts}) {

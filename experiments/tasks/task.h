@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A task as the command line names it, `perplexity=heldout.txt` or `choice=needles-4.jsonl`, run on a model under a
-// plan. In results it is called after its file: `perplexity:heldout`, `choice:needles-4`. All there is to know of a kind
-// of task is its record, in the task's own source; the records stand in one table, and nothing else tells kinds apart.
+// plan. In results it is called after its file: `perplexity:heldout`, `choice:needles-4`. All there is to know of a
+// kind of task is its record, in the task's own source; the records stand in one table, and nothing else tells kinds
+// apart.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +39,8 @@ struct FigureKeys {
   const char* name;                // of the value too: "acc"
   const char* error = nullptr;     // standard error, or none
   const char* outcomes = nullptr;  // of the items in order, '1' where right: what paired comparisons need; or none
-  // Of a figure with outcomes: of samples, where items share them (tasks/samples.h); comparisons are paired by these then.
+  // Of a figure with outcomes: of samples, where items share them (tasks/samples.h); comparisons are paired by these
+  // then.
   std::optional<WindowKeys> windows = std::nullopt;
   OfMean of_mean = OfMean::kItself;  // what the figure is of the windows' mean
   const char* format = ".4f";        // of value and error in eval's line
@@ -74,7 +76,8 @@ struct TaskKind {
   // How a result came about, in a line for people; throws where it is of a version that did not keep it. Null: nothing.
   std::string (*how)(const nlohmann::ordered_json& result) = nullptr;
   const char* by_position = nullptr;  // key of a list by position (tasks/positions.h), or none
-  // The keys of the file's items, at most `limit` of them (0: all), which breakdowns check before anything runs. Null: none.
+  // The keys of the file's items, at most `limit` of them (0: all), which breakdowns check before anything runs. Null:
+  // none.
   std::vector<ItemKeys> (*keys)(const std::filesystem::path& file, size_t limit) = nullptr;
   bool compares = false;  // with a reference: nothing to measure where that is the same model
   const TaskKind* compared =

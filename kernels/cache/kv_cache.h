@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys and values of one layer and one sequence, as f32, bf16 or codes, in pages of 64 tokens (page_layout.h). Every
-// token is rounded once, so that its codes do not depend on batch, threads or the chunks in which a prompt came: with a
-// scale per token when it comes; with a scale per channel, of keys or values, when the page that it fills is followed by
-// another token. Until then both stay in f32 (KIVI's residual).
+// The keys and values of one layer and one sequence, as f32, bf16 or codes, in pages of 64 tokens (page_layout.h).
+// Every token is rounded once, so that its codes do not depend on batch, threads or the chunks in which a prompt came:
+// with a scale per token when it comes; with a scale per channel, of keys or values, when the page that it fills is
+// followed by another token. Until then both stay in f32 (KIVI's residual).
 //
 // The first tokens and the last ones may stay in f32 beside their codes; decoding reads f32 where it is. Those that
-// Truncate uncovers as the last ones have their codes alone. A page with scales per channel that is cut by it and written
-// to again is read back from its codes first.
+// Truncate uncovers as the last ones have their codes alone. A page with scales per channel that is cut by it and
+// written to again is read back from its codes first.
 //
-// Rotated keys (and values) are kept as x R with R orthogonal, the same for all tokens and heads; queries are rotated and
-// outputs rotated back by decoding.
+// Rotated keys (and values) are kept as x R with R orthogonal, the same for all tokens and heads; queries are rotated
+// and outputs rotated back by decoding.
 //
 // Keys may be kept as they were before rotary position embedding (KVQuant, arXiv 2401.18079: channels are alike then):
 // they are turned back when they come and turned again whenever they are read, which is slow; for studies of accuracy.
 //
-// Tokens may be dropped, others by each head. Where keys lie says nothing of their positions then, which rotary keys know.
+// Tokens may be dropped, others by each head. Where keys lie says nothing of their positions then, which rotary keys
+// know.
 //
 // A copy is a fork: it shares all pages, and whichever side writes to a shared page copies it first. Forks are to be
 // made and written by one thread at a time; any number may read.
@@ -51,19 +52,21 @@ class KvCache {
   KvCache(const CacheShape& shape, const CacheRules& rules, std::shared_ptr<const KeyRotary> rotary = nullptr);
 
   // k [n][k heads][k width], v [n][v heads][v width]: the next n tokens. Throws Error for other shapes and for values
-  // that are not finite (or would not be once rotated), naming token and head, and nothing is appended. Out of memory, whole pages of tokens may be.
+  // that are not finite (or would not be once rotated), naming token and head, and nothing is appended. Out of memory,
+  // whole pages of tokens may be.
   void Append(const HeadsView<const float>& k, const HeadsView<const float>& v);
   // Keeps the first `tokens`. Throws Error for more than there are.
   void Truncate(int64_t tokens);
-  // Keeps of each head's tokens those at these places, which rise and are as many for every head, codes as they are. The
-  // first and the last tokens, which are in f32, must be among them. Throws Error for scales per channel, which others
-  // of a page share, and for keys before rotary, whose places are their positions.
+  // Keeps of each head's tokens those at these places, which rise and are as many for every head, codes as they are.
+  // The first and the last tokens, which are in f32, must be among them. Throws Error for scales per channel, which
+  // others of a page share, and for keys before rotary, whose places are their positions.
   void Keep(std::span<const std::vector<int64_t>> of_k_heads, std::span<const std::vector<int64_t>> of_v_heads);
 
   int64_t tokens() const { return tokens_; }
   const CacheShape& shape() const { return coded_.shape(); }
   const CacheRules& rules() const { return rules_; }
-  // Of all pages, those shared with forks whole. What Truncate takes from a prompt's pages is free when all of them are.
+  // Of all pages, those shared with forks whole. What Truncate takes from a prompt's pages is free when all of them
+  // are.
   size_t Bytes() const;
 
   // The token's row as it counts: dequantized, and rotated back.

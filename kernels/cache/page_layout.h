@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How 64 tokens of a key/value cache lie in memory: panels of 64 lanes, as the weights of kernels/linear/packed_matrix.h
-// lie. What a decoding query multiplies is side by side:
+// How 64 tokens of a key/value cache lie in memory: panels of 64 lanes, as the weights of
+// kernels/linear/packed_matrix.h lie. What a decoding query multiplies is side by side:
 //
 //   keys of a head      one panel: lane = token, inputs = channels (up to a multiple of 16)
 //   values of a head    ceil(width / 64) panels: lane = channel, inputs = the 64 tokens
@@ -11,12 +11,12 @@
 //   bf16    256 bytes    2    bf16 2 l + r
 //   int8    256 bytes    4    byte 4 l + r
 //   int4    256 bytes    8    byte 4 l + r % 4: u in its low half for r < 4, in its high half else
-//   int6    768 bytes   16    low four bits of u as two records of int4; byte 512 + 4 l + r % 4 has the high two bits of
-//                             inputs r % 4, + 4, + 8, + 12 in bits 0, 2, 4, 6
+//   int6    768 bytes   16    low four bits of u as two records of int4; byte 512 + 4 l + r % 4 has the high two bits
+//                             of inputs r % 4, + 4, + 8, + 12 in bits 0, 2, 4, 6
 //
-// Codes have scales in f32 after the head's panels: of tokens [64], or of channels [inputs of keys, or lanes of values]. A
-// value head comes after the keys that are read with it: K of heads i n .. i n + n - 1, then V of head i, for n = k heads /
-// v heads where that is whole; else all keys, then all values.
+// Codes have scales in f32 after the head's panels: of tokens [64], or of channels [inputs of keys, or lanes of
+// values]. A value head comes after the keys that are read with it: K of heads i n .. i n + n - 1, then V of head i,
+// for n = k heads / v heads where that is whole; else all keys, then all values.
 #pragma once
 
 #include <cstddef>
@@ -36,8 +36,8 @@ constexpr bool IsCached(Format format) {
 // How keys, or values, are kept.
 struct CacheRule {
   Format format = Format::kF32;  // IsCached
-  // What shares a scale, of formats with codes: a token's row of a head, or (kChannel) a channel of a head over a page's
-  // 64 tokens (KIVI, arXiv 2402.02750, has keys so).
+  // What shares a scale, of formats with codes: a token's row of a head, or (kChannel) a channel of a head over a
+  // page's 64 tokens (KIVI, arXiv 2402.02750, has keys so).
   Granularity granularity = {Granularity::Kind::kToken};
   bool hadamard = false;  // a head's channels are rotated before they are rounded (quant/algorithms/hadamard.h)
 
@@ -87,8 +87,8 @@ class PageLayout {
   void WriteValue(std::byte* page, int token, int head, const float* value) const;
   // All 64 tokens of a page, from one of the same shape in f32.
   void WritePage(std::byte* page, const PageLayout& plain, const std::byte* from) const;
-  // Row `token` of a page from row `from_token` of another of the same layout: codes and scale as they are, which have a
-  // scale per token.
+  // Row `token` of a page from row `from_token` of another of the same layout: codes and scale as they are, which have
+  // a scale per token.
   void CopyKey(std::byte* page, int token, const std::byte* from, int from_token, int head) const;
   void CopyValue(std::byte* page, int token, const std::byte* from, int from_token, int head) const;
   // A row as f32, dequantized.

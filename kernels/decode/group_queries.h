@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A group's queries (decode_heads.h) beside a sequence's cache: their products with the keys of a page, which are read once
-// for all of them. Rows count times T, query within row.
+// A group's queries (decode_heads.h) beside a sequence's cache: their products with the keys of a page, which are read
+// once for all of them. Rows count times T, query within row.
 #pragma once
 
 #include <cstddef>

@@ -7,8 +7,8 @@
 //   y[lane] += scale * lane_scales[lane] * sum over inputs of code[input][lane] (128 high[input] + low[input])
 //                                                                                           codes; the sum exact
 //
-// The vector's integers are 15 bits wide, as in kernels/linear/one_token.h: off by at most half a 16256th of its largest
-// magnitude, so that what decoding adds to the cache's own rounding is nothing.
+// The vector's integers are 15 bits wide, as in kernels/linear/one_token.h: off by at most half a 16256th of its
+// largest magnitude, so that what decoding adds to the cache's own rounding is nothing.
 #pragma once
 
 #include <cstddef>

@@ -16,7 +16,8 @@ namespace tare {
 
 // y = x / sqrt(mean(x^2) + eps), times weight[n] where weight is not null. Source: Zhang and Sennrich 2019, eq. 4.
 void RmsNorm(const float* x, const float* weight, float eps, size_t n, float* y);
-// y = (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * weight[n] + bias[n]; y may be x. Source: Ba, Kiros, Hinton 2016.
+// y = (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * weight[n] + bias[n]; y may be x. Source: Ba, Kiros, Hinton
+// 2016.
 void LayerNorm(const float* x, const float* weight, const float* bias, float eps, size_t n, float* y);
 
 // Rotary position embedding of one head, split-half pairs (i, i + d/2) as in transformers' rotate_half: cosine and sine
@@ -41,8 +42,8 @@ struct PolyNormTerms {
 };
 void PolyNormGlu(float* gate, const float* up, const PolyNormTerms& terms, size_t n);
 
-// row = row (1 + erf(row / sqrt(2))) / 2, within 1e-7 |row| beside f32's own rounding. Source: Hendrycks and Gimpel 2016; erf by
-// Abramowitz and Stegun 7.1.26.
+// row = row (1 + erf(row / sqrt(2))) / 2, within 1e-7 |row| beside f32's own rounding. Source: Hendrycks and Gimpel
+// 2016; erf by Abramowitz and Stegun 7.1.26.
 void Gelu(float* row, size_t n);
 void QuickGelu(float* row, size_t n);           // row = row sigmoid(1.702 row). Source: openai/CLIP, model.py
 void Sigmoid(float* row, size_t n);             // row = 1 / (1 + exp(-row))

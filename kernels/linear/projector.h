@@ -40,8 +40,8 @@ struct Projection {
   float* y = nullptr;
 };
 
-// Rows, but one alone, are computed in multiples of 64, so that batches of every length share a few oneDNN primitives (creating one
-// takes milliseconds); x and y must hold that many rows, the surplus ones with any finite values.
+// Rows, but one alone, are computed in multiples of 64, so that batches of every length share a few oneDNN primitives
+// (creating one takes milliseconds); x and y must hold that many rows, the surplus ones with any finite values.
 constexpr int64_t PaddedRows(int64_t rows) { return (rows + 63) / 64 * 64; }
 
 // Memory grows to the largest call and is kept: a call like one before allocates nothing but what oneDNN asks for.

@@ -17,8 +17,8 @@ constexpr int64_t kValues = kTile * kTile;              // of a tile
 typedef double Eight __attribute__((vector_size(64)));  // GCC splits it where registers are shorter
 constexpr int64_t kColumns = 2 * 8;
 
-// c [kTile, kTile] -= a b. a is [kTile / kRows][kTile of the sum][kRows], b and c row-major; products are subtracted one
-// after another, so that the width of registers does not show (and none is fused: -ffp-contract=off).
+// c [kTile, kTile] -= a b. a is [kTile / kRows][kTile of the sum][kRows], b and c row-major; products are subtracted
+// one after another, so that the width of registers does not show (and none is fused: -ffp-contract=off).
 [[gnu::always_inline]] inline void SubtractTile(const double* a, const double* b, double* c) {
   for (int64_t row = 0; row < kTile; row += kRows) {
     for (int64_t column = 0; column < kTile; column += kColumns) {
@@ -186,7 +186,8 @@ bool FactorInPlace(int64_t n, float* a) {
   return true;
 }
 
-// Row by row of tiles: X_ij = -L_ii^-1 (sum over k from j to i - 1 of L_ik X_kj), with the rows above done and this one not.
+// Row by row of tiles: X_ij = -L_ii^-1 (sum over k from j to i - 1 of L_ik X_kj), with the rows above done and this one
+// not.
 void InvertInPlace(int64_t n, float* lower) {
   Tiles tiles(n, lower);
   const Subtract subtract = Fastest();

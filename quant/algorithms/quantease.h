@@ -10,8 +10,8 @@
 //   scales:  the G scales of a row that make L least with its codes held, a G x G system
 //            (our addition: the paper keeps them)
 //
-// A sweep is every code of a row once, in the order of storage. Scales first, then a sweep, again and again; scales that
-// are formats themselves (E8M0, E4M3) stay.
+// A sweep is every code of a row once, in the order of storage. Scales first, then a sweep, again and again; scales
+// that are formats themselves (E8M0, E4M3) stay.
 #pragma once
 
 #include <cstdint>

@@ -8,10 +8,10 @@
 
 namespace tare {
 
-// Throws Error unless 32 MiB more can be had now; they are given back at once. Asked before oneDNN makes a kernel: where
-// an allocation fails meanwhile it writes through null or frees what it never made (3.6 and 3.7: within 4 MiB of the
-// end, in dnnl_primitive_create and dnnl_brgemm_destroy; measured with RLIMIT_AS from 84 to 400 MB). And before a model
-// and a tokenizer are read, so that a limit is named while it can be.
+// Throws Error unless 32 MiB more can be had now; they are given back at once. Asked before oneDNN makes a kernel:
+// where an allocation fails meanwhile it writes through null or frees what it never made (3.6 and 3.7: within 4 MiB of
+// the end, in dnnl_primitive_create and dnnl_brgemm_destroy; measured with RLIMIT_AS from 84 to 400 MB). And before a
+// model and a tokenizer are read, so that a limit is named while it can be.
 void RequireRoom();
 
 // Asks for pages of 2 MiB where the memory is large enough to have any: tables of 4 KiB pages cost what is read once a

@@ -2,8 +2,8 @@
 // Files that are either whole or not there. A new one is written under a temporary name in the folder of its final name
 // (NAME.PID-N.tmp), synced, renamed onto it, and the folder synced; whatever was there under the final name stays until
 // then; temporaries that a kill left are removed by the next file of that name, and while one process writes a file
-// another is refused. A link is written through: what it leads to is replaced, and the link stays. Records that accumulate go one
-// whole line at a time into a file that is only appended to.
+// another is refused. A link is written through: what it leads to is replaced, and the link stays. Records that
+// accumulate go one whole line at a time into a file that is only appended to.
 //
 // Every failure is an Error that names the final path, what the system said, and what to try.
 #pragma once

@@ -40,15 +40,15 @@ class Checkpoint {
   std::optional<QuantizedCheckpoint> quantized_;
 };
 
-// What a tokenizer may consist of beside a checkpoint's weights, as Hugging Face libraries save it: whatever is made of a
-// checkpoint holds those that the checkpoint has, so that other programs read its texts the same way.
+// What a tokenizer may consist of beside a checkpoint's weights, as Hugging Face libraries save it: whatever is made of
+// a checkpoint holds those that the checkpoint has, so that other programs read its texts the same way.
 inline constexpr std::array kTokenizerFiles{
     "tokenizer.model", "tokenizer_config.json",   "tokenizer.json", "special_tokens_map.json",
     "vocab.json",      "added_tokens.json",       "merges.txt",     "chat_template.jinja",
     "vocab.txt",       "sentencepiece.bpe.model", "spiece.model",   "chat_template.json"};
 
-// A small file of a checkpoint: config.json, with what tensor-names.json says in it, or one of the tokenizer's; nullopt where it has none. Throws Error where path
-// is neither a folder nor a quantized checkpoint.
+// A small file of a checkpoint: config.json, with what tensor-names.json says in it, or one of the tokenizer's; nullopt
+// where it has none. Throws Error where path is neither a folder nor a quantized checkpoint.
 std::optional<std::string> CheckpointText(const std::filesystem::path& path, const std::string& name);
 
 }  // namespace tare

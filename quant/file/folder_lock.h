@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder that one process at a time writes into: held from here to the end of the object, or of the process. Who holds
-// it may hold it again.
+// A folder that one process at a time writes into: held from here to the end of the object, or of the process. Who
+// holds it may hold it again.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,8 @@ class FolderLock {
   int fd_ = -1;  // of the object that locked it
 };
 
-// A folder for outputs, made where there is none, and held. One that was made here and that nothing came into goes again.
+// A folder for outputs, made where there is none, and held. One that was made here and that nothing came into goes
+// again.
 class OutputFolder {
  public:
   // Throws Error where it cannot be made, or another process holds it.

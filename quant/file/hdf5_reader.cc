@@ -87,7 +87,8 @@ class OpenDataset {
 
   size_t ByteSize() const { return static_cast<size_t>(*ByteCount(dtype(), Shape())); }
 
-  // A filter of another kind would run on bytes that nobody checked (HDF5 1.14's fletcher32 reads before an empty chunk).
+  // A filter of another kind would run on bytes that nobody checked (HDF5 1.14's fletcher32 reads before an empty
+  // chunk).
   void CheckFilters() const {
     for (int i = 0; i < H5Pget_nfilters(create_); ++i) {
       unsigned flags = 0;

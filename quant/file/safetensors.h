@@ -59,7 +59,8 @@ class Safetensors {
 };
 
 // Writes the tensors, widest type first and then by name, so that each is aligned to its type in the file.
-// Throws Error where bytes do not fit dtype and shape, or a name comes twice. progress: bytes written of all, after each.
+// Throws Error where bytes do not fit dtype and shape, or a name comes twice. progress: bytes written of all, after
+// each.
 void WriteSafetensors(const std::filesystem::path& path, std::vector<TensorView> tensors,
                       const std::map<std::string, std::string>& metadata = {},
                       const std::function<void(int64_t done, int64_t total)>& progress = {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tensor-names.json beside a checkpoint: its tensors under the names that a family of Tare has, and what config.json does
-// not say, so that a checkpoint of unknown names is read without a new build (quant/file/tensor-names.md).
+// tensor-names.json beside a checkpoint: its tensors under the names that a family of Tare has, and what config.json
+// does not say, so that a checkpoint of unknown names is read without a new build (quant/file/tensor-names.md).
 //
 //   {"names": {"model.layers.{}.self_attn.q_proj.weight": "blocks.{}.attn.wq.weight", ...},    ours: theirs
 //    "ignore": ["blocks.{}.attn.mask"],                                                        theirs, not read
@@ -25,8 +25,8 @@ class TensorNamesFile {
   // Nothing where the folder has none. Throws Error where it is damaged, or a key is none of the three.
   static std::optional<TensorNamesFile> In(const std::filesystem::path& folder);
 
-  // Ours of each stored name; the empty name where it is ignored. Throws Error where a name of the file is of no tensor,
-  // with the nearest that are, and where two names become one or one becomes two.
+  // Ours of each stored name; the empty name where it is ignored. Throws Error where a name of the file is of no
+  // tensor, with the nearest that are, and where two names become one or one becomes two.
   std::map<std::string, std::string> OursOf(const std::vector<std::string>& stored) const;
   // config.json's text with what this file says in it.
   std::string ConfigText(const std::optional<std::string>& text, const std::string& where) const;

@@ -4,8 +4,8 @@
 // Integers have codes: signed ones are symmetric, -(2^(b-1)-1) .. 2^(b-1)-1; unsigned ones, 0 .. 2^b-1, are for what
 // cannot be negative (probabilities), and with a zero point (zero_point.h) for what leans to one side. Their scale is
 // an f32, and integer kernels take them. The others: MX formats and NVFP4, which say themselves how many values share a
-// scale, FP8 and NF4 with an f32, and ternary weights, whose scale is their mean magnitude. bf16, which caches alone take,
-// has neither codes nor a scale.
+// scale, FP8 and NF4 with an f32, and ternary weights, whose scale is their mean magnitude. bf16, which caches alone
+// take, has neither codes nor a scale.
 //
 // A name may go on with another rule for its scale and another for ties: mxfp4:rceil, nvfp4:256, fp8e4m3:floor (a power
 // of two, as of MX, in place of the f32), mxfp4:ties-zero, mxfp4:rceil:ties-away. These follow from the table. Lists of

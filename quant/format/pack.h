@@ -6,8 +6,8 @@
 //   2 bits   16 bytes per group   byte i      = u[i] | u[i + 16] << 2 | u[i + 32] << 4 | u[i + 48] << 6  i < 16
 //   6 bits   48 bytes per group   the low four bits as of 4 bits, then the high two as of 2 bits
 //
-// with u of stored_code.h and low its lower four bits. Two planes instead of three bytes for four codes: no code crosses
-// a byte, so unpacking is masks and shifts on any vector unit.
+// with u of stored_code.h and low its lower four bits. Two planes instead of three bytes for four codes: no code
+// crosses a byte, so unpacking is masks and shifts on any vector unit.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,8 @@
 
 namespace tare {
 
-// What every 64-bit machine has, so that vectors may be returned; five sums of four doubles fit the registers of any x86-64.
+// What every 64-bit machine has, so that vectors may be returned; five sums of four doubles fit the registers of any
+// x86-64.
 inline constexpr size_t kLanes = 4;
 using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Ints = int32_t __attribute__((vector_size(kLanes * sizeof(int32_t))));

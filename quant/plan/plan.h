@@ -2,11 +2,11 @@
 // A plan: which sites are quantized, how finely, and with what. Text, parsed once; everything else asks Match.
 //
 //   plan     = rule {"," rule}                    the last rule that matches wins; what none names stays f32
-//   rule     = site [selector] "=" "f32" {"+" option}  exempts what an earlier rule named; options: sink of attn_logits,
-//                                                      and those of caches
+//   rule     = site [selector] "=" "f32" {"+" option}  exempts what an earlier rule named; options: sink of
+//                                                      attn_logits, and those of caches
 //            | site [selector] "=" format "/" granularity {"+" option}
-//            | site [selector] "=" format {"+" option}       of formats with blocks by definition, mxfp4, nvfp4 (no clip), and
-//                                                      of bf16, which has no scale
+//            | site [selector] "=" format {"+" option}     of formats with blocks by definition, mxfp4, nvfp4 (no
+//                                                      clip), and of bf16, which has no scale
 //   format   = a name of format.h | "grid(" value {" " value} ")"
 //   selector = "[" item {"," item} "]"            item = l, h or m with a number or a range a-b: [l0-3,h2,m1], [l0,l31]
 //   option   = smooth | hadamard | maxshift | sink | keep<n> | static | p<percent> | mse | prerotary
@@ -109,8 +109,8 @@ class Plan {
   std::span<const Rule> rules() const { return rules_; }
   bool empty() const { return rules_.empty(); }
 
-  // One spelling: no blanks, groups kept, selector in the order l h m and of rising numbers, options in the order of RuleOptions; "f32" when
-  // empty. Parse(canonical()) is an equal plan.
+  // One spelling: no blanks, groups kept, selector in the order l h m and of rising numbers, options in the order of
+  // RuleOptions; "f32" when empty. Parse(canonical()) is an equal plan.
   std::string canonical() const;
   // First 16 hexadecimal digits of the SHA-256 of canonical().
   std::string hash() const;

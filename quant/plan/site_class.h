@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plan may say about a site: which of l, h and m it has, which granularities and options mean something there,
 // and which integers: unsigned ones for what cannot be negative, both for a difference (there with a zero point);
-// ternary codes are of weights. Other formats mean something everywhere but in caches, which take bf16; scales that span what a site has not (heads of a
-// weight) are not admitted.
+// ternary codes are of weights. Other formats mean something everywhere but in caches, which take bf16; scales that
+// span what a site has not (heads of a weight) are not admitted.
 #pragma once
 
 #include <algorithm>

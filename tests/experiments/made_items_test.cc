@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Items that `tare make` makes of the embedded pair's text, item by item: the sums of log-probabilities that Hugging Face
-// transformers gives for their endings (tests/data/pair/README.md).
+// Items that `tare make` makes of the embedded pair's text, item by item: the sums of log-probabilities that Hugging
+// Face transformers gives for their endings (tests/data/pair/README.md).
 #include <gtest/gtest.h>
 
 #include "experiments/tasks/choice.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every sentence that a report draws from its figures, of results whose figures are given here: no kind of figure is left
-// out, and another figure is another sentence.
+// Every sentence that a report draws from its figures, of results whose figures are given here: no kind of figure is
+// left out, and another figure is another sentence.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

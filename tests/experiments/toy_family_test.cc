@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A new family is one record and one source, here toy_family.h: nothing else in the tree knows of it, and every command's
-// entry point takes its checkpoints. The first test holds its forward pass to a plain one in double.
+// A new family is one record and one source, here toy_family.h: nothing else in the tree knows of it, and every
+// command's entry point takes its checkpoints. The first test holds its forward pass to a plain one in double.
 #include "tests/experiments/toy_family.h"
 
 #include <gmock/gmock.h>

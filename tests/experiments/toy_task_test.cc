@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a new task comes to: one record and what it points to, defined here, come out of the names that are parsed, eval's
-// JSON, line and records, and a sweep's cells, tables and resumption. Nothing else knows the task.
+// What a new task comes to: one record and what it points to, defined here, come out of the names that are parsed,
+// eval's JSON, line and records, and a sweep's cells, tables and resumption. Nothing else knows the task.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -69,4 +69,5 @@ configure example example-build -DCMAKE_BUILD_TYPE=Release "${alone[@]:1}" ||
   { cat "$work/configure.log"; die "the example does not configure"; }
 build example-build
 "$work/example-build/differential_attention" || die "the example fails"
-[ ! -x "$work/moved/bin/tare" ] || "$work/moved/bin/tare" --version >/dev/null || die "the installed tare does not start"
+[ ! -x "$work/moved/bin/tare" ] || "$work/moved/bin/tare" --version >/dev/null ||
+  die "the installed tare does not start"

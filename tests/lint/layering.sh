@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Arrows go one way: quant <- kernels <- experiments <- tools, and inside a layer from each folder to those before it in the list
-# below. The link graph says so for symbols of layers; this says so for includes, for outside libraries that belong to another
-# layer, and for what no library may do (print, exit, read the environment).
+# Arrows go one way: quant <- kernels <- experiments <- tools, and inside a layer from each folder to those before it in
+# the list below. The link graph says so for symbols of layers; this says so for includes, for outside libraries that
+# belong to another layer, and for what no library may do (print, exit, read the environment).
 # usage: layering.sh ROOT
 set -euo pipefail
 cd "${1:?usage: layering.sh ROOT}"
 bad=0
 
-# refuse LAYER PATTERN WHY: no line of the layer's sources, comments stripped, may match the extended regular expression.
+# refuse LAYER PATTERN WHY: no line of the layer's sources, comments stripped, may match the extended regular
+# expression.
 refuse() {
   local hits
   hits=$(find "$1" -name '*.h' -o -name '*.cc' | sort | xargs -r awk -v pattern="$2" -v why="$3" '
@@ -29,7 +30,9 @@ for layer in quant kernels experiments tools; do
   refuse $layer "$include($foreign)" "that library belongs to another layer than $layer/"
   refuse $layer '^[ \t]*#[ \t]*include[ \t]*"([^"\/]*|\.[^"]*)"' "includes name the path from the root"
   [ $layer = tools ] ||
-    refuse $layer '(^|[^A-Za-z0-9_:.>]|std::|::)(printf|puts|putchar|perror|exit|quick_exit|getenv|secure_getenv|setenv)[ ]*\(|std::(cout|cerr|clog)' \
+    refuse $layer \
+    '(^|[^A-Za-z0-9_:.>]|std::|::)(printf|puts|putchar|perror|exit|quick_exit|getenv|secure_getenv|setenv)[ ]*\('\
+'|std::(cout|cerr|clog)' \
       "a library never prints, exits or reads the environment"
 done
 
@@ -43,7 +46,8 @@ order() {
     BEGIN { place["."] = 0; for (i = split(folders, name, " "); i > 0; --i) place[name[i]] = i }
     FNR == 1 {
       mine = folder(FILENAME)
-      if (!(mine in place)) print FILENAME ": got the folder " mine ", expected one of: " folders "; give it a place in layering.sh"
+      if (!(mine in place)) print FILENAME ": got the folder " mine ", expected one of: " folders \
+        "; give it a place in layering.sh"
     }
     $0 ~ "^[ \t]*#[ \t]*include[ \t]*[<\"]" layer "/" {
       path = $0; sub(/^[^<"]*[<"]/, "", path); sub(/[>"].*/, "", path)
@@ -56,7 +60,8 @@ order() {
 
 order quant base format algorithms file plan observe calibrate statistics
 order kernels elementwise product linear attention attention/float attention/integer cache decode
-order experiments text text/tokenizer table arrays significance plan plan/simulated model model/families passes bench tasks tasks/made quantize \
+order experiments text text/tokenizer table arrays significance plan plan/simulated model model/families passes bench \
+  tasks tasks/made quantize \
   observe observe/captured studies/sweep studies/attribution studies/search \
   report/drawing report/input report/figures report/page report
 exit $bad

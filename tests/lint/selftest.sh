@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The rulers must fail when they should: a clean tree passes every check, and each fault, planted alone, fails the check named beside it.
+# The rulers must fail when they should: a clean tree passes every check, and each fault, planted alone, fails the check
+# named beside it.
 # usage: selftest.sh [ROOT]   (ROOT is not looked at: the tree is made here)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,7 +14,8 @@ clean_tree() {
   rm -rf "${tree:?}"/*
   mkdir -p "$tree"/{quant,kernels,experiments,tools,tests/{quant,kernels,experiments}}
   printf '%s\n#include <cstdio>\nint snprintf_user(); // never printf(\n' "$licence" >"$tree/quant/a.h"
-  printf '%s\n#include "quant/a.h"\n' "$licence" | tee "$tree/quant/a.cc" "$tree/kernels/b.cc" "$tree/tools/d.cc" "$tree"/tests/{quant/a,kernels/b,experiments/c}_test.cc >/dev/null
+  printf '%s\n#include "quant/a.h"\n' "$licence" | tee "$tree/quant/a.cc" "$tree/kernels/b.cc" "$tree/tools/d.cc" \
+    "$tree"/tests/{quant/a,kernels/b,experiments/c}_test.cc >/dev/null
   printf '%s\n#include "kernels/b.h"\n' "$licence" >"$tree/experiments/c.cc"
 }
 
@@ -48,6 +50,8 @@ expect_failure layering quant/unheard_of/x.h 'int x;\n'
 expect_failure layering kernels/attention/a.cc '#include "kernels/attention/float/b.h"\n'
 expect_failure layering experiments/text/a.cc '#include "experiments/model/b.h"\n'
 expect_failure sizes quant/a.cc "$(printf 'x\\n%.0s' {1..399})"
+expect_failure sizes quant/a.cc "// $(printf 'x%.0s' {1..118})\\n"
+expect_failure sizes README.md "$(printf 'x%.0s' {1..121})\\n"
 expect_failure sizes README.md "$(printf 'x\\n%.0s' {1..121})"
 expect_failure text quant/new.cc 'int x;\n'
 expect_failure text tools/new.sh '#!/bin/sh\nexit 0\n'

@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What every source file has (the licence line, a newline at its end) and what none has: paths of somebody's machine, notes to oneself, tabs,
-# spaces at a line's end, characters outside ASCII in code. Pages may use any character; data are not looked at.
+# What every source file has (the licence line, a newline at its end) and what none has: paths of somebody's machine,
+# notes to oneself, tabs, spaces at a line's end, characters outside ASCII in code. Pages may use any character; data
+# are not looked at.
 # usage: text.sh ROOT
 set -euo pipefail
 cd "${1:?usage: text.sh ROOT}"
 bad=0
 
 mapfile -t files < <(find . \( -name '.?*' ! -name .ci -o -path ./build -o -path ./tests/data \) -prune -o -type f \
-  \( -name '*.h' -o -name '*.cc' -o -name '*.cmake' -o -name '*.in' -o -name CMakeLists.txt -o -name CMakePresets.json -o -name '*.sh' \
+  \( -name '*.h' -o -name '*.cc' -o -name '*.cmake' -o -name '*.in' -o -name CMakeLists.txt -o -name CMakePresets.json \
+  -o -name '*.sh' \
      -o -name '*.py' -o -name '*.md' -o -path ./.ci/run \) -print | sort)
 
-# complain TEXT COMMAND...: each line that the command prints is a complaint; grep's status 1 says only that there is none.
+# complain TEXT COMMAND...: each line that the command prints is a complaint; grep's status 1 says only that there is
+# none.
 complain() {
   local hits
   hits=$("${@:2}") || [ $? -eq 1 ]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program run as a user runs it: exit code, standard output and standard error kept; with a limit on the size of
-// its files in the place of a full disk, on its memory or open files; and interrupted, once something can be seen to have happened.
+// its files in the place of a full disk, on its memory or open files; and interrupted, once something can be seen to
+// have happened.
 #pragma once
 
 #include <fcntl.h>

@@ -82,7 +82,8 @@ TEST(CommandTest, ProgressOnATerminalIsGoneWhereFiguresStand) {
   close(terminal);
 }
 
-// Of commands that read or write a whole checkpoint, or time one kernel after another (the others of bench as this one).
+// Of commands that read or write a whole checkpoint, or time one kernel after another (the others of bench as this
+// one).
 TEST(CommandTest, LongCommandsSayHowFarTheyAreUnlessQuiet) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) GTEST_SKIP() << "no pseudoterminals here";

@@ -15,7 +15,8 @@ namespace {
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
 
-// Of the preset of the fewest bits by itself, in folders that tare attribute goes on with; or of the plan that is asked for.
+// Of the preset of the fewest bits by itself, in folders that tare attribute goes on with; or of the plan that is asked
+// for.
 TEST(CompareAttribution, WhichSitesAreToBlame) {
   TemporaryFolder folder;
   PutManyIds(folder / "ids.safetensors", 6, 20);

@@ -122,7 +122,8 @@ TEST(EvalTest, TheLineSaysWhatWasScored) {
               HasSubstr("\n  2 windows of 256, stride 100, without <s>: 355 tokens scored\n"));
 }
 
-// Ranges of positions hold every token once, and their losses come to the whole; the table and the CSV are of the JSON's.
+// Ranges of positions hold every token once, and their losses come to the whole; the table and the CSV are of the
+// JSON's.
 TEST(EvalTest, LossesByPosition) {
   const TemporaryFolder folder;
   PutManyIds(folder / "ids.safetensors", 2, 100);

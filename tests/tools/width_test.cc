@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every command on small models: what it prints fits 80 columns. Of a line only its longest word may be longer (a path, a
-// plan), and an error is one line, so that it can be searched for.
+// Every command on small models: what it prints fits 80 columns. Of a line only its longest word may be longer (a path,
+// a plan), and an error is one line, so that it can be searched for.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -21,9 +21,10 @@ q [T, q heads, d], k [S, k heads, d], v [S, v heads, width]: float32 in CPU memo
 the buffer protocol; any strides but a dense last dimension. Nothing is copied: of a PyTorch tensor [B, H, T, d] give
 x[b].transpose(0, 1). T queries, S keys; a causal query t sees keys up to t + S - T.
 
-heads    which heads of q, k and v belong together. A family: "standard" (as many maps as q heads), "v1" (maps 2h and 2h + 1 of q and of k),
-         "diffllama" (map j with j + half, V of two slices side by side), "v2" (maps 2h and 2h + 1 of q over the same
-         k and v). Or a table with one row per output head: (q1, k1, v) or (q1, k1, v, q2, k2), v an index or a pair.
+heads    which heads of q, k and v belong together. A family: "standard" (as many maps as q heads), "v1" (maps 2h and
+         2h + 1 of q and of k), "diffllama" (map j with j + half, V of two slices side by side), "v2" (maps 2h and
+         2h + 1 of q over the same k and v).
+         Or a table with one row per output head: (q1, k1, v) or (q1, k1, v, q2, k2), v an index or a pair.
 lambda_  weight of the second map: a number, or float32 [output heads] or [T, output heads].
 plan     rules for q, k, v, and probs or difference (and attn_logits): run in integers. None: in float32.
 causal   each query sees its own and earlier positions; window: only that many of them (0: all).

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// V1: as diffllama, but a head h has the maps 2h and 2h + 1 of q, those of its key/value group of k, and the group's two
-// values side by side; W_o is out_proj; the head norm has a weight. num_attention_heads counts maps, as in diffllama: it is
-// twice what the authors' module calls num_heads, and num_key_value_heads is twice theirs.
+// V1: as diffllama, but a head h has the maps 2h and 2h + 1 of q, those of its key/value group of k, and the group's
+// two values side by side; W_o is out_proj; the head norm has a weight. num_attention_heads counts maps, as in
+// diffllama: it is twice what the authors' module calls num_heads, and num_key_value_heads is twice theirs.
 // Keys of its own, for the other checkpoints of this attention:
 //   rotary_layout      interleaved, or half-split
 //   head_pairing       adjacent, or halves: maps h and h + H/2, as diffllama has them

@@ -2,8 +2,8 @@
 // V2: as llama, but an output head h has the maps 2h and 2h + 1 of q over one key/value head, and
 //   O_h = softmax(Q_2h K^T / sqrt(d)) V - lambda_h softmax(Q_2h+1 K^T / sqrt(d)) V,    lambda = sigmoid(W_lambda x)
 // with one lambda per token and head, no norm of heads, and interleaved rotary positions. num_attention_heads counts
-// maps: it is twice what the authors' module calls num_heads; num_key_value_heads is theirs. Since they leave head_dim as
-// it was and double the maps, config.json has to say it.
+// maps: it is twice what the authors' module calls num_heads; num_key_value_heads is theirs. Since they leave head_dim
+// as it was and double the maps, config.json has to say it.
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
 #include "quant/base/error.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of captured arrays as the input of a statistics job: each file is some sequences, in the order in which the files
-// are given, and all have the same sites. Two arrays of a file may say more of its sequences: "attention_mask" [B,T] of 0
-// and 1, which tokens are no padding (to the left or to the right), and "input_ids" [B,T], by which runs on the same
-// sequences know each other.
+// Files of captured arrays as the input of a statistics job: each file is some sequences, in the order in which the
+// files are given, and all have the same sites. Two arrays of a file may say more of its sequences: "attention_mask"
+// [B,T] of 0 and 1, which tokens are no padding (to the left or to the right), and "input_ids" [B,T], by which runs on
+// the same sequences know each other.
 #pragma once
 
 #include <filesystem>

@@ -7,14 +7,14 @@
 //
 //   name   of the arrays, with {layer} where the layer's number, from 0, stands
 //   axes   one letter per dimension: B sequences, T tokens (of attn_logits, probs and difference: queries), H heads,
-//          S keys, C channels; of weights O output and I input channels. Without it: BTC, BHTC (q, k, v, head_out), BHTS
-//          or OI; arrays of one dimension less have no B
-//   mask   of attn_logits, probs and difference, which keys a query sees: causal; none; lowest (all but those with minus
-//          infinity, or the lowest value of the type); or the name of an array of truth values [T,S], [B,T,S] or
+//          S keys, C channels; of weights O output and I input channels. Without it: BTC, BHTC (q, k, v, head_out),
+//          BHTS or OI; arrays of one dimension less have no B
+//   mask   of attn_logits, probs and difference, which keys a query sees: causal; none; lowest (all but those with
+//          minus infinity, or the lowest value of the type); or the name of an array of truth values [T,S], [B,T,S] or
 //          [B,1,T,S]. Without it: lowest for attn_logits; for the others causal if all entries after a query's own
 //          position are 0, else none
-//   maps   of sites with heads, which of the two maps of differential attention a head belongs to: interleaved (1, 2, 1,
-//          2, ...) or halves (1, 1, .., 2, 2, ..). Without it: none
+//   maps   of sites with heads, which of the two maps of differential attention a head belongs to: interleaved (1, 2,
+//          1, 2, ...) or halves (1, 1, .., 2, 2, ..). Without it: none
 #pragma once
 
 #include <filesystem>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tokens x channels of a site, of `tare dump`: where its large values are. Tokens and channels are taken together in
-// ranges, each shown by its largest magnitude, so that no outlier is lost. The page has the layer with the largest of each
-// dump; `tare plot` any.
+// ranges, each shown by its largest magnitude, so that no outlier is lost. The page has the layer with the largest of
+// each dump; `tare plot` any.
 #include <algorithm>
 #include <map>
 

@@ -21,8 +21,8 @@ Json Distinct(const FigureData& figure, const std::string& column) {
 
 constexpr std::string_view kWithDomain[] = {"color", "fill", "stroke", "shape", "strokeDash", "fillOpacity"};
 
-// Replaces each "sort": null by the order of the rows. Colours, shapes and dashes get it as their domain: with one domain
-// two of them share a legend.
+// Replaces each "sort": null by the order of the rows. Colours, shapes and dashes get it as their domain: with one
+// domain two of them share a legend.
 void Order(Json& part, const std::string& channel, const FigureData& figure) {
   if (part.is_object() && part.contains("field") && part.contains("sort") && part["sort"].is_null()) {
     const Json values = Distinct(figure, part["field"]);

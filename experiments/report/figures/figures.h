@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A figure as rows: what its drawing shows, and what its table has below it. A kind of figure is a source of this folder,
-// which makes rows of the material, and beside it KIND.json, the Vega-Lite specification that draws them. Where the
-// material has nothing for it, there is no figure.
+// A figure as rows: what its drawing shows, and what its table has below it. A kind of figure is a source of this
+// folder, which makes rows of the material, and beside it KIND.json, the Vega-Lite specification that draws them. Where
+// the material has nothing for it, there is no figure.
 //
 // In specifications "sort": null means: in the order of the rows.
 #pragma once
@@ -42,7 +42,8 @@ std::string EvaluatedName(const Json& evaluation);
 // "1", "2 to 3".
 std::string RangeName(int64_t first, int64_t last);
 
-// A line for each row that a drawing has nothing of, by what the row says of itself, and what the figure says is missing.
+// A line for each row that a drawing has nothing of, by what the row says of itself, and what the figure says is
+// missing.
 std::vector<std::string> MissingOf(const FigureData& figure);
 
 std::vector<FigureData> LargestMagnitudes(const Material& material);
@@ -58,9 +59,9 @@ std::vector<FigureData> ErrorAgainstBits(const Material& material);
 std::vector<FigureData> Attribution(const Material& material);
 std::vector<FigureData> Frontiers(const Material& material);
 
-// The specification of the figure's kind, with its rows as data. Of one with "concat": COLUMN, its "spec" stands once for
-// each value of the column, and in it "$NAME" is what the column NAME has in the first row of that value, "$NAME:lines" that
-// cut at its ", ".
+// The specification of the figure's kind, with its rows as data. Of one with "concat": COLUMN, its "spec" stands once
+// for each value of the column, and in it "$NAME" is what the column NAME has in the first row of that value,
+// "$NAME:lines" that cut at its ", ".
 Json SpecificationOf(const FigureData& figure);
 
 struct FigureKind {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures as one page that needs nothing else: drawings, tables, findings and what was run. It has no network, no script
-// but its own, and everything that came from files is text in it.
+// Figures as one page that needs nothing else: drawings, tables, findings and what was run. It has no network, no
+// script but its own, and everything that came from files is text in it.
 #pragma once
 
 #include <string>

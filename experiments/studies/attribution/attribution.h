@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which part of a plan is to blame, from a sweep of f32, the plan, and of each part (parts.h) two plans: it alone, and all
-// but it. With F(.) a figure under a plan:
+// Which part of a plan is to blame, from a sweep of f32, the plan, and of each part (parts.h) two plans: it alone, and
+// all but it. With F(.) a figure under a plan:
 //
 //   alone      F(part) - F(f32)            what it costs where all else is exact
 //   taken out  F(plan) - F(all but part)   what it costs where all else is quantized

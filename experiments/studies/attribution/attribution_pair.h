@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One plan's attributions in two models side by side: what each part alone costs each of them, and how much more it costs
-// the second, paired by the items or windows that both saw:
+// One plan's attributions in two models side by side: what each part alone costs each of them, and how much more it
+// costs the second, paired by the items or windows that both saw:
 //
 //   difference = (F2(part) - F2(f32)) - (F1(part) - F1(f32))
 #pragma once
@@ -32,8 +32,8 @@ struct AttributionPair {
   PartPair whole;               // of the whole plan; without a name
 };
 
-// A pair for each task that both have, of its first figure, by which it is known (of divergence the mean). p_holm is over
-// all differences.
+// A pair for each task that both have, of its first figure, by which it is known (of divergence the mean). p_holm is
+// over all differences.
 std::vector<AttributionPair> PairAttributions(const AttributedModel& first, const AttributedModel& second,
                                               const Plan& plan, const Resampling& resampling);
 

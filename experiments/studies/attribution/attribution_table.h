@@ -27,11 +27,13 @@ std::string ChangeWithEnds(const Comparison& change, const char* format);
 // What the marks mean, in lines, for below the table.
 std::string AttributionLegend(const std::vector<Attribution>& attributions);
 
-// task, figure, part, effect (plan, alone, taken_out, sum, left_over), plan, and of the effect what a sweep's change has.
+// task, figure, part, effect (plan, alone, taken_out, sum, left_over), plan, and of the effect what a sweep's change
+// has.
 std::string AttributionCsv(const std::vector<Attribution>& attributions, const Plan& plan);
 
-// tare.attribution/1: {"schema", "model", "plan", "by", "level", "draws", "seed", "figures": [{"task", "figure", "n", "baseline",
-// "whole", "change", "parts": [{"part", "alone_plan", "without_plan", "alone", "taken_out"}], "sum", "left_over"}]}
+// tare.attribution/1: {"schema", "model", "plan", "by", "level", "draws", "seed", "figures": [{"task", "figure", "n",
+// "baseline", "whole", "change", "parts": [{"part", "alone_plan", "without_plan", "alone", "taken_out"}], "sum",
+// "left_over"}]}
 nlohmann::ordered_json AttributionJson(const std::vector<Attribution>& attributions, const std::string& model,
                                        const Plan& plan, const std::string& by, const Resampling& resampling);
 

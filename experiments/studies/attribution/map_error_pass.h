@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of every layer's maps under a plan, each layer by itself: it gets the exact model's input, so that what is seen
-// is what the plan does there, and not what layers before have done. Two copies of the model go side by side, one under
-// the plan; the maps of a batch and layer are held twice, 2 (3 T^2 / 2 to 5 T^2 / 2) floats per head and sequence of T.
+// Errors of every layer's maps under a plan, each layer by itself: it gets the exact model's input, so that what is
+// seen is what the plan does there, and not what layers before have done. Two copies of the model go side by side, one
+// under the plan; the maps of a batch and layer are held twice, 2 (3 T^2 / 2 to 5 T^2 / 2) floats per head and sequence
+// of T.
 //
 // Maps are subtracted with the exact lambda: a plan's rules for lambda and difference, and for what comes after, change
 // nothing here.

@@ -7,8 +7,8 @@
 //        map 2       0.1548    0.1545    0.0125   0.0129  0.0604  -0.0057  -0.0016
 //        difference, in common +0.002 [+0.000, +0.003]    0.1269  -0.0073  -0.0050
 //
-// logits and no shift: RMS of the logits' error, and of what is left without its mean in each row; map: |P^ - P| / |P|; the
-// others as map_errors.h has them.
+// logits and no shift: RMS of the logits' error, and of what is left without its mean in each row; map: |P^ - P| / |P|;
+// the others as map_errors.h has them.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,8 @@ namespace tare {
 // layers: [layers][sequences].
 using LayerMapErrors = std::vector<std::vector<MapErrors>>;
 
-// The share of two maps' errors that they have in common, and of the whole its correlation; its interval over sequences.
+// The share of two maps' errors that they have in common, and of the whole its correlation; its interval over
+// sequences.
 struct CommonShare {
   double value = 0, correlation = 0;
   std::optional<Interval> interval;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan cut into parts, to be tried one at a time: by site, layer, head and map, or some of these. A part is the places
-// that the plan quantizes and that agree in what it is cut by; what a site does not have (the layer of lm_head.w) is no
-// ground to part from the rest.
+// A plan cut into parts, to be tried one at a time: by site, layer, head and map, or some of these. A part is the
+// places that the plan quantizes and that agree in what it is cut by; what a site does not have (the layer of
+// lm_head.w) is no ground to part from the rest.
 //
 //   int8 by site          q_proj.w  k_proj.w  ..  q  k  v  probs
 //   q=int4/token,k=int4/token by layer, map   [l0,m1]  [l0,m2]  [l1,m1]  ..
@@ -30,8 +30,8 @@ struct PlanPart {
   Plan without;      // the plan but for the part
 };
 
-// In the order of sites, layers, heads and maps. Throws Error for a plan of fewer than two parts, and for one whose parts
-// no selector tells apart.
+// In the order of sites, layers, heads and maps. Throws Error for a plan of fewer than two parts, and for one whose
+// parts no selector tells apart.
 std::vector<PlanPart> PartsOf(const Plan& plan, const Grain& grain, const ModelSites& model);
 
 }  // namespace tare

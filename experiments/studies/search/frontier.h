@@ -3,9 +3,9 @@
 //
 //   minimise  sum of loss + mu x sum of cost   for every mu >= 0
 //
-// Each part by itself goes down the lower convex hull of its levels; all their edges in the order of loss per cost saved are
-// the frontier. Its points are the corners of the convex hull of all choices: no choice of the parts lies below the lines
-// between them.
+// Each part by itself goes down the lower convex hull of its levels; all their edges in the order of loss per cost
+// saved are the frontier. Its points are the corners of the convex hull of all choices: no choice of the parts lies
+// below the lines between them.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ struct FrontierPoint {
   size_t moved = 0;            // the part that is another level than at the point before; of the first, no matter
 };
 
-// Each part with one level or more. From the least loss to the least cost; losses below 0, which are noise, count 0. Ties go
-// to the earlier part.
+// Each part with one level or more. From the least loss to the least cost; losses below 0, which are noise, count 0.
+// Ties go to the earlier part.
 std::vector<FrontierPoint> Frontier(const std::vector<std::vector<LevelCost>>& parts);
 
 }  // namespace tare

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of bits, one definition: every multiply-add takes two operands, and each costs its bits, whatever may be reused.
+// The cost of bits, one definition: every multiply-add takes two operands, and each costs its bits, whatever may be
+// reused.
 //
 //   site                      operands per token
 //   X.w, X.in                 in x out of the matrix
 //   q, k                      query heads x d x keys
-//   probs, difference, v      maps (difference: 1) x values of attention's output x keys; v of as many maps as there are
+//   probs, difference, v      maps (difference: 1) x values of attention's output x keys; v of as many maps as there
+//                             are
 //   cache_k, cache_v          key/value heads x d x keys: what decoding reads
 //   any other                 its values per token: no product takes them
 //
-// keys: what a query sees in the mean over a window of W positions, (W + 1) / 2, or less under a sliding window. What is not
-// quantized counts 16 bits; scales count nothing.
+// keys: what a query sees in the mean over a window of W positions, (W + 1) / 2, or less under a sliding window. What
+// is not quantized counts 16 bits; scales count nothing.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Few rules that say what every layer of every site has:
 //
-//   weights: int4/channel but for down_proj.w of layers 0 and 3   ->  weights=int4/channel,down_proj.w[l0]=int8/channel,..
+//   weights: int4/channel but for down_proj.w of layers 0, 3  ->  weights=int4/channel,down_proj.w[l0]=int8/channel,..
 //
 // A site, or a group of sites, gets one rule for what saves the most text, and the rest rules of their own for runs of
 // neighbouring layers.
@@ -17,8 +17,8 @@ namespace tare {
 
 inline constexpr const char* kExact = "f32";
 
-// What stands right of a rule's =, by layer; one for a site outside the layers. Every site of the model that a group has
-// (weights, linear_in) is there, or none of the group's. "f32" where all is exact.
+// What stands right of a rule's =, by layer; one for a site outside the layers. Every site of the model that a group
+// has (weights, linear_in) is there, or none of the group's. "f32" where all is exact.
 std::string ShortRules(const std::map<Site, std::vector<std::string>>& sites);
 
 }  // namespace tare

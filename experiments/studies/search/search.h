@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cheapest plan within a loss: from what each part loses alone (levels.h) the frontier of an additive model (frontier.h),
-// and of that frontier a handful of points that are really run. What the parts lose together is not the sum of what they lose
-// alone, so it is the runs that decide: bisection along the frontier, from its cheap end.
+// The cheapest plan within a loss: from what each part loses alone (levels.h) the frontier of an additive model
+// (frontier.h), and of that frontier a handful of points that are really run. What the parts lose together is not the
+// sum of what they lose alone, so it is the runs that decide: bisection along the frontier, from its cheap end.
 #pragma once
 
 #include <functional>
@@ -38,8 +38,8 @@ struct Search {
 // Of the parts, once their losses are set.
 std::vector<FrontierPoint> FrontierOf(const std::vector<SearchPart>& parts);
 
-// Runs points, by their step, until the one after the answer is known to lose more than `within`, or the answer is the last.
-// Throws Error where the frontier's second point loses more already: then only f32 is within.
+// Runs points, by their step, until the one after the answer is known to lose more than `within`, or the answer is the
+// last. Throws Error where the frontier's second point loses more already: then only f32 is within.
 void Verify(Search& search, const std::function<VerifiedPoint(size_t step)>& run);
 
 // What a point's cells say, beside those of f32: cells of both, task by task.

@@ -18,13 +18,13 @@ namespace tare {
 
 std::string SearchTable(const Search& search);
 
-// A row per step of the frontier: step, part, rule, bits, predicted; where it was run measured, stderr, low, high, within,
-// and the plan.
+// A row per step of the frontier: step, part, rule, bits, predicted; where it was run measured, stderr, low, high,
+// within, and the plan.
 std::string SearchCsv(const Search& search);
 
 // tare.search/1: {"schema", "model", "within", "level", "draws", "seed", "bits", "plan", "parts": [{"part", "operands",
-// "levels": [{"rule", "bits", "kld"}]}], "frontier": [{"step", "part", "rule", "bits", "predicted"}], "verified": [{"step",
-// "bits", "predicted", "plan", "tasks": [{"task", "figure", "value", "change"}]}]}
+// "levels": [{"rule", "bits", "kld"}]}], "frontier": [{"step", "part", "rule", "bits", "predicted"}], "verified":
+// [{"step", "bits", "predicted", "plan", "tasks": [{"task", "figure", "value", "change"}]}]}
 nlohmann::ordered_json SearchJson(const Search& search, const Resampling& resampling);
 
 }  // namespace tare

@@ -7,7 +7,8 @@
 //   items    s(d) / sqrt(n)              Bonett and Price; of a difference of drops BCa, where  McNemar's, exact
 //                                        kFewItems differ or more
 //            Items that share samples (tasks/samples.h) are paired by sample, as windows are.
-//   windows  evidence/paired_runs.h      BCa (evidence/bootstrap.h)                             Student's t, windows - 1
+//   windows  significance/paired_runs.h  BCa (significance/bootstrap.h)                             Student's t,
+//            windows - 1
 //
 // p_holm is Holm's over all changes that the table shows, or all its differences of drops. One pair of models is one
 // sample of training: such a difference is of these two checkpoints, not of their kinds.
@@ -31,7 +32,7 @@ struct Comparison {
   std::optional<Interval> interval;
   std::optional<OutcomeChanges> items;  // gained and lost
   std::optional<double> p, p_holm;
-  std::optional<double> detectable;  // with these items or windows (evidence/power.h)
+  std::optional<double> detectable;  // with these items or windows (significance/power.h)
   std::optional<int64_t> for_half;   // items or windows that would show half of it
 
   bool Significant() const { return p_holm && *p_holm < kLevel; }
@@ -51,7 +52,8 @@ struct Comparisons {
 };
 Comparisons CompareCells(const std::vector<SweepCell>& cells, const Resampling& resampling = {});
 
-// A figure of a cell, how it differs from that of 16 bits, and how much more than the first model's; null where there is none.
+// A figure of a cell, how it differs from that of 16 bits, and how much more than the first model's; null where there
+// is none.
 struct SweepFigure {
   const SweepCell* cell = nullptr;
   const Figure* figure = nullptr;

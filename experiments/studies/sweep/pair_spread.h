@@ -4,7 +4,8 @@
 //
 //   mean m = sum d_i / n,   deviation s = sqrt(sum (d_i - m)^2 / (n - 1)),   95 % of the mean: m -/+ t s / sqrt(n)
 //
-// with t of Student's law, n - 1 degrees of freedom. What an item or a window adds to a pair's own error is in s already.
+// with t of Student's law, n - 1 degrees of freedom. What an item or a window adds to a pair's own error is in s
+// already.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -33,8 +34,8 @@ struct PairSpread {
   Interval interval;
 };
 
-// Of two pairs or more, for every difference of the first that tables show. Throws Error, naming the pair, for one of other
-// tasks, windows or plans, with models in the other order, and for one that comes twice.
+// Of two pairs or more, for every difference of the first that tables show. Throws Error, naming the pair, for one of
+// other tasks, windows or plans, with models in the other order, and for one that comes twice.
 std::vector<PairSpread> SpreadOverPairs(const std::vector<ComparedPair>& pairs);
 
 // For people, within 80 columns.

@@ -41,8 +41,8 @@ const TaskKind* KindOf(const std::string& task, const std::vector<TaskSpec>& tas
   return kind == kinds.end() ? nullptr : *kind;
 }
 
-// Whether a line is of a cell: the file may have been edited, or be another program's. Of these tasks' cells the figures
-// must be there, those of other tasks are left in peace.
+// Whether a line is of a cell: the file may have been edited, or be another program's. Of these tasks' cells the
+// figures must be there, those of other tasks are left in peace.
 bool IsCell(const Json& line, const std::vector<TaskSpec>& tasks) {
   if (!line.is_object() || !AreStrings(line, {"schema"}) || line["schema"] != kSchema) return false;
   if (!line.contains("key") || !line.contains("result") || !AreStrings(line["key"], {"plan", "task"})) return false;

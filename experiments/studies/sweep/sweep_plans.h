@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plans of a sweep: sites x granularity x bits, the sites all in one plan or each in a plan of its own, or as they are
-// given; and what a row of a table says of a plan.
+// The plans of a sweep: sites x granularity x bits, the sites all in one plan or each in a plan of its own, or as they
+// are given; and what a row of a table says of a plan.
 #pragma once
 
 #include <string>
@@ -22,13 +22,14 @@ struct SweepQuestion {
   std::vector<std::string> plans;  // instead of all these, where there are any: plans as they are
 };
 
-// Each once, in the order of the question: "f32" for 16 bits, else "attn_logits=int6/row" after the base's rules, a rule
-// per site. Of several sites one may lack the granularity (q has no row): it takes the nearest that it has, the finer of
-// two, and a notice says so. Throws Error for nothing named, something named twice, and other numbers of bits than 16, 8,
-// 6 and 4.
+// Each once, in the order of the question: "f32" for 16 bits, else "attn_logits=int6/row" after the base's rules, a
+// rule per site. Of several sites one may lack the granularity (q has no row): it takes the nearest that it has, the
+// finer of two, and a notice says so. Throws Error for nothing named, something named twice, and other numbers of bits
+// than 16, 8, 6 and 4.
 std::vector<Plan> PlansOf(const SweepQuestion& question);
 
-// "q,k", "int4", "token", of the rules that quantize; nothing of "f32", which has 16 bits. Bits are those of the last rule.
+// "q,k", "int4", "token", of the rules that quantize; nothing of "f32", which has 16 bits. Bits are those of the last
+// rule.
 struct PlanRow {
   std::string site, format, granularity;
   int bits = 16;

@@ -6,8 +6,8 @@
 //   plan                        acc                     change from 16 bits
 //   attn_logits=int4/tensor     0.480 +/- 0.050         -0.230 +/- 0.058 *
 //
-// A change carries the standard error of the paired difference, of few items an interval; a star where it is significant
-// after Holm over the table, a question mark where too few items changed for that (comparison.h).
+// A change carries the standard error of the paired difference, of few items an interval; a star where it is
+// significant after Holm over the table, a question mark where too few items changed for that (comparison.h).
 #pragma once
 
 #include <string>

@@ -18,10 +18,10 @@ Columns<Comparison> SizeColumns();
 Columns<Comparison> EvidenceColumns();
 Json ComparisonJson(const Comparison& comparison);
 
-// model, task, site, format, granularity, bits, plan, executed, figure, value, stderr, low, high, change, change_stderr,
-// change_low, change_high, n; gained, lost, p, p_holm, detectable, for_half of the change; against, difference and the
-// same of it, of the drops. low to high are 95 % intervals, the value's of accuracies alone. A field without meaning is
-// empty.
+// model, task, site, format, granularity, bits, plan, executed, figure, value, stderr, low, high, change,
+// change_stderr, change_low, change_high, n; gained, lost, p, p_holm, detectable, for_half of the change; against,
+// difference and the same of it, of the drops. low to high are 95 % intervals, the value's of accuracies alone. A field
+// without meaning is empty.
 std::string SweepCsv(const std::vector<SweepCell>& cells, const Comparisons& comparisons);
 
 // tare.sweep/3: {"schema", "level", "draws", "seed", "cells": [{.., "key", "result", "changes": [{"figure", ..}],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prose that items of a given length are made from: a text's words, of which consecutive ones are taken so that they fill a
-// number of tokens.
+// Prose that items of a given length are made from: a text's words, of which consecutive ones are taken so that they
+// fill a number of tokens.
 #pragma once
 
 #include <functional>
@@ -24,8 +24,8 @@ class Haystack {
   // What blanks and ends of lines separate.
   static std::vector<std::string_view> WordsOf(std::string_view text, const std::string& where);
   Words words() const { return words_; }
-  // Consecutive words that take at most so many tokens, one word more would take more; from any word from which there are
-  // enough. Throws Error where there is none.
+  // Consecutive words that take at most so many tokens, one word more would take more; from any word from which there
+  // are enough. Throws Error where there is none.
   Words Draw(size_t tokens, Draws& draws) const;
 
  private:
@@ -36,8 +36,8 @@ class Haystack {
 
 // Positions that an item takes of a model: `<s>`, and the context with the longest of its endings.
 size_t PositionsOf(const std::string& context, const std::vector<std::string>& endings, const Tokenizer& tokenizer);
-// As many words as there is room for within so many positions: make(words) is an item's context. Throws Error where not even
-// eight have room; `where` begins the message.
+// As many words as there is room for within so many positions: make(words) is an item's context. Throws Error where not
+// even eight have room; `where` begins the message.
 std::string Filled(const Haystack& haystack, int64_t positions, const std::vector<std::string>& endings,
                    const Tokenizer& tokenizer, Draws& draws, const std::string& where,
                    const std::function<std::string(Haystack::Words)>& make);

@@ -68,7 +68,8 @@ std::vector<std::string> ChangesOf(const std::string& number, WrongEndings wrong
   return changes;
 }
 
-// Needles 0 .. N - 1, those that are asked for first and of them the last one's, and numbers beyond them that stand nowhere.
+// Needles 0 .. N - 1, those that are asked for first and of them the last one's, and numbers beyond them that stand
+// nowhere.
 struct Drawn {
   std::vector<std::string> names, numbers;
   std::vector<std::vector<std::string>> endings;  // of each question, the last one's first
@@ -165,8 +166,8 @@ class NeedleMaker {
   }
 
  private:
-  // Of the needles that are asked for depths in turn from this one on, so that over all haystacks each depth has as many; of
-  // others anywhere.
+  // Of the needles that are asked for depths in turn from this one on, so that over all haystacks each depth has as
+  // many; of others anywhere.
   std::vector<double> Places(double depth) {
     const std::vector<double>& depths = question_.depths;
     const auto first = static_cast<size_t>(std::ranges::find(depths, depth) - depths.begin());

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Retrieval from a haystack, as items of multiple choice (experiments/tasks/choice_items.h), over lengths and depths: the
-// protocol of the Differential Transformer's section 3.4. Prose with N needles, "The magic number of Paris is 1234." each,
-// and at its end R questions, "What is the magic number of Paris? It is". Each question is an item, the ones before it
-// followed by their true answers, so that all R answers count. The needles that are asked for stand at the depths in turn,
-// the others anywhere.
+// Retrieval from a haystack, as items of multiple choice (experiments/tasks/choice_items.h), over lengths and depths:
+// the protocol of the Differential Transformer's section 3.4. Prose with N needles, "The magic number of Paris is
+// 1234." each, and at its end R questions, "What is the magic number of Paris? It is". Each question is an item, the
+// ones before it followed by their true answers, so that all R answers count. The needles that are asked for stand at
+// the depths in turn, the others anywhere.
 //
-// What differs from the paper: the answer is the likeliest of the numbers that are there (filled up to four with numbers
-// that stand nowhere) and not generated, and an earlier answer that was wrong does no harm to those after it; all needles
-// that are asked for stand at depths of the list, not only one. Items of one haystack are not independent: intervals are over
-// samples (experiments/tasks/samples.h).
+// What differs from the paper: the answer is the likeliest of the numbers that are there (filled up to four with
+// numbers that stand nowhere) and not generated, and an earlier answer that was wrong does no harm to those after it;
+// all needles that are asked for stand at depths of the list, not only one. Items of one haystack are not independent:
+// intervals are over samples (experiments/tasks/samples.h).
 //
 // Copying errors, for which no judge is needed: the wrong endings are the answer itself, changed.
 //
@@ -52,7 +52,8 @@ struct NeedleQuestion {
   uint64_t seed = 1;
 };
 
-// {"ctx", "endings", "label"} and the keys depth, length, needles, questions, query (from 1, as asked), wrong and sample.
+// {"ctx", "endings", "label"} and the keys depth, length, needles, questions, query (from 1, as asked), wrong and
+// sample.
 std::vector<nlohmann::ordered_json> MakeNeedles(const NeedleQuestion& question, const Haystack& haystack,
                                                 const Tokenizer& tokenizer);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learning from examples in the context, as items of multiple choice: lines "hour mother -> B", and a last one without its
-// label; the endings are the labels of all classes (constrained decoding, as the Differential Transformer's section 3.5
-// has it). Over the number of examples, and for robustness over their order: of a sample the same examples in every order,
-// those of fewer are among those of more.
+// Learning from examples in the context, as items of multiple choice: lines "hour mother -> B", and a last one without
+// its label; the endings are the labels of all classes (constrained decoding, as the Differential Transformer's section
+// 3.5 has it). Over the number of examples, and for robustness over their order: of a sample the same examples in every
+// order, those of fewer are among those of more.
 //
-// Examples are made up, so that only the context tells their labels: a class is two words of the text, a line one of them
-// and any other word, the label a capital letter that is drawn for each sample. Or they are taken from a data set: balanced
-// over its classes, the same for all samples, which are its other examples.
+// Examples are made up, so that only the context tells their labels: a class is two words of the text, a line one of
+// them and any other word, the label a capital letter that is drawn for each sample. Or they are taken from a data set:
+// balanced over its classes, the same for all samples, which are its other examples.
 //
 // All is drawn from the seed, samples outermost.
 #pragma once

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens that a tokenizer.json adds to its model's (tokenizers/src/tokenizer/added_vocabulary.rs): they are found in the
-// text before it is cut into words, those that are not `normalized` before it is normalized too. Of several that begin at a
-// place, the longest.
+// Tokens that a tokenizer.json adds to its model's (tokenizers/src/tokenizer/added_vocabulary.rs): they are found in
+// the text before it is cut into words, those that are not `normalized` before it is normalized too. Of several that
+// begin at a place, the longest.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ class AddedTokens {
     std::string_view text;
     std::optional<int32_t> id;  // of the token that it is
   };
-  // The text as tokens that are not normalized and what is between them; then such a part, normalized, as those that are.
+  // The text as tokens that are not normalized and what is between them; then such a part, normalized, as those that
+  // are.
   std::vector<Segment> Split(std::string_view text) const { return Split(text, raw_); }
   std::vector<Segment> SplitNormalized(std::string_view text) const { return Split(text, normalized_); }
 

@@ -12,7 +12,8 @@
 namespace tare::pipeline {
 namespace {
 
-// Words up to here are searched for the best pair again after every merge: quicker than a heap, which is for longer ones.
+// Words up to here are searched for the best pair again after every merge: quicker than a heap, which is for longer
+// ones.
 constexpr size_t kShortSymbols = 48;
 // Words of a text repeat; what they take is bounded.
 constexpr size_t kSeenWords = 1 << 16, kSeenBytes = 256;

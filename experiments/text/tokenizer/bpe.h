@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Byte-pair encoding as the tokenizers library does it (tokenizers/src/models/bpe): a word begins as characters (or bytes); of all
-// pairs of neighbours that merge, the one that was learnt first merges, the leftmost of equals, until none does.
-// Pieces that are unknown become bytes (byte_fallback) or unk_token; ignore_merges takes a word whole where it is a piece.
+// Byte-pair encoding as the tokenizers library does it (tokenizers/src/models/bpe): a word begins as characters (or
+// bytes); of all pairs of neighbours that merge, the one that was learnt first merges, the leftmost of equals, until
+// none does. Pieces that are unknown become bytes (byte_fallback) or unk_token; ignore_merges takes a word whole where
+// it is a piece.
 #pragma once
 
 #include <array>

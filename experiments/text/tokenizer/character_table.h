@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The normalizer Precompiled: SentencePiece's table of characters (experiments/text/character_map.h), in base64, as the
-// tokenizers library applies it (spm_precompiled): grapheme clusters of less than 6 bytes first as a whole, then character
-// by character; of several entries that a text begins with, the shortest.
+// tokenizers library applies it (spm_precompiled): grapheme clusters of less than 6 bytes first as a whole, then
+// character by character; of several entries that a text begins with, the shortest.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Characters as the steps of a tokenizer.json see them: classes, lower case and normal forms, from ICU, held to the Unicode versions of the
-// tokenizers library (0.23.1), whose tables are of several. Its digits and lower case are of Unicode 17 and ours of ICU's: 41 characters
-// of 2025 differ. Texts are valid UTF-8.
+// Characters as the steps of a tokenizer.json see them: classes, lower case and normal forms, from ICU, held to the
+// Unicode versions of the tokenizers library (0.23.1), whose tables are of several. Its digits and lower case are of
+// Unicode 17 and ours of ICU's: 41 characters of 2025 differ. Texts are valid UTF-8.
 #pragma once
 
 #include <string>

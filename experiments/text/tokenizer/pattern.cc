@@ -16,8 +16,8 @@
 namespace tare::pipeline {
 namespace {
 
-// Steps that a text may take per byte, and for its beginning: patterns in use take some tens per character. A match that
-// needs more than the first limit is tried again with more, which comes off the budget of the whole text.
+// Steps that a text may take per byte, and for its beginning: patterns in use take some tens per character. A match
+// that needs more than the first limit is tried again with more, which comes off the budget of the whole text.
 constexpr int64_t kStepsPerByte = 1000, kStepsOfAnyText = 256 * kStepsPerByte;
 constexpr uint32_t kFirstLimit = 1000, kLimitGrowth = 4;
 constexpr size_t kStackBytes = size_t{32} << 20;
@@ -25,7 +25,8 @@ constexpr size_t kStackBytes = size_t{32} << 20;
 // Word characters as Oniguruma has them: with the six numbers among Latin-1's signs.
 constexpr char kWord[] = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\xb2\xb3\xb9\xbc-\xbe)";
 
-// "{Han}" after \p or \P: a script by itself, where PCRE2 would take characters that the script has in common with others.
+// "{Han}" after \p or \P: a script by itself, where PCRE2 would take characters that the script has in common with
+// others.
 std::string Property(const std::string& braces) {
   const bool inverted = braces.starts_with("{^");
   const std::string name = braces.substr(inverted ? 2 : 1, braces.size() - (inverted ? 3 : 2));

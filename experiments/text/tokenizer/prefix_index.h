@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of many texts another begins with: the texts in the order of their bytes, narrowed byte by byte. A place costs as
-// many steps as the longest of them that goes on from there, each the logarithm of how many there are.
+// Which of many texts another begins with: the texts in the order of their bytes, narrowed byte by byte. A place costs
+// as many steps as the longest of them that goes on from there, each the logarithm of how many there are.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace tare::pipeline {
 class PrefixIndex {
  public:
   PrefixIndex() = default;
-  // Texts with what they stand for; empty ones are left out, and of equal ones the smallest number counts. The texts are
-  // views: they must stay.
+  // Texts with what they stand for; empty ones are left out, and of equal ones the smallest number counts. The texts
+  // are views: they must stay.
   explicit PrefixIndex(std::vector<std::pair<std::string_view, int32_t>> texts);
 
   // visit(length, number) for each text that `text` begins with, the shortest first.

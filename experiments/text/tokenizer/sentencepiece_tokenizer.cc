@@ -10,8 +10,8 @@
 namespace tare {
 namespace {
 
-// About 1,000 tokens. SentencePiece takes 85 bytes of memory per byte of text, and time that grows faster than the text:
-// 16 MB take 1.4 GB and 20 s whole, 70 MB and 4.4 s in chunks.
+// About 1,000 tokens. SentencePiece takes 85 bytes of memory per byte of text, and time that grows faster than the
+// text: 16 MB take 1.4 GB and 20 s whole, 70 MB and 4.4 s in chunks.
 constexpr size_t kChunkBytes = 4096;
 
 }  // namespace

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// SentencePiece's tokenizer.model. Ids are those that the SentencePiece library gives for the whole text; no special token
-// is added. Long texts are encoded in chunks where that provably changes no id (experiments/text/tokenizer/piece_model.h), so that
-// memory does not grow with the text; where it might, a text is encoded whole.
+// SentencePiece's tokenizer.model. Ids are those that the SentencePiece library gives for the whole text; no special
+// token is added. Long texts are encoded in chunks where that provably changes no id
+// (experiments/text/tokenizer/piece_model.h), so that memory does not grow with the text; where it might, a text is
+// encoded whole.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parsers of a tokenizer.json's parts share: steps in order, of objects with a "type", and keys that must be there.
+// What the parsers of a tokenizer.json's parts share: steps in order, of objects with a "type", and keys that must be
+// there.
 #pragma once
 
 #include <concepts>
@@ -41,7 +42,8 @@ T GetOr(const Json& json, const char* key, T otherwise, const std::string& where
   return found == json.end() || found->is_null() ? otherwise : Get<T>(json, key, where);
 }
 
-// The object itself, or the members of a Sequence (whose list has the name `list`), and of Sequences in it; null is none.
+// The object itself, or the members of a Sequence (whose list has the name `list`), and of Sequences in it; null is
+// none.
 inline void Flatten(const Json& json, const std::string& where, const char* list, std::vector<Json>* flat) {
   if (json.is_null()) return;
   if (!json.is_object()) Fail("{}: got {}, expected an object or null", where, json.dump());

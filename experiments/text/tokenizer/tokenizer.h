@@ -30,8 +30,9 @@ class TokenizerModel {
 
 class Tokenizer {
  public:
-  // Reads the tokenizer and, where there is one, tokenizer_config.json of a checkpoint folder or a quantized checkpoint.
-  // Throws Error where there is none (the message shows how to make ids with any other tokenizer), or a damaged one.
+  // Reads the tokenizer and, where there is one, tokenizer_config.json of a checkpoint folder or a quantized
+  // checkpoint. Throws Error where there is none (the message shows how to make ids with any other tokenizer), or a
+  // damaged one.
   static Tokenizer Load(const std::filesystem::path& checkpoint);
   // The same, or the tokenizer of a file by itself: NAME.json or NAME.model.
   static Tokenizer LoadFile(const std::filesystem::path& path);

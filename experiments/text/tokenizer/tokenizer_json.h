@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tokenizer as Hugging Face's tokenizers library keeps it in one file, by the library's own rules
-// (github.com/huggingface/tokenizers): added tokens are taken out of the text, the rest is normalized, cut into words, and
-// each word becomes pieces; special tokens go around; decoding goes back. What truncates and pads is left to whoever evaluates.
+// (github.com/huggingface/tokenizers): added tokens are taken out of the text, the rest is normalized, cut into words,
+// and each word becomes pieces; special tokens go around; decoding goes back. What truncates and pads is left to
+// whoever evaluates.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unigram as the tokenizers library does it (tokenizers/src/models/unigram): the pieces whose scores add up to most, found
-// from left to right; of equals the one that was found first. A character that no piece begins with is unknown, and scores 10 less
-// than the worst piece; unknown neighbours are one, and become bytes where all their bytes are pieces (byte_fallback).
+// Unigram as the tokenizers library does it (tokenizers/src/models/unigram): the pieces whose scores add up to most,
+// found from left to right; of equals the one that was found first. A character that no piece begins with is unknown,
+// and scores 10 less than the worst piece; unknown neighbours are one, and become bytes where all their bytes are
+// pieces (byte_fallback).
 #pragma once
 
 #include <array>

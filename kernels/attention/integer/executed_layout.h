@@ -69,7 +69,8 @@ struct ExecutedScratch {
   int32_t* begin = arena.Take<int32_t>(rows);               // [rows] of the keys of a tile that are visible
   int32_t* end = arena.Take<int32_t>(rows);                 // [rows]
   int32_t* sums = arena.Take<int32_t>(rows * kTile);        // [rows][64] of a product
-  // [2][kept], tiles of [rows][64], exps_stride apart; quantized logits lie there until a tile's exponentials replace them
+  // [2][kept], tiles of [rows][64], exps_stride apart; quantized logits lie there until a tile's exponentials replace
+  // them
   int16_t* exps = arena.Take<int16_t>(2 * l.kept * l.exps_stride);
   float* logits = reinterpret_cast<float*>(exps);
   float* logit_absmax = arena.Take<float>(2 * rows);                       // [2][rows]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole models through it are in sequence_cache_test.cc; here, which rows it takes of a batch and what it does not take.
+// Whole models through it are in sequence_cache_test.cc; here, which rows it takes of a batch and what it does not
+// take.
 #include "experiments/model/cached_attention.h"
 
 #include <gmock/gmock.h>

@@ -22,7 +22,8 @@ TEST(HeaviestKeys, FirstNewestAndTheHeaviestBetween) {
   EXPECT_THAT(HeaviestKeys(mass, 8, 0, 0), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-// One head of width 2 with keys along one axis or the other; a query along an axis gives those its mass. V names the token.
+// One head of width 2 with keys along one axis or the other; a query along an axis gives those its mass. V names the
+// token.
 class Fixture {
  public:
   explicit Fixture(KeepRule rule) : cache({1, 2, 1, 1}, {}), kept(rule, {}) {}

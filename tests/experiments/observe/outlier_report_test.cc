@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON that other programs read, the table and the CSV, from a handful of values put in by hand; and the figures of a
-// whole model against a recorder that keeps every value with its place and sorts them all.
+// The JSON that other programs read, the table and the CSV, from a handful of values put in by hand; and the figures of
+// a whole model against a recorder that keeps every value with its place and sorts them all.
 #include "experiments/observe/outlier_report.h"
 
 #include <gmock/gmock.h>

@@ -10,7 +10,8 @@
 namespace tare {
 namespace {
 
-// 81 of 263, the example of Newcombe (Stat. Med. 17, 1998), method 3: 0.2553 to 0.3662; 0 of 10 and 3 of 3 by the formula.
+// 81 of 263, the example of Newcombe (Stat. Med. 17, 1998), method 3: 0.2553 to 0.3662; 0 of 10 and 3 of 3 by the
+// formula.
 TEST(Accuracy, WilsonsInterval) {
   const Interval some = WilsonInterval(81, 263), none = WilsonInterval(0, 10), all = WilsonInterval(3, 3);
   EXPECT_NEAR(some.low, 0.2553, 5e-5);
@@ -41,7 +42,8 @@ TEST(Accuracy, AChangeOfFewItemsHasAnInterval) {
   EXPECT_EQ(same.low, -same.high);
 }
 
-// d = 2 -1 0 0, as between two models: sum 1, squares 5; s^2 = (5 - 1/4) / 3. With +1 and -1: 1/6 -+ 1.96 sqrt((7/6 - 1/36) / 6).
+// d = 2 -1 0 0, as between two models: sum 1, squares 5; s^2 = (5 - 1/4) / 3. With +1 and -1: 1/6 -+ 1.96 sqrt((7/6 -
+// 1/36) / 6).
 TEST(Accuracy, DifferencesOfTwoModels) {
   OutcomeChanges changes;
   for (const int d : {2, -1, 0, 0}) changes.Add(d);
@@ -52,8 +54,8 @@ TEST(Accuracy, DifferencesOfTwoModels) {
   EXPECT_NEAR(changes.BonettPrice().high, 1.0 / 6 + 1.959964 * std::sqrt((7.0 / 6 - 1.0 / 36) / 6), 1e-6);
 }
 
-// Shares of intervals that hold the truth, and their mean length / that of 1.96 true standard errors to either side; without
-// clusters and over them. Each cluster of five has a probability of its own, 0.6 -+ spread.
+// Shares of intervals that hold the truth, and their mean length / that of 1.96 true standard errors to either side;
+// without clusters and over them. Each cluster of five has a probability of its own, 0.6 -+ spread.
 struct Coverage {
   double apart = 0, over_clusters = 0, length = 0;
 };

@@ -22,7 +22,8 @@ TEST(PairedRuns, WhatBothRunsFindHardCancels) {
   EXPECT_EQ(PairedError(Change(kBefore, kBefore, OfMean::kItself)), 0.0);
 }
 
-// Of exp(mean), against the spread of what is drawn again from the windows with replacement: its own error is below 2 %.
+// Of exp(mean), against the spread of what is drawn again from the windows with replacement: its own error is below 2
+// %.
 TEST(PairedRuns, PerplexityByTheDeltaMethod) {
   WindowLosses before, after;
   std::mt19937_64 random(7);

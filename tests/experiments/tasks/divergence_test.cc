@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every token against the definitions in double, from the logits of two forward passes; none from itself; the figures of
-// a result.
+// Every token against the definitions in double, from the logits of two forward passes; none from itself; the figures
+// of a result.
 #include "experiments/tasks/divergence.h"
 
 #include <gmock/gmock.h>

@@ -96,13 +96,12 @@ TEST(TaskTest, PerplexityOfIdsIsThatOfTheirSequences) {
     const Json measured = MeasurePerplexity(model, visitors, sequences, {}, {}).figures;
     const Json result = task.run(model, run, {}).figures;
     EXPECT_TRUE(result.dump().starts_with(measured.dump().substr(0, measured.dump().size() - 1))) << plan;
-    EXPECT_EQ(
-        result.dump(),
-        Formatted(
-            R"({{"nll":{},"perplexity":{},"tokens":72,"nll_stderr":{},"windows":4,"window_losses":{},)"
-            R"("window_tokens":[19,17,19,17],"by_position":{},"window":20,"stride":19,"bos":false,"cut_to_positions":false}})",
-            result["nll"].dump(), result["perplexity"].dump(), result["nll_stderr"].dump(),
-            result["window_losses"].dump(), result["by_position"].dump()));
+    EXPECT_EQ(result.dump(),
+              Formatted(R"({{"nll":{},"perplexity":{},"tokens":72,"nll_stderr":{},"windows":4,"window_losses":{},)"
+                        R"("window_tokens":[19,17,19,17],"by_position":{},"window":20,"stride":19,"bos":false,)"
+                        R"("cut_to_positions":false}})",
+                        result["nll"].dump(), result["perplexity"].dump(), result["nll_stderr"].dump(),
+                        result["window_losses"].dump(), result["by_position"].dump()));
     EXPECT_EQ(HowMeasured(result, kPerplexityTask), "4 windows of 20, stride 19, without <s>: 72 tokens scored");
   }
 }
@@ -153,9 +152,8 @@ TEST(TaskTest, ChoiceShowsFiguresOutcomesAndRecordsInTheOrderOfTheItems) {
        {.label = 0, .answer = 3, .answer_norm = 0},
        {.label = 1, .answer = 0, .answer_norm = 1}});
   // s^2 = 4 p (1 - p) / 3 of p = 1/4 and of p = 3/4: 1/4, and its root over 4 is 1/4.
-  EXPECT_EQ(
-      result.figures.dump(),
-      R"({"n":4,"acc":0.25,"acc_stderr":0.25,"acc_norm":0.75,"acc_norm_stderr":0.25,"outcomes":"1000","outcomes_norm":"0111"})");
+  EXPECT_EQ(result.figures.dump(), R"({"n":4,"acc":0.25,"acc_stderr":0.25,"acc_norm":0.75,"acc_norm_stderr":0.25,)"
+                                   R"("outcomes":"1000","outcomes_norm":"0111"})");
   ASSERT_EQ(result.records.size(), 4u);
   EXPECT_EQ(result.records[0].dump(),
             R"({"line":9,"label":1,"answer":1,"answer_norm":0,"log_likelihoods":[-3.5,-2.25],"characters":[7,4]})");

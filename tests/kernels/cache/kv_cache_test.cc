@@ -199,7 +199,8 @@ TEST(KvCache, ScalesPerChannelAndKeysBeforeRotaryAreNotMoved) {
   keep({});
 }
 
-// Keys come back as they came, but for the rounding of what lies before rotary; without one of their width there is none.
+// Keys come back as they came, but for the rounding of what lies before rotary; without one of their width there is
+// none.
 TEST(KvCache, KeysBeforeRotaryComeBackTurned) {
   const Tokens tokens;
   const auto rotary = std::make_shared<const KeyRotary>(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products against sums in double over the keys as they are read, 128 of them at most 3 standard deviations: queries off
-// by half a 16256th of their largest value move a sum by some 5e-4.
+// Products against sums in double over the keys as they are read, 128 of them at most 3 standard deviations: queries
+// off by half a 16256th of their largest value move a sum by some 5e-4.
 #include "kernels/decode/group_queries.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Against softmaxes in double of the cache's keys as they are read. Logits of some 3 standard deviations are off by some
-// 5e-5 beside codes (decode_attention_test.cc), probabilities by that part of themselves.
+// Against softmaxes in double of the cache's keys as they are read. Logits of some 3 standard deviations are off by
+// some 5e-5 beside codes (decode_attention_test.cc), probabilities by that part of themselves.
 #include "kernels/decode/key_mass.h"
 
 #include <gtest/gtest.h>

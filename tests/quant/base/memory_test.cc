@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In this process, whose soft limits go back to where they were. Sanitizers need memory of their own: there this is empty.
+// In this process, whose soft limits go back to where they were. Sanitizers need memory of their own: there this is
+// empty.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include "quant/base/memory.h"
 

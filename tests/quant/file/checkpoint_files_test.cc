@@ -53,9 +53,8 @@ TEST(CheckpointFiles, OpensASingleFile) {
 TEST(CheckpointFiles, OpensShards) {
   const TemporaryFolder folder;
   PutTwoShards(folder);
-  PutFile(
-      folder / kIndex,
-      R"({"metadata":{"total_size":3},"weight_map":{"c":"two.safetensors","a":"one.safetensors","b":"one.safetensors"}})");
+  PutFile(folder / kIndex, R"({"metadata":{"total_size":3},"weight_map":)"
+                           R"({"c":"two.safetensors","a":"one.safetensors","b":"one.safetensors"}})");
   CheckpointFiles opened(folder.path());
   const CheckpointFiles files(std::move(opened));
   EXPECT_THAT(files.names(), ElementsAre("a", "b", "c"));
@@ -81,7 +80,8 @@ TEST(CheckpointFiles, OpensWhatTheReferenceWrote) {
 TEST(CheckpointFiles, ContentHashIsWhatTheShellSays) {
   const TemporaryFolder folder;
   PutTwoShards(folder);
-  PutFile(folder / kIndex, R"({"weight_map":{"c":"two.safetensors","a":"one.safetensors","b":"one.safetensors"}})");
+  PutFile(folder / kIndex, R"({"weight_map":)"
+                           R"({"c":"two.safetensors","a":"one.safetensors","b":"one.safetensors"}})");
   const std::string command =
       "cd '" + folder.path().string() + "' && sha256sum one.safetensors two.safetensors | sha256sum";
   FILE* pipe = popen(command.c_str(), "r");

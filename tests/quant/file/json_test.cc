@@ -6,7 +6,8 @@
 namespace tare {
 namespace {
 
-// What json.cc compiles is whole: values are made, changed, compared and written by it, in the order of each kind of object.
+// What json.cc compiles is whole: values are made, changed, compared and written by it, in the order of each kind of
+// object.
 TEST(Json, MembersAreCompiledOnce) {
   nlohmann::json sorted = {{"b", 1.5}, {"a", {1, true, nullptr}}};
   nlohmann::ordered_json ordered = {{"b", 1.5}, {"a", {1, true, nullptr}}};

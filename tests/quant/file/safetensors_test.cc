@@ -20,8 +20,8 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using testing::ThrowsMessage;
 
-constexpr std::string_view kAb =
-    R"({"b":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"a":{"dtype":"U8","shape":[5],"data_offsets":[24,29]}})";
+constexpr std::string_view kAb = R"({"b":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+                                 R"("a":{"dtype":"U8","shape":[5],"data_offsets":[24,29]}})";
 
 std::string Entry(const std::string& name, const std::string& dtype, const std::string& shape, int64_t begin,
                   int64_t end) {

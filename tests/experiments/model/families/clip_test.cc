@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both towers, differential and standard, against the authors' modules and transformers: embeddings and attention logits
-// within 2e-5 of the largest magnitude (parity_test.cc); plans that reach them; configurations that are refused.
+// Both towers, differential and standard, against the authors' modules and transformers: embeddings and attention
+// logits within 2e-5 of the largest magnitude (parity_test.cc); plans that reach them; configurations that are refused.
 #include "experiments/model/families/table.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// lambda of each token as a site and a linear layer: in statistics, plans and quantized files; the forward pass is held to
-// golden data in parity_test.cc.
+// lambda of each token as a site and a linear layer: in statistics, plans and quantized files; the forward pass is held
+// to golden data in parity_test.cc.
 #include "experiments/model/families/table.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the families of V1 share; their lambda vectors and forward passes are held to golden data in diffllama_test.cc and
-// parity_test.cc.
+// What the families of V1 share; their lambda vectors and forward passes are held to golden data in diffllama_test.cc
+// and parity_test.cc.
 #include "experiments/model/families/differential.h"
 
 #include <gtest/gtest.h>

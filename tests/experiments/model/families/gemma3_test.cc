@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys, defaults and both spellings of the positions; the forward pass is held to transformers in parity_test.cc, smoothing
-// of norms that multiply by 1 + w in quantize_test.cc.
+// Keys, defaults and both spellings of the positions; the forward pass is held to transformers in parity_test.cc,
+// smoothing of norms that multiply by 1 + w in quantize_test.cc.
 #include "experiments/model/families/table.h"
 
 #include "tests/support/family_config.h"

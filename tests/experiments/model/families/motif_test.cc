@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// lambda_init, grouped heads, whose noise map is seen once, and what is refused; the forward pass is held to golden data
-// in parity_test.cc.
+// lambda_init, grouped heads, whose noise map is seen once, and what is refused; the forward pass is held to golden
+// data in parity_test.cc.
 #include "experiments/model/families/table.h"
 
 #include <gmock/gmock.h>

@@ -43,7 +43,8 @@ TEST(Comparison, ItemsByMcNemar) {
   EXPECT_EQ(figures[3].drop, nullptr);
 }
 
-// By d = 0.1 .. 0.5 per token, mean 0.3, error sqrt(0.005): t = 4.243 of four degrees. nll is of no table: Holm leaves it.
+// By d = 0.1 .. 0.5 per token, mean 0.3, error sqrt(0.005): t = 4.243 of four degrees. nll is of no table: Holm leaves
+// it.
 TEST(Comparison, WindowsByStudentsT) {
   const std::vector<SweepCell> cells = {Perplexity("a", "f32", std::exp(2), {20, 20, 20, 20, 20}),
                                         Perplexity("a", "attn_logits=int4/row", std::exp(2.3), {21, 22, 23, 24, 25})};

@@ -41,8 +41,8 @@ TEST(TableTest, RowsAreThePlansOfAModel) {
                           Row("attn_logits=int4/row", "+0.000, +1.250", "-1.250")));
 }
 
-// By d = 0.1 0.2 0.3 0.4 0.5 per token of the loss, A = 2 and B = 2.3: of perplexity, g = e^B b - e^A a about their means,
-// with a the same in every window: sqrt(0.025 / 5) e^2.3.
+// By d = 0.1 0.2 0.3 0.4 0.5 per token of the loss, A = 2 and B = 2.3: of perplexity, g = e^B b - e^A a about their
+// means, with a the same in every window: sqrt(0.025 / 5) e^2.3.
 TEST(TableTest, ChangesOfPerplexityArePairedByWindow) {
   const std::vector<SweepCell> cells = {Perplexity("a", "f32", std::exp(2), {20, 20, 20, 20, 20}),
                                         Perplexity("a", "attn_logits=int4/row", std::exp(2.3), {21, 22, 23, 24, 25})};
@@ -72,8 +72,8 @@ TEST(TableTest, FewItemsHaveIntervals) {
   EXPECT_EQ(lines[6], Row("attn_logits=int4/row", "1.00 [0.57, 1.00]", "+0.00 [-0.40, +0.40] ?"));
 }
 
-// Sixty of 100 items lost, none gained: significant, and its mark explained. What 100 items show with as many changed is
-// evidence/power.h's.
+// Sixty of 100 items lost, none gained: significant, and its mark explained. What 100 items show with as many changed
+// is significance/power.h's.
 TEST(TableTest, MarksSayWhatIsSignificant) {
   const std::vector<SweepCell> cells = {Choice("f32", Times(20, "11110"), Times(100, "1")),
                                         Choice("attn_logits=int4/row", Times(20, "10000"), Times(100, "1"))};

@@ -18,8 +18,10 @@ using testing::ThrowsMessage;
 
 TEST(PostProcessor, TemplatesAndPairs) {
   const auto json = nlohmann::json::parse(R"({"type": "TemplateProcessing",
-    "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}],
-    "pair": [], "special_tokens": {"<s>": {"id": "<s>", "ids": [1, 7], "tokens": []}, "</s>": {"id": "</s>", "ids": [2], "tokens": []}}})");
+    "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+              {"SpecialToken": {"id": "</s>", "type_id": 0}}],
+    "pair": [], "special_tokens": {"<s>": {"id": "<s>", "ids": [1, 7], "tokens": []},
+                                  "</s>": {"id": "</s>", "ids": [2], "tokens": []}}})");
   EXPECT_THAT(PostProcessor(json, "").before, ElementsAre(1, 7));
   EXPECT_THAT(PostProcessor(json, "").after, ElementsAre(2));
   EXPECT_THAT(PostProcessor({{"type", "BertProcessing"}, {"sep", {"[SEP]", 5}}, {"cls", {"[CLS]", 4}}}, "").before,

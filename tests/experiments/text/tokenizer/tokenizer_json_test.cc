@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokenizers of every style against what the tokenizers library gave (tests/data/text/tokenizers/make.py), and files that
-// do not hold together.
+// Tokenizers of every style against what the tokenizers library gave (tests/data/text/tokenizers/make.py), and files
+// that do not hold together.
 #include "experiments/text/tokenizer/tokenizer_json.h"
 
 #include <gmock/gmock.h>
