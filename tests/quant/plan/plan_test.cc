@@ -66,7 +66,7 @@ TEST(Plan, ParsesEveryPartOfARule) {
   const Rule& rule = plan.rules()[0];
   EXPECT_EQ(rule.name, "k");
   EXPECT_THAT(rule.sites, testing::ElementsAre(Site::kK));
-  EXPECT_EQ(rule.selector, (Selector{IndexRanges{{0, 3}}, IndexRange{2, 2}, IndexRange{1, 1}}));
+  EXPECT_EQ(rule.selector, (Selector{.layers = {{0, 3}}, .heads = {{2, 2}}, .maps = {{1, 1}}}));
   EXPECT_EQ(rule.format, Format::kInt6);
   EXPECT_EQ(rule.granularity, Granularity{Granularity::Kind::kToken});
   EXPECT_EQ(rule.options, (RuleOptions{.smooth = true, .static_scale = true, .percentile = 99.9}));
