@@ -124,8 +124,8 @@ void Diff(const DiffFiles& options) {
   if (PrintsTables(options.json)) {
     PrintText("{}", DiffTable(json));
     PrintLine(
-        "\n[95 %]: interval of each row by itself, {} bootstrap draws over groups of sequences,\n"
-        "{}\n"
+        "\n[95 %]: interval of each row by itself, {} bootstrap draws over groups of\n"
+        "sequences, {}\n"
         "* p < 0.05 by Holm over all {} comparisons; maxima have no interval",
         diff.draws, json["paired"].get<bool>() ? "the same draws for A and B" : "separate draws for A and B",
         json["comparisons"].get<int64_t>());

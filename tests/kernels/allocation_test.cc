@@ -86,8 +86,8 @@ TEST(Allocation, NoneInAttention) {
 TEST(Allocation, NoneInDecoding) {
   RandomDecode c({.queries = 2, .keys = 1100}, {.k = {Format::kInt4}, .v = {Format::kInt8}, .last = 70});
   const DecodeSequence sequence = c.sequence();
-  AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(c.plan, {&sequence, 1}));
-  EXPECT_EQ(AllocationsOf([&] { DecodeAttention(c.plan, {&sequence, 1}, workspace.span()); }), 0);
+  AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(c.table, {&sequence, 1}));
+  EXPECT_EQ(AllocationsOf([&] { DecodeAttention(c.table, {&sequence, 1}, workspace.span()); }), 0);
 }
 
 TEST(Allocation, NoneInLinearLayersOfAShapeSeenBefore) {

@@ -75,7 +75,7 @@ TEST_F(StatsFilesTest, ShardsMergeToTheBytesOfTheWhole) {
   Done({"stats", "merge", folder_ / "1.h5", folder_ / "part.h5", "--out", folder_ / "merged.h5"});
   EXPECT_EQ(Hash("merged.h5"), Hash("whole.h5"));
   Refused({"stats", "merge", folder_ / "part.h5", folder_ / "0.h5", "--out", folder_ / "x.h5"},
-          {"unit 0 of", "part.h5 too"});
+          {"unit 0 of", "part.h5; expected each shard once"});
   EXPECT_FALSE(fs::exists(folder_ / "x.h5"));
 }
 

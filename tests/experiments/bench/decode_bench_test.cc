@@ -63,7 +63,7 @@ TEST(BenchDecode, RefusesBeforeItMeasures) {
   message([](DecodeCase& c) { c.shape.kv_heads = 3; }, "3 key/value heads");
   message([](DecodeCase& c) { c.kernel = "onednn-f32", c.shape.batch = 2; }, "batch of 2");
   message([](DecodeCase& c) { c.shape.n = int64_t{1} << 40; }, "GB of");
-  message([](DecodeCase& c) { c.plan.cache.last = -1; }, "last -1");
+  message([](DecodeCase& c) { c.plan.policy.last = -1; }, "last -1");
 }
 
 }  // namespace

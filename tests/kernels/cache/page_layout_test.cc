@@ -32,7 +32,7 @@ std::vector<float> Expected(Format format, std::span<const float> row) {
     for (float& x : values) x = FloatFromBf16(Bf16FromFloat(x));
   } else if (HasCodes(format)) {
     std::vector<int16_t> codes(row.size());
-    const float scale = QuantizeGroup(row, CodesOf(format), codes);
+    const float scale = QuantizeGroup(row, format, codes);
     std::ranges::transform(codes, values.begin(), [&](int16_t code) { return static_cast<float>(code) * scale; });
   }
   return values;
@@ -111,15 +111,15 @@ TEST(PageLayout, APanelOfKeysLiesAsPackedWeightsDo) {
   for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
     const PageLayout layout({.k_heads = 1, .k_width = kWidth, .v_heads = 1, .v_width = 64}, {format}, {format});
     AlignedBuffer<std::byte> page = Page(layout);
-    QuantizedMatrixBuffer weights(CodesOf(format), 64, kWidth, kWidth);
+    QuantizedMatrixBuffer weights(format, 64, kWidth, kWidth);
     const std::vector<float> data = RandomNormal(64 * kWidth, 2);
     for (int t = 0; t < 64; ++t) {
       const std::span<const float> row(data.data() + t * kWidth, kWidth);
       layout.WriteKey(page.data(), t, 0, row.data());
       std::vector<int16_t> wide(kWidth);
-      weights.Scales(t)[0] = QuantizeGroup(row, CodesOf(format), wide);
+      weights.Scales(t)[0] = QuantizeGroup(row, format, wide);
       const std::vector<int8_t> codes(wide.begin(), wide.end());
-      Pack<int8_t>(CodesOf(format), codes, {weights.Codes(t), weights.view().RowBytes()});
+      Pack<int8_t>(format, codes, {weights.Codes(t), weights.view().RowBytes()});
     }
     const PackedMatrix packed(weights.view());
     ASSERT_EQ(static_cast<size_t>(PanelBytes(format, kWidth)), packed.PanelBytes());

@@ -54,7 +54,7 @@ TEST(StatisticsSet, StrangersAndTwinsAreRefused) {
   other = Shard(1);
   other.units.push_back(0);
   EXPECT_THAT(Refused(Shard(0), other), HasSubstr("different jobs"));
-  EXPECT_THAT(Refused(Shard(0), Shard(0)), HasSubstr("unit 0 of 3 is in A.h5 too"));
+  EXPECT_THAT(Refused(Shard(0), Shard(0)), HasSubstr("unit 0 of 3 is also in A.h5; expected each shard once"));
 }
 
 TEST(StatisticsSet, OtherChannelsAreRefused) {

@@ -62,7 +62,7 @@ TEST(PageTest, WhatComesFromFilesIsText) {
 TEST(PageTest, WhatIsNoNumberIsText) {
   nlohmann::ordered_json marked = nlohmann::ordered_json::array({"<img src=x>"});
   FigureData figure = kFigureKinds[0].make(MaterialOf({OutliersOf("one", 20, 60)})).at(0);
-  for (nlohmann::ordered_json& value : figure.rows.front()) value = marked;
+  for (nlohmann::ordered_json& value : figure.table.rows.front()) value = marked;
   Drawing drawing;
   const std::string page = ReportPage({"t", "1", ""}, MaterialOf({}), {figure}, drawing);
   EXPECT_THAT(page, AllOf(Not(HasSubstr("<img")), HasSubstr("[&quot;&lt;img src=x&gt;&quot;]")));

@@ -27,7 +27,7 @@ TEST(Steps, KeysAndTypes) {
 }
 
 TEST(Steps, FlattenGoesThroughSequences) {
-  std::vector<Json> flat;
+  std::vector<pipeline::Json> flat;
   Flatten(
       nlohmann::json::parse(R"({"type":"Sequence","list":[{"type":"A"},{"type":"Sequence","list":[{"type":"B"}]}]})"),
       "w", "list", &flat);
