@@ -71,7 +71,8 @@ TEST_F(SearchCommandTest, TheAnswerIsARunThatKeepsWithin) {
   }
   ASSERT_NE(after, nullptr);
   EXPECT_GT((*after)["tasks"][0]["value"], json["within"]);
-  EXPECT_THAT(Get("out/search.txt"), HasSubstr("\nperplexity          bits  measured                change from 16 bits\n"));
+  EXPECT_THAT(Get("out/search.txt"),
+              HasSubstr("\nperplexity          bits  measured                change from 16 bits\n"));
 }
 
 // Killed anywhere it ends with the same bytes, on any number of threads.
