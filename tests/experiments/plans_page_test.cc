@@ -134,7 +134,7 @@ TEST(PlansPage, GranularitiesFormatsAndPresets) {
     if (info.format == Format::kF32) {
       integers.push_back({name, "left as it is"});
     } else if (info.format == Format::kBf16) {
-      integers.push_back({name, "rounded to bfloat16, without a scale; of caches alone"});
+      integers.push_back({name, "rounded to bfloat16, without a scale; only in caches"});
     } else if (IsInteger(info.format)) {
       integers.push_back({name, Formatted("{} to {}", info.min_code, info.max_code)});
     } else if (!info.name.contains(':')) {

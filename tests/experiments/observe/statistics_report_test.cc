@@ -109,7 +109,7 @@ TEST(StatisticsReport, SignalToNoiseOfEverySite) {
   }
   EXPECT_EQ(SiteJson(set, Site::kQ, 0)["rows"][0]["sqnr_db"]["int8/row.sqnr_db"], 30.0);
   EXPECT_EQ(OverviewSqnrJson(set)["q"]["int8/row.sqnr_db"], 20.0);  // both layers together
-  EXPECT_THAT(OverviewTable(set), HasSubstr("\nSQNR in dB      int8/row\nq                   20.0\n"));
+  EXPECT_THAT(OverviewTable(set), HasSubstr("\nSQNR in dB    int8/row\nq                 20.0\n"));
   const Json q = SiteJson(set, Site::kQ, {});
   EXPECT_THAT(RowsCsv(std::span(&q, 1)), HasSubstr(",int8/row.sqnr_db\n"));
   EXPECT_EQ(OverviewTable(Example()).find("SQNR"), std::string::npos);

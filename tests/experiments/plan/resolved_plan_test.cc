@@ -187,7 +187,7 @@ TEST(ResolvedPlan, WeightsAsTheyAreStored) {
   EXPECT_EQ(Message("linear_in=int8/token", model, Carrying::kSimulated), "accepted");
   model.weights[{Site::kQProjW, 0}] = {.in = 64, .format = Format::kInt6, .group = 64};
   ExpectRefused(
-      {"weights=int4/channel", "weights=int4/channel", "layer 0, q_proj.w that is int6 in groups of 64 already",
+      {"weights=int4/channel", "weights=int4/channel", "layer 0, q_proj.w that is already int6 in groups of 64",
        "the format of this checkpoint's codes, or a checkpoint without codes", "a plan without it"},
       model, Carrying::kSimulated);
   EXPECT_EQ(Message("weights[l0]=int6/channel,q_proj.in[l0]=int8/token", model, Carrying::kExecuted), "accepted");

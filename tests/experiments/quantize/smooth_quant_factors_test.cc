@@ -56,7 +56,7 @@ TEST(Smoothing, InputsThatWereNotSeenAreRefused) {
   StatisticsSet seen = Seen(model);
   seen.sites.erase(SiteKey{.site = Site::kDownProjIn, .layer = 1});
   EXPECT_THAT([&] { SmoothingOf(model, seen, 0.5); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("down_proj.in of layer 1"), HasSubstr("try tare stats"))));
+              ThrowsMessage<Error>(AllOf(HasSubstr("down_proj.in in layer 1"), HasSubstr("try tare stats"))));
 }
 
 TEST(Smoothing, ASearchNeedsAPlanThatRounds) {

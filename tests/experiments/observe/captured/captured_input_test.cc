@@ -52,9 +52,8 @@ TEST_F(CapturedInputTest, PaddingIsNoTokenOfASequence) {
 
 TEST_F(CapturedInputTest, ArraysThatDoNotBelongTogetherAreRefused) {
   const TestArray a = SomeArray({2, 3, 4});
-  EXPECT_THAT(
-      [&] { Load({{{"layer_out.0", a}, {"embed", SomeArray({2, 5, 4})}}}); },
-      ThrowsMessage<Error>(HasSubstr("embed: got 2 sequences of 5 tokens, expected 2 of 3 as layer_out.0 has")));
+  EXPECT_THAT([&] { Load({{{"layer_out.0", a}, {"embed", SomeArray({2, 5, 4})}}}); },
+              ThrowsMessage<Error>(HasSubstr("embed: got 2 sequences of 5 tokens, expected 2 of 3 as in layer_out.0")));
   EXPECT_THAT([&] { Load({{{"layer_out.0", a}}, {{"layer_out.1", a}}}); },
               ThrowsMessage<Error>(AllOf(HasSubstr("f1.safetensors: got layer_out.1"), HasSubstr("f0.safetensors"))));
   EXPECT_THAT([&] { Load({{{"layer_out.0", a}}, {{"layer_out.0", SomeArray({2, 3, 8})}}}); },

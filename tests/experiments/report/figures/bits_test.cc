@@ -33,7 +33,8 @@ TEST(BitsTest, EveryScaleBeginsAt16Bits) {
 
 TEST(BitsTest, TheFindingIsTheLargestChangeOfEachModel) {
   const Material material = MaterialOf({SweepOf({CellsOf("a", {{16, 20}, {4, 21}, {4, 15}, {4, 22}})})});
-  EXPECT_THAT(Bits(material).at(0).findings, ElementsAre(AllOf(HasSubstr("by -5 to 15 in a"), Not(HasSubstr("22")))));
+  EXPECT_THAT(Bits(material).at(0).findings,
+              ElementsAre(AllOf(HasSubstr("by at most -5 to 15 in a"), Not(HasSubstr("22")))));
 }
 
 TEST(BitsTest, SixteenBitsAloneAreNoFigure) {

@@ -349,8 +349,8 @@ TEST_F(SweepTest, BadQuestionsAreRefusedBeforeAnyWork) {
   refuses(options, "nothing");
   options = options_;
   options.question.site = "cache_v";
-  options.question.granularities = {"token"};
-  refuses(options, "got 'cache_v', expected one of");
+  options.question.granularities = {"row"};
+  refuses(options, "got 'row', expected one of token channel");
   options = options_;
   options.question.bits = {8, 4, 8};
   refuses(options, "8 twice");
