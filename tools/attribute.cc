@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare attribute: which part of a plan is to blame. The cells of a sweep over the plan's parts, each alone and each
-// taken out, and what they say (experiments/studies/attribution/attribution.h).
+// tare attribute: the cost of each part of a plan. Runs the cells of a sweep over the plan's parts, each alone and each
+// taken out, and evaluates them (experiments/studies/attribution/attribution.h).
 #include "tools/attribute.h"
 
 #include <memory>

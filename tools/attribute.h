@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One model's attribution, run in a folder of its own and written there: what `tare attribute` does, and `tare compare`
-// for each of its two models.
+// Runs one model's attribution in its own folder and writes the result there, for `tare attribute` and for each of the
+// two models of `tare compare`.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare bench attention: attention kernels, each case beside its error, rooflines and baselines of the same run.
+// tare bench attention: attention kernels, each case with its error, rooflines and baselines from the same run.
 #include <algorithm>
 #include <memory>
 #include <ranges>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare bench decode: attention of one query over a cache of keys and values, beside what reading it takes.
+// tare bench decode: attention of one query over a cache of keys and values, compared with the time of reading it.
 #include <memory>
 #include <ranges>
 #include <string>

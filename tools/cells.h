@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What commands share that run the cells of a sweep in a folder (sweep, compare, attribute): options, files, progress,
-// and some of the cells on each of many machines.
+// Parts shared by the commands that run the cells of a sweep in a folder (sweep, compare, attribute): options, files,
+// progress, and splitting the cells over many machines.
 #pragma once
 
 #include <string>

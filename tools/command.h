@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the subcommands share: their table, options that several have, where figures go, and the progress line.
+// Parts shared by the subcommands: their table, common options, where results are written, and the progress line.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare compare: two checkpoints side by side under few bits, in one command and one folder. A sweep (tools/sweep.h)
-// whose cells are kept and whose texts bring divergence from each model's own f32 with them, before it the outliers of
-// both, and after it which sites are to blame.
+// tare compare: two checkpoints side by side at low bit widths, in one command and one folder: the outliers of
+// both, a sweep (tools/sweep.h) whose texts also give the divergence from each model's own f32, and the cost of
+// each site.
 #include <memory>
 
 #include "experiments/observe/outlier_report.h"

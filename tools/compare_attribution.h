@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which part of a plan is to blame, in both models of `tare compare`: each attribution in a folder of its own below the
-// comparison's (attribution-A, attribution-B), as `tare attribute --out` leaves it, and the two side by side.
+// The cost of each part of a plan in both models of `tare compare`: each attribution in its own folder below the
+// comparison's (attribution-A, attribution-B), as `tare attribute --out` writes it, and the two side by side.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare completion: what a shell completes commands and options by, made from the commands themselves.
+// tare completion: shell completion of commands and options, generated from the commands themselves.
 #include <memory>
 #include <string>
 

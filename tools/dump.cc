@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare dump: what a model computes, into an HDF5 file.
+// tare dump: writes the tensors that a model computes to an HDF5 file.
 #include <memory>
 
 #include "experiments/observe/dump.h"

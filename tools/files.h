@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of a command, compared before anything runs: no output may be an input, or a file of an input folder, and
-// no two outputs may be one file. Compared by what is on the disk, not by spelling: links, "./" and ".." do not hide
+// Checks the files of a command before anything runs: no output may be an input or a file in an input folder, and no
+// two outputs may be the same file. Files are compared on disk, not by spelling: links, "./" and ".." do not hide
 // it.
 #pragma once
 

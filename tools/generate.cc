@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare generate: a model goes on with a prompt, over a key/value cache.
+// tare generate: continues a text with a key/value cache.
 #include <cstdio>
 #include <memory>
 

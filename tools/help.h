@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Help in 80 columns, and the examples that every command has at its end.
+// Help in 80 columns, and the examples at the end of every command's help.
 #pragma once
 
 #include <CLI/CLI.hpp>

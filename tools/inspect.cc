@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare inspect: what a checkpoint is.
+// tare inspect: describes a checkpoint.
 #include <algorithm>
 #include <map>
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare manual: the manual page of all commands, in the language of man(7), made from the commands themselves.
+// tare manual: the manual page of all commands, in the format of man(7), generated from the commands themselves.
 #include <string>
 
 #include "quant/base/formatted.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare maps: what a plan does to each attention map and to their difference, layer by layer
+// tare maps: the effect of a plan on each attention map and on their difference, layer by layer
 // (experiments/studies/attribution/map_errors.h).
 #include <memory>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare quantize: a checkpoint folder to a quantized checkpoint in one file.
+// tare quantize: turns a checkpoint folder into a quantized checkpoint in one file.
 #include <memory>
 
 #include "experiments/quantize/export.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare report: figures of files that other commands wrote, as one page.
+// tare report: figures from the results of other commands, on one page.
 #include <memory>
 
 #include "experiments/report/figures/figures.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare search: the cheapest plan within a loss (experiments/studies/search/search.h). Every level of every part alone,
-// as cells of a sweep, and then points of the frontier, which are cells too.
+// tare search: the cheapest plan within a loss (experiments/studies/search/search.h). Runs every level of every part
+// alone, as cells of a sweep, and then points of the frontier, which are cells too.
 #include "experiments/studies/search/search.h"
 
 #include <algorithm>

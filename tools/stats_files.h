@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare stats show, merge, diff: what can be done with statistics files.
+// tare stats show, merge, diff: commands on statistics files.
 #pragma once
 
 #include <CLI/CLI.hpp>

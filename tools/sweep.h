@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `tare sweep` and `tare compare` share: the question's options, and a sweep that is run and written into its
+// Parts shared by `tare sweep` and `tare compare`: the options, and running a sweep and writing it to its
 // folder.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare tokenize: a text, or texts, as the ids and pieces of a checkpoint's tokenizer.
+// tare tokenize: the ids and pieces that a checkpoint's tokenizer makes of one or more texts.
 #include <cstdio>
 #include <memory>
 

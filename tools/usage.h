@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with a command line whose parser gave up, in one line that begins with the command. A word that it does
-// not know comes before what it misses, with the nearest that it knows, or all where none is near:
+// Describes a usage error in one line that begins with the command. An unknown word is reported before a missing one,
+// with the nearest known word, or all of them if none is near:
 //
 //   tare eval: unknown option '--taks'; the nearest is --tasks
 //   tare bench: got no command, expected one of forward linear attention

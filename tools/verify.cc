@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare verify: whole or damaged.
+// tare verify: checks whether a file is intact.
 #include <memory>
 
 #include "quant/base/formatted.h"

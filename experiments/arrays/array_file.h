@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays that another program wrote: safetensors, HDF5 (datasets anywhere in it, contiguous, deflated or shuffled) and
-// npz (numpy.savez and savez_compressed). Values become f32 as they are read; what is mapped is not copied.
+// npz (numpy.savez and savez_compressed). Values are converted to f32 as they are read; mapped data is not copied.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,8 @@ class ArrayValues {
   ArrayValues(DType dtype, std::vector<std::byte> owned) : dtype_(dtype), owned_(std::move(owned)), bytes_(owned_) {}
   ArrayValues(ArrayValues&&) = default;
 
-  // out[i] = value first + i * stride, i below count: floating point rounded to f32, integers and truth values as they
-  // are. In the bounds of the array.
+  // out[i] = value first + i * stride, i below count: floating point rounded to f32, integers and booleans as they are.
+  // In the bounds of the array.
   void Read(int64_t first, int64_t stride, int64_t count, float* out) const;
   int64_t Integer(int64_t index) const;  // of an array of integers
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays in memory, as a file of them is read.
+// Arrays in memory, with the interface of an array file.
 #pragma once
 
 #include <map>

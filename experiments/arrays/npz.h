@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // numpy's .npz: a ZIP archive of .npy files (numpy.lib.format, versions 1 to 3), stored or deflated. Python objects are
-// not read, and nothing of a file is run.
+// not read, and no code in a file is run.
 #pragma once
 
 #include <map>
@@ -26,7 +26,7 @@ class NpzArrays : public ArrayFile {
     uint64_t index = 0, bytes = 0;  // in the archive
     size_t header = 0;              // bytes before the values
     ArrayInfo array;
-    bool columns_first = false;  // Fortran's order
+    bool columns_first = false;  // Fortran order
   };
 
   std::vector<std::byte> Bytes(const Member& member, size_t count) const;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tare bench attention`: speed of attention beside its error and what the machine can do, all of one run.
+// `tare bench attention`: speed of attention, with its error and the machine's limits, all from one run.
 //
 // Each case: seeded Q, K, V; error against the double reference on at most 256 rows spread over the sequence; then
-// repetitions of at least 0.2 s, with quantizing and packing inside the timing. Rooflines are taken before and after on
-// the same number of threads, and the better one counts.
+// repetitions of at least 0.2 s, with quantizing and packing inside the timing. Rooflines are measured before and after
+// on the same number of threads; the better one counts.
 //
 //   roofline_fraction = least operations per pair * pairs / seconds / roofline
 //                       operations: standard 4d, V1 8d, V2 6d; roofline: u8 x s8, or f32 or bf16 for those kernels

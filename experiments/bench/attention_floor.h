@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error that an integer kernel cannot go below: f32 attention on the same codes of Q, K and V. What it adds itself,
-// by its probabilities and its exponential, is what lies above.
+// The error below which an integer kernel cannot go: f32 attention on the same codes of Q, K and V. The kernel's
+// probabilities and exponential cause whatever exceeds it.
 #pragma once
 
 #include "experiments/bench/attention_inputs.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bench case's tensors and what a result differs from the double reference by. Data, the cases that separate ways to
-// quantize probabilities:
+// The tensors of a bench case, and the error of a result against the double reference. Data, chosen to separate methods
+// of quantizing probabilities:
 //
 //   gaussian   Q, K, V standard normal
 //   sink       the same, and key 0 has 8 nats more for every query

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The baseline that oneDNN's f32 primitives make: for each output head and map matmul, softmax, matmul over the whole
+// The baseline built from oneDNN's f32 primitives: for each output head and map matmul, softmax, matmul over the whole
 // [T][S] matrix, the mask added as a matrix of 0 and -inf, the second map subtracted by the last matmul's sum post-op.
 // oneDNN's own threads.
 #pragma once

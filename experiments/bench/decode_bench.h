@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tare bench decode`: one query per sequence over a cache of keys and values, beside its error, what the machine reads
-// at best and baselines of the same run.
+// `tare bench decode`: one query per sequence over a cache of keys and values, with its error, the machine's best read
+// rate and baselines from the same run.
 //
-// Before it is timed, a case is held to the double reference over its own cache (decode_attention.h's bound), in its
-// first and last head. Its caches and the reading that it is compared with are measured in turn, over as much memory
-// (at most 256 MiB of reading), so that a cache that fits a processor's is compared with reading from there.
+// Before it is timed, a case is checked against the double reference over its own cache (bound in decode_attention.h),
+// in its first and last head. Decoding and plain reading are timed in turn over equal amounts of memory (at most 256
+// MiB of reading), so that a cache which fits the processor's cache is compared with reading from there.
 //
 //   bandwidth_fraction = bytes of the caches / seconds / bytes per second of reading, the best of the run
 //   rel_l2             = of those heads' outputs, to exact attention on the values before any code;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a case of `tare bench decode` decodes: seeded normal keys and values, made part by part from a pool of numbers,
-// so that a cache of any length is all the memory it takes; and one query per sequence.
+// The input of a case of `tare bench decode`: seeded normal keys and values, made in parts from a pool of numbers, so
+// that the cache is all the memory it needs; and one query per sequence.
 #pragma once
 
 #include <cstdint>

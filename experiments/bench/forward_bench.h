@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast a whole forward pass runs (vocabulary logits of every row included), as a share of what oneDNN's own large
-// matmul reaches in the same run, the two measured in turn. Only unmasked work counts:
+// Speed of a whole forward pass (with the vocabulary logits of every row), as a share of the rate of oneDNN's large
+// matmul; the two are timed in turn in the same run. Only unmasked work counts:
 //
 //   flop = 2 R (values of all projections + head + patch embedding)
 //          + sum over sequences, layers, maps of pairs (2 d + 2 width of V)

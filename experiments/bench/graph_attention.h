@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The baseline that oneDNN Graph makes: the pattern of scaled dot-product attention (matmul, multiply, add of the mask,
-// softmax, matmul) over all heads of a map, which the library fuses where it can; for two maps twice, and the second
-// subtracted by us. Values wider than the keys go in slices of the keys' width: given whole, oneDNN 3.7.2 compiles them
-// and computes something else. oneDNN's own threads.
+// The baseline built with oneDNN Graph: the pattern of scaled dot-product attention (matmul, multiply, add of the mask,
+// softmax, matmul) over all heads of a map, which the library fuses where it can; for two maps it runs twice, and Tare
+// subtracts the second. Values wider than the keys go in slices of the keys' width: given whole, oneDNN 3.7.2 compiles
+// them and computes something else. oneDNN's own threads.
 #pragma once
 
 #include <memory>

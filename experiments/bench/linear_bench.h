@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tare bench linear`: speed of quantized linear layers beside oneDNN's f32 matmul (and bf16, where the CPU has it)
-// and what the machine can do, all of one run.
+// `tare bench linear`: speed of quantized linear layers, with oneDNN's f32 matmul (and bf16, where the CPU has it) and
+// the machine's limits, all from one run.
 //
 // A plan of weights and linear_in is executed in integers, activations quantized inside the timing; one of weights
 // alone takes a token at a time, and one-token steps cycle over more than 520 MiB of weights (the f32 baseline too), so

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The yardstick of forward passes: the rate of oneDNN's own large matmul, on all threads, weights in the layout it
-// likes best.
+// The yardstick for forward passes: the rate of oneDNN's large matmul on all threads, with weights in the layout that
+// it prefers.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the machine can do at most, measured in the same run as what is held against it: rates of the ukernel on
+// The limits of the machine, measured in the same run as the results compared with them: rates of the ukernel on
 // operands that stay in cache, and of reading memory.
 #pragma once
 
@@ -23,8 +23,8 @@ struct Roofline {
 // On this many threads at once, best of 15 rounds; some tenths of a second. SetThreads(threads) stays in effect.
 Roofline MeasureRoofline(int threads);
 
-// GB/s of reading so many bytes again and again on this many threads, best of 15 rounds; in large pages where the
-// system has them, as key/value caches lie.
+// GB/s of reading this many bytes repeatedly on this many threads, best of 15 rounds; in large pages if the system has
+// them, as key/value caches use.
 double ReadRate(int threads, size_t bytes);
 
 // The better of each: a machine that others use too is slower at times, never faster.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The clock of all benches, and what repetitions come to.
+// The clock of all benches, and the summary of repetitions.
 #pragma once
 
 #include <algorithm>

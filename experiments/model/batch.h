@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one forward pass computes: sequences whose tokens lie one after another, each a prefix and, optionally, branches
-// that continue it. Plain sequences have no branches. Sequences with caches go on after what their caches hold.
+// The input of one forward pass: sequences stored one after another, each a prefix and, optionally, branches that
+// continue it. Plain sequences have no branches. Sequences with caches continue after the tokens in their caches.
 #pragma once
 
 #include <cstdint>

@@ -22,8 +22,8 @@ struct DecodeScratch {
 // The batch's rows of one sequence.
 AttentionProblem SequenceRows(const AttentionSequence& sequence, const AttentionProblem& batch);
 
-// caches: of each sequence. Throws Error for branches, which share no cache, and for what a cache does not take: values
-// that are not finite.
+// caches: of each sequence. Throws Error for branches, which share no cache, and for values that are not
+// finite.
 void CachedAttention(const AttentionProblem& problem, std::span<const AttentionSequence> sequences,
                      std::span<SequenceCache* const> caches, int layer, DecodeScratch& scratch);
 

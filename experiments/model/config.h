@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Tare reads of a checkpoint's config.json, in Hugging Face's keys. Both spellings of the rotary parameters are
-// read: transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters). A key that changes what the model computes
-// and that Tare does not do is refused by name.
+// The parts of a checkpoint's config.json that Tare reads, under Hugging Face's keys. Both spellings of the rotary
+// parameters are read: transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters). A key that changes the
+// computation and that Tare does not support is refused by name.
 #pragma once
 
 #include <cstdint>

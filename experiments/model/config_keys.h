@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How config.json is read: typed, with the place in every message. A family reads what is its own with these.
+// Typed reading of config.json, with the place in every message. Families use these functions to read their own keys.
 #pragma once
 
 #include <functional>
@@ -53,8 +53,8 @@ RotaryConfig::Layout ReadRotaryLayout(const ConfigKeys& keys);
 
 // sliding_window: keys that a query sees, `otherwise` where the key is missing; 0 where it is null.
 int ReadWindow(const ConfigKeys& keys, int otherwise);
-// Windows of all layers: those that layer_types (transformers 5) calls sliding_attention, or where it is missing those
-// that `slides` tells of; empty where there is none.
+// Windows of all layers: those that layer_types (transformers 5) calls sliding_attention, or, if it is missing, those
+// for which `slides` is true; empty if there is none.
 std::vector<int> ReadWindows(const ConfigKeys& keys, int layers, int window, const std::function<bool(int)>& slides);
 
 }  // namespace tare

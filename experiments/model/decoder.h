@@ -34,7 +34,7 @@ struct LinearWeights {
   std::vector<float> bias;
   std::unique_ptr<PlannedLinear> planned;  // what a plan uses in weight's place, or null
 
-  // What stands in weight's place in floating point, or it itself.
+  // The floating-point replacement of weight, or weight itself.
   const WeightMatrix& Float() const {
     return planned != nullptr && planned->dequantized.data != nullptr ? planned->dequantized : weight;
   }
@@ -47,7 +47,7 @@ struct LayerWeights {
   std::map<std::string_view, std::vector<float>> vectors;  // the record's, by its names: norms and the like
   std::vector<OutputHead> heads;                           // which query, key and value heads meet
   Mask mask;                                               // which keys a query sees
-  std::vector<float> lambda;  // where the weights alone tell it: one number, or one an output head
+  std::vector<float> lambda;  // if the weights alone determine it: one number, or one per output head
   std::optional<float> lambda_init;
 };
 
@@ -58,7 +58,7 @@ void PlanLayer(LayerWeights& weights, const Family& family, const ResolvedPlan& 
 LayerWeights LoadLayer(Weights& weights, const ModelConfig& config, int layer);
 // weight + offset, of norms that multiply by 1 + w.
 std::vector<float> Offset(std::vector<float> weight, float offset);
-// lambda as the weights tell it, for all tokens.
+// lambda as the weights determine it, for all tokens.
 LambdaView LambdaOf(const LayerWeights& weights);
 
 struct Activations {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model family is one record: what of config.json it reads, how its tensors are called, which heads meet, how a layer
-// is loaded and computed, and which changes of its weights keep what it computes. Everybody else asks the record and
-// knows no family by name. Records stand at the end of the
+// A model family is one record: the keys of config.json that it reads, the names of its tensors, its head table, how a
+// layer is loaded and computed, and which weight changes preserve the output. Other code asks the record and knows no
+// family by name. Records stand at the end of the
 // families' own sources (families/llama.h, families/differential.cc); families/table.cc lists them.
 #pragma once
 
@@ -49,9 +49,9 @@ struct TensorNames {
   std::string_view final_norm_bias, positions, class_row, input_norm;
 };
 
-// What an orthogonal matrix may turn (experiments/quantize/equivalent_weights.h). kStream: each norm of the residual
-// stream is a root mean square that linear layers alone read. kStreamAndValues: also, nothing that tells channels
-// of an output head apart stands between V and o_proj.
+// What an orthogonal matrix may rotate (experiments/quantize/equivalent_weights.h). kStream: each norm of the residual
+// stream is a root mean square that linear layers alone read. kStreamAndValues: also, nothing between V and o_proj
+// treats channels of an output head differently.
 enum class Rotation { kNone, kStream, kStreamAndValues };
 
 struct Family {
@@ -62,7 +62,8 @@ struct Family {
   std::span<const LinearPlace> linear;
   std::span<const VectorPlace> vectors;
   std::vector<OutputHead> (*heads)(const ModelConfig&);
-  // A layer's weights, and lambda where the weights alone tell it. Usually LoadLayer (decoder.h) and what is left.
+  // A layer's weights, and lambda if the weights alone determine it. Usually LoadLayer (decoder.h) and the family's own
+  // tensors.
   LayerWeights (*load)(Weights&, const ModelConfig&, int layer);
   void (*forward)(const LayerCall&);
   Rotation rotation;
@@ -85,7 +86,7 @@ int Maps(const ModelConfig& config);                // softmax maps of an output
 int64_t AttendedWidth(const ModelConfig& config);   // values of attention's output, all heads of a token
 int64_t GateWidth(const ModelConfig& config);       // gates of a query head, whose rows are q_proj's; 0: none
 bool ProjectsLambda(const ModelConfig& config);     // lambda is of each token and head, and not of the weights alone
-int HeadsOf(Site site, const ModelConfig& config);  // heads that the site's blocks tell apart; 0 where it has none
+int HeadsOf(Site site, const ModelConfig& config);  // heads that the site's blocks distinguish; 0 if it has none
 // 1 or 2 where only that map uses the site's head, else nothing.
 std::optional<int> MapOf(std::span<const OutputHead> table, Site site, int head);
 

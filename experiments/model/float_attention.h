@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of whole sequences in f32, the model's own path: what simulated plans and statistics are computed on. One
-// task is one output head of one sequence; it packs the head's K and V once and goes through blocks of 64 query rows,
-// holding one [64, S] block of attention logits a map, never [heads, T, T]. Products are oneDNN's f32 ukernel.
+// Attention of whole sequences in f32, the model's own path: simulated plans and statistics run on it. One task is one
+// output head of one sequence; it packs the head's K and V once and goes through blocks of 64 query rows, holding one
+// [64, S] block of attention logits a map, never [heads, T, T]. Products are oneDNN's f32 ukernel.
 //
 // The maps are subtracted after P x V (late order), as Hugging Face's diffllama computes it; where a visitor changes
 // the difference, before it (equal in exact arithmetic, not in low bits).
 //
 // A sequence is a prefix and, optionally, branches that each continue it (the endings of a multiple-choice item): its
-// rows lie one after another, prefix first. The mask holds for the prefix, and for the prefix followed by one branch:
-// a branch's query sees nothing of other branches, and a window counts positions.
+// rows lie one after another, prefix first. The mask applies to the prefix, and to the prefix followed by one branch: a
+// branch's query does not see other branches, and a window counts positions.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model's ids become before its first layer: rows of the embedding; in CLIP's towers also learned positions, and
+// Turns a model's ids into its first layer's input: rows of the embedding; in CLIP's towers also learned positions, and
 // in the vision tower a matrix product over patches (images.h), the class token's own row, and, where there is one, a
 // norm.
 //
@@ -27,7 +27,7 @@ class InputEmbedding {
   // The images that ids of a vision tower are of from now on.
   void Show(std::shared_ptr<const Images> images);
   const std::shared_ptr<const Images>& images() const { return images_; }
-  // Throws Error for an id that is none.
+  // Throws Error for an invalid id.
   void CheckIds(const TokenBatch& batch) const;
   // x [PaddedRows(R), E]; positions [R].
   void Embed(const TokenBatch& batch, std::span<const int64_t> positions, Projector& projector, float* x);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which keys one layer of one sequence keeps (keep= of experiments/plan/cache_plan.h), each group of heads its own.
+// The keys that one layer of one sequence keeps (keep= of experiments/plan/cache_plan.h), each group of heads its own.
 // A query sees at most the budget: when the cache has that many, kDropped go.
 //
 //   window      the first 4 and the newest (StreamingLLM, arXiv 2309.17453, but at their own positions)
@@ -50,7 +50,7 @@ class KeptTokens {
 };
 
 // The places that stay of keys with these masses, `kept` of them, rising: the first and the newest so many, and the
-// heaviest of the others; of equal ones the older.
+// heaviest of the others; among equals the older.
 std::vector<int64_t> HeaviestKeys(std::span<const float> mass, int64_t kept, int64_t first, int64_t newest);
 
 }  // namespace tare

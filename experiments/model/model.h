@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model under test: a checkpoint folder of a known family, and its forward pass in f32 (or bf16 products). Buffers
-// grow to the largest batch and are kept; weights stay mapped. Calls come from one thread; each uses all of them.
+// grow to the largest batch and are reused; weights stay mapped. Call it from one thread; each call uses all threads.
 #pragma once
 
 #include <filesystem>
@@ -31,7 +31,7 @@ class Model {
   // model; what it simulates is for its visitor.
   void CarryOut(const ResolvedPlan& plan);
 
-  // One weight from now on as these codes stand for; for methods that quantize a layer at a time.
+  // Replaces one weight by the values of these codes; for methods that quantize a layer at a time.
   void UseCodes(int layer, const LinearPlace& place, const QuantizedMatrix& codes);
   // The layer's weights as stored again, and the memory of the others given back.
   void DropCodes(int layer);

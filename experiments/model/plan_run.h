@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan carried out on a model, and the caches it decodes over, if any: simulated, every site by a visitor that
-// quantizes and dequantizes, or executed, its rules for attention and linear layers on the integer kernels. The
-// simulated plan is the reference of the executed one.
+// Runs a plan on a model, with caches if it decodes: simulated, where a visitor quantizes and dequantizes every site,
+// or executed, where the integer kernels run its rules for attention and linear layers. The simulated plan is the
+// reference for the executed one.
 #pragma once
 
 #include <optional>

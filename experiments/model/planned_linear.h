@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A linear layer's weight as a plan wants it: quantized and dequantized for f32 arithmetic, or packed for the integer
-// kernels together with the format of its inputs.
+// A linear layer's weight as a plan requires it: quantized and dequantized for f32 arithmetic, or packed for the
+// integer kernels together with the format of its inputs.
 #pragma once
 
 #include <functional>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotary position embedding: angle(position, i) = position * frequency_i, frequency_i = theta^(-2i/d), changed by the
 // checkpoint's scaling (linear: all divided by the factor; llama3: low frequencies divided, high ones kept, a ramp
-// between). Computed in f32 in the order of transformers' modeling_rope_utils, since angles at far positions feel the
-// rounding.
+// between). Computed in f32 in the order of transformers' modeling_rope_utils, because rounding matters at distant
+// positions.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys and values of one sequence, a cache per layer: what a model decodes over. A copy is a fork (kv_cache.h).
+// The keys and values of one sequence, one cache per layer, for decoding. A copy is a fork (kv_cache.h).
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class SequenceCache {
   void Count(const ValuePages& values) { values_.all += values.all, values_.skipped += values.skipped; }
   const ValuePages& values() const { return values_; }
 
-  // The first so many tokens are a prompt, after which keys may be dropped (keep=snapkv).
+  // This many first tokens are a prompt, after which keys may be dropped (keep=snapkv).
   void ExpectPrompt(int64_t tokens) { prompt_ = tokens; }
   // How many tokens may join in one pass such that every query sees the cache as it is when its own token comes: up to
   // the end of a page, where scales per channel are fixed, or to the next drop of keys; one where the last tokens stay
@@ -53,7 +53,7 @@ class SequenceCache {
   int64_t prompt_ = 0;
 };
 
-// Throws Error, with the bytes, where a cache of so many tokens would be larger than the machine's memory.
+// Throws Error, with the bytes, if a cache of this many tokens would exceed the machine's memory.
 void CheckCacheFits(const ModelConfig& config, const CachePlan& plan, int64_t tokens);
 
 }  // namespace tare

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a forward pass shows its tensors to visitors. Rows of the whole stream go in blocks of 64 tokens of one sequence;
+// Shows the tensors of a forward pass to visitors. Rows of the whole stream go in blocks of 64 tokens of one sequence;
 // q, k, v and head_out one head of one sequence at a time with all its tokens, so that a scale of a channel, or of a
 // block of tokens and a channel, is found in one block. Attention logits, probabilities and their difference are shown
 // by FloatAttention.
@@ -15,7 +15,7 @@ namespace tare {
 void ShowRows(SiteVisitors visitors, Site site, std::optional<int> layer, const TokenBatch& batch, float* rows,
               int64_t columns);
 
-// Values [R][heads][width] of q, k, v or head_out; `table` tells the map that a head of q or k serves.
+// Values [R][heads][width] of q, k, v or head_out; `table` gives the map of each head of q or k.
 void ShowHeads(SiteVisitors visitors, Site site, int layer, const TokenBatch& batch, std::span<const OutputHead> table,
                HeadsView<float> values);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What plans and statistics select from, of a model or of its configuration alone.
+// The sites that plans and statistics select from, for a model or for its configuration alone.
 #pragma once
 
 #include "experiments/model/model.h"

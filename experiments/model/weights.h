@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint's tensors by their Hugging Face names, checked for shape, type and finiteness as they are taken.
-// Matrices stay where the file is mapped, in the type they are stored in; only what is quantized, what the machine
-// cannot multiply, or --math bf16 wants otherwise, is converted into memory of our own (and the file's pages are given
-// back).
+// Matrices stay in the mapped file, in their stored type; only quantized matrices, types that the
+// machine cannot multiply, and --math bf16 need a converted copy (the file's pages are then
+// released).
 #pragma once
 
 #include <filesystem>
@@ -40,7 +40,7 @@ class Weights {
 
   bool Has(const std::string& name) const { return files_.Has(name); }
   bool SameBytes(const std::string& a, const std::string& b) const;
-  // Takes a tensor's name off the list of those nobody asked for.
+  // Removes a tensor's name from the list of unused ones.
   void Ignore(const std::string& name) { taken_.insert(name); }
   // Throws Error if the checkpoint has a tensor that the model did not take: what is not understood is not ignored.
   void CheckAllTaken() const;

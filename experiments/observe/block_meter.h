@@ -35,7 +35,7 @@ class BlockMeter {
   static constexpr int64_t kSinkTokens = 64;
   static constexpr double kSinkShare = 0.3;
 
-  // Queries whose output is worked out, every kOutputStride-th: each costs a product with V.
+  // Queries whose output is computed, every kOutputStride-th: each costs a product with V.
   static constexpr int64_t kOutputStride = 16;
 
   // All outlive it.
@@ -72,10 +72,10 @@ class BlockMeter {
   const WideScales& scales_;
   std::vector<std::vector<MeasuredFormat>> formats_;  // of each site
   std::vector<size_t> sums_of_site_;
-  WideClips clips_;  // of the block at hand
+  WideClips clips_;  // of the current block
   BlockMeasures measures_;
   std::vector<float> finite_, quantized_;
-  // The block at hand under each format whose scales are of columns, in the formats' order: [rows][columns] each.
+  // The current block under each format whose scales are of columns, in the formats' order: [rows][columns] each.
   std::vector<float> by_columns_;
   FirstMap first_map_;
 };

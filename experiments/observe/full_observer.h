@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Statistics of every selected site of a model: a SiteVisitor for what the forward pass shows, and a walk over the
-// weights. What it gathers is the same to the bit on any number of threads and in any order of blocks.
+// weights. The result is bit-identical for any number of threads and any order of blocks.
 #pragma once
 
 #include <map>

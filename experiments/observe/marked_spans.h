@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which positions of a text are answer and noise, for the attention that each gets (Differential Transformer, Table 3).
-// JSON lines, one per marked sequence; positions count from 0 and `<s>` is one; ranges are [begin, end):
+// Marks which positions of a text are answer and noise, to measure the attention on each (Differential Transformer,
+// Table 3). JSON lines, one per marked sequence; positions count from 0 and `<s>` is one; ranges are [begin, end):
 //
 //   {"sequence": 0, "answer": [[10, 14]], "noise": [[1, 10], [14, 60]], "queries": [63, 64]}
 //

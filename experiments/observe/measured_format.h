@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A format whose error statistics measure. Its scale is of the row at hand (row, token; group<N> and block<N>: N
-// neighbouring values of it), or spans rows of the sequence (tensor, head, channel): what becomes the largest code is
-// then known from a pass before (wide_scales.h). Formats with blocks of their own have them where plans do: of v along
-// the tokens.
+// A format whose error statistics measure. Its scale belongs to the current row (row, token; group<N> and block<N>: N
+// neighbouring values of it) or spans rows of the sequence (tensor, head, channel); an earlier pass then finds the
+// magnitude of the largest code (wide_scales.h). Formats with their own blocks place them as plans do: along the tokens
+// for v.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which sites statistics are kept of: names of sites or groups with the selectors of plans, commas between them
-// (attn_logits[l0-3,m1],layer_out,weights); empty text is all that the model has.
+// The sites to keep statistics of: names of sites or groups with the selectors of plans, separated by commas
+// (attn_logits[l0-3,m1],layer_out,weights); empty text means all sites of the model.
 #pragma once
 
 #include <string>

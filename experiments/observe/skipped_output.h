@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attention's output loses when small entries, or blocks of keys with nothing but small entries, are skipped: what
-// a sparse kernel or a cache that drops keys would change. A skipped entry counts as 0; nothing is normalised again.
+// The error of attention's output when small entries, or blocks of keys with only small entries, are skipped: the
+// effect of a sparse kernel or of a cache that drops keys. A skipped entry counts as 0; nothing is renormalised.
 #pragma once
 
 #include <array>

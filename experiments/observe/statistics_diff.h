@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What differs between two statistics files, two models or two texts: each measure per site and layer (heads and maps
+// Differences between two statistics files, two models or two texts: each measure per site and layer (heads and maps
 // pooled), with a percentile bootstrap over groups of sequences (SiteStatistics::kFolds; each sequence its own where
 // there are no more). Files of the same sequences are resampled together, others apart. Maxima have no interval.
 //
-// An interval is of its own row. Whether rows differ is said over all of them: p of Student's t, the difference over
-// its bootstrap error with a degree of freedom less than there are groups, and Holm's p of that.
+// Each interval applies to its own row. Significance takes all rows together: p of Student's t, the difference over its
+// bootstrap error with a degree of freedom less than there are groups, and Holm's p of that.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ namespace tare {
 StatisticsSet EmptyStatistics(const Model& model, const TokenInput& input, const std::vector<ScoredSequence>& sequences,
                               const StatisticsOptions& options, const std::string& version);
 
-// Observes what is left of the shard and writes the file; returns what it holds.
+// Observes the unfinished units of the shard and writes the file; returns its contents.
 StatisticsSet CollectStatistics(Model& model, const TokenInput& input, const std::vector<ScoredSequence>& sequences,
                                 const StatisticsOptions& options, const std::string& version,
                                 const std::filesystem::path& out, const Progress& progress);

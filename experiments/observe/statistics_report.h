@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A statistics file for people and programs: rows of one site as JSON (tare.stats.site/1), CSV and text; an overview of
-// all sites.
+// Shows a statistics file to people and programs: rows of one site as JSON (tare.stats.site/1), CSV and text; an
+// overview of all sites.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A statistics job as units of work: --shard i/n takes the units u with u mod n = i. What is done is kept beside the
-// file (FILE.part) and taken up again by --resume: the file comes out the same to the byte.
+// A statistics job as units of work: --shard i/n takes the units u with u mod n = i. Finished units are kept beside the
+// file (FILE.part), and --resume continues from them: the resulting file is byte-identical.
 #pragma once
 
 #include <filesystem>
@@ -47,7 +47,7 @@ struct UnitWork {
   std::function<void(size_t)> run;                      // shows it to the observer
 };
 
-// Runs what is left of the shard's units and writes the file.
+// Runs the unfinished units of the shard and writes the file.
 void CollectUnits(StatisticsSet& set, FullObserver& observer, const UnitWork& work, bool has_bos,
                   const StatisticsOptions& options, const std::filesystem::path& out, const Progress& progress);
 

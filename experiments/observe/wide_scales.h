@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes the largest code where a scale spans rows: it must be known before the first row is measured, so this
-// visitor sees a batch in a pass of its own, before the one that measures. Of one sequence (of a weight: of all), as
+// The magnitude of the largest code when a scale spans rows: it must be known before the first row is measured, so this
+// visitor sees each batch in a separate pass before the measuring one. Of one sequence (of a weight: of all), as
 // simulated plans have it (experiments/plan/simulated/simulated_quantizer.h):
 //
 //   tensor    all selected heads and maps, or all channels, of a layer's site
 //   head      one head and map
 //   channel   one channel, of its head where there are heads
 //
-// Rows with a value that is not finite take no part, as in the errors. What is kept is one float per channel of a
-// batch's sequences: its values are of the batch at hand, so any split of a job into batches finds the same.
+// Rows with a non-finite value are left out, as in the errors. It keeps one float per channel of a batch's sequences;
+// these depend on that batch alone, so any split of a job into batches gives the same values.
 #pragma once
 
 #include <span>

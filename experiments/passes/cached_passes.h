@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens through key/value caches as decoding computes them, many at a time where that is the same: every query sees
-// the cache as it is when its own token comes.
+// Runs tokens through key/value caches as decoding does, many at a time where that gives the same result: every query
+// sees the cache as it is when its own token arrives.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model goes on with a prompt, a token at a time over a key/value cache.
+// Continues a prompt, one token at a time, with a key/value cache.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ struct Generation {
   double BytesPerSecond() const { return TokensPerSecond() * BytesPerToken(); }
 };
 
-// token: is told each as it comes. Throws Error, before anything is computed, for an empty prompt, one that leaves no
-// room for the tokens asked for, and a cache larger than the machine's memory; interrupted, in the middle.
+// token: called for each token. Throws Error, before anything is computed, for an empty prompt, one that leaves no room
+// for the requested tokens, and a cache larger than the machine's memory; interrupted, in the middle.
 void Generate(Model& model, SiteVisitors visitors, std::span<const int32_t> prompt, const GenerateOptions& options,
               const Progress& progress, const std::function<void(int32_t)>& token, Generation& done);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What any model is run on: ids and texts (token_input.h), or of a vision tower images, a sequence each (images.h).
+// The input of any model: ids and texts (token_input.h), or for a vision tower images, one sequence each (images.h).
 #pragma once
 
 #include "experiments/model/model.h"
@@ -10,7 +10,7 @@ namespace tare {
 // The ids, without a model that could run them.
 TokenInput LoadModelInput(const std::filesystem::path& path, const std::filesystem::path& model_folder,
                           const ModelConfig& config);
-// The same, and what they stand for is shown to the model.
+// The same, and the images or tokens that they stand for are shown to the model.
 TokenInput LoadModelInput(const std::filesystem::path& path, Model& model);
 
 }  // namespace tare

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long runs tell their caller how far they are; the libraries themselves never print.
+// How long runs report progress to their caller; the libraries themselves never print.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far a run is, how fast it goes and how long it will take yet, as one line of text. A run may have parts, the
-// cells of a sweep: time left is then said of the part and of all that is left, taken as if every part were like those
-// so far.
+// Progress, speed and remaining time of a run, as one line of text. A run may have parts, such as the cells of a
+// sweep: it then gives the time left for the part and for the whole, assuming that all parts take as long as those so
+// far.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Picks the next token from vocabulary logits: the likeliest, or one drawn at a temperature from the likeliest tokens
-// that hold top_p of the probability together (nucleus sampling, arXiv 1904.09751). The same seed and logits give the
+// Picks the next token from vocabulary logits: the most likely one, or one drawn at a temperature from the most likely
+// tokens that together have probability top_p (nucleus sampling, arXiv 1904.09751). The same seed and logits give the
 // same tokens on every machine.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a text or rows of ids become for a model: sequences of at most a window's length, and the run of all of them.
-// Text windows begin with the checkpoint's `<s>`.
+// Cuts a text or rows of ids into sequences of at most a window's length, and runs them all. Text windows begin with
+// the checkpoint's `<s>`.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ inline constexpr int64_t kTextWindow = 512;
 struct WindowOptions {
   // Positions of one sequence, `<s>` among them; 0: 512 for text, whole rows for ids, as far as the model allows.
   int64_t window = 0;
-  int64_t stride = 0;  // tokens that a window advances; 0: no overlap (of one token where there is no `<s>`)
+  int64_t stride = 0;  // tokens between the starts of windows; 0: no overlap (of one token where there is no `<s>`)
   int64_t tokens = 0;  // at most so many tokens of the input, 0: all
   int64_t limit = 0;   // at most so many windows, 0: all
 };

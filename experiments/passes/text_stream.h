@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of tokens as they come. A token may be part of a character, or put a space before itself only after another:
-// what is given out is how the text of the last tokens grows, once it ends with a whole character.
+// The text of tokens as they come. A token may be part of a character, or add a leading space only after another token:
+// the stream emits the growth of the last tokens' text once it ends with a whole character.
 #pragma once
 
 #include <cstdint>

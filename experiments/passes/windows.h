@@ -2,7 +2,7 @@
 // The perplexity convention: how a row of n tokens is cut into windows of at most m, so that each token is scored
 // exactly once with as much context as its window allows.
 //
-//   windows begin at 0, s, 2s, ... (s the stride, 1 to m) while tokens are left; the last is moved back so that it is
+//   windows begin at 0, s, 2s, ... (s the stride, 1 to m) while tokens remain; the last is moved back so that it is
 //   full; a window scores the tokens that no window before it held
 //
 // so every scored token, except in the first window, has at least m - s tokens of its row before it in its window.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One table of rules: a rule more is a line and the two functions that read it and write it.
+// One table of rules: another rule is one line and the two functions that read and write it.
 #include "experiments/plan/cache_policy.h"
 
 #include <algorithm>

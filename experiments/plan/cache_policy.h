@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a sequence's caches do beside rounding, spelled next to their rules (cache_plan.h):
+// What a sequence's caches do besides rounding, written next to their rules (cache_plan.h):
 //
 //   first=N, last=N      this many tokens stay in f32
 //   keep=POLICY/BUDGET   which keys a layer keeps, at most this many, or as many as a cache of all layers of this many

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan's rules for attention, as the integer kernels take them. What they execute: scales of q and k
-// per token, of v per block and channel or per channel, of probs or difference per block, of attn_logits per row; one
-// rule per site for all heads and maps of the layer.
+// A plan's rules for attention, in the form that the integer kernels take. They support scales of q and k per token, of
+// v per block and channel or per channel, of probs or difference per block, of attn_logits per row; one rule per site
+// for all heads and maps of the layer.
 #pragma once
 
 #include <optional>
@@ -22,11 +22,11 @@ struct SmoothingMeans {
 
 struct ExecutedPlan {
   AttentionPlan attention;
-  bool smooth_q = false;  // +smooth was asked for
+  bool smooth_q = false;  // the plan has +smooth
   bool smooth_k = false;
   bool smooth_v = false;
 
-  // The plan for one sequence: with the means of its Q, K and V that were asked for, which live in `means`.
+  // The plan for one sequence: with the requested means of its Q, K and V, which live in `means`.
   AttentionPlan For(const AttentionProblem& sequence, SmoothingMeans& means) const;
 };
 
@@ -35,7 +35,7 @@ struct ExecutedPlan {
 std::optional<ExecutedPlan> ExecutedPlanOf(const ResolvedPlan& plan, const ModelSites& model, int layer);
 
 // Of attention without a model: one layer with `heads` heads at every site. Throws Error, beginning with `where`, for a
-// plan that says nothing of attention.
+// plan without rules for attention.
 ExecutedPlan ExecutedPlanOfText(const std::string& where, const std::string& plan, int heads);
 
 }  // namespace tare

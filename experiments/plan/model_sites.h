@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan needs to know of a model: which layers, heads and maps its sites have, and how its weights are stored.
+// What a plan needs to know about a model: the layers, heads and maps of its sites, and how its weights are stored.
 // ModelSitesOf (experiments/model/sites_of_model.h) makes it.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan says of a model, site by site, and who can carry it out: JSON (tare.plan/1) and text for `tare plan`.
+// What a plan does to a model, site by site, and which modes can run it: JSON (tare.plan/1) and text for `tare plan`.
 //
 //   {"schema", "plan", "hash", "model",
 //    "rules":     [{"rule", "places", "overridden"}]      where the rule holds; where it matches and a later one holds

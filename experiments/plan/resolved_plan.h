@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan resolved for a model, once: from a place to the rule that holds there and, of a rule with +static, its clip.
-// Whatever cannot be carried out is refused in the making, so that those who carry it out ask and check nothing:
+// A plan resolved for a model, once: for each place, the rule that applies there and, for a rule with +static, its
+// clip. The constructor refuses whatever cannot be run, so that the code that runs the plan needs no checks:
 //
-//   plan rule 'probs=u8/row': got a scale per row, expected one per block<N>; try it simulated
+//   plan rule 'probs=u8/row': got a scale per row, expected one per block<N>; try simulating it
 #pragma once
 
 #include <map>
@@ -38,8 +38,8 @@ class ResolvedPlan {
   // Of an executed plan: a layer's attention on the integer kernels; nothing: in f32.
   const std::vector<std::optional<ExecutedPlan>>& attention() const { return attention_; }
 
-  // Whether a scale of the site is of a whole tensor or head of the values at hand, which must be seen before any of
-  // them is used.
+  // Whether a scale of the site is for a whole tensor or head of the current values, all of which must be seen before
+  // any is used.
   bool NeedsSurvey(Site site) const;
   // Whether some scale spans rows: then a token's result depends on later tokens of its sequence.
   bool SpansRows() const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Refusals of a ResolvedPlan, one voice for all of them.
+// Refusals of a ResolvedPlan, all in one form.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ void CheckDecodes(const ResolvedPlan& plan);
 bool HasKernel(Site site);
 Site InputOf(Site weight);
 
-// A selector that names nothing of the model, at this site; `where` begins the message.
+// Refuses a selector that matches nothing in the model at this site; `where` begins the message.
 void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const std::string& where);
 
 // What nothing carries out on this model, and what simulation does not.

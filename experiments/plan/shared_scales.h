@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What shares a scale, walked in one place: by the simulator of plans and by the measurement of formats.
+// Enumerates what shares a scale, for both the simulator of plans and the measurement of formats.
 //
 //   row, token           one row of a block
 //   group<N>, block<N>   N neighbouring values of a row

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calibration tokens on their way through a model, one layer at a time: all of them are taken through layer l, whose
-// inputs are looked at, before layer l + 1 is. What is kept is one residual stream per token.
+// Runs calibration tokens through a model one layer at a time: all tokens pass layer l, whose inputs are observed,
+// before layer l + 1. It keeps one residual stream per token.
 #pragma once
 
 #include <array>

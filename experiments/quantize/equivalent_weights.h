@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Other weights that compute the same: channels scaled, or rotated, on one side of a linear layer and back on the
-// other. Exact but for f32's rounding; what changes is where outliers are, and so what few bits lose.
+// Equivalent weights: channels are scaled or rotated on one side of a linear layer and back on the other. The output is
+// the same except for f32 rounding; what changes is where outliers are, and so the loss at low bit widths.
 //
 //   Rotated (QuaRot, arXiv 2404.00456, without its rotations at run time)
 //     residual stream x -> x R: the norms' weights go into the layers after them; R into embedding, q, k, v, gate, up

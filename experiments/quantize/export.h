@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A quantized checkpoint as a folder in Hugging Face layout, for every program that knows no codes: quantized matrices
-// as the numbers that they stand for, everything else as it was, and the tokenizer's files.
+// A quantized checkpoint as a folder in Hugging Face layout, for programs that do not read codes: quantized matrices as
+// dequantized values, everything else unchanged, and the tokenizer's files.
 //
 // A tensor that the source stores in 16 bits is rounded to that type again, ties to even, where each of its values is
 // kept to the type's rounding: 2^-8 of it in BF16 and 2^-11 in F16, less than half of the 1/127 to the next code of

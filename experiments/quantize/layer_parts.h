@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a long job of `tare quantize` has done, kept in the folder OUT.parts beside its result, for --resume: the
-// equivalent checkpoint (prepared.h5) and the codes of each finished layer (layer-N.h5), every file whole or not there.
+// Finished parts of a long `tare quantize` job, kept in the folder OUT.parts beside the result for --resume: the
+// equivalent checkpoint (prepared.h5) and the codes of each finished layer (layer-N.h5), each file complete or absent.
 #pragma once
 
 #include <filesystem>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One model in another family's layout, where that family can say what the model computes: V1 as its authors store it
+// Converts a model to another family's layout, if that family can express the computation: V1 as its authors store it
 // (diff_v1) and as Hugging Face does (diffllama), and any family's foreign names, pairing or rotary layout in its own.
 //
 //   heads    blocks of d rows of q, k and v, from where one table of heads has them to where the other does
 //   rotary   rows of q and k within a head: channels 2i, 2i + 1 where the others are i, i + d/2
 //   subln    a head norm's weight goes into the columns of o_proj, in f32; where the target has one, it is ones
 //
-// Everything but o_proj keeps its bits.
+// All tensors except o_proj keep their bits.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `tare quantize --method` names: steps with + between, in this order, each at most once.
+// The methods of `tare quantize --method`: steps joined by +, in this order, each at most once.
 //
 //   hadamard[:SEED]       other weights that compute the same (equivalent_weights.h); SEED of the signs, 0 if not given
 //   smoothquant[:ALPHA]   or these; ALPHA from 0 to 1, searched on the calibration text if not given. Not both: the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a quantized checkpoint comes from, through all steps from the first checkpoint.
+// The origin of a quantized checkpoint: all steps from the first checkpoint.
 #pragma once
 
 #include <filesystem>

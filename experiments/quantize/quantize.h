@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint to a quantized checkpoint, by the steps of a method: other weights that compute the same, then codes.
+// Turns a checkpoint into a quantized checkpoint by the steps of a method: equivalent weights, then codes.
 //
 // Memory, beside the mapped files: round to nearest and hadamard hold one tensor (equivalent weights go through a file
 // in f32 beside the result); calibrated methods hold the calibration's residual streams (gptaq: twice), one layer's
@@ -25,7 +25,7 @@ struct QuantizeJob {
   std::filesystem::path calibration = {};  // a text or ids, for methods that look at one
   std::filesystem::path statistics = {};   // instead, for smoothquant with its alpha given
   WindowOptions windows = {};              // of the calibration
-  bool resume = false;                     // goes on where an interrupted job stopped, to the same bytes
+  bool resume = false;                     // resumes an interrupted job; the result is byte-identical
 };
 
 struct QuantizeSummary {

@@ -4,7 +4,7 @@
 //
 // Searched: for each input of linear layers alpha of 0, 0.1 .. 1, or no smoothing, whichever makes the outputs' squared
 // error least on at most 512 tokens spread over the text, weights and inputs rounded to nearest as the plan says. (The
-// paper searches one alpha per model on its accuracy; a layer by itself needs no evaluation.)
+// paper searches one alpha per model by accuracy; a search per layer needs no evaluation.)
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which sites of a plan a checkpoint's tensors are.
+// Maps a checkpoint's tensors to the sites of a plan.
 #pragma once
 
 #include <map>

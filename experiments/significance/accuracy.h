@@ -7,13 +7,13 @@
 //   of items in clusters, which share a draw and are not independent: with D = how much larger the variance of p is
 //     than that of independent items (at least 1; estimated from sums of clusters, paired_runs.h), n / D for n and the
 //     quantile of Student's t, clusters - 1, for z: Wilson's for surveys (Franco et al., J. Surv. Stat. Methodol. 7,
-//     2019). Where all are right or all wrong nothing tells D: n is the number of clusters
+//     2019). If all are right or all wrong, D is unknown: n is the number of clusters
 //   the change between two runs over the same items: Bonett and Price (J. Educ. Behav. Stat. 37, 2012), with one item
 //     more gained and one more lost, g = (gained + 1)/(n + 2), l = (lost + 1)/(n + 2),
 //     g - l +- z sqrt((g + l - (g - l)^2) / (n + 2))
 //
-// An accuracy stands with its interval below kFewItems items of either kind (right, wrong; changed), else with its
-// standard error: the usual bound for the normal approximation.
+// With fewer than kFewItems items of either kind (right, wrong; changed), an accuracy is shown with its interval, else
+// with its standard error: the usual bound for the normal approximation.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens told apart by how many others they were predicted from, in ranges by the powers of two: 1, 2 to 3, 4 to 7, ...
+// Groups tokens by the length of their context, in ranges of powers of two: 1, 2 to 3, 4 to 7, ...
 #pragma once
 
 #include <cstdint>

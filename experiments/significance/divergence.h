@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far a model's predictions went from those of the model that it was made from, token by token, and the figures
-// that are quoted of it: the list of llama.cpp's perplexity tool (`--kl-divergence`), by its definitions. Errors are of
-// means, the sample standard deviation over tokens / sqrt(tokens), as if tokens were independent.
+// How far a model's predictions differ from those of its reference model, token by token, and the usual figures: those
+// of llama.cpp's perplexity tool (`--kl-divergence`), with its definitions. Errors are of means, the sample standard
+// deviation over tokens / sqrt(tokens), as if tokens were independent.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tare {
 
-// Of one predicted token, p the distribution of the reference and q of the model at hand.
+// Of one predicted token, p the distribution of the reference and q that of the model under test.
 struct TokenDivergence {
   double kld = 0;             // sum p ln(p / q), nats
   double reference_loss = 0;  // -ln p(token), nats

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws that are the same on every machine: the engine is the standard's mt19937_64, whose numbers it lays down, and
-// what is made of them stands here, since the standard's distributions are each library's own.
+// Draws that are the same on every machine: the engine is mt19937_64, whose output the C++ standard defines; the
+// distributions are implemented here, because those of the standard differ between libraries.
 #pragma once
 
 #include <cstddef>

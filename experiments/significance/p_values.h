@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How surprising a difference is where there is none, and how much less so beside many others.
+// p-values of differences, and their correction for multiple comparisons.
 #pragma once
 
 #include <cstdint>

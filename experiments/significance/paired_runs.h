@@ -10,8 +10,8 @@
 //
 //   g_i = sum_r sign_r f'(A_r) (s_ri - A_r m_i)
 //
-// so that its error is sqrt(n / (n - 1) sum g_i^2) / M over n units. What all runs find hard in a unit cancels, and
-// tokens of a window need not be independent of each other; windows must be.
+// so that its error is sqrt(n / (n - 1) sum g_i^2) / M over n units. Difficulty that all runs share in a unit cancels,
+// and the tokens of a window need not be independent of each other; windows must be.
 #pragma once
 
 #include <optional>

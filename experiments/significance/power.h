@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What so many units can show: the smallest difference that a two-sided test at 5 % finds in 80 of 100 repetitions, and
-// how many units would find another. By the normal approximation, z = Phi^-1(0.975) = 1.960 and y = Phi^-1(0.8) =
+// Statistical power: the smallest difference that a two-sided test at 5 % detects in 80 of 100 repetitions, and
+// how many units another needs. By the normal approximation, z = Phi^-1(0.975) = 1.960 and y = Phi^-1(0.8) =
 // 0.842.
 //
 // Of paired items d is the mean of the differences of their scores, q the mean of the squares of these, for right and

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures for people, with no more digits than their error allows: two of the error, and the value to the same place.
+// Formats figures with no more digits than their error allows: two of the error, and the value to the same place.
 //
 //   0.7104 and 0.0456 by ".4f": "0.710 +/- 0.046"      1.5713e-03 and 2.86e-05 by ".2e": "1.57e-03 +/- 2.9e-05"
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A result as a table: columns that are declared once, and rows of values by the columns' names. A column says how it
-// is called in JSON and CSV, and what stands above it and how its numbers look in text; writers and readers go by the
-// names alone.
+// A result as a table: columns that are declared once, and rows of values by the columns' names. A column
+// defines its name in JSON and CSV, and its heading and number format in text; writers and readers use the names
+// alone.
 //
 //   const Columns<Speed> kColumns{{{"kernel", "kernel", "", Side::kLeft}, &Speed::kernel},
 //                                 {{"seconds", "ms", "{:.3f}", Side::kRight, 1e3}, &Speed::seconds},
@@ -45,7 +45,7 @@ inline Column Number(std::string name, std::string title, std::string format, si
 
 struct Table {
   std::vector<Column> columns;
-  // Objects by the columns' names: text, numbers, truth values, arrays of these, or null; some may be lacking.
+  // Objects by the columns' names: text, numbers, booleans, arrays of these, or null; some may be lacking.
   std::vector<Json> rows;
 
   // One value for each column, in their order.

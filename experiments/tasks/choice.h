@@ -3,9 +3,9 @@
 // of log-probabilities is the model's answer (acc), or with the largest sum divided by the ending's characters
 // (acc_norm). The standard error of an accuracy is s / sqrt(n), s the sample standard deviation of the 0/1 outcomes.
 //
-// Endings of an item share the computation of their context (branches of one sequence) where that changes no result:
-// not under a scale that spans rows, nor where an ending changes how the context is cut into tokens. Over a key/value
-// cache each ending has a fork of its context's.
+// Endings of an item share the computation of their context (branches of one sequence) if that changes no result: not
+// under a scale that spans rows, nor if an ending changes how the context is tokenized. With a key/value cache each
+// ending has a fork of its context's cache.
 #pragma once
 
 #include <vector>

@@ -9,7 +9,7 @@
 // it and of the endings. One space separates context and ending.
 //
 // All other fields that are a number, a string or a boolean are the item's keys ("depth", "length", "shots"): they go
-// into its record, and accuracies can be told apart by them (groups.h).
+// into its record, and accuracies can be grouped by them (groups.h).
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What CLIP's towers are judged by: cosines of images and prompts. MODEL is one tower, which the plan is carried out
-// on; the other one is run once, as it is stored.
+// Tasks for CLIP's towers: cosines of images and prompts. MODEL is one tower, on which the plan runs; the other one is
+// run once, as stored.
 //
 //   zero_shot=FILE   of N images the share whose own prompt has the largest cosine (acc), or is among the first five
 //                    (acc5). Source: Radford et al. 2021, section 3.1
@@ -11,7 +11,7 @@
 // FILE (.safetensors, .h5, .npz) has `images` [N,3,S,S] as the tower was trained to see them (resized and normalized),
 // `prompts` [C,T] of token ids with whatever pads them, and `labels` of integers from 0: zero_shot's are [N], the
 // prompt of each image, and retrieval's [C], the image of each prompt. A prompt's embedding is read where its largest
-// id stands (CLIP's end of text), an image's at the class token. Of equal cosines the first is ahead.
+// id stands (CLIP's end of text), an image's at the class token. Among equal cosines the first ranks higher.
 #pragma once
 
 #include "experiments/tasks/task.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How far a plan, or a quantized checkpoint, moves a model's predictions on a text: Kullback-Leibler divergence from
-// the reference, both run side by side over the windows of perplexity. It needs far fewer tokens than perplexity to see
-// a small change: what both find hard does not count. The figures are those of llama.cpp's perplexity tool
-// (experiments/significance/divergence.h); it scores the second half of each window, Tare what perplexity scores.
+// the reference, both run side by side over the windows of perplexity. It needs far fewer tokens than perplexity to
+// detect a small change, because difficulty shared by both cancels. The figures are those of llama.cpp's perplexity
+// tool (experiments/significance/divergence.h); it scores the second half of each window, Tare what perplexity scores.
 //
-// The reference is TaskOptions::reference, as it is stored; where that is empty, the model at hand without a plan.
+// The reference is TaskOptions::reference, as it is stored; where that is empty, the model under test without a plan.
 #pragma once
 
 #include "experiments/significance/divergence.h"

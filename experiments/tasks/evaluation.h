@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tasks on a model under a plan, as `tare eval` shows them: JSON (tare.eval/1), a line per task for people, and the
-// records of items.
+// Runs tasks on a model under a plan, as `tare eval` shows them: JSON (tare.eval/1), a line per task for people, and
+// the records of items.
 #pragma once
 
 #include <string>

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accuracies told apart by keys of the items (choice_items.h): needles found by depth and length, labels by the number
-// of examples. Each has a 95 % interval (experiments/significance/accuracy.h): Wilson's, and where items share samples
+// Accuracies grouped by keys of the items (choice_items.h): needles found by depth and length, labels by the number of
+// examples. Each has a 95 % interval (experiments/significance/accuracy.h): Wilson's, and where items share samples
 // (samples.h) the one over those.
 //
-// And how far they spread over the values of one key, the order of examples: the best, the worst, the sample standard
-// deviation. Accuracies of equally good orders differ, too; where the items of all orders are the same but for it, item
-// by item by the key "sample", Cochran's Q says how often they would so much (Biometrika 37, 1950): of b samples under
-// k orders with sums L_i of a sample, G_j of an order and N of all,
+// Also their spread over the values of one key, such as the order of examples: the best, the worst, the sample standard
+// deviation. Accuracies of equally good orders differ by chance too; if all orders have the same items, matched by the
+// key "sample", Cochran's Q gives the probability of such a spread (Biometrika 37, 1950): of b samples under k orders
+// with sums L_i of a sample, G_j of an order and N of all,
 //
 //   Q = k (k - 1) sum_j (G_j - N / k)^2 / sum_i L_i (k - L_i)
 //
-// is near chi-squared of k - 1 degrees of freedom. Samples that no order changes say nothing; below 24 outcomes of the
-// others (his rule) there is no p.
+// is near chi-squared of k - 1 degrees of freedom. Samples that no order changes do not count; with fewer than 24
+// outcomes of the others (his rule) there is no p.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a task of a text came to by how many tokens a token was predicted from: a list of
-// {"first", "last", "tokens", FIGURE, FIGURE_stderr, ...}, shown.
+// Shows the result of a text task by the number of context tokens: a list of {"first", "last", "tokens", FIGURE,
+// FIGURE_stderr, ...}.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Items that share a draw: those with the same "sample" among their keys have a text, examples or an answer in common
-// (tare make), and are not independent. An item without the key is a sample by itself.
+// Items that share a draw: those with the same "sample" key share a text, examples or an answer (tare make), and are
+// not independent. An item without the key is its own sample.
 #pragma once
 
 #include <span>

@@ -57,7 +57,7 @@ struct TaskOptions {
 // A task whose input has been read and tokenized, to be run under many plans.
 using RunTask = std::move_only_function<TaskResult(Model& model, PlanRun& run, const Progress& progress) const>;
 
-// What an item is told apart by; `where`, its file and line, begins messages.
+// The keys that items are grouped by; `where`, the item's file and line, begins messages.
 struct ItemKeys {
   std::string where;
   nlohmann::ordered_json keys;
@@ -83,7 +83,7 @@ struct TaskKind {
   const TaskKind* compared =
       nullptr;             // the task that compares with a reference what this one measures of a file, or none
   bool of_towers = false;  // of CLIP's towers, which have no vocabulary logits, and of no other model
-  // The model that runs beside the one at hand, where there is one.
+  // The second model that the task runs, if there is one.
   std::filesystem::path (*beside)(const Model& model, const TaskOptions& options) = nullptr;
 };
 
@@ -129,7 +129,7 @@ std::vector<TaskSpec> ParseTasks(std::string_view text, TaskKinds kinds = AllTas
 struct Task {
   TaskSpec spec;
   std::string sha256;       // of the file
-  std::string other_tower;  // sha256 of the model that the task runs beside the one at hand, or empty
+  std::string other_tower;  // sha256 of the second model that the task runs, or empty
   RunTask run;
 };
 // Throws Error where caches would drop keys as no task of these can.

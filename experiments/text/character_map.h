@@ -2,7 +2,7 @@
 // The table by which a tokenizer.model maps characters before it looks for pieces (NormalizerSpec's
 // precompiled_charsmap): 4 bytes that count the bytes of a double-array trie, the trie, and after it the texts that its
 // values are offsets into, each ended by NUL. SentencePiece follows the trie without looking where it leads, so that a
-// damaged table would be read outside, and hands on any bytes as text: both are checked here before.
+// damaged table would make it read out of bounds, and passes on any bytes as text: both are checked here first.
 //
 // Units of the trie as Darts-clone packs them: bits 0-7 label, 8 whether a value follows, 9 whether the offset is
 // shifted by 8, 10-30 offset; a value is a unit with bit 31.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a plan that integer attention executes, and what it means: quantized_reference.h carries it out one value
-// at a time, integer/executed_attention.h at speed.
+// The part of a plan that integer attention executes: quantized_reference.h runs it one value at a time,
+// integer/executed_attention.h at full speed.
 #pragma once
 
 #include "kernels/attention/heads.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every attention kernel and reference here is called with. Tensors are strided views [token][head][width]; which
-// heads meet is a table with one row per output head:
+// The arguments of every attention kernel and reference here. Tensors are strided views [token][head][width]; a table
+// with one row per output head says which heads belong together:
 //
 //   out[t, h] = softmax(s q[t, q1] k[:, k1]) V_h  -  lambda[t, h] softmax(s q[t, q2] k[:, k2]) V_h
 //   V_h       = v[:, v[0]], or v[:, v[0]] and v[:, v[1]] side by side

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What follows the product of a block's codes with V, for 64 columns, and the last step of a row:
+// The step after the product of a block's codes with V, for 64 columns, and the last step of a row:
 //
 //   out += (sum - zero[row] * v_sum[column]) * (v_scale[column] * row_scale[row])      zero: the byte that stands for 0
 //   to   = out1 * factor1[row] - out2 * factor2[row] + mean * mean_factor[row]         out1, out2: of both maps

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An attention plan in plain loops: the same codes, one value at a time. It shares with the kernels the
-// definitions (round.h, fixed_exp.h, row_exp2.h), none of their code; every integer must agree, so outputs differ by
-// the order of f32 sums alone.
+// An attention plan in plain loops: the same codes, one value at a time. It shares the definitions (round.h,
+// fixed_exp.h, row_exp2.h) with the kernels but none of their code; every integer must agree, so outputs differ only by
+// the order of f32 sums.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plain truth about attention: double, three loops, no code shared with the kernels. Every fast path is held to it.
+// The reference for attention: double, three loops, no code shared with the kernels. It tests every fast path.
 //
 //   x_m[s]    = scale q_m . k_m[s]                 over the keys s that the mask lets through
 //   p_m[s]    = exp(x_m[s] - max x_m) / sum

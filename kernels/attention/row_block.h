@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attention's work is cut into: blocks of query rows of one output head, against tiles of 64 keys. Which tiles,
-// and what of them each row sees.
+// The units of attention's work: blocks of query rows of one output head, against tiles of 64 keys. Says which tiles a
+// block needs and which keys each row sees.
 #pragma once
 
 #include <cstdint>

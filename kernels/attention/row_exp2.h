@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// 2^x in f32 for what happens once per row and tile: how much a tile's maximum lies below the row's. x <= 0, or -inf,
-// or NaN (of -inf minus -inf); below -126 and for NaN it is 0. Products and sums one by one, no FMA, so that every
-// instruction set gets the same bits. Error below 4e-7 relative: Taylor's degree 6 on |f| <= 1/2 leaves (ln 2 / 2)^7 /
-// 7! = 1.2e-7, and seven roundings.
+// 2^x in f32, used once per row and tile: how far a tile's maximum is below the row's. x <= 0, or -inf, or NaN (of -inf
+// minus -inf); below -126 and for NaN it is 0. Products and sums one by one, no FMA, so that every instruction set gets
+// the same bits. Error below 4e-7 relative: Taylor's degree 6 on |f| <= 1/2 leaves (ln 2 / 2)^7 / 7! = 1.2e-7, and
+// seven roundings.
 #pragma once
 
 #include <array>

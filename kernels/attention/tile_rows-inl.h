@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the stages do to the rows of a tile: which lanes a row sees, four rows reduced together, 4 x 4 transposes.
+// Helpers of the stages for the rows of a tile: which lanes a row sees, four rows reduced together, 4 x 4 transposes.
 #include <cstdint>
 
 #include "hwy/highway.h"

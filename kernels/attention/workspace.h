@@ -5,7 +5,7 @@
 //   Packed TakePacked(Arena&) const      K and V of all heads, as the products read them
 //   Scratch TakeScratch(Arena&) const    what one thread works with: a list of pieces, each declared where it is taken
 //
-// and an arena from base 0 only counts, so that sizes and layout are one text.
+// and an arena from base 0 only counts, so that one function gives both size and layout.
 #pragma once
 
 #include <cstddef>

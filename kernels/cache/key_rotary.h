@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary position embedding of one key (arXiv 2104.09864): channel pairs turned by position times their frequency,
-// forth and back. Pairs are (i, i + width / 2), or neighbours (2i, 2i + 1).
+// Rotary position embedding of one key (arXiv 2104.09864): channel pairs rotated by position times their frequency,
+// forward and back. Pairs are (i, i + width / 2), or neighbours (2i, 2i + 1).
 #pragma once
 
 #include <cstdint>

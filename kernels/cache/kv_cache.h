@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keys and values of one layer and one sequence, as f32, bf16 or codes, in pages of 64 tokens (page_layout.h).
-// Every token is rounded once, so that its codes do not depend on batch, threads or the chunks in which a prompt came:
-// with a scale per token when it comes; with a scale per channel, of keys or values, when the page that it fills is
-// followed by another token. Until then both stay in f32 (KIVI's residual).
+// Every token is rounded once, so that its codes do not depend on batch, threads or the chunks of a prompt: with a
+// scale per token when it arrives; with a scale per channel, of keys or values, when the page that it fills is followed
+// by another token. Until then both stay in f32 (KIVI's residual).
 //
 // The first tokens and the last ones may stay in f32 beside their codes; decoding reads f32 where it is. Those that
 // Truncate uncovers as the last ones have their codes alone. A page with scales per channel that is cut by it and
@@ -12,10 +12,10 @@
 // and outputs rotated back by decoding.
 //
 // Keys may be kept as they were before rotary position embedding (KVQuant, arXiv 2401.18079: channels are alike then):
-// they are turned back when they come and turned again whenever they are read, which is slow; for studies of accuracy.
+// they are rotated back when they arrive and again whenever they are read, which is slow; for studies of accuracy.
 //
-// Tokens may be dropped, others by each head. Where keys lie says nothing of their positions then, which rotary keys
-// know.
+// Tokens may be dropped, others by each head. A key's place then says nothing of its position, which rotary keys
+// encode.
 //
 // A copy is a fork: it shares all pages, and whichever side writes to a shared page copies it first. Forks are to be
 // made and written by one thread at a time; any number may read.
@@ -132,13 +132,13 @@ class KvCache {
   std::vector<Page> pages_;
   Rest rest_;  // of coded pages
   std::shared_ptr<const Hadamard> k_rotation_, v_rotation_;
-  std::shared_ptr<const KeyRotary> rotary_;  // null: keys are kept as they come
+  std::shared_ptr<const KeyRotary> rotary_;  // null: keys are kept unchanged
   int64_t tokens_ = 0;
   int64_t rounded_ = 0;     // by pages: how many have codes
   int64_t plain_from_ = 0;  // tokens from here on have their f32, if they are among the last ones
 };
 
-// Bytes of a cache of so many tokens.
+// Bytes of a cache of this many tokens.
 double CacheBytes(const CacheShape& shape, const CacheRules& rules, int64_t tokens);
 
 }  // namespace tare

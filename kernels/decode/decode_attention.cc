@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See decode_attention.h. A unit of work is a chunk of one sequence's pages for a run of groups of heads; what it
-// leaves are the groups' rows and products over these keys. Then each group's chunks are merged.
+// See decode_attention.h. A unit of work is a chunk of one sequence's pages for a run of groups of heads; it gives the
+// groups' rows and products over these keys. Then the chunks of each group are merged.
 #include "kernels/decode/decode_attention.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What decoding does with a model's head table, worked out once: output heads that share keys or values form a group,
-// and a page's keys and values of a group are read together, once for all its heads. In a group
+// How decoding uses a model's head table, computed once: output heads that share keys or values form a group, and a
+// page's keys and values of a group are read together, once for all its heads. In a group
 //
 //   row       one softmax map: a query head over a key head; heads with the same map share it (grouped differential)
 //   product   a row's probabilities times a value head

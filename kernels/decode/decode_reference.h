@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What decode_attention.h computes, by the plain reference of attention in double over the cache read back as f32, one
-// token at a time: nothing shared with the kernel.
+// What decode_attention.h computes, by the double reference of attention over the cache read back as f32, one token at
+// a time: it shares nothing with the kernel.
 #pragma once
 
 #include <vector>

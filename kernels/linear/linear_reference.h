@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The truth that quantized linear layers are held to: one value at a time, integers in 64 bits, scales in double,
-// shares nothing with the kernels but quant/format's rounding.
+// The reference for quantized linear layers: one value at a time, integers in 64 bits, scales in double; it shares only
+// the rounding of quant/format with the kernels.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One token through a quantized weight matrix, weights only: what generating a token at a time is made of. Reading W
-// takes the time, so its codes stay packed until they are in registers, and x keeps the precision that f32 has for the
-// purpose: 15-bit integers with a scale per 64 inputs (32 where the weights' groups are an odd multiple of 32, 16 of
-// 16),
+// One token through a quantized weight matrix, weights only: the main cost of generating token by token. Reading W
+// takes most of the time, so its codes stay packed until they are in registers, and x keeps the precision that f32 has
+// for the purpose: 15-bit integers with a scale per 64 inputs (32 where the weights' groups are an odd multiple of 32,
+// 16 of 16),
 //
 //   x[i] = (128 hi[i] + lo[i]) xscale[block],  hi -127 .. 127, lo -64 .. 63;   off by at most half a step
 //   y[n] = sum over blocks of (128 sum(wcode hi) + sum(wcode lo)) wscale[n] xscale + bias[n]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to a tile of integer sums [rows][64] of a quantized linear layer: formula in quantized_linear.h.
+// The last step for a tile of integer sums [rows][64] of a quantized linear layer: formula in quantized_linear.h.
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,8 @@
 // The work is cut into chunks of fixed size, each one single-threaded matmul, so that results do not depend on the
 // number of threads (oneDNN's own parallel matmul may split K). Row-major W costs 2 to 3 % against oneDNN's blocked
 // layout (measured: 222 against 227 GFLOP/s, 2048 x 1024 by 1024 x 2752, two threads, Zen 4) and saves a copy of the
-// weights. f32 x bf16 and f32 x f16 run at f32's speed where the CPU has AVX-512. One row by itself is no matmul but
-// reading the weights (row_product.h).
+// weights. f32 x bf16 and f32 x f16 run at f32's speed where the CPU has AVX-512. A single row is not a matmul: its
+// time is that of reading the weights (row_product.h).
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One row through a matrix in floating point, what generating a token at a time is made of where weights are no codes:
+// One row through a matrix in floating point, the main cost of generating token by token with unquantized weights:
 //
 //   y[n] = sum over i of x[i] W[n, i] + bias[n]        f32 sums of f32 products, W as it is stored
 //

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of activations to codes with a scale each, as the unsigned operand of u8 x s8 products: quant/format/round.h's
-// rule bit for bit, 128 added. The scale is dynamic, from the row's largest magnitude, or static, from a clip given.
+// Quantizes rows of activations to codes with a scale each, the unsigned operand of u8 x s8 products:
+// quant/format/round.h's rule bit for bit, plus 128. The scale is dynamic, from the row's largest magnitude, or static,
+// from a clip given.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// C = A B, or C += A B, for one tile that lives in cache, on the calling thread: what attention is built of. A thin,
-// cached handle on oneDNN's brgemm ukernel where that is right, and Highway code that is exact on every instruction set
-// elsewhere.
+// C = A B, or C += A B, for one tile that fits in cache, on the calling thread: the building block of attention. A
+// thin, cached handle on oneDNN's brgemm ukernel where that is correct; elsewhere Highway code that is exact on every
+// instruction set.
 //
 //   kF32    A f32 [m][lda]    B f32 [k][ldb]          C f32 [m][ldc]
 //   kU8S8   A u8 [m][lda]     B s8 [k/4][ldb][4]      C s32 [m][ldc]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights that make up for what the layers before have lost already (asymmetric calibration: GPTAQ, Li et al., arXiv
-// 2504.02692). After rounded layers a layer sees inputs x~ where the model as stored sees x. Of all real weights those
-// with the least error ||W X - W' X~||^2 + damping mean(diag) ||W' - W||^2 are
+// Weights that compensate for the error of earlier layers (asymmetric calibration: GPTAQ, Li et al., arXiv 2504.02692).
+// After rounded layers a layer sees inputs x~ where the model as stored sees x. Of all real weights those with the
+// least error ||W X - W' X~||^2 + damping mean(diag) ||W' - W||^2 are
 //
 //   W' = W + W C H^-1
 //   C  = sum of (x - x~) x~^T

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPTQ (Frantar et al., arXiv 2210.17323): weights rounded one input at a time, each rounding's error made up for by
-// the inputs not rounded yet, so that ||(W - Q) X|| stays small on calibration inputs X.
+// GPTQ (Frantar et al., arXiv 2210.17323): weights are rounded one input at a time, and the inputs not yet rounded
+// compensate for the error, so that ||(W - Q) X|| stays small on calibration inputs X.
 //
 //   H    = X X^T + damping mean(diag) I
 //   H^-1 = U^T U, U upper triangular

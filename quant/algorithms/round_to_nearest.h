@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights to codes without looking at data: each group by itself, to the nearest code (quant/format/round.h, bit for
+// Rounds weights to codes without data: each group by itself, to the nearest code (quant/format/round.h, bit for
 // bit).
 //
 //   kAbsmax        the largest magnitude becomes the largest code

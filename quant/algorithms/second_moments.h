@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the algorithms on a calibration's second moments H = sum of x x^T, [in, in], have in common.
+// Parts shared by the algorithms on a calibration's second moments H = sum of x x^T, [in, in].
 #pragma once
 
 #include <cstdint>

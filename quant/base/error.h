@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How Tare reports what is wrong. Bad input (a file, a config, a shape at a public entry) throws Error, whose message
-// says "where: got X, expected Y; try Z". A broken promise of our own code aborts through TARE_CHECK.
+// How Tare reports errors. Bad input (a file, a config, a shape at a public entry) throws Error, whose message says
+// "where: got X, expected Y; try Z". A broken promise of our own code aborts through TARE_CHECK.
 #pragma once
 
 #include <format>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text in std::format's syntax. What turns values into text is compiled once, in formatted.cc: in every source that
-// formats it would be half of the code that the compiler makes (200 KB and 2 s of a source of 300 lines).
+// Text in std::format's syntax. The conversion of values to text is compiled once, in formatted.cc: compiled in every
+// source, it would be half of the generated code (200 KB and 2 s for a source of 300 lines).
 #pragma once
 
 #include <format>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ctrl-C in a long run: a signal handler calls RequestStop, and the long loops call ThrowIfStopped between units of
-// work, so that the stack unwinds, temporary files go away and what was finished stays.
+// work, so that the stack unwinds, temporary files are removed and finished work is kept.
 #pragma once
 
 namespace tare {

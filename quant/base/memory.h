@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of memory, for libraries that crash there.
+// Checks for free memory, for libraries that crash without it.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ void AdviseLargePages(std::span<std::byte> memory);
 // Bytes of memory that the machine has.
 double MachineMemory();
 
-// The limits that the process is held to, as a shell tells them: " under ulimit -v 120000"; empty where there are none.
+// The limits on the process, as a shell shows them: " under ulimit -v 120000"; empty where there are none.
 std::string MemoryLimits();
 
 }  // namespace tare

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of known names those that look most like an unknown one, for messages.
+// The known names most similar to an unknown one, for messages.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a user should know of, and that stops nothing: a library says it, the program decides where it goes.
+// Notices to the user that do not stop the run: a library sends them, the program decides where they are shown.
 #pragma once
 
 #include <string>

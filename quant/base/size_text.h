@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes as a person reads them, in powers of 1000.
+// Sizes for people, in powers of 1000.
 #pragma once
 
 #include <cstdint>

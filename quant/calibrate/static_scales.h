@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Static scales of plans from a statistics file: a rule with +static takes its clip from what was seen, not from the
-// values at hand. Which calibrator follows from the rule's options: none is min-max, +p99.9 a percentile, +mse the
+// Static scales of plans from a statistics file: a rule with +static takes its clip from earlier statistics, not from
+// the current values. Which calibrator follows from the rule's options: none is min-max, +p99.9 a percentile, +mse the
 // least error; entropy goes by its name alone. What shares a scale: tensor (a layer's heads and maps together), head
 // (each head and map), channel (min-max only: channels are kept as maxima).
 #pragma once
@@ -41,7 +41,7 @@ class StaticScales {
 
   // What becomes the largest code there under the rule's format, granularity and options.
   // One value, or one per channel (of a rule with a scale per tensor, head or channel; of channels their largest
-  // magnitudes). Throws Error where the file has seen nothing of it.
+  // magnitudes). Throws Error if the file has no statistics of it.
   std::vector<float> Clips(const Rule& rule, const SiteKey& key) const;
 
   // The same for tensor and head by calibrator.

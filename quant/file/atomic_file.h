@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that are either whole or not there. A new one is written under a temporary name in the folder of its final name
-// (NAME.PID-N.tmp), synced, renamed onto it, and the folder synced; whatever was there under the final name stays until
-// then; temporaries that a kill left are removed by the next file of that name, and while one process writes a file
-// another is refused. A link is written through: what it leads to is replaced, and the link stays. Records that
-// accumulate go one whole line at a time into a file that is only appended to.
+// Files that are either complete or absent. A new one is written under a temporary name in the folder of its final name
+// (NAME.PID-N.tmp), synced, renamed onto it, and the folder synced; an existing file of that name stays until then; the
+// next file of that name removes temporaries left by a kill, and while one process writes a file another is refused. A
+// link is followed: its target is replaced, and the link stays. Accumulating records are appended one whole line at a
+// time.
 //
-// Every failure is an Error that names the final path, what the system said, and what to try.
+// Every failure is an Error with the final path, the system's reason and something to try.
 #pragma once
 
 #include <cstdint>

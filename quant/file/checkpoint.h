@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a MODEL argument names: a checkpoint folder in Hugging Face layout, or a quantized checkpoint in one file. Both
-// have tensors by name, some of them perhaps quantized, and a few small files beside them.
+// The target of a MODEL argument: a checkpoint folder in Hugging Face layout, or a quantized checkpoint in one file.
+// Both have tensors by name, some of them perhaps quantized, and a few small files beside them.
 #pragma once
 
 #include <array>

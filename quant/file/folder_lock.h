@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder that one process at a time writes into: held from here to the end of the object, or of the process. Who
-// holds it may hold it again.
+// A folder that one process at a time writes into: locked for the life of the object or process. The holder may lock it
+// again.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the reader and the writer share over HDF5's C interface: identifiers that close themselves, errors as
+// Parts shared by the reader and the writer on top of HDF5's C interface: identifiers that close themselves, errors as
 // exceptions. For quant/file/hdf5_*.cc alone: everybody else includes quant/file/hdf5.h, which does not need the
 // library's headers.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integers of JSON as the type that takes them. nlohmann's own conversion cuts 2^32 + 1 to 1, 1.5 to 1 and -1 to the
-// largest unsigned number without a word.
+// JSON integers, checked against their target type. nlohmann's own conversion silently turns 2^32 + 1 into 1, 1.5 into
+// 1 and -1 into the largest unsigned number.
 #pragma once
 
 #include <concepts>

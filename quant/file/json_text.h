@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON as text. Names of files and what damaged files hold may be no UTF-8: such bytes become U+FFFD, where nlohmann's
-// own dump throws.
+// JSON as text. Names of files and the contents of damaged files may not be UTF-8: such bytes become U+FFFD, where
+// nlohmann's own dump throws.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What results are written in: JSON whose members keep their order.
+// The type of results: JSON whose members keep their order.
 #pragma once
 
 #include <cmath>

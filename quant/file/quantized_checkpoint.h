@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A quantized checkpoint: one HDF5 file with everything that a model is. quantized-checkpoint.md beside this file
+// A quantized checkpoint: one HDF5 file with everything that a model needs. quantized-checkpoint.md beside this file
 // describes the layout for readers in other languages.
 //
 //   /                 schema "tare.quantized/2", plan, plan_hash, method, source, source_sha256, calibration
@@ -66,7 +66,7 @@ class QuantizedCheckpoint {
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
   const std::map<std::string, QuantizedMatrix>& matrices() const { return matrices_; }
   std::optional<std::string_view> File(const std::string& name) const;  // of /files, mapped
-  // The same of a file that is not open, which is read (and held to its hashes) no further than that.
+  // The same of a file that is not open, which is read (and checked against its hashes) only that far.
   static std::optional<std::string> FileOf(const std::filesystem::path& path, const std::string& name);
   const std::map<std::string, std::vector<float>>& clips() const { return clips_; }
   const Provenance& provenance() const { return provenance_; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON header of a safetensors file, read token by token: whatever does not belong is refused where it is found, so
-// that neither depth nor number of unexpected things costs memory. What the entries say is not compared with anything
-// yet.
+// The JSON header of a safetensors file, read token by token: unexpected content is refused where it is
+// found, so that neither its depth nor its amount costs memory. The entries are not yet checked against
+// anything.
 #pragma once
 
 #include <cstdint>

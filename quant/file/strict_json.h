@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON of unknown origin, held to what a sane writer makes: one value, no key twice in an object, at most 32 levels
-// deep, at most 100,000,000 bytes, no NUL byte outside strings (the parser would take it for the end).
+// JSON of unknown origin, restricted to what a sane writer produces: one value, no key twice in an object, at most 32
+// levels deep, at most 100,000,000 bytes, no NUL byte outside strings (the parser would take it for the end).
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Number formats: a grid, and the scale that it is multiplied by. f32 means: left as it is.
+// Number formats: a grid, and the scale that it is multiplied by. f32 means unquantized.
 //
 // Integers have codes: signed ones are symmetric, -(2^(b-1)-1) .. 2^(b-1)-1; unsigned ones, 0 .. 2^b-1, are for what
 // cannot be negative (probabilities), and with a zero point (zero_point.h) for what leans to one side. Their scale is
@@ -7,9 +7,9 @@
 // scale, FP8 and NF4 with an f32, and ternary weights, whose scale is their mean magnitude. bf16, which caches alone
 // take, has neither codes nor a scale.
 //
-// A name may go on with another rule for its scale and another for ties: mxfp4:rceil, nvfp4:256, fp8e4m3:floor (a power
-// of two, as of MX, in place of the f32), mxfp4:ties-zero, mxfp4:rceil:ties-away. These follow from the table. Lists of
-// values of a user's own are formats too (listed_grid.h).
+// A suffix of the name may select another rule for the scale and for ties: mxfp4:rceil, nvfp4:256, fp8e4m3:floor (a
+// power of two, as of MX, in place of the f32), mxfp4:ties-zero, mxfp4:rceil:ties-away. These follow from the table.
+// Lists of values of a user's own are formats too (listed_grid.h).
 #pragma once
 
 #include <algorithm>
@@ -192,7 +192,7 @@ constexpr std::optional<StepCodes> AsStepCodes(Format format) {
   return std::nullopt;
 }
 
-// Throws Error for a list of values (listed_grid.h) that is none.
+// Throws Error for an invalid list of values (listed_grid.h).
 constexpr std::optional<Format> ParseFormat(std::string_view name) {
   if (name.starts_with(kGridMark)) return ListedFormat(name);
   for (const FormatInfo& info : kFormats) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What shares a scale, as plans and files spell it:
+// What shares a scale, in the spelling of plans and files:
 //
 //   tensor             the whole tensor
 //   head               one head

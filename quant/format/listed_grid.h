@@ -3,8 +3,8 @@
 //
 //   grid(-1 -0.25 0 0.5 1)     2 to 256 values, rising; the largest magnitude of a group becomes the list's largest
 //
-// The name is the list. So plans, results and files of one name are of one grid, and need no other file to say which.
-// Codes are indices in 2, 4, 6 or 8 bits. They live as long as the process and are numbered after kFormats.
+// The name is the list. So plans, results and files with the same name use the same grid, and need no other file to
+// define it. Codes are indices in 2, 4, 6 or 8 bits. They live as long as the process and are numbered after kFormats.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values that share one scale, to codes: the scalar truth that fast quantizers are tested against, code for code
-// (round.h has the formula).
+// Quantizes values that share one scale: the scalar reference that fast quantizers are tested against, code for code
+// (formula in round.h).
 #pragma once
 
 #include <cstddef>

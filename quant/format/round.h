@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE rounding of values to codes. References, kernels and file writers all mean this, bit for bit:
+// The one definition of rounding values to codes. References, kernels and file writers all follow it, bit for bit:
 //
 //   inv   = qmax / absmax                     in f32, once for all values that share a scale
 //   code  = clamp(round_half_even(x * inv))   one product in f32 per value

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What files store for a format's values, u, and for scales that are formats themselves.
+// The stored representation u of a format's values, and of scales that are formats themselves.
 //
 //   int4 int6 u4 u6   code + 2^(b-1) of signed ones, the code itself of unsigned ones
 //   int8 mxint8       two's complement; mxint8's value is code / 64
@@ -9,7 +9,7 @@
 //   E4M3              as of the grid; 0 for a block of zeros. What is stored is times the f32 per tensor
 //
 // A value has one u, zeros of both signs two where the sign is a bit; a u without a value (NaN, infinity, int8's -128)
-// is written by nobody and refused where it is read.
+// is never written, and is refused when read.
 #pragma once
 
 #include <algorithm>
@@ -38,14 +38,14 @@ inline uint8_t StoredCode(float value, const FormatInfo& info) {
   return static_cast<uint8_t>(magnitude | static_cast<uint32_t>(std::signbit(value)) << (info.bits - 1));
 }
 
-// What each u stands for; NaN where it stands for nothing. Of every format but f32.
+// What each u stands for; NaN if it has no value. Of every format but f32.
 const std::array<float, 256>& StoredValues(Format format);
 
 // Of a type that is stored in a byte. scale: 0, or as ScaleFor makes it (round.h); of_tensor: the f32 per tensor, or 1.
 // The product of two levels is divided again: both roundings are within 2^-23 of the E4M3 value, whose neighbours are
 // 2^-4 off.
 uint8_t StoredScale(float scale, ScaleType type, float of_tensor);
-// What each byte of a scale stands for, before the f32 per tensor; NaN where it stands for nothing.
+// What each byte of a scale stands for, before the f32 per tensor; NaN if it has no value.
 const std::array<float, 256>& ScaleValues(ScaleType type);
 
 }  // namespace tare

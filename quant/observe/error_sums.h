@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a row of values and its approximation have between them, in double and in one fixed order (as moments.h); and
-// the figures that papers report of it.
+// The error sums between a row of values and its approximation, in double and in one fixed order (as in moments.h), and
+// the figures that papers report.
 #pragma once
 
 #include <span>

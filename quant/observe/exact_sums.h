@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of doubles without rounding: the same bits in any order and however the stream was split. After Kulisch: a sum
-// is one long fixed-point number, limbs of 32 bits in int64 words, so that 2^30 additions need no carry. The limbs of
-// all sums of an object share one window, which grows to what was touched: 3 to 9 words per sum in practice, of the 67
-// that doubles span.
+// Sums of doubles without rounding: the same bits in any order and for any split of the stream. After Kulisch: a sum is
+// one long fixed-point number, limbs of 32 bits in int64 words, so that 2^30 additions need no carry. The limbs of all
+// sums of an object share one window, which grows to what was touched: 3 to 9 words per sum in practice, of the 67 that
+// doubles span.
 //
-// What is added must not depend on the split either: callers add one double for a unit that is never split (a row).
+// The addends must not depend on the split either: callers add one double per unit that is never split (a row).
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Four values at once. The compiler makes of them what the machine has; the order of additions is the same.
+// Four values at once. The compiler maps them to the machine's vectors; the order of additions is the same everywhere.
 #pragma once
 
 #include <bit>

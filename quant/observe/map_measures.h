@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one row of an attention map, or of the difference of two, says: how spread it is, how much goes to the first
-// key, and how much of it a kernel or a cache could leave out.
+// Measures of one row of an attention map, or of the difference of two: its spread, the share of the first key, and how
+// much of it a kernel or a cache could skip.
 #pragma once
 
 #include <array>

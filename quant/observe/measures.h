@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The figures that follow from a site's statistics, by name: what `tare stats show --measures` prints and `tare stats
-// diff` compares. quant/STATISTICS.md has each one's definition and source.
+// The figures derived from a site's statistics, by name: `tare stats show --measures` prints them and `tare stats diff`
+// compares them. quant/STATISTICS.md has each one's definition and source.
 #pragma once
 
 #include <string>

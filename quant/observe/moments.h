@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Power sums of one row, in double and in one order whatever the machine: lane i takes the values i, i+4, i+8, ...,
 // and the lanes are added in a fixed tree. Squares are exact; relative error of a sum of n terms of one sign at most
-// (n/4 + 5) 2^-53. And what power sums say: mean, variance, kurtosis in the variants that papers report.
+// (n/4 + 5) 2^-53. Also what follows from power sums: mean, variance, kurtosis in the variants that papers report.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Outlier statistics of one target (a site, a layer, a head): the largest magnitudes with their places, quantiles of
-// |x|, and the infinities and NaN, which are counted and located but take no part in the rest. Merging is exact and
+// |x|, and the infinities and NaN, which are counted and located but left out of everything else. Merging is exact and
 // order-free: any split of the values, merged in any order, gives equal statistics.
 //
 // A thread owns one OutlierAccumulator and reuses it for one target after another:

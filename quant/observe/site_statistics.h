@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that is kept of one (site, layer, head, map). Integers, maxima and exact sums only: merging any split of the
-// stream into sequences, in any order, gives equal bits. Every figure is a function of these; the sums are kept apart
-// for kFolds groups of sequences, so that intervals can be drawn over sequences in memory that does not grow with them.
+// All statistics of one (site, layer, head, map). Integers, maxima and exact sums only: merging any split of the stream
+// into sequences, in any order, gives equal bits. Every figure is a function of these; the sums are kept apart for
+// kFolds groups of sequences, so that intervals can be drawn over sequences in memory that does not grow with them.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one mechanism by which statistics, dumps and simulated quantization reach into a forward pass: the pass shows
-// blocks of a site's values to visitors, in order; a quantizer changes them in place, an observer after it sees what
-// the model uses. A pass calls Wants once per site and layer, so a pass without visitors pays nothing.
+// The single hook of statistics, dumps and simulated quantization into a forward pass: the pass shows blocks of a
+// site's values to visitors, in order; a quantizer changes them in place, an observer after it sees what the model
+// uses. A pass calls Wants once per site and layer, so a pass without visitors pays nothing.
 #pragma once
 
 #include <algorithm>

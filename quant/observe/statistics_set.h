@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Statistics of one job: what a model does on an input, site by site. A job is cut into units of work (batches; the
+// Statistics of one job: a model's values on an input, site by site. A job is cut into units of work (batches; the
 // weights belong to the first), and a set knows which of them it has seen: sets of one job and of different units merge
 // to what one run over all of them gives, bit for bit. Sets of different jobs, or of the same units, are refused.
 #pragma once

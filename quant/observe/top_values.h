@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The K values of largest magnitude of a stream, each with its place: exact, and the same whatever the order of the
-// stream and however it was split, because values are ranked by a total order: |x| descending, then place ascending.
+// The K values of largest magnitude of a stream, each with its place: exact, and independent of the order and split of
+// the stream, because values are ranked by a total order: |x| descending, then place ascending.
 #pragma once
 
 #include <compare>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Grids that a plan, or a list of formats, names by a file of numbers: grid(levels.txt) becomes grid(-1 -0.25 0 0.5 1),
-// which is all that anybody after it sees. Only what a user gives goes through here: a plan that a file has stored can
-// name no other file.
+// and later code sees only that. Only plans from the user pass through here: a plan stored in a file cannot name
+// another file.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace tare {
 
 // What stands between the parentheses is a file unless its first word is a number. The file: ParseGrid's text. Throws
-// Error, naming the file, where it is missing or no grid.
+// Error, naming the file, if it is missing or not a grid.
 std::string WithGridFiles(std::string_view text);
 
 }  // namespace tare

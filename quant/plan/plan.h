@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan: which sites are quantized, how finely, and with what. Text, parsed once; everything else asks Match.
+// A plan: which sites are quantized, in which format and granularity, with which options. Text, parsed once; all other
+// code calls Match.
 //
 //   plan     = rule {"," rule}                    the last rule that matches wins; what none names stays f32
 //   rule     = site [selector] "=" "f32" {"+" option}  exempts what an earlier rule named; options: sink of
@@ -15,8 +16,8 @@
 // site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the plan that quantizes
 // nothing. A preset (plan_preset.h) alone stands for its plan.
 //
-// `probs` is quantized before the maps are subtracted (late order) and `difference` after (early order); a head goes
-// one way, so a rule of each, neither f32, whose layers and heads overlap is refused, even where a later f32 rule would
+// `probs` is quantized before the maps are subtracted (late order) and `difference` after (early order); a head uses
+// one order, so rules for both, neither f32, whose layers and heads overlap are refused, even if a later f32 rule would
 // undo one of them.
 //
 // A rule of cache_k or cache_v, f32 among them, says that the model is run as it decodes: over key/value caches.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rules match, and a plan's one spelling; the parser is plan.cc.
+// Matching of rules, and a plan's canonical spelling; the parser is in plan.cc.
 #include <algorithm>
 
 #include "quant/base/formatted.h"

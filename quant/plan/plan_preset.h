@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of whole plans: "int8", "int6", "int4" are fully low-bit models, all of it executed. Inputs of linear layers
+// Names of whole plans: "int8", "int6", "int4" are fully low-bit models, executed throughout. Inputs of linear layers
 // stay at 8 bits, one scale per token (W8A8, W6A8, W4A8); weights, q, k, v and the probabilities have the bits of the
 // name.
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The named tensors of the forward pass where a plan may quantize and an observer may look. Two names stand for several
+// The named tensors of the forward pass that a plan may quantize and an observer may read. Two names stand for several
 // sites: `weights` for the seven projection weights of a layer, `linear_in` for their inputs.
 //
 //   q_norm k_norm after the norms of queries and keys, before rotary positions

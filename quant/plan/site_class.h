@@ -39,7 +39,7 @@ struct SiteClass {
     return {has(Granularity::Kind::kRow) ? Granularity::Kind::kBlock : Granularity::Kind::kGroup, n};
   }
   bool NeverNegative() const { return Info(formats.front()).min_code == 0; }
-  // The format that a number of bits alone stands for here; nullopt where none has so many.
+  // The format that a number of bits alone stands for here; nullopt if none has that many.
   std::optional<Format> OfBits(int bits) const {
     const auto found = std::ranges::find(formats, bits, [](Format format) { return Info(format).bits; });
     return found == formats.end() ? std::nullopt : std::optional(*found);

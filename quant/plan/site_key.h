@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where in a model something is: a site, and which layer, head and map of it. What plans resolve, blocks carry and
-// statistics are kept by. Files write -1, -1 and 0 for what a key does not have.
+// A place in a model: a site, and its layer, head and map. It is the key of resolved plans, blocks and statistics.
+// Files write -1, -1 and 0 for parts that a key does not have.
 #pragma once
 
 #include <compare>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Static scales in a statistics file, for whoever reads it without Tare: a site's clip.FORMAT [rows][calibrators] for
-// each of its rows, and tensor_clip.FORMAT [layers][calibrators] for its layers with heads and maps together. They
-// follow from the histograms beside them, so they are written when the job is whole, and never read back.
+// Static scales in a statistics file, for readers without Tare: a site's clip.FORMAT [rows][calibrators] for each of
+// its rows, and tensor_clip.FORMAT [layers][calibrators] for its layers with heads and maps together. They follow from
+// the histograms in the file, so they are written when the job is complete, and never read back.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Statistics sets as HDF5 files (layout: quant/STATISTICS.md). Equal sets are equal bytes. A file is verified whole
-// before anything in it is believed, and every shape and number in it is checked.
+// Statistics sets as HDF5 files (layout: quant/STATISTICS.md). Equal sets are equal bytes. A file is verified
+// completely before use, and every shape and number in it is checked.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@ inline constexpr const char* kStatisticsSchema = "tare.stats.file/1";
 
 // Whole or not at all.
 void WriteStatistics(const StatisticsSet& set, const std::filesystem::path& path);
-// Throws Error where the file is no statistics file, or damaged.
+// Throws Error if the file is not a statistics file, or is damaged.
 StatisticsSet ReadStatistics(const std::filesystem::path& path);
 
 }  // namespace tare

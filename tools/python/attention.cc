@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare.attention: the kernels of kernels/attention on arrays of any library, without a copy of any of them.
+// tare.attention: the kernels of kernels/attention on arrays of any library, without copying them.
 #include <cmath>
 
 #include <nanobind/stl/optional.h>

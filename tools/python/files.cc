@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tare's HDF5 files for Python: any of them as arrays where they are mapped, and quantized checkpoints by tensor.
+// Tare's HDF5 files for Python: any file as mapped arrays, and quantized checkpoints by tensor.
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/vector.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Python module tare._tare. What a user sees of it is tare/__init__.py.
+// The Python module tare._tare. Its public interface is tare/__init__.py.
 #include "tools/python/module.h"
 
 #include <cstdio>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the sources of the Python module share: how arrays come in and go out, and whose turn it is to compute.
+// Parts shared by the sources of the Python module: passing arrays in and out, and taking turns to compute.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -20,7 +20,7 @@ namespace tare {
 // An array of any library that speaks DLPack or Python's buffer protocol, in CPU memory; nothing is copied.
 using AnyArray = nanobind::ndarray<nanobind::ro>;
 
-// Throws Error, beginning with `where`, for what is no array in CPU memory.
+// Throws Error, beginning with `where`, for anything but an array in CPU memory.
 AnyArray ArrayOf(nanobind::handle object, const std::string& where);
 // The same in f32 with this many dimensions, the last one dense.
 AnyArray FloatsOf(nanobind::handle object, const std::string& where, size_t dimensions);
@@ -38,7 +38,7 @@ struct NewArray {
 };
 
 // One call computes at a time, on the number of threads that it asks for (0: all): threads are the process's, and so
-// are kernels' workspace and HDF5. Made without the GIL, and nobody who has one asks for the GIL.
+// are kernels' workspace and HDF5. Construct it without the GIL; a holder never asks for the GIL.
 class Turn {
  public:
   explicit Turn(int threads);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare.quantize and what it gives: round to nearest by a rule of a plan, as tare quantize does with --method rtn.
+// tare.quantize and its result: round to nearest by a rule of a plan, as tare quantize does with --method rtn.
 #include <algorithm>
 
 #include <nanobind/stl/vector.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix of codes and scales in Python: made by tare.quantize, or a weight of a checkpoint that is open.
+// A matrix of codes and scales in Python: made by tare.quantize, or a weight of an open checkpoint.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The statistics file of arrays that are fed batch by batch: what tare stats --tensors writes of them.
+// The statistics file of arrays that are fed batch by batch, as tare stats --tensors writes it.
 #include <optional>
 
 #include "experiments/observe/captured/captured_statistics.h"

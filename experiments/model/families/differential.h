@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the families of the first differential attention (V1, arXiv 2410.05258) share: one lambda per layer from four
-// vectors, and a norm of each head's output.
+// Parts shared by the families of the first differential attention (V1, arXiv 2410.05258): one lambda per layer from
+// four vectors, and a norm of each head's output.
 //
 //   lambda = exp(lambda_q1 . lambda_k1) - exp(lambda_q2 . lambda_k2) + lambda_init
 //   O_j    = (1 - lambda_init) norm((P_j1 - lambda P_j2) V_j)        a root mean square over the head's 2d channels

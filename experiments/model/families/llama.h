@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hugging Face transformers' llama (modeling_llama.py), and the parts of its record that families after it share.
+// Hugging Face transformers' llama (modeling_llama.py), and the parts of its record that derived families share.
 #pragma once
 
 #include "experiments/model/config_keys.h"

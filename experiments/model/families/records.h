@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A record that is another with changes says so:
+// Helpers to define a record as a changed copy of another:
 //
 //   constinit const Family kMistral = Changed(kLlama, [](Family& f) { f.name = "mistral"; f.read = Read; });
 //   constexpr auto kLinear = Changed(kLlamaLinear, [](auto& places) { At(places, Site::kOProjW).bias = nullptr; });

@@ -21,8 +21,8 @@ extern const Family kDiffV1, kDiffV2;
 extern const Family kMotif;
 
 // The towers of CLIP, as transformers' CLIPTextModelWithProjection and CLIPVisionModelWithProjection save them, and the
-// same with differential attention (DiffCLIP, arXiv 2503.06626). A tower is a model of its own: its head is the
-// projection into the width where both towers meet, and its input token ids or images (images.h).
+// same with differential attention (DiffCLIP, arXiv 2503.06626). A tower is a separate model: its head is the
+// projection into the width that both towers share, and its input is token ids or images (images.h).
 extern const Family kClipText, kClipVision, kDiffClipText, kDiffClipVision;
 
 }  // namespace tare

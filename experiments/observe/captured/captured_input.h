@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of captured arrays as the input of a statistics job: each file is some sequences, in the order in which the
-// files are given, and all have the same sites. Two arrays of a file may say more of its sequences: "attention_mask"
-// [B,T] of 0 and 1, which tokens are no padding (to the left or to the right), and "input_ids" [B,T], by which runs on
-// the same sequences know each other.
+// Files of captured arrays as the input of a statistics job: each file holds some sequences, in the given order of
+// files, and all have the same sites. Two optional arrays describe a file's sequences: "attention_mask" [B,T] of 0 and
+// 1, which tokens are no padding (to the left or to the right), and "input_ids" [B,T], which identify runs on the same
+// sequences.
 #pragma once
 
 #include <filesystem>
@@ -51,7 +51,7 @@ class CapturedIntake {
   void Add(const CapturedFile& file);
   // Of the files so far, without the hashes.
   const CapturedInput& input() const { return input_; }
-  // With them. Called once, last.
+  // With them. Call it once, at the end.
   CapturedInput Take();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which site an array is of, and what its axes mean. An array is found by its name, SITE.LAYER ("attn_logits.3"), or
-// SITE where the site is outside the layers ("embed"); a JSON file may say more, per site:
+// The site of an array and the meaning of its axes. An array is found by its name, SITE.LAYER ("attn_logits.3"), or
+// SITE where the site is outside the layers ("embed"); a JSON file may define more, per site:
 //
 //   {"q": {"name": "model.layers.{layer}.self_attn.q", "axes": "BTHC", "maps": "interleaved"},
 //    "attn_logits": {"mask": "causal", "maps": "halves"}}
@@ -10,7 +10,7 @@
 //          S keys, C channels; of weights O output and I input channels. Without it: BTC, BHTC (q, k, v, head_out),
 //          BHTS or OI; arrays of one dimension less have no B
 //   mask   of attn_logits, probs and difference, which keys a query sees: causal; none; lowest (all but those with
-//          minus infinity, or the lowest value of the type); or the name of an array of truth values [T,S], [B,T,S] or
+//          minus infinity, or the lowest value of the type); or the name of an array of booleans [T,S], [B,T,S] or
 //          [B,1,T,S]. Without it: lowest for attn_logits; for the others causal if all entries after a query's own
 //          position are 0, else none
 //   maps   of sites with heads, which of the two maps of differential attention a head belongs to: interleaved (1, 2,

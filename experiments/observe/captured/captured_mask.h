@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which keys a query of a captured attention map sees (captured_layout.h, "mask"). What it sees lies together: a mask
-// with holes is refused.
+// Which keys a query of a captured attention map sees (captured_layout.h, "mask"). The visible keys must be contiguous:
+// a mask with holes is refused.
 #pragma once
 
 #include <optional>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare stats --tensors: the statistics file of arrays that were captured elsewhere, as tare stats MODEL --out writes
-// it. A unit of the work is a file; weights are those of the first.
+// tare stats --tensors: the statistics file of arrays captured elsewhere, as tare stats MODEL --out writes it. A unit
+// of work is a file; weights come from the first.
 //
-// Not measured, for it takes more than a site's own values: what attention's output loses (output_error_*).
+// Not measured, because it needs more than the site's own values: what attention's output loses (output_error_*).
 // cancellation takes both the maps (probs, with "maps") and the difference.
 #pragma once
 
@@ -21,16 +21,16 @@ StatisticsSet CollectCaptured(const CapturedInput& input, const std::string& nam
 
 class FullObserver;
 
-// The same file of arrays that are fed as they are computed, a batch in the place of a file: to the byte what files of
-// the batches give. Of the arrays only those of the batch at hand are kept.
+// The same file of arrays that are fed as they are computed, with a batch in place of a file: byte for byte the same as
+// from files of the batches. Only the arrays of the current batch are kept.
 class CapturedStream {
  public:
   CapturedStream(std::string name, const CapturedLayout& layout, StatisticsOptions options, std::string version);
   ~CapturedStream();
-  // An array of the batch at hand, whose values (row-major) are copied; of the next one, where this batch has it
-  // already.
+  // Adds an array to the current batch, or to the next if this one has it; its values (row-major) are
+  // copied.
   void Add(ArrayInfo array, std::span<const std::byte> values);
-  // The last batch, and the file. Called once, last.
+  // Finishes the last batch and the file. Call it once, at the end.
   void Finish(const std::filesystem::path& out);
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rule's options make of each row of a block before it is rounded, and undo after it: remedies that cost no
+// Applies a rule's options to each row of a block before rounding, and undoes them after it: remedies at no cost in
 // bits.
 //
-//   maxshift   logits less the row's largest: softmax does not mind, and what matters most lies next to 0
+//   maxshift   logits less the row's largest: softmax is unaffected, and the values that matter most are next to 0
 //   keep<n>    the first n keys (columns of maps and logits, tokens of k and v) stay as they are, and out of the
 //              scales: attention sinks are among them
 //   hadamard   the channels of a head rotated (quant/algorithms/hadamard.h), q and k by the same matrix: products of q

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan carried out by simulation: at each site that it names, values become code * scale in f32
-// (quant/format/round.h) before the model goes on. Scales are dynamic, absmax (or a clip: +p99.9, +mse) over what the
-// granularity says of one sequence's unmasked values, or static (+static: tensor, head, channel), from a statistics
+// Simulates a plan: at each site that it names, values become code * scale in f32 (quant/format/round.h)
+// before the model uses them. Scales are dynamic, absmax (or a clip: +p99.9, +mse) over what the granularity
+// says of one sequence's unmasked values, or static (+static: tensor, head, channel), from a statistics
 // file:
 //
 //   tensor             all heads (or all channels) of the layer that the rule selects; of each site on its own

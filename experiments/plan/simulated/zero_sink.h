@@ -17,7 +17,7 @@
 
 namespace tare {
 
-// To stand after the quantizer. Of each block one thread shows the logits and then the probabilities.
+// Place it after the quantizer. Of each block one thread shows the logits and then the probabilities.
 class ZeroSink : public SiteVisitor {
  public:
   // The plan outlives it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vega-Lite specifications to SVG, by Vega itself in an interpreter inside the program (QuickJS): no browser, no file
-// and no other program takes part, and a figure of the page and the same figure for a paper are the same bytes.
+// Renders Vega-Lite specifications to SVG with Vega itself, in an interpreter inside the program (QuickJS): it needs no
+// browser, file or other program, and a figure on the page and the same figure for a paper are byte-identical.
 #pragma once
 
 #include <memory>

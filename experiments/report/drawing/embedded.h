@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that CMake made a part of the program (cmake/embed.cmake): Vega, the specifications of figures, the page's
+// Files that CMake embeds in the program (cmake/embed.cmake): Vega, the specifications of figures, the page's
 // style.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which part costs what, the dearest first: sites of `tare sweep --each-site` at its fewest bits, and the parts of
-// `tare attribute`, each alone and each taken out.
+// The cost of each part, the most expensive first: sites of `tare sweep --each-site` at the fewest bits, and the parts
+// of `tare attribute`, each alone and each taken out.
 #include <algorithm>
 #include <cmath>
 

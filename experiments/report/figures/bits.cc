@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accuracy, perplexity and what else tasks give against bits, of sweeps of one site or of several together. Several
-// sites one after the other are in the figure of attribution.
+// Accuracy, perplexity and the other figures of tasks against bits, of sweeps of one site or of several together.
+// Several sites one after the other are in the figure of attribution.
 #include <algorithm>
 #include <cmath>
 

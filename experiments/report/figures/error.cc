@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each format loses at a site against the bits that it takes, of statistics with --formats.
+// The error of each format at a site against its bits, from statistics with --formats.
 #include <algorithm>
 #include <charconv>
 

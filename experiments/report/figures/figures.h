@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A figure as rows: what its drawing shows, and what its table has below it. A kind of figure is a source of this
-// folder, which makes rows of the material, and beside it KIND.json, the Vega-Lite specification that draws them. Where
-// the material has nothing for it, there is no figure.
+// A figure as rows, for its drawing and for the table below it. Each kind of figure is a source in this folder that
+// makes rows from the material, and beside it KIND.json, the Vega-Lite specification that draws them. A kind without
+// data in the material gives no figure.
 //
 // In specifications "sort": null means: in the order of the rows.
 #pragma once
@@ -21,7 +21,7 @@ struct FigureData {
   std::string title, caption;         // the caption has units, n and what bars mean
   Table table;                        // a column is called as in the specification, and its title is the page's
   std::vector<std::string> drawn;     // columns: a row where one of them is null is not in the drawing
-  std::vector<std::string> findings;  // a sentence each, worked out from the rows
+  std::vector<std::string> findings;  // a sentence each, computed from the rows
   std::vector<std::string> missing;   // what could not be drawn; MissingOf adds rows without their number
   bool on_page = true;                // others are for `tare plot`
 
@@ -33,7 +33,7 @@ inline double NumberOr(const Json& json, const char* key, double otherwise) {
   return json.at(key).is_null() ? otherwise : json[key].get<double>();
 }
 
-// NaN for null, which is how results write what is no number.
+// NaN for null, which results write in place of NaN.
 inline double NumberAt(const Json& json, const char* key) { return NumberOr(json, key, NAN); }
 
 // "novels-standard, attn_logits=int4/row (executed)" of a tare.eval/1.
@@ -42,8 +42,8 @@ std::string EvaluatedName(const Json& evaluation);
 // "1", "2 to 3".
 std::string RangeName(int64_t first, int64_t last);
 
-// A line for each row that a drawing has nothing of, by what the row says of itself, and what the figure says is
-// missing.
+// A line for each row that a drawing cannot show, with the row's own description, and the gaps that the figure
+// reports.
 std::vector<std::string> MissingOf(const FigureData& figure);
 
 std::vector<FigureData> LargestMagnitudes(const Material& material);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frontier of `tare search`: what each step was predicted to lose, what those that were run lost, and how much may
-// be lost.
+// The frontier of `tare search`: the predicted loss of each step, the loss of the measured ones, and the allowed
+// loss.
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How magnitudes are spread, on a log scale, with the codes of a few bits over them: what lies below half of the first
-// code becomes 0.
+// The distribution of magnitudes, on a log scale, with the codes of low-bit formats over it: values below half of the
+// first code become 0.
 #include <algorithm>
 #include <cmath>
 #include <map>

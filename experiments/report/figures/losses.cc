@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loss by how many tokens a token was predicted from, of `tare eval --tasks perplexity=TEXT`.
+// Loss by the number of context tokens, of `tare eval --tasks perplexity=TEXT`.
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
 

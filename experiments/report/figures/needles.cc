@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Needles found by where they lie and how long the text is, of `tare eval --by depth,length`.
+// Needles found, by their depth and the length of the text, of `tare eval --by depth,length`.
 #include <algorithm>
 
 #include "experiments/report/figures/figures.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Divergence by how many tokens a token was predicted from, of `tare eval --tasks divergence=TEXT`.
+// Divergence by the number of context tokens, of `tare eval --tasks divergence=TEXT`.
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every kernel of `tare bench` under what the machine can do: least operations a second over least operations a byte.
+// Every kernel of `tare bench` against the machine's limits: operations needed per second over operations needed per
+// byte.
 #include <algorithm>
 #include <map>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a report is made of, read from files that other commands wrote: statistics (.h5), dumps (.h5), and JSON of `tare
-// stats`, `sweep` and `attribute` (or their folders), `eval`, `bench` and `inspect`. Each file says for itself what it
-// is.
+// The material of a report, read from the results of other commands: statistics (.h5), dumps (.h5), and JSON of `tare
+// stats`, `sweep` and `attribute` (or their folders), `eval`, `bench` and `inspect`. Each file names its own
+// kind.
 #pragma once
 
 #include <filesystem>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which part of a plan is to blame, from a sweep of f32, the plan, and of each part (parts.h) two plans: it alone, and
-// all but it. With F(.) a figure under a plan:
+// The cost of each part of a plan, from a sweep of f32, the plan, and two plans for each part (parts.h): the part
+// alone, and all but the part. With F(.) a figure under a plan:
 //
-//   alone      F(part) - F(f32)            what it costs where all else is exact
-//   taken out  F(plan) - F(all but part)   what it costs where all else is quantized
-//   left over  F(plan) - F(f32) - sum of alone    0 where parts add up; above, they make each other worse
+//   alone      F(part) - F(f32)            its cost if all else is exact
+//   taken out  F(plan) - F(all but part)   its cost if all else is quantized
+//   left over  F(plan) - F(f32) - sum of alone    0 if costs add up; above 0, parts make each other worse
 //
-// The last is one contrast of all runs, each paired by item or by window, so that its error knows what they share.
+// The last is one contrast of all runs, paired by item or by window, so that its error accounts for what they share.
 #pragma once
 
 #include <string>

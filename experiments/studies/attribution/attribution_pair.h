@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One plan's attributions in two models side by side: what each part alone costs each of them, and how much more it
+// One plan's attributions in two models side by side: the cost of each part alone in each of them, and how much more it
 // costs the second, paired by the items or windows that both saw:
 //
 //   difference = (F2(part) - F2(f32)) - (F1(part) - F1(f32))

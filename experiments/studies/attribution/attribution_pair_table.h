@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributions of two models side by side, for people, within 80 columns, and for programs.
+// Attributions of two models side by side, as a table of at most 80 columns and for programs.
 //
 //   divergence:heldout, kld, of each part of int4 alone
 //     A: novels-standard, B: novels-differential

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributions for people, within 80 columns, and for programs.
+// Attributions as a table of at most 80 columns and for programs.
 //
 //   divergence:heldout, kld
 //     f32 0.00e+00, the whole plan 5.23e-02

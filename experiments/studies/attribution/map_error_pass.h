@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of every layer's maps under a plan, each layer by itself: it gets the exact model's input, so that what is
-// seen is what the plan does there, and not what layers before have done. Two copies of the model go side by side, one
-// under the plan; the maps of a batch and layer are held twice, 2 (3 T^2 / 2 to 5 T^2 / 2) floats per head and sequence
-// of T.
+// Errors of every layer's maps under a plan, each layer by itself: it gets the exact model's input, so that the errors
+// are those of the plan in this layer and not of earlier layers. Two copies of the model run side by side, one under
+// the plan; the maps of a batch and layer are held twice, 2 (3 T^2 / 2 to 5 T^2 / 2) floats per head and sequence of
+// T.
 //
-// Maps are subtracted with the exact lambda: a plan's rules for lambda and difference, and for what comes after, change
-// nothing here.
+// Maps are subtracted with the exact lambda: a plan's rules for lambda, difference and later sites have no effect
+// here.
 #pragma once
 
 #include <vector>

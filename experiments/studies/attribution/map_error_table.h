@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of maps for people, within 80 columns, and for programs. Of a layer of two maps three rows:
+// Errors of maps as a table of at most 80 columns and for programs. A layer with two maps has three rows:
 //
 //   k=int4/token
 //     layer          logits  no shift  exp bias  var / 2     map     peak  formula

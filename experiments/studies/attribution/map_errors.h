@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What noise in attention logits does to a softmax map and to the difference of two, row by row. With n keys, logits s
-// and s + e, maps P and P^, S2 = sum P^2, S3 = sum P^3:
+// The effect of noise in attention logits on a softmax map and on the difference of two, row by row. With n keys,
+// logits s and s + e, maps P and P^, S2 = sum P^2, S3 = sum P^3:
 //
-//   shift     softmax does not mind a constant: what counts of e is e less its mean, of variance v = sum (e - mean)^2 /
+//   shift     softmax is unaffected by a constant: what counts is e - mean, of variance v = sum (e - mean)^2 /
 //             (n - 1)
 //   exp bias  mean over keys of exp(e - mean) - 1, which is never negative: v / 2 to first order. A key with noise
 //             weighs so much more than one without

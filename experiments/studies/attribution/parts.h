@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan cut into parts, to be tried one at a time: by site, layer, head and map, or some of these. A part is the
-// places that the plan quantizes and that agree in what it is cut by; what a site does not have (the layer of
-// lm_head.w) is no ground to part from the rest.
+// Cuts a plan into parts that are tested one at a time: by site, layer, head and map, or some of these. A part is the
+// set of quantized places that agree in these keys; a key that a site lacks (the layer of lm_head.w) does not separate
+// it.
 //
 //   int8 by site          q_proj.w  k_proj.w  ..  q  k  v  probs
 //   q=int4/token,k=int4/token by layer, map   [l0,m1]  [l0,m2]  [l1,m1]  ..
 //
-// A scale that spans what is cut (one per tensor, by head) is then of the part alone.
+// A scale that spans several parts (one per tensor, cut by head) then covers the part alone.
 #pragma once
 
 #include <string>
@@ -31,7 +31,7 @@ struct PlanPart {
 };
 
 // In the order of sites, layers, heads and maps. Throws Error for a plan of fewer than two parts, and for one whose
-// parts no selector tells apart.
+// parts no selector can separate.
 std::vector<PlanPart> PartsOf(const Plan& plan, const Grain& grain, const ModelSites& model);
 
 }  // namespace tare

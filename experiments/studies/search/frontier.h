@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cheapest of all ways to choose one level per part, by an additive model: costs add up, and losses do.
+// The cheapest choice of one level per part, by an additive model: costs and losses add up.
 //
 //   minimise  sum of loss + mu x sum of cost   for every mu >= 0
 //
-// Each part by itself goes down the lower convex hull of its levels; all their edges in the order of loss per cost
-// saved are the frontier. Its points are the corners of the convex hull of all choices: no choice of the parts lies
-// below the lines between them.
+// Each part follows the lower convex hull of its levels; the edges of all parts, in order of loss per cost saved, form
+// the frontier. Its points are the corners of the convex hull of all choices: no choice lies below the lines between
+// them.
 #pragma once
 
 #include <cstddef>

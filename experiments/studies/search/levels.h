@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a search chooses from: of each part, a site in one layer, the levels that the given plans have for it, beside no
-// quantization at all. Plans say levels of all parts at once: int8, int6 and int4 give a weight three levels, and an
-// input of a linear layer, int8 in all of them, one.
+// The choices of a search: for each part, a site in one layer, its levels in the given plans, and no quantization. A
+// plan gives every part one level: int8, int6 and int4 give a weight three levels, and an input of a linear layer, int8
+// in all, one.
 #pragma once
 
 #include <optional>
@@ -29,7 +29,7 @@ struct SearchPart {
   std::vector<PartLevel> levels;  // the first is not quantized
 };
 
-// In the order of sites and layers. Throws Error for a plan that tells heads or maps apart, or has fewer than two
+// In the order of sites and layers. Throws Error for a plan that distinguishes heads or maps, or has fewer than two
 // parts.
 std::vector<SearchPart> SearchParts(const std::vector<Plan>& plans, const ModelConfig& config, int64_t window);
 

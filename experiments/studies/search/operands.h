@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of bits, one definition: every multiply-add takes two operands, and each costs its bits, whatever may be
-// reused.
+// The definition of a plan's cost: every multiply-add takes two operands, and each costs its bits, regardless of
+// reuse.
 //
 //   site                      operands per token
 //   X.w, X.in                 in x out of the matrix
@@ -8,10 +8,10 @@
 //   probs, difference, v      maps (difference: 1) x values of attention's output x keys; v of as many maps as there
 //                             are
 //   cache_k, cache_v          key/value heads x d x keys: what decoding reads
-//   any other                 its values per token: no product takes them
+//   any other                 its values per token: no product uses them
 //
-// keys: what a query sees in the mean over a window of W positions, (W + 1) / 2, or less under a sliding window. What
-// is not quantized counts 16 bits; scales count nothing.
+// keys: the mean number of keys that a query sees in a window of W positions, (W + 1) / 2, or fewer with a sliding
+// window. Unquantized values count 16 bits; scales count nothing.
 #pragma once
 
 #include <cstdint>

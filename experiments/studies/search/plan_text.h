@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Few rules that say what every layer of every site has:
+// Few rules that describe every layer of every site:
 //
 //   weights: int4/channel but for down_proj.w of layers 0, 3  ->  weights=int4/channel,down_proj.w[l0]=int8/channel,..
 //
-// A site, or a group of sites, gets one rule for what saves the most text, and the rest rules of their own for runs of
-// neighbouring layers.
+// A site, or a group of sites, gets one rule for the level that saves the most text; runs of neighbouring layers with
+// other levels get rules of their own.
 #pragma once
 
 #include <map>

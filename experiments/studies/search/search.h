@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cheapest plan within a loss: from what each part loses alone (levels.h) the frontier of an additive model
-// (frontier.h), and of that frontier a handful of points that are really run. What the parts lose together is not the
-// sum of what they lose alone, so it is the runs that decide: bisection along the frontier, from its cheap end.
+// The cheapest plan within a loss: the losses of the parts alone (levels.h) give the frontier of an additive model
+// (frontier.h), and a few points of that frontier are measured. The loss of parts together is not the sum of their
+// losses alone, so the measurements decide: bisection along the frontier, from its cheap end.
 #pragma once
 
 #include <functional>

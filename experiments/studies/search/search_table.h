@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A search for people, within 80 columns but for the plan, which is one word, and for programs.
+// A search as a table of at most 80 columns (except the plan, which is one word) and for programs.
 //
 //   kld               bits  predicted  measured
 //     step 41         8.02   9.93e-03  1.02e-02 [9.6e-03, 1.10e-02] beyond

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the cells of a sweep say against each other, figure by figure: how a plan changed it from 16 bits of the same
-// model, and how much more a model's figure changed than the first model's: the difference of their drops. Both are
-// paired by what the runs have in common, items or windows of the same text, and both with what tells them from chance:
+// Compares the cells of a sweep, figure by figure: how much a plan changes it from 16 bits of the same model, and how
+// much more a model's figure changes than the first model's: the difference of their drops. Both are paired by the
+// items or windows that the runs share, and both come with their significance:
 //
 //            error                       95 % interval                                          p of no difference
 //   items    s(d) / sqrt(n)              Bonett and Price; of a difference of drops BCa, where  McNemar's, exact
@@ -11,7 +11,7 @@
 //            windows - 1
 //
 // p_holm is Holm's over all changes that the table shows, or all its differences of drops. One pair of models is one
-// sample of training: such a difference is of these two checkpoints, not of their kinds.
+// sample of training: such a difference applies to these two checkpoints, not to their architectures.
 #pragma once
 
 #include <optional>

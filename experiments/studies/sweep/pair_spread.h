@@ -4,7 +4,7 @@
 //
 //   mean m = sum d_i / n,   deviation s = sqrt(sum (d_i - m)^2 / (n - 1)),   95 % of the mean: m -/+ t s / sqrt(n)
 //
-// with t of Student's law, n - 1 degrees of freedom. What an item or a window adds to a pair's own error is in s
+// with t of Student's law, n - 1 degrees of freedom. The error of a pair from its items or windows is in s
 // already.
 #pragma once
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accuracy against bits: models x tasks x plans, one cell at a time. A finished cell is one JSON line in
-// DIR/cells.jsonl; a sweep that is started again with the same folder reads them, runs what is missing, and ends with
-// the same table. A cell is known by everything that its figures depend on: hashes of weights, config, tokenizer and
+// DIR/cells.jsonl; a sweep that is started again with the same folder reads them, runs the missing cells, and gives the
+// same table. A cell is identified by everything that its figures depend on: hashes of weights, config, tokenizer and
 // input, plan (and of the statistics file, where a rule is +static), windows, math.
 //
-// Cells do not talk to each other, so many machines may share a sweep: each runs some of the list's numbers into a
-// folder of its own, and one sweep of the same options takes all of them over.
+// Cells are independent, so many machines may share a sweep: each runs some of the list's numbers into its own folder,
+// and one sweep with the same options merges them all.
 //
-// Several sweeps may share a folder, one site each: what one has run another does not run again (16 bits of a model,
-// for all of them), and tables show the cells of all that can be compared.
+// Several sweeps may share a folder, one site each: cells that one has run are not run again (such as 16 bits of a
+// model), and tables show all cells that can be compared.
 #pragma once
 
 #include <filesystem>
@@ -56,8 +56,8 @@ struct SweepCell {
 using CellStarting = std::function<Progress(size_t cell, size_t cells, const std::string& what)>;
 
 // The cells that were asked for, in their order: models, tasks, plans; then others of the folder whose settings (limit,
-// windows, math, and of the same names the same weights and inputs) are the same. Those of other settings are left
-// alone, and a notice says which. Throws Error where the folder cannot be written or its cells are damaged.
+// windows, math, and of the same names the same weights and inputs) are the same. Those with other settings are
+// ignored, and a notice lists them. Throws Error where the folder cannot be written or its cells are damaged.
 std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting& starting);
 
 // Finished cells of other folders into this one's, in the order of the list: then there is nothing left to run, and the

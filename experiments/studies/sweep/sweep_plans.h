@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plans of a sweep: sites x granularity x bits, the sites all in one plan or each in a plan of its own, or as they
-// are given; and what a row of a table says of a plan.
+// The plans of a sweep: sites x granularity x bits, with all sites in one plan or each in its own, or as given; and the
+// name of a plan in a table row.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace tare {
 enum class SweepSites { kTogether, kEach };
 
 struct SweepQuestion {
-  std::string site = "attn_logits";          // or several, with commas between
+  std::string site = "attn_logits";          // or several, separated by commas
   SweepSites sites = SweepSites::kTogether;  // kEach: one after the other; a group is then each of its sites
   std::string base;                          // rules that every quantized cell has besides
   std::vector<int> bits{16, 8, 6, 4};        // 16: not quantized

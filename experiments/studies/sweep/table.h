@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A finished sweep as a table for people, within 80 columns: one block per figure of a task, and in it the rows of each
-// model with the change from f32 ("16 bits"); where there are several models, then how much more each one's figure
-// changed than the first one's.
+// A finished sweep as a table of at most 80 columns: one block per figure of a task, and in it the rows of each model
+// with the change from f32 ("16 bits"); with several models, also how much more each one's figure changed than the
+// first one's.
 //
 //   plan                        acc                     change from 16 bits
 //   attn_logits=int4/tensor     0.480 +/- 0.050         -0.230 +/- 0.058 *
 //
-// A change carries the standard error of the paired difference, of few items an interval; a star where it is
-// significant after Holm over the table, a question mark where too few items changed for that (comparison.h).
+// A change has the standard error of the paired difference, or an interval for few items; a star if it is significant
+// after Holm over the table, a question mark if too few items changed for that (comparison.h).
 #pragma once
 
 #include <string>

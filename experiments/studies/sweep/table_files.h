@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A finished sweep for programs: one row per cell and figure, comma-separated, and JSON with all that the cells hold.
+// A finished sweep for programs: CSV with one row per cell and figure, and JSON with everything in the cells.
 #pragma once
 
 #include <string>

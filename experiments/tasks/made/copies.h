@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copying names, as items of multiple choice: a passage of prose, and on a new line a stretch of it again up to a name;
-// the endings are that name and three others, of the passage first. A model that copies finds it whatever it knows of
-// the text; another name is an answer that stood in the context and came out changed. (Numbers: needles.h, with changed
+// the endings are that name and three others, of the passage first. A model that copies finds it without knowing the
+// text; another name is an answer from the context that was copied wrongly. (Numbers: needles.h, with changed
 // endings.)
 //
 // A name is a capitalised word of four letters or more that follows a word in the middle of a sentence. Drawn as

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prose that items of a given length are made from: a text's words, of which consecutive ones are taken so that they
-// fill a number of tokens.
+// Prose for items of a given length: consecutive words of a text that fill a number of
+// tokens.
 #pragma once
 
 #include <functional>

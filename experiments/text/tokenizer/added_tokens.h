@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tokens that a tokenizer.json adds to its model's (tokenizers/src/tokenizer/added_vocabulary.rs): they are found in
-// the text before it is cut into words, those that are not `normalized` before it is normalized too. Of several that
-// begin at a place, the longest.
+// the text before it is cut into words, those that are not `normalized` before it is normalized too. If several begin
+// at one place, the longest wins.
 #pragma once
 
 #include <cstdint>

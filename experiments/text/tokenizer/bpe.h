@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Byte-pair encoding as the tokenizers library does it (tokenizers/src/models/bpe): a word begins as characters (or
-// bytes); of all pairs of neighbours that merge, the one that was learnt first merges, the leftmost of equals, until
-// none does. Pieces that are unknown become bytes (byte_fallback) or unk_token; ignore_merges takes a word whole where
-// it is a piece.
+// bytes); of all neighbouring pairs that can merge, the one learnt first merges, the leftmost of equals, until none is
+// left. Pieces that are unknown become bytes (byte_fallback) or unk_token; ignore_merges takes a word whole if it is a
+// piece.
 #pragma once
 
 #include <array>
@@ -60,7 +60,7 @@ class Bpe : public Subwords {
   std::unordered_set<uint64_t> neighbours_;  // first << 32 | second
   mutable std::unordered_map<std::string, std::vector<int32_t>, TextHash, std::equal_to<>>
       seen_;                             // words that came before
-  mutable std::vector<Symbol> symbols_;  // of the word at hand
+  mutable std::vector<Symbol> symbols_;  // of the current word
 };
 
 }  // namespace tare::pipeline

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decoder of a tokenizer.json: pieces to text (tokenizers/src/decoders).
+// The decoder of a tokenizer.json: turns pieces into text (tokenizers/src/decoders).
 #pragma once
 
 #include <functional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far the steps of a tokenizer.json may stretch a text. Steps come in a list of any length and may each put a long
-// text in the place of every character: without a bound a small file asks for more memory than there is. What files in
-// use do at most triples a text; NFKC's longest is eleven times (U+FDFA).
+// How far the steps of a tokenizer.json may stretch a text. Steps form a list of any length, and each may replace every
+// character with a long text: without a bound, a small file could need more memory than exists. Files in use at most
+// triple a text; NFKC's longest is eleven times (U+FDFA).
 #pragma once
 
 #include <cstddef>

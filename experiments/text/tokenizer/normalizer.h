@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The normalizer of a tokenizer.json: what is done to a text before it is cut (tokenizers/src/normalizers).
+// The normalizer of a tokenizer.json: the changes to a text before it is cut (tokenizers/src/normalizers).
 #pragma once
 
 #include <functional>

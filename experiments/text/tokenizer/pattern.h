@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tokenizer.json looks for in a text: a literal string, or a regular expression as the tokenizers library reads
-// it (Oniguruma, Ruby's syntax), run by PCRE2. Differences of the two that patterns of tokenizers meet are mended on
-// the way: \s and \w are Unicode's White_Space and word characters, ^ and $ are of lines.
+// A pattern that a tokenizer.json looks for in a text: a literal string, or a regular expression as the tokenizers
+// library reads it (Oniguruma, Ruby's syntax), run by PCRE2. Differences between the two that occur in tokenizers are
+// corrected: \s and \w are Unicode's White_Space and word characters, ^ and $ are of lines.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The post-processor of a tokenizer.json: special tokens before and after the ids of one text
-// (tokenizers/src/processors). What it says of pairs of texts is not looked at.
+// (tokenizers/src/processors). Its rules for pairs of texts are ignored.
 #pragma once
 
 #include <cstdint>

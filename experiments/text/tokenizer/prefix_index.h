@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of many texts another begins with: the texts in the order of their bytes, narrowed byte by byte. A place costs
-// as many steps as the longest of them that goes on from there, each the logarithm of how many there are.
+// Finds which of many texts are a prefix of another: the texts in byte order, narrowed byte by byte. A place costs as
+// many steps as the longest text that matches there, each logarithmic in the number of texts.
 #pragma once
 
 #include <algorithm>

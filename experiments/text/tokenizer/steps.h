@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parsers of a tokenizer.json's parts share: steps in order, of objects with a "type", and keys that must be
+// Shared by the parsers of a tokenizer.json: steps in order, of objects with a "type", and keys that must be
 // there.
 #pragma once
 

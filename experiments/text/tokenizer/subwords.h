@@ -27,7 +27,7 @@ class Subwords {
   virtual int32_t ids() const = 0;  // one more than the largest
 };
 
-// type BPE or Unigram; a file without a type is told by what it has. Throws Error for other types, by name, and for
+// type BPE or Unigram; a file without a type is recognised by its keys. Throws Error for other types, by name, and for
 // what does not fit together.
 std::unique_ptr<Subwords> ParseSubwords(const nlohmann::json& json, WordsOf words, const std::string& where);
 

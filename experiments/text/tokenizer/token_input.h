@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model is run on: a text, cut by the checkpoint's tokenizer, or ids that any tokenizer made.
+// The input of a language model: a text, cut by the checkpoint's tokenizer, or ids made by any tokenizer.
 //
 // Ids: the tensor or dataset `input_ids` [B,T] or [T], of any integer type, in a .safetensors, .h5 or .hdf5 file;
-// whatever else the file holds is ignored. Rows are independent sequences and are taken as they are: nothing is put in
-// front. Text: any other file; UTF-8, one long row, and bos says what every window of it begins with.
+// the rest of the file is ignored. Rows are independent sequences and are used unchanged: nothing is added in front.
+// Text: any other file; UTF-8, one long row, and bos is the token that begins every window.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint's own tokenizer: tokenizer.json of Hugging Face's tokenizers library (experiments/text/tokenizer) or
-// SentencePiece's tokenizer.model. Where both are there, the first, as transformers does.
+// SentencePiece's tokenizer.model. If both exist, the first is used, as in transformers.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class TokenizerModel {
   // Without special tokens around. Throws Error where the text is not valid UTF-8.
   virtual std::vector<int32_t> Encode(std::string_view text) const = 0;
   virtual std::string Decode(const std::vector<int32_t>& ids) const = 0;
-  // "" of an id that stands for nothing.
+  // "" for an id without a piece.
   virtual std::string Piece(int32_t id) const = 0;
   virtual int32_t vocabulary() const = 0;  // one more than the largest id
   // Special tokens that the model expects around a text.

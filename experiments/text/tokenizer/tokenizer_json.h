@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tokenizer as Hugging Face's tokenizers library keeps it in one file, by the library's own rules
 // (github.com/huggingface/tokenizers): added tokens are taken out of the text, the rest is normalized, cut into words,
-// and each word becomes pieces; special tokens go around; decoding goes back. What truncates and pads is left to
-// whoever evaluates.
+// and each word becomes pieces; special tokens go around; decoding goes back. Truncation and padding are left to the
+// caller.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +32,9 @@ class TokenizerJson : public TokenizerModel {
   std::vector<int32_t> before() const override { return post_processor_.before; }
   std::vector<int32_t> after() const override { return post_processor_.after; }
 
-  // Special tokens are left out. Ids that stand for nothing are too.
+  // Special tokens and ids without a piece are left out.
   std::string Decode(const std::vector<int32_t>& ids) const override;
-  // As the file spells it; "" of an id that stands for nothing.
+  // As the file spells it; "" for an id without a piece.
   std::string Piece(int32_t id) const override;
   // One more than the largest id.
   int32_t vocabulary() const override;

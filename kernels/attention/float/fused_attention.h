@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention in f32, or with bf16 factors of its products, by the same plan as the integer kernels' early order:
 // exponentials of a block of rows for all keys, then one product of the maps' difference with V. Exponentials and sums
-// are f32 in both. What the integer kernels are compared with, on the same code; nothing of the model runs on it.
-// Memory comes from the caller; results are the same bits on any number of threads.
+// are f32 in both. It is the baseline of the integer kernels, built from the same code; models do not run on it. Memory
+// comes from the caller; results are the same bits on any number of threads.
 #pragma once
 
 #include <cstddef>

@@ -3,8 +3,8 @@
 // or per channel, softmax probabilities (late order) or their difference (early order) as codes with one scale per row
 // and key block. See code_stage.h for the formulas.
 //
-// Memory comes from the caller: nothing is allocated in the call but what oneDNN allocates. Results are the same bits
-// on any number of threads.
+// Memory comes from the caller: the call allocates nothing, apart from oneDNN. Results are the same bits on any number
+// of threads.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the integer kernels cut their work, and where in the caller's memory everything lies: packed K and V of all
-// heads, shared; one scratch per thread; the products of one call.
+// How the integer kernels divide their work, and the layout of the caller's memory: packed K and V of all heads,
+// shared; one scratch per thread; the products of one call.
 #pragma once
 
 #include <array>
@@ -80,7 +80,7 @@ struct ExecutedScratch {
   float* tile_max = arena.Take<float>(2 * l.scored * rows);  // [2][scored][rows]: each tile's largest logit
   float* weights = tile_max;                                 // early: what 1 of each tile's exps is worth replaces them
   int32_t* exp_sums = arena.Take<int32_t>(2 * l.scored * rows);  // [2][scored][rows]
-  float* spare_max = arena.Take<float>(rows);                    // [rows] early: for tiles scored again, read by nobody
+  float* spare_max = arena.Take<float>(rows);                    // [rows] early: for tiles scored again; never read
   int32_t* spare_sums = arena.Take<int32_t>(rows);               // [rows]
   float* block_max = arena.Take<float>(rows);                    // [rows] late: largest logit of a block
   int32_t* code_sums = arena.Take<int32_t>(rows);                // [rows] late: of a block's codes

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a mean that was subtracted from Q would have added to its logits: q k = (q - m) k + m k. For each key of a tile,
+// The contribution to the logits of a mean that was subtracted from Q: q k = (q - m) k + m k. For each key of a tile,
 //
 //   bias[key] = key_scale[key] * (m[0] code[0] + m[1] code[1] + ...)      in f32, an FMA per channel, in order
 //

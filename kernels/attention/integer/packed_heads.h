@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// K and V of all heads into their codes, on all threads: the first step of the integer kernels. Layouts in packing.h.
+// Packs K and V of all heads into codes, on all threads: the first step of the integer kernels. Layouts in packing.h.
 #pragma once
 
 #include "kernels/attention/integer/executed_layout.h"

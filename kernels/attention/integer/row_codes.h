@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Four rows of f32 at once to 8-bit codes with a scale each: what Q and K per token go through. The rule is
-// quant/format/round.h's, bit for bit.
+// Quantizes four rows of f32 at once to 8-bit codes with a scale each, for Q and K per token. The rule is that of
+// quant/format/round.h, bit for bit.
 #pragma once
 
 #include <array>
