@@ -19,28 +19,61 @@ target_compile_options(tare_flags INTERFACE -ffp-contract=off)
 # bits.
 target_compile_definitions(tare_flags INTERFACE EIGEN_DONT_PARALLELIZE)
 
-# Where everything is compiled, CMAKE_UNITY_BUILD=ON compiles a folder's sources as one, ten at most, whose headers are
-# then read once: a third of the time. So what a source keeps to itself has a name of its own in its folder. Alone stay
-# sources that Highway compiles once for each instruction set, and those named by tare_alone.
+# CMAKE_UNITY_BUILD=ON is for a build from nothing: it compiles the sources of a room (a first folder of a library),
+# sixteen at most, as one. ccache does not replace it, for a first build finds its cache empty: the eight sources of
+# experiments/passes take 16.5 s of processor time one by one and 5.1 s as one (g++ 14, -O3). So what a source keeps to
+# itself has a name of its own in its room; tests/lint/private.sh finds clashes without compiling. Sources that
+# tare_alone names are compiled alone. Those that Highway compiles once for each instruction set are joined by
+# join_stages.cmake, each in its own namespace: 3 of the 4 s that one takes go into Highway's headers.
 function(tare_alone)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
-function(tare_join_folders name)
+# tare_join_stages(NAME SOURCE...): up to ten such sources as one, made again when one changes.
+function(tare_join_stages name)
+  set_source_files_properties(${ARGN} PROPERTIES HEADER_FILE_ONLY ON)
+  set(rest ${ARGN})
+  set(number 0)
+  while(rest)
+    list(SUBLIST rest 0 10 part)
+    list(REMOVE_ITEM rest ${part})
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/joined/stages_${number}.cc)
+    set(script ${PROJECT_SOURCE_DIR}/cmake/join_stages.cmake)
+    add_custom_command(OUTPUT ${file} COMMAND ${CMAKE_COMMAND} -DOUT=${file} "-DSOURCES=${part}" -P ${script}
+                       DEPENDS ${part} ${script} VERBATIM)
+    target_sources(${name} PRIVATE ${file})
+    tare_alone(${file})
+    math(EXPR number "${number} + 1")
+  endwhile()
+endfunction()
+
+# tare_join_rooms(NAME SOURCE...): nothing where sources are compiled one by one.
+function(tare_join_rooms name)
+  if(NOT CMAKE_UNITY_BUILD)
+    return()
+  endif()
   set_target_properties(${name} PROPERTIES UNITY_BUILD_MODE GROUP)
+  set(stages "")
   foreach(source ${ARGN})
     file(STRINGS ${source} highway REGEX foreach_target.h LIMIT_COUNT 1)
     if(highway)
-      tare_alone(${source})
+      list(APPEND stages ${source})
     else()
-      cmake_path(GET source PARENT_PATH folder)
-      list(APPEND ${folder} ${source})
-      list(LENGTH ${folder} count)
-      math(EXPR ten "(${count} - 1) / 10")
-      cmake_path(GET folder FILENAME group)
-      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group}_${ten})
+      cmake_path(RELATIVE_PATH source OUTPUT_VARIABLE room)
+      if(room MATCHES "^([^/]+)/")
+        set(room ${CMAKE_MATCH_1})
+      else()
+        set(room ${name})  # a folder without rooms is one
+      endif()
+      list(APPEND in_${room} ${source})
+      list(LENGTH in_${room} count)
+      math(EXPR sixteen "(${count} - 1) / 16")
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${room}_${sixteen})
     endif()
   endforeach()
+  if(stages)
+    tare_join_stages(${name} ${stages})
+  endif()
 endfunction()
 
 # tare_library(NAME FOLDERS folder...): a library of every source in these folders, tare_NAME and tare::NAME.
@@ -49,7 +82,7 @@ function(tare_library name)
   list(TRANSFORM arg_FOLDERS REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/\\1/*.cc" OUTPUT_VARIABLE patterns)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${patterns})
   add_library(tare_${name} STATIC ${sources})
-  tare_join_folders(tare_${name} ${sources})
+  tare_join_rooms(tare_${name} ${sources})
   add_library(tare::${name} ALIAS tare_${name})
   set_target_properties(tare_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
   target_compile_features(tare_${name} PUBLIC cxx_std_23)

@@ -9,10 +9,10 @@
 namespace tare {
 namespace {
 
-using Runs = std::vector<const Figure*>;
+using RunsOfPair = std::vector<const Figure*>;
 
 // Items that every run answered: the differences of their scores.
-std::optional<OutcomeChanges> SharedItems(const Runs& runs, const std::vector<double>& signs) {
+std::optional<OutcomeChanges> SharedItems(const RunsOfPair& runs, const std::vector<double>& signs) {
   const size_t n = runs[0]->outcomes.size();
   if (n == 0 || std::ranges::any_of(runs, [&](const Figure* run) { return run->outcomes.size() != n; })) return {};
   OutcomeChanges items;
@@ -25,7 +25,7 @@ std::optional<OutcomeChanges> SharedItems(const Runs& runs, const std::vector<do
   return items;
 }
 
-PairedRuns OfItems(const Runs& runs, const std::vector<double>& signs) {
+PairedRuns OfItems(const RunsOfPair& runs, const std::vector<double>& signs) {
   PairedRuns paired{.counts = std::vector<double>(runs[0]->outcomes.size(), 1.0), .sums = {}, .signs = signs};
   for (const Figure* run : runs) {
     std::vector<double>& scores = paired.sums.emplace_back();
@@ -35,7 +35,7 @@ PairedRuns OfItems(const Runs& runs, const std::vector<double>& signs) {
 }
 
 // Nothing where the runs did not score the same tokens.
-std::optional<PairedRuns> SharedWindows(const Runs& runs, const std::vector<double>& signs) {
+std::optional<PairedRuns> SharedWindows(const RunsOfPair& runs, const std::vector<double>& signs) {
   PairedRuns paired{.counts = runs[0]->windows.counts, .sums = {}, .signs = signs, .of_mean = runs[0]->keys.of_mean};
   for (const Figure* run : runs) {
     if (run->windows.counts != paired.counts || paired.counts.empty()) return std::nullopt;
@@ -44,7 +44,8 @@ std::optional<PairedRuns> SharedWindows(const Runs& runs, const std::vector<doub
   return paired;
 }
 
-void CompareItems(const Runs& runs, const std::vector<double>& signs, const Resampling& resampling, Comparison& c) {
+void CompareItems(const RunsOfPair& runs, const std::vector<double>& signs, const Resampling& resampling,
+                  Comparison& c) {
   const OutcomeChanges& items = *c.items;
   if (items.n > 1) c.error = items.StandardError();
   const bool closed = runs.size() == 2 || items.gained + items.lost < kFewItems;
@@ -140,7 +141,7 @@ Comparisons CompareCells(const std::vector<SweepCell>& cells, const Resampling& 
     const SweepCell* const others_baseline = other == nullptr ? nullptr : BaselineOf(cells, *other);
     for (size_t i = 0; i < cells[c].figures.list.size(); ++i) {
       const auto of = [i](const SweepCell& cell) { return &cell.figures.list[i]; };
-      const auto add = [&](std::vector<Comparison>& list, const Runs& runs, const std::vector<double>& signs) {
+      const auto add = [&](std::vector<Comparison>& list, const RunsOfPair& runs, const std::vector<double>& signs) {
         list.push_back(Compare(runs, signs, resampling));
         list.back().cell = c;
         list.back().figure = i;

@@ -15,7 +15,7 @@ Columns<SweepCell> CellColumns() {
           {{"bits"}, [](const SweepCell& c) { return c.row.bits; }}};
 }
 
-Columns<SweepFigure> FigureColumns() {
+Columns<SweepFigure> SweepColumns() {
   Columns<SweepFigure> columns;
   AddPart(columns, "", CellColumns(), &SweepFigure::cell);
   columns.insert(columns.end(), {{{"plan"}, [](const SweepFigure& f) { return f.cell->Plan(); }},
@@ -71,7 +71,7 @@ Json ComparisonJson(const Comparison& c) {
 }
 
 std::string SweepCsv(const std::vector<SweepCell>& cells, const Comparisons& comparisons) {
-  return TableCsv(TableOf(FigureColumns(), FiguresOf(cells, comparisons)));
+  return TableCsv(TableOf(SweepColumns(), FiguresOf(cells, comparisons)));
 }
 
 Json SweepJson(const std::vector<SweepCell>& cells, const Comparisons& comparisons, const Resampling& resampling) {

@@ -104,9 +104,10 @@ void PackTile(const Layout& l, const Packed& packed, int64_t tile) {
     l.operands.Values(v.Row(tile * kTile, head), v.token_stride, count, v.width, l.ValueTile(packed, head, tile));
 }
 
-class Block {
+class FusedBlock {
  public:
-  Block(const Layout& layout, const Packed& packed, const Products& products, const Scratch& scratch, int64_t index)
+  FusedBlock(const Layout& layout, const Packed& packed, const Products& products, const Scratch& scratch,
+             int64_t index)
       : layout_(layout),
         problem_(layout.problem),
         packed_(packed),
@@ -212,7 +213,7 @@ void FusedAttention(const AttentionProblem& problem, std::span<std::byte> memory
               [&](size_t tile, int) { PackTile(layout, packed, static_cast<int64_t>(tile)); });
   ParallelFor(problem.heads.size() * static_cast<size_t>(layout.row_blocks), [&](size_t index, int thread) {
     const ProductScope tiles;
-    Block(layout, packed, products, workspace.Scratch(thread), static_cast<int64_t>(index)).Run();
+    FusedBlock(layout, packed, products, workspace.Scratch(thread), static_cast<int64_t>(index)).Run();
   });
 }
 
