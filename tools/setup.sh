@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the packages that building and testing Tare needs; does nothing if all of them are installed.
 #
-# usage: tools/setup.sh [--lint] [--python] [--slurm] [--fuzz]
+# usage: tools/setup.sh [--lint] [--python] [--slurm] [--fuzz] [--ccache]
 #   --lint   also clang-format and clang-tidy (and an omp.h for clang)
 #   --python also packages to build and test the Python module
 #   --slurm  also Slurm, to test tools/cluster/slurm.sh
 #   --fuzz   also clang with libFuzzer, and the tools that measure coverage
+#   --ccache also ccache, for whoever builds twice
 #
 # For Debian 13 or later and Ubuntu 25.04 or later, as root or as a user with sudo. The script checks the versions on
 # offer, not the name of the system: if packages are missing or too old there, it lists them and leaves the system
@@ -61,14 +62,19 @@ libclang-rt-19-dev    1:19
 libomp-dev            1:19
 '
 
+ccache_packages='
+ccache                4.8
+'
+
 for option; do
   case $option in
     --lint) packages+=$lint_packages ;;
     --python) packages+=$python_packages ;;
     --slurm) packages+=$slurm_packages ;;
     --fuzz) packages+=$fuzz_packages ;;
-    -h | --help) sed -n '3,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "setup: got '$option', expected nothing, --lint, --python, --slurm or --fuzz" >&2; exit 2 ;;
+    --ccache) packages+=$ccache_packages ;;
+    -h | --help) sed -n '3,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "setup: got '$option', expected nothing, --lint, --python, --slurm, --fuzz or --ccache" >&2; exit 2 ;;
   esac
 done
 
