@@ -91,7 +91,7 @@ double WeightedError(const std::vector<float>& row, const std::vector<float>& ro
 
 TEST(Gptq, CodesAreTheDefinitions) {
   for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
-    for (const auto& [in, group] : {std::pair{1, 1}, {16, 16}, {48, 16}, {96, 32}}) {
+    for (const auto& [in, group] : {std::pair{1, 1}, {16, 16}, {48, 16}, {64, 32}}) {
       constexpr int64_t kOut = 19;
       const std::vector<float> hessian = Hessian(in, 3 * in, 1);
       const std::vector<float> w = RandomNormal(static_cast<size_t>(kOut * in), 2);
