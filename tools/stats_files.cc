@@ -58,7 +58,7 @@ void Show(const ShowOptions& options) {
   }
   const Site site = SiteNamed(options.site);
   const Json json = kind == SiteRows::kMeasures ? MeasuresJson(set, site, LayerOf(options.layer))
-                                              : SiteJson(set, site, LayerOf(options.layer));
+                                                : SiteJson(set, site, LayerOf(options.layer));
   if (PrintsTables(options.json)) PrintText("{}", RowsTable(json));
   if (!options.csv.empty()) WriteFileAtomically(options.csv, RowsCsv(std::span(&json, 1)));
   WriteJson(options.json, json);
