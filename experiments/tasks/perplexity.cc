@@ -80,9 +80,10 @@ nlohmann::ordered_json PerplexityConvention(const WindowOptions& w) {
           {"stride", w.stride},
           {"tokens", w.tokens},
           {"convention",
-           "each token is scored once, by the first window that contains it; text windows begin with <s>; windows "
-           "advance by stride tokens (0: as many as a window holds, or one fewer without <s>); the last window is "
-           "moved back to be full"}};
+           // Part of the key of a finished cell: another wording would set aside what users have run.
+           "each token is scored once, by the first window that holds it; text windows begin with <s>; windows advance "
+           "by stride tokens (0: all that a window holds, where there is no <s> all but one), the last is moved back "
+           "to be full"}};
 }
 
 namespace {
