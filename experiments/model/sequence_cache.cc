@@ -19,8 +19,13 @@ CacheShape ShapeOf(const ModelConfig& config) {
 }
 
 double BytesOf(const ModelConfig& config, const CachePlan& plan, int64_t tokens) {
-  double bytes = 0;
-  for (int layer = 0; layer < config.layers; ++layer) bytes += CacheBytes(ShapeOf(config), plan.OfLayer(layer), tokens);
+  const auto of = [&](int layer) { return CacheBytes(ShapeOf(config), plan.OfLayer(layer), tokens); };
+  int named = 0;  // layers behind all that a rule names are alike
+  for (const Rule& rule : plan.rules.rules())
+    for (const IndexRange& range : rule.selector.layers)
+      named = std::max(named, std::min(range.last, config.layers - 1) + 1);
+  double bytes = named < config.layers ? of(named) * (config.layers - named) : 0;
+  for (int layer = 0; layer < named; ++layer) bytes += of(layer);
   return bytes;
 }
 
