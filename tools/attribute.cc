@@ -9,7 +9,6 @@
 #include "experiments/studies/attribution/attribution_table.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/folder_lock.h"
-#include "quant/file/json_text.h"
 #include "quant/plan/grid_files.h"
 #include "tools/help.h"
 
@@ -19,6 +18,7 @@ AttributionQuestion AskAttribution(CellsCommand& options, const std::string& pla
   AttributionQuestion question{.plan = Plan::Parse(plan), .by = by, .parts = {}};
   question.parts = PartsOf(question.plan, ParseGrain(by), ModelSitesOf(LoadConfig(options.models.at(0))));
   options.sweep.question.plans = AttributionPlans(question.plan, question.parts);
+  options.sweep.study = "attribute";
   return question;
 }
 

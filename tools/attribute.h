@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/studies/attribution/attribution_pair.h"
-#include "quant/file/json.h"
+#include "experiments/studies/attribution/attribution.h"
+#include "quant/file/json_value.h"
 #include "tools/cells.h"
 
 namespace tare {
@@ -17,7 +17,8 @@ struct AttributionQuestion {
   std::string by;
   std::vector<PlanPart> parts;
 };
-// The plan cut into parts of the options' only model; their plans become the sweep's. Throws Error where it cannot be.
+// Cuts the plan into parts of the options' only model; their plans become the sweep's. Throws Error if it cannot be
+// cut.
 AttributionQuestion AskAttribution(CellsCommand& options, const std::string& plan, const std::string& by);
 
 // Files of the folder besides its cells: attribution.csv, .txt and .json.
@@ -25,10 +26,10 @@ std::vector<AtomicFile> ClaimAttribution(CellsCommand& options);
 
 struct AttributionResult {
   AttributedModel model;
-  nlohmann::ordered_json json;  // tare.attribution/1
+  Json json;  // tare.attribution/1
   std::string table, legend;
 };
-// Of cells that RunCells gave; writes the files.
+// From the cells of RunCells; writes the files.
 AttributionResult WriteAttribution(const CellsCommand& options, const AttributionQuestion& question,
                                    std::vector<SweepCell> cells);
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare bench: measure speed, compared with the machine's limits and baselines in the same run. `forward` is here, the
 // others in bench_*.cc.
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-
-#include <unistd.h>
 
 #include "experiments/bench/forward_bench.h"
 #include "experiments/model/plan_run.h"
@@ -36,10 +37,10 @@ struct ForwardOptions {
 const std::map<std::string, OutputGate> kGates{
     {"none", OutputGate::kNone}, {"head", OutputGate::kPerHead}, {"value", OutputGate::kPerValue}};
 
-// A folder that goes away with the bench.
+// A folder that is deleted at the end of the bench.
 class TemporaryFolder {
  public:
-  TemporaryFolder() : path(std::filesystem::temp_directory_path() / Formatted("tare-bench-{}", getpid())) {}
+  TemporaryFolder() : path(Make()) {}
   ~TemporaryFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path, ignored);
@@ -47,6 +48,14 @@ class TemporaryFolder {
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   const std::filesystem::path path;
+
+ private:
+  // Of a name that nobody has.
+  static std::filesystem::path Make() {
+    std::string name = std::filesystem::temp_directory_path() / "tare-bench-XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) Fail("{}: cannot be made: {}; try TMPDIR=FOLDER", name, std::strerror(errno));
+    return name;
+  }
 };
 
 struct Timed {
@@ -77,7 +86,7 @@ void MakeTower(ModelConfig& config, ForwardBench& bench) {
   bench.tokens = 1 + config.Patches();
 }
 
-// Its timings: without statistics, with the paper's, and under the plan.
+// A family's timings: without statistics, with the paper's, and under the plan.
 void TimeFamily(
     const ForwardOptions& o, const std::string& family, Math math,
     const std::function<void(const char* what, const std::string& family, const ForwardTiming& timing)>& add) {
@@ -155,16 +164,11 @@ void AddForward(CLI::App& bench) {
   command->add_option("--ffn", options->ffn)->check(WholeNumber(1, 1 << 18))->capture_default_str();
   command->add_option("--layers", options->layers)->check(WholeNumber(1, 1000))->capture_default_str();
   command->add_option("--heads", options->heads)->check(WholeNumber(1, 1024))->capture_default_str();
-  command->add_option("--kv-heads", options->kv_heads, "0: as many as heads; diff_v2 needs at most half as many")
-      ->check(WholeNumber(0, 1024))
-      ->capture_default_str();
+  AddWhole(*command, "--kv-heads", options->kv_heads, "0: as many as heads; diff_v2 needs at most half as many", 0,
+           1024);
   command->add_option("--vocabulary", options->vocabulary)->check(WholeNumber(2, 1 << 20))->capture_default_str();
-  command->add_option("--batch", options->bench.batch, "sequences")
-      ->check(WholeNumber(1, 1 << 16))
-      ->capture_default_str();
-  command->add_option("--tokens", options->bench.tokens, "tokens per sequence; vision towers have 197")
-      ->check(WholeNumber(1, 1 << 20))
-      ->capture_default_str();
+  AddWhole(*command, "--batch", options->bench.batch, "sequences", 1, 1 << 16);
+  AddWhole(*command, "--tokens", options->bench.tokens, "tokens per sequence; vision towers have 197", 1, 1 << 20);
   command->add_option("--gate", options->gate, "gate of attention's output, for family qwen3: none, head or value")
       ->check(CLI::IsMember({"none", "head", "value"}))
       ->capture_default_str();

@@ -20,7 +20,7 @@
 namespace tare {
 namespace {
 
-// oneDNN's two write whole n x n matrices of logits, seconds and gigabytes per call beyond this.
+// oneDNN's two kernels write whole n x n matrices of logits: beyond this, seconds and gigabytes per call.
 constexpr int64_t kMostOfOneDnn = 8192;
 
 struct BenchAttentionArguments {

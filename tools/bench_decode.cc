@@ -8,6 +8,7 @@
 
 #include "experiments/bench/decode_bench.h"
 #include "experiments/plan/cache_plan.h"
+#include "kernels/decode/read_ahead.h"
 #include "quant/base/formatted.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -25,7 +26,7 @@ struct BenchDecodeArguments {
   std::string json;
 };
 
-// What is measured where no cache is named.
+// The caches measured by default.
 constexpr const char* kDefaultCaches[] = {"cache_k=int4/token,cache_v=int4/token",
                                           "cache_k=int6/token,cache_v=int6/token",
                                           "cache_k=int8/token,cache_v=int8/token"};
@@ -35,10 +36,11 @@ constexpr const char* kDecodeLegend =
     "n: keys; d: head width of q and k; H: output heads; kv: key/value heads; B: sequences; th: threads.\n"
     "seconds: median time of a call, one query per sequence; spread: (largest - smallest) / median; ns/key: time\n"
     "per key and output head; GB/s: bytes of the caches / seconds; of read: share of the best read rate of the same\n"
-    "run over as much memory (at most 256 MiB); rel L2: error of the first and the last head against exact attention\n"
-    "on unquantized values, in double; floor: the part of it that the codes cause. Every case is checked against the\n"
-    "double reference over its cache before it is timed. f32 and bf16: the same kernel; onednn-f32: oneDNN\n"
-    "primitives, composed (a batch of one).";
+    "run over as much memory (at most 1 GiB); from: whether the caches fit the processor's last cache; rel L2: error\n"
+    "of the first and the last head against exact attention on unquantized values, in double; floor: the part of it\n"
+    "that the codes cause; prefetch: the hint for what is read 16 KB later, none, once (into the first cache alone)\n"
+    "or kept (into all). Every case is checked against the double reference over its cache before it is timed. f32\n"
+    "and bf16: the same kernel; onednn-f32: oneDNN primitives, composed (a batch of one).";
 
 // Every combination: the caches, then the baselines of the same shape.
 std::vector<DecodeCase> Cases(const BenchDecodeArguments& o) {
@@ -68,7 +70,8 @@ std::vector<DecodeCase> Cases(const BenchDecodeArguments& o) {
 }
 
 void Print(const std::vector<DecodeResult>& results) {
-  PrintText("{}\n{}", TableText(DecodeBenchTable(results), 2), Paragraph(kDecodeLegend));
+  PrintText("{}\nprefetch on this processor: {}\n\n{}", TableText(DecodeBenchTable(results), 2), Name(BestReadHint()),
+            Paragraph(kDecodeLegend));
 }
 
 void Run(const BenchDecodeArguments& o) {
@@ -95,10 +98,8 @@ void AddBenchDecode(CLI::App& bench) {
   list("--n", o->lengths, "keys per sequence")->check(WholeNumber(1, 1 << 20));
   list("--d", o->widths, "head width of q and k")->check(WholeNumber(1, 512));
   list("--heads", o->heads, "output heads")->check(WholeNumber(1, 256));
-  command->add_option("--kv-heads", o->kv_heads, "key/value heads, a divisor of --heads (0: the same number)")
-      ->check(WholeNumber(0, 256))
-      ->capture_default_str();
-  command->add_option("--batch", o->batch, "sequences")->check(WholeNumber(1, 4096))->capture_default_str();
+  AddWhole(*command, "--kv-heads", o->kv_heads, "key/value heads, a divisor of --heads (0: the same number)", 0, 256);
+  AddWhole(*command, "--batch", o->batch, "sequences", 1, 4096);
   list("--threads", o->threads, "threads")->check(WholeNumber(1, 4096));
   command->add_option("--repetitions", o->repetitions)->check(WholeNumber(1, 1000))->capture_default_str();
   command->add_option("--seed", o->seed)->capture_default_str();

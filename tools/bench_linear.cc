@@ -53,18 +53,9 @@ void AddBenchLinear(CLI::App& bench) {
                        "one case instead of the default cases: weights=int4/group64,linear_in=int8/token, or weights "
                        "alone for one-token steps")
           ->transform(WithGridFiles);
-  command->add_option("--rows", options->one.rows, "tokens")
-      ->check(WholeNumber(1, 1 << 20))
-      ->capture_default_str()
-      ->needs(plan);
-  command->add_option("--out", options->one.out, "outputs")
-      ->check(WholeNumber(1, 1 << 18))
-      ->capture_default_str()
-      ->needs(plan);
-  command->add_option("--in", options->one.in, "inputs")
-      ->check(WholeNumber(1, 1 << 18))
-      ->capture_default_str()
-      ->needs(plan);
+  AddWhole(*command, "--rows", options->one.rows, "tokens", 1, 1 << 20)->needs(plan);
+  AddWhole(*command, "--out", options->one.out, "outputs", 1, 1 << 18)->needs(plan);
+  AddWhole(*command, "--in", options->one.in, "inputs", 1, 1 << 18)->needs(plan);
   command->add_option("--repetitions", options->one.repetitions)->check(WholeNumber(1, 1000))->capture_default_str();
   command->add_option("--threads", options->threads)->check(WholeNumber(1, 4096))->capture_default_str();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");

@@ -45,6 +45,7 @@ std::vector<AtomicFile> ClaimCells(CellsCommand& options, const std::vector<std:
   if (!options.cache.empty()) options.sweep.cache = ParseCachePlan(options.cache);
   std::vector<std::string> inputs = options.models, names{"cells.jsonl"};
   inputs.insert(inputs.end(), options.statistics.begin(), options.statistics.end());
+  inputs.insert(inputs.end(), options.folders.begin(), options.folders.end());
   for (const TaskSpec& task : options.sweep.tasks) inputs.push_back(task.file);
   names.insert(names.end(), outputs.begin(), outputs.end());
   std::vector<std::string> files = OutputsIn(options.sweep.folder, names);
@@ -80,6 +81,7 @@ void PrintCells(CellsCommand& options) {
 
 void ApplyTo(CellsCommand& options, const CellNumbers& numbers) {
   if (!numbers.only.empty()) options.sweep.only = ParseCells(numbers.only);
+  options.folders = numbers.parts;
 }
 
 void Merge(const CellsCommand& options, const CellNumbers& numbers) {

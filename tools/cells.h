@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/significance/bootstrap.h"
+#include "experiments/significance/paired_runs.h"
 #include "experiments/studies/sweep/sweep.h"
 #include "tools/files.h"
 #include "tools/run_options.h"
@@ -14,7 +14,7 @@
 namespace tare {
 
 struct CellsCommand {
-  std::vector<std::string> models, statistics;
+  std::vector<std::string> models, statistics, folders;  // of folders: results of other runs, which are read too
   std::string tasks, json, cache;
   SweepOptions sweep;
   Resampling resampling;
@@ -24,10 +24,10 @@ struct CellsCommand {
 // --stats, --tasks, --cache, --out, --json, --seed, windows, --threads and --math.
 void AddCellsOptions(CLI::App& command, CellsCommand& options);
 
-// From the texts of the command line; `outputs` are files of the folder besides its cells.
+// Parses the texts of the command line. `outputs` are files of the folder besides its cells.
 std::vector<AtomicFile> ClaimCells(CellsCommand& options, const std::vector<std::string>& outputs);
 
-// With a line of progress.
+// Runs the cells and shows progress.
 std::vector<SweepCell> RunCells(const CellsCommand& options);
 
 // --list, --cells and --merge.
@@ -38,9 +38,9 @@ struct CellNumbers {
 
   void AddTo(CLI::App& command);
 };
-// The cells with their numbers.
+// Prints the cells with their numbers.
 void PrintCells(CellsCommand& options);
-// Before any runs: into the options, and what is taken over into the folder.
+// Call it before any cell runs: sets the options, and copies cells of other folders into this one.
 void ApplyTo(CellsCommand& options, const CellNumbers& numbers);
 void Merge(const CellsCommand& options, const CellNumbers& numbers);
 

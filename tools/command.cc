@@ -15,8 +15,8 @@
 #include "quant/base/formatted.h"
 #include "quant/base/number.h"
 #include "quant/base/parallel.h"
+#include "quant/base/standard_output.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/json_text.h"
 #include "quant/file/json_value.h"
 
 namespace tare {
@@ -41,7 +41,7 @@ void RequireEffect(const CLI::App& command, bool counts, std::initializer_list<c
   }
 }
 
-// Of the process: no line of progress is shown.
+// For the whole process: shows no progress lines.
 static bool quiet = false;
 
 void AddQuiet(CLI::App& command) {
@@ -75,7 +75,7 @@ std::string CpuName() {
 
 namespace {
 
-// What a shell would not read as one word is put between quotes.
+// Quotes what a shell would not read as one word.
 std::string ShellWord(const std::string& word) {
   constexpr std::string_view kPlain = "_-+=/.,:@%[]";
   const auto plain = [&](char c) { return std::isalnum(static_cast<unsigned char>(c)) || kPlain.contains(c); };
@@ -85,13 +85,13 @@ std::string ShellWord(const std::string& word) {
   return quoted + "'";
 }
 
-// Options that figures do not follow from: where they go, how the work is cut, done and shown. With them equal results
-// would not be equal bytes.
+// Options that figures do not depend on: where results go, and how the work is split, done and shown. If JSON had them,
+// equal results would not be equal bytes.
 constexpr std::string_view kWithValue[] = {"--out",     "--json",  "--csv",   "--records",
                                            "--threads", "--cells", "--merge", "--checkpoint"};
 constexpr std::string_view kFlags[] = {"--quiet", "--resume"};
 
-// Words of a command, the program's path first. Of bench all stay: threads are what it measures.
+// A command's words, starting with the program's path. For bench all of them, because it measures threads.
 std::string CommandLine(const std::vector<std::string>& words) {
   const bool all = words.size() > 1 && words[1] == "bench";
   std::string command = "tare";
@@ -117,7 +117,7 @@ std::vector<std::string>& Words() {
 
 void KeepCommand(int argc, char** argv) { Words().assign(argv, argv + argc); }
 
-nlohmann::ordered_json WithCommand(const nlohmann::ordered_json& json) {
+Json WithCommand(const Json& json) {
   if (json.is_array()) {
     Json list = Json::array();
     for (const Json& one : json) list.push_back(WithCommand(one));
@@ -129,11 +129,11 @@ nlohmann::ordered_json WithCommand(const nlohmann::ordered_json& json) {
   return with;
 }
 
-void WriteJson(const std::string& target, const nlohmann::ordered_json& json) {
+void WriteJson(const std::string& target, const Json& json) {
   if (target.empty()) return;
   const std::string text = JsonText(WithCommand(json), 2) + "\n";
   if (target == "-") {
-    std::fwrite(text.data(), 1, text.size(), stdout);  // main looks at how it went
+    PutText(text);
   } else {
     WriteFileAtomically(target, text);
   }
@@ -157,11 +157,22 @@ void ForCommands(const CLI::App& app,
   }
 }
 
+void CheckValues(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    if (type.starts_with("FLOAT") || type.starts_with("INT") || type.starts_with("UINT"))
+      option->check([](const std::string& text) { return text.empty() ? "got '', expected a number" : std::string(); });
+    if (option->check_lname("json"))
+      option->transform([](const std::string& text) { return text == "/dev/stdout" ? "-" : text; });
+  }
+  for (CLI::App* sub : app.get_subcommands({})) CheckValues(*sub);
+}
+
 static double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// One less than the terminal has: a full last column would begin a line of its own.
+// One column less than the terminal has, because a full last column would start a new line.
 static size_t TerminalColumns() {
   winsize size{};
   const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;

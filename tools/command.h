@@ -13,7 +13,6 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "experiments/passes/progress.h"
-#include "experiments/passes/progress_clock.h"
 #include "kernels/linear/projector.h"
 
 namespace tare {
@@ -45,21 +44,38 @@ void AddBenchAttention(CLI::App& bench);
 void AddBenchDecode(CLI::App& bench);
 void AddBenchLinear(CLI::App& bench);
 
-// Of a command, those of its option groups among them, which are nameless subcommands.
+// A command's options, with those of its option groups, which are nameless subcommands.
 std::vector<const CLI::Option*> OptionsOf(const CLI::App& command);
-// body with each command below the program and its words, "bench decode", each before those below it.
+// Calls body for each command below the program with its words, such as "bench decode", parents first.
 void ForCommands(const CLI::App& app,
                  const std::function<void(const std::string& words, const CLI::App& command)>& body);
 
-// Of an option: "got '1,000', expected a whole number of 0 or more".
+// Of every option of the program: one that takes numbers takes no empty text (which CLI11 reads as 0), and --json
+// knows standard output by its device's name too.
+void CheckValues(CLI::App& app);
+
+// Checks an option: "got '1,000', expected a whole number of 0 or more".
 CLI::Validator WholeNumber(int64_t least, int64_t most = std::numeric_limits<int64_t>::max());
 
-// An option that would change nothing is wrong usage: throws where it was given and `counts` does not hold.
-//   --executed: changes nothing without --plan
+// An option of such a number, with its default in the help.
+template <typename T>
+CLI::Option* AddWhole(CLI::App& command, const std::string& name, T& value, const std::string& what, int64_t least,
+                      int64_t most = std::numeric_limits<int64_t>::max()) {
+  return command.add_option(name, value, what)->check(WholeNumber(least, most))->capture_default_str();
+}
+
+// An option of several values, separated by commas: words after it are not its own, or it would take what follows.
+template <typename T>
+CLI::Option* AddList(CLI::App& command, const std::string& name, std::vector<T>& values, const std::string& what) {
+  return command.add_option(name, values, what)->delimiter(',')->allow_extra_args(false);
+}
+
+// Refuses options that would have no effect: throws if one is given and `counts` is false.
+//   --executed: has no effect without a --plan
 void RequireEffect(const CLI::App& command, bool counts, std::initializer_list<const char*> options,
                    const std::string& without);
 
-// --quiet: of every command that shows progress.
+// --quiet, for every command that shows progress.
 void AddQuiet(CLI::App& command);
 
 // --threads and --math, applied before the callback runs.
@@ -72,26 +88,26 @@ struct MachineOptions {
   Math Apply() const;
 };
 
-// The processor, as it calls itself; "unknown" where it does not.
+// The processor's own name; "unknown" if it has none.
 std::string CpuName();
 
-// What main was called with: the command that JSON says.
+// Keeps the arguments of main for WithCommand.
 void KeepCommand(int argc, char** argv);
 
-// The object with that command, as a shell takes it again: "command", after its schema.
-// Without the options that its figures do not follow from (--out, --threads, --cells ...), but of bench with all. Of a
-// list each of its objects; what has no schema stays as it is.
+// Adds the command line, in shell syntax, to the object: "command", after its schema. Leaves out options that figures
+// do not depend on (--out, --threads, --cells ...); bench keeps them all. In a list, adds it to each object; objects
+// without a schema stay unchanged.
 nlohmann::ordered_json WithCommand(const nlohmann::ordered_json& json);
 
-// Writes JSON, with its command, where --json says: a file, whole or not at all, or "-" for standard output; nowhere
-// when empty.
+// Writes JSON, with its command, to the target of --json: a file, whole or not at all, or "-" for standard output; if
+// empty, nowhere.
 void WriteJson(const std::string& target, const nlohmann::ordered_json& json);
 
-// Whether figures for people go to standard output: not when JSON does.
+// Whether tables go to standard output: not if JSON does.
 inline bool PrintsTables(const std::string& json_target) { return json_target != "-"; }
 
-// A line on standard error with rate and time left: on a terminal rewritten in place, in its width; elsewhere a line a
-// minute.
+// A line on standard error with rate and time left: on a terminal it is rewritten in place and fits the width,
+// elsewhere there is one line a minute.
 class ProgressLine {
  public:
   explicit ProgressLine(const std::string& what);
@@ -100,7 +116,7 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   Progress Callback();
-  // What follows is part `part` of `parts`, counted from 0.
+  // The progress that follows is that of part `part` of `parts`, counted from 0.
   void Begin(const std::string& what, size_t part, size_t parts);
 
  private:

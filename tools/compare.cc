@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare compare: two checkpoints side by side at low bit widths, in one command and one folder: the outliers of
-// both, a sweep (tools/sweep.h) whose texts also give the divergence from each model's own f32, and the cost of
-// each site.
+// tare compare: two checkpoints side by side at low bit widths, in one command and one folder: the outliers of both, a
+// sweep (tools/sweep.h) that also measures the divergence of texts from each model's own f32, and the cost of each
+// site.
 #include <memory>
 
 #include "experiments/observe/outlier_report.h"
@@ -10,10 +10,10 @@
 #include "experiments/tasks/task.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/notice.h"
+#include "quant/file/checked_lines.h"
 #include "quant/file/folder_lock.h"
-#include "quant/file/json_text.h"
 #include "quant/file/json_value.h"
-#include "quant/file/strict_json.h"
 #include "quant/plan/grid_files.h"
 #include "tools/compare_attribution.h"
 #include "tools/help.h"
@@ -28,8 +28,8 @@ struct CompareArguments : CellsCommand {
   int64_t attribute_tokens = 2555;  // five windows of 511
 };
 
-// The plan to attribute: what was asked for, else the preset of the fewest bits, which has rules that no cache stands
-// beside; empty for none.
+// The plan to attribute: the requested one, else the preset with the fewest bits (its rules cannot stand beside a
+// cache); empty for none.
 std::string AttributedPlan(const CompareArguments& options) {
   if (!options.attribute.empty()) return options.attribute == "none" ? "" : options.attribute;
   const SweepQuestion& question = options.sweep.question;
@@ -38,7 +38,7 @@ std::string AttributedPlan(const CompareArguments& options) {
   return Formatted("int{}", fewest);
 }
 
-// After each task the one that compares with each model's own f32 what it measures: divergence after perplexity.
+// Adds after each task the one that compares its input with each model's own f32: divergence after perplexity.
 std::vector<TaskSpec> WithCompared(const std::vector<TaskSpec>& asked) {
   std::vector<TaskSpec> tasks;
   for (const TaskSpec& task : asked) {
@@ -50,7 +50,7 @@ std::vector<TaskSpec> WithCompared(const std::vector<TaskSpec>& asked) {
   return tasks;
 }
 
-// What changes are from, first.
+// Puts the baseline of all changes first.
 void AddBaseline(SweepQuestion& question) {
   const auto add = [](auto& list, auto baseline) {
     if (!std::ranges::contains(list, baseline)) list.insert(list.begin(), baseline);
@@ -64,26 +64,25 @@ void AddBaseline(SweepQuestion& question) {
   }
 }
 
-// Of the first text among the tasks.
+// The file of the first text among the tasks.
 std::filesystem::path TextOf(const std::vector<TaskSpec>& tasks) {
   const auto text = std::ranges::find_if(tasks, [](const TaskSpec& task) { return task.kind->convention != nullptr; });
   if (text == tasks.end()) Fail("--tasks: got no text, expected one to measure outliers on; try perplexity=TEXT");
   return text->file;
 }
 
-// What an earlier run measured, null where it was not this.
-Json Measured(const std::filesystem::path& file, size_t model, const Json& key) try {
-  const std::vector<std::string> lines = ReadLines(file);
-  const Json line = model < lines.size() ? ParseOrderedJson(lines[model], file.string()) : Json();
-  return line.is_object() && line.value("key", Json()) == key ? line.at("figures") : Json();
-} catch (const Error&) {
-  return {};
+// The result of an earlier run; null if it was another measurement.
+Json Measured(const RecordLines& lines, size_t model, const Json& key) {
+  const auto found = std::ranges::find(lines.records, model + 1, &Record::number);
+  return found != lines.records.end() && found->object["key"] == key ? found->object["figures"] : Json();
 }
 
-// Of each model; a line each in outliers.jsonl.
+// For each model; one line each in outliers.jsonl.
 std::vector<Json> Outliers(const CellsCommand& options) {
   const WindowOptions& windows = options.sweep.windows;
   const std::filesystem::path text = TextOf(options.sweep.tasks), file = options.sweep.folder / "outliers.jsonl";
+  const RecordLines earlier = ReadRecords(file, OutlierRecords());
+  if (!earlier.damaged.empty()) Notice(DamageText(earlier) + "; what was there is measured again");
   std::vector<Json> models;
   std::string lines;
   ProgressLine line("");
@@ -96,12 +95,12 @@ std::vector<Json> Outliers(const CellsCommand& options) {
                    {"tokens", windows.tokens},
                    {"limit", windows.limit},
                    {"math", options.machine.math}};
-    Json figures = Measured(file, models.size(), key);
+    Json figures = Measured(earlier, models.size(), key);
     if (figures.is_null()) {
       line.Begin(Formatted("{} outliers", model.Name()), models.size(), options.sweep.models.size());
       figures = MeasureOutliers(model, input, CutDisjoint(input, model.config(), windows), line.Callback());
     }
-    lines += JsonText(Json{{"key", key}, {"figures", figures}}) + "\n";
+    lines += OutlierLine(key, figures) + "\n";
     models.push_back(std::move(figures));
   }
   WriteFileAtomically(file, lines);
@@ -111,6 +110,8 @@ std::vector<Json> Outliers(const CellsCommand& options) {
 void Run(CompareArguments& options) {
   options.sweep.tasks = WithCompared(ParseTasks(options.tasks));
   AddBaseline(options.sweep.question);
+  options.sweep.study = "compare";
+  options.folders = options.also;
   const std::filesystem::path text = TextOf(options.sweep.tasks);
   OutputsIn(options.sweep.folder, {});
   const OutputFolder folder(options.sweep.folder);
@@ -173,9 +174,7 @@ void AddCompare(CLI::App& app) {
                    "plan whose cost per site is measured in both models, by divergence (default: the preset with the "
                    "fewest bits; none: skip this)")
       ->transform(WithGridFiles);
-  command->add_option("--attribute-tokens", options->attribute_tokens, "tokens of the first text to measure this on")
-      ->check(WholeNumber(1))
-      ->capture_default_str();
+  AddWhole(*command, "--attribute-tokens", options->attribute_tokens, "tokens of the first text to measure this on", 1);
   command->footer(
       Examples({"tare compare experiments/pair/novels-standard experiments/pair/novels-differential --granularity "
                 "tensor --tasks perplexity=experiments/pair/heldout.txt --tokens 20440 --out compared",

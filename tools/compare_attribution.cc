@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "experiments/studies/attribution/attribution_pair_table.h"
+#include "experiments/studies/attribution/attribution_table.h"
 #include "experiments/tasks/divergence.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
@@ -21,8 +21,8 @@ AttributionResult RunOne(ModelAttribution& model) {
 
 std::string PairLegend(const std::vector<AttributionPair>& pairs) {
   std::string text =
-      "\nA, B: change from f32 with only that part quantized; B less A: [low, high] 95 %,\n"
-      "paired by window\n";
+      "\nA, B: change from f32 with only that part quantized; B minus A:\n"
+      "[low, high] 95 %, paired by window\n";
   size_t tested = 0;
   for (const AttributionPair& pair : pairs) {
     tested += pair.whole.difference->p_holm ? 1 : 0;

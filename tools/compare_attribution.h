@@ -10,21 +10,21 @@
 
 namespace tare {
 
-// The options of one model's, and its plan cut into parts.
+// One model's options, and the plan cut into its parts.
 struct ModelAttribution {
   CellsCommand options;
   AttributionQuestion question;
 };
-// Of both models by site, by divergence on the text, at most `tokens` of it. Throws Error, before anything runs, for a
-// plan that cannot be cut or not be run.
+// Both models by site, by divergence on at most `tokens` tokens of the text. Throws Error, before anything runs, for a
+// plan that cannot be cut or run.
 std::vector<ModelAttribution> AskBoth(const CellsCommand& compare, const std::filesystem::path& text,
                                       const std::string& plan, int64_t tokens);
 
 struct ComparedAttribution {
   std::string table, legend;
-  nlohmann::ordered_json json;  // {"plan", "tokens", "models": [tare.attribution/1, ..], "differences"}
+  Json json;  // {"plan", "tokens", "models": [tare.attribution/1, ..], "differences"}
 };
-// Writes attribution.csv of the two side by side into the comparison's folder. `plan` as it was given.
+// Writes attribution.csv of the two side by side into the comparison's folder. `plan` is shown as the user gave it.
 ComparedAttribution RunBoth(std::vector<ModelAttribution>& both, const std::string& plan,
                             const std::filesystem::path& folder);
 

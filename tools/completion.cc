@@ -10,7 +10,7 @@
 namespace tare {
 namespace {
 
-// Names of what a word after the command may be: its subcommands and options.
+// The words that may follow a command: its subcommands and options.
 std::string WordsOf(const CLI::App& command) {
   std::string words;
   for (const CLI::App* sub : command.get_subcommands({})) {
@@ -22,7 +22,7 @@ std::string WordsOf(const CLI::App& command) {
   return words;
 }
 
-// A function that finds the command among the words so far, and offers its words; files where none fits.
+// A function that finds the command among the words so far and offers its words, or files if none fits.
 std::string BashScript(const CLI::App& app) {
   std::string commands, words = Formatted("    '') words='{}' ;;\n", WordsOf(app));
   ForCommands(app, [&](const std::string& name, const CLI::App& command) {

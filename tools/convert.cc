@@ -5,9 +5,9 @@
 #include "experiments/model/config.h"
 #include "experiments/quantize/export.h"
 #include "experiments/quantize/layout.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
-#include "quant/base/size_text.h"
-#include "quant/file/json.h"
+#include "quant/file/atomic_folder.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/help.h"
@@ -26,12 +26,12 @@ void Run(const ConvertArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.model}, outputs);
   options.machine.Apply();
   const std::filesystem::path folder = WithoutSlash(options.out);
-  const Passing made(folder.string() + ".folder.tmp");
+  AtomicFolder made(folder);
   const std::string from = LoadConfig(options.model).family;
   const ConvertSummary s = ConvertLayout(options.model, options.to, made.path(), ProgressLine("convert").Callback());
-  MoveFolder(made.path(), folder);
+  made.Commit();
   if (PrintsTables(options.json)) {
-    PrintLine("{}: {} as {}, {} tensors, {}", options.out, from, options.to, s.tensors, SizeText(s.bytes));
+    PrintLine("{}: {} as {}, {}, {}", options.out, from, options.to, Counted(s.tensors, "tensor"), SizeText(s.bytes));
     PrintLine("  {} with rows reordered, {} multiplied by a head norm, in F32", s.moved, s.folded);
   }
   WriteJson(options.json, {{"schema", "tare.convert/1"},

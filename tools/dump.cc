@@ -4,6 +4,7 @@
 
 #include "experiments/observe/dump.h"
 #include "experiments/passes/model_input.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 #include "quant/plan/grid_files.h"
 #include "tools/files.h"
@@ -36,7 +37,8 @@ void Run(const CLI::App& command, const DumpArguments& options) {
       {"input_sha256", input.sha256},
       {"windows", Formatted("window {}, stride {}, tokens {}, limit {}", w.window, w.stride, w.tokens, w.limit)}};
   Dump(model, run, sequences, sites, options.out, ProgressLine("dump").Callback(), origin);
-  PrintLine("{}: {} sequences of {} tokens", options.out, sequences.size(), sequences.at(0).tokens.size());
+  PrintLine("{}: {} of {}", options.out, Counted(std::ssize(sequences), "sequence"),
+            Counted(std::ssize(sequences.at(0).tokens), "token"));
 }
 
 }  // namespace

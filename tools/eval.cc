@@ -51,7 +51,7 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
                                               "the checkpoint that MODEL was made from");
 }
 
-// Before anything runs.
+// Checked before anything runs.
 void CheckKeys(const std::vector<TaskSpec>& specs, const EvalArguments& options) {
   if (options.breakdown.by.empty()) return;
   for (const TaskSpec& spec : specs) {
@@ -61,7 +61,7 @@ void CheckKeys(const std::vector<TaskSpec>& specs, const EvalArguments& options)
   }
 }
 
-// A line of figures in 80 columns: those that do not fit go on below the first.
+// A line of figures in 80 columns: those that do not fit continue on the next line.
 std::string Folded(const std::string& text) {
   constexpr size_t kWidth = 80;
   constexpr std::string_view kGap = "   ";  // between figures
@@ -121,10 +121,9 @@ void AddEval(CLI::App& app) {
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   command->add_option("--records", options->records, "write one JSON line per multiple-choice item to this file");
   CLI::Option* const by =
-      command->add_option("--by", options->breakdown.by,
-                          "group accuracies by keys of the items, separated by commas, the last one across: "
-                          "depth,length for tare make needles; for texts, position: by the number of context tokens");
-  by->delimiter(',')->allow_extra_args(false);
+      AddList(*command, "--by", options->breakdown.by,
+              "group accuracies by keys of the items, separated by commas, the last one across: "
+              "depth,length for tare make needles; for texts, position: by the number of context tokens");
   command
       ->add_option("--over", options->breakdown.over,
                    "with --by: how far accuracies spread over the values of this key, for example seed")

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/files.h"
 
-#include <filesystem>
 #include <map>
+#include <memory>
 
 #include "quant/base/error.h"
+#include "quant/plan/grid_files.h"
 
 namespace tare {
 namespace {
@@ -13,7 +14,7 @@ namespace fs = std::filesystem;
 
 bool IsFile(const std::string& name) { return !name.empty() && name != "-"; }
 
-// Both there, and the same on the disk. What cannot be looked at is not the same.
+// Whether both exist and are the same file on disk. Paths that cannot be examined are not the same.
 bool Same(const fs::path& a, const fs::path& b) {
   std::error_code error;
   return fs::equivalent(a, b, error) && !error;
@@ -28,11 +29,8 @@ void CheckApart(const std::string& input, const std::string& output) {
   }
 }
 
-// Of a link, of what it leads to, if to anything.
-bool IsFolder(const fs::path& path) {
-  std::error_code error;
-  return fs::is_directory(path, error);
-}
+// Of a link, of what it leads to, if to anything; in a folder that is held, of what is there.
+bool IsFolder(const fs::path& path) { return OpenFolder::Of(path) != nullptr; }
 
 }  // namespace
 
@@ -52,6 +50,9 @@ std::vector<std::string> OutputsIn(const fs::path& folder, const std::vector<std
     Fail("{}: cannot write: a file, device or broken link has that name, expected a folder; try another name",
          path.string());
   const AtomicFile could_be_made(path);
+  // To the end of the program: where the command makes its folder is where this looked.
+  static std::vector<std::shared_ptr<const OpenFolder>> looked_at;
+  looked_at.push_back(OpenFolder::Of(FolderOf(path)));
   return {};
 }
 
@@ -64,23 +65,14 @@ std::vector<std::string> NewFilesIn(const fs::path& folder, const std::vector<st
   return outputs;
 }
 
-void Passing::Remove() const {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
-void MoveFolder(const fs::path& from, const fs::path& to) {
-  if (!fs::exists(to)) return fs::rename(from, to);
-  for (const fs::directory_entry& entry : fs::directory_iterator(from))
-    fs::rename(entry.path(), to / entry.path().filename());
-}
-
 std::vector<AtomicFile> ClaimFiles(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
   std::vector<AtomicFile> claims;
+  std::vector<std::string> read = GridFilesRead();
+  read.insert(read.end(), inputs.begin(), inputs.end());
   std::map<fs::path, std::string> written;  // by where it will be
   for (const std::string& output : outputs) {
     if (!IsFile(output)) continue;
-    for (const std::string& input : inputs) {
+    for (const std::string& input : read) {
       if (IsFile(input)) CheckApart(input, output);
     }
     claims.emplace_back(output);

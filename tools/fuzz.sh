@@ -42,10 +42,10 @@ done
 llvm-profdata merge -o build/fuzz/readers.profdata build/fuzz/*.profraw
 llvm-cov report build/fuzz/readers_fuzz -instr-profile=build/fuzz/readers.profdata -show-branch-summary=false \
   -show-region-summary=false \
-  quant/file/{safetensors,safetensors_header,strict_json,hdf5_reader,quantized_checkpoint,mapped_file,dtype}.cc \
+  quant/file/{safetensors,strict_json,hdf5_reader,quantized_checkpoint,mapped_file,dtype}.cc \
   quant/statistics/statistics_reader.cc \
   quant/plan/*.cc experiments/model/{config,config_keys}.cc experiments/tasks/choice_items.cc \
   experiments/observe/marked_spans.cc \
   experiments/text/{character_map,utf8}.cc experiments/text/tokenizer/*.cc \
-  experiments/observe/captured/{npz,array_file,captured_layout}.cc
+  experiments/arrays/{npz,array_file}.cc experiments/observe/captured/captured_layout.cc
 exit $failed

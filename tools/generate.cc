@@ -2,15 +2,16 @@
 // tare generate: continues a text with a key/value cache.
 #include <cstdio>
 #include <memory>
+#include <utility>
 
 #include "experiments/bench/roofline.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/passes/generate.h"
-#include "experiments/passes/text_stream.h"
 #include "experiments/text/tokenizer/token_input.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
+#include "quant/base/standard_output.h"
 #include "quant/file/json_value.h"
 #include "tools/files.h"
 #include "tools/help.h"
@@ -48,7 +49,7 @@ Prompt PromptOf(const GenerateArguments& options, const Model& model) {
   return prompt;
 }
 
-// Text, or ids with spaces between, to standard output as they come.
+// Writes text, or ids separated by spaces, to standard output as they come.
 class Output {
  public:
   Output(const Prompt& prompt, bool shown) : shown_(shown) {
@@ -58,19 +59,19 @@ class Output {
   void Add(int32_t token) { Put(stream_ ? stream_->Add(token) : Formatted("{} ", token)); }
   void End() {
     if (stream_) Put(stream_->Rest());
-    if (shown_) std::fputs("\n", stdout);
+    if (shown_) PutText("\n");
   }
   const std::string& text() const { return text_; }
 
  private:
   void Put(const std::string& more) {
     text_ += more;
-    if (!shown_) return;
-    std::fputs(more.c_str(), stdout);
-    std::fflush(stdout);
+    if (!std::exchange(shown_, false)) return;
+    PutText(more);  // once it fails, nothing more is put there
+    shown_ = true;
   }
 
-  const bool shown_;
+  bool shown_;
   std::optional<TextStream> stream_;
   std::string text_;
 };
@@ -113,7 +114,7 @@ void Report(const GenerateArguments& options, const Model& model, const Prompt& 
       done.weight_bytes / 1e6, done.cache_bytes / 1e6, done.BytesPerSecond() / 1e9 / read_gbps, read_gbps,
       done.values_skipped > 0 ? Formatted("\n{:.1f} % of the values were skipped", 100 * done.values_skipped) : "");
   std::fputs(line.c_str(), stderr);
-  // Not made where nobody asked: its hash of the weights reads all of them.
+  // Only made when requested, because its hash of the weights reads all of them.
   if (!options.json.empty()) WriteJson(options.json, JsonOf(options, model, prompt, done, output, read_gbps));
 }
 
@@ -156,11 +157,8 @@ void AddGenerate(CLI::App& app) {
   command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
   command->add_option("--prompt", options->prompt, "the text to continue");
   command->add_option("--input", options->input, "file with the prompt: UTF-8 text, or one row of input_ids");
-  command
-      ->add_option("--tokens", options->generate.tokens,
-                   "tokens to generate at most; an end-of-text token stops earlier")
-      ->check(WholeNumber(1))
-      ->capture_default_str();
+  AddWhole(*command, "--tokens", options->generate.tokens,
+           "tokens to generate at most; an end-of-text token stops earlier", 1);
   command->add_option("--cache", options->cache,
                       "formats of the cache, and the keys it keeps: cache_k=int8/token,cache_v=int4/token,keep=h2o/256 "
                       "(default: f32, all keys)");

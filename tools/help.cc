@@ -14,7 +14,7 @@ constexpr size_t kTextColumn = 28,
                  kLastTextColumn = 40;  // CLI11's, after the indent; the last where a text still stands beside its name
 constexpr std::string_view kHeading = "Examples:";
 
-// Where what does not fit goes on: where the text begins that stands after a name and at least two spaces.
+// Where a line that does not fit continues: at the column of the text that follows a name and at least two spaces.
 size_t ColumnAfter(const std::string& line) {
   const size_t begin = std::min(line.find_first_not_of(' '), line.size());
   if (line[begin] == '-') return kTextColumn + begin;
@@ -62,7 +62,7 @@ std::string WrappedCommand(std::string command) {
   return lines + command + "\n";
 }
 
-// Lines of a paragraph as one, to be broken evenly; indented ones and headings stay.
+// Joins the lines of a paragraph, to be broken evenly; indented ones and headings stay.
 std::string Filled(const std::string& footer) {
   std::istringstream lines(footer);
   std::string filled, before;

@@ -9,17 +9,17 @@
 
 namespace tare {
 
-// As CLI11 has it, with lines that are longer broken between words: texts stay in their column, paragraphs of a
-// command's footer are filled, and examples can still be pasted into a shell. A word of its own is never broken.
+// CLI11's formatter, with long lines broken between words: texts stay in their column, paragraphs of a command's footer
+// are filled, and examples can still be pasted into a shell. A single word is never broken.
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;
 };
 
-// The lines of text as one paragraph in 80 columns; indented lines stay by themselves.
+// The lines of text as one paragraph in 80 columns; indented lines keep their breaks.
 std::string Paragraph(const std::string& text);
 
-// A footer, or the end of one: whole commands, at least two of them, which are broken where they are shown.
+// A footer, or its end: at least two whole commands; long ones are broken when shown.
 std::string Examples(std::initializer_list<std::string_view> commands);
 
 }  // namespace tare

@@ -7,7 +7,6 @@
 #include "experiments/model/model.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/formatted.h"
-#include "quant/base/size_text.h"
 #include "quant/file/json_value.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -21,7 +20,7 @@ struct InspectArguments {
   MachineOptions machine;
 };
 
-// What the tensors come to.
+// Totals over the tensors.
 struct Stored {
   uint64_t parameters = 0, bytes = 0;
   std::map<std::string, uint64_t> by_type;
@@ -93,7 +92,7 @@ Json Describe(const Model& model) {
   return json;
 }
 
-// A list of values is named whole where the file's formats are counted.
+// A list of values is spelled out where the file's formats are counted, and shortened here.
 std::string Short(const std::string& format) {
   if (!format.starts_with(kGridMark)) return format;
   return Formatted("grid of {}", std::ranges::count(format, ' ') + 1);

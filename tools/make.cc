@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare make: items of multiple choice made from a text, in the format that the choice task reads.
+// tare make: multiple-choice items made from a text, in the format of the choice task.
 #include <memory>
 
 #include "experiments/model/config.h"
 #include "experiments/tasks/made/copies.h"
 #include "experiments/tasks/made/needles.h"
 #include "experiments/tasks/made/shots.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json_text.h"
 #include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
 #include "tools/command.h"
@@ -30,12 +30,27 @@ struct MakeArguments {
   uint64_t seed = 1;
 };
 
-// Of a tokenizer by itself none is known.
+// A tokenizer alone has no limit on positions.
 void CheckLengths(const MakeArguments& options) {
   if (!std::filesystem::is_directory(options.model) && !options.model.ends_with(".h5")) return;
   const int64_t most = LoadConfig(options.model).max_positions, longest = std::ranges::max(options.lengths);
   if (longest > most)
     Fail("--lengths: got {}, expected at most max_position_embeddings {} of {}", longest, most, options.model);
+}
+
+// The items are held until all are made: so many positions are some 4 GB of text. An item takes memory besides, as much
+// as so many positions.
+constexpr double kMostPositions = 1e9, kLeastOfItem = 100;
+
+// `lengths`: of each combination but for the samples.
+void CheckSize(const MakeArguments& options, double combinations, const std::vector<double>& lengths) {
+  double positions = 0;
+  for (const double length : lengths) positions += std::max(length, kLeastOfItem);
+  const auto samples = static_cast<double>(options.samples);
+  positions *= samples * combinations;
+  if (positions > kMostPositions)
+    Fail("--samples: got {:.0f} items of {:.3g} positions in all, expected at most {:.0e}; try fewer",
+         samples * combinations * static_cast<double>(lengths.size()), positions, kMostPositions);
 }
 
 using Make = std::vector<Json> (*)(const MakeArguments& options, const Haystack& haystack, const Tokenizer& tokenizer);
@@ -59,20 +74,25 @@ void Write(const MakeArguments& options, const std::vector<Json>& items) {
   std::string lines;
   for (const Json& item : items) lines += JsonText(item) + "\n";
   WriteFileAtomically(options.out, lines);
-  PrintLine("{}: {} items", options.out, items.size());
+  PrintLine("{}: {}", options.out, Counted(std::ssize(items), "item"));
 }
 
 void RunOfText(const MakeArguments& options, Make make) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.text, options.templates}, {options.out});
+  CheckSize(options, static_cast<double>(options.depths.size() * options.needles.questions),
+            {options.lengths.begin(), options.lengths.end()});
   CheckLengths(options);
   const MappedFile file(options.text);
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   const Tokenizer tokenizer = Tokenizer::LoadFile(options.model);
-  Write(options, make(options, Haystack(text, tokenizer, options.text), tokenizer));
+  Write(options, make(options, Haystack(file.text(), tokenizer, options.text), tokenizer));
 }
 
 void RunShots(const MakeArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.text, options.data}, {options.out});
+  constexpr double kPositionsOfShot = 16;  // of a line made up here, some ten words
+  std::vector<double> lengths;
+  for (const size_t shots : options.shots.shots) lengths.push_back(kPositionsOfShot * static_cast<double>(shots));
+  CheckSize(options, static_cast<double>(options.orders.size() * options.shots.seeds), lengths);
   ShotQuestion question = options.shots;
   question.orders.clear();
   for (const std::string& order : options.orders) question.orders.push_back(ParseShotOrder(order));
@@ -80,15 +100,11 @@ void RunShots(const MakeArguments& options) {
   question.seed = options.seed;
   if (!options.data.empty()) return Write(options, MakeShots(question, LoadExamples(options.data)));
   const MappedFile file(options.text);
-  Write(options,
-        MakeShots(question, Haystack::WordsOf({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()},
-                                              options.text)));
+  Write(options, MakeShots(question, Haystack::WordsOf(file.text(), options.text)));
 }
 
 void AddCommon(CLI::App& command, MakeArguments& options) {
-  command.add_option("--samples", options.samples, "items (for needles: haystacks) per combination")
-      ->check(WholeNumber(1, 1'000'000))
-      ->capture_default_str();
+  AddWhole(command, "--samples", options.samples, "items (for needles: haystacks) per combination", 1, 1'000'000);
   command.add_option("--seed", options.seed, "seed of all random draws")->capture_default_str();
   command
       .add_option("--out", options.out, "JSON lines file to write, for --tasks choice=FILE of eval, sweep and compare")
@@ -101,15 +117,11 @@ void AddOfText(CLI::App& command, const std::shared_ptr<MakeArguments>& options,
                   "checkpoint folder, quantized checkpoint or tokenizer file whose tokenizer counts the lengths")
       ->required();
   command.add_option("--text", options->text, "prose to make the items from, UTF-8")->required();
-  command.add_option("--lengths", options->lengths, "positions per item, including <s> and the longest ending")
+  AddList(command, "--lengths", options->lengths, "positions per item, including <s> and the longest ending")
       ->check(WholeNumber(1, 1 << 24))
-      ->delimiter(',')
-      ->allow_extra_args(false)
       ->capture_default_str();
-  command.add_option("--depths", options->depths, "where the answer is, from 0 (start) to 1 (end)")
+  AddList(command, "--depths", options->depths, "where the answer is, from 0 (start) to 1 (end)")
       ->check(CLI::Range(0.0, 1.0))
-      ->delimiter(',')
-      ->allow_extra_args(false)
       ->capture_default_str();
   AddCommon(command, *options);
   command.callback([options, make] { RunOfText(*options, make); });
@@ -118,14 +130,9 @@ void AddOfText(CLI::App& command, const std::shared_ptr<MakeArguments>& options,
 void AddNeedles(CLI::App& make) {
   auto options = std::make_shared<MakeArguments>();
   CLI::App* command = make.add_subcommand("needles", "hide sentences in prose and ask about one of them");
-  command->add_option("--needles", options->needles.needles, "needles hidden in each haystack")
-      ->check(WholeNumber(1, 1000))
-      ->capture_default_str();
-  command
-      ->add_option("--questions", options->needles.questions,
-                   "questions per haystack, one item each; earlier questions come with their answers")
-      ->check(WholeNumber(1, 1000))
-      ->capture_default_str();
+  AddWhole(*command, "--needles", options->needles.needles, "needles hidden in each haystack", 1, 1000);
+  AddWhole(*command, "--questions", options->needles.questions,
+           "questions per haystack, one item each; earlier questions come with their answers", 1, 1000);
   command
       ->add_option("--wrong", options->wrong,
                    "wrong endings: others (needles' numbers), changed (the answer with one digit changed), swapped "
@@ -159,20 +166,14 @@ void AddShots(CLI::App& make) {
   source->add_option("--data", options->data, "or ready examples: JSON lines {\"text\", \"label\"}");
   source->require_option(1);
   ShotQuestion& shots = options->shots;
-  command->add_option("--shots", shots.shots, "examples in the context, over all classes")
+  AddList(*command, "--shots", shots.shots, "examples in the context, over all classes")
       ->check(WholeNumber(1, 1'000'000))
-      ->delimiter(',')
-      ->allow_extra_args(false)
       ->capture_default_str();
   command->add_option("--classes", shots.classes, "classes of made-up examples, 2 to 8")->capture_default_str();
-  command->add_option("--orders", options->orders, "order of the examples: random, or alternating by class")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  AddList(*command, "--orders", options->orders, "order of the examples: random, or alternating by class")
       ->check(CLI::IsMember({"random", "alternating"}))
       ->capture_default_str();
-  command->add_option("--seeds", shots.seeds, "draws of each order")
-      ->check(WholeNumber(1, 1000))
-      ->capture_default_str();
+  AddWhole(*command, "--seeds", shots.seeds, "draws of each order", 1, 1000);
   command->add_option("--line", shots.line, "template of an example; the model completes the label of the last one")
       ->capture_default_str();
   AddCommon(*command, *options);

@@ -2,14 +2,14 @@
 // tare maps: the effect of a plan on each attention map and on their difference, layer by layer
 // (experiments/studies/attribution/map_errors.h).
 #include <memory>
-#include <optional>
 
 #include "experiments/passes/model_input.h"
-#include "experiments/studies/attribution/map_error_pass.h"
 #include "experiments/studies/attribution/map_error_table.h"
+#include "experiments/studies/attribution/map_errors.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
+#include "quant/file/json_value.h"
 #include "quant/plan/grid_files.h"
 #include "tools/files.h"
 #include "tools/help.h"
@@ -41,14 +41,9 @@ void Run(const MapsArguments& options) {
   const std::vector<ScoredSequence> sequences = CutDisjoint(input, exact.config(), options.windows);
   size_t tokens = 0;
   for (const ScoredSequence& s : sequences) tokens += s.tokens.size();
-  nlohmann::ordered_json json{{"schema", "tare.maps/1"},
-                              {"model", exact.Name()},
-                              {"input_sha256", input.sha256},
-                              {"windows", sequences.size()},
-                              {"positions", tokens},
-                              {"draws", options.resampling.draws},
-                              {"seed", options.resampling.seed},
-                              {"plans", nlohmann::ordered_json::array()}};
+  Json json{{"schema", "tare.maps/1"},         {"model", exact.Name()}, {"input_sha256", input.sha256},
+            {"windows", sequences.size()},     {"positions", tokens},   {"draws", options.resampling.draws},
+            {"seed", options.resampling.seed}, {"plans", Json::array()}};
   std::string tables;
   Model planned(options.model, math);
   ProgressLine line("");
@@ -60,8 +55,8 @@ void Run(const MapsArguments& options) {
     tables += MapErrorTable(json["plans"].back());
   }
   if (PrintsTables(options.json))
-    PrintText("{}: {} positions in {} windows, every layer run on exact inputs\n{}", exact.Name(), tokens,
-              sequences.size(), tables);
+    PrintText("{}: {} in {}, every layer run on exact inputs\n{}", exact.Name(), Counted(tokens, "position"),
+              Counted(std::ssize(sequences), "window"), tables);
   if (!options.csv.empty()) WriteFileAtomically(options.csv, MapErrorCsv(json["plans"]));
   WriteJson(options.json, json);
 }

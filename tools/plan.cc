@@ -5,7 +5,7 @@
 #include "experiments/model/sites_of_model.h"
 #include "experiments/plan/plan_report.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
+#include "quant/file/json_value.h"
 #include "quant/plan/grid_files.h"
 #include "tools/command.h"
 #include "tools/files.h"
@@ -18,7 +18,7 @@ struct PlanArguments {
   std::string rules, model, stats, json;
 };
 
-nlohmann::ordered_json Describe(const CLI::App& command, const PlanArguments& options) {
+Json Describe(const CLI::App& command, const PlanArguments& options) {
   const Plan plan = Plan::Parse(options.rules);
   RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
   if (options.model.empty()) return PlanJson(plan, AnyModel(plan), "any model with two maps (no MODEL was given)");
@@ -28,7 +28,7 @@ nlohmann::ordered_json Describe(const CLI::App& command, const PlanArguments& op
 
 void Run(const CLI::App& command, const PlanArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.stats}, {options.json});
-  const nlohmann::ordered_json json = Describe(command, options);
+  const Json json = Describe(command, options);
   if (PrintsTables(options.json)) PrintText("{}", PlanText(json));
   WriteJson(options.json, json);
 }

@@ -13,7 +13,6 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/notice.h"
-#include "quant/file/json.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/help.h"
@@ -26,7 +25,7 @@ struct PlotArguments {
   std::string figure, out;
 };
 
-// A file without a name, for what goes into another program and comes out of it.
+// An unnamed file, for the input and output of another program.
 class MemoryFile {
  public:
   explicit MemoryFile(const char* what) : fd_(memfd_create(what, 0)) {
@@ -49,7 +48,7 @@ class MemoryFile {
   int fd_;
 };
 
-// Text stays text, in the fonts of this machine, which the file holds.
+// Text stays text; the file embeds this machine's fonts.
 std::string PdfOf(const std::string& svg) {
   MemoryFile in("svg"), out("pdf");
   in.Put(svg);

@@ -6,7 +6,7 @@
 #include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/size_text.h"
+#include "quant/file/atomic_folder.h"
 #include "quant/plan/grid_files.h"
 #include "tools/files.h"
 #include "tools/help.h"
@@ -22,7 +22,7 @@ struct QuantizeArguments {
   MachineOptions machine;
 };
 
-// What is wrong with a method; empty where it is one. Wrong usage, not a failure.
+// What is wrong with a method; empty if it is valid. Reported as wrong usage, not as a failure.
 std::string IsMethod(const std::string& text) {
   try {
     QuantizeMethod::Parse(text);
@@ -33,20 +33,15 @@ std::string IsMethod(const std::string& text) {
   }
 }
 
-// The quantized checkpoint that is made, also on the way to a folder: there a kill may leave it, and the next run takes
-// its place.
-std::string FileOf(const QuantizeArguments& options) {
-  return options.format == "h5" ? options.out : WithoutSlash(options.out).string() + ".quantized.tmp";
-}
+std::string PartsFolder(const QuantizeArguments& options) { return WithoutSlash(options.out).string() + ".parts"; }
 
-// The file, and the folders: the one of safetensors, and what calibrated methods keep for --resume.
+// The file, and the folders: that of safetensors, and the one where calibrated methods keep parts for --resume.
 std::vector<AtomicFile> ClaimOutputs(const QuantizeArguments& options) {
-  const std::string file = FileOf(options);
-  std::vector<std::string> outputs;
+  std::vector<std::string> outputs{options.out};
   if (options.format == "safetensors") outputs = NewFilesIn(options.out, ExportedFiles());
-  outputs.insert(outputs.end(), {options.json, file});
+  outputs.push_back(options.json);
   std::vector<AtomicFile> claims = ClaimFiles({options.model, options.calibrate, options.stats}, outputs);
-  OutputsIn(file + ".parts", {});
+  OutputsIn(PartsFolder(options), {});
   return claims;
 }
 
@@ -55,12 +50,14 @@ struct Made {
   std::string types;  // of the tensors that were written: nothing for codes
 };
 
-// By way of a file and a folder beside it, which go away again.
-Made QuantizeToFolder(const QuantizeJob& job, const std::filesystem::path& folder, const Progress& progress) {
-  const Passing file(job.out), made_folder(folder.string() + ".folder.tmp");
+// By way of a file in a folder beside it, which goes away again.
+Made QuantizeToFolder(QuantizeJob job, const Progress& progress) {
+  const AtomicFolder passing(job.out.string() + ".quantized");
+  AtomicFolder folder(job.out);
+  job.out = passing.path() / "codes.h5";
   Made made{.summary = Quantize(job, progress), .types = {}};
-  const ExportSummary written = ExportDequantized(job.out, job.model, made_folder.path());
-  MoveFolder(made_folder.path(), folder);
+  const ExportSummary written = ExportDequantized(job.out, job.model, folder.path());
+  folder.Commit();
   made.summary.bytes_after = written.bytes;
   made.types = WrittenText(written);
   return made;
@@ -94,15 +91,15 @@ void Run(const CLI::App& command, const QuantizeArguments& options) {
   options.machine.Apply();
   const QuantizeJob job{.model = options.model,
                         .plan = Plan::Parse(options.plan),
-                        .out = FileOf(options),
+                        .out = WithoutSlash(options.out),
                         .method = method,
                         .calibration = options.calibrate,
                         .statistics = options.stats,
                         .windows = options.windows,
+                        .parts = PartsFolder(options),
                         .resume = options.resume};
-  const Made made = options.format == "h5"
-                        ? Made{Quantize(job, ProgressLine("quantize").Callback()), ""}
-                        : QuantizeToFolder(job, WithoutSlash(options.out), ProgressLine("quantize").Callback());
+  const Made made = options.format == "h5" ? Made{Quantize(job, ProgressLine("quantize").Callback()), ""}
+                                           : QuantizeToFolder(job, ProgressLine("quantize").Callback());
   const QuantizeSummary& s = made.summary;
   if (PrintsTables(options.json)) PrintSummary(options, job.plan, made);
   WriteJson(options.json, {{"schema", "tare.quantize/1"},

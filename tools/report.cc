@@ -4,10 +4,9 @@
 
 #include "experiments/report/figures/figures.h"
 #include "experiments/report/page/page.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/base/size_text.h"
-#include "quant/file/json.h"
 #include "tools/command.h"
 #include "tools/files.h"
 #include "tools/help.h"
@@ -38,7 +37,7 @@ void Run(const ReportArguments& options) {
   const PageWords words{options.title, TARE_VERSION, command + " --out " + options.out};
   const std::string page = ReportPage(words, material, figures, drawing);
   WriteFileAtomically(options.out, page);
-  PrintLine("{}: {} figures, {}", options.out, figures.size(), SizeText(std::ssize(page)));
+  PrintLine("{}: {}, {}", options.out, Counted(std::ssize(figures), "figure"), SizeText(std::ssize(page)));
 }
 
 }  // namespace

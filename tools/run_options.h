@@ -9,11 +9,8 @@
 namespace tare {
 
 inline void AddWindowOptions(CLI::App& command, WindowOptions& windows) {
-  command
-      .add_option("--window", windows.window,
-                  "positions per window, including <s> (0: 512 for a text, whole rows for ids)")
-      ->check(WholeNumber(0))
-      ->capture_default_str();
+  AddWhole(command, "--window", windows.window,
+           "positions per window, including <s> (0: 512 for a text, whole rows for ids)", 0);
   command.add_option("--tokens", windows.tokens, "use only this many tokens from the start of the text (0: all)")
       ->check(WholeNumber(0));
   command.add_option("--limit", windows.limit, "use at most this many windows of a text or items of a set (0: all)")
@@ -28,12 +25,10 @@ inline void AddExecutedFlag(CLI::App& command, Carrying& carrying) {
 }
 
 inline void AddStrideOption(CLI::App& command, WindowOptions& windows) {
-  command
-      .add_option("--stride", windows.stride,
-                  "tokens between the starts of windows (0: no overlap). Each token is scored once, by the first "
-                  "window that contains it; the last window is moved back to be full")
-      ->check(WholeNumber(0))
-      ->capture_default_str();
+  AddWhole(command, "--stride", windows.stride,
+           "tokens between the starts of windows (0: no overlap). Each token is scored once, by the first "
+           "window that contains it; the last window is moved back to be full",
+           0);
 }
 
 }  // namespace tare

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare search: the cheapest plan within a loss (experiments/studies/search/search.h). Runs every level of every part
-// alone, as cells of a sweep, and then points of the frontier, which are cells too.
+// alone, and then points of the frontier, all as cells of a sweep.
 #include "experiments/studies/search/search.h"
 
 #include <algorithm>
@@ -13,8 +13,7 @@
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/folder_lock.h"
-#include "quant/file/json.h"
-#include "quant/file/json_text.h"
+#include "quant/file/json_value.h"
 #include "quant/plan/grid_files.h"
 #include "tools/cells.h"
 #include "tools/help.h"
@@ -28,16 +27,17 @@ struct SearchArguments : CellsCommand {
   CellNumbers numbers;
 };
 
-// The levels' plans become the sweep's.
+// Uses the levels' plans as the sweep's.
 std::vector<SearchPart> Ask(SearchArguments& options, const ModelConfig& config) {
   const int64_t window = options.sweep.windows.window > 0 ? options.sweep.windows.window
                                                           : std::min<int64_t>(kTextWindow, config.max_positions);
   std::vector<SearchPart> parts = SearchParts(PlansOf(options.sweep.question), config, window);
   options.sweep.question.plans = SensitivityPlans(parts);
+  options.sweep.study = "search";
   return parts;
 }
 
-// The cells that were asked for, without the folder's others.
+// The requested cells, without the folder's others.
 std::vector<SweepCell> Cells(const SearchArguments& options) {
   std::vector<SweepCell> cells = RunCells(options);
   if (!options.sweep.only) cells.resize(options.sweep.tasks.size() * options.sweep.question.plans.size());
@@ -46,7 +46,7 @@ std::vector<SweepCell> Cells(const SearchArguments& options) {
 
 void Write(const SearchArguments& options, const Search& search) {
   const std::string table = SearchTable(search);
-  const nlohmann::ordered_json json = SearchJson(search, options.resampling);
+  const Json json = SearchJson(search, options.resampling);
   const std::filesystem::path& folder = options.sweep.folder;
   WriteFileAtomically(folder / "search.csv", SearchCsv(search));
   WriteFileAtomically(folder / "search.txt", table);
@@ -113,15 +113,10 @@ void AddSearch(CLI::App& app) {
   question.site = "weights,linear_in,q,k,v,attn_logits,probs";
   question.bits = {8, 6, 4};
   command->add_option("--site", question.site, "sites to search, separated by commas")->capture_default_str();
-  command->add_option("--bits", question.bits, "bits to choose from, in addition to 16: 8, 6, 4, separated by commas")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  AddList(*command, "--bits", question.bits, "bits to choose from, in addition to 16: 8, 6, 4, separated by commas")
       ->capture_default_str();
-  command
-      ->add_option("--granularity", question.granularities,
-                   "what shares a scale: row, head, tensor; the search also chooses among several, separated by commas")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  AddList(*command, "--granularity", question.granularities,
+          "what shares a scale: row, head, tensor; the search also chooses among several, separated by commas")
       ->capture_default_str();
   command
       ->add_option("--plan", question.plans,

@@ -23,7 +23,7 @@ awk -F, '
       print "seen: got other figures, expected perplexity, attn_logits and layer_out of two models" > "/dev/stderr"
       exit 1
     }
-    printf "Seen: with %d bits for attn_logits perplexity changes by", fewest
+    printf "With %d bits for attn_logits, perplexity changes by", fewest
     for (g = 1; g <= scales; g++) {
       printf "%s", (g > 1 ? ", and by" : "")
       for (m = 1; m <= 2; m++) {

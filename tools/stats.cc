@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare stats: the outliers of a model's attention logits and hidden states, several models side by side; with --out,
 // statistics of every site into a file. show, merge and diff work on such files (tools/stats_files.cc).
-#include <cstdio>
 #include <memory>
 
+#include "experiments/observe/captured/captured_statistics.h"
 #include "experiments/observe/marked_items.h"
 #include "experiments/observe/outlier_report.h"
 #include "experiments/observe/statistics_job.h"
-#include "experiments/observe/statistics_report.h"
 #include "experiments/passes/model_input.h"
 #include "experiments/passes/sequences.h"
 #include "quant/base/formatted.h"
+#include "quant/base/notice.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json_value.h"
 #include "quant/plan/grid_files.h"
@@ -18,7 +18,6 @@
 #include "tools/help.h"
 #include "tools/run_options.h"
 #include "tools/stats_files.h"
-#include "tools/stats_tensors.h"
 
 namespace tare {
 namespace {
@@ -32,7 +31,7 @@ struct StatsArguments {
   MachineOptions machine;
 };
 
-// What the table was made from.
+// Records what the table was made from.
 void AddOrigin(Json& json, const Model& model, const TokenInput& input, uint64_t positions, size_t sequences,
                const StatsArguments& options) {
   json["positions"] = positions;
@@ -67,7 +66,7 @@ Json Observe(const std::string& folder, const StatsArguments& options, ProgressL
   return json;
 }
 
-// Every site, into the file; the table's figures are taken from it.
+// Writes every site to the file, and takes the table's figures from it.
 Json Collect(const std::string& folder, const StatsArguments& options, ProgressLine& line) {
   Model model(folder, options.machine.Apply());
   const auto [input, sequences, spans] = LoadInput(model, options);
@@ -81,17 +80,39 @@ Json Collect(const std::string& folder, const StatsArguments& options, ProgressL
   return json;
 }
 
+void SayWhatIsLeftOut(const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  constexpr size_t kShown = 5;
+  std::string text;
+  for (size_t i = 0; i < std::min(kShown, names.size()); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kShown) text += Formatted(" and {} more", names.size() - kShown);
+  Notice("skipped, no matching site: " + text);
+}
+
+// Of arrays that another program captured.
+void CollectTensors(StatsArguments& options) {
+  std::vector<std::string> inputs = options.tensors;
+  inputs.insert(inputs.end(), {options.axes, options.spans});
+  const std::vector<AtomicFile> claims = ClaimFiles(inputs, {options.json, options.out, options.out + ".part"});
+  const CapturedLayout layout = options.axes.empty() ? CapturedLayout() : CapturedLayout::Load(options.axes);
+  const CapturedInput input = LoadCaptured({options.tensors.begin(), options.tensors.end()}, layout);
+  SayWhatIsLeftOut(input.left_over);
+  if (!options.spans.empty()) options.statistics.spans = MarkedSpans::Load(options.spans, input.lengths);
+  const std::string name =
+      options.name.empty() ? std::filesystem::path(options.tensors.front()).stem().string() : options.name;
+  const auto set = [&] {
+    ProgressLine line("");
+    line.Begin(name, 0, 1);
+    return CollectCaptured(input, name, options.statistics, TARE_VERSION, options.out, line.Callback());
+  }();
+  ShowOverview(set, options.out, options.json);
+}
+
 void Run(StatsArguments& options) {
   options.statistics.shard = ParseShard(options.shard);
   if (!options.tensors.empty()) {
     options.machine.Apply();
-    return CollectTensors({.files = options.tensors,
-                           .axes = options.axes,
-                           .spans = options.spans,
-                           .out = options.out,
-                           .json = options.json,
-                           .name = options.name},
-                          options.statistics);
+    return CollectTensors(options);
   }
   std::vector<std::string> inputs = options.models;
   inputs.insert(inputs.end(), {options.input, options.spans});
@@ -119,7 +140,7 @@ void Run(StatsArguments& options) {
   WriteJson(options.json, models.size() == 1 ? models[0] : Json(models));
 }
 
-// What CLI11 cannot say itself: show, merge and diff come where a MODEL could.
+// Checks that CLI11 cannot express, because show, merge and diff are in the place of a MODEL.
 void CheckUsage(const CLI::App& command, const StatsArguments& options) {
   if (!options.tensors.empty()) {
     for (const char* option : {"MODEL", "--input", "--csv", "--window", "--limit", "--tokens", "--math"}) {
@@ -166,9 +187,7 @@ void AddFileOptions(CLI::App& command, StatsArguments& options) {
       .add_option("--shard", options.shard, "i/n: only part i of n, counting from 0; tare stats merge joins the parts")
       ->capture_default_str();
   command.add_flag("--resume", s.resume, "resume an interrupted run of the same job (from FILE.part)");
-  command.add_option("--checkpoint", s.checkpoint, "sequences between two writes of FILE.part")
-      ->check(WholeNumber(1))
-      ->capture_default_str();
+  AddWhole(command, "--checkpoint", s.checkpoint, "sequences between two writes of FILE.part", 1);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/stats_files.h"
+#include "experiments/text/grammar.h"
 #include "tools/help.h"
 
 #include <memory>
@@ -95,7 +96,8 @@ void Merge(const MergeOptions& options) {
   for (size_t i = 1; i < options.files.size(); ++i)
     set.Merge(ReadStatistics(options.files[i]), options.files.front(), options.files[i]);
   WriteStatistics(set, options.out);
-  PrintLine("{}: {} tokens, {}", options.out, set.tokens, set.Whole() ? "whole" : "not yet the whole job");
+  PrintLine("{}: {}, {}", options.out, Counted(static_cast<int64_t>(set.tokens), "token"),
+            set.Whole() ? "whole" : "not yet the whole job");
 }
 
 void AddMerge(CLI::App& stats) {
@@ -141,9 +143,7 @@ void AddDiff(CLI::App& stats) {
   command->add_option("B", options->b, "another")->required();
   command->add_option("--site", options->site, "only this site");
   command->add_option("--layer", options->layer, "only this layer")->check(WholeNumber(0));
-  command->add_option("--draws", options->diff.draws, "of the bootstrap")
-      ->check(WholeNumber(2, 1000000))
-      ->capture_default_str();
+  AddWhole(*command, "--draws", options->diff.draws, "of the bootstrap", 2, 1000000);
   command->add_option("--seed", options->diff.seed, "of the bootstrap")->capture_default_str();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   command->footer(Examples({"tare stats diff standard.h5 differential.h5 --site attn_logits",

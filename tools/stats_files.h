@@ -9,7 +9,7 @@
 
 namespace tare {
 
-// One line per site, or the same as JSON; file: its name, for what is printed.
+// One line per site, or the same as JSON; file: its name in the output.
 void ShowOverview(const StatisticsSet& set, const std::string& file, const std::string& json);
 
 void AddStatsFiles(CLI::App& stats);

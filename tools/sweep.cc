@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare sweep: accuracy against bits, models side by side; resumes.
+// tare sweep: accuracy against bits, models side by side; resumes where it stopped.
 #include "tools/sweep.h"
 #include "tools/help.h"
 
 #include <memory>
 
 #include "experiments/studies/sweep/table.h"
-#include "experiments/studies/sweep/table_files.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/folder_lock.h"
-#include "quant/file/json.h"
-#include "quant/file/json_text.h"
+#include "quant/file/json_value.h"
 #include "quant/plan/grid_files.h"
 
 namespace tare {
@@ -78,18 +76,12 @@ void AddSweepOptions(CLI::App& command, CellsCommand& options) {
       ->delimiter(',')
       ->allow_extra_args(false)  // or it takes the folders after it
       ->capture_default_str();
-  command
-      .add_option("--formats", question.formats,
-                  "instead of --bits, formats by name, separated by commas: f32,int4,mxfp4,nvfp4")
-      ->transform(WithGridFiles)
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  command
-      .add_option("--granularity", question.granularities,
-                  "what shares a scale: row, head, tensor, separated by commas; with options: tensor+static. With "
-                  "several sites, a site without this granularity uses its nearest, and a notice says so")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  AddList(command, "--formats", question.formats,
+          "instead of --bits, formats by name, separated by commas: f32,int4,mxfp4,nvfp4")
+      ->transform(WithGridFiles);
+  AddList(command, "--granularity", question.granularities,
+          "what shares a scale: row, head, tensor, separated by commas; with options: tensor+static. With "
+          "several sites, a site without this granularity uses its nearest, and a notice says so")
       ->capture_default_str();
   command
       .add_option("--plan", question.plans,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts shared by `tare sweep` and `tare compare`: the options, and running a sweep and writing it to its
-// folder.
+// Parts shared by `tare sweep` and `tare compare`: their options, and running a sweep and writing it to its folder.
 #pragma once
 
 #include <string>
@@ -9,15 +8,15 @@
 
 namespace tare {
 
-// All but MODEL.
+// All options but MODEL.
 void AddSweepOptions(CLI::App& command, CellsCommand& options);
 
 // Files of the folder: table.csv, table.txt, table.json and the `others`.
 std::vector<AtomicFile> ClaimSweep(CellsCommand& options, const std::vector<std::string>& others);
 
-// Ran, and written.
+// A finished sweep, as it was written.
 struct SweepResult {
-  nlohmann::ordered_json json;
+  Json json;
   std::string table, legend;
 };
 SweepResult RunAndWrite(const CellsCommand& options);

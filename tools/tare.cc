@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tare command. Exit codes: 0 done, 1 failed (bad input, full disk, interrupted), 2 wrong usage.
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdint>
@@ -14,15 +17,70 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "kernels/product/instruction_set.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"
 #include "quant/base/memory.h"
+#include "quant/base/nearest.h"
 #include "quant/base/notice.h"
 #include "tools/command.h"
 #include "tools/help.h"
-#include "tools/usage.h"
+
+namespace tare {
+namespace {
+
+std::vector<std::string> OptionNamesOf(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::vector<std::string> CommandsOf(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+std::string Joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+// Describes a usage error in one line that begins with the command. An unknown word is reported before a missing one,
+// with the nearest known word, or all of them if none is near:
+//
+//   tare eval: unknown option '--taks'; the nearest is --tasks
+//   tare bench: got no command, expected one of forward linear attention
+std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* innermost = &app;
+  std::string path = app.get_name();
+  while (!innermost->get_subcommands().empty()) {
+    innermost = innermost->get_subcommands().front();
+    path += " " + innermost->get_name();
+  }
+  const std::vector<std::string> unknown = app.remaining(true), commands = CommandsOf(*innermost);
+  if (unknown.empty() && innermost->get_require_subcommand_min() > 0)
+    return Formatted("{}: got no command, expected one of {}", path, Joined(commands));
+  if (unknown.empty()) return Formatted("{}: {}", path, error.what());
+  const std::string& word = unknown.front();
+  const bool is_option = word.starts_with("-");
+  const std::vector<std::string> known = is_option ? OptionNamesOf(*innermost) : commands;
+  if (known.empty()) return Formatted("{}: unknown word '{}'", path, word);
+  const std::string name = word.substr(0, word.find('='));
+  const std::string nearest = std::ranges::min(known, {}, [&](const std::string& k) { return Distance(name, k); });
+  const bool is_near = Distance(name, nearest) <= name.size() / 2 - (is_option ? 1 : 0);
+  return Formatted("{}: unknown {} '{}'; {}", path, is_option ? "option" : "command", word,
+                   is_near ? "the nearest is " + nearest : "expected one of " + Joined(known));
+}
+
+}  // namespace
+}  // namespace tare
 
 namespace {
 
@@ -39,9 +97,9 @@ std::string MappedFileAt(uintptr_t address) {
   return "a mapped file";
 }
 
-// A mapped file became shorter while it was read. Nothing can go on: what was being written stays under its temporary
-// name. The read of a page that is gone interrupts no call of a library, so that this may call what it likes.
-// Several threads may come here at once: the first speaks for all.
+// A mapped file became shorter while it was read. Nothing can continue; unfinished output stays under its temporary
+// name. Reading a lost page interrupts no library call, so any function may be called here. Several threads may arrive
+// at once: the first reports for all.
 void StopOnLostPage(int, siginfo_t* info, void*) {
   static std::atomic_flag said;
   while (said.test_and_set()) pause();
@@ -62,6 +120,15 @@ void StopOnSignals() {
   lost.sa_flags = SA_SIGINFO;
   sigaction(SIGBUS, &lost, nullptr);
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit then fails the write, like a full disk
+}
+
+// The first file to be opened would get the number of one that is closed, and what is printed with it.
+void OpenStandardFiles() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    const int opened = open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY);
+    if (fd == STDOUT_FILENO && opened == fd) tare::Fail("standard output: got none, it is closed; try > /dev/null");
+  }
 }
 
 int Fail(const char* message) {
@@ -98,6 +165,7 @@ int Run(int argc, char** argv) {
   tare::AddPlot(app);
   tare::AddCompletion(app);
   tare::AddManual(app);
+  tare::CheckValues(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -110,7 +178,7 @@ int Run(int argc, char** argv) {
   // The last flush tells nothing of writes that failed before it.
   return std::fflush(stdout) == 0 && std::ferror(stdout) == 0
              ? 0
-             : Fail("standard output: cannot be written; is the disk full?");
+             : Fail("standard output: cannot be written; try freeing space, or another place for it");
 }
 
 }  // namespace
@@ -119,6 +187,7 @@ int main(int argc, char** argv) {
   StopOnSignals();
   tare::OnNotice([](const std::string& text) { std::fprintf(stderr, "tare: warning: %s\n", text.c_str()); });
   try {
+    OpenStandardFiles();
     tare::KeepCommand(argc, argv);
     if (const char* isa = std::getenv("TARE_MAX_ISA")) tare::LimitInstructions(isa);
     return Run(argc, argv);

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare tokenize: the ids and pieces that a checkpoint's tokenizer makes of one or more texts.
-#include <cstdio>
 #include <memory>
 
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/standard_output.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/json_text.h"
 #include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
@@ -46,7 +45,7 @@ std::string TextOf(std::string_view line, const std::string& where) {
 
 std::string Lines(const Tokenizer& tokenizer, const TokenizeArguments& options) {
   const MappedFile file(options.input);
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  const std::string_view text = file.text();
   RequireUtf8(text, options.input);
   if (!options.input.ends_with(".jsonl")) return Line(tokenizer, text, !options.no_special);
   std::string lines;
@@ -66,7 +65,7 @@ void Run(const TokenizeArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {options.out});
   const std::string lines = Lines(Tokenizer::LoadFile(options.model), options);
   if (options.out == "-") {
-    std::fwrite(lines.data(), 1, lines.size(), stdout);  // main looks at how it went
+    PutText(lines);
   } else {
     WriteFileAtomically(options.out, lines);
   }

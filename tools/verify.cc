@@ -2,6 +2,7 @@
 // tare verify: checks whether a file is intact.
 #include <memory>
 
+#include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "tools/command.h"
@@ -27,8 +28,9 @@ void Run(const VerifyArguments& options) {
   const Hdf5Reader file(options.file);
   const std::string schema = file.HasAttribute("", "schema") ? file.StringAttribute("", "schema") : "none";
   Check(options.file, file, schema);
-  const size_t datasets = file.datasets().size();
-  if (PrintsTables(options.json)) PrintLine("{}: whole; {} datasets, schema {}", options.file, datasets, schema);
+  const int64_t datasets = std::ssize(file.datasets());
+  if (PrintsTables(options.json))
+    PrintLine("{}: whole; {}, schema {}", options.file, Counted(datasets, "dataset"), schema);
   WriteJson(options.json,
             {{"schema", "tare.verify/1"}, {"file", options.file}, {"whole", true}, {"datasets", datasets}});
 }

@@ -2,11 +2,16 @@
 #include "experiments/arrays/array_file.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "experiments/arrays/npz.h"
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
+#include "quant/base/formatted.h"
+#include "quant/base/parallel.h"
 #include "quant/file/hdf5.h"
 #include "quant/file/safetensors.h"
 
@@ -59,6 +64,29 @@ bool IsReadable(DType dtype) {
   return std::ranges::find(kReadable, dtype) != std::end(kReadable);
 }
 
+constexpr int64_t kBlock = 4096;         // 16 KiB: stays in the first cache
+constexpr size_t kLanes = 4, kWord = 2;  // values in a word
+using Lanes = std::array<uint64_t, kLanes>;
+
+// Padded with zeros; the shape tells how many values there are.
+Lanes DigestOf(std::span<const float> values) {
+  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
+  Lanes lanes{1, 2, 3, 4};
+  const auto add = [&](const float* from) {
+    Lanes words;
+    std::memcpy(words.data(), from, sizeof words);
+    for (size_t i = 0; i < kLanes; ++i) lanes[i] = (std::rotl(lanes[i], 29) + words[i]) * kOdd;
+  };
+  size_t i = 0;
+  for (; i + kLanes * kWord <= values.size(); i += kLanes * kWord) add(&values[i]);
+  if (i < values.size()) {
+    std::array<float, kLanes * kWord> tail{};
+    std::ranges::copy(values.subspan(i), tail.begin());
+    add(tail.data());
+  }
+  return lanes;
+}
+
 }  // namespace
 
 void ArrayValues::Read(int64_t first, int64_t stride, int64_t count, float* out) const {
@@ -70,7 +98,14 @@ void ArrayValues::Read(int64_t first, int64_t stride, int64_t count, float* out)
       std::memcpy(out, from, static_cast<size_t>(count) * sizeof(float));
       return;
     case DType::kF64:
-      return ReadAs<double>(from, stride, count, out, plain);
+      return ReadAs<double>(from, stride, count, out, [&](double value) {
+        const auto narrow = static_cast<float>(value);
+        if (std::isfinite(value) && !std::isfinite(narrow))
+          Fail("{}: got {}, expected what f32 can hold, at most 3.4e38; try scaling the array", where_, value);
+        return narrow;
+      });
+    case DType::kU64:
+      return ReadAs<uint64_t>(from, stride, count, out, plain);
     case DType::kF16:
       return ReadAs<uint16_t>(from, stride, count, out, FloatFromF16);
     case DType::kBF16:
@@ -113,7 +148,36 @@ ArrayValues ArrayFile::Values(const ArrayInfo& array) const {
   if (!IsReadable(array.dtype))
     Fail("{}: {}: got type {}, expected f16, bf16, f32, f64, integers or booleans; try converting it", path_.string(),
          array.name, Name(array.dtype));
-  return Load(array);
+  ArrayValues values = Load(array);
+  values.where_ = path_.string() + ": " + array.name;
+  return values;
+}
+
+MemoryArrays::MemoryArrays(const std::string& name,
+                           const std::vector<std::pair<ArrayInfo, std::span<const std::byte>>>& arrays)
+    : ArrayFile(name) {
+  std::vector<ArrayInfo> infos;
+  for (const auto& [info, values] : arrays) {
+    infos.push_back(info);
+    values_[info.name] = values;
+  }
+  std::ranges::sort(infos, {}, &ArrayInfo::name);
+  for (ArrayInfo& info : infos) List(std::move(info));
+}
+
+void AddArray(Sha256& sha, const ArrayInfo& array, const ArrayValues& values) {
+  const std::string heading = Formatted("{} {}\n", array.name, ShapeText(array.shape));
+  sha.Add(std::as_bytes(std::span(heading)));
+  const int64_t count = ElementCount(array.shape).value();
+  std::vector<Lanes> digests(static_cast<size_t>((count + kBlock - 1) / kBlock));
+  ParallelFor(digests.size(), [&](size_t block, int) {
+    const int64_t first = static_cast<int64_t>(block) * kBlock;
+    std::array<float, kBlock> room;
+    const auto part = std::span(room).first(static_cast<size_t>(std::min(kBlock, count - first)));
+    values.Read(first, 1, std::ssize(part), part.data());
+    digests[block] = DigestOf(part);
+  });
+  sha.Add(std::as_bytes(std::span(digests)));
 }
 
 }  // namespace tare

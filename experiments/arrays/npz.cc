@@ -14,7 +14,7 @@ namespace tare {
 namespace {
 
 constexpr uint64_t kMaxHeader = 1 << 16;  // numpy itself takes 10,000
-// deflate's best: an archive cannot hold more bytes than so many times its own.
+// deflate's largest compression: an archive cannot hold more than this many times its own bytes.
 constexpr uint64_t kMaxCompression = 1032;
 
 struct NpyHeader {
@@ -115,7 +115,7 @@ std::optional<DType> TypeOf(std::string_view numpy) {
   return found == types.end() ? std::nullopt : std::optional(found->second);
 }
 
-// Bytes from the first to the values, from the 12 that begin every .npy; nullopt where it is none.
+// Bytes before the values, from the first 12 bytes of every .npy; nullopt if it is not one.
 std::optional<size_t> HeaderBytes(const unsigned char* begin) {
   if (std::memcmp(begin, "\x93NUMPY", 6) != 0 || begin[6] < 1 || begin[6] > 3) return std::nullopt;
   const size_t two = begin[8] + size_t{256} * begin[9];

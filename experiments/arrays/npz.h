@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // numpy's .npz: a ZIP archive of .npy files (numpy.lib.format, versions 1 to 3), stored or deflated. Python objects are
-// not read, and no code in a file is run.
+// not read, so no code in a file is run.
 #pragma once
 
 #include <map>

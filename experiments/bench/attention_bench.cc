@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See attention_bench.h.
 #include "experiments/bench/attention_bench.h"
 
 #include <omp.h>
@@ -9,10 +8,8 @@
 #include <memory>
 #include <utility>
 
-#include "experiments/bench/attention_floor.h"
 #include "experiments/bench/attention_inputs.h"
-#include "experiments/bench/composed_attention.h"
-#include "experiments/bench/graph_attention.h"
+#include "experiments/bench/onednn_attention.h"
 #include "experiments/bench/timing.h"
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/integer/executed_attention.h"
@@ -33,7 +30,7 @@ Mask MaskOf(const std::string& name) {
   return {name == "full" ? Mask::Kind::kFull : Mask::Kind::kCausal};
 }
 
-// A case ready to run again and again.
+// A case prepared for repeated runs.
 struct PreparedAttention {
   std::unique_ptr<AttentionInputs> inputs;
   AlignedBuffer<std::byte> workspace;
@@ -83,8 +80,8 @@ std::unique_ptr<PreparedAttention> Prepare(const AttentionCase& c) {
   return x;
 }
 
-// A kernel that computes something else is not timed. f32: sums of up to n terms, far below 1e-4. bf16: three roundings
-// of 2^-9 with the logits' between. Codes: no format here is worse than noise as large as the signal.
+// A kernel with wrong results is not timed. f32: sums of up to n terms, far below 1e-4. bf16: three roundings of 2^-9,
+// with the logits' in between. Codes: no format here is worse than noise as large as the signal.
 void CheckErrors(const AttentionCase& c, const AttentionInputs::Errors& errors) {
   const double most = c.kernel == "tare" ? 1.0 : c.kernel == "tare-bf16" ? 0.05 : 1e-4;
   if (!(errors.rel_l2 < most)) {
@@ -113,12 +110,12 @@ AttentionResult Measure(const AttentionCase& c) {
   return result;
 }
 
-// What the machine could do with the kernel's products; 0 where it has none of them.
+// The machine's rate for the kernel's type of product; 0 if it has none.
 double RateFor(const AttentionCase& c, const Roofline& roofline) {
   return c.kernel == "tare" ? roofline.u8s8_gops : c.kernel == "tare-bf16" ? roofline.bf16_gflops : roofline.f32_gflops;
 }
 
-// Refuses what the machine cannot hold, before hours of other cases.
+// Refuses a case that does not fit into memory before hours of other cases.
 void CheckMemory(const AttentionCase& c) {
   const double n = static_cast<double>(c.n), keys = c.keys == 0 ? n : static_cast<double>(c.keys);
   const double tensors = 6.0 * 4 * std::max(n, keys) * c.heads * c.d;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tare bench attention`: speed of attention, with its error and the machine's limits, all from one run.
 //
-// Each case: seeded Q, K, V; error against the double reference on at most 256 rows spread over the sequence; then
-// repetitions of at least 0.2 s, with quantizing and packing inside the timing. Rooflines are measured before and after
-// on the same number of threads; the better one counts.
+// Each case uses seeded Q, K, V. Its error against the double reference is taken on at most 256 rows spread over the
+// sequence; then come repetitions of at least 0.2 s, with quantizing and packing inside the timing. Rooflines are
+// measured before and after with the same number of threads, and the better one counts.
 //
 //   roofline_fraction = least operations per pair * pairs / seconds / roofline
 //                       operations: standard 4d, V1 8d, V2 6d; roofline: u8 x s8, or f32 or bf16 for those kernels
@@ -22,12 +22,12 @@ namespace tare {
 struct AttentionCase {
   std::string kernel = "tare";  // tare (plan), tare-f32, tare-bf16, onednn-f32 (primitives composed), onednn-graph
   std::string family = "v1";    // standard v1 v2
-  std::string plan;             // of kernel tare
+  std::string plan;             // for kernel tare
   int64_t n = 4096;             // queries
-  int64_t keys = 0;             // 0: as many as queries; under a causal mask not fewer, and the last query sees all
+  int64_t keys = 0;             // 0: as many as queries; under a causal mask, at least as many
   int d = 128;
-  int heads = 4;     // of the output
-  int kv_heads = 0;  // a divisor of heads, 0: as many
+  int heads = 4;     // output heads
+  int kv_heads = 0;  // a divisor of heads; 0: the same number
   int threads = 1;
   std::string mask = "causal";    // causal full
   std::string data = "gaussian";  // see attention_inputs.h
@@ -38,29 +38,29 @@ struct AttentionCase {
 
 struct AttentionResult {
   AttentionCase measured;
-  Roofline roofline;               // around this case, on as many threads
+  Roofline roofline;               // around this case, with as many threads
   std::string order;               // late early f32 bf16
   double seconds = 0, spread = 0;  // median; (largest - smallest) / median
   double ns_per_pair = 0;
   double roofline_fraction = 0;
   double executed_gops = 0;  // least operations / time
   double rel_l2 = 0, max_row_rel_l2 = 0, cosine = 0;
-  double floor_rel_l2 = 0;  // of f32 attention on the same codes of Q, K, V; 0 for f32 kernels
+  double floor_rel_l2 = 0;  // f32 attention on the same codes of Q, K and V; 0 for f32 kernels
 };
 
 struct AttentionBench {
-  std::string isa;    // which path the products take
+  std::string isa;    // the path that products take
   Roofline roofline;  // on as many threads as the first case
   std::vector<AttentionResult> results;
 };
 
-// Checks every case before the first is timed. Throws Error for one that cannot run.
+// Checks every case before timing the first. Throws Error for one that cannot run.
 AttentionBench BenchAttention(const std::vector<AttentionCase>& cases, const CasesDone& progress = {});
 
-// A row per case.
+// One row per case.
 Table AttentionBenchTable(const AttentionBench& bench);
 
-// {"schema":"tare.bench/1",...}; machine.cpu is the caller's to know.
+// {"schema":"tare.bench/1",...}; the caller fills in machine.cpu.
 Json AttentionBenchJson(const AttentionBench& bench, const std::string& cpu);
 
 // The cases of `tare bench attention` without arguments: every family in INT8, INT6, INT4 and quantized logits, early

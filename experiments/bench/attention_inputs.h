@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of a bench case, and the error of a result against the double reference. Data, chosen to separate methods
-// of quantizing probabilities:
+// The tensors of a bench case, and the error of a result against the double reference. The data are chosen to separate
+// methods of quantizing probabilities:
 //
 //   gaussian   Q, K, V standard normal
-//   sink       the same, and key 0 has 8 nats more for every query
-//   vbias      sink, and V has a mean of 2 in every channel
-//   diffuse    logits a tenth as large: attention to everything
+//   sink       the same, with 8 nats more on key 0 for every query
+//   vbias      sink, with a mean of 2 in every channel of V
+//   diffuse    logits a tenth as large, so that attention goes to all keys
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "experiments/plan/executed_plan.h"
 #include "kernels/attention/heads.h"
 
 namespace tare {
 
-// Of keys and values; 0: as many as queries, as heads.
+// Number of keys and key/value heads; 0: as many as queries and heads.
 struct KeyShape {
   int64_t keys = 0;
   int kv_heads = 0;
@@ -24,8 +25,8 @@ struct KeyShape {
 
 class AttentionInputs {
  public:
-  // family: standard, v1, v2. Throws Error for another name of family or data, sizes < 1, heads that kv_heads do not
-  // divide, and queries under a causal mask that see no key.
+  // family: standard, v1, v2. Throws Error for an unknown family or data, sizes < 1, heads that kv_heads does not
+  // divide, and queries that see no key under a causal mask.
   AttentionInputs(const std::string& family, const std::string& data, int64_t n, int d, int heads, Mask mask,
                   float lambda, uint64_t seed, KeyShape shape = {});
   AttentionInputs(const AttentionInputs&) = delete;
@@ -38,7 +39,7 @@ class AttentionInputs {
   struct Errors {
     double rel_l2 = 0, max_row_rel_l2 = 0, cosine = 0;
   };
-  // Of what problem().out holds, on at most 256 rows evenly spread.
+  // Error of problem().out, on at most 256 evenly spread rows.
   Errors ErrorsOfOut() const;
 
  private:
@@ -50,5 +51,10 @@ class AttentionInputs {
   double operations_of_pair_ = 0;
   AttentionProblem problem_;
 };
+
+// The lowest possible error of an integer kernel: that of f32 attention on the same codes of Q, K and V. The kernel's
+// probabilities and exponential cause the rest.
+// Runs our f32 kernel on the dequantized tensors; writes to the inputs' out.
+AttentionInputs::Errors FloorErrors(const AttentionInputs& inputs, const ExecutedPlan& plan);
 
 }  // namespace tare

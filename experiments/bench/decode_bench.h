@@ -3,12 +3,12 @@
 // rate and baselines from the same run.
 //
 // Before it is timed, a case is checked against the double reference over its own cache (bound in decode_attention.h),
-// in its first and last head. Decoding and plain reading are timed in turn over equal amounts of memory (at most 256
-// MiB of reading), so that a cache which fits the processor's cache is compared with reading from there.
+// in its first and last head. Decoding and plain reading are timed in turn over equal amounts of memory (at most 1 GiB
+// of reading), so that a cache which fits the processor's cache is compared with reading from there.
 //
-//   bandwidth_fraction = bytes of the caches / seconds / bytes per second of reading, the best of the run
-//   rel_l2             = of those heads' outputs, to exact attention on the values before any code;
-//   floor_rel_l2       = of it, what the codes cost: exact attention over the cache
+//   bandwidth_fraction = bytes of the caches / seconds / best read rate of the run in bytes per second
+//   rel_l2             = error of those heads' outputs against exact attention on the unquantized values
+//   floor_rel_l2       = the part of it that the codes cause: exact attention over the cache
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ namespace tare {
 
 struct DecodeCase {
   std::string kernel = "tare";  // tare (plan), onednn-f32 (primitives composed, a batch of one)
-  CachePlan plan;               // of kernel tare
+  CachePlan plan;               // for kernel tare
   DecodeShape shape;
   int threads = 1;
   int repetitions = 7;
@@ -37,14 +37,15 @@ struct DecodeResult {
   double bytes = 0;                // of the caches
   double gbps = 0, read_gbps = 0;
   double bandwidth_fraction = 0;
+  bool in_last_cache = false;  // whether the caches fit the processor's
   double rel_l2 = 0, floor_rel_l2 = 0;
 };
 
-// Throws Error for a case that cannot run or does not fit the memory, before the first is timed, and for one that
+// Throws Error for a case that cannot run or does not fit into memory, before the first is timed, and for one that
 // disagrees with the reference.
 std::vector<DecodeResult> BenchDecode(const std::vector<DecodeCase>& cases, const CasesDone& progress = {});
 
-// A row per case.
+// One row per case.
 Table DecodeBenchTable(const std::vector<DecodeResult>& results);
 
 // {"schema":"tare.bench/1","bench":"decode",...}

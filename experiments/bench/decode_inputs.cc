@@ -62,7 +62,7 @@ HeadsView<const float> DecodeInputs::Query(int sequence) const {
   return DenseHeads(pool_.data() + 17 * (sequence + 1), 1, table_.q_heads(), shape_.d);
 }
 
-// Each begins somewhere else in the pool: steps that have no factor in common with its length.
+// Each part begins elsewhere in the pool: the step has no factor in common with the pool's length.
 DecodeInputs::Tokens DecodeInputs::Part(int sequence, int64_t part) const {
   const int64_t number = sequence * ((shape_.n + kAppended - 1) / kAppended) + part;
   const int64_t tokens = std::min<int64_t>(kAppended, shape_.n - part * kAppended);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The input of a case of `tare bench decode`: seeded normal keys and values, made in parts from a pool of numbers, so
-// that the cache is all the memory it needs; and one query per sequence.
+// The input of a case of `tare bench decode`: one query per sequence, and seeded normal keys and values, made in parts
+// from a pool of numbers, so that it needs no memory besides the cache.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ namespace tare {
 
 struct DecodeShape {
   std::string family = "v1";  // standard v1 v2
-  int64_t n = 16384;          // keys of a sequence
-  int d = 128;                // width of a head of q and k; of v too, but twice that in v1
-  int heads = 8;              // of the output
-  int kv_heads = 0;           // a divisor of heads, 0: as many
+  int64_t n = 16384;          // keys per sequence
+  int d = 128;                // head width of q and k, and of v; in v1, v is twice as wide
+  int heads = 8;              // output heads
+  int kv_heads = 0;           // a divisor of heads; 0: the same number
   int batch = 1;              // sequences
 };
 
 class DecodeInputs {
  public:
-  // Throws Error for another name of a family, sizes below 1, and heads that kv_heads do not divide.
+  // Throws Error for an unknown family, sizes below 1, and heads that kv_heads does not divide.
   DecodeInputs(const DecodeShape& shape, uint64_t seed);
 
   const DecodeHeads& table() const { return table_; }
@@ -33,13 +33,13 @@ class DecodeInputs {
 
   KvCache Cache(const CacheRules& rules, int sequence) const;
 
-  // All of a sequence, dense: k [n][k heads][d], v [n][v heads][width].
+  // All keys and values of a sequence, dense: k [n][k heads][d], v [n][v heads][width].
   struct Dense {
     std::vector<float> k, v;
   };
   Dense AllTokens(int sequence) const;
 
-  // In double and before any code, one output head of a sequence: [width of the output].
+  // One output head of a sequence, computed in double from unquantized values: [width of the output].
   std::vector<double> Exact(int sequence, int head) const;
 
  private:

@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "experiments/bench/matmul_rate.h"
+#include "experiments/bench/roofline.h"
 #include "experiments/bench/timing.h"
 #include "quant/file/safetensors.h"
 

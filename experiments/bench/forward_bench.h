@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Speed of a whole forward pass (with the vocabulary logits of every row), as a share of the rate of oneDNN's large
+// Speed of a whole forward pass (with the vocabulary logits of every row) as a share of the rate of oneDNN's large
 // matmul; the two are timed in turn in the same run. Only unmasked work counts:
 //
 //   flop = 2 R (values of all projections + head + patch embedding)
@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <vector>
 
 #include "experiments/model/model.h"
 
@@ -21,14 +20,14 @@ struct ForwardBench {
 };
 
 struct ForwardTiming {
-  double seconds = 0, spread = 0;  // median, and (largest - smallest) / median
+  double seconds = 0, spread = 0;  // median; (largest - smallest) / median
   double tokens_per_second = 0;
   double gflops = 0, matmul_gflops = 0;  // medians
   double share = 0;                      // gflops / matmul_gflops
 };
 
-// Random images, kept in the folder, for a vision tower to be timed on: TimeForward's batch is of them then, and its
-// tokens are 1 + config.Patches().
+// Random images, kept in the folder, for timing a vision tower: TimeForward then batches them, with 1 +
+// config.Patches() tokens each.
 void ShowRandomImages(Model& tower, const std::filesystem::path& folder, int64_t count);
 
 double ForwardFlop(const ModelConfig& config, int64_t batch, int64_t tokens);

@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tare bench linear`: speed of quantized linear layers, with oneDNN's f32 matmul (and bf16, where the CPU has it) and
-// the machine's limits, all from one run.
+// `tare bench linear`: speed of quantized linear layers, with oneDNN's f32 matmul (and bf16 if the CPU has it) and the
+// machine's limits, all from one run.
 //
-// A plan of weights and linear_in is executed in integers, activations quantized inside the timing; one of weights
-// alone takes a token at a time, and one-token steps cycle over more than 520 MiB of weights (the f32 baseline too), so
-// that no cache helps. Before it is timed, a case must agree with the scalar reference. Ours and the baselines are
+// A plan for weights and linear_in runs in integers, with activations quantized inside the timing. A plan for weights
+// alone runs one token at a time; such steps, and their f32 baseline, cycle over more than 520 MiB of weights, so that
+// no cache helps. Before it is timed, a case must agree with the scalar reference. Our kernel and the baselines are
 // timed in turn, each repetition at least 50 ms.
 //
 //   roofline_fraction = 2 rows out in / seconds / rate of u8 x s8
-//                     = bytes of weights / seconds / rate of reading memory      of one-token steps
+//                     = bytes of weights / seconds / rate of reading memory      for one-token steps
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "experiments/bench/roofline.h"
 #include "experiments/table/table.h"
+#include "kernels/linear/one_token.h"
+#include "kernels/linear/packed_matrix.h"
+#include "kernels/linear/quantized_linear.h"
+#include "quant/format/quantized_matrix.h"
 
 namespace tare {
 
@@ -32,28 +37,60 @@ struct LinearResult {
   LinearCase measured;
   double seconds = 0, spread = 0;          // median of a call; (largest - smallest) / median
   double f32_seconds = 0, f32_spread = 0;  // oneDNN
-  double bf16_seconds = 0;                 // 0 where the CPU has none
+  double bf16_seconds = 0;                 // 0 if the CPU has no bf16
   double gops = 0, weights_gbps = 0, f32_weights_gbps = 0;
   double roofline_fraction = 0;
-  double bits_per_weight = 0;  // in memory, scales among them
+  double bits_per_weight = 0;  // in memory, with scales
   double rel_l2 = 0;           // against the layer before quantization, in double
 };
 
 struct LinearBench {
-  Roofline roofline;  // on as many threads as the first case
+  Roofline roofline;  // with as many threads as the first case
   std::vector<LinearResult> results;
 };
 
-// Throws Error for a case that cannot run, or disagrees with the reference, before the first is timed.
+// Throws Error for a case that cannot run or disagrees with the reference, before the first is timed.
 LinearBench BenchLinear(const std::vector<LinearCase>& cases, const CasesDone& progress = {});
 
-// A row per case.
+// One row per case.
 Table LinearBenchTable(const LinearBench& bench);
 
 // {"schema":"tare.bench/1","bench":"linear",...}
 Json LinearBenchJson(const LinearBench& bench, const std::string& cpu);
 
-// What `tare bench linear` measures without arguments.
+// The cases of `tare bench linear` without arguments.
 std::vector<LinearCase> DefaultLinearCases();
+
+// A case ready to run again and again: its weights in as many copies as one-token steps need, its
+// input, and the check against the scalar reference.
+class PreparedLinear {
+ public:
+  // Throws Error for a plan that no linear kernel executes.
+  explicit PreparedLinear(const LinearCase& c);
+
+  void RunOnce();  // one call, on the next copy of the weights
+  // Throws Error if the kernel and the scalar reference differ by more than f32's rounding.
+  void Verify();
+
+  bool OneTokenSteps() const { return !activation_.has_value(); }
+  size_t weight_bytes() const { return weights_.front().Bytes(); }
+  double rel_l2() const { return rel_l2_; }  // over Verify's rows
+
+ private:
+  void CheckRow(int64_t row);
+
+  LinearCase case_;
+  std::optional<Format> activation_;
+  std::vector<float> x_, y_, dense_;  // dense_: W before quantization
+  QuantizedMatrixBuffer quantized_;
+  std::vector<PackedMatrix> weights_;
+  QuantizedLinear linear_;
+  std::optional<OneToken> token_;  // for one-token steps
+  size_t next_ = 0;
+  double rel_l2_ = 0, error_ = 0, size_ = 0;
+};
+
+// More than any cache: the memory that one-token steps cycle over.
+inline constexpr size_t kCycledBytes = size_t{521} << 20;
 
 }  // namespace tare

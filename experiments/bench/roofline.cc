@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// See roofline.h.
 #include "experiments/bench/roofline.h"
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <cstdint>
-#include <functional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
+#include <omp.h>
+#include <dnnl.hpp>
+
+#include "experiments/bench/read_loop.h"
 #include "experiments/bench/timing.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/memory.h"
 #include "quant/base/parallel.h"
-#include "quant/file/json.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 namespace {
 
-// Best of several rounds of `calls` calls on every thread at once, in calls a second over all threads.
-double Rate(int threads, int calls, const std::function<void(int thread)>& call) {
+// Best of some rounds of `calls` calls on every thread at once, in calls a second over all threads.
+double Rate(int threads, int rounds, int calls, const std::function<void(int thread)>& call) {
   double best = 0;
-  for (int round = 0; round < 15; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     const double start = Seconds();
     ParallelFor(static_cast<size_t>(threads), [&](size_t, int thread) {
       for (int i = 0; i < calls; ++i) call(thread);
@@ -41,37 +45,44 @@ double ProductRate(ProductTypes types, int threads, int m) {
     x.Reset(3 * 64 * 128);
     std::fill_n(x.data(), x.size(), 0.0f);
   }
-  const double calls = Rate(threads, 500, [&](int thread) {
+  const double calls = Rate(threads, 15, 500, [&](int thread) {
     float* x = memory[thread].data();
     product.Run(x, x + 64 * 128, x + 2 * 64 * 128);
   });
   return calls * 2.0 * m * kN * kK / 1e9;
 }
 
-// GB/s of reading all of it, but for what does not divide by the threads.
+// GB/s of reading all of it, but for what does not divide by the threads: the best loop's.
 double RateOfReading(int threads, AlignedBuffer<uint64_t>& memory) {
-  constexpr size_t kLine = 8, kLeast = size_t{1} << 23;
-  const size_t part = memory.size() / threads / kLine * kLine;
+  constexpr size_t kLeast = size_t{1} << 23;
+  const size_t part = memory.size() / threads / kReadStep * kReadStep;
   std::fill_n(memory.data(), memory.size(), uint64_t{1});
   std::vector<uint64_t> sums(threads);
   // 64 MiB per call at least, so that starting the threads is no part of it.
   const int calls = static_cast<int>((kLeast + memory.size() - 1) / memory.size());
-  const double rate = Rate(threads, calls, [&](int thread) {
-    uint64_t sum[kLine] = {};  // a chain of additions each: from near caches one would be the limit
-    for (const uint64_t* x = memory.data() + thread * part; x < memory.data() + (thread + 1) * part; x += kLine)
-      for (size_t i = 0; i < kLine; ++i) sum[i] += x[i];
-    for (const uint64_t s : sum) sums[thread] += s;
-  });
+  double best = 0;
+  for (const ReadLoop& loop : kReadLoops) {
+    const double rate = Rate(threads, 2, calls,
+                             [&](int thread) { sums[thread] += SumRead(memory.data() + thread * part, part, loop); });
+    best = std::max(best, rate);
+  }
   if (sums[0] == 0) Fail("bench: memory read back as zeros");
-  return rate * static_cast<double>(part) * 8 / 1e9;
+  return best * static_cast<double>(part) * 8 / 1e9;
 }
 
 }  // namespace
 
 double ReadRate(int threads, size_t bytes) {
-  AlignedBuffer<uint64_t> memory(std::max<size_t>(bytes / 8, 8 * threads));
+  AlignedBuffer<uint64_t> memory(std::max<size_t>(bytes / 8, kReadStep * threads));
   AdviseLargePages(std::as_writable_bytes(memory.span()));
   return RateOfReading(threads, memory);
+}
+
+double LastCacheBytes() {
+  for (const int level : {_SC_LEVEL4_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL2_CACHE_SIZE}) {
+    if (const long bytes = sysconf(level); bytes > 0) return static_cast<double>(bytes);
+  }
+  return 0;
 }
 
 Roofline MeasureRoofline(int threads) {
@@ -80,8 +91,7 @@ Roofline MeasureRoofline(int threads) {
   r.u8s8_gops = ProductRate(ProductTypes::kU8S8, threads, 64);
   r.f32_gflops = ProductRate(ProductTypes::kF32, threads, 32);
   if (UkernelServes(ProductTypes::kBf16)) r.bf16_gflops = ProductRate(ProductTypes::kBf16, threads, 64);
-  AlignedBuffer<uint64_t> memory(size_t{32} << 20);  // 256 MiB, far more than caches hold
-  r.read_gbps = RateOfReading(threads, memory);
+  r.read_gbps = ReadRate(threads, size_t{256} << 20);
   return r;
 }
 
@@ -90,11 +100,55 @@ Roofline Better(const Roofline& a, const Roofline& b) {
           std::max(a.bf16_gflops, b.bf16_gflops), std::max(a.read_gbps, b.read_gbps)};
 }
 
-nlohmann::ordered_json ToJson(const Roofline& r) {
+Json ToJson(const Roofline& r) {
   return {{"u8s8_gops", r.u8s8_gops},
           {"f32_gflops", r.f32_gflops},
           {"bf16_gflops", r.bf16_gflops},
           {"read_gbps", r.read_gbps}};
+}
+
+struct MatmulRate::Product {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  dnnl::matmul primitive;
+  std::string implementation;
+  std::unordered_map<int, dnnl::memory> arguments;
+};
+
+MatmulRate::MatmulRate(Math math, int64_t rows, int64_t out, int64_t in) try
+    : product_(std::make_unique<Product>()),
+      flop_(2.0 * static_cast<double>(rows) * static_cast<double>(out) * static_cast<double>(in)) {
+  using dnnl::memory;
+  RequireRoom();
+  omp_set_num_threads(Threads());
+  const auto type = math == Math::kBf16 ? memory::data_type::bf16 : memory::data_type::f32;
+  const memory::desc x({rows, in}, type, memory::format_tag::ab), w({in, out}, type, memory::format_tag::any);
+  const memory::desc y({rows, out}, memory::data_type::f32, memory::format_tag::ab);
+  const dnnl::matmul::primitive_desc descriptor(product_->engine, x, w, y);
+  product_->primitive = dnnl::matmul(descriptor);
+  product_->implementation = descriptor.impl_info_str();
+  const auto filled = [&](const memory::desc& desc) {
+    memory m(desc, product_->engine);
+    // 0x3f803f80: pairs of 1.0 in bf16, one 1.002 in f32.
+    std::fill_n(static_cast<uint32_t*>(m.get_data_handle()), desc.get_size() / 4, 0x3f803f80u);
+    return m;
+  };
+  product_->arguments = {{DNNL_ARG_SRC, filled(descriptor.src_desc())},
+                         {DNNL_ARG_WEIGHTS, filled(descriptor.weights_desc())},
+                         {DNNL_ARG_DST, filled(descriptor.dst_desc())}};
+} catch (const dnnl::error& error) {
+  Fail("oneDNN matmul {} x {} x {}: {}; is memory short?", rows, out, in, error.what());
+}
+
+MatmulRate::~MatmulRate() = default;
+
+std::string MatmulRate::Implementation() const { return product_->implementation; }
+
+double MatmulRate::SecondsOnce() {
+  const double start = Seconds();
+  product_->primitive.execute(product_->stream, product_->arguments);
+  product_->stream.wait();
+  return Seconds() - start;
 }
 
 }  // namespace tare

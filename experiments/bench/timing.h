@@ -12,12 +12,12 @@
 
 namespace tare {
 
-// On a clock that never goes back.
+// From a monotonic clock.
 inline double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Mean of a call, over as many calls as take `least` seconds. Throws Error once the user wants to stop.
+// Mean time of a call, over as many calls as take `least` seconds. Throws Error after RequestStop.
 inline double SecondsOfCall(const std::function<void()>& call, double least) {
   const double start = Seconds();
   int64_t calls = 0;
@@ -30,11 +30,11 @@ inline double SecondsOfCall(const std::function<void()>& call, double least) {
 }
 
 struct Timing {
-  double median = 0;  // seconds; the upper one of an even count
+  double median = 0;  // seconds; the upper one if the count is even
   double spread = 0;  // (largest - smallest) / median
 };
 
-// Of at least one repetition.
+// Needs at least one repetition.
 inline Timing TimingOf(std::vector<double> seconds) {
   std::ranges::sort(seconds);
   const double median = seconds.at(seconds.size() / 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The input of one forward pass: sequences stored one after another, each a prefix and, optionally, branches that
-// continue it. Plain sequences have no branches. Sequences with caches continue after the tokens in their caches.
+// continue it. Sequences with caches continue after the tokens in their caches.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace tare {
 struct TokenBatch {
   std::vector<int32_t> tokens;
   std::vector<AttentionSequence> sequences;
-  std::vector<SequenceCache*> caches;  // of each sequence, or of none
+  std::vector<SequenceCache*> caches;  // one per sequence, or empty
 
   // Appends a sequence without branches; returns its first row.
   int64_t Add(int64_t index, std::span<const int32_t> sequence) {
@@ -25,14 +25,14 @@ struct TokenBatch {
     tokens.insert(tokens.end(), sequence.begin(), sequence.end());
     return first;
   }
-  // The next tokens of a sequence, after those in the cache, which they join.
+  // Appends the next tokens of a sequence, after those in its cache; they join the cache.
   int64_t AddAfter(SequenceCache& cache, int64_t index, std::span<const int32_t> next) {
     const int64_t first = Add(index, next);
     sequences.back().past = cache.tokens();
     caches.push_back(&cache);
     return first;
   }
-  // Continues the last sequence's prefix by a branch; returns the branch's first row.
+  // Adds a branch that continues the last sequence's prefix; returns the branch's first row.
   int64_t AddBranch(std::span<const int32_t> branch) {
     const auto first = static_cast<int64_t>(tokens.size());
     sequences.back().branches.push_back(static_cast<int64_t>(branch.size()));

@@ -2,7 +2,6 @@
 #include "experiments/model/cached_attention.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "kernels/decode/decode_attention.h"
 #include "quant/base/error.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of new tokens over their sequences' caches (kernels/decode/): the tokens' keys and values join the caches
-// first, so that a query sees those before it and its own.
+// Attention of new tokens over their sequences' caches (kernels/decode/). The tokens' keys and values join the caches
+// first, so a query sees all tokens before it and its own.
 #pragma once
 
 #include <span>
@@ -13,17 +13,16 @@
 
 namespace tare {
 
-// What the layers and passes of one model share.
+// Shared by the layers and passes of one model.
 struct DecodeScratch {
-  std::vector<DecodeHeads> heads;  // its table, for each window and skip that was met
+  std::vector<DecodeHeads> heads;  // the model's table, for each window and skip in use
   AlignedBuffer<std::byte> workspace;
 };
 
-// The batch's rows of one sequence.
+// The rows of one sequence in the batch.
 AttentionProblem SequenceRows(const AttentionSequence& sequence, const AttentionProblem& batch);
 
-// caches: of each sequence. Throws Error for branches, which share no cache, and for values that are not
-// finite.
+// caches: one per sequence. Throws Error for branches, which share no cache, and for values that are not finite.
 void CachedAttention(const AttentionProblem& problem, std::span<const AttentionSequence> sequences,
                      std::span<SequenceCache* const> caches, int layer, DecodeScratch& scratch);
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of a checkpoint's config.json that Tare reads, under Hugging Face's keys. Both spellings of the rotary
-// parameters are read: transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters). A key that changes the
+// parameters are accepted: transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters). A key that changes the
 // computation and that Tare does not support is refused by name.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -15,7 +14,7 @@ namespace tare {
 
 struct RotaryConfig {
   enum class Type { kDefault, kLinear, kLlama3 };
-  // Which channels of a head turn together: i and i + d/2, or 2i and 2i + 1.
+  // Which channels of a head rotate together: i and i + d/2, or 2i and 2i + 1.
   enum class Layout { kHalfSplit, kInterleaved };
   Type type = Type::kDefault;
   Layout layout = Layout::kHalfSplit;
@@ -26,16 +25,16 @@ struct RotaryConfig {
   double original_positions = 8192;    // llama3
 };
 
-// A sigmoid gate of what attention puts out: one value per head, or one per value.
+// A sigmoid gate on attention's output: one value per head, or one per value.
 enum class OutputGate { kNone, kPerHead, kPerValue };
 
 struct ModelConfig {
-  std::string family;  // model_type: which record in family.h
+  std::string family;  // model_type: names the record in family.h
   int vocabulary = 0;
   int hidden = 0;  // E
   int ffn = 0;     // I
   int layers = 0;
-  int heads = 0;  // of queries, each with a softmax map: a differential head has two
+  int heads = 0;  // query heads, each with a softmax map: a differential head has two
   int kv_heads = 0;
   int head_dim = 0;  // d
   float norm_eps = 0;
@@ -44,26 +43,26 @@ struct ModelConfig {
   bool attention_bias = false;
   bool mlp_bias = false;
   std::optional<int> bos;
-  // Of differential attention, V1: where the second map's query head is, in each head or group of heads.
+  // Of V1: where the second map's query head is, within each head or group of heads.
   enum class Pairing { kHalves, kAdjacent };
   Pairing pairing = Pairing::kHalves;
-  int noise_heads = 0;               // grouped: of query heads, those whose map is subtracted
-  float head_norm_eps = 0;           // of the norm of a head's output, where it is not norm_eps
-  bool head_norm_weight = true;      // whether that norm has one, in families where it may
-  std::optional<float> lambda_init;  // of all layers; nothing: by the layer's depth
+  int noise_heads = 0;               // grouped differential attention: query heads whose map is subtracted
+  float head_norm_eps = 0;           // of the norm of a head's output, if it differs from norm_eps
+  bool head_norm_weight = true;      // whether that norm has a weight, in families where it may
+  std::optional<float> lambda_init;  // of all layers; empty: by the layer's depth
   RotaryConfig rotary;
   std::vector<int> windows;  // per layer, how many keys a query sees, its own the last; 0: all; or empty
-  std::optional<RotaryConfig> window_rotary;  // of layers with a window, where it is another one
+  std::optional<RotaryConfig> window_rotary;  // of layers with a window, if it differs
   bool qk_norm = false;                       // norms of queries and keys, before rotary positions
   OutputGate gate = OutputGate::kNone;
-  std::optional<float> query_scalar;  // attention logits are divided by its root; else by head_dim's
+  std::optional<float> query_scalar;  // attention logits are divided by its root; empty: by that of head_dim
   float embedding_scale = 1;
   std::optional<float> logit_cap;  // c: vocabulary logits x become c tanh(x / c)
-  // Of CLIP's towers.
-  int projection = 0;       // width of what the head gives, where that is not vocabulary logits
+  // For CLIP's towers.
+  int projection = 0;       // width of the head's output, if that is not vocabulary logits
   int image_size = 0;       // S: input is images of S x S pixels, not token ids
   int patch_size = 0;       // p, which divides S
-  bool quick_gelu = false;  // x sigmoid(1.702 x) for the exact GELU
+  bool quick_gelu = false;  // x sigmoid(1.702 x) instead of the exact GELU
 
   bool SeesImages() const { return image_size > 0; }
   int Patches() const { return image_size / patch_size * (image_size / patch_size); }
@@ -72,7 +71,7 @@ struct ModelConfig {
   int Window(int layer) const { return windows.empty() ? 0 : windows[static_cast<size_t>(layer)]; }
 };
 
-// Reads config.json of a checkpoint folder or a quantized checkpoint. Throws Error where a needed key is missing, a
+// Reads config.json of a checkpoint folder or a quantized checkpoint. Throws Error if a required key is missing, a
 // value is impossible, or a feature is not supported.
 ModelConfig LoadConfig(const std::filesystem::path& path);
 ModelConfig ParseConfig(std::string_view text, const std::string& where);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Typed reading of config.json, with the place in every message. Families use these functions to read their own keys.
+// Typed reading of config.json; every message names the place. Families read their own keys with these functions.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace tare {
 
-// One JSON object, which must stay.
+// One JSON object, which must outlive this.
 class ConfigKeys {
  public:
   ConfigKeys(const nlohmann::json& object, std::string where) : object_(object), where_(std::move(where)) {}
@@ -30,7 +30,7 @@ class ConfigKeys {
   std::string Text(const char* key) const;
   std::vector<std::string> Texts(const char* key) const;
   ConfigKeys Object(const char* key) const;
-  // Refuses a key whose value is anything but null, false, or one of the accepted JSON texts.
+  // Refuses a key unless its value is null, false, or one of the accepted JSON texts.
   void Refuse(const char* key, std::initializer_list<const char*> accepted = {}) const;
 
   const std::string& where() const { return where_; }
@@ -43,18 +43,18 @@ class ConfigKeys {
   std::string where_;
 };
 
-// Both spellings of the rotary parameters.
+// Accepts both spellings of the rotary parameters.
 RotaryConfig ReadRotary(const ConfigKeys& keys, int max_positions);
 // One object of rotary parameters.
 RotaryConfig ReadRotaryObject(const ConfigKeys& parameters, int max_positions, double theta);
 
-// rotary_layout: which channels turn together.
+// rotary_layout: which channels rotate together.
 RotaryConfig::Layout ReadRotaryLayout(const ConfigKeys& keys);
 
-// sliding_window: keys that a query sees, `otherwise` where the key is missing; 0 where it is null.
+// sliding_window: keys that a query sees; `otherwise` if the key is missing, 0 if it is null.
 int ReadWindow(const ConfigKeys& keys, int otherwise);
-// Windows of all layers: those that layer_types (transformers 5) calls sliding_attention, or, if it is missing, those
-// for which `slides` is true; empty if there is none.
+// Windows of all layers: of those that layer_types (transformers 5) calls sliding_attention, or, if it is missing, of
+// those for which `slides` is true; empty without any.
 std::vector<int> ReadWindows(const ConfigKeys& keys, int layers, int window, const std::function<bool(int)>& slides);
 
 }  // namespace tare

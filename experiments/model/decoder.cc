@@ -3,10 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <format>
-#include <functional>
 
-#include "experiments/model/cached_attention.h"
 #include "experiments/model/show_sites.h"
 #include "kernels/attention/integer/executed_attention.h"
 #include "quant/base/error.h"
@@ -33,7 +30,7 @@ void ForRows(const LayerCall& call, const std::function<void(int64_t row)>& body
   });
 }
 
-// Zeroed, so that the rows that only pad hold finite values.
+// Zeroed, so that padding rows hold finite values.
 void Grow(AlignedBuffer<float>& buffer, int64_t rows, int64_t columns) {
   const auto size = static_cast<size_t>(PaddedRows(rows) * columns);
   if (size <= buffer.size()) return;
@@ -41,15 +38,15 @@ void Grow(AlignedBuffer<float>& buffer, int64_t rows, int64_t columns) {
   std::fill_n(buffer.data(), size, 0.0f);
 }
 
-// Several projections of one input x [R, columns]. Visitors of a projection's input see, and may change, a copy of
-// their own.
+// Several projections of one input x [R, columns]. Visitors of a projection's input see, and may change, their own
+// copy.
 struct SeenProjection {
   Site site;
   const LinearWeights& linear;
   float* y;
 };
 
-// In floating point for this call, in the memory, where the model keeps the codes alone.
+// The weight in floating point for this call, in the memory, if the model keeps only its codes.
 WeightMatrix FloatWeight(const LayerCall& call, const SeenProjection& p, AlignedBuffer<char>& memory) {
   const WeightMatrix& weight = p.linear.Float();
   if (weight.data != nullptr) return weight;
@@ -94,7 +91,7 @@ void ProjectSeen(const LayerCall& call, const float* x, int64_t columns, std::sp
   ProjectAll(call, x, unseen);
 }
 
-// Attention on the integer kernels, a sequence at a time.
+// Attention on the integer kernels, one sequence at a time.
 void AttendExecuted(const LayerCall& call, const ExecutedPlan& executed, const AttentionProblem& batch) {
   SmoothingMeans means;
   for (const AttentionSequence& s : call.batch.sequences) {
@@ -112,7 +109,7 @@ void ForHeads(const LayerCall& call, const std::function<void(int64_t row, int64
   });
 }
 
-// q_and_gate to q and attn_gate, still before its sigmoid: a group's queries are before its gates.
+// Splits q_and_gate into q and attn_gate, before its sigmoid: a group's queries precede its gates.
 void SplitGate(const LayerCall& call) {
   const int64_t d = call.config.head_dim, gates = GateWidth(call.config),
                 group = call.config.heads / call.config.kv_heads;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts that the families' layers share: their weights, one batch's activations, and the steps between them. The
-// layers themselves read top-down in the families' sources (llama.cc, diffllama.cc).
-// Legend: R rows of the batch (all its tokens), E hidden, I FFN, H query heads, G key/value heads, d head width, A
-// width of what attention puts out (H d, or what the head table makes of it).
+// Parts shared by the families' layers: their weights, one batch's activations, and the steps between them. The layers
+// themselves read top-down in the families' sources (llama.cc, diffllama.cc). Legend: R rows of the batch (all its
+// tokens), E hidden, I FFN, H query heads, G key/value heads, d head width, A width of attention's output (H d, or as
+// the head table gives it).
 #pragma once
 
 #include <array>
@@ -28,11 +28,11 @@
 
 namespace tare {
 
-// W x + b; bias empty where the checkpoint has none.
+// W x + b; bias is empty if the checkpoint has none.
 struct LinearWeights {
   WeightMatrix weight;
   std::vector<float> bias;
-  std::unique_ptr<PlannedLinear> planned;  // what a plan uses in weight's place, or null
+  std::unique_ptr<PlannedLinear> planned;  // used instead of weight under a plan, or null
 
   // The floating-point replacement of weight, or weight itself.
   const WeightMatrix& Float() const {
@@ -43,46 +43,46 @@ struct LinearWeights {
 struct LayerWeights {
   LinearWeights q, k, v, o;                                // [H (d + gates), E] [G d, E] [G d, E] [E, A]
   LinearWeights gate, up, down;                            // [I, E] [I, E] [E, I]
-  LinearWeights lambda_projection;                         // [output heads, E], where lambda is of each token
-  std::map<std::string_view, std::vector<float>> vectors;  // the record's, by its names: norms and the like
-  std::vector<OutputHead> heads;                           // which query, key and value heads meet
+  LinearWeights lambda_projection;                         // [output heads, E], for a lambda per token
+  std::map<std::string_view, std::vector<float>> vectors;  // the record's, by name: norms and the like
+  std::vector<OutputHead> heads;                           // which query, key and value heads belong together
   Mask mask;                                               // which keys a query sees
   std::vector<float> lambda;  // if the weights alone determine it: one number, or one per output head
   std::optional<float> lambda_init;
 };
 
-// The layer's weights as the plan wants them from now on.
+// Prepares the layer's weights for the plan, until the next call.
 void PlanLayer(LayerWeights& weights, const Family& family, const ResolvedPlan& plan, Math math, int layer);
 
-// What the family's record lists, its head table, and the layer's mask.
+// Loads what the family's record lists, with its head table and the layer's mask.
 LayerWeights LoadLayer(Weights& weights, const ModelConfig& config, int layer);
-// weight + offset, of norms that multiply by 1 + w.
+// weight + offset, for norms that multiply by 1 + w.
 std::vector<float> Offset(std::vector<float> weight, float offset);
-// lambda as the weights determine it, for all tokens.
+// lambda of all tokens, if the weights alone determine it.
 LambdaView LambdaOf(const LayerWeights& weights);
 
 struct Activations {
   AlignedBuffer<float> x;                          // [R, E] the residual stream
   AlignedBuffer<float> normed;                     // [R, E]
   AlignedBuffer<float> q, k, v;                    // [R, H d] [R, G d] [R, G d]
-  AlignedBuffer<float> q_and_gate;                 // [R, G, H/G (d + gates)]: q_proj's rows where the model has a gate
+  AlignedBuffer<float> q_and_gate;                 // [R, G, H/G (d + gates)]: q_proj's rows, if the model has a gate
   AlignedBuffer<float> attn_gate;                  // [R, H, gates]
-  AlignedBuffer<float> lambda;                     // [R, output heads], where lambda is of each token
+  AlignedBuffer<float> lambda;                     // [R, output heads], for a lambda per token
   AlignedBuffer<float> attended;                   // [R, A]
-  AlignedBuffer<float> delta;                      // [R, E] what is added to the stream
+  AlignedBuffer<float> delta;                      // [R, E] added to the stream
   AlignedBuffer<float> gate, up;                   // [R, I]
   AlignedBuffer<float> seen;                       // [R, E or I] a copy of a projection's input, for its visitors
-  std::array<AlignedBuffer<char>, 3> dequantized;  // weights of one input whose codes alone are kept: at most q, k, v
-  AlignedBuffer<std::byte> workspace;              // of executed attention
-  DecodeScratch decode;                            // of attention over caches
-  QuantizedLinear quantized;                       // of executed linear layers
-  OneTokenProjector one_token;                     // of those whose weights alone are quantized, one row at a time
+  std::array<AlignedBuffer<char>, 3> dequantized;  // weights of one input of which only codes are kept: at most q, k, v
+  AlignedBuffer<std::byte> workspace;              // for executed attention
+  DecodeScratch decode;                            // for attention over caches
+  QuantizedLinear quantized;                       // for executed linear layers
+  OneTokenProjector one_token;                     // for quantized weights with f32 inputs, one row at a time
   std::vector<int64_t> positions;                  // [R] in the sequence
 
   void Prepare(const TokenBatch& batch, const ModelConfig& config);
 };
 
-// All that one layer's forward pass works on.
+// All data of one layer's forward pass.
 struct LayerCall {
   const ModelConfig& config;
   const LayerWeights& weights;
@@ -99,7 +99,7 @@ void NormRows(const LayerCall& call, const std::vector<float>& weight);  // norm
 void LayerNormRows(const LayerCall& call, const std::vector<float>& weight, const std::vector<float>& bias);
 void TakeRows(const LayerCall& call);    // normed = x
 void ProjectQkv(const LayerCall& call);  // q, k, v = W normed + b; the gate, if any
-// q = norm(q) * q_weight, and k: per head where the weight has a head's width, else over all heads of a token.
+// q = norm(q) * q_weight, and likewise k: per head if the weight has a head's width, else over all heads of a token.
 void NormQk(const LayerCall& call, const std::vector<float>& q_weight, const std::vector<float>& k_weight);
 void RotateQk(const LayerCall& call);             // rotary embedding of q and k
 LambdaView ProjectLambda(const LayerCall& call);  // sigmoid(W normed + b), of each token and output head

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model family is one record: the keys of config.json that it reads, the names of its tensors, its head table, how a
-// layer is loaded and computed, and which weight changes preserve the output. Other code asks the record and knows no
-// family by name. Records stand at the end of the
-// families' own sources (families/llama.h, families/differential.cc); families/table.cc lists them.
+// layer is loaded and computed, and which weight changes preserve the output. Other code reads the record and knows no
+// family by name. Records are defined at the end of the families' own sources (families/llama.h,
+// families/differential.cc); families/table.cc lists them.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct LinearPlace {
   Site weight, input;
   std::string_view tensor;  // TENSOR.weight [MatrixShape], and TENSOR.bias
   LinearWeights LayerWeights::* linear;
-  bool ModelConfig::* bias;  // whether it has one; null: never
+  bool ModelConfig::* bias;  // whether it has a bias; null: never
   std::string_view norm;     // the norm whose output it multiplies; empty: it multiplies something else
 };
 
@@ -37,61 +37,61 @@ struct LinearPlace {
 struct VectorPlace {
   std::string_view tensor;
   std::vector<int64_t> (*shape)(const ModelConfig&);
-  float mean, deviation;              // as training starts, for random checkpoints
+  float mean, deviation;              // initial values for random checkpoints
   bool ModelConfig::* has = nullptr;  // whether there is one; null: always
 };
 
 struct TensorNames {
   std::string_view embedding, final_norm, head;
-  std::string_view layer;  // before a layer's number, which a dot follows
-  // Where a family has them: a bias of the final norm; learned positions; of models of images the class token's row
-  // (the embedding is then of patches), and a norm before the first layer.
+  std::string_view layer;  // precedes a layer's number, which a dot follows
+  // If a family has them: a bias of the final norm; learned positions; for images the class token's row (the embedding
+  // is then that of patches), and a norm before the first layer.
   std::string_view final_norm_bias, positions, class_row, input_norm;
 };
 
-// What an orthogonal matrix may rotate (experiments/quantize/equivalent_weights.h). kStream: each norm of the residual
-// stream is a root mean square that linear layers alone read. kStreamAndValues: also, nothing between V and o_proj
-// treats channels of an output head differently.
+// What an orthogonal matrix may rotate (experiments/quantize/equivalent_weights.h). kStream: the residual stream, if
+// each of its norms is a root mean square that only linear layers read. kStreamAndValues: values too, if nothing
+// between V and o_proj treats the channels of an output head differently.
 enum class Rotation { kNone, kStream, kStreamAndValues };
 
 struct Family {
   std::string_view name;                               // model_type of config.json
   std::string_view activation = "silu";                // hidden_act
-  void (*read)(const ConfigKeys& keys, ModelConfig&);  // what is its own: reads it, or refuses it by name
+  void (*read)(const ConfigKeys& keys, ModelConfig&);  // the family's own keys: reads or refuses them by name
   TensorNames names;
   std::span<const LinearPlace> linear;
   std::span<const VectorPlace> vectors;
   std::vector<OutputHead> (*heads)(const ModelConfig&);
-  // A layer's weights, and lambda if the weights alone determine it. Usually LoadLayer (decoder.h) and the family's own
-  // tensors.
+  // Loads a layer's weights, and lambda if the weights alone determine it. Usually LoadLayer (decoder.h), plus the
+  // family's own tensors.
   LayerWeights (*load)(Weights&, const ModelConfig&, int layer);
   void (*forward)(const LayerCall&);
   Rotation rotation;
-  std::span<const Site> smoothed;  // inputs of linear layers whose channels can be scaled, the layers before undoing it
-  float norm_offset = 0;  // 1 where norms multiply by 1 + w: added to `vectors` and the final norm as they load
+  std::span<const Site> smoothed;  // inputs of linear layers whose channels can be scaled, undone by the layers before
+  float norm_offset = 0;           // 1 if norms multiply by 1 + w: added to `vectors` and the final norm at loading
 };
 
 // Families, AddFamily and FamilyNamed are defined in families/table.cc, which knows all families.
 std::span<const Family* const> Families();
-// For families outside this library: call it before models are opened, from one thread. The record must stay.
+// For families outside this library: call it from one thread before models are opened. The record must stay valid.
 void AddFamily(const Family& family);
 
-// Throws Error for an unknown name; `where` begins the message.
+// Throws Error for an unknown name; `where` starts the message.
 const Family& FamilyNamed(std::string_view name, const std::string& where);
 const Family& FamilyOf(const ModelConfig& config);
 
 // Everything about heads follows from the family's head table.
 std::vector<OutputHead> HeadTable(const ModelConfig& config);
-int Maps(const ModelConfig& config);                // softmax maps of an output head: 2 in a differential model
+int Maps(const ModelConfig& config);                // softmax maps per output head: 2 in a differential model
 int64_t AttendedWidth(const ModelConfig& config);   // values of attention's output, all heads of a token
-int64_t GateWidth(const ModelConfig& config);       // gates of a query head, whose rows are q_proj's; 0: none
-bool ProjectsLambda(const ModelConfig& config);     // lambda is of each token and head, and not of the weights alone
-int HeadsOf(Site site, const ModelConfig& config);  // heads that the site's blocks distinguish; 0 if it has none
-// 1 or 2 where only that map uses the site's head, else nothing.
+int64_t GateWidth(const ModelConfig& config);       // gates per query head, computed by rows of q_proj; 0: none
+bool ProjectsLambda(const ModelConfig& config);     // whether lambda depends on token and head, not on weights alone
+int HeadsOf(Site site, const ModelConfig& config);  // heads that the site's blocks distinguish; 0: none
+// 1 or 2 if only that map uses the site's head, else empty.
 std::optional<int> MapOf(std::span<const OutputHead> table, Site site, int head);
 
 std::string LayerTensor(const ModelConfig& config, int layer, std::string_view tensor);
-std::string_view HeadTensor(const ModelConfig& config);  // of the vocabulary's logits; the embedding where tied
+std::string_view HeadTensor(const ModelConfig& config);  // for vocabulary logits; the embedding if tied
 
 struct MatrixShape {
   int64_t out = 0, in = 0;

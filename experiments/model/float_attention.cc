@@ -20,8 +20,8 @@ constexpr int64_t kKeys = 64;  // keys a packed block of K, and the depth of one
 
 constexpr int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-// Length of a row of logits: few distinct ones, as each is a kernel of its own, and no power of two, so that the 64
-// rows of a block do not fall on the same cache sets.
+// Length of a row of logits: few distinct lengths, because each needs its own kernel, and no power of two, so that the
+// 64 rows of a block do not fall on the same cache sets.
 int64_t LogitsStride(int64_t keys) { return RoundUp(keys, 512) + 16; }
 
 // The products of one call, for row blocks of 16, 32, 48 and 64 rows.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of whole sequences in f32, the model's own path: simulated plans and statistics run on it. One task is one
-// output head of one sequence; it packs the head's K and V once and goes through blocks of 64 query rows, holding one
-// [64, S] block of attention logits a map, never [heads, T, T]. Products are oneDNN's f32 ukernel.
+// Attention of whole sequences in f32, the model's own path; simulated plans and statistics run on it. One task is one
+// output head of one sequence: it packs the head's K and V once and processes blocks of 64 query rows, holding one [64,
+// S] block of attention logits per map, never [heads, T, T]. Products run on oneDNN's f32 ukernel.
 //
-// The maps are subtracted after P x V (late order), as Hugging Face's diffllama computes it; where a visitor changes
-// the difference, before it (equal in exact arithmetic, not in low bits).
+// The maps are subtracted after P x V (late order), as in Hugging Face's diffllama. If a visitor changes the
+// difference, they are subtracted before it (equal in exact arithmetic, not in the last bits).
 //
-// A sequence is a prefix and, optionally, branches that each continue it (the endings of a multiple-choice item): its
-// rows lie one after another, prefix first. The mask applies to the prefix, and to the prefix followed by one branch: a
-// branch's query does not see other branches, and a window counts positions.
+// A sequence is a prefix and, optionally, branches that each continue it (the endings of a multiple-choice item). Its
+// rows are stored one after another, prefix first. The mask applies to the prefix, and to the prefix followed by one
+// branch: a branch's query does not see other branches, and a window counts positions.
 #pragma once
 
 #include <cstdint>
@@ -21,25 +21,24 @@
 namespace tare {
 
 struct AttentionSequence {
-  int64_t index = 0;              // of the whole input, for SiteBlock::sequence
-  int64_t first_row = 0;          // row of the batch where the prefix begins
+  int64_t index = 0;              // in the whole input, for SiteBlock::sequence
+  int64_t first_row = 0;          // the prefix's first row in the batch
   int64_t prefix = 0;             // tokens, >= 1
-  std::vector<int64_t> branches;  // tokens of each, after the prefix
-  int64_t past = 0;               // tokens before the prefix, which a cache holds
+  std::vector<int64_t> branches;  // tokens of each branch
+  int64_t past = 0;               // tokens before the prefix, in a cache
 };
 
 struct FloatAttentionCall {
-  AttentionProblem problem;  // tokens of q, k, v and out: the batch's rows
+  AttentionProblem problem;  // the tokens of q, k, v and out are the batch's rows
   std::span<const AttentionSequence> sequences;
-  // For one block of rows of one output head the same thread shows in turn, and nothing in between: attn_logits
-  // (scaled) and probs of map 1, both of map 2, difference. A quantizer's changes to probs and difference are used as
-  // they are.
+  // For each block of rows of an output head, one thread shows without interruption: attn_logits (scaled) and probs of
+  // map 1, both of map 2, difference. A quantizer's changes to probs and difference are used as they are.
   SiteVisitors visitors;
   int layer = 0;
 };
 
-// Throws Error where heads or shapes do not agree, and where a visitor asks for a survey of probs or difference, which
-// this pass does not have. Runs on all threads.
+// Throws Error if heads or shapes do not agree, and if a visitor needs a survey of probs or difference, which this pass
+// does not offer. Uses all threads.
 void FloatAttention(const FloatAttentionCall& call);
 
 }  // namespace tare

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kSinks = 4, kVotes = 32, kNeighbours = 7;
 
-// Each the largest of so many around it.
+// Each vote becomes the largest of its neighbours.
 std::vector<float> Pooled(const std::vector<float>& votes) {
   std::vector<float> pooled(votes.size());
   for (int64_t i = 0; i < std::ssize(votes); ++i) {

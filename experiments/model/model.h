@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model under test: a checkpoint folder of a known family, and its forward pass in f32 (or bf16 products). Buffers
-// grow to the largest batch and are reused; weights stay mapped. Call it from one thread; each call uses all threads.
+// A model under test: a checkpoint of a known family, and its forward pass in f32 (or with bf16 products). Buffers grow
+// to the largest batch and are reused; weights stay mapped. Call it from one thread; each call uses all threads.
 #pragma once
 
 #include <filesystem>
@@ -18,39 +18,39 @@
 
 namespace tare {
 
-// What results call a checkpoint: the folder's own name. Throws Error where it is not UTF-8, as JSON must be.
+// A checkpoint's name in results: that of its folder. Throws Error if it is not UTF-8, as JSON must be.
 std::string ModelName(const std::filesystem::path& folder);
 
 class Model {
  public:
-  // Throws Error where the folder is not a checkpoint of a known family, whole and finite.
+  // Throws Error unless it is a checkpoint of a known family, whole and finite.
   explicit Model(const std::filesystem::path& folder, Math math = Math::kF32, int64_t most_kept = Weights::kMostKept);
 
-  // How later passes compute: linear layers with weights and (executed) inputs as the plan says, attention of the
-  // layers that it executes on the integer kernels, everything else in floating point. The plan is resolved for this
-  // model; what it simulates is for its visitor.
+  // Sets how later passes compute: linear layers with weights and (executed) inputs as the plan says, attention of
+  // executed layers on the integer kernels, everything else in floating point. The plan must be resolved for this
+  // model; its visitor does what it simulates.
   void CarryOut(const ResolvedPlan& plan);
 
-  // Replaces one weight by the values of these codes; for methods that quantize a layer at a time.
+  // Replaces one weight by the values of these codes, for methods that quantize one layer at a time.
   void UseCodes(int layer, const LinearPlace& place, const QuantizedMatrix& codes);
-  // The layer's weights as stored again, and the memory of the others given back.
+  // Restores the layer's stored weights and frees the replacements.
   void DropCodes(int layer);
 
-  // The images that ids of a vision tower are of from now on.
+  // Sets the images that a vision tower's ids refer to.
   void Show(std::shared_ptr<const Images> images) { embedding_.Show(std::move(images)); }
   const std::shared_ptr<const Images>& images() const { return embedding_.images(); }
 
   // The pass in pieces, for a caller that keeps the residual streams x [rows, E] of many batches and takes all of them
-  // through a layer before the next.
+  // through one layer before the next.
   void EmbedInto(const TokenBatch& batch, float* x);
   void RunLayer(const TokenBatch& batch, int layer, float* x, SiteVisitors visitors = {});
 
-  // Runs the batch up to the final norm. Visitors see every activation site of quant/plan/site.h but the caches (of a
-  // layer with executed attention not what is inside it: attn_logits, probs, difference).
+  // Runs the batch up to the final norm. Visitors see every activation site of quant/plan/site.h except caches and, in
+  // layers with executed attention, attn_logits, probs and difference.
   void Forward(const TokenBatch& batch, SiteVisitors visitors = {});
 
-  // Vocabulary logits, or a tower's projection, of rows of the last batch: body(i, logits[Outputs()], thread) for
-  // rows[i], from several threads.
+  // Vocabulary logits, or a tower's projection, for rows of the last batch: calls body(i, logits[Outputs()], thread)
+  // for rows[i], from several threads.
   void VocabularyLogits(std::span<const int64_t> rows,
                         const std::function<void(size_t i, const float* logits, int thread)>& body);
 
@@ -73,12 +73,12 @@ class Model {
   Projector projector_;
   Weights weights_;
   InputEmbedding embedding_;
-  LinearWeights head_;                               // [V, E]; the same tensor where tied
-  std::vector<float> final_norm_, final_norm_bias_;  // the second empty where it has none
+  LinearWeights head_;                               // [V, E]; the embedding's tensor if tied
+  std::vector<float> final_norm_, final_norm_bias_;  // the bias is empty if there is none
   std::vector<LayerWeights> layers_;
-  std::vector<std::optional<ExecutedPlan>> attention_;  // a layer each, or empty
-  std::string planned_;                                 // what CarryOut did last to linear layers
-  RotaryTable rotary_, window_rotary_;                  // the second of layers with a window
+  std::vector<std::optional<ExecutedPlan>> attention_;  // one per layer, or empty
+  std::string planned_;                                 // the last plan that CarryOut applied to linear layers
+  RotaryTable rotary_, window_rotary_;                  // the second for layers with a window
   Activations activations_;
   AlignedBuffer<float> gathered_, logits_;  // [rows of a chunk, E] and [.., V]
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a plan on a model, with caches if it decodes: simulated, where a visitor quantizes and dequantizes every site,
-// or executed, where the integer kernels run its rules for attention and linear layers. The simulated plan is the
+// Runs a plan on a model, over caches if it decodes: simulated, with a visitor that quantizes and dequantizes every
+// site, or executed, with integer kernels for its rules of attention and linear layers. The simulated plan is the
 // reference for the executed one.
 #pragma once
 
@@ -18,23 +18,23 @@ namespace tare {
 
 class PlanRun {
  public:
-  // As ResolvedPlan. cache: what the plan's rules of caches are added to (CachePlanOf).
+  // As ResolvedPlan. cache: added to by the plan's rules of caches (CachePlanOf).
   PlanRun(Plan plan, Carrying carrying, const ModelSites& model, const StaticSource& statics = {},
           const std::optional<CachePlan>& cache = std::nullopt);
   PlanRun(const PlanRun&) = delete;
 
-  // Tells the model how to compute attention and linear layers from now on; what it returns must see its passes.
+  // Sets how the model computes attention and linear layers; its passes must show their sites to the returned visitors.
   SiteVisitors Begin(Model& model);
 
   const Plan& plan() const { return resolved_.plan(); }
   Carrying carrying() const { return resolved_.carrying(); }
-  // Nothing: sequences are passed whole.
+  // Empty if sequences are passed whole.
   const std::optional<CachePlan>& cache() const { return cache_; }
-  // For those who pass sequences whole. Throws Error where there is a cache.
+  // For callers that pass sequences whole. Throws Error if there is a cache.
   void RefuseCache(std::string_view where) const;
   // Whether sequences must be run whole, without sharing a common beginning.
   bool SpansRows() const { return carrying() == Carrying::kExecuted || resolved_.SpansRows(); }
-  // Whether a scale may span later tokens than the query: one of a tensor, head or channel.
+  // Whether a scale may span later tokens than the query: one per tensor, head or channel.
   bool LooksAhead() const { return resolved_.SpansRows(); }
 
  private:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/planned_linear.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "quant/algorithms/round_to_nearest.h"
@@ -12,7 +11,7 @@
 namespace tare {
 namespace {
 
-// Of the whole matrix; the mean of rows of one length is that of their means.
+// Of the whole matrix. The mean over rows of equal length is the mean of their means.
 float MagnitudeOf(int64_t out, int64_t in, const ReadRow& read, Statistic statistic) {
   std::vector<float> of_rows(static_cast<size_t>(out));
   ParallelFor(of_rows.size(), [&](size_t row, int) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A linear layer's weight as a plan requires it: quantized and dequantized for f32 arithmetic, or packed for the
-// integer kernels together with the format of its inputs.
+// A linear layer's weight under a plan: quantized and dequantized for f32 arithmetic, or packed for the integer kernels
+// together with the format of its inputs.
 #pragma once
 
 #include <functional>
@@ -16,28 +16,27 @@
 namespace tare {
 
 struct PlannedLinear {
-  std::optional<PackedMatrix> packed;  // with
-  std::optional<TokenFormat>
-      activation;              // of its inputs; nothing: for one row at a time, whose inputs stay as they are
-  AlignedBuffer<char> memory;  // and, for more rows than one, or alone
-  WeightMatrix dequantized;    // without data: the layer's own weight
+  std::optional<PackedMatrix> packed;     // for integer kernels
+  std::optional<TokenFormat> activation;  // format of its inputs; empty: only for single rows, whose inputs stay in f32
+  AlignedBuffer<char> memory;             // of dequantized
+  WeightMatrix dequantized;               // used for more rows, or without packed; without data: the layer's own weight
 
-  // Null where the plan changes nothing. Executed, weights that are quantized, by the plan or by the checkpoint, and
-  // have an input rule run on the integer kernels, and so does one row by itself without such a rule (one_token.h),
-  // where codes and groups are packed; everything else computes in floating point (math) with what its codes stand for.
+  // Null if the plan changes nothing. When executed, weights that are quantized (by the plan or in the checkpoint) and
+  // have a rule for their inputs run on the integer kernels; so does a single row without such a rule (one_token.h), if
+  // codes and groups can be packed. Everything else computes in floating point (math) with the values of the codes.
   static std::unique_ptr<PlannedLinear> Of(const WeightMatrix& weight, const SiteKey& weight_key,
                                            const SiteKey& input_key, const ResolvedPlan& plan, Math math);
-  // What the codes stand for, in f32 or bf16.
+  // The values of the codes, in f32 or bf16.
   static std::unique_ptr<PlannedLinear> Dequantized(const QuantizedMatrix& matrix, Math math, const std::string& where);
 };
 
-// Gives a row of a matrix.
+// Reads one row of a matrix.
 using ReadRow = std::function<void(int64_t row, float* values)>;
 
-// Room for the codes of a rule; read is asked where the format has an f32 of the whole tensor.
+// An empty matrix for a rule's codes; reads the rows if the format has an f32 per tensor.
 QuantizedMatrixBuffer MatrixFor(const Rule& rule, int64_t out, int64_t in, const ReadRow& read);
 
-// A matrix to codes by a rule, round to nearest.
+// Quantizes a matrix by a rule, rounding to nearest.
 QuantizedMatrixBuffer QuantizeByRule(const WeightMatrix& weight, const Rule& rule, const std::string& where);
 
 }  // namespace tare

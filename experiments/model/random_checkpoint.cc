@@ -11,7 +11,7 @@
 #include "quant/base/float16.h"
 #include "quant/base/parallel.h"
 #include "quant/file/atomic_file.h"
-#include "quant/file/json.h"
+#include "quant/file/json_value.h"
 #include "quant/file/safetensors.h"
 
 namespace tare {
@@ -96,23 +96,23 @@ void AddEmbedding(Tensors& tensors, const TensorNames& names, const ModelConfig&
   if (!names.positions.empty()) tensors.Add(std::string(names.positions), {c.max_positions, c.hidden}, deviation);
 }
 
-// What c does not say, the family's own defaults do.
+// The family's own defaults supply what c lacks.
 std::string ConfigText(const ModelConfig& c) {
-  nlohmann::ordered_json json{{"model_type", c.family},
-                              {"vocab_size", c.vocabulary},
-                              {"hidden_size", c.hidden},
-                              {"intermediate_size", c.ffn},
-                              {"num_hidden_layers", c.layers},
-                              {"num_attention_heads", c.heads},
-                              {"num_key_value_heads", c.kv_heads},
-                              {"head_dim", c.head_dim},
-                              {"rms_norm_eps", c.norm_eps},
-                              {"max_position_embeddings", c.max_positions},
-                              {"tie_word_embeddings", c.tied_embeddings},
-                              {"attention_bias", c.attention_bias},
-                              {"mlp_bias", c.mlp_bias},
-                              {"hidden_act", FamilyOf(c).activation},
-                              {"rope_theta", c.rotary.theta}};
+  Json json{{"model_type", c.family},
+            {"vocab_size", c.vocabulary},
+            {"hidden_size", c.hidden},
+            {"intermediate_size", c.ffn},
+            {"num_hidden_layers", c.layers},
+            {"num_attention_heads", c.heads},
+            {"num_key_value_heads", c.kv_heads},
+            {"head_dim", c.head_dim},
+            {"rms_norm_eps", c.norm_eps},
+            {"max_position_embeddings", c.max_positions},
+            {"tie_word_embeddings", c.tied_embeddings},
+            {"attention_bias", c.attention_bias},
+            {"mlp_bias", c.mlp_bias},
+            {"hidden_act", FamilyOf(c).activation},
+            {"rope_theta", c.rotary.theta}};
   if (c.projection > 0) json["projection_dim"] = c.projection;
   if (c.SeesImages()) json.update({{"image_size", c.image_size}, {"patch_size", c.patch_size}});
   if (c.gate == OutputGate::kPerHead) json["headwise_attn_output_gate"] = true;

@@ -12,8 +12,7 @@
 
 namespace tare {
 
-// Writes config.json and model.safetensors into the folder, which is made. Holds the whole checkpoint in memory
-// meanwhile.
+// Creates the folder and writes config.json and model.safetensors. Holds the whole checkpoint in memory.
 void WriteRandomCheckpoint(const std::filesystem::path& folder, const ModelConfig& config, WeightType type,
                            uint64_t seed);
 

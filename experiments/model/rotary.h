@@ -11,7 +11,7 @@
 
 namespace tare {
 
-// d/2 frequencies.
+// Returns d/2 frequencies.
 std::vector<float> RotaryFrequencies(const RotaryConfig& config, int head_dim);
 
 // Cosines and sines of positions [0, size), d/2 per row; grows on demand.

@@ -29,7 +29,7 @@ double BytesOf(const ModelConfig& config, const CachePlan& plan, int64_t tokens)
   return bytes;
 }
 
-// With its budget in keys: whole pages of them.
+// The rule with its budget in keys, rounded to whole pages.
 KeepRule InKeys(const ModelConfig& config, const CachePlan& plan) {
   KeepRule keep = plan.policy.keep;
   if (keep.bytes == 0) return keep;

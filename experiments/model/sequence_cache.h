@@ -14,31 +14,31 @@ namespace tare {
 
 class SequenceCache {
  public:
-  // Empty. Throws Error where the plan or the model's heads are none that a cache takes: keys are not dropped of layers
-  // with a window.
+  // Empty. Throws Error if a cache does not support the plan or the model's heads: layers with a window cannot drop
+  // keys.
   SequenceCache(const ModelConfig& config, const CachePlan& plan);
 
-  // Of the sequence so far; 0 before the first pass. Some may have been dropped.
+  // Tokens of the sequence so far, dropped ones included; 0 before the first pass.
   int64_t tokens() const { return layers_.back().cache.tokens() + layers_.back().kept.dropped(); }
   float skip() const { return skip_; }
-  // Of one layer. Throws Error for what it does not take, and nothing joins.
+  // The cache of one layer. It throws Error for unsupported values, which then do not join.
   KvCache& Layer(int layer) { return layers_.at(static_cast<size_t>(layer)).cache; }
-  // After attention of the newest tokens over a layer: drops what the plan does not keep.
+  // Call it after attention of the newest tokens in a layer: drops keys as the plan says.
   void Update(int layer, const DecodeHeads& heads, const DecodeSequence& s);
 
-  // Values that were read for it and for sequences of the same calls after it.
+  // Counts pages of values read for it, alone or shared with other sequences of the same calls.
   void Count(const ValuePages& values) { values_.all += values.all, values_.skipped += values.skipped; }
   const ValuePages& values() const { return values_; }
 
-  // This many first tokens are a prompt, after which keys may be dropped (keep=snapkv).
+  // The first `tokens` are a prompt; keep=snapkv drops keys when it ends.
   void ExpectPrompt(int64_t tokens) { prompt_ = tokens; }
-  // How many tokens may join in one pass such that every query sees the cache as it is when its own token comes: up to
-  // the end of a page, where scales per channel are fixed, or to the next drop of keys; one where the last tokens stay
-  // in f32, for those change with every token, or where pages are skipped, which are those that no query of a pass
-  // needs.
+  // How many tokens may join in one pass so that every query still sees the cache as it is when its own token comes: up
+  // to the end of a page, if scales are per channel and fixed there, or to the next drop of keys; one if the last
+  // tokens stay in f32, because those change with every token, or if pages are skipped, because a pass skips only pages
+  // that none of its queries needs.
   int64_t TokensAtOnce() const;
 
-  // Keeps the first `tokens`. Throws Error for more than there are, and where some were dropped.
+  // Keeps the first `tokens`. Throws Error if there are fewer, or if some were dropped.
   void Truncate(int64_t tokens);
   size_t Bytes() const;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shows the tensors of a forward pass to visitors. Rows of the whole stream go in blocks of 64 tokens of one sequence;
-// q, k, v and head_out one head of one sequence at a time with all its tokens, so that a scale of a channel, or of a
-// block of tokens and a channel, is found in one block. Attention logits, probabilities and their difference are shown
-// by FloatAttention.
+// Shows the tensors of a forward pass to visitors. Rows of the whole stream come in blocks of 64 tokens of one
+// sequence; q, k, v and head_out in blocks of one head and all tokens of a sequence, so that a scale per channel, or
+// per block of tokens and channel, lies within one block. FloatAttention shows attention logits, probabilities and
+// their difference.
 #pragma once
 
 #include "experiments/model/batch.h"
@@ -11,7 +11,7 @@
 
 namespace tare {
 
-// rows: [R, columns], R the batch's rows.
+// rows: [R, columns], with R the batch's rows.
 void ShowRows(SiteVisitors visitors, Site site, std::optional<int> layer, const TokenBatch& batch, float* rows,
               int64_t columns);
 

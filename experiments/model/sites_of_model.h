@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sites that plans and statistics select from, for a model or for its configuration alone.
+// The sites that plans and statistics select from, of a model or of its configuration alone.
 #pragma once
 
 #include "experiments/model/model.h"
@@ -8,7 +8,7 @@
 namespace tare {
 
 ModelSites ModelSitesOf(const ModelConfig& config);
-// Also how its weights are stored.
+// Also fills in how the model's weights are stored.
 ModelSites ModelSitesOf(const Model& model);
 
 }  // namespace tare

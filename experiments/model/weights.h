@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint's tensors by their Hugging Face names, checked for shape, type and finiteness as they are taken.
-// Matrices stay in the mapped file, in their stored type; only quantized matrices, types that the
-// machine cannot multiply, and --math bf16 need a converted copy (the file's pages are then
-// released).
+// A checkpoint's tensors by their Hugging Face names, checked for shape, type and finite values when taken. Matrices
+// stay in the mapped file in their stored type; only quantized matrices, types that the machine cannot multiply, and
+// --math bf16 need a converted copy (the file's pages are then released).
 #pragma once
 
 #include <filesystem>
@@ -22,16 +21,16 @@ class Weights {
   // 1 GiB as f32.
   static constexpr int64_t kMostKept = int64_t{1} << 28;
 
-  // Of a checkpoint folder or a quantized checkpoint, whose matrices are kept in floating point where they have no more
-  // values than most_kept.
+  // Opens a checkpoint folder or a quantized checkpoint. Quantized matrices of at most most_kept values are kept in
+  // floating point.
   Weights(const std::filesystem::path& path, const Projector& projector, int64_t most_kept = kMostKept);
 
-  // W [out, in]. Throws Error where it is missing, misshapen, neither quantized nor of type f32, bf16 or f16, or not
-  // finite. Quantized ones that are not kept in floating point have no data: InFloat makes it for a call.
+  // W [out, in]. Throws Error if it is missing, misshapen, not finite, or neither quantized nor of type f32, bf16 or
+  // f16. A quantized matrix that is not kept in floating point has no data: InFloat makes it for each call.
   WeightMatrix Matrix(const std::string& name, int64_t out, int64_t in);
-  // The same with its data, whatever it takes.
+  // The same, always with data.
   WeightMatrix Kept(const std::string& name, int64_t out, int64_t in);
-  // The same without conversion, whatever the projector wants and however it is aligned: for RowAsFloat alone.
+  // The same as stored, without conversion or alignment: only for RowAsFloat.
   WeightMatrix Stored(const std::string& name, int64_t out, int64_t in);
   // W [shape[0], product of the others].
   WeightMatrix Flattened(const std::string& name, const std::vector<int64_t>& shape);
@@ -40,9 +39,9 @@ class Weights {
 
   bool Has(const std::string& name) const { return files_.Has(name); }
   bool SameBytes(const std::string& a, const std::string& b) const;
-  // Removes a tensor's name from the list of unused ones.
+  // Removes a name from the list of unused tensors.
   void Ignore(const std::string& name) { taken_.insert(name); }
-  // Throws Error if the checkpoint has a tensor that the model did not take: what is not understood is not ignored.
+  // Throws Error if the checkpoint has a tensor that the model did not take: unknown parts are not ignored.
   void CheckAllTaken() const;
 
   const Checkpoint& files() const { return files_; }
@@ -54,23 +53,22 @@ class Weights {
   WeightMatrix Converted(const TensorView& tensor, WeightType to, int64_t out, int64_t in);
 
   std::string where_;  // the folder or file, for messages
-  bool keeps_ = true;  // dequantized matrices
+  bool keeps_ = true;  // whether dequantized matrices are kept
   Checkpoint files_;
   const Projector& projector_;
   std::set<std::string> taken_;
   std::vector<AlignedBuffer<char>> converted_;
 };
 
-// A stored tensor where it lies: a matrix, or a vector as one of a column, aligned or not: for RowAsFloat. Throws
-// Error, beginning with `where`, for other shapes and for types other than f32, bf16 and f16.
+// A stored tensor in place: a matrix, or a vector as a matrix with one column, perhaps unaligned: for RowAsFloat.
+// Throws Error, starting with `where`, for other shapes and for types other than f32, bf16 and f16.
 WeightMatrix StoredMatrix(const TensorView& tensor, const std::string& where);
 
-// Makes memory a matrix of f32 or bf16, filled row by row: fill(row, values of the row), from several threads.
+// Makes memory a matrix of f32 or bf16, row by row: calls fill(row, values of the row) from several threads.
 WeightMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
                         const std::function<void(int64_t row, float* values)>& fill);
 
-// W that has no data, in the memory. Throws Error, beginning with `where`, for codes or scales that are
-// none.
+// W, which has no data, made in the memory. Throws Error, starting with `where`, for invalid codes or scales.
 WeightMatrix InFloat(const WeightMatrix& matrix, Math math, AlignedBuffer<char>& memory, const std::string& where);
 
 // Row `row` of W as f32: y holds W.in values.

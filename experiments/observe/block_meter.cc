@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "kernels/elementwise/rows.h"
-#include "quant/observe/error_sums.h"
 #include "quant/observe/map_measures.h"
+#include "quant/observe/moments.h"
 #include "quant/observe/site_statistics.h"
 
 namespace tare {
@@ -130,7 +130,7 @@ void BlockMeter::MeasureMap(const SiteBlock& block, int64_t r, std::span<const f
   MeasureOutput(block, r, row, sums);
 }
 
-// What needs every value of the row.
+// Sums that need every value of the row.
 void BlockMeter::MeasureFinite(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums) {
   const double norm = std::sqrt(sums[kSumX2]);
   sums[kSumRowNorm] = norm;
@@ -155,7 +155,7 @@ void BlockMeter::MeasureFinite(const SiteBlock& block, int64_t r, std::span<cons
   ++measures_.rows;
 }
 
-// A row with a value that is not finite takes no part, as if it were zeros.
+// A row with a value that is not finite is treated as zeros.
 void BlockMeter::QuantizeColumns(const SiteBlock& block) {
   by_columns_.clear();
   for (const MeasuredFormat& format : formats_[static_cast<size_t>(block.site)]) {

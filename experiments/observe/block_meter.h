@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block of a site's values, measured: one double per row and sum (quant/observe/site_statistics.h), so that a row,
-// which no split of the stream cuts, is what is rounded. One meter per thread: it remembers the first map's rows for
+// Measures one block of a site's values: one double per row and sum (quant/observe/site_statistics.h). Rounding is per
+// row, because no split of the stream cuts a row. Each thread has its own meter: it remembers the first map's rows for
 // the difference that follows them.
 #pragma once
 
@@ -12,14 +12,13 @@
 #include "experiments/observe/marked_spans.h"
 #include "experiments/observe/measured_format.h"
 #include "experiments/observe/skipped_output.h"
-#include "experiments/observe/wide_scales.h"
 #include "quant/observe/site_visitor.h"
 
 namespace tare {
 
 struct BlockMeasures {
-  uint64_t rows = 0;    // whose values are all finite
-  uint64_t values = 0;  // that are finite
+  uint64_t rows = 0;    // rows with finite values only
+  uint64_t values = 0;  // finite values
   float absmax = 0.0f, largest_row_norm = 0.0f;
   std::optional<float> largest;
   size_t sums = 0;                     // per row
@@ -31,14 +30,14 @@ struct BlockMeasures {
 
 class BlockMeter {
  public:
-  // Positions of the published sink rate: what the first kSinkTokens queries give to the first key.
+  // Positions of the published sink rate: the share that the first kSinkTokens queries give to the first key.
   static constexpr int64_t kSinkTokens = 64;
   static constexpr double kSinkShare = 0.3;
 
-  // Queries whose output is computed, every kOutputStride-th: each costs a product with V.
+  // The output is computed for every kOutputStride-th query only, because each costs a product with V.
   static constexpr int64_t kOutputStride = 16;
 
-  // All outlive it.
+  // All arguments must outlive it.
   BlockMeter(std::span<const MeasuredFormat> formats, const MarkedSpans& spans, const ValueStore& values,
              const WideScales& scales);
 
@@ -54,15 +53,15 @@ class BlockMeter {
   void MeasureOutput(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
   void MeasureChannels(int64_t r, std::span<const float> row);
 
-  // Rows of the first map that this thread saw last: sum of squares of each.
+  // Rows of the first map that this thread saw last: each row's sum of squares.
   struct FirstMap {
     std::optional<int> layer;
     int64_t sequence = -1, first_row = -1;
     std::vector<double> squares;
   };
 
-  // Where the last sums of a row begin: those of formats, four each, before them those of what attention's output
-  // loses, and before them those of marked spans.
+  // Index of the first of a row's last sums: four per format; before them come those of attention's lost output, and
+  // before those the sums of marked spans.
   size_t FirstOfFormats(const SiteBlock& block) const;
   size_t FirstOfOutput(const SiteBlock& block) const;
   size_t FirstOfMarks(const SiteBlock& block) const;
@@ -70,12 +69,12 @@ class BlockMeter {
   const MarkedSpans& spans_;
   const ValueStore& values_;
   const WideScales& scales_;
-  std::vector<std::vector<MeasuredFormat>> formats_;  // of each site
+  std::vector<std::vector<MeasuredFormat>> formats_;  // per site
   std::vector<size_t> sums_of_site_;
   WideClips clips_;  // of the current block
   BlockMeasures measures_;
   std::vector<float> finite_, quantized_;
-  // The current block under each format whose scales are of columns, in the formats' order: [rows][columns] each.
+  // The current block under each format with scales per column, in the formats' order: [rows][columns] each.
   std::vector<float> by_columns_;
   FirstMap first_map_;
 };

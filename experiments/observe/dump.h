@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare dump: the tensors that a model computes, as an HDF5 file for analysis in Python and parity tests. Datasets and
-// shapes, for B sequences of T tokens (E hidden, V vocabulary, H the checkpoint's query heads), all f32 but the ids:
+// tare dump: a model's tensors as an HDF5 file, for analysis in Python and parity tests. Datasets and shapes, for B
+// sequences of T tokens (E hidden, V vocabulary, H the checkpoint's query heads), all f32 but the ids:
 //
 //   /input_ids         [B,T] i64
 //   /logits            [B,T,V]
@@ -9,8 +9,8 @@
 //   /final_norm        [B,T,E]
 //   /attn_logits.{i}   [B,H,T,T]   scaled, before the softmax, masked = -inf
 //
-// Under a plan these are the values that the model uses next: quantized where the plan says so. Attention executed in
-// integers exposes no attn_logits.
+// Under a plan these are the values that the model uses next: quantized if the plan says so. Attention executed in
+// integers does not show attn_logits.
 #pragma once
 
 #include <filesystem>
@@ -25,13 +25,13 @@
 
 namespace tare {
 
-// Names of --sites: logits, embed, layer_out, final_norm, attn_logits. Throws Error for another.
+// Parses --sites: logits, embed, layer_out, final_norm, attn_logits. Throws Error for any other name.
 std::set<std::string> ParseDumpSites(const std::string& text);
 
-// What the file was made from, in addition to the model and the plan: attributes of the file by name.
+// The origin of the file besides model and plan: attributes by name.
 using DumpOrigin = std::map<std::string, std::string>;
 
-// Sequences must have one length. The file appears whole or not at all.
+// Sequences must have the same length. The file is complete or absent.
 void Dump(Model& model, PlanRun& run, const std::vector<ScoredSequence>& sequences, const std::set<std::string>& sites,
           const std::filesystem::path& out, const Progress& progress, const DumpOrigin& origin = {});
 

@@ -30,7 +30,7 @@ void ShowMatrix(SiteVisitors visitors, Site site, std::optional<int> layer, cons
   });
 }
 
-// The measures of a sequence that only the whole of it has.
+// Adds measures that need the whole sequence.
 void AddWholeSequence(const SiteKey& key, Fold& sequence) {
   sequence.sequences = 1;
   if (sequence.values > 1) {
@@ -94,7 +94,7 @@ FullObserver::FullObserver(SiteSelection selection, std::vector<MeasuredFormat> 
 
 FullObserver::~FullObserver() = default;
 
-// V is looked at for what attention's output loses, the first map for what the difference cancels.
+// V is needed for the loss of attention's output, the first map for what the difference cancels.
 bool FullObserver::Wants(Site site, std::optional<int> layer) const {
   if (selection_.Wants(site, layer)) return true;
   if (site == Site::kProbs) return selection_.Wants(Site::kDifference, layer);

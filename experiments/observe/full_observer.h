@@ -17,23 +17,23 @@ namespace tare {
 
 class FullObserver : public SiteVisitor {
  public:
-  // heads: of every layer, for what attention's output loses; without them that is not measured.
+  // heads: of every layer, to measure the loss of attention's output; if empty, that is not measured.
   FullObserver(SiteSelection selection, std::vector<MeasuredFormat> formats, MarkedSpans spans = {},
                std::vector<std::vector<OutputHead>> heads = {});
   ~FullObserver() override;
 
   bool Wants(Site site, std::optional<int> layer) const override;
-  void BeginBatch(int64_t slots) override;  // the sequences of the batch before are whole now
+  void BeginBatch(int64_t slots) override;  // the previous batch's sequences are now complete
   void Visit(const SiteBlock& block, int thread) override;
 
-  // Who must see a batch in a pass of its own before this does, for formats whose scales span rows; null where none
-  // does.
+  // A visitor that must see each batch in a separate earlier pass, for formats whose scales span rows; null if not
+  // needed.
   SiteVisitor* FirstPass() { return scales_.Any() ? &scales_ : nullptr; }
 
-  // The selected weights: rows are output channels, columns input channels, all of one "sequence".
+  // Observes the selected weights: rows are output channels, columns input channels, all in one "sequence".
   void ObserveWeights(const Model& model);
 
-  // What was observed since the last call; not while a pass runs.
+  // Returns the statistics since the last call. Not during a pass.
   std::map<SiteKey, SiteStatistics> Take();
 
  private:
@@ -53,7 +53,7 @@ class FullObserver : public SiteVisitor {
   const MarkedSpans spans_;
   ValueStore values_;
   const std::vector<std::string> format_names_;
-  std::mutex mutex_;  // of targets_, not of what they hold
+  std::mutex mutex_;  // protects targets_, not their contents
   std::map<SiteKey, std::unique_ptr<Target>> targets_;
   std::vector<std::unique_ptr<Worker>> workers_;  // one per thread
 };

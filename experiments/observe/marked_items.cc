@@ -11,8 +11,8 @@
 namespace tare {
 namespace {
 
-// How many of the context's tokens are the text before `end`. A word's mark goes to the word: spaces at the end are not
-// encoded.
+// How many of the context's tokens cover the text before `end`. A mark on a word covers only the word, because spaces
+// at the end are not encoded.
 int64_t TokensBefore(size_t end, const ChoiceItem& item, const EncodedChoice::Ending& whole,
                      const Tokenizer& tokenizer) {
   std::string_view text = std::string_view(item.context).substr(0, end);

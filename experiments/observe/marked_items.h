@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Multiple-choice items whose true ending occurs in the context (needles in a haystack), as an input of statistics. An
-// item is one sequence, `<s>`, context and true ending in the tokens of the choice task, and is marked
-// (marked_spans.h):
+// item is one sequence, `<s>`, context and true ending, tokenized as in the choice task, with marks (marked_spans.h):
 //
 //   queries  the positions that predict the ending's tokens
 //   answer   the ending's tokens wherever they occur in the context
@@ -23,8 +22,8 @@ struct MarkedItems {
   MarkedSpans spans;
 };
 
-// The first `limit` items, all for 0. Throws Error with file and line: for an ending that does not occur in its
-// context, or not in tokens of its own, and for an item longer than the model's positions.
+// The first `limit` items; 0: all. Throws Error with file and line for an ending that does not occur in its context as
+// tokens of its own, and for an item longer than the model's positions.
 MarkedItems LoadMarkedItems(const std::filesystem::path& path, const std::filesystem::path& model_folder,
                             const ModelConfig& config, size_t limit = 0);
 

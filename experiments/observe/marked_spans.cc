@@ -62,7 +62,7 @@ MarkedSpans MarkedSpans::Load(const std::filesystem::path& path, std::span<const
   spans.sha256_ = Sha256OfFile(path);
   int64_t number = 0;
   const MappedFile file(path);
-  const std::string_view lines(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  const std::string_view lines = file.text();
   for (const auto text : std::views::split(lines, '\n')) {
     const std::string where = Formatted("{}, line {}", path.string(), ++number);
     if (text.empty()) continue;

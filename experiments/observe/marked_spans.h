@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Marks which positions of a text are answer and noise, to measure the attention on each (Differential Transformer,
-// Table 3). JSON lines, one per marked sequence; positions count from 0 and `<s>` is one; ranges are [begin, end):
+// Marks positions of a text as answer or noise, to measure the attention on each (Differential Transformer, Table 3).
+// JSON lines, one per marked sequence; positions count from 0, with `<s>`; ranges are [begin, end):
 //
 //   {"sequence": 0, "answer": [[10, 14]], "noise": [[1, 10], [14, 60]], "queries": [63, 64]}
 //
-// queries: whose attention is measured; the last position where not given. noise: every position from 1 on before the
-// first query that is no answer, where not given.
+// queries: positions whose attention is measured; default: the last. noise: default: every position from 1 to the first
+// query that is not in the answer.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +31,13 @@ struct Marks {
 class MarkedSpans {
  public:
   MarkedSpans() = default;
-  // sha256: of what the marks are from.
+  // sha256: of the source of the marks.
   MarkedSpans(std::map<int64_t, Marks> marks, std::string sha256)
       : marks_(std::move(marks)), sha256_(std::move(sha256)) {}
-  // lengths: of the sequences. Throws Error for a line that is not as above, or a range outside its sequence.
+  // lengths: of the sequences. Throws Error for a line not of this form, or a range outside its sequence.
   static MarkedSpans Load(const std::filesystem::path& path, std::span<const int64_t> lengths);
 
-  const Marks* Find(int64_t sequence) const;             // null where it has none
+  const Marks* Find(int64_t sequence) const;             // null if it has none
   const std::string& sha256() const { return sha256_; }  // of the file; empty without marks
 
  private:
@@ -45,7 +45,7 @@ class MarkedSpans {
   std::string sha256_;
 };
 
-// What lies between the ranges, which are in order, in [begin, end).
+// The parts of [begin, end) outside the ranges, which must be sorted.
 std::vector<TokenRange> Between(const std::vector<TokenRange>& ranges, int64_t begin, int64_t end);
 
 // Sum of |row| over the ranges, as far as the row reaches; first: the position of its first value.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A format whose error statistics measure. Its scale belongs to the current row (row, token; group<N> and block<N>: N
-// neighbouring values of it) or spans rows of the sequence (tensor, head, channel); an earlier pass then finds the
-// magnitude of the largest code (wide_scales.h). Formats with their own blocks place them as plans do: along the tokens
-// for v.
+// A format whose error statistics measure. A scale belongs to the current row (row, token; group<N> and block<N>: N
+// neighbouring values of it) or spans rows of the sequence (tensor, head, channel); then an earlier pass finds the
+// magnitude of the largest code. Formats with their own blocks place them as plans do: along the tokens for v.
 #pragma once
 
 #include <span>
@@ -10,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/observe/site_selection.h"
+#include "experiments/plan/shared_scales.h"
 #include "quant/format/format.h"
 #include "quant/format/granularity.h"
 #include "quant/observe/site_visitor.h"
@@ -23,27 +24,61 @@ struct MeasuredFormat {
   Granularity granularity;
   std::string name;  // as in statistics: "int8/row"
 
-  // Of weights a channel is an output channel, as in plans: one row.
+  // A weight's channel is an output channel, as in plans: one row.
   bool SpansRows(Site site) const;
 };
 
-// "int8/row,int6/group64,int4/tensor,mxfp4"; empty text is none. Throws Error.
+// Parses "int8/row,int6/group64,int4/tensor,mxfp4"; empty text means none. Throws Error.
 std::vector<MeasuredFormat> ParseMeasuredFormats(std::string_view text);
 std::vector<std::string> NamesOf(std::span<const MeasuredFormat> formats);
-// Those that the site has sums of (IsMeasured, quant/observe/site_statistics.h), their blocks as they lie there.
+// The formats measured at the site (IsMeasured, quant/observe/site_statistics.h), with blocks as they lie there.
 std::vector<MeasuredFormat> FormatsOf(Site site, std::span<const MeasuredFormat> formats);
 
-// The magnitudes that become the largest code where scales span rows.
+// The magnitudes that become the largest code, for scales that span rows.
 struct WideClips {
   float tensor = 0.0f, head = 0.0f;
   std::span<const float> channels;  // one per value of the row
 };
 
-// The row quantized and dequantized, absmax scales; the values finite. A site that is never negative (probs) takes the
-// unsigned format of as many bits.
+// Quantizes and dequantizes the row with absmax scales; its values must be finite. A site that is never negative
+// (probs) uses the unsigned format with as many bits.
 void QuantizeRow(const MeasuredFormat& format, Site site, const WideClips& clips, std::span<const float> row,
                  std::span<float> quantized);
-// The same of all rows of a block, in place, not by channel: for scales of a few tokens of one channel each.
+// The same for all rows of a block, in place; not for scales per channel over a few tokens.
 void QuantizeBlock(const MeasuredFormat& format, const WideClips& clips, const SiteBlock& block);
+
+// Finds the magnitude of the largest code for scales that span rows. It must be known before the first row is measured,
+// so this visitor sees each batch in a separate pass before the measuring one. A scale covers one sequence (all rows of
+// a weight), as in simulated plans (experiments/plan/simulated/simulated_quantizer.h):
+//
+//   tensor    all selected heads and maps, or all channels, of a layer's site
+//   head      one head and map
+//   channel   one channel, of its head if there are heads
+//
+// Rows with a value that is not finite are left out, as in the errors. Keeps one float per channel of a batch's
+// sequences; these depend on that batch alone, so any split of a job into batches gives the same values.
+class WideScales : public SiteVisitor {
+ public:
+  // The selection outlives it.
+  WideScales(const SiteSelection& selection, std::span<const MeasuredFormat> formats);
+
+  // Whether any selected site has such a format; otherwise no extra pass is needed.
+  bool Any() const;
+  bool Wants(Site site, std::optional<int> layer) const override;
+  void BeginBatch(int64_t) override;
+  void Visit(const SiteBlock& block, int thread) override;
+
+  // For a block of the same batch, in the next pass, until the next batch begins. Zeros for sites that are not
+  // selected.
+  WideClips Find(const SiteBlock& block) const;
+
+ private:
+  bool Admits(const SiteBlock& block) const;
+
+  const SiteSelection& selection_;
+  std::vector<bool> spans_, by_channel_;  // per site
+  SharedMaxima maxima_;                   // of tensors and heads
+  SharedMaxima channels_;                 // of heads, if a format has scales per channel
+};
 
 }  // namespace tare

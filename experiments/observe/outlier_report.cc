@@ -9,6 +9,7 @@
 namespace tare {
 namespace {
 
+constexpr const char* kOutlierSchema = "tare.outliers/1";
 constexpr int kTops[] = {1, 2, 3, 10, 100};
 
 Json Figures(const OutlierStatistics& s) {
@@ -22,7 +23,7 @@ Json Figures(const OutlierStatistics& s) {
   return json;
 }
 
-// The places of the largest values: what a reader looks up in the text.
+// The places of the largest values, for looking them up in the text.
 Json Places(const OutlierStatistics& s, const char* row, const char* column) {
   Json list = Json::array();
   for (const TopValue& t : s.top.Sorted()) {
@@ -120,6 +121,18 @@ Json MeasureOutliers(Model& model, const TokenInput& input, const std::vector<Sc
   StatisticsSet set;
   set.sites = observer.Take();
   return OutlierJson(OutlierFigures(set), model.config(), model.Name(), tokens);
+}
+
+std::string OutlierLine(const Json& key, const Json& figures) {
+  return CheckedLine({{"schema", kOutlierSchema}, {"key", key}, {"figures", figures}});
+}
+
+RecordKind OutlierRecords() {
+  const auto is_record = [](const Json& line) { return line.contains("key") && line.contains("figures"); };
+  return {.schema = kOutlierSchema,
+          .what = "the outliers of a model",
+          .is_record = is_record,
+          .is_older = [=](const Json& line) { return is_record(line) && !line.contains("schema"); }};
 }
 
 std::string OutlierTable(const std::vector<Json>& models) {

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The figures of the Differential Transformer's table 5 from one model's statistics: as JSON (tare.stats/2), and side
-// by side.
+// The figures of the Differential Transformer's table 5 from one model's statistics, as JSON (tare.stats/2), and of
+// several models side by side.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "experiments/observe/full_observer.h"
 #include "experiments/passes/sequences.h"
+#include "quant/file/checked_lines.h"
 #include "quant/observe/statistics_set.h"
 
 namespace tare {
 
-// The outliers of attention logits and hidden states (layer_out): merged over what is not given.
+// The outliers of attention logits and hidden states (layer_out), merged over layers, heads or maps left empty.
 class OutlierFigures {
  public:
   explicit OutlierFigures(const StatisticsSet& set) : set_(set) {}
@@ -33,16 +32,21 @@ class OutlierFigures {
 //  "maps": [..],
 //  "top": {..}}
 //
-// topK is the K-th largest |x|, null where fewer values were seen.
+// topK is the K-th largest |x|, null if there were fewer values.
 nlohmann::ordered_json OutlierJson(const OutlierFigures& outliers, const ModelConfig& config, const std::string& model,
                                    int64_t tokens);
 
-// Of the sites that the table has.
+// Observes only the table's sites.
 FullObserver OutlierObserver(const ModelConfig& config);
 
-// The same of sequences of an input, in one pass without a plan.
+// OutlierJson of an input's sequences, in one pass without a plan.
 nlohmann::ordered_json MeasureOutliers(Model& model, const TokenInput& input,
                                        const std::vector<ScoredSequence>& sequences, const Progress& progress);
+
+// A line of outliers.jsonl: a model's figures, and the key of what they were measured on.
+std::string OutlierLine(const nlohmann::ordered_json& key, const nlohmann::ordered_json& figures);
+// Of these lines, "key" and "figures" each.
+RecordKind OutlierRecords();
 
 // The table for people, and as comma-separated values: one row per model and site, and one per map of a differential
 // model.

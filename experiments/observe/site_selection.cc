@@ -4,13 +4,14 @@
 #include <algorithm>
 
 #include "experiments/plan/rule_checks.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
 
-// An f32 rule has a selector and nothing else, so the grammar of plans is the grammar here.
+// An f32 rule is only a selector, so the grammar of plans serves here.
 Rule ParseItem(std::string_view item) {
   if (item.find('=') != item.npos) Fail("--sites '{}': got '=', expected a site, with or without a selector", item);
   try {
@@ -39,7 +40,8 @@ SiteSelection SiteSelection::Parse(std::string_view text, const ModelSites& mode
     for (const Site site : rule.sites) {
       if (IsCache(site))
         Fail("--sites '{}': got {}, expected a site that forward passes show, such as q, k or v", name, Name(site));
-      if (!model.Has(site)) Fail("--sites '{}': got {}, expected a site of a {} model", name, Name(site), model.family);
+      if (!model.Has(site))
+        Fail("--sites '{}': got {}, expected a site of {} model", name, Name(site), WithArticle(model.family));
       CheckSelector(rule, site, model, Formatted("--sites '{}'", name));
     }
     selection.canonical_ += (selection.canonical_.empty() ? "" : ",") + name;

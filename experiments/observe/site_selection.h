@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sites to keep statistics of: names of sites or groups with the selectors of plans, separated by commas
+// The sites whose statistics are kept: names of sites or groups with the selectors of plans, separated by commas
 // (attn_logits[l0-3,m1],layer_out,weights); empty text means all sites of the model.
 #pragma once
 
@@ -17,10 +17,10 @@ class SiteSelection {
   // Throws Error for a name or selector that matches nothing in this model.
   static SiteSelection Parse(std::string_view text, const ModelSites& model);
 
-  // Whether anything of the site and layer is selected, and whether this head and map of it is.
+  // Whether any part of the site and layer is selected; and whether this head and map of it is.
   bool Wants(Site site, std::optional<int> layer) const;
   bool Admits(const SiteKey& key) const;
-  // The one spelling; "all" for everything.
+  // The canonical form; "all" for everything.
   const std::string& canonical() const { return canonical_; }
 
  private:

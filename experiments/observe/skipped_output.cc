@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kShares = kSparsityShares.size();
 
-// Parts of the output by the smallest share that an entry is under; the last part is under none.
+// Parts of the output by the smallest share that an entry is below; the last part is below none.
 using Parts = std::array<std::vector<float>, kShares + 1>;
 
 size_t PartOf(float magnitude, float largest) {
@@ -28,7 +28,7 @@ void AddKey(float weight, int64_t key, const ValueSlices& v, std::vector<float>&
   }
 }
 
-// ||parts 0 .. i|| / ||all parts|| for every share i; nothing where one is not finite.
+// ||parts 0 .. i|| / ||all parts|| for every share i; empty if one is not finite.
 std::optional<std::array<double, kShares>> Errors(const Parts& parts) {
   std::array<double, kShares + 1> squares{};
   for (size_t i = 0; i < parts[0].size(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error of attention's output when small entries, or blocks of keys with only small entries, are skipped: the
-// effect of a sparse kernel or of a cache that drops keys. A skipped entry counts as 0; nothing is renormalised.
+// The error of attention's output when small entries, or blocks of keys with only small entries, are skipped, as by a
+// sparse kernel or by a cache that drops keys. A skipped entry counts as 0; nothing is renormalised.
 #pragma once
 
 #include <array>
@@ -18,33 +18,33 @@
 
 namespace tare {
 
-// The V of one output head: one slice, or two side by side; rows are keys.
+// V of one output head: one slice, or two side by side; rows are keys.
 struct ValueSlices {
   std::array<const float*, 2> slices{};
-  int width = 0;  // of a slice; rows lie one after another
+  int width = 0;  // of a slice; rows are stored one after another
 
   int Count() const { return slices[1] == nullptr ? 1 : 2; }
 };
 
-// ||sum of what is skipped|| / ||sum of all||, Euclidean, for each of kSparsityShares; 0 where the output is.
+// ||sum of skipped terms|| / ||sum of all||, Euclidean, for each of kSparsityShares; 0 if the output is 0.
 struct SkippedOutput {
   std::array<double, kSparsityShares.size()> entries{}, blocks{};
 };
 
-// Finite row; sums over keys in f32. Nothing where the output is not finite: V had NaN or infinities, or they
-// overflowed.
+// The row must be finite; sums over keys are in f32. Empty if the output is not finite: V has NaN or infinities, or the
+// sum overflows.
 std::optional<SkippedOutput> MeasureSkipped(std::span<const float> row, const ValueSlices& v);
 
-// Copies of the V of the layer at work, as the pass shows it before the layer's attention.
+// Copies of V of the current layer, as the pass shows it before the layer's attention.
 class ValueStore {
  public:
   ValueStore() = default;
   explicit ValueStore(std::vector<std::vector<OutputHead>> heads) : heads_(std::move(heads)) {}
 
-  // Whether the output of this site's maps is known from V: of the difference, and of maps that nothing is taken from.
+  // Whether the output of this site's maps follows from V: for the difference, and for maps without a difference.
   bool Serves(Site site, std::optional<int> layer) const;
   void Keep(const SiteBlock& v);
-  // For a block of such a site; nullopt where its V was not shown.
+  // For a block of such a site; nullopt if its V was not shown.
   std::optional<ValueSlices> Find(const SiteBlock& map) const;
 
  private:

@@ -31,7 +31,7 @@ std::map<SiteKey, Folds> Pooled(const StatisticsSet& set, const DiffOptions& opt
   return pooled;
 }
 
-// How often each group of sequences is drawn, as many draws as there are groups that have any.
+// How often each group of sequences is drawn, with as many draws as there are groups with data.
 std::vector<int> Draw(const Folds& folds, std::mt19937_64& random) {
   std::vector<size_t> seen;
   for (size_t i = 0; i < folds.size(); ++i) {
@@ -54,7 +54,7 @@ int64_t Groups(const Folds& folds) {
   return std::ranges::count_if(folds, [](const PlainSums& fold) { return fold.sequences > 0; });
 }
 
-// What the draws of a difference say. Those that are no numbers are left away.
+// The spread of a difference over the draws, without those that are not finite.
 struct Spread {
   Json low, high;      // the 2.5 and 97.5 % order statistics
   double error = 0;    // standard deviation
@@ -73,7 +73,7 @@ Spread SpreadOf(std::vector<double> draws) {
   return {at(0.025), at(0.975), std::sqrt(squares / (n - 1)), true};
 }
 
-// Of no difference; null where nothing varies and yet there is one.
+// p of no difference; null if nothing varies and there is a difference.
 Json ProbabilityOf(double difference, const Spread& spread, int64_t groups) {
   if (!spread.known || !std::isfinite(difference)) return {};
   if (difference == 0 && spread.error == 0) return 1.0;
@@ -82,7 +82,7 @@ Json ProbabilityOf(double difference, const Spread& spread, int64_t groups) {
   return StudentTwoSided(difference / spread.error, static_cast<int>(groups - 1));
 }
 
-// A maximum of what is drawn again is never above that of all, and most often equal to it: no interval comes of that.
+// The maximum of a resample is never above that of all sequences, and most often equal to it, so it has no interval.
 bool IsMaximum(std::string_view measure) { return measure == "absmax"; }
 
 void Compare(const SiteKey& place, const std::vector<std::string>& names, const Folds& a, const Folds& b, bool paired,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Differences between two statistics files, two models or two texts: each measure per site and layer (heads and maps
-// pooled), with a percentile bootstrap over groups of sequences (SiteStatistics::kFolds; each sequence its own where
-// there are no more). Files of the same sequences are resampled together, others apart. Maxima have no interval.
+// Differences between two statistics files (two models or two texts): each measure per site and layer (heads and maps
+// pooled), with a percentile bootstrap over groups of sequences (SiteStatistics::kFolds, or single sequences if there
+// are no more). Files of the same sequences are resampled together, others separately. Maxima have no interval.
 //
-// Each interval applies to its own row. Significance takes all rows together: p of Student's t, the difference over its
-// bootstrap error with a degree of freedom less than there are groups, and Holm's p of that.
+// Each interval is for its own row. Significance covers all rows: p is Student's t of the difference over its bootstrap
+// error, with one degree of freedom less than there are groups; p_holm is Holm's correction of it.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 namespace tare {
 
 struct DiffOptions {
-  std::optional<Site> site;  // nothing: all that both have
+  std::optional<Site> site;  // empty: all sites that both have
   std::optional<int> layer;
   int draws = 1000;
   uint64_t seed = 0;
@@ -28,9 +28,9 @@ struct DiffOptions {
 //  "rows": [{"site", "layer", "measure", "a", "b", "difference", "low", "high", "p", "p_holm"}],
 //  "comparisons": rows with a p}
 //
-// difference is b - a; a figure is null where it has no meaning.
+// difference is b - a; an undefined figure is null.
 nlohmann::ordered_json DiffJson(const StatisticsSet& a, const StatisticsSet& b, const DiffOptions& options);
-// Rows with p_holm below 0.05 carry a mark.
+// Marks rows with p_holm below 0.05.
 std::string DiffTable(const nlohmann::ordered_json& diff);
 
 }  // namespace tare

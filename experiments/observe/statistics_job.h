@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Statistics of a model on an input, into a file: a unit of the work is a batch of ForwardAll, and the weights go with
+// Statistics of a model on an input, written to a file. A unit of work is a batch of ForwardAll; the weights belong to
 // the first.
 #pragma once
 
@@ -13,11 +13,11 @@
 
 namespace tare {
 
-// The set that nothing has been seen of.
+// An empty set for the job.
 StatisticsSet EmptyStatistics(const Model& model, const TokenInput& input, const std::vector<ScoredSequence>& sequences,
                               const StatisticsOptions& options, const std::string& version);
 
-// Observes the unfinished units of the shard and writes the file; returns its contents.
+// Observes the shard's unfinished units and writes the file; returns its contents.
 StatisticsSet CollectStatistics(Model& model, const TokenInput& input, const std::vector<ScoredSequence>& sequences,
                                 const StatisticsOptions& options, const std::string& version,
                                 const std::filesystem::path& out, const Progress& progress);

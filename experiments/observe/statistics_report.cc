@@ -2,7 +2,6 @@
 #include "experiments/observe/statistics_report.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "experiments/table/table.h"
 #include "quant/base/error.h"
@@ -18,7 +17,7 @@ Json KeyJson(const SiteKey& key) {
   return {{"layer", index(key.layer)}, {"head", index(key.head)}, {"map", index(key.map)}};
 }
 
-// Rows of the site and layer; `figures` adds to each what it has.
+// Rows of the site and layer; `figures` adds columns to each.
 template <typename Figures>
 Json Rows(const StatisticsSet& set, Site site, std::optional<int> layer, Figures figures) {
   Json rows = Json::array();
@@ -85,7 +84,7 @@ std::vector<PooledSite> Pooled(const StatisticsSet& set) {
   return pooled;
 }
 
-// The row with the members of its objects in their place.
+// The row with nested objects replaced by their members.
 Json Flat(const Json& row) {
   Json flat = Json::object();
   for (const auto& [name, value] : row.items()) {

@@ -7,8 +7,9 @@
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
 #include "quant/base/number.h"
+#include "quant/file/hdf5.h"
+#include "quant/file/open_folder.h"
 #include "quant/file/sha256.h"
-#include "quant/statistics/calibration_file.h"
 #include "quant/statistics/statistics_file.h"
 
 namespace tare {
@@ -16,7 +17,14 @@ namespace {
 
 std::filesystem::path PartOf(const std::filesystem::path& out) { return out.string() + ".part"; }
 
-// What an earlier run of this very job left.
+// It is written over, and removed in the end.
+void RequirePart(const std::filesystem::path& part) {
+  if (std::filesystem::exists(part) && SchemaOf(part) != kStatisticsSchema)
+    Fail("{}: got a file that is no unfinished job of tare stats, expected none; try another --out, or move it",
+         part.string());
+}
+
+// Takes over what an earlier run of the same job finished.
 void TakeUp(StatisticsSet& set, const std::filesystem::path& file, const Shard& shard) {
   const StatisticsSet found = ReadStatistics(file);
   for (size_t unit = 0; unit < found.units.size(); ++unit) {
@@ -27,7 +35,7 @@ void TakeUp(StatisticsSet& set, const std::filesystem::path& file, const Shard& 
   set.Merge(found, "this job", file.string());
 }
 
-// A format that none of the selected sites has sums of is a mistake.
+// A format that is measured at none of the selected sites is a mistake.
 void CheckFormats(const std::vector<std::string>& formats, const SiteSelection& sites, const ModelSites& model) {
   for (const std::string& format : formats) {
     bool measured = false;
@@ -76,6 +84,7 @@ void CollectUnits(StatisticsSet& set, FullObserver& observer, const UnitWork& wo
                   const StatisticsOptions& options, const std::filesystem::path& out, const Progress& progress) {
   const auto& [index, count] = options.shard;
   const std::filesystem::path part = PartOf(out);
+  RequirePart(part);
   if (options.resume && std::filesystem::exists(out)) {
     TakeUp(set, out, options.shard);
   } else if (options.resume && std::filesystem::exists(part)) {
@@ -103,7 +112,7 @@ void CollectUnits(StatisticsSet& set, FullObserver& observer, const UnitWork& wo
     Report(progress, static_cast<int64_t>(set.positions), total, "tokens");
   }
   write(out);
-  std::filesystem::remove(part);
+  RemoveFile(part);
 }
 
 }  // namespace tare

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/passes/generate.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <numeric>
 
 #include "experiments/model/family.h"
 #include "quant/base/error.h"
@@ -13,7 +16,10 @@
 namespace tare {
 namespace {
 
-// Of a pass. Of a prompt's queries some see more of the last tokens in f32, and skip fewer pages, than one by one.
+constexpr size_t kContext = 8;  // tokens before the first, of which its spelling may depend
+
+// Tokens per pass of a prompt. In a long pass, some queries would see more of the last tokens in f32, and skip fewer
+// pages, than one by one.
 int64_t PromptTokens(const SequenceCache& cache, const CachePlan& plan) {
   return plan.policy.last > 0 || plan.policy.skip > 0 ? kPageTokens : cache.TokensAtOnce();
 }
@@ -40,7 +46,7 @@ double Seconds(std::chrono::steady_clock::time_point since) {
 void Check(const Model& model, int64_t prompt, const GenerateOptions& options) {
   if (prompt == 0) Fail("prompt: got no tokens, expected at least one");
   if (options.tokens < 1) Fail("--tokens: got {}, expected at least 1", options.tokens);
-  if (prompt + options.tokens > model.config().max_positions) {
+  if (options.tokens > model.config().max_positions - prompt) {  // whose sum may overflow
     Fail(
         "prompt: got {} tokens and {} to generate, expected at most max_position_embeddings {} together; try --tokens "
         "{}",
@@ -51,6 +57,71 @@ void Check(const Model& model, int64_t prompt, const GenerateOptions& options) {
 }
 
 }  // namespace
+
+TextStream::TextStream(const Tokenizer& tokenizer, const std::vector<int32_t>& after)
+    : tokenizer_(tokenizer), tokens_(after.end() - std::min<ptrdiff_t>(kContext, std::ssize(after)), after.end()) {
+  told_ = tokens_.size();
+}
+
+std::string TextStream::Grown() const {
+  const std::string before = tokenizer_.Decode({tokens_.begin(), tokens_.begin() + static_cast<ptrdiff_t>(told_)});
+  const std::string now = tokenizer_.Decode(tokens_);
+  return now.starts_with(before) ? now.substr(before.size()) : now;
+}
+
+std::string TextStream::Add(int32_t token) {
+  constexpr std::string_view kBroken = "\uFFFD";
+  tokens_.push_back(token);
+  const std::string grown = Grown();
+  if (grown.empty() || grown.ends_with(kBroken)) return "";
+  tokens_.erase(tokens_.begin(), tokens_.begin() + static_cast<ptrdiff_t>(told_));
+  told_ = tokens_.size();
+  return grown;
+}
+
+std::string TextStream::Rest() {
+  const std::string grown = told_ < tokens_.size() ? Grown() : "";
+  told_ = tokens_.size();
+  return grown;
+}
+
+Sampler::Sampler(const Sampling& sampling) : sampling_(sampling), random_(sampling.seed) {
+  if (!std::isfinite(sampling.temperature) || sampling.temperature < 0)
+    Fail("--temperature: got {}, expected 0 (the likeliest token) or more", sampling.temperature);
+  if (!(sampling.top_p > 0 && sampling.top_p <= 1))
+    Fail("--top-p: got {}, expected more than 0, at most 1", sampling.top_p);
+}
+
+int32_t Sampler::Pick(std::span<const float> logits) {
+  const auto nan = std::ranges::find_if(logits, [](float x) { return std::isnan(x); });
+  const auto largest = std::ranges::max_element(logits);
+  if (nan != logits.end() || !std::isfinite(*largest))
+    Fail("vocabulary logits: got NaN or infinity, from which no token can be drawn; try `tare stats` to see where");
+  if (sampling_.temperature == 0) return static_cast<int32_t>(largest - logits.begin());
+  return Draw(logits, *largest);
+}
+
+int32_t Sampler::Draw(std::span<const float> logits, float largest) {
+  weights_.clear();
+  for (const float x : logits) weights_.push_back(std::exp((double{x} - largest) / sampling_.temperature));
+  const double all = std::reduce(weights_.begin(), weights_.end());
+  // Those too rare for the nucleus need not be sorted: even together they hold less than what it leaves out.
+  const double rare = (1 - sampling_.top_p) * all / static_cast<double>(logits.size());
+  nucleus_.clear();
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    if (weights_[i] > 0 && weights_[i] >= rare) nucleus_.push_back(static_cast<int32_t>(i));
+  }
+  std::ranges::stable_sort(nucleus_, std::greater(), [&](int32_t token) { return weights_[token]; });
+  double held = 0;
+  size_t count = 0;
+  while (count < nucleus_.size() && held < sampling_.top_p * all) held += weights_[nucleus_[count++]];
+  double point = static_cast<double>(random_() >> 11) * 0x1p-53 * held;
+  for (size_t i = 0; i + 1 < count; ++i) {
+    point -= weights_[nucleus_[i]];
+    if (point < 0) return nucleus_[i];
+  }
+  return nucleus_[count - 1];
+}
 
 std::set<int32_t> EndTokens(const std::filesystem::path& checkpoint) {
   for (const char* name : {"generation_config.json", "config.json"}) {

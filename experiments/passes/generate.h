@@ -4,41 +4,90 @@
 
 #include <cstdint>
 #include <functional>
+#include <random>
 #include <set>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "experiments/model/model.h"
 #include "experiments/passes/progress.h"
-#include "experiments/passes/sampler.h"
+#include "experiments/text/tokenizer/tokenizer.h"
 
 namespace tare {
 
-// The tokens that end a text: eos_token_id of generation_config.json, or of config.json; none where neither has one.
+// Text from tokens as they arrive. A token may be part of a character, or add a leading space only after another token,
+// so the stream emits the growth of the last tokens' text once it ends with a whole character.
+class TextStream {
+ public:
+  // after: the tokens before the first one.
+  TextStream(const Tokenizer& tokenizer, const std::vector<int32_t>& after);
+
+  // The text that the token adds; perhaps none yet.
+  std::string Add(int32_t token);
+  // The remaining text at the end, with broken characters as U+FFFD.
+  std::string Rest();
+
+ private:
+  std::string Grown() const;
+
+  const Tokenizer& tokenizer_;
+  std::vector<int32_t> tokens_;  // since the last whole character but one
+  size_t told_;                  // how many of them have their text emitted
+};
+
+// Picks the next token from vocabulary logits: the most likely one, or one drawn at a temperature from the smallest set
+// of most likely tokens with probability top_p (nucleus sampling, arXiv 1904.09751). The same seed and logits give the
+// same tokens on every machine.
+struct Sampling {
+  double temperature = 0;  // 0: the most likely token, the first of equals
+  double top_p = 1;        // above 0, up to 1
+  uint64_t seed = 0;
+};
+
+class Sampler {
+ public:
+  // Throws Error for a temperature below 0 or not finite, and for top_p outside (0, 1].
+  explicit Sampler(const Sampling& sampling);
+
+  // Throws Error if a logit is NaN or the largest is not finite.
+  int32_t Pick(std::span<const float> logits);
+
+ private:
+  int32_t Draw(std::span<const float> logits, float largest);
+
+  Sampling sampling_;
+  std::mt19937_64 random_;
+  std::vector<double> weights_;  // of all tokens, relative to the most likely one's 1
+  std::vector<int32_t> nucleus_;
+};
+
+// The tokens that end a text: eos_token_id of generation_config.json, else of config.json; empty if neither has one.
 std::set<int32_t> EndTokens(const std::filesystem::path& checkpoint);
 
 struct GenerateOptions {
   CachePlan cache;
-  int64_t tokens = 128;    // at most so many
-  std::set<int32_t> ends;  // after one of these no more
+  int64_t tokens = 128;    // at most
+  std::set<int32_t> ends;  // stop after one of these
   Sampling sampling;
 };
 
-// What was done so far, for a caller who may be interrupted.
+// The progress so far, for a caller that may be interrupted.
 struct Generation {
   std::vector<int32_t> tokens;
-  double prompt_seconds = 0;  // of the prompt's tokens but the last
-  double seconds = 0;         // of all tokens generated
-  double weight_bytes = 0;    // read for a token
-  double cache_bytes = 0;     // of the cache that a token reads, on average
-  double values_skipped = 0;  // of the pages of values, what skip= left unread
+  double prompt_seconds = 0;  // for the prompt's tokens but the last
+  double seconds = 0;         // for all generated tokens
+  double weight_bytes = 0;    // read per token
+  double cache_bytes = 0;     // read per token, on average
+  double values_skipped = 0;  // share of the pages of values that skip= left unread
 
   double TokensPerSecond() const { return seconds > 0 ? static_cast<double>(tokens.size()) / seconds : 0; }
   double BytesPerToken() const { return weight_bytes + cache_bytes; }
   double BytesPerSecond() const { return TokensPerSecond() * BytesPerToken(); }
 };
 
-// token: called for each token. Throws Error, before anything is computed, for an empty prompt, one that leaves no room
-// for the requested tokens, and a cache larger than the machine's memory; interrupted, in the middle.
+// token: called for each token. Throws Error before anything is computed for an empty prompt, one that leaves no room
+// for the requested tokens, and a cache larger than the machine's memory; and in the middle when interrupted.
 void Generate(Model& model, SiteVisitors visitors, std::span<const int32_t> prompt, const GenerateOptions& options,
               const Progress& progress, const std::function<void(int32_t)>& token, Generation& done);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The input of any model: ids and texts (token_input.h), or for a vision tower images, one sequence each (images.h).
+// The input of any model: ids and texts (token_input.h), or for a vision tower images, one sequence each.
 #pragma once
 
 #include "experiments/model/model.h"
@@ -7,10 +7,10 @@
 
 namespace tare {
 
-// The ids, without a model that could run them.
+// The ids alone, without a model to run them.
 TokenInput LoadModelInput(const std::filesystem::path& path, const std::filesystem::path& model_folder,
                           const ModelConfig& config);
-// The same, and the images or tokens that they stand for are shown to the model.
+// The same; also shows the model the images that the ids refer to.
 TokenInput LoadModelInput(const std::filesystem::path& path, Model& model);
 
 }  // namespace tare

@@ -2,15 +2,41 @@
 #include "experiments/passes/sequences.h"
 
 #include <algorithm>
+#include <list>
 
-#include "experiments/passes/cached_passes.h"
-#include "experiments/passes/windows.h"
 #include "quant/base/error.h"
 
 namespace tare {
 namespace {
 
-// Positions of a window where no option says.
+// Tokens of a batch that go through one cache.
+struct Piece {
+  SequenceCache* cache = nullptr;
+  int64_t index = 0;
+  int64_t row = 0, end = 0;  // of the batch: what is left of it
+};
+
+using Body = std::function<void(const TokenBatch& pass, const std::vector<int64_t>& rows)>;
+
+void RunPieces(Model& model, SiteVisitors visitors, const TokenBatch& whole, std::vector<Piece>& pieces,
+               const Body& body) {
+  while (true) {
+    TokenBatch pass;
+    std::vector<int64_t> rows;
+    for (Piece& piece : pieces) {
+      const int64_t count = std::min(piece.cache->TokensAtOnce(), piece.end - piece.row);
+      if (count == 0) continue;
+      const auto first = static_cast<size_t>(piece.row);
+      pass.AddAfter(*piece.cache, piece.index, std::span(whole.tokens).subspan(first, static_cast<size_t>(count)));
+      for (int64_t i = 0; i < count; ++i) rows.push_back(piece.row++);
+    }
+    if (rows.empty()) return;
+    model.Forward(pass, visitors);
+    body(pass, rows);
+  }
+}
+
+// Positions of a window if no option gives them.
 int64_t UsualWindow(const TokenInput& input) {
   if (input.kind != TokenInput::Kind::kIds) return kTextWindow;
   size_t row = 0;
@@ -40,6 +66,43 @@ std::vector<ScoredSequence> CutRows(const TokenInput& input, const WindowOptions
 }
 
 }  // namespace
+
+void PassThroughCaches(Model& model, SiteVisitors visitors, const TokenBatch& whole, const CachePlan& plan,
+                       const Body& body) {
+  std::list<SequenceCache> caches;
+  std::vector<Piece> prefixes, branches;
+  for (const AttentionSequence& s : whole.sequences) {
+    SequenceCache& cache = caches.emplace_back(model.config(), plan);
+    cache.ExpectPrompt(s.prefix);
+    prefixes.push_back({&cache, s.index, s.first_row, s.first_row + s.prefix});
+  }
+  RunPieces(model, visitors, whole, prefixes, body);
+  for (size_t i = 0; i < prefixes.size(); ++i) {
+    const AttentionSequence& s = whole.sequences[i];
+    int64_t row = s.first_row + s.prefix;
+    for (const int64_t tokens : s.branches) {
+      SequenceCache& fork = caches.emplace_back(*prefixes[i].cache);
+      branches.push_back({&fork, s.index, row, row + tokens});
+      row += tokens;
+    }
+  }
+  RunPieces(model, visitors, whole, branches, body);
+}
+
+std::vector<Window> CutWindows(size_t n, size_t tokens_per_window, size_t stride) {
+  if (tokens_per_window == 0) Fail("windows: got 0 tokens per window, expected at least 1");
+  if (stride == 0 || stride > tokens_per_window) {
+    Fail("windows: got stride {}, expected 1 to {}, the tokens of a window", stride, tokens_per_window);
+  }
+  std::vector<Window> windows;
+  const size_t length = std::min(n, tokens_per_window);
+  for (size_t begin = 0, scored = 0; scored < n; begin += stride) {
+    begin = std::min(begin, n - length);
+    windows.push_back({begin, begin + length, scored});
+    scored = begin + length;
+  }
+  return windows;
+}
 
 WindowCut CutOf(const TokenInput& input, const ModelConfig& config, const WindowOptions& options) {
   const int64_t bos = input.bos ? 1 : 0, usual = UsualWindow(input);
@@ -112,19 +175,21 @@ void CheckCacheOfTexts(const CachePlan& plan) {
 }
 
 void ForwardThroughCaches(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
-                          const CachePlan& plan, const Progress& progress,
+                          const std::optional<CachePlan>& plan, const Progress& progress,
                           const std::function<void(const TokenBatch&)>& body) {
+  if (!plan)
+    return ForwardAll(model, visitors, sequences, progress, [&](const TokenBatch& batch, size_t) { body(batch); });
   int64_t total = 0, done = 0, longest = 0;
   for (const ScoredSequence& s : sequences) {
     total += std::ssize(s.tokens);
     longest = std::max(longest, std::ssize(s.tokens));
   }
-  CheckCacheOfTexts(plan);
-  CheckCacheFits(model.config(), plan, longest);
+  CheckCacheOfTexts(*plan);
+  CheckCacheFits(model.config(), *plan, longest);
   const size_t step = SequencesPerBatch(sequences);
   for (size_t begin = 0; begin < sequences.size(); begin += step) {
     const TokenBatch batch = BatchOf(sequences, begin, step);
-    PassThroughCaches(model, visitors, batch, plan, [&](const TokenBatch& pass, const std::vector<int64_t>&) {
+    PassThroughCaches(model, visitors, batch, *plan, [&](const TokenBatch& pass, const std::vector<int64_t>&) {
       body(pass);
       done += pass.Rows();
       Report(progress, done, total, "tokens");

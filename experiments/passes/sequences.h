@@ -3,6 +3,7 @@
 // the checkpoint's `<s>`.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -13,66 +14,92 @@
 
 namespace tare {
 
+// Runs tokens through key/value caches as decoding does, many at a time where that gives the same result: every query
+// sees the cache as it is when its own token arrives. A batch's sequences go through caches of their own, a branch
+// through a fork of its prefix's. body: after each pass, the pass's batch and which row of the whole each of its rows
+// is.
+void PassThroughCaches(Model& model, SiteVisitors visitors, const TokenBatch& whole, const CachePlan& plan,
+                       const std::function<void(const TokenBatch& pass, const std::vector<int64_t>& rows)>& body);
+
+// The perplexity convention: how a row of n tokens is cut into windows of at most m, so that each token is scored
+// exactly once, with as much context as its window allows.
+//
+//   windows begin at 0, s, 2s, ... (s the stride, 1 to m) while tokens remain; the last is moved back so that it is
+//   full; a window scores the tokens that no window before it held
+//
+// so every scored token, except in the first window, has at least m - s tokens of its row before it in its window.
+//
+// A text with `<s>`: W positions are `<s>` and m = W - 1 tokens; `<s>` predicts a window's first token, and all n
+// tokens are scored. Without `<s>` (ids, used unchanged, each row separate) m = W and nothing predicts a window's first
+// token: with s <= m - 1 only the row's very first token is lost, and n - 1 are scored.
+struct Window {
+  size_t begin = 0, end = 0;  // tokens [begin, end) of the row
+  size_t first_scored = 0;    // in the row: the window scores [first_scored, end)
+};
+
+// No windows for no tokens.
+std::vector<Window> CutWindows(size_t n, size_t tokens_per_window, size_t stride);
+
 inline constexpr int64_t kTextWindow = 512;
 
 struct WindowOptions {
-  // Positions of one sequence, `<s>` among them; 0: 512 for text, whole rows for ids, as far as the model allows.
+  // Positions per sequence, with `<s>`; 0: 512 for text, whole rows for ids, as far as the model allows.
   int64_t window = 0;
-  int64_t stride = 0;  // tokens between the starts of windows; 0: no overlap (of one token where there is no `<s>`)
-  int64_t tokens = 0;  // at most so many tokens of the input, 0: all
-  int64_t limit = 0;   // at most so many windows, 0: all
+  int64_t stride = 0;  // tokens between the starts of windows; 0: no overlap (without `<s>`, of one token)
+  int64_t tokens = 0;  // at most this many tokens of the input; 0: all
+  int64_t limit = 0;   // at most this many windows; 0: all
 };
 
-// One sequence for the model, and which of its positions predict a token that is scored.
+// One sequence for the model, and the tokens in it that are scored.
 struct ScoredSequence {
   std::vector<int32_t> tokens;
   int64_t first_target = 1;  // targets are tokens[first_target ..], each predicted by the position before it
 };
 
-// What the options come to for an input and a model.
+// The options as they apply to an input and a model.
 struct WindowCut {
   int64_t window = 0;             // positions
   int64_t stride = 0;             // tokens
   bool bos = false;               // whether the first position is `<s>`
-  bool cut_to_positions = false;  // whether windows would be longer, had the model more positions
+  bool cut_to_positions = false;  // whether the model's positions shortened the windows
 
   size_t Tokens() const { return static_cast<size_t>(window - (bos ? 1 : 0)); }  // of a window
 };
 WindowCut CutOf(const TokenInput& input, const ModelConfig& config, const WindowOptions& options);
 
-// The input cut by the convention of perplexity. Throws Error where the window is longer than the model's positions or
+// Cuts the input by the convention of perplexity. Throws Error if the window is longer than the model's positions or
 // leaves no token.
 std::vector<ScoredSequence> CutSequences(const TokenInput& input, const ModelConfig& config,
                                          const WindowOptions& options);
-// The same windows side by side, the last one short: every token in exactly one, which is what statistics need.
+// The same windows without overlap, the last one short: each token is in exactly one, as statistics need it.
 std::vector<ScoredSequence> CutDisjoint(const TokenInput& input, const ModelConfig& config,
                                         const WindowOptions& options);
 
-// How many of them share a forward pass: as many of the longest as fit 2,048 rows, at least one. Part of every result.
+// Sequences per forward pass: as many of the longest as fit 2,048 rows, at least one. Part of every result.
 size_t SequencesPerBatch(const std::vector<ScoredSequence>& sequences);
 
-// Sequences [begin, begin + count), or as many as there are, whole and each by its place.
+// Sequences [begin, begin + count), or up to the last, whole, with their indices.
 TokenBatch BatchOf(const std::vector<ScoredSequence>& sequences, size_t begin, size_t count);
 
-// Runs every sequence through the model, batch by batch; after each, body sees the batch's sequences [begin, end).
+// Runs every sequence through the model, batch by batch; after each batch, body gets its sequences [begin, end).
 void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                 const Progress& progress, const std::function<void(const TokenBatch&, size_t begin)>& body);
 
-// Throws Error where the end of a prompt chooses keys: a text has none.
+// Throws Error if keys are to be chosen when a prompt ends, because a text has none.
 void CheckCacheOfTexts(const CachePlan& plan);
 
-// The same tokens through key/value caches (cached_passes.h). body sees the batch of each pass. Throws Error as
-// CheckCacheOfTexts.
+// The same tokens, through key/value caches where there is a plan of them. body sees the batch of each pass. Throws
+// Error as CheckCacheOfTexts.
 void ForwardThroughCaches(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
-                          const CachePlan& plan, const Progress& progress,
+                          const std::optional<CachePlan>& plan, const Progress& progress,
                           const std::function<void(const TokenBatch&)>& body);
 
-// Which rows of a batch predict a scored token.
+// The rows of a batch that predict a scored token.
 struct PredictedTokens {
-  std::vector<int64_t> rows;      // of the batch
+  std::vector<int64_t> rows;      // in the batch
   std::vector<int32_t> targets;   // ids
-  std::vector<int64_t> contexts;  // tokens before it in its sequence
-  std::vector<size_t> places;     // among all scored tokens, in the order of the sequences
+  std::vector<int64_t> contexts;  // tokens before the target in its sequence
+  std::vector<size_t> places;     // index among all scored tokens, in the order of the sequences
 };
 class ScoredTokens {
  public:
@@ -80,13 +107,13 @@ class ScoredTokens {
 
   size_t size() const { return first_.back(); }
   PredictedTokens In(const TokenBatch& batch) const;
-  // Sums of a value per token, given in the order of places, over each sequence's tokens; and how many those are.
+  // For values per token in the order of places: their sum over each sequence's tokens; and the number of these tokens.
   std::vector<double> SumsOf(const std::vector<double>& values) const;
   std::vector<int64_t> Counts() const;
 
  private:
   const std::vector<ScoredSequence>& sequences_;
-  std::vector<size_t> first_;  // place of each sequence's first, and the number of all
+  std::vector<size_t> first_;  // place of each sequence's first token; then the number of all
 };
 
 }  // namespace tare

@@ -2,19 +2,110 @@
 #include "experiments/plan/cache_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/number.h"
 
 namespace tare {
 namespace {
+
+constexpr std::pair<KeepPolicy, std::string_view> kPolicies[] = {{KeepPolicy::kWindow, "window"},
+                                                                 {KeepPolicy::kH2o, "h2o"},
+                                                                 {KeepPolicy::kDifference, "difference"},
+                                                                 {KeepPolicy::kSnapKv, "snapkv"},
+                                                                 {KeepPolicy::kSnapKvDifference, "snapkv-difference"}};
+constexpr std::pair<int64_t, std::string_view> kUnits[] = {{1'000'000'000, "GB"}, {1'000'000, "MB"}, {1000, "kB"}};
+
+std::string_view Trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const size_t begin = std::min(text.find_first_not_of(kBlanks), text.size());
+  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
+}
+
+int64_t TokensOf(std::string_view rule, std::string_view text) {
+  const auto tokens = ParseNumber<int64_t>(text).value_or(-1);
+  if (tokens < 0) Fail("cache, '{}': got '{}', expected a number of tokens", rule, text);
+  return tokens;
+}
+
+void ReadFirst(std::string_view rule, std::string_view text, CachePolicy& policy) {
+  policy.first = TokensOf(rule, text);
+}
+
+void ReadLast(std::string_view rule, std::string_view text, CachePolicy& policy) { policy.last = TokensOf(rule, text); }
+
+void ReadSkip(std::string_view rule, std::string_view text, CachePolicy& policy) {
+  const float skip = ParseNumber<float>(text).value_or(-1);
+  if (!(skip >= 0 && skip < 1)) Fail("cache, '{}': got '{}', expected a number of 0 or more below 1", rule, text);
+  policy.skip = skip;
+}
+
+void ReadBudget(std::string_view rule, std::string_view text, KeepRule& keep) {
+  int64_t unit = 0;
+  std::string_view digits = text;
+  for (const auto& [bytes, name] : kUnits) {
+    if (!text.ends_with(name)) continue;
+    unit = bytes;
+    digits.remove_suffix(name.size());
+    break;
+  }
+  constexpr int64_t kMost = 1'000'000'000;
+  const auto number = ParseNumber<int64_t>(digits).value_or(0);
+  if (number < 1 || number > kMost)
+    Fail("cache, '{}': got a budget of '{}', expected keys or bytes; try keep=h2o/256 or keep=h2o/64kB", rule, text);
+  (unit == 0 ? keep.keys : keep.bytes) = unit == 0 ? number : number * unit;
+}
+
+void ReadKeep(std::string_view rule, std::string_view text, CachePolicy& policy) {
+  policy.keep = {};
+  if (text == "all") return;
+  const size_t slash = text.find('/');
+  std::string names;
+  for (const auto& [keep, name] : kPolicies) {
+    if (text.substr(0, slash) == name) policy.keep.policy = keep;
+    names += Formatted("{}{}", names.empty() ? "" : ", ", name);
+  }
+  if (!policy.keep.Drops())
+    Fail("cache, '{}': got '{}', expected all, or one of {} with a budget; try keep=h2o/256", rule, text, names);
+  ReadBudget(rule, slash == std::string_view::npos ? "" : text.substr(slash + 1), policy.keep);
+}
+
+std::string FirstText(const CachePolicy& policy) { return policy.first > 0 ? Formatted("{}", policy.first) : ""; }
+
+std::string LastText(const CachePolicy& policy) { return policy.last > 0 ? Formatted("{}", policy.last) : ""; }
+
+std::string SkipText(const CachePolicy& policy) { return policy.skip > 0 ? Formatted("{}", policy.skip) : ""; }
+
+std::string KeepText(const CachePolicy& policy) {
+  const KeepRule& keep = policy.keep;
+  if (!keep.Drops()) return "";
+  const std::string_view name =
+      std::ranges::find(kPolicies, keep.policy, &std::pair<KeepPolicy, std::string_view>::first)->second;
+  if (keep.bytes == 0) return Formatted("{}/{}", name, keep.keys);
+  for (const auto& [bytes, unit] : kUnits)
+    if (keep.bytes % bytes == 0) return Formatted("{}/{}{}", name, keep.bytes / bytes, unit);
+  Fail("cache, keep: got {} bytes, expected whole kB", keep.bytes);
+}
+
+// One table of rules: a new rule is one line and the two functions that read and write it.
+struct PolicyRule {
+  std::string_view name;
+  void (*read)(std::string_view rule, std::string_view text, CachePolicy& policy);
+  std::string (*text)(const CachePolicy& policy);  // right of the =; "" for the default
+};
+constexpr PolicyRule kRules[] = {{"first", ReadFirst, FirstText},
+                                 {"last", ReadLast, LastText},
+                                 {"keep", ReadKeep, KeepText},
+                                 {"skip", ReadSkip, SkipText}};
 
 std::string_view NameOf(std::string_view rule) {
   const size_t begin = std::min(rule.find_first_not_of(" \t\r\n"), rule.size());
   return rule.substr(begin, rule.find_first_of(" \t\r\n[=", begin) - begin);
 }
 
-// The site's rules from the last that holds in all layers on, which is f32 where there is none.
+// The site's rules from the last one for all layers on; that is f32 if there is none.
 std::string RulesOf(Site site, const Plan& plan) {
   std::string text = Formatted("{}=f32", Name(site));
   for (const Rule& rule : plan.rules()) {
@@ -24,7 +115,7 @@ std::string RulesOf(Site site, const Plan& plan) {
   return text;
 }
 
-// Those of both sites, in one spelling.
+// The rules of both sites in canonical form.
 Plan CacheRulesIn(const Plan& plan) {
   return Plan::Parse(Formatted("{},{}", RulesOf(Site::kCacheK, plan), RulesOf(Site::kCacheV, plan)));
 }
@@ -43,6 +134,23 @@ void CheckKept(const CachePlan& plan) {
 }
 
 }  // namespace
+
+bool ReadPolicy(std::string_view rule, CachePolicy& policy) {
+  const size_t equals = rule.find('=');
+  const auto* const found = std::ranges::find(kRules, Trimmed(rule.substr(0, equals)), &PolicyRule::name);
+  if (found == std::end(kRules)) return false;
+  found->read(rule, equals == std::string_view::npos ? "" : Trimmed(rule.substr(equals + 1)), policy);
+  return true;
+}
+
+std::string TextOf(const CachePolicy& policy) {
+  std::string all;
+  for (const PolicyRule& rule : kRules) {
+    const std::string text = rule.text(policy);
+    if (!text.empty()) all += Formatted(",{}={}", rule.name, text);
+  }
+  return all;
+}
 
 CacheRules CachePlan::OfLayer(int layer) const {
   const Rule& k = *rules.Match({Site::kCacheK, layer});

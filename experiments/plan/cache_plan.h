@@ -1,40 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a sequence decodes over its keys and values: a plan's rules of cache_k and cache_v (quant/plan/plan.h), and a
-// policy beside them (cache_policy.h), in one text:
+// policy beside them, in one text:
 //
 //   cache_k=int4/channel+hadamard,cache_v=int8/token,cache_k[l0,l31]=f32,first=4,last=128,keep=h2o/1024,skip=0.001
 //
-//   cache_k, cache_v   f32 and bf16, int8, int6 and int4 with a scale per token and head, or per channel, head and page
-//                      of 64 tokens; +hadamard rotates the channels of each head; +prerotary, of keys, keeps them as
-//                      they are before rotary position embedding
+//   cache_k, cache_v   f32 and bf16; int8, int6 and int4 with one scale per token and head, or per channel, head and
+//                      page of 64 tokens; +hadamard rotates the channels of each head; +prerotary, for keys, stores
+//                      them as they are before rotary position embedding
 //
-// What is not named is f32, all keys, every page.
+// The default is f32, all keys, every page.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "experiments/plan/cache_policy.h"
 #include "kernels/cache/kv_cache.h"
 #include "quant/plan/plan.h"
 
 namespace tare {
 
+// What a sequence's caches do besides rounding, written next to their rules:
+//
+//   first=N, last=N      this many tokens stay in f32
+//   keep=POLICY/BUDGET   which keys a layer keeps: at most this many, or as many as fit a cache of all layers with this
+//                        many bytes (64kB, 3MB): all, window, h2o, difference, snapkv, snapkv-difference
+//                        (experiments/model/kept_tokens.h)
+//   skip=T               pages are not read if their weight, in every map of a group, is at most T of that of earlier
+//                        pages (kernels/decode/decode_heads.h)
+//
+// By default no key is dropped and no page skipped. The last of two rules with the same name counts.
+enum class KeepPolicy { kAll, kWindow, kH2o, kDifference, kSnapKv, kSnapKvDifference };
+
+// For each layer and group of heads. Exactly one of the two budgets is set, unless all keys are kept.
+struct KeepRule {
+  KeepPolicy policy = KeepPolicy::kAll;
+  int64_t keys = 0;
+  int64_t bytes = 0;  // of all layers
+
+  bool Drops() const { return policy != KeepPolicy::kAll; }
+  // Drops keys when a prompt ends and never again.
+  bool DropsOnce() const { return policy == KeepPolicy::kSnapKv || policy == KeepPolicy::kSnapKvDifference; }
+  bool WeighsDifference() const { return policy == KeepPolicy::kDifference || policy == KeepPolicy::kSnapKvDifference; }
+};
+
+struct CachePolicy {
+  int64_t first = 0, last = 0;
+  KeepRule keep;
+  float skip = 0;
+};
+
+// Applies one rule, "first=4"; false for a rule with another name. Throws Error, naming the rule, if it is malformed.
+bool ReadPolicy(std::string_view rule, CachePolicy& policy);
+
+// What differs from the default, ",first=4,keep=h2o/256"; "" if nothing does.
+std::string TextOf(const CachePolicy& policy);
+
 struct CachePlan {
-  // Of each site first the rule of all its layers, then those after it with layers.
+  // For each site first a rule for all layers, then later ones for some layers.
   Plan rules = Plan::Parse("cache_k=f32,cache_v=f32");
   CachePolicy policy;
 
   CacheRules OfLayer(int layer) const;
 };
 
-// Throws Error, naming the rule, for what is not of this form, and for kept keys beside scales per channel or keys
-// before rotary, which cannot move.
+// Throws Error, naming the rule, for text not of this form, and for a policy that drops keys with scales per channel or
+// prerotary keys, which cannot move.
 CachePlan ParseCachePlan(std::string_view text);
 
-// `base`, where there is one, and after its rules the plan's of caches; nothing where neither is there. Throws Error as
-// ParseCachePlan.
+// The rules of `base`, if there is one, followed by the plan's rules for caches; empty without either. Throws Error as
+// ParseCachePlan does.
 std::optional<CachePlan> CachePlanOf(const Plan& plan, const std::optional<CachePlan>& base = std::nullopt);
 
 // ParseCachePlan(Name(p)) is p.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan's rules for attention, in the form that the integer kernels take. They support scales of q and k per token, of
-// v per block and channel or per channel, of probs or difference per block, of attn_logits per row; one rule per site
-// for all heads and maps of the layer.
+// A plan's rules for attention, in the form that the integer kernels take. They support scales per token for q and k,
+// per block and channel or per channel for v, per block for probs or difference, and per row for attn_logits, with one
+// rule per site for all heads and maps of the layer.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace tare {
 
 class ResolvedPlan;
 
-// Memory of the vectors that +smooth subtracts.
+// Memory for the vectors that +smooth subtracts.
 struct SmoothingMeans {
   std::vector<float> q, k, v;
 };
@@ -26,15 +26,15 @@ struct ExecutedPlan {
   bool smooth_k = false;
   bool smooth_v = false;
 
-  // The plan for one sequence: with the requested means of its Q, K and V, which live in `means`.
+  // The plan for one sequence, with the required means of its Q, K and V, which are stored in `means`.
   AttentionPlan For(const AttentionProblem& sequence, SmoothingMeans& means) const;
 };
 
-// Of one layer; nothing where the plan leaves its attention in f32. Throws Error naming the rule that the kernels
-// cannot execute, and what they can.
+// For one layer; empty if the plan leaves its attention in f32. Throws Error, naming the rule that the kernels cannot
+// execute and what they support.
 std::optional<ExecutedPlan> ExecutedPlanOf(const ResolvedPlan& plan, const ModelSites& model, int layer);
 
-// Of attention without a model: one layer with `heads` heads at every site. Throws Error, beginning with `where`, for a
+// For attention without a model: one layer with `heads` heads at every site. Throws Error, starting with `where`, for a
 // plan without rules for attention.
 ExecutedPlan ExecutedPlanOfText(const std::string& where, const std::string& plan, int heads);
 

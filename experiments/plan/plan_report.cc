@@ -9,6 +9,7 @@
 
 #include "experiments/plan/resolved_plan.h"
 #include "experiments/plan/rule_checks.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
@@ -17,7 +18,7 @@
 namespace tare {
 namespace {
 
-// The plan carried out so, or why it cannot be.
+// The plan in this mode, or why it cannot be carried out.
 struct Attempt {
   std::optional<ResolvedPlan> resolved;
   Json refusal;  // null where it can
@@ -72,7 +73,7 @@ std::vector<Holding> HoldingsOf(const Plan& plan, const ModelSites& model, Site 
   return holdings;
 }
 
-// Which arithmetic the site has in a plan that can be executed.
+// How the site is computed in a plan that can be executed.
 Json ExecutedBy(const ResolvedPlan& plan, Site site, const Holding& holding) {
   if (IsCache(site)) return "decode kernel";
   if (!IsWeight(site)) return "integer kernel";
@@ -128,11 +129,11 @@ std::string PlacesText(const Json& rule) {
   const int places = rule["places"].get<int>(), overridden = rule["overridden"].get<int>();
   if (places == 0 && overridden == 0) return "matches nothing of this model";
   if (places == 0) return "holds nowhere: later rules match all of its places";
-  const std::string text = Formatted("{} place{}", places, places == 1 ? "" : "s");
+  const std::string text = Counted(places, "place");
   return overridden == 0 ? text : Formatted("{}, and {} where a later rule holds", text, overridden);
 }
 
-// A reason is said once.
+// Gives each reason only once.
 std::string Verdict(const char* how, const Json& refusal, const Json& said = {}) {
   if (refusal.is_null()) return Formatted("{:<11}yes\n", how);
   std::istringstream reason(refusal == said ? "for the same reason" : refusal.get<std::string>());

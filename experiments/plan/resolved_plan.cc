@@ -10,7 +10,7 @@ namespace {
 
 using Kind = Granularity::Kind;
 
-// A scale for rows of one token, row or group, whatever the other rows are.
+// Whether a scale belongs to one token, row or group, regardless of other rows.
 bool IsByRow(const Rule& rule) {
   const Kind kind = rule.granularity.kind;
   return kind == Kind::kRow || kind == Kind::kToken || kind == Kind::kGroup || kind == Kind::kBlock ||

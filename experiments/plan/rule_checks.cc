@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "experiments/text/grammar.h"
 #include "kernels/linear/packed_matrix.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -54,7 +55,7 @@ std::vector<LinearSites> AllLinearSites() {
   return all;
 }
 
-// In place of a site that a model lacks.
+// What to suggest for a site that a model lacks.
 std::string_view WhatItHas(Site site) {
   if (site == Site::kQNorm || site == Site::kKNorm) return "q or k";
   return site == Site::kAttnGate ? "head_out" : "the plan without it";
@@ -62,8 +63,8 @@ std::string_view WhatItHas(Site site) {
 
 constexpr std::array kAttentionSites{Site::kQ, Site::kK, Site::kV, Site::kAttnLogits, Site::kProbs, Site::kDifference};
 
-// What to try: the largest group up to the rule's that divides the rows of all weights where the rule holds, and that
-// the integer kernels take too; and how the weights at hand get theirs alone.
+// What to try: the largest group, up to the rule's, that divides the rows of all weights where the rule holds and that
+// the integer kernels accept; and how the weights at this place can have their own.
 std::string GroupThatFits(const Rule& rule, const ResolvedPlan& plan, const ModelSites& model, const SiteKey& here) {
   std::vector<int64_t> rows;
   for (const auto& [key, stored] : model.weights) {
@@ -78,7 +79,7 @@ std::string GroupThatFits(const Rule& rule, const ResolvedPlan& plan, const Mode
                    Info(rule.format).name, largest({model.weights.at(here).in}));
 }
 
-// Codes in groups that the integer kernels cannot cut.
+// Refuses codes in groups that the integer kernels cannot use.
 void CheckExecutedWeight(const ResolvedPlan& plan, const ModelSites& model, const SiteKey& key,
                          const StoredWeight& stored, const Rule& input) {
   const Rule* rule = plan.RuleAt(key);
@@ -146,7 +147,8 @@ void CheckRule(const Rule& rule, const ModelSites& model) {
   for (const Site site : rule.sites) {
     if (!model.Has(site) && rule.sites.size() > 1) continue;  // `weights` and `linear_in` are of those there are
     if (!model.Has(site) && site == Site::kDifference)
-      RefuseRule(rule, Name(site), Formatted("a site of a {} model, whose heads have one map", model.family), "probs");
+      RefuseRule(rule, Name(site), Formatted("a site of {} model, whose heads have one map", WithArticle(model.family)),
+                 "probs");
     if (!model.Has(site))
       RefuseRule(rule, Name(site), Formatted("a site of this {} model, which has none", model.family), WhatItHas(site));
     CheckSelector(rule, site, model, Formatted("plan rule '{}'", rule.text));

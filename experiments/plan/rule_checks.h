@@ -15,23 +15,24 @@ namespace tare {
 // "a scale per block64.channel", for messages.
 std::string ScaleText(const Rule& rule);
 
-// Rules beside those of caches: decoding shows no maps, and what comes later is not there yet.
+// Checks rules beside those for caches: decoding shows no maps, and later tokens are not known yet.
 void CheckDecodes(const ResolvedPlan& plan);
 
-// Whether integer kernels take the site; of the weights of a linear layer, the site that they multiply.
+// Whether integer kernels support the site; for weights, the site that a linear layer multiplies by them.
 bool HasKernel(Site site);
 Site InputOf(Site weight);
 
-// Refuses a selector that matches nothing in the model at this site; `where` begins the message.
+// Refuses a selector that matches nothing in the model at this site; `where` starts the message.
 void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const std::string& where);
 
-// What nothing carries out on this model, and what simulation does not.
+// Refuses rules that nothing can carry out on this model, or that simulation cannot.
 void CheckRule(const Rule& rule, const ModelSites& model);
-// Weights against how the model stores them.
+// Checks rules for weights against how the model stores them.
 void CheckWeights(const ResolvedPlan& plan, const ModelSites& model);
-// Weights that become codes in a file.
+// Checks rules for weights that become codes in a file.
 void CheckStored(const ResolvedPlan& plan, const ModelSites& model);
-// Sites without an integer kernel, and inputs of linear layers that have none. Attention: executed_plan.h.
+// Refuses rules for sites without an integer kernel, and for inputs of linear layers without one. Attention:
+// executed_plan.h.
 void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model);
 
 }  // namespace tare

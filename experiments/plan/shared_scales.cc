@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "quant/base/error.h"
-#include "quant/calibrate/clip.h"
+#include "quant/calibrate/clipping.h"
 #include "quant/observe/site_statistics.h"
 
 namespace tare {
@@ -23,7 +23,7 @@ void ForRuns(const SiteBlock& block, int n, const std::function<void(const Scale
   }
 }
 
-// Columns are copied out and back side by side: a cache line of each row at a time.
+// Columns are copied out and back side by side, one cache line of each row at a time.
 void ForColumns(const SiteBlock& block, int64_t n, const std::function<void(const ScaleGroup&)>& body) {
   TARE_CHECK(block.column_step == 0);
   constexpr int64_t kBeside = 16;

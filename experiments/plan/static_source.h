@@ -16,21 +16,21 @@
 
 namespace tare {
 
-// Reads a statistics file for a model. Throws Error where it is of other weights, with both hashes.
+// Reads a statistics file for a model. Throws Error, with both hashes, if it is of other weights.
 std::shared_ptr<const StatisticsSet> ReadStatisticsOf(const std::filesystem::path& path,
                                                       const std::string& weights_sha256);
 
-// The static clips of a rule at a place: one value, or one per channel. Throws Error where it knows of none.
+// The static clips of a rule at a place: one value, or one per channel. Throws Error if there are none.
 using StaticSource = std::function<std::vector<float>(const Rule& rule, const SiteKey& key)>;
 
 StaticSource FromStatistics(std::shared_ptr<const StatisticsSet> seen);
-// What a quantized checkpoint keeps (tare quantize --stats), for the very rules that it was made with; nothing where it
-// keeps none.
+// The clips in a quantized checkpoint (tare quantize --stats), for exactly the rules that it was made with; empty if it
+// has none.
 StaticSource FromModel(const Checkpoint& files);
-// What a user names, or else what the model keeps.
+// The user's statistics file, or else the model's own clips.
 StaticSource StaticSourceOf(const std::filesystem::path& statistics, const Checkpoint& files);
 
-// Static clips under the names that a quantized checkpoint keeps them by.
+// Static clips under their names in a quantized checkpoint.
 std::map<std::string, std::vector<float>> KeptClips(const std::map<SiteKey, std::vector<float>>& clips);
 
 }  // namespace tare

@@ -10,7 +10,7 @@
 namespace tare {
 namespace {
 
-// One batch's inputs at the sites of a layer, transposed: [channels, tokens], as the product X^T X takes them.
+// One batch's inputs at the sites of a layer, transposed to [channels, tokens] for the product X^T X.
 class InputCatcher : public SiteVisitor {
  public:
   InputCatcher(int layer, const TokenBatch& batch) : layer_(layer), tokens_(batch.Rows()) {

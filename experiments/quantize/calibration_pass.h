@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs calibration tokens through a model one layer at a time: all tokens pass layer l, whose inputs are observed,
-// before layer l + 1. It keeps one residual stream per token.
+// Runs calibration tokens through a model layer by layer: all tokens pass layer l, whose inputs are observed, before
+// layer l + 1. Keeps one residual stream per token.
 #pragma once
 
 #include <array>
@@ -17,20 +17,20 @@
 
 namespace tare {
 
-// Sums over all tokens, of a linear layer's input x.
+// Sums over all tokens for a linear layer's input x.
 struct SecondMoments {
   int64_t in = 0;
   std::vector<float> values;  // of x x^T [in, in]
-  std::vector<float> cross;   // of (exact x - x) x^T [in, in]; empty without an exact calibration
+  std::vector<float> cross;   // of (exact x - x) x^T [in, in]; empty without an exact pass
 };
 
-// Inputs of linear layers, by the first site with that input: q_proj.in (q, k, v, lambda), o_proj.in, gate_proj.in
-// (gate, up), down_proj.in.
+// Inputs of linear layers, by the first site with that input: q_proj.in (for q, k, v, lambda), o_proj.in, gate_proj.in
+// (for gate, up), down_proj.in.
 inline constexpr std::array kCalibratedInputs{Site::kQProjIn, Site::kOProjIn, Site::kGateProjIn, Site::kDownProjIn};
 
 // One batch's inputs of a linear layer, by channel.
 struct CaughtInputs {
-  AlignedBuffer<float> values;  // [PaddedRows(channels), tokens], zeros after the channels
+  AlignedBuffer<float> values;  // [PaddedRows(channels), tokens], padded with zeros
   int64_t channels = 0, tokens = 0;
 };
 
@@ -39,13 +39,13 @@ class CalibrationPass {
   // Runs the model's embedding. The model must outlive this.
   CalibrationPass(Model& model, const std::vector<ScoredSequence>& sequences);
 
-  // One batch's inputs in this layer, which must be the next one, with its weights as they are now.
+  // One batch's inputs in this layer, which must be the next one, with its current weights.
   std::map<Site, CaughtInputs> InputsOf(size_t batch, int layer, std::span<const Site> sites);
   size_t batches() const { return streams_.size(); }
 
-  // Of this input, over all batches. exact: the same text on its way through the model as stored, or null.
+  // Moments of this input over all batches. exact: a pass of the same text through the stored model, or null.
   SecondMoments MomentsOf(int layer, Site input, CalibrationPass* exact = nullptr);
-  // Takes all tokens through the layer, as its weights are now.
+  // Takes all tokens through the layer with its current weights.
   void Advance(int layer);
 
   int64_t tokens() const { return tokens_; }
@@ -65,10 +65,10 @@ class CalibrationPass {
   AlignedBuffer<float> product_;
 };
 
-// "heldout.txt, sha256 ..., 32833 tokens in 65 windows, sha256 ...": what provenance says of a calibration.
+// "heldout.txt, sha256 ..., 32833 tokens in 65 windows, sha256 ...": a calibration's text in provenance.
 std::string CalibrationText(const TokenInput& input, const std::vector<ScoredSequence>& sequences);
 
-// The site that names a linear layer's input in MomentsOf.
+// The site of a linear layer's input in MomentsOf.
 Site InputOf(const LinearPlace& place);
 
 }  // namespace tare

@@ -7,6 +7,7 @@
 
 #include "experiments/model/family.h"
 #include "experiments/model/weights.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
@@ -56,8 +57,8 @@ class LayerChanges {
   int layer_;
 };
 
-// Rows of v_proj such that the values of one output head follow each other; empty where a slice stands beside another
-// one in some heads than in others, so that they cannot be turned together.
+// Rows of v_proj in an order that makes the values of one output head contiguous; empty if slices are paired
+// differently in some heads, so that they cannot be rotated together.
 std::vector<int64_t> ValueOrder(const ModelConfig& config) {
   std::set<std::array<int, 2>> slices;  // of an output head; several share them
   for (const OutputHead& head : HeadTable(config)) slices.insert(head.v);
@@ -145,9 +146,9 @@ EquivalentWeights Rotated(const Checkpoint& files, const ModelConfig& c, uint64_
   const Family& family = FamilyOf(c);
   if (family.rotation == Rotation::kNone)
     Fail(
-        "hadamard: got a {} model, expected one whose residual stream is written by linear layers alone and read "
+        "hadamard: got {} model, expected one whose residual stream is written by linear layers alone and read "
         "through norms, so that it can be rotated; try another method",
-        family.name);
+        WithArticle(family.name));
   const auto stream = std::make_shared<const Hadamard>(c.hidden, seed);
   const std::string embedding(family.names.embedding), head(family.names.head), norm(family.names.final_norm);
   std::vector<int64_t> value_order;

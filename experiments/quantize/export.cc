@@ -2,6 +2,7 @@
 #include "experiments/quantize/export.h"
 
 #include <atomic>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <deque>
@@ -13,6 +14,7 @@
 #include "quant/base/parallel.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/checkpoint.h"
+#include "quant/file/open_folder.h"
 
 namespace tare {
 namespace {
@@ -38,7 +40,7 @@ AlignedBuffer<float> FloatsOf(const TensorView& tensor) {
   return values;
 }
 
-// The values in 16 bits; nothing where one of them is not kept to the type's rounding.
+// The values in 16 bits; empty if one of them is not kept to the type's rounding.
 std::optional<AlignedBuffer<uint16_t>> Halves(std::span<const float> values, DType dtype) {
   const bool is_bf16 = dtype == DType::kBF16;
   const float unit = is_bf16 ? 0x1p-8f : 0x1p-11f;
@@ -106,9 +108,8 @@ std::vector<std::string> ExportedFiles() {
 ExportSummary ExportDequantized(const std::filesystem::path& quantized, const std::filesystem::path& source,
                                 const std::filesystem::path& folder) {
   const QuantizedCheckpoint file(quantized);
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) Fail("{}: cannot be created: {}; try another folder", folder.string(), error.message());
+  const auto open = OpenFolder::Make(folder);
+  if (open == nullptr) Fail("{}: cannot be created: {}; try another folder", folder.string(), std::strerror(errno));
   for (const std::string& name : ExportedFiles()) {
     if (std::filesystem::exists(folder / name))
       Fail("{}: exists already and would be overwritten; try another folder", (folder / name).string());

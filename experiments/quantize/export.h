@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A quantized checkpoint as a folder in Hugging Face layout, for programs that do not read codes: quantized matrices as
-// dequantized values, everything else unchanged, and the tokenizer's files.
+// A quantized checkpoint as a folder in Hugging Face layout, for programs that cannot read codes: quantized matrices
+// become dequantized values; everything else is unchanged, as are the tokenizer's files.
 //
-// A tensor that the source stores in 16 bits is rounded to that type again, ties to even, where each of its values is
-// kept to the type's rounding: 2^-8 of it in BF16 and 2^-11 in F16, less than half of the 1/127 to the next code of
-// INT8. Where a value is not (it overflows, or is below the type's normal numbers), the tensor is F32.
+// A tensor that the source stores in 16 bits is rounded to that type again, ties to even, if each of its values stays
+// within the type's rounding: 2^-8 of it in BF16 and 2^-11 in F16, less than half of the 1/127 to the next code of
+// INT8. If one does not (it overflows, or is below the type's normal numbers), the tensor is F32.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@
 namespace tare {
 
 struct ExportSummary {
-  int64_t bytes = 0;             // of the tensors written
-  std::map<DType, int> tensors;  // written, by type
-  std::map<DType, int> rounded;  // of them, from wider values
-  int too_wide = 0;              // left in F32, as the source's type does not keep a value of them
+  int64_t bytes = 0;             // of the written tensors
+  std::map<DType, int> tensors;  // written tensors, by type
+  std::map<DType, int> rounded;  // those rounded from wider values
+  int too_wide = 0;              // left in F32, because the source's type cannot hold a value
 };
 
-// Names of what the folder may get: weights, config.json, the tokenizer's files.
+// Names of files that the folder may get: weights, config.json, the tokenizer's files.
 std::vector<std::string> ExportedFiles();
 
-// The folder is made, and must hold none of these already. `source` is the checkpoint that the file was made from.
-// Holds the dequantized weights in memory meanwhile.
+// Creates the folder, which must not contain any of these files. `source` is the checkpoint that the file was made
+// from. Holds the dequantized weights in memory.
 ExportSummary ExportDequantized(const std::filesystem::path& quantized, const std::filesystem::path& source,
                                 const std::filesystem::path& folder);
 

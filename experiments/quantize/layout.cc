@@ -2,19 +2,21 @@
 #include "experiments/quantize/layout.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <deque>
-#include <functional>
 #include <vector>
 
 #include "experiments/model/families/differential.h"
 #include "experiments/model/model.h"
 #include "experiments/quantize/provenance.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"
 #include "quant/base/parallel.h"
 #include "quant/file/atomic_file.h"
+#include "quant/file/open_folder.h"
 #include "quant/file/strict_json.h"
 
 #include <nlohmann/json.hpp>
@@ -30,7 +32,7 @@ bool HasHeadNormWeight(const ModelConfig& c) {
   return c.head_norm_weight && std::ranges::contains(FamilyOf(c).vectors, kHeadNorm, &VectorPlace::tensor);
 }
 
-// config.json of the target, which says what is left of the source's.
+// config.json of the target family, without the source family's own keys.
 std::string TargetConfig(const std::filesystem::path& model, const ModelConfig& from, const std::string& to) {
   auto config = ParseOrderedJson(*CheckpointText(model, "config.json"), (model / "config.json").string());
   for (const char* key : {"architectures", "auto_map", "rotary_layout", "head_pairing", "head_norm_weight",
@@ -48,7 +50,7 @@ std::string TargetConfig(const std::filesystem::path& model, const ModelConfig& 
   return config.dump(2) + "\n";
 }
 
-// Whether the target computes the same of the same numbers.
+// Checks that the target computes the same from the same numbers.
 void CheckSays(const Model& model, const ModelConfig& to, const std::string& where) {
   const ModelConfig& from = model.config();
   const Family &source = FamilyOf(from), &target = FamilyOf(to);
@@ -60,7 +62,7 @@ void CheckSays(const Model& model, const ModelConfig& to, const std::string& whe
       if (!std::ranges::contains(target.linear, place.weight, &LinearPlace::weight))
         refuse(Formatted("{} with {}", source.name, place.tensor), "a model without it");
     }
-    refuse(Formatted("a {} model", source.name), IsV1(target) ? "diffllama or diff_v1" : std::string(target.name));
+    refuse(WithArticle(source.name) + " model", IsV1(target) ? "diffllama or diff_v1" : std::string(target.name));
   }
   if (from.rotary.layout != to.rotary.layout && (from.qk_norm || GateWidth(from) > 0))
     refuse("another rotary layout with norms of queries and keys, or a gate", "neither");
@@ -76,7 +78,7 @@ void CheckSays(const Model& model, const ModelConfig& to, const std::string& whe
   }
 }
 
-// Head of the source that is this one of the target, by the heads that meet in the same output head.
+// For each head of the target, the head of the source with the same role in the same output head.
 std::vector<int> HeadSources(const ModelConfig& from, const ModelConfig& to, Site site, const std::string& where) {
   const std::vector<OutputHead> source = HeadTable(from), target = HeadTable(to);
   std::vector<int> of(static_cast<size_t>(HeadsOf(site, to)), -1);
@@ -102,7 +104,7 @@ std::vector<int> HeadSources(const ModelConfig& from, const ModelConfig& to, Sit
   return of;
 }
 
-// Channel of a head in one layout that is channel i in the other.
+// The channel in one layout that is channel i in the other.
 int ChannelIn(Layout from, Layout to, int i, int d) {
   const int half = d / 2, pair = to == Layout::kHalfSplit ? i % half : i / 2,
             part = to == Layout::kHalfSplit ? i / half : i % 2;
@@ -236,9 +238,8 @@ ConvertSummary ConvertLayout(const std::filesystem::path& path, const std::strin
   CheckSays(model, target, where);
   Writer writer(model, target, where);
   writer.AddAll();
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) Fail("{}: cannot be created: {}; try another folder", folder.string(), error.message());
+  const auto open = OpenFolder::Make(folder);
+  if (open == nullptr) Fail("{}: cannot be created: {}; try another folder", folder.string(), std::strerror(errno));
   const ConvertSummary summary = writer.Write(folder / "model.safetensors", progress);
   for (const char* name : kTokenizerFiles) {
     if (const auto file = CheckpointText(path, name)) WriteFileAtomically(folder / name, *file);

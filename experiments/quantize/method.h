@@ -5,7 +5,7 @@
 //   smoothquant[:ALPHA]   or these; ALPHA from 0 to 1, searched on the calibration text if not given. Not both: the
 //                         rotation takes apart channels that were smoothed, and has spread outliers already.
 //   rtn | gptq | gptaq    codes; without any the file holds f32 weights. gptaq: gptq that makes up for what the layers
-//                         before have lost (quant/algorithms/asymmetric.h)
+//                         before have lost (quant/algorithms/gptq.h)
 //   quantease             better codes and scales (quant/algorithms/quantease.h)
 #pragma once
 
@@ -26,12 +26,12 @@ struct QuantizeMethod {
   Rounding rounding = Rounding::kNearest;
   bool quantease = false;
 
-  // Throws Error naming the step.
+  // Throws Error, naming the step.
   static QuantizeMethod Parse(std::string_view text);
-  // The steps in the one spelling; "" for none.
+  // The steps of equivalent weights in canonical form; "" for none.
   std::string EquivalentText() const;
   std::string RoundingText() const;
-  // Whether the steps of rounding look at a calibration text.
+  // Whether the rounding steps use a calibration text.
   bool RoundsByCalibration() const { return rounding > Rounding::kNearest || quantease; }
 };
 

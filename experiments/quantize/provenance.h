@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The origin of a quantized checkpoint: all steps from the first checkpoint.
+// The origin of a quantized checkpoint: every step since the first checkpoint.
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "quant/file/checkpoint.h"
@@ -10,18 +11,47 @@
 
 namespace tare {
 
-// Throws Error for a file with codes: they are not quantized again.
+// Throws Error for a file with codes, which cannot be quantized again.
 void RefuseCodes(const Checkpoint& files, const std::filesystem::path& model);
 
-// Of a model that a step starts from: a folder's name and hash, or what a file says of itself.
+// The provenance of a step's input: a folder's name and hash, or what a file records.
 Provenance ProvenanceOf(const Checkpoint& files, const std::filesystem::path& model);
 
-// Adds what a step did: its name to the method, the text it looked at (if any) to the calibration.
+// Adds a step: its name to the method, its text (if any) to the calibration.
 void AddStep(Provenance& provenance, const std::string& method, const std::string& calibration);
 
-// Throws Error unless the file was made by this job for a model with this config.json, naming the file and what
-// differs.
+// Throws Error, naming the file and the difference, unless this job made the file for a model with this config.json.
 void RequireSameJob(const std::filesystem::path& path, const QuantizedCheckpoint& file, const Provenance& job,
                     const std::string& config);
+
+// Finished parts of a long `tare quantize` job, kept in the folder OUT.parts beside the result for --resume: the
+// equivalent checkpoint (prepared.h5) and the codes of each finished layer (layer-N.h5), each file complete or absent.
+// Somebody else's file of such a name is neither taken nor removed.
+// What becomes of the parts that an earlier job left: deleted when this job keeps its own first part, or this job's.
+enum class EarlierParts { kDeleted, kTakenUp };
+
+class LayerParts {
+ public:
+  // Throws Error where the folder has a file of a part's name that is none.
+  LayerParts(const std::filesystem::path& folder, EarlierParts earlier);
+
+  // The path of the equivalent checkpoint, in an existing folder.
+  std::filesystem::path Prepared();
+  bool Has(int layer) const { return begun_ && std::filesystem::exists(LayerFile(layer)); }
+  // A finished layer, with its bytes checked. Throws Error, naming the difference, if another job made it.
+  QuantizedCheckpoint Layer(int layer, const Provenance& job, const std::string& config) const;
+  // body adds the layer's matrices.
+  void Keep(int layer, const Provenance& job, const std::string& config,
+            const std::function<void(QuantizedCheckpointWriter&)>& body);
+  // Call it once the result is complete: removes all parts.
+  void Remove() const;
+
+ private:
+  std::filesystem::path LayerFile(int layer) const;
+  void Begin();
+
+  std::filesystem::path folder_;
+  bool begun_;  // whether the parts in the folder are this job's
+};
 
 }  // namespace tare

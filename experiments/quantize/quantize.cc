@@ -6,10 +6,9 @@
 #include "experiments/plan/static_source.h"
 #include "experiments/quantize/calibration_pass.h"
 #include "experiments/quantize/equivalent_weights.h"
-#include "experiments/quantize/layer_parts.h"
 #include "experiments/quantize/provenance.h"
 #include "experiments/quantize/round_layers.h"
-#include "experiments/quantize/smooth_quant_factors.h"
+#include "experiments/quantize/smoothquant_factors.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/sha256.h"
@@ -20,7 +19,7 @@ namespace {
 using Equivalent = QuantizeMethod::Equivalent;
 using Rounding = QuantizeMethod::Rounding;
 
-// What can be said without looking at the model.
+// Checks that do not need the model.
 void CheckJob(const QuantizeJob& job) {
   const QuantizeMethod& m = job.method;
   const bool smooths = m.equivalent == Equivalent::kSmoothQuant;
@@ -47,7 +46,7 @@ void CheckJob(const QuantizeJob& job) {
     Fail("quantize: --stats is for rules with +static, and for smoothquant with a given alpha; try --calibrate TEXT");
 }
 
-// What the step that makes equivalent weights looked at.
+// The data that the step for equivalent weights used.
 std::string SeenBySmoothing(const QuantizeJob& job, const ModelConfig& config) {
   if (job.method.equivalent != Equivalent::kSmoothQuant) return "";
   if (!job.statistics.empty()) return Formatted("statistics sha256 {}", Sha256OfFile(job.statistics));
@@ -78,7 +77,7 @@ EquivalentWeights WeightsFor(const QuantizeJob& job, const Checkpoint& files, co
                   SmoothingOf(model, CutDisjoint(input, config, job.windows), job.plan, job.method.alpha, progress));
 }
 
-// The checkpoint with equivalent weights; one that is there already was made by an earlier run of this very job.
+// Makes the checkpoint with equivalent weights; an existing one is from an earlier run of the same job.
 void Prepare(const QuantizeJob& job, const std::filesystem::path& out, const Progress& progress) {
   const Checkpoint files(job.model);
   const Provenance provenance = PreparedProvenance(job, files);
@@ -111,7 +110,8 @@ QuantizeSummary Quantize(const QuantizeJob& job, const Progress& progress) {
   CheckRounding(job, Checkpoint(job.model), config);
   if (job.method.equivalent == Equivalent::kNone && !job.method.RoundsByCalibration())
     return RoundLayers(job, job.model, nullptr, progress);  // seconds: nothing worth keeping
-  LayerParts parts(job.out, job.resume ? EarlierParts::kTakenUp : EarlierParts::kDeleted);
+  LayerParts parts(job.parts.empty() ? std::filesystem::path(job.out.string() + ".parts") : job.parts,
+                   job.resume ? EarlierParts::kTakenUp : EarlierParts::kDeleted);
   std::filesystem::path model = job.model;
   if (job.method.equivalent != Equivalent::kNone) {
     model = parts.Prepared();

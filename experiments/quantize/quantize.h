@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns a checkpoint into a quantized checkpoint by the steps of a method: equivalent weights, then codes.
 //
-// Memory, beside the mapped files: round to nearest and hadamard hold one tensor (equivalent weights go through a file
-// in f32 beside the result); calibrated methods hold the calibration's residual streams (gptaq: twice), one layer's
-// dequantized weights and, of one input of linear layers at a time, the second moments and their factors, at most 32
+// Memory, besides the mapped files: round to nearest and hadamard hold one tensor (equivalent weights go through an f32
+// file beside the result). Calibrated methods hold the calibration's residual streams (gptaq: twice), one layer's
+// dequantized weights and, for one input of linear layers at a time, the second moments and their factors, at most 32
 // bytes per value.
 #pragma once
 
@@ -19,26 +19,27 @@ namespace tare {
 
 struct QuantizeJob {
   std::filesystem::path model;  // a checkpoint folder, or a file without codes that an earlier job made
-  Plan plan;                    // of weights; rules for activations are kept for those who run the model
+  Plan plan;                    // for weights; rules for activations are stored for later runs of the model
   std::filesystem::path out;
   QuantizeMethod method = {};
-  std::filesystem::path calibration = {};  // a text or ids, for methods that look at one
-  std::filesystem::path statistics = {};   // instead, for smoothquant with its alpha given
-  WindowOptions windows = {};              // of the calibration
+  std::filesystem::path calibration = {};  // a text or ids, for methods that need one
+  std::filesystem::path statistics = {};   // instead, for smoothquant with a given alpha
+  WindowOptions windows = {};              // for the calibration
+  std::filesystem::path parts = {};        // folder of finished parts meanwhile; empty: OUT.parts
   bool resume = false;                     // resumes an interrupted job; the result is byte-identical
 };
 
 struct QuantizeSummary {
-  int64_t matrices = 0;        // quantized
+  int64_t matrices = 0;        // quantized ones
   int64_t values = 0;          // in them
   int64_t bytes_before = 0;    // of all tensors
-  int64_t bytes_after = 0;     // codes and scales among them
+  int64_t bytes_after = 0;     // with codes and scales
   double relative_error = 0;   // ||W - Q|| / ||W|| over all matrices together
-  double bits_per_weight = 0;  // of the quantized matrices, scales among them
+  double bits_per_weight = 0;  // of the quantized matrices, with scales
 };
 
-// Layers are taken in order, each calibrated on what the quantized layers before it compute. Throws Error, and leaves
-// nothing under `out`, where anything is wrong with the model, the plan or the method.
+// Processes layers in order, calibrating each on the output of the quantized layers before it. Throws Error, leaving
+// nothing under `out`, if anything is wrong with the model, the plan or the method.
 QuantizeSummary Quantize(const QuantizeJob& job, const Progress& progress);
 
 }  // namespace tare

@@ -2,18 +2,16 @@
 #include "experiments/quantize/round_layers.h"
 
 #include <cmath>
-#include <map>
 #include <memory>
 #include <vector>
 
+#include "experiments/model/family.h"
 #include "experiments/model/model.h"
 #include "experiments/model/sites_of_model.h"
 #include "experiments/passes/model_input.h"
 #include "experiments/plan/rule_checks.h"
 #include "experiments/quantize/calibration_pass.h"
 #include "experiments/quantize/provenance.h"
-#include "experiments/quantize/weight_sites.h"
-#include "quant/algorithms/asymmetric.h"
 #include "quant/algorithms/gptq.h"
 #include "quant/algorithms/quantease.h"
 #include "quant/base/error.h"
@@ -32,7 +30,7 @@ struct SquaredSums {
   double error = 0, size = 0;
 };
 
-// What a method that looks at inputs needs beside the files.
+// What a calibrated method needs besides the files.
 struct Calibrated {
   Calibrated(const QuantizeJob& job, const std::filesystem::path& path)
       : model(path),
@@ -310,6 +308,16 @@ class Job {
 };
 
 }  // namespace
+
+std::map<std::string, SiteKey> WeightSites(const ModelConfig& config) {
+  const Family& family = FamilyOf(config);
+  std::map<std::string, SiteKey> sites{{std::string(family.names.head), {Site::kLmHeadW}}};
+  for (int layer = 0; layer < config.layers; ++layer) {
+    for (const LinearPlace& place : family.linear)
+      sites[LayerTensor(config, layer, place.tensor) + ".weight"] = {place.weight, layer};
+  }
+  return sites;
+}
 
 int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config) {
   const ResolvedPlan plan = ResolvedFor(job, files, config);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Intervals for the accuracy of few items, where s / sqrt(n) is no error bar: three right of three have s = 0. All are
-// 95 %.
+// Intervals for the accuracy of few items, for which s / sqrt(n) is no error bar: three right of three have s = 0. All
+// are 95 %.
 //
 //   one accuracy: Wilson's score interval (J. Am. Stat. Assoc. 22, 1927), z = 1.96,
 //     (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)
-//   of items in clusters, which share a draw and are not independent: with D = how much larger the variance of p is
-//     than that of independent items (at least 1; estimated from sums of clusters, paired_runs.h), n / D for n and the
-//     quantile of Student's t, clusters - 1, for z: Wilson's for surveys (Franco et al., J. Surv. Stat. Methodol. 7,
+//   of items in clusters, which share a draw and are not independent: let D be the variance of p relative to that of
+//     independent items (at least 1; estimated from sums of clusters, paired_runs.h). Replace n by n / D and z by the
+//     quantile of Student's t with clusters - 1: Wilson's for surveys (Franco et al., J. Surv. Stat. Methodol. 7,
 //     2019). If all are right or all wrong, D is unknown: n is the number of clusters
 //   the change between two runs over the same items: Bonett and Price (J. Educ. Behav. Stat. 37, 2012), with one item
 //     more gained and one more lost, g = (gained + 1)/(n + 2), l = (lost + 1)/(n + 2),
@@ -29,21 +29,21 @@ struct Interval {
 };
 
 Interval WilsonInterval(int64_t right, int64_t n);
-// Of each cluster how many items are right, and how many it has. Clusters of one item each: as without clusters.
+// Per cluster, the number of right items and of all items. With one item per cluster, the same as without clusters.
 Interval ClusteredInterval(const std::vector<double>& right, const std::vector<double>& items);
 
-// How the scores of runs over the same items differ: of two runs by -1, 0 or 1 in each item, '1' where it was right; of
-// how much two models change, by -2 to 2.
+// How scores of runs over the same items differ: by -1, 0 or 1 per item between two runs ('1' marks a right item); by
+// -2 to 2 between the changes of two models.
 struct OutcomeChanges {
-  int64_t gained = 0, lost = 0, n = 0;  // items above 0, below, and all
+  int64_t gained = 0, lost = 0, n = 0;  // items with a difference above 0, below 0, and all
   int64_t sum = 0, squares = 0;         // of the differences
 
   void Add(int difference);
-  double StandardError() const;  // of their mean; NaN below two items
-  double MeanSquare() const;     // with one item more gained and one more lost: (squares + 2) / (n + 2)
-  Interval BonettPrice() const;  // g - l is sum / (n + 2), and g + l the mean square
+  double StandardError() const;  // of the mean difference; NaN with fewer than two items
+  double MeanSquare() const;     // with one more item gained and one more lost: (squares + 2) / (n + 2)
+  Interval BonettPrice() const;  // with g - l = sum / (n + 2), and g + l = MeanSquare()
 };
-// Both of one length.
+// Both must have the same length.
 OutcomeChanges ChangesOf(std::string_view before, std::string_view after);
 
 }  // namespace tare

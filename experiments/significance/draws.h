@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws that are the same on every machine: the engine is mt19937_64, whose output the C++ standard defines; the
+// Random draws that are the same on every machine: the engine is mt19937_64, whose output the C++ standard defines; the
 // distributions are implemented here, because those of the standard differ between libraries.
 #pragma once
 
@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <numeric>
 #include <random>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -17,16 +16,16 @@ class Draws {
  public:
   explicit Draws(uint64_t seed) : random_(seed) {}
 
-  // An index below n, from the high bits of 64: its bias is below n / 2^64.
+  // An index below n, from the high bits of a product with 64 random bits; its bias is below n / 2^64.
   size_t Below(size_t n) { return static_cast<size_t>((static_cast<unsigned __int128>(random_()) * n) >> 64); }
 
-  // Fisher and Yates, from the last to the first.
+  // Fisher-Yates shuffle, from the last to the first.
   template <typename T>
   void Shuffle(std::vector<T>& values) {
     for (size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[Below(i)]);
   }
 
-  // k of the indices below n, each at most once, in the order in which they came.
+  // k distinct indices below n, in the order drawn.
   std::vector<size_t> Sample(size_t n, size_t k) {
     std::vector<size_t> all(n);
     std::iota(all.begin(), all.end(), size_t{0});

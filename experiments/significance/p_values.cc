@@ -2,11 +2,25 @@
 #include "experiments/significance/p_values.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "experiments/significance/distributions.h"
+#include "quant/base/error.h"
 
 namespace tare {
+namespace {
+
+double Z() { return NormalQuantile(0.975); }
+double Y() { return NormalQuantile(0.8); }
+
+double ItemsFor(double d, double mean_square) {
+  const double q = std::max(mean_square, d);
+  const double root = (Z() * std::sqrt(q) + Y() * std::sqrt(q - d * d)) / d;
+  return root * root;
+}
+
+}  // namespace
 
 double McNemarExact(int64_t better, int64_t worse) {
   return std::min(1.0, 2 * FairTossesAtMost(std::min(better, worse), better + worse));
@@ -23,6 +37,24 @@ std::vector<double> Holm(const std::vector<double>& p) {
     adjusted[order[k]] = largest;
   }
   return adjusted;
+}
+
+// Larger d need fewer items, so this bisects between 0 and the largest possible difference.
+double SmallestDetectable(double mean_square, int64_t items) {
+  TARE_CHECK(mean_square > 0 && items > 0);
+  double low = 0, high = 1;
+  for (int i = 0; i < 60; ++i) {
+    const double d = (low + high) / 2;
+    (ItemsFor(d, mean_square) > static_cast<double>(items) ? low : high) = d;
+  }
+  return high;
+}
+
+double SmallestDetectable(double error) { return (Z() + Y()) * error; }
+
+int64_t ItemsToShow(double d, double mean_square) {
+  TARE_CHECK(d > 0 && d <= 1 && mean_square > 0);
+  return static_cast<int64_t>(std::ceil(ItemsFor(d, mean_square)));
 }
 
 }  // namespace tare

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// p-values of differences, and their correction for multiple comparisons.
+// p-values of differences, their correction for multiple comparisons, and statistical power.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,35 @@
 
 namespace tare {
 
-// A difference is called significant below it, after Holm.
+// A difference is significant if its p after Holm's correction is below this.
 inline constexpr double kLevel = 0.05;
 
-// Of two runs over the same items, so many got better and so many worse: McNemar's test, exact, which is the sign test
-// of the changed ones: twice P(K <= the fewer) of as many tosses of a fair coin, at most 1.
+// For two runs over the same items, of which `better` improved and `worse` got worse: McNemar's exact test, the sign
+// test of the changed items: twice P(K <= the smaller count) in as many fair tosses, at most 1.
 double McNemarExact(int64_t better, int64_t worse);
 
-// Five changed items cannot make it significant, though all change alike (2 / 2^5); six can.
+// Five changed items cannot be significant, even if all change alike (2 / 2^5); six can.
 inline constexpr int64_t kFewestChanged = 6;
 
-// Holm's step-down values (Scand. J. Stat. 6, 1979): of m, the k-th smallest p becomes the largest of (m - j + 1) p_j
-// over j <= k, at most 1. Rejecting those below 0.05 errs anywhere at all with 5 % at most, whatever their dependence.
+// Holm's step-down values (Scand. J. Stat. 6, 1979): of m values, the k-th smallest p becomes the largest of (m - j +
+// 1) p_j over j <= k, at most 1. Rejecting those below 0.05 makes any error at all with probability at most 5 %,
+// however the tests depend on each other.
 std::vector<double> Holm(const std::vector<double>& p);
+
+// Statistical power: the smallest difference that a two-sided test at 5 % detects in 80 of 100 repetitions, and how
+// many units another needs. By the normal approximation, z = Phi^-1(0.975) = 1.960 and y = Phi^-1(0.8) = 0.842.
+//
+// For paired items, d is the mean difference of their scores and q the mean square; for right and wrong, q is the share
+// of items that changed (Connor, Biometrics 43, 1987):
+//
+//   d sqrt(n) = z sqrt(q) + y sqrt(q - d^2)
+//
+// q is as observed, with one more item gained and one more lost (accuracy.h). If d exceeds it, more items must have
+// changed: then q = d, all in one direction. For means of windows q does not depend on d: d = (z + y) error.
+double SmallestDetectable(double mean_square, int64_t items);
+double SmallestDetectable(double error);
+
+// Items needed to detect d > 0, if they change as much as mean_square says.
+int64_t ItemsToShow(double d, double mean_square);
 
 }  // namespace tare

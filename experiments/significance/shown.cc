@@ -11,7 +11,7 @@
 namespace tare {
 namespace {
 
-// "+.3f": what stands before the point, how many digits after it, and how.
+// "+.3f": the flags before the point, the digits after it, and the type.
 struct NumberFormat {
   std::string before;
   int digits = 0;
@@ -26,13 +26,15 @@ struct NumberFormat {
 
 int Exponent(double value) { return value == 0 ? 0 : static_cast<int>(std::floor(std::log10(std::abs(value)))); }
 
-// The format of a value that is known to an error.
+// The format for a value known to this error.
 std::string FormatOf(double value, double error, std::string_view format) {
   if (!(error > 0) || !std::isfinite(error) || !std::isfinite(value)) return std::string(format);
   const NumberFormat all(format);
   const int place = Exponent(error) - 1;  // of the error's second digit
   return all.Text(all.type == 'e' ? Exponent(value) - place : -place);
 }
+
+double ErrorOf(const Interval& interval) { return (interval.high - interval.low) / 2 / 1.96; }
 
 std::string WithoutSign(std::string format) {
   std::erase(format, '+');
@@ -51,9 +53,13 @@ std::string WithError(double value, double error, std::string_view format) {
 }
 
 std::string WithInterval(double value, const Interval& interval, std::string_view format) {
-  const double error = (interval.high - interval.low) / 2 / 1.96;
+  const double error = ErrorOf(interval);
   const auto number = [&](double x) { return NumberText(x, FormatOf(x, error, format)); };
   return Formatted("{} [{}, {}]", number(value), number(interval.low), number(interval.high));
+}
+
+std::string BesideInterval(double value, const Interval& interval, std::string_view format) {
+  return NumberText(value, FormatOf(value, ErrorOf(interval), format));
 }
 
 }  // namespace tare

@@ -9,8 +9,8 @@
 namespace tare {
 namespace {
 
-// In quotes, its own quotes doubled, where it has a comma, a quote or a line break: names of models and files may hold
-// anything.
+// Quotes a field (doubling its own quotes) if it has a comma, a quote or a line break: names of models and files may
+// contain anything.
 std::string Field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == text.npos) return text;
   std::string field = "\"";

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A result as a table: columns that are declared once, and rows of values by the columns' names. A column
-// defines its name in JSON and CSV, and its heading and number format in text; writers and readers use the names
-// alone.
+// A result as a table: columns that are declared once, and rows with values by column name. A column defines its name
+// in JSON and CSV, and its heading and number format in text; writers and readers use only the names.
 //
 //   const Columns<Speed> kColumns{{{"kernel", "kernel", "", Side::kLeft}, &Speed::kernel},
 //                                 {{"seconds", "ms", "{:.3f}", Side::kRight, 1e3}, &Speed::seconds},
@@ -21,23 +20,22 @@
 
 namespace tare {
 
-// Where a column stands in text. kAbove: on a line above the rows that have it in common; kBelow: on a line below its
-// row.
+// A column's place in text. kAbove: on a line above the rows that share its value; kBelow: on a line below its row.
 enum class Side { kRight, kLeft, kAbove, kBelow };
 enum class Files { kAll, kJson, kNone };
 
 struct Column {
   std::string name;
-  std::string title = {};   // with its unit; a column beside others that has none is not in text
-  std::string format = {};  // of a number in text that is not whole: "{:.1f}%"; none: as JSON has it
+  std::string title = {};   // with its unit; a column without one, beside others, is left out of text
+  std::string format = {};  // in text, for numbers that are not whole: "{:.1f}%"; empty: as in JSON
   Side side = Side::kRight;
-  double scale = 1;  // of a number in text: 100 for per cent
-  size_t width = 0;  // in text at least; of a column on the left just so: longer text runs over empty cells after it
+  double scale = 1;  // in text, multiplies numbers: 100 for per cent
+  size_t width = 0;  // in text, at least; exactly for a column on the left: longer text runs over empty cells after it
   Files files = Files::kAll;
   std::string none = {};  // in text, for null
 };
 
-// A column of numbers in text.
+// A column of numbers.
 inline Column Number(std::string name, std::string title, std::string format, size_t width = 0, double scale = 1) {
   return {
       .name = std::move(name), .title = std::move(title), .format = std::move(format), .scale = scale, .width = width};
@@ -45,17 +43,17 @@ inline Column Number(std::string name, std::string title, std::string format, si
 
 struct Table {
   std::vector<Column> columns;
-  // Objects by the columns' names: text, numbers, booleans, arrays of these, or null; some may be lacking.
+  // Objects by column name, of text, numbers, booleans, arrays of these, or null; members may be missing.
   std::vector<Json> rows;
 
-  // One value for each column, in their order.
+  // Takes one value per column, in order.
   void Add(std::vector<Json> values);
 };
 
-// Columns by the names of the rows, in the order in which they come first.
+// Columns in the order in which the rows first name them.
 Table TableOf(std::vector<Json> rows);
 
-// Numbers that are none, and what an optional lacks, are null.
+// Null for NaN, infinities and an empty optional.
 template <typename T>
 Json AsJson(const T& value) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -69,10 +67,10 @@ Json AsJson(const std::optional<T>& value) {
   return value ? AsJson(*value) : Json();
 }
 
-// Of what a row does not have at all: in JSON the name is missing, too.
+// For a value that a row does not have at all: in JSON its name is missing, too.
 inline Json Lacking() { return Json(Json::value_t::discarded); }
 
-// A column of a table whose rows are each made of one Of.
+// A column of a table whose rows are each made from one Of.
 template <typename Of>
 struct ColumnOf {
   Column column;
@@ -103,8 +101,8 @@ Table TableOf(const Columns<Of>& columns, const All& all) {
   return table;
 }
 
-// Adds the columns of a part, an optional or a pointer; where there is none they are null. `value` of the part is
-// called `prefix`, any other column `prefix`_name; without a prefix all keep their names.
+// Adds the columns of a part, which is an optional or a pointer; if it is empty they are null. The part's column
+// `value` is named `prefix`, others `prefix`_name; without a prefix all keep their names.
 template <typename Of, typename Part, typename Get>
 void AddPart(Columns<Of>& columns, const std::string& prefix, const Columns<Part>& part, Get get) {
   for (const ColumnOf<Part>& own : part) {
@@ -117,14 +115,14 @@ void AddPart(Columns<Of>& columns, const std::string& prefix, const Columns<Part
   }
 }
 
-// The rows as an array, without columns that are in no file.
+// The rows as an array, without columns that are for text only.
 Json TableJson(const Table& table);
-// As RFC 4180 has it, the names in the first line: numbers by the fewest digits that are theirs, null and what is
-// lacking as nothing, arrays with blanks between.
+// RFC 4180, with names in the first line: numbers in the fewest digits that restore them, nothing for null and missing
+// values, arrays separated by blanks.
 std::string TableCsv(const Table& table);
-// For people: a line of titles, then the rows, each `indent` blanks in. Two blanks between columns, one where lines
-// would be wider than a terminal's usual 80; no blanks end a line. A first cell that runs into others has lines of its
-// own above, broken at its commas.
+// For people: a line of titles, then the rows, each indented by `indent` blanks. Two blanks separate columns, or one if
+// lines would exceed a terminal's usual 80; lines have no blanks at their end. A first cell that is too long gets its
+// own lines above, broken at its commas.
 std::string TableText(const Table& table, size_t indent = 0);
 
 }  // namespace tare

@@ -7,8 +7,9 @@
 #include <map>
 #include <numeric>
 
-#include "experiments/passes/cached_passes.h"
-#include "experiments/tasks/samples.h"
+#include "experiments/passes/sequences.h"
+#include "experiments/tasks/groups.h"
+#include "experiments/text/grammar.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -18,7 +19,7 @@ namespace {
 
 constexpr int64_t kBatchRows = 2048;  // a batch is full once it has so many
 
-// A token whose log-probability, read off a row of the batch, belongs to an ending.
+// A token of an ending whose log-probability is read from a row of the batch.
 struct Target {
   int64_t row;
   int32_t token;
@@ -81,7 +82,7 @@ class Batch {
   ContextSharing sharing_;
 };
 
-// Adds what targets come to whose rows the last pass computed: row_of gives a target's row of that pass, or none.
+// Scores the targets whose rows the last pass computed: row_of gives a target's row in that pass, or none.
 void Score(Model& model, const std::vector<Target>& targets,
            const std::function<std::optional<int64_t>(int64_t)>& row_of, std::vector<ChoiceRecord>& records) {
   std::vector<int64_t> rows;
@@ -119,7 +120,7 @@ void RunBatch(Model& model, SiteVisitors visitors, const Batch& batch, const std
   });
 }
 
-// Refused whatever the plan, though endings that share their context would need a row less.
+// Refused under every plan, even though endings that share their context would need one row less.
 void CheckLength(const ChoiceItem& item, const EncodedChoice& encoded, size_t bos, int max_positions) {
   for (const EncodedChoice::Ending& ending : encoded.endings) {
     const size_t length = bos + ending.tokens.size();
@@ -211,7 +212,7 @@ TaskResult Accuracies(const std::vector<ChoiceRecord>& records) {
 
 namespace {
 
-// Before the first of them runs. A token takes a byte or more, so that short items need not be encoded for it.
+// Checked before the first item runs. A token takes at least a byte, so short items need not be encoded for this.
 void CheckLengths(const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer, int max_positions) {
   for (const ChoiceItem& item : items) {
     const size_t longest = std::ranges::max(item.endings, {}, &std::string::size).size();
@@ -234,10 +235,10 @@ RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptio
   };
 }
 
-std::string How(const nlohmann::ordered_json& result) {
+std::string How(const Json& result) {
   const std::string samples =
-      result.contains("sample_items") ? Formatted(" of {} samples", result["sample_items"].size()) : "";
-  return Formatted("{} items{}, each ending scored after its context, {} <s>", result.at("n").dump(), samples,
+      result.contains("sample_items") ? " of " + Counted(std::ssize(result["sample_items"]), "sample") : "";
+  return Formatted("{}{}, each ending scored after its context, {} <s>", Counted(result.at("n"), "item"), samples,
                    result.at("bos").get<bool>() ? "with" : "without");
 }
 
@@ -260,7 +261,7 @@ constexpr TaskKind kChoiceTask{.name = "choice",
                                .read = Read,
                                .figures = kFigures,
                                .count = "n",
-                               .unit = "items",
+                               .unit = "item",
                                .how = How,
                                .keys = Keys};
 

@@ -3,9 +3,9 @@
 // of log-probabilities is the model's answer (acc), or with the largest sum divided by the ending's characters
 // (acc_norm). The standard error of an accuracy is s / sqrt(n), s the sample standard deviation of the 0/1 outcomes.
 //
-// Endings of an item share the computation of their context (branches of one sequence) if that changes no result: not
-// under a scale that spans rows, nor if an ending changes how the context is tokenized. With a key/value cache each
-// ending has a fork of its context's cache.
+// Endings of an item share the computation of their context (as branches of one sequence) if that changes no result:
+// not with a scale that spans rows, and not if an ending changes how the context is tokenized. With a key/value cache,
+// each ending has a fork of its context's cache.
 #pragma once
 
 #include <vector>
@@ -21,18 +21,18 @@ extern const TaskKind kChoiceTask;  // choice=ITEMS.jsonl
 enum class ContextSharing { kAllowed, kForbidden };
 
 struct ChoiceRecord {
-  size_t line = 0;  // of the items' file, from 1
+  size_t line = 0;  // in the items' file, from 1
   int label = 0;
-  std::vector<double> log_likelihoods;  // an ending, nats
-  std::vector<size_t> characters;       // an ending
-  nlohmann::ordered_json keys;          // of the item
-  int answer = 0, answer_norm = 0;      // the first of the best
+  std::vector<double> log_likelihoods;  // one per ending, nats
+  std::vector<size_t> characters;       // one per ending
+  Json keys;                            // of the item
+  int answer = 0, answer_norm = 0;      // the best ending; the first of equals
 
   bool Correct() const { return answer == label; }
   bool CorrectNorm() const { return answer_norm == label; }
 };
 
-// cache: through one; nothing: by ordinary forward passes. Throws Error where an item does not fit the model's
+// cache: runs through a cache; empty: through ordinary forward passes. Throws Error if an item does not fit the model's
 // positions.
 std::vector<ChoiceRecord> MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing,
                                         const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer,
@@ -40,7 +40,7 @@ std::vector<ChoiceRecord> MeasureChoice(Model& model, SiteVisitors visitors, Con
                                         const Progress& progress);
 
 // n, acc, acc_norm, their standard errors (as the harness has them, of independent items) and outcomes; where items
-// share samples (tasks/samples.h) how many of each are right (sample_right, sample_right_norm) and there
+// share samples (tasks/groups.h) how many of each are right (sample_right, sample_right_norm) and there
 // (sample_items); and each record with its fields' names, its keys, if any, as "item".
 TaskResult Accuracies(const std::vector<ChoiceRecord>& records);
 

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <span>
 
-#include "experiments/tasks/hellaswag_text.h"
+#include <unicode/uchar.h>
+
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/base/number.h"
@@ -37,7 +38,7 @@ std::vector<std::string> Endings(const nlohmann::json& json, const std::string& 
   return endings;
 }
 
-// HellaSwag's own file has numbers, its mirrors strings of them, and the test split none.
+// HellaSwag's own file has numbers as labels, its mirrors strings of numbers, and the test split none.
 int Label(const nlohmann::json& json, size_t endings, const std::string& where) {
   const auto field = json.find("label");
   if (field == json.end()) Fail("{}: got no \"label\"; expected the true ending's index", where);
@@ -53,10 +54,10 @@ int Label(const nlohmann::json& json, size_t endings, const std::string& where) 
   return static_cast<int>(label);
 }
 
-// What an item is made of is no key.
-nlohmann::ordered_json Keys(const nlohmann::json& json) {
+// Fields that make up the item are no keys.
+Json Keys(const nlohmann::json& json) {
   constexpr std::string_view kItself[] = {"ctx", "activity_label", "ctx_a", "ctx_b", "endings", "label"};
-  nlohmann::ordered_json keys = nlohmann::ordered_json::object();
+  Json keys = Json::object();
   for (const auto& [name, value] : json.items()) {
     if (value.is_primitive() && !value.is_null() && !std::ranges::contains(kItself, name)) keys[name] = value;
   }
@@ -75,6 +76,36 @@ EncodedChoice::Ending EncodeEnding(std::string_view context, size_t context_toke
 
 bool SameContext(const EncodedChoice::Ending& a, const EncodedChoice::Ending& b) {
   return std::ranges::equal(std::span(a.tokens).first(a.first_scored), std::span(b.tokens).first(b.first_scored));
+}
+
+// str.replace: from left to right, without looking at what was put in.
+std::string Replace(std::string_view text, std::string_view from, std::string_view to) {
+  std::string replaced;
+  for (size_t at = text.find(from); at != std::string_view::npos; at = text.find(from)) {
+    replaced.append(text.substr(0, at)).append(to);
+    text.remove_prefix(at + from.size());
+  }
+  return replaced.append(text);
+}
+
+// re.sub(r"\[.*?\]", "", text): from a bracket to the next closing one, where both are on one line.
+std::string RemoveBracketed(std::string_view text) {
+  std::string kept;
+  while (!text.empty()) {
+    const size_t open = std::min(text.find('['), text.size());
+    kept.append(text.substr(0, open));
+    text.remove_prefix(open);
+    const size_t close = text.find_first_of("]\n");
+    if (close != std::string_view::npos && text[close] == ']') {
+      text.remove_prefix(close + 1);
+    } else {
+      // No bracket of this line closes.
+      const size_t rest = std::min(close, text.size());
+      kept.append(text.substr(0, rest));
+      text.remove_prefix(rest);
+    }
+  }
+  return kept;
 }
 
 }  // namespace
@@ -104,7 +135,7 @@ ChoiceItem ParseChoiceItem(std::string_view text, const std::string& where) {
 
 std::vector<ChoiceItem> LoadChoiceItems(const std::filesystem::path& path, size_t limit) {
   const MappedFile file(path);
-  std::string_view rest(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  std::string_view rest = file.text();
   std::vector<ChoiceItem> items;
   for (size_t line = 1; !rest.empty() && (limit == 0 || items.size() < limit); ++line) {
     const std::string_view text = rest.substr(0, rest.find('\n'));
@@ -135,6 +166,28 @@ EncodedChoice EncodeChoice(const ChoiceItem& item, const Tokenizer& tokenizer) {
   choice.shares_context = std::ranges::all_of(
       choice.endings, [&](const EncodedChoice::Ending& ending) { return SameContext(ending, choice.endings[0]); });
   return choice;
+}
+
+std::string Capitalize(std::string_view text) {
+  std::string capitalized;
+  for (bool first = true; !text.empty(); first = false) {
+    const char32_t letter = FirstCharacter(text);
+    const auto point = static_cast<UChar32>(letter);
+    const size_t before = capitalized.size();
+    AppendCharacter(letter, &capitalized);
+    text.remove_prefix(capitalized.size() - before);
+    capitalized.resize(before);
+    AppendCharacter(static_cast<char32_t>(first ? u_toupper(point) : u_tolower(point)), &capitalized);
+  }
+  return capitalized;
+}
+
+std::string PrepareHellaswag(std::string_view text) {
+  return Replace(RemoveBracketed(Replace(Strip(text), " [title]", ". ")), "  ", " ");
+}
+
+std::string HellaswagContext(std::string_view activity, std::string_view ctx_a, std::string_view ctx_b) {
+  return PrepareHellaswag(std::string(activity).append(": ").append(ctx_a).append(" ").append(Capitalize(ctx_b)));
 }
 
 }  // namespace tare

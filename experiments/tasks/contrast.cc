@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "experiments/arrays/array_file.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
@@ -38,7 +39,7 @@ Integers ReadIntegers(const std::filesystem::path& path, const std::string& name
   return integers;
 }
 
-// A sequence, and the row of it that is read.
+// A sequence, and which of its rows is the embedding.
 struct Item {
   std::vector<int32_t> ids;
   int64_t read = 0;
@@ -144,7 +145,7 @@ std::vector<float> CosinesOf(const Embeddings& a, int64_t row, const Embeddings&
   return cosines;
 }
 
-// The best rank of each row of a among rows of b: own[row] are the columns that are its own.
+// The best rank among b of each row of a: own[row] are its own columns.
 std::vector<int64_t> BestRanks(const Embeddings& a, const Embeddings& b, const std::vector<std::vector<int64_t>>& own) {
   std::vector<int64_t> ranks(own.size(), std::numeric_limits<int64_t>::max());
   ParallelFor(own.size(), [&](size_t row, int) {
@@ -155,7 +156,7 @@ std::vector<int64_t> BestRanks(const Embeddings& a, const Embeddings& b, const s
 }
 
 // name, name_stderr, name_outcomes: ranks below k. The error is that of choice.h.
-void AddShare(const std::vector<int64_t>& ranks, int64_t k, const std::string& name, nlohmann::ordered_json& figures) {
+void AddShare(const std::vector<int64_t>& ranks, int64_t k, const std::string& name, Json& figures) {
   std::string outcomes;
   for (const int64_t rank : ranks) outcomes += rank < k ? '1' : '0';
   const auto n = static_cast<double>(outcomes.size());
@@ -168,7 +169,7 @@ void AddShare(const std::vector<int64_t>& ranks, int64_t k, const std::string& n
 // Prompts of one image are not independent of each other: image_right and image_right5, how many of each image's
 // prompts find it, and image_prompts, how many it has (only images with prompts).
 void AddByImage(const std::vector<int64_t>& ranks, const std::vector<int64_t>& labels,
-                const std::vector<std::vector<int64_t>>& of_image, nlohmann::ordered_json& figures) {
+                const std::vector<std::vector<int64_t>>& of_image, Json& figures) {
   std::vector<int64_t> first(of_image.size()), fifth(of_image.size()), prompts, right, right5;
   for (size_t prompt = 0; prompt < labels.size(); ++prompt) {
     const auto image = static_cast<size_t>(labels[prompt]);
@@ -184,7 +185,7 @@ void AddByImage(const std::vector<int64_t>& ranks, const std::vector<int64_t>& l
   figures.update({{"image_prompts", prompts}, {"image_right", right}, {"image_right5", right5}});
 }
 
-// The other tower's side of a task, made once.
+// The other tower's side of a task, computed once.
 struct OtherSide {
   Embeddings embeddings;
   std::string sha256;
@@ -217,8 +218,7 @@ void CheckLabels(const std::filesystem::path& file, const std::vector<int64_t>& 
 }
 
 // The figures of both sides' embeddings.
-using Compare = nlohmann::ordered_json (*)(const std::filesystem::path& file, const Embeddings& images,
-                                           const Embeddings& prompts);
+using Compare = Json (*)(const std::filesystem::path& file, const Embeddings& images, const Embeddings& prompts);
 
 RunTask Contrast(const std::filesystem::path& file, const Model& of, const TaskOptions& options, Compare compare) {
   return [file, limit = options.windows.limit, other = RunOther(file, of, options), compare](Model& tower, PlanRun& run,
@@ -235,21 +235,19 @@ RunTask Contrast(const std::filesystem::path& file, const Model& of, const TaskO
   };
 }
 
-nlohmann::ordered_json Classify(const std::filesystem::path& file, const Embeddings& images,
-                                const Embeddings& prompts) {
+Json Classify(const std::filesystem::path& file, const Embeddings& images, const Embeddings& prompts) {
   const std::vector<int64_t> labels = LabelsOf(file, images.rows(), "images");
   CheckLabels(file, labels, prompts.rows());
   std::vector<std::vector<int64_t>> own;
   for (const int64_t label : labels) own.push_back({label});
   const std::vector<int64_t> ranks = BestRanks(images, prompts, own);
-  nlohmann::ordered_json figures;
+  Json figures;
   AddShare(ranks, 1, "acc", figures);
   AddShare(ranks, 5, "acc5", figures);
   return figures;
 }
 
-nlohmann::ordered_json Retrieve(const std::filesystem::path& file, const Embeddings& images,
-                                const Embeddings& prompts) {
+Json Retrieve(const std::filesystem::path& file, const Embeddings& images, const Embeddings& prompts) {
   const std::vector<int64_t> labels = LabelsOf(file, prompts.rows(), "prompts");
   CheckLabels(file, labels, images.rows());
   std::vector<std::vector<int64_t>> of_prompt, of_image(static_cast<size_t>(images.rows()));
@@ -259,7 +257,7 @@ nlohmann::ordered_json Retrieve(const std::filesystem::path& file, const Embeddi
   }
   const std::vector<int64_t> images_found = BestRanks(prompts, images, of_prompt),
                              texts_found = BestRanks(images, prompts, of_image);
-  nlohmann::ordered_json figures;
+  Json figures;
   AddShare(images_found, 1, "image_r1", figures);
   AddShare(images_found, 5, "image_r5", figures);
   if (std::ranges::any_of(of_image, [](const auto& prompts_of_one) { return prompts_of_one.size() > 1; })) {
@@ -279,9 +277,9 @@ RunTask ReadRetrieval(const std::filesystem::path& file, const Model& of, const 
   return Contrast(file, of, options, Retrieve);
 }
 
-std::string How(const nlohmann::ordered_json& result) {
-  return Formatted("{} images and {} prompts; the other tower as it is stored", result.at("images").dump(),
-                   result.at("prompts").dump());
+std::string How(const Json& result) {
+  return Formatted("{} and {}; the other tower runs as stored", Counted(result.at("images"), "image"),
+                   Counted(result.at("prompts"), "prompt"));
 }
 
 constexpr FigureKeys kZeroShot[] = {{.name = "acc", .error = "acc_stderr", .outcomes = "acc_outcomes"},
@@ -301,7 +299,7 @@ constexpr TaskKind kZeroShotTask{.name = "zero_shot",
                                  .read = ReadZeroShot,
                                  .figures = kZeroShot,
                                  .count = "images",
-                                 .unit = "images",
+                                 .unit = "image",
                                  .how = How,
                                  .of_towers = true,
                                  .beside = OtherTower};
@@ -310,7 +308,7 @@ constexpr TaskKind kRetrievalTask{.name = "retrieval",
                                   .read = ReadRetrieval,
                                   .figures = kRetrieval,
                                   .count = "images",
-                                  .unit = "images",
+                                  .unit = "image",
                                   .how = How,
                                   .of_towers = true,
                                   .beside = OtherTower};

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "experiments/tasks/perplexity.h"
+#include "experiments/text/grammar.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -18,7 +19,7 @@ namespace {
 // Rows of the reference's logits that are held at a time: 128 x 128k x 4 bytes = 64 MB.
 constexpr int64_t kHeldRows = 128;
 
-// logits are the model's, of_reference the reference's, which become its probabilities.
+// logits: the model's; of_reference: the reference's, which are turned into its probabilities.
 TokenDivergence Compare(std::span<const float> logits, std::span<float> of_reference, int32_t target, int64_t context) {
   const size_t V = logits.size();
   const double q_total = LogSumExp(logits.data(), V), p_total = LogSumExp(of_reference.data(), V);
@@ -44,8 +45,8 @@ TokenDivergence Compare(std::span<const float> logits, std::span<float> of_refer
   return token;
 }
 
-// Runs the reference over what the model has run: the same batch, or where that went through caches, through f32 caches
-// of its own.
+// Runs the reference over the tokens that the model has run: the same batch or, if that went through caches, through
+// its own f32 caches.
 class ReferencePass {
  public:
   explicit ReferencePass(Model& reference) : reference_(reference) {}
@@ -93,11 +94,7 @@ std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visito
       });
     }
   };
-  if (cache) {
-    ForwardThroughCaches(model, visitors, sequences, *cache, progress, score);
-  } else {
-    ForwardAll(model, visitors, sequences, progress, [&](const TokenBatch& batch, size_t) { score(batch); });
-  }
+  ForwardThroughCaches(model, visitors, sequences, cache, progress, score);
   return tokens;
 }
 
@@ -177,8 +174,8 @@ std::string How(const Json& result) {
   const auto number = [&](const char* key, const char* format) {
     return NumberText(result.at(key).get<double>(), format);
   };
-  std::string text = Formatted("{} windows", result.at("windows").dump());
-  if (result.at("kld_largest") == 0.0) return text + "; nothing changed";  // the reference itself
+  std::string text = Counted(result.at("windows"), "window");
+  if (result.at("kld_largest") == 0.0) return text + "; no prediction changed";  // the reference itself
   text += ", nats: median " + number("kld_median", ".1e");
   constexpr std::pair<const char*, const char*> kShares[] = {
       {"90", "kld_90"}, {"95", "kld_95"}, {"99", "kld_99"}, {"99.9", "kld_99_9"}};
@@ -205,7 +202,7 @@ constexpr TaskKind kDivergenceTask{.name = "divergence",
                                    .read = Read,
                                    .figures = kFigures,
                                    .count = "tokens",
-                                   .unit = "tokens",
+                                   .unit = "token",
                                    .convention = PerplexityConvention,
                                    .how = How,
                                    .by_position = "by_context",

@@ -2,20 +2,21 @@
 // How far a plan, or a quantized checkpoint, moves a model's predictions on a text: Kullback-Leibler divergence from
 // the reference, both run side by side over the windows of perplexity. It needs far fewer tokens than perplexity to
 // detect a small change, because difficulty shared by both cancels. The figures are those of llama.cpp's perplexity
-// tool (experiments/significance/divergence.h); it scores the second half of each window, Tare what perplexity scores.
+// tool (experiments/significance/token_divergence.h), which scores the second half of each window; Tare scores what
+// perplexity scores.
 //
-// The reference is TaskOptions::reference, as it is stored; where that is empty, the model under test without a plan.
+// The reference is TaskOptions::reference as stored; if that is empty, the model under test without a plan.
 #pragma once
 
-#include "experiments/significance/divergence.h"
+#include "experiments/significance/token_divergence.h"
 #include "experiments/tasks/task.h"
 
 namespace tare {
 
 extern const TaskKind kDivergenceTask;  // divergence=TEXT
 
-// Of every scored token in the order of the text. Divergences are exact to f32's rounding of logits: a small one may
-// come out below 0 by some 1e-7 of the largest logit. Both models have the same vocabulary.
+// One per scored token, in the order of the text. Divergences are exact to f32's rounding of logits: a small one may
+// fall below 0 by some 1e-7 of the largest logit. Both models must have the same vocabulary.
 std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visitors, Model& reference,
                                                const std::vector<ScoredSequence>& sequences,
                                                const std::optional<CachePlan>& cache, const Progress& progress);

@@ -4,38 +4,46 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "experiments/table/table.h"
 #include "experiments/tasks/groups.h"
 #include "experiments/tasks/task.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 
 class Evaluation {
  public:
-  // Figures depend on the windows, so the JSON says how every kind of task takes them.
+  // The JSON says how every kind of task uses the windows, because figures depend on them.
   Evaluation(Model& model, PlanRun& run, const WindowOptions& windows, TaskKinds kinds = AllTasks());
 
-  // Accuracies of every task that is run from now on by these keys of its items, in JSON, in the table below its line,
-  // and in csv().
+  // Also groups the accuracies of each later task by these keys of its items, in JSON, in the table below its line, and
+  // in csv().
   void BreakDownBy(Breakdown breakdown) { breakdown_ = std::move(breakdown); }
 
   // Returns the task's line, "choice:needles-4             acc 0.2500 +/- 0.0693   40 items", and below it how it was
   // measured, "  2 windows of 512, stride 511, each after <s>: 1022 tokens scored".
   std::string Run(const Task& task, const Progress& progress);
 
-  const nlohmann::ordered_json& json() const { return json_; }
-  // Empty where nothing was broken down.
+  const Json& json() const { return json_; }
+  // Empty without a breakdown.
   std::string csv() const { return rows_.empty() ? "" : TableCsv(TableOf(rows_)); }
-  const std::string& records() const { return records_; }  // a JSON line each, {"task", ...}
+  const std::string& records() const { return records_; }  // one JSON line each, {"task", ...}
 
  private:
   Model& model_;
   PlanRun& run_;
-  nlohmann::ordered_json json_;
+  Json json_;
   Breakdown breakdown_;
   std::string records_;
-  std::vector<Json> rows_;  // of csv()
+  std::vector<Json> rows_;  // for csv()
 };
+
+// Shows the result of a text task by the number of context tokens, from a list of {"first", "last", "tokens", FIGURE,
+// FIGURE_stderr, ...}. For people: a line a range, the figures with their errors.
+std::string PositionTable(const Json& ranges);
+// {"task", "first", "last", "tokens", "figure", "value", "stderr"} for each figure of each range.
+std::vector<Json> PositionRows(const std::string& task, const Json& ranges);
 
 }  // namespace tare

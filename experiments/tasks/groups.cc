@@ -6,14 +6,14 @@
 
 #include "experiments/significance/distributions.h"
 #include "experiments/table/table.h"
-#include "experiments/tasks/samples.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
 
-// Numbers first, in their order, then all else by its text.
+// Numbers first, in order, then everything else by its text.
 struct Before {
   bool operator()(const Json& a, const Json& b) const {
     if (a.is_number() != b.is_number()) return a.is_number();
@@ -35,7 +35,7 @@ Groups Grouped(const TaskResult& result, const std::vector<std::string>& keys) {
   return groups;
 }
 
-// Without what has no outcomes.
+// Only figures with outcomes.
 std::vector<FigureKeys> FiguresOf(const TaskKind& kind) {
   std::vector<FigureKeys> figures;
   std::ranges::copy_if(kind.figures, std::back_inserter(figures), [](const FigureKeys& f) { return f.outcomes; });
@@ -69,7 +69,7 @@ void AddAccuracies(Json& group, const TaskResult& result, const TaskKind& kind, 
   group["samples"] = clusters;
 }
 
-// The items of every order in the order of their samples; nothing where those are not the same.
+// The items of every order, sorted by sample; empty if the orders have different samples.
 std::optional<std::vector<std::vector<size_t>>> InSamples(const TaskResult& result, const Groups& orders) {
   std::vector<std::vector<size_t>> matched;
   std::vector<Json> first;
@@ -139,7 +139,7 @@ std::string Text(const Json& value) { return value.is_string() ? value.get<std::
 
 Column KeyColumn(const std::string& key) { return {.name = key, .title = key, .side = Side::kLeft}; }
 
-// The values of one key are columns; where it is none, a group is a row with its figure.
+// The values of one key become columns; without a key, a group is a row with its figure.
 std::string GroupsAcross(const Json& groups, const std::string& figure, const std::vector<std::string>& down,
                          const std::string& across) {
   std::map<std::vector<Json>, Json, Before> rows;
@@ -161,7 +161,7 @@ std::string GroupsAcross(const Json& groups, const std::string& figure, const st
   return TableText(table);
 }
 
-// The last of several keys has the columns where they fit.
+// The last of several keys gives the columns, if they fit.
 std::string GroupTable(const Json& groups, const std::string& figure, const std::vector<std::string>& by) {
   constexpr size_t kWidth = 80;
   const std::string table = by.size() == 1 ? "" : GroupsAcross(groups, figure, {by.begin(), by.end() - 1}, by.back());
@@ -187,6 +187,23 @@ std::string SpreadTable(const Json& spreads, const std::string& figure, const Br
 }
 
 }  // namespace
+
+WindowLosses BySample(const std::vector<Json>& records, std::string_view outcomes, std::span<const size_t> items) {
+  WindowLosses samples;
+  std::map<std::string, size_t> places;
+  for (const size_t i : items) {
+    size_t place = samples.sums.size();
+    if (const auto keys = records[i].find("item"); keys != records[i].end() && keys->contains("sample"))
+      place = places.try_emplace(keys->at("sample").dump(), place).first->second;
+    if (place == samples.sums.size()) {
+      samples.sums.push_back(0);
+      samples.counts.push_back(0);
+    }
+    samples.sums[place] += outcomes[i] == '1' ? 1 : 0;
+    samples.counts[place] += 1;
+  }
+  return samples;
+}
 
 std::optional<double> CochranP(const std::vector<std::string>& outcomes) {
   const auto k = static_cast<double>(outcomes.size());
@@ -239,15 +256,16 @@ Json BreakDown(const std::string& task, const TaskResult& result, const TaskKind
 std::string BreakdownTable(const Json& broken_down, const TaskKind& kind, const Breakdown& breakdown) {
   const std::string figure = FiguresOf(kind).front().name;
   const Json& groups = broken_down.at("by");
-  const auto range = [&](const char* key) {
+  const auto range = [&](const char* key, const char* noun) {
     const auto [least, most] =
         std::ranges::minmax(groups, {}, [&](const Json& group) { return group.at(key).get<int64_t>(); });
-    return least.at(key) == most.at(key) ? least.at(key).dump() : least.at(key).dump() + " to " + most.at(key).dump();
+    const std::string from = least.at(key) == most.at(key) ? "" : least.at(key).dump() + " to ";
+    return from + Counted(most.at(key), noun);
   };
   const bool shared =
       std::ranges::any_of(groups, [](const Json& group) { return group.at("samples") != group.at("n"); });
-  std::string table = Formatted("{} with 95 % intervals{}, {} items{} each\n", figure, shared ? " over samples" : "",
-                                range("n"), shared ? " of " + range("samples") + " samples" : "") +
+  std::string table = Formatted("{} with 95 % intervals{}, {}{} each\n", figure, shared ? " over samples" : "",
+                                range("n", "item"), shared ? " of " + range("samples", "sample") : "") +
                       GroupTable(groups, figure, breakdown.by);
   if (broken_down.contains("spread"))
     table += Formatted("\n{} over the {}s, and p of no difference (Cochran's Q)\n", figure, breakdown.over) +

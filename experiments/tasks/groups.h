@@ -1,53 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accuracies grouped by keys of the items (choice_items.h): needles found by depth and length, labels by the number of
 // examples. Each has a 95 % interval (experiments/significance/accuracy.h): Wilson's, and where items share samples
-// (samples.h) the one over those.
+// (BySample) the one over those.
 //
-// Also their spread over the values of one key, such as the order of examples: the best, the worst, the sample standard
-// deviation. Accuracies of equally good orders differ by chance too; if all orders have the same items, matched by the
-// key "sample", Cochran's Q gives the probability of such a spread (Biometrika 37, 1950): of b samples under k orders
-// with sums L_i of a sample, G_j of an order and N of all,
+// Also their spread over the values of one key, such as the order of examples: best, worst, sample standard deviation.
+// Accuracies of equally good orders differ by chance too. If all orders have the same items, matched by the key
+// "sample", Cochran's Q gives the probability of such a spread (Biometrika 37, 1950). For b samples under k orders,
+// with sums L_i per sample, G_j per order and N in all,
 //
 //   Q = k (k - 1) sum_j (G_j - N / k)^2 / sum_i L_i (k - L_i)
 //
-// is near chi-squared of k - 1 degrees of freedom. Samples that no order changes do not count; with fewer than 24
-// outcomes of the others (his rule) there is no p.
+// is approximately chi-squared with k - 1 degrees of freedom. Samples with the same outcome in every order do not
+// count; with fewer than 24 other outcomes (his rule) there is no p.
 #pragma once
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "experiments/significance/paired_runs.h"
 #include "experiments/tasks/task.h"
 #include "quant/file/json_value.h"
 
 namespace tare {
 
+// Items that share a draw: items with the same "sample" key share a text, examples or an answer (tare make) and are not
+// independent. An item without the key is its own sample.
+//
+// Per sample, the number of right items ('1' in outcomes) and of all items, in the order in which samples first occur.
+// items: indices into outcomes and into the records, whose "item" has the keys.
+WindowLosses BySample(const std::vector<Json>& records, std::string_view outcomes, std::span<const size_t> items);
+
 struct Breakdown {
   std::vector<std::string> by;  // keys
   std::string over;             // the key of spreads, or empty
 
-  // Of texts, and no key of items.
+  // By position in texts, instead of keys of items.
   bool ByPosition() const { return by == std::vector<std::string>{"position"}; }
 };
 
-// Throws Error where the keys of an item are not among its own; `where` begins the message.
-void RequireKeys(const std::string& where, const nlohmann::ordered_json& keys, const Breakdown& breakdown);
+// Throws Error if an item lacks one of the keys; `where` starts the message.
+void RequireKeys(const std::string& where, const Json& keys, const Breakdown& breakdown);
 bool HasItems(const TaskKind& kind);
 
-// "by": of each group in the order of its keys' values {"depth", "length", "n", "acc", "acc_low", "acc_high", ...,
-// "samples"}; where there is an `over`, "spread": {"shots", "seeds" (how many values), "n" (items of each), "acc_best",
-// "acc_worst", "acc_sd", "acc_p" (null where there is none), ...}. Throws Error where an item lacks a key, and of a
-// task without records.
-nlohmann::ordered_json BreakDown(const std::string& task, const TaskResult& result, const TaskKind& kind,
-                                 const Breakdown& breakdown);
+// "by": for each group, sorted by its keys' values, {"depth", "length", "n", "acc", "acc_low", "acc_high", ...,
+// "samples"}; with an `over`, "spread": {"shots", "seeds" (number of values), "n" (items of each), "acc_best",
+// "acc_worst", "acc_sd", "acc_p" (null if there is none), ...}. Throws Error if an item lacks a key, and for a task
+// without records.
+Json BreakDown(const std::string& task, const TaskResult& result, const TaskKind& kind, const Breakdown& breakdown);
 
-// For people: the kind's first accuracy, the last key's values side by side.
-std::string BreakdownTable(const nlohmann::ordered_json& broken_down, const TaskKind& kind, const Breakdown& breakdown);
-// {"task", "depth", "length", "n", "acc", "acc_low", "acc_high", ..., "samples"} of every group.
+// For people: the kind's first accuracy, with the last key's values side by side.
+std::string BreakdownTable(const Json& broken_down, const TaskKind& kind, const Breakdown& breakdown);
+// {"task", "depth", "length", "n", "acc", "acc_low", "acc_high", ..., "samples"} for every group.
 std::vector<Json> BreakdownRows(const std::string& task, const Json& broken_down);
 
-// What Q comes to, nothing where it is not near its law. outcomes [orders][samples]
+// The p of Q; empty if the approximation does not hold. outcomes [orders][samples]
 std::optional<double> CochranP(const std::vector<std::string>& outcomes);
 
 }  // namespace tare

@@ -4,9 +4,10 @@
 #include <cmath>
 #include <map>
 
-#include "experiments/significance/context_ranges.h"
 #include "experiments/significance/paired_runs.h"
+#include "experiments/significance/token_divergence.h"
 #include "experiments/tasks/divergence.h"
+#include "experiments/text/grammar.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -15,7 +16,7 @@
 namespace tare {
 namespace {
 
-// of_window: how many of the losses, in their order, are each window's.
+// of_window: the number of losses in each window, in order.
 Json ByPosition(const std::vector<double>& losses, const std::vector<int64_t>& contexts,
                 const std::vector<int64_t>& of_window) {
   std::vector<size_t> windows;  // of each loss
@@ -51,11 +52,7 @@ TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vec
           LogSumExp(logits, model.config().vocabulary) - static_cast<double>(logits[predicted.targets[i]]);
     });
   };
-  if (cache) {
-    ForwardThroughCaches(model, visitors, sequences, *cache, progress, score);
-  } else {
-    ForwardAll(model, visitors, sequences, progress, [&](const TokenBatch& batch, size_t) { score(batch); });
-  }
+  ForwardThroughCaches(model, visitors, sequences, cache, progress, score);
   if (losses.empty()) Fail("perplexity: the input leaves no token to predict; expected at least two tokens");
   const auto n = static_cast<double>(losses.size());
   double nll = 0, squares = 0;
@@ -75,7 +72,7 @@ TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vec
           .records = {}};
 }
 
-nlohmann::ordered_json PerplexityConvention(const WindowOptions& w) {
+Json PerplexityConvention(const WindowOptions& w) {
   return {{"window", w.window},
           {"stride", w.stride},
           {"tokens", w.tokens},
@@ -100,11 +97,11 @@ RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptio
   };
 }
 
-std::string How(const nlohmann::ordered_json& result) {
+std::string How(const Json& result) {
   return Formatted(
-      "{} windows of {}{}, stride {}, {} <s>: {} tokens scored", result.at("windows").dump(),
-      result.at("window").dump(), result.at("cut_to_positions").get<bool>() ? " (all of the model's positions)" : "",
-      result.at("stride").dump(), result.at("bos").get<bool>() ? "each after" : "without", result.at("tokens").dump());
+      "{} of {}{}, stride {}, {} <s>: {} scored", Counted(result.at("windows"), "window"), result.at("window").dump(),
+      result.at("cut_to_positions").get<bool>() ? " (all of the model's positions)" : "", result.at("stride").dump(),
+      result.at("bos").get<bool>() ? "each after" : "without", Counted(result.at("tokens"), "token"));
 }
 
 constexpr WindowKeys kWindows{.losses = "window_losses", .counts = "window_tokens"};
@@ -119,7 +116,7 @@ constexpr TaskKind kPerplexityTask{.name = "perplexity",
                                    .read = Read,
                                    .figures = kFigures,
                                    .count = "tokens",
-                                   .unit = "tokens",
+                                   .unit = "token",
                                    .convention = PerplexityConvention,
                                    .how = How,
                                    .by_position = "by_position",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Perplexity of a text: exp of the mean negative log-likelihood per token, in nats. Each token is scored once, given as
-// much context as the window allows (experiments/passes/windows.h); text windows begin with the checkpoint's `<s>`.
+// much context as the window allows (experiments/passes/sequences.h); text windows begin with the checkpoint's `<s>`.
 #pragma once
 
 #include "experiments/tasks/task.h"
@@ -9,13 +9,13 @@ namespace tare {
 
 extern const TaskKind kPerplexityTask;  // perplexity=TEXT
 
-// Which tokens of a text are scored, and from what context, in results.
-nlohmann::ordered_json PerplexityConvention(const WindowOptions& windows);
+// Which tokens of a text are scored and with what context, for results.
+Json PerplexityConvention(const WindowOptions& windows);
 
 // Figures: nll (the mean, nats per token), nll_stderr (the sample standard deviation over tokens / sqrt(tokens), as if
 // tokens were independent), perplexity = exp(nll), tokens (scored), windows, and of each window the sum of its losses
 // (window_losses) and how many there are (window_tokens): two runs over the same windows can be paired by them. And by
-// how many tokens a token was predicted from (by_position, experiments/significance/context_ranges.h): {"first",
+// how many tokens a token was predicted from (by_position, experiments/significance/token_divergence.h): {"first",
 // "last", "tokens", "nll", "nll_stderr"}, that error over windows (tokens of one are not independent), null of too few
 // of them. cache: through one, as decoding would see the text; nothing: by ordinary forward passes.
 TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,

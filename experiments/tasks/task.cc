@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/tasks/task.h"
 
-#include <algorithm>
 #include <set>
 #include <sstream>
 
@@ -34,11 +33,11 @@ TaskSpec ParseTask(const std::string& text, TaskKinds kinds) {
   return spec;
 }
 
-bool IsNumber(const nlohmann::ordered_json& value) { return value.is_number(); }
+bool IsNumber(const Json& value) { return value.is_number(); }
 
-// False where they are there and no numbers, or not as many of the one as of the other. Losses may be missing alone:
-// results of before a figure had any.
-bool ReadWindows(const nlohmann::ordered_json& result, const WindowKeys& keys, WindowLosses& windows) {
+// False if they are present but not numbers, or not equally many. Losses may be missing, because older results have
+// none for some figures.
+bool ReadWindows(const Json& result, const WindowKeys& keys, WindowLosses& windows) {
   if (!result.contains(keys.losses)) return true;
   for (const char* key : {keys.losses, keys.counts}) {
     if (!result.contains(key) || !result[key].is_array() || !std::ranges::all_of(result[key], IsNumber)) return false;
@@ -47,7 +46,7 @@ bool ReadWindows(const nlohmann::ordered_json& result, const WindowKeys& keys, W
   return windows.sums.size() == windows.counts.size();
 }
 
-// Of a share of items that share samples; nothing where they do not, or of too few samples.
+// For a share of items that share samples; empty if they do not, or with too few samples.
 std::optional<double> ErrorOverSamples(const WindowLosses& samples) {
   return samples.sums.empty() ? std::nullopt
                               : PairedError({.counts = samples.counts, .sums = {samples.sums}, .signs = {1}});
@@ -55,7 +54,7 @@ std::optional<double> ErrorOverSamples(const WindowLosses& samples) {
 
 }  // namespace
 
-std::optional<Figures> ReadFigures(const nlohmann::ordered_json& result, const TaskKind& kind) {
+std::optional<Figures> ReadFigures(const Json& result, const TaskKind& kind) {
   const auto is_number = [&](const char* key) { return result.contains(key) && result[key].is_number(); };
   const auto is_string = [&](const char* key) { return result.contains(key) && result[key].is_string(); };
   if (!is_number(kind.count)) return std::nullopt;
@@ -72,7 +71,7 @@ std::optional<Figures> ReadFigures(const nlohmann::ordered_json& result, const T
   return figures;
 }
 
-std::string HowMeasured(const nlohmann::ordered_json& result, const TaskKind& kind) try {
+std::string HowMeasured(const Json& result, const TaskKind& kind) try {
   return kind.how ? kind.how(result) : "";
 } catch (const nlohmann::json::exception&) {
   return "";

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // A task as the command line names it, `perplexity=heldout.txt` or `choice=needles-4.jsonl`, run on a model under a
-// plan. In results it is called after its file: `perplexity:heldout`, `choice:needles-4`. All there is to know of a
-// kind of task is its record, in the task's own source; the records stand in one table, and nothing else tells kinds
-// apart.
+// plan. Results name it after its file: `perplexity:heldout`, `choice:needles-4`. A kind of task is fully described by
+// its record, in the task's own source; one table lists the records, and no other code depends on a task's kind.
 #pragma once
 
 #include <algorithm>
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+#include "quant/file/json_value.h"
 
 #include "experiments/model/plan_run.h"
 #include "experiments/passes/sequences.h"
@@ -22,45 +21,46 @@
 
 namespace tare {
 
-// What a run gives: one flat object, as tare.eval/1 and the cells of a sweep have it, and a record per item, if any.
+// A run's result: one flat object, as in tare.eval/1 and in the cells of a sweep, and one record per item, if there are
+// any.
 struct TaskResult {
-  nlohmann::ordered_json figures;
-  std::vector<nlohmann::ordered_json> records;
+  Json figures;
+  std::vector<Json> records;
 };
 
-// Keys of a mean's parts in a result, for comparisons paired by window.
+// Keys for the parts of a mean in a result, for comparisons paired by window.
 struct WindowKeys {
   const char* losses;  // sums
   const char* counts;
 };
 
-// The keys of one figure in a result, and how it is shown.
+// The keys of one figure in a result, and its format.
 struct FigureKeys {
-  const char* name;                // of the value too: "acc"
+  const char* name;                // also the value's key: "acc"
   const char* error = nullptr;     // standard error, or none
   const char* outcomes = nullptr;  // of the items in order, '1' where right: what paired comparisons need; or none
-  // Of a figure with outcomes: of samples, where items share them (tasks/samples.h); comparisons are paired by these
+  // Of a figure with outcomes: of samples, where items share them (tasks/groups.h); comparisons are paired by these
   // then.
   std::optional<WindowKeys> windows = std::nullopt;
-  OfMean of_mean = OfMean::kItself;  // what the figure is of the windows' mean
+  OfMean of_mean = OfMean::kItself;  // how the figure follows from the windows' mean
   const char* format = ".4f";        // of value and error in eval's line
-  const char* in_tables = ".3f";  // the same in the tables of sweeps; null: left to table.csv, which has every figure
+  const char* in_tables = ".3f";  // the same in the tables of sweeps; null: only in table.csv, which has every figure
 };
 
-// What tasks take beside their file.
+// A task's input besides its file.
 struct TaskOptions {
   WindowOptions windows;
-  std::filesystem::path reference;    // of divergence: the model to start from; empty: the same one
-  std::filesystem::path other_tower;  // of CLIP's tasks: the model that the other side of FILE is run by
+  std::filesystem::path reference;    // for divergence: the reference checkpoint; empty: the same model
+  std::filesystem::path other_tower;  // for CLIP's tasks: the model that runs the other side of FILE
 };
 
-// A task whose input has been read and tokenized, to be run under many plans.
+// A task with its input read and tokenized, to be run under many plans.
 using RunTask = std::move_only_function<TaskResult(Model& model, PlanRun& run, const Progress& progress) const>;
 
-// The keys that items are grouped by; `where`, the item's file and line, begins messages.
+// The keys that items are grouped by; `where`, the item's file and line, starts messages.
 struct ItemKeys {
   std::string where;
-  nlohmann::ordered_json keys;
+  Json keys;
 };
 
 struct TaskKind {
@@ -69,21 +69,20 @@ struct TaskKind {
   // `limit` counts windows or items. Throws Error.
   RunTask (*read)(const std::filesystem::path& file, const Model& model, const TaskOptions& options);
   std::span<const FigureKeys> figures;
-  const char* count;  // key of how many tokens or items the figures were taken over
-  const char* unit;   // what it counts, for people
-  // What the figures depend on besides model, plan, file and limit; null where that is nothing.
-  nlohmann::ordered_json (*convention)(const WindowOptions& windows) = nullptr;
-  // How a result came about, in a line for people; throws where it is of a version that did not keep it. Null: nothing.
-  std::string (*how)(const nlohmann::ordered_json& result) = nullptr;
-  const char* by_position = nullptr;  // key of a list by position (tasks/positions.h), or none
-  // The keys of the file's items, at most `limit` of them (0: all), which breakdowns check before anything runs. Null:
-  // none.
+  const char* count;  // key of the number of tokens or items behind the figures
+  const char* unit;   // what it counts, in the singular: "token"
+  // What the figures depend on besides model, plan, file and limit; null if nothing.
+  Json (*convention)(const WindowOptions& windows) = nullptr;
+  // How a result was measured, in one line for people. Throws if an older version did not record it. Null: nothing.
+  std::string (*how)(const Json& result) = nullptr;
+  const char* by_position = nullptr;  // key of a list by position (tasks/evaluation.h), or none
+  // The keys of the file's items, at most `limit` of them (0: all); breakdowns check them before anything runs. Null:
+  // no keys.
   std::vector<ItemKeys> (*keys)(const std::filesystem::path& file, size_t limit) = nullptr;
-  bool compares = false;  // with a reference: nothing to measure where that is the same model
-  const TaskKind* compared =
-      nullptr;             // the task that compares with a reference what this one measures of a file, or none
-  bool of_towers = false;  // of CLIP's towers, which have no vocabulary logits, and of no other model
-  // The second model that the task runs, if there is one.
+  bool compares = false;               // with a reference; then there is nothing to measure if that is the same model
+  const TaskKind* compared = nullptr;  // the task that compares the same file with a reference, or none
+  bool of_towers = false;              // only for CLIP's towers, which have no vocabulary logits
+  // The second model that the task runs, if any.
   std::filesystem::path (*beside)(const Model& model, const TaskOptions& options) = nullptr;
 };
 
@@ -92,28 +91,28 @@ struct Figure {
   double value = 0;
   std::optional<double> error;
   std::string outcomes;
-  WindowLosses windows;  // empty where the result does not have them
+  WindowLosses windows;  // empty if the result does not have them
 
   int64_t Right() const { return std::ranges::count(outcomes, '1'); }
-  // 95 %, of items that are right or wrong; nothing of other figures.
+  // The 95 % interval of an accuracy; empty for other figures.
   std::optional<Interval> OfItems() const;
 };
 struct Figures {
   std::vector<Figure> list;
   int64_t count = 0;
 };
-// Nothing where the result lacks one of the kind's figures. Windows may be missing: older results have none.
-std::optional<Figures> ReadFigures(const nlohmann::ordered_json& result, const TaskKind& kind);
-// "" where the result does not say.
-std::string HowMeasured(const nlohmann::ordered_json& result, const TaskKind& kind);
-// "0.710 +/- 0.046"; of few items right or wrong, or items that share samples, "1.00 [0.44, 1.00]" (OfItems).
+// Empty if the result lacks one of the kind's figures. Windows may be missing, because older results have none.
+std::optional<Figures> ReadFigures(const Json& result, const TaskKind& kind);
+// "" if the result does not record it.
+std::string HowMeasured(const Json& result, const TaskKind& kind);
+// "0.710 +/- 0.046"; with few right or wrong items, or items that share samples, "1.00 [0.44, 1.00]" (OfItems).
 std::string FigureText(const Figure& figure, const char* format);
 
 using TaskKinds = std::span<const TaskKind* const>;
 TaskKinds AllTasks();
-// "perplexity=TEXT, choice=ITEMS.jsonl" with ", " between.
+// "perplexity=TEXT, choice=ITEMS.jsonl", separated by `between`.
 std::string TaskUsage(std::string_view between, TaskKinds kinds = AllTasks());
-// The names of the kinds that are so: "zero_shot or retrieval".
+// The names of the kinds for which `are` is true: "zero_shot or retrieval".
 std::string TasksThat(const std::function<bool(const TaskKind&)>& are, TaskKinds kinds = AllTasks());
 
 struct TaskSpec {
@@ -123,18 +122,18 @@ struct TaskSpec {
   std::string Name() const;  // "choice:needles-4"
 };
 
-// Comma-separated tasks. Throws Error for an unknown kind, a missing file, or two tasks of one name.
+// Parses comma-separated tasks. Throws Error for an unknown kind, a missing file, or two tasks with one name.
 std::vector<TaskSpec> ParseTasks(std::string_view text, TaskKinds kinds = AllTasks());
 
 struct Task {
   TaskSpec spec;
   std::string sha256;       // of the file
-  std::string other_tower;  // sha256 of the second model that the task runs, or empty
+  std::string other_tower;  // sha256 of the second model, or empty
   RunTask run;
 };
-// Throws Error where caches would drop keys as no task of these can.
+// Throws Error if caches would drop keys in a way that none of these tasks supports.
 void CheckCache(const std::vector<TaskSpec>& specs, const std::optional<CachePlan>& cache);
-// All of them, before the first runs.
+// Reads all tasks before the first one runs.
 std::vector<Task> ReadTasks(const std::vector<TaskSpec>& specs, const Model& model, const TaskOptions& options);
 
 }  // namespace tare

@@ -2,7 +2,6 @@
 #include "experiments/text/character_map.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 #include <vector>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// UTF-8 (RFC 3629), and what Python calls a character and whitespace: what scoring multiple choice needs of it. The
+// UTF-8 (RFC 3629), and Python's definitions of character and whitespace, as scoring multiple choice needs them. The
 // first three functions take any bytes, the others valid UTF-8.
 #pragma once
 
@@ -10,21 +10,21 @@
 
 namespace tare {
 
-// Bytes of the valid sequence that the text, which is not empty, begins with; 0 where there is none.
+// Bytes of the valid sequence at the start of the text, which must not be empty; 0 if it is invalid.
 size_t Utf8SequenceLength(std::string_view text);
-// Byte offset of the first sequence that is not valid: a stray or missing continuation byte, an overlong form, a
-// surrogate, or a value above U+10FFFF.
+// Byte offset of the first invalid sequence: a stray or missing continuation byte, an overlong form, a surrogate, or a
+// value above U+10FFFF.
 std::optional<size_t> FindInvalidUtf8(std::string_view text);
-// Throws Error with the byte offset and the line where the text is not valid. `where` begins the message.
+// Throws Error, with byte offset and line, if the text is not valid. `where` starts the message.
 void RequireUtf8(std::string_view text, std::string_view where);
 
 // Code points: len() in Python.
 size_t CountCharacters(std::string_view text);
 
-char32_t FirstCharacter(std::string_view text);  // of a text that is not empty
+char32_t FirstCharacter(std::string_view text);  // the text must not be empty
 void AppendCharacter(char32_t value, std::string* text);
 
-// str.rstrip() and str.strip() in Python: the 29 characters for which str.isspace() is true.
+// Python's str.rstrip() and str.strip(), for the 29 characters with str.isspace().
 std::string_view StripRight(std::string_view text);
 std::string_view Strip(std::string_view text);
 

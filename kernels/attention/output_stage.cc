@@ -14,40 +14,62 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using DF = hn::CappedTag<float, 16>;
 using DI = hn::RebindToSigned<DF>;
+using VF = hn::Vec<DF>;
+using VI = hn::Vec<DI>;
 constexpr int kLanes = HWY_MAX_LANES_D(DF);
 constexpr int kVectors = kTile / kLanes;
 
-template <class Accumulate>
-HWY_INLINE void Rows(const OutputTile& t, Accumulate accumulate) {
-  const DF d;
-  const DI di;
-  hn::Vec<DI> v_sums[kVectors];
-  hn::Vec<DF> scales[kVectors];
-  for (int i = 0; i < kVectors; ++i) {
-    v_sums[i] = hn::Load(di, t.v_sums + i * kLanes);
-    scales[i] = hn::Load(d, t.v_scales + i * kLanes);
+// Sums less what a row's zero point adds to them.
+class WithZeroPoints {
+ public:
+  HWY_INLINE explicit WithZeroPoints(const OutputTile& t) : zeros_(t.zeros) {
+    for (int i = 0; i < kVectors; ++i) v_sums_[i] = hn::ConvertTo(DF(), hn::Load(DI(), t.v_sums + i * kLanes));
   }
+  HWY_INLINE VF operator()(VF sum, int r, int i) const {
+    return hn::NegMulAdd(hn::Set(DF(), static_cast<float>(zeros_[r])), v_sums_[i], sum);
+  }
+
+ private:
+  const int32_t* zeros_;
+  VF v_sums_[kVectors];
+};
+
+struct NoZeroPoints {
+  HWY_INLINE VF operator()(VF sum, int /*r*/, int /*i*/) const { return sum; }
+};
+
+template <class Zeros, class Accumulate>
+HWY_INLINE void Rows(const OutputTile& t, Zeros less, Accumulate accumulate) {
+  const DF d;
+  VF scales[kVectors];
+  for (int i = 0; i < kVectors; ++i) scales[i] = hn::Load(d, t.v_scales + i * kLanes);
   for (int r = 0; r < t.rows; ++r) {
-    const auto row_scale = hn::Set(d, t.row_scales[r]);
-    const auto zero = hn::Set(di, t.zeros[r]);
-    float* out = t.out + r * t.stride;
+    const VF row_scale = hn::Set(d, t.row_scales[r]);
     for (int i = 0; i < kVectors; ++i) {
-      const auto of_zeros = hn::Mul(zero, v_sums[i]);
-      const auto sum = hn::ConvertTo(d, hn::Sub(hn::Load(di, t.sums + r * kTile + i * kLanes), of_zeros));
-      accumulate(sum, hn::Mul(scales[i], row_scale), out + i * kLanes);
+      const int at = r * kTile + i * kLanes;
+      const VF sum = less(hn::ConvertTo(d, hn::Load(DI(), t.sums + at)), r, i);
+      accumulate(sum, hn::Mul(scales[i], row_scale), t.out + at);
     }
   }
 }
 
+template <class Accumulate>
+HWY_INLINE void AllRows(const OutputTile& tile, Accumulate accumulate) {
+  if (tile.zeros == nullptr)
+    Rows(tile, NoZeroPoints(), accumulate);
+  else
+    Rows(tile, WithZeroPoints(tile), accumulate);
+}
+
 void AddRows(const OutputTile& tile) {
-  Rows(tile, [](auto sum, auto scale, float* out) HWY_ATTR {
+  AllRows(tile, [](VF sum, VF scale, float* out) HWY_ATTR {
     const DF d;
     hn::Store(hn::MulAdd(sum, scale, hn::Load(d, out)), d, out);
   });
 }
 
 void OverwriteRows(const OutputTile& tile) {
-  Rows(tile, [](auto sum, auto scale, float* out) HWY_ATTR { hn::Store(hn::Mul(sum, scale), DF(), out); });
+  AllRows(tile, [](VF sum, VF scale, float* out) HWY_ATTR { hn::Store(hn::Mul(sum, scale), DF(), out); });
 }
 
 template <class Finish>

@@ -3,6 +3,8 @@
 //
 //   out += (sum - zero[row] * v_sum[column]) * (v_scale[column] * row_scale[row])      zero: the byte that stands for 0
 //   to   = out1 * factor1[row] - out2 * factor2[row] + mean * mean_factor[row]         out1, out2: of both maps
+//
+// Sums and products below 2^24 are exact as f32: all of up to 512 keys, 255 x 127 x 512. Beyond, a sum is rounded once.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +16,11 @@ namespace tare {
 struct OutputTile {
   int rows = 0;
   const int32_t* sums = nullptr;      // [rows][64]
-  const int32_t* v_sums = nullptr;    // [64] of the columns' codes
-  const int32_t* zeros = nullptr;     // [rows]
+  const int32_t* zeros = nullptr;     // [rows]; null: 0
+  const int32_t* v_sums = nullptr;    // [64] of the columns' codes, with zeros
   const float* v_scales = nullptr;    // [64]
   const float* row_scales = nullptr;  // [rows]
-  float* out = nullptr;               // [rows][stride], 64 columns of it
-  int64_t stride = 0;
+  float* out = nullptr;               // [rows][64]
 };
 
 // Adds to out; Overwrite for a row's first block.

@@ -15,12 +15,11 @@ HWY_BEFORE_NAMESPACE();
 namespace tare {
 namespace HWY_NAMESPACE {
 
-// Keys first .. of a tile that its row sees: begin[row] .. end[row] - 1. d: tag of 32-bit lanes.
-template <class D, class Tile>
-HWY_INLINE auto Visible(D d, const Tile& tile, int row, int first) {
+// Which of these keys of a tile its row sees: begin[row] .. end[row] - 1. d: tag of 32-bit lanes.
+template <class D, class Tile, class V>
+HWY_INLINE auto Visible(D d, const Tile& tile, int row, V key) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::RebindToSigned<D> di;
-  const auto key = hn::Iota(di, first);
   return hn::RebindMask(d, hn::And(hn::Ge(key, hn::Set(di, tile.begin[row])), hn::Lt(key, hn::Set(di, tile.end[row]))));
 }
 

@@ -85,30 +85,30 @@ bool KvCache::StaysPlain(int64_t page) const {
 }
 
 // Of zeros, in a piece of their own.
-std::shared_ptr<const KvCache::Memory> KvCache::NewPage(int64_t bytes) {
-  auto owner = std::make_shared<AlignedBuffer<std::byte>>(static_cast<size_t>(bytes));
+std::shared_ptr<const KvCache::Memory> KvCache::NewPage(const PageLayout& layout) {
+  auto owner = std::make_shared<AlignedBuffer<std::byte>>(static_cast<size_t>(layout.Bytes()));
   std::memset(owner->data(), 0, owner->size());
-  return std::make_shared<const Memory>(Memory{owner, owner->data()});
+  return std::make_shared<const Memory>(Memory{owner, owner->data(), owner->data() + layout.KeyBytes()});
 }
 
 // Of zeros. Pieces double with the cache, up to two large pages of the processor's: so much more than it needs a cache
 // may take.
 std::vector<std::shared_ptr<const KvCache::Memory>> KvCache::NewCodedPages(int64_t count) {
   constexpr int64_t kLargestAhead = int64_t{4} << 20;
-  const int64_t bytes = coded_.Bytes();
   std::vector<std::shared_ptr<const Memory>> pages;
   for (; count > 0; --count) {
-    if (rest_.owner == nullptr || rest_.used + bytes > std::ssize(*rest_.owner)) {
-      const int64_t ahead = std::min(std::ssize(pages_) * bytes, kLargestAhead);
-      rest_.owner =
-          std::make_shared<AlignedBuffer<std::byte>>(static_cast<size_t>(std::max(count, ahead / bytes) * bytes));
+    if (rest_.owner == nullptr || rest_.used == rest_.pages) {
+      rest_.pages = std::max(count, std::min(std::ssize(pages_), kLargestAhead / coded_.Bytes()));
+      rest_.owner = std::make_shared<AlignedBuffer<std::byte>>(static_cast<size_t>(rest_.pages * coded_.Bytes()));
       rest_.used = 0;
       AdviseLargePages(rest_.owner->span());
     }
-    std::byte* const data = rest_.owner->data() + rest_.used;
-    std::memset(data, 0, static_cast<size_t>(bytes));
-    rest_.used += bytes;
-    pages.push_back(std::make_shared<const Memory>(Memory{rest_.owner, data}));
+    std::byte* const k = rest_.owner->data() + rest_.used * coded_.KeyBytes();
+    std::byte* const v = rest_.owner->data() + rest_.pages * coded_.KeyBytes() + rest_.used * coded_.ValueBytes();
+    std::memset(k, 0, static_cast<size_t>(coded_.KeyBytes()));
+    std::memset(v, 0, static_cast<size_t>(coded_.ValueBytes()));
+    ++rest_.used;
+    pages.push_back(std::make_shared<const Memory>(Memory{rest_.owner, k, v}));
   }
   return pages;
 }
@@ -125,11 +125,12 @@ void KvCache::CheckKept(const std::vector<int64_t>& places, int64_t tokens) cons
 // No longer shared, and with f32 where the rules have it.
 KvCache::Page& KvCache::WritablePage(int64_t number) {
   Page& page = pages_[number];
-  if (HasPlain() && page.plain == nullptr) page.plain = NewPage(plain_.Bytes());
-  for (const auto& [memory, bytes] : {std::pair{&page.coded, coded_.Bytes()}, {&page.plain, plain_.Bytes()}}) {
+  if (HasPlain() && page.plain == nullptr) page.plain = NewPage(plain_);
+  for (const auto& [memory, layout] : {std::pair{&page.coded, &coded_}, {&page.plain, &plain_}}) {
     if (memory->use_count() < 2) continue;
-    const std::shared_ptr<const Memory> own = NewPage(bytes);
-    std::memcpy(own->data, (*memory)->data, static_cast<size_t>(bytes));
+    const std::shared_ptr<const Memory> own = NewPage(*layout);
+    std::memcpy(own->k, (*memory)->k, static_cast<size_t>(layout->KeyBytes()));
+    std::memcpy(own->v, (*memory)->v, static_cast<size_t>(layout->ValueBytes()));
     *memory = own;
   }
   return page;
@@ -140,17 +141,17 @@ void KvCache::ReadBackCutPage() {
   const int64_t number = tokens_ / kPageTokens;
   if (!coded_.ByPages() || number >= rounded_) return;
   const std::array<Part, kMostParts> parts = Parts(number);
-  const std::shared_ptr<const Memory> plain = NewPage(plain_.Bytes());
+  const std::shared_ptr<const Memory> plain = NewPage(plain_);
   std::vector<float> row(static_cast<size_t>(std::max(shape().k_width, shape().v_width)));
   for (const Part& part : parts) {
     for (auto token = static_cast<int>(part.keys.begin); token < part.keys.end; ++token) {
       for (int h = 0; h < shape().k_heads; ++h) {
-        part.layout->ReadKey(part.page, token, h, row.data());
-        plain_.WriteKey(plain->data, token, h, row.data());
+        part.layout->ReadKey(part.k, token, h, row.data());
+        plain_.WriteKey(plain->k, token, h, row.data());
       }
       for (int h = 0; h < shape().v_heads; ++h) {
-        part.layout->ReadValue(part.page, token, h, row.data());
-        plain_.WriteValue(plain->data, token, h, row.data());
+        part.layout->ReadValue(part.v, token, h, row.data());
+        plain_.WriteValue(plain->v, token, h, row.data());
       }
     }
   }
@@ -168,8 +169,8 @@ void KvCache::WriteToken(const Page& page, int token, const HeadsView<const floa
     return static_cast<const float*>(rotated);
   };
   const auto for_layouts = [&](const auto& write) {
-    if (!coded_.ByPages()) write(coded_, page.coded->data);
-    if (page.plain != nullptr) write(plain_, page.plain->data);
+    if (!coded_.ByPages()) write(coded_, *page.coded);
+    if (page.plain != nullptr) write(plain_, *page.plain);
   };
   for (int h = 0; h < k.heads; ++h) {
     const float* key = k.Row(row, h);
@@ -179,11 +180,11 @@ void KvCache::WriteToken(const Page& page, int token, const HeadsView<const floa
       key = turned;
     }
     key = kept(key, k_rotation_.get());
-    for_layouts([&](const PageLayout& layout, std::byte* to) { layout.WriteKey(to, token, h, key); });
+    for_layouts([&](const PageLayout& layout, const Memory& to) { layout.WriteKey(to.k, token, h, key); });
   }
   for (int h = 0; h < v.heads; ++h) {
     const float* value = kept(v.Row(row, h), v_rotation_.get());
-    for_layouts([&](const PageLayout& layout, std::byte* to) { layout.WriteValue(to, token, h, value); });
+    for_layouts([&](const PageLayout& layout, const Memory& to) { layout.WriteValue(to.v, token, h, value); });
   }
 }
 
@@ -191,7 +192,8 @@ void KvCache::WriteToken(const Page& page, int token, const HeadsView<const floa
 void KvCache::RoundFullPages() {
   for (; coded_.ByPages() && (rounded_ + 1) * kPageTokens < tokens_; ++rounded_) {
     const Page& page = pages_[rounded_];
-    coded_.WritePage(page.coded->data, plain_, page.plain->data);
+    coded_.WriteKeys(page.coded->k, plain_, page.plain->k);
+    coded_.WriteValues(page.coded->v, plain_, page.plain->v);
   }
 }
 
@@ -236,25 +238,24 @@ void KvCache::Truncate(int64_t tokens) {
 KvCache::Page KvCache::KeptPage(int64_t number, int64_t tokens, std::span<const std::vector<int64_t>> of_k_heads,
                                 std::span<const std::vector<int64_t>> of_v_heads) const {
   const int64_t begin = number * kPageTokens, end = std::min(begin + kPageTokens, tokens);
-  Page page{.coded = NewPage(coded_.Bytes()), .plain = nullptr};
-  if (HasPlain() && (begin < rules_.first || end > tokens - rules_.last)) page.plain = NewPage(plain_.Bytes());
+  Page page{.coded = NewPage(coded_), .plain = nullptr};
+  if (HasPlain() && (begin < rules_.first || end > tokens - rules_.last)) page.plain = NewPage(plain_);
   const auto copy = [&](const auto& of_heads, const auto& copy_row) {
     for (size_t h = 0; h < of_heads.size(); ++h) {
       for (int64_t t = begin; t < end; ++t) {
         const int64_t from = of_heads[h][static_cast<size_t>(t)];
         const Page& source = pages_[static_cast<size_t>(from / kPageTokens)];
         const auto to = static_cast<int>(t - begin), row = static_cast<int>(from % kPageTokens);
-        copy_row(coded_, page.coded->data, to, source.coded->data, row, static_cast<int>(h));
-        if (page.plain && source.plain)
-          copy_row(plain_, page.plain->data, to, source.plain->data, row, static_cast<int>(h));
+        copy_row(coded_, *page.coded, to, *source.coded, row, static_cast<int>(h));
+        if (page.plain && source.plain) copy_row(plain_, *page.plain, to, *source.plain, row, static_cast<int>(h));
       }
     }
   };
-  copy(of_k_heads, [](const PageLayout& layout, std::byte* to, int token, const std::byte* from, int row, int h) {
-    layout.CopyKey(to, token, from, row, h);
+  copy(of_k_heads, [](const PageLayout& layout, const Memory& to, int token, const Memory& from, int row, int h) {
+    layout.CopyKey(to.k, token, from.k, row, h);
   });
-  copy(of_v_heads, [](const PageLayout& layout, std::byte* to, int token, const std::byte* from, int row, int h) {
-    layout.CopyValue(to, token, from, row, h);
+  copy(of_v_heads, [](const PageLayout& layout, const Memory& to, int token, const Memory& from, int row, int h) {
+    layout.CopyValue(to.v, token, from.v, row, h);
   });
   return page;
 }
@@ -285,11 +286,11 @@ std::array<KvCache::Part, KvCache::kMostParts> KvCache::Parts(int64_t number) co
   const int64_t begin = number * kPageTokens, end = std::min(begin + kPageTokens, tokens_);
   const int64_t first = std::clamp(rules_.first, begin, end);
   const int64_t last = std::clamp(std::max(LastFrom(), plain_from_), first, end);
-  const std::byte* plain = page.plain ? page.plain->data : nullptr;
-  const std::byte* coded = page.coded ? page.coded->data : nullptr;
-  return {{{plain, &plain_, {0, first - begin}},
-           {coded, &coded_, {first - begin, last - begin}},
-           {plain, &plain_, {last - begin, end - begin}}}};
+  const auto part = [](const std::shared_ptr<const Memory>& memory, const PageLayout& layout, KeyRange keys) {
+    return memory == nullptr ? Part{nullptr, nullptr, &layout, keys} : Part{memory->k, memory->v, &layout, keys};
+  };
+  return {part(page.plain, plain_, {0, first - begin}), part(page.coded, coded_, {first - begin, last - begin}),
+          part(page.plain, plain_, {last - begin, end - begin})};
 }
 
 KvCache::Part KvCache::PartOf(int64_t token) const {
@@ -300,14 +301,14 @@ KvCache::Part KvCache::PartOf(int64_t token) const {
 
 void KvCache::ReadKey(int64_t token, int head, float* key) const {
   const Part part = PartOf(token);
-  part.layout->ReadKey(part.page, static_cast<int>(token % kPageTokens), head, key);
+  part.layout->ReadKey(part.k, static_cast<int>(token % kPageTokens), head, key);
   if (k_rotation_) k_rotation_->RotateBack(key, key);
   if (rotary_) rotary_->Turn(key, token);
 }
 
 void KvCache::ReadValue(int64_t token, int head, float* value) const {
   const Part part = PartOf(token);
-  part.layout->ReadValue(part.page, static_cast<int>(token % kPageTokens), head, value);
+  part.layout->ReadValue(part.v, static_cast<int>(token % kPageTokens), head, value);
   if (v_rotation_) v_rotation_->RotateBack(value, value);
 }
 

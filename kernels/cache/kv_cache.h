@@ -80,7 +80,7 @@ class KvCache {
 
   // Some of a page's tokens in one layout. keys: from the page's first.
   struct Part {
-    const std::byte* page = nullptr;
+    const std::byte *k = nullptr, *v = nullptr;  // where the page's keys and values begin
     const PageLayout* layout = nullptr;
     KeyRange keys;
   };
@@ -91,11 +91,11 @@ class KvCache {
   std::array<Part, kMostParts> Parts(int64_t page) const;
 
  private:
-  // A page's bytes, in a piece of memory with others, which goes when the last of them does: memory is read fastest
-  // straight on, and in large pages of the processor's, of 2 MiB.
+  // A page's bytes, in a piece of memory with others, the keys of all and then their values; the piece goes when the
+  // last of them does. Memory is read fastest straight on, and in large pages of the processor's, of 2 MiB.
   struct Memory {
     std::shared_ptr<AlignedBuffer<std::byte>> owner;
-    std::byte* data;
+    std::byte *k, *v;
   };
   // What is left of the last piece. A fork takes none of it: pages are one cache's to hand out.
   struct Rest {
@@ -106,12 +106,12 @@ class KvCache {
     Rest& operator=(Rest&&) = default;
 
     std::shared_ptr<AlignedBuffer<std::byte>> owner;
-    int64_t used = 0;
+    int64_t pages = 0, used = 0;
   };
   struct Page {
     std::shared_ptr<const Memory> coded, plain;  // plain: f32, only of pages that have tokens in f32
   };
-  static std::shared_ptr<const Memory> NewPage(int64_t bytes);
+  static std::shared_ptr<const Memory> NewPage(const PageLayout& layout);
   std::vector<std::shared_ptr<const Memory>> NewCodedPages(int64_t count);
 
   bool HasPlain() const { return rules_.first > 0 || rules_.last > 0 || coded_.ByPages(); }

@@ -151,104 +151,96 @@ PageLayout::PageLayout(const CacheShape& shape, const CacheRule& k, const CacheR
       k_(k),
       v_(v),
       key_bytes_(PanelBytes(k.format, KeyInputs()) + ScaleBytes(k, KeyInputs())),
-      value_bytes_(ValuePanels() * PanelBytes(v.format, kPageTokens) + ScaleBytes(v, ValuePanels() * kPanelLanes)),
-      keys_per_value_(shape.k_heads % shape.v_heads == 0 ? shape.k_heads / shape.v_heads : 0) {}
+      value_bytes_(ValuePanels() * PanelBytes(v.format, kPageTokens) + ScaleBytes(v, ValuePanels() * kPanelLanes)) {}
 
-int64_t PageLayout::Key(int head) const {
-  const int values_before = keys_per_value_ == 0 ? 0 : head / keys_per_value_;
-  return head * key_bytes_ + values_before * value_bytes_;
-}
-
-int64_t PageLayout::Value(int head) const {
-  const int keys_before = keys_per_value_ == 0 ? shape_.k_heads : (head + 1) * keys_per_value_;
-  return keys_before * key_bytes_ + head * value_bytes_;
-}
-
-void PageLayout::WriteKey(std::byte* page, int token, int head, const float* key) const {
+void PageLayout::WriteKey(std::byte* k, int token, int head, const float* key) const {
   TARE_CHECK(!k_.ByChannel());
-  const Scale scale = StoreScale(k_.format, key, shape_.k_width, page + KeyScales(head), token);
-  WriteRunOf(k_.format, {page + Key(head), 0, token, 1, 0}, key, shape_.k_width, scale);
+  const Scale scale = StoreScale(k_.format, key, shape_.k_width, k + KeyScales(head), token);
+  WriteRunOf(k_.format, {k + Key(head), 0, token, 1, 0}, key, shape_.k_width, scale);
 }
 
-void PageLayout::WriteValue(std::byte* page, int token, int head, const float* value) const {
+void PageLayout::WriteValue(std::byte* v, int token, int head, const float* value) const {
   TARE_CHECK(!v_.ByChannel());
-  const Scale scale = StoreScale(v_.format, value, shape_.v_width, page + ValueScales(head), token);
+  const Scale scale = StoreScale(v_.format, value, shape_.v_width, v + ValueScales(head), token);
   for (int first = 0; first < shape_.v_width; first += kPanelLanes) {
     const int channels = std::min(kPanelLanes, shape_.v_width - first);
-    WriteRunOf(v_.format, {page + ValuePanel(head, first), token, 0, 0, 1}, value + first, channels, scale);
+    WriteRunOf(v_.format, {v + ValuePanel(head, first), token, 0, 0, 1}, value + first, channels, scale);
   }
 }
 
-void PageLayout::WriteKeyChannel(std::byte* page, int channel, int head, const float* column) const {
-  const Scale scale = StoreScale(k_.format, column, kPageTokens, page + KeyScales(head), channel);
-  WriteRunOf(k_.format, {page + Key(head), channel, 0, 0, 1}, column, kPageTokens, scale);
+void PageLayout::WriteKeyChannel(std::byte* k, int channel, int head, const float* column) const {
+  const Scale scale = StoreScale(k_.format, column, kPageTokens, k + KeyScales(head), channel);
+  WriteRunOf(k_.format, {k + Key(head), channel, 0, 0, 1}, column, kPageTokens, scale);
 }
 
-void PageLayout::WriteValueChannel(std::byte* page, int channel, int head, const float* column) const {
-  const Scale scale = StoreScale(v_.format, column, kPageTokens, page + ValueScales(head), channel);
-  const Run run{page + ValuePanel(head, channel), 0, channel % kPanelLanes, 1, 0};
+void PageLayout::WriteValueChannel(std::byte* v, int channel, int head, const float* column) const {
+  const Scale scale = StoreScale(v_.format, column, kPageTokens, v + ValueScales(head), channel);
+  const Run run{v + ValuePanel(head, channel), 0, channel % kPanelLanes, 1, 0};
   WriteRunOf(v_.format, run, column, kPageTokens, scale);
 }
 
-void PageLayout::WriteKeys(std::byte* page, int head, const PageLayout& plain, const std::byte* from) const {
+void PageLayout::WriteKeysOfHead(std::byte* k, int head, const PageLayout& plain, const std::byte* from) const {
   float values[kLargestWidth];  // of a token or a channel
   for (int t = 0; t < kPageTokens && !k_.ByChannel(); ++t) {
     plain.ReadKey(from, t, head, values);
-    WriteKey(page, t, head, values);
+    WriteKey(k, t, head, values);
   }
   for (int c = 0; c < shape_.k_width && k_.ByChannel(); ++c) {
     for (int t = 0; t < kPageTokens; ++t) values[t] = ReadInput(Format::kF32, from + plain.Key(head), c, t);
-    WriteKeyChannel(page, c, head, values);
+    WriteKeyChannel(k, c, head, values);
   }
 }
 
-void PageLayout::WriteValues(std::byte* page, int head, const PageLayout& plain, const std::byte* from) const {
+void PageLayout::WriteValuesOfHead(std::byte* v, int head, const PageLayout& plain, const std::byte* from) const {
   float values[kLargestWidth];
   for (int t = 0; t < kPageTokens && !v_.ByChannel(); ++t) {
     plain.ReadValue(from, t, head, values);
-    WriteValue(page, t, head, values);
+    WriteValue(v, t, head, values);
   }
   for (int c = 0; c < shape_.v_width && v_.ByChannel(); ++c) {
     const std::byte* panel = from + plain.ValuePanel(head, c);
     for (int t = 0; t < kPageTokens; ++t) values[t] = ReadInput(Format::kF32, panel, t, c % kPanelLanes);
-    WriteValueChannel(page, c, head, values);
+    WriteValueChannel(v, c, head, values);
   }
 }
 
-void PageLayout::WritePage(std::byte* page, const PageLayout& plain, const std::byte* from) const {
-  for (int h = 0; h < shape_.k_heads; ++h) WriteKeys(page, h, plain, from);
-  for (int h = 0; h < shape_.v_heads; ++h) WriteValues(page, h, plain, from);
+void PageLayout::WriteKeys(std::byte* k, const PageLayout& plain, const std::byte* from) const {
+  for (int h = 0; h < shape_.k_heads; ++h) WriteKeysOfHead(k, h, plain, from);
 }
 
-void PageLayout::CopyKey(std::byte* page, int token, const std::byte* from, int from_token, int head) const {
+void PageLayout::WriteValues(std::byte* v, const PageLayout& plain, const std::byte* from) const {
+  for (int h = 0; h < shape_.v_heads; ++h) WriteValuesOfHead(v, h, plain, from);
+}
+
+void PageLayout::CopyKey(std::byte* k, int token, const std::byte* from, int from_token, int head) const {
   TARE_CHECK(!k_.ByChannel());
   float codes[kLargestWidth];
   for (int i = 0; i < shape_.k_width; ++i) codes[i] = ReadInput(k_.format, from + Key(head), i, from_token);
-  WriteRunOf(k_.format, {page + Key(head), 0, token, 1, 0}, codes, shape_.k_width, {1.0f, 1.0f});
-  if (HasCodes(k_.format)) CopyScale(page + KeyScales(head), token, from + KeyScales(head), from_token);
+  WriteRunOf(k_.format, {k + Key(head), 0, token, 1, 0}, codes, shape_.k_width, {1.0f, 1.0f});
+  if (HasCodes(k_.format)) CopyScale(k + KeyScales(head), token, from + KeyScales(head), from_token);
 }
 
-void PageLayout::CopyValue(std::byte* page, int token, const std::byte* from, int from_token, int head) const {
+void PageLayout::CopyValue(std::byte* v, int token, const std::byte* from, int from_token, int head) const {
   TARE_CHECK(!v_.ByChannel());
   float codes[kPanelLanes];
   for (int first = 0; first < shape_.v_width; first += kPanelLanes) {
     const int channels = std::min(kPanelLanes, shape_.v_width - first);
     const int64_t panel = ValuePanel(head, first);
     for (int i = 0; i < channels; ++i) codes[i] = ReadInput(v_.format, from + panel, from_token, i);
-    WriteRunOf(v_.format, {page + panel, token, 0, 0, 1}, codes, channels, {1.0f, 1.0f});
+    WriteRunOf(v_.format, {v + panel, token, 0, 0, 1}, codes, channels, {1.0f, 1.0f});
   }
-  if (HasCodes(v_.format)) CopyScale(page + ValueScales(head), token, from + ValueScales(head), from_token);
+  if (HasCodes(v_.format)) CopyScale(v + ValueScales(head), token, from + ValueScales(head), from_token);
 }
 
-void PageLayout::ReadKey(const std::byte* page, int token, int head, float* key) const {
+void PageLayout::ReadKey(const std::byte* k, int token, int head, float* key) const {
   for (int i = 0; i < shape_.k_width; ++i)
-    key[i] = LoadScale(k_, page + KeyScales(head), token, i) * ReadInput(k_.format, page + Key(head), i, token);
+    key[i] = LoadScale(k_, k + KeyScales(head), token, i) * ReadInput(k_.format, k + Key(head), i, token);
 }
 
-void PageLayout::ReadValue(const std::byte* page, int token, int head, float* value) const {
+void PageLayout::ReadValue(const std::byte* v, int token, int head, float* value) const {
   for (int i = 0; i < shape_.v_width; ++i) {
-    value[i] = LoadScale(v_, page + ValueScales(head), token, i) *
-               ReadInput(v_.format, page + ValuePanel(head, i), token, i % kPanelLanes);
+    value[i] = LoadScale(v_, v + ValueScales(head), token, i) *
+               ReadInput(v_.format, v + ValuePanel(head, i), token, i % kPanelLanes);
   }
 }
 

@@ -15,8 +15,8 @@
 //                             of inputs r % 4, + 4, + 8, + 12 in bits 0, 2, 4, 6
 //
 // Codes have scales in f32 after the head's panels: of tokens [64], or of channels [inputs of keys, or lanes of
-// values]. A value head comes after the keys that are read with it: K of heads i n .. i n + n - 1, then V of head i,
-// for n = k heads / v heads where that is whole; else all keys, then all values.
+// values]. Keys of all heads are one piece of memory, and values another: decoding reads the keys of many pages, then
+// their values (measured: NOTEBOOK.md).
 #pragma once
 
 #include <cstddef>
@@ -60,7 +60,8 @@ int64_t PanelBytes(Format format, int64_t inputs);
 // The code, or the number, at (input, lane) of a panel: the layout once more, one value at a time.
 float ReadInput(Format format, const std::byte* panel, int input, int lane);
 
-// Offsets in bytes from a page's begin, all multiples of 64.
+// Offsets in bytes, from where a page's keys begin or its values; all are multiples of 64. Below, k and v are these
+// places.
 class PageLayout {
  public:
   PageLayout(const CacheShape& shape, const CacheRule& k, const CacheRule& v);
@@ -73,42 +74,42 @@ class PageLayout {
   int KeyInputs() const { return (shape_.k_width + 15) / 16 * 16; }
   int ValuePanels() const { return (shape_.v_width + kPanelLanes - 1) / kPanelLanes; }
 
-  int64_t Key(int head) const;
+  int64_t Key(int head) const { return head * key_bytes_; }
   int64_t KeyScales(int head) const { return Key(head) + PanelBytes(k_.format, KeyInputs()); }
-  int64_t KeyBytes() const { return key_bytes_; }  // of a head, scales among them
-  int64_t Value(int head) const;
+  int64_t KeyBytes() const { return shape_.k_heads * key_bytes_; }  // of all heads, scales among them
+  int64_t Value(int head) const { return head * value_bytes_; }
   int64_t ValueScales(int head) const { return Value(head) + ValuePanels() * PanelBytes(v_.format, kPageTokens); }
-  int64_t ValueBytes() const { return value_bytes_; }
-  int64_t Bytes() const { return shape_.k_heads * key_bytes_ + shape_.v_heads * value_bytes_; }
+  int64_t ValueBytes() const { return shape_.v_heads * value_bytes_; }
+  int64_t Bytes() const { return KeyBytes() + ValueBytes(); }
 
   // Row `token` of a page from f32, to codes under quant/format/round.h, where they have a scale per token. Values are
   // finite.
-  void WriteKey(std::byte* page, int token, int head, const float* key) const;
-  void WriteValue(std::byte* page, int token, int head, const float* value) const;
+  void WriteKey(std::byte* k, int token, int head, const float* key) const;
+  void WriteValue(std::byte* v, int token, int head, const float* value) const;
   // All 64 tokens of a page, from one of the same shape in f32.
-  void WritePage(std::byte* page, const PageLayout& plain, const std::byte* from) const;
+  void WriteKeys(std::byte* k, const PageLayout& plain, const std::byte* from) const;
+  void WriteValues(std::byte* v, const PageLayout& plain, const std::byte* from) const;
   // Row `token` of a page from row `from_token` of another of the same layout: codes and scale as they are, which have
   // a scale per token.
-  void CopyKey(std::byte* page, int token, const std::byte* from, int from_token, int head) const;
-  void CopyValue(std::byte* page, int token, const std::byte* from, int from_token, int head) const;
+  void CopyKey(std::byte* k, int token, const std::byte* from, int from_token, int head) const;
+  void CopyValue(std::byte* v, int token, const std::byte* from, int from_token, int head) const;
   // A row as f32, dequantized.
-  void ReadKey(const std::byte* page, int token, int head, float* key) const;
-  void ReadValue(const std::byte* page, int token, int head, float* value) const;
+  void ReadKey(const std::byte* k, int token, int head, float* key) const;
+  void ReadValue(const std::byte* v, int token, int head, float* value) const;
 
  private:
   // Of the panel that a channel of a value head lies in.
   int64_t ValuePanel(int head, int channel) const {
     return Value(head) + channel / kPanelLanes * PanelBytes(v_.format, kPageTokens);
   }
-  void WriteKeyChannel(std::byte* page, int channel, int head, const float* column) const;
-  void WriteValueChannel(std::byte* page, int channel, int head, const float* column) const;
-  void WriteKeys(std::byte* page, int head, const PageLayout& plain, const std::byte* from) const;
-  void WriteValues(std::byte* page, int head, const PageLayout& plain, const std::byte* from) const;
+  void WriteKeyChannel(std::byte* k, int channel, int head, const float* column) const;
+  void WriteValueChannel(std::byte* v, int channel, int head, const float* column) const;
+  void WriteKeysOfHead(std::byte* k, int head, const PageLayout& plain, const std::byte* from) const;
+  void WriteValuesOfHead(std::byte* v, int head, const PageLayout& plain, const std::byte* from) const;
 
   CacheShape shape_;
   CacheRule k_, v_;
-  int64_t key_bytes_, value_bytes_;
-  int keys_per_value_;  // 0: all keys first
+  int64_t key_bytes_, value_bytes_;  // of a head
 };
 
 }  // namespace tare

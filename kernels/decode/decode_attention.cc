@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See decode_attention.h. A unit of work is a chunk of one sequence's pages for a run of groups of heads; it gives the
-// groups' rows and products over these keys. Then the chunks of each group are merged.
+// See decode_attention.h: units of keys, their sums, units of values, and the sum of these.
 #include "kernels/decode/decode_attention.h"
 
 #include <algorithm>
@@ -8,10 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/attention/row_exp2.h"
-#include "kernels/attention/workspace.h"
-#include "kernels/decode/group_queries.h"
-#include "kernels/decode/page_softmax.h"
+#include "kernels/decode/decode_work.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/algorithms/hadamard.h"
 #include "quant/base/error.h"
@@ -21,249 +17,159 @@ namespace tare {
 namespace {
 
 using Group = DecodeHeads::Group;
+using Difference = DecodeHeads::Difference;
 using Part = KvCache::Part;
 
-constexpr float kNone = -std::numeric_limits<float>::infinity();
+// A unit: pages for some groups, which are neighbours.
+struct Unit {
+  const DecodeHeads& table;
+  const DecodeWork& work;
+  const DecodeScratch& x;
+  std::span<const Group> groups;
+  KeyRange pages;
+  int64_t first_page, chunk;  // of the work; of the unit
+  int64_t maps;
 
-// Of one chunk: [rows][T] and [products][T][padded width of v], of all groups.
-struct Partial {
-  RunningSoftmax* softmax;
-  float* o;
-};
-
-struct Scratch;
-
-// Where the work on a sequence is cut: runs of pages, and of groups where the pages are few. A run of groups shares a
-// pass over the pages, because memory is read fastest straight on.
-struct Cuts {
-  Cuts(const DecodeHeads& table, const DecodeSequence& s) {
-    const int64_t oldest = s.cache->tokens() - s.q.tokens + 1 - table.window();  // that the first query sees
-    first = table.window() == 0 ? 0 : std::max<int64_t>(0, oldest) / kPageTokens;
-    const int64_t all = std::max<int64_t>(0, s.cache->Pages() - first), groups = std::ssize(table.groups());
-    pages = std::max(kFewestPages, (all + kMostChunks - 1) / kMostChunks);
-    chunks = (all + pages - 1) / pages;
-    runs = std::clamp<int64_t>(kFewestUnits / std::max<int64_t>(1, chunks), 1, groups);
+  int64_t Queries() const { return work.s.q.tokens; }
+  int64_t FirstRow(const Group& group) const { return group.first_row * Queries(); }
+  // The exponentials of a group's row i in a page.
+  float* P(int64_t page, const Group& group, int64_t i) const {
+    return work.p + ((page - first_page) * table.rows() * Queries() + FirstRow(group) + i) * kPageTokens;
   }
-  int64_t first, pages, chunks;  // page where the first begins, pages of each
-  int64_t runs;                  // of groups
-};
-
-// Sizes of a call, and its workspace.
-struct Layout {
-  Layout(const DecodeHeads& table, std::span<const DecodeSequence> sequences) : page(table.shape(), {}, {}) {
-    int64_t queries = 0;
-    for (const DecodeSequence& s : sequences) {
-      const Cuts cuts(table, s);
-      queries = std::max(queries, s.q.tokens);
-      before_rotary = before_rotary || s.cache->KeysBeforeRotary();
-      chunks = std::max(chunks, cuts.chunks);
-      units = std::max(units, cuts.chunks * cuts.runs);
-    }
-    rows = table.rows() * queries;
-    products = table.products() * queries;
-    partials = std::ssize(sequences) * chunks;
+  template <typename Body>
+  void ForParts(int64_t page, const Body& body) const {
+    for (const Part& part : work.s.cache->Parts(page))
+      if (part.keys.begin < part.keys.end) body(part);
   }
-
-  int ValueWidth() const { return page.ValuePanels() * kPanelLanes; }
-  std::span<Partial> TakePacked(Arena& arena) const {
-    auto* list = arena.Take<Partial>(partials);
-    auto* softmax = arena.Take<RunningSoftmax>(partials * rows);
-    auto* o = arena.Take<float>(partials * products * ValueWidth());
-    if (arena.end() != arena.used()) {  // not counting alone
-      for (int64_t i = 0; i < partials; ++i) list[i] = {softmax + i * rows, o + i * products * ValueWidth()};
-    }
-    return {list, static_cast<size_t>(partials)};
-  }
-  Scratch TakeScratch(Arena& arena) const;
-
-  int64_t chunks = 0, units = 0;  // of a sequence at most
-  int64_t rows = 0, products = 0, partials = 0;
-  bool before_rotary = false;  // any cache's keys
-  PageLayout page;
 };
 
-// Of one thread. Rows and products are those of all groups, times T.
-struct Scratch {
-  Arena arena;
-  const Layout& l;
-  int64_t inputs = l.page.KeyInputs();
-  GroupQueries::Memory queries{.keys = arena.Take<PanelFactor>(l.rows),
-                               .q = arena.Take<float>(l.rows * inputs),
-                               .q_high = arena.Take<int8_t>(l.rows * inputs),
-                               .q_low = arena.Take<int8_t>(l.rows * inputs),
-                               .logits = arena.Take<float>(l.rows * kPageTokens),
-                               .panel = arena.Take<float>(l.before_rotary ? inputs * kPageTokens : 0)};
-  PanelFactor* values = arena.Take<PanelFactor>(l.products);      // [products]
-  float* p = arena.Take<float>(l.rows * kPageTokens);             // [rows][64]
-  float* rescale = arena.Take<float>(l.rows);                     // [rows]
-  int8_t* p_high = arena.Take<int8_t>(l.products * kPageTokens);  // [products][64]
-  int8_t* p_low = arena.Take<int8_t>(l.products * kPageTokens);   // [products][64]
-};
-
-Scratch Layout::TakeScratch(Arena& taken) const {
-  const Scratch scratch{taken, *this};
-  taken = scratch.arena;
-  return scratch;
+// Queries stay in memory from page to page: each group's its own.
+GroupQueries QueriesOf(const Unit& u, const Group& group) {
+  const int64_t row = u.FirstRow(group);
+  GroupQueries::Memory memory = u.x.queries;
+  memory.keys += row;
+  memory.q += row * u.x.inputs;
+  memory.q_high += row * u.x.inputs;
+  memory.q_low += row * u.x.inputs;
+  return {u.table, u.work.s, group, memory};
 }
 
-// A group of a chunk; rows and products are counted times T, query within head.
-class GroupPass {
- public:
-  GroupPass(const DecodeHeads& table, const DecodeSequence& s, const Group& group, Scratch scratch, Partial partial)
-      : table_(table),
-        s_(s),
-        group_(group),
-        x_(scratch),
-        queries_of_(table, s, group, OfGroup(scratch.queries)),
-        partial_(partial),
-        queries_(s.q.tokens),
-        width_((table.shape().v_width + kPanelLanes - 1) / kPanelLanes * kPanelLanes) {
-    partial_.softmax += group.first_row * queries_;
-    partial_.o += group.first_product * queries_ * width_;
+void KeysOfGroup(const Unit& u, const Group& group, int64_t page) {
+  const GroupQueries queries = QueriesOf(u, group);
+  std::fill_n(u.P(page, group, 0), queries.Rows() * kPageTokens, -std::numeric_limits<float>::infinity());
+  u.ForParts(page, [&](const Part& part) {
+    queries.Multiply(part, page);
+    for (int64_t i = 0; i < queries.Rows(); ++i) LogitsOfPage(queries.Logits(part, page, i), u.P(page, group, i));
+  });
+  const int64_t at = (page - u.first_page) * u.maps + u.FirstRow(group);
+  for (int64_t i = 0; i < queries.Rows(); ++i) {
+    const SoftmaxSum of_page = ExponentialsOfPage(u.P(page, group, i));
+    u.work.max[at + i] = of_page.max;
+    u.work.sum[at + i] = of_page.sum;
   }
+}
 
-  void Begin() {
-    std::fill_n(partial_.softmax, Rows(), RunningSoftmax{kNone, 0.0f});
-    std::fill_n(partial_.o, Products() * width_, 0.0f);
-    queries_of_.Load();
-  }
+void PassOverKeys(const Unit& u) {
+  for (const Group& group : u.groups) QueriesOf(u, group).Load();
+  for (int64_t page = u.pages.begin; page < u.pages.end; ++page)
+    for (const Group& group : u.groups) KeysOfGroup(u, group, page);
+}
 
-  // next: what is read after this. Returns whether the values were read.
-  bool AddPage(const Part& part, int64_t page, const std::byte* next) {
-    queries_of_.Multiply(part, page);
-    if (!Softmaxes(part, page)) return false;
-    MultiplyValues(part, next);
-    return true;
-  }
-
- private:
-  int64_t Rows() const { return std::ssize(group_.rows) * queries_; }
-  int64_t Products() const { return std::ssize(group_.products) * queries_; }
-
-  // Queries stay there from page to page: each group's its own.
-  GroupQueries::Memory OfGroup(GroupQueries::Memory memory) const {
-    const int64_t row = group_.first_row * s_.q.tokens, inputs = (table_.shape().k_width + 15) / 16 * 16;
-    memory.keys += row;
-    memory.q += row * inputs;
-    memory.q_high += row * inputs;
-    memory.q_low += row * inputs;
-    return memory;
-  }
-
-  // Whether the page weighs anything in any row's map.
-  bool Softmaxes(const Part& part, int64_t page) {
-    bool matters = false;
-    for (int64_t i = 0; i < Rows(); ++i) {
-      RunningSoftmax& state = partial_.softmax[i];
-      const float before = state.sum;
-      x_.rescale[i] = SoftmaxOfPage(queries_of_.Logits(part, page, i), state, x_.p + i * kPageTokens);
-      matters = matters || x_.rescale[i] != 1.0f || state.sum - before > table_.skip() * state.sum;
+// A group's differences, of the part's keys, into scratch. Returns whether any weighs more than skip.
+bool LoadDifferences(const Unit& u, const Group& group, int64_t page, const Part& part) {
+  const int64_t queries = u.Queries();
+  float most = 0, *d = u.x.d;
+  for (const Difference& difference : group.differences) {
+    for (int64_t t = 0; t < queries; ++t, d += kPageTokens) {
+      PageMap maps[2];
+      for (int map = 0; map < 2 && difference.row[map] != kNoMap; ++map) {
+        const int64_t i = difference.row[map] * queries + t;
+        const float weight = map == 0 ? 1.0f : u.work.s.lambda.At(t, difference.head);
+        maps[map] = {u.P(page, group, i), weight * u.x.share[u.FirstRow(group) + i]};
+      }
+      const auto begin = static_cast<int>(part.keys.begin), end = static_cast<int>(part.keys.end);
+      most = std::max(most, DifferenceOfPage(maps[0], maps[1], begin, end, d));
     }
-    return matters;
   }
+  return most > u.table.skip();
+}
 
-  void LoadProbabilities(const PageLayout& layout, const std::byte* scales, int64_t i, int64_t inputs) {
-    const int64_t row = group_.products[i / queries_].row * queries_ + i % queries_;
-    float* o = partial_.o + i * width_;
-    const float* p = x_.p + row * kPageTokens;
-    if (x_.rescale[row] != 1.0f) Rescale(o, x_.rescale[row], width_);
-    x_.values[i] = {.x = p, .y = o};
-    if (!HasCodes(layout.v().format)) return;
-    const auto* v_scales = reinterpret_cast<const float*>(scales);
-    const bool by_channel = layout.v().ByChannel();
-    ToPlanes(p, by_channel ? nullptr : v_scales, inputs, x_.p_high + i * kPageTokens, x_.p_low + i * kPageTokens,
-             x_.values[i]);
-    if (by_channel) x_.values[i].lane_scales = v_scales;
+// A difference as it is multiplied with a head's values.
+void LoadFactor(const Unit& u, const Part& part, int head, const float* d, float* y, int64_t i, PanelFactor& factor) {
+  const PageLayout& layout = *part.layout;
+  const int64_t inputs = (part.keys.end + 15) / 16 * 16;
+  factor = {.x = d, .y = y};
+  if (!HasCodes(layout.v().format)) return;
+  const auto* scales = reinterpret_cast<const float*>(part.v + layout.ValueScales(head));
+  const bool by_channel = layout.v().ByChannel();
+  ToPlanes(d, by_channel ? nullptr : scales, inputs, u.x.d_high + i * kPageTokens, u.x.d_low + i * kPageTokens, factor);
+  if (by_channel) factor.lane_scales = scales;
+}
+
+// The group's differences times the part's values.
+void MultiplyValues(const Unit& u, const Group& group, const Part& part) {
+  const PageLayout& layout = *part.layout;
+  const int64_t queries = u.Queries(), width = layout.ValuePanels() * kPanelLanes;
+  const int64_t inputs = (part.keys.end + 15) / 16 * 16, panel_bytes = PanelBytes(layout.v().format, kPageTokens);
+  float* o = u.work.o + (u.chunk * u.table.products() + group.first_product) * queries * width;
+  for (size_t i = 0, end = 0; i < group.products.size(); i = end) {
+    const int head = group.products[i].v;
+    for (; end < group.products.size() && group.products[end].v == head; ++end) {
+      for (int64_t t = 0; t < queries; ++t) {
+        const int64_t at = static_cast<int64_t>(end) * queries + t;
+        const float* d = u.x.d + (group.products[end].difference * queries + t) * kPageTokens;
+        LoadFactor(u, part, head, d, o + at * width, at, u.x.values[at]);
+      }
+    }
+    const std::span<PanelFactor> factors(u.x.values + i * queries, (end - i) * queries);
+    const std::byte* panel = part.v + layout.Value(head);
+    for (int n = 0; n < layout.ValuePanels(); ++n, panel += panel_bytes) {
+      PanelProduct(layout.v().format, panel, inputs, factors, BestReadHint());
+      for (PanelFactor& factor : factors) {
+        factor.y += kPanelLanes;
+        if (factor.lane_scales != nullptr) factor.lane_scales += kPanelLanes;
+      }
+    }
   }
+}
 
-  void MultiplyValues(const Part& part, const std::byte* next_group) {
-    const PageLayout& layout = *part.layout;
-    const int64_t inputs = (part.keys.end + 15) / 16 * 16, panel_bytes = PanelBytes(layout.v().format, kPageTokens);
-    for (size_t i = 0, end = 0; i < group_.products.size(); i = end) {
-      const int head = group_.products[i].v;
-      while (end < group_.products.size() && group_.products[end].v == head) ++end;
-      const std::span<PanelFactor> factors(x_.values + i * queries_, (end - i) * queries_);
-      for (int64_t f = 0; f < std::ssize(factors); ++f)
-        LoadProbabilities(layout, part.page + layout.ValueScales(head), i * queries_ + f, inputs);
-      const std::byte* next =
-          end < group_.products.size() ? part.page + layout.Value(group_.products[end].v) : next_group;
-      const std::byte* panel = part.page + layout.Value(head);
-      const ReadAhead ahead = Ahead(panel + layout.ValueBytes(), next);
-      for (int n = 0; n < layout.ValuePanels(); ++n, panel += panel_bytes) {
-        PanelProducts(layout.v().format, panel, inputs, factors, ahead);
-        for (PanelFactor& factor : factors) {
-          factor.y += kPanelLanes;
-          if (factor.lane_scales != nullptr) factor.lane_scales += kPanelLanes;
+ValuePages PassOverValues(const Unit& u) {
+  ValuePages values;
+  const int64_t width = (u.table.shape().v_width + kPanelLanes - 1) / kPanelLanes * kPanelLanes;
+  for (const Group& group : u.groups) {
+    const int64_t products = std::ssize(group.products) * u.Queries();
+    std::fill_n(u.work.o + (u.chunk * u.table.products() + group.first_product) * u.Queries() * width, products * width,
+                0.0f);
+  }
+  for (int64_t page = u.pages.begin; page < u.pages.end; ++page) {
+    SharesOfPage(u.work.max + (page - u.first_page) * u.maps, u.work.total_max, u.work.inverse, u.maps, u.x.share);
+    u.ForParts(page, [&](const Part& part) {
+      for (const Group& group : u.groups) {
+        ++values.all;
+        if (LoadDifferences(u, group, page, part)) {
+          MultiplyValues(u, group, part);
+        } else {
+          ++values.skipped;
         }
       }
-    }
-  }
-
-  const DecodeHeads& table_;
-  const DecodeSequence& s_;
-  const Group& group_;
-  Scratch x_;
-  GroupQueries queries_of_;
-  Partial partial_;
-  int64_t queries_;
-  int width_;  // of v, up to a whole panel
-};
-
-// Where reading goes on after a page: the first part of the next.
-const std::byte* FirstKey(const KvCache& cache, int64_t page, const Group& group) {
-  if (page >= cache.Pages()) return nullptr;
-  for (const Part& part : cache.Parts(page)) {
-    if (part.keys.begin < part.keys.end) return part.page + part.layout->Key(group.rows[0].k);
-  }
-  return nullptr;
-}
-
-ValuePages RunUnit(const DecodeHeads& table, const DecodeSequence& s, std::span<const Group> groups, KeyRange pages,
-                   const Scratch& scratch, const Partial& partial) {
-  ValuePages values;
-  for (const Group& group : groups) GroupPass(table, s, group, scratch, partial).Begin();
-  for (int64_t page = pages.begin; page < pages.end; ++page) {
-    for (const Part& part : s.cache->Parts(page)) {
-      if (part.keys.begin == part.keys.end) continue;
-      for (const Group& group : groups) {
-        const std::byte* next = &group == &groups.back() ? FirstKey(*s.cache, page + 1, groups.front())
-                                                         : part.page + part.layout->Key((&group)[1].rows[0].k);
-        values.skipped += GroupPass(table, s, group, scratch, partial).AddPage(part, page, next) ? 0 : 1;
-        ++values.all;
-      }
-    }
+    });
   }
   return values;
 }
 
-// A product's share of each chunk in the output: 2^(its maximum - the largest) / sum; all 0 where no key was seen.
-void Shares(std::span<const Partial> chunks, int64_t row, float* shares) {
-  float max = kNone, sum = 0;
-  for (const Partial& chunk : chunks) max = std::max(max, chunk.softmax[row].max);
-  for (size_t c = 0; c < chunks.size(); ++c) {
-    shares[c] = max == kNone ? 0.0f : RowExp2(chunks[c].softmax[row].max - max);
-    sum += shares[c] * chunks[c].softmax[row].sum;
-  }
-  for (size_t c = 0; c < chunks.size(); ++c) shares[c] = sum > 0 ? shares[c] / sum : 0.0f;
-}
-
-void Merge(const DecodeHeads& table, const DecodeSequence& s, const Group& group, std::span<const Partial> chunks) {
-  const int64_t queries = s.q.tokens;
+// The chunks' outputs in order.
+void AddChunks(const DecodeHeads& table, const DecodeWork& work, const Group& group) {
+  const DecodeSequence& s = work.s;
   const int width = table.shape().v_width, padded = (width + kPanelLanes - 1) / kPanelLanes * kPanelLanes;
-  for (const DecodeHeads::Output& output : group.outputs) {
-    for (int64_t t = 0; t < queries; ++t) {
-      float* out = s.out.Row(t, output.head) + output.slice * width;
+  const int64_t chunks = Cuts(table, s).chunks;
+  for (size_t i = 0; i < group.products.size(); ++i) {
+    const DecodeHeads::Product& product = group.products[i];
+    for (int64_t t = 0; t < s.q.tokens; ++t) {
+      float* out = s.out.Row(t, group.differences[product.difference].head) + product.slice * width;
       std::fill_n(out, width, 0.0f);
-      for (const int product : output.product) {
-        if (product == kNoMap) continue;
-        float shares[kMostChunks];
-        Shares(chunks, (group.first_row + group.products[product].row) * queries + t, shares);
-        const float weight = product == output.product[0] ? 1.0f : -s.lambda.At(t, output.head);
-        for (size_t c = 0; c < chunks.size(); ++c) {
-          const float* o = chunks[c].o + ((group.first_product + product) * queries + t) * padded;
-          const float share = weight * shares[c];
-          for (int i = 0; i < width; ++i) out[i] += share * o[i];
-        }
+      for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+        const int64_t at = (chunk * table.products() + group.first_product + static_cast<int64_t>(i)) * s.q.tokens + t;
+        for (int j = 0; j < width; ++j) out[j] += work.o[at * padded + j];
       }
       if (const Hadamard* rotation = s.cache->ValueRotation(); rotation != nullptr) rotation->RotateBack(out, out);
     }
@@ -284,6 +190,8 @@ void CheckSequence(const DecodeHeads& table, size_t number, const DecodeSequence
     Fail("decode, sequence {}: got a cache of {} heads of k and {} of v, {} and {} wide, expected {} and {}, {} and {}",
          number, s.cache->shape().k_heads, s.cache->shape().v_heads, s.cache->shape().k_width, s.cache->shape().v_width,
          table.shape().k_heads, table.shape().v_heads, table.shape().k_width, table.shape().v_width);
+  if (s.newer < 0 || s.newer > s.cache->tokens())
+    Fail("decode, sequence {}: got {} newer tokens, expected 0 to the cache's {}", number, s.newer, s.cache->tokens());
   CheckShape("q", number, s.q, s.q.tokens, table.q_heads(), table.shape().k_width);
   CheckShape("out", number, s.out, s.q.tokens, table.heads(), table.out_width());
   if (table.differential() && s.lambda.data == nullptr) Fail("decode, sequence {}: two maps, but no lambda", number);
@@ -295,40 +203,71 @@ void CheckSequence(const DecodeHeads& table, size_t number, const DecodeSequence
   }
 }
 
+// Calls body for every unit of a round, on all threads.
+template <typename Body>
+void ForUnits(const DecodeHeads& table, const DecodeLayout& layout, const Workspace<DecodeLayout>& memory,
+              std::span<const DecodeWork> round, const Body& body) {
+  const auto groups = std::ssize(table.groups());
+  ParallelFor(round.size() * layout.units(), [&](size_t unit, int thread) {
+    const DecodeWork& work = round[unit / layout.units()];
+    const auto place = static_cast<int64_t>(unit) % layout.units();
+    const Cuts cuts(table, work.s);
+    if (place >= cuts.chunks * cuts.runs) return;
+    const int64_t chunk = place / cuts.runs, run = place % cuts.runs;
+    const int64_t begin = run * groups / cuts.runs, end = (run + 1) * groups / cuts.runs;
+    const int64_t page = cuts.first + chunk * cuts.pages;
+    body(Unit{.table = table,
+              .work = work,
+              .x = memory.Scratch(thread),
+              .groups = std::span(table.groups()).subspan(begin, end - begin),
+              .pages = {page, std::min(page + cuts.pages, cuts.end)},
+              .first_page = cuts.first,
+              .chunk = chunk,
+              .maps = layout.Maps(work.s.q.tokens)});
+  });
+}
+
+void SumMaps(const DecodeHeads& table, const DecodeLayout& layout, std::span<const DecodeWork> round) {
+  ParallelFor(round.size() * layout.blocks(), [&](size_t block, int) {
+    const DecodeWork& work = round[block / layout.blocks()];
+    const int64_t first = static_cast<int64_t>(block) % layout.blocks() * kMapsAtOnce;
+    const int64_t maps = layout.Maps(work.s.q.tokens);
+    if (first >= maps) return;
+    const Cuts cuts(table, work.s);
+    TotalsOfMaps(work.max + first, work.sum + first, cuts.end - cuts.first, maps, work.total_max + first,
+                 work.inverse + first);
+  });
+}
+
 }  // namespace
 
 size_t DecodeWorkspaceBytes(const DecodeHeads& table, std::span<const DecodeSequence> sequences) {
-  return BytesOf(Layout(table, sequences));
+  return BytesOf(DecodeLayout(table, sequences));
 }
 
 ValuePages DecodeAttention(const DecodeHeads& table, std::span<const DecodeSequence> sequences,
                            std::span<std::byte> workspace) {
   for (size_t i = 0; i < sequences.size(); ++i) CheckSequence(table, i, sequences[i]);
-  const Layout layout(table, sequences);
-  const Workspace<Layout> memory(layout, workspace);
-  const std::span<Partial> partials = memory.Packed();
+  const DecodeLayout layout(table, sequences);
+  const Workspace<DecodeLayout> memory(layout, workspace);
+  const std::span<DecodeWork> works = memory.Packed();
   const auto groups = std::ssize(table.groups());
   std::atomic<int64_t> all = 0, skipped = 0;
-  ParallelFor(sequences.size() * layout.units, [&](size_t unit, int thread) {
-    const auto number = static_cast<int64_t>(unit) / layout.units, place = static_cast<int64_t>(unit) % layout.units;
-    const DecodeSequence& s = sequences[number];
-    const Cuts cuts(table, s);
-    if (place >= cuts.chunks * cuts.runs) return;
-    const int64_t chunk = place / cuts.runs, run = place % cuts.runs;
-    const int64_t begin = run * groups / cuts.runs, end = (run + 1) * groups / cuts.runs;
-    const int64_t page = cuts.first + chunk * cuts.pages;
-    const ValuePages values = RunUnit(table, s, std::span(table.groups()).subspan(begin, end - begin),
-                                      {page, std::min(page + cuts.pages, s.cache->Pages())}, memory.Scratch(thread),
-                                      partials[number * layout.chunks + chunk]);
-    all += values.all;
-    skipped += values.skipped;
-  });
-  ParallelFor(sequences.size() * groups, [&](size_t i, int) {
-    const size_t number = i / groups;
-    const auto chunks = static_cast<size_t>(Cuts(table, sequences[number]).chunks);
-    Merge(table, sequences[number], table.groups()[i % groups], partials.subspan(number * layout.chunks, chunks));
-  });
+  for (int64_t round = 0; round < layout.rounds(); ++round) {
+    for (size_t i = 0; i < works.size(); ++i) works[i].s = layout.OfRound(sequences[i], round);
+    ForUnits(table, layout, memory, works, PassOverKeys);
+    SumMaps(table, layout, works);
+    ForUnits(table, layout, memory, works, [&](const Unit& unit) {
+      const ValuePages values = PassOverValues(unit);
+      all += values.all;
+      skipped += values.skipped;
+    });
+    ParallelFor(works.size() * groups,
+                [&](size_t i, int) { AddChunks(table, works[i / groups], table.groups()[i % groups]); });
+  }
   return {all, skipped};
 }
+
+double DecodeBound(const CacheRules&) { return 1e-3; }
 
 }  // namespace tare

@@ -3,13 +3,18 @@
 //
 //   out[t, h] = softmax(s q[t, q1] k[:, k1]) V_h  -  lambda[t, h] softmax(s q[t, q2] k[:, k2]) V_h       (heads.h)
 //
-// over the keys up to its own, or a window of them. Many sequences in one call. Each page is read once for all heads
-// and queries that share it, both maps and values in one pass (an online softmax by page); codes stay packed until they
-// are in registers. Queries and probabilities are 15-bit integers beside codes (panel_product.h), f32 beside f32 and
-// bf16: the result is that of exact attention over the dequantized cache within 1e-3 of ||P1 V|| + lambda ||P2 V||.
+// over the keys up to its own, or a window of them. Many sequences in one call. Two passes: one over the keys of all
+// pages, which keeps both maps' exponentials (page_softmax.h), 4 bytes per key, map and query; then, their sums known,
+// one over the values, times the difference of the maps: one row where the formula has two. Each reads its memory
+// straight on, once for all heads and queries that share it; codes stay packed until they are in registers.
 //
-// Keys are cut into at most kMostChunks runs of pages by the cache's length alone, and their (max, sum, output) merged
-// in order: the same bits on any number of threads, and over codes on any instruction set.
+// Queries and differences are 15-bit integers beside int8, and f32 beside f32 and bf16: the result is that of exact
+// attention over the dequantized cache within 1e-3 of ||P1 V|| + lambda ||P2 V||. Beside int4 and int6 they may be
+// 8-bit integers (panel_product.h), off by at most 1/28 or 1/124 in sum: less than the codes themselves are.
+//
+// A page's exponentials hang on nothing but the page; values are summed in at most kMostChunks runs of pages, cut by
+// the cache's length alone, and those in order: the same bits on any number of threads, and over codes on any
+// instruction set.
 #pragma once
 
 #include <cstddef>
@@ -27,13 +32,11 @@ struct DecodeSequence {
   HeadsView<const float> q;  // [T][q heads][d]
   LambdaView lambda;         // not read for heads with one map
   HeadsView<float> out;      // [T][heads][slices * width of v]
+  int64_t newer = 0;         // tokens of the cache after the last query's, which no query sees
 };
 
-inline constexpr int64_t kMostChunks = 16;  // of a sequence's keys
-inline constexpr int64_t kFewestPages = 8;  // of a chunk, but the last
-inline constexpr int64_t kFewestUnits = 8;  // of chunks times runs of groups, where there are so many groups
-
-// Bytes of workspace, aligned to 64; they grow with T, and stop growing with the caches at kMostChunks.
+// Bytes of workspace, aligned to 64; they grow with the caches by 4 per key, map and query, and with T until that is
+// kMostKept (decode_work.h) of a sequence.
 size_t DecodeWorkspaceBytes(const DecodeHeads& table, std::span<const DecodeSequence> sequences);
 
 // Pages of values, a group's each: how many there were, and how many a table's skip= left unread.
@@ -46,5 +49,8 @@ struct ValuePages {
 // misaligned.
 ValuePages DecodeAttention(const DecodeHeads& table, std::span<const DecodeSequence> sequences,
                            std::span<std::byte> workspace);
+
+// How far from exact attention over the dequantized cache a row may be, as above, in ||P1 V|| + lambda ||P2 V||.
+double DecodeBound(const CacheRules& rules);
 
 }  // namespace tare

@@ -77,16 +77,13 @@ std::vector<int> Sort(std::vector<T>& list, Key key) {
 }  // namespace
 
 void DecodeHeads::AddHead(const OutputHead& head, int number, Group& group) {
-  for (int slice = 0; slice < head.VSlices(); ++slice) {
-    Output output{.head = number, .slice = slice};
-    for (int map = 0; map < head.Maps(); ++map) {
-      const Row row{head.Q(map), head.K(map)};
-      const int place = PlaceOf(group.rows, row, [](Row a, Row b) { return a.q == b.q && a.k == b.k; });
-      output.product[map] = PlaceOf(group.products, {place, head.v[slice]},
-                                    [](Product a, Product b) { return a.row == b.row && a.v == b.v; });
-    }
-    group.outputs.push_back(output);
-  }
+  Difference difference{.head = number};
+  for (int map = 0; map < head.Maps(); ++map)
+    difference.row[map] = PlaceOf(group.rows, {head.Q(map), head.K(map)},
+                                  [](const Row& a, const Row& b) { return a.q == b.q && a.k == b.k; });
+  for (int slice = 0; slice < head.VSlices(); ++slice)
+    group.products.push_back({static_cast<int>(group.differences.size()), slice, head.v[slice]});
+  group.differences.push_back(difference);
 }
 
 DecodeHeads::DecodeHeads(std::span<const OutputHead> heads, int q_heads, const CacheShape& shape, float scale,
@@ -113,11 +110,10 @@ DecodeHeads::DecodeHeads(std::span<const OutputHead> heads, int q_heads, const C
   }
   for (Group& group : groups_) {
     const std::vector<int> rows = Sort(group.rows, [](const Row& row) { return row.k; });
-    for (Product& product : group.products) product.row = rows[product.row];
-    const std::vector<int> products = Sort(group.products, [](const Product& product) { return product.v; });
-    for (Output& output : group.outputs) {
-      for (int& product : output.product) product = product == kNoMap ? kNoMap : products[product];
+    for (Difference& difference : group.differences) {
+      for (int& row : difference.row) row = row == kNoMap ? kNoMap : rows[row];
     }
+    std::ranges::stable_sort(group.products, {}, &Product::v);
     group.first_row = rows_;
     group.first_product = products_;
     rows_ += static_cast<int>(group.rows.size());

@@ -2,9 +2,9 @@
 // How decoding uses a model's head table, computed once: output heads that share keys or values form a group, and a
 // page's keys and values of a group are read together, once for all its heads. In a group
 //
-//   row       one softmax map: a query head over a key head; heads with the same map share it (grouped differential)
-//   product   a row's probabilities times a value head
-//   output    slices of an output head: the product of map 1, less lambda times that of map 2
+//   row          one softmax map: a query head over a key head; heads with the same map share it (grouped differential)
+//   difference   of an output head: map 1 less lambda times map 2, or its one map
+//   product      a difference times a value head: a slice of the output head
 #pragma once
 
 #include <array>
@@ -22,25 +22,25 @@ class DecodeHeads {
   struct Row {
     int q = 0, k = 0;
   };
-  struct Product {
-    int row = 0, v = 0;  // row: of the group
+  struct Difference {
+    int head = 0;                          // of the output
+    std::array<int, 2> row = {0, kNoMap};  // of each map, of the group
   };
-  struct Output {
-    int head = 0, slice = 0;
-    std::array<int, 2> product = {0, kNoMap};  // of each map, of the group
+  struct Product {
+    int difference = 0, slice = 0, v = 0;  // difference: of the group
   };
   struct Group {
-    std::vector<Row> rows;          // by key head
-    std::vector<Product> products;  // by value head
-    std::vector<Output> outputs;
+    std::vector<Row> rows;  // by key head
+    std::vector<Difference> differences;
+    std::vector<Product> products;         // by value head
     int first_row = 0, first_product = 0;  // how many rows and products the groups before have
   };
 
   // scale: of the attention logits. window: of the keys that a query may see only the last so many; 0: all. skip: a
-  // page's values are not read where its keys weigh at most this part of every map of their group so far; the output
-  // then lacks at most this much per page of the longest row of V; 0 loses nothing. Throws Error for a table with
-  // indices beyond q_heads or the shape's heads, a scale that is not a positive finite number, a window below 0, and a
-  // skip outside [0, 1).
+  // page's values are not read where its keys weigh at most this much in every difference of their group, in
+  // magnitude; the output then lacks at most this much per page of the longest row of V; 0 loses nothing. Throws Error
+  // for a table with indices beyond q_heads or the shape's heads, a scale that is not a positive finite number, a
+  // window below 0, and a skip outside [0, 1).
   DecodeHeads(std::span<const OutputHead> heads, int q_heads, const CacheShape& shape, float scale, int64_t window = 0,
               float skip = 0);
 

@@ -7,7 +7,7 @@ namespace tare {
 
 DecodeTruth ReferenceDecode(const OutputHead& head, int number, float scale, int64_t window, const DecodeSequence& s) {
   const KvCache& cache = *s.cache;
-  const int64_t tokens = cache.tokens();
+  const int64_t tokens = cache.tokens() - s.newer;
   const int maps = head.Maps(), slices = head.VSlices(), d = cache.shape().k_width, width = cache.shape().v_width;
   if (tokens == 0)
     return {std::vector<double>(s.q.tokens * slices * width), std::vector<double>(static_cast<size_t>(s.q.tokens))};

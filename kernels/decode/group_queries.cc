@@ -10,12 +10,6 @@ namespace tare {
 
 using Part = KvCache::Part;
 
-void PanelProducts(Format format, const std::byte* panel, int64_t inputs, std::span<const PanelFactor> factors,
-                   const ReadAhead& ahead) {
-  for (; factors.size() > 2; factors = factors.subspan(2)) PanelProduct(format, panel, inputs, factors.first(2), ahead);
-  PanelProduct(format, panel, inputs, factors, ahead);
-}
-
 GroupQueries::GroupQueries(const DecodeHeads& table, const DecodeSequence& s, const DecodeHeads::Group& group,
                            const Memory& memory)
     : table_(table), s_(s), group_(group), x_(memory), inputs_((table.shape().k_width + 15) / 16 * 16) {}
@@ -32,15 +26,18 @@ void GroupQueries::Load() const {
       std::copy_n(query, table_.shape().k_width, q);
     }
     x_.keys[i] = {.x = q, .y = x_.logits + i * kPageTokens};
-    ToPlanes(q, nullptr, inputs_, x_.q_high + i * inputs_, x_.q_low + i * inputs_, x_.keys[i]);
+    LoadPlanes(i, nullptr);
   }
+}
+
+void GroupQueries::LoadPlanes(int64_t i, const float* weights) const {
+  PanelFactor& factor = x_.keys[i];
+  ToPlanes(x_.q + i * inputs_, weights, inputs_, x_.q_high + i * inputs_, x_.q_low + i * inputs_, factor);
 }
 
 // Scales per channel are the page's: they go into the queries.
 void GroupQueries::WeighQueries(const std::byte* scales, int64_t begin, int64_t end) const {
-  for (int64_t i = begin; i < end; ++i)
-    ToPlanes(x_.q + i * inputs_, reinterpret_cast<const float*>(scales), inputs_, x_.q_high + i * inputs_,
-             x_.q_low + i * inputs_, x_.keys[i]);
+  for (int64_t i = begin; i < end; ++i) LoadPlanes(i, reinterpret_cast<const float*>(scales));
 }
 
 // Keys before rotary as they count, in f32.
@@ -52,8 +49,7 @@ void GroupQueries::MultiplyTurned(const Part& part, int64_t page, int head,
     s_.cache->ReadKey(page * kPageTokens + token, head, key);
     for (int i = 0; i < table_.shape().k_width; ++i) x_.panel[i * kPageTokens + token] = key[i];
   }
-  const auto* panel = reinterpret_cast<const std::byte*>(x_.panel);
-  PanelProducts(Format::kF32, panel, inputs_, factors, {panel + PanelBytes(Format::kF32, inputs_), 0});
+  PanelProduct(Format::kF32, reinterpret_cast<const std::byte*>(x_.panel), inputs_, factors, ReadHint::kNone);
 }
 
 void GroupQueries::Multiply(const Part& part, int64_t page) const {
@@ -68,17 +64,14 @@ void GroupQueries::Multiply(const Part& part, int64_t page) const {
       MultiplyTurned(part, page, head, factors);
       continue;
     }
-    const std::byte* next =
-        part.page + (end < group_.rows.size() ? layout.Key(group_.rows[end].k) : layout.Value(group_.products[0].v));
-    const std::byte* panel = part.page + layout.Key(head);
-    if (layout.k().ByChannel()) WeighQueries(part.page + layout.KeyScales(head), i * queries, end * queries);
-    PanelProducts(layout.k().format, panel, layout.KeyInputs(), factors, Ahead(panel + layout.KeyBytes(), next));
+    if (layout.k().ByChannel()) WeighQueries(part.k + layout.KeyScales(head), i * queries, end * queries);
+    PanelProduct(layout.k().format, part.k + layout.Key(head), layout.KeyInputs(), factors, BestReadHint());
   }
 }
 
 // Keys of the part that a query sees, from the page's first.
 KeyRange GroupQueries::Visible(const Part& part, int64_t page, int64_t query) const {
-  const int64_t end = s_.cache->tokens() - s_.q.tokens + query + 1 - page * kPageTokens;
+  const int64_t end = s_.cache->tokens() - s_.newer - s_.q.tokens + query + 1 - page * kPageTokens;
   const int64_t begin = table_.window() == 0 ? part.keys.begin : end - table_.window();
   return {std::clamp(begin, part.keys.begin, part.keys.end), std::clamp(end, part.keys.begin, part.keys.end)};
 }
@@ -87,7 +80,7 @@ PageLogits GroupQueries::Logits(const Part& part, int64_t page, int64_t i) const
   const PageLayout& layout = *part.layout;
   const bool by_token = HasCodes(layout.k().format) && !layout.k().ByChannel() && !s_.cache->KeysBeforeRotary();
   const KeyRange keys = Visible(part, page, i % s_.q.tokens);
-  const std::byte* scales = part.page + layout.KeyScales(group_.rows[i / s_.q.tokens].k);
+  const std::byte* scales = part.k + layout.KeyScales(group_.rows[i / s_.q.tokens].k);
   return {.products = x_.logits + i * kPageTokens,
           .key_scales = by_token ? reinterpret_cast<const float*>(scales) : nullptr,
           .factor = table_.scale() * kLog2E,

@@ -30,12 +30,13 @@ class GroupQueries {
   int64_t Rows() const { return std::ssize(group_.rows) * s_.q.tokens; }
   // Queries into memory, where Multiply finds them.
   void Load() const;
-  // Their products with a part's keys. values: where its values begin, which are read next.
+  // Their products with a part's keys.
   void Multiply(const KvCache::Part& part, int64_t page) const;
-  // Row i's logits, of those keys that its query sees.
+  // Row i's logits, of those of the part's keys that its query sees.
   PageLogits Logits(const KvCache::Part& part, int64_t page, int64_t i) const;
 
  private:
+  void LoadPlanes(int64_t i, const float* weights) const;
   KeyRange Visible(const KvCache::Part& part, int64_t page, int64_t query) const;
   void WeighQueries(const std::byte* scales, int64_t begin, int64_t end) const;
   void MultiplyTurned(const KvCache::Part& part, int64_t page, int head, std::span<const PanelFactor> factors) const;
@@ -46,12 +47,5 @@ class GroupQueries {
   Memory x_;
   int inputs_;
 };
-
-// Up to two factors share a pass over the panel.
-void PanelProducts(Format format, const std::byte* panel, int64_t inputs, std::span<const PanelFactor> factors,
-                   const ReadAhead& ahead);
-
-// What is read after a panel's end; null: nothing.
-inline ReadAhead Ahead(const std::byte* end, const std::byte* next) { return {end, next == nullptr ? 0 : next - end}; }
 
 }  // namespace tare

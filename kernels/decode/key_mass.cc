@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/decode/key_mass.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "kernels/attention/row_exp2.h"
 #include "kernels/decode/group_queries.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
@@ -35,15 +37,19 @@ class GroupMass {
 
   void AddTo(std::span<float> mass, KeyMass of) {
     ForParts([&](const Part& part, int64_t page) {
-      for (size_t i = 0; i < rows_; ++i) SoftmaxOfPage(Logits(part, page, i), softmax_[i], p_.data());
+      for (size_t i = 0; i < rows_; ++i) {
+        const SoftmaxSum part_sum = Exponentials(part, page, i);
+        SoftmaxSum& all = softmax_[i];
+        const float max = std::max(all.max, part_sum.max);
+        all = {max, all.sum * RowExp2(all.max - max) + part_sum.sum * RowExp2(part_sum.max - max)};
+      }
     });
     ForParts([&](const Part& part, int64_t page) {
       for (size_t i = 0; i < rows_; ++i) {
-        RunningSoftmax last{softmax_[i].max, 0};
+        const float below = Exponentials(part, page, i).max - softmax_[i].max;
+        const float share = softmax_[i].sum > 0 ? RowExp2(below) / softmax_[i].sum : 0.0f;
         float* p = p_.data() + i * kPageTokens;
-        SoftmaxOfPage(Logits(part, page, i), last, p);
-        const float sum = softmax_[i].sum;
-        for (int key = 0; key < kPageTokens; ++key) p[key] = sum > 0 ? p[key] / sum : 0.0f;
+        for (int key = 0; key < kPageTokens; ++key) p[key] *= share;
       }
       for (int64_t key = part.keys.begin; key < part.keys.end; ++key)
         mass[static_cast<size_t>(page * kPageTokens + key)] += of == KeyMass::kMaps ? OfMaps(key) : OfDifference(key);
@@ -61,8 +67,12 @@ class GroupMass {
       }
     }
   }
-  PageLogits Logits(const Part& part, int64_t page, size_t i) const {
-    return queries_.Logits(part, page, static_cast<int64_t>(i));
+  // Row i's, of the part alone.
+  SoftmaxSum Exponentials(const Part& part, int64_t page, size_t i) {
+    float* p = p_.data() + i * kPageTokens;
+    std::fill_n(p, kPageTokens, -std::numeric_limits<float>::infinity());
+    LogitsOfPage(queries_.Logits(part, page, static_cast<int64_t>(i)), p);
+    return ExponentialsOfPage(p);
   }
   float P(int row, int64_t query, int64_t key) const {
     return p_.data()[(row * s_.q.tokens + query) * kPageTokens + key];
@@ -75,12 +85,10 @@ class GroupMass {
   }
   float OfDifference(int64_t key) const {
     float sum = 0;
-    for (const DecodeHeads::Output& output : group_.outputs) {
-      if (output.slice > 0) continue;
+    for (const DecodeHeads::Difference& difference : group_.differences) {
       for (int64_t t = 0; t < s_.q.tokens; ++t) {
-        float weight = P(group_.products[output.product[0]].row, t, key);
-        if (output.product[1] != kNoMap)
-          weight -= s_.lambda.At(t, output.head) * P(group_.products[output.product[1]].row, t, key);
+        float weight = P(difference.row[0], t, key);
+        if (difference.row[1] != kNoMap) weight -= s_.lambda.At(t, difference.head) * P(difference.row[1], t, key);
         sum += std::abs(weight);
       }
     }
@@ -94,7 +102,7 @@ class GroupMass {
   AlignedBuffer<float> q_{rows_ * inputs_}, logits_{rows_ * kPageTokens}, p_{rows_ * kPageTokens};
   AlignedBuffer<float> panel_{s_.cache->KeysBeforeRotary() ? inputs_ * kPageTokens : 0};
   AlignedBuffer<int8_t> planes_{2 * rows_ * inputs_};
-  std::vector<RunningSoftmax> softmax_{rows_, {-std::numeric_limits<float>::infinity(), 0.0f}};
+  std::vector<SoftmaxSum> softmax_{rows_, {-std::numeric_limits<float>::infinity(), 0.0f}};
   GroupQueries queries_;
 };
 

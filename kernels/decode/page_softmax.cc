@@ -2,7 +2,6 @@
 // See page_softmax.h.
 #include "kernels/decode/page_softmax.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "kernels/cache/page_layout.h"
@@ -23,33 +22,32 @@ using DI = hn::RebindToSigned<DF>;
 using VF = hn::Vec<DF>;
 constexpr int kLanes = HWY_MAX_LANES_D(DF);
 
-// s into p; what is not seen is -inf. Returns the largest.
-HWY_INLINE float Logits(const PageLogits& x, float* p) {
-  const DF d;
+// Keys i .. i + lanes of those from begin to end.
+HWY_INLINE hn::Mask<DF> Seen(int i, int begin, int end) {
   const DI di;
-  const VF none = hn::Set(d, -std::numeric_limits<float>::infinity()), factor = hn::Set(d, x.factor);
-  VF largest = none;
-  for (int i = 0; i < kPageTokens; i += kLanes) {
-    VF s = hn::Load(d, x.products + i);
-    if (x.key_scales != nullptr) s = hn::Mul(s, hn::Load(d, x.key_scales + i));
-    const auto key = hn::Iota(di, i);
-    const auto seen = hn::And(hn::Ge(key, hn::Set(di, x.begin)), hn::Lt(key, hn::Set(di, x.end)));
-    s = hn::IfThenElse(hn::RebindMask(d, seen), hn::Mul(s, factor), none);
-    largest = hn::Max(largest, s);
-    hn::Store(s, d, p + i);
-  }
-  return hn::ReduceMax(d, largest);
+  const auto key = hn::Iota(di, i);
+  return hn::RebindMask(DF(), hn::And(hn::Ge(key, hn::Set(di, begin)), hn::Lt(key, hn::Set(di, end))));
 }
 
-// Sums of p[i] over i = j (mod 16), (p[j] + p[j + 16]) + (p[j + 32] + p[j + 48]), then j with j + 8, + 4, + 2, + 1.
-HWY_INLINE float Exponentials(float max, float* p) {
+void Logits(const PageLogits* x, float* s) {
   const DF d;
-  const VF m = hn::Set(d, max);
-  for (int i = 0; i < kPageTokens; i += kLanes) hn::Store(RowExp2(d, hn::Sub(hn::Load(d, p + i), m)), d, p + i);
+  const VF factor = hn::Set(d, x->factor);
+  for (int i = 0; i < kPageTokens; i += kLanes) {
+    VF y = hn::Load(d, x->products + i);
+    if (x->key_scales != nullptr) y = hn::Mul(y, hn::Load(d, x->key_scales + i));
+    hn::Store(hn::IfThenElse(Seen(i, x->begin, x->end), hn::Mul(y, factor), hn::Load(d, s + i)), d, s + i);
+  }
+}
+
+// Sums of x[i] over i = j (mod 16), (x[j] + x[j + 16]) + (x[j + 32] + x[j + 48]), then j with j + 8, + 4, + 2, + 1: in
+// one order, whatever the vectors' width.
+template <class Value>
+HWY_INLINE float SumOf(const float* x, Value value) {
+  const DF d;
   HWY_ALIGN float sums[16];
   for (int j = 0; j < 16; j += kLanes) {
-    const VF a = hn::Add(hn::Load(d, p + j), hn::Load(d, p + j + 16));
-    const VF b = hn::Add(hn::Load(d, p + j + 32), hn::Load(d, p + j + 48));
+    const VF a = hn::Add(value(hn::Load(d, x + j)), value(hn::Load(d, x + j + 16)));
+    const VF b = hn::Add(value(hn::Load(d, x + j + 32)), value(hn::Load(d, x + j + 48)));
     hn::Store(hn::Add(a, b), d, sums + j);
   }
   const hn::FixedTag<float, 4> d4;
@@ -59,21 +57,48 @@ HWY_INLINE float Exponentials(float max, float* p) {
   return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
-float Softmax(const PageLogits& logits, RunningSoftmax* state, float* p) {
-  const float max = std::max(state->max, Logits(logits, p));
-  if (max == -std::numeric_limits<float>::infinity()) {
-    std::fill_n(p, kPageTokens, 0.0f);
-    return 1.0f;
-  }
-  const float rescale = tare::RowExp2(state->max - max);
-  state->sum = state->sum * rescale + Exponentials(max, p);
-  state->max = max;
-  return rescale;
+// What is not seen: -inf less the largest, or less itself, which is NaN; both give 0.
+void Exponentials(float* s, SoftmaxSum* sum) {
+  const DF d;
+  VF largest = hn::Load(d, s);
+  for (int i = kLanes; i < kPageTokens; i += kLanes) largest = hn::Max(largest, hn::Load(d, s + i));
+  const VF max = hn::MaxOfLanes(d, largest);
+  for (int i = 0; i < kPageTokens; i += kLanes) hn::Store(RowExp2(d, hn::Sub(hn::Load(d, s + i), max)), d, s + i);
+  *sum = {hn::GetLane(max), SumOf(s, [](VF x) HWY_ATTR { return x; })};
 }
 
-void Multiply(float* y, float factor, int n) {
+void Totals(const float* max, const float* sum, int64_t pages, int64_t stride, float* total_max, float* inverse) {
   const DF d;
-  for (int i = 0; i < n; i += kLanes) hn::Store(hn::Mul(hn::Load(d, y + i), hn::Set(d, factor)), d, y + i);
+  for (int64_t j = 0; j < kMapsAtOnce; j += kLanes) {
+    VF largest = hn::Set(d, -std::numeric_limits<float>::infinity()), total = hn::Zero(d);
+    for (int64_t i = 0; i < pages; ++i) largest = hn::Max(largest, hn::LoadU(d, max + i * stride + j));
+    for (int64_t i = 0; i < pages; ++i) {
+      const VF share = RowExp2(d, hn::Sub(hn::LoadU(d, max + i * stride + j), largest));
+      total = hn::Add(total, hn::Mul(share, hn::LoadU(d, sum + i * stride + j)));
+    }
+    hn::StoreU(largest, d, total_max + j);
+    const auto seen = hn::Gt(total, hn::Zero(d));
+    hn::StoreU(hn::IfThenElseZero(seen, hn::Div(hn::Set(d, 1.0f), total)), d, inverse + j);
+  }
+}
+
+void Shares(const float* max, const float* total_max, const float* inverse, int64_t count, float* share) {
+  const DF d;
+  for (int64_t j = 0; j < count; j += kLanes) {
+    const VF below = hn::Sub(hn::LoadU(d, max + j), hn::LoadU(d, total_max + j));
+    hn::StoreU(hn::Mul(RowExp2(d, below), hn::LoadU(d, inverse + j)), d, share + j);
+  }
+}
+
+void Difference(const PageMap* first, const PageMap* second, int begin, int end, float* out, float* weight) {
+  const DF d;
+  const VF a = hn::Set(d, first->weight), b = hn::Set(d, second->weight);
+  for (int i = 0; i < kPageTokens; i += kLanes) {
+    VF x = hn::Mul(hn::Load(d, first->p + i), a);
+    if (second->p != nullptr) x = hn::Sub(x, hn::Mul(hn::Load(d, second->p + i), b));
+    hn::Store(hn::IfThenElseZero(Seen(i, begin, end), x), d, out + i);
+  }
+  *weight = SumOf(out, [](VF x) HWY_ATTR { return hn::Abs(x); });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -83,14 +108,33 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(Softmax);
-HWY_EXPORT(Multiply);
+HWY_EXPORT(Logits);
+HWY_EXPORT(Exponentials);
+HWY_EXPORT(Totals);
+HWY_EXPORT(Shares);
+HWY_EXPORT(Difference);
 
-float SoftmaxOfPage(const PageLogits& logits, RunningSoftmax& state, float* p) {
-  return HWY_DYNAMIC_DISPATCH(Softmax)(logits, &state, p);
+void LogitsOfPage(const PageLogits& logits, float* s) { HWY_DYNAMIC_DISPATCH(Logits)(&logits, s); }
+
+SoftmaxSum ExponentialsOfPage(float* s) {
+  SoftmaxSum sum;
+  HWY_DYNAMIC_DISPATCH(Exponentials)(s, &sum);
+  return sum;
 }
 
-void Rescale(float* y, float factor, int n) { HWY_DYNAMIC_DISPATCH(Multiply)(y, factor, n); }
+void TotalsOfMaps(const float* max, const float* sum, int64_t pages, int64_t stride, float* total_max, float* inverse) {
+  HWY_DYNAMIC_DISPATCH(Totals)(max, sum, pages, stride, total_max, inverse);
+}
+
+void SharesOfPage(const float* max, const float* total_max, const float* inverse, int64_t count, float* share) {
+  HWY_DYNAMIC_DISPATCH(Shares)(max, total_max, inverse, count, share);
+}
+
+float DifferenceOfPage(const PageMap& first, const PageMap& second, int begin, int end, float* d) {
+  float weight = 0;
+  HWY_DYNAMIC_DISPATCH(Difference)(&first, &second, begin, end, d, &weight);
+  return weight;
+}
 
 }  // namespace tare
 #endif

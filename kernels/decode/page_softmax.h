@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// One map's softmax, carried on by a page: from the products of a query with 64 keys to their exponentials against the
-// largest logit so far. Logits are in octaves, log2(e) times nats; every step rounds alike on every instruction set.
+// Softmax maps over pages of 64 keys, in two passes. The first keeps, of each page by itself,
 //
-//   s[i]  = products[i] (key_scales[i]) factor                      for begin <= i < end, the others are not seen
-//   m'    = max(m, max s)
-//   p[i]  = 2^(s[i] - m')                                           0 for what is not seen
-//   l'    = l 2^(m - m') + sum p                                    in one order, whatever the vectors' width
+//   s[i]  = products[i] (key_scales[i]) factor       octaves, log2(e) times nats; -inf for what is not seen
+//   m     = max s,   p[i] = 2^(s[i] - m),   l = sum p
+//
+// from which come the map's largest logit M = max m and its sum L = sum of l 2^(m - M) over its pages. Then a page's
+// share of the map is 2^(m - M) / L, and the second pass takes a difference of two maps from both: no exponential is
+// computed twice, and no page waits for another. Every step rounds alike on every instruction set.
 #pragma once
 
-namespace tare {
+#include <cstdint>
 
-struct RunningSoftmax {
-  float max = 0;  // m, octaves; of nothing seen -inf
-  float sum = 0;  // l
-};
+namespace tare {
 
 struct PageLogits {
   const float* products = nullptr;    // [64], aligned to 64 bytes
@@ -22,10 +20,33 @@ struct PageLogits {
   int begin = 0, end = 0;  // keys seen, in 0 .. 64
 };
 
-// Writes p [64], aligned to 64 bytes. Returns 2^(m - m'), what the map's output so far is to be multiplied by.
-float SoftmaxOfPage(const PageLogits& logits, RunningSoftmax& state, float* p);
+// Of a page, or of all pages: the largest logit, -inf where no key is seen, and the sum.
+struct SoftmaxSum {
+  float max, sum;
+};
 
-// y[i] *= factor, n a multiple of 16, aligned to 64 bytes.
-void Rescale(float* y, float factor, int n);
+// Writes s[begin .. end), which is aligned to 64 bytes; other keys stay as they were.
+void LogitsOfPage(const PageLogits& logits, float* s);
+
+// s [64] becomes p.
+SoftmaxSum ExponentialsOfPage(float* s);
+
+inline constexpr int64_t kMapsAtOnce = 16;
+
+// M of 16 maps and 1 / L, of maps that see nothing 0. max, sum: of page i and map j at i * stride + j.
+void TotalsOfMaps(const float* max, const float* sum, int64_t pages, int64_t stride, float* total_max, float* inverse);
+
+// share[j] = 2^(max[j] - total_max[j]) inverse[j], of count maps, a multiple of 16.
+void SharesOfPage(const float* max, const float* total_max, const float* inverse, int64_t count, float* share);
+
+// A map's p in a page, with what it is multiplied by.
+struct PageMap {
+  const float* p = nullptr;  // [64], aligned to 64 bytes; null: no map
+  float weight = 0;
+};
+
+// d[i] = first.weight first.p[i] - second.weight second.p[i] for begin <= i < end, else 0; d [64], aligned to 64 bytes.
+// Returns the sum of |d|.
+float DifferenceOfPage(const PageMap& first, const PageMap& second, int begin, int end, float* d);
 
 }  // namespace tare

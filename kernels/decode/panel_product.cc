@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See panel_product.h. A vector's share of a record is loaded for all four (on AVX-512) vectors of lanes; two factors
-// with two planes keep 16 sums in registers.
+// See panel_product.h. A vector's share of a record is loaded for all four (on AVX-512) vectors of lanes; four planes
+// keep 16 sums in registers.
 #include "kernels/decode/panel_product.h"
 
 #include <algorithm>
@@ -30,47 +30,45 @@ using VI = hn::Vec<DI>;
 constexpr int64_t kLanes = HWY_MAX_LANES_D(DF);
 constexpr int64_t kBytes = 4 * kLanes;
 constexpr int kVectors = 4;  // of lanes at once
-// Ahead of what is being multiplied. 25 GB/s for 120 ns is 3 KB, but nothing is asked for while a softmax is computed.
-// Measured: 4 KB 14.0 ns per key and head (int4, V1, d 128), 8 KB 10.5, 12 KB 9.9, 16 KB 9.7.
-constexpr ptrdiff_t kAhead = 16384;
 
-HWY_INLINE void Fetch(const uint8_t* w, int64_t bytes, const ReadAhead& ahead) {
+HWY_INLINE void Fetch(const uint8_t* w, int64_t bytes, ReadHint hint) {
+  if (hint == ReadHint::kNone) return;
   for (int64_t line = 0; line < bytes; line += 64) {
-    const uint8_t* next = w + kAhead + line;
-    next += next >= reinterpret_cast<const uint8_t*>(ahead.end) ? ahead.jump : 0;
-    __builtin_prefetch(next, 0, 0);  // read once: past the second-level cache
+    const uint8_t* next = w + kReadAhead + line;
+    if (hint == ReadHint::kOnce) {
+      __builtin_prefetch(next, 0, 0);
+    } else {
+      __builtin_prefetch(next, 0, 3);
+    }
   }
 }
 
-template <class Bits, int kFactors>
-HWY_INLINE void Codes(const uint8_t* w, int64_t inputs, const PanelFactor* f, int64_t lane, const ReadAhead& ahead) {
+template <class Bits, int kCount>
+HWY_INLINE void Codes(const uint8_t* w, int64_t inputs, const PanelVector* x, int64_t lane, ReadHint hint) {
   const DI di;
   const DF d;
-  VI high[kFactors][kVectors], low[kFactors][kVectors];
-  for (int i = 0; i < kFactors; ++i) {
-    for (int v = 0; v < kVectors; ++v) {
-      high[i][v] = hn::Set(di, -Bits::kOffset * f[i].high_sum);
-      low[i][v] = hn::Set(di, -Bits::kOffset * f[i].low_sum);
-    }
+  VI sum[kCount][kVectors];
+  for (int i = 0; i < kCount; ++i) {
+    for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Set(di, -Bits::kOffset * x[i].sum);
   }
   for (int64_t r = 0; r < inputs; r += 4 * Bits::kGroups, w += Bits::kRecordBytes) {
-    if (lane == 0) Fetch(w, Bits::kRecordBytes, ahead);
+    if (lane == 0) Fetch(w, Bits::kRecordBytes, hint);
     for (int v = 0; v < kVectors; ++v) {
       hn::Vec<D8> codes[Bits::kGroups];
       Bits::Unpack(D8(), w + 4 * lane + v * kBytes, codes);
       for (int g = 0; g < Bits::kGroups; ++g) {
-        for (int i = 0; i < kFactors; ++i)
-          FourInputs<DI>(f[i].high + r + 4 * g, f[i].low + r + 4 * g).Accumulate(codes[g], high[i][v], low[i][v]);
+        for (int i = 0; i < kCount; ++i)
+          sum[i][v] =
+              hn::SumOfMulQuadAccumulate(di, codes[g], FourInputs<DI>::Broadcast(x[i].codes + r + 4 * g), sum[i][v]);
       }
     }
   }
-  for (int i = 0; i < kFactors; ++i) {
+  for (int i = 0; i < kCount; ++i) {
     for (int v = 0; v < kVectors; ++v) {
-      float* y = f[i].y + lane + v * kLanes;
-      const VF sum = hn::Add(hn::Mul(hn::ConvertTo(d, high[i][v]), hn::Set(d, 128.0f)), hn::ConvertTo(d, low[i][v]));
-      VF scale = hn::Set(d, f[i].scale);
-      if (f[i].lane_scales != nullptr) scale = hn::Mul(scale, hn::Load(d, f[i].lane_scales + lane + v * kLanes));
-      hn::Store(hn::Add(hn::Load(d, y), hn::Mul(sum, scale)), d, y);
+      float* y = x[i].y + lane + v * kLanes;
+      VF scale = hn::Set(d, x[i].scale);
+      if (x[i].lane_scales != nullptr) scale = hn::Mul(scale, hn::Load(d, x[i].lane_scales + lane + v * kLanes));
+      hn::Store(hn::Add(hn::Load(d, y), hn::Mul(hn::ConvertTo(d, sum[i][v]), scale)), d, y);
     }
   }
 }
@@ -93,42 +91,42 @@ struct TwoBf16 {
   }
 };
 
-template <class Record, int kFactors>
-HWY_INLINE void Floats(const uint8_t* w, int64_t inputs, const PanelFactor* f, int64_t lane, const ReadAhead& ahead) {
+template <class Record, int kCount>
+HWY_INLINE void Floats(const uint8_t* w, int64_t inputs, const PanelVector* x, int64_t lane, ReadHint hint) {
   const DF d;
-  VF sum[kFactors][kVectors];
-  for (int i = 0; i < kFactors; ++i) {
-    for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Load(d, f[i].y + lane + v * kLanes);
+  VF sum[kCount][kVectors];
+  for (int i = 0; i < kCount; ++i) {
+    for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Load(d, x[i].y + lane + v * kLanes);
   }
   for (int64_t r = 0; r < inputs; r += Record::kInputs, w += kPanelGroupBytes) {
-    if (lane == 0) Fetch(w, kPanelGroupBytes, ahead);
+    if (lane == 0) Fetch(w, kPanelGroupBytes, hint);
     for (int v = 0; v < kVectors; ++v) {
-      for (int i = 0; i < kFactors; ++i) Record::Step(w + 4 * lane + v * kBytes, f[i].x + r, sum[i][v]);
+      for (int i = 0; i < kCount; ++i) Record::Step(w + 4 * lane + v * kBytes, x[i].x + r, sum[i][v]);
     }
   }
-  for (int i = 0; i < kFactors; ++i) {
-    for (int v = 0; v < kVectors; ++v) hn::Store(sum[i][v], d, f[i].y + lane + v * kLanes);
+  for (int i = 0; i < kCount; ++i) {
+    for (int v = 0; v < kVectors; ++v) hn::Store(sum[i][v], d, x[i].y + lane + v * kLanes);
   }
 }
 
-template <int kFactors>
-void Product(Format format, const uint8_t* w, int64_t inputs, const PanelFactor* f, const ReadAhead& ahead) {
+template <int kCount>
+HWY_INLINE void Product(Format format, const uint8_t* w, int64_t inputs, const PanelVector* x, ReadHint hint) {
   for (int64_t lane = 0; lane < kPanelLanes; lane += kVectors * kLanes) {
     switch (format) {
       case Format::kF32:
-        Floats<OneFloat, kFactors>(w, inputs, f, lane, ahead);
+        Floats<OneFloat, kCount>(w, inputs, x, lane, hint);
         break;
       case Format::kBf16:
-        Floats<TwoBf16, kFactors>(w, inputs, f, lane, ahead);
+        Floats<TwoBf16, kCount>(w, inputs, x, lane, hint);
         break;
       case Format::kInt8:
-        Codes<EightBits, kFactors>(w, inputs, f, lane, ahead);
+        Codes<EightBits, kCount>(w, inputs, x, lane, hint);
         break;
       case Format::kInt6:
-        Codes<SixBits, kFactors>(w, inputs, f, lane, ahead);
+        Codes<SixBits, kCount>(w, inputs, x, lane, hint);
         break;
       case Format::kInt4:
-        Codes<FourBits, kFactors>(w, inputs, f, lane, ahead);
+        Codes<FourBits, kCount>(w, inputs, x, lane, hint);
         break;
       default:
         TARE_CHECK(false);
@@ -136,11 +134,10 @@ void Product(Format format, const uint8_t* w, int64_t inputs, const PanelFactor*
   }
 }
 
-void OneProduct(Format format, const uint8_t* w, int64_t inputs, const PanelFactor* f, const ReadAhead& ahead) {
-  Product<1>(format, w, inputs, f, ahead);
-}
-void TwoProducts(Format format, const uint8_t* w, int64_t inputs, const PanelFactor* f, const ReadAhead& ahead) {
-  Product<2>(format, w, inputs, f, ahead);
+void Products(Format format, const uint8_t* w, int64_t inputs, const PanelVector* x, int count, ReadHint hint) {
+  if (count == 4) return Product<4>(format, w, inputs, x, hint);
+  if (count >= 2) Product<2>(format, w, inputs, x, hint);
+  if (count % 2 == 1) Product<1>(format, w, inputs, x + count - 1, hint);
 }
 
 HWY_INLINE VF Weighted(const float* x, const float* weights, int64_t i) {
@@ -157,7 +154,7 @@ void Planes(const float* x, const float* weights, int64_t count, int8_t* high, i
   const float absmax = hn::ReduceMax(d, largest);
   const bool zero = absmax < kSmallestAbsmax;
   const VF inv = hn::Set(d, zero ? 0.0f : static_cast<float>(kLargestPlaneCode) / absmax);
-  VI high_sum = hn::Zero(di), low_sum = high_sum;
+  VI high_sum = hn::Zero(di), low_sum = high_sum, low_size = high_sum, size = high_sum;
   for (int64_t i = 0; i < count; i += kLanes) {
     const VF moved = hn::Add(hn::Mul(Weighted(x, weights, i), inv), hn::Set(d, kToNearest));
     const VI code = hn::Sub(hn::BitCast(di, moved), hn::Set(di, static_cast<int32_t>(kToNearestBits)));
@@ -166,10 +163,14 @@ void Planes(const float* x, const float* weights, int64_t count, int8_t* high, i
     hn::Store(hn::DemoteTo(DS8Quarter(), l), DS8Quarter(), low + i);
     high_sum = hn::Add(high_sum, h);
     low_sum = hn::Add(low_sum, l);
+    low_size = hn::Add(low_size, hn::Abs(l));
+    size = hn::Add(size, hn::Abs(code));
   }
   factor->scale = zero ? 0.0f : absmax / static_cast<float>(kLargestPlaneCode);
   factor->high_sum = hn::ReduceSum(di, high_sum);
   factor->low_sum = hn::ReduceSum(di, low_sum);
+  factor->low_size = hn::ReduceSum(di, low_size);
+  factor->size = hn::ReduceSum(di, size);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -179,8 +180,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(OneProduct);
-HWY_EXPORT(TwoProducts);
+HWY_EXPORT(Products);
 HWY_EXPORT(Planes);
 
 void ToPlanes(const float* x, const float* weights, int64_t count, int8_t* high, int8_t* low, PanelFactor& factor) {
@@ -191,11 +191,25 @@ void ToPlanes(const float* x, const float* weights, int64_t count, int8_t* high,
 }
 
 void PanelProduct(Format format, const std::byte* panel, int64_t inputs, std::span<const PanelFactor> factors,
-                  const ReadAhead& ahead) {
-  TARE_CHECK(inputs % 16 == 0 && (factors.size() == 1 || factors.size() == 2));
-  const auto* codes = reinterpret_cast<const uint8_t*>(panel);
-  if (factors.size() == 1) return HWY_DYNAMIC_DISPATCH(OneProduct)(format, codes, inputs, factors.data(), ahead);
-  HWY_DYNAMIC_DISPATCH(TwoProducts)(format, codes, inputs, factors.data(), ahead);
+                  ReadHint hint) {
+  TARE_CHECK(inputs % 16 == 0);
+  constexpr int kMost = 4;
+  PanelVector x[kMost];
+  int count = 0;
+  const auto flush = [&] {
+    if (count > 0)
+      HWY_DYNAMIC_DISPATCH(Products)(format, reinterpret_cast<const uint8_t*>(panel), inputs, x, count, hint);
+    count = 0;
+  };
+  const auto add = [&](const PanelFactor& f, const int8_t* codes, int32_t sum, float scale) {
+    if (count == kMost) flush();
+    x[count++] = {.x = f.x, .codes = codes, .sum = sum, .scale = scale, .lane_scales = f.lane_scales, .y = f.y};
+  };
+  for (const PanelFactor& f : factors) {
+    add(f, f.high, f.high_sum, 128 * f.scale);
+    if (HasCodes(format) && f.low != nullptr) add(f, f.low, f.low_sum, f.scale);
+  }
+  flush();
 }
 
 }  // namespace tare

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A panel of the cache (kernels/cache/page_layout.h) times one or two vectors: both of decoding's products, logits (the
-// lanes are keys, the inputs channels) and outputs (lanes channels, inputs keys). Codes stay packed until they are in
-// registers, and are unpacked once for both vectors.
+// A panel of the cache (kernels/cache/page_layout.h) times some vectors: both of decoding's products, logits (the lanes
+// are keys, the inputs channels) and outputs (lanes channels, inputs keys). Codes stay packed until they are in
+// registers, and are unpacked once for four planes of vectors.
 //
 //   y[lane] += sum over inputs of panel[input][lane] x[input]                               f32, bf16
 //   y[lane] += scale * lane_scales[lane] * sum over inputs of code[input][lane] (128 high[input] + low[input])
-//                                                                                           codes; the sum exact
+//                                                                                           codes; each plane exact
 //
 // The vector's integers are 15 bits wide, as in kernels/linear/one_token.h: off by at most half a 16256th of its
 // largest magnitude, so that what decoding adds to the cache's own rounding is nothing.
@@ -16,6 +16,7 @@
 #include <span>
 
 #include "kernels/cache/page_layout.h"
+#include "kernels/decode/read_ahead.h"
 
 namespace tare {
 
@@ -23,17 +24,12 @@ namespace tare {
 struct PanelFactor {
   const float* x = nullptr;      // [inputs], of f32 and bf16
   const int8_t* high = nullptr;  // [inputs], of codes, with low, scale and the sums of both
-  const int8_t* low = nullptr;   // [inputs]
+  const int8_t* low = nullptr;   // [inputs]; null: left out
   float scale = 0;
   const float* lane_scales = nullptr;  // [64], aligned likewise, of codes: each lane's sum times its own; null: 1
   int32_t high_sum = 0, low_sum = 0;
-  float* y = nullptr;  // [64], aligned to 64 bytes
-};
-
-// What is read after a panel, to be fetched ahead: memory goes on up to end, then jump bytes further.
-struct ReadAhead {
-  const std::byte* end = nullptr;
-  ptrdiff_t jump = 0;
+  int32_t low_size = 0, size = 0;  // sums of |low| and of |128 high + low|
+  float* y = nullptr;              // [64], aligned to 64 bytes
 };
 
 inline constexpr int kLargestPlaneCode = 127 * 128;
@@ -43,8 +39,18 @@ inline constexpr int kLargestPlaneCode = 127 * 128;
 // lane_scales.
 void ToPlanes(const float* x, const float* weights, int64_t count, int8_t* high, int8_t* low, PanelFactor& factor);
 
-// inputs: a multiple of 16. One or two factors.
+// inputs: a multiple of 16. hint: for what lies behind the panel.
 void PanelProduct(Format format, const std::byte* panel, int64_t inputs, std::span<const PanelFactor> factors,
-                  const ReadAhead& ahead);
+                  ReadHint hint);
+
+// What the panel is multiplied by in one go: an x of floats, or one plane of codes.
+struct PanelVector {
+  const float* x;
+  const int8_t* codes;
+  int32_t sum;
+  float scale;
+  const float* lane_scales;
+  float* y;
+};
 
 }  // namespace tare

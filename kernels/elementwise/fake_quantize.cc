@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FakeQuantize of rows.h: integers, the steps of a grid and a list's levels, each as quant/format rounds it.
+// FakeQuantize of rows.h: for integers, the steps of a grid and the levels of a list, each rounded as in quant/format.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -30,7 +30,7 @@ void FakeQuantizeRow(float* row, size_t n, float inv, float scale, float lowest,
   });
 }
 
-// NearestStep of quant/format/grid.h, lane by lane. settle(nearest, magnitude, step) gives ties their way.
+// NearestStep of quant/format/grid.h, lane by lane. settle(nearest, magnitude, step) resolves ties.
 template <typename Settle>
 HWY_INLINE void ToStepRow(float* row, size_t n, Scale scale, const Grid& grid, Settle settle) {
   const D d;
@@ -68,8 +68,7 @@ void FakeQuantizeToStepRow(float* row, size_t n, Scale scale, const Grid& grid) 
   }
 }
 
-// above[i] is the largest float that is no nearer to level i + 1 than to level i; all values have infinity after the
-// last.
+// above[i] is the largest float that is not nearer to level i + 1 than to level i; after the last level, infinity.
 struct Levels {
   std::array<float, 256> above, values;
 };
@@ -87,7 +86,7 @@ HWY_INLINE Levels LevelsOf(std::span<const float> values) {
   return levels;
 }
 
-// NearestLevel of the same page: a comparison per level of few, halving of many.
+// NearestLevel of the same header: with few levels a comparison for each, with many by bisection.
 void FakeQuantizeToLevelRow(float* row, size_t n, Scale scale, std::span<const float> values) {
   const D d;
   const hn::RebindToSigned<D> di;

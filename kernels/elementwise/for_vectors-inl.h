@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A row of f32 in vectors as wide as the target's: whole ones first, then the tail with fewer lanes.
+// Runs over a row of f32 in vectors as wide as the target's: whole vectors first, then the tail with fewer lanes.
 #include <cstddef>
 
 #include "hwy/highway.h"

@@ -232,7 +232,7 @@ void SubtractScaledRow(float* row, const float* x, float factor, size_t n) {
   });
 }
 
-// Magnitudes as integers order as the floats do, and put NaN above infinity.
+// As integers, magnitudes have the order of the floats, with NaN above infinity.
 float AbsMaxRow(const float* x, size_t n) {
   const hn::RebindToSigned<D> di;
   const auto magnitude_bits = hn::Set(di, 0x7fffffff);

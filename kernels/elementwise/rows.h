@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementwise steps of a Transformer layer in f32, each on one contiguous row of n values. SIMD is chosen at run time
-// (Highway); sums inside a row follow the vector width, so the last bits may differ between instruction sets, never
-// between numbers of threads. No alignment is asked for. Rows may be computed in place where a parameter is named
-// `row`.
+// (Highway). Sums inside a row follow the vector width, so the last bits may differ between instruction sets, but never
+// between numbers of threads. Rows need no alignment. A parameter named `row` is changed in place.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +13,7 @@
 
 namespace tare {
 
-// y = x / sqrt(mean(x^2) + eps), times weight[n] where weight is not null. Source: Zhang and Sennrich 2019, eq. 4.
+// y = x / sqrt(mean(x^2) + eps), times weight[n] unless weight is null. Source: Zhang and Sennrich 2019, eq. 4.
 void RmsNorm(const float* x, const float* weight, float eps, size_t n, float* y);
 // y = (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * weight[n] + bias[n]; y may be x. Source: Ba, Kiros, Hinton
 // 2016.
@@ -23,7 +22,7 @@ void LayerNorm(const float* x, const float* weight, const float* bias, float eps
 // Rotary position embedding of one head, split-half pairs (i, i + d/2) as in transformers' rotate_half: cosine and sine
 // hold d/2.
 void RotateHalf(float* row, const float* cosine, const float* sine, size_t d);
-// The same of interleaved pairs (2i, 2i + 1), as the authors of the Differential Transformer turn them.
+// The same for interleaved pairs (2i, 2i + 1), as the authors of the Differential Transformer rotate them.
 void RotateInterleaved(float* row, const float* cosine, const float* sine, size_t d);
 
 // gate = gate * sigmoid(gate) * up. Source: Shazeer 2020, SwiGLU.
@@ -42,14 +41,14 @@ struct PolyNormTerms {
 };
 void PolyNormGlu(float* gate, const float* up, const PolyNormTerms& terms, size_t n);
 
-// row = row (1 + erf(row / sqrt(2))) / 2, within 1e-7 |row| beside f32's own rounding. Source: Hendrycks and Gimpel
+// row = row (1 + erf(row / sqrt(2))) / 2, to within 1e-7 |row| plus f32's own rounding. Source: Hendrycks and Gimpel
 // 2016; erf by Abramowitz and Stegun 7.1.26.
 void Gelu(float* row, size_t n);
 void QuickGelu(float* row, size_t n);           // row = row sigmoid(1.702 row). Source: openai/CLIP, model.py
 void Sigmoid(float* row, size_t n);             // row = 1 / (1 + exp(-row))
 void SoftCap(float* row, float cap, size_t n);  // row = cap tanh(row / cap)
 
-// row = exp(row - max(row)) / sum, n >= 1. All -inf cannot occur (a causal query sees itself).
+// row = exp(row - max(row)) / sum, n >= 1. At least one value must be above -inf (a causal query sees itself).
 void Softmax(float* row, size_t n);
 
 // log(sum(exp(row))).
@@ -60,17 +59,17 @@ void MultiplyBy(float* row, const float* x, size_t n);                    // row
 void ScaleInto(const float* x, float factor, size_t n, float* y);         // y = x * factor
 void SubtractScaled(float* row, const float* x, float factor, size_t n);  // row -= factor * x
 
-// Largest |x|, 0 for none. NaN and infinities come out as infinity, so that the caller can refuse the row.
+// Largest |x|, 0 for none. Infinity for NaN and infinities, so that the caller can refuse the row.
 float AbsMax(const float* x, size_t n);
 
-// row = code(row) * scale under quant/format/round.h, code for code, or value for value of a format's grid.
+// row = code(row) * scale, exactly as quant/format/round.h does it; for a format with a grid, the grid's value * scale.
 void FakeQuantize(float* row, size_t n, Scale scale, Format format);
-// row = (code(row) - zero point) * scale under quant/format/zero_point.h.
+// row = (code(row) - zero point) * scale, as quant/format/zero_point.h does it.
 void FakeQuantize(float* row, size_t n, const ZeroPointScale& scale, Format format);
 
-// To bfloat16, to nearest, ties to even.
+// Rounds to the nearest bfloat16, ties to even.
 void ToBf16(const float* x, size_t n, uint16_t* y);
-// The same of two rows, side by side: y[2i] of a[i], y[2i+1] of b[i].
+// The same for two rows, interleaved: y[2i] from a[i], y[2i+1] from b[i].
 void ToBf16Pairs(const float* a, const float* b, size_t n, uint16_t* y);
 
 }  // namespace tare

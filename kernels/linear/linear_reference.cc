@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See linear_reference.h.
 #include "kernels/linear/linear_reference.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference for quantized linear layers: one value at a time, integers in 64 bits, scales in double; it shares only
+// The reference for quantized linear layers: one value at a time, integers in 64 bits, scales in double. It shares only
 // the rounding of quant/format with the kernels.
 #pragma once
 
@@ -12,11 +12,11 @@
 namespace tare {
 
 struct LinearReference {
-  std::vector<int64_t> sums;  // [rows][out][groups]: products of codes, of a grid's values in steps
+  std::vector<int64_t> sums;  // [rows][out][groups]: products of codes; a grid's values count in steps
   std::vector<double> y;      // [rows][out]
 };
 
-// x [rows, in], a scale per row; bias [out] or null.
+// x [rows, in], one scale per row; bias [out] or null.
 LinearReference ReferenceLinear(const float* x, int64_t rows, Format activation, const QuantizedMatrix& weight,
                                 const float* bias);
 

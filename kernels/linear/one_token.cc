@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See one_token.h. Weights are the unsigned factor (their codes moved up by 8, 32 or 128), so the accumulators begin
-// with what that adds, negated.
+// See one_token.h. Weights are the unsigned factor (their codes raised by 8, 32 or 128), so the accumulators start with
+// the negative of what that adds.
 #include "kernels/linear/one_token.h"
 
 #include <algorithm>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// One token through a quantized weight matrix, weights only: the main cost of generating token by token. Reading W
-// takes most of the time, so its codes stay packed until they are in registers, and x keeps the precision that f32 has
-// for the purpose: 15-bit integers with a scale per 64 inputs (32 where the weights' groups are an odd multiple of 32,
-// 16 of 16),
+// One token through a quantized weight matrix (weights only): the main cost of generating token by token. Reading W
+// takes most of the time, so its codes stay packed until they are in registers. x is rounded to 15-bit integers,
+// precise enough for its f32 values, with one scale per 64 inputs (32 or 16 if the weights' groups are an odd multiple
+// of that):
 //
 //   x[i] = (128 hi[i] + lo[i]) xscale[block],  hi -127 .. 127, lo -64 .. 63;   off by at most half a step
 //   y[n] = sum over blocks of (128 sum(wcode hi) + sum(wcode lo)) wscale[n] xscale + bias[n]
 //
-// The sums are exact, the blocks added in order: bit-equal on any number of threads.
+// The sums are exact and the blocks are added in order, so results are bit-equal on any number of threads.
 #pragma once
 
 #include <map>
@@ -20,21 +20,20 @@
 
 namespace tare {
 
-// x as integers, for every matrix with these inputs and this block. Memory is that of the constructor.
+// x as integers, for every matrix with this number of inputs and this block. The constructor allocates all memory.
 class OneToken {
  public:
   static constexpr int kLargestCode = 127 * 128;
 
   OneToken(int64_t in, int64_t block);
 
-  // x [in]. Throws Error where a value is not finite, naming its index.
+  // x [in]. Throws Error, naming the index, if a value is not finite.
   void Load(const float* x);
 
-  // Inputs that share a scale with these weights: 64, 32 or 16, a divisor of their groups (one group per row counts as
-  // any).
+  // Inputs that share a scale with these weights: 64, 32 or 16, a divisor of their groups (one group per row fits any).
   static int64_t BlockOf(const PackedMatrix& weight);
 
-  // y [out] = W x + bias; weight has this token's inputs and block.
+  // y [out] = W x + bias; weight must have this token's number of inputs and block.
   void Project(const PackedMatrix& weight, const float* bias, float* y) const;
 
   struct Block {
@@ -48,10 +47,10 @@ class OneToken {
   std::vector<Block> blocks_;
 };
 
-// Several matrices of one input. Memory is kept from call to call.
+// Several matrices with the same input. Memory is kept from call to call.
 class OneTokenProjector {
  public:
-  // x [in] of all; throws Error as OneToken.
+  // x [in] is the input of all; throws Error as OneToken does.
   void Project(const float* x, std::span<const QuantizedProjection> projections);
 
  private:

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See packed_matrix.h.
 #include "kernels/linear/packed_matrix.h"
 
 #include <cmath>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantized weights in memory as the integer kernels read them: panels of 64 outputs, inputs in groups of 4 side by
-// side (what u8 x s8 instructions take), as few bits as the format has. With u = code + 8 (int4) or code + 32 (int6),
-// group g of a panel holds [64 outputs][4 inputs], 256 bytes once unpacked:
+// Quantized weights in memory as the integer kernels read them: panels of 64 outputs, with inputs in groups of 4
+// neighbours (as u8 x s8 instructions take them) and no more bits than the format has. With u = code + 8 (int4) or code
+// + 32 (int6), group g of a panel holds [64 outputs][4 inputs], 256 bytes once unpacked:
 //
 //   8 bits   256 bytes per group            the codes, signed
 //   4 bits   256 bytes per two groups       u of group 2i | u of group 2i+1 << 4
 //   6 bits   768 bytes per four groups      low four bits of u as for 4 bits (512 bytes), then
 //                                           high two bits of groups 4i, 4i+1, 4i+2, 4i+3 in bits 0, 2, 4, 6
 //
-// Outputs and inputs beyond the last are code 0. Weights of a grid (mxfp4) are the integers that hold its values as
-// multiples of its step (AsStepCodes, quant/format/format.h), which their scales take up: no kernel knows of them.
+// Padding outputs and inputs have code 0. Weights on a grid (mxfp4) are stored as integer multiples of the grid's step
+// (AsStepCodes, quant/format/format.h); the step is multiplied into their scales, so kernels see integers only.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +25,11 @@ class PackedMatrix {
   static constexpr int64_t kPanel = 64;   // outputs
   static constexpr int64_t kRecord = 16;  // inputs of the largest record
 
-  // Uses all threads. Throws Error for codes or scales that no quantizer writes, for groups that are no multiple of
-  // kRecord unless there is one per row, for a row's short last block, and for formats of which no integers are steps.
+  // Uses all threads. Throws Error for codes or scales that no quantizer writes, for groups that are not a multiple of
+  // kRecord (unless there is one per row), for a short last block, and for formats whose values are not multiples of a
+  // step.
   explicit PackedMatrix(const QuantizedMatrix& matrix);
-  // Whether its format and groups are such.
+  // Whether the matrix's format and groups are accepted.
   static bool Takes(const QuantizedMatrix& matrix);
 
   Format format() const { return format_; }  // of the integers
@@ -37,7 +38,7 @@ class PackedMatrix {
   int64_t PaddedIn() const { return (in_ + kRecord - 1) / kRecord * kRecord; }
   int64_t Panels() const { return (out_ + kPanel - 1) / kPanel; }
   int64_t Groups() const { return groups_; }                    // scales per output
-  int64_t GroupInputs() const { return PaddedIn() / groups_; }  // inputs that share one
+  int64_t GroupInputs() const { return PaddedIn() / groups_; }  // inputs that share a scale
   size_t PanelBytes() const { return static_cast<size_t>(PaddedIn() * kPanel) / 8 * static_cast<size_t>(bits_); }
   size_t Bytes() const { return codes_.size() + scales_.size() * sizeof(float); }
 
@@ -45,7 +46,7 @@ class PackedMatrix {
   const float* Scales(int64_t panel) const { return scales_.data() + panel * groups_ * kPanel; }    // [group][64]
   const int32_t* CodeSums(int64_t panel) const { return sums_.data() + panel * groups_ * kPanel; }  // [group][64]
 
-  // A panel as signed bytes, [PaddedIn() / 4][64][4]; where it lies so already, that place, and scratch is not touched.
+  // A panel as signed bytes, [PaddedIn() / 4][64][4]. If it is stored so, returns its place and leaves scratch alone.
   const int8_t* Unpacked(int64_t panel, int8_t* scratch) const;
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Codes of a panel (packed_matrix.h) as unsigned bytes, in registers: one vector of a record's lanes becomes kGroups
-// vectors of 4 inputs per lane, what u8 x s8 instructions take. They are moved up by kOffset. Also the 8-bit integers
-// that such a vector is multiplied by: x = 128 high + low.
+// Codes of a panel (packed_matrix.h) as unsigned bytes in registers: one vector of a record's lanes becomes kGroups
+// vectors with 4 inputs per lane, as u8 x s8 instructions take them, each code raised by kOffset. Also the 8-bit
+// integers that such a vector is multiplied by: x = 128 high + low.
 #include <cstdint>
 #include <cstring>
 
@@ -62,7 +62,7 @@ struct FourBits {
   }
 };
 
-// Four inputs of x, both planes, on every lane.
+// Broadcasts four inputs of x, both planes, to every lane.
 template <class DI>
 struct FourInputs {
   using DS8 = hwy::HWY_NAMESPACE::Repartition<int8_t, DI>;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See product_epilogue.h.
 #include "kernels/linear/product_epilogue.h"
 
 #include <algorithm>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers on oneDNN's matmul: y = x W^T (+ bias), with W read where and as the checkpoint stores it.
+// Linear layers on oneDNN's matmul: y = x W^T (+ bias), reading W as the checkpoint stores it.
 //
 //   x [rows, in] f32 row-major, W [out, in] row-major f32, bf16 or f16, bias [out] f32 or null, y [rows, out] f32
 //
-// The work is cut into chunks of fixed size, each one single-threaded matmul, so that results do not depend on the
-// number of threads (oneDNN's own parallel matmul may split K). Row-major W costs 2 to 3 % against oneDNN's blocked
-// layout (measured: 222 against 227 GFLOP/s, 2048 x 1024 by 1024 x 2752, two threads, Zen 4) and saves a copy of the
-// weights. f32 x bf16 and f32 x f16 run at f32's speed where the CPU has AVX-512. A single row is not a matmul: its
-// time is that of reading the weights (row_product.h).
+// The work is cut into chunks of fixed size, each one single-threaded matmul, so results do not depend on the number of
+// threads (oneDNN's own parallel matmul may split K). Row-major W is 2 to 3 % slower than oneDNN's blocked layout
+// (measured: 222 against 227 GFLOP/s, 2048 x 1024 by 1024 x 2752, two threads, Zen 4) and needs no copy of the weights.
+// f32 x bf16 and f32 x f16 run as fast as f32 on CPUs with AVX-512. A single row is not a matmul: its time is that of
+// reading the weights (row_product.h).
 #pragma once
 
 #include <array>
@@ -24,27 +24,27 @@
 namespace tare {
 
 enum class WeightType { kF32, kBf16, kF16 };
-enum class Math { kF32, kBf16 };  // type of the factors of products; sums are f32 in both
+enum class Math { kF32, kBf16 };  // type of the factors; sums are f32 in both
 
 struct WeightMatrix {
   const void* data = nullptr;  // [out, in] row-major, aligned to its element
   WeightType type = WeightType::kF32;
   int64_t out = 0, in = 0;
-  const QuantizedMatrix* quantized = nullptr;  // what data was dequantized from, if it was
+  const QuantizedMatrix* quantized = nullptr;  // if data was dequantized, its source
 };
 
-// One output of a shared x. y holds PaddedRows(rows) rows.
+// One output of the shared x. y holds PaddedRows(rows) rows.
 struct Projection {
   WeightMatrix weight;
   const float* bias = nullptr;
   float* y = nullptr;
 };
 
-// Rows, but one alone, are computed in multiples of 64, so that batches of every length share a few oneDNN primitives
-// (creating one takes milliseconds); x and y must hold that many rows, the surplus ones with any finite values.
+// More than one row is computed in multiples of 64, so that batches of all lengths share a few oneDNN primitives
+// (creating one takes milliseconds). x and y must hold that many rows, with finite values in the surplus ones.
 constexpr int64_t PaddedRows(int64_t rows) { return (rows + 63) / 64 * 64; }
 
-// Memory grows to the largest call and is kept: a call like one before allocates nothing but what oneDNN asks for.
+// Memory grows with the largest call and is kept: a repeated call allocates nothing but what oneDNN allocates.
 class Projector {
  public:
   explicit Projector(Math math);
@@ -58,7 +58,7 @@ class Projector {
   // Whether this machine multiplies f32 (or bf16, under kBf16) by this type of weight without oneDNN's slow reference
   // path.
   bool IsNative(WeightType type) const;
-  // What oneDNN runs the products made so far on, one name each; "ref..." is its slow reference path.
+  // The oneDNN implementations of the products made so far; "ref..." is its slow reference path.
   std::vector<std::string> Implementations() const;
   Math math() const { return math_; }
 

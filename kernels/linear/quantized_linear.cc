@@ -39,7 +39,7 @@ void CheckProjections(std::span<const QuantizedProjection> projections, const To
 
 }  // namespace
 
-// Tiles read up to kRowsStep - 1 rows more than there are: any codes, their sums are not looked at.
+// Tiles may read up to kRowsStep - 1 rows too many: these hold any codes, and their sums are ignored.
 void QuantizedLinear::ToCodes(const float* x, int64_t rows, const TokenFormat& activation, const PackedMatrix& w) {
   const int64_t in = w.in(), stride = CodeStride(w);
   const auto bytes = static_cast<size_t>(RoundUp(rows, kRowsStep) * stride);

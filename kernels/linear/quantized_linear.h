@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers in integers: y = x W^T (+ bias), x quantized as it comes (W8A8, W6A8, W4A8 and narrower activations), a
-// scale per token or a static one for all, W packed (packed_matrix.h).
+// Linear layers in integers: y = x W^T (+ bias), with x quantized as it arrives (W8A8, W6A8, W4A8 and narrower
+// activations), one scale per token or a static one for all, and W packed (packed_matrix.h).
 //
 //   S[r, n, g] = sum over the inputs of group g of xcode[r, i] wcode[n, i]      exact, 32 bits
 //   y[r, n]    = (sum over g of S[r, n, g] wscale[n, g]) xscale[r] + bias[n]    f32, groups in order
 //
-// The product is u8 x s8 (TileProduct), with xcode + 128 and 128 sum(wcode) taken off again. 32 bits hold 255 x 127 x
-// 66311 inputs. Bit-equal on any number of threads; S on any instruction set.
+// The product is u8 x s8 (TileProduct): xcode + 128, from which 128 sum(wcode) is subtracted again. 32 bits hold 255 x
+// 127 x 66311 inputs. Bit-equal on any number of threads; S is bit-equal on any instruction set, too.
 #pragma once
 
 #include <compare>
@@ -24,10 +24,10 @@ namespace tare {
 
 inline constexpr int64_t kLargestGroup = 66311;
 
-// How activations become codes.
+// How activations are quantized.
 struct TokenFormat {
   Format format = Format::kInt8;  // int8, int6 or int4
-  std::optional<float> clip;      // the magnitude that becomes the largest code; nothing: the largest of each token
+  std::optional<float> clip;      // the magnitude that becomes the largest code; empty: each token's largest
   friend auto operator<=>(const TokenFormat&, const TokenFormat&) = default;
 };
 
@@ -37,10 +37,10 @@ struct QuantizedProjection {
   float* y = nullptr;           // [rows, out]
 };
 
-// Memory grows to the largest call and is kept: a call like one before allocates nothing.
+// Memory grows with the largest call and is kept: a repeated call allocates nothing.
 class QuantizedLinear {
  public:
-  // All projections share `in`. Throws Error where a value of x is not finite, naming its row, and where sums could
+  // All projections share `in`. Throws Error, naming the row, if a value of x is not finite, and if sums could
   // overflow.
   void Project(const float* x, int64_t rows, const TokenFormat& activation,
                std::span<const QuantizedProjection> projections);
@@ -52,10 +52,10 @@ class QuantizedLinear {
     bool ends_group = false;
     TileProduct product;
   };
-  // Up to 512 rows by one panel of 64 outputs.
+  // Up to 512 rows times one panel of 64 outputs.
   struct Piece {
     const QuantizedProjection* projection;
-    size_t whole, tail, end;  // of steps_: whole tiles of rows from `whole` on, what is left of them from `tail` on
+    size_t whole, tail, end;  // of steps_: whole tiles of rows start at `whole`, the rest of the rows at `tail`
     int64_t row, panel;
   };
   struct Scratch {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See row_product.h.
 #include "kernels/linear/row_product.h"
 
 #include <algorithm>

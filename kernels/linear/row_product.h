@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One row through a matrix in floating point, the main cost of generating token by token with unquantized weights:
+// One row through a floating-point matrix, the main cost of generating token by token with unquantized weights:
 //
-//   y[n] = sum over i of x[i] W[n, i] + bias[n]        f32 sums of f32 products, W as it is stored
+//   y[n] = sum over i of x[i] W[n, i] + bias[n]        f32 sums of f32 products, W as stored
 //
-// Reading W takes the time. An output is summed by one thread in one order: bit-equal on any number of threads.
+// Reading W takes the time. One thread sums each output in a fixed order: bit-equal on any number of threads.
 #pragma once
 
 #include "kernels/linear/projector.h"

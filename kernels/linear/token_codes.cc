@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See token_codes.h.
 #include "kernels/linear/token_codes.h"
 
 #include <algorithm>

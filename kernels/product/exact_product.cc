@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See exact_product.h. A register tile of 4 rows by 2 vectors of columns; one step multiplies a group of K (1 f32, 4
+// See exact_product.h. A register tile is 4 rows by 2 vectors of columns; one step multiplies a group of K (1 f32, 4
 // bytes, 2 bf16) by a vector of B.
 #include "kernels/product/exact_product.h"
 

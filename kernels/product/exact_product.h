@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tile product without oneDNN: Highway, exact in integers on every target. Layouts as in tile_product.h. Used where
-// the ukernel is absent or wrong, and as its cross-check. C's columns beyond n are left alone; B's columns up to the
-// next multiple of a vector are not read.
+// The tile product without oneDNN: Highway, exact in integers on every target, with the layouts of tile_product.h. Used
+// if the ukernel is missing or wrong, and to cross-check it. Leaves C's columns beyond n alone; does not read B's
+// columns up to the next multiple of a vector.
 #pragma once
 
 #include "kernels/product/tile_product.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// See tile_product.h. The only user of oneDNN's ukernel API (3.7 to 3.12; present where DNNL_EXPERIMENTAL_UKERNEL is
+// See tile_product.h. The only user of oneDNN's ukernel API (3.7 to 3.12; present if DNNL_EXPERIMENTAL_UKERNEL is
 // defined).
 #include "kernels/product/tile_product.h"
 
@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/product/amx_product.h"
 #include "kernels/product/exact_product.h"
 #include "oneapi/dnnl/dnnl_ukernel.hpp"
 #include "quant/base/aligned.h"
@@ -64,8 +65,15 @@ void Finalize(auto& kernel) {
   }
 }
 
+// Rows of B in whole groups: with AMX, oneDNN 3.7 refuses k that ends inside a group. B's zeros cancel A's padding.
+int WholeGroups(const ProductShape& s) {
+  if (s.types == ProductTypes::kF32) return s.k;
+  const int group = s.types == ProductTypes::kBf16 ? 2 : 4;
+  return (s.k + group - 1) / group * group;
+}
+
 brgemm Generate(const ProductShape& s) {
-  brgemm kernel(s.m, s.n, s.k, /*batch_size=*/1, s.lda, s.ldb, s.ldc, TypeOfA(s.types), TypeOfB(s.types),
+  brgemm kernel(s.m, s.n, WholeGroups(s), /*batch_size=*/1, s.lda, s.ldb, s.ldc, TypeOfA(s.types), TypeOfB(s.types),
                 TypeOfC(s.types));
   kernel.set_add_C(s.store == ProductStore::kAdd);
   Finalize(kernel);
@@ -73,18 +81,41 @@ brgemm Generate(const ProductShape& s) {
   return kernel;
 }
 
-// What oneDNN wants beside the operands, one per thread: grows once per thread to the largest kernel's need (0 without
-// AMX in 3.7).
+// The memory that oneDNN needs besides the operands, one per thread; grows to the largest kernel's need (0 without AMX
+// in 3.7).
 thread_local AlignedBuffer<std::byte> scratch;
-thread_local bool tiles_configured = false;
+
+// For whom the thread's AMX tiles are configured.
+enum class Tiles { kNone, kUkernel, kAmxProduct };
+thread_local Tiles tiles = Tiles::kNone;
+
+void GiveBackTiles() {
+  const Tiles had = std::exchange(tiles, Tiles::kNone);
+  if (had == Tiles::kUkernel) brgemm::release_hw_context();
+  if (had == Tiles::kAmxProduct) ReleaseAmxTiles();
+}
+
+void TakeTiles(const brgemm& kernel) {
+  if (tiles == Tiles::kAmxProduct) GiveBackTiles();
+  kernel.set_hw_context();  // cheap when the palette is already this one
+  tiles = Tiles::kUkernel;
+}
+
+void TakeTilesForAmxProduct() {
+  if (tiles == Tiles::kAmxProduct) return;
+  GiveBackTiles();
+  LoadAmxTiles();
+  tiles = Tiles::kAmxProduct;
+}
 
 }  // namespace
 
 struct TileProduct::Kernel {
+  enum class Path { kHighway, kUkernel, kTiledUkernel, kAmx };  // tiled: the thread's tiles must be configured for it
   ProductShape shape;
-  brgemm ukernel;  // empty: the Highway path
+  Path path = Path::kHighway;
+  brgemm ukernel;
   size_t scratch_bytes = 0;
-  bool tiles = false;  // AMX: the thread's tiles must be configured for this kernel
 };
 
 bool UkernelServes(ProductTypes types) {
@@ -104,9 +135,15 @@ bool UkernelServes(ProductTypes types) {
 }
 
 static std::unique_ptr<TileProduct::Kernel> Make(const ProductShape& shape) {
+  using Path = TileProduct::Kernel::Path;
   auto kernel = std::make_unique<TileProduct::Kernel>();
   kernel->shape = shape;
   if (!UkernelServes(shape.types)) return kernel;
+  const bool amx = HasAmx(dnnl::get_effective_cpu_isa());
+  if (amx && AmxTakes(shape)) {
+    kernel->path = Path::kAmx;
+    return kernel;
+  }
   RequireRoom();
   try {
     kernel->ukernel = Generate(shape);
@@ -114,26 +151,26 @@ static std::unique_ptr<TileProduct::Kernel> Make(const ProductShape& shape) {
     Fail("oneDNN ukernel {} x {} x {}: {}", shape.m, shape.n, shape.k, error.what());
   }
   kernel->scratch_bytes = kernel->ukernel.get_scratchpad_size();
-  kernel->tiles = HasAmx(dnnl::get_effective_cpu_isa()) && shape.types != ProductTypes::kF32;
+  kernel->path = amx && shape.types != ProductTypes::kF32 ? Path::kTiledUkernel : Path::kUkernel;
   return kernel;
 }
 
 void TileProduct::Run(const void* a, const void* b, void* c) const {
-  if (!kernel_->ukernel) return ExactProduct(kernel_->shape, a, b, c);
-  static const std::vector<std::pair<dnnl::memory::dim, dnnl::memory::dim>> no_offsets(1, {0, 0});
-  if (kernel_->tiles) {
-    kernel_->ukernel.set_hw_context();  // cheap when the palette is already this one
-    tiles_configured = true;
+  using Path = Kernel::Path;
+  if (kernel_->path == Path::kHighway) return ExactProduct(kernel_->shape, a, b, c);
+  if (kernel_->path == Path::kAmx) {
+    TakeTilesForAmxProduct();
+    return AmxProduct(kernel_->shape, a, b, c);
   }
+  static const std::vector<std::pair<dnnl::memory::dim, dnnl::memory::dim>> no_offsets(1, {0, 0});
+  if (kernel_->path == Path::kTiledUkernel) TakeTiles(kernel_->ukernel);
   scratch.Reserve(kernel_->scratch_bytes);
   kernel_->ukernel.execute(a, b, no_offsets, c, scratch.data());
 }
 
-bool TileProduct::OnUkernel() const { return static_cast<bool>(kernel_->ukernel); }
+bool TileProduct::OnUkernel() const { return kernel_->path != Kernel::Path::kHighway; }
 
-ProductScope::~ProductScope() {
-  if (std::exchange(tiles_configured, false)) brgemm::release_hw_context();
-}
+ProductScope::~ProductScope() { GiveBackTiles(); }
 
 #else  // oneDNN without the ukernel API: Highway serves everything
 

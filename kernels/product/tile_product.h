@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// C = A B, or C += A B, for one tile that fits in cache, on the calling thread: the building block of attention. A
-// thin, cached handle on oneDNN's brgemm ukernel where that is correct; elsewhere Highway code that is exact on every
-// instruction set.
+// C = A B, or C += A B, for one tile that fits in cache, on the calling thread: the building block of attention. Uses a
+// thin, cached handle on oneDNN's brgemm ukernel where that is correct (for whole tiles of bytes with AMX:
+// amx_product.h), and elsewhere Highway code that is exact on every instruction set.
 //
 //   kF32    A f32 [m][lda]    B f32 [k][ldb]          C f32 [m][ldc]
 //   kU8S8   A u8 [m][lda]     B s8 [k/4][ldb][4]      C s32 [m][ldc]
 //   kS8S8   A s8 [m][lda]     B s8 [k/4][ldb][4]      C s32 [m][ldc]    exact everywhere, fast with AMX
-//   kBf16   A bf16 [m][lda]   B bf16 [k/2][ldb][2]    C f32 [m][ldc]    faster than f32 with AVX512_BF16 or AMX
+//   kBf16   A bf16 [m][lda]   B bf16 [k/2][ldb][2]    C f32 [m][ldc]    faster than f32 with AMX or on AMD
+//                                                                      (Intel without AMX: half f32's rate)
 //
 // Row 4j+i of B is byte i of group j (2j+i for bf16), zeros after row k-1.
 //
-// The ukernel takes u8 x s8 only where oneDNN's effective instruction set has VNNI (it saturates elsewhere, silently)
-// and s8 x s8 only with AMX (wrong elsewhere, silently). A's rows are read in whole groups of 4 (2 for bf16): pad A's
-// row to that, with anything for u8/s8 codes (B's zeros cancel it), with finite values for bf16.
+// The ukernel is used for u8 x s8 only if oneDNN's effective instruction set has VNNI (elsewhere it saturates,
+// silently) and for s8 x s8 only with AMX (elsewhere it is wrong, silently). A's rows are read in whole groups of 4 (2
+// for bf16): pad them, with any bytes for u8/s8 codes (B's zeros cancel them), with finite values for bf16.
 #pragma once
 
 #include <cstdint>
@@ -37,12 +38,12 @@ struct ProductShape {
 
 class TileProduct {
  public:
-  // Looks the shape up in a cache for the whole process, generates code the first time: not for inner loops. Throws
-  // Error for shapes < 1.
+  // Looks the shape up in a process-wide cache and generates code the first time, so it is too slow for inner loops.
+  // Throws Error for shapes < 1.
   explicit TileProduct(const ProductShape& shape);
 
   void Run(const void* a, const void* b, void* c) const;
-  bool OnUkernel() const;  // false: the Highway path
+  bool OnUkernel() const;  // or on AMX; false: the Highway path
 
   struct Kernel;  // defined in the .cc
 
@@ -50,10 +51,10 @@ class TileProduct {
   const Kernel* kernel_;
 };
 
-// Whether the ukernel serves these types on this CPU under oneDNN's effective instruction set.
+// Whether the ukernel is used for these types on this CPU, under oneDNN's effective instruction set.
 bool UkernelServes(ProductTypes types);
 
-// AMX tiles stay configured on a thread after Run; at the end of a parallel piece of work this gives them back.
+// AMX tiles stay configured on a thread after Run; a ProductScope around parallel work releases them at its end.
 class ProductScope {
  public:
   ProductScope() = default;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "quant/base/aligned.h"
 #include "quant/base/parallel.h"
@@ -99,7 +98,7 @@ class Tiles {
   const float* a_;
 };
 
-// The diagonal tile's factor; false where a pivot is no positive number.
+// The diagonal tile's factor; false if a pivot is not a positive number.
 bool FactorTile(int64_t size, double* a) {
   for (int64_t j = 0; j < size; ++j) {
     double* const row = a + j * kTile;
@@ -155,7 +154,7 @@ Buffer& ThreadBuffer(int64_t tiles) {
 
 }  // namespace
 
-// Column by column of tiles: what the columns before it take from a tile is summed in double, and rounded once.
+// Column by column of tiles: what earlier columns subtract from a tile is summed in double and rounded once.
 bool FactorInPlace(int64_t n, float* a) {
   Tiles tiles(n, a);
   const Subtract subtract = Fastest();

@@ -9,8 +9,8 @@
 //     e    = (w_i - q_i) / U_ii
 //     w_j -= e U_ij               for all j after i
 //
-// Inputs go in the order of falling H_ii ("act-order"); groups and their scales are those of the stored order, taken
-// from W before the first rounding, so the file looks like any other. U comes from one Cholesky factor of H backwards
+// Inputs are processed by falling H_ii ("act-order"). Groups keep the stored order, and their scales are taken from W
+// before the first rounding, so the file looks like any other. U comes from one backward Cholesky factorization of H
 // and one triangular inverse: H = R R^T with R upper triangular, U = R^-1.
 #pragma once
 
@@ -24,13 +24,22 @@
 
 namespace tare {
 
+// Parts shared by the algorithms on a calibration's second moments H = sum of x x^T, [in, in].
+
+// Mean of H's diagonal, the unit of damping; 1 if every input is always 0.
+inline double MeanOfDiagonal(const std::vector<float>& hessian, int64_t in) {
+  double mean = 0;
+  for (int64_t i = 0; i < in; ++i) mean += double{hessian[i * in + i]} / static_cast<double>(in);
+  return mean > 0 ? mean : 1.0;
+}
+
 inline constexpr double kGptqDamping = 0.01;
 
-// What all weights with the same inputs share.
+// Shared by all weights with the same inputs.
 class GptqFactor {
  public:
-  // hessian: sum of x x^T, [in, in], symmetric; only its upper triangle is read. An input that never differed from 0 is
-  // rounded to nearest. Throws Error, beginning with `where`, where it is not finite or not positive definite.
+  // hessian: sum of x x^T, [in, in], symmetric; only its upper triangle is read. An input that is always 0 is rounded
+  // to nearest. Throws Error, starting with `where`, if the hessian is not finite or not positive definite.
   GptqFactor(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where);
 
   int64_t in() const { return static_cast<int64_t>(order_.size()); }
@@ -42,8 +51,33 @@ class GptqFactor {
   void RoundRows(int64_t first, int64_t count, const std::function<void(int64_t, float*)>& read, ClipChoice choice,
                  QuantizedMatrixBuffer& matrix) const;
 
-  std::vector<int64_t> order_;  // order_[i]: the input that goes i-th
+  std::vector<int64_t> order_;  // order_[i]: the input processed i-th
   std::vector<float> upper_;    // U [in, in], row-major
+};
+
+// Weights that compensate for the error of earlier layers (asymmetric calibration: GPTAQ, Li et al., arXiv 2504.02692).
+// Behind rounded layers, a layer sees inputs x~ where the stored model has x. Over real weights, the error ||W X - W'
+// X~||^2 + damping mean(diag) ||W' - W||^2 is least for
+//
+//   W' = W + W C H^-1
+//   C  = sum of (x - x~) x~^T
+//   H  = sum of x~ x~^T + damping mean(diag) I
+//
+// Rounding W' with H instead of W minimizes both errors together: ||W X - Q X~||^2 is a constant plus (W' - Q) H (W' -
+// Q)^T. (The paper corrects while it rounds, one input at a time; this solves the same least-squares problem at once.)
+class AsymmetricTarget {
+ public:
+  // hessian: sum of x~ x~^T, only its upper triangle is read; cross: C; both [in, in]. Throws Error, starting with
+  // `where`, if H is not positive definite.
+  AsymmetricTarget(const std::vector<float>& hessian, const std::vector<float>& cross, int64_t in, double damping,
+                   const std::string& where);
+
+  // w [rows, in] becomes W'. Uses all threads.
+  void Correct(int64_t rows, float* w) const;
+
+ private:
+  int64_t in_;
+  std::vector<float> change_;  // C H^-1 [in, in]
 };
 
 }  // namespace tare

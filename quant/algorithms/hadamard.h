@@ -15,14 +15,14 @@ namespace tare {
 
 class Hadamard {
  public:
-  // Throws Error for a size of which no such matrix is known here: an odd one but 1, or 2^k m where 2^j m - 1 is a
+  // Throws Error for a size for which no such matrix is known here: odd sizes except 1, and 2^k m if 2^j m - 1 is a
   // prime for no j from 2 to k.
   Hadamard(int64_t n, uint64_t seed);
 
   int64_t size() const { return static_cast<int64_t>(signs_.size()); }
-  // y = x R for a row of size() values, summed in double; y may be x. From several threads.
+  // y = x R for a row of size() values, summed in double; y may be x. Thread-safe.
   void Rotate(const float* x, float* y) const;
-  // y = x R^T: what Rotate did is undone, but for rounding.
+  // y = x R^T: undoes Rotate, except for rounding.
   void RotateBack(const float* x, float* y) const;
 
  private:

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See quantease.h.
 #include "quant/algorithms/quantease.h"
 
 #include <Eigen/Cholesky>
@@ -7,7 +6,7 @@
 #include <algorithm>
 #include <span>
 
-#include "quant/algorithms/second_moments.h"
+#include "quant/algorithms/gptq.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/pack.h"
@@ -19,13 +18,13 @@ namespace {
 
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// Rows improved together, so that H, which no cache holds, is read from memory once for all of them; fewer where their
+// Rows improved together, so that H, which fits no cache, is read from memory once for all of them; fewer if their
 // systems of scales would take more than 64 MB per thread.
 int64_t RowsTogether(int64_t groups) { return std::clamp<int64_t>((int64_t{64} << 20) / (8 * groups * groups), 1, 16); }
 
 }  // namespace
 
-// Some rows at work; codes as what they stand for before the scale.
+// A block of rows in progress, with codes as their values before the scale.
 struct QuantEase::Block {
   Block(const QuantizedMatrix& m, int64_t first_row, int64_t count)
       : format(m.format),

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// QuantEase (Behdin et al., arXiv 2309.01885): coordinate descent on a matrix that is rounded already, by GPTQ or to
-// nearest, and on its scales. Each step lowers a row's error on the calibration inputs, or leaves it as it was:
+// QuantEase (Behdin et al., arXiv 2309.01885): coordinate descent on the codes of a matrix already rounded (by GPTQ or
+// to nearest) and on its scales. No step raises a row's error on the calibration inputs:
 //
 //   L(Q) = (w - q) H (w - q)^T
 //   H    = X X^T + damping mean(diag) I
 //   g    = (w - q) H
 //
-//   code i:  q_i = round(q_i + g_i / H_ii), the nearest code to the best value with all others held
-//   scales:  the G scales of a row that make L least with its codes held, a G x G system
-//            (our addition: the paper keeps them)
+//   code i:  q_i = round(q_i + g_i / H_ii), the nearest code to the best value with all others fixed
+//   scales:  the G scales of a row that minimize L with its codes fixed, a G x G system
+//            (our addition: the paper does not change them)
 //
-// A sweep is every code of a row once, in the order of storage. Scales first, then a sweep, again and again; scales
-// that are formats themselves (E8M0, E4M3) stay.
+// A sweep visits every code of a row once, in storage order. Scales and sweeps alternate, scales first; scales that are
+// formats themselves (E8M0, E4M3) do not change.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@ namespace tare {
 
 class QuantEase {
  public:
-  // hessian: sum of x x^T, [in, in], symmetric; only its upper triangle is read. Throws Error, beginning with `where`,
-  // where it is not finite.
+  // hessian: sum of x x^T, [in, in], symmetric; only its upper triangle is read. Throws Error, starting with `where`,
+  // if it is not finite.
   QuantEase(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where);
 
-  // Improves all rows; read(row, values) gives W's. Uses all threads; rows do not depend on each other. Stops a row
-  // after `sweeps`, or when one changed nothing.
+  // Improves all rows; read(row, values) returns W's. Uses all threads; rows are independent. A row stops after
+  // `sweeps` or after a sweep that changed nothing.
   void Improve(const std::function<void(int64_t row, float* values)>& read, int sweeps,
                QuantizedMatrixBuffer& matrix) const;
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See round_to_nearest.h.
 #include "quant/algorithms/round_to_nearest.h"
 
 #include <algorithm>
@@ -13,11 +12,10 @@
 namespace tare {
 namespace {
 
-// Adding it rounds |x| <= 2^22 to the nearest integer, ties to even, as std::nearbyint does; compilers make vectors of
-// this.
+// Adding it rounds |x| <= 2^22 to the nearest integer, ties to even, like std::nearbyint; compilers vectorize this.
 constexpr float kRoundingMagic = 12582912.0f;
 
-// What the codes stand for before the scale (of integers: the codes).
+// Rounds to the codes' values before the scale (for integers, the codes).
 void RoundGroup(const float* values, int64_t n, float inv, const FormatInfo& info, float* rounded) {
   if (info.max_code == 0) {
     for (int64_t i = 0; i < n; ++i) rounded[i] = Nearest(values[i] * inv, info.grid);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SmoothQuant (Xiao et al., arXiv 2211.10438, eq. 4): input channel j is divided by s_j and the weights that it
-// meets are multiplied by s_j, so that outliers of activations become outliers of weights, which are easier to round.
+// SmoothQuant (Xiao et al., arXiv 2211.10438, eq. 4): divides input channel j by s_j and multiplies its weights by s_j,
+// so that outliers of activations become outliers of weights, which are easier to round.
 //
 //   s_j = max|X_j|^alpha / max|W_j|^(1 - alpha)
 #pragma once
@@ -10,8 +10,8 @@
 
 namespace tare {
 
-// input, weight: largest magnitude per channel, finite, of one length. 0 <= alpha <= 1. A channel with a 0 in either
-// has s = 1; the others lie between 1e-5 and 1e5.
+// input, weight: largest magnitude per channel, finite, same length. 0 <= alpha <= 1. s = 1 for a channel with a 0 in
+// either; all others lie between 1e-5 and 1e5.
 std::vector<float> SmoothingFactors(std::span<const float> input, std::span<const float> weight, double alpha);
 
 }  // namespace tare

@@ -23,13 +23,13 @@ class AlignedBuffer {
   AlignedBuffer() = default;
   explicit AlignedBuffer(size_t size) { Reset(size); }
 
-  // Drops the contents and holds `size` values, whatever they were.
+  // Drops the contents and holds `size` uninitialised values.
   void Reset(size_t size) {
     if (size > std::numeric_limits<size_t>::max() / 2 / sizeof(T)) Fail("buffer of {} values: too large", size);
     data_.reset(static_cast<T*>(::operator new(size * sizeof(T), kAlignment)));
     size_ = size;
   }
-  // At least `size` values; the contents are kept only if nothing had to grow.
+  // Holds at least `size` values; keeps the contents only if it need not grow.
   void Reserve(size_t size) {
     if (size > size_) Reset(size);
   }

@@ -5,7 +5,6 @@
 
 #include <format>
 #include <stdexcept>
-#include <string>
 #include <string_view>
 
 namespace tare {
@@ -17,7 +16,7 @@ class Error : public std::runtime_error {
 
 [[noreturn]] void FailFormatted(std::string_view format, std::format_args args);
 
-// Throws Error with a message in std::format's syntax; what formats is compiled once (formatted.h).
+// Throws Error with a message in std::format's syntax; formatting is compiled once (formatted.h).
 template <typename... Args>
 [[noreturn]] void Fail(std::format_string<Args...> format, Args&&... args) {
   FailFormatted(format.get(), std::make_format_args(args...));

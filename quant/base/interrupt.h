@@ -6,6 +6,6 @@
 namespace tare {
 
 void RequestStop() noexcept;  // safe in a signal handler
-void ThrowIfStopped();        // throws Error once a stop was requested
+void ThrowIfStopped();        // throws Error after RequestStop
 
 }  // namespace tare

@@ -8,10 +8,11 @@
 
 namespace tare {
 
-// Levenshtein's: letters to add, take away or change. Of the first 200 letters: names of files have any length.
+// Levenshtein's: letters to add, remove or change. Only the first 200 letters count, because file names have any
+// length.
 size_t Distance(std::string_view a, std::string_view b);
 
-// "; the nearest are 'a', 'b'": at most three, nearest first; nothing where none is known.
+// "; the nearest are 'a', 'b'": at most three, nearest first; empty if none is similar.
 std::string NearestText(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace tare

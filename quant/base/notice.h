@@ -6,7 +6,7 @@
 
 namespace tare {
 
-// Each text once in a process. Goes nowhere until the program says where.
+// Shows each text once per process. Shows nothing until the program says where.
 void Notice(const std::string& text);
 void OnNotice(void (*show)(const std::string& text));
 

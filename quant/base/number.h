@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A number as text, of which nothing is left over: "12", "-3", "0.5", "1e-3"; no blank, no plus sign.
+// Parses a number that must be the whole text: "12", "-3", "0.5", "1e-3"; no blank, no plus sign.
 #pragma once
 
 #include <charconv>
@@ -8,7 +8,7 @@
 
 namespace tare {
 
-// Nothing where the text is no number or one that T cannot hold.
+// Empty if the text is no number, or one that T cannot hold.
 template <typename T>
 std::optional<T> ParseNumber(std::string_view text) {
   T value{};

@@ -26,7 +26,7 @@ int AvailableProcessors() {
 
 int thread_count = 0;
 
-// Indices handed out to workers, and the first exception kept.
+// Hands out indices to workers and keeps the first exception.
 class Handout {
  public:
   Handout(size_t count, const std::function<void(size_t, int)>& body) : count_(count), body_(body) {}
@@ -56,7 +56,7 @@ class Handout {
 
 }  // namespace
 
-// Where a thread cannot be made, OpenMP ends the process: they are made here first, all at a time.
+// If OpenMP cannot make a thread it ends the process, so the threads are made here first, all at once.
 static void RequireThreads(int threads) {
   static int made = 1;
   if (threads <= made) return;

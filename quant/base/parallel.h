@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one place where threads are made. Work is cut into units that do not depend on the number of threads, so that
-// results do not either; oneDNN called from inside runs on the calling thread alone.
+// The only place that makes threads. Work is cut into units that do not depend on the number of threads, so results do
+// not depend on it either. oneDNN called from inside runs on the calling thread alone.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 
 namespace tare {
 
-// Number of threads that ParallelFor uses; 0 sets all that the process may run on.
+// Number of threads that ParallelFor uses; 0 means all that the process may run on.
 void SetThreads(int threads);
 int Threads();
 
 void ParallelForFunction(size_t count, const std::function<void(size_t index, int thread)>& body);
 
-// Calls body(index, thread) for every index in [0, count), indices handed out in order, thread in [0, Threads()). An
-// exception from a body stops the hand-out and is thrown again here. Not to be nested. The function is a reference to
-// body, which is not copied: nothing is allocated.
+// Calls body(index, thread) for every index in [0, count), with thread in [0, Threads()); indices are handed out in
+// order. After an exception no further index starts, and it is thrown again here. Must not be nested. The function is a
+// reference to body, which is not copied: nothing is allocated.
 template <typename Body>
 void ParallelFor(size_t count, const Body& body) {
   ParallelForFunction(count, std::cref(body));

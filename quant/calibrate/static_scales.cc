@@ -2,7 +2,7 @@
 #include "quant/calibrate/static_scales.h"
 
 #include "quant/base/error.h"
-#include "quant/calibrate/clip.h"
+#include "quant/calibrate/clipping.h"
 
 namespace tare {
 namespace {

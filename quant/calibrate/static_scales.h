@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Static scales of plans from a statistics file: a rule with +static takes its clip from earlier statistics, not from
-// the current values. Which calibrator follows from the rule's options: none is min-max, +p99.9 a percentile, +mse the
-// least error; entropy goes by its name alone. What shares a scale: tensor (a layer's heads and maps together), head
-// (each head and map), channel (min-max only: channels are kept as maxima).
+// Static scales of plans, from a statistics file: a rule with +static takes its clip from earlier statistics, not from
+// the current values. The rule's options choose the calibrator: none is min-max, +p99.9 a percentile, +mse the least
+// error; entropy is chosen by name only. Scales are per tensor (a layer's heads and maps together), head (each head and
+// map) or channel (min-max only: of channels only maxima are kept).
 #pragma once
 
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,7 +20,7 @@ struct Calibration {
   double percentile = 100.0;  // of kPercentile
 };
 
-// What the statistics file holds for each calibrated format, in this order: minmax p99.9 p99.99 mse entropy.
+// What the statistics file stores for each calibrated format, in this order: minmax p99.9 p99.99 mse entropy.
 struct NamedCalibration {
   std::string_view name;
   Calibration calibration;
@@ -32,19 +31,18 @@ inline constexpr NamedCalibration kCalibrations[] = {{"minmax", {Calibrator::kMi
                                                      {"mse", {Calibrator::kLeastError}},
                                                      {"entropy", {Calibrator::kEntropy}}};
 
-// The clip for one set of outlier statistics.
+// The clip for one target's outlier statistics.
 float ClipOf(const OutlierStatistics& outliers, Format format, const Calibration& calibration);
 
 class StaticScales {
  public:
   explicit StaticScales(const StatisticsSet& set) : set_(set) {}
 
-  // What becomes the largest code there under the rule's format, granularity and options.
-  // One value, or one per channel (of a rule with a scale per tensor, head or channel; of channels their largest
-  // magnitudes). Throws Error if the file has no statistics of it.
+  // The magnitudes that become the largest code at this place under the rule's format, granularity and options: one
+  // value, or one per channel. Throws Error if the file has no statistics of the place.
   std::vector<float> Clips(const Rule& rule, const SiteKey& key) const;
 
-  // The same for tensor and head by calibrator.
+  // The same for a whole tensor, by calibrator.
   float TensorClip(Site site, std::optional<int> layer, Format format, const Calibration& calibration) const;
   float HeadClip(const SiteKey& key, Format format, const Calibration& calibration) const;
 

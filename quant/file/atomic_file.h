@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that are either complete or absent. A new one is written under a temporary name in the folder of its final name
-// (NAME.PID-N.tmp), synced, renamed onto it, and the folder synced; an existing file of that name stays until then; the
-// next file of that name removes temporaries left by a kill, and while one process writes a file another is refused. A
-// link is followed: its target is replaced, and the link stays. Accumulating records are appended one whole line at a
-// time.
+// (temporary_name.h), synced, renamed onto it, and the folder synced; an existing file of that name stays until then;
+// the next file of that name removes temporaries left by a kill, and while one process writes a file another is
+// refused. A link is followed: its target is replaced, and the link stays. The folder is opened once (open_folder.h).
+// Accumulating records are appended one whole line at a time.
 //
 // Every failure is an Error with the final path, the system's reason and something to try.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "quant/file/open_folder.h"
 
 namespace tare {
 
 class AtomicFile {
  public:
-  // Throws Error where the folder is missing or not writable, or path is there and not a regular file.
+  // Throws Error if the folder is missing or not writable, or if path exists and is not a regular file.
   explicit AtomicFile(const std::filesystem::path& path);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&& other) = delete;
@@ -28,8 +31,8 @@ class AtomicFile {
   void WriteAt(int64_t offset, std::string_view bytes);  // from any thread
   void Commit();
 
-  // The temporary, for a library that writes by name.
-  const std::filesystem::path& path() const { return temporary_; }
+  // The temporary file, for a library that writes by name.
+  std::filesystem::path path() const;
   const std::filesystem::path& final_path() const { return final_; }
 
  private:
@@ -37,16 +40,18 @@ class AtomicFile {
   void Create();  // the temporary, with a lock on it
   void Close();
 
-  std::filesystem::path final_, absolute_, temporary_;
-  int fd_ = -1;  // closed after Commit and in what was moved from
+  std::filesystem::path final_, absolute_;
+  std::shared_ptr<const OpenFolder> folder_;
+  std::string temporary_;  // its name in the folder
+  int fd_ = -1;            // closed after Commit and in what was moved from
 };
 
 void WriteFileAtomically(const std::filesystem::path& path, std::string_view text);
 
-// Appends line and a newline in one write, and syncs. The line holds no newline. A last line that a crash cut short
-// (it has no newline) is removed first: its record was never finished.
+// Appends line and a newline in one write, and syncs. The line must not contain a newline. If a crash cut the last line
+// short (it has no newline), that line is removed first.
 void AppendLine(const std::filesystem::path& path, std::string_view line);
-// Whole lines, without their newlines; none where the file is missing. A last line without its newline is left out.
+// Whole lines without their newlines; none if the file is missing. A last line without a newline is dropped.
 std::vector<std::string> ReadLines(const std::filesystem::path& path);
 
 }  // namespace tare

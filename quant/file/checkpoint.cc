@@ -79,7 +79,7 @@ std::optional<std::string> CheckpointText(const fs::path& path, const std::strin
   std::optional<std::string> text;
   if (fs::exists(path / name, error)) {
     const MappedFile file(path / name);
-    text.emplace(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+    text.emplace(file.text());
   }
   if (name != "config.json") return text;
   const std::optional<TensorNamesFile> names = TensorNamesFile::In(path);

@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,16 +20,16 @@ class Checkpoint {
  public:
   explicit Checkpoint(const std::filesystem::path& path);
 
-  const TensorView* Find(std::string_view name) const;  // null where there is none, or it is quantized
+  const TensorView* Find(std::string_view name) const;  // null if missing or quantized
   const QuantizedMatrix* FindQuantized(std::string_view name) const;
   bool Has(std::string_view name) const { return Find(name) != nullptr || FindQuantized(name) != nullptr; }
   std::vector<std::string> names() const;  // sorted
   int64_t total_bytes() const;             // of tensors, codes and scales
 
-  // Gives back the memory under a tensor or matrix of this checkpoint; it is read again when touched again.
+  // Gives back the memory under a tensor or matrix; touching it reads it again.
   void Release(const std::string& name) const;
 
-  // Of a folder what CheckpointFiles says; of a file what `sha256sum FILE` says.
+  // For a folder that of CheckpointFiles, for a file that of `sha256sum FILE`.
   std::string ContentHash() const;
   const QuantizedCheckpoint* quantized() const { return quantized_ ? &*quantized_ : nullptr; }
 
@@ -40,15 +39,15 @@ class Checkpoint {
   std::optional<QuantizedCheckpoint> quantized_;
 };
 
-// What a tokenizer may consist of beside a checkpoint's weights, as Hugging Face libraries save it: whatever is made of
-// a checkpoint holds those that the checkpoint has, so that other programs read its texts the same way.
+// Files of a tokenizer as Hugging Face libraries save them. Whatever is made from a checkpoint keeps those that it has,
+// so that other programs read texts the same way.
 inline constexpr std::array kTokenizerFiles{
     "tokenizer.model", "tokenizer_config.json",   "tokenizer.json", "special_tokens_map.json",
     "vocab.json",      "added_tokens.json",       "merges.txt",     "chat_template.jinja",
     "vocab.txt",       "sentencepiece.bpe.model", "spiece.model",   "chat_template.json"};
 
-// A small file of a checkpoint: config.json, with what tensor-names.json says in it, or one of the tokenizer's; nullopt
-// where it has none. Throws Error where path is neither a folder nor a quantized checkpoint.
+// A small file of a checkpoint: config.json (with the entries of tensor-names.json), or a file of the tokenizer;
+// nullopt if there is none. Throws Error if path is neither a folder nor a quantized checkpoint.
 std::optional<std::string> CheckpointText(const std::filesystem::path& path, const std::string& name);
 
 }  // namespace tare

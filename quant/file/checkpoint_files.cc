@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kSingle = "model.safetensors";
 constexpr std::string_view kIndex = "model.safetensors.index.json";
 
-// What cannot be looked at counts as not there.
+// A path that cannot be examined counts as missing.
 bool IsThere(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);
@@ -41,7 +41,7 @@ bool HasPickle(const fs::path& folder) {
                          : "try downloading the checkpoint again");
 }
 
-// A shard lies in the checkpoint's own folder.
+// A shard must be in the checkpoint's own folder.
 void CheckShardName(const std::string& name, const std::string& where) {
   const bool plain =
       !name.empty() && name.find_first_of(std::string_view("/\\\0", 3)) == name.npos && name.find("..") == name.npos;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types that a tensor in a file may be stored in: every one that safetensors names, of which HDF5 files use the
-// integers, F32 and F64. Values are little-endian; those narrower than a byte are packed, and a tensor of them fills
-// whole bytes.
+// Types of tensors in files: all that safetensors names; HDF5 files use the integers, F32 and F64. Values are
+// little-endian. Values narrower than a byte are packed, and a tensor of them must fill whole bytes.
 #pragma once
 
 #include <array>
@@ -10,7 +9,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace tare {
 
@@ -75,9 +73,9 @@ constexpr std::string_view Name(DType dtype) { return kDTypes[static_cast<size_t
 constexpr int Bits(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].bits; }
 std::optional<DType> ParseDType(std::string_view name);
 
-// Product of the dimensions (1 for none); nullopt where one is negative or the product is beyond int64.
+// Product of the dimensions (1 for none); nullopt if one is negative or the product overflows int64.
 std::optional<int64_t> ElementCount(std::span<const int64_t> shape);
-// Bytes of a tensor; nullopt where ElementCount has none, the bits are beyond int64, or they do not fill whole bytes.
+// Bytes of a tensor; nullopt if ElementCount has none, the bits overflow int64, or they do not fill whole bytes.
 std::optional<int64_t> ByteCount(DType dtype, std::span<const int64_t> shape);
 
 // "[2, 37]", as messages spell a shape.

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <utility>
 
 #include "quant/base/error.h"
 #include "quant/file/held.h"
@@ -21,19 +20,11 @@ Held& HeldFolders() {
   return held;
 }
 
-// Whether it was not there.
-bool Make(const fs::path& folder) {
-  std::error_code error;
-  const bool made = fs::create_directories(folder, error);
-  if (!fs::is_directory(folder)) Fail("{}: cannot be created as a folder; try another --out", folder.string());
-  return made;
-}
-
 }  // namespace
 
 FolderLock::FolderLock(const fs::path& folder) : folder_(fs::weakly_canonical(folder)) {
   if (!HeldFolders().Has(folder_)) {
-    fd_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (const auto open = OpenFolder::Of(folder)) fd_ = open->Reading();
     if (fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
       close(fd_);
       Fail("{}: another process is writing into this folder; try another, or wait until it ends", folder.string());
@@ -47,11 +38,17 @@ FolderLock::~FolderLock() {
   if (fd_ >= 0) close(fd_);
 }
 
-OutputFolder::OutputFolder(const fs::path& folder) : folder_(folder), made_(Make(folder)), lock_(folder) {}
+OutputFolder::OutputFolder(const fs::path& folder)
+    : folder_(folder.has_filename() ? folder : folder.parent_path()),
+      open_(OpenFolder::Make(folder_, &made_)),
+      above_(OpenFolder::Of(FolderOf(folder_))),
+      lock_(folder_) {
+  if (open_ == nullptr) Fail("{}: cannot be created as a folder; try another --out", folder.string());
+}
 
+// The system removes only what is empty.
 OutputFolder::~OutputFolder() {
-  std::error_code error;
-  if (made_ && fs::is_empty(folder_, error) && !error) fs::remove(folder_, error);
+  if (made_ && above_ != nullptr) unlinkat(above_->fd(), folder_.filename().c_str(), AT_REMOVEDIR);
 }
 
 }  // namespace tare

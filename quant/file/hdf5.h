@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // HDF5 files as Tare writes and reads them. Datasets are contiguous, on 64-byte boundaries and allocated at once, so
-// that they can be mapped; no object times, so that equal content is equal bytes; format of HDF5 1.10, whose metadata
-// carry checksums. A file appears under its name only when it is whole: every dataset has the SHA-256 of its bytes in
-// the attribute "sha256", the root that of the datasets' names in "datasets", and its "complete" = 1 is set last. A
-// dataset is held to its hash when it is first read; files of other programs have none.
+// they can be mapped. Object times are not stored, so equal content gives equal bytes. The format is that of HDF5 1.10,
+// whose metadata carry checksums. A file appears under its name only when it is whole: every dataset has the SHA-256 of
+// its bytes in the attribute "sha256", the root has that of the datasets' names in "datasets", and "complete" = 1 is
+// set last. A dataset's hash is checked when the dataset is first read; files of other programs have no hashes.
 //
-// Objects are named by path: "codes", "layer.0/scales"; "" is the root. All calls of a process into these classes come
-// from one thread at a time: the library beneath has one lock at best. Bytes() may be used from any.
+// Objects are named by path: "codes", "layer.0/scales"; "" is the root. A process must call these classes from one
+// thread at a time, because the library beneath has at most one lock. Bytes() may be used from any thread.
 #pragma once
 
 #include <concepts>
@@ -18,7 +18,6 @@
 #include <set>
 #include <span>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -48,25 +47,24 @@ class Hdf5Writer {
 
   explicit Hdf5Writer(const std::filesystem::path& path);  // the final name
   Hdf5Writer(Hdf5Writer&& other) noexcept;
-  ~Hdf5Writer();  // without Commit nothing stays
+  ~Hdf5Writer();  // without Commit the file is removed
 
-  // Groups on the way are made. dtype: an integer, F32 or F64.
+  // Creates missing groups. dtype: an integer type, F32 or F64.
   void CreateDataset(const std::string& name, DType dtype, const std::vector<int64_t>& shape);
-  // Rows [first, first + count) along dimension 0, row-major; every value is to be written once before Commit.
+  // Rows [first, first + count) along dimension 0, row-major. Every value must be written once before Commit.
   void WriteRows(const std::string& name, int64_t first, int64_t count, const void* values);
-  // Values [first, first + count) of the dataset in row-major order. The one call that several threads may make at
-  // once.
+  // Values [first, first + count) of the dataset in row-major order. Several threads may call this at once.
   void WriteAt(const std::string& name, int64_t first, int64_t count, const void* values);
   // Both at once.
   void WriteDataset(const std::string& name, DType dtype, const std::vector<int64_t>& shape, const void* values);
   template <typename T>
   void WriteDataset(const std::string& name, const std::vector<int64_t>& shape, std::span<const T> values);
 
-  // On a dataset or group that is there, "" for the root. Strings hold no NUL. "sha256", "datasets" and
-  // "complete" are not for callers.
+  // On an existing dataset or group, "" for the root. Strings must not contain NUL. "sha256", "datasets" and "complete"
+  // are reserved.
   void SetAttribute(const std::string& object, const std::string& key, const Value& value);
 
-  // Seals (hashes, marks complete), syncs and renames. Afterwards nothing more may be written.
+  // Seals (hashes, marks complete), syncs and renames. Nothing may be written afterwards.
   void Commit();
 
  private:
@@ -95,21 +93,21 @@ void Hdf5Writer::WriteDataset(const std::string& name, const std::vector<int64_t
 
 class Hdf5Reader {
  public:
-  // Any HDF5 file, also one that another program wrote. Throws Error where it is not one, or cut short.
+  // Any HDF5 file, also of another program. Throws Error if it is not HDF5, or is cut short.
   explicit Hdf5Reader(const std::filesystem::path& path);
   Hdf5Reader(Hdf5Reader&& other) noexcept;
   ~Hdf5Reader();
 
   const std::filesystem::path& path() const { return file_.path(); }
   std::vector<std::string> datasets() const;  // paths, sorted
-  bool Has(const std::string& name) const;    // a dataset of that name
+  bool Has(const std::string& name) const;    // a dataset, not a group
   std::vector<int64_t> Shape(const std::string& name) const;
   DType Type(const std::string& name) const;
 
-  // The dataset where the file is mapped. Throws Error where it is not contiguous (chunked, compressed, kept outside),
-  // and where its bytes are not those that were written.
+  // The dataset's bytes in the mapped file. Throws Error if it is not contiguous (chunked, compressed, external) or its
+  // hash does not match.
   std::span<const std::byte> Bytes(const std::string& name) const;
-  // A copy of the dataset as it is stored, also of one that is chunked, deflated or shuffled.
+  // A copy of the stored values, also of a chunked, deflated or shuffled dataset.
   std::vector<std::byte> Copy(const std::string& name) const;
   // A copy, converted: integers to any integer type that holds every value, F32 and F64 to float or double (a finite
   // value stays finite). T: int8_t .. uint64_t, float, double.
@@ -123,10 +121,10 @@ class Hdf5Reader {
   double DoubleAttribute(const std::string& object, const std::string& key) const;
 
   // Throws Error unless "complete" is 1 and every dataset is there with the SHA-256 it was written with.
-  // progress: bytes seen of all, after each dataset.
+  // progress: bytes checked so far and in all, after each dataset.
   void Verify(const std::function<void(int64_t done, int64_t total)>& progress = {}) const;
 
-  // Gives back the memory under Bytes(name); it is read again when touched again.
+  // Gives back the memory under Bytes(name); touching it reads it again.
   void Release(const std::string& name) const;
 
  private:
@@ -136,7 +134,10 @@ class Hdf5Reader {
 
   MappedFile file_;
   int64_t id_ = -1;
-  mutable std::set<std::string> checked_;  // datasets whose hash was looked at
+  mutable std::set<std::string> checked_;  // datasets whose hash is verified
 };
+
+// What a file says it is, in its attribute "schema"; "" where it does not, or is no whole HDF5 file.
+std::string SchemaOf(const std::filesystem::path& path);
 
 }  // namespace tare

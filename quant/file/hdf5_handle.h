@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts shared by the reader and the writer on top of HDF5's C interface: identifiers that close themselves, errors as
-// exceptions. For quant/file/hdf5_*.cc alone: everybody else includes quant/file/hdf5.h, which does not need the
+// Parts shared by the reader and the writer on top of HDF5's C interface: identifiers that close themselves, and errors
+// as exceptions. Only quant/file/hdf5_*.cc include this; all others include quant/file/hdf5.h, which does not need the
 // library's headers.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace tare {
 
-// While one lives, HDF5 prints no error of this thread.
+// While an object lives, HDF5 prints no errors of this thread.
 class QuietHdf5 {
  public:
   QuietHdf5() {
@@ -47,17 +47,17 @@ class Hdf5Handle {
   Close close_;
 };
 
-// What HDF5 noted innermost about the call that just failed: "No space left on device", "truncated file: ...".
+// HDF5's innermost reason for the call that just failed: "No space left on device", "truncated file: ...".
 std::string Hdf5Reason();
 
-// Pass the result of a call through: negative is a failure, reported as "WHERE: ACTION: REASON".
+// Passes the result of a call through: a negative one is a failure, reported as "WHERE: ACTION: REASON".
 void CheckHdf5(int64_t result, const std::string& where, const char* action);
 Hdf5Handle CheckedHandle(hid_t id, Hdf5Handle::Close close, const std::string& where, const char* action);
 
-// Of a file's datasets, sorted, a line each.
+// Hash of the names of a file's datasets, sorted, one per line.
 std::string HashOfNames(const std::vector<std::string>& names);
 
-// The little-endian type of a dtype in a file; nullopt where HDF5 files have none (F16, BOOL, ...).
+// The little-endian HDF5 type for a dtype; nullopt if HDF5 files do not use it (F16, BOOL, ...).
 std::optional<hid_t> FileType(DType dtype);
 std::optional<DType> DTypeOfFile(hid_t type);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -15,7 +14,7 @@
 namespace tare {
 namespace {
 
-// deflate's best: a chunked dataset cannot hold more bytes than so many times its file's.
+// deflate's largest compression: a chunked dataset cannot hold more than this many times the file's bytes.
 constexpr size_t kMaxCompression = 1032;
 
 // A larger attribute is a damaged one; configurations and plans take kilobytes.
@@ -28,17 +27,17 @@ Hdf5Handle ReadingProperties(const std::string& where) {
   return access;
 }
 
-// A link to another file is not followed: whoever made this one has no say in which files are read.
+// External links are not followed: a file must not choose which other files are read.
 herr_t RefuseExternalLink(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) { return -1; }
 
-// Of the class that opening a dataset expects, and other objects accept.
+// Of the class that opening a dataset requires and other objects accept.
 Hdf5Handle LinkProperties(const std::string& where) {
   Hdf5Handle links = CheckedHandle(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose, where, "link access properties");
   CheckHdf5(H5Pset_elink_cb(links, RefuseExternalLink, nullptr), where, "external links");
   return links;
 }
 
-// Groups in groups without end would take HDF5 minutes; no file in use has more than a handful.
+// Endlessly nested groups would take HDF5 minutes; files in use have only a few levels.
 constexpr ptrdiff_t kMaxGroups = 32;
 constexpr herr_t kTooDeep = 1;  // more than 0 ends the visit
 
@@ -87,8 +86,7 @@ class OpenDataset {
 
   size_t ByteSize() const { return static_cast<size_t>(*ByteCount(dtype(), Shape())); }
 
-  // A filter of another kind would run on bytes that nobody checked (HDF5 1.14's fletcher32 reads before an empty
-  // chunk).
+  // Other filters would run on unchecked bytes (HDF5 1.14's fletcher32 reads before an empty chunk).
   void CheckFilters() const {
     for (int i = 0; i < H5Pget_nfilters(create_); ++i) {
       unsigned flags = 0;
@@ -140,32 +138,21 @@ std::vector<To> Convert(std::span<const std::byte> raw, const std::string& where
 
 template <typename To>
 std::vector<To> ConvertFrom(DType dtype, std::span<const std::byte> raw, const std::string& where) {
+  std::vector<To> values;
+  const auto is = [&]<typename From>(From) {
+    if (dtype == DTypeOf<From>()) values = Convert<To, From>(raw, where);
+    return dtype == DTypeOf<From>();
+  };
+  bool known;
   if constexpr (std::is_floating_point_v<To>) {
-    if (dtype == DType::kF32) return Convert<To, float>(raw, where);
-    if (dtype == DType::kF64) return Convert<To, double>(raw, where);
+    known = is(float()) || is(double());
   } else {
-    switch (dtype) {
-      case DType::kI8:
-        return Convert<To, int8_t>(raw, where);
-      case DType::kU8:
-        return Convert<To, uint8_t>(raw, where);
-      case DType::kI16:
-        return Convert<To, int16_t>(raw, where);
-      case DType::kU16:
-        return Convert<To, uint16_t>(raw, where);
-      case DType::kI32:
-        return Convert<To, int32_t>(raw, where);
-      case DType::kU32:
-        return Convert<To, uint32_t>(raw, where);
-      case DType::kI64:
-        return Convert<To, int64_t>(raw, where);
-      case DType::kU64:
-        return Convert<To, uint64_t>(raw, where);
-      default:
-        break;
-    }
+    known = is(int8_t()) || is(uint8_t()) || is(int16_t()) || is(uint16_t()) || is(int32_t()) || is(uint32_t()) ||
+            is(int64_t()) || is(uint64_t());
   }
-  Fail("{}: got {}, expected {}", where, Name(dtype), std::is_floating_point_v<To> ? "F32 or F64" : "integers");
+  if (!known)
+    Fail("{}: got {}, expected {}", where, Name(dtype), std::is_floating_point_v<To> ? "F32 or F64" : "integers");
+  return values;
 }
 
 // One attribute that is open, a single value.
@@ -366,5 +353,12 @@ void Hdf5Reader::Verify(const std::function<void(int64_t, int64_t)>& progress) c
 }
 
 void Hdf5Reader::Release(const std::string& name) const { GiveBack(Bytes(name)); }
+
+std::string SchemaOf(const std::filesystem::path& path) try {
+  const Hdf5Reader file(path);
+  return file.HasAttribute("", "schema") ? file.StringAttribute("", "schema") : "";
+} catch (const Error&) {
+  return "";
+}
 
 }  // namespace tare

@@ -17,8 +17,8 @@ namespace {
 
 constexpr hsize_t kAlignment = 64;  // a cache line, and the widest vector
 
-// Format of 1.10 and no newer whatever the library, for checksummed metadata and equal bytes; no lock, for the
-// temporary is nobody else's and some network file systems refuse locks.
+// Format 1.10 and no newer, whatever the library, for checksummed metadata and equal bytes. No lock, because the
+// temporary belongs to this process and some network file systems refuse locks.
 Hdf5Handle WritingProperties(const std::string& where) {
   Hdf5Handle access = CheckedHandle(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, where, "file access properties");
   CheckHdf5(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110), where, "format version");
@@ -27,8 +27,8 @@ Hdf5Handle WritingProperties(const std::string& where) {
   return access;
 }
 
-// Links and attributes kept in the object's own header, where a checksum guards them, up to so many. HDF5 1.14 crashes
-// (in H5G__link_release_table) on a damaged heap, where more of them go.
+// Up to this many links and attributes stay in the object's own header, which a checksum guards. HDF5 1.14 crashes (in
+// H5G__link_release_table) on a damaged heap, which holds larger numbers.
 constexpr unsigned kMostCompact = 1000;
 
 // Properties for creating an object of this class, without times.
@@ -39,7 +39,7 @@ Hdf5Handle TimelessProperties(hid_t property_class, const std::string& where) {
   return properties;
 }
 
-// The same of a group, the root among them.
+// The same for a group, also for the root.
 Hdf5Handle GroupProperties(hid_t property_class, const std::string& where) {
   Hdf5Handle properties = TimelessProperties(property_class, where);
   CheckHdf5(H5Pset_link_phase_change(properties, kMostCompact, 0), where, "place of links");
@@ -95,9 +95,8 @@ void CheckName(const std::string& name, const std::string& where) {
   }
 }
 
-// From here on the file's writes go nowhere. HDF5 cannot drop what it holds: closing a file that is not wanted any
-// more writes it out, and where that fails (the disk is full) the library leaks it and complains on stderr when the
-// process ends.
+// Discards all later writes to the file. HDF5 cannot drop its buffers: closing an unwanted file still writes it out,
+// and if that fails (the disk is full), the library leaks it and complains on stderr when the process ends.
 void Divert(hid_t file) {
   void* handle = nullptr;
   if (H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) < 0 || handle == nullptr) return;
@@ -193,7 +192,7 @@ void Hdf5Writer::WriteRows(const std::string& name, int64_t first, int64_t count
   WriteAt(name, first * stride, count * stride, values);
 }
 
-// Past the library: the dataset's bytes lie together at a known offset, and it never holds any itself.
+// Bypasses the library: the dataset's bytes are contiguous at a known offset, and the library never buffers any.
 void Hdf5Writer::WriteAt(const std::string& name, int64_t first, int64_t count, const void* values) {
   Dataset& dataset = Find(name);
   const int64_t size = *ElementCount(dataset.shape);
@@ -223,7 +222,7 @@ void Hdf5Writer::SetAttribute(const std::string& object, const std::string& key,
   PutAttribute(id_, object, key, value, where);
 }
 
-// Hashes are of what is in the file, not of what was given to be written.
+// Hashes are of the file's contents, not of the data passed in.
 void Hdf5Writer::Seal() {
   const std::string where = file_.final_path().string();
   CheckWritten(H5Fflush(id_, H5F_SCOPE_GLOBAL), where);

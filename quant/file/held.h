@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files or folders that this process has locked, so that it does not lock them again. Per process: a fork copies the
-// list, but not the locks.
+// Files or folders that this process has locked, so that it does not lock them twice. Belongs to one process: a fork
+// copies the list, but not the locks.
 #pragma once
 
 #include <unistd.h>

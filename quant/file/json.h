@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// nlohmann's JSON, whose members are compiled once, in json.cc: in every source that holds a value they would be a
-// third of what the compiler makes. Precompiled headers name this one; sources that build or read JSON include it.
+// nlohmann's JSON, with its members compiled once, in json.cc: compiled in every source that holds a value, they would
+// be a third of all generated code. Precompiled headers include this file; sources that build or read JSON include it.
 #pragma once
 
 #include <nlohmann/json.hpp>

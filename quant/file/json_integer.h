@@ -14,7 +14,7 @@
 
 namespace tare {
 
-// The integer. Throws Error for what is no integer, or one that T does not hold; `where` begins the message.
+// Throws Error if json is not an integer, or one that T cannot hold; `where` starts the message.
 template <std::integral T>
 T IntegerOf(const nlohmann::json& json, std::string_view where) {
   const bool fits = json.is_number_unsigned() ? std::in_range<T>(json.get<uint64_t>())

@@ -32,7 +32,7 @@ std::span<const std::byte> Map(int fd, const std::filesystem::path& path) {
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
-  // Without O_NONBLOCK a pipe that nobody writes to would hang here.
+  // Without O_NONBLOCK, opening a pipe without a writer would hang here.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) Fail("{}: no such file; try checking the path", path.string());
   if (fd < 0) Fail("{}: cannot open: {}; try checking its permissions", path.string(), Reason());

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole file, read-only, as bytes in memory: the kernel reads a page when it is first touched. Nothing protects a
-// mapping from another process that shortens the file meanwhile: the page is then gone, and touching it is a SIGBUS,
-// which the command turns into a message.
+// A whole file, read-only, as bytes in memory: the system reads a page when it is first touched. If another process
+// shortens the file, touching a lost page raises SIGBUS, which the command turns into a message.
 #pragma once
 
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <string_view>
 
 namespace tare {
 
 class MappedFile {
  public:
-  // Throws Error where path is missing, not a regular file, or unreadable. An empty file has no bytes.
+  // Throws Error if path is missing, not a regular file, or unreadable. An empty file has no bytes.
   explicit MappedFile(const std::filesystem::path& path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
 
   std::span<const std::byte> bytes() const { return bytes_; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
   const std::filesystem::path& path() const { return path_; }
 
-  // Gives back the memory of the pages that lie whole in [offset, offset + size); touched again, they are read again.
+  // Gives back the memory of whole pages in [offset, offset + size); touching them reads them again.
   void Release(size_t offset, size_t size) const;
 
  private:

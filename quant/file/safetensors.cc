@@ -4,12 +4,134 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "quant/base/error.h"
-#include "quant/file/safetensors_header.h"
+#include "quant/file/json.h"
 
 namespace tare {
 namespace {
+
+// nlohmann calls one function per token; object depth and the last keys say where the token is.
+class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  HeaderReader(SafetensorsHeader& header, const std::string& where) : header_(header), where_(where) {}
+
+  bool start_object(size_t) override {
+    if (depth_ == 2 || numbers_ != nullptr) Refuse("an object");
+    ++depth_;
+    if (depth_ == 2 && !InMetadata()) StartEntry();
+    return true;
+  }
+
+  bool end_object() override {
+    if (depth_ == 2 && !InMetadata()) EndEntry();
+    --depth_;
+    return true;
+  }
+
+  bool key(std::string& text) override {
+    (depth_ == 1 ? name_ : key_) = text;
+    if (depth_ == 1) StartName();
+    if (depth_ == 2 && InMetadata() && header_.metadata.contains(key_)) {
+      Fail("{}: __metadata__ has the key '{}' twice, expected once{}", where_, key_, kAdvice);
+    }
+    return true;
+  }
+
+  bool string(std::string& text) override {
+    if (depth_ == 2 && InMetadata()) {
+      header_.metadata[key_] = text;
+      return true;
+    }
+    if (depth_ != 2 || numbers_ != nullptr || key_ != "dtype") Refuse("a string");
+    if (entry_->dtype) RefuseTwice();
+    entry_->dtype = ParseDType(text);
+    if (!entry_->dtype)
+      Fail("{}: tensor '{}': got dtype '{}', expected one that safetensors names (F32, BF16, ...)", where_, name_,
+           text);
+    return true;
+  }
+
+  bool start_array(size_t) override {
+    if (depth_ != 2 || InMetadata() || numbers_ != nullptr) Refuse("an array");
+    if (key_ != "shape" && key_ != "data_offsets") Refuse("an array");
+    auto& list = key_ == "shape" ? entry_->shape : entry_->data_offsets;
+    if (list) RefuseTwice();
+    numbers_ = &list.emplace();
+    return true;
+  }
+
+  bool end_array() override {
+    if (key_ == "data_offsets" && numbers_->size() != 2) {
+      Fail("{}: tensor '{}': got {} data_offsets, expected 2{}", where_, name_, numbers_->size(), kAdvice);
+    }
+    numbers_ = nullptr;
+    return true;
+  }
+
+  bool number_unsigned(number_unsigned_t value) override {
+    if (numbers_ == nullptr) Refuse("a number");
+    if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) Refuse(std::to_string(value));
+    numbers_->push_back(static_cast<int64_t>(value));
+    return true;
+  }
+
+  bool number_integer(number_integer_t value) override { Refuse(std::to_string(value)); }
+  bool number_float(number_float_t, const string_t& text) override { Refuse(text); }
+  bool null() override { Refuse("null"); }
+  bool boolean(bool value) override { Refuse(value ? "true" : "false"); }
+  bool binary(binary_t&) override { Refuse("binary"); }
+
+  bool parse_error(size_t position, const std::string&, const nlohmann::json::exception&) override {
+    Fail("{}: header: not valid JSON at its byte {}{}", where_, position, kAdvice);
+  }
+
+ private:
+  static constexpr std::string_view kAdvice = "; try downloading or saving the file again";
+
+  bool InMetadata() const { return name_ == "__metadata__"; }
+
+  void StartName() {
+    const bool twice = InMetadata() ? metadata_seen_ : header_.entries.contains(name_);
+    if (twice) Fail("{}: header: got '{}' twice, expected once{}", where_, name_, kAdvice);
+    metadata_seen_ |= InMetadata();
+  }
+
+  void StartEntry() { entry_ = &header_.entries[name_]; }
+
+  void EndEntry() {
+    const char* missing = !entry_->dtype          ? "dtype"
+                          : !entry_->shape        ? "shape"
+                          : !entry_->data_offsets ? "data_offsets"
+                                                  : nullptr;
+    if (missing != nullptr) Fail("{}: tensor '{}': has no {}{}", where_, name_, missing, kAdvice);
+  }
+
+  [[noreturn]] void RefuseTwice() {
+    Fail("{}: tensor '{}': has the key '{}' twice, expected once{}", where_, name_, key_, kAdvice);
+  }
+
+  // A token where another belongs.
+  [[noreturn]] void Refuse(const std::string& got) {
+    if (depth_ == 0) Fail("{}: header: got {}, expected an object{}", where_, got, kAdvice);
+    if (depth_ == 1) Fail("{}: header: '{}': got {}, expected an object{}", where_, name_, got, kAdvice);
+    if (InMetadata()) Fail("{}: __metadata__: '{}': got {}, expected a string{}", where_, key_, got, kAdvice);
+    const char* expected = key_ == "dtype"          ? "a string"
+                           : key_ == "shape"        ? "an array of integers from 0 to 2^63-1"
+                           : key_ == "data_offsets" ? "an array of two integers from 0 to 2^63-1"
+                                                    : "no such key";
+    Fail("{}: tensor '{}': '{}': got {}, expected {}{}", where_, name_, key_, got, expected, kAdvice);
+  }
+
+  SafetensorsHeader& header_;
+  const std::string& where_;
+  int depth_ = 0;  // of objects: 1 in the header, 2 in an entry or the metadata
+  std::string name_, key_;
+  bool metadata_seen_ = false;
+  SafetensorsHeader::Entry* entry_ = nullptr;
+  std::vector<int64_t>* numbers_ = nullptr;  // of the array that is open
+};
 
 constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
@@ -69,6 +191,17 @@ void CheckOffsets(std::vector<const Entry*> entries, int64_t available, const st
 }
 
 }  // namespace
+
+SafetensorsHeader ParseSafetensorsHeader(std::string_view text, const std::string& where) {
+  // The parser would skip a byte order mark or spaces before the brace, and end at a NUL.
+  if (!text.starts_with('{')) Fail("{}: header does not begin with '{{'; expected a safetensors file", where);
+  if (text.find('\0') != text.npos)
+    Fail("{}: header holds a NUL byte; try downloading or saving the file again", where);
+  SafetensorsHeader header;
+  HeaderReader reader(header, where);
+  nlohmann::json::sax_parse(text, &reader);
+  return header;
+}
 
 SafetensorsContent ParseSafetensors(std::span<const std::byte> file, const std::string& where) {
   const std::string_view text = HeaderText(file, where);

@@ -4,8 +4,8 @@
 //
 //   {"__metadata__": {"key": "text"}, "NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
 //
-// and the tensors' bytes, which offsets count from there. Together they fill the file: from 0, no hole, no overlap.
-// Every rule is checked before anything can be used, so a view never reaches outside its file.
+// and the tensors' bytes, to which offsets are relative. The tensors fill the rest of the file without hole or overlap.
+// Every rule is checked before use, so a view never reaches outside its file.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,11 +24,26 @@
 
 namespace tare {
 
+// The JSON header of a safetensors file, read token by token: unexpected content is refused where it stands, so neither
+// its depth nor its size costs memory. The entries are not yet checked against the file.
+struct SafetensorsHeader {
+  struct Entry {
+    std::optional<DType> dtype;
+    std::optional<std::vector<int64_t>> shape;         // not negative
+    std::optional<std::vector<int64_t>> data_offsets;  // two, not negative
+  };
+  std::map<std::string, Entry> entries;  // by name, each with all three
+  std::map<std::string, std::string> metadata;
+};
+
+// Throws Error if text is not such a header. `where` starts messages.
+SafetensorsHeader ParseSafetensorsHeader(std::string_view text, const std::string& where);
+
 struct TensorView {
   std::string name;
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
-  std::span<const std::byte> bytes;  // aligned to nothing
+  std::span<const std::byte> bytes;  // not aligned
 
   size_t elements() const { return static_cast<size_t>(*ElementCount(shape)); }
 };
@@ -37,7 +53,7 @@ struct SafetensorsContent {
   std::map<std::string, std::string> metadata;
 };
 
-// The content of a whole file's bytes, which it keeps pointing into. `where` begins the messages.
+// Parses the bytes of a whole file; the result points into them. `where` starts messages.
 SafetensorsContent ParseSafetensors(std::span<const std::byte> file, const std::string& where);
 
 class Safetensors {
@@ -46,11 +62,11 @@ class Safetensors {
 
   const std::vector<TensorView>& tensors() const { return content_.tensors; }  // by name
   std::vector<std::string> names() const;                                      // sorted
-  const TensorView* Find(std::string_view name) const;                         // null where there is none
+  const TensorView* Find(std::string_view name) const;                         // null if missing
   const std::map<std::string, std::string>& metadata() const { return content_.metadata; }
   const MappedFile& file() const { return file_; }
 
-  // Gives back the memory under one of tensors(); it is read again when touched again.
+  // Gives back the memory under one of tensors(); touching it reads it again.
   void Release(const TensorView& tensor) const;
 
  private:
@@ -58,8 +74,8 @@ class Safetensors {
   SafetensorsContent content_;
 };
 
-// Writes the tensors, widest type first and then by name, so that each is aligned to its type in the file.
-// Throws Error where bytes do not fit dtype and shape, or a name comes twice. progress: bytes written of all, after
+// Writes the tensors by falling width of type, then by name, so that each is aligned to its type in the file. Throws
+// Error if bytes do not fit dtype and shape, or a name occurs twice. progress: bytes written so far and in all, after
 // each.
 void WriteSafetensors(const std::filesystem::path& path, std::vector<TensorView> tensors,
                       const std::map<std::string, std::string>& metadata = {},

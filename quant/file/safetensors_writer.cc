@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // WriteSafetensors of safetensors.h.
 #include <algorithm>
-#include <cstring>
 
 #include "quant/base/error.h"
 #include "quant/file/atomic_file.h"

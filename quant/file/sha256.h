@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SHA-256 (FIPS 180-4), by OpenSSL's libcrypto, as 64 lower-case hexadecimal digits: what `sha256sum` prints.
+// SHA-256 (FIPS 180-4), by OpenSSL's libcrypto, as 64 lower-case hexadecimal digits, as `sha256sum` prints it.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class Sha256 {
  public:
   Sha256();
   void Add(std::span<const std::byte> bytes);
-  // The digest of everything added. Called once, last.
+  // The digest of all added bytes. Call it once, last.
   std::string Hex();
 
  private:
@@ -29,7 +29,7 @@ class Sha256 {
 };
 
 std::string Sha256Hex(std::span<const std::byte> bytes);
-std::string Sha256Hex(const MappedFile& file);  // gives back its memory on the way
+std::string Sha256Hex(const MappedFile& file);  // gives back its memory as it reads
 std::string Sha256OfFile(const std::filesystem::path& path);
 
 }  // namespace tare

@@ -51,7 +51,7 @@ nlohmann::ordered_json ParseOrderedJson(std::string_view text, const std::string
 
 nlohmann::json ReadJson(const std::filesystem::path& path) {
   const MappedFile file(path);
-  return ParseJson({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path.string());
+  return ParseJson(file.text(), path.string());
 }
 
 }  // namespace tare

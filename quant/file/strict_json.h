@@ -10,7 +10,7 @@
 
 namespace tare {
 
-// `where` begins the messages. Ordered: keys as they come in the text.
+// `where` starts messages. Ordered: keys as in the text.
 nlohmann::json ParseJson(std::string_view text, const std::string& where);
 nlohmann::ordered_json ParseOrderedJson(std::string_view text, const std::string& where);
 nlohmann::json ReadJson(const std::filesystem::path& path);

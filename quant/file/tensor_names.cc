@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kLayer = "{}";
 
-// The layer's number of a name that fits the pattern, or "" for a pattern without one; nothing where it does not fit.
+// The layer's number in a name that fits the pattern, "" for a pattern without one; empty if it does not fit.
 std::optional<std::string> NumberIn(std::string_view name, std::string_view pattern) {
   const size_t at = pattern.find(kLayer);
   if (at == pattern.npos) return name == pattern ? std::optional(std::string()) : std::nullopt;

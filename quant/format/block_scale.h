@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scales that are formats themselves.
 //
-// E8M0 is a power of two from 2^-127 to 2^127. Of a block's largest magnitude a and a grid whose largest value is L,
-// with floor(log2 L) = p (E2M1: L 6, p 2):
+// E8M0 is a power of two from 2^-127 to 2^127. For a block with largest magnitude a, a grid with largest value L, and p
+// = floor(log2 L) (E2M1: L 6, p 2):
 //
-//   floor   2^(floor(log2 a) - p)       OCP's rule: what lies between L and 2^(p + 1) is clipped
+//   floor   2^(floor(log2 a) - p)       OCP's rule: values between L and 2^(p + 1) are clipped
 //   ceil    2^(ceil(log2 a) - p)        clips nothing
-//   rceil   2^ceil(log2(a / L))         the least that clips nothing
-//   even    floor's, of a rounded to as many bits as the grid's values have, half up
+//   rceil   2^ceil(log2(a / L))         the smallest that clips nothing
+//   even    as floor, with a first rounded to as many bits as the grid's values have, half up
 //
 // For E2M1 and a = 7: floor 1 (7 becomes 6), ceil 2 (8), rceil 2, even 2 (7 has two bits as 8); a = 6.5: 1, 2, 2, 1.
 //
-// E4M3 with an f32 per tensor (NVFP4): t = T / (448 L) of the tensor's largest magnitude T, block = a / L / t to the
-// nearest of E4M3, 2^-9 at least, scale = block * t. With 256 in place of 448 the largest block scale, 256, may be
-// multiplied by 6 / 4 and is E4M3 still ("four over six"). Sources: OCP MX 1.0, 6.3; the rules' names are torchao's;
-// Alvarez et al., Introducing NVFP4, NVIDIA 2025.
+// E4M3 with an f32 per tensor (NVFP4): t = T / (448 L) for the tensor's largest magnitude T; the block's scale is a / L
+// / t, rounded to the nearest E4M3 value, at least 2^-9; scale = block * t. With 256 instead of 448, the largest block
+// scale, 256, times 6 / 4 is still an E4M3 value ("four over six"). Sources: OCP MX 1.0, 6.3; the rules' names are
+// torchao's; Alvarez et al., Introducing NVFP4, NVIDIA 2025.
 #pragma once
 
 #include <algorithm>
@@ -29,13 +29,13 @@ enum class ScaleType { kF32, kE8M0Floor, kE8M0Ceil, kE8M0Rceil, kE8M0Even, kTwoL
 
 constexpr bool IsTwoLevel(ScaleType type) { return type == ScaleType::kTwoLevel || type == ScaleType::kTwoLevel256; }
 
-// absmax > 0, finite. -127 to 127.
+// absmax > 0, finite. The result is -127 to 127.
 inline int E8M0Exponent(float absmax, const Grid& grid, ScaleType rule) {
   constexpr uint32_t kMantissa = 0x7fffff;
   const bool subnormal = absmax < 0x1p-126f;
   const auto bits = std::bit_cast<uint32_t>(subnormal ? absmax * 0x1p24f : absmax);
   const auto largest = std::bit_cast<uint32_t>(grid.largest);
-  const uint32_t part = bits & kMantissa;  // of what is between a power of two and the next
+  const uint32_t part = bits & kMantissa;  // the position between two powers of two
   bool up = false;
   if (rule == ScaleType::kE8M0Ceil) up = part > 0;
   if (rule == ScaleType::kE8M0Rceil) up = part > (largest & kMantissa);
@@ -44,22 +44,22 @@ inline int E8M0Exponent(float absmax, const Grid& grid, ScaleType rule) {
   return std::clamp(power + (up ? 1 : 0), -127, 127);
 }
 
-// 2^exponent, of -127 to 127.
+// 2^exponent, for exponents from -127 to 127.
 inline float PowerOfTwo(int exponent) {
   return exponent < -126 ? 0x1p-127f : std::bit_cast<float>(static_cast<uint32_t>(exponent + 127) << 23);
 }
 
-// t of the two levels.
+// t, the scale per tensor of two-level scales.
 inline float TensorScale(float tensor_absmax, const Grid& grid, ScaleType type) {
   return tensor_absmax / ((type == ScaleType::kTwoLevel256 ? 256.0f : kE4M3.largest) * grid.largest);
 }
 
-// Of a block and its tensor.
+// Scales of a block and of its tensor.
 struct TwoLevels {
   float of_block, of_tensor;
 
   float Scale() const { return of_block * of_tensor; }
-  float Inverse() const { return 1.0f / of_tensor / of_block; }  // in torchao's order: its codes, ties and all
+  float Inverse() const { return 1.0f / of_tensor / of_block; }  // in torchao's order, for equal codes and ties
 };
 
 // Both magnitudes > 0.

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Number formats: a grid, and the scale that it is multiplied by. f32 means unquantized.
 //
-// Integers have codes: signed ones are symmetric, -(2^(b-1)-1) .. 2^(b-1)-1; unsigned ones, 0 .. 2^b-1, are for what
-// cannot be negative (probabilities), and with a zero point (zero_point.h) for what leans to one side. Their scale is
-// an f32, and integer kernels take them. The others: MX formats and NVFP4, which say themselves how many values share a
-// scale, FP8 and NF4 with an f32, and ternary weights, whose scale is their mean magnitude. bf16, which caches alone
-// take, has neither codes nor a scale.
+// Integers have codes: signed ones are symmetric, -(2^(b-1)-1) .. 2^(b-1)-1; unsigned ones, 0 .. 2^b-1, are for values
+// that cannot be negative (probabilities) and, with a zero point (zero_point.h), for values that lean to one side.
+// Their scale is an f32, and integer kernels accept them. The others are MX formats and NVFP4, which define how many
+// values share a scale; FP8 and NF4 with an f32; and ternary weights, whose scale is their mean magnitude. bf16, for
+// caches only, has neither codes nor a scale.
 //
-// A suffix of the name may select another rule for the scale and for ties: mxfp4:rceil, nvfp4:256, fp8e4m3:floor (a
-// power of two, as of MX, in place of the f32), mxfp4:ties-zero, mxfp4:rceil:ties-away. These follow from the table.
-// Lists of values of a user's own are formats too (listed_grid.h).
+// A suffix of the name selects another rule for the scale and for ties: mxfp4:rceil, nvfp4:256, fp8e4m3:floor (a power
+// of two, as in MX, instead of the f32), mxfp4:ties-zero, mxfp4:rceil:ties-away. These follow from the table. A user's
+// own list of values is a format too (listed_grid.h).
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 
 namespace tare {
 
-// Those of the table; then the names with a colon, in the order of kFormats; then lists of values.
+// The formats of the table; then names with a colon, in the order of kFormats; then lists of values.
 enum class Format {
   kF32,
   kInt8,
@@ -47,7 +47,7 @@ enum class Format {
   kBf16,
 };
 
-// What of a group makes its scale.
+// The magnitude of a group that determines its scale.
 enum class Statistic { kLargest, kMean };
 
 struct FormatInfo {
@@ -55,13 +55,13 @@ struct FormatInfo {
   std::string_view name;
   int bits = 0;
   int min_code = 0;  // of integers; 0 and 0 of all others
-  int max_code = 0;  // "qmax": what the largest magnitude of a group becomes
-  Grid grid{};       // of what is not integer
+  int max_code = 0;  // "qmax": the code of a group's largest magnitude
+  Grid grid{};       // of formats that are not integer
   ScaleType scale = ScaleType::kF32;
-  int block = 0;  // values that share a scale by the format's definition; 0: a plan says it
+  int block = 0;  // values that share a scale by the format's definition; 0: the plan decides
   Statistic statistic = Statistic::kLargest;
 
-  // What the largest magnitude of a group becomes.
+  // The value that a group's largest magnitude becomes.
   constexpr float Largest() const { return max_code > 0 ? static_cast<float>(max_code) : grid.largest; }
 };
 
@@ -87,7 +87,7 @@ inline constexpr auto kBaseFormats = std::to_array<FormatInfo>({
     {Format::kBf16, "bf16", 16},
 });
 
-// What a name may have after a colon: another type of scale in place of the table's, and other ties.
+// What a name may have after a colon: another type of scale than the table's, or other ties.
 struct ScaleWord {
   std::string_view word;
   ScaleType table, scale;
@@ -116,7 +116,7 @@ struct SpelledFormat {
   FormatInfo info;
 };
 
-// The table, and every name with a colon after it.
+// The table's names, and each with every suffix.
 consteval std::vector<SpelledFormat> SpelledFormats() {
   std::vector<SpelledFormat> all;
   const auto add = [&all](FormatInfo info, std::string_view scale_word, std::string_view ties_word) {
@@ -169,14 +169,15 @@ constexpr const FormatInfo& Info(Format format) {
   return row < kFormats.size() ? kFormats[row] : ListedInfo(format);
 }
 
-// Codes and a scale; f32 and bf16 have none.
+// True for codes with a scale; f32 and bf16 have none.
 constexpr bool HasCodes(Format format) { return format != Format::kF32 && format != Format::kBf16; }
 
-// Integer codes and an f32.
+// Integer codes and an f32 scale.
 constexpr bool IsInteger(Format format) { return Info(format).max_code > 0; }
 
-// The narrowest signed integers whose codes, times `step`, are all values of a format before its scale: of mxfp4 int6,
-// 12 steps of 0.5; of mxfp6e2m3 int8, 60 steps of 1/8; of mxint8 int8. Nothing where none does (E3M2 goes to 448).
+// The narrowest signed integers whose codes, times `step`, cover all values of a format before its scale: int6 for
+// mxfp4 (12 steps of 0.5), int8 for mxfp6e2m3 (60 steps of 1/8) and for mxint8. Empty if there are none (E3M2 goes to
+// 448).
 struct StepCodes {
   Format format;
   float step;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What shares a scale, in the spelling of plans and files:
+// Which values share a scale, as plans and files spell it:
 //
 //   tensor             the whole tensor
 //   head               one head
@@ -30,10 +30,10 @@ struct Granularity {
 // "group64" for {kGroup, 64}; ParseGranularity(Name(g)) == g.
 std::string Name(Granularity granularity);
 
-// nullopt where the text is not exactly one of the spellings above: N has no sign and no leading zero.
+// nullopt unless the text is exactly one of the spellings above; N has no sign and no leading zero.
 std::optional<Granularity> ParseGranularity(std::string_view text);
 
-// "tensor", "group<N>": how messages spell a kind.
+// "tensor", "group<N>": a kind's spelling in messages.
 std::string_view Spelling(Granularity::Kind kind);
 
 }  // namespace tare

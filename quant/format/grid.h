@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// A grid: the values that codes stand for before their scale. Steps double with each power of two from smallest_normal
-// on and stay as they are below it (subnormals); or the values are a list.
+// A grid: the values of codes before their scale. Steps double with each power of two from smallest_normal on and are
+// constant below it (subnormals); or the values are a list.
 //
 //   E2M1    0 0.5 1 1.5 2 3 4 6
 //   E2M3    steps of 1/8 below 2, of 1/4 below 4, of 1/2 up to 7.5
 //   E3M2    steps of 1/16 below 0.5, doubling up to 28
-//   E4M3    steps of 2^-9 below 2^-5, doubling up to 448; its two codes of NaN are not values
+//   E4M3    steps of 2^-9 below 2^-5, doubling up to 448; its two NaN codes are not values
 //   E5M2    steps of 2^-16 below 2^-13, doubling up to 57344; its codes of infinity and NaN are not values
 //   1/64    steps of 1/64 up to 127/64, symmetric: MXINT8 without its lowest code
 //   NF4     16 quantiles of the normal law, 0 among them: Dettmers et al., arXiv 2305.14314, appendix E
 //
 //   ternary -1 0 1: BitNet b1.58, arXiv 2402.17764
 //
-// To the nearest value, of two equally near the one with an even last bit, or as the grid's ties say (of a list the
-// lower one); what lies beyond the largest becomes it; the sign of zero stays, but not in a list; NaN stays NaN.
+// Rounds to the nearest value. Ties go to the value with an even last bit, or as the grid's ties say; in a list, to the
+// lower one. Values beyond the largest become the largest. The sign of zero stays, except in a list; NaN stays NaN.
 // Source: OCP Microscaling Formats (MX) 1.0, tables 1 and 5; OCP 8-bit Floating Point 1.0.
 #pragma once
 
@@ -34,9 +34,9 @@ struct Grid {
   float largest = 0.0f;
   std::span<const float> levels{};  // of a list: its values, rising
   bool twos_complement = false;     // how its codes are stored (stored_code.h)
-  Ties ties = Ties::kToEven;        // not of a list
+  Ties ties = Ties::kToEven;        // ignored by lists
 
-  // Between the smallest values.
+  // The distance of the smallest values.
   constexpr float Step() const { return smallest_normal / static_cast<float>(1 << mantissa_bits); }
 };
 
@@ -68,9 +68,9 @@ inline constexpr Grid kSixtyFourths{6, 1.0f, 127.0f / 64.0f, {}, true};
 inline constexpr Grid kSigns{0, 1.0f, 1.0f};
 inline constexpr Grid kNormalQuantiles{0, 0.0f, 1.0f, kNf4Levels};
 
-// A sum of magnitude and 1.5 * 2^(23 - mantissa_bits) times its power of two has the grid's step as its last bit, so
-// f32's own rounding is the grid's; what it took off or added is exact, and half a step where there was a tie.
-// Compilers make vectors of this.
+// Adding 1.5 * 2^(23 - mantissa_bits) times the magnitude's power of two gives a sum whose last bit is the grid's step,
+// so f32's own rounding rounds to the grid. The difference is exact, and half a step at a tie. Compilers vectorize
+// this.
 inline float NearestStep(float x, const Grid& grid) {
   const float magnitude = std::min(std::fabs(x), grid.largest);
   const float above = std::max(magnitude, grid.smallest_normal);

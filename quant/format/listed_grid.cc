@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See listed_grid.h.
 #include "quant/format/listed_grid.h"
 
 #include <algorithm>
@@ -27,7 +26,7 @@ struct Listed {
   FormatInfo info;
 };
 
-// A slot is written once, before its number is given to anybody: who has the number may read without the lock.
+// A slot is written once, before anyone gets its number, so whoever has the number may read it without the lock.
 std::mutex lock;
 std::array<std::unique_ptr<Listed>, kMaxGrids> grids;
 size_t count = 0;
@@ -40,7 +39,7 @@ const Listed& At(Format format) {
 
 float LargestOf(std::span<const float> values) { return std::max(std::fabs(values.front()), std::fabs(values.back())); }
 
-// Of two, four, six and eight bits the fewest.
+// The smallest of two, four, six and eight bits.
 int BitsFor(size_t values) { return values <= 4 ? 2 : values <= 16 ? 4 : values <= 64 ? 6 : 8; }
 
 std::unique_ptr<Listed> MakeListed(const std::string& name, std::span<const float> values) {

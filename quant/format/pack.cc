@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See pack.h.
 #include "quant/format/pack.h"
 
 #include <array>
@@ -41,7 +40,7 @@ int Shown(const FormatInfo& info, uint8_t u) {
   Fail("pack {}: got code {} at {}, expected {} to {}", info.name, Shown(info, u), index, info.min_code, info.max_code);
 }
 
-// Or of what is nearest to 0 in a list without it.
+// In a list without 0, the code of the value nearest to 0.
 uint8_t CodeOfZero(const FormatInfo& info) {
   return StoredCode(info.grid.levels.empty() ? 0.0f : NearestLevel(0.0f, info.grid.levels), info);
 }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See quantize.h.
 #include "quant/format/quantize.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantizes values that share one scale: the scalar reference that fast quantizers are tested against, code for code
-// (formula in round.h).
+// Quantizes values that share one scale: the scalar reference that fast quantizers match code for code (formula in
+// round.h).
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ std::optional<size_t> FirstNotFinite(std::span<const float> values);
 // Largest magnitude; 0 for none. Values must be finite.
 float AbsMax(std::span<const float> values);
 
-// What ScaleFor asks of a group: the largest magnitude, or the mean one.
+// The magnitude that ScaleFor needs of a group: the largest, or the mean.
 float MagnitudeOf(std::span<const float> values, Statistic statistic);
 
 // Writes codes and returns the group's scale (value = code * scale). Throws Error for a value that is not finite,

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See quantized_matrix.h.
 #include "quant/format/quantized_matrix.h"
 
 #include <cmath>

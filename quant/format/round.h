@@ -8,9 +8,9 @@
 // For int8 and absmax 2: inv 63.5, scale 0.015748031; x 0.5 -> 31.75 -> 32, x -0.0078740157 (half a step) -> -0.5 -> 0.
 // A group whose absmax is below 2^-100 has scale 0 and codes 0: inv would overflow near the smallest floats.
 //
-// Formats that are not integers have the same three lines with their grid's largest value for qmax and its nearest
-// value (grid.h) for the code; scales that are formats themselves stand in block_scale.h, and inv is 1 / scale. There
-// only a group of zeros has no scale (NVFP4: a tensor below 2^-100).
+// Other formats follow the same three lines, with their grid's largest value as qmax and its nearest value (grid.h) as
+// the code. If their scales are formats themselves, block_scale.h computes the scale, and inv is 1 / scale; then only a
+// group of zeros has scale 0 (NVFP4: a tensor below 2^-100).
 #pragma once
 
 #include <algorithm>
@@ -23,13 +23,13 @@ namespace tare {
 inline constexpr float kSmallestAbsmax = 0x1p-100f;
 
 struct Scale {
-  float inv;    // codes per unit; 0 for a group that is nothing but zeros
+  float inv;    // codes per unit; 0 for a group of zeros
   float scale;  // value of one code; 0 with inv 0
 };
 
-// absmax: finite, >= 0; of ternary the mean magnitude. tensor_absmax: of all that shares the format's f32 per tensor,
-// where it has one (NVFP4).
-// Source: design of absmax quantization in Dettmers et al., arXiv 2208.07339, eq. 1, symmetric.
+// absmax: finite, >= 0; for ternary the mean magnitude. tensor_absmax: the largest magnitude of all values that share
+// the format's f32 per tensor, if it has one (NVFP4). Source: Dettmers et al., arXiv 2208.07339, eq. 1 (absmax
+// quantization), symmetric.
 inline Scale ScaleFor(float absmax, Format format, float tensor_absmax) {
   const FormatInfo& info = Info(format);
   if (info.scale == ScaleType::kF32) {
@@ -47,11 +47,11 @@ inline Scale ScaleFor(float absmax, Format format, float tensor_absmax) {
   return {PowerOfTwo(-exponent), PowerOfTwo(exponent)};
 }
 
-// Of values that are the whole tensor, or in a format that does not ask.
+// For values that are the whole tensor, or a format without an f32 per tensor.
 inline Scale ScaleFor(float absmax, Format format) { return ScaleFor(absmax, format, absmax); }
 
-// The code of an integer format, the grid's value of another; times the scale it is the quantized value.
-// std::nearbyint rounds half to even in the default rounding mode, which nothing here changes.
+// The code of an integer format, the grid's value of another; times the scale it is the quantized value. std::nearbyint
+// rounds half to even in the default rounding mode, which nothing here changes.
 inline float Rounded(float value, float inv, Format format) {
   const FormatInfo& info = Info(format);
   if (!IsInteger(format)) return Nearest(value * inv, info.grid);
@@ -59,7 +59,7 @@ inline float Rounded(float value, float inv, Format format) {
   return std::clamp(code, static_cast<float>(info.min_code), static_cast<float>(info.max_code));
 }
 
-// Of an integer format.
+// Only for integer formats.
 inline int CodeOf(float value, float inv, Format format) { return static_cast<int>(Rounded(value, inv, format)); }
 
 }  // namespace tare

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See stored_code.h.
 #include "quant/format/stored_code.h"
 
 #include <limits>

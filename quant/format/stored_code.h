@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stored representation u of a format's values, and of scales that are formats themselves.
+// The stored byte u of a format's values, and of scales that are formats themselves.
 //
-//   int4 int6 u4 u6   code + 2^(b-1) of signed ones, the code itself of unsigned ones
+//   int4 int6 u4 u6   code + 2^(b-1) if signed, the code itself if unsigned
 //   int8 mxint8       two's complement; mxint8's value is code / 64
 //   other grids       sign, exponent and mantissa, highest first, as OCP's standards draw them
 //   lists             the index of the value
 //   E8M0              exponent + 127; 0 for a block of zeros, which has no scale
-//   E4M3              as of the grid; 0 for a block of zeros. What is stored is times the f32 per tensor
+//   E4M3              as the grid E4M3; 0 for a block of zeros. The stored scale is relative to the f32 per tensor
 //
-// A value has one u, zeros of both signs two where the sign is a bit; a u without a value (NaN, infinity, int8's -128)
+// A value has one u, except zero, which has two if the sign is a bit. A u without a value (NaN, infinity, int8's -128)
 // is never written, and is refused when read.
 #pragma once
 
@@ -22,7 +22,7 @@
 
 namespace tare {
 
-// Of a value that the format has; of others any u, whose value is another.
+// For a value of the format; for other values the result is the code of a different value.
 inline uint8_t StoredCode(float value, const FormatInfo& info) {
   const Grid& grid = info.grid;
   if (!grid.levels.empty())
@@ -31,21 +31,21 @@ inline uint8_t StoredCode(float value, const FormatInfo& info) {
     const int code = static_cast<int>(info.max_code > 0 ? value : value / grid.Step());
     return static_cast<uint8_t>(info.bits == 8 || info.min_code == 0 ? code : code + (1 << (info.bits - 1)));
   }
-  const float normal = std::fabs(value) / grid.smallest_normal;  // 1 to 2 in the first power of two that has steps
+  const float normal = std::fabs(value) / grid.smallest_normal;  // 1 to 2 in the first power of two with steps
   const uint32_t magnitude =
       normal < 1.0f ? static_cast<uint32_t>(std::fabs(value) / grid.Step())
                     : (std::bit_cast<uint32_t>(normal) - std::bit_cast<uint32_t>(0.5f)) >> (23 - grid.mantissa_bits);
   return static_cast<uint8_t>(magnitude | static_cast<uint32_t>(std::signbit(value)) << (info.bits - 1));
 }
 
-// What each u stands for; NaN if it has no value. Of every format but f32.
+// The value of each u; NaN if it has none. For every format but f32.
 const std::array<float, 256>& StoredValues(Format format);
 
-// Of a type that is stored in a byte. scale: 0, or as ScaleFor makes it (round.h); of_tensor: the f32 per tensor, or 1.
-// The product of two levels is divided again: both roundings are within 2^-23 of the E4M3 value, whose neighbours are
-// 2^-4 off.
+// For types stored in a byte. scale: 0, or as ScaleFor makes it (round.h); of_tensor: the f32 per tensor, or 1. The
+// product of two levels is divided again: both roundings are within 2^-23 of the E4M3 value, whose neighbours are 2^-4
+// away.
 uint8_t StoredScale(float scale, ScaleType type, float of_tensor);
-// What each byte of a scale stands for, before the f32 per tensor; NaN if it has no value.
+// The value of each byte of a scale, before the f32 per tensor; NaN if it has none.
 const std::array<float, 256>& ScaleValues(ScaleType type);
 
 }  // namespace tare

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of doubles without rounding: the same bits in any order and for any split of the stream. After Kulisch: a sum is
-// one long fixed-point number, limbs of 32 bits in int64 words, so that 2^30 additions need no carry. The limbs of all
-// sums of an object share one window, which grows to what was touched: 3 to 9 words per sum in practice, of the 67 that
+// one long fixed-point number, with limbs of 32 bits in int64 words, so that 2^30 additions need no carry. The limbs of
+// all sums of an object share one window, which grows as needed: 3 to 9 words per sum in practice, of the 67 that
 // doubles span.
 //
 // The addends must not depend on the split either: callers add one double per unit that is never split (a row).
@@ -16,21 +16,21 @@ namespace tare {
 
 class ExactSums {
  public:
-  // Limb j is worth 2^(32 j - 1088). Doubles reach from limb 0 to limb 66, 2^64 of them two limbs further.
+  // Limb j is worth 2^(32 j - 1088). Doubles reach from limb 0 to limb 66; a sum of 2^64 of them, two limbs further.
   static constexpr int kLimbs = 70;
 
   explicit ExactSums(size_t sums = 0) : sums_(sums) {}
 
   void Add(size_t sum, double value);  // finite
-  // The sizes must be equal.
+  // Both must hold equally many sums.
   void Merge(const ExactSums& other);
 
-  // To within an ulp of long double.
+  // Accurate to one ulp of long double.
   long double Value(size_t sum) const;
   size_t size() const { return sums_; }
 
-  // The one spelling of the values, what a file stores: limb i of sum s is limbs[s * width + i], worth
-  // 2^(32 (first + i) - 1088); the last limb of a sum has its sign, -2^32 .. 2^32 - 1, the others are 0 .. 2^32 - 1.
+  // The unique form of the values that files store: limb i of sum s is limbs[s * width + i], worth 2^(32 (first + i) -
+  // 1088). The last limb of a sum carries its sign, -2^32 .. 2^32 - 1; the others are 0 .. 2^32 - 1.
   struct Digits {
     int first = 0;
     int width = 0;
@@ -38,10 +38,10 @@ class ExactSums {
     friend bool operator==(const Digits&, const Digits&) = default;
   };
   Digits Canonical() const;
-  // Throws Error for limbs out of range or of another number: they come from files.
+  // Throws Error for limbs out of range or in the wrong number, because they come from files.
   static ExactSums From(size_t sums, const Digits& digits);
 
-  // Sums [begin, begin + count) alone, and the sums of many one after another: how files hold them.
+  // Sums [begin, begin + count) alone, and the sums of many objects one after another, as files store them.
   ExactSums Slice(size_t begin, size_t count) const;
   static ExactSums Concatenated(std::span<const ExactSums* const> parts);
 

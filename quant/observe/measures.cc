@@ -7,7 +7,7 @@
 #include <limits>
 #include <string_view>
 
-#include "quant/observe/error_sums.h"
+#include "quant/observe/moments.h"
 
 namespace tare {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The figures derived from a site's statistics, by name: `tare stats show --measures` prints them and `tare stats diff`
-// compares them. quant/STATISTICS.md has each one's definition and source.
+// Figures derived from a site's statistics, by name: `tare stats show --measures` prints them and `tare stats diff`
+// compares them. quant/STATISTICS.md gives definitions and sources.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace tare {
 
-using Measures = std::vector<std::pair<std::string, double>>;  // NaN where one has no meaning
+using Measures = std::vector<std::pair<std::string, double>>;  // NaN if undefined
 
-// Sums in long double: of a group of sequences, of several, or of a draw of them with repetition.
+// Sums in long double: over one group of sequences, several, or a bootstrap draw of them.
 struct PlainSums {
   double sequences = 0, rows = 0, values = 0;
   float absmax = 0.0f;
@@ -23,19 +23,20 @@ struct PlainSums {
   void Add(const PlainSums& other);
 };
 
-// What follows from sums: means, moments, kurtosis in three variants, and what the site has besides.
+// Figures that follow from sums: means, moments, kurtosis in three variants, and those of the site's own sums.
 Measures SumMeasures(Site site, const std::vector<std::string>& names, const PlainSums& sums);
 
-// The same of all sequences, and what follows from counts and maxima: quantiles, energy of channels, massive
-// activations, the largest value and norm.
+// SumMeasures over all sequences, and figures that follow from counts and maxima: quantiles, energy of channels,
+// massive activations, the largest value and norm.
 Measures AllMeasures(const StatisticsSet& set, const SiteKey& key);
 
-// Of each format whose error was measured at the site ("int8/row"), 10 log10(sum x^2 / sum (x - y)^2) in dB.
+// For each format measured at the site ("int8/row"): 10 log10(sum x^2 / sum (x - y)^2) in dB.
 Measures SignalToNoise(const StatisticsSet& set, Site site, const Fold& total);
 
-// Share of the energy that the top 1 % of channels (at least one) hold; NaN where there are none.
+// Share of the energy in the top 1 % of channels (at least one); NaN without channels.
 double TopChannelEnergy(const ExactSums& energy);
-// Values above 100 and above 1000 times the median of |x|: Sun et al., arXiv 2402.17762. To within a bin (0.8 %).
+// Number of values above 100 and above 1000 times the median of |x|: Sun et al., arXiv 2402.17762. To within a bin (0.8
+// %).
 uint64_t MassiveActivations(const OutlierStatistics& outliers);
 
 }  // namespace tare

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Power sums of one row, in double and in one order whatever the machine: lane i takes the values i, i+4, i+8, ...,
-// and the lanes are added in a fixed tree. Squares are exact; relative error of a sum of n terms of one sign at most
-// (n/4 + 5) 2^-53. Also what follows from power sums: mean, variance, kurtosis in the variants that papers report.
+// Power sums of one row, in double and in a fixed order: lane i takes the values i, i+4, i+8, ..., and the lanes are
+// added in a fixed tree. Squares are exact; the relative error of a sum of n terms of one sign is at most (n/4 + 5)
+// 2^-53. Also the mean, variance, and kurtosis variants that follow from power sums.
 #pragma once
 
-#include <cstdint>
 #include <span>
 
 namespace tare {
@@ -14,25 +13,46 @@ struct PowerSums {
   double magnitude = 0;  // of |x|
 };
 
-// NaN or infinite where the row has a value that is. (No finite row is: 2^512 a fourth power, 2^63 of them.)
+// NaN or infinite exactly if a value of the row is: fourth powers of f32 stay below 2^512, and 2^63 of them fit a
+// double.
 PowerSums SumPowers(std::span<const float> row);
 
-// Moments of n values from their power sums, in long double: the mean's square cancels against the second moment.
+// Moments of n values from their power sums, in long double, because the square of the mean cancels against the second
+// moment.
 struct Moments {
   long double count = 0, x = 0, x2 = 0, x3 = 0, x4 = 0;
 
-  // NaN where there are too few values, or no spread.
+  // NaN with too few values or without spread.
   double Mean() const;
-  double Variance() const;  // m2, of n
+  double Variance() const;  // m2, divided by n
   double Kurtosis() const;  // m4 / m2^2: 3 for a normal law
-  // Bondarenko et al., arXiv 2306.12929, code: m4 / (s^4 + 1e-6), s^2 of n - 1, centred, of one sequence's values.
+  // Bondarenko et al., arXiv 2306.12929, code: m4 / (s^4 + 1e-6), with s^2 divided by n - 1, centred, over one
+  // sequence's values.
   double QuantizableKurtosis() const;
-  // Outlier-Safe Pre-Training, code: max(0, E[x^4] / s^4 - 3), not centred, s^2 centred and of n - 1, of one row.
+  // Outlier-Safe Pre-Training, code: max(0, E[x^4] / s^4 - 3), not centred, with s^2 centred and divided by n - 1, over
+  // one row.
   double RowKurtosis() const;
 
  private:
   long double SecondCentral() const;
   long double FourthCentral() const;
 };
+
+// The error sums between a row of values and its approximation, in double and in one fixed order (that of SumPowers),
+// and the figures that papers report.
+struct ErrorSums {
+  double error2 = 0;   // (x - y)^2
+  double error1 = 0;   // |x - y|
+  double product = 0;  // x y
+  double square = 0;   // y^2
+};
+
+// Equal lengths.
+ErrorSums SumErrors(std::span<const float> x, std::span<const float> y);
+
+// 10 log10(sum x^2 / sum (x - y)^2), in dB; infinite without error, NaN where both are 0.
+double SignalToNoise(double x2, double error2);
+// sum x y / sqrt(sum x^2 sum y^2).
+double Cosine(double x2, double square, double product);
 
 }  // namespace tare

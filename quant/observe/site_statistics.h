@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// All statistics of one (site, layer, head, map). Integers, maxima and exact sums only: merging any split of the stream
-// into sequences, in any order, gives equal bits. Every figure is a function of these; the sums are kept apart for
-// kFolds groups of sequences, so that intervals can be drawn over sequences in memory that does not grow with them.
+// All statistics of one (site, layer, head, map): integers, maxima and exact sums only, so merging any split of the
+// stream into sequences, in any order, gives equal bits. Every figure is a function of these. Sums are kept separately
+// for kFolds groups of sequences, so that intervals over sequences need a fixed amount of memory.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,11 +14,11 @@
 #include "quant/observe/exact_sums.h"
 #include "quant/observe/moments.h"
 #include "quant/observe/outliers.h"
-#include "quant/plan/site_key.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 
-// The first sums of every site; what follows depends on the site (SumNames).
+// The first sums of every site; the sums after them depend on the site (SumNames).
 enum BaseSum : size_t {
   kSumX,  // of the finite values
   kSumX2,
@@ -33,19 +32,19 @@ enum BaseSum : size_t {
   kBaseSums,
 };
 
-// Whether the site's rows are of channels: those of attention logits and maps are of keys.
+// Whether the columns of the site's rows are channels; those of attention logits and maps are keys.
 bool HasChannels(Site site);
 
-// Whether the error of FORMAT/GRANULARITY is measured at the site: one scale per head where there are heads, per
-// channel where there are channels, any other everywhere. A FORMAT alone has blocks of its own (mxfp4).
+// Whether the error of FORMAT/GRANULARITY is measured at the site: per head only if it has heads, per channel only if
+// it has channels, any other granularity everywhere. A FORMAT alone has its own blocks (mxfp4).
 bool IsMeasured(Site site, std::string_view format);
 
-// Names of a site's sums in their order: those of BaseSum, then of an attention map (probs, difference) its own, then
-// four for each format whose error is measured: FORMAT/GRANULARITY.error2, .error1, .product, .square.
+// Names of a site's sums in order: those of BaseSum; then, for an attention map (probs, difference), those of maps;
+// then four for each measured format: FORMAT/GRANULARITY.error2, .error1, .product, .square.
 std::vector<std::string> SumNames(Site site, const std::vector<std::string>& formats = {});
 
-// Sums over one sequence, or over a group of them. Rows with a value that is not finite count nowhere but in the sums
-// over values, and there without it.
+// Sums over one sequence, or over a group of them. A row with a value that is not finite counts only in the sums over
+// values, without that value.
 struct Fold {
   explicit Fold(size_t count = 0) : sums(count) {}
 

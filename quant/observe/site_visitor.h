@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The single hook of statistics, dumps and simulated quantization into a forward pass: the pass shows blocks of a
-// site's values to visitors, in order; a quantizer changes them in place, an observer after it sees what the model
-// uses. A pass calls Wants once per site and layer, so a pass without visitors pays nothing.
+// The only hook of statistics, dumps and simulated quantization into a forward pass: the pass shows blocks of a site's
+// values to visitors, in order. A quantizer changes them in place; an observer after it sees the values that the model
+// uses. A pass calls Wants once per site and layer, so a pass without visitors costs nothing.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 #include <optional>
 #include <span>
 
-#include "quant/plan/site_key.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 
-// Rows of one site's values. Row r holds columns First(r) to Columns(r) of those at values + r * stride: what the mask
-// lets through.
+// Rows of one site's values. Row r holds the columns First(r) to Columns(r) that the mask lets through, at values + r *
+// stride.
 //
 //   attn_logits, probs   at most 64 queries x keys; `head` the checkpoint's query head, `map` 1 or 2
 //   difference           at most 64 queries x keys; `head` the output head, no `map`; only of heads with two maps
@@ -24,16 +24,16 @@ namespace tare {
 //   others               at most 64 tokens of one sequence x channels; no `head`, no `map`
 struct SiteBlock {
   Site site{};
-  std::optional<int> layer;  // nothing: outside the layers
-  int64_t sequence = 0;      // of the whole input
-  int slot = 0;              // of the batch
+  std::optional<int> layer;  // empty outside the layers
+  int64_t sequence = 0;      // index in the whole input
+  int slot = 0;              // index in the batch
   std::optional<int> head;
   std::optional<int> map;
   int64_t first_row = 0;  // position in the sequence
   int64_t rows = 0;
   int64_t first_columns = 0;  // Columns(0)
   int64_t column_step = 0;    // 1 under a causal mask, else 0
-  int64_t window = 0;         // under a sliding window: of these columns only the last ones; 0: all
+  int64_t window = 0;         // sliding window: only the last `window` of these columns; 0: all
   float* values = nullptr;
   int64_t stride = 0;
 
@@ -54,7 +54,7 @@ class SiteVisitor {
   // A batch of `slots` sequences begins.
   virtual void BeginBatch(int64_t /*slots*/) {}
   // A scale that spans rows must be known before the first row is used: the pass then shows every block of the batch to
-  // Survey, and only afterwards to Visit.
+  // Survey first, and only afterwards to Visit.
   virtual bool NeedsSurvey(Site, std::optional<int> /*layer*/) const { return false; }
   virtual void Survey(const SiteBlock&, int /*thread*/) {}
   // Called from several threads at once, with blocks in any order.

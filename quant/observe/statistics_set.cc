@@ -30,7 +30,7 @@ void RefuseStrangers(const StatisticsSet& a, const StatisticsSet& b, const std::
          other_where, where);
 }
 
-// A site has the same channels in every row; a file may say otherwise of a site that another file has too.
+// A site has the same channels in every row of a model, but a damaged file may differ from another file.
 void RefuseOtherChannels(const StatisticsSet& a, const StatisticsSet& b, const std::string& where,
                          const std::string& other_where) {
   std::map<Site, size_t> channels;

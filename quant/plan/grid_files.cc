@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// See grid_files.h.
 #include "quant/plan/grid_files.h"
 
 #include <algorithm>
@@ -22,14 +21,22 @@ bool BeginsWithANumber(std::string_view text) {
   return std::from_chars(text.data(), text.data() + text.size(), value).ptr == text.data() + text.size();
 }
 
+std::vector<std::string>& FilesRead() {
+  static std::vector<std::string> files;
+  return files;
+}
+
 std::string GridOfFile(const std::string& path) {
+  FilesRead().push_back(path);
   const MappedFile file(path);
   if (file.bytes().size() > kMaxBytes)
     Fail("{}: got {} bytes, expected the 2 to 256 numbers of a grid", path, file.bytes().size());
-  return GridName(ParseGrid({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path));
+  return GridName(ParseGrid(file.text(), path));
 }
 
 }  // namespace
+
+std::vector<std::string> GridFilesRead() { return FilesRead(); }
 
 std::string WithGridFiles(std::string_view text) {
   std::string made;

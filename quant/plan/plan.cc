@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recursive-descent parser of the grammar in plan.h, and the one spelling.
+// A recursive-descent parser of the grammar in plan.h, and the canonical form.
 #include "quant/plan/plan.h"
 
 #include <algorithm>
-#include <charconv>
-#include <system_error>
 #include <utility>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/nearest.h"
+#include "quant/base/number.h"
 #include "quant/plan/plan_preset.h"
 #include "quant/plan/site_class.h"
 
@@ -44,12 +43,6 @@ std::string Printable(std::string_view bytes) {
     if (c < ' ' || c > '~') c = c == '\n' || c == '\t' || c == '\r' ? ' ' : '?';
   }
   return text;
-}
-
-template <typename T>
-bool ParseWhole(std::string_view text, T& value) {
-  const std::from_chars_result result = std::from_chars(text.data(), text.data() + text.size(), value);
-  return !text.empty() && result.ec == std::errc() && result.ptr == text.data() + text.size();
 }
 
 class Parser {
@@ -120,16 +113,15 @@ IndexRange Parser::ParseRange(size_t at, std::string_view word) {
   const std::string_view first = word.substr(1, dash == word.npos ? dash : dash - 1);
   const std::string_view last = dash == word.npos ? first : word.substr(dash + 1);
   const IndexRange bounds = word[0] == 'm' ? IndexRange{1, 2} : IndexRange{0, kMaxIndex};
-  IndexRange range;
-  if (!ParseWhole(first, range.first) || !ParseWhole(last, range.last) || range.first > range.last ||
-      !bounds.Contains(range.first) || !bounds.Contains(range.last)) {
+  const IndexRange range{ParseNumber<int>(first).value_or(-1), ParseNumber<int>(last).value_or(-1)};
+  if (range.first > range.last || !bounds.Contains(range.first) || !bounds.Contains(range.last)) {
     Refuse(at, Formatted("{0} with a number or a range, {1} to {2}: {0}{1} or {0}{1}-{2}", word[0], bounds.first,
                          bounds.last));
   }
   return range;
 }
 
-// Rising, and those that meet as one.
+// Sorts the ranges and joins those that touch.
 void Join(IndexRanges& ranges) {
   std::ranges::sort(ranges, {}, &IndexRange::first);
   IndexRanges joined;
@@ -170,7 +162,7 @@ std::optional<Format> Parser::FormatOf(size_t at, std::string_view word) const {
   }
 }
 
-// The list leaves out names with a colon, but for those with one of the word's own format.
+// The list omits names with a colon, except those of the word's own format.
 Format Parser::ParseRuleFormat(const SiteClass& site_class) {
   const size_t at = Place();
   const std::string_view word = Word(), stem = word.substr(0, word.find(':'));
@@ -204,7 +196,7 @@ Granularity Parser::ParseRuleGranularity(const SiteClass& site_class) {
   return *granularity;
 }
 
-// Splits a word that is letters, then a number: p99.9 carries one, the others do not.
+// Splits a word into letters and a number: p99.9 has one, others do not.
 void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
   const size_t at = Place();
   const std::string_view word = Word();
@@ -220,14 +212,15 @@ void Parser::ParseOption(const SiteClass& site_class, RuleOptions& options) {
   }
   const RuleOptions before = options;
   if (name == "p") {
-    double percentile = 0.0;
-    if (number.find_first_not_of("0123456789.") != number.npos || !ParseWhole(number, percentile) || percentile < 1.0 ||
-        percentile > 100.0 || options.percentile) {
+    const double percentile = ParseNumber<double>(number).value_or(0.0);
+    if (number.find_first_not_of("0123456789.") != number.npos || percentile < 1.0 || percentile > 100.0 ||
+        options.percentile) {
       Refuse(at, "one percentile from 1 to 100: p99.9");
     }
     options.percentile = percentile;
   } else if (name == "keep") {
-    if (!ParseWhole(number, options.keep) || options.keep < 1 || options.keep > kMaxIndex || before.keep != 0)
+    options.keep = ParseNumber<int>(number).value_or(0);
+    if (options.keep < 1 || options.keep > kMaxIndex || before.keep != 0)
       Refuse(at, Formatted("one number of keys from 1 to {}: keep4", kMaxIndex));
   } else {
     if (!number.empty()) Refuse(at, Formatted("{} without a number", name));

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan: which sites are quantized, in which format and granularity, with which options. Text, parsed once; all other
-// code calls Match.
+// A plan: which sites are quantized, in which format and granularity, with which options. It is text, parsed once; all
+// other code calls Match.
 //
-//   plan     = rule {"," rule}                    the last rule that matches wins; what none names stays f32
+//   plan     = rule {"," rule}                    the last matching rule wins; a site that no rule names stays f32
 //   rule     = site [selector] "=" "f32" {"+" option}  exempts what an earlier rule named; options: sink of
 //                                                      attn_logits, and those of caches
 //            | site [selector] "=" format "/" granularity {"+" option}
-//            | site [selector] "=" format {"+" option}     of formats with blocks by definition, mxfp4, nvfp4 (no
-//                                                      clip), and of bf16, which has no scale
+//            | site [selector] "=" format {"+" option}     of formats with their own blocks, mxfp4, nvfp4 (no clip),
+//                                                      and of bf16, which has no scale
 //   format   = a name of format.h | "grid(" value {" " value} ")"
 //   selector = "[" item {"," item} "]"            item = l, h or m with a number or a range a-b: [l0-3,h2,m1], [l0,l31]
 //   option   = smooth | hadamard | maxshift | sink | keep<n> | static | p<percent> | mse | prerotary
 //
-// Layers and heads count from 0, maps are 1 and 2. Blanks around tokens mean nothing. A selector may only name what the
-// site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the plan that quantizes
-// nothing. A preset (plan_preset.h) alone stands for its plan.
+// Layers and heads count from 0, maps are 1 and 2. Blanks around tokens are ignored. A selector may use only dimensions
+// that the site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the plan that
+// quantizes nothing. A preset (plan_preset.h) must stand alone.
 //
-// `probs` is quantized before the maps are subtracted (late order) and `difference` after (early order); a head uses
-// one order, so rules for both, neither f32, whose layers and heads overlap are refused, even if a later f32 rule would
-// undo one of them.
+// `probs` is quantized before the maps are subtracted (late order) and `difference` after (early order). A head uses
+// one order, so rules for both that overlap in layers and heads are refused, unless one is f32; a later f32 rule does
+// not help.
 //
-// A rule of cache_k or cache_v, f32 among them, says that the model is run as it decodes: over key/value caches.
+// A rule for cache_k or cache_v, even f32, makes the model decode over key/value caches.
 #pragma once
 
 #include <optional>
@@ -31,7 +31,7 @@
 
 #include "quant/format/format.h"
 #include "quant/format/granularity.h"
-#include "quant/plan/site_key.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 
@@ -43,9 +43,9 @@ struct IndexRange {
   friend bool operator==(const IndexRange&, const IndexRange&) = default;
 };
 
-// Rising, with a gap between one and the next; none means all.
+// Ascending, with a gap between neighbours; empty means all.
 using IndexRanges = std::vector<IndexRange>;
-// Whether the index is one of them; of what has no index, whether all are meant.
+// Whether the index is selected; without an index, whether all are.
 bool Selects(const IndexRanges& ranges, const std::optional<int>& index);
 
 struct Selector {
@@ -59,14 +59,14 @@ struct RuleOptions {
   bool smooth = false;               // subtract a constant vector
   bool hadamard = false;             // rotate the channels of a head
   bool max_shift = false;            // "maxshift": subtract the row's maximum
-  bool sink = false;                 // an added key of logit 0 and value 0; of f32 too
+  bool sink = false;                 // an added key of logit 0 and value 0; for f32 too
   int keep = 0;                      // "keep4": the first keys stay as they are
   bool static_scale = false;         // "static": scales frozen at calibration
   std::optional<double> percentile;  // "p99.9": clip at this percentile of |x|, 1 .. 100
-  bool mse = false;                  // clip where the squared error is least; not together with a percentile
-  bool prerotary = false;            // of cached keys: kept as they are before rotary position embedding
+  bool mse = false;                  // clip where the squared error is least; excludes a percentile
+  bool prerotary = false;            // cached keys are kept as they are before rotary position embedding
 
-  // Whether another magnitude than a group's largest may make its scale.
+  // Whether the scale may come from another magnitude than the group's largest.
   bool HasClip() const { return static_scale || percentile || mse; }
   friend bool operator==(const RuleOptions&, const RuleOptions&) = default;
 };
@@ -76,33 +76,33 @@ std::string TextOf(const RuleOptions& options);
 
 struct Rule {
   std::string name;         // of a site or of a group, as written
-  std::vector<Site> sites;  // what the name stands for
+  std::vector<Site> sites;  // the sites of the name
   Selector selector;
   Format format = Format::kF32;
-  Granularity granularity;  // of no meaning for f32
+  Granularity granularity;  // ignored for f32
   RuleOptions options;
-  std::string text;  // the rule in its one spelling
+  std::string text;  // the rule in canonical form
 
   bool Matches(const SiteKey& key) const;
-  // An f32 rule without options, which leaves all as it is.
+  // An f32 rule without options, which changes nothing.
   bool Exempts() const { return format == Format::kF32 && options == RuleOptions{}; }
 };
 
-// At the commas outside brackets: "q,attn_logits[l0,m1]" are two. Nothing for an empty text.
+// Splits at the commas outside brackets: "q,attn_logits[l0,m1]" has two rules. Empty for an empty text.
 std::vector<std::string_view> SplitRules(std::string_view text);
 
 class Plan {
  public:
-  // Throws Error; its message gives the column (bytes, from 1), what stands there, what was expected, and the text with
-  // a caret.
+  // Throws Error; its message gives the column (bytes, from 1), what is there, what was expected, and the text with a
+  // caret.
   static Plan Parse(std::string_view text);
 
-  // The last rule that matches, f32 rules among them; null where none does. A rule that selects layers, heads or maps
-  // does not match a key without one.
+  // The last matching rule, which may be f32; null if none matches. A rule that selects layers, heads or maps does not
+  // match a key without them.
   const Rule* Match(const SiteKey& key) const;
-  // Whether any rule but one that exempts names the site for some layer, head or map.
+  // Whether any rule that does not exempt names the site, for some layer, head or map.
   bool Touches(Site site) const;
-  // Whether any rule, one that exempts among them, is of a cache.
+  // Whether any rule, exempting or not, is for a cache.
   bool NamesCaches() const;
   // Whether any rule but an f32 one has the option.
   bool HasStaticScales() const;
@@ -110,8 +110,8 @@ class Plan {
   std::span<const Rule> rules() const { return rules_; }
   bool empty() const { return rules_.empty(); }
 
-  // One spelling: no blanks, groups kept, selector in the order l h m and of rising numbers, options in the order of
-  // RuleOptions; "f32" when empty. Parse(canonical()) is an equal plan.
+  // The canonical form: no blanks, groups kept, selectors in the order l h m with ascending numbers, options in the
+  // order of RuleOptions; "f32" if empty. Parse(canonical()) is an equal plan.
   std::string canonical() const;
   // First 16 hexadecimal digits of the SHA-256 of canonical().
   std::string hash() const;

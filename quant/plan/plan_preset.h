@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of whole plans: "int8", "int6", "int4" are fully low-bit models, executed throughout. Inputs of linear layers
-// stay at 8 bits, one scale per token (W8A8, W6A8, W4A8); weights, q, k, v and the probabilities have the bits of the
-// name.
+// Names of whole plans: "int8", "int6" and "int4" make the whole model low-bit and executed. Inputs of linear layers
+// stay at 8 bits with one scale per token (W8A8, W6A8, W4A8); weights, q, k, v and the probabilities have as many bits
+// as the name says.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace tare {
 
-// The plan that a preset stands for; nullopt for any other text.
+// The plan of a preset; nullopt for any other text.
 constexpr std::optional<std::string_view> PlanPreset(std::string_view name) {
   if (name == "int8")
     return "weights=int8/channel,linear_in=int8/token,"

@@ -7,17 +7,21 @@
 //   attn_logits   scaled, before the softmax
 //   probs         one map
 //   difference    P1 - lambda P2
-//   lambda        where it is of each token and head: the sigmoid of what lambda_proj puts out
+//   lambda        the sigmoid of lambda_proj's output, in models with one lambda per token and head
 //   head_out      before the head norm or gate
-//   attn_gate     sigmoid, what head_out is multiplied by
-//   cache_k cache_v  keys and values that decoding keeps (kernels/cache/); no pass shows them
+//   attn_gate     the sigmoid that multiplies head_out
+//   cache_k cache_v  cached keys and values (kernels/cache/); no pass shows them
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+
+#include "quant/base/formatted.h"
 
 namespace tare {
 
@@ -111,10 +115,29 @@ constexpr bool IsWeight(Site site) {
 
 constexpr bool IsCache(Site site) { return site == Site::kCacheK || site == Site::kCacheV; }
 
-// The site of this name; nullopt for any other text, groups among them.
+// The site of this name; nullopt for any other text, also for a group.
 std::optional<Site> ParseSite(std::string_view name);
 
-// The sites that a site's or a group's name stands for, in the enum's order; empty for a name that is neither.
+// The sites of a site's or a group's name, in the enum's order; empty for any other name.
 std::span<const Site> ExpandSites(std::string_view name);
+
+// A place in a model: a site with its layer, head and map; the key of resolved plans, blocks and statistics. Files
+// write -1, -1 and 0 for missing parts.
+struct SiteKey {
+  Site site{};
+  std::optional<int> layer;  // empty outside the layers
+  std::optional<int> head;   // empty if not of one head
+  std::optional<int> map;    // 1 or 2; empty if of no map, or of both
+  friend auto operator<=>(const SiteKey&, const SiteKey&) = default;
+};
+
+// "layer 3, head 1, map 2, attn_logits", for messages.
+inline std::string TextOf(const SiteKey& key) {
+  std::string text;
+  if (key.layer) text += Formatted("layer {}, ", *key.layer);
+  if (key.head) text += Formatted("head {}, ", *key.head);
+  if (key.map) text += Formatted("map {}, ", *key.map);
+  return text + std::string(Name(key.site));
+}
 
 }  // namespace tare

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/plan/site_class.h"
 
-#include "quant/base/error.h"
+#include <utility>
 
 namespace tare {
 namespace {
@@ -23,77 +23,52 @@ constexpr Format kUnsigned[] = {Format::kU8, Format::kU6, Format::kU4};
 constexpr Format kEither[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4};
 
 constexpr SiteClass kProjWeight{"l", kOfWeight, "mse", kSignedOrTernary};
-constexpr SiteClass kHeadWeight{"", kOfWeight, "mse", kSignedOrTernary};
 constexpr SiteClass kOuterHidden{"", kOfHidden, "static p mse", kSigned};
 constexpr SiteClass kLayerHidden{"l", kOfHidden, "static p mse", kSigned};
 constexpr SiteClass kNormedQueryKey{"lhm", kOfHead, "static p mse", kSigned};
-constexpr SiteClass kQuery{"lhm", kOfHead, "smooth hadamard static p mse", kSigned};
-constexpr SiteClass kKey{"lhm", kOfHead, "smooth hadamard keep static p mse", kSigned};
-constexpr SiteClass kValue{"lh", kOfV, "smooth hadamard keep static p mse", kSigned};
-constexpr SiteClass kLogits{"lhm", kOfScores, "maxshift sink keep static p mse", kSigned, "sink"};
-constexpr SiteClass kMaps{"lhm", kOfMaps, "keep", kUnsigned};
-constexpr SiteClass kMapDifference{"lh", kOfMaps, "keep p mse", kEither};
-constexpr SiteClass kHeadOutput{"lh", kOfHead, "static p mse", kSigned};
 constexpr SiteClass kHeadSigmoid{"lh", kOfHead, "static p mse", kUnsigned};
-constexpr SiteClass kCachedKeys{"l", kOfCache, "hadamard prerotary", kCached, "hadamard prerotary"};
-constexpr SiteClass kCachedValues{"l", kOfCache, "hadamard", kCached, "hadamard"};
+
+// In the order of the enum.
+constexpr std::pair<Site, SiteClass> kClasses[] = {
+    {Site::kEmbed, kOuterHidden},
+    {Site::kQProjW, kProjWeight},
+    {Site::kKProjW, kProjWeight},
+    {Site::kVProjW, kProjWeight},
+    {Site::kOProjW, kProjWeight},
+    {Site::kGateProjW, kProjWeight},
+    {Site::kUpProjW, kProjWeight},
+    {Site::kDownProjW, kProjWeight},
+    {Site::kQProjIn, kLayerHidden},
+    {Site::kKProjIn, kLayerHidden},
+    {Site::kVProjIn, kLayerHidden},
+    {Site::kOProjIn, kLayerHidden},
+    {Site::kGateProjIn, kLayerHidden},
+    {Site::kUpProjIn, kLayerHidden},
+    {Site::kDownProjIn, kLayerHidden},
+    {Site::kQNorm, kNormedQueryKey},
+    {Site::kKNorm, kNormedQueryKey},
+    {Site::kQ, {"lhm", kOfHead, "smooth hadamard static p mse", kSigned}},
+    {Site::kK, {"lhm", kOfHead, "smooth hadamard keep static p mse", kSigned}},
+    {Site::kV, {"lh", kOfV, "smooth hadamard keep static p mse", kSigned}},
+    {Site::kAttnLogits, {"lhm", kOfScores, "maxshift sink keep static p mse", kSigned, "sink"}},
+    {Site::kProbs, {"lhm", kOfMaps, "keep", kUnsigned}},
+    {Site::kDifference, {"lh", kOfMaps, "keep p mse", kEither}},
+    {Site::kLambdaProjW, kProjWeight},
+    {Site::kLambdaProjIn, kLayerHidden},
+    {Site::kLambda, kHeadSigmoid},
+    {Site::kHeadOut, {"lh", kOfHead, "static p mse", kSigned}},
+    {Site::kAttnGate, kHeadSigmoid},
+    {Site::kAttnOut, kLayerHidden},
+    {Site::kLayerOut, kLayerHidden},
+    {Site::kFinalNorm, kOuterHidden},
+    {Site::kLmHeadW, {"", kOfWeight, "mse", kSignedOrTernary}},
+    {Site::kLmHeadIn, kOuterHidden},
+    {Site::kCacheK, {"l", kOfCache, "hadamard prerotary", kCached, "hadamard prerotary"}},
+    {Site::kCacheV, {"l", kOfCache, "hadamard", kCached, "hadamard"}}};
+static_assert(std::ranges::equal(kClasses, kSites, {}, &std::pair<Site, SiteClass>::first, &SiteInfo::site));
 
 }  // namespace
 
-const SiteClass& ClassOf(Site site) {
-  switch (site) {
-    case Site::kQProjW:
-    case Site::kKProjW:
-    case Site::kVProjW:
-    case Site::kOProjW:
-    case Site::kGateProjW:
-    case Site::kUpProjW:
-    case Site::kDownProjW:
-    case Site::kLambdaProjW:
-      return kProjWeight;
-    case Site::kQProjIn:
-    case Site::kKProjIn:
-    case Site::kVProjIn:
-    case Site::kOProjIn:
-    case Site::kGateProjIn:
-    case Site::kUpProjIn:
-    case Site::kDownProjIn:
-    case Site::kLambdaProjIn:
-    case Site::kAttnOut:
-    case Site::kLayerOut:
-      return kLayerHidden;
-    case Site::kEmbed:
-    case Site::kFinalNorm:
-    case Site::kLmHeadIn:
-      return kOuterHidden;
-    case Site::kLmHeadW:
-      return kHeadWeight;
-    case Site::kQNorm:
-    case Site::kKNorm:
-      return kNormedQueryKey;
-    case Site::kQ:
-      return kQuery;
-    case Site::kK:
-      return kKey;
-    case Site::kV:
-      return kValue;
-    case Site::kAttnLogits:
-      return kLogits;
-    case Site::kProbs:
-      return kMaps;
-    case Site::kDifference:
-      return kMapDifference;
-    case Site::kHeadOut:
-      return kHeadOutput;
-    case Site::kAttnGate:
-    case Site::kLambda:
-      return kHeadSigmoid;
-    case Site::kCacheK:
-      return kCachedKeys;
-    case Site::kCacheV:
-      return kCachedValues;
-  }
-  TARE_CHECK(false);
-}
+const SiteClass& ClassOf(Site site) { return kClasses[static_cast<size_t>(site)].second; }
 
 }  // namespace tare

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan may say about a site: which of l, h and m it has, which granularities and options mean something there,
-// and which integers: unsigned ones for what cannot be negative, both for a difference (there with a zero point);
-// ternary codes are of weights. Other formats mean something everywhere but in caches, which take bf16; scales that
-// span what a site has not (heads of a weight) are not admitted.
+// What plans may say about a site: its selectors (l, h, m), granularities, options and integer formats. Values that
+// cannot be negative take unsigned integers, a difference takes both kinds (unsigned ones with a zero point), and only
+// weights take ternary codes. Other formats are allowed everywhere but in caches, which take bf16. A granularity that
+// the site lacks (heads of a weight) is refused.
 #pragma once
 
 #include <algorithm>
@@ -17,20 +17,20 @@
 namespace tare {
 
 struct SiteClass {
-  std::string_view dimensions;  // the letters that a selector may use, of "lhm"
+  std::string_view dimensions;  // letters of "lhm" that a selector may use
   std::span<const Granularity::Kind> granularities;
   std::string_view options;         // separated by blanks
-  std::span<const Format> formats;  // signed ones first, where there are both
-  std::string_view of_f32 = "";     // those of the options that mean something of f32, too
+  std::span<const Format> formats;  // signed ones first, if there are both
+  std::string_view of_f32 = "";     // the options that f32 rules may have, too
 
-  // f32 and those listed; where no bf16 is among them, also what is neither integer nor ternary.
+  // f32 and the listed formats; without bf16 among them, also all that are neither integer nor ternary.
   bool Takes(Format format) const {
     const auto has = [this](Format one) { return std::ranges::find(formats, one) != formats.end(); };
     const bool grid = HasCodes(format) && !IsInteger(format) && Info(format).statistic == Statistic::kLargest;
     return format == Format::kF32 || has(format) || (grid && !has(Format::kBf16));
   }
-  // n values side by side where the product that follows sums over them: keys of a score or map, tokens of v, else
-  // channels.
+  // n neighbouring values along the dimension that the next product sums over: keys of a score or map, tokens of v,
+  // else channels.
   Granularity InnerBlock(int n) const {
     const auto has = [this](Granularity::Kind kind) {
       return std::ranges::find(granularities, kind) != granularities.end();
@@ -39,14 +39,14 @@ struct SiteClass {
     return {has(Granularity::Kind::kRow) ? Granularity::Kind::kBlock : Granularity::Kind::kGroup, n};
   }
   bool NeverNegative() const { return Info(formats.front()).min_code == 0; }
-  // The format that a number of bits alone stands for here; nullopt if none has that many.
+  // The format that a number of bits alone means here; nullopt if none has that many.
   std::optional<Format> OfBits(int bits) const {
     const auto found = std::ranges::find(formats, bits, [](Format format) { return Info(format).bits; });
     return found == formats.end() ? std::nullopt : std::optional(*found);
   }
 };
 
-// The sites of a group are of one class.
+// All sites of a group have the same class.
 const SiteClass& ClassOf(Site site);
 
 }  // namespace tare

@@ -4,16 +4,32 @@
 #pragma once
 
 #include <filesystem>
+#include <string_view>
+#include <vector>
 
+#include "quant/file/hdf5.h"
+#include "quant/format/format.h"
 #include "quant/observe/statistics_set.h"
 
 namespace tare {
 
 inline constexpr const char* kStatisticsSchema = "tare.stats.file/1";
 
-// Whole or not at all.
+// Writes the whole file or nothing.
 void WriteStatistics(const StatisticsSet& set, const std::filesystem::path& path);
 // Throws Error if the file is not a statistics file, or is damaged.
 StatisticsSet ReadStatistics(const std::filesystem::path& path);
+
+// Static scales in a statistics file, for readers without Tare: clip.FORMAT [rows][calibrators] for each row of a site,
+// and tensor_clip.FORMAT [layers][calibrators] for whole layers. They follow from the histograms in the file, so they
+// are written only when the job is complete, and never read back.
+inline constexpr const char* kCalibrateKey = "calibrate";  // of StatisticsSet::job
+
+// "int8,int6". Throws Error.
+std::vector<Format> ParseCalibratedFormats(std::string_view text);
+
+// Writes nothing if the job has no kCalibrateKey. A site that is never negative uses the unsigned format with as many
+// bits, under the signed format's name.
+void WriteCalibration(Hdf5Writer& file, const StatisticsSet& set);
 
 }  // namespace tare

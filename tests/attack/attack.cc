@@ -2,10 +2,10 @@
 // usage: attack [--program TARE] [--sanitized TARE] --source TREE [--seconds S] [--seed N] [--workers W] [--work DIR]
 //               [--found DIR] [--small DIR] [--read-only DIR]
 //
-// Attacks the program, as it is released or sanitized or both, for so many seconds: damaged files of every kind through
-// the commands that read them, command lines, limits, signals and kills at random moments, two processes on one output.
-// Prints how many of each, and what was found: a crash, a hang, another figure from a damaged file of ours, an input or
-// an output lost. Exit 1 where anything was.
+// Attacks the program, as released or sanitized or both, for this many seconds: damaged files of every kind through the
+// commands that read them, command lines, limits, signals and kills at random moments, two processes on one output.
+// Prints how many of each and what was found: a crash, a hang, a different figure from a damaged file of ours, a lost
+// input or output. Exits with 1 if there was any.
 #include <sys/wait.h>
 #include <unistd.h>
 

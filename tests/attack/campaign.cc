@@ -12,6 +12,21 @@
 #include "tests/quant/file/temporary_folder.h"
 
 namespace tare::attack {
+
+bool Reads(const Words& words, const std::string& file) {
+  static const std::set<std::string> outputs{"--json", "--out", "--csv", "--records"};
+  const std::string top = file.substr(0, file.find('/')), ends = "/=,()";
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i > 0 && outputs.contains(words[i - 1])) continue;
+    for (size_t at = 0; (at = words[i].find(top, at)) != std::string::npos; ++at) {
+      const size_t end = at + top.size();
+      const bool begins = at == 0 || ends.contains(words[i][at - 1]);
+      if (begins && (end == words[i].size() || ends.contains(words[i][end]))) return true;
+    }
+  }
+  return false;
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -53,16 +68,6 @@ std::string Figures(const std::string& out) {
   return figures;
 }
 
-// Whether the command names the file, or the folder that it is in, but as an output.
-bool Reads(const Words& words, const std::string& file) {
-  static const std::set<std::string> outputs{"--json", "--out", "--csv", "--records"};
-  const std::string top = file.substr(0, file.find('/'));
-  for (size_t i = 0; i < words.size(); ++i) {
-    if ((i == 0 || !outputs.contains(words[i - 1])) && Contains(words[i], top)) return true;
-  }
-  return false;
-}
-
 // Whole lines of the reference, in order: what a table that grows line by line may hold after a kill.
 bool IsBeginning(const std::string& text, const std::string& reference) {
   return reference.starts_with(text.substr(0, text.rfind('\n') + 1));
@@ -83,11 +88,14 @@ Campaign::Campaign(const Setting& setting)
 
 void Campaign::Round() {
   const size_t what = random_.Below(1000);
-  if (what < 880) return DamagedInput();
-  if (what < 950) return CommandLine();
-  if (what < 970) return Limited();
-  if (what < 993) return StruckAndResumed();
-  TwoAtOnce();
+  if (what < 840) return DamagedInput();
+  if (what < 910) return CommandLine();
+  if (what < 930) return Limited();
+  if (what < 953) return StruckAndResumed();
+  if (what < 960) return TwoAtOnce();
+  if (what < 975) return MarkedResult();
+  if (what < 992) return AimedAtInput();
+  MovedFolder();
 }
 
 const Program& Campaign::SomeProgram(size_t one_sanitized_in) {
@@ -215,8 +223,9 @@ void Campaign::DamagedInput() {
                                     : damage::DamageStructure(whole, subject.form, setting_.work / "scratch", random_);
   PutFile(folder_ / place, damaged);
   const End end = Run(attempt);
-  const bool warned = Contains(end.err, "warning");
-  if (subject.ours && bytes && end.Done() && !warned && Figures(end.out) != Figures(Whole(attempt.words, place).out))
+  const bool unchecked = Contains(end.err, "has no checksums") || Contains(end.err, "have no hash");
+  const bool holds = subject.ours && (bytes || subject.form == Form::kJson) && end.Done() && !unchecked;
+  if (holds && Figures(end.out) != Figures(Whole(attempt.words, place).out))
     Found(attempt, end, "another figure from a damaged file");
   PutFile(folder_ / subject.file, whole);
   marks_[subject.file] = MarksOf(folder_).at(subject.file);
@@ -246,7 +255,7 @@ void Campaign::CheckOut(const Attempt& attempt, const End& end, const Job& job, 
   const Contents& reference = Reference(job);
   const Contents out = FilesIn(folder_ / "out");
   for (const auto& [name, text] : out) {
-    if (!finished && (IsTemporary(name) || IsPartOfJob(name) || text == "old")) continue;
+    if (text == kStranger || (!finished && (IsTemporary(name) || IsPartOfJob(name) || text == "old"))) continue;
     const auto expected = reference.find(name);
     if (expected == reference.end()) {
       Found(attempt, end, "left " + name);
@@ -268,11 +277,13 @@ void Campaign::StruckAndResumed() {
   if (random_.OneIn(3) && reference.size() == 1 && job.again.empty())
     PutFile(folder_ / "out" / reference.begin()->first, "old");
   static const std::vector<int> signals{SIGKILL, SIGKILL, SIGTERM, SIGINT};
+  PutStrangers(reference);
   Attempt attempt{"struck", job.command, &SomeProgram(16)};
   for (size_t strikes = 1 + random_.Below(2); strikes > 0; --strikes) {
     attempt.strike = {random_.Of(signals),
                       std::chrono::microseconds(random_.Below(static_cast<size_t>(time + time / 4)))};
     const End end = Run(attempt);
+    CheckStrangers(attempt, end, reference);
     CheckOut(attempt, end, job, end.Done());
     if (end.Done()) break;
     attempt.words = job.command;
@@ -282,6 +293,7 @@ void Campaign::StruckAndResumed() {
   const Attempt again{"resumed", attempt.words, attempt.program};
   const End end = Run(again);
   if (!end.Done()) Found(again, end, "did not finish after it was struck");
+  CheckStrangers(again, end, reference);
   CheckOut(again, end, job, end.Done());
   CheckInputs(again, end);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One worker of the campaign: a folder of its own, a seed of its own, one attack after another, and what came of them.
+// One worker of the campaign: its own folder, its own seed, one attack after another, and the results.
 #pragma once
 
 #include <filesystem>
@@ -28,6 +28,11 @@ struct Setting {
   uint64_t seed = 0;
 };
 
+inline constexpr char kStranger[] = "somebody else's";  // what files hold that no command may change
+
+// Whether the command names the file, or the folder that it is in, but as an output.
+bool Reads(const Words& words, const std::string& file);
+
 struct Count {
   uint64_t runs = 0, done = 0, refused = 0, usage = 0, struck = 0;
 };
@@ -42,7 +47,7 @@ class Campaign {
   uint64_t findings() const { return findings_; }
 
  private:
-  // A run of the first words after a program, counted and looked at; context is said where something is found.
+  // A run with these first words after the program, counted and checked; context is reported with a finding.
   struct Attempt {
     std::string kind;
     Words words;
@@ -56,6 +61,9 @@ class Campaign {
   void Limited();
   void StruckAndResumed();
   void TwoAtOnce();
+  void MarkedResult();
+  void AimedAtInput();
+  void MovedFolder();
 
   const Program& SomeProgram(size_t one_sanitized_in);
   Words Line(const Attempt& attempt) const;
@@ -66,6 +74,8 @@ class Campaign {
   const End& Whole(const Words& words, const std::string& place);  // of the undamaged file
   const Contents& Reference(const Job& job);                       // what is in out/ after it
   void ClearOut();
+  void PutStrangers(const Contents& reference);
+  void CheckStrangers(const Attempt& attempt, const End& end, const Contents& reference);
   void CheckInputs(const Attempt& attempt, const End& end);
   void CheckOut(const Attempt& attempt, const End& end, const Job& job, bool finished);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Command lines damaged word by word, with the words that the program's own help names, and values that parsers fear.
+// Command lines damaged word by word, with words from the program's own help and values that are hard for parsers.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a process does to itself before it is the program that is attacked.
+// What a child process does before it becomes the attacked program.
 #pragma once
 
 #include <sys/resource.h>

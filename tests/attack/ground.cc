@@ -148,12 +148,32 @@ const std::vector<Subject>& Subjects() {
       {.file = "sw/cells.jsonl",
        .form = Form::kJson,
        .readers = {{"sweep", "m", "--bits", "16,4", "--tasks", "perplexity=i.h5", "--out", "out/sw", "--json", "-"}},
-       .place = "out/sw/cells.jsonl"},
+       .place = "out/sw/cells.jsonl",
+       .ours = true},
       {.file = "at/cells.jsonl",
        .form = Form::kJson,
        .readers = {{"attribute", "m", "--plan", "q=int4/token,k=int4/token", "--tasks", "perplexity=i.h5", "--out",
                     "out/at", "--json", "-"}},
-       .place = "out/at/cells.jsonl"},
+       .place = "out/at/cells.jsonl",
+       .ours = true},
+      {.file = "se/cells.jsonl",
+       .form = Form::kJson,
+       .readers = {{"search", "m", "--within", "9", "--bits", "4", "--site", "q,k", "--granularity", "token", "--input",
+                    "i.h5", "--out", "out/se", "--json", "-"}},
+       .place = "out/se/cells.jsonl",
+       .ours = true},
+      {.file = "cmp/cells.jsonl",
+       .form = Form::kJson,
+       .readers = {{"compare", "m", "g", "--bits", "4", "--tasks", "perplexity=i.safetensors", "--attribute", "none",
+                    "--out", "out/cmp", "--json", "-"}},
+       .place = "out/cmp/cells.jsonl",
+       .ours = true},
+      {.file = "cmp/outliers.jsonl",
+       .form = Form::kJson,
+       .readers = {{"compare", "m", "g", "--bits", "4", "--tasks", "perplexity=i.safetensors", "--attribute", "none",
+                    "--out", "out/cmp", "--json", "-"}},
+       .place = "out/cmp/outliers.jsonl",
+       .ours = true},
   };
   return subjects;
 }
@@ -204,6 +224,8 @@ void MakeGround(const fs::path& folder, const std::string& program, const fs::pa
   PutFile(folder / "templates.json", kTemplates);
   PutFile(folder / "examples.jsonl", kExamples);
   PutFile(folder / "items.jsonl", kItems);
+  PutFile(folder / "grid.txt", "-1 -0.25 0 0.5 1\n");
+  fs::copy(folder / "m", folder / "x.folder.tmp");
   PutFile(folder / "spans.jsonl", kSpans);
   PutManyIds(folder / "i.safetensors", 4, 20);
   PutManyIds(folder / "many.safetensors", 120, 20);  // two batches: a part of a job, and a point between them
@@ -221,6 +243,15 @@ void MakeGround(const fs::path& folder, const std::string& program, const fs::pa
         "q.h5"});
   make({"sweep", "m", "--bits", "16,4", "--tasks", "perplexity=i.h5", "--out", "sw"});
   make({"attribute", "m", "--plan", "q=int4/token,k=int4/token", "--tasks", "perplexity=i.h5", "--out", "at"});
+  make({"search", "m", "--within", "9", "--bits", "4", "--site", "q,k", "--granularity", "token", "--input", "i.h5",
+        "--out", "se"});
+  make({"compare", "m", "g", "--bits", "4", "--tasks", "perplexity=i.safetensors", "--attribute", "none", "--out",
+        "cmp"});
+  make({"stats", "m", "--input", "i.h5", "--json", "o.json"});
+  make({"eval", "m", "--plan", "int4", "--tasks", "divergence=i.h5,perplexity=i.h5,choice=items.jsonl", "--json",
+        "e.json"});
+  make({"bench", "linear", "--rows", "1", "--out", "64", "--in", "64", "--plan", "weights=int8/channel",
+        "--repetitions", "1", "--json", "b.json"});
   Leave(folder, program,
         {"stats", "m", "--input", "many.safetensors", "--sites", "layer_out", "--checkpoint", "1", "--out", "p.h5"},
         "p.h5.part");

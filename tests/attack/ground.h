@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the campaign works on: a folder of small whole files of every kind that Tare reads, the commands that read each,
-// and the commands that write. Names are relative to the folder, so that two folders give the same bytes.
+// The campaign's material: a folder of small intact files of every kind that Tare reads, the commands that read each,
+// and the commands that write. Names are relative to the folder, so two folders give the same bytes.
 #pragma once
 
 #include <cstdint>

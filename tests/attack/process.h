@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run of a program in a folder: under limits, struck by a signal after a while, and ended where it does not end.
+// One run of a program in a folder: under limits, interrupted by a signal after a while, and killed if it does not end.
 #pragma once
 
 #include <sys/types.h>

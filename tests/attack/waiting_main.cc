@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loaded before a program (LD_PRELOAD), it takes the place of main: it waits on a socket, and forks for every run that
-// is asked for (waiting_program.h); in the child the program's main runs as if it had just been started. No thread has
-// been started then, and no file opened.
+// Loaded before a program (LD_PRELOAD), it replaces main: it waits on a socket and forks for every requested run
+// (waiting_program.h). In the child, the program's main runs as if freshly started: no thread has been started yet, and
+// no file opened.
 #include <dlfcn.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program with its libraries loaded, stopped before main: it forks for each run, which saves the loader's time (some
-// 20 of 40 ms a run, and 100 under the sanitizers). waiting_main.cc is its other side, a library that is loaded first.
+// A program with its libraries loaded, stopped before main. It forks for each run, which saves the loader's time (about
+// 20 of 40 ms per run, and 100 ms under the sanitizers). waiting_main.cc is its other side, a library that is loaded
+// first.
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files damaged at random: bytes, as a disk or a network does it; and by their structure, as a careless or hostile
-// writer does, so that what is wrong lies behind the first checks.
+// Files damaged at random: in bytes, as by a disk or a network; and in structure, as by a careless or hostile writer,
+// so that the fault lies behind the first checks.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HDF5 files damaged through the library: whole files, with wrong things in them.
+// HDF5 files damaged through the library: intact as files, with wrong contents.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Choices of the campaign, all from one seed.
+// The campaign's random choices, all from one seed.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ruler itself: AllNear must fail when it should, and say where.
+// Tests the comparison itself: AllNear must fail when it should, and say where.
 #include "tests/support/compare.h"
 
 #include <limits>

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Items that `tare make` makes of the embedded pair's text, item by item: the sums of log-probabilities that Hugging
-// Face transformers gives for their endings (tests/data/pair/README.md).
+// Items made by `tare make` from the embedded pair's text: per item, the sums of log-probabilities that Hugging Face
+// transformers gives for its endings (tests/data/pair/README.md).
 #include <gtest/gtest.h>
 
 #include "experiments/tasks/choice.h"
 #include "experiments/tasks/made/copies.h"
 #include "experiments/tasks/made/needles.h"
 #include "experiments/tasks/made/shots.h"
-#include "quant/file/json_text.h"
+#include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
 #include "tests/support/golden.h"
 
 namespace tare {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::vector<Json> MadeItems(const std::string& task, const Tokenizer& tokenizer) {
   const MappedFile file(PairFolder("heldout.txt"));

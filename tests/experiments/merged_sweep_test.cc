@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sweep whose cells ran in parts, as on many machines.
+// A sweep whose cells ran in parts, as on several machines.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "experiments/studies/sweep/sweep.h"
 #include "quant/base/error.h"
+#include "quant/file/checked_lines.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
@@ -86,9 +87,15 @@ TEST_F(MergedSweepTest, CellsOfOtherSweepsDoNotMerge) {
   options_.question.bits = {16};
   const fs::path twin = folder_ / "twin";
   fs::create_directory(twin);
-  std::string other = GetFile(out / "cells.jsonl");
-  other.replace(other.find("\"nll\":") + 6, 1, "1");
-  PutFile(twin / "cells.jsonl", other);
+  const std::string line = GetFile(out / "cells.jsonl");
+  std::string damaged = line;
+  damaged.replace(damaged.find("\"nll\":") + 6, 1, "1");
+  PutFile(twin / "cells.jsonl", damaged);
+  EXPECT_THAT([&] { MergeSweep(options_, {twin}); }, ThrowsMessage<Error>(HasSubstr("missing: 0; try")));
+  Json other = Json::parse(line);
+  other.erase("sha256");
+  other["result"]["nll"] = 1;
+  PutFile(twin / "cells.jsonl", CheckedLine(other) + "\n");
   EXPECT_THAT([&] { MergeSweep(options_, {out, twin}); },
               ThrowsMessage<Error>(HasSubstr("got other figures than in ")));
   EXPECT_THAT([&] { MergeSweep(options_, {folder_ / "none"}); },

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the model computes against its reference implementation in f32, on every golden checkpoint: embeddings,
-// attention logits, layer outputs, final norm and vocabulary logits within 2e-5 of the largest magnitude, which is what
-// reordered f32 sums of some hundred terms, a few layers deep, leave; and under quantized attention logits within a
-// tenth of the quantization's effect.
+// The model's output against its reference implementation in f32, on every golden checkpoint: embeddings, attention
+// logits, layer outputs, final norm and vocabulary logits within 2e-5 of the largest magnitude, the effect of reordered
+// f32 sums of some hundred terms over a few layers; and with quantized attention logits, within a tenth of the
+// quantization's effect.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -87,7 +87,7 @@ TEST_P(ParityTest, EverySite) {
   }
 }
 
-TEST_P(ParityTest, VisitorsChangeNothingByLooking) {
+TEST_P(ParityTest, ObservingChangesNothing) {
   Golden golden(GetParam());
   const std::vector<float> plain = golden.Logits({});
   Recorder recorder(golden.model.config(), golden.B, golden.T);

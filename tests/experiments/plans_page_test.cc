@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PLANS.md says what the tables of sites, granularities, formats and presets say, and what can be executed.
+// PLANS.md agrees with the tables of sites, granularities, formats and presets, and with what can be executed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -152,7 +152,7 @@ TEST(PlansPage, GranularitiesFormatsAndPresets) {
   for (const Row& row : TableOf("preset")) EXPECT_EQ(Quoted(row[1])[0], PlanPreset(Quoted(row[0])[0])) << row[0];
 }
 
-TEST(PlansPage, EveryExampleIsCarriedOutAsItSays) {
+TEST(PlansPage, EveryExampleWorksAsStated) {
   for (const Row& row : TableOf("plan"))
     EXPECT_EQ(row[2], CanBeExecuted(Quoted(row[0])[0]) ? "executed" : "simulated") << row[0];
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every sentence that a report draws from its figures, of results whose figures are given here: no kind of figure is
-// left out, and another figure is another sentence.
+// Every sentence that a report derives from its figures, from given results: each kind of figure has one, and another
+// figure gives another sentence.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,6 @@ namespace tare {
 namespace {
 
 using ::testing::ElementsAreArray;
-using Json = nlohmann::ordered_json;
 using Sentences = std::vector<std::string>;
 
 SiteStatistics StatisticsOf(const StatisticsSet& set, Site site, const std::vector<float>& values, double error) {
@@ -115,34 +114,41 @@ std::map<std::string, Sentences> FindingsOf(const Material& material) {
   return findings;
 }
 
-const std::map<std::string, Sentences> kSaid{
+const std::map<std::string, Sentences> kExpected{
     {"attribution",
-     {"With 4 bits the site that changes perplexity:text, perplexity of m most is k: by +4.25.",
-      "For perplexity:t, perplexity in m under k=int4/token, the most expensive part is k: alone +2.5 of +9; +6.5 is "
-      "left over."}},
+     {"With 4 bits for one site alone, k changes m's perplexity on text most: it rises by 4.25 [-0.73, 0.78], from "
+      "20.00 to 24.25.",
+      "In m, k is the most expensive part of k=int4/token: alone it changes perplexity on t by +2.50 [+1.50, +3.50], "
+      "and "
+      "the whole plan by +9.00 [+8.00, +10.00], of which +6.50 [+5.50, +7.50] is left over."}},
     {"bits",
-     {"perplexity:text, per token with 4 bits for attn_logits changes by at most +1 to 21 in m (one scale per tensor, "
-      "significant)."}},
-    {"channels", {"The largest magnitude of embed of m is 0.25, in tokens 0, channels 0."}},
-    {"error", {"Of these sites, attn_logits of m loses most: 11.2 dB with int4/row."}},
+     {"With 4 bits for attn_logits and one scale per tensor, m's perplexity on text rises by 1.00 [-0.73, 0.78], from "
+      "20.00 to 21.00."}},
+    {"channels", {"The largest magnitude of embed in m is 0.25, at token 0, channel 0."}},
+    {"error", {"Of these sites, attn_logits in m has the lowest ratio, 11.2 dB with int4/row."}},
     {"frontier",
      {"The cheapest measured plan of m that loses at most 0.02 nats per token has 8.00 bits per operand and loses "
-      "0.0125; the prediction was 0.01."}},
+      "0.0125 [0.01, 0.015]; the prediction was 0.01."}},
     {"histograms",
-     {"With one scale for all of attn_logits of m, int4 turns 50.0 % of the values to 0.",
-      "With one scale for all of layer_out of m, int4 turns 0.0 % of the values to 0."}},
+     {"With one scale for attn_logits of m, int4 rounds 50.0 % of the values to 0.",
+      "With one scale for layer_out of m, int4 rounds 0.0 % of the values to 0."}},
     {"largest",
      {"The largest attention logit of m is 7, in layer 2.", "The largest hidden state of m is 64, in layer 2."}},
     {"losses",
-     {"The loss of m, q=int4/token on t is 6 nats per token with 1 tokens of context, and 0.25 with 2 to 3."}},
+     {"The loss of m under q=int4/token on t is 6.00 +/- 0.50 nats per token with 1 token of context, and 0.25 +/- "
+      "0.50 "
+      "with 2 to 3 tokens."}},
     {"maps", {"The largest attn_logits.absmax is 7 in m, map 1, layer 2, head 1."}},
-    {"needles", {"m, q=int4/token, needles: 12 of 20 needles found; fewest, 0.25 of 10, at depth 1 and length 512."}},
+    {"needles",
+     {"m under q=int4/token finds 12 of the 20 needles of needles, and the fewest at depth 1 and length 512: a share "
+      "of "
+      "0.25 [0.10, 1.00]."}},
     {"positions",
-     {"Predictions of m, q=int4/token change by 0.375 nats per token; with 2 or more tokens of context by 0.25, with 1 "
-      "by 0.5."}},
+     {"The predictions of m under q=int4/token diverge by 0.375 nats per token: by 0.5 with 1 token of context, and by "
+      "0.25 with 2 to 3 tokens."}},
     {"roofline",
-     {"The kernel nearest to its roof is tare of decode, v1 (1000 keys, 2 heads of 64, 1 sequences): 50 % of 20 "
-      "Gop/s."}},
+     {"The kernel nearest to its roof is tare in decode, v1 (1000 keys, 2 heads of 64, 1 sequence): it reaches 50 % of "
+      "20 Gop/s."}},
 };
 
 TEST(ReportFindingsTest, EveryKindOfSentenceFollowsFromTheFigures) {
@@ -151,8 +157,8 @@ TEST(ReportFindingsTest, EveryKindOfSentenceFollowsFromTheFigures) {
                                          other = FindingsOf(MaterialFor(0.125, folder));
   ASSERT_EQ(said.size(), std::size(kFigureKinds));
   for (const auto& [kind, sentences] : said) {
-    const auto expected = kSaid.find(kind);
-    EXPECT_THAT(sentences, ElementsAreArray(expected == kSaid.end() ? Sentences() : expected->second)) << kind;
+    const auto expected = kExpected.find(kind);
+    EXPECT_THAT(sentences, ElementsAreArray(expected == kExpected.end() ? Sentences() : expected->second)) << kind;
     const bool given = kind == "frontier";  // the same search in both
     EXPECT_EQ(sentences == other.at(kind), given) << kind;
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A family that exists for toy_family_test.cc, unlike the others wherever a record lets it be: no positions but a
-// sliding window, a norm after each half of a layer and none before, three query heads to a key/value head of which
-// neighbours are the two maps of a head (so that some heads' maps see different keys), one lambda an output head, names
-// of its own.
+// A family that exists only for toy_family_test.cc and differs from the others wherever a record allows: no positions
+// but a sliding window, a norm after each half of a layer and none before, three query heads per key/value head with
+// neighbours as the two maps of a head (so that some heads' maps see different keys), one lambda per output head, its
+// own names.
 //
 //   x += norm(W_o [softmax(q_2h K^T / sqrt(d)) - lambda_h softmax(q_2h+1 K'^T / sqrt(d))] V);   x += norm(FFN(x))
 #pragma once

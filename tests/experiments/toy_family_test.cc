@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A new family is one record and one source, here toy_family.h: nothing else in the tree knows of it, and every
-// command's entry point takes its checkpoints. The first test holds its forward pass to a plain one in double.
+// A new family is one record and one source, here toy_family.h: nothing else in the tree knows it, and every command's
+// entry point accepts its checkpoints. The first test compares its forward pass with a plain one in double.
 #include "tests/experiments/toy_family.h"
 
 #include <gmock/gmock.h>
@@ -240,7 +240,7 @@ TEST_F(ToyFamilyTest, Sweep) {
   EXPECT_NE(cells[0].result, cells[1].result);
 }
 
-TEST_F(ToyFamilyTest, WhatItDoesNotHaveIsRefused) {
+TEST_F(ToyFamilyTest, SitesItLacksAreRefused) {
   EXPECT_THAT(
       [] {
         ParseConfig(R"({"model_type": "toy", "vocab_size": 9, "hidden_size": 8, "intermediate_size": 8,

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# One fixed list of commands whose figures a change of structure must not move: statistics, sweeps, evaluations
+# A fixed list of commands whose figures a change of structure must not change: statistics, sweeps, evaluations
 # (simulated and executed), every method of quantization and dumps, on the embedded pair and the golden checkpoints.
-# Files, JSON and tables of each go into OUT; two runs are compared with `diff -r`. About two minutes on two cores.
+# Files, JSON and tables go into OUT; compare two runs with `diff -r`. Takes about two minutes on two cores.
 #
 # usage: commands.sh TARE OUT     TARE: the program; OUT: a new folder
 set -euo pipefail

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage: attention_fuzz SECONDS SEED. Random problems and plans, hostile sizes and values among them, every path
-// against another that shares nothing with it: executed attention against the same integers in plain loops, the f32
-// kernel against the double reference. A difference beyond its bound aborts, naming the seed and
-// the round, which replay it.
+// usage: attention_fuzz SECONDS SEED. Random problems and plans, with hostile sizes and values, every path against an
+// independent one: executed attention against the same integers in plain loops, the f32 kernel against the double
+// reference. A difference beyond its bound aborts with the seed and the round, which replay it.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer's way in. The environment's TARE_READER says which reader; half of the inputs are changed by libFuzzer
-// itself, half by their structure.
+// libFuzzer's entry point. The environment's TARE_READER chooses the reader; half of the inputs are changed by
+// libFuzzer itself, half by their structure.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

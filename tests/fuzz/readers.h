@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every reader of what comes from outside, as a function of bytes: it reads them, or throws Error. Anything else is a
-// defect.
+// Every reader of outside data, as a function of bytes: it reads them or throws Error. Anything else is a defect.
 #pragma once
 
 #include <span>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage: readers_fuzz SECONDS SEED [READER]. Reads every kept case of each reader (or of one), then damages them for so
-// many seconds and reads what comes out: taken, or refused with an Error. Anything else ends it, naming reader, seed
-// and round, which replay it.
+// usage: readers_fuzz SECONDS SEED [READER]. Reads every kept case of each reader (or of one), then damages them for
+// this many seconds and reads the result, which must be accepted or refused with an Error. Anything else ends it with
+// reader, seed and round, which replay it.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

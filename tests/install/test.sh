@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs a build, moves it elsewhere, and builds and runs a project outside the tree that finds it with
-# find_package(tare). So that the source tree cannot stand in for the installed files: the project is a copy in a new
-# folder, the installation was moved after it was made, and neither its CMake files nor any file that the compiler read
-# may lie in the sources. Then kernels alone, where no other package can be found.
+# find_package(tare). The source tree must not replace installed files unnoticed, so the project is a copy in a new
+# folder, the installation is moved, and no CMake file of it and no file that the compiler read may lie in the sources.
+# Then tests the kernels alone, without any other package.
 # usage: test.sh SOURCE BUILD
 set -euo pipefail
 source=$(realpath "${1:?usage: test.sh SOURCE BUILD}") build=$(realpath "${2:?usage: test.sh SOURCE BUILD}")

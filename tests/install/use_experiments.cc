@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uses tare::experiments: reads a configuration, and sees the refusal of one that is none.
+// Uses tare::experiments: reads a configuration, and expects the refusal of an invalid one.
 #include <cstdio>
 
 #include "experiments/model/config.h"

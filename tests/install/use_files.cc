@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uses tare::files: the SHA-256 of nothing, and the refusal of a plan that is none.
+// Uses tare::files: the SHA-256 of nothing, and the refusal of an invalid plan.
 #include <cstdio>
 #include <string>
 

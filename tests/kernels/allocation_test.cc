@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nothing is allocated in a call: operator new is counted, but for what oneDNN calls itself. The first call of a shape
-// is set-up (generated products, memory that an object keeps). Projector is left out: oneDNN's matmul wants its
-// arguments in a std::unordered_map. Sanitizers have an operator new of their own: there this file is empty.
+// A call allocates nothing: operator new is counted, except for oneDNN's own calls. The first call of a shape is set-up
+// (generated products, memory that an object keeps). Projector is not tested: oneDNN's matmul needs its arguments in a
+// std::unordered_map. Sanitizers have their own operator new, so this file is empty there.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include <dlfcn.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Arrows go one way: quant <- kernels <- experiments <- tools, and inside a layer from each folder to those before it in
-# the list below. The link graph says so for symbols of layers; this says so for includes, for outside libraries that
-# belong to another layer, and for what no library may do (print, exit, read the environment).
+# Dependencies go one way: quant <- kernels <- experiments <- tools, and inside a layer from each folder to those before
+# it in the list below. The link graph ensures this for symbols of layers; this script checks includes, outside
+# libraries that belong to another layer, and what no library may do (print, exit, read the environment).
 # usage: layering.sh ROOT
 set -euo pipefail
 cd "${1:?usage: layering.sh ROOT}"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tests/ is the tree again, both ways: tests/a/b/c_test.cc tests a/b/c.h or a/b/c.cc, and every header, or source
-# without one, has its test (a/b/c-inl.h has c's). A test whose subject moved away moves with it. What stands in a
-# layer's own folder, tests/a/c_test.cc, tests the layer as a whole (parity, bad input). Of tools/ the subcommands are
-# what is tested: sources with code, by the program.
+# tests/ mirrors the tree, both ways: tests/a/b/c_test.cc tests a/b/c.h or a/b/c.cc, and every header, or source without
+# one, has its test (a/b/c-inl.h has c's). A test moves with its subject. A test in a layer's own folder,
+# tests/a/c_test.cc, tests the layer as a whole (parity, bad input). In tools/, the sources of subcommands need a test,
+# through the program.
 # usage: mirror.sh ROOT
 set -euo pipefail
 cd "${1:?usage: mirror.sh ROOT}"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Paths named in text exist: in pages and in comments of sources every word that begins with a folder of the tree (with
-# or without its ending; * is any name, a letter or a word in capitals stands for one), and in pages the targets of
-# links, headings included.
+# Paths named in text exist: in pages and comments, every word that starts with a folder of the tree (with or without
+# its ending; * stands for any name, as does a letter or a word in capitals), and in pages the targets of links, with
+# headings.
 # usage: paths.sh ROOT
 set -euo pipefail
 cd "${1:?usage: paths.sh ROOT}"

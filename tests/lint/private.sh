@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What a source keeps to itself has a name of its own in its room, a first folder of a layer: tools/test.sh compiles the
-# sources of a room as one, and a build by sources does not show a clash. Functions that take different types may share
-# a name. Not checked: sources that tare_alone names, and those that Highway compiles for each instruction set.
+# A source's private names are unique in its room, a first folder of a layer: tools/test.sh compiles the sources of a
+# room as one, and a build by sources does not show a clash. Functions with different parameter types may share a name.
+# Not checked: sources that tare_alone names, and those that Highway compiles for each instruction set.
 # usage: private.sh ROOT
 set -euo pipefail
 cd "${1:?usage: private.sh ROOT}"

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The rulers must fail when they should: a clean tree passes every check, and each fault, planted alone, fails the check
-# named beside it.
-# usage: selftest.sh [ROOT]   (ROOT is not looked at: the tree is made here)
+# Tests the checks: a clean tree passes every check, and each fault, planted alone, fails the check named beside it.
+# usage: selftest.sh [ROOT]   (ROOT is ignored: the tree is made here)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tree=$(mktemp -d)

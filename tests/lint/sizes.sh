@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Ceilings of length: 400 lines of code, 120 of the README, 200 of another folder's; a longer file holds more than one
-# idea. And of width: 120 columns of code (but what made test data), and of prose in pages, whose tables and code blocks
-# may be wider.
+# Limits on length: 400 lines of code, 120 of the README, 200 of another folder's; a longer file holds more than one
+# idea. And on width: 120 columns of code (except in makers of test data) and of prose in pages, whose tables and code
+# blocks may be wider.
 # usage: sizes.sh ROOT
 set -euo pipefail
 cd "${1:?usage: sizes.sh ROOT}"

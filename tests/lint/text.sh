@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What every source file has (the licence line, a newline at its end) and what none has: paths of somebody's machine,
+# What every source file has (the licence line, a newline at its end) and what none has: paths of a personal machine,
 # notes to oneself, tabs, spaces at a line's end, characters outside ASCII in code. Pages may use any character; data
-# are not looked at.
+# are not checked.
 # usage: text.sh ROOT
 set -euo pipefail
 cd "${1:?usage: text.sh ROOT}"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A number format is one row of kFormats. Every row must be taken up everywhere: parsed by its name, admitted by a plan
-// at some site and refused by name at the others, rounded to and from each of its codes, and packed: as integers where
-// it is one, and as what each code stands for.
+// A number format is one row of kFormats. Every row must work everywhere: parsed by its name, accepted by a plan at
+// some site and refused by name at the others, rounded to and from each of its codes, and packed (as integers if it has
+// them, and as the value of each code).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats held to what gfloat, torchao, ModelOpt and microxcaling make of the same blocks, bit for bit
-// (tests/data/formats/make_peers.py). Where one of them departs from the definition, how many of the values differ
-// stands here and why in FORMATS.md.
+// Formats compared with gfloat, torchao, ModelOpt and microxcaling on the same blocks, bit for bit
+// (tests/data/formats/make_peers.py). If one of them departs from the definition, the number of different values is
+// given here and the reason in FORMATS.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>

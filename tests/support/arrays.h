@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of named arrays of f32, as another program would write them.
+// Files of named f32 arrays, as another program would write them.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint folder taken into memory, for a test to change something in it and write it elsewhere.
+// A checkpoint folder in memory, so that a test can change a part and write it elsewhere.
 #pragma once
 
 #include <cstdint>

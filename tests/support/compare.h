@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays of floats held to expected ones: within `tolerance` of the expected array's largest finite magnitude,
-// infinities and NaN in the same places. The message of a failure has the worst element.
+// Compares arrays of floats: within `tolerance` of the expected array's largest finite magnitude, with infinities and
+// NaN in the same places. The message of a failure names the worst element.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels' Highway targets that this CPU has, one after the other.
+// The kernels' Highway targets that this CPU supports, one after another.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small configurations of the families, and what is said of bad ones.
+// Small configurations of the families, and the messages for bad ones.
 #pragma once
 
 #include <gmock/gmock.h>

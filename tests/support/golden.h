@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The golden checkpoints in tests/data/golden and what transformers computes from them.
+// The golden checkpoints in tests/data/golden and the results of transformers for them.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ inline constexpr std::array kGoldenCheckpoints = {"llama-mha",     "llama-gqa", 
                                                   "gemma3",        "qwen3-gate-head", "qwen3-gate-element",
                                                   "diff-v1-mha",   "diff-v1-gqa",     "diff-v2-gqa",
                                                   "motif",         "motif-gda"};
-// Those with what is computed under quantized attention logits.
+// Those with results under quantized attention logits.
 inline constexpr std::array kGoldenQuantized = {"llama-mha", "llama-gqa", "llama-old-config", "diffllama-mha",
                                                 "diffllama-gqa"};
 

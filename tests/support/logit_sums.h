@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A seeded tile's product of Q and K for tests of the stages that begin with one, and its logits one value at a time.
+// A seeded tile's product of Q and K, for tests of the stages that start with one, and its logits one value at a time.
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,7 @@ struct RandomSums {
     std::uniform_real_distribution<float> scale(0.001f, 0.02f);
     std::normal_distribution<float> normal;
     for (int i = 0; i < rows * 64; ++i) memory_sums[i] = static_cast<int32_t>(random() % 200000) - 100000;
-    for (int key = 0; key < 64; ++key) {
+    for (int key = 0; key < 64; ++key) {  // by column
       offsets[key] = static_cast<int32_t>(random() % 20000) - 10000;
       key_scales[key] = key % 17 == 3 ? 0.0f : scale(random);  // a key of zeros among them
       key_bias[key] = 30 * normal(random);
@@ -44,8 +44,9 @@ struct RandomSums {
 
   bool Sees(int row, int key) const { return sums.begin == nullptr || (key >= begin[row] && key < end[row]); }
   float Logit(int row, int key) const {
-    const float z = static_cast<float>(memory_sums[row * 64 + key] + offsets[key]) * key_scales[key];
-    return sums.key_bias == nullptr ? z : std::fma(key_bias[key], row_inv[row], z);
+    const int column = ColumnOfKey(key);
+    const float z = static_cast<float>(memory_sums[row * 64 + column] + offsets[column]) * key_scales[column];
+    return sums.key_bias == nullptr ? z : std::fma(key_bias[column], row_inv[row], z);
   }
 
   AlignedBuffer<int32_t> memory_sums{64 * 64}, offsets{64}, begin{64}, end{64};

@@ -26,7 +26,7 @@ struct AttentionShape {
   int pad = 0;  // floats between rows, so that nothing is aligned
 };
 
-// Inputs of a shape, standard normal; padding is NaN, so that nobody may read it.
+// Inputs of a shape, standard normal; padding is NaN, so that reading it is noticed.
 class RandomAttention {
  public:
   explicit RandomAttention(const AttentionShape& s, unsigned seed = 1) : random_(seed) {

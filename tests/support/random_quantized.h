@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random codes and values for tests of quantized matrices: every code that a format has, seeded.
+// Seeded random codes and values for tests of quantized matrices, covering every code of a format.
 #pragma once
 
 #include <algorithm>

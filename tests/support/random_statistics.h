@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A statistics set drawn at random: sites with and without channels, one that saw nothing, lambdas and a missing unit.
+// A random statistics set: sites with and without channels, one without values, lambdas and a missing unit.
 #pragma once
 
 #include <cmath>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program run as a user runs it: exit code, standard output and standard error kept; with a limit on the size of
-// its files in the place of a full disk, on its memory or open files; and interrupted, once something can be seen to
-// have happened.
+// Runs the program as a user would: keeps exit code, standard output and standard error; can limit the size of its
+// files (like a full disk), its memory or its open files; can interrupt it once something is seen to have happened.
 #pragma once
 
 #include <fcntl.h>

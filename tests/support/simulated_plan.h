@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A quantizer together with the plan that it carries out, for a configuration without a checkpoint.
+// A quantizer together with its plan, for a configuration without a checkpoint.
 #pragma once
 
 #include "experiments/model/sites_of_model.h"

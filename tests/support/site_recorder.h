@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that a pass shows, kept, for tests that work it out again in plain double.
+// Keeps everything that a pass shows, for tests that compute it again in plain double.
 #pragma once
 
 #include <map>

@@ -58,7 +58,7 @@ TEST_F(AttributeCommandTest, EachPartAloneAndTakenOut) {
   EXPECT_EQ(Json::parse(alone.out).at("tasks").at("divergence:ids").at("kld"), part["alone"]["value"]);
 }
 
-TEST_F(AttributeCommandTest, WhatIsFinishedIsNotRunAgain) {
+TEST_F(AttributeCommandTest, FinishedCellsAreNotRunAgain) {
   const char* plan = "q=int4/token,k=int4/token";
   ASSERT_EQ(Attribute(plan).exit_code, 0);
   const std::string cells = Get("cells.jsonl"), csv = Get("attribution.csv");

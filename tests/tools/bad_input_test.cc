@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bad input as a user meets it: each is exit code 1 with a message that says where and what, nothing on standard
-// output, and nothing half-written. Most go through `tare dump`, which reads everything and writes most.
+// Bad input as a user meets it: each gives exit code 1 with a message that says where and what, nothing on standard
+// output, and nothing half-written. Most cases use `tare dump`, which reads everything and writes most.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -140,7 +140,7 @@ TEST_F(BadCheckpointTest, TensorMissing) {
   RefusedWeights({"m: tensor 'model.norm.weight': missing; expected shape [64]"});
 }
 
-TEST_F(BadCheckpointTest, TensorNobodyAskedFor) {
+TEST_F(BadCheckpointTest, UnknownTensor) {
   EditedCheckpoint edited(golden_);
   edited.tensors["model.layers.0.self_attn.q_proj.bias"] = edited.tensors["model.norm.weight"];
   edited.Write(model_);
@@ -184,7 +184,7 @@ TEST_F(BadConfigTest, NeededKeysMissing) {
                   {"m/config.json: key '" + std::string(key) + "' is missing"});
 }
 
-TEST_F(BadConfigTest, FamiliesAndFeaturesWeDoNotKnow) {
+TEST_F(BadConfigTest, UnknownFamiliesAndFeatures) {
   RefusedConfig("llama-mha", [](nlohmann::json& config) { config["model_type"] = "gpt2"; },
                 {"model_type: got 'gpt2', expected llama, diffllama"});
   RefusedConfig("llama-mha", [](nlohmann::json& config) { config["hidden_act"] = "gelu"; },
@@ -214,7 +214,7 @@ TEST_F(BadInputTest, IdsOutsideTheVocabulary) {
   Refused(Dump(golden_, ids_), {"got id -2 at row 0, position 1"});
 }
 
-TEST_F(BadInputTest, FilesOfIdsThatHoldNone) {
+TEST_F(BadInputTest, FilesWithoutIds) {
   Refused(Dump(golden_, golden_ + "/model.safetensors"), {"model.safetensors: input_ids: no such tensor"});
   Refused(Dump(golden_, Put("x.h5", "no HDF5")), {"x.h5: got 7 bytes that are not an HDF5 file"});
   const std::vector<float> values(4);
@@ -225,7 +225,7 @@ TEST_F(BadInputTest, FilesOfIdsThatHoldNone) {
   Refused(Dump(golden_, folder_ / "none.safetensors"), {"none.safetensors: no such file"});
 }
 
-TEST_F(BadInputTest, TextsThatAreNone) {
+TEST_F(BadInputTest, InvalidTexts) {
   Refused(Dump(pair_, Put("e.txt", "")), {"e.txt: got an empty file, expected a text"});
   Refused(Dump(pair_, Put("s.txt", "   ")), {"s.txt: got nothing but spaces"});
   Refused(Dump(pair_, Put("l.txt", "one\ncaf\xe9 two")),
@@ -239,7 +239,7 @@ TEST_F(BadInputTest, TextsThatAreNone) {
     Refused({"eval", pair_, "--tasks", "perplexity=" + (folder_ / text).string(), "--json", out_ / "x.json"}, {text});
 }
 
-TEST_F(BadInputTest, ItemsThatAreNone) {
+TEST_F(BadInputTest, InvalidItems) {
   const auto refused = [&](std::string_view text, const char* why) {
     Refused({"eval", pair_, "--tasks", "choice=" + Put("i.jsonl", text), "--json", out_ / "x.json"},
             {"i.jsonl: ", why});
@@ -270,7 +270,7 @@ TEST_F(BadInputTest, PlansThatDoNotParseAreShownWithThePlace) {
           {"plan, column 17"});
 }
 
-TEST_F(BadInputTest, QuestionsThatMakeNoSense) {
+TEST_F(BadInputTest, InvalidQuestions) {
   Refused(Dump(golden_, ids_, {"--sites", "logits,probs"}), {"--sites: got 'probs'"});
   Refused(Dump(golden_, ids_, {"--window", "513"}), {"--window: got 513, expected 1 to 512"});
   Refused(Dump(golden_, ids_, {"--window", "10", "--stride", "11"}), {"--stride: got 11"});
@@ -280,7 +280,7 @@ TEST_F(BadInputTest, QuestionsThatMakeNoSense) {
           {"two tasks are called perplexity:ids"});
 }
 
-TEST_F(BadInputTest, NamesThatJsonCannotHold) {
+TEST_F(BadInputTest, NamesThatAreNotUtf8) {
   const fs::path odd = folder_ / "m\xff";
   EditedCheckpoint(golden_).Write(odd);
   Refused(Dump(odd, ids_), {"the folder's name: got byte 0xff"});
@@ -307,7 +307,7 @@ TEST_F(BadInputTest, AFullDisk) {
   EXPECT_EQ(half.exit_code, 1);
   EXPECT_THAT(half.err, HasSubstr("cells.jsonl: writing failed"));
   const std::string cells = GetFile(folder_ / "s" / "cells.jsonl");
-  EXPECT_THAT(cells, StartsWith("{\"schema\":\"tare.cell/1\""));
+  EXPECT_THAT(cells, StartsWith("{\"schema\":\"tare.cell/2\""));
   EXPECT_TRUE(cells.ends_with("}\n"));
   EXPECT_EQ(Files(folder_ / "s").size(), 1u);
   EXPECT_EQ(RunTare(sweep).exit_code, 0);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The report in Chromium: nothing in its console in either scheme of colours at three widths, and what its script makes
-# is there. 77, which ctest counts as skipped, where there is no Chromium (Debian: apt install chromium-headless-shell).
+# The report in Chromium: its console stays empty in both colour schemes at three widths, and what its script makes is
+# there. Exits with 77, which ctest counts as skipped, without Chromium (Debian: apt install chromium-headless-shell).
 # usage: browser_test.sh TARE ROOT
 set -euo pipefail
 tare=${1:?usage: browser_test.sh TARE ROOT} pair=${2:?usage: browser_test.sh TARE ROOT}/experiments/pair

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The PyTorch hook of experiments/observe/captured/README.md, run as it stands there on a small random model, and what
-# it saved measured. Skipped (77) where Python has no torch, transformers and safetensors.
+# Runs the PyTorch hook of experiments/observe/captured/README.md as printed there, on a small random model, and
+# measures what it saved. Skipped (77) unless Python has torch, transformers and safetensors.
 # usage: capture_test.sh TARE README
 set -euo pipefail
 tare=$1 readme=$2

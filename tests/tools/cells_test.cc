@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cells of a command on many machines: of tare attribute here, of tare sweep in sweep_test.cc.
+// The cells of tare attribute on several machines; sweep_test.cc has those of tare sweep.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(CellsTest, SomeOnEachMachineAndAllTakenOver) {
+TEST(CellsTest, PartsMergeFromSeveralMachines) {
   TemporaryFolder folder;
   PutManyIds(folder / "ids.safetensors", 6, 20);
   const auto attribute = [&](const char* out, std::vector<std::string> options) {

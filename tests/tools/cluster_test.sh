@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A sweep by cells ends with the bytes of one that one machine ran: by GNU parallel where it is there, else line by
-# line; with a cell that was cut short; by HyperQueue's command; and by the script of a Slurm array, its number given by
-# hand (slurm_test.sh has a real one). What is missing is named.
+# A sweep by cells gives the bytes of a sweep on one machine: with GNU parallel if it is installed, else line by line;
+# with a cell that was cut short; with HyperQueue's command; and with the script of a Slurm array, its number given by
+# hand (slurm_test.sh uses a real one). Missing cells are named.
 # usage: cluster_test.sh TARE ROOT
 set -euo pipefail
 tare=$1

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What subcommands share: progress on a terminal, and a standard output that cannot be written.
+// Parts shared by the subcommands: progress on a terminal, and a standard output that cannot be written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 // /dev/full takes every open and refuses every write, as a file on a full disk does.
-TEST(CommandTest, AFullStandardOutputIsNotPassedOver) {
+TEST(CommandTest, AFullStandardOutputIsAnError) {
   const std::string model = GoldenFolder("llama-mha"), ids = model + "/expected.safetensors";
   for (const std::vector<std::string>& command :
        std::vector<std::vector<std::string>>{{"--help"},
@@ -30,11 +30,35 @@ TEST(CommandTest, AFullStandardOutputIsNotPassedOver) {
                                              {"eval", model, "--tasks", "perplexity=" + ids}}) {
     const Outcome outcome = RunTare(command, {.standard_output = "/dev/full"});
     EXPECT_EQ(outcome.exit_code, 1) << testing::PrintToString(command);
-    EXPECT_THAT(outcome.err, AllOf(StartsWith("tare: standard output: "), HasSubstr("full")));
+    EXPECT_THAT(outcome.err, AllOf(StartsWith("tare: standard output: "), HasSubstr("cannot be written")));
   }
 }
 
-TEST(CommandTest, JsonSaysTheCommandAsAShellTakesIt) {
+// The program through a shell, with what comes after it.
+Outcome InShell(const std::vector<std::string>& arguments, const std::string& rest) {
+  std::vector<std::string> words{"/bin/sh", "-c", "\"$@\" " + rest, "sh"};
+  for (const std::string& word : TareCommand(arguments)) words.push_back(word);
+  return RunningCommand(words).Wait();
+}
+
+// The first file that it opens would be its standard output.
+TEST(CommandTest, AClosedStandardOutputIsRefused) {
+  const std::string model = GoldenFolder("llama-mha");
+  const Outcome outcome = InShell({"inspect", model}, ">&-");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "tare: standard output: got none, it is closed; try > /dev/null\n");
+  EXPECT_EQ(InShell({"inspect", model}, "2>&-").out, RunTare({"inspect", model}).out);
+}
+
+TEST(CommandTest, StandardOutputHasTheNameOfItsDeviceToo) {
+  const std::string model = GoldenFolder("llama-mha");
+  const Outcome outcome = InShell({"inspect", model, "--json", "/dev/stdout"}, "| cat");
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(outcome.out, RunTare({"inspect", model, "--json", "/dev/stdout"}).out);
+  EXPECT_THAT(outcome.out, StartsWith("{\n  \"schema\": \"tare.inspect/1\""));
+}
+
+TEST(CommandTest, JsonHasTheCommandInShellSyntax) {
   const TemporaryFolder folder;
   const std::string model = folder / "a model's";
   std::filesystem::copy(GoldenFolder("llama-mha"), model);
@@ -44,7 +68,7 @@ TEST(CommandTest, JsonSaysTheCommandAsAShellTakesIt) {
 }
 
 // Of a sweep on one machine and on many the bytes are the same: what figures do not follow from is not in them.
-TEST(CommandTest, OfTheCommandOnlyWhatFiguresFollowFromIsInJson) {
+TEST(CommandTest, JsonHasOnlyOptionsThatFiguresDependOn) {
   const TemporaryFolder folder;
   const std::string model = GoldenFolder("llama-mha"), ids = model + "/expected.safetensors";
   const auto run = [&](std::vector<std::string> more) {
@@ -70,7 +94,7 @@ std::string OnTerminal(const std::vector<std::string>& arguments, int terminal) 
   return text;
 }
 
-TEST(CommandTest, ProgressOnATerminalIsGoneWhereFiguresStand) {
+TEST(CommandTest, FiguresReplaceProgressOnATerminal) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) GTEST_SKIP() << "no pseudoterminals here";
   const std::string model = GoldenFolder("llama-mha"), ids = model + "/expected.safetensors";
@@ -84,7 +108,7 @@ TEST(CommandTest, ProgressOnATerminalIsGoneWhereFiguresStand) {
 
 // Of commands that read or write a whole checkpoint, or time one kernel after another (the others of bench as this
 // one).
-TEST(CommandTest, LongCommandsSayHowFarTheyAreUnlessQuiet) {
+TEST(CommandTest, LongCommandsShowProgressUnlessQuiet) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) GTEST_SKIP() << "no pseudoterminals here";
   const TemporaryFolder folder;
@@ -93,8 +117,8 @@ TEST(CommandTest, LongCommandsSayHowFarTheyAreUnlessQuiet) {
   const std::vector<std::pair<std::vector<std::string>, const char*>> commands{
       {{"verify", codes}, " matrices, "},
       {{"convert", model, "--to", "llama", "--out", folder / "copy"}, "convert: 386 KB of 386 KB, "},
-      {{"bench", "linear", "--plan", "weights=int4/group64", "--rows", "1", "--out", "64", "--in", "64",
-        "--repetitions", "1"},
+      {{"bench", "linear", "--plan", "weights=int8/channel,linear_in=int8/token", "--rows", "2", "--out", "64", "--in",
+        "64", "--repetitions", "1"},
        "bench linear: 1 of 1 cases, "}};
   for (const auto& [command, says] : commands) {
     EXPECT_THAT(OnTerminal(command, terminal), AllOf(HasSubstr("\r\x1b[K"), HasSubstr(says)));

@@ -15,8 +15,7 @@ namespace {
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
 
-// Of the preset of the fewest bits by itself, in folders that tare attribute goes on with; or of the plan that is asked
-// for.
+// By default of the preset with the fewest bits, in folders that tare attribute can resume; or of the requested plan.
 TEST(CompareAttribution, WhichSitesAreToBlame) {
   TemporaryFolder folder;
   PutManyIds(folder / "ids.safetensors", 6, 20);

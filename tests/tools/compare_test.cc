@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "quant/file/checked_lines.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
@@ -13,7 +14,7 @@ namespace tare {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
@@ -35,7 +36,7 @@ class CompareCommandTest : public testing::Test {
 };
 
 // 16 bits come by themselves, and divergence with perplexity; six windows are enough for intervals.
-TEST_F(CompareCommandTest, OutliersCurvesAndTheDifferenceOfDrops) {
+TEST_F(CompareCommandTest, ShowsOutliersCurvesAndTheDifferenceOfDrops) {
   const Outcome outcome = Compare({"--bits", "4"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, StartsWith(Get("compare.txt")));
@@ -60,23 +61,37 @@ TEST_F(CompareCommandTest, OutliersCurvesAndTheDifferenceOfDrops) {
   EXPECT_TRUE(difference.at("low").is_number());
 }
 
-TEST_F(CompareCommandTest, WhatIsFinishedIsNotRunAgain) {
+TEST_F(CompareCommandTest, FinishedCellsAreNotRunAgain) {
   ASSERT_EQ(Compare({"--bits", "4"}).exit_code, 0);
   const std::string page = Get("compare.txt"), cells = Get("cells.jsonl");
   ASSERT_EQ(Compare({"--bits", "4", "--threads", "1"}).exit_code, 0);
   EXPECT_EQ(Get("compare.txt"), page);
   EXPECT_EQ(Get("cells.jsonl"), cells);
-  // Figures that were measured are taken as they stand, those of other windows are not.
-  std::string outliers = Get("outliers.jsonl");
-  outliers.replace(outliers.find("\"absmax\":") + 9, 1, "7");
-  PutFile(folder_ / "out" / "outliers.jsonl", outliers);
+  // Figures that were measured are taken as they stand, those that are damaged or of other windows are not.
+  const std::string outliers = Get("outliers.jsonl"), first = outliers.substr(0, outliers.find('\n'));
+  Json line = Json::parse(first);
+  line.erase("sha256");
+  line["figures"]["attn_logits"]["absmax"] = 7;
+  PutFile(folder_ / "out" / "outliers.jsonl", CheckedLine(line) + outliers.substr(first.size()));
   ASSERT_EQ(Compare({"--bits", "4"}).exit_code, 0);
+  EXPECT_EQ(Get("outliers.jsonl"), CheckedLine(line) + outliers.substr(first.size()));
+  std::string damaged = outliers;
+  damaged.replace(damaged.find("\"absmax\":") + 9, 1, "7");
+  PutFile(folder_ / "out" / "outliers.jsonl", damaged);
+  const Outcome again = Compare({"--bits", "4"});
+  EXPECT_EQ(again.exit_code, 0);
+  EXPECT_THAT(again.err,
+              HasSubstr("outliers.jsonl: line 1: does not match its hash; what was there is measured again"));
   EXPECT_EQ(Get("outliers.jsonl"), outliers);
+  PutFile(folder_ / "out" / "outliers.jsonl", "notes of mine\n");
+  EXPECT_THAT(Compare({"--bits", "4"}).err,
+              HasSubstr("outliers.jsonl: line 1: got something else, expected the outliers of a model"));
+  PutFile(folder_ / "out" / "outliers.jsonl", outliers);
   ASSERT_EQ(Compare({"--bits", "4", "--limit", "5"}).exit_code, 0);
   EXPECT_NE(Get("outliers.jsonl"), outliers);
 }
 
-TEST_F(CompareCommandTest, PlansAreComparedAsTheyAre) {
+TEST_F(CompareCommandTest, WholePlansAreCompared) {
   const Outcome outcome = Compare({"--plan", "q=int4/token,k=int8/token", "--plan", "v=int4/token"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   for (const char* part : {"  f32 ", "  q=int4/token,k=int8/token ", "  v=int4/token "})

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The sentence at the demo's end is computed from its figures: those of the embedded pair (experiments/pair/bits.csv),
-# and of two models by hand; figures of anything else are refused.
+# The demo's final sentence follows from its figures: those of the embedded pair (experiments/pair/bits.csv), and those
+# of two models by hand; other figures are refused.
 # usage: demo_test.sh ROOT
 set -euo pipefail
 cd "${1:?usage: demo_test.sh ROOT}"
@@ -19,7 +19,7 @@ novels-differential,attn_logits,,,1,9,1.0
 novels-differential,layer_out,,,,9,60.0
 END
 said=$(tools/seen.sh experiments/pair/bits.csv "$work/outliers.csv" | tr -s ' \n' ' ')
-for part in 'Seen: with 4 bits for attn_logits perplexity changes by +0.5 % (novels-standard)' \
+for part in 'With 4 bits for attn_logits, perplexity changes by +0.5 % (novels-standard)' \
   ' and +1.2 % (novels-differential) with one scale per row' \
   'and by +5.8 % (novels-standard) and +11.2 % (novels-differential) with one scale per tensor' \
   'largest attention logit of novels-differential is 1.25 times that of novels-standard' 'hidden state 0.75 times'; do

@@ -45,7 +45,7 @@ TEST_F(DumpTest, HoldsWhatTheReferenceComputes) {
   }
 }
 
-TEST_F(DumpTest, TellsWhatItWasMadeFrom) {
+TEST_F(DumpTest, RecordsItsOrigin) {
   const std::string input = GoldenFolder("llama-mha") / "expected.safetensors";
   ASSERT_EQ(Dump(GoldenFolder("llama-mha"), input, {"--plan", " attn_logits = int8 / row "}).exit_code, 0);
   const Hdf5Reader file(file_);
@@ -58,7 +58,7 @@ TEST_F(DumpTest, TellsWhatItWasMadeFrom) {
   EXPECT_THAT(file.StringAttribute("", "windows"), HasSubstr("window 0"));
 }
 
-TEST_F(DumpTest, APlanChangesWhatComesOut) {
+TEST_F(DumpTest, APlanChangesTheValues) {
   const std::string input = GoldenFolder("llama-mha") / "expected.safetensors";
   ASSERT_EQ(Dump(GoldenFolder("llama-mha"), input, {"--plan", "attn_logits=int4/row"}).exit_code, 0);
   const auto quantized = Hdf5Reader(file_).Read<float>("logits");

@@ -78,7 +78,7 @@ TEST(EvalTest, TextsAreReadThroughACache) {
   EXPECT_NEAR(coarse, exact, 0.5);
 }
 
-TEST(EvalTest, WhatACacheCannotBeIsRefused) {
+TEST(EvalTest, InvalidCachesAreRefused) {
   const std::string task = "perplexity=" + (GoldenFolder("llama-mha") / "expected.safetensors").string();
   const auto refused = [&](const char* model, const std::vector<std::string>& options, int code, const char* why) {
     std::vector<std::string> command{"eval", GoldenFolder(model), "--tasks", task};
@@ -105,7 +105,7 @@ TEST(EvalTest, WhatACacheCannotBeIsRefused) {
 }
 
 // Nobody said how ids are cut: the line does. Each row is a window where the model has the positions.
-TEST(EvalTest, TheLineSaysWhatWasScored) {
+TEST(EvalTest, TheLineShowsWhatWasScored) {
   const TemporaryFolder folder;
   PutManyIds(folder / "ids.safetensors", 2, 600);
   const auto out = [&](const std::vector<std::string>& options) {
@@ -167,7 +167,7 @@ class ChoiceEvalTest : public testing::Test {
       "choice=" + (folder_ / "ends.jsonl").string() + ",perplexity=" + (folder_ / "text.txt").string();
 };
 
-TEST_F(ChoiceEvalTest, JsonAndRecordsHaveWhatIsPromised) {
+TEST_F(ChoiceEvalTest, JsonAndRecordsHaveAllFields) {
   const std::string json_file = folder_ / "e.json", records = folder_ / "r.jsonl";
   const Outcome outcome =
       RunTare({"eval", PairFolder("novels-differential"), "--tasks", tasks_, "--plan",
@@ -206,7 +206,7 @@ TEST_F(ChoiceEvalTest, LimitCountsItems) {
   EXPECT_EQ(json.at("limit"), 1);
 }
 
-TEST_F(ChoiceEvalTest, EverythingIsLookedAtBeforeTheFirstTaskRuns) {
+TEST_F(ChoiceEvalTest, EverythingIsCheckedBeforeTheFirstTaskRuns) {
   PutFile(folder_ / "bad.jsonl", "{\"ctx\":\"a\"\n");
   const std::string bad = tasks_ + ",choice=" + (folder_ / "bad.jsonl").string();
   for (const std::vector<std::string>& options : {std::vector<std::string>{"--tasks", bad},

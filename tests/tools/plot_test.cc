@@ -27,14 +27,14 @@ TEST_F(PlotCommandTest, WritesOneFigure) {
   EXPECT_THAT(outcome.out, HasSubstr("f.svg: Largest and median magnitude"));
 }
 
-TEST_F(PlotCommandTest, SaysWhichFiguresThereAre) {
+TEST_F(PlotCommandTest, ListsTheFigures) {
   const Outcome outcome = Plot("bits", "f.svg");
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("--figure bits: the files have no data for it, expected one of: largest"));
   EXPECT_EQ(Plot("largest", "f.png").exit_code, 2);
 }
 
-TEST_F(PlotCommandTest, WithoutTheConverterAPdfSaysWhatToInstall) {
+TEST_F(PlotCommandTest, WithoutTheConverterAPdfNamesThePackage) {
   const Outcome outcome = Plot("largest", "f.pdf", {.environment = {"PATH=/nowhere"}});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("apt install librsvg2-bin"));

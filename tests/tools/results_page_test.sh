@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# results/make.sh makes the table of one small question again, and it is the page's: the same words, and numbers that
-# differ by one in the last digit at most, as another instruction set may. A page with another figure is told apart. The
-# commands at the beginning of the README print what stands below them there.
+# results/make.sh makes the table of one small question again, and it equals the page's: the same words, and numbers
+# that differ by at most one in the last digit, as another instruction set may cause. A page with another figure fails.
+# The commands at the beginning of the README print what is shown below them there.
 # usage: results_page_test.sh TARE ROOT
 set -euo pipefail
 tare=$(realpath "$1") root=$2

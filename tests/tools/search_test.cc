@@ -34,7 +34,7 @@ class SearchCommandTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(SearchCommandTest, TheAnswerIsARunThatKeepsWithin) {
+TEST_F(SearchCommandTest, TheAnswerIsAMeasuredPlanWithinTheLoss) {
   const Json all = [&] {
     EXPECT_EQ(Search("1000").exit_code, 0);
     return Json::parse(Get("out/search.json"));
@@ -76,7 +76,7 @@ TEST_F(SearchCommandTest, TheAnswerIsARunThatKeepsWithin) {
 }
 
 // Killed anywhere it ends with the same bytes, on any number of threads.
-TEST_F(SearchCommandTest, GoesOnWhereItWasInterrupted) {
+TEST_F(SearchCommandTest, ContinuesAfterAnInterruption) {
   const std::string within = "0.0005";
   ASSERT_EQ(Search(within).exit_code, 0);
   const std::string cells = Get("out/cells.jsonl"), json = Get("out/search.json");
@@ -92,7 +92,7 @@ TEST_F(SearchCommandTest, GoesOnWhereItWasInterrupted) {
   }
 }
 
-TEST_F(SearchCommandTest, WhatIsAloneOnSeveralMachines) {
+TEST_F(SearchCommandTest, SensitivityCellsRunOnSeveralMachines) {
   const Outcome list = Search("0.01", {"--list"});
   EXPECT_THAT(list.out,
               StartsWith("0 diffllama-mha f32 divergence:ids\n1 diffllama-mha q[l0]=int8/token divergence:ids\n"));

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A sweep as an array of Slurm's own, its controller and one node on this machine: the bytes of a sweep that one machine
-# ran, also where a cell was killed in the middle of its writing and put back into the queue, and each cell run twice
-# the same. 77, which ctest counts as skipped, where there is no Slurm (Debian: tools/setup.sh --slurm).
+# A sweep as a real Slurm array, with controller and one node on this machine: it gives the bytes of a sweep on one
+# machine, also if a cell was killed while it wrote and was requeued, and if every cell ran twice. Exits with 77, which
+# ctest counts as skipped, without Slurm (Debian: tools/setup.sh --slurm).
 # usage: slurm_test.sh TARE ROOT
 set -euo pipefail
 tare=${1:?usage: slurm_test.sh TARE ROOT}

@@ -78,7 +78,7 @@ TEST(StatsTest, JsonHasTheFiguresOfTheReference) {
   }
 }
 
-TEST(StatsTest, ModelsStandSideBySide) {
+TEST(StatsTest, ModelsAreShownSideBySide) {
   const TemporaryFolder folder;
   const std::string ids = folder / "ids.safetensors", json = folder / "s.json", csv = folder / "s.csv";
   PutManyIds(ids, 2, 30);
@@ -100,7 +100,7 @@ TEST(StatsTest, ModelsStandSideBySide) {
   EXPECT_THAT(rows, testing::StartsWith("model,site,layer,head,map,count,absmax,top1,top2,top3,top10,top100,median\n"));
 }
 
-TEST(StatsTest, ATextIsSeenTokenByToken) {
+TEST(StatsTest, EveryTokenOfATextIsSeen) {
   const TemporaryFolder folder;
   const std::string text = folder / "text.txt";
   PutFile(text, "Call me Ishmael. Some years ago, never mind how long precisely, I went to sea.");
@@ -116,7 +116,7 @@ TEST(StatsTest, ATextIsSeenTokenByToken) {
   EXPECT_EQ(tokens({"--window", "6", "--limit", "2"}), 2 * 5);
 }
 
-TEST(StatsTest, ItemsAreMarkedForWhatTheirAnswerGets) {
+TEST(StatsTest, ItemsMeasureTheAttentionOfTheirAnswer) {
   const TemporaryFolder folder;
   const std::string items = PairFolder("needles-4.jsonl"), file = folder / "s.h5";
   const std::vector<std::string> command{

@@ -126,7 +126,7 @@ TEST_F(SweepCommandTest, StaticScalesTakeAStatisticsFileAModel) {
 // text.
 class SweepEndsBySignal : public SweepCommandTest, public testing::WithParamInterface<int> {};
 
-TEST_P(SweepEndsBySignal, AndGoesOnToTheSameTable) {
+TEST_P(SweepEndsBySignal, AndContinuesToTheSameTable) {
   const int signal = GetParam();
   Outcome first;
   for (int64_t rows = 16; rows <= 256; rows *= 4) {
@@ -191,7 +191,7 @@ TEST_F(SweepCommandTest, EachSiteAlone) {
     EXPECT_LE(end - begin, 80u) << table.substr(begin, end - begin);
 }
 
-TEST_F(SweepCommandTest, CachesAreSweptAsEvalHasThem) {
+TEST_F(SweepCommandTest, CachesAreSweptLikeEvals) {
   const Outcome outcome = RunTare(Sweep("c", {"--site", "cache_k,cache_v", "--granularity", "token"}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("cache_k=int4/token,cache_v=int4/token"));
@@ -208,7 +208,7 @@ TEST_F(SweepCommandTest, CachesAreSweptAsEvalHasThem) {
     EXPECT_EQ(Json::parse(line)["key"]["cache"], "cache_k=f32,cache_v=f32,last=4");
 }
 
-TEST_F(SweepCommandTest, WhatCannotRunIsRefusedBeforeAnyCell) {
+TEST_F(SweepCommandTest, ImpossibleCellsAreRefusedFirst) {
   const std::vector<std::pair<std::vector<std::string>, const char*>> cases{
       {{folder_ / "none"}, "none: not a folder"},
       {{GoldenFolder("llama-mha")}, "llama-mha twice"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fixed list of commands writes the same bytes on 1, 2, 3 and 7 threads, whatever the machine has. Bytes are asked of
-// the program as it is released: sanitized it would take two minutes, and there this file is empty.
+// A fixed list of commands writes the same bytes on 1, 2, 3 and 7 threads, whatever the machine has. Tests the released
+// program: sanitized, it would take two minutes, so this file is empty there.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A word that the command does not know is named before what it misses, with the nearest that it knows.
+// An unknown word is reported before a missing one, with the nearest known word.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-TEST(Usage, AWordThatIsNotKnownIsNamedWithTheNearest) {
+TEST(Usage, UnknownWordsAreNamedWithTheNearest) {
   EXPECT_THAT(RunTare({"translate"}).err,
               StartsWith("tare: unknown command 'translate'; expected one of inspect plan dump"));
   EXPECT_THAT(RunTare({"evla"}).err, HasSubstr("the nearest is eval"));
@@ -25,7 +25,7 @@ TEST(Usage, AWordThatIsNotKnownIsNamedWithTheNearest) {
   EXPECT_THAT(RunTare({"inspect", "M", "N"}).err, StartsWith("tare inspect: unknown word 'N'"));
 }
 
-TEST(Usage, WhatIsMissingOrOfAnotherKindIsSaidByItsCommand) {
+TEST(Usage, MissingAndInvalidValuesNameTheCommand) {
   EXPECT_THAT(RunTare({}).err, StartsWith("tare: got no command, expected one of inspect plan dump stats eval"));
   EXPECT_THAT(RunTare({"bench"}).err,
               StartsWith("tare bench: got no command, expected one of forward linear attention"));
@@ -39,7 +39,7 @@ TEST(Usage, WhatIsMissingOrOfAnotherKindIsSaidByItsCommand) {
 }
 
 // An option that would change nothing is refused.
-TEST(Usage, OptionsWithoutEffect) {
+TEST(Usage, OptionsWithoutEffectAreRefused) {
   const std::string model = GoldenFolder("llama-mha"), ids = model + "/expected.safetensors",
                     text = "perplexity=" + ids;
   const TemporaryFolder folder;

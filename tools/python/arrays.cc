@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays in and out of Python, and taking turns.
+// Passing arrays in and out of Python, and taking turns to compute.
+#include <pthread.h>
+
+#include <atomic>
+
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
@@ -11,8 +15,18 @@ namespace tare {
 namespace {
 
 std::mutex turn_mutex;
+std::atomic<bool> used = false, forked = false;  // by any turn; after one
 
-// Kept from call to call: touching fresh memory would be a part of every call's time.
+std::mutex& TurnMutex() {
+  if (forked)
+    Fail(
+        "tare: got a process that was forked after tare was used, whose threads are gone; try "
+        "multiprocessing.get_context('spawn')");
+  used = true;
+  return turn_mutex;
+}
+
+// Kept from call to call, because touching fresh memory would add to every call's time.
 AlignedBuffer<std::byte>& KeptWorkspace() {
   static AlignedBuffer<std::byte> workspace;
   return workspace;
@@ -106,7 +120,13 @@ NewArray::NewArray(const std::vector<int64_t>& shape) {
   object = nb::cast(nb::ndarray<nb::numpy, float>(values, sizes.size(), sizes.data(), owner));
 }
 
-Turn::Turn(int threads) : lock_(turn_mutex) { SetThreads(threads); }
+bool ForkedAfterTurn() { return forked; }
+
+void WatchForks() {
+  pthread_atfork(nullptr, nullptr, [] { forked = used.load(); });
+}
+
+Turn::Turn(int threads) : lock_(TurnMutex()) { SetThreads(threads); }
 
 std::span<std::byte> Turn::Workspace(size_t bytes) {
   KeptWorkspace().Reserve(bytes);

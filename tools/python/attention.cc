@@ -7,6 +7,7 @@
 #include "kernels/attention/float/fused_attention.h"
 #include "kernels/attention/integer/executed_attention.h"
 #include "quant/base/error.h"
+#include "quant/base/parallel.h"
 #include "tools/python/module.h"
 
 namespace nb = nanobind;
@@ -33,7 +34,8 @@ out      float32 [T, output heads, slices * width] to write into, not overlappin
 threads  0: all. Results are bit-identical on any number.
 
 Returns out, without the head norm and (1 - lambda_init) of V1. The GIL is released; calls of several threads take
-turns. Raises ValueError for invalid input, including NaN and infinities in q, k and v under a plan.)";
+turns. Raises ValueError for invalid input, including NaN and infinities in q, k and v, and in a process that was forked
+after the first call.)";
 
 HeadsView<const float> ViewOf(const AnyArray& array) {
   return {static_cast<const float*>(array.data()),
@@ -46,8 +48,8 @@ HeadsView<const float> ViewOf(const AnyArray& array) {
 
 int IndexAt(nb::handle row, size_t i, size_t number) {
   int index = 0;
-  if (!nb::try_cast(row[i], index, false))
-    Fail("heads, row {}: got no index at {}, expected a whole number", number, i);
+  const nb::object entry = row[i];  // may raise, which a cast must not
+  if (!nb::try_cast(entry, index, false)) Fail("heads, row {}: got no index at {}, expected a whole number", number, i);
   return index;
 }
 
@@ -122,7 +124,7 @@ Mask MaskOf(bool causal, int64_t window) {
   return window > 0 ? Mask{Mask::Kind::kWindow, window} : Mask{Mask::Kind::kCausal};
 }
 
-// A place for the output: what the caller gave, or a new array.
+// The output: the caller's array, or a new one.
 struct Output {
   nb::object object;
   HeadsView<float> view;
@@ -147,9 +149,28 @@ struct Output {
   }
 };
 
+// As the integer kernels say it. The softmax of the one in f32 passes over what is not a number.
+void RequireFinite(const HeadsView<const float>& of, const char* name) {
+  ParallelFor(static_cast<size_t>(of.tokens), [&](size_t token, int) {
+    for (int head = 0; head < of.heads; ++head) {
+      const float* const row = of.Row(static_cast<int64_t>(token), head);
+      for (int channel = 0; channel < of.width; ++channel) {
+        if (!std::isfinite(row[channel]))
+          Fail("attention {}: got {} at token {}, head {}, channel {}, expected finite values", name, row[channel],
+               token, head, channel);
+      }
+    }
+  });
+}
+
 void Run(const AttentionProblem& problem, const std::optional<std::string>& plan, int threads) {
   Turn turn(threads);
-  if (!plan || plan->empty()) return FusedAttention(problem, turn.Workspace(FusedWorkspaceBytes(problem)));
+  if (!plan || plan->empty()) {
+    RequireFinite(problem.q, "q");
+    RequireFinite(problem.k, "k");
+    RequireFinite(problem.v, "v");
+    return FusedAttention(problem, turn.Workspace(FusedWorkspaceBytes(problem)));
+  }
   const ExecutedPlan executed = ExecutedPlanOfText("attention", *plan, problem.q.heads);
   SmoothingMeans means;
   const AttentionPlan of_call = executed.For(problem, means);

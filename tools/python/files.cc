@@ -10,19 +10,19 @@
 #include "quant/file/hdf5.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "tools/python/module.h"
-#include "tools/python/quantized.h"
 
 namespace nb = nanobind;
 
 namespace tare {
 namespace {
 
-// Opened, read and closed in turn: HDF5 has one lock at best.
+// Opens, reads and closes under a Turn, because HDF5 has at most one lock.
 template <typename T>
 std::shared_ptr<T> Opened(const std::string& path) {
   const nb::gil_scoped_release released;
   const Turn turn(0);
   return {new T(path), [](T* file) {
+            if (ForkedAfterTurn()) return;  // the file is the parent's
             const Turn closing(0);
             delete file;
           }};
@@ -41,7 +41,7 @@ nb::dlpack::dtype ArrayType(DType type) {
   return {static_cast<uint8_t>(code), static_cast<uint8_t>(Bits(type)), 1};
 }
 
-// A dataset where the file is mapped, held to its hash the first time; the array keeps the file.
+// A dataset in the mapped file, its hash checked the first time; the array keeps the file open.
 nb::object Array(nb::handle self, const std::string& name) {
   const File& file = nb::cast<const File&>(self);
   const Turn turn(0);

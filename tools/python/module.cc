@@ -27,6 +27,7 @@ NB_MODULE(_tare, module) {
   module.attr("__version__") = TARE_VERSION;
   nb::register_exception_translator(tare::Translate);
   tare::OnNotice([](const std::string& text) { std::fprintf(stderr, "tare: %s\n", text.c_str()); });
+  tare::WatchForks();
   tare::AddAttention(module);
   tare::AddQuantize(module);
   tare::AddFiles(module);

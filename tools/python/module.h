@@ -7,6 +7,7 @@
 #include <nanobind/stl/string.h>
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -14,45 +15,59 @@
 
 #include "quant/base/aligned.h"
 #include "quant/file/dtype.h"
+#include "quant/format/quantized_matrix.h"
 
 namespace tare {
 
-// An array of any library that speaks DLPack or Python's buffer protocol, in CPU memory; nothing is copied.
+// An array of any library that speaks DLPack or Python's buffer protocol, in CPU memory; not copied.
 using AnyArray = nanobind::ndarray<nanobind::ro>;
 
-// Throws Error, beginning with `where`, for anything but an array in CPU memory.
+// Throws Error, starting with `where`, for anything but an array in CPU memory.
 AnyArray ArrayOf(nanobind::handle object, const std::string& where);
-// The same in f32 with this many dimensions, the last one dense.
+// The same as f32, with this many dimensions, the last one dense.
 AnyArray FloatsOf(nanobind::handle object, const std::string& where, size_t dimensions);
 
 std::string TypeName(nanobind::dlpack::dtype type);        // "float32", "bfloat16"
 std::vector<int64_t> ShapeOf(const AnyArray& array);       // its dimensions
 bool IsContiguous(const AnyArray& array);                  // row-major, without gaps
-DType FileType(const AnyArray& array, const char* where);  // throws Error for types that no file has
+DType FileType(const AnyArray& array, const char* where);  // throws Error for types that files cannot store
 
-// A new numpy array of f32, not initialised, and where its values are.
+// A new, uninitialised numpy array of f32, and the address of its values.
 struct NewArray {
   explicit NewArray(const std::vector<int64_t>& shape);
   float* values;
   nanobind::object object;
 };
 
-// One call computes at a time, on the number of threads that it asks for (0: all): threads are the process's, and so
-// are kernels' workspace and HDF5. Construct it without the GIL; a holder never asks for the GIL.
+// Only one call computes at a time, on as many threads as it requests (0: all), because threads, the kernels' workspace
+// and HDF5 belong to the process. Construct it without the GIL; its holder must never wait for the GIL.
 class Turn {
  public:
+  // Throws Error in a child that was forked after the first turn: it has the locks of threads that it does not have.
   explicit Turn(int threads);
-  // Of this turn, aligned to 64, of any content.
+  // Memory of this turn, aligned to 64 bytes, not initialised.
   std::span<std::byte> Workspace(size_t bytes);
 
  private:
   std::lock_guard<std::mutex> lock_;
 };
 
+// Whether this is such a child, where nothing may wait for a turn.
+bool ForkedAfterTurn();
+// Once, before the first turn.
+void WatchForks();
+
 // Each adds its part of the module.
 void AddAttention(nanobind::module_& module);
 void AddQuantize(nanobind::module_& module);
 void AddFiles(nanobind::module_& module);
 void AddStatistics(nanobind::module_& module);
+
+// A matrix of codes and scales in Python: made by tare.quantize, or a weight of an open checkpoint.
+struct Quantized {
+  QuantizedMatrix matrix;
+  std::vector<int64_t> shape;  // of the values; the last dimension is a row
+  std::shared_ptr<const void> owner;
+};
 
 }  // namespace tare

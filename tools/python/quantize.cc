@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare.quantize and its result: round to nearest by a rule of a plan, as tare quantize does with --method rtn.
-#include <algorithm>
 
 #include <nanobind/stl/vector.h>
 #include "experiments/model/planned_linear.h"
@@ -8,7 +7,6 @@
 #include "quant/base/parallel.h"
 #include "quant/plan/plan.h"
 #include "tools/python/module.h"
-#include "tools/python/quantized.h"
 
 namespace nb = nanobind;
 

@@ -4,7 +4,6 @@
 
 #include "experiments/observe/captured/captured_statistics.h"
 #include "quant/base/error.h"
-#include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 #include "tools/python/module.h"
 

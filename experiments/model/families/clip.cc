@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A layer of either tower:  x += W_o attention(norm(x)) + b;   x += W_2 gelu(W_1 norm(x) + b_1) + b_2,  norm:
-// LayerNorm. W_1 and W_2 (fc1, fc2) are the sites up_proj and down_proj: there is no gate. The text tower is causal; in
+// LayerNorm. W_1 and W_2 (fc1, fc2) are the sites up_proj and down_proj; there is no gate. The text tower is causal; in
 // the vision tower every patch sees all others. Positions are learned (input_embedding.h).
 //
-// DiffCLIP: V1's attention with biases, a head norm with a weight, and lambda_init 0.8 in every layer; heads h has maps
-// 2h and 2h + 1, and num_attention_heads counts maps. Source: hammoudhasan/DiffCLIP, diff_attention.py and
+// DiffCLIP: V1's attention with biases, a head norm with a weight, and lambda_init 0.8 in every layer; head h has the
+// maps 2h and 2h + 1, and num_attention_heads counts maps. Source: hammoudhasan/DiffCLIP, diff_attention.py and
 // diff_clip.py.
 #include "experiments/model/config_keys.h"
 #include "experiments/model/families/differential.h"
@@ -132,7 +132,7 @@ void DifferentialForward(const LayerCall& call) {
   FeedForwardOfTower(call);
 }
 
-// LayerNorm subtracts a mean and adds a bias, so the stream is not turned, nor are channels scaled after it.
+// LayerNorm subtracts a mean and adds a bias, so the stream cannot be rotated, nor channels be scaled after it.
 constexpr Family Tower(std::string_view name, const TensorNames& names, void (*read)(const ConfigKeys&, ModelConfig&)) {
   return {.name = name,
           .activation = "quick_gelu",

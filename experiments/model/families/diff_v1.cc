@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// V1: as diffllama, but a head h has the maps 2h and 2h + 1 of q, those of its key/value group of k, and the group's
-// two values side by side; W_o is out_proj; the head norm has a weight. num_attention_heads counts maps, as in
-// diffllama: it is twice what the authors' module calls num_heads, and num_key_value_heads is twice theirs.
-// Keys of its own, for the other checkpoints of this attention:
+// V1: as diffllama, but head h has the maps 2h and 2h + 1 of q, those of its key/value group of k, and the group's two
+// values side by side; W_o is out_proj; the head norm has a weight. num_attention_heads counts maps, as in diffllama:
+// it is twice the num_heads of the authors' module, and num_key_value_heads is twice theirs. Its own keys, for other
+// checkpoints with this attention:
 //   rotary_layout      interleaved, or half-split
-//   head_pairing       adjacent, or halves: maps h and h + H/2, as diffllama has them
-//   lambda_init        one number for all layers; without it 0.8 - 0.6 exp(-0.3 layer)
+//   head_pairing       adjacent, or halves: maps h and h + H/2, as in diffllama
+//   lambda_init        one number for all layers; default: 0.8 - 0.6 exp(-0.3 layer)
 //   attn_rms_norm_eps  of the head norm, 1e-5; head_norm_weight false: it has no weight (the code before October 2024)
 #include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"
@@ -45,7 +45,7 @@ std::vector<OutputHead> Heads(const ModelConfig& c) {
 
 }  // namespace
 
-// The head norm's weight tells the channels of a head apart.
+// The head norm's weight treats the channels of a head differently.
 constinit const Family kDiffV1 = Changed(kLlama, [](Family& f) {
   f.name = "diff_v1";
   f.read = Read;

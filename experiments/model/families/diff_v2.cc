@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// V2: as llama, but an output head h has the maps 2h and 2h + 1 of q over one key/value head, and
+// V2: as llama, but output head h has the maps 2h and 2h + 1 of q over one key/value head, and
 //   O_h = softmax(Q_2h K^T / sqrt(d)) V - lambda_h softmax(Q_2h+1 K^T / sqrt(d)) V,    lambda = sigmoid(W_lambda x)
-// with one lambda per token and head, no norm of heads, and interleaved rotary positions. num_attention_heads counts
-// maps: it is twice what the authors' module calls num_heads; num_key_value_heads is theirs. Since they leave head_dim
-// as it was and double the maps, config.json has to say it.
+// with one lambda per token and head, no head norm, and interleaved rotary positions. num_attention_heads counts maps:
+// it is twice the num_heads of the authors' module; num_key_value_heads is theirs. Because they double the maps without
+// changing head_dim, config.json must give it.
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
 #include "quant/base/error.h"
@@ -45,7 +45,7 @@ void Forward(const LayerCall& call) {
 
 }  // namespace
 
-// Nothing stands between V and o_proj but sums over tokens.
+// Between V and o_proj there are only sums over tokens.
 constinit const Family kDiffV2 = Changed(kLlama, [](Family& f) {
   f.name = "diff_v2";
   f.read = Read;

@@ -29,20 +29,20 @@ inline constexpr auto kHeadNormVectors =
 // 0.8 - 0.6 exp(-0.3 depth), layers from 0. Source: Differential Transformer, arXiv 2410.05258, section 2.1.
 float LambdaInit(int depth);
 
-// Of weights that have their vectors.
+// From the lambda vectors among the weights.
 void SetLambda(LayerWeights& weights, float lambda_init);
 
-// Two maps make a head. Throws Error for an odd number of them.
+// Two maps make a head. Throws Error for an odd number of heads.
 void RequireEven(const ConfigKeys& keys, const char* key, int heads);
 
-// attended = (1 - lambda_init) norm(attended), a head at a time; the norm has a weight [2d] where the family has one.
+// attended = (1 - lambda_init) norm(attended), head by head, with the norm's weight [2d] if the family has one.
 void NormHeads(const LayerCall& call);
 float HeadNormEps(const ModelConfig& config);
 
 // x += W_o NormHeads(attention(norm(x))).
 void AddDifferentialAttention(const LayerCall& call);
 
-// A layer like llama's with this attention; lambda_init is the configuration's, or by the layer's depth.
+// A layer like llama's with this attention; lambda_init is from the configuration, or follows from the layer's depth.
 LayerWeights LoadDifferentialLayer(Weights& weights, const ModelConfig& config, int layer);
 void DifferentialForward(const LayerCall& call);
 inline constexpr Site kDifferentialSmoothed[]{Site::kQProjIn, Site::kGateProjIn,

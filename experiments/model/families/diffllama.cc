@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DiffLlama: as llama, but a head j < H/2 has the maps j and j + H/2 of q and k and the values of both side by side,
+// DiffLlama: as llama, but head j < H/2 has the maps j and j + H/2 of q and k, and the values of both side by side,
 //   O_j = (1 - lambda_init) norm((softmax(Q_j K_j^T / sqrt(d)) - lambda softmax(Q_j' K_j'^T / sqrt(d))) [V_j, V_j'])
 // with a head norm over 2d that has no weight.
 #include "experiments/model/families/differential.h"
@@ -23,7 +23,7 @@ std::vector<OutputHead> Heads(const ModelConfig& c) { return DiffLlamaHeads(c.he
 
 }  // namespace
 
-// The head norm has no weight: it sees no rotation of a head's values.
+// The head norm has no weight, so it is unaffected by a rotation of a head's values.
 constinit const Family kDiffLlama = Changed(kLlama, [](Family& f) {
   f.name = "diffllama";
   f.read = Read;

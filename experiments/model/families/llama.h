@@ -32,9 +32,9 @@ inline constexpr auto kLlamaLinear = std::to_array<LinearPlace>({
 
 inline constexpr Site kLlamaSmoothed[]{Site::kQProjIn, Site::kGateProjIn, Site::kDownProjIn, Site::kOProjIn};
 
-// Norms, biases and rotary positions; refuses other activations and what no layer of these families does.
+// Norms, biases and rotary positions; refuses other activations and features that no layer of these families has.
 void ReadDecoderConfig(const ConfigKeys& keys, ModelConfig& config);
-// The same, and no window.
+// The same, and refuses a window.
 void ReadLlamaConfig(const ConfigKeys& keys, ModelConfig& config);
 std::vector<OutputHead> LlamaHeads(const ModelConfig& config);
 LayerWeights LoadLlamaLayer(Weights& weights, const ModelConfig& config, int layer);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mistral: as llama without biases, and each query sees the last sliding_window keys (4096 where the key is missing,
-// all where it is null).
+// Mistral: as llama without biases, and each query sees the last sliding_window keys (4096 if the key is missing, all
+// if it is null).
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/table.h"
 

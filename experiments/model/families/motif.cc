@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Motif: V1 with neighbouring maps, half-split rotary positions and a norm of heads that has a weight, as diff_v1, but
+// Motif: V1 with neighbouring maps, half-split rotary positions and a head norm with a weight, as diff_v1, but
 //   lambda_init = 0.8 - 0.6 exp(-0.3 (layer - 1))      -0.0099 in the first layer
 //   FFN(x)      = W_down (PolyNorm(W_gate x) * W_up x)
-// Where num_noise_heads is there, heads are grouped (arXiv 2510.06949): of each num_attention_heads / num_noise_heads
-// query heads the last is the second map of all others, and attention puts out 2 d values of each of these.
+// With num_noise_heads, heads are grouped (arXiv 2510.06949): of each num_attention_heads / num_noise_heads query
+// heads, the last is the second map of all others, each of which outputs 2 d values.
 // Source: the public model's code, and vllm-project/vllm.
 #include "experiments/model/families/differential.h"
 #include "experiments/model/families/llama.h"

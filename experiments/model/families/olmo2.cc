@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OLMo 2: norms stand after the blocks, and those of queries and keys go over all heads of a token.
+// OLMo 2: norms follow the blocks, and those of queries and keys cover all heads of a token.
 //   x += norm(W_o softmax(rope(norm(Q)) rope(norm(K))^T / sqrt(d)) V),  Q, K, V of x;   x += norm(FFN(x))
 #include "experiments/model/families/llama.h"
 #include "experiments/model/families/qwen3.h"
@@ -34,7 +34,7 @@ void Forward(const LayerCall& call) {
   AddDelta(call);
 }
 
-// No norm stands before a block.
+// There is no norm before a block.
 constexpr auto kLinear = Changed(kLlamaLinear, [](auto& places) {
   for (LinearPlace& place : places) place.norm = {};
 });

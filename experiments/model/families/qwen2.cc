@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Qwen2: as llama, with biases of q, k and v and none of others; where use_sliding_window says so, layers from
-// max_window_layers on see a window of keys.
+// Qwen2: as llama, with biases only for q, k and v; with use_sliding_window, layers from max_window_layers on see a
+// window of keys.
 #include "experiments/model/families/qwen2.h"
 
 #include "experiments/model/families/llama.h"

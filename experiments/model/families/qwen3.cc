@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Qwen3: as llama, with norms of each head's queries and keys before rotary positions, windows as qwen2, and where the
-// configuration says so a sigmoid gate, one per head (headwise) or per value (elementwise):
+// Qwen3: as llama, with norms of each head's queries and keys before rotary positions, windows as in qwen2, and, if the
+// configuration has it, a sigmoid gate, one per head (headwise) or per value (elementwise):
 //   x += W_o (softmax(rope(norm(Q)) rope(norm(K))^T / sqrt(d)) V * sigmoid(Z)),   Q, Z, K, V of norm(x)
-// Q and Z are rows of q_proj: of each key/value head the queries of its group, then their gates.
+// Q and Z are rows of q_proj: for each key/value head, the queries of its group, then their gates.
 #include "experiments/model/families/qwen3.h"
 
 #include "experiments/model/families/llama.h"
@@ -48,7 +48,7 @@ constexpr auto kVectors = Joined(kLlamaVectors, kQkNormVectors);
 
 }  // namespace
 
-// A gate per value stands between V and o_proj: values of a head are not turned.
+// A gate per value between V and o_proj forbids rotating the values of a head.
 constinit const Family kQwen3 = Changed(kLlama, [](Family& f) {
   f.name = "qwen3";
   f.read = Read;

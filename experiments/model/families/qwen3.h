@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hugging Face transformers' qwen3 (modeling_qwen3.py), and the gate of attention's output that its authors added to
-// it: github.com/qiuzh20/gated_attention, arXiv 2505.06708.
+// Hugging Face transformers' qwen3 (modeling_qwen3.py), and the gate that its authors added to attention's output:
+// github.com/qiuzh20/gated_attention, arXiv 2505.06708.
 #pragma once
 
 #include <array>

@@ -13,14 +13,14 @@
 
 namespace tare {
 
-// A copy of the record or table after the change.
+// A changed copy of the record or table.
 template <typename Record, typename Change>
 constexpr Record Changed(Record record, Change change) {
   change(record);
   return record;
 }
 
-// The places of the tables, in their order.
+// The places of several tables, in order.
 template <typename Place, size_t... kCounts>
 constexpr std::array<Place, (0 + ... + kCounts)> Joined(const std::array<Place, kCounts>&... tables) {
   std::array<Place, (0 + ... + kCounts)> all;
@@ -29,7 +29,7 @@ constexpr std::array<Place, (0 + ... + kCounts)> Joined(const std::array<Place, 
   return all;
 }
 
-// The place of a linear layer that the table has.
+// The place of a linear layer in the table, which must have it.
 template <size_t kCount>
 constexpr LinearPlace& At(std::array<LinearPlace, kCount>& places, Site weight) {
   return *std::ranges::find(places, weight, &LinearPlace::weight);

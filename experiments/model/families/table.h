@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The families' records, each defined in the source of its name, and where their formulas are from. table.cc has them
-// in a table, which commands ask by name (experiments/model/family.h).
+// The families' records, each defined in the source with its name, and the sources of their formulas. table.cc lists
+// them for lookup by name (experiments/model/family.h).
 #pragma once
 
 #include "experiments/model/family.h"
@@ -11,10 +11,10 @@ namespace tare {
 extern const Family kDiffLlama, kQwen2, kMistral, kOlmo2;
 extern const Family kGemma3;  // gemma3_text: the text models, not those with a vision tower
 extern const Family
-    kQwen3;  // and its authors' gate of attention's output: arXiv 2505.06708, github.com/qiuzh20/gated_attention
+    kQwen3;  // and its authors' gate on attention's output: arXiv 2505.06708, github.com/qiuzh20/gated_attention
 
-// Differential attention as its authors wrote it (microsoft/unilm, Diff-Transformer and Diff-Transformer-V2), in a
-// stack of layers like llama's.
+// Differential attention as its authors wrote it (microsoft/unilm, Diff-Transformer and Diff-Transformer-V2), in layers
+// like llama's.
 extern const Family kDiffV1, kDiffV2;
 
 // MotifForCausalLM (Motif-2.6B, Motif-2-12.7B), with differential attention or its grouped form.
@@ -22,7 +22,7 @@ extern const Family kMotif;
 
 // The towers of CLIP, as transformers' CLIPTextModelWithProjection and CLIPVisionModelWithProjection save them, and the
 // same with differential attention (DiffCLIP, arXiv 2503.06626). A tower is a separate model: its head is the
-// projection into the width that both towers share, and its input is token ids or images (images.h).
+// projection into the width that both towers share, and its input is token ids or images.
 extern const Family kClipText, kClipVision, kDiffClipText, kDiffClipVision;
 
 }  // namespace tare

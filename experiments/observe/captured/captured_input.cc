@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "experiments/arrays/array_digest.h"
+#include "experiments/arrays/array_file.h"
 #include "experiments/observe/statistics_units.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -13,7 +13,7 @@
 namespace tare {
 namespace {
 
-// An array [B, T] of the file's sequences; nothing where there is none.
+// An array [B, T] of the file's sequences; empty if there is none.
 std::optional<ArrayInfo> FindOfTokens(const CapturedFile& captured, std::string_view name, int64_t B, int64_t T) {
   const std::vector<ArrayInfo>& arrays = captured.file->arrays();
   const auto found = std::ranges::find(arrays, name, &ArrayInfo::name);
@@ -60,7 +60,7 @@ void AddIds(const CapturedFile& captured, std::vector<ScoredSequence>& sequences
   }
 }
 
-// What the first array of a file says, each other must say too.
+// All arrays of a file must agree with the first.
 void CheckAlike(const CapturedArray& first, const CapturedArray& other, const std::string& where) {
   if (other.sequences != first.sequences || other.rows != first.rows)
     Fail("{}: {}: got {} sequences of {} tokens, expected {} of {} as in {}", where, other.array.name, other.sequences,

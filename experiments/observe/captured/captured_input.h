@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of captured arrays as the input of a statistics job: each file holds some sequences, in the given order of
-// files, and all have the same sites. Two optional arrays describe a file's sequences: "attention_mask" [B,T] of 0 and
-// 1, which tokens are no padding (to the left or to the right), and "input_ids" [B,T], which identify runs on the same
-// sequences.
+// Files of captured arrays as the input of a statistics job: each file holds some sequences, files keep the given
+// order, and all have the same sites. Two optional arrays describe a file's sequences: "attention_mask" [B,T] of 0 and
+// 1, where 0 is padding (left or right), and "input_ids" [B,T], which identify runs on the same sequences.
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,12 +22,12 @@ struct PositionRange {
 
 struct CapturedFile {
   std::unique_ptr<ArrayFile> file;
-  std::vector<CapturedArray> arrays;   // of sites, by layer and site
+  std::vector<CapturedArray> arrays;   // of sites, sorted by layer and site
   std::vector<PositionRange> tokens;   // of each sequence, without padding
-  std::vector<std::string> left_over;  // arrays of no site
+  std::vector<std::string> left_over;  // arrays that match no site
 };
 
-// Throws Error where arrays of the file do not have the same sequences and tokens, or none is of a site.
+// Throws Error if the file's arrays differ in sequences or tokens, or if none matches a site.
 CapturedFile OpenCaptured(std::unique_ptr<ArrayFile> file, const CapturedLayout& layout);
 
 struct CapturedInput {
@@ -39,30 +37,30 @@ struct CapturedInput {
   std::vector<size_t> first_sequence;  // of each file
   std::vector<int64_t> lengths;        // of all sequences, in tokens
   std::vector<std::string> left_over;  // of the first file
-  std::string sha256;                  // of the arrays (array_digest.h)
-  std::string sequences_sha256;        // of the ids; of the arrays, where there are no ids
+  std::string sha256;                  // of the arrays (array_file.h)
+  std::string sequences_sha256;        // of the ids; without ids, of the arrays
 };
 
-// Files one after another to one input.
+// Joins files, one after another, into one input.
 class CapturedIntake {
  public:
   explicit CapturedIntake(CapturedLayout layout) { input_.layout = std::move(layout); }
-  // Throws Error where the file has other sites, layers, heads or channels than the first.
+  // Throws Error if the file has other sites, layers, heads or channels than the first.
   void Add(const CapturedFile& file);
-  // Of the files so far, without the hashes.
+  // The input from the files so far, without the hashes.
   const CapturedInput& input() const { return input_; }
-  // With them. Call it once, at the end.
+  // The input with the hashes. Call it once, at the end.
   CapturedInput Take();
 
  private:
   CapturedInput input_;
   std::vector<std::string> sites_;  // of the first file
   std::vector<ScoredSequence> ids_;
-  bool known_ = true;  // ids of every file
+  bool known_ = true;  // whether every file has ids
   Sha256 sha_;
 };
 
-// Throws Error where a file has other sites, layers, heads or channels than the first.
+// Throws Error if a file has other sites, layers, heads or channels than the first.
 CapturedInput LoadCaptured(const std::vector<std::filesystem::path>& paths, const CapturedLayout& layout);
 
 }  // namespace tare

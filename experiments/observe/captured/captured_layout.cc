@@ -5,8 +5,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/number.h"
-#include "quant/file/json.h"
-#include "quant/file/json_text.h"
+#include "quant/file/json_value.h"
 #include "quant/file/strict_json.h"
 #include "quant/plan/site_class.h"
 
@@ -34,7 +33,7 @@ void CheckAxes(Site site, std::string_view axes, const std::string& where) {
     Fail("{}: got axes '{}', expected the letters of {} in their order, each once", where, axes, UsualAxes(site));
 }
 
-// The layer that the name tells, -1 for a site without; nullopt where it is another name.
+// The layer in the name, -1 for a site outside the layers; nullopt if the name does not match.
 std::optional<int> LayerIn(std::string_view name, std::string_view pattern) {
   const size_t at = pattern.find(kLayer);
   if (at == pattern.npos) return name == pattern ? std::optional(-1) : std::nullopt;

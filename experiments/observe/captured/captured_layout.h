@@ -1,37 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // The site of an array and the meaning of its axes. An array is found by its name, SITE.LAYER ("attn_logits.3"), or
-// SITE where the site is outside the layers ("embed"); a JSON file may define more, per site:
+// SITE outside the layers ("embed"); a JSON file may define other names per site:
 //
 //   {"q": {"name": "model.layers.{layer}.self_attn.q", "axes": "BTHC", "maps": "interleaved"},
 //    "attn_logits": {"mask": "causal", "maps": "halves"}}
 //
-//   name   of the arrays, with {layer} where the layer's number, from 0, stands
+//   name   of the arrays, with {layer} in place of the layer's number, from 0
 //   axes   one letter per dimension: B sequences, T tokens (of attn_logits, probs and difference: queries), H heads,
-//          S keys, C channels; of weights O output and I input channels. Without it: BTC, BHTC (q, k, v, head_out),
-//          BHTS or OI; arrays of one dimension less have no B
-//   mask   of attn_logits, probs and difference, which keys a query sees: causal; none; lowest (all but those with
+//          S keys, C channels; for weights O output and I input channels. Default: BTC, BHTC (q, k, v, head_out),
+//          BHTS or OI; arrays with one dimension less have no B
+//   mask   which keys a query sees in attn_logits, probs and difference: causal; none; lowest (all but those with
 //          minus infinity, or the lowest value of the type); or the name of an array of booleans [T,S], [B,T,S] or
-//          [B,1,T,S]. Without it: lowest for attn_logits; for the others causal if all entries after a query's own
+//          [B,1,T,S]. Default: lowest for attn_logits; for the others causal if all entries after a query's own
 //          position are 0, else none
-//   maps   of sites with heads, which of the two maps of differential attention a head belongs to: interleaved (1, 2,
-//          1, 2, ...) or halves (1, 1, .., 2, 2, ..). Without it: none
+//   maps   for sites with heads: the map of differential attention that a head belongs to: interleaved (1, 2,
+//          1, 2, ...) or halves (1, 1, .., 2, 2, ..). Default: none
 #pragma once
 
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "experiments/arrays/array_file.h"
-#include "quant/plan/site_key.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 
 enum class MapsOfHeads { kNone, kInterleaved, kHalves };
 
 struct SiteLayout {
-  std::string name;  // with {layer}, where the site has layers
+  std::string name;  // with {layer}, if the site has layers
   std::string axes;  // empty: as above
   std::string mask;  // empty: as above
   MapsOfHeads maps = MapsOfHeads::kNone;
@@ -39,12 +38,12 @@ struct SiteLayout {
   std::optional<int> MapOf(int head, int heads) const;
 };
 
-// One array of a site. strides: in values, 0 for an axis that is not there.
+// One array of a site. strides: in values, 0 for a missing axis.
 struct CapturedArray {
   ArrayInfo array;
   Site site{};
   std::optional<int> layer;
-  int64_t sequences = 1, heads = 0, rows = 0, columns = 0;  // heads 0: a site without
+  int64_t sequences = 1, heads = 0, rows = 0, columns = 0;  // heads 0: a site without heads
   int64_t sequence_stride = 0, head_stride = 0, row_stride = 0, column_stride = 0;
 };
 
@@ -53,12 +52,12 @@ bool IsAttentionMap(Site site);  // attn_logits, probs, difference: their column
 class CapturedLayout {
  public:
   CapturedLayout();  // names and axes as above
-  // Throws Error, beginning with the file's name, for what is not as above.
+  // Throws Error, starting with the file's name, if the file does not follow this form.
   static CapturedLayout Load(const std::filesystem::path& path);
 
   const SiteLayout& Of(Site site) const { return sites_.at(site); }
-  const std::string& canonical() const { return canonical_; }  // equal for equal files: empty without one
-  // Nothing where no site has the name. Throws Error, beginning with `where`, for dimensions that are not the axes.
+  const std::string& canonical() const { return canonical_; }  // equal for equal files; empty without a file
+  // Empty if no site has the name. Throws Error, starting with `where`, if the dimensions do not fit the axes.
   std::optional<CapturedArray> Find(const ArrayInfo& array, const std::string& where) const;
 
  private:

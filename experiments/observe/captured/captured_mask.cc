@@ -9,8 +9,8 @@
 namespace tare {
 namespace {
 
-// What frameworks add to a masked logit is minus infinity or the lowest value of the type, and rounding leaves a sum
-// with it a little above: no logit of a model comes near nine tenths of it.
+// Frameworks add minus infinity, or the lowest value of the type, to a masked logit. Rounding may leave the sum
+// slightly above it; no real logit comes near nine tenths of it.
 float LowestOf(DType dtype) {
   constexpr float kLargestF16 = 65504.0f;
   return -0.9f * (dtype == DType::kF16 ? kLargestF16 : std::numeric_limits<float>::max());

@@ -12,10 +12,10 @@ namespace tare {
 
 class CapturedMask {
  public:
-  // Throws Error for a mask that is not as captured_layout.h has it.
+  // Throws Error for a mask that captured_layout.h does not define.
   CapturedMask(const CapturedFile& file, const CapturedArray& map, const ArrayValues& values, const std::string& mask);
 
-  // Of keys [tokens.begin, tokens.end); row: all keys of the query. Empty where it sees none.
+  // The visible keys among [tokens.begin, tokens.end); row: all keys of the query. Empty if the query sees none.
   PositionRange Visible(int64_t sequence, int64_t query, std::span<const float> row, PositionRange tokens) const;
 
  private:
@@ -25,7 +25,7 @@ class CapturedMask {
   std::string where_;
   Kind kind_ = Kind::kNone;
   float lowest_ = 0.0f;  // values up to it are masked
-  int64_t later_ = 0;    // keys before the first query
+  int64_t later_ = 0;    // number of keys before the first query
   std::optional<ArrayValues> array_;
   int64_t array_sequence_ = 0, columns_ = 0;  // strides
 };

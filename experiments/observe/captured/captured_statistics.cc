@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "experiments/arrays/memory_arrays.h"
+#include "experiments/arrays/array_file.h"
 #include "experiments/observe/captured/captured_mask.h"
 #include "experiments/observe/full_observer.h"
 #include "quant/base/aligned.h"
@@ -16,7 +16,7 @@
 namespace tare {
 namespace {
 
-// Blocks begin at multiples of it, as those of a forward pass do: the sums of a block's rows are then the same.
+// Blocks begin at multiples of this, as in a forward pass, so that the sums of a block's rows are the same.
 constexpr int64_t kBlockRows = 64;
 constexpr int64_t kTaskRows = 4 * kBlockRows;  // one sequence, too, is work for several threads
 
@@ -49,7 +49,7 @@ struct OpenArray {
   std::optional<CapturedMask> mask;
 };
 
-// A matrix to its visitors, block by block.
+// Shows a matrix to its visitors, block by block.
 class MatrixShow {
  public:
   MatrixShow(SiteVisitors visitors, int thread, const OpenArray& open, int64_t sequence, int64_t index, int64_t head,
@@ -129,8 +129,8 @@ class MatrixShow {
   std::vector<PositionRange> seen_;
 };
 
-// Shows an array; sequences, heads and kTaskRows rows of them side by side. difference: of the layer, shown after the
-// first maps' rows that it is compared with; null where there is none.
+// Shows an array: sequences, heads and groups of kTaskRows rows in parallel. difference: the layer's difference, shown
+// after the first map's rows that it is compared with; null if there is none.
 void Show(SiteVisitors visitors, const CapturedFile& file, size_t first_sequence, const OpenArray& open,
           const OpenArray* difference) {
   const CapturedArray& a = open.array;
@@ -158,7 +158,7 @@ void Show(SiteVisitors visitors, const CapturedFile& file, size_t first_sequence
   });
 }
 
-// The arrays of a file to the observer, one after another: what is kept of the sequences at hand is of one.
+// Shows the arrays of a file to the observer, one after another, so that it keeps state for one sequence at a time.
 void ShowFile(const CapturedFile& file, const CapturedInput& input, size_t unit, FullObserver& observer) {
   for (const CapturedArray& a : file.arrays) {
     if (IsWeight(a.site) && unit > 0) continue;
@@ -189,7 +189,7 @@ void ShowFile(const CapturedFile& file, const CapturedInput& input, size_t unit,
   }
 }
 
-// A job whose units are all to do.
+// A job with no unit done.
 StatisticsSet JobOf(const CapturedInput& input, const std::string& name, const StatisticsOptions& options,
                     const SiteSelection& sites, const std::string& version) {
   StatisticsSet set;

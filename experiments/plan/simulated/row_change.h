@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Applies a rule's options to each row of a block before rounding, and undoes them after it: remedies at no cost in
-// bits.
+// Applies a rule's options to each row of a block before rounding and undoes them after it: remedies that cost no bits.
 //
-//   maxshift   logits less the row's largest: softmax is unaffected, and the values that matter most are next to 0
-//   keep<n>    the first n keys (columns of maps and logits, tokens of k and v) stay as they are, and out of the
-//              scales: attention sinks are among them
-//   hadamard   the channels of a head rotated (quant/algorithms/hadamard.h), q and k by the same matrix: products of q
+//   maxshift   subtracts the row's largest logit: softmax is unaffected, and the most important values are near 0
+//   keep<n>    leaves the first n keys (columns of maps and logits, tokens of k and v) unchanged and out of the scales,
+//              because attention sinks are among them
+//   hadamard   rotates the channels of a head (quant/algorithms/hadamard.h), q and k by the same matrix: products of q
 //              and k do not change, and v is rotated back where attention has summed it, which is the same as here
 #pragma once
 
@@ -22,13 +21,13 @@ namespace tare {
 
 class RowChange {
  public:
-  // Throws Error for +hadamard of a width that has no such matrix.
+  // Throws Error for +hadamard if no such matrix exists for the width.
   RowChange(const RuleOptions& options, const SiteBlock& block);
 
   bool Any() const { return rotation_.has_value() || max_shift_ || keep_ > 0; }
-  // Row r of the block, or a copy of it, all finite.
+  // Row r of the block, or a changed copy of it, all finite.
   void Make(int64_t r, std::span<float> row);
-  // Of a row that was made.
+  // Undoes the change of a row that Make made.
   void Undo(int64_t r, std::span<float> row) const;
 
  private:

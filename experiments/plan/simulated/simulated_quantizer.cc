@@ -24,7 +24,7 @@ float CheckedAbsmax(const SiteBlock& block, std::span<const float> values, int64
   return absmax;
 }
 
-// What a survey's largest magnitudes are of.
+// The kind of place that a survey gathers magnitudes for.
 Granularity::Kind WideKind(const Rule& rule) {
   return HasTensorScale(rule) ? Granularity::Kind::kTensor : rule.granularity.kind;
 }
@@ -34,7 +34,7 @@ void QuantizeWithZeroPoint(std::span<float> group, Format format) {
   FakeQuantize(group.data(), group.size(), ZeroPointScaleFor(smallest, largest, format), format);
 }
 
-// Each row of probabilities sums to 1 again.
+// Makes each row of probabilities sum to 1 again.
 void Normalise(const SiteBlock& block) {
   for (int64_t r = 0; r < block.rows; ++r) {
     double sum = 0;

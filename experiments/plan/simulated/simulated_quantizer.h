@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simulates a plan: at each site that it names, values become code * scale in f32 (quant/format/round.h)
-// before the model uses them. Scales are dynamic, absmax (or a clip: +p99.9, +mse) over what the granularity
-// says of one sequence's unmasked values, or static (+static: tensor, head, channel), from a statistics
-// file:
+// Simulates a plan: at each quantized site, values become code * scale in f32 (quant/format/round.h) before the model
+// uses them. Scales are dynamic, absmax (or a clip: +p99.9, +mse) over the unmasked values of one sequence that share
+// one by the granularity, or static (+static: tensor, head, channel), from a statistics file:
 //
-//   tensor             all heads (or all channels) of the layer that the rule selects; of each site on its own
+//   tensor             all heads (or all channels) of the layer that the rule selects, separately for each site
 //   head               one head
 //   row, token         one row
 //   channel            one channel, all tokens
@@ -12,12 +11,12 @@
 //   block<N>           N keys of a row
 //   block<N>.channel   N tokens of one channel
 //
-// Formats with blocks of their own (mxfp4, nvfp4) take them where the product that follows sums over them: keys of a
-// row, tokens of one channel of v, else channels of a row; the last block may be short. probs are normalised again by
+// Formats with their own blocks (mxfp4, nvfp4) place them along the dimension that the next product sums over: keys of
+// a row, tokens of one channel of v, else channels of a row; the last block may be short. probs are normalised again by
 // the sum of their dequantized codes, row by row. A difference in u8, u6 or u4 has a zero point
-// (quant/format/zero_point.h). +smooth (q, k, v) subtracts before quantizing, and adds after, the mean of each channel
-// over the sequence's first tokens (kSmoothingTokens). The shapes for attn_logits are those of the Differential
-// Transformer's experiment (arXiv 2410.05258, figure 8), which does not say its own.
+// (quant/format/zero_point.h). +smooth (q, k, v) subtracts the mean of each channel over the sequence's first tokens
+// (kSmoothingTokens) before quantizing and adds it back after. The scales for attn_logits are those of the Differential
+// Transformer's experiment (arXiv 2410.05258, figure 8), which does not say which it used.
 #pragma once
 
 #include "experiments/plan/resolved_plan.h"
@@ -28,7 +27,7 @@ namespace tare {
 
 class SimulatedQuantizer : public SiteVisitor {
  public:
-  // The plan outlives it.
+  // The plan must outlive it.
   explicit SimulatedQuantizer(const ResolvedPlan& plan) : plan_(plan) {}
 
   bool Wants(Site site, std::optional<int> layer) const override;
@@ -42,7 +41,7 @@ class SimulatedQuantizer : public SiteVisitor {
   void Quantize(const SiteBlock& block, const Rule& rule);
 
   const ResolvedPlan& plan_;
-  SharedMaxima maxima_;  // of what a survey has seen
+  SharedMaxima maxima_;  // gathered by the survey
 };
 
 }  // namespace tare

@@ -8,8 +8,7 @@
 
 #include "experiments/report/drawing/embedded.h"
 #include "quant/base/error.h"
-#include "quant/file/json.h"
-#include "quant/file/json_text.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 
@@ -79,7 +78,7 @@ struct Drawing::Engine {
 Drawing::Drawing() : engine_(std::make_unique<Engine>()) {}
 Drawing::~Drawing() = default;
 
-std::string Drawing::Svg(const std::string& name, const nlohmann::ordered_json& specification) {
+std::string Drawing::Svg(const std::string& name, const Json& specification) {
   return engine_->Call("draw", {name, JsonText(specification), Embedded("figures/style.json")});
 }
 

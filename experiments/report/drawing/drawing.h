@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Renders Vega-Lite specifications to SVG with Vega itself, in an interpreter inside the program (QuickJS): it needs no
-// browser, file or other program, and a figure on the page and the same figure for a paper are byte-identical.
+// Renders Vega-Lite specifications to SVG with Vega itself, in an interpreter inside the program (QuickJS). Needs no
+// browser, file or other program; a figure on the page and the same figure for a paper are byte-identical.
 #pragma once
 
 #include <memory>
@@ -14,9 +14,9 @@ class Drawing {
   Drawing();
   ~Drawing();
 
-  // A figure of this specification; what it defines for itself (clips, gradients) is called `name`-..., so that several
-  // can stand in one page. Text and thin lines have the colour of the text around. Throws Error where Vega refuses the
-  // specification, or warns.
+  // Draws the specification. Ids that the drawing defines (clips, gradients) start with `name`-, so that several
+  // drawings can share a page. Text and thin lines take the colour of the surrounding text. Throws Error if Vega
+  // refuses the specification or warns.
   std::string Svg(const std::string& name, const nlohmann::ordered_json& specification);
 
  private:

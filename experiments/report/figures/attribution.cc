@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of each part, the most expensive first: sites of `tare sweep --each-site` at the fewest bits, and the parts
-// of `tare attribute`, each alone and each taken out.
+// The cost of each part, the most expensive first: sites of `tare sweep --each-site` at the fewest bits, and parts of
+// `tare attribute`, each alone and each taken out.
 #include <algorithm>
 #include <cmath>
 
 #include "experiments/report/figures/figures.h"
+#include "experiments/report/figures/sentences.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
@@ -23,7 +25,7 @@ Table EffectTable(const char* site, const char* series) {
 
 std::string PanelOf(const SweepFigure& row) { return row.cell->task + ", " + row.figure->keys.name; }
 
-// Of one site at the fewest bits, by what a task is known by: its first figure. None where there is one site.
+// Rows of single sites at the fewest bits, with each task's first figure. None if the sweep has one site only.
 std::vector<SweepFigure> RowsOf(const Sweep& sweep) {
   std::vector<SweepFigure> rows = sweep.Figures();
   std::erase_if(rows, [](const SweepFigure& row) {
@@ -56,11 +58,13 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
                       NumberOrNull(row.change->value), NumberOrNull(interval ? interval->low : NAN),
                       NumberOrNull(interval ? interval->high : NAN), row.cell->figures.count});
     const std::string of = PanelOf(row) + " of " + row.cell->model;
-    if (std::ranges::contains(known, of)) continue;  // sorted: the first is the dearest
+    if (std::ranges::contains(known, of)) continue;  // sorted: the first changes most
     known.push_back(of);
-    figure.caption += Formatted(" n: {} {} of {}.", row.cell->figures.count, row.cell->kind->unit, row.cell->task);
-    figure.findings.push_back(Formatted("With {} bits the site that changes {} most is {}: by {:+.3g}.", bits, of,
-                                        row.cell->row.site, row.change->value));
+    figure.caption +=
+        Formatted(" n: {} of {}.", Counted(row.cell->figures.count, row.cell->kind->unit), row.cell->task);
+    figure.findings.push_back(Formatted("With {} bits for one site alone, {} changes {}'s {} most: it {}.", bits,
+                                        row.cell->row.site, row.cell->model,
+                                        FigureOnText(row.cell->task, row.figure->keys.name), MoveText(MoveOf(row))));
   }
   figures.push_back(std::move(figure));
 }
@@ -73,7 +77,7 @@ void AddEffect(const std::string& panel, const std::string& part, const char* ef
       {panel, part, effect, plan, NumberOrNull(NumberAt(change, "value")), change.at("low"), change.at("high"), n});
 }
 
-// The rows of one task's figure, and what they say.
+// The rows of one task's figure, and its finding.
 void AddParts(const Json& json, const Json& f, FigureData& figure) {
   const std::string panel = f.at("task").get<std::string>() + ", " + f.at("figure").get<std::string>();
   const Json n = f.value("n", Json()), &plan = json.at("plan"), &parts = f.at("parts");
@@ -89,11 +93,13 @@ void AddParts(const Json& json, const Json& f, FigureData& figure) {
   AddEffect(panel, "the whole plan", "together", plan, f.at("change"), n, figure);
   figure.caption += Formatted(" n: {} of {}.", n.is_null() ? "not given" : n.dump(), f.at("task").get<std::string>());
   if (parts.empty()) return;
-  figure.findings.push_back(
-      Formatted("For {} in {} under {}, the most expensive part is {}: alone {:+.3g} of {:+.3g}; {:+.3g} is left over.",
-                panel, json.at("model").get<std::string>(), plan.get<std::string>(),
-                parts[0].at("part").get<std::string>(), NumberAt(parts[0].at("alone"), "value"),
-                NumberAt(f.at("change"), "value"), NumberAt(f.at("left_over"), "value")));
+  const std::string task = f.at("task"), name = f.at("figure");
+  figure.findings.push_back(Formatted(
+      "In {}, {} is the most expensive part of {}: alone it changes {} by {}, and the whole plan by {}, of which {} is "
+      "left over.",
+      json.at("model").get<std::string>(), parts[0].at("part").get<std::string>(), plan.get<std::string>(),
+      FigureOnText(task, name), SignedText(task, name, parts[0].at("alone")), SignedText(task, name, f.at("change")),
+      SignedText(task, name, f.at("left_over"))));
 }
 
 // "layer and map" of "by": "layer,map".
@@ -114,7 +120,7 @@ void AddAttribution(const Json& json, std::vector<FigureData>& figures) {
           "figure's own (divergence in nats per token); thin bars are 95 % intervals, paired.",
       .table = EffectTable("part", "effect"),
       .drawn = {"change"}};
-  std::vector<std::string> tasks;  // the first figure of each is what it is known by
+  std::vector<std::string> tasks;  // only the first figure of each is drawn
   for (const Json& f : json.at("figures")) {
     if (std::ranges::contains(tasks, f.at("task").get<std::string>())) continue;
     tasks.push_back(f.at("task"));
@@ -125,7 +131,7 @@ void AddAttribution(const Json& json, std::vector<FigureData>& figures) {
 
 }  // namespace
 
-std::vector<FigureData> Attribution(const Material& material) {
+std::vector<FigureData> CostsOfSites(const Material& material) {
   std::vector<FigureData> figures;
   for (const Sweep& sweep : material.sweeps) AddSweep(sweep, figures);
   material.ForEach("tare.attribution/1", [&](const Json& json) { AddAttribution(json, figures); });

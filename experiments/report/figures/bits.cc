@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accuracy, perplexity and the other figures of tasks against bits, of sweeps of one site or of several together.
-// Several sites one after the other are in the figure of attribution.
+// Accuracy, perplexity and the other figures of tasks against bits, from sweeps of one site, or of several quantized
+// together. Sweeps of several sites one after another are drawn as attribution.
 #include <algorithm>
 #include <cmath>
 
 #include "experiments/report/figures/figures.h"
+#include "experiments/report/figures/sentences.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
@@ -24,13 +26,14 @@ std::string UnitOf(const SweepFigure& row) {
   return name == "acc" ? "share right" : name == "kld" ? "nats per token" : name;
 }
 
+bool IsInteger(const SweepCell& cell) { return cell.row.format.starts_with("int") || cell.row.format.starts_with("u"); }
+
 std::string ScaleOf(const SweepCell& cell) {
   if (cell.row.granularity.empty()) return cell.row.format;
-  const bool integers = cell.row.format.starts_with("int") || cell.row.format.starts_with("u");
-  return "one scale per " + cell.row.granularity + (integers ? "" : ", " + cell.row.format);
+  return "one scale per " + cell.row.granularity + (IsInteger(cell) ? "" : ", " + cell.row.format);
 }
 
-// 95 %: of accuracies their own, of others the value's change from 16 bits.
+// The ends of a bar: the 95 % interval of an accuracy itself, for other figures that of the change from 16 bits.
 std::pair<Json, Json> EndsOf(const SweepFigure& row) {
   if (const std::optional<Interval> interval = row.figure->OfItems()) return {interval->low, interval->high};
   if (row.change == nullptr || !row.change->interval) return {};
@@ -38,8 +41,18 @@ std::pair<Json, Json> EndsOf(const SweepFigure& row) {
   return {NumberOrNull(before + row.change->interval->low), NumberOrNull(before + row.change->interval->high)};
 }
 
-// At the fewest bits, the largest change of each model, and whether it is more than chance.
-std::string FindingOf(const std::vector<SweepFigure>& rows, const std::string& panel) {
+// "With 4 bits for attn_logits and one scale per tensor, m's perplexity on heldout rises by 1.69 [1.49, 1.90], ..."
+std::string SentenceOf(const SweepFigure& row) {
+  const SweepCell& cell = *row.cell;
+  const std::string width = IsInteger(cell) ? Formatted("{} bits", cell.row.bits) : cell.row.format,
+                    scale = cell.row.granularity.empty() ? "" : " and one scale per " + cell.row.granularity;
+  return Formatted("{} {} for {}{}, {}'s {} {}{}.", cell.Executed() ? "Executed with" : "With", width, cell.row.site,
+                   scale, cell.model, FigureOnText(cell.task, row.figure->keys.name), MoveText(MoveOf(row)),
+                   row.change->Significant() ? "" : " (not significant)");
+}
+
+// Of each model, the largest change at the fewest bits.
+std::vector<std::string> FindingsOf(const std::vector<SweepFigure>& rows, const std::string& panel) {
   int fewest = 16;
   for (const SweepFigure& row : rows) {
     if (PanelOf(row) == panel) fewest = std::min(fewest, row.cell->row.bits);
@@ -55,17 +68,12 @@ std::string FindingOf(const std::vector<SweepFigure>& rows, const std::string& p
       *known = &row;
     }
   }
-  std::string text;
-  for (const SweepFigure* row : largest) {
-    text += text.empty() ? Formatted("{} with {} bits for {} changes by at most ", panel, fewest, row->cell->row.site)
-                         : "; by ";
-    text += Formatted("{:+.3g} to {:.4g} in {} ({}{})", row->change->value, row->figure->value, row->cell->model,
-                      ScaleOf(*row->cell), row->change->Significant() ? ", significant" : "");
-  }
-  return text.empty() ? text : text + ".";
+  std::vector<std::string> sentences;
+  for (const SweepFigure* row : largest) sentences.push_back(SentenceOf(*row));
+  return sentences;
 }
 
-// acc_norm says what acc says, of endings of other lengths; it is in table.csv.
+// Without acc_norm, which shows what acc shows for endings of other lengths; table.csv has it.
 std::vector<SweepFigure> RowsOf(const Sweep& sweep) {
   std::vector<SweepFigure> rows = sweep.Figures();
   std::erase_if(rows, [](const SweepFigure& row) { return std::string_view(row.figure->keys.name) == "acc_norm"; });
@@ -85,7 +93,7 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
     Know(ScaleOf(*row.cell), scales);
     Know(row.cell->row.site, sites);
   }
-  if (sites.size() != 1) return;  // or nothing but 16 bits
+  if (sites.size() != 1) return;  // several, or 16 bits alone
   FigureData figure{.name = figures.empty() ? "bits" : Formatted("bits:{}", figures.size() + 1),
                     .title = "Accuracy and perplexity against bits for " + sites[0],
                     .table = {.columns = {{"panel", "task"},
@@ -108,13 +116,13 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
   figure.caption = Formatted(
       "What low-bit {} cost: perplexity (no unit), divergence (nats per token), share of items right. Bars are 95 % "
       "intervals: a share's own (Wilson), for the others that of the change from 16 bits, paired by window (BCa). "
-      "Significant: p < 0.05 after Holm over the sweep. n:",
+      "Findings are significant (p < 0.05 after Holm over the sweep) unless marked. n:",
       sites[0]);
   std::vector<std::string> counts;
   for (const std::string& panel : panels) {
     const auto row = std::ranges::find(rows, panel, PanelOf);
-    Know(Formatted(" {} {} of {};", row->cell->figures.count, row->cell->kind->unit, row->cell->task), counts);
-    if (const std::string finding = FindingOf(rows, panel); !finding.empty()) figure.findings.push_back(finding);
+    Know(Formatted(" {} of {};", Counted(row->cell->figures.count, row->cell->kind->unit), row->cell->task), counts);
+    for (std::string& finding : FindingsOf(rows, panel)) figure.findings.push_back(std::move(finding));
   }
   for (const std::string& count : counts) figure.caption += count;
   figure.caption.back() = '.';

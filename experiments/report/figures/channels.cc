@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens x channels of a site, of `tare dump`: where its large values are. Tokens and channels are taken together in
-// ranges, each shown by its largest magnitude, so that no outlier is lost. The page has the layer with the largest of
-// each dump; `tare plot` any.
+// Tokens x channels of a site from `tare dump`: where its large values are. Each cell covers a range of tokens and one
+// of channels and shows the largest magnitude there, so no outlier is lost. The page shows, for each dump, the layer
+// with the largest value; `tare plot` draws any.
 #include <algorithm>
-#include <map>
 
 #include "experiments/report/figures/figures.h"
+#include "experiments/report/figures/sentences.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/hdf5.h"
-#include "quant/file/json.h"
 
 namespace tare {
 namespace {
 
 constexpr int64_t kTokenRanges = 48, kChannelRanges = 32;  // at most: 1,536 marks of a drawing
 
-// What is dumped per token and channel: "embed", "layer_out.3", "final_norm".
+// Datasets with tokens and channels: "embed", "layer_out.3", "final_norm".
 bool HasChannels(const std::string& dataset) {
   return dataset == "embed" || dataset == "final_norm" || dataset.starts_with("layer_out.");
 }
@@ -84,13 +84,13 @@ double AddGrid(const std::string& panel, const std::string& site, const ChannelG
                       grid.sequences * (token_end - token) * (channel_end - channel)});
     if (grid.largest[i] > most) {
       most = grid.largest[i];
-      where = Formatted("tokens {}, channels {}", RangeName(token, token_end - 1), RangeName(channel, channel_end - 1));
+      where = RangeText(token, token_end - 1, "token") + ", " + RangeText(channel, channel_end - 1, "channel");
     }
   }
   if (most < 0) return most;
-  figure.findings.push_back(Formatted("The largest magnitude of {} of {} is {:.4g}, in {}.", site, panel, most, where));
-  figure.caption +=
-      Formatted(" {}: {} sequences of {} tokens, {} channels.", panel, grid.sequences, grid.tokens, grid.channels);
+  figure.findings.push_back(Formatted("The largest magnitude of {} in {} is {:.4g}, at {}.", site, panel, most, where));
+  figure.caption += Formatted(" {}: {} of {}, {}.", panel, Counted(grid.sequences, "sequence"),
+                              Counted(grid.tokens, "token"), Counted(grid.channels, "channel"));
   return most;
 }
 

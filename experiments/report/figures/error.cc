@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error of each format at a site against its bits, from statistics with --formats.
+// The error of each format at a site, by bits, from statistics with --formats.
 #include <algorithm>
 #include <charconv>
 
@@ -15,7 +15,7 @@ constexpr std::string_view kShown[] = {"attn_logits", "probs", "layer_out",    "
                                        "k",           "v",     "down_proj.in", "down_proj.w"};
 constexpr int kScaleBits = 32, kBlockScaleBits = 8;  // an f32 per group; a byte per block of formats with their own
 
-// "int4/group64": 4 + 32/64. A scale per row or more counts nothing. Nothing for a format that there is none of.
+// Bits per value: "int4/group64" takes 4 + 32/64. Scales of a row or more count nothing. Empty for an unknown format.
 std::optional<double> BitsOf(const std::string& measured) {
   const size_t slash = std::min(measured.find('/'), measured.size());
   const std::optional<Format> format = ParseFormat(measured.substr(0, slash));
@@ -34,7 +34,7 @@ uint64_t ValuesOf(const StatisticsSet& set, std::string_view site) {
   return values;
 }
 
-// How the drawing tells models apart.
+// The mark of each model in the drawing.
 std::string MarksOf(const std::vector<ModelStatistics>& models) {
   constexpr const char* kFilled[] = {"filled", "hollow", "half filled"};
   std::string text;
@@ -88,7 +88,7 @@ std::vector<FigureData> ErrorAgainstBits(const Material& material) {
       std::ranges::min(figure.table.rows, {}, [](const Json& row) { return NumberOr(row, "sqnr", INFINITY); });
   if (worst.at("sqnr").is_null()) return {figure};
   const auto text = [&](const char* column) { return worst.at(column).get<std::string>(); };
-  figure.findings.push_back(Formatted("Of these sites, {} of {} loses most: {:.1f} dB with {}.", text("site"),
+  figure.findings.push_back(Formatted("Of these sites, {} in {} has the lowest ratio, {:.1f} dB with {}.", text("site"),
                                       text("model"), NumberAt(worst, "sqnr"), text("format")));
   return {figure};
 }

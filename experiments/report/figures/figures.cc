@@ -58,7 +58,7 @@ void FillIn(Json& part, const Json& row) {
   for (Json& child : part) FillIn(child, row);
 }
 
-// The "spec" is taken.
+// Moves out of "spec".
 Json PanelsOf(Json& specification, const FigureData& figure) {
   const std::string by = specification["concat"];
   Json panels = Json::array();
@@ -72,7 +72,7 @@ Json PanelsOf(Json& specification, const FigureData& figure) {
 
 constexpr size_t kNamed = 12;  // rows; the table has all
 
-// By the columns before one that is missing.
+// Names a row by the columns before the missing one.
 std::string RowName(const FigureData& figure, const Json& row, const Column& missing) {
   std::string name;
   for (const Column& column : figure.table.columns) {

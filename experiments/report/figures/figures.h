@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A figure as rows, for its drawing and for the table below it. Each kind of figure is a source in this folder that
+// A figure as rows, for its drawing and for the table below it. Each kind of figure has a source in this folder, which
 // makes rows from the material, and beside it KIND.json, the Vega-Lite specification that draws them. A kind without
-// data in the material gives no figure.
+// data in the material makes no figure.
 //
-// In specifications "sort": null means: in the order of the rows.
+// In specifications, "sort": null keeps the order of the rows.
 #pragma once
 
 #include <cmath>
@@ -17,13 +17,13 @@
 namespace tare {
 
 struct FigureData {
-  std::string name;                   // "bits", "maps:probs.entropy": its kind, and which one of several
+  std::string name;                   // "bits", "maps:probs.entropy": its kind, and which one if there are several
   std::string title, caption;         // the caption has units, n and what bars mean
-  Table table;                        // a column is called as in the specification, and its title is the page's
-  std::vector<std::string> drawn;     // columns: a row where one of them is null is not in the drawing
-  std::vector<std::string> findings;  // a sentence each, computed from the rows
+  Table table;                        // columns are named as in the specification; titles are for the page
+  std::vector<std::string> drawn;     // columns: a row with a null in one of them is not drawn
+  std::vector<std::string> findings;  // one sentence each (sentences.h), computed from the rows
   std::vector<std::string> missing;   // what could not be drawn; MissingOf adds rows without their number
-  bool on_page = true;                // others are for `tare plot`
+  bool on_page = true;                // otherwise only for `tare plot`
 
   std::string Kind() const { return name.substr(0, name.find(':')); }
 };
@@ -36,14 +36,13 @@ inline double NumberOr(const Json& json, const char* key, double otherwise) {
 // NaN for null, which results write in place of NaN.
 inline double NumberAt(const Json& json, const char* key) { return NumberOr(json, key, NAN); }
 
-// "novels-standard, attn_logits=int4/row (executed)" of a tare.eval/1.
+// "novels-standard, attn_logits=int4/row executed" for a tare.eval/1.
 std::string EvaluatedName(const Json& evaluation);
 
 // "1", "2 to 3".
 std::string RangeName(int64_t first, int64_t last);
 
-// A line for each row that a drawing cannot show, with the row's own description, and the gaps that the figure
-// reports.
+// One line per row that the drawing cannot show, with the row's description; then the figure's own gaps.
 std::vector<std::string> MissingOf(const FigureData& figure);
 
 std::vector<FigureData> LargestMagnitudes(const Material& material);
@@ -56,12 +55,12 @@ std::vector<FigureData> Needles(const Material& material);
 std::vector<FigureData> Channels(const Material& material);
 std::vector<FigureData> RooflineOfKernels(const Material& material);
 std::vector<FigureData> ErrorAgainstBits(const Material& material);
-std::vector<FigureData> Attribution(const Material& material);
+std::vector<FigureData> CostsOfSites(const Material& material);
 std::vector<FigureData> Frontiers(const Material& material);
 
-// The specification of the figure's kind, with its rows as data. Of one with "concat": COLUMN, its "spec" stands once
-// for each value of the column, and in it "$NAME" is what the column NAME has in the first row of that value,
-// "$NAME:lines" that cut at its ", ".
+// The specification of the figure's kind, with its rows as data. If it has "concat": COLUMN, its "spec" is repeated for
+// each value of the column; in it "$NAME" becomes the value of column NAME in the first row with that value, and
+// "$NAME:lines" the same split at ", ".
 Json SpecificationOf(const FigureData& figure);
 
 struct FigureKind {
@@ -81,7 +80,7 @@ inline constexpr FigureKind kFigureKinds[] = {
     {"losses", "loss by tokens of context", Losses},
     {"roofline", "kernels against the limits of the machine", RooflineOfKernels},
     {"error", "what formats lose against their bits", ErrorAgainstBits},
-    {"attribution", "which site costs what", Attribution},
+    {"attribution", "which site costs what", CostsOfSites},
     {"frontier", "loss of the cheapest plans against their bits, from tare search", Frontiers},
 };
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frontier of `tare search`: the predicted loss of each step, the loss of the measured ones, and the allowed
-// loss.
+// The frontier of `tare search`: the predicted loss of each step, the measured losses, and the allowed loss.
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
 
@@ -13,6 +12,13 @@ void AddLimit(const std::string& panel, const Json& json, FigureData& figure) {
   for (const Json* point : {&frontier.front(), &frontier.back()})
     figure.table.Add({panel, "allowed", nullptr, NumberOrNull(NumberAt(*point, "bits")),
                       NumberOrNull(NumberAt(json, "within")), nullptr, nullptr, nullptr});
+}
+
+std::string MeasuredLoss(const Json& point) {
+  const Json& change = point.at("tasks").at(0).at("change");
+  const double low = NumberAt(change, "low"), high = NumberAt(change, "high");
+  return Formatted("{:.3g}", NumberAt(change, "value")) +
+         (std::isnan(high - low) ? "" : Formatted(" [{:.3g}, {:.3g}]", low, high));
 }
 
 void AddSearch(const Json& json, FigureData& figure) {
@@ -34,9 +40,9 @@ void AddSearch(const Json& json, FigureData& figure) {
   if (answer == nullptr) return;
   figure.findings.push_back(
       Formatted("The cheapest measured plan of {} that loses at most {:.3g} nats per token has {:.2f} bits per operand "
-                "and loses {:.3g}; the prediction was {:.3g}.",
-                panel, NumberAt(json, "within"), NumberAt(*answer, "bits"),
-                NumberAt(answer->at("tasks").at(0).at("change"), "value"), NumberAt(*answer, "predicted")));
+                "and loses {}; the prediction was {:.3g}.",
+                panel, NumberAt(json, "within"), NumberAt(*answer, "bits"), MeasuredLoss(*answer),
+                NumberAt(*answer, "predicted")));
 }
 
 }  // namespace

@@ -2,14 +2,11 @@
 // The distribution of magnitudes, on a log scale, with the codes of low-bit formats over it: values below half of the
 // first code become 0.
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "experiments/observe/outlier_report.h"
-#include "experiments/observe/statistics_report.h"
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
 #include "quant/format/format.h"
 
 namespace tare {
@@ -45,7 +42,7 @@ void AddSite(const std::string& site, const std::string& model, const OutlierSta
   for (const auto& [bin, count] : s.magnitudes.Counts())
     zeros += MagnitudeHistogram::MagnitudeOf(bin) < half ? count : 0;
   figure.caption += Formatted(" {} {} of {};", s.count(), site, model);
-  figure.findings.push_back(Formatted("With one scale for all of {} of {}, {} turns {:.1f} % of the values to 0.", site,
+  figure.findings.push_back(Formatted("With one scale for {} of {}, {} rounds {:.1f} % of the values to 0.", site,
                                       model, fewest.name,
                                       100.0 * static_cast<double>(zeros) / static_cast<double>(s.count())));
 }

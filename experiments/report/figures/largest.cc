@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Largest magnitudes by layer: of statistics files, and of models that have none, of `tare stats --json`.
+// Largest magnitudes by layer, from statistics files and, for models without one, from `tare stats --json`.
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "experiments/observe/outlier_report.h"
-#include "experiments/observe/statistics_report.h"
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
 
@@ -57,7 +56,7 @@ void AddDocument(const Json& json, std::vector<Largest>& all, std::vector<std::s
 
 std::string WordsFor(const std::string& site) { return site == "attn_logits" ? "attention logit" : "hidden state"; }
 
-// One sentence per site: each model's largest, and of two models their ratio.
+// One sentence per site: the largest of each model, and its ratio to that of the first.
 std::vector<std::string> FindingsOf(const std::vector<Largest>& all) {
   std::vector<std::string> findings;
   for (const char* site : {"attn_logits", "layer_out"}) {
@@ -75,8 +74,8 @@ std::vector<std::string> FindingsOf(const std::vector<Largest>& all) {
     std::string text = Formatted("The largest {} of {} is {:.4g}, in layer {}", WordsFor(site), tops[0].model,
                                  tops[0].largest, tops[0].layer);
     for (size_t i = 1; i < tops.size(); ++i) {
-      text += Formatted("; of {} it is {:.4g}, in layer {}", tops[i].model, tops[i].largest, tops[i].layer);
-      if (tops[0].largest > 0) text += Formatted(", {:.2f} times as large", tops[i].largest / tops[0].largest);
+      text += Formatted("; that of {} is {:.4g}, in layer {}", tops[i].model, tops[i].largest, tops[i].layer);
+      if (tops[0].largest > 0) text += Formatted(" ({:.2f} times as large)", tops[i].largest / tops[0].largest);
     }
     findings.push_back(text + ".");
   }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loss by the number of context tokens, of `tare eval --tasks perplexity=TEXT`.
+// Loss by the number of context tokens, from `tare eval --tasks perplexity=TEXT`.
 #include "experiments/report/figures/figures.h"
+#include "experiments/report/figures/sentences.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
+
+std::string LossText(const Json& range) { return EstimateText(NumberAt(range, "nll"), NumberAt(range, "nll_stderr")); }
 
 void AddLosses(const Json& evaluation, const std::string& name, const Json& task, FigureData& figure) {
   const std::string of = EvaluatedName(evaluation) + " on " + name.substr(name.find(':') + 1);
@@ -16,10 +19,9 @@ void AddLosses(const Json& evaluation, const std::string& name, const Json& task
   }
   if (ranges.empty()) return;
   const Json &first = ranges.front(), &last = ranges.back();
-  figure.findings.push_back(
-      Formatted("The loss of {} is {:.3g} nats per token with {} tokens of context, and {:.3g} with {}.", of,
-                NumberAt(first, "nll"), RangeName(first.at("first"), first.at("last")), NumberAt(last, "nll"),
-                RangeName(last.at("first"), last.at("last"))));
+  figure.findings.push_back(Formatted("The loss of {} on {} is {} nats per token with {} of context, and {} with {}.",
+                                      EvaluatedText(evaluation), name.substr(name.find(':') + 1), LossText(first),
+                                      ContextText(first), LossText(last), ContextText(last)));
 }
 
 }  // namespace

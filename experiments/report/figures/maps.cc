@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers x heads of a measure (quant/STATISTICS.md), a panel per model and map. The page has some; `tare plot` any.
+// Layers x heads of a measure (quant/STATISTICS.md), one panel per model and map. The page shows some of the measures;
+// `tare plot` draws any.
 #include <algorithm>
-#include <cmath>
 
 #include "experiments/report/figures/figures.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json.h"
 #include "quant/observe/measures.h"
 
 namespace tare {
@@ -68,7 +67,7 @@ std::vector<FigureData> Maps(const Material& material) {
   for (FigureData& figure : figures) {
     const std::string measure = figure.name.substr(5);
     figure.caption = Formatted(
-        "{} of each layer and head, as defined in the page on statistics. n: {} values in the first row of the table, "
+        "{} of each layer and head, as defined in quant/STATISTICS.md. n: {} values in the first row of the table, "
         "which gives n of every row.",
         measure, figure.table.rows[0].at("n").dump());
     AddFindings(figure, measure);

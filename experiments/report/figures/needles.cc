@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Needles found, by their depth and the length of the text, of `tare eval --by depth,length`.
+// Needles found, by their depth and the length of the text, from `tare eval --by depth,length`.
 #include <algorithm>
 
 #include "experiments/report/figures/figures.h"
+#include "experiments/report/figures/sentences.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
 
-// By length, then depth: axes are in the order of the rows.
-void AddGroups(const std::string& panel, const Json& task, FigureData& figure) {
+// `panel` names the rows; `subject` and `items` are the finding's.
+void AddGroups(const std::string& subject, const std::string& items, const std::string& panel, const Json& task,
+               FigureData& figure) {
   const Json* worst = nullptr;
   double least = 1, found = 0, all = 0;
   for (const Json& group : task.at("by")) {
@@ -22,11 +24,14 @@ void AddGroups(const std::string& panel, const Json& task, FigureData& figure) {
     found += acc * n;
     all += n;
   }
+  if (all == 0) return;
   const std::string fewest =
       worst == nullptr ? ""
-                       : Formatted("; fewest, {:.2f} of {}, at depth {:g} and length {}", least, worst->at("n").dump(),
-                                   NumberAt(*worst, "depth"), worst->at("length").dump());
-  if (all > 0) figure.findings.push_back(Formatted("{}: {:.0f} of {:.0f} needles found{}.", panel, found, all, fewest));
+                       : Formatted(", and the fewest at depth {:g} and length {}: a share of {:.2f} [{:.2f}, {:.2f}]",
+                                   NumberAt(*worst, "depth"), worst->at("length").dump(), least,
+                                   NumberAt(*worst, "acc_low"), NumberAt(*worst, "acc_high"));
+  figure.findings.push_back(
+      Formatted("{} finds {:.0f} of the {:.0f} needles of {}{}.", subject, found, all, items, fewest));
 }
 
 }  // namespace
@@ -44,7 +49,8 @@ std::vector<FigureData> Needles(const Material& material) {
                     .drawn = {"acc"}};
   material.ForEach("tare.eval/1", [&](const Json& json) {
     for (const auto& [name, task] : json.at("tasks").items()) {
-      if (task.contains("by")) AddGroups(EvaluatedName(json) + ", " + name.substr(name.find(':') + 1), task, figure);
+      const std::string items = name.substr(name.find(':') + 1);
+      if (task.contains("by")) AddGroups(EvaluatedText(json), items, EvaluatedName(json) + ", " + items, task, figure);
     }
   });
   if (figure.table.rows.empty()) return {};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Divergence by the number of context tokens, of `tare eval --tasks divergence=TEXT`.
+// Divergence by the number of context tokens, from `tare eval --tasks divergence=TEXT`.
 #include "experiments/report/figures/figures.h"
+#include "experiments/report/figures/sentences.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
@@ -12,18 +13,18 @@ void AddTask(const Json& evaluation, const Json& task, FigureData& figure) {
     const int64_t first = range.at("first"), last = range.at("last");
     const double kld = NumberAt(range, "kld");
     if (kld <= 0)
-      figure.missing.push_back(
-          Formatted("{}, context {}: {} has no place on a log axis", of, RangeName(first, last), kld));
+      figure.missing.push_back(Formatted("{}, context {}: a log axis cannot show {}", of, RangeName(first, last), kld));
     figure.table.Add({of, first, last, NumberOrNull(kld), range.at("perplexity_ratio"), range.at("tokens")});
   }
   if (task.at("by_context").empty()) return;
   const Json& first = task["by_context"].front();
   const Json& last = task["by_context"].back();
+  const double error = task.contains("kld_stderr") ? NumberAt(task, "kld_stderr") : NAN;
   figure.findings.push_back(
-      Formatted("Predictions of {} change by {:.3g} nats per token; with {} or more tokens of context by {:.3g}, with "
-                "{} by {:.3g}.",
-                of, NumberAt(task, "kld"), last.at("first").get<int64_t>(), NumberAt(last, "kld"),
-                RangeName(first.at("first"), first.at("last")), NumberAt(first, "kld")));
+      Formatted("The predictions of {} diverge by {} nats per token: by {:.3g} with {} of context, and by {:.3g} with "
+                "{}.",
+                EvaluatedText(evaluation), EstimateText(NumberAt(task, "kld"), error), NumberAt(first, "kld"),
+                ContextText(first), NumberAt(last, "kld"), ContextText(last)));
 }
 
 }  // namespace

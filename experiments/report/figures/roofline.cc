@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every kernel of `tare bench` against the machine's limits: operations needed per second over operations needed per
-// byte.
+// Every kernel of `tare bench` against the machine's limits: operations per second over operations per byte, counting
+// what the computation needs.
 #include <algorithm>
-#include <map>
 
 #include "experiments/report/figures/figures.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
@@ -18,17 +18,20 @@ struct Kernel {
   double error = 0;
 };
 
+std::string Count(double n, const char* noun) { return Counted(static_cast<int64_t>(n), noun); }
+
 // Q, K, V and the output once, in f32. A differential head has two maps: V1 with values of twice the width.
 Kernel AttentionOf(const Json& c, const Json& roofline) {
   const std::string name = c.at("kernel"), family = c.at("family");
   const double maps = family == "standard" ? 1 : 2, wide = family == "v1" ? 2 : 1;
   const double d = NumberAt(c, "d"), heads = NumberAt(c, "heads"), kv = NumberAt(c, "kv_heads");
   const double rows = NumberAt(c, "n"), keys = NumberAt(c, "keys");
-  Kernel kernel{.name = name,
-                .work = "attention, " + family,
-                .size = Formatted("{:.0f} queries, {:.0f} keys, {:.0f} heads of {:.0f}", rows, keys, heads, d),
-                .plan = c.at("plan"),
-                .threads = c.at("threads")};
+  Kernel kernel{
+      .name = name,
+      .work = "attention, " + family,
+      .size = Formatted("{}, {}, {} of {:.0f}", Count(rows, "query"), Count(keys, "key"), Count(heads, "head"), d),
+      .plan = c.at("plan"),
+      .threads = c.at("threads")};
   kernel.seconds = NumberAt(c, "seconds");
   kernel.operations = NumberAt(c, "executed_gops") * kernel.seconds * 1e9;
   kernel.bytes = 4 * d * (rows * heads * (maps + wide) + keys * kv * (maps + wide));
@@ -43,7 +46,7 @@ Kernel LinearOf(const Json& c, const Json& roofline) {
   const double rows = NumberAt(c, "rows"), out = NumberAt(c, "out"), in = NumberAt(c, "in");
   Kernel kernel{.name = "tare",
                 .work = "linear",
-                .size = Formatted("{:.0f} rows of {:.0f} to {:.0f}", rows, in, out),
+                .size = Formatted("{} of {:.0f} to {:.0f}", Count(rows, "row"), in, out),
                 .plan = c.at("plan"),
                 .threads = c.at("threads")};
   kernel.seconds = NumberAt(c, "seconds");
@@ -55,14 +58,14 @@ Kernel LinearOf(const Json& c, const Json& roofline) {
   return kernel;
 }
 
-// What the cache holds once, and the products of a token with it; reading alone bounds them.
+// The bytes of the cache once, and the products of one token with it. Reading is the only limit.
 Kernel DecodeOf(const Json& c) {
   const std::string family = c.at("family");
   const double maps = family == "standard" ? 1 : 2, wide = family == "v1" ? 2 : 1;
   Kernel kernel{.name = c.at("kernel"),
                 .work = "decode, " + family,
-                .size = Formatted("{} keys, {} heads of {}, {} sequences", c.at("n").dump(), c.at("heads").dump(),
-                                  c.at("d").dump(), c.at("batch").dump()),
+                .size = Formatted("{}, {} of {}, {}", Counted(c.at("n"), "key"), Counted(c.at("heads"), "head"),
+                                  c.at("d").dump(), Counted(c.at("batch"), "sequence")),
                 .plan = c.at("plan"),
                 .threads = c.at("threads")};
   kernel.seconds = NumberAt(c, "seconds");
@@ -85,7 +88,7 @@ std::vector<Kernel> KernelsOf(const Json& bench) {
   return kernels;
 }
 
-// NaN where the run did not measure it: 0 is how benches say so.
+// NaN if the run did not measure it (benches write 0 then).
 double RoofOf(const Kernel& k) {
   return k.peak > 0 && k.read > 0 ? std::min(k.peak, k.read * k.operations / k.bytes) : NAN;
 }
@@ -126,10 +129,10 @@ std::vector<FigureData> RooflineOfKernels(const Material& material) {
       std::ranges::max(figure.table.rows, {}, [](const Json& row) { return NumberOr(row, "share", -INFINITY); });
   if (best.at("share").is_null()) return {figure};
   const auto text = [&](const char* column) { return best.at(column).get<std::string>(); };
-  figure.findings.push_back(Formatted("The kernel nearest to its roof is {} of {} ({}{}): {:.0f} % of {:.0f} Gop/s.",
-                                      text("kernel"), text("work"), text("size"),
-                                      text("plan").empty() ? "" : ", " + text("plan"), 100 * NumberAt(best, "share"),
-                                      NumberAt(best, "roof")));
+  figure.findings.push_back(
+      Formatted("The kernel nearest to its roof is {} in {} ({}{}): it reaches {:.0f} % of {:.0f} Gop/s.",
+                text("kernel"), text("work"), text("size"), text("plan").empty() ? "" : ", " + text("plan"),
+                100 * NumberAt(best, "share"), NumberAt(best, "roof")));
   return {figure};
 }
 

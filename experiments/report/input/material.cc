@@ -6,11 +6,11 @@
 #include <fstream>
 #include <map>
 
+#include "experiments/observe/outlier_report.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/atomic_file.h"
+#include "quant/file/checked_lines.h"
 #include "quant/file/hdf5.h"
-#include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
 #include "quant/statistics/statistics_file.h"
@@ -35,7 +35,7 @@ std::string TextOf(const Json& value) { return value.is_string() ? value.get<std
 
 constexpr size_t kMostRuns = 8;
 
-// "0 to 3, 6": those that were not seen, counted from 0.
+// "0 to 3, 6": the missing units, counted from 0.
 std::string MissingUnits(const std::vector<uint8_t>& units) {
   std::string text;
   size_t runs = 0;
@@ -52,7 +52,7 @@ std::string MissingUnits(const std::vector<uint8_t>& units) {
 // 0 stands for all, or for what the model has.
 bool IsCount(const std::string& key) { return key == "tokens" || key == "limit" || key == "window" || key == "stride"; }
 
-// What a result says of how it came about: its plain values, but not its figures.
+// The settings of a result: its plain values, without its figures.
 void AddSettings(const Json& json, SourceFile& file) {
   static constexpr std::string_view kSettings[] = {
       "command", "model",    "weights",   "weights_sha256", "family", "parameters", "tokens",
@@ -78,14 +78,12 @@ class Reader {
   void Read(const fs::path& path) {
     if (!fs::exists(path)) Fail("{}: got no such file or folder, expected one that tare wrote", path.string());
     if (fs::is_directory(path)) return ReadSweepFolder(path);
-    if (!fs::is_regular_file(path))  // reading would wait for somebody to write
+    if (!fs::is_regular_file(path))  // reading would wait for a writer
       Fail("{}: got a pipe or a device, expected a file or a folder; try saving it to a file first", path.string());
     if (std::ranges::contains(material_.files, path.string(), &SourceFile::path))
       Fail("{}: is given twice; try giving it once", path.string());
     if (IsHdf5(path)) return ReadHdf5(path);
-    const MappedFile bytes(path);
-    const auto text = bytes.bytes();
-    ReadJsonText({reinterpret_cast<const char*>(text.data()), text.size()}, path.string());
+    ReadJsonText(MappedFile(path).text(), path.string());
   }
 
   // Documents lie in the order of their models, so that a model has the same colour in all figures.
@@ -122,10 +120,10 @@ class Reader {
   }
 
   void ReadOutlierLines(const fs::path& path) {
-    for (const std::string& line : ReadLines(path)) {
-      Json json = ParseOrderedJson(line, path.string());
-      if (json.is_object() && json.contains("figures")) Add(std::move(json["figures"]), path.string());
-    }
+    RecordLines lines = ReadRecords(path, OutlierRecords());
+    if (!lines.damaged.empty())
+      Fail("{}; try tare compare with this --out again: it measures what was there", DamageText(lines));
+    for (Record& record : lines.records) Add(std::move(record.object["figures"]), path.string());
   }
 
   void ReadHdf5(const fs::path& path) {

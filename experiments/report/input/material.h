@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The material of a report, read from the results of other commands: statistics (.h5), dumps (.h5), and JSON of `tare
-// stats`, `sweep` and `attribute` (or their folders), `eval`, `bench` and `inspect`. Each file names its own
-// kind.
+// stats`, `sweep` and `attribute` (or their folders), `eval`, `bench` and `inspect`. Each file names its own kind.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include "quant/file/json_value.h"
 
 #include "experiments/studies/sweep/comparison.h"
 #include "quant/observe/statistics_set.h"
@@ -28,7 +27,7 @@ struct ModelStatistics {
   StatisticsSet set;
 };
 
-// A file of `tare dump`, read when a figure is made of it.
+// A file of `tare dump`, read when a figure needs it.
 struct ModelDump {
   std::filesystem::path path;
   std::string model, plan;
@@ -37,7 +36,7 @@ struct ModelDump {
 // One object of a JSON file, with its schema.
 struct Document {
   std::string path, schema;
-  nlohmann::ordered_json json;
+  Json json;
 };
 
 struct Sweep {
@@ -45,7 +44,7 @@ struct Sweep {
   std::vector<SweepCell> cells;
   Comparisons comparisons;
 
-  // In the order of the cells; of what the sweep's tables show.
+  // The figures that the sweep's tables show, in the order of the cells.
   std::vector<SweepFigure> Figures() const;
 };
 
@@ -56,12 +55,12 @@ struct Material {
   std::vector<Document> documents;
   std::vector<Sweep> sweeps;
 
-  // Each document of the schema. What it lacks, or has of another type, throws Error with its file.
-  void ForEach(std::string_view schema, const std::function<void(const nlohmann::ordered_json&)>& use) const;
+  // Calls use for each document with the schema. Throws Error, with the file, if a key is missing or of another type.
+  void ForEach(std::string_view schema, const std::function<void(const Json&)>& use) const;
 };
 
-// Throws Error for a file of another schema, a part of a job, a sweep without a finished cell, two files of one model's
-// name and other weights, and the same twice.
+// Throws Error for an unknown schema, a part of a job, a sweep without a finished cell, two files with one model name
+// but different weights, and a file given twice.
 Material ReadMaterial(const std::vector<std::filesystem::path>& files);
 
 }  // namespace tare

@@ -3,40 +3,28 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 
 #include "experiments/report/drawing/embedded.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json_text.h"
+#include "quant/file/json_value.h"
 
 namespace tare {
 namespace {
+
+constexpr std::pair<char, std::string_view> kEntities[] = {
+    {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
 
 // Text, also between quotes; bytes that are no UTF-8 become U+FFFD.
 std::string Escaped(std::string_view raw) {
   const std::string text = Json::parse(JsonText(std::string(raw))).get<std::string>();
   std::string escaped;
   for (const char c : text) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      default:
-        escaped += c;
-    }
+    const auto entity = std::ranges::find(kEntities, c, &std::pair<char, std::string_view>::first);
+    escaped += entity == std::end(kEntities) ? std::string(1, c) : entity->second;
   }
   return escaped;
 }
@@ -74,7 +62,7 @@ std::string HtmlOf(const Table& table) {
   return html + "</tbody></table>";
 }
 
-// The table is what a screen reader has of the drawing.
+// A screen reader reads the table instead of the drawing.
 std::string FigureOf(const FigureData& figure, Drawing& drawing) {
   const std::string id = IdOf(figure), title = Escaped(figure.title);
   std::string html = Formatted("<section aria-labelledby=\"{0}-title\"><h2 id=\"{0}-title\">{1}</h2>\n", id, title);
@@ -84,9 +72,9 @@ std::string FigureOf(const FigureData& figure, Drawing& drawing) {
       id, title, drawing.Svg(id, SpecificationOf(figure)));
   html += Formatted("<figcaption>{}</figcaption>\n", Escaped(figure.caption));
   html += Formatted(
-      "<div class=\"actions\"></div>\n<details><summary>Data: {} rows</summary><div class=\"scroll\" tabindex=\"0\" "
+      "<div class=\"actions\"></div>\n<details><summary>Data: {}</summary><div class=\"scroll\" tabindex=\"0\" "
       "role=\"region\" aria-label=\"Data of {}\">{}</div></details>\n</figure></section>\n",
-      figure.table.rows.size(), title, HtmlOf(figure.table));
+      Counted(std::ssize(figure.table.rows), "row"), title, HtmlOf(figure.table));
   return html;
 }
 
@@ -111,7 +99,7 @@ std::string Sha256Base64(std::string_view text) {
   return {reinterpret_cast<const char*>(encoded.data()), static_cast<size_t>(length)};
 }
 
-// The template with each {{name}} replaced, once: what a value holds is not looked at again.
+// The template with each {{name}} replaced once: values are not searched for names.
 std::string Filled(std::string_view page, const std::map<std::string, std::string, std::less<>>& values) {
   std::string filled;
   while (true) {
@@ -144,8 +132,8 @@ std::string ReportPage(const PageWords& words, const Material& material, const s
   return Filled(Embedded("report.html"),
                 {{"title", Escaped(words.title)},
                  {"version", Escaped(words.version)},
-                 {"subtitle", Escaped(Formatted("{} figures from {} files; tare {}", figures.size(),
-                                                material.files.size(), words.version))},
+                 {"subtitle", Escaped(Formatted("{} from {}; tare {}", Counted(std::ssize(figures), "figure"),
+                                                Counted(std::ssize(material.files), "file"), words.version))},
                  {"style", std::string(Embedded("report.css"))},
                  {"script", script},
                  {"script_sha256", Sha256Base64(script)},

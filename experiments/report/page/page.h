@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // All figures on one self-contained page: drawings, tables, findings and the commands that were run. It loads nothing
-// from the network, runs no script but its own, and shows everything that came from files as text.
+// from the network, runs no script but its own, and shows everything from files as text.
 #pragma once
 
 #include <string>

@@ -2,13 +2,14 @@
 // The cost of each part of a plan, from a sweep of f32, the plan, and two plans for each part (parts.h): the part
 // alone, and all but the part. With F(.) a figure under a plan:
 //
-//   alone      F(part) - F(f32)            its cost if all else is exact
-//   taken out  F(plan) - F(all but part)   its cost if all else is quantized
-//   left over  F(plan) - F(f32) - sum of alone    0 if costs add up; above 0, parts make each other worse
+//   alone      F(part) - F(f32)            its cost with everything else exact
+//   taken out  F(plan) - F(all but part)   its cost with everything else quantized
+//   left over  F(plan) - F(f32) - sum of alone    0 if costs add up; above 0 if parts make each other worse
 //
-// The last is one contrast of all runs, paired by item or by window, so that its error accounts for what they share.
+// left over is one contrast of all runs, paired by item or by window, so its error accounts for what they share.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@
 
 namespace tare {
 
-// The plans to be run, in this order: f32, the plan, each part alone, the plan without each.
+// The plans to run, in this order: f32, the plan, each part alone, the plan without each part.
 std::vector<std::string> AttributionPlans(const Plan& plan, const std::vector<PlanPart>& parts);
 
 struct PartEffect {
@@ -30,15 +31,44 @@ struct Attribution {
   FigureKeys figure;
   double baseline = 0, whole = 0;
   Comparison change;              // of the whole plan
-  std::vector<PartEffect> parts;  // largest alone first
-  Comparison sum;                 // of all alone
+  std::vector<PartEffect> parts;  // sorted by the size of alone
+  Comparison sum;                 // sum of all alone
   Comparison left_over;
   int64_t count = 0;  // of the task's tokens or items
 };
 
-// Of one model, a figure each. p_holm is over all comparisons of figures that tables show. Throws Error where a cell of
+// For one model, one per figure. p_holm is over all comparisons of figures that tables show. Throws Error if a cell of
 // the plans is missing.
 std::vector<Attribution> Attribute(const std::vector<SweepCell>& cells, const Plan& plan,
                                    const std::vector<PlanPart>& parts, const Resampling& resampling);
+
+// One plan's attributions in two models side by side: the cost of each part alone in each model, and how much more it
+// costs the second, paired by the items or windows that both saw:
+//
+//   difference = (F2(part) - F2(f32)) - (F1(part) - F1(f32))
+
+// Of one model.
+struct AttributedModel {
+  std::vector<SweepCell> cells;
+  std::vector<Attribution> attributions;
+};
+
+struct PartPair {
+  std::string part;
+  std::optional<double> first, second;   // alone; empty if the plan has no such part in the model
+  std::optional<Comparison> difference;  // for parts that both have
+};
+
+struct AttributionPair {
+  std::string task;
+  FigureKeys figure;
+  std::vector<PartPair> parts;  // by the larger of the two, largest first
+  PartPair whole;               // the whole plan; has no name
+};
+
+// One pair for each task that both have, of the task's first figure (for divergence the mean). p_holm is over all
+// differences.
+std::vector<AttributionPair> PairAttributions(const AttributedModel& first, const AttributedModel& second,
+                                              const Plan& plan, const Resampling& resampling);
 
 }  // namespace tare

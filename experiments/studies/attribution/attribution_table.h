@@ -11,7 +11,6 @@
 //     the whole plan    +5.23e-02 [+4.94e-02, +5.47e-02] *
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -21,20 +20,39 @@ namespace tare {
 
 std::string AttributionTable(const std::vector<Attribution>& attributions);
 
-// "+8.0e-03 [+7.7e-03, +8.4e-03] *"; with its error where it has no interval.
+// "+8.0e-03 [+7.7e-03, +8.4e-03] *"; with its error if it has no interval.
 std::string ChangeWithEnds(const Comparison& change, const char* format);
 
-// What the marks mean, in lines, for below the table.
+// The lines below the table that explain its marks.
 std::string AttributionLegend(const std::vector<Attribution>& attributions);
 
-// task, figure, part, effect (plan, alone, taken_out, sum, left_over), plan, and of the effect what a sweep's change
-// has.
+// task, figure, part, effect (plan, alone, taken_out, sum, left_over), plan, and for the effect the columns of a
+// sweep's change.
 std::string AttributionCsv(const std::vector<Attribution>& attributions, const Plan& plan);
 
 // tare.attribution/1: {"schema", "model", "plan", "by", "level", "draws", "seed", "figures": [{"task", "figure", "n",
 // "baseline", "whole", "change", "parts": [{"part", "alone_plan", "without_plan", "alone", "taken_out"}], "sum",
 // "left_over"}]}
-nlohmann::ordered_json AttributionJson(const std::vector<Attribution>& attributions, const std::string& model,
-                                       const Plan& plan, const std::string& by, const Resampling& resampling);
+Json AttributionJson(const std::vector<Attribution>& attributions, const std::string& model, const Plan& plan,
+                     const std::string& by, const Resampling& resampling);
+
+// Attributions of two models side by side, as a table of at most 80 columns and for programs.
+//
+//   divergence:heldout, kld, of each part of int4 alone
+//     A: novels-standard, B: novels-differential
+//     part                        A           B  B minus A
+//     o_proj.w            +2.44e-03   +8.74e-03  +6.30e-03 [+5.90e-03, +6.70e-03] *
+//     ..
+//     the whole plan      +4.10e-02   +5.23e-02  +1.1e-02 [+7e-03, +1.5e-02] *
+//
+// `plan` as the user gave it, such as a preset's name. models: the two names.
+std::string AttributionPairTable(const std::vector<AttributionPair>& pairs, const std::string& plan,
+                                 const std::vector<std::string>& models);
+
+// task, figure, part (empty: the whole plan), first, second, and for the difference the columns of a sweep's.
+std::string AttributionPairCsv(const std::vector<AttributionPair>& pairs);
+
+// [{"task", "figure", "part", "first", "second", "difference"}]; null where a model has no such part.
+Json AttributionPairJson(const std::vector<AttributionPair>& pairs);
 
 }  // namespace tare

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "experiments/significance/shown.h"
-#include "experiments/studies/sweep/table_files.h"
+#include "experiments/studies/sweep/table.h"
 #include "experiments/table/table.h"
 #include "quant/base/formatted.h"
 
@@ -21,7 +21,7 @@ double Ratio(double part, double whole) { return whole == 0 ? 0 : part / whole; 
 
 bool Differential(const MapErrors& errors) { return errors.maps[1].rows > 0; }
 
-// In the order of CSV; text has those with a title.
+// In CSV order; text shows those with a title.
 std::vector<Column> FigureColumns() {
   return {Number("logit_rms", "logits", "{:.4f}", 6),
           Number("shiftless_rms", "no shift", "{:.4f}", 8),

@@ -7,15 +7,15 @@
 //        map 2       0.1548    0.1545    0.0125   0.0129  0.0604  -0.0057  -0.0016
 //        difference, in common +0.002 [+0.000, +0.003]    0.1269  -0.0073  -0.0050
 //
-// logits and no shift: RMS of the logits' error, and of what is left without its mean in each row; map: |P^ - P| / |P|;
-// the others as map_errors.h has them.
+// logits, no shift: RMS of the logits' error, and of the same minus its mean in each row; map: |P^ - P| / |P|; the
+// others are defined in map_errors.h.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "experiments/significance/bootstrap.h"
+#include "experiments/significance/paired_runs.h"
 #include "experiments/studies/attribution/map_errors.h"
 #include "quant/file/json_value.h"
 
@@ -24,7 +24,7 @@ namespace tare {
 // layers: [layers][sequences].
 using LayerMapErrors = std::vector<std::vector<MapErrors>>;
 
-// The share of two maps' errors that they have in common, and of the whole its correlation; its interval over
+// The share of two maps' errors that is common to both, with the correlation over everything and an interval over
 // sequences.
 struct CommonShare {
   double value = 0, correlation = 0;
@@ -36,9 +36,9 @@ CommonShare CommonOf(const std::vector<MapErrors>& sequences, const Resampling& 
 // "peak_formula"}], "difference": null or {"error", "common", "low", "high", "correlation", "peak", "peak_formula"}}]}
 Json MapErrorJson(const std::string& plan, const LayerMapErrors& layers, const Resampling& resampling);
 
-// Of such a plan.
+// For one such object.
 std::string MapErrorTable(const Json& plan);
-// Of such plans a row per layer and map, and one of the map "difference"; what a row does not have is empty.
+// For an array of them: one row per layer and map, and one with map "difference"; missing figures are empty.
 std::string MapErrorCsv(const Json& plans);
 
 }  // namespace tare

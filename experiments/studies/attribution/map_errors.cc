@@ -1,10 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/studies/attribution/map_errors.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "experiments/model/family.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
 
 namespace tare {
 namespace {
+
+using Rows = std::vector<std::vector<float>>;  // by query, of the keys that it sees
 
 // v P_j (S2 - P_j)
 struct Flattening {
@@ -51,6 +62,79 @@ constexpr double DifferenceSums::* kDifferenceSums[] = {&DifferenceSums::first_s
                                                         &DifferenceSums::error_squares, &DifferenceSums::peak,
                                                         &DifferenceSums::peak_formula};
 
+// A layer's attn_logits, probs and difference.
+class KeptMaps : public SiteVisitor {
+ public:
+  bool Wants(Site site, std::optional<int>) const override {
+    return site == Site::kAttnLogits || site == Site::kProbs || site == Site::kDifference;
+  }
+  void BeginBatch(int64_t) override { kept_.clear(); }
+  // One thread has all rows of a head and sequence.
+  void Visit(const SiteBlock& block, int) override {
+    Rows& rows = RowsOf(block);
+    for (int64_t r = 0; r < block.rows; ++r) rows.emplace_back(block.Row(r).begin(), block.Row(r).end());
+  }
+
+  const Rows& At(int slot, Site site, int head, std::optional<int> map) const {
+    return kept_.at({slot, site, head, map.value_or(0)});
+  }
+
+ private:
+  using Place = std::tuple<int, Site, int, int>;
+
+  Rows& RowsOf(const SiteBlock& block) {
+    const std::lock_guard lock(mutex_);
+    return kept_[{block.slot, block.site, block.head.value(), block.map.value_or(0)}];
+  }
+
+  std::mutex mutex_;  // of the table, whose entries stay where they are
+  std::map<Place, Rows> kept_;
+};
+
+// lambda of a head's row, recovered from its maps and their difference.
+double LambdaOf(std::span<const float> first, std::span<const float> second, std::span<const float> difference) {
+  double products = 0, squares = 0;
+  for (size_t j = 0; j < first.size(); ++j) {
+    products += (double{first[j]} - double{difference[j]}) * double{second[j]};
+    squares += double{second[j]} * double{second[j]};
+  }
+  return products / squares;  // a map sums to 1
+}
+
+MapErrors ErrorsOf(const KeptMaps& exact, const KeptMaps& noisy, int slot, const OutputHead& heads, int head) {
+  const auto row = [&](int map, size_t r) {
+    const int q = heads.Q(map);
+    const auto of = [&](const KeptMaps& kept, Site site) { return std::span(kept.At(slot, site, q, map + 1).at(r)); };
+    return MapRow{of(exact, Site::kAttnLogits), of(noisy, Site::kAttnLogits), of(exact, Site::kProbs),
+                  of(noisy, Site::kProbs)};
+  };
+  MapErrors errors;
+  const size_t rows = exact.At(slot, Site::kProbs, heads.q1, 1).size();
+  for (size_t r = 0; r < rows; ++r) {
+    const MapRow first = row(0, r);
+    if (!heads.Differential()) {
+      errors.Add(first);
+      continue;
+    }
+    const MapRow second = row(1, r);
+    const Rows& difference = exact.At(slot, Site::kDifference, head, {});
+    errors.Add(first, second, LambdaOf(first.map, second.map, difference.at(r)));
+  }
+  return errors;
+}
+
+// Of each of the batch's sequences.
+std::vector<MapErrors> LayerErrors(const KeptMaps& exact, const KeptMaps& noisy, size_t sequences,
+                                   const std::vector<OutputHead>& table) {
+  std::vector<MapErrors> of_head(sequences * table.size()), of_sequence(sequences);
+  ParallelFor(of_head.size(), [&](size_t i, int) {
+    const size_t slot = i / table.size(), head = i % table.size();
+    of_head[i] = ErrorsOf(exact, noisy, static_cast<int>(slot), table[head], static_cast<int>(head));
+  });
+  for (size_t i = 0; i < of_head.size(); ++i) of_sequence[i / table.size()] += of_head[i];
+  return of_sequence;
+}
+
 }  // namespace
 
 void MapErrors::Add(const MapRow& first) { AddMap(first, maps[0]); }
@@ -77,6 +161,37 @@ MapErrors& MapErrors::operator+=(const MapErrors& other) {
   }
   for (const auto sum : kDifferenceSums) difference.*sum += other.difference.*sum;
   return *this;
+}
+
+std::vector<std::vector<MapErrors>> MeasureMapErrors(Model& exact, Model& planned, PlanRun& run,
+                                                     const std::vector<ScoredSequence>& sequences,
+                                                     const Progress& progress) {
+  run.RefuseCache("maps");
+  if (run.carrying() == Carrying::kExecuted)
+    Fail("plan {}: got an executed plan, expected a simulated one: integer kernels show no maps",
+         run.plan().canonical());
+  const SiteVisitors plans = run.Begin(planned);
+  const std::vector<OutputHead> table = HeadTable(exact.config());
+  KeptMaps exact_maps, noisy_maps;
+  SiteVisitor* const keep_exact[] = {&exact_maps};
+  std::vector<SiteVisitor*> plan_and_keep(plans.begin(), plans.end());
+  plan_and_keep.push_back(&noisy_maps);
+  std::vector<std::vector<MapErrors>> layers(static_cast<size_t>(exact.config().layers));
+  const size_t step = SequencesPerBatch(sequences);
+  for (size_t begin = 0; begin < sequences.size(); begin += step) {
+    const TokenBatch batch = BatchOf(sequences, begin, step);
+    std::vector<float> x(static_cast<size_t>(batch.Rows()) * static_cast<size_t>(exact.config().hidden));
+    exact.EmbedInto(batch, x.data());
+    for (size_t layer = 0; layer < layers.size(); ++layer) {
+      std::vector<float> noisy = x;
+      exact.RunLayer(batch, static_cast<int>(layer), x.data(), keep_exact);
+      planned.RunLayer(batch, static_cast<int>(layer), noisy.data(), plan_and_keep);
+      std::ranges::copy(LayerErrors(exact_maps, noisy_maps, batch.sequences.size(), table),
+                        std::back_inserter(layers[layer]));
+    }
+    Report(progress, static_cast<int64_t>(std::min(begin + step, sequences.size())), std::ssize(sequences), "windows");
+  }
+  return layers;
 }
 
 }  // namespace tare

@@ -2,23 +2,27 @@
 // The effect of noise in attention logits on a softmax map and on the difference of two, row by row. With n keys,
 // logits s and s + e, maps P and P^, S2 = sum P^2, S3 = sum P^3:
 //
-//   shift     softmax is unaffected by a constant: what counts is e - mean, of variance v = sum (e - mean)^2 /
+//   shift     softmax is unaffected by a constant, so only e - mean matters, with variance v = sum (e - mean)^2 /
 //             (n - 1)
-//   exp bias  mean over keys of exp(e - mean) - 1, which is never negative: v / 2 to first order. A key with noise
-//             weighs so much more than one without
-//   peak      <P^ - P, P> / <P, P>, how much of itself a map gains. P^_j = P_j exp(d_j) / sum P exp(d), d = e - sum P
-//             e; to second order, of noise that is independent from key to key,
+//   exp bias  mean over keys of exp(e - mean) - 1, never negative, v / 2 to first order: how much more a key with noise
+//             weighs than one without
+//   peak      <P^ - P, P> / <P, P>: how much of itself a map gains. P^_j = P_j exp(d_j) / sum P exp(d), d = e - sum P
+//             e; to second order, for noise that is independent from key to key,
 //               E[P^_j - P_j] = v P_j (S2 - P_j)    large entries lose and small ones gain: noise flattens
-//             so that the peak is v (S2^2 - S3) / S2, and of a difference D = P1 - lambda P2
+//             so the peak is v (S2^2 - S3) / S2, and for a difference D = P1 - lambda P2
 //               sum_j D_j (v1 P1_j (S2_1 - P1_j) - lambda v2 P2_j (S2_2 - P2_j)) / <D, D>
-//   common    of the errors E1 and E2 of two maps 2 lambda <E1, E2> / (|E1|^2 + lambda^2 |E2|^2): the share of their
-//             energy that the subtraction takes away (1: all, 0: they are unlike, negative: it adds). Of noise of
+//   common    for the errors E1 and E2 of two maps, 2 lambda <E1, E2> / (|E1|^2 + lambda^2 |E2|^2): the share of their
+//             energy that the subtraction removes (1: all; 0: they are unlike; negative: it adds). For noise with
 //             covariance c between the two logits of a key, E<E1, E2> = c (S11 - S21 - S12 + S11^2), S_ab = sum P1^a
 //             P2^b
 #pragma once
 
 #include <array>
 #include <span>
+#include <vector>
+
+#include "experiments/model/plan_run.h"
+#include "experiments/passes/sequences.h"
 
 namespace tare {
 
@@ -28,7 +32,7 @@ struct MapRow {
 
 // Sums over rows.
 struct MapSums {
-  double keys = 0, logit_squares = 0, shiftless_squares = 0;  // of e, and of e less its mean
+  double keys = 0, logit_squares = 0, shiftless_squares = 0;  // of e, and of e minus its mean
   double rows = 0, exp_bias = 0, half_variance = 0;
   double map_squares = 0, error_squares = 0;  // |P|^2, |P^ - P|^2
   double peak = 0, peak_formula = 0;          // <P^ - P, P>
@@ -38,7 +42,7 @@ struct DifferenceSums {
   double map_squares = 0, error_squares = 0;                 // |D|^2, |E1 - lambda E2|^2
   double peak = 0, peak_formula = 0;
 };
-// Of a head of one map the first alone.
+// A head with one map uses only the first.
 struct MapErrors {
   std::array<MapSums, 2> maps;
   DifferenceSums difference;
@@ -47,5 +51,16 @@ struct MapErrors {
   void Add(const MapRow& first, const MapRow& second, double lambda);
   MapErrors& operator+=(const MapErrors& other);
 };
+
+// Errors of every layer's maps under a plan, each layer by itself: it gets the exact model's input, so errors of
+// earlier layers do not add up. Two copies of the model run side by side, one under the plan. The maps of a batch and
+// layer are held twice: 2 (3 T^2 / 2 to 5 T^2 / 2) floats per head and sequence of T tokens.
+//
+// Maps are subtracted with the exact lambda, so a plan's rules for lambda, difference and later sites have no effect
+// here.
+// [layers][sequences], each over all heads and rows. Throws Error for an executed plan, which shows no maps.
+std::vector<std::vector<MapErrors>> MeasureMapErrors(Model& exact, Model& planned, PlanRun& run,
+                                                     const std::vector<ScoredSequence>& sequences,
+                                                     const Progress& progress);
 
 }  // namespace tare

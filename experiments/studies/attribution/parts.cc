@@ -16,7 +16,7 @@ namespace {
 constexpr std::pair<std::string_view, bool Grain::*> kWords[] = {
     {"site", &Grain::site}, {"layer", &Grain::layer}, {"head", &Grain::head}, {"map", &Grain::map}};
 
-// What the places of a part have in common; nothing of what the plan is not cut by, or the site does not have.
+// What the places of a part have in common; empty for keys that the plan is not cut by, or that the site lacks.
 struct Common {
   std::optional<Site> site;
   std::optional<int> layer, head, map;
@@ -51,7 +51,7 @@ std::string RangeText(char letter, const std::optional<int>& only, const IndexRa
   return text;
 }
 
-// The part's own layer, head and map, and the rule's where it has none.
+// The part's own layer, head and map; the rule's if it has none.
 std::string SelectorText(const Common& part, const Selector& of_rule = {}) {
   std::string items;
   for (const std::string& item : {RangeText('l', part.layer, of_rule.layers), RangeText('h', part.head, of_rule.heads),
@@ -65,7 +65,7 @@ std::string NameOf(const Common& part, const Grain& grain) {
   return !text.empty() ? text : grain.layer ? "outside layers" : grain.head ? "without heads" : "of both maps";
 }
 
-// The names that the part's rules have: its site, or sites and groups as the plan has them.
+// The names in the part's rules: its site, or the plan's sites and groups.
 std::string NameIn(const Rule& rule, const Common& part) {
   return part.site ? std::string(Name(*part.site)) : rule.name;
 }
@@ -91,7 +91,7 @@ PlanPart PartOf(const Plan& plan, const Common& common, const Grain& grain, cons
   return {NameOf(common, grain), Plan::Parse(alone), Plan::Parse(without)};
 }
 
-// A model may have keys of one map beside keys of both, and no selector names the latter alone.
+// A model may have keys used by one map beside keys used by both, and no selector names only the latter.
 void CheckPart(const PlanPart& part, const Common& common, const Grain& grain, const Plan& plan,
                const std::vector<SiteKey>& keys) {
   for (const SiteKey& key : keys) {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cuts a plan into parts that are tested one at a time: by site, layer, head and map, or some of these. A part is the
-// set of quantized places that agree in these keys; a key that a site lacks (the layer of lm_head.w) does not separate
-// it.
+// set of quantized places that agree in these keys; a key that a site lacks (the layer of lm_head.w) is ignored for it.
 //
 //   int8 by site          q_proj.w  k_proj.w  ..  q  k  v  probs
 //   q=int4/token,k=int4/token by layer, map   [l0,m1]  [l0,m2]  [l1,m1]  ..
 //
-// A scale that spans several parts (one per tensor, cut by head) then covers the part alone.
+// A scale that spans several parts (one per tensor, cut by head) then covers only the part.
 #pragma once
 
 #include <string>
@@ -21,16 +20,16 @@ namespace tare {
 struct Grain {
   bool site = false, layer = false, head = false, map = false;
 };
-// "site,layer": one or more of site, layer, head and map, each once. Throws Error.
+// Parses "site,layer": one or more of site, layer, head and map, each once. Throws Error.
 Grain ParseGrain(std::string_view text);
 
 struct PlanPart {
-  std::string name;  // "q[l0]"; "[l0]" where sites are not told apart; "outside layers" where there is none
-  Plan alone;        // of the plan only the part
-  Plan without;      // the plan but for the part
+  std::string name;  // "q[l0]"; "[l0]" if not cut by site; "outside layers" for sites without one
+  Plan alone;        // only this part of the plan
+  Plan without;      // the plan without this part
 };
 
-// In the order of sites, layers, heads and maps. Throws Error for a plan of fewer than two parts, and for one whose
+// In the order of sites, layers, heads and maps. Throws Error for a plan with fewer than two parts, and for one whose
 // parts no selector can separate.
 std::vector<PlanPart> PartsOf(const Plan& plan, const Grain& grain, const ModelSites& model);
 

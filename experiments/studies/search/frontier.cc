@@ -15,14 +15,14 @@ struct Edge {
   double slope = 0;  // loss per cost saved
 };
 
-// The least loss, and of those the least cost.
+// The level with the least loss, and among those the least cost.
 size_t Beginning(const std::vector<LevelCost>& levels) {
   const auto least =
       std::ranges::min_element(levels, {}, [](const LevelCost& level) { return std::tuple(level.loss, level.cost); });
   return static_cast<size_t>(least - levels.begin());
 }
 
-// The next corner of the hull: the flattest way to less cost, and of those the longest.
+// The next corner of the hull: the flattest edge to less cost, and among those the longest.
 std::optional<Edge> EdgeFrom(const std::vector<LevelCost>& levels, size_t part, size_t from) {
   std::optional<Edge> best;
   for (size_t to = 0; to < levels.size(); ++to) {

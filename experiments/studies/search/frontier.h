@@ -20,11 +20,11 @@ struct LevelCost {
 struct FrontierPoint {
   std::vector<size_t> levels;  // of each part
   double cost = 0, loss = 0;   // sums
-  size_t moved = 0;            // the part that is another level than at the point before; of the first, no matter
+  size_t moved = 0;            // the part whose level differs from the point before; undefined for the first point
 };
 
-// Each part with one level or more. From the least loss to the least cost; losses below 0, which are noise, count 0.
-// Ties go to the earlier part.
+// Each part needs at least one level. Runs from the least loss to the least cost; losses below 0, which are noise,
+// count as 0. Ties go to the earlier part.
 std::vector<FrontierPoint> Frontier(const std::vector<std::vector<LevelCost>>& parts);
 
 }  // namespace tare

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The choices of a search: for each part, a site in one layer, its levels in the given plans, and no quantization. A
-// plan gives every part one level: int8, int6 and int4 give a weight three levels, and an input of a linear layer, int8
-// in all, one.
+// The choices of a search. For each part, a site in one layer, they are its levels in the given plans, and no
+// quantization. A plan gives every part one level: int8, int6 and int4 together give three levels to a weight, and one
+// to an input of a linear layer, which is int8 in all of them.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,14 +12,27 @@
 #include "experiments/model/config.h"
 #include "experiments/studies/search/frontier.h"
 #include "experiments/studies/sweep/sweep.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 
+// Writes a choice per site and layer as few rules:
+//
+//   weights int4/channel, except down_proj.w in layers 0, 3  ->  weights=int4/channel,down_proj.w[l0]=int8/channel,..
+//
+// A site, or a group of sites, gets one rule for the level that saves the most text; runs of neighbouring layers with
+// other levels get rules of their own.
+inline constexpr const char* kExact = "f32";
+
+// For each site, the right sides of its rules by layer (one for a site outside the layers), "f32" for exact ones. Of a
+// group (weights, linear_in), either all sites of the model are present or none.
+std::string ShortRules(const std::map<Site, std::vector<std::string>>& sites);
+
 struct PartLevel {
-  std::string rule;  // right of its =: "int4/token"
+  std::string rule;  // the right side of its rule: "int4/token"
   int bits = 0;
-  std::string plan;  // it alone, all else exact
-  LevelCost of;      // bits x operands; the loss is known once it has run
+  std::string plan;  // this level alone, everything else exact
+  LevelCost of;      // bits x operands; the loss is set after it has run
 };
 
 struct SearchPart {
@@ -26,7 +40,7 @@ struct SearchPart {
   Site site{};
   std::optional<int> layer;
   double operands = 0;            // per token (operands.h)
-  std::vector<PartLevel> levels;  // the first is not quantized
+  std::vector<PartLevel> levels;  // the first is unquantized
 };
 
 // In the order of sites and layers. Throws Error for a plan that distinguishes heads or maps, or has fewer than two
@@ -35,10 +49,10 @@ std::vector<SearchPart> SearchParts(const std::vector<Plan>& plans, const ModelC
 
 // f32, and every level alone.
 std::vector<std::string> SensitivityPlans(const std::vector<SearchPart>& parts);
-// From their cells: the mean divergence.
+// Sets each level's loss, the mean divergence, from the cells of these plans.
 void SetLosses(const std::vector<SweepCell>& cells, std::vector<SearchPart>& parts);
 
-// Levels of the parts, one each, as a plan.
+// One level for each part, as a plan.
 std::string PlanAt(const std::vector<SearchPart>& parts, const std::vector<size_t>& levels, const ModelConfig& config);
 
 }  // namespace tare

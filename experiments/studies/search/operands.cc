@@ -9,7 +9,7 @@
 namespace tare {
 namespace {
 
-// Of a window's queries, the mean.
+// The mean over a window's queries.
 double KeysSeen(std::optional<int> layer, const ModelConfig& config, int64_t window) {
   const int64_t sliding = layer ? config.Window(*layer) : 0, most = sliding == 0 ? window : std::min(sliding, window);
   return static_cast<double>(most * (most + 1) / 2 + (window - most) * most) / static_cast<double>(window);
@@ -20,7 +20,7 @@ double Product(Site weight, const ModelConfig& config) {
   return static_cast<double>(shape.in * shape.out);
 }
 
-// Of sites that no product takes.
+// For sites that are in no product.
 int64_t Values(Site site, const ModelConfig& c) {
   switch (site) {
     case Site::kQNorm:

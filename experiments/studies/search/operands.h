@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The definition of a plan's cost: every multiply-add takes two operands, and each costs its bits, regardless of
-// reuse.
+// The cost of a plan: every multiply-add takes two operands, and each costs its bits, regardless of reuse.
 //
 //   site                      operands per token
 //   X.w, X.in                 in x out of the matrix
-//   q, k                      query heads x d x keys
-//   probs, difference, v      maps (difference: 1) x values of attention's output x keys; v of as many maps as there
-//                             are
+//   probs, difference, v      maps (difference: 1) x values of attention's output x keys; v for as many maps as the
+//                             layer has
+//   cache_k, cache_v          key/value heads x d x keys, as decoding reads them
 //   cache_k, cache_v          key/value heads x d x keys: what decoding reads
 //   any other                 its values per token: no product uses them
 //
@@ -17,13 +16,13 @@
 #include <cstdint>
 
 #include "experiments/model/config.h"
-#include "quant/plan/site_key.h"
+#include "quant/plan/site.h"
 
 namespace tare {
 
 inline constexpr int kUnquantizedBits = 16;
 
-// Of a layer's site, or of one outside the layers.
+// For a site in a layer, or outside the layers.
 double OperandsPerToken(Site site, std::optional<int> layer, const ModelConfig& config, int64_t window);
 
 }  // namespace tare

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "experiments/studies/search/operands.h"
 #include "quant/base/error.h"
 
 namespace tare {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cheapest plan within a loss: the losses of the parts alone (levels.h) give the frontier of an additive model
-// (frontier.h), and a few points of that frontier are measured. The loss of parts together is not the sum of their
-// losses alone, so the measurements decide: bisection along the frontier, from its cheap end.
+// (frontier.h), and a few of its points are measured. Losses of parts together are not the sum of their losses alone,
+// so the measurements decide, by bisection along the frontier from its cheap end.
 #pragma once
 
 #include <functional>
@@ -13,12 +13,12 @@
 
 namespace tare {
 
-// A point of the frontier that was run: the first task's cell is of divergence.
+// A measured point of the frontier. The first task's cell is that of divergence.
 struct VerifiedPoint {
   size_t step = 0;  // of the frontier
   std::string plan;
-  std::vector<SweepCell> cells;     // of each task
-  std::vector<Comparison> changes;  // from f32; of each cell, its first figure
+  std::vector<SweepCell> cells;     // one per task
+  std::vector<Comparison> changes;  // from f32, of each cell's first figure
   double Loss() const { return changes.front().value; }
 };
 
@@ -28,21 +28,21 @@ struct Search {
   std::vector<SearchPart> parts;
   std::vector<FrontierPoint> frontier;
   std::vector<VerifiedPoint> verified;  // in the order of the frontier
-  size_t answer = 0;                    // of these
+  size_t answer = 0;                    // index in verified
 
   const VerifiedPoint& Answer() const { return verified[answer]; }
   // Mean bits of all parts' operands.
   double BitsAt(size_t step) const;
 };
 
-// Of the parts, once their losses are set.
+// Call it after the parts' losses are set.
 std::vector<FrontierPoint> FrontierOf(const std::vector<SearchPart>& parts);
 
-// Runs points, by their step, until the one after the answer is known to lose more than `within`, or the answer is the
-// last. Throws Error where the frontier's second point loses more already: then only f32 is within.
+// Measures points, by their step, until the point after the answer is known to lose more than `within`, or the answer
+// is the last point. Throws Error if the frontier's second point already loses more: then only f32 is within.
 void Verify(Search& search, const std::function<VerifiedPoint(size_t step)>& run);
 
-// What a point's cells say, beside those of f32: cells of both, task by task.
+// A point from its cells and those of f32, task by task.
 VerifiedPoint PointOf(size_t step, const std::string& plan, const std::vector<SweepCell>& cells,
                       const Resampling& resampling);
 

@@ -6,7 +6,7 @@
 
 #include "experiments/studies/search/operands.h"
 #include "experiments/studies/sweep/table.h"
-#include "experiments/studies/sweep/table_files.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
 
@@ -78,7 +78,7 @@ std::string BitsText(const Search& search) {
   return text;
 }
 
-// A step of the frontier, the part that it moved (but the first), and the point of it that was run, if any.
+// A step of the frontier, the part that it moved (except for the first), and its measured point, if any.
 struct SearchStep {
   size_t step = 0;
   const FrontierPoint* point = nullptr;
@@ -114,8 +114,9 @@ std::string SearchTable(const Search& search) {
   const VerifiedPoint& answer = search.Answer();
   const FrontierPoint& last = search.frontier.back();
   std::string text =
-      Formatted("{}: {} parts, a frontier of {} steps from 16 to {:.2f} bits per operand\n", search.model,
-                search.parts.size(), search.frontier.size() - 1, search.BitsAt(search.frontier.size() - 1));
+      Formatted("{}: {}, a frontier of {} from 16 to {:.2f} bits per operand\n", search.model,
+                Counted(std::ssize(search.parts), "part"), Counted(std::ssize(search.frontier) - 1, "step"),
+                search.BitsAt(search.frontier.size() - 1));
   text += VerifiedText(search) + TasksText(search) + BitsText(search);
   text += Formatted(
       "\nwithin {} nats per token, {:.2f} bits per operand{}:\n{}\n", search.within, search.BitsAt(answer.step),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A search as a table of at most 80 columns (except the plan, which is one word) and for programs.
+// A search as a table of at most 80 columns (except for the plan, which is one word) and for programs.
 //
 //   kld               bits  predicted  measured
 //     step 41         8.02   9.93e-03  1.02e-02 [9.6e-03, 1.10e-02] beyond
@@ -9,7 +9,6 @@
 //     o_proj.w          8  8  6  8
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "experiments/studies/search/search.h"
@@ -18,13 +17,13 @@ namespace tare {
 
 std::string SearchTable(const Search& search);
 
-// A row per step of the frontier: step, part, rule, bits, predicted; where it was run measured, stderr, low, high,
-// within, and the plan.
+// One row per step of the frontier: step, part, rule, bits, predicted; if it was measured, also measured, stderr, low,
+// high, within, and the plan.
 std::string SearchCsv(const Search& search);
 
 // tare.search/1: {"schema", "model", "within", "level", "draws", "seed", "bits", "plan", "parts": [{"part", "operands",
 // "levels": [{"rule", "bits", "kld"}]}], "frontier": [{"step", "part", "rule", "bits", "predicted"}], "verified":
 // [{"step", "bits", "predicted", "plan", "tasks": [{"task", "figure", "value", "change"}]}]}
-nlohmann::ordered_json SearchJson(const Search& search, const Resampling& resampling);
+Json SearchJson(const Search& search, const Resampling& resampling);
 
 }  // namespace tare

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "experiments/significance/distributions.h"
-#include "experiments/significance/power.h"
 
 namespace tare {
 namespace {
@@ -34,7 +33,7 @@ PairedRuns OfItems(const RunsOfPair& runs, const std::vector<double>& signs) {
   return paired;
 }
 
-// Nothing where the runs did not score the same tokens.
+// Empty if the runs did not score the same tokens.
 std::optional<PairedRuns> SharedWindows(const RunsOfPair& runs, const std::vector<double>& signs) {
   PairedRuns paired{.counts = runs[0]->windows.counts, .sums = {}, .signs = signs, .of_mean = runs[0]->keys.of_mean};
   for (const Figure* run : runs) {
@@ -65,13 +64,13 @@ void CompareWindows(const PairedRuns& runs, const Resampling& resampling, Compar
   c.for_half = 4 * static_cast<int64_t>(runs.Units());
 }
 
-// Of 16 bits, and nothing else that changes the model (+sink of f32 does).
+// Whether the cell has 16 bits and nothing else that changes the model (as f32+sink does).
 bool IsExact(const SweepCell& cell) {
   const Plan plan = Plan::Parse(cell.Plan());
   return std::ranges::all_of(plan.rules(), &Rule::Exempts);
 }
 
-// The cell of 16 bits that another one's change is from; null for such a cell itself, and where there is none.
+// The cell of 16 bits that a cell's change starts from; null for such a cell itself, and if there is none.
 const SweepCell* BaselineOf(const std::vector<SweepCell>& cells, const SweepCell& cell) {
   if (IsExact(cell)) return nullptr;
   const auto found = std::ranges::find_if(cells, [&](const SweepCell& c) {
@@ -80,7 +79,7 @@ const SweepCell* BaselineOf(const std::vector<SweepCell>& cells, const SweepCell
   return found == cells.end() ? nullptr : &*found;
 }
 
-// The first model's cell of the same task and plan; null for the first model's own, and where there is none.
+// The first model's cell for the same task and plan; null for the first model's own, and if there is none.
 const SweepCell* SameOfFirst(const std::vector<SweepCell>& cells, const SweepCell& cell) {
   if (cell.model == cells.front().model) return nullptr;
   const auto found = std::ranges::find_if(cells, [&](const SweepCell& c) {
@@ -97,7 +96,7 @@ const Comparison* Find(const std::vector<Comparison>& comparisons, size_t cell, 
   return found == comparisons.end() ? nullptr : &*found;
 }
 
-// Over those that the table shows.
+// Over the comparisons that the table shows.
 void AddHolmOfShown(const std::vector<SweepCell>& cells, std::vector<Comparison>& comparisons) {
   std::vector<Comparison*> shown;
   for (Comparison& c : comparisons) {

@@ -1,50 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares the cells of a sweep, figure by figure: how much a plan changes it from 16 bits of the same model, and how
-// much more a model's figure changes than the first model's: the difference of their drops. Both are paired by the
-// items or windows that the runs share, and both come with their significance:
+// Compares the cells of a sweep, figure by figure: how much a plan changes the figure from 16 bits of the same model,
+// and how much more it changes than the first model's (the difference of their drops). Both are paired by the items or
+// windows that the runs share, and both come with their significance:
 //
 //            error                       95 % interval                                          p of no difference
 //   items    s(d) / sqrt(n)              Bonett and Price; of a difference of drops BCa, where  McNemar's, exact
 //                                        kFewItems differ or more
-//            Items that share samples (tasks/samples.h) are paired by sample, as windows are.
-//   windows  significance/paired_runs.h  BCa (significance/bootstrap.h)                             Student's t,
+//            Items that share samples (tasks/groups.h) are paired by sample, as windows are.
+//   windows  significance/paired_runs.h  BCa (there as well)                                        Student's t,
 //            windows - 1
 //
-// p_holm is Holm's over all changes that the table shows, or all its differences of drops. One pair of models is one
-// sample of training: such a difference applies to these two checkpoints, not to their architectures.
+// p_holm is Holm's over all changes that the table shows, or over all differences of drops. One pair of models is one
+// sample of training: a difference applies to these two checkpoints, not to their architectures.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "experiments/significance/bootstrap.h"
 #include "experiments/significance/p_values.h"
+#include "experiments/significance/paired_runs.h"
 #include "experiments/studies/sweep/sweep.h"
 
 namespace tare {
 
 struct Comparison {
-  size_t cell = 0, figure = 0;  // the quantized run among the cells, and which of its figures
-  std::string against;          // of a difference of drops the first model
+  size_t cell = 0, figure = 0;  // the quantized run's index among the cells, and its figure's
+  std::string against;          // for a difference of drops, the first model
   double value = 0;
   std::optional<double> error;
   std::optional<Interval> interval;
   std::optional<OutcomeChanges> items;  // gained and lost
   std::optional<double> p, p_holm;
-  std::optional<double> detectable;  // with these items or windows (significance/power.h)
+  std::optional<double> detectable;  // with these items or windows (significance/p_values.h)
   std::optional<int64_t> for_half;   // items or windows that would show half of it
 
   bool Significant() const { return p_holm && *p_holm < kLevel; }
-  // Too few items differ for any p below 0.05.
+  // Too few items changed for any p below 0.05.
   bool TooFew() const { return items && items->gained + items->lost < kFewestChanged; }
 };
 
-// sum_r sign_r x figure of run r, of one model over the same units: "change" for signs -1 and 1. Items that all runs
-// answered are compared by item, or by sample where they share some, others by window.
+// sum_r sign_r x figure of run r, for one model over the same units; a change has signs -1 and 1. Items answered in all
+// runs are compared by item, or by sample if they share some; others by window.
 Comparison Compare(const std::vector<const Figure*>& runs, const std::vector<double>& signs,
                    const Resampling& resampling);
-// Of those that have a p.
+// Sets p_holm of those that have a p.
 void AddHolm(const std::vector<Comparison*>& comparisons);
 
 struct Comparisons {
@@ -52,8 +52,8 @@ struct Comparisons {
 };
 Comparisons CompareCells(const std::vector<SweepCell>& cells, const Resampling& resampling = {});
 
-// A figure of a cell, how it differs from that of 16 bits, and how much more than the first model's; null where there
-// is none.
+// A figure of a cell, its change from 16 bits, and how much more it changed than the first model's; null if there is
+// none.
 struct SweepFigure {
   const SweepCell* cell = nullptr;
   const Figure* figure = nullptr;

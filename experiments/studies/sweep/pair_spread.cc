@@ -6,10 +6,9 @@
 
 #include "experiments/significance/distributions.h"
 #include "experiments/significance/shown.h"
-#include "experiments/studies/sweep/table_files.h"
+#include "experiments/studies/sweep/table.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
 
@@ -21,12 +20,12 @@ std::string PlanOf(const Json& cell) {
   return key.at("plan").get<std::string>() + (key.contains("executed") ? " executed" : "");
 }
 
-// Seeds differ in weights; a configuration may say more than the model's shape. Tokenizers are the same.
+// Seeds differ in weights, and configurations may differ in more than the model's shape. Tokenizers are the same.
 bool IsOfTheModel(const std::string& setting) {
   return setting == "model" || setting == "weights" || setting == "stats" || setting == "config.json";
 }
 
-// The second model's cells, which have the differences; with the first's.
+// The second model's cells, which have the differences, and the first's.
 struct Cells {
   std::vector<const Json*> first, second;
 };
@@ -48,7 +47,7 @@ void RequireOtherWeights(const Json& cell, const Json& own, const std::string& w
          cell.at("model").get<std::string>(), own_where);
 }
 
-// Seeds differ in weights and in nothing else that a comparison depends on.
+// Pairs may differ in weights, but in nothing else that a comparison depends on.
 void RequireAnotherSeed(const ComparedPair& pair, const Cells& cells, const ComparedPair& own, const Cells& own_cells) {
   const Json &first = *cells.first.front(), &second = *cells.second.front(), &own_first = *own_cells.first.front(),
              &own_second = *own_cells.second.front();
@@ -110,8 +109,7 @@ ComparedPair ReadComparedPair(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(path))
     Fail("{}: got no compare.json, expected a folder that --out of tare compare made, finished", folder.string());
   const MappedFile file(path);
-  const auto bytes = file.bytes();
-  Json json = ParseOrderedJson({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string());
+  Json json = ParseOrderedJson(file.text(), path.string());
   try {
     ComparedPair pair{folder.string(), std::move(json.at("sweep"))};
     CellsOf(pair);

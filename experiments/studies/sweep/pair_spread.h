@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pair of models is one sample of training. Of several pairs, the same two recipes trained from other seeds, each
-// compared by itself (tare compare), the spread of the differences of drops: d_i of pair i,
+// The spread of the differences of drops over several pairs: the same two recipes trained from other seeds, each pair
+// compared by itself (tare compare). One pair of models is only one sample of training. With d_i for pair i:
 //
 //   mean m = sum d_i / n,   deviation s = sqrt(sum (d_i - m)^2 / (n - 1)),   95 % of the mean: m -/+ t s / sqrt(n)
 //
-// with t of Student's law, n - 1 degrees of freedom. The error of a pair from its items or windows is in s
-// already.
+// with t of Student's distribution, n - 1 degrees of freedom. s already contains each pair's error from its items or
+// windows.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+#include "quant/file/json_value.h"
 
 #include "experiments/significance/accuracy.h"
 #include "experiments/table/table.h"
@@ -18,12 +18,12 @@
 
 namespace tare {
 
-// tare.sweep/3 of two models, as compare.json has it, and where it is from.
+// A tare.sweep/3 of two models, as in compare.json, and where it is from.
 struct ComparedPair {
   std::string where;
-  nlohmann::ordered_json sweep;
+  Json sweep;
 };
-// From compare.json of the folder. Throws Error where there is none, or none of two models.
+// Reads the folder's compare.json. Throws Error if it is missing or does not compare two models.
 ComparedPair ReadComparedPair(const std::filesystem::path& folder);
 
 struct PairSpread {
@@ -34,8 +34,8 @@ struct PairSpread {
   Interval interval;
 };
 
-// Of two pairs or more, for every difference of the first that tables show. Throws Error, naming the pair, for one of
-// other tasks, windows or plans, with models in the other order, and for one that comes twice.
+// Needs two pairs or more; takes every difference of the first that tables show. Throws Error, naming the pair, for
+// other tasks, windows or plans, for models in the other order, and for a pair given twice.
 std::vector<PairSpread> SpreadOverPairs(const std::vector<ComparedPair>& pairs);
 
 // For people, within 80 columns.

@@ -3,36 +3,26 @@
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 
+#include "experiments/studies/sweep/cell_log.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/notice.h"
-#include "quant/file/atomic_file.h"
 #include "quant/file/checkpoint.h"
-#include "quant/file/folder_lock.h"
-#include "quant/file/json_text.h"
 #include "quant/file/json_value.h"
 #include "quant/file/sha256.h"
-#include "quant/file/strict_json.h"
 
 namespace tare {
 namespace {
 
-constexpr const char* kSchema = "tare.cell/1";
-// Besides its weights: what decides how they are read, and how a text is.
+// Files besides the weights that affect how the weights and texts are read.
 constexpr std::array kModelFiles{"config.json", "tensor-names.json", "tokenizer.json", "tokenizer.model",
                                  "tokenizer_config.json"};
 
-bool AreStrings(const Json& object, std::initializer_list<const char*> keys) {
-  return std::ranges::all_of(keys, [&](const char* key) { return object.contains(key) && object[key].is_string(); });
-}
-
-// Null where no task of the sweep, and no kind that there is, has the name.
+// Null if neither a task of the sweep nor any kind has the name.
 const TaskKind* KindOf(const std::string& task, const std::vector<TaskSpec>& tasks) {
   const auto spec = std::ranges::find(tasks, task, &TaskSpec::Name);
   if (spec != tasks.end()) return spec->kind;
@@ -41,71 +31,7 @@ const TaskKind* KindOf(const std::string& task, const std::vector<TaskSpec>& tas
   return kind == kinds.end() ? nullptr : *kind;
 }
 
-// Whether a line is of a cell: the file may have been edited, or be another program's. Of these tasks' cells the
-// figures must be there, those of other tasks are left in peace.
-bool IsCell(const Json& line, const std::vector<TaskSpec>& tasks) {
-  if (!line.is_object() || !AreStrings(line, {"schema"}) || line["schema"] != kSchema) return false;
-  if (!line.contains("key") || !line.contains("result") || !AreStrings(line["key"], {"plan", "task"})) return false;
-  const auto task = std::ranges::find(tasks, line["key"]["task"].get<std::string>(), &TaskSpec::Name);
-  return task == tasks.end() || ReadFigures(line["result"], *task->kind);
-}
-
-// Null where it is no JSON, or such as no writer of ours makes.
-Json ParseLine(const std::string& text) {
-  try {
-    return ParseOrderedJson(text, "");
-  } catch (const Error&) {
-    return {};
-  }
-}
-
-// Keys and results of finished cells.
-std::vector<std::pair<Json, Json>> ReadCells(const std::filesystem::path& path, const std::vector<TaskSpec>& tasks) {
-  std::vector<std::pair<Json, Json>> cells;
-  for (const std::string& text : ReadLines(path)) {
-    const Json line = ParseLine(text);
-    if (!IsCell(line, tasks)) {
-      Fail("{}: line {}: not a finished cell of a sweep; try another --out, or remove the line", path.string(),
-           cells.size() + 1);
-    }
-    cells.emplace_back(line["key"], line["result"]);
-  }
-  return cells;
-}
-
-// Finished cells of an earlier run, by their keys as text. A last line that was being written when the run ended is
-// dropped, and its cell runs again.
-class CellLog {
- public:
-  CellLog(const std::filesystem::path& folder, const std::vector<TaskSpec>& tasks)
-      : folder_(folder), path_(folder / "cells.jsonl") {
-    for (const auto& [key, result] : ReadCells(path_, tasks)) Keep(key, result);
-  }
-
-  const Json* Find(const Json& key) const {
-    const auto found = results_.find(JsonText(key));
-    return found == results_.end() ? nullptr : &found->second;
-  }
-  void Append(const Json& key, const Json& result) {
-    AppendLine(path_, JsonText(Json{{"schema", kSchema}, {"key", key}, {"result", result}}));
-    Keep(key, result);
-  }
-  const std::filesystem::path& path() const { return path_; }
-  // In the order of the file.
-  const std::vector<Json>& keys() const { return keys_; }
-
- private:
-  void Keep(const Json& key, const Json& result) {
-    if (results_.insert_or_assign(JsonText(key), result).second) keys_.push_back(key);
-  }
-
-  OutputFolder folder_;  // held: two sweeps at once would both run what both do not find
-  std::filesystem::path path_;
-  std::vector<Json> keys_;
-  std::map<std::string, Json> results_;
-};
-
-// A model's static scales: nothing where the sweep has none.
+// A model's static scales; empty if the sweep has none.
 struct Seen {
   StaticSource source;
   std::string sha256;  // of the file
@@ -142,7 +68,7 @@ std::vector<Seen> ReadSeen(const SweepOptions& options) {
   return seen;
 }
 
-// Whatever can be refused before hours of work; returns what the models' statistics files hold.
+// Refuses what can be refused before hours of work; returns the contents of the models' statistics files.
 std::vector<Seen> CheckOptions(const SweepOptions& options, const std::vector<Plan>& plans) {
   std::vector<Seen> seen = ReadSeen(options);
   std::set<std::string> names;
@@ -162,7 +88,7 @@ bool IsOfModel(const std::string& name) {
   return name == "weights" || name == "stats" || std::ranges::contains(kModelFiles, name);
 }
 
-// The setting in which two cells differ, so that they cannot stand in one table; "" where they can.
+// The setting in which two cells differ, so that one table cannot hold both; "" if it can.
 std::string Clash(const Json& a, const Json& b) {
   const bool same_model = a["model"] == b["model"], same_task = a["task"] == b["task"];
   for (const auto& [name, value] : a.items()) {
@@ -175,10 +101,10 @@ std::string Clash(const Json& a, const Json& b) {
   return same_row && a != b ? "set of files" : "";
 }
 
-// A cell of the folder, by its key; nothing where its task is of no kind that there is.
+// A cell of the folder, by its key; empty if its task is of an unknown kind.
 std::optional<SweepCell> CellOf(const Json& key, const CellLog& log, const std::vector<TaskSpec>& tasks) {
   const TaskKind* kind = KindOf(key["task"], tasks);
-  if (kind == nullptr || !AreStrings(key, {"model"})) return std::nullopt;
+  if (kind == nullptr || !key.contains("model") || !key["model"].is_string()) return std::nullopt;
   const Json& result = *log.Find(key);
   std::optional<Figures> figures = ReadFigures(result, *kind);
   if (!figures) return std::nullopt;
@@ -216,12 +142,12 @@ std::string CellText(const Json& key) {
   return Formatted("{} {} {}", key.value("model", ""), key.value("plan", ""), key.value("task", ""));
 }
 
-Parts ReadParts(const std::vector<std::filesystem::path>& folders, const std::vector<TaskSpec>& tasks) {
+Parts ReadParts(const std::vector<std::filesystem::path>& folders, const CellReader& reader) {
   Parts parts;
   for (const std::filesystem::path& folder : folders) {
     const std::filesystem::path file = folder / "cells.jsonl";
     if (!std::filesystem::exists(file)) Fail("{}: no such file; expected finished cells of this sweep", file.string());
-    for (const auto& [key, result] : ReadCells(file, tasks)) {
+    for (const auto& [key, result] : ReadCells(folder, reader)) {
       const auto [twin, added] = parts.try_emplace(JsonText(key), Part{file, key, result});
       if (!added && twin->second.result != result)
         Fail("{}: {}: got other figures than in {}, expected the same; are the machines of one kind?", file.string(),
@@ -255,14 +181,14 @@ std::string Ranges(const std::vector<size_t>& numbers) {
   return text;
 }
 
-// A cell of a model that is to be run, or was.
+// A cell of a model that will run, or has run.
 struct PlannedCell {
   std::shared_ptr<const Task> task;
   const Plan* plan = nullptr;
   Json key;
 };
 
-// Those of the list that are asked for; `number`, of the model's first cell in the list, becomes the next model's.
+// The requested cells of this model; `number`, that of the model's first cell in the list, becomes the next model's.
 std::vector<PlannedCell> CellsOfModel(const Model& model, const std::vector<Plan>& plans, const Seen& seen,
                                       const SweepOptions& options, size_t& number) {
   const std::string weights_hash = model.files().ContentHash();
@@ -302,9 +228,9 @@ std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting&
   const std::vector<Seen> seen = CheckOptions(options, plans);
   const size_t all = options.models.size() * options.tasks.size() * plans.size();
   CheckOnly(options, all);
-  CellLog log(options.folder, options.tasks);
+  CellLog log(options.folder, {options.study, options.tasks});
   std::vector<SweepCell> cells;
-  // Keys need a model's weights hashed, so what is missing is known model by model.
+  // Keys need the hash of a model's weights, so missing cells are known model by model.
   size_t number = 0, ran = 0, left = options.only ? options.only->second - options.only->first + 1 : all;
   for (size_t i = 0; i < options.models.size(); ++i) {
     Model model(options.models[i], options.math);
@@ -328,14 +254,14 @@ std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting&
 void MergeSweep(const SweepOptions& options, const std::vector<std::filesystem::path>& parts) {
   const std::vector<Plan> plans = PlansOf(options.question);
   const std::vector<Seen> seen = CheckOptions(options, plans);
-  const Parts finished = ReadParts(parts, options.tasks);
+  const Parts finished = ReadParts(parts, {options.study, options.tasks});
   std::vector<Json> asked;
   for (size_t i = 0, number = 0; i < options.models.size(); ++i) {
     const Model model(options.models[i], options.math);
     for (const PlannedCell& cell : CellsOfModel(model, plans, seen[i], options, number)) asked.push_back(cell.key);
   }
   RequireAsked(finished, asked);
-  CellLog log(options.folder, options.tasks);
+  CellLog log(options.folder, {options.study, options.tasks});
   std::vector<size_t> missing;
   for (size_t n = 0; n < asked.size(); ++n) {
     if (log.Find(asked[n]) == nullptr && !finished.contains(JsonText(asked[n]))) missing.push_back(n);

@@ -26,7 +26,7 @@ void RequireDistinct(const std::vector<T>& values, const char* option) {
 
 std::span<const Site> SitesNamed(const std::string& site) { return ExpandSites(site.substr(0, site.find('['))); }
 
-// What is swept at once: each a list of sites.
+// Lists of sites that are swept together.
 std::vector<std::vector<std::string>> Turns(const SweepQuestion& question) {
   const std::vector<std::string_view> named_sites = SplitRules(question.site);
   const std::vector<std::string> sites(named_sites.begin(), named_sites.end());
@@ -41,7 +41,7 @@ std::vector<std::vector<std::string>> Turns(const SweepQuestion& question) {
   return turns;
 }
 
-// How finely a kind divides, coarsest first.
+// How finely a kind divides a tensor; the coarsest is 0.
 int Fineness(Kind kind) {
   switch (kind) {
     case Kind::kTensor:
@@ -60,7 +60,7 @@ int Fineness(Kind kind) {
   TARE_CHECK(false);
 }
 
-// The nearest granularity that a site has, with the options and the N of the one that is asked for.
+// The nearest granularity that a site has, with the options and the N of the requested one.
 std::string NearestGranularity(const std::string& site, const std::string& text) {
   const std::string wanted = text.substr(0, text.find('+')), options = text.substr(wanted.size());
   const std::optional<Granularity> granularity = ParseGranularity(wanted);
@@ -77,7 +77,7 @@ std::string NearestGranularity(const std::string& site, const std::string& text)
   return Name(Granularity{nearest, has_n ? std::max(granularity->n, 1) : 0}) + options;
 }
 
-// The integers of so many bits that a site takes.
+// The site's integer format with this many bits.
 std::string FormatOfBits(const std::string& site, int bits) {
   const std::span<const Site> named = SitesNamed(site);
   const std::optional<Format> format = ClassOf(named.empty() ? Site::kAttnLogits : named.front()).OfBits(bits);
@@ -85,7 +85,7 @@ std::string FormatOfBits(const std::string& site, int bits) {
   return std::string(Info(*format).name);
 }
 
-// format_of(site): a format's name. One with blocks of its own takes no granularity.
+// format_of(site): a format's name. A format with its own blocks takes no granularity.
 template <typename FormatOf>
 std::string PlanText(const SweepQuestion& question, const std::vector<std::string>& sites,
                      const std::string& granularity, FormatOf format_of) {
@@ -101,7 +101,7 @@ std::string PlanText(const SweepQuestion& question, const std::vector<std::strin
   return plan;
 }
 
-// Sites that take another granularity than the one that is asked for, in one notice for each.
+// One notice for each granularity that some sites replace by another.
 void TellNearest(const std::vector<std::vector<std::string>>& turns, const std::vector<std::string>& granularities) {
   for (const std::string& wanted : granularities) {
     std::map<std::string, std::string> sites;  // by what they take
@@ -116,7 +116,7 @@ void TellNearest(const std::vector<std::vector<std::string>>& turns, const std::
   }
 }
 
-// With a comma between, each once.
+// Appends an item with a comma, unless it was seen before.
 void Append(std::string& list, const std::string& item, std::set<std::string>& seen) {
   if (seen.insert(item).second) list += (list.empty() ? "" : ",") + item;
 }

@@ -1,28 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-// A finished sweep as a table of at most 80 columns: one block per figure of a task, and in it the rows of each model
+// A finished sweep, for programs as CSV with one row per cell and figure and as JSON with everything in the cells, and
+// for people as a table of at most 80 columns: one block per figure of a task, and in it the rows of each model
 // with the change from f32 ("16 bits"); with several models, also how much more each one's figure changed than the
 // first one's.
 //
 //   plan                        acc                     change from 16 bits
 //   attn_logits=int4/tensor     0.480 +/- 0.050         -0.230 +/- 0.058 *
 //
-// A change has the standard error of the paired difference, or an interval for few items; a star if it is significant
-// after Holm over the table, a question mark if too few items changed for that (comparison.h).
+// A change has the standard error of the paired difference, or an interval if there are few items; a star if it is
+// significant after Holm over the table, a question mark if too few items changed to decide (comparison.h).
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "experiments/studies/sweep/comparison.h"
+#include "experiments/table/table.h"
 
 namespace tare {
 
+// low, high.
+Columns<Interval> IntervalColumns();
+// Columns of a comparison: value, stderr, low, high; then gained, lost, p, p_holm, detectable, for_half and, in JSON,
+// significant and too_few. Columns for items are missing if there are none.
+Columns<Comparison> SizeColumns();
+Columns<Comparison> EvidenceColumns();
+Json ComparisonJson(const Comparison& comparison);
+
+// model, task, site, format, granularity, bits, plan, executed, figure, value, stderr, low, high, change,
+// change_stderr, change_low, change_high, n; gained, lost, p, p_holm, detectable, for_half of the change; against,
+// difference and the same columns for differences of drops. low and high are ends of 95 % intervals, the value's only
+// for accuracies. Fields without meaning are empty.
+std::string SweepCsv(const std::vector<SweepCell>& cells, const Comparisons& comparisons);
+
+// tare.sweep/3: {"schema", "level", "draws", "seed", "cells": [{.., "key", "result", "changes": [{"figure", ..}],
+// "differences": [..]}]}
+Json SweepJson(const std::vector<SweepCell>& cells, const Comparisons& comparisons, const Resampling& resampling);
+
 std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& comparisons);
 
-// "-0.230 +/- 0.058 *"; of few items with an interval. `format` is of the value, without a sign.
+// "-0.230 +/- 0.058 *"; with an interval if few items changed. `format` is the value's, without a sign.
 std::string ComparisonText(const Comparison& comparison, const char* format);
 
-// What the marks mean, in lines, for below the table.
+// The lines below the table that explain its marks.
 std::string SweepLegend(const Comparisons& comparisons);
 
 }  // namespace tare

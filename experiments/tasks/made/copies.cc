@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "quant/base/error.h"
-#include "quant/file/json_value.h"
 
 namespace tare {
 namespace {
@@ -23,7 +22,7 @@ struct Place {
   std::string name;
 };
 
-// Of a stretch's length of words or more before them.
+// Names with at least a stretch's length of words before them.
 std::vector<Place> NamesIn(Haystack::Words words) {
   std::vector<Place> places;
   for (size_t i = kStretch; i < words.size(); ++i) {
@@ -48,7 +47,7 @@ std::optional<Place> PlaceAt(double depth, const std::vector<Place>& places, siz
   return std::ranges::min(places, {}, [&](const Place& p) { return std::abs(static_cast<double>(p.word) - wanted); });
 }
 
-// The passage, and the words before a place once more.
+// The passage, and the words before a place repeated.
 std::string Repeated(Haystack::Words words, size_t end) {
   const size_t stretch = std::min(kStretch, end);
   return Joined(words) + "\n " + Joined(words.subspan(end - stretch, stretch));

@@ -83,10 +83,9 @@ std::string Joined(Haystack::Words words) {
   return text;
 }
 
-std::vector<nlohmann::ordered_json> ForGrid(
-    size_t samples, const std::vector<int64_t>& lengths, const std::vector<double>& depths,
-    const std::function<std::vector<nlohmann::ordered_json>(size_t sample, int64_t length, double depth)>& make) {
-  std::vector<nlohmann::ordered_json> items;
+std::vector<Json> ForGrid(size_t samples, const std::vector<int64_t>& lengths, const std::vector<double>& depths,
+                          const std::function<std::vector<Json>(size_t sample, int64_t length, double depth)>& make) {
+  std::vector<Json> items;
   for (size_t sample = 0; sample < samples; ++sample) {
     for (const int64_t length : lengths) {
       ThrowIfStopped();

@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "quant/base/error.h"
-#include "quant/file/json_value.h"
 #include "quant/file/strict_json.h"
 
 namespace tare {
@@ -44,7 +43,7 @@ std::vector<std::string> Cities() {
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-// All of four digits that one change makes of a number of four digits.
+// All four-digit numbers that one change makes from a four-digit number.
 std::vector<std::string> ChangesOf(const std::string& number, WrongEndings wrong) {
   std::vector<std::string> changes;
   const auto add = [&](const std::string& changed) {
@@ -68,8 +67,8 @@ std::vector<std::string> ChangesOf(const std::string& number, WrongEndings wrong
   return changes;
 }
 
-// Needles 0 .. N - 1, those that are asked for first and of them the last one's, and numbers beyond them that stand
-// nowhere.
+// Needles 0 .. N - 1, the queried ones first (the last query's needle being first of all), and extra numbers that are
+// not in the text.
 struct Drawn {
   std::vector<std::string> names, numbers;
   std::vector<std::vector<std::string>> endings;  // of each question, the last one's first
@@ -95,7 +94,7 @@ std::string NeedleText(const NeedleQuestion& question, const Drawn& drawn, size_
   return With(With(question.templates.needle, "{name}", drawn.names[i]), "{number}", drawn.numbers[i]);
 }
 
-// The questions down to that of needle `asked`, all but it answered.
+// The questions down to that for needle `asked`, all but the last answered.
 std::string Questions(const NeedleQuestion& question, const Drawn& drawn, size_t asked) {
   std::string text;
   for (size_t i = question.questions; i-- > asked;) {
@@ -105,7 +104,7 @@ std::string Questions(const NeedleQuestion& question, const Drawn& drawn, size_t
   return text;
 }
 
-// places: of each needle, a share of the words before it.
+// places: for each needle, the share of the words before it.
 std::string Hidden(Haystack::Words words, const std::vector<std::string>& needles, const std::vector<double>& places) {
   std::vector<std::pair<size_t, size_t>> cuts;  // words before it, needle
   for (size_t i = 0; i < needles.size(); ++i)
@@ -166,8 +165,8 @@ class NeedleMaker {
   }
 
  private:
-  // Of the needles that are asked for depths in turn from this one on, so that over all haystacks each depth has as
-  // many; of others anywhere.
+  // Depths for the queried needles, in turn from this one on, so that over all haystacks each depth is used equally
+  // often; other needles are anywhere.
   std::vector<double> Places(double depth) {
     const std::vector<double>& depths = question_.depths;
     const auto first = static_cast<size_t>(std::ranges::find(depths, depth) - depths.begin());

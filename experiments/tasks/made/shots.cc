@@ -9,7 +9,6 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"
-#include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
 
@@ -21,14 +20,14 @@ constexpr size_t kWords = 500;      // the commonest, that made-up examples are 
 constexpr size_t kKeyWords = 2;     // of a class
 constexpr size_t kOtherWords = 40;  // of a sample
 
-// What a sample is asked: examples by number, of class i % classes the i-th.
+// A sample: examples by number (the i-th of class i % classes), and its question.
 struct Sample {
   std::vector<Example> examples;
   std::string text;
   size_t label = 0;
 };
 
-// Of four small letters or more, the commonest first.
+// Words of at least four lower-case letters, the most common first.
 std::vector<std::string> CommonWords(Haystack::Words words) {
   std::map<std::string_view, int64_t> counts;
   for (const std::string_view word : words) {
@@ -42,7 +41,7 @@ std::vector<std::string> CommonWords(Haystack::Words words) {
   return common;
 }
 
-// The key of the last line is among the first examples, one of each class.
+// The key word of the last line is among the first examples, one of each class.
 Sample MakeUp(const ShotQuestion& question, const std::vector<std::string>& labels,
               const std::vector<std::string>& words, Draws& draws) {
   const size_t classes = question.classes, keys = kKeyWords * classes;
@@ -64,7 +63,7 @@ Sample MakeUp(const ShotQuestion& question, const std::vector<std::string>& labe
   return sample;
 }
 
-// Numbers of examples, class i % classes the i-th's.
+// Numbers of examples; example i belongs to class i % classes.
 std::vector<size_t> Ordered(ShotOrder order, size_t shots, size_t classes, Draws& draws) {
   std::vector<size_t> all(shots);
   std::iota(all.begin(), all.end(), size_t{0});
@@ -140,7 +139,7 @@ std::string LabelOf(const nlohmann::json& json, const std::string& where) {
 
 std::vector<Example> LoadExamples(const std::filesystem::path& path) {
   const MappedFile file(path);
-  std::string_view rest(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  std::string_view rest = file.text();
   std::vector<Example> examples;
   for (size_t line = 1; !rest.empty(); ++line) {
     const std::string_view text = rest.substr(0, rest.find('\n'));

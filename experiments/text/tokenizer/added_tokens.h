@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens that a tokenizer.json adds to its model's (tokenizers/src/tokenizer/added_vocabulary.rs): they are found in
-// the text before it is cut into words, those that are not `normalized` before it is normalized too. If several begin
-// at one place, the longest wins.
+// Tokens that a tokenizer.json adds to its model's (tokenizers/src/tokenizer/added_vocabulary.rs). They are found
+// before the text is cut into words; those that are not `normalized`, before it is normalized, too. If several begin at
+// one place, the longest wins.
 #pragma once
 
 #include <cstdint>
@@ -20,24 +20,23 @@ namespace tare::pipeline {
 
 struct AddedToken {
   int32_t id = 0;
-  std::string content;                  // of a normalized one the normalized text
-  bool single_word = false;             // not where it touches a word
-  bool lstrip = false, rstrip = false;  // takes the whitespace before, after it
+  std::string content;                  // normalized, if the token is
+  bool single_word = false;             // must not touch a word
+  bool lstrip = false, rstrip = false;  // takes the whitespace before it, after it
   bool normalized = false;
   bool special = false;
 };
 
 class AddedTokens {
  public:
-  // Throws Error for a token without id or content or of more than 4096 bytes, or an id twice.
+  // Throws Error for a token without id or content, one of more than 4096 bytes, or an id used twice.
   AddedTokens(const nlohmann::json& json, const Normalizer& normalizer, const std::string& where);
 
   struct Segment {
     std::string_view text;
-    std::optional<int32_t> id;  // of the token that it is
+    std::optional<int32_t> id;  // of an added token; empty for text between tokens
   };
-  // The text as tokens that are not normalized and what is between them; then such a part, normalized, as those that
-  // are.
+  // Splits a text at tokens that are not normalized; then each part between them, once normalized, at those that are.
   std::vector<Segment> Split(std::string_view text) const { return Split(text, raw_); }
   std::vector<Segment> SplitNormalized(std::string_view text) const { return Split(text, normalized_); }
 

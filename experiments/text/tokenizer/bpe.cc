@@ -12,10 +12,10 @@
 namespace tare::pipeline {
 namespace {
 
-// Words up to here are searched for the best pair again after every merge: quicker than a heap, which is for longer
-// ones.
+// In words up to this length, the best pair is searched again after every merge, which is faster than the heap used for
+// longer ones.
 constexpr size_t kShortSymbols = 48;
-// Words of a text repeat; what they take is bounded.
+// Words of a text repeat; limits the memory of those kept.
 constexpr size_t kSeenWords = 1 << 16, kSeenBytes = 256;
 
 uint64_t Key(int32_t left, int32_t right) {

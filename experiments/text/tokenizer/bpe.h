@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Byte-pair encoding as the tokenizers library does it (tokenizers/src/models/bpe): a word begins as characters (or
-// bytes); of all neighbouring pairs that can merge, the one learnt first merges, the leftmost of equals, until none is
-// left. Pieces that are unknown become bytes (byte_fallback) or unk_token; ignore_merges takes a word whole if it is a
-// piece.
+// Byte-pair encoding as in the tokenizers library (tokenizers/src/models/bpe). A word starts as characters (or bytes);
+// of all neighbouring pairs that can merge, the one learnt first merges, the leftmost of equals, until none is left.
+// Unknown pieces become bytes (byte_fallback) or unk_token; with ignore_merges, a word that is a piece stays whole.
 #pragma once
 
 #include <array>
@@ -20,7 +19,7 @@ namespace tare::pipeline {
 
 class Bpe : public Subwords {
  public:
-  // Throws Error for merges of pieces that are not there, and for dropout.
+  // Throws Error for merges of missing pieces, and for dropout.
   Bpe(const nlohmann::json& json, WordsOf words, const std::string& where);
 
   void Encode(std::string_view word, std::vector<int32_t>* ids) const override;
@@ -38,28 +37,28 @@ class Bpe : public Subwords {
   };
 
   void AddMerge(const nlohmann::json& merge, int32_t rank, const std::string& where);
-  char32_t NextSymbol(std::string_view text, size_t* at) const;  // a character, or a byte
+  char32_t NextSymbol(std::string_view text, size_t* at) const;  // a character or a byte
   void AddNeighbours(std::string_view piece);
-  // The first place from `from` on where the word may be cut without another outcome; its size where there is none.
+  // The first place from `from` on where cutting the word does not change the result; its size if there is none.
   size_t FindCut(std::string_view word, size_t from) const;
   void EncodePart(std::string_view part, std::vector<int32_t>* ids) const;
-  void Begin(std::string_view word) const;  // symbols_ as the word's characters or bytes
+  void Begin(std::string_view word) const;  // sets symbols_ to the word's characters or bytes
   void MergeShort() const;
   void MergeLong() const;
   const Merge* FindMerge(int32_t left, int32_t right) const;
 
-  PieceTable names_;   // as the file spells them
-  PieceTable pieces_;  // as words spell them; the same without bytes_
+  PieceTable names_;   // as spelled in the file
+  PieceTable pieces_;  // as spelled in words; the same without bytes_
   bool bytes_;
-  std::string prefix_, suffix_;  // of characters that do not begin, and that end, a word
+  std::string prefix_, suffix_;  // of characters that do not start a word, and that end one
   bool byte_fallback_, fuse_unknown_, ignore_merges_;
   int32_t unknown_ = -1;
   std::array<int32_t, 256> byte_ids_{};
   std::unordered_map<uint64_t, Merge> merges_;  // by left << 32 | right
-  // Characters (or bytes) that follow each other in some piece: between others nothing ever merges.
+  // Neighbouring characters (or bytes) in some piece; no others ever merge.
   std::unordered_set<uint64_t> neighbours_;  // first << 32 | second
   mutable std::unordered_map<std::string, std::vector<int32_t>, TextHash, std::equal_to<>>
-      seen_;                             // words that came before
+      seen_;                             // words encoded before
   mutable std::vector<Symbol> symbols_;  // of the current word
 };
 

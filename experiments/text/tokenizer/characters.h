@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Characters as the steps of a tokenizer.json see them: classes, lower case and normal forms, from ICU, held to the
-// Unicode versions of the tokenizers library (0.23.1), whose tables are of several. Its digits and lower case are of
-// Unicode 17 and ours of ICU's: 41 characters of 2025 differ. Texts are valid UTF-8.
+// Characters as the steps of a tokenizer.json see them: classes, lower case and normal forms, from ICU, limited to the
+// Unicode versions of the tokenizers library (0.23.1), whose tables are of several versions. Its digits and lower case
+// are of Unicode 17, ours are ICU's: 41 characters added in 2025 differ. Texts must be valid UTF-8.
 #pragma once
 
 #include <string>
@@ -15,19 +15,19 @@ bool IsNumeric(char32_t c);      // Nd, Nl, No: Rust's char::is_numeric
 bool IsPunctuation(char32_t c);  // ASCII punctuation, or any of the P categories of Unicode 8
 bool IsWord(char32_t c);         // \w of Rust's regex crate
 
-// The character at `at`, which moves past it.
+// Returns the character at `at` and moves past it.
 char32_t Next(std::string_view text, size_t* at);
-// The character that ends at `at`, which moves before it.
+// Returns the character that ends at `at` and moves before it.
 char32_t Previous(std::string_view text, size_t* at);
 void Append(char32_t c, std::string* text);
 
 enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 std::string Normalize(std::string_view text, NormalForm form);
-// Character by character, as Rust's char::to_lowercase: no rule looks at the neighbours.
+// Character by character, like Rust's char::to_lowercase, without rules for neighbours.
 std::string Lowercase(std::string_view text);
-// U+FFFD for every maximal part that is not valid.
+// Replaces every maximal invalid part by U+FFFD.
 std::string Lossy(std::string_view bytes);
-// Where extended grapheme clusters end, the last at text.size().
+// Ends of extended grapheme clusters; the last is text.size().
 std::vector<size_t> GraphemeEnds(std::string_view text);
 
 }  // namespace tare::pipeline

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far the steps of a tokenizer.json may stretch a text. Steps form a list of any length, and each may replace every
-// character with a long text: without a bound, a small file could need more memory than exists. Files in use at most
-// triple a text; NFKC's longest is eleven times (U+FDFA).
+// Limits how far the steps of a tokenizer.json may stretch a text. There may be any number of steps, and each may
+// replace every character by a long text, so without a limit a small file could exhaust memory. Files in use at most
+// triple a text; NFKC's longest expansion is eleven times (U+FDFA).
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace tare::pipeline {
 
 constexpr size_t kLargestGrowth = 16, kGrowthBytes = 64 << 10;
 
-// Throws Error where `after` bytes are more than 16 times the bytes before and 64 KiB. `step` is named.
+// Throws Error, naming `step`, if `after` exceeds both 16 times `before` and 64 KiB.
 inline void RequireGrowth(size_t before, size_t after, std::string_view step) {
   const size_t most = before * kLargestGrowth + kGrowthBytes;
   if (after > most)

@@ -15,11 +15,11 @@ class Normalizer {
  public:
   using Step = std::function<std::string(std::string_view)>;
 
-  // null: none. Throws Error for a type that Tare does not know, by its name.
+  // null: none. Throws Error, naming the type, for a type that Tare does not support.
   Normalizer(const nlohmann::json& json, const std::string& where);
 
   bool empty() const { return steps_.empty(); }
-  // Valid UTF-8 of valid UTF-8. Throws Error where the text grows beyond all measure (growth.h).
+  // Valid UTF-8 in, valid UTF-8 out. Throws Error if the text grows too much (growth.h).
   std::string Apply(std::string_view text) const;
 
  private:

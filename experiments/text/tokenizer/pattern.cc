@@ -16,8 +16,8 @@
 namespace tare::pipeline {
 namespace {
 
-// Steps that a text may take per byte, and for its beginning: patterns in use take some tens per character. A match
-// that needs more than the first limit is tried again with more, which comes off the budget of the whole text.
+// Steps that a text may take per byte, and in addition for its beginning: patterns in use take some tens per character.
+// A match that exceeds the first limit is retried with a larger one, taken from the budget of the whole text.
 constexpr int64_t kStepsPerByte = 1000, kStepsOfAnyText = 256 * kStepsPerByte;
 constexpr uint32_t kFirstLimit = 1000, kLimitGrowth = 4;
 constexpr size_t kStackBytes = size_t{32} << 20;
@@ -25,8 +25,7 @@ constexpr size_t kStackBytes = size_t{32} << 20;
 // Word characters as Oniguruma has them: with the six numbers among Latin-1's signs.
 constexpr char kWord[] = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\xb2\xb3\xb9\xbc-\xbe)";
 
-// "{Han}" after \p or \P: a script by itself, where PCRE2 would take characters that the script has in common with
-// others.
+// "{Han}" after \p or \P: the script itself, where PCRE2 would include characters that it shares with other scripts.
 std::string Property(const std::string& braces) {
   const bool inverted = braces.starts_with("{^");
   const std::string name = braces.substr(inverted ? 2 : 1, braces.size() - (inverted ? 3 : 2));
@@ -34,7 +33,7 @@ std::string Property(const std::string& braces) {
   return is_script ? std::string(inverted ? "{^" : "{") + "sc:" + name + "}" : braces;
 }
 
-// A Ruby expression in PCRE2's words.
+// Translates a Ruby expression for PCRE2.
 class Translation {
  public:
   Translation(const std::string& expression, const std::string& where) : from_(expression), where_(where) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pattern that a tokenizer.json looks for in a text: a literal string, or a regular expression as the tokenizers
-// library reads it (Oniguruma, Ruby's syntax), run by PCRE2. Differences between the two that occur in tokenizers are
-// corrected: \s and \w are Unicode's White_Space and word characters, ^ and $ are of lines.
+// A pattern that a tokenizer.json finds in a text: a literal string, or a regular expression as the tokenizers library
+// reads it (Oniguruma, Ruby's syntax), run by PCRE2. Differences that matter for tokenizers are corrected: \s and \w
+// are Unicode's White_Space and word characters, ^ and $ match at lines.
 #pragma once
 
 #include <functional>
@@ -21,15 +21,15 @@ struct Part {
 
 class Pattern {
  public:
-  // {"String": "..."} or {"Regex": "..."}; `where` begins messages. Throws Error for an expression that PCRE2 refuses.
+  // {"String": "..."} or {"Regex": "..."}; `where` starts messages. Throws Error for an expression that PCRE2 refuses.
   static Pattern Parse(const nlohmann::json& json, const std::string& where);
   static Pattern Literal(std::string text);
   static Pattern Regex(const std::string& expression, const std::string& where);
 
-  // The whole text, in matches and what is between them. Throws Error where the text takes more steps than any sane
-  // expression needs, or a match lies before the one that came before it.
+  // The whole text as matches and the parts between them. Throws Error if the text takes more steps than any sane
+  // expression needs, or if a match starts before the previous one.
   std::vector<Part> Parts(std::string_view text) const;
-  // The text with `content` in the place of every match. Throws Error as Parts and RequireGrowth (growth.h) do.
+  // The text with every match replaced by `content`. Throws Error as Parts and RequireGrowth (growth.h) do.
   std::string Replaced(std::string_view text, std::string_view content) const;
 
  private:
@@ -38,11 +38,11 @@ class Pattern {
   std::shared_ptr<const Code> code_;  // null: a literal
 };
 
-// How the text is cut where the pattern matches (SplitDelimiterBehavior of the tokenizers library).
+// How the text is cut at matches (SplitDelimiterBehavior of the tokenizers library).
 enum class Behaviour { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 Behaviour ParseBehaviour(const nlohmann::json& json, const std::string& where);
 
-// Ranges [begin, end) of what stays, none empty.
+// The remaining ranges [begin, end), none empty.
 std::vector<Part> Cut(std::vector<Part> parts, Behaviour behaviour);
 
 }  // namespace tare::pipeline

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pieces and their ids, both ways; and the ids of pieces that stand for one byte each.
+// Pieces and their ids, in both directions, with the ids of pieces that stand for one byte each.
 #pragma once
 
 #include <array>
@@ -12,24 +12,24 @@
 
 namespace tare::pipeline {
 
-// More than any vocabulary in use by far: an id beyond is damage, and would take memory.
+// Far more than any vocabulary in use: a larger id is damage and would take memory.
 constexpr int64_t kLargestId = 100'000'000;
 
-// Of strings, by views of them too.
+// Hashes strings and views of them alike.
 struct TextHash : std::hash<std::string_view> {
   using is_transparent = void;
 };
 
 class PieceTable {
  public:
-  // Throws Error for an id out of range, or one that two pieces have.
+  // Throws Error for an id out of range, or used by two pieces.
   void Add(std::string piece, int64_t id, const std::string& where);
 
   std::optional<int32_t> Find(std::string_view piece) const;
   const std::string& Piece(int32_t id) const;
   int32_t ids() const { return static_cast<int32_t>(pieces_.size()); }
 
-  // Ids of <0x00> to <0xFF>; -1 where one is missing.
+  // Ids of <0x00> to <0xFF>; -1 for a missing one.
   std::array<int32_t, 256> Bytes() const;
 
  private:

@@ -12,7 +12,7 @@
 namespace tare::pipeline {
 
 struct PostProcessor {
-  // null: none. Throws Error for a type that Tare does not know, by its name.
+  // null: none. Throws Error, naming the type, for a type that Tare does not support.
   PostProcessor(const nlohmann::json& json, const std::string& where);
 
   std::vector<int32_t> before, after;

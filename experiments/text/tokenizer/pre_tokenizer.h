@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pre-tokenizer of a tokenizer.json: how a normalized text is cut into words, which the model takes one by one
+// The pre-tokenizer of a tokenizer.json: cuts a normalized text into words, which the model encodes one by one
 // (tokenizers/src/pre_tokenizers).
 #pragma once
 
@@ -15,10 +15,10 @@ namespace tare::pipeline {
 
 struct Word {
   std::string_view text;
-  bool begins_text = false;  // nothing of the whole text comes before it
+  bool begins_text = false;  // is at the start of the whole text
 };
 
-// Words, and the texts that steps made, which they point into.
+// Words, and the texts made by steps, which they point into.
 struct Words {
   std::vector<Word> list;
   std::deque<std::string> made;
@@ -28,11 +28,11 @@ class PreTokenizer {
  public:
   using Step = std::function<void(Words*)>;
 
-  // null: none. Throws Error for a type that Tare does not know, by its name.
+  // null: none. Throws Error, naming the type, for a type that Tare does not support.
   PreTokenizer(const nlohmann::json& json, const std::string& where);
 
   void Apply(Words* words) const;
-  // Whether the last step writes bytes in GPT-2's alphabet. It is left out by Apply: the model takes the bytes.
+  // Whether the last step writes bytes in GPT-2's alphabet. Apply leaves it out, because the model takes the bytes.
   bool ends_in_bytes() const { return ends_in_bytes_; }
 
  private:

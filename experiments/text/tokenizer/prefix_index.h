@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds which of many texts are a prefix of another: the texts in byte order, narrowed byte by byte. A place costs as
-// many steps as the longest text that matches there, each logarithmic in the number of texts.
+// Finds which of many texts are a prefix of another: the texts are sorted by bytes and narrowed byte by byte. The cost
+// is one step per byte of the longest match, each logarithmic in the number of texts.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace tare::pipeline {
 class PrefixIndex {
  public:
   PrefixIndex() = default;
-  // Texts with what they stand for; empty ones are left out, and of equal ones the smallest number counts. The texts
-  // are views: they must stay.
+  // Texts with their numbers. Empty texts are ignored, and of equal ones the smallest number counts. The texts are
+  // views and must outlive this.
   explicit PrefixIndex(std::vector<std::pair<std::string_view, int32_t>> texts);
 
   // visit(length, number) for each text that `text` begins with, the shortest first.
@@ -27,7 +27,7 @@ class PrefixIndex {
     const auto first = static_cast<unsigned char>(text[0]);
     auto low = sorted_.begin() + begins_[first], high = sorted_.begin() + begins_[first + 1];
     for (size_t length = 1; low != high; ++length) {
-      if (low->first.size() == length) {  // the shortest of those that begin so is first
+      if (low->first.size() == length) {  // the shortest of the matching texts is first
         visit(length, low->second);
         ++low;
       }
@@ -41,7 +41,7 @@ class PrefixIndex {
 
  private:
   std::vector<std::pair<std::string_view, int32_t>> sorted_;
-  std::array<std::ptrdiff_t, 257> begins_{};  // where those with each first byte begin
+  std::array<std::ptrdiff_t, 257> begins_{};  // index of the first text with each first byte
 };
 
 }  // namespace tare::pipeline

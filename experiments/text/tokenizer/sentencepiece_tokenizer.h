@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// SentencePiece's tokenizer.model. Ids are those that the SentencePiece library gives for the whole text; no special
-// token is added. Long texts are encoded in chunks where that provably changes no id
-// (experiments/text/tokenizer/piece_model.h), so that memory does not grow with the text; where it might, a text is
-// encoded whole.
+// SentencePiece's tokenizer.model. Ids are those that the SentencePiece library gives for the whole text, without
+// special tokens. Long texts are encoded in chunks if that provably changes no id
+// (experiments/text/tokenizer/piece_model.h), so that memory does not grow with the text; otherwise a text is encoded
+// whole.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ namespace tare {
 
 class SentencePieceTokenizer : public TokenizerModel {
  public:
-  // Of a tokenizer.model's bytes. `where` begins messages. Throws Error for a damaged one.
+  // From the bytes of a tokenizer.model. `where` starts messages. Throws Error if it is damaged.
   SentencePieceTokenizer(std::string_view model, const std::string& where);
   ~SentencePieceTokenizer() override;
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the parsers of a tokenizer.json: steps in order, of objects with a "type", and keys that must be
-// there.
+// Shared by the parsers of a tokenizer.json: lists of steps (objects with a "type") and required keys.
 #pragma once
 
 #include <concepts>
@@ -17,7 +16,7 @@ namespace tare::pipeline {
 
 using Json = nlohmann::json;
 
-// The value of a key that must be there, or `otherwise`. Throws Error for another type.
+// The value of a required key, or `otherwise`. Throws Error for another type.
 template <typename T>
 T Get(const Json& json, const char* key, const std::string& where) {
   const auto found = json.find(key);
@@ -42,8 +41,7 @@ T GetOr(const Json& json, const char* key, T otherwise, const std::string& where
   return found == json.end() || found->is_null() ? otherwise : Get<T>(json, key, where);
 }
 
-// The object itself, or the members of a Sequence (whose list has the name `list`), and of Sequences in it; null is
-// none.
+// The object itself, or the members of a Sequence (in a list named `list`), also of nested ones; null gives none.
 inline void Flatten(const Json& json, const std::string& where, const char* list, std::vector<Json>* flat) {
   if (json.is_null()) return;
   if (!json.is_object()) Fail("{}: got {}, expected an object or null", where, json.dump());
@@ -56,7 +54,7 @@ inline void Flatten(const Json& json, const std::string& where, const char* list
 template <typename Step>
 using Table = std::map<std::string, Step (*)(const Json&, const std::string&)>;
 
-// The step of the object's type. Throws Error for a type that is not in the table, by its name.
+// The step with the object's type. Throws Error, naming the type, if the table does not have it.
 template <typename Step>
 Step StepOf(const Json& json, const std::string& where, const Table<Step>& table) {
   const auto type = Get<std::string>(json, "type", where);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The input of a language model: a text, cut by the checkpoint's tokenizer, or ids made by any tokenizer.
 //
-// Ids: the tensor or dataset `input_ids` [B,T] or [T], of any integer type, in a .safetensors, .h5 or .hdf5 file;
-// the rest of the file is ignored. Rows are independent sequences and are used unchanged: nothing is added in front.
-// Text: any other file; UTF-8, one long row, and bos is the token that begins every window.
+// Ids: the tensor or dataset `input_ids` [B,T] or [T], of any integer type, in a .safetensors, .h5 or .hdf5 file, whose
+// other contents are ignored. Rows are independent sequences and are used unchanged, without tokens in front. Text: any
+// other file; UTF-8, one long row; bos is the token that begins every window.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ struct TokenInput {
   enum class Kind { kText, kIds };
   Kind kind = Kind::kText;
   std::vector<std::vector<int32_t>> sequences;  // each id in [0, vocabulary), at least one
-  std::optional<int32_t> bos;                   // text only: the tokenizer's `<s>`, unless it says to add none
+  std::optional<int32_t> bos;                   // text only: the tokenizer's `<s>`, unless its config adds none
   std::filesystem::path path;
   std::string sha256;  // of the file
 };
 
-// model_folder: where a text's tokenizer is. vocabulary: the model's. Throws Error for an empty input, a text that is
-// not UTF-8, an id outside the vocabulary (naming its place), and a missing tokenizer.
+// model_folder: the folder with the text's tokenizer. vocabulary: the model's. Throws Error for an empty input, a text
+// that is not UTF-8, an id outside the vocabulary (with its place), and a missing tokenizer.
 TokenInput LoadTokenInput(const std::filesystem::path& path, const std::filesystem::path& model_folder, int vocabulary);
 
 }  // namespace tare

@@ -13,11 +13,11 @@
 
 namespace tare {
 
-// What a tokenizer does, by whichever file. No function may run twice at once.
+// A tokenizer, whichever file it is from. Only one function may run at a time.
 class TokenizerModel {
  public:
   virtual ~TokenizerModel() = default;
-  // Without special tokens around. Throws Error where the text is not valid UTF-8.
+  // Without special tokens. Throws Error if the text is not valid UTF-8.
   virtual std::vector<int32_t> Encode(std::string_view text) const = 0;
   virtual std::string Decode(const std::vector<int32_t>& ids) const = 0;
   // "" for an id without a piece.
@@ -30,23 +30,22 @@ class TokenizerModel {
 
 class Tokenizer {
  public:
-  // Reads the tokenizer and, where there is one, tokenizer_config.json of a checkpoint folder or a quantized
-  // checkpoint. Throws Error where there is none (the message shows how to make ids with any other tokenizer), or a
-  // damaged one.
+  // Reads the tokenizer of a checkpoint folder or a quantized checkpoint, with tokenizer_config.json if there is one.
+  // Throws Error if it is damaged or missing (the message shows how to make ids with any other tokenizer).
   static Tokenizer Load(const std::filesystem::path& checkpoint);
   // The same, or the tokenizer of a file by itself: NAME.json or NAME.model.
   static Tokenizer LoadFile(const std::filesystem::path& path);
 
-  // Without special tokens. Of nothing, and of nothing but spaces where the model strips them: none.
+  // Without special tokens. Empty for an empty text, and for one of spaces that the model strips.
   std::vector<int32_t> Encode(std::string_view text) const { return model_->Encode(text); }
-  // Special tokens are left out.
+  // Leaves out special tokens.
   std::string Decode(const std::vector<int32_t>& ids) const { return model_->Decode(ids); }
   std::string Piece(int32_t id) const { return model_->Piece(id); }
   int32_t vocabulary() const { return model_->vocabulary(); }
   const std::vector<int32_t>& before() const { return before_; }
   std::vector<int32_t> after() const { return model_->after(); }
-  // The `<s>` that a text begins with; none where the model has none or tokenizer_config.json says "add_bos_token":
-  // false. Throws Error where several tokens go before a text.
+  // The `<s>` that begins a text; empty if the model has none or tokenizer_config.json says "add_bos_token": false.
+  // Throws Error if several tokens precede a text.
   std::optional<int32_t> bos() const;
 
  private:
@@ -57,7 +56,7 @@ class Tokenizer {
   std::vector<int32_t> before_;
 };
 
-// Names of the tokenizers that a checkpoint has, the one that is used first.
+// Names of the checkpoint's tokenizers, the one in use first.
 std::vector<std::string> TokenizersOf(const std::filesystem::path& checkpoint);
 
 }  // namespace tare

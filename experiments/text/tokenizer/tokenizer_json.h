@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tokenizer as Hugging Face's tokenizers library keeps it in one file, by the library's own rules
-// (github.com/huggingface/tokenizers): added tokens are taken out of the text, the rest is normalized, cut into words,
-// and each word becomes pieces; special tokens go around; decoding goes back. Truncation and padding are left to the
-// caller.
+// A tokenizer in one file, as Hugging Face's tokenizers library stores it, with that library's rules
+// (github.com/huggingface/tokenizers): added tokens are found in the text, the rest is normalized and cut into words,
+// and each word becomes pieces; special tokens surround them; decoding reverses this. Truncation and padding are the
+// caller's.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "experiments/text/tokenizer/added_tokens.h"
-#include "experiments/text/tokenizer/decoder.h"
 #include "experiments/text/tokenizer/normalizer.h"
+#include "experiments/text/tokenizer/piece_decoder.h"
 #include "experiments/text/tokenizer/post_processor.h"
 #include "experiments/text/tokenizer/pre_tokenizer.h"
 #include "experiments/text/tokenizer/subwords.h"
@@ -23,18 +23,19 @@ namespace tare::pipeline {
 
 class TokenizerJson : public TokenizerModel {
  public:
-  // Throws Error with `where` and the place for what is missing, damaged, or of a type that Tare does not know.
+  // Throws Error, with `where` and the place, for parts that are missing, damaged, or of a type that Tare does not
+  // support.
   TokenizerJson(std::string_view text, const std::string& where);
 
-  // Ids of the text without special tokens around. Throws Error where it is not UTF-8.
+  // Ids of the text without special tokens. Throws Error if it is not UTF-8.
   std::vector<int32_t> Encode(std::string_view text) const override;
-  // Ids that go around those of a text.
+  // Ids that precede those of a text.
   std::vector<int32_t> before() const override { return post_processor_.before; }
   std::vector<int32_t> after() const override { return post_processor_.after; }
 
-  // Special tokens and ids without a piece are left out.
+  // Leaves out special tokens and ids without a piece.
   std::string Decode(const std::vector<int32_t>& ids) const override;
-  // As the file spells it; "" for an id without a piece.
+  // As spelled in the file; "" for an id without a piece.
   std::string Piece(int32_t id) const override;
   // One more than the largest id.
   int32_t vocabulary() const override;

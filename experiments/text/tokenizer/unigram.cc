@@ -12,7 +12,7 @@ namespace tare::pipeline {
 namespace {
 
 constexpr double kUnknownPenalty = 10.0;
-// A place of a word costs as many steps as pieces go on from there: pieces in use have some tens of bytes.
+// A place in a word costs as many steps as the longest piece there has bytes; pieces in use have some tens of bytes.
 constexpr size_t kLongestPiece = 4096;
 
 }  // namespace

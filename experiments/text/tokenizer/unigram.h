@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unigram as the tokenizers library does it (tokenizers/src/models/unigram): the pieces whose scores add up to most,
-// found from left to right; of equals the one that was found first. A character that no piece begins with is unknown,
-// and scores 10 less than the worst piece; unknown neighbours are one, and become bytes where all their bytes are
-// pieces (byte_fallback).
+// Unigram as in the tokenizers library (tokenizers/src/models/unigram): the pieces with the largest sum of scores,
+// searched from left to right; of equal ones, the first found. A character that begins no piece is unknown and scores
+// 10 less than the worst piece; neighbouring unknown characters are one, and become bytes if all their bytes are pieces
+// (byte_fallback).
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ class Unigram : public Subwords {
   int32_t ids() const override { return pieces_.ids(); }
 
  private:
-  // The best way to a place in the word.
+  // The best pieces up to a place in the word.
   struct Best {
     double score = 0;
     size_t from = 0;

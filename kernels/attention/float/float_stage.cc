@@ -46,9 +46,11 @@ struct AllKeys {
 struct SomeKeys {
   const FloatScoreTile& tile;
   HWY_INLINE VF Score(VF x, int row, int i) const {
-    return hn::IfThenElse(Visible(DF(), tile, row, i), x, hn::Set(DF(), -kInfinity));
+    return hn::IfThenElse(Visible(DF(), tile, row, hn::Iota(DI(), i)), x, hn::Set(DF(), -kInfinity));
   }
-  HWY_INLINE VF Value(VF e, int row, int i) const { return hn::IfThenElseZero(Visible(DF(), tile, row, i), e); }
+  HWY_INLINE VF Value(VF e, int row, int i) const {
+    return hn::IfThenElseZero(Visible(DF(), tile, row, hn::Iota(DI(), i)), e);
+  }
 };
 
 template <class Keys>

@@ -42,15 +42,15 @@ HWY_INLINE VF Below(VF max, VF reference) {
   return RowExp2(d, hn::Mul(hn::Sub(max, reference), hn::Set(d, kPerOctave)));
 }
 
-// Writes block_max and factors [tiles][rows], of an exponential in its code.
+// Writes block_max and factors [tiles][rows], of an exponential in its code, each over 2^16.
 HWY_INLINE void LateFactors(const LateCodes& b, float* factors) {
   const DF d;
-  const VF per_exp = hn::Set(d, static_cast<float>(b.qmax) / kExpLargest);
+  const VF per_exp = hn::Set(d, static_cast<float>(b.qmax) / kExpLargest), per_65536 = hn::Set(d, 0x1p-16f);
   for (int r = 0; r < b.rows; r += kLanes) {
     const VF largest = LargestOver(b.tiles, b.rows, b.max + r);
     hn::Store(largest, d, b.block_max + r);
     for (int t = r; t < b.tiles * b.rows; t += b.rows)
-      hn::Store(hn::Mul(Below(hn::Load(d, b.max + t), largest), per_exp), d, factors + t);
+      hn::Store(hn::Mul(hn::Mul(Below(hn::Load(d, b.max + t), largest), per_exp), per_65536), d, factors + t);
   }
 }
 
@@ -109,39 +109,89 @@ HWY_INLINE VI Nearest(VF x, VF factor) {
   return hn::Sub(hn::BitCast(DI(), hn::MulAdd(x, factor, magic)), hn::BitCast(DI(), magic));
 }
 
-// Low bytes of the same for 4 * kLanes 16-bit integers.
-HWY_INLINE hn::Vec<DU8> Bytes(const int16_t* x, VF factor) {
+// The same for 2 * kLanes 16-bit integers, whose results 16 bits hold. 2^16 times the even ones and 2^16 times the odd
+// ones take an instruction each to cut out, and f32 holds both; per_65536: factor / 2^16.
+HWY_INLINE VI16 NearestOf(VI16 x, VF per_65536) {
   const DF df;
   const DI di;
-  const hn::Repartition<uint16_t, DF> du16;
-  const hn::RebindToUnsigned<DI> du32;
-  const hn::Rebind<int16_t, DF> half;
+  const DI16 d16;
   const VF magic = hn::Set(df, kToNearest);
-  const auto four = [&](int i) HWY_ATTR {
-    const VF value = hn::ConvertTo(df, hn::PromoteTo(di, hn::Load(half, x + i * kLanes)));
-    return hn::BitCast(du32, hn::MulAdd(value, factor, magic));
+  const auto nearest = [&](VI value) HWY_ATTR {
+    return hn::BitCast(di, hn::MulAdd(hn::ConvertTo(df, value), per_65536, magic));  // kToNearest's low 16 bits are 0
   };
-  return hn::OrderedTruncate2To(DU8(), hn::OrderedTruncate2To(du16, four(0), four(1)),
-                                hn::OrderedTruncate2To(du16, four(2), four(3)));
+  const VI even = nearest(hn::ShiftLeft<16>(hn::BitCast(di, x)));
+  const VI odd = nearest(hn::And(hn::BitCast(di, x), hn::Set(di, static_cast<int32_t>(0xffff0000u))));
+  return hn::OddEven(hn::BitCast(d16, hn::ShiftLeft<16>(odd)), hn::BitCast(d16, even));
+}
+
+// Bytes round_half_even(x * factor) + zero of 4 * kLanes keys, in their order, from a tile's row in that of
+// exponentials (tile_order.h); i: the first of them.
+HWY_INLINE hn::Vec<DU8> Bytes(const int16_t* x, int i, VF per_65536, VI16 zero) {
+  const DI16 d16;
+  const auto words = [&](int at) HWY_ATTR { return hn::Add(NearestOf(hn::Load(d16, x + at), per_65536), zero); };
+  return hn::ReorderDemote2To(DU8(), words(i / 2), words(32 + i / 2));
+}
+
+// Writes a row's codes, returns lanes that sum to them.
+HWY_INLINE VI LateRow(const LateCodes& b, const float* factors, int r) {
+  const DU8 d8;
+  const DI di;
+  const hn::Repartition<int8_t, DF> ones;
+  VI sum = hn::Zero(di);
+  for (int t = 0; t < b.tiles; ++t) {
+    const VF factor = hn::Set(DF(), factors[t * b.rows + r]);
+    for (int i = 0; i < kTile; i += 4 * kLanes) {
+      const auto code = Bytes(b.exps + t * b.tile_stride + r * kTile, i, factor, hn::Zero(DI16()));
+      hn::Store(code, d8, b.codes + r * b.stride + t * kTile + i);
+      sum = hn::SumOfMulQuadAccumulate(di, code, hn::Set(ones, 1), sum);
+    }
+  }
+  return sum;
 }
 
 void LateRows(const LateCodes& b) {
-  const DU8 d8;
-  const hn::Repartition<uint64_t, DU8> d64;
+  const DI di;
+  const hn::BlockDFromD<DI> block;
   HWY_ALIGN float factors[kLargestBlock / kTile * kLargestRows];
   LateFactors(b, factors);
-  for (int r = 0; r < b.rows; ++r) {
-    auto sum = hn::Zero(d64);
-    for (int t = 0; t < b.tiles; ++t) {
-      const VF factor = hn::Set(DF(), factors[t * b.rows + r]);
-      for (int i = 0; i < kTile; i += 4 * kLanes) {
-        const auto code = Bytes(b.exps + t * b.tile_stride + r * kTile + i, factor);
-        hn::Store(code, d8, b.codes + r * b.stride + t * kTile + i);
-        sum = hn::Add(sum, hn::SumsOf8(code));
-      }
-    }
-    b.sums[r] = static_cast<int32_t>(hn::ReduceSum(d64, sum));
+  for (int row = 0; row < b.rows; row += 4) {
+    VI sum[4];
+    for (int r = 0; r < 4; ++r) sum[r] = LateRow(b, factors, row + r);
+    hn::Store(ReduceFour(di, sum[0], sum[1], sum[2], sum[3], Total()), block, b.sums + row);
   }
+}
+
+// 16 rows' blocks one after the other. What was summed before a reference changed shrinks with it.
+HWY_INLINE bool MergeRows(const LateMerge& m, int first) {
+  const DF d;
+  const VF far = hn::Set(d, 60.0f * kExpUnitsPerOctave), one = hn::Set(d, 1.0f);
+  VF reference = hn::Load(d, m.reference + first), norm = hn::Load(d, m.norm + first), shrink = one;
+  for (int b = 0; b < m.blocks; ++b) {
+    const int at = b * m.rows + first;
+    const VF largest = hn::Load(d, m.block_max + at);
+    const auto is_far = hn::Gt(hn::Sub(largest, reference), far);
+    if (!hn::AllFalse(d, is_far)) {
+      const VF less = hn::IfThenElse(is_far, Below(reference, largest), one);  // may be 0
+      norm = hn::Mul(norm, less);
+      shrink = hn::Mul(shrink, less);
+      for (int i = first; i < at; i += m.rows)
+        hn::Store(hn::Mul(hn::Load(d, m.row_scales + i), less), d, m.row_scales + i);
+      reference = hn::IfThenElse(is_far, largest, reference);
+    }
+    const VF scale = Below(largest, reference);
+    hn::Store(scale, d, m.row_scales + at);
+    norm = hn::Add(norm, hn::Mul(scale, hn::ConvertTo(d, hn::Load(DI(), m.code_sums + at))));
+  }
+  hn::Store(reference, d, m.reference + first);
+  hn::Store(norm, d, m.norm + first);
+  hn::Store(shrink, d, m.shrinks + first);
+  return !hn::AllTrue(d, hn::Eq(shrink, one));
+}
+
+bool Merge(const LateMerge& m) {
+  bool any = false;
+  for (int first = 0; first < m.rows; first += kLanes) any |= MergeRows(m, first);
+  return any;
 }
 
 // Lanes whose largest are max(D, 0) and max(-D, 0).
@@ -215,11 +265,11 @@ void EarlyRows(const EarlyCodes& b) {
     }
     ToSteps(b, first, factors.worth + first, steps);
     for (int r = 0; r < kRowStep; ++r) {
-      const VF inv = hn::Set(DF(), steps.inv[r]);
-      const auto zero = hn::Set(d8, static_cast<uint8_t>(b.zeros[first + r]));
+      const VF inv = hn::Set(DF(), steps.inv[r] * 0x1p-16f);
+      const VI16 zero = hn::Set(DI16(), static_cast<int16_t>(b.zeros[first + r]));
       uint8_t* codes = b.codes + (first + r) * b.stride;
       for (int i = 0; i < width; i += 4 * kLanes)
-        hn::Store(hn::Add(Bytes(differences + r * width + i, inv), zero), d8, codes + i);
+        hn::Store(Bytes(differences + r * width + i / kTile * kTile, i % kTile, inv, zero), d8, codes + i);
     }
   }
 }
@@ -232,10 +282,12 @@ HWY_AFTER_NAMESPACE();
 namespace tare {
 
 HWY_EXPORT(LateRows);
+HWY_EXPORT(Merge);
 HWY_EXPORT(EarlyWeightRows);
 HWY_EXPORT(EarlyRows);
 
 void LateStage(const LateCodes& block) { HWY_DYNAMIC_DISPATCH(LateRows)(block); }
+bool MergeBlocks(const LateMerge& blocks) { return HWY_DYNAMIC_DISPATCH(Merge)(blocks); }
 void EarlyWeights(int rows, int tiles, const float* lambda, const float* max, const int32_t* exp_sums, float* weights) {
   HWY_DYNAMIC_DISPATCH(EarlyWeightRows)(rows, tiles, lambda, max, exp_sums, weights);
 }

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // From exponentials e relative to each tile's maximum to the codes of one key block, the left operand of the product
-// with V. Arrays with one entry per row are [tile][rows], so that sixteen rows are computed at once; rows is a multiple
-// of kRowStep.
+// with V: from the order that score_stage.h leaves to that of the keys. Arrays with one entry per row are [tile][rows],
+// so that sixteen rows are computed at once; rows is a multiple of kRowStep.
 //
 // Late order, one map. A code is worth 2^(block maximum) / qmax; what the codes are worth sums to the row's norm:
 //
 //   M_b    = max over the block's tiles of max
 //   code   = round_half_even(e * (qmax / 32767 * 2^((max_t - M_b) / 2048)))
+//
+// and over a row's blocks b in order, from reference R = -inf and norm = 0:
+//
+//   if M_b > R + 60 octaves:   all that was summed shrinks by 2^((R - M_b) / 2048);   R = M_b
+//   scale_b = 2^((M_b - R) / 2048);   norm += scale_b * sum of the block's codes
+//
+// f32 has the exponents to keep a row's first maximum as its reference until a block exceeds it by 60 octaves.
 //
 // Early order, both maps m, after all of the row's tiles t. Weight w: what 1 of e is worth in the softmax, lambda
 // included:
@@ -41,6 +48,20 @@ struct LateCodes {
   int32_t* sums = nullptr;     // [rows] out: of the codes
 };
 void LateStage(const LateCodes& block);
+
+// Of one map, some blocks at once.
+struct LateMerge {
+  int rows = 0;
+  int blocks = 0;
+  const float* block_max = nullptr;    // [blocks][rows]
+  const int32_t* code_sums = nullptr;  // [blocks][rows]
+  float* reference = nullptr;          // [rows], of the blocks before
+  float* norm = nullptr;               // [rows], of the blocks before
+  float* row_scales = nullptr;         // [blocks][rows] out
+  float* shrinks = nullptr;            // [rows] out: of what was summed of the blocks before
+};
+// Returns whether any of shrinks is not 1.
+bool MergeBlocks(const LateMerge& blocks);
 
 // Of one map's tiles of the whole row. lambda: [rows], null for 1; max, exp_sums: [tiles][rows]; weights: [tiles][rows]
 // out, may lie on max.

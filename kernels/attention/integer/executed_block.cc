@@ -43,9 +43,10 @@ class Block {
 
  private:
   int OutWidth() const { return head_.VSlices() * layout_.columns; }
+  int64_t BlockOf(int64_t tile) const { return tile / layout_.block_tiles; }
 
   // A map's part of what scratch has per map; of `tile`, where it has that too.
-  float* Out(int map) const { return scratch_.out + map * rows_ * OutWidth(); }
+  float* Out(int map, int64_t column) const { return scratch_.out + (map * OutWidth() + column) * rows_; }
   float* Of(float* rows, int map) const { return rows + map * rows_; }
   uint16_t* LogitTable(int map) const { return scratch_.logit_table + map * rows_ * kLogitEntries; }
   int64_t Scored(int map, int64_t tile) const { return (map * layout_.scored + tile % layout_.scored) * rows_; }
@@ -129,7 +130,7 @@ class Block {
                          .row_factors = Of(scratch_.row_factors, map),
                          .exps = Exps(map, tile),
                          .max = max,
-                         .exp_sums = exp_sums});
+                         .exp_sums = layout_.Early() ? exp_sums : nullptr});
     LookupStage({.rows = rows_,
                  .qmax = Info(plan_.logits).max_code,
                  .logits = Logits(map, tile),
@@ -151,111 +152,144 @@ class Block {
   // For the exponentials alone: the first time's maxima have become weights.
   void ScoreAgain(int64_t tile, int64_t end) const {
     ForEachProduct(tile, end, [&](int64_t t, int map, bool masked) {
-      Score(t, map, masked, scratch_.spare_max, scratch_.spare_sums);
+      Score(t, map, masked, scratch_.spare_max, /*exp_sums=*/nullptr);
     });
   }
 
-  // codes x V of tiles [tile, end), all in one block of keys, added to out.
-  void TimesV(int64_t tile, int64_t end, float* out) const {
-    const int64_t tiles = layout_.tiles, columns = layout_.columns, block = tile / layout_.block_tiles;
+  // Calls visit(tile, end) for the pieces of [tile, end) that begin at multiples of `step`.
+  template <class Visit>
+  static void ForEachPiece(int64_t tile, int64_t end, int64_t step, Visit visit) {
+    for (int64_t next; tile < end; tile = next) {
+      next = std::min(end, (tile / step + 1) * step);
+      visit(tile, next);
+    }
+  }
+
+  template <class Visit>
+  void ForEachBlock(int64_t tile, int64_t end, Visit visit) const {
+    ForEachPiece(tile, end, layout_.block_tiles, visit);
+  }
+
+  template <class Visit>
+  void ForEachGroup(Visit visit) const {
+    ForEachPiece(block_.begin_tile, block_.end_tile, layout_.group_blocks * layout_.block_tiles, visit);
+  }
+
+  // A group's codes [tile, end) x V, added to out: all its blocks for 64 columns, then for the next, so that these 64
+  // columns of out stay in the first cache.
+  void TimesV(int map, int64_t tile, int64_t end) const {
     for (int slice = 0; slice < head_.VSlices(); ++slice) {
-      const int64_t v = head_.v[slice];
-      const int32_t* before = packed_.v_sums + (v * (tiles + layout_.blocks) + block + tile) * columns;
-      const int32_t* after = before + (end - tile) * columns;
-      for (int64_t column = 0; column < columns; column += kTile) {
-        for (int64_t i = 0; i < kTile; ++i) scratch_.v_sums[i] = after[column + i] - before[column + i];
-        const int8_t* v_codes = packed_.v_codes + ((v * columns + column) * tiles + tile * kTile) * kTile;
-        products_.values[end - tile]->Run(scratch_.codes, v_codes, scratch_.sums);
-        const OutputTile output{.rows = rows_,
-                                .sums = scratch_.sums,
-                                .v_sums = scratch_.v_sums,
-                                .zeros = scratch_.zeros,
-                                .v_scales = packed_.v_scales + (v * layout_.blocks + block) * columns + column,
-                                .row_scales = scratch_.row_scales,
-                                .out = out + slice * columns + column,
-                                .stride = OutWidth()};
-        if (tile == block_.begin_tile)
-          OverwriteOutput(output);
-        else
-          AddOutput(output);
+      for (int64_t column = 0; column < layout_.columns; column += kTile) {
+        float* out = Out(map, slice * layout_.columns + column);
+        ForEachBlock(tile, end, [&](int64_t first, int64_t last) {
+          const uint8_t* codes = scratch_.codes + map * rows_ * layout_.code_stride + (first - tile) * kTile;
+          BlockTimesV(codes, head_.v[slice], column, first, last, (BlockOf(first) - BlockOf(tile)) * rows_, out);
+        });
       }
     }
   }
 
-  // Calls visit(tile, end) for the tiles of each block of keys.
-  template <class Visit>
-  void ForEachKeyBlock(Visit visit) const {
-    for (int64_t tile = block_.begin_tile, end; tile < block_.end_tile; tile = end) {
-      end = std::min(block_.end_tile, (tile / layout_.block_tiles + 1) * layout_.block_tiles);
-      visit(tile, end);
-    }
+  // row: where those of the block begin in what scratch has per block of the group.
+  void BlockTimesV(const uint8_t* codes, int64_t v, int64_t column, int64_t first, int64_t last, int64_t row,
+                   float* out) const {
+    const int64_t tiles = layout_.tiles, columns = layout_.columns, block = BlockOf(first);
+    products_.values[last - first]->Run(
+        codes, packed_.v_codes + ((v * columns + column) * tiles + first * kTile) * kTile, scratch_.sums);
+    const OutputTile output{.rows = rows_,
+                            .sums = scratch_.sums,
+                            .zeros = layout_.Early() ? scratch_.zeros + row : nullptr,
+                            .v_sums = layout_.Early() ? ValueSums(v, column, first, last) : nullptr,
+                            .v_scales = packed_.v_scales + (v * layout_.blocks + block) * columns + column,
+                            .row_scales = scratch_.row_scales + row,
+                            .out = out};
+    if (first == block_.begin_tile)
+      OverwriteOutput(output);
+    else
+      AddOutput(output);
+  }
+
+  // Of 64 columns of V's codes of tiles [first, last), all in one block.
+  const int32_t* ValueSums(int64_t v, int64_t column, int64_t first, int64_t last) const {
+    const int64_t columns = layout_.columns;
+    const int64_t before = v * (layout_.tiles + layout_.blocks) + BlockOf(first) + first;
+    const int32_t* sums = packed_.v_sums + before * columns + column;
+    for (int64_t i = 0; i < kTile; ++i) scratch_.v_sums[i] = sums[(last - first) * columns + i] - sums[i];
+    return scratch_.v_sums;
   }
 
   void Early() const {
-    ForEachKeyBlock([&](int64_t tile, int64_t end) { ScoreTiles(tile, end); });
+    ScoreTiles(block_.begin_tile, block_.end_tile);
     const int seen = static_cast<int>(block_.end_tile - block_.begin_tile);
     for (int map = 0; map < 2; ++map)
       EarlyWeights(rows_, seen, map == 0 ? nullptr : scratch_.lambda, TileMax(map, block_.begin_tile),
                    ExpSums(map, block_.begin_tile), Weights(map, block_.begin_tile));
-    ForEachKeyBlock([&](int64_t tile, int64_t end) {
-      if (layout_.kept < layout_.tiles) ScoreAgain(tile, end);
-      EarlyStage({.rows = rows_,
-                  .tiles = static_cast<int>(end - tile),
-                  .format = plan_.probs,
-                  .weights1 = Weights(0, tile),
-                  .weights2 = Weights(1, tile),
-                  .exps1 = Exps(0, tile),
-                  .exps2 = Exps(1, tile),
-                  .tile_stride = layout_.exps_stride,
-                  .codes = scratch_.codes,
-                  .stride = plan_.block,
-                  .scales = scratch_.row_scales,
-                  .zeros = scratch_.zeros});
-      TimesV(tile, end, Out(0));
+    ForEachGroup([&](int64_t tile, int64_t end) {
+      ForEachBlock(tile, end, [&](int64_t first, int64_t last) {
+        if (layout_.kept < layout_.tiles) ScoreAgain(first, last);
+        EarlyBlock(first, last, first - tile, BlockOf(first) - BlockOf(tile));
+      });
+      TimesV(0, tile, end);
     });
+  }
+
+  // index: of the block in its group, which `tiles` tiles of the group come before.
+  void EarlyBlock(int64_t first, int64_t last, int64_t tiles, int64_t index) const {
+    EarlyStage({.rows = rows_,
+                .tiles = static_cast<int>(last - first),
+                .format = plan_.probs,
+                .weights1 = Weights(0, first),
+                .weights2 = Weights(1, first),
+                .exps1 = Exps(0, first),
+                .exps2 = Exps(1, first),
+                .tile_stride = layout_.exps_stride,
+                .codes = scratch_.codes + tiles * kTile,
+                .stride = layout_.code_stride,
+                .scales = scratch_.row_scales + index * rows_,
+                .zeros = scratch_.zeros + index * rows_});
   }
 
   void Late() const {
-    std::fill_n(scratch_.zeros, rows_, 0);
     std::fill_n(scratch_.reference, 2 * rows_, -std::numeric_limits<float>::infinity());
     std::fill_n(scratch_.norm, 2 * rows_, 0.0f);
-    ForEachKeyBlock([&](int64_t tile, int64_t end) {
-      ScoreTiles(tile, end);
+    ForEachGroup([&](int64_t tile, int64_t end) {
+      ForEachBlock(tile, end, [&](int64_t first, int64_t last) {
+        ScoreTiles(first, last);
+        for (int map = 0; map < head_.Maps(); ++map)
+          LateBlock(map, first, last, first - tile, BlockOf(first) - BlockOf(tile));
+      });
       for (int map = 0; map < head_.Maps(); ++map) {
-        LateStage({.rows = rows_,
-                   .tiles = static_cast<int>(end - tile),
-                   .qmax = Info(plan_.probs).max_code,
-                   .max = TileMax(map, tile),
-                   .exps = Exps(map, tile),
-                   .tile_stride = layout_.exps_stride,
-                   .codes = scratch_.codes,
-                   .stride = plan_.block,
-                   .block_max = scratch_.block_max,
-                   .sums = scratch_.code_sums});
-        Merge(map);
-        TimesV(tile, end, Out(map));
+        MergeGroup(map, tile, end);
+        TimesV(map, tile, end);
       }
     });
   }
 
-  // f32 has the exponents to keep a row's first maximum as its reference until a block exceeds it by 60 octaves.
-  void Merge(int map) const {
-    constexpr float kFar = 60.0f * kExpUnitsPerOctave, kPerOctave = 1.0f / kExpUnitsPerOctave;
-    float* reference = Of(scratch_.reference, map);
-    float* norm = Of(scratch_.norm, map);
-    for (int r = 0; r < rows_; ++r) {
-      const float largest = scratch_.block_max[r];
-      if (largest - reference[r] > kFar) {
-        const float shrink = RowExp2((reference[r] - largest) * kPerOctave);  // may be 0
-        const bool has_output = norm[r] > 0;  // before the first block out holds anything
-        norm[r] *= shrink;
-        if (has_output)
-          for (int i = 0; i < OutWidth(); ++i) Out(map)[r * OutWidth() + i] *= shrink;
-        reference[r] = largest;
-      }
-      scratch_.row_scales[r] = RowExp2((largest - reference[r]) * kPerOctave);
-      norm[r] += scratch_.row_scales[r] * static_cast<float>(scratch_.code_sums[r]);
-    }
+  void LateBlock(int map, int64_t first, int64_t last, int64_t tiles, int64_t index) const {
+    const int64_t rows = (map * layout_.group_blocks + index) * rows_;
+    LateStage({.rows = rows_,
+               .tiles = static_cast<int>(last - first),
+               .qmax = Info(plan_.probs).max_code,
+               .max = TileMax(map, first),
+               .exps = Exps(map, first),
+               .tile_stride = layout_.exps_stride,
+               .codes = scratch_.codes + map * rows_ * layout_.code_stride + tiles * kTile,
+               .stride = layout_.code_stride,
+               .block_max = scratch_.block_max + rows,
+               .sums = scratch_.code_sums + rows});
+  }
+
+  void MergeGroup(int map, int64_t tile, int64_t end) const {
+    const bool shrinks = MergeBlocks({.rows = rows_,
+                                      .blocks = static_cast<int>(BlockOf(end - 1) - BlockOf(tile) + 1),
+                                      .block_max = scratch_.block_max + map * layout_.group_blocks * rows_,
+                                      .code_sums = scratch_.code_sums + map * layout_.group_blocks * rows_,
+                                      .reference = Of(scratch_.reference, map),
+                                      .norm = Of(scratch_.norm, map),
+                                      .row_scales = scratch_.row_scales,
+                                      .shrinks = scratch_.shrinks});
+    if (!shrinks || tile == block_.begin_tile) return;  // before the first group out holds anything
+    for (int64_t column = 0; column < OutWidth(); column += kTile)
+      for (int i = 0; i < rows_ * kTile; ++i) Out(map, column)[i] *= scratch_.shrinks[i / kTile];
   }
 
   // Early: the codes were differences of normalised maps already.
@@ -271,17 +305,20 @@ class Block {
     }
     const int width = problem_.v.width;
     for (int slice = 0; slice < head_.VSlices(); ++slice) {
-      WriteOutput({.rows = block_.count,
-                   .width = width,
-                   .out1 = Out(0) + slice * layout_.columns,
-                   .out2 = two ? Out(1) + slice * layout_.columns : nullptr,
-                   .stride = OutWidth(),
-                   .factors1 = factors1,
-                   .factors2 = factors2,
-                   .mean = plan_.v_mean == nullptr ? nullptr : plan_.v_mean + head_.v[slice] * width,
-                   .mean_factors = scratch_.mean_factors,
-                   .to = problem_.out.Row(block_.first, block_.head) + slice * width,
-                   .to_stride = problem_.out.token_stride});
+      for (int first = 0; first < width; first += kTile) {
+        const int64_t column = slice * layout_.columns + first;
+        WriteOutput({.rows = block_.count,
+                     .width = std::min(kTile, width - first),
+                     .out1 = Out(0, column),
+                     .out2 = two ? Out(1, column) : nullptr,
+                     .stride = kTile,
+                     .factors1 = factors1,
+                     .factors2 = factors2,
+                     .mean = plan_.v_mean == nullptr ? nullptr : plan_.v_mean + head_.v[slice] * width + first,
+                     .mean_factors = scratch_.mean_factors,
+                     .to = problem_.out.Row(block_.first, block_.head) + slice * width + first,
+                     .to_stride = problem_.out.token_stride});
+      }
     }
   }
 

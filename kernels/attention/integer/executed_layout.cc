@@ -2,6 +2,8 @@
 // See executed_layout.h.
 #include "kernels/attention/integer/executed_layout.h"
 
+#include <algorithm>
+
 namespace tare {
 
 // The early order needs a row's sums before its first code, quantized logits its absmax. What they are made of is kept
@@ -15,6 +17,10 @@ ExecutedLayout::ExecutedLayout(const AttentionPlan& a_plan, const AttentionProbl
   tiles = RoundUp(problem.k.tokens, kTile) / kTile;
   block_tiles = plan.block / kTile;
   blocks = RoundUp(tiles, block_tiles) / block_tiles;
+  group_blocks = std::max(1, kGroupKeys / plan.block);
+  // Rows of codes must not fall onto the same cache sets: never a multiple of 1024 bytes apart.
+  code_stride = group_blocks * plan.block;
+  if (code_stride % 1024 == 0) code_stride += kTile;
   rows = RowsFor(problem.q.tokens);
   scored = Early() ? tiles : block_tiles;
   kept = Early() || CodesLogits() ? tiles : block_tiles;
@@ -51,7 +57,7 @@ ExecutedScratch ExecutedLayout::TakeScratch(Arena& arena) const {
 ExecutedProducts::ExecutedProducts(const ExecutedLayout& l)
     : scores({ProductTypes::kU8S8, l.rows, kTile, l.d4, l.d4, kTile, kTile}) {
   for (int n = 1; n <= l.block_tiles; ++n)
-    values[n].emplace(ProductShape{ProductTypes::kU8S8, l.rows, kTile, n * kTile, l.plan.block, kTile, kTile});
+    values[n].emplace(ProductShape{ProductTypes::kU8S8, l.rows, kTile, n * kTile, l.code_stride, kTile, kTile});
 }
 
 }  // namespace tare

@@ -15,6 +15,9 @@
 
 namespace tare {
 
+// Keys whose codes wait for one pass over the output: whole blocks, one at least.
+inline constexpr int kGroupKeys = 256;
+
 // K and V of all heads; see packing.h.
 struct PackedHeads {
   int8_t* k_codes;     // [k heads][tiles][d4 / 4][64][4]
@@ -49,6 +52,8 @@ struct ExecutedLayout {
   int64_t tiles;        // of 64 keys
   int block_tiles;      // tiles of a block of keys
   int64_t blocks;       // of keys
+  int group_blocks;     // blocks of a group
+  int64_t code_stride;  // of a row of a group's codes
   int rows;             // of a block of query rows
   int64_t row_blocks;   // of an output head
   int64_t scored;       // tiles whose maxima and sums are kept for each map
@@ -81,14 +86,15 @@ struct ExecutedScratch {
   float* weights = tile_max;                                 // early: what 1 of each tile's exps is worth replaces them
   int32_t* exp_sums = arena.Take<int32_t>(2 * l.scored * rows);     // [2][scored][rows]
   float* spare_max = arena.Take<float>(rows);                       // [rows] early: for tiles scored again; never read
-  int32_t* spare_sums = arena.Take<int32_t>(rows);                  // [rows]
-  float* block_max = arena.Take<float>(rows);                       // [rows] late: largest logit of a block
-  int32_t* code_sums = arena.Take<int32_t>(rows);                   // [rows] late: of a block's codes
-  uint8_t* codes = arena.Take<uint8_t>(rows * l.plan.block);        // [rows][plan.block]
-  int32_t* zeros = arena.Take<int32_t>(rows);                       // [rows] the byte that stands for 0
-  float* row_scales = arena.Take<float>(rows);                      // [rows] of codes
+  float* block_max = arena.Take<float>(2 * l.group_blocks * rows);  // [2][group blocks][rows] late: largest logits
+  int32_t* code_sums = arena.Take<int32_t>(2 * l.group_blocks * rows);  // [2][group blocks][rows] late
+  uint8_t* codes = arena.Take<uint8_t>(2 * rows * l.code_stride);       // [2][rows][code_stride], early of one
+  int32_t* zeros =
+      arena.Take<int32_t>(l.group_blocks * rows);  // [group blocks][rows] early: the byte that stands for 0
+  float* row_scales = arena.Take<float>(l.group_blocks * rows);     // [group blocks][rows] of codes
+  float* shrinks = arena.Take<float>(rows);                         // [rows] late: of out so far
   int32_t* v_sums = arena.Take<int32_t>(kTile);                     // [64] of the codes of V that a product goes over
-  float* out = arena.Take<float>(2 * rows * l.slices * l.columns);  // [2][rows][slices * columns]
+  float* out = arena.Take<float>(2 * rows * l.slices * l.columns);  // [2][slices][columns / 64][rows][64]
   float* reference = arena.Take<float>(2 * rows);                   // [2][rows] late: the maximum of out and norm
   float* norm = arena.Take<float>(2 * rows);                        // [2][rows] late: sum of what the codes are worth
   float* out_factors = arena.Take<float>(2 * rows);                 // [2][rows] of out in the result

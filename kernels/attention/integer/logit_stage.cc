@@ -42,7 +42,8 @@ HWY_INLINE void LogitsOf(const LogitTile& t) {
       largest[r] = hn::Zero(d);
       for (int i = 0; i < kVectors; ++i) {
         VF z = logits(at, i);
-        if (t.sums.begin != nullptr) z = hn::IfThenElseZero(Visible(d, t.sums, at, i * kLanes), z);
+        if (t.sums.begin != nullptr)
+          z = hn::IfThenElseZero(Visible(d, t.sums, at, hn::Load(DI(), kColumnKeys.data() + i * kLanes)), z);
         hn::Store(z, d, t.logits + at * kTile + i * kLanes);
         largest[r] = hn::Max(largest[r], hn::Abs(z));
       }
@@ -59,20 +60,25 @@ void LogitRows(const LogitTile& t) {
     LogitsOf<BiasedTileLogits>(t);
 }
 
-// code + 128 of kBytes keys.
-HWY_INLINE VU8 Codes(const float* z, VF inv) {
+// code + 128 of kBytes keys from place i of exponentials on; z: a row of columns (tile_order.h).
+HWY_INLINE VU8 Codes(const float* z, int i, VF inv) {
   const DF d;
-  const VF magic = hn::Set(d, kToNearest + 128);
-  const auto bits = [&](int i)
-                        HWY_ATTR { return hn::BitCast(DU32(), hn::MulAdd(hn::Load(d, z + i * kLanes), inv, magic)); };
-  return hn::OrderedTruncate2To(DU8(), hn::OrderedTruncate2To(DU16(), bits(0), bits(1)),
-                                hn::OrderedTruncate2To(DU16(), bits(2), bits(3)));
+  const VF magic = hn::Set(d, kToNearest);
+  const auto nearest = [&](const float* columns) HWY_ATTR {
+    const VI bits = hn::BitCast(DI(), hn::MulAdd(hn::Load(d, columns), inv, hn::Set(d, kToNearest + 128)));
+    return hn::Sub(bits, hn::BitCast(DI(), magic));
+  };
+  const auto words = [&](int at) HWY_ATTR {
+    const float* columns = z + at / 32 * 32 + at % 32 / 2;
+    return hn::BitCast(DU16(), hn::ReorderDemote2To(DI16(), nearest(columns), nearest(columns + 16)));
+  };
+  return hn::OrderedTruncate2To(DU8(), words(i), words(i + 2 * kLanes));
 }
 
 // Codes of masked keys become 0, which no code + 128 is.
 HWY_INLINE VU8 MaskCodes(VU8 codes, int begin, int end, int first) {
   const DU8 d;
-  const auto key = hn::Iota(d, static_cast<uint8_t>(first));
+  const auto key = hn::Load(d, kExpKeys.data() + first);
   const auto visible =
       hn::And(hn::Ge(key, hn::Set(d, static_cast<uint8_t>(begin))), hn::Lt(key, hn::Set(d, static_cast<uint8_t>(end))));
   return hn::IfThenElseZero(visible, codes);
@@ -87,7 +93,7 @@ HWY_INLINE VI LargestByte(VU8 x) {
   return hn::BitCast(DI(), hn::And(hn::BitCast(wide, x), hn::Set(wide, 255)));
 }
 
-// Codes of all rows into codes [rows][64], each row's largest into largest [rows].
+// Codes of all rows into codes [rows][64], in the order of exponentials, each row's largest into largest [rows].
 void CodeRows(const LookupTile& t, uint8_t* codes, int32_t* largest) {
   const DI di;
   const hn::BlockDFromD<DI> block;
@@ -97,7 +103,7 @@ void CodeRows(const LookupTile& t, uint8_t* codes, int32_t* largest) {
       const int at = row + r;
       VU8 most = hn::Zero(DU8());
       for (int i = 0; i < kTile; i += kBytes) {
-        VU8 code = Codes(t.logits + at * kTile + i, hn::Set(DF(), t.inv[at]));
+        VU8 code = Codes(t.logits + at * kTile, i, hn::Set(DF(), t.inv[at]));
         if (t.begin != nullptr) code = MaskCodes(code, t.begin[at], t.end[at], i);
         hn::Store(code, DU8(), codes + at * kTile + i);
         most = hn::Max(most, code);

@@ -9,6 +9,8 @@
 //   LookupStage    code = round_half_even(z * inv)
 //                  e = table[largest code of the tile - code], 0 where masked;   max = largest code * step
 //
+// z is in the order of the product's columns, e in that of exponentials (tile_order.h).
+//
 // int6 and int4: 64 entries of 16 bits are two vector registers, one instruction looks 32 keys up (AVX-512). Elsewhere,
 // and for int8, the table's formula is computed for each key, which beats loading entries one by one.
 #pragma once

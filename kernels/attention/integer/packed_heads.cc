@@ -45,10 +45,9 @@ class Packer {
     const HeadsView<const float>& k = problem_.k;
     for (int64_t token = tile * kTile; token < (tile + 1) * kTile; token += kRowsAtOnce) {
       for (int head = 0; head < k.heads; ++head) {
-        const int64_t key = layout_.KeyTile(head, 0) * kTile + token;
-        PackFourKeys(k, head, token, plan_.k, Mean(plan_.k_mean, head, k.width),
-                     packed_.k_codes + layout_.KeyTile(head, tile) * kTile * layout_.d4, packed_.k_offsets + key,
-                     packed_.k_scales + key);
+        const int64_t key = layout_.KeyTile(head, tile) * kTile;
+        PackFourKeys(k, head, token, plan_.k, Mean(plan_.k_mean, head, k.width), packed_.k_codes + key * layout_.d4,
+                     packed_.k_offsets + key, packed_.k_scales + key);
       }
     }
   }

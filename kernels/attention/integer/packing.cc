@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "hwy/cache_control.h"
+#include "kernels/attention/tile_order.h"
 #include "kernels/elementwise/to_nearest.h"
 #include "quant/base/error.h"
 #include "quant/format/round.h"
@@ -140,7 +141,7 @@ void PackQueries(const HeadsView<const float>& q, int head, int64_t first, int c
 
 void PackFourKeys(const HeadsView<const float>& k, int head, int64_t first, Format format, const float* smooth,
                   int8_t* codes, int32_t* offsets, float* scales) {
-  const int groups = static_cast<int>(RoundUp(k.width, 4) / 4);
+  const int groups = static_cast<int>(RoundUp(k.width, 4) / 4), column = ColumnOfKey(static_cast<int>(first % kTile));
   RowCodes four;
   if (first < k.tokens) {
     ToRowCodes(FourRows(k, head, first, k.tokens), k.width, smooth, format, CodeOffset::kNone, four);
@@ -152,10 +153,10 @@ void PackFourKeys(const HeadsView<const float>& k, int head, int64_t first, Form
       four.scales[i] = 0;
     }
     if (!IsFinite(four.scales[i])) FailAt("k", k, head, first + i, 1);
-    scales[i] = four.scales[i];
-    offsets[i] = -128 * four.sums[i];
+    scales[column + i] = four.scales[i];
+    offsets[column + i] = -128 * four.sums[i];
   }
-  InterleaveRows(four, groups, static_cast<int>(first % kTile), codes);
+  InterleaveRows(four, groups, column, codes);
 }
 
 void ValueAbsMax(const HeadsView<const float>& v, int head, int64_t first, int64_t count, const float* smooth,
@@ -174,8 +175,9 @@ void PackValueTile(const HeadsView<const float>& v, int head, int64_t tile, Form
   for (int64_t key = 0; key < kTile; key += 4) {
     const int64_t token = tile * kTile + key;
     const int rows = static_cast<int>(std::clamp<int64_t>(keys - key, 0, 4));
-    HWY_DYNAMIC_DISPATCH(ValueGroup)(rows > 0 ? v.Row(token, head) : nullptr, v.token_stride, rows, v.width, smooth,
-                                     inv, codes + key * kTile, column_tile_bytes, sums);
+    HWY_DYNAMIC_DISPATCH(ValueGroup)
+    (rows > 0 ? v.Row(token, head) : nullptr, v.token_stride, rows, v.width, smooth, inv, codes + key * kTile,
+     column_tile_bytes, sums);
   }
 }
 

@@ -5,8 +5,8 @@
 //   Q  u8 [rows][d4]                      code + 128; d4 = d rounded up to 4, the rest 128
 //
 //   K  s8 [tile][d4 / 4][64][4]           tile of 64 keys: for 4 channels at a time, the 4 codes of each key side by
-//                                         side; zeros after the last key
-//      offsets s32 [key]                  -128 * sum of the key's codes
+//                                         side, keys in the order of tile_order.h; zeros after the last key
+//      offsets s32 [key]                  -128 * sum of the key's codes; the tile's keys in the same order
 //      scales f32 [key]
 //
 //   V  s8 [column tile][tile][16][64][4]  64 keys x 64 columns: for 4 keys at a time, the 4 codes of each column side
@@ -30,7 +30,7 @@ void PackQueries(const HeadsView<const float>& q, int head, int64_t first, int c
                  const float* smooth, uint8_t* codes, float* scales);
 
 // Keys first .. first + 3 of a head, first a multiple of 4; those after the last become zeros. smooth: [d] subtracted
-// from each, or null. codes: their tile's; offsets and scales: the first key's.
+// from each, or null. codes, offsets and scales: their tile's.
 void PackFourKeys(const HeadsView<const float>& k, int head, int64_t first, Format format, const float* smooth,
                   int8_t* codes, int32_t* offsets, float* scales);
 

@@ -11,12 +11,13 @@
 //   u = round_half_even(min((m - z) * row_factor, 32767))    row_factor = q scale * attention scale * log2(e) * 2048
 //   e = FixedExp2(u), 0 where masked
 //
-// where u is rounded once (FMA): the same integers on every instruction set that has FMA, AVX2 and later.
+// where u is rounded once (FMA): the same integers on every instruction set that has FMA, AVX2 and later. What has 64
+// entries per tile is in the order of the product's columns, exps in its own (tile_order.h).
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/attention/row_block.h"
+#include "kernels/attention/tile_order.h"
 
 namespace tare {
 
@@ -36,7 +37,7 @@ struct ScoreTile {
   const float* row_factors = nullptr;  // [rows]
   int16_t* exps = nullptr;             // [rows][64] out
   float* max = nullptr;                // [rows] out: m * row_factor, 1/2048 octaves; -inf where nothing is visible
-  int32_t* exp_sums = nullptr;         // [rows] out, exact
+  int32_t* exp_sums = nullptr;         // [rows] out, exact; null: not wanted
 };
 void ScoreStage(const ScoreTile& tile);
 

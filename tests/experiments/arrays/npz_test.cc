@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// On files that numpy wrote (tests/data/captured/make.py).
+// Reads files written by numpy (tests/data/captured/make.py).
 #include "experiments/arrays/npz.h"
 
 #include <gmock/gmock.h>
@@ -41,7 +41,7 @@ TEST(Npz, ReadsWhatNumpyWrote) {
   }
 }
 
-TEST(Npz, RefusesWhatItDoesNotRead) {
+TEST(Npz, RefusesUnsupportedArrays) {
   const std::pair<const char*, const char*> files[] = {{"columns_first.npz", "Fortran order"},
                                                        {"objects.npz", "got type '|O'"},
                                                        {"big_endian.npz", "got type '>f4'"},

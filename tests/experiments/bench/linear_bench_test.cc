@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bench runs and checks itself; no timing decides anything here.
+// The bench runs and checks itself. No result here depends on timing.
+// In the released build alone: under sanitizers a bench takes minutes to measure the sanitizer.
+#if !defined(__SANITIZE_ADDRESS__)
 #include "experiments/bench/linear_bench.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
+
+#include "quant/base/error.h"
 
 namespace tare {
 namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
 
 LinearCase Small(const std::string& plan) { return {.plan = plan, .rows = 33, .out = 70, .in = 128, .repetitions = 1}; }
 
@@ -21,5 +28,27 @@ TEST(LinearBench, CasesBecomeJson) {
   EXPECT_NEAR(json["cases"][0]["bits_per_weight"].get<double>(), 8 * 128.0 / 70 + 32 * 128.0 / 70 / 128, 0.01);
 }
 
+TEST(PreparedLinear, EveryFormatAgreesWithTheReference) {
+  for (const char* plan : {"weights=int8/channel,linear_in=int8/token", "weights=int6/group64,linear_in=int6/token",
+                           "weights=int4/group32,linear_in=int8/token", "weights=int4/tensor,linear_in=int4/token"}) {
+    PreparedLinear prepared(Small(plan));
+    EXPECT_NO_THROW(prepared.Verify()) << plan;
+    EXPECT_GT(prepared.rel_l2(), 0) << plan;
+  }
+}
+
+TEST(PreparedLinear, PlansThatNoKernelExecutesAreRefused) {
+  const auto refused = [](const std::string& plan, const std::string& part) {
+    EXPECT_THAT([&] { PreparedLinear prepared(Small(plan)); }, ThrowsMessage<Error>(HasSubstr(part))) << plan;
+  };
+  refused("linear_in=int8/token", "expected weights in integers");
+  refused("attn_logits=f32", "quantizes no weights");
+  refused("weights=int8/channel,linear_in=int8/group64", "linear_in=int8/token");
+  refused("weights=int8/channel", "33 rows");
+  refused("weights=int8/group48,linear_in=int8/token", "group48");
+}
+
 }  // namespace
+
 }  // namespace tare
+#endif  // not sanitized

@@ -14,7 +14,7 @@ TEST(Timing, MedianAndSpread) {
   EXPECT_EQ(TimingOf({4.0, 1.0, 3.0, 2.0}).median, 3.0);
 }
 
-TEST(Timing, ACallIsRepeatedForSoManySeconds) {
+TEST(Timing, RepeatsACallForTheGivenTime) {
   int calls = 0;
   const double start = Seconds(), mean = SecondsOfCall([&] { ++calls; }, 0.01), all = Seconds() - start;
   EXPECT_GT(calls, 1);

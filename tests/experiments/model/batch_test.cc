@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where tokens of sequences and branches lie, and that sharing a batch or a prefix changes no result: rows meet no row
-// of another sequence, so only the order of f32 sums may differ.
+// The layout of sequences and branches in a batch, and that sharing a batch or a prefix changes no result: rows of
+// different sequences never meet, so only the order of f32 sums may differ.
 #include "experiments/model/batch.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 
 constexpr double kTolerance = 2e-5;  // as parity_test.cc
 
-TEST(TokenBatchTest, SequencesAndBranchesLieOneAfterAnother) {
+TEST(TokenBatchTest, SequencesAndBranchesAreContiguous) {
   TokenBatch batch;
   EXPECT_EQ(batch.Rows(), 0);
   EXPECT_EQ(batch.Add(7, std::vector<int32_t>{1, 2, 3}), 0);
@@ -53,7 +53,7 @@ class BatchTest : public testing::TestWithParam<const char*> {
   }();
 };
 
-TEST_P(BatchTest, SequencesAreWhatEachIsAlone) {
+TEST_P(BatchTest, SequencesInABatchEqualSequencesAlone) {
   const std::span<const int32_t> text(text_);
   const std::span<const int32_t> parts[] = {text.first(70), text.subspan(10, 1), text.subspan(20, 91),
                                             text.subspan(3, 64)};
@@ -69,7 +69,7 @@ TEST_P(BatchTest, SequencesAreWhatEachIsAlone) {
   }
 }
 
-TEST_P(BatchTest, BranchesAreWhatWholeSequencesAre) {
+TEST_P(BatchTest, BranchesEqualWholeSequences) {
   const std::span<const int32_t> text(text_);
   const std::span<const int32_t> prefix = text.first(30);
   const std::span<const int32_t> branches[] = {text.subspan(30, 5), text.subspan(3, 70), text.subspan(50, 1)};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole models through it are in sequence_cache_test.cc; here, which rows it takes of a batch and what it does not
-// take.
+// Which rows of a batch it takes, and what it refuses; sequence_cache_test.cc runs whole models through it.
 #include "experiments/model/cached_attention.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +13,7 @@
 namespace tare {
 namespace {
 
-TEST(CachedAttentionTest, ASequencesRowsAreThoseOfItsPrefix) {
+TEST(CachedAttentionTest, RowsOfASequenceAreItsPrefix) {
   std::vector<float> values(5 * 2 * 4), lambda(5);
   const HeadsView<float> view = DenseHeads(values.data(), 5, 2, 4);
   const AttentionProblem batch{.q = ReadOnly(view),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Typed reading of a JSON object: null is absent, and a message names place, key, what was found and what was expected.
+// Typed reading of a JSON object: null counts as missing, and a message names place, key, found and expected value.
 #include "experiments/model/config_keys.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-TEST(ConfigKeys, ReadsWhatIsThereAndTakesTheDefaultForNull) {
+TEST(ConfigKeys, ReadsValuesAndUsesDefaultsForNull) {
   const nlohmann::json json = {{"n", 3}, {"x", 0.5}, {"f", true}, {"t", "text"}, {"none", nullptr}, {"o", {{"n", 4}}}};
   const ConfigKeys keys(json, "here");
   EXPECT_EQ(keys.Integer("n", 1), 3);
@@ -28,7 +28,7 @@ TEST(ConfigKeys, ReadsWhatIsThereAndTakesTheDefaultForNull) {
   EXPECT_EQ(keys.Object("o").where(), "here: o");
 }
 
-TEST(ConfigKeys, SaysWhereAndWhat) {
+TEST(ConfigKeys, MessagesNamePlaceAndValue) {
   const nlohmann::json json = {{"n", 0}, {"x", -1.0}, {"f", 1}, {"window", 4096}, {"off", false}, {"one", 1.0}};
   const ConfigKeys keys(json, "here");
   EXPECT_THAT([&] { keys.Integer("absent", 1); }, ThrowsMessage<Error>(HasSubstr("here: key 'absent' is missing")));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json: both spellings of the rotary parameters mean the same, defaults are transformers', and whatever Tare
-// does not do is refused by its name.
+// config.json: both spellings of the rotary parameters mean the same, defaults are those of transformers, and
+// unsupported features are refused by name.
 #include "experiments/model/config.h"
 
 #include <gmock/gmock.h>
@@ -114,7 +114,7 @@ TEST(ConfigTest, ScalingFallsBackToTheModelsPositions) {
       640);
 }
 
-TEST(ConfigTest, EachNeededKeyIsMissedByName) {
+TEST(ConfigTest, MissingKeysAreNamed) {
   for (const char* key : {"model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
                           "num_attention_heads", "rms_norm_eps"}) {
     Json without = Smallest();
@@ -218,7 +218,7 @@ TEST(ConfigTest, BosMustBeOfTheVocabulary) {
   EXPECT_EQ(Parse(With(Smallest(), "bos_token_id", nullptr)).bos, std::nullopt);
 }
 
-TEST(ConfigTest, WhatIsNoConfigIsRefused) {
+TEST(ConfigTest, InvalidConfigsAreRefused) {
   for (const char* text : {"", "{", "[]", "3", "{\"model_type\": \"llama\"} x",
                            "{\"model_type\": \"llama\", \"model_type\": \"diffllama\"}"}) {
     EXPECT_THAT([&] { ParseConfig(text, "c.json"); }, ThrowsMessage<Error>(HasSubstr("c.json"))) << text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What layers of both families share: their weights by name, positions, and how rows are shown to visitors.
+// Parts shared by all families' layers: weights by name, positions, and how rows are shown to visitors.
 #include "experiments/model/decoder.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ TEST(DecoderTest, LayersTakeTheirOwnTensorsAndBiases) {
             source.tensors.at("model.layers.1.post_attention_layernorm.weight").Value(5));
 }
 
-TEST(DecoderTest, PositionsOfABranchGoOnFromItsPrefix) {
+TEST(DecoderTest, PositionsOfABranchContinueItsPrefix) {
   const ModelConfig config = LoadConfig(GoldenFolder("llama-mha"));
   Activations a;
   a.Prepare(BranchedBatch(), config);

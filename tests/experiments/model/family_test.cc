@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What others ask of a family's record. That one record and one source are a whole family: toy_family_test.cc.
+// What other code reads from a family's record. toy_family_test.cc shows that one record and one source are a whole
+// family.
 #include "experiments/model/family.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +33,7 @@ TEST(FamilyTest, HeadsAndMapsFollowFromTheTable) {
   }
 }
 
-TEST(FamilyTest, AHeadThatBothMapsUseHasNone) {
+TEST(FamilyTest, AHeadUsedByBothMapsHasNoMap) {
   const std::vector<OutputHead> shared = DiffLlamaHeads(4, 1), standard = StandardHeads(4, 2), pairs = V2Heads(2, 1);
   EXPECT_EQ(MapOf(shared, Site::kK, 0), std::nullopt);
   EXPECT_EQ(MapOf(shared, Site::kQ, 1), 1);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The model's f32 attention against the double reference: every head table, lengths around the block sizes, branches,
-// and what visitors are shown. Error of one output: the logits are off by about d half units of |q||k|, which the
-// softmax passes on relatively, and S products are summed; with values of order 1 that is below
-// (4 d + S) 2^-24 max|v|.
+// and what visitors see. Error of one output: the logits are off by about d half units of |q||k|, which the softmax
+// turns into a relative error, and S products are summed; with values of order 1 that is below (4 d + S) 2^-24 max|v|.
 #include "experiments/model/float_attention.h"
 
 #include <gtest/gtest.h>

@@ -101,7 +101,7 @@ TEST(KeptTokens, VotesAreCountedWhenThePromptEnds) {
   }
 }
 
-TEST(KeptTokens, BudgetsThatLeaveNoChoiceAreRefused) {
+TEST(KeptTokens, BudgetsWithoutAChoiceAreRefused) {
   EXPECT_THAT([] { KeptTokens({KeepPolicy::kH2o, 35}, {.first = 4, .last = 6}); },
               ThrowsMessage<Error>(HasSubstr("got a budget of 35 keys, expected at least 36")));
   KeptTokens({KeepPolicy::kH2o, 36}, {.first = 4, .last = 6});

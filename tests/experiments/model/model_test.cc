@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints that are refused and how, results that must not depend on where tensors lie or on threads, and bf16
-// products. Agreement with transformers is parity_test.cc's.
+// Refused checkpoints and their messages, results that must not depend on the place of tensors or on threads, and bf16
+// products. parity_test.cc checks agreement with transformers.
 #include "experiments/model/model.h"
 
 #include <gmock/gmock.h>
@@ -92,7 +92,7 @@ TEST(ModelTest, NanInAnyTensorIsNamedWithItsIndex) {
   }
 }
 
-TEST(ModelTest, TensorsThatAreNotTheModelsAreRefused) {
+TEST(ModelTest, UnknownTensorsAreRefused) {
   EditedCheckpoint checkpoint(GoldenFolder("llama-mha"));
   checkpoint.tensors["model.layers.0.self_attn.q_norm.weight"] = checkpoint.tensors.at("model.norm.weight");
   ExpectRefused(checkpoint, "model.layers.0.self_attn.q_norm.weight", "not part of the model");
@@ -145,7 +145,7 @@ TEST(ModelTest, MissingShardsAreNamed) {
   EXPECT_THAT([&] { Model model(folder / "m"); }, ThrowsMessage<Error>(HasSubstr("model-00003-of-00006.safetensors")));
 }
 
-TEST(ModelTest, ShardsThatAreThereTwiceAreRefused) {
+TEST(ModelTest, DuplicateShardsAreRefused) {
   const TemporaryFolder folder;
   CopyShards(folder / "m");
   fs::copy_file(folder / "m" / "model-00002-of-00006.safetensors", folder / "m" / "model-00003-of-00006.safetensors",
@@ -253,7 +253,7 @@ TEST(ModelTest, SameBitsOnAnyNumberOfThreadsForWiderModels) {
   SetThreads(0);
 }
 
-TEST(ModelTest, BuffersOfALargerBatchChangeNoSmallerOne) {
+TEST(ModelTest, ALargerBatchBeforeChangesNothing) {
   Model model(GoldenFolder("diffllama-gqa"));
   TokenBatch small;
   small.Add(0, GoldenRows("diffllama-gqa")[1]);

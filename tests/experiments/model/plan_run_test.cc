@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executed plans in whole models, held to the simulated ones. Both round Q, K, V and the probabilities to the same
-// codes but where the exponential's fixed-point rounding tips one over. In one layer that stays well inside the
-// quantization's own effect. Over layers a tipped code changes what the next layer rounds, until two roundings of the
-// same values are as good as independent: sqrt(2) of the effect then, and less than all of it while they are not.
+// Executed plans in whole models, compared with simulated ones. Both round Q, K, V and the probabilities to the same
+// codes, except where the exponential's fixed-point rounding changes one. In one layer that stays well below the effect
+// of quantization itself. Over several layers a changed code changes what the next layer rounds, until two roundings of
+// the same values are as good as independent: then sqrt(2) of the effect, and less than all of it before.
 #include "experiments/model/plan_run.h"
 
 #include <gtest/gtest.h>

@@ -56,7 +56,7 @@ TEST_F(PlannedLinearTest, ARuleSaysWhichWeightsShareAScale) {
 }
 
 // 32 weights to a row: a block of MX, two of NVFP4 beside the f32 of the matrix.
-TEST_F(PlannedLinearTest, WhatIsNotIntegerIsRoundedByItsScales) {
+TEST_F(PlannedLinearTest, FormatsThatAreNotIntegersRoundByTheirScales) {
   for (const auto& [text, format, group] : {std::tuple{"weights=mxfp4", Format::kMxFp4, size_t{32}},
                                             {"weights=nvfp4", Format::kNvFp4, size_t{16}},
                                             {"weights=nf4/group8", Format::kNf4, size_t{8}},
@@ -84,7 +84,7 @@ TEST_F(PlannedLinearTest, WhatIsNotIntegerIsRoundedByItsScales) {
 }
 
 // BitNet b1.58: what is beyond half the mean magnitude is one of it.
-TEST_F(PlannedLinearTest, TernaryWeightsAreOfTheMeanMagnitude) {
+TEST_F(PlannedLinearTest, TernaryWeightsUseTheMeanMagnitude) {
   double sum = 0;
   for (const float x : values_) sum += std::abs(x);
   const auto mean = static_cast<float>(sum / static_cast<double>(values_.size()));
@@ -108,7 +108,7 @@ TEST_F(PlannedLinearTest, WeightsOfZerosStayZero) {
   }
 }
 
-TEST_F(PlannedLinearTest, CodesAreGivenBackInTheTypeOfTheProducts) {
+TEST_F(PlannedLinearTest, DequantizesInTheTypeOfTheProducts) {
   const QuantizedMatrixBuffer codes = Quantized("weights=int8/channel");
   const std::vector<float> rounded = Rounded("weights=int8/channel");
   const auto f32 = PlannedLinear::Dequantized(codes.view(), Math::kF32, "w");

@@ -31,7 +31,7 @@ ModelConfig Small(const std::string& family) {
 }
 
 // What the configuration does not say, families fill in as transformers does: biases, norms, windows, gates.
-TEST(RandomCheckpointTest, IsOfItsFamily) {
+TEST(RandomCheckpointTest, BelongsToItsFamily) {
   for (const char* family : {"qwen2", "qwen3", "mistral", "olmo2", "gemma3_text"}) {
     for (const OutputGate gate : {OutputGate::kNone, OutputGate::kPerHead, OutputGate::kPerValue}) {
       if (gate != OutputGate::kNone && family != std::string("qwen3")) continue;
@@ -47,7 +47,7 @@ TEST(RandomCheckpointTest, IsOfItsFamily) {
   }
 }
 
-TEST(RandomCheckpointTest, LoadsAsWhatItWasAskedToBe) {
+TEST(RandomCheckpointTest, LoadsWithItsConfiguration) {
   for (const char* family : {"llama", "diffllama"}) {
     for (const WeightType type : {WeightType::kF32, WeightType::kBf16, WeightType::kF16}) {
       for (const bool flag : {false, true}) {
@@ -82,7 +82,7 @@ TEST(RandomCheckpointTest, LoadsAsWhatItWasAskedToBe) {
   }
 }
 
-TEST(RandomCheckpointTest, BytesAreTheSeedsOnAnyNumberOfThreads) {
+TEST(RandomCheckpointTest, SeedsDetermineBytesOnAnyNumberOfThreads) {
   const TemporaryFolder folder;
   std::vector<std::string> files;
   for (const auto& [threads, seed] : {std::pair(1, 7), std::pair(5, 7), std::pair(2, 8)}) {
@@ -96,7 +96,7 @@ TEST(RandomCheckpointTest, BytesAreTheSeedsOnAnyNumberOfThreads) {
 }
 
 // 19,200 values of deviation 1/8: their mean is within 5 deviations of a mean, and so is their square's.
-TEST(RandomCheckpointTest, WeightsHaveTheDeviationOfTheirInputs) {
+TEST(RandomCheckpointTest, WeightsDeviateByTheRootOfTheirInputs) {
   const TemporaryFolder folder;
   WriteRandomCheckpoint(folder / "m", Small("diffllama"), WeightType::kF32, 1);
   const EditedCheckpoint checkpoint(folder / "m");

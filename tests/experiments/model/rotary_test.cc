@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Frequencies against the formulas in double and against transformers 5.12.1; cosines and sines against transformers.
 //
-// In f32 a frequency is off by: its exponent, rounded by half a unit, which theta^e feels ln(theta) times; the power,
-// one unit; a division, half a unit. So (ln(theta) + 3) u with u = 2^-24, and a division by the factor adds one.
+// The error of a frequency in f32: its exponent is rounded by half a unit, which theta^e multiplies by ln(theta); the
+// power adds one unit; a division half a unit. So (ln(theta) + 3) u with u = 2^-24, and a division by the factor adds
+// one.
 #include "experiments/model/rotary.h"
 
 #include <gtest/gtest.h>

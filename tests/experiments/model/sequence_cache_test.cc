@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoding in chunks of any size gives the logits of the whole forward pass, in every family; a fork goes its own way.
+// Decoding in chunks of any size gives the logits of the whole forward pass, in every family; a fork is independent.
 #include "experiments/model/sequence_cache.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ std::vector<float> Decoded(Model& model, SequenceCache& cache, std::span<const i
   return all;
 }
 
-TEST(SequenceCacheTest, DecodingIsTheWholePass) {
+TEST(SequenceCacheTest, DecodingEqualsTheWholePass) {
   for (const char* name : kGoldenCheckpoints) {
     Model model(GoldenFolder(name));
     const std::vector<int32_t> tokens = GoldenRows(name).front();
@@ -42,7 +42,7 @@ TEST(SequenceCacheTest, DecodingIsTheWholePass) {
   }
 }
 
-TEST(SequenceCacheTest, SequencesOfOneBatchKeepToTheirCaches) {
+TEST(SequenceCacheTest, SequencesOfOneBatchUseTheirOwnCaches) {
   Model model(GoldenFolder("diffllama-gqa"));
   const std::vector<std::vector<int32_t>> rows = GoldenRows("diffllama-gqa");
   SequenceCache a(model.config(), {}), b(model.config(), {});
@@ -57,7 +57,7 @@ TEST(SequenceCacheTest, SequencesOfOneBatchKeepToTheirCaches) {
   EXPECT_TRUE(AllNear(mine, std::vector<float>(alone.begin() + 7 * V, alone.begin() + 14 * V), 1e-6));
 }
 
-TEST(SequenceCacheTest, AForkGoesItsOwnWay) {
+TEST(SequenceCacheTest, AForkIsIndependent) {
   Model model(GoldenFolder("diff-v2-gqa"));
   const std::vector<int32_t> tokens = GoldenRows("diff-v2-gqa").front();
   const std::span<const int32_t> context = std::span(tokens).first(10), mine = std::span(tokens).subspan(10, 5);
@@ -91,7 +91,7 @@ TEST(SequenceCacheTest, EachLayerHasItsOwnFormats) {
   }
 }
 
-TEST(SequenceCacheTest, PassesSuitTheLayerThatTakesTheFewest) {
+TEST(SequenceCacheTest, PassesSuitTheLayerWithTheFewestTokens) {
   const ModelConfig config = LoadConfig(GoldenFolder("llama-gqa"));
   const auto at_once = [&](const char* plan) { return SequenceCache(config, ParseCachePlan(plan)).TokensAtOnce(); };
   EXPECT_EQ(at_once("cache_k=int8/token,cache_k[l1]=int8/channel"), 64);
@@ -100,7 +100,7 @@ TEST(SequenceCacheTest, PassesSuitTheLayerThatTakesTheFewest) {
 }
 
 // Turned back and again, in f32: both layouts of pairs, layers with windows.
-TEST(SequenceCacheTest, KeysBeforeRotaryAreTheSameKeys) {
+TEST(SequenceCacheTest, PrerotaryKeysEqualRotatedOnes) {
   for (const char* name : {"diffllama-mha", "diff-v2-gqa", "gemma3"}) {
     Model model(GoldenFolder(name));
     const std::vector<int32_t> tokens = GoldenRows(name).front();

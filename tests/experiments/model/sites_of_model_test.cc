@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Held to what the forward pass shows.
+// Compared with what the forward pass shows.
 #include "experiments/model/sites_of_model.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace tare {
 namespace {
 
-TEST(ModelSitesOf, IsWhatTheForwardPassShows) {
+TEST(ModelSitesOf, MatchesTheForwardPass) {
   for (const char* name : kGoldenCheckpoints) {
     Model model(GoldenFolder(name));
     Recorder recorder;

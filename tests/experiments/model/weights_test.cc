@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors by name: what is refused and how it is called, what stays where the file is mapped, and what is converted.
+// Tensors by name: which are refused and with what message, which stay in the mapped file, and which are converted.
 #include "experiments/model/weights.h"
 
 #include <gmock/gmock.h>
@@ -97,7 +97,7 @@ TEST(WeightsTest, NanAndInfinityAreNamedWithTheirIndex) {
   }
 }
 
-TEST(WeightsTest, VectorsAndRowsAreLookedAtToo) {
+TEST(WeightsTest, VectorsAndRowsAreCheckedToo) {
   const Projector projector(Math::kF32);
   OneTensor one(DType::kBF16, {9});
   one.tensor.SetBits(8, 0x7f80);
@@ -119,7 +119,7 @@ TEST(WeightsTest, LargestValuesAreFinite) {
   }
 }
 
-TEST(WeightsTest, MatricesStayWhereTheFileIsMapped) {
+TEST(WeightsTest, MatricesStayInTheMappedFile) {
   const Projector projector(Math::kF32);
   for (const Stored& stored : kStored) {
     const ModelConfig config = LoadConfig(GoldenFolder(stored.name));
@@ -194,7 +194,7 @@ TEST(WeightsTest, MisalignedTensorsAreCopied) {
   }
 }
 
-TEST(WeightsTest, WhatNobodyTookIsNamed) {
+TEST(WeightsTest, UnusedTensorsAreNamed) {
   const Projector projector(Math::kF32);
   OneTensor one(DType::kF32, {2, 2});
   Weights weights = one.Open(projector);

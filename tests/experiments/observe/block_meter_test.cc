@@ -97,7 +97,7 @@ TEST(BlockMeter, BlocksOfVLieAlongTheTokens) {
   EXPECT_EQ(m.rows, 32u);
 }
 
-TEST(BlockMeter, TheDifferenceIsHeldToItsOwnFirstMap) {
+TEST(BlockMeter, TheDifferenceUsesItsOwnFirstMap) {
   const MarkedSpans none;
   const ValueStore no_values;
   const SiteSelection all;

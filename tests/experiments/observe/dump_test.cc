@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dumps read back: the golden tensors under the golden names and shapes, and nothing left where one could not be
-// finished.
+// Dumps read back: the golden tensors under the golden names and shapes, and nothing left if one could not be finished.
 #include "experiments/observe/dump.h"
 
 #include <gmock/gmock.h>
@@ -70,7 +69,7 @@ TEST(DumpTest, HoldsWhatTransformersComputes) {
   }
 }
 
-TEST(DumpTest, SaysWhatItIs) {
+TEST(DumpTest, RecordsItsOrigin) {
   const TemporaryFolder folder;
   Model model(GoldenFolder("llama-mha"));
   PlanRun run(Plan::Parse(" attn_logits = int8 / row"), Carrying::kSimulated, ModelSitesOf(model));
@@ -84,7 +83,7 @@ TEST(DumpTest, SaysWhatItIs) {
   EXPECT_EQ(file.StringAttribute("", "input_sha256"), "abc");
 }
 
-TEST(DumpTest, HoldsTheSitesThatWereAskedFor) {
+TEST(DumpTest, HoldsTheRequestedSites) {
   const TemporaryFolder folder;
   const std::pair<const char*, std::vector<std::string>> cases[] = {
       {"embed", {"embed", "input_ids"}},
@@ -134,7 +133,8 @@ TEST(DumpTest, SequencesOfEveryBatchAreInTheirPlace) {
   }
 }
 
-// Under a plan: what the model goes on with. Codes are whole, and the logits after them are the golden quantized ones.
+// Under a plan: the values that the model uses next. Codes are whole, and the logits after them are the golden
+// quantized ones.
 TEST(DumpTest, HoldsQuantizedValuesUnderAPlan) {
   const TemporaryFolder folder;
   const char* name = "diffllama-mha";
@@ -170,7 +170,7 @@ TEST(DumpTest, UnequalLengthsAreRefused) {
   EXPECT_THAT(folder.Names(), IsEmpty());
 }
 
-TEST(DumpTest, NothingIsLeftWhereItCannotBeFinished) {
+TEST(DumpTest, AFailureLeavesNothing) {
   const TemporaryFolder folder;
   const auto sequences = GoldenSequences("llama-old-config", 60);
   // Stopped between batches.

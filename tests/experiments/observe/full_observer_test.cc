@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Statistics of every site of the golden checkpoints against a recorder that keeps all values and works everything out
-// in plain double; and that neither threads, order nor the split of the stream matter.
+// Statistics of every site of the golden checkpoints, against a recorder that keeps all values and computes everything
+// in plain double; and independence of threads, order and the split of the stream.
 #include "experiments/observe/full_observer.h"
 
 #include <gtest/gtest.h>
@@ -151,7 +151,7 @@ void ExpectDifference(const Measures& m, const Seen& difference, const Seen& fir
 
 class FullObserverTest : public testing::TestWithParam<const char*> {};
 
-TEST_P(FullObserverTest, EveryMeasureIsWhatPlainDoubleGives) {
+TEST_P(FullObserverTest, EveryMeasureEqualsPlainDouble) {
   Model model(GoldenFolder(GetParam()));
   FullObserver observer = Observer(model);
   Recorder recorder;
@@ -201,7 +201,7 @@ std::map<SiteKey, SiteStatistics> Observed(const std::string& name, int threads,
   return set.sites;
 }
 
-TEST(FullObserver, BitsDependNeitherOnThreadsNorOnTheSplit) {
+TEST(FullObserver, BitsDoNotDependOnThreadsOrSplit) {
   const auto whole = Observed("diffllama-gqa", 1, false);
   EXPECT_EQ(Observed("diffllama-gqa", 3, false), whole);
   EXPECT_EQ(Observed("diffllama-gqa", 7, false), whole);
@@ -247,7 +247,7 @@ TEST(FullObserver, OutputErrorsAreThoseOfEverySixteenthQuery) {
   }
 }
 
-TEST(FullObserver, WeightsAreObservedAsTheyAre) {
+TEST(FullObserver, WeightsAreObservedUnchanged) {
   Model model(GoldenFolder("llama-mha"));
   FullObserver observer = Observer(model, "weights,lm_head.w");
   observer.ObserveWeights(model);
@@ -270,7 +270,7 @@ TEST(FullObserver, WeightsAreObservedAsTheyAre) {
   EXPECT_EQ(s.channel_absmax.size(), static_cast<size_t>(up.in));
 }
 
-TEST(FullObserver, WhatIsNotFiniteIsLocatedAndNeverAveraged) {
+TEST(FullObserver, NonfiniteValuesAreLocatedAndNeverAveraged) {
   Model model(GoldenFolder("llama-mha"));
   FullObserver observer = Observer(model, "layer_out[l1]");
   EXPECT_FALSE(observer.Wants(Site::kLayerOut, 0));
@@ -298,7 +298,7 @@ TEST(FullObserver, WhatIsNotFiniteIsLocatedAndNeverAveraged) {
   EXPECT_EQ(s.channel_absmax, (std::vector<float>{3, 2, 5}));
 }
 
-TEST(FullObserver, MarkedSpansSayWhereAttentionGoes) {
+TEST(FullObserver, MarkedSpansMeasureTheirAttention) {
   const std::string name = "diffllama-mha";
   const TemporaryFolder folder;
   PutFile(folder / "spans.jsonl",

@@ -67,7 +67,7 @@ TEST_F(MarkedItemsTest, AnItemIsItsContextAndTrueEndingMarked) {
   EXPECT_EQ(items.spans.sha256(), items.input.sha256);
 }
 
-TEST_F(MarkedItemsTest, AnAnswerStandsWhereverItDoes) {
+TEST_F(MarkedItemsTest, EveryOccurrenceOfAnAnswerIsMarked) {
   const MarkedItems items = Load(Item("4733 and " + context_, {"5248", "4733"}, 1) + Item(context_, {"4733", "1"}, 0));
   EXPECT_EQ(items.spans.Find(0)->answer.size(), 2u);
   EXPECT_EQ(items.spans.Find(0)->answer[0].begin, 1);
@@ -88,7 +88,7 @@ TEST_F(MarkedItemsTest, NeedlesAreMarked) {
   }
 }
 
-TEST_F(MarkedItemsTest, WhatCannotBeMarkedIsRefusedByLine) {
+TEST_F(MarkedItemsTest, ItemsWithoutMarksAreRefusedByLine) {
   const std::string good = Item(context_, {"4733", "1"}, 0);
   Refuses(good + Item(context_, {"4733", "9999"}, 1), "line 2: the true ending '9999' does not occur in the context");
   Refuses(Item("The oven is even. It is", {"ven", "x"}, 0), "line 1: the true ending 'ven' does not occur");

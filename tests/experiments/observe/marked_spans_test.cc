@@ -37,7 +37,7 @@ TEST_F(MarkedSpansTest, TheLastLineCountsWithoutItsNewline) {
   EXPECT_NE(spans.Find(1), nullptr);
 }
 
-TEST_F(MarkedSpansTest, WhatIsNotGivenIsFilledIn) {
+TEST_F(MarkedSpansTest, DefaultsAreFilledIn) {
   const MarkedSpans spans = Load(
       "{\"sequence\": 1, \"answer\": [[10, 12], [4, 6]]}\n"
       "{\"sequence\": 0, \"answer\": [[3, 4]], \"noise\": [[5, 9]], \"queries\": [10, 13]}\n");

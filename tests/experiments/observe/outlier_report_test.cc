@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON that other programs read, the table and the CSV, from a handful of values put in by hand; and the figures of
-// a whole model against a recorder that keeps every value with its place and sorts them all.
+// The JSON for other programs, the table and the CSV, from a few values set by hand; and the figures of a whole model
+// against a recorder that keeps every value with its place and sorts them all.
 #include "experiments/observe/outlier_report.h"
 
 #include <gmock/gmock.h>
@@ -120,7 +120,7 @@ TEST(OutlierReportTest, DifferentialModelsHaveEachMap) {
   EXPECT_EQ(json["layers"][0]["heads"][1]["map"], 2);
 }
 
-TEST(OutlierReportTest, TopValuesSayWhereTheyAre) {
+TEST(OutlierReportTest, TopValuesHaveTheirPlaces) {
   const Json top = Report("llama")["top"];
   ASSERT_EQ(top["attn_logits"].size(), 6u);
   EXPECT_EQ(top["attn_logits"][0],
@@ -223,7 +223,7 @@ void ExpectSame(const OutlierStatistics& actual, const std::vector<TopValue>& so
 
 class OutlierSortedTest : public testing::TestWithParam<const char*> {};
 
-TEST_P(OutlierSortedTest, IsWhatSortingEverythingGives) {
+TEST_P(OutlierSortedTest, EqualsSortingEverything) {
   Model model(GoldenFolder(GetParam()));
   const ModelConfig& c = model.config();
   FullObserver all = OutlierObserver(c);

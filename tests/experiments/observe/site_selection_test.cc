@@ -24,7 +24,7 @@ std::string Refused(std::string_view text, const ModelSites& model = kDiff) {
   return "";
 }
 
-TEST(SiteSelection, NothingMeansAll) {
+TEST(SiteSelection, EmptyTextMeansAll) {
   const SiteSelection all = SiteSelection::Parse("", kDiff);
   EXPECT_EQ(all.canonical(), "all");
   for (const SiteInfo& info : kSites)
@@ -45,7 +45,7 @@ TEST(SiteSelection, SelectsAsPlansDo) {
   EXPECT_FALSE(s.Wants(Site::kEmbed, {}));
 }
 
-TEST(SiteSelection, WhatMatchesNothingIsRefused) {
+TEST(SiteSelection, SelectionsThatMatchNothingAreRefused) {
   EXPECT_THAT(Refused("logits"), HasSubstr("--sites 'logits'"));
   EXPECT_THAT(Refused("attn_logits[l4]"), HasSubstr("got layer 4 of attn_logits, expected 0 to 3"));
   EXPECT_THAT(Refused("k[h4]"), HasSubstr("got head 4 of k, expected 0 to 3"));

@@ -32,7 +32,7 @@ TEST(SkippedOutput, AnOutputThatIsNotFiniteIsNotMeasured) {
   EXPECT_TRUE(MeasureSkipped(row, {.slices = {large.data(), nullptr}, .width = 1}).has_value());
 }
 
-TEST(SkippedOutput, IsWhatPlainDoubleGives) {
+TEST(SkippedOutput, EqualsPlainDouble) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   constexpr int kKeys = 300, kWidth = 8;
@@ -69,7 +69,7 @@ TEST(SkippedOutput, IsWhatPlainDoubleGives) {
   EXPECT_GT(s.blocks[1], 0.0);
 }
 
-TEST(SkippedOutput, TheStoreKnowsTheLayerAtWork) {
+TEST(SkippedOutput, TheStoreHoldsTheCurrentLayer) {
   ValueStore store({StandardHeads(2, 1), StandardHeads(2, 1)});
   EXPECT_TRUE(store.Serves(Site::kProbs, 1));
   EXPECT_FALSE(store.Serves(Site::kDifference, 1));
@@ -102,7 +102,7 @@ TEST(SkippedOutput, TheStoreKnowsTheLayerAtWork) {
   EXPECT_FALSE(store.Find(map).has_value());
 }
 
-TEST(SkippedOutput, OfDifferentialHeadsTheDifference) {
+TEST(SkippedOutput, DifferentialHeadsMeasureTheDifference) {
   const ValueStore store({DiffLlamaHeads(4, 4)});
   EXPECT_TRUE(store.Serves(Site::kDifference, 0));
   EXPECT_FALSE(store.Serves(Site::kProbs, 0));

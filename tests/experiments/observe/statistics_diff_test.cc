@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Differences by hand; intervals that hold what they should.
+// Differences by hand; intervals with the promised coverage.
 #include "experiments/observe/statistics_diff.h"
 
 #include <gmock/gmock.h>
@@ -55,7 +55,7 @@ TEST(StatisticsDiff, NothingDiffersFromItself) {
   EXPECT_EQ(row["high"], 0.0);
 }
 
-TEST(StatisticsDiff, IntervalsHoldTheTruthAboutAsOftenAsTheySay) {
+TEST(StatisticsDiff, IntervalsHaveTheirCoverage) {
   int held = 0;
   constexpr int kRounds = 200;
   for (uint64_t round = 0; round < kRounds; ++round) {
@@ -67,7 +67,7 @@ TEST(StatisticsDiff, IntervalsHoldTheTruthAboutAsOftenAsTheySay) {
   EXPECT_GE(held, 170);
 }
 
-TEST(StatisticsDiff, SeedsGiveTheSameTwice) {
+TEST(StatisticsDiff, EqualSeedsGiveEqualDraws) {
   const StatisticsSet a = Drawn(0, 1, 40, "t"), b = Drawn(0.1, 2, 40, "u");
   EXPECT_EQ(DiffJson(a, b, {}), DiffJson(a, b, {}));
   EXPECT_NE(DiffJson(a, b, {}), DiffJson(a, b, {.seed = 1}));
@@ -76,7 +76,7 @@ TEST(StatisticsDiff, SeedsGiveTheSameTwice) {
 }
 
 // 32 groups whose means differ by 2 of a standard error of 0.035: surely; kurtosis of two normal laws: not.
-TEST(StatisticsDiff, WhatDiffersIsMarkedAfterHolm) {
+TEST(StatisticsDiff, DifferencesAreMarkedAfterHolm) {
   StatisticsSet a = Drawn(0, 1, 32, "a"), b = Drawn(2, 2, 32, "b");
   a.job["model"] = "first";
   b.job["model"] = "second";
@@ -103,7 +103,7 @@ TEST(StatisticsDiff, MaximaHaveNoInterval) {
 }
 
 // Of groups that are all the same, sums in another order differ by their rounding: no error, so no p.
-TEST(StatisticsDiff, WhatDoesNotVaryHasNoP) {
+TEST(StatisticsDiff, ConstantFiguresHaveNoP) {
   StatisticsSet a{.job = {{"sequences_sha256", "t"}}};
   SiteStatistics s(SumNames(Site::kLayerOut).size());
   for (Fold& fold : s.folds) {
@@ -119,7 +119,7 @@ TEST(StatisticsDiff, WhatDoesNotVaryHasNoP) {
 }
 
 // Where nothing differs a mark comes up in 5 % of whole tables at most, not of rows.
-TEST(StatisticsDiff, MarksAreRareWhereNothingDiffers) {
+TEST(StatisticsDiff, EqualSetsAreRarelyMarked) {
   int marked = 0;
   for (uint64_t round = 0; round < 60; ++round) {
     const Json diff = DiffJson(Drawn(0, 2 * round, 32, "a"), Drawn(0, 2 * round + 1, 32, "b"), {.draws = 100});
@@ -134,7 +134,7 @@ TEST(StatisticsDiff, OneSequenceHasNoInterval) {
   EXPECT_TRUE(row["difference"].is_number());
 }
 
-TEST(StatisticsDiff, NothingInCommonIsRefused) {
+TEST(StatisticsDiff, FilesWithoutACommonSiteAreRefused) {
   const StatisticsSet a = Drawn(0, 1, 2, "t");
   EXPECT_THROW(DiffJson(a, a, {.site = Site::kV}), Error);
   StatisticsSet other = a;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs without the command: their identity, their units, and that nothing of them depends on how they are cut.
+// Jobs without the command: their identity, their units, and that results do not depend on how they are cut.
 #include "experiments/observe/statistics_job.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ class StatisticsJobTest : public testing::Test {
   const TokenInput input_{.kind = TokenInput::Kind::kIds, .sequences = {}, .bos = {}, .path = "ids", .sha256 = "aa"};
 };
 
-TEST_F(StatisticsJobTest, ItsIdentityIsAllThatDecidesTheFigures) {
+TEST_F(StatisticsJobTest, ItsIdentityCoversAllThatDeterminesFigures) {
   const StatisticsSet set = EmptyStatistics(model_, input_, Sequences(12), {.sites = "q,k"}, "1");
   EXPECT_EQ(set.units, std::vector<uint8_t>(3));
   EXPECT_EQ(set.job.at("sites"), "q,k");
@@ -72,7 +72,7 @@ TEST_F(StatisticsJobTest, AShardResumesItsOwnPartOnly) {
 }
 
 // Of each family: one row of each layer and head of each site that it has, masked pairs left out.
-TEST(StatisticsJob, HasEverySiteUnderItsMask) {
+TEST(StatisticsJob, EverySiteRespectsItsMask) {
   for (const char* golden : kGoldenCheckpoints) {
     const TemporaryFolder folder;
     Model model(GoldenFolder(golden));

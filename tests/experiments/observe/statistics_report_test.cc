@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other programs and people read, from a handful of values put in by hand.
+// Output for programs and people, from a few values set by hand.
 #include "experiments/observe/statistics_report.h"
 #include "experiments/observe/outlier_report.h"
 
@@ -60,7 +60,7 @@ TEST(StatisticsReport, RowsAreASitesLayersHeadsAndMaps) {
   EXPECT_EQ(SiteJson(Example(), Site::kAttnLogits, 1)["rows"].size(), 1u);
 }
 
-TEST(StatisticsReport, WhatHasNoMeaningIsNull) {
+TEST(StatisticsReport, UndefinedFiguresAreNull) {
   const Json hidden = SiteJson(Example(), Site::kLayerOut, {})["rows"][0];
   EXPECT_TRUE(hidden["head"].is_null());
   EXPECT_TRUE(hidden["map"].is_null());
@@ -115,7 +115,7 @@ TEST(StatisticsReport, SignalToNoiseOfEverySite) {
   EXPECT_EQ(OverviewTable(Example()).find("SQNR"), std::string::npos);
 }
 
-TEST(StatisticsReport, WhatIsNotThereIsRefused) {
+TEST(StatisticsReport, MissingSitesAreRefused) {
   EXPECT_THROW(SiteJson(Example(), Site::kV, {}), Error);
   EXPECT_THROW(SiteJson(Example(), Site::kLayerOut, 5), Error);
 }

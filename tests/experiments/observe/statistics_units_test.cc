@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a job's units come to together is in statistics_job_test.cc.
+// statistics_job_test.cc tests what a job's units give together.
 #include "experiments/observe/statistics_units.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ TEST(StatisticsUnits, ShardsAreParsed) {
     EXPECT_THROW(ParseShard(text), Error) << text;
 }
 
-TEST(StatisticsUnits, SequencesAreKnownByLengthsAndIds) {
+TEST(StatisticsUnits, SequencesAreIdentifiedByLengthsAndIds) {
   const std::string hash = HashOf({{.tokens = {1, 2, 3}}, {.tokens = {4}}});
   EXPECT_EQ(HashOf({{.tokens = {1, 2, 3}}, {.tokens = {4}}}), hash);
   EXPECT_NE(HashOf({{.tokens = {1, 2}}, {.tokens = {3, 4}}}), hash);

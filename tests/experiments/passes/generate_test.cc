@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is generated over a cache is what whole forward passes would pick.
+// Text generated over a cache is what whole forward passes would pick.
 #include "experiments/passes/generate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
+#include <limits>
+#include <map>
+#include <string>
 
 #include "experiments/model/plan_run.h"
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
 namespace tare {
@@ -20,6 +25,103 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::ThrowsMessage;
+
+// The pieces of a text, token by token, join to the text.
+
+TEST(TextStreamTest, PiecesMakeTheText) {
+  const Tokenizer tokenizer = Tokenizer::Load(PairFolder("novels-differential"));
+  const std::string text = "It was a na\u00efve night \u2014 \U0001F642 \U0001F642, he said:\n  \"two  spaces\"";
+  const std::vector<int32_t> all = tokenizer.Encode(text);
+  for (const size_t before : {size_t{0}, size_t{3}, all.size() - 1}) {
+    const std::vector<int32_t> prompt(all.begin(), all.begin() + static_cast<ptrdiff_t>(before));
+    TextStream stream(tokenizer, prompt);
+    std::string grown = tokenizer.Decode(prompt);
+    for (size_t i = before; i < all.size(); ++i) {
+      const std::string more = stream.Add(all[i]);
+      EXPECT_FALSE(more.contains("\uFFFD")) << i;
+      grown += more;
+    }
+    EXPECT_EQ(grown + stream.Rest(), tokenizer.Decode(all)) << before;
+    EXPECT_EQ(stream.Rest(), "");
+  }
+}
+
+// A text that ends in the middle of a character: what there is of it comes at the end.
+TEST(TextStreamTest, PartsOfACharacterWait) {
+  const Tokenizer tokenizer = Tokenizer::Load(PairFolder("novels-differential"));
+  std::vector<int32_t> tokens = tokenizer.Encode("so \U0001F642");
+  tokens.pop_back();
+  TextStream stream(tokenizer, {});
+  std::string grown;
+  for (const int32_t token : tokens) grown += stream.Add(token);
+  EXPECT_EQ(grown, "so ");
+  EXPECT_NE(stream.Rest(), "");
+}
+
+// Logarithms of probabilities 0.5, 0.3, 0.15, 0.05, in another order.
+const std::vector<float> kLogits = {std::log(0.15f), std::log(0.5f), std::log(0.05f), std::log(0.3f)};
+
+// How often each token is drawn.
+std::map<int32_t, int> Drawn(const Sampling& sampling, int draws = 20000) {
+  Sampler sampler(sampling);
+  std::map<int32_t, int> times;
+  for (int i = 0; i < draws; ++i) ++times[sampler.Pick(kLogits)];
+  return times;
+}
+
+TEST(SamplerTest, WithoutTemperatureTheLikeliestTheFirstOfEquals) {
+  Sampler sampler({});
+  EXPECT_EQ(sampler.Pick(kLogits), 1);
+  const float equal[] = {1, 3, 3, -std::numeric_limits<float>::infinity()};
+  EXPECT_EQ(sampler.Pick(equal), 1);
+}
+
+// 20,000 draws: four standard deviations of a share are 0.014 at most.
+TEST(SamplerTest, DrawsFollowTheProbabilities) {
+  std::map<int32_t, int> times = Drawn({.temperature = 1, .seed = 1});
+  EXPECT_NEAR(times[1] / 20000.0, 0.5, 0.015);
+  EXPECT_NEAR(times[3] / 20000.0, 0.3, 0.015);
+  EXPECT_NEAR(times[2] / 20000.0, 0.05, 0.015);
+  // At temperature 2 weights are roots: 0.387, 0.707, 0.224, 0.548.
+  times = Drawn({.temperature = 2, .seed = 1});
+  EXPECT_NEAR(times[1] / 20000.0, 0.379, 0.015);
+  EXPECT_NEAR(times[2] / 20000.0, 0.120, 0.015);
+}
+
+// The smallest set that holds top_p, drawn by what its tokens weigh in it.
+TEST(SamplerTest, TheNucleusHoldsTopP) {
+  std::map<int32_t, int> times = Drawn({.temperature = 1, .top_p = 0.7, .seed = 2});
+  EXPECT_EQ(times.size(), 2u);
+  EXPECT_NEAR(times[1] / 20000.0, 0.5 / 0.8, 0.015);
+  EXPECT_EQ(Drawn({.temperature = 1, .top_p = 0.81, .seed = 2}).size(), 3u);
+  EXPECT_EQ(Drawn({.temperature = 1, .top_p = 1e-9, .seed = 2}).size(), 1u);
+}
+
+// These are the tokens of seed 7 on every machine.
+TEST(SamplerTest, ASeedGivesItsTokens) {
+  const auto tokens = [](uint64_t seed) {
+    Sampler sampler({.temperature = 1, .seed = seed});
+    std::vector<int32_t> drawn;
+    for (int i = 0; i < 12; ++i) drawn.push_back(sampler.Pick(kLogits));
+    return drawn;
+  };
+  EXPECT_EQ(tokens(7), tokens(7));
+  EXPECT_NE(tokens(7), tokens(8));
+}
+
+TEST(SamplerTest, BadInputIsNamed) {
+  const auto refused = [](const Sampling& sampling, const char* message) {
+    EXPECT_THAT([&] { Sampler{sampling}; }, ThrowsMessage<Error>(HasSubstr(message)));
+  };
+  refused({.temperature = -1}, "--temperature: got -1");
+  refused({.temperature = std::nan("")}, "--temperature: got nan");
+  refused({.top_p = 0}, "--top-p: got 0");
+  refused({.top_p = 1.5}, "--top-p: got 1.5");
+  Sampler sampler({});
+  const float nan[] = {1, std::nanf(""), 2}, infinite[] = {1, std::numeric_limits<float>::infinity()};
+  EXPECT_THAT([&] { sampler.Pick(nan); }, ThrowsMessage<Error>(HasSubstr("NaN or infinity")));
+  EXPECT_THAT([&] { sampler.Pick(infinite); }, ThrowsMessage<Error>(HasSubstr("NaN or infinity")));
+}
 
 std::vector<int32_t> Generated(Model& model, const std::vector<int32_t>& prompt, const GenerateOptions& options) {
   Generation done;
@@ -50,7 +152,7 @@ TEST(GenerateTest, GreedyTokensAreThoseOfWholePasses) {
   }
 }
 
-TEST(GenerateTest, AnEndEndsIt) {
+TEST(GenerateTest, AnEndTokenStopsIt) {
   Model model(GoldenFolder("llama-mha"));
   const std::vector<int32_t> prompt = {5};  // nothing but the token whose successor is asked for
   const std::vector<int32_t> all = Generated(model, prompt, {.tokens = 8});
@@ -78,7 +180,7 @@ TEST(GenerateTest, ExecutedWeightsGiveTheSimulatedText) {
   EXPECT_LT(in_codes.weight_bytes, 0.6 * in_f32.weight_bytes);  // the head stays f32
 }
 
-TEST(GenerateTest, WhatCannotBeIsRefusedBeforeAnythingIsComputed) {
+TEST(GenerateTest, ImpossibleRequestsAreRefusedFirst) {
   Model model(GoldenFolder("llama-mha"));
   const auto refused = [&](const std::vector<int32_t>& prompt, const GenerateOptions& options, const char* message) {
     Generation done;
@@ -113,4 +215,5 @@ TEST(GenerateTest, EndTokensAreThoseOfTheCheckpoint) {
 }
 
 }  // namespace
+
 }  // namespace tare

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A vision tower's input is images, which it is shown; every other model's is ids or text. With and without a model the
-// sequences are the same.
+// A vision tower's input is images, which are shown to it; every other model's is ids or text. Sequences are the same
+// with and without a model.
 #include "experiments/passes/model_input.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ TEST(ModelInputTest, IdsOfEveryOtherModel) {
   EXPECT_EQ(LoadModelInput(folder / "expected.safetensors", folder, tower.config()).sequences, input.sequences);
 }
 
-TEST(ModelInputTest, AFileWithoutWhatTheModelSeesIsRefused) {
+TEST(ModelInputTest, AFileWithoutTheModelsInputIsRefused) {
   Model vision(GoldenFolder("clip-vision"));
   const std::filesystem::path ids = GoldenFolder("clip-text") / "expected.safetensors";
   EXPECT_THAT([&] { LoadModelInput(ids, vision); }, ThrowsMessage<Error>(HasSubstr("images: missing")));

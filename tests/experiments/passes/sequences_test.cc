@@ -5,10 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
 
 #include "quant/base/error.h"
+#include "tests/support/compare.h"
 #include "tests/support/golden.h"
+#include "tests/support/logits.h"
 
 namespace tare {
 namespace {
@@ -16,6 +20,138 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
+
+// Batches through caches, with branches, give the logits of ordinary passes, each row once.
+
+// The golden row again and again: more than a page.
+std::vector<int32_t> Long(const std::string& name) {
+  const std::vector<int32_t> row = GoldenRows(name)[0];
+  std::vector<int32_t> tokens;
+  while (tokens.size() < 74) tokens.insert(tokens.end(), row.begin(), row.end());
+  return tokens;
+}
+
+std::vector<float> ThroughCaches(Model& model, const TokenBatch& whole, const CachePlan& plan) {
+  const int64_t V = model.config().vocabulary;
+  std::vector<float> logits(static_cast<size_t>(whole.Rows() * V));
+  std::vector<int> seen(static_cast<size_t>(whole.Rows()));
+  PassThroughCaches(model, {}, whole, plan, [&](const TokenBatch& pass, const std::vector<int64_t>& rows) {
+    ASSERT_EQ(pass.Rows(), std::ssize(rows));
+    std::vector<int64_t> all(rows.size());
+    std::iota(all.begin(), all.end(), 0);
+    for (const int64_t row : rows) ++seen[static_cast<size_t>(row)];
+    model.VocabularyLogits(all,
+                           [&](size_t i, const float* row, int) { std::copy_n(row, V, logits.begin() + rows[i] * V); });
+  });
+  EXPECT_EQ(seen, std::vector<int>(seen.size(), 1));
+  return logits;
+}
+
+TEST(CachedPassesTest, BranchesForkTheirPrefix) {
+  for (const char* name : {"llama-gqa", "diffllama-gqa"}) {
+    Model model(GoldenFolder(name));
+    const std::vector<int32_t> tokens = Long(name);
+    TokenBatch batch;
+    batch.Add(0, std::span(tokens).first(60));
+    batch.AddBranch(std::span(tokens).subspan(60, 14));  // over the end of a page
+    batch.AddBranch(std::span(tokens).first(3));
+    batch.Add(1, std::span(tokens).first(1));
+    const std::vector<float> expected = LogitsOf(model, batch);
+    EXPECT_TRUE(AllNear(ThroughCaches(model, batch, {}), expected, 2e-5)) << name;
+    EXPECT_TRUE(AllNear(ThroughCaches(model, batch, ParseCachePlan("cache_k=int8/token,cache_v=int8/token,last=80")),
+                        expected, 2e-5))
+        << name;
+  }
+}
+
+// Where scales per channel are fixed by a page's last token, chunks end with pages: as one token at a time.
+TEST(CachedPassesTest, ByChannelAsTokenByToken) {
+  Model model(GoldenFolder("diffllama-mha"));
+  const std::vector<int32_t> tokens = Long("diffllama-mha");
+  TokenBatch batch;
+  batch.Add(0, tokens);
+  CachePlan plan = ParseCachePlan("cache_k=int8/channel,cache_v=int8/channel");
+  EXPECT_EQ(SequenceCache(model.config(), plan).TokensAtOnce(), 64);
+  const std::vector<float> by_page = ThroughCaches(model, batch, plan);
+  plan.policy.last = 1;  // in f32 as it is, and one token at a time
+  EXPECT_EQ(SequenceCache(model.config(), plan).TokensAtOnce(), 1);
+  EXPECT_TRUE(AllNear(ThroughCaches(model, batch, plan), by_page, 2e-3));
+}
+
+// Dropped keys are dropped for every token that comes after, whatever the branch.
+TEST(CachedPassesTest, KeysAreDroppedAsTokenByToken) {
+  Model model(GoldenFolder("diffllama-mha"));
+  const std::vector<int32_t> tokens = Long("diffllama-mha");
+  for (const char* policy : {"window", "h2o", "difference", "snapkv", "snapkv-difference"}) {
+    const CachePlan plan = ParseCachePlan(std::string("keep=") + policy + "/40");
+    TokenBatch batch;
+    batch.Add(0, std::span(tokens).first(60));
+    batch.AddBranch(std::span(tokens).subspan(60, 10));
+    SequenceCache cache(model.config(), plan);
+    cache.ExpectPrompt(60);
+    std::vector<float> expected;
+    for (size_t t = 0; t < 70; ++t) {
+      TokenBatch one;
+      one.AddAfter(cache, 0, std::span(tokens).subspan(t, 1));
+      const std::vector<float> logits = LogitsOf(model, one);
+      expected.insert(expected.end(), logits.begin(), logits.end());
+    }
+    EXPECT_TRUE(AllNear(ThroughCaches(model, batch, plan), expected, 2e-5)) << policy;
+  }
+}
+
+TEST(Windows, EachTokenIsScoredOnceWithItsContext) {
+  for (size_t n = 0; n <= 40; ++n) {
+    for (size_t m = 1; m <= 12; ++m) {
+      for (size_t s = 1; s <= m; ++s) {
+        SCOPED_TRACE(testing::Message() << n << " tokens, windows of " << m << ", stride " << s);
+        const std::vector<Window> windows = CutWindows(n, m, s);
+        size_t scored = 0;
+        for (size_t i = 0; i < windows.size(); ++i) {
+          const Window& w = windows[i];
+          ASSERT_EQ(w.end - w.begin, std::min(n, m));  // all are full but where the row is shorter than one
+          ASSERT_LE(w.end, n);
+          ASSERT_EQ(w.first_scored, scored);
+          ASSERT_LE(w.begin, w.first_scored);
+          ASSERT_LT(w.first_scored, w.end);  // none is for nothing
+          ASSERT_GE(w.first_scored - w.begin, i == 0 ? 0 : m - s);
+          ASSERT_EQ(w.begin, std::min(i * s, n - std::min(n, m)));
+          scored = w.end;
+        }
+        ASSERT_EQ(scored, n);
+      }
+    }
+  }
+}
+
+// The embedded pair's reference figures: 511 tokens after `<s>`, 20,440 of them.
+TEST(Windows, WithoutOverlapTheyTileTheText) {
+  const std::vector<Window> windows = CutWindows(20440, 511, 511);
+  ASSERT_EQ(windows.size(), 40u);
+  for (size_t i = 0; i < windows.size(); ++i) {
+    EXPECT_EQ(windows[i].begin, 511 * i);
+    EXPECT_EQ(windows[i].first_scored, windows[i].begin);
+  }
+}
+
+TEST(Windows, TheLastIsMovedBackToBeFull) {
+  const std::vector<Window> windows = CutWindows(10, 4, 3);
+  ASSERT_EQ(windows.size(), 3u);
+  EXPECT_EQ(windows[2].begin, 6u);
+  const std::vector<Window> moved = CutWindows(9, 4, 4);
+  ASSERT_EQ(moved.size(), 3u);
+  EXPECT_EQ(moved[2].begin, 5u);
+  EXPECT_EQ(moved[2].end, 9u);
+  EXPECT_EQ(moved[2].first_scored, 8u);
+}
+
+TEST(Windows, RefusesWhatCutsNothing) {
+  EXPECT_THROW(CutWindows(10, 0, 0), Error);
+  EXPECT_THROW(CutWindows(10, 4, 0), Error);
+  EXPECT_THROW(CutWindows(10, 4, 5), Error);
+  EXPECT_TRUE(CutWindows(0, 4, 4).empty());
+  EXPECT_EQ(CutWindows(3, SIZE_MAX, SIZE_MAX).size(), 1u);
+}
 
 TokenInput Ids(std::vector<std::vector<int32_t>> rows) {
   return {.kind = TokenInput::Kind::kIds, .sequences = std::move(rows)};
@@ -229,4 +365,5 @@ TEST(SequencesTest, ScoredTokensHaveTheirPlaceHoweverTheyCome) {
 }
 
 }  // namespace
+
 }  // namespace tare

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What plans the integer kernels take, and what they say to the others.
+// Which plans the integer kernels accept, and their messages for others.
 #include "experiments/plan/executed_plan.h"
 
 #include <gmock/gmock.h>

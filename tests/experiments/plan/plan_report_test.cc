@@ -30,7 +30,7 @@ ModelSites Toy() {
 
 Json Of(const std::string& plan) { return PlanJson(Plan::Parse(plan), Toy(), "toy-1"); }
 
-TEST(PlanReport, TheRuleThatHoldsSiteBySite) {
+TEST(PlanReport, ShowsTheRuleOfEverySite) {
   const Json json = Of("attn_logits=int4/head,attn_logits[l1,m2]=f32,attn_logits[h0]=int6/row,attn_logits[l7]=f32");
   EXPECT_EQ(json["schema"], "tare.plan/1");
   EXPECT_EQ(json["rules"][0], Json({{"rule", "attn_logits=int4/head"}, {"places", 7}, {"overridden", 5}}));
@@ -52,7 +52,7 @@ TEST(PlanReport, TheRuleThatHoldsSiteBySite) {
   EXPECT_THAT(PlanText(Of("v=int8/token")), HasSubstr("\nv             all      all            1  int8/token\n"));
 }
 
-TEST(PlanReport, WhoCarriesItOutOrWhyNot) {
+TEST(PlanReport, ShowsWhichModesWorkOrWhyNot) {
   const Json whole = Of("weights=int4/group16,q_proj.in=int8/token");
   EXPECT_TRUE(whole["simulated"].is_null() && whole["executed"].is_null() && whole["stored"].is_null());
   for (const Json& s : whole["sites"])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds where, and every refusal of a plan.
+// Which rule holds where, and every refusal of a plan.
 #include "experiments/plan/resolved_plan.h"
 
 #include <gmock/gmock.h>
@@ -49,7 +49,7 @@ TEST(ResolvedPlan, RulesAndClipsByPlace) {
   EXPECT_TRUE(plan.attention().empty());
 }
 
-TEST(ResolvedPlan, WhatMustBeSeenFirst) {
+TEST(ResolvedPlan, ScalesThatNeedASurvey) {
   const ResolvedPlan plan = Simulated("q=int8/head,k=int8/tensor+static,v=int8/channel,attn_logits=int4/row");
   EXPECT_TRUE(plan.NeedsSurvey(Site::kQ));
   for (const Site site : {Site::kK, Site::kV, Site::kAttnLogits}) EXPECT_FALSE(plan.NeedsSurvey(site)) << Name(site);
@@ -130,7 +130,7 @@ TEST(ResolvedPlan, SelectorsOfWhatTheModelLacks) {
   refused("cache_v[l0,l31]=f32", 1, "layer 31 of cache_v, expected 0 to 2");  // it was meant to help
 }
 
-TEST(ResolvedPlan, WhatStandsBesideCaches) {
+TEST(ResolvedPlan, RulesBesideCaches) {
   for (const char* plan : {"cache_k=int4/channel,cache_v=bf16,weights=int8/channel,linear_in=int8/token",
                            "cache_k=f32,q=int8/token,k=int8/token"}) {
     EXPECT_EQ(Message(plan, Sites(2), Carrying::kSimulated), "accepted") << plan;
@@ -149,7 +149,7 @@ TEST(ResolvedPlan, WhatStandsBesideCaches) {
               HasSubstr("got cache_k, expected a site of this llama model, which has none"));
 }
 
-TEST(ResolvedPlan, WhatNothingCarriesOut) {
+TEST(ResolvedPlan, RulesThatNothingCarriesOut) {
   for (const Refusal& r : {
            Refusal{"difference=int8/row", "difference=int8/row", "difference",
                    "a site of a llama model, whose heads have one map", "probs"},
@@ -241,7 +241,7 @@ TEST(ResolvedPlan, AGroupThatWorksEverywhere) {
       AllOf(StartsWith("plan rule 'down_proj.in=int8/token': got groups of 43"), EndsWith("try simulating it")));
 }
 
-TEST(ResolvedPlan, WhatHasNoIntegerKernel) {
+TEST(ResolvedPlan, SitesWithoutAnIntegerKernel) {
   ExpectRefused(
       {"attn_out=int8/token", "attn_out=int8/token", "a site without an integer kernel",
        "weights, linear_in, lambda_proj.w, lambda_proj.in, lm_head.w, lm_head.in, q, k, v, attn_logits, probs or "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan's refusals have in common; which they are is in resolved_plan_test.cc.
+// The common form of a plan's refusals; resolved_plan_test.cc tests each of them.
 #include "experiments/plan/rule_checks.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@ namespace {
 
 using testing::ThrowsMessage;
 
-TEST(RuleChecks, OneVoice) {
+TEST(RuleChecks, RefusalsHaveOneForm) {
   const Plan plan = Plan::Parse("v[l4]=int8/block64.channel");
   const Rule& rule = plan.rules().front();
   EXPECT_EQ(ScaleText(rule), "a scale per block64.channel");

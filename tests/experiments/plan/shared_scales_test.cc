@@ -42,7 +42,7 @@ std::vector<int> Labels(int (*label)(int row, int column)) {
   return labels;
 }
 
-TEST(ForEachGroup, IsWhatTheGranularitySays) {
+TEST(ForEachGroup, FollowsTheGranularity) {
   for (const char* row : {"row", "token", "tensor", "head"})
     EXPECT_EQ(GroupsOf(row), Labels([](int r, int) { return r; })) << row;
   EXPECT_EQ(GroupsOf("group4"), Labels([](int r, int c) { return 2 * r + c / 4; }));
@@ -51,7 +51,7 @@ TEST(ForEachGroup, IsWhatTheGranularitySays) {
   EXPECT_EQ(GroupsOf("block2.channel"), Labels([](int r, int c) { return 6 * (r / 2) + c; }));
 }
 
-TEST(ForEachGroup, SaysWhereItsFirstValueStands) {
+TEST(ForEachGroup, KnowsThePlaceOfItsFirstValue) {
   std::vector<float> values(4 * 4);
   std::iota(values.begin(), values.end(), 0.0f);
   const SiteBlock block{.site = Site::kV, .rows = 4, .first_columns = 4, .values = values.data(), .stride = 4};

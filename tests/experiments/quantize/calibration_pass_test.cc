@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Second moments against sums taken from a visitor of a whole forward pass; streams against that pass.
+// Second moments against sums from a visitor of a whole forward pass; residual streams against that pass.
 #include "experiments/quantize/calibration_pass.h"
 
 #include <gtest/gtest.h>

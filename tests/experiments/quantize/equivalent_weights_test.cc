@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Other weights, the same function: of what each change does to one tensor. That whole models compute the same is with
-// quantize_test.cc.
+// What each change does to one tensor. quantize_test.cc checks that whole models compute the same.
 #include "experiments/quantize/equivalent_weights.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exported folder computes what the quantized file computes: bit for bit where the source is in f32, each value
-// within its type's rounding where it is in 16 bits.
+// The exported folder computes the same as the quantized file: bit for bit if the source is in f32, within its type's
+// rounding for each value if it is in 16 bits.
 #include "experiments/quantize/export.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is converted computes the same: vocabulary logits within 1e-5 of the largest, there and back; and what a layout
-// cannot say is refused.
+// A converted model computes the same: vocabulary logits within 1e-5 of the largest, there and back. What a layout
+// cannot express is refused.
 #include "experiments/quantize/layout.h"
 
 #include <gmock/gmock.h>
@@ -78,7 +78,7 @@ TEST_F(LayoutTest, PairingAndRotaryLayoutAreMoved) {
   EXPECT_FALSE(AllNear(Logits(GoldenFolder("diff-v1-mha"), "diff-v1-mha"), expected, 1e-2));  // or nothing was tried
 }
 
-TEST_F(LayoutTest, WhatCannotBeSaidIsRefused) {
+TEST_F(LayoutTest, WhatALayoutCannotExpressIsRefused) {
   Refuses(GoldenFolder("diff-v2-gqa"), "diffllama", "got diff_v2 with self_attn.lambda_proj, expected a model without");
   Refuses(GoldenFolder("motif"), "diffllama", "to diffllama: hidden_act: got 'poly_norm', expected silu");
   Refuses(GoldenFolder("llama-mha"), "diffllama", "got a llama model, expected diffllama or diff_v1");

@@ -31,7 +31,7 @@ TEST(QuantizeMethodTest, StepsAreReadAndWritten) {
   EXPECT_TRUE(QuantizeMethod::Parse("rtn+quantease").RoundsByCalibration());
 }
 
-TEST(QuantizeMethodTest, WhatDoesNotComposeIsRefused) {
+TEST(QuantizeMethodTest, InvalidCombinationsAreRefused) {
   for (const auto& [text, message] : {std::pair{"", "got step ''"},
                                       {"awq", "got step 'awq'"},
                                       {"rtn+", "got step ''"},

@@ -7,6 +7,7 @@
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/golden.h"
+#include "tests/support/random_quantized.h"
 
 namespace tare {
 namespace {
@@ -42,7 +43,7 @@ TEST(Provenance, OfAFolderAndOfAFileMadeOfOne) {
   EXPECT_EQ(of_folder.method, "");
 }
 
-TEST(Provenance, AnotherJobIsNamedByWhatDiffers) {
+TEST(Provenance, DifferencesOfAnotherJobAreNamed) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "q.h5";
   {
@@ -64,5 +65,86 @@ TEST(Provenance, AnotherJobIsNamedByWhatDiffers) {
   }
 }
 
+const Provenance kLayerJob{
+    .plan = "p", .plan_hash = "h", .method = "gptq", .source = "m", .source_sha256 = "s", .calibration = ""};
+
+class LayerPartsTest : public testing::Test {
+ protected:
+  void Keep(LayerParts& parts, int layer) {
+    parts.Keep(layer, kLayerJob, "{}", [&](QuantizedCheckpointWriter& part) {
+      part.AddMatrix("w", matrix_.view(), {.kind = Granularity::Kind::kChannel});
+    });
+  }
+  const TemporaryFolder folder_;
+  const QuantizedMatrixBuffer matrix_ = RandomQuantized(Format::kInt8, 4, 64, 64, 1);
+};
+
+TEST_F(LayerPartsTest, AResumedJobFindsKeptParts) {
+  LayerParts first(folder_ / "q.h5.parts", EarlierParts::kDeleted);
+  EXPECT_FALSE(first.Has(2));
+  Keep(first, 2);
+  EXPECT_TRUE(first.Has(2));
+  const LayerParts resumed(folder_ / "q.h5.parts", EarlierParts::kTakenUp);
+  EXPECT_FALSE(resumed.Has(1));
+  ASSERT_TRUE(resumed.Has(2));
+  const QuantizedCheckpoint layer = resumed.Layer(2, kLayerJob, "{}");
+  EXPECT_EQ(layer.matrices().at("w").out, 4);
+  Provenance other = kLayerJob;
+  other.method = "rtn";
+  EXPECT_THAT([&] { resumed.Layer(2, other, "{}"); },
+              ThrowsMessage<Error>(HasSubstr("layer-2.h5: belongs to another job")));
+}
+
+TEST_F(LayerPartsTest, ANewJobDeletesEarlierPartsWithItsFirst) {
+  LayerParts first(folder_ / "q.h5.parts", EarlierParts::kDeleted);
+  Keep(first, 0);
+  LayerParts second(folder_ / "q.h5.parts", EarlierParts::kDeleted);
+  EXPECT_FALSE(second.Has(0));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "q.h5.parts" / "layer-0.h5"));
+  Keep(second, 1);
+  EXPECT_TRUE(second.Has(1));
+  EXPECT_FALSE(second.Has(0));
+}
+
+TEST_F(LayerPartsTest, RemovesOnlyItsOwnFiles) {
+  LayerParts parts(folder_ / "q.h5.parts", EarlierParts::kDeleted);
+  Keep(parts, 0);
+  PutFile(parts.Prepared(), "x");
+  parts.Remove();
+  EXPECT_TRUE(folder_.Names().empty());
+  Keep(parts, 0);
+  PutFile(folder_ / "q.h5.parts" / "mine.txt", "x");
+  parts.Remove();
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "q.h5.parts" / "mine.txt"));
+  EXPECT_FALSE(parts.Has(0));
+}
+
+// Not ours, though it has a part's name.
+TEST_F(LayerPartsTest, SomebodyElsesFilesAreRefusedAndKept) {
+  const std::filesystem::path parts = folder_ / "q.h5.parts";
+  std::filesystem::create_directory(parts);
+  for (const char* name : {"layer-0.h5", "prepared.h5"}) {
+    PutFile(parts / name, "mine");
+    for (const EarlierParts earlier : {EarlierParts::kDeleted, EarlierParts::kTakenUp})
+      EXPECT_THAT([&] { LayerParts(parts, earlier); },
+                  ThrowsMessage<Error>(HasSubstr(std::string(name) + ": got a file that is no part of a job")));
+    EXPECT_EQ(GetFile(parts / name), "mine");
+    std::filesystem::remove(parts / name);
+  }
+  for (const char* name : {"layer-notes.txt", "layer-1.h5.bak", "prepared.h5.1-0.tmp"}) PutFile(parts / name, "mine");
+  LayerParts ours(parts, EarlierParts::kDeleted);
+  Keep(ours, 0);
+  ours.Remove();
+  for (const char* name : {"layer-notes.txt", "layer-1.h5.bak", "prepared.h5.1-0.tmp"})
+    EXPECT_EQ(GetFile(parts / name), "mine");
+}
+
+TEST_F(LayerPartsTest, AFolderThatCannotBeMadeIsRefused) {
+  PutFile(folder_ / "file", "");
+  LayerParts parts(folder_ / "file" / "q.h5.parts", EarlierParts::kDeleted);
+  EXPECT_THAT([&] { parts.Prepared(); }, ThrowsMessage<Error>(HasSubstr("cannot be created")));
+}
+
 }  // namespace
+
 }  // namespace tare

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A quantized checkpoint computes what a folder with the dequantized weights computes, bit for bit; and says who made
-// it.
+// A quantized checkpoint computes the same, bit for bit, as a folder with the dequantized weights, and records its
+// origin.
 #include "experiments/quantize/quantize.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/observe/statistics_job.h"
-#include "experiments/quantize/weight_sites.h"
+#include "experiments/quantize/round_layers.h"
 #include "experiments/text/tokenizer/token_input.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
@@ -198,7 +198,7 @@ TEST(Quantize, CalibratedMethodsMakeTheSameModelOnAnyNumberOfThreads) {
   }
 }
 
-TEST(Quantize, GptqRefusesWhatItCannotDo) {
+TEST(Quantize, GptqRefusesUnsupportedRules) {
   const TemporaryFolder folder;
   QuantizeJob job = Calibrated("gptq", "llama-mha", "weights=int4/tensor", folder);
   EXPECT_THAT([&] { Quantize(job, {}); }, ThrowsMessage<Error>(HasSubstr("try channel")));
@@ -382,7 +382,7 @@ TEST(Quantize, ResumingAnotherJobIsRefused) {
   EXPECT_NO_THROW(Quantize(job, {}));
 }
 
-TEST(Quantize, WhatAStepNeedsIsAskedForBeforeTheFirstTensor) {
+TEST(Quantize, MissingInputsAreRefusedBeforeTheFirstTensor) {
   const TemporaryFolder folder;
   QuantizeJob job = Calibrated("smoothquant+rtn", "llama-mha", "weights=int8/channel", folder);
   job.calibration.clear();

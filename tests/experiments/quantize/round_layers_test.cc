@@ -23,6 +23,16 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
+TEST(WeightSites, TensorsByName) {
+  const std::map<std::string, SiteKey> sites = WeightSites({.family = "llama", .layers = 13});
+  EXPECT_EQ(sites.size(), 13u * 7 + 1);
+  EXPECT_EQ(sites.at("model.layers.12.mlp.down_proj.weight").site, Site::kDownProjW);
+  EXPECT_EQ(sites.at("model.layers.12.mlp.down_proj.weight").layer, 12);
+  EXPECT_EQ(sites.at("model.layers.0.self_attn.q_proj.weight").site, Site::kQProjW);
+  EXPECT_EQ(sites.at("lm_head.weight").site, Site::kLmHeadW);
+  EXPECT_FALSE(sites.at("lm_head.weight").layer);
+}
+
 int64_t Check(const char* plan, const char* method = "rtn") {
   const auto model = GoldenFolder("llama-gqa");
   return CheckRounding({.model = model, .plan = Plan::Parse(plan), .out = {}, .method = QuantizeMethod::Parse(method)},
@@ -35,7 +45,7 @@ TEST(RoundLayers, MatricesThatThePlanRoundsAreCounted) {
   EXPECT_EQ(Check("q_proj.w[l0]=int8/channel,o_proj.w=int4/group16"), layers + 1);
 }
 
-TEST(RoundLayers, WhatCannotBeRoundedIsRefusedByItsRule) {
+TEST(RoundLayers, MatricesThatCannotBeRoundedAreRefusedByRule) {
   const auto refuses = [](const char* plan, const char* method, const char* why) {
     EXPECT_THAT([&] { Check(plan, method); }, ThrowsMessage<Error>(HasSubstr(why))) << plan;
   };
@@ -119,4 +129,5 @@ TEST(RoundLayers, CalibratedMethodsKnowFormatsThatAreNotIntegers) {
 }
 
 }  // namespace
+
 }  // namespace tare

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 #include "quant/base/error.h"
@@ -13,6 +12,8 @@
 
 namespace tare {
 namespace {
+
+using Cases = std::vector<std::pair<std::string, std::string>>;
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
@@ -36,7 +37,7 @@ void Refuses(const char* json, const char* why) {
   EXPECT_THAT([&] { ParseChoiceItem(json, "f:1"); }, ThrowsMessage<Error>(HasSubstr(why))) << json;
 }
 
-TEST(ChoiceItems, BareContextIsTakenAsWritten) {
+TEST(ChoiceItems, BareContextIsUsedAsWritten) {
   const ChoiceItem item = ParseChoiceItem(
       R"({"ind": 0, "ctx": " It  [is] ", "endings": ["a  b", " c"], "label": 1, "depth": 0.25})", "f:1");
   EXPECT_EQ(item.context, " It  [is] ");
@@ -56,7 +57,7 @@ TEST(ChoiceItems, HellaswagsOwnFieldsArePrepared) {
   EXPECT_TRUE(item.keys.empty()) << "what an item is made of is no key";
 }
 
-TEST(ChoiceItems, BadItemsAreToldApart) {
+TEST(ChoiceItems, BadItemsHaveTheirOwnMessages) {
   Refuses("{", "f:1");
   Refuses("[1]", "f:1: got array");
   Refuses(R"({"endings": ["a", "b"], "label": 0})", "got no \"ctx\"");
@@ -143,5 +144,22 @@ TEST(EncodeChoice, NothingToScoreIsRefused) {
   EXPECT_THAT([&] { encode("\u2581", "a"); }, ThrowsMessage<Error>(HasSubstr("line 7: got a context without a token")));
 }
 
+Cases Read(const char* key) { return ReadJson(TARE_SOURCE_DIR "/tests/data/text/hellaswag.json").at(key).get<Cases>(); }
+
+TEST(HellaswagText, PreparesAsTheHarness) {
+  for (const auto& [text, prepared] : Read("preprocess")) EXPECT_EQ(PrepareHellaswag(text), prepared) << text;
+}
+
+TEST(HellaswagText, CapitalizesAsPython) {
+  for (const auto& [text, capitalized] : Read("capitalize")) EXPECT_EQ(Capitalize(text), capitalized) << text;
+}
+
+TEST(HellaswagText, ContextIsActivityAndBothHalves) {
+  EXPECT_EQ(HellaswagContext("Baking", "She mixes. [step] Then", "THE dough RISES"),
+            "Baking: She mixes. Then The dough rises");
+  EXPECT_EQ(HellaswagContext("Baking", "She mixes.", ""), "Baking: She mixes.");
+}
+
 }  // namespace
+
 }  // namespace tare

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// zero_shot and retrieval on the golden towers: the embeddings are those of the reference at length 1, ranks are worked
-// out by hand, and what does not fit is refused.
+// zero_shot and retrieval on the golden towers: embeddings equal the reference's at length 1, ranks are computed by
+// hand, and input that does not fit is refused.
 #include "experiments/tasks/contrast.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every token against the definitions in double, from the logits of two forward passes; none from itself; the figures
-// of a result.
+// Every token against the definitions in double, from the logits of two forward passes; no divergence from itself; the
+// figures of a result.
 #include "experiments/tasks/divergence.h"
 
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ std::vector<ScoredSequence> Rows(const char* name, const Model& model) {
   return CutSequences(input, model.config(), {.window = 16, .stride = 9});
 }
 
-TEST(DivergenceTaskTest, IsWhatTheDefinitionsGive) {
+TEST(DivergenceTaskTest, FollowsTheDefinitions) {
   Model model(GoldenFolder("diffllama-gqa")), reference(GoldenFolder("llama-gqa"));
   ASSERT_EQ(model.config().vocabulary, reference.config().vocabulary);
   const std::vector<ScoredSequence> sequences = Rows("diffllama-gqa", model);
@@ -63,7 +63,7 @@ TEST(DivergenceTaskTest, IsWhatTheDefinitionsGive) {
   EXPECT_EQ(tokens.size(), next);
 }
 
-TEST(DivergenceTaskTest, NoneFromItselfOnAnyThreads) {
+TEST(DivergenceTaskTest, IsZeroFromItselfOnAnyNumberOfThreads) {
   for (const int threads : {1, 3}) {
     SetThreads(threads);
     Model model(GoldenFolder("llama-gqa")), reference(GoldenFolder("llama-gqa"));

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/table/table.h"
 #include "quant/base/formatted.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
@@ -12,7 +13,6 @@
 namespace tare {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -23,7 +23,7 @@ std::vector<std::string> Keys(const Json& json) {
   return keys;
 }
 
-TEST(EvaluationTest, SaysWhatWasRun) {
+TEST(EvaluationTest, RecordsTheRun) {
   Model model(GoldenFolder("diffllama-mha"), Math::kBf16);
   PlanRun run(Plan::Parse("attn_logits=int8/tensor"), Carrying::kSimulated, ModelSitesOf(model));
   const Json json = Evaluation(model, run, {.window = 20, .limit = 3}).json();
@@ -65,7 +65,7 @@ TEST(EvaluationTest, TasksAddFiguresALineAndRecords) {
   const Json& p = json["perplexity:text"];
   EXPECT_EQ(p["input_sha256"], Sha256OfFile(folder / "text.txt"));
   EXPECT_EQ(line, Formatted("perplexity:text              perplexity {:9.4f}   nll {:.2f} +/- {:.2f}   {} tokens\n"
-                            "  1 windows of 512, stride 511, each after <s>: {} tokens scored",
+                            "  1 window of 512, stride 511, each after <s>: {} tokens scored",
                             p["perplexity"].get<double>(), p["nll"].get<double>(), p["nll_stderr"].get<double>(),
                             p["tokens"].get<int>(), p["tokens"].get<int>()));
   EXPECT_TRUE(evaluation.records().starts_with(R"({"task":"choice:ends","line":1,"label":0,"answer":0,)"));
@@ -93,5 +93,21 @@ TEST(EvaluationTest, TextsByPosition) {
   EXPECT_THAT(evaluation.csv(), HasSubstr("\ndivergence:expected,1,1,2,kld,0,\n"));
 }
 
+TEST(Positions, ATableAndLinesOfEveryFigure) {
+  const Json ranges{{{"first", 1}, {"last", 1}, {"tokens", 2}, {"nll", 6.25}, {"nll_stderr", Json()}, {"ratio", 1.5}},
+                    {{"first", 2}, {"last", 3}, {"tokens", 40}, {"nll", 5.0}, {"nll_stderr", 0.125}, {"ratio", 1.25}}};
+  EXPECT_EQ(PositionTable(ranges),
+            "predicted from  tokens            nll  ratio\n"
+            "1                    2           6.25    1.5\n"
+            "2 to 3              40  5.00 +/- 0.12   1.25\n");
+  EXPECT_EQ(TableCsv(TableOf(PositionRows("perplexity:a,b", ranges))),
+            "task,first,last,tokens,figure,value,stderr\n"
+            "\"perplexity:a,b\",1,1,2,nll,6.25,\n"
+            "\"perplexity:a,b\",1,1,2,ratio,1.5,\n"
+            "\"perplexity:a,b\",2,3,40,nll,5,0.125\n"
+            "\"perplexity:a,b\",2,3,40,ratio,1.25,\n");
+}
+
 }  // namespace
+
 }  // namespace tare

@@ -13,9 +13,19 @@
 namespace tare {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
+
+TEST(Samples, AreCountedInTheOrderInWhichTheyCome) {
+  const auto of = [](const Json& sample) { return Json{{"line", 1}, {"item", {{"sample", sample}}}}; };
+  const std::vector<Json> records{of(7),   of("a"), Json{{"line", 3}}, of(7), Json{{"item", {{"depth", 1}}}},
+                                  of("a"), of(7)};
+  const size_t items[] = {0, 1, 2, 3, 4, 5};
+  const WindowLosses samples = BySample(records, "1101000", items);
+  EXPECT_THAT(samples.sums, ElementsAre(2, 1, 0, 0));
+  EXPECT_THAT(samples.counts, ElementsAre(2, 2, 1, 1)) << "items without the key are samples by themselves";
+}
 
 // An item is right where its answer is 0.
 TaskResult Result(const std::vector<std::pair<Json, bool>>& items) {
@@ -68,13 +78,13 @@ TEST(BreakDown, ManyGroupsAreAList) {
       {{Item(0, 64), true}, {Item(0, 128), true}, {Item(0, 256), true}, {Item(0, 512), true}, {Item(0, 1024), false}});
   const std::string table =
       BreakdownTable(BreakDown("choice:t", result, kChoiceTask, breakdown), kChoiceTask, breakdown);
-  EXPECT_THAT(table, testing::StartsWith("acc with 95 % intervals, 1 items each\n"
+  EXPECT_THAT(table, testing::StartsWith("acc with 95 % intervals, 1 item each\n"
                                          "depth  length                acc\n"
                                          "0.0    64      1.00 [0.21, 1.00]\n"));
   EXPECT_THAT(table, testing::EndsWith("\n0.0    1024    0.00 [0.00, 0.79]\n"));
 }
 
-// Two samples of three items each that are all right or all wrong: what is known is two outcomes.
+// Two samples of three items each, all right or all wrong: only two outcomes are independent.
 TEST(BreakDown, ItemsOfASampleAreNotIndependent) {
   std::vector<std::pair<Json, bool>> items;
   for (int i = 0; i < 6; ++i) items.push_back({{{"shots", 4}, {"seed", i % 3}, {"sample", i / 3}}, i < 3});
@@ -98,7 +108,7 @@ TEST(BreakDown, OneKeyIsAColumn) {
   const TaskResult result = Result({{{{"of", "b"}}, true}, {{{"of", "a"}}, false}});
   const Breakdown breakdown{.by = {"of"}, .over = ""};
   EXPECT_EQ(BreakdownTable(BreakDown("t", result, kChoiceTask, breakdown), kChoiceTask, breakdown),
-            "acc with 95 % intervals, 1 items each\n"
+            "acc with 95 % intervals, 1 item each\n"
             "of                acc\n"
             "a   0.00 [0.00, 0.79]\n"
             "b   1.00 [0.21, 1.00]\n");
@@ -142,7 +152,7 @@ TEST(BreakDown, SpreadsOverAKey) {
   EXPECT_TRUE(BreakDown("t", Result(items), kChoiceTask, breakdown)["spread"][0]["acc_p"].is_null());
 }
 
-TEST(CochranP, IsTheDefinitions) {
+TEST(CochranP, FollowsTheDefinition) {
   const std::vector<std::string> outcomes{"1111111101", "1111100001", "0000000111"};
   // L: 2 2 2 2 2 1 1 2 1 3, so that nine samples change, 27 outcomes, and sum L (3 - L) is 18. G: 9, 6, 3 of N 18:
   // Q = 3 * 2 * (9 + 0 + 9) / 18 = 6, and of two degrees p is exp(-Q / 2).
@@ -154,4 +164,5 @@ TEST(CochranP, IsTheDefinitions) {
 }
 
 }  // namespace
+
 }  // namespace tare

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Perplexity against log-probabilities taken in double from the golden logits, and from the model's own where windows
-// cut the context; and the embedded pair's figure against transformers. Which tokens are scored is sequences_test.cc's.
+// Perplexity against log-probabilities in double, from the golden logits, and from the model's own if windows cut the
+// context; and the embedded pair's figure against transformers. sequences_test.cc checks which tokens are scored.
 #include "experiments/tasks/perplexity.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,6 @@ namespace tare {
 namespace {
 
 using ::testing::ElementsAre;
-using Json = nlohmann::ordered_json;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 

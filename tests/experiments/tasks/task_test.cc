@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tasks as the command line names them and as results show them, and that a plan decides whether contexts are shared.
+// Tasks on the command line and in results, and that the plan decides whether contexts are shared.
 #include "experiments/tasks/task.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,6 @@
 namespace tare {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
@@ -38,7 +37,7 @@ TEST(TaskTest, NamesAreKindAndFile) {
   EXPECT_EQ(specs[1].Name(), "choice:a=b");
 }
 
-TEST(TaskTest, RecordsSayWhatIsAskedOfThem) {
+TEST(TaskTest, RecordsHaveTheirFields) {
   EXPECT_EQ(TasksThat(&TaskKind::compares), "divergence");
   EXPECT_EQ(TasksThat(&TaskKind::of_towers), "zero_shot or retrieval");
   EXPECT_EQ(TasksThat([](const TaskKind&) { return false; }), "");
@@ -59,7 +58,7 @@ TEST(TaskTest, ItemsSayTheirKeys) {
   EXPECT_EQ(kPerplexityTask.keys, nullptr);
 }
 
-TEST(TaskTest, WhatIsNoTaskIsRefused) {
+TEST(TaskTest, InvalidTasksAreRefused) {
   const TemporaryFolder folder;
   PutFile(folder / "t.txt", "x");
   PutFile(folder / "t.jsonl", "x");
@@ -169,7 +168,7 @@ TEST(TaskTest, ConventionStandsInEveryResult) {
 }
 
 constexpr FigureKeys kKeys[] = {{.name = "loss"}, {.name = "hits", .error = "hits_error", .outcomes = "hit"}};
-constexpr TaskKind kKind{.name = "k", .file = "K", .read = nullptr, .figures = kKeys, .count = "n", .unit = "items"};
+constexpr TaskKind kKind{.name = "k", .file = "K", .read = nullptr, .figures = kKeys, .count = "n", .unit = "item"};
 
 TEST(TaskTest, PartsStandUnderTheirKeys) {
   const Json result{{"n", 7}, {"hits", 0.5}, {"hits_error", 0.25}, {"hit", "10"}, {"loss", 3}, {"other", "x"}};
@@ -188,7 +187,7 @@ TEST(TaskTest, PartsStandUnderTheirKeys) {
 
 constexpr FigureKeys kWindowed[] = {{.name = "loss", .windows = WindowKeys{"sums", "counts"}}};
 constexpr TaskKind kWindows{
-    .name = "w", .file = "W", .read = nullptr, .figures = kWindowed, .count = "n", .unit = "items"};
+    .name = "w", .file = "W", .read = nullptr, .figures = kWindowed, .count = "n", .unit = "item"};
 
 // Older results have no windows; half of them, or other values, no writer of ours makes.
 TEST(TaskTest, WindowsAreReadWhereTheyAre) {

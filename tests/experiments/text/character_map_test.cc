@@ -37,12 +37,12 @@ void Damaged(const std::string& bytes) {
               ThrowsMessage<Error>(HasSubstr("M: its table of characters is damaged")));
 }
 
-TEST(CharacterMap, WhatStaysInsideIsTaken) {
+TEST(CharacterMap, ValidTablesAreAccepted) {
   EXPECT_NO_THROW(CheckCharacterMap("", "M"));
   EXPECT_NO_THROW(CheckCharacterMap(Table().Bytes(), "M"));
 }
 
-TEST(CharacterMap, WhatLeadsOutsideIsDamaged) {
+TEST(CharacterMap, OffsetsOutsideAreRefused) {
   Table root, child, far, value, end;
   root.units[0] = 1024 << 10;
   Damaged(root.Bytes());

@@ -18,7 +18,7 @@ std::string Encoded(char32_t value) {
   return text;
 }
 
-TEST(Utf8, EveryCharacterThereIsGoesThereAndBack) {
+TEST(Utf8, EveryCharacterRoundTrips) {
   for (char32_t c = 0; c < 0x110000; ++c) {
     const std::string text = Encoded(c);
     const bool surrogate = c >= 0xd800 && c < 0xe000;
@@ -52,7 +52,7 @@ TEST(Utf8, NothingElseIsValid) {
   }
 }
 
-TEST(Utf8, TheFirstBadByteIsTold) {
+TEST(Utf8, TheFirstBadByteIsNamed) {
   EXPECT_EQ(FindInvalidUtf8("ab\xc3\xa9\x80"), 4u);
   EXPECT_EQ(FindInvalidUtf8("ab\xe2\x96"), 2u);         // cut short
   EXPECT_EQ(FindInvalidUtf8("\xc0\xaf"), 0u);           // overlong

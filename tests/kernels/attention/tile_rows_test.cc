@@ -53,7 +53,9 @@ TEST(TileRows, VisibleIsFromBeginToBeforeEnd) {
   for (int row = 0; row < 3; ++row) {
     for (int first = 0; first < 64; first += static_cast<int>(hn::Lanes(d))) {
       HWY_ALIGN float lanes[HWY_MAX_LANES_D(decltype(d))];
-      hn::Store(hn::IfThenElseZero(simd::Visible(d, tile, row, first), hn::Set(d, 1.0f)), d, lanes);
+      hn::Store(hn::IfThenElseZero(simd::Visible(d, tile, row, hn::Iota(hn::RebindToSigned<decltype(d)>(), first)),
+                                   hn::Set(d, 1.0f)),
+                d, lanes);
       for (int i = 0; i < static_cast<int>(hn::Lanes(d)); ++i)
         EXPECT_EQ(lanes[i] == 1.0f, first + i >= tile.begin[row] && first + i < tile.end[row]);
     }

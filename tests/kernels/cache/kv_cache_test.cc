@@ -261,13 +261,13 @@ TEST(KvCache, ForksShareAndDoNotSeeEachOther) {
   KvCache cache(kShape, kInt4);
   tokens.AppendTo(cache, 0, 100);
   const std::vector<float> before = Rows(cache);
-  const std::byte* shared = cache.Parts(0)[1].page;
+  const std::byte* shared = cache.Parts(0)[1].k;
   KvCache fork = cache;
-  EXPECT_EQ(fork.Parts(0)[1].page, shared);
-  EXPECT_EQ(fork.Parts(1)[1].page, cache.Parts(1)[1].page);
+  EXPECT_EQ(fork.Parts(0)[1].k, shared);
+  EXPECT_EQ(fork.Parts(1)[1].k, cache.Parts(1)[1].k);
   tokens.AppendTo(fork, 150, 160);
-  EXPECT_EQ(fork.Parts(0)[1].page, shared);
-  EXPECT_NE(fork.Parts(1)[1].page, cache.Parts(1)[1].page);
+  EXPECT_EQ(fork.Parts(0)[1].k, shared);
+  EXPECT_NE(fork.Parts(1)[1].k, cache.Parts(1)[1].k);
   EXPECT_EQ(Rows(cache), before);
   tokens.AppendTo(cache, 100, 110);
   KvCache straight(kShape, kInt4);
@@ -277,6 +277,19 @@ TEST(KvCache, ForksShareAndDoNotSeeEachOther) {
     const KvCache dropped = std::move(cache);
   }
   EXPECT_TRUE(std::equal(before.begin(), before.end(), Rows(fork).begin()));
+}
+
+// Of one append, keys of all pages follow each other, and values do: decoding reads straight on.
+TEST(KvCache, PagesOfAnAppendLieStraightOn) {
+  const Tokens tokens;
+  KvCache cache(kShape, kInt4);
+  tokens.AppendTo(cache, 0, kTokens);
+  const PageLayout layout(kShape, {Format::kInt4}, {Format::kInt4});
+  for (int64_t page = 1; page < cache.Pages(); ++page) {
+    EXPECT_EQ(cache.Parts(page)[1].k - cache.Parts(page - 1)[1].k, layout.KeyBytes());
+    EXPECT_EQ(cache.Parts(page)[1].v - cache.Parts(page - 1)[1].v, layout.ValueBytes());
+  }
+  EXPECT_EQ(cache.Parts(0)[1].v - cache.Parts(0)[1].k, cache.Pages() * layout.KeyBytes());
 }
 
 TEST(KvCache, BytesAreThoseOfItsPages) {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 #include "kernels/linear/packed_matrix.h"
 #include "quant/base/float16.h"
@@ -19,11 +18,16 @@ namespace {
 
 constexpr Format kAllFormats[] = {Format::kF32, Format::kBf16, Format::kInt8, Format::kInt6, Format::kInt4};
 
-AlignedBuffer<std::byte> Page(const PageLayout& layout) {
-  AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
-  std::ranges::fill(page.span(), std::byte{0});
-  return page;
-}
+struct Page {
+  explicit Page(const PageLayout& layout) : bytes(static_cast<size_t>(layout.Bytes())), values(layout.KeyBytes()) {
+    std::ranges::fill(bytes.span(), std::byte{0});
+  }
+  std::byte* k() { return bytes.data(); }
+  std::byte* v() { return bytes.data() + values; }
+
+  AlignedBuffer<std::byte> bytes;
+  int64_t values;
+};
 
 // What a row is after it was quantized, from the scalar truth.
 std::vector<float> Expected(Format format, std::span<const float> row) {
@@ -43,21 +47,21 @@ TEST(PageLayout, RowsComeBackAsTheQuantizerLeavesThem) {
   const std::vector<float> data = RandomNormal(64 * 3 * 70, 1);
   for (const Format format : kAllFormats) {
     const PageLayout layout(shape, {format}, {format});
-    AlignedBuffer<std::byte> page = Page(layout);
+    Page page(layout);
     for (int t = 63; t >= 0; --t) {
-      for (int h = 0; h < 3; ++h) layout.WriteKey(page.data(), t, h, data.data() + (t * 3 + h) * 70);
-      for (int h = 0; h < 2; ++h) layout.WriteValue(page.data(), t, h, data.data() + (t * 3 + h) * 70);
+      for (int h = 0; h < 3; ++h) layout.WriteKey(page.k(), t, h, data.data() + (t * 3 + h) * 70);
+      for (int h = 0; h < 2; ++h) layout.WriteValue(page.v(), t, h, data.data() + (t * 3 + h) * 70);
     }
-    layout.WriteKey(page.data(), 5, 1, data.data());  // over what was there
+    layout.WriteKey(page.k(), 5, 1, data.data());  // over what was there
     std::vector<float> row(70);
     for (int t = 0; t < 64; ++t) {
       for (int h = 0; h < 3; ++h) {
         const float* from = data.data() + (t == 5 && h == 1 ? 0 : (t * 3 + h) * 70);
-        layout.ReadKey(page.data(), t, h, row.data());
+        layout.ReadKey(page.k(), t, h, row.data());
         EXPECT_EQ(std::vector(row.begin(), row.begin() + 40), Expected(format, {from, 40}))
             << Info(format).name << t << h;
         if (h == 2) continue;
-        layout.ReadValue(page.data(), t, h, row.data());
+        layout.ReadValue(page.v(), t, h, row.data());
         EXPECT_EQ(row, Expected(format, {data.data() + (t * 3 + h) * 70, 70})) << Info(format).name << t << h;
       }
     }
@@ -68,25 +72,26 @@ TEST(PageLayout, RowsComeBackAsTheQuantizerLeavesThem) {
 TEST(PageLayout, PagesByChannelComeBackAsTheQuantizerLeavesColumns) {
   const CacheShape shape{.k_heads = 2, .k_width = 24, .v_heads = 1, .v_width = 70};
   const PageLayout plain(shape, {}, {});
-  AlignedBuffer<std::byte> from = Page(plain);
+  Page from(plain);
   const std::vector<float> k = RandomNormal(64 * 2 * 24, 3), v = RandomNormal(64 * 70, 4);
   for (int t = 0; t < 64; ++t) {
-    for (int h = 0; h < 2; ++h) plain.WriteKey(from.data(), t, h, k.data() + (t * 2 + h) * 24);
-    plain.WriteValue(from.data(), t, 0, v.data() + t * 70);
+    for (int h = 0; h < 2; ++h) plain.WriteKey(from.k(), t, h, k.data() + (t * 2 + h) * 24);
+    plain.WriteValue(from.v(), t, 0, v.data() + t * 70);
   }
   for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
     const CacheRule by_channel{.format = format, .granularity = {Granularity::Kind::kChannel}};
     for (const CacheRule values : {by_channel, CacheRule{.format = format}}) {
       const PageLayout layout(shape, by_channel, values);
       ASSERT_TRUE(layout.ByPages());
-      AlignedBuffer<std::byte> page = Page(layout);
-      layout.WritePage(page.data(), plain, from.data());
+      Page page(layout);
+      layout.WriteKeys(page.k(), plain, from.k());
+      layout.WriteValues(page.v(), plain, from.v());
       std::vector<float> row(70), column(64);
       for (int c = 0; c < 24; ++c) {
         for (int t = 0; t < 64; ++t) column[t] = k[(t * 2 + 1) * 24 + c];
         const std::vector<float> expected = Expected(format, column);
         for (int t = 0; t < 64; ++t) {
-          layout.ReadKey(page.data(), t, 1, row.data());
+          layout.ReadKey(page.k(), t, 1, row.data());
           ASSERT_EQ(row[c], expected[t]) << Info(format).name << c << t;
         }
       }
@@ -94,12 +99,12 @@ TEST(PageLayout, PagesByChannelComeBackAsTheQuantizerLeavesColumns) {
         for (int t = 0; t < 64; ++t) column[t] = v[t * 70 + c];
         const std::vector<float> expected = Expected(format, column);
         for (int t = 0; t < 64; ++t) {
-          layout.ReadValue(page.data(), t, 0, row.data());
+          layout.ReadValue(page.v(), t, 0, row.data());
           ASSERT_EQ(row[c], expected[t]) << Info(format).name << c << t;
         }
       }
       for (int t = 0; t < 64 && !values.ByChannel(); ++t) {
-        layout.ReadValue(page.data(), t, 0, row.data());
+        layout.ReadValue(page.v(), t, 0, row.data());
         ASSERT_EQ(row, Expected(format, {v.data() + t * 70, 70})) << t;
       }
     }
@@ -110,12 +115,12 @@ TEST(PageLayout, APanelOfKeysLiesAsPackedWeightsDo) {
   constexpr int kWidth = 48;
   for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
     const PageLayout layout({.k_heads = 1, .k_width = kWidth, .v_heads = 1, .v_width = 64}, {format}, {format});
-    AlignedBuffer<std::byte> page = Page(layout);
+    Page page(layout);
     QuantizedMatrixBuffer weights(format, 64, kWidth, kWidth);
     const std::vector<float> data = RandomNormal(64 * kWidth, 2);
     for (int t = 0; t < 64; ++t) {
       const std::span<const float> row(data.data() + t * kWidth, kWidth);
-      layout.WriteKey(page.data(), t, 0, row.data());
+      layout.WriteKey(page.k(), t, 0, row.data());
       std::vector<int16_t> wide(kWidth);
       weights.Scales(t)[0] = QuantizeGroup(row, format, wide);
       const std::vector<int8_t> codes(wide.begin(), wide.end());
@@ -123,28 +128,22 @@ TEST(PageLayout, APanelOfKeysLiesAsPackedWeightsDo) {
     }
     const PackedMatrix packed(weights.view());
     ASSERT_EQ(static_cast<size_t>(PanelBytes(format, kWidth)), packed.PanelBytes());
-    EXPECT_EQ(std::memcmp(page.data() + layout.Key(0), packed.Codes(0), packed.PanelBytes()), 0) << Info(format).name;
-    EXPECT_EQ(std::memcmp(page.data() + layout.KeyScales(0), packed.Scales(0), 64 * 4), 0) << Info(format).name;
+    EXPECT_EQ(std::memcmp(page.k() + layout.Key(0), packed.Codes(0), packed.PanelBytes()), 0) << Info(format).name;
+    EXPECT_EQ(std::memcmp(page.k() + layout.KeyScales(0), packed.Scales(0), 64 * 4), 0) << Info(format).name;
   }
 }
 
-TEST(PageLayout, HeadsLieBesideWhatIsReadWithThem) {
-  // V1: two keys, then their wide value.
+// K and V of V1: of the one all heads, then of the other.
+TEST(PageLayout, KeysAndValuesLieApart) {
   const PageLayout v1({.k_heads = 4, .k_width = 64, .v_heads = 2, .v_width = 128}, {Format::kInt4}, {Format::kInt4});
-  EXPECT_EQ(v1.KeyBytes(), 64 * 64 / 2 + 256);
-  EXPECT_EQ(v1.ValueBytes(), 64 * 128 / 2 + 256);
-  EXPECT_EQ(v1.Key(1), v1.KeyBytes());
-  EXPECT_EQ(v1.Value(0), 2 * v1.KeyBytes());
-  EXPECT_EQ(v1.Key(2), v1.Value(0) + v1.ValueBytes());
-  EXPECT_EQ(v1.Value(1) + v1.ValueBytes(), v1.Bytes());
-  // Three keys and two values: no head overlaps another.
-  const PageLayout odd({.k_heads = 3, .k_width = 16, .v_heads = 2, .v_width = 16}, {Format::kF32}, {Format::kInt8});
-  std::set<int64_t> ends;
-  for (int h = 0; h < 3; ++h) ends.insert(odd.Key(h) + odd.KeyBytes());
-  for (int h = 0; h < 2; ++h) ends.insert(odd.Value(h) + odd.ValueBytes());
-  EXPECT_EQ(ends.size(), 5u);
-  EXPECT_EQ(*ends.rbegin(), odd.Bytes());
-  EXPECT_EQ(odd.Key(0), 0);
+  constexpr int64_t kKey = 64 * 64 / 2 + 256, kValue = 64 * 128 / 2 + 256;
+  EXPECT_EQ(v1.Key(0), 0);
+  EXPECT_EQ(v1.Key(3), 3 * kKey);
+  EXPECT_EQ(v1.KeyBytes(), 4 * kKey);
+  EXPECT_EQ(v1.Value(0), 0);
+  EXPECT_EQ(v1.Value(1), kValue);
+  EXPECT_EQ(v1.ValueBytes(), 2 * kValue);
+  EXPECT_EQ(v1.Bytes(), 4 * kKey + 2 * kValue);
 }
 
 }  // namespace

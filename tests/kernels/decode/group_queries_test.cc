@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products against sums in double over the keys as they are read, 128 of them at most 3 standard deviations: queries
-// off by half a 16256th of their largest value move a sum by some 5e-4.
+// off by half a 16256th of their largest value move a sum by some 5e-4. Beside int4 they are off by half a 127th.
 #include "kernels/decode/group_queries.h"
 
 #include <gtest/gtest.h>
@@ -54,10 +54,16 @@ TEST(GroupQueries, ProductsWithEveryPartOfAPage) {
           for (int64_t key = logits.begin; key < logits.end; ++key) {
             std::vector<float> k(24);
             c.cache.ReadKey(page * kPageTokens + key, row.k, k.data());
-            double sum = 0;
-            for (int d = 0; d < 24; ++d) sum += double{k[d]} * s.q.Row(i % 3, row.q)[d];
+            double sum = 0, keys = 0, largest = 0;
+            for (int d = 0; d < 24; ++d) {
+              const double q = s.q.Row(i % 3, row.q)[d];
+              sum += k[d] * q;
+              keys += std::abs(k[d]);
+              largest = std::max(largest, std::abs(q));
+            }
             const float scale = logits.key_scales == nullptr ? 1.0f : logits.key_scales[key];
-            EXPECT_NEAR(logits.products[key] * scale, sum, 1e-3);
+            const double bound = 1e-3 + (rules.k.format == Format::kInt4 ? keys * largest / 254 : 0.0);
+            EXPECT_NEAR(logits.products[key] * scale, sum, bound);
           }
         }
       }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/decode/page_softmax.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,79 +15,109 @@
 namespace tare {
 namespace {
 
+using testing::Each;
+
 constexpr float kNone = -std::numeric_limits<float>::infinity();
+constexpr KeyRange kSeen[] = {{0, 64}, {5, 20}, {63, 64}, {7, 7}};  // of four pages; the last has none
+constexpr int kPages = 4;
 
 struct Pages {
-  AlignedBuffer<float> products{3 * 64}, scales{64}, p{64};
+  AlignedBuffer<float> products{kPages * 64}, scales{64}, p{kPages * 64};
   Pages() {
-    const std::vector<float> values = RandomNormal(4 * 64, 7);
-    std::copy_n(values.data(), 192, products.data());
-    for (int i = 0; i < 64; ++i) scales[i] = 1 + std::abs(values[192 + i]);
+    const std::vector<float> values = RandomNormal(kPages * 64 + 64, 7);
+    std::copy_n(values.data(), kPages * 64, products.data());
+    for (int i = 0; i < 64; ++i) scales[i] = 1 + std::abs(values[kPages * 64 + i]);
+    std::ranges::fill(p.span(), kNone);
   }
-  PageLogits Of(int page, int begin, int end) const {
-    return {.products = products.data() + 64 * page,
-            .key_scales = scales.data(),
-            .factor = 2.5f,
-            .begin = begin,
-            .end = end};
+  double Logit(int page, int i) const { return 2.5 * scales[i] * products[64 * page + i]; }
+  SoftmaxSum Run(int page) {
+    LogitsOfPage({.products = products.data() + 64 * page,
+                  .key_scales = scales.data(),
+                  .factor = 2.5f,
+                  .begin = static_cast<int>(kSeen[page].begin),
+                  .end = static_cast<int>(kSeen[page].end)},
+                 p.data() + 64 * page);
+    return ExponentialsOfPage(p.data() + 64 * page);
   }
 };
 
-TEST(PageSoftmax, ThreePagesAreOneSoftmax) {
-  const KeyRange ranges[] = {{0, 64}, {5, 20}, {63, 64}};
+// Shares of four pages times their exponentials are the softmax over all keys that are seen. Logits of some 20 octaves
+// are rounded to 2^-20: 4e-6 of a probability.
+TEST(PageSoftmax, PagesTogetherAreOneSoftmax) {
   std::vector<float> first;
   OnEachTarget(kAllTargets, [&] {
     Pages pages;
-    RunningSoftmax state{kNone, 0};
-    double largest = -1e9, sum = 0, scaled = 0;  // scaled: a sum that is rescaled as an output is
-    std::vector<double> all;
-    std::vector<float> bits;
-    for (int page = 0; page < 3; ++page) {
-      const auto [begin, end] = ranges[page];
-      const PageLogits logits = pages.Of(page, static_cast<int>(begin), static_cast<int>(end));
-      scaled *= SoftmaxOfPage(logits, state, pages.p.data());
+    // Map 3 of 16; the others see nothing.
+    std::vector<float> max(kPages * 16, kNone), sum(kPages * 16, 0.0f), total(16), inverse(16), share(16);
+    double all = 0;
+    for (int page = 0; page < kPages; ++page) {
+      const SoftmaxSum s = pages.Run(page);
+      max[page * 16 + 3] = s.max, sum[page * 16 + 3] = s.sum;
+      for (int64_t i = kSeen[page].begin; i < kSeen[page].end; ++i)
+        all += std::exp2(pages.Logit(page, static_cast<int>(i)));
+    }
+    TotalsOfMaps(max.data(), sum.data(), kPages, 16, total.data(), inverse.data());
+    std::vector<float> bits(inverse);
+    for (int page = 0; page < kPages; ++page) {
+      SharesOfPage(max.data() + page * 16, total.data(), inverse.data(), 16, share.data());
       for (int i = 0; i < 64; ++i) {
-        bits.push_back(pages.p[i]);
-        const bool seen = i >= begin && i < end;
-        const double s = 2.5 * pages.scales[i] * pages.products[64 * page + i];
-        ASSERT_NEAR(pages.p[i], seen ? std::exp2(s - state.max) : 0.0, 4e-6) << page << " " << i;  // s to 2^-20
-        scaled += pages.p[i];
-        if (seen) all.push_back(s), largest = std::max(largest, s);
+        const bool seen = i >= kSeen[page].begin && i < kSeen[page].end;
+        const double expected = seen ? std::exp2(pages.Logit(page, i)) / all : 0;
+        ASSERT_NEAR(pages.p[page * 64 + i] * share[3], expected, 4e-6) << page << " " << i;
+        bits.push_back(pages.p[page * 64 + i] * share[3]);
       }
     }
-    for (const double s : all) sum += std::exp2(s - largest);
-    EXPECT_NEAR(state.max, largest, 1e-5);
-    EXPECT_NEAR(state.sum, sum, 1e-5 * sum);
-    EXPECT_NEAR(scaled, sum, 1e-5 * sum);
-    bits.push_back(state.sum);
+    EXPECT_EQ(total[2], kNone);
+    EXPECT_EQ(inverse[2], 0.0f);
+    EXPECT_EQ(share[2], 0.0f);
     if (first.empty()) first = bits;
     EXPECT_EQ(bits, first);  // the same on every instruction set
   });
 }
 
-TEST(PageSoftmax, WhatSeesNothingStaysAsItWas) {
+// Parts of a page: each writes its own keys.
+TEST(PageSoftmax, LogitsOfOtherKeysStay) {
   OnEachTarget(kAllTargets, [] {
     Pages pages;
-    RunningSoftmax none{kNone, 0};
-    pages.p[3] = 9;
-    EXPECT_EQ(SoftmaxOfPage(pages.Of(0, 7, 7), none, pages.p.data()), 1.0f);
-    EXPECT_EQ(none.max, kNone);
-    EXPECT_EQ(none.sum, 0.0f);
-    EXPECT_EQ(pages.p[3], 0.0f);
-    RunningSoftmax some{1.5f, 2.0f};
-    EXPECT_EQ(SoftmaxOfPage(pages.Of(0, 0, 0), some, pages.p.data()), 1.0f);
-    EXPECT_EQ(some.max, 1.5f);
-    EXPECT_EQ(some.sum, 2.0f);
+    std::ranges::fill(pages.p.span(), 9.0f);
+    LogitsOfPage({.products = pages.products.data(), .factor = 2.0f, .begin = 17, .end = 33}, pages.p.data());
+    for (int i = 0; i < 64; ++i) EXPECT_EQ(pages.p[i], i >= 17 && i < 33 ? 2.0f * pages.products[i] : 9.0f);
   });
 }
 
-TEST(PageSoftmax, RescaleMultipliesNoMoreThanAsked) {
+TEST(PageSoftmax, APageWithoutKeysIsZeros) {
   OnEachTarget(kAllTargets, [] {
-    AlignedBuffer<float> y(64);
-    std::ranges::fill(y.span(), 3.0f);
-    Rescale(y.data(), 0.5f, 48);
-    EXPECT_EQ(y[47], 1.5f);
-    EXPECT_EQ(y[48], 3.0f);
+    Pages pages;
+    const SoftmaxSum sum = pages.Run(3);
+    EXPECT_EQ(sum.max, kNone);
+    EXPECT_EQ(sum.sum, 0.0f);
+    EXPECT_THAT(pages.p.span().last(64), Each(0.0f));
+  });
+}
+
+TEST(PageSoftmax, DifferencesOfTheKeysAskedFor) {
+  const AlignedBuffer<float> p = [] {
+    AlignedBuffer<float> both(128);
+    std::ranges::copy(RandomNormal(128, 3), both.data());
+    return both;
+  }();
+  std::vector<float> first;
+  OnEachTarget(kAllTargets, [&] {
+    AlignedBuffer<float> d(64);
+    double sum = 0;
+    const PageMap one{p.data(), 0.25f}, two{p.data() + 64, 0.5f};
+    const float weight = DifferenceOfPage(one, two, 3, 50, d.data());
+    for (int i = 0; i < 64; ++i) {
+      const float expected = i >= 3 && i < 50 ? 0.25f * p[i] - 0.5f * p[64 + i] : 0.0f;
+      ASSERT_EQ(d[i], expected) << i;
+      sum += std::abs(expected);
+    }
+    EXPECT_NEAR(weight, sum, 1e-5);
+    std::vector<float> bits{weight};
+    bits.push_back(DifferenceOfPage(one, {}, 0, 64, d.data()));
+    for (int i = 0; i < 64; ++i) ASSERT_EQ(d[i], 0.25f * p[i]);
+    if (first.empty()) first = bits;
+    EXPECT_EQ(bits, first);
   });
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each elementwise step against plain double loops, at the lengths where SIMD code breaks, at every misalignment, with
 // a guard value after the row that must survive. A step that rounds once per operation and sums n values is off by at
-// most about (n + c) half units of float: tolerances below are that bound, c for the exponential's own ulps.
+// most about (n + c) half units of float: the tolerances below are that bound, with c for the exponential's own ulps.
 #include "kernels/elementwise/rows.h"
 
 #include <gtest/gtest.h>
@@ -161,7 +161,7 @@ TEST(RowsTest, SwiGlu) {
   });
 }
 
-// Where 1 + tanh cancels, what it is off by is a rounding of 1, not of what is left.
+// Where 1 + tanh cancels, the error is that of rounding 1, not of rounding the difference.
 TEST(RowsTest, GeGluTanh) {
   ForRows([](size_t n, size_t shift) {
     Row gate(n, shift, 1), up(n, shift, 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// On the target that tests are compiled for; the tests of what uses them go over all targets.
+// For the target that tests are compiled for; tests of its users cover all targets.
 #include "kernels/linear/panel_codes-inl.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integer linear layers against the scalar reference: sums bit for bit, then results within what f32 rounds.
+// Integer linear layers against the scalar reference: sums bit for bit, then results within f32's rounding.
 #include "kernels/linear/quantized_linear.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Code for code against the scalar rule, at every width around the vectors'.
+// Code for code against the scalar rule, at every width around the vector widths.
 #include "kernels/linear/token_codes.h"
 
 #include <gtest/gtest.h>

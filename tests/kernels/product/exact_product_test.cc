@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integers against plain loops on every target; tile_product_test goes over shapes of all types.
+// Integers against plain loops on every target; tile_product_test covers shapes of all types.
 #include "kernels/product/exact_product.h"
 
 #include <gtest/gtest.h>

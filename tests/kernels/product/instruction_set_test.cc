@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a level changes is asked of the program (tests/tools/instructions_test.cc): here it would hold for every test.
+// tests/tools/instructions_test.cc tests the effect of a level on the program; here it would apply to every test.
 #include "kernels/product/instruction_set.h"
 
 #include <gmock/gmock.h>

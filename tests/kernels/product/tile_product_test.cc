@@ -49,9 +49,9 @@ Case<A> RandomCodes(ProductTypes types, int m, int n, int k, std::mt19937& rando
 template <typename A>
 void ExpectExact(ProductTypes types) {
   std::mt19937 random(1);
-  for (const int m : {1, 3, 4, 33, 64}) {
-    for (const int n : {1, 15, 16, 17, 64}) {
-      for (const int k : {1, 4, 7, 64, 130}) {
+  for (const int m : {1, 3, 4, 33, 48, 64}) {
+    for (const int n : {1, 15, 16, 17, 32, 64}) {
+      for (const int k : {1, 4, 7, 64, 130, 192}) {
         Case<A> c = RandomCodes<A>(types, m, n, k, random);
         std::vector<int32_t> got(m * c.shape.ldc, kGuard), exact(got), want(got);
         for (int i = 0; i < m; ++i)
@@ -112,22 +112,50 @@ TEST(TileProduct, F32) {
   }
 }
 
+// Small integers, which are exact; an odd k ends inside a group of two, where A holds something finite and B zeros.
 TEST(TileProduct, Bf16) {
-  const int m = 9, n = 20, k = 6;
-  const ProductShape shape{.types = ProductTypes::kBf16, .m = m, .n = n, .k = k, .lda = k, .ldb = 32, .ldc = 32};
-  std::vector<uint16_t> a(m * k), b(k * 32);
-  std::vector<float> c(m * 32);
-  for (int i = 0; i < m * k; ++i) a[i] = Bf16FromFloat(static_cast<float>(i % 13 - 6));
-  for (int l = 0; l < k; ++l)
-    for (int j = 0; j < n; ++j)
-      b[(l / 2 * 32 + j) * 2 + l % 2] = Bf16FromFloat(static_cast<float>((l * n + j) % 11 - 5));
-  TileProduct(shape).Run(a.data(), b.data(), c.data());
-  for (int i = 0; i < m; ++i)
-    for (int j = 0; j < n; ++j) {
-      float sum = 0;  // small integers: exact
-      for (int l = 0; l < k; ++l) sum += static_cast<float>(((i * k + l) % 13 - 6) * ((l * n + j) % 11 - 5));
-      ASSERT_EQ(c[i * 32 + j], sum);
+  const int m = 9, n = 20;
+  for (const int k : {1, 6, 7, 65}) {
+    const int lda = (k + 1) / 2 * 2;
+    const ProductShape shape{.types = ProductTypes::kBf16, .m = m, .n = n, .k = k, .lda = lda, .ldb = 32, .ldc = 32};
+    std::vector<uint16_t> a(m * lda, Bf16FromFloat(1e30f)), b((k + 1) / 2 * 32 * 2);
+    std::vector<float> c(m * 32), exact(c);
+    for (int i = 0; i < m; ++i)
+      for (int l = 0; l < k; ++l) a[i * lda + l] = Bf16FromFloat(static_cast<float>((i * k + l) % 13 - 6));
+    for (int l = 0; l < k; ++l)
+      for (int j = 0; j < n; ++j)
+        b[(l / 2 * 32 + j) * 2 + l % 2] = Bf16FromFloat(static_cast<float>((l * n + j) % 11 - 5));
+    TileProduct(shape).Run(a.data(), b.data(), c.data());
+    ExactProduct(shape, a.data(), b.data(), exact.data());
+    for (int i = 0; i < m; ++i)
+      for (int j = 0; j < n; ++j) {
+        float sum = 0;
+        for (int l = 0; l < k; ++l) sum += static_cast<float>(((i * k + l) % 13 - 6) * ((l * n + j) % 11 - 5));
+        ASSERT_EQ(c[i * 32 + j], sum) << "k " << k;
+        ASSERT_EQ(exact[i * 32 + j], sum) << "k " << k;
+      }
+  }
+}
+
+// Tiles are configured for one product after another: whole tiles, parts of them, bf16, and whole tiles again.
+TEST(TileProduct, OneAfterTheOther) {
+  std::mt19937 random(3);
+  const ProductScope scope;
+  const auto whole = RandomCodes<uint8_t>(ProductTypes::kU8S8, 64, 64, 128, random);
+  const auto part = RandomCodes<uint8_t>(ProductTypes::kU8S8, 20, 48, 72, random);
+  std::vector<float> c(32);
+  const std::vector<uint16_t> ones(64, Bf16FromFloat(1));
+  for (int i = 0; i < 3; ++i) {
+    for (const auto* one : {&whole, &part}) {
+      std::vector<int32_t> got(one->shape.m * one->shape.ldc), want(got);
+      TileProduct(one->shape).Run(one->a.data(), one->b.data(), got.data());
+      ExactProduct(one->shape, one->a.data(), one->b.data(), want.data());
+      ASSERT_EQ(got, want) << i;
     }
+    TileProduct({.types = ProductTypes::kBf16, .m = 1, .n = 32, .k = 2, .lda = 2, .ldb = 32, .ldc = 32})
+        .Run(ones.data(), ones.data(), c.data());
+    ASSERT_EQ(c, std::vector<float>(32, 2.0f)) << i;
+  }
 }
 
 TEST(TileProduct, RefusesEmptyShapes) { EXPECT_THROW(TileProduct({.m = 0, .n = 1, .k = 1}), Error); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Held to Eigen's in double, and to A and I by products.
+// Compared with Eigen's in double, and by products with A and I.
 #include "quant/algorithms/cholesky.h"
 
 #include <gtest/gtest.h>

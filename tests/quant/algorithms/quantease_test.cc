@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Held to what the paper promises: the error never grows, and at the end no single code can be changed for the better;
-// scales are those of a least-squares solution found in another way.
+// The paper's promises: the error never grows, and at the end no single code can be improved. Scales equal a
+// least-squares solution found in another way.
 #include "quant/algorithms/quantease.h"
 
 #include <gmock/gmock.h>

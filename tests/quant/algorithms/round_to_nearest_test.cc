@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Code for code against the scalar rule, and the least squared error against a search of its own.
+// Code for code against the scalar rule, and the least squared error against an independent search.
 #include "quant/algorithms/round_to_nearest.h"
 
 #include <gmock/gmock.h>

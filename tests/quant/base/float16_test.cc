@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exhaustive over the 2^16 bit patterns of both types. What a pattern means is computed here from sign, exponent and
-// mantissa in double; the way back is held to round-to-nearest-even at every value, every midpoint, and the floats
+// Exhaustive over the 2^16 bit patterns of both types. A pattern's value is computed here from sign, exponent and
+// mantissa in double; the way back is checked for round-to-nearest-even at every value, every midpoint, and the floats
 // beside each midpoint.
 #include "quant/base/float16.h"
 

@@ -19,5 +19,17 @@ TEST(Formatted, PrintsToStandardOutput) {
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "1-002\n\n");
 }
 
+TEST(SizeTextTest, HasThreeDigits) {
+  EXPECT_EQ(SizeText(0), "0 bytes");
+  EXPECT_EQ(SizeText(999), "999 bytes");
+  EXPECT_EQ(SizeText(1000), "1.00 KB");
+  EXPECT_EQ(SizeText(386'304), "386 KB");
+  EXPECT_EQ(SizeText(999'600), "1.00 MB");
+  EXPECT_EQ(SizeText(9'996'000), "10.0 MB");
+  EXPECT_EQ(SizeText(12'345'678'901), "12.3 GB");
+  EXPECT_EQ(SizeText(5'000'000'000'000'000), "5000 TB");
+}
+
 }  // namespace
+
 }  // namespace tare

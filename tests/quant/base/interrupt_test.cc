@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stop cannot be taken back, so it is requested in a process of its own.
+// A stop cannot be withdrawn, so each is requested in a separate process.
 #include "quant/base/interrupt.h"
 
 #include <gtest/gtest.h>

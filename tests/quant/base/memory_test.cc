@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In this process, whose soft limits go back to where they were. Sanitizers need memory of their own: there this is
-// empty.
+// Runs in this process and restores its soft limits. Sanitizers need memory of their own, so this file is empty there.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include "quant/base/memory.h"
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
-#include "quant/calibrate/clip.h"
+#include "quant/calibrate/clipping.h"
 
 namespace tare {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder and a quantized file answer the same questions.
+// A folder and a quantized file give the same answers.
 #include "quant/file/checkpoint.h"
 
 #include <gmock/gmock.h>

@@ -66,5 +66,20 @@ TEST(OutputFolder, IsMadeAndGoesAgainWhereNothingCameIntoIt) {
               testing::ThrowsMessage<Error>(testing::HasSubstr("cannot be created as a folder")));
 }
 
+// A folder within, made after its parent was swapped for a link, is made in the one that is held.
+TEST(OutputFolder, FoldersBelowAreOfTheOneThatIsHeld) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "mine");
+  {
+    const OutputFolder held(folder / "out");
+    std::filesystem::rename(folder / "out", folder / "moved");
+    std::filesystem::create_directory_symlink(folder / "mine", folder / "out");
+    const OutputFolder below(folder / "out" / "below");
+    PutFile(folder / "moved" / "below" / "a", "");
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "mine"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "moved" / "below" / "a"));
+}
+
 }  // namespace
 }  // namespace tare

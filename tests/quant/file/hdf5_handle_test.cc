@@ -21,7 +21,7 @@ herr_t Close(hid_t) {
   return 0;
 }
 
-TEST(Hdf5Handle, ClosesOnceWhoeverOwnsIt) {
+TEST(Hdf5Handle, ClosesOnceWhateverOwnsIt) {
   closed = 0;
   {
     Hdf5Handle first(7, Close);
@@ -49,7 +49,7 @@ TEST(Hdf5Handle, AFailureSaysWhereWhatAndWhy) {
   EXPECT_NO_THROW(CheckHdf5(0, "text", "cannot open"));
 }
 
-TEST(Hdf5Handle, TypesGoThereAndBack) {
+TEST(Hdf5Handle, TypesRoundTrip) {
   for (const DType dtype : {DType::kI8, DType::kU8, DType::kI16, DType::kU16, DType::kI32, DType::kU32, DType::kI64,
                             DType::kU64, DType::kF32, DType::kF64}) {
     ASSERT_TRUE(FileType(dtype).has_value());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HDF5 files that other programs wrote, made here with the library itself.
+// HDF5 files as other programs write them, made here with the library itself.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>

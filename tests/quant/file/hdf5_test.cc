@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is written is read, and what was damaged in between is not.
+// Written data are read back, and damaged ones are refused.
 #include "quant/file/hdf5.h"
 
 #include <gmock/gmock.h>

@@ -171,7 +171,7 @@ TEST(Hdf5Writer, RefusesBadAttributes) {
   }
 }
 
-TEST(Hdf5Writer, SaysWhyATargetWillNotDo) {
+TEST(Hdf5Writer, NamesTheReasonForABadTarget) {
   const TemporaryFolder folder;
   EXPECT_THAT([&] { Hdf5Writer(folder / "none/a.h5"); }, ThrowsMessage<Error>(HasSubstr("no folder")));
   EXPECT_THAT([&] { Hdf5Writer(folder.path()); }, ThrowsMessage<Error>(HasSubstr("folder or device has that name")));

@@ -13,5 +13,11 @@ TEST(JsonValue, IsNullForWhatIsNoNumber) {
 
 TEST(JsonValue, KeepsTheOrderOfItsMembers) { EXPECT_EQ((Json{{"b", 1}, {"a", 2}}).dump(), R"({"b":1,"a":2})"); }
 
+TEST(JsonText, InvalidUtf8IsReplaced) {
+  const Json json = {{"b", "x\xff"}, {"a", {1}}};
+  EXPECT_EQ(JsonText(json), "{\"b\":\"x\xef\xbf\xbd\",\"a\":[1]}");
+  EXPECT_EQ(JsonText({{"a", 1}}, 2), "{\n  \"a\": 1\n}");
+}
+
 }  // namespace
 }  // namespace tare

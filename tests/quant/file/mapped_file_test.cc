@@ -65,7 +65,7 @@ TEST(MappedFile, SaysWhatIsWrongWithAPath) {
               ThrowsMessage<Error>(HasSubstr("cannot open: File name too long")));
 }
 
-TEST(MappedFile, WhatWasReleasedIsReadAgain) {
+TEST(MappedFile, ReleasedPagesAreReadAgain) {
   const TemporaryFolder folder;
   std::string text(5 * 4096 + 17, 'x');
   for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i % 23);

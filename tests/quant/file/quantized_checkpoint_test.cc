@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is written comes back where the file is mapped; what does not fit together, or is damaged, is refused by name.
+// Written data come back in the mapped file; what does not fit together, or is damaged, is refused by name.
 #include "quant/file/quantized_checkpoint.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ void Write(const std::filesystem::path& path, const QuantizedMatrix& matrix) {
   file.Commit();
 }
 
-TEST(QuantizedCheckpoint, ComesBackAsItWasWritten) {
+TEST(QuantizedCheckpoint, RoundTrips) {
   const TemporaryFolder folder;
   for (const Format format : {Format::kInt8, Format::kInt6, Format::kInt4}) {
     const QuantizedMatrixBuffer matrix = RandomQuantized(format, 5, 96, 32, 1);
@@ -159,7 +159,7 @@ TEST(QuantizedCheckpoint, ScalesThatNoQuantizerWritesAreSeenByVerify) {
   }
 }
 
-// A file of somebody else's making, one thing wrong at a time.
+// A file made by other means, with one fault at a time.
 struct Foreign {
   std::string schema = "tare.quantized/2", format = "int8";
   int64_t in = 8, group = 4, row_bytes = 8, groups = 2;
@@ -179,7 +179,7 @@ struct Foreign {
   }
 };
 
-TEST(QuantizedCheckpoint, WhatDoesNotFitTogetherIsRefused) {
+TEST(QuantizedCheckpoint, InconsistentPartsAreRefused) {
   const TemporaryFolder folder;
   const auto refused = [&](const Foreign& foreign, const std::string& part) {
     foreign.Write(folder / "f.h5");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// safetensors files for tests, from their parts: any header, true or not, and any number of data bytes.
+// safetensors files for tests from their parts: any header, valid or not, and any number of data bytes.
 #pragma once
 
 #include <cstdint>

@@ -20,6 +20,130 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using testing::ThrowsMessage;
 
+// An entry 'x' with these members, beside a sound one.
+std::string WithEntry(const std::string& members) {
+  return R"({"sound":{"dtype":"F32","shape":[],"data_offsets":[0,4]},"x":{)" + members + "}}";
+}
+
+void ExpectHeaderRefused(const std::string& text, const std::string& why) {
+  EXPECT_THAT([&] { ParseSafetensorsHeader(text, "file"); },
+              ThrowsMessage<Error>(AllOf(StartsWith("file: "), HasSubstr(why))))
+      << text;
+}
+
+TEST(SafetensorsHeader, ReadsEntriesInAnyOrderOfTheirKeys) {
+  const SafetensorsHeader header = ParseSafetensorsHeader(
+      "{\"b\":{\"data_offsets\":[4,28],\"shape\":[2,3],\"dtype\":\"F32\"},\n\t\"a\":{\"dtype\":\"BF16\",\"shape\":[],"
+      "\"data_offsets\":[0,2]},"
+      "\"__metadata__\":{\"format\":\"pt\",\"\":\"\"}}   ",
+      "file");
+  ASSERT_EQ(header.entries.size(), 2u);
+  EXPECT_EQ(header.entries.at("b").dtype, DType::kF32);
+  EXPECT_THAT(*header.entries.at("b").shape, ElementsAre(2, 3));
+  EXPECT_THAT(*header.entries.at("b").data_offsets, ElementsAre(4, 28));
+  EXPECT_EQ(header.entries.at("a").dtype, DType::kBF16);
+  EXPECT_TRUE(header.entries.at("a").shape->empty());
+  EXPECT_EQ(header.metadata, (std::map<std::string, std::string>{{"format", "pt"}, {"", ""}}));
+}
+
+TEST(SafetensorsHeader, MayBeEmpty) {
+  EXPECT_TRUE(ParseSafetensorsHeader("{}", "file").entries.empty());
+  EXPECT_TRUE(ParseSafetensorsHeader(R"({"__metadata__":{}})", "file").metadata.empty());
+}
+
+TEST(SafetensorsHeader, BeginsWithABrace) {
+  ExpectHeaderRefused("", "does not begin with '{'");
+  ExpectHeaderRefused(" {}", "does not begin with '{'");
+  ExpectHeaderRefused("\xef\xbb\xbf{}", "does not begin with '{'");
+  ExpectHeaderRefused("[]", "does not begin with '{'");
+}
+
+TEST(SafetensorsHeader, IsJson) {
+  ExpectHeaderRefused("{", "not valid JSON at its byte");
+  ExpectHeaderRefused("{} {}", "not valid JSON");
+  ExpectHeaderRefused("{}x", "not valid JSON");
+  ExpectHeaderRefused("{\"\xff\":{}}", "not valid JSON");
+  ExpectHeaderRefused(WithEntry(R"("dtype":"F32","shape":[01],"data_offsets":[4,8])"), "not valid JSON");
+  ExpectHeaderRefused(WithEntry(R"("dtype":"F32","shape":[1e999],"data_offsets":[4,8])"), "not valid JSON");
+  ExpectHeaderRefused(WithEntry(R"("dtype":"F32","shape":[NaN],"data_offsets":[4,8])"), "not valid JSON");
+  ExpectHeaderRefused(std::string("{}\0", 3), "NUL");
+  ExpectHeaderRefused(std::string("{}\0{", 4), "NUL");
+}
+
+TEST(SafetensorsHeader, NothingComesTwice) {
+  ExpectHeaderRefused(
+      R"({"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})",
+      "'a' twice");
+  ExpectHeaderRefused(
+      R"({"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]},"\u0061":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})",
+      "'a' twice");
+  ExpectHeaderRefused(R"({"__metadata__":{},"__metadata__":{}})", "'__metadata__' twice");
+  ExpectHeaderRefused(R"({"__metadata__":{"k":"1","k":"1"}})", "'k' twice");
+  ExpectHeaderRefused(WithEntry(R"("dtype":"F32","dtype":"F32","shape":[],"data_offsets":[4,8])"),
+                      "tensor 'x': has the key 'dtype' twice");
+  ExpectHeaderRefused(WithEntry(R"("dtype":"F32","shape":[],"shape":[],"data_offsets":[4,8])"),
+                      "tensor 'x': has the key 'shape' twice");
+  ExpectHeaderRefused(WithEntry(R"("dtype":"F32","shape":[],"data_offsets":[4,8],"data_offsets":[4,8])"),
+                      "'data_offsets' twice");
+}
+
+TEST(SafetensorsHeader, EntriesHaveThreeKeysAndNoOther) {
+  ExpectHeaderRefused(WithEntry(""), "tensor 'x': has no dtype");
+  ExpectHeaderRefused(WithEntry(R"("dtype":"F32","data_offsets":[4,8])"), "tensor 'x': has no shape");
+  ExpectHeaderRefused(WithEntry(R"("dtype":"F32","shape":[])"), "tensor 'x': has no data_offsets");
+  for (const std::string value : {"1", "\"a\"", "[]", "{}", "null", "true", "1.5", "-1"}) {
+    ExpectHeaderRefused(WithEntry(R"("dtype":"F32","shape":[],"data_offsets":[4,8],"more":)" + value),
+                        "tensor 'x': 'more': got");
+    ExpectHeaderRefused(WithEntry(R"("dtype":"F32","shape":[],"data_offsets":[4,8],"more":)" + value),
+                        "expected no such key");
+  }
+}
+
+TEST(SafetensorsHeader, DtypeIsOneOfTheNames) {
+  ExpectHeaderRefused(WithEntry(R"("dtype":"F31","shape":[],"data_offsets":[4,8])"), "tensor 'x': got dtype 'F31'");
+  for (const std::string value : {"1", "[]", "{}", "null", "true", "1.5", "-1"}) {
+    ExpectHeaderRefused(WithEntry(R"("shape":[],"data_offsets":[4,8],"dtype":)" + value), "tensor 'x': 'dtype': got");
+  }
+}
+
+TEST(SafetensorsHeader, ShapeIsOfNaturalNumbers) {
+  for (const std::string value : {"1", "\"a\"", "{}", "null", "[-1]", "[1.0]", "[1e3]", "[\"1\"]", "[null]", "[true]",
+                                  "[[1]]", "[{}]", "[9223372036854775808]", "[18446744073709551616]"}) {
+    ExpectHeaderRefused(WithEntry(R"("dtype":"F32","data_offsets":[4,8],"shape":)" + value), "'x'");
+  }
+  EXPECT_NO_THROW(ParseSafetensorsHeader(
+      WithEntry(R"("dtype":"F32","data_offsets":[4,8],"shape":[9223372036854775807,0])"), "file"));
+}
+
+TEST(SafetensorsHeader, OffsetsAreTwoNaturalNumbers) {
+  ExpectHeaderRefused(WithEntry(R"("dtype":"F32","shape":[],"data_offsets":[])"), "got 0 data_offsets, expected 2");
+  ExpectHeaderRefused(WithEntry(R"("dtype":"F32","shape":[],"data_offsets":[4])"), "got 1 data_offsets, expected 2");
+  ExpectHeaderRefused(WithEntry(R"("dtype":"F32","shape":[],"data_offsets":[4,8,8])"),
+                      "got 3 data_offsets, expected 2");
+  ExpectHeaderRefused(WithEntry(R"("dtype":"F32","shape":[],"data_offsets":[-4,8])"), "'data_offsets': got -4");
+  ExpectHeaderRefused(WithEntry(R"("dtype":"F32","shape":[],"data_offsets":[4.0,8])"), "'data_offsets': got 4.0");
+}
+
+TEST(SafetensorsHeader, EntriesAreObjects) {
+  for (const std::string value : {"1", "\"a\"", "[]", "null", "true", "1.5", "-1"}) {
+    ExpectHeaderRefused("{\"x\":" + value + "}", "header: 'x': got");
+  }
+}
+
+TEST(SafetensorsHeader, MetadataAreStrings) {
+  for (const std::string value : {"1", "[]", "{}", "null", "true", "1.5", "-1"}) {
+    ExpectHeaderRefused("{\"__metadata__\":{\"k\":" + value + "}}", "__metadata__: 'k': got");
+    ExpectHeaderRefused("{\"__metadata__\":" + (value == "{}" ? "0" : value) + "}", "'__metadata__': got");
+  }
+}
+
+TEST(SafetensorsHeader, DepthEndsAtOnce) {
+  ExpectHeaderRefused("{\"a\":" + std::string(1'000'000, '['), "'a': got an array");
+  std::string objects = "{";
+  for (int i = 0; i < 100'000; ++i) objects += "\"a\":{";
+  ExpectHeaderRefused(objects, "got an object");
+}
+
 constexpr std::string_view kAb = R"({"b":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
                                  R"("a":{"dtype":"U8","shape":[5],"data_offsets":[24,29]}})";
 
@@ -187,4 +311,5 @@ TEST(Safetensors, ReadsWhatTheReferenceWrote) {
 }
 
 }  // namespace
+
 }  // namespace tare

@@ -60,7 +60,7 @@ TEST(SafetensorsWriter, EqualContentIsEqualBytes) {
   EXPECT_EQ(GetFile(folder / "1"), GetFile(folder / "2"));
 }
 
-TEST(SafetensorsWriter, RefusesWhatCouldNotBeReadBack) {
+TEST(SafetensorsWriter, RefusesTensorsThatCouldNotBeReadBack) {
   const TemporaryFolder folder;
   const std::string bytes(4, 'x');
   const auto write = [&](std::vector<TensorView> tensors) {

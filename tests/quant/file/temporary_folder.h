@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder for one test's files, deleted with it; whole files in and out; a limit that makes writes fail as a full disk
-// does.
+// A folder for one test's files, deleted with it; reading and writing whole files; a limit that makes writes fail like
+// a full disk.
 #pragma once
 
 #include <signal.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint under foreign names: read as the page's example says, and refused with the place and both names.
+// A checkpoint with foreign names: read as in the page's example, and refused with the place and both names.
 #include "quant/file/tensor_names.h"
 
 #include <gmock/gmock.h>

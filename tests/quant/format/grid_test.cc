@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every grid against its codes: sign, exponent and mantissa decoded in double, the nearest of all of them looked for.
+// Every grid against its codes: sign, exponent and mantissa decoded in double, and the nearest of all found by search.
 #include "quant/format/grid.h"
 
 #include <gtest/gtest.h>

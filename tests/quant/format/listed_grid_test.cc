@@ -28,7 +28,7 @@ TEST(ListedGrid, IsNumbersWithBlanksOrEndsOfLinesBetween) {
   EXPECT_FALSE(std::signbit(ParseGrid("-0 1", "f")[0]));
 }
 
-TEST(ListedGrid, WhatIsNoGridIsRefused) {
+TEST(ListedGrid, InvalidGridsAreRefused) {
   const auto refused = [](const std::string& text, const char* says) {
     EXPECT_THAT([&] { ParseGrid(text, "f"); }, ThrowsMessage<Error>(HasSubstr(says))) << text;
   };
@@ -61,7 +61,7 @@ TEST(ListedGrid, TheNameIsTheList) {
   EXPECT_THAT([] { ListedFormat("grid(0 1"); }, ThrowsMessage<Error>(HasSubstr("got no ')'")));
 }
 
-TEST(ListedGrid, ARowLikeThoseOfTheTable) {
+TEST(ListedGrid, ItsInfoIsLikeATableRow) {
   const Format format = ListedFormat("grid(-2 0.5 1)");
   const FormatInfo& info = Info(format);
   EXPECT_EQ(info.format, format);

@@ -78,7 +78,7 @@ TEST(Pack, Int6Layout) {
   }
 }
 
-TEST(Pack, RefusesWhatNoCodeIs) {
+TEST(Pack, RefusesInvalidCodes) {
   const std::vector<int8_t> codes = {0, -8};
   std::vector<uint8_t> packed(32);
   EXPECT_THAT([&] { Pack<int8_t>(Format::kInt4, codes, packed); }, ThrowsMessage<Error>(HasSubstr("code -8 at 1")));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scalar quantizer by hand: ties, zeros, tiny groups, what is not finite.
+// The scalar quantizer by hand: ties, zeros, tiny groups, values that are not finite.
 #include "quant/format/quantize.h"
 
 #include <gmock/gmock.h>
@@ -36,14 +36,14 @@ TEST(Quantize, LargestBecomesTheLargestCode) {
   EXPECT_THAT(Codes({0, 3, 1}, Format::kU8), ElementsAre(0, 255, 85));
 }
 
-TEST(Quantize, NothingButZeros) {
+TEST(Quantize, AllZeros) {
   float scale = 1;
   EXPECT_THAT(Codes({0, -0.0f, 0x1p-101f, -0x1p-140f}, Format::kInt8, &scale), ElementsAre(0, 0, 0, 0));
   EXPECT_EQ(scale, 0.0f);
   EXPECT_THAT(Codes({}, Format::kInt8), ElementsAre());
 }
 
-TEST(Quantize, RefusesWhatHasNoCode) {
+TEST(Quantize, RefusesValuesWithoutACode) {
   EXPECT_THAT([] { Codes({1, std::numeric_limits<float>::infinity()}, Format::kInt8); },
               ThrowsMessage<Error>(HasSubstr("inf at 1")));
   EXPECT_THAT([] { Codes({std::numeric_limits<float>::quiet_NaN()}, Format::kInt8); },

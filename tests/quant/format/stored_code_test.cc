@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stored codes against the standards' own tables: a few by hand, all by their fields.
+// Stored codes against the standards' own tables: some by hand, all by their bit fields.
 #include "quant/format/stored_code.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST(StoredCode, ByHand) {
   EXPECT_EQ(At(Format::kInt8, 0xff), -1.0f);
 }
 
-TEST(StoredCode, WhatStandsForNothing) {
+TEST(StoredCode, CodesWithoutAValueAreNaN) {
   for (const int u : {0x7f, 0xff}) EXPECT_TRUE(std::isnan(At(Format::kFp8E4M3, u))) << u;  // its two of NaN
   for (int u = 0x7c; u < 0x80; ++u) {                                                      // infinity, and three of NaN
     EXPECT_TRUE(std::isnan(At(Format::kFp8E5M2, u))) << u;
@@ -63,7 +63,7 @@ TEST(StoredCode, WhatStandsForNothing) {
 }
 
 // Every u of every format that stands for a value: the value is the grid's, and its u is this one.
-TEST(StoredCode, EveryCodeComesBack) {
+TEST(StoredCode, EveryCodeRoundTrips) {
   for (const FormatInfo& info : Grids()) {
     int codes = 0;
     for (int u = 0; u < 1 << info.bits; ++u) {
@@ -89,7 +89,7 @@ TEST(StoredCode, RoundedValuesHaveCodes) {
   EXPECT_EQ(StoredCode(-0.0f, Info(Format::kMxFp4)), 8);
 }
 
-TEST(StoredCode, EveryScaleComesBack) {
+TEST(StoredCode, EveryScaleRoundTrips) {
   for (const FormatInfo& info : Grids()) {
     if (info.scale == ScaleType::kF32) continue;
     const float tensor_absmax = IsTwoLevel(info.scale) ? 0x1.8p100f : 0.0f;

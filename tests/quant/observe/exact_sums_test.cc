@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The value is what integers give; the bits do not depend on order or split; and what a file may hold is checked.
+// The value is that of integers; the bits do not depend on order or split; contents of files are checked.
 #include "quant/observe/exact_sums.h"
 
 #include <gmock/gmock.h>
@@ -38,7 +38,7 @@ ExactSums Summed(const std::vector<Term>& terms) {
   return sums;
 }
 
-TEST(ExactSums, AreWhatIntegersGive) {
+TEST(ExactSums, EqualIntegerSums) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 200; ++round) {
     ExactSums sums(1);
@@ -121,7 +121,7 @@ TEST(ExactSums, CarryLongBeforeAWordIsFull) {
   EXPECT_EQ(negative.Canonical().limbs, std::vector<int64_t>{-1});
 }
 
-TEST(ExactSums, RefuseWhatNoSumHas) {
+TEST(ExactSums, RefuseInvalidLimbs) {
   const auto refused = [](size_t sums, ExactSums::Digits digits) {
     EXPECT_THROW(ExactSums::From(sums, digits), Error);
   };

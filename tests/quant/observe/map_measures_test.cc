@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Worked out by hand, and against plain double.
+// By hand, and against plain double.
 #include "quant/observe/map_measures.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST(MapMeasures, SparsityIsWhatPlainCountingGives) {
   }
 }
 
-TEST(MapMeasures, NothingIsUnderAShareOfNothing) {
+TEST(MapMeasures, RowsOfZerosHaveNothingBelowAShare) {
   const Sparsity s = MeasureSparsity(std::vector<float>(64, 0.0f));
   EXPECT_EQ(s.entries_under, (std::array<int64_t, 3>{}));
 }

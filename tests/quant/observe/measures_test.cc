@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures from sums put in by hand.
+// Figures from sums set by hand.
 #include "quant/observe/measures.h"
 
 #include <gtest/gtest.h>

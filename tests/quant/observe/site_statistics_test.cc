@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The merge law of all that a site keeps.
+// The merge law for everything that a site keeps.
 #include "quant/observe/site_statistics.h"
 
 #include <gtest/gtest.h>

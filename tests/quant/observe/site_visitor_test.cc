@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is shown what, and in which order.
+// Which visitor sees what, and in which order.
 #include "quant/observe/site_visitor.h"
 
 #include <gmock/gmock.h>

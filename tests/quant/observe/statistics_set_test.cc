@@ -45,7 +45,7 @@ TEST(StatisticsSet, ShardsMergeToTheWholeInAnyOrder) {
   EXPECT_EQ(a.positions, 9u);
 }
 
-TEST(StatisticsSet, StrangersAndTwinsAreRefused) {
+TEST(StatisticsSet, OtherJobsAndRepeatedUnitsAreRefused) {
   StatisticsSet other = Shard(1);
   other.job["input_sha256"] = "bb";
   EXPECT_THAT(Refused(Shard(0), other), HasSubstr("B.h5: got input_sha256 bb, expected aa as in A.h5"));

@@ -29,13 +29,13 @@ TEST(GridFiles, AFileStandsForItsValues) {
             Plan::Parse("q=grid(-1 0.25 1)/token").hash());
 }
 
-TEST(GridFiles, AllElseIsLeftAsItIs) {
+TEST(GridFiles, OtherTextIsUnchanged) {
   for (const char* text : {"", "int8", "q=mxfp4,k=int8/token", "q=grid(-1 0 1)/token", "q=grid( nan 1)/token",
                            "q=grid(0 1/token", "q=grid()/token"})
     EXPECT_EQ(WithGridFiles(text), text);
 }
 
-TEST(GridFiles, WhatIsNoGridIsRefusedWithTheFile) {
+TEST(GridFiles, InvalidGridsAreRefusedWithTheirFile) {
   const TemporaryFolder folder;
   const std::string path = (folder / "f").string();
   const auto refused = [&](const std::string& content, const std::string& says) {

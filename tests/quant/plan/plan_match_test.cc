@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is matched is in plan_test.cc, of whole plans; here, indices and texts alone.
+// Indices and texts alone; plan_test.cc tests matching in whole plans.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <string_view>
 
 namespace tare {
@@ -23,9 +24,15 @@ TEST(SiteClass, EverySiteButMapsAndCachesCanShareOneScale) {
 
 TEST(SiteClass, AGroupIsOfOneClass) {
   for (const char* group : {"weights", "linear_in"}) {
-    std::set<const SiteClass*> classes;
-    for (const Site site : ExpandSites(group)) classes.insert(&ClassOf(site));
-    EXPECT_EQ(classes.size(), 1u) << group;
+    const std::span<const Site> sites = ExpandSites(group);
+    const SiteClass& first = ClassOf(sites.front());
+    for (const Site site : sites) {
+      const SiteClass& other = ClassOf(site);
+      EXPECT_EQ(other.dimensions, first.dimensions) << group;
+      EXPECT_EQ(other.options, first.options) << group;
+      EXPECT_TRUE(std::ranges::equal(other.granularities, first.granularities)) << group;
+      EXPECT_TRUE(std::ranges::equal(other.formats, first.formats)) << group;
+    }
   }
 }
 

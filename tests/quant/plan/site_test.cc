@@ -42,7 +42,7 @@ TEST(Site, GroupsAreTheSevenProjections) {
                                                                     "gate_proj.in", "up_proj.in", "down_proj.in"));
 }
 
-TEST(Site, OtherNamesAreNone) {
+TEST(Site, OtherNamesAreUnknown) {
   for (const char* name : {"", "weight", "logits", "Q", "q ", "q_proj", "q_proj.out", "embed.w"}) {
     EXPECT_FALSE(ParseSite(name)) << name;
     EXPECT_TRUE(ExpandSites(name).empty()) << name;
@@ -50,5 +50,21 @@ TEST(Site, OtherNamesAreNone) {
   EXPECT_FALSE(ParseSite("weights"));
 }
 
+// Statistics files hold their rows in this order.
+TEST(SiteKey, KeysWithoutHeadOrMapComeFirst) {
+  EXPECT_LT((SiteKey{Site::kQ, 0}), (SiteKey{Site::kQ, 0, 0}));
+  EXPECT_LT((SiteKey{Site::kQ, 0, 1}), (SiteKey{Site::kQ, 0, 1, 1}));
+  EXPECT_LT((SiteKey{Site::kQ, 0, 1, 2}), (SiteKey{Site::kQ, 0, 2}));
+  EXPECT_LT((SiteKey{Site::kQ, 0, 9, 2}), (SiteKey{Site::kQ, 1}));
+  EXPECT_LT((SiteKey{Site::kQ}), (SiteKey{Site::kQ, 0}));
+}
+
+TEST(SiteKey, TextNamesWhatThereIs) {
+  EXPECT_EQ(TextOf({Site::kEmbed}), "embed");
+  EXPECT_EQ(TextOf({Site::kUpProjW, 3}), "layer 3, up_proj.w");
+  EXPECT_EQ(TextOf({Site::kQ, 3, 1, 2}), "layer 3, head 1, map 2, q");
+}
+
 }  // namespace
+
 }  // namespace tare

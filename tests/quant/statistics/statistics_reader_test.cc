@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A damaged file is refused, or says what it said; and so is a file of another kind.
+// A damaged file is refused or gives the same contents; a file of another kind is refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
@@ -26,7 +26,7 @@ std::string Refused(const std::filesystem::path& path) {
   return "";
 }
 
-TEST(StatisticsReader, ADamagedFileIsRefusedOrSaysTheSame) {
+TEST(StatisticsReader, ADamagedFileIsRefusedOrEqual) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "s.h5";
   const StatisticsSet set = RandomStatistics();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures stand in the file for readers other than ours, who know quant/STATISTICS.md alone.
+// Figures in the file for other readers, which know only quant/STATISTICS.md.
 #include <gtest/gtest.h>
 
 #include "quant/file/hdf5.h"
@@ -10,7 +10,7 @@
 namespace tare {
 namespace {
 
-TEST(StatisticsWriter, FiguresStandInItForOtherReaders) {
+TEST(StatisticsWriter, HasFiguresForOtherReaders) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "s.h5";
   const StatisticsSet set = RandomStatistics();
@@ -25,7 +25,7 @@ TEST(StatisticsWriter, FiguresStandInItForOtherReaders) {
 }
 
 // One number per row and format, beside the sums that it follows from.
-TEST(StatisticsWriter, SignalToNoiseStandsBesideItsSums) {
+TEST(StatisticsWriter, HasSignalToNoiseBesideItsSums) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "s.h5";
   StatisticsSet set = RandomStatistics();

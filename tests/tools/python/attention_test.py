@@ -2,6 +2,7 @@
 """tare.attention against its formula in double, on arrays of every kind, and what it refuses."""
 import ctypes
 import gc
+import subprocess
 import sys
 import threading
 
@@ -147,6 +148,11 @@ class AttentionTest(Case):
         self.refuses("q of width 16 and k of width 8", tare.attention, q, np.ascontiguousarray(k[:, :, :8]), v)
         q[3, 1, 5] = np.nan
         self.refuses("got nan at token 3, head 1, channel 5", tare.attention, q, k, v, plan=PLAN)
+        for i, name in enumerate("qkv"):
+            for value in np.nan, np.inf, -np.inf:
+                given = arrays(8, 2, 2)
+                given[i][7, 1, 3] = value
+                self.refuses(f"{name}: got {value} at token 7, head 1, channel 3", tare.attention, *given)
 
     def test_wrong_questions_are_named(self):
         q, k, v = arrays(20, 4, 4)
@@ -173,3 +179,35 @@ class AttentionTest(Case):
         sealed = np.empty((20, 4, 16), np.float32)
         sealed.flags.writeable = False
         self.refuses("out: got a read-only array", tare.attention, q, k, v, out=sealed)
+
+    def test_what_a_table_raises_is_raised(self):
+        class Row(tuple):
+            def __getitem__(self, index):
+                raise KeyError("mine")
+
+        q, k, v = arrays(4, 1, 1)
+        with self.assertRaises(KeyError):
+            tare.attention(q, k, v, heads=[Row((0, 0, 0))])
+
+    def test_a_child_forked_after_a_call_is_refused_and_does_not_hang(self):
+        # In a process of its own, for this one has threads.
+        script = """
+import os, signal, numpy as np, tare
+x = np.ones((300, 4, 16), np.float32)
+def child(call):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(20)
+        try:
+            call()
+            os._exit(0)
+        except ValueError as error:
+            os._exit(3 if "spawn" in str(error) else 4)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+call = lambda: tare.attention(x, x, x, threads=2)
+before = child(call)
+call()
+print(before, child(call))
+"""
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True)
+        self.assertEqual((done.stdout, done.stderr), ("0 3\n", ""))

@@ -102,6 +102,10 @@ class SweepTest(Case):
         self.refuses("got schema 'tare.sweep/2', expected 'tare.sweep/3'; try", tare.open, self.folder)
         (self.folder / "table.json").write_text("{")
         self.refuses("table.json: got no JSON", tare.open, self.folder)
+        (self.folder / "table.json").write_text("[" * 100_000 + "]" * 100_000)
+        self.refuses("table.json: got no JSON", tare.open, self.folder)
+        (self.folder / "table.json").write_text('{"schema": "tare.sweep/3"}')
+        self.refuses("table.json: got no list of cells", tare.open, self.folder)
         (self.folder / "table.json").unlink()
         (self.folder / "attribution.json").write_text("{}")
         self.refuses("got the folder of tare attribute, expected that of tare sweep or compare; try json.load",

@@ -114,14 +114,17 @@ class Sweep:
             raise ValueError(f"{table}: got no such file, expected the folder of a finished sweep; try the same "
                              "tare sweep "
                              "again, which resumes where it stopped") from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{table}: got no JSON ({error}), expected what tare sweep writes; try the same "
                              "tare sweep again") from None
         schema = found.get("schema") if isinstance(found, dict) else None
         if schema != SWEEP:
             raise ValueError(f"{table}: got schema {schema!r}, expected {SWEEP!r}; try the same tare sweep "
                              "again, which keeps the finished cells")
-        self.cells = found["cells"]
+        self.cells = found.get("cells")
+        if not isinstance(self.cells, list):
+            raise ValueError(f"{table}: got no list of cells, expected what tare sweep writes; try the same tare sweep "
+                             "again")
 
     @property
     def rows(self):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Both towers, differential and standard, against the authors' modules and transformers: embeddings and attention
-// logits within 2e-5 of the largest magnitude (parity_test.cc); plans that reach them; configurations that are refused.
+// logits within 2e-5 of the largest magnitude (parity_test.cc); plans for them; refused configurations.
 #include "experiments/model/families/table.h"
 
 #include <gmock/gmock.h>
@@ -119,7 +119,7 @@ TEST(ClipTest, ConfigurationsThatContradictThemselvesAreRefused) {
               ThrowsMessage<Error>(HasSubstr("num_attention_heads: got 1, expected an even number")));
 }
 
-TEST(ClipTest, AVisionTowerWithoutImagesSaysSo) {
+TEST(ClipTest, AVisionTowerWithoutImagesIsRefused) {
   Model tower(GoldenFolder("clip-vision"));
   TokenBatch batch;
   batch.Add(0, std::vector<int32_t>{0, 1});

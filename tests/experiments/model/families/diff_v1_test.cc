@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of the record, and what is refused; the forward pass is held to golden data in parity_test.cc.
+// The record's options and refusals; parity_test.cc compares the forward pass with golden data.
 #include "experiments/model/families/table.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ TEST(DiffV1Test, NeighboursAreTheMapsOfAHead) {
   EXPECT_EQ(HeadTable(With("head_pairing", "halves")).at(3).q1, 3);
 }
 
-TEST(DiffV1Test, OptionsOfTheRecord) {
+TEST(DiffV1Test, ReadsItsOptions) {
   const ModelConfig plain = ParseConfig(Config().dump(), "c");
   EXPECT_EQ(plain.rotary.layout, RotaryConfig::Layout::kInterleaved);
   EXPECT_EQ(With("rotary_layout", "half-split").rotary.layout, RotaryConfig::Layout::kHalfSplit);
@@ -70,7 +70,7 @@ TEST(DiffV1Test, AHeadNormWithoutWeight) {
   EXPECT_EQ(Model(folder / "n").layers()[1].vectors.count(kHeadNorm), 0u);
 }
 
-TEST(DiffV1Test, WhatCannotBeIsRefusedWithItsKey) {
+TEST(DiffV1Test, ImpossibleValuesAreRefusedByKey) {
   const auto refuses = [](const char* key, const nlohmann::json& value, const char* why) {
     EXPECT_THAT([&] { With(key, value); }, ThrowsMessage<Error>(HasSubstr(why))) << key;
   };

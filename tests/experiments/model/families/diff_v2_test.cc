@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// lambda of each token as a site and a linear layer: in statistics, plans and quantized files; the forward pass is held
-// to golden data in parity_test.cc.
+// lambda per token as a site and a linear layer: in statistics, plans and quantized files; parity_test.cc compares the
+// forward pass with golden data.
 #include "experiments/model/families/table.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the families of V1 share; their lambda vectors and forward passes are held to golden data in diffllama_test.cc
-// and parity_test.cc.
+// Parts shared by the families of V1; diffllama_test.cc and parity_test.cc compare their lambda vectors and forward
+// passes with golden data.
 #include "experiments/model/families/differential.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ TEST(DifferentialTest, LambdaInitOfALayer) {
 }
 
 // Vectors whose products are known; two exponentials in f32.
-TEST(DifferentialTest, LambdaOfItsVectors) {
+TEST(DifferentialTest, LambdaFollowsFromItsVectors) {
   LayerWeights w;
   w.vectors[kLambdaQ1] = {1, 2}, w.vectors[kLambdaK1] = {0.5f, -0.5f};
   w.vectors[kLambdaQ2] = {1, 0}, w.vectors[kLambdaK2] = {-1, 7};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// lambda against its formula in double, and which heads meet; the forward pass is held to transformers in
-// parity_test.cc.
+// lambda against its formula in double, and which heads belong together; parity_test.cc compares the forward pass with
+// transformers.
 #include "experiments/model/families/table.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
 // Sums of 16 products and two exponentials in f32: a few dozen units of values below 4.
-TEST(DiffLlamaTest, LambdaIsTheDifferenceOfExponentialsPlusItsStart) {
+TEST(DiffLlamaTest, LambdaIsTheDifferenceOfExponentialsPlusLambdaInit) {
   for (const char* name : {"diffllama-mha", "diffllama-gqa"}) {
     const EditedCheckpoint source(GoldenFolder(name));
     const Model model(GoldenFolder(name));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys, defaults and both spellings of the positions; the forward pass is held to transformers in parity_test.cc,
-// smoothing of norms that multiply by 1 + w in quantize_test.cc.
+// Keys, defaults and both spellings of the positions; parity_test.cc compares the forward pass with transformers, and
+// quantize_test.cc tests smoothing of norms that multiply by 1 + w.
 #include "experiments/model/families/table.h"
 
 #include "tests/support/family_config.h"
@@ -45,7 +45,7 @@ TEST(Gemma3Test, OldAndNewSpellingOfPositionsAreTheSame) {
   }
 }
 
-TEST(Gemma3Test, WhatItDoesNotDoIsRefused) {
+TEST(Gemma3Test, UnsupportedFeaturesAreRefused) {
   const json small = SmallConfig("gemma3_text");
   ExpectConfigRefused(With(small, "attn_logit_softcapping", 50.0), "attn_logit_softcapping", "50.0");
   ExpectConfigRefused(With(small, "use_bidirectional_attention", true), "use_bidirectional_attention", "true");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forward pass is held to transformers in parity_test.cc; here, which heads meet.
+// Which heads belong together; parity_test.cc compares the forward pass with transformers.
 #include "experiments/model/families/llama.h"
 
 #include <gtest/gtest.h>

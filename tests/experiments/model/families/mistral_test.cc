@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The window's spellings; the forward pass is held to transformers in parity_test.cc.
+// The window's spellings; parity_test.cc compares the forward pass with transformers.
 #include "experiments/model/families/table.h"
 
 #include "tests/support/family_config.h"
@@ -20,7 +20,7 @@ TEST(MistralTest, AMissingWindowIsTransformersDefaultAndNullIsNone) {
   ExpectConfigRefused(With(SmallConfig("mistral"), "sliding_window", "9"), "sliding_window", "expected an integer");
 }
 
-TEST(MistralTest, ThereAreNoBiasesWhateverAKeySays) {
+TEST(MistralTest, HasNoBiasesWhateverTheKeysSay) {
   EXPECT_FALSE(Parsed(With(SmallConfig("mistral"), "attention_bias", true)).attention_bias);
 }
 

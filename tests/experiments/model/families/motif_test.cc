@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// lambda_init, grouped heads, whose noise map is seen once, and what is refused; the forward pass is held to golden
-// data in parity_test.cc.
+// lambda_init, grouped heads (whose shared noise map is shown once), and refusals; parity_test.cc compares the forward
+// pass with golden data.
 #include "experiments/model/families/table.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-TEST(MotifTest, LambdaInitIsOfTheLayerBefore) {
+TEST(MotifTest, LambdaInitCountsLayersFromMinusOne) {
   const Model model(GoldenFolder("motif"));
   EXPECT_FLOAT_EQ(*model.layers()[0].lambda_init, -0.0099152845f);
   EXPECT_FLOAT_EQ(*model.layers()[1].lambda_init, 0.2f);
@@ -49,7 +49,7 @@ class Counter : public SiteVisitor {
 
 // 2 groups of 4 signal heads and a noise head, two layers and sequences: who looks sees each map once, who changes it
 // changes it wherever it is used.
-TEST(MotifTest, ANoiseMapIsLookedAtOnce) {
+TEST(MotifTest, ANoiseMapIsShownOnce) {
   Model model(GoldenFolder("motif-gda"));
   EXPECT_EQ(model.layers()[0].heads.size(), 8u);
   EXPECT_EQ(HeadsOf(Site::kAttnLogits, model.config()), 10);
@@ -80,7 +80,7 @@ TEST(MotifTest, PlansAreExecuted) {
   }
 }
 
-TEST(MotifTest, WhatCannotBeIsRefusedWithItsKey) {
+TEST(MotifTest, ImpossibleValuesAreRefusedByKey) {
   const auto refuses = [](const char* key, const nlohmann::json& value, const char* why) {
     nlohmann::json json = EditedCheckpoint(GoldenFolder("motif-gda")).config;
     json[key] = value;
@@ -97,7 +97,7 @@ TEST(MotifTest, WhatCannotBeIsRefusedWithItsKey) {
 }
 
 // The public checkpoints write it with a capital.
-TEST(MotifTest, ItsNameWithACapital) {
+TEST(MotifTest, ItsNameMayHaveACapital) {
   nlohmann::json json = EditedCheckpoint(GoldenFolder("motif")).config;
   json["model_type"] = "Motif";
   EXPECT_EQ(ParseConfig(json.dump(), "c.json").family, "motif");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What norms after the blocks leave to change among the weights; the forward pass is held to transformers in
-// parity_test.cc.
+// Which weight changes are possible with norms after the blocks; parity_test.cc compares the forward pass with
+// transformers.
 #include "experiments/model/families/table.h"
 
 #include "tests/support/family_config.h"
@@ -10,7 +10,7 @@ namespace {
 
 using testing::UnorderedElementsAre;
 
-TEST(Olmo2Test, NothingIsMovedThroughNormsThatStandAfterABlock) {
+TEST(Olmo2Test, NormsAfterABlockTakeNoSmoothing) {
   EXPECT_EQ(kOlmo2.rotation, Rotation::kNone);
   EXPECT_THAT(kOlmo2.smoothed, UnorderedElementsAre(Site::kDownProjIn, Site::kOProjIn));
   for (const LinearPlace& place : kOlmo2.linear) EXPECT_TRUE(place.norm.empty()) << place.tensor;
@@ -23,7 +23,7 @@ TEST(Olmo2Test, NormsOfQueriesAndKeysAreAsWideAsAllHeads) {
   EXPECT_THAT(kOlmo2.vectors[1].shape(c), testing::ElementsAre(24));
 }
 
-TEST(Olmo2Test, WhatItDoesNotDoIsRefused) {
+TEST(Olmo2Test, UnsupportedFeaturesAreRefused) {
   ExpectConfigRefused(With(SmallConfig("olmo2"), "clip_qkv", 8), "clip_qkv", "not supported");
   ExpectConfigRefused(With(SmallConfig("olmo2"), "sliding_window", 8), "sliding_window", "not supported");
 }

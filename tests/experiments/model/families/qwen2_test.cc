@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which layers have a window, and which projections a bias; the forward pass is held to transformers in parity_test.cc.
+// Which layers have a window and which projections a bias; parity_test.cc compares the forward pass with transformers.
 #include "experiments/model/families/table.h"
 
 #include "experiments/model/decoder.h"
@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(Qwen2Test, WindowsAreInUseWhereTheConfigSaysSo) {
+TEST(Qwen2Test, WindowsApplyOnlyIfTheConfigSaysSo) {
   const nlohmann::json unused = With(With(SmallConfig("qwen2"), "sliding_window", 5), "max_window_layers", 2);
   EXPECT_THAT(Parsed(unused).windows, IsEmpty());
   const nlohmann::json used = With(unused, "use_sliding_window", true);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys of the configuration, the gate's rows, and what a plan may say of a gate and of norms; the forward pass is held
-// to transformers, and to the gate's formulas, in parity_test.cc.
+// Keys of the configuration, the gate's rows, and rules for gates and norms in plans; parity_test.cc compares the
+// forward pass with transformers and with the gate's formulas.
 #include "experiments/model/families/table.h"
 
 #include <cmath>

@@ -29,7 +29,7 @@ class CapturedInputTest : public testing::Test {
   const TemporaryFolder folder_;
 };
 
-TEST_F(CapturedInputTest, FilesAreSequencesOneAfterAnother) {
+TEST_F(CapturedInputTest, FilesJoinTheirSequences) {
   const CapturedInput input = Load(
       {{{"layer_out.0", SomeArray({2, 3, 4})}, {"other", SomeArray({1})}}, {{"layer_out.0", SomeArray({1, 5, 4})}}});
   EXPECT_THAT(input.first_sequence, ElementsAre(0, 2));
@@ -39,7 +39,7 @@ TEST_F(CapturedInputTest, FilesAreSequencesOneAfterAnother) {
   EXPECT_EQ(input.sequences_sha256, input.sha256);
 }
 
-TEST_F(CapturedInputTest, PaddingIsNoTokenOfASequence) {
+TEST_F(CapturedInputTest, PaddingIsNotPartOfASequence) {
   const TestArray mask{{3, 4}, {1, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0, 0}};
   const CapturedInput input = Load({{{"layer_out.0", SomeArray({3, 4, 2})}, {"attention_mask", mask}}});
   EXPECT_THAT(input.lengths, ElementsAre(3, 2, 0));
@@ -50,7 +50,7 @@ TEST_F(CapturedInputTest, PaddingIsNoTokenOfASequence) {
               ThrowsMessage<Error>(HasSubstr("attention_mask: got shape [1, 4], expected [2, 4]")));
 }
 
-TEST_F(CapturedInputTest, ArraysThatDoNotBelongTogetherAreRefused) {
+TEST_F(CapturedInputTest, InconsistentArraysAreRefused) {
   const TestArray a = SomeArray({2, 3, 4});
   EXPECT_THAT([&] { Load({{{"layer_out.0", a}, {"embed", SomeArray({2, 5, 4})}}}); },
               ThrowsMessage<Error>(HasSubstr("embed: got 2 sequences of 5 tokens, expected 2 of 3 as in layer_out.0")));

@@ -43,7 +43,7 @@ TEST(CapturedLayout, NamesAndAxesWithoutAFile) {
     EXPECT_FALSE(layout.Find({name, DType::kF32, {2, 3, 5, 7}}, "f")) << name;
 }
 
-TEST(CapturedLayout, AFileSaysOtherNamesAxesAndMaps) {
+TEST(CapturedLayout, AFileDefinesNamesAxesAndMaps) {
   const CapturedLayout layout = Parse(R"({"q": {"name": "h.{layer}.q", "axes": "BTHC", "maps": "interleaved"},
                                           "probs": {"maps": "halves", "mask": "none"}})");
   const auto q = layout.Find({"h.3.q", DType::kF32, {2, 5, 4, 8}}, "f");
@@ -61,7 +61,7 @@ TEST(CapturedLayout, AFileSaysOtherNamesAxesAndMaps) {
   EXPECT_NE(layout.canonical(), CapturedLayout().canonical());
 }
 
-TEST(CapturedLayout, WhatMakesNoSenseIsRefused) {
+TEST(CapturedLayout, InvalidLayoutsAreRefused) {
   const std::pair<const char*, const char*> texts[] = {
       {R"([])", "expected an object of sites"},
       {R"({"qq": {}})", "got the key 'qq'"},

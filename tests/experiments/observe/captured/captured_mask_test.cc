@@ -40,7 +40,7 @@ class CapturedMaskTest : public testing::Test {
   const TemporaryFolder folder_;
 };
 
-TEST_F(CapturedMaskTest, OfItsName) {
+TEST_F(CapturedMaskTest, FindsTheNamedMask) {
   const TestArray map = SomeArray({1, 1, 3, 3});
   EXPECT_EQ(Seen("probs.0", map, "none"), "0-3 0-3 0-3 ");
   EXPECT_EQ(Seen("probs.0", map, "causal"), "0-1 0-2 0-3 ");

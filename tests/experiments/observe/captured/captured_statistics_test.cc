@@ -110,7 +110,7 @@ TEST_F(CapturedStatisticsTest, PaddingTakesNoPart) {
   }
 }
 
-TEST_F(CapturedStatisticsTest, MapsAndTheirDifferenceTellWhatCancels) {
+TEST_F(CapturedStatisticsTest, MapsAndTheirDifferenceMeasureCancellation) {
   constexpr size_t T = 70;  // two blocks of rows
   const TestArray both = CausalMap(4, T, 0.3f);
   TestArray difference{{1, 2, T, T}, {}};
@@ -140,7 +140,7 @@ TEST_F(CapturedStatisticsTest, WeightsCountOnce) {
   EXPECT_EQ(set.sites.at({Site::kLayerOut, 0}).outliers.count(), 24u);
 }
 
-TEST_F(CapturedStatisticsTest, RefusesShardsAndFormatsThatAreNot) {
+TEST_F(CapturedStatisticsTest, RefusesImpossibleShardsAndFormats) {
   const Arrays file{{"attn_logits.0", SomeArray({1, 1, 3, 3})}};
   EXPECT_THROW(Collect({file}, "{}", {.shard = {.index = 1, .count = 2}}), Error);
   EXPECT_THROW(Collect({file}, "{}", {.sites = "attn_logits", .formats = "int8/channel"}), Error);
@@ -148,7 +148,7 @@ TEST_F(CapturedStatisticsTest, RefusesShardsAndFormatsThatAreNot) {
 }
 
 // Batches of several sequences, with padding, maps beside their difference and weights; 300 rows are two tasks.
-TEST_F(CapturedStatisticsTest, AStreamGivesTheFileOfItsBatches) {
+TEST_F(CapturedStatisticsTest, AStreamMakesTheFileOfItsBatches) {
   const TestArray mask{{2, 4}, {1, 1, 1, 0, 0, 1, 1, 1}};
   const std::vector<Arrays> files{{{"attention_mask", mask},
                                    {"layer_out.0", SomeArray({2, 4, 8})},
@@ -171,7 +171,7 @@ TEST_F(CapturedStatisticsTest, AStreamGivesTheFileOfItsBatches) {
   EXPECT_EQ(GetFile(folder_ / "stream.h5"), GetFile(folder_ / "s.h5"));
 }
 
-TEST_F(CapturedStatisticsTest, AStreamSaysWhatIsWrongWithABatch) {
+TEST_F(CapturedStatisticsTest, AStreamRefusesBadBatches) {
   const TestArray a = SomeArray({1, 3, 4}), b = SomeArray({1, 3, 8});
   const auto add = [](CapturedStream& stream, const char* name, const TestArray& array) {
     stream.Add({name, DType::kF32, array.shape}, std::as_bytes(std::span(array.values)));

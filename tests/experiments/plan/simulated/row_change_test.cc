@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each option makes of a row, and that nothing is left of it when it is undone.
+// What each option does to a row, and that undoing it leaves no trace.
 #include "experiments/plan/simulated/row_change.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The quantizer on made blocks, against a plain loop over whole matrices in the formula of quant/format/round.h: which
-// values share a scale is all there is to it. Whole models under it are held to transformers in parity_test.cc.
+// The quantizer on made-up blocks, against a plain loop over whole matrices with the formula of quant/format/round.h:
+// only the choice of values that share a scale is to be tested. parity_test.cc compares whole models with transformers.
 #include "experiments/plan/simulated/simulated_quantizer.h"
 
 #include <gmock/gmock.h>
@@ -244,7 +244,7 @@ TEST(SimulatedQuantizerTest, RowsOfZerosStayZero) {
   }
 }
 
-TEST(SimulatedQuantizerTest, ABatchForgetsTheOneBefore) {
+TEST(SimulatedQuantizerTest, BatchesAreIndependent) {
   const ModelConfig config = Config("llama");
   SimulatedPlan quantizer("attn_logits=int8/tensor", config);
   Logits large(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sink against attention with one more key in double, in the pass where it works, and rows that are hard on it.
+// The sink against attention with one more key, in double, in a real pass; and difficult rows.
 #include "experiments/plan/simulated/zero_sink.h"
 
 #include <gmock/gmock.h>

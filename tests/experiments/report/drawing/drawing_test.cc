@@ -32,12 +32,12 @@ TEST(DrawingTest, DrawsTheSameBytesEachTime) {
   EXPECT_EQ(Drawing().Svg("a", Bars("one")), svg);
 }
 
-TEST(DrawingTest, TextOfFilesIsText) {
+TEST(DrawingTest, TextFromFilesIsEscaped) {
   const std::string svg = Drawing().Svg("a", Bars("</script><img src=x onerror=\"alert(1)\">"));
   EXPECT_THAT(svg, AllOf(Not(HasSubstr("</script")), Not(HasSubstr("<img"))));
 }
 
-TEST(DrawingTest, WhatASpecificationGetsWrongIsSaid) {
+TEST(DrawingTest, FaultySpecificationsAreRefused) {
   Drawing drawing;
   const auto refusal = [&](const Json& specification) {
     try {

@@ -11,20 +11,20 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(AttributionTest, TheDearestSiteIsFirst) {
+TEST(AttributionTest, TheSiteThatChangesMostIsFirst) {
   const Material material = MaterialOf({SweepOf({CellsOf("a", {{16, 20}}), CellsOf("a", {{4, 21}, {8, 20}}, "q"),
                                                  CellsOf("a", {{4, 25}}, "k"), CellsOf("a", {{4, 18}}, "v")})});
-  const FigureData figure = Attribution(material).at(0);
+  const FigureData figure = CostsOfSites(material).at(0);
   ASSERT_EQ(figure.table.rows.size(), 3u);  // at the fewest bits
   EXPECT_EQ(figure.table.rows[0]["site"], "k");
   EXPECT_EQ(figure.table.rows[1]["site"], "v");  // by magnitude
   EXPECT_EQ(figure.table.rows[2]["change"], 1.0);
-  EXPECT_THAT(figure.findings, ElementsAre(HasSubstr("is k: by +5")));
+  EXPECT_THAT(figure.findings, ElementsAre(HasSubstr("k changes a's perplexity on text most: it rises by 5.0")));
   EXPECT_TRUE(Bits(material).empty());
 }
 
-TEST(AttributionTest, OneSiteIsNone) {
-  EXPECT_TRUE(Attribution(MaterialOf({SweepOf({CellsOf("a", {{16, 20}, {4, 21}})})})).empty());
+TEST(AttributionTest, ASweepOfOneSiteHasNoFigure) {
+  EXPECT_TRUE(CostsOfSites(MaterialOf({SweepOf({CellsOf("a", {{16, 20}, {4, 21}})})})).empty());
 }
 
 TEST(AttributionTest, PartsOfAPlanAloneAndTakenOut) {
@@ -42,12 +42,16 @@ TEST(AttributionTest, PartsOfAPlanAloneAndTakenOut) {
                   {"plan", "k=int4/token"},
                   {"by", "site,layer"},
                   {"figures", {figure}}};
-  const FigureData drawn = Attribution(MaterialOf({json})).at(0);
+  const FigureData drawn = CostsOfSites(MaterialOf({json})).at(0);
   EXPECT_EQ(drawn.title, "Which site and layer of a plan costs what in m");
   ASSERT_EQ(drawn.table.rows.size(), 4u);
   EXPECT_THAT(drawn.table.rows[1],
               ElementsAre("perplexity:t, perplexity", "k", "taken out", "q=int4/token", 6.0, 5.0, 7.0, 40));
-  EXPECT_THAT(drawn.findings, ElementsAre(HasSubstr("the most expensive part is k: alone +5 of +9; +4 is left over.")));
+  EXPECT_THAT(
+      drawn.findings,
+      ElementsAre("In m, k is the most expensive part of k=int4/token: alone it changes perplexity on t by +5.00 "
+                  "[+4.00, +6.00], and the whole plan by +9.00 [+8.00, +10.00], of which +4.00 [+3.00, +5.00] is "
+                  "left over."));
   EXPECT_THAT(drawn.caption, HasSubstr("n: 40 of perplexity:t."));
 }
 

@@ -38,7 +38,7 @@ TEST_F(ChannelsTest, NoOutlierIsLostInItsRange) {
   ASSERT_EQ(figures[1].table.rows.size(), 3u * 32);
   EXPECT_THAT(figures[1].table.rows[2 * 32 + 20], ElementsAre("m", 2, 3, 40, 42, 90.0, 4));
   EXPECT_THAT(figures[1].findings,
-              ElementsAre("The largest magnitude of layer_out.1 of m is 90, in tokens 2, channels 40 to 41."));
+              ElementsAre("The largest magnitude of layer_out.1 in m is 90, at token 2, channels 40 to 41."));
 }
 
 TEST_F(ChannelsTest, WhatIsNotFiniteIsNamed) {

@@ -13,14 +13,13 @@
 namespace tare {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 TEST(FiguresTest, EachKindHasItsSpecificationAndItsSource) {
+  const std::set<std::string> shared{"figures", "sentences", "style"};
   std::set<std::string> kinds, files;
   for (const FigureKind& kind : kFigureKinds) kinds.emplace(kind.name);
   for (const auto& entry : std::filesystem::directory_iterator(TARE_SOURCE_DIR "/experiments/report/figures")) {
     const std::string name = entry.path().stem();
-    if (entry.path().extension() != ".h" && name != "figures" && name != "style") files.insert(name);
+    if (entry.path().extension() != ".h" && !shared.contains(name)) files.insert(name);
   }
   EXPECT_EQ(kinds, files);
 }
@@ -30,7 +29,7 @@ TEST(FiguresTest, NothingMakesNoFigure) {
 }
 
 // Series beyond the colours differ by shape: no two of the first colours x shapes are alike.
-TEST(FiguresTest, ColoursAndShapesDoNotReturnTogether) {
+TEST(FiguresTest, ColoursAndShapesDoNotRepeatTogether) {
   const Json range = Json::parse(GetFile(TARE_SOURCE_DIR "/experiments/report/figures/style.json")).at("range");
   EXPECT_EQ(std::gcd(range.at("category").size(), range.at("symbol").size()), 1u);
 }
@@ -48,7 +47,7 @@ TEST(FiguresTest, RowsBecomeTheDataInTheirOrder) {
   EXPECT_EQ(specification["spec"]["encoding"]["color"]["scale"]["domain"], Json({"z", "a"}));
 }
 
-TEST(FiguresTest, APanelStandsOncePerValueWithWhatItsRowSays) {
+TEST(FiguresTest, PanelsRepeatPerValueWithTheirRow) {
   FigureData figure{.name = "bits", .table = {.columns = {{"panel"}, {"unit"}, {"model"}, {"scale"}}}};
   figure.table.Add({"p", "nats", "m", "s"});
   figure.table.Add({"p", "nats", "n", "s"});
@@ -62,7 +61,7 @@ TEST(FiguresTest, APanelStandsOncePerValueWithWhatItsRowSays) {
   EXPECT_EQ(second["layer"][0]["encoding"]["y"]["title"], "share");
 }
 
-TEST(FiguresTest, WhatIsNotDrawnIsNamed) {
+TEST(FiguresTest, UndrawnRowsAreNamed) {
   FigureData figure{.name = "x",
                     .table = {.columns = {{"model", "model"}, {"layer", "layer"}, {"low", "from"}, {"value", "|x|"}}},
                     .drawn = {"value"},

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(FrontierTest, HasWhatWasPredictedWhatWasMeasuredAndWhatIsAllowed) {
+TEST(FrontierTest, HasPredictedMeasuredAndAllowedLosses) {
   const FigureData figure = Frontiers(MaterialOf({SearchOf("m")})).at(0);
   EXPECT_THAT(figure.table.rows,
               ElementsAre(ElementsAre("m", "predicted", 0, 16.0, 0.0, nullptr, nullptr, nullptr),
@@ -20,8 +20,9 @@ TEST(FrontierTest, HasWhatWasPredictedWhatWasMeasuredAndWhatIsAllowed) {
                           ElementsAre("m", "measured", 2, 4.0, 0.75, nullptr, nullptr, "q=int4/token"),
                           ElementsAre("m", "allowed", nullptr, 16.0, 0.02, nullptr, nullptr, nullptr),
                           ElementsAre("m", "allowed", nullptr, 4.0, 0.02, nullptr, nullptr, nullptr)));
-  EXPECT_THAT(figure.findings, ElementsAre("The cheapest measured plan of m that loses at most 0.02 nats per token has "
-                                           "8.00 bits per operand and loses 0.0125; the prediction was 0.01."));
+  EXPECT_THAT(figure.findings,
+              ElementsAre("The cheapest measured plan of m that loses at most 0.02 nats per token has "
+                          "8.00 bits per operand and loses 0.0125 [0.01, 0.015]; the prediction was 0.01."));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ TEST(HistogramsTest, SharesAreOfAllValuesAndCodesEndAtTheLargest) {
                            sites.at({Site::kLayerOut, 1}).outliers.absmax()));
 }
 
-TEST(HistogramsTest, SaysWhatBecomesZero) {
+TEST(HistogramsTest, FindsTheShareThatBecomesZero) {
   StatisticsSet set;
   SiteStatistics s;
   for (const float value : {7.0f, 0.4f, 0.4f, 2.0f}) {
@@ -39,7 +39,7 @@ TEST(HistogramsTest, SaysWhatBecomesZero) {
   Material material;
   material.statistics.emplace_back("m", set);
   EXPECT_THAT(Histograms(material).at(0).findings,
-              ElementsAre("With one scale for all of attn_logits of m, int4 turns 50.0 % of the values to 0."));
+              ElementsAre("With one scale for attn_logits of m, int4 rounds 50.0 % of the values to 0."));
 }
 
 }  // namespace

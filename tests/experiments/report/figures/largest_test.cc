@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(LargestTest, SaysWhereEachModelHasItsLargest) {
+TEST(LargestTest, FindsEachModelsLargest) {
   const std::vector<FigureData> figures =
       LargestMagnitudes(MaterialOf({OutliersOf("a", 20, 60), OutliersOf("b", 5, 90)}));
   ASSERT_EQ(figures.size(), 1u);
@@ -20,12 +20,13 @@ TEST(LargestTest, SaysWhereEachModelHasItsLargest) {
   EXPECT_THAT(figures[0].table.rows[0], ElementsAre("attn_logits", "a", 0, "largest", 10.0, 50));
   EXPECT_THAT(
       figures[0].findings,
-      ElementsAre("The largest attention logit of a is 20, in layer 1; of b it is 5, in layer 1, 0.25 times as large.",
-                  "The largest hidden state of a is 60, in layer 1; of b it is 90, in layer 1, 1.50 times as large."));
+      ElementsAre(
+          "The largest attention logit of a is 20, in layer 1; that of b is 5, in layer 1 (0.25 times as large).",
+          "The largest hidden state of a is 60, in layer 1; that of b is 90, in layer 1 (1.50 times as large)."));
   EXPECT_THAT(figures[0].caption, HasSubstr("attn_logits of a 100;"));
 }
 
-TEST(LargestTest, AStatisticsFileGoesBeforeJsonOfTheSameModel) {
+TEST(LargestTest, AStatisticsFileTakesPrecedenceOverJson) {
   Material material = MaterialOf({OutliersOf("m", 20, 60)});
   StatisticsSet set = RandomStatistics();
   material.statistics.emplace_back("m", set);
@@ -34,7 +35,7 @@ TEST(LargestTest, AStatisticsFileGoesBeforeJsonOfTheSameModel) {
   EXPECT_EQ(figure.table.rows[0]["magnitude"], set.sites.at({Site::kLayerOut, 0}).outliers.absmax());
 }
 
-TEST(LargestTest, WhatIsNoNumberIsNamedAndNotTheLargest) {
+TEST(LargestTest, NonfiniteValuesAreNamedAndNotTheLargest) {
   nlohmann::ordered_json json = OutliersOf("a", 20, 60);
   json["layers"][1]["attn_logits"]["absmax"] = nullptr;
   json["layers"][0]["layer_out"]["nonfinite"] = 7;

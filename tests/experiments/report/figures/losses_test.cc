@@ -9,7 +9,6 @@ namespace tare {
 namespace {
 
 using ::testing::ElementsAre;
-using Json = nlohmann::ordered_json;
 
 TEST(LossesTest, HasARowPerRangeOfContextWithItsError) {
   const Json ranges = Json::array({{{"first", 1}, {"last", 1}, {"tokens", 4}, {"nll", 6.0}, {"nll_stderr", nullptr}},
@@ -21,8 +20,8 @@ TEST(LossesTest, HasARowPerRangeOfContextWithItsError) {
   const FigureData figure = Losses(MaterialOf({evaluation})).at(0);
   EXPECT_THAT(figure.table.rows, ElementsAre(ElementsAre("m, f32 on t", 1, 1, 6.0, nullptr, nullptr, nullptr, 4),
                                              ElementsAre("m, f32 on t", 2, 3, 4.5, 0.5, 4.0, 5.0, 8)));
-  EXPECT_THAT(figure.findings, ElementsAre("The loss of m, f32 on t is 6 nats per token with 1 tokens of context, "
-                                           "and 4.5 with 2 to 3."));
+  EXPECT_THAT(figure.findings, ElementsAre("The loss of m on t is 6 nats per token with 1 token of context, "
+                                           "and 4.50 +/- 0.50 with 2 to 3 tokens."));
 }
 
 }  // namespace

@@ -10,7 +10,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Json = nlohmann::ordered_json;
 
 Json FoundBy(const char* key) {
   const auto group = [&](double depth, double acc, int n) {
@@ -26,16 +25,17 @@ TEST(NeedlesTest, HasACellPerDepthAndLength) {
   const FigureData figure = Needles(MaterialOf({FoundBy("length")})).at(0);
   ASSERT_EQ(figure.table.rows.size(), 2u);
   EXPECT_THAT(figure.table.rows[1], ElementsAre("m, q=int4/token, needles", 0.5, 512, 0.25, 0.1, 1.0, 20));
-  EXPECT_THAT(figure.findings, ElementsAre("m, q=int4/token, needles: 15 of 30 needles found; fewest, 0.25 of 20, at "
-                                           "depth 0.5 and length 512."));
+  EXPECT_THAT(figure.findings,
+              ElementsAre("m under q=int4/token finds 15 of the 30 needles of needles, and the fewest at depth "
+                          "0.5 and length 512: a share of 0.25 [0.10, 1.00]."));
   EXPECT_THAT(figure.caption, HasSubstr("10 to 20 items per cell"));
 }
 
-TEST(NeedlesTest, WhereAllAreFoundNoneIsFewest) {
+TEST(NeedlesTest, IfAllAreFoundTheFindingNamesNoFewest) {
   Json all = FoundBy("length");
   all["tasks"]["choice:needles"]["by"].erase(1);
   EXPECT_THAT(Needles(MaterialOf({all})).at(0).findings,
-              ElementsAre("m, q=int4/token, needles: 10 of 10 needles found."));
+              ElementsAre("m under q=int4/token finds 10 of the 10 needles of needles."));
 }
 
 TEST(NeedlesTest, APanelsTitleHasALinePerPart) {
@@ -43,7 +43,7 @@ TEST(NeedlesTest, APanelsTitleHasALinePerPart) {
   EXPECT_EQ(specification["concat"][0]["title"]["text"], Json({"m", "q=int4/token", "needles"}));
 }
 
-TEST(NeedlesTest, OtherKeysAreNoFigure) { EXPECT_TRUE(Needles(MaterialOf({FoundBy("shots")})).empty()); }
+TEST(NeedlesTest, OtherKeysMakeNoFigure) { EXPECT_TRUE(Needles(MaterialOf({FoundBy("shots")})).empty()); }
 
 }  // namespace
 }  // namespace tare

@@ -10,7 +10,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Json = nlohmann::ordered_json;
 
 TEST(PositionsTest, HasARowPerRangeOfContext) {
   const Json ranges =
@@ -22,18 +21,20 @@ TEST(PositionsTest, HasARowPerRangeOfContext) {
   const FigureData figure = Positions(MaterialOf({evaluation})).at(0);
   EXPECT_THAT(figure.table.rows, ElementsAre(ElementsAre("m, q=int4/token", 1, 1, 0.5, 1.5, 4),
                                              ElementsAre("m, q=int4/token", 2, 3, 0.25, 1.1, 8)));
-  EXPECT_THAT(figure.findings,
-              ElementsAre(HasSubstr("change by 0.375 nats per token; with 2 or more tokens of context by 0.25")));
+  EXPECT_THAT(
+      figure.findings,
+      ElementsAre("The predictions of m under q=int4/token diverge by 0.375 nats per token: by 0.5 with 1 token of "
+                  "context, and by 0.25 with 2 to 3 tokens."));
 }
 
-TEST(PositionsTest, NothingMovedHasNoPlaceOnALogAxis) {
+TEST(PositionsTest, ADivergenceOf0IsMissingOnALogAxis) {
   const Json ranges =
       Json::array({{{"first", 1}, {"last", 1}, {"tokens", 4}, {"kld", 0.0}, {"perplexity_ratio", 1.0}},
                    {{"first", 2}, {"last", 3}, {"tokens", 4}, {"kld", nullptr}, {"perplexity_ratio", 1.0}}});
   const Json task{{"kld", 0.0}, {"by_context", ranges}};
   const Json evaluation{{"schema", "tare.eval/1"}, {"model", "m"}, {"plan", "p"}, {"tasks", {{"divergence:t", task}}}};
   EXPECT_THAT(MissingOf(Positions(MaterialOf({evaluation})).at(0)),
-              ElementsAre("m, p, context 1: 0 has no place on a log axis",
+              ElementsAre("m, p, context 1: a log axis cannot show 0",
                           "model, plan m, p, context from (tokens) 2, to 3: divergence (nats) is not a number"));
 }
 

@@ -9,7 +9,6 @@ namespace tare {
 namespace {
 
 using ::testing::HasSubstr;
-using Json = nlohmann::ordered_json;
 
 TEST(RooflineTest, TheRoofIsTheLowerOfProductsAndReading) {
   const Json roofline{{"u8s8_gops", 100}, {"f32_gflops", 50}, {"bf16_gflops", 0}, {"read_gbps", 10}};
@@ -35,8 +34,8 @@ TEST(RooflineTest, TheRoofIsTheLowerOfProductsAndReading) {
   EXPECT_NEAR(figure.table.rows[1]["roof"].get<double>(), 100, 1e-9);
   EXPECT_NEAR(figure.table.rows[1]["share"].get<double>(), 0.5, 1e-9);
   EXPECT_THAT(figure.findings.at(0),
-              "The kernel nearest to its roof is tare of linear (1 rows of 1000 to 1000, weights=int8/channel): 50 % "
-              "of 20 Gop/s.");
+              "The kernel nearest to its roof is tare in linear (1 row of 1000 to 1000, weights=int8/channel): it "
+              "reaches 50 % of 20 Gop/s.");
 }
 
 TEST(RooflineTest, AttentionCountsItsTensorsOnce) {
@@ -84,7 +83,7 @@ TEST(RooflineTest, DecodingIsBoundByReadingItsCache) {
   EXPECT_NEAR(figure.table.rows[0]["share"].get<double>(), 0.5, 1e-9);
 }
 
-TEST(RooflineTest, WhatWasNotMeasuredIsNamed) {
+TEST(RooflineTest, MissingMeasurementsAreNamed) {
   Json bench{{"schema", "tare.bench/1"},
              {"bench", "linear"},
              {"roofline", {{"u8s8_gops", 0}, {"read_gbps", 10}}},
@@ -100,7 +99,7 @@ TEST(RooflineTest, WhatWasNotMeasuredIsNamed) {
   const FigureData figure = RooflineOfKernels(MaterialOf({bench})).at(0);
   EXPECT_TRUE(figure.findings.empty());
   ASSERT_EQ(MissingOf(figure).size(), 1u);
-  EXPECT_THAT(MissingOf(figure)[0], HasSubstr("kernel tare, of linear, size 1 rows of 10 to 10, plan p"));
+  EXPECT_THAT(MissingOf(figure)[0], HasSubstr("kernel tare, of linear, size 1 row of 10 to 10, plan p"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "quant/file/checked_lines.h"
 #include "quant/file/hdf5.h"
 #include "quant/statistics/statistics_file.h"
 #include "tests/support/random_statistics.h"
@@ -15,7 +16,6 @@
 namespace tare {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -63,6 +63,14 @@ TEST_F(MaterialTest, AComparisonIsItsOutliersAndItsSweep) {
     EXPECT_EQ(material->documents[0].json, outliers);
     EXPECT_EQ(material->sweeps.at(0).cells.size(), 2u);
   }
+  const std::string line = CheckedLine({{"schema", "tare.outliers/1"}, {"key", 1}, {"figures", outliers}});
+  Put("compared/outliers.jsonl", line + "\n");
+  EXPECT_EQ(ReadMaterial({folder_ / "compared"}).documents.at(0).json, outliers);
+  std::string damaged = line;
+  damaged[line.find("20")] = '7';
+  Put("compared/outliers.jsonl", damaged + "\n");
+  EXPECT_THAT(Refusal({folder_ / "compared"}),
+              HasSubstr("line 1: does not match its hash; try tare compare with this"));
   const Json blame{{"schema", "tare.attribution/1"}, {"model", "m"}, {"figures", Json::array()}};
   Put("compared/compare.json", Json{{"schema", "tare.compare/1"},
                                     {"outliers", {outliers}},
@@ -72,7 +80,7 @@ TEST_F(MaterialTest, AComparisonIsItsOutliersAndItsSweep) {
   EXPECT_EQ(ReadMaterial({folder_ / "compared"}).documents.size(), 3u);
 }
 
-TEST_F(MaterialTest, WhatItCannotUseIsNamedWithWhatToDo) {
+TEST_F(MaterialTest, UnusableFilesAreNamedWithAdvice) {
   EXPECT_THAT(Refusal({folder_ / "gone"}), HasSubstr("gone: got no such file or folder"));
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   EXPECT_THAT(Refusal({folder_ / "pipe"}), HasSubstr("pipe: got a pipe or a device, expected a file or a folder"));
@@ -124,7 +132,7 @@ TEST_F(MaterialTest, AnotherHdf5FileIsNamedWithWhatAReportTakes) {
               AllOf(HasSubstr("got the schema tare.quantized/2"), HasSubstr("tare.stats.file/1, tare.dump/1, tare.")));
 }
 
-TEST_F(MaterialTest, DocumentsLieInTheOrderInWhichModelsCame) {
+TEST_F(MaterialTest, DocumentsKeepTheOrderOfModels) {
   const auto evaluation = [&](const std::string& model, const std::string& plan) {
     return Put(
         model + plan,
@@ -141,7 +149,7 @@ TEST_F(MaterialTest, DocumentsLieInTheOrderInWhichModelsCame) {
                                      &std::pair<std::string, std::string>::first));  // 0: all
 }
 
-TEST_F(MaterialTest, WhatADocumentLacksIsSaidWithItsFile) {
+TEST_F(MaterialTest, MissingMembersAreNamedWithTheirFile) {
   const Material material = ReadMaterial({Put("odd.json", R"({"schema":"tare.bench/1"})")});
   try {
     material.ForEach("tare.bench/1", [](const Json& json) { (void)json.at("cases"); });

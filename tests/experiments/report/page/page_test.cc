@@ -23,7 +23,7 @@ std::string PageOf(const Material& material, const std::string& title = "Title")
   return ReportPage({title, "1.2.3", "tare report x"}, material, figures, drawing);
 }
 
-TEST(PageTest, HoldsFindingsFiguresTablesAndWhatWasRun) {
+TEST(PageTest, HoldsFindingsFiguresTablesAndRuns) {
   const std::string page =
       PageOf(MaterialOf({OutliersOf("one", 20, 60), SweepOf({CellsOf("one", {{16, 20}, {4, 30}})})}));
   for (const char* part : {"<title>Title</title>", "The largest attention logit of one is 20", "href=\"#figure-bits\"",
@@ -33,7 +33,7 @@ TEST(PageTest, HoldsFindingsFiguresTablesAndWhatWasRun) {
   EXPECT_THAT(page, AllOf(Not(HasSubstr("{{")), Not(HasSubstr("http-equiv=\"refresh")), Not(HasSubstr("src=\"http"))));
 }
 
-TEST(PageTest, NamesWhatCouldNotBeDrawnAndWhatWasRun) {
+TEST(PageTest, NamesMissingRowsAndRuns) {
   nlohmann::ordered_json json = OutliersOf("one", 20, 60);
   json["command"] = "tare stats 'a b'";
   json["layers"][0]["layer_out"]["absmax"] = nullptr;
@@ -45,7 +45,7 @@ TEST(PageTest, NamesWhatCouldNotBeDrawnAndWhatWasRun) {
 }
 
 // Names of models, tasks and files may hold anything.
-TEST(PageTest, WhatComesFromFilesIsText) {
+TEST(PageTest, ContentsOfFilesAreEscaped) {
   const std::string hostile = "</script><script>alert(1)</script><img src=x onerror='a\"b'>{{script}}\xff";
   const std::string page = PageOf(
       MaterialOf({SweepOf({CellsOf("m", {{16, 20}, {4, 30}})}), OutliersOf("</script><script>alert(1)</script>"
@@ -60,7 +60,7 @@ TEST(PageTest, WhatComesFromFilesIsText) {
 }
 
 // A file may have markup where a number belongs: it is text on the page, or the drawing refuses it by its figure.
-TEST(PageTest, WhatIsNoNumberIsText) {
+TEST(PageTest, OtherValuesThanNumbersAreText) {
   const auto figure = [] { return kFigureKinds[0].make(MaterialOf({OutliersOf("one", 20, 60)})).at(0); };
   size_t shown = 0;
   for (const auto& column : figure().table.columns) {

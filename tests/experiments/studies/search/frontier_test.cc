@@ -55,7 +55,7 @@ void ExpectHullOf(const Parts& parts) {
   }
 }
 
-TEST(FrontierTest, NoChoiceIsBelowIt) {
+TEST(FrontierTest, NoChoiceLiesBelowIt) {
   std::mt19937 random(1);
   std::uniform_int_distribution<int> sizes(1, 4), costs(1, 9), losses(-1, 12);  // few values: ties, and losses below 0
   for (int trial = 0; trial < 300; ++trial) {
@@ -68,7 +68,7 @@ TEST(FrontierTest, NoChoiceIsBelowIt) {
   }
 }
 
-TEST(FrontierTest, TheBestBargainFirst) {
+TEST(FrontierTest, TheBestRatioComesFirst) {
   // b loses 1 for 4 saved, a 2 for 4; a's middle level is above its hull and is left out.
   const Parts parts{{{8, 0}, {6, 1.5}, {4, 2}}, {{8, 0}, {4, 1}}};
   const std::vector<FrontierPoint> frontier = Frontier(parts);
@@ -81,7 +81,7 @@ TEST(FrontierTest, TheBestBargainFirst) {
   EXPECT_EQ(frontier[2].loss, 3);
 }
 
-TEST(FrontierTest, WhatLosesNothingIsTakenAtOnce) {
+TEST(FrontierTest, LevelsWithoutLossAreTakenAtOnce) {
   const std::vector<FrontierPoint> frontier = Frontier({{{8, 0}, {4, -1e-9}}, {{8, 0}}});
   ASSERT_EQ(frontier.size(), 1u);
   EXPECT_THAT(frontier[0].levels, ElementsAre(1, 0));

@@ -30,7 +30,7 @@ Search Example() {
   return search;
 }
 
-TEST(SearchTableTest, WhatWasRunAndTheAnswer) {
+TEST(SearchTableTest, ShowsMeasuredPointsAndTheAnswer) {
   const std::string text = SearchTable(Example());
   EXPECT_THAT(text, HasSubstr("m: 2 parts, a frontier of 2 steps from 16 to 4.00 bits per operand\n"));
   EXPECT_THAT(text, HasSubstr("\n  step 1           10.00   2.50e-01  2.50e-01 the answer\n"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bisection along a frontier whose runs lose other than predicted.
+// Bisection along a frontier whose measured losses differ from the predicted ones.
 #include "experiments/studies/search/search.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ VerifiedPoint Twice(size_t step) {
   return point;
 }
 
-TEST(SearchTest, TheCheapestThatKeepsWithin) {
+TEST(SearchTest, FindsTheCheapestWithinTheLoss) {
   for (size_t steps = 1; steps < 40; ++steps) {
     for (size_t answer = 1; answer <= steps; ++answer) {
       Search search = Of(steps, 2.0 * static_cast<double>(answer) + 1);
@@ -44,14 +44,14 @@ TEST(SearchTest, TheCheapestThatKeepsWithin) {
   }
 }
 
-TEST(SearchTest, NothingKeepsWithin) {
+TEST(SearchTest, RefusesALossThatNothingMeets) {
   Search search = Of(9, 1.9);
   EXPECT_THAT(
       [&] { Verify(search, Twice); },
       ThrowsMessage<Error>(HasSubstr("got 1.9, expected a loss that some plan meets: the best measured plan loses 2")));
 }
 
-TEST(SearchTest, FewerBitsThatLoseNothingAreAnAnswer) {
+TEST(SearchTest, FewerBitsWithoutLossAreAnAnswer) {
   for (const size_t steps : {0u, 9u}) {
     Search search = Of(steps, 1.9);
     search.frontier.front().levels = {0, 1};

@@ -11,7 +11,6 @@
 namespace tare {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -103,7 +102,7 @@ TEST(PairSpread, OtherComparisonsAreNamed) {
   EXPECT_THAT(Refusal(pairs), HasSubstr("was it made by another version"));
 }
 
-TEST(PairSpread, FoldersThatHoldNoComparison) {
+TEST(PairSpread, FoldersWithoutAComparisonAreRefused) {
   const TemporaryFolder folder;
   EXPECT_THAT([&] { ReadComparedPair(folder.path()); },
               testing::ThrowsMessage<Error>(HasSubstr("got no compare.json, expected a folder")));

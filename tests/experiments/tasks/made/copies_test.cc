@@ -8,14 +8,13 @@
 #include <span>
 
 #include "quant/base/error.h"
-#include "quant/file/json_text.h"
+#include "quant/file/json_value.h"
 #include "quant/file/sha256.h"
 #include "tests/experiments/tasks/made/prose.h"
 
 namespace tare {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -30,7 +29,7 @@ TEST(NameIn, IsACapitalisedWordWithinASentence) {
   EXPECT_EQ(NameIn("to", "Harriet's"), "") << "its ending would not be the whole word";
 }
 
-TEST(MakeCopies, TheStretchGoesOnWithTheName) {
+TEST(MakeCopies, ThePassageContinuesWithTheName) {
   const std::vector<Json> items =
       MakeCopies({.lengths = {128, 300}, .depths = {0, 1}, .samples = 3}, Prose(), ProseTokenizer());
   ASSERT_EQ(items.size(), 12u);
@@ -58,7 +57,7 @@ TEST(MakeCopies, TheNameIsTheNearestToItsDepth) {
   EXPECT_GT(last, 0.7);
 }
 
-TEST(MakeCopies, ASeedIsAlwaysTheSameItems) {
+TEST(MakeCopies, EqualSeedsMakeEqualItems) {
   std::string lines;
   for (const Json& item : MakeCopies({.lengths = {100}, .samples = 1}, Prose(), ProseTokenizer()))
     lines += JsonText(item) + "\n";

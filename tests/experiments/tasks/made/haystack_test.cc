@@ -14,13 +14,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-TEST(Haystack, WordsAreWhatBlanksSeparate) {
+TEST(Haystack, BlanksSeparateWords) {
   EXPECT_THAT(Haystack::WordsOf(" a  b\n c,\td ", "t"), ElementsAre("a", "b", "c,", "d"));
   EXPECT_THAT([] { Haystack::WordsOf(" \n", "t.txt"); }, ThrowsMessage<Error>(HasSubstr("t.txt: got no words")));
   EXPECT_THAT([] { Haystack::WordsOf("a\xff", "t.txt"); }, ThrowsMessage<Error>(HasSubstr("t.txt: got byte 0xff")));
 }
 
-TEST(Haystack, DrawsWhatFillsTheTokens) {
+TEST(Haystack, DrawsWordsThatFillTheTokens) {
   Draws draws(1);
   for (const size_t tokens : {1u, 7u, 50u, 400u}) {
     const Haystack::Words words = Prose().Draw(tokens, draws);
@@ -34,7 +34,7 @@ TEST(Haystack, DrawsWhatFillsTheTokens) {
               ThrowsMessage<Error>(HasSubstr("expected at least 1000000; try a longer text")));
 }
 
-TEST(Filled, LeavesLessRoomThanAWordTakes) {
+TEST(Filled, LeavesNoRoomForAnotherWord) {
   Draws draws(2);
   const auto make = [](Haystack::Words words) { return Joined(words) + " and so"; };
   const std::vector<std::string> endings{"a", "very long indeed"};

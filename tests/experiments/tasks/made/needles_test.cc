@@ -11,14 +11,13 @@
 
 #include "experiments/tasks/choice_items.h"
 #include "quant/base/error.h"
-#include "quant/file/json_text.h"
+#include "quant/file/json_value.h"
 #include "quant/file/sha256.h"
 #include "tests/experiments/tasks/made/prose.h"
 
 namespace tare {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -54,7 +53,7 @@ TEST(MakeNeedles, AnItemForEachLengthAndDepth) {
 }
 
 // Words of prose before the answer's needle, as a share of all: its depth, to half a word.
-TEST(MakeNeedles, TheAnswerStandsAtItsDepth) {
+TEST(MakeNeedles, TheAnswerIsAtItsDepth) {
   for (const Json& item : Make({.lengths = {400}, .needles = 1, .samples = 1})) {
     const std::string context = item["ctx"];
     const size_t at = context.find("The magic number of "), end = context.find('.', at) + 1;
@@ -67,7 +66,7 @@ TEST(MakeNeedles, TheAnswerStandsAtItsDepth) {
   }
 }
 
-TEST(MakeNeedles, QuestionsBeforeTheOneAskedAreAnswered) {
+TEST(MakeNeedles, EarlierQuestionsAreAnswered) {
   const std::vector<Json> items = Make({.lengths = {300}, .depths = {0.5}, .needles = 6, .questions = 3, .samples = 3});
   ASSERT_EQ(items.size(), 9u) << "each question counts";
   for (size_t i = 0; i < items.size(); ++i) {
@@ -92,7 +91,7 @@ TEST(MakeNeedles, QuestionsBeforeTheOneAskedAreAnswered) {
 }
 
 // Of five depths and three questions each depth has three items of every sample, each where it says.
-TEST(MakeNeedles, TheNeedlesThatAreAskedForStandAtTheDepthsInTurn) {
+TEST(MakeNeedles, QueriedNeedlesTakeTheDepthsInTurn) {
   std::map<double, int> count;
   for (const Json& item :
        Make({.lengths = {512}, .wrong = WrongEndings::kChanged, .needles = 4, .questions = 3, .samples = 2})) {
@@ -121,7 +120,7 @@ TEST(MakeNeedles, WrongEndingsCanBeTheAnswerChanged) {
 }
 
 // A change of it would be another task of the same name.
-TEST(MakeNeedles, ASeedIsAlwaysTheSameItems) {
+TEST(MakeNeedles, EqualSeedsMakeEqualItems) {
   const auto text = [](uint64_t seed, size_t samples) {
     std::string lines;
     for (const Json& item : Make({.lengths = {128}, .samples = samples, .seed = seed})) lines += JsonText(item) + "\n";
@@ -134,7 +133,7 @@ TEST(MakeNeedles, ASeedIsAlwaysTheSameItems) {
             "1d56b88f8d9c5f011f14052f2c8fd44627aa0ec80384a6382aa0c738ba6dc048");
 }
 
-TEST(MakeNeedles, WhatCannotBeMadeIsRefused) {
+TEST(MakeNeedles, ImpossibleItemsAreRefused) {
   const auto refused = [](const NeedleQuestion& question, const char* why) {
     EXPECT_THAT([&] { Make(question); }, ThrowsMessage<Error>(HasSubstr(why)));
   };

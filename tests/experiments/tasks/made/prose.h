@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What items are made of in tests: the beginning of the embedded pair's text, and its tokenizer.
+// The material of made items in tests: the beginning of the embedded pair's text, and its tokenizer.
 #pragma once
 
 #include <string>

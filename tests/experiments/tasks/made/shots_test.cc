@@ -11,14 +11,13 @@
 #include <sstream>
 
 #include "quant/base/error.h"
-#include "quant/file/json_text.h"
+#include "quant/file/json_value.h"
 #include "quant/file/sha256.h"
 #include "tests/experiments/tasks/made/prose.h"
 
 namespace tare {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
@@ -77,7 +76,7 @@ TEST(MakeShots, OrdersAreOfTheSameExamples) {
   EXPECT_EQ(sorted.size(), 1u);
 }
 
-TEST(MakeShots, ASeedIsAlwaysTheSameItems) {
+TEST(MakeShots, EqualSeedsMakeEqualItems) {
   std::string lines;
   for (const Json& item : MakeShots({.shots = {8}, .seeds = 1, .samples = 2}, Prose().words()))
     lines += JsonText(item) + "\n";
@@ -85,7 +84,7 @@ TEST(MakeShots, ASeedIsAlwaysTheSameItems) {
             "f148219e43125c8fd160072181395eb2ef93084c74615e5d1f4cfa8efb44413e");
 }
 
-TEST(MakeShots, OfADataSetTheOthersAreAsked) {
+TEST(MakeShots, ADataSetsOtherExamplesAreSamples) {
   const std::vector<Example> data{{"a1", "x"},      {"a2", "x"},      {"a3", "x"},
                                   {"b1", "{text}"}, {"b2", "{text}"}, {"b3", "{text}"}};
   const std::vector<Json> items =
@@ -109,7 +108,7 @@ TEST(MakeShots, OfADataSetTheOthersAreAsked) {
   }
 }
 
-TEST(MakeShots, WhatCannotBeMadeIsRefused) {
+TEST(MakeShots, ImpossibleItemsAreRefused) {
   const auto refused = [](const ShotQuestion& question, const char* why) {
     EXPECT_THAT([&] { MakeShots(question, Prose().words()); }, ThrowsMessage<Error>(HasSubstr(why)));
   };

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::ThrowsMessage;
 
-TEST(ByteLevel, EveryByteComesBack) {
+TEST(ByteLevel, EveryByteRoundTrips) {
   std::string bytes;
   for (int byte = 0; byte < 256; ++byte) bytes += static_cast<char>(byte);
   EXPECT_EQ(FromAlphabet(ToAlphabet(bytes)), bytes);

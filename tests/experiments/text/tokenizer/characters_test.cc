@@ -30,7 +30,7 @@ TEST(Characters, NormalFormsAreOfUnicode11) {
   EXPECT_EQ(Normalize("\xe3\x8b\xbf", NormalForm::kNfkc), "\xe3\x8b\xbf");  // U+32FF, of Unicode 12.1
 }
 
-TEST(Characters, BackAndForth) {
+TEST(Characters, NextAndPrevious) {
   const std::string text = "a\xc3\xa4\xe6\x97\xa5\xf0\x9f\x98\x80";
   std::vector<char32_t> forth, back;
   for (size_t at = 0; at < text.size();) forth.push_back(Next(text, &at));

@@ -61,7 +61,7 @@ TEST(Pattern, ExpressionsMeanWhatTheyMeanInRuby) {
   EXPECT_EQ(Matches(R"(\s+(?!\S)|\s+)", "a   b"), "  | |");
 }
 
-TEST(Pattern, WhatCannotBeReadIsRefused) {
+TEST(Pattern, UnsupportedPatternsAreRefused) {
   EXPECT_THAT([] { Pattern::Regex("(a", "t.json"); },
               ThrowsMessage<Error>(HasSubstr("t.json: pattern '(a': got an expression")));
   EXPECT_THAT([] { Pattern::Regex("[a&&b]", "t"); }, ThrowsMessage<Error>(HasSubstr("nested brackets")));

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::ThrowsMessage;
 
-TEST(Subwords, AModelWithoutATypeIsToldByWhatItHas) {
+TEST(Subwords, AModelWithoutATypeIsRecognised) {
   std::vector<int32_t> ids;
   ParseSubwords({{"vocab", {{"a", 0}}}, {"merges", nlohmann::json::array()}}, WordsOf::kCharacters, "m")
       ->Encode("a", &ids);

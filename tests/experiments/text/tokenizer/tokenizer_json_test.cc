@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokenizers of every style against what the tokenizers library gave (tests/data/text/tokenizers/make.py), and files
-// that do not hold together.
+// Tokenizers of every style against the tokenizers library (tests/data/text/tokenizers/make.py), and inconsistent
+// files.
 #include "experiments/text/tokenizer/tokenizer_json.h"
 
 #include <gmock/gmock.h>
@@ -91,7 +91,7 @@ std::string Refused(const std::string& style, const std::function<void(Json&)>& 
   }
 }
 
-TEST(TokenizerJson, WhatIsNotKnownIsRefusedByItsName) {
+TEST(TokenizerJson, UnknownTypesAreRefusedByName) {
   EXPECT_THAT(Refused("gpt2", [](Json& j) { j["model"]["type"] = "WordPiece"; }),
               HasSubstr("t.json: model: got type WordPiece, expected BPE or Unigram"));
   EXPECT_THAT(Refused("gpt2", [](Json& j) { j["pre_tokenizer"]["type"] = "UnicodeScripts"; }),
@@ -104,7 +104,7 @@ TEST(TokenizerJson, WhatIsNotKnownIsRefusedByItsName) {
   EXPECT_THAT(Refused("gpt2", [](Json& j) { j["model"]["dropout"] = 0.1; }), HasSubstr("dropout: got 0.1"));
 }
 
-TEST(TokenizerJson, WhatDoesNotHoldTogetherIsRefused) {
+TEST(TokenizerJson, InconsistentFilesAreRefused) {
   EXPECT_THAT(Refused("gpt2", [](Json& j) { j["model"]["merges"].push_back("zz yy"); }),
               AllOf(HasSubstr("merges: "), HasSubstr("got 'zz' and 'yy', but vocab has no 'zz'")));
   EXPECT_THAT(Refused("gpt2", [](Json& j) { j["model"]["merges"][0] = "one"; }), HasSubstr("expected two pieces"));

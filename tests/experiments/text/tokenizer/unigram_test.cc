@@ -70,7 +70,7 @@ TEST(Unigram, UnknownNeighboursAreOneAndMayBeBytes) {
   EXPECT_THROW(Encode(json, "z"), Error);
 }
 
-TEST(Unigram, WhatCannotBeAnIdOrAPieceIsRefused) {
+TEST(Unigram, InvalidIdsAndPiecesAreRefused) {
   Json json = Pieces({{"<unk>", 0.0}, {"a", 0.0}});
   for (const char* id : {"-1", "2", "4294967296", "18446744073709551615", "0.5"}) {
     json["unk_id"] = Json::parse(id);

@@ -13,6 +13,7 @@
 
 #include "kernels/attention/fixed_exp.h"
 #include "kernels/attention/row_exp2.h"
+#include "kernels/attention/tile_order.h"
 #include "quant/base/aligned.h"
 #include "quant/format/zero_point.h"
 #include "tests/support/each_target.h"
@@ -36,6 +37,7 @@ struct RandomBlock {
       }
     }
   }
+  int Exp(int r, int key) const { return exps[key / 64 * kTileStride + r * 64 + ExpOfKey(key % 64)]; }
   float Largest(int r) const { return std::max({max[r], max[kRows + r], max[2 * kRows + r]}); }
   float Below(int t, int r) const { return RowExp2((max[t * kRows + r] - Largest(r)) * (1.0f / kExpUnitsPerOctave)); }
 
@@ -66,12 +68,57 @@ TEST(CodeStage, LateCodesAreTheFormulas) {
         int sum = 0;
         for (int i = 0; i < kTiles * 64; ++i) {
           const float factor = block.Below(i / 64, r) * (static_cast<float>(qmax) / 32767);
-          const double exact = double{factor} * block.exps[i / 64 * kTileStride + r * 64 + i % 64];
+          const double exact = double{factor} * block.Exp(r, i);
           ASSERT_EQ(codes[r * kStride + i], std::nearbyint(exact)) << r << ' ' << i;
           sum += codes[r * kStride + i];
         }
         ASSERT_EQ(sums[r], sum);
       }
+    });
+  }
+}
+
+// Rows that begin without a key, that rise by less than 60 octaves, and by more, in the first block or a later one.
+TEST(CodeStage, BlocksMergeAsTheFormulasSay) {
+  const RandomBlock block(6);  // its tiles as blocks
+  AlignedBuffer<float> max(kTiles * kRows), reference(kRows), norm(kRows), scales(kTiles * kRows), shrinks(kRows);
+  AlignedBuffer<int32_t> sums(kTiles * kRows);
+  for (int i = 0; i < kTiles * kRows; ++i) max[i] = block.max[i], sums[i] = block.exp_sums[i] / 128;
+  for (const float before : {-kInfinity, 0.0f, 150000.0f}) {
+    OnEachTarget(kAllTargets, [&] {
+      std::fill_n(reference.data(), kRows, before);
+      std::fill_n(norm.data(), kRows, before < 0 ? 0.0f : 3.0f);
+      const bool any = MergeBlocks({.rows = kRows,
+                                    .blocks = kTiles,
+                                    .block_max = max.data(),
+                                    .code_sums = sums.data(),
+                                    .reference = reference.data(),
+                                    .norm = norm.data(),
+                                    .row_scales = scales.data(),
+                                    .shrinks = shrinks.data()});
+      bool want_any = false;
+      for (int r = 0; r < kRows; ++r) {
+        float want_reference = before, want_norm = before < 0 ? 0.0f : 3.0f, want_shrink = 1;
+        std::vector<float> want_scales;
+        for (int t = 0; t < kTiles; ++t) {
+          const float largest = max[t * kRows + r];
+          if (largest - want_reference > 60 * 2048) {
+            const float less = RowExp2((want_reference - largest) / 2048);
+            want_norm *= less;
+            want_shrink *= less;
+            for (float& scale : want_scales) scale *= less;
+            want_reference = largest;
+          }
+          want_scales.push_back(RowExp2((largest - want_reference) / 2048));
+          want_norm = want_norm + want_scales.back() * static_cast<float>(sums[t * kRows + r]);
+        }
+        want_any |= want_shrink != 1;
+        ASSERT_EQ(reference[r], want_reference) << r;
+        ASSERT_EQ(norm[r], want_norm) << r;
+        ASSERT_EQ(shrinks[r], want_shrink) << r;
+        for (int t = 0; t < kTiles; ++t) ASSERT_EQ(scales[t * kRows + r], want_scales[t]) << r << ' ' << t;
+      }
+      ASSERT_EQ(any, want_any) << before;
     });
   }
 }
@@ -126,7 +173,7 @@ TEST(CodeStage, EarlyCodesAreTheFormulas) {
         for (int i = 0; i < kTiles * 64; ++i) {
           const auto part = [&](const RandomBlock& map, const AlignedBuffer<float>& w) {
             const int a = static_cast<int>(std::nearbyint(w[i / 64 * kRows + r] * per_weight));
-            return (map.exps[i / 64 * kTileStride + r * 64 + i % 64] * a + 16384) >> 15;
+            return (map.Exp(r, i) * a + 16384) >> 15;
           };
           difference[i] = part(first, w1) - part(second, w2);
           largest = std::max(largest, difference[i]);
@@ -164,7 +211,7 @@ Coded CodesOf(const std::vector<int>& differences, Format format) {
     const int size = std::abs(differences[i]);
     int p = size;
     while (((p * 32767 + 16384) >> 15) < size) ++p;
-    (differences[i] < 0 ? exps2 : exps1)[static_cast<int64_t>(i)] = static_cast<int16_t>(p);
+    (differences[i] < 0 ? exps2 : exps1)[ExpOfKey(static_cast<int>(i))] = static_cast<int16_t>(p);
   }
   EarlyStage({.rows = 16,
               .tiles = 1,

@@ -36,7 +36,7 @@ void ExpectTheFormulas(RandomSums& in, int qmax) {
     rows[r].absmax = r == 1 ? 1e6f : 0.0f;
     for (int key = 0; key < 64; ++key) {
       const float want = in.Sees(r, key) ? in.Logit(r, key) : 0.0f;
-      ASSERT_EQ(logits[r * 64 + key], want) << r << ' ' << key;
+      ASSERT_EQ(logits[r * 64 + ColumnOfKey(key)], want) << r << ' ' << key;
       rows[r].absmax = std::max(rows[r].absmax, std::abs(want));
     }
     ASSERT_EQ(absmax[r], rows[r].absmax) << r;
@@ -74,12 +74,14 @@ void ExpectTheFormulas(RandomSums& in, int qmax) {
                .max = max.data(),
                .exp_sums = exp_sums.data()});
   for (int r = 0; r < s.rows; ++r) {
-    const auto code = [&](int key) { return static_cast<int>(std::nearbyint(double{kept[r * 64 + key]} * inv[r])); };
+    const auto code = [&](int key) {
+      return static_cast<int>(std::nearbyint(double{kept[r * 64 + ColumnOfKey(key)]} * inv[r]));
+    };
     int largest = -1000, sum = 0;
     for (int key = 0; key < 64; ++key) largest = in.Sees(r, key) ? std::max(largest, code(key)) : largest;
     for (int key = 0; key < 64; ++key) {
       const int want = in.Sees(r, key) ? EntryOf(largest - code(key), steps[r]) : 0;
-      ASSERT_EQ(exps[r * 64 + key], want) << r << ' ' << key;
+      ASSERT_EQ(exps[r * 64 + ExpOfKey(key)], want) << r << ' ' << key;
       sum += want;
     }
     ASSERT_EQ(exp_sums[r], sum) << r;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/attention/tile_order.h"
 #include "quant/base/aligned.h"
 #include "tests/support/random_attention.h"
 
@@ -46,11 +47,12 @@ TEST(PackedHeads, KeysComeBackAndHaveTheirBias) {
   for (int head = 0; head < 4; ++head) {
     for (int64_t s = 0; s < 192; ++s) {
       const int8_t* tile = c.packed.k_codes + c.layout.KeyTile(head, s / 64) * 64 * 8;
-      const float scale = c.packed.k_scales[head * 192 + s];
+      const int64_t column = ColumnOfKey(static_cast<int>(s % 64)), key = head * 192 + s / 64 * 64 + column;
+      const float scale = c.packed.k_scales[key];
       int sum = 0;
       double bias = 0;
       for (int i = 0; i < 8; ++i) {
-        const int code = tile[(i / 4 * 64 + s % 64) * 4 + i % 4];
+        const int code = tile[(i / 4 * 64 + column) * 4 + i % 4];
         sum += code;
         if (i < 6 && s < 150) {
           const float want = c.in.problem.k.Row(s, head)[i] - means[head * 6 + i];
@@ -60,10 +62,10 @@ TEST(PackedHeads, KeysComeBackAndHaveTheirBias) {
           ASSERT_EQ(code, 0);
         }
       }
-      ASSERT_EQ(c.packed.k_offsets[head * 192 + s], -128 * sum);
+      ASSERT_EQ(c.packed.k_offsets[key], -128 * sum);
       // V1: map m of output head h meets q and k head 2h + m, whose mean is the same.
       const float* row = c.packed.k_bias + c.layout.BiasTile(head / 2, head % 2, s / 64) * 64;
-      ASSERT_NEAR(row[s % 64], bias, 1e-5) << head << ' ' << s;
+      ASSERT_NEAR(row[column], bias, 1e-5) << head << ' ' << s;
     }
   }
 }

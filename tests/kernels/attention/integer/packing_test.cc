@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/attention/tile_order.h"
 #include "quant/base/error.h"
 #include "quant/format/round.h"
 #include "tests/support/each_target.h"
@@ -74,18 +75,19 @@ TEST(Packing, KeysAfterTheLastAreZeros) {
         int32_t offsets[64];
         float scales[64];
         for (int key = 0; key < 64; key += 4)
-          PackFourKeys(in.problem.k, 1, 64 + key, format, mean.data(), tile.data(), offsets + key, scales + key);
+          PackFourKeys(in.problem.k, 1, 64 + key, format, mean.data(), tile.data(), offsets, scales);
         for (int key = 0; key < 64; ++key) {
           const bool exists = key < 6;
+          const int column = ColumnOfKey(key);
           const CodedRow row(in.problem.k.Row(exists ? 64 + key : 0, 1), mean.data(), d, format);
           int sum = 0;
           for (int i = 0; i < groups * 4; ++i) {
             const int want = exists && i < d ? row.codes[i] : 0;
-            ASSERT_EQ(tile[(i / 4 * 64 + key) * 4 + i % 4], want) << key << ' ' << i;
+            ASSERT_EQ(tile[(i / 4 * 64 + column) * 4 + i % 4], want) << key << ' ' << i;
             sum += want;
           }
-          ASSERT_EQ(offsets[key], -128 * sum);
-          ASSERT_EQ(scales[key], exists ? row.scale.scale : 0.0f);
+          ASSERT_EQ(offsets[column], -128 * sum);
+          ASSERT_EQ(scales[column], exists ? row.scale.scale : 0.0f);
         }
       });
     }

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/bench/onednn_attention.h"
+
+#include <limits>
+
+#include <oneapi/dnnl/dnnl.hpp>
+#include <oneapi/dnnl/dnnl_graph.hpp>
+
+#include "kernels/elementwise/rows.h"
+#include "quant/base/aligned.h"
+#include "quant/base/error.h"
+#include "quant/base/memory.h"
+#include "quant/base/parallel.h"
+
+namespace tare {
+namespace {
+
+using dnnl::memory;
+using Dims = memory::dims;
+using dnnl::graph::logical_tensor;
+using dnnl::graph::op;
+
+memory::desc Strided(int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
+  return {Dims{rows, columns}, memory::data_type::f32, Dims{row_stride, column_stride}};
+}
+
+void* Pointer(const float* x) { return const_cast<float*>(x); }
+
+// [1, heads, tokens, width] in the caller's strides, with a constant step between the heads of a table.
+logical_tensor Heads(size_t id, int64_t heads, int64_t tokens, int64_t width, int64_t head_stride,
+                     int64_t token_stride) {
+  return {id, logical_tensor::data_type::f32, logical_tensor::dims{1, heads, tokens, width},
+          logical_tensor::dims{tokens * token_stride, head_stride, token_stride, 1}};
+}
+
+int64_t Step(const AttentionProblem& p, int OutputHead::* head) {
+  return p.heads.size() < 2 ? 1 : p.heads[1].*head - p.heads[0].*head;
+}
+
+logical_tensor Inner(size_t id) {
+  return {id, logical_tensor::data_type::f32, 4, logical_tensor::layout_type::strided};
+}
+
+}  // namespace
+
+struct ComposedAttention::Parts {
+  explicit Parts(const AttentionProblem& problem) : p(problem) {
+    const int64_t T = p.q.tokens, S = p.k.tokens;
+    scores.Reset(static_cast<size_t>(T) * S);
+    mask.Reset(static_cast<size_t>(T) * S);
+    for (int64_t t = 0; t < T; ++t) {
+      const KeyRange keys = p.mask.Keys(t, T, S);
+      for (int64_t s = 0; s < S; ++s)
+        mask[t * S + s] = s >= keys.begin && s < keys.end ? 0.0f : -std::numeric_limits<float>::infinity();
+    }
+    const memory::desc matrix = Strided(T, S, S, 1);
+    q = Strided(T, p.q.width, p.q.token_stride, 1);
+    k = Strided(p.k.width, S, 1, p.k.token_stride);
+    v = Strided(S, p.v.width, p.v.token_stride, 1);
+    out = Strided(T, p.v.width, p.out.token_stride, 1);
+    dnnl::post_ops scale_and_mask;
+    scale_and_mask.append_eltwise(dnnl::algorithm::eltwise_linear, p.scale, 0);
+    scale_and_mask.append_binary(dnnl::algorithm::binary_add, matrix);
+    dnnl::primitive_attr attr;
+    attr.set_post_ops(scale_and_mask);
+    const auto made = [this](const auto& descriptor) {
+      implementations.emplace_back(descriptor.impl_info_str());
+      return descriptor;
+    };
+    using Product = dnnl::matmul::primitive_desc;
+    qk = dnnl::matmul(made(Product(engine, q, k, matrix, attr)));
+    softmax = dnnl::softmax_forward(made(dnnl::softmax_forward::primitive_desc(
+        engine, dnnl::prop_kind::forward_inference, dnnl::algorithm::softmax_accurate, matrix, matrix, 1)));
+    pv = dnnl::matmul(made(Product(engine, matrix, v, out)));
+    const float lambda = p.lambda.data == nullptr ? 0.0f : p.lambda.At(0, 0);
+    dnnl::post_ops subtract;
+    subtract.append_eltwise(dnnl::algorithm::eltwise_linear, -lambda, 0);
+    subtract.append_sum(1.0f);
+    dnnl::primitive_attr minus;
+    minus.set_post_ops(subtract);
+    minus_pv = dnnl::matmul(made(Product(engine, matrix, v, out, minus)));
+  }
+
+  void Map(int64_t q_head, int64_t k_head, int64_t v_head, float* to, const dnnl::matmul& last) {
+    const memory::desc matrix = Strided(p.q.tokens, p.k.tokens, p.k.tokens, 1);
+    memory x(matrix, engine, scores.data()), m(matrix, engine, mask.data());
+    qk.execute(stream, {{DNNL_ARG_SRC, memory(q, engine, Pointer(p.q.Row(0, static_cast<int>(q_head))))},
+                        {DNNL_ARG_WEIGHTS, memory(k, engine, Pointer(p.k.Row(0, static_cast<int>(k_head))))},
+                        {DNNL_ARG_DST, x},
+                        {DNNL_ARG_ATTR_MULTIPLE_POST_OP(1) | DNNL_ARG_SRC_1, m}});
+    softmax.execute(stream, {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, x}});
+    last.execute(stream, {{DNNL_ARG_SRC, x},
+                          {DNNL_ARG_WEIGHTS, memory(v, engine, Pointer(p.v.Row(0, static_cast<int>(v_head))))},
+                          {DNNL_ARG_DST, memory(out, engine, to)}});
+  }
+
+  const AttentionProblem& p;
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  AlignedBuffer<float> scores, mask;
+  memory::desc q, k, v, out;
+  dnnl::matmul qk, pv, minus_pv;
+  dnnl::softmax_forward softmax;
+  std::vector<std::string> implementations;
+};
+
+ComposedAttention::ComposedAttention(const AttentionProblem& problem) {
+  RequireRoom();
+  try {
+    parts_ = std::make_unique<Parts>(problem);
+  } catch (const dnnl::error& error) {
+    Fail("oneDNN primitives composed: {}", error.what());
+  }
+}
+
+ComposedAttention::~ComposedAttention() = default;
+
+const std::vector<std::string>& ComposedAttention::Implementations() const { return parts_->implementations; }
+
+void ComposedAttention::Run() {
+  const AttentionProblem& p = parts_->p;
+  for (size_t h = 0; h < p.heads.size(); ++h) {
+    const OutputHead& head = p.heads[h];
+    for (int slice = 0; slice < head.VSlices(); ++slice) {
+      float* to = p.out.Row(0, static_cast<int>(h)) + slice * p.v.width;
+      parts_->Map(head.q1, head.k1, head.v[slice], to, parts_->pv);
+      if (head.Differential()) parts_->Map(head.q2, head.k2, head.v[slice], to, parts_->minus_pv);
+    }
+  }
+  parts_->stream.wait();
+}
+
+struct GraphAttention::Parts {
+  explicit Parts(const AttentionProblem& problem) : p(problem) {
+    const int64_t T = p.q.tokens, S = p.k.tokens, H = std::ssize(p.heads);
+    q = Heads(0, H, T, p.q.width, Step(p, &OutputHead::q1) * p.q.head_stride, p.q.token_stride);
+    k = Heads(1, H, S, p.k.width, Step(p, &OutputHead::k1) * p.k.head_stride, p.k.token_stride);
+    v = Heads(2, H, S, p.q.width, p.v.head_stride, p.v.token_stride);
+    out = Heads(3, H, T, p.q.width, p.out.head_stride, p.out.token_stride);
+    factor = {4, logical_tensor::data_type::f32, logical_tensor::dims{1}, logical_tensor::layout_type::strided};
+    added = Heads(5, 1, T, S, T * S, S);
+    mask.resize(static_cast<size_t>(T) * S);
+    for (int64_t t = 0; t < T; ++t) {
+      const KeyRange keys = p.mask.Keys(t, T, S);
+      for (int64_t s = 0; s < S; ++s)
+        mask[t * S + s] = s >= keys.begin && s < keys.end ? 0.0f : -std::numeric_limits<float>::infinity();
+    }
+    const logical_tensor scores = Inner(10), scaled = Inner(11), masked = Inner(12), probs = Inner(13);
+    op qk(0, op::kind::MatMul, {q, k}, {scores}, "scores");
+    qk.set_attr<bool>(op::attr::transpose_b, true);
+    op softmax(3, op::kind::SoftMax, {masked}, {probs}, "probs");
+    softmax.set_attr<int64_t>(op::attr::axis, -1);
+    dnnl::graph::graph graph(dnnl::engine::kind::cpu);
+    graph.add_op(qk);
+    graph.add_op(op(1, op::kind::Multiply, {scores, factor}, {scaled}, "scale"));
+    graph.add_op(op(2, op::kind::Add, {scaled, added}, {masked}, "mask"));
+    graph.add_op(softmax);
+    graph.add_op(op(4, op::kind::MatMul, {probs, v}, {out}, "values"));
+    graph.finalize();
+    const std::vector<dnnl::graph::partition> partitions = graph.get_partitions();
+    if (partitions.size() != 1)
+      Fail("oneDNN Graph: cuts attention into {} partitions, expected one", partitions.size());
+    inputs = partitions[0].get_input_ports();
+    compiled = partitions[0].compile(inputs, {out}, engine);
+    if (p.heads[0].Differential()) second.Reset(static_cast<size_t>(T) * H * p.v.width);
+  }
+
+  void Map(const float* query, const float* key, float* to) {
+    for (int first = 0; first < p.v.width; first += p.q.width) {
+      const void* const places[] = {query, key, p.v.data + first, nullptr, &p.scale, mask.data()};
+      std::vector<dnnl::graph::tensor> arguments;
+      for (const logical_tensor& input : inputs)
+        arguments.emplace_back(input, engine, const_cast<void*>(places[input.get_id()]));
+      compiled.execute(stream, arguments, {dnnl::graph::tensor(out, engine, to + first)});
+    }
+    stream.wait();
+  }
+
+  const AttentionProblem& p;
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  logical_tensor q, k, v, out, factor, added;
+  std::vector<float> mask;
+  std::vector<logical_tensor> inputs;
+  dnnl::graph::compiled_partition compiled;
+  AlignedBuffer<float> second;
+};
+
+GraphAttention::GraphAttention(const AttentionProblem& problem) {
+  if (problem.heads[0].VSlices() != 1 || problem.v.width % problem.q.width != 0)
+    Fail("oneDNN Graph: got values {} wide in {} slices, expected one slice of a multiple of {}", problem.v.width,
+         problem.heads[0].VSlices(), problem.q.width);
+  for (int64_t h = 0; h < std::ssize(problem.heads); ++h) {
+    if (problem.heads[h].v[0] != h)
+      Fail("oneDNN Graph: got heads that share keys and values, expected separate ones for each head");
+  }
+  RequireRoom();
+  try {
+    parts_ = std::make_unique<Parts>(problem);
+  } catch (const dnnl::error& error) {
+    Fail("oneDNN Graph: {}", error.what());
+  }
+}
+
+GraphAttention::~GraphAttention() = default;
+
+void GraphAttention::Run() {
+  const AttentionProblem& p = parts_->p;
+  const OutputHead& first = p.heads[0];
+  parts_->Map(p.q.Row(0, first.q1), p.k.Row(0, first.k1), p.out.data);
+  if (!first.Differential()) return;
+  parts_->Map(p.q.Row(0, first.q2), p.k.Row(0, first.k2), parts_->second.data());
+  const int64_t H = std::ssize(p.heads), width = p.v.width;
+  ParallelFor(static_cast<size_t>(p.q.tokens), [&](size_t t, int) {
+    const auto row = static_cast<int64_t>(t);
+    for (int h = 0; h < H; ++h) {
+      SubtractScaled(p.out.Row(row, h), parts_->second.data() + (row * H + h) * width, p.lambda.At(row, h), width);
+    }
+  });
+}
+
+}  // namespace tare

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/quantize/smoothquant_factors.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "experiments/model/sites_of_model.h"
+#include "experiments/plan/resolved_plan.h"
+#include "experiments/plan/rule_checks.h"
+#include "experiments/quantize/calibration_pass.h"
+#include "experiments/text/grammar.h"
+#include "kernels/elementwise/rows.h"
+#include "quant/algorithms/smoothquant.h"
+#include "quant/base/error.h"
+#include "quant/base/parallel.h"
+
+namespace tare {
+namespace {
+
+constexpr int64_t kSampled = 512;
+
+// Linear layers that share the input of this site.
+std::vector<const LinearPlace*> PlacesWithInput(Site site, const Model& model) {
+  std::vector<const LinearPlace*> places;
+  for (const LinearPlace& place : FamilyOf(model.config()).linear) {
+    if (InputOf(place) == site) places.push_back(&place);
+  }
+  return places;
+}
+
+// Which factor each input channel uses: for o_proj that of the value channel that it comes from, for others its own.
+std::vector<int64_t> FactorOf(Site site, int64_t channels, const Model& model, int layer) {
+  std::vector<int64_t> factor;
+  if (site != Site::kOProjIn) {
+    for (int64_t i = 0; i < channels; ++i) factor.push_back(i);
+    return factor;
+  }
+  const int d = model.config().head_dim;
+  for (const OutputHead& head : model.layers()[layer].heads) {
+    for (int c = 0; c < d; ++c) factor.push_back(int64_t{head.v[0]} * d + c);
+  }
+  return factor;
+}
+
+// One input of linear layers, in one layer of the model.
+struct SmoothedInput {
+  SmoothedInput(const Model& model, int layer, Site site, std::vector<float> absmax)
+      : input(std::move(absmax)), places(PlacesWithInput(site, model)) {
+    factor_of = FactorOf(site, static_cast<int64_t>(input.size()), model, layer);
+    weight.resize(input.size());
+    for (const LinearPlace* place : places) {
+      const WeightMatrix& w = (model.layers()[layer].*place->linear).weight;
+      if (w.in != std::ssize(input))
+        Fail("smoothquant: got {} of layer {} with {} channels, expected {}", Name(site), layer, input.size(), w.in);
+      matrices.push_back(&w);
+      std::vector<float> row(static_cast<size_t>(w.in));
+      for (int64_t r = 0; r < w.out; ++r) {
+        RowAsFloat(w, r, row.data());
+        for (size_t i = 0; i < row.size(); ++i) weight[i] = std::max(weight[i], std::abs(row[i]));
+      }
+    }
+  }
+
+  std::vector<float> Factors(double alpha) const {
+    const int64_t count = *std::ranges::max_element(factor_of) + 1;
+    std::vector<float> x(static_cast<size_t>(count)), w(x.size());
+    for (size_t i = 0; i < input.size(); ++i) {
+      x[factor_of[i]] = std::max(x[factor_of[i]], input[i]);
+      w[factor_of[i]] = std::max(w[factor_of[i]], weight[i]);
+    }
+    return SmoothingFactors(x, w, alpha);
+  }
+
+  std::vector<float> input, weight;  // largest magnitude per channel
+  std::vector<int64_t> factor_of;
+  std::vector<const LinearPlace*> places;
+  std::vector<const WeightMatrix*> matrices;  // of places
+};
+
+// Rounds rows in place as a rule for linear_in says: one scale per token, or one for all.
+void RoundInputs(const Rule& rule, int64_t rows, int64_t channels, float* x) {
+  const bool one = rule.granularity.kind == Granularity::Kind::kTensor;
+  const float of_all = one ? AbsMax(x, rows * channels) : 0;
+  ParallelFor(static_cast<size_t>(rows), [&](size_t r, int) {
+    float* row = x + static_cast<int64_t>(r) * channels;
+    FakeQuantize(row, channels, ScaleFor(one ? of_all : AbsMax(row, channels), rule.format), rule.format);
+  });
+}
+
+// Finds alpha on sampled inputs x [rows, channels].
+class Search {
+ public:
+  Search(const ResolvedPlan& plan, int layer, const SmoothedInput& at, const std::vector<float>& x)
+      : plan_(plan), layer_(layer), at_(at), x_(x), channels_(static_cast<int64_t>(at.input.size())) {
+    rows_ = static_cast<int64_t>(x.size()) / channels_;
+    for (size_t p = 0; p < at.places.size(); ++p)
+      exact_.push_back(Outputs(p, std::vector<float>(at.input.size(), 1.0f), {}));
+  }
+
+  // Empty where nothing is rounded here, or nothing is better than no smoothing.
+  std::vector<float> Best() const {
+    if (std::ranges::all_of(at_.places, [&](const LinearPlace* place) {
+          const auto [weight, input] = RulesOf(*place);
+          return weight == nullptr && input == nullptr;
+        }))
+      return {};
+    std::vector<float> best;
+    double least = Error(std::vector<float>(at_.input.size(), 1.0f));
+    for (int tenth = 0; tenth <= 10; ++tenth) {
+      const std::vector<float> factors = at_.Factors(0.1 * tenth);
+      std::vector<float> s;
+      for (const int64_t f : at_.factor_of) s.push_back(factors[f]);
+      const double error = Error(s);
+      if (error < least) least = error, best = factors;
+    }
+    return best;
+  }
+
+ private:
+  double Error(const std::vector<float>& s) const {
+    double sum = 0;
+    for (size_t p = 0; p < at_.places.size(); ++p) {
+      const std::vector<float> y = Outputs(p, s, RulesOf(*at_.places[p]));
+      for (size_t i = 0; i < y.size(); ++i)
+        sum += (double{y[i]} - double{exact_[p][i]}) * (double{y[i]} - double{exact_[p][i]});
+    }
+    return sum;
+  }
+
+  struct Rules {
+    const Rule* weight = nullptr;
+    const Rule* input = nullptr;
+  };
+
+  Rules RulesOf(const LinearPlace& place) const {
+    return {plan_.RuleAt({place.weight, layer_}), plan_.RuleAt({place.input, layer_})};
+  }
+
+  // (X / s) (W s)^T, both rounded by their rules. [rows, out]
+  std::vector<float> Outputs(size_t p, const std::vector<float>& s, Rules rules) const {
+    const WeightMatrix& stored = *at_.matrices[p];
+    AlignedBuffer<char> memory;
+    WeightMatrix w = FillMatrix(memory, WeightType::kF32, stored.out, stored.in, [&](int64_t row, float* y) {
+      RowAsFloat(stored, row, y);
+      for (int64_t i = 0; i < stored.in; ++i) y[i] *= s[i];
+    });
+    AlignedBuffer<char> rounded;
+    if (rules.weight != nullptr) {
+      const QuantizedMatrixBuffer codes = QuantizeByRule(w, *rules.weight, "smoothquant");
+      w = FillMatrix(rounded, WeightType::kF32, w.out, w.in,
+                     [&](int64_t row, float* y) { DequantizeRow(codes.view(), row, y); });
+    }
+    AlignedBuffer<float> x(static_cast<size_t>(PaddedRows(rows_) * channels_));
+    std::fill_n(x.data(), x.size(), 0.0f);
+    for (int64_t r = 0; r < rows_; ++r) {
+      for (int64_t i = 0; i < channels_; ++i) x[r * channels_ + i] = x_[r * channels_ + i] / s[i];
+    }
+    if (rules.input != nullptr) RoundInputs(*rules.input, rows_, channels_, x.data());
+    AlignedBuffer<float> y(static_cast<size_t>(PaddedRows(rows_) * w.out));
+    const Projection projection{.weight = w, .y = y.data()};
+    projector_.Project(x.data(), rows_, {&projection, 1});
+    return {y.data(), y.data() + rows_ * w.out};
+  }
+
+  const ResolvedPlan& plan_;
+  int layer_;
+  const SmoothedInput& at_;
+  const std::vector<float>& x_;
+  int64_t channels_, rows_;
+  std::vector<std::vector<float>> exact_;  // by place
+  mutable Projector projector_{Math::kF32};
+};
+
+// Largest magnitudes of a layer's inputs, and a sample of tokens.
+struct SeenInputs {
+  std::map<Site, std::vector<float>> absmax, sample;
+};
+
+SeenInputs See(CalibrationPass& calibration, int layer) {
+  SeenInputs seen;
+  std::map<Site, int64_t> first_token;
+  const int64_t step = (calibration.tokens() + kSampled - 1) / kSampled;
+  for (size_t batch = 0; batch < calibration.batches(); ++batch) {
+    for (const auto& [site, x] : calibration.InputsOf(batch, layer, kCalibratedInputs)) {
+      std::vector<float>& absmax = seen.absmax[site];
+      absmax.resize(static_cast<size_t>(x.channels));
+      for (int64_t i = 0; i < x.channels; ++i) {
+        for (int64_t t = 0; t < x.tokens; ++t) absmax[i] = std::max(absmax[i], std::abs(x.values[i * x.tokens + t]));
+      }
+      int64_t& first = first_token[site];  // every step-th token of the text, across batches
+      for (int64_t t = (step - first % step) % step; t < x.tokens; t += step) {
+        for (int64_t i = 0; i < x.channels; ++i) seen.sample[site].push_back(x.values[i * x.tokens + t]);
+      }
+      first += x.tokens;
+    }
+  }
+  return seen;
+}
+
+// The search rounds inputs like the kernels that execute linear layers.
+void CheckInputRules(const Plan& plan, std::span<const LinearPlace> linear) {
+  for (const Rule& rule : plan.rules()) {
+    if (rule.format == Format::kF32 || !std::ranges::contains(linear, rule.sites.front(), &LinearPlace::input))
+      continue;
+    const Granularity::Kind kind = rule.granularity.kind;
+    if (!IsInteger(rule.format) || (kind != Granularity::Kind::kToken && kind != Granularity::Kind::kTensor) ||
+        rule.options != RuleOptions{})
+      RefuseRule(rule, ScaleText(rule) + TextOf(rule.options), "one per token or tensor, for which alpha is searched",
+                 "smoothquant:0.5");
+  }
+}
+
+}  // namespace
+
+std::vector<LayerSmoothing> SmoothingOf(const Model& model, const StatisticsSet& seen, double alpha) {
+  std::vector<LayerSmoothing> layers(static_cast<size_t>(model.config().layers));
+  for (int layer = 0; layer < model.config().layers; ++layer) {
+    for (const Site site : FamilyOf(model.config()).smoothed) {
+      const auto found = seen.sites.find({.site = site, .layer = layer});
+      if (found == seen.sites.end() || found->second.channel_absmax.empty())
+        Fail("smoothquant: the statistics file has nothing of {} in layer {}; try tare stats with all sites",
+             Name(site), layer);
+      layers[layer][site] = SmoothedInput(model, layer, site, found->second.channel_absmax).Factors(alpha);
+    }
+  }
+  return layers;
+}
+
+std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan,
+                                        std::optional<double> alpha, const Progress& progress) {
+  const Family& family = FamilyOf(model.config());
+  if (family.smoothed.empty())
+    Fail("smoothquant: got {} model, whose inputs cannot be scaled; try another method", WithArticle(family.name));
+  if (!alpha) CheckInputRules(plan, family.linear);
+  if (!alpha && std::ranges::none_of(family.linear, [&](const LinearPlace& place) {
+        return plan.Touches(place.weight) || plan.Touches(place.input);
+      })) {
+    Fail("smoothquant: the plan '{}' rounds no linear layer, so there is no alpha to search for; try smoothquant:0.5",
+         plan.canonical());
+  }
+  const ResolvedPlan resolved(plan, ModelSitesOf(model), Carrying::kSimulated);
+  CalibrationPass calibration(model, text);
+  std::vector<LayerSmoothing> layers(static_cast<size_t>(model.config().layers));
+  for (int layer = 0; layer < model.config().layers; ++layer) {
+    SeenInputs seen = See(calibration, layer);
+    for (const Site site : family.smoothed) {
+      const SmoothedInput at(model, layer, site, std::move(seen.absmax.at(site)));
+      const std::vector<float> factors =
+          alpha ? at.Factors(*alpha) : Search(resolved, layer, at, seen.sample.at(site)).Best();
+      if (!factors.empty()) layers[layer][site] = factors;
+    }
+    if (layer + 1 < model.config().layers) calibration.Advance(layer);
+    if (progress) progress(layer + 1, model.config().layers, "layers");
+  }
+  return layers;
+}
+
+}  // namespace tare

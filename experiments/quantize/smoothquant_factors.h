@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// SmoothQuant's factors for a whole model (quant/algorithms/smoothquant.h), from the largest magnitudes of inputs in a
+// statistics file or a calibration text, with alpha given or searched.
+//
+// The search chooses, for each input of linear layers, alpha from 0, 0.1 .. 1, or no smoothing, whichever gives the
+// least squared error of the outputs on at most 512 tokens spread over the text, with weights and inputs rounded to
+// nearest as the plan says. (The paper searches one alpha per model by accuracy; a search per layer needs no
+// evaluation.)
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "experiments/model/model.h"
+#include "experiments/passes/progress.h"
+#include "experiments/passes/sequences.h"
+#include "experiments/quantize/equivalent_weights.h"
+#include "quant/observe/statistics_set.h"
+#include "quant/plan/plan.h"
+
+namespace tare {
+
+// Throws Error if the file has no statistics of an input.
+std::vector<LayerSmoothing> SmoothingOf(const Model& model, const StatisticsSet& seen, double alpha);
+
+// alpha: if empty, it is searched, which needs a plan that quantizes weights or linear_in.
+std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan,
+                                        std::optional<double> alpha, const Progress& progress);
+
+}  // namespace tare

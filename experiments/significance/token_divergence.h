@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far a model's predictions differ from those of its reference model, token by token, and the usual figures, with
+// the definitions of llama.cpp's perplexity tool (`--kl-divergence`). Errors are those of means: the sample standard
+// deviation over tokens / sqrt(tokens), as if tokens were independent.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tare {
+
+// Tokens with contexts of first .. last, of which there are some; ranges are of powers of two: 1, 2 to 3, 4 to 7, ...
+struct ContextRange {
+  int64_t first = 0, last = 0;
+  std::vector<size_t> tokens;  // their indices
+};
+std::vector<ContextRange> RangesOf(std::span<const int64_t> contexts);
+
+// For one predicted token, with p the reference's distribution and q that of the model under test.
+struct TokenDivergence {
+  double kld = 0;             // sum p ln(p / q), nats
+  double reference_loss = 0;  // -ln p(token), nats
+  double loss = 0;            // -ln q(token)
+  bool same_top = false;      // whether both have the same most likely token
+  int64_t context = 0;        // number of context tokens
+};
+
+struct MeanAndError {
+  double mean = 0, error = 0;
+};
+
+struct Divergence {
+  MeanAndError kld;
+  double kld_median = 0, kld_90 = 0, kld_95 = 0, kld_99 = 0, kld_999 = 0, kld_largest = 0;
+  MeanAndError same_top;   // a share
+  MeanAndError delta_p;    // q(token) - p(token)
+  double delta_p_rms = 0;  // root of the mean square
+  MeanAndError log_ratio;  // ln of perplexity / the reference's: the mean of loss - reference_loss
+};
+
+// Needs at least one token.
+Divergence DivergenceOf(std::span<const TokenDivergence> tokens);
+
+// A quantile of sorted values, with linear interpolation.
+double Quantile(std::span<const double> sorted, double share);
+
+// Tokens with contexts of first .. last tokens; at least one.
+struct DivergenceInContext {
+  int64_t first = 0, last = 0, tokens = 0;
+  double kld = 0, log_ratio = 0;  // means
+};
+// By the ranges of their contexts.
+std::vector<DivergenceInContext> ByContext(std::span<const TokenDivergence> tokens);
+
+}  // namespace tare

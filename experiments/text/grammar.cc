@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/text/grammar.h"
+
+#include "quant/base/formatted.h"
+
+namespace tare {
+namespace {
+
+constexpr std::string_view kVowels = "aeiou";
+
+std::string Plural(std::string_view noun) {
+  const bool ies = noun.size() > 1 && noun.ends_with('y') && !kVowels.contains(noun[noun.size() - 2]);
+  return ies ? std::string(noun.substr(0, noun.size() - 1)) + "ies" : std::string(noun) + "s";
+}
+
+}  // namespace
+
+std::string Counted(int64_t n, std::string_view noun) {
+  return Formatted("{} {}", n, n == 1 ? std::string(noun) : Plural(noun));
+}
+
+std::string WithArticle(std::string_view noun) {
+  return Formatted("{} {}", !noun.empty() && kVowels.contains(noun.front()) ? "an" : "a", noun);
+}
+
+}  // namespace tare

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a decoding call is cut into rounds and units of work, and every buffer with its shape. A round takes as many
+// queries of a sequence as kMostKeptBytes hold; a unit is a run of pages for a run of groups of heads.
+//
+// Rows are those of all groups (decode_heads.h) times the round's queries, query within row; so are products.
+#pragma once
+
+#include <algorithm>
+#include <span>
+
+#include "kernels/attention/workspace.h"
+#include "kernels/decode/decode_attention.h"
+#include "kernels/decode/group_queries.h"
+#include "kernels/decode/page_softmax.h"
+
+namespace tare {
+
+inline constexpr int64_t kMostChunks = 16;  // of a sequence's keys
+inline constexpr int64_t kFewestPages = 8;  // of a chunk, but the last
+inline constexpr int64_t kFewestUnits = 8;  // of chunks times runs of groups, where there are so many groups
+inline constexpr int64_t kMostKeptBytes = int64_t{16} << 20;  // of a sequence's exponentials, if a query takes no more
+
+// Where the work on a sequence is cut: runs of pages, and of groups where the pages are few. A run of groups shares a
+// pass over the pages, because memory is read fastest straight on.
+struct Cuts {
+  Cuts(const DecodeHeads& table, const DecodeSequence& s);
+
+  int64_t first, end;     // pages that any query sees
+  int64_t pages, chunks;  // pages of each chunk
+  int64_t runs;           // of groups
+};
+
+// A sequence's share of a round.
+struct DecodeWork {
+  DecodeSequence s;
+  float* p;                    // [pages][rows][64]
+  float *max, *sum;            // [pages][maps]: of each page; maps: rows, up to a multiple of 16
+  float *total_max, *inverse;  // [maps]: M and 1 / L
+  float* o;                    // [chunks][products][padded width of v]
+};
+
+struct DecodeScratch;
+
+// Sizes of a call, and its workspace.
+class DecodeLayout {
+ public:
+  DecodeLayout(const DecodeHeads& table, std::span<const DecodeSequence> sequences);
+
+  int64_t rounds() const { return rounds_; }
+  int64_t units() const { return units_; }                // of a sequence at most
+  int64_t blocks() const { return maps_ / kMapsAtOnce; }  // of a sequence's maps, at most
+  int64_t Maps(int64_t queries) const;                    // as above
+  // The part of a sequence that a round takes; perhaps of no queries.
+  DecodeSequence OfRound(const DecodeSequence& s, int64_t round) const;
+
+  std::span<DecodeWork> TakePacked(Arena& arena) const;
+  DecodeScratch TakeScratch(Arena& arena) const;
+
+ private:
+  friend struct DecodeScratch;
+
+  int64_t QueriesAtOnce(const DecodeSequence& s) const;
+
+  const DecodeHeads& table_;
+  std::span<const DecodeSequence> sequences_;
+  PageLayout page_;
+  int64_t rounds_ = 0, units_ = 0;
+  int64_t queries_ = 0, maps_ = 0;  // of a round at most
+  bool before_rotary_ = false;      // any cache's keys
+};
+
+// Of one thread.
+struct DecodeScratch {
+  Arena arena;
+  const DecodeLayout& l;
+  int64_t rows = l.table_.rows() * l.queries_, products = l.table_.products() * l.queries_;
+  int64_t inputs = l.page_.KeyInputs();
+  GroupQueries::Memory queries{.keys = arena.Take<PanelFactor>(rows),
+                               .q = arena.Take<float>(rows * inputs),
+                               .q_high = arena.Take<int8_t>(rows * inputs),
+                               .q_low = arena.Take<int8_t>(rows * inputs),
+                               .logits = arena.Take<float>(rows * kPageTokens),
+                               .panel = arena.Take<float>(l.before_rotary_ ? inputs * kPageTokens : 0)};
+  float* share = arena.Take<float>(l.maps_);                    // of a page in each map
+  float* d = arena.Take<float>(products * kPageTokens);         // [differences][64]
+  PanelFactor* values = arena.Take<PanelFactor>(products);      // [products]
+  int8_t* d_high = arena.Take<int8_t>(products * kPageTokens);  // [products][64]
+  int8_t* d_low = arena.Take<int8_t>(products * kPageTokens);   // [products][64]
+};
+
+}  // namespace tare

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/decode/read_ahead.h"
+
+namespace tare {
+namespace {
+
+ReadHint HintOfProcessor() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_is("znver5")) return ReadHint::kOnce;
+  if (__builtin_cpu_is("amd")) return ReadHint::kNone;
+#endif
+  return ReadHint::kKept;
+}
+
+}  // namespace
+
+ReadHint BestReadHint() {
+  static const ReadHint hint = HintOfProcessor();
+  return hint;
+}
+
+std::string_view Name(ReadHint hint) {
+  switch (hint) {
+    case ReadHint::kNone:
+      return "none";
+    case ReadHint::kOnce:
+      return "once";
+    case ReadHint::kKept:
+      return "kept";
+  }
+  return "";
+}
+
+}  // namespace tare

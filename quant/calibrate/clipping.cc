@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/calibrate/clipping.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "quant/base/error.h"
+#include "quant/format/quantize.h"
+#include "quant/format/round.h"
+
+namespace tare {
+namespace {
+
+double SquaredError(float magnitude, Scale scale, Format format) {
+  const double error = double{magnitude} - double{Rounded(magnitude, scale.inv, format)} * double{scale.scale};
+  return error * error;
+}
+
+// The clip with the least error; the largest of equal ones. error(scale) is the whole sum.
+template <typename Error>
+float LeastError(float absmax, Format format, Error error) {
+  float best = absmax;
+  double least = HUGE_VAL;
+  for (int i = kClips; i >= 1; --i) {
+    const float clip = absmax * static_cast<float>(i) / kClips;
+    const double sum = error(ScaleFor(clip, format));
+    if (sum < least) best = clip, least = sum;
+  }
+  return best;
+}
+
+void CheckPercentile(double percentile) {
+  if (!(percentile > 0.0 && percentile <= 100.0))
+    Fail("clip: got percentile {}, expected above 0 and at most 100", percentile);
+}
+
+// ---- entropy: the histogram on a linear scale, as the method has it
+
+constexpr int kLinearBins = 2048;
+constexpr int kStep = kLinearBins / kClips;  // bins between two clips that are tried
+
+// Shares of |x| in kLinearBins equal bins of [0, absmax]; a bin of the histogram counts at its midpoint. Zeros are left
+// out: they are exact under every clip, and if there are many they would hide the rest.
+std::vector<double> LinearShares(const MagnitudeHistogram& magnitudes, float absmax) {
+  std::vector<double> shares(kLinearBins);
+  double total = 0.0;
+  for (const auto& [bin, count] : magnitudes.Counts()) {
+    if (bin == 0) continue;
+    const double place = MagnitudeHistogram::MagnitudeOf(bin) / static_cast<double>(absmax) * kLinearBins;
+    shares[static_cast<size_t>(std::clamp(place, 0.0, kLinearBins - 1.0))] += static_cast<double>(count);
+    total += static_cast<double>(count);
+  }
+  for (double& share : shares) share /= total;
+  return shares;
+}
+
+// KL(P || Q): P is the first `kept` bins, with everything beyond added to the last; Q is those bins merged into
+// `levels` and spread again over the non-empty bins.
+double Divergence(std::span<const double> shares, int kept, int levels, double beyond) {
+  double divergence = 0.0, total = 0.0;
+  for (int i = 0; i < kept; ++i) total += shares[static_cast<size_t>(i)];
+  for (int level = 0; level < levels; ++level) {
+    const int begin = static_cast<int>(static_cast<int64_t>(level) * kept / levels);
+    const int end = static_cast<int>(static_cast<int64_t>(level + 1) * kept / levels);
+    double mass = 0.0;
+    int held = 0;
+    for (int i = begin; i < end; ++i) {
+      mass += shares[static_cast<size_t>(i)];
+      held += shares[static_cast<size_t>(i)] > 0.0;
+    }
+    for (int i = begin; i < end; ++i) {
+      const double p = shares[static_cast<size_t>(i)] + (i == kept - 1 ? beyond : 0.0);
+      if (p == 0.0) continue;
+      if (held == 0) return HUGE_VAL;  // what lies beyond falls where the codes know nothing
+      divergence += p * std::log(p / (mass / held / total));
+    }
+  }
+  return divergence;
+}
+
+// Counts from 1. Multiplies before dividing, so that 99.9 % of 1000 values is the 999th: 99.9 / 100 is above 0.999.
+double RankOf(double percentile, double count) { return std::max(1.0, std::ceil(percentile * count / 100.0)); }
+
+}  // namespace
+
+float PercentileClip(std::span<const float> values, double percentile) {
+  CheckPercentile(percentile);
+  if (values.empty()) return 0.0f;
+  std::vector<float> magnitudes(values.begin(), values.end());
+  for (float& v : magnitudes) v = std::fabs(v);
+  const auto at =
+      magnitudes.begin() + static_cast<ptrdiff_t>(RankOf(percentile, static_cast<double>(values.size()))) - 1;
+  std::ranges::nth_element(magnitudes, at);
+  return *at;
+}
+
+float LeastErrorClip(std::span<const float> values, Format format) {
+  return LeastError(AbsMax(values), format, [&](Scale scale) {
+    double sum = 0.0;
+    for (const float v : values) sum += SquaredError(std::fabs(v), scale, format);
+    return sum;
+  });
+}
+
+float PercentileClip(const MagnitudeHistogram& magnitudes, float absmax, double percentile) {
+  CheckPercentile(percentile);
+  if (magnitudes.total() == 0 || percentile == 100.0) return absmax;
+  const auto count = static_cast<double>(magnitudes.total());
+  return std::min(absmax, magnitudes.Quantile((RankOf(percentile, count) - 0.5) / count));
+}
+
+float LeastErrorClip(const MagnitudeHistogram& magnitudes, float absmax, Format format) {
+  const auto counts = magnitudes.Counts();
+  return LeastError(absmax, format, [&](Scale scale) {
+    double sum = 0.0;
+    for (const auto& [bin, count] : counts) {
+      const float magnitude = std::min(absmax, MagnitudeHistogram::MagnitudeOf(bin));
+      sum += static_cast<double>(count) * SquaredError(magnitude, scale, format);
+    }
+    return sum;
+  });
+}
+
+float EntropyClip(const MagnitudeHistogram& magnitudes, float absmax, Format format) {
+  const int levels = Info(format).max_code + 1;
+  if (absmax < kSmallestAbsmax || magnitudes.total() == 0) return absmax;
+  const std::vector<double> shares = LinearShares(magnitudes, absmax);
+  int best = kLinearBins;
+  double least = HUGE_VAL, beyond = 0.0;
+  for (int kept = kLinearBins; kept >= levels; kept -= kStep) {
+    for (int i = kept; i < std::min(kept + kStep, kLinearBins); ++i) beyond += shares[static_cast<size_t>(i)];
+    const double divergence = Divergence(shares, kept, levels, beyond);
+    if (divergence < least) best = kept, least = divergence;
+  }
+  return absmax * static_cast<float>(best) / kLinearBins;
+}
+
+}  // namespace tare

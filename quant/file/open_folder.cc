@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/file/open_folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <map>
+#include <mutex>
+#include <string_view>
+
+namespace tare {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct OpenFolders {
+  std::mutex mutex;
+  std::map<fs::path, std::weak_ptr<const OpenFolder>> by_path;
+};
+
+OpenFolders& Registry() {
+  static OpenFolders folders;
+  return folders;
+}
+
+// Absolute, without what does not count in it; ".." does, after a link.
+fs::path KeyOf(const fs::path& path) {
+  fs::path key;
+  for (const fs::path& part : fs::absolute(path)) {
+    if (!part.empty() && part != ".") key /= part;
+  }
+  return key;
+}
+
+// Searching is enough: a folder that may not be listed may be written into.
+int OpenAt(int folder, const fs::path& path) {
+  return openat(folder, path.empty() ? "." : path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+}  // namespace
+
+std::shared_ptr<const OpenFolder> OpenFolder::Of(const fs::path& path) {
+  const fs::path key = KeyOf(path);
+  OpenFolders& folders = Registry();
+  const std::lock_guard lock(folders.mutex);
+  std::erase_if(folders.by_path, [](const auto& entry) { return entry.second.expired(); });
+  int fd = -1;
+  for (fs::path above = key;; above = above.parent_path()) {
+    const auto found = folders.by_path.find(above);
+    if (const auto held = found == folders.by_path.end() ? nullptr : found->second.lock()) {
+      if (above == key) return held;
+      fd = OpenAt(held->fd(), key.lexically_relative(above));
+      break;
+    }
+    if (above == above.parent_path()) {
+      fd = OpenAt(AT_FDCWD, key);
+      break;
+    }
+  }
+  if (fd < 0) return nullptr;
+  const std::shared_ptr<const OpenFolder> opened = Adopt(fd);
+  folders.by_path[key] = opened;
+  return opened;
+}
+
+std::shared_ptr<const OpenFolder> OpenFolder::Make(const fs::path& path, bool* made) {
+  const fs::path key = KeyOf(path);
+  if (made != nullptr) *made = false;
+  if (std::shared_ptr<const OpenFolder> there = Of(key)) return there;
+  if (key == key.parent_path()) return nullptr;
+  const std::shared_ptr<const OpenFolder> above = Make(key.parent_path());
+  if (above == nullptr) return nullptr;
+  const bool is_new = mkdirat(above->fd(), key.filename().c_str(), 0777) == 0;
+  if (made != nullptr) *made = is_new;
+  if (!is_new && errno != EEXIST) return nullptr;
+  return Of(key);
+}
+
+std::shared_ptr<const OpenFolder> OpenFolder::Adopt(int fd) {
+  return std::shared_ptr<const OpenFolder>(new OpenFolder(fd));
+}
+
+OpenFolder::~OpenFolder() { close(fd_); }
+
+int OpenFolder::Reading() const { return openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); }
+
+void OpenFolder::ForEachName(const std::function<void(const std::string& name)>& use) const {
+  const int fd = Reading();
+  DIR* const entries = fd < 0 ? nullptr : fdopendir(fd);
+  if (entries == nullptr) {
+    if (fd >= 0) close(fd);
+    return;
+  }
+  const std::unique_ptr<DIR, int (*)(DIR*)> closer(entries, &closedir);
+  while (const dirent* entry = readdir(entries)) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") use(std::string(name));
+  }
+}
+
+fs::path FolderOf(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+
+void RemoveFile(const fs::path& path) {
+  if (const auto folder = OpenFolder::Of(FolderOf(path))) unlinkat(folder->fd(), path.filename().c_str(), 0);
+}
+
+}  // namespace tare

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// A folder that is opened once and held: what is made, renamed and removed relative to it stays in it, wherever its
+// name leads by then (somebody moved it, and a link took its place). While one is held, whoever asks for the same path,
+// or for a folder below, gets that one.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace tare {
+
+class OpenFolder {
+ public:
+  // Null, with errno, where it cannot be opened.
+  static std::shared_ptr<const OpenFolder> Of(const std::filesystem::path& path);
+  // The same, of a folder that is made where there is none; `made` says whether.
+  static std::shared_ptr<const OpenFolder> Make(const std::filesystem::path& path, bool* made = nullptr);
+  static std::shared_ptr<const OpenFolder> Adopt(int fd);  // which it closes
+  ~OpenFolder();
+  OpenFolder(const OpenFolder&) = delete;
+
+  // For openat and the like; its name in messages is the caller's.
+  int fd() const { return fd_; }
+  // Another descriptor of it, for reading, or -1: one that can be locked, synced and listed.
+  int Reading() const;
+  void ForEachName(const std::function<void(const std::string& name)>& use) const;
+
+ private:
+  explicit OpenFolder(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+// The folder that a path's last name is in.
+std::filesystem::path FolderOf(const std::filesystem::path& path);
+
+// Removes a file, where there is one, from the folder that is held.
+void RemoveFile(const std::filesystem::path& path);
+
+}  // namespace tare

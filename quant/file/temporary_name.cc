@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/file/temporary_name.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <span>
+#include <string_view>
+
+#include "quant/base/formatted.h"
+#include "quant/base/notice.h"
+#include "quant/file/sha256.h"
+
+namespace tare {
+namespace {
+
+constexpr std::string_view kTemporaryEnd = ".tmp";
+constexpr size_t kCheckDigits = 16;
+
+std::string CheckOf(std::string_view begin) {
+  return Sha256Hex(std::as_bytes(std::span(begin))).substr(0, kCheckDigits);
+}
+
+// Digits, a dash, and anything: the process of NAME.PID-..., 0 of another name.
+pid_t ProcessIn(std::string_view temporary, const std::string& name) {
+  if (!temporary.starts_with(name + ".") || !temporary.ends_with(kTemporaryEnd)) return 0;
+  temporary.remove_prefix(name.size() + 1);
+  pid_t pid = 0;
+  const auto end = std::from_chars(temporary.data(), temporary.data() + temporary.size(), pid).ptr;
+  return pid > 0 && *end == '-' ? pid : 0;
+}
+
+}  // namespace
+
+std::string TemporaryName(const std::string& name, int n) {
+  const std::string begin = Formatted("{}.{}-{}", name, getpid(), n);
+  return Formatted("{}-{}{}", begin, CheckOf(begin), kTemporaryEnd);
+}
+
+bool IsTemporaryName(const std::string& name) {
+  constexpr size_t kEndSize = 1 + kCheckDigits + kTemporaryEnd.size();
+  if (name.size() <= kEndSize) return false;
+  const std::string begin = name.substr(0, name.size() - kEndSize);
+  return Formatted("{}-{}{}", begin, CheckOf(begin), kTemporaryEnd) == name;
+}
+
+pid_t OtherWriter(const OpenFolder& folder, const std::filesystem::path& path) {
+  const std::string name = path.filename();
+  pid_t writer = 0;
+  folder.ForEachName([&](const std::string& temporary) {
+    const pid_t process = ProcessIn(temporary, name);
+    if (process == 0 || process == getpid()) return;
+    if (!IsTemporaryName(temporary))
+      return Notice(Formatted("{}: a killed run may have left it; try removing it if nobody needs it",
+                              (path.parent_path() / temporary).string()));
+    const int fd = openat(folder.fd(), temporary.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+      RemoveTemporary(folder, temporary);
+    } else if (errno == EWOULDBLOCK) {
+      writer = process;
+    }
+    close(fd);
+  });
+  return writer;
+}
+
+void RemoveTemporary(const OpenFolder& folder, const std::string& temporary) {
+  if (unlinkat(folder.fd(), temporary.c_str(), 0) == 0 || (errno != EISDIR && errno != EPERM)) return;
+  const int fd = openat(folder.fd(), temporary.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return;
+  OpenFolder::Adopt(fd)->ForEachName([&](const std::string& name) { unlinkat(fd, name.c_str(), 0); });
+  unlinkat(folder.fd(), temporary.c_str(), AT_REMOVEDIR);
+}
+
+bool LockLinked(int fd) {
+  struct stat status;
+  (void)flock(fd, LOCK_EX);
+  return fstat(fd, &status) != 0 || status.st_nlink > 0;
+}
+
+}  // namespace tare

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names of what is being written, beside the final NAME: NAME.PID-N-CHECK.tmp, where CHECK is 16 digits of the SHA-256
+// of all that is before it. Nobody else's file has such a name by chance (one in 2^64), so what a kill left is known
+// for ours, and goes; whatever else looks like it stays. Who writes holds a lock on it, which ends with the process.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "quant/file/open_folder.h"
+
+namespace tare {
+
+// The n-th of this process.
+std::string TemporaryName(const std::string& name, int n);
+
+// Whether it is one, of any name and process.
+bool IsTemporaryName(const std::string& name);
+
+// The process that writes `path`, a file or folder in this folder, 0 where no other does. Temporaries of ended
+// processes are removed on the way; a notice names what looks like one of an earlier version.
+pid_t OtherWriter(const OpenFolder& folder, const std::filesystem::path& path);
+
+// A temporary: a file, or a folder and the files in it. What else somebody put there stays.
+void RemoveTemporary(const OpenFolder& folder, const std::string& temporary);
+
+// Takes the lock. False where another process took what was new for something left over. Some network file systems
+// refuse locks.
+bool LockLinked(int fd);
+
+}  // namespace tare

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// By hand on few tokens; contexts by powers of two.
+#include "experiments/significance/token_divergence.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace tare {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(ContextRanges, ByPowersOfTwo) {
+  const int64_t contexts[] = {5, 1, 4, 3, 8, 7};
+  const std::vector<ContextRange> all = RangesOf(contexts);
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(all[2].first, 4);
+  EXPECT_EQ(all[2].last, 7);
+  EXPECT_THAT(all[2].tokens, ElementsAre(0, 2, 5));
+  EXPECT_THAT(all[0].tokens, ElementsAre(1));
+  EXPECT_EQ(all[3].last, 15);
+}
+
+TEST(ContextRanges, NothingBeforeAndNothingAtAll) {
+  const int64_t none[] = {0, 1};
+  EXPECT_EQ(RangesOf(none)[0].last, 0);
+  EXPECT_TRUE(RangesOf({}).empty());
+}
+
+TEST(QuantileTest, InterpolatesBetweenNeighbours) {
+  const double values[] = {1, 2, 4, 8, 16};
+  EXPECT_EQ(Quantile(values, 0), 1);
+  EXPECT_EQ(Quantile(values, 0.5), 4);
+  EXPECT_EQ(Quantile(values, 1), 16);
+  EXPECT_DOUBLE_EQ(Quantile(values, 0.9), 8 + 0.6 * 8);
+  const double one[] = {7};
+  EXPECT_EQ(Quantile(one, 0.999), 7);
+  const double two[] = {1, 3};
+  EXPECT_EQ(Quantile(two, 0.5), 2);
+}
+
+TEST(DivergenceTest, ByHand) {
+  // p of the token: 1/2, 1/4, 1/8, 1/2; q: 1/4, 1/4, 1/4, 1/2.
+  const double ln2 = std::log(2);
+  const TokenDivergence tokens[] = {
+      {.kld = 0.4, .reference_loss = ln2, .loss = 2 * ln2, .same_top = true, .context = 1},
+      {.kld = 0.1, .reference_loss = 2 * ln2, .loss = 2 * ln2, .same_top = true, .context = 2},
+      {.kld = 0.2, .reference_loss = 3 * ln2, .loss = 2 * ln2, .same_top = false, .context = 3},
+      {.kld = 0.1, .reference_loss = ln2, .loss = ln2, .same_top = true, .context = 4}};
+  const Divergence d = DivergenceOf(tokens);
+  EXPECT_DOUBLE_EQ(d.kld.mean, 0.2);
+  // Squared deviations 0.04, 0.01, 0, 0.01 over 3, over 4.
+  EXPECT_DOUBLE_EQ(d.kld.error, std::sqrt(0.06 / 3 / 4));
+  EXPECT_DOUBLE_EQ(d.kld_median, 0.15);
+  EXPECT_DOUBLE_EQ(d.kld_90, 0.2 + 0.7 * 0.2);
+  EXPECT_DOUBLE_EQ(d.kld_95, 0.2 + 0.85 * 0.2);
+  EXPECT_DOUBLE_EQ(d.kld_99, 0.2 + 0.97 * 0.2);
+  EXPECT_DOUBLE_EQ(d.kld_999, 0.2 + 0.997 * 0.2);
+  EXPECT_EQ(d.kld_largest, 0.4);
+  EXPECT_EQ(d.same_top.mean, 0.75);
+  EXPECT_DOUBLE_EQ(d.same_top.error, 0.25);
+  EXPECT_NEAR(d.delta_p.mean, (-0.25 + 0 + 0.125 + 0) / 4, 1e-15);
+  EXPECT_NEAR(d.delta_p_rms, std::sqrt((0.0625 + 0.015625) / 4), 1e-15);
+  EXPECT_NEAR(d.log_ratio.mean, 0, 1e-15);
+  EXPECT_NEAR(d.log_ratio.error, ln2 * std::sqrt(2.0 / 3 / 4), 1e-15);
+}
+
+// 49 times 1/49 is less than 1, and more for other numbers.
+TEST(DivergenceTest, AShareOfAllIsOne) {
+  for (size_t n = 1; n < 3000; n += 7) {
+    const Divergence d = DivergenceOf(std::vector<TokenDivergence>(n, {.same_top = true}));
+    ASSERT_EQ(d.same_top.mean, 1) << n;
+    ASSERT_EQ(d.same_top.error, 0) << n;
+  }
+}
+
+TEST(DivergenceTest, OneTokenHasNoError) {
+  const TokenDivergence one[] = {{.kld = 0.5, .reference_loss = 1, .loss = 2, .same_top = false, .context = 9}};
+  const Divergence d = DivergenceOf(one);
+  EXPECT_EQ(d.kld.mean, 0.5);
+  EXPECT_EQ(d.kld.error, 0);
+  EXPECT_EQ(d.kld_999, 0.5);
+}
+
+TEST(DivergenceTest, ContextsByPowersOfTwo) {
+  std::vector<TokenDivergence> tokens;
+  for (const int64_t context : {5, 1, 4, 3, 8, 7})
+    tokens.push_back({.kld = static_cast<double>(context), .reference_loss = 1, .loss = 1.5, .context = context});
+  const std::vector<DivergenceInContext> all = ByContext(tokens);
+  ASSERT_EQ(all.size(), 4u);
+  const int64_t first[] = {1, 2, 4, 8}, last[] = {1, 3, 7, 15}, count[] = {1, 1, 3, 1};
+  const double kld[] = {1, 3, 16.0 / 3, 8};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(all[i].first, first[i]);
+    EXPECT_EQ(all[i].last, last[i]);
+    EXPECT_EQ(all[i].tokens, count[i]);
+    EXPECT_DOUBLE_EQ(all[i].kld, kld[i]);
+    EXPECT_DOUBLE_EQ(all[i].log_ratio, 0.5);
+  }
+}
+
+}  // namespace
+
+}  // namespace tare

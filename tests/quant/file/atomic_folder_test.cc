@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/file/atomic_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "quant/base/error.h"
+#include "quant/file/atomic_file.h"
+#include "tests/quant/file/temporary_folder.h"
+
+namespace tare {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::ThrowsMessage;
+using testing::UnorderedElementsAre;
+
+TEST(AtomicFolder, ComesWholeOrNotAtAll) {
+  const TemporaryFolder folder;
+  {
+    const AtomicFolder dropped(folder / "m");
+    WriteFileAtomically(dropped.path() / "a", "1");
+    EXPECT_FALSE(std::filesystem::exists(folder / "m"));
+  }
+  EXPECT_THAT(folder.Names(), IsEmpty());
+  {
+    AtomicFolder made(folder / "m");
+    WriteFileAtomically(made.path() / "a", "1");
+    made.Commit();
+  }
+  EXPECT_THAT(folder.Names(), ElementsAre("m"));
+  EXPECT_EQ(GetFile(folder / "m/a"), "1");
+}
+
+TEST(AtomicFolder, AddsToAFolderAndReplacesNothing) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "m");
+  PutFile(folder / "m/mine", "mine");
+  for (const char* name : {"ours", "mine"}) {
+    AtomicFolder made(folder / "m");
+    WriteFileAtomically(made.path() / name, "ours");
+    if (std::string(name) == "ours") {
+      made.Commit();
+    } else {
+      EXPECT_THAT([&] { made.Commit(); }, ThrowsMessage<Error>(HasSubstr("m/mine: cannot write: File exists")));
+    }
+  }
+  EXPECT_EQ(GetFile(folder / "m/mine"), "mine");
+  EXPECT_EQ(GetFile(folder / "m/ours"), "ours");
+  EXPECT_THAT(folder.Names(), ElementsAre("m"));
+}
+
+TEST(AtomicFolder, RemovesWhatAKillLeftAndNothingElse) {
+  const TemporaryFolder folder;
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto* const left = new AtomicFolder(folder / "m");
+    PutFile(left->path() / "model.safetensors", "half");
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  ASSERT_EQ(folder.Names().size(), 1u);
+  for (const char* name : {"m.folder.tmp", "m.1-0.tmp"}) {
+    std::filesystem::create_directory(folder / name);
+    PutFile(folder / name / "model.safetensors", "mine");
+  }
+  {
+    const AtomicFolder made(folder / "m");
+  }
+  EXPECT_THAT(folder.Names(), UnorderedElementsAre("m.folder.tmp", "m.1-0.tmp"));
+  EXPECT_EQ(GetFile(folder / "m.1-0.tmp/model.safetensors"), "mine");
+}
+
+TEST(AtomicFolder, OneProcessWritesItAtATime) {
+  const TemporaryFolder folder;
+  const AtomicFolder ours(folder / "m");
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      const AtomicFolder theirs(folder / "m");
+      _exit(0);
+    } catch (const Error& error) {
+      _exit(std::string(error.what()).contains("is writing it") ? 1 : 2);
+    }
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_TRUE(std::filesystem::exists(ours.path()));
+}
+
+}  // namespace
+}  // namespace tare
