@@ -112,12 +112,11 @@ class PreparedDecode {
       floor.Add(truth.out[i], exact[i]);
       if (!IsOurs(case_)) size += std::abs(exact[i]);
     }
-    const double bound = IsOurs(case_) ? DecodeBound(case_.plan.OfLayer(0)) : 1e-3;
-    if (!(std::sqrt(error) < bound * size))
+    if (!(std::sqrt(error) < kDecodeBound * size))
       Fail(
           "bench decode, {} {} {}: head {}: got an error of {} of the subtracted terms, expected less than {}; nothing "
           "was timed",
-          case_.kernel, case_.shape.family, Name(case_.plan), head, std::sqrt(error) / size, bound);
+          case_.kernel, case_.shape.family, Name(case_.plan), head, std::sqrt(error) / size, kDecodeBound);
   }
 
   DecodeCase case_;

@@ -268,6 +268,4 @@ ValuePages DecodeAttention(const DecodeHeads& table, std::span<const DecodeSeque
   return {all, skipped};
 }
 
-double DecodeBound(const CacheRules&) { return 1e-3; }
-
 }  // namespace tare

@@ -8,9 +8,8 @@
 // one over the values, times the difference of the maps: one row where the formula has two. Each reads its memory
 // straight on, once for all heads and queries that share it; codes stay packed until they are in registers.
 //
-// Queries and differences are 15-bit integers beside int8, and f32 beside f32 and bf16: the result is that of exact
-// attention over the dequantized cache within 1e-3 of ||P1 V|| + lambda ||P2 V||. Beside int4 and int6 they may be
-// 8-bit integers (panel_product.h), off by at most 1/28 or 1/124 in sum: less than the codes themselves are.
+// Queries and differences are 15-bit integers beside codes (panel_product.h), and f32 beside f32 and bf16: the result is
+// that of exact attention over the dequantized cache within kDecodeBound of ||P1 V|| + lambda ||P2 V||.
 //
 // A page's exponentials hang on nothing but the page; values are summed in at most kMostChunks runs of pages, cut by
 // the cache's length alone, and those in order: the same bits on any number of threads, and over codes on any
@@ -26,6 +25,8 @@
 
 namespace tare {
 
+inline constexpr double kDecodeBound = 1e-3;
+
 // One sequence's part of a call.
 struct DecodeSequence {
   const KvCache* cache = nullptr;
@@ -36,7 +37,7 @@ struct DecodeSequence {
 };
 
 // Bytes of workspace, aligned to 64; they grow with the caches by 4 per key, map and query, and with T until that is
-// kMostKept (decode_work.h) of a sequence.
+// kMostKeptBytes (decode_work.h) of a sequence.
 size_t DecodeWorkspaceBytes(const DecodeHeads& table, std::span<const DecodeSequence> sequences);
 
 // Pages of values, a group's each: how many there were, and how many a table's skip= left unread.
@@ -49,8 +50,5 @@ struct ValuePages {
 // misaligned.
 ValuePages DecodeAttention(const DecodeHeads& table, std::span<const DecodeSequence> sequences,
                            std::span<std::byte> workspace);
-
-// How far from exact attention over the dequantized cache a row may be, as above, in ||P1 V|| + lambda ||P2 V||.
-double DecodeBound(const CacheRules& rules);
 
 }  // namespace tare

@@ -154,7 +154,7 @@ void Planes(const float* x, const float* weights, int64_t count, int8_t* high, i
   const float absmax = hn::ReduceMax(d, largest);
   const bool zero = absmax < kSmallestAbsmax;
   const VF inv = hn::Set(d, zero ? 0.0f : static_cast<float>(kLargestPlaneCode) / absmax);
-  VI high_sum = hn::Zero(di), low_sum = high_sum, low_size = high_sum, size = high_sum;
+  VI high_sum = hn::Zero(di), low_sum = high_sum;
   for (int64_t i = 0; i < count; i += kLanes) {
     const VF moved = hn::Add(hn::Mul(Weighted(x, weights, i), inv), hn::Set(d, kToNearest));
     const VI code = hn::Sub(hn::BitCast(di, moved), hn::Set(di, static_cast<int32_t>(kToNearestBits)));
@@ -163,14 +163,10 @@ void Planes(const float* x, const float* weights, int64_t count, int8_t* high, i
     hn::Store(hn::DemoteTo(DS8Quarter(), l), DS8Quarter(), low + i);
     high_sum = hn::Add(high_sum, h);
     low_sum = hn::Add(low_sum, l);
-    low_size = hn::Add(low_size, hn::Abs(l));
-    size = hn::Add(size, hn::Abs(code));
   }
   factor->scale = zero ? 0.0f : absmax / static_cast<float>(kLargestPlaneCode);
   factor->high_sum = hn::ReduceSum(di, high_sum);
   factor->low_sum = hn::ReduceSum(di, low_sum);
-  factor->low_size = hn::ReduceSum(di, low_size);
-  factor->size = hn::ReduceSum(di, size);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -207,7 +203,7 @@ void PanelProduct(Format format, const std::byte* panel, int64_t inputs, std::sp
   };
   for (const PanelFactor& f : factors) {
     add(f, f.high, f.high_sum, 128 * f.scale);
-    if (HasCodes(format) && f.low != nullptr) add(f, f.low, f.low_sum, f.scale);
+    if (HasCodes(format)) add(f, f.low, f.low_sum, f.scale);
   }
   flush();
 }

@@ -22,21 +22,18 @@ namespace tare {
 
 // A vector beside a panel and the lanes that it adds to.
 struct PanelFactor {
-  const float* x = nullptr;      // [inputs], of f32 and bf16
-  const int8_t* high = nullptr;  // [inputs], of codes, with low, scale and the sums of both
-  const int8_t* low = nullptr;   // [inputs]; null: left out
+  const float* x = nullptr;                      // [inputs], of f32 and bf16
+  const int8_t *high = nullptr, *low = nullptr;  // [inputs], of codes, with scale and the sums of both
   float scale = 0;
   const float* lane_scales = nullptr;  // [64], aligned likewise, of codes: each lane's sum times its own; null: 1
   int32_t high_sum = 0, low_sum = 0;
-  int32_t low_size = 0, size = 0;  // sums of |low| and of |128 high + low|
-  float* y = nullptr;              // [64], aligned to 64 bytes
+  float* y = nullptr;  // [64], aligned to 64 bytes
 };
 
 inline constexpr int kLargestPlaneCode = 127 * 128;
 
 // x [count], times weights [count] where they are not null, as planes of the factor; count a multiple of 16, memory
-// aligned to 64 bytes. Values are finite. Sets all but y and
-// lane_scales.
+// aligned to 64 bytes. Values are finite. Sets all but x, y and lane_scales.
 void ToPlanes(const float* x, const float* weights, int64_t count, int8_t* high, int8_t* low, PanelFactor& factor);
 
 // inputs: a multiple of 16. hint: for what lies behind the panel.

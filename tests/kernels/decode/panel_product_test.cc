@@ -27,8 +27,7 @@ TEST(PanelProduct, EveryFormatAgainstLoops) {
     const PageLayout layout({.k_heads = 1, .k_width = kInputs, .v_heads = 1, .v_width = 64}, {format}, {format});
     AlignedBuffer<std::byte> page(static_cast<size_t>(layout.Bytes()));
     for (int lane = 0; lane < 64; ++lane) layout.WriteKey(page.data(), lane, 0, data.data() + lane * kInputs);
-    // Integers that planes have exactly, with sums far below 2^24: every result is exact. The second vector loses its
-    // low plane beside codes.
+    // Integers that planes have exactly, with sums far below 2^24: every result is exact.
     std::vector<AlignedBuffer<float>> x;
     for (int f = 0; f < kVectors; ++f) {
       std::vector<float> values;
@@ -45,7 +44,6 @@ TEST(PanelProduct, EveryFormatAgainstLoops) {
           int8_t* high = planes.data() + 2 * f * kInputs;
           ToPlanes(x[f].data(), nullptr, kInputs, high, high + kInputs, factors[f]);
           ASSERT_EQ(factors[f].scale, 1.0f);
-          if (f == 1) factors[f].low = nullptr;
           factors[f].x = x[f].data();
           factors[f].y = y.data() + 64 * f;
         }
@@ -54,9 +52,7 @@ TEST(PanelProduct, EveryFormatAgainstLoops) {
           for (int lane = 0; lane < 64; ++lane) {
             double sum = 0.5, size = 0;
             for (int i = 0; i < kInputs; ++i) {
-              const bool high_alone = HasCodes(format) && f == 1;
-              const double product =
-                  double{ReadInput(format, page.data(), i, lane)} * (high_alone ? 128.0 * factors[f].high[i] : x[f][i]);
+              const double product = double{ReadInput(format, page.data(), i, lane)} * x[f][i];
               sum += product;
               size += std::abs(product);
             }
@@ -111,11 +107,6 @@ TEST(PanelProduct, PlanesAreHalfAStepOff) {
     }
     EXPECT_EQ(factor.high_sum, high);
     EXPECT_EQ(factor.low_sum, low);
-    int low_size = 0, size = 0;
-    for (int i = 0; i < 80; ++i)
-      low_size += std::abs(factor.low[i]), size += std::abs(128 * factor.high[i] + factor.low[i]);
-    EXPECT_EQ(factor.low_size, low_size);
-    EXPECT_EQ(factor.size, size);
     AlignedBuffer<float> zeros = Aligned(std::vector<float>(16, 1e-38f));
     ToPlanes(zeros.data(), nullptr, 16, planes.data(), planes.data() + 80, factor);
     EXPECT_EQ(factor.scale, 0.0f);
