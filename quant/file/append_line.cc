@@ -12,16 +12,12 @@
 #include "quant/base/error.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/mapped_file.h"
+#include "quant/file/write_failure.h"
 
 namespace tare {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void FailToAppend(const fs::path& path, int error) {
-  Fail("{}: writing failed: {}; try freeing space there, or write to another folder", path.string(),
-       std::strerror(error));
-}
 
 // Closes on the way out.
 class Descriptor {
@@ -56,28 +52,23 @@ off_t WholeLines(int fd, off_t size) {
 void AppendLine(const fs::path& path, std::string_view line) {
   TARE_CHECK(line.find('\n') == line.npos);
   const std::shared_ptr<const OpenFolder> folder = OpenFolder::Of(FolderOf(path));
-  if (folder == nullptr)
-    Fail("{}: cannot write: no folder {}; try mkdir -p first", path.string(), FolderOf(path).string());
+  if (folder == nullptr) FailToOpenFolderOf(path, errno);
   const Descriptor file(openat(folder->fd(), path.filename().c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
-  if (file.get() < 0)
-    Fail("{}: cannot write: {}; try checking the folder's permissions, or write to another", path.string(),
-         std::strerror(errno));
+  if (file.get() < 0) FailToCreate(path, errno);
   // Two processes may append to one file, and what is cut off below must not be the other's.
   struct stat status;
-  if (flock(file.get(), LOCK_EX) != 0 || fstat(file.get(), &status) != 0) FailToAppend(path, errno);
+  if (flock(file.get(), LOCK_EX) != 0 || fstat(file.get(), &status) != 0) FailToWrite(path, errno);
   const off_t whole = WholeLines(file.get(), status.st_size);
-  if (whole < status.st_size && ftruncate(file.get(), whole) != 0) FailToAppend(path, errno);
+  if (whole < status.st_size && ftruncate(file.get(), whole) != 0) FailToWrite(path, errno);
   const std::string record = std::string(line) + '\n';
   const ssize_t written = write(file.get(), record.data(), record.size());
   const int error = written < 0 ? errno : ENOSPC;
   if (written != static_cast<ssize_t>(record.size())) {
-    if (written > 0 && ftruncate(file.get(), whole) != 0) FailToAppend(path, errno);
-    FailToAppend(path, error);
+    if (written > 0 && ftruncate(file.get(), whole) != 0) FailToWrite(path, errno);
+    FailToWrite(path, error);
   }
-  if (fdatasync(file.get()) != 0 && errno != EINVAL) FailToAppend(path, errno);
-  if (status.st_size > 0) return;
-  const Descriptor synced(folder->Reading());
-  if (synced.get() >= 0 && fsync(synced.get()) != 0 && errno != EINVAL) FailToAppend(path, errno);
+  if (fdatasync(file.get()) != 0 && errno != EINVAL) FailToWrite(path, errno);
+  if (status.st_size == 0) SyncFolder(*folder, path);
 }
 
 std::vector<std::string> ReadLines(const fs::path& path) {

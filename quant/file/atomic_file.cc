@@ -7,28 +7,18 @@
 
 #include <cerrno>
 #include <climits>
-#include <cstring>
 #include <utility>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/held.h"
 #include "quant/file/temporary_name.h"
+#include "quant/file/write_failure.h"
 
 namespace tare {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void FailToWrite(const fs::path& path, int error) {
-  Fail("{}: writing failed: {}; try freeing space there, or write to another folder", path.string(),
-       std::strerror(error));
-}
-
-[[noreturn]] void FailToCreate(const fs::path& path, int error) {
-  Fail("{}: cannot write: {}; try checking the folder's permissions, or write to another", path.string(),
-       std::strerror(error));
-}
 
 // Of a path in a folder that is held: what it leads to, if to anything.
 std::string LinkIn(const OpenFolder& folder, const fs::path& path) {
@@ -36,13 +26,6 @@ std::string LinkIn(const OpenFolder& folder, const fs::path& path) {
   const ssize_t length = readlinkat(folder.fd(), path.filename().c_str(), text.data(), text.size());
   text.resize(length < 0 ? 0 : static_cast<size_t>(length));
   return text;
-}
-
-[[noreturn]] void RefuseFolderOf(const fs::path& path, int error) {
-  const std::string folder = FolderOf(path).string();
-  if (error == ENOTDIR) Fail("{}: cannot write: {} is not a folder", path.string(), folder);
-  if (error == ENOENT) Fail("{}: cannot write: no folder {}; try mkdir -p first", path.string(), folder);
-  FailToCreate(path, error);
 }
 
 struct Target {
@@ -57,7 +40,7 @@ Target Through(fs::path path) {
     if (links == kMostLinks) Fail("{}: cannot write: the links form a circle; try another name", path.string());
     if (path.filename().empty()) Fail("{}: got a folder, expected the name of a file", path.string());
     const std::shared_ptr<const OpenFolder> folder = OpenFolder::Of(FolderOf(path));
-    if (folder == nullptr) RefuseFolderOf(path, errno);
+    if (folder == nullptr) FailToOpenFolderOf(path, errno);
     // Renaming over a device would replace it; what a link of /proc leads to has no name.
     struct stat status;
     if (fstatat(folder->fd(), path.filename().c_str(), &status, 0) == 0 && !S_ISREG(status.st_mode))
@@ -83,21 +66,13 @@ int WriteAll(int fd, std::string_view text) {
   return 0;
 }
 
-// A name in the folder lasts once the folder is synced. File systems that cannot sync a folder say EINVAL.
-void SyncFolder(const OpenFolder& folder, const fs::path& path) {
-  const int fd = folder.Reading();
-  const int error = fd < 0 || fsync(fd) == 0 ? 0 : errno;
-  if (fd >= 0) close(fd);
-  if (error != 0 && error != EINVAL) FailToWrite(path, error);
-}
-
 }  // namespace
 
 AtomicFile::AtomicFile(const fs::path& path) {
   // What this process claimed has become a link since where it is one now: that leads to somebody else's file.
   const bool held = HeldFiles().Has(fs::absolute(path));
   Target target = held ? Target{path, OpenFolder::Of(FolderOf(path))} : Through(path);
-  if (target.folder == nullptr) RefuseFolderOf(path, errno);
+  if (target.folder == nullptr) FailToOpenFolderOf(path, errno);
   final_ = std::move(target.path);
   folder_ = std::move(target.folder);
   absolute_ = fs::absolute(final_);

@@ -7,21 +7,16 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <utility>
 
 #include "quant/base/error.h"
 #include "quant/file/temporary_name.h"
+#include "quant/file/write_failure.h"
 
 namespace tare {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void FailToMake(const fs::path& path, int error) {
-  Fail("{}: cannot write: {}; try checking the folder's permissions, or write to another", path.string(),
-       std::strerror(error));
-}
 
 // Never over what is there. Some file systems cannot promise that.
 int RenameNew(int from, const std::string& name, int to, const std::string& as) {
@@ -35,18 +30,18 @@ int RenameNew(int from, const std::string& name, int to, const std::string& as) 
 }  // namespace
 
 AtomicFolder::AtomicFolder(const fs::path& path) : final_(path), above_(OpenFolder::Of(FolderOf(path))) {
-  if (above_ == nullptr) FailToMake(path, errno);
+  if (above_ == nullptr) FailToOpenFolderOf(path, errno);
   if (const pid_t writer = OtherWriter(*above_, path))
     Fail("{}: process {} is writing it; try another name, or wait until it ends", path.string(), writer);
   for (int n = 0; fd_ < 0; ++n) {
     temporary_ = FolderOf(path) / TemporaryName(path.filename(), n);
     if (mkdirat(above_->fd(), temporary_.filename().c_str(), 0777) != 0) {
-      if (errno != EEXIST) FailToMake(path, errno);
+      if (errno != EEXIST) FailToCreate(path, errno);
       continue;
     }
     folder_ = OpenFolder::Of(temporary_);
     fd_ = folder_ == nullptr ? -1 : folder_->Reading();
-    if (fd_ < 0) FailToMake(path, errno);
+    if (fd_ < 0) FailToCreate(path, errno);
     if (!LockLinked(fd_)) close(std::exchange(fd_, -1));
   }
 }
@@ -60,9 +55,9 @@ void AtomicFolder::Commit() {
   const int error = RenameNew(above_->fd(), temporary_.filename(), above_->fd(), final_.filename());
   if (error == 0) return;
   const auto there = error == EEXIST ? OpenFolder::Of(final_) : nullptr;
-  if (there == nullptr) FailToMake(final_, error);
+  if (there == nullptr) FailToCreate(final_, error);
   folder_->ForEachName([&](const std::string& name) {
-    if (const int of_file = RenameNew(folder_->fd(), name, there->fd(), name)) FailToMake(final_ / name, of_file);
+    if (const int of_file = RenameNew(folder_->fd(), name, there->fd(), name)) FailToCreate(final_ / name, of_file);
   });
 }
 

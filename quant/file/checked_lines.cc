@@ -79,8 +79,9 @@ RecordLines ReadRecords(const std::filesystem::path& path, const RecordKind& kin
     lines.records.push_back({number, std::move(line), std::move(object)});
   }
   if (unhashed > 0)
-    Notice(Formatted("{}: {} lines of an earlier version have no hash and are taken as they stand", path.string(),
-                     unhashed));
+    Notice(Formatted("{}: {} of an earlier version without a hash, taken as {}", path.string(),
+                     unhashed == 1 ? "1 line" : Formatted("{} lines", unhashed),
+                     unhashed == 1 ? "it stands" : "they stand"));
   return lines;
 }
 

@@ -223,7 +223,7 @@ void Campaign::DamagedInput() {
                                     : damage::DamageStructure(whole, subject.form, setting_.work / "scratch", random_);
   PutFile(folder_ / place, damaged);
   const End end = Run(attempt);
-  const bool unchecked = Contains(end.err, "has no checksums") || Contains(end.err, "have no hash");
+  const bool unchecked = Contains(end.err, "has no checksums") || Contains(end.err, "without a hash");
   const bool holds = subject.ours && (bytes || subject.form == Form::kJson) && end.Done() && !unchecked;
   if (holds && Figures(end.out) != Figures(Whole(attempt.words, place).out))
     Found(attempt, end, "another figure from a damaged file");

@@ -11,10 +11,7 @@
 #include "quant/base/notice.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/checked_lines.h"
-#include "tests/support/checkpoint.h"
-#include "tests/support/golden.h"
-#include "tests/support/ids.h"
-#include "tests/support/sweep_cells.h"
+#include "tests/support/golden_sweep.h"
 
 namespace tare {
 namespace {
@@ -28,24 +25,7 @@ std::string Table(const std::vector<SweepCell>& cells) { return SweepTable(cells
 
 std::string noticed;
 
-class DamagedCellsTest : public testing::Test {
- protected:
-  DamagedCellsTest() {
-    PutManyIds(folder_ / "ids.safetensors", 2, 30);
-    options_ = GoldenSweep(folder_.path());
-  }
-  std::vector<SweepCell> Run(const SweepOptions& options) {
-    ran_ = 0;
-    return RunSweep(options, [&](size_t, size_t, const std::string&) -> Progress {
-      ++ran_;
-      return {};
-    });
-  }
-
-  TemporaryFolder folder_;
-  SweepOptions options_;
-  int ran_ = 0;
-};
+using DamagedCellsTest = GoldenSweepTest;
 
 // The line's object without its hash.
 nlohmann::ordered_json ObjectOf(const std::string& line) {
@@ -122,7 +102,7 @@ TEST_F(DamagedCellsTest, CellsOfVersionsBeforeTheHashAreTakenAsTheyStand) {
   EXPECT_EQ(Table(Run(options_)), table);
   OnNotice(nullptr);
   EXPECT_EQ(ran_, 0);
-  EXPECT_THAT(noticed, HasSubstr("3 lines of an earlier version have no hash and are taken as they stand"));
+  EXPECT_THAT(noticed, HasSubstr("3 lines of an earlier version without a hash, taken as they stand"));
   EXPECT_EQ(GetFile(file), older);
   // What an earlier version did not write is no cell of its.
   PutFile(file, "{\"schema\":\"tare.cell/1\",\"key\":{}}\n" + older);

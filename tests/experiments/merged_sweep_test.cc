@@ -6,10 +6,7 @@
 #include "experiments/studies/sweep/sweep.h"
 #include "quant/base/error.h"
 #include "quant/file/checked_lines.h"
-#include "tests/support/checkpoint.h"
-#include "tests/support/golden.h"
-#include "tests/support/ids.h"
-#include "tests/support/sweep_cells.h"
+#include "tests/support/golden_sweep.h"
 
 namespace tare {
 namespace {
@@ -18,25 +15,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-class MergedSweepTest : public testing::Test {
- protected:
-  MergedSweepTest() {
-    PutManyIds(folder_ / "ids.safetensors", 2, 20);
-    options_ = GoldenSweep(folder_.path());
-  }
-
-  std::vector<SweepCell> Run(const SweepOptions& options) {
-    ran_ = 0;
-    return RunSweep(options, [&](size_t, size_t, const std::string&) -> Progress {
-      ++ran_;
-      return {};
-    });
-  }
-
-  TemporaryFolder folder_;
-  SweepOptions options_;
-  int ran_ = 0;
-};
+using MergedSweepTest = GoldenSweepTest;
 
 // 0 to 3 here and 4 to 9 there, out of order: the bytes of one machine.
 TEST_F(MergedSweepTest, PartsMergeIntoTheWhole) {
