@@ -76,6 +76,23 @@ class Output {
   std::string text_;
 };
 
+enum class Stop { kTokens, kEndOfText, kError };
+
+Stop StopOf(const GenerateOptions& options, const Generation& done) {
+  if (!done.tokens.empty() && options.ends.contains(done.tokens.back())) return Stop::kEndOfText;
+  return std::ssize(done.tokens) == options.tokens ? Stop::kTokens : Stop::kError;
+}
+
+const char* KeyOf(Stop stop) {
+  return stop == Stop::kTokens ? "tokens" : stop == Stop::kEndOfText ? "end_of_text" : "error";
+}
+
+const char* TextOf(Stop stop) {
+  return stop == Stop::kTokens      ? "stopped at the number of --tokens"
+         : stop == Stop::kEndOfText ? "stopped at an end-of-text token"
+                                    : "stopped early, for the reason below";
+}
+
 Json JsonOf(const GenerateArguments& options, const Model& model, const Prompt& prompt, const Generation& done,
             const Output& output, double read_gbps) {
   const Sampling& sampling = options.generate.sampling;
@@ -89,6 +106,7 @@ Json JsonOf(const GenerateArguments& options, const Model& model, const Prompt& 
           {"seed", sampling.seed},
           {"prompt_tokens", prompt.tokens.size()},
           {"tokens", done.tokens},
+          {"stop", KeyOf(StopOf(options.generate, done))},
           {"text", prompt.tokenizer ? Json(output.text()) : Json(nullptr)},
           {"prompt_seconds", done.prompt_seconds},
           {"seconds", done.seconds},
@@ -107,11 +125,13 @@ void Report(const GenerateArguments& options, const Model& model, const Prompt& 
   constexpr size_t kRead = size_t{256} << 20;
   const double read_gbps = ReadRate(Threads(), kRead);
   const std::string line = Formatted(
+      "\n{}\n"
       "{} tokens in {:.2f} s, {:.1f} per second; prompt of {} in {:.2f} s\n"
       "per token {:.1f} MB of weights and {:.1f} MB of cache;\n"
       "{:.2f} of the memory's read rate ({:.1f} GB/s){}\n",
-      done.tokens.size(), done.seconds, done.TokensPerSecond(), prompt.tokens.size(), done.prompt_seconds,
-      done.weight_bytes / 1e6, done.cache_bytes / 1e6, done.BytesPerSecond() / 1e9 / read_gbps, read_gbps,
+      TextOf(StopOf(options.generate, done)), done.tokens.size(), done.seconds, done.TokensPerSecond(),
+      prompt.tokens.size(), done.prompt_seconds, done.weight_bytes / 1e6, done.cache_bytes / 1e6,
+      done.BytesPerSecond() / 1e9 / read_gbps, read_gbps,
       done.values_skipped > 0 ? Formatted("\n{:.1f} % of the values were skipped", 100 * done.values_skipped) : "");
   std::fputs(line.c_str(), stderr);
   // Only made when requested, because its hash of the weights reads all of them.

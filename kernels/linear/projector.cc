@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/linear/projector.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <string_view>
 
@@ -51,22 +49,10 @@ dnnl::memory::data_type DataType(WeightType type) {
 
 size_t ElementBytes(WeightType type) { return type == WeightType::kF32 ? 4 : 2; }
 
-// Primitives are made as one thread would run them, whatever the caller's team: their blocking must not depend on it.
-class OneThread {
- public:
-  OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(before_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int before_;
-};
-
 dnnl::matmul::primitive_desc Describe(Math math, int64_t rows, int64_t out, int64_t in, int64_t y_stride,
                                       WeightType type, bool has_bias) {
   using dnnl::memory;
-  const OneThread one_thread;
+  const OneThread one_thread;  // whatever the caller's team: their blocking must not depend on it
   const auto x_type = math == Math::kBf16 ? memory::data_type::bf16 : memory::data_type::f32;
   const memory::desc x({rows, in}, x_type, memory::dims{in, 1});
   const memory::desc w({in, out}, DataType(type), memory::dims{1, in});

@@ -7,13 +7,9 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <latch>
-#include <string>
-#include <system_error>
-#include <thread>
-#include <vector>
 
 #include "quant/base/error.h"
+#include "quant/base/thread_pool.h"
 
 namespace tare {
 namespace {
@@ -56,27 +52,6 @@ class Handout {
 
 }  // namespace
 
-// If OpenMP cannot make a thread it ends the process, so the threads are made here first, all at once.
-static void RequireThreads(int threads) {
-  static int made = 1;
-  if (threads <= made) return;
-  std::latch all(1);
-  std::vector<std::thread> workers;
-  std::string refusal;
-  try {
-    while (std::ssize(workers) < threads - 1) workers.emplace_back([&all] { all.wait(); });
-  } catch (const std::system_error& error) {
-    refusal = error.code().message();
-  }
-  all.count_down();
-  for (std::thread& worker : workers) worker.join();
-  if (!refusal.empty()) {
-    Fail("threads: got {} of {}: {}; try fewer --threads, or raising ulimit -u, or ulimit -v", workers.size() + 1,
-         threads, refusal);
-  }
-  made = threads;
-}
-
 void SetThreads(int threads) {
   if (threads < 0) Fail("threads: got {}, expected 0 (all) or more", threads);
   thread_count = threads == 0 ? AvailableProcessors() : threads;
@@ -87,27 +62,15 @@ int Threads() {
   return thread_count;
 }
 
+OneThread::OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
+OneThread::~OneThread() { omp_set_num_threads(before_); }
+
 void ParallelForFunction(size_t count, const std::function<void(size_t index, int thread)>& body) {
+  if (count == 0) return;
+  const OneThread of_onednn;
   Handout handout(count, body);
-  const int threads = static_cast<int>(std::min<size_t>(count, static_cast<size_t>(Threads())));
-  RequireThreads(threads);
-#if TARE_THREADS_STD
-  std::vector<std::thread> workers;
-  for (int t = 1; t < threads; ++t) {
-    workers.emplace_back([&handout, t] {
-      omp_set_num_threads(1);
-      handout.Work(t);
-    });
-  }
-  omp_set_num_threads(1);
-  handout.Work(0);
-  for (std::thread& worker : workers) worker.join();
-#else
-  if (threads > 0) {
-#pragma omp parallel num_threads(threads)
-    handout.Work(omp_get_thread_num());
-  }
-#endif
+  const auto work = [&](int thread) { handout.Work(thread); };
+  ThreadPool::Get().Run(static_cast<int>(std::min<size_t>(count, static_cast<size_t>(Threads()))), std::cref(work));
   handout.Rethrow();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only place that makes threads. Work is cut into units that do not depend on the number of threads, so results do
+// Work on all threads (thread_pool.h). It is cut into units that do not depend on the number of threads, so results do
 // not depend on it either. oneDNN called from inside runs on the calling thread alone.
 #pragma once
 
@@ -12,11 +12,23 @@ namespace tare {
 void SetThreads(int threads);
 int Threads();
 
+// While it lives, oneDNN called on this thread makes and runs its primitives for one thread.
+class OneThread {
+ public:
+  OneThread();
+  ~OneThread();
+  OneThread(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
 void ParallelForFunction(size_t count, const std::function<void(size_t index, int thread)>& body);
 
 // Calls body(index, thread) for every index in [0, count), with thread in [0, Threads()); indices are handed out in
-// order. After an exception no further index starts, and it is thrown again here. Must not be nested. The function is a
-// reference to body, which is not copied: nothing is allocated.
+// order, and the caller takes those that no other thread has begun. After an exception no further index starts, and it
+// is thrown again here. Called from inside, it runs on the calling thread, with thread 0. The function is a reference to
+// body, which is not copied: nothing is allocated.
 template <typename Body>
 void ParallelFor(size_t count, const Body& body) {
   ParallelForFunction(count, std::cref(body));

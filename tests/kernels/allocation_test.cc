@@ -17,6 +17,7 @@
 #include "kernels/linear/one_token.h"
 #include "kernels/linear/quantized_linear.h"
 #include "quant/base/aligned.h"
+#include "quant/base/parallel.h"
 #include "tests/support/random_attention.h"
 #include "tests/support/random_decode.h"
 #include "tests/support/random_quantized.h"
@@ -52,8 +53,10 @@ void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::fre
 namespace tare {
 namespace {
 
+// On one thread: a thread that gets no share of the first call keeps its memory from the second on.
 template <typename Call>
 int64_t AllocationsOf(Call call) {
+  SetThreads(1);
   call();
   const int64_t before = allocations;
   call();

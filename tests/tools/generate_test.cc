@@ -13,6 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 Outcome Generate(std::vector<std::string> options, const std::string& model = PairFolder("novels-differential")) {
   options.insert(options.begin(), {"generate", model});
@@ -25,7 +26,7 @@ TEST(GenerateCommand, PrintsTextAndFigures) {
       "--cache",  "cache_k=int8/token"};
   const Outcome text = Generate(command);
   ASSERT_EQ(text.exit_code, 0) << text.err;
-  EXPECT_THAT(text.err, HasSubstr("20 tokens in "));
+  EXPECT_THAT(text.err, StartsWith("\nstopped at the number of --tokens\n20 tokens in "));
   std::vector<std::string> as_json = command;
   as_json.insert(as_json.end(), {"--json", "-"});
   const Outcome outcome = Generate(as_json);
@@ -33,6 +34,7 @@ TEST(GenerateCommand, PrintsTextAndFigures) {
   const Json json = Json::parse(outcome.out);
   EXPECT_EQ(json.at("schema"), "tare.generate/1");
   EXPECT_EQ(json.at("tokens").size(), 20u);
+  EXPECT_EQ(json.at("stop"), "tokens");
   EXPECT_EQ(json.at("text").get<std::string>() + "\n", text.out);
   EXPECT_EQ(json.at("cache"), "cache_k=int8/token,cache_v=f32");
   EXPECT_GT(json.at("bandwidth_fraction").get<double>(), 0);
@@ -57,7 +59,9 @@ TEST(GenerateCommand, AFullStandardOutputEndsIt) {
                                   {.standard_output = "/dev/full"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("standard output: cannot be written: No space left on device; try freeing space"));
-  EXPECT_LT(Json::parse(GetFile(folder / "g.json")).at("tokens").size(), 10u);
+  const Json json = Json::parse(GetFile(folder / "g.json"));
+  EXPECT_LT(json.at("tokens").size(), 10u);
+  EXPECT_EQ(json.at("stop"), "error");
 }
 
 TEST(GenerateCommand, RefusalsSayWhatToTry) {

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/base/thread_pool.h"
+
+#include <omp.h>
+#include <pthread.h>
+
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
+#include <thread>
+
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+
+// Longer than the gap between two calls of a forward pass, far shorter than a time slice.
+constexpr microseconds kSpin{50};
+
+microseconds SpinOfUser() {
+  const char* policy = std::getenv("OMP_WAIT_POLICY");
+  if (policy == nullptr) return kSpin;
+  const std::string_view text(policy);
+  if (text == "passive" || text == "PASSIVE") return microseconds(0);
+  if (text == "active" || text == "ACTIVE") return microseconds(10'000);
+  return kSpin;
+}
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Waits until done() for at most the time given; whether it is.
+template <typename Done>
+bool Spin(microseconds most, const Done& done) {
+  constexpr int kTries = 64;  // between two looks at the clock
+  if (done()) return true;
+  if (most.count() == 0) return false;
+  const Clock::time_point end = Clock::now() + most;
+  do {
+    for (int i = 0; i < kTries; ++i) {
+      if (done()) return true;
+      Pause();
+    }
+  } while (Clock::now() < end);
+  return false;
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(const ThreadPool* of_parent) : of_parent_(of_parent), spin_(SpinOfUser()) {}
+
+// Never destroyed: its threads may still sleep in it when the process ends.
+ThreadPool*& ThreadPool::Current() {
+  static ThreadPool* pool = [] {
+    pthread_atfork(nullptr, nullptr, [] { Current() = new ThreadPool(Current()); });
+    return new ThreadPool(nullptr);
+  }();
+  return pool;
+}
+
+ThreadPool& ThreadPool::Get() { return *Current(); }
+
+void ThreadPool::RequireThreads(int threads) {
+  for (; made_ < threads; ++made_) {
+    try {
+      std::thread([this, thread = made_, call = call_.load()] { Serve(thread, call); }).detach();
+    } catch (const std::system_error& error) {
+      Fail("threads: got {} of {}: {}; try fewer --threads, or raising ulimit -u, or ulimit -v", made_, threads,
+           error.code().message());
+    }
+  }
+}
+
+void ThreadPool::Serve(int thread, uint32_t call) {
+  omp_set_num_threads(1);  // oneDNN's own
+  // A thread that wakes late enters a later call than it woke for; that one's notice must not make it enter again.
+  for (uint32_t served = call;;) {
+    call = NextCall(call);
+    if (!Enter(thread, served)) continue;
+    served = number_;
+    (*work_)(thread);
+    Leave();
+  }
+}
+
+uint32_t ThreadPool::NextCall(uint32_t call) const {
+  if (!Spin(spin_, [&] { return call_.load(std::memory_order_acquire) != call; }))
+    call_.wait(call, std::memory_order_acquire);
+  return call_.load(std::memory_order_acquire);
+}
+
+bool ThreadPool::Enter(int thread, uint32_t served) {
+  int inside = inside_.load(std::memory_order_relaxed);
+  do {
+    if ((inside & kClosed) != 0) return false;
+  } while (!inside_.compare_exchange_weak(inside, inside + 1, std::memory_order_acquire, std::memory_order_relaxed));
+  if (thread < threads_ && number_ != served) return true;
+  Leave();
+  return false;
+}
+
+void ThreadPool::Leave() {
+  if (inside_.fetch_sub(1, std::memory_order_acq_rel) == kClosed + 1) inside_.notify_one();
+}
+
+void ThreadPool::CloseAndWait() {
+  inside_.fetch_add(kClosed, std::memory_order_acq_rel);
+  const auto ended = [&] { return inside_.load(std::memory_order_acquire) == kClosed; };
+  if (Spin(spin_, ended)) return;
+  for (int inside; (inside = inside_.load(std::memory_order_acquire)) != kClosed;)
+    inside_.wait(inside, std::memory_order_acquire);
+}
+
+void ThreadPool::Run(int threads, const std::function<void(int thread)>& work) {
+  if (threads <= 1 || in_use_.exchange(true, std::memory_order_acquire)) return work(0);
+  struct Use {
+    std::atomic<bool>& flag;
+    ~Use() { flag.store(false, std::memory_order_release); }
+  } const use{in_use_};
+  RequireThreads(threads);
+  work_ = &work;
+  threads_ = threads;
+  number_ = call_.load(std::memory_order_relaxed) + 1;
+  inside_.store(0, std::memory_order_release);
+  call_.fetch_add(1, std::memory_order_release);
+  call_.notify_all();
+  work(0);
+  CloseAndWait();
+}
+
+}  // namespace tare

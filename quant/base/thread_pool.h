@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process's threads. They take shares of one call at a time, and a call does not wait for a thread that has not
+// begun: on a machine with other work a thread may get a processor milliseconds late, and small work is over by then.
+//
+// A thread without work spins for some microseconds, for calls that follow each other, and then sleeps.
+// OMP_WAIT_POLICY=passive lets it sleep at once, active spin for 10 ms.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+namespace tare {
+
+class ThreadPool {
+ public:
+  // The process's one; a child of fork, which has no thread but its own, gets another.
+  static ThreadPool& Get();
+
+  // Calls work(0) here, and meanwhile work(1) to work(threads - 1), each at most once, on threads of the pool. Returns
+  // when all that began have ended: work(0) must do what nobody else has begun. Where the pool is in use, by another
+  // thread or by whoever calls this, work(0) alone. work does not throw. Throws Error where a thread cannot be made.
+  void Run(int threads, const std::function<void(int thread)>& work);
+
+ private:
+  explicit ThreadPool(const ThreadPool* of_parent);
+  static ThreadPool*& Current();
+  void RequireThreads(int threads);
+  void Serve(int thread, uint32_t call);
+  uint32_t NextCall(uint32_t call) const;
+  bool Enter(int thread, uint32_t served);
+  void Leave();
+  void CloseAndWait();
+
+  static constexpr int kClosed = 1 << 30;
+
+  const ThreadPool* const of_parent_;  // kept for leak checkers
+  const std::chrono::microseconds spin_;
+  std::atomic<bool> in_use_{false};
+  int made_ = 1;  // with the caller
+  // Of the call: written while nobody can enter.
+  const std::function<void(int)>* work_ = nullptr;
+  int threads_ = 0;
+  uint32_t number_ = 0;
+  alignas(64) std::atomic<int> inside_{
+      kClosed};                                // threads of the pool in the call; kClosed is added once none may enter
+  alignas(64) std::atomic<uint32_t> call_{0};  // its number
+};
+
+}  // namespace tare
