@@ -9,6 +9,7 @@
 #include "experiments/observe/statistics_report.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "quant/base/nearest.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/json_value.h"
 #include "quant/statistics/statistics_file.h"
@@ -20,9 +21,13 @@ namespace {
 
 Site SiteNamed(const std::string& name) {
   if (const std::optional<Site> site = ParseSite(name)) return *site;
-  std::string names;
-  for (const SiteInfo& info : kSites) names += std::string(names.empty() ? "" : " ") + std::string(info.name);
-  Fail("--site: got '{}', expected one of {}", name, names);
+  std::vector<std::string> names;
+  for (const SiteInfo& info : kSites) names.emplace_back(info.name);
+  if (const std::string* near = NearestOf(name, names))
+    Fail("--site: got '{}', expected a site; the nearest is {}", name, *near);
+  std::string all;
+  for (const std::string& site : names) all += (all.empty() ? "" : " ") + site;
+  Fail("--site: got '{}', expected one of {}", name, all);
 }
 
 std::optional<int> LayerOf(int layer) { return layer < 0 ? std::nullopt : std::optional(layer); }

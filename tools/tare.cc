@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -17,6 +18,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/product/instruction_set.h"
@@ -26,6 +28,7 @@
 #include "quant/base/memory.h"
 #include "quant/base/nearest.h"
 #include "quant/base/notice.h"
+#include "quant/base/thread_pool.h"
 #include "tools/command.h"
 #include "tools/help.h"
 
@@ -131,11 +134,22 @@ void OpenStandardFiles() {
   }
 }
 
+// As OpenMP's users know it.
+void ObeyWaitPolicy() {
+  const char* const set = std::getenv("OMP_WAIT_POLICY");
+  const std::string_view policy(set == nullptr ? "" : set);
+  if (policy == "passive" || policy == "PASSIVE") tare::ThreadPool::SpinFor(std::chrono::microseconds(0));
+  if (policy == "active" || policy == "ACTIVE") tare::ThreadPool::SpinFor(std::chrono::milliseconds(10));
+}
+
 int Fail(const char* message) {
   std::fflush(stdout);
   std::fprintf(stderr, "tare: %s\n", message);
   return 1;
 }
+
+// A message says first where the fault is: in an option's value, or in the rules of a plan, it is one of usage.
+bool IsOfUsage(std::string_view message) { return message.starts_with("--") || message.starts_with("plan, column "); }
 
 int Run(int argc, char** argv) {
   CLI::App app{"Tare measures what low-bit quantization costs Differential Transformers and standard Transformers.",
@@ -188,11 +202,13 @@ int main(int argc, char** argv) {
   tare::OnNotice([](const std::string& text) { std::fprintf(stderr, "tare: warning: %s\n", text.c_str()); });
   try {
     OpenStandardFiles();
+    ObeyWaitPolicy();
     tare::KeepCommand(argc, argv);
     if (const char* isa = std::getenv("TARE_MAX_ISA")) tare::LimitInstructions(isa);
     return Run(argc, argv);
   } catch (const tare::Error& error) {
-    return Fail(error.what());
+    const int code = Fail(error.what());
+    return IsOfUsage(error.what()) ? 2 : code;
   } catch (const std::bad_alloc&) {
     return Fail(("out of memory" + tare::MemoryLimits() +
                  "; try a shorter --window if the command has one, a smaller model, or a machine with more")

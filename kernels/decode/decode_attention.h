@@ -8,8 +8,8 @@
 // one over the values, times the difference of the maps: one row where the formula has two. Each reads its memory
 // straight on, once for all heads and queries that share it; codes stay packed until they are in registers.
 //
-// Queries and differences are 15-bit integers beside codes (panel_product.h), and f32 beside f32 and bf16: the result is
-// that of exact attention over the dequantized cache within kDecodeBound of ||P1 V|| + lambda ||P2 V||.
+// Queries and differences are 15-bit integers beside codes (panel_product.h), and f32 beside f32 and bf16: the result
+// is that of exact attention over the dequantized cache within kDecodeBound of ||P1 V|| + lambda ||P2 V||.
 //
 // A page's exponentials hang on nothing but the page; values are summed in at most kMostChunks runs of pages, cut by
 // the cache's length alone, and those in order: the same bits on any number of threads, and over codes on any

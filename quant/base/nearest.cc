@@ -22,6 +22,12 @@ size_t Distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+const std::string* NearestOf(std::string_view word, const std::vector<std::string>& known) {
+  const auto distance = [&](const std::string& name) { return Distance(word, name); };
+  const auto nearest = std::ranges::min_element(known, {}, distance);
+  return nearest == known.end() || distance(*nearest) > word.size() / 2 ? nullptr : &*nearest;
+}
+
 std::string NearestText(std::string_view name, const std::vector<std::string>& known) {
   std::vector<std::pair<size_t, std::string_view>> by_distance;
   for (const std::string& other : known) by_distance.emplace_back(Distance(name, other), other);

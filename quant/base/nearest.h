@@ -12,6 +12,9 @@ namespace tare {
 // length.
 size_t Distance(std::string_view a, std::string_view b);
 
+// The known name that differs from the word by at most half of the word's letters, and least; null if none does.
+const std::string* NearestOf(std::string_view word, const std::vector<std::string>& known);
+
 // "; the nearest are 'a', 'b'": at most three, nearest first; empty if none is similar.
 std::string NearestText(std::string_view name, const std::vector<std::string>& known);
 

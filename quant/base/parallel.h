@@ -27,8 +27,8 @@ void ParallelForFunction(size_t count, const std::function<void(size_t index, in
 
 // Calls body(index, thread) for every index in [0, count), with thread in [0, Threads()); indices are handed out in
 // order, and the caller takes those that no other thread has begun. After an exception no further index starts, and it
-// is thrown again here. Called from inside, it runs on the calling thread, with thread 0. The function is a reference to
-// body, which is not copied: nothing is allocated.
+// is thrown again here. Called from inside, it runs on the calling thread, with thread 0. The function is a reference
+// to body, which is not copied: nothing is allocated.
 template <typename Body>
 void ParallelFor(size_t count, const Body& body) {
   ParallelForFunction(count, std::cref(body));

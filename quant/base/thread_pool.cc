@@ -4,8 +4,6 @@
 #include <omp.h>
 #include <pthread.h>
 
-#include <cstdlib>
-#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -17,17 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
-// Longer than the gap between two calls of a forward pass, far shorter than a time slice.
-constexpr microseconds kSpin{50};
-
-microseconds SpinOfUser() {
-  const char* policy = std::getenv("OMP_WAIT_POLICY");
-  if (policy == nullptr) return kSpin;
-  const std::string_view text(policy);
-  if (text == "passive" || text == "PASSIVE") return microseconds(0);
-  if (text == "active" || text == "ACTIVE") return microseconds(10'000);
-  return kSpin;
-}
+std::atomic<int64_t> spin_microseconds = 50;
 
 void Pause() {
 #if defined(__x86_64__)
@@ -35,11 +23,12 @@ void Pause() {
 #endif
 }
 
-// Waits until done() for at most the time given; whether it is.
+// Waits until done() for at most the time that is set; whether it is.
 template <typename Done>
-bool Spin(microseconds most, const Done& done) {
+bool Spin(const Done& done) {
   constexpr int kTries = 64;  // between two looks at the clock
   if (done()) return true;
+  const microseconds most(spin_microseconds);
   if (most.count() == 0) return false;
   const Clock::time_point end = Clock::now() + most;
   do {
@@ -53,7 +42,7 @@ bool Spin(microseconds most, const Done& done) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(const ThreadPool* of_parent) : of_parent_(of_parent), spin_(SpinOfUser()) {}
+ThreadPool::ThreadPool(const ThreadPool* of_parent) : of_parent_(of_parent) {}
 
 // Never destroyed: its threads may still sleep in it when the process ends.
 ThreadPool*& ThreadPool::Current() {
@@ -63,6 +52,8 @@ ThreadPool*& ThreadPool::Current() {
   }();
   return pool;
 }
+
+void ThreadPool::SpinFor(microseconds time) { spin_microseconds = time.count(); }
 
 ThreadPool& ThreadPool::Get() { return *Current(); }
 
@@ -90,8 +81,7 @@ void ThreadPool::Serve(int thread, uint32_t call) {
 }
 
 uint32_t ThreadPool::NextCall(uint32_t call) const {
-  if (!Spin(spin_, [&] { return call_.load(std::memory_order_acquire) != call; }))
-    call_.wait(call, std::memory_order_acquire);
+  if (!Spin([&] { return call_.load(std::memory_order_acquire) != call; })) call_.wait(call, std::memory_order_acquire);
   return call_.load(std::memory_order_acquire);
 }
 
@@ -112,7 +102,7 @@ void ThreadPool::Leave() {
 void ThreadPool::CloseAndWait() {
   inside_.fetch_add(kClosed, std::memory_order_acq_rel);
   const auto ended = [&] { return inside_.load(std::memory_order_acquire) == kClosed; };
-  if (Spin(spin_, ended)) return;
+  if (Spin(ended)) return;
   for (int inside; (inside = inside_.load(std::memory_order_acquire)) != kClosed;)
     inside_.wait(inside, std::memory_order_acquire);
 }

@@ -3,7 +3,6 @@
 // begun: on a machine with other work a thread may get a processor milliseconds late, and small work is over by then.
 //
 // A thread without work spins for some microseconds, for calls that follow each other, and then sleeps.
-// OMP_WAIT_POLICY=passive lets it sleep at once, active spin for 10 ms.
 #pragma once
 
 #include <atomic>
@@ -23,6 +22,10 @@ class ThreadPool {
   // thread or by whoever calls this, work(0) alone. work does not throw. Throws Error where a thread cannot be made.
   void Run(int threads, const std::function<void(int thread)>& work);
 
+  // How long a waiting thread spins before it sleeps; 50 microseconds until it is set: longer than the gap between two
+  // calls of a forward pass, far shorter than a time slice.
+  static void SpinFor(std::chrono::microseconds time);
+
  private:
   explicit ThreadPool(const ThreadPool* of_parent);
   static ThreadPool*& Current();
@@ -36,7 +39,6 @@ class ThreadPool {
   static constexpr int kClosed = 1 << 30;
 
   const ThreadPool* const of_parent_;  // kept for leak checkers
-  const std::chrono::microseconds spin_;
   std::atomic<bool> in_use_{false};
   int made_ = 1;  // with the caller
   // Of the call: written while nobody can enter.

@@ -2,8 +2,11 @@
 #include "quant/file/checkpoint.h"
 
 #include <algorithm>
+#include <array>
+#include <fstream>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/file/sha256.h"
 #include "quant/file/tensor_names.h"
 
@@ -17,6 +20,51 @@ bool IsFile(const fs::path& path) {
   return fs::is_regular_file(path, error);
 }
 
+// "ORG/NAME", as hubs name checkpoints.
+bool IsHubName(const std::string& text) {
+  const size_t slash = text.find('/');
+  return slash != 0 && slash + 1 < text.size() && slash == text.rfind('/') && text[0] != '.' && text[0] != '~';
+}
+
+// Of a path that is neither a folder nor a file that could be quantized.
+[[noreturn]] void RefuseModel(const fs::path& path) {
+  const std::string extension = path.extension();
+  if (extension == ".gguf")
+    Fail(
+        "{}: got a GGUF file, which Tare does not read; try the checkpoint that it was made from (config.json, "
+        "*.safetensors)",
+        path.string());
+  if (IsFile(path) && extension == ".safetensors")
+    Fail("{}: got one file of a checkpoint, expected its folder; try {}", path.string(),
+         path.has_parent_path() ? path.parent_path().string() : ".");
+  if (IsFile(path)) Fail("{}: got a pickle, which Tare never reads; try saving it as safetensors", path.string());
+  Fail(
+      "{}: no such folder; expected a checkpoint folder in Hugging Face layout (config.json, *.safetensors), or a "
+      "file of tare quantize{}",
+      path.string(),
+      IsHubName(path.string())
+          ? Formatted("; to download one: hf download {} --local-dir {}", path.string(), path.filename().string())
+          : "");
+}
+
+// By name, and not an HDF5 file by its first bytes.
+bool IsForeign(const fs::path& path) {
+  constexpr std::array<std::string_view, 5> kForeign = {".gguf", ".safetensors", ".bin", ".pt", ".pth"};
+  if (std::ranges::find(kForeign, path.extension().string()) == kForeign.end()) return false;
+  constexpr std::string_view kHdf5 = "\x89HDF\r\n\x1a\n";
+  std::string first(kHdf5.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(first.data(), std::ssize(first));
+  return first != kHdf5;
+}
+
+// Whether it is a file that may be quantized. Throws Error where it can be no checkpoint at all.
+bool IsQuantizedFile(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return false;
+  if (!IsFile(path) || IsForeign(path)) RefuseModel(path);
+  return true;
+}
+
 template <typename T>
 const T* FindIn(const std::map<std::string, T>& values, std::string_view name) {
   const auto found = values.find(std::string(name));
@@ -26,7 +74,7 @@ const T* FindIn(const std::map<std::string, T>& values, std::string_view name) {
 }  // namespace
 
 Checkpoint::Checkpoint(const fs::path& path) : path_(path) {
-  if (IsFile(path)) {
+  if (IsQuantizedFile(path)) {
     quantized_.emplace(path);
   } else {
     folder_.emplace(path);
@@ -68,14 +116,8 @@ void Checkpoint::Release(const std::string& name) const {
 std::string Checkpoint::ContentHash() const { return folder_ ? folder_->ContentHash() : Sha256OfFile(path_); }
 
 std::optional<std::string> CheckpointText(const fs::path& path, const std::string& name) {
+  if (IsQuantizedFile(path)) return QuantizedCheckpoint::FileOf(path, name);
   std::error_code error;
-  if (IsFile(path)) return QuantizedCheckpoint::FileOf(path, name);
-  if (!fs::is_directory(path, error)) {
-    Fail(
-        "{}: not a folder; expected a checkpoint folder in Hugging Face layout (config.json, *.safetensors), or a file "
-        "of tare quantize",
-        path.string());
-  }
   std::optional<std::string> text;
   if (fs::exists(path / name, error)) {
     const MappedFile file(path / name);

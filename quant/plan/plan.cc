@@ -260,9 +260,12 @@ Rule Parser::ParseRule() {
   const std::span<const Site> sites = ExpandSites(rule.name);
   rule.sites.assign(sites.begin(), sites.end());
   if (rule.sites.empty()) {
-    std::string names = "weights linear_in";
-    for (const SiteInfo& info : kSites) AppendWord(names, info.name);
-    Refuse(at, OneOf(names));
+    std::vector<std::string> names{"weights", "linear_in"};
+    for (const SiteInfo& info : kSites) names.emplace_back(info.name);
+    if (const std::string* near = NearestOf(rule.name, names)) Refuse(at, "a site; the nearest is " + *near);
+    std::string all;
+    for (const std::string& name : names) AppendWord(all, name);
+    Refuse(at, OneOf(all));
   }
   const SiteClass& site_class = ClassOf(rule.sites.front());
   rule.selector = ParseSelector(site_class);

@@ -96,7 +96,7 @@ class BadCheckpointTest : public BadInputTest {
 };
 
 TEST_F(BadCheckpointTest, Missing) {
-  Refused(Dump(folder_ / "none", ids_), {"none: not a folder; expected a checkpoint folder"});
+  Refused(Dump(folder_ / "none", ids_), {"none: no such folder; expected a checkpoint folder"});
   Refused(Dump(model_, ids_), {model_, "neither model.safetensors nor model.safetensors.index.json"});
   fs::remove(model_ / "config.json");
   Refused(Dump(model_, ids_), {"m/config.json: no such file"});

@@ -74,12 +74,12 @@ std::vector<Seen> CheckOptions(const SweepOptions& options, const std::vector<Pl
   std::set<std::string> names;
   for (size_t i = 0; i < options.models.size(); ++i) {
     const std::filesystem::path& folder = options.models[i];
-    const ModelConfig config = LoadConfig(folder);
+    const Model model(folder);  // whose rows a plan's groups must divide
     if (!names.insert(ModelName(folder)).second)
       Fail("got the model name {} twice, expected each once; try renaming a folder", ModelName(folder));
     for (const Plan& plan : plans)
       CheckCache(options.tasks,
-                 PlanRun(plan, options.carrying, ModelSitesOf(config), seen[i].source, options.cache).cache());
+                 PlanRun(plan, options.carrying, ModelSitesOf(model), seen[i].source, options.cache).cache());
   }
   return seen;
 }

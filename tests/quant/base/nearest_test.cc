@@ -19,5 +19,14 @@ TEST(NearestTest, ThreeAtMostNearestFirst) {
   EXPECT_EQ(NearestText("wq", {"norm", "wk", "wqs", "wq_bias"}), "; the nearest are 'wk', 'wqs', 'norm'");
 }
 
+TEST(NearestTest, OneWithinHalfOfTheLetters) {
+  const std::vector<std::string> known{"logits", "attn_logits", "q"};
+  EXPECT_EQ(*NearestOf("atn_logit", known), "attn_logits");
+  EXPECT_EQ(*NearestOf("logits", known), "logits");
+  EXPECT_EQ(NearestOf("kv", known), nullptr);
+  EXPECT_EQ(NearestOf("", known), nullptr);
+  EXPECT_EQ(NearestOf("q", {}), nullptr);
+}
+
 }  // namespace
 }  // namespace tare

@@ -26,11 +26,15 @@ TEST(ThreadPool, EachThreadIsCalledAtMostOnceAndTheCallerAlways) {
 
 // The caller waits in work(0) until all others are in theirs.
 TEST(ThreadPool, ThreadsThatSleepWakeUp) {
-  for (int call = 0; call < 3; ++call) {
-    std::latch all(4);
-    ThreadPool::Get().Run(4, [&](int) { all.arrive_and_wait(); });
-    usleep(2000);
+  for (const int spin : {0, 50, 100'000}) {
+    ThreadPool::SpinFor(std::chrono::microseconds(spin));
+    for (int call = 0; call < 3; ++call) {
+      std::latch all(4);
+      ThreadPool::Get().Run(4, [&](int) { all.arrive_and_wait(); });
+      usleep(2000);
+    }
   }
+  ThreadPool::SpinFor(std::chrono::microseconds(50));
 }
 
 TEST(ThreadPool, WaitsForThoseThatBegan) {

@@ -58,11 +58,30 @@ TEST(Checkpoint, QuantizedFile) {
   EXPECT_NO_THROW(checkpoint.Release("m"));
 }
 
-TEST(Checkpoint, NeitherIsRefused) {
+TEST(Checkpoint, NeitherIsRefusedWithSomethingToTry) {
   const TemporaryFolder folder;
-  EXPECT_THAT([&] { CheckpointText(folder / "none", "config.json"); }, ThrowsMessage<Error>(HasSubstr("not a folder")));
-  PutFile(folder / "text", "hello");
-  EXPECT_THAT([&] { Checkpoint checkpoint(folder / "text"); }, ThrowsMessage<Error>(HasSubstr("not an HDF5 file")));
+  const auto refused = [](const std::filesystem::path& path, const char* why) {
+    EXPECT_THAT([&] { CheckpointText(path, "config.json"); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT([&] { Checkpoint checkpoint(path); }, ThrowsMessage<Error>(HasSubstr(why)));
+  };
+  refused(folder / "none", "/none: no such folder; expected a checkpoint folder");
+  for (const char* name : {"text", "model.safetensors", "pytorch_model.bin"}) PutFile(folder / name, "hello");
+  refused(folder / "text", "not an HDF5 file");
+  refused(folder / "model.safetensors", ("expected its folder; try " + folder.path().string()).c_str());
+  refused(folder / "pytorch_model.bin", "got a pickle, which Tare never reads");
+  refused("model.gguf", "got a GGUF file, which Tare does not read; try the checkpoint");
+  refused("Org/Name-1B", "; to download one: hf download Org/Name-1B --local-dir Name-1B");
+}
+
+// By what it is and not by its name.
+TEST(Checkpoint, AQuantizedFileMayHaveAnyName) {
+  const TemporaryFolder folder;
+  {
+    QuantizedCheckpointWriter file(folder / "q.bin", {"p", "h", "rtn", "s", "x", ""});
+    file.AddFile("config.json", "{ }");
+    file.Commit();
+  }
+  EXPECT_EQ(CheckpointText(folder / "q.bin", "config.json"), "{ }");
 }
 
 }  // namespace

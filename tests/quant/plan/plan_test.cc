@@ -157,7 +157,8 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
     const char* says;
   };
   for (const Case& c : {
-           Case{"wieghts=int4/group64", 1, "got 'wieghts', expected one of weights linear_in embed q_proj.w"},
+           Case{"wieghts=int4/group64", 1, "got 'wieghts', expected a site; the nearest is weights"},
+           Case{"zz=int4/group64", 1, "got 'zz', expected one of weights linear_in embed q_proj.w"},
            Case{",q=int8/token", 1, "got ',', expected one of weights"},
            Case{"q=int8/token,,k=f32", 14, "got ',', expected one of weights"},
            Case{"q=int8/token,", 14, "got the end, expected one of weights"},

@@ -327,6 +327,10 @@ TEST_F(SweepTest, BadQuestionsAreRefusedBeforeAnyWork) {
   options = options_;
   options.question.granularities = {"row", "row"};
   refuses(options, "row twice");
+  // The second plan, which no model can hold.
+  options = options_;
+  options.question = {.plans = {"attn_logits=int8/row", "weights=int4/group7"}};
+  refuses(options, "expected a divisor");
   // Tables know models by their names.
   options = options_;
   EditedCheckpoint(GoldenFolder("diffllama-mha")).Write(folder_ / "x" / "llama-old-config");
