@@ -105,23 +105,20 @@ void AddBenchAttention(CLI::App& bench) {
   CLI::App* command = bench.add_subcommand("attention",
                                            "time attention kernels, each verified first, beside baselines of the same "
                                            "shape; without options, a default set");
-  const auto list = [&](const char* name, auto& values, const char* what) {
-    return command->add_option(name, values, what)->delimiter(',')->allow_extra_args(false);
-  };
-  list("--family", o->families, "standard, v1, v2, separated by commas")
+  AddList(*command, "--family", o->families, "standard, v1, v2, separated by commas")
       ->check(CLI::IsMember({"standard", "v1", "v2"}));
   command->add_option("--plan", o->plans,
                       "rules for q, k, v, probs or difference, attn_logits; repeatable (none: only the baselines)");
-  list("--n", o->lengths, "queries (oneDNN's baselines: up to 8192)")->check(WholeNumber(1, 1 << 17));
+  AddList(*command, "--n", o->lengths, "queries (oneDNN's baselines: up to 8192)")->check(WholeNumber(1, 1 << 17));
   command->add_option("--keys", o->keys, "keys and values (0: as many as queries; causal: at least as many)")
       ->check(WholeNumber(0, 1 << 17));
-  list("--d", o->widths, "head width of q and k")->check(WholeNumber(1, 256));
-  list("--heads", o->heads, "output heads")->check(WholeNumber(1, 256));
+  AddList(*command, "--d", o->widths, "head width of q and k")->check(WholeNumber(1, 256));
+  AddList(*command, "--heads", o->heads, "output heads")->check(WholeNumber(1, 256));
   command->add_option("--kv-heads", o->kv_heads, "key/value heads, a divisor of --heads (0: the same number)")
       ->check(WholeNumber(0, 256));
-  list("--threads", o->threads, "threads")->check(WholeNumber(1, 4096));
-  list("--mask", o->masks, "causal, full")->check(CLI::IsMember({"causal", "full"}));
-  list("--data", o->data, "distribution of Q, K and V: gaussian, sink, vbias, diffuse")
+  AddList(*command, "--threads", o->threads, "threads")->check(WholeNumber(1, 4096));
+  AddList(*command, "--mask", o->masks, "causal, full")->check(CLI::IsMember({"causal", "full"}));
+  AddList(*command, "--data", o->data, "distribution of Q, K and V: gaussian, sink, vbias, diffuse")
       ->check(CLI::IsMember({"gaussian", "sink", "vbias", "diffuse"}));
   command->add_option("--lambda", o->lambda, "weight of the second map")->capture_default_str();
   command->add_option("--repetitions", o->repetitions)->check(WholeNumber(1, 1000))->capture_default_str();

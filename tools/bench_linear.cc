@@ -4,7 +4,6 @@
 
 #include "experiments/bench/linear_bench.h"
 #include "quant/base/formatted.h"
-#include "quant/base/parallel.h"
 #include "quant/plan/grid_files.h"
 #include "tools/command.h"
 #include "tools/files.h"

@@ -161,4 +161,10 @@ std::vector<int> ReadWindows(const ConfigKeys& keys, int layers, int window, con
   return windows;
 }
 
+std::vector<int> ReadQwenWindows(const ConfigKeys& keys, int layers) {
+  const int window = keys.Flag("use_sliding_window", false) ? ReadWindow(keys, 4096) : 0;
+  const int first = keys.Integer("max_window_layers", 0, 28);
+  return ReadWindows(keys, layers, window, [first](int layer) { return layer >= first; });
+}
+
 }  // namespace tare

@@ -56,5 +56,7 @@ int ReadWindow(const ConfigKeys& keys, int otherwise);
 // Windows of all layers: of those that layer_types (transformers 5) calls sliding_attention, or, if it is missing, of
 // those for which `slides` is true; empty without any.
 std::vector<int> ReadWindows(const ConfigKeys& keys, int layers, int window, const std::function<bool(int)>& slides);
+// The same as Qwen's checkpoints say it: use_sliding_window, and max_window_layers, the first layer that slides.
+std::vector<int> ReadQwenWindows(const ConfigKeys& keys, int layers);
 
 }  // namespace tare

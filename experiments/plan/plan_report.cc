@@ -36,16 +36,7 @@ struct Attempt {
 std::string Ranges(const std::set<int>& numbers, int count) {
   if (numbers.empty()) return "-";
   if (std::ssize(numbers) == count) return "all";
-  std::string text;
-  for (auto first = numbers.begin(); first != numbers.end();) {
-    auto last = first;
-    auto next = std::next(first);
-    while (next != numbers.end() && *next == *last + 1) last = next++;
-    text += Formatted("{}{}", text.empty() ? "" : ",", *first);
-    if (last != first) text += Formatted("-{}", *last);
-    first = next;
-  }
-  return text;
+  return RangesText({numbers.begin(), numbers.end()});
 }
 
 // The layers of a site where one rule holds in the same heads.

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "quant/base/formatted.h"
-#include "quant/base/parallel.h"
 #include "quant/file/sha256.h"
 
 namespace tare {

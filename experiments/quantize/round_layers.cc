@@ -11,7 +11,6 @@
 #include "experiments/passes/model_input.h"
 #include "experiments/plan/rule_checks.h"
 #include "experiments/quantize/calibration_pass.h"
-#include "experiments/quantize/provenance.h"
 #include "quant/algorithms/gptq.h"
 #include "quant/algorithms/quantease.h"
 #include "quant/base/error.h"

@@ -292,25 +292,21 @@ constexpr FigureKeys kRetrieval[] = {
     {.name = "text_r1", .error = "text_r1_stderr", .outcomes = "text_r1_outcomes"},
     {.name = "text_r5", .error = "text_r5_stderr", .outcomes = "text_r5_outcomes"}};
 
+constexpr TaskKind OfTowers(std::string_view name, decltype(TaskKind::read) read, std::span<const FigureKeys> figures) {
+  return {.name = name,
+          .file = "IMAGES.safetensors",
+          .read = read,
+          .figures = figures,
+          .count = "images",
+          .unit = "image",
+          .how = How,
+          .of_towers = true,
+          .beside = OtherTower};
+}
+
 }  // namespace
 
-constexpr TaskKind kZeroShotTask{.name = "zero_shot",
-                                 .file = "IMAGES.safetensors",
-                                 .read = ReadZeroShot,
-                                 .figures = kZeroShot,
-                                 .count = "images",
-                                 .unit = "image",
-                                 .how = How,
-                                 .of_towers = true,
-                                 .beside = OtherTower};
-constexpr TaskKind kRetrievalTask{.name = "retrieval",
-                                  .file = "IMAGES.safetensors",
-                                  .read = ReadRetrieval,
-                                  .figures = kRetrieval,
-                                  .count = "images",
-                                  .unit = "image",
-                                  .how = How,
-                                  .of_towers = true,
-                                  .beside = OtherTower};
+constexpr TaskKind kZeroShotTask = OfTowers("zero_shot", ReadZeroShot, kZeroShot);
+constexpr TaskKind kRetrievalTask = OfTowers("retrieval", ReadRetrieval, kRetrieval);
 
 }  // namespace tare

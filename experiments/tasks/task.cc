@@ -92,6 +92,18 @@ std::string FigureText(const Figure& figure, const char* format) {
 
 TaskKinds AllTasks() { return kTasks; }
 
+const TaskKind* KindNamed(std::string_view task) {
+  const auto kind = std::ranges::find(kTasks, task.substr(0, task.find(':')), &TaskKind::name);
+  return kind == std::end(kTasks) ? nullptr : *kind;
+}
+
+const FigureKeys* ShownFigure(std::string_view task, std::string_view name) {
+  const TaskKind* const kind = KindNamed(task);
+  if (kind == nullptr) return nullptr;
+  const auto keys = std::ranges::find_if(kind->figures, [&](const FigureKeys& k) { return name == k.name; });
+  return keys == kind->figures.end() || keys->in_tables == nullptr ? nullptr : &*keys;
+}
+
 std::string TaskUsage(std::string_view between, TaskKinds kinds) {
   std::string usage;
   for (const TaskKind* kind : kinds)

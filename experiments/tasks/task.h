@@ -110,6 +110,10 @@ std::string FigureText(const Figure& figure, const char* format);
 
 using TaskKinds = std::span<const TaskKind* const>;
 TaskKinds AllTasks();
+// By a task's name in results, "choice:needles-4"; null if no kind has it.
+const TaskKind* KindNamed(std::string_view task);
+// The named figure of such a task; null if tables do not show it.
+const FigureKeys* ShownFigure(std::string_view task, std::string_view name);
 // "perplexity=TEXT, choice=ITEMS.jsonl", separated by `between`.
 std::string TaskUsage(std::string_view between, TaskKinds kinds = AllTasks());
 // The names of the kinds for which `are` is true: "zero_shot or retrieval".

@@ -23,4 +23,16 @@ std::string WithArticle(std::string_view noun) {
   return Formatted("{} {}", !noun.empty() && kVowels.contains(noun.front()) ? "an" : "a", noun);
 }
 
+std::string RangesText(const std::vector<size_t>& numbers) {
+  std::string text;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    text += Formatted("{}{}", text.empty() ? "" : ",", numbers[i]);
+    if (last > i) text += Formatted("-{}", numbers[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
 }  // namespace tare

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// English grammar of generated sentences: plurals and articles.
+// English grammar of generated sentences: plurals, articles and ranges of numbers.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tare {
 
@@ -13,5 +14,8 @@ std::string Counted(int64_t n, std::string_view noun);
 
 // "a llama", "an olmo2".
 std::string WithArticle(std::string_view noun);
+
+// "4-5,7" of 4, 5 and 7; the numbers ascend.
+std::string RangesText(const std::vector<size_t>& numbers);
 
 }  // namespace tare

@@ -12,7 +12,6 @@
 #include "experiments/model/families/table.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
-#include "quant/base/parallel.h"
 
 namespace tare {
 namespace {

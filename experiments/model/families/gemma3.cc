@@ -8,7 +8,6 @@
 #include <cmath>
 
 #include "experiments/model/families/llama.h"
-#include "experiments/model/families/qwen3.h"
 #include "experiments/model/families/table.h"
 #include "quant/base/error.h"
 

@@ -19,6 +19,12 @@ inline std::vector<int64_t> HiddenShape(const ModelConfig& c) { return {c.hidden
 inline constexpr auto kLlamaVectors =
     std::to_array<VectorPlace>({{kInputNorm, HiddenShape, 1, 0}, {kPostAttentionNorm, HiddenShape, 1, 0}});
 
+// Norms of each head's queries and keys.
+inline constexpr std::string_view kQNorm = "self_attn.q_norm.weight", kKNorm = "self_attn.k_norm.weight";
+inline std::vector<int64_t> HeadDimShape(const ModelConfig& c) { return {c.head_dim}; }
+inline constexpr auto kQkNormVectors =
+    std::to_array<VectorPlace>({{kQNorm, HeadDimShape, 1, 0}, {kKNorm, HeadDimShape, 1, 0}});
+
 inline constexpr auto kLlamaLinear = std::to_array<LinearPlace>({
     {Site::kQProjW, Site::kQProjIn, "self_attn.q_proj", &LayerWeights::q, &ModelConfig::attention_bias, kInputNorm},
     {Site::kKProjW, Site::kKProjIn, "self_attn.k_proj", &LayerWeights::k, &ModelConfig::attention_bias, kInputNorm},

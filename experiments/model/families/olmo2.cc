@@ -2,7 +2,6 @@
 // OLMo 2: norms follow the blocks, and those of queries and keys cover all heads of a token.
 //   x += norm(W_o softmax(rope(norm(Q)) rope(norm(K))^T / sqrt(d)) V),  Q, K, V of x;   x += norm(FFN(x))
 #include "experiments/model/families/llama.h"
-#include "experiments/model/families/qwen3.h"
 #include "experiments/model/families/table.h"
 
 namespace tare {

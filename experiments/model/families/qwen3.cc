@@ -3,10 +3,7 @@
 // configuration has it, a sigmoid gate, one per head (headwise) or per value (elementwise):
 //   x += W_o (softmax(rope(norm(Q)) rope(norm(K))^T / sqrt(d)) V * sigmoid(Z)),   Q, Z, K, V of norm(x)
 // Q and Z are rows of q_proj: for each key/value head, the queries of its group, then their gates.
-#include "experiments/model/families/qwen3.h"
-
 #include "experiments/model/families/llama.h"
-#include "experiments/model/families/qwen2.h"
 #include "experiments/model/families/table.h"
 #include "quant/base/error.h"
 
@@ -15,7 +12,7 @@ namespace {
 
 void Read(const ConfigKeys& keys, ModelConfig& c) {
   ReadDecoderConfig(keys, c);
-  ReadQwenWindows(keys, c);
+  c.windows = ReadQwenWindows(keys, c.layers);
   if (!keys.Has("head_dim")) c.head_dim = 128;
   c.mlp_bias = false;
   c.attention_bias = keys.Flag("qkv_bias", c.attention_bias);  // of the gate's authors

@@ -8,7 +8,6 @@
 #include "experiments/observe/statistics_units.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
-#include "quant/plan/site_class.h"
 
 namespace tare {
 namespace {

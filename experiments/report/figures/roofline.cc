@@ -18,6 +18,17 @@ struct Kernel {
   double error = 0;
 };
 
+// What every case says of itself.
+Kernel KernelOf(const Json& c, const std::string& name, const std::string& work, const std::string& size) {
+  return {.name = name,
+          .work = work,
+          .size = size,
+          .plan = c.at("plan"),
+          .threads = c.at("threads"),
+          .seconds = NumberAt(c, "seconds"),
+          .error = NumberAt(c, "rel_l2")};
+}
+
 std::string Count(double n, const char* noun) { return Counted(static_cast<int64_t>(n), noun); }
 
 // Q, K, V and the output once, in f32. A differential head has two maps: V1 with values of twice the width.
@@ -26,35 +37,24 @@ Kernel AttentionOf(const Json& c, const Json& roofline) {
   const double maps = family == "standard" ? 1 : 2, wide = family == "v1" ? 2 : 1;
   const double d = NumberAt(c, "d"), heads = NumberAt(c, "heads"), kv = NumberAt(c, "kv_heads");
   const double rows = NumberAt(c, "n"), keys = NumberAt(c, "keys");
-  Kernel kernel{
-      .name = name,
-      .work = "attention, " + family,
-      .size = Formatted("{}, {}, {} of {:.0f}", Count(rows, "query"), Count(keys, "key"), Count(heads, "head"), d),
-      .plan = c.at("plan"),
-      .threads = c.at("threads")};
-  kernel.seconds = NumberAt(c, "seconds");
+  Kernel kernel =
+      KernelOf(c, name, "attention, " + family,
+               Formatted("{}, {}, {} of {:.0f}", Count(rows, "query"), Count(keys, "key"), Count(heads, "head"), d));
   kernel.operations = NumberAt(c, "executed_gops") * kernel.seconds * 1e9;
   kernel.bytes = 4 * d * (rows * heads * (maps + wide) + keys * kv * (maps + wide));
   kernel.peak = NumberAt(c, name == "tare" ? "u8s8_gops" : name == "tare-bf16" ? "bf16_gflops" : "f32_gflops");
   kernel.read = NumberAt(roofline, "read_gbps");
-  kernel.error = NumberAt(c, "rel_l2");
   return kernel;
 }
 
 // The codes of the weights once, and activations in f32.
 Kernel LinearOf(const Json& c, const Json& roofline) {
   const double rows = NumberAt(c, "rows"), out = NumberAt(c, "out"), in = NumberAt(c, "in");
-  Kernel kernel{.name = "tare",
-                .work = "linear",
-                .size = Formatted("{} of {:.0f} to {:.0f}", Count(rows, "row"), in, out),
-                .plan = c.at("plan"),
-                .threads = c.at("threads")};
-  kernel.seconds = NumberAt(c, "seconds");
+  Kernel kernel = KernelOf(c, "tare", "linear", Formatted("{} of {:.0f} to {:.0f}", Count(rows, "row"), in, out));
   kernel.operations = 2 * rows * out * in;
   kernel.bytes = out * in * NumberAt(c, "bits_per_weight") / 8 + 4 * rows * (in + out);
   kernel.peak = NumberAt(roofline, "u8s8_gops");
   kernel.read = NumberAt(roofline, "read_gbps");
-  kernel.error = NumberAt(c, "rel_l2");
   return kernel;
 }
 
@@ -62,19 +62,14 @@ Kernel LinearOf(const Json& c, const Json& roofline) {
 Kernel DecodeOf(const Json& c) {
   const std::string family = c.at("family");
   const double maps = family == "standard" ? 1 : 2, wide = family == "v1" ? 2 : 1;
-  Kernel kernel{.name = c.at("kernel"),
-                .work = "decode, " + family,
-                .size = Formatted("{}, {} of {}, {}", Counted(c.at("n"), "key"), Counted(c.at("heads"), "head"),
-                                  c.at("d").dump(), Counted(c.at("batch"), "sequence")),
-                .plan = c.at("plan"),
-                .threads = c.at("threads")};
-  kernel.seconds = NumberAt(c, "seconds");
+  Kernel kernel = KernelOf(c, c.at("kernel"), "decode, " + family,
+                           Formatted("{}, {} of {}, {}", Counted(c.at("n"), "key"), Counted(c.at("heads"), "head"),
+                                     c.at("d").dump(), Counted(c.at("batch"), "sequence")));
   kernel.operations =
       2 * NumberAt(c, "n") * NumberAt(c, "d") * NumberAt(c, "heads") * NumberAt(c, "batch") * (maps + wide);
   kernel.bytes = NumberAt(c, "bytes");
   kernel.peak = INFINITY;
   kernel.read = NumberAt(c, "read_gbps");
-  kernel.error = NumberAt(c, "rel_l2");
   return kernel;
 }
 

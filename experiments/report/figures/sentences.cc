@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/report/figures/sentences.h"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -16,13 +15,8 @@ namespace {
 
 // As the tables of sweeps show the figure.
 const char* TableFormat(const std::string& task, const std::string& figure) {
-  for (const TaskKind* kind : AllTasks()) {
-    if (kind->name != task.substr(0, task.find(':'))) continue;
-    for (const FigureKeys& keys : kind->figures) {
-      if (keys.name == figure && keys.in_tables != nullptr) return keys.in_tables;
-    }
-  }
-  return ".3f";
+  const FigureKeys* const keys = ShownFigure(task, figure);
+  return keys != nullptr ? keys->in_tables : ".3f";
 }
 
 // A value beside a change with this interval, to the same place.

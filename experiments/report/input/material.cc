@@ -212,12 +212,12 @@ class Reader {
 
   SweepCell ReadCell(const Json& cell, const std::string& path) {
     const std::string task = cell.at("task");
-    const auto kind = std::ranges::find(AllTasks(), task.substr(0, task.find(':')), &TaskKind::name);
-    if (kind == AllTasks().end()) Fail("{}: got the task {}, which this version does not know", path, task);
-    std::optional<Figures> figures = ReadFigures(cell.at("result"), **kind);
+    const TaskKind* const kind = KindNamed(task);
+    if (kind == nullptr) Fail("{}: got the task {}, which this version does not know", path, task);
+    std::optional<Figures> figures = ReadFigures(cell.at("result"), *kind);
     if (!figures) Fail("{}: got a cell of {} without its figures; try `tare sweep` again", path, task);
     const Plan plan = Plan::Parse(cell.at("key").at("plan").get<std::string>());
-    return SweepCell{cell.at("model"), task, *kind, RowOf(plan), cell.at("key"), cell.at("result"), *figures};
+    return SweepCell{cell.at("model"), task, kind, RowOf(plan), cell.at("key"), cell.at("result"), *figures};
   }
 
   void KnowWeights(const std::string& model, const std::string& weights, const std::string& path) {

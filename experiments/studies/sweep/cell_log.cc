@@ -5,7 +5,6 @@
 #include <initializer_list>
 
 #include "quant/base/error.h"
-#include "quant/base/formatted.h"
 #include "quant/base/notice.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/checked_lines.h"

@@ -84,14 +84,6 @@ const Json* DifferenceOf(const Json& cell, const std::string& figure) {
   return nullptr;
 }
 
-// Null for one that tables do not show.
-const FigureKeys* ShownFigure(const std::string& task, const std::string& name) {
-  const auto kind = std::ranges::find(AllTasks(), task.substr(0, task.find(':')), &TaskKind::name);
-  if (kind == AllTasks().end()) return nullptr;
-  const auto keys = std::ranges::find_if((*kind)->figures, [&](const FigureKeys& k) { return name == k.name; });
-  return keys == (*kind)->figures.end() || keys->in_tables == nullptr ? nullptr : &*keys;
-}
-
 void Summarize(PairSpread& spread) {
   const auto n = static_cast<double>(spread.differences.size());
   double squares = 0;

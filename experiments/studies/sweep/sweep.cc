@@ -8,11 +8,11 @@
 #include <set>
 
 #include "experiments/studies/sweep/cell_log.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/notice.h"
 #include "quant/file/checkpoint.h"
-#include "quant/file/json_value.h"
 #include "quant/file/sha256.h"
 
 namespace tare {
@@ -25,10 +25,7 @@ constexpr std::array kModelFiles{"config.json", "tensor-names.json", "tokenizer.
 // Null if neither a task of the sweep nor any kind has the name.
 const TaskKind* KindOf(const std::string& task, const std::vector<TaskSpec>& tasks) {
   const auto spec = std::ranges::find(tasks, task, &TaskSpec::Name);
-  if (spec != tasks.end()) return spec->kind;
-  const TaskKinds kinds = AllTasks();
-  const auto kind = std::ranges::find(kinds, task.substr(0, task.find(':')), &TaskKind::name);
-  return kind == kinds.end() ? nullptr : *kind;
+  return spec != tasks.end() ? spec->kind : KindNamed(task);
 }
 
 // A model's static scales; empty if the sweep has none.
@@ -168,19 +165,6 @@ void RequireAsked(const Parts& parts, const std::vector<Json>& asked) {
   }
 }
 
-// "4-5,7"
-std::string Ranges(const std::vector<size_t>& numbers) {
-  std::string text;
-  for (size_t i = 0; i < numbers.size();) {
-    size_t last = i;
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
-    text += Formatted("{}{}", text.empty() ? "" : ",", numbers[i]);
-    if (last > i) text += Formatted("-{}", numbers[last]);
-    i = last + 1;
-  }
-  return text;
-}
-
 // A cell of a model that will run, or has run.
 struct PlannedCell {
   std::shared_ptr<const Task> task;
@@ -268,7 +252,7 @@ void MergeSweep(const SweepOptions& options, const std::vector<std::filesystem::
   }
   if (!missing.empty())
     Fail("got {} of {} cells, expected all; missing: {}; try tare sweep --cells with these",
-         asked.size() - missing.size(), asked.size(), Ranges(missing));
+         asked.size() - missing.size(), asked.size(), RangesText(missing));
   for (const Json& key : asked) {
     if (log.Find(key) == nullptr) log.Append(key, finished.at(JsonText(key)).result);
   }

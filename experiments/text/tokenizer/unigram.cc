@@ -2,7 +2,6 @@
 #include "experiments/text/tokenizer/unigram.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "experiments/text/tokenizer/characters.h"

@@ -45,6 +45,16 @@ TEST(TaskTest, RecordsHaveTheirFields) {
   EXPECT_EQ(kChoiceTask.compared, nullptr);
 }
 
+TEST(TaskTest, ResultsNameTheirKindAndItsFiguresInTables) {
+  EXPECT_EQ(KindNamed("choice:needles-4"), &kChoiceTask);
+  EXPECT_EQ(KindNamed("perplexity"), &kPerplexityTask);
+  EXPECT_EQ(KindNamed("choices:needles-4"), nullptr);
+  EXPECT_STREQ(ShownFigure("choice:needles-4", "acc_norm")->name, "acc_norm");
+  EXPECT_EQ(ShownFigure("perplexity:heldout", "nll"), nullptr);  // only in table.csv
+  EXPECT_EQ(ShownFigure("choice:needles-4", "nll"), nullptr);
+  EXPECT_EQ(ShownFigure("unknown:heldout", "acc"), nullptr);
+}
+
 TEST(TaskTest, ItemsSayTheirKeys) {
   const TemporaryFolder folder;
   PutFile(folder / "t.jsonl", R"({"ind": 1, "ctx": "a", "endings": ["b", "c"], "label": 0, "depth": 7})"

@@ -23,5 +23,12 @@ TEST(GrammarTest, AVowelTakesAn) {
   EXPECT_EQ(WithArticle("llama"), "a llama");
 }
 
+TEST(GrammarTest, NeighboursAreARange) {
+  EXPECT_EQ(RangesText({4, 5, 7}), "4-5,7");
+  EXPECT_EQ(RangesText({0, 2, 3, 4}), "0,2-4");
+  EXPECT_EQ(RangesText({9}), "9");
+  EXPECT_EQ(RangesText({}), "");
+}
+
 }  // namespace
 }  // namespace tare
