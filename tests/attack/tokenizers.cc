@@ -11,13 +11,43 @@ using Json = nlohmann::json;
 
 // Of these, texts, pieces and patterns are made.
 const std::vector<std::string>& Pieces() {
-  static const std::vector<std::string> pieces{
-      "",  "a",  "b", "ab", " ",    "  ",           "\n",           "\t",           "1",
-      "'s", "!", "A", "aa", "<unk>", "</s>",         "<0x41>",       "<0xFF>",       "<0xzz>",
-      std::string(1, '\0'),          "\xc3\xa9",     "e\xcc\x81",    "\xc4\xb0",     "\xc3\x9f",
-      "\xe2\x96\x81",                "\xe2\x96\x81t", "\xef\xb7\xba", "\xef\xbf\xbd", "\xf0\x9f\x98\x80",
-      "\xe2\x80\x8d",                "\xea\xb0\x81", "\xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa8", "\xc4\xa0", "\xc4\x8a",
-      "\xf4\x8f\xbf\xbf",            "$1", "\\1", "$0"};
+  static const std::vector<std::string> pieces{"",
+                                               "a",
+                                               "b",
+                                               "ab",
+                                               " ",
+                                               "  ",
+                                               "\n",
+                                               "\t",
+                                               "1",
+                                               "'s",
+                                               "!",
+                                               "A",
+                                               "aa",
+                                               "<unk>",
+                                               "</s>",
+                                               "<0x41>",
+                                               "<0xFF>",
+                                               "<0xzz>",
+                                               std::string(1, '\0'),
+                                               "\xc3\xa9",
+                                               "e\xcc\x81",
+                                               "\xc4\xb0",
+                                               "\xc3\x9f",
+                                               "\xe2\x96\x81",
+                                               "\xe2\x96\x81t",
+                                               "\xef\xb7\xba",
+                                               "\xef\xbf\xbd",
+                                               "\xf0\x9f\x98\x80",
+                                               "\xe2\x80\x8d",
+                                               "\xea\xb0\x81",
+                                               "\xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa8",
+                                               "\xc4\xa0",
+                                               "\xc4\x8a",
+                                               "\xf4\x8f\xbf\xbf",
+                                               "$1",
+                                               "\\1",
+                                               "$0"};
   return pieces;
 }
 
@@ -34,9 +64,16 @@ std::string Short(Random& random) {
 }
 
 Json Number(Random& random) {
-  static const std::vector<Json> numbers{0,          1,           2,          3,   7,      -1,   2147483647, 2147483648,
-                                         4294967296, 4294967297, 1000000000, 0.5, 1e300,  -1e9, "1",        nullptr,
-                                         true,       18446744073709551615u,  INT64_MIN,   Json::array({1})};
+  static const std::vector<Json> numbers{0,          1,
+                                         2,          3,
+                                         7,          -1,
+                                         2147483647, 2147483648,
+                                         4294967296, 4294967297,
+                                         1000000000, 0.5,
+                                         1e300,      -1e9,
+                                         "1",        nullptr,
+                                         true,       18446744073709551615u,
+                                         INT64_MIN,  Json::array({1})};
   return random.Of(numbers);
 }
 
@@ -46,16 +83,23 @@ Json Index(size_t n, Random& random) { return random.OneIn(10) ? Number(random) 
 Json Flag(Random& random) { return random.OneIn(30) ? Number(random) : Json(random.OneIn(2)); }
 
 std::string Expression(int depth, Random& random) {
-  static const std::vector<std::string> atoms{
-      ".",        "a",        "b",    "\\s",  "\\S",          "\\p{L}",     "\\p{N}",           "\\p{Han}",  "[^a]",
-      "[a-z]",    "^",        "$",    "\\b",  "\\K",          "\\X",        "\\R",              "\\C",       "(?1)",
-      "(?R)",     "\\1",      "(?<=a)", "(?<!b)", "(?=a)",    "(?!a)",      "(?i:A)",           "\\x{110000}", "(*ACCEPT)",
-      "(*UTF)",   "(*COMMIT)", "(?C1)", "\\E",  "[[:alpha:]]", "\\p{Script=Greek}", "(?#)",     "\xc3\xa9",  "(?(1)a|b)"};
-  static const std::vector<std::string> times{"",  "*",  "+",      "?",     "*?",      "+?",       "*+",
+  static const std::vector<std::string> atoms{".",      "a",           "b",
+                                              "\\s",    "\\S",         "\\p{L}",
+                                              "\\p{N}", "\\p{Han}",    "[^a]",
+                                              "[a-z]",  "^",           "$",
+                                              "\\b",    "\\K",         "\\X",
+                                              "\\R",    "\\C",         "(?1)",
+                                              "(?R)",   "\\1",         "(?<=a)",
+                                              "(?<!b)", "(?=a)",       "(?!a)",
+                                              "(?i:A)", "\\x{110000}", "(*ACCEPT)",
+                                              "(*UTF)", "(*COMMIT)",   "(?C1)",
+                                              "\\E",    "[[:alpha:]]", "\\p{Script=Greek}",
+                                              "(?#)",   "\xc3\xa9",    "(?(1)a|b)"};
+  static const std::vector<std::string> times{"",   "*",   "+",    "?",      "*?",      "+?",       "*+",
                                               "++", "{2}", "{0,}", "{1,50}", "{65535}", "{0,2000}", "??"};
-  static const std::vector<std::string> known{"(a+)+[bc]|a", "(?=(?:(?1)))|(b\\K)", "(a|aa)+$", "(.*)*", "(a?){50}a{50}",
-                                              "",            "(",                   "[",        "a**",   "(a*)*b",
-                                              "\\s+(?!\\S)|\\s+", "(?<n>a)(?&n)*",  "(x+x+)+y", "(?:a|a|a|a)*$"};
+  static const std::vector<std::string> known{
+      "(a+)+[bc]|a", "(?=(?:(?1)))|(b\\K)", "(a|aa)+$",      "(.*)*",    "(a?){50}a{50}", "", "(", "[", "a**",
+      "(a*)*b",      "\\s+(?!\\S)|\\s+",    "(?<n>a)(?&n)*", "(x+x+)+y", "(?:a|a|a|a)*$"};
   if (depth == 0) return random.Of(atoms);
   if (random.OneIn(6)) return random.Of(known);
   const std::string first = Expression(depth - 1, random), second = Expression(depth - 1, random);
@@ -135,8 +179,7 @@ Json PreTokenizer(Random& random) {
     case 3:
       return {{"type", "Digits"}, {"individual_digits", Flag(random)}};
     case 4:
-      return random.OneIn(2) ? Metaspace(random)
-                             : Json{{"type", "Punctuation"}, {"behavior", random.Of(behaviours)}};
+      return random.OneIn(2) ? Metaspace(random) : Json{{"type", "Punctuation"}, {"behavior", random.Of(behaviours)}};
     default:
       return {{"type", random.Of(plain)}};
   }
@@ -201,8 +244,7 @@ Json Model(Random& random) {
                {"vocab", Json::object()}});
   if (random.OneIn(3)) json["continuing_subword_prefix"] = Short(random);
   if (random.OneIn(3)) json["end_of_word_suffix"] = Short(random);
-  for (size_t id = 0; id < words.size(); ++id)
-    json["vocab"][words[id]] = random.OneIn(200) ? Number(random) : Json(id);
+  for (size_t id = 0; id < words.size(); ++id) json["vocab"][words[id]] = random.OneIn(200) ? Number(random) : Json(id);
   for (size_t n = random.Below(200); n > 0; --n) {
     const std::string &left = random.Of(words), &right = random.Of(words);
     if (!random.OneIn(20)) json["vocab"].emplace(left + right, words.size() + n);
@@ -229,11 +271,17 @@ Json RandomTokenizer(const std::string& charsmap, Random& random) {
   const int depth = static_cast<int>(random.Below(3));
   Json json{{"added_tokens", AddedTokens(random)}, {"model", Model(random)}};
   if (random.OneIn(2))
-    json["normalizer"] = Chain("normalizers", depth, [&] { return Normalizer(charsmap, random); }, random);
+    json["normalizer"] = Chain(
+        "normalizers", depth, [&] { return Normalizer(charsmap, random); }, random);
   if (random.OneIn(2))
-    json["pre_tokenizer"] = Chain("pretokenizers", depth, [&] { return PreTokenizer(random); }, random);
-  if (random.OneIn(2)) json["decoder"] = Chain("decoders", depth, [&] { return Decoder(random); }, random);
-  if (random.OneIn(3)) json["post_processor"] = Chain("processors", depth, [&] { return PostProcessor(random); }, random);
+    json["pre_tokenizer"] = Chain(
+        "pretokenizers", depth, [&] { return PreTokenizer(random); }, random);
+  if (random.OneIn(2))
+    json["decoder"] = Chain(
+        "decoders", depth, [&] { return Decoder(random); }, random);
+  if (random.OneIn(3))
+    json["post_processor"] = Chain(
+        "processors", depth, [&] { return PostProcessor(random); }, random);
   return json;
 }
 
