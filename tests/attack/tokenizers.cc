@@ -219,7 +219,8 @@ std::vector<std::string> Vocabulary(Random& random) {
     if (!random.OneIn(4)) words.push_back(piece);
   }
   for (size_t n = random.Below(random.OneIn(20) ? 3000 : 20); n > 0; --n) words.push_back(Short(random));
-  for (int byte = 0; byte < 256 && random.OneIn(2); ++byte) {
+  const int bytes = random.OneIn(2) ? 256 : static_cast<int>(random.Below(256));
+  for (int byte = 0; byte < bytes; ++byte) {
     static const char* const hex = "0123456789ABCDEF";
     words.push_back(std::string("<0x") + hex[byte >> 4] + hex[byte & 15] + ">");
   }
