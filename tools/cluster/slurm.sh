@@ -11,7 +11,8 @@
 set -euo pipefail
 cells=${1:?usage: tools/cluster/slurm.sh CELLS.txt [OPTION OF SBATCH]...}
 # Read as standard input: no file's name is an option of grep or sed, and no number a program of sed's.
-[ -r "$cells" ] || { echo "slurm.sh: $cells: cannot read it; try the file that tools/cluster/cells.sh made" >&2; exit 1; }
+[ -r "$cells" ] ||
+  { echo "slurm.sh: $cells: cannot read it; try the file that tools/cluster/cells.sh made" >&2; exit 1; }
 if [ -z "${SLURM_ARRAY_TASK_ID:-}" ]; then
   lines=$(grep -vc '^#' <"$cells") ||
     { echo "slurm.sh: $cells: got no cells, expected one per line; see tools/cluster/cells.sh" >&2; exit 1; }
