@@ -203,7 +203,8 @@ Json PostProcessor(Random& random) {
     return {{"type", random.Of(kinds)},
             {"sep", Json::array({"</s>", Index(9, random)})},
             {"cls", Json::array({"<s>", Index(9, random)})}};
-  Json single = Json::array({{{"Sequence", {{"id", "A"}}}}});
+  Json single = Json::array();
+  single.push_back(Json{{"Sequence", Json{{"id", "A"}}}});
   for (size_t n = random.Below(5); n > 0; --n)
     single.insert(single.begin() + static_cast<ptrdiff_t>(random.Below(single.size() + 1)),
                   random.OneIn(100) ? single.front() : Json{{"SpecialToken", {{"id", "x"}}}});
