@@ -11,6 +11,52 @@ if(TARE_SANITIZE)
                          -fno-sanitize-recover=all)
   target_link_options(tare_flags INTERFACE -fsanitize=${TARE_SANITIZE})
 endif()
+# TARE_HARDEN: a fault in memory ends the program where it happens, as far as this costs next to nothing (figures in
+# SECURITY.md). Sanitizers find more, and do not go with _FORTIFY_SOURCE. Whoever names one of these in
+# CMAKE_CXX_FLAGS or CMAKE_EXE_LINKER_FLAGS, as Debian's dpkg-buildflags do, has it as named there; a flag that the
+# compiler does not take is left out. tests/install/hardened.sh reads the result.
+option(TARE_HARDEN "checks of the C++ library, stack protector, _FORTIFY_SOURCE, relro and control-flow protection" ON)
+set(tare_hardened "")  # those that this build has
+if(TARE_HARDEN AND NOT TARE_SANITIZE)
+  include(CheckCXXCompilerFlag)
+  include(CheckCXXSourceCompiles)
+  include(CheckLinkerFlag)
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" configuration)
+  set(given "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${configuration}} ${CMAKE_EXE_LINKER_FLAGS}")
+
+  # It needs an optimising compiler, or every source has a warning; some compilers define it themselves.
+  set(CMAKE_TRY_COMPILE_CONFIGURATION "${CMAKE_BUILD_TYPE}")
+  unset(TARE_FORTIFIES CACHE)  # the flags may have changed
+  check_cxx_source_compiles("#if !defined(__OPTIMIZE__) || defined(_FORTIFY_SOURCE)
+                             #error
+                             #endif
+                             int main() {}" TARE_FORTIFIES)
+  unset(CMAKE_TRY_COMPILE_CONFIGURATION)
+  if(TARE_FORTIFIES)
+    target_compile_options(tare_flags INTERFACE -D_FORTIFY_SOURCE=3)
+    list(APPEND tare_hardened FORTIFY_SOURCE)
+  endif()
+  foreach(flag -D_GLIBCXX_ASSERTIONS -fstack-protector-strong -fcf-protection -Wl,-z,relro -Wl,-z,now)
+    string(REGEX REPLACE "^(-D_|-f|-Wl,-z,)|-strong$" "" name ${flag})
+    if(NOT given MATCHES "${name}")
+      string(MAKE_C_IDENTIFIER "TARE_TAKES_${name}" takes)
+      if(flag MATCHES "^-Wl")
+        check_linker_flag(CXX ${flag} ${takes})
+      else()
+        check_cxx_compiler_flag(${flag} ${takes})
+      endif()
+      if(${takes})
+        list(APPEND tare_hardened ${name})
+        if(flag MATCHES "^-Wl")
+          target_link_options(tare_flags INTERFACE ${flag})
+        else()
+          target_compile_options(tare_flags INTERFACE ${flag})
+        endif()
+      endif()
+    endif()
+  endforeach()
+endif()
+
 # No contraction of a*b+c: results are to be the same at every optimisation level; where an FMA is wanted, it is
 # written.
 target_compile_options(tare_flags INTERFACE -ffp-contract=off)

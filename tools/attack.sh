@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Attacks the program: damaged files of every kind through every command that reads them, damaged command lines, limits
 # on memory, file size and open files, a full and a read-only disk, signals and kills at random moments followed by a
-# resume, two processes on one output. Prints how often it tried each and what it found, and keeps the findings in
-# build/attack. SECURITY.md says what the program promises.
+# resume, two processes on one output, tokenizers by their grammar, the Python module, the cluster's scripts. Prints how
+# often it tried each and what it found, and keeps the findings in build/attack. SECURITY.md says what is promised.
 #
 # usage: tools/attack.sh [MINUTES [SEED]]
 #   MINUTES  duration (default 5), on every processor
@@ -21,7 +21,7 @@ for preset in release asan; do
   cmake --preset "$preset" >/dev/null
   cmake --build --preset "$preset" --target tare
 done
-cmake --build --preset release --target attack
+cmake --build --preset release --target attack  # and the Python module, where it can be built
 
 shm=/dev/shm
 [ -w $shm ] || shm=${TMPDIR:-/tmp}
@@ -38,8 +38,10 @@ if ! "${within[@]}" "$mounts" 2>/dev/null; then
   echo "attack: cannot mount disks; running without the full and the read-only disk" >&2
   disks=() within=(bash -c) mounts=true
 fi
+python=()
+[ ! -d build/release/python ] || python=(--python "PYTHONPATH=$PWD/build/release/python" --python python3)
 export TMPDIR=$work
 "${within[@]}" "$mounts"' && exec "$@"' attack build/release/attack --program "$PWD/build/release/tare" \
   --sanitized "$PWD/build/asan/tare" \
   --source "$PWD" --work "$work" --found "$PWD/build/attack" --seconds $((60 * minutes)) --seed "$seed" \
-  --workers "$(nproc)" "${disks[@]}"
+  --workers "$(nproc)" "${disks[@]}" "${python[@]}"

@@ -50,7 +50,7 @@ std::string CalibrationText(const TokenInput& input, const std::vector<ScoredSeq
   for (const ScoredSequence& s : sequences) {
     tokens += s.tokens.size();
     cut.push_back(static_cast<int32_t>(s.tokens.size()));
-    cut.insert(cut.end(), s.tokens.begin(), s.tokens.end());
+    for (const int32_t token : s.tokens) cut.push_back(token);
   }
   return Formatted("{}, sha256 {}, {} tokens in {} windows, sha256 {}", input.path.filename().string(), input.sha256,
                    tokens, sequences.size(), Sha256Hex(std::as_bytes(std::span(cut))));

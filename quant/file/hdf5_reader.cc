@@ -258,16 +258,16 @@ std::span<const std::byte> Hdf5Reader::Bytes(const std::string& name) const {
 }
 
 void Hdf5Reader::CheckHash(const std::string& name, std::span<const std::byte> bytes) const {
-  if (!checked_.insert(name).second) return;
-  if (!HasAttribute(name, "sha256")) {
-    if (HasAttribute("", "schema"))
-      Notice(path().string() + ": has no checksums (another program saved it); it is read unchecked");
-    return;
+  if (checked_.contains(name)) return;
+  if (HasAttribute(name, "sha256")) {
+    const std::string expected = StringAttribute(name, "sha256"), got = Sha256Hex(bytes);
+    if (got != expected)
+      Fail("{}: dataset '{}': damaged: got SHA-256 {}, expected {}; try making it again", path().string(), name, got,
+           expected);
+  } else if (HasAttribute("", "schema")) {
+    Notice(path().string() + ": has no checksums (another program saved it); it is read unchecked");
   }
-  const std::string expected = StringAttribute(name, "sha256"), got = Sha256Hex(bytes);
-  if (got != expected)
-    Fail("{}: dataset '{}': damaged: got SHA-256 {}, expected {}; try making it again", path().string(), name, got,
-         expected);
+  checked_.insert(name);  // only now: who asks for a damaged one again is refused again
 }
 
 void Hdf5Reader::GiveBack(std::span<const std::byte> bytes) const {

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -15,23 +17,49 @@
 namespace tare {
 namespace {
 
+std::atomic<FileMemory> file_memory = FileMemory::kMapped;
+
 std::string Reason() { return std::strerror(errno); }
 
-std::span<const std::byte> Map(int fd, const std::filesystem::path& path) {
+size_t SizeOf(int fd, const std::filesystem::path& path) {
   struct stat status;
   if (fstat(fd, &status) != 0) Fail("{}: cannot read: {}", path.string(), Reason());
   if (S_ISDIR(status.st_mode)) Fail("{}: got a folder, expected a file; try one of the files in it", path.string());
   if (!S_ISREG(status.st_mode)) Fail("{}: got a pipe or device, expected a file; try storing it first", path.string());
-  if (status.st_size == 0) return {};
-  const size_t size = static_cast<size_t>(status.st_size);
-  void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  return static_cast<size_t>(status.st_size);
+}
+
+std::span<const std::byte> Map(int fd, size_t size, const std::filesystem::path& path) {
+  void* const address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (address == MAP_FAILED) Fail("{}: cannot map {} bytes: {}", path.string(), size, Reason());
   return {static_cast<const std::byte*>(address), size};
 }
 
+// Pages of its own, unmapped like a mapped file's.
+std::span<const std::byte> CopyOf(int fd, size_t size, const std::filesystem::path& path) {
+  constexpr size_t kMost = size_t{1} << 30;  // of one read, which the system bounds at 2 GiB
+  void* const address = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (address == MAP_FAILED) Fail("{}: cannot hold {} bytes: {}", path.string(), size, Reason());
+  std::byte* const bytes = static_cast<std::byte*>(address);
+  for (size_t done = 0; done < size;) {
+    const ssize_t got = pread(fd, bytes + done, std::min(size - done, kMost), static_cast<off_t>(done));
+    if (got > 0) {
+      done += static_cast<size_t>(got);
+    } else if (got == 0 || errno != EINTR) {
+      const std::string reason = got == 0 ? "became shorter while it was read; try again when nothing writes to it"
+                                          : "cannot read: " + Reason();
+      munmap(address, size);
+      Fail("{}: {}", path.string(), reason);
+    }
+  }
+  return {bytes, size};
+}
+
 }  // namespace
 
-MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
+void OpenFilesAs(FileMemory memory) { file_memory = memory; }
+
+MappedFile::MappedFile(const std::filesystem::path& path) : path_(path), memory_(file_memory) {
   // Without O_NONBLOCK, opening a pipe without a writer would hang here.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) Fail("{}: no such file; try checking the path", path.string());
@@ -40,15 +68,17 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
     int fd;
     ~Closer() { close(fd); }
   } const closer{fd};
-  bytes_ = Map(fd, path);
+  const size_t size = SizeOf(fd, path);
+  if (size > 0) bytes_ = memory_ == FileMemory::kMapped ? Map(fd, size, path) : CopyOf(fd, size, path);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})), memory_(other.memory_) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(bytes_, other.bytes_);
+  std::swap(memory_, other.memory_);
   return *this;
 }
 
@@ -61,6 +91,7 @@ void MappedFile::Release(size_t offset, size_t size) const {
   if (offset > bytes_.size() || size > bytes_.size() - offset) {
     Fail("{}: release of {} bytes at {}, expected inside its {}", path_.string(), size, offset, bytes_.size());
   }
+  if (memory_ == FileMemory::kCopied) return;
   const size_t begin = (offset + page - 1) / page * page;
   const size_t end = (offset + size) / page * page;
   // What the kernel refuses costs memory and no more.

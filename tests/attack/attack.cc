@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage: attack [--program TARE] [--sanitized TARE] --source TREE [--seconds S] [--seed N] [--workers W] [--work DIR]
-//               [--found DIR] [--small DIR] [--read-only DIR]
+// usage: attack [--program TARE] [--sanitized TARE] [--python WORD]... --source TREE [--seconds S] [--seed N]
+//               [--workers W] [--work DIR] [--found DIR] [--small DIR] [--read-only DIR]
 //
 // Attacks the program, as released or sanitized or both, for this many seconds: damaged files of every kind through the
-// commands that read them, command lines, limits, signals and kills at random moments, two processes on one output.
+// commands that read them, command lines, limits, signals and kills at random moments, two processes on one output. And
+// the Python module, where --python gives env the words that run a script with it (PYTHONPATH=... python3).
 // Prints how many of each and what was found: a crash, a hang, a different figure from a damaged file of ours, a lost
 // input or output. Exits with 1 if there was any.
 #include <sys/wait.h>
@@ -26,6 +27,7 @@ using tare::attack::Setting;
 struct Options {
   std::string program, sanitized, source, work, found, small, read_only;
   double seconds = 30;
+  tare::attack::Words python;
   uint64_t seed = 1;
   int workers = 1;
 };
@@ -33,6 +35,8 @@ struct Options {
 // Attacks until the time is over, and leaves the counts in the worker's folder.
 int Work(const Options& options, const fs::path& work, int worker) {
   Setting setting{.waiting_library = TARE_WAITING_LIBRARY,
+                  .source = options.source,
+                  .python = options.python,
                   .ground = work / "ground",
                   .work = work / ("worker-" + std::to_string(worker)),
                   .found = options.found,
@@ -107,6 +111,7 @@ int main(int argc, char** argv) {
   app.add_option("--source", options.source)->required();
   app.add_option("--work", options.work);
   app.add_option("--found", options.found);
+  app.add_option("--python", options.python)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--small", options.small);
   app.add_option("--read-only", options.read_only);
   app.add_option("--seconds", options.seconds);
@@ -121,6 +126,8 @@ int main(int argc, char** argv) {
   setenv("OMP_WAIT_POLICY", "passive", 0);
   setenv("ASAN_OPTIONS", "exitcode=99:max_allocation_size_mb=4096", 0);
   setenv("UBSAN_OPTIONS", "print_stacktrace=1", 0);
+  setenv("PYTHONDONTWRITEBYTECODE", "1", 0);
+  setenv("SOURCE_DATE_EPOCH", "0", 0);  // rsvg-convert writes it into a PDF
   // Commands run in folders of their own.
   for (std::string* path : {&options.program, &options.sanitized, &options.source, &options.work, &options.found,
                             &options.small, &options.read_only}) {

@@ -88,7 +88,10 @@ Campaign::Campaign(const Setting& setting)
 
 void Campaign::Round() {
   const size_t what = random_.Below(1000);
-  if (what < 840) return DamagedInput();
+  if (what < 767) return DamagedInput();
+  if (what < 832) return GrownTokenizer();
+  if (what < 836) return PythonCalls();
+  if (what < 840) return ClusterScripts();
   if (what < 910) return CommandLine();
   if (what < 930) return Limited();
   if (what < 953) return StruckAndResumed();
@@ -142,7 +145,7 @@ void Campaign::Judge(const Attempt& attempt, const End& end) {
   count.struck += struck;
   if (end.hung) return Found(attempt, end, "did not end in time");
   if (struck || IsOutOfMemory(end.err)) return;
-  const bool silent = end.exit_code == 1 && !Contains(end.err, "tare: ");
+  const bool silent = end.exit_code == 1 && !Contains(end.err, attempt.program->says);
   const bool badly = end.signal != 0 || end.exit_code > 2 || silent;
   const bool loads_less =
       attempt.limits.address_bytes != RLIM_INFINITY || attempt.limits.open_files != Limits{}.open_files;

@@ -17,11 +17,14 @@ struct Program {
   std::string path;
   bool sanitized = false;
   std::shared_ptr<WaitingProgram> waiting = {};
+  std::string says = "tare: ";  // in each of its messages
 };
 
 struct Setting {
   std::vector<Program> programs;           // the first is attacked most
   std::filesystem::path waiting_library;   // waiting_main.cc
+  std::filesystem::path source;            // the tree
+  Words python;                            // words for env: PYTHONPATH=... python3; empty: no module
   std::filesystem::path ground;            // MakeGround's
   std::filesystem::path work, found;       // of this worker; what was found goes to found/KIND-N
   std::filesystem::path small, read_only;  // folders of a full and of a read-only file system; empty: none
@@ -64,6 +67,9 @@ class Campaign {
   void MarkedResult();
   void AimedAtInput();
   void MovedFolder();
+  void GrownTokenizer();
+  void PythonCalls();
+  void ClusterScripts();
 
   const Program& SomeProgram(size_t one_sanitized_in);
   Words Line(const Attempt& attempt) const;
@@ -74,6 +80,7 @@ class Campaign {
   const End& Whole(const Words& words, const std::string& place);  // of the undamaged file
   const Contents& Reference(const Job& job);                       // what is in out/ after it
   void ClearOut();
+  void CheckBroken(const Attempt& attempt, const End& end);
   void PutStrangers(const Contents& reference);
   void CheckStrangers(const Attempt& attempt, const End& end, const Contents& reference);
   void CheckInputs(const Attempt& attempt, const End& end);
@@ -85,6 +92,7 @@ class Campaign {
   std::map<std::string, Mark> marks_;
   Random random_;
   Words dictionary_;
+  std::string charsmap_;  // of a valid tokenizer
   std::map<std::string, Count> counts_;
   std::map<std::string, End> whole_;
   std::map<std::string, Contents> references_;

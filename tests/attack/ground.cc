@@ -108,6 +108,15 @@ const std::vector<Subject>& Subjects() {
        Form::kJson,
        {{"make", "needles", "m", "--text", "prose.txt", "--templates", "templates.json", "--needles", "1", "--lengths",
          "64", "--samples", "1", "--out", "out/n.jsonl"}}},
+      {"v/expected.safetensors",
+       Form::kSafetensors,
+       {{"stats", "v", "--input", "v/expected.safetensors", "--json", "-"},
+        {"dump", "v", "--input", "v/expected.safetensors", "--sites", "layer_out", "--out", "out/d.h5"}}},
+      {"v/config.json", Form::kJson, {{"stats", "v", "--input", "v/expected.safetensors", "--json", "-"}}},
+      {"sw/table.json",
+       Form::kJson,
+       {{"plot", "sw", "--figure", "bits", "--out", "out/b.pdf"},
+        {"plot", "sw", "--figure", "bits", "--out", "out/b.svg"}}},
       {"examples.jsonl",
        Form::kJson,
        {{"make", "shots", "--data", "examples.jsonl", "--shots", "2", "--samples", "1", "--out", "out/n.jsonl"}}},
@@ -216,6 +225,7 @@ void MakeGround(const fs::path& folder, const std::string& program, const fs::pa
     if (entry.path().filename() != "expected.safetensors") fs::copy(entry.path(), folder / "g");
   }
   fs::copy(folder / "m", folder / "n");
+  fs::copy(source / "tests/data/golden/clip-vision", folder / "v");
   PutFile(folder / "n" / "tensor-names.json", kNames);
   PutFile(folder / "t.txt", kText);
   std::string prose;

@@ -32,13 +32,26 @@ AlignedBuffer<std::byte>& KeptWorkspace() {
   return workspace;
 }
 
+// Some buffers have no strides, whatever is asked of them (numpy.datetime64's, of one value), and nanobind reads them.
+bool HasStrides(nb::handle object) {
+  if (PyObject_CheckBuffer(object.ptr()) == 0) return true;
+  Py_buffer view;
+  if (PyObject_GetBuffer(object.ptr(), &view, PyBUF_RECORDS_RO) != 0) {
+    PyErr_Clear();
+    return true;  // nothing to read
+  }
+  const bool has = view.ndim == 0 || (view.shape != nullptr && view.strides != nullptr);
+  PyBuffer_Release(&view);
+  return has;
+}
+
 std::string ClassOf(nb::handle object) { return nb::cast<std::string>(object.type().attr("__name__")); }
 
 }  // namespace
 
 AnyArray ArrayOf(nb::handle object, const std::string& where) {
   AnyArray array;
-  if (!nb::try_cast(object, array, false)) {
+  if (!HasStrides(object) || !nb::try_cast(object, array, false)) {
     PyErr_Clear();
     std::string type;
     if (nb::hasattr(object, "dtype")) {

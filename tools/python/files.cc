@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tare's HDF5 files for Python: any file as mapped arrays, and quantized checkpoints by tensor.
+// Tare's HDF5 files for Python: any file as arrays, and quantized checkpoints by tensor. They are copied to memory when
+// they are opened: of a mapped file, no array could be handed out that does not end the process when somebody shortens
+// the file.
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/vector.h>
 
@@ -8,6 +10,7 @@
 #include "experiments/arrays/array_file.h"
 #include "quant/base/error.h"
 #include "quant/file/hdf5.h"
+#include "quant/file/mapped_file.h"
 #include "quant/file/quantized_checkpoint.h"
 #include "tools/python/module.h"
 
@@ -16,16 +19,14 @@ namespace nb = nanobind;
 namespace tare {
 namespace {
 
-// Opens, reads and closes under a Turn, because HDF5 has at most one lock.
+// Opens, reads and closes in turn, because HDF5 has at most one lock.
 template <typename T>
 std::shared_ptr<T> Opened(const std::string& path) {
-  const nb::gil_scoped_release released;
-  const Turn turn(0);
-  return {new T(path), [](T* file) {
-            if (ForkedAfterTurn()) return;  // the file is the parent's
-            const Turn closing(0);
-            delete file;
-          }};
+  const auto close = [](T* file) {
+    if (ForkedAfterTurn()) return;  // the file is the parent's
+    InTurn(0, [&](Turn&) { delete file; });
+  };
+  return {InTurn(0, [&](Turn&) { return new T(path); }), close};
 }
 
 struct File {
@@ -41,32 +42,51 @@ nb::dlpack::dtype ArrayType(DType type) {
   return {static_cast<uint8_t>(code), static_cast<uint8_t>(Bits(type)), 1};
 }
 
-// A dataset in the mapped file, its hash checked the first time; the array keeps the file open.
+struct Dataset {
+  std::vector<int64_t> shape;
+  DType type;
+  std::span<const std::byte> bytes;
+};
+
+Dataset DatasetOf(const Hdf5Reader& reader, const std::string& name) {
+  if (!reader.Has(name)) Fail("{}: got no dataset '{}', expected one of names()", reader.path().string(), name);
+  return {reader.Shape(name), reader.Type(name), reader.Bytes(name)};
+}
+
+// A dataset of the file, its hash checked the first time; the array keeps the file open.
 nb::object Array(nb::handle self, const std::string& name) {
   const File& file = nb::cast<const File&>(self);
-  const Turn turn(0);
-  if (!file.reader->Has(name))
-    Fail("{}: got no dataset '{}', expected one of names()", file.reader->path().string(), name);
-  const std::vector<int64_t> shape = file.reader->Shape(name);
-  const std::vector<size_t> sizes(shape.begin(), shape.end());
-  const std::span<const std::byte> bytes = file.reader->Bytes(name);
-  return nb::cast(nb::ndarray<nb::numpy, nb::ro>(bytes.data(), sizes.size(), sizes.data(), self, nullptr,
-                                                 ArrayType(file.reader->Type(name))));
+  const Dataset dataset = InTurn(0, [&](Turn&) { return DatasetOf(*file.reader, name); });
+  const std::vector<size_t> sizes(dataset.shape.begin(), dataset.shape.end());
+  return nb::cast(nb::ndarray<nb::numpy, nb::ro>(dataset.bytes.data(), sizes.size(), sizes.data(), self, nullptr,
+                                                 ArrayType(dataset.type)));
 }
 
 std::string TextAttribute(const File& file, const std::string& object, const std::string& key) {
-  const Turn turn(0);
-  return file.reader->HasAttribute(object, key) ? file.reader->StringAttribute(object, key) : "";
+  return InTurn(0, [&](Turn&) -> std::string {
+    return file.reader->HasAttribute(object, key) ? file.reader->StringAttribute(object, key) : "";
+  });
 }
 
 int64_t NumberAttribute(const File& file, const std::string& object, const std::string& key) {
-  const Turn turn(0);
-  return file.reader->IntAttribute(object, key);
+  return InTurn(0, [&](Turn&) { return file.reader->IntAttribute(object, key); });
 }
 
 std::vector<std::string> Names(const File& file) {
-  const Turn turn(0);
-  return file.reader->datasets();
+  return InTurn(0, [&](Turn&) { return file.reader->datasets(); });
+}
+
+// Read by HDF5 itself: the file needs no copy for it.
+std::string SchemaAt(const std::string& path) {
+  struct Mapped {
+    Mapped() { OpenFilesAs(FileMemory::kMapped); }
+    ~Mapped() { OpenFilesAs(FileMemory::kCopied); }
+  };
+  return InTurn(0, [&](Turn&) -> std::string {
+    const Mapped mapped;
+    const Hdf5Reader file(path);
+    return file.HasAttribute("", "schema") ? file.StringAttribute("", "schema") : "";
+  });
 }
 
 struct Checkpoint {
@@ -108,10 +128,10 @@ std::map<std::string, std::string> ProvenanceOf(const Checkpoint& checkpoint) {
 
 void AddFiles(nb::module_& module) {
   using namespace nb::literals;
-  nb::class_<File>(module, "File", "A Tare HDF5 file: its datasets as arrays that map the file.")
+  nb::class_<File>(module, "File", "A Tare HDF5 file: its datasets as arrays, as they were when it was opened.")
       .def(nb::init<const std::string&>(), "path"_a)
       .def("names", Names, "paths of the datasets, sorted")
-      .def("array", Array, "name"_a, "the dataset; read-only, no copy",
+      .def("array", Array, "name"_a, "the dataset; read-only, no further copy",
            nb::sig("def array(self, name: str) -> numpy.ndarray"))
       .def("text", TextAttribute, "object"_a, "key"_a,
            "an attribute of a dataset or group ('' for the root); '' if missing")
@@ -122,10 +142,11 @@ void AddFiles(nb::module_& module) {
           "matrices", [](const Checkpoint& c) { return KeysOf(c.file->matrices()); }, "names of the quantized matrices")
       .def(
           "tensors", [](const Checkpoint& c) { return KeysOf(c.file->tensors()); }, "names of the other tensors")
-      .def("quantized", MatrixNamed, "name"_a, "codes and scales [out, in], as mapped from the file")
+      .def("quantized", MatrixNamed, "name"_a, "codes and scales [out, in], as the file has them")
       .def("tensor", TensorNamed, "name"_a, "values as float32",
            nb::sig("def tensor(self, name: str) -> numpy.ndarray"))
       .def("provenance", ProvenanceOf, "plan, plan_hash, method, source, source_sha256, calibration");
+  module.def("schema", SchemaAt, "path"_a, "What an HDF5 file says it is; '' where it does not.");
 }
 
 }  // namespace tare

@@ -6,6 +6,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/notice.h"
+#include "quant/file/mapped_file.h"
 
 namespace nb = nanobind;
 
@@ -27,6 +28,7 @@ NB_MODULE(_tare, module) {
   module.attr("__version__") = TARE_VERSION;
   nb::register_exception_translator(tare::Translate);
   tare::OnNotice([](const std::string& text) { std::fprintf(stderr, "tare: %s\n", text.c_str()); });
+  tare::OpenFilesAs(tare::FileMemory::kCopied);
   tare::WatchForks();
   tare::AddAttention(module);
   tare::AddQuantize(module);

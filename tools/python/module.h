@@ -39,18 +39,30 @@ struct NewArray {
   nanobind::object object;
 };
 
-// Only one call computes at a time, on as many threads as it requests (0: all), because threads, the kernels' workspace
-// and HDF5 belong to the process. Construct it without the GIL; its holder must never wait for the GIL.
+// Only one call computes or reads files at a time, on as many threads as it requests (0: all), because threads, the
+// kernels' workspace and HDF5 belong to the process. InTurn makes it.
 class Turn {
  public:
-  // Throws Error in a child that was forked after the first turn: it has the locks of threads that it does not have.
-  explicit Turn(int threads);
   // Memory of this turn, aligned to 64 bytes, not initialised.
   std::span<std::byte> Workspace(size_t bytes);
 
  private:
+  template <typename Work>
+  friend auto InTurn(int threads, Work work);
+  explicit Turn(int threads);
+
   std::lock_guard<std::mutex> lock_;
 };
+
+// work(turn), without the GIL: it must neither touch Python's objects nor return them. Making an object may run the
+// garbage collector, and with it any code of the user's, which may ask for a turn itself. Throws Error in a child that
+// was forked after the first turn: it has the locks of threads that it does not have.
+template <typename Work>
+auto InTurn(int threads, Work work) {
+  const nanobind::gil_scoped_release released;
+  Turn turn(threads);
+  return work(turn);
+}
 
 // Whether this is such a child, where nothing may wait for a turn.
 bool ForkedAfterTurn();

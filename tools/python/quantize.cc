@@ -71,22 +71,19 @@ Quantized Quantize(nb::handle x, const std::string& text, int threads) {
   const int64_t in = shape.back();
   const WeightMatrix values{array.data(), WeightTypeOf(array), static_cast<int64_t>(array.size()) / in, in};
   const Rule rule = RuleOf(text);
-  const nb::gil_scoped_release released;
-  const Turn turn(threads);
-  const auto buffer = std::make_shared<QuantizedMatrixBuffer>(QuantizeByRule(values, rule, "x"));
+  const auto buffer = InTurn(
+      threads, [&](Turn&) { return std::make_shared<QuantizedMatrixBuffer>(QuantizeByRule(values, rule, "x")); });
   return {buffer->view(), shape, buffer};
 }
 
 nb::object Dequantize(const Quantized& quantized, int threads) {
   const QuantizedMatrix& m = quantized.matrix;
   const NewArray made(quantized.shape);
-  {
-    const nb::gil_scoped_release released;
-    const Turn turn(threads);
+  InTurn(threads, [&](Turn&) {
     ParallelFor(static_cast<size_t>(m.out), [&](size_t row, int) {
       DequantizeRow(m, static_cast<int64_t>(row), made.values + static_cast<int64_t>(row) * m.in, "codes");
     });
-  }
+  });
   return made.object;
 }
 

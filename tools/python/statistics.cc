@@ -16,12 +16,12 @@ class Stream {
  public:
   Stream(const std::string& name, const std::string& axes, const std::string& sites, const std::string& formats,
          const std::string& calibrate, int threads) {
-    const nb::gil_scoped_release released;
-    const Turn turn(threads);
-    threads_ = Threads();
-    const CapturedLayout layout = axes.empty() ? CapturedLayout() : CapturedLayout::Load(axes);
-    stream_.emplace(name, layout, StatisticsOptions{.sites = sites, .formats = formats, .calibrate = calibrate},
-                    TARE_VERSION);
+    InTurn(threads, [&](Turn&) {
+      threads_ = Threads();
+      const CapturedLayout layout = axes.empty() ? CapturedLayout() : CapturedLayout::Load(axes);
+      stream_.emplace(name, layout, StatisticsOptions{.sites = sites, .formats = formats, .calibrate = calibrate},
+                      TARE_VERSION);
+    });
   }
 
   void Feed(const std::string& name, nb::handle object) {
@@ -31,15 +31,11 @@ class Stream {
       Fail("{}: got gaps between its values, expected none; try numpy.ascontiguousarray(x)", name);
     const std::span values(static_cast<const std::byte*>(array.data()), array.nbytes());
     const std::vector<int64_t> shape = ShapeOf(array);
-    const nb::gil_scoped_release released;
-    const Turn turn(threads_);
-    stream_->Add({name, type, shape}, values);
+    InTurn(threads_, [&](Turn&) { stream_->Add({name, type, shape}, values); });
   }
 
   void Finish(const std::string& out) {
-    const nb::gil_scoped_release released;
-    const Turn turn(threads_);
-    stream_->Finish(out);
+    InTurn(threads_, [&](Turn&) { stream_->Finish(out); });
   }
 
  private:

@@ -93,7 +93,10 @@ Step ParseStrip(const Json& json, const std::string& where) {
   return [content, start, stop](Pieces pieces) {
     for (std::string& piece : pieces) {
       if (content.empty()) continue;
-      for (size_t n = 0; n < start && piece.starts_with(content); ++n) piece.erase(0, content.size());
+      size_t cut = 0;
+      for (size_t n = 0; n < start && std::string_view(piece).substr(cut).starts_with(content); ++n)
+        cut += content.size();
+      piece.erase(0, cut);
       for (size_t n = 0; n < stop && piece.ends_with(content); ++n) piece.resize(piece.size() - content.size());
     }
     return pieces;

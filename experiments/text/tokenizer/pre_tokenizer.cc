@@ -159,7 +159,7 @@ PreTokenizer::PreTokenizer(const nlohmann::json& json, const std::string& where)
   Flatten(json, where, "pretokenizers", &objects);
   for (const Json& object : objects) {
     steps_.push_back(StepOf(object, where, table));
-    if (object["type"] != "ByteLevel") continue;
+    if (object["type"].get_ref<const std::string&>() != "ByteLevel") continue;
     ends_in_bytes_ = &object == &objects.back();
     if (!ends_in_bytes_) steps_.push_back(Rewrite([](const Word& word) { return ToAlphabet(word.text); }));
   }

@@ -173,6 +173,8 @@ TEST(Hdf5Damage, NamesTheDatasetThatIsDamaged) {
   EXPECT_THAT([&] { reader.Verify(); },
               ThrowsMessage<Error>(
                   AllOf(HasSubstr("a.h5: dataset 'layer.0/codes': damaged: got SHA-256 "), HasSubstr("expected "))));
+  EXPECT_THROW((void)reader.Bytes("layer.0/codes"), Error);  // refused once, refused again
+  EXPECT_THROW((void)reader.Copy("layer.0/codes"), Error);
 }
 
 TEST(Hdf5Damage, RandomBlocksNeverCrash) {

@@ -87,5 +87,32 @@ TEST(MappedFile, ReleasesOnlyInside) {
   EXPECT_THROW(file.Release(1, SIZE_MAX), Error);
 }
 
+// Until the end of a test.
+struct Copies {
+  Copies() { OpenFilesAs(FileMemory::kCopied); }
+  ~Copies() { OpenFilesAs(FileMemory::kMapped); }
+};
+
+TEST(MappedFile, ACopyStaysAsItWas) {
+  const TemporaryFolder folder;
+  PutFile(folder / "a", std::string(9000, 'x'));
+  const Copies copies;
+  MappedFile file(folder / "a");
+  std::filesystem::resize_file(folder / "a", 3);
+  file.Release(0, 9000);
+  EXPECT_EQ(Text(file), std::string(9000, 'x'));
+  const MappedFile moved(std::move(file));
+  moved.Release(0, 9000);
+  EXPECT_EQ(Text(moved), std::string(9000, 'x'));
+}
+
+TEST(MappedFile, WhatIsWrongWithAPathIsSaidOfCopiesToo) {
+  const TemporaryFolder folder;
+  PutFile(folder / "a", "");
+  const Copies copies;
+  EXPECT_TRUE(MappedFile(folder / "a").bytes().empty());
+  EXPECT_THAT([&] { Open(folder.path()); }, ThrowsMessage<Error>(HasSubstr("got a folder")));
+}
+
 }  // namespace
 }  // namespace tare

@@ -154,6 +154,30 @@ class AttentionTest(Case):
                 given[i][7, 1, 3] = value
                 self.refuses(f"{name}: got {value} at token 7, head 1, channel 3", tare.attention, *given)
 
+    def test_logits_beyond_the_exponential_are_refused(self):
+        one = np.zeros((3, 1, 4), np.float32)
+        one[:, 0, 0] = 1
+        v = np.arange(12, dtype=np.float32).reshape(3, 1, 4)
+        k = one * np.array([0, 1, 2**29], np.float32)[:, None, None]
+        self.near(tare.attention(one, k, v, causal=False, scale=1.0), v[[2, 2, 2]])
+        refused = "attention logits: got rows of q up to"
+        self.refuses(refused, tare.attention, one, 2 * k, v, scale=1.0)
+        self.refuses(refused, tare.attention, one, 2 * k, v, scale=-1.0)
+        self.refuses(refused, tare.attention, one * np.float32(1e25), one * np.float32(1e25), v, scale=1e-30)
+        self.refuses(refused, tare.attention, one * 0, k, v, scale=3e38)
+        self.near(tare.attention(one * np.float32(1e15), one, v, causal=False, scale=1e-15),
+                  tare.attention(one, one, v, causal=False, scale=1.0))
+
+    def test_broadcast_dimensions_are_not_cut_to_their_low_bits(self):
+        x = np.ones((2, 1, 8), np.float32)
+        wide = np.lib.stride_tricks.as_strided
+        self.refuses("q: got 4294967297 heads of width 8, expected at most 65536 of 1024", tare.attention,
+                     wide(x, (2, 2**32 + 1, 8), (32, 0, 4)), x, x)
+        self.refuses("k: got 1 heads of width 4294967304, expected", tare.attention, x,
+                     np.lib.stride_tricks.as_strided(x, (2, 1, 2**32 + 8), (0, 0, 4)), x)
+        self.refuses("v: got shape [9223372036854775, 1, 8], expected at most 2^40 values", tare.attention, x, x,
+                     wide(x, (9223372036854775, 1, 8), (0, 0, 4)))
+
     def test_wrong_questions_are_named(self):
         q, k, v = arrays(20, 4, 4)
         self.refuses("heads: got 'v3', expected standard, v1, v2, diffllama", tare.attention, q, k, v, heads="v3")

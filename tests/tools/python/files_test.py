@@ -3,6 +3,8 @@
 import gc
 import json
 import shutil
+import subprocess
+import sys
 import unittest
 
 import numpy as np
@@ -31,6 +33,51 @@ class StatisticsTest(Case):
                 self.assertEqual([row[name] for row in rows],
                                  [None if np.isnan(x) else x for x in file[site][name].tolist()], (site, name))
         self.assertEqual(file["layer_out"]["channel_absmax"].shape, (1, 8))
+
+    def test_a_damaged_dataset_is_refused_as_often_as_it_is_asked_for(self):
+        absmax = tare.open(self.path)["layer_out"]["absmax"].tobytes()
+        bytes_ = bytearray(self.path.read_bytes())
+        bytes_[bytes_.index(absmax)] ^= 1
+        self.path.write_bytes(bytes_)
+        file = tare.open(self.path)
+        for _ in range(2):
+            self.refuses("dataset 'layer_out/absmax': damaged", file.__getitem__, "layer_out")
+
+    def test_a_file_that_is_cut_after_it_was_opened_is_what_it_was_or_refused(self):
+        file, other = tare.open(self.path), tare.open(self.path)
+        arrays = file["layer_out"]
+        before = {name: array.copy() for name, array in arrays.items()}
+        with self.path.open("r+b") as cut:
+            cut.truncate(100)
+        for name, array in arrays.items():
+            self.assertTrue(np.array_equal(array, before[name], equal_nan=True), name)
+        try:
+            for name, array in other["attn_logits"].items():
+                self.assertEqual(array.shape[0], 3, name)
+        except ValueError as error:
+            self.assertIn(str(self.path), str(error))
+        self.refuses(str(self.path), tare.open, self.path)
+
+    def test_the_garbage_collector_may_run_anything_while_an_array_is_made(self):
+        # In a process of its own, in which the first array imports numpy, and so runs the collector.
+        script = f"""
+import gc, signal, sys, tare
+signal.alarm(60)
+class Loop:
+    def __init__(self):
+        self.loop = self
+    def __del__(self):
+        tare._tare.File({str(self.path)!r}).names()
+file = tare._tare.File({str(self.path)!r})
+loops = [Loop() for _ in range(100)]
+gc.collect()
+gc.set_threshold(50)
+loops = None
+before = "numpy" in sys.modules
+print(before, file.array("units").tolist())
+"""
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "False [1]\n", ""))
 
     def test_arrays_are_views_that_keep_the_file(self):
         absmax = tare.open(self.path)["layer_out"]["absmax"]
@@ -79,11 +126,14 @@ class QuantizedCheckpointTest(Case):
         again = tare.quantize(file[name], "int4/group16")  # codes of codes are the same codes
         self.assertTrue(np.array_equal(again.codes, quantized.codes))
         self.assertEqual(file[file.tensors[0]].dtype, np.float32)
+        self.refuses("got no tensor 'none', expected one of tensors()", file.__getitem__, "none")
+        values, codes = file[name], quantized.codes.copy()
+        with (self.folder / "Q.h5").open("r+b") as cut:  # nothing of what was opened changes
+            cut.truncate(4096)
         del file
         gc.collect()
-        self.assertEqual(quantized.dequantize().shape, quantized.shape)
-        self.refuses("got no tensor 'none', expected one of tensors()", tare.open(self.folder / "Q.h5").__getitem__,
-                     "none")
+        self.assertTrue(np.array_equal(quantized.dequantize(), values))
+        self.assertTrue(np.array_equal(quantized.codes, codes))
 
 
 class SweepTest(Case):

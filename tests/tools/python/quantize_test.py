@@ -61,6 +61,8 @@ class QuantizeTest(Case):
                      "int8/channel")
         self.refuses("x: got shape [0, 128]", tare.quantize, self.x[:0], "int8/channel")
         self.refuses("groups of 60 in rows of 128 weights, expected a divisor", tare.quantize, self.x, "int4/group60")
+        self.refuses("x: got datetime64 of datetime64[s], expected an array of numbers", tare.quantize,
+                     self.x.astype("M8[s]")[0, 0], "int8/channel")  # whose buffer has no strides
         self.refuses("got 'int5', expected one of", tare.quantize, self.x, "int5/channel")
         self.refuses("expected one rule with a format", tare.quantize, self.x,
                      "weights=int8/channel,weights=int4/channel")

@@ -41,8 +41,9 @@ def _value(text):
 
 
 class StatisticsFile:
-    """A statistics file (quant/STATISTICS.md): `file["attn_logits"]` is a site's datasets by name, numpy arrays
-    that map the file; one row per layer, head and map. Each is checked against its SHA-256 on first use."""
+    """A statistics file (quant/STATISTICS.md): `file["attn_logits"]` is a site's datasets by name, numpy arrays of
+    what the file held when it was opened; one row per layer, head and map. Each is checked against its SHA-256 on
+    first use."""
 
     def __init__(self, path):
         self._file = _tare.File(str(path))
@@ -74,7 +75,8 @@ class StatisticsFile:
 
 class QuantizedCheckpoint:
     """A quantized checkpoint (quant/file/quantized-checkpoint.md): `file[name]` is a tensor's values in float32;
-    `quantized(name)` is its codes and scales, mapped from the file."""
+    `quantized(name)` is its codes and scales. It takes as much memory as the file, and stays as it was when it was
+    opened."""
 
     def __init__(self, path):
         self._file = _tare.Checkpoint(str(path))
@@ -145,7 +147,7 @@ def open(path):
     if pathlib.Path(path).suffix in (".json", ".jsonl"):
         raise ValueError(f"{path}: got a JSON file, expected HDF5 or the folder of a sweep; try "
                          f"json.load(open({str(path)!r}))")
-    schema = _tare.File(str(path)).text("", "schema")
+    schema = _tare.schema(str(path))
     if schema == STATISTICS:
         return StatisticsFile(path)
     if schema in CHECKPOINTS:
