@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "experiments/bench/attention_bench.h"
+#include "experiments/bench/timing.h"
 #include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -77,7 +78,7 @@ void Print(const AttentionBench& bench) {
   PrintLine("{}\n  u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, reading {:.1f} GB/s", bench.isa,
             r.u8s8_gops, r.f32_gflops, r.bf16_gflops, r.read_gbps);
   PrintText("{}", TableText(AttentionBenchTable(bench), 2));
-  PrintText("\n{}", Paragraph(kAttentionLegend));
+  PrintText("\n{}{}", QuietText(LargestSpread(bench.results)), Paragraph(kAttentionLegend));
 }
 
 void Run(const CLI::App& command, const BenchAttentionArguments& o) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "experiments/bench/decode_bench.h"
+#include "experiments/bench/timing.h"
 #include "experiments/plan/cache_plan.h"
 #include "kernels/decode/read_ahead.h"
 #include "quant/base/formatted.h"
@@ -70,8 +71,8 @@ std::vector<DecodeCase> Cases(const BenchDecodeArguments& o) {
 }
 
 void Print(const std::vector<DecodeResult>& results) {
-  PrintText("{}\nprefetch on this processor: {}\n\n{}", TableText(DecodeBenchTable(results), 2), Name(BestReadHint()),
-            Paragraph(kDecodeLegend));
+  PrintText("{}\nprefetch on this processor: {}\n\n{}{}", TableText(DecodeBenchTable(results), 2), Name(BestReadHint()),
+            QuietText(LargestSpread(results)), Paragraph(kDecodeLegend));
 }
 
 void Run(const BenchDecodeArguments& o) {

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "experiments/bench/linear_bench.h"
+#include "experiments/bench/timing.h"
 #include "quant/base/formatted.h"
 #include "quant/plan/grid_files.h"
 #include "tools/command.h"
@@ -18,10 +19,18 @@ struct BenchLinearArguments {
   int threads = 1;
 };
 
+constexpr const char* kLinearLegend =
+    "ms: median time of a call, with quantizing the inputs; spread: (largest - smallest) / median;\n"
+    "f32 ms: oneDNN's f32 matmul in the same run; x f32, x bf16: its time, and that of its bf16 matmul, over ours;\n"
+    "Gop/s: 2 rows in out / seconds; GB/s: bytes of the weights / seconds; roofline: the share of this run's u8 x s8\n"
+    "rate, or for one token (rows 1, weights not in any cache) of its rate of reading memory; error: relative error\n"
+    "of the output against the layer before quantization, in double. Every case is checked before it is timed.";
+
 void Print(const LinearBench& bench) {
   PrintLine("roofline: u8 x s8 {:.0f} Gop/s, f32 {:.0f} GFLOP/s, reading {:.1f} GB/s", bench.roofline.u8s8_gops,
             bench.roofline.f32_gflops, bench.roofline.read_gbps);
-  PrintText("{}", TableText(LinearBenchTable(bench), 2));
+  PrintText("{}\n{}{}", TableText(LinearBenchTable(bench), 2), QuietText(LargestSpread(bench.results)),
+            Paragraph(kLinearLegend));
 }
 
 void Run(const BenchLinearArguments& options) {
@@ -59,7 +68,8 @@ void AddBenchLinear(CLI::App& bench) {
   command->add_option("--threads", options->threads)->check(WholeNumber(1, 4096))->capture_default_str();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   AddQuiet(*command);
-  command->footer(Examples({"tare bench linear --plan weights=int4/group64,linear_in=int8/token --rows 512",
+  command->footer(std::string(kLinearLegend) + "\n\n" +
+                  Examples({"tare bench linear --plan weights=int4/group64,linear_in=int8/token --rows 512",
                             "tare bench linear --plan weights=int4/group64 --rows 1 --threads 2"}));
   command->callback([options] { Run(*options); });
 }

@@ -26,6 +26,13 @@ struct MapsArguments {
   MachineOptions machine;
 };
 
+constexpr const char* kMapsLegend =
+    "logits: RMS of the error of attention logits; no shift: the same less its mean in each row, to which softmax is\n"
+    "unaffected; exp bias: how much more a key with noise weighs than one without, and var / 2 what the noise's\n"
+    "variance predicts of it; map: |P^ - P| / |P|; peak: how much of itself a map gains (below 0: noise flattens it),\n"
+    "and formula what independent noise predicts; in common: the share of both maps' errors that the difference\n"
+    "cancels (1: all; 0: they are unlike; below 0: it adds), with a 95 % interval over windows.";
+
 void Run(const MapsArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {options.json, options.csv});
   const Math math = options.machine.Apply();
@@ -55,8 +62,8 @@ void Run(const MapsArguments& options) {
     tables += MapErrorTable(json["plans"].back());
   }
   if (PrintsTables(options.json))
-    PrintText("{}: {} in {}, every layer run on exact inputs\n{}", exact.Name(), Counted(tokens, "position"),
-              Counted(std::ssize(sequences), "window"), tables);
+    PrintText("{}: {} in {}, every layer run on exact inputs\n{}\n{}", exact.Name(), Counted(tokens, "position"),
+              Counted(std::ssize(sequences), "window"), tables, Paragraph(kMapsLegend));
   if (!options.csv.empty()) WriteFileAtomically(options.csv, MapErrorCsv(json["plans"]));
   WriteJson(options.json, json);
 }
@@ -82,10 +89,13 @@ void AddMaps(CLI::App& app) {
   AddWindowOptions(*command, options->windows);
   options->machine.AddTo(*command);
   AddQuiet(*command);
-  command->footer(Examples(
-      {"tare maps experiments/pair/novels-differential --plan attn_logits=int4/row --plan k=int4/token --input "
-       "experiments/pair/heldout.txt --tokens 5110",
-       "tare maps experiments/pair/novels-standard --plan int8 --input experiments/pair/heldout.txt --tokens 5110"}));
+  command->footer(
+      std::string(kMapsLegend) + "\n\n" +
+      Examples(
+          {"tare maps experiments/pair/novels-differential --plan attn_logits=int4/row --plan k=int4/token --input "
+           "experiments/pair/heldout.txt --tokens 5110",
+           "tare maps experiments/pair/novels-standard --plan int8 --input experiments/pair/heldout.txt --tokens "
+           "5110"}));
   command->callback([options] { Run(*options); });
 }
 

@@ -6,8 +6,10 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
+#include "quant/base/formatted.h"
 #include "quant/base/interrupt.h"
 
 namespace tare {
@@ -39,6 +41,22 @@ inline Timing TimingOf(std::vector<double> seconds) {
   std::ranges::sort(seconds);
   const double median = seconds.at(seconds.size() / 2);
   return {median, (seconds.back() - seconds.front()) / median};
+}
+
+// The line under a table of timings with this largest spread: empty, or that the machine was not quiet.
+inline std::string QuietText(double largest_spread) {
+  constexpr double kQuiet = 0.5;
+  if (!(largest_spread > kQuiet)) return "";
+  return Formatted("The largest spread is {:.0f} %: other work ran meanwhile; try again on a quiet machine.\n",
+                   100 * largest_spread);
+}
+
+// Of results with a spread; 0 of none.
+template <typename Result>
+double LargestSpread(const std::vector<Result>& results) {
+  double largest = 0;
+  for (const Result& result : results) largest = std::max(largest, result.spread);
+  return largest;
 }
 
 }  // namespace tare

@@ -14,6 +14,13 @@ TEST(Timing, MedianAndSpread) {
   EXPECT_EQ(TimingOf({4.0, 1.0, 3.0, 2.0}).median, 3.0);
 }
 
+TEST(Timing, ALargeSpreadIsSaid) {
+  EXPECT_EQ(LargestSpread<Timing>({}), 0.0);
+  EXPECT_EQ(LargestSpread<Timing>({{1, 0.2}, {1, 3.44}, {1, 0.1}}), 3.44);
+  EXPECT_EQ(QuietText(0.5), "");
+  EXPECT_EQ(QuietText(3.44), "The largest spread is 344 %: other work ran meanwhile; try again on a quiet machine.\n");
+}
+
 TEST(Timing, RepeatsACallForTheGivenTime) {
   int calls = 0;
   const double start = Seconds(), mean = SecondsOfCall([&] { ++calls; }, 0.01), all = Seconds() - start;
