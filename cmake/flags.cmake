@@ -11,10 +11,10 @@ if(TARE_SANITIZE)
                          -fno-sanitize-recover=all)
   target_link_options(tare_flags INTERFACE -fsanitize=${TARE_SANITIZE})
 endif()
-# TARE_HARDEN: a fault in memory ends the program where it happens, as far as this costs next to nothing (figures in
-# SECURITY.md). Sanitizers find more, and do not go with _FORTIFY_SOURCE. Whoever names one of these in
-# CMAKE_CXX_FLAGS or CMAKE_EXE_LINKER_FLAGS, as Debian's dpkg-buildflags do, has it as named there; a flag that the
-# compiler does not take is left out. tests/install/hardened.sh reads the result.
+# TARE_HARDEN: a fault in memory ends the program where it happens. Sanitizers find more, and do not go with
+# _FORTIFY_SOURCE. Whoever names one of these in CMAKE_CXX_FLAGS or CMAKE_EXE_LINKER_FLAGS, as Debian's dpkg-buildflags
+# do, has it as named there; a flag that the compiler does not take is left out. tests/install/hardened.sh reads the
+# result.
 option(TARE_HARDEN "checks of the C++ library, stack protector, _FORTIFY_SOURCE, relro and control-flow protection" ON)
 set(tare_hardened "")  # those that this build has
 if(TARE_HARDEN AND NOT TARE_SANITIZE)
