@@ -50,6 +50,14 @@ echo '# nothing' >"$work/empty.txt"
 said=$(tools/cluster/slurm.sh "$work/empty.txt" 2>&1) && die 'submitted no cells'
 case $said in *'empty.txt: got no cells'*) ;; *) die "got '$said', expected the file without cells" ;; esac
 
+# No file's name is an option, and no number a program of sed's.
+printf 'touch %q\n' "$work/ran" >"$work/-n.txt"
+script=$PWD/tools/cluster/slurm.sh
+(cd "$work" && SLURM_ARRAY_TASK_ID=1 bash "$script" -n.txt) || die 'refused a file whose name begins with -'
+[ -e "$work/ran" ] || die 'did not run the line of a file whose name begins with -'
+! SLURM_ARRAY_TASK_ID="1e touch $work/broken #" bash "$script" "$work/cells.txt" 2>/dev/null || die 'took any number'
+[ ! -e "$work/broken" ] || die 'ran a number as a program'
+
 # Of another limit.
 "$tare" sweep "${sweep[@]}" --limit 1 --cells 3 --out "$work/out/other" >/dev/null
 said=$("$tare" sweep "${sweep[@]}" --out "$work/x" --merge "$work/out/other" 2>&1 >/dev/null) &&
