@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tare command. Exit codes: 0 done, 1 failed (bad input, full disk, interrupted), 2 wrong usage.
+// The tare command. Exit codes: 0 done, 1 failed (bad input, full disk, interrupted), 2 wrong usage: a message
+// that begins with an option or with a place in a plan.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -278,17 +278,12 @@ Json RandomTokenizer(const std::string& charsmap, Random& random) {
   const int depth = static_cast<int>(random.Below(3));
   Json json{{"added_tokens", AddedTokens(random)}, {"model", Model(random)}};
   if (random.OneIn(2))
-    json["normalizer"] = Chain(
-        "normalizers", depth, [&] { return Normalizer(charsmap, random); }, random);
+    json["normalizer"] = Chain("normalizers", depth, [&] { return Normalizer(charsmap, random); }, random);
   if (random.OneIn(2))
-    json["pre_tokenizer"] = Chain(
-        "pretokenizers", depth, [&] { return PreTokenizer(random); }, random);
-  if (random.OneIn(2))
-    json["decoder"] = Chain(
-        "decoders", depth, [&] { return Decoder(random); }, random);
+    json["pre_tokenizer"] = Chain("pretokenizers", depth, [&] { return PreTokenizer(random); }, random);
+  if (random.OneIn(2)) json["decoder"] = Chain("decoders", depth, [&] { return Decoder(random); }, random);
   if (random.OneIn(3))
-    json["post_processor"] = Chain(
-        "processors", depth, [&] { return PostProcessor(random); }, random);
+    json["post_processor"] = Chain("processors", depth, [&] { return PostProcessor(random); }, random);
   return json;
 }
 

@@ -26,6 +26,11 @@ struct Outcome {
   std::string out, err;
 };
 
+// The exit code of a refusal: 2, wrong usage, where the message says first that the fault is in an option or in a plan.
+inline int RefusalCode(const std::string& err) {
+  return err.starts_with("tare: --") || err.starts_with("tare: plan, column ") ? 2 : 1;
+}
+
 struct CommandSetting {
   std::filesystem::path standard_output = {}, standard_error = {};  // where they go instead of into the outcome
   rlim_t file_bytes = RLIM_INFINITY;  // no file of the command, standard output included, becomes larger

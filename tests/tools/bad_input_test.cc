@@ -34,7 +34,7 @@ class BadInputTest : public testing::Test {
   // Runs the command; `words` are what the message must have.
   void Refused(const std::vector<std::string>& command, const Words& words, const CommandSetting& setting = {}) {
     const Outcome outcome = RunTare(command, setting);
-    EXPECT_EQ(outcome.exit_code, 1) << testing::PrintToString(command);
+    EXPECT_EQ(outcome.exit_code, RefusalCode(outcome.err)) << testing::PrintToString(command);
     EXPECT_EQ(outcome.out, "");
     EXPECT_THAT(outcome.err, StartsWith("tare: "));
     for (const std::string& word : words) EXPECT_THAT(outcome.err, HasSubstr(word));

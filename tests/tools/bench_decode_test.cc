@@ -56,7 +56,7 @@ TEST(BenchDecodeCommand, RulesOfSomeLayersAreRefused) {
 
 TEST(BenchDecodeCommand, UnknownCachesAreRefused) {
   const Outcome outcome = Bench("cache_k=int5/token", "-");
-  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, testing::HasSubstr("got 'int5', expected one of f32 int8 int6 int4 bf16"));
 }
 

@@ -129,7 +129,7 @@ TEST_F(CompareCommandTest, WrongUsage) {
   EXPECT_EQ(Compare({"--plan", "v=int4/token", "--bits", "4"}).exit_code, 2);
   PutFile(folder_ / "items.jsonl", R"({"ctx": "a", "endings": ["b", "c"], "label": 0})");
   const Outcome textless = Compare({"--tasks", "choice=" + (folder_ / "items.jsonl").string()});
-  EXPECT_EQ(textless.exit_code, 1);
+  EXPECT_EQ(textless.exit_code, 2);
   EXPECT_THAT(textless.err, HasSubstr("--tasks: got no text, expected one to measure outliers on"));
   EXPECT_FALSE(fs::exists(folder_ / "out"));
 }

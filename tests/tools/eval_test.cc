@@ -87,7 +87,7 @@ TEST(EvalTest, InvalidCachesAreRefused) {
     EXPECT_EQ(outcome.exit_code, code);
     EXPECT_THAT(outcome.err, HasSubstr(why));
   };
-  refused("llama-mha", {"--cache", "cache_k=int3/token"}, 1, "got 'int3', expected one of f32 int8 int6 int4 bf16");
+  refused("llama-mha", {"--cache", "cache_k=int3/token"}, 2, "got 'int3', expected one of f32 int8 int6 int4 bf16");
   refused("llama-mha", {"--cache", "cache_k=int8/token", "--plan", "attn_logits=int6/row"}, 1,
           "plan over a cache: got a rule for attn_logits");
   refused("llama-mha", {"--cache", "cache_k=int8/token", "--plan", "k=int6/tensor"}, 1,

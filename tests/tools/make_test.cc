@@ -70,7 +70,7 @@ TEST_F(MakeCommand, CopiesAreItems) {
 
 TEST_F(MakeCommand, ItemsThatAreTooLongAreRefusedFirst) {
   const Outcome made = Make({"needles", model_, "--lengths", "512,4096"});
-  EXPECT_EQ(made.exit_code, 1);
+  EXPECT_EQ(made.exit_code, 2);
   EXPECT_THAT(made.err, HasSubstr("--lengths: got 4096, expected at most max_position_embeddings 2048 of "));
   // Items of another tokenizer, or by hand: the second is too long, and the first is not run.
   std::string words;

@@ -29,7 +29,7 @@ TEST_F(PlotCommandTest, WritesOneFigure) {
 
 TEST_F(PlotCommandTest, ListsTheFigures) {
   const Outcome outcome = Plot("bits", "f.svg");
-  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("--figure bits: the files have no data for it, expected one of: largest"));
   EXPECT_EQ(Plot("largest", "f.png").exit_code, 2);
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -36,9 +37,10 @@ class StatsFilesTest : public testing::Test {
     const Outcome outcome = RunTare(command, setting);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   }
-  void Refused(const Words& command, const Words& words, int exit_code = 1) {
+  // exit_code: that of the message, where it is not given.
+  void Refused(const Words& command, const Words& words, std::optional<int> exit_code = {}) {
     const Outcome outcome = RunTare(command);
-    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.out;
+    EXPECT_EQ(outcome.exit_code, exit_code.value_or(RefusalCode(outcome.err))) << outcome.out;
     for (const std::string& word : words) EXPECT_THAT(outcome.err, HasSubstr(word));
   }
   std::string Hash(const std::string& name) { return Sha256OfFile(folder_ / name); }

@@ -118,7 +118,7 @@ TEST_F(SweepCommandTest, StaticScalesTakeAStatisticsFileAModel) {
   EXPECT_EQ(last.at("key").at("stats").get<std::string>().size(), 64u);
   options.resize(4);
   const Outcome refused = RunTare(Sweep("x", options));
-  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.err, HasSubstr("--stats: got 1 files, expected one per model"));
 }
 
@@ -210,7 +210,7 @@ TEST_F(SweepCommandTest, CachesAreSweptLikeEvals) {
 
 TEST_F(SweepCommandTest, ImpossibleCellsAreRefusedFirst) {
   const std::vector<std::pair<std::vector<std::string>, const char*>> cases{
-      {{folder_ / "none"}, "none: not a folder"},
+      {{folder_ / "none"}, "none: no such folder"},
       {{GoldenFolder("llama-mha")}, "llama-mha twice"},
       {{"--site", "cache_k,attn_logits", "--granularity", "token"}, "plan over a cache: got a rule for attn_logits"},
       {{"--site", "cache_k[l2]", "--granularity", "token"}, "got layer 2 of cache_k, expected 0 to 1"},
@@ -220,7 +220,7 @@ TEST_F(SweepCommandTest, ImpossibleCellsAreRefusedFirst) {
       {{"--granularity", "row,row"}, "row twice"}};
   for (const auto& [options, why] : cases) {
     const Outcome outcome = RunTare(Sweep("s", options));
-    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.exit_code, RefusalCode(outcome.err));
     EXPECT_EQ(outcome.out, "");
     EXPECT_THAT(outcome.err, HasSubstr(why));
     EXPECT_FALSE(fs::exists(folder_ / "s")) << why;
