@@ -87,7 +87,7 @@ TEST_F(MakeCommand, ItemsThatAreTooLongAreRefusedFirst) {
 TEST_F(MakeCommand, WhatIsTooMuchIsRefusedBeforeAnythingRuns) {
   const auto refused = [&](const std::vector<std::string>& words, const char* why) {
     const Outcome outcome = Make(words);
-    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.exit_code, RefusalCode(outcome.err));
     EXPECT_THAT(outcome.err, HasSubstr(why));
   };
   refused({"needles", model_, "--samples", "1000000", "--depths", "0,0.5,1", "--questions", "4"},

@@ -115,7 +115,7 @@ TEST_F(SearchCommandTest, Refused) {
   const Outcome bits = RunTare({"search", GoldenFolder("diffllama-mha"), "--input", folder_ / "ids.safetensors",
                                 "--within", "1", "--out", folder_ / "bits", "--bits", "8,5"});
   EXPECT_THAT(bits.err, HasSubstr("5"));
-  EXPECT_EQ(bits.exit_code, 1);
+  EXPECT_EQ(bits.exit_code, 2);
   EXPECT_FALSE(fs::exists(folder_ / "bits"));
   EXPECT_EQ(RunTare({"search", GoldenFolder("diffllama-mha"), "--within", "1"}).exit_code, 2);
 }

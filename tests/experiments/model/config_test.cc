@@ -228,7 +228,7 @@ TEST(ConfigTest, InvalidConfigsAreRefused) {
 TEST(ConfigTest, FoldersWithoutOneAreRefused) {
   const TemporaryFolder folder;
   EXPECT_THAT([&] { LoadConfig(folder / "nowhere"); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("nowhere"), HasSubstr("not a folder"))));
+              ThrowsMessage<Error>(AllOf(HasSubstr("nowhere"), HasSubstr("no such folder"))));
   EXPECT_THAT([&] { LoadConfig(folder.path()); }, ThrowsMessage<Error>(HasSubstr("config.json")));
   PutFile(folder / "config.json", Smallest().dump());
   EXPECT_EQ(LoadConfig(folder.path()).hidden, 48);

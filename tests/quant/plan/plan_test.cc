@@ -210,7 +210,7 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"weights=int8/channel+p99", 22, "got 'p99', expected mse"},
            Case{"lm_head.w=int8/channel+static", 24, "got 'static', expected mse"},
            Case{"linear_in=int8/token+smooth", 22, "got 'smooth', expected one of static p mse"},
-           Case{"cache=int8/token", 1, "got 'cache', expected one of weights linear_in embed"},
+           Case{"cache=int8/token", 1, "got 'cache', expected a site; the nearest is cache_k"},
            Case{"cache_k=int8", 13, "got the end, expected '/'"},
            Case{"cache_k=mxfp4", 9, "got 'mxfp4', expected one of f32 int8 int6 int4 bf16"},
            Case{"cache_k=u8/token", 9, "got 'u8', expected one of f32 int8 int6 int4 bf16"},
