@@ -62,7 +62,7 @@ std::string PdfOf(const std::string& svg) {
   int status = 0;
   const bool started = posix_spawnp(&process, argv[0], &actions, nullptr, argv, environ) == 0;
   posix_spawn_file_actions_destroy(&actions);
-  if (!started) Fail("--out: a PDF needs the program rsvg-convert; try `apt install librsvg2-bin`, or F.svg");
+  if (!started) Fail("rsvg-convert: not found, and a PDF needs it; try `apt install librsvg2-bin`, or F.svg");
   const bool ended = waitpid(process, &status, 0) == process && WIFEXITED(status) && WEXITSTATUS(status) == 0;
   if (!ended) Fail("--out: rsvg-convert failed; try F.svg");
   return out.Get();

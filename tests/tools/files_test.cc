@@ -104,7 +104,7 @@ TEST_F(FilesTest, AFolderThatIsSwappedForALinkWhileRunning) {
   for (const std::string& name : names) PutFile(folder_ / "mine" / name, "kept");
   RunningCommand command(
       TareCommand({"compare", In("m"), In("m2"), "--bits", "4", "--tasks",
-                   "perplexity=" + PairFolder("heldout.txt").string(), "--tokens", "4000", "--out", In("out")}));
+                   "perplexity=" + PairFolder("heldout.txt").string(), "--tokens", "128", "--out", In("out")}));
   command.SignalOnce(
       [&] {
         if (!fs::exists(folder_ / "out/cells.jsonl")) return false;
