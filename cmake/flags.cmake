@@ -1,4 +1,4 @@
-# Warnings, sanitizers and the thread backend: one interface target that every library links privately.
+# Warnings, sanitizers and hardening: one interface target that every library links privately.
 add_library(tare_flags INTERFACE)
 target_compile_options(tare_flags INTERFACE -Wall -Wextra -Wshadow -Wundef -Wnon-virtual-dtor -Wimplicit-fallthrough
                        # designated initialisers leave the rest at their defaults on purpose

@@ -64,7 +64,7 @@ std::string PdfOf(const std::string& svg) {
   posix_spawn_file_actions_destroy(&actions);
   if (!started) Fail("rsvg-convert: not found, and a PDF needs it; try `apt install librsvg2-bin`, or F.svg");
   const bool ended = waitpid(process, &status, 0) == process && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  if (!ended) Fail("--out: rsvg-convert failed; try F.svg");
+  if (!ended) Fail("rsvg-convert: failed; try F.svg");
   return out.Get();
 }
 
