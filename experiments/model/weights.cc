@@ -155,7 +155,7 @@ WeightMatrix Weights::Native(const TensorView& tensor, int64_t out, int64_t in) 
   const WeightType type = TypeOf(tensor, where_);
   if (projector_.math() == Math::kBf16) {
     if (type != WeightType::kBf16 || !IsAligned(tensor, type)) return Converted(tensor, WeightType::kBf16, out, in);
-  } else if (!projector_.IsNative(type) || !IsAligned(tensor, type)) {
+  } else if (!projector_.IsNative(type, out) || !IsAligned(tensor, type)) {
     return Converted(tensor, WeightType::kF32, out, in);
   }
   return {tensor.bytes.data(), type, out, in};

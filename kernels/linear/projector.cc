@@ -64,13 +64,12 @@ dnnl::matmul::primitive_desc Describe(Math math, int64_t rows, int64_t out, int6
   return {Engine(), x, w, bias, y, attributes};
 }
 
-constexpr const char* kNone = "ref: none";
-
-std::string ImplementationOf(Math math, WeightType type) {
+// Of a product with so many outputs.
+bool HasFastProduct(Math math, WeightType type, int64_t out) {
   try {
-    return Describe(math, 64, 64, 64, 64, type, false).impl_info_str();
+    return !std::string_view(Describe(math, 64, out, 64, out, type, false).impl_info_str()).starts_with("ref");
   } catch (const dnnl::error&) {
-    return kNone;
+    return false;
   }
 }
 
@@ -97,15 +96,18 @@ struct Projector::Product {
   }
 };
 
+bool HasProducts(Math math) {
+  return HasFastProduct(math, math == Math::kF32 ? WeightType::kF32 : WeightType::kBf16, kPanelOut);
+}
+
 Projector::Projector(Math math) : math_(math) {
   RequireRoom();
-  if (math == Math::kBf16 && ImplementationOf(math, WeightType::kBf16) == kNone)
-    Fail("bf16: this processor has no products of bf16; try --math f32");
+  if (!HasProducts(math)) Fail("bf16: this processor has no products of bf16; try --math f32");
 }
 Projector::~Projector() = default;
 
-bool Projector::IsNative(WeightType type) const {
-  return !std::string_view(ImplementationOf(math_, type)).starts_with("ref");
+bool Projector::IsNative(WeightType type, int64_t out) const {
+  return HasFastProduct(math_, type, kPanelOut) && HasFastProduct(math_, type, kPanelOut + out % kPanelOut);
 }
 
 std::vector<std::string> Projector::Implementations() const {

@@ -44,6 +44,9 @@ struct Projection {
 // (creating one takes milliseconds). x and y must hold that many rows, with finite values in the surplus ones.
 constexpr int64_t PaddedRows(int64_t rows) { return (rows + 63) / 64 * 64; }
 
+// Whether this machine has such products: all have kF32's, some kBf16's.
+bool HasProducts(Math math);
+
 // Memory grows with the largest call and is kept: a repeated call allocates nothing but what oneDNN allocates.
 class Projector {
  public:
@@ -55,9 +58,10 @@ class Projector {
   // All projections share `in`. With Math::kBf16 x is rounded to bf16 once, and weights must be bf16.
   void Project(const float* x, int64_t rows, std::span<const Projection> projections);
 
-  // Whether this machine multiplies f32 (or bf16, under kBf16) by this type of weight without oneDNN's slow reference
-  // path.
-  bool IsNative(WeightType type) const;
+  // Whether this machine multiplies f32 (or bf16, under kBf16) by so many rows of this type of weight without oneDNN's
+  // slow reference path. With AVX2 alone, oneDNN 3.7 has no fast product of f32 by bf16 or f16 where the number of rows
+  // is no multiple of 8.
+  bool IsNative(WeightType type, int64_t out) const;
   // The oneDNN implementations of the products made so far; "ref..." is its slow reference path.
   std::vector<std::string> Implementations() const;
   Math math() const { return math_; }

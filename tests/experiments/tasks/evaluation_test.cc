@@ -24,7 +24,8 @@ std::vector<std::string> Keys(const Json& json) {
 }
 
 TEST(EvaluationTest, RecordsTheRun) {
-  Model model(GoldenFolder("diffllama-mha"), Math::kBf16);
+  const Math math = HasProducts(Math::kBf16) ? Math::kBf16 : Math::kF32;
+  Model model(GoldenFolder("diffllama-mha"), math);
   PlanRun run(Plan::Parse("attn_logits=int8/tensor"), Carrying::kSimulated, ModelSitesOf(model));
   const Json json = Evaluation(model, run, {.window = 20, .limit = 3}).json();
   EXPECT_THAT(Keys(json), ElementsAre("schema", "model", "weights_sha256", "plan", "plan_hash", "executed", "lookahead",
@@ -33,7 +34,7 @@ TEST(EvaluationTest, RecordsTheRun) {
   EXPECT_EQ(json["plan"], "attn_logits=int8/tensor");
   EXPECT_EQ(json["executed"], false);
   EXPECT_EQ(json["lookahead"], true);
-  EXPECT_EQ(json["math"], "bf16");
+  EXPECT_EQ(json["math"], math == Math::kBf16 ? "bf16" : "f32");
   EXPECT_EQ(json["limit"], 3);
   EXPECT_EQ(json["perplexity_convention"]["window"], 20);
   EXPECT_EQ(json["tasks"], Json::object());
