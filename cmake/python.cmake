@@ -1,5 +1,5 @@
-# TARE_PYTHON: the Python module, where nanobind and Python's headers are there. A sanitized one would need a sanitized
-# Python.
+# TARE_PYTHON: the Python module, where nanobind and Python's headers are there. A sanitized one is made if asked for:
+# it loads where LD_PRELOAD names the sanitizer's library (tools/attack.sh).
 set(tare_python_default OFF)
 if(NOT TARE_SANITIZE)
   find_package(Python 3.12 QUIET COMPONENTS Interpreter Development.Module Development.SABIModule)

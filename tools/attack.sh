@@ -17,11 +17,13 @@ case "${1:-}" in
 esac
 minutes=${1:-5} seed=${2:-1}
 
-for preset in release asan; do
-  cmake --preset "$preset" >/dev/null
-  cmake --build --preset "$preset" --target tare
-done
-cmake --build --preset release --target attack  # and the Python module, where it can be built
+cmake --preset release >/dev/null
+cmake --build --preset release --target tare attack  # and the Python module, where it can be built
+module=OFF
+[ ! -d build/release/python ] || module=ON
+cmake --preset asan -DTARE_PYTHON=$module >/dev/null
+cmake --build --preset asan --target tare
+[ $module = OFF ] || cmake --build --preset asan --target tare_python
 
 shm=/dev/shm
 [ -w $shm ] || shm=${TMPDIR:-/tmp}
@@ -38,8 +40,15 @@ if ! "${within[@]}" "$mounts" 2>/dev/null; then
   echo "attack: cannot mount disks; running without the full and the read-only disk" >&2
   disks=() within=(bash -c) mounts=true
 fi
+# A sanitized module in a Python that is not: it has to find the sanitizer there already. Python itself leaks.
 python=()
-[ ! -d build/release/python ] || python=(--python "PYTHONPATH=$PWD/build/release/python" --python python3)
+if [ $module = ON ]; then
+  python=(--python "PYTHONPATH=$PWD/build/release/python" --python python3)
+  for word in "LD_PRELOAD=$(g++ -print-file-name=libasan.so)" "PYTHONPATH=$PWD/build/asan/python" \
+    ASAN_OPTIONS=exitcode=99:detect_leaks=0:max_allocation_size_mb=4096:allocator_may_return_null=1 python3; do
+    python+=(--sanitized-python "$word")
+  done
+fi
 export TMPDIR=$work
 "${within[@]}" "$mounts"' && exec "$@"' attack build/release/attack --program "$PWD/build/release/tare" \
   --sanitized "$PWD/build/asan/tare" \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage: attack [--program TARE] [--sanitized TARE] [--python WORD]... --source TREE [--seconds S] [--seed N]
-//               [--workers W] [--work DIR] [--found DIR] [--small DIR] [--read-only DIR]
+// usage: attack [--program TARE] [--sanitized TARE] [--python WORD]... [--sanitized-python WORD]...
+//               --source TREE [--seconds S] [--seed N] [--workers W] [--work DIR] [--found DIR] [--small DIR]
+//               [--read-only DIR]
 //
 // Attacks the program, as released or sanitized or both, for this many seconds: damaged files of every kind through the
 // commands that read them, command lines, limits, signals and kills at random moments, two processes on one output. And
@@ -27,7 +28,7 @@ using tare::attack::Setting;
 struct Options {
   std::string program, sanitized, source, work, found, small, read_only;
   double seconds = 30;
-  tare::attack::Words python;
+  tare::attack::Words python, sanitized_python;
   uint64_t seed = 1;
   int workers = 1;
 };
@@ -37,6 +38,7 @@ int Work(const Options& options, const fs::path& work, int worker) {
   Setting setting{.waiting_library = TARE_WAITING_LIBRARY,
                   .source = options.source,
                   .python = options.python,
+                  .sanitized_python = options.sanitized_python,
                   .ground = work / "ground",
                   .work = work / ("worker-" + std::to_string(worker)),
                   .found = options.found,
@@ -111,7 +113,11 @@ int main(int argc, char** argv) {
   app.add_option("--source", options.source)->required();
   app.add_option("--work", options.work);
   app.add_option("--found", options.found);
-  app.add_option("--python", options.python)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  const auto words = [&](const char* name, tare::attack::Words& to) {
+    app.add_option(name, to)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  };
+  words("--python", options.python);
+  words("--sanitized-python", options.sanitized_python);
   app.add_option("--small", options.small);
   app.add_option("--read-only", options.read_only);
   app.add_option("--seconds", options.seconds);

@@ -24,7 +24,7 @@ struct Setting {
   std::vector<Program> programs;           // the first is attacked most
   std::filesystem::path waiting_library;   // waiting_main.cc
   std::filesystem::path source;            // the tree
-  Words python;                            // words for env: PYTHONPATH=... python3; empty: no module
+  Words python, sanitized_python;          // words for env: PYTHONPATH=... python3; empty: no module
   std::filesystem::path ground;            // MakeGround's
   std::filesystem::path work, found;       // of this worker; what was found goes to found/KIND-N
   std::filesystem::path small, read_only;  // folders of a full and of a read-only file system; empty: none

@@ -70,9 +70,11 @@ void Campaign::GrownTokenizer() {
 }
 
 void Campaign::PythonCalls() {
-  if (setting_.python.empty()) return;
-  const Program python{.path = "/usr/bin/env", .says = ""};
-  Attempt attempt{"python", setting_.python, &python};
+  const bool sanitized = !setting_.sanitized_python.empty() && (setting_.python.empty() || random_.OneIn(4));
+  const Words& words = sanitized ? setting_.sanitized_python : setting_.python;
+  if (words.empty()) return;
+  const Program python{.path = "/usr/bin/env", .sanitized = sanitized, .says = ""};
+  Attempt attempt{"python", words, &python};
   const fs::path script = setting_.source / "tests/attack/python_calls.py";
   const std::string seed = std::to_string(random_.Below(1'000'000'000));
   attempt.words.insert(attempt.words.end(), {"-W", "ignore", script.string(), seed, "."});
