@@ -12,8 +12,8 @@ namespace {
 std::pair<size_t, size_t> ParseCells(const std::string& text) {
   const std::string first = text.substr(0, text.find('-')), last = text.substr(text.find('-') + 1);
   const auto from = ParseNumber<size_t>(first), to = ParseNumber<size_t>(last);
-  if (!from || !to) Fail("--cells: got '{}', expected a number or two like 3-5; see --list", text);
-  if (*to < *from) Fail("--cells: got {}, expected the smaller number first", text);
+  if (!from || !to) FailUsage("--cells: got '{}', expected a number or two like 3-5; see --list", text);
+  if (*to < *from) FailUsage("--cells: got {}, expected the smaller number first", text);
   return {*from, *to};
 }
 

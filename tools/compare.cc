@@ -70,7 +70,7 @@ void AddBaseline(SweepQuestion& question) {
 // The file of the first text among the tasks.
 std::filesystem::path TextOf(const std::vector<TaskSpec>& tasks) {
   const auto text = std::ranges::find_if(tasks, [](const TaskSpec& task) { return task.kind->convention != nullptr; });
-  if (text == tasks.end()) Fail("--tasks: got no text, expected one to measure outliers on; try perplexity=TEXT");
+  if (text == tasks.end()) FailUsage("--tasks: got no text, expected one to measure outliers on; try perplexity=TEXT");
   return text->file;
 }
 

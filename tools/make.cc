@@ -35,7 +35,7 @@ void CheckLengths(const MakeArguments& options) {
   if (!std::filesystem::is_directory(options.model) && !options.model.ends_with(".h5")) return;
   const int64_t most = LoadConfig(options.model).max_positions, longest = std::ranges::max(options.lengths);
   if (longest > most)
-    Fail("--lengths: got {}, expected at most max_position_embeddings {} of {}", longest, most, options.model);
+    FailUsage("--lengths: got {}, expected at most max_position_embeddings {} of {}", longest, most, options.model);
 }
 
 // The items are held until all are made: so many positions are some 4 GB of text. An item takes memory besides, as much
@@ -49,8 +49,8 @@ void CheckSize(const MakeArguments& options, double combinations, const std::vec
   const auto samples = static_cast<double>(options.samples);
   positions *= samples * combinations;
   if (positions > kMostPositions)
-    Fail("--samples: got {:.0f} items of {:.3g} positions in all, expected at most {:.0e}; try fewer",
-         samples * combinations * static_cast<double>(lengths.size()), positions, kMostPositions);
+    FailUsage("--samples: got {:.0f} items of {:.3g} positions in all, expected at most {:.0e}; try fewer",
+              samples * combinations * static_cast<double>(lengths.size()), positions, kMostPositions);
 }
 
 using Make = std::vector<Json> (*)(const MakeArguments& options, const Haystack& haystack, const Tokenizer& tokenizer);

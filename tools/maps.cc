@@ -41,7 +41,7 @@ void Run(const MapsArguments& options) {
   std::vector<std::unique_ptr<PlanRun>> runs;
   for (const std::string& text : options.plans) {
     Plan plan = Plan::Parse(text);
-    if (plan.empty()) Fail("--plan: got f32, expected a plan that quantizes something; try k=int4/token");
+    if (plan.empty()) FailUsage("--plan: got f32, expected a plan that quantizes something; try k=int4/token");
     runs.push_back(std::make_unique<PlanRun>(std::move(plan), Carrying::kSimulated, ModelSitesOf(exact)));
   }
   const TokenInput input = LoadModelInput(options.input, exact);

@@ -82,7 +82,7 @@ void Run(const PlotArguments& options) {
       return PrintText("{}", Paragraph(options.out + ": " + figure.caption));
     }
   }
-  Fail("--figure {}: the files have no data for it, expected one of: {}", options.figure, known);
+  FailUsage("--figure {}: the files have no data for it, expected one of: {}", options.figure, known);
 }
 
 std::string Names() {

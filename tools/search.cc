@@ -59,7 +59,7 @@ void Write(const SearchArguments& options, const Search& search) {
 }
 
 void Run(SearchArguments& options) {
-  if (!(options.within > 0)) Fail("--within: got {}, expected nats per token above 0; try 0.01", options.within);
+  if (!(options.within > 0)) FailUsage("--within: got {}, expected nats per token above 0; try 0.01", options.within);
   options.models = {options.model};
   const ModelConfig config = LoadConfig(options.model);
   const std::string divergence = "divergence=" + options.input;

@@ -24,10 +24,10 @@ Site SiteNamed(const std::string& name) {
   std::vector<std::string> names;
   for (const SiteInfo& info : kSites) names.emplace_back(info.name);
   if (const std::string* near = NearestOf(name, names))
-    Fail("--site: got '{}', expected a site; the nearest is {}", name, *near);
+    FailUsage("--site: got '{}', expected a site; the nearest is {}", name, *near);
   std::string all;
   for (const std::string& site : names) all += (all.empty() ? "" : " ") + site;
-  Fail("--site: got '{}', expected one of {}", name, all);
+  FailUsage("--site: got '{}', expected one of {}", name, all);
 }
 
 std::optional<int> LayerOf(int layer) { return layer < 0 ? std::nullopt : std::optional(layer); }

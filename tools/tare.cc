@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tare command. Exit codes: 0 done, 1 failed (bad input, full disk, interrupted), 2 wrong usage: a message
-// that begins with an option or with a place in a plan.
+// The tare command. Exit codes: 0 done, 1 failed (bad input, full disk, interrupted), 2 wrong usage.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -39,7 +38,8 @@ namespace {
 std::vector<std::string> OptionNamesOf(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    const std::vector<std::string>& more = option->get_lnames();
+    names.insert(names.end(), more.begin(), more.end());
   }
   return names;
 }
@@ -50,9 +50,9 @@ std::vector<std::string> CommandsOf(const CLI::App& app) {
   return names;
 }
 
-std::string Joined(const std::vector<std::string>& words) {
+std::string Joined(const std::vector<std::string>& words, const std::string& dashes) {
   std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + dashes + word;
   return text;
 }
 
@@ -70,17 +70,17 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
   }
   const std::vector<std::string> unknown = app.remaining(true), commands = CommandsOf(*innermost);
   if (unknown.empty() && innermost->get_require_subcommand_min() > 0)
-    return Formatted("{}: got no command, expected one of {}", path, Joined(commands));
+    return Formatted("{}: got no command, expected one of {}", path, Joined(commands, ""));
   if (unknown.empty()) return Formatted("{}: {}", path, error.what());
   const std::string& word = unknown.front();
-  const bool is_option = word.starts_with("-");
-  const std::vector<std::string> known = is_option ? OptionNamesOf(*innermost) : commands;
+  const std::string dashes = word.starts_with("-") ? "--" : "";
+  const std::vector<std::string> known = word.starts_with("-") ? OptionNamesOf(*innermost) : commands;
   if (known.empty()) return Formatted("{}: unknown word '{}'", path, word);
   const std::string name = word.substr(0, word.find('='));
-  const std::string nearest = std::ranges::min(known, {}, [&](const std::string& k) { return Distance(name, k); });
-  const bool is_near = Distance(name, nearest) <= name.size() / 2 - (is_option ? 1 : 0);
-  return Formatted("{}: unknown {} '{}'; {}", path, is_option ? "option" : "command", word,
-                   is_near ? "the nearest is " + nearest : "expected one of " + Joined(known));
+  const std::string* const nearest = NearestOf(name.substr(std::min(name.find_first_not_of('-'), name.size())), known);
+  return Formatted(
+      "{}: unknown {} '{}'; {}", path, dashes.empty() ? "command" : "option", word,
+      nearest != nullptr ? "the nearest is " + dashes + *nearest : "expected one of " + Joined(known, dashes));
 }
 
 }  // namespace
@@ -143,14 +143,11 @@ void ObeyWaitPolicy() {
   if (policy == "active" || policy == "ACTIVE") tare::ThreadPool::SpinFor(std::chrono::milliseconds(10));
 }
 
-int Fail(const char* message) {
+int Fail(const char* message, int code = 1) {
   std::fflush(stdout);
   std::fprintf(stderr, "tare: %s\n", message);
-  return 1;
+  return code;
 }
-
-// A message says first where the fault is: in an option's value, or in the rules of a plan, it is one of usage.
-bool IsOfUsage(std::string_view message) { return message.starts_with("--") || message.starts_with("plan, column "); }
 
 int Run(int argc, char** argv) {
   CLI::App app{"Tare measures what low-bit quantization costs Differential Transformers and standard Transformers.",
@@ -207,9 +204,10 @@ int main(int argc, char** argv) {
     tare::KeepCommand(argc, argv);
     if (const char* isa = std::getenv("TARE_MAX_ISA")) tare::LimitInstructions(isa);
     return Run(argc, argv);
+  } catch (const tare::UsageError& error) {
+    return Fail(error.what(), 2);
   } catch (const tare::Error& error) {
-    const int code = Fail(error.what());
-    return IsOfUsage(error.what()) ? 2 : code;
+    return Fail(error.what());
   } catch (const std::bad_alloc&) {
     return Fail(("out of memory" + tare::MemoryLimits() +
                  "; try a shorter --window if the command has one, a smaller model, or a machine with more")

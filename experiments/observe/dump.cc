@@ -63,12 +63,14 @@ std::set<std::string> ParseDumpSites(const std::string& text) {
   std::stringstream stream(text);
   for (std::string name; std::getline(stream, name, ',');) {
     if (std::ranges::find(kDumpSites, name) == std::end(kDumpSites)) {
-      Fail("--sites: got '{}', expected some of logits, embed, layer_out, final_norm, attn_logits, separated by commas",
-           name);
+      FailUsage(
+          "--sites: got '{}', expected some of logits, embed, layer_out, final_norm, attn_logits, separated by commas",
+          name);
     }
     sites.insert(name);
   }
-  if (sites.empty()) Fail("--sites: got nothing, expected some of logits, embed, layer_out, final_norm, attn_logits");
+  if (sites.empty())
+    FailUsage("--sites: got nothing, expected some of logits, embed, layer_out, final_norm, attn_logits");
   return sites;
 }
 

@@ -37,18 +37,19 @@ MeasuredFormat ParseOne(std::string_view text) {
   const std::optional<Format> format = ParseFormat(text.substr(0, slash));
   if (format && Info(*format).block > 0) {
     if (slash != text.npos)
-      Fail("--formats '{}': got a granularity, but {} has blocks of {}", text, Info(*format).name, Info(*format).block);
+      FailUsage("--formats '{}': got a granularity, but {} has blocks of {}", text, Info(*format).name,
+                Info(*format).block);
     return {*format, {.kind = Kind::kBlock, .n = Info(*format).block}, std::string(text)};
   }
   const std::optional<Granularity> granularity =
       slash == text.npos ? std::nullopt : ParseGranularity(text.substr(slash + 1));
   if (!format || !IsTaken(Info(*format)))
-    Fail(
+    FailUsage(
         "--formats '{}': got '{}', expected int8, int6 or int4 (probs take u8, u6, u4), fp8e4m3, fp8e5m2, nf4, nvfp4 "
         "or one of MX, as mxfp4{}",
         text, text.substr(0, slash), NearestTaken(text.substr(0, slash)));
   if (!granularity || granularity->kind == Kind::kBlockChannel)
-    Fail("--formats '{}': expected one scale per tensor, head, channel, row, token, group<N> or block<N>", text);
+    FailUsage("--formats '{}': expected one scale per tensor, head, channel, row, token, group<N> or block<N>", text);
   return {*format, *granularity, Formatted("{}/{}", Info(*format).name, Name(*granularity))};
 }
 
@@ -61,12 +62,12 @@ bool MeasuredFormat::SpansRows(Site site) const {
 }
 
 std::vector<MeasuredFormat> ParseMeasuredFormats(std::string_view text) {
-  if (text.ends_with(',')) Fail("--formats '{}': got nothing after the last comma, expected a format", text);
+  if (text.ends_with(',')) FailUsage("--formats '{}': got nothing after the last comma, expected a format", text);
   std::vector<MeasuredFormat> formats;
   for (const auto part : std::views::split(text, ',')) {
     MeasuredFormat format = ParseOne(std::string_view(part));
     if (std::ranges::find(formats, format.name, &MeasuredFormat::name) != formats.end())
-      Fail("--formats: got {} twice, expected each once", format.name);
+      FailUsage("--formats: got {} twice, expected each once", format.name);
     formats.push_back(std::move(format));
   }
   return formats;

@@ -13,14 +13,15 @@ namespace {
 
 // An f32 rule is only a selector, so the grammar of plans serves here.
 Rule ParseItem(std::string_view item) {
-  if (item.find('=') != item.npos) Fail("--sites '{}': got '=', expected a site, with or without a selector", item);
+  if (item.find('=') != item.npos)
+    FailUsage("--sites '{}': got '=', expected a site, with or without a selector", item);
   try {
     const Plan plan = Plan::Parse(std::string(item) + "=f32");
     if (plan.rules().size() == 1) return plan.rules().front();
   } catch (const Error& error) {
-    Fail("--sites '{}': {}", item, error.what());
+    FailUsage("--sites '{}': {}", item, error.what());
   }
-  Fail("--sites '{}': got nothing, expected a site, for example attn_logits[l0-3]", item);
+  FailUsage("--sites '{}': got nothing, expected a site, for example attn_logits[l0-3]", item);
 }
 
 }  // namespace
@@ -39,9 +40,10 @@ SiteSelection SiteSelection::Parse(std::string_view text, const ModelSites& mode
     const std::string name = rule.text.substr(0, rule.text.find('='));
     for (const Site site : rule.sites) {
       if (IsCache(site))
-        Fail("--sites '{}': got {}, expected a site that forward passes show, such as q, k or v", name, Name(site));
+        FailUsage("--sites '{}': got {}, expected a site that forward passes show, such as q, k or v", name,
+                  Name(site));
       if (!model.Has(site))
-        Fail("--sites '{}': got {}, expected a site of {} model", name, Name(site), WithArticle(model.family));
+        FailUsage("--sites '{}': got {}, expected a site of {} model", name, Name(site), WithArticle(model.family));
       CheckSelector(rule, site, model, Formatted("--sites '{}'", name));
     }
     selection.canonical_ += (selection.canonical_.empty() ? "" : ",") + name;

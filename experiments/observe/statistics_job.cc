@@ -42,8 +42,8 @@ StatisticsSet EmptyStatistics(const Model& model, const TokenInput& input, const
     if (lambda.size() == 1) set.lambda[layer] = lambda.front();
   }
   if (options.shard.count > set.units.size())
-    Fail("--shard: got {} shards, expected at most {}, one per batch of {} sequences", options.shard.count,
-         set.units.size(), step);
+    FailUsage("--shard: got {} shards, expected at most {}, one per batch of {} sequences", options.shard.count,
+              set.units.size(), step);
   return set;
 }
 

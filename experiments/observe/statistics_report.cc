@@ -33,8 +33,8 @@ Json Rows(const StatisticsSet& set, Site site, std::optional<int> layer, Figures
     const std::string name(Name(key.site));
     if (!known.ends_with(name)) known += (known.empty() ? "" : " ") + name;
   }
-  if (layer) Fail("--site {} --layer {}: got no such rows; the file has {}", Name(site), *layer, known);
-  Fail("--site {}: got no statistics of it, expected one of {}", Name(site), known);
+  if (layer) FailUsage("--site {} --layer {}: got no such rows; the file has {}", Name(site), *layer, known);
+  FailUsage("--site {}: got no statistics of it, expected one of {}", Name(site), known);
 }
 
 Json Figures(const SiteStatistics& s) {
@@ -132,7 +132,7 @@ std::vector<Json> AllSitesJson(const StatisticsSet& set, std::optional<int> laye
     if (!HasRows(set, info.site, layer)) continue;
     sites.push_back(kind == SiteRows::kFigures ? SiteJson(set, info.site, layer) : MeasuresJson(set, info.site, layer));
   }
-  if (sites.empty()) Fail("--layer {}: got no statistics of it at any site of the file", layer.value_or(-1));
+  if (sites.empty()) FailUsage("--layer {}: got no statistics of it at any site of the file", layer.value_or(-1));
   return sites;
 }
 

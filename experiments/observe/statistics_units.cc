@@ -43,7 +43,8 @@ void CheckFormats(const std::vector<std::string>& formats, const SiteSelection& 
       if (!IsMeasured(info.site, format)) continue;
       for (const SiteKey& key : model.Keys(info.site)) measured = measured || sites.Wants(key.site, key.layer);
     }
-    if (!measured) Fail("--formats: {}: got none of its heads or channels at {}; try row", format, sites.canonical());
+    if (!measured)
+      FailUsage("--formats: {}: got none of its heads or channels at {}; try row", format, sites.canonical());
   }
 }
 
@@ -64,7 +65,7 @@ Shard ParseShard(const std::string& text) {
   const auto index = ParseNumber<size_t>(std::string_view(text).substr(0, slash));
   const auto count = ParseNumber<size_t>(std::string_view(text).substr(std::min(slash + 1, text.size())));
   if (!index || !count || *index >= *count)
-    Fail("--shard: got '{}', expected i/n with i from 0 to n - 1, for example 0/4", text);
+    FailUsage("--shard: got '{}', expected i/n with i from 0 to n - 1, for example 0/4", text);
   return {*index, *count};
 }
 

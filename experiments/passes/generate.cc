@@ -45,7 +45,7 @@ double Seconds(std::chrono::steady_clock::time_point since) {
 
 void Check(const Model& model, int64_t prompt, const GenerateOptions& options) {
   if (prompt == 0) Fail("prompt: got no tokens, expected at least one");
-  if (options.tokens < 1) Fail("--tokens: got {}, expected at least 1", options.tokens);
+  if (options.tokens < 1) FailUsage("--tokens: got {}, expected at least 1", options.tokens);
   if (options.tokens > model.config().max_positions - prompt) {  // whose sum may overflow
     Fail(
         "prompt: got {} tokens and {} to generate, expected at most max_position_embeddings {} together; try --tokens "
@@ -87,9 +87,9 @@ std::string TextStream::Rest() {
 
 Sampler::Sampler(const Sampling& sampling) : sampling_(sampling), random_(sampling.seed) {
   if (!std::isfinite(sampling.temperature) || sampling.temperature < 0)
-    Fail("--temperature: got {}, expected 0 (the likeliest token) or more", sampling.temperature);
+    FailUsage("--temperature: got {}, expected 0 (the likeliest token) or more", sampling.temperature);
   if (!(sampling.top_p > 0 && sampling.top_p <= 1))
-    Fail("--top-p: got {}, expected more than 0, at most 1", sampling.top_p);
+    FailUsage("--top-p: got {}, expected more than 0, at most 1", sampling.top_p);
 }
 
 int32_t Sampler::Pick(std::span<const float> logits) {

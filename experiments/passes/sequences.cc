@@ -108,14 +108,14 @@ WindowCut CutOf(const TokenInput& input, const ModelConfig& config, const Window
   const int64_t bos = input.bos ? 1 : 0, usual = UsualWindow(input);
   const int64_t window = options.window == 0 ? std::min<int64_t>(usual, config.max_positions) : options.window;
   if (window < 1 + bos || window > config.max_positions) {
-    Fail("--window: got {}, expected {} to {} (the checkpoint's max_position_embeddings)", window, 1 + bos,
-         config.max_positions);
+    FailUsage("--window: got {}, expected {} to {} (the checkpoint's max_position_embeddings)", window, 1 + bos,
+              config.max_positions);
   }
   const int64_t held = window - bos;
   // Without <s>, windows share a token: the first of each is scored as the last of the one before.
   const int64_t widest = bos == 1 ? held : std::max<int64_t>(1, held - 1);
   if (options.stride < 0 || options.stride > widest) {
-    Fail("--stride: got {}, expected 1 to {}, or 0 for that", options.stride, widest);
+    FailUsage("--stride: got {}, expected 1 to {}, or 0 for that", options.stride, widest);
   }
   const int64_t stride = options.stride == 0 ? widest : options.stride;
   return {.window = window,
@@ -133,7 +133,7 @@ std::vector<ScoredSequence> CutSequences(const TokenInput& input, const ModelCon
 
 std::vector<ScoredSequence> CutDisjoint(const TokenInput& input, const ModelConfig& config,
                                         const WindowOptions& options) {
-  if (options.stride != 0) Fail("--stride: got {}, expected 0: a token is observed once", options.stride);
+  if (options.stride != 0) FailUsage("--stride: got {}, expected 0: a token is observed once", options.stride);
   const size_t held = CutOf(input, config, options).Tokens();
   return CutRows(input, options, [&](size_t n) {
     std::vector<Window> windows;

@@ -181,7 +181,7 @@ std::string PlanText(const Json& json) {
 ModelSites AnyModel(const Plan& plan) {
   for (const Rule& rule : plan.rules()) {
     if (rule.selector != Selector{})
-      Fail(
+      FailUsage(
           "plan rule '{}': got layers, heads or maps and no model, expected the MODEL that has them; try "
           "tare plan RULES experiments/pair/novels-differential",
           rule.text);

@@ -124,7 +124,7 @@ Site InputOf(Site weight) {
 }
 
 void RefuseRule(const Rule& rule, std::string_view got, std::string_view expected, std::string_view attempt) {
-  Fail("plan rule '{}': got {}, expected {}; try {}", rule.text, got, expected, attempt);
+  FailUsage("plan rule '{}': got {}, expected {}; try {}", rule.text, got, expected, attempt);
 }
 
 std::string ScaleText(const Rule& rule) { return "a scale per " + Name(rule.granularity); }
@@ -133,8 +133,8 @@ void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const s
   const auto check = [&](const IndexRanges& ranges, int first, int count, const char* what) {
     for (const IndexRange& range : ranges) {
       if (range.first < first + count) continue;
-      Fail("{}: got {} {} of {}, expected {} to {}; try a selector that this {} model has", where, what, range.first,
-           Name(site), first, first + count - 1, model.family);
+      FailUsage("{}: got {} {} of {}, expected {} to {}; try a selector that this {} model has", where, what,
+                range.first, Name(site), first, first + count - 1, model.family);
     }
   };
   check(rule.selector.layers, 0, model.layers, "layer");
@@ -178,7 +178,7 @@ void CheckStored(const ResolvedPlan& plan, const ModelSites& model) {
     for (const SiteKey& key : model.Keys(linear.weight)) quantizes |= plan.RuleAt(key) != nullptr;
   }
   if (!quantizes)
-    Fail("plan '{}': got no rule for weights, expected one; try weights=int4/channel", plan.plan().canonical());
+    FailUsage("plan '{}': got no rule for weights, expected one; try weights=int4/channel", plan.plan().canonical());
   const Rule* head = plan.RuleAt({Site::kLmHeadW});
   if (head != nullptr && model.tied_head)
     RefuseRule(*head, "the embedding, which is this model's head", "weights of its own", "the plan without the rule");
@@ -216,17 +216,17 @@ void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
 void CheckDecodes(const ResolvedPlan& plan) {
   for (const Site site : {Site::kAttnLogits, Site::kProbs, Site::kDifference}) {
     if (plan.plan().Touches(site))
-      Fail(
+      FailUsage(
           "plan over a cache: got a rule for {}, expected none: decoding shows no maps; try the plan without it, or "
           "`tare eval` without a cache",
           Name(site));
   }
   if (plan.SpansRows())
-    Fail(
+    FailUsage(
         "plan over a cache: got scales that span tokens, expected scales of one token: later tokens are not known yet; "
         "try token, row, or channel of weights");
   if (plan.carrying() == Carrying::kExecuted && plan.plan().Touches(Site::kQ))
-    Fail(
+    FailUsage(
         "plan over a cache: got executed attention, expected the cache's own; try the plan without rules for q, k and "
         "v");
 }

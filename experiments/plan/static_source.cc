@@ -41,7 +41,7 @@ StaticSource FromModel(const Checkpoint& files) {
     const Rule* kept = plan.Match(key);
     const auto found = clips.find(KeptName(key));
     if (kept == nullptr || kept->text != rule.text || found == clips.end()) {
-      Fail(
+      FailUsage(
           "plan rule '{}': the model keeps no static scale of {} under this rule, only those of '{}'; try --stats "
           "FILE.h5",
           rule.text, TextOf(key), plan.canonical());

@@ -24,13 +24,14 @@ std::vector<std::string_view> Split(std::string_view text) {
 template <typename T>
 T Parameter(std::string_view step, const char* expected) {
   const std::optional<T> value = ParseNumber<T>(step.substr(step.find(':') + 1));
-  if (!value) Fail("--method, step '{}': expected {} after the colon", step, expected);
+  if (!value) FailUsage("--method, step '{}': expected {} after the colon", step, expected);
   return *value;
 }
 
 double Alpha(std::string_view step) {
   const double alpha = Parameter<double>(step, "a number from 0 to 1");
-  if (!(alpha >= 0 && alpha <= 1)) Fail("--method, step '{}': expected a number from 0 to 1 after the colon", step);
+  if (!(alpha >= 0 && alpha <= 1))
+    FailUsage("--method, step '{}': expected a number from 0 to 1 after the colon", step);
   return alpha;
 }
 
@@ -43,9 +44,10 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
     const bool rounded = method.rounding != Rounding::kNone;
     if (name == "hadamard" || name == "smoothquant") {
       if (method.equivalent != Equivalent::kNone)
-        Fail("--method '{}': got two of hadamard and smoothquant, expected one: each would undo the other; try one",
-             text);
-      if (rounded) Fail("--method '{}': {} changes weights before they become codes; try it first", text, step);
+        FailUsage(
+            "--method '{}': got two of hadamard and smoothquant, expected one: each would undo the other; try one",
+            text);
+      if (rounded) FailUsage("--method '{}': {} changes weights before they become codes; try it first", text, step);
       method.equivalent = name == "hadamard" ? Equivalent::kHadamard : Equivalent::kSmoothQuant;
       if (name == step) continue;
       if (name == "hadamard") {
@@ -54,14 +56,14 @@ QuantizeMethod QuantizeMethod::Parse(std::string_view text) {
         method.alpha = Alpha(step);
       }
     } else if (step == "rtn" || step == "gptq" || step == "gptaq") {
-      if (rounded) Fail("--method '{}': got two steps that round; try one", text);
+      if (rounded) FailUsage("--method '{}': got two steps that round; try one", text);
       method.rounding = step == "rtn" ? Rounding::kNearest : step == "gptq" ? Rounding::kGptq : Rounding::kGptaq;
     } else if (step == "quantease") {
       if (!rounded || method.quantease)
-        Fail("--method '{}': quantease improves codes that another step made; try gptq+quantease", text);
+        FailUsage("--method '{}': quantease improves codes that another step made; try gptq+quantease", text);
       method.quantease = true;
     } else {
-      Fail(
+      FailUsage(
           "--method '{}': got step '{}', expected hadamard[:SEED], smoothquant[:ALPHA], rtn, gptq, gptaq or quantease, "
           "joined by +",
           text, step);

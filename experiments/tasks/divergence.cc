@@ -154,8 +154,8 @@ Json FiguresOf(const std::vector<TokenDivergence>& tokens, const std::vector<Sco
 std::shared_ptr<Model> ReferenceOf(const Model& of, const TaskOptions& options) {
   auto reference = std::make_shared<Model>(options.reference.empty() ? of.folder() : options.reference, of.math());
   if (reference->config().vocabulary != of.config().vocabulary)
-    Fail("--reference: got {} with a vocabulary of {}, expected {} as of {}", reference->Name(),
-         reference->config().vocabulary, of.config().vocabulary, of.Name());
+    FailUsage("--reference: got {} with a vocabulary of {}, expected {} as of {}", reference->Name(),
+              reference->config().vocabulary, of.config().vocabulary, of.Name());
   return reference;
 }
 

@@ -23,13 +23,13 @@ constexpr const TaskKind* kTasks[] = {&kPerplexityTask, &kChoiceTask, &kDivergen
 TaskSpec ParseTask(const std::string& text, TaskKinds kinds) {
   const size_t equals = text.find('=');
   const auto kind = std::ranges::find(kinds, text.substr(0, equals), &TaskKind::name);
-  if (kind == kinds.end()) Fail("--tasks: got '{}', expected {}", text, TaskUsage(" or ", kinds));
+  if (kind == kinds.end()) FailUsage("--tasks: got '{}', expected {}", text, TaskUsage(" or ", kinds));
   if (equals == std::string::npos || equals + 1 == text.size())
-    Fail("--tasks: '{}' names no file; expected {}=FILE", text, (*kind)->name);
+    FailUsage("--tasks: '{}' names no file; expected {}=FILE", text, (*kind)->name);
   TaskSpec spec{*kind, text.substr(equals + 1)};
   if (!std::filesystem::is_regular_file(spec.file))
-    Fail("--tasks: {}: no such file (a folder or device does not count)", spec.file.string());
-  RequireUtf8(spec.Name(), "--tasks: " + text + ": the file's name");
+    FailUsage("--tasks: {}: no such file (a folder or device does not count)", spec.file.string());
+  RequireUtf8(spec.Name(), text + ": the file's name");
   return spec;
 }
 
@@ -128,9 +128,9 @@ std::vector<TaskSpec> ParseTasks(std::string_view text, TaskKinds kinds) {
   for (std::string part; std::getline(stream, part, ',');) {
     specs.push_back(ParseTask(part, kinds));
     if (!names.insert(specs.back().Name()).second)
-      Fail("--tasks: two tasks are called {}; try renaming a file", specs.back().Name());
+      FailUsage("--tasks: two tasks are called {}; try renaming a file", specs.back().Name());
   }
-  if (specs.empty()) Fail("--tasks: got nothing, expected {}, separated by commas", TaskUsage(" or ", kinds));
+  if (specs.empty()) FailUsage("--tasks: got nothing, expected {}, separated by commas", TaskUsage(" or ", kinds));
   return specs;
 }
 
@@ -147,8 +147,8 @@ std::vector<Task> ReadTasks(const std::vector<TaskSpec>& specs, const Model& mod
   for (const TaskSpec& spec : specs) {
     const TaskKind& kind = *spec.kind;
     if (!serves(kind))
-      Fail("--tasks: got {} for {}, a {}; expected a task of {}: {}", kind.name, model.Name(), model.config().family,
-           tower ? "CLIP's towers" : "language models", TasksThat(serves));
+      FailUsage("--tasks: got {} for {}, a {}; expected a task of {}: {}", kind.name, model.Name(),
+                model.config().family, tower ? "CLIP's towers" : "language models", TasksThat(serves));
     const std::string other = kind.beside ? Checkpoint(kind.beside(model, options)).ContentHash() : "";
     tasks.push_back({spec, Sha256OfFile(spec.file), other, kind.read(spec.file, model, options)});
   }

@@ -14,12 +14,25 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Wrong values of options, and plans that cannot be read: the command is wrong and not a file.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
 [[noreturn]] void FailFormatted(std::string_view format, std::format_args args);
+[[noreturn]] void FailUsageFormatted(std::string_view format, std::format_args args);
 
 // Throws Error with a message in std::format's syntax; formatting is compiled once (formatted.h).
 template <typename... Args>
 [[noreturn]] void Fail(std::format_string<Args...> format, Args&&... args) {
   FailFormatted(format.get(), std::make_format_args(args...));
+}
+
+// Throws UsageError likewise.
+template <typename... Args>
+[[noreturn]] void FailUsage(std::format_string<Args...> format, Args&&... args) {
+  FailUsageFormatted(format.get(), std::make_format_args(args...));
 }
 
 [[noreturn]] void CheckFailed(const char* condition, const char* file, int line);

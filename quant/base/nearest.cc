@@ -7,8 +7,9 @@
 
 namespace tare {
 
+constexpr size_t kLongest = 200;
+
 size_t Distance(std::string_view a, std::string_view b) {
-  constexpr size_t kLongest = 200;
   a = a.substr(0, kLongest), b = b.substr(0, kLongest);
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -25,7 +26,7 @@ size_t Distance(std::string_view a, std::string_view b) {
 const std::string* NearestOf(std::string_view word, const std::vector<std::string>& known) {
   const auto distance = [&](const std::string& name) { return Distance(word, name); };
   const auto nearest = std::ranges::min_element(known, {}, distance);
-  return nearest == known.end() || distance(*nearest) > word.size() / 2 ? nullptr : &*nearest;
+  return nearest == known.end() || distance(*nearest) > std::min(word.size(), kLongest) / 2 ? nullptr : &*nearest;
 }
 
 std::string NearestText(std::string_view name, const std::vector<std::string>& known) {

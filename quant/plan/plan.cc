@@ -98,7 +98,7 @@ void Parser::RefuseAt(size_t at, std::string_view what) const {
   constexpr size_t kShown = 110;
   const size_t begin = at > kBefore ? at - kBefore : 0;
   const std::string shown = Printable(text_.substr(begin, kShown));
-  Fail("plan, column {}: {}\n  {}\n  {}^", at + 1, what, shown, std::string(at - begin, ' '));
+  FailUsage("plan, column {}: {}\n  {}\n  {}^", at + 1, what, shown, std::string(at - begin, ' '));
 }
 
 void Parser::Refuse(size_t at, std::string_view expected) const {
@@ -169,19 +169,16 @@ Format Parser::ParseRuleFormat(const SiteClass& site_class) {
   const std::optional<Format> format = FormatOf(at, word);
   if (format && site_class.Takes(*format)) return *format;
   std::string admitted;
-  std::string_view nearest;
-  size_t least = word.size() / 2 + 1;  // no distance is below the difference of the lengths
+  std::vector<std::string> names;
   for (const FormatInfo& info : kFormats) {
     if (!site_class.Takes(info.format)) continue;
+    names.emplace_back(info.name);
     const size_t colon = info.name.find(':');
     if (colon == info.name.npos || (info.name.substr(0, colon) == stem && info.name.rfind(':') == colon))
       AppendWord(admitted, info.name);
-    const size_t longer = std::max(word.size(), info.name.size()), shorter = std::min(word.size(), info.name.size());
-    if (format || longer - shorter >= least) continue;
-    const size_t distance = Distance(word, info.name);
-    if (distance < least) nearest = info.name, least = distance;
   }
-  Refuse(at, OneOf(admitted) + (nearest.empty() ? "" : Formatted("; the nearest is {}", nearest)));
+  const std::string* const nearest = format ? nullptr : NearestOf(word, names);
+  Refuse(at, OneOf(admitted) + (nearest == nullptr ? "" : "; the nearest is " + *nearest));
 }
 
 Granularity Parser::ParseRuleGranularity(const SiteClass& site_class) {
@@ -318,7 +315,7 @@ void Parser::RefuseBothOrders(const Rule& rule, size_t at, std::span<const Rule>
 
 std::vector<Rule> Parser::Rules() {
   std::vector<Rule> rules;
-  if (text_.size() > kMaxText) Fail("plan: got {} bytes, expected at most {}", text_.size(), kMaxText);
+  if (text_.size() > kMaxText) FailUsage("plan: got {} bytes, expected at most {}", text_.size(), kMaxText);
   if (Place() == text_.size()) return rules;
   if (Word() == "f32" && Place() == text_.size()) return rules;
   pos_ = 0;

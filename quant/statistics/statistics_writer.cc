@@ -255,7 +255,7 @@ std::vector<Format> ParseCalibratedFormats(std::string_view text) {
     const std::string_view name = text.substr(begin, end - begin);
     const std::optional<Format> format = ParseFormat(name);
     if (!format || Info(*format).min_code >= 0 || std::ranges::find(formats, *format) != formats.end())
-      Fail("--calibrate: got '{}', expected int8, int6 and int4, each once at most", name);
+      FailUsage("--calibrate: got '{}', expected int8, int6 and int4, each once at most", name);
     formats.push_back(*format);
     begin = end + 1;
   }

@@ -28,7 +28,7 @@ struct Outcome {
 
 // The exit code of a refusal: 2, wrong usage, where the message says first that the fault is in an option or in a plan.
 inline int RefusalCode(const std::string& err) {
-  return err.starts_with("tare: --") || err.starts_with("tare: plan, column ") ? 2 : 1;
+  return err.starts_with("tare: --") || err.starts_with("tare: plan") ? 2 : 1;
 }
 
 struct CommandSetting {

@@ -212,7 +212,7 @@ StatisticsSet CollectCaptured(const CapturedInput& input, const std::string& nam
   const SiteSelection sites = SiteSelection::Parse(options.sites, input.sites);
   StatisticsSet set = JobOf(input, name, options, sites, version);
   if (options.shard.count > set.units.size())
-    Fail("--shard: got {} shards, expected at most {}, one per file", options.shard.count, set.units.size());
+    FailUsage("--shard: got {} shards, expected at most {}, one per file", options.shard.count, set.units.size());
   FullObserver observer(sites, ParseMeasuredFormats(options.formats), options.spans);
   const auto lengths_of = [&](size_t unit) {
     const size_t begin = input.first_sequence[unit];

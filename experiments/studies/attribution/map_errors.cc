@@ -168,8 +168,8 @@ std::vector<std::vector<MapErrors>> MeasureMapErrors(Model& exact, Model& planne
                                                      const Progress& progress) {
   run.RefuseCache("maps");
   if (run.carrying() == Carrying::kExecuted)
-    Fail("plan {}: got an executed plan, expected a simulated one: integer kernels show no maps",
-         run.plan().canonical());
+    FailUsage("plan {}: got an executed plan, expected a simulated one: integer kernels show no maps",
+              run.plan().canonical());
   const SiteVisitors plans = run.Begin(planned);
   const std::vector<OutputHead> table = HeadTable(exact.config());
   KeptMaps exact_maps, noisy_maps;

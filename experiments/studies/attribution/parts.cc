@@ -97,8 +97,8 @@ void CheckPart(const PlanPart& part, const Common& common, const Grain& grain, c
   for (const SiteKey& key : keys) {
     const bool quantized = Quantizes(plan, key), of_part = CommonOf(key, grain) == common;
     if (Quantizes(part.alone, key) != (quantized && of_part) || Quantizes(part.without, key) != (quantized && !of_part))
-      Fail("--by: {}: got a part that no selector separates from {}, expected separate parts; try --by site,layer",
-           part.name, TextOf(key));
+      FailUsage("--by: {}: got a part that no selector separates from {}, expected separate parts; try --by site,layer",
+                part.name, TextOf(key));
   }
 }
 
@@ -110,11 +110,11 @@ Grain ParseGrain(std::string_view text) {
   for (std::string word; std::getline(stream, word, ',');) {
     const auto known = std::ranges::find(kWords, word, &std::pair<std::string_view, bool Grain::*>::first);
     if (known == std::end(kWords) || grain.*known->second)
-      Fail("--by: got '{}', expected site, layer, head or map, each once, separated by commas", text);
+      FailUsage("--by: got '{}', expected site, layer, head or map, each once, separated by commas", text);
     grain.*known->second = true;
   }
   if (text.empty() || text.ends_with(','))
-    Fail("--by: got '{}', expected site, layer, head or map, each once, separated by commas", text);
+    FailUsage("--by: got '{}', expected site, layer, head or map, each once, separated by commas", text);
   return grain;
 }
 
@@ -133,8 +133,8 @@ std::vector<PlanPart> PartsOf(const Plan& plan, const Grain& grain, const ModelS
     CheckPart(parts.back(), common, grain, plan, keys);
   }
   if (parts.size() < 2)
-    Fail("--plan: {} has {} to separate, expected two parts or more; try --by site,layer, or a plan of more sites",
-         plan.canonical(), parts.empty() ? "nothing" : "one part, " + parts.front().name);
+    FailUsage("--plan: {} has {} to separate, expected two parts or more; try --by site,layer, or a plan of more sites",
+              plan.canonical(), parts.empty() ? "nothing" : "one part, " + parts.front().name);
   return parts;
 }
 

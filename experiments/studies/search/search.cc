@@ -40,7 +40,7 @@ void Verify(Search& search, const std::function<VerifiedPoint(size_t step)>& run
   const bool fewer = std::ranges::any_of(search.frontier.front().levels, [](size_t level) { return level > 0; });
   if (within == 0 && (!fewer || loss_of(0) > search.within)) {
     const double least = search.verified.empty() ? 0 : search.verified.front().Loss();
-    Fail(
+    FailUsage(
         "--within: got {}, expected a loss that some plan meets: the best measured plan loses {} nats per token; try "
         "--within {}",
         search.within, least, least);

@@ -56,8 +56,8 @@ std::vector<Seen> ReadSeen(const SweepOptions& options) {
   std::vector<Seen> seen(options.models.size());
   if (options.statistics.empty()) return seen;
   if (options.statistics.size() != options.models.size())
-    Fail("--stats: got {} files, expected one per model, in the order of the {} models; try --stats once for each",
-         options.statistics.size(), options.models.size());
+    FailUsage("--stats: got {} files, expected one per model, in the order of the {} models; try --stats once for each",
+              options.statistics.size(), options.models.size());
   for (size_t i = 0; i < seen.size(); ++i) {
     const std::filesystem::path& file = options.statistics[i];
     seen[i] = {StaticSourceOf(file, Checkpoint(options.models[i])), Sha256OfFile(file)};
@@ -190,8 +190,8 @@ std::vector<PlannedCell> CellsOfModel(const Model& model, const std::vector<Plan
 
 void CheckOnly(const SweepOptions& options, size_t cells) {
   if (options.only && options.only->second >= cells)
-    Fail("--cells: got {}-{}, expected numbers from 0 to {}; see --list", options.only->first, options.only->second,
-         cells - 1);
+    FailUsage("--cells: got {}-{}, expected numbers from 0 to {}; see --list", options.only->first,
+              options.only->second, cells - 1);
 }
 
 }  // namespace

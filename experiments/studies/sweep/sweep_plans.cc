@@ -20,7 +20,7 @@ template <typename T>
 void RequireDistinct(const std::vector<T>& values, const char* option) {
   std::set<T> seen;
   for (const T& value : values) {
-    if (!seen.insert(value).second) Fail("{}: got {} twice, expected each once", option, value);
+    if (!seen.insert(value).second) FailUsage("{}: got {} twice, expected each once", option, value);
   }
 }
 
@@ -81,7 +81,7 @@ std::string NearestGranularity(const std::string& site, const std::string& text)
 std::string FormatOfBits(const std::string& site, int bits) {
   const std::span<const Site> named = SitesNamed(site);
   const std::optional<Format> format = ClassOf(named.empty() ? Site::kAttnLogits : named.front()).OfBits(bits);
-  if (!format) Fail("--bits: got {}, expected 16 (not quantized), 8, 6 or 4", bits);
+  if (!format) FailUsage("--bits: got {}, expected 16 (not quantized), 8, 6 or 4", bits);
   return std::string(Info(*format).name);
 }
 
@@ -126,7 +126,7 @@ std::vector<Plan> PlansAsGiven(const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     Plan plan = Plan::Parse(text);
     if (std::ranges::contains(plans, plan.canonical(), &Plan::canonical))
-      Fail("--plan: got {} twice, expected each once", plan.canonical());
+      FailUsage("--plan: got {} twice, expected each once", plan.canonical());
     plans.push_back(std::move(plan));
   }
   return plans;
@@ -136,7 +136,7 @@ std::vector<Plan> PlansAsGiven(const std::vector<std::string>& texts) {
 
 std::vector<Plan> PlansOf(const SweepQuestion& question) {
   if (!question.plans.empty()) return PlansAsGiven(question.plans);
-  if (question.site.empty()) Fail("--site: got '', expected a site; try attn_logits");
+  if (question.site.empty()) FailUsage("--site: got '', expected a site; try attn_logits");
   RequireDistinct(question.bits, "--bits");
   RequireDistinct(question.formats, "--formats");
   RequireDistinct(question.granularities, "--granularity");

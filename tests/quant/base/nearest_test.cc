@@ -26,6 +26,7 @@ TEST(NearestTest, OneWithinHalfOfTheLetters) {
   EXPECT_EQ(NearestOf("kv", known), nullptr);
   EXPECT_EQ(NearestOf("", known), nullptr);
   EXPECT_EQ(NearestOf("q", {}), nullptr);
+  EXPECT_EQ(NearestOf(std::string(100'000'000, 'a'), known), nullptr);
 }
 
 }  // namespace
