@@ -1,7 +1,22 @@
 # cmake --install: the components with their public headers under include/tare, a file of targets for each, and the
-# program. Benchmarks and all other headers stay here.
+# program with its pages. Benchmarks and all other headers stay here.
 include(CMakePackageConfigHelpers)
 set(folder ${CMAKE_INSTALL_LIBDIR}/cmake/tare)
+set(pages ${CMAKE_BINARY_DIR}/pages)
+set(made_here ${CMAKE_BINARY_DIR}/package)  # where find_package does not look, should the build folder be in PATH
+
+# The whole of it or nothing: first of all rules.
+set(needed $<TARGET_FILE:tare_experiments>)
+if(TARE_TOOLS)
+  list(APPEND needed $<TARGET_FILE:tare> ${pages}/tare.1 ${pages}/tare ${pages}/_tare)
+endif()
+install(CODE "foreach(file ${needed})
+  if(NOT EXISTS \"\${file}\")
+    message(FATAL_ERROR \"tare: \${file} is not built; nothing was installed; try \"
+            \"cmake --build ${CMAKE_BINARY_DIR} --target tare tare_pages\")
+  endif()
+endforeach()")
+
 foreach(component numbers files kernels experiments)
   install(TARGETS tare_${component} EXPORT tare-${component} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
           FILE_SET HEADERS DESTINATION include/tare)
@@ -10,7 +25,6 @@ endforeach()
 if(TARE_TOOLS)
   install(TARGETS tare RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   # What the program says of itself.
-  set(pages ${CMAKE_BINARY_DIR}/pages)
   function(tare_page file)
     add_custom_command(OUTPUT ${pages}/${file} COMMAND ${CMAKE_COMMAND} -DOUT=${pages}/${file}
                        "-DCOMMAND=$<TARGET_FILE:tare>;${ARGN}"
@@ -24,9 +38,8 @@ if(TARE_TOOLS)
   install(FILES ${pages}/tare DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
   install(FILES ${pages}/_tare DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
 endif()
-configure_package_config_file(cmake/tare-config.cmake.in ${CMAKE_BINARY_DIR}/tare-config.cmake INSTALL_DESTINATION
-                              ${folder})
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/tare-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/tare-config.cmake ${CMAKE_BINARY_DIR}/tare-config-version.cmake
-        cmake/dependencies.cmake DESTINATION ${folder})
+configure_package_config_file(cmake/tare-config.cmake.in ${made_here}/tare-config.cmake INSTALL_DESTINATION ${folder})
+write_basic_package_version_file(${made_here}/tare-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${made_here}/tare-config.cmake ${made_here}/tare-config-version.cmake cmake/dependencies.cmake
+        DESTINATION ${folder})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -41,7 +41,7 @@ title 2 'building build/release/tare'
 # Half the time where everything is compiled.
 [ -e build/release/CMakeCache.txt ] && together= || together=-DCMAKE_UNITY_BUILD=ON
 cmake --preset release $together --log-level=WARNING >/dev/null
-cmake --build --preset release --target tare
+cmake --build --preset release --target tare tare_pages  # pages: for cmake --install
 tare=$PWD/build/release/tare
 mkdir -p "$results"
 
@@ -52,12 +52,6 @@ for model in "${models[@]}"; do
 done
 
 title 4 "outliers, accuracy against bits, and the cost of each site ($tokens tokens, $items items of each set)"
-if [ ! -t 2 ]; then # without a terminal, the program shows no progress: print a line now and then
-  while sleep 20 >/dev/null 2>&1; do
-    echo "      $(cat "$results"/compared/{,attribution-?/}cells.jsonl 2>/dev/null | wc -l) cells finished" >&2
-  done &
-  trap "kill $! 2>/dev/null || true" EXIT
-fi
 "$tare" compare "${models[@]}" --site attn_logits --bits $bits --granularity $granularities \
   --tokens $tokens --limit $items \
   --tasks "$tasks" \

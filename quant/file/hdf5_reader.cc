@@ -20,11 +20,17 @@ constexpr size_t kMaxCompression = 1032;
 // A larger attribute is a damaged one; configurations and plans take kilobytes.
 constexpr size_t kMaxAttributeBytes = size_t{64} << 20;
 
-// No lock: the file is only read, and some network file systems refuse locks.
-Hdf5Handle ReadingProperties(const std::string& where) {
-  Hdf5Handle access = CheckedHandle(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, where, "file access properties");
+// With the library's own way of locking first: a file that is open in this process, by h5py
+// or by us, must be opened again in the same way. Then without a lock: the file is only read, some network file systems
+// refuse locks, and others may have opened it so.
+hid_t OpenForReading(const std::filesystem::path& path, const std::string& where) {
+  const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  if (id >= 0) return id;
+  const Hdf5Handle access = CheckedHandle(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, where, "file access properties");
   CheckHdf5(H5Pset_file_locking(access, false, true), where, "locking");
-  return access;
+  const hid_t unlocked = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
+  CheckHdf5(unlocked, where, "damaged or cut short; try making or downloading it again");
+  return unlocked;
 }
 
 // External links are not followed: a file must not choose which other files are read.
@@ -201,11 +207,9 @@ class OpenAttribute {
 Hdf5Reader::Hdf5Reader(const std::filesystem::path& path) : file_(path) {
   const QuietHdf5 quiet;
   const std::string where = path.string();
-  const Hdf5Handle access = ReadingProperties(where);
-  if (H5Fis_accessible(path.c_str(), access) <= 0)
+  if (H5Fis_accessible(path.c_str(), H5P_DEFAULT) <= 0)
     Fail("{}: got {} bytes that are not an HDF5 file; try making it again", where, file_.bytes().size());
-  id_ = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
-  CheckHdf5(id_, where, "damaged or cut short; try making or downloading it again");
+  id_ = OpenForReading(path, where);
   CheckNames();
 }
 

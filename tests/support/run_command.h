@@ -28,7 +28,9 @@ struct Outcome {
 
 // The exit code of a refusal: 2, wrong usage, where the message says first that the fault is in an option or in a plan.
 inline int RefusalCode(const std::string& err) {
-  return err.starts_with("tare: --") || err.starts_with("tare: plan") ? 2 : 1;
+  const size_t line = err.rfind("\ntare: ");  // after warnings
+  const std::string message = line == err.npos ? err : err.substr(line + 1);
+  return message.starts_with("tare: --") || message.starts_with("tare: plan") ? 2 : 1;
 }
 
 struct CommandSetting {

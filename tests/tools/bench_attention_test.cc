@@ -52,7 +52,7 @@ TEST(BenchAttentionCommand, RequestedCasesAreMeasuredAndExplained) {
 
 TEST(BenchAttentionCommand, PlansWithoutAKernelAreRefused) {
   const Outcome outcome = Bench("q=int8/token");
-  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, testing::HasSubstr("got k in f32"));
 }
 

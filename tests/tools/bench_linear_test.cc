@@ -30,7 +30,7 @@ TEST(BenchLinearCommand, ShapesWithoutAPlanAreWrongUsage) {
 
 TEST(BenchLinearCommand, PlansWithoutAKernelAreRefused) {
   const Outcome outcome = RunTare({"bench", "linear", "--plan", "weights=int4/group48,linear_in=int8/token"});
-  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, testing::HasSubstr("group48"));
 }
 

@@ -41,7 +41,7 @@ TEST(PlanTest, WithoutAModel) {
   const Outcome outcome = RunTare({"plan", "int4"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("executed   yes"));
-  EXPECT_EQ(RunTare({"plan", "attn_logits[l0]=f32"}).exit_code, 1);
+  EXPECT_EQ(RunTare({"plan", "attn_logits[l0]=f32"}).exit_code, 2);
   EXPECT_THAT(RunTare({"plan", "cache_k=int4/row"}).err, HasSubstr("got 'row', expected one of token channel"));
   EXPECT_EQ(RunTare({"plan", "int8", "--stats", "S.h5"}).exit_code, 2);
 }

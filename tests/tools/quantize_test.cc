@@ -74,7 +74,7 @@ TEST(QuantizeCommand, DamageAndNonsenseAreRefused) {
   EXPECT_EQ(damaged.exit_code, 1);
   EXPECT_THAT(damaged.err, HasSubstr("damaged"));
   const Outcome group = RunTare({"quantize", model, "--plan", "weights=int4/group64", "--out", folder / "x.h5"});
-  EXPECT_EQ(group.exit_code, 1);
+  EXPECT_EQ(group.exit_code, 2);
   EXPECT_THAT(group.err, HasSubstr("group64 for rows of 688 weights"));
   EXPECT_EQ(RunTare({"quantize", model, "--plan", "weights=int4/channel"}).exit_code, 2);
   EXPECT_EQ(RunTare({"quantize", model, "--plan", "weights=int4/channel", "--out", file, "--method", "none"}).exit_code,

@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "kernels/linear/projector.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_command.h"
@@ -34,8 +35,8 @@ std::map<std::string, std::string> FilesOn(const std::string& threads, const std
        "attn_logits=int4/row,weights=int4/group16,linear_in=int8/token", "--json", out + "simulated.json"},
       {"eval", model, "--tasks", tasks, "--tokens", "128", "--limit", "1", "--executed", "--plan", "int8", "--json",
        out + "executed.json", "--records", out + "records.jsonl"},
-      {"eval", model, "--tasks", tasks, "--tokens", "128", "--limit", "1", "--math", "bf16", "--json",
-       out + "bf16.json"},
+      {"eval", model, "--tasks", tasks, "--tokens", "128", "--limit", "1", "--math",
+       HasProducts(Math::kBf16) ? "bf16" : "f32", "--json", out + "bf16.json"},
       {"dump", model, "--input", text, "--tokens", "40", "--sites", "logits,layer_out", "--out", out + "d.h5"},
       {"quantize", model, "--plan", "weights=int4/channel", "--method", "hadamard+gptq+quantease", "--calibrate", text,
        "--tokens", "128", "--out", out + "q.h5"},

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // HDF5 files as other programs write them, made here with the library itself.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <limits>
 
@@ -321,6 +324,41 @@ TEST(Hdf5Reader, GroupsInGroupsWithoutEndAreRefused) {
   }
   EXPECT_THAT([&] { (void)Hdf5Reader(folder / "a.h5").datasets(); },
               ThrowsMessage<Error>(HasSubstr("nested deeper than 32")));
+}
+
+// Within one process HDF5 opens a file a second time only with the same locking.
+TEST(Hdf5Reader, OpensBesideOthersInEitherOrder) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "a.h5";
+  const float values[] = {1, 2};
+  {
+    ForeignFile(path).Put("x", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {2}, values);
+  }
+  const hid_t unlocked = H5Pcreate(H5P_FILE_ACCESS);
+  H5Pset_file_locking(unlocked, false, true);
+  for (const hid_t access : {static_cast<hid_t>(H5P_DEFAULT), unlocked}) {  // h5py's default, and locking=False
+    const hid_t other = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
+    EXPECT_THAT(Hdf5Reader(path).Read<float>("x"), ElementsAre(1, 2));
+    H5Fclose(other);
+  }
+  H5Pclose(unlocked);
+  const Hdf5Reader reader(path);
+  const hid_t other = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  EXPECT_GE(other, 0);
+  H5Fclose(other);
+}
+
+TEST(Hdf5Reader, AnothersLockIsNoDamage) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "a.h5";
+  const float values[] = {1, 2};
+  {
+    ForeignFile(path).Put("x", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {2}, values);
+  }
+  const int locked = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(flock(locked, LOCK_EX), 0);
+  EXPECT_THAT(Hdf5Reader(path).Read<float>("x"), ElementsAre(1, 2));
+  close(locked);
 }
 
 }  // namespace

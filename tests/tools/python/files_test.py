@@ -9,6 +9,10 @@ import unittest
 
 import numpy as np
 import tare
+try:
+    import h5py
+except ImportError:
+    h5py = None
 from support import ROOT, Case, program
 
 MODEL = ROOT / "tests/data/golden/diffllama-mha"
@@ -42,6 +46,15 @@ class StatisticsTest(Case):
         file = tare.open(self.path)
         for _ in range(2):
             self.refuses("dataset 'layer_out/absmax': damaged", file.__getitem__, "layer_out")
+
+    @unittest.skipIf(h5py is None, "no h5py")
+    def test_it_opens_beside_h5py_in_either_order(self):
+        with h5py.File(self.path):
+            first = tare.open(self.path)["layer_out"]["absmax"]
+        file = tare.open(self.path)
+        with h5py.File(self.path) as other:
+            self.assertTrue(np.array_equal(other["layer_out/absmax"], first))
+        self.assertTrue(np.array_equal(file["layer_out"]["absmax"], first))
 
     def test_a_file_that_is_cut_after_it_was_opened_is_what_it_was_or_refused(self):
         file, other = tare.open(self.path), tare.open(self.path)
