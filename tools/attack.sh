@@ -40,12 +40,13 @@ if ! "${within[@]}" "$mounts" 2>/dev/null; then
   echo "attack: cannot mount disks; running without the full and the read-only disk" >&2
   disks=() within=(bash -c) mounts=true
 fi
-# A sanitized module in a Python that is not: it has to find the sanitizer there already, and what the sanitizer wraps of
-# the C++ library. Python itself leaks.
+# A sanitized module in a Python that is not: it has to find the sanitizer there already, and the C++ library that the
+# sanitizer wraps. Python itself leaks.
 python=()
 if [ $module = ON ]; then
   python=(--python "PYTHONPATH=$PWD/build/release/python" --python python3)
-  for word in "LD_PRELOAD=$(g++ -print-file-name=libasan.so):$(g++ -print-file-name=libstdc++.so)" "PYTHONPATH=$PWD/build/asan/python" \
+  preloaded=$(g++ -print-file-name=libasan.so):$(g++ -print-file-name=libstdc++.so)
+  for word in "LD_PRELOAD=$preloaded" "PYTHONPATH=$PWD/build/asan/python" \
     ASAN_OPTIONS=exitcode=99:detect_leaks=0:max_allocation_size_mb=4096:allocator_may_return_null=1 python3; do
     python+=(--sanitized-python "$word")
   done
