@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Makes a wheel of the Python module that carries its libraries: it installs in any venv of Python 3.12 or later without
 # a compiler and without packages of the system, on Linux with a C library no older than this system's. The module is
-# built in build/release, where what is built already is used: from nothing about five minutes on two cores, after the
-# demo one.
+# built in build/release, where what is built already is used: from nothing less than five minutes on two cores, after
+# the demo about one.
 #
 # usage: tools/wheel.sh [FOLDER]     FOLDER: for the wheel (default dist)
 set -euo pipefail

@@ -96,9 +96,7 @@ struct Projector::Product {
   }
 };
 
-bool HasProducts(Math math) {
-  return HasFastProduct(math, math == Math::kF32 ? WeightType::kF32 : WeightType::kBf16, kPanelOut);
-}
+bool HasProducts(Math math) { return math == Math::kF32 || HasFastProduct(math, WeightType::kBf16, kPanelOut); }
 
 Projector::Projector(Math math) : math_(math) {
   RequireRoom();
@@ -107,7 +105,7 @@ Projector::Projector(Math math) : math_(math) {
 Projector::~Projector() = default;
 
 bool Projector::IsNative(WeightType type, int64_t out) const {
-  return HasFastProduct(math_, type, kPanelOut) && HasFastProduct(math_, type, kPanelOut + out % kPanelOut);
+  return HasFastProduct(math_, type, kPanelOut + out % kPanelOut);
 }
 
 std::vector<std::string> Projector::Implementations() const {

@@ -20,15 +20,17 @@ constexpr size_t kMaxCompression = 1032;
 // A larger attribute is a damaged one; configurations and plans take kilobytes.
 constexpr size_t kMaxAttributeBytes = size_t{64} << 20;
 
-// With the library's own way of locking first: a file that is open in this process, by h5py
-// or by us, must be opened again in the same way. Then without a lock: the file is only read, some network file systems
-// refuse locks, and others may have opened it so.
+// With the library's own way of locking first: a file that is open in this process, by h5py or by us, must be opened
+// again in the same way. Then without a lock: the file is only read, some network file systems refuse locks, and others
+// may have opened it so.
 hid_t OpenForReading(const std::filesystem::path& path, const std::string& where) {
   const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
   if (id >= 0) return id;
   const Hdf5Handle access = CheckedHandle(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, where, "file access properties");
   CheckHdf5(H5Pset_file_locking(access, false, true), where, "locking");
   const hid_t unlocked = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
+  if (unlocked < 0 && Hdf5Reason().contains("file locking"))
+    Fail("{}: is open in this process with another way of locking; try closing it there first", where);
   CheckHdf5(unlocked, where, "damaged or cut short; try making or downloading it again");
   return unlocked;
 }

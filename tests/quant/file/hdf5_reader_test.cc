@@ -334,14 +334,19 @@ TEST(Hdf5Reader, OpensBesideOthersInEitherOrder) {
   {
     ForeignFile(path).Put("x", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, {2}, values);
   }
-  const hid_t unlocked = H5Pcreate(H5P_FILE_ACCESS);
-  H5Pset_file_locking(unlocked, false, true);
-  for (const hid_t access : {static_cast<hid_t>(H5P_DEFAULT), unlocked}) {  // h5py's default, and locking=False
+  const hid_t access_list = H5Pcreate(H5P_FILE_ACCESS);
+  H5Pset_file_locking(access_list, false, true);
+  for (const hid_t access : {static_cast<hid_t>(H5P_DEFAULT), access_list}) {  // h5py's default, and locking=False
     const hid_t other = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
     EXPECT_THAT(Hdf5Reader(path).Read<float>("x"), ElementsAre(1, 2));
     H5Fclose(other);
   }
-  H5Pclose(unlocked);
+  H5Pset_file_locking(access_list, true, false);  // h5py's locking=True, which is not its default
+  const hid_t strict = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access_list);
+  EXPECT_THAT([&] { Hdf5Reader(path); },
+              ThrowsMessage<Error>(HasSubstr("a.h5: is open in this process with another way of locking")));
+  H5Fclose(strict);
+  H5Pclose(access_list);
   const Hdf5Reader reader(path);
   const hid_t other = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
   EXPECT_GE(other, 0);
