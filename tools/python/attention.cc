@@ -200,11 +200,8 @@ void RequireLogits(const AttentionProblem& problem) {
 }
 
 void Run(const AttentionProblem& problem, const std::optional<std::string>& plan, Turn& turn) {
-  if (!plan || plan->empty()) {
-    const std::span<std::byte> workspace = turn.Workspace(FusedWorkspaceBytes(problem));
-    RequireLogits(problem);
-    return FusedAttention(problem, workspace);
-  }
+  RequireLogits(problem);
+  if (!plan || plan->empty()) return FusedAttention(problem, turn.Workspace(FusedWorkspaceBytes(problem)));
   const ExecutedPlan executed = ExecutedPlanOfText("attention", *plan, problem.q.heads);
   SmoothingMeans means;
   const AttentionPlan of_call = executed.For(problem, means);

@@ -165,6 +165,7 @@ class AttentionTest(Case):
         self.refuses(refused, tare.attention, one, 2 * k, v, scale=-1.0)
         self.refuses(refused, tare.attention, one * np.float32(1e25), one * np.float32(1e25), v, scale=1e-30)
         self.refuses(refused, tare.attention, one * 0, k, v, scale=3e38)
+        self.refuses(refused, tare.attention, one, 2 * k, v, scale=1.0, plan=PLAN)
         self.near(tare.attention(one * np.float32(1e15), one, v, causal=False, scale=1e-15),
                   tare.attention(one, one, v, causal=False, scale=1.0))
 
