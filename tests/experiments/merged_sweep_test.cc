@@ -17,6 +17,12 @@ using ::testing::ThrowsMessage;
 
 using MergedSweepTest = GoldenSweepTest;
 
+// Scripts count the lines.
+TEST_F(MergedSweepTest, ACellIsOneLineWhateverTheModelsName) {
+  options_.models = {folder_ / "a\nb"};
+  EXPECT_THAT(ListCells(options_), testing::Each(testing::StartsWith("a b ")));
+}
+
 // 0 to 3 here and 4 to 9 there, out of order: the bytes of one machine.
 TEST_F(MergedSweepTest, PartsMergeIntoTheWhole) {
   Run(options_);

@@ -78,6 +78,9 @@ AnyArray FloatsOf(nb::handle object, const std::string& where, size_t dimensions
   if (dimensions > 0 && array.shape(dimensions - 1) > 1 && array.stride(dimensions - 1) != 1)
     Fail("{}: got a stride of {} in the last dimension, expected 1; try numpy.ascontiguousarray(x)", where,
          array.stride(dimensions - 1));
+  if (reinterpret_cast<uintptr_t>(array.data()) % alignof(float) != 0)
+    Fail("{}: got values at an address that is no multiple of {}, expected aligned ones; try x.copy()", where,
+         alignof(float));
   return array;
 }
 

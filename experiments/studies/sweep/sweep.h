@@ -38,7 +38,8 @@ struct SweepOptions {
   std::optional<std::pair<size_t, size_t>> only;  // the first and last cell to run, numbered as in ListCells
 };
 
-// All cells of the options, in order: "novels-standard f32 perplexity:heldout".
+// All cells of the options, in order, each on one line: "novels-standard f32 perplexity:heldout". Line breaks in names
+// become spaces.
 std::vector<std::string> ListCells(const SweepOptions& options);
 
 struct SweepCell {

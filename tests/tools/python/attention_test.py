@@ -146,6 +146,9 @@ class AttentionTest(Case):
         self.refuses("q: got an array on device type 2, expected CPU memory (1)", tare.attention, Foreign(), k, v)
         self.refuses("got 20 tokens of k and 10 of v", tare.attention, q, k, v[:10])
         self.refuses("q of width 16 and k of width 8", tare.attention, q, np.ascontiguousarray(k[:, :, :8]), v)
+        room = np.zeros(q.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(q.shape)
+        self.refuses("q: got values at an address that is no multiple of 4", tare.attention, room, k, v)
+        self.refuses("out: got values at an address", tare.attention, q, k, v, out=room)
         q[3, 1, 5] = np.nan
         self.refuses("got nan at token 3, head 1, channel 5", tare.attention, q, k, v, plan=PLAN)
         for i, name in enumerate("qkv"):
