@@ -201,8 +201,8 @@ std::vector<std::string> ListCells(const SweepOptions& options) {
   for (const std::filesystem::path& model : options.models) {
     for (const TaskSpec& task : options.tasks) {
       for (const Plan& plan : PlansOf(options.question))
-        std::ranges::replace(
-            list.emplace_back(Formatted("{} {} {}", ModelName(model), plan.canonical(), task.Name())), '\n', ' ');
+        std::ranges::replace(list.emplace_back(Formatted("{} {} {}", ModelName(model), plan.canonical(), task.Name())),
+                             '\n', ' ');
     }
   }
   return list;
