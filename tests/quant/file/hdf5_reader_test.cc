@@ -343,7 +343,7 @@ TEST(Hdf5Reader, OpensBesideOthersInEitherOrder) {
   }
   H5Pset_file_locking(access_list, true, false);  // h5py's locking=True, which is not its default
   const hid_t strict = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access_list);
-  EXPECT_THAT([&] { Hdf5Reader(path); },
+  EXPECT_THAT([&] { (void)Hdf5Reader{path}; },
               ThrowsMessage<Error>(HasSubstr("a.h5: is open in this process with another way of locking")));
   H5Fclose(strict);
   H5Pclose(access_list);
