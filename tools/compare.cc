@@ -92,12 +92,13 @@ std::vector<Json> Outliers(const CellsCommand& options) {
   for (const std::filesystem::path& folder : options.sweep.models) {
     Model model(folder, options.sweep.math);
     const TokenInput input = LoadModelInput(text, model);
-    const Json key{{"weights", model.files().ContentHash()},
-                   {"input", input.sha256},
-                   {"window", windows.window},
-                   {"tokens", windows.tokens},
-                   {"limit", windows.limit},
-                   {"math", options.machine.math}};
+    Json key{{"weights", model.files().ContentHash()},
+             {"input", input.sha256},
+             {"window", windows.window},
+             {"tokens", windows.tokens},
+             {"limit", windows.limit},
+             {"math", options.machine.math}};
+    for (const auto& [name, hash] : ModelFileHashes(folder)) key[name] = hash;
     Json figures = Measured(earlier, models.size(), key);
     if (figures.is_null()) {
       line.Begin(Formatted("{} outliers", model.Name()), models.size(), options.sweep.models.size());

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare eval: a model's accuracy under a plan.
 #include <algorithm>
+#include <csignal>
+#include <exception>
 #include <memory>
 
 #include "experiments/plan/cache_plan.h"
 #include "experiments/tasks/evaluation.h"
+#include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/plan/grid_files.h"
@@ -28,13 +31,14 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
   RequireEffect(command, !plan.empty(), {"--executed"}, "a --plan");
   RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
   const auto any = [&](auto has) { return std::ranges::any_of(specs, has, &TaskSpec::kind); };
-  RequireEffect(command, any([](const TaskKind* kind) { return kind->convention != nullptr; }),
-                {"--window", "--stride", "--tokens"}, "a task on a text");
+  RequireEffect(command, any([](const TaskKind* kind) { return kind->convention != nullptr; }), {"--window"},
+                "a task on texts");
+  const bool texts = any([](const TaskKind* kind) { return kind->by_position != nullptr; });
+  RequireEffect(command, texts, {"--stride", "--tokens"}, "a task on a text");
   RequireEffect(command, any([](const TaskKind* kind) { return !kind->of_towers; }), {"--cache"},
                 "a task on a text or on items");
   const bool items = any([](const TaskKind* kind) { return HasItems(*kind); });
-  RequireEffect(command, items, {"--records"}, "a task with items");
-  const bool texts = any([](const TaskKind* kind) { return kind->by_position != nullptr; });
+  RequireEffect(command, items || any(&TaskKind::of_documents), {"--records"}, "a task with items or documents");
   RequireEffect(command, breakdown.ByPosition() ? texts : items, {"--by"},
                 "a task with items (by their keys) or on a text (by position)");
   if (breakdown.ByPosition() && items)
@@ -96,13 +100,24 @@ void Run(const CLI::App& command, EvalArguments options) {
   CheckCache(specs, run.cache());
   Evaluation evaluation(model, run, options.task.windows);
   evaluation.BreakDownBy(options.breakdown);
+  // Where files are asked for, a reader of the printed lines that goes away costs none of them.
+  const bool to_files = !(options.json + options.records + options.csv).empty();
+  if (to_files) std::signal(SIGPIPE, SIG_IGN);
+  std::exception_ptr unprinted;
   for (const Task& task : ReadTasks(specs, model, options.task)) {
     const std::string line = evaluation.Run(task, ProgressLine(task.spec.Name()).Callback());
-    if (PrintsTables(options.json)) PrintText("{}", Folded(line));
+    if (!PrintsTables(options.json) || unprinted) continue;
+    try {
+      PrintText("{}", Folded(line));
+    } catch (const Error&) {
+      if (!to_files) throw;
+      unprinted = std::current_exception();
+    }
   }
   WriteJson(options.json, evaluation.json());
   if (!options.records.empty()) WriteFileAtomically(options.records, evaluation.records());
   if (!options.csv.empty()) WriteFileAtomically(options.csv, evaluation.csv());
+  if (unprinted) std::rethrow_exception(unprinted);
 }
 
 }  // namespace
@@ -119,7 +134,7 @@ void AddEval(CLI::App& app) {
                       "statistics file of this model (tare stats --out), for rules with +static");
   command->add_option("--tasks", options->tasks, TaskUsage(", ") + ", separated by commas")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
-  command->add_option("--records", options->records, "write one JSON line per multiple-choice item to this file");
+  command->add_option("--records", options->records, "write one JSON line per item or document to this file");
   CLI::Option* const by =
       AddList(*command, "--by", options->breakdown.by,
               "group accuracies by keys of the items, separated by commas, the last one across: "

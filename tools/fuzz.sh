@@ -44,7 +44,7 @@ llvm-cov report build/fuzz/readers_fuzz -instr-profile=build/fuzz/readers.profda
   -show-region-summary=false \
   quant/file/{safetensors,strict_json,hdf5_reader,quantized_checkpoint,mapped_file,dtype}.cc \
   quant/statistics/statistics_reader.cc \
-  quant/plan/*.cc experiments/model/{config,config_keys}.cc experiments/tasks/choice_items.cc \
+  quant/plan/*.cc experiments/model/{config,config_keys}.cc experiments/tasks/items/*.cc \
   experiments/observe/marked_spans.cc \
   experiments/text/{character_map,utf8}.cc experiments/text/tokenizer/*.cc \
   experiments/arrays/{npz,array_file}.cc experiments/observe/captured/captured_layout.cc

@@ -127,6 +127,8 @@ void Run(StatsArguments& options) {
       models.push_back(options.out.empty() ? Observe(folder, options, line) : Collect(folder, options, line));
     }
   }
+  if (!options.csv.empty()) WriteFileAtomically(options.csv, OutlierCsv(models));
+  WriteJson(options.json, models.size() == 1 ? models[0] : Json(models));
   if (PrintsTables(options.json)) {
     PrintText("{}", OutlierTable(models));
     PrintLine(
@@ -136,8 +138,6 @@ void Run(StatsArguments& options) {
         models[0]["tokens"].get<int64_t>(), options.input);
     if (!options.out.empty()) PrintLine("every site: tare stats show {}", options.out);
   }
-  if (!options.csv.empty()) WriteFileAtomically(options.csv, OutlierCsv(models));
-  WriteJson(options.json, models.size() == 1 ? models[0] : Json(models));
 }
 
 // Checks that CLI11 cannot express, because show, merge and diff are in the place of a MODEL.

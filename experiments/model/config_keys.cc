@@ -106,13 +106,11 @@ void ConfigKeys::Wrong(const char* key, const char* expected) const {
 RotaryConfig ReadRotary(const ConfigKeys& keys, int max_positions) {
   RotaryConfig rotary;
   rotary.theta = keys.Positive("rope_theta", rotary.theta);
-  if (keys.Has("rope_parameters")) {
-    const ConfigKeys parameters = keys.Object("rope_parameters");
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {  // new and old name, as transformers reads both
+    if (!keys.Has(key)) continue;
+    const ConfigKeys parameters = keys.Object(key);
     for (const char* by_layer : {"full_attention", "sliding_attention"}) parameters.Refuse(by_layer);
     return ReadRotaryObject(parameters, max_positions, rotary.theta);
-  }
-  if (keys.Has("rope_scaling")) {
-    ReadScaling(keys.Object("rope_scaling"), max_positions, rotary);
   }
   return rotary;
 }

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "experiments/tasks/choice_items.h"
+#include "experiments/tasks/items/choice_items.h"
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"
 
@@ -15,7 +15,7 @@ namespace {
 // at the end are not encoded.
 int64_t TokensBefore(size_t end, const ChoiceItem& item, const EncodedChoice::Ending& whole,
                      const Tokenizer& tokenizer) {
-  std::string_view text = std::string_view(item.context).substr(0, end);
+  std::string_view text = std::string_view(item.Context(static_cast<size_t>(item.label))).substr(0, end);
   text = text.substr(0, text.find_last_not_of(' ') + 1);
   const std::vector<int32_t> tokens = tokenizer.Encode(text);
   if (tokens.size() > whole.first_scored || !std::ranges::equal(tokens, std::span(whole.tokens).first(tokens.size())))
@@ -26,10 +26,10 @@ int64_t TokensBefore(size_t end, const ChoiceItem& item, const EncodedChoice::En
 
 Marks MarksOf(const ChoiceItem& item, const EncodedChoice::Ending& whole, const Tokenizer& tokenizer) {
   const std::string& answer = item.endings[static_cast<size_t>(item.label)];
+  const std::string& text = item.Context(static_cast<size_t>(item.label));
   const int64_t bos = tokenizer.bos() ? 1 : 0, context = bos + static_cast<int64_t>(whole.first_scored);
   Marks marks{.answer = {}, .noise = {}, .queries = {context - 1, bos + std::ssize(whole.tokens) - 1}};
-  for (size_t at = item.context.find(answer); at != std::string::npos;
-       at = item.context.find(answer, at + answer.size())) {
+  for (size_t at = text.find(answer); at != std::string::npos; at = text.find(answer, at + answer.size())) {
     marks.answer.push_back({bos + TokensBefore(at, item, whole, tokenizer),
                             bos + TokensBefore(at + answer.size(), item, whole, tokenizer)});
   }

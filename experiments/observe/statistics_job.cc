@@ -25,10 +25,9 @@ StatisticsSet EmptyStatistics(const Model& model, const TokenInput& input, const
   if (sequences.empty()) Fail("{}: got no sequence to observe", input.path.string());
   StatisticsSet set;
   const size_t step = SequencesPerBatch(sequences);
-  const std::string config = CheckpointText(model.folder(), "config.json").value_or("");
   set.job = {{"model", model.Name()},
              {"weights_sha256", model.files().ContentHash()},
-             {"config_sha256", Sha256Hex(std::as_bytes(std::span(config)))},
+             {"config_sha256", model.files().ConfigHash()},
              {"input_sha256", input.sha256},
              {"sequences_sha256", HashOf(sequences)},
              {"sequences", std::to_string(sequences.size())},

@@ -24,9 +24,13 @@ std::string_view Trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
+// Sums of a few fit 64 bits.
+constexpr int64_t kMost = 1'000'000'000;
+
 int64_t TokensOf(std::string_view rule, std::string_view text) {
   const auto tokens = ParseNumber<int64_t>(text).value_or(-1);
-  if (tokens < 0) Fail("cache, '{}': got '{}', expected a number of tokens", rule, text);
+  if (tokens < 0 || tokens > kMost)
+    Fail("cache, '{}': got '{}', expected a number of tokens, at most {}", rule, text, kMost);
   return tokens;
 }
 
@@ -51,7 +55,6 @@ void ReadBudget(std::string_view rule, std::string_view text, KeepRule& keep) {
     digits.remove_suffix(name.size());
     break;
   }
-  constexpr int64_t kMost = 1'000'000'000;
   const auto number = ParseNumber<int64_t>(digits).value_or(0);
   if (number < 1 || number > kMost)
     Fail("cache, '{}': got a budget of '{}', expected keys or bytes; try keep=h2o/256 or keep=h2o/64kB", rule, text);

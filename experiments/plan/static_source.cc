@@ -9,12 +9,18 @@
 namespace tare {
 
 std::shared_ptr<const StatisticsSet> ReadStatisticsOf(const std::filesystem::path& path,
-                                                      const std::string& weights_sha256) {
+                                                      const std::string& weights_sha256,
+                                                      const std::string& config_sha256) {
   auto set = std::make_shared<StatisticsSet>(ReadStatistics(path));
   const auto seen = set->job.find("weights_sha256");
   if (seen == set->job.end() || seen->second != weights_sha256) {
     Fail("{}: statistics of weights {}, expected those of {}; try tare stats --out on this model", path.string(),
          seen == set->job.end() ? "unknown" : seen->second, weights_sha256);
+  }
+  const auto config = set->job.find("config_sha256");
+  if (config != set->job.end() && config->second != config_sha256) {
+    Fail("{}: statistics under the config.json {}, expected those under {}; try tare stats --out on this model",
+         path.string(), config->second, config_sha256);
   }
   if (!set->Whole()) Fail("{}: only a part of a job; try tare stats merge", path.string());
   return set;
@@ -51,7 +57,8 @@ StaticSource FromModel(const Checkpoint& files) {
 }
 
 StaticSource StaticSourceOf(const std::filesystem::path& statistics, const Checkpoint& files) {
-  return statistics.empty() ? FromModel(files) : FromStatistics(ReadStatisticsOf(statistics, files.ContentHash()));
+  return statistics.empty() ? FromModel(files)
+                            : FromStatistics(ReadStatisticsOf(statistics, files.ContentHash(), files.ConfigHash()));
 }
 
 std::map<std::string, std::vector<float>> KeptClips(const std::map<SiteKey, std::vector<float>>& clips) {

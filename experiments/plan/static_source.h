@@ -16,9 +16,11 @@
 
 namespace tare {
 
-// Reads a statistics file for a model. Throws Error, with both hashes, if it is of other weights.
+// Reads a statistics file for a model. Throws Error, with both hashes, if it is of other weights, or if it says that it
+// is of another configuration.
 std::shared_ptr<const StatisticsSet> ReadStatisticsOf(const std::filesystem::path& path,
-                                                      const std::string& weights_sha256);
+                                                      const std::string& weights_sha256,
+                                                      const std::string& config_sha256);
 
 // The static clips of a rule at a place: one value, or one per channel. Throws Error if there are none.
 using StaticSource = std::function<std::vector<float>(const Rule& rule, const SiteKey& key)>;

@@ -69,7 +69,7 @@ EquivalentWeights WeightsFor(const QuantizeJob& job, const Checkpoint& files, co
   if (job.method.equivalent == Equivalent::kHadamard) return Rotated(files, config, job.method.seed);
   Model model(job.model);
   if (!job.statistics.empty()) {
-    const auto seen = ReadStatisticsOf(job.statistics, files.ContentHash());
+    const auto seen = ReadStatisticsOf(job.statistics, files.ContentHash(), files.ConfigHash());
     return Smoothed(files, config, SmoothingOf(model, *seen, *job.method.alpha));
   }
   const TokenInput input = LoadModelInput(job.calibration, model);

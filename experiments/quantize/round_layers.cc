@@ -103,7 +103,7 @@ class CalibratedRounding {
 
 ResolvedPlan ResolvedFor(const QuantizeJob& job, const Checkpoint& files, const ModelConfig& config) {
   StaticSource statics;
-  if (job.plan.HasStaticScales()) statics = FromStatistics(ReadStatisticsOf(job.statistics, files.ContentHash()));
+  if (job.plan.HasStaticScales()) statics = StaticSourceOf(job.statistics, files);
   ModelSites sites = ModelSitesOf(config);
   for (const auto& [name, key] : WeightSites(config)) {
     const TensorView* tensor = files.Find(name);

@@ -23,6 +23,8 @@ Interval Wilson(double p, double count, double z) {
 
 }  // namespace
 
+double ShareError(double share, double n) { return n < 2 ? 0.0 : std::sqrt(share * (1 - share) / (n - 1)); }
+
 Interval WilsonInterval(int64_t right, int64_t n) {
   TARE_CHECK(0 <= right && right <= n && n > 0);
   return Wilson(static_cast<double>(right) / static_cast<double>(n), static_cast<double>(n), kZ);

@@ -24,6 +24,9 @@ namespace tare {
 
 inline constexpr int64_t kFewItems = 5;
 
+// The standard error of the share of n independent items: s / sqrt(n), s^2 = n share (1 - share) / (n - 1); 0 of one.
+double ShareError(double share, double n);
+
 struct Interval {
   double low = 0, high = 0;
 };

@@ -2,23 +2,17 @@
 // Multiple choice by log-likelihood, scored as lm-evaluation-harness scores HellaSwag: the ending with the largest sum
 // of log-probabilities is the model's answer (acc), or with the largest sum divided by the ending's characters
 // (acc_norm). The standard error of an accuracy is s / sqrt(n), s the sample standard deviation of the 0/1 outcomes.
-//
-// Endings of an item share the computation of their context (as branches of one sequence) if that changes no result:
-// not with a scale that spans rows, and not if an ending changes how the context is tokenized. With a key/value cache,
-// each ending has a fork of its context's cache.
 #pragma once
 
 #include <vector>
 
 #include "experiments/model/model.h"
-#include "experiments/tasks/choice_items.h"
+#include "experiments/tasks/ending_scores.h"
 #include "experiments/tasks/task.h"
 
 namespace tare {
 
 extern const TaskKind kChoiceTask;  // choice=ITEMS.jsonl
-
-enum class ContextSharing { kAllowed, kForbidden };
 
 struct ChoiceRecord {
   size_t line = 0;  // in the items' file, from 1
@@ -32,8 +26,7 @@ struct ChoiceRecord {
   bool CorrectNorm() const { return answer_norm == label; }
 };
 
-// cache: runs through a cache; empty: through ordinary forward passes. Throws Error if an item does not fit the model's
-// positions.
+// As ScoreEndings.
 std::vector<ChoiceRecord> MeasureChoice(Model& model, SiteVisitors visitors, ContextSharing sharing,
                                         const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer,
                                         std::optional<int32_t> bos, const std::optional<CachePlan>& cache,

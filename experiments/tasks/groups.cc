@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "experiments/significance/distributions.h"
 #include "experiments/table/table.h"
@@ -223,6 +224,19 @@ std::optional<double> CochranP(const std::vector<std::string>& outcomes) {
     spread += off * off;
   }
   return ChiSquaredAbove(k * (k - 1) * spread / within, static_cast<int>(outcomes.size()) - 1);
+}
+
+void AddSamples(TaskResult& result, std::span<const FigureKeys> figures) {
+  std::vector<size_t> all(result.records.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  for (const FigureKeys& figure : figures) {
+    if (!figure.outcomes) continue;
+    const WindowLosses samples =
+        BySample(result.records, result.figures.at(figure.outcomes).get_ref<const std::string&>(), all);
+    if (samples.counts.size() == all.size()) return;
+    result.figures[figure.windows->counts] = samples.counts;
+    result.figures[figure.windows->losses] = samples.sums;
+  }
 }
 
 void RequireKeys(const std::string& where, const Json& keys, const Breakdown& breakdown) {

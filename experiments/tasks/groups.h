@@ -32,6 +32,9 @@ namespace tare {
 // items: indices into outcomes and into the records, whose "item" has the keys.
 WindowLosses BySample(const std::vector<Json>& records, std::string_view outcomes, std::span<const size_t> items);
 
+// Where items share samples, adds what the figures' windows name: per sample how many items, and how many are right.
+void AddSamples(TaskResult& result, std::span<const FigureKeys> figures);
+
 struct Breakdown {
   std::vector<std::string> by;  // keys
   std::string over;             // the key of spreads, or empty

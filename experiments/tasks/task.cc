@@ -8,6 +8,8 @@
 #include "experiments/tasks/choice.h"
 #include "experiments/tasks/contrast.h"
 #include "experiments/tasks/divergence.h"
+#include "experiments/tasks/documents.h"
+#include "experiments/tasks/loglikelihood.h"
 #include "experiments/tasks/perplexity.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
@@ -17,8 +19,8 @@
 namespace tare {
 namespace {
 
-constexpr const TaskKind* kTasks[] = {&kPerplexityTask, &kChoiceTask, &kDivergenceTask, &kZeroShotTask,
-                                      &kRetrievalTask};
+constexpr const TaskKind* kTasks[] = {&kPerplexityTask,    &kChoiceTask,    &kDivergenceTask, &kZeroShotTask,
+                                      &kLogLikelihoodTask, &kDocumentsTask, &kRetrievalTask};
 
 TaskSpec ParseTask(const std::string& text, TaskKinds kinds) {
   const size_t equals = text.find('=');
@@ -44,6 +46,13 @@ bool ReadWindows(const Json& result, const WindowKeys& keys, WindowLosses& windo
   }
   windows = {result[keys.losses].get<std::vector<double>>(), result[keys.counts].get<std::vector<double>>()};
   return windows.sums.size() == windows.counts.size();
+}
+
+// Of its weights and configuration.
+std::string HashOfTower(const std::filesystem::path& folder) {
+  const Checkpoint tower(folder);
+  const std::string hashes = tower.ContentHash() + tower.ConfigHash();
+  return Sha256Hex(std::as_bytes(std::span(hashes)));
 }
 
 // For a share of items that share samples; empty if they do not, or with too few samples.
@@ -149,7 +158,7 @@ std::vector<Task> ReadTasks(const std::vector<TaskSpec>& specs, const Model& mod
     if (!serves(kind))
       FailUsage("--tasks: got {} for {}, a {}; expected a task of {}: {}", kind.name, model.Name(),
                 model.config().family, tower ? "CLIP's towers" : "language models", TasksThat(serves));
-    const std::string other = kind.beside ? Checkpoint(kind.beside(model, options)).ContentHash() : "";
+    const std::string other = kind.beside ? HashOfTower(kind.beside(model, options)) : "";
     tasks.push_back({spec, Sha256OfFile(spec.file), other, kind.read(spec.file, model, options)});
   }
   return tasks;

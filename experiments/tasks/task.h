@@ -81,6 +81,7 @@ struct TaskKind {
   std::vector<ItemKeys> (*keys)(const std::filesystem::path& file, size_t limit) = nullptr;
   bool compares = false;               // with a reference; then there is nothing to measure if that is the same model
   const TaskKind* compared = nullptr;  // the task that compares the same file with a reference, or none
+  bool of_documents = false;           // each with a record, though without outcomes
   bool of_towers = false;              // only for CLIP's towers, which have no vocabulary logits
   // The second model that the task runs, if any.
   std::filesystem::path (*beside)(const Model& model, const TaskOptions& options) = nullptr;

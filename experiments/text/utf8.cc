@@ -99,4 +99,23 @@ std::string_view Strip(std::string_view text) {
   return text;
 }
 
+std::string Replaced(std::string_view text, std::string_view from, std::string_view to) {
+  std::string replaced;
+  for (size_t at = text.find(from); at != std::string_view::npos; at = text.find(from)) {
+    replaced.append(text.substr(0, at)).append(to);
+    text.remove_prefix(at + from.size());
+  }
+  return replaced.append(text);
+}
+
+size_t CountWords(std::string_view text) {
+  size_t words = 1;
+  for (bool inside = false; !text.empty(); text.remove_prefix(Utf8SequenceLength(text))) {
+    const bool space = std::ranges::binary_search(kWhitespace, FirstCharacter(text));
+    words += space && !inside ? 1 : 0;
+    inside = space;
+  }
+  return words;
+}
+
 }  // namespace tare

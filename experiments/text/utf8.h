@@ -27,5 +27,9 @@ void AppendCharacter(char32_t value, std::string* text);
 // Python's str.rstrip() and str.strip(), for the 29 characters with str.isspace().
 std::string_view StripRight(std::string_view text);
 std::string_view Strip(std::string_view text);
+// Python's str.replace(): from left to right, without looking at what was put in.
+std::string Replaced(std::string_view text, std::string_view from, std::string_view to);
+// len(re.split(r"\s+", text)) in Python: the runs of whitespace and one.
+size_t CountWords(std::string_view text);
 
 }  // namespace tare

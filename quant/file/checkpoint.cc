@@ -115,6 +115,19 @@ void Checkpoint::Release(const std::string& name) const {
 
 std::string Checkpoint::ContentHash() const { return folder_ ? folder_->ContentHash() : Sha256OfFile(path_); }
 
+std::string Checkpoint::ConfigHash() const {
+  const std::string config = CheckpointText(path_, "config.json").value_or("");
+  return Sha256Hex(std::as_bytes(std::span(config)));
+}
+
+std::map<std::string, std::string> ModelFileHashes(const fs::path& path) {
+  std::map<std::string, std::string> hashes;
+  for (const char* name : kModelFiles) {
+    if (fs::exists(path / name)) hashes[name] = Sha256OfFile(path / name);
+  }
+  return hashes;
+}
+
 std::optional<std::string> CheckpointText(const fs::path& path, const std::string& name) {
   if (IsQuantizedFile(path)) return QuantizedCheckpoint::FileOf(path, name);
   std::error_code error;

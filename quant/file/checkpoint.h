@@ -31,6 +31,8 @@ class Checkpoint {
 
   // For a folder that of CheckpointFiles, for a file that of `sha256sum FILE`.
   std::string ContentHash() const;
+  // Of config.json as CheckpointText has it.
+  std::string ConfigHash() const;
   const QuantizedCheckpoint* quantized() const { return quantized_ ? &*quantized_ : nullptr; }
 
  private:
@@ -45,6 +47,12 @@ inline constexpr std::array kTokenizerFiles{
     "tokenizer.model", "tokenizer_config.json",   "tokenizer.json", "special_tokens_map.json",
     "vocab.json",      "added_tokens.json",       "merges.txt",     "chat_template.jinja",
     "vocab.txt",       "sentencepiece.bpe.model", "spiece.model",   "chat_template.json"};
+
+// Files besides the weights that affect how a checkpoint folder and its texts are read, each with its SHA-256, where it
+// exists. None for a quantized checkpoint, whose own hash covers them.
+inline constexpr std::array kModelFiles{"config.json", "tensor-names.json", "tokenizer.json", "tokenizer.model",
+                                        "tokenizer_config.json"};
+std::map<std::string, std::string> ModelFileHashes(const std::filesystem::path& path);
 
 // A small file of a checkpoint: config.json (with the entries of tensor-names.json), or a file of the tokenizer;
 // nullopt if there is none. Throws Error if path is neither a folder nor a quantized checkpoint.

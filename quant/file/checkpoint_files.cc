@@ -132,6 +132,7 @@ CheckpointFiles::CheckpointFiles(const fs::path& folder) : files_(OpenFiles(fold
   }
   const std::optional<TensorNamesFile> names_file = TensorNamesFile::In(folder);
   if (!names_file) return;
+  names_hash_ = Sha256OfFile(folder / TensorNamesFile::kName);
   std::map<std::string, TensorView, std::less<>> renamed;
   for (const auto& [theirs, ours] : names_file->OursOf(names())) {
     if (ours.empty()) continue;
@@ -175,6 +176,7 @@ std::string CheckpointFiles::ContentHash() const {
   std::string lines;
   for (size_t i = 0; i < files_.size(); ++i)
     lines += hashes[i] + "  " + files_[i].file().path().filename().string() + "\n";
+  if (!names_hash_.empty()) lines += names_hash_ + "  " + TensorNamesFile::kName + "\n";
   return Sha256Hex(std::as_bytes(std::span(lines)));
 }
 

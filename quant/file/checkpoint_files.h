@@ -31,11 +31,13 @@ class CheckpointFiles {
   // Gives back the memory under a tensor; touching it reads it again.
   void Release(const TensorView& tensor) const;
 
-  // As `sha256sum FILES | sha256sum` prints it, run in the folder on the weight files in order of their names.
+  // As `sha256sum FILES | sha256sum` prints it, run in the folder on the weight files in order of their names, then on
+  // tensor-names.json, if there is one.
   std::string ContentHash() const;
 
  private:
   std::vector<Safetensors> files_;
+  std::string names_hash_;  // of tensor-names.json
   std::map<std::string, TensorView, std::less<>> tensors_;
 };
 

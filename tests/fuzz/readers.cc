@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -11,7 +12,9 @@
 #include "experiments/model/config.h"
 #include "experiments/observe/captured/captured_layout.h"
 #include "experiments/observe/marked_spans.h"
-#include "experiments/tasks/choice_items.h"
+#include "experiments/tasks/items/choice_items.h"
+#include "experiments/tasks/items/continuation_items.h"
+#include "experiments/tasks/items/document_items.h"
 #include "experiments/text/character_map.h"
 #include "experiments/text/tokenizer/sentencepiece_tokenizer.h"
 #include "experiments/text/tokenizer/tokenizer_json.h"
@@ -69,7 +72,18 @@ void ReadJsonText(std::string_view bytes) {
 }
 
 void ReadConfig(std::string_view bytes) { (void)ParseConfig(bytes, "config.json"); }
-void ReadItem(std::string_view bytes) { (void)ParseChoiceItem(bytes, "items"); }
+
+// One line as each task reads it: what one refuses another may read.
+void ReadItem(std::string_view bytes) {
+  for (const std::function<void()>& parse : std::initializer_list<std::function<void()>>{
+           [&] { (void)ParseChoiceItem(bytes, "items"); }, [&] { (void)ParseContinuation(bytes, "items"); },
+           [&] { (void)ParseDocument(bytes, "items"); }}) {
+    try {
+      parse();
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): expected of most bytes
+    }
+  }
+}
 
 void ReadItems(std::string_view bytes) { (void)LoadChoiceItems(FileOf(bytes)); }
 

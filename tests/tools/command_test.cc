@@ -34,6 +34,20 @@ TEST(CommandTest, AFullStandardOutputIsAnError) {
   }
 }
 
+// What was asked for in files is not lost with what was printed.
+TEST(CommandTest, FilesAreWrittenWhereStandardOutputIsFull) {
+  const TemporaryFolder folder;
+  const std::string model = GoldenFolder("llama-mha"), ids = model + "/expected.safetensors", json = folder / "f.json";
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"eval", model, "--tasks", "perplexity=" + ids, "--json", json},
+                                             {"stats", model, "--input", ids, "--json", json}}) {
+    const Outcome outcome = RunTare(command, {.standard_output = "/dev/full"});
+    EXPECT_EQ(outcome.exit_code, 1) << command[0];
+    EXPECT_THAT(outcome.err, HasSubstr("standard output: cannot be written"));
+    EXPECT_TRUE(std::filesystem::remove(json)) << command[0];
+  }
+}
+
 // The program through a shell, with what comes after it.
 Outcome InShell(const std::vector<std::string>& arguments, const std::string& rest) {
   std::vector<std::string> words{"/bin/sh", "-c", "\"$@\" " + rest, "sh"};

@@ -91,6 +91,25 @@ TEST_F(CompareCommandTest, FinishedCellsAreNotRunAgain) {
   EXPECT_NE(Get("outliers.jsonl"), outliers);
 }
 
+// The weights' hash does not change with these.
+TEST_F(CompareCommandTest, OutliersUnderAnotherConfigurationAreMeasuredAgain) {
+  fs::copy(GoldenFolder("llama-mha"), folder_ / "m");
+  const auto compare = [&](const char* out) {
+    const Outcome outcome =
+        RunTare({"compare", folder_ / "m", GoldenFolder("diffllama-mha"), "--bits", "4", "--attribute", "none",
+                 "--tasks", "perplexity=" + (folder_ / "ids.safetensors").string(), "--out", folder_ / out});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return GetFile(folder_ / out / "outliers.csv");
+  };
+  const std::string before = compare("out");
+  Json config = Json::parse(GetFile(folder_ / "m" / "config.json"));
+  config["rms_norm_eps"] = 0.3;
+  PutFile(folder_ / "m" / "config.json", config.dump());
+  const std::string resumed = compare("out");
+  EXPECT_NE(resumed, before);
+  EXPECT_EQ(resumed, compare("fresh"));
+}
+
 TEST_F(CompareCommandTest, WholePlansAreCompared) {
   const Outcome outcome = Compare({"--plan", "q=int4/token,k=int8/token", "--plan", "v=int4/token"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;

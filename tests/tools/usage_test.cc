@@ -52,7 +52,7 @@ TEST(Usage, OptionsWithoutEffectAreRefused) {
   refused({"eval", model, "--tasks", text, "--plan", "int8", "--stats", "S.h5"},
           "--stats: has no effect without a rule");
   refused({"eval", model, "--tasks", text, "--records", folder / "R.jsonl"},
-          "--records: has no effect without a task with items");
+          "--records: has no effect without a task with items or documents");
   refused({"eval", model, "--tasks", "choice=" + ids, "--stride", "3"},
           "--stride: has no effect without a task on a text");
   refused({"dump", model, "--input", ids, "--out", "D.h5", "--executed"}, "--executed: has no effect");

@@ -113,8 +113,8 @@ std::vector<std::string> MissingOf(const FigureData& figure) {
 
 Json SpecificationOf(const FigureData& figure) {
   Json specification = Json::parse(Embedded("figures/" + figure.Kind() + ".json"));
-  Order(specification, "", figure);
   if (specification.contains("concat")) specification["concat"] = PanelsOf(specification, figure);
+  Order(specification, "", figure);  // after the placeholders: a model's name may look like one
   specification["data"] = {{"values", figure.table.rows}};
   return specification;
 }

@@ -18,10 +18,6 @@
 namespace tare {
 namespace {
 
-// Files besides the weights that affect how the weights and texts are read.
-constexpr std::array kModelFiles{"config.json", "tensor-names.json", "tokenizer.json", "tokenizer.model",
-                                 "tokenizer_config.json"};
-
 // Null if neither a task of the sweep nor any kind has the name.
 const TaskKind* KindOf(const std::string& task, const std::vector<TaskSpec>& tasks) {
   const auto spec = std::ranges::find(tasks, task, &TaskSpec::Name);
@@ -43,9 +39,7 @@ Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan
   if (options.carrying == Carrying::kExecuted && !plan.empty()) key["executed"] = true;
   if (options.cache) key["cache"] = Name(*options.cache);
   if (plan.HasStaticScales()) key["stats"] = seen.sha256;
-  for (const char* name : kModelFiles) {
-    if (std::filesystem::exists(model.folder() / name)) key[name] = Sha256OfFile(model.folder() / name);
-  }
+  for (const auto& [name, hash] : ModelFileHashes(model.folder())) key[name] = hash;
   if (!task.other_tower.empty()) key["other_tower"] = task.other_tower;
   if (const auto convention = task.spec.kind->convention) key.update(convention(options.windows));
   return key;

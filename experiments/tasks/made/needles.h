@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Retrieval from a haystack, as multiple-choice items (experiments/tasks/choice_items.h), over lengths and depths: the
-// protocol of the Differential Transformer's section 3.4. Prose contains N needles, each "The magic number of Paris is
-// 1234.", and ends with R questions, "What is the magic number of Paris? It is". Each question is an item, after the
+// Retrieval from a haystack, as multiple-choice items (experiments/tasks/items/choice_items.h), by length and depth:
+// the protocol of the Differential Transformer's section 3.4. Prose contains N needles, each "The magic number of Paris
+// is 1234.", and ends with R questions, "What is the magic number of Paris? It is". Each question is an item, after the
 // earlier questions with their true answers, so that all R answers count. Queried needles are at the depths in turn,
 // others anywhere.
 //

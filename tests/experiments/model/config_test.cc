@@ -107,6 +107,14 @@ TEST(ConfigTest, OldAndNewSpellingOfRotaryParametersAreTheSame) {
                    Parse(With(Smallest(), "rope_parameters", {{"rope_theta", 20000}})).rotary);
 }
 
+TEST(ConfigTest, TheInnerThetaCountsAndScalingByLayerIsRefused) {
+  const Json inner = {{"rope_type", "linear"}, {"factor", 2}, {"rope_theta", 500}};
+  EXPECT_EQ(Parse(With(Smallest(), "rope_scaling", inner)).rotary.theta, 500);
+  for (const char* key : {"rope_parameters", "rope_scaling"})
+    Refuses(With(Smallest(), key, {{"full_attention", {{"rope_type", "linear"}, {"factor", 2}}}}), key,
+            "full_attention");
+}
+
 TEST(ConfigTest, ScalingFallsBackToTheModelsPositions) {
   const Json scaling = {{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 1}, {"high_freq_factor", 4}};
   EXPECT_EQ(

@@ -48,6 +48,8 @@ TEST(CachePolicy, RefusalsNameTheRule) {
   refused("first", "cache, 'first': got '', expected a number of tokens");
   refused("last=1e3", "got '1e3'");
   refused("last=99999999999999999999", "expected a number of tokens");
+  refused("first=4611686018427387904", "expected a number of tokens, at most 1000000000");
+  refused("last=1000000001", "expected a number of tokens, at most 1000000000");
   refused("keep=lru/64",
           "cache, 'keep=lru/64': got 'lru/64', expected all, or one of window, h2o, difference, snapkv, "
           "snapkv-difference with a budget");

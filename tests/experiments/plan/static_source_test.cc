@@ -52,9 +52,15 @@ TEST(StaticSourceTest, AValueAboveTheClipBecomesTheLargestCode) {
 TEST(ReadStatisticsOfTest, OtherModelsStatisticsAreRefusedWithBothHashes) {
   const TemporaryFolder folder;
   WriteStatistics(*Seen(), folder / "s.h5");
-  EXPECT_EQ(ReadStatisticsOf(folder / "s.h5", "abc")->sites.size(), 1u);
-  EXPECT_THAT([&] { ReadStatisticsOf(folder / "s.h5", "def"); },
+  EXPECT_EQ(ReadStatisticsOf(folder / "s.h5", "abc", "")->sites.size(), 1u) << "an older file names no configuration";
+  EXPECT_THAT([&] { ReadStatisticsOf(folder / "s.h5", "def", ""); },
               ThrowsMessage<Error>(::testing::AllOf(HasSubstr("abc"), HasSubstr("def"))));
+  StatisticsSet configured = *Seen();
+  configured.job["config_sha256"] = "123";
+  WriteStatistics(configured, folder / "c.h5");
+  EXPECT_EQ(ReadStatisticsOf(folder / "c.h5", "abc", "123")->sites.size(), 1u);
+  EXPECT_THAT([&] { ReadStatisticsOf(folder / "c.h5", "abc", "456"); },
+              ThrowsMessage<Error>(::testing::AllOf(HasSubstr("config.json 123"), HasSubstr("456"))));
 }
 
 }  // namespace

@@ -197,7 +197,7 @@ TEST(ChoiceTest, SameBitsOnAnyNumberOfThreads) {
 TEST(ChoiceTest, ItemsMustFitThePositions) {
   Model model(PairFolder("novels-standard"));
   std::vector<ChoiceItem> items = Items("continuations", 2);
-  for (int i = 0; i < 2100; ++i) items[1].context += " and";
+  for (int i = 0; i < 2100; ++i) items[1].contexts[0] += " and";
   for (const ContextSharing sharing : {ContextSharing::kAllowed, ContextSharing::kForbidden}) {
     EXPECT_THAT([&] { Measure(model, sharing, items); },
                 ThrowsMessage<Error>(HasSubstr("max_position_embeddings 2048")));

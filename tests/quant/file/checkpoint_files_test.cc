@@ -82,14 +82,17 @@ TEST(CheckpointFiles, ContentHashIsWhatTheShellSays) {
   PutTwoShards(folder);
   PutFile(folder / kIndex, R"({"weight_map":)"
                            R"({"c":"two.safetensors","a":"one.safetensors","b":"one.safetensors"}})");
-  const std::string command =
-      "cd '" + folder.path().string() + "' && sha256sum one.safetensors two.safetensors | sha256sum";
-  FILE* pipe = popen(command.c_str(), "r");
-  ASSERT_NE(pipe, nullptr);
-  char hash[65] = {};
-  ASSERT_EQ(fread(hash, 1, 64, pipe), 64u);
-  pclose(pipe);
-  EXPECT_EQ(CheckpointFiles(folder.path()).ContentHash(), hash);
+  const auto shell = [&](const std::string& files) {
+    const std::string command = "cd '" + folder.path().string() + "' && sha256sum " + files + " | sha256sum";
+    FILE* pipe = popen(command.c_str(), "r");
+    char hash[65] = {};
+    EXPECT_EQ(fread(hash, 1, 64, pipe), 64u);
+    pclose(pipe);
+    return std::string(hash);
+  };
+  EXPECT_EQ(CheckpointFiles(folder.path()).ContentHash(), shell("one.safetensors two.safetensors"));
+  PutFile(folder / "tensor-names.json", R"({"names": {"d": "a"}})");
+  EXPECT_EQ(CheckpointFiles(folder.path()).ContentHash(), shell("one.safetensors two.safetensors tensor-names.json"));
 }
 
 TEST(CheckpointFiles, SaysWhatAFolderLacks) {

@@ -61,6 +61,12 @@ TEST(FiguresTest, PanelsRepeatPerValueWithTheirRow) {
   EXPECT_EQ(second["layer"][0]["encoding"]["y"]["title"], "share");
 }
 
+TEST(FiguresTest, ANameLikeAPlaceholderIsAName) {
+  FigureData figure{.name = "bits", .table = {.columns = {{"panel"}, {"unit"}, {"model"}, {"scale"}}}};
+  for (const char* model : {"$unit", "$(id)", "$"}) figure.table.Add({"p", "nats", model, "$x"});
+  EXPECT_TRUE(SpecificationOf(figure).dump().contains(R"x(["$unit","$(id)","$"])x"));
+}
+
 TEST(FiguresTest, UndrawnRowsAreNamed) {
   FigureData figure{.name = "x",
                     .table = {.columns = {{"model", "model"}, {"layer", "layer"}, {"low", "from"}, {"value", "|x|"}}},

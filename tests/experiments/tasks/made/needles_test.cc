@@ -9,7 +9,7 @@
 #include <set>
 #include <span>
 
-#include "experiments/tasks/choice_items.h"
+#include "experiments/tasks/items/choice_items.h"
 #include "quant/base/error.h"
 #include "quant/file/json_value.h"
 #include "quant/file/sha256.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "experiments/tasks/choice_items.h"
+#include "experiments/tasks/items/choice_items.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,6 @@
 namespace tare {
 namespace {
 
-using Cases = std::vector<std::pair<std::string, std::string>>;
-
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -27,7 +25,7 @@ const Tokenizer& PairTokenizer() {
 
 ChoiceItem Item(const std::string& context, const std::vector<std::string>& endings) {
   ChoiceItem item;
-  item.context = context;
+  item.contexts = {context};
   item.endings = endings;
   item.where = "f: line 7";
   return item;
@@ -40,7 +38,7 @@ void Refuses(const char* json, const char* why) {
 TEST(ChoiceItems, BareContextIsUsedAsWritten) {
   const ChoiceItem item = ParseChoiceItem(
       R"({"ind": 0, "ctx": " It  [is] ", "endings": ["a  b", " c"], "label": 1, "depth": 0.25})", "f:1");
-  EXPECT_EQ(item.context, " It  [is] ");
+  EXPECT_EQ(item.Context(0), " It  [is] ");
   EXPECT_THAT(item.endings, ElementsAre("a  b", " c"));
   EXPECT_EQ(item.label, 1);
   EXPECT_EQ(item.keys, nlohmann::ordered_json::parse(R"({"depth": 0.25, "ind": 0})"));
@@ -51,7 +49,7 @@ TEST(ChoiceItems, HellaswagsOwnFieldsArePrepared) {
       R"({"activity_label": "Skating", "ctx_a": "A man [x] skates.", "ctx_b": "he FALLS", "ctx": "not this",
       "endings": [" [title] up", "down [y] there ", "c", "d"], "label": "3"})",
       "f:1");
-  EXPECT_EQ(item.context, "Skating: A man skates. He falls");
+  EXPECT_EQ(item.Context(1), "Skating: A man skates. He falls");
   EXPECT_THAT(item.endings, ElementsAre(" up", "down there", "c", "d"));
   EXPECT_EQ(item.label, 3);
   EXPECT_TRUE(item.keys.empty()) << "what an item is made of is no key";
@@ -60,7 +58,7 @@ TEST(ChoiceItems, HellaswagsOwnFieldsArePrepared) {
 TEST(ChoiceItems, BadItemsHaveTheirOwnMessages) {
   Refuses("{", "f:1");
   Refuses("[1]", "f:1: got array");
-  Refuses(R"({"endings": ["a", "b"], "label": 0})", "got no \"ctx\"");
+  Refuses(R"({"endings": ["a", "b"], "label": 0})", "got the fields endings label, expected those of an item");
   Refuses(R"({"ctx": 5, "endings": ["a", "b"], "label": 0})", "\"ctx\": got 5");
   Refuses(R"({"ctx": " \u3000", "endings": ["a", "b"], "label": 0})", "empty context");
   Refuses(R"({"ctx": "c", "label": 0})", "\"endings\": got none");
@@ -142,22 +140,6 @@ TEST(EncodeChoice, NothingToScoreIsRefused) {
   };
   EXPECT_THAT([&] { encode("c", "\u2581"); }, ThrowsMessage<Error>(HasSubstr("line 7: ending '\u2581' adds no token")));
   EXPECT_THAT([&] { encode("\u2581", "a"); }, ThrowsMessage<Error>(HasSubstr("line 7: got a context without a token")));
-}
-
-Cases Read(const char* key) { return ReadJson(TARE_SOURCE_DIR "/tests/data/text/hellaswag.json").at(key).get<Cases>(); }
-
-TEST(HellaswagText, PreparesAsTheHarness) {
-  for (const auto& [text, prepared] : Read("preprocess")) EXPECT_EQ(PrepareHellaswag(text), prepared) << text;
-}
-
-TEST(HellaswagText, CapitalizesAsPython) {
-  for (const auto& [text, capitalized] : Read("capitalize")) EXPECT_EQ(Capitalize(text), capitalized) << text;
-}
-
-TEST(HellaswagText, ContextIsActivityAndBothHalves) {
-  EXPECT_EQ(HellaswagContext("Baking", "She mixes. [step] Then", "THE dough RISES"),
-            "Baking: She mixes. Then The dough rises");
-  EXPECT_EQ(HellaswagContext("Baking", "She mixes.", ""), "Baking: She mixes.");
 }
 
 }  // namespace

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/tasks/items/lines.h"
+
+#include <algorithm>
+
+#include "experiments/text/utf8.h"
+#include "quant/base/error.h"
+#include "quant/base/number.h"
+#include "quant/file/json.h"
+#include "quant/file/mapped_file.h"
+#include "quant/file/strict_json.h"
+
+namespace tare {
+
+void ForEachLine(const std::filesystem::path& path, size_t limit, const std::function<void(const JsonLine&)>& body) {
+  const MappedFile file(path);
+  std::string_view rest = file.text();
+  size_t items = 0;
+  for (size_t number = 1; !rest.empty() && (limit == 0 || items < limit); ++number) {
+    const std::string_view text = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(text.size() + 1, rest.size()));
+    const std::string where = path.string() + ": line " + std::to_string(number);
+    RequireUtf8(text, where);
+    if (Strip(text).empty()) continue;
+    body({text, where, number});
+    ++items;
+  }
+  if (items == 0) Fail("{}: got no items, expected one per line in JSON", path.string());
+}
+
+nlohmann::json ParseObject(std::string_view text, const std::string& where, const char* expected) {
+  nlohmann::json json = ParseJson(text, where);
+  if (!json.is_object()) Fail("{}: got {}, expected an object with {}", where, json.type_name(), expected);
+  return json;
+}
+
+bool HasFields(const nlohmann::json& json, std::initializer_list<const char*> fields) {
+  return std::ranges::all_of(fields, [&](const char* field) { return json.contains(field); });
+}
+
+const std::string& StringField(const nlohmann::json& json, const char* key, const std::string& where) {
+  const auto field = json.find(key);
+  if (field == json.end()) Fail("{}: got no \"{}\", expected a string", where, key);
+  if (!field->is_string()) Fail("{}: \"{}\": got {}, expected a string", where, key, field->dump());
+  return field->get_ref<const std::string&>();
+}
+
+std::vector<std::string> StringsField(const nlohmann::json& json, const char* key, const std::string& where) {
+  const auto field = json.find(key);
+  if (field == json.end() || !field->is_array() || field->size() < 2) {
+    Fail("{}: \"{}\": got {}, expected a list of at least two strings", where, key,
+         field == json.end() ? "none" : field->dump());
+  }
+  std::vector<std::string> strings;
+  for (const nlohmann::json& string : *field) {
+    if (!string.is_string()) Fail("{}: \"{}\": got {}, expected strings", where, key, string.dump());
+    strings.push_back(string.get<std::string>());
+  }
+  return strings;
+}
+
+int IndexField(const nlohmann::json& json, const char* key, size_t count, const std::string& where) {
+  const auto field = json.find(key);
+  if (field == json.end()) Fail("{}: got no \"{}\", expected the true ending's index", where, key);
+  int64_t index = -1;
+  if (field->is_string()) {
+    index = ParseNumber<int64_t>(field->get_ref<const std::string&>()).value_or(-1);
+  } else if (field->is_number_integer()) {
+    index = field->get<int64_t>();
+  }
+  if (index < 0 || static_cast<uint64_t>(index) >= count) {
+    Fail("{}: \"{}\": got {}, expected 0 to {}, the index of an ending (test splits have no answers)", where, key,
+         field->dump(), count - 1);
+  }
+  return static_cast<int>(index);
+}
+
+Json KeysOf(const nlohmann::json& json, std::initializer_list<const char*> itself) {
+  Json keys = Json::object();
+  for (const auto& [name, value] : json.items()) {
+    if (value.is_primitive() && !value.is_null() && !std::ranges::contains(itself, std::string_view(name)))
+      keys[name] = value;
+  }
+  return keys;
+}
+
+}  // namespace tare

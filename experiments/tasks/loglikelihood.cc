@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/tasks/loglikelihood.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "experiments/significance/accuracy.h"
+#include "experiments/tasks/groups.h"
+#include "experiments/tasks/items/continuation_items.h"
+#include "experiments/text/grammar.h"
+#include "quant/base/formatted.h"
+
+namespace tare {
+namespace {
+
+constexpr WindowKeys kSamples{.losses = "sample_right", .counts = "sample_items"},
+    kItems{.losses = "item_losses", .counts = "item_counts"};
+constexpr FigureKeys kFigures[] = {{.name = "acc", .error = "acc_stderr", .outcomes = "outcomes", .windows = kSamples},
+                                   {.name = "perplexity", .windows = kItems, .of_mean = OfMean::kExponential}};
+
+RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
+  Tokenizer loaded = Tokenizer::Load(of.folder());
+  std::vector<ChoiceItem> all = LoadContinuations(file, static_cast<size_t>(options.windows.limit));
+  CheckLengths(all, loaded, of.config().max_positions);
+  return [tokenizer = std::move(loaded), items = std::move(all)](Model& model, PlanRun& run, const Progress& progress) {
+    const SiteVisitors visitors = run.Begin(model);
+    TaskResult result = LogLikelihoods(items, ScoreEndings(model, visitors, SharingUnder(run), items, tokenizer,
+                                                           tokenizer.bos(), run.cache(), progress));
+    result.figures["bos"] = tokenizer.bos().has_value();
+    return result;
+  };
+}
+
+std::string How(const Json& result) {
+  return Formatted("{}, each scored after its context, {} <s>", Counted(result.at("n"), "continuation"),
+                   result.at("bos").get<bool>() ? "with" : "without");
+}
+
+std::vector<ItemKeys> Keys(const std::filesystem::path& file, size_t limit) {
+  std::vector<ItemKeys> keys;
+  for (const ChoiceItem& item : LoadContinuations(file, limit)) keys.push_back({item.where, item.keys});
+  return keys;
+}
+
+}  // namespace
+
+TaskResult LogLikelihoods(const std::vector<ChoiceItem>& items, const std::vector<std::vector<ScoredEnding>>& scores) {
+  TaskResult result;
+  std::string outcomes;
+  std::vector<double> losses;
+  for (size_t i = 0; i < items.size(); ++i) {
+    for (const ScoredEnding& score : scores[i]) {
+      outcomes += score.greedy ? '1' : '0';
+      losses.push_back(-score.log_likelihood);
+      result.records.push_back(
+          {{"line", items[i].line}, {"log_likelihood", score.log_likelihood}, {"greedy", score.greedy}});
+      if (!items[i].keys.empty()) result.records.back()["item"] = items[i].keys;
+    }
+  }
+  const auto n = static_cast<double>(losses.size());
+  const double acc = static_cast<double>(std::ranges::count(outcomes, '1')) / n;
+  result.figures = {{"n", losses.size()},
+                    {"acc", acc},
+                    {"acc_stderr", ShareError(acc, n)},
+                    {"perplexity", std::exp(std::accumulate(losses.begin(), losses.end(), 0.0) / n)},
+                    {"outcomes", outcomes},
+                    {"item_losses", losses},
+                    {"item_counts", std::vector<int64_t>(losses.size(), 1)}};
+  AddSamples(result, kFigures);
+  return result;
+}
+
+constexpr TaskKind kLogLikelihoodTask{.name = "loglikelihood",
+                                      .file = "CONTINUATIONS.jsonl",
+                                      .read = Read,
+                                      .figures = kFigures,
+                                      .count = "n",
+                                      .unit = "continuation",
+                                      .how = How,
+                                      .keys = Keys};
+
+}  // namespace tare
