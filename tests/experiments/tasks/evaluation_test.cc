@@ -28,9 +28,9 @@ TEST(EvaluationTest, RecordsTheRun) {
   Model model(GoldenFolder("diffllama-mha"), math);
   PlanRun run(Plan::Parse("attn_logits=int8/tensor"), Carrying::kSimulated, ModelSitesOf(model));
   const Json json = Evaluation(model, run, {.window = 20, .limit = 3}).json();
-  EXPECT_THAT(Keys(json), ElementsAre("schema", "model", "weights_sha256", "plan", "plan_hash", "executed", "lookahead",
-                                      "math", "limit", "perplexity_convention", "divergence_convention",
-                                      "documents_convention", "tasks"));
+  EXPECT_THAT(Keys(json),
+              ElementsAre("schema", "model", "weights_sha256", "plan", "plan_hash", "executed", "lookahead", "math",
+                          "limit", "perplexity_convention", "divergence_convention", "documents_convention", "tasks"));
   EXPECT_EQ(json["schema"], "tare.eval/1");
   EXPECT_EQ(json["plan"], "attn_logits=int8/tensor");
   EXPECT_EQ(json["executed"], false);
