@@ -43,8 +43,8 @@ TEST(DocumentItems, WikitextsLinesAndTheirLogAgree) {
 TEST(DocumentItems, TextsAreTakenAsWritten) {
   const TextDocument document = ParseDocument(R"x({"text": " a  b ( c )"})x", "f:1");
   EXPECT_EQ(document.text, " a  b ( c )");
-EXPECT_EQ(document.words, 6u) << "the empty one in front counts, as in the harness";
-EXPECT_EQ(document.bytes, 11u);
+  EXPECT_EQ(document.words, 6u) << "the empty one in front counts, as in the harness";
+  EXPECT_EQ(document.bytes, 11u);
 }
 
 TEST(DocumentItems, BadLinesHaveTheirOwnMessages) {
