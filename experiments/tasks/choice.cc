@@ -24,6 +24,20 @@ void Answer(ChoiceRecord& r) {
   r.answer_norm = ArgMax(by_character);
 }
 
+std::vector<ChoiceRecord> RecordsOf(const std::vector<ChoiceItem>& items, const EndingScores& scores) {
+  std::vector<ChoiceRecord> records;
+  for (size_t i = 0; i < items.size(); ++i) {
+    ChoiceRecord& record =
+        records.emplace_back(ChoiceRecord{.line = items[i].line, .label = items[i].label, .keys = items[i].keys});
+    for (const ScoredEnding& ending : scores[i]) {
+      record.log_likelihoods.push_back(ending.log_likelihood);
+      record.characters.push_back(ending.characters);
+    }
+    Answer(record);
+  }
+  return records;
+}
+
 constexpr WindowKeys kSamples{.losses = "sample_right", .counts = "sample_items"},
     kSamplesNorm{.losses = "sample_right_norm", .counts = "sample_items"};
 constexpr FigureKeys kFigures[] = {
@@ -36,18 +50,7 @@ std::vector<ChoiceRecord> MeasureChoice(Model& model, SiteVisitors visitors, Con
                                         const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer,
                                         std::optional<int32_t> bos, const std::optional<CachePlan>& cache,
                                         const Progress& progress) {
-  const auto scores = ScoreEndings(model, visitors, sharing, items, tokenizer, bos, cache, progress);
-  std::vector<ChoiceRecord> records;
-  for (size_t i = 0; i < items.size(); ++i) {
-    ChoiceRecord& record =
-        records.emplace_back(ChoiceRecord{.line = items[i].line, .label = items[i].label, .keys = items[i].keys});
-    for (const ScoredEnding& ending : scores[i]) {
-      record.log_likelihoods.push_back(ending.log_likelihood);
-      record.characters.push_back(ending.characters);
-    }
-    Answer(record);
-  }
-  return records;
+  return RecordsOf(items, ScoreEndings(model, visitors, sharing, items, tokenizer, bos, cache, progress));
 }
 
 TaskResult Accuracies(const std::vector<ChoiceRecord>& records) {
@@ -81,16 +84,10 @@ TaskResult Accuracies(const std::vector<ChoiceRecord>& records) {
 namespace {
 
 RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
-  Tokenizer loaded = Tokenizer::Load(of.folder());
-  std::vector<ChoiceItem> all = LoadChoiceItems(file, static_cast<size_t>(options.windows.limit));
-  CheckLengths(all, loaded, of.config().max_positions);
-  return [tokenizer = std::move(loaded), items = std::move(all)](Model& model, PlanRun& run, const Progress& progress) {
-    const SiteVisitors visitors = run.Begin(model);
-    TaskResult result = Accuracies(
-        MeasureChoice(model, visitors, SharingUnder(run), items, tokenizer, tokenizer.bos(), run.cache(), progress));
-    result.figures["bos"] = tokenizer.bos().has_value();
-    return result;
-  };
+  return TaskOfItems(LoadChoiceItems(file, static_cast<size_t>(options.windows.limit)), of,
+                     [](const std::vector<ChoiceItem>& items, const EndingScores& scores) {
+                       return Accuracies(RecordsOf(items, scores));
+                     });
 }
 
 std::string How(const Json& result) {
@@ -101,9 +98,7 @@ std::string How(const Json& result) {
 }
 
 std::vector<ItemKeys> Keys(const std::filesystem::path& file, size_t limit) {
-  std::vector<ItemKeys> keys;
-  for (const ChoiceItem& item : LoadChoiceItems(file, limit)) keys.push_back({item.where, item.keys});
-  return keys;
+  return KeysOfItems(LoadChoiceItems(file, limit));
 }
 
 }  // namespace

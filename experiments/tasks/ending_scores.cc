@@ -14,8 +14,6 @@
 namespace tare {
 namespace {
 
-using Scores = std::vector<std::vector<ScoredEnding>>;
-
 constexpr int64_t kBatchRows = 2048;  // a batch is full once it has so many
 
 // A token of an ending whose log-probability is read from a row of the batch.
@@ -92,7 +90,7 @@ bool IsFirstLargest(std::span<const float> values, int32_t place) {
 
 // Scores the targets whose rows the last pass computed: row_of gives a target's row in that pass, or none.
 void Score(Model& model, const std::vector<Target>& targets,
-           const std::function<std::optional<int64_t>(int64_t)>& row_of, Scores& scores) {
+           const std::function<std::optional<int64_t>(int64_t)>& row_of, EndingScores& scores) {
   std::vector<int64_t> rows;
   std::vector<const Target*> here;
   for (const Target& t : targets) {
@@ -117,7 +115,7 @@ void Score(Model& model, const std::vector<Target>& targets,
 }
 
 void RunBatch(Model& model, SiteVisitors visitors, const Batch& batch, const std::optional<CachePlan>& cache,
-              Scores& scores) {
+              EndingScores& scores) {
   if (!cache) {
     model.Forward(batch.tokens, visitors);
     return Score(model, batch.targets, [](int64_t row) { return std::optional(row); }, scores);
@@ -146,7 +144,21 @@ void CheckLength(const ChoiceItem& item, const EncodedChoice& encoded, size_t bo
   }
 }
 
-void RequireFinite(const Scores& scores, const std::vector<ChoiceItem>& items) {
+// A token takes at least a byte, so short items need not be encoded for this.
+void CheckLengths(const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer, int max_positions) {
+  for (const ChoiceItem& item : items) {
+    const size_t context = std::ranges::max(item.contexts, {}, &std::string::size).size();
+    const size_t ending = std::ranges::max(item.endings, {}, &std::string::size).size();
+    if (context + ending + 2 > static_cast<size_t>(max_positions))
+      CheckLength(item, EncodeChoice(item, tokenizer), tokenizer.bos() ? 1 : 0, max_positions);
+  }
+}
+
+ContextSharing SharingUnder(const PlanRun& run) {
+  return run.SpansRows() ? ContextSharing::kForbidden : ContextSharing::kAllowed;
+}
+
+void RequireFinite(const EndingScores& scores, const std::vector<ChoiceItem>& items) {
   for (size_t i = 0; i < scores.size(); ++i) {
     for (size_t e = 0; e < scores[i].size(); ++e) {
       if (!std::isfinite(scores[i][e].log_likelihood))
@@ -158,15 +170,11 @@ void RequireFinite(const Scores& scores, const std::vector<ChoiceItem>& items) {
 
 }  // namespace
 
-ContextSharing SharingUnder(const PlanRun& run) {
-  return run.SpansRows() ? ContextSharing::kForbidden : ContextSharing::kAllowed;
-}
-
-Scores ScoreEndings(Model& model, SiteVisitors visitors, ContextSharing sharing, const std::vector<ChoiceItem>& items,
-                    const Tokenizer& tokenizer, std::optional<int32_t> bos, const std::optional<CachePlan>& cache,
-                    const Progress& progress) {
+EndingScores ScoreEndings(Model& model, SiteVisitors visitors, ContextSharing sharing,
+                          const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer, std::optional<int32_t> bos,
+                          const std::optional<CachePlan>& cache, const Progress& progress) {
   if (items.empty()) Fail("got no items to score; expected at least one line");
-  Scores scores;
+  EndingScores scores;
   Batch batch(bos, sharing);
   for (size_t i = 0; i < items.size(); ++i) {
     const EncodedChoice encoded = EncodeChoice(items[i], tokenizer);
@@ -183,14 +191,24 @@ Scores ScoreEndings(Model& model, SiteVisitors visitors, ContextSharing sharing,
   return scores;
 }
 
-// A token takes at least a byte, so short items need not be encoded for this.
-void CheckLengths(const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer, int max_positions) {
-  for (const ChoiceItem& item : items) {
-    const size_t context = std::ranges::max(item.contexts, {}, &std::string::size).size();
-    const size_t ending = std::ranges::max(item.endings, {}, &std::string::size).size();
-    if (context + ending + 2 > static_cast<size_t>(max_positions))
-      CheckLength(item, EncodeChoice(item, tokenizer), tokenizer.bos() ? 1 : 0, max_positions);
-  }
+RunTask TaskOfItems(std::vector<ChoiceItem> items, const Model& of,
+                    TaskResult (*result)(const std::vector<ChoiceItem>& items, const EndingScores& scores)) {
+  Tokenizer loaded = Tokenizer::Load(of.folder());
+  CheckLengths(items, loaded, of.config().max_positions);
+  return [tokenizer = std::move(loaded), items = std::move(items), result](Model& model, PlanRun& run,
+                                                                           const Progress& progress) {
+    const SiteVisitors visitors = run.Begin(model);
+    TaskResult scored = result(items, ScoreEndings(model, visitors, SharingUnder(run), items, tokenizer,
+                                                   tokenizer.bos(), run.cache(), progress));
+    scored.figures["bos"] = tokenizer.bos().has_value();
+    return scored;
+  };
+}
+
+std::vector<ItemKeys> KeysOfItems(const std::vector<ChoiceItem>& items) {
+  std::vector<ItemKeys> keys;
+  for (const ChoiceItem& item : items) keys.push_back({item.where, item.keys});
+  return keys;
 }
 
 }  // namespace tare

@@ -12,11 +12,11 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/passes/progress.h"
 #include "experiments/tasks/items/choice_items.h"
+#include "experiments/tasks/task.h"
 
 namespace tare {
 
 enum class ContextSharing { kAllowed, kForbidden };
-ContextSharing SharingUnder(const PlanRun& run);
 
 struct ScoredEnding {
   double log_likelihood = 0;  // nats, the sum over its tokens
@@ -24,14 +24,18 @@ struct ScoredEnding {
   bool greedy = true;         // each of its tokens is the most probable one, the first of equals
 };
 
+using EndingScores = std::vector<std::vector<ScoredEnding>>;  // [items][endings]
+
 // For each item, each of its endings. cache: runs through a cache; empty: through ordinary forward passes. Throws Error
 // if an item does not fit the model's positions, or if a likelihood is not finite.
-std::vector<std::vector<ScoredEnding>> ScoreEndings(Model& model, SiteVisitors visitors, ContextSharing sharing,
-                                                    const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer,
-                                                    std::optional<int32_t> bos, const std::optional<CachePlan>& cache,
-                                                    const Progress& progress);
+EndingScores ScoreEndings(Model& model, SiteVisitors visitors, ContextSharing sharing,
+                          const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer, std::optional<int32_t> bos,
+                          const std::optional<CachePlan>& cache, const Progress& progress);
 
-// Throws Error if an item does not fit, before the first one runs.
-void CheckLengths(const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer, int max_positions);
+// A task that scores the items with the model's own tokenizer. `result` makes its figures and records; then "bos" is
+// added: whether `<s>` came first. Throws Error if an item does not fit the model, before the first one runs.
+RunTask TaskOfItems(std::vector<ChoiceItem> items, const Model& of,
+                    TaskResult (*result)(const std::vector<ChoiceItem>& items, const EndingScores& scores));
+std::vector<ItemKeys> KeysOfItems(const std::vector<ChoiceItem>& items);
 
 }  // namespace tare

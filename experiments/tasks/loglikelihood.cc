@@ -20,16 +20,7 @@ constexpr FigureKeys kFigures[] = {{.name = "acc", .error = "acc_stderr", .outco
                                    {.name = "perplexity", .windows = kItems, .of_mean = OfMean::kExponential}};
 
 RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
-  Tokenizer loaded = Tokenizer::Load(of.folder());
-  std::vector<ChoiceItem> all = LoadContinuations(file, static_cast<size_t>(options.windows.limit));
-  CheckLengths(all, loaded, of.config().max_positions);
-  return [tokenizer = std::move(loaded), items = std::move(all)](Model& model, PlanRun& run, const Progress& progress) {
-    const SiteVisitors visitors = run.Begin(model);
-    TaskResult result = LogLikelihoods(items, ScoreEndings(model, visitors, SharingUnder(run), items, tokenizer,
-                                                           tokenizer.bos(), run.cache(), progress));
-    result.figures["bos"] = tokenizer.bos().has_value();
-    return result;
-  };
+  return TaskOfItems(LoadContinuations(file, static_cast<size_t>(options.windows.limit)), of, LogLikelihoods);
 }
 
 std::string How(const Json& result) {
@@ -38,14 +29,12 @@ std::string How(const Json& result) {
 }
 
 std::vector<ItemKeys> Keys(const std::filesystem::path& file, size_t limit) {
-  std::vector<ItemKeys> keys;
-  for (const ChoiceItem& item : LoadContinuations(file, limit)) keys.push_back({item.where, item.keys});
-  return keys;
+  return KeysOfItems(LoadContinuations(file, limit));
 }
 
 }  // namespace
 
-TaskResult LogLikelihoods(const std::vector<ChoiceItem>& items, const std::vector<std::vector<ScoredEnding>>& scores) {
+TaskResult LogLikelihoods(const std::vector<ChoiceItem>& items, const EndingScores& scores) {
   TaskResult result;
   std::string outcomes;
   std::vector<double> losses;

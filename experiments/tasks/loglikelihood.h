@@ -14,6 +14,6 @@ extern const TaskKind kLogLikelihoodTask;  // loglikelihood=CONTINUATIONS.jsonl
 // Of all continuations: n, acc, its standard error and outcomes, perplexity, and minus each log-likelihood
 // (item_losses; item_counts are ones); samples as in Accuracies (choice.h). One record each: "line", "log_likelihood",
 // "greedy", its line's keys as "item".
-TaskResult LogLikelihoods(const std::vector<ChoiceItem>& items, const std::vector<std::vector<ScoredEnding>>& scores);
+TaskResult LogLikelihoods(const std::vector<ChoiceItem>& items, const EndingScores& scores);
 
 }  // namespace tare

@@ -26,6 +26,10 @@ inline constexpr std::array kGoldenQuantized = {"llama-mha", "llama-gqa", "llama
 inline std::filesystem::path GoldenFolder(const std::string& name) {
   return std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/golden" / name;
 }
+// Lines of lm-evaluation-harness's tasks and of its logs.
+inline std::filesystem::path HarnessFile(const std::string& name) {
+  return std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/harness" / name;
+}
 inline std::filesystem::path PairFolder(const std::string& name) {
   return std::filesystem::path(TARE_SOURCE_DIR) / "experiments/pair" / name;
 }

@@ -59,12 +59,7 @@ ChoiceItem ParseChoiceItem(std::string_view text, const std::string& where) {
 }
 
 std::vector<ChoiceItem> LoadChoiceItems(const std::filesystem::path& path, size_t limit) {
-  std::vector<ChoiceItem> items;
-  ForEachLine(path, limit, [&](const JsonLine& line) {
-    items.push_back(ParseChoiceItem(line.text, line.where));
-    items.back().line = line.number;
-  });
-  return items;
+  return LoadLines(path, limit, ParseChoiceItem);
 }
 
 EncodedChoice EncodeChoice(const ChoiceItem& item, const Tokenizer& tokenizer) {

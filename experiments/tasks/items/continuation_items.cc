@@ -58,12 +58,7 @@ ChoiceItem ParseContinuation(std::string_view text, const std::string& where) {
 }
 
 std::vector<ChoiceItem> LoadContinuations(const std::filesystem::path& path, size_t limit) {
-  std::vector<ChoiceItem> items;
-  ForEachLine(path, limit, [&](const JsonLine& line) {
-    items.push_back(ParseContinuation(line.text, line.where));
-    items.back().line = line.number;
-  });
-  return items;
+  return LoadLines(path, limit, ParseContinuation);
 }
 
 }  // namespace tare

@@ -79,12 +79,7 @@ TextDocument ParseDocument(std::string_view line, const std::string& where) {
 }
 
 std::vector<TextDocument> LoadDocuments(const std::filesystem::path& path, size_t limit) {
-  std::vector<TextDocument> documents;
-  ForEachLine(path, limit, [&](const JsonLine& line) {
-    documents.push_back(ParseDocument(line.text, line.where));
-    documents.back().line = line.number;
-  });
-  return documents;
+  return LoadLines(path, limit, ParseDocument);
 }
 
 }  // namespace tare

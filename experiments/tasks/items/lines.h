@@ -24,6 +24,18 @@ struct JsonLine {
 // there is no such line.
 void ForEachLine(const std::filesystem::path& path, size_t limit, const std::function<void(const JsonLine&)>& body);
 
+// Every such line as an item, which gets its line's number.
+template <typename Item>
+std::vector<Item> LoadLines(const std::filesystem::path& path, size_t limit,
+                            Item (*parse)(std::string_view json, const std::string& where)) {
+  std::vector<Item> items;
+  ForEachLine(path, limit, [&](const JsonLine& line) {
+    items.push_back(parse(line.text, line.where));
+    items.back().line = line.number;
+  });
+  return items;
+}
+
 // An object. Throws Error for anything else; `expected` says with what fields.
 nlohmann::json ParseObject(std::string_view text, const std::string& where, const char* expected);
 

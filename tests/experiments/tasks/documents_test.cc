@@ -19,13 +19,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-std::filesystem::path Wikitext() {
-  return std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/harness/wikitext.jsonl";
-}
-
 TaskResult Measured(int64_t window) {
   Model model(PairFolder("novels-standard"));
-  const RunTask run = kDocumentsTask.read(Wikitext(), model, {.windows = {.window = window}});
+  const RunTask run = kDocumentsTask.read(HarnessFile("wikitext.jsonl"), model, {.windows = {.window = window}});
   PlanRun plan(Plan::Parse(""), Carrying::kSimulated, ModelSitesOf(model));
   return run(model, plan, {});
 }

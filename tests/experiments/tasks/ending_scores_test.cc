@@ -18,10 +18,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-std::filesystem::path HarnessFile(const std::string& name) {
-  return std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/harness" / (name + ".jsonl");
-}
-
 const Tokenizer& PairTokenizer() {
   static const Tokenizer tokenizer = Tokenizer::Load(PairFolder("novels-standard"));
   return tokenizer;
@@ -34,7 +30,7 @@ auto Scored(const std::vector<ChoiceItem>& items, ContextSharing sharing) {
 
 // Log-likelihoods of transformers in f32 are within 1e-3 (choice_test.cc).
 void ExpectLogged(const std::vector<std::vector<ScoredEnding>>& scores, const std::string& task) {
-  ForEachLine(HarnessFile("samples_" + task), 0, [&](const JsonLine& line) {
+  ForEachLine(HarnessFile("samples_" + task + ".jsonl"), 0, [&](const JsonLine& line) {
     const nlohmann::json logged = nlohmann::json::parse(line.text).at("filtered_resps");
     const std::vector<ScoredEnding>& endings = scores.at(line.number - 1);
     const bool single = logged[0].is_string();
@@ -48,12 +44,13 @@ void ExpectLogged(const std::vector<std::vector<ScoredEnding>>& scores, const st
 }
 
 TEST(EndingScores, AreWhatTheHarnessLogged) {
-  for (const char* task : {"hellaswag", "arc_easy", "openbookqa", "piqa", "winogrande", "boolq", "mmlu"}) {
-    const std::vector<ChoiceItem> items = LoadChoiceItems(HarnessFile(task));
+  for (const std::string task : {"hellaswag", "arc_easy", "openbookqa", "piqa", "winogrande", "boolq", "mmlu"}) {
+    const std::vector<ChoiceItem> items = LoadChoiceItems(HarnessFile(task + ".jsonl"));
     for (const ContextSharing sharing : {ContextSharing::kAllowed, ContextSharing::kForbidden})
       ExpectLogged(Scored(items, sharing), task);
   }
-  ExpectLogged(Scored(LoadContinuations(HarnessFile("lambada_openai")), ContextSharing::kAllowed), "lambada_openai");
+  ExpectLogged(Scored(LoadContinuations(HarnessFile("lambada_openai.jsonl")), ContextSharing::kAllowed),
+               "lambada_openai");
 }
 
 TEST(EndingScores, AnEmptyContextIsTheBeginningOfAText) {

@@ -10,6 +10,7 @@
 #include "experiments/tasks/items/harness_log.h"
 #include "experiments/tasks/items/lines.h"
 #include "quant/base/error.h"
+#include "tests/support/golden.h"
 
 namespace tare {
 namespace {
@@ -17,13 +18,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-std::filesystem::path HarnessFile(const std::string& name) {
-  return std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/harness" / (name + ".jsonl");
-}
-
 std::vector<nlohmann::json> Logged(const std::string& task) {
   std::vector<nlohmann::json> lines;
-  ForEachLine(HarnessFile("samples_" + task), 0,
+  ForEachLine(HarnessFile("samples_" + task + ".jsonl"), 0,
               [&](const JsonLine& line) { lines.push_back(nlohmann::json::parse(line.text)); });
   return lines;
 }
@@ -41,8 +38,8 @@ class TaskTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(TaskTest, LinesAndLogsGiveTheHarnesssRequests) {
   const std::string task = GetParam();
-  const std::vector<ChoiceItem> lines = LoadChoiceItems(HarnessFile(task)),
-                                logs = LoadChoiceItems(HarnessFile("samples_" + task));
+  const std::vector<ChoiceItem> lines = LoadChoiceItems(HarnessFile(task + ".jsonl")),
+                                logs = LoadChoiceItems(HarnessFile("samples_" + task + ".jsonl"));
   const std::vector<nlohmann::json> logged = Logged(task);
   ASSERT_EQ(lines.size(), logged.size());
   ASSERT_EQ(logs.size(), logged.size());

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "quant/base/error.h"
+#include "tests/support/golden.h"
 
 namespace tare {
 namespace {
@@ -37,9 +38,8 @@ TEST(ContinuationItems, AListSharesItsContext) {
 }
 
 TEST(ContinuationItems, LambadasLinesAndTheirLogAgree) {
-  const std::filesystem::path data = std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/harness";
-  const std::vector<ChoiceItem> lines = LoadContinuations(data / "lambada_openai.jsonl"),
-                                logs = LoadContinuations(data / "samples_lambada_openai.jsonl");
+  const std::vector<ChoiceItem> lines = LoadContinuations(HarnessFile("lambada_openai.jsonl")),
+                                logs = LoadContinuations(HarnessFile("samples_lambada_openai.jsonl"));
   ASSERT_EQ(lines.size(), 3u);
   for (size_t i = 0; i < lines.size(); ++i) {
     EXPECT_EQ(lines[i].contexts, logs[i].contexts);

@@ -8,6 +8,7 @@
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/file/strict_json.h"
+#include "tests/support/golden.h"
 
 namespace tare {
 namespace {
@@ -15,12 +16,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-std::filesystem::path DataFile(const char* name) {
-  return std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/harness" / name;
-}
-
 TEST(DocumentItems, PagesAreDetokenizedAndCountedAsTheHarness) {
-  for (const auto& sample : ReadJson(DataFile("detokenized.json"))) {
+  for (const auto& sample : ReadJson(HarnessFile("detokenized.json"))) {
     const auto page = sample[0].get<std::string>();
     EXPECT_EQ(DetokenizeWikitext(page), sample[1].get<std::string>()) << page;
     EXPECT_EQ(CountWords(page), sample[2].get<size_t>()) << page;
@@ -28,8 +25,8 @@ TEST(DocumentItems, PagesAreDetokenizedAndCountedAsTheHarness) {
 }
 
 TEST(DocumentItems, WikitextsLinesAndTheirLogAgree) {
-  const std::vector<TextDocument> lines = LoadDocuments(DataFile("wikitext.jsonl")),
-                                  logs = LoadDocuments(DataFile("samples_wikitext.jsonl"));
+  const std::vector<TextDocument> lines = LoadDocuments(HarnessFile("wikitext.jsonl")),
+                                  logs = LoadDocuments(HarnessFile("samples_wikitext.jsonl"));
   ASSERT_EQ(lines.size(), 2u);
   for (size_t i = 0; i < lines.size(); ++i) {
     EXPECT_EQ(lines[i].text, logs[i].text);
