@@ -107,15 +107,13 @@ RotaryConfig ReadRotary(const ConfigKeys& keys, int max_positions) {
   RotaryConfig rotary;
   rotary.theta = keys.Positive("rope_theta", rotary.theta);
   for (const char* key : {"rope_parameters", "rope_scaling"}) {  // new and old name, as transformers reads both
-    if (!keys.Has(key)) continue;
-    const ConfigKeys parameters = keys.Object(key);
-    for (const char* by_layer : {"full_attention", "sliding_attention"}) parameters.Refuse(by_layer);
-    return ReadRotaryObject(parameters, max_positions, rotary.theta);
+    if (keys.Has(key)) return ReadRotaryObject(keys.Object(key), max_positions, rotary.theta);
   }
   return rotary;
 }
 
 RotaryConfig ReadRotaryObject(const ConfigKeys& parameters, int max_positions, double theta) {
+  for (const char* by_layer : {"full_attention", "sliding_attention"}) parameters.Refuse(by_layer);
   RotaryConfig rotary{.theta = parameters.Positive("rope_theta", theta)};
   ReadScaling(parameters, max_positions, rotary);
   return rotary;

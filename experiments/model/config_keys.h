@@ -45,7 +45,7 @@ class ConfigKeys {
 
 // Accepts both spellings of the rotary parameters.
 RotaryConfig ReadRotary(const ConfigKeys& keys, int max_positions);
-// One object of rotary parameters.
+// One object of rotary parameters. Throws Error for one that holds others by type of layer.
 RotaryConfig ReadRotaryObject(const ConfigKeys& parameters, int max_positions, double theta);
 
 // rotary_layout: which channels rotate together.

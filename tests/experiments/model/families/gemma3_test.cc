@@ -52,6 +52,8 @@ TEST(Gemma3Test, UnsupportedFeaturesAreRefused) {
   ExpectConfigRefused(With(small, "hidden_activation", "gelu"), "hidden_activation", "'gelu'");
   ExpectConfigRefused(With(small, "final_logit_softcapping", 0), "final_logit_softcapping", "positive");
   ExpectConfigRefused(With(small, "rope_parameters", {{"rope_type", "default"}}), "rope_parameters", "rope_type");
+  ExpectConfigRefused(With(small, "rope_scaling", {{"full_attention", {{"rope_type", "linear"}, {"factor", 8.0}}}}),
+                      "rope_scaling", "full_attention");
 }
 
 }  // namespace
