@@ -8,6 +8,8 @@
 
 #include <cerrno>
 #include <charconv>
+#include <climits>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -25,10 +27,23 @@ std::string CheckOf(std::string_view begin) {
   return Sha256Hex(std::as_bytes(std::span(begin))).substr(0, kCheckDigits);
 }
 
-// Digits, a dash, and anything: the process of NAME.PID-..., 0 of another name.
-pid_t ProcessIn(std::string_view temporary, const std::string& name) {
-  if (!temporary.starts_with(name + ".") || !temporary.ends_with(kTemporaryEnd)) return 0;
-  temporary.remove_prefix(name.size() + 1);
+// ".PID-N-CHECK.tmp" with ten digits for each of both numbers.
+constexpr size_t kMostAfterStem = 1 + 10 + 1 + 10 + 1 + kCheckDigits + kTemporaryEnd.size();
+constexpr size_t kMostStem = NAME_MAX - kMostAfterStem;
+
+// What temporaries of this name begin with. A character is not cut in two: some file systems take UTF-8 alone. A name
+// that is itself too long stays, so that it fails before anything is written.
+std::string StemOf(const std::string& name) {
+  if (name.size() <= kMostStem || name.size() > NAME_MAX) return name;
+  size_t kept = kMostStem - 1 - kCheckDigits;
+  while (kept > 0 && (static_cast<uint8_t>(name[kept]) & 0xC0) == 0x80) --kept;
+  return Formatted("{}-{}", name.substr(0, kept), CheckOf(name));
+}
+
+// Digits, a dash, and anything: the process of STEM.PID-..., 0 of another name.
+pid_t ProcessIn(std::string_view temporary, const std::string& stem) {
+  if (!temporary.starts_with(stem + ".") || !temporary.ends_with(kTemporaryEnd)) return 0;
+  temporary.remove_prefix(stem.size() + 1);
   pid_t pid = 0;
   const auto end = std::from_chars(temporary.data(), temporary.data() + temporary.size(), pid).ptr;
   return pid > 0 && *end == '-' ? pid : 0;
@@ -37,7 +52,7 @@ pid_t ProcessIn(std::string_view temporary, const std::string& name) {
 }  // namespace
 
 std::string TemporaryName(const std::string& name, int n) {
-  const std::string begin = Formatted("{}.{}-{}", name, getpid(), n);
+  const std::string begin = Formatted("{}.{}-{}", StemOf(name), getpid(), n);
   return Formatted("{}-{}{}", begin, CheckOf(begin), kTemporaryEnd);
 }
 
@@ -49,10 +64,10 @@ bool IsTemporaryName(const std::string& name) {
 }
 
 pid_t OtherWriter(const OpenFolder& folder, const std::filesystem::path& path) {
-  const std::string name = path.filename();
+  const std::string stem = StemOf(path.filename());
   pid_t writer = 0;
   folder.ForEachName([&](const std::string& temporary) {
-    const pid_t process = ProcessIn(temporary, name);
+    const pid_t process = ProcessIn(temporary, stem);
     if (process == 0 || process == getpid()) return;
     if (!IsTemporaryName(temporary))
       return Notice(Formatted("{}: a killed run may have left it; try removing it if nobody needs it",

@@ -11,8 +11,9 @@
 namespace tare {
 
 void FailToCreate(const std::filesystem::path& path, int error) {
-  Fail("{}: cannot write: {}; try checking the folder's permissions, or write to another", path.string(),
-       std::strerror(error));
+  const char* const advice =
+      error == ENAMETOOLONG ? "a shorter one" : "checking the folder's permissions, or write to another";
+  Fail("{}: cannot write: {}; try {}", path.string(), std::strerror(error), advice);
 }
 
 void FailToWrite(const std::filesystem::path& path, int error) {

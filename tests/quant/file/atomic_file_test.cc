@@ -114,6 +114,27 @@ TEST(AtomicFile, RemovesWhatAKillLeft) {
               HasSubstr("/a.99999999-0.tmp: a killed run may have left it; try removing it if nobody needs it"));
 }
 
+// With temporaries that a file system takes: two names that begin alike are two files, and one's is cleaned up.
+TEST(AtomicFile, NamesAreAsLongAsTheFileSystemTakesThem) {
+  const TemporaryFolder folder;
+  const std::string one(255, 'a'), other = std::string(254, 'a') + "b";
+  const pid_t child = fork();
+  if (child == 0) {
+    (void)new AtomicFile(folder / one);
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  ASSERT_EQ(folder.Names().size(), 1u);
+  WriteFileAtomically(folder / other, "other");
+  EXPECT_EQ(folder.Names().size(), 2u);  // what is left is another file's
+  WriteFileAtomically(folder / one, "one");
+  EXPECT_THAT(folder.Names(), testing::UnorderedElementsAre(one, other));
+  EXPECT_EQ(GetFile(folder / one), "one");
+  EXPECT_EQ(GetFile(folder / other), "other");
+  EXPECT_THAT([&] { AtomicFile(folder / (one + "a")); },
+              ThrowsMessage<Error>(HasSubstr("cannot write: File name too long; try a shorter one")));
+}
+
 // The folder is moved away, and a link to somebody else's takes its place: nothing goes there.
 TEST(AtomicFile, AFolderIsOpenedOnce) {
   const TemporaryFolder folder;

@@ -37,6 +37,17 @@ TEST(AtomicFolder, ComesWholeOrNotAtAll) {
   EXPECT_EQ(GetFile(folder / "m/a"), "1");
 }
 
+TEST(AtomicFolder, ItsNameIsAsLongAsTheFileSystemTakesIt) {
+  const TemporaryFolder folder;
+  const std::string longest(255, 'm');
+  AtomicFolder made(folder / longest);
+  WriteFileAtomically(made.path() / longest, "1");
+  made.Commit();
+  EXPECT_EQ(GetFile(folder / longest / longest), "1");
+  EXPECT_THAT([&] { const AtomicFolder refused(folder / (longest + "m")); },
+              ThrowsMessage<Error>(HasSubstr("cannot write: File name too long")));
+}
+
 TEST(AtomicFolder, AddsToAFolderAndReplacesNothing) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "m");

@@ -6,6 +6,8 @@
 
 #include <unistd.h>
 
+#include <limits>
+
 #include "quant/base/formatted.h"
 #include "tests/quant/file/temporary_folder.h"
 
@@ -25,6 +27,24 @@ TEST(TemporaryName, IsKnownAndNothingElseIs) {
   }
   for (const char* other : {"", ".tmp", "a.1-0.tmp", "a.1-0-0123456789abcdef.tmp"})
     EXPECT_FALSE(IsTemporaryName(other)) << other;
+}
+
+// Names as long as a file system takes them: their temporaries are too, and those of two names differ.
+TEST(TemporaryName, LongNamesAreCutAndKeepApart) {
+  const std::string longest_whole(212, 'a'), cut(213, 'a');
+  EXPECT_TRUE(TemporaryName(longest_whole, 0).starts_with(longest_whole + "."));
+  EXPECT_TRUE(TemporaryName(cut, 0).starts_with(std::string(195, 'a') + "-"));
+  for (size_t size : {213u, 228u, 255u}) {
+    const std::string one(size, 'a'), other = std::string(size - 1, 'a') + "b";
+    constexpr int kMost = std::numeric_limits<int>::max();
+    EXPECT_LE(TemporaryName(one, kMost).size(), 255u);
+    EXPECT_TRUE(IsTemporaryName(TemporaryName(one, kMost)));
+    EXPECT_NE(TemporaryName(one, 0).substr(0, 212), TemporaryName(other, 0).substr(0, 212));
+  }
+  EXPECT_TRUE(TemporaryName(std::string(256, 'a'), 0).starts_with(std::string(256, 'a')));  // no file can have it
+  std::string umlauts;
+  while (umlauts.size() < 254) umlauts += "\u00e4";
+  EXPECT_TRUE(TemporaryName(umlauts, 0).starts_with(umlauts.substr(0, 194) + "-"));
 }
 
 TEST(TemporaryName, AFolderGoesWithItsFilesAndStaysWithWhatElseIsInIt) {

@@ -19,6 +19,8 @@ TEST(WriteFailure, NamesThePathTheReasonAndSomethingToTry) {
   EXPECT_THAT([] { FailToCreate("a/b", EACCES); },
               ThrowsMessage<Error>("a/b: cannot write: Permission denied; try checking the folder's permissions, or "
                                    "write to another"));
+  EXPECT_THAT([] { FailToCreate("a/b", ENAMETOOLONG); },
+              ThrowsMessage<Error>("a/b: cannot write: File name too long; try a shorter one"));
   EXPECT_THAT([] { FailToWrite("a/b", ENOSPC); },
               ThrowsMessage<Error>("a/b: writing failed: No space left on device; try freeing space there, or write to "
                                    "another folder"));
