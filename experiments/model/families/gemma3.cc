@@ -34,6 +34,17 @@ void ReadPositions(const ConfigKeys& keys, ModelConfig& c) {
   }
 }
 
+// Every layer slides but the last of each pattern, unless layer_types says it layer by layer.
+std::vector<int> ReadPattern(const ConfigKeys& keys, int layers) {
+  const int window = ReadWindow(keys, 4096), pattern = keys.Integer("sliding_window_pattern", 1, 6);
+  if (window == 0 && pattern > 1 && !keys.Has("layer_types"))
+    Fail(
+        "{}: sliding_window: got null, expected a number of keys, as sliding_window_pattern {} makes layers slide; try "
+        "the window that the model was trained with",
+        keys.where(), pattern);
+  return ReadWindows(keys, layers, window, [pattern](int layer) { return (layer + 1) % pattern != 0; });
+}
+
 void Read(const ConfigKeys& keys, ModelConfig& c) {
   if (const std::string gelu = "gelu_pytorch_tanh";
       keys.Has("hidden_activation") && keys.Text("hidden_activation") != gelu)
@@ -50,9 +61,7 @@ void Read(const ConfigKeys& keys, ModelConfig& c) {
   if (keys.Has("final_logit_softcapping")) c.logit_cap = static_cast<float>(keys.Positive("final_logit_softcapping"));
   c.embedding_scale = std::sqrt(static_cast<float>(c.hidden));
   c.qk_norm = true;
-  const int pattern = keys.Integer("sliding_window_pattern", 1, 6);
-  c.windows =
-      ReadWindows(keys, c.layers, ReadWindow(keys, 4096), [pattern](int layer) { return (layer + 1) % pattern != 0; });
+  c.windows = ReadPattern(keys, c.layers);
   ReadPositions(keys, c);
 }
 

@@ -10,6 +10,7 @@ namespace {
 
 using nlohmann::json;
 using testing::ElementsAre;
+using testing::IsEmpty;
 
 TEST(Gemma3Test, DefaultsAreTransformers) {
   json config = With(SmallConfig("gemma3_text"), "num_hidden_layers", 7);
@@ -43,6 +44,18 @@ TEST(Gemma3Test, OldAndNewSpellingOfPositionsAreTheSame) {
     EXPECT_EQ(c.window_rotary->type, RotaryConfig::Type::kDefault);
     EXPECT_EQ(c.window_rotary->theta, 2e4);
   }
+}
+
+// transformers gives such a model sliding layers too, and then no mask for them.
+TEST(Gemma3Test, LayersThatSlideNeedAWindow) {
+  const json none = With(SmallConfig("gemma3_text"), "sliding_window", nullptr);
+  ExpectConfigRefused(none, "sliding_window", "got null, expected a number of keys, as sliding_window_pattern 6");
+  ExpectConfigRefused(With(none, "sliding_window_pattern", 2), "sliding_window", "got null");
+  EXPECT_THAT(Parsed(With(none, "sliding_window_pattern", 1)).windows, IsEmpty());
+  json types = With(none, "layer_types", std::vector<std::string>(4, "full_attention"));
+  EXPECT_THAT(Parsed(types).windows, IsEmpty());
+  types["layer_types"][2] = "sliding_attention";
+  ExpectConfigRefused(types, "layer_types", "sliding_attention in layer 2");
 }
 
 TEST(Gemma3Test, UnsupportedFeaturesAreRefused) {
