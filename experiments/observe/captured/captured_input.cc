@@ -2,7 +2,9 @@
 #include "experiments/observe/captured/captured_input.h"
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
+#include <utility>
 
 #include "experiments/arrays/array_file.h"
 #include "experiments/observe/statistics_units.h"
@@ -66,6 +68,15 @@ void CheckAlike(const CapturedArray& first, const CapturedArray& other, const st
          other.rows, first.sequences, first.rows, first.array.name);
 }
 
+// Two names may be of one layer ("layer_out.0", "layer_out.00"). The arrays are sorted.
+void CheckDistinct(const std::vector<CapturedArray>& arrays, const std::string& where) {
+  const auto place = [](const CapturedArray& a) { return std::pair(a.site, a.layer); };
+  const auto found = std::ranges::adjacent_find(arrays, std::equal_to(), place);
+  if (found == arrays.end()) return;
+  const auto [first, second] = std::minmax(found[0].array.name, found[1].array.name);
+  Fail("{}: got {} and {}, expected one array of a site in a layer; try removing one", where, first, second);
+}
+
 std::string Signature(const CapturedArray& a) {
   return Formatted("{} of {} heads and {} channels", a.array.name, a.heads, IsAttentionMap(a.site) ? 0 : a.columns);
 }
@@ -119,6 +130,7 @@ CapturedFile OpenCaptured(std::unique_ptr<ArrayFile> file, const CapturedLayout&
   // Weights first, which have no sequences, then layer by layer.
   std::ranges::sort(captured.arrays, {},
                     [](const CapturedArray& a) { return std::tuple(!IsWeight(a.site), a.layer.value_or(-1), a.site); });
+  CheckDistinct(captured.arrays, path.string());
   const CapturedArray& any = captured.arrays.back();
   if (IsWeight(any.site)) return captured;
   for (const CapturedArray& a : captured.arrays) {

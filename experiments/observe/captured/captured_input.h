@@ -27,7 +27,8 @@ struct CapturedFile {
   std::vector<std::string> left_over;  // arrays that match no site
 };
 
-// Throws Error if the file's arrays differ in sequences or tokens, or if none matches a site.
+// Throws Error if the file's arrays differ in sequences or tokens, if two are of one site in one layer, or if none
+// matches a site.
 CapturedFile OpenCaptured(std::unique_ptr<ArrayFile> file, const CapturedLayout& layout);
 
 struct CapturedInput {

@@ -63,5 +63,13 @@ TEST_F(CapturedInputTest, InconsistentArraysAreRefused) {
                   AllOf(HasSubstr("got 1 arrays, none named after a site (the first: x)"), HasSubstr("--axes"))));
 }
 
+TEST_F(CapturedInputTest, TwoNamesOfOneLayerAreRefused) {
+  const TestArray a = SomeArray({2, 3, 4}), w = SomeArray({4, 4});
+  EXPECT_THAT([&] { Load({{{"layer_out.1", a}, {"layer_out.00", a}, {"layer_out.0", a}}}); },
+              ThrowsMessage<Error>(HasSubstr("f0.safetensors: got layer_out.0 and layer_out.00, expected one array")));
+  EXPECT_THAT([&] { Load({{{"q_proj.w.3", w}, {"q_proj.w.003", w}}}); },
+              ThrowsMessage<Error>(HasSubstr("got q_proj.w.003 and q_proj.w.3, expected one array")));
+}
+
 }  // namespace
 }  // namespace tare
