@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "kernels/product/onednn_lines.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/number.h"
@@ -163,7 +164,10 @@ void CheckValues(CLI::App& app) {
     if (type.starts_with("FLOAT") || type.starts_with("INT") || type.starts_with("UINT"))
       option->check([](const std::string& text) { return text.empty() ? "got '', expected a number" : std::string(); });
     if (option->check_lname("json"))
-      option->transform([](const std::string& text) { return text == "/dev/stdout" ? "-" : text; });
+      option->transform([](const std::string& text) { return text == "/dev/stdout" ? "-" : text; })
+          ->each([](const std::string& target) {
+            if (!PrintsTables(target)) SilenceOneDnn();
+          });
   }
   for (CLI::App* sub : app.get_subcommands({})) CheckValues(*sub);
 }

@@ -46,7 +46,10 @@ std::string PageOf(const CLI::App& app) {
          ".SH ENVIRONMENT\n"
          ".TP\n"
          ".B TARE_MAX_ISA\n"
-         "sse4, avx2 or avx512: limits the program to this instruction set.\n";
+         "sse4, avx2 or avx512: limits the program to this instruction set.\n"
+         ".TP\n"
+         ".B ONEDNN_VERBOSE\n"
+         "1: oneDNN writes a line about each of its kernels to standard output; none with --json \\-.\n";
 }
 
 }  // namespace

@@ -72,6 +72,17 @@ TEST(CommandTest, StandardOutputHasTheNameOfItsDeviceToo) {
   EXPECT_THAT(outcome.out, StartsWith("{\n  \"schema\": \"tare.inspect/1\""));
 }
 
+// Who asks oneDNN for its lines gets them among tables, never inside JSON.
+TEST(CommandTest, JsonOnStandardOutputIsAlone) {
+  const std::string model = GoldenFolder("llama-mha"), ids = model + "/expected.safetensors";
+  const CommandSetting verbose{.environment = {"ONEDNN_VERBOSE=1"}};
+  for (const char* target : {"-", "/dev/stdout"}) {
+    const std::vector<std::string> command{"eval", model, "--tasks", "perplexity=" + ids, "--json", target};
+    EXPECT_EQ(RunTare(command, verbose).out, RunTare(command).out);
+  }
+  EXPECT_THAT(RunTare({"eval", model, "--tasks", "perplexity=" + ids}, verbose).out, HasSubstr("onednn_verbose"));
+}
+
 TEST(CommandTest, JsonHasTheCommandInShellSyntax) {
   const TemporaryFolder folder;
   const std::string model = folder / "a model's";

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/tools/command_test.cc tests what the program writes with ONEDNN_VERBOSE.
+#include "kernels/product/onednn_lines.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <dnnl.hpp>
+
+namespace tare {
+namespace {
+
+// What making and running a kernel of oneDNN writes.
+std::string Written() {
+  testing::internal::CaptureStdout();
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  dnnl::stream stream(engine);
+  const dnnl::memory::desc shape({4, 4}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::ab);
+  dnnl::memory from(shape, engine), to(shape, engine);
+  dnnl::reorder(from, to).execute(stream, from, to);
+  stream.wait();
+  return testing::internal::GetCapturedStdout();
+}
+
+TEST(OneDnnLines, AreNotWrittenOnceSilenced) {
+  ASSERT_EQ(dnnl::set_verbose(1), dnnl::status::success);
+  EXPECT_THAT(Written(), testing::HasSubstr("onednn_verbose"));
+  SilenceOneDnn();
+  EXPECT_EQ(Written(), "");
+}
+
+}  // namespace
+}  // namespace tare
