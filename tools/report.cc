@@ -47,8 +47,8 @@ void AddReport(CLI::App& app) {
   CLI::App* command = app.add_subcommand("report", "draw figures and tables of results on one page for a browser");
   command
       ->add_option("FILE", options->files,
-                   "statistics and dumps (.h5), folders of sweep and attribute, and JSON of stats, sweep, eval, bench "
-                   "and inspect")
+                   "statistics and dumps (.h5), folders of sweep, compare, attribute and search, and JSON of these and "
+                   "of stats, eval, maps, bench and inspect")
       ->required();
   command->add_option("--out", options->out, "page to write (.html)")->required();
   command->add_option("--title", options->title, "title of the page")->default_val("Low-bit quantization, measured");

@@ -43,7 +43,8 @@ const std::vector<Words>& Readers() {
 
 void Campaign::MarkedResult() {
   static const Words results{
-      "sw/table.json", "at/attribution.json", "se/search.json", "cmp/compare.json", "o.json", "e.json", "b.json"};
+      "sw/table.json", "at/attribution.json", "se/search.json", "cmp/compare.json", "o.json", "e.json", "b.json",
+      "ma.json"};
   const std::string& result = random_.Of(results);
   Json json = Json::parse(ground_.at(result));
   for (size_t marks = 1 + random_.Below(2); marks > 0; --marks) {

@@ -48,5 +48,18 @@ TEST(MapsCommandTest, EachMapAndTheDifference) {
   EXPECT_EQ(maps("llama-mha", {}).exit_code, 2);
 }
 
+TEST(MapsCommandTest, AReportTakesItsJson) {
+  const TemporaryFolder folder;
+  PutManyIds(folder / "ids.safetensors", 6, 20);
+  const Outcome maps = RunTare({"maps", GoldenFolder("diffllama-mha"), "--input", folder / "ids.safetensors", "--plan",
+                                "k=int4/token", "--json", folder / "m.json"});
+  ASSERT_EQ(maps.exit_code, 0) << maps.err;
+  const Outcome report = RunTare({"report", folder / "m.json", "--out", folder / "r.html"});
+  EXPECT_THAT(report.out, HasSubstr("r.html: 1 figure")) << report.err;
+  EXPECT_THAT(GetFile(folder / "r.html"), HasSubstr("the largest error of a map is"));
+  const Outcome plot = RunTare({"plot", folder / "m.json", "--figure", "map_errors", "--out", folder / "f.svg"});
+  EXPECT_EQ(plot.exit_code, 0) << plot.err;
+}
+
 }  // namespace
 }  // namespace tare

@@ -56,6 +56,7 @@ std::vector<FigureData> Channels(const Material& material);
 std::vector<FigureData> RooflineOfKernels(const Material& material);
 std::vector<FigureData> ErrorAgainstBits(const Material& material);
 std::vector<FigureData> CostsOfSites(const Material& material);
+std::vector<FigureData> ErrorsOfMaps(const Material& material);
 std::vector<FigureData> Frontiers(const Material& material);
 
 // The specification of the figure's kind, with its rows as data. If it has "concat": COLUMN, its "spec" is repeated for
@@ -81,6 +82,7 @@ inline constexpr FigureKind kFigureKinds[] = {
     {"roofline", "kernels against the limits of the machine", RooflineOfKernels},
     {"error", "what formats lose against their bits", ErrorAgainstBits},
     {"attribution", "which site costs what", CostsOfSites},
+    {"map_errors", "errors of each map and of their difference by layer, from tare maps", ErrorsOfMaps},
     {"frontier", "loss of the cheapest plans against their bits, from tare search", Frontiers},
 };
 

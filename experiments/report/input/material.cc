@@ -20,9 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSchemas[] = {"tare.stats/2",       "tare.sweep/2", "tare.sweep/3",         "tare.compare/1",
-                                         "tare.eval/1",        "tare.bench/1", "tare.bench.forward/1", "tare.inspect/1",
-                                         "tare.attribution/1", "tare.search/1"};
+constexpr std::string_view kSchemas[] = {
+    "tare.stats/2",         "tare.sweep/2",   "tare.sweep/3",       "tare.compare/1", "tare.eval/1", "tare.bench/1",
+    "tare.bench.forward/1", "tare.inspect/1", "tare.attribution/1", "tare.search/1",  "tare.maps/1"};
 
 bool IsHdf5(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -55,9 +55,9 @@ bool IsCount(const std::string& key) { return key == "tokens" || key == "limit" 
 // The settings of a result: its plain values, without its figures.
 void AddSettings(const Json& json, SourceFile& file) {
   static constexpr std::string_view kSettings[] = {
-      "command", "model",    "weights",   "weights_sha256", "family", "parameters", "tokens",
-      "plan",    "executed", "lookahead", "math",           "limit",  "window",     "stride",
-      "input",   "seed",     "draws",     "cache",          "by",     "within",     "version"};
+      "command",  "model",     "weights", "weights_sha256", "family", "parameters", "tokens", "positions", "plan",
+      "executed", "lookahead", "math",    "limit",          "window", "stride",     "input",  "seed",      "draws",
+      "cache",    "by",        "within",  "version"};
   for (const auto& [key, value] : json.items()) {
     const bool known = std::ranges::contains(kSettings, key) && !(IsCount(key) && value == 0);
     if (known && value.is_primitive() && !value.is_null()) file.says.emplace_back(key, TextOf(value));

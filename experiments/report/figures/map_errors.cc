@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The error that a plan makes in each attention map and in the difference of two, layer by layer, from `tare maps`
+// (experiments/studies/attribution/map_errors.h).
+#include <algorithm>
+#include <functional>
+
+#include "experiments/report/figures/figures.h"
+#include "experiments/significance/shown.h"
+#include "quant/base/formatted.h"
+
+namespace tare {
+namespace {
+
+constexpr const char *kDifference = "difference",
+                     *kOfMaps[] = {"logit_rms", "shiftless_rms", "exp_bias", "half_variance"},
+                     *kOfBoth[] = {"peak", "peak_formula"}, *kOfDifferences[] = {"common", "low", "high"};
+
+// A run and plan of its own: of runs on other texts the model and plan may be the same.
+std::string NewPanel(const std::string& panel, const Table& table) {
+  std::string name = panel;
+  for (int run = 2; std::ranges::any_of(table.rows, [&](const Json& row) { return row.at("panel") == name; }); ++run)
+    name = Formatted("{}, run {}", panel, run);
+  return name;
+}
+
+// Of a map, or of the difference: it has not what the others have.
+void AddMap(const Json& place, const Json& map, const Json& of, const Json& positions, Table& table) {
+  std::vector<Json> row{place.at("panel"), place.at("layer"), map, NumberOrNull(NumberAt(of, "error"))};
+  const auto add = [&](const auto& keys) {
+    for (const char* key : keys) row.push_back(of.contains(key) ? NumberOrNull(NumberAt(of, key)) : Json());
+  };
+  add(kOfMaps);
+  add(kOfBoth);
+  add(kOfDifferences);
+  row.push_back(positions);
+  table.Add(std::move(row));
+}
+
+bool IsDifference(const Json& row) { return row.at("map") == kDifference; }
+
+// Of a panel's rows that `counts` is true of; null where there is none.
+const Json* Largest(const Table& table, const Json& panel, const auto& counts) {
+  const Json* largest = nullptr;
+  for (const Json& row : table.rows) {
+    if (row.at("panel") != panel || !counts(row) || row.at("error").is_null()) continue;
+    if (largest == nullptr || NumberAt(row, "error") > NumberAt(*largest, "error")) largest = &row;
+  }
+  return largest;
+}
+
+std::string CommonText(const Json& row) {
+  const double common = NumberAt(row, "common"), low = NumberAt(row, "low"), high = NumberAt(row, "high");
+  return std::isnan(high - low) ? NumberText(common, "+.3f") : WithInterval(common, {low, high}, "+.3f");
+}
+
+void AddFinding(const Json& panel, FigureData& figure) {
+  const Json* const map = Largest(figure.table, panel, std::not_fn(IsDifference));
+  if (map == nullptr) return;
+  std::string text =
+      Formatted("In {}, the largest error of a map is {:.3g} of its norm, in {} of layer {}", panel.get<std::string>(),
+                NumberAt(*map, "error"), map->at("map").get<std::string>(), map->at("layer").get<int64_t>());
+  if (const Json* const difference = Largest(figure.table, panel, IsDifference))
+    text += Formatted(
+        "; of a difference it is {:.3g}, in layer {}, where the share of both maps' errors that it cancels is {}",
+        NumberAt(*difference, "error"), difference->at("layer").get<int64_t>(), CommonText(*difference));
+  figure.findings.push_back(text + ".");
+}
+
+void AddPlan(const Json& run, const Json& plan, FigureData& figure) {
+  const Json panel = NewPanel(
+      Formatted("{}, {}", run.at("model").get<std::string>(), plan.at("plan").get<std::string>()), figure.table);
+  const auto positions = run.at("positions").get<int64_t>();
+  for (const Json& layer : plan.at("layers")) {
+    const Json place{{"panel", panel}, {"layer", layer.at("layer").get<int64_t>()}};
+    int number = 0;
+    for (const Json& map : layer.at("maps")) AddMap(place, Formatted("map {}", ++number), map, positions, figure.table);
+    if (const Json& difference = layer.at("difference"); !difference.is_null())
+      AddMap(place, kDifference, difference, positions, figure.table);
+  }
+  AddFinding(panel, figure);
+}
+
+}  // namespace
+
+std::vector<FigureData> ErrorsOfMaps(const Material& material) {
+  FigureData figure{
+      .name = "map_errors",
+      .title = "Errors of maps",
+      .caption =
+          "|P^ - P| / |P| of each attention map P that a plan changes to P^, over all heads and rows of a layer, each "
+          "layer run on exact inputs; difference: the same of the maps' difference. Share in common: of both maps' "
+          "errors, what their difference cancels, with a 95 % interval over windows. n: positions, in the table.",
+      .table = {.columns = {{"panel", "model, plan"},
+                            {"layer", "layer"},
+                            {"map", "map"},
+                            {"error", "error / norm"},
+                            {"logit_rms", "logits (RMS)"},
+                            {"shiftless_rms", "no shift (RMS)"},
+                            {"exp_bias", "exp bias"},
+                            {"half_variance", "variance / 2"},
+                            {"peak", "peak"},
+                            {"peak_formula", "peak by formula"},
+                            {"common", "share in common"},
+                            {"low", "from"},
+                            {"high", "to"},
+                            {"n", "positions"}}},
+      .drawn = {"error"}};
+  material.ForEach("tare.maps/1", [&](const Json& run) {
+    for (const Json& plan : run.at("plans")) AddPlan(run, plan, figure);
+  });
+  if (figure.table.rows.empty()) return {};
+  return {figure};
+}
+
+}  // namespace tare

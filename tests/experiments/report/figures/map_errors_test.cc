@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/report/figures/figures.h"
+#include "quant/base/error.h"
+#include "tests/support/report_material.h"
+
+namespace tare {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Json MapOf(double error) {
+  return {{"logit_rms", 0.25}, {"shiftless_rms", 0.125}, {"exp_bias", 0.5},      {"half_variance", 0.75},
+          {"error", error},    {"peak", -0.5},           {"peak_formula", -0.25}};
+}
+
+// `tare maps` of a model of two layers under one plan.
+Json MapsOf(const std::string& model, double last, const Json& low, const Json& high) {
+  const Json difference{{"error", 0.0625},    {"common", 0.25}, {"low", low},         {"high", high},
+                        {"correlation", 0.5}, {"peak", -0.125}, {"peak_formula", 0.0}};
+  const Json first{{"layer", 0}, {"maps", {MapOf(0.5), MapOf(0.25)}}, {"difference", difference}};
+  const Json second{{"layer", 1}, {"maps", {MapOf(0.125), MapOf(last)}}, {"difference", nullptr}};
+  return {{"schema", "tare.maps/1"},
+          {"model", model},
+          {"positions", 40},
+          {"plans", {{{"plan", "k=int4/token"}, {"layers", {first, second}}}}}};
+}
+
+TEST(MapErrorsTest, HasARowPerMapAndPerDifference) {
+  const FigureData figure = ErrorsOfMaps(MaterialOf({MapsOf("m", 0.75, 0.2, 0.3)})).at(0);
+  const char* const panel = "m, k=int4/token";
+  ASSERT_EQ(figure.table.rows.size(), 5u);
+  EXPECT_THAT(figure.table.rows[1],
+              ElementsAre(panel, 0, "map 2", 0.25, 0.25, 0.125, 0.5, 0.75, -0.5, -0.25, nullptr, nullptr, nullptr, 40));
+  EXPECT_THAT(figure.table.rows[2], ElementsAre(panel, 0, "difference", 0.0625, nullptr, nullptr, nullptr, nullptr,
+                                                -0.125, 0.0, 0.25, 0.2, 0.3, 40));
+  EXPECT_THAT(figure.findings,
+              ElementsAre("In m, k=int4/token, the largest error of a map is 0.75 of its norm, in map 2 of layer 1; of "
+                          "a difference it is 0.0625, in layer 0, where the share of both maps' errors that it cancels "
+                          "is +0.250 [+0.200, +0.300]."));
+}
+
+TEST(MapErrorsTest, RunsOfOneModelAndPlanKeepApart) {
+  const FigureData figure =
+      ErrorsOfMaps(MaterialOf({MapsOf("m", 0.75, nullptr, nullptr), MapsOf("m", 0.5, 0.2, 0.3)})).at(0);
+  EXPECT_EQ(figure.table.rows[0]["panel"], "m, k=int4/token");
+  EXPECT_EQ(figure.table.rows[5]["panel"], "m, k=int4/token, run 2");
+  ASSERT_EQ(figure.findings.size(), 2u);
+  EXPECT_THAT(figure.findings[0], HasSubstr("that it cancels is +0.250."));
+  EXPECT_THAT(figure.findings[1], HasSubstr("In m, k=int4/token, run 2, the largest error of a map is 0.5 "));
+}
+
+TEST(MapErrorsTest, AModelWithOneMapHasNoDifference) {
+  Json json = MapsOf("m", 0.75, nullptr, nullptr);
+  for (Json& layer : json["plans"][0]["layers"]) layer["maps"].erase(1), layer["difference"] = nullptr;
+  const FigureData figure = ErrorsOfMaps(MaterialOf({json})).at(0);
+  EXPECT_EQ(figure.table.rows.size(), 2u);
+  EXPECT_THAT(figure.findings,
+              ElementsAre("In m, k=int4/token, the largest error of a map is 0.5 of its norm, in map 1 of layer 0."));
+}
+
+TEST(MapErrorsTest, TextInPlaceOfANumberIsRefused) {
+  for (const char* key : {"error", "logit_rms", "peak"}) {
+    Json json = MapsOf("m", 0.75, nullptr, nullptr);
+    json["plans"][0]["layers"][1]["maps"][0][key] = "<b>1</b>";
+    EXPECT_THROW(ErrorsOfMaps(MaterialOf({json})), Error) << key;
+  }
+}
+
+}  // namespace
+}  // namespace tare
