@@ -10,6 +10,14 @@ struct Around {
   std::vector<int32_t> before, after;
 };
 
+// Files in use have up to four. Every text gets them, so a small file with many could exhaust memory.
+constexpr size_t kMostAround = 64;
+
+void RequireFew(const std::vector<int32_t>& before, const std::vector<int32_t>& after, const std::string& where) {
+  if (before.size() + after.size() > kMostAround)
+    Fail("{}: got more than {} ids around a text, expected a few; is the file damaged?", where, kMostAround);
+}
+
 Around ParseTemplate(const Json& json, const std::string& where) {
   const Json single = Get<Json>(json, "single", where), tokens = GetOr(json, "special_tokens", Json::object(), where);
   if (!single.is_array()) Fail("{}: single: got {}, expected a list", where, single.dump());
@@ -28,6 +36,7 @@ Around ParseTemplate(const Json& json, const std::string& where) {
       Fail("{}: special_tokens: got no '{}', which single names", where, name);
     for (const int32_t id : Get<std::vector<int32_t>>(tokens[name], "ids", where))
       (seen ? around.after : around.before).push_back(id);
+    RequireFew(around.before, around.after, where);
   }
   return around;
 }
@@ -57,6 +66,7 @@ PostProcessor::PostProcessor(const nlohmann::json& json, const std::string& wher
     const Around around = StepOf(object, where, table);
     before.insert(before.begin(), around.before.begin(), around.before.end());
     after.insert(after.end(), around.after.begin(), around.after.end());
+    RequireFew(before, after, where);
   }
 }
 

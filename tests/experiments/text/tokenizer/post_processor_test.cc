@@ -42,5 +42,18 @@ TEST(PostProcessor, IdsThatWrapAreRefused) {
       ThrowsMessage<Error>(HasSubstr("got 4294967296, expected an integer")));
 }
 
+TEST(PostProcessor, IdsAroundATextAreFew) {
+  const auto of = [](size_t items) {
+    const nlohmann::json item{{"SpecialToken", {{"id", "<s>"}}}};
+    return nlohmann::json{{"type", "TemplateProcessing"},
+                          {"single", std::vector(items, item)},
+                          {"special_tokens", {{"<s>", {{"ids", {1, 2}}}}}}};
+  };
+  EXPECT_EQ(PostProcessor(of(32), "p").before.size(), 64u);
+  EXPECT_THAT([&] { PostProcessor(of(33), "p"); }, ThrowsMessage<Error>(HasSubstr("got more than 64 ids around")));
+  const nlohmann::json several{{"type", "Sequence"}, {"processors", std::vector(3, of(16))}};
+  EXPECT_THAT([&] { PostProcessor(several, "p"); }, ThrowsMessage<Error>(HasSubstr("got more than 64 ids around")));
+}
+
 }  // namespace
 }  // namespace tare
