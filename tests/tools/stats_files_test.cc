@@ -116,6 +116,30 @@ TEST_F(StatsFilesTest, OtherJobsAreNeitherResumedNorMerged) {
   Refused(Collect("b.h5", {"--resume"}), {"b.h5: got sequences 2, expected 3"});
 }
 
+// The same file of weights under other names of its tensors is another model.
+TEST_F(StatsFilesTest, UnderOtherTensorNamesAJobIsNotContinued) {
+  PutManyIds(ids_, 3, 40);
+  const fs::path model = folder_ / "m";
+  fs::copy(GoldenFolder("llama-gqa"), model);
+  const auto name = [&](const char* gate, const char* up) {
+    const std::string mlp = "model.layers.{}.mlp.", end = "_proj.weight";
+    const Json names{{mlp + "gate" + end, mlp + gate + end}, {mlp + "up" + end, mlp + up + end}};
+    PutFile(model / "tensor-names.json", Json{{"names", names}}.dump());
+  };
+  const Words job{"stats", model, "--input", ids_, "--out", folder_ / "s.h5", "--resume"};
+  name("up", "gate");
+  Done(job);
+  const std::string whole = Hash("s.h5");
+  name("gate", "up");
+  Refused(job, {"s.h5: got weights_sha256 "});
+  fs::rename(folder_ / "s.h5", folder_ / "s.h5.part");
+  Refused(job, {"s.h5.part: got weights_sha256 "});
+  EXPECT_EQ(Hash("s.h5.part"), whole);
+  name("up", "gate");
+  Done(job);
+  EXPECT_EQ(Hash("s.h5"), whole);
+}
+
 TEST_F(StatsFilesTest, ShowsRowsOfSitesWithHeadsAndWithout) {
   PutManyIds(ids_, 2, 40);
   Done(Collect("s.h5"));

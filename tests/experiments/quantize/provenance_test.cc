@@ -4,9 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
+#include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/golden.h"
+#include "tests/support/ids.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare {
@@ -62,6 +66,40 @@ TEST(Provenance, DifferencesOfAnotherJobAreNamed) {
     EXPECT_THAT([&] { RequireSameJob(path, file, other, "{}"); },
                 ThrowsMessage<Error>(AllOf(HasSubstr("q.h5: belongs to another job"),
                                            HasSubstr("this job's is 'other'"), HasSubstr("is '" + kJob.*part + "'"))));
+  }
+}
+
+// The same file of weights under other names of its tensors is another model: neither its rotated weights nor its
+// layers are taken up.
+TEST(Provenance, UnderOtherTensorNamesAJobIsNotContinued) {
+  const TemporaryFolder folder;
+  const std::filesystem::path model = folder / "m";
+  std::filesystem::copy(GoldenFolder("llama-gqa"), model);
+  const auto name = [&](const std::string& gate, const std::string& up) {
+    const std::string mlp = "model.layers.{}.mlp.", end = "_proj.weight";
+    const nlohmann::json names{{mlp + "gate" + end, mlp + gate + end}, {mlp + "up" + end, mlp + up + end}};
+    PutFile(model / "tensor-names.json", nlohmann::json{{"names", names}}.dump());
+  };
+  PutManyIds(folder / "ids.safetensors", 8, 50);
+  for (const auto& [method, part] : {std::pair("gptq", "layer-0.h5"), {"hadamard+gptq", "prepared.h5"}}) {
+    QuantizeJob job{.model = model,
+                    .plan = Plan::Parse("weights=int4/group16"),
+                    .out = folder / "g.h5",
+                    .method = QuantizeMethod::Parse(method),
+                    .calibration = folder / "ids.safetensors"};
+    name("up", "gate");
+    const auto stop = [](int64_t, int64_t, const char* unit) {
+      if (std::string_view(unit) == "layers") Fail("stopped");
+    };
+    EXPECT_THROW(Quantize(job, stop), Error);
+    ASSERT_TRUE(std::filesystem::exists(folder / "g.h5.parts" / part));
+    job.resume = true;
+    name("gate", "up");
+    EXPECT_THAT([&] { Quantize(job, {}); },
+                ThrowsMessage<Error>(HasSubstr(std::string(part) + ": belongs to another job: its model's sha256 is")));
+    name("up", "gate");
+    EXPECT_NO_THROW(Quantize(job, {}));
+    std::filesystem::remove(folder / "g.h5");
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/clip_items.h"
 #include "tests/support/compare.h"
 #include "tests/support/golden.h"
 
@@ -19,20 +20,11 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-TensorView View(const std::string& name, const std::vector<int64_t>& shape, const std::vector<int64_t>& values) {
-  return {name, DType::kI64, shape, std::as_bytes(std::span(values))};
-}
-
 class ContrastTest : public testing::Test {
  protected:
-  // The golden images and prompts of both towers in one file, with these labels.
   std::filesystem::path Items(const std::vector<int64_t>& labels) {
-    const Safetensors vision(GoldenFolder("clip-vision") / "expected.safetensors"),
-        text(GoldenFolder("clip-text") / "expected.safetensors");
-    TensorView images = *vision.Find("images"), prompts = *text.Find("input_ids");
-    prompts.name = "prompts";
     const std::filesystem::path file = folder_.path() / "items.safetensors";
-    WriteSafetensors(file, {images, View("labels", {std::ssize(labels)}, labels), prompts});
+    PutClipItems(file, labels);
     return file;
   }
   // For each golden image the prompt whose reference embedding has the largest cosine; another for the second image.

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The golden images and prompts of CLIP's towers as items of zero_shot and retrieval.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "quant/file/safetensors.h"
+#include "tests/support/golden.h"
+
+namespace tare {
+
+// Of both towers in one file, with these labels.
+inline void PutClipItems(const std::filesystem::path& path, const std::vector<int64_t>& labels) {
+  const Safetensors vision(GoldenFolder("clip-vision") / "expected.safetensors"),
+      text(GoldenFolder("clip-text") / "expected.safetensors");
+  TensorView images = *vision.Find("images"), prompts = *text.Find("input_ids");
+  prompts.name = "prompts";
+  WriteSafetensors(path,
+                   {images, {"labels", DType::kI64, {std::ssize(labels)}, std::as_bytes(std::span(labels))}, prompts});
+}
+
+}  // namespace tare
