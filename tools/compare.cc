@@ -97,12 +97,13 @@ std::vector<Json> Outliers(const CellsCommand& options) {
              {"window", windows.window},
              {"tokens", windows.tokens},
              {"limit", windows.limit},
+             {"skip_first", kSkipFirst},
              {"math", options.machine.math}};
     for (const auto& [name, hash] : ModelFileHashes(folder)) key[name] = hash;
     Json figures = Measured(earlier, models.size(), key);
     if (figures.is_null()) {
       line.Begin(Formatted("{} outliers", model.Name()), models.size(), options.sweep.models.size());
-      figures = MeasureOutliers(model, input, CutDisjoint(input, model.config(), windows), line.Callback());
+      figures = MeasureOutliers(model, input, CutDisjoint(input, model.config(), windows), kSkipFirst, line.Callback());
     }
     lines += OutlierLine(key, figures) + "\n";
     models.push_back(std::move(figures));
@@ -199,7 +200,7 @@ void Run(CompareArguments& options) {
   const std::vector<Json> outliers = Outliers(options);
   const SweepResult result = RunAndWrite(options);
   Json json{{"schema", "tare.compare/1"}, {"outliers", outliers}, {"sweep", result.json}};
-  std::string page = OutlierTable(outliers) + result.table + "\n" + result.legend;
+  std::string page = OutlierTable(outliers) + OutlierLegend(outliers) + result.table + "\n" + result.legend;
   if (pairs.size() > 1) {
     pairs[0].sweep = result.json;
     const std::vector<PairSpread> spreads = SpreadOverPairs(pairs);

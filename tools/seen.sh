@@ -17,9 +17,13 @@ awk -F, '
     if (fewest == 0 || of("bits") + 0 < fewest) fewest = of("bits") + 0
     value[of("model"), of("granularity"), of("bits") + 0] = of("value")
   }
-  file == 2 && of("layer") == "" && of("map") == "" { largest[of("model"), of("site")] = of("absmax") }
+  file == 2 && of("layer") == "" && of("map") == "" {
+    # From position 1 on, `<s>`, one constant state, is left out.
+    if (of("from") > 0) rest[of("model"), of("site")] = of("absmax")
+    else largest[of("model"), of("site")] = of("absmax")
+  }
   END {
-    if (models != 2 || largest[model[1], "attn_logits"] == "" || largest[model[2], "layer_out"] == "") {
+    if (models != 2 || largest[model[1], "attn_logits"] == "" || rest[model[2], "layer_out"] == "") {
       print "seen: got other figures, expected perplexity, attn_logits and layer_out of two models" > "/dev/stderr"
       exit 1
     }
@@ -33,9 +37,11 @@ awk -F, '
       }
       printf " with one scale per %s", granularity[g]
     }
-    printf "; the largest attention logit of %s is %.2f times that of %s, its largest hidden state %.2f times.",
+    printf "; the largest attention logit of %s is %.2f times that of %s, its largest hidden state %.2f times, " \
+      "and without the first token %.2f times.",
       model[2],
       largest[model[2], "attn_logits"] / largest[model[1], "attn_logits"], model[1],
-      largest[model[2], "layer_out"] / largest[model[1], "layer_out"]
+      largest[model[2], "layer_out"] / largest[model[1], "layer_out"],
+      rest[model[2], "layer_out"] / rest[model[1], "layer_out"]
     print " This is one pair of small models: it is no evidence about large ones."
   }' "$1" "$2" | fold -s -w 100

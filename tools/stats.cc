@@ -60,7 +60,7 @@ MarkedItems LoadInput(Model& model, const StatsArguments& options) {
 Json Observe(const std::string& folder, const StatsArguments& options, ProgressLine& line) {
   Model model(folder, options.machine.Apply());
   const auto [input, sequences, spans] = LoadInput(model, options);
-  Json json = MeasureOutliers(model, input, sequences, line.Callback());
+  Json json = MeasureOutliers(model, input, sequences, options.statistics.skip_first, line.Callback());
   const int64_t positions = json["tokens"].get<int64_t>() + (input.bos ? std::ssize(sequences) : 0);
   AddOrigin(json, model, input, static_cast<uint64_t>(positions), sequences.size(), options);
   return json;
@@ -74,7 +74,7 @@ Json Collect(const std::string& folder, const StatsArguments& options, ProgressL
   statistics.spans = spans;
   const StatisticsSet set =
       CollectStatistics(model, input, sequences, statistics, TARE_VERSION, options.out, line.Callback());
-  Json json = OutlierJson(OutlierFigures(set), model.config(), model.Name(), static_cast<int64_t>(set.tokens));
+  Json json = OutlierJson(set, model.config(), model.Name(), static_cast<int64_t>(set.tokens));
   AddOrigin(json, model, input, set.positions, sequences.size(), options);
   json["statistics"] = options.out;
   return json;
@@ -131,11 +131,8 @@ void Run(StatsArguments& options) {
   WriteJson(options.json, models.size() == 1 ? models[0] : Json(models));
   if (PrintsTables(options.json)) {
     PrintText("{}", OutlierTable(models));
-    PrintLine(
-        "{} tokens of {}\n"
-        "attn_logits: scaled, before the softmax, without masked ones; layer_out: hidden\n"
-        "states after every layer",
-        models[0]["tokens"].get<int64_t>(), options.input);
+    PrintText("{}", OutlierLegend(models));
+    PrintLine("{} tokens of {}", models[0]["tokens"].get<int64_t>(), options.input);
     if (!options.out.empty()) PrintLine("every site: tare stats show {}", options.out);
   }
 }
@@ -214,6 +211,10 @@ void AddStats(CLI::App& app) {
   command->add_option("--json", options->json,
                       "write JSON to a file, or - for standard output; an array if there are several models");
   command->add_option("--csv", options->csv, "write one row per model, site, layer, head and map to this file");
+  AddWhole(*command, "--skip-first", options->statistics.skip_first,
+           "measure also without the first N positions of every sequence: `<s>` is one constant state; 0: all "
+           "positions only",
+           0, kMostSkipped);
   AddFileOptions(*command, *options);
   AddWindowOptions(*command, options->windows);
   options->machine.AddTo(*command);

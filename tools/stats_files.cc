@@ -41,8 +41,16 @@ Json OverviewJson(const StatisticsSet& set) {
       break;
     }
   }
-  return {{"schema", "tare.stats.file/1"}, {"job", set.job}, {"formats", set.formats},          {"tokens", set.tokens},
-          {"whole", set.Whole()},          {"sites", sites}, {"sqnr_db", OverviewSqnrJson(set)}};
+  Json json{{"schema", kStatisticsSchema},
+            {"job", set.job},
+            {"formats", set.formats},
+            {"tokens", set.tokens},
+            {"whole", set.Whole()},
+            {"sites", sites},
+            {"from", 0},
+            {"sqnr_db", OverviewSqnrJson(set, 0)}};
+  if (set.skip_first > 0) json["rest"] = {{"from", set.skip_first}, {"sqnr_db", OverviewSqnrJson(set, set.skip_first)}};
+  return json;
 }
 
 // ---- show
@@ -161,6 +169,8 @@ void AddDiff(CLI::App& stats) {
 void ShowOverview(const StatisticsSet& set, const std::string& file, const std::string& json) {
   if (PrintsTables(json)) {
     PrintText("{}", OverviewTable(set));
+    if (set.skip_first > 0)
+      PrintLine("from {}: {} of every sequence", set.skip_first, PositionsText("layer_out", set.skip_first));
     PrintLine("{}: {} tokens of {} in {} sequences; {}", file, set.tokens, set.job.at("model"), set.job.at("sequences"),
               set.Whole() ? "whole" : "a part: merge it with the other shards");
   }

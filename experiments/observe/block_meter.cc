@@ -54,11 +54,21 @@ double RowKurtosis(size_t values, const double* sums) {
   return std::isnan(kurtosis) ? 0.0 : kurtosis;
 }
 
+// rows: the number of the last one, plus 1.
+void Restart(RowMeasures& part, int64_t rows, size_t columns) {
+  part.any = false;
+  part.rows = part.values = 0;
+  part.absmax = part.largest_row_norm = 0.0f;
+  part.largest.reset();
+  part.channel_absmax.assign(rows > 0 ? columns : 0, 0.0f);
+  part.channel_energy.assign(static_cast<size_t>((rows + kRowGroup - 1) / kRowGroup) * columns, 0.0);
+}
+
 }  // namespace
 
 BlockMeter::BlockMeter(std::span<const MeasuredFormat> formats, const MarkedSpans& spans, const ValueStore& values,
-                       const WideScales& scales)
-    : spans_(spans), values_(values), scales_(scales) {
+                       const WideScales& scales, int64_t skip_first)
+    : spans_(spans), values_(values), scales_(scales), skip_first_(skip_first) {
   for (const SiteInfo& info : kSites) {
     formats_.push_back(FormatsOf(info.site, formats));
     sums_of_site_.push_back(SumNames(info.site, NamesOf(formats)).size());
@@ -73,8 +83,8 @@ size_t BlockMeter::FirstOfMarks(const SiteBlock& block) const { return FirstOfOu
 
 void BlockMeter::MeasureChannels(int64_t r, std::span<const float> row) {
   static const ChannelsOfRow measure = FastestChannels();
-  measure(row, &measures_.channel_energy[static_cast<size_t>(r / kRowGroup) * row.size()],
-          measures_.channel_absmax.data());
+  RowMeasures& part = PartOf(r);
+  measure(row, &part.channel_energy[static_cast<size_t>(r / kRowGroup) * row.size()], part.channel_absmax.data());
 }
 
 void BlockMeter::MeasureMarks(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums) {
@@ -134,7 +144,8 @@ void BlockMeter::MeasureMap(const SiteBlock& block, int64_t r, std::span<const f
 void BlockMeter::MeasureFinite(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums) {
   const double norm = std::sqrt(sums[kSumX2]);
   sums[kSumRowNorm] = norm;
-  measures_.largest_row_norm = std::max(measures_.largest_row_norm, static_cast<float>(norm));
+  RowMeasures& part = PartOf(r);
+  part.largest_row_norm = std::max(part.largest_row_norm, static_cast<float>(norm));
   if (HasChannels(block.site)) sums[kSumRowKurtosis] = RowKurtosis(row.size(), sums);
   if (IsMap(block.site)) MeasureMap(block, r, row, sums);
   double* next = sums + FirstOfFormats(block);
@@ -152,7 +163,7 @@ void BlockMeter::MeasureFinite(const SiteBlock& block, int64_t r, std::span<cons
     const ErrorSums errors = SumErrors(row, quantized_);
     for (const double sum : {errors.error2, errors.error1, errors.product, errors.square}) *next++ = sum;
   }
-  ++measures_.rows;
+  ++part.rows;
 }
 
 // A row with a value that is not finite is treated as zeros.
@@ -175,6 +186,9 @@ void BlockMeter::QuantizeColumns(const SiteBlock& block) {
 }
 
 void BlockMeter::MeasureRow(const SiteBlock& block, int64_t r) {
+  if (!Counts(block, r)) return;
+  RowMeasures& part = PartOf(r);
+  part.any = true;
   std::span<const float> row = block.Row(r);
   double* const sums = &measures_.row_sums[static_cast<size_t>(r) * measures_.sums];
   PowerSums powers = SumPowers(row);
@@ -195,14 +209,14 @@ void BlockMeter::MeasureRow(const SiteBlock& block, int64_t r) {
   sums[kSumX3] = powers.x3;
   sums[kSumX4] = powers.x4;
   sums[kSumMagnitude] = powers.magnitude;
-  measures_.values += values;
+  part.values += values;
   if (values == 0) return;
   const float absmax = AbsMax(row.data(), row.size());
   measures_.row_absmax[static_cast<size_t>(r)] = absmax;
-  measures_.absmax = std::max(measures_.absmax, absmax);
-  if (!measures_.largest || absmax > *measures_.largest) {
+  part.absmax = std::max(part.absmax, absmax);
+  if (!part.largest || absmax > *part.largest) {
     for (const float v : block.Row(r)) {  // as shown: a zero in the place of NaN is no value
-      if (std::isfinite(v) && (!measures_.largest || v > *measures_.largest)) measures_.largest = v;
+      if (std::isfinite(v) && (!part.largest || v > *part.largest)) part.largest = v;
     }
   }
   if (HasChannels(block.site)) MeasureChannels(r, row);
@@ -212,18 +226,15 @@ void BlockMeter::MeasureRow(const SiteBlock& block, int64_t r) {
 const BlockMeasures& BlockMeter::Measure(const SiteBlock& block) {
   const auto rows = static_cast<size_t>(block.rows);
   const size_t columns = HasChannels(block.site) ? static_cast<size_t>(block.first_columns) : 0;
-  const size_t groups = (rows + kRowGroup - 1) / kRowGroup;
   BlockMeasures& m = measures_;
-  m.rows = m.values = 0;
-  m.absmax = m.largest_row_norm = 0.0f;
-  m.largest.reset();
+  m.first_rows = IsWeight(block.site) ? 0 : std::clamp<int64_t>(skip_first_ - block.first_row, 0, block.rows);
+  Restart(m.first, m.first_rows, columns);
+  Restart(m.rest, m.first_rows < block.rows ? block.rows : 0, columns);
   m.sums = sums_of_site_[static_cast<size_t>(block.site)];
   clips_ = scales_.Find(block);
   QuantizeColumns(block);
   m.row_sums.assign(rows * m.sums, 0.0);
   m.row_absmax.assign(rows, 0.0f);
-  m.channel_absmax.assign(columns, 0.0f);
-  m.channel_energy.assign(groups * columns, 0.0);
   if (block.site == Site::kProbs && block.map == 1)
     first_map_ = {block.layer, block.sequence, block.first_row, std::vector<double>(rows)};
   for (int64_t r = 0; r < block.rows; ++r) MeasureRow(block, r);

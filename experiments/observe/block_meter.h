@@ -16,16 +16,28 @@
 
 namespace tare {
 
-struct BlockMeasures {
+// Whether row r counts. The softmax of one key is 1 whatever its logit is, so that logit is no outlier.
+inline bool Counts(const SiteBlock& block, int64_t r) {
+  return block.site != Site::kAttnLogits || block.Columns(r) - block.First(r) > 1;
+}
+
+// Of the first rows of a block, or of those after them.
+struct RowMeasures {
+  bool any = false;     // whether a row counted
   uint64_t rows = 0;    // rows with finite values only
   uint64_t values = 0;  // finite values
   float absmax = 0.0f, largest_row_norm = 0.0f;
   std::optional<float> largest;
-  size_t sums = 0;                     // per row
-  std::vector<double> row_sums;        // [rows of the block][sums]
-  std::vector<float> row_absmax;       // [rows of the block]
-  std::vector<float> channel_absmax;   // [columns]; empty where columns are keys
+  std::vector<float> channel_absmax;   // [columns]; empty where columns are keys, and without rows
   std::vector<double> channel_energy;  // [64-row groups][columns]
+};
+
+struct BlockMeasures {
+  int64_t first_rows = 0;         // rows of positions before skip_first
+  RowMeasures first, rest;        // those, and the others
+  size_t sums = 0;                // per row
+  std::vector<double> row_sums;   // [rows of the block][sums]; zeros of rows that do not count
+  std::vector<float> row_absmax;  // [rows of the block]
 };
 
 class BlockMeter {
@@ -37,15 +49,17 @@ class BlockMeter {
   // The output is computed for every kOutputStride-th query only, because each costs a product with V.
   static constexpr int64_t kOutputStride = 16;
 
-  // All arguments must outlive it.
+  // All arguments but the last must outlive it. skip_first: positions of every sequence that are measured apart; of
+  // weights there are none.
   BlockMeter(std::span<const MeasuredFormat> formats, const MarkedSpans& spans, const ValueStore& values,
-             const WideScales& scales);
+             const WideScales& scales, int64_t skip_first);
 
   // Valid until the next call.
   const BlockMeasures& Measure(const SiteBlock& block);
 
  private:
   void QuantizeColumns(const SiteBlock& block);
+  RowMeasures& PartOf(int64_t r) { return r < measures_.first_rows ? measures_.first : measures_.rest; }
   void MeasureRow(const SiteBlock& block, int64_t r);
   void MeasureFinite(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
   void MeasureMap(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums);
@@ -69,6 +83,7 @@ class BlockMeter {
   const MarkedSpans& spans_;
   const ValueStore& values_;
   const WideScales& scales_;
+  const int64_t skip_first_;
   std::vector<std::vector<MeasuredFormat>> formats_;  // per site
   std::vector<size_t> sums_of_site_;
   WideClips clips_;  // of the current block

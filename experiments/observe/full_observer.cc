@@ -30,8 +30,9 @@ void ShowMatrix(SiteVisitors visitors, Site site, std::optional<int> layer, cons
   });
 }
 
-// Adds measures that need the whole sequence.
-void AddWholeSequence(const SiteKey& key, Fold& sequence) {
+// Adds measures that need the whole sequence, and the sequence to its group. skipped: positions that it lacks.
+void CloseSequence(const SiteKey& key, int64_t index, Fold sequence, int64_t skipped, std::vector<Fold>& folds) {
+  if (sequence.sequences == 0) return;  // no row of it counts
   sequence.sequences = 1;
   if (sequence.values > 1) {
     sequence.sums.Add(kSumSequenceKurtosis, sequence.Powers().QuantizableKurtosis());
@@ -39,28 +40,68 @@ void AddWholeSequence(const SiteKey& key, Fold& sequence) {
   sequence.sums.Add(kSumSequenceAbsmax, sequence.absmax);
   if (key.site == Site::kProbs && sequence.rows > 0) {
     constexpr size_t kEarlySinkMass = kBaseSums + 2, kSinkSequences = kBaseSums + 3;
-    const long double tokens = std::min<long double>(sequence.rows, BlockMeter::kSinkTokens);
+    const long double tokens = std::min<long double>(sequence.rows, BlockMeter::kSinkTokens - skipped);
     if (sequence.sums.Value(kEarlySinkMass) / tokens > BlockMeter::kSinkShare) sequence.sums.Add(kSinkSequences, 1.0);
+  }
+  folds[static_cast<size_t>(index % SiteStatistics::kFolds)].Merge(sequence);
+}
+
+// What of a sequence of this batch was seen.
+struct OpenSequence {
+  explicit OpenSequence(size_t sums) : first(sums), rest(sums) {}
+
+  Fold first, rest;
+};
+
+// Adds rows [begin, end) of the block to the sequence and the statistics.
+void GatherRows(const BlockMeasures& block, const RowMeasures& part, int64_t begin, int64_t end, Fold& sequence,
+                SiteStatistics& s) {
+  if (!part.any) return;
+  sequence.sequences = 1;
+  sequence.rows += part.rows;
+  sequence.values += part.values;
+  sequence.absmax = std::max(sequence.absmax, part.absmax);
+  for (size_t i = static_cast<size_t>(begin) * block.sums; i < static_cast<size_t>(end) * block.sums; ++i)
+    sequence.sums.Add(i % block.sums, block.row_sums[i]);
+  if (part.largest) s.largest = std::max(s.largest.value_or(*part.largest), *part.largest);
+  s.largest_row_norm = std::max(s.largest_row_norm, part.largest_row_norm);
+  const size_t channels = part.channel_absmax.size();
+  if (channels == 0) return;
+  MergeMaxima(s.channel_absmax, part.channel_absmax);
+  if (s.channel_energy.size() == 0) s.channel_energy = ExactSums(channels);
+  for (size_t i = 0; i < part.channel_energy.size(); ++i) s.channel_energy.Add(i % channels, part.channel_energy[i]);
+}
+
+void GatherMaxima(const SiteBlock& block, const BlockMeasures& measures, int64_t begin, int64_t end,
+                  std::vector<float>& tokens) {
+  if (begin == end) return;
+  if (tokens.size() < static_cast<size_t>(block.first_row + end))
+    tokens.resize(static_cast<size_t>(block.first_row + end));
+  for (int64_t r = begin; r < end; ++r) {
+    float& token = tokens[static_cast<size_t>(block.first_row + r)];
+    token = std::max(token, measures.row_absmax[static_cast<size_t>(r)]);
   }
 }
 
 }  // namespace
 
 struct FullObserver::Target {
-  Target(const SiteKey& site_key, size_t sums) : key(site_key), statistics(sums) {}
+  Target(const SiteKey& site_key, size_t sums) : key(site_key), all(sums), rest(sums) {}
 
   const SiteKey key;
   std::mutex mutex;
-  SiteStatistics statistics;
-  std::map<int64_t, Fold> open;  // sequences of this batch
+  // Until Take adds the rest, `all` holds the first positions only; its folds hold whole sequences, because some of
+  // their measures are not sums of those of their parts.
+  SiteStatistics all, rest;
+  std::map<int64_t, OpenSequence> open;  // sequences of this batch
 };
 
 struct FullObserver::Worker {
   Worker(std::span<const MeasuredFormat> formats, const MarkedSpans& spans, const ValueStore& values,
-         const WideScales& scales)
-      : meter(formats, spans, values, scales) {}
+         const WideScales& scales, int64_t skip_first)
+      : meter(formats, spans, values, scales, skip_first) {}
 
-  // A thread keeps adding to one target of a site and map until a block belongs to another.
+  // A thread keeps adding to the rest of one target of a site and map until a block belongs to another.
   struct Pending {
     OutlierAccumulator accumulator;
     Target* target = nullptr;
@@ -69,12 +110,12 @@ struct FullObserver::Worker {
       if (target == next) return;
       if (target != nullptr) {
         const std::lock_guard lock(target->mutex);
-        accumulator.FlushInto(target->statistics.outliers);
+        accumulator.FlushInto(target->rest.outliers);
       }
       target = next;
       if (target == nullptr) return;
       const std::lock_guard lock(target->mutex);
-      accumulator.Begin(target->statistics.outliers);
+      accumulator.Begin(target->rest.outliers);
     }
   };
   std::array<std::unique_ptr<Pending>, kSites.size() * 3> pending;
@@ -82,14 +123,17 @@ struct FullObserver::Worker {
 };
 
 FullObserver::FullObserver(SiteSelection selection, std::vector<MeasuredFormat> formats, MarkedSpans spans,
-                           std::vector<std::vector<OutputHead>> heads)
+                           std::vector<std::vector<OutputHead>> heads, int64_t skip_first)
     : selection_(std::move(selection)),
       formats_(std::move(formats)),
       scales_(selection_, formats_),
       spans_(std::move(spans)),
       values_(std::move(heads)),
+      skip_first_(skip_first),
       format_names_(NamesOf(formats_)) {
-  for (int i = 0; i < Threads(); ++i) workers_.push_back(std::make_unique<Worker>(formats_, spans_, values_, scales_));
+  TARE_CHECK(0 <= skip_first_ && skip_first_ < BlockMeter::kSinkTokens);
+  for (int i = 0; i < Threads(); ++i)
+    workers_.push_back(std::make_unique<Worker>(formats_, spans_, values_, scales_, skip_first_));
 }
 
 FullObserver::~FullObserver() = default;
@@ -112,9 +156,10 @@ void FullObserver::BeginBatch(int64_t) { CloseSequences(); }
 
 void FullObserver::CloseSequences() {
   for (auto& [key, target] : targets_) {
-    for (auto& [sequence, fold] : target->open) {
-      AddWholeSequence(key, fold);
-      target->statistics.folds[static_cast<size_t>(sequence % SiteStatistics::kFolds)].Merge(fold);
+    for (auto& [index, seen] : target->open) {
+      seen.first.Merge(seen.rest);
+      CloseSequence(key, index, std::move(seen.first), 0, target->all.folds);
+      CloseSequence(key, index, std::move(seen.rest), skip_first_, target->rest.folds);
     }
     target->open.clear();
   }
@@ -127,42 +172,34 @@ FullObserver::Target& FullObserver::TargetOf(const SiteKey& key) {
   return *target;
 }
 
-void FullObserver::CountOutliers(const SiteBlock& block, Target& target, Worker& worker) {
+void FullObserver::CountOutliers(const SiteBlock& block, const BlockMeasures& measures, Target& target,
+                                 Worker& worker) {
+  const auto place = [&](int64_t r) {
+    return Place{block.sequence, block.layer.value_or(-1), block.head.value_or(-1), block.first_row + r,
+                 block.First(r)};
+  };
+  if (measures.first.any) {
+    const std::lock_guard lock(target.mutex);
+    for (int64_t r = 0; r < measures.first_rows; ++r) {
+      if (Counts(block, r)) target.all.outliers.Add(block.Row(r), place(r));
+    }
+  }
+  if (!measures.rest.any) return;
   auto& pending = worker.pending[static_cast<size_t>(block.site) * 3 + static_cast<size_t>(block.map.value_or(0))];
   if (pending == nullptr) pending = std::make_unique<Worker::Pending>();
   pending->Switch(&target);
-  for (int64_t r = 0; r < block.rows; ++r) {
-    pending->accumulator.Add(block.Row(r), {.sequence = block.sequence,
-                                            .layer = block.layer.value_or(-1),
-                                            .head = block.head.value_or(-1),
-                                            .row = block.first_row + r,
-                                            .column = block.First(r)});
+  for (int64_t r = measures.first_rows; r < block.rows; ++r) {
+    if (Counts(block, r)) pending->accumulator.Add(block.Row(r), place(r));
   }
 }
 
 void FullObserver::Gather(const SiteBlock& block, const BlockMeasures& measures, Target& target) {
   const std::lock_guard lock(target.mutex);
-  SiteStatistics& s = target.statistics;
-  const size_t sums = s.folds.front().sums.size();
-  Fold& fold = target.open.try_emplace(block.sequence, sums).first->second;
-  fold.rows += measures.rows;
-  fold.values += measures.values;
-  fold.absmax = std::max(fold.absmax, measures.absmax);
-  for (size_t i = 0; i < measures.row_sums.size(); ++i) fold.sums.Add(i % sums, measures.row_sums[i]);
-  if (measures.largest) s.largest = std::max(s.largest.value_or(*measures.largest), *measures.largest);
-  s.largest_row_norm = std::max(s.largest_row_norm, measures.largest_row_norm);
-  const auto end = static_cast<size_t>(block.first_row + block.rows);
-  if (s.token_absmax.size() < end) s.token_absmax.resize(end);
-  for (size_t r = 0; r < measures.row_absmax.size(); ++r) {
-    float& token = s.token_absmax[static_cast<size_t>(block.first_row) + r];
-    token = std::max(token, measures.row_absmax[r]);
-  }
-  const size_t channels = measures.channel_absmax.size();
-  if (channels == 0) return;
-  MergeMaxima(s.channel_absmax, measures.channel_absmax);
-  if (s.channel_energy.size() == 0) s.channel_energy = ExactSums(channels);
-  for (size_t i = 0; i < measures.channel_energy.size(); ++i)
-    s.channel_energy.Add(i % channels, measures.channel_energy[i]);
+  OpenSequence& open = target.open.try_emplace(block.sequence, measures.sums).first->second;
+  GatherRows(measures, measures.first, 0, measures.first_rows, open.first, target.all);
+  GatherRows(measures, measures.rest, measures.first_rows, block.rows, open.rest, target.rest);
+  GatherMaxima(block, measures, 0, measures.first_rows, target.all.token_absmax);
+  GatherMaxima(block, measures, measures.first_rows, block.rows, target.rest.token_absmax);
 }
 
 void FullObserver::Visit(const SiteBlock& block, int thread) {
@@ -173,7 +210,7 @@ void FullObserver::Visit(const SiteBlock& block, int thread) {
   const BlockMeasures& measures = worker.meter.Measure(block);
   if (!admitted) return;
   Target& target = TargetOf(block.key());
-  CountOutliers(block, target, worker);
+  CountOutliers(block, measures, target, worker);
   Gather(block, measures, target);
 }
 
@@ -200,15 +237,19 @@ void FullObserver::ObserveWeights(const Model& model) {
   CloseSequences();
 }
 
-std::map<SiteKey, SiteStatistics> FullObserver::Take() {
+ObservedSites FullObserver::Take() {
   for (auto& worker : workers_) {
     for (auto& pending : worker->pending) {
       if (pending != nullptr) pending->Switch(nullptr);
     }
   }
   CloseSequences();
-  std::map<SiteKey, SiteStatistics> taken;
-  for (auto& [key, target] : targets_) taken.emplace(key, std::move(target->statistics));
+  ObservedSites taken;
+  for (auto& [key, target] : targets_) {
+    target->all.MergeValues(target->rest);
+    taken.sites.emplace(key, std::move(target->all));
+    if (skip_first_ > 0 && !IsWeight(key.site)) taken.rest.emplace(key, std::move(target->rest));
+  }
   targets_.clear();
   return taken;
 }

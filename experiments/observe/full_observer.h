@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Statistics of every selected site of a model: a SiteVisitor for what the forward pass shows, and a walk over the
 // weights. The result is bit-identical for any number of threads and any order of blocks.
+//
+// One pass measures all positions, and the rest without the first skip_first of every sequence: each row is measured
+// once and counted among the first ones or the rest, and all are both together.
 #pragma once
 
 #include <map>
@@ -11,15 +14,16 @@
 #include "experiments/model/model.h"
 #include "experiments/observe/block_meter.h"
 #include "experiments/observe/site_selection.h"
-#include "quant/observe/site_statistics.h"
+#include "quant/observe/statistics_set.h"
 
 namespace tare {
 
 class FullObserver : public SiteVisitor {
  public:
-  // heads: of every layer, to measure the loss of attention's output; if empty, that is not measured.
+  // heads: of every layer, to measure the loss of attention's output; if empty, that is not measured. skip_first:
+  // positions that the rest leaves out, fewer than BlockMeter::kSinkTokens.
   FullObserver(SiteSelection selection, std::vector<MeasuredFormat> formats, MarkedSpans spans = {},
-               std::vector<std::vector<OutputHead>> heads = {});
+               std::vector<std::vector<OutputHead>> heads = {}, int64_t skip_first = kSkipFirst);
   ~FullObserver() override;
 
   bool Wants(Site site, std::optional<int> layer) const override;
@@ -34,7 +38,7 @@ class FullObserver : public SiteVisitor {
   void ObserveWeights(const Model& model);
 
   // Returns the statistics since the last call. Not during a pass.
-  std::map<SiteKey, SiteStatistics> Take();
+  ObservedSites Take();
 
  private:
   struct Target;
@@ -42,7 +46,7 @@ class FullObserver : public SiteVisitor {
 
   bool NeedsValues(std::optional<int> layer) const;
   Target& TargetOf(const SiteKey& key);
-  void CountOutliers(const SiteBlock& block, Target& target, Worker& worker);
+  static void CountOutliers(const SiteBlock& block, const BlockMeasures& measures, Target& target, Worker& worker);
   static void Gather(const SiteBlock& block, const BlockMeasures& measures, Target& target);
   void CloseSequences();
   void ObserveMatrix(Site site, std::optional<int> layer, const WeightMatrix& weight);
@@ -52,6 +56,7 @@ class FullObserver : public SiteVisitor {
   WideScales scales_;
   const MarkedSpans spans_;
   ValueStore values_;
+  const int64_t skip_first_;
   const std::vector<std::string> format_names_;
   std::mutex mutex_;  // protects targets_, not their contents
   std::map<SiteKey, std::unique_ptr<Target>> targets_;

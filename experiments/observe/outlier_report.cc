@@ -2,6 +2,7 @@
 #include "experiments/observe/outlier_report.h"
 
 #include "experiments/model/sites_of_model.h"
+#include "experiments/observe/statistics_report.h"
 #include "experiments/table/table.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
@@ -13,8 +14,10 @@ constexpr const char* kOutlierSchema = "tare.outliers/1";
 constexpr int kTops[] = {1, 2, 3, 10, 100};
 
 Json Figures(const OutlierStatistics& s) {
-  Json json{
-      {"count", s.count()}, {"absmax", s.absmax()}, {"median", s.count() == 0 ? Json() : Json(s.magnitudes.Median())}};
+  const bool any = s.count() > 0;
+  Json json{{"count", s.count()},
+            {"absmax", any ? Json(s.absmax()) : Json()},
+            {"median", any ? Json(s.magnitudes.Median()) : Json()}};
   const std::vector<TopValue> top = s.top.Sorted();
   for (const int k : kTops) {
     json[Formatted("top{}", k)] = top.size() < static_cast<size_t>(k) ? Json() : Json(std::abs(top[k - 1].value));
@@ -63,6 +66,23 @@ Json LayerJson(const OutlierFigures& outliers, const ModelConfig& c, int layer) 
   return json;
 }
 
+Json SitesJson(const OutlierFigures& outliers, const ModelConfig& c, int64_t from) {
+  const OutlierStatistics logits = outliers.AttentionLogits(), hidden = outliers.HiddenStates();
+  Json json{{"from", from}, {"attn_logits", Figures(logits)}, {"layer_out", Figures(hidden)}};
+  if (Maps(c) == 2) json["maps"] = MapsJson(outliers, {});
+  json["layers"] = Json::array();
+  for (int layer = 0; layer < c.layers; ++layer) json["layers"].push_back(LayerJson(outliers, c, layer));
+  json["top"] = {{"attn_logits", Places(logits, "query", "key")}, {"layer_out", Places(hidden, "token", "channel")}};
+  return json;
+}
+
+// Calls each(figures) with a model's figures of all positions, and of the rest if it has them.
+template <typename Each>
+void ForBoth(const Json& model, const Each& each) {
+  each(model);
+  if (model.contains("rest")) each(model["rest"]);
+}
+
 // The columns of figures, as text and CSV have them.
 void AddFigureColumns(std::vector<Column>& columns) {
   const auto add = [&](const std::string& name, const std::string& title) {
@@ -77,7 +97,7 @@ void AddFigureColumns(std::vector<Column>& columns) {
 OutlierStatistics OutlierFigures::AttentionLogits(std::optional<int> layer, std::optional<int> head,
                                                   std::optional<int> map) const {
   OutlierStatistics all;
-  for (const auto& [key, s] : set_.sites) {
+  for (const auto& [key, s] : sites_) {
     if (key.site == Site::kAttnLogits && (!layer || layer == key.layer) && (!head || head == key.head) &&
         (!map || map == key.map))
       all.Merge(s.outliers);
@@ -87,40 +107,40 @@ OutlierStatistics OutlierFigures::AttentionLogits(std::optional<int> layer, std:
 
 OutlierStatistics OutlierFigures::HiddenStates(std::optional<int> layer) const {
   OutlierStatistics all;
-  for (const auto& [key, s] : set_.sites) {
+  for (const auto& [key, s] : sites_) {
     if (key.site == Site::kLayerOut && (!layer || layer == key.layer)) all.Merge(s.outliers);
   }
   return all;
 }
 
-Json OutlierJson(const OutlierFigures& outliers, const ModelConfig& c, const std::string& model, int64_t tokens) {
-  const OutlierStatistics logits = outliers.AttentionLogits(), hidden = outliers.HiddenStates();
-  Json json{{"schema", "tare.stats/2"},
-            {"model", model},
-            {"tokens", tokens},
-            {"attn_logits", Figures(logits)},
-            {"layer_out", Figures(hidden)}};
-  if (Maps(c) == 2) json["maps"] = MapsJson(outliers, {});
-  json["layers"] = Json::array();
-  for (int layer = 0; layer < c.layers; ++layer) json["layers"].push_back(LayerJson(outliers, c, layer));
-  json["top"] = {{"attn_logits", Places(logits, "query", "key")}, {"layer_out", Places(hidden, "token", "channel")}};
+Json OutlierJson(const StatisticsSet& set, const ModelConfig& c, const std::string& model, int64_t tokens) {
+  Json json{{"schema", "tare.stats/3"}, {"model", model}, {"tokens", tokens}};
+  for (const auto& [from, sites] : set.Both()) {
+    const Json figures = SitesJson(OutlierFigures(sites), c, from);
+    if (from == 0) {
+      json.update(figures);
+    } else {
+      json["rest"] = figures;
+    }
+  }
   return json;
 }
 
-FullObserver OutlierObserver(const ModelConfig& config) {
-  return FullObserver(SiteSelection::Parse("attn_logits,layer_out", ModelSitesOf(config)), {});
+FullObserver OutlierObserver(const ModelConfig& config, int64_t skip_first) {
+  return FullObserver(SiteSelection::Parse("attn_logits,layer_out", ModelSitesOf(config)), {}, {}, {}, skip_first);
 }
 
 Json MeasureOutliers(Model& model, const TokenInput& input, const std::vector<ScoredSequence>& sequences,
-                     const Progress& progress) {
-  FullObserver observer = OutlierObserver(model.config());
+                     int64_t skip_first, const Progress& progress) {
+  FullObserver observer = OutlierObserver(model.config(), skip_first);
   SiteVisitor* const visitors[] = {&observer};
   int64_t positions = 0;
   ForwardAll(model, visitors, sequences, progress, [&](const TokenBatch& batch, size_t) { positions += batch.Rows(); });
   const int64_t tokens = positions - (input.bos ? std::ssize(sequences) : 0);
   StatisticsSet set;
-  set.sites = observer.Take();
-  return OutlierJson(OutlierFigures(set), model.config(), model.Name(), tokens);
+  set.skip_first = skip_first;
+  set.MergeSites(observer.Take());
+  return OutlierJson(set, model.config(), model.Name(), tokens);
 }
 
 std::string OutlierLine(const Json& key, const Json& figures) {
@@ -136,38 +156,61 @@ RecordKind OutlierRecords() {
 }
 
 std::string OutlierTable(const std::vector<Json>& models) {
-  Table table{.columns = {{.name = "site", .title = "|x|", .side = Side::kLeft},
+  Table table{.columns = {{.name = "x", .title = "|x|", .side = Side::kLeft},
                           {.name = "model", .title = "model", .side = Side::kLeft}}};
   AddFigureColumns(table.columns);
-  const auto add = [&](const std::string& site, const Json& model, const Json& figures) {
+  const auto add = [&](const std::string& x, const Json& model, const Json& figures) {
     table.rows.push_back(figures);
-    table.rows.back().update({{"site", site}, {"model", model["model"]}});
+    table.rows.back().update({{"x", x}, {"model", model["model"]}});
   };
-  for (const Json& m : models) {
-    add("attn_logits", m, m["attn_logits"]);
-    for (const Json& map : m.value("maps", Json::array())) add(Formatted("  map {}", map["map"].get<int>()), m, map);
+  // A row of the site per model, and its maps.
+  const auto rows = [&](const std::string& site, bool rest) {
+    for (const Json& m : models) {
+      if (rest && !m.contains("rest")) continue;
+      const Json& figures = rest ? m["rest"] : m;
+      add(rest ? Formatted("  from {}", figures["from"].get<int64_t>()) : site, m, figures[site]);
+      if (site != "attn_logits") continue;
+      for (const Json& map : figures.value("maps", Json::array()))
+        add(Formatted("{}map {}", rest ? "    " : "  ", map["map"].get<int>()), m, map);
+    }
+  };
+  for (const char* site : {"layer_out", "attn_logits"}) {
+    rows(site, false);
+    rows(site, true);
   }
-  for (const Json& m : models) add("layer_out", m, m["layer_out"]);
   return TableText(table);
 }
 
+std::string OutlierLegend(const std::vector<Json>& models) {
+  std::string text =
+      "layer_out: hidden states after every layer; attn_logits: scaled, before the\n"
+      "softmax, without masked ones and without rows of one key\n";
+  if (models[0].contains("rest")) {
+    const auto from = models[0]["rest"]["from"].get<int64_t>();
+    text += Formatted("from {}: {} of every sequence\n", from, PositionsText("layer_out", from));
+  }
+  return text;
+}
+
 std::string OutlierCsv(const std::vector<Json>& models) {
-  Table table{.columns = {{"model"}, {"site"}, {"layer"}, {"head"}, {"map"}, {"count"}, {"absmax"}}};
+  Table table{.columns = {{"model"}, {"site"}, {"layer"}, {"head"}, {"map"}, {"from"}, {"count"}, {"absmax"}}};
   AddFigureColumns(table.columns);
   for (const Json& m : models) {
-    // `figures` have their head and map, if they are of one.
-    const auto add = [&](const char* site, const Json& layer, const Json& figures) {
-      table.rows.push_back(figures);
-      table.rows.back().update({{"model", m["model"]}, {"site", site}, {"layer", layer}});
-    };
-    add("attn_logits", {}, m["attn_logits"]);
-    for (const Json& map : m.value("maps", Json::array())) add("attn_logits", {}, map);
-    add("layer_out", {}, m["layer_out"]);
-    for (const Json& layer : m["layers"]) {
-      add("attn_logits", layer["layer"], layer["attn_logits"]);
-      for (const Json& head : layer["heads"]) add("attn_logits", layer["layer"], head);
-      add("layer_out", layer["layer"], layer["layer_out"]);
-    }
+    ForBoth(m, [&](const Json& of) {
+      // `figures` have their head and map, if they are of one.
+      const auto add = [&](const char* site, const Json& layer, const Json& figures) {
+        table.rows.push_back(figures);
+        table.rows.back().update({{"model", m["model"]}, {"site", site}, {"layer", layer}, {"from", of["from"]}});
+      };
+      add("attn_logits", {}, of["attn_logits"]);
+      for (const Json& map : of.value("maps", Json::array())) add("attn_logits", {}, map);
+      add("layer_out", {}, of["layer_out"]);
+      for (const Json& layer : of["layers"]) {
+        add("attn_logits", layer["layer"], layer["attn_logits"]);
+        for (const Json& head : layer["heads"]) add("attn_logits", layer["layer"], head);
+        add("layer_out", layer["layer"], layer["layer_out"]);
+      }
+    });
   }
   return TableCsv(table);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The figures of the Differential Transformer's table 5 from one model's statistics, as JSON (tare.stats/2), and of
+// The figures of the Differential Transformer's table 5 from one model's statistics, as JSON (tare.stats/3), and of
 // several models side by side.
 #pragma once
 
@@ -13,35 +13,40 @@
 
 namespace tare {
 
-// The outliers of attention logits and hidden states (layer_out), merged over layers, heads or maps left empty.
+// The outliers of attention logits and hidden states (layer_out), merged over layers, heads or maps left empty; of all
+// positions or of the rest.
 class OutlierFigures {
  public:
-  explicit OutlierFigures(const StatisticsSet& set) : set_(set) {}
+  explicit OutlierFigures(const std::map<SiteKey, SiteStatistics>& sites) : sites_(sites) {}
   OutlierStatistics AttentionLogits(std::optional<int> layer = {}, std::optional<int> head = {},
                                     std::optional<int> map = {}) const;
   OutlierStatistics HiddenStates(std::optional<int> layer = {}) const;
 
  private:
-  const StatisticsSet& set_;
+  const std::map<SiteKey, SiteStatistics>& sites_;
 };
 
-// {"schema": "tare.stats/2", "model", .., "tokens": N,
+// {"schema": "tare.stats/3", "model", .., "tokens": N,
+//  "from": 0,
 //  "attn_logits": {"count", "absmax", "median", "top1", ..},
 //  "layer_out": {..},
-//  "layers": [{"layer", "attn_logits", "layer_out", "heads": [{"head", "map", ..}], "maps": [..]}],
 //  "maps": [..],
-//  "top": {..}}
+//  "layers": [{"layer", "attn_logits", "layer_out", "heads": [{"head", "map", ..}], "maps": [..]}],
+//  "top": {..},
+//  "rest": {"from": 1, "attn_logits", "layer_out", "maps", "layers", "top"}}
 //
-// topK is the K-th largest |x|, null if there were fewer values.
-nlohmann::ordered_json OutlierJson(const OutlierFigures& outliers, const ModelConfig& config, const std::string& model,
+// from: the first position of a sequence that counts; without a rest, "rest" is missing. topK is the K-th largest |x|,
+// null if there were fewer values, as the other figures of none.
+nlohmann::ordered_json OutlierJson(const StatisticsSet& set, const ModelConfig& config, const std::string& model,
                                    int64_t tokens);
 
 // Observes only the table's sites.
-FullObserver OutlierObserver(const ModelConfig& config);
+FullObserver OutlierObserver(const ModelConfig& config, int64_t skip_first = kSkipFirst);
 
 // OutlierJson of an input's sequences, in one pass without a plan.
 nlohmann::ordered_json MeasureOutliers(Model& model, const TokenInput& input,
-                                       const std::vector<ScoredSequence>& sequences, const Progress& progress);
+                                       const std::vector<ScoredSequence>& sequences, int64_t skip_first,
+                                       const Progress& progress);
 
 // A line of outliers.jsonl: a model's figures, and the key of what they were measured on.
 std::string OutlierLine(const nlohmann::ordered_json& key, const nlohmann::ordered_json& figures);
@@ -49,8 +54,9 @@ std::string OutlierLine(const nlohmann::ordered_json& key, const nlohmann::order
 RecordKind OutlierRecords();
 
 // The table for people, and as comma-separated values: one row per model and site, and one per map of a differential
-// model.
+// model; all positions first, then from position N on. OutlierLegend says what stands in the table.
 std::string OutlierTable(const std::vector<nlohmann::ordered_json>& models);
+std::string OutlierLegend(const std::vector<nlohmann::ordered_json>& models);
 std::string OutlierCsv(const std::vector<nlohmann::ordered_json>& models);
 
 }  // namespace tare

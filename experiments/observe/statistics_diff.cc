@@ -6,6 +6,7 @@
 #include <random>
 #include <string_view>
 
+#include "experiments/observe/statistics_report.h"
 #include "experiments/significance/distributions.h"
 #include "experiments/significance/p_values.h"
 #include "experiments/table/table.h"
@@ -20,9 +21,9 @@ namespace {
 
 using Folds = std::vector<PlainSums>;  // [SiteStatistics::kFolds]
 
-std::map<SiteKey, Folds> Pooled(const StatisticsSet& set, const DiffOptions& options) {
+std::map<SiteKey, Folds> Pooled(const std::map<SiteKey, SiteStatistics>& sites, const DiffOptions& options) {
   std::map<SiteKey, Folds> pooled;
-  for (const auto& [key, s] : set.sites) {
+  for (const auto& [key, s] : sites) {
     if (options.site.value_or(key.site) != key.site || (options.layer && options.layer != key.layer)) continue;
     Folds& folds = pooled[{key.site, key.layer}];
     folds.resize(s.folds.size());
@@ -85,8 +86,8 @@ Json ProbabilityOf(double difference, const Spread& spread, int64_t groups) {
 // The maximum of a resample is never above that of all sequences, and most often equal to it, so it has no interval.
 bool IsMaximum(std::string_view measure) { return measure == "absmax"; }
 
-void Compare(const SiteKey& place, const std::vector<std::string>& names, const Folds& a, const Folds& b, bool paired,
-             const DiffOptions& options, Json& rows) {
+void Compare(const SiteKey& place, int64_t from, const std::vector<std::string>& names, const Folds& a, const Folds& b,
+             bool paired, const DiffOptions& options, Json& rows) {
   const std::vector<int> once(a.size(), 1);
   const auto figures = [&](const Folds& folds, const std::vector<int>& times) {
     return SumMeasures(place.site, names, Sum(folds, times));
@@ -108,6 +109,7 @@ void Compare(const SiteKey& place, const std::vector<std::string>& names, const 
     const Spread spread = SpreadOf(std::move(draws[i]));
     rows.push_back({{"site", Name(place.site)},
                     {"layer", place.layer ? Json(*place.layer) : Json()},
+                    {"from", from},
                     {"measure", of_a[i].first},
                     {"a", NumberOrNull(of_a[i].second)},
                     {"b", NumberOrNull(of_b[i].second)},
@@ -144,14 +146,21 @@ std::string ChangeText(const Json& row) {
 
 Json DiffJson(const StatisticsSet& a, const StatisticsSet& b, const DiffOptions& options) {
   if (a.formats != b.formats) Fail("tare stats diff: the files measured different --formats; expected the same");
-  const std::map<SiteKey, Folds> of_a = Pooled(a, options), of_b = Pooled(b, options);
+  if (a.skip_first != b.skip_first)
+    Fail("tare stats diff: the files have different --skip-first, {} and {}; expected the same", a.skip_first,
+         b.skip_first);
   const bool paired = a.job.at("sequences_sha256") == b.job.at("sequences_sha256") && a.units == b.units;
-  Json json{{"schema", "tare.stats.diff/1"}, {"a", a.job},    {"b", b.job},           {"paired", paired},
+  Json json{{"schema", "tare.stats.diff/2"}, {"a", a.job},    {"b", b.job},           {"paired", paired},
             {"draws", options.draws},        {"level", 0.95}, {"rows", Json::array()}};
-  for (const auto& [place, folds] : of_a) {
-    const auto other = of_b.find(place);
-    if (other == of_b.end()) continue;
-    Compare(place, a.Sums(place.site), folds, other->second, paired, options, json["rows"]);
+  const std::vector<SitesFrom> sites_of_a = a.Both(), sites_of_b = b.Both();
+  for (size_t i = 0; i < sites_of_a.size(); ++i) {
+    const std::map<SiteKey, Folds> of_a = Pooled(sites_of_a[i].sites, options),
+                                   of_b = Pooled(sites_of_b[i].sites, options);
+    for (const auto& [place, folds] : of_a) {
+      const auto other = of_b.find(place);
+      if (other == of_b.end()) continue;
+      Compare(place, sites_of_a[i].from, a.Sums(place.site), folds, other->second, paired, options, json["rows"]);
+    }
   }
   if (json["rows"].empty()) Fail("tare stats diff: the files have no site and layer in common; try tare stats show");
   json["comparisons"] = AddHolm(json["rows"]);
@@ -167,7 +176,9 @@ std::string DiffTable(const Json& diff) {
   for (const Json& row : diff["rows"]) {
     if (row["difference"].is_null()) continue;
     Json& shown = table.rows.emplace_back(row);
-    shown["place"] = row["site"].get<std::string>() + (row["layer"].is_null() ? "" : ", layer " + row["layer"].dump());
+    const std::string site = row["site"];
+    shown["place"] = site + (row["layer"].is_null() ? "" : ", layer " + row["layer"].dump()) + ", " +
+                     PositionsText(site, row["from"]);
     shown["change"] = ChangeText(row);
   }
   return Formatted("A is {}, B is {}\n", JobText(diff["a"]), JobText(diff["b"])) + TableText(table, 2);

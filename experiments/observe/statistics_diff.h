@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Differences between two statistics files (two models or two texts): each measure per site and layer (heads and maps
-// pooled), with a percentile bootstrap over groups of sequences (SiteStatistics::kFolds, or single sequences if there
-// are no more). Files of the same sequences are resampled together, others separately. Maxima have no interval.
+// pooled), of all positions and of the rest, with a percentile bootstrap over groups of sequences
+// (SiteStatistics::kFolds, or single sequences if there are no more). Files of the same sequences are resampled
+// together, others separately. Maxima have no interval.
 //
 // Each interval is for its own row. Significance covers all rows: p is Student's t of the difference over its bootstrap
 // error, with one degree of freedom less than there are groups; p_holm is Holm's correction of it.
@@ -24,8 +25,8 @@ struct DiffOptions {
   uint64_t seed = 0;
 };
 
-// {"schema": "tare.stats.diff/1", "a": {job}, "b": {job}, "paired", .., "draws", .., "level": 0.95,
-//  "rows": [{"site", "layer", "measure", "a", "b", "difference", "low", "high", "p", "p_holm"}],
+// {"schema": "tare.stats.diff/2", "a": {job}, "b": {job}, "paired", .., "draws", .., "level": 0.95,
+//  "rows": [{"site", "layer", "from", "measure", "a", "b", "difference", "low", "high", "p", "p_holm"}],
 //  "comparisons": rows with a p}
 //
 // difference is b - a; an undefined figure is null.

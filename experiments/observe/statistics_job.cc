@@ -51,7 +51,7 @@ StatisticsSet CollectStatistics(Model& model, const TokenInput& input, const std
                                 const std::filesystem::path& out, const Progress& progress) {
   StatisticsSet set = EmptyStatistics(model, input, sequences, options, version);
   FullObserver observer(SiteSelection::Parse(options.sites, ModelSitesOf(model)), ParseMeasuredFormats(options.formats),
-                        options.spans, TablesOf(model));
+                        options.spans, TablesOf(model), options.skip_first);
   const size_t step = SequencesPerBatch(sequences);
   const auto sequences_of = [&](size_t unit) {
     return std::span(sequences).subspan(unit * step, std::min(step, sequences.size() - unit * step));

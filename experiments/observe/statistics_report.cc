@@ -12,20 +12,22 @@
 namespace tare {
 namespace {
 
-Json KeyJson(const SiteKey& key) {
+Json KeyJson(const SiteKey& key, int64_t from) {
   const auto index = [](const std::optional<int>& i) { return i ? Json(*i) : Json(); };
-  return {{"layer", index(key.layer)}, {"head", index(key.head)}, {"map", index(key.map)}};
+  return {{"layer", index(key.layer)}, {"head", index(key.head)}, {"map", index(key.map)}, {"from", from}};
 }
 
-// Rows of the site and layer; `figures` adds columns to each.
+// Rows of the site and layer, first those of all positions; `figures` adds columns to each.
 template <typename Figures>
 Json Rows(const StatisticsSet& set, Site site, std::optional<int> layer, Figures figures) {
   Json rows = Json::array();
-  for (const auto& [key, statistics] : set.sites) {
-    if (key.site != site || (layer && layer != key.layer)) continue;
-    Json row = KeyJson(key);
-    row.update(figures(key, statistics));
-    rows.push_back(std::move(row));
+  for (const auto& [from, sites] : set.Both()) {
+    for (const auto& [key, statistics] : sites) {
+      if (key.site != site || (layer && layer != key.layer)) continue;
+      Json row = KeyJson(key, from);
+      row.update(figures(key, statistics));
+      rows.push_back(std::move(row));
+    }
   }
   if (!rows.empty()) return rows;
   std::string known;
@@ -62,9 +64,10 @@ bool HasRows(const StatisticsSet& set, Site site, std::optional<int> layer) {
       set.sites, [&](const auto& entry) { return entry.first.site == site && (!layer || layer == entry.first.layer); });
 }
 
-// A site with its layers, heads and maps together.
+// A site with its layers, heads and maps together; of positions from `from` on.
 struct PooledSite {
   Site site;
+  int64_t from;
   int rows;
   SiteStatistics all;
 };
@@ -72,13 +75,15 @@ struct PooledSite {
 std::vector<PooledSite> Pooled(const StatisticsSet& set) {
   std::vector<PooledSite> pooled;
   for (const SiteInfo& info : kSites) {
-    if (!HasRows(set, info.site, {})) continue;
-    PooledSite& p = pooled.emplace_back(info.site, 0, SiteStatistics(SumNames(info.site, set.formats).size()));
-    for (const auto& [key, s] : set.sites) {
-      if (key.site != info.site) continue;
-      ++p.rows;
-      p.all.outliers.Merge(s.outliers);
-      for (size_t i = 0; i < p.all.folds.size(); ++i) p.all.folds[i].Merge(s.folds[i]);
+    for (const auto& [from, sites] : set.Both()) {
+      PooledSite p{info.site, from, 0, SiteStatistics(SumNames(info.site, set.formats).size())};
+      for (const auto& [key, s] : sites) {
+        if (key.site != info.site) continue;
+        ++p.rows;
+        p.all.outliers.Merge(s.outliers);
+        for (size_t i = 0; i < p.all.folds.size(); ++i) p.all.folds[i].Merge(s.folds[i]);
+      }
+      if (p.rows > 0) pooled.push_back(std::move(p));
     }
   }
   return pooled;
@@ -107,7 +112,7 @@ std::string Text(const Json& value) {
 }  // namespace
 
 Json SiteJson(const StatisticsSet& set, Site site, std::optional<int> layer) {
-  return {{"schema", "tare.stats.site/1"},
+  return {{"schema", "tare.stats.site/2"},
           {"site", Name(site)},
           {"rows", Rows(set, site, layer, [&](const SiteKey&, const SiteStatistics& s) {
              Json figures = Figures(s);
@@ -119,11 +124,11 @@ Json SiteJson(const StatisticsSet& set, Site site, std::optional<int> layer) {
 Json MeasuresJson(const StatisticsSet& set, Site site, std::optional<int> layer) {
   const auto measures = [&](const SiteKey& key, const SiteStatistics& s) {
     Json named = Json::object();
-    for (const auto& [name, value] : AllMeasures(set, key)) named[name] = NumberOrNull(value);
+    for (const auto& [name, value] : AllMeasures(set, key, s)) named[name] = NumberOrNull(value);
     named["nonfinite"] = s.outliers.nonfinite;
     return Json{{"measures", named}};
   };
-  return {{"schema", "tare.stats.measures/1"}, {"site", Name(site)}, {"rows", Rows(set, site, layer, measures)}};
+  return {{"schema", "tare.stats.measures/2"}, {"site", Name(site)}, {"rows", Rows(set, site, layer, measures)}};
 }
 
 std::vector<Json> AllSitesJson(const StatisticsSet& set, std::optional<int> layer, SiteRows kind) {
@@ -147,22 +152,34 @@ std::string RowsCsv(std::span<const Json> sites) {
   return TableCsv(TableOf(std::move(rows)));
 }
 
+std::string PositionsText(std::string_view site, int64_t from) {
+  const std::optional<Site> known = ParseSite(site);
+  if (known && IsWeight(*known)) return "all rows";
+  if (from == 0) return "all positions";
+  return from == 1 ? "without position 0" : Formatted("without positions 0 to {}", from - 1);
+}
+
 std::string RowsTable(const Json& json) {
   Table table;
   std::string text;
+  const std::string site = json["site"];
   for (Json row : json["rows"]) {
+    const std::string positions = PositionsText(site, row["from"]);
     if (row.contains("measures")) {  // one per line
-      text += Formatted("{} layer {} head {} map {}\n", json["site"].get<std::string>(), Text(row["layer"]),
-                        Text(row["head"]), Text(row["map"]));
+      text += Formatted("{} layer {} head {} map {}, {}\n", site, Text(row["layer"]), Text(row["head"]),
+                        Text(row["map"]), positions);
       for (const auto& [name, value] : row["measures"].items())
         text += Formatted("  {:<28}{:>12}\n", name, Text(value));
       continue;
     }
     row.erase("sqnr_db");  // in the overview and among the measures
     row.erase("p9999");    // in JSON and CSV: 80 columns are full
+    row.erase("from");
     if (table.rows.empty()) {
+      table.columns.push_back({.name = "positions", .side = Side::kAbove});
       for (const auto& [name, value] : row.items()) table.columns.push_back(FourDigits(name));
     }
+    row["positions"] = positions;
     table.rows.push_back(std::move(row));
   }
   return text + TableText(table);
@@ -175,8 +192,9 @@ std::string OverviewTable(const StatisticsSet& set) {
     figures.columns.push_back(FourDigits(name));
   for (const std::string& format : set.formats)
     sqnr.columns.push_back({.name = format + ".sqnr_db", .title = format, .format = "{:.1f}", .width = 7, .none = "-"});
-  for (const auto& [site, rows, pooled] : Pooled(set)) {
-    const Json place{{"site", Name(site)}, {"rows", rows}, {"nonfinite", pooled.outliers.nonfinite}};
+  for (const auto& [site, from, rows, pooled] : Pooled(set)) {
+    const std::string name = from == 0 ? std::string(Name(site)) : Formatted("  from {}", from);
+    const Json place{{"site", name}, {"rows", rows}, {"nonfinite", pooled.outliers.nonfinite}};
     figures.rows.push_back(Figures(pooled));
     figures.rows.back().update(place);
     Json losses = SqnrJson(set, site, pooled.Total());
@@ -187,9 +205,10 @@ std::string OverviewTable(const StatisticsSet& set) {
   return TableText(figures) + (set.formats.empty() ? "" : "\n" + TableText(sqnr));
 }
 
-Json OverviewSqnrJson(const StatisticsSet& set) {
+Json OverviewSqnrJson(const StatisticsSet& set, int64_t from) {
   Json all = Json::object();
-  for (const auto& [site, rows, pooled] : Pooled(set)) {
+  for (const auto& [site, of, rows, pooled] : Pooled(set)) {
+    if (of != from) continue;
     if (const Json sqnr = SqnrJson(set, site, pooled.Total()); !sqnr.empty()) all[std::string(Name(site))] = sqnr;
   }
   return all;

@@ -15,6 +15,8 @@
 namespace tare {
 namespace {
 
+static_assert(kMostSkipped < BlockMeter::kSinkTokens);
+
 std::filesystem::path PartOf(const std::filesystem::path& out) { return out.string() + ".part"; }
 
 // It is written over, and removed in the end.
@@ -77,6 +79,7 @@ void AddOptions(StatisticsSet& set, const StatisticsOptions& options, const Site
     set.job[kCalibrateKey] = options.calibrate;
   }
   if (!options.spans.sha256().empty()) set.job["spans_sha256"] = options.spans.sha256();
+  set.skip_first = options.skip_first;
   set.formats = NamesOf(ParseMeasuredFormats(options.formats));
   CheckFormats(set.formats, sites, model);
 }

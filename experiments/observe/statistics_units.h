@@ -24,10 +24,14 @@ struct Shard {
 // Parses "0/1", "2/5". Throws Error.
 Shard ParseShard(const std::string& text);
 
+// The sink rate is of the first 64 queries, and needs one.
+inline constexpr int64_t kMostSkipped = 63;
+
 struct StatisticsOptions {
   std::string sites, formats;  // SiteSelection, ParseMeasuredFormats
   std::string calibrate;       // ParseCalibratedFormats
   MarkedSpans spans;           // of the sequences, or empty
+  int64_t skip_first = kSkipFirst;
   Shard shard;
   bool resume = false;
   int64_t checkpoint = 64;  // sequences between two writes of FILE.part
@@ -36,8 +40,8 @@ struct StatisticsOptions {
 // Hash of all lengths and ids, by which runs on the same sequences are recognised.
 std::string HashOf(const std::vector<ScoredSequence>& sequences);
 
-// Records the options in the job: sites, formats, calibrators, spans. Throws Error for a format that is measured at
-// none of the selected sites.
+// Records the options in the job: sites, formats, calibrators, spans, skipped positions. Throws Error for a format that
+// is measured at none of the selected sites.
 void AddOptions(StatisticsSet& set, const StatisticsOptions& options, const SiteSelection& sites,
                 const ModelSites& model);
 

@@ -86,7 +86,7 @@ void PlainSums::Add(const PlainSums& other) {
 Measures SumMeasures(Site site, const std::vector<std::string>& names, const PlainSums& s) {
   const Moments moments{s.values, s.sums[kSumX], s.sums[kSumX2], s.sums[kSumX3], s.sums[kSumX4]};
   // A row of few keys may have next to no spread, and a mean over such rows says nothing.
-  Measures measures = {{"absmax", s.absmax},
+  Measures measures = {{"absmax", s.values == 0 ? kNone : s.absmax},
                        {"mean", moments.Mean()},
                        {"variance", moments.Variance()},
                        {"kurtosis", moments.Kurtosis()},
@@ -100,8 +100,7 @@ Measures SumMeasures(Site site, const std::vector<std::string>& names, const Pla
   return measures;
 }
 
-Measures AllMeasures(const StatisticsSet& set, const SiteKey& key) {
-  const SiteStatistics& s = set.sites.at(key);
+Measures AllMeasures(const StatisticsSet& set, const SiteKey& key, const SiteStatistics& s) {
   Measures measures = SumMeasures(key.site, set.Sums(key.site), PlainSums::Of(s.Total()));
   for (const auto& [name, q] : {std::pair{"median", 0.5}, {"p99", 0.99}, {"p999", 0.999}, {"p9999", 0.9999}})
     measures.emplace_back(name, s.outliers.magnitudes.Quantile(q));

@@ -27,8 +27,12 @@ struct PlainSums {
 Measures SumMeasures(Site site, const std::vector<std::string>& names, const PlainSums& sums);
 
 // SumMeasures over all sequences, and figures that follow from counts and maxima: quantiles, energy of channels,
-// massive activations, the largest value and norm.
-Measures AllMeasures(const StatisticsSet& set, const SiteKey& key);
+// massive activations, the largest value and norm. `statistics` are the key's, of all positions or of the rest.
+Measures AllMeasures(const StatisticsSet& set, const SiteKey& key, const SiteStatistics& statistics);
+// Of all positions.
+inline Measures AllMeasures(const StatisticsSet& set, const SiteKey& key) {
+  return AllMeasures(set, key, set.sites.at(key));
+}
 
 // For each format measured at the site ("int8/row"): 10 log10(sum x^2 / sum (x - y)^2) in dB.
 Measures SignalToNoise(const StatisticsSet& set, Site site, const Fold& total);

@@ -61,6 +61,18 @@ std::vector<TopValue> TopValues::Sorted() const {
 
 float OutlierStatistics::absmax() const { return top.size() == 0 ? 0.0f : std::fabs(top.Sorted().front().value); }
 
+void OutlierStatistics::Add(std::span<const float> run, Place first) {
+  for (const float value : run) {
+    if (std::isfinite(value)) {
+      magnitudes.Add(value);
+      top.Offer(value, first);
+    } else {
+      AddNonfinite(first);
+    }
+    ++first.column;
+  }
+}
+
 void OutlierStatistics::AddNonfinite(const Place& place) {
   ++nonfinite;
   first_nonfinite = first_nonfinite ? std::min(*first_nonfinite, place) : place;

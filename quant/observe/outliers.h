@@ -80,6 +80,8 @@ struct OutlierStatistics {
   uint64_t count() const { return magnitudes.total(); }  // of finite values
   float absmax() const;                                  // of finite values; 0 if there are none
 
+  // A few values, at first.column, first.column + 1, ...; an OutlierAccumulator is faster for many.
+  void Add(std::span<const float> run, Place first);
   void AddNonfinite(const Place& place);
   void Merge(const OutlierStatistics& other);
   friend bool operator==(const OutlierStatistics&, const OutlierStatistics&) = default;

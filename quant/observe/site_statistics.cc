@@ -70,8 +70,12 @@ Fold SiteStatistics::Total() const {
 }
 
 void SiteStatistics::Merge(const SiteStatistics& other) {
-  outliers.Merge(other.outliers);
   for (size_t i = 0; i < folds.size(); ++i) folds[i].Merge(other.folds[i]);
+  MergeValues(other);
+}
+
+void SiteStatistics::MergeValues(const SiteStatistics& other) {
+  outliers.Merge(other.outliers);
   if (other.largest) largest = std::max(largest.value_or(*other.largest), *other.largest);
   largest_row_norm = std::max(largest_row_norm, other.largest_row_norm);
   MergeMaxima(token_absmax, other.token_absmax);

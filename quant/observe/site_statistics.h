@@ -72,6 +72,8 @@ struct SiteStatistics {
 
   Fold Total() const;
   void Merge(const SiteStatistics& other);
+  // Merges all but the folds, whose sums over whole sequences are not those of their parts.
+  void MergeValues(const SiteStatistics& other);
   friend bool operator==(const SiteStatistics&, const SiteStatistics&) = default;
 };
 

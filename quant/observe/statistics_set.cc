@@ -25,6 +25,9 @@ void RefuseStrangers(const StatisticsSet& a, const StatisticsSet& b, const std::
       Fail("{}: got {} {}, expected {} as in {}: statistics of different jobs do not merge", other_where, key, other,
            value, where);
   }
+  if (a.skip_first != b.skip_first)
+    Fail("{}: got skip_first {}, expected {} as in {}: statistics of different jobs do not merge", other_where,
+         b.skip_first, a.skip_first, where);
   if (a.units.size() != b.units.size() || a.formats != b.formats || a.lambda != b.lambda)
     Fail("{}: units of work, formats or lambdas differ from those of {}: statistics of different jobs do not merge",
          other_where, where);
@@ -35,18 +38,33 @@ void RefuseOtherChannels(const StatisticsSet& a, const StatisticsSet& b, const s
                          const std::string& other_where) {
   std::map<Site, size_t> channels;
   for (const StatisticsSet* set : {&a, &b}) {
-    for (const auto& [key, statistics] : set->sites) {
-      const size_t got = statistics.channel_energy.size();
-      if (got == 0) continue;  // it saw nothing
-      const size_t expected = channels.try_emplace(key.site, got).first->second;
-      if (got != expected)
-        Fail("{}: {}: got {} channels, expected the {} of {}; is one of the files damaged?", other_where,
-             Name(key.site), got, expected, where);
+    for (const auto& [from, sites] : set->Both()) {
+      for (const auto& [key, statistics] : sites) {
+        const size_t got = statistics.channel_energy.size();
+        if (got == 0) continue;  // it saw nothing
+        const size_t expected = channels.try_emplace(key.site, got).first->second;
+        if (got != expected)
+          Fail("{}: {}: got {} channels, expected the {} of {}; is one of the files damaged?", other_where,
+               Name(key.site), got, expected, where);
+      }
     }
   }
 }
 
+void MergeInto(std::map<SiteKey, SiteStatistics>& sites, const std::map<SiteKey, SiteStatistics>& others) {
+  for (const auto& [key, statistics] : others) {
+    const auto [place, is_new] = sites.try_emplace(key, statistics);
+    if (!is_new) place->second.Merge(statistics);
+  }
+}
+
 }  // namespace
+
+std::vector<SitesFrom> StatisticsSet::Both() const {
+  std::vector<SitesFrom> both{{0, sites}};
+  if (skip_first > 0) both.push_back({skip_first, rest});
+  return both;
+}
 
 bool StatisticsSet::Whole() const {
   return std::ranges::all_of(units, [](uint8_t seen) { return seen == 1; });
@@ -59,11 +77,9 @@ std::optional<size_t> StatisticsSet::FindSum(Site site, const std::string& name)
   return static_cast<size_t>(found - names.begin());
 }
 
-void StatisticsSet::MergeSites(const std::map<SiteKey, SiteStatistics>& others) {
-  for (const auto& [key, statistics] : others) {
-    const auto [place, is_new] = sites.try_emplace(key, statistics);
-    if (!is_new) place->second.Merge(statistics);
-  }
+void StatisticsSet::MergeSites(const ObservedSites& others) {
+  MergeInto(sites, others.sites);
+  MergeInto(rest, others.rest);
 }
 
 void StatisticsSet::Merge(const StatisticsSet& other, const std::string& where, const std::string& other_where) {
@@ -76,7 +92,8 @@ void StatisticsSet::Merge(const StatisticsSet& other, const std::string& where, 
   for (size_t i = 0; i < units.size(); ++i) units[i] |= other.units[i];
   positions += other.positions;
   tokens += other.tokens;
-  MergeSites(other.sites);
+  MergeInto(sites, other.sites);
+  MergeInto(rest, other.rest);
 }
 
 }  // namespace tare

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,7 +14,14 @@
 
 namespace tare {
 
-inline constexpr const char* kStatisticsSchema = "tare.stats.file/1";
+// /1 had all positions only, and counted attention logits of rows of one key.
+inline constexpr const char* kStatisticsSchema = "tare.stats.file/2";
+
+// The group of sites without the first positions: rest/layer_out beside layer_out.
+inline constexpr const char* kRestGroup = "rest/";
+inline std::string GroupOf(Site site, int64_t from) {
+  return (from > 0 ? kRestGroup : std::string()) + std::string(Name(site));
+}
 
 // Writes the whole file or nothing.
 void WriteStatistics(const StatisticsSet& set, const std::filesystem::path& path);

@@ -15,8 +15,8 @@ constexpr int64_t kTop = TopValues::kDefaultCapacity;
 
 class SiteReader {
  public:
-  SiteReader(const Hdf5Reader& file, Site site)
-      : file_(file), group_(std::string(Name(site)) + "/"), rows_(static_cast<int64_t>(Size("layer"))) {}
+  SiteReader(const Hdf5Reader& file, const std::string& group)
+      : file_(file), group_(group + "/"), rows_(static_cast<int64_t>(Size("layer"))) {}
 
   int64_t rows() const { return rows_; }
   bool Has(const std::string& name) const { return file_.Has(group_ + name); }
@@ -142,8 +142,9 @@ void ReadMaxima(const SiteReader& reader, std::vector<SiteStatistics>& rows) {
   }
 }
 
-void ReadSite(const Hdf5Reader& file, Site site, StatisticsSet& set) {
-  const SiteReader reader(file, site);
+void ReadSite(const Hdf5Reader& file, Site site, const std::string& group, const StatisticsSet& set,
+              std::map<SiteKey, SiteStatistics>& sites) {
+  const SiteReader reader(file, group);
   const auto layers = reader.Get<int32_t>("layer"), heads = reader.Get<int32_t>("head"),
              maps = reader.Get<int32_t>("map");
   std::vector<SiteKey> keys;
@@ -158,7 +159,7 @@ void ReadSite(const Hdf5Reader& file, Site site, StatisticsSet& set) {
   ReadFolds(reader, sums, rows);
   ReadMaxima(reader, rows);
   for (size_t r = 0; r < keys.size(); ++r) {
-    if (!set.sites.emplace(keys[r], std::move(rows[r])).second) reader.Refuse("layer", "a layer, head and map twice");
+    if (!sites.emplace(keys[r], std::move(rows[r])).second) reader.Refuse("layer", "a layer, head and map twice");
   }
 }
 
@@ -168,7 +169,7 @@ StatisticsSet ReadStatistics(const std::filesystem::path& path) {
   const Hdf5Reader file(path);
   const std::string schema = file.HasAttribute("", "schema") ? file.StringAttribute("", "schema") : "none";
   if (schema != kStatisticsSchema)
-    Fail("{}: got schema {}, expected {}; try a file that tare stats --out made", path.string(), schema,
+    Fail("{}: got schema {}, expected {}; try a file that tare stats --out of this version made", path.string(), schema,
          kStatisticsSchema);
   file.Verify();
   StatisticsSet set;
@@ -186,6 +187,8 @@ StatisticsSet ReadStatistics(const std::filesystem::path& path) {
   set.formats = words(file.StringAttribute("", "formats"), ',');
   set.positions = static_cast<uint64_t>(file.IntAttribute("", "positions"));
   set.tokens = static_cast<uint64_t>(file.IntAttribute("", "tokens"));
+  set.skip_first = file.IntAttribute("", "skip_first");
+  if (set.skip_first < 0) Fail("{}: skip_first: got {}, expected 0 or more", path.string(), set.skip_first);
   set.units = file.Read<uint8_t>("units");
   if (file.Has("lambda")) {
     const auto layers = file.Read<int32_t>("lambda_layer");
@@ -193,9 +196,14 @@ StatisticsSet ReadStatistics(const std::filesystem::path& path) {
     if (layers.size() != lambdas.size()) Fail("{}: lambda: got another number than layers", path.string());
     for (size_t i = 0; i < layers.size(); ++i) set.lambda[layers[i]] = lambdas[i];
   }
-  for (const SiteInfo& info : kSites) {
-    if (file.Has(std::string(Name(info.site)) + "/layer")) ReadSite(file, info.site, set);
-  }
+  const auto read = [&](int64_t from, std::map<SiteKey, SiteStatistics>& sites) {
+    for (const SiteInfo& info : kSites) {
+      const std::string group = GroupOf(info.site, from);
+      if (file.Has(group + "/layer")) ReadSite(file, info.site, group, set, sites);
+    }
+  };
+  read(0, set.sites);
+  if (set.skip_first > 0) read(set.skip_first, set.rest);
   return set;
 }
 

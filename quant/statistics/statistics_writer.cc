@@ -22,8 +22,8 @@ using Rows = std::vector<std::pair<SiteKey, const SiteStatistics*>>;
 // Writes one site's datasets; a dataset without values is left out.
 class SiteWriter {
  public:
-  SiteWriter(Hdf5Writer& file, Site site, const Rows& rows)
-      : file_(file), group_(std::string(Name(site)) + "/"), rows_(rows) {}
+  SiteWriter(Hdf5Writer& file, const std::string& group, const Rows& rows)
+      : file_(file), group_(group + "/"), rows_(rows) {}
 
   template <typename T>
   void Put(const std::string& name, std::vector<int64_t> shape, const std::vector<T>& values) {
@@ -131,23 +131,24 @@ void WriteFigures(SiteWriter& writer) {
 }
 
 // For each format whose error was measured at the site, in order; follows from the sums, too.
-void WriteSignalToNoise(Hdf5Writer& file, const StatisticsSet& set, Site site, const Rows& rows, SiteWriter& writer) {
+void WriteSignalToNoise(Hdf5Writer& file, const StatisticsSet& set, const std::string& group, const Rows& rows,
+                        SiteWriter& writer) {
   std::string formats;
   std::vector<double> values;
   for (const auto& [key, s] : rows) {
     formats.clear();
-    for (const auto& [format, sqnr] : SignalToNoise(set, site, s->Total())) {
+    for (const auto& [format, sqnr] : SignalToNoise(set, key.site, s->Total())) {
       formats += (formats.empty() ? "" : " ") + format;
       values.push_back(sqnr);
     }
   }
   if (values.empty()) return;
   writer.Put("sqnr_db", {std::ssize(values) / std::ssize(rows)}, values);
-  file.SetAttribute(std::string(Name(site)) + "/sqnr_db", "formats", formats);
+  file.SetAttribute(group + "/sqnr_db", "formats", formats);
 }
 
-void WriteSite(Hdf5Writer& file, const StatisticsSet& set, Site site, const Rows& rows) {
-  SiteWriter writer(file, site, rows);
+void WriteSite(Hdf5Writer& file, const StatisticsSet& set, Site site, const std::string& group, const Rows& rows) {
+  SiteWriter writer(file, group, rows);
   writer.Column<int32_t>("layer", [](const SiteKey& key, const SiteStatistics&) { return key.layer.value_or(-1); });
   writer.Column<int32_t>("head", [](const SiteKey& key, const SiteStatistics&) { return key.head.value_or(-1); });
   writer.Column<int32_t>("map", [](const SiteKey& key, const SiteStatistics&) { return key.map.value_or(0); });
@@ -170,7 +171,7 @@ void WriteSite(Hdf5Writer& file, const StatisticsSet& set, Site site, const Rows
   }
   const std::vector<std::string> names = set.Sums(site);
   writer.Sums("sums", {SiteStatistics::kFolds, std::ssize(names)}, sums);
-  WriteSignalToNoise(file, set, site, rows, writer);
+  WriteSignalToNoise(file, set, group, rows, writer);
   writer.Ragged("token_absmax", &SiteStatistics::token_absmax);
   writer.Ragged("channel_absmax", &SiteStatistics::channel_absmax);
   const auto channels = static_cast<int64_t>(energies.front()->size());
@@ -181,7 +182,7 @@ void WriteSite(Hdf5Writer& file, const StatisticsSet& set, Site site, const Rows
   writer.Sums("channel_energy", {channels}, energies);
   std::string joined;
   for (const std::string& name : names) joined += (joined.empty() ? "" : " ") + name;
-  file.SetAttribute(std::string(Name(site)), "sums", joined);
+  file.SetAttribute(group, "sums", joined);
 }
 
 Format FormatAt(Site site, Format format) { return *ClassOf(site).OfBits(Info(format).bits); }
@@ -229,6 +230,7 @@ void WriteStatistics(const StatisticsSet& set, const std::filesystem::path& path
   file.SetAttribute("", "formats", formats);
   file.SetAttribute("", "positions", static_cast<int64_t>(set.positions));
   file.SetAttribute("", "tokens", static_cast<int64_t>(set.tokens));
+  file.SetAttribute("", "skip_first", set.skip_first);
   file.WriteDataset<uint8_t>("units", {std::ssize(set.units)}, set.units);
   std::vector<int32_t> layers;
   std::vector<float> lambdas;
@@ -237,12 +239,14 @@ void WriteStatistics(const StatisticsSet& set, const std::filesystem::path& path
     file.WriteDataset<int32_t>("lambda_layer", {std::ssize(layers)}, layers);
     file.WriteDataset<float>("lambda", {std::ssize(lambdas)}, lambdas);
   }
-  for (const SiteInfo& info : kSites) {
-    Rows rows;
-    for (const auto& [key, statistics] : set.sites) {
-      if (key.site == info.site) rows.emplace_back(key, &statistics);
+  for (const auto& [from, sites] : set.Both()) {
+    for (const SiteInfo& info : kSites) {
+      Rows rows;
+      for (const auto& [key, statistics] : sites) {
+        if (key.site == info.site) rows.emplace_back(key, &statistics);
+      }
+      if (!rows.empty()) WriteSite(file, set, info.site, GroupOf(info.site, from), rows);
     }
-    if (!rows.empty()) WriteSite(file, set, info.site, rows);
   }
   if (set.Whole()) WriteCalibration(file, set);
   file.Commit();

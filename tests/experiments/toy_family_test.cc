@@ -183,8 +183,8 @@ TEST_F(ToyFamilyTest, Stats) {
   batch.Add(0, Sequences(model)[0].tokens);
   model.Forward(batch, visitors);
   StatisticsSet outliers;
-  outliers.sites = observer.Take();
-  const auto json = OutlierJson(OutlierFigures(outliers), model.config(), "toy", 40);
+  outliers.MergeSites(observer.Take());
+  const auto json = OutlierJson(outliers, model.config(), "toy", 40);
   std::vector<int> maps;
   for (const auto& head : json["layers"][0]["heads"]) maps.push_back(head["map"].get<int>());
   EXPECT_THAT(maps, ElementsAre(1, 2, 1, 2, 1, 2));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A random statistics set: sites with and without channels, one without values, lambdas and a missing unit.
+// A random statistics set: sites with and without channels, one without values, a rest of some of them, lambdas and a
+// missing unit.
 #pragma once
 
 #include <cmath>
@@ -48,13 +49,19 @@ inline StatisticsSet RandomStatistics() {
                     .units = {1, 0, 1},
                     .positions = 100,
                     .tokens = 98,
-                    .lambda = {{0, 0.2f}, {1, 0.35f}}};
+                    .lambda = {{0, 0.2f}, {1, 0.35f}},
+                    .skip_first = 1};
   for (const SiteKey key : {SiteKey{Site::kLayerOut, 0}, SiteKey{Site::kLayerOut, 1}}) {
     set.sites.emplace(key, DrawnStatistics(set.Sums(key.site).size(), 6, random));
   }
   set.sites.emplace(SiteKey{Site::kProbs, 0, 2, 1}, DrawnStatistics(set.Sums(Site::kProbs).size(), 0, random));
   set.sites.emplace(SiteKey{Site::kEmbed}, SiteStatistics(set.Sums(Site::kEmbed).size()));  // saw nothing
+  for (const SiteKey key : {SiteKey{Site::kLayerOut, 0}, SiteKey{Site::kProbs, 0, 2, 1}}) {
+    const size_t channels = set.sites.at(key).channel_absmax.size();
+    set.rest.emplace(key, DrawnStatistics(set.Sums(key.site).size(), channels, random));
+  }
   for (auto& [key, statistics] : set.sites) PlaceStatistics(key, statistics);
+  for (auto& [key, statistics] : set.rest) PlaceStatistics(key, statistics);
   set.sites.at(SiteKey{Site::kEmbed}).outliers = OutlierStatistics();
   return set;
 }

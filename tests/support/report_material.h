@@ -11,12 +11,16 @@
 
 namespace tare {
 
-// `tare stats --json` of a model of two layers.
-inline nlohmann::ordered_json OutliersOf(const std::string& model, double logit, double hidden) {
+// `tare stats --json` of a model of two layers. From position `from` on hidden states are a tenth as large; 0: all
+// positions only.
+inline nlohmann::ordered_json OutliersOf(const std::string& model, double logit, double hidden, int64_t from = 0) {
   const auto site = [](double largest) { return Json{{"count", 50}, {"absmax", largest}, {"median", 0.5}}; };
-  Json json{{"schema", "tare.stats/2"}, {"model", model}, {"tokens", 10}, {"layers", Json::array()}};
-  json["layers"].push_back({{"layer", 0}, {"attn_logits", site(logit / 2)}, {"layer_out", site(hidden / 2)}});
-  json["layers"].push_back({{"layer", 1}, {"attn_logits", site(logit)}, {"layer_out", site(hidden)}});
+  const auto layers = [&](double state) {
+    return Json::array({{{"layer", 0}, {"attn_logits", site(logit / 2)}, {"layer_out", site(state / 2)}},
+                        {{"layer", 1}, {"attn_logits", site(logit)}, {"layer_out", site(state)}}});
+  };
+  Json json{{"schema", "tare.stats/3"}, {"model", model}, {"tokens", 10}, {"layers", layers(hidden)}};
+  if (from > 0) json["rest"] = {{"from", from}, {"layers", layers(hidden / 10)}};
   return json;
 }
 

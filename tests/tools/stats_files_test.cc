@@ -144,25 +144,27 @@ TEST_F(StatsFilesTest, ShowsRowsOfSitesWithHeadsAndWithout) {
   PutManyIds(ids_, 2, 40);
   Done(Collect("s.h5"));
   const Json logits = ShowJson("s.h5", {"--site", "attn_logits", "--layer", "1"});
-  EXPECT_EQ(logits["schema"], "tare.stats.site/1");
+  EXPECT_EQ(logits["schema"], "tare.stats.site/2");
   EXPECT_EQ(logits["site"], "attn_logits");
   const Json& row = logits["rows"].at(0);
   Words keys;
   for (const auto& [key, value] : row.items()) keys.push_back(key);
-  EXPECT_THAT(keys, testing::UnorderedElementsAre("layer", "head", "map", "count", "absmax", "mean", "variance",
+  EXPECT_THAT(keys, testing::UnorderedElementsAre("layer", "head", "map", "from", "count", "absmax", "mean", "variance",
                                                   "kurtosis", "median", "p99", "p999", "p9999"));
   EXPECT_EQ(row["layer"], 1);
   EXPECT_EQ(row["map"], 1);
-  EXPECT_EQ(row["count"], 2 * 40 * 41 / 2);
+  EXPECT_EQ(row["from"], 0);
+  EXPECT_EQ(row["count"], 2 * (40 * 41 / 2 - 1));  // without the row of one key
   EXPECT_GE(row["absmax"].get<double>(), row["p999"].get<double>() * (1 - 0x1p-8));
   const Json embed = ShowJson("s.h5", {"--site", "embed"});
-  EXPECT_EQ(embed["rows"].size(), 1u);
+  ASSERT_EQ(embed["rows"].size(), 2u);
+  EXPECT_EQ(embed["rows"][1]["from"], 1);
   for (const char* key : {"layer", "head", "map"}) EXPECT_TRUE(embed["rows"][0][key].is_null());
   const Json difference = ShowJson("s.h5", {"--site", "difference", "--measures"});
   EXPECT_TRUE(difference["rows"][0]["measures"]["lambda"].is_number());
   EXPECT_TRUE(difference["rows"][0]["map"].is_null());
   const Outcome csv = RunTare({"stats", "show", folder_ / "s.h5", "--site", "layer_out", "--csv", folder_ / "c.csv"});
-  EXPECT_THAT(GetFile(folder_ / "c.csv"), testing::StartsWith("site,layer,head,map,count,absmax,mean,"));
+  EXPECT_THAT(GetFile(folder_ / "c.csv"), testing::StartsWith("site,layer,head,map,from,count,absmax,mean,"));
   EXPECT_THAT(csv.out, HasSubstr("kurtosis"));
 }
 
@@ -206,7 +208,7 @@ TEST_F(StatsFilesTest, DiffShowsDifferences) {
   EXPECT_TRUE(clear);
   const Outcome table = RunTare({"stats", "diff", folder_ / "a.h5", folder_ / "c.h5", "--site", "attn_logits"});
   EXPECT_THAT(table.out, HasSubstr("A is llama-mha, B is diffllama-mha\n"));
-  EXPECT_THAT(table.out, HasSubstr("\nattn_logits, layer 1\n"));
+  EXPECT_THAT(table.out, HasSubstr("\nattn_logits, layer 1, all positions\n"));
   EXPECT_THAT(table.out, HasSubstr("* p < 0.05 by Holm over all "));
 }
 

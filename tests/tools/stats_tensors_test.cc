@@ -27,6 +27,7 @@ TEST(StatsTensors, OfADumpAreThoseOfTheModel) {
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("attn_logits"), HasSubstr("74 tokens of d in 2 sequences; whole")));
   const StatisticsSet of_model = ReadStatistics(a), of_arrays = ReadStatistics(b);
   EXPECT_EQ(of_arrays.sites, of_model.sites);
+  EXPECT_EQ(of_arrays.rest, of_model.rest);
   EXPECT_EQ(of_arrays.job.at("sequences_sha256"), of_model.job.at("sequences_sha256"));
   const Outcome diff = RunTare({"stats", "diff", a, b, "--draws", "20"});
   EXPECT_THAT(diff.out, HasSubstr("the same draws for A and B"));

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 constexpr const char* kTops[] = {"top1", "top2", "top3", "top10", "top100"};
 
-// What tare.stats/2 promises of one set of values: numbers, in falling order.
+// What tare.stats/3 promises of one set of values: numbers, in falling order.
 void ExpectFigures(const Json& figures) {
   EXPECT_TRUE(figures.at("count").is_number_integer());
   EXPECT_EQ(figures.at("absmax"), figures.at("top1"));
@@ -30,14 +30,18 @@ void ExpectFigures(const Json& figures) {
   EXPECT_GT(figures.at("median").get<double>(), 0);
 }
 
-// The finite magnitudes of the golden tensors whose names begin so, the largest first.
-std::vector<float> Magnitudes(const std::string& model, const std::string& prefix) {
+// The finite magnitudes of the golden tensors whose names begin so, the largest first: [B,T,C], or logits [B,H,T,T]. Of
+// a matrix of each sequence (and head) without the first row, or of logits without its one key.
+std::vector<float> Magnitudes(const std::string& model, const std::string& prefix, int64_t from) {
   const Safetensors expected(GoldenFolder(model) / "expected.safetensors");
   std::vector<float> values;
   for (const TensorView& tensor : expected.tensors()) {
     if (!tensor.name.starts_with(prefix)) continue;
-    for (const float value : ValuesOf<float>(expected, tensor.name)) {
-      if (std::isfinite(value)) values.push_back(std::abs(value));
+    const std::vector<float> all = ValuesOf<float>(expected, tensor.name);
+    const auto columns = static_cast<size_t>(tensor.shape.back()), matrix = columns * 37;
+    const size_t first = prefix.starts_with("attn_logits") ? 1 : static_cast<size_t>(from) * columns;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (i % matrix >= first && std::isfinite(all[i])) values.push_back(std::abs(all[i]));
     }
   }
   std::ranges::sort(values, std::greater<>());
@@ -61,19 +65,23 @@ TEST(StatsTest, JsonHasTheFiguresOfTheReference) {
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     EXPECT_EQ(outcome.err, "");
     const Json json = Json::parse(outcome.out);
-    EXPECT_EQ(json.at("schema"), "tare.stats/2");
+    EXPECT_EQ(json.at("schema"), "tare.stats/3");
     EXPECT_EQ(json.at("model"), name);
     EXPECT_EQ(json.at("tokens"), 2 * 37);
     EXPECT_EQ(json.at("input_sha256"), Sha256OfFile(ids));
-    ExpectLikeGolden(json.at("attn_logits"), Magnitudes(name, "attn_logits."));
-    ExpectLikeGolden(json.at("layer_out"), Magnitudes(name, "layer_out."));
+    ExpectLikeGolden(json.at("attn_logits"), Magnitudes(name, "attn_logits.", 0));
+    ExpectLikeGolden(json.at("layer_out"), Magnitudes(name, "layer_out.", 0));
+    EXPECT_EQ(json.at("from"), 0);
+    EXPECT_EQ(json.at("rest").at("from"), 1);
+    ExpectLikeGolden(json["rest"].at("attn_logits"), Magnitudes(name, "attn_logits.", 1));
+    ExpectLikeGolden(json["rest"].at("layer_out"), Magnitudes(name, "layer_out.", 1));
     ASSERT_EQ(json.at("layers").size(), 3u);
     for (size_t i = 0; i < 3; ++i) {
       const Json& layer = json["layers"][i];
       EXPECT_EQ(layer.at("layer"), i);
       ExpectFigures(layer.at("attn_logits"));
       ExpectFigures(layer.at("layer_out"));
-      ExpectLikeGolden(layer["attn_logits"], Magnitudes(name, "attn_logits." + std::to_string(i)));
+      ExpectLikeGolden(layer["attn_logits"], Magnitudes(name, "attn_logits." + std::to_string(i), 0));
     }
   }
 }
@@ -86,7 +94,8 @@ TEST(StatsTest, ModelsAreShownSideBySide) {
                                    "--json", json, "--csv", csv});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   for (const char* part : {"top-1 ", "top-100", "median", "attn_logits  llama-mha", "attn_logits  diffllama-mha",
-                           "  map 2", "layer_out    llama-mha", "60 tokens of "})
+                           "  map 2", "layer_out    llama-mha", "60 tokens of ", "\n  from 1     diffllama-mha",
+                           "from 1: without position 0 of every sequence\n"})
     EXPECT_THAT(outcome.out, HasSubstr(part));
   const Json models = Json::parse(GetFile(json));
   ASSERT_EQ(models.size(), 2u);
@@ -96,8 +105,33 @@ TEST(StatsTest, ModelsAreShownSideBySide) {
   // All pooled, two maps of the differential model, hidden states; the same per layer, with one row per head (four) and
   // no maps.
   const std::string rows = GetFile(csv);
-  EXPECT_EQ(std::ranges::count(rows, '\n'), 1 + (2 + 2 * 6) + (2 + 2 + 3 * 6));
-  EXPECT_THAT(rows, testing::StartsWith("model,site,layer,head,map,count,absmax,top1,top2,top3,top10,top100,median\n"));
+  // All of it twice: of all positions, and of the rest.
+  EXPECT_EQ(std::ranges::count(rows, '\n'), 1 + 2 * (2 + 2 * 6) + 2 * (2 + 2 + 3 * 6));
+  EXPECT_THAT(rows,
+              testing::StartsWith("model,site,layer,head,map,from,count,absmax,top1,top2,top3,top10,top100,median\n"));
+}
+
+TEST(StatsTest, TheRestBeginsWhereItIsAsked) {
+  const TemporaryFolder folder;
+  const std::string ids = GoldenFolder("llama-gqa") / "expected.safetensors", file = folder / "s.h5";
+  const auto run = [&](const std::string& skip, std::vector<std::string> more = {}) {
+    std::vector<std::string> command{"stats", GoldenFolder("llama-gqa"), "--input", ids, "--json", "-", "--skip-first",
+                                     skip};
+    command.insert(command.end(), more.begin(), more.end());
+    return RunTare(command);
+  };
+  const Json json = Json::parse(run("4", {"--out", file}).out);
+  EXPECT_EQ(json.at("rest").at("from"), 4);
+  ExpectLikeGolden(json["rest"].at("layer_out"), Magnitudes("llama-gqa", "layer_out.", 4));
+  EXPECT_EQ(Json::parse(run("4").out).at("rest"), json["rest"]);
+  EXPECT_FALSE(Json::parse(run("0").out).contains("rest"));
+  EXPECT_EQ(run("64").exit_code, 2);
+  EXPECT_THAT(RunTare({"stats", "show", file, "--site", "layer_out"}).out,
+              testing::AllOf(HasSubstr("all positions\n"), HasSubstr("without positions 0 to 3\n")));
+  EXPECT_THAT(RunTare({"stats", "show", file, "--site", "up_proj.w"}).out,
+              testing::AllOf(HasSubstr("all rows\n"), testing::Not(HasSubstr("positions"))));
+  const std::string overview = RunTare({"stats", "show", file}).out;
+  EXPECT_THAT(overview, HasSubstr("from 4: without positions 0 to 3 of every sequence\n"));
 }
 
 TEST(StatsTest, EveryTokenOfATextIsSeen) {

@@ -213,7 +213,7 @@ StatisticsSet CollectCaptured(const CapturedInput& input, const std::string& nam
   StatisticsSet set = JobOf(input, name, options, sites, version);
   if (options.shard.count > set.units.size())
     FailUsage("--shard: got {} shards, expected at most {}, one per file", options.shard.count, set.units.size());
-  FullObserver observer(sites, ParseMeasuredFormats(options.formats), options.spans);
+  FullObserver observer(sites, ParseMeasuredFormats(options.formats), options.spans, {}, options.skip_first);
   const auto lengths_of = [&](size_t unit) {
     const size_t begin = input.first_sequence[unit];
     const size_t end = unit + 1 < input.paths.size() ? input.first_sequence[unit + 1] : input.lengths.size();
@@ -244,7 +244,10 @@ struct CapturedStream::Held {
 CapturedStream::CapturedStream(std::string name, const CapturedLayout& layout, StatisticsOptions options,
                                std::string version)
     : name_(std::move(name)), version_(std::move(version)), options_(std::move(options)), intake_(layout) {
-  ParseMeasuredFormats(options_.formats);  // what is wrong is said before the first batch
+  // What is wrong is said before the first batch.
+  ParseMeasuredFormats(options_.formats);
+  if (options_.skip_first < 0 || options_.skip_first > kMostSkipped)
+    FailUsage("skip_first: got {}, expected 0 to {}", options_.skip_first, kMostSkipped);
 }
 
 CapturedStream::~CapturedStream() = default;
@@ -271,7 +274,8 @@ void CapturedStream::EndBatch() {
   if (observer_ == nullptr) {
     const SiteSelection sites = SiteSelection::Parse(options_.sites, intake_.input().sites);
     (void)JobOf(intake_.input(), name_, options_, sites, version_);  // refuses options that do not fit the sites
-    observer_ = std::make_unique<FullObserver>(sites, ParseMeasuredFormats(options_.formats), options_.spans);
+    observer_ = std::make_unique<FullObserver>(sites, ParseMeasuredFormats(options_.formats), options_.spans,
+                                               std::vector<std::vector<OutputHead>>{}, options_.skip_first);
   }
   ShowFile(file, intake_.input(), batch, *observer_);
 }

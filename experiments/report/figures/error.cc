@@ -51,7 +51,8 @@ std::vector<FigureData> ErrorAgainstBits(const Material& material) {
       .title = "Error against bits",
       .caption =
           "Signal-to-quantization-noise ratio, 10 log10(sum x^2 / sum (x - y)^2) in dB (higher is better), against "
-          "bits per value, including the scales of groups and blocks; all layers and heads of a site together.",
+          "bits per value, including the scales of groups and blocks; all layers, heads and positions of a site "
+          "together.",
       .table = {.columns = {{"site", "site"},
                             {"model", "model"},
                             {"format", "format"},
@@ -60,7 +61,7 @@ std::vector<FigureData> ErrorAgainstBits(const Material& material) {
                             {"n", "values"}}},
       .drawn = {"sqnr"}};
   for (const ModelStatistics& of : material.statistics) {
-    const Json sites = OverviewSqnrJson(of.set);
+    const Json sites = OverviewSqnrJson(of.set, 0);
     for (const std::string_view site : kShown) {
       if (!sites.contains(site)) continue;
       for (const std::string& format : of.set.formats) {

@@ -50,22 +50,23 @@ void AddSite(const std::string& site, const std::string& model, const OutlierSta
 }  // namespace
 
 std::vector<FigureData> Histograms(const Material& material) {
-  FigureData figure{.name = "histograms",
-                    .title = "Magnitudes and the codes' grid",
-                    .caption =
-                        "Share of values by magnitude (no unit), in steps of a quarter of an octave, all layers and "
-                        "heads together; values below 2^-16 of the largest are in the first step. Below: the values of "
-                        "8, 6 and 4-bit codes, with one scale for all. n, values:",
-                    .table = {.columns = {{"site", "site"},
-                                          {"model", "model"},
-                                          {"kind", "kind"},
-                                          {"magnitude", "magnitude"},
-                                          {"share", "share"},
-                                          {"n", "values"}}}};
+  FigureData figure{
+      .name = "histograms",
+      .title = "Magnitudes and the codes' grid",
+      .caption =
+          "Share of values by magnitude (no unit), in steps of a quarter of an octave, all layers, "
+          "heads and positions together; values below 2^-16 of the largest are in the first step. Below: the values of "
+          "8, 6 and 4-bit codes, with one scale for all. n, values:",
+      .table = {.columns = {{"site", "site"},
+                            {"model", "model"},
+                            {"kind", "kind"},
+                            {"magnitude", "magnitude"},
+                            {"share", "share"},
+                            {"n", "values"}}}};
   for (const ModelStatistics& of : material.statistics)
-    AddSite("attn_logits", of.model, OutlierFigures(of.set).AttentionLogits({}, {}, {}), figure);
+    AddSite("attn_logits", of.model, OutlierFigures(of.set.sites).AttentionLogits({}, {}, {}), figure);
   for (const ModelStatistics& of : material.statistics)
-    AddSite("layer_out", of.model, OutlierFigures(of.set).HiddenStates({}), figure);
+    AddSite("layer_out", of.model, OutlierFigures(of.set.sites).HiddenStates({}), figure);
   if (figure.table.rows.empty()) return {};
   figure.caption.back() = '.';
   return {figure};

@@ -15,6 +15,8 @@ struct Largest {
   std::string site, model;
   int layer = 0;
   double largest = 0, median = 0;
+  int64_t from = 0;   // the rest is of positions from here on; 0: not measured
+  double rest = NAN;  // its largest
   uint64_t count = 0;
 };
 
@@ -24,23 +26,26 @@ std::string NotFinite(uint64_t count, const std::string& site, const std::string
 }
 
 void AddStatistics(const ModelStatistics& of, std::vector<Largest>& all, std::vector<std::string>& missing) {
-  const OutlierFigures figures(of.set);
+  const OutlierFigures figures(of.set.sites), rest(of.set.rest);
   int layers = 0;
   for (const auto& [key, s] : of.set.sites) layers = std::max(layers, key.layer.value_or(-1) + 1);
   for (int layer = 0; layer < layers; ++layer) {
-    const auto add = [&](const char* site, const OutlierStatistics& s) {
+    const auto add = [&](const char* site, const OutlierStatistics& s, const OutlierStatistics& later) {
       if (s.nonfinite > 0) missing.push_back(NotFinite(s.nonfinite, site, of.model, layer));
       const bool some = s.count() > 0;
       if (some || s.nonfinite > 0)
-        all.push_back({site, of.model, layer, some ? s.absmax() : NAN, some ? s.magnitudes.Median() : NAN, s.count()});
+        all.push_back({site, of.model, layer, some ? s.absmax() : NAN, some ? s.magnitudes.Median() : NAN,
+                       of.set.skip_first, later.count() > 0 ? later.absmax() : NAN, s.count()});
     };
-    add("attn_logits", figures.AttentionLogits(layer, {}, {}));
-    add("layer_out", figures.HiddenStates(layer));
+    add("attn_logits", figures.AttentionLogits(layer), rest.AttentionLogits(layer));
+    add("layer_out", figures.HiddenStates(layer), rest.HiddenStates(layer));
   }
 }
 
 void AddDocument(const Json& json, std::vector<Largest>& all, std::vector<std::string>& missing) {
-  for (const Json& layer : json.at("layers")) {
+  const bool rest = json.contains("rest");
+  for (size_t i = 0; i < json.at("layers").size(); ++i) {
+    const Json& layer = json["layers"][i];
     for (const char* site : {"attn_logits", "layer_out"}) {
       if (!layer.contains(site)) continue;
       const Json& s = layer[site];
@@ -49,7 +54,8 @@ void AddDocument(const Json& json, std::vector<Largest>& all, std::vector<std::s
       if (bad > 0) missing.push_back(NotFinite(bad, site, json.at("model"), layer.at("layer")));
       if (count + bad > 0)
         all.push_back({site, json.at("model"), layer.at("layer"), count > 0 ? NumberAt(s, "absmax") : NAN,
-                       count > 0 ? NumberAt(s, "median") : NAN, count});
+                       count > 0 ? NumberAt(s, "median") : NAN, rest ? json["rest"].at("from").get<int64_t>() : 0,
+                       rest ? NumberAt(json["rest"].at("layers").at(i).at(site), "absmax") : NAN, count});
     }
   }
 }
@@ -57,29 +63,42 @@ void AddDocument(const Json& json, std::vector<Largest>& all, std::vector<std::s
 std::string WordsFor(const std::string& site) { return site == "attn_logits" ? "attention logit" : "hidden state"; }
 
 // One sentence per site: the largest of each model, and its ratio to that of the first.
-std::vector<std::string> FindingsOf(const std::vector<Largest>& all) {
+std::vector<std::string> FindingsOf(const std::vector<Largest>& all, double Largest::* figure, const std::string& the) {
   std::vector<std::string> findings;
   for (const char* site : {"attn_logits", "layer_out"}) {
     std::vector<Largest> tops;  // per model
     for (const Largest& one : all) {
-      if (one.site != site || !std::isfinite(one.largest)) continue;
+      if (one.site != site || !std::isfinite(one.*figure)) continue;
       const auto known = std::ranges::find(tops, one.model, &Largest::model);
       if (known == tops.end()) {
         tops.push_back(one);
-      } else if (one.largest > known->largest) {
+      } else if (one.*figure > (*known).*figure) {
         *known = one;
       }
     }
     if (tops.empty()) continue;
-    std::string text = Formatted("The largest {} of {} is {:.4g}, in layer {}", WordsFor(site), tops[0].model,
-                                 tops[0].largest, tops[0].layer);
+    std::string text = Formatted("{} largest {} of {} is {:.4g}, in layer {}", the, WordsFor(site), tops[0].model,
+                                 tops[0].*figure, tops[0].layer);
     for (size_t i = 1; i < tops.size(); ++i) {
-      text += Formatted("; that of {} is {:.4g}, in layer {}", tops[i].model, tops[i].largest, tops[i].layer);
-      if (tops[0].largest > 0) text += Formatted(" ({:.2f} times as large)", tops[i].largest / tops[0].largest);
+      text += Formatted("; that of {} is {:.4g}, in layer {}", tops[i].model, tops[i].*figure, tops[i].layer);
+      if (tops[0].*figure > 0) text += Formatted(" ({:.2f} times as large)", tops[i].*figure / tops[0].*figure);
     }
     findings.push_back(text + ".");
   }
   return findings;
+}
+
+// The same of the rest: only models that leave out equally many positions compare.
+void AddFindingsOfRest(std::vector<Largest> all, std::vector<std::string>& findings) {
+  while (!all.empty()) {
+    const int64_t from = all.front().from;
+    const auto others = std::ranges::stable_partition(all, [&](const Largest& one) { return one.from == from; });
+    const std::vector<Largest> same(all.begin(), others.begin());
+    all.erase(all.begin(), others.begin());
+    if (from == 0) continue;
+    for (const std::string& text : FindingsOf(same, &Largest::rest, Formatted("From position {} on the", from)))
+      findings.push_back(text);
+  }
 }
 
 }  // namespace
@@ -88,7 +107,7 @@ std::vector<FigureData> LargestMagnitudes(const Material& material) {
   std::vector<Largest> all;
   std::vector<std::string> missing;
   for (const ModelStatistics& one : material.statistics) AddStatistics(one, all, missing);
-  material.ForEach("tare.stats/2", [&](const Json& json) {
+  material.ForEach("tare.stats/3", [&](const Json& json) {
     if (!std::ranges::contains(material.statistics, json.at("model").get<std::string>(), &ModelStatistics::model))
       AddDocument(json, all, missing);
   });
@@ -108,13 +127,18 @@ std::vector<FigureData> LargestMagnitudes(const Material& material) {
     counts[one.site + " of " + one.model] += one.count;
     figure.table.Add({one.site, one.model, one.layer, "largest", NumberOrNull(one.largest), one.count});
     figure.table.Add({one.site, one.model, one.layer, "median", NumberOrNull(one.median), one.count});
+    if (!std::isnan(one.rest))
+      figure.table.Add({one.site, one.model, one.layer, Formatted("largest from {}", one.from), one.rest, nullptr});
   }
   figure.caption =
       "Largest and median magnitude of attention logits (scaled, before the softmax) and of hidden states after each "
-      "layer; no unit; the median to within 0.4 %. n, values:";
+      "layer; no unit; the median to within 0.4 %. All positions count; for `largest from N` those of every sequence "
+      "from "
+      "position N on. n, values:";
   for (const auto& [what, count] : counts) figure.caption += Formatted(" {} {};", what, count);
   figure.caption.back() = '.';
-  figure.findings = FindingsOf(all);
+  figure.findings = FindingsOf(all, &Largest::largest, "The");
+  AddFindingsOfRest(all, figure.findings);
   figure.missing = std::move(missing);
   return {figure};
 }

@@ -67,7 +67,8 @@ std::vector<FigureData> Maps(const Material& material) {
   for (FigureData& figure : figures) {
     const std::string measure = figure.name.substr(5);
     figure.caption = Formatted(
-        "{} of each layer and head, as defined in quant/STATISTICS.md. n: {} values in the first row of the table, "
+        "{} of each layer and head, as defined in quant/STATISTICS.md, of all positions. n: {} values in the first row "
+        "of the table, "
         "which gives n of every row.",
         measure, figure.table.rows[0].at("n").dump());
     AddFindings(figure, measure);

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSchemas[] = {
-    "tare.stats/2",         "tare.sweep/2",   "tare.sweep/3",       "tare.compare/1", "tare.eval/1", "tare.bench/1",
+    "tare.stats/3",         "tare.sweep/2",   "tare.sweep/3",       "tare.compare/1", "tare.eval/1", "tare.bench/1",
     "tare.bench.forward/1", "tare.inspect/1", "tare.attribution/1", "tare.search/1",  "tare.maps/1"};
 
 bool IsHdf5(const fs::path& path) {

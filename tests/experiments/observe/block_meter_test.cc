@@ -31,21 +31,21 @@ TEST(BlockMeter, MeasuresHiddenRowsAndChannels) {
   const ValueStore no_values;
   const SiteSelection all;
   const WideScales no_scales(all, {});
-  BlockMeter meter({}, none, no_values, no_scales);
+  BlockMeter meter({}, none, no_values, no_scales, 0);
   std::vector<float> values = {3, -4, 99, 0, 1, 99};
   const BlockMeasures& m =
       meter.Measure({.site = Site::kLayerOut, .rows = 2, .first_columns = 2, .values = values.data(), .stride = 3});
-  EXPECT_EQ(m.rows, 2u);
-  EXPECT_EQ(m.values, 4u);
-  EXPECT_EQ(m.absmax, 4.0f);
-  EXPECT_EQ(m.largest, 3.0f);
-  EXPECT_EQ(m.largest_row_norm, 5.0f);
+  EXPECT_EQ(m.rest.rows, 2u);
+  EXPECT_EQ(m.rest.values, 4u);
+  EXPECT_EQ(m.rest.absmax, 4.0f);
+  EXPECT_EQ(m.rest.largest, 3.0f);
+  EXPECT_EQ(m.rest.largest_row_norm, 5.0f);
   EXPECT_EQ(m.row_sums[kSumX], -1.0);
   EXPECT_EQ(m.row_sums[kSumX2], 25.0);
   EXPECT_EQ(m.row_sums[kSumRowNorm], 5.0);
   EXPECT_EQ(m.row_sums[m.sums + kSumMagnitude], 1.0);
-  EXPECT_EQ(m.channel_absmax, (std::vector<float>{3, 4}));
-  EXPECT_EQ(m.channel_energy, (std::vector<double>{9, 17}));
+  EXPECT_EQ(m.rest.channel_absmax, (std::vector<float>{3, 4}));
+  EXPECT_EQ(m.rest.channel_energy, (std::vector<double>{9, 17}));
   EXPECT_EQ(m.row_absmax, (std::vector<float>{4, 1}));
 }
 
@@ -62,7 +62,7 @@ TEST(BlockMeter, ErrorsOfTheLargestAndSmallestValuesAreFinite) {
   const ValueStore no_values;
   const SiteSelection all;
   const WideScales no_scales(all, {});
-  BlockMeter meter(formats, none, no_values, no_scales);
+  BlockMeter meter(formats, none, no_values, no_scales, 0);
   for (std::vector<float> values : {std::vector{kLargest, -kLargest, 0.7f * kLargest, 0.0f},
                                     {0.9f * kLargest, kLargest, kSmallest, -1.0f},
                                     {kSmallest, -kSmallest, 3 * kSmallest, 0.0f},
@@ -82,7 +82,7 @@ TEST(BlockMeter, BlocksOfVLieAlongTheTokens) {
   const SiteSelection all;
   const std::vector<MeasuredFormat> formats = ParseMeasuredFormats("int8/row,mxfp4");
   const WideScales no_scales(all, formats);
-  BlockMeter meter(formats, none, no_values, no_scales);
+  BlockMeter meter(formats, none, no_values, no_scales, 0);
   std::vector<float> values(33 * 3, 0.0f);  // two channels and what is beside them
   const auto at = [&](int64_t token) -> float& { return values[static_cast<size_t>(token * 3)]; };
   at(0) = 7.0f, at(1) = 2.5f, at(32) = 0.4f;
@@ -94,7 +94,7 @@ TEST(BlockMeter, BlocksOfVLieAlongTheTokens) {
   EXPECT_EQ(error2(1), 0.25);
   EXPECT_EQ(error2(2), 0.0);
   EXPECT_NEAR(error2(32), 0.025 * 0.025, 1e-8);
-  EXPECT_EQ(m.rows, 32u);
+  EXPECT_EQ(m.rest.rows, 32u);
 }
 
 TEST(BlockMeter, TheDifferenceUsesItsOwnFirstMap) {
@@ -102,7 +102,7 @@ TEST(BlockMeter, TheDifferenceUsesItsOwnFirstMap) {
   const ValueStore no_values;
   const SiteSelection all;
   const WideScales no_scales(all, {});
-  BlockMeter meter({}, none, no_values, no_scales);
+  BlockMeter meter({}, none, no_values, no_scales, 0);
   std::vector<float> first = {1, 0, 0.6f, 0.8f}, second = {1, 0, 0.5f, 0.5f}, difference = {0.5f, 0, 0.3f, -0.4f};
   meter.Measure(Causal(Site::kProbs, 1, first));
   meter.Measure(Causal(Site::kProbs, 2, second));
@@ -112,7 +112,7 @@ TEST(BlockMeter, TheDifferenceUsesItsOwnFirstMap) {
   EXPECT_FLOAT_EQ(static_cast<float>(m.row_sums[kCancellation]), 0.5f);
   EXPECT_FLOAT_EQ(static_cast<float>(m.row_sums[m.sums + kCancellation]), 0.5f);
   EXPECT_FLOAT_EQ(static_cast<float>(m.row_sums[m.sums + kNegative]), 0.4f);
-  EXPECT_EQ(m.channel_absmax.size(), 0u);
+  EXPECT_EQ(m.rest.channel_absmax.size(), 0u);
 }
 
 TEST(BlockMeter, TheSinkIsTheFirstKey) {
@@ -120,7 +120,7 @@ TEST(BlockMeter, TheSinkIsTheFirstKey) {
   const ValueStore no_values;
   const SiteSelection all;
   const WideScales no_scales(all, {});
-  BlockMeter meter({}, none, no_values, no_scales);
+  BlockMeter meter({}, none, no_values, no_scales, 0);
   std::vector<float> probs = {1, 0, 0.25f, 0.75f};
   const BlockMeasures& m = meter.Measure(Causal(Site::kProbs, 1, probs));
   EXPECT_EQ(SumNames(Site::kProbs)[kBaseSums + 1], "sink_mass");

@@ -149,6 +149,15 @@ void ExpectDifference(const Measures& m, const Seen& difference, const Seen& fir
   ExpectClose(Named(m, "cancellation_pooled"), std::sqrt(squares / first_squares), 0, "cancellation_pooled");
 }
 
+// What counts from a position on. The softmax ignores a row of one key.
+Seen From(int64_t from, Site site, const Seen& all) {
+  Seen seen = all;
+  std::erase_if(seen.rows, [&](const auto& entry) {
+    return entry.first.second < from || (site == Site::kAttnLogits && entry.second.size() == 1);
+  });
+  return seen;
+}
+
 class FullObserverTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(FullObserverTest, EveryMeasureEqualsPlainDouble) {
@@ -158,20 +167,24 @@ TEST_P(FullObserverTest, EveryMeasureEqualsPlainDouble) {
   SiteVisitor* const visitors[] = {&observer, &recorder};
   model.Forward(GoldenBatch(GetParam()), visitors);
   StatisticsSet set;
-  set.sites = observer.Take();
-  ASSERT_EQ(set.sites.size(), recorder.sites.size());
+  set.skip_first = kSkipFirst;
+  set.MergeSites(observer.Take());
   const std::vector<OutputHead>& heads = model.layers()[0].heads;
-  for (const auto& [key, seen] : recorder.sites) {
-    SCOPED_TRACE(TextOf(key));
-    ASSERT_TRUE(set.sites.contains(key));
-    const Measures measures = AllMeasures(set, key);
-    ExpectBase(set.sites.at(key), measures, seen);
-    const bool keys = key.site == Site::kAttnLogits || key.site == Site::kProbs || key.site == Site::kDifference;
-    if (!keys) ExpectChannels(set.sites.at(key), measures, seen);
-    if (key.site == Site::kProbs) ExpectProbs(measures, seen);
-    if (key.site == Site::kDifference) {
-      const int first = heads[static_cast<size_t>(*key.head)].q1;
-      ExpectDifference(measures, seen, recorder.sites.at({Site::kProbs, key.layer, first, 1}));
+  for (const auto& [from, sites] : set.Both()) {
+    ASSERT_EQ(sites.size(), recorder.sites.size());
+    for (const auto& [key, all] : recorder.sites) {
+      SCOPED_TRACE(TextOf(key) + " from " + std::to_string(from));
+      ASSERT_TRUE(sites.contains(key));
+      const Seen seen = From(from, key.site, all);
+      const Measures measures = AllMeasures(set, key, sites.at(key));
+      ExpectBase(sites.at(key), measures, seen);
+      const bool keys = key.site == Site::kAttnLogits || key.site == Site::kProbs || key.site == Site::kDifference;
+      if (!keys) ExpectChannels(sites.at(key), measures, seen);
+      if (key.site == Site::kProbs) ExpectProbs(measures, seen);
+      if (key.site == Site::kDifference) {
+        const int first = heads[static_cast<size_t>(*key.head)].q1;
+        ExpectDifference(measures, seen, recorder.sites.at({Site::kProbs, key.layer, first, 1}));
+      }
     }
   }
 }
@@ -179,7 +192,7 @@ INSTANTIATE_TEST_SUITE_P(Golden, FullObserverTest,
                          testing::Values("llama-mha", "llama-gqa", "diffllama-mha", "diffllama-gqa"));
 
 // Sequence by sequence, backwards, or all in one pass.
-std::map<SiteKey, SiteStatistics> Observed(const std::string& name, int threads, bool split) {
+StatisticsSet Observed(const std::string& name, int threads, bool split) {
   SetThreads(threads);
   Model model(GoldenFolder(name));
   FullObserver observer = Observer(model, "", "int6/row,int4/group8,int8/tensor,int6/head,int4/channel");
@@ -198,7 +211,7 @@ std::map<SiteKey, SiteStatistics> Observed(const std::string& name, int threads,
     set.MergeSites(observer.Take());
   }
   SetThreads(0);
-  return set.sites;
+  return set;
 }
 
 TEST(FullObserver, BitsDoNotDependOnThreadsOrSplit) {
@@ -218,7 +231,7 @@ TEST(FullObserver, OutputErrorsAreThoseOfEverySixteenthQuery) {
     SiteVisitor* const visitors[] = {&observer, &recorder};
     model.Forward(GoldenBatch(name), visitors);
     StatisticsSet set;
-    set.sites = observer.Take();
+    set.MergeSites(observer.Take());
     const SiteKey key{site, 1, 0, differential ? std::nullopt : std::optional(1)};
     const OutputHead& head = model.layers()[1].heads[0];
     double expected = 0;
@@ -251,7 +264,7 @@ TEST(FullObserver, WeightsAreObservedUnchanged) {
   Model model(GoldenFolder("llama-mha"));
   FullObserver observer = Observer(model, "weights,lm_head.w");
   observer.ObserveWeights(model);
-  const auto sites = observer.Take();
+  const auto sites = observer.Take().sites;
   EXPECT_EQ(sites.size(), static_cast<size_t>(7 * model.config().layers + 1));
   const WeightMatrix& up = model.layers()[1].up.weight;
   Row row(static_cast<size_t>(up.in));
@@ -284,7 +297,7 @@ TEST(FullObserver, NonfiniteValuesAreLocatedAndNeverAveraged) {
                   .values = values,
                   .stride = 3},
                  0);
-  const auto sites = observer.Take();
+  const auto sites = observer.Take().sites;
   const SiteStatistics& s = sites.at({Site::kLayerOut, 1});
   EXPECT_EQ(s.outliers.nonfinite, 2u);
   EXPECT_EQ(s.outliers.first_nonfinite, (Place{4, 1, -1, 10, 2}));
@@ -311,7 +324,7 @@ TEST(FullObserver, MarkedSpansMeasureTheirAttention) {
   SiteVisitor* const visitors[] = {&observer, &recorder};
   model.Forward(GoldenBatch(name), visitors);
   StatisticsSet set;
-  set.sites = observer.Take();
+  set.MergeSites(observer.Take());
   for (const auto& [key, statistics] : set.sites) {
     double answer = 0, noise = 0;
     for (int64_t query = 20; query < 37; ++query) {
@@ -341,7 +354,7 @@ TEST(FullObserver, MeasuresTheErrorOfFormats) {
       0);
   StatisticsSet set;
   set.formats = {"int4/group2", "int8/row"};
-  set.sites = observer.Take();
+  set.MergeSites(observer.Take());
   const Measures m = AllMeasures(set, {Site::kQ, 0, 0, 1});
   const double error2 = 0.16 + 0.0025, x2 = 49 + 11.56 + 0.49 + 0.0625;
   EXPECT_NEAR(Named(m, "int4/group2.sqnr_db"), 10 * std::log10(x2 / error2), 1e-4);

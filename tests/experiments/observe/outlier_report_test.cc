@@ -41,11 +41,11 @@ void ShowLogits(FullObserver& observer, int layer, int head, std::vector<float> 
                   .stride = std::ssize(values)},
                  0);
 }
-void ShowHidden(FullObserver& observer, int layer, std::vector<float> values) {
+void ShowHidden(FullObserver& observer, int layer, std::vector<float> values, int64_t position = 9) {
   observer.Visit({.site = Site::kLayerOut,
                   .layer = layer,
                   .sequence = 6,
-                  .first_row = 9,
+                  .first_row = position,
                   .rows = 1,
                   .first_columns = std::ssize(values),
                   .values = values.data(),
@@ -58,7 +58,8 @@ constexpr double kMidpoint = 1 + 1.0 / 256;
 
 StatisticsSet SetOf(FullObserver& observer) {
   StatisticsSet set;
-  set.sites = observer.Take();
+  set.skip_first = kSkipFirst;
+  set.MergeSites(observer.Take());
   return set;
 }
 
@@ -66,23 +67,25 @@ StatisticsSet Filled(const char* family) {
   FullObserver observer = OutlierObserver(Config(family));
   ShowLogits(observer, 0, 0, {1, -16, 2});
   ShowLogits(observer, 0, 1, {4, 4});
-  ShowLogits(observer, 1, 1, {8});
+  ShowLogits(observer, 1, 1, {8, 0.25f});
+  ShowLogits(observer, 1, 1, {4096});  // one key
   ShowHidden(observer, 0, {0.5f, -32});
   ShowHidden(observer, 1, {64, 64, std::numeric_limits<float>::quiet_NaN()});
+  ShowHidden(observer, 1, {512, 512, 0}, 0);
   return SetOf(observer);
 }
 
 Json Report(const char* family, const char* model = "m") {
   const StatisticsSet set = Filled(family);
-  return OutlierJson(OutlierFigures(set), Config(family), model, 17);
+  return OutlierJson(set, Config(family), model, 17);
 }
 
 TEST(OutlierReportTest, JsonHasTheFiguresOfEverySite) {
   const Json json = Report("llama");
-  EXPECT_EQ(json["schema"], "tare.stats/2");
+  EXPECT_EQ(json["schema"], "tare.stats/3");
   EXPECT_EQ(json["model"], "m");
   EXPECT_EQ(json["tokens"], 17);
-  EXPECT_EQ(json["attn_logits"], (Json{{"count", 6},
+  EXPECT_EQ(json["attn_logits"], (Json{{"count", 7},
                                        {"absmax", 16.0},
                                        {"median", 4 * kMidpoint},
                                        {"top1", 16.0},
@@ -91,16 +94,17 @@ TEST(OutlierReportTest, JsonHasTheFiguresOfEverySite) {
                                        {"top10", nullptr},
                                        {"top100", nullptr},
                                        {"nonfinite", 0}}));
-  EXPECT_EQ(json["layer_out"]["count"], 4);
-  EXPECT_EQ(json["layer_out"]["top2"], 64.0);
+  EXPECT_EQ(json["layer_out"]["count"], 7);
+  EXPECT_EQ(json["layer_out"]["top3"], 64.0);
   EXPECT_EQ(json["layer_out"]["nonfinite"], 1);
   ASSERT_EQ(json["layers"].size(), 2u);
   EXPECT_EQ(json["layers"][1]["layer"], 1);
-  EXPECT_EQ(json["layers"][1]["attn_logits"]["count"], 1);
+  EXPECT_EQ(json["layers"][1]["attn_logits"]["count"], 2);
   EXPECT_EQ(json["layers"][0]["layer_out"]["absmax"], 32.0);
   EXPECT_EQ(json["layers"][0]["heads"][1]["head"], 1);
   EXPECT_EQ(json["layers"][0]["heads"][1]["absmax"], 4.0);
   EXPECT_EQ(json["layers"][1]["heads"][0]["count"], 0);
+  EXPECT_TRUE(json["layers"][1]["heads"][0]["absmax"].is_null());
   EXPECT_TRUE(json["layers"][1]["heads"][0]["median"].is_null());
   EXPECT_TRUE(json["layers"][1]["heads"][0]["top1"].is_null());
   EXPECT_FALSE(json.contains("maps") || json["layers"][0].contains("maps") ||
@@ -114,7 +118,7 @@ TEST(OutlierReportTest, DifferentialModelsHaveEachMap) {
   EXPECT_EQ(json["maps"][0]["count"], 3);
   EXPECT_EQ(json["maps"][0]["absmax"], 16.0);
   EXPECT_EQ(json["maps"][1]["map"], 2);
-  EXPECT_EQ(json["maps"][1]["count"], 3);
+  EXPECT_EQ(json["maps"][1]["count"], 4);
   EXPECT_EQ(json["maps"][1]["top3"], 4.0);
   EXPECT_EQ(json["layers"][0]["maps"][1]["count"], 2);
   EXPECT_EQ(json["layers"][0]["heads"][1]["map"], 2);
@@ -122,13 +126,13 @@ TEST(OutlierReportTest, DifferentialModelsHaveEachMap) {
 
 TEST(OutlierReportTest, TopValuesHaveTheirPlaces) {
   const Json top = Report("llama")["top"];
-  ASSERT_EQ(top["attn_logits"].size(), 6u);
+  ASSERT_EQ(top["attn_logits"].size(), 7u);
   EXPECT_EQ(top["attn_logits"][0],
             (Json{{"value", -16.0}, {"sequence", 5}, {"layer", 0}, {"head", 0}, {"query", 8}, {"key", 1}}));
   EXPECT_EQ(top["attn_logits"][3],
             (Json{{"value", 4.0}, {"sequence", 5}, {"layer", 0}, {"head", 1}, {"query", 8}, {"key", 1}}));
-  ASSERT_EQ(top["layer_out"].size(), 4u);
-  EXPECT_EQ(top["layer_out"][2], (Json{{"value", -32.0}, {"sequence", 6}, {"layer", 0}, {"token", 9}, {"channel", 1}}));
+  ASSERT_EQ(top["layer_out"].size(), 7u);
+  EXPECT_EQ(top["layer_out"][4], (Json{{"value", -32.0}, {"sequence", 6}, {"layer", 0}, {"token", 9}, {"channel", 1}}));
 }
 
 std::vector<std::string> Lines(const std::string& text) {
@@ -140,29 +144,54 @@ std::vector<std::string> Lines(const std::string& text) {
 
 std::vector<Json> Both() { return {Report("llama", "standard"), Report("diffllama", "differential")}; }
 
+TEST(OutlierReportTest, TheRestLeavesOutTheFirstPosition) {
+  const Json json = Report("diffllama");
+  EXPECT_EQ(json["from"], 0);
+  const Json& rest = json["rest"];
+  EXPECT_EQ(rest["from"], 1);
+  EXPECT_EQ(json["layer_out"]["top1"], 512.0);
+  EXPECT_EQ(rest["layer_out"]["top1"], 64.0);
+  EXPECT_EQ(rest["layer_out"]["count"], 4);
+  EXPECT_EQ(rest["top"]["layer_out"].size(), 4u);
+  EXPECT_EQ(rest["attn_logits"], json["attn_logits"]);  // shown from position 8 on
+  EXPECT_EQ(rest["maps"], json["maps"]);
+  StatisticsSet all = Filled("llama");
+  all.skip_first = 0;
+  EXPECT_FALSE(OutlierJson(all, Config("llama"), "m", 17).contains("rest"));
+}
+
 TEST(OutlierReportTest, TableHasModelsSideBySide) {
   EXPECT_THAT(Lines(OutlierTable(Both())),
               ElementsAre("|x|          model         top-1  top-2  top-3  top-10  top-100  median",
+                          "layer_out    standard        512    512     64       -        -   64.25",
+                          "layer_out    differential    512    512     64       -        -   64.25",
+                          "  from 1     standard         64     64     32       -        -   32.12",
+                          "  from 1     differential     64     64     32       -        -   32.12",
                           "attn_logits  standard         16      8      4       -        -   4.016",
                           "attn_logits  differential     16      8      4       -        -   4.016",
                           "  map 1      differential     16      2      1       -        -   2.008",
                           "  map 2      differential      8      4      4       -        -   4.016",
-                          "layer_out    standard         64     64     32       -        -   32.12",
-                          "layer_out    differential     64     64     32       -        -   32.12"));
+                          "  from 1     standard         16      8      4       -        -   4.016",
+                          "  from 1     differential     16      8      4       -        -   4.016",
+                          "    map 1    differential     16      2      1       -        -   2.008",
+                          "    map 2    differential      8      4      4       -        -   4.016"));
+  EXPECT_THAT(OutlierLegend(Both()), testing::HasSubstr("from 1: without position 0 of every sequence\n"));
 }
 
 TEST(OutlierReportTest, CsvHasARowForEveryTarget) {
   const std::vector<std::string> lines = Lines(OutlierCsv(Both()));
-  ASSERT_EQ(lines.size(), 1u + (2 + 2 * 4) + (4 + 2 * 4));
-  EXPECT_EQ(lines[0], "model,site,layer,head,map,count,absmax,top1,top2,top3,top10,top100,median");
-  EXPECT_EQ(lines[1], "standard,attn_logits,,,,6,16,16,8,4,,,4.015625");
-  EXPECT_EQ(lines[2], "standard,layer_out,,,,4,64,64,64,32,,,32.125");
-  EXPECT_EQ(lines[3], "standard,attn_logits,0,,,5,16,16,4,4,,,4.015625");
-  EXPECT_EQ(lines[4], "standard,attn_logits,0,0,,3,16,16,2,1,,,2.0078125");
-  EXPECT_EQ(lines[6], "standard,layer_out,0,,,2,32,32,0.5,,,,0.501953125");
-  EXPECT_EQ(lines[8], "standard,attn_logits,1,0,,0,0,,,,,,");
-  EXPECT_EQ(lines[12], "differential,attn_logits,,,1,3,16,16,2,1,,,2.0078125");
-  EXPECT_EQ(lines[17], "differential,attn_logits,0,1,2,2,4,4,4,,,,4.015625");
+  ASSERT_EQ(lines.size(), 1u + 2 * (2 + 2 * 4) + 2 * (4 + 2 * 4));
+  EXPECT_EQ(lines[0], "model,site,layer,head,map,from,count,absmax,top1,top2,top3,top10,top100,median");
+  EXPECT_EQ(lines[1], "standard,attn_logits,,,,0,7,16,16,8,4,,,4.015625");
+  EXPECT_EQ(lines[2], "standard,layer_out,,,,0,7,512,512,512,64,,,64.25");
+  EXPECT_EQ(lines[3], "standard,attn_logits,0,,,0,5,16,16,4,4,,,4.015625");
+  EXPECT_EQ(lines[4], "standard,attn_logits,0,0,,0,3,16,16,2,1,,,2.0078125");
+  EXPECT_EQ(lines[6], "standard,layer_out,0,,,0,2,32,32,0.5,,,,0.501953125");
+  EXPECT_EQ(lines[8], "standard,attn_logits,1,0,,0,0,,,,,,,");
+  EXPECT_EQ(lines[11], "standard,attn_logits,,,,1,7,16,16,8,4,,,4.015625");
+  EXPECT_EQ(lines[12], "standard,layer_out,,,,1,4,64,64,64,32,,,32.125");
+  EXPECT_EQ(lines[22], "differential,attn_logits,,,1,0,3,16,16,2,1,,,2.0078125");
+  EXPECT_EQ(lines[27], "differential,attn_logits,0,1,2,0,2,4,4,4,,,,4.015625");
 }
 
 constexpr int64_t kGoldenTokens = 37;
@@ -176,6 +205,7 @@ class Recorder : public SiteVisitor {
   void Visit(const SiteBlock& b, int) override {
     const std::lock_guard lock(mutex_);
     for (int64_t r = 0; r < b.rows; ++r) {
+      if (b.site == Site::kAttnLogits && b.Columns(r) == 1) continue;  // the softmax of one key ignores its logit
       for (int64_t c = 0; c < b.Columns(r); ++c) {
         values.push_back({b.site,
                           b.map.value_or(0),
@@ -231,7 +261,7 @@ TEST_P(OutlierSortedTest, EqualsSortingEverything) {
   SiteVisitor* const visitors[] = {&all, &recorder};
   model.Forward(GoldenBatch(GetParam()), visitors);
   const StatisticsSet set = SetOf(all);
-  const OutlierFigures observer(set);
+  const OutlierFigures observer(set.sites);
 
   const auto logits = [&](std::optional<int> layer, std::optional<int> head, std::optional<int> map) {
     return recorder.Sorted([=](const Recorder::Value& v) {
@@ -244,8 +274,8 @@ TEST_P(OutlierSortedTest, EqualsSortingEverything) {
       return v.site == Site::kLayerOut && layer.value_or(v.at.place.layer) == v.at.place.layer;
     });
   };
-  // Only what the mask lets through.
-  const auto pairs = static_cast<size_t>(2 * kGoldenTokens * (kGoldenTokens + 1) / 2);
+  // Only what the mask lets through, without the first query, which sees one key.
+  const auto pairs = static_cast<size_t>(2 * (kGoldenTokens * (kGoldenTokens + 1) / 2 - 1));
   EXPECT_EQ(observer.AttentionLogits().count(), pairs * static_cast<size_t>(c.layers * c.heads));
   EXPECT_EQ(observer.AttentionLogits(0, 1).count(), pairs);
   EXPECT_EQ(observer.HiddenStates(0).count(), static_cast<size_t>(2 * kGoldenTokens * c.hidden));
@@ -283,106 +313,12 @@ TEST(OutlierFiguresTest, ThreadsDoNotMatter) {
     SiteVisitor* const visitors[] = {&all};
     for (int i = 0; i < 2; ++i) model.Forward(GoldenBatch("diffllama-gqa"), visitors);
     const StatisticsSet set = SetOf(all);
-    const OutlierFigures observer(set);
+    const OutlierFigures observer(set.sites);
     if (!logits) logits = observer.AttentionLogits(), hidden = observer.HiddenStates();
     EXPECT_EQ(observer.AttentionLogits(), *logits) << threads;
     EXPECT_EQ(observer.HiddenStates(), *hidden) << threads;
   }
   SetThreads(0);
-}
-
-// Made rows: 3 sequences of 2 layers and 4 heads, and their hidden states.
-struct MadeRows {
-  explicit MadeRows(int64_t tokens) {
-    std::mt19937 random(static_cast<unsigned>(tokens));
-    std::normal_distribution<float> normal;
-    for (int64_t sequence = 0; sequence < 3; ++sequence) {
-      for (int layer = 0; layer < 2; ++layer) {
-        for (int head = -1; head < 4; ++head) {
-          std::vector<float>& matrix = values[{sequence, layer, head}];
-          matrix.resize(static_cast<size_t>(tokens * tokens));
-          for (float& value : matrix) value = std::round(normal(random) * 16) / 16;  // so that many are equal
-          for (int64_t row = 0; row < tokens; row += 10) {
-            const bool logits = head >= 0;
-            blocks.push_back({.site = logits ? Site::kAttnLogits : Site::kLayerOut,
-                              .layer = layer,
-                              .sequence = sequence,
-                              .head = head,
-                              .map = logits ? std::optional(1 + head / 2) : std::nullopt,
-                              .first_row = row,
-                              .rows = std::min<int64_t>(10, tokens - row),
-                              .first_columns = logits ? row + 1 : tokens,
-                              .column_step = logits ? 1 : 0,
-                              .values = matrix.data() + row * tokens,
-                              .stride = tokens});
-          }
-        }
-      }
-    }
-  }
-  std::map<std::tuple<int64_t, int, int>, std::vector<float>> values;
-  std::vector<SiteBlock> blocks;
-};
-
-ModelConfig MadeConfig() { return {.family = "diffllama", .layers = 2, .heads = 4, .kv_heads = 4}; }
-
-TEST(OutlierFiguresTest, NeitherOrderNorThreadOfABlockMatters) {
-  MadeRows rows(50);
-  std::mt19937 random(1);
-  SetThreads(5);
-  FullObserver first = OutlierObserver(MadeConfig());
-  for (const SiteBlock& block : rows.blocks) first.Visit(block, 0);
-  const StatisticsSet first_set = SetOf(first);
-  const OutlierFigures plain(first_set);
-  for (int trial = 0; trial < 10; ++trial) {
-    std::ranges::shuffle(rows.blocks, random);
-    FullObserver shuffled = OutlierObserver(MadeConfig());
-    for (const SiteBlock& block : rows.blocks) shuffled.Visit(block, static_cast<int>(random() % 5));
-    const StatisticsSet set = SetOf(shuffled);
-    const OutlierFigures observer(set);
-    ASSERT_EQ(observer.AttentionLogits(), plain.AttentionLogits());
-    ASSERT_EQ(observer.AttentionLogits(1, 3), plain.AttentionLogits(1, 3));
-    ASSERT_EQ(observer.AttentionLogits({}, {}, 2), plain.AttentionLogits({}, {}, 2));
-    ASSERT_EQ(observer.HiddenStates(0), plain.HiddenStates(0));
-  }
-  SetThreads(0);
-}
-
-TEST(OutlierFiguresTest, NanAndInfinityAreCountedAndLocated) {
-  MadeRows rows(20);
-  rows.values[{2, 1, 3}][15 * 20 + 4] = std::numeric_limits<float>::quiet_NaN();
-  rows.values[{1, 0, -1}][7 * 20 + 19] = -std::numeric_limits<float>::infinity();
-  rows.values[{2, 1, 3}][4 * 20 + 15] = std::numeric_limits<float>::quiet_NaN();  // masked
-  FullObserver all = OutlierObserver(MadeConfig());
-  for (const SiteBlock& block : rows.blocks) all.Visit(block, 0);
-  const StatisticsSet set = SetOf(all);
-  const OutlierFigures observer(set);
-  EXPECT_EQ(observer.AttentionLogits().nonfinite, 1u);
-  EXPECT_EQ(observer.AttentionLogits().first_nonfinite, (Place{2, 1, 3, 15, 4}));
-  EXPECT_EQ(observer.AttentionLogits().count(), 3u * 2 * 4 * 210 - 1);
-  EXPECT_EQ(observer.HiddenStates().first_nonfinite, (Place{1, 0, -1, 7, 19}));
-  EXPECT_EQ(observer.HiddenStates(1).nonfinite, 0u);
-}
-
-// What is kept is 100 values and the bins that were touched, a target: no more after a hundred times the values.
-TEST(OutlierFiguresTest, KeepsNoMoreOfALongerText) {
-  MadeRows rows(50);
-  const auto after = [&](int repeats) {
-    FullObserver observer = OutlierObserver(MadeConfig());
-    for (int repeat = 0; repeat < repeats; ++repeat) {
-      for (SiteBlock block : rows.blocks) {
-        block.sequence += 3 * repeat;
-        observer.Visit(block, 0);
-      }
-      observer.BeginBatch(1);
-    }
-    const StatisticsSet set = SetOf(observer);
-    return OutlierFigures(set).AttentionLogits();
-  };
-  const OutlierStatistics once = after(1), all = after(100);
-  EXPECT_EQ(all.count(), 100 * once.count());
-  EXPECT_EQ(all.magnitudes.Counts().size(), once.magnitudes.Counts().size());
-  EXPECT_EQ(all.top.size(), 100u);
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ TEST(StatisticsDiff, DifferencesAreMarkedAfterHolm) {
   EXPECT_EQ(mean["p_holm"], diff["comparisons"].get<int>() * mean["p"].get<double>());
   EXPECT_EQ(kurtosis["p_holm"], 1.0);
   const std::string table = DiffTable(diff);
-  EXPECT_THAT(table, testing::StartsWith("A is first, B is second\n\nlayer_out, layer 0\n"));
+  EXPECT_THAT(table, testing::StartsWith("A is first, B is second\n\nlayer_out, layer 0, all positions\n"));
   EXPECT_THAT(table, testing::ContainsRegex("\n  mean  .*\\] \\*\n"));
   EXPECT_THAT(table, testing::ContainsRegex("\n  kurtosis  .*\\]\n"));
 }
@@ -126,6 +126,25 @@ TEST(StatisticsDiff, EqualSetsAreRarelyMarked) {
     marked += DiffTable(diff).contains(" *\n");
   }
   EXPECT_LE(marked, 9);  // 3 are expected, 9 is three and a half deviations above
+}
+
+// Both sets are compared, and all their rows are one family.
+TEST(StatisticsDiff, TheRestIsComparedBesideAllPositions) {
+  StatisticsSet a = Drawn(0, 1, 32, "a"), b = Drawn(2, 2, 32, "b");
+  const Json alone = DiffJson(a, b, {});
+  a.rest = Drawn(5, 3, 32, "a").sites, b.rest = Drawn(5, 4, 32, "b").sites;
+  a.skip_first = b.skip_first = 1;
+  const Json diff = DiffJson(a, b, {});
+  ASSERT_EQ(diff["rows"].size(), 2 * alone["rows"].size());
+  EXPECT_EQ(diff["comparisons"].get<int>(), 2 * alone["comparisons"].get<int>());
+  const Json& rest = diff["rows"][alone["rows"].size() + 1];
+  EXPECT_EQ(rest["measure"], "mean");
+  EXPECT_EQ(rest["from"], 1);
+  EXPECT_NEAR(rest["a"].get<double>(), 5.0, 0.2);
+  EXPECT_EQ(RowOf(diff, "mean")["from"], 0);
+  EXPECT_THAT(DiffTable(diff), HasSubstr("layer_out, layer 0, without position 0\n"));
+  b.skip_first = 2;
+  EXPECT_THROW(DiffJson(a, b, {}), Error);
 }
 
 TEST(StatisticsDiff, OneSequenceHasNoInterval) {

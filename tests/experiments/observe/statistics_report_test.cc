@@ -48,7 +48,7 @@ StatisticsSet Example() {
 
 TEST(StatisticsReport, RowsAreASitesLayersHeadsAndMaps) {
   const Json json = SiteJson(Example(), Site::kAttnLogits, {});
-  EXPECT_EQ(json["schema"], "tare.stats.site/1");
+  EXPECT_EQ(json["schema"], "tare.stats.site/2");
   ASSERT_EQ(json["rows"].size(), 3u);
   EXPECT_EQ(json["rows"][1]["head"], 1);
   EXPECT_EQ(json["rows"][1]["map"], 2);
@@ -73,11 +73,32 @@ TEST(StatisticsReport, UndefinedFiguresAreNull) {
 TEST(StatisticsReport, CsvAndTablesHaveTheRows) {
   const Json json = SiteJson(Example(), Site::kAttnLogits, {});
   EXPECT_THAT(RowsCsv(std::span(&json, 1)),
-              StartsWith("site,layer,head,map,count,absmax,mean,variance,kurtosis,median,p99,p999,"
-                         "p9999\nattn_logits,0,0,1,2,4,3,"));
+              StartsWith("site,layer,head,map,from,count,absmax,mean,variance,kurtosis,median,p99,p999,"
+                         "p9999\nattn_logits,0,0,1,0,2,4,3,"));
   EXPECT_THAT(RowsTable(json), HasSubstr("kurtosis"));
   EXPECT_THAT(RowsTable(MeasuresJson(Example(), Site::kLayerOut, 0)), HasSubstr("kurtosis_sequence"));
   EXPECT_THAT(OverviewTable(Example()), HasSubstr("attn_logits     3      4 "));
+}
+
+// Each table says which positions its rows are of.
+TEST(StatisticsReport, TheRestStandsBesideAllPositions) {
+  StatisticsSet set = Example();
+  set.skip_first = 1;
+  set.rest.emplace(SiteKey{Site::kLayerOut, 0}, Of({Site::kLayerOut, 0}, {1, -1}));
+  set.rest.emplace(SiteKey{Site::kEmbed}, Of({Site::kEmbed}, {}));
+  const Json rows = SiteJson(set, Site::kLayerOut, {})["rows"];
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["from"], 0);
+  EXPECT_EQ(rows[0]["absmax"], 3.0);
+  EXPECT_EQ(rows[1]["from"], 1);
+  EXPECT_EQ(rows[1]["absmax"], 1.0);
+  EXPECT_EQ(MeasuresJson(set, Site::kLayerOut, {})["rows"][1]["measures"]["kurtosis"], 1.0);
+  EXPECT_TRUE(MeasuresJson(set, Site::kEmbed, {})["rows"][1]["measures"]["absmax"].is_null());
+  EXPECT_THAT(RowsTable(SiteJson(set, Site::kLayerOut, {})),
+              testing::AllOf(HasSubstr("all positions\n"), HasSubstr("without position 0\n")));
+  EXPECT_THAT(OverviewTable(set), testing::ContainsRegex("\nlayer_out +1 +4 +3 .*\n  from 1 +1 +2 +1 "));
+  EXPECT_EQ(PositionsText("layer_out", 4), "without positions 0 to 3");
+  EXPECT_EQ(PositionsText("up_proj.w", 0), "all rows");
 }
 
 // Every site, and what the one has and the other has not is left empty.
@@ -85,8 +106,8 @@ TEST(StatisticsReport, AllSitesInOneCsv) {
   StatisticsSet set = Example();
   const std::string figures = RowsCsv(AllSitesJson(set, {}, SiteRows::kFigures));
   EXPECT_EQ(std::ranges::count(figures, '\n'), 1 + 5);
-  EXPECT_THAT(figures, HasSubstr("\nembed,,,,0,,"));
-  EXPECT_THAT(figures, HasSubstr("\nattn_logits,0,1,2,1,8,"));
+  EXPECT_THAT(figures, HasSubstr("\nembed,,,,0,0,,"));
+  EXPECT_THAT(figures, HasSubstr("\nattn_logits,0,1,2,0,1,8,"));
   EXPECT_EQ(AllSitesJson(set, 1, SiteRows::kFigures).size(), 1u);
   set.sites.emplace(SiteKey{Site::kProbs, 0, 0, 1}, Of({Site::kProbs}, {0.5f}));
   const std::string measures = RowsCsv(AllSitesJson(set, {}, SiteRows::kMeasures));
@@ -108,7 +129,7 @@ TEST(StatisticsReport, SignalToNoiseOfEverySite) {
     set.sites.emplace(SiteKey{Site::kQ, layer, 0}, s);
   }
   EXPECT_EQ(SiteJson(set, Site::kQ, 0)["rows"][0]["sqnr_db"]["int8/row.sqnr_db"], 30.0);
-  EXPECT_EQ(OverviewSqnrJson(set)["q"]["int8/row.sqnr_db"], 20.0);  // both layers together
+  EXPECT_EQ(OverviewSqnrJson(set, 0)["q"]["int8/row.sqnr_db"], 20.0);  // both layers together
   EXPECT_THAT(OverviewTable(set), HasSubstr("\nSQNR in dB    int8/row\nq                 20.0\n"));
   const Json q = SiteJson(set, Site::kQ, {});
   EXPECT_THAT(RowsCsv(std::span(&q, 1)), HasSubstr(",int8/row.sqnr_db\n"));
@@ -122,7 +143,7 @@ TEST(StatisticsReport, MissingSitesAreRefused) {
 
 TEST(StatisticsReport, ThePapersTableIsPooledFromIt) {
   const StatisticsSet set = Example();
-  const OutlierFigures figures(set);
+  const OutlierFigures figures(set.sites);
   EXPECT_EQ(figures.AttentionLogits({}, {}, {}).absmax(), 16.0f);
   EXPECT_EQ(figures.AttentionLogits({}, {}, 2).absmax(), 8.0f);
   EXPECT_EQ(figures.AttentionLogits(0, 0, {}).count(), 2u);

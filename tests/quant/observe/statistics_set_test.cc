@@ -57,6 +57,18 @@ TEST(StatisticsSet, OtherJobsAndRepeatedUnitsAreRefused) {
   EXPECT_THAT(Refused(Shard(0), Shard(0)), HasSubstr("unit 0 of 3 is also in A.h5; expected each shard once"));
 }
 
+TEST(StatisticsSet, TheRestMergesToo) {
+  StatisticsSet a = Shard(0), b = Shard(1);
+  for (StatisticsSet* set : {&a, &b}) set->skip_first = 1, set->rest = set->sites;
+  a.Merge(b, "", "");
+  EXPECT_EQ(a.rest, a.sites);
+  EXPECT_EQ(a.Both().at(1).from, 1);
+  EXPECT_EQ(Shard(0).Both().size(), 1u);
+  StatisticsSet other = Shard(2);
+  other.skip_first = 4;
+  EXPECT_THAT(Refused(a, other), HasSubstr("B.h5: got skip_first 4, expected 1 as in A.h5: statistics of different"));
+}
+
 TEST(StatisticsSet, OtherChannelsAreRefused) {
   StatisticsSet four = Shard(0), six = Shard(1);
   for (auto& [key, s] : four.sites) s.channel_energy = ExactSums(4);

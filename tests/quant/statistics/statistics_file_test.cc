@@ -28,13 +28,16 @@ TEST(StatisticsFile, RoundTrips) {
     ASSERT_TRUE(read.sites.contains(key));
     EXPECT_EQ(read.sites.at(key), statistics) << Name(key.site);
   }
+  EXPECT_NE(set.rest.at({Site::kLayerOut, 0}), set.sites.at({Site::kLayerOut, 0}));
+  EXPECT_EQ(read.skip_first, 1);
+  EXPECT_EQ(read.rest, set.rest);
   EXPECT_EQ(read, set);
   WriteStatistics(read, folder / "again.h5");
   EXPECT_EQ(Sha256OfFile(folder / "again.h5"), Sha256OfFile(path));
 }
 
 StatisticsSet Example() {
-  StatisticsSet set{.job = {{kCalibrateKey, "int8,int4"}}, .units = {1}};
+  StatisticsSet set{.job = {{kCalibrateKey, "int8,int4"}}, .units = {1}, .skip_first = 1};
   for (const int head : {0, 1}) {
     SiteStatistics s(SumNames(Site::kProbs).size());
     for (int i = 1; i <= 100; ++i) {
@@ -43,6 +46,7 @@ StatisticsSet Example() {
       s.outliers.top.Offer(value, {0, 2, head, i, 0});
     }
     set.sites.emplace(SiteKey{Site::kProbs, 2, head, 1}, s);
+    set.rest.emplace(SiteKey{Site::kProbs, 2, head, 1}, SiteStatistics(SumNames(Site::kProbs).size()));
   }
   return set;
 }
@@ -58,6 +62,7 @@ TEST(CalibrationFile, HoldsEveryCalibratorOfRowsAndTensors) {
   const auto clips = file.Read<float>("probs/clip.int4");
   EXPECT_EQ(clips[0], 100.0f / 1024);
   EXPECT_EQ(clips[5], 200.0f / 1024);
+  EXPECT_FALSE(file.Has("rest/probs/clip.int4"));  // static scales are of all positions
   const OutlierStatistics& second = set.sites.at({Site::kProbs, 2, 1, 1}).outliers;
   EXPECT_EQ(clips[8], LeastErrorClip(second.magnitudes, 200.0f / 1024, Format::kU4));  // probs are never negative
   EXPECT_EQ(file.Read<float>("probs/tensor_clip.int8")[0], 200.0f / 1024);

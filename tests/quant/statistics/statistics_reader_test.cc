@@ -82,7 +82,7 @@ TEST(StatisticsReader, OtherFilesAreRefused) {
     other.SetAttribute("", "schema", "tare.dump/1");
     other.Commit();
   }
-  EXPECT_THAT(Refused(path), HasSubstr("got schema tare.dump/1, expected tare.stats.file/1"));
+  EXPECT_THAT(Refused(path), HasSubstr("got schema tare.dump/1, expected tare.stats.file/2"));
   PutFile(folder / "text", "no HDF5");
   EXPECT_NE(Refused(folder / "text"), "");
   EXPECT_NE(Refused(folder / "missing"), "");

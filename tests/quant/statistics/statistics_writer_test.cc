@@ -22,6 +22,9 @@ TEST(StatisticsWriter, HasFiguresForOtherReaders) {
   EXPECT_EQ(file.Read<float>("layer_out/median").at(1), second.outliers.magnitudes.Median());
   EXPECT_EQ(file.Read<double>("layer_out/kurtosis").at(1), second.Total().Powers().Kurtosis());
   EXPECT_EQ(file.Read<uint64_t>("layer_out/count").at(1), 300u);
+  EXPECT_EQ(file.IntAttribute("", "skip_first"), 1);
+  EXPECT_EQ(file.Read<float>("rest/layer_out/absmax").at(0), set.rest.at({Site::kLayerOut, 0}).outliers.absmax());
+  EXPECT_FALSE(file.Has("rest/embed/layer"));
 }
 
 // One number per row and format, beside the sums that it follows from.
@@ -30,6 +33,7 @@ TEST(StatisticsWriter, HasSignalToNoiseBesideItsSums) {
   const std::filesystem::path path = folder / "s.h5";
   StatisticsSet set = RandomStatistics();
   set.sites.clear();
+  set.rest.clear();
   set.formats = {"int8/row", "int4/row"};
   SiteStatistics s(set.Sums(Site::kQ).size());
   s.folds[0].sums.Add(kSumX2, 1000), s.folds[3].sums.Add(kSumX2, 1000);

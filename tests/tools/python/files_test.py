@@ -33,9 +33,12 @@ class StatisticsTest(Case):
         self.assertEqual((file.job["model"], file.job["sequences"]), ("captured", "2"))
         for site in file.sites:
             rows = json.loads(program("stats", "show", self.path, "--site", site, "--json", "-"))["rows"]
-            for name in "layer", "count", "absmax", "kurtosis", "p99":
-                self.assertEqual([row[name] for row in rows],
-                                 [None if np.isnan(x) else x for x in file[site][name].tolist()], (site, name))
+            for part, of in (0, file), (1, file.rest):
+                for name in "layer", "count", "absmax", "kurtosis", "p99":
+                    self.assertEqual([row[name] for row in rows if row["from"] == part],
+                                     [None if np.isnan(x) else x for x in of[site][name].tolist()], (site, name))
+        self.assertEqual((file.skip_first, file.rest.sites), (1, file.sites))
+        self.assertEqual(file["layer_out"]["count"] - file.rest["layer_out"]["count"], 2 * 8)
         self.assertEqual(file["layer_out"]["channel_absmax"].shape, (1, 8))
 
     def test_a_damaged_dataset_is_refused_as_often_as_it_is_asked_for(self):
@@ -118,13 +121,13 @@ print(before, file.array("units").tolist())
         (self.folder / "text.h5").write_text("no HDF5")
         self.refuses("text.h5", tare.open, self.folder / "text.h5")
         bytes_ = bytearray(self.path.read_bytes())
-        place = bytes_.index(b"tare.stats.file/1")
+        place = bytes_.index(b"tare.stats.file/2")
         bytes_[place + 16:place + 17] = b"9"  # the header's checksum no longer holds either
         (self.folder / "other.h5").write_bytes(bytes_)
         self.refuses("other.h5", tare.open, self.folder / "other.h5")
         program("dump", MODEL, "--input", MODEL / "expected.safetensors", "--sites", "logits", "--out",
                 self.folder / "dump.h5")
-        self.refuses("expected one of tare.stats.file/1 tare.quantized/1 tare.quantized/2; try the version", tare.open,
+        self.refuses("expected one of tare.stats.file/2 tare.quantized/1 tare.quantized/2; try the version", tare.open,
                      self.folder / "dump.h5")
 
 

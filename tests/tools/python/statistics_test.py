@@ -49,6 +49,9 @@ class StatisticsTest(Case):
         self.feed(self.folder / "S.h5", formats="int8/row")
         self.assertEqual((self.folder / "S.h5").read_bytes(), (self.folder / "C.h5").read_bytes())
         self.assertEqual(tare.open(self.folder / "S.h5").tokens, 28)
+        self.feed(self.folder / "R.h5", skip_first=3)
+        self.assertEqual(tare.open(self.folder / "R.h5").rest["layer_out"]["count"].tolist(), [4 * 4 * 8])
+        self.refuses("skip_first: got 64, expected 0 to 63", self.feed, self.folder / "X.h5", skip_first=64)
 
     def test_arrays_of_any_type_and_strides(self):
         x = batch(0)["layer_out.0"].astype(np.float16)

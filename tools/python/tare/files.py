@@ -6,7 +6,7 @@ import pathlib
 
 from . import _tare
 
-STATISTICS = "tare.stats.file/1"
+STATISTICS = "tare.stats.file/2"
 CHECKPOINTS = "tare.quantized/1", "tare.quantized/2"
 SWEEP = "tare.sweep/3"
 OTHER_FOLDERS = {"attribution.json": "attribute", "search.json": "search"}  # by their result
@@ -40,10 +40,36 @@ def _value(text):
         return text
 
 
-class StatisticsFile:
-    """A statistics file (quant/STATISTICS.md): `file["attn_logits"]` is a site's datasets by name, numpy arrays of
-    what the file held when it was opened; one row per layer, head and map. Each is checked against its SHA-256 on
-    first use."""
+class Sites:
+    """The sites of a statistics file: `sites["attn_logits"]` is a site's datasets by name, numpy arrays of what the
+    file held when it was opened; one row per layer, head and map. Each is checked against its SHA-256 on first
+    use."""
+
+    def __init__(self, file, prefix):
+        self._file, self._prefix = file, prefix
+        names = [name.removeprefix(prefix) for name in file.names() if name.startswith(prefix)]
+        self.sites = sorted({name.split("/")[0] for name in names if name.count("/") == 1})
+
+    def __getitem__(self, site):
+        """{dataset: array} of the site; R rows: layer, head, map, absmax, kurtosis [R], channel_absmax [R, C], ..."""
+        if site not in self.sites:
+            raise ValueError(f"{site}: got no such site, expected one of {' '.join(self.sites)}")
+        group = f"{self._prefix}{site}/"
+        return Measures(site, {name.removeprefix(group): self._file.array(name) for name in self._file.names()
+                               if name.startswith(group)})
+
+    def frame(self, site):
+        """The figures of a site as a DataFrame, one row per layer, head and map; -1, -1, 0: does not apply."""
+        arrays = self[site]
+        rows = len(arrays["layer"])
+        figures = {name: values for name, values in arrays.items()
+                   if values.shape == (rows,) and not name.startswith("histogram")}
+        return _frame({"site": [site] * rows, **figures})
+
+
+class StatisticsFile(Sites):
+    """A statistics file (quant/STATISTICS.md) of all positions: `file["attn_logits"]`. `file.rest["attn_logits"]` is
+    the same without the first `file.skip_first` positions of every sequence; if none are skipped it has no sites."""
 
     def __init__(self, path):
         self._file = _tare.File(str(path))
@@ -55,22 +81,9 @@ class StatisticsFile:
         self.job = {key: self._file.text("", key) for key in self._file.text("", "job").split()}
         self.formats = [name for name in self._file.text("", "formats").split(",") if name]
         self.tokens = self._file.number("", "tokens")
-        self.sites = sorted({name.split("/")[0] for name in self._file.names() if "/" in name})
-
-    def __getitem__(self, site):
-        """{dataset: array} of the site; R rows: layer, head, map, absmax, kurtosis [R], channel_absmax [R, C], ..."""
-        if site not in self.sites:
-            raise ValueError(f"{site}: got no such site, expected one of {' '.join(self.sites)}")
-        names = [name for name in self._file.names() if name.startswith(site + "/")]
-        return Measures(site, {name.split("/", 1)[1]: self._file.array(name) for name in names})
-
-    def frame(self, site):
-        """The figures of a site as a DataFrame, one row per layer, head and map; -1, -1, 0: does not apply."""
-        arrays = self[site]
-        rows = len(arrays["layer"])
-        figures = {name: values for name, values in arrays.items()
-                   if values.shape == (rows,) and not name.startswith("histogram")}
-        return _frame({"site": [site] * rows, **figures})
+        self.skip_first = self._file.number("", "skip_first")
+        super().__init__(self._file, "")
+        self.rest = Sites(self._file, "rest/")
 
 
 class QuantizedCheckpoint:

@@ -41,12 +41,13 @@ class Statistics:
     name       name of the model, for tables; None: the file's name
     axes       {site: {"axes": "BTHC", "maps": "interleaved", ...}} for arrays with other axes
     sites, formats, calibrate  as in tare stats: "layer_out,attn_logits", "int8/row,int4/group64", "int8"
+    skip_first positions that the second set of statistics, `rest`, leaves out; static scales use all positions
     """
 
-    def __init__(self, path, *, name=None, axes=None, sites="", formats="", calibrate="", threads=0):
+    def __init__(self, path, *, name=None, axes=None, sites="", formats="", calibrate="", skip_first=1, threads=0):
         self._path = pathlib.Path(path)
         self._options = {"name": name or self._path.stem, "sites": sites, "formats": formats, "calibrate": calibrate,
-                         "threads": threads}
+                         "skip_first": skip_first, "threads": threads}
         self._axes = axes
         self._stream = None
 

@@ -26,12 +26,26 @@ TEST(LargestTest, FindsEachModelsLargest) {
   EXPECT_THAT(figures[0].caption, HasSubstr("attn_logits of a 100;"));
 }
 
+TEST(LargestTest, TheRestIsDrawnBesideAllPositions) {
+  const Material material = MaterialOf({OutliersOf("a", 20, 60, 1), OutliersOf("b", 5, 90, 1), OutliersOf("c", 5, 70)});
+  const FigureData figure = LargestMagnitudes(material).at(0);
+  EXPECT_EQ(figure.table.rows.size(), 2u * 2 * (2 * 3 + 2));
+  EXPECT_EQ(std::ranges::count(figure.table.rows, "largest from 1", [](const Json& row) { return row["figure"]; }), 8);
+  EXPECT_THAT(
+      figure.findings,
+      testing::IsSupersetOf(
+          {"The largest hidden state of a is 60, in layer 1; that of b is 90, in layer 1 (1.50 times as large); "
+           "that of c is 70, in layer 1 (1.17 times as large).",
+           "From position 1 on the largest hidden state of a is 6, in layer 1; that of b is 9, in layer 1 (1.50 "
+           "times as large)."}));
+}
+
 TEST(LargestTest, AStatisticsFileTakesPrecedenceOverJson) {
   Material material = MaterialOf({OutliersOf("m", 20, 60)});
   StatisticsSet set = RandomStatistics();
   material.statistics.emplace_back("m", set);
   const FigureData figure = LargestMagnitudes(material).at(0);
-  ASSERT_EQ(figure.table.rows.size(), 2u * 2);  // hidden states of two layers
+  ASSERT_EQ(figure.table.rows.size(), 2u * 2 + 1);  // hidden states of two layers, and of one the rest
   EXPECT_EQ(figure.table.rows[0]["magnitude"], set.sites.at({Site::kLayerOut, 0}).outliers.absmax());
 }
 
