@@ -53,12 +53,16 @@ std::vector<AtomicFile> ClaimCells(CellsCommand& options, const std::vector<std:
   return ClaimFiles(inputs, files);
 }
 
-std::vector<SweepCell> RunCells(const CellsCommand& options) {
-  ProgressLine line("");
-  return RunSweep(options.sweep, [&](size_t cell, size_t count, const std::string& what) {
-    line.Begin(Formatted("{}/{} {}", cell + 1, count, what), cell, count);
+std::vector<SweepCell> RunCells(const CellsCommand& options, ProgressLine& line, double after) {
+  return RunSweep(options.sweep, [&](const std::string& what, const Work& work) {
+    line.Begin(what, {.here = work.here, .after = work.after + after});
     return line.Callback();
   });
+}
+
+std::vector<SweepCell> RunCells(const CellsCommand& options) {
+  ProgressLine line("");
+  return RunCells(options, line);
 }
 
 void CellNumbers::AddTo(CLI::App& command) {

@@ -185,14 +185,14 @@ static size_t TerminalColumns() {
 
 ProgressLine::ProgressLine(const std::string& what)
     : terminal_(isatty(STDERR_FILENO) == 1), last_(Now()), clock_(last_) {
-  Begin(what, 0, 1);
+  Begin(what, {.here = 0, .after = 0});
 }
 
 ProgressLine::~ProgressLine() {
   if (shown_) std::fprintf(stderr, "\r\033[K");
 }
 
-void ProgressLine::Begin(const std::string& what, size_t part, size_t parts) { clock_.Begin(what, part, parts, Now()); }
+void ProgressLine::Begin(const std::string& what, const Work& work) { clock_.Begin(what, work, Now()); }
 
 Progress ProgressLine::Callback() {
   return [this](int64_t done, int64_t total, const char* unit) { Show(done, total, unit); };

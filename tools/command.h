@@ -116,8 +116,8 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   Progress Callback();
-  // The progress that follows is that of part `part` of `parts`, counted from 0.
-  void Begin(const std::string& what, size_t part, size_t parts);
+  // The progress that follows is that of the next part.
+  void Begin(const std::string& what, const Work& work = {});
 
  private:
   void Show(int64_t done, int64_t total, const char* unit);

@@ -4,9 +4,11 @@
 // site: each model's attribution in a folder below the comparison's (attribution-A, attribution-B), as `tare attribute
 // --out` writes it, and the two side by side.
 #include <memory>
+#include <numeric>
 
 #include "experiments/observe/outlier_report.h"
 #include "experiments/passes/model_input.h"
+#include "experiments/passes/sequences.h"
 #include "experiments/studies/attribution/attribution_table.h"
 #include "experiments/studies/sweep/pair_spread.h"
 #include "experiments/tasks/divergence.h"
@@ -80,15 +82,38 @@ Json Measured(const RecordLines& lines, size_t model, const Json& key) {
   return found != lines.records.end() && found->object["key"] == key ? found->object["figures"] : Json();
 }
 
-// For each model; one line each in outliers.jsonl.
-std::vector<Json> Outliers(const CellsCommand& options) {
-  const WindowOptions& windows = options.sweep.windows;
-  const std::filesystem::path text = TextOf(options.sweep.tasks), file = options.sweep.folder / "outliers.jsonl";
-  const RecordLines earlier = ReadRecords(file, OutlierRecords());
+std::filesystem::path OutlierLinesIn(const CellsCommand& options) { return options.sweep.folder / "outliers.jsonl"; }
+
+RecordLines EarlierOutliers(const CellsCommand& options) {
+  RecordLines earlier = ReadRecords(OutlierLinesIn(options), OutlierRecords());
   if (!earlier.damaged.empty()) Notice(DamageText(earlier) + "; what was there is measured again");
+  return earlier;
+}
+
+// About how many tokens each part of a comparison takes through the models, for the time left.
+struct ComparedWork {
+  double outliers = 0;     // of one model
+  double attribution = 0;  // of a plan's part in one model
+};
+
+// By the tokens of the first model; refuses windows that a part cannot use before anything runs.
+ComparedWork WorkOf(const std::filesystem::path& text, const CellsCommand& options, int64_t attributed) {
+  const std::filesystem::path& folder = options.sweep.models.front();
+  const ModelConfig config = LoadConfig(folder);
+  const TokenInput input = LoadTokenInput(text, folder, config.vocabulary);
+  WindowOptions windows = options.sweep.windows;
+  ComparedWork work{.outliers = static_cast<double>(SizeOf(CutDisjoint(input, config, windows)).whole)};
+  windows.tokens = attributed;
+  work.attribution = static_cast<double>(SizeOf(CutSequences(input, config, windows)).whole);
+  return work;
+}
+
+// For each model; one line each in outliers.jsonl. `after`: tokens of what follows.
+std::vector<Json> Outliers(const CellsCommand& options, const RecordLines& earlier, ProgressLine& line, double after) {
+  const WindowOptions& windows = options.sweep.windows;
+  const std::filesystem::path text = TextOf(options.sweep.tasks);
   std::vector<Json> models;
   std::string lines;
-  ProgressLine line("");
   for (const std::filesystem::path& folder : options.sweep.models) {
     Model model(folder, options.sweep.math);
     const TokenInput input = LoadModelInput(text, model);
@@ -102,13 +127,16 @@ std::vector<Json> Outliers(const CellsCommand& options) {
     for (const auto& [name, hash] : ModelFileHashes(folder)) key[name] = hash;
     Json figures = Measured(earlier, models.size(), key);
     if (figures.is_null()) {
-      line.Begin(Formatted("{} outliers", model.Name()), models.size(), options.sweep.models.size());
-      figures = MeasureOutliers(model, input, CutDisjoint(input, model.config(), windows), kSkipFirst, line.Callback());
+      const std::vector<ScoredSequence> sequences = CutDisjoint(input, model.config(), windows);
+      const auto here = static_cast<double>(SizeOf(sequences).whole);
+      const auto others = static_cast<double>(options.sweep.models.size() - models.size() - 1);
+      line.Begin(model.Name() + " outliers", {.here = here, .after = others * here + after});
+      figures = MeasureOutliers(model, input, sequences, kSkipFirst, line.Callback());
     }
     lines += OutlierLine(key, figures) + "\n";
     models.push_back(std::move(figures));
   }
-  WriteFileAtomically(file, lines);
+  WriteFileAtomically(OutlierLinesIn(options), lines);
   return models;
 }
 
@@ -118,11 +146,11 @@ struct ModelAttribution {
   AttributionQuestion question;
 };
 
-AttributionResult RunOne(ModelAttribution& model) {
+AttributionResult RunOne(ModelAttribution& model, ProgressLine& line, double after) {
   OutputsIn(model.options.sweep.folder, {});
   const OutputFolder folder(model.options.sweep.folder);
   const std::vector<AtomicFile> claims = ClaimAttribution(model.options);
-  return WriteAttribution(model.options, model.question, RunCells(model.options));
+  return WriteAttribution(model.options, model.question, RunCells(model.options, line, after));
 }
 
 std::string PairLegend(const std::vector<AttributionPair>& pairs) {
@@ -139,7 +167,13 @@ std::string PairLegend(const std::vector<AttributionPair>& pairs) {
   return text;
 }
 
-// Both models by site, by divergence on at most `tokens` tokens of the text. Throws Error, before anything runs, for a
+// Tokens on which the cost of sites is measured.
+int64_t AttributedTokens(const CompareArguments& options) {
+  const int64_t tokens = options.sweep.windows.tokens;
+  return tokens == 0 ? options.attribute_tokens : std::min(options.attribute_tokens, tokens);
+}
+
+// Both models by site, by divergence on so many tokens of the text. Throws Error, before anything runs, for a
 // plan that cannot be cut or run.
 std::vector<ModelAttribution> AskBoth(const CellsCommand& compare, const std::filesystem::path& text,
                                       const std::string& plan, int64_t tokens) {
@@ -154,7 +188,7 @@ std::vector<ModelAttribution> AskBoth(const CellsCommand& compare, const std::fi
     sweep.question = {};
     sweep.carrying = Carrying::kSimulated;
     sweep.tasks = {{&kDivergenceTask, text}};
-    sweep.windows.tokens = sweep.windows.tokens == 0 ? tokens : std::min(tokens, sweep.windows.tokens);
+    sweep.windows.tokens = tokens;
     one.question = AskAttribution(one.options, plan, "site");
   }
   return both;
@@ -165,10 +199,11 @@ struct ComparedAttribution {
   Json json;  // {"plan", "tokens", "models": [tare.attribution/1, ..], "differences"}
 };
 
-// Writes attribution.csv of the two side by side into the comparison's folder. `plan` is shown as the user gave it.
+// Writes attribution.csv of the two side by side into the comparison's folder. `plan` is shown as the user gave it;
+// `of_b`: tokens of the second model's part.
 ComparedAttribution RunBoth(std::vector<ModelAttribution>& both, const std::string& plan,
-                            const std::filesystem::path& folder) {
-  const AttributionResult a = RunOne(both.at(0)), b = RunOne(both.at(1));
+                            const std::filesystem::path& folder, ProgressLine& line, double of_b) {
+  const AttributionResult a = RunOne(both.at(0), line, of_b), b = RunOne(both.at(1), line, 0);
   const std::vector<AttributionPair> pairs =
       PairAttributions(a.model, b.model, both[0].question.plan, both[0].options.resampling);
   WriteFileAtomically(folder / "attribution.csv", AttributionPairCsv(pairs));
@@ -178,6 +213,28 @@ ComparedAttribution RunBoth(std::vector<ModelAttribution>& both, const std::stri
                    {"tokens", both[0].options.sweep.windows.tokens},
                    {"models", {a.json, b.json}},
                    {"differences", AttributionPairJson(pairs)}}};
+}
+
+struct ComparedParts {
+  std::vector<Json> outliers;
+  SweepResult sweep;
+  ComparedAttribution attribution;  // empty without a plan
+};
+
+// One line of progress for all. The sweep comes first: only when it has read its tasks is it known how long all takes.
+ComparedParts RunParts(const CompareArguments& options, std::vector<ModelAttribution>& both, const std::string& plan) {
+  const ComparedWork work = WorkOf(TextOf(options.sweep.tasks), options, AttributedTokens(options));
+  const RecordLines earlier = EarlierOutliers(options);
+  std::vector<double> attributed;
+  for (const ModelAttribution& model : both)
+    attributed.push_back(work.attribution * static_cast<double>(model.options.sweep.question.plans.size()));
+  const double at_last = std::accumulate(attributed.begin(), attributed.end(), 0.0);
+  ProgressLine line("");
+  ComparedParts parts;
+  parts.sweep = RunAndWrite(options, line, 2 * work.outliers + at_last);
+  parts.outliers = Outliers(options, earlier, line, at_last);
+  if (!both.empty()) parts.attribution = RunBoth(both, plan, options.sweep.folder, line, attributed.at(1));
+  return parts;
 }
 
 void Run(CompareArguments& options) {
@@ -194,11 +251,10 @@ void Run(CompareArguments& options) {
   for (const std::string& model : options.models) LoadConfig(model);
   const std::string plan = AttributedPlan(options);
   std::vector<ModelAttribution> both;
-  if (!plan.empty()) both = AskBoth(options, text, plan, options.attribute_tokens);
+  if (!plan.empty()) both = AskBoth(options, text, plan, AttributedTokens(options));
   std::vector<ComparedPair> pairs{{.where = options.sweep.folder.string(), .sweep = {}}};
   for (const std::string& other : options.also) pairs.push_back(ReadComparedPair(other));
-  const std::vector<Json> outliers = Outliers(options);
-  const SweepResult result = RunAndWrite(options);
+  const auto [outliers, result, attribution] = RunParts(options, both, plan);
   Json json{{"schema", "tare.compare/1"}, {"outliers", outliers}, {"sweep", result.json}};
   std::string page = OutlierTable(outliers) + OutlierLegend(outliers) + result.table + "\n" + result.legend;
   if (pairs.size() > 1) {
@@ -209,7 +265,6 @@ void Run(CompareArguments& options) {
     page += PairSpreadTable(spreads);
   }
   if (!plan.empty()) {
-    const ComparedAttribution attribution = RunBoth(both, plan, options.sweep.folder);
     json["attribution"] = attribution.json;
     page += attribution.table + attribution.legend;
   }

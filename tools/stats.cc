@@ -102,7 +102,7 @@ void CollectTensors(StatsArguments& options) {
       options.name.empty() ? std::filesystem::path(options.tensors.front()).stem().string() : options.name;
   const auto set = [&] {
     ProgressLine line("");
-    line.Begin(name, 0, 1);
+    line.Begin(name);
     return CollectCaptured(input, name, options.statistics, TARE_VERSION, options.out, line.Callback());
   }();
   ShowOverview(set, options.out, options.json);
@@ -123,7 +123,7 @@ void Run(StatsArguments& options) {
   {
     ProgressLine line("");
     for (const std::string& folder : options.models) {
-      line.Begin(ModelName(folder), models.size(), options.models.size());
+      line.Begin(ModelName(folder), {.after = static_cast<double>(options.models.size() - models.size() - 1)});
       models.push_back(options.out.empty() ? Observe(folder, options, line) : Collect(folder, options, line));
     }
   }

@@ -21,8 +21,8 @@ std::vector<AtomicFile> ClaimSweep(CellsCommand& options, const std::vector<std:
   return ClaimCells(options, names);
 }
 
-SweepResult RunAndWrite(const CellsCommand& options) {
-  const std::vector<SweepCell> cells = RunCells(options);
+SweepResult RunAndWrite(const CellsCommand& options, ProgressLine& line, double after) {
+  const std::vector<SweepCell> cells = RunCells(options, line, after);
   const Comparisons comparisons = CompareCells(cells, options.resampling);
   SweepResult result{.json = WithCommand(SweepJson(cells, comparisons, options.resampling)),
                      .table = SweepTable(cells, comparisons),
@@ -49,7 +49,10 @@ void Run(SweepArguments& options) {
   const std::vector<AtomicFile> claims = ClaimSweep(options, {});
   options.sweep.math = options.machine.Apply();
   Merge(options, options.numbers);
-  const SweepResult result = RunAndWrite(options);
+  const SweepResult result = [&] {
+    ProgressLine line("");
+    return RunAndWrite(options, line);
+  }();
   if (PrintsTables(options.json)) {
     PrintText("{}", result.table);
     PrintLine("\n{}finished cells, table.csv, table.json and table.txt are in {}", result.legend,

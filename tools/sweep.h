@@ -19,6 +19,7 @@ struct SweepResult {
   Json json;
   std::string table, legend;
 };
-SweepResult RunAndWrite(const CellsCommand& options);
+// `line`, `after`: as RunCells.
+SweepResult RunAndWrite(const CellsCommand& options, ProgressLine& line, double after = 0);
 
 }  // namespace tare

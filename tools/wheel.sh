@@ -16,6 +16,10 @@ cd "$(dirname "$0")/.."
 build=${TARE_BUILD:-$PWD/build/release} # a build that has the module, for tests
 
 if [ -z "${TARE_BUILD:-}" ]; then
+  cores=$(nproc) minutes=8 # of one core, from nothing
+  [ ! -x build/release/tare ] || minutes=2
+  minutes=$((1 + (minutes + cores - 1) / cores))
+  echo "wheel: about $minutes minutes on $cores free cores: packages 1, the module the rest" >&2
   tools/setup.sh --python
   [ -e build/release/CMakeCache.txt ] && together= || together=-DCMAKE_UNITY_BUILD=ON
   cmake --preset release $together -DTARE_PYTHON=ON --log-level=WARNING >/dev/null

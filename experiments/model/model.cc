@@ -150,18 +150,23 @@ void Model::ProjectHead(int64_t rows) {
 
 void Model::VocabularyLogits(std::span<const int64_t> rows,
                              const std::function<void(size_t i, const float* logits, int thread)>& body) {
+  std::vector<const float*> states;
+  for (const int64_t row : rows) states.push_back(FinalState(row));
+  LogitsOf(states, body);
+}
+
+void Model::LogitsOf(std::span<const float* const> states,
+                     const std::function<void(size_t i, const float* logits, int thread)>& body) {
   const int64_t E = config_.hidden, V = config_.Outputs();
-  const auto most = std::min<int64_t>(kLogitRows, static_cast<int64_t>(rows.size()));
+  const auto most = std::min<int64_t>(kLogitRows, static_cast<int64_t>(states.size()));
   if (gathered_.size() < static_cast<size_t>(PaddedRows(most) * E)) {
     gathered_.Reset(PaddedRows(most) * E);
     std::fill_n(gathered_.data(), gathered_.size(), 0.0f);
   }
   logits_.Reserve(PaddedRows(most) * V);
-  for (size_t begin = 0; begin < rows.size(); begin += kLogitRows) {
-    const size_t count = std::min<size_t>(kLogitRows, rows.size() - begin);
-    for (size_t i = 0; i < count; ++i) {
-      std::memcpy(gathered_.data() + i * E, activations_.normed.data() + rows[begin + i] * E, E * sizeof(float));
-    }
+  for (size_t begin = 0; begin < states.size(); begin += kLogitRows) {
+    const size_t count = std::min<size_t>(kLogitRows, states.size() - begin);
+    for (size_t i = 0; i < count; ++i) std::memcpy(gathered_.data() + i * E, states[begin + i], E * sizeof(float));
     ProjectHead(static_cast<int64_t>(count));
     ParallelFor(count, [&](size_t i, int thread) {
       float* const logits = logits_.data() + i * V;

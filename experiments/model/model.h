@@ -53,6 +53,11 @@ class Model {
   // for rows[i], from several threads.
   void VocabularyLogits(std::span<const int64_t> rows,
                         const std::function<void(size_t i, const float* logits, int thread)>& body);
+  // What logits are made of: the hidden state [E] after the final norm, of a row of the last batch and until the next.
+  const float* FinalState(int64_t row) const { return activations_.normed.data() + row * config_.hidden; }
+  // The logits of such states of this model, the same bits as those of as many rows.
+  void LogitsOf(std::span<const float* const> states,
+                const std::function<void(size_t i, const float* logits, int thread)>& body);
 
   const ModelConfig& config() const { return config_; }
   const std::vector<LayerWeights>& layers() const { return layers_; }

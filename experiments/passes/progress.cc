@@ -18,12 +18,18 @@ std::string RateText(double per_second) {
   return 1 / per_second < 120 ? Formatted("{:.1f} s each", 1 / per_second) : TimeText(1 / per_second) + " each";
 }
 
+// done, left: work; seconds: for what is done.
+std::string OfAll(double done, double left, double seconds) {
+  const std::string time = done > 0 ? ", " + TimeText(seconds * left / done) + " left" : "";
+  return Formatted("{:.0f} % of all{}; ", 100 * done / (done + left), time);
+}
+
 }  // namespace
 
-void ProgressClock::Begin(std::string what, size_t part, size_t parts, double now) {
+void ProgressClock::Begin(std::string what, const Work& work, double now) {
   what_ = std::move(what);
-  part_ = part;
-  parts_ = parts;
+  before_ += work_.here;
+  work_ = work;
   unit_.clear();
   done_ = 0;
   since_ = last_ = now;
@@ -35,23 +41,20 @@ std::string ProgressClock::Line(int64_t done, int64_t total, const std::string& 
   unit_ = unit;
   last_ = now;
   const double seconds = now - since_, share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1;
-  const bool bytes = unit == "bytes";
-  std::string figures = parts_ > 1 ? Formatted(": {:.0f} %", 100 * share)
-                        : bytes    ? Formatted(": {} of {}", SizeText(done), SizeText(total))
-                                   : Formatted(": {} of {} {}", done, total, unit);
+  const bool bytes = unit == "bytes", parts = before_ + work_.after > 0;
+  std::string figures = parts   ? Formatted(": {:.0f} %", 100 * share)
+                        : bytes ? Formatted(": {} of {}", SizeText(done), SizeText(total))
+                                : Formatted(": {} of {} {}", done, total, unit);
   if (done > 0 && seconds > 0) {
     const double rate = static_cast<double>(done) / seconds;
-    figures += Formatted(", {}, {} left", bytes ? SizeText(static_cast<int64_t>(rate)) + " per second" : RateText(rate),
-                         TimeText(seconds * (1 - share) / share));
+    figures += ", " + (bytes ? SizeText(static_cast<int64_t>(rate)) + " per second" : RateText(rate));
+    if (!parts) figures += Formatted(", {} left", TimeText(seconds * (1 - share) / share));
   }
-  const double parts_done = static_cast<double>(part_) + share;
-  if (parts_ > 1 && parts_done > 0) {
-    const double left = (now - all_since_) * (static_cast<double>(parts_) - parts_done) / parts_done;
-    figures += Formatted(" ({} of all)", TimeText(left));
-  }
-  const size_t room = columns > figures.size() ? columns - figures.size() : 0;
+  const std::string all =
+      parts ? OfAll(before_ + work_.here * share, work_.here * (1 - share) + work_.after, now - all_since_) : "";
+  const size_t taken = all.size() + figures.size(), room = columns > taken ? columns - taken : 0;
   const std::string name = what_.size() <= room ? what_ : what_.substr(0, room > 2 ? room - 2 : 0) + "..";
-  return (name + figures).substr(0, columns);
+  return (all + name + figures).substr(0, columns);
 }
 
 }  // namespace tare

@@ -15,25 +15,32 @@ inline void Report(const Progress& progress, int64_t done, int64_t total, const 
   if (progress) progress(done, total, unit);
 }
 
+// What a part of a run is of the whole, in any unit that all parts share, for example tokens or parts.
+struct Work {
+  double here = 1;   // of the part itself
+  double after = 0;  // of what follows it
+};
+
 // Progress, speed and remaining time of a run, as one line of text. A run may have parts, such as the cells of a sweep:
-// it then gives the time left for the part and for the whole, assuming that the remaining parts take as long as those
-// so far.
+// it then begins with the share that is done of all of them and the time left for all, assuming that what remains takes
+// as long as as much of what is done.
 class ProgressClock {
  public:
   // All times are seconds of the same clock.
   explicit ProgressClock(double now) : all_since_(now), since_(now), last_(now) {}
 
-  // Starts part `part` of `parts`, counted from 0.
-  void Begin(std::string what, size_t part, size_t parts, double now);
+  // Ends the part before it.
+  void Begin(std::string what, const Work& work, double now);
 
   // "quantize: 3 of 4 layers, 12.0 s each, 12 s left", in at most `columns` columns: a name that is too long is cut.
-  // For a part: "3/24 llama q=int4/token perplexity:text: 45 %, 1200 per second, 9 s left (12 min of all)". A count
+  // Of several parts: "23 % of all, 12 min left; llama q=int4/token perplexity:text: 45 %, 1200 per second". A count
   // that restarts, or a new unit, begins the next step of the same part, with its own rate.
   std::string Line(int64_t done, int64_t total, const std::string& unit, double now, size_t columns);
 
  private:
   std::string what_, unit_;
-  size_t part_ = 0, parts_ = 1;
+  Work work_ = {.here = 0, .after = 0};
+  double before_ = 0;  // work of the parts that have ended
   double all_since_, since_, last_;
   int64_t done_ = 0;
 };

@@ -6,6 +6,7 @@
 #include "experiments/significance/accuracy.h"
 #include "experiments/tasks/groups.h"
 #include "experiments/text/grammar.h"
+#include "experiments/text/utf8.h"
 #include "quant/base/formatted.h"
 
 namespace tare {
@@ -81,12 +82,23 @@ TaskResult Accuracies(const std::vector<ChoiceRecord>& records) {
   return result;
 }
 
+const char* ReportedAccuracy(const std::vector<ChoiceItem>& items) {
+  const auto of_words = [](const ChoiceItem& item) {
+    return item.contexts.size() == 1 && std::ranges::any_of(item.endings, [](const std::string& ending) {
+             return Strip(ending).find(' ') != std::string_view::npos;
+           });
+  };
+  return std::ranges::any_of(items, of_words) ? "acc_norm" : "acc";
+}
+
 namespace {
 
 RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   return TaskOfItems(LoadChoiceItems(file, static_cast<size_t>(options.windows.limit)), of,
                      [](const std::vector<ChoiceItem>& items, const EndingScores& scores) {
-                       return Accuracies(RecordsOf(items, scores));
+                       TaskResult result = Accuracies(RecordsOf(items, scores));
+                       result.figures["reported"] = ReportedAccuracy(items);
+                       return result;
                      });
 }
 

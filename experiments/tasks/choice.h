@@ -36,5 +36,9 @@ std::vector<ChoiceRecord> MeasureChoice(Model& model, SiteVisitors visitors, Con
 // share samples (tasks/groups.h) how many of each are right (sample_right, sample_right_norm) and there
 // (sample_items); and each record with its fields' names, its keys, if any, as "item".
 TaskResult Accuracies(const std::vector<ChoiceRecord>& records);
+// The accuracy that figures and findings report of such items ("reported" in the task's result): acc_norm where endings
+// after one context are of several words, as lm-evaluation-harness reports it of HellaSwag, ARC, OpenBookQA and PIQA;
+// of letters, numbers, single words and contexts that differ, acc.
+const char* ReportedAccuracy(const std::vector<ChoiceItem>& items);
 
 }  // namespace tare

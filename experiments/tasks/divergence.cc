@@ -16,8 +16,11 @@
 namespace tare {
 namespace {
 
-// Rows of the reference's logits that are held at a time: 128 x 128k x 4 bytes = 64 MB.
-constexpr int64_t kHeldRows = 128;
+// Rows of the reference's logits that are held at a time: 256 x 128k x 4 bytes = 128 MB. As many as the model computes
+// at a time, so that losses are those of perplexity to the bit.
+constexpr size_t kHeldRows = 256;
+// Values of hidden states that are kept: 256 MiB, 32,768 tokens at a width of 2,048.
+constexpr int64_t kMostKept = int64_t{1} << 26;
 
 // logits: the model's; of_reference: the reference's, which are turned into its probabilities.
 TokenDivergence Compare(std::span<const float> logits, std::span<float> of_reference, int32_t target, int64_t context) {
@@ -45,14 +48,39 @@ TokenDivergence Compare(std::span<const float> logits, std::span<float> of_refer
   return token;
 }
 
-// Runs the reference over the tokens that the model has run: the same batch or, if that went through caches, through
-// its own f32 caches.
+// The reference's logits of the tokens that the model has run, from kept states or from a run of the same batch; if
+// that went through caches, through its own f32 caches.
 class ReferencePass {
  public:
-  explicit ReferencePass(Model& reference) : reference_(reference) {}
+  ReferencePass(Model& model, Model& reference, size_t tokens, ReferenceStates* states)
+      : model_(model), reference_(reference), states_(states) {
+    if (states != nullptr) states->values.resize(tokens * Width());
+  }
 
-  void Follow(const TokenBatch& batch) {
-    if (batch.caches.empty()) return reference_.Forward(batch);
+  void Follow(const TokenBatch& batch, const PredictedTokens& predicted) {
+    if (states_ != nullptr && states_->complete) return;
+    Run(batch);
+    if (states_ == nullptr) return;
+    for (size_t i = 0; i < predicted.rows.size(); ++i)
+      std::copy_n(reference_.FinalState(predicted.rows[i]), Width(), Kept(predicted.places[i]));
+  }
+  // The states of these tokens of the last batch.
+  std::vector<const float*> States(std::span<const int64_t> rows, std::span<const size_t> places) const {
+    std::vector<const float*> states;
+    for (size_t i = 0; i < rows.size(); ++i)
+      states.push_back(states_ == nullptr ? reference_.FinalState(rows[i]) : Kept(places[i]));
+    return states;
+  }
+
+ private:
+  size_t Width() const { return static_cast<size_t>(reference_.config().hidden); }
+  float* Kept(size_t place) const { return states_->values.data() + place * Width(); }
+
+  void Run(const TokenBatch& batch) {
+    if (batch.caches.empty()) {
+      if (&reference_ != &model_) reference_.Forward(batch);
+      return;
+    }
     TokenBatch own = batch;
     for (size_t i = 0; i < own.sequences.size(); ++i) {
       const AttentionSequence& s = own.sequences[i];
@@ -63,8 +91,9 @@ class ReferencePass {
     reference_.Forward(own);
   }
 
- private:
+  Model& model_;
   Model& reference_;
+  ReferenceStates* states_;                  // null: of the last batch alone
   std::map<int64_t, SequenceCache> caches_;  // by the sequence's index
 };
 
@@ -72,21 +101,25 @@ class ReferencePass {
 
 std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visitors, Model& reference,
                                                const std::vector<ScoredSequence>& sequences,
-                                               const std::optional<CachePlan>& cache, const Progress& progress) {
+                                               const std::optional<CachePlan>& cache, const Progress& progress,
+                                               ReferenceStates* states) {
+  TARE_CHECK(!cache || &reference != &model);  // its pass through the cache is none in f32
+  if (cache) states = nullptr;                 // plans cut texts into other batches
   const auto V = static_cast<size_t>(model.config().vocabulary);
   const ScoredTokens scored(sequences);
   std::vector<TokenDivergence> tokens(scored.size());
   std::vector<float> held;
-  ReferencePass pass(reference);
+  ReferencePass pass(model, reference, scored.size(), states);
   const auto score = [&](const TokenBatch& batch) {
-    pass.Follow(batch);
     const PredictedTokens predicted = scored.In(batch);
+    pass.Follow(batch, predicted);
     const std::span<const int64_t> rows = predicted.rows;
     for (size_t part = 0; part < rows.size(); part += kHeldRows) {
-      const std::span<const int64_t> some = rows.subspan(part, std::min<size_t>(kHeldRows, rows.size() - part));
+      const size_t count = std::min(kHeldRows, rows.size() - part);
+      const std::span<const int64_t> some = rows.subspan(part, count);
       held.resize(some.size() * V);
-      reference.VocabularyLogits(
-          some, [&](size_t i, const float* logits, int) { std::copy_n(logits, V, held.data() + i * V); });
+      reference.LogitsOf(pass.States(some, std::span(predicted.places).subspan(part, count)),
+                         [&](size_t i, const float* logits, int) { std::copy_n(logits, V, held.data() + i * V); });
       model.VocabularyLogits(some, [&](size_t i, const float* logits, int) {
         const size_t at = part + i;
         tokens[predicted.places[at]] =
@@ -95,6 +128,7 @@ std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visito
     }
   };
   ForwardThroughCaches(model, visitors, sequences, cache, progress, score);
+  if (states != nullptr) states->complete = true;
   return tokens;
 }
 
@@ -159,15 +193,41 @@ std::shared_ptr<Model> ReferenceOf(const Model& of, const TaskOptions& options) 
   return reference;
 }
 
+// The perplexity of the model under test, from the same passes; null if it is not finite.
+Json PerplexityOf(const std::vector<TokenDivergence>& tokens, const std::vector<ScoredSequence>& sequences,
+                  const WindowCut& cut) {
+  std::vector<double> losses;
+  std::vector<int64_t> contexts;
+  for (const TokenDivergence& t : tokens) losses.push_back(t.loss), contexts.push_back(t.context);
+  std::optional<Json> figures = PerplexityFigures(losses, contexts, sequences);
+  if (figures) figures->update(CutFigures(cut));
+  return figures ? *std::move(figures) : Json();
+}
+
+// What a task keeps from one run to the next.
+struct KeptReference {
+  std::shared_ptr<Model> model;
+  std::shared_ptr<ReferenceStates> states;  // null: they would take too much memory
+};
+
 RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   const TokenInput input = LoadTokenInput(file, of.folder(), of.config().vocabulary);
-  return [sequences = CutSequences(input, of.config(), options.windows), reference = ReferenceOf(of, options)](
-             Model& model, PlanRun& run, const Progress& progress) {
-    Json figures =
-        FiguresOf(MeasureDivergence(model, run.Begin(model), *reference, sequences, run.cache(), progress), sequences);
-    figures["reference_sha256"] = reference->files().ContentHash();
-    return TaskResult{.figures = std::move(figures), .records = {}};
+  std::vector<ScoredSequence> sequences = CutSequences(input, of.config(), options.windows);
+  KeptReference kept{.model = ReferenceOf(of, options), .states = nullptr};
+  const TaskSize size = SizeOf(sequences);
+  if (size.whole * kept.model->config().hidden <= kMostKept) kept.states = std::make_shared<ReferenceStates>();
+  auto body = [sequences = std::move(sequences), kept = std::move(kept),
+               cut = CutOf(input, of.config(), options.windows),
+               from_itself = options.reference.empty()](Model& model, PlanRun& run, const Progress& progress) {
+    const bool same = from_itself && run.plan().empty() && !run.cache();
+    const std::vector<TokenDivergence> tokens = MeasureDivergence(model, run.Begin(model), same ? model : *kept.model,
+                                                                  sequences, run.cache(), progress, kept.states.get());
+    TaskResult result{
+        .figures = FiguresOf(tokens, sequences), .records = {}, .of_text = PerplexityOf(tokens, sequences, cut)};
+    result.figures["reference_sha256"] = kept.model->files().ContentHash();
+    return result;
   };
+  return {std::move(body), size};
 }
 
 std::string How(const Json& result) {

@@ -5,7 +5,8 @@
 // tool (experiments/significance/token_divergence.h), which scores the second half of each window; Tare scores what
 // perplexity scores.
 //
-// The reference is TaskOptions::reference as stored; if that is empty, the model under test without a plan.
+// The reference is TaskOptions::reference as stored; if that is empty, the model under test without a plan. A task that
+// runs under many plans runs the reference once, and keeps its final hidden states while they take at most 256 MiB.
 #pragma once
 
 #include "experiments/significance/token_divergence.h"
@@ -15,10 +16,19 @@ namespace tare {
 
 extern const TaskKind kDivergenceTask;  // divergence=TEXT
 
+// The reference's final hidden states of all scored tokens, [tokens, E], from one run over the sequences to the next.
+struct ReferenceStates {
+  std::vector<float> values;
+  bool complete = false;
+};
+
 // One per scored token, in the order of the text. Divergences are exact to f32's rounding of logits: a small one may
-// fall below 0 by some 1e-7 of the largest logit. Both models must have the same vocabulary.
+// fall below 0 by some 1e-7 of the largest logit. Both models must have the same vocabulary. The model may be its own
+// reference, which takes no second pass. `states`: filled by the first run, and then used instead of the reference's
+// passes; null, or with a cache: the reference runs. All of these give the same bits.
 std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visitors, Model& reference,
                                                const std::vector<ScoredSequence>& sequences,
-                                               const std::optional<CachePlan>& cache, const Progress& progress);
+                                               const std::optional<CachePlan>& cache, const Progress& progress,
+                                               ReferenceStates* states = nullptr);
 
 }  // namespace tare

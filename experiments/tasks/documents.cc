@@ -93,10 +93,13 @@ TaskResult Measured(const CutDocuments& cut, const Json& perplexity) {
 }
 
 RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
-  return [cut = Cut(file, of, options.windows)](Model& model, PlanRun& run, const Progress& progress) {
+  CutDocuments cut = Cut(file, of, options.windows);
+  const TaskSize size = SizeOf(cut.windows);
+  auto body = [cut = std::move(cut)](Model& model, PlanRun& run, const Progress& progress) {
     const TaskResult perplexity = MeasurePerplexity(model, run.Begin(model), cut.windows, run.cache(), progress);
     return Measured(cut, perplexity.figures);
   };
+  return {std::move(body), size};
 }
 
 Json Convention(const WindowOptions& windows) {

@@ -158,6 +158,22 @@ ContextSharing SharingUnder(const PlanRun& run) {
   return run.SpansRows() ? ContextSharing::kForbidden : ContextSharing::kAllowed;
 }
 
+// From the first items: the others are assumed to be as long.
+TaskSize SizeOfItems(const std::vector<ChoiceItem>& items, const Tokenizer& tokenizer) {
+  constexpr size_t kMost = 32;
+  const auto first = std::span(items).first(std::min(kMost, items.size()));
+  Batch whole(tokenizer.bos(), ContextSharing::kForbidden), shared(tokenizer.bos(), ContextSharing::kAllowed);
+  for (const ChoiceItem& item : first) {
+    const EncodedChoice encoded = EncodeChoice(item, tokenizer);
+    whole.Add(0, encoded);
+    shared.Add(0, encoded);
+  }
+  const auto of_all = [&](const Batch& batch) {
+    return first.empty() ? 1 : batch.tokens.Rows() * std::ssize(items) / std::ssize(first);
+  };
+  return {.whole = of_all(whole), .shared = of_all(shared)};
+}
+
 void RequireFinite(const EndingScores& scores, const std::vector<ChoiceItem>& items) {
   for (size_t i = 0; i < scores.size(); ++i) {
     for (size_t e = 0; e < scores[i].size(); ++e) {
@@ -195,14 +211,16 @@ RunTask TaskOfItems(std::vector<ChoiceItem> items, const Model& of,
                     TaskResult (*result)(const std::vector<ChoiceItem>& items, const EndingScores& scores)) {
   Tokenizer loaded = Tokenizer::Load(of.folder());
   CheckLengths(items, loaded, of.config().max_positions);
-  return [tokenizer = std::move(loaded), items = std::move(items), result](Model& model, PlanRun& run,
-                                                                           const Progress& progress) {
+  const TaskSize size = SizeOfItems(items, loaded);
+  auto body = [tokenizer = std::move(loaded), items = std::move(items), result](Model& model, PlanRun& run,
+                                                                                const Progress& progress) {
     const SiteVisitors visitors = run.Begin(model);
     TaskResult scored = result(items, ScoreEndings(model, visitors, SharingUnder(run), items, tokenizer,
                                                    tokenizer.bos(), run.cache(), progress));
     scored.figures["bos"] = tokenizer.bos().has_value();
     return scored;
   };
+  return {std::move(body), size};
 }
 
 std::vector<ItemKeys> KeysOfItems(const std::vector<ChoiceItem>& items) {

@@ -37,7 +37,31 @@ Json ByPosition(const std::vector<double>& losses, const std::vector<int64_t>& c
   return list;
 }
 
+double Mean(const std::vector<double>& losses) {
+  double mean = 0;
+  for (const double loss : losses) mean += loss / static_cast<double>(losses.size());
+  return mean;
+}
+
 }  // namespace
+
+std::optional<Json> PerplexityFigures(const std::vector<double>& losses, const std::vector<int64_t>& contexts,
+                                      const std::vector<ScoredSequence>& sequences) {
+  const ScoredTokens scored(sequences);
+  const auto n = static_cast<double>(losses.size());
+  const double nll = Mean(losses), perplexity = std::exp(nll);
+  if (!std::isfinite(perplexity)) return std::nullopt;
+  double squares = 0;
+  for (const double loss : losses) squares += (loss - nll) * (loss - nll);
+  return Json{{"nll", nll},
+              {"perplexity", perplexity},
+              {"tokens", losses.size()},
+              {"nll_stderr", losses.size() > 1 ? std::sqrt(squares / (n - 1) / n) : 0.0},
+              {"windows", sequences.size()},
+              {"window_losses", scored.SumsOf(losses)},
+              {"window_tokens", scored.Counts()},
+              {"by_position", ByPosition(losses, contexts, scored.Counts())}};
+}
 
 TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                              const std::optional<CachePlan>& cache, const Progress& progress) {
@@ -54,22 +78,14 @@ TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vec
   };
   ForwardThroughCaches(model, visitors, sequences, cache, progress, score);
   if (losses.empty()) Fail("perplexity: the input leaves no token to predict; expected at least two tokens");
-  const auto n = static_cast<double>(losses.size());
-  double nll = 0, squares = 0;
-  for (const double loss : losses) nll += loss / n;
-  for (const double loss : losses) squares += (loss - nll) * (loss - nll);
-  const double perplexity = std::exp(nll);
-  if (!std::isfinite(perplexity))
-    Fail("perplexity: the mean loss is {} nats, expected a finite number; try `tare stats` to see where", nll);
-  return {.figures = {{"nll", nll},
-                      {"perplexity", perplexity},
-                      {"tokens", losses.size()},
-                      {"nll_stderr", losses.size() > 1 ? std::sqrt(squares / (n - 1) / n) : 0.0},
-                      {"windows", sequences.size()},
-                      {"window_losses", scored.SumsOf(losses)},
-                      {"window_tokens", scored.Counts()},
-                      {"by_position", ByPosition(losses, contexts, scored.Counts())}},
-          .records = {}};
+  std::optional<Json> figures = PerplexityFigures(losses, contexts, sequences);
+  if (!figures)
+    Fail("perplexity: the mean loss is {} nats, expected a finite number; try `tare stats` to see where", Mean(losses));
+  return {.figures = *std::move(figures), .records = {}};
+}
+
+Json CutFigures(const WindowCut& cut) {
+  return {{"window", cut.window}, {"stride", cut.stride}, {"bos", cut.bos}, {"cut_to_positions", cut.cut_to_positions}};
 }
 
 Json PerplexityConvention(const WindowOptions& w) {
@@ -88,13 +104,14 @@ namespace {
 RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   const WindowOptions& windows = options.windows;
   const TokenInput input = LoadTokenInput(file, of.folder(), of.config().vocabulary);
-  return [sequences = CutSequences(input, of.config(), windows), cut = CutOf(input, of.config(), windows)](
-             Model& model, PlanRun& run, const Progress& progress) {
+  const std::vector<ScoredSequence> sequences = CutSequences(input, of.config(), windows);
+  auto body = [sequences, cut = CutOf(input, of.config(), windows)](Model& model, PlanRun& run,
+                                                                    const Progress& progress) {
     TaskResult result = MeasurePerplexity(model, run.Begin(model), sequences, run.cache(), progress);
-    result.figures.update(
-        {{"window", cut.window}, {"stride", cut.stride}, {"bos", cut.bos}, {"cut_to_positions", cut.cut_to_positions}});
+    result.figures.update(CutFigures(cut));
     return result;
   };
+  return {std::move(body), SizeOf(sequences)};
 }
 
 std::string How(const Json& result) {

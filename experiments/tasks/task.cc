@@ -67,7 +67,8 @@ std::optional<Figures> ReadFigures(const Json& result, const TaskKind& kind) {
   const auto is_number = [&](const char* key) { return result.contains(key) && result[key].is_number(); };
   const auto is_string = [&](const char* key) { return result.contains(key) && result[key].is_string(); };
   if (!is_number(kind.count)) return std::nullopt;
-  Figures figures{.list = {}, .count = result[kind.count]};
+  Figures figures{.list = {}, .count = result[kind.count], .reported = {}};
+  if (is_string("reported")) figures.reported = result["reported"];
   for (const FigureKeys& k : kind.figures) {
     if (!is_number(k.name) || (k.error && !is_number(k.error)) || (k.outcomes && !is_string(k.outcomes)))
       return std::nullopt;
@@ -78,6 +79,12 @@ std::optional<Figures> ReadFigures(const Json& result, const TaskKind& kind) {
     if (k.outcomes) figure.error = ErrorOverSamples(figure.windows).or_else([&] { return figure.error; });
   }
   return figures;
+}
+
+bool Figures::Reports(std::string_view name) const {
+  if (reported.empty() && name != "acc_norm") return true;  // of an older version: acc
+  const auto has_outcomes = [&](const Figure& figure) { return name == figure.keys.name && figure.keys.outcomes; };
+  return name == reported || std::ranges::none_of(list, has_outcomes);
 }
 
 std::string HowMeasured(const Json& result, const TaskKind& kind) try {
@@ -97,6 +104,12 @@ std::string FigureText(const Figure& figure, const char* format) {
   if (n > 0 && (std::min(right, n - right) < kFewItems || !figure.windows.sums.empty()))
     return WithInterval(figure.value, *figure.OfItems(), format);
   return figure.error ? WithError(figure.value, *figure.error, format) : NumberText(figure.value, format);
+}
+
+TaskSize SizeOf(const std::vector<ScoredSequence>& sequences) {
+  int64_t tokens = 0;
+  for (const ScoredSequence& s : sequences) tokens += std::ssize(s.tokens);
+  return {.whole = tokens, .shared = tokens};
 }
 
 TaskKinds AllTasks() { return kTasks; }

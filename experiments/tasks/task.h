@@ -5,12 +5,14 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 #include "quant/file/json_value.h"
 
@@ -26,6 +28,8 @@ namespace tare {
 struct TaskResult {
   Json figures;
   std::vector<Json> records;
+  // Of a kind that another names as `compared`: that one's figures, from the same passes. Null: none.
+  Json of_text = {};
 };
 
 // Keys for the parts of a mean in a result, for comparisons paired by window.
@@ -54,8 +58,28 @@ struct TaskOptions {
   std::filesystem::path other_tower;  // for CLIP's tasks: the model that runs the other side of FILE
 };
 
+// About how many tokens one run takes through the model, for the time left: where every sequence is run whole
+// (PlanRun::SpansRows), and where those that begin alike share their beginning.
+struct TaskSize {
+  int64_t whole = 1, shared = 1;
+};
+TaskSize SizeOf(const std::vector<ScoredSequence>& sequences);
+
 // A task with its input read and tokenized, to be run under many plans.
-using RunTask = std::move_only_function<TaskResult(Model& model, PlanRun& run, const Progress& progress) const>;
+class RunTask {
+ public:
+  template <std::invocable<Model&, PlanRun&, const Progress&> Body>
+  RunTask(Body body, TaskSize size = {}) : body_(std::move(body)), size_(size) {}
+
+  TaskResult operator()(Model& model, PlanRun& run, const Progress& progress) const {
+    return body_(model, run, progress);
+  }
+  int64_t TokensUnder(const PlanRun& run) const { return run.SpansRows() ? size_.whole : size_.shared; }
+
+ private:
+  std::move_only_function<TaskResult(Model& model, PlanRun& run, const Progress& progress) const> body_;
+  TaskSize size_;
+};
 
 // The keys that items are grouped by; `where`, the item's file and line, starts messages.
 struct ItemKeys {
@@ -101,6 +125,10 @@ struct Figure {
 struct Figures {
   std::vector<Figure> list;
   int64_t count = 0;
+  std::string reported = {};  // of several accuracies the one that figures and findings report ("acc_norm"), or none
+
+  // Whether they report it; tables have all.
+  bool Reports(std::string_view name) const;
 };
 // Empty if the result lacks one of the kind's figures. Windows may be missing, because older results have none.
 std::optional<Figures> ReadFigures(const Json& result, const TaskKind& kind);

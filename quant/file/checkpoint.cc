@@ -20,7 +20,7 @@ bool IsFile(const fs::path& path) {
   return fs::is_regular_file(path, error);
 }
 
-// "ORG/NAME", as hubs name checkpoints.
+// "ORG/NAME", as hubs name checkpoints, or a name alone.
 bool IsHubName(const std::string& text) {
   const size_t slash = text.find('/');
   return slash != 0 && slash + 1 < text.size() && slash == text.rfind('/') && text[0] != '.' && text[0] != '~';
@@ -43,7 +43,8 @@ bool IsHubName(const std::string& text) {
       "file of tare quantize{}",
       path.string(),
       IsHubName(path.string())
-          ? Formatted("; to download one: hf download {} --local-dir {}", path.string(), path.filename().string())
+          ? Formatted("; to download one: hf download {}{} --local-dir {}", path.has_parent_path() ? "" : "ORG/",
+                      path.string(), path.filename().string())
           : "");
 }
 

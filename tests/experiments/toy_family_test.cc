@@ -234,7 +234,7 @@ TEST_F(ToyFamilyTest, Sweep) {
                              .question = {.bits = {16, 4}, .granularities = {"row", "tensor"}},
                              .tasks = ParseTasks("perplexity=" + ids_.string()),
                              .folder = folder_ / "sweep"};
-  const std::vector<SweepCell> cells = RunSweep(options, [](size_t, size_t, const std::string&) { return Progress(); });
+  const std::vector<SweepCell> cells = RunSweep(options, [](const std::string&, const Work&) { return Progress(); });
   ASSERT_EQ(cells.size(), 3u);
   EXPECT_EQ(cells[0].model, "toy");
   EXPECT_NE(cells[0].result, cells[1].result);

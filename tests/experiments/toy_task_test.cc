@@ -69,7 +69,7 @@ class ToyTaskTest : public testing::Test {
                      .tasks = specs_,
                      .windows = {.limit = 5},
                      .folder = folder_ / "out"},
-                    [](size_t, size_t, const std::string&) { return Progress(); });
+                    [](const std::string&, const Work&) { return Progress(); });
   }
 
   const TemporaryFolder folder_;

@@ -19,7 +19,7 @@ class GoldenSweepTest : public testing::Test {
 
   std::vector<SweepCell> Run(const SweepOptions& options) {
     ran_ = 0;
-    return RunSweep(options, [&](size_t, size_t, const std::string&) -> Progress {
+    return RunSweep(options, [&](const std::string&, const Work&) -> Progress {
       ++ran_;
       return {};
     });

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # results/make.sh makes the table of one small question again, and it equals the page's: the same words, and numbers
 # that differ by at most one in the last digit, as another instruction set may cause. A page with another figure fails.
-# The commands at the beginning of the README print what is shown below them there.
+# results/readme.sh likewise makes what the README shows below its commands, but for the figures of benches.
 # usage: results_page_test.sh TARE ROOT
 set -euo pipefail
 tare=$(realpath "$1") root=$2
@@ -36,15 +36,7 @@ sed 's/| 33\.53 |/| 33.55 |/' "$page" >"$work/other.md"
 "$root/results/make.sh" weather "$tare" "$work/none.md" 2>"$work/said" && die 'made a page of no question'
 grep -q "got 'weather', expected one of: .*outliers" "$work/said" || die "got '$(cat "$work/said")', expected a list"
 
-cd "$root"
-awk -v work="$work" '
-  /^    \$ tare / { ++n; print substr($0, 12) >(work "/" n ".command"); next }
-  /^    / && n { print substr($0, 5) >(work "/" n ".shown"); next }
-  /^## / { exit }
-  NF { if (n) exit }' README.md
-for shown in "$work"/?.shown; do
-  command=$(cat "${shown%.shown}.command")
-  "$tare" $command | head -n "$(wc -l <"$shown")" >"$work/printed" || true
-  same "$shown" "$work/printed" || die "README: tare $command: $(diff "$shown" "$work/printed")"
-done
-[ "${shown##*/}" = 3.shown ] || die "got ${shown##*/} as the last command of the README, expected the third"
+"$root/results/readme.sh" "$tare" "$work/README.md" 2>"$work/said" || die "readme.sh failed: $(cat "$work/said")"
+same "$root/README.md" "$work/README.md" || die "README.md: $(diff "$root/README.md" "$work/README.md")"
+commands=$(grep -c '^    \$ tare ' "$work/README.md")
+[ "$commands" = 6 ] || die "got $commands commands with their output in the README, expected 6: five of them a tour"

@@ -3,6 +3,7 @@
 // together. Sweeps of several sites one after another are drawn as attribution.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "experiments/report/figures/figures.h"
 #include "experiments/report/figures/sentences.h"
@@ -15,15 +16,18 @@ namespace {
 std::string PanelOf(const SweepFigure& row) {
   const std::string_view name = row.figure->keys.name;
   const std::string words = name == "acc"          ? ", share right"
+                            : name == "acc_norm"   ? ", share right (acc_norm)"
                             : name == "perplexity" ? ", per token"
                             : name == "kld"        ? ", nats per token"
                                                    : ", " + std::string(name);
   return row.cell->task + words + (row.cell->Executed() ? " (executed)" : "");
 }
 
+bool IsShare(const SweepFigure& row) { return row.figure->keys.outcomes != nullptr; }
+
 std::string UnitOf(const SweepFigure& row) {
   const std::string name = row.figure->keys.name;
-  return name == "acc" ? "share right" : name == "kld" ? "nats per token" : name;
+  return name.starts_with("acc") ? "share right" : name == "kld" ? "nats per token" : name;
 }
 
 bool IsInteger(const SweepCell& cell) { return cell.row.format.starts_with("int") || cell.row.format.starts_with("u"); }
@@ -73,11 +77,24 @@ std::vector<std::string> FindingsOf(const std::vector<SweepFigure>& rows, const 
   return sentences;
 }
 
-// Without acc_norm, which shows what acc shows for endings of other lengths; table.csv has it.
+// With one accuracy of a task, the one that it reports; table.csv has all.
 std::vector<SweepFigure> RowsOf(const Sweep& sweep) {
   std::vector<SweepFigure> rows = sweep.Figures();
-  std::erase_if(rows, [](const SweepFigure& row) { return std::string_view(row.figure->keys.name) == "acc_norm"; });
+  std::erase_if(rows, [](const SweepFigure& row) { return !row.cell->figures.Reports(row.figure->keys.name); });
   return rows;
+}
+
+// Where the axis of a panel begins: shares whose bars lie close together would fill it, so it spans at least half of 0
+// to 1. Null: at the lowest bar.
+Json FloorOf(const std::vector<SweepFigure>& rows, const std::string& panel) {
+  double low = 1, high = 0;
+  for (const SweepFigure& row : rows) {
+    if (PanelOf(row) != panel) continue;
+    const std::optional<Interval> interval = row.figure->OfItems();
+    if (!IsShare(row) || !interval) return {};
+    low = std::min(low, interval->low), high = std::max(high, interval->high);
+  }
+  return high - low < 0.5 ? Json(std::max(0.0, high - 0.5)) : Json();
 }
 
 void Know(const std::string& one, std::vector<std::string>& known) {
@@ -106,18 +123,24 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
                                           {"n", "n"},
                                           {"unit", "unit"}}},
                     .drawn = {"value"}};
+  std::map<std::string, Json> floors;
+  for (const std::string& panel : panels) floors[panel] = FloorOf(rows, panel);
   for (const SweepFigure& row : rows) {
     const auto [low, high] = EndsOf(row);
     // 16 bits are where every line begins.
-    for (const std::string& scale : row.cell->row.bits == 16 ? scales : std::vector{ScaleOf(*row.cell)})
+    for (const std::string& scale : row.cell->row.bits == 16 ? scales : std::vector{ScaleOf(*row.cell)}) {
       figure.table.Add({PanelOf(row), row.cell->model, scale, row.cell->row.bits, NumberOrNull(row.figure->value), low,
                         high, row.cell->figures.count, UnitOf(row)});
+      figure.table.rows.back()["floor"] = floors.at(PanelOf(row));  // for the drawing alone
+    }
   }
+  const bool by_length = std::ranges::any_of(
+      rows, [](const SweepFigure& row) { return std::string_view(row.figure->keys.name) == "acc_norm"; });
   figure.caption = Formatted(
-      "What low-bit {} cost: perplexity (no unit), divergence (nats per token), share of items right. Bars are 95 % "
+      "What low-bit {} cost: perplexity (no unit), divergence (nats per token), share of items right{}. Bars are 95 % "
       "intervals: a share's own (Wilson), for the others that of the change from 16 bits, paired by window (BCa). "
       "Findings are significant (p < 0.05 after Holm over the sweep) unless marked. n:",
-      sites[0]);
+      sites[0], by_length ? " (acc_norm: by log-likelihood per character)" : "");
   std::vector<std::string> counts;
   for (const std::string& panel : panels) {
     const auto row = std::ranges::find(rows, panel, PanelOf);

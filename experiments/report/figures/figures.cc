@@ -46,16 +46,22 @@ Json LinesOf(const std::string& text) {
   return lines;
 }
 
-// Each "$NAME" becomes the row's value of that column, "$NAME:lines" its lines.
+bool IsPlaceholder(const Json& part) { return part.is_string() && part.get_ref<const std::string&>().starts_with("$"); }
+
+// Each "$NAME" becomes the row's value of that column, "$NAME:lines" its lines; a member that becomes null is left out.
 void FillIn(Json& part, const Json& row) {
-  if (part.is_string() && part.get_ref<const std::string&>().starts_with("$")) {
+  if (IsPlaceholder(part)) {
     const std::string name = part.get<std::string>().substr(1);
     const size_t lines = name.find(":lines");
     part = row.at(name.substr(0, lines));
     if (lines != name.npos) part = LinesOf(part.get<std::string>());
   }
   if (!part.is_structured()) return;
-  for (Json& child : part) FillIn(child, row);
+  for (auto child = part.begin(); child != part.end();) {
+    const bool filled = IsPlaceholder(*child);
+    FillIn(*child, row);
+    child = filled && child->is_null() && part.is_object() ? part.erase(child) : std::next(child);
+  }
 }
 
 // Moves out of "spec".

@@ -29,6 +29,7 @@ std::string BesideText(double value, const std::optional<Interval>& interval, co
 
 std::string FigureOnText(const std::string& task, const std::string& figure) {
   static const std::map<std::string, std::string> kNames{{"acc", "accuracy"},
+                                                         {"acc_norm", "accuracy (acc_norm)"},
                                                          {"acc5", "top-5 accuracy"},
                                                          {"kld", "divergence"},
                                                          {"same_top", "share of unchanged top tokens"}};

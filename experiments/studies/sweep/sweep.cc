@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -166,20 +167,38 @@ struct PlannedCell {
   Json key;
 };
 
-// The requested cells of this model; `number`, that of the model's first cell in the list, becomes the next model's.
+// All cells of this model, in the order of the list.
 std::vector<PlannedCell> CellsOfModel(const Model& model, const std::vector<Plan>& plans, const Seen& seen,
-                                      const SweepOptions& options, size_t& number) {
+                                      const SweepOptions& options) {
   const std::string weights_hash = model.files().ContentHash();
   std::vector<PlannedCell> cells;
   for (Task& read : ReadTasks(options.tasks, model, {.windows = options.windows, .reference = {}, .other_tower = {}})) {
     const auto task = std::make_shared<const Task>(std::move(read));
-    for (const Plan& plan : plans) {
-      const size_t n = number++;
-      if (options.only && (n < options.only->first || options.only->second < n)) continue;
+    for (const Plan& plan : plans)
       cells.push_back({task, &plan, KeyOf(model, weights_hash, plan, seen, *task, options)});
-    }
   }
   return cells;
+}
+
+// Whether a is of a task, and b of the one that compares the same file, under the same plan.
+bool RunTogether(const PlannedCell& a, const PlannedCell& b) {
+  return a.plan == b.plan && a.task->spec.kind->compared == b.task->spec.kind && a.task->spec.file == b.task->spec.file;
+}
+
+// In the order in which cells run: each alone, or before the one whose passes give both.
+std::vector<std::vector<const PlannedCell*>> InRunOrder(const std::vector<PlannedCell>& cells) {
+  std::vector<std::vector<const PlannedCell*>> order;
+  for (const PlannedCell& cell : cells) {
+    if (std::ranges::any_of(cells, [&](const PlannedCell& other) { return RunTogether(other, cell); })) continue;
+    order.push_back({&cell});
+    const auto with = std::ranges::find_if(cells, [&](const PlannedCell& other) { return RunTogether(cell, other); });
+    if (with != cells.end()) order.back().push_back(&*with);
+  }
+  return order;
+}
+
+bool IsAsked(const SweepOptions& options, size_t number) {
+  return !options.only || (options.only->first <= number && number <= options.only->second);
 }
 
 void CheckOnly(const SweepOptions& options, size_t cells) {
@@ -187,6 +206,86 @@ void CheckOnly(const SweepOptions& options, size_t cells) {
     FailUsage("--cells: got {}-{}, expected numbers from 0 to {}; see --list", options.only->first,
               options.only->second, cells - 1);
 }
+
+// The cells of one model of a sweep, run in its log.
+class ModelSweep {
+ public:
+  ModelSweep(const SweepOptions& options, const std::vector<Plan>& plans, const Seen& seen, size_t index, CellLog& log)
+      : options_(options),
+        seen_(seen),
+        log_(log),
+        model_(options.models[index], options.math),
+        cells_(CellsOfModel(model_, plans, seen, options)),
+        first_(index * cells_.size()) {
+    std::vector<double> sizes(cells_.size());
+    for (const auto& together : InRunOrder(cells_))
+      sizes[static_cast<size_t>(together.back() - cells_.data())] = WorkOf(*together.back());
+    later_ = LaterWork(sizes);
+    for (size_t i = cells_.size(); i-- > 0;) {
+      if (!IsAsked(options, first_ + i)) cells_.erase(cells_.begin() + static_cast<ptrdiff_t>(i));
+    }
+  }
+
+  void RunMissing(const CellStarting& starting) {
+    std::vector<std::vector<const PlannedCell*>> left = InRunOrder(cells_);
+    for (auto& together : left)
+      std::erase_if(together, [&](const PlannedCell* cell) { return log_.Find(cell->key) != nullptr; });
+    std::erase_if(left, [](const auto& together) { return together.empty(); });
+    double after = later_;
+    for (const auto& together : left) after += WorkOf(*together.back());
+    for (const auto& together : left) {
+      const double here = WorkOf(*together.back());
+      after -= here;
+      RunOne(together, starting(CellText(together.front()->key), {.here = here, .after = after}));
+    }
+  }
+
+  // In the order of the list.
+  std::vector<SweepCell> Finished() const {
+    std::vector<SweepCell> finished;
+    for (const PlannedCell& cell : cells_) finished.push_back(CellOf(cell.key, log_, options_.tasks).value());
+    return finished;
+  }
+
+ private:
+  double WorkOf(const PlannedCell& cell) {
+    const PlanRun run(*cell.plan, options_.carrying, ModelSitesOf(model_), seen_.source, options_.cache);
+    return static_cast<double>(cell.task->run.TokensUnder(run));
+  }
+
+  // Of the models after this one, as if theirs were of the same sizes. Their keys are not known yet (they need hashes
+  // of weights), so what is finished is told by names.
+  double LaterWork(const std::vector<double>& sizes) const {
+    std::set<std::string> finished;
+    for (const Json& key : log_.keys()) finished.insert(CellText(key));
+    double work = 0;
+    for (size_t n = first_ + sizes.size(); n < options_.models.size() * sizes.size(); ++n) {
+      const PlannedCell& like = cells_[n % sizes.size()];
+      const std::string model = ModelName(options_.models[n / sizes.size()]),
+                        name = Formatted("{} {} {}", model, like.plan->canonical(), like.task->spec.Name());
+      work += IsAsked(options_, n) && !finished.contains(name) ? sizes[n % sizes.size()] : 0;
+    }
+    return work;
+  }
+
+  void RunOne(const std::vector<const PlannedCell*>& together, const Progress& progress) {
+    PlanRun run(*together.back()->plan, options_.carrying, ModelSitesOf(model_), seen_.source, options_.cache);
+    const TaskResult result = together.back()->task->run(model_, run, progress);
+    if (together.size() == 2) {
+      const PlannedCell& text = *together.front();
+      log_.Append(text.key, result.of_text.is_null() ? text.task->run(model_, run, progress).figures : result.of_text);
+    }
+    log_.Append(together.back()->key, result.figures);
+  }
+
+  const SweepOptions& options_;
+  const Seen& seen_;
+  CellLog& log_;
+  Model model_;
+  std::vector<PlannedCell> cells_;
+  size_t first_;      // number of the model's first cell in the list
+  double later_ = 0;  // tokens of later models' cells
+};
 
 }  // namespace
 
@@ -205,26 +304,13 @@ std::vector<std::string> ListCells(const SweepOptions& options) {
 std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting& starting) {
   const std::vector<Plan> plans = PlansOf(options.question);
   const std::vector<Seen> seen = CheckOptions(options, plans);
-  const size_t all = options.models.size() * options.tasks.size() * plans.size();
-  CheckOnly(options, all);
+  CheckOnly(options, options.models.size() * options.tasks.size() * plans.size());
   CellLog log(options.folder, {options.study, options.tasks});
   std::vector<SweepCell> cells;
-  // Keys need the hash of a model's weights, so missing cells are known model by model.
-  size_t number = 0, ran = 0, left = options.only ? options.only->second - options.only->first + 1 : all;
   for (size_t i = 0; i < options.models.size(); ++i) {
-    Model model(options.models[i], options.math);
-    const std::vector<PlannedCell> planned = CellsOfModel(model, plans, seen[i], options, number);
-    left -= std::ranges::count_if(planned, [&](const PlannedCell& cell) { return log.Find(cell.key) != nullptr; });
-    for (const PlannedCell& cell : planned) {
-      if (log.Find(cell.key) == nullptr) {
-        PlanRun run(*cell.plan, options.carrying, ModelSitesOf(model), seen[i].source, options.cache);
-        const Progress progress = starting(ran, ran + left, CellText(cell.key));
-        log.Append(cell.key, cell.task->run(model, run, progress).figures);
-        ++ran;
-        --left;
-      }
-      cells.push_back(CellOf(cell.key, log, options.tasks).value());
-    }
+    ModelSweep sweep(options, plans, seen[i], i, log);
+    sweep.RunMissing(starting);
+    std::ranges::copy(sweep.Finished(), std::back_inserter(cells));
   }
   AddOthers(log, options.tasks, cells);
   return cells;
@@ -234,10 +320,14 @@ void MergeSweep(const SweepOptions& options, const std::vector<std::filesystem::
   const std::vector<Plan> plans = PlansOf(options.question);
   const std::vector<Seen> seen = CheckOptions(options, plans);
   const Parts finished = ReadParts(parts, {options.study, options.tasks});
-  std::vector<Json> asked;
-  for (size_t i = 0, number = 0; i < options.models.size(); ++i) {
+  std::vector<Json> asked, in_run_order;
+  for (size_t i = 0; i < options.models.size(); ++i) {
     const Model model(options.models[i], options.math);
-    for (const PlannedCell& cell : CellsOfModel(model, plans, seen[i], options, number)) asked.push_back(cell.key);
+    const std::vector<PlannedCell> planned = CellsOfModel(model, plans, seen[i], options);
+    for (const PlannedCell& cell : planned) asked.push_back(cell.key);
+    for (const auto& together : InRunOrder(planned)) {
+      for (const PlannedCell* cell : together) in_run_order.push_back(cell->key);
+    }
   }
   RequireAsked(finished, asked);
   CellLog log(options.folder, {options.study, options.tasks});
@@ -248,7 +338,7 @@ void MergeSweep(const SweepOptions& options, const std::vector<std::filesystem::
   if (!missing.empty())
     Fail("got {} of {} cells, expected all; missing: {}; try tare sweep --cells with these",
          asked.size() - missing.size(), asked.size(), RangesText(missing));
-  for (const Json& key : asked) {
+  for (const Json& key : in_run_order) {
     if (log.Find(key) == nullptr) log.Append(key, finished.at(JsonText(key)).result);
   }
 }

@@ -7,6 +7,8 @@
 // Cells are independent, so many machines may share a sweep: each runs some of the list's numbers into its own folder,
 // and one sweep with the same options merges all folders.
 //
+// A text's perplexity and its divergence under the same plan follow from the same passes, so their cells run together.
+//
 // Several sweeps may share a folder, for example one per site: a cell that one has finished (such as 16 bits of a
 // model) does not run again, and tables show all comparable cells.
 #pragma once
@@ -53,9 +55,9 @@ struct SweepCell {
   bool Executed() const { return key.contains("executed"); }
 };
 
-// Called before each cell runs, with its number among the cells of this run (from 0), their count, and its name. Not
-// called for finished cells.
-using CellStarting = std::function<Progress(size_t cell, size_t cells, const std::string& what)>;
+// Called before each cell runs, with its name, and about how many tokens it takes and those after it. Not called for
+// finished cells, and once for two cells that follow from the same passes.
+using CellStarting = std::function<Progress(const std::string& what, const Work& work)>;
 
 // The cells that were asked for, in their order: models, tasks, plans; then others of the folder whose settings (limit,
 // windows, math, and of the same names the same weights and inputs) are the same. Those with other settings are

@@ -165,6 +165,18 @@ TEST(ChoiceTest, AccuraciesAndTheirErrorsFollowTheLabels) {
   EXPECT_EQ(records[3].Correct(), false);
 }
 
+TEST(ChoiceTest, TheReportedAccuracyFollowsTheEndings) {
+  const auto of = [](std::vector<std::string> contexts, std::vector<std::string> endings) {
+    return std::string(ReportedAccuracy({{.contexts = std::move(contexts), .endings = std::move(endings)}}));
+  };
+  EXPECT_EQ(of({"It was"}, {"a cold day", "late"}), "acc_norm");
+  EXPECT_EQ(of({"The number is"}, {"1234", " 99 "}), "acc");
+  EXPECT_EQ(of({"Answer:"}, {"A", "B"}), "acc");
+  EXPECT_EQ(of({"Ann met", "Bob met"}, {"a friend there", "a friend there"}), "acc");
+  EXPECT_STREQ(ReportedAccuracy(Items("continuations", 5)), "acc_norm");
+  EXPECT_STREQ(ReportedAccuracy(Items("needles-4", 5)), "acc");
+}
+
 // The first of equals, as numpy's argmax; and characters, not bytes, divide.
 TEST(ChoiceTest, EqualEndingsGiveTheFirstAndCharactersDivide) {
   Model model(PairFolder("novels-standard"));

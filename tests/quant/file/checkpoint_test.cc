@@ -71,6 +71,7 @@ TEST(Checkpoint, NeitherIsRefusedWithSomethingToTry) {
   refused(folder / "pytorch_model.bin", "got a pickle, which Tare never reads");
   refused("model.gguf", "got a GGUF file, which Tare does not read; try the checkpoint");
   refused("Org/Name-1B", "; to download one: hf download Org/Name-1B --local-dir Name-1B");
+  refused("Name-1B", "; to download one: hf download ORG/Name-1B --local-dir Name-1B");
 }
 
 // By what it is and not by its name.

@@ -18,6 +18,7 @@
 #include "tests/support/checkpoint.h"
 #include "tests/support/clip_items.h"
 #include "tests/support/golden.h"
+#include "tests/support/ids.h"
 #include "tests/support/sweep_cells.h"
 
 namespace tare {
@@ -51,8 +52,8 @@ class SweepTest : public testing::Test {
   std::vector<SweepCell> Run(const SweepOptions& options) {
     ran_ = 0;
     heard_.clear();
-    return RunSweep(options, [&](size_t cell, size_t cells, const std::string& what) -> Progress {
-      heard_.push_back(Formatted("{} of {}: {}", cell, cells, what));
+    return RunSweep(options, [&](const std::string& what, const Work& work) -> Progress {
+      heard_.push_back(Formatted("{} of the last {}: {}", work.here, work.here + work.after, what));
       return [&](int64_t done, int64_t total, const char*) { ran_ += done == total; };
     });
   }
@@ -88,8 +89,43 @@ TEST_F(SweepTest, CellsComeInOrderWithTheirFigures) {
     }
   }
   EXPECT_NE(cells[0].result["nll"], cells[2].result["nll"]);
-  EXPECT_EQ(heard_[0], "0 of 10: llama-old-config f32 perplexity:ids");
-  EXPECT_EQ(heard_[9], "9 of 10: diffllama-mha attn_logits=int4/tensor perplexity:ids");
+  EXPECT_EQ(heard_[0], "60 of the last 600: llama-old-config f32 perplexity:ids");
+  EXPECT_EQ(heard_[9], "60 of the last 60: diffllama-mha attn_logits=int4/tensor perplexity:ids");
+}
+
+// 20 rows are more than the vocabulary logits that are held at a time.
+TEST_F(SweepTest, PerplexityAndDivergenceOfATextFollowFromTheSamePasses) {
+  PutManyIds(folder_ / "ids.safetensors", 20, 30);
+  const std::string text = (folder_ / "ids.safetensors").string();
+  options_.question.granularities = {"tensor"};
+  options_.tasks = ParseTasks("perplexity=" + text + ",divergence=" + text);
+  const std::vector<SweepCell> cells = Run(options_);
+  ASSERT_EQ(cells.size(), 2u * 2 * 3);
+  ASSERT_EQ(heard_.size(), 2u * 3);
+  EXPECT_EQ(heard_[0], "600 of the last 3600: llama-old-config f32 perplexity:ids");
+  for (const SweepCell& cell : cells) {
+    SCOPED_TRACE(cell.model + " " + cell.Plan() + " " + cell.task);
+    Model model(GoldenFolder(cell.model));
+    PlanRun run(Plan::Parse(cell.Plan()), Carrying::kSimulated, ModelSitesOf(model));
+    EXPECT_EQ(cell.result, cell.kind->read(text, model, {})(model, run, {}).figures);
+  }
+  EXPECT_GT(cells[4].result["kld"], 0.0);
+  const std::string whole = GetFile(folder_ / "out" / "cells.jsonl");
+  // Alone, in parts of a list that begins anew with each task: the same file.
+  std::vector<fs::path> parts;
+  for (size_t n = 0; n < cells.size(); ++n) {
+    options_.folder = parts.emplace_back(folder_ / Formatted("part{}", n));
+    options_.only = {n, n};
+    EXPECT_EQ(Run(options_).at(0).result, cells[n].result);
+  }
+  options_.only.reset();
+  options_.folder = folder_ / "merged";
+  MergeSweep(options_, parts);
+  EXPECT_EQ(GetFile(folder_ / "merged" / "cells.jsonl"), whole);
+  // What one of the two is missing is run alone.
+  options_.folder = folder_ / "part4";
+  EXPECT_EQ(Run(options_).at(1).result, cells[1].result);
+  EXPECT_EQ(heard_[1], "600 of the last 3000: llama-old-config attn_logits=int8/tensor perplexity:ids");
 }
 
 // Two sites in one folder: 16 bits are not run again, and the tables have both.
@@ -195,7 +231,7 @@ TEST_F(SweepTest, AnInterruptedSweepContinues) {
   const std::string table = Table(Run(options_)), whole = GetFile(folder_ / "out" / "cells.jsonl");
   options_.folder = folder_ / "again";
   int finished = 0;
-  const auto stop = [&](size_t, size_t, const std::string&) -> Progress {
+  const auto stop = [&](const std::string&, const Work&) -> Progress {
     return [&](int64_t, int64_t, const char*) {
       if (++finished == 4) throw Error("interrupted");
     };
