@@ -87,8 +87,10 @@ void AddAttribute(CLI::App& app) {
   command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
   command->add_option("--plan", options->plan, "the plan, simulated")->transform(WithGridFiles)->required();
   command
-      ->add_option("--by", options->by,
-                   "how to cut the plan into parts: site, layer, head, map, or several separated by commas")
+      ->add_option(
+          "--by", options->by,
+          "how to cut the plan into parts: site, layer, head, head-group (heads that share a key head), map, or "
+          "several separated by commas")
       ->capture_default_str();
   AddCellsOptions(*command, *options);
   options->numbers.AddTo(*command);
@@ -96,7 +98,9 @@ void AddAttribute(CLI::App& app) {
       Examples({"tare attribute experiments/pair/novels-differential --plan int4 --by site --tasks "
                 "divergence=experiments/pair/heldout.txt --tokens 20440 --out blame",
                 "tare attribute experiments/pair/novels-differential --plan attn_logits=int4/tensor --by layer --tasks "
-                "choice=experiments/pair/needles-4.jsonl --limit 100 --out layers"}));
+                "choice=experiments/pair/needles-4.jsonl --limit 100 --out layers",
+                "tare attribute experiments/pair/novels-differential --plan q=int4/token,k=int4/token --by head-group "
+                "--tasks divergence=experiments/pair/heldout.txt --tokens 4088 --out groups"}));
   command->callback([options] { Run(*options); });
 }
 

@@ -84,6 +84,12 @@ def tower(state, layers, prefix, others):
     return tensors
 
 
+def layer_norm_eps(prefix, differential):
+    """torch.nn.LayerNorm's default, but timm's own in the baseline's vision tower: the authors' differential tower
+    replaces that norm by torch.nn.LayerNorm, and both text towers have it."""
+    return 1e-6 if prefix == "vision_model" and not differential else 1e-5
+
+
 def shared_config(tensors, prefix, width, head_dim):
     layer = f"{prefix}.encoder.layers.0."
     differential = layer + "self_attn.lambda_q1" in tensors
@@ -95,7 +101,7 @@ def shared_config(tensors, prefix, width, head_dim):
         "intermediate_size": tensors[layer + "mlp.fc1.weight"].shape[0],
         "num_hidden_layers": 1 + max(int(name.split(".")[3]) for name in tensors if ".layers." in name),
         "num_attention_heads": width // head_dim,
-        "layer_norm_eps": 1e-5,
+        "layer_norm_eps": layer_norm_eps(prefix, differential),
         **({"lambda_init": 0.8} if differential else {}),
     }
 

@@ -4,8 +4,30 @@
 #include <algorithm>
 
 #include "experiments/model/family.h"
+#include "kernels/decode/decode_heads.h"
 
 namespace tare {
+namespace {
+
+// The group of each head of a site.
+std::vector<int> GroupsOf(const DecodeHeads& table, Site site, int heads) {
+  std::vector<int> groups(static_cast<size_t>(heads));
+  const auto put = [&](int head, size_t group) { groups.at(static_cast<size_t>(head)) = static_cast<int>(group); };
+  for (size_t g = 0; g < table.groups().size(); ++g) {
+    const DecodeHeads::Group& group = table.groups()[g];
+    if (site == Site::kV) {
+      for (const DecodeHeads::Product& product : group.products) put(product.v, g);
+    } else if (site == Site::kDifference || site == Site::kLambda || site == Site::kHeadOut) {
+      for (const DecodeHeads::Difference& difference : group.differences) put(difference.head, g);
+    } else {
+      const bool of_key = site == Site::kK || site == Site::kKNorm;
+      for (const DecodeHeads::Row& row : group.rows) put(of_key ? row.k : row.q, g);
+    }
+  }
+  return groups;
+}
+
+}  // namespace
 
 ModelSites ModelSitesOf(const ModelConfig& config) {
   const std::vector<OutputHead> table = HeadTable(config);
@@ -17,9 +39,13 @@ ModelSites ModelSitesOf(const ModelConfig& config) {
                    .decodes = config.projection == 0,
                    .heads = {},
                    .weights = {}};
+  const CacheShape shape{
+      .k_heads = config.kv_heads, .k_width = config.head_dim, .v_heads = config.kv_heads, .v_width = config.head_dim};
+  const DecodeHeads decoded(table, config.heads, shape, 1.0f);  // the scale is that of no place
   for (const SiteInfo& info : kSites) {
-    for (int head = 0; head < HeadsOf(info.site, config); ++head)
-      sites.heads[info.site].push_back(MapOf(table, info.site, head));
+    const int heads = HeadsOf(info.site, config);
+    for (int head = 0; head < heads; ++head) sites.heads[info.site].push_back(MapOf(table, info.site, head));
+    if (heads > 0) sites.groups[info.site] = GroupsOf(decoded, info.site, heads);
   }
   return sites;
 }

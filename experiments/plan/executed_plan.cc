@@ -63,6 +63,7 @@ Format TokenFormat(const Rule& rule) {
 
 void SetProbabilities(const Rule& rule, AttentionPlan& plan) {
   if (rule.granularity.kind != Kind::kBlock) RefuseRule(rule, ScaleText(rule), "one per block<N>", kSimulate);
+  if (rule.options.unnormalized) RefuseRule(rule, "+unnormalized", "maps divided by the sum of their codes", kSimulate);
   CheckOptions(rule, false);
   plan.probs = rule.format;
   plan.block = rule.granularity.n;

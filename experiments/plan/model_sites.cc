@@ -20,6 +20,12 @@ int ModelSites::Heads(Site site) const {
   return found == heads.end() ? 0 : static_cast<int>(found->second.size());
 }
 
+std::optional<int> ModelSites::GroupAt(const SiteKey& key) const {
+  const auto found = groups.find(key.site);
+  return !key.head || found == groups.end() ? std::nullopt
+                                            : std::optional(found->second.at(static_cast<size_t>(*key.head)));
+}
+
 std::vector<SiteKey> ModelSites::Keys(Site site) const {
   std::vector<SiteKey> keys;
   if (!Has(site)) return keys;

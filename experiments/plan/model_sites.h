@@ -29,11 +29,16 @@ struct ModelSites {
   bool decodes = false;    // runs token by token, over caches
   // For each site with heads, by head: 1 or 2 if only that map uses it, else empty.
   std::map<Site, std::vector<std::optional<int>>> heads;
+  // For the same sites, by head: its group, from 0. Heads that share keys or values are one group
+  // (kernels/decode/decode_heads.h); empty where the model's head table is not known.
+  std::map<Site, std::vector<int>> groups = {};
   std::map<SiteKey, StoredWeight> weights;  // empty if only the configuration is known
 
   // False for sites that the model lacks: a difference, lambda per token, norms of queries and keys, a gate.
   bool Has(Site site) const;
   int Heads(Site site) const;
+  // The group of a place; empty for a place without a head.
+  std::optional<int> GroupAt(const SiteKey& key) const;
   // Every place of a site, with the keys of blocks and statistics.
   std::vector<SiteKey> Keys(Site site) const;
 };

@@ -88,10 +88,14 @@ void CheckExecutedWeight(const ResolvedPlan& plan, const ModelSites& model, cons
     RefuseRule(rule != nullptr ? *rule : input, Formatted("{} in {}", TextOf(key), Info(format).name),
                "values that are integers times a step, as integer kernels need", "simulating it, or mxfp4 or mxint8");
   const int64_t group = rule != nullptr ? GroupOf(rule->granularity, stored.in) : stored.group;
-  if (stored.in % group != 0)
+  if (stored.in % group != 0) {
+    const int smaller = Info(Format::kNvFp4).block;
+    const bool fits = rule != nullptr && stored.in % smaller == 0;
     RefuseRule(rule != nullptr ? *rule : input,
                Formatted("blocks of {} for rows of {} weights of {}", group, stored.in, TextOf(key)), "a divisor",
-               "simulating it");
+               fits ? Formatted("{}=nvfp4 after it, of blocks of {}, or simulating it", Name(key.site), smaller)
+                    : "simulating it");
+  }
   if (group == stored.in || group % PackedMatrix::kRecord == 0) return;
   const std::string expected = Formatted("multiples of {} or one scale per channel", PackedMatrix::kRecord);
   const std::string got = Formatted("groups of {} in {}", group, TextOf(key));

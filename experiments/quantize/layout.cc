@@ -41,6 +41,8 @@ std::string TargetConfig(const std::filesystem::path& model, const ModelConfig& 
   config["model_type"] = to;
   config["head_dim"] = from.head_dim;
   config["num_key_value_heads"] = from.kv_heads;
+  config["attention_bias"] = from.attention_bias;  // as the source family reads its own keys, or does not
+  config["mlp_bias"] = from.mlp_bias;
   if (to == "llama") config["architectures"] = {"LlamaForCausalLM"};
   if (to == "diffllama") config["architectures"] = {"DiffLlamaForCausalLM"};
   if (to == "diff_v1") {
@@ -63,6 +65,13 @@ void CheckSays(const Model& model, const ModelConfig& to, const std::string& whe
         refuse(Formatted("{} with {}", source.name, place.tensor), "a model without it");
     }
     refuse(WithArticle(source.name) + " model", IsV1(target) ? "diffllama or diff_v1" : std::string(target.name));
+  }
+  for (const LinearPlace& place : source.linear) {
+    const LinearPlace& there = *std::ranges::find(target.linear, place.weight, &LinearPlace::weight);
+    const bool ours = place.bias != nullptr && from.*place.bias, theirs = there.bias != nullptr && to.*there.bias;
+    if (ours != theirs)
+      refuse(Formatted("{} {} a bias", place.tensor, ours ? "with" : "without"),
+             Formatted("it {} one, as in {}", theirs ? "with" : "without", target.name));
   }
   if (from.rotary.layout != to.rotary.layout && (from.qk_norm || GateWidth(from) > 0))
     refuse("another rotary layout with norms of queries and keys, or a gate", "neither");

@@ -22,7 +22,7 @@ constexpr std::pair<std::string_view, bool RuleOptions::*> kFlags[] = {
     {"smooth", &RuleOptions::smooth},       {"hadamard", &RuleOptions::hadamard},
     {"maxshift", &RuleOptions::max_shift},  {"sink", &RuleOptions::sink},
     {"static", &RuleOptions::static_scale}, {"mse", &RuleOptions::mse},
-    {"prerotary", &RuleOptions::prerotary},
+    {"prerotary", &RuleOptions::prerotary}, {"unnormalized", &RuleOptions::unnormalized},
 };
 
 void AppendWord(std::string& list, std::string_view word) {

@@ -10,7 +10,8 @@
 //                                                      and of bf16, which has no scale
 //   format   = a name of format.h | "grid(" value {" " value} ")"
 //   selector = "[" item {"," item} "]"            item = l, h or m with a number or a range a-b: [l0-3,h2,m1], [l0,l31]
-//   option   = smooth | hadamard | maxshift | sink | keep<n> | static | p<percent> | mse | prerotary
+//   option   = smooth | hadamard | maxshift | sink | keep<n> | static | p<percent> | mse | prerotary |
+//              unnormalized
 //
 // Layers and heads count from 0, maps are 1 and 2. Blanks around tokens are ignored. A selector may use only dimensions
 // that the site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the plan that
@@ -65,6 +66,7 @@ struct RuleOptions {
   std::optional<double> percentile;  // "p99.9": clip at this percentile of |x|, 1 .. 100
   bool mse = false;                  // clip where the squared error is least; excludes a percentile
   bool prerotary = false;            // cached keys are kept as they are before rotary position embedding
+  bool unnormalized = false;         // probabilities are not divided by the sum that rounding left
 
   // Whether the scale may come from another magnitude than the group's largest.
   bool HasClip() const { return static_scale || percentile || mse; }

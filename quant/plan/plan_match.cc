@@ -19,6 +19,7 @@ std::string TextOf(const RuleOptions& options) {
   if (options.percentile) text += Formatted("+p{}", *options.percentile);  // 1 .. 100: never with an exponent
   if (options.mse) text += "+mse";
   if (options.prerotary) text += "+prerotary";
+  if (options.unnormalized) text += "+unnormalized";
   return text;
 }
 

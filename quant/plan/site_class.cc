@@ -51,7 +51,7 @@ constexpr std::pair<Site, SiteClass> kClasses[] = {
     {Site::kK, {"lhm", kOfHead, "smooth hadamard keep static p mse", kSigned}},
     {Site::kV, {"lh", kOfV, "smooth hadamard keep static p mse", kSigned}},
     {Site::kAttnLogits, {"lhm", kOfScores, "maxshift sink keep static p mse", kSigned, "sink"}},
-    {Site::kProbs, {"lhm", kOfMaps, "keep", kUnsigned}},
+    {Site::kProbs, {"lhm", kOfMaps, "keep unnormalized", kUnsigned}},
     {Site::kDifference, {"lh", kOfMaps, "keep p mse", kEither}},
     {Site::kLambdaProjW, kProjWeight},
     {Site::kLambdaProjIn, kLayerHidden},

@@ -58,6 +58,26 @@ TEST_F(AttributeCommandTest, EachPartAloneAndTakenOut) {
   EXPECT_EQ(Json::parse(alone.out).at("tasks").at("divergence:ids").at("kld"), part["alone"]["value"]);
 }
 
+// Over two key heads: what the two groups cost alone is what eval gives for plans that name their heads.
+TEST_F(AttributeCommandTest, ByHeadsThatShareAKeyHead) {
+  const std::string tasks = "divergence=" + (folder_ / "ids.safetensors").string();
+  const Outcome outcome = RunTare({"attribute", GoldenFolder("llama-gqa"), "--plan", "q=int4/token,k=int4/token",
+                                   "--by", "head-group", "--tasks", tasks, "--out", folder_ / "out"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Json json = Json::parse(Get("attribution.json"));
+  EXPECT_EQ(json.at("by"), "head-group");
+  const Json& parts = json.at("figures").at(0).at("parts");
+  ASSERT_EQ(parts.size(), 2u);
+  for (const Json& part : parts) {
+    const bool first = part.at("part") == "[g0]";
+    const char* plan = first ? "q[h0-2]=int4/token,k[h0]=int4/token" : "q[h3-5]=int4/token,k[h1]=int4/token";
+    EXPECT_EQ(part.at("alone_plan"), plan);
+    const Outcome alone = RunTare({"eval", GoldenFolder("llama-gqa"), "--plan", plan, "--tasks", tasks, "--json", "-"});
+    EXPECT_EQ(Json::parse(alone.out).at("tasks").at("divergence:ids").at("kld"), part["alone"]["value"]);
+    EXPECT_GT(part["alone"]["value"], 0.0);
+  }
+}
+
 TEST_F(AttributeCommandTest, FinishedCellsAreNotRunAgain) {
   const char* plan = "q=int4/token,k=int4/token";
   ASSERT_EQ(Attribute(plan).exit_code, 0);
@@ -74,7 +94,8 @@ TEST_F(AttributeCommandTest, FinishedCellsAreNotRunAgain) {
 TEST_F(AttributeCommandTest, Refused) {
   EXPECT_THAT(Attribute("q=int4/token").err, HasSubstr("--plan: q=int4/token has one part, q to separate"));
   EXPECT_THAT(Attribute("f32").err, HasSubstr("--plan: f32 has nothing to separate"));
-  EXPECT_THAT(Attribute("int4", {"--by", "sight"}).err, HasSubstr("--by: got 'sight', expected site, layer"));
+  EXPECT_THAT(Attribute("int4", {"--by", "sight"}).err,
+              HasSubstr("--by: got 'sight', expected site, layer, head, head-group or map"));
   EXPECT_THAT(Attribute("q[l9]=int4/token,k=int4/token", {"--by", "site,layer"}).err,
               HasSubstr("got layer 9 of q, expected 0 to"));
   EXPECT_EQ(RunTare({"attribute", GoldenFolder("llama-mha"), "--plan", "int4"}).exit_code, 2);

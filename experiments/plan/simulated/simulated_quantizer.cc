@@ -34,7 +34,7 @@ void QuantizeWithZeroPoint(std::span<float> group, Format format) {
   FakeQuantize(group.data(), group.size(), ZeroPointScaleFor(smallest, largest, format), format);
 }
 
-// Makes each row of probabilities sum to 1 again.
+// Makes each row of probabilities sum to 1 again; a row of zeros stays one.
 void Normalise(const SiteBlock& block) {
   for (int64_t r = 0; r < block.rows; ++r) {
     double sum = 0;
@@ -122,7 +122,7 @@ void SimulatedQuantizer::Visit(const SiteBlock& block, int) {
   Quantize(block, *rule);
   for (int64_t r = 0; change.Any() && r < block.rows; ++r) change.Undo(r, block.Row(r));
   if (rule->options.smooth) Shift(block, mean, -1.0f);
-  if (block.site == Site::kProbs) Normalise(block);
+  if (block.site == Site::kProbs && !rule->options.unnormalized) Normalise(block);
 }
 
 }  // namespace tare

@@ -12,11 +12,14 @@
 //   block<N>.channel   N tokens of one channel
 //
 // Formats with their own blocks (mxfp4, nvfp4) place them along the dimension that the next product sums over: keys of
-// a row, tokens of one channel of v, else channels of a row; the last block may be short. probs are normalised again by
-// the sum of their dequantized codes, row by row. A difference in u8, u6 or u4 has a zero point
-// (quant/format/zero_point.h). +smooth (q, k, v) subtracts the mean of each channel over the sequence's first tokens
-// (kSmoothingTokens) before quantizing and adds it back after. The scales for attn_logits are those of the Differential
-// Transformer's experiment (arXiv 2410.05258, figure 8), which does not say which it used.
+// a row, tokens of one channel of v, else channels of a row; the last block may be short.
+//
+// probs are divided by the sum of their row's dequantized codes, as integer kernels divide after P x V
+// (kernels/attention/quantized_reference.h); with +unnormalized the row keeps the sum that rounding left. A difference
+// in u8, u6 or u4 has a zero point (quant/format/zero_point.h). +smooth (q, k, v) subtracts the mean of each channel
+// over the sequence's first tokens (kSmoothingTokens) before quantizing and adds it back after. The scales for
+// attn_logits are those of the Differential Transformer's experiment (arXiv 2410.05258, figure 8), which does not say
+// which it used.
 #pragma once
 
 #include "experiments/plan/resolved_plan.h"

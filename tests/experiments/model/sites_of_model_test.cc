@@ -31,5 +31,36 @@ TEST(ModelSitesOf, MatchesTheForwardPass) {
   }
 }
 
+// What an output head reads is of its group, at every site; and there are as many groups as key heads that no output
+// head joins.
+TEST(ModelSitesOf, GroupsAreWhatSharesKeysOrValues) {
+  for (const char* name : kGoldenCheckpoints) {
+    const ModelConfig config = LoadConfig(GoldenFolder(name));
+    const ModelSites sites = ModelSitesOf(config);
+    const std::vector<OutputHead> table = HeadTable(config);
+    for (size_t h = 0; h < table.size(); ++h) {
+      const auto at = [&](Site site, int head) { return sites.GroupAt({site, 0, head}); };
+      const std::optional<int> group = at(Site::kHeadOut, static_cast<int>(h));
+      ASSERT_TRUE(group) << name;
+      for (int map = 0; map < table[h].Maps(); ++map) {
+        for (const Site site : {Site::kQ, Site::kAttnLogits, Site::kProbs})
+          EXPECT_EQ(at(site, table[h].Q(map)), group) << name << ' ' << h;
+        EXPECT_EQ(at(Site::kK, table[h].K(map)), group) << name << ' ' << h;
+      }
+      for (int slice = 0; slice < table[h].VSlices(); ++slice)
+        EXPECT_EQ(at(Site::kV, table[h].v[slice]), group) << name;
+    }
+    EXPECT_EQ(sites.GroupAt({Site::kLayerOut, 0}), std::nullopt);
+  }
+  const auto groups = [](const char* name) {
+    const ModelSites sites = ModelSitesOf(LoadConfig(GoldenFolder(name)));
+    return sites.groups.at(Site::kQ);
+  };
+  EXPECT_EQ(groups("llama-gqa"), (std::vector<int>{0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(groups("diffllama-gqa"), (std::vector<int>{0, 0, 1, 1, 0, 0, 1, 1}));
+  EXPECT_EQ(groups("diff-v2-gqa"), (std::vector<int>{0, 0, 0, 0, 1, 1, 1, 1}));
+  EXPECT_EQ(groups("llama-mha"), (std::vector<int>{0, 1, 2, 3}));
+}
+
 }  // namespace
 }  // namespace tare

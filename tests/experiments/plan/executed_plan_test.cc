@@ -77,6 +77,8 @@ TEST(ExecutedPlan, RefusesWhatHasNoKernel) {
   refused("q=int8/head,k=int8/token,probs=u8/block64,v=int8/channel", "q=int8/head", "a scale per head",
           "one per token");
   refused(kQk + "probs=u8/row,v=int8/channel", "probs=u8/row", "a scale per row", "one per block<N>");
+  refused(kQk + "probs=u8/block64+unnormalized,v=int8/channel", "probs=u8/block64+unnormalized", "+unnormalized",
+          "maps divided by the sum of their codes");
   refused(kQk + "probs=u8/block96,v=int8/channel", "probs=u8/block96", "blocks of 96 keys",
           "64 to 1024, in steps of 64");
   refused(kQk + "probs=u8/block64,v=int8/block128.channel", "v=int8/block128.channel", "a scale per block128.channel",

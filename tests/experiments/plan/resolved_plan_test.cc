@@ -209,6 +209,12 @@ TEST(ResolvedPlan, StoredWeightsThatAreNotIntegers) {
   ExpectRefused({"weights=nf4/group32,linear_in=int8/token", "weights=nf4/group32", "layer 0, q_proj.w in nf4",
                  "values that are integers times a step, as integer kernels need", "simulating it, or mxfp4 or mxint8"},
                 model, Carrying::kExecuted);
+  model.weights[{Site::kQProjW, 0}].in = 48;
+  ExpectRefused({"weights=mxfp4,linear_in=int8/token", "weights=mxfp4",
+                 "blocks of 32 for rows of 48 weights of layer 0, q_proj.w", "a divisor",
+                 "q_proj.w=nvfp4 after it, of blocks of 16, or simulating it"},
+                model, Carrying::kExecuted);
+  EXPECT_EQ(Message("weights=mxfp4,q_proj.w=nvfp4,linear_in=int8/token", model, Carrying::kExecuted), "accepted");
   model.weights[{Site::kQProjW, 0}].in = 43;
   ExpectRefused({"weights=nf4/group32", "weights=nf4/group32", "group32 for rows of 43 weights of layer 0, q_proj.w",
                  "a divisor", "channel, or a rule after it for these weights alone: q_proj.w=nf4/channel"},

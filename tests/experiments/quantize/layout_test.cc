@@ -8,6 +8,7 @@
 
 #include "experiments/model/model.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/compare.h"
 #include "tests/support/golden.h"
@@ -92,6 +93,31 @@ TEST_F(LayoutTest, WhatALayoutCannotExpressIsRefused) {
   source.config["attn_rms_norm_eps"] = 1e-3;
   source.Write(folder_ / "m");
   Refuses(folder_ / "m", "diffllama", "got a norm of heads with eps 0.001, expected rms_norm_eps 1e-05, its only one");
+}
+
+// diff_v1 may have biases in its MLP; diffllama has none, whatever mlp_bias says.
+TEST_F(LayoutTest, BiasesThatTheTargetLacks) {
+  EditedCheckpoint source(GoldenFolder("diff-v1-mha"));
+  source.config["mlp_bias"] = true;
+  for (int layer = 0; layer < 2; ++layer) {
+    for (const char* name : {"gate_proj", "up_proj", "down_proj"}) {
+      const std::string tensor = Formatted("model.layers.{}.mlp.{}.", layer, name);
+      const int64_t rows = source.tensors.at(tensor + "weight").shape.front();
+      EditedCheckpoint::Tensor bias{DType::kF32, {rows}, std::vector<std::byte>(static_cast<size_t>(4 * rows))};
+      for (size_t i = 0; i < static_cast<size_t>(rows); ++i) bias.SetBits(i, 0x3e800000);  // 0.25
+      source.tensors[tensor + "bias"] = bias;
+    }
+  }
+  source.Write(folder_ / "m");
+  Refuses(folder_ / "m", "diffllama",
+          "to diffllama: got mlp.gate_proj with a bias, expected it without one, as in diffllama");
+  ConvertLayout(folder_ / "m", "diff_v1", folder_ / "n");
+  EXPECT_TRUE(AllNear(Logits(folder_ / "n", "diff-v1-mha"), Logits(folder_ / "m", "diff-v1-mha"), 1e-6));
+  EditedCheckpoint ignored(GoldenFolder("diffllama-mha"));
+  ignored.config["mlp_bias"] = true;
+  ignored.Write(folder_ / "o");
+  ConvertLayout(folder_ / "o", "diff_v1", folder_ / "p");
+  EXPECT_TRUE(AllNear(Logits(folder_ / "p", "diffllama-mha"), Logits(folder_ / "o", "diffllama-mha"), 1e-5));
 }
 
 TEST_F(LayoutTest, AnotherLambdaInitIsKept) {

@@ -46,6 +46,7 @@ const std::vector<std::string> kPlans{
     "v=int4/block64.channel+smooth,lm_head.w=int8/tensor,embed=int8/token",
     "q=int4/token+hadamard,k=nvfp4+smooth+hadamard+keep4,attn_logits=int4/row+maxshift+sink+keep4+mse,probs=u4/"
     "row+keep1",
+    "probs=mxfp4+unnormalized,probs[l0]=u8/block64+keep4+unnormalized",
     "attn_logits[m1]=f32+sink,attn_logits[l0]=f32",
     "head_out[h1-65535]=int8/token,attn_out=int8/group32,layer_out[l2]=int4/token,final_norm=int8/tensor",
 };
@@ -203,7 +204,10 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"attn_logits=f32+mse", 17, "got 'mse', but f32 rounds nothing"},
            Case{"attn_logits=f32+sink+sink", 22, "expected each option once"},
            Case{"k=f32+sink", 6, "got '+'"},
-           Case{"probs=u8/row+maxshift", 14, "got 'maxshift', expected keep (with a number: keep4)"},
+           Case{"probs=u8/row+maxshift", 14,
+                "got 'maxshift', expected one of keep unnormalized (with a number: keep4)"},
+           Case{"probs=f32+unnormalized", 10, "got '+', expected ',' or the end"},
+           Case{"difference=int8/row+unnormalized", 21, "got 'unnormalized', expected one of keep p mse"},
            Case{"probs=u8/head", 10, "got 'head', expected one of row block<N>"},
            Case{"difference=int8/tensor", 17, "got 'tensor', expected one of row block<N>"},
            Case{"difference=int8/row+static", 21, "got 'static', expected one of keep p mse"},

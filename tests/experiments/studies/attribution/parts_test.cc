@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "experiments/model/sites_of_model.h"
 #include "quant/base/error.h"
+#include "tests/support/golden.h"
 
 namespace tare {
 namespace {
@@ -74,6 +76,40 @@ TEST(Parts, OfMapsAndHeads) {
   EXPECT_EQ(by_map[1].without.canonical(), "q[l0-1]=int4/token,q[m2]=f32");
 }
 
+ModelSites Golden(const char* name) { return ModelSitesOf(LoadConfig(GoldenFolder(name))); }
+
+// Six query heads over two key heads: three query heads, a key head and a value head are one part.
+TEST(Parts, OfHeadsThatShareAKeyHead) {
+  const char* plan = "q=int4/token,k=int4/token,v=int4/token,weights=int8/channel";
+  const std::vector<PlanPart> parts = Parts(plan, "head-group", Golden("llama-gqa"));
+  EXPECT_THAT(Names(parts), ElementsAre("without heads", "[g0]", "[g1]"));
+  EXPECT_EQ(parts[2].alone.canonical(), "q[h3-5]=int4/token,k[h1]=int4/token,v[h1]=int4/token");
+  EXPECT_EQ(parts[1].without.canonical(), std::string(plan) + ",q[h0-2]=f32,k[h0]=f32,v[h0]=f32");
+  EXPECT_THAT(Names(Parts("q[l0-1]=int4/token", "site,layer,head-group", Golden("llama-gqa"))),
+              ElementsAre("q[l0,g0]", "q[l0,g1]", "q[l1,g0]", "q[l1,g1]"));
+}
+
+// Eight query heads in two maps over four key heads: heads 0 and 4 are the maps of the first output head, which reads
+// key heads 0 and 2, and the values of both.
+TEST(Parts, OfGroupsOfADifferentialModel) {
+  const std::vector<PlanPart> parts =
+      Parts("q=int4/token,k=int4/token,v=int4/token,difference=int4/row", "head-group", Golden("diffllama-gqa"));
+  EXPECT_THAT(Names(parts), ElementsAre("[g0]", "[g1]"));
+  EXPECT_EQ(parts[0].alone.canonical(),
+            "q[h0-1,h4-5]=int4/token,k[h0,h2]=int4/token,v[h0,h2]=int4/token,difference[h0-1]=int4/row");
+  EXPECT_EQ(Parts("q=int4/token", "head-group,map", Golden("diffllama-gqa"))[3].alone.canonical(),
+            "q[h6-7,m2]=int4/token");
+}
+
+// A rule for some heads stays one for those; one that exempts a head goes with the group's others.
+TEST(Parts, OfGroupsUnderRulesForSomeHeads) {
+  const std::vector<PlanPart> parts =
+      Parts("q[h1-4]=int4/token,q[h2]=f32,k=int8/token", "head-group", Golden("llama-gqa"));
+  EXPECT_EQ(parts[0].alone.canonical(), "q[h1-2]=int4/token,q[h2]=f32,k[h0]=int8/token");
+  EXPECT_EQ(parts[0].without.canonical(), "q[h1-4]=int4/token,q[h2]=f32,k=int8/token,q[h1-2]=f32,k[h0]=f32");
+  EXPECT_EQ(parts[1].alone.canonical(), "q[h3-4]=int4/token,k[h1]=int8/token");
+}
+
 TEST(Parts, Refused) {
   EXPECT_THAT([&] { Parts("q=int4/token", "site"); },
               testing::ThrowsMessage<Error>(
@@ -86,8 +122,11 @@ TEST(Parts, Refused) {
               testing::ThrowsMessage<Error>(
                   testing::HasSubstr("got a part that no selector separates from layer 0, head 0, map 1, k")));
   for (const char* by : {"", "site,", "sites", "site,site", ",site"})
-    EXPECT_THAT([&] { ParseGrain(by); },
-                testing::ThrowsMessage<Error>(testing::HasSubstr("expected site, layer, head or map, each once")));
+    EXPECT_THAT(
+        [&] { ParseGrain(by); },
+        testing::ThrowsMessage<Error>(testing::HasSubstr("expected site, layer, head, head-group or map, each once")));
+  EXPECT_THAT([&] { ParseGrain("head,head-group"); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("expected head or head-group, not both")));
 }
 
 }  // namespace

@@ -227,6 +227,24 @@ TEST(ExecutedAttention, EqualLogits) {
   }
 }
 
+// Late maps are divided by the sums of their codes: values of 1 come out as 1 - lambda, however coarse the codes. In u4
+// the codes themselves sum to 1 within some per cent only.
+TEST(ExecutedAttention, LateMapsSumToOne) {
+  for (const Format format : {Format::kU8, Format::kU4}) {
+    RandomAttention in({.queries = 100, .keys = 300});
+    for (float& x : in.v) x = 1.0f;
+    AttentionPlan plan = PlanOf(Order::kLate, 64);
+    plan.probs = format;
+    const std::vector<float> got = Execute(plan, in);
+    const int width = in.problem.out.width, heads = in.problem.out.heads;
+    for (size_t i = 0; i < got.size(); ++i) {
+      const size_t row = i / static_cast<size_t>(width);
+      const float lambda = in.problem.lambda.At(static_cast<int64_t>(row) / heads, static_cast<int64_t>(row) % heads);
+      ASSERT_NEAR(got[i], 1 - lambda, 43 * 0x1p-24 * (1 + lambda)) << Info(format).name;  // as ExpectTheCodes
+    }
+  }
+}
+
 TEST(ExecutedAttention, NearTheDoubleReference) {
   for (const Order order : {Order::kLate, Order::kEarly}) {
     RandomAttention in({.queries = 300, .keys = 300, .d = 64, .v_width = 128});

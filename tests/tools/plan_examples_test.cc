@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every plan of PLANS.md's table "Simulated or executed" runs on the embedded pair as the table says, and those that
+// are only simulated are refused when executed. (tests/experiments/plans_page_test.cc asks the same of a model without
+// weights, which has no rows to divide into groups.)
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/support/golden.h"
+#include "tests/support/run_command.h"
+
+namespace tare {
+namespace {
+
+struct Example {
+  std::string plan, carried_out;
+};
+
+// Rows `| `PLAN` | what it says | carried out |`.
+std::vector<Example> Examples() {
+  std::ifstream page(TARE_SOURCE_DIR "/PLANS.md");
+  std::vector<Example> examples;
+  bool inside = false;
+  for (std::string line; std::getline(page, line); inside = inside && line.starts_with("|")) {
+    if (line == "| plan | what it says | carried out |") inside = true;
+    if (!inside || !line.starts_with("| `")) continue;
+    const size_t last = line.rfind("| ");
+    examples.push_back({line.substr(3, line.find('`', 3) - 3), line.substr(last + 2, line.rfind(" |") - last - 2)});
+  }
+  return examples;
+}
+
+// Plans of two maps mean nothing in a model of one.
+bool HasTwoMaps(const std::string& plan) { return plan.contains("[m2]") || plan.contains("difference"); }
+
+class PlanExamplesTest : public testing::Test {
+ protected:
+  Outcome Run(const std::string& model, const std::string& plan, bool executed) const {
+    std::vector<std::string> arguments{"eval",     PairFolder(model),
+                                       "--plan",   plan,
+                                       "--tasks",  "perplexity=" + std::string(PairFolder("heldout.txt")),
+                                       "--tokens", "40"};
+    if (executed) arguments.push_back("--executed");
+    if (plan.contains("+static")) arguments.insert(arguments.end(), {"--stats", folder_ / (model + ".h5")});
+    return RunTare(arguments);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(PlanExamplesTest, RunOnTheEmbeddedPairAsThePageSays) {
+  const std::vector<Example> examples = Examples();
+  ASSERT_GT(examples.size(), 12u);
+  for (const std::string model : {"novels-standard", "novels-differential"}) {
+    const Outcome stats = RunTare({"stats", PairFolder(model), "--input", PairFolder("heldout.txt"), "--tokens", "40",
+                                   "--sites", "linear_in", "--out", folder_ / (model + ".h5")});
+    ASSERT_EQ(stats.exit_code, 0) << stats.err;
+    for (const auto& [plan, carried_out] : examples) {
+      if (model == "novels-standard" && HasTwoMaps(plan)) continue;
+      ASSERT_THAT(carried_out, testing::AnyOf("simulated", "executed")) << plan;
+      const Outcome simulated = Run(model, plan, false), executed = Run(model, plan, true);
+      EXPECT_EQ(simulated.exit_code, 0) << model << ' ' << plan << '\n' << simulated.err;
+      EXPECT_EQ(executed.exit_code, carried_out == "executed" ? 0 : 2) << model << ' ' << plan << '\n' << executed.err;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tare
