@@ -82,7 +82,7 @@ ModelSites Golden(const char* name) { return ModelSitesOf(LoadConfig(GoldenFolde
 TEST(Parts, OfHeadsThatShareAKeyHead) {
   const char* plan = "q=int4/token,k=int4/token,v=int4/token,weights=int8/channel";
   const std::vector<PlanPart> parts = Parts(plan, "head-group", Golden("llama-gqa"));
-  EXPECT_THAT(Names(parts), ElementsAre("without heads", "[g0]", "[g1]"));
+  ASSERT_THAT(Names(parts), ElementsAre("without heads", "[g0]", "[g1]"));
   EXPECT_EQ(parts[2].alone.canonical(), "q[h3-5]=int4/token,k[h1]=int4/token,v[h1]=int4/token");
   EXPECT_EQ(parts[1].without.canonical(), std::string(plan) + ",q[h0-2]=f32,k[h0]=f32,v[h0]=f32");
   EXPECT_THAT(Names(Parts("q[l0-1]=int4/token", "site,layer,head-group", Golden("llama-gqa"))),
@@ -94,7 +94,7 @@ TEST(Parts, OfHeadsThatShareAKeyHead) {
 TEST(Parts, OfGroupsOfADifferentialModel) {
   const std::vector<PlanPart> parts =
       Parts("q=int4/token,k=int4/token,v=int4/token,difference=int4/row", "head-group", Golden("diffllama-gqa"));
-  EXPECT_THAT(Names(parts), ElementsAre("[g0]", "[g1]"));
+  ASSERT_THAT(Names(parts), ElementsAre("[g0]", "[g1]"));
   EXPECT_EQ(parts[0].alone.canonical(),
             "q[h0-1,h4-5]=int4/token,k[h0,h2]=int4/token,v[h0,h2]=int4/token,difference[h0-1]=int4/row");
   EXPECT_EQ(Parts("q=int4/token", "head-group,map", Golden("diffllama-gqa"))[3].alone.canonical(),
@@ -105,6 +105,7 @@ TEST(Parts, OfGroupsOfADifferentialModel) {
 TEST(Parts, OfGroupsUnderRulesForSomeHeads) {
   const std::vector<PlanPart> parts =
       Parts("q[h1-4]=int4/token,q[h2]=f32,k=int8/token", "head-group", Golden("llama-gqa"));
+  ASSERT_EQ(parts.size(), 2u);
   EXPECT_EQ(parts[0].alone.canonical(), "q[h1-2]=int4/token,q[h2]=f32,k[h0]=int8/token");
   EXPECT_EQ(parts[0].without.canonical(), "q[h1-4]=int4/token,q[h2]=f32,k=int8/token,q[h1-2]=f32,k[h0]=f32");
   EXPECT_EQ(parts[1].alone.canonical(), "q[h3-4]=int4/token,k[h1]=int8/token");
