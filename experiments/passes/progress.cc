@@ -27,6 +27,7 @@ std::string OfAll(double done, double left, double seconds) {
 }  // namespace
 
 void ProgressClock::Begin(std::string what, const Work& work, double now) {
+  if (before_ + work_.here == 0) all_since_ = now;  // what came before did none of the work
   what_ = std::move(what);
   before_ += work_.here;
   work_ = work;

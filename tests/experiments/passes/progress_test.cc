@@ -53,7 +53,8 @@ TEST(ProgressClock, EachStepHasItsOwnRate) {
 
 // Parts of 1, 2 and 5: half of the first in 5 s leaves 75 s; the first and half of the second in 20 s leave 60 s.
 TEST(ProgressClock, ShareAndTimeLeftAreOfAllParts) {
-  ProgressClock clock(0);
+  ProgressClock clock(-90);  // models are read until 0
+  clock.Begin("", {.here = 0, .after = 0}, -90);
   clock.Begin("a", {.here = 1, .after = 7}, 0);
   EXPECT_EQ(clock.Line(0, 2, "items", 0, 80), "0 % of all; a: 0 %");
   EXPECT_EQ(clock.Line(1, 2, "items", 5, 80), "6 % of all, 75 s left; a: 50 %, 5.0 s each");
