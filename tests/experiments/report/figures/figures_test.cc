@@ -48,10 +48,10 @@ TEST(FiguresTest, RowsBecomeTheDataInTheirOrder) {
 }
 
 TEST(FiguresTest, PanelsRepeatPerValueWithTheirRow) {
-  FigureData figure{.name = "bits", .table = {.columns = {{"panel"}, {"unit"}, {"model"}, {"scale"}}}};
-  figure.table.Add({"p", "nats", "m", "s"});
-  figure.table.Add({"p", "nats", "n", "s"});
-  figure.table.Add({"q", "share", "m", "s"});
+  FigureData figure{.name = "bits", .table = {.columns = {{"panel"}, {"unit"}, {"model"}, {"scale"}, {"floor"}}}};
+  figure.table.Add({"p", "nats", "m", "s", nullptr});
+  figure.table.Add({"p", "nats", "n", "s", nullptr});
+  figure.table.Add({"q", "share", "m", "s", 0.25});
   const Json specification = SpecificationOf(figure);
   EXPECT_FALSE(specification.contains("spec"));
   ASSERT_EQ(specification["concat"].size(), 2u);
@@ -59,11 +59,14 @@ TEST(FiguresTest, PanelsRepeatPerValueWithTheirRow) {
   EXPECT_EQ(second["title"], "q");
   EXPECT_EQ(second["transform"][0]["filter"]["equal"], "q");
   EXPECT_EQ(second["layer"][0]["encoding"]["y"]["title"], "share");
+  // What is null is left out.
+  EXPECT_EQ(second["layer"][0]["encoding"]["y"]["scale"]["domainMin"], 0.25);
+  EXPECT_FALSE(specification["concat"][0]["layer"][0]["encoding"]["y"]["scale"].contains("domainMin"));
 }
 
 TEST(FiguresTest, ANameLikeAPlaceholderIsAName) {
-  FigureData figure{.name = "bits", .table = {.columns = {{"panel"}, {"unit"}, {"model"}, {"scale"}}}};
-  for (const char* model : {"$unit", "$(id)", "$"}) figure.table.Add({"p", "nats", model, "$x"});
+  FigureData figure{.name = "bits", .table = {.columns = {{"panel"}, {"unit"}, {"model"}, {"scale"}, {"floor"}}}};
+  for (const char* model : {"$unit", "$(id)", "$"}) figure.table.Add({"p", "nats", model, "$x", nullptr});
   EXPECT_TRUE(SpecificationOf(figure).dump().contains(R"x(["$unit","$(id)","$"])x"));
 }
 
