@@ -34,6 +34,7 @@ void AddMaps(CLI::App& app);
 void AddSearch(CLI::App& app);
 void AddTokenize(CLI::App& app);
 void AddMake(CLI::App& app);
+void AddProbe(CLI::App& app);
 void AddBench(CLI::App& app);
 void AddReport(CLI::App& app);
 void AddPlot(CLI::App& app);

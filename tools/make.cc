@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare make: multiple-choice items made from a text, in the format of the choice task.
+// tare make: items made from a text or made up, for the choice task or with answers to generate. kMakers is the table
+// of kinds; each ends with what guesses score on its items.
 #include <memory>
 
 #include "experiments/model/config.h"
+#include "experiments/tasks/made/arithmetic.h"
 #include "experiments/tasks/made/copies.h"
+#include "experiments/tasks/made/counted_words.h"
 #include "experiments/tasks/made/needles.h"
 #include "experiments/tasks/made/shots.h"
+#include "experiments/tasks/made/variables.h"
+#include "experiments/tasks/probes.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -19,16 +24,45 @@ namespace tare {
 namespace {
 
 struct MakeArguments {
-  std::string model, text, out, templates, data;
+  std::string model, text, out, json, templates, data;
   std::vector<int64_t> lengths{512};
   std::vector<double> depths{0, 0.25, 0.5, 0.75, 1};
   std::vector<std::string> orders{"random", "alternating"};
-  std::string wrong = "others";
+  std::string wrong = "others", answers = "choices";
   NeedleQuestion needles;
   ShotQuestion shots;
+  VariableQuestion variables;
+  CommonWordQuestion common;
+  SumQuestion sums;
+  StoryQuestion stories;
   size_t samples = 50;
   uint64_t seed = 1;
 };
+
+// The items of all samples, by their lengths in positions: combinations of each.
+struct Volume {
+  double combinations = 1;
+  std::vector<double> lengths;
+};
+
+struct Maker {
+  const char *name, *what;
+  void (*add)(CLI::App& command, MakeArguments& options);  // its own options
+  Volume (*volume)(const MakeArguments& options);
+  std::vector<Json> (*make)(const MakeArguments& options);
+  const char *example, *more;  // options after "tare make NAME", and a second command
+};
+
+// What all questions have.
+template <typename Question>
+Question Common(Question question, const MakeArguments& options) {
+  question.samples = options.samples;
+  question.seed = options.seed;
+  question.answers = ParseAnswerForm(options.answers);
+  if constexpr (requires { question.lengths; }) question.lengths = options.lengths;
+  if constexpr (requires { question.depths; }) question.depths = options.depths;
+  return question;
+}
 
 // A tokenizer alone has no limit on positions.
 void CheckLengths(const MakeArguments& options) {
@@ -42,159 +76,251 @@ void CheckLengths(const MakeArguments& options) {
 // as so many positions.
 constexpr double kMostPositions = 1e9, kLeastOfItem = 100;
 
-// `lengths`: of each combination but for the samples.
-void CheckSize(const MakeArguments& options, double combinations, const std::vector<double>& lengths) {
+void CheckSize(const MakeArguments& options, const Volume& volume) {
   double positions = 0;
-  for (const double length : lengths) positions += std::max(length, kLeastOfItem);
+  for (const double length : volume.lengths) positions += std::max(length, kLeastOfItem);
   const auto samples = static_cast<double>(options.samples);
-  positions *= samples * combinations;
+  positions *= samples * volume.combinations;
   if (positions > kMostPositions)
     FailUsage("--samples: got {:.0f} items of {:.3g} positions in all, expected at most {:.0e}; try fewer",
-              samples * combinations * static_cast<double>(lengths.size()), positions, kMostPositions);
+              samples * volume.combinations * static_cast<double>(volume.lengths.size()), positions, kMostPositions);
 }
 
-using Make = std::vector<Json> (*)(const MakeArguments& options, const Haystack& haystack, const Tokenizer& tokenizer);
-
-std::vector<Json> Needles(const MakeArguments& options, const Haystack& haystack, const Tokenizer& tokenizer) {
-  NeedleQuestion question = options.needles;
-  if (!options.templates.empty()) question.templates = LoadNeedleTemplates(options.templates);
-  question.wrong = ParseWrongEndings(options.wrong);
-  question.lengths = options.lengths;
-  question.depths = options.depths;
-  question.samples = options.samples;
-  question.seed = options.seed;
-  return MakeNeedles(question, haystack, tokenizer);
-}
-
-std::vector<Json> Copies(const MakeArguments& options, const Haystack& haystack, const Tokenizer& tokenizer) {
-  return MakeCopies({options.lengths, options.depths, options.samples, options.seed}, haystack, tokenizer);
-}
-
-void Write(const MakeArguments& options, const std::vector<Json>& items) {
-  std::string lines;
-  for (const Json& item : items) lines += JsonText(item) + "\n";
-  WriteFileAtomically(options.out, lines);
-  PrintLine("{}: {}", options.out, Counted(std::ssize(items), "item"));
-}
-
-void RunOfText(const MakeArguments& options, Make make) {
-  const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.text, options.templates}, {options.out});
-  CheckSize(options, static_cast<double>(options.depths.size() * options.needles.questions),
-            {options.lengths.begin(), options.lengths.end()});
+// make(haystack, tokenizer)
+template <typename Make>
+std::vector<Json> OfText(const MakeArguments& options, Make make) {
   CheckLengths(options);
   const MappedFile file(options.text);
   const Tokenizer tokenizer = Tokenizer::LoadFile(options.model);
-  Write(options, make(options, Haystack(file.text(), tokenizer, options.text), tokenizer));
+  return make(Haystack(file.text(), tokenizer, options.text), tokenizer);
 }
 
-void RunShots(const MakeArguments& options) {
-  const std::vector<AtomicFile> claims = ClaimFiles({options.text, options.data}, {options.out});
-  constexpr double kPositionsOfShot = 16;  // of a line made up here, some ten words
-  std::vector<double> lengths;
-  for (const size_t shots : options.shots.shots) lengths.push_back(kPositionsOfShot * static_cast<double>(shots));
-  CheckSize(options, static_cast<double>(options.orders.size() * options.shots.seeds), lengths);
-  ShotQuestion question = options.shots;
+std::vector<Json> Needles(const MakeArguments& options) {
+  NeedleQuestion question = Common(options.needles, options);
+  if (!options.templates.empty()) question.templates = LoadNeedleTemplates(options.templates);
+  question.wrong = ParseWrongEndings(options.wrong);
+  return OfText(options, [&](const Haystack& haystack, const Tokenizer& tokenizer) {
+    return MakeNeedles(question, haystack, tokenizer);
+  });
+}
+
+std::vector<Json> Copies(const MakeArguments& options) {
+  return OfText(options, [&](const Haystack& haystack, const Tokenizer& tokenizer) {
+    return MakeCopies(Common(CopyQuestion(), options), haystack, tokenizer);
+  });
+}
+
+std::vector<Json> Variables(const MakeArguments& options) {
+  return OfText(options, [&](const Haystack& haystack, const Tokenizer& tokenizer) {
+    return MakeVariables(Common(options.variables, options), haystack, tokenizer);
+  });
+}
+
+std::vector<Json> CommonWordLists(const MakeArguments& options) {
+  CheckLengths(options);
+  const MappedFile file(options.text);
+  return MakeCommonWords(Common(options.common, options), CommonWords(Haystack::WordsOf(file.text(), options.text)),
+                         Tokenizer::LoadFile(options.model));
+}
+
+std::vector<Json> FrequentWordLists(const MakeArguments& options) {
+  CheckLengths(options);
+  return MakeFrequentWords(Common(FrequentWordQuestion(), options), Tokenizer::LoadFile(options.model));
+}
+
+std::vector<Json> Shots(const MakeArguments& options) {
+  ShotQuestion question = Common(options.shots, options);
   question.orders.clear();
   for (const std::string& order : options.orders) question.orders.push_back(ParseShotOrder(order));
-  question.samples = options.samples;
-  question.seed = options.seed;
-  if (!options.data.empty()) return Write(options, MakeShots(question, LoadExamples(options.data)));
+  if (!options.data.empty()) return MakeShots(question, LoadExamples(options.data));
   const MappedFile file(options.text);
-  Write(options, MakeShots(question, Haystack::WordsOf(file.text(), options.text)));
+  return MakeShots(question, Haystack::WordsOf(file.text(), options.text));
 }
 
-void AddCommon(CLI::App& command, MakeArguments& options) {
-  AddWhole(command, "--samples", options.samples, "items (for needles: haystacks) per combination", 1, 1'000'000);
-  command.add_option("--seed", options.seed, "seed of all random draws")->capture_default_str();
-  command
-      .add_option("--out", options.out, "JSON lines file to write, for --tasks choice=FILE of eval, sweep and compare")
-      ->required();
+std::vector<Json> Sums(const MakeArguments& options) { return MakeSums(Common(options.sums, options)); }
+std::vector<Json> Stories(const MakeArguments& options) { return MakeStories(Common(options.stories, options)); }
+
+Volume OfDepths(const MakeArguments& options) {
+  return {static_cast<double>(options.depths.size() * options.needles.questions),
+          {options.lengths.begin(), options.lengths.end()}};
 }
 
-void AddOfText(CLI::App& command, const std::shared_ptr<MakeArguments>& options, Make make) {
+Volume OfLengths(const MakeArguments& options) { return {1, {options.lengths.begin(), options.lengths.end()}}; }
+
+Volume OfShots(const MakeArguments& options) {
+  constexpr double kPositionsOfShot = 16;  // of a line made up here, some ten words
+  Volume volume{static_cast<double>(options.orders.size() * options.shots.seeds), {}};
+  for (const size_t shots : options.shots.shots)
+    volume.lengths.push_back(kPositionsOfShot * static_cast<double>(shots));
+  return volume;
+}
+
+// Of a worked example: a sum has 12 positions a digit, a story 24 a sentence.
+Volume OfExamples(size_t shots, const std::vector<size_t>& sizes, double positions) {
+  Volume volume;
+  for (const size_t size : sizes)
+    volume.lengths.push_back(positions * static_cast<double>(size + 1) * static_cast<double>(shots + 1));
+  return volume;
+}
+Volume OfSums(const MakeArguments& options) { return OfExamples(options.sums.shots, options.sums.digits, 12); }
+Volume OfStories(const MakeArguments& options) { return OfExamples(options.stories.shots, options.stories.steps, 24); }
+
+void AddModel(CLI::App& command, MakeArguments& options) {
   command
-      .add_option("MODEL", options->model,
+      .add_option("MODEL", options.model,
                   "checkpoint folder, quantized checkpoint or tokenizer file whose tokenizer counts the lengths")
       ->required();
-  command.add_option("--text", options->text, "prose to make the items from, UTF-8")->required();
-  AddList(command, "--lengths", options->lengths, "positions per item, including <s> and the longest ending")
+  AddList(command, "--lengths", options.lengths, "positions per item, including <s> and the longest ending")
       ->check(WholeNumber(1, 1 << 24))
       ->capture_default_str();
-  AddList(command, "--depths", options->depths, "where the answer is, from 0 (start) to 1 (end)")
+}
+
+void AddText(CLI::App& command, MakeArguments& options) {
+  AddModel(command, options);
+  command.add_option("--text", options.text, "prose to make the items from, UTF-8")->required();
+}
+
+void AddDepths(CLI::App& command, MakeArguments& options) {
+  AddText(command, options);
+  AddList(command, "--depths", options.depths, "where the answer is, from 0 (start) to 1 (end)")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  AddCommon(command, *options);
-  command.callback([options, make] { RunOfText(*options, make); });
 }
 
-void AddNeedles(CLI::App& make) {
-  auto options = std::make_shared<MakeArguments>();
-  CLI::App* command = make.add_subcommand("needles", "hide sentences in prose and ask about one of them");
-  AddWhole(*command, "--needles", options->needles.needles, "needles hidden in each haystack", 1, 1000);
-  AddWhole(*command, "--questions", options->needles.questions,
+void AddNeedles(CLI::App& command, MakeArguments& options) {
+  NeedleQuestion& needles = options.needles;
+  AddDepths(command, options);
+  AddWhole(command, "--needles", needles.needles, "names with numbers in each haystack", 1, 1000);
+  AddWhole(command, "--questions", needles.questions,
            "questions per haystack, one item each; earlier questions come with their answers", 1, 1000);
+  AddWhole(command, "--values", needles.values, "numbers of each name, all of them asked for", 1, 1000);
+  AddWhole(command, "--names", needles.names, "names that a question asks for at once", 1, 1000);
   command
-      ->add_option("--wrong", options->wrong,
-                   "wrong endings: others (needles' numbers), changed (the answer with one digit changed), swapped "
-                   "(with two digits swapped)")
+      .add_option("--wrong", options.wrong,
+                  "wrong endings, which are other needles' numbers: others (any), changed (that differ in one digit), "
+                  "swapped (with digits swapped)")
       ->check(CLI::IsMember({"others", "changed", "swapped"}))
       ->capture_default_str();
-  command->add_option("--templates", options->templates,
-                      "JSON with \"needle\" ({name}, {number}), \"question\" ({name}) and \"names\"");
-  AddOfText(*command, options, Needles);
-  command->footer(
-      Examples({"tare make needles experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths "
-                "256,512 --needles 4 --questions 2 --out needles.jsonl",
-                "tare eval experiments/pair/novels-standard --tasks choice=needles.jsonl --by depth,length"}));
+  command.add_option("--templates", options.templates,
+                     "JSON with \"needle\" ({name}, {number}), \"question\" ({name}) and \"names\"");
 }
 
-void AddCopies(CLI::App& make) {
-  auto options = std::make_shared<MakeArguments>();
-  CLI::App* command = make.add_subcommand("copies", "repeat a passage of prose up to a name");
-  AddOfText(*command, options, Copies);
-  command->footer(
-      Examples({"tare make copies experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths "
-                "256,512 --out copies.jsonl",
-                "tare eval experiments/pair/novels-standard --tasks choice=copies.jsonl --by length"}));
+void AddVariables(CLI::App& command, MakeArguments& options) {
+  AddDepths(command, options);
+  AddWhole(command, "--chains", options.variables.chains, "chains of assignments", 1, 1000);
+  AddWhole(command, "--hops", options.variables.hops, "assignments of a variable to the next", 0, 1000);
 }
 
-void AddShots(CLI::App& make) {
-  auto options = std::make_shared<MakeArguments>();
-  CLI::App* command = make.add_subcommand("shots", "list labelled examples, and one more without its label");
-  CLI::Option_group* const source = command->add_option_group("source");
-  source->add_option("--text", options->text, "prose whose words make up the examples; labels are arbitrary");
-  source->add_option("--data", options->data, "or ready examples: JSON lines {\"text\", \"label\"}");
+void AddCommonWords(CLI::App& command, MakeArguments& options) {
+  AddText(command, options);
+  AddWhole(command, "--common", options.common.common, "common words", 1, 1000);
+  AddWhole(command, "--often", options.common.often, "how often each stands in the list", 3, 1000);
+  AddWhole(command, "--otherwise", options.common.otherwise, "how often any other word does", 2, 999);
+}
+
+void AddShots(CLI::App& command, MakeArguments& options) {
+  CLI::Option_group* const source = command.add_option_group("source");
+  source->add_option("--text", options.text, "prose whose words make up the examples; labels are arbitrary");
+  source->add_option("--data", options.data, "or ready examples: JSON lines {\"text\", \"label\"}");
   source->require_option(1);
-  ShotQuestion& shots = options->shots;
-  AddList(*command, "--shots", shots.shots, "examples in the context, over all classes")
+  ShotQuestion& shots = options.shots;
+  AddList(command, "--shots", shots.shots, "examples in the context, over all classes")
       ->check(WholeNumber(1, 1'000'000))
       ->capture_default_str();
-  command->add_option("--classes", shots.classes, "classes of made-up examples, 2 to 8")->capture_default_str();
-  AddList(*command, "--orders", options->orders, "order of the examples: random, or alternating by class")
+  command.add_option("--classes", shots.classes, "classes of made-up examples, 2 to 8")->capture_default_str();
+  AddList(command, "--orders", options.orders, "order of the examples: random, or alternating by class")
       ->check(CLI::IsMember({"random", "alternating"}))
       ->capture_default_str();
-  AddWhole(*command, "--seeds", shots.seeds, "draws of each order", 1, 1000);
-  command->add_option("--line", shots.line, "template of an example; the model completes the label of the last one")
+  AddWhole(command, "--seeds", shots.seeds, "draws of each order", 1, 1000);
+  command.add_option("--line", shots.line, "template of an example; the model completes the label of the last one")
       ->capture_default_str();
-  AddCommon(*command, *options);
-  command->footer(
-      Examples({"tare make shots --text experiments/pair/heldout.txt --shots 8,16,32 --out shots.jsonl",
-                "tare eval experiments/pair/novels-standard --tasks choice=shots.jsonl --by order,shots --over seed"}));
-  command->callback([options] { RunShots(*options); });
+}
+
+void AddSums(CLI::App& command, MakeArguments& options) {
+  AddList(command, "--digits", options.sums.digits, "digits of both numbers, 2 to 15")
+      ->check(WholeNumber(2, 15))
+      ->capture_default_str();
+  AddWhole(command, "--shots", options.sums.shots, "worked examples in the context", 0, 10000);
+}
+
+void AddStories(CLI::App& command, MakeArguments& options) {
+  AddList(command, "--steps", options.stories.steps, "steps of a story, 1 to 8")
+      ->check(WholeNumber(1, 8))
+      ->capture_default_str();
+  AddWhole(command, "--shots", options.stories.shots, "worked examples in the context", 0, 10000);
+}
+
+constexpr Maker kMakers[] = {
+    {"needles", "hide sentences in prose and ask about one or more of them", AddNeedles, OfDepths, Needles,
+     "experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths 256,512 --needles 4 --questions 2",
+     "tare eval experiments/pair/novels-standard --tasks choice=needles.jsonl --by depth,length"},
+    {"variables", "hide chains of assignments in prose and ask where one leads", AddVariables, OfDepths, Variables,
+     "experiments/pair/novels-standard --text experiments/pair/heldout.txt --chains 4 --hops 2",
+     "tare eval experiments/pair/novels-standard --tasks choice=variables.jsonl --by depth"},
+    {"common-words", "list words of a text and ask for the most common", AddCommonWords, OfLengths, CommonWordLists,
+     "experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths 256,512",
+     "tare eval experiments/pair/novels-standard --tasks choice=common-words.jsonl --by length"},
+    {"frequent-words", "list made-up words and ask for the most frequent", AddModel, OfLengths, FrequentWordLists,
+     "experiments/pair/novels-standard --lengths 256,512",
+     "tare eval experiments/pair/novels-standard --tasks choice=frequent-words.jsonl --by length"},
+    {"shots", "list labelled examples, and one more without its label", AddShots, OfShots, Shots,
+     "--text experiments/pair/heldout.txt --shots 8,16,32",
+     "tare eval experiments/pair/novels-standard --tasks choice=shots.jsonl --by order,shots --over seed"},
+    {"copies", "repeat a passage of prose up to a name", AddDepths, OfDepths, Copies,
+     "experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths 256,512",
+     "tare eval experiments/pair/novels-standard --tasks choice=copies.jsonl --by length"},
+    {"sums", "add numbers of many digits, after worked examples", AddSums, OfSums, Sums, "--digits 2,3,4 --shots 4",
+     "tare eval experiments/pair/novels-standard --tasks choice=sums.jsonl --by digits"},
+    {"stories", "ask for a number after a few steps of a story", AddStories, OfStories, Stories,
+     "--steps 2,3 --answers targets", "tare make stories --steps 2,3 --shots 8 --out choices.jsonl"},
+};
+
+void RunMaker(const Maker& maker, const MakeArguments& options) {
+  const std::vector<AtomicFile> claims =
+      ClaimFiles({options.model, options.text, options.templates, options.data}, {options.out, options.json});
+  CheckSize(options, maker.volume(options));
+  const std::vector<Json> items = maker.make(options);
+  std::string lines;
+  for (const Json& item : items) lines += JsonText(item) + "\n";
+  WriteFileAtomically(options.out, lines);
+  const ProbeReport report = ProbeItems(options.out);
+  if (PrintsTables(options.json)) {
+    PrintLine("{}: {}", options.out, Counted(std::ssize(items), "item"));
+    PrintText("{}", ProbeText(report));
+  }
+  WriteJson(options.json, ProbeJson(report));
+}
+
+void AddMaker(CLI::App& make, const Maker& maker) {
+  auto options = std::make_shared<MakeArguments>();
+  CLI::App* command = make.add_subcommand(maker.name, maker.what);
+  maker.add(*command, *options);
+  command
+      ->add_option("--answers", options->answers,
+                   "choices (for --tasks choice=FILE of eval, sweep and compare), or targets (for answers that the "
+                   "model writes)")
+      ->check(CLI::IsMember({"choices", "targets"}))
+      ->capture_default_str();
+  AddWhole(*command, "--samples", options->samples, "items (for needles: haystacks) per combination", 1, 1'000'000);
+  command->add_option("--seed", options->seed, "seed of all random draws")->capture_default_str();
+  command->add_option("--out", options->out, "JSON lines file to write")->required();
+  command->add_option("--json", options->json, "write what guesses score as JSON to a file, or - for standard output");
+  const std::string example = Formatted("tare make {} {} --out {}.jsonl", maker.name, maker.example, maker.name);
+  command->footer(Examples({example, maker.more}));
+  command->callback([options, &maker] { RunMaker(maker, *options); });
 }
 
 }  // namespace
 
 void AddMake(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("make", "make multiple-choice items: retrieval, examples in context, copying");
+  CLI::App* command =
+      app.add_subcommand("make", "make items: retrieval, examples in context, copying, counting, arithmetic");
   command->require_subcommand(1);
   command->footer(
       Examples({"tare make needles experiments/pair/novels-standard --text experiments/pair/heldout.txt --lengths 256 "
                 "--out needles.jsonl",
                 "tare eval experiments/pair/novels-standard --tasks choice=needles.jsonl --by depth"}));
-  AddNeedles(*command);
-  AddShots(*command);
-  AddCopies(*command);
+  for (const Maker& maker : kMakers) AddMaker(*command, maker);
 }
 
 }  // namespace tare

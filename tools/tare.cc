@@ -172,6 +172,7 @@ int Run(int argc, char** argv) {
   tare::AddSearch(app);
   tare::AddTokenize(app);
   tare::AddMake(app);
+  tare::AddProbe(app);
   tare::AddBench(app);
   tare::AddReport(app);
   tare::AddPlot(app);

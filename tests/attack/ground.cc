@@ -103,11 +103,12 @@ const std::vector<Subject>& Subjects() {
       {"items.jsonl",
        Form::kJson,
        {{"eval", "m", "--tasks", "choice=items.jsonl", "--records", "out/r", "--json", "-"},
+        {"probe", "items.jsonl", "--json", "-"},
         {"stats", "m", "--input", "items.jsonl", "--out", "out/s.h5"}}},
       {"templates.json",
        Form::kJson,
        {{"make", "needles", "m", "--text", "prose.txt", "--templates", "templates.json", "--needles", "1", "--lengths",
-         "64", "--samples", "1", "--out", "out/n.jsonl"}}},
+         "64", "--samples", "1", "--answers", "targets", "--out", "out/n.jsonl"}}},
       {"v/expected.safetensors",
        Form::kSafetensors,
        {{"stats", "v", "--input", "v/expected.safetensors", "--json", "-"},
@@ -210,7 +211,7 @@ const std::vector<Job>& Jobs() {
       {{"convert", "m", "--to", "diff_v1", "--out", "out/v1", "--json", "out/v1.json"}, {}, "out/v1"},
       {{"inspect", "q.h5", "--json", "out/i.json"}},
       {{"make", "needles", "m", "--text", "prose.txt", "--templates", "templates.json", "--needles", "1", "--lengths",
-        "64", "--out", "out/n.jsonl"}},
+        "64", "--answers", "targets", "--out", "out/n.jsonl", "--json", "out/n.json"}},
   };
   return jobs;
 }

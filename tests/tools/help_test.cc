@@ -34,7 +34,9 @@ std::vector<std::string> Help(const std::string& words) {
 std::vector<std::string> Commands() {
   std::vector<std::string> commands{""};
   for (const std::string& line : LinesOf({"manual"})) {
-    if (line.starts_with(".SS tare ")) commands.push_back(line.substr(9));
+    if (!line.starts_with(".SS tare ")) continue;
+    commands.push_back(line.substr(9));
+    std::erase(commands.back(), '\\');  // "common\-words"
   }
   return commands;
 }

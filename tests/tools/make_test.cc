@@ -37,7 +37,8 @@ class MakeCommand : public testing::Test {
 TEST_F(MakeCommand, NeedlesByDepthAndLength) {
   const Outcome made = Make({"needles", model_, "--lengths", "120,160", "--depths", "0,1", "--samples", "2"});
   ASSERT_EQ(made.exit_code, 0) << made.err;
-  EXPECT_THAT(made.out, HasSubstr("items.jsonl: 8 items"));
+  EXPECT_THAT(made.out, HasSubstr("items.jsonl: 8 items\nWhat guesses score, 8 items of 2 samples; chance is 0.250\n"));
+  EXPECT_THAT(made.out, HasSubstr("no guess differs from chance"));
   const std::string csv = folder_ / "g.csv", records = folder_ / "r.jsonl";
   const Outcome outcome =
       Eval({"--by", "depth,length", "--csv", csv, "--records", records, "--json", folder_ / "e.json"});
@@ -64,8 +65,37 @@ TEST_F(MakeCommand, ShotsBySpreadOfTheirOrder) {
 }
 
 TEST_F(MakeCommand, CopiesAreItems) {
-  ASSERT_EQ(Make({"copies", model_, "--lengths", "96", "--samples", "1", "--depths", "0.5"}).exit_code, 0);
+  ASSERT_EQ(Make({"copies", model_, "--lengths", "400", "--samples", "1", "--depths", "0.5"}).exit_code, 0);
   EXPECT_EQ(Eval({}).exit_code, 0);
+}
+
+// Every maker writes both forms and says what guesses score; its choices are items of the choice task.
+TEST_F(MakeCommand, EveryMakerMakesItsItems) {
+  const std::string out = folder_ / "items.jsonl", json = folder_ / "p.json", text = folder_ / "t.txt";
+  for (std::vector<std::string> words : std::vector<std::vector<std::string>>{
+           {"needles", model_, "--text", text, "--lengths", "200", "--needles", "4", "--values", "2", "--wrong",
+            "others"},
+           {"variables", model_, "--text", text, "--lengths", "300", "--chains", "2", "--hops", "1"},
+           {"common-words", model_, "--text", text, "--lengths", "300", "--often", "6"},
+           {"frequent-words", model_, "--lengths", "100"},
+           {"shots", "--text", text, "--shots", "4", "--seeds", "1"},
+           {"copies", model_, "--text", text, "--lengths", "400"},
+           {"sums", "--digits", "2", "--shots", "1"},
+           {"stories", "--steps", "1", "--shots", "1"}}) {
+    words.insert(words.begin(), "make");
+    words.insert(words.end(), {"--samples", "2", "--out", out, "--json", json});
+    Outcome made = RunTare(words);
+    ASSERT_EQ(made.exit_code, 0) << words[1] << made.err;
+    EXPECT_EQ(Json::parse(GetFile(json))["schema"], "tare.probes/1") << words[1];
+    EXPECT_NEAR(Json::parse(GetFile(json))["chance"].get<double>(), words[1] == "variables" ? 0.5 : 0.3, 0.051);
+    EXPECT_EQ(RunTare({"probe", out}).out, made.out.substr(made.out.find('\n') + 1)) << words[1];
+    words.insert(words.end(), {"--answers", "targets"});
+    made = RunTare(words);
+    ASSERT_EQ(made.exit_code, 0) << words[1] << made.err;
+    const std::string line = GetFile(out).substr(0, GetFile(out).find('\n'));
+    EXPECT_TRUE(Json::parse(line).at("targets").at(0).is_string()) << line;
+    EXPECT_EQ(Json::parse(GetFile(json))["chance"], Json()) << words[1];
+  }
 }
 
 TEST_F(MakeCommand, ItemsThatAreTooLongAreRefusedFirst) {
@@ -95,11 +125,16 @@ TEST_F(MakeCommand, WhatIsTooMuchIsRefusedBeforeAnythingRuns) {
   refused({"copies", model_, "--samples", "1000000", "--lengths", "256,512", "--depths", "0,1"},
           "--samples: got 4000000 items of 1.54e+09 positions in all");
   refused({"shots", "--samples", "1000000", "--shots", "4,8", "--seeds", "1000"}, "--samples: got 4000000000 items");
+  const Outcome sums = RunTare({"make", "sums", "--samples", "1000000", "--shots", "100", "--out", folder_ / "n"});
+  EXPECT_EQ(sums.exit_code, 2);
+  EXPECT_THAT(sums.err, HasSubstr("--samples: got 2000000 items of 8.48e+09 positions in all"));
 }
 
 TEST_F(MakeCommand, WrongUsage) {
   EXPECT_EQ(Make({"needles", model_, "--depths", "2"}).exit_code, 2);
   EXPECT_EQ(Make({"needles", model_, "--wrong", "none"}).exit_code, 2);
+  EXPECT_EQ(Make({"needles", model_, "--answers", "none"}).exit_code, 2);
+  EXPECT_EQ(RunTare({"make", "sums", "--digits", "16", "--out", folder_ / "n"}).exit_code, 2);
   EXPECT_EQ(Make({"shots", "--data", "d.jsonl"}).exit_code, 2) << "either a text or data";
   EXPECT_EQ(RunTare({"make"}).exit_code, 2);
   const Outcome itself = RunTare({"make", "shots", "--text", folder_ / "t.txt", "--out", folder_ / "t.txt"});

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "quant/base/error.h"
 
@@ -12,7 +11,7 @@ namespace {
 
 constexpr size_t kStretch = 8;  // words of it that stand again before the name
 constexpr size_t kCopyEndings = 4;
-constexpr int kTries = 100;  // passages, until one has a name
+constexpr int kTries = 30000;  // passages, until one has four names that can be asked for: it takes one second
 
 bool IsUpper(char c) { return 'A' <= c && c <= 'Z'; }
 bool IsLower(char c) { return 'a' <= c && c <= 'z'; }
@@ -40,63 +39,80 @@ std::vector<std::string> Distinct(const std::vector<Place>& places) {
   return names;
 }
 
-// The name nearest to a depth.
-std::optional<Place> PlaceAt(double depth, const std::vector<Place>& places, size_t words) {
-  if (places.empty()) return std::nullopt;
-  const double wanted = depth * static_cast<double>(words);
-  return std::ranges::min(places, {}, [&](const Place& p) { return std::abs(static_cast<double>(p.word) - wanted); });
+// The words that stand again before a place.
+Haystack::Words StretchBefore(Haystack::Words words, const Place& place) {
+  return words.subspan(place.word - kStretch, kStretch);
 }
 
-// The passage, and the words before a place repeated.
-std::string Repeated(Haystack::Words words, size_t end) {
-  const size_t stretch = std::min(kStretch, end);
-  return Joined(words) + "\n " + Joined(words.subspan(end - stretch, stretch));
+// For each depth the nearest place of a name that no other depth has. turns: the order in which depths choose.
+std::vector<Place> PlacesAt(const std::vector<double>& depths, const std::vector<size_t>& turns,
+                            Haystack::Words words) {
+  std::vector<Place> left = NamesIn(words), chosen(depths.size());
+  for (const size_t turn : turns) {
+    if (left.empty()) return {};
+    const double wanted = depths[turn] * static_cast<double>(words.size());
+    chosen[turn] =
+        std::ranges::min(left, {}, [&](const Place& p) { return std::abs(static_cast<double>(p.word) - wanted); });
+    std::erase_if(left, [&](const Place& p) { return p.name == chosen[turn].name; });
+  }
+  return chosen;
+}
+
+// Whether no stretch before a place has any of the names.
+bool AreApart(const std::vector<Place>& places, Haystack::Words words) {
+  return std::ranges::none_of(places, [&](const Place& place) {
+    const std::string stretch = Joined(StretchBefore(words, place));
+    return std::ranges::any_of(places, [&](const Place& other) { return stretch.contains(other.name); });
+  });
 }
 
 class CopyMaker {
  public:
   CopyMaker(const CopyQuestion& question, const Haystack& haystack, const Tokenizer& tokenizer)
-      : haystack_(haystack), tokenizer_(tokenizer), names_(Distinct(NamesIn(haystack.words()))), draws_(question.seed) {
-    if (names_.size() < kCopyEndings)
-      Fail("copies: got a text with {} names, expected at least {}; try a novel", names_.size(), kCopyEndings);
-    longest_ = {std::ranges::max(names_, {}, [&](const std::string& name) { return TokensWithin(name, tokenizer); })};
+      : haystack_(haystack),
+        tokenizer_(tokenizer),
+        draws_(question.seed),
+        depths_(question.depths, kCopyEndings),
+        writer_(question.answers, question.seed) {
+    const std::vector<std::string> names = Distinct(NamesIn(haystack.words()));
+    if (names.size() < kCopyEndings)
+      Fail("copies: got a text with {} names, expected at least {}; try a novel", names.size(), kCopyEndings);
+    longest_ = {std::ranges::max(names, {}, [&](const std::string& name) { return TokensWithin(name, tokenizer); })};
   }
 
-  Json Item(size_t sample, int64_t length, double depth) {
+  Json Item(size_t sample, int64_t length, size_t turn) {
+    const std::vector<double> depths = depths_.At(turn, draws_);
     for (int tries = 0; tries < kTries; ++tries) {
+      const std::vector<size_t> turns = draws_.Sample(kCopyEndings, kCopyEndings);
       std::vector<Place> places;
-      std::optional<Place> place;
       const std::string context =
-          Filled(haystack_, length, longest_, tokenizer_, draws_, "copies", [&](Haystack::Words words) {
-            places = NamesIn(words);
-            place = PlaceAt(depth, places, words.size());
-            return Repeated(words, place ? place->word : words.size());
+          Filled(haystack_, length, longest_, tokenizer_, draws_, "copies", [&](Haystack::Words words) -> std::string {
+            places = PlacesAt(depths, turns, words);
+            if (words.empty()) return "\n";
+            if (places.empty() || !AreApart(places, words)) return "";
+            return Joined(words) + "\n " + Joined(StretchBefore(words, places[0]));
           });
-      if (!place) continue;
-      std::vector<std::string> endings{place->name};
-      AddOthers(Distinct(places), endings);
-      AddOthers(names_, endings);
-      draws_.Shuffle(endings);
-      return {
-          {"ctx", context}, {"endings", endings}, {"label", std::ranges::find(endings, place->name) - endings.begin()},
-          {"depth", depth}, {"length", length},   {"sample", sample}};
+      if (context.empty() || places.empty()) continue;
+      return writer_.Write({.context = context,
+                            .answer = places[0].name,
+                            .wrong = {places[1].name, places[2].name, places[3].name},
+                            .keys = {{"depth", depths[0]}, {"length", length}, {"sample", sample}},
+                            .stop = {"\n", ".", ",", ";", "!", "?"},
+                            .score = "contains"});
     }
-    Fail("copies: got no name in {} passages of length {}, expected some; try another text, or longer ones", kTries,
-         length);
+    Fail(
+        "copies: got no passage of length {} with {} names apart in {}, expected some; try longer ones, or another "
+        "text",
+        length, kCopyEndings, kTries);
   }
 
  private:
-  void AddOthers(const std::vector<std::string>& names, std::vector<std::string>& endings) {
-    for (const size_t i : draws_.Sample(names.size(), names.size())) {
-      if (endings.size() == kCopyEndings) return;
-      if (!std::ranges::contains(endings, names[i])) endings.push_back(names[i]);
-    }
-  }
-
   const Haystack& haystack_;
   const Tokenizer& tokenizer_;
-  std::vector<std::string> names_, longest_;
+  std::vector<std::string> longest_;
   Draws draws_;
+  DepthDealer depths_;
+  ItemWriter writer_;
 };
 
 }  // namespace
@@ -112,10 +128,11 @@ std::string_view NameIn(std::string_view before, std::string_view word) {
 }
 
 std::vector<Json> MakeCopies(const CopyQuestion& question, const Haystack& haystack, const Tokenizer& tokenizer) {
+  CheckDepths(question.depths);
   CopyMaker maker(question, haystack, tokenizer);
-  return ForGrid(question.samples, question.lengths, question.depths, [&](size_t sample, int64_t length, double depth) {
-    return std::vector{maker.Item(sample, length, depth)};
-  });
+  return ForGrid(
+      question.samples, question.lengths, question.depths.size(),
+      [&](size_t sample, int64_t length, size_t turn) { return std::vector{maker.Item(sample, length, turn)}; });
 }
 
 }  // namespace tare

@@ -2,6 +2,8 @@
 #include "experiments/tasks/made/haystack.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <unordered_map>
 
 #include "experiments/text/utf8.h"
@@ -66,6 +68,7 @@ std::string Filled(const Haystack& haystack, int64_t positions, const std::vecto
   Haystack::Words words = haystack.Draw(room - bare, draws);
   while (true) {
     std::string context = make(words);
+    if (context.empty()) return context;
     const size_t taken = PositionsOf(context, endings, tokenizer);
     if (taken <= room || words.empty()) return context;
     words = words.first(words.size() - std::min(words.size(), (taken - room) / 4 + 1));
@@ -83,13 +86,40 @@ std::string Joined(Haystack::Words words) {
   return text;
 }
 
-std::vector<Json> ForGrid(size_t samples, const std::vector<int64_t>& lengths, const std::vector<double>& depths,
-                          const std::function<std::vector<Json>(size_t sample, int64_t length, double depth)>& make) {
+std::string WithHidden(Haystack::Words words, const std::vector<HiddenText>& texts) {
+  std::vector<std::string_view> all;
+  ptrdiff_t last = 0;
+  for (const HiddenText& hidden : texts) {
+    const ptrdiff_t cut = std::lround(hidden.place * static_cast<double>(words.size()));
+    all.insert(all.end(), words.begin() + last, words.begin() + cut);
+    all.push_back(hidden.text);
+    last = cut;
+  }
+  all.insert(all.end(), words.begin() + last, words.end());
+  return Joined(all);
+}
+
+std::vector<std::string> CommonWords(Haystack::Words words) {
+  std::map<std::string_view, int64_t> counts;
+  for (const std::string_view word : words) {
+    if (word.size() >= 4 && std::ranges::all_of(word, [](char c) { return 'a' <= c && c <= 'z'; })) ++counts[word];
+  }
+  std::vector<std::pair<int64_t, std::string>> ranked;
+  for (const auto& [word, count] : counts) ranked.emplace_back(-count, word);
+  std::ranges::sort(ranked);
+  std::vector<std::string> common;
+  for (const auto& [count, word] : ranked) common.push_back(word);
+  return common;
+}
+
+std::vector<Json> ForGrid(size_t samples, const std::vector<int64_t>& lengths, size_t turns,
+                          const std::function<std::vector<Json>(size_t sample, int64_t length, size_t turn)>& make) {
   std::vector<Json> items;
   for (size_t sample = 0; sample < samples; ++sample) {
     for (const int64_t length : lengths) {
       ThrowIfStopped();
-      for (const double depth : depths) std::ranges::move(make(sample, length, depth), std::back_inserter(items));
+      for (size_t turn = 0; turn < turns; ++turn)
+        std::ranges::move(make(sample, length, turn), std::back_inserter(items));
     }
   }
   return items;

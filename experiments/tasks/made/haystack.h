@@ -35,8 +35,9 @@ class Haystack {
 
 // Positions that an item needs: `<s>`, and the context with its longest ending.
 size_t PositionsOf(const std::string& context, const std::vector<std::string>& endings, const Tokenizer& tokenizer);
-// The context with as many words as fit this many positions: make(words) makes an item's context. Throws Error if not
-// even eight words fit; `where` starts the message.
+// The context with as many words as fit this many positions: make(words) makes an item's context. Nothing if make makes
+// nothing of these words, which it may not do of none. Throws Error if not even eight words fit; `where` starts the
+// message.
 std::string Filled(const Haystack& haystack, int64_t positions, const std::vector<std::string>& endings,
                    const Tokenizer& tokenizer, Draws& draws, const std::string& where,
                    const std::function<std::string(Haystack::Words)>& make);
@@ -45,8 +46,20 @@ size_t TokensWithin(std::string_view piece, const Tokenizer& tokenizer);
 
 std::string Joined(Haystack::Words words);
 
-// The items for every sample, length and depth, in this order. Throws Error if the program is interrupted.
-std::vector<Json> ForGrid(size_t samples, const std::vector<int64_t>& lengths, const std::vector<double>& depths,
-                          const std::function<std::vector<Json>(size_t sample, int64_t length, double depth)>& make);
+// A text to hide, before which stands this share of the words.
+struct HiddenText {
+  double place = 0;
+  std::string text;
+};
+// texts: by place
+std::string WithHidden(Haystack::Words words, const std::vector<HiddenText>& texts);
+
+// Words of at least four lower-case letters, the most common first.
+std::vector<std::string> CommonWords(Haystack::Words words);
+
+// The items for every sample, length and turn, in this order: a turn for each depth. Throws Error if the program is
+// interrupted.
+std::vector<Json> ForGrid(size_t samples, const std::vector<int64_t>& lengths, size_t turns,
+                          const std::function<std::vector<Json>(size_t sample, int64_t length, size_t turn)>& make);
 
 }  // namespace tare

@@ -2,7 +2,7 @@
 #include "experiments/tasks/made/needles.h"
 
 #include <algorithm>
-#include <cmath>
+#include <set>
 #include <sstream>
 
 #include "quant/base/error.h"
@@ -11,8 +11,9 @@
 namespace tare {
 namespace {
 
-constexpr size_t kNeedleEndings = 4;  // at least
-constexpr size_t kNumbers = 10000;    // four digits, the first not 0
+constexpr size_t kFamily = 4;                  // numbers that resemble each other
+constexpr size_t kNumbers = 9000;              // four digits, the first not 0
+constexpr size_t kMostNumbers = kNumbers / 2;  // of a haystack, so that one that is new is soon drawn
 
 constexpr std::string_view kWrongEndings[] = {"others", "changed", "swapped"};
 
@@ -43,82 +44,79 @@ std::vector<std::string> Cities() {
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-// All four-digit numbers that one change makes from a four-digit number.
-std::vector<std::string> ChangesOf(const std::string& number, WrongEndings wrong) {
-  std::vector<std::string> changes;
-  const auto add = [&](const std::string& changed) {
-    if (changed != number && changed[0] != '0' && !std::ranges::contains(changes, changed)) changes.push_back(changed);
-  };
-  for (size_t i = 0; i < number.size(); ++i) {
-    std::string changed = number;
-    if (wrong == WrongEndings::kSwapped) {
-      for (size_t j = i + 1; j < number.size(); ++j) {
-        changed = number;
-        std::swap(changed[i], changed[j]);
-        add(changed);
-      }
-    } else {
-      for (char digit = '0'; digit <= '9'; ++digit) {
-        changed[i] = digit;
-        add(changed);
-      }
-    }
+// Four numbers that differ in the same digit.
+std::vector<std::string> ChangedFamily(Draws& draws) {
+  const std::string number = std::to_string(1000 + draws.Below(kNumbers));
+  const size_t place = draws.Below(number.size()), least = place == 0 ? 1 : 0;
+  std::vector<std::string> family;
+  for (const size_t digit : draws.Sample(10 - least, kFamily)) {
+    family.push_back(number);
+    family.back()[place] = static_cast<char>('0' + least + digit);
   }
-  return changes;
+  return family;
 }
 
-// Needles 0 .. N - 1, the queried ones first (the last query's needle being first of all), and extra numbers that are
-// not in the text.
-struct Drawn {
-  std::vector<std::string> names, numbers;
-  std::vector<std::vector<std::string>> endings;  // of each question, the last one's first
+// A number, with one pair of its digits swapped, with the other pair, and with both; some may be equal or begin with 0.
+std::vector<std::string> SwappedFamily(Draws& draws) {
+  const std::string number = std::to_string(1000 + draws.Below(kNumbers));
+  const size_t with_first = 1 + draws.Below(3);  // the pair of digit 0
+  std::vector<size_t> others;
+  for (size_t i = 1; i < number.size(); ++i) {
+    if (i != with_first) others.push_back(i);
+  }
+  std::vector<std::string> family(kFamily, number);
+  for (const size_t i : {1u, 3u}) std::swap(family[i][0], family[i][with_first]);
+  for (const size_t i : {2u, 3u}) std::swap(family[i][others[0]], family[i][others[1]]);
+  return family;
+}
+
+bool AreNew(const std::vector<std::string>& numbers, const std::set<std::string>& used) {
+  return std::set<std::string>(numbers.begin(), numbers.end()).size() == numbers.size() &&
+         std::ranges::none_of(numbers, [&](const auto& number) { return number[0] == '0' || used.contains(number); });
+}
+
+// The sentences of a haystack: sentence i V + v is that of name i and its value v. Names are grouped by those that are
+// asked for at once; question r, counted from the last, asks for group r.
+struct Sentences {
+  std::vector<std::string> names;
+  std::vector<std::string> numbers;  // [sentences]
+  std::vector<double> places;        // [sentences] the share of the words before it
+  std::vector<size_t> order;         // of the sentences in the text
 };
 
-Drawn DrawNeedles(const NeedleQuestion& question, const std::vector<std::string>& names, Draws& draws) {
-  Drawn drawn;
-  for (const size_t i : draws.Sample(names.size(), question.needles)) drawn.names.push_back(names[i]);
-  for (const size_t i : draws.Sample(kNumbers - 1000, std::max(question.needles, kNeedleEndings)))
-    drawn.numbers.push_back(std::to_string(1000 + i));
-  drawn.endings.assign(question.questions, drawn.numbers);
-  if (question.wrong == WrongEndings::kOthers) return drawn;
-  for (size_t asked = 0; asked < question.questions; ++asked) {
-    const std::vector<std::string> changes = ChangesOf(drawn.numbers[asked], question.wrong);
-    if (changes.size() < kNeedleEndings - 1) return DrawNeedles(question, names, draws);  // 7777 has nothing to swap
-    drawn.endings[asked] = {drawn.numbers[asked]};
-    for (const size_t i : draws.Sample(changes.size(), kNeedleEndings - 1)) drawn.endings[asked].push_back(changes[i]);
-  }
-  return drawn;
+// Names R + 3 r .. have the numbers that resemble that of question r.
+size_t Sibling(const NeedleQuestion& question, size_t asked, size_t i) {
+  return i == 0 ? asked : question.questions + (kFamily - 1) * asked + i - 1;
 }
 
-std::string NeedleText(const NeedleQuestion& question, const Drawn& drawn, size_t i) {
-  return With(With(question.templates.needle, "{name}", drawn.names[i]), "{number}", drawn.numbers[i]);
+std::vector<std::string> DrawNumbers(const NeedleQuestion& question, Draws& draws) {
+  std::vector<std::string> numbers(question.needles * question.values);
+  std::set<std::string> used;
+  const size_t families = question.wrong == WrongEndings::kOthers ? 0 : question.questions;
+  for (size_t asked = 0; asked < families; ++asked) {
+    std::vector<std::string> family;
+    do {
+      family = question.wrong == WrongEndings::kChanged ? ChangedFamily(draws) : SwappedFamily(draws);
+    } while (!AreNew(family, used));
+    for (size_t i = 0; i < kFamily; ++i) numbers[Sibling(question, asked, i)] = family[i];
+    used.insert(family.begin(), family.end());
+  }
+  for (std::string& number : numbers) {
+    while (number.empty()) {
+      const std::string drawn = std::to_string(1000 + draws.Below(kNumbers));
+      if (used.insert(drawn).second) number = drawn;
+    }
+  }
+  return numbers;
 }
 
-// The questions down to that for needle `asked`, all but the last answered.
-std::string Questions(const NeedleQuestion& question, const Drawn& drawn, size_t asked) {
-  std::string text;
-  for (size_t i = question.questions; i-- > asked;) {
-    text += With(question.templates.question, "{name}", drawn.names[i]);
-    if (i > asked) text += " " + drawn.numbers[i];
-  }
-  return text;
-}
-
-// places: for each needle, the share of the words before it.
-std::string Hidden(Haystack::Words words, const std::vector<std::string>& needles, const std::vector<double>& places) {
-  std::vector<std::pair<size_t, size_t>> cuts;  // words before it, needle
-  for (size_t i = 0; i < needles.size(); ++i)
-    cuts.emplace_back(std::lround(places[i] * static_cast<double>(words.size())), i);
-  std::ranges::sort(cuts);
-  std::vector<std::string_view> all;
-  size_t last = 0;
-  for (const auto& [at, i] : cuts) {
-    all.insert(all.end(), words.begin() + static_cast<ptrdiff_t>(last), words.begin() + static_cast<ptrdiff_t>(at));
-    all.push_back(needles[i]);
-    last = at;
-  }
-  all.insert(all.end(), words.begin() + static_cast<ptrdiff_t>(last), words.end());
-  return Joined(all);
+std::vector<HiddenText> HiddenOf(const NeedleQuestion& question, const Sentences& sentences) {
+  std::vector<HiddenText> texts;
+  for (const size_t i : sentences.order)
+    texts.push_back(
+        {sentences.places[i], With(With(question.templates.needle, "{name}", sentences.names[i / question.values]),
+                                   "{number}", sentences.numbers[i])});
+  return texts;
 }
 
 class NeedleMaker {
@@ -127,61 +125,127 @@ class NeedleMaker {
       : question_(question),
         haystack_(haystack),
         tokenizer_(tokenizer),
-        names_(question.templates.names.empty() ? Cities() : question.templates.names),
-        draws_(question.seed) {
-    if (question_.needles > names_.size())
-      Fail("needles: got {}, expected at most {}, the number of names", question_.needles, names_.size());
-    if (question_.questions > question_.needles)
-      Fail("questions: got {}, expected at most {}, the number of needles", question_.questions, question_.needles);
+        all_names_(question.templates.names.empty() ? Cities() : question.templates.names),
+        draws_(question.seed),
+        depths_(question.depths, question.needles * question.values),
+        writer_(question.answers, question.seed) {
+    if (question_.templates.question.empty())
+      question_.templates.question = question.values * question.names > 1
+                                         ? "\n What are the magic numbers of {name}? They are"
+                                         : "\n What is the magic number of {name}? It is";
+    Check();
   }
 
   // One for each question of a haystack, in the order in which they are asked.
-  std::vector<Json> Items(size_t sample, int64_t length, double depth) {
-    Drawn drawn = DrawNeedles(question_, names_, draws_);
-    const std::vector<double> places = Places(depth);
-    std::vector<std::string> needles;
-    for (size_t i = 0; i < drawn.names.size(); ++i) needles.push_back(NeedleText(question_, drawn, i));
-    for (std::vector<std::string>& endings : drawn.endings) draws_.Shuffle(endings);
+  std::vector<Json> Items(size_t sample, int64_t length, size_t turn) {
+    const Sentences sentences = Draw(turn);
+    std::vector<std::vector<std::string>> wrong;  // of each question, the last one's first
+    for (size_t asked = 0; asked < question_.questions; ++asked) wrong.push_back(WrongOf(sentences, asked));
+    const std::vector<std::string> endings = MadeItem{.answer = AnswerTo(sentences, 0), .wrong = wrong[0]}.Endings();
+    const std::vector<HiddenText> texts = HiddenOf(question_, sentences);
     std::string hidden;
-    Filled(haystack_, length, drawn.endings[0], tokenizer_, draws_, "needles", [&](Haystack::Words words) {
-      hidden = Hidden(words, needles, places);
-      return hidden + Questions(question_, drawn, 0);
+    Filled(haystack_, length, endings, tokenizer_, draws_, "needles", [&](Haystack::Words words) {
+      hidden = WithHidden(words, texts);
+      return hidden + Questions(sentences, 0);
     });
     std::vector<Json> items;
-    for (size_t asked = question_.questions; asked-- > 0;) {
-      const std::vector<std::string>& endings = drawn.endings[asked];
-      items.push_back({{"ctx", hidden + Questions(question_, drawn, asked)},
-                       {"endings", endings},
-                       {"label", std::ranges::find(endings, drawn.numbers[asked]) - endings.begin()},
-                       {"depth", places[asked]},
-                       {"length", length},
-                       {"needles", question_.needles},
-                       {"questions", question_.questions},
-                       {"query", question_.questions - asked},
-                       {"wrong", kWrongEndings[static_cast<size_t>(question_.wrong)]},
-                       {"sample", sample}});
-    }
+    for (size_t asked = question_.questions; asked-- > 0;)
+      items.push_back(writer_.Write({.context = hidden + Questions(sentences, asked),
+                                     .answer = AnswerTo(sentences, asked),
+                                     .wrong = wrong[asked],
+                                     .keys = {{"depth", sentences.places[asked * question_.names * question_.values]},
+                                              {"length", length},
+                                              {"needles", question_.needles},
+                                              {"questions", question_.questions},
+                                              {"query", question_.questions - asked},
+                                              {"values", question_.values},
+                                              {"names", question_.names},
+                                              {"wrong", kWrongEndings[static_cast<size_t>(question_.wrong)]},
+                                              {"sample", sample}},
+                                     .stop = {"\n", "."},
+                                     .listed = NumbersOf(sentences, asked)}));
     return items;
   }
 
  private:
-  // Depths for the queried needles, in turn from this one on, so that over all haystacks each depth is used equally
-  // often; other needles are anywhere.
-  std::vector<double> Places(double depth) {
-    const std::vector<double>& depths = question_.depths;
-    const auto first = static_cast<size_t>(std::ranges::find(depths, depth) - depths.begin());
-    std::vector<double> places;
-    for (size_t i = 0; i < question_.needles; ++i)
-      places.push_back(i < question_.questions ? depths[(first + i) % depths.size()]
-                                               : static_cast<double>(draws_.Below(1001)) / 1000);
-    return places;
+  size_t Groups() const { return question_.needles / question_.names; }
+
+  void Check() const {
+    const NeedleQuestion& q = question_;
+    if (q.needles > all_names_.size())
+      Fail("needles: got {}, expected at most {}, the number of names", q.needles, all_names_.size());
+    if (q.needles * q.values > kMostNumbers)
+      Fail("values: got {} of {} needles, expected at most {} numbers in all", q.values, q.needles, kMostNumbers);
+    // The wrong endings are of needles that no question asks for.
+    const size_t spare = q.answers == AnswerForm::kChoices ? 1 : 0, most = Groups() - std::min(Groups(), spare);
+    if (q.questions > most)
+      Fail("questions: got {}, expected at most {} of {} needles, {} asked for at once{}", q.questions, most, q.needles,
+           q.names, spare > 0 ? ": the others' numbers are wrong endings; try more needles, or targets" : "");
+    if (q.wrong == WrongEndings::kOthers) return;
+    if (q.values * q.names > 1)
+      Fail("wrong endings: got {} of several numbers, expected others", kWrongEndings[static_cast<size_t>(q.wrong)]);
+    if (q.needles < kFamily * q.questions)
+      Fail("needles: got {}, expected at least {}, whose numbers are the wrong endings", q.needles,
+           kFamily * q.questions);
   }
 
-  const NeedleQuestion& question_;
+  Sentences Draw(size_t turn) {
+    Sentences sentences;
+    for (const size_t i : draws_.Sample(all_names_.size(), question_.needles)) sentences.names.push_back(all_names_[i]);
+    sentences.numbers = DrawNumbers(question_, draws_);
+    sentences.places = depths_.At(turn, draws_);
+    // In any order where they stand at the same place.
+    sentences.order = draws_.Sample(sentences.numbers.size(), sentences.numbers.size());
+    std::ranges::stable_sort(sentences.order, {}, [&](size_t i) { return sentences.places[i]; });
+    return sentences;
+  }
+
+  std::vector<std::string> NumbersOf(const Sentences& sentences, size_t group) const {
+    std::vector<std::string> numbers;
+    for (size_t name = group * question_.names; name < (group + 1) * question_.names; ++name) {
+      for (const size_t i : sentences.order) {
+        if (i / question_.values == name) numbers.push_back(sentences.numbers[i]);
+      }
+    }
+    return numbers;
+  }
+
+  std::string AnswerTo(const Sentences& sentences, size_t group) const { return Listed(NumbersOf(sentences, group)); }
+
+  std::vector<std::string> WrongOf(const Sentences& sentences, size_t asked) {
+    std::vector<std::string> wrong;
+    if (question_.wrong != WrongEndings::kOthers) {
+      for (size_t i = 1; i < kFamily; ++i) wrong.push_back(sentences.numbers[Sibling(question_, asked, i)]);
+      return wrong;
+    }
+    std::vector<size_t> groups;  // not answered yet
+    for (size_t group = 0; group < Groups(); ++group) {
+      if (group < asked || group >= question_.questions) groups.push_back(group);
+    }
+    for (const size_t i : draws_.Sample(groups.size(), Groups() - question_.questions))
+      wrong.push_back(AnswerTo(sentences, groups[i]));
+    return wrong;
+  }
+
+  // The questions down to question `asked`, all but the last answered.
+  std::string Questions(const Sentences& sentences, size_t asked) const {
+    std::string text;
+    for (size_t r = question_.questions; r-- > asked;) {
+      const auto first = sentences.names.begin() + static_cast<ptrdiff_t>(r * question_.names);
+      const std::vector<std::string> names(first, first + static_cast<ptrdiff_t>(question_.names));
+      text += With(question_.templates.question, "{name}", Listed(names));
+      if (r > asked) text += " " + AnswerTo(sentences, r);
+    }
+    return text;
+  }
+
+  NeedleQuestion question_;
   const Haystack& haystack_;
   const Tokenizer& tokenizer_;
-  std::vector<std::string> names_;
+  std::vector<std::string> all_names_;
   Draws draws_;
+  DepthDealer depths_;
+  ItemWriter writer_;
 };
 
 std::string TemplateField(const nlohmann::json& json, const std::string& where, const char* key,
@@ -225,12 +289,10 @@ WrongEndings ParseWrongEndings(const std::string& name) {
 }
 
 std::vector<Json> MakeNeedles(const NeedleQuestion& question, const Haystack& haystack, const Tokenizer& tokenizer) {
-  for (const double depth : question.depths) {
-    if (!(depth >= 0 && depth <= 1)) Fail("depths: got {}, expected 0 to 1", depth);
-  }
+  CheckDepths(question.depths);
   NeedleMaker maker(question, haystack, tokenizer);
-  return ForGrid(question.samples, question.lengths, question.depths,
-                 [&](size_t sample, int64_t length, double depth) { return maker.Items(sample, length, depth); });
+  return ForGrid(question.samples, question.lengths, question.depths.size(),
+                 [&](size_t sample, int64_t length, size_t turn) { return maker.Items(sample, length, turn); });
 }
 
 }  // namespace tare

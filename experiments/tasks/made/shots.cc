@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
 
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
@@ -16,7 +15,7 @@ namespace tare {
 namespace {
 
 constexpr std::string_view kOrders[] = {"random", "alternating"}, kLetters = "ABCDEFGH";
-constexpr size_t kWords = 500;      // the commonest, that made-up examples are of
+constexpr size_t kWords = 500;      // the most common, that made-up examples are of
 constexpr size_t kKeyWords = 2;     // of a class
 constexpr size_t kOtherWords = 40;  // of a sample
 
@@ -27,22 +26,34 @@ struct Sample {
   size_t label = 0;
 };
 
-// Words of at least four lower-case letters, the most common first.
-std::vector<std::string> CommonWords(Haystack::Words words) {
-  std::map<std::string_view, int64_t> counts;
-  for (const std::string_view word : words) {
-    if (word.size() >= 4 && std::ranges::all_of(word, [](char c) { return 'a' <= c && c <= 'z'; })) ++counts[word];
+// Letters as labels, by class. In a round, which is a sample for each letter, every letter is the answer's once and, as
+// the others are at the same distances from it on a shuffled circle, offered as often as any other.
+class LetterDealer {
+ public:
+  explicit LetterDealer(size_t classes) : classes_(classes) {}
+
+  std::vector<std::string> Next(size_t answer, Draws& draws) {
+    if (turn_ == 0) {
+      circle_ = draws.Sample(kLetters.size(), kLetters.size());
+      distances_ = draws.Sample(kLetters.size() - 1, classes_ - 1);
+    }
+    std::vector<std::string> labels;
+    for (const size_t distance : distances_) labels.push_back(Letter(turn_ + 1 + distance));
+    draws.Shuffle(labels);
+    labels.insert(labels.begin() + static_cast<ptrdiff_t>(answer), Letter(turn_));
+    turn_ = (turn_ + 1) % kLetters.size();
+    return labels;
   }
-  std::vector<std::pair<int64_t, std::string>> ranked;
-  for (const auto& [word, count] : counts) ranked.emplace_back(-count, word);
-  std::ranges::sort(ranked);
-  std::vector<std::string> common;
-  for (const auto& [count, word] : ranked | std::views::take(kWords)) common.push_back(word);
-  return common;
-}
+
+ private:
+  std::string Letter(size_t place) const { return {kLetters[circle_[place % kLetters.size()]]}; }
+
+  size_t classes_, turn_ = 0;
+  std::vector<size_t> circle_, distances_;
+};
 
 // The key word of the last line is among the first examples, one of each class.
-Sample MakeUp(const ShotQuestion& question, const std::vector<std::string>& labels,
+Sample MakeUp(const ShotQuestion& question, const std::vector<std::string>& labels, size_t answer,
               const std::vector<std::string>& words, Draws& draws) {
   const size_t classes = question.classes, keys = kKeyWords * classes;
   const std::vector<size_t> pool = draws.Sample(words.size(), keys + kOtherWords);
@@ -51,15 +62,14 @@ Sample MakeUp(const ShotQuestion& question, const std::vector<std::string>& labe
     if (draws.Below(2) == 0) std::swap(own, other);
     return own + " " + other;
   };
-  Sample sample;
+  Sample sample{.label = answer};
   std::vector<size_t> first;
   for (size_t i = 0; i < std::ranges::max(question.shots); ++i) {
     const size_t label = i % classes, key = kKeyWords * label + draws.Below(kKeyWords);
     if (i < classes) first.push_back(key);
     sample.examples.push_back({line(key), labels[label]});
   }
-  sample.label = draws.Below(classes);
-  sample.text = line(first[sample.label]);
+  sample.text = line(first[answer]);
   return sample;
 }
 
@@ -99,21 +109,23 @@ std::string Context(const ShotQuestion& question, const Sample& sample, const st
 }
 
 void AddItems(const ShotQuestion& question, const Sample& sample, size_t number, const std::vector<std::string>& labels,
-              std::vector<Json>& items) {
+              ItemWriter& writer, std::vector<Json>& items) {
+  std::vector<std::string> wrong = labels;
+  wrong.erase(wrong.begin() + static_cast<ptrdiff_t>(sample.label));
   for (const size_t shots : question.shots) {
     for (const ShotOrder order : question.orders) {
       for (size_t seed = 0; seed < question.seeds; ++seed) {
         // The same order in every sample.
         Draws draws(question.seed * 1'000'003 + seed);
         const std::vector<size_t> ordered = Ordered(order, shots, labels.size(), draws);
-        items.push_back({{"ctx", Context(question, sample, ordered)},
-                         {"endings", labels},
-                         {"label", sample.label},
-                         {"shots", shots},
-                         {"order", kOrders[static_cast<size_t>(order)]},
-                         {"seed", seed},
-                         {"classes", labels.size()},
-                         {"sample", number}});
+        items.push_back(writer.Write({.context = Context(question, sample, ordered),
+                                      .answer = labels[sample.label],
+                                      .wrong = wrong,
+                                      .keys = {{"shots", shots},
+                                               {"order", kOrders[static_cast<size_t>(order)]},
+                                               {"seed", seed},
+                                               {"classes", labels.size()},
+                                               {"sample", number}}}));
       }
     }
   }
@@ -167,17 +179,21 @@ std::vector<Json> MakeShots(const ShotQuestion& question, Haystack::Words words)
   Check(question, question.classes);
   if (question.classes < 2 || question.classes > kLetters.size())
     Fail("classes: got {}, expected 2 to {}", question.classes, kLetters.size());
-  const std::vector<std::string> common = CommonWords(words);
+  std::vector<std::string> common = CommonWords(words);
+  common.resize(std::min(common.size(), kWords));
   if (common.size() < kKeyWords * question.classes + kOtherWords)
     Fail("shots: got a text with {} different words of four small letters or more, expected at least {}", common.size(),
          kKeyWords * question.classes + kOtherWords);
   Draws draws(question.seed);
+  Dealer answers(question.classes);
+  LetterDealer letters(question.classes);
+  ItemWriter writer(question.answers, question.seed);
   std::vector<Json> items;
   for (size_t number = 0; number < question.samples; ++number) {
     ThrowIfStopped();
-    std::vector<std::string> labels;
-    for (const size_t i : draws.Sample(kLetters.size(), question.classes)) labels.push_back({kLetters[i]});
-    AddItems(question, MakeUp(question, labels, common, draws), number, labels, items);
+    const size_t answer = answers.Next(draws);
+    const std::vector<std::string> labels = letters.Next(answer, draws);
+    AddItems(question, MakeUp(question, labels, answer, common, draws), number, labels, writer, items);
   }
   return items;
 }
@@ -201,16 +217,19 @@ std::vector<Json> MakeShots(const ShotQuestion& question, const std::vector<Exam
     sample.examples.push_back(left.back());
     left.pop_back();
   }
-  std::vector<Example> asked;
-  for (const auto& [label, examples] : of_label) asked.insert(asked.end(), examples.begin(), examples.end());
-  if (asked.size() < question.samples)
-    Fail("samples: got {}, expected at most {}: what the data has besides the shots", question.samples, asked.size());
-  draws.Shuffle(asked);
+  const auto fewest = std::ranges::min_element(of_label, {}, [](const auto& of) { return of.second.size(); });
+  if (const size_t most = fewest->second.size() * labels.size(); question.samples > most)
+    Fail("samples: got {}, expected at most {}: class '{}' has {} besides the shots", question.samples, most,
+         fewest->first, fewest->second.size());
+  Dealer answers(labels.size());
+  ItemWriter writer(question.answers, question.seed);
   std::vector<Json> items;
   for (size_t number = 0; number < question.samples; ++number) {
-    sample.text = asked[number].text;
-    sample.label = static_cast<size_t>(std::ranges::find(labels, asked[number].label) - labels.begin());
-    AddItems(question, sample, number, labels, items);
+    sample.label = answers.Next(draws);
+    std::vector<Example>& left = of_label[labels[sample.label]];
+    sample.text = left.back().text;
+    left.pop_back();
+    AddItems(question, sample, number, labels, writer, items);
   }
   return items;
 }

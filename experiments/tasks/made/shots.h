@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// In-context learning, as multiple-choice items: lines "hour mother -> B", and a last one without its label; the
-// endings are the labels of all classes (constrained decoding, as in the Differential Transformer's section 3.5). Items
-// vary the number of examples and, for robustness, their order: a sample has the same examples in every order, and
-// fewer examples are a subset of more.
+// In-context learning, as items: lines "hour mother -> B", and a last one without its label; the endings are the labels
+// of all classes (constrained decoding, as in the Differential Transformer's section 3.5). Items vary the number of
+// examples and, for robustness, their order: a sample has the same examples in every order, and fewer examples are a
+// subset of more.
 //
 // Made-up examples have labels that only the context tells: a class is two words of the text, a line one of them and
 // any other word, the label a capital letter drawn for each sample. Or examples come from a data set: balanced over its
 // classes and the same for all samples, which are its other examples.
+//
+// Dealt (made_item.h) are the class that is asked for, over samples, and the place of its label, over items. Of made-up
+// labels every eight samples have each of the eight letters as the answer once, and offer each of them equally often.
 //
 // Everything is drawn from the seed, samples outermost.
 #pragma once
@@ -14,6 +17,7 @@
 #include <filesystem>
 
 #include "experiments/tasks/made/haystack.h"
+#include "experiments/tasks/made/made_item.h"
 #include "quant/file/json_value.h"
 
 namespace tare {
@@ -39,9 +43,10 @@ struct ShotQuestion {
   size_t samples = 50;
   uint64_t seed = 1;
   std::string line = "{text} -> {label}";
+  AnswerForm answers = AnswerForm::kChoices;
 };
 
-// {"ctx", "endings", "label"} with the keys shots, order, seed (of the order, from 0), classes and sample. words: for
+// With the keys shots, order, seed (of the order, from 0), classes and sample. words: for
 // made-up examples.
 std::vector<Json> MakeShots(const ShotQuestion& question, Haystack::Words words);
 std::vector<Json> MakeShots(const ShotQuestion& question, const std::vector<Example>& data);

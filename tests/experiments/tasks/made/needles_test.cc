@@ -35,7 +35,7 @@ std::string NumberInContext(const std::string& context) {
 }
 
 TEST(MakeNeedles, AnItemForEachLengthAndDepth) {
-  const std::vector<Json> items = Make({.lengths = {128, 256}, .needles = 3, .samples = 2});
+  const std::vector<Json> items = Make({.lengths = {128, 256}, .needles = 4, .samples = 2});
   ASSERT_EQ(items.size(), 20u);
   for (size_t i = 0; i < items.size(); ++i) {
     const Json& item = items[i];
@@ -54,8 +54,8 @@ TEST(MakeNeedles, AnItemForEachLengthAndDepth) {
 
 // Words of prose before the answer's needle, as a share of all: its depth, to half a word.
 TEST(MakeNeedles, TheAnswerIsAtItsDepth) {
-  for (const Json& item : Make({.lengths = {400}, .needles = 1, .samples = 1})) {
-    const std::string context = item["ctx"];
+  for (const Json& item : Make({.lengths = {400}, .needles = 1, .samples = 1, .answers = AnswerForm::kTargets})) {
+    const std::string context = item["prompt"];
     const size_t at = context.find("The magic number of "), end = context.find('.', at) + 1;
     const auto count = [](const std::string& text) {
       return static_cast<double>(text.find_first_not_of(" \n") == text.npos ? 0 : Haystack::WordsOf(text, "t").size());
@@ -71,7 +71,7 @@ TEST(MakeNeedles, EarlierQuestionsAreAnswered) {
   ASSERT_EQ(items.size(), 9u) << "each question counts";
   for (size_t i = 0; i < items.size(); ++i) {
     const Json& item = items[i];
-    EXPECT_EQ(item["endings"].size(), 6u) << "all of the needles' numbers";
+    EXPECT_EQ(item["endings"].size(), 4u) << "of the six needles, less the two that are answered before the last";
     EXPECT_EQ(item["questions"], 3);
     EXPECT_EQ(item["sample"], i / 3);
     const size_t query = i % 3 + 1;
@@ -85,6 +85,8 @@ TEST(MakeNeedles, EarlierQuestionsAreAnswered) {
       context.resize(context.rfind("\n What"));
       const std::string answer = context.substr(context.size() - 4);
       EXPECT_EQ(NumberInContext(context), answer);
+      EXPECT_FALSE(std::ranges::contains(item["endings"].get<std::vector<std::string>>(), answer))
+          << "its place is given away";
     }
     EXPECT_EQ(context.find("\n What"), context.rfind("\n What"));
   }
@@ -93,8 +95,7 @@ TEST(MakeNeedles, EarlierQuestionsAreAnswered) {
 // Of five depths and three questions each depth has three items of every sample, each where it says.
 TEST(MakeNeedles, QueriedNeedlesTakeTheDepthsInTurn) {
   std::map<double, int> count;
-  for (const Json& item :
-       Make({.lengths = {512}, .wrong = WrongEndings::kChanged, .needles = 4, .questions = 3, .samples = 2})) {
+  for (const Json& item : Make({.lengths = {512}, .needles = 4, .questions = 3, .samples = 2})) {
     ++count[item["depth"].get<double>()];
     const std::string context = item["ctx"], prose = context.substr(0, context.find("\n What"));
     const double at = static_cast<double>(prose.find(AnswerOf(item))) / static_cast<double>(prose.size());
@@ -103,20 +104,83 @@ TEST(MakeNeedles, QueriedNeedlesTakeTheDepthsInTurn) {
   EXPECT_EQ(count, (std::map<double, int>{{0, 6}, {0.25, 6}, {0.5, 6}, {0.75, 6}, {1, 6}}));
 }
 
-TEST(MakeNeedles, WrongEndingsCanBeTheAnswerChanged) {
-  for (const auto& [wrong, name, differ] :
-       {std::tuple{WrongEndings::kChanged, "changed", 1}, {WrongEndings::kSwapped, "swapped", 2}}) {
-    for (const Json& item : Make({.lengths = {128}, .wrong = wrong, .needles = 1, .samples = 4})) {
-      EXPECT_EQ(item["wrong"], name);
-      std::string answer = AnswerOf(item);
-      EXPECT_EQ(NumberInContext(item["ctx"]), answer);
-      for (const std::string ending : item["endings"]) {
-        int different = 0;
-        for (size_t i = 0; i < 4; ++i) different += ending[i] != answer[i];
-        EXPECT_EQ(different, ending == answer ? 0 : differ) << ending << " of " << answer;
+std::vector<size_t> Differences(const std::string& a, const std::string& b) {
+  std::vector<size_t> places;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] != b[i]) places.push_back(i);
+  }
+  return places;
+}
+
+// Any two of the endings differ in the same digit: none is in the middle of the others.
+TEST(MakeNeedles, ChangedEndingsDifferInOneDigit) {
+  for (const Json& item : Make({.lengths = {300}, .wrong = WrongEndings::kChanged, .questions = 1, .samples = 4})) {
+    EXPECT_EQ(item["wrong"], "changed");
+    EXPECT_EQ(NumberInContext(item["ctx"]), AnswerOf(item));
+    std::set<std::vector<size_t>> places;
+    for (size_t i = 1; i < 4; ++i) {
+      for (size_t j = 0; j < i; ++j) places.insert(Differences(item["endings"][i], item["endings"][j]));
+    }
+    ASSERT_EQ(places.size(), 1u) << item;
+    EXPECT_EQ(places.begin()->size(), 1u) << item;
+  }
+}
+
+// To each ending two others have two digits swapped, and one has both pairs swapped.
+TEST(MakeNeedles, SwappedEndingsHaveTheDigitsOfTheAnswer) {
+  for (const Json& item :
+       Make({.lengths = {400}, .wrong = WrongEndings::kSwapped, .needles = 8, .questions = 2, .samples = 4})) {
+    EXPECT_EQ(item["wrong"], "swapped");
+    EXPECT_EQ(NumberInContext(item["ctx"]), AnswerOf(item));
+    for (const std::string one : item["endings"]) {
+      std::multiset<size_t> differ;
+      for (const std::string other : item["endings"]) {
+        differ.insert(Differences(one, other).size());
+        EXPECT_TRUE(std::ranges::is_permutation(one, other));
+        EXPECT_THAT(item["ctx"].get<std::string>(), HasSubstr(" is " + other + "."));
       }
+      EXPECT_EQ(differ, (std::multiset<size_t>{0, 2, 2, 4})) << item;
     }
   }
+}
+
+// "1234, 5678 and 9012" are the numbers of the names, as the text has them.
+TEST(MakeNeedles, AnswersListAllNumbersOfAllNames) {
+  for (const Json& item :
+       Make({.lengths = {500}, .depths = {0, 1}, .needles = 6, .values = 2, .names = 2, .samples = 3})) {
+    ASSERT_EQ(item["endings"].size(), 3u) << "groups of two names";
+    const std::string context = item["ctx"];
+    const size_t question = context.rfind("\n What are the magic numbers of "), names = question + 32;
+    ASSERT_NE(question, context.npos);
+    ASSERT_TRUE(context.ends_with("? They are"));
+    const std::string asked = context.substr(names, context.rfind('?') - names);
+    const size_t between = asked.find(" and ");
+    std::vector<std::string> numbers;
+    for (const std::string& name : {asked.substr(0, between), asked.substr(between + 5)}) {
+      const std::string needle = "number of " + name + " is ";
+      for (size_t at = context.find(needle); at < question; at = context.find(needle, at + 1))
+        numbers.push_back(context.substr(at + needle.size(), 4));
+    }
+    ASSERT_EQ(numbers.size(), 4u);
+    EXPECT_EQ(AnswerOf(item), numbers[0] + ", " + numbers[1] + ", " + numbers[2] + " and " + numbers[3]);
+  }
+}
+
+// The same haystacks, with the answer to be written.
+TEST(MakeNeedles, TargetsAreOfTheSameContexts) {
+  NeedleQuestion question{.lengths = {200}, .depths = {0.5}, .questions = 2, .samples = 2};
+  const std::vector<Json> choices = Make(question);
+  question.answers = AnswerForm::kTargets;
+  const std::vector<Json> targets = Make(question);
+  ASSERT_EQ(targets.size(), choices.size());
+  for (size_t i = 0; i < targets.size(); ++i) {
+    EXPECT_EQ(targets[i]["targets"], Json::array({AnswerOf(choices[i])}));
+    EXPECT_EQ(targets[i]["stop"], (Json{"\n", "."}));
+    EXPECT_EQ(targets[i]["query"], choices[i]["query"]);
+    EXPECT_EQ(NumberInContext(targets[i]["prompt"]), AnswerOf(choices[i]));
+  }
+  question.needles = question.questions = 1;
+  EXPECT_EQ(Make(question).size(), 2u) << "with nothing to choose from one needle is enough";
 }
 
 // A change of it would be another task of the same name.
@@ -130,7 +194,7 @@ TEST(MakeNeedles, EqualSeedsMakeEqualItems) {
   EXPECT_NE(text(1, 1), text(2, 1));
   const std::string first = text(1, 1);
   EXPECT_EQ(Sha256Hex(std::as_bytes(std::span(first))),
-            "1d56b88f8d9c5f011f14052f2c8fd44627aa0ec80384a6382aa0c738ba6dc048");
+            "4fa4a90ce75bb84c66514a851648348d17f49fdd270db3679909e82d84e23c77");
 }
 
 TEST(MakeNeedles, ImpossibleItemsAreRefused) {
@@ -141,7 +205,11 @@ TEST(MakeNeedles, ImpossibleItemsAreRefused) {
   refused({.lengths = {1 << 20}}, "prose.txt: got about");
   refused({.depths = {1.5}}, "depths: got 1.5, expected 0 to 1");
   refused({.needles = 500}, "needles: got 500, expected at most");
-  refused({.needles = 2, .questions = 3}, "questions: got 3, expected at most 2");
+  refused({.needles = 2, .questions = 3}, "questions: got 3, expected at most 1 of 2 needles, 1 asked for at once");
+  refused({.needles = 1}, "questions: got 1, expected at most 0 of 1 needles");
+  refused({.wrong = WrongEndings::kSwapped, .questions = 2}, "needles: got 4, expected at least 8, whose numbers are");
+  refused({.wrong = WrongEndings::kChanged, .values = 2}, "wrong endings: got changed of several numbers");
+  refused({.needles = 100, .values = 46}, "values: got 46 of 100 needles, expected at most 4500 numbers in all");
   EXPECT_THAT([] { ParseWrongEndings("x"); }, ThrowsMessage<Error>(HasSubstr("got 'x', expected others, changed")));
 }
 
@@ -156,10 +224,12 @@ TEST(NeedleTemplates, AreReadOrRefused) {
       .lengths = {64},
       .depths = {0},
       .needles = 1,
-      .samples = 1};
+      .samples = 1,
+      .answers = AnswerForm::kTargets};
   const Json item = Make(question)[0];
-  EXPECT_TRUE(item["ctx"].get<std::string>().starts_with("x=" + AnswerOf(item) + "; ")) << item;
-  EXPECT_TRUE(item["ctx"].get<std::string>().ends_with(" x=")) << item;
+  const std::string prompt = item["prompt"], answer = item["targets"][0];
+  EXPECT_TRUE(prompt.starts_with("x=" + answer + "; ")) << item;
+  EXPECT_TRUE(prompt.ends_with(" x=")) << item;
   EXPECT_EQ(load("{}").needle, NeedleTemplates().needle);
   const auto refused = [&](const char* text, const char* why) {
     EXPECT_THAT([&] { load(text); }, ThrowsMessage<Error>(HasSubstr(why)));

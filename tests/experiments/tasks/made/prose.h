@@ -16,7 +16,7 @@ inline const Tokenizer& ProseTokenizer() {
 }
 
 inline const Haystack& Prose() {
-  static const std::string text = GetFile(PairFolder("heldout.txt")).substr(0, 40000);
+  static const std::string text = GetFile(PairFolder("heldout.txt")).substr(0, 400000);
   static const Haystack haystack(text, ProseTokenizer(), "prose.txt");
   return haystack;
 }

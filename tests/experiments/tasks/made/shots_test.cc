@@ -76,12 +76,40 @@ TEST(MakeShots, OrdersAreOfTheSameExamples) {
   EXPECT_EQ(sorted.size(), 1u);
 }
 
+// Over items the places of the answers, over samples their classes and letters; each letter is offered equally often.
+TEST(MakeShots, PlacesAndLettersAreBalanced) {
+  std::map<size_t, int> places;
+  std::map<std::string, int> right, offered;
+  const std::vector<Json> items = MakeShots({.shots = {8}, .seeds = 1, .classes = 3, .samples = 25}, Prose().words());
+  for (const Json& item : items) {
+    ++places[item["label"].get<size_t>()];
+    ++right[AnswerOf(item)];
+    for (const std::string label : item["endings"]) ++offered[label];
+  }
+  EXPECT_EQ(places, (std::map<size_t, int>{{0, 17}, {1, 17}, {2, 16}})) << "of 50 items";
+  ASSERT_EQ(right.size(), 8u);
+  for (const auto& [letter, count] : right) {
+    EXPECT_TRUE(count == 6 || count == 8) << letter << ": of 25 samples in two orders, " << count;
+    EXPECT_TRUE(18 <= offered[letter] && offered[letter] <= 20) << letter << " is offered " << offered[letter];
+  }
+}
+
+// Shots that are not a multiple of the classes have more of some: which, the answer does not tell.
+TEST(MakeShots, ClassesAreBalanced) {
+  std::map<int64_t, int> counts;  // lines with the answer's label
+  for (const Json& item : MakeShots({.shots = {6}, .seeds = 1, .classes = 4, .samples = 16}, Prose().words())) {
+    std::vector<std::string> lines = LinesOf(item);
+    ++counts[std::ranges::count_if(lines, [&](const auto& line) { return line.ends_with(" " + AnswerOf(item)); })];
+  }
+  EXPECT_EQ(counts, (std::map<int64_t, int>{{1, 16}, {2, 16}}));
+}
+
 TEST(MakeShots, EqualSeedsMakeEqualItems) {
   std::string lines;
   for (const Json& item : MakeShots({.shots = {8}, .seeds = 1, .samples = 2}, Prose().words()))
     lines += JsonText(item) + "\n";
   EXPECT_EQ(Sha256Hex(std::as_bytes(std::span(lines))),
-            "f148219e43125c8fd160072181395eb2ef93084c74615e5d1f4cfa8efb44413e");
+            "a866e56bc116f630fc2bb90d4a667af31459e01c56857311eabc1a5e92d12f81");
 }
 
 TEST(MakeShots, ADataSetsOtherExamplesAreSamples) {
@@ -120,7 +148,7 @@ TEST(MakeShots, ImpossibleItemsAreRefused) {
     EXPECT_THAT([&] { MakeShots(question, data); }, ThrowsMessage<Error>(HasSubstr(why)));
   };
   of_data({.shots = {6}}, "got 2 of class 'x', expected more of each class");
-  of_data({.shots = {2}, .samples = 3}, "samples: got 3, expected at most 2");
+  of_data({.shots = {2}, .samples = 3}, "samples: got 3, expected at most 2: class 'x' has 1 besides the shots");
   EXPECT_THAT([] { MakeShots({}, std::vector<Example>{{"a", "x"}}); },
               ThrowsMessage<Error>(HasSubstr("data of 1 classes")));
   EXPECT_THAT([] { ParseShotOrder("x"); }, ThrowsMessage<Error>(HasSubstr("got 'x', expected random or alternating")));

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/tasks/probes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "experiments/significance/distributions.h"
+#include "experiments/significance/p_values.h"
+#include "experiments/table/table.h"
+#include "experiments/tasks/items/lines.h"
+#include "experiments/tasks/target_probes.h"
+#include "experiments/text/grammar.h"
+#include "experiments/text/mentions.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+
+namespace tare {
+namespace {
+
+// An item as words: of the context of each ending, and of each ending.
+struct ItemWords {
+  explicit ItemWords(const ChoiceItem& item) {
+    for (const std::string& context : item.contexts) contexts.emplace_back(context);
+    for (const std::string& ending : item.endings) endings.emplace_back(ending);
+  }
+  const TextWords& Context(size_t ending) const { return contexts[contexts.size() == 1 ? 0 : ending]; }
+
+  std::vector<TextWords> contexts, endings;
+};
+
+using Scores = std::vector<double>;  // [endings], the larger the likelier
+
+double ShareWithin(const TextWords& words, const TextWords& context) {
+  if (words.all().empty()) return 0;
+  const auto known = std::ranges::count_if(words.all(), [&](std::string_view word) { return context.Has(word); });
+  return static_cast<double>(known) / static_cast<double>(words.all().size());
+}
+
+template <typename Score>
+Scores ScoreEach(const ItemWords& words, Score score) {
+  Scores scores;
+  for (size_t e = 0; e < words.endings.size(); ++e) scores.push_back(score(words.endings[e], words.Context(e)));
+  return scores;
+}
+
+Scores BagOfWords(const ChoiceItem&, const ItemWords& words) { return ScoreEach(words, ShareWithin); }
+
+// Unmentioned endings come after all others.
+Scores FirstMention(const ChoiceItem&, const ItemWords& words) {
+  return ScoreEach(words, [](const TextWords& ending, const TextWords& context) {
+    const Mentions mentions = context.Find(ending);
+    return -static_cast<double>(mentions.count > 0 ? mentions.first : context.all().size());
+  });
+}
+
+Scores LastMention(const ChoiceItem&, const ItemWords& words) {
+  return ScoreEach(words, [](const TextWords& ending, const TextWords& context) {
+    const Mentions mentions = context.Find(ending);
+    return mentions.count > 0 ? static_cast<double>(mentions.last) : -1.0;
+  });
+}
+
+Scores MostFrequent(const ChoiceItem&, const ItemWords& words) {
+  return ScoreEach(words, [](const TextWords& ending, const TextWords& context) {
+    return static_cast<double>(context.Find(ending).count);
+  });
+}
+
+Scores Longest(const ChoiceItem& item, const ItemWords&) {
+  Scores scores;
+  for (const std::string& ending : item.endings) scores.push_back(static_cast<double>(ending.size()));
+  return scores;
+}
+
+// Places in which two texts have the same byte.
+double EqualPlaces(const std::string& one, const std::string& other) {
+  double equal = 0;
+  for (size_t i = 0; i < std::min(one.size(), other.size()); ++i) equal += one[i] == other[i];
+  return equal;
+}
+
+Scores Closest(const ChoiceItem& item, const ItemWords&) {
+  Scores scores;
+  for (const std::string& one : item.endings) {
+    double equal = -static_cast<double>(one.size());  // with itself
+    for (const std::string& other : item.endings) equal += EqualPlaces(one, other);
+    scores.push_back(equal);
+  }
+  return scores;
+}
+
+struct Guess {
+  const char* name;
+  Scores (*scores)(const ChoiceItem& item, const ItemWords& words);
+};
+constexpr Guess kGuesses[] = {{"bag of words", BagOfWords},  {"first mention", FirstMention},
+                              {"last mention", LastMention}, {"most frequent", MostFrequent},
+                              {"longest", Longest},          {"closest", Closest}};
+
+double TwoSided(double z) { return 2 * NormalBelow(-std::abs(z)); }
+
+std::string SampleOf(const ChoiceItem& item, size_t number) {
+  return item.keys.contains("sample") ? "of " + item.keys["sample"].dump() : std::to_string(number);
+}
+
+const Columns<Probe>& ProbeColumns() {
+  static const Columns<Probe> columns{
+      {{"guess", "guess", "", Side::kLeft}, &Probe::Title},
+      {Number("score", "score", "{:.3f}", 7), &Probe::score},
+      {Number("low", "from", "{:.3f}", 7), [](const Probe& probe) { return probe.interval.low; }},
+      {Number("high", "to", "{:.3f}", 7), [](const Probe& probe) { return probe.interval.high; }},
+      {Number("p", "p", "{:.3f}", 7), &Probe::p}};
+  return columns;
+}
+
+}  // namespace
+
+std::string Probe::Title() const {
+  constexpr size_t kShown = 16;  // bytes
+  return choice.empty() || choice.size() > kShown ? guess : guess + " (" + choice + ")";
+}
+
+const Probe& ProbeReport::Of(const std::string& guess) const {
+  const auto at = std::ranges::find(probes, guess, &Probe::guess);
+  TARE_CHECK(at != probes.end());
+  return *at;
+}
+
+void Probes::Add(const ChoiceItem& item) {
+  const ItemWords words(item);
+  Asked asked;
+  asked.label = static_cast<size_t>(item.label);
+  asked.sample = samples_.try_emplace(SampleOf(item, asked_.size()), samples_.size()).first->second;
+  for (const std::string& ending : item.endings)
+    asked.endings.push_back(texts_.try_emplace(ending, texts_.size()).first->second);
+  const double chance = 1 / static_cast<double>(item.endings.size());
+  for (const Guess& guess : kGuesses) {
+    const Scores scores = guess.scores(item, words);
+    const double best = std::ranges::max(scores), share = 1 / static_cast<double>(std::ranges::count(scores, best));
+    asked.outcomes.push_back({scores[asked.label] == best ? share : 0.0, share * chance - chance * chance});
+  }
+  asked_.push_back(std::move(asked));
+}
+
+// outcome(asked, chance, guess at it)
+template <typename OutcomeOf>
+Probe Probes::Scored(std::string guess, OutcomeOf outcome) const {
+  std::vector<double> right(samples_.size()), above(samples_.size()), items(samples_.size());
+  double variance = 0;
+  for (const Asked& asked : asked_) {
+    const double chance = 1 / static_cast<double>(asked.endings.size());
+    const Outcome at = outcome(asked, chance);
+    right[asked.sample] += at.score;
+    above[asked.sample] += at.score - chance;
+    ++items[asked.sample];
+    variance += at.variance;
+  }
+  const double sum = std::reduce(above.begin(), above.end());
+  const double squares =
+      std::transform_reduce(above.begin(), above.end(), 0.0, std::plus<>(), [](double d) { return d * d; });
+  // Sums of thirds are not exactly 0; an error of this size is no difference.
+  const double error = std::sqrt(std::max(squares, variance)), least = 1e-9 * static_cast<double>(asked_.size());
+  Probe probe{.guess = std::move(guess)};
+  probe.score = std::reduce(right.begin(), right.end()) / static_cast<double>(asked_.size());
+  probe.interval = ClusteredInterval(right, items);
+  probe.z = std::abs(sum) <= least ? 0 : sum / error;
+  probe.p = TwoSided(probe.z);
+  return probe;
+}
+
+Probe Probes::ConstantPlace() const {
+  std::vector<double> above;  // [places]
+  for (const Asked& asked : asked_) {
+    const size_t endings = asked.endings.size();
+    if (above.size() < endings) above.resize(endings);
+    for (size_t place = 0; place < endings; ++place)
+      above[place] += (place == asked.label) - 1 / static_cast<double>(endings);
+  }
+  const auto best = static_cast<size_t>(std::ranges::max_element(above) - above.begin());
+  Probe probe = Scored("constant place", [&](const Asked& asked, double chance) -> Outcome {
+    if (best >= asked.endings.size()) return {chance, 0};
+    return {asked.label == best ? 1.0 : 0.0, chance * (1 - chance)};
+  });
+  probe.choice = std::to_string(best + 1);
+  probe.p = std::min(1.0, *probe.p * static_cast<double>(above.size()));
+  return probe;
+}
+
+Probe Probes::ConstantEnding() const {
+  std::vector<double> above(texts_.size());  // [texts]
+  for (const Asked& asked : asked_) {
+    for (size_t e = 0; e < asked.endings.size(); ++e)
+      above[asked.endings[e]] += (e == asked.label) - 1 / static_cast<double>(asked.endings.size());
+  }
+  const auto best = static_cast<size_t>(std::ranges::max_element(above) - above.begin());
+  Probe probe = Scored("constant ending", [&](const Asked& asked, double chance) -> Outcome {
+    if (!std::ranges::contains(asked.endings, best)) return {chance, 0};
+    return {asked.endings[asked.label] == best ? 1.0 : 0.0, chance * (1 - chance)};
+  });
+  for (const auto& [text, number] : texts_) {
+    if (number == best) probe.choice = text;
+  }
+  probe.p = std::min(1.0, *probe.p * static_cast<double>(texts_.size()));
+  return probe;
+}
+
+ProbeReport Probes::Report() const {
+  TARE_CHECK(!asked_.empty());
+  ProbeReport report{.items = asked_.size(), .samples = samples_.size()};
+  double chances = 0;
+  for (const Asked& asked : asked_) chances += 1 / static_cast<double>(asked.endings.size());
+  report.chance = chances / static_cast<double>(asked_.size());
+  report.probes = {ConstantPlace(), ConstantEnding()};
+  for (size_t g = 0; g < std::size(kGuesses); ++g)
+    report.probes.push_back(Scored(kGuesses[g].name, [g](const Asked& asked, double) { return asked.outcomes[g]; }));
+  std::vector<double> p;
+  for (const Probe& probe : report.probes) p.push_back(*probe.p);
+  const std::vector<double> corrected = Holm(p);
+  for (size_t i = 0; i < p.size(); ++i) report.probes[i].p = corrected[i];
+  return report;
+}
+
+ProbeReport ProbeChoices(const std::filesystem::path& file) {
+  Probes probes;
+  ForEachLine(file, 0, [&](const JsonLine& line) { probes.Add(ParseChoiceItem(line.text, line.where)); });
+  return probes.Report();
+}
+
+ProbeReport ProbeItems(const std::filesystem::path& file) {
+  bool targets = false;
+  ForEachLine(file, 1, [&](const JsonLine& line) {
+    targets = HasFields(ParseObject(line.text, line.where, "the fields of an item"), {"prompt", "targets"});
+  });
+  return targets ? ProbeTargets(file) : ProbeChoices(file);
+}
+
+Json ProbeJson(const ProbeReport& report) {
+  Json rows = Json::array();
+  for (const Probe& probe : report.probes)
+    rows.push_back({{"guess", probe.guess},
+                    {"choice", probe.choice.empty() ? Json() : Json(probe.choice)},
+                    {"score", probe.score},
+                    {"low", probe.interval.low},
+                    {"high", probe.interval.high},
+                    {"p", AsJson(probe.p)}});
+  return {{"schema", "tare.probes/1"},
+          {"items", report.items},
+          {"samples", report.samples},
+          {"chance", AsJson(report.chance)},
+          {"probes", rows}};
+}
+
+std::string ProbeText(const ProbeReport& report) {
+  const std::string head =
+      Formatted("What guesses score, {} of {}", Counted(static_cast<int64_t>(report.items), "item"),
+                Counted(static_cast<int64_t>(report.samples), "sample"));
+  const std::string table = TableText(TableOf(ProbeColumns(), report.probes), 2);
+  if (!report.chance) return head + "\n" + table;
+  std::string away;
+  for (const Probe& probe : report.probes) {
+    if (*probe.p < kLevel) away += (away.empty() ? "" : ", ") + probe.guess;
+  }
+  return Formatted("{}; chance is {:.3f}\n{}{}", head, *report.chance, table,
+                   away.empty() ? "no guess differs from chance\n"
+                                : "not at chance: " + away +
+                                      "\nunless items ask for just that, only an accuracy above it shows reading\n");
+}
+
+}  // namespace tare

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// What guesses score on multiple-choice items without a model: if one of them does better or worse than chance, an
+// accuracy near that guess shows no reading. Chance is the mean of 1 / (endings of the item).
+//
+//   constant place   the best single place of the right ending, always chosen
+//   constant ending  the best single text, chosen wherever it is offered, else chance
+//   bag of words     the ending of whose words the largest share stands in the context
+//   first mention    the ending that the context mentions first; last mention: whose last mention is the latest
+//   most frequent    the ending that the context mentions most often
+//   longest          the ending with the most characters
+//   closest          the ending that agrees with the others in most places: an answer whose changes are the others
+//
+// Words are runs of letters and digits, without case; a mention is all words of an ending in a row. Endings that a
+// guess finds equal share the item: of two, each scores 1/2.
+//
+// Intervals are those of accuracies (groups.h): Wilson's, and over samples where items share them. The p is that of the
+// difference from chance. With d the score of an item minus its chance, and v the variance of d if the right ending is
+// any one alike,
+//
+//   z = sum d / sqrt(max(sum over samples of (sum of d in it)^2, sum v)),
+//
+// which is at most sqrt(samples): few samples show nothing. For the constants, which are the best of several, p is
+// multiplied by how many there are (Bonferroni); all are then corrected by Holm.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/significance/accuracy.h"
+#include "experiments/tasks/items/choice_items.h"
+#include "quant/file/json_value.h"
+
+namespace tare {
+
+struct Probe {
+  std::string guess, choice;  // choice: the best place (from 1) or ending of a constant guess
+  double score = 0;
+  Interval interval;
+  double z = 0;             // of the difference from chance
+  std::optional<double> p;  // corrected; below kLevel: the guess differs from chance
+
+  std::string Title() const;  // with a choice that is short
+};
+
+struct ProbeReport {
+  size_t items = 0, samples = 0;
+  std::optional<double> chance;  // where there is something to choose from
+  std::vector<Probe> probes;
+
+  const Probe& Of(const std::string& guess) const;
+};
+
+class Probes {
+ public:
+  void Add(const ChoiceItem& item);
+  // Of at least one item.
+  ProbeReport Report() const;
+
+ private:
+  // A guess at one item: its score, and the variance v.
+  struct Outcome {
+    double score, variance;
+  };
+  struct Asked {
+    size_t sample = 0, label = 0;
+    std::vector<size_t> endings;    // by number of their text
+    std::vector<Outcome> outcomes;  // of kGuesses, in order
+  };
+  template <typename OutcomeOf>
+  Probe Scored(std::string guess, OutcomeOf outcome) const;
+  Probe ConstantPlace() const;
+  Probe ConstantEnding() const;
+
+  std::vector<Asked> asked_;
+  std::map<std::string, size_t> samples_, texts_;
+};
+
+ProbeReport ProbeChoices(const std::filesystem::path& file);
+// Of a file of such items, or of those with targets (target_probes.h), as its first line says.
+ProbeReport ProbeItems(const std::filesystem::path& file);
+
+// {"schema": "tare.probes/1", "items", "samples", "chance", "probes": [{"guess", "choice", "score", "low", "high",
+// "p"}]}
+Json ProbeJson(const ProbeReport& report);
+// A table, and what it says.
+std::string ProbeText(const ProbeReport& report);
+
+}  // namespace tare

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/tasks/target_probes.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "experiments/tasks/items/lines.h"
+#include "experiments/text/mentions.h"
+#include "experiments/text/utf8.h"
+#include "quant/base/error.h"
+#include "quant/file/json.h"
+
+namespace tare {
+namespace {
+
+struct TargetItem {
+  std::vector<std::string> targets;
+  bool all = false;  // of the targets are asked for, instead of any
+  std::string sample;
+  std::vector<double> scores;  // of kNumberGuesses, in order
+};
+
+std::vector<std::string> NumbersIn(const TextWords& words) {
+  std::vector<std::string> numbers;
+  for (const std::string& word : words.all()) {
+    if (word.find_first_not_of("0123456789") == word.npos) numbers.push_back(word);
+  }
+  return numbers;
+}
+
+double IsTarget(const TargetItem& item, const std::string& guess) {
+  return std::ranges::contains(item.targets, guess) && (!item.all || item.targets.size() == 1) ? 1 : 0;
+}
+
+double FirstNumber(const TargetItem& item, const TextWords& prompt) {
+  const std::vector<std::string> numbers = NumbersIn(prompt);
+  return numbers.empty() ? 0 : IsTarget(item, numbers.front());
+}
+
+double LastNumber(const TargetItem& item, const TextWords& prompt) {
+  const std::vector<std::string> numbers = NumbersIn(prompt);
+  return numbers.empty() ? 0 : IsTarget(item, numbers.back());
+}
+
+double MostFrequentNumber(const TargetItem& item, const TextWords& prompt) {
+  std::map<std::string, int64_t> counts;
+  for (const std::string& number : NumbersIn(prompt)) ++counts[number];
+  int64_t most = 0, right = 0, equal = 0;
+  for (const auto& [number, count] : counts) most = std::max(most, count);
+  for (const auto& [number, count] : counts) {
+    if (count < most) continue;
+    ++equal;
+    right += IsTarget(item, number) > 0;
+  }
+  return equal == 0 ? 0 : static_cast<double>(right) / static_cast<double>(equal);
+}
+
+double InThePrompt(const TargetItem& item, const TextWords& prompt) {
+  const auto stands = [&](const std::string& target) {
+    return std::ranges::all_of(TextWords(target).all(), [&](const std::string& word) { return prompt.Has(word); });
+  };
+  return item.all ? std::ranges::all_of(item.targets, stands) : std::ranges::any_of(item.targets, stands);
+}
+
+struct NumberGuess {
+  const char* name;
+  double (*score)(const TargetItem& item, const TextWords& prompt);
+};
+constexpr NumberGuess kNumberGuesses[] = {{"first number", FirstNumber},
+                                          {"last number", LastNumber},
+                                          {"most frequent number", MostFrequentNumber},
+                                          {"in the prompt", InThePrompt}};
+
+TargetItem ParseTargetItem(const JsonLine& line) {
+  const nlohmann::json json = ParseObject(line.text, line.where, "\"prompt\" and \"targets\"");
+  const auto targets = json.find("targets");
+  if (targets == json.end() || !targets->is_array() || targets->empty() ||
+      !std::ranges::all_of(*targets, [](const nlohmann::json& target) { return target.is_string(); }))
+    Fail("{}: \"targets\": got {}, expected a list of strings", line.where,
+         targets == json.end() ? "none" : targets->dump());
+  TargetItem item;
+  item.targets = targets->get<std::vector<std::string>>();
+  for (std::string& target : item.targets) target = std::string(Strip(target));
+  item.all = json.contains("score") && json["score"] == "all";
+  item.sample = json.contains("sample") ? "of " + json["sample"].dump() : std::to_string(line.number);
+  const TextWords prompt(StringField(json, "prompt", line.where));
+  for (const NumberGuess& guess : kNumberGuesses) item.scores.push_back(guess.score(item, prompt));
+  return item;
+}
+
+// score(item)
+template <typename Score>
+Probe Measured(std::string guess, const std::vector<TargetItem>& items, Score score) {
+  std::map<std::string, std::pair<double, double>> samples;  // right, and of
+  for (const TargetItem& item : items) {
+    auto& [right, of] = samples[item.sample];
+    right += score(item);
+    ++of;
+  }
+  std::vector<double> right, of;
+  for (const auto& [sample, counts] : samples) {
+    right.push_back(counts.first);
+    of.push_back(counts.second);
+  }
+  return {.guess = std::move(guess),
+          .score = std::reduce(right.begin(), right.end()) / static_cast<double>(items.size()),
+          .interval = ClusteredInterval(right, of)};
+}
+
+}  // namespace
+
+ProbeReport ProbeTargets(const std::filesystem::path& file) {
+  std::vector<TargetItem> items;
+  ForEachLine(file, 0, [&](const JsonLine& line) { items.push_back(ParseTargetItem(line)); });
+  std::map<std::string, size_t> counts, samples;
+  for (const TargetItem& item : items) {
+    ++samples[item.sample];
+    for (const std::string& target : item.targets) ++counts[target];
+  }
+  ProbeReport report{.items = items.size(), .samples = samples.size()};
+  const std::string best =
+      std::ranges::max_element(counts, {}, [](const auto& target) { return target.second; })->first;
+  report.probes.push_back(
+      Measured("constant target", items, [&](const TargetItem& item) { return IsTarget(item, best); }));
+  report.probes.back().choice = best;
+  for (size_t g = 0; g < std::size(kNumberGuesses); ++g)
+    report.probes.push_back(
+        Measured(kNumberGuesses[g].name, items, [g](const TargetItem& item) { return item.scores[g]; }));
+  return report;
+}
+
+}  // namespace tare
