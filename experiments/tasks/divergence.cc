@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "experiments/passes/convention_windows.h"
 #include "experiments/tasks/perplexity.h"
 #include "experiments/text/grammar.h"
 #include "kernels/elementwise/rows.h"
@@ -161,7 +162,7 @@ std::shared_ptr<Model> ReferenceOf(const Model& of, const TaskOptions& options) 
 
 RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   const TokenInput input = LoadTokenInput(file, of.folder(), of.config().vocabulary);
-  return [sequences = CutSequences(input, of.config(), options.windows), reference = ReferenceOf(of, options)](
+  return [sequences = CutByConvention(input, of, options.windows).sequences, reference = ReferenceOf(of, options)](
              Model& model, PlanRun& run, const Progress& progress) {
     Json figures =
         FiguresOf(MeasureDivergence(model, run.Begin(model), *reference, sequences, run.cache(), progress), sequences);
