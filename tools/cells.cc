@@ -4,6 +4,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/number.h"
+#include "tools/answer_options.h"
 
 namespace tare {
 namespace {
@@ -35,6 +36,8 @@ void AddCellsOptions(CLI::App& command, CellsCommand& options) {
       ->capture_default_str();
   AddWindowOptions(command, sweep.windows);
   AddStrideOption(command, sweep.windows);
+  AddConventionOption(command, sweep.windows);
+  AddAnswerOptions(command, sweep.answers);
   options.machine.AddTo(command);
   AddQuiet(command);
 }

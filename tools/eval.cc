@@ -11,6 +11,7 @@
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
 #include "quant/plan/grid_files.h"
+#include "tools/answer_options.h"
 #include "tools/files.h"
 #include "tools/help.h"
 #include "tools/run_options.h"
@@ -31,8 +32,8 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
   RequireEffect(command, !plan.empty(), {"--executed"}, "a --plan");
   RequireEffect(command, plan.HasStaticScales(), {"--stats"}, "a rule with +static");
   const auto any = [&](auto has) { return std::ranges::any_of(specs, has, &TaskSpec::kind); };
-  RequireEffect(command, any([](const TaskKind* kind) { return kind->convention != nullptr; }), {"--window"},
-                "a task on texts");
+  RequireEffect(command, any([](const TaskKind* kind) { return kind->convention != nullptr; }),
+                {"--window", "--convention"}, "a task on texts");
   const bool texts = any([](const TaskKind* kind) { return kind->by_position != nullptr; });
   RequireEffect(command, texts, {"--stride", "--tokens"}, "a task on a text");
   RequireEffect(command, any([](const TaskKind* kind) { return !kind->of_towers; }), {"--cache"},
@@ -47,6 +48,9 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
   RequireEffect(command, !breakdown.ByPosition(), {"--over"}, "--by with keys of items");
   RequireEffect(command, any([](const TaskKind* kind) { return kind->beside != nullptr; }), {"--other-tower"},
                 TasksThat([](const TaskKind& kind) { return kind.beside != nullptr; }));
+  const auto answers = [](const TaskKind* kind) { return kind->answers != nullptr; };
+  RequireEffect(command, any(answers), {"--max-tokens", "--temperature", "--top-p", "--sampling-seed"},
+                "a task that generates answers");
   const bool compares = any(&TaskKind::compares);
   RequireEffect(command, compares, {"--reference"}, TasksThat(&TaskKind::compares));
   if (compares && plan.empty() && command.count("--reference") == 0 && command.count("--cache") == 0)
@@ -153,6 +157,8 @@ void AddEval(CLI::App& app) {
   command->add_option("--other-tower", options->task.other_tower,
                       "for zero_shot and retrieval: the other tower of CLIP, run as stored");
   AddStrideOption(*command, options->task.windows);
+  AddConventionOption(*command, options->task.windows);
+  AddAnswerOptions(*command, options->task.answers);
   options->machine.AddTo(*command);
   AddQuiet(*command);
   command->footer(

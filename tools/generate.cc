@@ -156,7 +156,11 @@ void Run(GenerateArguments& options) {
     ProgressLine progress("prompt");
     Generate(
         model, visitors, prompt.tokens, options.generate, progress.Callback(),
-        [&](int32_t token) { output.Add(token); }, done);
+        [&](int32_t token) {
+          output.Add(token);
+          return true;
+        },
+        done);
   } catch (const Error&) {
     // Interrupted, or what is not finite: what came so far is not lost.
     if (!done.tokens.empty()) {

@@ -17,6 +17,15 @@ inline void AddWindowOptions(CLI::App& command, WindowOptions& windows) {
       ->check(WholeNumber(0));
 }
 
+inline void AddConventionOption(CLI::App& command, WindowOptions& windows) {
+  command
+      .add_option_function<std::string>(
+          "--convention", [&windows](const std::string& name) { windows.convention = ConventionNamed(name); },
+          "whose rules cut a text and score it: tare; llama.cpp (the second half of each window); lm-eval (each "
+          "token once, a document's first one too)")
+      ->type_name("NAME");
+}
+
 inline void AddExecutedFlag(CLI::App& command, Carrying& carrying) {
   command.add_flag_callback(
       "--executed", [&carrying] { carrying = Carrying::kExecuted; },

@@ -43,6 +43,15 @@ double Seconds(std::chrono::steady_clock::time_point since) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
 }
 
+// The token after this row of the last batch.
+int32_t PickAt(Model& model, int64_t row, Sampler& sampler) {
+  int32_t picked = 0;
+  model.VocabularyLogits({&row, 1}, [&](size_t, const float* logits, int) {
+    picked = sampler.Pick({logits, static_cast<size_t>(model.config().vocabulary)});
+  });
+  return picked;
+}
+
 void Check(const Model& model, int64_t prompt, const GenerateOptions& options) {
   if (prompt == 0) Fail("prompt: got no tokens, expected at least one");
   if (options.tokens < 1) FailUsage("--tokens: got {}, expected at least 1", options.tokens);
@@ -140,7 +149,7 @@ std::set<int32_t> EndTokens(const std::filesystem::path& checkpoint) {
 }
 
 void Generate(Model& model, SiteVisitors visitors, std::span<const int32_t> prompt, const GenerateOptions& options,
-              const Progress& progress, const std::function<void(int32_t)>& token, Generation& done) {
+              const Progress& progress, const std::function<bool(int32_t)>& token, Generation& done) {
   const int64_t length = std::ssize(prompt);
   Check(model, length, options);
   Sampler sampler(options.sampling);
@@ -165,17 +174,30 @@ void Generate(Model& model, SiteVisitors visitors, std::span<const int32_t> prom
   double cache_bytes = 0;
   while (std::ssize(done.tokens) < options.tokens) {
     pass({&last, 1});
-    const int64_t row = 0;
-    model.VocabularyLogits({&row, 1}, [&](size_t, const float* logits, int) {
-      last = sampler.Pick({logits, static_cast<size_t>(model.config().vocabulary)});
-    });
+    last = PickAt(model, 0, sampler);
     done.tokens.push_back(last);
     cache_bytes += static_cast<double>(cache.Bytes());
     done.cache_bytes = cache_bytes / static_cast<double>(done.tokens.size());
     done.seconds = Seconds(begin);
     done.values_skipped = static_cast<double>(cache.values().skipped) / static_cast<double>(cache.values().all);
-    token(last);
-    if (options.ends.contains(last)) break;
+    if (!token(last) || options.ends.contains(last)) break;
+  }
+}
+
+void GenerateWhole(Model& model, SiteVisitors visitors, std::span<const int32_t> prompt, const GenerateOptions& options,
+                   const std::function<bool(int32_t)>& token, Generation& done) {
+  Check(model, std::ssize(prompt), options);
+  Sampler sampler(options.sampling);
+  done = {};
+  std::vector<int32_t> text(prompt.begin(), prompt.end());
+  while (std::ssize(done.tokens) < options.tokens) {
+    TokenBatch batch;
+    batch.Add(0, text);
+    model.Forward(batch, visitors);
+    const int32_t next = PickAt(model, batch.Rows() - 1, sampler);
+    text.push_back(next);
+    done.tokens.push_back(next);
+    if (!token(next) || options.ends.contains(next)) break;
   }
 }
 

@@ -86,9 +86,15 @@ struct Generation {
   double BytesPerSecond() const { return TokensPerSecond() * BytesPerToken(); }
 };
 
-// token: called for each token. Throws Error before anything is computed for an empty prompt, one that leaves no room
-// for the requested tokens, and a cache larger than the machine's memory; and in the middle when interrupted.
+// token: called for each token; false ends the text with it. Throws Error before anything is computed for an empty
+// prompt, one that leaves no room for the requested tokens, and a cache larger than the machine's memory; and in the
+// middle when interrupted.
 void Generate(Model& model, SiteVisitors visitors, std::span<const int32_t> prompt, const GenerateOptions& options,
-              const Progress& progress, const std::function<void(int32_t)>& token, Generation& done);
+              const Progress& progress, const std::function<bool(int32_t)>& token, Generation& done);
+
+// The same without a cache, for plans that cannot decode: each token is picked after a pass of the whole text before
+// it, so n tokens after a prompt of p cost n passes of p to p + n - 1 rows. The figures of speed stay 0.
+void GenerateWhole(Model& model, SiteVisitors visitors, std::span<const int32_t> prompt, const GenerateOptions& options,
+                   const std::function<bool(int32_t)>& token, Generation& done);
 
 }  // namespace tare

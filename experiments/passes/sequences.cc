@@ -144,21 +144,21 @@ std::vector<ScoredSequence> CutDisjoint(const TokenInput& input, const ModelConf
 
 size_t SequencesPerBatch(const std::vector<ScoredSequence>& sequences) {
   size_t longest = 1;
-  for (const ScoredSequence& s : sequences) longest = std::max(longest, s.tokens.size());
+  for (const ScoredSequence& s : sequences) longest = std::max(longest, s.Run().size());
   return std::max<size_t>(1, 2048 / longest);
 }
 
 TokenBatch BatchOf(const std::vector<ScoredSequence>& sequences, size_t begin, size_t count) {
   TokenBatch batch;
   for (size_t i = begin; i < std::min(begin + count, sequences.size()); ++i)
-    batch.Add(static_cast<int64_t>(i), sequences[i].tokens);
+    batch.Add(static_cast<int64_t>(i), sequences[i].Run());
   return batch;
 }
 
 void ForwardAll(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
                 const Progress& progress, const std::function<void(const TokenBatch&, size_t begin)>& body) {
   int64_t total = 0, done = 0;
-  for (const ScoredSequence& s : sequences) total += static_cast<int64_t>(s.tokens.size());
+  for (const ScoredSequence& s : sequences) total += std::ssize(s.Run());
   const auto step = SequencesPerBatch(sequences);
   for (size_t begin = 0; begin < sequences.size(); begin += step) {
     const TokenBatch batch = BatchOf(sequences, begin, step);
@@ -181,8 +181,8 @@ void ForwardThroughCaches(Model& model, SiteVisitors visitors, const std::vector
     return ForwardAll(model, visitors, sequences, progress, [&](const TokenBatch& batch, size_t) { body(batch); });
   int64_t total = 0, done = 0, longest = 0;
   for (const ScoredSequence& s : sequences) {
-    total += std::ssize(s.tokens);
-    longest = std::max(longest, std::ssize(s.tokens));
+    total += std::ssize(s.Run());
+    longest = std::max(longest, std::ssize(s.Run()));
   }
   CheckCacheOfTexts(*plan);
   CheckCacheFits(model.config(), *plan, longest);

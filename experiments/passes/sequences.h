@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "experiments/model/model.h"
+#include "experiments/passes/convention.h"
 #include "experiments/passes/progress.h"
 #include "experiments/text/tokenizer/token_input.h"
 
@@ -48,12 +50,18 @@ struct WindowOptions {
   int64_t stride = 0;  // tokens between the starts of windows; 0: no overlap (without `<s>`, of one token)
   int64_t tokens = 0;  // at most this many tokens of the input; 0: all
   int64_t limit = 0;   // at most this many windows; 0: all
+  Convention convention = Convention::kTare;  // of tasks on texts (convention_windows.h); others cut as Tare does
 };
 
 // One sequence for the model, and the tokens in it that are scored.
 struct ScoredSequence {
   std::vector<int32_t> tokens;
-  int64_t first_target = 1;  // targets are tokens[first_target ..], each predicted by the position before it
+  int64_t first_target = 1;    // targets are tokens[first_target ..], each predicted by the position before it
+  int64_t only_predicted = 0;  // of the last tokens: they are targets, but the model does not run them
+
+  std::span<const int32_t> Run() const {
+    return std::span(tokens).first(tokens.size() - static_cast<size_t>(only_predicted));
+  }
 };
 
 // The options as they apply to an input and a model.
@@ -62,6 +70,7 @@ struct WindowCut {
   int64_t stride = 0;             // tokens
   bool bos = false;               // whether the first position is `<s>`
   bool cut_to_positions = false;  // whether the model's positions shortened the windows
+  Convention convention = Convention::kTare;
 
   size_t Tokens() const { return static_cast<size_t>(window - (bos ? 1 : 0)); }  // of a window
 };

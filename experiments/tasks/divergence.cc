@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "experiments/passes/convention_windows.h"
 #include "experiments/tasks/perplexity.h"
 #include "experiments/text/grammar.h"
 #include "kernels/elementwise/rows.h"
@@ -194,13 +195,12 @@ std::shared_ptr<Model> ReferenceOf(const Model& of, const TaskOptions& options) 
 }
 
 // The perplexity of the model under test, from the same passes; null if it is not finite.
-Json PerplexityOf(const std::vector<TokenDivergence>& tokens, const std::vector<ScoredSequence>& sequences,
-                  const WindowCut& cut) {
+Json PerplexityOf(const std::vector<TokenDivergence>& tokens, const CutText& text) {
   std::vector<double> losses;
   std::vector<int64_t> contexts;
   for (const TokenDivergence& t : tokens) losses.push_back(t.loss), contexts.push_back(t.context);
-  std::optional<Json> figures = PerplexityFigures(losses, contexts, sequences);
-  if (figures) figures->update(CutFigures(cut));
+  std::optional<Json> figures = PerplexityFigures(losses, contexts, text.sequences);
+  if (figures) figures->update(CutFigures(text.cut));
   return figures ? *std::move(figures) : Json();
 }
 
@@ -212,18 +212,17 @@ struct KeptReference {
 
 RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
   const TokenInput input = LoadTokenInput(file, of.folder(), of.config().vocabulary);
-  std::vector<ScoredSequence> sequences = CutSequences(input, of.config(), options.windows);
+  CutText text = CutByConvention(input, of, options.windows);
   KeptReference kept{.model = ReferenceOf(of, options), .states = nullptr};
-  const TaskSize size = SizeOf(sequences);
+  const TaskSize size = SizeOf(text.sequences);
   if (size.whole * kept.model->config().hidden <= kMostKept) kept.states = std::make_shared<ReferenceStates>();
-  auto body = [sequences = std::move(sequences), kept = std::move(kept),
-               cut = CutOf(input, of.config(), options.windows),
-               from_itself = options.reference.empty()](Model& model, PlanRun& run, const Progress& progress) {
+  auto body = [text = std::move(text), kept = std::move(kept), from_itself = options.reference.empty()](
+                  Model& model, PlanRun& run, const Progress& progress) {
     const bool same = from_itself && run.plan().empty() && !run.cache();
     const std::vector<TokenDivergence> tokens = MeasureDivergence(model, run.Begin(model), same ? model : *kept.model,
-                                                                  sequences, run.cache(), progress, kept.states.get());
+                                                                  text.sequences, run.cache(), progress, kept.states.get());
     TaskResult result{
-        .figures = FiguresOf(tokens, sequences), .records = {}, .of_text = PerplexityOf(tokens, sequences, cut)};
+        .figures = FiguresOf(tokens, text.sequences), .records = {}, .of_text = PerplexityOf(tokens, text)};
     result.figures["reference_sha256"] = kept.model->files().ContentHash();
     return result;
   };

@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <set>
 
-#include "experiments/passes/generate.h"
+#include "experiments/passes/convention_windows.h"
 #include "experiments/tasks/perplexity.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
@@ -22,18 +21,12 @@ struct CutDocuments {
   std::vector<size_t> counts;  // windows of each document
   int64_t positions = 0;       // of a window
   bool bos = false;
+  Convention convention = Convention::kTare;
 };
 
-int32_t PrefixOf(const Tokenizer& tokenizer, const Model& model) {
-  if (tokenizer.bos()) return *tokenizer.bos();
-  const std::set<int32_t> ends = EndTokens(model.folder());
-  if (ends.empty())
-    Fail("{}: got neither a <s> nor an eos_token_id, expected a token to predict a document's first one from",
-         model.Name());
-  return *ends.begin();
-}
-
 int64_t PositionsOf(const WindowOptions& options, const ModelConfig& config) {
+  if (options.convention == Convention::kLlamaCpp)
+    FailUsage("--convention: got llama.cpp with documents, expected tare or lm-eval; try perplexity=TEXT");
   const int64_t positions = options.window > 0 ? options.window : config.max_positions;
   if (positions < 2 || positions > config.max_positions)
     Fail("documents: got windows of {}, expected 2 to max_position_embeddings {}", positions, config.max_positions);
@@ -42,16 +35,22 @@ int64_t PositionsOf(const WindowOptions& options, const ModelConfig& config) {
 
 CutDocuments Cut(const std::filesystem::path& file, const Model& model, const WindowOptions& options) {
   const Tokenizer tokenizer = Tokenizer::Load(model.folder());
-  const int32_t prefix = PrefixOf(tokenizer, model);
+  const std::optional<int32_t> bos = tokenizer.bos();
+  const int32_t prefix = PrefixToken(bos, model);
+  const bool whole = options.convention == Convention::kLmEval;  // every token of a window is scored, and `<s>` too
   CutDocuments cut{.documents = LoadDocuments(file, static_cast<size_t>(options.limit)),
                    .windows = {},
                    .counts = {},
                    .positions = PositionsOf(options, model.config()),
-                   .bos = tokenizer.bos().has_value()};
+                   .bos = bos.has_value(),
+                   .convention = options.convention};
   for (const TextDocument& document : cut.documents) {
-    const std::vector<ScoredSequence> windows =
-        RollingWindows(tokenizer.Encode(document.text), prefix, static_cast<size_t>(cut.positions - 1));
-    if (windows.empty()) Fail("{}: got a document without a token, expected text", document.where);
+    std::vector<int32_t> tokens = tokenizer.Encode(document.text);
+    if (tokens.empty()) Fail("{}: got a document without a token, expected text", document.where);
+    if (whole && bos) tokens.insert(tokens.begin(), *bos);
+    std::vector<ScoredSequence> windows =
+        RollingWindows(tokens, prefix, static_cast<size_t>(cut.positions - (whole ? 0 : 1)));
+    for (ScoredSequence& window : windows) window.only_predicted = whole ? 1 : 0;
     cut.windows.insert(cut.windows.end(), windows.begin(), windows.end());
     cut.counts.push_back(windows.size());
   }
@@ -89,6 +88,7 @@ TaskResult Measured(const CutDocuments& cut, const Json& perplexity) {
                     {"windows", cut.windows.size()},
                     {"window", cut.positions},
                     {"bos", cut.bos}};
+  if (cut.convention != Convention::kTare) result.figures["convention"] = InfoOf(cut.convention).name;
   return result;
 }
 
@@ -102,16 +102,17 @@ RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptio
   return {std::move(body), size};
 }
 
-Json Convention(const WindowOptions& windows) {
+Json DocumentsConvention(const WindowOptions& windows) {
+  if (windows.convention != Convention::kTare) return RulesOf(windows);
   return {{"window", windows.window},
           {"convention", "each document by itself, in the windows of lm-evaluation-harness's loglikelihood_rolling"}};
 }
 
 std::string How(const Json& result) {
-  return Formatted("{}, each by itself after {}, in windows of {}: {} scored",
-                   Counted(result.at("documents"), "document"),
-                   result.at("bos").get<bool>() ? "<s>" : "the token that ends a text", result.at("window").dump(),
-                   Counted(result.at("tokens"), "token"));
+  return Formatted(
+      "{}, each by itself after {}, in windows of {}{}: {} scored", Counted(result.at("documents"), "document"),
+      result.at("bos").get<bool>() ? "<s>" : "the token that ends a text", result.at("window").dump(),
+      result.contains("convention") ? " by the convention of lm-eval" : "", Counted(result.at("tokens"), "token"));
 }
 
 constexpr WindowKeys kWords{.losses = "document_losses", .counts = "document_words"},
@@ -123,28 +124,13 @@ constexpr FigureKeys kFigures[] = {{.name = "word_perplexity", .windows = kWords
 
 }  // namespace
 
-std::vector<ScoredSequence> RollingWindows(const std::vector<int32_t>& tokens, int32_t prefix, size_t most) {
-  std::vector<ScoredSequence> windows;
-  for (size_t predicted = 0; predicted < tokens.size();) {
-    const size_t scored = std::min(tokens.size() - predicted, most), end = predicted + scored;
-    ScoredSequence& window = windows.emplace_back();
-    if (predicted == 0) window.tokens.push_back(prefix);
-    const size_t begin = predicted == 0 ? 0 : end - most - 1;
-    window.tokens.insert(window.tokens.end(), tokens.begin() + static_cast<ptrdiff_t>(begin),
-                         tokens.begin() + static_cast<ptrdiff_t>(end));
-    window.first_target = std::ssize(window.tokens) - static_cast<int64_t>(scored);
-    predicted = end;
-  }
-  return windows;
-}
-
 constexpr TaskKind kDocumentsTask{.name = "documents",
                                   .file = "DOCUMENTS.jsonl",
                                   .read = Read,
                                   .figures = kFigures,
                                   .count = "tokens",
                                   .unit = "token",
-                                  .convention = Convention,
+                                  .convention = DocumentsConvention,
                                   .how = How,
                                   .of_documents = true};
 

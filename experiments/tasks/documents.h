@@ -8,7 +8,7 @@
 // first token is predicted from `<s>` alone (without one, from the token that ends a text); windows do not overlap but
 // by the token that the next one begins with, and the last is moved back to be full. A window of W positions has W - 1
 // scored tokens, as everywhere in Tare: the harness's with max_length = W - 1. Where its tokenizer puts `<s>` before a
-// text, the harness scores that token too.
+// text, the harness scores that token too; --convention lm-eval does both as the harness does (convention.h).
 #pragma once
 
 #include "experiments/passes/sequences.h"
@@ -18,8 +18,5 @@
 namespace tare {
 
 extern const TaskKind kDocumentsTask;  // documents=DOCUMENTS.jsonl
-
-// The windows of one document that predict each of its tokens once, at most `most` per window.
-std::vector<ScoredSequence> RollingWindows(const std::vector<int32_t>& tokens, int32_t prefix, size_t most);
 
 }  // namespace tare

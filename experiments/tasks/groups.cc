@@ -190,6 +190,13 @@ std::string SpreadTable(const Json& spreads, const std::string& figure, const Br
 }  // namespace
 
 WindowLosses BySample(const std::vector<Json>& records, std::string_view outcomes, std::span<const size_t> items) {
+  std::vector<double> scores;
+  for (const char outcome : outcomes) scores.push_back(outcome == '1' ? 1 : 0);
+  return BySample(records, scores, items);
+}
+
+WindowLosses BySample(const std::vector<Json>& records, const std::vector<double>& scores,
+                      std::span<const size_t> items) {
   WindowLosses samples;
   std::map<std::string, size_t> places;
   for (const size_t i : items) {
@@ -200,7 +207,7 @@ WindowLosses BySample(const std::vector<Json>& records, std::string_view outcome
       samples.sums.push_back(0);
       samples.counts.push_back(0);
     }
-    samples.sums[place] += outcomes[i] == '1' ? 1 : 0;
+    samples.sums[place] += scores[i];
     samples.counts[place] += 1;
   }
   return samples;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "experiments/passes/convention_windows.h"
 #include "experiments/significance/paired_runs.h"
 #include "experiments/significance/token_divergence.h"
 #include "experiments/tasks/divergence.h"
@@ -85,10 +86,14 @@ TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vec
 }
 
 Json CutFigures(const WindowCut& cut) {
-  return {{"window", cut.window}, {"stride", cut.stride}, {"bos", cut.bos}, {"cut_to_positions", cut.cut_to_positions}};
+  Json figures{
+      {"window", cut.window}, {"stride", cut.stride}, {"bos", cut.bos}, {"cut_to_positions", cut.cut_to_positions}};
+  if (cut.convention != Convention::kTare) figures["convention"] = InfoOf(cut.convention).name;
+  return figures;
 }
 
 Json PerplexityConvention(const WindowOptions& w) {
+  if (w.convention != Convention::kTare) return RulesOf(w);
   return {{"window", w.window},
           {"stride", w.stride},
           {"tokens", w.tokens},
@@ -102,19 +107,22 @@ Json PerplexityConvention(const WindowOptions& w) {
 namespace {
 
 RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
-  const WindowOptions& windows = options.windows;
   const TokenInput input = LoadTokenInput(file, of.folder(), of.config().vocabulary);
-  const std::vector<ScoredSequence> sequences = CutSequences(input, of.config(), windows);
-  auto body = [sequences, cut = CutOf(input, of.config(), windows)](Model& model, PlanRun& run,
-                                                                    const Progress& progress) {
-    TaskResult result = MeasurePerplexity(model, run.Begin(model), sequences, run.cache(), progress);
-    result.figures.update(CutFigures(cut));
+  CutText text = CutByConvention(input, of, options.windows);
+  const TaskSize size = SizeOf(text.sequences);
+  auto body = [text = std::move(text)](Model& model, PlanRun& run, const Progress& progress) {
+    TaskResult result = MeasurePerplexity(model, run.Begin(model), text.sequences, run.cache(), progress);
+    result.figures.update(CutFigures(text.cut));
     return result;
   };
-  return {std::move(body), SizeOf(sequences)};
+  return {std::move(body), size};
 }
 
 std::string How(const Json& result) {
+  if (result.contains("convention"))
+    return Formatted("{} of {} by the convention of {}, {} <s>: {} scored", Counted(result.at("windows"), "window"),
+                     result.at("window").dump(), result.at("convention").get<std::string>(),
+                     result.at("bos").get<bool>() ? "with" : "without", Counted(result.at("tokens"), "token"));
   return Formatted(
       "{} of {}{}, stride {}, {} <s>: {} scored", Counted(result.at("windows"), "window"), result.at("window").dump(),
       result.at("cut_to_positions").get<bool>() ? " (all of the model's positions)" : "", result.at("stride").dump(),

@@ -21,7 +21,7 @@ Json PerplexityConvention(const WindowOptions& windows);
 // windows (tokens of one are not independent), null of too few of them. Nothing if the perplexity is not finite.
 std::optional<Json> PerplexityFigures(const std::vector<double>& losses, const std::vector<int64_t>& contexts,
                                       const std::vector<ScoredSequence>& sequences);
-// "window", "stride", "bos" and "cut_to_positions", which the task adds.
+// "window", "stride", "bos", "cut_to_positions" and a tool's "convention", which the task adds.
 Json CutFigures(const WindowCut& cut);
 
 // cache: through one, as decoding would see the text; nothing: by ordinary forward passes.

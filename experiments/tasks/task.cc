@@ -9,6 +9,7 @@
 #include "experiments/tasks/contrast.h"
 #include "experiments/tasks/divergence.h"
 #include "experiments/tasks/documents.h"
+#include "experiments/tasks/generated.h"
 #include "experiments/tasks/loglikelihood.h"
 #include "experiments/tasks/perplexity.h"
 #include "experiments/text/utf8.h"
@@ -20,7 +21,7 @@ namespace tare {
 namespace {
 
 constexpr const TaskKind* kTasks[] = {&kPerplexityTask,    &kChoiceTask,    &kDivergenceTask, &kZeroShotTask,
-                                      &kLogLikelihoodTask, &kDocumentsTask, &kRetrievalTask};
+                                      &kLogLikelihoodTask, &kDocumentsTask, &kRetrievalTask,  &kGenerateTask};
 
 TaskSpec ParseTask(const std::string& text, TaskKinds kinds) {
   const size_t equals = text.find('=');

@@ -51,11 +51,22 @@ struct FigureKeys {
   const char* in_tables = ".3f";  // the same in the tables of sweeps; null: only in table.csv, which has every figure
 };
 
+inline constexpr int64_t kAnswerTokens = 128;  // of an answer at most, if neither its item nor an option says
+
+// How answers are generated (tasks/generated.h), where the command line says more than their items.
+struct AnswerOptions {
+  int64_t tokens = 0;                 // at most; 0: what the item says
+  std::optional<double> temperature;  // empty: the item's own, else 0, the likeliest token
+  std::optional<double> top_p;        // empty: the item's own, else 1
+  uint64_t seed = 1;                  // each item draws from one of its own, made from this one and its line
+};
+
 // A task's input besides its file.
 struct TaskOptions {
   WindowOptions windows;
   std::filesystem::path reference;    // for divergence: the reference checkpoint; empty: the same model
   std::filesystem::path other_tower;  // for CLIP's tasks: the model that runs the other side of FILE
+  AnswerOptions answers = {};         // for tasks that generate answers
 };
 
 // About how many tokens one run takes through the model, for the time left: where every sequence is run whole
@@ -97,6 +108,8 @@ struct TaskKind {
   const char* unit;   // what it counts, in the singular: "token"
   // What the figures depend on besides model, plan, file and limit; null if nothing.
   Json (*convention)(const WindowOptions& windows) = nullptr;
+  // How answers are generated, on which their figures depend; null of tasks without.
+  Json (*answers)(const AnswerOptions& options) = nullptr;
   // How a result was measured, in one line for people. Throws if an older version did not record it. Null: nothing.
   std::string (*how)(const Json& result) = nullptr;
   const char* by_position = nullptr;  // key of a list by position (tasks/evaluation.h), or none

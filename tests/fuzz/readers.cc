@@ -14,6 +14,7 @@
 #include "experiments/tasks/items/choice_items.h"
 #include "experiments/tasks/items/continuation_items.h"
 #include "experiments/tasks/items/document_items.h"
+#include "experiments/tasks/items/prompt_items.h"
 #include "experiments/text/character_map.h"
 #include "experiments/text/tokenizer/sentencepiece_tokenizer.h"
 #include "experiments/text/tokenizer/tokenizer_json.h"
@@ -74,6 +75,7 @@ void ReadConfig(std::string_view bytes) { (void)ParseConfig(bytes, "config.json"
 void ReadItem(std::string_view bytes) { (void)ParseChoiceItem(bytes, "items"); }
 void ReadContinuation(std::string_view bytes) { (void)ParseContinuation(bytes, "items"); }
 void ReadDocument(std::string_view bytes) { (void)ParseDocument(bytes, "items"); }
+void ReadPrompt(std::string_view bytes) { (void)ParsePrompt(bytes, "items"); }
 
 void ReadItems(std::string_view bytes) { (void)LoadChoiceItems(FileOf(bytes)); }
 
@@ -167,6 +169,7 @@ constexpr Reader kReaders[] = {
     {"item", damage::Form::kJson, ReadItem},
     {"items", damage::Form::kJson, ReadItems},
     {"continuation", damage::Form::kJson, ReadContinuation},
+    {"prompt", damage::Form::kJson, ReadPrompt},
     {"document", damage::Form::kJson, ReadDocument},
     {"spans", damage::Form::kJson, ReadSpans},
     {"plan", damage::Form::kText, ReadPlan},

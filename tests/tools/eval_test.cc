@@ -18,6 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Mean negative log-likelihood of tokens 1 .. 36 of both rows by the reference's logits.
 double GoldenNll(const std::string& model) {
@@ -150,6 +151,70 @@ TEST(EvalTest, LossesByPosition) {
   EXPECT_NEAR(sum / static_cast<double>(tokens), figures.at("nll").get<double>(), 1e-9);
   EXPECT_THAT(outcome.out, HasSubstr("\n64 to 127           72 "));
   EXPECT_EQ(RunTare({"eval", GoldenFolder("llama-mha"), "--tasks", task, "--by", "depth"}).exit_code, 2);
+}
+
+// The same prompt, cache and seed of the draws: the record has the item's.
+TEST(EvalCommand, AnswersAreThoseOfGenerate) {
+  const TemporaryFolder folder;
+  const std::string model = PairFolder("novels-standard"), cache = "cache_k=int8/token,cache_v=int4/token";
+  PutFile(folder / "items.jsonl", R"({"prompt":"It was a dark night","targets":["and"],"score":"contains","half":1})"
+                                  "\n"
+                                  R"({"prompt":"The captain came","targets":["on"],"score":"contains","half":2})"
+                                  "\n");
+  const Outcome outcome = RunTare({"eval", model, "--tasks", "generate=" + (folder / "items.jsonl").string(), "--cache",
+                                   cache, "--max-tokens", "9", "--temperature", "0.8", "--by", "half", "--records",
+                                   folder / "r.jsonl", "--json", folder / "e.json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("2 answers, drawn with seed 1, with <s>: 18 tokens; 2 cut at 9 tokens"));
+  std::istringstream records(GetFile(folder / "r.jsonl"));
+  for (const char* prompt : {"It was a dark night", "The captain came"}) {
+    std::string line;
+    ASSERT_TRUE(std::getline(records, line));
+    const Json record = Json::parse(line);
+    const Outcome alone = RunTare({"generate", model, "--prompt", prompt, "--cache", cache, "--tokens", "9",
+                                   "--temperature", "0.8", "--seed", record.at("seed").dump(), "--json", "-"});
+    ASSERT_EQ(alone.exit_code, 0) << alone.err;
+    EXPECT_EQ(Json::parse(alone.out).at("tokens"), record.at("tokens"));
+    EXPECT_EQ(Json::parse(alone.out).at("text"), record.at("answer"));
+  }
+  const Json json = Json::parse(GetFile(folder / "e.json"));
+  EXPECT_EQ(json.at("tasks").at("generate:items").at("by").size(), 2u);
+  const std::string choice = "perplexity=" + (folder / "items.jsonl").string();
+  EXPECT_EQ(RunTare({"eval", model, "--tasks", choice, "--temperature", "1"}).exit_code, 2) << "nothing is generated";
+}
+
+// Cells of other answers are others; a sweep's tables test the declared score alone.
+TEST(EvalCommand, AnswersAreCellsOfSweeps) {
+  const TemporaryFolder folder;
+  PutFile(folder / "items.jsonl", "{\"prompt\":\"It was a dark\",\"targets\":[\"night\"],\"max_tokens\":4}\n");
+  const auto sweep = [&](const char* seed) {
+    return RunTare({"sweep", PairFolder("novels-standard"), "--site", "cache_k", "--granularity", "token", "--bits",
+                    "16,4", "--tasks", "generate=" + (folder / "items.jsonl").string(), "--sampling-seed", seed,
+                    "--out", folder / "s"});
+  };
+  const Outcome first = sweep("1");
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("generate:items, acc\n"));
+  EXPECT_THAT(first.out, Not(HasSubstr("generate:items, f1")));
+  EXPECT_THAT(GetFile(folder / "s" / "table.csv"), HasSubstr(",f1,"));
+  EXPECT_EQ(std::ranges::count(GetFile(folder / "s" / "cells.jsonl"), '\n'), 2);
+  ASSERT_EQ(sweep("2").exit_code, 0);
+  EXPECT_EQ(std::ranges::count(GetFile(folder / "s" / "cells.jsonl"), '\n'), 4);
+}
+
+TEST(EvalCommand, ConventionsAreNamed) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "It is a truth universally acknowledged. ";
+  PutFile(folder / "text.txt", text);
+  const std::string task = "perplexity=" + (folder / "text.txt").string();
+  const Outcome outcome = RunTare({"eval", PairFolder("novels-standard"), "--tasks", task, "--convention", "llama.cpp",
+                                   "--window", "64", "--json", folder / "e.json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("by the convention of llama.cpp, with <s>"));
+  EXPECT_EQ(Json::parse(GetFile(folder / "e.json")).at("perplexity_convention").at("convention").at("name"),
+            "llama.cpp");
+  EXPECT_EQ(RunTare({"eval", PairFolder("novels-standard"), "--tasks", task, "--convention", "gguf"}).exit_code, 2);
 }
 
 class ChoiceEvalTest : public testing::Test {

@@ -43,6 +43,7 @@ Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan
   for (const auto& [name, hash] : ModelFileHashes(model.folder())) key[name] = hash;
   if (!task.other_tower.empty()) key["other_tower"] = task.other_tower;
   if (const auto convention = task.spec.kind->convention) key.update(convention(options.windows));
+  if (const auto answers = task.spec.kind->answers) key.update(answers(options.answers));
   return key;
 }
 
@@ -172,7 +173,9 @@ std::vector<PlannedCell> CellsOfModel(const Model& model, const std::vector<Plan
                                       const SweepOptions& options) {
   const std::string weights_hash = model.files().ContentHash();
   std::vector<PlannedCell> cells;
-  for (Task& read : ReadTasks(options.tasks, model, {.windows = options.windows, .reference = {}, .other_tower = {}})) {
+  for (Task& read :
+       ReadTasks(options.tasks, model,
+                 {.windows = options.windows, .reference = {}, .other_tower = {}, .answers = options.answers})) {
     const auto task = std::make_shared<const Task>(std::move(read));
     for (const Plan& plan : plans)
       cells.push_back({task, &plan, KeyOf(model, weights_hash, plan, seen, *task, options)});

@@ -33,6 +33,7 @@ struct SweepOptions {
   Carrying carrying = Carrying::kSimulated;
   std::vector<TaskSpec> tasks;
   WindowOptions windows;
+  AnswerOptions answers = {};
   std::optional<CachePlan> cache;  // for every cell; its plan's rules for caches are added
   Math math = Math::kF32;
   std::filesystem::path folder;

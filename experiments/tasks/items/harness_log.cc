@@ -99,7 +99,7 @@ Arguments LoggedArguments(const nlohmann::json& json, const std::string& where) 
     std::vector<std::string>& arguments = requests.emplace_back();
     for (const nlohmann::json& argument : Numbered(request, "arg_")) {
       if (!argument.is_string())
-        Fail("{}: \"arguments\": got {}, expected strings (tasks that generate answers are not supported)", where,
+        Fail("{}: \"arguments\": got {}, expected strings (a task that generates answers is generate=FILE)", where,
              argument.dump());
       arguments.push_back(argument.get<std::string>());
     }
@@ -109,6 +109,16 @@ Arguments LoggedArguments(const nlohmann::json& json, const std::string& where) 
   }
   if (requests.empty()) Fail("{}: \"arguments\": got no request", where);
   return requests;
+}
+
+LoggedRequest LoggedGeneration(const nlohmann::json& json, const std::string& where) {
+  const std::vector<nlohmann::json> requests = Numbered(json.at("arguments"), "gen_args_");
+  const std::vector<nlohmann::json> arguments =
+      requests.size() == 1 ? Numbered(requests.front(), "arg_") : std::vector<nlohmann::json>{};
+  if (arguments.size() != 2 || !arguments[0].is_string() || !arguments[1].is_object())
+    Fail("{}: \"arguments\": got {}, expected one request of a context and how to generate after it", where,
+         requests.size() == 1 ? "another request" : std::to_string(requests.size()) + " requests");
+  return {arguments[0].get<std::string>(), arguments[1]};
 }
 
 void ReadLoggedChoice(const nlohmann::json& json, ChoiceItem& item) {

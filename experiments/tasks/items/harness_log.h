@@ -17,6 +17,14 @@ bool IsHarnessLog(const nlohmann::json& json);
 // strings, at least one.
 std::vector<std::vector<std::string>> LoggedArguments(const nlohmann::json& json, const std::string& where);
 
+// The one request of a task that generates answers: its context, and the arguments of the generation, an object. Throws
+// Error for anything else.
+struct LoggedRequest {
+  std::string prompt;
+  nlohmann::json arguments;
+};
+LoggedRequest LoggedGeneration(const nlohmann::json& json, const std::string& where);
+
 // A line of a multiple-choice task: sets the item's fields as ReadChoiceForm does. Endings are the continuations
 // without the space in front, if all have one: what the harness divides by the characters of. The true one is the
 // "target", an index or an ending, as far as it agrees with the logged answer and its "acc"; where contexts differ the

@@ -126,7 +126,7 @@ TEST(SamplerTest, BadInputIsNamed) {
 std::vector<int32_t> Generated(Model& model, const std::vector<int32_t>& prompt, const GenerateOptions& options) {
   Generation done;
   std::vector<int32_t> told;
-  Generate(model, {}, prompt, options, {}, [&](int32_t token) { told.push_back(token); }, done);
+  Generate(model, {}, prompt, options, {}, [&](int32_t token) { return told.push_back(token), true; }, done);
   EXPECT_EQ(told, done.tokens);
   EXPECT_GT(done.weight_bytes, 0);
   EXPECT_GT(done.cache_bytes, 0);
@@ -152,6 +152,27 @@ TEST(GenerateTest, GreedyTokensAreThoseOfWholePasses) {
   }
 }
 
+TEST(GenerateTest, WithoutACacheTheTokensAreTheSame) {
+  for (const Sampling& sampling : {Sampling{}, Sampling{.temperature = 1, .seed = 5}}) {
+    Model model(GoldenFolder("diffllama-mha"));
+    const std::vector<int32_t> prompt = {5, 9, 3};
+    const GenerateOptions options{.tokens = 12, .sampling = sampling};
+    Generation done;
+    GenerateWhole(model, {}, prompt, options, [](int32_t) { return true; }, done);
+    EXPECT_EQ(done.tokens, Generated(model, prompt, options));
+  }
+}
+
+TEST(GenerateTest, ItsCallerEndsIt) {
+  Model model(GoldenFolder("llama-mha"));
+  const std::vector<int32_t> prompt = {5};
+  Generation cached, whole;
+  Generate(model, {}, prompt, {.tokens = 8}, {}, [](int32_t) { return false; }, cached);
+  GenerateWhole(model, {}, prompt, {.tokens = 8}, [](int32_t) { return false; }, whole);
+  EXPECT_EQ(cached.tokens.size(), 1u);
+  EXPECT_EQ(whole.tokens, cached.tokens);
+}
+
 TEST(GenerateTest, AnEndTokenStopsIt) {
   Model model(GoldenFolder("llama-mha"));
   const std::vector<int32_t> prompt = {5};  // nothing but the token whose successor is asked for
@@ -172,7 +193,7 @@ TEST(GenerateTest, ExecutedWeightsGiveTheSimulatedText) {
   prompt.resize(8);
   const auto run = [&](PlanRun& plan_run, Model& model) {
     Generation done;
-    Generate(model, plan_run.Begin(model), prompt, {.tokens = 10}, {}, [](int32_t) {}, done);
+    Generate(model, plan_run.Begin(model), prompt, {.tokens = 10}, {}, [](int32_t) { return true; }, done);
     return done;
   };
   const Generation in_f32 = run(a, simulated), in_codes = run(b, executed);
@@ -184,7 +205,7 @@ TEST(GenerateTest, ImpossibleRequestsAreRefusedFirst) {
   Model model(GoldenFolder("llama-mha"));
   const auto refused = [&](const std::vector<int32_t>& prompt, const GenerateOptions& options, const char* message) {
     Generation done;
-    EXPECT_THAT([&] { Generate(model, {}, prompt, options, {}, [](int32_t) {}, done); },
+    EXPECT_THAT([&] { Generate(model, {}, prompt, options, {}, [](int32_t) { return true; }, done); },
                 ThrowsMessage<Error>(HasSubstr(message)));
     EXPECT_EQ(done.seconds, 0);
   };

@@ -5,6 +5,7 @@ import json
 import sys
 import types
 
+import tare
 from support import ROOT, Case
 
 MODEL = ROOT / "experiments/pair/novels-standard"
@@ -70,9 +71,20 @@ class LmTest(Case):
         self.assertEqual(model(plan="k=int4/token").get_model_info(),
                          {"tare": {"model": str(MODEL), "plan": "k=int4/token"}})
 
+    def test_answers_are_those_of_the_program(self):
+        prompts = ["The captain came on", "It was a dark night"]
+        lm = model()
+        found = lm.generate_until([Request(prompt, {"until": [], "max_gen_toks": 8, "do_sample": False})
+                                   for prompt in prompts])
+        for prompt, answer in zip(prompts, found, strict=True):
+            self.assertEqual(answer, tare.run("generate", MODEL, prompt=prompt, tokens=8)["text"])
+        self.assertEqual(len(lm.cached), 2)
+        stopped = lm.generate_until([Request(prompts[0], {"until": found[0][3:5], "max_gen_toks": 8})])
+        self.assertEqual(stopped, [found[0][:found[0].find(found[0][3:5])]])
+
     def test_refusals(self):
         self.refuses("plan, column", model(plan="attn_logits=int5").loglikelihood, [Request("a", " b")])
-        with self.assertRaises(NotImplementedError):
-            model().generate_until([Request("a", {})])
+        self.refuses("num_beams", model().generate_until, [Request("a", {"num_beams": 4})])
+        self.assertEqual(model().generate_until([]), [])
         self.assertEqual(model().loglikelihood([]), [])
         self.assertEqual(model().loglikelihood_rolling([]), [])

@@ -75,7 +75,7 @@ TEST(HarnessLog, OtherTasksAreNamed) {
   Refuses(Line({}, "0"), "got no request");
   nlohmann::json generates = Line({}, "0");
   generates["arguments"] = {{"gen_args_0", {{"arg_0", "c"}, {"arg_1", {{"until", {"\n"}}}}}}};
-  Refuses(generates, "tasks that generate answers are not supported");
+  Refuses(generates, "a task that generates answers is generate=FILE");
   generates["arguments"] = 5;
   Refuses(generates, "got no request");
 }

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/passes/convention_windows.h"
+
+#include <algorithm>
+#include <set>
+
+#include "experiments/passes/generate.h"
+#include "quant/base/error.h"
+#include "quant/file/json_value.h"
+
+namespace tare {
+namespace {
+
+std::vector<int32_t> WithBos(const TokenInput& input) {
+  std::vector<int32_t> tokens;
+  if (input.bos) tokens.push_back(*input.bos);
+  tokens.insert(tokens.end(), input.sequences.front().begin(), input.sequences.front().end());
+  return tokens;
+}
+
+WindowCut CutAsTool(const TokenInput& input, const ModelConfig& config, const WindowOptions& options, int64_t usual,
+                    int64_t least) {
+  const std::string_view name = InfoOf(options.convention).name;
+  if (input.kind != TokenInput::Kind::kText)
+    FailUsage("--convention {}: got ids, expected a text, as that tool reads; try without it", name);
+  if (options.stride != 0)
+    FailUsage("--stride: got {}, expected 0 with --convention {}, which has its own", options.stride, name);
+  const int64_t window = options.window == 0 ? std::min<int64_t>(usual, config.max_positions) : options.window;
+  if (window < least || window > config.max_positions)
+    FailUsage("--window: got {}, expected {} to {} (the checkpoint's max_position_embeddings)", window, least,
+              config.max_positions);
+  return {.window = window,
+          .stride = window,
+          .bos = input.bos.has_value(),
+          .cut_to_positions = options.window == 0 && usual > config.max_positions,
+          .convention = options.convention};
+}
+
+CutText AsLlamaCpp(const TokenInput& input, const std::vector<int32_t>& tokens, const ModelConfig& config,
+                   const WindowOptions& options) {
+  constexpr int64_t kLeast = 3;  // positions of which the second half has a token that is predicted
+  const WindowCut cut = CutAsTool(input, config, options, kTextWindow, kLeast);
+  const auto positions = static_cast<size_t>(cut.window);
+  if (tokens.size() < 2 * positions)
+    Fail("{}: got {} tokens, expected at least {}, two windows, as llama.cpp does; try a smaller --window",
+         input.path.string(), tokens.size(), 2 * positions);
+  return {SecondHalves(tokens, input.bos, positions), cut};
+}
+
+CutText AsLmEval(const TokenInput& input, const std::vector<int32_t>& tokens, const Model& model,
+                 const WindowOptions& options) {
+  const WindowCut cut = CutAsTool(input, model.config(), options, model.config().max_positions, 1);
+  return {RollingWindows(tokens, PrefixToken(input.bos, model), static_cast<size_t>(cut.window)), cut};
+}
+
+}  // namespace
+
+Json RulesOf(const WindowOptions& options) {
+  const ConventionInfo& info = InfoOf(options.convention);
+  return {{"window", options.window},
+          {"stride", options.stride},
+          {"tokens", options.tokens},
+          {"convention",
+           {{"name", info.name},
+            {"window", info.window},
+            {"stride", info.stride},
+            {"scored", info.scored},
+            {"bos", info.bos}}}};
+}
+
+int32_t PrefixToken(std::optional<int32_t> bos, const Model& model) {
+  if (bos) return *bos;
+  const std::set<int32_t> ends = EndTokens(model.folder());
+  if (ends.empty())
+    Fail("{}: got neither a <s> nor an eos_token_id, expected a token to predict a text's first one from",
+         model.Name());
+  return *ends.begin();
+}
+
+std::vector<ScoredSequence> RollingWindows(const std::vector<int32_t>& tokens, int32_t prefix, size_t most) {
+  std::vector<ScoredSequence> windows;
+  for (size_t predicted = 0; predicted < tokens.size();) {
+    const size_t scored = std::min(tokens.size() - predicted, most), end = predicted + scored;
+    ScoredSequence& window = windows.emplace_back();
+    if (predicted == 0) window.tokens.push_back(prefix);
+    const size_t begin = predicted == 0 ? 0 : end - most - 1;
+    window.tokens.insert(window.tokens.end(), tokens.begin() + static_cast<ptrdiff_t>(begin),
+                         tokens.begin() + static_cast<ptrdiff_t>(end));
+    window.first_target = std::ssize(window.tokens) - static_cast<int64_t>(scored);
+    predicted = end;
+  }
+  return windows;
+}
+
+std::vector<ScoredSequence> SecondHalves(const std::vector<int32_t>& tokens, std::optional<int32_t> bos,
+                                         size_t positions) {
+  std::vector<ScoredSequence> windows;
+  for (size_t begin = 0; begin + positions <= tokens.size(); begin += positions) {
+    ScoredSequence& window = windows.emplace_back();
+    window.tokens.assign(tokens.begin() + static_cast<ptrdiff_t>(begin),
+                         tokens.begin() + static_cast<ptrdiff_t>(begin + positions));
+    if (bos) window.tokens.front() = *bos;
+    window.first_target = static_cast<int64_t>(positions / 2) + 1;
+  }
+  return windows;
+}
+
+CutText CutByConvention(const TokenInput& input, const Model& model, const WindowOptions& options) {
+  if (options.convention == Convention::kTare)
+    return {CutSequences(input, model.config(), options), CutOf(input, model.config(), options)};
+  std::vector<int32_t> tokens = WithBos(input);
+  if (options.tokens != 0) tokens.resize(std::min(tokens.size(), static_cast<size_t>(options.tokens)));
+  CutText text = options.convention == Convention::kLlamaCpp ? AsLlamaCpp(input, tokens, model.config(), options)
+                                                             : AsLmEval(input, tokens, model, options);
+  for (ScoredSequence& s : text.sequences) s.only_predicted = options.convention == Convention::kLmEval ? 1 : 0;
+  if (options.limit != 0) text.sequences.resize(std::min(text.sequences.size(), static_cast<size_t>(options.limit)));
+  return text;
+}
+
+}  // namespace tare

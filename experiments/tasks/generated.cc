@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/tasks/generated.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "experiments/significance/accuracy.h"
+#include "experiments/tasks/groups.h"
+#include "experiments/text/grammar.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+
+namespace tare {
+namespace {
+
+// A prompt as the model reads it, and how its answer is made.
+struct Prompted {
+  PromptItem item;
+  std::vector<int32_t> tokens;  // with `<s>`
+  GenerateOptions generate;
+};
+
+// SplitMix64 (Steele et al. 2014), 53 bits, so that JSON holds it: an item's draws depend on no other item.
+uint64_t SeedOfItem(uint64_t seed, size_t line) {
+  uint64_t z = seed + 0x9e3779b97f4a7c15u * static_cast<uint64_t>(line);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return (z ^ (z >> 31)) >> 11;
+}
+
+GenerateOptions OptionsOf(const PromptItem& item, const AnswerOptions& options) {
+  const int64_t own = item.tokens.value_or(options.tokens > 0 ? options.tokens : kAnswerTokens);
+  return {.cache = {},
+          .tokens = options.tokens > 0 ? std::min(own, options.tokens) : own,
+          .ends = {},
+          .sampling = {.temperature = options.temperature.value_or(item.temperature.value_or(0)),
+                       .top_p = options.top_p.value_or(item.top_p.value_or(1)),
+                       .seed = SeedOfItem(options.seed, item.line)}};
+}
+
+std::vector<Prompted> ReadPrompts(const std::filesystem::path& file, const Model& model, const Tokenizer& tokenizer,
+                                  const TaskOptions& options) {
+  std::vector<Prompted> prompts;
+  const std::set<int32_t> ends = EndTokens(model.folder());
+  const int64_t positions = model.config().max_positions;
+  for (PromptItem& item : LoadPrompts(file, static_cast<size_t>(options.windows.limit))) {
+    Prompted& prompt = prompts.emplace_back();
+    if (const std::optional<int32_t> bos = tokenizer.bos()) prompt.tokens.push_back(*bos);
+    const std::vector<int32_t> text = tokenizer.Encode(item.prompt);
+    prompt.tokens.insert(prompt.tokens.end(), text.begin(), text.end());
+    prompt.generate = OptionsOf(item, options.answers);
+    prompt.generate.ends = ends;
+    (void)Sampler(prompt.generate.sampling);  // refuses what cannot be drawn from
+    const int64_t length = std::ssize(prompt.tokens), left = positions - length;
+    if (length == 0) Fail("{}: got a prompt without a token, expected text", item.where);
+    if (left < prompt.generate.tokens)
+      Fail("{}: got a prompt of {} tokens and {} to generate, expected at most max_position_embeddings {} together; {}",
+           item.where, length, prompt.generate.tokens, positions,
+           left > 0 ? Formatted("try --max-tokens {}", left) : "try a shorter prompt");
+    prompt.item = std::move(item);
+  }
+  return prompts;
+}
+
+// Whether tokens can be run one by one, over a cache: what CheckDecodes (plan/rule_checks.h) does not refuse.
+bool Decodes(const PlanRun& run) {
+  const Plan& plan = run.plan();
+  const bool maps = plan.Touches(Site::kAttnLogits) || plan.Touches(Site::kProbs) || plan.Touches(Site::kDifference);
+  return !maps && !run.LooksAhead() && !(run.carrying() == Carrying::kExecuted && plan.Touches(Site::kQ));
+}
+
+Answer AnswerTo(Model& model, SiteVisitors visitors, const Tokenizer& tokenizer, const Prompted& prompt,
+                const std::optional<CachePlan>& cache) {
+  AnswerText text(tokenizer, prompt.tokens, prompt.item.stops);
+  GenerateOptions options = prompt.generate;
+  Generation done;
+  const auto take = [&](int32_t token) {
+    if (!options.ends.contains(token)) text.Add(token);
+    return !text.stopped();
+  };
+  if (cache) {
+    options.cache = *cache;
+    Generate(model, visitors, prompt.tokens, options, {}, take, done);
+  } else {
+    GenerateWhole(model, visitors, prompt.tokens, options, take, done);
+  }
+  text.End();
+  const AnswerEnd end = text.stopped()                              ? AnswerEnd::kStop
+                        : options.ends.contains(done.tokens.back()) ? AnswerEnd::kEndOfText
+                                                                    : AnswerEnd::kTokens;
+  return {std::move(done.tokens), text.text(), end, options.tokens, options.sampling};
+}
+
+const char* KeyOfEnd(AnswerEnd end) {
+  return end == AnswerEnd::kStop ? "stop" : end == AnswerEnd::kEndOfText ? "end_of_text" : "tokens";
+}
+
+Json RecordOf(const PromptItem& item, const Answer& answer, const AnswerScores& scores) {
+  Json record{{"line", item.line},
+              {"answer", answer.text},
+              {"tokens", answer.tokens},
+              {"end", KeyOfEnd(answer.end)},
+              {"right", scores.Right(item.score)},
+              {"exact", scores.exact},
+              {"contains", scores.contains},
+              {"number", scores.number},
+              {"recall", scores.recall},
+              {"f1", scores.f1}};
+  if (answer.sampling.temperature > 0) record["seed"] = answer.sampling.seed;
+  if (!item.keys.empty()) record["item"] = item.keys;
+  return record;
+}
+
+void AddShare(TaskResult& result, const std::string& name, const char* of_record, const std::string& outcomes_key) {
+  std::string outcomes;
+  for (const Json& record : result.records) outcomes += record.at(of_record).get<bool>() ? '1' : '0';
+  const auto n = static_cast<double>(outcomes.size());
+  const double share = static_cast<double>(std::ranges::count(outcomes, '1')) / n;
+  result.figures[name] = share;
+  result.figures[name + "_stderr"] = ShareError(share, n);
+  result.figures[outcomes_key] = outcomes;
+}
+
+// The error over samples, those of one not being independent: sqrt(c / (c - 1) sum (s - A m)^2) / n; 0 of one.
+void AddMean(TaskResult& result, const std::string& name) {
+  std::vector<double> scores;
+  for (const Json& record : result.records) scores.push_back(record.at(name));
+  std::vector<size_t> all(scores.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  const WindowLosses samples = BySample(result.records, scores, all);
+  const auto n = static_cast<double>(scores.size()), clusters = static_cast<double>(samples.sums.size());
+  const double mean = std::accumulate(scores.begin(), scores.end(), 0.0) / n;
+  double squares = 0;
+  for (size_t i = 0; i < samples.sums.size(); ++i) squares += std::pow(samples.sums[i] - mean * samples.counts[i], 2);
+  result.figures[name] = mean;
+  result.figures[name + "_stderr"] = clusters < 2 ? 0.0 : std::sqrt(squares * clusters / (clusters - 1)) / n;
+  result.figures[name + "_sums"] = samples.sums;
+  result.figures["mean_counts"] = samples.counts;
+}
+
+constexpr WindowKeys kRight{.losses = "sample_right", .counts = "sample_items"},
+    kExact{.losses = "sample_exact", .counts = "sample_items"},
+    kContains{.losses = "sample_contains", .counts = "sample_items"},
+    kNumber{.losses = "sample_number", .counts = "sample_items"},
+    kRecall{.losses = "recall_sums", .counts = "mean_counts"}, kF1{.losses = "f1_sums", .counts = "mean_counts"};
+constexpr FigureKeys kFigures[] = {
+    {.name = "acc", .error = "acc_stderr", .outcomes = "outcomes", .windows = kRight},
+    {.name = "exact", .error = "exact_stderr", .outcomes = "outcomes_exact", .windows = kExact, .in_tables = nullptr},
+    {.name = "contains",
+     .error = "contains_stderr",
+     .outcomes = "outcomes_contains",
+     .windows = kContains,
+     .in_tables = nullptr},
+    {.name = "recall", .error = "recall_stderr", .windows = kRecall, .in_tables = nullptr},
+    {.name = "f1", .error = "f1_stderr", .windows = kF1, .in_tables = nullptr},
+    {.name = "number",
+     .error = "number_stderr",
+     .outcomes = "outcomes_number",
+     .windows = kNumber,
+     .in_tables = nullptr}};
+
+RunTask ReadGenerate(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
+  Tokenizer loaded = Tokenizer::Load(of.folder());
+  std::vector<Prompted> read = ReadPrompts(file, of, loaded, options);
+  return [tokenizer = std::move(loaded), prompts = std::move(read), seed = options.answers.seed](
+             Model& model, PlanRun& run, const Progress& progress) {
+    const SiteVisitors visitors = run.Begin(model);
+    const bool decodes = Decodes(run);
+    const std::optional<CachePlan> cache = decodes ? run.cache().value_or(CachePlan{}) : run.cache();
+    std::vector<PromptItem> items;
+    std::vector<Answer> answers;
+    for (const Prompted& prompt : prompts) {
+      answers.push_back(AnswerTo(model, visitors, tokenizer, prompt, cache));
+      items.push_back(prompt.item);
+      Report(progress, std::ssize(answers), std::ssize(prompts), "items");
+    }
+    TaskResult result = ScoreAnswers(items, answers);
+    result.figures.update(
+        {{"sampling_seed", seed}, {"decodes", cache.has_value()}, {"bos", tokenizer.bos().has_value()}});
+    return result;
+  };
+}
+
+Json AnswersConvention(const AnswerOptions& options) {
+  return {{"max_tokens", options.tokens},
+          {"temperature", options.temperature ? Json(*options.temperature) : Json()},
+          {"top_p", options.top_p ? Json(*options.top_p) : Json()},
+          {"sampling_seed", options.seed}};
+}
+
+std::string HowGenerated(const Json& result) {
+  const int64_t drawn = result.at("drawn");
+  const std::string picked = drawn == 0 ? "greedy"
+                             : drawn == result.at("n")
+                                 ? Formatted("drawn with seed {}", result.at("sampling_seed").dump())
+                                 : Formatted("{} drawn with seed {}", drawn, result.at("sampling_seed").dump());
+  return Formatted("{}, {}, {} <s>{}: {}; {} cut at {}", Counted(result.at("n"), "answer"), picked,
+                   result.at("bos").get<bool>() ? "with" : "without",
+                   result.at("decodes").get<bool>() ? "" : ", the whole text passed for each token",
+                   Counted(result.at("answer_tokens"), "token"), result.at("cut").dump(),
+                   Counted(result.at("most_tokens"), "token"));
+}
+
+std::vector<ItemKeys> KeysOfPrompts(const std::filesystem::path& file, size_t limit) {
+  std::vector<ItemKeys> keys;
+  for (const PromptItem& item : LoadPrompts(file, limit)) keys.push_back({item.where, item.keys});
+  return keys;
+}
+
+}  // namespace
+
+void AnswerText::Grow(const std::string& more) {
+  if (stopped_) return;
+  text_ += more;
+  size_t first = std::string::npos;
+  for (const std::string& stop : stops_) first = std::min(first, text_.find(stop));
+  stopped_ = first != std::string::npos;
+  if (stopped_) text_.resize(first);
+}
+
+TaskResult ScoreAnswers(const std::vector<PromptItem>& items, const std::vector<Answer>& answers) {
+  TaskResult result;
+  int64_t tokens = 0, cut = 0, drawn = 0, most = 0;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Answer& answer = answers[i];
+    result.records.push_back(RecordOf(items[i], answer, ScoreAnswer(answer.text, items[i].targets)));
+    tokens += std::ssize(answer.tokens);
+    cut += answer.end == AnswerEnd::kTokens ? 1 : 0;
+    drawn += answer.sampling.temperature > 0 ? 1 : 0;
+    most = std::max(most, answer.most_tokens);
+  }
+  result.figures["n"] = items.size();
+  AddShare(result, "acc", "right", "outcomes");
+  AddShare(result, "exact", "exact", "outcomes_exact");
+  AddShare(result, "contains", "contains", "outcomes_contains");
+  AddShare(result, "number", "number", "outcomes_number");
+  AddMean(result, "recall");
+  AddMean(result, "f1");
+  AddSamples(result, kFigures);
+  result.figures.update({{"answer_tokens", tokens}, {"cut", cut}, {"drawn", drawn}, {"most_tokens", most}});
+  return result;
+}
+
+constexpr TaskKind kGenerateTask{.name = "generate",
+                                 .file = "ITEMS.jsonl",
+                                 .read = ReadGenerate,
+                                 .figures = kFigures,
+                                 .count = "n",
+                                 .unit = "answer",
+                                 .answers = AnswersConvention,
+                                 .how = HowGenerated,
+                                 .keys = KeysOfPrompts};
+
+}  // namespace tare

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers that the model generates after prompts (items/prompt_items.h), scored against their targets
+// (answer_scores.h). The figure that counts is acc, the share of answers that are right by what their items declare;
+// exact, contains, recall, f1 and number stand beside it. Errors are over items, or over samples where items share them
+// (groups.h).
+//
+// Each prompt, after `<s>`, is continued as `tare generate` continues it, one after another: over the cache that is
+// asked for, else one in f32. A plan that cannot decode (attn_logits, probs, difference; scales that span tokens;
+// executed attention) passes the whole text again for each token: its scales then see the text so far. An answer ends
+// before a stop string, at a token that ends a text, or after its most tokens: it is cut.
+//
+// lm-evaluation-harness shortens a prompt that leaves no room for the answer; here it is refused.
+#pragma once
+
+#include "experiments/passes/generate.h"
+#include "experiments/tasks/answer_scores.h"
+#include "experiments/tasks/task.h"
+
+namespace tare {
+
+extern const TaskKind kGenerateTask;  // generate=ITEMS.jsonl
+
+// The text of an answer as its tokens come, up to the first stop string.
+class AnswerText {
+ public:
+  // prompt: the tokens before the first one.
+  AnswerText(const Tokenizer& tokenizer, const std::vector<int32_t>& prompt, const std::vector<std::string>& stops)
+      : stream_(tokenizer, prompt), stops_(stops) {}
+
+  void Add(int32_t token) { Grow(stream_.Add(token)); }
+  void End() { Grow(stream_.Rest()); }
+  bool stopped() const { return stopped_; }
+  const std::string& text() const { return text_; }
+
+ private:
+  void Grow(const std::string& more);
+
+  TextStream stream_;
+  const std::vector<std::string>& stops_;
+  std::string text_;
+  bool stopped_ = false;
+};
+
+enum class AnswerEnd { kStop, kEndOfText, kTokens };
+
+struct Answer {
+  std::vector<int32_t> tokens;
+  std::string text;
+  AnswerEnd end = AnswerEnd::kTokens;
+  int64_t most_tokens = 0;
+  Sampling sampling;
+};
+
+// Figures of all answers: n; of acc, exact, contains and number the share, its standard error and outcomes; of recall
+// and f1 the mean, its standard error and the sums per sample (f1_sums, recall_sums of mean_counts items); how many
+// were cut, and answer_tokens of all. A record each: "line", "answer", "tokens", "end" (stop, end_of_text, tokens),
+// "right", the scores, "seed" if drawn, and its line's keys as "item".
+TaskResult ScoreAnswers(const std::vector<PromptItem>& items, const std::vector<Answer>& answers);
+
+}  // namespace tare

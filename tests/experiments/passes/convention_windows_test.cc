@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Windows worked by hand from the tools' rules; perplexities as llama-perplexity printed them, and as transformers
+// computes them by the harness's own windows (tests/data/conventions).
+#include "experiments/passes/convention_windows.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "experiments/tasks/divergence.h"
+#include "experiments/tasks/perplexity.h"
+#include "quant/base/error.h"
+#include "tests/quant/file/temporary_folder.h"
+#include "tests/support/golden.h"
+#include "tests/support/ids.h"
+
+namespace tare {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+std::vector<int32_t> Counting(size_t n) {
+  std::vector<int32_t> tokens(n);
+  std::iota(tokens.begin(), tokens.end(), 0);
+  return tokens;
+}
+
+// The harness's example: ten tokens, four at a time.
+TEST(Convention, RollingWindowsAreTheHarnesss) {
+  const std::vector<ScoredSequence> windows = RollingWindows(Counting(10), 99, 4);
+  ASSERT_EQ(windows.size(), 3u);
+  EXPECT_THAT(windows[0].tokens, ElementsAre(99, 0, 1, 2, 3));
+  EXPECT_THAT(windows[1].tokens, ElementsAre(3, 4, 5, 6, 7));
+  EXPECT_THAT(windows[2].tokens, ElementsAre(5, 6, 7, 8, 9));
+  EXPECT_EQ(windows[0].first_target, 1);
+  EXPECT_EQ(windows[1].first_target, 1);
+  EXPECT_EQ(windows[2].first_target, 3) << "8 and 9 only";
+  EXPECT_THAT(RollingWindows({5}, 99, 4)[0].tokens, ElementsAre(99, 5));
+  EXPECT_THAT(RollingWindows({1, 2, 3}, 99, 1)[2].tokens, ElementsAre(2, 3));
+  EXPECT_TRUE(RollingWindows({}, 99, 4).empty());
+}
+
+// n_ctx 4: logits of place 2 on, so place 3 alone is a target; of 5, logits of places 2 and 3.
+TEST(Convention, SecondHalvesAreLlamaCpps) {
+  const std::vector<ScoredSequence> windows = SecondHalves(Counting(11), 99, 4);
+  ASSERT_EQ(windows.size(), 2u) << "three tokens are left over";
+  EXPECT_THAT(windows[0].tokens, ElementsAre(99, 1, 2, 3));
+  EXPECT_THAT(windows[1].tokens, ElementsAre(99, 5, 6, 7));
+  EXPECT_EQ(windows[0].first_target, 3);
+  EXPECT_EQ(SecondHalves(Counting(10), 99, 5)[1].first_target, 3);
+  EXPECT_THAT(SecondHalves(Counting(8), {}, 4)[1].tokens, ElementsAre(4, 5, 6, 7)) << "without <s> nothing is replaced";
+}
+
+TEST(Convention, ATokenThatIsOnlyPredictedIsNotRun) {
+  const std::vector<ScoredSequence> text{{.tokens = {7, 8, 9}, .only_predicted = 1}, {.tokens = {1, 2}}};
+  const TokenBatch batch = BatchOf(text, 0, 2);
+  EXPECT_THAT(batch.tokens, ElementsAre(7, 8, 1, 2));
+  const PredictedTokens predicted = ScoredTokens(text).In(batch);
+  EXPECT_THAT(predicted.targets, ElementsAre(8, 9, 2));
+  EXPECT_THAT(predicted.rows, ElementsAre(0, 1, 2));
+}
+
+Json Measured(const TaskKind& task, const WindowOptions& windows, const char* plan = "") {
+  Model model(PairFolder("novels-standard"));
+  const RunTask run =
+      task.read(PairFolder("heldout.txt"), model, {.windows = windows, .reference = {}, .other_tower = {}});
+  PlanRun under(Plan::Parse(plan), Carrying::kSimulated, ModelSitesOf(model));
+  return run(model, under, {}).figures;
+}
+
+struct Expected {
+  WindowOptions windows;
+  int64_t tokens;
+  double perplexity, tolerance;
+};
+
+// A token's loss is within 1e-4 of transformers', its mean over hundreds far nearer: perplexities within 1e-4.
+// llama-perplexity prints four digits: half a unit more.
+TEST(Convention, PerplexitiesAreTheTools) {
+  for (const Expected& expected : {
+           Expected{{.window = 129, .limit = 5, .convention = Convention::kLlamaCpp}, 320, 26.4652, 1.5e-4},
+           Expected{{.limit = 20, .convention = Convention::kLlamaCpp}, 5100, 29.0430, 1.5e-4},
+           Expected{{.window = 512, .tokens = 1024, .convention = Convention::kLmEval}, 1024, 28.5427623, 1e-4},
+           Expected{{.window = 200, .tokens = 1500, .convention = Convention::kLmEval}, 1500, 29.2628939, 1e-4},
+           Expected{{.tokens = 3000, .convention = Convention::kLmEval}, 3000, 36.9036038, 1e-4},
+       }) {
+    const Json figures = Measured(kPerplexityTask, expected.windows);
+    EXPECT_EQ(figures["tokens"], expected.tokens);
+    EXPECT_NEAR(figures["perplexity"].get<double>(), expected.perplexity, expected.tolerance);
+    EXPECT_EQ(figures["convention"], InfoOf(expected.windows.convention).name);
+    EXPECT_THAT(HowMeasured(figures, kPerplexityTask), HasSubstr("by the convention of l"));
+  }
+}
+
+TEST(Convention, DivergenceIsOfTheSameTokens) {
+  const WindowOptions windows{.window = 64, .limit = 3, .convention = Convention::kLlamaCpp};
+  EXPECT_EQ(Measured(kDivergenceTask, windows, "attn_logits=int4/row")["tokens"], 3 * 31);
+}
+
+TEST(Convention, ResultsNameTheirRules) {
+  const WindowOptions windows{.window = 64, .convention = Convention::kLlamaCpp};
+  const Json rules = kPerplexityTask.convention(windows);
+  EXPECT_EQ(rules["window"], 64);
+  EXPECT_EQ(rules["convention"]["name"], "llama.cpp");
+  EXPECT_EQ(rules["convention"]["scored"], "of each window the tokens behind place N/2 (from 0)");
+}
+
+TEST(Convention, WhatAToolDoesNotReadIsRefused) {
+  const auto refused = [](const WindowOptions& windows, const char* message) {
+    EXPECT_THAT([&] { Measured(kPerplexityTask, windows); }, ThrowsMessage<Error>(HasSubstr(message)));
+  };
+  refused({.stride = 4, .convention = Convention::kLmEval}, "--stride: got 4, expected 0 with --convention lm-eval");
+  refused({.window = 2, .convention = Convention::kLlamaCpp}, "--window: got 2, expected 3 to 2048");
+  refused({.window = 2049, .convention = Convention::kLmEval}, "--window: got 2049, expected 1 to 2048");
+  refused({.tokens = 1000, .convention = Convention::kLlamaCpp},
+          "got 1000 tokens, expected at least 1024, two windows");
+  const TemporaryFolder folder;
+  PutManyIds(folder / "ids.safetensors", 1, 50);
+  Model model(GoldenFolder("llama-mha"));
+  const TokenInput ids = LoadTokenInput(folder / "ids.safetensors", model.folder(), model.config().vocabulary);
+  EXPECT_THAT([&] { CutByConvention(ids, model, {.convention = Convention::kLmEval}); },
+              ThrowsMessage<Error>(HasSubstr("--convention lm-eval: got ids, expected a text")));
+}
+
+}  // namespace
+}  // namespace tare
