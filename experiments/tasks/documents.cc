@@ -43,7 +43,7 @@ int64_t PositionsOf(const WindowOptions& options, const ModelConfig& config) {
 CutDocuments Cut(const std::filesystem::path& file, const Model& model, const WindowOptions& options) {
   const Tokenizer tokenizer = Tokenizer::Load(model.folder());
   const int32_t prefix = PrefixOf(tokenizer, model);
-  CutDocuments cut{.documents = LoadDocuments(file, static_cast<size_t>(options.limit)),
+  CutDocuments cut{.documents = LoadDocuments(file, static_cast<size_t>(options.limit), options.from),
                    .windows = {},
                    .counts = {},
                    .positions = PositionsOf(options, model.config()),
@@ -111,9 +111,9 @@ std::string How(const Json& result) {
                    Counted(result.at("tokens"), "token"));
 }
 
-constexpr WindowKeys kWords{.losses = "document_losses", .counts = "document_words"},
-    kBytes{.losses = "document_losses", .counts = "document_bytes"},
-    kBits{.losses = "document_bits", .counts = "document_bytes"};
+constexpr WindowKeys kWords{.losses = "document_losses", .counts = "document_words", .kind = Units::kIndependent},
+    kBytes{.losses = "document_losses", .counts = "document_bytes", .kind = Units::kIndependent},
+    kBits{.losses = "document_bits", .counts = "document_bytes", .kind = Units::kIndependent};
 constexpr FigureKeys kFigures[] = {{.name = "word_perplexity", .windows = kWords, .of_mean = OfMean::kExponential},
                                    {.name = "byte_perplexity", .windows = kBytes, .of_mean = OfMean::kExponential},
                                    {.name = "bits_per_byte", .windows = kBits, .in_tables = nullptr}};

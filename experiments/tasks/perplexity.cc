@@ -2,7 +2,6 @@
 #include "experiments/tasks/perplexity.h"
 
 #include <cmath>
-#include <map>
 
 #include "experiments/significance/paired_runs.h"
 #include "experiments/significance/token_divergence.h"
@@ -16,23 +15,26 @@
 namespace tare {
 namespace {
 
-// of_window: the number of losses in each window, in order.
+// Null of too few windows.
+Json ErrorJson(const PairedRuns& runs) {
+  const std::optional<MeanError> error = PairedError(runs);
+  return error ? Json(error->error) : Json();
+}
+
+// windows [losses]
 Json ByPosition(const std::vector<double>& losses, const std::vector<int64_t>& contexts,
-                const std::vector<int64_t>& of_window) {
-  std::vector<size_t> windows;  // of each loss
-  for (size_t w = 0; w < of_window.size(); ++w) windows.insert(windows.end(), static_cast<size_t>(of_window[w]), w);
+                const std::vector<size_t>& windows) {
   Json list = Json::array();
   for (const ContextRange& range : RangesOf(contexts)) {
-    std::map<size_t, std::pair<double, double>> sums;  // of a window that has some: losses, and how many
-    for (const size_t i : range.tokens) sums[windows[i]].first += losses[i], sums[windows[i]].second += 1;
-    PairedRuns runs{.counts = {}, .sums = {{}}, .signs = {1}};
-    for (const auto& [window, sum] : sums) runs.sums[0].push_back(sum.first), runs.counts.push_back(sum.second);
-    const std::optional<double> error = PairedError(runs);
+    std::vector<double> some;
+    std::vector<size_t> own;
+    for (const size_t i : range.tokens) some.push_back(losses[i]), own.push_back(windows[i]);
+    const PairedRuns runs = ByWindow(some, own);
     list.push_back({{"first", range.first},
                     {"last", range.last},
                     {"tokens", range.tokens.size()},
                     {"nll", Contrast(runs)},
-                    {"nll_stderr", error ? Json(*error) : Json()}});
+                    {"nll_stderr", ErrorJson(runs)}});
   }
   return list;
 }
@@ -55,21 +57,30 @@ TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vec
   ForwardThroughCaches(model, visitors, sequences, cache, progress, score);
   if (losses.empty()) Fail("perplexity: the input leaves no token to predict; expected at least two tokens");
   const auto n = static_cast<double>(losses.size());
-  double nll = 0, squares = 0;
+  double nll = 0;
   for (const double loss : losses) nll += loss / n;
-  for (const double loss : losses) squares += (loss - nll) * (loss - nll);
   const double perplexity = std::exp(nll);
   if (!std::isfinite(perplexity))
     Fail("perplexity: the mean loss is {} nats, expected a finite number; try `tare stats` to see where", nll);
   return {.figures = {{"nll", nll},
                       {"perplexity", perplexity},
                       {"tokens", losses.size()},
-                      {"nll_stderr", losses.size() > 1 ? std::sqrt(squares / (n - 1) / n) : 0.0},
+                      {"nll_stderr", ErrorJson(ByWindow(losses, scored.Windows()))},
                       {"windows", sequences.size()},
                       {"window_losses", scored.SumsOf(losses)},
                       {"window_tokens", scored.Counts()},
-                      {"by_position", ByPosition(losses, contexts, scored.Counts())}},
+                      {"by_position", ByPosition(losses, contexts, scored.Windows())}},
           .records = {}};
+}
+
+void AddTaken(const WindowOptions& windows, const WindowCut& cut, Json& figures) {
+  if (windows.TakesPart()) figures.update({{"from", Name(windows.from)}, {"of_tokens", cut.of_tokens}});
+}
+
+std::string TakenText(const Json& result) {
+  if (!result.contains("from")) return "";
+  return Formatted(" {} {}", result.at("from") == "spread" ? "spread over" : "from the start of",
+                   Counted(result.at("of_tokens"), "token"));
 }
 
 Json PerplexityConvention(const WindowOptions& w) {
@@ -86,22 +97,25 @@ Json PerplexityConvention(const WindowOptions& w) {
 namespace {
 
 RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
-  const WindowOptions& windows = options.windows;
+  const WindowOptions windows = options.windows;
   const TokenInput input = LoadTokenInput(file, of.folder(), of.config().vocabulary);
-  return [sequences = CutSequences(input, of.config(), windows), cut = CutOf(input, of.config(), windows)](
+  return [windows, sequences = CutSequences(input, of.config(), windows), cut = CutOf(input, of.config(), windows)](
              Model& model, PlanRun& run, const Progress& progress) {
     TaskResult result = MeasurePerplexity(model, run.Begin(model), sequences, run.cache(), progress);
     result.figures.update(
         {{"window", cut.window}, {"stride", cut.stride}, {"bos", cut.bos}, {"cut_to_positions", cut.cut_to_positions}});
+    AddTaken(windows, cut, result.figures);
     return result;
   };
 }
 
 std::string How(const Json& result) {
-  return Formatted(
-      "{} of {}{}, stride {}, {} <s>: {} scored", Counted(result.at("windows"), "window"), result.at("window").dump(),
-      result.at("cut_to_positions").get<bool>() ? " (all of the model's positions)" : "", result.at("stride").dump(),
-      result.at("bos").get<bool>() ? "each after" : "without", Counted(result.at("tokens"), "token"));
+  const std::string taken = TakenText(result);
+  return Formatted("{} of {}{}{}stride {}, {} <s>: {} scored", Counted(result.at("windows"), "window"),
+                   result.at("window").dump(),
+                   result.at("cut_to_positions").get<bool>() ? " (all of the model's positions)" : "",
+                   taken.empty() ? ", " : taken + "\n  ", result.at("stride").dump(),
+                   result.at("bos").get<bool>() ? "each after" : "without", Counted(result.at("tokens"), "token"));
 }
 
 constexpr WindowKeys kWindows{.losses = "window_losses", .counts = "window_tokens"};
