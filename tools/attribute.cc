@@ -29,14 +29,14 @@ std::vector<AtomicFile> ClaimAttribution(CellsCommand& options) {
 AttributionResult WriteAttribution(const CellsCommand& options, const AttributionQuestion& question,
                                    std::vector<SweepCell> cells) {
   cells.resize(options.sweep.tasks.size() * options.sweep.question.plans.size());  // without the folder's others
-  std::vector<Attribution> attributions = Attribute(cells, question.plan, question.parts, options.resampling);
+  std::vector<Attribution> attributions = Attribute(cells, question.plan, question.parts);
   const std::string model = cells.front().model;
   AttributionResult result{.model = {.cells = std::move(cells), .attributions = std::move(attributions)},
                            .json = {},
                            .table = {},
                            .legend = {}};
   const std::vector<Attribution>& all = result.model.attributions;
-  result.json = AttributionJson(all, model, question.plan, question.by, options.resampling);
+  result.json = AttributionJson(all, model, question.plan, question.by);
   result.table = AttributionTable(all);
   result.legend = AttributionLegend(all);
   const std::filesystem::path& folder = options.sweep.folder;

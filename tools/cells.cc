@@ -32,8 +32,6 @@ void AddCellsOptions(CLI::App& command, CellsCommand& options) {
                      "first=4,keep=h2o/256; rules for cache_k and cache_v in a plan take precedence");
   command.add_option("--out", sweep.folder, "folder for the results")->required();
   command.add_option("--json", options.json, "write JSON to a file, or - for standard output");
-  command.add_option("--seed", options.resampling.seed, "seed of the bootstrap draws for intervals")
-      ->capture_default_str();
   AddWindowOptions(command, sweep.windows);
   AddStrideOption(command, sweep.windows);
   AddConventionOption(command, sweep.windows);

@@ -17,7 +17,6 @@ struct CellsCommand {
   std::vector<std::string> models, statistics, folders;  // of folders: results of other runs, which are read too
   std::string tasks, json, cache;
   SweepOptions sweep;
-  Resampling resampling;
   MachineOptions machine;
 };
 

@@ -11,6 +11,7 @@
 #include "experiments/passes/sequences.h"
 #include "experiments/studies/attribution/attribution_table.h"
 #include "experiments/studies/sweep/pair_spread.h"
+#include "experiments/studies/sweep/table.h"
 #include "experiments/tasks/divergence.h"
 #include "experiments/tasks/task.h"
 #include "quant/base/error.h"
@@ -30,7 +31,7 @@ namespace {
 struct CompareArguments : CellsCommand {
   std::vector<std::string> also;  // comparisons of other seeds of the pair
   std::string attribute;
-  int64_t attribute_tokens = 2555;  // five windows of 511
+  int64_t attribute_tokens = 10220;  // twenty windows of 511, the fewest that have an error
 };
 
 // The plan to attribute: the requested one, else the preset with the fewest bits (its rules cannot stand beside a
@@ -124,6 +125,7 @@ std::vector<Json> Outliers(const CellsCommand& options, const RecordLines& earli
              {"limit", windows.limit},
              {"skip_first", kSkipFirst},
              {"math", options.machine.math}};
+    if (windows.TakesPart()) key["from"] = Name(windows.from);
     for (const auto& [name, hash] : ModelFileHashes(folder)) key[name] = hash;
     Json figures = Measured(earlier, models.size(), key);
     if (figures.is_null()) {
@@ -158,12 +160,15 @@ std::string PairLegend(const std::vector<AttributionPair>& pairs) {
       "\nA, B: change from f32 with only that part quantized; B minus A:\n"
       "[low, high] 95 %, paired by window\n";
   size_t tested = 0;
+  bool few = false;
   for (const AttributionPair& pair : pairs) {
+    few = few || pair.whole.difference->few_units;
     tested += pair.whole.difference->p_holm ? 1 : 0;
     tested += static_cast<size_t>(std::ranges::count_if(
         pair.parts, [](const PartPair& part) { return part.difference && part.difference->p_holm; }));
   }
   if (tested > 0) text += Formatted("* significant: p < 0.05 after Holm over {} differences\n", tested);
+  if (few) text += kFewUnitsLegend;
   return text;
 }
 
@@ -204,8 +209,7 @@ struct ComparedAttribution {
 ComparedAttribution RunBoth(std::vector<ModelAttribution>& both, const std::string& plan,
                             const std::filesystem::path& folder, ProgressLine& line, double of_b) {
   const AttributionResult a = RunOne(both.at(0), line, of_b), b = RunOne(both.at(1), line, 0);
-  const std::vector<AttributionPair> pairs =
-      PairAttributions(a.model, b.model, both[0].question.plan, both[0].options.resampling);
+  const std::vector<AttributionPair> pairs = PairAttributions(a.model, b.model, both[0].question.plan);
   WriteFileAtomically(folder / "attribution.csv", AttributionPairCsv(pairs));
   return {.table = AttributionPairTable(pairs, plan, {a.json.at("model"), b.json.at("model")}),
           .legend = PairLegend(pairs),

@@ -17,7 +17,7 @@ namespace {
 struct DumpArguments {
   std::string model, input, out, plan, stats, sites = "logits";
   Carrying carrying = Carrying::kSimulated;
-  WindowOptions windows;
+  WindowOptions windows{.from = TakeFrom::kStart};
   MachineOptions machine;
 };
 
@@ -32,10 +32,10 @@ void Run(const CLI::App& command, const DumpArguments& options) {
   const TokenInput input = LoadModelInput(options.input, model);
   const std::vector<ScoredSequence> sequences = CutSequences(input, model.config(), options.windows);
   const WindowOptions& w = options.windows;
-  const DumpOrigin origin{
-      {"version", TARE_VERSION},
-      {"input_sha256", input.sha256},
-      {"windows", Formatted("window {}, stride {}, tokens {}, limit {}", w.window, w.stride, w.tokens, w.limit)}};
+  const DumpOrigin origin{{"version", TARE_VERSION},
+                          {"input_sha256", input.sha256},
+                          {"windows", Formatted("window {}, stride {}, tokens {}, limit {}, from {}", w.window,
+                                                w.stride, w.tokens, w.limit, Name(w.from))}};
   Dump(model, run, sequences, sites, options.out, ProgressLine("dump").Callback(), origin);
   PrintLine("{}: {} of {}", options.out, Counted(std::ssize(sequences), "sequence"),
             Counted(std::ssize(sequences.at(0).tokens), "token"));

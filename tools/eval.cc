@@ -36,6 +36,7 @@ void CheckEffects(const CLI::App& command, const Plan& plan, const std::vector<T
                 {"--window", "--convention"}, "a task on texts");
   const bool texts = any([](const TaskKind* kind) { return kind->by_position != nullptr; });
   RequireEffect(command, texts, {"--stride", "--tokens"}, "a task on a text");
+  RequireEffect(command, command.count("--tokens") + command.count("--limit") > 0, {"--from"}, "--tokens or --limit");
   RequireEffect(command, any([](const TaskKind* kind) { return !kind->of_towers; }), {"--cache"},
                 "a task on a text or on items");
   const bool items = any([](const TaskKind* kind) { return HasItems(*kind); });
@@ -64,7 +65,7 @@ void CheckKeys(const std::vector<TaskSpec>& specs, const EvalArguments& options)
   if (options.breakdown.by.empty()) return;
   for (const TaskSpec& spec : specs) {
     if (spec.kind->keys == nullptr) continue;
-    for (const ItemKeys& item : spec.kind->keys(spec.file, static_cast<size_t>(options.task.windows.limit)))
+    for (const ItemKeys& item : spec.kind->keys(spec.file, options.task.windows))
       RequireKeys(item.where, item.keys, options.breakdown);
   }
 }

@@ -22,7 +22,6 @@ struct MapsArguments {
   std::string model, input, json, csv;
   std::vector<std::string> plans;
   WindowOptions windows;
-  Resampling resampling;
   MachineOptions machine;
 };
 
@@ -48,9 +47,8 @@ void Run(const MapsArguments& options) {
   const std::vector<ScoredSequence> sequences = CutDisjoint(input, exact.config(), options.windows);
   size_t tokens = 0;
   for (const ScoredSequence& s : sequences) tokens += s.tokens.size();
-  Json json{{"schema", "tare.maps/1"},         {"model", exact.Name()}, {"input_sha256", input.sha256},
-            {"windows", sequences.size()},     {"positions", tokens},   {"draws", options.resampling.draws},
-            {"seed", options.resampling.seed}, {"plans", Json::array()}};
+  Json json{{"schema", "tare.maps/1"},     {"model", exact.Name()}, {"input_sha256", input.sha256},
+            {"windows", sequences.size()}, {"positions", tokens},   {"plans", Json::array()}};
   std::string tables;
   Model planned(options.model, math);
   ProgressLine line("");
@@ -58,7 +56,7 @@ void Run(const MapsArguments& options) {
     const std::string name = runs[i]->plan().canonical();
     line.Begin(name, {.after = static_cast<double>(runs.size() - i - 1)});
     const LayerMapErrors layers = MeasureMapErrors(exact, planned, *runs[i], sequences, line.Callback());
-    json["plans"].push_back(MapErrorJson(name, layers, options.resampling));
+    json["plans"].push_back(MapErrorJson(name, layers));
     tables += MapErrorTable(json["plans"].back());
   }
   if (PrintsTables(options.json))
@@ -84,8 +82,6 @@ void AddMaps(CLI::App& app) {
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   command->add_option("--csv", options->csv,
                       "write one row per plan, layer and map, and one per difference, to this file");
-  command->add_option("--seed", options->resampling.seed, "seed of the bootstrap draws for intervals")
-      ->capture_default_str();
   AddWindowOptions(*command, options->windows);
   options->machine.AddTo(*command);
   AddQuiet(*command);
@@ -93,7 +89,7 @@ void AddMaps(CLI::App& app) {
       std::string(kMapsLegend) + "\n\n" +
       Examples(
           {"tare maps experiments/pair/novels-differential --plan attn_logits=int4/row --plan k=int4/token --input "
-           "experiments/pair/heldout.txt --tokens 5110",
+           "experiments/pair/heldout.txt --tokens 10220",
            "tare maps experiments/pair/novels-standard --plan int8 --input experiments/pair/heldout.txt --tokens "
            "5110"}));
   command->callback([options] { Run(*options); });

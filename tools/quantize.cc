@@ -86,7 +86,7 @@ void Run(const CLI::App& command, const QuantizeArguments& options) {
   RequireEffect(command, smooths || method.RoundsByCalibration(), {"--calibrate"},
                 "a method that needs a calibration text");
   const bool calibrates = !options.calibrate.empty();
-  RequireEffect(command, calibrates, {"--window", "--tokens", "--limit"}, "--calibrate");
+  RequireEffect(command, calibrates, {"--window", "--tokens", "--limit", "--from"}, "--calibrate");
   const std::vector<AtomicFile> claims = ClaimOutputs(options);
   options.machine.Apply();
   const QuantizeJob job{.model = options.model,

@@ -6,15 +6,28 @@
 #include "experiments/passes/sequences.h"
 #include "tools/command.h"
 
+#include <string>
+
 namespace tare {
 
 inline void AddWindowOptions(CLI::App& command, WindowOptions& windows) {
   AddWhole(command, "--window", windows.window,
            "positions per window, including <s> (0: 512 for a text, whole rows for ids)", 0);
-  command.add_option("--tokens", windows.tokens, "use only this many tokens from the start of the text (0: all)")
+  command
+      .add_option("--tokens", windows.tokens, "use only as many windows as this many tokens of the text fill (0: all)")
       ->check(WholeNumber(0));
   command.add_option("--limit", windows.limit, "use at most this many windows of a text or items of a set (0: all)")
       ->check(WholeNumber(0));
+  command
+      .add_option_function<std::string>(
+          "--from",
+          [&windows](const std::string& from) {
+            windows.from = from == "start" ? TakeFrom::kStart : TakeFrom::kSpread;
+          },
+          "of --tokens and --limit: spread (windows at even distances over the text, items drawn from equal parts of "
+          "the file) or start (the first)")
+      ->check(CLI::IsMember({"spread", "start"}))
+      ->default_str(std::string(Name(windows.from)));
 }
 
 inline void AddConventionOption(CLI::App& command, WindowOptions& windows) {

@@ -46,7 +46,7 @@ std::vector<SweepCell> Cells(const SearchArguments& options) {
 
 void Write(const SearchArguments& options, const Search& search) {
   const std::string table = SearchTable(search);
-  const Json json = SearchJson(search, options.resampling);
+  const Json json = SearchJson(search);
   const std::filesystem::path& folder = options.sweep.folder;
   WriteFileAtomically(folder / "search.csv", SearchCsv(search));
   WriteFileAtomically(folder / "search.txt", table);
@@ -89,7 +89,7 @@ void Run(SearchArguments& options) {
   Verify(search, [&](size_t step) {
     const std::string plan = PlanAt(search.parts, search.frontier[step].levels, config);
     options.sweep.question.plans = {"f32", plan};
-    return PointOf(step, Plan::Parse(plan).canonical(), Cells(options), options.resampling);
+    return PointOf(step, Plan::Parse(plan).canonical(), Cells(options));
   });
   Write(options, search);
 }
@@ -133,10 +133,10 @@ void AddSearch(CLI::App& app) {
       "not quantized. attn_logits count once each, caches what decoding reads.\n"
       "Scales cost nothing.\n\n" +
       Examples(
-          {"tare search experiments/pair/novels-differential --within 0.02 --bits 8,4 --window 128 --tokens 1270 "
+          {"tare search experiments/pair/novels-differential --within 0.02 --bits 8,4 --window 128 --tokens 2540 "
            "--input "
            "experiments/pair/heldout.txt --out search",
-           "tare search experiments/pair/novels-standard --within 0.05 --plan int8 --plan int4 --tokens 2555 --input "
+           "tare search experiments/pair/novels-standard --within 0.05 --plan int8 --plan int4 --tokens 10220 --input "
            "experiments/pair/heldout.txt --tasks choice=experiments/pair/needles-4.jsonl --limit 100 --out presets"}));
   command->callback([options] { Run(*options); });
 }

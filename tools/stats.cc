@@ -47,7 +47,8 @@ bool IsItems(const StatsArguments& options) { return std::filesystem::path(optio
 MarkedItems LoadInput(Model& model, const StatsArguments& options) {
   const ModelConfig& config = model.config();
   if (IsItems(options))
-    return LoadMarkedItems(options.input, model.folder(), config, static_cast<size_t>(options.windows.limit));
+    return LoadMarkedItems(options.input, model.folder(), config, static_cast<size_t>(options.windows.limit),
+                           options.windows.from);
   MarkedItems loaded{.input = LoadModelInput(options.input, model), .sequences = {}, .spans = {}};
   loaded.sequences = CutDisjoint(loaded.input, config, options.windows);
   if (options.spans.empty()) return loaded;
@@ -140,7 +141,7 @@ void Run(StatsArguments& options) {
 // Checks that CLI11 cannot express, because show, merge and diff are in the place of a MODEL.
 void CheckUsage(const CLI::App& command, const StatsArguments& options) {
   if (!options.tensors.empty()) {
-    for (const char* option : {"MODEL", "--input", "--csv", "--window", "--limit", "--tokens", "--math"}) {
+    for (const char* option : {"MODEL", "--input", "--csv", "--window", "--limit", "--tokens", "--from", "--math"}) {
       if (command.count(option) > 0)
         throw CLI::ValidationError(option, "has no effect with --tensors, which brings its own values");
     }

@@ -23,8 +23,8 @@ std::vector<AtomicFile> ClaimSweep(CellsCommand& options, const std::vector<std:
 
 SweepResult RunAndWrite(const CellsCommand& options, ProgressLine& line, double after) {
   const std::vector<SweepCell> cells = RunCells(options, line, after);
-  const Comparisons comparisons = CompareCells(cells, options.resampling);
-  SweepResult result{.json = WithCommand(SweepJson(cells, comparisons, options.resampling)),
+  const Comparisons comparisons = CompareCells(cells);
+  SweepResult result{.json = WithCommand(SweepJson(cells, comparisons)),
                      .table = SweepTable(cells, comparisons),
                      .legend = SweepLegend(comparisons)};
   const std::filesystem::path& folder = options.sweep.folder;
@@ -104,7 +104,7 @@ void AddSweep(CLI::App& app) {
   options->numbers.AddTo(*command);
   command->footer(
       Examples({"tare sweep experiments/pair/novels-standard experiments/pair/novels-differential --granularity row "
-                "--tasks perplexity=experiments/pair/heldout.txt --tokens 5110 --out sweep",
+                "--tasks perplexity=experiments/pair/heldout.txt --tokens 10220 --out sweep",
                 "tare sweep experiments/pair/novels-differential --site k --bits 16,8,4 --granularity token --tasks "
                 "choice=experiments/pair/needles-4.jsonl --limit 40 --out keys"}));
   command->callback([options] { Run(*options); });

@@ -43,7 +43,7 @@ Marks MarksOf(const ChoiceItem& item, const EncodedChoice::Ending& whole, const 
 }  // namespace
 
 MarkedItems LoadMarkedItems(const std::filesystem::path& path, const std::filesystem::path& model_folder,
-                            const ModelConfig& config, size_t limit) {
+                            const ModelConfig& config, size_t limit, TakeFrom from) {
   const Tokenizer tokenizer = Tokenizer::Load(model_folder);
   MarkedItems items{.input = {.kind = TokenInput::Kind::kText,
                               .sequences = {},
@@ -53,7 +53,7 @@ MarkedItems LoadMarkedItems(const std::filesystem::path& path, const std::filesy
                     .sequences = {},
                     .spans = {}};
   std::map<int64_t, Marks> marks;
-  for (const ChoiceItem& item : LoadChoiceItems(path, limit)) {
+  for (const ChoiceItem& item : LoadChoiceItems(path, limit, from)) {
     const EncodedChoice encoded = EncodeChoice(item, tokenizer);
     const EncodedChoice::Ending& whole = encoded.endings[static_cast<size_t>(item.label)];
     marks[std::ssize(items.sequences)] = MarksOf(item, whole, tokenizer);

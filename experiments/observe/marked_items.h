@@ -22,9 +22,9 @@ struct MarkedItems {
   MarkedSpans spans;
 };
 
-// The first `limit` items; 0: all. Throws Error with file and line for an ending that does not occur in its context as
-// tokens of its own, and for an item longer than the model's positions.
+// `limit` items (tasks/items/lines.h); 0: all. Throws Error with file and line for an ending that does not occur in its
+// context as tokens of its own, and for an item longer than the model's positions.
 MarkedItems LoadMarkedItems(const std::filesystem::path& path, const std::filesystem::path& model_folder,
-                            const ModelConfig& config, size_t limit = 0);
+                            const ModelConfig& config, size_t limit = 0, TakeFrom from = TakeFrom::kStart);
 
 }  // namespace tare

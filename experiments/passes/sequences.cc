@@ -44,28 +44,74 @@ int64_t UsualWindow(const TokenInput& input) {
   return static_cast<int64_t>(row);
 }
 
-// Appends the windows that `windows` cuts a row of n tokens into, for every row, within --tokens and --limit.
-template <typename Windows>
-std::vector<ScoredSequence> CutRows(const TokenInput& input, const WindowOptions& options, Windows windows) {
-  const std::optional<int32_t> bos = input.bos;
-  std::vector<ScoredSequence> sequences;
-  size_t left = options.tokens == 0 ? SIZE_MAX : static_cast<size_t>(options.tokens);
+struct RowWindow {
+  const std::vector<int32_t>* row = nullptr;
+  Window window;
+};
+
+// Cuts a row of n tokens.
+using CutRow = std::function<std::vector<Window>(size_t n)>;
+
+// Of every row, of its first tokens: `tokens` of all rows, 0 for all.
+std::vector<RowWindow> WindowsOf(const TokenInput& input, int64_t tokens, const CutRow& cut) {
+  std::vector<RowWindow> windows;
+  size_t left = tokens == 0 ? SIZE_MAX : static_cast<size_t>(tokens);
   for (const std::vector<int32_t>& row : input.sequences) {
     const size_t n = std::min(row.size(), left);
     left -= n;
-    for (const Window& w : windows(n)) {
-      if (options.limit != 0 && sequences.size() == static_cast<size_t>(options.limit)) return sequences;
-      ScoredSequence& s = sequences.emplace_back();
-      if (bos) s.tokens.push_back(*bos);
-      s.tokens.insert(s.tokens.end(), row.begin() + static_cast<ptrdiff_t>(w.begin),
-                      row.begin() + static_cast<ptrdiff_t>(w.end));
-      s.first_target = std::max<int64_t>(1, static_cast<int64_t>(w.first_scored - w.begin) + (bos ? 1 : 0));
-    }
+    for (const Window& window : cut(n)) windows.push_back({&row, window});
+  }
+  return windows;
+}
+
+// The middle of each of `count` equal parts of the windows.
+std::vector<RowWindow> Spread(const std::vector<RowWindow>& all, size_t count) {
+  std::vector<RowWindow> some;
+  for (size_t i = 0; i < count; ++i) some.push_back(all[(2 * i + 1) * all.size() / (2 * count)]);
+  return some;
+}
+
+// How many windows --tokens and --limit leave of `all`, if each scores `scored` tokens.
+size_t CountOf(const WindowOptions& options, size_t scored, size_t all) {
+  if (options.tokens != 0) all = std::min(all, std::max<size_t>(1, static_cast<size_t>(options.tokens) / scored));
+  return options.limit == 0 ? all : std::min(all, static_cast<size_t>(options.limit));
+}
+
+// Within --tokens and --limit; where --tokens is less than a whole window scores, the one window is so long.
+std::vector<RowWindow> TakenWindows(const TokenInput& input, const WindowOptions& options, size_t scored,
+                                    const CutRow& cut) {
+  if (options.from == TakeFrom::kStart) {
+    std::vector<RowWindow> first = WindowsOf(input, options.tokens, cut);
+    if (options.limit != 0) first.resize(std::min(first.size(), static_cast<size_t>(options.limit)));
+    return first;
+  }
+  const std::vector<RowWindow> all = WindowsOf(input, 0, cut);
+  std::vector<RowWindow> taken = Spread(all, CountOf(options, scored, all.size()));
+  const auto tokens = static_cast<size_t>(options.tokens);
+  for (auto& [row, w] : taken) {
+    if (tokens != 0 && tokens < scored) w = {w.begin, std::min(w.end, w.begin + tokens), w.begin};
+  }
+  return taken;
+}
+
+// scored: tokens that a whole window scores.
+std::vector<ScoredSequence> CutRows(const TokenInput& input, const WindowOptions& options, size_t scored,
+                                    const CutRow& cut) {
+  const std::optional<int32_t> bos = input.bos;
+  std::vector<ScoredSequence> sequences;
+  for (const auto& [row, w] : TakenWindows(input, options, scored, cut)) {
+    ScoredSequence& s = sequences.emplace_back();
+    if (bos) s.tokens.push_back(*bos);
+    s.tokens.insert(s.tokens.end(), row->begin() + static_cast<ptrdiff_t>(w.begin),
+                    row->begin() + static_cast<ptrdiff_t>(w.end));
+    s.first_target = std::max<int64_t>(1, static_cast<int64_t>(w.first_scored - w.begin) + (bos ? 1 : 0));
   }
   return sequences;
 }
 
 }  // namespace
+
+std::string_view Name(TakeFrom from) { return from == TakeFrom::kSpread ? "spread" : "start"; }
 
 void PassThroughCaches(Model& model, SiteVisitors visitors, const TokenBatch& whole, const CachePlan& plan,
                        const Body& body) {
@@ -118,16 +164,20 @@ WindowCut CutOf(const TokenInput& input, const ModelConfig& config, const Window
     FailUsage("--stride: got {}, expected 1 to {}, or 0 for that", options.stride, widest);
   }
   const int64_t stride = options.stride == 0 ? widest : options.stride;
+  int64_t tokens = 0;
+  for (const auto& row : input.sequences) tokens += std::ssize(row);
   return {.window = window,
           .stride = stride,
           .bos = bos == 1,
-          .cut_to_positions = options.window == 0 && usual > config.max_positions};
+          .cut_to_positions = options.window == 0 && usual > config.max_positions,
+          .from = options.TakesPart() ? std::optional(options.from) : std::nullopt,
+          .of_tokens = tokens};
 }
 
 std::vector<ScoredSequence> CutSequences(const TokenInput& input, const ModelConfig& config,
                                          const WindowOptions& options) {
   const WindowCut cut = CutOf(input, config, options);
-  return CutRows(input, options,
+  return CutRows(input, options, static_cast<size_t>(cut.stride),
                  [&](size_t n) { return CutWindows(n, cut.Tokens(), static_cast<size_t>(cut.stride)); });
 }
 
@@ -135,7 +185,7 @@ std::vector<ScoredSequence> CutDisjoint(const TokenInput& input, const ModelConf
                                         const WindowOptions& options) {
   if (options.stride != 0) FailUsage("--stride: got {}, expected 0: a token is observed once", options.stride);
   const size_t held = CutOf(input, config, options).Tokens();
-  return CutRows(input, options, [&](size_t n) {
+  return CutRows(input, options, held, [&](size_t n) {
     std::vector<Window> windows;
     for (size_t begin = 0; begin < n; begin += held) windows.push_back({begin, std::min(begin + held, n), begin});
     return windows;
@@ -231,6 +281,12 @@ std::vector<int64_t> ScoredTokens::Counts() const {
   std::vector<int64_t> counts;
   for (size_t s = 0; s + 1 < first_.size(); ++s) counts.push_back(static_cast<int64_t>(first_[s + 1] - first_[s]));
   return counts;
+}
+
+std::vector<size_t> ScoredTokens::Windows() const {
+  std::vector<size_t> windows;
+  for (size_t s = 0; s + 1 < first_.size(); ++s) windows.insert(windows.end(), first_[s + 1] - first_[s], s);
+  return windows;
 }
 
 }  // namespace tare

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "experiments/model/model.h"
@@ -44,6 +46,12 @@ std::vector<Window> CutWindows(size_t n, size_t tokens_per_window, size_t stride
 
 inline constexpr int64_t kTextWindow = 512;
 
+// Which part of a text, or of a file of items, is taken if options ask for less than all: whole windows at even
+// distances over the text, which speak for the text (or one item drawn from each of as many equal parts of the file);
+// or the first, which speak for its beginning.
+enum class TakeFrom { kSpread, kStart };
+std::string_view Name(TakeFrom from);
+
 struct WindowOptions {
   // Positions per sequence, with `<s>`; 0: 512 for text, whole rows for ids, as far as the model allows.
   int64_t window = 0;
@@ -51,6 +59,11 @@ struct WindowOptions {
   int64_t tokens = 0;  // at most this many tokens of the input; 0: all
   int64_t limit = 0;   // at most this many windows; 0: all
   Convention convention = Convention::kTare;  // of tasks on texts (convention_windows.h); others cut as Tare does
+  TakeFrom from = TakeFrom::kSpread;
+
+  bool TakesPart() const { return tokens != 0 || limit != 0; }
+  // Other tools take the first.
+  TakeFrom Part() const { return convention == Convention::kTare ? from : TakeFrom::kStart; }
 };
 
 // One sequence for the model, and the tokens in it that are scored.
@@ -71,6 +84,8 @@ struct WindowCut {
   bool bos = false;               // whether the first position is `<s>`
   bool cut_to_positions = false;  // whether the model's positions shortened the windows
   Convention convention = Convention::kTare;
+  std::optional<TakeFrom> from;  // if a part of the input was asked for; not by a tool's convention
+  int64_t of_tokens = 0;         // that the input has
 
   size_t Tokens() const { return static_cast<size_t>(window - (bos ? 1 : 0)); }  // of a window
 };
@@ -119,6 +134,7 @@ class ScoredTokens {
   // For values per token in the order of places: their sum over each sequence's tokens; and the number of these tokens.
   std::vector<double> SumsOf(const std::vector<double>& values) const;
   std::vector<int64_t> Counts() const;
+  std::vector<size_t> Windows() const;  // of each token: its sequence
 
  private:
   const std::vector<ScoredSequence>& sequences_;

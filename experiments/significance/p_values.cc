@@ -22,8 +22,9 @@ double ItemsFor(double d, double mean_square) {
 
 }  // namespace
 
-double McNemarExact(int64_t better, int64_t worse) {
-  return std::min(1.0, 2 * FairTossesAtMost(std::min(better, worse), better + worse));
+double McNemarMidP(int64_t better, int64_t worse) {
+  const int64_t k = std::min(better, worse), n = better + worse;
+  return std::min(1.0, FairTossesAtMost(k, n) + (k > 0 ? FairTossesAtMost(k - 1, n) : 0.0));
 }
 
 std::vector<double> Holm(const std::vector<double>& p) {
@@ -50,7 +51,9 @@ double SmallestDetectable(double mean_square, int64_t items) {
   return high;
 }
 
-double SmallestDetectable(double error) { return (Z() + Y()) * error; }
+double SmallestDetectable(const MeanError& of) {
+  return (StudentQuantile(0.975, of.degrees) + StudentQuantile(0.8, of.degrees)) * of.error;
+}
 
 int64_t ItemsToShow(double d, double mean_square) {
   TARE_CHECK(d > 0 && d <= 1 && mean_square > 0);

@@ -10,15 +10,15 @@
 //
 //   g_i = sum_r sign_r f'(A_r) (s_ri - A_r m_i)
 //
-// so its error is sqrt(n / (n - 1) sum g_i^2) / M over n units. Difficulty that all runs share in a unit cancels. The
-// tokens of a window may depend on each other, but windows must be independent.
+// so its error is that of a mean of n g_i / M over n units (mean_error.h). Difficulty that all runs share in a unit
+// cancels, and the tokens of a window may depend on each other in any way.
 #pragma once
 
-#include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
-#include "experiments/significance/accuracy.h"
+#include "experiments/significance/mean_error.h"
 
 namespace tare {
 
@@ -34,36 +34,17 @@ struct PairedRuns {
   std::vector<std::vector<double>> sums;  // s [runs][units]
   std::vector<double> signs;              // [runs]
   OfMean of_mean = OfMean::kItself;
+  Units kind = Units::kOfText;
 
-  size_t Units() const { return counts.size(); }
+  size_t Count() const { return counts.size(); }
 };
 
-// T for each run's sum over all units, and the total count.
-double Contrast(const PairedRuns& runs, const std::vector<double>& totals, double count);
+// The mean of tokens' values, by the windows that hold them: windows [tokens].
+PairedRuns ByWindow(std::span<const double> values, std::span<const size_t> windows);
+
 double Contrast(const PairedRuns& runs);
 
-// With fewer units, the error itself is hardly known.
-inline constexpr size_t kFewestWindows = 5;
-
-// Standard error of T; empty with fewer than kFewestWindows units.
-std::optional<double> PairedError(const PairedRuns& runs);
-
-// Intervals from resampling the units of paired runs with replacement, as many as there are: Efron's BCa, corrected for
-// bias and acceleration (J. Am. Stat. Assoc. 82, 1987), as in scipy.stats.bootstrap. With T over all units, T* over a
-// draw, T_(i) over all units but one, and T_(.) the mean of these:
-//
-//   z0 = Phi^-1(share of T* below T, plus half of those equal to T)
-//   a  = sum (T_(.) - T_(i))^3 / (6 (sum (T_(.) - T_(i))^2)^1.5)
-//   ends: the quantiles of T* at Phi(z0 + (z0 + z) / (1 - a (z0 + z))), z = Phi^-1(0.025) and Phi^-1(0.975)
-//
-// Draws follow one after another from the seed, so they are the same on any machine and any number of threads. All
-// intervals with the same seed draw the same units.
-struct Resampling {
-  int draws = 10000;  // then the ends are accurate to a few per cent of the interval's length
-  uint64_t seed = 1;
-};
-
-// 95 % interval of T. Empty with fewer than kFewestWindows units, or if no unit varies.
-std::optional<Interval> BcaInterval(const PairedRuns& runs, const Resampling& resampling);
+// Of T; empty with fewer than kFewestUnits units. The error is 0 if no unit differs by more than rounding.
+std::optional<MeanError> PairedError(const PairedRuns& runs);
 
 }  // namespace tare

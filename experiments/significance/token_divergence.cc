@@ -6,26 +6,27 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <numeric>
 
+#include "experiments/significance/paired_runs.h"
 #include "quant/base/error.h"
 
 namespace tare {
 namespace {
 
+// Sums before they are divided: a share is a quotient of counts, and a sum of quotients may exceed 1.
 MeanAndError MeanOf(std::span<const TokenDivergence> tokens, const std::function<double(const TokenDivergence&)>& of) {
-  const auto n = static_cast<double>(tokens.size());
-  double mean = 0, squares = 0;
-  for (const TokenDivergence& t : tokens) mean += of(t) / n;
-  for (const TokenDivergence& t : tokens) squares += (of(t) - mean) * (of(t) - mean);
-  return {mean, n > 1 ? std::sqrt(squares / (n - 1) / n) : 0.0};
+  std::vector<double> values;
+  std::vector<size_t> windows;
+  for (const TokenDivergence& t : tokens) values.push_back(of(t)), windows.push_back(t.window);
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  const std::optional<MeanError> error = PairedError(ByWindow(values, windows));
+  return {sum / static_cast<double>(values.size()), error ? std::optional(error->error) : std::nullopt};
 }
 
-// A share is a quotient of counts: a sum of quotients may exceed 1.
-MeanAndError ShareOf(std::span<const TokenDivergence> tokens, bool TokenDivergence::* of) {
-  const auto n = static_cast<double>(tokens.size()), count = static_cast<double>(std::ranges::count(tokens, true, of));
-  const double mean = count / n, squares = count * (1 - mean) * (1 - mean) + (n - count) * mean * mean;
-  return {mean, n > 1 ? std::sqrt(squares / (n - 1) / n) : 0.0};
-}
+double Kld(const TokenDivergence& t) { return t.kld; }
+double SameTop(const TokenDivergence& t) { return t.same_top ? 1 : 0; }
+double LogRatio(const TokenDivergence& t) { return t.loss - t.reference_loss; }
 
 double DeltaP(const TokenDivergence& t) { return std::exp(-t.loss) - std::exp(-t.reference_loss); }
 
@@ -59,17 +60,17 @@ Divergence DivergenceOf(std::span<const TokenDivergence> tokens) {
   std::vector<double> sorted;
   for (const TokenDivergence& t : tokens) sorted.push_back(t.kld);
   std::ranges::sort(sorted);
-  return {.kld = MeanOf(tokens, [](const TokenDivergence& t) { return t.kld; }),
+  return {.kld = MeanOf(tokens, Kld),
           .kld_median = Quantile(sorted, 0.5),
           .kld_90 = Quantile(sorted, 0.9),
           .kld_95 = Quantile(sorted, 0.95),
           .kld_99 = Quantile(sorted, 0.99),
           .kld_999 = Quantile(sorted, 0.999),
           .kld_largest = sorted.back(),
-          .same_top = ShareOf(tokens, &TokenDivergence::same_top),
+          .same_top = MeanOf(tokens, SameTop),
           .delta_p = MeanOf(tokens, DeltaP),
           .delta_p_rms = std::sqrt(MeanOf(tokens, [](const TokenDivergence& t) { return DeltaP(t) * DeltaP(t); }).mean),
-          .log_ratio = MeanOf(tokens, [](const TokenDivergence& t) { return t.loss - t.reference_loss; })};
+          .log_ratio = MeanOf(tokens, LogRatio)};
 }
 
 std::vector<DivergenceInContext> ByContext(std::span<const TokenDivergence> tokens) {
@@ -77,14 +78,13 @@ std::vector<DivergenceInContext> ByContext(std::span<const TokenDivergence> toke
   for (const TokenDivergence& t : tokens) contexts.push_back(t.context);
   std::vector<DivergenceInContext> all;
   for (const ContextRange& range : RangesOf(contexts)) {
-    DivergenceInContext& some = all.emplace_back(
-        DivergenceInContext{.first = range.first, .last = range.last, .tokens = std::ssize(range.tokens)});
-    for (const size_t i : range.tokens) {
-      some.kld += tokens[i].kld;
-      some.log_ratio += tokens[i].loss - tokens[i].reference_loss;
-    }
-    some.kld /= static_cast<double>(some.tokens);
-    some.log_ratio /= static_cast<double>(some.tokens);
+    std::vector<TokenDivergence> some;
+    for (const size_t i : range.tokens) some.push_back(tokens[i]);
+    all.push_back({.first = range.first,
+                   .last = range.last,
+                   .tokens = std::ssize(range.tokens),
+                   .kld = MeanOf(some, Kld),
+                   .log_ratio = MeanOf(some, LogRatio)});
   }
   return all;
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // How far a model's predictions differ from those of its reference model, token by token, and the usual figures, with
-// the definitions of llama.cpp's perplexity tool (`--kl-divergence`). Errors are those of means: the sample standard
-// deviation over tokens / sqrt(tokens), as if tokens were independent.
+// the definitions of llama.cpp's perplexity tool (`--kl-divergence`). Errors are over windows (mean_error.h), because
+// the tokens of a window are not independent. llama.cpp's are over tokens.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,10 +25,12 @@ struct TokenDivergence {
   double loss = 0;            // -ln q(token)
   bool same_top = false;      // whether both have the same most likely token
   int64_t context = 0;        // number of context tokens
+  size_t window = 0;          // which one scored it, in the order of the text
 };
 
 struct MeanAndError {
-  double mean = 0, error = 0;
+  double mean = 0;
+  std::optional<double> error;  // empty of too few windows
 };
 
 struct Divergence {
@@ -48,7 +51,7 @@ double Quantile(std::span<const double> sorted, double share);
 // Tokens with contexts of first .. last tokens; at least one.
 struct DivergenceInContext {
   int64_t first = 0, last = 0, tokens = 0;
-  double kld = 0, log_ratio = 0;  // means
+  MeanAndError kld, log_ratio;
 };
 // By the ranges of their contexts.
 std::vector<DivergenceInContext> ByContext(std::span<const TokenDivergence> tokens);

@@ -39,8 +39,8 @@ std::vector<ChoiceRecord> RecordsOf(const std::vector<ChoiceItem>& items, const 
   return records;
 }
 
-constexpr WindowKeys kSamples{.losses = "sample_right", .counts = "sample_items"},
-    kSamplesNorm{.losses = "sample_right_norm", .counts = "sample_items"};
+constexpr WindowKeys kSamples{.losses = "sample_right", .counts = "sample_items", .kind = Units::kIndependent},
+    kSamplesNorm{.losses = "sample_right_norm", .counts = "sample_items", .kind = Units::kIndependent};
 constexpr FigureKeys kFigures[] = {
     {.name = "acc", .error = "acc_stderr", .outcomes = "outcomes", .windows = kSamples},
     {.name = "acc_norm", .error = "acc_norm_stderr", .outcomes = "outcomes_norm", .windows = kSamplesNorm}};
@@ -94,7 +94,7 @@ const char* ReportedAccuracy(const std::vector<ChoiceItem>& items) {
 namespace {
 
 RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
-  return TaskOfItems(LoadChoiceItems(file, static_cast<size_t>(options.windows.limit)), of,
+  return TaskOfItems(LoadChoiceItems(file, static_cast<size_t>(options.windows.limit), options.windows.from), of,
                      [](const std::vector<ChoiceItem>& items, const EndingScores& scores) {
                        TaskResult result = Accuracies(RecordsOf(items, scores));
                        result.figures["reported"] = ReportedAccuracy(items);
@@ -109,8 +109,8 @@ std::string How(const Json& result) {
                    result.at("bos").get<bool>() ? "with" : "without");
 }
 
-std::vector<ItemKeys> Keys(const std::filesystem::path& file, size_t limit) {
-  return KeysOfItems(LoadChoiceItems(file, limit));
+std::vector<ItemKeys> Keys(const std::filesystem::path& file, const WindowOptions& windows) {
+  return KeysOfItems(LoadChoiceItems(file, static_cast<size_t>(windows.limit), windows.from));
 }
 
 }  // namespace

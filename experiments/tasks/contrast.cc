@@ -284,8 +284,8 @@ std::string How(const Json& result) {
 
 constexpr FigureKeys kZeroShot[] = {{.name = "acc", .error = "acc_stderr", .outcomes = "acc_outcomes"},
                                     {.name = "acc5", .error = "acc5_stderr", .outcomes = "acc5_outcomes"}};
-constexpr WindowKeys kOfImage{.losses = "image_right", .counts = "image_prompts"},
-    kOfImage5{.losses = "image_right5", .counts = "image_prompts"};
+constexpr WindowKeys kOfImage{.losses = "image_right", .counts = "image_prompts", .kind = Units::kIndependent},
+    kOfImage5{.losses = "image_right5", .counts = "image_prompts", .kind = Units::kIndependent};
 constexpr FigureKeys kRetrieval[] = {
     {.name = "image_r1", .error = "image_r1_stderr", .outcomes = "image_r1_outcomes", .windows = kOfImage},
     {.name = "image_r5", .error = "image_r5_stderr", .outcomes = "image_r5_outcomes", .windows = kOfImage5},

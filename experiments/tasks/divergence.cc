@@ -130,6 +130,8 @@ std::vector<TokenDivergence> MeasureDivergence(Model& model, SiteVisitors visito
   };
   ForwardThroughCaches(model, visitors, sequences, cache, progress, score);
   if (states != nullptr) states->complete = true;
+  const std::vector<size_t> windows = scored.Windows();
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i].window = windows[i];
   return tokens;
 }
 
@@ -137,7 +139,12 @@ namespace {
 
 void Add(Json& json, const char* name, const MeanAndError& figure) {
   json[name] = figure.mean;
-  json[Formatted("{}_stderr", name)] = figure.error;
+  json[Formatted("{}_stderr", name)] = figure.error ? Json(*figure.error) : Json();
+}
+
+MeanAndError RatioOf(const MeanAndError& log_ratio) {
+  const double ratio = std::exp(log_ratio.mean);
+  return {ratio, log_ratio.error.transform([&](double error) { return ratio * error; })};
 }
 
 // Sums of each window, in which runs can be paired.
@@ -172,16 +179,14 @@ Json FiguresOf(const std::vector<TokenDivergence>& tokens, const std::vector<Sco
   Add(json, "same_top", d.same_top);
   Add(json, "delta_p", d.delta_p);
   json["delta_p_rms"] = d.delta_p_rms;
-  const double ratio = std::exp(d.log_ratio.mean);
-  Add(json, "perplexity_ratio", {ratio, ratio * d.log_ratio.error});
+  Add(json, "perplexity_ratio", RatioOf(d.log_ratio));
   json["tokens"] = tokens.size();
   AddWindows(json, tokens, sequences);
   for (const DivergenceInContext& some : ByContext(tokens)) {
-    json["by_context"].push_back({{"first", some.first},
-                                  {"last", some.last},
-                                  {"tokens", some.tokens},
-                                  {"kld", some.kld},
-                                  {"perplexity_ratio", std::exp(some.log_ratio)}});
+    Json& range =
+        json["by_context"].emplace_back(Json{{"first", some.first}, {"last", some.last}, {"tokens", some.tokens}});
+    Add(range, "kld", some.kld);
+    Add(range, "perplexity_ratio", RatioOf(some.log_ratio));
   }
   return json;
 }
@@ -219,11 +224,12 @@ RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptio
   auto body = [text = std::move(text), kept = std::move(kept), from_itself = options.reference.empty()](
                   Model& model, PlanRun& run, const Progress& progress) {
     const bool same = from_itself && run.plan().empty() && !run.cache();
-    const std::vector<TokenDivergence> tokens = MeasureDivergence(model, run.Begin(model), same ? model : *kept.model,
-                                                                  text.sequences, run.cache(), progress, kept.states.get());
+    const std::vector<TokenDivergence> tokens = MeasureDivergence(
+        model, run.Begin(model), same ? model : *kept.model, text.sequences, run.cache(), progress, kept.states.get());
     TaskResult result{
         .figures = FiguresOf(tokens, text.sequences), .records = {}, .of_text = PerplexityOf(tokens, text)};
     result.figures["reference_sha256"] = kept.model->files().ContentHash();
+    AddTaken(text.cut, result.figures);
     return result;
   };
   return {std::move(body), size};
@@ -233,22 +239,26 @@ std::string How(const Json& result) {
   const auto number = [&](const char* key, const char* format) {
     return NumberText(result.at(key).get<double>(), format);
   };
-  std::string text = Counted(result.at("windows"), "window");
+  const std::string taken = TakenText(result);
+  std::string text = Counted(result.at("windows"), "window") + taken;
   if (result.at("kld_largest") == 0.0) return text + "; no prediction changed";  // the reference itself
-  text += ", nats: median " + number("kld_median", ".1e");
+  text += (taken.empty() ? ", " : "\n  ") + ("nats: median " + number("kld_median", ".1e"));
   constexpr std::pair<const char*, const char*> kShares[] = {
       {"90", "kld_90"}, {"95", "kld_95"}, {"99", "kld_99"}, {"99.9", "kld_99_9"}};
   for (const auto& [share, key] : kShares) text += Formatted(", {} % {}", share, number(key, ".1e"));
-  return text + Formatted(", largest {}\n  p of the true token: mean {} +/- {}, RMS {}", number("kld_largest", ".1e"),
-                          number("delta_p", "+.4f"), number("delta_p_stderr", ".4f"), number("delta_p_rms", ".4f"));
+  const Json& error = result.at("delta_p_stderr");
+  return text + Formatted(", largest {}\n  p of the true token: mean {}{}, RMS {}", number("kld_largest", ".1e"),
+                          number("delta_p", "+.4f"),
+                          error.is_null() ? "" : " +/- " + NumberText(error.get<double>(), ".4f"),
+                          number("delta_p_rms", ".4f"));
 }
 
 constexpr WindowKeys kKlds{.losses = "window_klds", .counts = "window_tokens"},
     kRatios{.losses = "window_log_ratios", .counts = "window_tokens"},
     kSameTops{.losses = "window_same_tops", .counts = "window_tokens"};
 constexpr FigureKeys kFigures[] = {
-    {.name = "kld", .error = "kld_stderr", .windows = kKlds, .format = ".2e", .in_tables = ".2e"},
-    {.name = "same_top", .error = "same_top_stderr", .windows = kSameTops},
+    {.name = "kld", .error = "kld_stderr", .windows = kKlds, .format = ".2e", .in_tables = ".2e", .of_same = 0},
+    {.name = "same_top", .error = "same_top_stderr", .windows = kSameTops, .of_same = 1},
     {.name = "perplexity_ratio",
      .error = "perplexity_ratio_stderr",
      .windows = kRatios,

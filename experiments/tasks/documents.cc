@@ -38,7 +38,7 @@ CutDocuments Cut(const std::filesystem::path& file, const Model& model, const Wi
   const std::optional<int32_t> bos = tokenizer.bos();
   const int32_t prefix = PrefixToken(bos, model);
   const bool whole = options.convention == Convention::kLmEval;  // every token of a window is scored, and `<s>` too
-  CutDocuments cut{.documents = LoadDocuments(file, static_cast<size_t>(options.limit)),
+  CutDocuments cut{.documents = LoadDocuments(file, static_cast<size_t>(options.limit), options.Part()),
                    .windows = {},
                    .counts = {},
                    .positions = PositionsOf(options, model.config()),
@@ -115,9 +115,9 @@ std::string How(const Json& result) {
       result.contains("convention") ? " by the convention of lm-eval" : "", Counted(result.at("tokens"), "token"));
 }
 
-constexpr WindowKeys kWords{.losses = "document_losses", .counts = "document_words"},
-    kBytes{.losses = "document_losses", .counts = "document_bytes"},
-    kBits{.losses = "document_bits", .counts = "document_bytes"};
+constexpr WindowKeys kWords{.losses = "document_losses", .counts = "document_words", .kind = Units::kIndependent},
+    kBytes{.losses = "document_losses", .counts = "document_bytes", .kind = Units::kIndependent},
+    kBits{.losses = "document_bits", .counts = "document_bytes", .kind = Units::kIndependent};
 constexpr FigureKeys kFigures[] = {{.name = "word_perplexity", .windows = kWords, .of_mean = OfMean::kExponential},
                                    {.name = "byte_perplexity", .windows = kBytes, .of_mean = OfMean::kExponential},
                                    {.name = "bits_per_byte", .windows = kBits, .in_tables = nullptr}};

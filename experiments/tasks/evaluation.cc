@@ -43,6 +43,7 @@ Evaluation::Evaluation(Model& model, PlanRun& run, const WindowOptions& windows,
             {"lookahead", run.LooksAhead()},
             {"math", model.math() == Math::kBf16 ? "bf16" : "f32"},
             {"limit", windows.limit}} {
+  if (windows.TakesPart()) json_["from"] = Name(windows.Part());
   if (run.cache()) json_["cache"] = Name(*run.cache());
   for (const TaskKind* kind : kinds) {
     if (kind->convention != nullptr) json_[Formatted("{}_convention", kind->name)] = kind->convention(windows);
@@ -64,7 +65,9 @@ std::string Evaluation::Run(const Task& task, const Progress& progress) {
   Json& json = json_["tasks"][name] = result.figures;
   json["input_sha256"] = task.sha256;
   const std::string how = HowMeasured(json, kind);
-  const std::string line = Line(name, *figures, kind.unit) + (how.empty() ? "" : "\n  " + how);
+  const std::string few = WhyNoErrors(*figures);
+  const std::string line =
+      Line(name, *figures, kind.unit) + (how.empty() ? "" : "\n  " + how) + (few.empty() ? "" : "\n  " + few);
   if (breakdown_.ByPosition() && kind.by_position != nullptr) {
     const Json& ranges = json.at(kind.by_position);
     std::ranges::move(PositionRows(name, ranges), std::back_inserter(rows_));

@@ -44,7 +44,7 @@ std::vector<Prompted> ReadPrompts(const std::filesystem::path& file, const Model
   std::vector<Prompted> prompts;
   const std::set<int32_t> ends = EndTokens(model.folder());
   const int64_t positions = model.config().max_positions;
-  for (PromptItem& item : LoadPrompts(file, static_cast<size_t>(options.windows.limit))) {
+  for (PromptItem& item : LoadPrompts(file, static_cast<size_t>(options.windows.limit), options.windows.from)) {
     Prompted& prompt = prompts.emplace_back();
     if (const std::optional<int32_t> bos = tokenizer.bos()) prompt.tokens.push_back(*bos);
     const std::vector<int32_t> text = tokenizer.Encode(item.prompt);
@@ -202,9 +202,10 @@ std::string HowGenerated(const Json& result) {
                    Counted(result.at("most_tokens"), "token"));
 }
 
-std::vector<ItemKeys> KeysOfPrompts(const std::filesystem::path& file, size_t limit) {
+std::vector<ItemKeys> KeysOfPrompts(const std::filesystem::path& file, const WindowOptions& windows) {
   std::vector<ItemKeys> keys;
-  for (const PromptItem& item : LoadPrompts(file, limit)) keys.push_back({item.where, item.keys});
+  for (const PromptItem& item : LoadPrompts(file, static_cast<size_t>(windows.limit), windows.from))
+    keys.push_back({item.where, item.keys});
   return keys;
 }
 

@@ -14,13 +14,14 @@
 namespace tare {
 namespace {
 
-constexpr WindowKeys kSamples{.losses = "sample_right", .counts = "sample_items"},
-    kItems{.losses = "item_losses", .counts = "item_counts"};
+constexpr WindowKeys kSamples{.losses = "sample_right", .counts = "sample_items", .kind = Units::kIndependent},
+    kItems{.losses = "item_losses", .counts = "item_counts", .kind = Units::kIndependent};
 constexpr FigureKeys kFigures[] = {{.name = "acc", .error = "acc_stderr", .outcomes = "outcomes", .windows = kSamples},
                                    {.name = "perplexity", .windows = kItems, .of_mean = OfMean::kExponential}};
 
 RunTask Read(const std::filesystem::path& file, const Model& of, const TaskOptions& options) {
-  return TaskOfItems(LoadContinuations(file, static_cast<size_t>(options.windows.limit)), of, LogLikelihoods);
+  return TaskOfItems(LoadContinuations(file, static_cast<size_t>(options.windows.limit), options.windows.from), of,
+                     LogLikelihoods);
 }
 
 std::string How(const Json& result) {
@@ -28,8 +29,8 @@ std::string How(const Json& result) {
                    result.at("bos").get<bool>() ? "with" : "without");
 }
 
-std::vector<ItemKeys> Keys(const std::filesystem::path& file, size_t limit) {
-  return KeysOfItems(LoadContinuations(file, limit));
+std::vector<ItemKeys> Keys(const std::filesystem::path& file, const WindowOptions& windows) {
+  return KeysOfItems(LoadContinuations(file, static_cast<size_t>(windows.limit), windows.from));
 }
 
 }  // namespace

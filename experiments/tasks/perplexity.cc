@@ -2,7 +2,6 @@
 #include "experiments/tasks/perplexity.h"
 
 #include <cmath>
-#include <map>
 
 #include "experiments/passes/convention_windows.h"
 #include "experiments/significance/paired_runs.h"
@@ -17,23 +16,26 @@
 namespace tare {
 namespace {
 
-// of_window: the number of losses in each window, in order.
+// Null of too few windows.
+Json ErrorJson(const PairedRuns& runs) {
+  const std::optional<MeanError> error = PairedError(runs);
+  return error ? Json(error->error) : Json();
+}
+
+// windows [losses]
 Json ByPosition(const std::vector<double>& losses, const std::vector<int64_t>& contexts,
-                const std::vector<int64_t>& of_window) {
-  std::vector<size_t> windows;  // of each loss
-  for (size_t w = 0; w < of_window.size(); ++w) windows.insert(windows.end(), static_cast<size_t>(of_window[w]), w);
+                const std::vector<size_t>& windows) {
   Json list = Json::array();
   for (const ContextRange& range : RangesOf(contexts)) {
-    std::map<size_t, std::pair<double, double>> sums;  // of a window that has some: losses, and how many
-    for (const size_t i : range.tokens) sums[windows[i]].first += losses[i], sums[windows[i]].second += 1;
-    PairedRuns runs{.counts = {}, .sums = {{}}, .signs = {1}};
-    for (const auto& [window, sum] : sums) runs.sums[0].push_back(sum.first), runs.counts.push_back(sum.second);
-    const std::optional<double> error = PairedError(runs);
+    std::vector<double> some;
+    std::vector<size_t> own;
+    for (const size_t i : range.tokens) some.push_back(losses[i]), own.push_back(windows[i]);
+    const PairedRuns runs = ByWindow(some, own);
     list.push_back({{"first", range.first},
                     {"last", range.last},
                     {"tokens", range.tokens.size()},
                     {"nll", Contrast(runs)},
-                    {"nll_stderr", error ? Json(*error) : Json()}});
+                    {"nll_stderr", ErrorJson(runs)}});
   }
   return list;
 }
@@ -49,19 +51,16 @@ double Mean(const std::vector<double>& losses) {
 std::optional<Json> PerplexityFigures(const std::vector<double>& losses, const std::vector<int64_t>& contexts,
                                       const std::vector<ScoredSequence>& sequences) {
   const ScoredTokens scored(sequences);
-  const auto n = static_cast<double>(losses.size());
   const double nll = Mean(losses), perplexity = std::exp(nll);
   if (!std::isfinite(perplexity)) return std::nullopt;
-  double squares = 0;
-  for (const double loss : losses) squares += (loss - nll) * (loss - nll);
   return Json{{"nll", nll},
               {"perplexity", perplexity},
               {"tokens", losses.size()},
-              {"nll_stderr", losses.size() > 1 ? std::sqrt(squares / (n - 1) / n) : 0.0},
+              {"nll_stderr", ErrorJson(ByWindow(losses, scored.Windows()))},
               {"windows", sequences.size()},
               {"window_losses", scored.SumsOf(losses)},
               {"window_tokens", scored.Counts()},
-              {"by_position", ByPosition(losses, contexts, scored.Counts())}};
+              {"by_position", ByPosition(losses, contexts, scored.Windows())}};
 }
 
 TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
@@ -89,7 +88,18 @@ Json CutFigures(const WindowCut& cut) {
   Json figures{
       {"window", cut.window}, {"stride", cut.stride}, {"bos", cut.bos}, {"cut_to_positions", cut.cut_to_positions}};
   if (cut.convention != Convention::kTare) figures["convention"] = InfoOf(cut.convention).name;
+  AddTaken(cut, figures);
   return figures;
+}
+
+void AddTaken(const WindowCut& cut, Json& figures) {
+  if (cut.from) figures.update({{"from", Name(*cut.from)}, {"of_tokens", cut.of_tokens}});
+}
+
+std::string TakenText(const Json& result) {
+  if (!result.contains("from")) return "";
+  return Formatted(" {} {}", result.at("from") == "spread" ? "spread over" : "from the start of",
+                   Counted(result.at("of_tokens"), "token"));
 }
 
 Json PerplexityConvention(const WindowOptions& w) {
@@ -123,10 +133,12 @@ std::string How(const Json& result) {
     return Formatted("{} of {} by the convention of {}, {} <s>: {} scored", Counted(result.at("windows"), "window"),
                      result.at("window").dump(), result.at("convention").get<std::string>(),
                      result.at("bos").get<bool>() ? "with" : "without", Counted(result.at("tokens"), "token"));
-  return Formatted(
-      "{} of {}{}, stride {}, {} <s>: {} scored", Counted(result.at("windows"), "window"), result.at("window").dump(),
-      result.at("cut_to_positions").get<bool>() ? " (all of the model's positions)" : "", result.at("stride").dump(),
-      result.at("bos").get<bool>() ? "each after" : "without", Counted(result.at("tokens"), "token"));
+  const std::string taken = TakenText(result);
+  return Formatted("{} of {}{}{}stride {}, {} <s>: {} scored", Counted(result.at("windows"), "window"),
+                   result.at("window").dump(),
+                   result.at("cut_to_positions").get<bool>() ? " (all of the model's positions)" : "",
+                   taken.empty() ? ", " : taken + "\n  ", result.at("stride").dump(),
+                   result.at("bos").get<bool>() ? "each after" : "without", Counted(result.at("tokens"), "token"));
 }
 
 constexpr WindowKeys kWindows{.losses = "window_losses", .counts = "window_tokens"};

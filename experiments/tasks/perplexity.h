@@ -12,16 +12,19 @@ extern const TaskKind kPerplexityTask;  // perplexity=TEXT
 // Which tokens of a text are scored and with what context, for results.
 Json PerplexityConvention(const WindowOptions& windows);
 
+// Of a part of a text, adds which to its figures ("from", "of_tokens"); and for people, " spread over 2001234 tokens".
+void AddTaken(const WindowCut& cut, Json& figures);
+std::string TakenText(const Json& result);
+
 // The figures of a pass over the sequences, from the loss of each scored token and the number of tokens before it, in
-// the order of the text: nll (the mean, nats per token), nll_stderr (the sample standard deviation over tokens /
-// sqrt(tokens), as if tokens were independent), perplexity = exp(nll), tokens (scored), windows, and of each window the
-// sum of its losses (window_losses) and how many there are (window_tokens): two runs over the same windows can be
-// paired by them. And by how many tokens a token was predicted from (by_position,
-// experiments/significance/token_divergence.h): {"first", "last", "tokens", "nll", "nll_stderr"}, that error over
-// windows (tokens of one are not independent), null of too few of them. Nothing if the perplexity is not finite.
+// the order of the text: nll (the mean, nats per token), nll_stderr (its error over windows, mean_error.h; null of too
+// few), perplexity = exp(nll), tokens (scored), windows, and of each window the sum of its losses (window_losses) and
+// how many there are (window_tokens): two runs over the same windows can be paired by them. And by how many tokens a
+// token was predicted from (by_position, experiments/significance/token_divergence.h): {"first", "last", "tokens",
+// "nll", "nll_stderr"}. Nothing if the perplexity is not finite.
 std::optional<Json> PerplexityFigures(const std::vector<double>& losses, const std::vector<int64_t>& contexts,
                                       const std::vector<ScoredSequence>& sequences);
-// "window", "stride", "bos", "cut_to_positions" and a tool's "convention", which the task adds.
+// "window", "stride", "bos", "cut_to_positions", a tool's "convention" and which part (AddTaken), which the task adds.
 Json CutFigures(const WindowCut& cut);
 
 // cache: through one, as decoding would see the text; nothing: by ordinary forward passes.

@@ -223,13 +223,14 @@ ProbeReport Probes::Report() const {
 
 ProbeReport ProbeChoices(const std::filesystem::path& file) {
   Probes probes;
-  ForEachLine(file, 0, [&](const JsonLine& line) { probes.Add(ParseChoiceItem(line.text, line.where)); });
+  ForEachLine(file, 0, TakeFrom::kStart,
+              [&](const JsonLine& line) { probes.Add(ParseChoiceItem(line.text, line.where)); });
   return probes.Report();
 }
 
 ProbeReport ProbeItems(const std::filesystem::path& file) {
   bool targets = false;
-  ForEachLine(file, 1, [&](const JsonLine& line) {
+  ForEachLine(file, 1, TakeFrom::kStart, [&](const JsonLine& line) {
     targets = HasFields(ParseObject(line.text, line.where, "the fields of an item"), {"prompt", "targets"});
   });
   return targets ? ProbeTargets(file) : ProbeChoices(file);

@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "experiments/tasks/items/lines.h"
+#include "experiments/tasks/items/prompt_items.h"
 #include "experiments/text/mentions.h"
 #include "experiments/text/utf8.h"
-#include "quant/base/error.h"
 #include "quant/file/json.h"
 
 namespace tare {
@@ -73,18 +73,13 @@ constexpr NumberGuess kNumberGuesses[] = {{"first number", FirstNumber},
                                           {"in the prompt", InThePrompt}};
 
 TargetItem ParseTargetItem(const JsonLine& line) {
-  const nlohmann::json json = ParseObject(line.text, line.where, "\"prompt\" and \"targets\"");
-  const auto targets = json.find("targets");
-  if (targets == json.end() || !targets->is_array() || targets->empty() ||
-      !std::ranges::all_of(*targets, [](const nlohmann::json& target) { return target.is_string(); }))
-    Fail("{}: \"targets\": got {}, expected a list of strings", line.where,
-         targets == json.end() ? "none" : targets->dump());
+  const PromptItem prompted = ParsePrompt(line.text, line.where);
   TargetItem item;
-  item.targets = targets->get<std::vector<std::string>>();
-  for (std::string& target : item.targets) target = std::string(Strip(target));
-  item.all = json.contains("score") && json["score"] == "all";
-  item.sample = json.contains("sample") ? "of " + json["sample"].dump() : std::to_string(line.number);
-  const TextWords prompt(StringField(json, "prompt", line.where));
+  for (const std::string& target : prompted.targets) item.targets.emplace_back(Strip(target));
+  item.all = prompted.score == AnswerScore::kAll;
+  const auto sample = prompted.keys.find("sample");
+  item.sample = sample == prompted.keys.end() ? std::to_string(line.number) : "of " + sample->dump();
+  const TextWords prompt(prompted.prompt);
   for (const NumberGuess& guess : kNumberGuesses) item.scores.push_back(guess.score(item, prompt));
   return item;
 }
@@ -112,7 +107,7 @@ Probe Measured(std::string guess, const std::vector<TargetItem>& items, Score sc
 
 ProbeReport ProbeTargets(const std::filesystem::path& file) {
   std::vector<TargetItem> items;
-  ForEachLine(file, 0, [&](const JsonLine& line) { items.push_back(ParseTargetItem(line)); });
+  ForEachLine(file, 0, TakeFrom::kStart, [&](const JsonLine& line) { items.push_back(ParseTargetItem(line)); });
   std::map<std::string, size_t> counts, samples;
   for (const TargetItem& item : items) {
     ++samples[item.sample];

@@ -56,10 +56,14 @@ std::string HashOfTower(const std::filesystem::path& folder) {
   return Sha256Hex(std::as_bytes(std::span(hashes)));
 }
 
-// For a share of items that share samples; empty if they do not, or with too few samples.
-std::optional<double> ErrorOverSamples(const WindowLosses& samples) {
-  return samples.sums.empty() ? std::nullopt
-                              : PairedError({.counts = samples.counts, .sums = {samples.sums}, .signs = {1}});
+// Of a figure's mean over windows or samples; empty with too few.
+std::optional<double> ErrorOver(const Figure& figure) {
+  const std::optional<MeanError> error = PairedError({.counts = figure.windows.counts,
+                                                      .sums = {figure.windows.sums},
+                                                      .signs = {1},
+                                                      .of_mean = figure.keys.of_mean,
+                                                      .kind = figure.keys.windows->kind});
+  return error ? std::optional(error->error) : std::nullopt;
 }
 
 }  // namespace
@@ -71,21 +75,33 @@ std::optional<Figures> ReadFigures(const Json& result, const TaskKind& kind) {
   Figures figures{.list = {}, .count = result[kind.count], .reported = {}};
   if (is_string("reported")) figures.reported = result["reported"];
   for (const FigureKeys& k : kind.figures) {
-    if (!is_number(k.name) || (k.error && !is_number(k.error)) || (k.outcomes && !is_string(k.outcomes)))
-      return std::nullopt;
+    if (!is_number(k.name) || (k.outcomes && !(is_string(k.outcomes) && is_number(k.error)))) return std::nullopt;
     Figure& figure = figures.list.emplace_back(Figure{.keys = k, .value = result[k.name]});
-    if (k.error) figure.error = result[k.error];
-    if (k.outcomes) figure.outcomes = result[k.outcomes];
+    if (k.outcomes) figure.outcomes = result[k.outcomes], figure.error = result[k.error];
     if (k.windows && !ReadWindows(result, *k.windows, figure.windows)) return std::nullopt;
-    if (k.outcomes) figure.error = ErrorOverSamples(figure.windows).or_else([&] { return figure.error; });
+    // Older results have errors as if tokens were independent, which are not read.
+    if (k.error && !figure.windows.sums.empty()) figure.error = ErrorOver(figure);
   }
   return figures;
+}
+
+size_t Figures::Primary() const {
+  const auto found = std::ranges::find_if(list, [&](const Figure& figure) { return figure.keys.name == reported; });
+  return found == list.end() ? 0 : static_cast<size_t>(found - list.begin());
 }
 
 bool Figures::Reports(std::string_view name) const {
   if (reported.empty() && name != "acc_norm") return true;  // of an older version: acc
   const auto has_outcomes = [&](const Figure& figure) { return name == figure.keys.name && figure.keys.outcomes; };
   return name == reported || std::ranges::none_of(list, has_outcomes);
+}
+
+std::string WhyNoErrors(const Figures& figures) {
+  for (const Figure& figure : figures.list) {
+    const size_t n = figure.windows.counts.size();
+    if (n > 0 && n < kFewestUnits) return FewUnitsText(n, figure.keys.windows->kind);
+  }
+  return "";
 }
 
 std::string HowMeasured(const Json& result, const TaskKind& kind) try {

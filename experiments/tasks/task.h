@@ -36,12 +36,13 @@ struct TaskResult {
 struct WindowKeys {
   const char* losses;  // sums
   const char* counts;
+  Units kind = Units::kOfText;
 };
 
 // The keys of one figure in a result, and its format.
 struct FigureKeys {
   const char* name;                // also the value's key: "acc"
-  const char* error = nullptr;     // standard error, or none
+  const char* error = nullptr;     // standard error, or none: of items as recorded, of windows from these
   const char* outcomes = nullptr;  // of the items in order, '1' where right: what paired comparisons need; or none
   // Of a figure with outcomes: of samples, where items share them (tasks/groups.h); comparisons are paired by these
   // then.
@@ -49,6 +50,9 @@ struct FigureKeys {
   OfMean of_mean = OfMean::kItself;  // how the figure follows from the windows' mean
   const char* format = ".4f";        // of value and error in eval's line
   const char* in_tables = ".3f";  // the same in the tables of sweeps; null: only in table.csv, which has every figure
+  // The figure of a model that differs in nothing from its reference, beyond which there is none (0 of a divergence):
+  // a change from it to one side needs no test.
+  std::optional<double> of_same = std::nullopt;
 };
 
 inline constexpr int64_t kAnswerTokens = 128;  // of an answer at most, if neither its item nor an option says
@@ -101,8 +105,10 @@ struct ItemKeys {
 struct TaskKind {
   std::string_view name;  // in NAME=FILE and NAME:FILE
   std::string_view file;  // what FILE is, for help and messages
-  // `limit` counts windows or items. Throws Error.
+  // Its limit counts windows or items. Throws Error.
   RunTask (*read)(const std::filesystem::path& file, const Model& model, const TaskOptions& options);
+  // One is the task's primary one, on which it is judged (Figures::Primary): of all figures only primary ones are
+  // hypotheses of Holm's family, with stars; the others have intervals.
   std::span<const FigureKeys> figures;
   const char* count;  // key of the number of tokens or items behind the figures
   const char* unit;   // what it counts, in the singular: "token"
@@ -113,9 +119,8 @@ struct TaskKind {
   // How a result was measured, in one line for people. Throws if an older version did not record it. Null: nothing.
   std::string (*how)(const Json& result) = nullptr;
   const char* by_position = nullptr;  // key of a list by position (tasks/evaluation.h), or none
-  // The keys of the file's items, at most `limit` of them (0: all); breakdowns check them before anything runs. Null:
-  // no keys.
-  std::vector<ItemKeys> (*keys)(const std::filesystem::path& file, size_t limit) = nullptr;
+  // The keys of the file's items that the options take; breakdowns check them before anything runs. Null: no keys.
+  std::vector<ItemKeys> (*keys)(const std::filesystem::path& file, const WindowOptions& windows) = nullptr;
   bool compares = false;               // with a reference; then there is nothing to measure if that is the same model
   const TaskKind* compared = nullptr;  // the task that compares the same file with a reference, or none
   bool of_documents = false;           // each with a record, though without outcomes
@@ -140,6 +145,8 @@ struct Figures {
   int64_t count = 0;
   std::string reported = {};  // of several accuracies the one that figures and findings report ("acc_norm"), or none
 
+  // Of the figure on which the task is judged: the accuracy that is reported, else the first.
+  size_t Primary() const;
   // Whether they report it; tables have all.
   bool Reports(std::string_view name) const;
 };
@@ -147,6 +154,8 @@ struct Figures {
 std::optional<Figures> ReadFigures(const Json& result, const TaskKind& kind);
 // "" if the result does not record it.
 std::string HowMeasured(const Json& result, const TaskKind& kind);
+// For people: that there are too few windows or samples for the figures' errors, and what to do; else "".
+std::string WhyNoErrors(const Figures& figures);
 // "0.710 +/- 0.046"; with few right or wrong items, or items that share samples, "1.00 [0.44, 1.00]" (OfItems).
 std::string FigureText(const Figure& figure, const char* format);
 

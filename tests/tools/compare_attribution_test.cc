@@ -42,7 +42,7 @@ TEST(CompareAttribution, WhichSitesAreToBlame) {
   const std::string ids = "divergence=" + (folder / "ids.safetensors").string(),
                     cells = get("attribution-B/cells.jsonl");
   const Outcome again = RunTare({"attribute", GoldenFolder("diffllama-mha"), "--plan", "q=int4/token,k=int4/token",
-                                 "--tasks", ids, "--tokens", "2555", "--out", folder / "out" / "attribution-B"});
+                                 "--tasks", ids, "--tokens", "10220", "--out", folder / "out" / "attribution-B"});
   ASSERT_EQ(again.exit_code, 0) << again.err;
   EXPECT_EQ(get("attribution-B/cells.jsonl"), cells);
   Json of_command = Json::parse(get("attribution-B/attribution.json"));

@@ -21,7 +21,7 @@ using ::testing::UnorderedElementsAre;
 
 class CompareCommandTest : public testing::Test {
  protected:
-  CompareCommandTest() { PutManyIds(folder_ / "ids.safetensors", 6, 20); }
+  CompareCommandTest() { PutManyIds(folder_ / "ids.safetensors", 20, 20); }
 
   Outcome Compare(std::vector<std::string> options) {
     options.insert(options.begin(),
@@ -35,7 +35,7 @@ class CompareCommandTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-// 16 bits come by themselves, and divergence with perplexity; six windows are enough for intervals.
+// 16 bits come by themselves, and divergence with perplexity; twenty windows are enough for intervals.
 TEST_F(CompareCommandTest, ShowsOutliersCurvesAndTheDifferenceOfDrops) {
   const Outcome outcome = Compare({"--bits", "4"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;

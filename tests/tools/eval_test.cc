@@ -121,7 +121,15 @@ TEST(EvalTest, TheLineShowsWhatWasScored) {
       HasSubstr(
           "\n  4 windows of 512 (all of the model's positions), stride 511, without <s>: 1198\n  tokens scored\n"));
   EXPECT_THAT(out({"--window", "256", "--stride", "100", "--limit", "2"}),
-              HasSubstr("\n  2 windows of 256, stride 100, without <s>: 355 tokens scored\n"));
+              HasSubstr("\n  2 windows of 256 spread over 1200 tokens\n"
+                        "  stride 100, without <s>: 200 tokens scored\n"));
+  EXPECT_THAT(out({"--window", "256", "--stride", "100", "--limit", "2", "--from", "start"}),
+              HasSubstr("\n  2 windows of 256 from the start of 1200 tokens\n"
+                        "  stride 100, without <s>: 355 tokens scored\n"));
+  EXPECT_THAT(RunTare({"eval", GoldenFolder("llama-mha"), "--tasks",
+                       "perplexity=" + (folder / "ids.safetensors").string(), "--from", "start"})
+                  .err,
+              HasSubstr("--from: has no effect without --tokens or --limit"));
 }
 
 // Ranges of positions hold every token once, and their losses come to the whole; the table and the CSV are of the

@@ -25,7 +25,7 @@ Table EffectTable(const char* site, const char* series) {
 
 std::string PanelOf(const SweepFigure& row) { return row.cell->task + ", " + row.figure->keys.name; }
 
-// Rows of single sites at the fewest bits, with each task's first figure. None if the sweep has one site only.
+// Rows of single sites at the fewest bits, with each task's primary figure. None if the sweep has one site only.
 std::vector<SweepFigure> RowsOf(const Sweep& sweep) {
   std::vector<SweepFigure> rows = sweep.Figures();
   std::erase_if(rows, [](const SweepFigure& row) {

@@ -45,6 +45,13 @@ std::pair<Json, Json> EndsOf(const SweepFigure& row) {
   return {NumberOrNull(before + row.change->interval->low), NumberOrNull(before + row.change->interval->high)};
 }
 
+// A divergence is above 0 by itself, so that its interval is enough. Figures that are not their task's primary one have no
+// test.
+std::string VerdictText(const Comparison& c) {
+  if (c.p_holm) return c.Significant() ? "" : " (not significant)";
+  return c.primary && c.interval ? "" : " (not tested)";
+}
+
 // "With 4 bits for attn_logits and one scale per tensor, m's perplexity on heldout rises by 1.69 [1.49, 1.90], ..."
 std::string SentenceOf(const SweepFigure& row) {
   const SweepCell& cell = *row.cell;
@@ -52,7 +59,7 @@ std::string SentenceOf(const SweepFigure& row) {
                     scale = cell.row.granularity.empty() ? "" : " and one scale per " + cell.row.granularity;
   return Formatted("{} {} for {}{}, {}'s {} {}{}.", cell.Executed() ? "Executed with" : "With", width, cell.row.site,
                    scale, cell.model, FigureOnText(cell.task, row.figure->keys.name), MoveText(MoveOf(row)),
-                   row.change->Significant() ? "" : " (not significant)");
+                   VerdictText(*row.change));
 }
 
 // Of each model, the largest change at the fewest bits.
@@ -138,8 +145,8 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
       rows, [](const SweepFigure& row) { return std::string_view(row.figure->keys.name) == "acc_norm"; });
   figure.caption = Formatted(
       "What low-bit {} cost: perplexity (no unit), divergence (nats per token), share of items right{}. Bars are 95 % "
-      "intervals: a share's own (Wilson), for the others that of the change from 16 bits, paired by window (BCa). "
-      "Findings are significant (p < 0.05 after Holm over the sweep) unless marked. n:",
+      "intervals: a share's own (Wilson), for the others that of the change from 16 bits, paired by window. "
+      "Findings are significant (p < 0.05 after Holm over the primary figures of all tasks) unless marked. n:",
       sites[0], by_length ? " (acc_norm: by log-likelihood per character)" : "");
   std::vector<std::string> counts;
   for (const std::string& panel : panels) {

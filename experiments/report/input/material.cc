@@ -55,9 +55,9 @@ bool IsCount(const std::string& key) { return key == "tokens" || key == "limit" 
 // The settings of a result: its plain values, without its figures.
 void AddSettings(const Json& json, SourceFile& file) {
   static constexpr std::string_view kSettings[] = {
-      "command",  "model",     "weights", "weights_sha256", "family", "parameters", "tokens", "positions", "plan",
-      "executed", "lookahead", "math",    "limit",          "window", "stride",     "input",  "seed",      "draws",
-      "cache",    "by",        "within",  "version"};
+      "command", "model",    "weights",   "weights_sha256", "family", "parameters", "tokens", "positions",
+      "plan",    "executed", "lookahead", "math",           "limit",  "from",       "window", "stride",
+      "input",   "seed",     "draws",     "cache",          "by",     "within",     "version"};
   for (const auto& [key, value] : json.items()) {
     const bool known = std::ranges::contains(kSettings, key) && !(IsCount(key) && value == 0);
     if (known && value.is_primitive() && !value.is_null()) file.says.emplace_back(key, TextOf(value));
@@ -203,7 +203,7 @@ class Reader {
     sweep.comparisons = CompareCells(sweep.cells);
     material_.sweeps.push_back(std::move(sweep));
     for (const auto& [model, weights] : models) file.says.emplace_back(model, "weights " + weights);
-    for (const char* setting : {"math", "limit", "window", "stride", "tokens"}) {
+    for (const char* setting : {"math", "limit", "from", "window", "stride", "tokens"}) {
       const Json& key = cells[0].at("key");
       if (key.contains(setting) && !(IsCount(setting) && key[setting] == 0))
         file.says.emplace_back(setting, TextOf(key[setting]));

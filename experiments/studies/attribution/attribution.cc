@@ -24,15 +24,14 @@ struct Runs {
   const Figure* Of(const std::string& plan, size_t figure) const { return &Of(plan).figures.list[figure]; }
 };
 
-Attribution OfFigure(const Runs& runs, size_t i, const Plan& plan, const std::vector<PlanPart>& parts,
-                     const Resampling& resampling) {
+Attribution OfFigure(const Runs& runs, size_t i, const Plan& plan, const std::vector<PlanPart>& parts) {
   const Figure* const exact = runs.Of("f32", i);
   const Figure* const whole = runs.Of(plan.canonical(), i);
   Attribution a{.task = runs.task,
                 .figure = exact->keys,
                 .baseline = exact->value,
                 .whole = whole->value,
-                .change = Compare({exact, whole}, {-1, 1}, resampling),
+                .change = Compare({exact, whole}, {-1, 1}),
                 .parts = {},
                 .sum = {},
                 .left_over = {}};
@@ -41,18 +40,17 @@ Attribution OfFigure(const Runs& runs, size_t i, const Plan& plan, const std::ve
   for (const PlanPart& part : parts) {
     const Figure* const alone = runs.Of(part.alone.canonical(), i);
     const Figure* const without = runs.Of(part.without.canonical(), i);
-    a.parts.push_back(
-        {part, Compare({exact, alone}, {-1, 1}, resampling), Compare({without, whole}, {-1, 1}, resampling)});
+    a.parts.push_back({part, Compare({exact, alone}, {-1, 1}), Compare({without, whole}, {-1, 1})});
     all.push_back(alone);
     sum.push_back(1);
   }
-  a.sum = Compare(all, sum, resampling);
+  a.sum = Compare(all, sum);
   std::vector<double> left_over;
   for (const double sign : sum) left_over.push_back(-sign);
   left_over.front() -= 1;
   left_over.push_back(1);
   all.push_back(whole);
-  a.left_over = Compare(all, left_over, resampling);
+  a.left_over = Compare(all, left_over);
   std::ranges::stable_sort(a.parts, std::greater{}, [](const PartEffect& p) { return std::abs(p.alone.value); });
   return a;
 }
@@ -79,35 +77,32 @@ struct FigureRuns {
 
 // Plans may be spelled differently in the two models, because each part belongs to its own model.
 Comparison Difference(const FigureRuns& first, const std::string& first_plan, const FigureRuns& second,
-                      const std::string& second_plan, const Resampling& resampling) {
+                      const std::string& second_plan) {
   return Compare({first.Under("f32"), first.Under(first_plan), second.Under("f32"), second.Under(second_plan)},
-                 {1, -1, -1, 1}, resampling);
+                 {1, -1, -1, 1});
 }
 
-PartPair PairPart(const std::string& name, const FigureRuns& first, const FigureRuns& second,
-                  const Resampling& resampling) {
+PartPair PairPart(const std::string& name, const FigureRuns& first, const FigureRuns& second) {
   const PartEffect *const a = first.Part(name), *const b = second.Part(name);
   PartPair pair{.part = name, .first = {}, .second = {}, .difference = {}};
   if (a != nullptr) pair.first = a->alone.value;
   if (b != nullptr) pair.second = b->alone.value;
   if (a != nullptr && b != nullptr)
-    pair.difference = Difference(first, a->part.alone.canonical(), second, b->part.alone.canonical(), resampling);
+    pair.difference = Difference(first, a->part.alone.canonical(), second, b->part.alone.canonical());
   return pair;
 }
 
-AttributionPair PairFigure(const FigureRuns& first, const FigureRuns& second, const Plan& plan,
-                           const Resampling& resampling) {
-  AttributionPair pair{
-      .task = first.of.task,
-      .figure = first.of.figure,
-      .parts = {},
-      .whole = {.part = "",
-                .first = first.of.change.value,
-                .second = second.of.change.value,
-                .difference = Difference(first, plan.canonical(), second, plan.canonical(), resampling)}};
-  for (const PartEffect& p : first.of.parts) pair.parts.push_back(PairPart(p.part.name, first, second, resampling));
+AttributionPair PairFigure(const FigureRuns& first, const FigureRuns& second, const Plan& plan) {
+  AttributionPair pair{.task = first.of.task,
+                       .figure = first.of.figure,
+                       .parts = {},
+                       .whole = {.part = "",
+                                 .first = first.of.change.value,
+                                 .second = second.of.change.value,
+                                 .difference = Difference(first, plan.canonical(), second, plan.canonical())}};
+  for (const PartEffect& p : first.of.parts) pair.parts.push_back(PairPart(p.part.name, first, second));
   for (const PartEffect& p : second.of.parts) {
-    if (first.Part(p.part.name) == nullptr) pair.parts.push_back(PairPart(p.part.name, first, second, resampling));
+    if (first.Part(p.part.name) == nullptr) pair.parts.push_back(PairPart(p.part.name, first, second));
   }
   std::ranges::stable_sort(pair.parts, std::greater(), [](const PartPair& p) {
     return std::max(std::abs(p.first.value_or(0)), std::abs(p.second.value_or(0)));
@@ -125,7 +120,7 @@ std::vector<std::string> AttributionPlans(const Plan& plan, const std::vector<Pl
 }
 
 std::vector<Attribution> Attribute(const std::vector<SweepCell>& cells, const Plan& plan,
-                                   const std::vector<PlanPart>& parts, const Resampling& resampling) {
+                                   const std::vector<PlanPart>& parts) {
   std::vector<Attribution> all;
   std::vector<std::string> tasks;
   for (const SweepCell& cell : cells) {
@@ -134,29 +129,32 @@ std::vector<Attribution> Attribute(const std::vector<SweepCell>& cells, const Pl
   for (const std::string& task : tasks) {
     const Runs runs{cells, task};
     for (size_t i = 0; i < runs.Of("f32").figures.list.size(); ++i) {
-      all.push_back(OfFigure(runs, i, plan, parts, resampling));
+      all.push_back(OfFigure(runs, i, plan, parts));
       all.back().count = runs.Of("f32").figures.count;
+      all.back().primary = i == runs.Of("f32").figures.Primary();
     }
   }
-  std::vector<Comparison*> shown;
+  std::vector<Comparison*> primary;
   for (Attribution& a : all) {
-    if (a.figure.in_tables == nullptr) continue;
-    shown.insert(shown.end(), {&a.change, &a.left_over});
-    for (PartEffect& part : a.parts) shown.insert(shown.end(), {&part.alone, &part.taken_out});
+    a.sum.primary = a.primary;
+    std::vector<Comparison*> of_figure{&a.change, &a.left_over};
+    for (PartEffect& part : a.parts) of_figure.insert(of_figure.end(), {&part.alone, &part.taken_out});
+    for (Comparison* c : of_figure) c->primary = a.primary;
+    if (a.primary) primary.insert(primary.end(), of_figure.begin(), of_figure.end());
   }
-  AddHolm(shown);
+  AddHolm(primary);
   return all;
 }
 
 std::vector<AttributionPair> PairAttributions(const AttributedModel& first, const AttributedModel& second,
-                                              const Plan& plan, const Resampling& resampling) {
+                                              const Plan& plan) {
   std::vector<AttributionPair> pairs;
   for (const Attribution& a : first.attributions) {
     if (std::ranges::contains(pairs, a.task, &AttributionPair::task)) continue;
     const auto b = std::ranges::find_if(second.attributions, [&](const Attribution& other) {
       return other.task == a.task && std::string_view(other.figure.name) == a.figure.name;
     });
-    if (b != second.attributions.end()) pairs.push_back(PairFigure({first, a}, {second, *b}, plan, resampling));
+    if (b != second.attributions.end()) pairs.push_back(PairFigure({first, a}, {second, *b}, plan));
   }
   std::vector<Comparison*> differences;
   for (AttributionPair& pair : pairs) {

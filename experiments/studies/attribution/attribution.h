@@ -34,13 +34,14 @@ struct Attribution {
   std::vector<PartEffect> parts;  // sorted by the size of alone
   Comparison sum;                 // sum of all alone
   Comparison left_over;
-  int64_t count = 0;  // of the task's tokens or items
+  int64_t count = 0;    // of the task's tokens or items
+  bool primary = true;  // whether the figure is the task's primary one
 };
 
-// For one model, one per figure. p_holm is over all comparisons of figures that tables show. Throws Error if a cell of
-// the plans is missing.
+// For one model, one per figure. p_holm is over all comparisons of each task's primary figure. Throws Error if a cell
+// of the plans is missing.
 std::vector<Attribution> Attribute(const std::vector<SweepCell>& cells, const Plan& plan,
-                                   const std::vector<PlanPart>& parts, const Resampling& resampling);
+                                   const std::vector<PlanPart>& parts);
 
 // One plan's attributions in two models side by side: the cost of each part alone in each model, and how much more it
 // costs the second, paired by the items or windows that both saw:
@@ -66,9 +67,9 @@ struct AttributionPair {
   PartPair whole;               // the whole plan; has no name
 };
 
-// One pair for each task that both have, of the task's first figure (for divergence the mean). p_holm is over all
+// One pair for each task that both have, of the task's primary figure (for divergence the mean). p_holm is over all
 // differences.
 std::vector<AttributionPair> PairAttributions(const AttributedModel& first, const AttributedModel& second,
-                                              const Plan& plan, const Resampling& resampling);
+                                              const Plan& plan);
 
 }  // namespace tare

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "experiments/studies/sweep/table.h"
+#include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
 
@@ -99,9 +100,13 @@ std::string AttributionLegend(const std::vector<Attribution>& attributions) {
       "part; left over: the whole plan's change minus the sum of the parts alone.\n"
       "[low, high] 95 %; +/- one standard error, paired by item or by window\n";
   const auto tested = std::ranges::count_if(all, [](const Effect& e) { return e.of->p_holm.has_value(); });
-  if (tested > 0) text += Formatted("* significant: p < 0.05 after Holm over {} changes\n", tested);
-  if (std::ranges::any_of(all, [](const Effect& e) { return e.of->TooFew(); }))
-    text += "? too few items: with five changed items, no change can be significant\n";
+  if (tested > 0)
+    text += Formatted(
+        "* significant: p < 0.05 after Holm over {} of each task's primary\n"
+        "figure; the others have intervals without a verdict\n",
+        Counted(tested, "change"));
+  if (std::ranges::any_of(all, [](const Effect& e) { return e.of->TooFew(); })) text += kTooFewLegend;
+  if (std::ranges::any_of(all, [](const Effect& e) { return e.of->few_units; })) text += kFewUnitsLegend;
   return text;
 }
 
@@ -117,15 +122,10 @@ std::string AttributionCsv(const std::vector<Attribution>& attributions, const P
 }
 
 Json AttributionJson(const std::vector<Attribution>& attributions, const std::string& model, const Plan& plan,
-                     const std::string& by, const Resampling& resampling) {
-  Json json{{"schema", "tare.attribution/1"},
-            {"model", model},
-            {"plan", plan.canonical()},
-            {"by", by},
-            {"level", 1 - kLevel},
-            {"draws", resampling.draws},
-            {"seed", resampling.seed},
-            {"figures", Json::array()}};
+                     const std::string& by) {
+  Json json{
+      {"schema", "tare.attribution/1"}, {"model", model}, {"plan", plan.canonical()}, {"by", by}, {"level", 1 - kLevel},
+      {"figures", Json::array()}};
   for (const Attribution& a : attributions) {
     Json parts = Json::array();
     for (const PartEffect& p : a.parts) {

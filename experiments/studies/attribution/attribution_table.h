@@ -34,7 +34,7 @@ std::string AttributionCsv(const std::vector<Attribution>& attributions, const P
 // "baseline", "whole", "change", "parts": [{"part", "alone_plan", "without_plan", "alone", "taken_out"}], "sum",
 // "left_over"}]}
 Json AttributionJson(const std::vector<Attribution>& attributions, const std::string& model, const Plan& plan,
-                     const std::string& by, const Resampling& resampling);
+                     const std::string& by);
 
 // Attributions of two models side by side, as a table of at most 80 columns and for programs.
 //

@@ -86,26 +86,30 @@ std::vector<Json> RowsOf(const Json& plan) {
 
 }  // namespace
 
-CommonShare CommonOf(const std::vector<MapErrors>& sequences, const Resampling& resampling) {
+CommonShare CommonOf(const std::vector<MapErrors>& sequences) {
   PairedRuns runs{.counts = {}, .sums = {{}}, .signs = {1}};
   for (const MapErrors& errors : sequences) {
     runs.counts.push_back(errors.difference.first_squares + errors.difference.second_squares);
     runs.sums[0].push_back(2 * errors.difference.common);
   }
   const DifferenceSums d = TotalOf(sequences).difference;
-  return {.value = Ratio(2 * d.common, d.first_squares + d.second_squares),
+  const double value = Ratio(2 * d.common, d.first_squares + d.second_squares);
+  std::optional<Interval> interval;
+  if (const std::optional<MeanError> error = PairedError(runs); error && error->error > 0)
+    interval = error->Around(value);
+  return {.value = value,
           .correlation = Ratio(d.common, std::sqrt(d.first_squares * d.second_squares)),
-          .interval = d.first_squares + d.second_squares > 0 ? BcaInterval(runs, resampling) : std::nullopt};
+          .interval = interval};
 }
 
-Json MapErrorJson(const std::string& plan, const LayerMapErrors& layers, const Resampling& resampling) {
+Json MapErrorJson(const std::string& plan, const LayerMapErrors& layers) {
   Json json{{"plan", plan}, {"layers", Json::array()}};
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     const MapErrors total = TotalOf(layers[layer]);
     Json maps = Json::array({RowOf(total.maps[0])}), difference;
     if (Differential(total)) {
       maps.push_back(RowOf(total.maps[1]));
-      difference = RowOf(total.difference, CommonOf(layers[layer], resampling));
+      difference = RowOf(total.difference, CommonOf(layers[layer]));
     }
     json["layers"].push_back({{"layer", layer}, {"maps", maps}, {"difference", difference}});
   }

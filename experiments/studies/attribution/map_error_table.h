@@ -30,11 +30,11 @@ struct CommonShare {
   double value = 0, correlation = 0;
   std::optional<Interval> interval;
 };
-CommonShare CommonOf(const std::vector<MapErrors>& sequences, const Resampling& resampling);
+CommonShare CommonOf(const std::vector<MapErrors>& sequences);
 
 // {"plan", "layers": [{"layer", "maps": [{"logit_rms", "shiftless_rms", "exp_bias", "half_variance", "error", "peak",
 // "peak_formula"}], "difference": null or {"error", "common", "low", "high", "correlation", "peak", "peak_formula"}}]}
-Json MapErrorJson(const std::string& plan, const LayerMapErrors& layers, const Resampling& resampling);
+Json MapErrorJson(const std::string& plan, const LayerMapErrors& layers);
 
 // For one such object.
 std::string MapErrorTable(const Json& plan);

@@ -49,8 +49,7 @@ void Verify(Search& search, const std::function<VerifiedPoint(size_t step)>& run
   search.answer = static_cast<size_t>(answer - search.verified.begin());
 }
 
-VerifiedPoint PointOf(size_t step, const std::string& plan, const std::vector<SweepCell>& cells,
-                      const Resampling& resampling) {
+VerifiedPoint PointOf(size_t step, const std::string& plan, const std::vector<SweepCell>& cells) {
   VerifiedPoint point{.step = step, .plan = plan, .cells = {}, .changes = {}};
   for (const SweepCell& cell : cells) {
     if (cell.Plan() != plan) continue;
@@ -58,7 +57,7 @@ VerifiedPoint PointOf(size_t step, const std::string& plan, const std::vector<Sw
         cells, [&](const SweepCell& other) { return other.task == cell.task && other.Plan() == "f32"; });
     TARE_CHECK(exact != cells.end());
     point.cells.push_back(cell);
-    point.changes.push_back(Compare({&exact->figures.list.front(), &cell.figures.list.front()}, {-1, 1}, resampling));
+    point.changes.push_back(Compare({&exact->figures.list.front(), &cell.figures.list.front()}, {-1, 1}));
   }
   return point;
 }

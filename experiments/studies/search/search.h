@@ -43,7 +43,6 @@ std::vector<FrontierPoint> FrontierOf(const std::vector<SearchPart>& parts);
 void Verify(Search& search, const std::function<VerifiedPoint(size_t step)>& run);
 
 // A point from its cells and those of f32, task by task.
-VerifiedPoint PointOf(size_t step, const std::string& plan, const std::vector<SweepCell>& cells,
-                      const Resampling& resampling);
+VerifiedPoint PointOf(size_t step, const std::string& plan, const std::vector<SweepCell>& cells);
 
 }  // namespace tare

@@ -139,13 +139,11 @@ std::string SearchCsv(const Search& search) {
   return TableCsv(TableOf(columns, StepsOf(search)));
 }
 
-Json SearchJson(const Search& search, const Resampling& resampling) {
+Json SearchJson(const Search& search) {
   Json json{{"schema", "tare.search/1"},
             {"model", search.model},
             {"within", search.within},
             {"level", 1 - kLevel},
-            {"draws", resampling.draws},
-            {"seed", resampling.seed},
             {"bits", search.BitsAt(search.Answer().step)},
             {"plan", search.Answer().plan},
             {"parts", Json::array()},

@@ -21,9 +21,9 @@ std::string SearchTable(const Search& search);
 // high, within, and the plan.
 std::string SearchCsv(const Search& search);
 
-// tare.search/1: {"schema", "model", "within", "level", "draws", "seed", "bits", "plan", "parts": [{"part", "operands",
+// tare.search/1: {"schema", "model", "within", "level", "bits", "plan", "parts": [{"part", "operands",
 // "levels": [{"rule", "bits", "kld"}]}], "frontier": [{"step", "part", "rule", "bits", "predicted"}], "verified":
 // [{"step", "bits", "predicted", "plan", "tasks": [{"task", "figure", "value", "change"}]}]}
-Json SearchJson(const Search& search, const Resampling& resampling);
+Json SearchJson(const Search& search);
 
 }  // namespace tare

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "experiments/significance/distributions.h"
-
 namespace tare {
 namespace {
 
@@ -25,7 +23,10 @@ std::optional<OutcomeChanges> SharedItems(const RunsOfPair& runs, const std::vec
 }
 
 PairedRuns OfItems(const RunsOfPair& runs, const std::vector<double>& signs) {
-  PairedRuns paired{.counts = std::vector<double>(runs[0]->outcomes.size(), 1.0), .sums = {}, .signs = signs};
+  PairedRuns paired{.counts = std::vector<double>(runs[0]->outcomes.size(), 1.0),
+                    .sums = {},
+                    .signs = signs,
+                    .kind = Units::kIndependent};
   for (const Figure* run : runs) {
     std::vector<double>& scores = paired.sums.emplace_back();
     for (const char outcome : run->outcomes) scores.push_back(outcome == '1' ? 1 : 0);
@@ -35,7 +36,13 @@ PairedRuns OfItems(const RunsOfPair& runs, const std::vector<double>& signs) {
 
 // Empty if the runs did not score the same tokens.
 std::optional<PairedRuns> SharedWindows(const RunsOfPair& runs, const std::vector<double>& signs) {
-  PairedRuns paired{.counts = runs[0]->windows.counts, .sums = {}, .signs = signs, .of_mean = runs[0]->keys.of_mean};
+  const FigureKeys& keys = runs[0]->keys;
+  if (!keys.windows) return std::nullopt;
+  PairedRuns paired{.counts = runs[0]->windows.counts,
+                    .sums = {},
+                    .signs = signs,
+                    .of_mean = keys.of_mean,
+                    .kind = keys.windows->kind};
   for (const Figure* run : runs) {
     if (run->windows.counts != paired.counts || paired.counts.empty()) return std::nullopt;
     paired.sums.push_back(run->windows.sums);
@@ -43,25 +50,44 @@ std::optional<PairedRuns> SharedWindows(const RunsOfPair& runs, const std::vecto
   return paired;
 }
 
-void CompareItems(const RunsOfPair& runs, const std::vector<double>& signs, const Resampling& resampling,
-                  Comparison& c) {
+void CompareMeans(const PairedRuns& runs, Comparison& c) {
+  const std::optional<MeanError> error = PairedError(runs);
+  c.few_units = !error;
+  if (!error) return;
+  c.error = error->error;
+  c.detectable = SmallestDetectable(*error);
+  c.for_half = 4 * static_cast<int64_t>(runs.Count());
+  if (error->error > 0) {
+    c.p = error->P(c.value);
+    c.interval = error->Around(c.value);
+  } else if (c.value == 0) {
+    c.p = 1;
+  }
+}
+
+void CompareItems(const RunsOfPair& runs, const std::vector<double>& signs, Comparison& c) {
   const OutcomeChanges& items = *c.items;
-  if (items.n > 1) c.error = items.StandardError();
-  const bool closed = runs.size() == 2 || items.gained + items.lost < kFewItems;
-  c.interval = closed ? items.BonettPrice() : BcaInterval(OfItems(runs, signs), resampling);
-  c.p = McNemarExact(items.gained, items.lost);
+  const int64_t changed = items.gained + items.lost;
+  if (runs.size() > 2 && changed >= kFewestOfDrops && items.n >= static_cast<int64_t>(kFewestUnits)) {
+    CompareMeans(OfItems(runs, signs), c);
+  } else {
+    if (items.n > 1) c.error = items.StandardError();
+    c.interval = items.BonettPrice();
+    c.p = McNemarMidP(items.gained, items.lost);
+  }
   c.detectable = SmallestDetectable(items.MeanSquare(), items.n);
   c.for_half = ItemsToShow(*c.detectable / 2, items.MeanSquare());
 }
 
-void CompareWindows(const PairedRuns& runs, const Resampling& resampling, Comparison& c) {
-  c.error = PairedError(runs);
-  if (!c.error) return;
-  c.interval = BcaInterval(runs, resampling);
-  if (*c.error > 0) c.p = StudentTwoSided(c.value / *c.error, static_cast<int>(runs.Units()) - 1);
-  if (*c.error == 0 && c.value == 0) c.p = 1;
-  c.detectable = SmallestDetectable(*c.error);
-  c.for_half = 4 * static_cast<int64_t>(runs.Units());
+// All runs that differ from their reference are on one side of it (FigureKeys::of_same).
+bool NeedsNoTest(const RunsOfPair& runs, const std::vector<double>& signs) {
+  const std::optional<double> same = runs[0]->keys.of_same;
+  if (!same) return false;
+  bool added = false, subtracted = false;
+  for (size_t r = 0; r < runs.size(); ++r) {
+    if (runs[r]->value != *same) (signs[r] > 0 ? added : subtracted) = true;
+  }
+  return added != subtracted;
 }
 
 // Whether the cell has 16 bits and nothing else that changes the model (as f32+sink does).
@@ -96,26 +122,25 @@ const Comparison* Find(const std::vector<Comparison>& comparisons, size_t cell, 
   return found == comparisons.end() ? nullptr : &*found;
 }
 
-// Over the comparisons that the table shows.
-void AddHolmOfShown(const std::vector<SweepCell>& cells, std::vector<Comparison>& comparisons) {
-  std::vector<Comparison*> shown;
+void AddHolmOfPrimary(std::vector<Comparison>& comparisons) {
+  std::vector<Comparison*> primary;
   for (Comparison& c : comparisons) {
-    if (cells[c.cell].figures.list[c.figure].keys.in_tables != nullptr) shown.push_back(&c);
+    if (c.primary) primary.push_back(&c);
   }
-  AddHolm(shown);
+  AddHolm(primary);
 }
 
 }  // namespace
 
-Comparison Compare(const std::vector<const Figure*>& runs, const std::vector<double>& signs,
-                   const Resampling& resampling) {
+Comparison Compare(const std::vector<const Figure*>& runs, const std::vector<double>& signs) {
   Comparison c;
   for (size_t r = 0; r < runs.size(); ++r) c.value += signs[r] * runs[r]->value;
   if (const std::optional<PairedRuns> windows = SharedWindows(runs, signs)) {
-    CompareWindows(*windows, resampling, c);
+    CompareMeans(*windows, c);
   } else if (c.items = SharedItems(runs, signs); c.items) {
-    CompareItems(runs, signs, resampling, c);
+    CompareItems(runs, signs, c);
   }
+  if (NeedsNoTest(runs, signs)) c.p = std::nullopt;
   return c;
 }
 
@@ -131,7 +156,7 @@ void AddHolm(const std::vector<Comparison*>& comparisons) {
   for (size_t i = 0; i < tested.size(); ++i) tested[i]->p_holm = adjusted[i];
 }
 
-Comparisons CompareCells(const std::vector<SweepCell>& cells, const Resampling& resampling) {
+Comparisons CompareCells(const std::vector<SweepCell>& cells) {
   Comparisons all;
   for (size_t c = 0; c < cells.size(); ++c) {
     const SweepCell* const baseline = BaselineOf(cells, cells[c]);
@@ -141,9 +166,10 @@ Comparisons CompareCells(const std::vector<SweepCell>& cells, const Resampling& 
     for (size_t i = 0; i < cells[c].figures.list.size(); ++i) {
       const auto of = [i](const SweepCell& cell) { return &cell.figures.list[i]; };
       const auto add = [&](std::vector<Comparison>& list, const RunsOfPair& runs, const std::vector<double>& signs) {
-        list.push_back(Compare(runs, signs, resampling));
+        list.push_back(Compare(runs, signs));
         list.back().cell = c;
         list.back().figure = i;
+        list.back().primary = i == cells[c].figures.Primary();
       };
       add(all.changes, {of(*baseline), of(cells[c])}, {-1, 1});
       if (others_baseline == nullptr) continue;
@@ -151,8 +177,8 @@ Comparisons CompareCells(const std::vector<SweepCell>& cells, const Resampling& 
       all.drops.back().against = other->model;
     }
   }
-  AddHolmOfShown(cells, all.changes);
-  AddHolmOfShown(cells, all.drops);
+  AddHolmOfPrimary(all.changes);
+  AddHolmOfPrimary(all.drops);
   return all;
 }
 

@@ -3,15 +3,15 @@
 // and how much more it changes than the first model's (the difference of their drops). Both are paired by the items or
 // windows that the runs share, and both come with their significance:
 //
-//            error                       95 % interval                                          p of no difference
-//   items    s(d) / sqrt(n)              Bonett and Price; of a difference of drops BCa, where  McNemar's, exact
-//                                        kFewItems differ or more
-//            Items that share samples (tasks/groups.h) are paired by sample, as windows are.
-//   windows  significance/paired_runs.h  BCa (there as well)                                        Student's t,
-//            windows - 1
+//             error            95 % interval                     p of no difference
+//   items     s(d) / sqrt(n)   Bonett and Price                  McNemar's, mid-p
+//   drops     of a difference of drops where kFewestOfDrops items differ or more, as windows (independent units)
+//   windows   significance/mean_error.h gives all three, by paired_runs.h; and samples, where items share some
+//             (tasks/groups.h)
 //
-// p_holm is Holm's over all changes that the table shows, or over all differences of drops. One pair of models is one
-// sample of training: a difference applies to these two checkpoints, not to their architectures.
+// p_holm is Holm's over the changes of each task's primary figure (TaskKind::figures), or over their differences of
+// drops; other figures have no p_holm. A divergence cannot be 0, so that it changed from 0 has no p. One pair of models
+// is one sample of training: a difference applies to these two checkpoints, not to their architectures.
 #pragma once
 
 #include <optional>
@@ -24,6 +24,9 @@
 
 namespace tare {
 
+// Of fewer, which are mostly unchanged, the mean is not near a normal distribution.
+inline constexpr int64_t kFewestOfDrops = 10;
+
 struct Comparison {
   size_t cell = 0, figure = 0;  // the quantized run's index among the cells, and its figure's
   std::string against;          // for a difference of drops, the first model
@@ -32,25 +35,26 @@ struct Comparison {
   std::optional<Interval> interval;
   std::optional<OutcomeChanges> items;  // gained and lost
   std::optional<double> p, p_holm;
+  bool primary = true;               // whether it is of its task's primary figure
+  bool few_units = false;            // too few windows or samples for an error
   std::optional<double> detectable;  // with these items or windows (significance/p_values.h)
   std::optional<int64_t> for_half;   // items or windows that would show half of it
 
   bool Significant() const { return p_holm && *p_holm < kLevel; }
   // Too few items changed for any p below 0.05.
-  bool TooFew() const { return items && items->gained + items->lost < kFewestChanged; }
+  bool TooFew() const { return primary && items && items->gained + items->lost < kFewestChanged; }
 };
 
 // sum_r sign_r x figure of run r, for one model over the same units; a change has signs -1 and 1. Items answered in all
 // runs are compared by item, or by sample if they share some; others by window.
-Comparison Compare(const std::vector<const Figure*>& runs, const std::vector<double>& signs,
-                   const Resampling& resampling);
+Comparison Compare(const std::vector<const Figure*>& runs, const std::vector<double>& signs);
 // Sets p_holm of those that have a p.
 void AddHolm(const std::vector<Comparison*>& comparisons);
 
 struct Comparisons {
   std::vector<Comparison> changes, drops;  // in the order of the cells
 };
-Comparisons CompareCells(const std::vector<SweepCell>& cells, const Resampling& resampling = {});
+Comparisons CompareCells(const std::vector<SweepCell>& cells);
 
 // A figure of a cell, its change from 16 bits, and how much more it changed than the first model's; null if there is
 // none.

@@ -37,6 +37,7 @@ Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan
            {"plan", plan.canonical()},      {"task", task.spec.Name()},
            {"input", task.sha256},          {"math", options.math == Math::kBf16 ? "bf16" : "f32"},
            {"limit", options.windows.limit}};
+  if (options.windows.TakesPart()) key["from"] = Name(options.windows.Part());
   if (options.carrying == Carrying::kExecuted && !plan.empty()) key["executed"] = true;
   if (options.cache) key["cache"] = Name(*options.cache);
   if (plan.HasStaticScales()) key["stats"] = seen.sha256;
@@ -89,6 +90,7 @@ std::string Clash(const Json& a, const Json& b) {
     if ((name == "input" && !same_task) || (IsOfModel(name) && !same_model)) continue;
     if (b.contains(name) && b[name] != value) return name;
   }
+  if (a.contains("from") != b.contains("from")) return "part of the input";  // older ones took its start
   const bool same_row =
       same_model && same_task && a["plan"] == b["plan"] && a.contains("executed") == b.contains("executed");
   return same_row && a != b ? "set of files" : "";

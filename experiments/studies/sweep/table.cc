@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
 
@@ -37,7 +38,7 @@ Columns<SweepFigure> SweepColumns() {
 }
 
 Json ToJson(const Comparison& c, const char* figure) {
-  Json json{{"figure", figure}};
+  Json json{{"figure", figure}, {"primary", c.primary}};
   if (!c.against.empty()) json["against"] = c.against;
   json.update(ComparisonJson(c));
   return json;
@@ -144,12 +145,8 @@ std::string SweepCsv(const std::vector<SweepCell>& cells, const Comparisons& com
   return TableCsv(TableOf(SweepColumns(), FiguresOf(cells, comparisons)));
 }
 
-Json SweepJson(const std::vector<SweepCell>& cells, const Comparisons& comparisons, const Resampling& resampling) {
-  Json json{{"schema", "tare.sweep/3"},
-            {"level", 1 - kLevel},
-            {"draws", resampling.draws},
-            {"seed", resampling.seed},
-            {"cells", Json::array()}};
+Json SweepJson(const std::vector<SweepCell>& cells, const Comparisons& comparisons) {
+  Json json{{"schema", "tare.sweep/3"}, {"level", 1 - kLevel}, {"cells", Json::array()}};
   const std::vector<SweepFigure> figures = FiguresOf(cells, comparisons);
   for (const SweepCell& cell : cells) {
     Json changes = Json::array(), differences = Json::array();
@@ -167,7 +164,7 @@ Json SweepJson(const std::vector<SweepCell>& cells, const Comparisons& compariso
 std::string ComparisonText(const Comparison& c, const char* format) {
   const std::string with_sign = Formatted("+{}", format);
   std::string text = NumberText(c.value, with_sign);
-  if (c.items && c.items->gained + c.items->lost < kFewItems && c.interval) {
+  if (c.interval && (!c.primary || (c.items && c.items->gained + c.items->lost < kFewItems))) {
     text = WithInterval(c.value, *c.interval, with_sign);
   } else if (c.error) {
     text = WithError(c.value, *c.error, with_sign);
@@ -204,7 +201,7 @@ std::string SweepLegend(const Comparisons& comparisons) {
   std::string text =
       "+/- one standard error; for a change, of differences paired by item, by sample\n"
       "(if items share one) or by window; [low, high] 95 %, if fewer than five items\n"
-      "are right, wrong or changed\n";
+      "are right, wrong or changed, and of figures without a verdict\n";
   const auto any = [&](auto has) {
     return std::ranges::any_of(comparisons.changes, has) || std::ranges::any_of(comparisons.drops, has);
   };
@@ -212,10 +209,13 @@ std::string SweepLegend(const Comparisons& comparisons) {
     return std::ranges::count_if(list, [](const Comparison& c) { return c.p_holm.has_value(); });
   };
   if (any([](const Comparison& c) { return c.p_holm.has_value(); }))
-    text += Formatted("* significant: p < 0.05 after Holm over {} changes{}\n", holm(comparisons.changes),
-                      comparisons.drops.empty() ? "" : Formatted(", and {} differences", holm(comparisons.drops)));
-  if (any([](const Comparison& c) { return c.TooFew(); }))
-    text += "? too few items: with five changed items, no change can be significant\n";
+    text += Formatted(
+        "* significant: p < 0.05 after Holm over {}{},\n"
+        "of each task's primary figure; the others have intervals without a verdict\n",
+        Counted(holm(comparisons.changes), "change"),
+        comparisons.drops.empty() ? "" : ", and " + Counted(holm(comparisons.drops), "difference"));
+  if (any([](const Comparison& c) { return c.TooFew(); })) text += kTooFewLegend;
+  if (any([](const Comparison& c) { return c.few_units; })) text += kFewUnitsLegend;
   if (!comparisons.drops.empty())
     text += "one pair of models is one sample of training: differences apply to these two\n";
   return text;

@@ -7,8 +7,9 @@
 //   plan                        acc                     change from 16 bits
 //   attn_logits=int4/tensor     0.480 +/- 0.050         -0.230 +/- 0.058 *
 //
-// A change has the standard error of the paired difference, or an interval if there are few items; a star if it is
-// significant after Holm over the table, a question mark if too few items changed to decide (comparison.h).
+// A change of a task's primary figure has the standard error of the paired difference, or an interval if there are few
+// items; a star if it is significant after Holm over these, a question mark if too few items changed to decide
+// (comparison.h). One of another figure has its interval alone.
 #pragma once
 
 #include <string>
@@ -33,14 +34,20 @@ Json ComparisonJson(const Comparison& comparison);
 // for accuracies. Fields without meaning are empty.
 std::string SweepCsv(const std::vector<SweepCell>& cells, const Comparisons& comparisons);
 
-// tare.sweep/3: {"schema", "level", "draws", "seed", "cells": [{.., "key", "result", "changes": [{"figure", ..}],
+// tare.sweep/3: {"schema", "level", "cells": [{.., "key", "result", "changes": [{"figure", "primary", ..}],
 // "differences": [..]}]}
-Json SweepJson(const std::vector<SweepCell>& cells, const Comparisons& comparisons, const Resampling& resampling);
+Json SweepJson(const std::vector<SweepCell>& cells, const Comparisons& comparisons);
 
 std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& comparisons);
 
-// "-0.230 +/- 0.058 *"; with an interval if few items changed. `format` is the value's, without a sign.
+// "-0.230 +/- 0.058 *"; with an interval if few items changed, or if the figure is not its task's primary one. `format`
+// is the value's, without a sign.
 std::string ComparisonText(const Comparison& comparison, const char* format);
+
+// Lines of legends, for marks and for what is missing.
+inline constexpr const char* kTooFewLegend = "? too few items: with four changed items, no change can be significant\n";
+inline constexpr const char* kFewUnitsLegend =
+    "no errors of fewer than 20 windows or samples: try more tokens, a shorter\n--window, or more items\n";
 
 // The lines below the table that explain its marks.
 std::string SweepLegend(const Comparisons& comparisons);

@@ -58,8 +58,8 @@ ChoiceItem ParseChoiceItem(std::string_view text, const std::string& where) {
   return item;
 }
 
-std::vector<ChoiceItem> LoadChoiceItems(const std::filesystem::path& path, size_t limit) {
-  return LoadLines(path, limit, ParseChoiceItem);
+std::vector<ChoiceItem> LoadChoiceItems(const std::filesystem::path& path, size_t limit, TakeFrom from) {
+  return LoadLines(path, limit, from, ParseChoiceItem);
 }
 
 EncodedChoice EncodeChoice(const ChoiceItem& item, const Tokenizer& tokenizer) {

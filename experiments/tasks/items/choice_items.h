@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/passes/sequences.h"
 #include "quant/file/json_value.h"
 
 #include "experiments/text/tokenizer/tokenizer.h"
@@ -33,8 +34,9 @@ struct ChoiceItem {
   const std::string& Context(size_t ending) const { return contexts[contexts.size() == 1 ? 0 : ending]; }
 };
 
-// The first `limit` items of a file; 0: all. Lines of whitespace are skipped. Throws Error with file and line.
-std::vector<ChoiceItem> LoadChoiceItems(const std::filesystem::path& path, size_t limit = 0);
+// `limit` items of a file (lines.h); 0: all. Lines of whitespace are skipped. Throws Error with file and line.
+std::vector<ChoiceItem> LoadChoiceItems(const std::filesystem::path& path, size_t limit = 0,
+                                        TakeFrom from = TakeFrom::kStart);
 // Parses one line. `where` starts messages.
 ChoiceItem ParseChoiceItem(std::string_view json, const std::string& where);
 

@@ -57,8 +57,8 @@ ChoiceItem ParseContinuation(std::string_view text, const std::string& where) {
   return item;
 }
 
-std::vector<ChoiceItem> LoadContinuations(const std::filesystem::path& path, size_t limit) {
-  return LoadLines(path, limit, ParseContinuation);
+std::vector<ChoiceItem> LoadContinuations(const std::filesystem::path& path, size_t limit, TakeFrom from) {
+  return LoadLines(path, limit, from, ParseContinuation);
 }
 
 }  // namespace tare

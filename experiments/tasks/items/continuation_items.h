@@ -14,7 +14,8 @@
 namespace tare {
 
 // As items with an ending for each continuation. `limit` and errors as in LoadChoiceItems.
-std::vector<ChoiceItem> LoadContinuations(const std::filesystem::path& path, size_t limit = 0);
+std::vector<ChoiceItem> LoadContinuations(const std::filesystem::path& path, size_t limit = 0,
+                                          TakeFrom from = TakeFrom::kStart);
 ChoiceItem ParseContinuation(std::string_view json, const std::string& where);
 
 }  // namespace tare

@@ -78,8 +78,8 @@ TextDocument ParseDocument(std::string_view line, const std::string& where) {
   return document;
 }
 
-std::vector<TextDocument> LoadDocuments(const std::filesystem::path& path, size_t limit) {
-  return LoadLines(path, limit, ParseDocument);
+std::vector<TextDocument> LoadDocuments(const std::filesystem::path& path, size_t limit, TakeFrom from) {
+  return LoadLines(path, limit, from, ParseDocument);
 }
 
 }  // namespace tare

@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/passes/sequences.h"
+
 namespace tare {
 
 struct TextDocument {
@@ -25,8 +27,9 @@ struct TextDocument {
   std::string where;  // file and line, for messages
 };
 
-// The first `limit` documents; 0: all. Throws Error with file and line, also for a document without text.
-std::vector<TextDocument> LoadDocuments(const std::filesystem::path& path, size_t limit = 0);
+// `limit` documents (lines.h); 0: all. Throws Error with file and line, also for a document without text.
+std::vector<TextDocument> LoadDocuments(const std::filesystem::path& path, size_t limit = 0,
+                                        TakeFrom from = TakeFrom::kStart);
 TextDocument ParseDocument(std::string_view json, const std::string& where);
 
 // The harness's wikitext_detokenizer (lm_eval/tasks/wikitext/preprocess_wikitext.py), whose rule for "/' [0-9]/" is a

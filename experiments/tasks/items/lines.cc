@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "experiments/significance/draws.h"
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/base/number.h"
@@ -12,20 +13,47 @@
 
 namespace tare {
 
-void ForEachLine(const std::filesystem::path& path, size_t limit, const std::function<void(const JsonLine&)>& body) {
-  const MappedFile file(path);
-  std::string_view rest = file.text();
-  size_t items = 0;
-  for (size_t number = 1; !rest.empty() && (limit == 0 || items < limit); ++number) {
+namespace {
+
+// Lines that are not whitespace, with their numbers; the first `limit`, or all for 0.
+struct NumberedLine {
+  std::string_view text;
+  size_t number = 0;
+};
+std::vector<NumberedLine> FirstLines(std::string_view rest, size_t limit) {
+  std::vector<NumberedLine> lines;
+  for (size_t number = 1; !rest.empty() && (limit == 0 || lines.size() < limit); ++number) {
     const std::string_view text = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(text.size() + 1, rest.size()));
-    const std::string where = path.string() + ": line " + std::to_string(number);
-    RequireUtf8(text, where);
-    if (Strip(text).empty()) continue;
-    body({text, where, number});
-    ++items;
+    if (!Strip(text).empty()) lines.push_back({text, number});
   }
-  if (items == 0) Fail("{}: got no items, expected one per line in JSON", path.string());
+  return lines;
+}
+
+}  // namespace
+
+std::vector<size_t> TakenPlaces(size_t n, size_t limit, TakeFrom from) {
+  const size_t count = limit == 0 ? n : std::min(n, limit);
+  Draws draws(1);  // the same of the same file
+  std::vector<size_t> places;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t begin = i * n / count, end = (i + 1) * n / count;
+    places.push_back(from == TakeFrom::kStart ? i : begin + draws.Below(end - begin));
+  }
+  return places;
+}
+
+void ForEachLine(const std::filesystem::path& path, size_t limit, TakeFrom from,
+                 const std::function<void(const JsonLine&)>& body) {
+  const MappedFile file(path);
+  const std::vector<NumberedLine> lines = FirstLines(file.text(), from == TakeFrom::kStart ? limit : 0);
+  if (lines.empty()) Fail("{}: got no items, expected one per line in JSON", path.string());
+  for (const size_t place : TakenPlaces(lines.size(), limit, from)) {
+    const NumberedLine& line = lines[place];
+    const std::string where = path.string() + ": line " + std::to_string(line.number);
+    RequireUtf8(line.text, where);
+    body({line.text, where, line.number});
+  }
 }
 
 nlohmann::json ParseObject(std::string_view text, const std::string& where, const char* expected) {

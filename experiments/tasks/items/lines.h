@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/passes/sequences.h"
 #include "quant/file/json_value.h"
 
 namespace tare {
@@ -20,16 +21,21 @@ struct JsonLine {
   size_t number = 0;  // from 1
 };
 
-// The first `limit` lines of a file that are not whitespace; 0: all. Throws Error for text that is not UTF-8, and if
-// there is no such line.
-void ForEachLine(const std::filesystem::path& path, size_t limit, const std::function<void(const JsonLine&)>& body);
+// Places of `limit` of n items (0: all), rising: the first; or spread, one drawn from each of as many equal parts,
+// because files often repeat an order, of which even distances would take one kind.
+std::vector<size_t> TakenPlaces(size_t n, size_t limit, TakeFrom from);
+
+// That many lines of a file that are not whitespace. Throws Error for text that is not UTF-8, and if there is no such
+// line.
+void ForEachLine(const std::filesystem::path& path, size_t limit, TakeFrom from,
+                 const std::function<void(const JsonLine&)>& body);
 
 // Every such line as an item, which gets its line's number.
 template <typename Item>
-std::vector<Item> LoadLines(const std::filesystem::path& path, size_t limit,
+std::vector<Item> LoadLines(const std::filesystem::path& path, size_t limit, TakeFrom from,
                             Item (*parse)(std::string_view json, const std::string& where)) {
   std::vector<Item> items;
-  ForEachLine(path, limit, [&](const JsonLine& line) {
+  ForEachLine(path, limit, from, [&](const JsonLine& line) {
     items.push_back(parse(line.text, line.where));
     items.back().line = line.number;
   });

@@ -115,14 +115,15 @@ PromptItem ParsePrompt(std::string_view text, const std::string& where) {
   return item;
 }
 
-std::vector<PromptItem> LoadPrompts(const std::filesystem::path& path, size_t limit) {
-  std::vector<PromptItem> items = LoadLines(path, 0, ParsePrompt);
+std::vector<PromptItem> LoadPrompts(const std::filesystem::path& path, size_t limit, TakeFrom from) {
+  std::vector<PromptItem> items = LoadLines(path, 0, TakeFrom::kStart, ParsePrompt);
   std::set<std::pair<std::string, std::string>> seen;
   std::erase_if(items, [&](const PromptItem& item) {
     return item.keys.contains("doc_id") && !seen.emplace(item.keys["doc_id"].dump(), item.prompt).second;
   });
-  if (limit != 0) items.resize(std::min(items.size(), limit));
-  return items;
+  std::vector<PromptItem> taken;
+  for (const size_t place : TakenPlaces(items.size(), limit, from)) taken.push_back(std::move(items[place]));
+  return taken;
 }
 
 }  // namespace tare

@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/passes/sequences.h"
 #include "quant/file/json_value.h"
 
 namespace tare {
@@ -39,8 +40,8 @@ struct PromptItem {
   std::string where;  // file and line, for messages
 };
 
-// The first `limit` items; 0: all. Throws Error with file and line.
-std::vector<PromptItem> LoadPrompts(const std::filesystem::path& path, size_t limit = 0);
+// `limit` items, 0: all (TakenPlaces). Throws Error with file and line.
+std::vector<PromptItem> LoadPrompts(const std::filesystem::path& path, size_t limit, TakeFrom from);
 PromptItem ParsePrompt(std::string_view json, const std::string& where);
 
 }  // namespace tare

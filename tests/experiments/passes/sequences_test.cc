@@ -241,19 +241,50 @@ TEST(SequencesTest, WindowsDefaultToWhatTheModelAllows) {
   EXPECT_EQ(CutSequences(ids, Positions(500), {})[0].tokens.size(), 500u);
 }
 
-TEST(SequencesTest, TokensAndLimitCutTheInput) {
+// Of 100 tokens in ten windows of ten, as many as asked for: the middle of each of three, or of four parts. Whole ones,
+// but for fewer tokens than one has.
+TEST(SequencesTest, TokensAndLimitSpreadOverTheInput) {
+  const TokenInput text{.sequences = {Counting(100)}, .bos = 7};
+  const auto begins = [&](const WindowOptions& options) {
+    std::vector<int32_t> first;
+    for (const ScoredSequence& s : CutSequences(text, Positions(64), options)) {
+      first.push_back(s.tokens.at(1));
+      EXPECT_EQ(s.tokens.size(), 11u);
+      EXPECT_EQ(s.first_target, 1);
+    }
+    return first;
+  };
+  EXPECT_THAT(begins({.window = 11, .tokens = 30}), ElementsAre(10, 50, 80));
+  EXPECT_THAT(begins({.window = 11, .tokens = 39}), ElementsAre(10, 50, 80));
+  EXPECT_THAT(begins({.window = 11, .limit = 4}), ElementsAre(10, 30, 60, 80));
+  EXPECT_THAT(begins({.window = 11, .tokens = 30, .limit = 1}), ElementsAre(50));
+  EXPECT_EQ(begins({.window = 11, .limit = 99}).size(), 10u);
+  const std::vector<ScoredSequence> few = CutSequences(text, Positions(64), {.window = 11, .tokens = 3});
+  ASSERT_EQ(few.size(), 1u);
+  EXPECT_THAT(few[0].tokens, ElementsAre(7, 50, 51, 52));
+  // With a stride, every window but the first scores its last tokens, each after eight others.
+  const auto strided = CutSequences(text, Positions(64), {.window = 11, .stride = 2, .tokens = 10});
+  ASSERT_EQ(strided.size(), 5u);
+  EXPECT_EQ(Scored(strided).size(), 10u);
+  // Rows are parts of one input.
+  const TokenInput rows = Ids({Counting(10), Counting(10, 50), Counting(10, 90)});
+  EXPECT_THAT(CutSequences(rows, Positions(64), {.limit = 1}).at(0).tokens.at(0), 50);
+}
+
+TEST(SequencesTest, TokensAndLimitFromTheStart) {
   TokenInput text{.sequences = {Counting(100)}, .bos = 7};
-  auto sequences = CutSequences(text, Positions(64), {.window = 11, .tokens = 25});
+  auto sequences = CutSequences(text, Positions(64), {.window = 11, .tokens = 25, .from = TakeFrom::kStart});
   ASSERT_EQ(sequences.size(), 3u);
   EXPECT_EQ(Scored(sequences).size(), 25u);
   EXPECT_EQ(Scored(sequences).rbegin()->first, 24);
-  sequences = CutSequences(text, Positions(64), {.window = 11, .limit = 4});
+  sequences = CutSequences(text, Positions(64), {.window = 11, .limit = 4, .from = TakeFrom::kStart});
   EXPECT_EQ(sequences.size(), 4u);
   EXPECT_EQ(Scored(sequences).size(), 40u);
-  EXPECT_EQ(CutSequences(text, Positions(64), {.window = 11, .tokens = 25, .limit = 2}).size(), 2u);
+  EXPECT_EQ(
+      CutSequences(text, Positions(64), {.window = 11, .tokens = 25, .limit = 2, .from = TakeFrom::kStart}).size(), 2u);
   // Tokens count over rows.
-  const auto rows =
-      CutSequences(Ids({Counting(10), Counting(10, 50), Counting(10, 90)}), Positions(64), {.tokens = 13});
+  const auto rows = CutSequences(Ids({Counting(10), Counting(10, 50), Counting(10, 90)}), Positions(64),
+                                 {.tokens = 13, .from = TakeFrom::kStart});
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_THAT(rows[1].tokens, ElementsAre(50, 51, 52));
 }

@@ -9,17 +9,39 @@
 namespace tare {
 namespace {
 
-// Five windows of ten tokens; per token the loss grows by 0.1 0.2 0.3 0.4 0.5, mean 0.3, s^2 = 0.025.
-const WindowLosses kBefore{{10, 50, 20, 90, 30}, {10, 10, 10, 10, 10}};
-const WindowLosses kAfter{{11, 52, 23, 94, 35}, {10, 10, 10, 10, 10}};
+// Four times five windows of ten tokens; per token the loss grows by 0.1 0.2 0.3 0.4 0.5, mean 0.3. Squared deviations
+// 0.1 of five, 0.4 of all: s^2 = 0.4 / 19.
+WindowLosses FourTimes(const std::vector<double>& sums) {
+  WindowLosses losses;
+  for (int i = 0; i < 4; ++i) losses.sums.insert(losses.sums.end(), sums.begin(), sums.end());
+  losses.counts.assign(losses.sums.size(), 10);
+  return losses;
+}
+const WindowLosses kBefore = FourTimes({10, 50, 20, 90, 30});
+const WindowLosses kAfter = FourTimes({11, 52, 23, 94, 35});
 
 PairedRuns Change(const WindowLosses& before, const WindowLosses& after, OfMean of_mean) {
-  return {.counts = before.counts, .sums = {before.sums, after.sums}, .signs = {-1, 1}, .of_mean = of_mean};
+  return {.counts = before.counts,
+          .sums = {before.sums, after.sums},
+          .signs = {-1, 1},
+          .of_mean = of_mean,
+          .kind = Units::kIndependent};
 }
+double ErrorOf(const PairedRuns& runs) { return PairedError(runs).value().error; }
 
 TEST(PairedRuns, SharedDifficultyCancels) {
-  EXPECT_NEAR(PairedError(Change(kBefore, kAfter, OfMean::kItself)).value(), std::sqrt(0.025 / 5), 1e-12);
-  EXPECT_EQ(PairedError(Change(kBefore, kBefore, OfMean::kItself)), 0.0);
+  EXPECT_NEAR(ErrorOf(Change(kBefore, kAfter, OfMean::kItself)), std::sqrt(0.4 / 19 / 20), 1e-12);
+  EXPECT_EQ(ErrorOf(Change(kBefore, kBefore, OfMean::kItself)), 0.0);
+}
+
+// Their errors as windows of a text are those of the sums' waves.
+TEST(PairedRuns, WindowsOfATextMayBeAlike) {
+  PairedRuns runs = Change(kBefore, kAfter, OfMean::kItself);
+  runs.kind = Units::kOfText;
+  std::vector<double> changes;
+  for (size_t i = 0; i < 20; ++i) changes.push_back((kAfter.sums[i] - kBefore.sums[i]) / 10);
+  EXPECT_NEAR(ErrorOf(runs), ErrorOfMean(changes, Units::kOfText)->error, 1e-12);
+  EXPECT_EQ(PairedError(runs)->degrees, 2);
 }
 
 // Of exp(mean), against the spread of what is drawn again from the windows with replacement: its own error is below 2
@@ -50,7 +72,7 @@ TEST(PairedRuns, PerplexityByTheDeltaMethod) {
     squares += change * change / kDraws;
   }
   const double spread = std::sqrt(squares - sum * sum);
-  EXPECT_NEAR(PairedError(Change(before, after, OfMean::kExponential)).value() / spread, 1, 0.06);
+  EXPECT_NEAR(ErrorOf(Change(before, after, OfMean::kExponential)) / spread, 1, 0.06);
 }
 
 TEST(PairedRuns, TheValueIsOfAllWindows) {
@@ -59,68 +81,29 @@ TEST(PairedRuns, TheValueIsOfAllWindows) {
 }
 
 // One model changes by 0.1 .. 0.5 per token and the other by 0 1 0 1 0.5: less it, 0.2 on the average of
-// (-0.1, 0.8, -0.3, 0.6, 0), s^2 = (0.09 + 0.36 + 0.25 + 0.16 + 0.04) / 4.
+// (-0.1, 0.8, -0.3, 0.6, 0), squares 0.09 + 0.36 + 0.25 + 0.16 + 0.04 about it, four times.
 TEST(PairedRuns, DifferencesOfDrops) {
-  const std::vector<double> other{5, 5, 5, 5, 5}, moved{5, 15, 5, 15, 10};
   const PairedRuns runs{
-      .counts = kBefore.counts, .sums = {kBefore.sums, kAfter.sums, other, moved}, .signs = {1, -1, -1, 1}};
+      .counts = kBefore.counts,
+      .sums = {kBefore.sums, kAfter.sums, FourTimes({5, 5, 5, 5, 5}).sums, FourTimes({5, 15, 5, 15, 10}).sums},
+      .signs = {1, -1, -1, 1},
+      .kind = Units::kIndependent};
   EXPECT_NEAR(Contrast(runs), 0.2, 1e-12);
-  EXPECT_NEAR(PairedError(runs).value(), std::sqrt(0.9 / 4 / 5), 1e-12);
+  EXPECT_NEAR(ErrorOf(runs), std::sqrt(3.6 / 19 / 20), 1e-12);
 }
 
 TEST(PairedRuns, TooFewUnitsHaveNoError) {
-  EXPECT_FALSE(PairedError(Change({{1, 2, 3, 4}, {1, 1, 1, 1}}, {{2, 2, 2, 2}, {1, 1, 1, 1}}, OfMean::kItself)));
+  PairedRuns runs = Change(kBefore, kAfter, OfMean::kItself);
+  runs.counts.pop_back();
+  for (std::vector<double>& sums : runs.sums) sums.pop_back();
+  EXPECT_FALSE(PairedError(runs));
   EXPECT_FALSE(PairedError(Change({}, {}, OfMean::kItself)));
 }
 
-// Intervals compared with scipy 1.17.1 (scipy.stats.bootstrap, method="BCa", means of several runs of 200,000 draws).
-
-// Skewed: the upper end is twice as far as the lower.
-const PairedRuns kSkewed{.counts = std::vector<double>(12, 1.0),
-                         .sums = {{0.1, 0.2, 0.05, 0.4, 1.9, 0.3, 0.15, 0.02, 0.7, 0.25, 0.33, 0.08}},
-                         .signs = {1}};
-// exp(sum b / M) - exp(sum a / M) of windows of unlike length.
-const PairedRuns kWindows{
-    .counts = {10, 12, 8, 10, 20, 10, 9, 11, 15, 10},
-    .sums = {{30, 35, 26, 28, 66, 31, 25, 36, 44, 29}, {31, 36.5, 26.4, 30, 68, 31.2, 25.5, 37.7, 44.6, 32}},
-    .signs = {-1, 1},
-    .of_mean = OfMean::kExponential};
-
-TEST(Bootstrap, EndsAreThoseOfScipy) {
-  const Resampling many{.draws = 200000, .seed = 3};
-  const Interval skewed = BcaInterval(kSkewed, many).value();
-  EXPECT_NEAR(skewed.low, 0.19333, 0.003);
-  EXPECT_NEAR(skewed.high, 0.8794, 0.02);
-  const Interval windows = BcaInterval(kWindows, many).value();
-  EXPECT_NEAR(Contrast(kWindows), 2.4902538088467594, 1e-12);
-  EXPECT_NEAR(windows.low, 1.5676, 0.02);
-  EXPECT_NEAR(windows.high, 3.7263, 0.02);
-}
-
-// 3 items gained, 12 lost of 60: draws are multiples of 1/60.
-TEST(Bootstrap, ItemsAreUnitsToo) {
-  PairedRuns items{.counts = std::vector<double>(60, 1.0), .sums = {{}, {}}, .signs = {-1, 1}};
-  for (int i = 0; i < 60; ++i) {
-    items.sums[0].push_back(i < 12 ? 1 : 0);
-    items.sums[1].push_back(i >= 57 ? 1 : 0);
-  }
-  const Interval interval = BcaInterval(items, {.draws = 50000}).value();
-  EXPECT_NEAR(interval.low, -0.2792, 1.0 / 60 + 1e-9);
-  EXPECT_NEAR(interval.high, -0.0333, 1.0 / 60 + 1e-9);
-}
-
-TEST(Bootstrap, EqualSeedsGiveEqualIntervals) {
-  const Interval once = BcaInterval(kSkewed, {}).value(), again = BcaInterval(kSkewed, {}).value();
-  EXPECT_EQ(once.low, again.low);
-  EXPECT_EQ(once.high, again.high);
-  EXPECT_NE(BcaInterval(kSkewed, {.seed = 2})->high, once.high);
-}
-
-TEST(Bootstrap, ConstantUnitsHaveNoInterval) {
-  PairedRuns same{.counts = std::vector<double>(9, 1.0), .sums = {std::vector<double>(9, 0.3)}, .signs = {1}};
-  EXPECT_FALSE(BcaInterval(same, {}).has_value());
-  PairedRuns few{.counts = {1, 1, 1, 1}, .sums = {{1, 2, 3, 4}}, .signs = {1}};
-  EXPECT_FALSE(BcaInterval(few, {}).has_value());
+TEST(PairedRuns, TokensByTheirWindows) {
+  const PairedRuns runs = ByWindow(std::vector<double>{1, 2, 4, 8}, std::vector<size_t>{3, 5, 3, 3});
+  EXPECT_EQ(runs.counts, (std::vector<double>{3, 1}));
+  EXPECT_EQ(runs.sums, (std::vector<std::vector<double>>{{13, 2}}));
 }
 
 }  // namespace

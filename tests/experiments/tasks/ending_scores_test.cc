@@ -30,7 +30,7 @@ auto Scored(const std::vector<ChoiceItem>& items, ContextSharing sharing) {
 
 // Log-likelihoods of transformers in f32 are within 1e-3 (choice_test.cc).
 void ExpectLogged(const std::vector<std::vector<ScoredEnding>>& scores, const std::string& task) {
-  ForEachLine(HarnessFile("samples_" + task + ".jsonl"), 0, [&](const JsonLine& line) {
+  ForEachLine(HarnessFile("samples_" + task + ".jsonl"), 0, TakeFrom::kStart, [&](const JsonLine& line) {
     const nlohmann::json logged = nlohmann::json::parse(line.text).at("filtered_resps");
     const std::vector<ScoredEnding>& endings = scores.at(line.number - 1);
     const bool single = logged[0].is_string();

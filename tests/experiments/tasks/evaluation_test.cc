@@ -28,9 +28,9 @@ TEST(EvaluationTest, RecordsTheRun) {
   Model model(GoldenFolder("diffllama-mha"), math);
   PlanRun run(Plan::Parse("attn_logits=int8/tensor"), Carrying::kSimulated, ModelSitesOf(model));
   const Json json = Evaluation(model, run, {.window = 20, .limit = 3}).json();
-  EXPECT_THAT(Keys(json),
-              ElementsAre("schema", "model", "weights_sha256", "plan", "plan_hash", "executed", "lookahead", "math",
-                          "limit", "perplexity_convention", "divergence_convention", "documents_convention", "tasks"));
+  EXPECT_THAT(Keys(json), ElementsAre("schema", "model", "weights_sha256", "plan", "plan_hash", "executed", "lookahead",
+                                      "math", "limit", "from", "perplexity_convention", "divergence_convention",
+                                      "documents_convention", "tasks"));
   EXPECT_EQ(json["schema"], "tare.eval/1");
   EXPECT_EQ(json["plan"], "attn_logits=int8/tensor");
   EXPECT_EQ(json["executed"], false);
@@ -66,10 +66,12 @@ TEST(EvaluationTest, TasksAddFiguresALineAndRecords) {
                           "by_position", "window", "stride", "bos", "cut_to_positions", "input_sha256"));
   const Json& p = json["perplexity:text"];
   EXPECT_EQ(p["input_sha256"], Sha256OfFile(folder / "text.txt"));
-  EXPECT_EQ(line, Formatted("perplexity:text              perplexity {:9.4f}   nll {:.2f} +/- {:.2f}   {} tokens\n"
-                            "  1 window of 512, stride 511, each after <s>: {} tokens scored",
-                            p["perplexity"].get<double>(), p["nll"].get<double>(), p["nll_stderr"].get<double>(),
-                            p["tokens"].get<int>(), p["tokens"].get<int>()));
+  EXPECT_TRUE(p["nll_stderr"].is_null());
+  EXPECT_EQ(line, Formatted("perplexity:text              perplexity {:9.4f}   nll {:.5f}   {} tokens\n"
+                            "  1 window of 512, stride 511, each after <s>: {} tokens scored\n"
+                            "  1 window is too few for an error: expected 20; try more tokens or a shorter --window",
+                            p["perplexity"].get<double>(), p["nll"].get<double>(), p["tokens"].get<int>(),
+                            p["tokens"].get<int>()));
   EXPECT_TRUE(evaluation.records().starts_with(R"({"task":"choice:ends","line":1,"label":0,"answer":0,)"));
   EXPECT_EQ(std::ranges::count(evaluation.records(), '\n'), 2);
 }

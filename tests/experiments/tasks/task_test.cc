@@ -60,11 +60,11 @@ TEST(TaskTest, ItemsSayTheirKeys) {
   PutFile(folder / "t.jsonl", R"({"ind": 1, "ctx": "a", "endings": ["b", "c"], "label": 0, "depth": 7})"
                               "\n"
                               R"({"ind": 2, "ctx": "a", "endings": ["b", "c"], "label": 1, "depth": 9})");
-  const std::vector<ItemKeys> keys = kChoiceTask.keys(folder / "t.jsonl", 0);
+  const std::vector<ItemKeys> keys = kChoiceTask.keys(folder / "t.jsonl", {});
   ASSERT_EQ(keys.size(), 2u);
   EXPECT_THAT(keys[1].where, HasSubstr("t.jsonl: line 2"));
   EXPECT_EQ(keys[1].keys.at("depth"), 9);
-  EXPECT_EQ(kChoiceTask.keys(folder / "t.jsonl", 1).size(), 1u);
+  EXPECT_EQ(kChoiceTask.keys(folder / "t.jsonl", {.limit = 1}).size(), 1u);
   EXPECT_EQ(kPerplexityTask.keys, nullptr);
 }
 
@@ -125,7 +125,7 @@ std::vector<std::vector<double>> LogLikelihoods(const std::vector<ChoiceRecord>&
 TEST(TaskTest, ContextsAreSharedUnlessAScaleSpansRows) {
   Model model(PairFolder("novels-differential"));
   const Task task = ReadOne("choice=" + PairFolder("needles-1.jsonl").string(), model, {.limit = 2});
-  const std::vector<ChoiceItem> items = LoadChoiceItems(PairFolder("needles-1.jsonl"), 2);
+  const std::vector<ChoiceItem> items = LoadChoiceItems(PairFolder("needles-1.jsonl"), 2, TakeFrom::kSpread);
   const Tokenizer tokenizer = Tokenizer::Load(PairFolder("novels-differential"));
   for (const char* plan : {"f32", "attn_logits=int4/row", "attn_logits=int4/head", "attn_logits=int4/tensor"}) {
     PlanRun run(Plan::Parse(plan), Carrying::kSimulated, ModelSitesOf(model));

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "experiments/significance/mean_error.h"
 #include "quant/base/error.h"
 #include "tests/support/sweep_cells.h"
 
@@ -20,14 +21,16 @@ std::vector<PlanPart> Parts() {
   return PartsOf(kPlan, {.site = true}, model);
 }
 
-// Losses of five windows of ten tokens, the same spread in all runs: then errors of differences are of what differs.
+// Losses of four times five windows of ten tokens, the same spread in all runs: then errors of differences are of what
+// differs.
 std::vector<SweepCell> Cells(const std::vector<double>& q, const std::vector<double>& k,
                              const std::vector<double>& both) {
   const auto cell = [](const char* plan, std::vector<double> more) {
     const double hard[] = {20, 27, 24, 21, 28};
     double mean = 0;
-    for (size_t i = 0; i < more.size(); ++i) mean += (more[i] += hard[i]) / 50;
-    return Perplexity("m", plan, std::exp(mean), more);
+    std::vector<double> losses;
+    for (size_t i = 0; i < 20; ++i) mean += losses.emplace_back(more[i % 5] + hard[i % 5]) / 200;
+    return Perplexity("m", plan, std::exp(mean), losses);
   };
   return {cell("f32", {0, 0, 0, 0, 0}),
           cell("q=int4/token,k=int4/token", both),
@@ -46,7 +49,7 @@ TEST(Attribution, PlansOfTheRuns) {
 // Perplexity and nll are of the same losses: k costs most, and both together 0.05 nats more than their sum.
 TEST(Attribution, WhatIsLeftOverHasItsOwnPairedError) {
   const std::vector<Attribution> all =
-      Attribute(Cells({1, 1, 1, 1, 1}, {2, 3, 4, 5, 6}, {3, 4.5, 5.5, 6.5, 8}), kPlan, Parts(), {});
+      Attribute(Cells({1, 1, 1, 1, 1}, {2, 3, 4, 5, 6}, {3, 4.5, 5.5, 6.5, 8}), kPlan, Parts());
   ASSERT_EQ(all.size(), 2u);
   const Attribution& perplexity = all[0];
   ASSERT_EQ(perplexity.parts.size(), 2u);
@@ -61,13 +64,12 @@ TEST(Attribution, WhatIsLeftOverHasItsOwnPairedError) {
   // g_i of what is left over, by the runs' own derivatives.
   const double mean[] = {2.95, 2.4, 2.5, 2.8}, slope[] = {both, f32, -q, -k}, hard[] = {20, 27, 24, 21, 28};
   const double more[4][5] = {{3, 4.5, 5.5, 6.5, 8}, {0, 0, 0, 0, 0}, {1, 1, 1, 1, 1}, {2, 3, 4, 5, 6}};
-  double squares = 0;
-  for (int i = 0; i < 5; ++i) {
-    double g = 0;
-    for (int r = 0; r < 4; ++r) g += slope[r] * (hard[i] + more[r][i] - mean[r] * 10);
-    squares += g * g;
+  std::vector<double> g;
+  for (int i = 0; i < 20; ++i) {
+    g.push_back(0);
+    for (int r = 0; r < 4; ++r) g.back() += slope[r] * (hard[i % 5] + more[r][i % 5] - mean[r] * 10) / 10;
   }
-  EXPECT_NEAR(*perplexity.left_over.error, std::sqrt(squares * 5 / 4) / 50, 1e-12);
+  EXPECT_NEAR(*perplexity.left_over.error, ErrorOfMean(g, Units::kOfText)->error, 1e-12);
   EXPECT_TRUE(perplexity.left_over.p_holm.has_value());
   EXPECT_GE(*perplexity.left_over.p_holm, *perplexity.left_over.p);
 }
@@ -89,7 +91,7 @@ TEST(Attribution, OfItems) {
   add("k=int4/token", right(6, 10));
   add("q=int4/token,k=int4/token,q=f32", right(6, 10));
   add("q=int4/token,k=int4/token,k=f32", right(0, 6));
-  const std::vector<Attribution> all = Attribute(cells, kPlan, Parts(), {});
+  const std::vector<Attribution> all = Attribute(cells, kPlan, Parts());
   EXPECT_EQ(all[0].parts[0].part.name, "q");
   EXPECT_NEAR(all[0].parts[0].alone.value, -0.15, 1e-12);
   EXPECT_NEAR(all[0].parts[0].taken_out.value, -0.2, 1e-12);
@@ -102,7 +104,7 @@ TEST(Attribution, OfItems) {
 TEST(Attribution, AMissingCellIsNamed) {
   std::vector<SweepCell> cells = Cells({1, 1, 1, 1, 1}, {2, 3, 4, 5, 6}, {3, 4, 5, 6, 8});
   cells.pop_back();
-  EXPECT_THAT([&] { Attribute(cells, kPlan, Parts(), {}); },
+  EXPECT_THAT([&] { Attribute(cells, kPlan, Parts()); },
               testing::ThrowsMessage<Error>(testing::HasSubstr(
                   "perplexity:t under q=int4/token,k=int4/token,k=f32: got no finished cell, expected one")));
 }
@@ -130,7 +132,7 @@ AttributedModel ModelOf(const char* model, const Plan& plan, const std::string& 
     add(cut.back().alone.canonical(), outcomes);
     add(cut.back().without.canonical(), whole);
   }
-  m.attributions = Attribute(m.cells, plan, cut, {});
+  m.attributions = Attribute(m.cells, plan, cut);
   return m;
 }
 
@@ -140,7 +142,7 @@ const Plan kBoth = Plan::Parse("q=int4/token,k=int4/token");
 TEST(AttributionPair, DifferencesArePairedByItem) {
   const AttributedModel a = ModelOf("a", kBoth, Lost(0, 8), {{"q", Lost(0, 6)}, {"k", Lost(6, 8)}});
   const AttributedModel b = ModelOf("b", kBoth, Lost(0, 20), {{"q", Lost(0, 2, 6, 9)}, {"k", Lost(0, 20)}});
-  const std::vector<AttributionPair> pairs = PairAttributions(a, b, kBoth, {});
+  const std::vector<AttributionPair> pairs = PairAttributions(a, b, kBoth);
   ASSERT_EQ(pairs.size(), 1u);  // a task's first figure
   EXPECT_EQ(pairs[0].task, "choice:c");
   EXPECT_STREQ(pairs[0].figure.name, "acc");
@@ -163,7 +165,7 @@ TEST(AttributionPair, APartThatOneModelLacks) {
   const Plan plan = Plan::Parse("q=int4/token,k=int4/token,v=int4/token");
   const AttributedModel a = ModelOf("a", plan, Lost(0, 9), {{"q", Lost(0, 6)}, {"k", Lost(6, 8)}});
   const AttributedModel b = ModelOf("b", plan, Lost(0, 9), {{"q", Lost(0, 6)}, {"v", Lost(6, 9)}});
-  const std::vector<AttributionPair> pairs = PairAttributions(a, b, plan, {});
+  const std::vector<AttributionPair> pairs = PairAttributions(a, b, plan);
   ASSERT_EQ(pairs.at(0).parts.size(), 3u);
   EXPECT_EQ(pairs[0].parts[1].part, "v");
   EXPECT_FALSE(pairs[0].parts[1].first || pairs[0].parts[1].difference);
@@ -175,7 +177,7 @@ TEST(AttributionPair, AMissingCellIsNamed) {
   const AttributedModel a = ModelOf("a", kBoth, Lost(0, 8), {{"q", Lost(0, 6)}, {"k", Lost(6, 8)}});
   AttributedModel b = a;
   b.cells.erase(b.cells.begin() + 2);
-  EXPECT_THAT([&] { PairAttributions(a, b, kBoth, {}); },
+  EXPECT_THAT([&] { PairAttributions(a, b, kBoth); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("choice:c under q=int4/token: got no finished cell")));
 }
 

@@ -26,7 +26,7 @@ Search Example() {
   search.frontier = FrontierOf(search.parts);
   const std::vector<SweepCell> cells = {Perplexity("m", "f32", 20), Perplexity("m", "q[l0]=int4/token", 20.25),
                                         Perplexity("m", "q=int4/token", 22)};
-  search.verified = {PointOf(1, "q[l0]=int4/token", cells, {}), PointOf(2, "q=int4/token", cells, {})};
+  search.verified = {PointOf(1, "q[l0]=int4/token", cells), PointOf(2, "q=int4/token", cells)};
   return search;
 }
 
@@ -45,7 +45,7 @@ TEST(SearchTableTest, ForPrograms) {
   EXPECT_EQ(lines[1], "0,,,16,0,,,,,,");
   EXPECT_EQ(lines[2], "1,q[l0],int4/token,10,0.25,0.25,,,,1,q[l0]=int4/token");
   EXPECT_EQ(lines[3], "2,q[l1],int4/token,4,1.25,2,,,,0,q=int4/token");
-  const nlohmann::ordered_json json = SearchJson(Example(), {});
+  const nlohmann::ordered_json json = SearchJson(Example());
   EXPECT_EQ(json.at("plan"), "q[l0]=int4/token");
   EXPECT_EQ(json.at("frontier").at(2).at("part"), "q[l1]");
   EXPECT_EQ(json.at("verified").at(1).at("tasks").at(0).at("change").at("value"), 2);

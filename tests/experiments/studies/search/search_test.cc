@@ -65,7 +65,7 @@ TEST(SearchTest, ChangesAreFromF32TaskByTask) {
   const std::vector<SweepCell> cells = {Choice("f32", "1111110000", "1111110000"),
                                         Choice("q=int4/token", "1111000000", "1111110000"), Perplexity("m", "f32", 20),
                                         Perplexity("m", "q=int4/token", 23)};
-  const VerifiedPoint point = PointOf(3, "q=int4/token", cells, {});
+  const VerifiedPoint point = PointOf(3, "q=int4/token", cells);
   EXPECT_EQ(point.step, 3u);
   ASSERT_EQ(point.changes.size(), 2u);
   EXPECT_NEAR(point.changes[0].value, -0.2, 1e-12);

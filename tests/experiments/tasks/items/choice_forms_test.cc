@@ -20,7 +20,7 @@ using ::testing::ThrowsMessage;
 
 std::vector<nlohmann::json> Logged(const std::string& task) {
   std::vector<nlohmann::json> lines;
-  ForEachLine(HarnessFile("samples_" + task + ".jsonl"), 0,
+  ForEachLine(HarnessFile("samples_" + task + ".jsonl"), 0, TakeFrom::kStart,
               [&](const JsonLine& line) { lines.push_back(nlohmann::json::parse(line.text)); });
   return lines;
 }

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <set>
+
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 
@@ -15,11 +17,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-std::vector<size_t> NumbersOf(const std::string& text, size_t limit) {
+std::vector<size_t> NumbersOf(const std::string& text, size_t limit, TakeFrom from = TakeFrom::kStart) {
   const TemporaryFolder folder;
   PutFile(folder / "f", text);
   std::vector<size_t> numbers;
-  ForEachLine(folder / "f", limit, [&](const JsonLine& line) {
+  ForEachLine(folder / "f", limit, from, [&](const JsonLine& line) {
     EXPECT_TRUE(line.where.ends_with("f: line " + std::to_string(line.number))) << line.where;
     numbers.push_back(line.number);
   });
@@ -31,6 +33,23 @@ TEST(Lines, BlankOnesAreSkippedAndNotCounted) {
   EXPECT_THAT(NumbersOf("\na\nb\n\xff\n", 2), ElementsAre(2, 3)) << "what is beyond the limit is not read";
   EXPECT_THAT([] { NumbersOf("a\n\xff", 0); }, ThrowsMessage<Error>(HasSubstr("line 2: got byte 0xff")));
   EXPECT_THAT([] { NumbersOf("\n \n", 0); }, ThrowsMessage<Error>(HasSubstr("got no items")));
+}
+
+// One of each hundred of a thousand, blank lines aside, and not of the same kind where the file repeats ten kinds.
+TEST(Lines, SpreadOverTheFile) {
+  std::string text = "\n";
+  for (int i = 0; i < 1000; ++i) text += "a\n";
+  const std::vector<size_t> numbers = NumbersOf(text, 10, TakeFrom::kSpread);
+  ASSERT_EQ(numbers.size(), 10u);
+  std::set<size_t> kinds;
+  for (size_t i = 0; i < 10; ++i) {
+    EXPECT_EQ((numbers[i] - 2) / 100, i);
+    kinds.insert(numbers[i] % 10);
+  }
+  EXPECT_GT(kinds.size(), 3u);
+  EXPECT_EQ(NumbersOf(text, 10, TakeFrom::kSpread), numbers);
+  EXPECT_EQ(NumbersOf(text, 2000, TakeFrom::kSpread).size(), 1000u);
+  EXPECT_EQ(NumbersOf(text, 0, TakeFrom::kSpread).size(), 1000u);
 }
 
 TEST(Lines, FieldsOfWrongTypesAreNamed) {

@@ -66,11 +66,11 @@ TEST(PromptItems, ALoggedRequestCountsOnce) {
   std::string other = line;
   other.replace(other.find("\"doc_id\": 4"), 11, "\"doc_id\": 5");
   PutFile(folder / "log.jsonl", line + other + line);
-  EXPECT_EQ(LoadPrompts(folder / "log.jsonl").size(), 2u);
-  EXPECT_EQ(LoadPrompts(folder / "log.jsonl", 1).size(), 1u);
+  EXPECT_EQ(LoadPrompts(folder / "log.jsonl", 0, TakeFrom::kStart).size(), 2u);
+  EXPECT_EQ(LoadPrompts(folder / "log.jsonl", 1, TakeFrom::kStart).size(), 1u);
   PutFile(folder / "own.jsonl",
           "{\"prompt\": \"a\", \"targets\": [\"b\"]}\n{\"prompt\": \"a\", \"targets\": [\"b\"]}\n");
-  EXPECT_EQ(LoadPrompts(folder / "own.jsonl").size(), 2u) << "who repeats a prompt means it";
+  EXPECT_EQ(LoadPrompts(folder / "own.jsonl", 0, TakeFrom::kSpread).size(), 2u) << "who repeats a prompt means it";
 }
 
 TEST(PromptItems, BadLinesAreNamed) {

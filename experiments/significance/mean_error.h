@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The error of a mean of n units x_1 .. x_n: the one formula behind every error, interval and p-value of figures that
+// are means over windows, samples or documents. Units are independent draws, or windows in the order of a text, whose
+// neighbours are alike (of a divergence, neighbours in a novel correlate by 0.2 to 0.6).
+//
+// With m the mean, the squared error is V / n. V is the mean square of B cosine transforms, the slow waves, because
+// what neighbours share is slow (equally weighted cosines: Lazarus, Lewis, Stock and Watson, J. Bus. Econ. Stat. 36,
+// 2018):
+//
+//   L_j = sqrt(2 / n) sum_t x_t cos(pi j (t - 1/2) / n)        V = (1 + 12 (B / n)^2) sum_{j <= B} L_j^2 / B
+//   B   = min(n / 10, 0.4 n^(2/3)), rounded down: their rule, held to a tenth where n is small
+//
+// For normal units T = m / sqrt(V / n) has Student's t with B degrees. Where neighbours correlate by rho, the waves
+// miss rho / (1 - rho)^2 (pi B / n)^2 / 3 of the variance: 12 (B / n)^2 at rho = 0.6, which the factor gives back.
+// Independent units need neither: all waves, B = n - 1, and no factor, which is the sample variance and Student's test.
+//
+// Skewed units make m and V err together. To first order in k = skewness / sqrt(n), T is t - k (t^2 m1 / 3 + m2 / 6),
+// with t of Student's distribution, m1 and m2 the means of sqrt(V) and 1 / sqrt(V) where t is at the interval's end
+// c (V is then chi-squared of B + 1 degrees over B + c^2; both are 1 for many degrees). Hall's monotone cubic undoes
+// this (J. R. Stat. Soc. B 54, 1992):
+//
+//   h(T) = T + a T^2 + a^2 T^3 / 3 + b,  a = k m1 / 3,  b = k m2 / 6
+//
+// p is Student's of h(T), the 95 % interval all values with |h| <= c: it leaves out 0 exactly where p < 0.05. Few units
+// show less skewness than there is, so the sample's counts for a quarter more. results/calibration.md has the coverage.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "experiments/significance/accuracy.h"
+
+namespace tare {
+
+enum class Units { kOfText, kIndependent };
+
+// With fewer, nothing holds what it promises: B would be 1, whose t is 12.7, and skewness cannot be seen.
+inline constexpr size_t kFewestUnits = 20;
+
+struct MeanError {
+  double error = 0;          // sqrt(V / n)
+  int degrees = 1;           // B
+  double bend = 0, lag = 0;  // a and b
+
+  // Of a mean of 0, two-sided. Needs an error above 0, as the interval does.
+  double P(double mean) const;
+  Interval Around(double mean) const;  // 95 %
+};
+
+// "10 windows are too few for an error: expected 20; try more tokens or a shorter --window", of less than kFewestUnits.
+std::string FewUnitsText(size_t units, Units kind);
+
+// Empty with fewer than kFewestUnits.
+std::optional<MeanError> ErrorOfMean(std::span<const double> units, Units kind);
+
+}  // namespace tare
