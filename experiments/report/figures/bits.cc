@@ -45,8 +45,8 @@ std::pair<Json, Json> EndsOf(const SweepFigure& row) {
   return {NumberOrNull(before + row.change->interval->low), NumberOrNull(before + row.change->interval->high)};
 }
 
-// A divergence is above 0 by itself, so that its interval is enough. Figures that are not their task's primary one have no
-// test.
+// A divergence is above 0 by itself, so that its interval is enough. Figures that are not their task's primary one have
+// no test.
 std::string VerdictText(const Comparison& c) {
   if (c.p_holm) return c.Significant() ? "" : " (not significant)";
   return c.primary && c.interval ? "" : " (not tested)";

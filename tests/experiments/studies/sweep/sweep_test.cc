@@ -16,7 +16,6 @@
 #include "quant/base/notice.h"
 #include "quant/file/sha256.h"
 #include "tests/support/checkpoint.h"
-#include "tests/support/clip_items.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
 #include "tests/support/sweep_cells.h"
@@ -160,37 +159,6 @@ TEST_F(SweepTest, CellsOfOtherSettingsAreNotInTheTables) {
   PutIds(folder_ / "ids.safetensors", 6);
   EXPECT_EQ(Run(options_).size(), 5u);
   EXPECT_THAT(noticed, HasSubstr(": 10 finished cells of another input"));
-  OnNotice(nullptr);
-}
-
-// A tower's figures depend on the other tower, which runs as stored: another one, or another configuration of the same
-// weights, makes other cells.
-TEST_F(SweepTest, CellsAreOfTheOtherTowerToo) {
-  for (const std::string tower : {"vision", "text"})
-    fs::copy(GoldenFolder("clip-" + tower), folder_ / ("b16-" + tower));
-  PutClipItems(folder_ / "items.safetensors", {0, 1, 2});
-  options_.models = {folder_ / "b16-vision"};
-  options_.tasks = ParseTasks("zero_shot=" + (folder_ / "items.safetensors").string());
-  options_.question = {.bits = {16, 8}};
-  const std::vector<SweepCell> first = Run(options_);
-  EXPECT_EQ(ran_, 2);
-  Run(options_);
-  EXPECT_EQ(ran_, 0);
-  OnNotice([](const std::string& text) { noticed += text; });
-  const auto runs_again = [&](const EditedCheckpoint& text) {
-    text.Write(folder_ / "b16-text");
-    noticed.clear();
-    const std::vector<SweepCell> again = Run(options_);
-    EXPECT_EQ(ran_, 2);
-    EXPECT_EQ(again.size(), 2u);  // those of the earlier tower are not in the tables
-    EXPECT_NE(again[0].key, first[0].key);
-    EXPECT_THAT(noticed, HasSubstr("finished cells of another other_tower are not in the tables"));
-  };
-  EditedCheckpoint text(folder_ / "b16-text");
-  text.config["layer_norm_eps"] = 0.5;
-  runs_again(text);
-  text.tensors.begin()->second.SetBits(0, 0);
-  runs_again(text);
   OnNotice(nullptr);
 }
 
