@@ -96,4 +96,21 @@ inline Material MaterialOf(const std::vector<nlohmann::ordered_json>& documents)
   return ReadMaterial(files);
 }
 
+inline Json MapOf(double error) {
+  return {{"logit_rms", 0.25}, {"shiftless_rms", 0.125}, {"exp_bias", 0.5},      {"half_variance", 0.75},
+          {"error", error},    {"peak", -0.5},           {"peak_formula", -0.25}};
+}
+
+// `tare maps` of a model of two layers under one plan.
+inline Json MapsOf(const std::string& model, double last, const Json& low, const Json& high) {
+  const Json difference{{"error", 0.0625},    {"common", 0.25}, {"low", low},         {"high", high},
+                        {"correlation", 0.5}, {"peak", -0.125}, {"peak_formula", 0.0}};
+  const Json first{{"layer", 0}, {"maps", {MapOf(0.5), MapOf(0.25)}}, {"difference", difference}};
+  const Json second{{"layer", 1}, {"maps", {MapOf(0.125), MapOf(last)}}, {"difference", nullptr}};
+  return {{"schema", "tare.maps/1"},
+          {"model", model},
+          {"positions", 40},
+          {"plans", {{{"plan", "k=int4/token"}, {"layers", {first, second}}}}}};
+}
+
 }  // namespace tare

@@ -38,8 +38,8 @@ TEST(TargetProbes, BadFilesAreRefused) {
     PutFile(folder / "t.jsonl", text);
     EXPECT_THAT([&] { ProbeTargets(folder / "t.jsonl"); }, ThrowsMessage<Error>(HasSubstr(why)));
   };
-  refused("{\"prompt\": \"a\", \"targets\": []}", "line 1: \"targets\": got [], expected a list of strings");
-  refused("{\"prompt\": \"a\", \"targets\": [1]}", "line 1: \"targets\": got [1], expected a list of strings");
+  refused("{\"prompt\": \"a\", \"targets\": []}", "line 1: got no target, expected at least one target");
+  refused("{\"prompt\": \"a\", \"targets\": [1]}", "line 1: \"targets\": got 1, expected a text or a list of texts");
   refused("{\"prompt\": 1, \"targets\": [\"a\"]}", "t.jsonl: line 1: \"prompt\"");
   refused("[]", "t.jsonl: line 1");
 }

@@ -12,23 +12,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Json MapOf(double error) {
-  return {{"logit_rms", 0.25}, {"shiftless_rms", 0.125}, {"exp_bias", 0.5},      {"half_variance", 0.75},
-          {"error", error},    {"peak", -0.5},           {"peak_formula", -0.25}};
-}
-
-// `tare maps` of a model of two layers under one plan.
-Json MapsOf(const std::string& model, double last, const Json& low, const Json& high) {
-  const Json difference{{"error", 0.0625},    {"common", 0.25}, {"low", low},         {"high", high},
-                        {"correlation", 0.5}, {"peak", -0.125}, {"peak_formula", 0.0}};
-  const Json first{{"layer", 0}, {"maps", {MapOf(0.5), MapOf(0.25)}}, {"difference", difference}};
-  const Json second{{"layer", 1}, {"maps", {MapOf(0.125), MapOf(last)}}, {"difference", nullptr}};
-  return {{"schema", "tare.maps/1"},
-          {"model", model},
-          {"positions", 40},
-          {"plans", {{{"plan", "k=int4/token"}, {"layers", {first, second}}}}}};
-}
-
 TEST(MapErrorsTest, HasARowPerMapAndPerDifference) {
   const FigureData figure = ErrorsOfMaps(MaterialOf({MapsOf("m", 0.75, 0.2, 0.3)})).at(0);
   const char* const panel = "m, k=int4/token";

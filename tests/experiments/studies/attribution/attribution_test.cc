@@ -143,7 +143,7 @@ TEST(AttributionPair, DifferencesArePairedByItem) {
   const AttributedModel a = ModelOf("a", kBoth, Lost(0, 8), {{"q", Lost(0, 6)}, {"k", Lost(6, 8)}});
   const AttributedModel b = ModelOf("b", kBoth, Lost(0, 20), {{"q", Lost(0, 2, 6, 9)}, {"k", Lost(0, 20)}});
   const std::vector<AttributionPair> pairs = PairAttributions(a, b, kBoth);
-  ASSERT_EQ(pairs.size(), 1u);  // a task's first figure
+  ASSERT_EQ(pairs.size(), 1u);  // a task's primary figure
   EXPECT_EQ(pairs[0].task, "choice:c");
   EXPECT_STREQ(pairs[0].figure.name, "acc");
   ASSERT_EQ(pairs[0].parts.size(), 2u);

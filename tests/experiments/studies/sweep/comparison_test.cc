@@ -49,7 +49,7 @@ std::vector<double> FourTimes(const std::vector<double>& losses) {
   return all;
 }
 
-// By d = 0.1 .. 0.5 per token, mean 0.3: all three from one error (mean_error.h). nll is not the task's first figure:
+// By d = 0.1 .. 0.5 per token, mean 0.3: all three from one error (mean_error.h). nll is not the task's primary figure:
 // Holm leaves it.
 TEST(Comparison, WindowsByTheErrorOfTheirMean) {
   const std::vector<SweepCell> cells = {

@@ -143,7 +143,7 @@ TEST(TableTest, MarksSayWhatIsSignificant) {
   EXPECT_EQ(lines[7], "  a change of 0.216 is detected in 4 runs of 5; half of it needs 408 items");
   const std::string legend = SweepLegend(CompareCells(cells));
   EXPECT_THAT(legend, HasSubstr("\n* significant: p < 0.05 after Holm over 1 change,\n"
-                                "of each task's first figure; the others have intervals without a verdict\n"));
+                                "of each task's primary figure; the others have intervals without a verdict\n"));
   EXPECT_THAT(SweepLegend(CompareCells({cells[0]})), Not(HasSubstr("significant")));
 }
 
@@ -157,7 +157,7 @@ TEST(TableTest, TwoModelsHaveTheDifferenceOfTheirDrops) {
                                Row("attn_logits=int4/row", "-0.200, -0.600", "+0.400 +/- 0.080 *") + "\n"));
   EXPECT_THAT(SweepLegend(CompareCells(cells)),
               HasSubstr("after Holm over 2 changes, and 1 difference,\n"
-                        "of each task's first figure; the others have intervals without a verdict\n"
+                        "of each task's primary figure; the others have intervals without a verdict\n"
                         "one pair of models is one sample of training"));
 }
 
