@@ -46,13 +46,6 @@ void CloseSequence(const SiteKey& key, int64_t index, Fold sequence, int64_t ski
   folds[static_cast<size_t>(index % SiteStatistics::kFolds)].Merge(sequence);
 }
 
-// What of a sequence of this batch was seen.
-struct OpenSequence {
-  explicit OpenSequence(size_t sums) : first(sums), rest(sums) {}
-
-  Fold first, rest;
-};
-
 // Adds rows [begin, end) of the block to the sequence and the statistics.
 void GatherRows(const BlockMeasures& block, const RowMeasures& part, int64_t begin, int64_t end, Fold& sequence,
                 SiteStatistics& s) {
@@ -86,6 +79,13 @@ void GatherMaxima(const SiteBlock& block, const BlockMeasures& measures, int64_t
 }  // namespace
 
 struct FullObserver::Target {
+  // What of a sequence of this batch was seen.
+  struct OpenSequence {
+    explicit OpenSequence(size_t sums) : first(sums), rest(sums) {}
+
+    Fold first, rest;
+  };
+
   Target(const SiteKey& site_key, size_t sums) : key(site_key), all(sums), rest(sums) {}
 
   const SiteKey key;

@@ -16,13 +16,13 @@ constexpr size_t kRanks = 3;         // that targets list
 constexpr size_t kKnownWords = 500;  // the most common of a text, where a list needs no more
 
 // How often each word stands; words 0 .. kOffered - 1 are offered, at least twice each.
-struct Counted {
+struct CountedWord {
   std::string word;
   size_t count = 0;
 };
 
 // The list's words: those offered, everything else shuffled, those offered again.
-std::vector<std::string> Arranged(const std::vector<Counted>& counted, Draws& draws) {
+std::vector<std::string> Arranged(const std::vector<CountedWord>& counted, Draws& draws) {
   std::vector<std::string> ends, middle;
   for (size_t i = 0; i < counted.size(); ++i) {
     const size_t at_ends = i < kOffered ? 1 : 0;
@@ -80,7 +80,7 @@ MadeItem Offering(const std::vector<std::string>& words) {
 MadeItem CommonItem(const CommonWordQuestion& question, const std::vector<std::string>& words, size_t others,
                     Draws draws) {
   const size_t fillers = kOffered + question.common - 1;  // the first of them
-  std::vector<Counted> counted;
+  std::vector<CountedWord> counted;
   for (size_t i = 0; i < fillers + others; ++i)
     counted.push_back({words[i], i == 0 || (kOffered <= i && i < fillers) ? question.often : question.otherwise});
   MadeItem item = Offering(words);
@@ -111,8 +111,8 @@ std::string DrawWord(Draws& draws) {
 }
 
 // About first r^-2 times the word of rank r, down to once; the offered ones at least twice, each less than that before.
-std::vector<Counted> Ranked(const std::vector<std::string>& words, size_t first) {
-  std::vector<Counted> ranked;
+std::vector<CountedWord> Ranked(const std::vector<std::string>& words, size_t first) {
+  std::vector<CountedWord> ranked;
   for (size_t rank = 1; rank <= words.size(); ++rank) {
     const size_t share = (2 * first + rank * rank) / (2 * rank * rank);  // first / rank^2, rounded
     const size_t least = rank <= kOffered ? 2 + kOffered - rank : 1;
