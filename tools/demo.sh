@@ -22,8 +22,8 @@ results=$(realpath -m "${1:-demo-results}")
 cd "$(dirname "$0")/.."
 pair=experiments/pair
 models=("$pair/novels-standard" "$pair/novels-differential")
-# Of the pair's sets of items the one that tells something: both models find one needle always, and continuations hardly
-# more often than by chance.
+# Of the pair's sets of items the one that tells something: both models find one needle always, and fewer continuations
+# than counting shared words does.
 tasks=perplexity=$pair/heldout.txt,choice=$pair/needles-4.jsonl
 title() { printf '\n[%d/5 %d:%02d] %s\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)) "$2" >&2; }
 
