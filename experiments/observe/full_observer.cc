@@ -195,7 +195,7 @@ void FullObserver::CountOutliers(const SiteBlock& block, const BlockMeasures& me
 
 void FullObserver::Gather(const SiteBlock& block, const BlockMeasures& measures, Target& target) {
   const std::lock_guard lock(target.mutex);
-  OpenSequence& open = target.open.try_emplace(block.sequence, measures.sums).first->second;
+  Target::OpenSequence& open = target.open.try_emplace(block.sequence, measures.sums).first->second;
   GatherRows(measures, measures.first, 0, measures.first_rows, open.first, target.all);
   GatherRows(measures, measures.rest, measures.first_rows, block.rows, open.rest, target.rest);
   GatherMaxima(block, measures, 0, measures.first_rows, target.all.token_absmax);
