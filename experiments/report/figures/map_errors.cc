@@ -39,7 +39,7 @@ void AddMap(const Json& place, const Json& map, const Json& of, const Json& posi
 bool IsDifference(const Json& row) { return row.at("map") == kDifference; }
 
 // Of a panel's rows that `counts` is true of; null where there is none.
-const Json* Largest(const Table& table, const Json& panel, const auto& counts) {
+const Json* LargestRow(const Table& table, const Json& panel, const auto& counts) {
   const Json* largest = nullptr;
   for (const Json& row : table.rows) {
     if (row.at("panel") != panel || !counts(row) || row.at("error").is_null()) continue;
@@ -54,12 +54,12 @@ std::string CommonText(const Json& row) {
 }
 
 void AddFinding(const Json& panel, FigureData& figure) {
-  const Json* const map = Largest(figure.table, panel, std::not_fn(IsDifference));
+  const Json* const map = LargestRow(figure.table, panel, std::not_fn(IsDifference));
   if (map == nullptr) return;
   std::string text =
       Formatted("In {}, the largest error of a map is {:.3g} of its norm, in {} of layer {}", panel.get<std::string>(),
                 NumberAt(*map, "error"), map->at("map").get<std::string>(), map->at("layer").get<int64_t>());
-  if (const Json* const difference = Largest(figure.table, panel, IsDifference))
+  if (const Json* const difference = LargestRow(figure.table, panel, IsDifference))
     text += Formatted(
         "; of a difference it is {:.3g}, in layer {}, where the share of both maps' errors that it cancels is {}",
         NumberAt(*difference, "error"), difference->at("layer").get<int64_t>(), CommonText(*difference));
