@@ -55,12 +55,12 @@ std::string GroupText(const Sites& sites, const std::string& group) {
     }
     return rules;
   };
-  std::string best = rest("", kExact);
+  std::string best = rest("", kUnquantized);
   std::set<std::string> values;
   for (const Site site : ExpandSites(group)) {
     if (sites.contains(site)) values.insert(sites.at(site).begin(), sites.at(site).end());
   }
-  values.erase(kExact);
+  values.erase(kUnquantized);
   for (const std::string& value : values) {
     const std::string text = rest(group + "=" + value, value);
     if (text.size() < best.size()) best = text;
@@ -71,7 +71,7 @@ std::string GroupText(const Sites& sites, const std::string& group) {
 PartLevel LevelOf(const PartPlace& place, const std::string& rule, int bits, double operands) {
   const std::string layer = place.second ? Formatted("[l{}]", *place.second) : "",
                     text = Formatted("{}{}={}", Name(place.first), layer, rule);
-  return {rule, bits, bits == kUnquantizedBits ? kExact : Plan::Parse(text).canonical(), {bits * operands, 0}};
+  return {rule, bits, bits == kUnquantizedBits ? kUnquantized : Plan::Parse(text).canonical(), {bits * operands, 0}};
 }
 
 void RequireWholeSites(const Plan& plan) {
@@ -95,10 +95,10 @@ std::string ShortRules(const Sites& sites) {
   for (const auto& [site, layers] : sites) {
     if (std::ranges::contains(ExpandSites("weights"), site) || std::ranges::contains(ExpandSites("linear_in"), site))
       continue;
-    const std::string rules = SiteText(site, layers, kExact);
+    const std::string rules = SiteText(site, layers, kUnquantized);
     if (!rules.empty()) Add(plan, rules);
   }
-  return plan.empty() ? kExact : plan;
+  return plan.empty() ? kUnquantized : plan;
 }
 
 std::vector<SearchPart> SearchParts(const std::vector<Plan>& plans, const ModelConfig& config, int64_t window) {
@@ -115,7 +115,7 @@ std::vector<SearchPart> SearchParts(const std::vector<Plan>& plans, const ModelC
       SearchPart& part = parts[place];
       if (part.levels.empty()) {
         part = {cut.name, place.first, place.second, OperandsPerToken(place.first, place.second, config, window), {}};
-        part.levels.push_back(LevelOf(place, kExact, kUnquantizedBits, part.operands));
+        part.levels.push_back(LevelOf(place, kUnquantized, kUnquantizedBits, part.operands));
       }
       const std::string text = rule.text.substr(rule.text.find('=') + 1);
       if (!std::ranges::contains(part.levels, text, &PartLevel::rule))
@@ -129,10 +129,10 @@ std::vector<SearchPart> SearchParts(const std::vector<Plan>& plans, const ModelC
 }
 
 std::vector<std::string> SensitivityPlans(const std::vector<SearchPart>& parts) {
-  std::vector<std::string> plans{kExact};
+  std::vector<std::string> plans{kUnquantized};
   for (const SearchPart& part : parts) {
     for (const PartLevel& level : part.levels) {
-      if (level.plan != kExact) plans.push_back(level.plan);
+      if (level.plan != kUnquantized) plans.push_back(level.plan);
     }
   }
   return plans;
@@ -150,7 +150,7 @@ std::string PlanAt(const std::vector<SearchPart>& parts, const std::vector<size_
   const ModelSites model = ModelSitesOf(config);
   std::map<Site, std::vector<std::string>> sites;
   const auto add = [&](Site site) {
-    if (model.Has(site)) sites.try_emplace(site, model.Keys(site).front().layer ? model.layers : 1, kExact);
+    if (model.Has(site)) sites.try_emplace(site, model.Keys(site).front().layer ? model.layers : 1, kUnquantized);
   };
   for (size_t i = 0; i < parts.size(); ++i) {
     for (const char* group : {"weights", "linear_in"}) {

@@ -22,7 +22,7 @@ namespace tare {
 //
 // A site, or a group of sites, gets one rule for the level that saves the most text; runs of neighbouring layers with
 // other levels get rules of their own.
-inline constexpr const char* kExact = "f32";
+inline constexpr const char* kUnquantized = "f32";
 
 // For each site, the right sides of its rules by layer (one for a site outside the layers), "f32" for exact ones. Of a
 // group (weights, linear_in), either all sites of the model are present or none.

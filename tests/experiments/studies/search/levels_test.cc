@@ -23,7 +23,7 @@ using Sites = std::map<Site, std::vector<std::string>>;
 
 std::string RuleAt(const Plan& plan, Site site, std::optional<int> layer) {
   const Rule* rule = plan.Match({site, layer, 0, 1});
-  return rule == nullptr ? kExact : rule->text.substr(rule->text.find('=') + 1);
+  return rule == nullptr ? kUnquantized : rule->text.substr(rule->text.find('=') + 1);
 }
 
 TEST(SearchPlanText, FewRules) {
@@ -31,21 +31,21 @@ TEST(SearchPlanText, FewRules) {
   Sites sites;
   for (const Site site : ExpandSites("weights")) sites[site] = {four, four, four, four};
   EXPECT_EQ(ShortRules(sites), "weights=int4/channel");
-  sites[Site::kDownProjW] = {eight, four, four, kExact};
+  sites[Site::kDownProjW] = {eight, four, four, kUnquantized};
   EXPECT_EQ(ShortRules(sites), "weights=int4/channel,down_proj.w[l0]=int8/channel,down_proj.w[l3]=f32");
-  sites[Site::kQ] = {"int6/token", "int6/token", kExact, "int6/token"};
-  sites[Site::kK] = {kExact, "int4/token", "int4/token", kExact};
+  sites[Site::kQ] = {"int6/token", "int6/token", kUnquantized, "int6/token"};
+  sites[Site::kK] = {kUnquantized, "int4/token", "int4/token", kUnquantized};
   sites[Site::kLmHeadW] = {eight};
   EXPECT_EQ(ShortRules(sites),
             "weights=int4/channel,down_proj.w[l0]=int8/channel,down_proj.w[l3]=f32,q=int6/token,q[l2]=f32,"
             "k[l1-2]=int4/token,lm_head.w=int8/channel");
-  EXPECT_EQ(ShortRules({{Site::kQ, {kExact, kExact}}}), "f32");
+  EXPECT_EQ(ShortRules({{Site::kQ, {kUnquantized, kUnquantized}}}), "f32");
 }
 
 TEST(SearchPlanText, ReadsBackAsTheSame) {
   std::mt19937 random(2);
-  const std::vector<std::string> of_weights{kExact, "int4/channel", "int8/group64+mse"},
-      of_others{kExact, "int4/token", "int6/token"};
+  const std::vector<std::string> of_weights{kUnquantized, "int4/channel", "int8/group64+mse"},
+      of_others{kUnquantized, "int4/token", "int6/token"};
   const auto pick = [&](const std::vector<std::string>& values, int distinct) {
     return values[random() % static_cast<unsigned>(distinct)];
   };
@@ -63,7 +63,7 @@ TEST(SearchPlanText, ReadsBackAsTheSame) {
     for (const SiteInfo& info : kSites) {
       for (int layer = 0; layer < layers; ++layer) {
         const bool inside = sites.contains(info.site);
-        const std::string expected = !inside                     ? kExact
+        const std::string expected = !inside                     ? kUnquantized
                                      : info.site == Site::kEmbed ? sites[info.site][0]
                                                                  : sites[info.site][static_cast<size_t>(layer)];
         const std::optional<int> place = info.site == Site::kEmbed ? std::nullopt : std::optional(layer);
