@@ -15,17 +15,15 @@ namespace tare {
 
 namespace {
 
-// Lines that are not whitespace, with their numbers; the first `limit`, or all for 0.
-struct NumberedLine {
-  std::string_view text;
-  size_t number = 0;
-};
-std::vector<NumberedLine> FirstLines(std::string_view rest, size_t limit) {
-  std::vector<NumberedLine> lines;
+// Lines that are not whitespace; the first `limit`, or all for 0. What is whitespace can be told of UTF-8 alone.
+std::vector<JsonLine> FirstLines(std::string_view rest, size_t limit, const std::string& path) {
+  std::vector<JsonLine> lines;
   for (size_t number = 1; !rest.empty() && (limit == 0 || lines.size() < limit); ++number) {
     const std::string_view text = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(text.size() + 1, rest.size()));
-    if (!Strip(text).empty()) lines.push_back({text, number});
+    std::string where = path + ": line " + std::to_string(number);
+    RequireUtf8(text, where);
+    if (!Strip(text).empty()) lines.push_back({text, std::move(where), number});
   }
   return lines;
 }
@@ -46,14 +44,9 @@ std::vector<size_t> TakenPlaces(size_t n, size_t limit, TakeFrom from) {
 void ForEachLine(const std::filesystem::path& path, size_t limit, TakeFrom from,
                  const std::function<void(const JsonLine&)>& body) {
   const MappedFile file(path);
-  const std::vector<NumberedLine> lines = FirstLines(file.text(), from == TakeFrom::kStart ? limit : 0);
+  const std::vector<JsonLine> lines = FirstLines(file.text(), from == TakeFrom::kStart ? limit : 0, path.string());
   if (lines.empty()) Fail("{}: got no items, expected one per line in JSON", path.string());
-  for (const size_t place : TakenPlaces(lines.size(), limit, from)) {
-    const NumberedLine& line = lines[place];
-    const std::string where = path.string() + ": line " + std::to_string(line.number);
-    RequireUtf8(line.text, where);
-    body({line.text, where, line.number});
-  }
+  for (const size_t place : TakenPlaces(lines.size(), limit, from)) body(lines[place]);
 }
 
 nlohmann::json ParseObject(std::string_view text, const std::string& where, const char* expected) {

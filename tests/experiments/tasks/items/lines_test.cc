@@ -32,6 +32,8 @@ TEST(Lines, BlankOnesAreSkippedAndNotCounted) {
   EXPECT_THAT(NumbersOf("a\r\n\n \t \nb", 0), ElementsAre(1, 4));
   EXPECT_THAT(NumbersOf("\na\nb\n\xff\n", 2), ElementsAre(2, 3)) << "what is beyond the limit is not read";
   EXPECT_THAT([] { NumbersOf("a\n\xff", 0); }, ThrowsMessage<Error>(HasSubstr("line 2: got byte 0xff")));
+  EXPECT_THAT([] { NumbersOf("a\n\xc0\xa0", 0, TakeFrom::kSpread); },  // a blank, spelled in two bytes
+              ThrowsMessage<Error>(HasSubstr("line 2: got byte 0xc0")));
   EXPECT_THAT([] { NumbersOf("\n \n", 0); }, ThrowsMessage<Error>(HasSubstr("got no items")));
 }
 
