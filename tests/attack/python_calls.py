@@ -165,8 +165,7 @@ def open_any(path):
     if schema.startswith("tare.quantized"):
         return tare.files.QuantizedCheckpoint(path)
     file = tare.files.StatisticsFile.__new__(tare.files.StatisticsFile)
-    file._file = tare._tare.File(str(path))
-    file.sites = sorted({name.split("/")[0] for name in file._file.names() if "/" in name})
+    tare.files.Sites.__init__(file, tare._tare.File(str(path)), "")
     return file
 
 

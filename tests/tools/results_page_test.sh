@@ -31,7 +31,7 @@ page=$root/results/outliers.md
 made=$work/made.md
 "$root/results/make.sh" outliers "$tare" "$made" >"$work/said" 2>&1 || die "make.sh failed: $(cat "$work/said")"
 same "$page" "$made" || die "got another table, expected that of $page: $(diff "$page" "$made")"
-sed 's/| 33\.53 |/| 33.55 |/' "$page" >"$work/other.md"
+sed 's/| 31\.72 |/| 31.74 |/' "$page" >"$work/other.md"
 ! same "$work/other.md" "$made" || die 'a page with another figure passes'
 "$root/results/make.sh" weather "$tare" "$work/none.md" 2>"$work/said" && die 'made a page of no question'
 grep -q "got 'weather', expected one of: .*outliers" "$work/said" || die "got '$(cat "$work/said")', expected a list"
