@@ -53,14 +53,15 @@ std::optional<Json> PerplexityFigures(const std::vector<double>& losses, const s
   const ScoredTokens scored(sequences);
   const double nll = Mean(losses), perplexity = std::exp(nll);
   if (!std::isfinite(perplexity)) return std::nullopt;
+  const std::vector<size_t> windows = scored.Windows();
   return Json{{"nll", nll},
               {"perplexity", perplexity},
               {"tokens", losses.size()},
-              {"nll_stderr", ErrorJson(ByWindow(losses, scored.Windows()))},
+              {"nll_stderr", ErrorJson(ByWindow(losses, windows))},
               {"windows", sequences.size()},
               {"window_losses", scored.SumsOf(losses)},
               {"window_tokens", scored.Counts()},
-              {"by_position", ByPosition(losses, contexts, scored.Windows())}};
+              {"by_position", ByPosition(losses, contexts, windows)}};
 }
 
 TaskResult MeasurePerplexity(Model& model, SiteVisitors visitors, const std::vector<ScoredSequence>& sequences,
