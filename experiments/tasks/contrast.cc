@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "experiments/arrays/array_file.h"
+#include "experiments/tasks/items/lines.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -39,10 +40,11 @@ Integers ReadIntegers(const std::filesystem::path& path, const std::string& name
   return integers;
 }
 
-// A sequence, and which of its rows is the embedding.
+// A sequence, which of its rows is the embedding, and where it is in the file.
 struct Item {
   std::vector<int32_t> ids;
   int64_t read = 0;
+  size_t place = 0;
 };
 
 std::vector<Item> PromptsOf(const std::filesystem::path& file, const ModelConfig& config) {
@@ -58,25 +60,29 @@ std::vector<Item> PromptsOf(const std::filesystem::path& file, const ModelConfig
     if (id < 0 || id >= config.vocabulary)
       Fail("{}: prompts: row {}: got id {}, expected 0 to {}", file.string(), i / static_cast<size_t>(length), id,
            config.vocabulary - 1);
+    item.place = i / static_cast<size_t>(length);
     item.ids.push_back(static_cast<int32_t>(id));
     if (id > item.ids[static_cast<size_t>(item.read)]) item.read = std::ssize(item.ids) - 1;
   }
   return items;
 }
 
-std::vector<Item> ImagesOf(const std::filesystem::path& file, Model& tower, int64_t limit) {
+std::vector<Item> ImagesOf(const std::filesystem::path& file, Model& tower, const WindowOptions& options) {
   const auto images = std::make_shared<const Images>(file, tower.config());
   tower.Show(images);
   std::vector<Item> items;
-  for (int64_t i = 0; i < images->size() && (limit == 0 || i < limit); ++i) items.push_back({images->Sequence(i), 0});
+  const auto count = static_cast<size_t>(images->size()), limit = static_cast<size_t>(options.limit);
+  for (const size_t place : TakenPlaces(count, limit, options.Part())) {
+    items.push_back({.ids = images->Sequence(static_cast<int64_t>(place)), .read = 0, .place = place});
+  }
   return items;
 }
 
-void Normalize(float* row, int64_t width, int64_t item) {
+void Normalize(float* row, int64_t width, size_t place) {
   double squares = 0;
   for (int64_t i = 0; i < width; ++i) squares += double{row[i]} * row[i];
   if (!(squares > 0) || !std::isfinite(squares))
-    Fail("item {}: got an embedding of length {}, expected a finite one above 0; try `tare stats` to see where", item,
+    Fail("item {}: got an embedding of length {}, expected a finite one above 0; try `tare stats` to see where", place,
          std::sqrt(squares));
   for (int64_t i = 0; i < width; ++i) row[i] = static_cast<float>(row[i] / std::sqrt(squares));
 }
@@ -96,13 +102,14 @@ std::filesystem::path OtherTower(const Model& tower, const TaskOptions& options)
        own == name ? other : "the same name with " + other + " for " + own);
 }
 
-Embeddings EmbedAll(Model& tower, SiteVisitors visitors, const std::filesystem::path& file, int64_t limit,
-                    const Progress& progress) {
+Embeddings EmbedAll(Model& tower, SiteVisitors visitors, const std::filesystem::path& file,
+                    const WindowOptions& options, const Progress& progress) {
   const bool images = tower.config().SeesImages();
-  const std::vector<Item> items = images ? ImagesOf(file, tower, limit) : PromptsOf(file, tower.config());
+  const std::vector<Item> items = images ? ImagesOf(file, tower, options) : PromptsOf(file, tower.config());
   const int64_t step = std::max<int64_t>(1, 2048 / std::ssize(items.front().ids)), width = tower.config().Outputs();
-  Embeddings all{.width = width, .values = {}};
+  Embeddings all{.width = width, .values = {}, .places = {}};
   all.values.resize(items.size() * static_cast<size_t>(width));
+  for (const Item& item : items) all.places.push_back(item.place);
   for (int64_t begin = 0; begin < std::ssize(items); begin += step) {
     TokenBatch batch;
     std::vector<int64_t> rows;
@@ -116,7 +123,7 @@ Embeddings EmbedAll(Model& tower, SiteVisitors visitors, const std::filesystem::
       const int64_t item = begin + static_cast<int64_t>(i);
       float* const row = all.values.data() + item * width;
       std::copy_n(values, width, row);
-      Normalize(row, width, item);
+      Normalize(row, width, all.places[static_cast<size_t>(item)]);
     });
     Report(progress, end, std::ssize(items), images ? "images" : "prompts");
   }
@@ -145,13 +152,14 @@ std::vector<float> CosinesOf(const Embeddings& a, int64_t row, const Embeddings&
   return cosines;
 }
 
-// The best rank among b of each row of a: own[row] are its own columns.
+// The best rank among b of each row of a that has columns of its own, own[row].
 std::vector<int64_t> BestRanks(const Embeddings& a, const Embeddings& b, const std::vector<std::vector<int64_t>>& own) {
   std::vector<int64_t> ranks(own.size(), std::numeric_limits<int64_t>::max());
   ParallelFor(own.size(), [&](size_t row, int) {
     const std::vector<float> cosines = CosinesOf(a, static_cast<int64_t>(row), b);
     for (const int64_t column : own[row]) ranks[row] = std::min(ranks[row], RankOf(cosines, column));
   });
+  std::erase(ranks, std::numeric_limits<int64_t>::max());
   return ranks;
 }
 
@@ -199,31 +207,32 @@ OtherSide RunOther(const std::filesystem::path& file, const Model& of, const Tas
   if (other.config().projection != of.config().projection)
     Fail("other tower: got {} with projection_dim {}, expected {} as of {}", other.Name(), other.config().projection,
          of.config().projection, of.Name());
-  return {EmbedAll(other, {}, file, options.windows.limit, {}), other.files().ContentHash()};
+  return {EmbedAll(other, {}, file, options.windows, {}), other.files().ContentHash()};
 }
 
-std::vector<int64_t> LabelsOf(const std::filesystem::path& file, int64_t items, const char* of_what) {
-  std::vector<int64_t> labels = ReadIntegers(file, "labels", 1).values;
-  if (std::ssize(labels) < items)
-    Fail("{}: labels: got {}, expected one for each of {} {}", file.string(), labels.size(), items, of_what);
-  labels.resize(static_cast<size_t>(items));
-  return labels;
-}
-
-void CheckLabels(const std::filesystem::path& file, const std::vector<int64_t>& labels, int64_t below) {
-  for (size_t i = 0; i < labels.size(); ++i) {
-    if (labels[i] < 0 || labels[i] >= below)
-      Fail("{}: labels: index {}: got {}, expected 0 to {}", file.string(), i, labels[i], below - 1);
+// Labels, all below `below`, of the images or prompts that were embedded.
+std::vector<int64_t> LabelsOf(const std::filesystem::path& file, const Embeddings& items, const char* of_what,
+                              int64_t below) {
+  const std::vector<int64_t> all = ReadIntegers(file, "labels", 1).values;
+  std::vector<int64_t> labels;
+  for (const size_t place : items.places) {
+    if (place >= all.size())
+      Fail("{}: labels: got {}, expected one for each of {} {}", file.string(), all.size(), items.places.back() + 1,
+           of_what);
+    if (all[place] < 0 || all[place] >= below)
+      Fail("{}: labels: index {}: got {}, expected 0 to {}", file.string(), place, all[place], below - 1);
+    labels.push_back(all[place]);
   }
+  return labels;
 }
 
 // The figures of both sides' embeddings.
 using Compare = Json (*)(const std::filesystem::path& file, const Embeddings& images, const Embeddings& prompts);
 
 RunTask Contrast(const std::filesystem::path& file, const Model& of, const TaskOptions& options, Compare compare) {
-  return [file, limit = options.windows.limit, other = RunOther(file, of, options), compare](Model& tower, PlanRun& run,
-                                                                                             const Progress& progress) {
-    const Embeddings own = EmbedAll(tower, run.Begin(tower), file, limit, progress);
+  return [file, windows = options.windows, other = RunOther(file, of, options), compare](Model& tower, PlanRun& run,
+                                                                                         const Progress& progress) {
+    const Embeddings own = EmbedAll(tower, run.Begin(tower), file, windows, progress);
     const bool images = tower.config().SeesImages();
     const Embeddings& seen = images ? own : other.embeddings;
     const Embeddings& prompts = images ? other.embeddings : own;
@@ -236,8 +245,7 @@ RunTask Contrast(const std::filesystem::path& file, const Model& of, const TaskO
 }
 
 Json Classify(const std::filesystem::path& file, const Embeddings& images, const Embeddings& prompts) {
-  const std::vector<int64_t> labels = LabelsOf(file, images.rows(), "images");
-  CheckLabels(file, labels, prompts.rows());
+  const std::vector<int64_t> labels = LabelsOf(file, images, "images", prompts.rows());
   std::vector<std::vector<int64_t>> own;
   for (const int64_t label : labels) own.push_back({label});
   const std::vector<int64_t> ranks = BestRanks(images, prompts, own);
@@ -248,8 +256,7 @@ Json Classify(const std::filesystem::path& file, const Embeddings& images, const
 }
 
 Json Retrieve(const std::filesystem::path& file, const Embeddings& images, const Embeddings& prompts) {
-  const std::vector<int64_t> labels = LabelsOf(file, prompts.rows(), "prompts");
-  CheckLabels(file, labels, images.rows());
+  const std::vector<int64_t> labels = LabelsOf(file, prompts, "prompts", images.rows());
   std::vector<std::vector<int64_t>> of_prompt, of_image(static_cast<size_t>(images.rows()));
   for (size_t prompt = 0; prompt < labels.size(); ++prompt) {
     of_prompt.push_back({labels[prompt]});

@@ -5,8 +5,8 @@
 //   zero_shot=FILE   the share of N images whose own prompt has the largest cosine (acc), or is among the first five
 //                    (acc5). Source: Radford et al. 2021, section 3.1
 //   retrieval=FILE   image_r1, image_r5: the share of prompts whose own image ranks first, or among the first five;
-//                    text_r1, text_r5: the share of images with one of their own prompts there. Source: Karpathy and
-//                    Fei-Fei 2015, recall at K
+//                    text_r1, text_r5: the share of images with one of their own prompts there, of those that have
+//                    one. Source: Karpathy and Fei-Fei 2015, recall at K
 //
 // FILE (.safetensors, .h5, .npz) has `images` [N,3,S,S] as the tower was trained on (resized and normalized), `prompts`
 // [C,T] of token ids with any padding, and `labels`, integers from 0: for zero_shot [N], the prompt of each image; for
@@ -20,15 +20,17 @@ namespace tare {
 
 extern const TaskKind kZeroShotTask, kRetrievalTask;
 
-// A tower's output for every image, or prompt, of FILE: [rows, width], each of length 1.
+// A tower's output for images, or all prompts, of FILE: [rows, width], each of length 1.
 struct Embeddings {
   int64_t width = 0;
   std::vector<float> values;
+  std::vector<size_t> places;  // [rows] in FILE, rising
 
   int64_t rows() const { return width == 0 ? 0 : std::ssize(values) / width; }
 };
-Embeddings EmbedAll(Model& tower, SiteVisitors visitors, const std::filesystem::path& file, int64_t limit,
-                    const Progress& progress);
+// Images: those that options.limit and options.from take (TakenPlaces).
+Embeddings EmbedAll(Model& tower, SiteVisitors visitors, const std::filesystem::path& file,
+                    const WindowOptions& options, const Progress& progress);
 
 // The tower named in the options, else the one in the folder of the same name with text for vision, or vision for text.
 std::filesystem::path OtherTower(const Model& tower, const TaskOptions& options);

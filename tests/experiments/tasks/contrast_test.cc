@@ -8,6 +8,7 @@
 
 #include <cmath>
 
+#include "experiments/tasks/items/lines.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/clip_items.h"
@@ -22,9 +23,9 @@ using ::testing::ThrowsMessage;
 
 class ContrastTest : public testing::Test {
  protected:
-  std::filesystem::path Items(const std::vector<int64_t>& labels) {
+  std::filesystem::path Items(const std::vector<int64_t>& labels, int64_t times = 1) {
     const std::filesystem::path file = folder_.path() / "items.safetensors";
-    PutClipItems(file, labels);
+    PutClipItems(file, labels, times);
     return file;
   }
   // For each golden image the prompt whose reference embedding has the largest cosine; another for the second image.
@@ -66,7 +67,7 @@ TEST_F(ContrastTest, EmbeddingsAreTheReferencesAtLengthOne) {
   const std::filesystem::path file = Items({0, 1, 2});
   for (const auto& [folder, name] : {std::pair("clip-vision", "image_embed"), {"clip-text", "text_embed"}}) {
     Model tower(GoldenFolder(folder));
-    const Embeddings all = EmbedAll(tower, {}, file, 0, {});
+    const Embeddings all = EmbedAll(tower, {}, file, {}, {});
     const Safetensors expected(GoldenFolder(folder) / "expected.safetensors");
     std::vector<float> reference = ValuesOf<float>(expected, name);
     for (int64_t row = 0; row < all.rows(); ++row) {
@@ -90,6 +91,27 @@ TEST_F(ContrastTest, BothTowersGiveTheSameFiguresAndLabelsDecide) {
   }
 }
 
+// --limit spreads over the file, whose order may be that of its classes, and takes each image's own label with it.
+TEST_F(ContrastTest, APartOfTheImagesKeepsItsLabels) {
+  std::vector<int64_t> labels = NearestPrompts();
+  for (size_t i = 0; i < 6; ++i) labels.push_back(labels[i]);
+  const std::filesystem::path file = Items(labels, 3);
+  Model tower(GoldenFolder("clip-vision"));
+  bool later = false;
+  for (const int64_t limit : {1, 2, 4}) {
+    for (const TakeFrom from : {TakeFrom::kSpread, TakeFrom::kStart}) {
+      const TaskOptions options{.windows = {.limit = limit, .from = from}, .other_tower = GoldenFolder("clip-text")};
+      PlanRun run(Plan::Parse(""), Carrying::kSimulated, ModelSitesOf(tower));
+      const std::string outcomes = kZeroShotTask.read(file, tower, options)(tower, run, {}).figures.at("acc_outcomes");
+      const std::vector<size_t> places = TakenPlaces(9, static_cast<size_t>(limit), from);
+      ASSERT_EQ(outcomes.size(), places.size());
+      for (size_t i = 0; i < places.size(); ++i) EXPECT_EQ(outcomes[i], places[i] % 3 == 1 ? '0' : '1') << places[i];
+      later = later || places.back() >= places.size();
+    }
+  }
+  EXPECT_TRUE(later) << "only the first images were taken, which have their labels anyhow";
+}
+
 // Two captions of one image are a sample of two items, where every image has one they are items.
 TEST_F(ContrastTest, CaptionsOfOneImageAreASample) {
   Model tower(GoldenFolder("clip-text"));
@@ -102,7 +124,9 @@ TEST_F(ContrastTest, CaptionsOfOneImageAreASample) {
   EXPECT_EQ(shared.at("image_prompts"), (std::vector<int>{1, 2}));  // of images 0 and 2; image 1 has none
   const std::string outcomes = shared.at("image_r1_outcomes");
   EXPECT_EQ(shared.at("image_right"), (std::vector<int>{outcomes[2] - '0', outcomes[0] - '0' + outcomes[1] - '0'}));
-  EXPECT_EQ(shared.at("image_right5"), (std::vector<int>{1, 2}));  // five of three are all
+  EXPECT_EQ(shared.at("image_right5"), (std::vector<int>{1, 2}));          // five of three are all
+  EXPECT_EQ(shared.at("text_r1_outcomes").get<std::string>().size(), 2u);  // nor is it asked for one
+  EXPECT_EQ(shared.at("text_r5"), 1.0);
   const std::optional<Figures> figures = ReadFigures(shared, kRetrievalTask);
   ASSERT_TRUE(figures.has_value());
   EXPECT_EQ(figures->list[0].windows.counts, (std::vector<double>{1, 2}));
