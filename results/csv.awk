@@ -17,6 +17,8 @@ function of(name) {
 }
 # The model's name without what both models share.
 function model() { return substr(of("model"), index(of("model"), "-") + 1) }
+# The text, or file of items, of a task NAME:FILE.
+function text() { return substr(of("task"), index(of("task"), ":") + 1) }
 # A list in the order of first sight: seen(list, value) adds the value to order[list, 1 .. count[list]].
 function seen(list, value) {
   if (!((list, value) in known)) { known[list, value]; ++count[list]; order[list, count[list]] = value }

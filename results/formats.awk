@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The divergence of each format at each site in 10^-3 nats, standard / differential, formats by bits: from the table of
-# `tare sweep` over plans of one format each.
+# `tare sweep` over plans of one format each, on the text that an argument on=TEXT names.
 function shown(value) {
   value *= 1e3
   if (value >= 999.5) return 10 * sprintf("%.0f", value / 10)
   return sprintf(value < 1 ? "%.3f" : value < 10 ? "%.2f" : "%.1f", value)
 }
-of("figure") == "kld" && of("plan") != "f32" {
+of("figure") == "kld" && of("plan") != "f32" && text() == on {
   split(of("plan"), rules, ",")
   site = rules[1]
   format = substr(rules[1], index(rules[1], "=") + 1)

@@ -2,9 +2,7 @@
 # The second model's change from 16 bits less the first one's, with its interval, per task, granularity and bits: from
 # the table of `tare compare`. * significant after Holm, ? too few items for a test.
 of("difference") != "" && of("figure") ~ /^(perplexity|acc)$/ {
-  task = of("task")
-  sub(/^[a-z_]*:/, "", task)
-  row = of("figure") == "perplexity" ? "perplexity" : task ", " of("figure")
+  row = of("figure") == "perplexity" ? "perplexity, " text() : text() ", " of("figure")
   seen("row", row)
   seen("scale", of("granularity"))
   seen("bits", of("bits"))

@@ -1,19 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-# The divergence of each plan in 10^-3 nats, models side by side, and the second's over the first's: from the table of
-# `tare sweep`.
+# The divergence of each plan in 10^-3 nats, models side by side, and the second's over the first's, text by text: from
+# the table of `tare sweep`.
 of("figure") == "kld" && of("bits") != 16 {
   seen("plan", of("plan"))
   seen("model", model())
-  value[of("plan"), model()] = of("change")
-  error[of("plan"), model()] = of("change_stderr")
+  seen("text", text())
+  value[of("plan"), model(), text()] = of("change")
+  error[of("plan"), model(), text()] = of("change_stderr")
+}
+function shown(plan, model, text) {
+  return measured(1e3 * value[plan, model, text], 1e3 * error[plan, model, text], 1)
 }
 END {
   first = order["model", 1]
   second = order["model", 2]
-  print "| plan | " first " | " second " | ratio |\n|---|---|---|---|"
+  printf "| plan |"
+  for (t = 1; t <= count["text"]; t++)
+    printf " %s | %s | ratio |", (t == 1 ? first : order["text", t] ": " first), second
+  print "\n|---|" substr("---|---|---|---|---|---|---|---|---|", 1, 12 * count["text"])
   for (p = 1; p <= count["plan"]; p++) {
     plan = order["plan", p]
-    printf "| `%s` | %s | %s | %.1f |\n", plan, measured(1e3 * value[plan, first], 1e3 * error[plan, first], 1), \
-      measured(1e3 * value[plan, second], 1e3 * error[plan, second], 1), value[plan, second] / value[plan, first]
+    printf "| `%s` |", plan
+    for (t = 1; t <= count["text"]; t++) {
+      text_is = order["text", t]
+      printf " %s | %s | %.1f |", shown(plan, first, text_is), shown(plan, second, text_is), \
+        value[plan, second, text_is] / value[plan, first, text_is]
+    }
+    print ""
   }
 }
