@@ -8,8 +8,8 @@ of("figure") == "kld" && of("bits") != 16 {
   value[of("plan"), model(), text()] = of("change")
   error[of("plan"), model(), text()] = of("change_stderr")
 }
-function shown(plan, model, text) {
-  return measured(1e3 * value[plan, model, text], 1e3 * error[plan, model, text], 1)
+function shown(plan, which, on) {
+  return measured(1e3 * value[plan, which, on], 1e3 * error[plan, which, on], 1)
 }
 END {
   first = order["model", 1]
