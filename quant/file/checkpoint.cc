@@ -72,49 +72,80 @@ const T* FindIn(const std::map<std::string, T>& values, std::string_view name) {
   return found == values.end() ? nullptr : &found->second;
 }
 
+class FolderSource : public CheckpointSource {
+ public:
+  explicit FolderSource(const fs::path& path) : files_(path) {}
+
+  std::vector<std::string> names() const override { return files_.names(); }
+  const TensorView* Find(std::string_view name) const override { return files_.Find(name); }
+  void Release(const std::string& name) const override {
+    const TensorView* tensor = Find(name);
+    if (tensor == nullptr) Fail("tensor '{}': not in this checkpoint", name);
+    files_.Release(*tensor);
+  }
+  std::string ContentHash() const override { return files_.ContentHash(); }
+
+ private:
+  CheckpointFiles files_;
+};
+
+class QuantizedSource : public CheckpointSource {
+ public:
+  explicit QuantizedSource(const fs::path& path) : path_(path), file_(path) {}
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : file_.tensors()) names.push_back(name);
+    for (const auto& [name, matrix] : file_.matrices()) names.push_back(name);
+    std::ranges::sort(names);
+    return names;
+  }
+  const TensorView* Find(std::string_view name) const override { return FindIn(file_.tensors(), name); }
+  const QuantizedMatrix* FindQuantized(std::string_view name) const override { return FindIn(file_.matrices(), name); }
+  void Release(const std::string& name) const override { file_.Release(name); }
+  std::string ContentHash() const override { return Sha256OfFile(path_); }
+  const QuantizedCheckpoint* quantized() const override { return &file_; }
+
+ private:
+  fs::path path_;
+  QuantizedCheckpoint file_;
+};
+
+std::unique_ptr<const CheckpointSource> SourceAt(const fs::path& path) {
+  if (IsQuantizedFile(path)) return std::make_unique<QuantizedSource>(path);
+  return std::make_unique<FolderSource>(path);
+}
+
 }  // namespace
 
-Checkpoint::Checkpoint(const fs::path& path) : path_(path) {
-  if (IsQuantizedFile(path)) {
-    quantized_.emplace(path);
-  } else {
-    folder_.emplace(path);
-  }
-}
+Checkpoint::Checkpoint(const fs::path& path) : path_(path), source_(SourceAt(path)) {}
 
-const TensorView* Checkpoint::Find(std::string_view name) const {
-  return folder_ ? folder_->Find(name) : FindIn(quantized_->tensors(), name);
-}
-
-const QuantizedMatrix* Checkpoint::FindQuantized(std::string_view name) const {
-  return folder_ ? nullptr : FindIn(quantized_->matrices(), name);
-}
-
-std::vector<std::string> Checkpoint::names() const {
-  if (folder_) return folder_->names();
-  std::vector<std::string> names;
-  for (const auto& [name, tensor] : quantized_->tensors()) names.push_back(name);
-  for (const auto& [name, matrix] : quantized_->matrices()) names.push_back(name);
-  std::ranges::sort(names);
-  return names;
+bool Checkpoint::Has(std::string_view name) const {
+  return Find(name) != nullptr || FindQuantized(name) != nullptr || FindForeign(name) != nullptr;
 }
 
 int64_t Checkpoint::total_bytes() const {
-  if (folder_) return folder_->total_bytes();
   int64_t bytes = 0;
-  for (const auto& [name, tensor] : quantized_->tensors()) bytes += static_cast<int64_t>(tensor.bytes.size());
-  for (const auto& [name, m] : quantized_->matrices()) bytes += static_cast<int64_t>(m.Bytes());
+  for (const std::string& name : names()) {
+    if (const TensorView* tensor = Find(name)) bytes += static_cast<int64_t>(tensor->bytes.size());
+    if (const QuantizedMatrix* matrix = FindQuantized(name)) bytes += static_cast<int64_t>(matrix->Bytes());
+    if (const ForeignMatrix* matrix = FindForeign(name)) bytes += matrix->bytes();
+  }
   return bytes;
 }
 
-void Checkpoint::Release(const std::string& name) const {
-  if (quantized_) return quantized_->Release(name);
-  const TensorView* tensor = folder_->Find(name);
-  if (tensor == nullptr) Fail("tensor '{}': not in this checkpoint", name);
-  folder_->Release(*tensor);
+SchemesInUse Checkpoint::schemes() const {
+  SchemesInUse schemes;
+  for (const std::string& name : names()) {
+    const ForeignMatrix* matrix = FindForeign(name);
+    if (matrix == nullptr) continue;
+    SchemeTotals& totals = schemes[matrix->scheme()];
+    ++totals.matrices;
+    totals.values += matrix->out() * matrix->in();
+    totals.bytes += matrix->bytes();
+  }
+  return schemes;
 }
-
-std::string Checkpoint::ContentHash() const { return folder_ ? folder_->ContentHash() : Sha256OfFile(path_); }
 
 std::string Checkpoint::ConfigHash() const {
   const std::string config = CheckpointText(path_, "config.json").value_or("");
