@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint's tensors by their Hugging Face names, checked for shape, type and finite values when taken. Matrices
-// stay in the mapped file in their stored type; only quantized matrices (Tare's own or other tools'), types that the machine cannot multiply, and
-// --math bf16 need a converted copy (the file's pages are then released).
+// stay in the mapped file in their stored type; only quantized matrices (Tare's own or other tools'), types that the
+// machine cannot multiply, and --math bf16 need a converted copy (the file's pages are then released).
 #pragma once
 
 #include <filesystem>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The target of a MODEL argument: a checkpoint folder in Hugging Face layout, a quantized checkpoint in one file, or what
-// another tool quantized. All have tensors by name, some of them perhaps quantized, and a few small files beside them.
+// The target of a MODEL argument: a checkpoint folder in Hugging Face layout, a quantized checkpoint in one file, or
+// what another tool quantized. All have tensors by name, some of them perhaps quantized, and a few small files beside
+// them.
 #pragma once
 
 #include <array>
