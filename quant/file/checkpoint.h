@@ -33,6 +33,11 @@ class CheckpointSource {
   virtual const QuantizedCheckpoint* quantized() const { return nullptr; }
 };
 
+// A GGUF file, or all of a model's parts where one is given, and the small files that a folder would have. Defined in
+// quant/interchange/gguf, which knows the format.
+std::unique_ptr<const CheckpointSource> OpenGguf(const std::filesystem::path& path);
+std::optional<std::string> GgufText(const std::filesystem::path& path, const std::string& name);
+
 class Checkpoint {
  public:
   explicit Checkpoint(const std::filesystem::path& path);
