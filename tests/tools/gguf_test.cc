@@ -27,7 +27,7 @@ Json JsonOf(const std::vector<std::string>& words) {
 double PerplexityOf(const std::string& model) {
   const Json json =
       JsonOf({"eval", model, "--tasks", "perplexity=" + Golden("llama-q4_k_m.safetensors"), "--json", "-"});
-  return json["tasks"]["perplexity"]["perplexity"].get<double>();
+  return json["tasks"]["perplexity:llama-q4_k_m"]["perplexity"].get<double>();
 }
 
 TEST(GgufTest, InspectNamesTypesAndBitsPerWeight) {
@@ -67,7 +67,7 @@ TEST(GgufTest, StatisticsAndPlansTakeIt) {
   EXPECT_EQ(RunTare({"stats", model, "--input", ids}).exit_code, 0);
   const Json json = JsonOf({"eval", model, "--plan", "weights=int4/channel,attn_logits=int6/row", "--tasks",
                             "perplexity=" + ids, "--json", "-"});
-  EXPECT_GT(json["tasks"]["perplexity"]["perplexity"].get<double>(), 0);
+  EXPECT_GT(json["tasks"]["perplexity:llama-q4_k_m"]["perplexity"].get<double>(), 0);
   EXPECT_EQ(RunTare({"eval", model, "--executed", "--plan", "int8", "--tasks", "perplexity=" + ids}).exit_code, 0);
 }
 

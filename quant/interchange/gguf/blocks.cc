@@ -75,15 +75,25 @@ void Q5_1(Bytes b, float* y) {
   FiveBits(b + 4, y, [d = F16At(b), m = F16At(b + 2)](int q) { return d * static_cast<float>(q) + m; });
 }
 
-// Of two bits: 32 bytes hold four times 32 values, the first in the lowest bits.
-int TwoBits(Bytes q, int i) { return q[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3; }
+// Sixteen neighbouring codes: the same bits of each byte.
+struct Codes {
+  Bytes bytes;
+  int shift, mask;
+  int operator[](int i) const { return bytes[i] >> shift & mask; }
+};
+
+constexpr int kGroup = 16;  // values; kSuper has 16 groups
+
+// Group g of two-bit codes: 32 bytes hold four times 32 values, the first in the lowest bits.
+Codes TwoBits(Bytes q, int g) { return {q + g / 8 * 32 + g % 2 * kGroup, g % 8 / 2 * 2, 3}; }
 
 void Q2_K(Bytes b, float* y) {
   const Bytes scales = b, codes = b + 16;
   const float d = F16At(b + 80), dmin = F16At(b + 82);
-  for (int g = 0; g < kSuper / 16; ++g) {
+  for (int g = 0; g < kSuper / kGroup; ++g) {
     const float scale = d * static_cast<float>(scales[g] & 15), least = dmin * static_cast<float>(scales[g] >> 4);
-    for (int i = 16 * g; i < 16 * g + 16; ++i) y[i] = scale * static_cast<float>(TwoBits(codes, i)) - least;
+    const Codes q = TwoBits(codes, g);
+    for (int i = 0; i < kGroup; ++i) y[kGroup * g + i] = scale * static_cast<float>(q[i]) - least;
   }
 }
 
@@ -93,16 +103,14 @@ int ScaleOfQ3(Bytes s, int g) {
   return (low | high << 4) - 32;
 }
 
-// The third bit is stored inverted: where it is 0, 4 is subtracted.
+// The third bit is stored inverted: where it is 0, 4 is subtracted. Values i, i + 32, ... have those of byte i.
 void Q3_K(Bytes b, float* y) {
-  const Bytes third = b, codes = b + 32, scales = b + 96;
+  const Bytes codes = b + 32, scales = b + 96;
   const float d = F16At(b + 108);
-  for (int g = 0; g < kSuper / 16; ++g) {
+  for (int g = 0; g < kSuper / kGroup; ++g) {
     const float scale = d * static_cast<float>(ScaleOfQ3(scales, g));
-    for (int i = 16 * g; i < 16 * g + 16; ++i) {
-      const int below = (third[i % 32] >> (i / 32) & 1) != 0 ? 0 : 4;
-      y[i] = scale * static_cast<float>(TwoBits(codes, i) - below);
-    }
+    const Codes q = TwoBits(codes, g), third{b + g % 2 * kGroup, g / 2, 1};
+    for (int i = 0; i < kGroup; ++i) y[kGroup * g + i] = scale * static_cast<float>(q[i] + 4 * third[i] - 4);
   }
 }
 
@@ -143,12 +151,10 @@ void Q5_K(Bytes b, float* y) {
 void Q6_K(Bytes b, float* y) {
   const Bytes low = b, high = b + 128, scales = b + 192;
   const float d = F16At(b + 208);
-  for (int g = 0; g < kSuper / 16; ++g) {
+  for (int g = 0; g < kSuper / kGroup; ++g) {
     const float scale = d * static_cast<float>(static_cast<int8_t>(scales[g]));
-    for (int i = 16 * g; i < 16 * g + 16; ++i) {
-      const int four = low[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4) & 15;
-      y[i] = scale * static_cast<float>((four | TwoBits(high, i) << 4) - 32);
-    }
+    const Codes four{low + g / 8 * 64 + g % 4 * kGroup, g % 8 / 4 * 4, 15}, two = TwoBits(high, g);
+    for (int i = 0; i < kGroup; ++i) y[kGroup * g + i] = scale * static_cast<float>((four[i] | two[i] << 4) - 32);
   }
 }
 

@@ -158,7 +158,7 @@ def blocks(library):
 
 
 def corpus():
-    """A small model with a tokenizer, for tests/fuzz: every kind of part in few bytes."""
+    """A small model with a tokenizer, for tests/fuzz and tests/attack: every kind of part in few bytes."""
     random = np.random.default_rng(SEED)
     writer = gguf.GGUFWriter(HERE.parent.parent / "fuzz/corpus/gguf/small.gguf", "llama")
     writer.add_context_length(64)
@@ -175,7 +175,10 @@ def corpus():
         getattr(writer, f"add_{key}_token_id")(token)
     writer.add_tensor("token_embd.weight", random.normal(size=(8, 32)).astype(np.float16))
     writer.add_tensor("output_norm.weight", np.ones(32, np.float32))
-    for name, kind in (("attn_q", "Q8_0"), ("attn_k", "Q4_0"), ("attn_v", "Q4_1"), ("ffn_up", "MXFP4")):
+    for name in ("attn_norm", "ffn_norm"):
+        writer.add_tensor(f"blk.0.{name}.weight", np.ones(32, np.float32))
+    for name, kind in (("attn_q", "Q8_0"), ("attn_k", "Q4_0"), ("attn_v", "Q4_1"), ("attn_output", "Q5_0"),
+                       ("ffn_gate", "Q5_1"), ("ffn_up", "MXFP4"), ("ffn_down", "BF16")):
         values = random.normal(size=(32, 32)).astype(np.float32)
         kind = gguf.GGMLQuantizationType[kind]
         writer.add_tensor(f"blk.0.{name}.weight", gguf.quants.quantize(values, kind), raw_dtype=kind)

@@ -92,7 +92,7 @@ TEST(GgufArchitecture, WhatIsNotKnownIsRefusedByName) {
   ExpectRefused(Small().AddFloats("blk.0.ffn_gate_exps.weight", {8, 8}, std::vector<float>(64)),
                 "tensor 'blk.0.ffn_gate_exps.weight': is no part of the llama models");
   ExpectRefused(Small().AddFloats("blk.00.attn_q.weight", {8, 8}, std::vector<float>(64)), "is no part of");
-  ExpectRefused(Small().AddFloats("rope_freqs.weight", {2}, std::vector<float>{1, 3}),
+  ExpectRefused(Small().AddFloats("rope_freqs.weight", {2}, std::vector<float>{3, 1}),
                 "got divisors that are not those of llama3's rotary scaling");
   ExpectRefused(Small().AddFloats("blk.0.attn_q.weight", {8, 6}, std::vector<float>(48)),
                 "got 6 rows, expected a multiple of twice the 2 heads");
