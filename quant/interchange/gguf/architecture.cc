@@ -146,14 +146,14 @@ class Keys {
 
 const Architecture& ArchitectureOf(const Metadata& metadata) {
   if (const auto type = metadata.Text("general.type"); type && *type != "model")
-    Fail("{}: general.type: got '{}', expected model", metadata.where(), *type);
+    Fail("{}: general.type: got '{}', expected model", metadata.where(), Shown(*type));
   const std::string_view name = metadata.Text("general.architecture").value_or("");
   std::string known;
   for (const Architecture& a : kArchitectures) {
     if (a.name == name) return a;
     known += (known.empty() ? "" : &a == &kArchitectures.back() ? " or " : ", ") + std::string(a.name);
   }
-  Fail("{}: general.architecture: got '{}', expected {}", metadata.where(), name, known);
+  Fail("{}: general.architecture: got '{}', expected {}", metadata.where(), Shown(name), known);
 }
 
 const Tensor* FindTensor(std::span<const Tensor> tensors, std::string_view name) {
@@ -195,7 +195,7 @@ void AddRotary(Keys& keys, std::span<const Tensor> tensors, Json& config) {
   const std::string_view type = keys.Text("rope.scaling.type").value_or("linear");
   if (type != "none" && type != "linear")
     Fail("{}: {}rope.scaling.type: got '{}', expected none or linear (others are not supported)", keys.where(),
-         keys.prefix(), type);
+         keys.prefix(), Shown(type));
   const double older = keys.Real("rope.scale_linear").value_or(1);
   const double factor = keys.Real("rope.scaling.factor").value_or(older);
   keys.Ignore("rope.scaling.original_context_length");

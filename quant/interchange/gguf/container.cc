@@ -44,7 +44,7 @@ uint64_t SizeOf(const Tensor& tensor, const std::string& where) {
 Listed ListedAt(Cursor& cursor) {
   Listed listed;
   Tensor& tensor = listed.tensor;
-  tensor.name = cursor.Text("a tensor's name");
+  tensor.name = cursor.Name("a tensor's name");
   const auto dimensions = cursor.Number<uint32_t>(tensor.name);
   if (dimensions < 1 || dimensions > kMostDimensions)
     Fail("{}: tensor '{}': got {} dimensions, expected 1 to {}", cursor.where(), tensor.name, dimensions,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/interchange/gguf/metadata.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -11,6 +13,8 @@ namespace tare::gguf {
 namespace {
 
 constexpr int kMostNested = 4;  // arrays in arrays: files have none
+
+bool IsPrintable(char c) { return c >= ' ' && c <= '~'; }
 
 // 0 for texts and arrays, whose sizes vary.
 size_t SizeOf(ValueType type) {
@@ -107,7 +111,7 @@ Value ScalarAt(ValueType type, const std::byte* bytes) {
 
 std::string TextOf(const Value& value) {
   struct Texts {
-    std::string operator()(std::string_view text) const { return "'" + std::string(text.substr(0, 100)) + "'"; }
+    std::string operator()(std::string_view text) const { return "'" + Shown(text) + "'"; }
     std::string operator()(const Array& array) const { return Formatted("an array of {} elements", array.count); }
     std::string operator()(bool flag) const { return flag ? "true" : "false"; }
     std::string operator()(uint64_t number) const { return Formatted("{}", number); }
@@ -141,9 +145,24 @@ std::string_view Cursor::Text(std::string_view what) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+std::string_view Cursor::Name(std::string_view what) {
+  constexpr size_t kMost = 1024;
+  const std::string_view name = Text(what);
+  if (name.size() > kMost || !std::ranges::all_of(name, IsPrintable))
+    Fail("{}: {}: got '{}' of {} bytes, expected at most {} printable characters", where_, what, Shown(name),
+         name.size(), kMost);
+  return name;
+}
+
+std::string Shown(std::string_view text) {
+  std::string shown(text.substr(0, 100));
+  std::ranges::replace_if(shown, std::not_fn(IsPrintable), '?');
+  return shown;
+}
+
 Metadata::Metadata(Cursor& cursor, uint64_t count) : where_(cursor.where()) {
   for (uint64_t i = 0; i < count; ++i) {
-    const std::string_view key = cursor.Text("a key of the metadata");
+    const std::string_view key = cursor.Name("a key of the metadata");
     const ValueType type = TypeAt(cursor, key);
     Value value;
     if (type == ValueType::kText) {

@@ -45,6 +45,8 @@ class Cursor {
     return value;
   }
   std::string_view Text(std::string_view what);  // 8 bytes of length before it
+  // A text by which messages call something: at most 1024 characters of printable ASCII.
+  std::string_view Name(std::string_view what);
   std::span<const std::byte> Take(uint64_t size, std::string_view what);
 
   std::span<const std::byte> bytes() const { return bytes_; }  // all of them
@@ -57,6 +59,9 @@ class Cursor {
   size_t at_ = 0;
   std::string where_;
 };
+
+// The beginning of a text for messages, with ? for what is not printable ASCII.
+std::string Shown(std::string_view text);
 
 // Elements of one type, not aligned; those of an array of arrays are kept as bytes.
 struct Array {

@@ -46,7 +46,7 @@ std::vector<Token> TokensOf(const Metadata& metadata) {
     Token& token = tokens[i];
     token.text = (*texts)[i];
     if (!seen.insert(token.text).second)
-      Fail("{}: {}: got '{}' twice, expected once", metadata.where(), Key("tokens"), token.text.substr(0, 100));
+      Fail("{}: {}: got '{}' twice, expected once", metadata.where(), Key("tokens"), Shown(token.text));
     if (!scores.empty()) token.score = static_cast<float>(scores[i]);
     if (kinds.empty()) continue;
     if (!(kinds[i] >= kNormal && kinds[i] <= kByte))
@@ -94,7 +94,7 @@ const Cutting& CuttingOf(const Metadata& metadata) {
     known += (known.empty() ? "" : &cutting == std::end(kCuttings) - 1 ? " or " : ", ") + std::string(cutting.name);
   }
   Fail("{}: {}: got '{}', expected {}; try ids instead of a text, or the checkpoint that the file was made from",
-       metadata.where(), Key("pre"), name, known);
+       metadata.where(), Key("pre"), Shown(name), known);
 }
 
 bool BeginsTexts(const Metadata& metadata, bool otherwise) {
@@ -154,7 +154,7 @@ std::string SentencePieceModel(const Metadata& metadata) {
   for (const Token& token : tokens) {
     if (!std::isfinite(token.score))
       Fail("{}: {}: got {} for '{}', expected finite numbers", metadata.where(), Key("scores"), token.score,
-           token.text.substr(0, 100));
+           Shown(token.text));
     has_bytes |= token.kind == kByte;
     model.Bytes(1, Message().Bytes(1, Spelled(token)).Real(2, token.score).Number(3, token.kind).bytes());
   }
@@ -272,7 +272,7 @@ std::optional<std::string> TokenizerText(const Metadata& metadata, std::string_v
   if (name != "tokenizer.model" && name != "tokenizer.json" && name != "tokenizer_config.json") return std::nullopt;
   if (!is_pieces && !is_bytes)
     Fail("{}: {}: got '{}', expected llama or gpt2; try the checkpoint that the file was made from", metadata.where(),
-         Key("model"), model);
+         Key("model"), Shown(model));
   if (name == "tokenizer_config.json")
     return TokenizerConfigText(metadata, BeginsTexts(metadata, is_pieces || CuttingOf(metadata).begins_texts));
   if (name == "tokenizer.model") return is_pieces ? std::optional(SentencePieceModel(metadata)) : std::nullopt;

@@ -64,6 +64,8 @@ TEST(GgufMetadata, HostileSizesAreRefusedBeforeTheyAreTrusted) {
   refused(One("k", 9, Bytes::Raw<uint32_t>(8) + Bytes::Raw(huge)), "got an array of 1152921504606846976 elements");
   refused(One("k", 9, Bytes::Raw<uint32_t>(4) + Bytes::Raw(huge)), "expected at most 0, as 0 bytes are left");
   refused(One("k", 9, Bytes::Raw<uint32_t>(10) + Bytes::Raw(huge * 8)), "got an array of");
+  refused(One("a\x1b[2J", 0, "a"), "a key of the metadata: got 'a?[2J' of 5 bytes, expected at most 1024 printable");
+  refused(One(std::string(2000, 'k'), 0, "a"), "of 2000 bytes, expected at most 1024");
   refused(One("k", 13, ""), "got a value of type 13, expected 0 to 12");
   refused(One("k", 4, Bytes::Raw<uint16_t>(1)), "k: got 2 bytes to the end of the file, expected 4");
   refused(One("k", 0, "a") + One("k", 0, "b"), "key 'k': occurs twice", 2);
