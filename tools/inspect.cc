@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "experiments/model/model.h"
+#include "experiments/text/grammar.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
@@ -24,7 +25,7 @@ struct InspectArguments {
 struct Stored {
   uint64_t parameters = 0, bytes = 0;
   std::map<std::string, uint64_t> by_type;
-  Json quantized = Json::array();
+  Json quantized = Json::array(), foreign = Json::array();
 };
 Stored StoredIn(const Model& model) {
   Stored all;
@@ -40,6 +41,17 @@ Stored StoredIn(const Model& model) {
                                {"group", m->group},
                                {"bytes", stored},
                                {"bits_per_weight", 8.0 * static_cast<double>(stored) / static_cast<double>(values)}});
+      continue;
+    }
+    if (const ForeignMatrix* m = model.files().FindForeign(name)) {
+      const int64_t values = m->out() * m->in();
+      all.parameters += static_cast<uint64_t>(values);
+      all.bytes += static_cast<uint64_t>(m->bytes());
+      all.by_type[m->scheme()] += static_cast<uint64_t>(values);
+      all.foreign.push_back({{"tensor", name},
+                             {"scheme", m->scheme()},
+                             {"bytes", m->bytes()},
+                             {"bits_per_weight", 8.0 * static_cast<double>(m->bytes()) / static_cast<double>(values)}});
       continue;
     }
     const TensorView& tensor = *model.files().Find(name);
@@ -81,6 +93,19 @@ Json Describe(const Model& model) {
     json["source_sha256"] = p.source_sha256;
     json["quantized"] = stored.quantized;
   }
+  if (!stored.foreign.empty()) {
+    SchemeTotals all;
+    for (const auto& [scheme, totals] : model.files().schemes()) {
+      json["schemes"][scheme] = {{"matrices", totals.matrices},
+                                 {"values", totals.values},
+                                 {"bytes", totals.bytes},
+                                 {"bits_per_weight", totals.BitsPerWeight()}};
+      all.values += totals.values;
+      all.bytes += totals.bytes;
+    }
+    json["bits_per_weight"] = all.BitsPerWeight();
+    json["foreign"] = stored.foreign;
+  }
   if (const std::vector<std::string> names = TokenizersOf(model.folder()); !names.empty()) json["tokenizers"] = names;
   for (const LayerWeights& layer : model.layers()) {
     if (layer.lambda.empty()) continue;
@@ -106,6 +131,18 @@ void PrintQuantized(const Json& j) {
     PrintLine("  {:<44} {:<9} {:>6} {:>10} {:>5.2f}", m["tensor"].get<std::string>(),
               Short(m["format"].get<std::string>()), m["group"].get<int64_t>(), m["bytes"].get<uint64_t>(),
               m["bits_per_weight"].get<double>());
+  }
+}
+
+void PrintForeign(const Json& j) {
+  for (const auto& [scheme, totals] : j["schemes"].items())
+    PrintLine("  quantized as {}: {}, {:.2f} bits per weight", scheme,
+              Counted(totals["matrices"].get<int64_t>(), "tensor"), totals["bits_per_weight"].get<double>());
+  PrintLine("  quantized weights together: {:.2f} bits per weight", j["bits_per_weight"].get<double>());
+  PrintLine("  {:<42} {:<18} {:>10} {:>5}", "matrix", "scheme", "bytes", "bits");
+  for (const Json& m : j["foreign"]) {
+    PrintLine("  {:<42} {:<18} {:>10} {:>5.2f}", m["tensor"].get<std::string>(), m["scheme"].get<std::string>(),
+              m["bytes"].get<int64_t>(), m["bits_per_weight"].get<double>());
   }
 }
 
@@ -141,6 +178,7 @@ void Print(const Model& model, const Json& j) {
   PrintAttention(c);
   PrintInput(c, j.value("tokenizers", std::vector<std::string>()));
   if (j.contains("quantized")) PrintQuantized(j);
+  if (j.contains("foreign")) PrintForeign(j);
   if (Maps(model.config()) == 2)
     PrintLine("  {} differential heads per layer (two maps each)", HeadTable(model.config()).size());
   for (size_t layer = 0; layer < model.layers().size(); ++layer) {

@@ -88,6 +88,12 @@ float ValueAt(const std::byte* bytes, WeightType type, size_t i) {
   return type == WeightType::kBf16 ? FloatFromBf16(bits) : FloatFromF16(bits);
 }
 
+// Of a matrix without data.
+void CodesAsFloat(const WeightMatrix& matrix, int64_t row, float* y, const std::string& where) {
+  if (matrix.foreign != nullptr) return matrix.foreign->Row(row, y);
+  DequantizeRow(*matrix.quantized, row, y, where);
+}
+
 bool IsAligned(const TensorView& tensor, WeightType type) {
   return reinterpret_cast<uintptr_t>(tensor.bytes.data()) % ElementBytes(type) == 0;
 }
@@ -96,14 +102,18 @@ bool IsAligned(const TensorView& tensor, WeightType type) {
 
 Weights::Weights(const std::filesystem::path& path, const Projector& projector, int64_t most_kept)
     : where_(path.string()), files_(path), projector_(projector) {
-  if (files_.quantized() == nullptr) return;
   int64_t values = 0;
-  for (const auto& [name, matrix] : files_.quantized()->matrices()) values += matrix.out * matrix.in;
+  for (const std::string& name : files_.names()) {
+    if (const QuantizedMatrix* matrix = files_.FindQuantized(name)) values += matrix->out * matrix->in;
+    if (const ForeignMatrix* matrix = files_.FindForeign(name)) values += matrix->out() * matrix->in();
+  }
   keeps_ = values <= most_kept;
 }
 
 const TensorView& Weights::Take(const std::string& name, const std::vector<int64_t>& shape) {
   const TensorView* tensor = files_.Find(name);
+  if (tensor == nullptr && files_.Has(name))
+    Fail("{}: tensor '{}': got a quantized matrix, expected values of shape {}", where_, name, ShapeText(shape));
   if (tensor == nullptr) {
     std::vector<std::string> others;
     for (const std::string& other : files_.names()) {
@@ -120,29 +130,28 @@ const TensorView& Weights::Take(const std::string& name, const std::vector<int64
   return *tensor;
 }
 
-const QuantizedMatrix* Weights::TakeQuantized(const std::string& name, int64_t out, int64_t in) {
+std::optional<WeightMatrix> Weights::TakeCodes(const std::string& name, int64_t out, int64_t in) {
   const QuantizedMatrix* const quantized = files_.FindQuantized(name);
-  if (quantized == nullptr) return nullptr;
-  if (quantized->out != out || quantized->in != in) {
-    Fail("{}: tensor '{}': got shape {}, expected {} from config.json", where_, name,
-         ShapeText(std::array{quantized->out, quantized->in}), ShapeText(std::array{out, in}));
+  const ForeignMatrix* const foreign = files_.FindForeign(name);
+  if (quantized == nullptr && foreign == nullptr) return std::nullopt;
+  const std::array shape{foreign ? foreign->out() : quantized->out, foreign ? foreign->in() : quantized->in};
+  if (shape != std::array{out, in}) {
+    Fail("{}: tensor '{}': got shape {}, expected {} from config.json", where_, name, ShapeText(shape),
+         ShapeText(std::array{out, in}));
   }
   taken_.insert(name);
-  return quantized;
+  return WeightMatrix{nullptr, WeightType::kF32, out, in, quantized, foreign};
 }
 
-WeightMatrix Weights::Kept(const std::string& name, int64_t out, int64_t in) {
-  const WeightMatrix matrix = Matrix(name, out, in);
-  if (matrix.data != nullptr) return matrix;
-  return InFloat(matrix, projector_.math(), converted_.emplace_back(), Formatted("{}: tensor '{}'", where_, name));
+WeightMatrix Weights::Kept(const WeightMatrix& matrix, const std::string& name) {
+  const WeightMatrix kept =
+      InFloat(matrix, projector_.math(), converted_.emplace_back(), Formatted("{}: tensor '{}'", where_, name));
+  if (matrix.foreign != nullptr) matrix.foreign->Release();
+  return kept;
 }
 
 WeightMatrix Weights::Matrix(const std::string& name, int64_t out, int64_t in) {
-  if (const QuantizedMatrix* quantized = TakeQuantized(name, out, in)) {
-    const WeightMatrix matrix{nullptr, WeightType::kF32, out, in, quantized};
-    if (!keeps_) return matrix;
-    return InFloat(matrix, projector_.math(), converted_.emplace_back(), Formatted("{}: tensor '{}'", where_, name));
-  }
+  if (const std::optional<WeightMatrix> codes = TakeCodes(name, out, in)) return keeps_ ? Kept(*codes, name) : *codes;
   return Native(Take(name, {out, in}), out, in);
 }
 
@@ -162,6 +171,7 @@ WeightMatrix Weights::Native(const TensorView& tensor, int64_t out, int64_t in) 
 }
 
 WeightMatrix Weights::Stored(const std::string& name, int64_t out, int64_t in) {
+  if (const std::optional<WeightMatrix> codes = TakeCodes(name, out, in)) return *codes;
   const TensorView& tensor = Take(name, {out, in});
   return {tensor.bytes.data(), TypeOf(tensor, where_), out, in};
 }
@@ -206,6 +216,14 @@ WeightMatrix StoredMatrix(const TensorView& tensor, const std::string& where) {
   return {tensor.bytes.data(), TypeOf(tensor, where), tensor.shape[0], dimensions == 2 ? tensor.shape[1] : 1};
 }
 
+WeightMatrix StoredMatrix(const Checkpoint& files, const std::string& name, const std::string& where) {
+  if (const ForeignMatrix* matrix = files.FindForeign(name))
+    return {nullptr, WeightType::kF32, matrix->out(), matrix->in(), nullptr, matrix};
+  const TensorView* const tensor = files.Find(name);
+  TARE_CHECK(tensor != nullptr);
+  return StoredMatrix(*tensor, where);
+}
+
 WeightMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,
                         const std::function<void(int64_t, float*)>& fill) {
   memory.Reserve(static_cast<size_t>(out * in) * ElementBytes(type));
@@ -224,15 +242,15 @@ WeightMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t ou
 }
 
 WeightMatrix InFloat(const WeightMatrix& matrix, Math math, AlignedBuffer<char>& memory, const std::string& where) {
-  WeightMatrix made =
-      FillMatrix(memory, math == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32, matrix.out, matrix.in,
-                 [&](int64_t row, float* y) { DequantizeRow(*matrix.quantized, row, y, where); });
+  WeightMatrix made = FillMatrix(memory, math == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32, matrix.out,
+                                 matrix.in, [&](int64_t row, float* y) { CodesAsFloat(matrix, row, y, where); });
   made.quantized = matrix.quantized;
+  made.foreign = matrix.foreign;
   return made;
 }
 
 void RowAsFloat(const WeightMatrix& matrix, int64_t row, float* y) {
-  if (matrix.data == nullptr) return DequantizeRow(*matrix.quantized, row, y, "weights");
+  if (matrix.data == nullptr) return CodesAsFloat(matrix, row, y, "weights");
   const auto* bytes = static_cast<const std::byte*>(matrix.data) + row * matrix.in * ElementBytes(matrix.type);
   switch (matrix.type) {  // a loop each, which compilers make vectors of
     case WeightType::kF32:

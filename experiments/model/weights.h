@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint's tensors by their Hugging Face names, checked for shape, type and finite values when taken. Matrices
-// stay in the mapped file in their stored type; only quantized matrices, types that the machine cannot multiply, and
-// --math bf16 need a converted copy (the file's pages are then released).
+// stay in the mapped file in their stored type; only quantized matrices (Tare's own or other tools'), types that the
+// machine cannot multiply, and --math bf16 need a converted copy (the file's pages are then released).
 #pragma once
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,8 +29,6 @@ class Weights {
   // W [out, in]. Throws Error if it is missing, misshapen, not finite, or neither quantized nor of type f32, bf16 or
   // f16. A quantized matrix that is not kept in floating point has no data: InFloat makes it for each call.
   WeightMatrix Matrix(const std::string& name, int64_t out, int64_t in);
-  // The same, always with data.
-  WeightMatrix Kept(const std::string& name, int64_t out, int64_t in);
   // The same as stored, without conversion or alignment: only for RowAsFloat.
   WeightMatrix Stored(const std::string& name, int64_t out, int64_t in);
   // W [shape[0], product of the others].
@@ -48,7 +47,9 @@ class Weights {
 
  private:
   const TensorView& Take(const std::string& name, const std::vector<int64_t>& shape);
-  const QuantizedMatrix* TakeQuantized(const std::string& name, int64_t out, int64_t in);
+  // A quantized matrix, without data; nullopt if the tensor is none.
+  std::optional<WeightMatrix> TakeCodes(const std::string& name, int64_t out, int64_t in);
+  WeightMatrix Kept(const WeightMatrix& matrix, const std::string& name);
   WeightMatrix Native(const TensorView& tensor, int64_t out, int64_t in);
   WeightMatrix Converted(const TensorView& tensor, WeightType to, int64_t out, int64_t in);
 
@@ -63,6 +64,8 @@ class Weights {
 // A stored tensor in place: a matrix, or a vector as a matrix with one column, perhaps unaligned: for RowAsFloat.
 // Throws Error, starting with `where`, for other shapes and for types other than f32, bf16 and f16.
 WeightMatrix StoredMatrix(const TensorView& tensor, const std::string& where);
+// The same of a name that the checkpoint has and that is not in Tare's own codes; a matrix of another tool has no data.
+WeightMatrix StoredMatrix(const Checkpoint& files, const std::string& name, const std::string& where);
 
 // Makes memory a matrix of f32 or bf16, row by row: calls fill(row, values of the row) from several threads.
 WeightMatrix FillMatrix(AlignedBuffer<char>& memory, WeightType type, int64_t out, int64_t in,

@@ -228,7 +228,10 @@ void FullObserver::ObserveWeights(const Model& model) {
     for (const LinearPlace& place : FamilyOf(model.config()).linear)
       ObserveMatrix(place.weight, layer, (w.*place.linear).weight);
   }
-  const TensorView* head = model.files().Find(std::string(HeadTensor(model.config())));
+  const std::string name(HeadTensor(model.config()));
+  if (const ForeignMatrix* matrix = model.files().FindForeign(name))
+    ObserveMatrix(Site::kLmHeadW, {}, {nullptr, WeightType::kF32, matrix->out(), matrix->in(), nullptr, matrix});
+  const TensorView* head = model.files().Find(name);
   if (head == nullptr) return CloseSequences();
   const WeightType type = head->dtype == DType::kBF16  ? WeightType::kBf16
                           : head->dtype == DType::kF16 ? WeightType::kF16

@@ -7,6 +7,7 @@
 
 #include "experiments/model/family.h"
 #include "experiments/model/weights.h"
+#include "experiments/quantize/written_tensor.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
@@ -226,12 +227,15 @@ void WriteEquivalent(const Checkpoint& files, const std::filesystem::path& model
     ThrowIfStopped();
     const auto found = weights.changes.find(names[i]);
     if (found == weights.changes.end()) {
-      file.AddTensor(*files.Find(names[i]));
+      file.AddTensor(WrittenTensor(files, names[i]).view());
     } else {
-      const TensorView& source = *files.Find(found->second.source);
-      const AlignedBuffer<float> values = Changed(StoredMatrix(source, "tensor '" + source.name + "'"), found->second);
-      file.AddTensor({names[i], DType::kF32, source.shape, std::as_bytes(values.span())});
-      files.Release(source.name);
+      const std::string& source = found->second.source;
+      const WeightMatrix stored = StoredMatrix(files, source, "tensor '" + source + "'");
+      const AlignedBuffer<float> values = Changed(stored, found->second);
+      const TensorView* const tensor = files.Find(source);
+      const std::vector<int64_t> shape = tensor != nullptr ? tensor->shape : std::vector{stored.out, stored.in};
+      file.AddTensor({names[i], DType::kF32, shape, std::as_bytes(values.span())});
+      files.Release(source);
     }
     if (progress) progress(static_cast<int64_t>(i) + 1, static_cast<int64_t>(names.size()), "tensors");
   }

@@ -25,7 +25,10 @@ void RefuseCodes(const Checkpoint& files, const std::filesystem::path& model) {
 
 Provenance ProvenanceOf(const Checkpoint& files, const std::filesystem::path& model) {
   if (files.quantized() != nullptr) return files.quantized()->provenance();
-  return {.source = ModelName(model), .source_sha256 = files.ContentHash()};
+  std::string source = ModelName(model), schemes;
+  for (const auto& [scheme, totals] : files.schemes()) schemes += (schemes.empty() ? "" : ", ") + scheme;
+  if (!schemes.empty()) source += " (dequantized from " + schemes + ")";
+  return {.source = source, .source_sha256 = files.ContentHash()};
 }
 
 void AddStep(Provenance& p, const std::string& method, const std::string& calibration) {

@@ -11,6 +11,7 @@
 #include "experiments/passes/model_input.h"
 #include "experiments/plan/rule_checks.h"
 #include "experiments/quantize/calibration_pass.h"
+#include "experiments/quantize/written_tensor.h"
 #include "quant/algorithms/gptq.h"
 #include "quant/algorithms/quantease.h"
 #include "quant/base/error.h"
@@ -108,6 +109,7 @@ ResolvedPlan ResolvedFor(const QuantizeJob& job, const Checkpoint& files, const 
   for (const auto& [name, key] : WeightSites(config)) {
     const TensorView* tensor = files.Find(name);
     if (tensor != nullptr && tensor->shape.size() == 2) sites.weights[key].in = tensor->shape[1];
+    if (const ForeignMatrix* matrix = files.FindForeign(name)) sites.weights[key].in = matrix->in();
   }
   return {job.plan, sites, Carrying::kStored, statics};
 }
@@ -166,18 +168,17 @@ class Job {
 
   // Everything but the layers' quantized matrices.
   void AddOutsideLayers(const std::string& name, QuantizedCheckpointWriter& out) {
-    const TensorView& tensor = *files_.Find(name);
-    const auto bytes = static_cast<int64_t>(tensor.bytes.size());
-    summary_.bytes_before += bytes;
     const auto found = sites_.find(name);
     const Rule* rule = found == sites_.end() ? nullptr : plan_.RuleAt(found->second);
     if (rule == nullptr) {
-      out.AddTensor(tensor);
-      summary_.bytes_after += bytes;
-    } else if (!found->second.layer) {
-      Add(name, QuantizeByRule(Stored(name), *rule, Where(name)).view(), *rule, out);
+      const WrittenTensor tensor(files_, name);
+      out.AddTensor(tensor.view());
+      summary_.bytes_before += tensor.stored_bytes();
+      summary_.bytes_after += static_cast<int64_t>(tensor.view().bytes.size());
     } else {
-      return;
+      summary_.bytes_before += StoredBytes(name);
+      if (found->second.layer) return;
+      Add(name, QuantizeByRule(Stored(name), *rule, Where(name)).view(), *rule, out);
     }
     files_.Release(name);
   }
@@ -252,11 +253,16 @@ class Job {
     }
   }
 
+  int64_t StoredBytes(const std::string& name) const {
+    const ForeignMatrix* const matrix = files_.FindForeign(name);
+    return matrix != nullptr ? matrix->bytes() : static_cast<int64_t>(files_.Find(name)->bytes.size());
+  }
+
   WeightMatrix Stored(const std::string& name) const {
-    const TensorView& tensor = *files_.Find(name);
-    if (tensor.shape.size() != 2)
-      Fail("{}: got a tensor of {} dimensions, expected a matrix", Where(name), tensor.shape.size());
-    return StoredMatrix(tensor, Where(name));
+    const TensorView* tensor = files_.Find(name);
+    if (tensor != nullptr && tensor->shape.size() != 2)
+      Fail("{}: got a tensor of {} dimensions, expected a matrix", Where(name), tensor->shape.size());
+    return StoredMatrix(files_, name, Where(name));
   }
 
   void Add(const std::string& name, const QuantizedMatrix& matrix, const Rule& rule, QuantizedCheckpointWriter& out) {

@@ -23,6 +23,8 @@
 
 namespace tare {
 
+class ForeignMatrix;  // quant/interchange/foreign_matrix.h
+
 enum class WeightType { kF32, kBf16, kF16 };
 enum class Math { kF32, kBf16 };  // type of the factors; sums are f32 in both
 
@@ -30,7 +32,9 @@ struct WeightMatrix {
   const void* data = nullptr;  // [out, in] row-major, aligned to its element
   WeightType type = WeightType::kF32;
   int64_t out = 0, in = 0;
-  const QuantizedMatrix* quantized = nullptr;  // if data was dequantized, its source
+  // If data was dequantized, or is null, its source: one of the two.
+  const QuantizedMatrix* quantized = nullptr;
+  const ForeignMatrix* foreign = nullptr;
 };
 
 // One output of the shared x. y holds PaddedRows(rows) rows.

@@ -29,11 +29,7 @@ bool IsHubName(const std::string& text) {
 // Of a path that is neither a folder nor a file that could be quantized.
 [[noreturn]] void RefuseModel(const fs::path& path) {
   const std::string extension = path.extension();
-  if (extension == ".gguf")
-    Fail(
-        "{}: got a GGUF file, which Tare does not read; try the checkpoint that it was made from (config.json, "
-        "*.safetensors)",
-        path.string());
+  if (extension == ".gguf") Fail("{}: no such file; expected a GGUF file", path.string());
   if (IsFile(path) && extension == ".safetensors")
     Fail("{}: got one file of a checkpoint, expected its folder; try {}", path.string(),
          path.has_parent_path() ? path.parent_path().string() : ".");
@@ -48,14 +44,22 @@ bool IsHubName(const std::string& text) {
           : "");
 }
 
+// Whether the file begins with these bytes.
+bool BeginsWith(const fs::path& path, std::string_view expected) {
+  std::string first(expected.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(first.data(), std::ssize(first));
+  return first == expected;
+}
+
 // By name, and not an HDF5 file by its first bytes.
 bool IsForeign(const fs::path& path) {
-  constexpr std::array<std::string_view, 5> kForeign = {".gguf", ".safetensors", ".bin", ".pt", ".pth"};
-  if (std::ranges::find(kForeign, path.extension().string()) == kForeign.end()) return false;
-  constexpr std::string_view kHdf5 = "\x89HDF\r\n\x1a\n";
-  std::string first(kHdf5.size(), '\0');
-  std::ifstream(path, std::ios::binary).read(first.data(), std::ssize(first));
-  return first != kHdf5;
+  constexpr std::array<std::string_view, 4> kForeign = {".safetensors", ".bin", ".pt", ".pth"};
+  return std::ranges::find(kForeign, path.extension().string()) != kForeign.end() &&
+         !BeginsWith(path, "\x89HDF\r\n\x1a\n");
+}
+
+bool IsGgufFile(const fs::path& path) {
+  return IsFile(path) && (path.extension() == ".gguf" || BeginsWith(path, "GGUF"));
 }
 
 // Whether it is a file that may be quantized. Throws Error where it can be no checkpoint at all.
@@ -72,49 +76,81 @@ const T* FindIn(const std::map<std::string, T>& values, std::string_view name) {
   return found == values.end() ? nullptr : &found->second;
 }
 
+class FolderSource : public CheckpointSource {
+ public:
+  explicit FolderSource(const fs::path& path) : files_(path) {}
+
+  std::vector<std::string> names() const override { return files_.names(); }
+  const TensorView* Find(std::string_view name) const override { return files_.Find(name); }
+  void Release(const std::string& name) const override {
+    const TensorView* tensor = Find(name);
+    if (tensor == nullptr) Fail("tensor '{}': not in this checkpoint", name);
+    files_.Release(*tensor);
+  }
+  std::string ContentHash() const override { return files_.ContentHash(); }
+
+ private:
+  CheckpointFiles files_;
+};
+
+class QuantizedSource : public CheckpointSource {
+ public:
+  explicit QuantizedSource(const fs::path& path) : path_(path), file_(path) {}
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : file_.tensors()) names.push_back(name);
+    for (const auto& [name, matrix] : file_.matrices()) names.push_back(name);
+    std::ranges::sort(names);
+    return names;
+  }
+  const TensorView* Find(std::string_view name) const override { return FindIn(file_.tensors(), name); }
+  const QuantizedMatrix* FindQuantized(std::string_view name) const override { return FindIn(file_.matrices(), name); }
+  void Release(const std::string& name) const override { file_.Release(name); }
+  std::string ContentHash() const override { return Sha256OfFile(path_); }
+  const QuantizedCheckpoint* quantized() const override { return &file_; }
+
+ private:
+  fs::path path_;
+  QuantizedCheckpoint file_;
+};
+
+std::unique_ptr<const CheckpointSource> SourceAt(const fs::path& path) {
+  if (IsGgufFile(path)) return OpenGguf(path);
+  if (IsQuantizedFile(path)) return std::make_unique<QuantizedSource>(path);
+  return std::make_unique<FolderSource>(path);
+}
+
 }  // namespace
 
-Checkpoint::Checkpoint(const fs::path& path) : path_(path) {
-  if (IsQuantizedFile(path)) {
-    quantized_.emplace(path);
-  } else {
-    folder_.emplace(path);
-  }
-}
+Checkpoint::Checkpoint(const fs::path& path) : path_(path), source_(SourceAt(path)) {}
 
-const TensorView* Checkpoint::Find(std::string_view name) const {
-  return folder_ ? folder_->Find(name) : FindIn(quantized_->tensors(), name);
-}
-
-const QuantizedMatrix* Checkpoint::FindQuantized(std::string_view name) const {
-  return folder_ ? nullptr : FindIn(quantized_->matrices(), name);
-}
-
-std::vector<std::string> Checkpoint::names() const {
-  if (folder_) return folder_->names();
-  std::vector<std::string> names;
-  for (const auto& [name, tensor] : quantized_->tensors()) names.push_back(name);
-  for (const auto& [name, matrix] : quantized_->matrices()) names.push_back(name);
-  std::ranges::sort(names);
-  return names;
+bool Checkpoint::Has(std::string_view name) const {
+  return Find(name) != nullptr || FindQuantized(name) != nullptr || FindForeign(name) != nullptr;
 }
 
 int64_t Checkpoint::total_bytes() const {
-  if (folder_) return folder_->total_bytes();
   int64_t bytes = 0;
-  for (const auto& [name, tensor] : quantized_->tensors()) bytes += static_cast<int64_t>(tensor.bytes.size());
-  for (const auto& [name, m] : quantized_->matrices()) bytes += static_cast<int64_t>(m.Bytes());
+  for (const std::string& name : names()) {
+    if (const TensorView* tensor = Find(name)) bytes += static_cast<int64_t>(tensor->bytes.size());
+    if (const QuantizedMatrix* matrix = FindQuantized(name)) bytes += static_cast<int64_t>(matrix->Bytes());
+    if (const ForeignMatrix* matrix = FindForeign(name)) bytes += matrix->bytes();
+  }
   return bytes;
 }
 
-void Checkpoint::Release(const std::string& name) const {
-  if (quantized_) return quantized_->Release(name);
-  const TensorView* tensor = folder_->Find(name);
-  if (tensor == nullptr) Fail("tensor '{}': not in this checkpoint", name);
-  folder_->Release(*tensor);
+SchemesInUse Checkpoint::schemes() const {
+  SchemesInUse schemes;
+  for (const std::string& name : names()) {
+    const ForeignMatrix* matrix = FindForeign(name);
+    if (matrix == nullptr) continue;
+    SchemeTotals& totals = schemes[matrix->scheme()];
+    ++totals.matrices;
+    totals.values += matrix->out() * matrix->in();
+    totals.bytes += matrix->bytes();
+  }
+  return schemes;
 }
-
-std::string Checkpoint::ContentHash() const { return folder_ ? folder_->ContentHash() : Sha256OfFile(path_); }
 
 std::string Checkpoint::ConfigHash() const {
   const std::string config = CheckpointText(path_, "config.json").value_or("");
@@ -130,6 +166,7 @@ std::map<std::string, std::string> ModelFileHashes(const fs::path& path) {
 }
 
 std::optional<std::string> CheckpointText(const fs::path& path, const std::string& name) {
+  if (IsGgufFile(path)) return GgufText(path, name);
   if (IsQuantizedFile(path)) return QuantizedCheckpoint::FileOf(path, name);
   std::error_code error;
   std::optional<std::string> text;

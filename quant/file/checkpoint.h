@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The target of a MODEL argument: a checkpoint folder in Hugging Face layout, or a quantized checkpoint in one file.
-// Both have tensors by name, some of them perhaps quantized, and a few small files beside them.
+// The target of a MODEL argument: a checkpoint folder in Hugging Face layout, a quantized checkpoint in one file, or
+// what another tool quantized. All have tensors by name, some of them perhaps quantized, and a few small files beside
+// them.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,32 +16,54 @@
 
 #include "quant/file/checkpoint_files.h"
 #include "quant/file/quantized_checkpoint.h"
+#include "quant/interchange/foreign_matrix.h"
 
 namespace tare {
+
+// What a Checkpoint reads from: one kind of folder or file. Every name is found in one of three ways.
+class CheckpointSource {
+ public:
+  virtual ~CheckpointSource() = default;
+  virtual std::vector<std::string> names() const = 0;  // sorted
+  virtual const TensorView* Find(std::string_view name) const = 0;
+  virtual const QuantizedMatrix* FindQuantized(std::string_view) const { return nullptr; }
+  virtual const ForeignMatrix* FindForeign(std::string_view) const { return nullptr; }
+  virtual void Release(const std::string& name) const = 0;
+  virtual std::string ContentHash() const = 0;
+  virtual const QuantizedCheckpoint* quantized() const { return nullptr; }
+};
+
+// A GGUF file, or all of a model's parts where one is given, and the small files that a folder would have. Defined in
+// quant/interchange/gguf, which knows the format.
+std::unique_ptr<const CheckpointSource> OpenGguf(const std::filesystem::path& path);
+std::optional<std::string> GgufText(const std::filesystem::path& path, const std::string& name);
 
 class Checkpoint {
  public:
   explicit Checkpoint(const std::filesystem::path& path);
 
-  const TensorView* Find(std::string_view name) const;  // null if missing or quantized
-  const QuantizedMatrix* FindQuantized(std::string_view name) const;
-  bool Has(std::string_view name) const { return Find(name) != nullptr || FindQuantized(name) != nullptr; }
-  std::vector<std::string> names() const;  // sorted
-  int64_t total_bytes() const;             // of tensors, codes and scales
+  const TensorView* Find(std::string_view name) const { return source_->Find(name); }  // null if missing or quantized
+  const QuantizedMatrix* FindQuantized(std::string_view name) const { return source_->FindQuantized(name); }
+  // Of another tool's scheme.
+  const ForeignMatrix* FindForeign(std::string_view name) const { return source_->FindForeign(name); }
+  bool Has(std::string_view name) const;
+  std::vector<std::string> names() const { return source_->names(); }  // sorted
+  int64_t total_bytes() const;                                         // of tensors, codes and scales
+  SchemesInUse schemes() const;                                        // of other tools' matrices
 
   // Gives back the memory under a tensor or matrix; touching it reads it again.
-  void Release(const std::string& name) const;
+  void Release(const std::string& name) const { source_->Release(name); }
 
   // For a folder that of CheckpointFiles, for a file that of `sha256sum FILE`.
-  std::string ContentHash() const;
+  std::string ContentHash() const { return source_->ContentHash(); }
   // Of config.json as CheckpointText has it.
   std::string ConfigHash() const;
-  const QuantizedCheckpoint* quantized() const { return quantized_ ? &*quantized_ : nullptr; }
+  // Tare's own quantized file, or null.
+  const QuantizedCheckpoint* quantized() const { return source_->quantized(); }
 
  private:
   std::filesystem::path path_;
-  std::optional<CheckpointFiles> folder_;
-  std::optional<QuantizedCheckpoint> quantized_;
+  std::unique_ptr<const CheckpointSource> source_;
 };
 
 // Files of a tokenizer as Hugging Face libraries save them. Whatever is made from a checkpoint keeps those that it has,

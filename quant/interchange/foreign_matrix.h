@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A weight matrix W [out, in] as another tool quantized it, in that tool's own layout. It gives rows of f32 and nothing
+// else: what the scheme's own reference computes, with scales taken to f32 first. What holds it keeps the file mapped.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace tare {
+
+class ForeignMatrix {
+ public:
+  ForeignMatrix(int64_t out, int64_t in) : out_(out), in_(in) {}
+  virtual ~ForeignMatrix() = default;
+  ForeignMatrix(const ForeignMatrix&) = delete;
+  ForeignMatrix& operator=(const ForeignMatrix&) = delete;
+
+  int64_t out() const { return out_; }
+  int64_t in() const { return in_; }
+
+  // Row `row`: y holds `in` values, all finite. Throws Error with file and tensor where the file's bytes make no finite
+  // value. May be called from several threads.
+  virtual void Row(int64_t row, float* y) const = 0;
+  // "GGUF Q4_K", "GPTQ int4/group128": what messages and tables call it.
+  virtual std::string scheme() const = 0;
+  // As stored: codes, scales, zero points.
+  virtual int64_t bytes() const = 0;
+  // Gives back the memory under it; touching it reads it again.
+  virtual void Release() const = 0;
+
+ private:
+  int64_t out_, in_;
+};
+
+// Matrices of one scheme.
+struct SchemeTotals {
+  int64_t matrices = 0, values = 0, bytes = 0;
+  double BitsPerWeight() const { return 8.0 * static_cast<double>(bytes) / static_cast<double>(values); }
+};
+using SchemesInUse = std::map<std::string, SchemeTotals>;
+
+}  // namespace tare
