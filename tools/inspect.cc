@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "experiments/model/model.h"
+#include "experiments/text/grammar.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
@@ -146,8 +147,8 @@ void PrintNote(std::string_view note) {
 
 void PrintForeign(const Json& j) {
   for (const auto& [scheme, totals] : j["schemes"].items())
-    PrintLine("  {}: {} matrices, {:.2f} bits per weight", scheme, totals["matrices"].get<int64_t>(),
-              totals["bits_per_weight"].get<double>());
+    PrintNote(Formatted("quantized as {}: {}, {:.2f} bits per weight", scheme,
+                        Counted(totals["matrices"].get<int64_t>(), "tensor"), totals["bits_per_weight"].get<double>()));
   for (const Json& note : j["notes"]) PrintNote(note.get<std::string>());
   PrintLine("  quantized weights together: {:.2f} bits per weight", j["bits_per_weight"].get<double>());
   PrintLine("  {:<42} {:<18} {:>10} {:>5}", "matrix", "scheme", "bytes", "bits");

@@ -18,6 +18,25 @@ namespace {
 // Rows of vocabulary logits held at a time: 256 x 128k x 4 bytes = 128 MB at the largest vocabularies in use.
 constexpr int64_t kLogitRows = 256;
 
+// y [rows, W.out] = x W^T of a W without data, which is made a part of its rows at a time: the head may be as large as
+// all other weights together.
+void ProjectInParts(Projector& projector, const WeightMatrix& weight, const float* x, int64_t rows, float* y) {
+  constexpr int64_t kPart = 4096;  // rows of W: 32 MB in f32 of 2048 inputs
+  AlignedBuffer<char> memory;
+  AlignedBuffer<float> part;  // [PaddedRows(rows), count]
+  part.Reserve(static_cast<size_t>(PaddedRows(rows) * std::min(kPart, weight.out)));
+  for (int64_t first = 0; first < weight.out; first += kPart) {
+    const int64_t count = std::min(kPart, weight.out - first);
+    const WeightType type = projector.math() == Math::kBf16 ? WeightType::kBf16 : WeightType::kF32;
+    const WeightMatrix made = FillMatrix(memory, type, count, weight.in,
+                                         [&](int64_t row, float* values) { RowAsFloat(weight, first + row, values); });
+    const Projection projection{.weight = made, .y = part.data()};
+    projector.Project(x, rows, {&projection, 1});
+    for (int64_t row = 0; row < rows; ++row)
+      std::copy_n(part.data() + row * count, count, y + row * weight.out + first);
+  }
+}
+
 void CheckLengths(const TokenBatch& batch, const ModelConfig& config) {
   for (const AttentionSequence& s : batch.sequences) {
     const int64_t branch = s.branches.empty() ? 0 : *std::ranges::max_element(s.branches);
@@ -45,7 +64,7 @@ Model::Model(const std::filesystem::path& folder, Math math, int64_t most_kept)
   if (const std::string bias(family_.names.final_norm_bias); !bias.empty())
     final_norm_bias_ = weights_.Vector(bias, {E});
   for (int layer = 0; layer < config_.layers; ++layer) layers_.push_back(family_.load(weights_, config_, layer));
-  head_.weight = weights_.Kept(std::string(HeadTensor(config_)), V, E);
+  head_.weight = weights_.Matrix(std::string(HeadTensor(config_)), V, E);
   if (config_.tied_embeddings && weights_.SameBytes(head, embedding)) weights_.Ignore(head);
   weights_.CheckAllTaken();
 }
@@ -142,6 +161,8 @@ void Model::ProjectHead(int64_t rows) {
     const QuantizedProjection projection{&*planned->packed, nullptr, logits_.data()};
     if (!planned->activation) return activations_.one_token.Project(gathered_.data(), {&projection, 1});
     activations_.quantized.Project(gathered_.data(), rows, *planned->activation, {&projection, 1});
+  } else if (head_.Float().data == nullptr) {
+    ProjectInParts(projector_, head_.Float(), gathered_.data(), rows, logits_.data());
   } else {
     const Projection projection{.weight = head_.Float(), .y = logits_.data()};
     projector_.Project(gathered_.data(), rows, {&projection, 1});

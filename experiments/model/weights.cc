@@ -143,11 +143,6 @@ std::optional<WeightMatrix> Weights::TakeCodes(const std::string& name, int64_t 
   return WeightMatrix{nullptr, WeightType::kF32, out, in, quantized, foreign};
 }
 
-WeightMatrix Weights::Kept(const std::string& name, int64_t out, int64_t in) {
-  const WeightMatrix matrix = Matrix(name, out, in);
-  return matrix.data != nullptr ? matrix : Kept(matrix, name);
-}
-
 WeightMatrix Weights::Kept(const WeightMatrix& matrix, const std::string& name) {
   const WeightMatrix kept =
       InFloat(matrix, projector_.math(), converted_.emplace_back(), Formatted("{}: tensor '{}'", where_, name));

@@ -29,8 +29,6 @@ class Weights {
   // W [out, in]. Throws Error if it is missing, misshapen, not finite, or neither quantized nor of type f32, bf16 or
   // f16. A quantized matrix that is not kept in floating point has no data: InFloat makes it for each call.
   WeightMatrix Matrix(const std::string& name, int64_t out, int64_t in);
-  // The same, always with data.
-  WeightMatrix Kept(const std::string& name, int64_t out, int64_t in);
   // The same as stored, without conversion or alignment: only for RowAsFloat.
   WeightMatrix Stored(const std::string& name, int64_t out, int64_t in);
   // W [shape[0], product of the others].

@@ -10,6 +10,7 @@
 #include "experiments/model/families/differential.h"
 #include "experiments/model/model.h"
 #include "experiments/quantize/provenance.h"
+#include "experiments/quantize/written_tensor.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
@@ -168,9 +169,13 @@ class Writer {
 
  private:
   void Add(std::string_view name, std::string_view as) {
-    TensorView tensor = *files_.Find(name);
+    TensorView tensor = *Find(std::string(name));
     tensor.name = as;
     views_.push_back(std::move(tensor));
+  }
+  // As it is written; null if the checkpoint has no such tensor.
+  const TensorView* Find(const std::string& name) {
+    return files_.Has(name) ? &written_.emplace_back(files_, name).view() : nullptr;
   }
   void AddOwn(const TensorView& like, const std::string& as, DType dtype, std::vector<std::byte> bytes) {
     const std::vector<std::byte>& kept = memory_.emplace_back(std::move(bytes));
@@ -179,7 +184,7 @@ class Writer {
 
   void AddLinear(int layer, Site weight, const std::string& tensor, const std::string& as) {
     const std::string name = LayerTensor(from_, layer, tensor), there = LayerTensor(to_, layer, as);
-    const TensorView* stored = files_.Find(name);
+    const TensorView* stored = Find(name);
     if (stored == nullptr) return;  // a bias that it does not have
     const auto order = orders_.find(weight);
     if (order != orders_.end() && !std::ranges::is_sorted(order->second)) return AddRows(*stored, order->second, there);
@@ -202,7 +207,7 @@ class Writer {
   // o_proj [E, heads 2d], its column of a head's channel times that of the norm's weight [2d].
   void AddFolded(const TensorView& stored, int layer, const std::string& as) {
     const WeightMatrix matrix = StoredMatrix(stored, where_);
-    const TensorView& norm = *files_.Find(LayerTensor(from_, layer, kHeadNorm));
+    const TensorView& norm = *Find(LayerTensor(from_, layer, kHeadNorm));
     const WeightMatrix column = StoredMatrix(norm, where_);
     std::vector<float> weight(static_cast<size_t>(column.out));
     for (size_t i = 0; i < weight.size(); ++i) RowAsFloat(column, static_cast<int64_t>(i), &weight[i]);
@@ -231,6 +236,7 @@ class Writer {
   const std::string where_;
   std::map<Site, std::vector<int64_t>> orders_;  // stored row of each row
   std::vector<TensorView> views_;
+  std::deque<WrittenTensor> written_;
   std::deque<std::vector<std::byte>> memory_;
   ConvertSummary summary_;
 };

@@ -11,10 +11,6 @@
 #include "quant/file/tensor_names.h"
 
 namespace tare {
-
-// quant/interchange/folders/folder_checkpoint.cc
-std::unique_ptr<const CheckpointSource> OpenFolderCheckpoint(const std::filesystem::path& folder);
-
 namespace {
 
 namespace fs = std::filesystem;
@@ -33,11 +29,7 @@ bool IsHubName(const std::string& text) {
 // Of a path that is neither a folder nor a file that could be quantized.
 [[noreturn]] void RefuseModel(const fs::path& path) {
   const std::string extension = path.extension();
-  if (extension == ".gguf")
-    Fail(
-        "{}: got a GGUF file, which Tare does not read; try the checkpoint that it was made from (config.json, "
-        "*.safetensors)",
-        path.string());
+  if (extension == ".gguf") Fail("{}: no such file; expected a GGUF file", path.string());
   if (IsFile(path) && extension == ".safetensors")
     Fail("{}: got one file of a checkpoint, expected its folder; try {}", path.string(),
          path.has_parent_path() ? path.parent_path().string() : ".");
@@ -52,14 +44,22 @@ bool IsHubName(const std::string& text) {
           : "");
 }
 
+// Whether the file begins with these bytes.
+bool BeginsWith(const fs::path& path, std::string_view expected) {
+  std::string first(expected.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(first.data(), std::ssize(first));
+  return first == expected;
+}
+
 // By name, and not an HDF5 file by its first bytes.
 bool IsForeign(const fs::path& path) {
-  constexpr std::array<std::string_view, 5> kForeign = {".gguf", ".safetensors", ".bin", ".pt", ".pth"};
-  if (std::ranges::find(kForeign, path.extension().string()) == kForeign.end()) return false;
-  constexpr std::string_view kHdf5 = "\x89HDF\r\n\x1a\n";
-  std::string first(kHdf5.size(), '\0');
-  std::ifstream(path, std::ios::binary).read(first.data(), std::ssize(first));
-  return first != kHdf5;
+  constexpr std::array<std::string_view, 4> kForeign = {".safetensors", ".bin", ".pt", ".pth"};
+  return std::ranges::find(kForeign, path.extension().string()) != kForeign.end() &&
+         !BeginsWith(path, "\x89HDF\r\n\x1a\n");
+}
+
+bool IsGgufFile(const fs::path& path) {
+  return IsFile(path) && (path.extension() == ".gguf" || BeginsWith(path, "GGUF"));
 }
 
 // Whether it is a file that may be quantized. Throws Error where it can be no checkpoint at all.
@@ -99,6 +99,7 @@ class QuantizedSource : public CheckpointSource {
 };
 
 std::unique_ptr<const CheckpointSource> SourceAt(const fs::path& path) {
+  if (IsGgufFile(path)) return OpenGguf(path);
   if (IsQuantizedFile(path)) return std::make_unique<QuantizedSource>(path);
   return OpenFolderCheckpoint(path);
 }
@@ -148,6 +149,7 @@ std::map<std::string, std::string> ModelFileHashes(const fs::path& path) {
 }
 
 std::optional<std::string> CheckpointText(const fs::path& path, const std::string& name) {
+  if (IsGgufFile(path)) return GgufText(path, name);
   if (IsQuantizedFile(path)) return QuantizedCheckpoint::FileOf(path, name);
   std::error_code error;
   std::optional<std::string> text;

@@ -34,6 +34,14 @@ class CheckpointSource {
   virtual std::vector<std::string> notes() const { return {}; }
 };
 
+// A GGUF file, or all of a model's parts where one is given, and the small files that a folder would have. Defined in
+// quant/interchange/gguf, which knows the format.
+std::unique_ptr<const CheckpointSource> OpenGguf(const std::filesystem::path& path);
+std::optional<std::string> GgufText(const std::filesystem::path& path, const std::string& name);
+
+// A folder in Hugging Face layout. Defined in quant/interchange/folders, which knows what config.json says of codes.
+std::unique_ptr<const CheckpointSource> OpenFolderCheckpoint(const std::filesystem::path& folder);
+
 class Checkpoint {
  public:
   explicit Checkpoint(const std::filesystem::path& path);

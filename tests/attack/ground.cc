@@ -95,6 +95,12 @@ const std::vector<Subject>& Subjects() {
       {"c/tokenizer.model", Form::kBinary, {{"eval", "c", "--tasks", kTasks, "--json", "-"}}},
       {"g/model.safetensors.index.json", Form::kJson, {{"inspect", "g", "--json", "-"}}},
       {"g/model-00003-of-00006.safetensors", Form::kSafetensors, {{"inspect", "g", "--json", "-"}}},
+      {"f.gguf",
+       Form::kBinary,
+       {{"inspect", "f.gguf", "--json", "-"},
+        {"eval", "f.gguf", "--tasks", "perplexity=t.txt", "--json", "-"},
+        {"quantize", "f.gguf", "--plan", "weights=int4/channel", "--out", "out/q.h5"},
+        {"convert", "f.gguf", "--to", "llama", "--out", "out/f"}}},
       {"o/config.json", Form::kJson, {{"inspect", "o", "--json", "-"}, foreign}},
       {"o/model.safetensors", Form::kSafetensors, {foreign}},
       {"w/config.json", Form::kJson, {{"inspect", "w", "--json", "-"}}},
@@ -254,6 +260,7 @@ void MakeGround(const fs::path& folder, const std::string& program, const fs::pa
   make({"dump", "m", "--input", "i.safetensors", "--out", "i.h5"});
   make({"dump", "m", "--input", "i.safetensors", "--sites", "layer_out,attn_logits", "--out", "d.h5"});
   fs::copy_file(source / "tests/data/captured/deflated.npz", folder / "c.npz");
+  fs::copy_file(source / "tests/fuzz/corpus/gguf/small.gguf", folder / "f.gguf");
   make({"stats", "m", "--input", "i.h5", "--sites", "attn_logits,linear_in", "--calibrate", "int4", "--out", "s.h5"});
   make({"stats", "m", "--input", "many.safetensors", "--sites", "attn_logits,layer_out", "--shard", "0/2", "--out",
         "s0.h5"});

@@ -133,6 +133,20 @@ void ReadHdf5(std::string_view bytes) {
   reader.Verify();
 }
 
+void ReadGguf(std::string_view bytes) {
+  const std::filesystem::path path = FileOf(bytes);
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json"}) (void)GgufText(path, name);
+  const std::unique_ptr<const CheckpointSource> files = OpenGguf(path);
+  for (const std::string& name : files->names()) {
+    const ForeignMatrix* const matrix = files->FindForeign(name);
+    Require((matrix == nullptr) != (files->Find(name) == nullptr), "a name that is not found once");
+    if (matrix == nullptr) continue;
+    std::vector<float> row(static_cast<size_t>(matrix->in()));
+    for (const int64_t at : {int64_t{0}, matrix->out() - 1}) matrix->Row(at, row.data());
+    Require(std::ranges::all_of(row, [](float x) { return std::isfinite(x); }), "values that are not finite");
+  }
+}
+
 void ReadQuantized(std::string_view bytes) { QuantizedCheckpoint(FileOf(bytes)).Verify(); }
 
 void ReadStatisticsFile(std::string_view bytes) { (void)ReadStatistics(FileOf(bytes)); }
@@ -218,6 +232,7 @@ constexpr Reader kReaders[] = {
     {"utf8", damage::Form::kText, ReadUtf8},
     {"hdf5", damage::Form::kHdf5, ReadHdf5},
     {"quantized", damage::Form::kHdf5, ReadQuantized},
+    {"gguf", damage::Form::kBinary, ReadGguf},
     {"npz", damage::Form::kBinary, ReadNpz},
     {"layout", damage::Form::kJson, ReadLayout},
     {"statistics", damage::Form::kHdf5, ReadStatisticsFile},

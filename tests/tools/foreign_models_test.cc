@@ -24,10 +24,10 @@ std::string OutOf(const std::vector<std::string>& words) {
 
 TEST(ForeignModelsCommand, InspectNamesSchemeAndPlan) {
   const std::string w8a8 = OutOf({"inspect", ForeignFolder("llama-compressed-w8a8")});
-  EXPECT_THAT(w8a8, HasSubstr("  compressed-tensors int8/channel: 14 matrices, 8."));
+  EXPECT_THAT(w8a8, HasSubstr("  quantized as compressed-tensors int8/channel: 14 tensors, 8."));
   EXPECT_THAT(w8a8, HasSubstr("  inputs were meant to be rounded as well: --plan linear_in=int8/token\n"));
   const std::string wrong = OutOf({"inspect", ForeignFolder("llama-gptq-named-wrong")});
-  EXPECT_THAT(wrong, HasSubstr("  GPTQ int4/group32: 14 matrices, "));
+  EXPECT_THAT(wrong, HasSubstr("  quantized as GPTQ int4/group32: 14 tensors, "));
   EXPECT_THAT(wrong, HasSubstr("  zero points are stored as they are, as their values show;"));
   const auto json = nlohmann::json::parse(OutOf({"inspect", ForeignFolder("llama-awq"), "--json", "-"}));
   EXPECT_NEAR(json["bits_per_weight"].get<double>(), 4 + 20.0 / 32, 1e-9);  // a scale and a zero point for 32

@@ -69,7 +69,7 @@ TEST(Checkpoint, NeitherIsRefusedWithSomethingToTry) {
   refused(folder / "text", "not an HDF5 file");
   refused(folder / "model.safetensors", ("expected its folder; try " + folder.path().string()).c_str());
   refused(folder / "pytorch_model.bin", "got a pickle, which Tare never reads");
-  refused("model.gguf", "got a GGUF file, which Tare does not read; try the checkpoint");
+  refused("model.gguf", "model.gguf: no such file; expected a GGUF file");
   refused("Org/Name-1B", "; to download one: hf download Org/Name-1B --local-dir Name-1B");
   refused("Name-1B", "; to download one: hf download ORG/Name-1B --local-dir Name-1B");
 }

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What GGUF's quantized blocks hold (ggml-common.h) and the values that they stand for: bit for bit those of gguf-py
+// and of libggml's dequantization. d, m and dmin are f16 and are taken to f32 first; all is little-endian. In blocks of
+// 32, a byte holds value i in its low half and value i + 16 in its high half.
+//
+//   Q8_0    d, 32 int8                           d q
+//   Q4_0    d, 16 bytes                          d (q - 8)
+//   Q4_1    d, m, 16 bytes                       d q + m
+//   Q5_0    d, 32 fifth bits, 16 bytes           d (q - 16)
+//   Q5_1    d, m, 32 fifth bits, 16 bytes        d q + m
+//   IQ4_NL  d, 16 bytes                          d t[q], t a table of 16 integers
+//   MXFP4   e, 16 bytes                          2^(e - 128) t[q], t the doubled values of E2M1
+//   Q2_K    16 scales, 64 bytes, d, dmin         (d s) q - dmin m, a scale s and a minimum m of 4 bits per 16 values
+//   Q3_K    32 + 64 bytes, 12 bytes, d           (d s) q, q from -4 to 3, s of 6 bits less 32 per 16 values
+//   Q4_K    d, dmin, 12 bytes, 128 bytes         (d s) q - dmin m, s and m of 6 bits per 32 values
+//   Q5_K    d, dmin, 12, 32 + 128 bytes          the same with 5 bits
+//   Q6_K    128 + 64 bytes, 16 int8, d           (d s) (q - 32), s of 8 bits per 16 values
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "quant/interchange/gguf/tensor_type.h"
+
+namespace tare::gguf {
+
+// y holds `blocks` blocks of values of a quantized type.
+void DequantizeBlocks(TensorType type, const std::byte* data, int64_t blocks, float* y);
+
+}  // namespace tare::gguf

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// A GGUF file as a checkpoint: what quant/file/checkpoint.h declares for it.
+#include <cmath>
+#include <cstring>
+#include <deque>
+
+#include "quant/base/error.h"
+#include "quant/base/float16.h"
+#include "quant/file/checkpoint.h"
+#include "quant/interchange/gguf/architecture.h"
+#include "quant/interchange/gguf/blocks.h"
+#include "quant/interchange/gguf/parts.h"
+#include "quant/interchange/gguf/vocabulary.h"
+
+namespace tare {
+namespace {
+
+namespace fs = std::filesystem;
+
+class GgufMatrix : public ForeignMatrix {
+ public:
+  GgufMatrix(const gguf::MappedTensor& mapped, const gguf::Parts& parts, std::string where)
+      : ForeignMatrix(mapped.tensor->shape[0], mapped.tensor->shape[1]),
+        mapped_(mapped),
+        parts_(parts),
+        where_(std::move(where)) {}
+
+  void Row(int64_t row, float* y) const override {
+    const gguf::TypeInfo& type = *mapped_.tensor->type;
+    const int64_t blocks = in() / type.values;
+    const std::byte* const data = mapped_.tensor->bytes.data() + mapped_.FileRow(row) * blocks * type.bytes;
+    gguf::DequantizeBlocks(type.type, data, blocks, y);
+    bool finite = true;
+    for (int64_t i = 0; i < in(); ++i) finite &= std::isfinite(y[i]);
+    if (!finite)
+      Fail(
+          "{}: tensor '{}', row {}: NaN or infinity from its scales; expected finite weights; try downloading it again",
+          where_, mapped_.tensor->name, mapped_.FileRow(row));
+  }
+  std::string scheme() const override { return "GGUF " + std::string(mapped_.tensor->type->name); }
+  int64_t bytes() const override { return static_cast<int64_t>(mapped_.tensor->bytes.size()); }
+  void Release() const override { parts_.Release(mapped_.tensor->bytes); }
+
+ private:
+  gguf::MappedTensor mapped_;
+  const gguf::Parts& parts_;
+  std::string where_;
+};
+
+DType DTypeOf(const gguf::TypeInfo& type) {
+  switch (type.type) {
+    case gguf::TensorType::kF32:
+      return DType::kF32;
+    case gguf::TensorType::kF16:
+      return DType::kF16;
+    default:
+      TARE_CHECK(type.type == gguf::TensorType::kBF16);
+      return DType::kBF16;
+  }
+}
+
+class GgufSource : public CheckpointSource {
+ public:
+  explicit GgufSource(const fs::path& path)
+      : parts_(path), model_(gguf::MapModel(parts_.metadata(), parts_.tensors())) {
+    for (const auto& [name, mapped] : model_.tensors) Add(name, mapped, path.string());
+  }
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, mapped] : model_.tensors) names.push_back(name);
+    return names;
+  }
+  const TensorView* Find(std::string_view name) const override {
+    const auto found = views_.find(name);
+    return found == views_.end() ? nullptr : &found->second;
+  }
+  const ForeignMatrix* FindForeign(std::string_view name) const override {
+    const auto found = matrices_.find(name);
+    return found == matrices_.end() ? nullptr : &found->second;
+  }
+  void Release(const std::string& name) const override {
+    const auto found = model_.tensors.find(name);
+    if (found == model_.tensors.end()) Fail("tensor '{}': not in this checkpoint", name);
+    parts_.Release(found->second.tensor->bytes);
+  }
+  std::string ContentHash() const override { return parts_.ContentHash(); }
+
+ private:
+  void Add(const std::string& name, const gguf::MappedTensor& mapped, const std::string& where) {
+    const gguf::Tensor& tensor = *mapped.tensor;
+    if (!tensor.type->IsFloat()) {
+      if (tensor.shape.size() != 2 || mapped.added != 0)
+        Fail("{}: tensor '{}': got {} of shape {}, expected a matrix, or values in F32, F16 or BF16", where,
+             tensor.name, tensor.type->name, ShapeText(tensor.shape));
+      matrices_.try_emplace(name, mapped, parts_, where);
+      return;
+    }
+    const bool changes = mapped.rotated_heads > 0 || mapped.added != 0;
+    views_[name] = {name, DTypeOf(*tensor.type), tensor.shape, changes ? Changed(mapped, where) : tensor.bytes};
+  }
+
+  // A copy as the checkpoint had it.
+  std::span<const std::byte> Changed(const gguf::MappedTensor& mapped, const std::string& where) {
+    const gguf::Tensor& tensor = *mapped.tensor;
+    std::vector<std::byte>& copy = changed_.emplace_back(tensor.bytes.size());
+    const size_t row_bytes = tensor.bytes.size() / static_cast<size_t>(tensor.shape[0]);
+    for (int64_t row = 0; row < tensor.shape[0]; ++row)
+      std::memcpy(copy.data() + static_cast<size_t>(row) * row_bytes,
+                  tensor.bytes.data() + static_cast<size_t>(mapped.FileRow(row)) * row_bytes, row_bytes);
+    if (mapped.added == 0) return copy;
+    if (tensor.type->type != gguf::TensorType::kF32)
+      Fail("{}: tensor '{}': got {}, expected F32", where, tensor.name, tensor.type->name);
+    for (size_t at = 0; at < copy.size(); at += sizeof(float)) {
+      float value;
+      std::memcpy(&value, copy.data() + at, sizeof value);
+      value += mapped.added;
+      std::memcpy(copy.data() + at, &value, sizeof value);
+    }
+    return copy;
+  }
+
+  gguf::Parts parts_;
+  gguf::MappedModel model_;
+  std::deque<std::vector<std::byte>> changed_;
+  std::map<std::string, TensorView, std::less<>> views_;
+  std::map<std::string, GgufMatrix, std::less<>> matrices_;
+};
+
+}  // namespace
+
+std::unique_ptr<const CheckpointSource> OpenGguf(const fs::path& path) { return std::make_unique<GgufSource>(path); }
+
+std::optional<std::string> GgufText(const fs::path& path, const std::string& name) {
+  if (name == "config.json") {
+    const gguf::Parts parts(path);
+    return gguf::MapModel(parts.metadata(), parts.tensors()).config;
+  }
+  if (!name.starts_with("tokenizer")) return std::nullopt;
+  const gguf::FirstPart first = gguf::OpenFirst(path);
+  return gguf::TokenizerText(first.content.metadata, name);
+}
+
+}  // namespace tare

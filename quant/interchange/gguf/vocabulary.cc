@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/interchange/gguf/vocabulary.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <set>
+#include <vector>
+
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json_value.h"
+
+namespace tare::gguf {
+namespace {
+
+// As in sentencepiece_model.proto.
+constexpr int kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6;
+
+struct Token {
+  std::string_view text;
+  float score = 0;
+  int kind = kNormal;
+};
+
+std::string Key(std::string_view name) { return "tokenizer.ggml." + std::string(name); }
+
+std::vector<double> NumbersPerToken(const Metadata& metadata, std::string_view name, size_t tokens) {
+  const auto numbers = metadata.Reals(Key(name));
+  if (!numbers) return {};
+  if (numbers->size() != tokens)
+    Fail("{}: {}: got {} numbers, expected one for each of {} tokens", metadata.where(), Key(name), numbers->size(),
+         tokens);
+  return *numbers;
+}
+
+std::vector<Token> TokensOf(const Metadata& metadata) {
+  const auto texts = metadata.Texts(Key("tokens"));
+  if (!texts || texts->empty())
+    Fail("{}: {}: got none, expected the tokens of the vocabulary", metadata.where(), Key("tokens"));
+  const std::vector<double> scores = NumbersPerToken(metadata, "scores", texts->size()),
+                            kinds = NumbersPerToken(metadata, "token_type", texts->size());
+  std::vector<Token> tokens(texts->size());
+  std::set<std::string_view> seen;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    Token& token = tokens[i];
+    token.text = (*texts)[i];
+    if (!seen.insert(token.text).second)
+      Fail("{}: {}: got '{}' twice, expected once", metadata.where(), Key("tokens"), token.text.substr(0, 100));
+    if (!scores.empty()) token.score = static_cast<float>(scores[i]);
+    if (kinds.empty()) continue;
+    if (!(kinds[i] >= kNormal && kinds[i] <= kByte))
+      Fail("{}: {}: got {} for token {}, expected 1 to 6", metadata.where(), Key("token_type"), kinds[i], i);
+    token.kind = static_cast<int>(kinds[i]);
+  }
+  return tokens;
+}
+
+// The id that a key gives, if there is such a token.
+std::optional<size_t> IdOf(const Metadata& metadata, std::string_view name, size_t tokens) {
+  const auto id = metadata.Unsigned(Key(name), 0xffffffffu);
+  return id && *id < tokens ? std::optional(static_cast<size_t>(*id)) : std::nullopt;
+}
+
+// Words are cut by these patterns. All but llama-bpe's models merge also words that are tokens.
+struct Cutting {
+  std::string_view name;
+  std::string_view pattern;  // empty: GPT-2's
+  bool composes = false;     // characters first (NFC)
+  bool single_digits = false;
+  bool takes_whole_words = false;  // that are tokens, without merges
+  bool begins_texts = false;       // with the first special token, unless a key says otherwise
+};
+#define TARE_CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
+#define TARE_REST "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+constexpr std::string_view kThreeDigits = TARE_CONTRACTIONS "\\p{N}{1,3}" TARE_REST,
+                           kOneDigit = TARE_CONTRACTIONS "\\p{N}" TARE_REST;
+#undef TARE_CONTRACTIONS
+#undef TARE_REST
+constexpr Cutting kCuttings[]{
+    {.name = "llama-bpe", .pattern = kThreeDigits, .takes_whole_words = true, .begins_texts = true},
+    {.name = "llama3", .pattern = kThreeDigits, .takes_whole_words = true, .begins_texts = true},
+    {.name = "qwen2", .pattern = kOneDigit, .composes = true},
+    {.name = "dbrx", .pattern = kThreeDigits},
+    {.name = "gpt-2", .pattern = {}},
+    {.name = "olmo", .pattern = {}, .composes = true},
+    {.name = "smollm", .pattern = {}, .single_digits = true}};
+
+const Cutting& CuttingOf(const Metadata& metadata) {
+  const std::string_view name = metadata.Text(Key("pre")).value_or("");
+  std::string known;
+  for (const Cutting& cutting : kCuttings) {
+    if (cutting.name == name) return cutting;
+    known += (known.empty() ? "" : &cutting == std::end(kCuttings) - 1 ? " or " : ", ") + std::string(cutting.name);
+  }
+  Fail("{}: {}: got '{}', expected {}; try ids instead of a text, or the checkpoint that the file was made from",
+       metadata.where(), Key("pre"), name, known);
+}
+
+bool BeginsTexts(const Metadata& metadata, bool otherwise) {
+  return metadata.Flag(Key("add_bos_token")).value_or(otherwise);
+}
+
+// Protobuf's wire format.
+class Message {
+ public:
+  Message& Number(int field, uint64_t value) {
+    Varint(static_cast<uint64_t>(field) << 3);
+    Varint(value);
+    return *this;
+  }
+  Message& Real(int field, float value) {
+    Varint(static_cast<uint64_t>(field) << 3 | 5);
+    const auto bits = std::bit_cast<uint32_t>(value);
+    for (int shift = 0; shift < 32; shift += 8) bytes_ += static_cast<char>(bits >> shift);
+    return *this;
+  }
+  Message& Bytes(int field, std::string_view value) {
+    Varint(static_cast<uint64_t>(field) << 3 | 2);
+    Varint(value.size());
+    bytes_ += value;
+    return *this;
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void Varint(uint64_t value) {
+    for (; value >= 128; value >>= 7) bytes_ += static_cast<char>(value | 128);
+    bytes_ += static_cast<char>(value);
+  }
+
+  std::string bytes_;
+};
+
+// Spaces inside a vocabulary are U+2581; the converter makes those of added tokens spaces.
+std::string Spelled(const Token& token) {
+  std::string text;
+  for (const char c : token.text) {
+    if (c == ' ' && token.kind == kUserDefined) {
+      text += "\u2581";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+std::string SentencePieceModel(const Metadata& metadata) {
+  if (metadata.Flag(Key("add_eos_token")).value_or(false))
+    Fail("{}: {}: got true, expected false with this kind of tokenizer", metadata.where(), Key("add_eos_token"));
+  const std::vector<Token> tokens = TokensOf(metadata);
+  Message model;
+  bool has_bytes = false;
+  for (const Token& token : tokens) {
+    if (!std::isfinite(token.score))
+      Fail("{}: {}: got {} for '{}', expected finite numbers", metadata.where(), Key("scores"), token.score,
+           token.text.substr(0, 100));
+    has_bytes |= token.kind == kByte;
+    model.Bytes(1, Message().Bytes(1, Spelled(token)).Real(2, token.score).Number(3, token.kind).bytes());
+  }
+  Message trainer;
+  trainer.Number(3, 2).Number(4, tokens.size()).Number(35, has_bytes ? 1 : 0);  // BPE
+  const std::pair<int, std::string_view> ids[]{
+      {40, "unknown_token_id"}, {41, "bos_token_id"}, {42, "eos_token_id"}, {43, "padding_token_id"}};
+  for (const auto& [field, key] : ids) {
+    const std::optional<size_t> id = IdOf(metadata, key, tokens.size());
+    trainer.Number(field, id ? *id : ~uint64_t{0});  // -1: none
+  }
+  const bool begins = metadata.Flag(Key("add_space_prefix")).value_or(true),
+             squeezes = metadata.Flag(Key("remove_extra_whitespaces")).value_or(false);
+  Message normalizer;
+  normalizer.Bytes(1, "identity").Number(3, begins ? 1 : 0).Number(4, squeezes ? 1 : 0).Number(5, 1);
+  return model.Bytes(2, trainer.bytes()).Bytes(3, normalizer.bytes()).bytes();
+}
+
+// A JSON string.
+std::string Quoted(std::string_view text, const Metadata& metadata, std::string_view name) {
+  try {
+    return Json(text).dump();
+  } catch (const Json::exception&) {
+    Fail("{}: {}: got bytes that are not UTF-8, expected text", metadata.where(), Key(name));
+  }
+}
+
+Json PreTokenizerOf(const Cutting& cutting) {
+  const Json bytes{{"type", "ByteLevel"},
+                   {"add_prefix_space", false},
+                   {"trim_offsets", true},
+                   {"use_regex", cutting.pattern.empty()}};
+  if (cutting.single_digits)
+    return {{"type", "Sequence"},
+            {"pretokenizers", Json::array({{{"type", "Digits"}, {"individual_digits", true}}, bytes})}};
+  if (cutting.pattern.empty()) return bytes;
+  const Json split{
+      {"type", "Split"}, {"pattern", {{"Regex", cutting.pattern}}}, {"behavior", "Isolated"}, {"invert", false}};
+  return {{"type", "Sequence"}, {"pretokenizers", Json::array({split, bytes})}};
+}
+
+// Special tokens around a text.
+Json PostProcessorOf(const Metadata& metadata, const std::vector<Token>& tokens, bool begins) {
+  Json single = Json::array(), special = Json::object();
+  const auto add = [&](std::string_view key) {
+    const std::optional<size_t> id = IdOf(metadata, key, tokens.size());
+    if (!id) Fail("{}: {}: got no id of a token, expected one, as texts are given it", metadata.where(), Key(key));
+    const std::string text(tokens[*id].text);
+    single.push_back({{"SpecialToken", {{"id", text}, {"type_id", 0}}}});
+    special[text] = {{"id", text}, {"ids", {*id}}, {"tokens", {text}}};
+  };
+  if (begins) add("bos_token_id");
+  single.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
+  if (metadata.Flag(Key("add_eos_token")).value_or(false)) add("eos_token_id");
+  if (special.empty()) return {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", false}};
+  return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", single}, {"special_tokens", special}};
+}
+
+// The vocabulary has as many entries as the file has tokens, and a JSON object would be slow: it is written as text.
+std::string TokenizerJsonText(const Metadata& metadata) {
+  const Cutting& cutting = CuttingOf(metadata);
+  const std::vector<Token> tokens = TokensOf(metadata);
+  const auto merges = metadata.Texts(Key("merges"));
+  if (!merges) Fail("{}: {}: got none, expected the merges of byte-level BPE", metadata.where(), Key("merges"));
+  std::string added, vocabulary, list;
+  for (size_t id = 0; id < tokens.size(); ++id) {
+    const Token& token = tokens[id];
+    const std::string text = Quoted(token.text, metadata, "tokens");
+    if (token.kind == kControl || token.kind == kUserDefined) {
+      added += Formatted(R"({}{{"id":{},"content":{},"single_word":false,"lstrip":false,"rstrip":false,)"
+                         R"("normalized":false,"special":{}}})",
+                         added.empty() ? "" : ",\n", id, text, token.kind == kControl);
+    } else if (token.kind != kUnused) {
+      vocabulary += Formatted("{}{}:{}", vocabulary.empty() ? "" : ",", text, id);
+    }
+  }
+  for (const std::string_view merge : *merges) list += (list.empty() ? "" : ",") + Quoted(merge, metadata, "merges");
+  const Json normalizer = cutting.composes ? Json{{"type", "NFC"}} : Json();
+  const Json decoder{{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}};
+  const bool begins = BeginsTexts(metadata, cutting.begins_texts);
+  return Formatted(
+      R"({{"version":"1.0","truncation":null,"padding":null,"added_tokens":[{}],
+"normalizer":{},"pre_tokenizer":{},
+"post_processor":{},"decoder":{},
+"model":{{"type":"BPE","dropout":null,"unk_token":null,"continuing_subword_prefix":null,"end_of_word_suffix":null,
+"fuse_unk":false,"byte_fallback":false,"ignore_merges":{},
+"vocab":{{{}}},"merges":[{}]}}}}
+)",
+      added, normalizer.dump(), PreTokenizerOf(cutting).dump(), PostProcessorOf(metadata, tokens, begins).dump(),
+      decoder.dump(), cutting.takes_whole_words, vocabulary, list);
+}
+
+std::string TokenizerConfigText(const Metadata& metadata, bool begins) {
+  Json config{{"add_bos_token", begins}, {"add_eos_token", metadata.Flag(Key("add_eos_token")).value_or(false)}};
+  const auto texts = metadata.Texts(Key("tokens"));
+  const std::pair<const char*, std::string_view> names[]{{"bos_token", "bos_token_id"}, {"eos_token", "eos_token_id"}};
+  for (const auto& [name, key] : names) {
+    if (!texts) continue;
+    if (const auto id = IdOf(metadata, key, texts->size())) config[name] = std::string((*texts)[*id]);
+  }
+  if (const auto chat = metadata.Text("tokenizer.chat_template")) config["chat_template"] = std::string(*chat);
+  try {
+    return config.dump(2) + "\n";
+  } catch (const Json::exception&) {
+    Fail("{}: tokenizer.chat_template: got bytes that are not UTF-8, expected text", metadata.where());
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> TokenizerText(const Metadata& metadata, std::string_view name) {
+  const std::string_view model = metadata.Text(Key("model")).value_or("none");
+  const bool is_pieces = model == "llama", is_bytes = model == "gpt2";
+  if (model == "none" || model == "no_vocab") return std::nullopt;
+  if (name != "tokenizer.model" && name != "tokenizer.json" && name != "tokenizer_config.json") return std::nullopt;
+  if (!is_pieces && !is_bytes)
+    Fail("{}: {}: got '{}', expected llama or gpt2; try the checkpoint that the file was made from", metadata.where(),
+         Key("model"), model);
+  if (name == "tokenizer_config.json")
+    return TokenizerConfigText(metadata, BeginsTexts(metadata, is_pieces || CuttingOf(metadata).begins_texts));
+  if (name == "tokenizer.model") return is_pieces ? std::optional(SentencePieceModel(metadata)) : std::nullopt;
+  return is_bytes ? std::optional(TokenizerJsonText(metadata)) : std::nullopt;
+}
+
+}  // namespace tare::gguf

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models of every architecture that llama.cpp's converter wrote (tests/data/gguf) have the logits that transformers
+// computes from their source, within the tolerance of parity_test.cc; so has a quantized one, of the values that its
+// codes stand for, whether its matrices are kept in floating point or made for each call.
+#include <gtest/gtest.h>
+
+#include "experiments/model/model.h"
+#include "tests/support/compare.h"
+#include "tests/support/golden.h"
+
+namespace tare {
+namespace {
+
+constexpr double kTolerance = 2e-5;
+
+std::filesystem::path Golden(const std::string& name) {
+  return std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/gguf" / name;
+}
+
+testing::AssertionResult HasReferenceLogits(const std::string& name, int64_t most_kept) {
+  const Safetensors expected(Golden(name + ".safetensors"));
+  Model model(Golden(name + ".gguf"), Math::kF32, most_kept);
+  const auto ids = ValuesOf<int64_t>(expected, "input_ids");
+  const int64_t B = expected.Find("input_ids")->shape[0], T = expected.Find("input_ids")->shape[1],
+                V = model.config().vocabulary;
+  TokenBatch batch;
+  for (int64_t b = 0; b < B; ++b) batch.Add(b, std::vector<int32_t>(ids.begin() + b * T, ids.begin() + (b + 1) * T));
+  model.Forward(batch);
+  std::vector<int64_t> rows(static_cast<size_t>(B * T));
+  for (size_t r = 0; r < rows.size(); ++r) rows[r] = static_cast<int64_t>(r);
+  std::vector<float> logits(static_cast<size_t>(B * T * V));
+  model.VocabularyLogits(rows, [&](size_t i, const float* row, int) {
+    std::copy_n(row, V, logits.begin() + static_cast<int64_t>(i) * V);
+  });
+  return AllNear(logits, ValuesOf<float>(expected, "logits"), kTolerance);
+}
+
+class GgufParityTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(GgufParityTest, Logits) { EXPECT_TRUE(HasReferenceLogits(GetParam(), Weights::kMostKept)); }
+TEST_P(GgufParityTest, LogitsOfMatricesMadeForEachCall) { EXPECT_TRUE(HasReferenceLogits(GetParam(), 0)); }
+
+INSTANTIATE_TEST_SUITE_P(Golden, GgufParityTest,
+                         testing::Values("llama", "llama-linear", "qwen2", "qwen3", "olmo2", "gemma3", "llama-q4_k_m"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Configurations and names; whole models of every architecture are in tests/experiments/gguf_parity_test.cc.
+#include "quant/interchange/gguf/architecture.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "quant/base/error.h"
+#include "quant/file/json_value.h"
+#include "quant/file/strict_json.h"
+#include "tests/support/gguf_bytes.h"
+
+namespace tare::gguf {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+// A model of one layer without its tensors but the embedding and the queries: 2 heads of 4, hidden 8.
+GgufBytes Small(const std::string& architecture = "llama") {
+  GgufBytes file;
+  file.AddText("general.architecture", architecture);
+  for (const auto& [key, number] : std::map<std::string, uint32_t>{{"block_count", 1},
+                                                                   {"context_length", 64},
+                                                                   {"embedding_length", 8},
+                                                                   {"feed_forward_length", 16},
+                                                                   {"attention.head_count", 2},
+                                                                   {"rope.dimension_count", 4}})
+    file.AddNumber(architecture + "." + key, number);
+  file.AddReal(architecture + ".attention.layer_norm_rms_epsilon", 1e-5f);
+  file.AddFloats("token_embd.weight", {8, 3}, std::vector<float>(24));
+  return file;
+}
+
+struct Mapped {
+  explicit Mapped(const GgufBytes& file)
+      : bytes(file.Bytes()),
+        content(Parse(std::as_bytes(std::span(bytes)), "f.gguf")),
+        model(MapModel(content.metadata, content.tensors)),
+        config(ParseJson(model.config, "config.json")) {}
+  std::string bytes;
+  Content content;
+  MappedModel model;
+  nlohmann::json config;
+};
+
+void ExpectRefused(const GgufBytes& file, const char* why) {
+  EXPECT_THAT([&] { Mapped mapped(file); }, ThrowsMessage<Error>(HasSubstr(why)));
+}
+
+TEST(GgufArchitecture, ConfigurationIsHuggingFaces) {
+  const Mapped mapped(Small()
+                          .AddReal("llama.rope.freq_base", 5e5f)
+                          .AddNumber("tokenizer.ggml.bos_token_id", 1)
+                          .AddNumber("tokenizer.ggml.eos_token_id", 2)
+                          .AddNumber("tokenizer.ggml.eot_token_id", 9));
+  EXPECT_EQ(mapped.config["model_type"], "llama");
+  EXPECT_EQ(mapped.config["vocab_size"], 3);
+  EXPECT_EQ(mapped.config["head_dim"], 4);
+  EXPECT_EQ(mapped.config["num_key_value_heads"], 2);
+  EXPECT_EQ(mapped.config["rms_norm_eps"], 1e-5);
+  EXPECT_EQ(mapped.config["rope_theta"], 5e5);
+  EXPECT_EQ(mapped.config["tie_word_embeddings"], true);
+  EXPECT_EQ(mapped.config["bos_token_id"], 1);
+  EXPECT_EQ(mapped.config["eos_token_id"], nlohmann::json({2}));  // 9 is no token
+  EXPECT_TRUE(mapped.model.tensors.contains("model.embed_tokens.weight"));
+}
+
+// Rows of a head of 4: the file has channels 0 2 1 3.
+TEST(GgufArchitecture, RowsOfQueriesAreReordered) {
+  const Mapped mapped(Small().AddFloats("blk.0.attn_q.weight", {8, 8}, std::vector<float>(64)));
+  const MappedTensor& q = mapped.model.tensors.at("model.layers.0.self_attn.q_proj.weight");
+  const std::vector<int64_t> expected{0, 2, 1, 3, 4, 6, 5, 7};
+  for (int64_t row = 0; row < 8; ++row) EXPECT_EQ(q.FileRow(row), expected[static_cast<size_t>(row)]);
+  const Mapped other(Small("qwen2").AddFloats("blk.0.attn_q.weight", {8, 8}, std::vector<float>(64)));
+  EXPECT_EQ(other.model.tensors.at("model.layers.0.self_attn.q_proj.weight").FileRow(1), 1);
+}
+
+TEST(GgufArchitecture, WhatIsNotKnownIsRefusedByName) {
+  ExpectRefused(Small("falcon"), "general.architecture: got 'falcon', expected llama, qwen2, qwen3, olmo2 or gemma3");
+  ExpectRefused(Small().AddText("general.type", "adapter"), "general.type: got 'adapter'");
+  ExpectRefused(Small().AddReal("llama.attention.clamp_kqv", 8), "llama.attention.clamp_kqv: is not supported");
+  ExpectRefused(Small().AddNumber("llama.expert_count", 8), "llama.expert_count: got 8, expected 0");
+  ExpectRefused(Small().AddFlag("llama.attention.causal", false), "llama.attention.causal: got false");
+  ExpectRefused(Small().AddText("llama.rope.scaling.type", "yarn"), "llama.rope.scaling.type: got 'yarn'");
+  ExpectRefused(Small().AddNumber("llama.attention.value_length", 6),
+                "llama.attention.value_length: got 6, expected 4");
+  ExpectRefused(Small("olmo2").AddNumber("olmo2.attention.sliding_window", 6),
+                "olmo2.attention.sliding_window: is not");
+  ExpectRefused(Small().AddFloats("blk.0.ffn_gate_exps.weight", {8, 8}, std::vector<float>(64)),
+                "tensor 'blk.0.ffn_gate_exps.weight': is no part of the llama models");
+  ExpectRefused(Small().AddFloats("blk.00.attn_q.weight", {8, 8}, std::vector<float>(64)), "is no part of");
+  ExpectRefused(Small().AddFloats("rope_freqs.weight", {2}, std::vector<float>{3, 1}),
+                "got divisors that are not those of llama3's rotary scaling");
+  ExpectRefused(Small().AddFloats("blk.0.attn_q.weight", {8, 6}, std::vector<float>(48)),
+                "got 6 rows, expected a multiple of twice the 2 heads");
+}
+
+TEST(GgufArchitecture, AbsurdSizesAreRefused) {
+  GgufBytes file;
+  file.AddText("general.architecture", "llama").AddFloats("token_embd.weight", {8, 3}, std::vector<float>(24));
+  ExpectRefused(file, "llama.attention.head_count: got nothing, expected a positive number");
+  file.AddNumber("llama.attention.head_count", 0x80000000u);
+  ExpectRefused(file, "llama.attention.head_count: got 2147483648, expected a number from 0 to 2147483647");
+  ExpectRefused(GgufBytes().AddText("general.architecture", "llama"), "tensor 'token_embd.weight': got nothing");
+}
+
+TEST(GgufArchitecture, NumbersByLayerMustBeEqual) {
+  GgufBytes same = Small().Add("llama.attention.head_count_kv", 9, GgufBytes::Numbers<int32_t>(5, {1, 1}));
+  EXPECT_EQ(Mapped(same).config["num_key_value_heads"], 1);
+  GgufBytes other = Small().Add("llama.attention.head_count_kv", 9, GgufBytes::Numbers<int32_t>(5, {1, 2}));
+  ExpectRefused(other, "llama.attention.head_count_kv: got numbers that differ by layer");
+}
+
+TEST(GgufArchitecture, GemmasLayersOfWindowsComeInPeriods) {
+  const Mapped mapped(Small("gemma3").AddNumber("gemma3.attention.sliding_window", 6));
+  EXPECT_EQ(mapped.config["model_type"], "gemma3_text");
+  EXPECT_EQ(mapped.config["sliding_window"], 6);
+  EXPECT_EQ(mapped.config["sliding_window_pattern"], 6);
+  EXPECT_EQ(mapped.config["query_pre_attn_scalar"], 4);
+}
+
+}  // namespace
+}  // namespace tare::gguf

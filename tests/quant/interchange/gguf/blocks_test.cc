@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random blocks of every quantized type have the values that gguf-py and libggml give them, bit for bit
+// (tests/data/gguf).
+#include "quant/interchange/gguf/blocks.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "quant/file/mapped_file.h"
+#include "quant/file/sha256.h"
+#include "quant/interchange/gguf/container.h"
+#include "tests/quant/file/temporary_folder.h"
+
+namespace tare::gguf {
+namespace {
+
+TEST(GgufBlocks, AreBitEqualToTheReferences) {
+  const std::filesystem::path folder = std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/gguf";
+  const MappedFile file(folder / "blocks.gguf");
+  const Content content = Parse(file.bytes(), "blocks.gguf");
+  std::istringstream lines(GetFile(folder / "blocks.sha256"));
+  size_t types = 0;
+  for (std::string hash, name; lines >> hash >> name; ++types) {
+    const auto tensor = std::ranges::find(content.tensors, name, &Tensor::name);
+    ASSERT_NE(tensor, content.tensors.end()) << name;
+    const int64_t blocks = std::ssize(tensor->bytes) / tensor->type->bytes;
+    std::vector<float> values(static_cast<size_t>(blocks * tensor->type->values));
+    DequantizeBlocks(tensor->type->type, tensor->bytes.data(), blocks, values.data());
+    EXPECT_EQ(Sha256Hex(std::as_bytes(std::span(values))), hash) << name;
+  }
+  EXPECT_EQ(types, 12u);
+}
+
+// By hand: d = 2, q = 3 and 12.
+TEST(GgufBlocks, OfQ4_0HoldNeighboursSixteenApart) {
+  std::array<uint8_t, 18> block{0x00, 0x40};
+  block[2] = 0xc3;
+  std::array<float, 32> values{};
+  DequantizeBlocks(TensorType::kQ4_0, reinterpret_cast<const std::byte*>(block.data()), 1, values.data());
+  EXPECT_EQ(values[0], -10);
+  EXPECT_EQ(values[16], 8);
+  EXPECT_EQ(values[1], -16);
+}
+
+}  // namespace
+}  // namespace tare::gguf

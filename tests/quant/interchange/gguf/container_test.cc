@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/interchange/gguf/container.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "quant/base/error.h"
+#include "tests/support/gguf_bytes.h"
+
+namespace tare::gguf {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+void ExpectRefused(const std::string& bytes, const char* why) {
+  EXPECT_THAT([&] { Parse(std::as_bytes(std::span(bytes)), "f.gguf"); }, ThrowsMessage<Error>(HasSubstr(why)));
+}
+
+GgufBytes TwoTensors() {
+  GgufBytes file;
+  file.AddText("general.architecture", "llama");
+  file.AddFloats("a", {3, 2}, std::vector<float>{1, 2, 3, 4, 5, 6});
+  file.AddTensor("b", {32}, 8, std::string(34, 'x'));
+  return file;
+}
+
+TEST(GgufContainer, TensorsHaveTheirShapesAndBytes) {
+  for (const uint32_t version : {2u, 3u}) {
+    const std::string bytes = TwoTensors().Bytes(version);
+    const Content content = Parse(std::as_bytes(std::span(bytes)), "f.gguf");
+    EXPECT_EQ(content.metadata.Text("general.architecture"), "llama");
+    ASSERT_EQ(content.tensors.size(), 2u);
+    EXPECT_THAT(content.tensors[0].shape, ElementsAre(2, 3));
+    EXPECT_EQ(content.tensors[0].bytes.size(), 24u);
+    EXPECT_EQ(content.tensors[1].name, "b");
+    EXPECT_EQ(content.tensors[1].type->name, "Q8_0");
+    EXPECT_EQ(static_cast<char>(content.tensors[1].bytes.back()), 'x');
+  }
+}
+
+TEST(GgufContainer, OtherFilesAreRefused) {
+  ExpectRefused("", "first bytes: got 0 bytes");
+  ExpectRefused("GGML....", "does not begin with GGUF");
+  ExpectRefused(TwoTensors().Bytes(1), "version: got 1, expected 2 or 3");
+  ExpectRefused(TwoTensors().Bytes(std::byteswap(3u)), "got a big-endian file");
+}
+
+TEST(GgufContainer, EveryTruncationIsRefused) {
+  const std::string bytes = TwoTensors().Bytes();
+  for (size_t size = 0; size + 32 - 2 < bytes.size(); ++size)  // two bytes of 64 are padding after b
+    ExpectRefused(bytes.substr(0, size), "f.gguf: ");
+}
+
+TEST(GgufContainer, HostileTensorsAreRefused) {
+  const auto refused = [](std::string_view name, const std::vector<uint64_t>& sizes, uint32_t type, uint64_t offset,
+                          const char* why) {
+    ExpectRefused(TwoTensors().AddTensorAt(name, sizes, type, offset).Bytes(), why);
+  };
+  const uint64_t huge = uint64_t{1} << 60;
+  refused("c", {8}, 0, 96, "expected inside the file's 96 bytes");
+  refused("c", {8}, 0, huge * 15, "expected inside");
+  refused("c", {8}, 0, ~uint64_t{0} - 31, "expected inside");
+  refused("c", {8}, 0, 16, "expected a multiple of general.alignment 32");
+  refused("c", {4}, 0, 0, "got bytes that tensor");
+  refused("a", {4}, 0, 64, "occurs twice");
+  refused("c", {huge, huge}, 0, 0, "expected 1 to 2^56 values");
+  refused("c", {~uint64_t{0}}, 0, 0, "expected 1 to 2^56 values");
+  refused("c", {0}, 0, 0, "expected 1 to 2^56 values");
+  refused("c", {huge / 16}, 0, 0, "expected inside");
+  refused("c", {33}, 8, 0, "got rows of 33 values, expected a multiple of Q8_0's block of 32");
+  refused("c", {32}, 23, 0, "got IQ4_XS (type 23), expected F32, F16");
+  refused("c", {}, 0, 0, "got 0 dimensions");
+  refused("c", {1, 1, 1, 1, 1}, 0, 0, "got 5 dimensions");
+}
+
+TEST(GgufContainer, AlignmentIsAPowerOfTwo) {
+  GgufBytes file;
+  ExpectRefused(file.AddNumber("general.alignment", 48).Bytes(), "expected a power of two");
+  ExpectRefused(GgufBytes().AddNumber("general.alignment", 0).Bytes(), "expected a power of two");
+}
+
+}  // namespace
+}  // namespace tare::gguf
