@@ -50,13 +50,27 @@ float ElementAt(const TensorView& tensor, int64_t i) {
   }
 }
 
-void RequireFinite(const StoredScales& scales, const std::string& where) {
+// The largest magnitude. Throws Error for NaN and infinities.
+float LargestOf(const StoredScales& scales, const std::string& where) {
+  float largest = 0.0f;
   for (int64_t i = 0; i < static_cast<int64_t>(scales.tensor->elements()); ++i) {
     const float value = ElementAt(*scales.tensor, i) / scales.divisor;
     if (!std::isfinite(value))
       Fail("{}: '{}', index {}: got a scale of {}, expected a finite one; try the checkpoint's source", where,
            scales.tensor->name, i, value);
+    largest = std::max(largest, std::fabs(value));
   }
+  return largest;
+}
+
+// The largest magnitude of the values of all codes; infinite if a code has none.
+float WidestOf(const PackedCodes& codes, const std::array<float, 256>& values) {
+  float widest = 0.0f;
+  for (size_t code = 0; code < size_t{1} << codes.bits; ++code) {
+    if (!std::isfinite(values[code])) return std::numeric_limits<float>::infinity();
+    widest = std::max(widest, std::fabs(values[code]));
+  }
+  return widest;
 }
 
 }  // namespace
@@ -68,8 +82,11 @@ float StoredScales::At(int64_t row, int64_t group) const {
 
 GroupedMatrix::GroupedMatrix(GroupedParts parts, const CheckpointFiles& files)
     : ForeignMatrix(parts.out, parts.in), parts_(std::move(parts)), files_(files) {
-  RequireFinite(parts_.scales, parts_.where);
-  if (parts_.added) RequireFinite(*parts_.added, parts_.where);
+  float most = WidestOf(parts_.codes, parts_.values);
+  if (parts_.zeros) most += WidestOf(*parts_.zeros, parts_.zero_values);
+  most *= LargestOf(parts_.scales, parts_.where);
+  if (parts_.added) most += LargestOf(*parts_.added, parts_.where);
+  always_finite_ = std::isfinite(most);
 }
 
 void GroupedMatrix::Row(int64_t row, float* y) const {
@@ -94,7 +111,7 @@ void GroupedMatrix::Row(int64_t row, float* y) const {
   if (parts_.added) {
     for (int64_t c = 0; c < in(); ++c) y[c] += parts_.added->At(row, c / parts_.columns);
   }
-  for (int64_t c = 0; c < in(); ++c) {
+  for (int64_t c = 0; c < in() && !always_finite_; ++c) {
     if (!std::isfinite(y[c]))
       Fail("{}, row {}, column {}: code {} makes {}; expected finite weights; try the checkpoint's source",
            parts_.where, row, c, codes[c], y[c]);

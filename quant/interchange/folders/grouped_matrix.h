@@ -60,6 +60,7 @@ class GroupedMatrix : public ForeignMatrix {
  private:
   GroupedParts parts_;
   const CheckpointFiles& files_;
+  bool always_finite_ = false;  // by the largest scale and value
 };
 
 // Values of unsigned codes less `offset`, of two's complement, of E4M3 and of E2M1.

@@ -41,7 +41,7 @@ TEST(PackedCodes, EveryWidthWithAndWithoutGaps) {
                           .bits = bits,
                           .per_word = per_word,
                           .stream_step = WordsOf(count, bits, per_word, 32)};
-        std::vector<uint8_t> row(static_cast<size_t>(count));
+        std::vector<uint8_t> row(static_cast<size_t>(count)), across(3);
         for (int64_t s = 0; s < 3; ++s) {
           codes.along_rows = true;
           codes.Row(s, count, row.data());
@@ -52,6 +52,8 @@ TEST(PackedCodes, EveryWidthWithAndWithoutGaps) {
             EXPECT_EQ(codes.At(s, i), expected);
             codes.along_rows = false;
             EXPECT_EQ(codes.At(i, s), expected);
+            codes.Row(i, 3, across.data());
+            EXPECT_EQ(across[static_cast<size_t>(s)], expected);
           }
         }
       }
