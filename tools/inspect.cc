@@ -105,6 +105,7 @@ Json Describe(const Model& model) {
     }
     json["bits_per_weight"] = all.BitsPerWeight();
     json["foreign"] = stored.foreign;
+    json["notes"] = model.files().notes();
   }
   if (const std::vector<std::string> names = TokenizersOf(model.folder()); !names.empty()) json["tokenizers"] = names;
   for (const LayerWeights& layer : model.layers()) {
@@ -134,14 +135,26 @@ void PrintQuantized(const Json& j) {
   }
 }
 
+// Lines of at most 80 columns, broken at blanks.
+void PrintNote(std::string_view note) {
+  constexpr size_t kWidth = 76;
+  for (const char* indent = "  "; !note.empty(); indent = "    ") {
+    const size_t blank = note.size() <= kWidth ? note.npos : note.rfind(' ', kWidth);
+    PrintLine("{}{}", indent, note.substr(0, blank));
+    note.remove_prefix(blank == note.npos ? note.size() : blank + 1);
+  }
+}
+
 void PrintForeign(const Json& j) {
   for (const auto& [scheme, totals] : j["schemes"].items())
-    PrintLine("  quantized as {}: {}, {:.2f} bits per weight", scheme,
-              Counted(totals["matrices"].get<int64_t>(), "tensor"), totals["bits_per_weight"].get<double>());
+    PrintNote(Formatted("quantized as {}: {}, {:.2f} bits per weight", scheme,
+                        Counted(totals["matrices"].get<int64_t>(), "tensor"), totals["bits_per_weight"].get<double>()));
+  for (const Json& note : j["notes"]) PrintNote(note.get<std::string>());
   PrintLine("  quantized weights together: {:.2f} bits per weight", j["bits_per_weight"].get<double>());
   PrintLine("  {:<42} {:<18} {:>10} {:>5}", "matrix", "scheme", "bytes", "bits");
   for (const Json& m : j["foreign"]) {
-    PrintLine("  {:<42} {:<18} {:>10} {:>5.2f}", m["tensor"].get<std::string>(), m["scheme"].get<std::string>(),
+    const std::string scheme = m["scheme"].get<std::string>();  // "TOOL FORMAT"
+    PrintLine("  {:<42} {:<18} {:>10} {:>5.2f}", m["tensor"].get<std::string>(), scheme.substr(scheme.find(' ') + 1),
               m["bytes"].get<int64_t>(), m["bits_per_weight"].get<double>());
   }
 }

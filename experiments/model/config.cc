@@ -61,7 +61,7 @@ ModelConfig ParseConfig(std::string_view text, const std::string& where) {
 }
 
 ModelConfig LoadConfig(const std::filesystem::path& path) {
-  const std::optional<std::string> text = CheckpointText(path, "config.json");
+  const std::optional<std::string> text = ModelConfigText(path);
   const std::string where = (path / "config.json").string();
   if (!text) Fail("{}: no such file; expected a checkpoint in Hugging Face layout (config.json, *.safetensors)", where);
   return ParseConfig(*text, where);

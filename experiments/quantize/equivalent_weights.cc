@@ -132,7 +132,7 @@ AlignedBuffer<float> Changed(const WeightMatrix& stored, const TensorChange& cha
 }  // namespace
 
 std::string ConfigOf(const std::filesystem::path& model) {
-  const std::optional<std::string> text = CheckpointText(model, "config.json");
+  const std::optional<std::string> text = ModelConfigText(model);
   TARE_CHECK(text.has_value());
   return *text;
 }

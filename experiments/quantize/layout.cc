@@ -35,7 +35,7 @@ bool HasHeadNormWeight(const ModelConfig& c) {
 
 // config.json of the target family, without the source family's own keys.
 std::string TargetConfig(const std::filesystem::path& model, const ModelConfig& from, const std::string& to) {
-  auto config = ParseOrderedJson(*CheckpointText(model, "config.json"), (model / "config.json").string());
+  auto config = ParseOrderedJson(*ModelConfigText(model), (model / "config.json").string());
   for (const char* key : {"architectures", "auto_map", "rotary_layout", "head_pairing", "head_norm_weight",
                           "attn_rms_norm_eps", "lambda_init"})
     config.erase(key);

@@ -120,7 +120,7 @@ class Job {
       : method_(job.method),
         model_(model),
         where_(model.string()),
-        config_text_(CheckpointText(model, "config.json").value_or("")),
+        config_text_(ModelConfigText(model).value_or("")),
         config_(LoadConfig(model)),
         sites_(WeightSites(config_)),
         files_(model),

@@ -76,23 +76,6 @@ const T* FindIn(const std::map<std::string, T>& values, std::string_view name) {
   return found == values.end() ? nullptr : &found->second;
 }
 
-class FolderSource : public CheckpointSource {
- public:
-  explicit FolderSource(const fs::path& path) : files_(path) {}
-
-  std::vector<std::string> names() const override { return files_.names(); }
-  const TensorView* Find(std::string_view name) const override { return files_.Find(name); }
-  void Release(const std::string& name) const override {
-    const TensorView* tensor = Find(name);
-    if (tensor == nullptr) Fail("tensor '{}': not in this checkpoint", name);
-    files_.Release(*tensor);
-  }
-  std::string ContentHash() const override { return files_.ContentHash(); }
-
- private:
-  CheckpointFiles files_;
-};
-
 class QuantizedSource : public CheckpointSource {
  public:
   explicit QuantizedSource(const fs::path& path) : path_(path), file_(path) {}
@@ -118,7 +101,7 @@ class QuantizedSource : public CheckpointSource {
 std::unique_ptr<const CheckpointSource> SourceAt(const fs::path& path) {
   if (IsGgufFile(path)) return OpenGguf(path);
   if (IsQuantizedFile(path)) return std::make_unique<QuantizedSource>(path);
-  return std::make_unique<FolderSource>(path);
+  return OpenFolderCheckpoint(path);
 }
 
 }  // namespace

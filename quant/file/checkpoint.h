@@ -31,12 +31,16 @@ class CheckpointSource {
   virtual void Release(const std::string& name) const = 0;
   virtual std::string ContentHash() const = 0;
   virtual const QuantizedCheckpoint* quantized() const { return nullptr; }
+  virtual std::vector<std::string> notes() const { return {}; }
 };
 
 // A GGUF file, or all of a model's parts where one is given, and the small files that a folder would have. Defined in
 // quant/interchange/gguf, which knows the format.
 std::unique_ptr<const CheckpointSource> OpenGguf(const std::filesystem::path& path);
 std::optional<std::string> GgufText(const std::filesystem::path& path, const std::string& name);
+
+// A folder in Hugging Face layout. Defined in quant/interchange/folders, which knows what config.json says of codes.
+std::unique_ptr<const CheckpointSource> OpenFolderCheckpoint(const std::filesystem::path& folder);
 
 class Checkpoint {
  public:
@@ -50,6 +54,8 @@ class Checkpoint {
   std::vector<std::string> names() const { return source_->names(); }  // sorted
   int64_t total_bytes() const;                                         // of tensors, codes and scales
   SchemesInUse schemes() const;                                        // of other tools' matrices
+  // What was decided about them, and what the user may want to do, a sentence each.
+  std::vector<std::string> notes() const { return source_->notes(); }
 
   // Gives back the memory under a tensor or matrix; touching it reads it again.
   void Release(const std::string& name) const { source_->Release(name); }
@@ -82,5 +88,7 @@ std::map<std::string, std::string> ModelFileHashes(const std::filesystem::path& 
 // A small file of a checkpoint: config.json (with the entries of tensor-names.json), or a file of the tokenizer;
 // nullopt if there is none. Throws Error if path is neither a folder nor a quantized checkpoint.
 std::optional<std::string> CheckpointText(const std::filesystem::path& path, const std::string& name);
+// config.json of the model alone: without the quantization_config that Checkpoint has read or refused.
+std::optional<std::string> ModelConfigText(const std::filesystem::path& path);
 
 }  // namespace tare

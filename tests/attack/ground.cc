@@ -82,6 +82,7 @@ const std::vector<Subject>& Subjects() {
       {"stats", "m", "--input", "t.txt", "--out", "out/s.h5", "--formats", "int4/row"},
       {"quantize", "m", "--plan", "weights=int4/group16", "--method", "gptq", "--calibrate", "i.h5", "--out",
        "out/q.h5"}};
+  static const Words foreign{"eval", "o", "--tasks", "perplexity=o/expected.safetensors", "--json", "-"};
   static const std::vector<Words> input{{"eval", "m", "--tasks", "perplexity=i.h5", "--json", "-"},
                                         {"stats", "m", "--input", "i.h5"}};
   static const std::vector<Subject> subjects{
@@ -100,6 +101,12 @@ const std::vector<Subject>& Subjects() {
         {"eval", "f.gguf", "--tasks", "perplexity=t.txt", "--json", "-"},
         {"quantize", "f.gguf", "--plan", "weights=int4/channel", "--out", "out/q.h5"},
         {"convert", "f.gguf", "--to", "llama", "--out", "out/f"}}},
+      {"o/config.json", Form::kJson, {{"inspect", "o", "--json", "-"}, foreign}},
+      {"o/model.safetensors", Form::kSafetensors, {foreign}},
+      {"w/config.json", Form::kJson, {{"inspect", "w", "--json", "-"}}},
+      {"w/model.safetensors",
+       Form::kSafetensors,
+       {{"quantize", "w", "--plan", "weights=int4/group16", "--out", "out/q.h5", "--json", "-"}}},
       {"t.txt", Form::kText, {model[1], {"stats", "m", "--input", "t.txt", "--csv", "out/s.csv"}}},
       {"i.safetensors",
        Form::kSafetensors,
@@ -233,6 +240,8 @@ void MakeGround(const fs::path& folder, const std::string& program, const fs::pa
   }
   fs::copy(folder / "m", folder / "n");
   fs::copy(source / "tests/data/golden/clip-vision", folder / "v");
+  fs::copy(source / "tests/data/interchange/llama-gptq", folder / "o");
+  fs::copy(source / "tests/data/interchange/llama-compressed-int4", folder / "w");
   PutFile(folder / "n" / "tensor-names.json", kNames);
   PutFile(folder / "t.txt", kText);
   std::string prose;

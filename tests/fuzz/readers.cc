@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -29,6 +30,7 @@
 #include "quant/file/strict_json.h"
 #include "quant/file/tensor_names.h"
 #include "quant/format/listed_grid.h"
+#include "quant/interchange/folders/quantization_config.h"
 #include "quant/plan/plan.h"
 #include "quant/statistics/statistics_file.h"
 #include "tests/quant/file/temporary_folder.h"
@@ -177,6 +179,42 @@ void ReadTensorNames(std::string_view bytes) {
   }
 }
 
+// All rows of what another tool's reader takes.
+void TakeRows(const std::string& config, const CheckpointFiles& files) {
+  ModuleTensors tensors(files, "folder");
+  const ForeignModel model = ReadForeignModel(config, "config.json", tensors);
+  for (const auto& [name, matrix] : model.matrices) {
+    Require(matrix->in() <= int64_t{1} << 20, "a matrix wider than its file");
+    std::vector<float> row(static_cast<size_t>(matrix->in()));
+    for (int64_t r = 0; r < matrix->out(); ++r) {
+      matrix->Row(r, row.data());
+      Require(std::ranges::all_of(row, [](float x) { return std::isfinite(x); }), "a value that is not finite");
+    }
+  }
+}
+
+// A config.json with quantization_config; its key "tensors" names the folder of the tensors.
+void ReadScheme(std::string_view bytes) {
+  static const std::filesystem::path folders = TARE_SOURCE_DIR "/tests/data/interchange";
+  static std::map<std::string, CheckpointFiles> known;
+  const nlohmann::json json = ParseJson(bytes, "config.json");
+  const bool named = json.is_object() && json.contains("tensors") && json["tensors"].is_string();
+  for (const char* name : {"gptq", "auto-round", "awq", "compressed-packed-0.18", "compressed-bytes"}) {
+    if (!named || json["tensors"] != name) continue;
+    TakeRows(std::string(bytes), known.try_emplace(name, folders / name).first->second);
+  }
+}
+
+// A model.safetensors whose metadata have the config.json as well.
+void ReadForeignTensors(std::string_view bytes) {
+  static const TemporaryFolder folder;
+  std::filesystem::remove(folder / "model.safetensors");
+  PutFile(folder / "model.safetensors", bytes);
+  const CheckpointFiles files(folder.path());
+  const auto& metadata = files.files().at(0).metadata();
+  if (const auto config = metadata.find("config"); config != metadata.end()) TakeRows(config->second, files);
+}
+
 constexpr Reader kReaders[] = {
     {"safetensors", damage::Form::kSafetensors, ReadSafetensors},
     {"json", damage::Form::kJson, ReadJsonText},
@@ -199,6 +237,8 @@ constexpr Reader kReaders[] = {
     {"layout", damage::Form::kJson, ReadLayout},
     {"statistics", damage::Form::kHdf5, ReadStatisticsFile},
     {"tensor_names", damage::Form::kJson, ReadTensorNames},
+    {"scheme", damage::Form::kJson, ReadScheme},
+    {"foreign", damage::Form::kSafetensors, ReadForeignTensors},
 };
 
 }  // namespace

@@ -58,7 +58,8 @@ order() {
   [ -z "$hits" ] || { echo "$hits"; bad=1; }
 }
 
-order quant base format algorithms interchange file interchange/gguf plan observe calibrate statistics
+order quant base format algorithms interchange file interchange/gguf interchange/folders plan observe calibrate \
+  statistics
 order kernels elementwise product linear attention attention/float attention/integer cache decode
 order experiments text text/tokenizer table arrays significance plan plan/simulated model model/families passes bench \
   tasks/items tasks tasks/made quantize \

@@ -190,7 +190,7 @@ TEST_F(BadConfigTest, UnknownFamiliesAndFeatures) {
   RefusedConfig("llama-mha", [](nlohmann::json& config) { config["hidden_act"] = "gelu"; },
                 {"hidden_act: got 'gelu', expected silu"});
   RefusedConfig("llama-mha", [](nlohmann::json& config) { config["quantization_config"] = {{"bits", 4}}; },
-                {"quantization_config", "not supported"});
+                {"quantization_config: quant_method: missing"});
 }
 
 TEST_F(BadConfigTest, HeadsThatDoNotDivide) {

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A checkpoint folder in Hugging Face layout as the source of a Checkpoint: its tensors, and the matrices that another
+// tool quantized, where config.json has a quantization_config.
+#include <algorithm>
+
+#include "quant/base/error.h"
+#include "quant/file/checkpoint.h"
+#include "quant/interchange/folders/quantization_config.h"
+
+namespace tare {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where another tool quantized the folder, its matrices take the places of the tensors that they consist of.
+class FolderCheckpoint : public CheckpointSource {
+ public:
+  explicit FolderCheckpoint(const fs::path& path) : files_(path), tensors_(files_, path.string()) {
+    const std::optional<std::string> config = CheckpointText(path, "config.json");
+    if (config) model_ = ReadForeignModel(*config, (path / "config.json").string(), tensors_);
+  }
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const std::string& name : files_.names()) {
+      if (!tensors_.IsTaken(name)) names.push_back(name);
+    }
+    for (const auto& [name, matrix] : model_.matrices) names.push_back(name);
+    std::ranges::sort(names);
+    return names;
+  }
+  const TensorView* Find(std::string_view name) const override {
+    return tensors_.IsTaken(std::string(name)) ? nullptr : files_.Find(name);
+  }
+  const ForeignMatrix* FindForeign(std::string_view name) const override {
+    const auto found = model_.matrices.find(name);
+    return found == model_.matrices.end() ? nullptr : found->second.get();
+  }
+  void Release(const std::string& name) const override {
+    if (const ForeignMatrix* matrix = FindForeign(name)) return matrix->Release();
+    const TensorView* tensor = Find(name);
+    if (tensor == nullptr) Fail("tensor '{}': not in this checkpoint", name);
+    files_.Release(*tensor);
+  }
+  std::string ContentHash() const override { return files_.ContentHash(); }
+  std::vector<std::string> notes() const override { return model_.notes; }
+
+ private:
+  CheckpointFiles files_;
+  ModuleTensors tensors_;
+  ForeignModel model_;
+};
+
+}  // namespace
+
+std::unique_ptr<const CheckpointSource> OpenFolderCheckpoint(const fs::path& folder) {
+  return std::make_unique<FolderCheckpoint>(folder);
+}
+
+std::optional<std::string> ModelConfigText(const fs::path& path) {
+  std::optional<std::string> text = CheckpointText(path, "config.json");
+  std::error_code error;
+  if (text && fs::is_directory(path, error)) text = WithoutQuantizationConfig(*text, (path / "config.json").string());
+  return text;
+}
+
+}  // namespace tare

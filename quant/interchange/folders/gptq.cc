@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/interchange/folders/gptq.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/interchange/folders/name_pattern.h"
+
+namespace tare {
+namespace {
+
+constexpr int64_t kMostInGroup = int64_t{1} << 31;  // of a group; no matrix has as many
+constexpr std::array<int, 4> kBits{2, 3, 4, 8};
+
+std::string GptqScheme(const GptqSettings& s) {
+  return s.group < 0 ? Formatted("{} int{}/channel", s.tool, s.bits)
+                     : Formatted("{} int{}/group{}", s.tool, s.bits, s.group);
+}
+
+// Groups of columns by X.g_idx. Throws Error for one that has no scale.
+std::vector<int32_t> ReadGroups(const TensorView& g_idx, const std::string& where, int64_t groups) {
+  std::vector<int32_t> group_of(g_idx.elements());
+  std::memcpy(group_of.data(), g_idx.bytes.data(), g_idx.bytes.size());
+  for (size_t c = 0; c < group_of.size(); ++c) {
+    if (group_of[c] < 0 || group_of[c] >= groups)
+      Fail("{}, index {}: got group {}, expected 0 to {}", where, c, group_of[c], groups - 1);
+  }
+  return group_of;
+}
+
+GroupedParts GptqParts(const std::string& module, const GptqSettings& s, ModuleTensors& tensors) {
+  const TensorView& codes = tensors.TakeMatrix(module, "qweight", {DType::kI32});
+  const TensorView& zeros = tensors.TakeMatrix(module, "qzeros", {DType::kI32});
+  const TensorView& scales = tensors.TakeMatrix(module, "scales", {DType::kF16, DType::kBF16, DType::kF32});
+  const std::string name = module + ".weight", scheme = GptqScheme(s);
+  const int64_t out = codes.shape[1], words = codes.shape[0];
+  if (words % s.bits != 0 && 32 % s.bits != 0)
+    Fail("{}: got {} rows, expected a multiple of {}: {}", tensors.Where(codes.name), words, s.bits, scheme);
+  const int64_t in = words * 32 / s.bits;
+  const int64_t columns = s.group < 0 ? in : s.group, groups = in / columns + (in % columns != 0 ? 1 : 0);
+  if (out * s.bits % 32 != 0)
+    Fail("{}: got {} columns, expected ones that fill words of 32 bits: {}", tensors.Where(codes.name), out, scheme);
+  const std::string because = Formatted("{} [{}, {}] is {} in quantization_config", name, out, in, scheme);
+  tensors.Require(scales, {groups, out}, because);
+  tensors.Require(zeros, {groups, out * s.bits / 32}, because);
+  GroupedParts parts{.name = name, .where = tensors.Where(name), .scheme = scheme, .out = out, .in = in};
+  parts.codes = {.words = codes.bytes.data(), .bits = s.bits, .word_step = out, .stream_step = 1};
+  parts.values = parts.zero_values = IntegerValues(0);
+  parts.zeros =
+      PackedCodes{.words = zeros.bytes.data(), .bits = s.bits, .stream_step = zeros.shape[1], .along_rows = false};
+  parts.scales = {.tensor = &scales, .row_step = 1, .group_step = out};
+  parts.groups = groups;
+  parts.columns = columns;
+  parts.tensors = {&codes, &zeros, &scales};
+  if (tensors.Find(module, "g_idx") != nullptr) {
+    const TensorView& g_idx = tensors.Take(module, "g_idx", {DType::kI32});
+    tensors.Require(g_idx, {in}, because);
+    parts.group_of = ReadGroups(g_idx, tensors.Where(g_idx.name), groups);
+    parts.tensors.push_back(&g_idx);
+  } else if (s.ordered) {
+    Fail("{}: missing, where quantization_config says desc_act: true; try downloading the checkpoint again",
+         tensors.Where(module + ".g_idx"));
+  }
+  return parts;
+}
+
+// `dynamic`: patterns of modules, the first that matches counts; "-:" before one leaves its modules as they are.
+class DynamicSettings {
+ public:
+  DynamicSettings(SchemeKeys& keys, GptqSettings all) : all_(std::move(all)) {
+    const Json* dynamic = keys.Find("dynamic");
+    if (dynamic == nullptr) return;
+    const std::string where = keys.where() + ": dynamic";
+    if (!dynamic->is_object()) keys.Wrong("dynamic", "an object of patterns");
+    for (const auto& [key, value] : dynamic->items()) {
+      const std::string place = Formatted("{}: '{}'", where, key);
+      const bool leaves = key.starts_with("-:"), marked = leaves || key.starts_with("+:");
+      Rule rule{NamePattern(std::string_view(key).substr(marked ? 2 : 0), place), std::nullopt};
+      SchemeKeys own(value, place);
+      if (!leaves) {
+        rule.settings = ReadGptqSettings(own, all_);
+        own.Ignore({"mse", "damp_percent", "damp_auto_increment", "act_group_aware"});
+        own.RefuseOthers();
+      }
+      rules_.push_back(std::move(rule));
+    }
+  }
+
+  std::optional<GptqSettings> operator()(const std::string& module) const {
+    for (const Rule& rule : rules_) {
+      if (rule.pattern.MatchesStart(module)) return rule.settings;
+    }
+    return all_;
+  }
+
+ private:
+  struct Rule {
+    NamePattern pattern;
+    std::optional<GptqSettings> settings;
+  };
+
+  GptqSettings all_;
+  std::vector<Rule> rules_;
+};
+
+StoredZeros ReadFormat(SchemeKeys& keys) {
+  keys.Only("checkpoint_format", {"\"gptq\"", "\"gptq_v2\""});
+  keys.Only("format", {"\"gptq\"", "\"gptq_v2\""});
+  const std::string format = keys.Text("checkpoint_format", keys.Text("format", "gptq"));
+  return format == "gptq_v2" ? StoredZeros::kAsTheyAre : StoredZeros::kLessOne;
+}
+
+// What was quantized how, and how other programs run it.
+void IgnoreGptqHistory(SchemeKeys& keys) {
+  keys.Ignore({"meta",
+               "damp_percent",
+               "damp_auto_increment",
+               "static_groups",
+               "true_sequential",
+               "mse",
+               "model_name_or_path",
+               "model_file_base_name",
+               "act_group_aware",
+               "hyb_act",
+               "batch_size",
+               "block_name_to_quantize",
+               "cache_block_outputs",
+               "dataset",
+               "exllama_config",
+               "max_input_length",
+               "model_seqlen",
+               "module_name_preceding_first_block",
+               "modules_in_block_to_quantize",
+               "pad_token_id",
+               "tokenizer",
+               "use_cuda_fp16",
+               "use_exllama",
+               "disable_exllama",
+               "backend",
+               "lm_head",
+               "quantizer",
+               "parallel_packing",
+               "offload_to_disk",
+               "offload_to_disk_path",
+               "device",
+               "compute_device_filter",
+               "foem",
+               "gptaq",
+               "gptaq_alpha",
+               "v2",
+               "v2_alpha",
+               "v2_memory_device",
+               "failsafe",
+               "failsafe_with_rtn",
+               "auto_forward_data_parallel",
+               "vram_strategy",
+               "gc_mode",
+               "wait_for_submodule_finalizers",
+               "fallback",
+               "weight_only",
+               "process",
+               "pack_impl"});
+}
+
+}  // namespace
+
+GptqSettings ReadGptqSettings(SchemeKeys& keys, GptqSettings settings) {
+  settings.bits = static_cast<int>(keys.Integer("bits", 2, 8, settings.bits));
+  if (!std::ranges::contains(kBits, settings.bits)) keys.Wrong("bits", "2, 3, 4 or 8");
+  settings.group = keys.Integer("group_size", -1, kMostInGroup, settings.group);
+  if (settings.group == 0) keys.Wrong("group_size", "-1 or a positive number");
+  settings.symmetric = keys.Flag("sym", settings.symmetric);
+  settings.ordered = keys.Flag("desc_act", settings.ordered);
+  return settings;
+}
+
+void ReadGptqMatrices(const SettingsOfModule& settings, StoredZeros configured, const std::string& where,
+                      ModuleTensors& tensors, ForeignModel& model) {
+  std::vector<GroupedParts> all;
+  ZeroPointVotes votes(where, configured);
+  for (const std::string& module : tensors.ModulesWith("qweight")) {
+    const std::optional<GptqSettings> of_module = settings(module);
+    if (!of_module)
+      Fail("{}: got codes, expected a plain weight: {} leaves this module as it is", tensors.Where(module + ".qweight"),
+           where);
+    all.push_back(GptqParts(module, *of_module, tensors));
+    votes.Add(all.back(), of_module->symmetric);
+  }
+  tensors.CheckNothingLeft({"qweight", "qzeros", "scales", "g_idx"});
+  const StoredZeros stored = votes.Decide(model.notes);
+  for (GroupedParts& parts : all) {
+    parts.zeros = ZeroCodes(*parts.zeros, stored);
+    const std::string name = parts.name;
+    model.matrices.emplace(name, std::make_unique<GroupedMatrix>(std::move(parts), tensors.files()));
+  }
+}
+
+ForeignModel ReadGptq(SchemeKeys& keys, ModuleTensors& tensors) {
+  keys.Integer("bits", 2, 8);  // not left out
+  const GptqSettings all = ReadGptqSettings(keys, {});
+  const DynamicSettings settings(keys, all);
+  const StoredZeros configured = ReadFormat(keys);
+  keys.Only("pack_dtype", {"\"int32\""});
+  for (const char* key : {"adapter", "rotation", "lora", "modules_to_not_convert", "preprocessors", "hadamard"})
+    keys.Only(key, {});
+  keys.Only("is_marlin_format", {"false"});
+  IgnoreGptqHistory(keys);
+  keys.RefuseOthers();
+  ForeignModel model;
+  ReadGptqMatrices(settings, configured, keys.where(), tensors, model);
+  return model;
+}
+
+}  // namespace tare

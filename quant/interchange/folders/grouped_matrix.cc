@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/interchange/folders/grouped_matrix.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "quant/base/error.h"
+#include "quant/base/float16.h"
+
+namespace tare {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+// Sign, 4 bits of exponent with bias 7, 3 of mantissa; 0x7f and 0xff are NaN, and there is no infinity.
+float E4M3Value(uint32_t code) {
+  const uint32_t magnitude = code & 0x7f, exponent = magnitude >> 3, mantissa = magnitude & 7;
+  if (magnitude == 0x7f) return kNaN;
+  const float value = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
+                                    : std::ldexp(static_cast<float>(8 + mantissa), static_cast<int>(exponent) - 10);
+  return (code & 0x80) != 0 ? -value : value;
+}
+
+// 2^(code - 127); 255 is NaN.
+float E8M0Value(uint32_t code) { return code == 255 ? kNaN : std::ldexp(1.0f, static_cast<int>(code) - 127); }
+
+float ElementAt(const TensorView& tensor, int64_t i) {
+  const std::byte* at = tensor.bytes.data() + i * (Bits(tensor.dtype) / 8);
+  switch (tensor.dtype) {
+    case DType::kF32: {
+      float value;
+      std::memcpy(&value, at, sizeof value);
+      return value;
+    }
+    case DType::kF16:
+    case DType::kBF16: {
+      uint16_t bits;
+      std::memcpy(&bits, at, sizeof bits);
+      return tensor.dtype == DType::kF16 ? FloatFromF16(bits) : FloatFromBf16(bits);
+    }
+    case DType::kF8E4M3:
+      return E4M3Value(static_cast<uint32_t>(*at));
+    case DType::kF8E8M0:
+    case DType::kU8:
+      return E8M0Value(static_cast<uint32_t>(*at));
+    default:
+      TARE_CHECK(false);
+  }
+}
+
+// The largest magnitude. Throws Error for NaN and infinities.
+float LargestOf(const StoredScales& scales, const std::string& where) {
+  float largest = 0.0f;
+  for (int64_t i = 0; i < static_cast<int64_t>(scales.tensor->elements()); ++i) {
+    const float value = ElementAt(*scales.tensor, i) / scales.divisor;
+    if (!std::isfinite(value))
+      Fail("{}: '{}', index {}: got a scale of {}, expected a finite one; try the checkpoint's source", where,
+           scales.tensor->name, i, value);
+    largest = std::max(largest, std::fabs(value));
+  }
+  return largest;
+}
+
+// The largest magnitude of the values of all codes; infinite if a code has none.
+float WidestOf(const PackedCodes& codes, const std::array<float, 256>& values) {
+  float widest = 0.0f;
+  for (size_t code = 0; code < size_t{1} << codes.bits; ++code) {
+    if (!std::isfinite(values[code])) return std::numeric_limits<float>::infinity();
+    widest = std::max(widest, std::fabs(values[code]));
+  }
+  return widest;
+}
+
+}  // namespace
+
+float StoredScales::At(int64_t row, int64_t group) const {
+  const float value = ElementAt(*tensor, row / rows * row_step + group * group_step);
+  return divisor == 1.0f ? value : value / divisor;
+}
+
+GroupedMatrix::GroupedMatrix(GroupedParts parts, const CheckpointFiles& files)
+    : ForeignMatrix(parts.out, parts.in), parts_(std::move(parts)), files_(files) {
+  float most = WidestOf(parts_.codes, parts_.values);
+  if (parts_.zeros) most += WidestOf(*parts_.zeros, parts_.zero_values);
+  most *= LargestOf(parts_.scales, parts_.where);
+  if (parts_.added) most += LargestOf(*parts_.added, parts_.where);
+  always_finite_ = std::isfinite(most);
+}
+
+void GroupedMatrix::Row(int64_t row, float* y) const {
+  std::vector<uint8_t> codes(static_cast<size_t>(in()));
+  std::vector<float> scale(static_cast<size_t>(parts_.groups)), zero(scale.size(), 0.0f);
+  parts_.codes.Row(row, in(), codes.data());
+  for (int64_t g = 0; g < parts_.groups; ++g) scale[g] = parts_.scales.At(row, g);
+  if (parts_.zeros) {
+    for (int64_t g = 0; g < parts_.groups; ++g) zero[g] = parts_.zero_values[parts_.zeros->At(row, g)];
+  }
+  if (parts_.group_of.empty()) {
+    for (int64_t g = 0, c = 0; g < parts_.groups; ++g) {
+      for (const int64_t end = std::min(in(), c + parts_.columns); c < end; ++c)
+        y[c] = (parts_.values[codes[c]] - zero[g]) * scale[g];
+    }
+  } else {
+    for (int64_t c = 0; c < in(); ++c) {
+      const auto g = static_cast<size_t>(parts_.group_of[c]);
+      y[c] = (parts_.values[codes[c]] - zero[g]) * scale[g];
+    }
+  }
+  if (parts_.added) {
+    for (int64_t c = 0; c < in(); ++c) y[c] += parts_.added->At(row, c / parts_.columns);
+  }
+  for (int64_t c = 0; c < in() && !always_finite_; ++c) {
+    if (!std::isfinite(y[c]))
+      Fail("{}, row {}, column {}: code {} makes {}; expected finite weights; try the checkpoint's source",
+           parts_.where, row, c, codes[c], y[c]);
+  }
+}
+
+int64_t GroupedMatrix::bytes() const {
+  int64_t bytes = 0;
+  for (const TensorView* tensor : parts_.tensors) bytes += static_cast<int64_t>(tensor->bytes.size());
+  return bytes;
+}
+
+void GroupedMatrix::Release() const {
+  for (const TensorView* tensor : parts_.tensors) files_.Release(*tensor);
+}
+
+std::array<float, 256> IntegerValues(int offset) {
+  std::array<float, 256> values;
+  for (int code = 0; code < 256; ++code) values[static_cast<size_t>(code)] = static_cast<float>(code - offset);
+  return values;
+}
+
+std::array<float, 256> SignedByteValues() {
+  std::array<float, 256> values;
+  for (size_t code = 0; code < 256; ++code) values[code] = static_cast<float>(static_cast<int8_t>(code));
+  return values;
+}
+
+std::array<float, 256> E4M3Values() {
+  std::array<float, 256> values;
+  for (uint32_t code = 0; code < 256; ++code) values[code] = E4M3Value(code);
+  return values;
+}
+
+std::array<float, 256> E2M1Values() {
+  constexpr std::array<float, 8> kMagnitudes{0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+  std::array<float, 256> values;
+  values.fill(kNaN);
+  for (size_t code = 0; code < 16; ++code) values[code] = code < 8 ? kMagnitudes[code] : -kMagnitudes[code - 8];
+  return values;
+}
+
+}  // namespace tare

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// What nearly every scheme stores is one formula. For row r and column c of W [out, in], in group g of the columns:
+//
+//   W(r, c) = (value[code(r, c)] - zero[zero code(r, g)]) * scale(r, g) + added(r, g)
+//
+// value: what a code stands for, an integer or a number of FP8, FP4 or NF4. Integers and their differences are exact in
+// f32, so the product is rounded once, as in the tools' own formulas with scales taken to f32. A second scale of the
+// whole tensor divides the first before the product (NVFP4), in f32. Only MLX adds.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quant/file/checkpoint_files.h"
+#include "quant/interchange/folders/packed_codes.h"
+#include "quant/interchange/foreign_matrix.h"
+
+namespace tare {
+
+// Scales as a tensor holds them: f32, f16, bf16, E4M3, or E8M0, which some call U8.
+struct StoredScales {
+  const TensorView* tensor = nullptr;
+  int64_t row_step = 0, group_step = 0;  // in elements
+  int64_t rows = 1;                      // that share one
+  float divisor = 1.0f;
+
+  float At(int64_t row, int64_t group) const;
+};
+
+struct GroupedParts {
+  std::string name;   // of the matrix
+  std::string where;  // "FOLDER: tensor 'X.weight'"
+  std::string scheme;
+  int64_t out = 0, in = 0;
+  PackedCodes codes;                 // [out, in]
+  std::array<float, 256> values{};   // of each code; NaN where there is none
+  StoredScales scales;               // [out, groups]
+  std::optional<PackedCodes> zeros;  // [out, groups]
+  std::array<float, 256> zero_values{};
+  std::optional<StoredScales> added;  // [out, groups]
+  int64_t groups = 1, columns = 1;    // columns that share a scale, unless group_of says of each column
+  std::vector<int32_t> group_of;
+  std::vector<const TensorView*> tensors;  // all that it consists of
+};
+
+class GroupedMatrix : public ForeignMatrix {
+ public:
+  // Throws Error where a scale is NaN or infinite, or what it is stored as has no value. `files` outlives the matrix.
+  GroupedMatrix(GroupedParts parts, const CheckpointFiles& files);
+
+  void Row(int64_t row, float* y) const override;
+  std::string scheme() const override { return parts_.scheme; }
+  int64_t bytes() const override;
+  void Release() const override;
+
+ private:
+  GroupedParts parts_;
+  const CheckpointFiles& files_;
+  bool always_finite_ = false;  // by the largest scale and value
+};
+
+// Values of unsigned codes less `offset`, of two's complement, of E4M3 and of E2M1.
+std::array<float, 256> IntegerValues(int offset);
+std::array<float, 256> SignedByteValues();
+std::array<float, 256> E4M3Values();
+std::array<float, 256> E2M1Values();
+
+}  // namespace tare

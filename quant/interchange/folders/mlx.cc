@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/interchange/folders/mlx.h"
+
+#include <map>
+#include <optional>
+
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/interchange/folders/grouped_matrix.h"
+
+namespace tare {
+namespace {
+
+struct MlxSettings {
+  int bits = 4;
+  int64_t group = 64;
+};
+
+MlxSettings ReadMlxSettings(SchemeKeys& keys) {
+  keys.Only("mode", {"\"affine\""});
+  return {.bits = static_cast<int>(keys.Integer("bits", 2, 8)), .group = keys.Integer("group_size", 1, 1 << 20)};
+}
+
+GroupedParts MlxParts(const std::string& module, const MlxSettings& s, ModuleTensors& tensors) {
+  const TensorView& codes = tensors.TakeMatrix(module, "weight", {DType::kU32});
+  const TensorView& scales = tensors.TakeMatrix(module, "scales", {DType::kF16, DType::kBF16, DType::kF32});
+  const TensorView& biases = tensors.TakeMatrix(module, "biases", {DType::kF16, DType::kBF16, DType::kF32});
+  const std::string name = module + ".weight", scheme = Formatted("MLX int{}/group{}", s.bits, s.group);
+  GroupedParts parts{.name = name, .where = tensors.Where(name), .scheme = scheme, .out = codes.shape[0]};
+  parts.in = codes.shape[1] * 32 / s.bits;
+  if (codes.shape[1] * 32 % s.bits != 0 || parts.in % s.group != 0)
+    Fail("{}: got {} words in a row, expected whole groups: {} in config.json", parts.where, codes.shape[1], scheme);
+  parts.groups = parts.in / s.group;
+  parts.columns = s.group;
+  const std::string because = Formatted("{} [{}, {}] is {} in config.json", name, parts.out, parts.in, scheme);
+  tensors.Require(scales, {parts.out, parts.groups}, because);
+  tensors.Require(biases, {parts.out, parts.groups}, because);
+  parts.codes = {.words = codes.bytes.data(), .bits = s.bits, .stream_step = codes.shape[1]};
+  parts.values = IntegerValues(0);
+  parts.scales = {.tensor = &scales, .row_step = parts.groups, .group_step = 1};
+  parts.added = StoredScales{.tensor = &biases, .row_step = parts.groups, .group_step = 1};
+  parts.tensors = {&codes, &scales, &biases};
+  return parts;
+}
+
+}  // namespace
+
+ForeignModel ReadMlx(SchemeKeys& keys, const Json& object, ModuleTensors& tensors) {
+  const MlxSettings all = ReadMlxSettings(keys);
+  std::map<std::string, std::optional<MlxSettings>> of_module;
+  for (const auto& [key, value] : object.items()) {
+    if (!value.is_object() && !value.is_boolean()) continue;
+    keys.Ignore({key});
+    SchemeKeys own(value.is_object() ? value : object, keys.where() + ": " + key);
+    of_module[key] = value == false ? std::nullopt : std::optional(value.is_object() ? ReadMlxSettings(own) : all);
+    if (value.is_object()) own.RefuseOthers();
+  }
+  keys.RefuseOthers();
+  ForeignModel model;
+  for (const std::string& module : tensors.ModulesWith("scales")) {
+    const auto found = of_module.find(module);
+    const std::optional<MlxSettings> settings = found == of_module.end() ? all : found->second;
+    if (!settings)
+      Fail("{}: got codes, expected a plain weight: {} says false of '{}'", tensors.Where(module + ".scales"),
+           keys.where(), module);
+    GroupedParts parts = MlxParts(module, *settings, tensors);
+    const std::string name = parts.name;
+    model.matrices.emplace(name, std::make_unique<GroupedMatrix>(std::move(parts), tensors.files()));
+  }
+  tensors.CheckNothingLeft({"scales", "biases"});
+  return model;
+}
+
+}  // namespace tare

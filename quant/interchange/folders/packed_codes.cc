@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/interchange/folders/packed_codes.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tare {
+
+uint32_t PackedCodes::Word(int64_t stream, int64_t index) const {
+  const std::byte* at = words + (stream * stream_step + index * word_step) * word_bytes;
+  if (word_bytes == 1) return static_cast<uint32_t>(*at);
+  uint32_t word;
+  std::memcpy(&word, at, sizeof word);
+  return word + word_add;
+}
+
+uint32_t PackedCodes::InStream(int64_t stream, int64_t index) const {
+  const uint32_t mask = (1u << bits) - 1;
+  if (per_word != 0) {
+    const auto part = static_cast<int>(index % per_word);
+    const int shift = (per_word == 8 ? place[static_cast<size_t>(part)] : part) * bits;
+    return ((Word(stream, index / per_word) >> shift) + code_add) & mask;
+  }
+  const int word_bits = 8 * word_bytes;
+  const int64_t bit = index * bits, word = bit / word_bits;
+  const auto shift = static_cast<int>(bit % word_bits);
+  uint32_t code = Word(stream, word) >> shift;
+  if (shift + bits > word_bits) code |= Word(stream, word + 1) << (word_bits - shift);
+  return (code + code_add) & mask;
+}
+
+uint32_t PackedCodes::At(int64_t row, int64_t column) const {
+  return along_rows ? InStream(row, column) : InStream(column, row);
+}
+
+void PackedCodes::Row(int64_t row, int64_t count, uint8_t* codes) const {
+  const bool whole = per_word != 0 || (8 * word_bytes) % bits == 0;
+  if (!whole) {
+    for (int64_t i = 0; i < count; ++i) codes[i] = static_cast<uint8_t>(At(row, i));
+    return;
+  }
+  const int in_word = per_word != 0 ? per_word : 8 * word_bytes / bits;
+  const uint32_t mask = (1u << bits) - 1;
+  if (!along_rows) {  // the same place in one word of each stream
+    const auto part = static_cast<int>(row % in_word);
+    const int shift = (in_word == 8 ? place[static_cast<size_t>(part)] : part) * bits;
+    for (int64_t i = 0; i < count; ++i)
+      codes[i] = static_cast<uint8_t>(((Word(i, row / in_word) >> shift) + code_add) & mask);
+    return;
+  }
+  for (int64_t i = 0, word = 0; i < count; i += in_word, ++word) {  // each word is read once
+    const uint32_t value = Word(row, word);
+    const auto here = static_cast<int>(std::min<int64_t>(in_word, count - i));
+    for (int part = 0; part < here; ++part) {
+      const int shift = (in_word == 8 ? place[static_cast<size_t>(part)] : part) * bits;
+      codes[i + part] = static_cast<uint8_t>(((value >> shift) + code_add) & mask);
+    }
+  }
+}
+
+int64_t WordsOf(int64_t count, int bits, int per_word, int word_bits) {
+  if (per_word != 0) return count / per_word + (count % per_word != 0 ? 1 : 0);
+  return count / word_bits * bits + (count % word_bits * bits + word_bits - 1) / word_bits;
+}
+
+}  // namespace tare

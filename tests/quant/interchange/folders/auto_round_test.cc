@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bit for bit what AutoRound's own layers make of its packings, and what is refused.
+#include "quant/interchange/folders/auto_round.h"
+
+#include "tests/support/foreign_folder.h"
+
+namespace tare {
+namespace {
+
+using testing::IsEmpty;
+
+TEST(AutoRound, DequantizesAsItsOwnLayersDo) {
+  for (const char* name : {"auto-round", "auto-round-gptq", "auto-round-awq"}) {
+    ExpectSameBits(ForeignFolder(name), name);
+    EXPECT_THAT(Checkpoint(ForeignFolder(name)).notes(), IsEmpty()) << name;
+  }
+  EXPECT_EQ(Checkpoint(ForeignFolder("auto-round")).FindForeign("a.int8.weight")->scheme(), "AutoRound int8/group64");
+  EXPECT_EQ(Checkpoint(ForeignFolder("auto-round-awq")).FindForeign("a.weight")->scheme(), "AutoRound int4/group32");
+}
+
+TEST(AutoRound, KeysAreHonouredOrRefused) {
+  const auto refused = [](const char* key, const nlohmann::json& value, const char* why) {
+    EditedCheckpoint checkpoint(ForeignFolder("auto-round"));
+    SchemeOf(checkpoint)[key] = value;
+    ExpectRefused(checkpoint, std::string("quantization_config: ") + key, why);
+  };
+  refused("packing_format", "auto_round:llm_compressor", "others are not supported");
+  refused("data_type", "mx_fp", "expected \"int\"");
+  refused("act_bits", 8, "expected 16 or 32");
+  refused("rotation_config", {{"block", 32}}, "it is not supported");
+  refused("surprise", true, "expected no such key");
+  refused("extra_config", {{"a.int8", {{"surprise", 1}}}}, "expected no such key");
+  refused("extra_config", {{"a.int8", {{"act_bits", 4}}}}, "expected 16");
+}
+
+TEST(AutoRound, OverridesMustFitTheTensors) {
+  EditedCheckpoint checkpoint(ForeignFolder("auto-round"));
+  SchemeOf(checkpoint)["extra_config"].erase("a.int8");
+  ExpectRefused(checkpoint, "tensor 'a.int8.", "AutoRound int4/group32 in quantization_config");
+  SchemeOf(checkpoint)["extra_config"]["a.int8"] = {{"bits", 16}};
+  ExpectRefused(checkpoint, "tensor 'a.int8.qweight': got codes", "leaves this module as it is");
+}
+
+}  // namespace
+}  // namespace tare

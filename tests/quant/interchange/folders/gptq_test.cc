@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bit for bit what GPTQModel's own functions make of its layers, and what is refused.
+#include "quant/interchange/folders/gptq.h"
+
+#include "tests/support/foreign_folder.h"
+
+namespace tare {
+namespace {
+
+EditedCheckpoint Golden() { return EditedCheckpoint(ForeignFolder("gptq")); }
+
+TEST(Gptq, DequantizesAsGptqModelDoes) {
+  ExpectSameBits(ForeignFolder("gptq"), "gptq");
+  ExpectSameBits(ForeignFolder("gptq-v2"), "gptq-v2");
+}
+
+TEST(Gptq, SchemesSayBitsAndGroups) {
+  const Checkpoint checkpoint(ForeignFolder("gptq"));
+  EXPECT_EQ(checkpoint.FindForeign("a.int4.weight")->scheme(), "GPTQ int4/group32");
+  EXPECT_EQ(checkpoint.FindForeign("a.int8.weight")->scheme(), "GPTQ int8/channel");
+  EXPECT_EQ(checkpoint.FindForeign("a.int3.weight")->scheme(), "GPTQ int3/group16");
+}
+
+// Without g_idx, neighbours share a scale.
+TEST(Gptq, GroupsOfNeighboursNeedNoIndex) {
+  EditedCheckpoint checkpoint = Golden();
+  SchemeOf(checkpoint)["desc_act"] = false;
+  checkpoint.tensors.erase("a.int8.g_idx");  // of one group
+  const TemporaryFolder folder;
+  checkpoint.Write(folder / "m");
+  ExpectSameBits(folder / "m", "gptq");
+  SchemeOf(checkpoint)["desc_act"] = true;
+  ExpectRefused(checkpoint, "tensor 'a.int8.g_idx': missing", "desc_act: true");
+}
+
+TEST(Gptq, KeysAreHonouredOrRefused) {
+  const auto refused = [](const char* key, const nlohmann::json& value, const char* why) {
+    EditedCheckpoint checkpoint = Golden();
+    SchemeOf(checkpoint)[key] = value;
+    ExpectRefused(checkpoint, std::string("quantization_config: ") + key, why);
+  };
+  refused("bits", 5, "got 5, expected 2, 3, 4 or 8");
+  refused("bits", 16, "expected an integer from 2 to 8");
+  refused("bits", "4", "got \"4\", expected an integer");
+  refused("bits", nullptr, "missing");
+  refused("group_size", 0, "expected -1 or a positive number");
+  refused("group_size", -2, "expected an integer from -1");
+  refused("sym", 1, "expected true or false");
+  refused("checkpoint_format", "gptq_p", "expected \"gptq\" or \"gptq_v2\"");
+  refused("checkpoint_format", "marlin", "others are not supported");
+  refused("is_marlin_format", true, "expected false");
+  refused("pack_dtype", "int16", "expected \"int32\"");
+  refused("adapter", {{"rank", 8}}, "it is not supported");
+  refused("rotation", "hadamard", "it is not supported");
+  refused("surprise", 7, "got 7, expected no such key");
+  refused("dynamic", 3, "expected an object of patterns");
+  refused("dynamic", {{"+:(", {{"bits", 8}}}}, "a '(' without ')'");
+  refused("dynamic", {{"a", {{"bits", 7}}}}, "expected 2, 3, 4 or 8");
+  refused("dynamic", {{"a", {{"surprise", 7}}}}, "expected no such key");
+}
+
+TEST(Gptq, ACodeOfAModuleThatIsLeftAloneIsNamed) {
+  EditedCheckpoint checkpoint = Golden();
+  SchemeOf(checkpoint)["dynamic"]["-:.*int4"] = nlohmann::json::object();
+  ExpectRefused(checkpoint, "tensor 'a.int4.qweight': got codes", "leaves this module as it is");
+}
+
+TEST(Gptq, PartsMustFit) {
+  const auto refused = [](const char* tensor, const std::function<void(EditedCheckpoint::Tensor&)>& edit,
+                          const char* why) {
+    EditedCheckpoint checkpoint = Golden();
+    edit(checkpoint.tensors.at(tensor));
+    ExpectRefused(checkpoint, std::string("tensor '") + tensor + "'", why);
+  };
+  const auto shape = [](std::vector<int64_t> dimensions) {
+    return [dimensions](EditedCheckpoint::Tensor& t) {
+      t.shape = dimensions;
+      t.bytes.resize(static_cast<size_t>(*ByteCount(t.dtype, dimensions)));
+    };
+  };
+  refused("a.int4.qweight", shape({8}), "expected a matrix");
+  refused("a.int4.qweight", shape({0, 32}), "at least one element");
+  refused("a.int4.scales", shape({3, 32}), "expected [2, 32]: a.int4.weight [32, 64] is GPTQ int4/group32");
+  refused("a.int4.qzeros", shape({2, 8}), "expected [2, 4]");
+  refused("a.int3.qweight", shape({5, 32}), "expected a multiple of 3");
+  refused("a.int4.g_idx", shape({63}), "expected [64]");
+  refused("a.int4.g_idx", [](auto& t) { t.SetBits(7, 2); }, "index 7: got group 2, expected 0 to 1");
+  refused("a.int4.g_idx", [](auto& t) { t.SetBits(7, 0xffffffff); }, "index 7: got group -1");
+  refused("a.int4.scales", [](auto& t) { t.dtype = DType::kI16; }, "got dtype I16, expected F16 or BF16 or F32");
+  EditedCheckpoint checkpoint = Golden();
+  checkpoint.tensors.at("a.int4.scales").SetBits(9, 0x7e00);
+  ExpectRefused(checkpoint, "tensor 'a.int4.weight': 'a.int4.scales', index 9", "got a scale of nan");
+}
+
+TEST(Gptq, EveryMissingPartIsNamed) {
+  for (const char* part : {"qweight", "qzeros", "scales", "g_idx"}) {
+    EditedCheckpoint checkpoint = Golden();
+    checkpoint.tensors.erase(std::string("a.int4.") + part);
+    ExpectRefused(checkpoint, "tensor 'a.int4.", part == std::string("qweight") ? "left over" : "missing");
+  }
+}
+
+}  // namespace
+}  // namespace tare

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// scale * code + bias of what AutoRound's export packs for MLX, and what is refused.
+#include "quant/interchange/folders/mlx.h"
+
+#include "tests/support/foreign_folder.h"
+
+namespace tare {
+namespace {
+
+EditedCheckpoint Golden() {
+  EditedCheckpoint checkpoint(ForeignFolder("mlx"));
+  checkpoint.config.erase("quantization_config");  // the same as quantization
+  return checkpoint;
+}
+
+TEST(Mlx, DequantizesEveryWidth) {
+  ExpectSameBits(ForeignFolder("mlx"), "mlx");
+  EXPECT_EQ(Checkpoint(ForeignFolder("mlx")).FindForeign("a.int3.weight")->scheme(), "MLX int3/group32");
+}
+
+TEST(Mlx, EitherKeyWillDo) {
+  const TemporaryFolder folder;
+  Golden().Write(folder / "m");
+  ExpectSameBits(folder / "m", "mlx");
+  EXPECT_EQ(ModelConfigText(folder / "m"), "{}\n");
+}
+
+TEST(Mlx, KeysAreHonouredOrRefused) {
+  const auto refused = [](const char* key, const nlohmann::json& value, const char* why) {
+    EditedCheckpoint checkpoint = Golden();
+    checkpoint.config["quantization"][key] = value;
+    ExpectRefused(checkpoint, "config.json: quantization: ", why);
+  };
+  refused("mode", "mxfp4", "mode: got \"mxfp4\", expected \"affine\"");
+  refused("bits", 1, "bits: got 1, expected an integer from 2 to 8");
+  refused("group_size", 0, "group_size: got 0");
+  refused("surprise", 3, "surprise: got 3, expected no such key");
+  refused("a.int3", {{"bits", 3}}, "a.int3: group_size: missing");
+  EditedCheckpoint checkpoint = Golden();
+  checkpoint.config["quantization_config"] = {{"bits", 4}};
+  ExpectRefused(checkpoint, "config.json: got quantization and quantization_config, which differ", "");
+  checkpoint = Golden();
+  checkpoint.config["quantization"]["a.int4"] = false;
+  ExpectRefused(checkpoint, "tensor 'a.int4.scales': got codes, expected a plain weight", "says false");
+}
+
+TEST(Mlx, PartsMustFit) {
+  for (const char* part : {"weight", "scales", "biases"}) {
+    EditedCheckpoint checkpoint = Golden();
+    checkpoint.tensors.erase(std::string("a.int4.") + part);
+    ExpectRefused(checkpoint, "tensor 'a.int4.", part == std::string("scales") ? "left over" : "missing");
+  }
+  EditedCheckpoint checkpoint = Golden();
+  checkpoint.config["quantization"]["a.int3"] = {{"bits", 5}, {"group_size", 32}};
+  ExpectRefused(checkpoint, "tensor 'a.int3.weight': got 6 words in a row, expected whole groups", "MLX int5/group32");
+  checkpoint = Golden();
+  checkpoint.config["quantization"]["group_size"] = 64;
+  ExpectRefused(checkpoint, "tensor 'a.int4.scales': got shape [32, 2], expected [32, 1]", "MLX int4/group64");
+  checkpoint = Golden();
+  checkpoint.tensors.at("a.int4.biases").SetBits(3, 0x7c00);
+  ExpectRefused(checkpoint, "'a.int4.biases', index 3: got a scale of inf", "");
+}
+
+}  // namespace
+}  // namespace tare
