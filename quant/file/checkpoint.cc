@@ -83,6 +83,8 @@ Checkpoint::Checkpoint(const fs::path& path) : path_(path) {
 }
 
 const TensorView* Checkpoint::Find(std::string_view name) const {
+  if (const TensorView* part = FindIn(parts_, name)) return part;
+  if (split_.contains(std::string(name))) return nullptr;
   return folder_ ? folder_->Find(name) : FindIn(quantized_->tensors(), name);
 }
 
@@ -91,10 +93,15 @@ const QuantizedMatrix* Checkpoint::FindQuantized(std::string_view name) const {
 }
 
 std::vector<std::string> Checkpoint::names() const {
-  if (folder_) return folder_->names();
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : quantized_->tensors()) names.push_back(name);
-  for (const auto& [name, matrix] : quantized_->matrices()) names.push_back(name);
+  if (folder_) {
+    names = folder_->names();
+  } else {
+    for (const auto& [name, tensor] : quantized_->tensors()) names.push_back(name);
+    for (const auto& [name, matrix] : quantized_->matrices()) names.push_back(name);
+  }
+  std::erase_if(names, [&](const std::string& name) { return split_.contains(name); });
+  for (const auto& [name, part] : parts_) names.push_back(name);
   std::ranges::sort(names);
   return names;
 }
@@ -107,7 +114,30 @@ int64_t Checkpoint::total_bytes() const {
   return bytes;
 }
 
+void Checkpoint::Split(const std::string& name, const std::vector<Rows>& parts) {
+  const TensorView* const whole = Find(name);
+  if (whole == nullptr) return;
+  int64_t rows = 0;
+  for (const Rows& part : parts) rows += part.count;
+  if (whole->shape.empty() || whole->shape[0] != rows || rows == 0)
+    Fail("{}: tensor '{}': got shape {}, expected {} rows from config.json", path_.string(), name,
+         ShapeText(whole->shape), rows);
+  const size_t row_bytes = whole->bytes.size() / static_cast<size_t>(rows);
+  size_t begin = 0;
+  for (const Rows& part : parts) {
+    if (Has(part.name)) Fail("{}: got tensors '{}' and '{}', expected one of them", path_.string(), name, part.name);
+    TensorView view = *whole;
+    view.name = part.name;
+    view.shape[0] = part.count;
+    view.bytes = whole->bytes.subspan(begin, static_cast<size_t>(part.count) * row_bytes);
+    begin += view.bytes.size();
+    parts_.emplace(part.name, std::move(view));
+  }
+  split_.insert(name);
+}
+
 void Checkpoint::Release(const std::string& name) const {
+  if (const TensorView* part = FindIn(parts_, name); part != nullptr && folder_) return folder_->Release(*part);
   if (quantized_) return quantized_->Release(name);
   const TensorView* tensor = folder_->Find(name);
   if (tensor == nullptr) Fail("tensor '{}': not in this checkpoint", name);

@@ -6,7 +6,9 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +28,14 @@ class Checkpoint {
   std::vector<std::string> names() const;  // sorted
   int64_t total_bytes() const;             // of tensors, codes and scales
 
+  // Shows rows of a tensor as tensors of their own, one after another, instead of it. Throws Error unless they are all
+  // of its rows. Nothing happens if there is no such tensor.
+  struct Rows {
+    std::string name;
+    int64_t count = 0;
+  };
+  void Split(const std::string& name, const std::vector<Rows>& parts);
+
   // Gives back the memory under a tensor or matrix; touching it reads it again.
   void Release(const std::string& name) const;
 
@@ -39,6 +49,8 @@ class Checkpoint {
   std::filesystem::path path_;
   std::optional<CheckpointFiles> folder_;
   std::optional<QuantizedCheckpoint> quantized_;
+  std::map<std::string, TensorView> parts_;  // of tensors that were split
+  std::set<std::string> split_;              // those tensors' names
 };
 
 // Files of a tokenizer as Hugging Face libraries save them. Whatever is made from a checkpoint keeps those that it has,
