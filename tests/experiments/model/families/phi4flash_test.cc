@@ -8,6 +8,7 @@
 #include "experiments/model/model.h"
 #include "experiments/model/plan_run.h"
 #include "experiments/model/random_checkpoint.h"
+#include "experiments/observe/outlier_report.h"
 #include "experiments/passes/generate.h"
 #include "experiments/quantize/export.h"
 #include "experiments/quantize/quantize.h"
@@ -275,6 +276,25 @@ TEST(Phi4FlashTest, PlansReachTheScan) {
               ThrowsMessage<UsageError>(HasSubstr("later states follow from a token's rounded state")));
   EXPECT_THAT([&] { Under(model, "scan.in=int8/token", Carrying::kExecuted); },
               ThrowsMessage<UsageError>(HasSubstr("without an integer kernel")));
+}
+
+// Rows of attention logits are of layers with attention, and every layer says its kind.
+TEST(Phi4FlashTest, OutliersByKindOfLayer) {
+  Model model(GoldenFolder(kName));
+  std::vector<ScoredSequence> sequences;
+  for (const std::vector<int32_t>& row : GoldenRows(kName)) sequences.push_back({.tokens = row});
+  const TokenInput input{.kind = TokenInput::Kind::kIds, .sequences = {}, .bos = {}, .path = "ids", .sha256 = "aa"};
+  const Json json = MeasureOutliers(model, input, sequences, 1, {});
+  std::vector<std::string> kinds;
+  for (const Json& layer : json["layers"]) {
+    kinds.push_back(layer["kind"]);
+    EXPECT_EQ(layer["heads"].size(), kinds.size() % 2 == 0 ? 8u : 0u) << kinds.size() - 1;
+  }
+  EXPECT_THAT(kinds, ElementsAre("mamba", "window", "mamba", "window", "mamba", "full", "memory unit", "shared"));
+  const std::string csv = OutlierCsv({json});
+  EXPECT_THAT(csv, HasSubstr("phi4flash,attn_logits,7,"));
+  EXPECT_THAT(csv, testing::Not(HasSubstr("phi4flash,attn_logits,0,")));
+  EXPECT_THAT(csv, HasSubstr("phi4flash,layer_out,0,"));
 }
 
 // rtn in a file is rtn in memory; the scan's parameters stay; an exported folder is fused again.
