@@ -188,8 +188,8 @@ std::vector<std::vector<MapErrors>> MeasureMapErrors(Model& exact, Model& planne
       if (shares) std::swap(noisy.k, shared.k), std::swap(noisy.v, shared.v);
       exact.RunLayer(batch, static_cast<int>(layer), x, keep_exact);
       planned.RunLayer(batch, static_cast<int>(layer), noisy, plan_and_keep);
-      std::swap(noisy.k, shared.k), std::swap(noisy.v, shared.v);
       if (exact.config().KeysLayer(static_cast<int>(layer)) < 0) continue;
+      std::swap(noisy.k, shared.k), std::swap(noisy.v, shared.v);
       std::ranges::copy(LayerErrors(exact_maps, noisy_maps, batch.sequences.size(), table),
                         std::back_inserter(layers[layer]));
     }
