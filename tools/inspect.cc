@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "experiments/model/model.h"
 #include "experiments/text/grammar.h"
@@ -83,6 +84,10 @@ Json Describe(const Model& model) {
   if (c.projection > 0) json["projection"] = c.projection;
   if (c.SeesImages()) json.update({{"image_size", c.image_size}, {"patch_size", c.patch_size}});
   if (!c.windows.empty()) json["windows"] = c.windows;
+  for (int layer = 0; !c.kinds.empty() && layer < c.layers; ++layer) json["kinds"].push_back(KindText(c, layer));
+  if (c.scan_channels > 0)
+    json["scan"] = {
+        {"channels", c.scan_channels}, {"states", c.scan_states}, {"rank", c.scan_rank}, {"taps", c.scan_taps}};
   if (c.qk_norm) json["qk_norm"] = true;
   if (c.gate != OutputGate::kNone) json["gate"] = c.gate == OutputGate::kPerHead ? "head" : "value";
   if (const QuantizedCheckpoint* file = model.files().quantized()) {
@@ -108,9 +113,11 @@ Json Describe(const Model& model) {
     json["notes"] = model.files().notes();
   }
   if (const std::vector<std::string> names = TokenizersOf(model.folder()); !names.empty()) json["tokenizers"] = names;
-  for (const LayerWeights& layer : model.layers()) {
+  for (int index = 0; index < c.layers; ++index) {
+    const LayerWeights& layer = model.layers()[static_cast<size_t>(index)];
     if (layer.lambda.empty()) continue;
     Json lambda{{"lambda", layer.lambda.front()}};
+    if (!c.kinds.empty()) lambda["layer"] = index;                 // elsewhere all layers have one
     if (layer.lambda.size() > 1) lambda["lambda"] = layer.lambda;  // an output head each
     if (layer.lambda_init) lambda["lambda_init"] = *layer.lambda_init;
     json["lambda"].push_back(lambda);
@@ -162,6 +169,13 @@ void PrintForeign(const Json& j) {
 void PrintAttention(const ModelConfig& c) {
   if (const auto all = std::ranges::count(c.windows, 0), windowed = std::ssize(c.windows) - all; windowed > 0)
     PrintLine("  a query sees at most {} keys in {} of {} layers", std::ranges::max(c.windows), windowed, c.layers);
+  if (!c.kinds.empty()) {
+    std::map<std::string, std::vector<size_t>> kinds;
+    for (int layer = 0; layer < c.layers; ++layer) kinds[KindText(c, layer)].push_back(static_cast<size_t>(layer));
+    for (const auto& [kind, layers] : kinds) PrintLine("  {} layers: {}", kind, RangesText(layers));
+    PrintLine("  scans of {} channels with {} states, rank {}, {} taps", c.scan_channels, c.scan_states, c.scan_rank,
+              c.scan_taps);
+  }
   if (c.qk_norm) PrintLine("  norms on queries and keys");
   if (c.gate != OutputGate::kNone)
     PrintLine("  a sigmoid gate on attention's output, one per {}", c.gate == OutputGate::kPerHead ? "head" : "value");
@@ -194,10 +208,11 @@ void Print(const Model& model, const Json& j) {
   if (j.contains("foreign")) PrintForeign(j);
   if (Maps(model.config()) == 2)
     PrintLine("  {} differential heads per layer (two maps each)", HeadTable(model.config()).size());
+  bool titled = false;
   for (size_t layer = 0; layer < model.layers().size(); ++layer) {
     const LayerWeights& w = model.layers()[layer];
     if (w.lambda.empty()) continue;
-    if (layer == 0) PrintLine("\n  layer   lambda{}", w.lambda_init ? "  lambda_init" : "");
+    if (!std::exchange(titled, true)) PrintLine("\n  layer   lambda{}", w.lambda_init ? "  lambda_init" : "");
     PrintText("  {:>5}", layer);
     for (const float lambda : w.lambda) PrintText("  {:>7.4f}", lambda);
     PrintLine("{}", w.lambda_init ? Formatted("  {:>11.4f}", *w.lambda_init) : "");

@@ -33,21 +33,23 @@ TokenBatch MakeBatch(const Model& model, const ForwardBench& bench) {
 }  // namespace
 
 double ForwardFlop(const ModelConfig& c, int64_t batch, int64_t tokens) {
-  double layer = 0, attention = 0;
-  for (const LinearPlace& place : FamilyOf(c).linear) {
-    const auto [out, in] = ShapeOf(place.weight, c);
-    layer += static_cast<double>(out) * static_cast<double>(in);
+  double linear = 0, attention = 0;
+  for (int i = 0; i < c.layers; ++i) {
+    for (const LinearPlace& place : LinearOf(FamilyOf(c), c, i)) {
+      const auto [out, in] = ShapeOf(place.weight, c);
+      linear += static_cast<double>(out) * static_cast<double>(in);
+    }
   }
   for (const OutputHead& head : HeadTable(c)) attention += head.Maps() * (2.0 + 2.0 * head.VSlices()) * c.head_dim;
   const double rows = static_cast<double>(batch * tokens);
   double pairs = 0;  // of all layers, under their masks
   for (int i = 0; i < c.layers; ++i) {
+    if (c.KeysLayer(i) < 0) continue;
     const double window = c.Window(i) > 0 ? std::min<double>(c.Window(i), tokens) : tokens;
     pairs += static_cast<double>(batch) * (c.SeesImages() ? double(tokens) * double(tokens)
                                                           : window * (window + 1) / 2 + (tokens - window) * window);
   }
-  return 2 * rows * (layer * c.layers + double(c.hidden) * (c.Outputs() + 3.0 * c.patch_size * c.patch_size)) +
-         pairs * attention;
+  return 2 * rows * (linear + double(c.hidden) * (c.Outputs() + 3.0 * c.patch_size * c.patch_size)) + pairs * attention;
 }
 
 void ShowRandomImages(Model& tower, const std::filesystem::path& folder, int64_t count) {

@@ -40,13 +40,15 @@ void CachedAttention(const AttentionProblem& problem, std::span<const AttentionS
     TARE_CHECK(s.branches.empty());
     KvCache& cache = caches[i]->Layer(layer);
     const AttentionProblem rows = SequenceRows(s, problem);
-    cache.Append(rows.k, rows.v);
+    if (caches[i]->Owns(layer)) cache.Append(rows.k, rows.v);
     calls.push_back({.cache = &cache, .q = rows.q, .lambda = rows.lambda, .out = rows.out});
   }
   const DecodeHeads& heads = HeadsOf(problem, *caches.front(), calls.front().cache->shape(), scratch.heads);
   scratch.workspace.Reserve(DecodeWorkspaceBytes(heads, calls));
   caches.front()->Count(DecodeAttention(heads, calls, scratch.workspace.span()));
-  for (size_t i = 0; i < calls.size(); ++i) caches[i]->Update(layer, heads, calls[i]);
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (caches[i]->Owns(layer)) caches[i]->Update(layer, heads, calls[i]);
+  }
 }
 
 }  // namespace tare

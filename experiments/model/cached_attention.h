@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of new tokens over their sequences' caches (kernels/decode/). The tokens' keys and values join the caches
-// first, so a query sees all tokens before it and its own.
+// first, so a query sees all tokens before it and its own; in a layer that shares keys those of an earlier layer have.
 #pragma once
 
 #include <span>

@@ -19,7 +19,7 @@ void CheckHeads(const ModelConfig& c, const std::string& where) {
   if (c.noise_heads == 0 && c.heads % c.kv_heads != 0) {
     Fail("{}: num_attention_heads: got {}, expected a multiple of num_key_value_heads {}", where, c.heads, c.kv_heads);
   }
-  if (c.head_dim % 2 != 0)
+  if (c.rotates && c.head_dim % 2 != 0)
     Fail("{}: head_dim: got {}, expected an even number: rotary embedding rotates pairs", where, c.head_dim);
   for (const int64_t width : {int64_t{c.heads} * c.head_dim, int64_t{c.kv_heads} * c.head_dim}) {
     if (width > std::numeric_limits<int32_t>::max()) Fail("{}: heads x head_dim: got {}, too large", where, width);
@@ -27,6 +27,34 @@ void CheckHeads(const ModelConfig& c, const std::string& where) {
 }
 
 }  // namespace
+
+int ModelConfig::KeysLayer(int layer) const {
+  switch (Kind(layer)) {
+    case LayerKind::kAttention:
+      return layer;
+    case LayerKind::kSharedAttention:
+      for (int from = layer - 1; from >= 0; --from) {
+        if (Kind(from) == LayerKind::kAttention) return from;
+      }
+      TARE_CHECK(false);
+    default:
+      return -1;
+  }
+}
+
+std::string KindText(const ModelConfig& config, int layer) {
+  switch (config.Kind(layer)) {
+    case LayerKind::kAttention:
+      return config.Window(layer) > 0 ? "window" : "full";
+    case LayerKind::kSharedAttention:
+      return "shared";
+    case LayerKind::kMamba:
+      return "mamba";
+    case LayerKind::kMemoryUnit:
+      return "memory unit";
+  }
+  TARE_CHECK(false);
+}
 
 ModelConfig ParseConfig(std::string_view text, const std::string& where) {
   const nlohmann::json json = ParseJson(text, where);
@@ -64,7 +92,9 @@ ModelConfig LoadConfig(const std::filesystem::path& path) {
   const std::optional<std::string> text = ModelConfigText(path);
   const std::string where = (path / "config.json").string();
   if (!text) Fail("{}: no such file; expected a checkpoint in Hugging Face layout (config.json, *.safetensors)", where);
-  return ParseConfig(*text, where);
+  ModelConfig config = ParseConfig(*text, where);
+  if (const Family& family = FamilyOf(config); family.fit != nullptr) family.fit(Checkpoint(path), config);
+  return config;
 }
 
 }  // namespace tare

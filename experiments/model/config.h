@@ -25,6 +25,14 @@ struct RotaryConfig {
   double original_positions = 8192;    // llama3
 };
 
+// What mixes tokens in a layer.
+enum class LayerKind {
+  kAttention,        // with queries, keys and values of its own
+  kSharedAttention,  // with its own queries over the keys and values of the last kAttention layer
+  kMamba,            // a selective scan (kernels/scan/selective_scan.h); the last one's output is the memory
+  kMemoryUnit,       // a gate on the memory
+};
+
 // A sigmoid gate on attention's output: one value per head, or one per value.
 enum class OutputGate { kNone, kPerHead, kPerValue };
 
@@ -58,6 +66,15 @@ struct ModelConfig {
   std::optional<float> query_scalar;  // attention logits are divided by its root; empty: by that of head_dim
   float embedding_scale = 1;
   std::optional<float> logit_cap;  // c: vocabulary logits x become c tanh(x / c)
+  bool rotates = true;             // whether queries and keys have rotary positions
+  // For models whose layers are not all attention.
+  std::vector<LayerKind> kinds;  // per layer; empty: all kAttention
+  int scan_channels = 0;         // C
+  int scan_states = 0;           // N
+  int scan_rank = 0;             // R, between x_proj and dt_proj
+  int scan_taps = 0;             // of the convolution before the scan
+  bool scan_conv_bias = true;    // whether that has a bias
+  bool mamba_bias = false;       // whether in_proj and out_proj of a Mamba have biases
   // For CLIP's towers.
   int projection = 0;       // width of the head's output, if that is not vocabulary logits
   int image_size = 0;       // S: input is images of S x S pixels, not token ids
@@ -68,8 +85,14 @@ struct ModelConfig {
   int Patches() const { return image_size / patch_size * (image_size / patch_size); }
   int Outputs() const { return projection > 0 ? projection : vocabulary; }  // of the head
 
+  LayerKind Kind(int layer) const { return kinds.empty() ? LayerKind::kAttention : kinds[static_cast<size_t>(layer)]; }
+  // The layer whose keys and values this layer reads; -1 if it has no attention.
+  int KeysLayer(int layer) const;
   int Window(int layer) const { return windows.empty() ? 0 : windows[static_cast<size_t>(layer)]; }
 };
+
+// "mamba", "window", "full", "shared" or "memory unit": what mixes tokens in a layer.
+std::string KindText(const ModelConfig& config, int layer);
 
 // Reads config.json of a checkpoint folder or a quantized checkpoint. Throws Error if a required key is missing, a
 // value is impossible, or a feature is not supported.

@@ -79,6 +79,19 @@ std::vector<std::string> ConfigKeys::Texts(const char* key) const {
   return texts;
 }
 
+bool ConfigKeys::IsText(const char* key) const { return Get(key).is_string(); }
+bool ConfigKeys::IsList(const char* key) const { return Get(key).is_array(); }
+
+std::vector<std::optional<int>> ConfigKeys::Integers(const char* key, int smallest) const {
+  std::vector<std::optional<int>> integers;
+  if (!Get(key).is_array()) Wrong(key, "a list of integers");
+  for (const nlohmann::json& one : object_[key]) {
+    const nlohmann::json item{{key, one}};
+    integers.push_back(one.is_null() ? std::nullopt : std::optional(ConfigKeys(item, where_).Integer(key, smallest)));
+  }
+  return integers;
+}
+
 ConfigKeys ConfigKeys::Object(const char* key) const {
   if (!Get(key).is_object()) Wrong(key, "an object");
   return {object_[key], where_ + ": " + key};

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ class ConfigKeys {
   bool Flag(const char* key, bool otherwise) const;
   std::string Text(const char* key) const;
   std::vector<std::string> Texts(const char* key) const;
+  bool IsText(const char* key) const;
+  bool IsList(const char* key) const;
+  // A list of integers or nulls.
+  std::vector<std::optional<int>> Integers(const char* key, int smallest) const;
   ConfigKeys Object(const char* key) const;
   // Refuses a key unless its value is null, false, or one of the accepted JSON texts.
   void Refuse(const char* key, std::initializer_list<const char*> accepted = {}) const;

@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/model/seen_projection.h"
 #include "experiments/model/show_sites.h"
 #include "kernels/attention/integer/executed_attention.h"
 #include "quant/base/error.h"
-#include "quant/base/formatted.h"
-#include "quant/base/parallel.h"
 
 namespace tare {
 namespace {
@@ -19,76 +18,6 @@ LinearWeights LoadLinear(Weights& weights, const LinearPlace& place, const Model
   LinearWeights linear{.weight = weights.Matrix(name + ".weight", out, in), .bias = {}, .planned = nullptr};
   if (place.bias != nullptr && c.*place.bias) linear.bias = weights.Vector(name + ".bias", {out});
   return linear;
-}
-
-void ForRows(const LayerCall& call, const std::function<void(int64_t row)>& body) {
-  constexpr int64_t kRows = 16;
-  const int64_t rows = call.batch.Rows();
-  ParallelFor(static_cast<size_t>((rows + kRows - 1) / kRows), [&](size_t block, int) {
-    const int64_t begin = static_cast<int64_t>(block) * kRows;
-    for (int64_t row = begin; row < std::min(begin + kRows, rows); ++row) body(row);
-  });
-}
-
-// Zeroed, so that padding rows hold finite values.
-void Grow(AlignedBuffer<float>& buffer, int64_t rows, int64_t columns) {
-  const auto size = static_cast<size_t>(PaddedRows(rows) * columns);
-  if (size <= buffer.size()) return;
-  buffer.Reset(size);
-  std::fill_n(buffer.data(), size, 0.0f);
-}
-
-// Several projections of one input x [R, columns]. Visitors of a projection's input see, and may change, their own
-// copy.
-struct SeenProjection {
-  Site site;
-  const LinearWeights& linear;
-  float* y;
-};
-
-// The weight in floating point for this call, in the memory, if the model keeps only its codes.
-WeightMatrix FloatWeight(const LayerCall& call, const SeenProjection& p, AlignedBuffer<char>& memory) {
-  const WeightMatrix& weight = p.linear.Float();
-  if (weight.data != nullptr) return weight;
-  return InFloat(weight, call.projector.math(), memory, Formatted("layer {}: weights of {}", call.layer, Name(p.site)));
-}
-
-void ProjectAll(const LayerCall& call, const float* x, std::span<const SeenProjection* const> all) {
-  const int64_t rows = call.batch.Rows();
-  std::vector<Projection> in_float;
-  std::map<TokenFormat, std::vector<QuantizedProjection>> in_integers;  // by what x becomes
-  std::vector<QuantizedProjection> weights_alone;
-  for (const SeenProjection* p : all) {
-    const PlannedLinear* planned = p->linear.planned.get();
-    const float* bias = p->linear.bias.empty() ? nullptr : p->linear.bias.data();
-    if (planned != nullptr && planned->activation) {
-      in_integers[*planned->activation].push_back({&*planned->packed, bias, p->y});
-    } else if (planned != nullptr && planned->packed && rows == 1) {
-      weights_alone.push_back({&*planned->packed, bias, p->y});
-    } else {
-      in_float.push_back({FloatWeight(call, *p, call.a.dequantized.at(in_float.size())), bias, p->y});
-    }
-  }
-  call.projector.Project(x, rows, in_float);
-  call.a.one_token.Project(x, weights_alone);
-  for (const auto& [format, projections] : in_integers) call.a.quantized.Project(x, rows, format, projections);
-}
-
-void ProjectSeen(const LayerCall& call, const float* x, int64_t columns, std::span<const SeenProjection> all) {
-  const int64_t rows = call.batch.Rows();
-  std::vector<const SeenProjection*> unseen;
-  for (const SeenProjection& p : all) {
-    const SeenProjection* one = &p;
-    if (!AnyWants(call.visitors, p.site, call.layer)) {
-      unseen.push_back(one);
-      continue;
-    }
-    Grow(call.a.seen, rows, columns);
-    std::copy_n(x, rows * columns, call.a.seen.data());
-    ShowRows(call.visitors, p.site, call.layer, call.batch, call.a.seen.data(), columns);
-    ProjectAll(call, call.a.seen.data(), {&one, 1});
-  }
-  ProjectAll(call, x, unseen);
 }
 
 // Attention on the integer kernels, one sequence at a time.
@@ -132,11 +61,11 @@ LayerWeights LoadLayer(Weights& weights, const ModelConfig& c, int layer) {
   const Family& family = FamilyOf(c);
   LayerWeights w;
   for (const VectorPlace& place : family.vectors) {
-    if (place.has == nullptr || c.*place.has)
+    if (place.In(c, layer))
       w.vectors[place.tensor] =
           Offset(weights.Vector(LayerTensor(c, layer, place.tensor), place.shape(c)), family.norm_offset);
   }
-  for (const LinearPlace& place : family.linear) w.*place.linear = LoadLinear(weights, place, c, layer);
+  for (const LinearPlace& place : LinearOf(family, c, layer)) w.*place.linear = LoadLinear(weights, place, c, layer);
   w.heads = family.heads(c);
   if (const int window = c.Window(layer); window > 0) w.mask = {Mask::Kind::kWindow, window};
   return w;
@@ -146,8 +75,8 @@ LambdaView LambdaOf(const LayerWeights& w) {
   return {.data = w.lambda.data(), .token_stride = 0, .head_stride = w.lambda.size() > 1 ? 1 : 0};
 }
 
-void PlanLayer(LayerWeights& weights, const Family& family, const ResolvedPlan& plan, Math math, int layer) {
-  for (const LinearPlace& place : family.linear) {
+void PlanLayer(LayerWeights& weights, const ModelConfig& config, const ResolvedPlan& plan, Math math, int layer) {
+  for (const LinearPlace& place : LinearOf(FamilyOf(config), config, layer)) {
     LinearWeights& linear = weights.*place.linear;
     linear.planned = PlannedLinear::Of(linear.weight, {place.weight, layer}, {place.input, layer}, plan, math);
   }
@@ -156,15 +85,16 @@ void PlanLayer(LayerWeights& weights, const Family& family, const ResolvedPlan& 
 void Activations::Prepare(const TokenBatch& batch, const ModelConfig& c) {
   const int64_t rows = batch.Rows(), q_width = int64_t{c.heads} * c.head_dim,
                 kv_width = int64_t{c.kv_heads} * c.head_dim;
-  for (AlignedBuffer<float>* buffer : {&x, &normed, &delta}) Grow(*buffer, rows, c.hidden);
-  Grow(q, rows, q_width);
+  for (AlignedBuffer<float>* buffer : {&x, &normed, &delta}) GrowRows(*buffer, rows, c.hidden);
+  GrowRows(q, rows, q_width);
   if (const int64_t gates = GateWidth(c); gates > 0) {
-    Grow(q_and_gate, rows, c.heads * (c.head_dim + gates));
-    Grow(attn_gate, rows, c.heads * gates);
+    GrowRows(q_and_gate, rows, c.heads * (c.head_dim + gates));
+    GrowRows(attn_gate, rows, c.heads * gates);
   }
-  Grow(attended, rows, AttendedWidth(c));
-  for (AlignedBuffer<float>* buffer : {&k, &v}) Grow(*buffer, rows, kv_width);
-  for (AlignedBuffer<float>* buffer : {&gate, &up}) Grow(*buffer, rows, c.ffn);
+  GrowRows(attended, rows, AttendedWidth(c));
+  for (AlignedBuffer<float>* buffer : {&k, &v}) GrowRows(*buffer, rows, kv_width);
+  for (AlignedBuffer<float>* buffer : {&gate, &up}) GrowRows(*buffer, rows, c.ffn);
+  scan.Prepare(rows, c);
   positions.clear();
   for (const AttentionSequence& s : batch.sequences) {
     for (int64_t p = 0; p < s.prefix; ++p) positions.push_back(s.past + p);
@@ -199,7 +129,8 @@ void ProjectQkv(const LayerCall& call) {
   const SeenProjection projections[] = {{Site::kQProjIn, w.q, gated ? call.a.q_and_gate.data() : call.a.q.data()},
                                         {Site::kKProjIn, w.k, call.a.k.data()},
                                         {Site::kVProjIn, w.v, call.a.v.data()}};
-  ProjectSeen(call, call.a.normed.data(), call.config.hidden, projections);
+  const size_t count = call.config.Kind(call.layer) == LayerKind::kSharedAttention ? 1 : 3;
+  ProjectSeen(call, call.a.normed.data(), call.config.hidden, std::span(projections).first(count));
   if (gated) SplitGate(call);
 }
 
@@ -224,7 +155,7 @@ void NormQk(const LayerCall& call, const std::vector<float>& q_weight, const std
 
 LambdaView ProjectLambda(const LayerCall& call) {
   const int64_t rows = call.batch.Rows(), heads = std::ssize(call.weights.heads);
-  Grow(call.a.lambda, rows, heads);
+  GrowRows(call.a.lambda, rows, heads);
   float* const lambda = call.a.lambda.data();
   const SeenProjection projection{Site::kLambdaProjIn, call.weights.lambda_projection, lambda};
   ProjectSeen(call, call.a.normed.data(), call.config.hidden, {&projection, 1});
@@ -260,8 +191,10 @@ void Attend(const LayerCall& call, LambdaView lambda) {
   const auto out =
       DenseHeads(call.a.attended.data(), rows, static_cast<int>(table.size()), table.front().VSlices() * c.head_dim);
   ShowHeads(call.visitors, Site::kQ, call.layer, call.batch, table, q);
-  ShowHeads(call.visitors, Site::kK, call.layer, call.batch, table, k);
-  ShowHeads(call.visitors, Site::kV, call.layer, call.batch, table, v);
+  if (c.KeysLayer(call.layer) == call.layer) {
+    ShowHeads(call.visitors, Site::kK, call.layer, call.batch, table, k);
+    ShowHeads(call.visitors, Site::kV, call.layer, call.batch, table, v);
+  }
   const AttentionProblem problem{.q = ReadOnly(q),
                                  .k = ReadOnly(k),
                                  .v = ReadOnly(v),

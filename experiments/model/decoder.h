@@ -24,6 +24,7 @@
 #include "kernels/linear/one_token.h"
 #include "kernels/linear/projector.h"
 #include "kernels/linear/quantized_linear.h"
+#include "kernels/scan/selective_scan.h"
 #include "quant/base/aligned.h"
 
 namespace tare {
@@ -41,9 +42,11 @@ struct LinearWeights {
 };
 
 struct LayerWeights {
-  LinearWeights q, k, v, o;                                // [H (d + gates), E] [G d, E] [G d, E] [E, A]
-  LinearWeights gate, up, down;                            // [I, E] [I, E] [E, I]
-  LinearWeights lambda_projection;                         // [output heads, E], for a lambda per token
+  LinearWeights q, k, v, o;                            // [H (d + gates), E] [G d, E] [G d, E] [E, A]
+  LinearWeights gate, up, down;                        // [I, E] [I, E] [E, I]
+  LinearWeights lambda_projection;                     // [output heads, E], for a lambda per token
+  LinearWeights mixer_in, scan_x, scan_dt, mixer_out;  // of a Mamba or memory unit (experiments/model/scan_layers.h)
+  ScanParameters scan;                                 // of a Mamba
   std::map<std::string_view, std::vector<float>> vectors;  // the record's, by name: norms and the like
   std::vector<OutputHead> heads;                           // which query, key and value heads belong together
   Mask mask;                                               // which keys a query sees
@@ -52,7 +55,7 @@ struct LayerWeights {
 };
 
 // Prepares the layer's weights for the plan, until the next call.
-void PlanLayer(LayerWeights& weights, const Family& family, const ResolvedPlan& plan, Math math, int layer);
+void PlanLayer(LayerWeights& weights, const ModelConfig& config, const ResolvedPlan& plan, Math math, int layer);
 
 // Loads what the family's record lists, with its head table and the layer's mask.
 LayerWeights LoadLayer(Weights& weights, const ModelConfig& config, int layer);
@@ -61,16 +64,31 @@ std::vector<float> Offset(std::vector<float> weight, float offset);
 // lambda of all tokens, if the weights alone determine it.
 LambdaView LambdaOf(const LayerWeights& weights);
 
+// Of layers with a scan; C channels, N states.
+struct ScanActivations {
+  AlignedBuffer<float> mixed;      // [R, 2 C] in_proj's rows: what is scanned, and the gate
+  AlignedBuffer<float> u, delta;   // [R, C] what the scan reads
+  AlignedBuffer<float> projected;  // [R, rank + 2 N] x_proj's rows
+  AlignedBuffer<float> rank;       // [R, rank]
+  AlignedBuffer<float> b, c;       // [R, N]
+  AlignedBuffer<float> gate;       // [R, C]
+  AlignedBuffer<float> gated;      // [R, C]
+  AlignedBuffer<float> memory;     // [R, C] the last scan's output: stays for the memory units of later layers
+
+  void Prepare(int64_t rows, const ModelConfig& config);
+};
+
 struct Activations {
   AlignedBuffer<float> x;                          // [R, E] the residual stream
   AlignedBuffer<float> normed;                     // [R, E]
-  AlignedBuffer<float> q, k, v;                    // [R, H d] [R, G d] [R, G d]
+  AlignedBuffer<float> q, k, v;                    // [R, H d] [R, G d] [R, G d]; k, v stay for layers that share them
   AlignedBuffer<float> q_and_gate;                 // [R, G, H/G (d + gates)]: q_proj's rows, if the model has a gate
   AlignedBuffer<float> attn_gate;                  // [R, H, gates]
   AlignedBuffer<float> lambda;                     // [R, output heads], for a lambda per token
   AlignedBuffer<float> attended;                   // [R, A]
   AlignedBuffer<float> delta;                      // [R, E] added to the stream
   AlignedBuffer<float> gate, up;                   // [R, I]
+  ScanActivations scan;                            // of layers with a scan
   AlignedBuffer<float> seen;                       // [R, E or I] a copy of a projection's input, for its visitors
   std::array<AlignedBuffer<char>, 3> dequantized;  // weights of one input of which only codes are kept: at most q, k, v
   AlignedBuffer<std::byte> workspace;              // for executed attention

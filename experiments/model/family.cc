@@ -30,6 +30,41 @@ bool ProjectsLambda(const ModelConfig& config) {
   return std::ranges::contains(FamilyOf(config).linear, Site::kLambdaProjW, &LinearPlace::weight);
 }
 
+bool HasSite(Site site, LayerKind kind) {
+  if (IsOfMamba(site)) return kind == LayerKind::kMamba;
+  if (IsOfMemoryUnit(site)) return kind == LayerKind::kMemoryUnit;
+  switch (site) {
+    case Site::kKProjW:
+    case Site::kVProjW:
+    case Site::kKProjIn:
+    case Site::kVProjIn:
+    case Site::kKNorm:
+    case Site::kK:
+    case Site::kV:
+    case Site::kCacheK:
+    case Site::kCacheV:
+      return kind == LayerKind::kAttention;
+    case Site::kQProjW:
+    case Site::kOProjW:
+    case Site::kLambdaProjW:
+    case Site::kQProjIn:
+    case Site::kOProjIn:
+    case Site::kLambdaProjIn:
+    case Site::kQNorm:
+    case Site::kQ:
+    case Site::kAttnLogits:
+    case Site::kProbs:
+    case Site::kDifference:
+    case Site::kLambda:
+    case Site::kHeadOut:
+    case Site::kAttnGate:
+    case Site::kAttnOut:
+      return kind == LayerKind::kAttention || kind == LayerKind::kSharedAttention;
+    default:
+      return true;
+  }
+}
+
 int HeadsOf(Site site, const ModelConfig& config) {
   if (ClassOf(site).dimensions.find('h') == std::string_view::npos) return 0;
   if ((site == Site::kQNorm || site == Site::kKNorm) && !config.qk_norm) return 0;
@@ -69,6 +104,12 @@ MatrixShape ShapeOf(Site weight, const ModelConfig& c) {
   if (weight == Site::kGateProjW || weight == Site::kUpProjW) return {c.ffn, c.hidden};
   if (weight == Site::kDownProjW) return {c.hidden, c.ffn};
   if (weight == Site::kLambdaProjW) return {std::ssize(HeadTable(c)), c.hidden};
+  const int64_t C = c.scan_channels;
+  if (weight == Site::kMambaInProjW) return {2 * C, c.hidden};
+  if (weight == Site::kMambaXProjW) return {c.scan_rank + 2 * int64_t{c.scan_states}, C};
+  if (weight == Site::kMambaDtProjW) return {C, c.scan_rank};
+  if (weight == Site::kGmuInProjW) return {C, c.hidden};
+  if (weight == Site::kMambaOutProjW || weight == Site::kGmuOutProjW) return {c.hidden, C};
   TARE_CHECK(weight == Site::kLmHeadW);
   return {c.Outputs(), c.hidden};
 }

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,19 +20,34 @@
 
 namespace tare {
 
+class Checkpoint;
 class ConfigKeys;
 class Weights;
 struct LayerCall;
 struct LayerWeights;
 struct LinearWeights;
 
-// A linear layer inside a layer. Tensors are named without the layer's prefix.
+// A linear layer inside each layer that has its sites (HasSite). Tensors are named without the layer's prefix.
 struct LinearPlace {
   Site weight, input;
   std::string_view tensor;  // TENSOR.weight [MatrixShape], and TENSOR.bias
   LinearWeights LayerWeights::* linear;
   bool ModelConfig::* bias;  // whether it has a bias; null: never
   std::string_view norm;     // the norm whose output it multiplies; empty: it multiplies something else
+  // The stored tensor of which it is some rows, after those of the places before it; empty: it is a tensor of its own.
+  // Checkpoints show the rows as TENSOR (experiments/model/fused_tensors.h).
+  std::string_view fused = {};
+};
+
+// A set of kinds of layers.
+struct LayerKinds {
+  unsigned bits = ~0u;  // all
+  static constexpr LayerKinds Of(std::initializer_list<LayerKind> kinds) {
+    LayerKinds set{0};
+    for (const LayerKind kind : kinds) set.bits |= 1u << static_cast<unsigned>(kind);
+    return set;
+  }
+  constexpr bool Has(LayerKind kind) const { return (bits >> static_cast<unsigned>(kind) & 1u) != 0; }
 };
 
 // A small tensor inside a layer that is kept in f32: a norm's weight, a lambda vector.
@@ -39,6 +56,11 @@ struct VectorPlace {
   std::vector<int64_t> (*shape)(const ModelConfig&);
   float mean, deviation;              // initial values for random checkpoints
   bool ModelConfig::* has = nullptr;  // whether there is one; null: always
+  LayerKinds kinds = {};              // of the layers that have it
+
+  bool In(const ModelConfig& config, int layer) const {
+    return (has == nullptr || config.*has) && kinds.Has(config.Kind(layer));
+  }
 };
 
 struct TensorNames {
@@ -68,7 +90,9 @@ struct Family {
   void (*forward)(const LayerCall&);
   Rotation rotation;
   std::span<const Site> smoothed;  // inputs of linear layers whose channels can be scaled, undone by the layers before
-  float norm_offset = 0;           // 1 if norms multiply by 1 + w: added to `vectors` and the final norm at loading
+  // Changes the configuration where config.json and the tensors may differ and the tensors decide; null: never.
+  void (*fit)(const Checkpoint&, ModelConfig&) = nullptr;
+  float norm_offset = 0;  // 1 if norms multiply by 1 + w: added to `vectors` and the final norm at loading
 };
 
 // Families, AddFamily and FamilyNamed are defined in families/table.cc, which knows all families.
@@ -87,6 +111,14 @@ int64_t AttendedWidth(const ModelConfig& config);   // values of attention's out
 int64_t GateWidth(const ModelConfig& config);       // gates per query head, computed by rows of q_proj; 0: none
 bool ProjectsLambda(const ModelConfig& config);     // whether lambda depends on token and head, not on weights alone
 int HeadsOf(Site site, const ModelConfig& config);  // heads that the site's blocks distinguish; 0: none
+// Whether this kind of layer has the site, in models that have it at all.
+bool HasSite(Site site, LayerKind kind);
+// The linear layers of a layer, in the record's order.
+inline auto LinearOf(const Family& family, const ModelConfig& config, int layer) {
+  return family.linear | std::views::filter([kind = config.Kind(layer)](const LinearPlace& place) {
+           return HasSite(place.weight, kind);
+         });
+}
 // 1 or 2 if only that map uses the site's head, else empty.
 std::optional<int> MapOf(std::span<const OutputHead> table, Site site, int head);
 

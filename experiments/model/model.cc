@@ -55,7 +55,7 @@ Model::Model(const std::filesystem::path& folder, Math math, int64_t most_kept)
       family_(FamilyOf(config_)),
       projector_(math),
       weights_(folder, projector_, most_kept),
-      embedding_(weights_, config_),
+      embedding_(weights_.Split(config_), config_),
       rotary_(config_.rotary, config_.head_dim),
       window_rotary_(config_.window_rotary.value_or(config_.rotary), config_.head_dim) {
   const int64_t V = config_.Outputs(), E = config_.hidden;
@@ -67,6 +67,14 @@ Model::Model(const std::filesystem::path& folder, Math math, int64_t most_kept)
   head_.weight = weights_.Matrix(std::string(HeadTensor(config_)), V, E);
   if (config_.tied_embeddings && weights_.SameBytes(head, embedding)) weights_.Ignore(head);
   weights_.CheckAllTaken();
+}
+
+Stream::Stream(const Stream& other) {
+  const auto copy = [](const AlignedBuffer<float>& from, AlignedBuffer<float>& to) {
+    to.Reset(from.size());
+    std::ranges::copy(from.span(), to.data());
+  };
+  copy(other.x, x), copy(other.k, k), copy(other.v, v), copy(other.memory, memory);
 }
 
 std::string ModelName(const std::filesystem::path& folder) {
@@ -87,23 +95,34 @@ void Model::ReserveRotary() {
   if (!config_.windows.empty()) window_rotary_.Reserve(positions);
 }
 
-void Model::EmbedInto(const TokenBatch& batch, float* x) {
+void Model::EmbedInto(const TokenBatch& batch, Stream& stream) {
   embedding_.CheckIds(batch);
   CheckLengths(batch, config_);
   activations_.Prepare(batch, config_);
   embedding_.Embed(batch, activations_.positions, projector_, activations_.x.data());
-  std::copy_n(activations_.x.data(), batch.Rows() * config_.hidden, x);
+  stream.x.Reset(static_cast<size_t>(batch.Rows() * config_.hidden));
+  std::copy_n(activations_.x.data(), stream.x.size(), stream.x.data());
 }
 
-void Model::RunLayer(const TokenBatch& batch, int layer, float* x, SiteVisitors visitors) {
+// What later layers read stays with the stream, not with the next batch.
+void Model::SwapShared(Stream& stream) {
+  if (config_.kinds.empty()) return;
+  std::swap(activations_.k, stream.k);
+  std::swap(activations_.v, stream.v);
+  std::swap(activations_.scan.memory, stream.memory);
+}
+
+void Model::RunLayer(const TokenBatch& batch, int layer, Stream& stream, SiteVisitors visitors) {
   ThrowIfStopped();
+  SwapShared(stream);
   activations_.Prepare(batch, config_);
   ReserveRotary();
   for (SiteVisitor* v : visitors) v->BeginBatch(static_cast<int64_t>(batch.sequences.size()));
-  const int64_t values = batch.Rows() * config_.hidden;
-  std::copy_n(x, values, activations_.x.data());
+  TARE_CHECK(stream.x.size() == static_cast<size_t>(batch.Rows() * config_.hidden));
+  std::copy_n(stream.x.data(), stream.x.size(), activations_.x.data());
   Layer(batch, layer, visitors);
-  std::copy_n(activations_.x.data(), values, x);
+  std::copy_n(activations_.x.data(), stream.x.size(), stream.x.data());
+  SwapShared(stream);
 }
 
 void Model::Forward(const TokenBatch& batch, SiteVisitors visitors) {
@@ -139,7 +158,7 @@ void Model::CarryOut(const ResolvedPlan& plan) {
   if (planned == planned_) return;
   planned_.clear();
   const Math math = projector_.math();
-  for (int layer = 0; layer < config_.layers; ++layer) PlanLayer(layers_[layer], family_, plan, math, layer);
+  for (int layer = 0; layer < config_.layers; ++layer) PlanLayer(layers_[layer], config_, plan, math, layer);
   head_.planned = PlannedLinear::Of(head_.weight, {Site::kLmHeadW}, {Site::kLmHeadIn}, plan, math);
   if (plan.clips().empty()) planned_ = std::move(planned);  // other clips may come with the same plan
 }
@@ -151,7 +170,7 @@ void Model::UseCodes(int layer, const LinearPlace& place, const QuantizedMatrix&
 }
 
 void Model::DropCodes(int layer) {
-  for (const LinearPlace& place : family_.linear) (layers_[layer].*place.linear).planned.reset();
+  for (const LinearPlace& place : LinearOf(family_, config_, layer)) (layers_[layer].*place.linear).planned.reset();
 }
 
 // logits_ of gathered_.

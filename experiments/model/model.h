@@ -21,6 +21,18 @@ namespace tare {
 // A checkpoint's name in results: that of its folder. Throws Error if it is not UTF-8, as JSON must be.
 std::string ModelName(const std::filesystem::path& folder);
 
+// What a layer hands to the next ones for one batch of R rows.
+struct Stream {
+  Stream() = default;
+  Stream(const Stream& other);
+  Stream(Stream&&) = default;
+  Stream& operator=(Stream&&) = default;
+
+  AlignedBuffer<float> x;       // [R, E] the residual stream
+  AlignedBuffer<float> k, v;    // keys and values that later layers share, where the family has such layers
+  AlignedBuffer<float> memory;  // of a scan, likewise
+};
+
 class Model {
  public:
   // Throws Error unless it is a checkpoint of a known family, whole and finite.
@@ -40,10 +52,10 @@ class Model {
   void Show(std::shared_ptr<const Images> images) { embedding_.Show(std::move(images)); }
   const std::shared_ptr<const Images>& images() const { return embedding_.images(); }
 
-  // The pass in pieces, for a caller that keeps the residual streams x [rows, E] of many batches and takes all of them
-  // through one layer before the next.
-  void EmbedInto(const TokenBatch& batch, float* x);
-  void RunLayer(const TokenBatch& batch, int layer, float* x, SiteVisitors visitors = {});
+  // The pass in pieces, for a caller that keeps the streams of many batches and takes all of them through one layer
+  // before the next.
+  void EmbedInto(const TokenBatch& batch, Stream& stream);
+  void RunLayer(const TokenBatch& batch, int layer, Stream& stream, SiteVisitors visitors = {});
 
   // Runs the batch up to the final norm. Visitors see every activation site of quant/plan/site.h except caches and, in
   // layers with executed attention, attn_logits, probs and difference.
@@ -70,6 +82,7 @@ class Model {
  private:
   void Layer(const TokenBatch& batch, int layer, SiteVisitors visitors);
   void ProjectHead(int64_t rows);
+  void SwapShared(Stream& stream);
   void ReserveRotary();
 
   std::filesystem::path folder_;

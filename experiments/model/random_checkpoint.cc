@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/random_checkpoint.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <deque>
@@ -75,12 +76,30 @@ void AddLinear(Tensors& tensors, const std::string& name, MatrixShape shape, boo
   if (has_bias) tensors.Add(name + ".bias", {shape.out}, 0.1f);
 }
 
+// Of all its parts.
+MatrixShape FusedShape(const Family& family, const ModelConfig& c, int layer, std::string_view fused) {
+  MatrixShape shape;
+  for (const LinearPlace& place : LinearOf(family, c, layer)) {
+    if (place.fused != fused) continue;
+    const MatrixShape part = ShapeOf(place.weight, c);
+    shape = {shape.out + part.out, part.in};
+  }
+  return shape;
+}
+
 void AddLayer(Tensors& tensors, const Family& family, const ModelConfig& c, int layer) {
-  for (const LinearPlace& place : family.linear)
-    AddLinear(tensors, LayerTensor(c, layer, place.tensor), ShapeOf(place.weight, c),
-              place.bias != nullptr && c.*place.bias);
+  std::vector<std::string_view> done;  // fused tensors
+  for (const LinearPlace& place : LinearOf(family, c, layer)) {
+    const bool has_bias = place.bias != nullptr && c.*place.bias;
+    if (place.fused.empty()) {
+      AddLinear(tensors, LayerTensor(c, layer, place.tensor), ShapeOf(place.weight, c), has_bias);
+    } else if (!std::ranges::contains(done, place.fused)) {
+      done.push_back(place.fused);
+      AddLinear(tensors, LayerTensor(c, layer, place.fused), FusedShape(family, c, layer, place.fused), has_bias);
+    }
+  }
   for (const VectorPlace& place : family.vectors) {
-    if (place.has == nullptr || c.*place.has)
+    if (place.In(c, layer))
       tensors.Add(LayerTensor(c, layer, place.tensor), place.shape(c), place.deviation, place.mean);
   }
 }
@@ -119,6 +138,13 @@ std::string ConfigText(const ModelConfig& c) {
   if (c.gate == OutputGate::kPerValue) json["elementwise_attn_output_gate"] = true;
   if (c.head_norm_eps > 0) json["attn_rms_norm_eps"] = c.head_norm_eps;
   if (c.noise_heads > 0) json["num_noise_heads"] = c.noise_heads;
+  if (!c.windows.empty()) json["sliding_window"] = std::ranges::max(c.windows);
+  if (c.scan_channels > 0)
+    json.update({{"mamba_expand", c.scan_channels / c.hidden},
+                 {"mamba_d_state", c.scan_states},
+                 {"mamba_d_conv", c.scan_taps},
+                 {"mamba_dt_rank", c.scan_rank},
+                 {"layer_norm_eps", c.norm_eps}});
   return json.dump(2) + "\n";
 }
 

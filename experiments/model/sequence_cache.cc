@@ -20,6 +20,15 @@ CacheShape ShapeOf(const ModelConfig& config) {
 
 double BytesOf(const ModelConfig& config, const CachePlan& plan, int64_t tokens) {
   const auto of = [&](int layer) { return CacheBytes(ShapeOf(config), plan.OfLayer(layer), tokens); };
+  if (!config.kinds.empty()) {
+    double bytes = 0;
+    for (int layer = 0; layer < config.layers; ++layer) {
+      if (config.Kind(layer) == LayerKind::kAttention) bytes += of(layer);
+      if (config.Kind(layer) == LayerKind::kMamba)
+        bytes += 4.0 * config.scan_channels * (config.scan_states + config.scan_taps - 1.0);
+    }
+    return bytes;
+  }
   int named = 0;  // layers behind all that a rule names are alike
   for (const Rule& rule : plan.rules.rules())
     for (const IndexRange& range : rule.selector.layers)
@@ -54,18 +63,31 @@ std::shared_ptr<const KeyRotary> RotaryOf(const ModelConfig& config, int layer) 
 SequenceCache::SequenceCache(const ModelConfig& config, const CachePlan& plan) : skip_(plan.policy.skip) {
   const CacheShape shape = ShapeOf(config);
   const KeepRule keep = InKeys(config, plan);
+  const bool shares = std::ranges::contains(config.kinds, LayerKind::kSharedAttention);
+  if (keep.Drops() && shares)
+    Fail("cache {}: got keys that several layers share, expected one that sees its own; try without keep=", Name(plan));
   for (int layer = 0; layer < config.layers; ++layer) {
+    owns_.push_back(config.Kind(layer) == LayerKind::kAttention);
+    slots_.push_back(owns_.back()                  ? static_cast<int>(layers_.size())
+                     : config.KeysLayer(layer) < 0 ? -1
+                                                   : slots_[static_cast<size_t>(config.KeysLayer(layer))]);
+    if (config.Kind(layer) == LayerKind::kMamba)
+      scans_.emplace(layer, ScanState(config.scan_channels, config.scan_states, config.scan_taps));
+    if (!owns_.back()) continue;
     if (keep.Drops() && config.Window(layer) > 0)
       Fail("cache {}: layer {} sees a window of {} keys, expected one that sees all; try without keep=", Name(plan),
            layer, config.Window(layer));
     const CacheRules rules = plan.OfLayer(layer);
     const bool turned = rules.keys == KeptKeys::kBeforeRotary;
+    if (turned && !config.rotates)
+      Fail("cache {}: got +prerotary for a {} model, which has no rotary positions; try without it", Name(plan),
+           config.family);
     layers_.push_back({KvCache(shape, rules, turned ? RotaryOf(config, layer) : nullptr), KeptTokens(keep, rules)});
   }
 }
 
 void SequenceCache::Update(int layer, const DecodeHeads& heads, const DecodeSequence& s) {
-  OneLayer& one = layers_.at(static_cast<size_t>(layer));
+  OneLayer& one = layers_.at(static_cast<size_t>(slots_.at(static_cast<size_t>(layer))));
   one.kept.Update(heads, s, one.cache);
   if (one.cache.tokens() + one.kept.dropped() == prompt_) one.kept.EndPrompt(heads, one.cache);
 }
@@ -85,12 +107,14 @@ void SequenceCache::Truncate(int64_t tokens) {
     if (layer.kept.dropped() > 0)
       Fail("cache, truncate: got a cache of which {} keys were dropped, expected a whole one", layer.kept.dropped());
   }
+  if (!scans_.empty()) Fail("cache, truncate: got a model with a scan, whose state does not go back; try a copy");
   for (OneLayer& layer : layers_) layer.cache.Truncate(tokens);
 }
 
 size_t SequenceCache::Bytes() const {
   size_t bytes = 0;
   for (const OneLayer& layer : layers_) bytes += layer.cache.Bytes();
+  for (const auto& [layer, scan] : scans_) bytes += scan.Bytes();
   return bytes;
 }
 

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys and values of one sequence, one cache per layer, for decoding. A copy is a fork (kv_cache.h).
+// What one sequence keeps for decoding: a cache per layer that makes keys and values, read by the layers that share
+// them too, and the state of each scan. A copy is a fork (kv_cache.h).
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "experiments/model/config.h"
 #include "experiments/model/kept_tokens.h"
 #include "experiments/plan/cache_plan.h"
 #include "kernels/cache/kv_cache.h"
+#include "kernels/scan/selective_scan.h"
 
 namespace tare {
 
@@ -21,8 +24,12 @@ class SequenceCache {
   // Tokens of the sequence so far, dropped ones included; 0 before the first pass.
   int64_t tokens() const { return layers_.back().cache.tokens() + layers_.back().kept.dropped(); }
   float skip() const { return skip_; }
-  // The cache of one layer. It throws Error for unsupported values, which then do not join.
-  KvCache& Layer(int layer) { return layers_.at(static_cast<size_t>(layer)).cache; }
+  // The cache that a layer reads. It throws Error for unsupported values, which then do not join.
+  KvCache& Layer(int layer) { return layers_.at(static_cast<size_t>(slots_.at(static_cast<size_t>(layer)))).cache; }
+  // Whether the layer's own keys and values are in it.
+  bool Owns(int layer) const { return owns_.at(static_cast<size_t>(layer)); }
+  // The state of a layer's scan.
+  ScanState& Scan(int layer) { return scans_.at(layer); }
   // Call it after attention of the newest tokens in a layer: drops keys as the plan says.
   void Update(int layer, const DecodeHeads& heads, const DecodeSequence& s);
 
@@ -38,7 +45,8 @@ class SequenceCache {
   // that none of its queries needs.
   int64_t TokensAtOnce() const;
 
-  // Keeps the first `tokens`. Throws Error if there are fewer, or if some were dropped.
+  // Keeps the first `tokens`. Throws Error if there are fewer, if some were dropped, or if there is a scan, whose state
+  // does not go back.
   void Truncate(int64_t tokens);
   size_t Bytes() const;
 
@@ -47,7 +55,10 @@ class SequenceCache {
     KvCache cache;
     KeptTokens kept;
   };
-  std::vector<OneLayer> layers_;
+  std::vector<OneLayer> layers_;  // that make keys and values
+  std::vector<int> slots_;        // by layer, in layers_; -1: no attention
+  std::vector<bool> owns_;        // by layer
+  std::map<int, ScanState> scans_;
   float skip_;
   ValuePages values_;
   int64_t prompt_ = 0;

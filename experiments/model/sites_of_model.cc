@@ -39,10 +39,19 @@ ModelSites ModelSitesOf(const ModelConfig& config) {
                    .decodes = config.projection == 0,
                    .heads = {},
                    .weights = {}};
+  for (int layer = 0; !config.kinds.empty() && layer < config.layers; ++layer)
+    sites.keys_layer.push_back(config.KeysLayer(layer));
   const CacheShape shape{
       .k_heads = config.kv_heads, .k_width = config.head_dim, .v_heads = config.kv_heads, .v_width = config.head_dim};
   const DecodeHeads decoded(table, config.heads, shape, 1.0f);  // the scale is that of no place
   for (const SiteInfo& info : kSites) {
+    if (!config.kinds.empty()) {
+      std::vector<int> having;
+      for (int layer = 0; layer < config.layers; ++layer) {
+        if (HasSite(info.site, config.Kind(layer))) having.push_back(layer);
+      }
+      if (std::ssize(having) < config.layers) sites.layers_of[info.site] = std::move(having);
+    }
     const int heads = HeadsOf(info.site, config);
     for (int head = 0; head < heads; ++head) sites.heads[info.site].push_back(MapOf(table, info.site, head));
     if (heads > 0) sites.groups[info.site] = GroupsOf(decoded, info.site, heads);
@@ -61,7 +70,7 @@ ModelSites ModelSitesOf(const Model& model) {
   };
   for (int layer = 0; layer < sites.layers; ++layer) {
     const LayerWeights& weights = model.layers()[static_cast<size_t>(layer)];
-    for (const LinearPlace& place : FamilyOf(model.config()).linear)
+    for (const LinearPlace& place : LinearOf(FamilyOf(model.config()), model.config(), layer))
       add({place.weight, layer}, (weights.*place.linear).weight);
   }
   add({Site::kLmHeadW}, model.head().weight);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "experiments/model/fused_tensors.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
@@ -108,6 +109,11 @@ Weights::Weights(const std::filesystem::path& path, const Projector& projector, 
     if (const ForeignMatrix* matrix = files_.FindForeign(name)) values += matrix->out() * matrix->in();
   }
   keeps_ = values <= most_kept;
+}
+
+Weights& Weights::Split(const ModelConfig& config) {
+  SplitFused(config, files_);
+  return *this;
 }
 
 const TensorView& Weights::Take(const std::string& name, const std::vector<int64_t>& shape) {

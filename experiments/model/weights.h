@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/model/config.h"
 #include "kernels/linear/projector.h"
 #include "quant/base/aligned.h"
 #include "quant/file/checkpoint.h"
@@ -35,6 +36,9 @@ class Weights {
   WeightMatrix Flattened(const std::string& name, const std::vector<int64_t>& shape);
   // A small tensor as f32.
   std::vector<float> Vector(const std::string& name, const std::vector<int64_t>& shape);
+
+  // Shows the rows of fused tensors as tensors (experiments/model/fused_tensors.h).
+  Weights& Split(const ModelConfig& config);
 
   bool Has(const std::string& name) const { return files_.Has(name); }
   bool SameBytes(const std::string& a, const std::string& b) const;

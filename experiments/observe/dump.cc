@@ -52,7 +52,8 @@ void CreateDatasets(Hdf5Writer& file, const ModelConfig& c, int64_t B, int64_t T
   if (sites.contains("final_norm")) file.CreateDataset("final_norm", DType::kF32, {B, T, E});
   for (int i = 0; i < c.layers; ++i) {
     if (sites.contains("layer_out")) file.CreateDataset(Formatted("layer_out.{}", i), DType::kF32, {B, T, E});
-    if (sites.contains("attn_logits")) file.CreateDataset(Formatted("attn_logits.{}", i), DType::kF32, {B, H, T, T});
+    if (sites.contains("attn_logits") && c.KeysLayer(i) >= 0)
+      file.CreateDataset(Formatted("attn_logits.{}", i), DType::kF32, {B, H, T, T});
   }
 }
 

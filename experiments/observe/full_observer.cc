@@ -225,7 +225,7 @@ void FullObserver::ObserveMatrix(Site site, std::optional<int> layer, const Weig
 void FullObserver::ObserveWeights(const Model& model) {
   for (int layer = 0; layer < model.config().layers; ++layer) {
     const LayerWeights& w = model.layers()[static_cast<size_t>(layer)];
-    for (const LinearPlace& place : FamilyOf(model.config()).linear)
+    for (const LinearPlace& place : LinearOf(FamilyOf(model.config()), model.config(), layer))
       ObserveMatrix(place.weight, layer, (w.*place.linear).weight);
   }
   const std::string name(HeadTensor(model.config()));

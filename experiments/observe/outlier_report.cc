@@ -53,10 +53,12 @@ Json LayerJson(const OutlierFigures& outliers, const ModelConfig& c, int layer) 
   Json json{{"layer", layer},
             {"attn_logits", Figures(outliers.AttentionLogits(layer))},
             {"layer_out", Figures(outliers.HiddenStates(layer))}};
+  json["heads"] = Json::array();
+  if (!c.kinds.empty()) json["kind"] = KindText(c, layer);
+  if (c.KeysLayer(layer) < 0) return json;
   const std::vector<OutputHead> table = HeadTable(c);
   const bool differential = table.front().Differential();
   if (differential) json["maps"] = MapsJson(outliers, layer);
-  json["heads"] = Json::array();
   for (int head = 0; head < c.heads; ++head) {
     Json figures{{"head", head}};
     if (differential) figures["map"] = MapOf(table, Site::kAttnLogits, head).value_or(0);
@@ -206,7 +208,7 @@ std::string OutlierCsv(const std::vector<Json>& models) {
       for (const Json& map : of.value("maps", Json::array())) add("attn_logits", {}, map);
       add("layer_out", {}, of["layer_out"]);
       for (const Json& layer : of["layers"]) {
-        add("attn_logits", layer["layer"], layer["attn_logits"]);
+        if (!layer["heads"].empty()) add("attn_logits", layer["layer"], layer["attn_logits"]);
         for (const Json& head : layer["heads"]) add("attn_logits", layer["layer"], head);
         add("layer_out", layer["layer"], layer["layer_out"]);
       }

@@ -42,6 +42,7 @@ SiteSelection SiteSelection::Parse(std::string_view text, const ModelSites& mode
       if (IsCache(site))
         FailUsage("--sites '{}': got {}, expected a site that forward passes show, such as q, k or v", name,
                   Name(site));
+      if (!model.Has(site) && rule.sites.size() > 1) continue;  // `weights` and `linear_in` are of those there are
       if (!model.Has(site))
         FailUsage("--sites '{}': got {}, expected a site of {} model", name, Name(site), WithArticle(model.family));
       CheckSelector(rule, site, model, Formatted("--sites '{}'", name));

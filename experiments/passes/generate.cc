@@ -33,8 +33,9 @@ double BytesOf(const LinearWeights& linear) {
 
 double WeightBytes(const Model& model) {
   double bytes = BytesOf(model.head());
-  for (const LayerWeights& layer : model.layers()) {
-    for (const LinearPlace& place : FamilyOf(model.config()).linear) bytes += BytesOf(layer.*place.linear);
+  for (int layer = 0; layer < model.config().layers; ++layer) {
+    for (const LinearPlace& place : LinearOf(FamilyOf(model.config()), model.config(), layer))
+      bytes += BytesOf(model.layers()[static_cast<size_t>(layer)].*place.linear);
   }
   return bytes;
 }

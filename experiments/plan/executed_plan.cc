@@ -109,7 +109,10 @@ AttentionPlan ExecutedPlan::For(const AttentionProblem& sequence, SmoothingMeans
 }
 
 std::optional<ExecutedPlan> ExecutedPlanOf(const ResolvedPlan& plan, const ModelSites& model, int layer) {
-  const auto one = [&](Site site) { return OneRule(plan, model, site, layer); };
+  const auto one = [&](Site site) {
+    const bool shared = (site == Site::kK || site == Site::kV) && !model.keys_layer.empty();
+    return OneRule(plan, model, site, shared ? model.keys_layer[static_cast<size_t>(layer)] : layer);
+  };
   const LayerRules rules{one(Site::kQ),          one(Site::kK),     one(Site::kV),
                          one(Site::kAttnLogits), one(Site::kProbs), one(Site::kDifference)};
   if (rules.First() == nullptr) return std::nullopt;

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/plan/model_sites.h"
 
+#include <algorithm>
+
 #include "quant/plan/site_class.h"
 
 namespace tare {
 
 bool ModelSites::Has(Site site) const {
+  const auto some = layers_of.find(site);
+  if (some != layers_of.end() && some->second.empty()) return false;
+  if (IsOfMamba(site) || IsOfMemoryUnit(site)) return some != layers_of.end();
   if (site == Site::kDifference) return maps == 2;
   if (IsCache(site)) return decodes;
   if (site == Site::kGateProjW || site == Site::kGateProjIn) return gated_ffn;
@@ -13,6 +18,11 @@ bool ModelSites::Has(Site site) const {
     return heads.contains(Site::kLambda);
   if (site == Site::kQNorm || site == Site::kKNorm || site == Site::kAttnGate) return heads.contains(site);
   return true;
+}
+
+bool ModelSites::HasIn(Site site, int layer) const {
+  const auto some = layers_of.find(site);
+  return Has(site) && (some == layers_of.end() || std::ranges::contains(some->second, layer));
 }
 
 int ModelSites::Heads(Site site) const {
@@ -31,6 +41,7 @@ std::vector<SiteKey> ModelSites::Keys(Site site) const {
   if (!Has(site)) return keys;
   if (!ClassOf(site).dimensions.contains('l')) return {{site}};
   for (int layer = 0; layer < layers; ++layer) {
+    if (!HasIn(site, layer)) continue;
     if (!heads.contains(site)) keys.push_back({site, layer});
     for (int head = 0; head < Heads(site); ++head)
       keys.push_back({site, layer, head, heads.at(site)[static_cast<size_t>(head)]});

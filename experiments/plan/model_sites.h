@@ -32,10 +32,15 @@ struct ModelSites {
   // For the same sites, by head: its group, from 0. Heads that share keys or values are one group
   // (kernels/decode/decode_heads.h); empty where the model's head table is not known.
   std::map<Site, std::vector<int>> groups = {};
+  // The layers that have a site, for sites that are not in all of them.
+  std::map<Site, std::vector<int>> layers_of = {};
+  // By layer: the one whose keys and values it reads; empty: its own.
+  std::vector<int> keys_layer = {};
   std::map<SiteKey, StoredWeight> weights;  // empty if only the configuration is known
 
-  // False for sites that the model lacks: a difference, lambda per token, norms of queries and keys, a gate.
+  // False for sites that the model lacks: a difference, lambda per token, norms of queries and keys, a gate, a scan.
   bool Has(Site site) const;
+  bool HasIn(Site site, int layer) const;
   int Heads(Site site) const;
   // The group of a place; empty for a place without a head.
   std::optional<int> GroupAt(const SiteKey& key) const;

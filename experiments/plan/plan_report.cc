@@ -160,11 +160,11 @@ std::string PlanText(const Json& json) {
   for (const Json& rule : json["rules"])
     text += Formatted("  rule {}: {}: {}\n", ++number, rule["rule"].get<std::string>(), PlacesText(rule));
   if (!json["sites"].empty())
-    text += Formatted("\n{:<14}{:<9}{:<12}{:>4}  {:<24}{}\n", "site", "layers", "heads", "rule", "format/scale per",
+    text += Formatted("\n{:<18}{:<9}{:<11}{:>4}  {:<21}{}\n", "site", "layers", "heads", "rule", "format/scale per",
                       "with --executed");
   for (const Json& s : json["sites"]) {
     const std::string scale = s["scale_per"].is_null() ? "" : "/" + s["scale_per"].get<std::string>();
-    std::string row = Formatted("{:<14}{:<9}{:<12}{:>4}  {:<24}{}", s["site"].get<std::string>(),
+    std::string row = Formatted("{:<18}{:<9}{:<11}{:>4}  {:<21}{}", s["site"].get<std::string>(),
                                 s["layers"].get<std::string>(), s["heads"].get<std::string>(), s["rule"].get<int>(),
                                 s["format"].get<std::string>() + scale + s["options"].get<std::string>(),
                                 s["executed"].is_null() ? "" : s["executed"].get<std::string>());
@@ -190,6 +190,7 @@ ModelSites AnyModel(const Plan& plan) {
       .family = "any", .layers = 1, .maps = 2, .tied_head = false, .decodes = true, .heads = {}, .weights = {}};
   for (const SiteInfo& info : kSites) {
     if (ClassOf(info.site).dimensions.contains('h')) any.heads[info.site].resize(1);
+    if (IsOfMamba(info.site) || IsOfMemoryUnit(info.site)) any.layers_of[info.site] = {0};
   }
   return any;
 }

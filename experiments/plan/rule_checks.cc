@@ -39,6 +39,9 @@ void CheckOptions(const Rule& rule) {
     RefuseRule(rule, "+static with " + ScaleText(rule), "one per tensor, head or channel", "tensor+static");
   if (o.static_scale && kind == Kind::kChannel && clips)
     RefuseRule(rule, "a clip with static scales per channel", "their largest magnitudes", "it without +p and +mse");
+  if (rule.sites.front() == Site::kScanState && NeedsSurvey(rule))
+    RefuseRule(rule, "a dynamic scale of all tokens", "one per token: later states follow from a token's rounded state",
+               "token, or tensor+static");
   if (!o.static_scale && IsWhole(kind) && clips && !IsWeight(rule.sites.front()))
     RefuseRule(rule, "a clip with " + ScaleText(rule), "+static with it, or a scale per row or token", "+static");
 }
@@ -112,6 +115,14 @@ void CheckExecutedInput(const Rule& rule) {
                "linear_in=int8/token, or simulating it");
 }
 
+// "layers 1, 3, 5 and 7"
+std::string LayersText(const std::vector<int>& layers) {
+  std::string text = layers.size() > 1 ? "layers" : "layer";
+  for (size_t i = 0; i < layers.size(); ++i)
+    text += Formatted("{} {}", i == 0 ? "" : i + 1 < layers.size() ? "," : " and", layers[i]);
+  return text;
+}
+
 }  // namespace
 
 bool HasKernel(Site site) {
@@ -142,6 +153,11 @@ void CheckSelector(const Rule& rule, Site site, const ModelSites& model, const s
     }
   };
   check(rule.selector.layers, 0, model.layers, "layer");
+  const auto some = model.layers_of.find(site);
+  if (some != model.layers_of.end() && rule.sites.size() == 1 &&
+      std::ranges::none_of(some->second, [&](int layer) { return Selects(rule.selector.layers, layer); }))
+    FailUsage("{}: got layers without {}, expected some of {}; try a selector that this {} model has", where,
+              Name(site), LayersText(some->second), model.family);
   check(rule.selector.heads, 0, model.Heads(site), "head");
   check(rule.selector.maps, 1, model.maps, "map");
 }

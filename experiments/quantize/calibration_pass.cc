@@ -72,29 +72,27 @@ Site InputOf(const LinearPlace& place) {
 CalibrationPass::CalibrationPass(Model& model, const std::vector<ScoredSequence>& sequences) : model_(model) {
   const size_t step = SequencesPerBatch(sequences);
   for (size_t begin = 0; begin < sequences.size(); begin += step) {
-    Stream& stream = streams_.emplace_back();
-    stream.batch = BatchOf(sequences, begin, step);
-    stream.x.Reset(static_cast<size_t>(stream.batch.Rows() * model.config().hidden));
-    model.EmbedInto(stream.batch, stream.x.data());
-    tokens_ += stream.batch.Rows();
+    Part& part = parts_.emplace_back();
+    part.batch = BatchOf(sequences, begin, step);
+    model.EmbedInto(part.batch, part.stream);
+    tokens_ += part.batch.Rows();
   }
 }
 
 std::map<Site, CaughtInputs> CalibrationPass::InputsOf(size_t batch, int layer, std::span<const Site> sites) {
-  const Stream& stream = streams_.at(batch);
-  InputCatcher catcher(layer, stream.batch);
+  const Part& part = parts_.at(batch);
+  InputCatcher catcher(layer, part.batch);
   std::map<Site, Site> seen_as;  // up_proj.in, where the model has no gate_proj.in
-  const std::span<const LinearPlace> linear = FamilyOf(model_.config()).linear;
+  auto linear = LinearOf(FamilyOf(model_.config()), model_.config(), layer);
   for (const Site site : sites) {
     const auto place = std::ranges::find(linear, site, InputOf);
     if (place == linear.end()) continue;
     catcher.Expect(place->input, ShapeOf(place->weight, model_.config()).in);
     seen_as[site] = place->input;
   }
-  AlignedBuffer<float> x(stream.x.size());
-  std::copy_n(stream.x.data(), stream.x.size(), x.data());
+  Stream stream = part.stream;
   SiteVisitor* const visitors[] = {&catcher};
-  model_.RunLayer(stream.batch, layer, x.data(), visitors);
+  model_.RunLayer(part.batch, layer, stream, visitors);
   std::map<Site, CaughtInputs> caught = catcher.Take(), inputs;
   for (const auto& [site, seen] : seen_as) inputs.emplace(site, std::move(caught.at(seen)));
   return inputs;
@@ -125,7 +123,7 @@ SecondMoments CalibrationPass::MomentsOf(int layer, Site input, CalibrationPass*
 }
 
 void CalibrationPass::Advance(int layer) {
-  for (Stream& stream : streams_) model_.RunLayer(stream.batch, layer, stream.x.data());
+  for (Part& part : parts_) model_.RunLayer(part.batch, layer, part.stream);
 }
 
 }  // namespace tare

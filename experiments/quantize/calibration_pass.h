@@ -25,8 +25,10 @@ struct SecondMoments {
 };
 
 // Inputs of linear layers, by the first site with that input: q_proj.in (for q, k, v, lambda), o_proj.in, gate_proj.in
-// (for gate, up), down_proj.in.
-inline constexpr std::array kCalibratedInputs{Site::kQProjIn, Site::kOProjIn, Site::kGateProjIn, Site::kDownProjIn};
+// (for gate, up), down_proj.in; those of a Mamba and of a memory unit each of its own. In the order of a layer.
+inline constexpr std::array kCalibratedInputs{
+    Site::kMambaInProjIn, Site::kMambaXProjIn, Site::kMambaDtProjIn, Site::kMambaOutProjIn, Site::kGmuInProjIn,
+    Site::kGmuOutProjIn,  Site::kQProjIn,      Site::kOProjIn,       Site::kGateProjIn,     Site::kDownProjIn};
 
 // One batch's inputs of a linear layer, by channel.
 struct CaughtInputs {
@@ -41,7 +43,7 @@ class CalibrationPass {
 
   // One batch's inputs in this layer, which must be the next one, with its current weights.
   std::map<Site, CaughtInputs> InputsOf(size_t batch, int layer, std::span<const Site> sites);
-  size_t batches() const { return streams_.size(); }
+  size_t batches() const { return parts_.size(); }
 
   // Moments of this input over all batches. exact: a pass of the same text through the stored model, or null.
   SecondMoments MomentsOf(int layer, Site input, CalibrationPass* exact = nullptr);
@@ -53,13 +55,13 @@ class CalibrationPass {
  private:
   void AddProduct(const CaughtInputs& a, const CaughtInputs& b, std::vector<float>& sums);
 
-  struct Stream {
+  struct Part {
     TokenBatch batch;
-    AlignedBuffer<float> x;  // [rows, E]
+    Stream stream;
   };
 
   Model& model_;
-  std::vector<Stream> streams_;
+  std::vector<Part> parts_;
   int64_t tokens_ = 0;
   Projector projector_{Math::kF32};  // for products of activations
   AlignedBuffer<float> product_;

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/quantize/export.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <map>
+#include <set>
 
+#include "experiments/model/fused_tensors.h"
+#include "experiments/model/weights.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/float16.h"
@@ -63,11 +68,7 @@ class Folder {
  public:
   explicit Folder(const Checkpoint& source) : source_(source) {}
 
-  void Add(const TensorView& tensor) {
-    tensors_.push_back(tensor);
-    ++summary_.tensors[tensor.dtype];
-    summary_.bytes += static_cast<int64_t>(tensor.bytes.size());
-  }
+  void Add(const TensorView& tensor) { tensors_[tensor.name] = tensor; }
   bool WantsHalves(const std::string& name) const {
     const TensorView* stored = source_.Find(name);
     return stored != nullptr && IsHalf(stored->dtype);
@@ -76,25 +77,70 @@ class Folder {
     if (WantsHalves(name)) {
       const DType dtype = source_.Find(name)->dtype;
       if (auto halves = Halves(values.span(), dtype)) {
-        ++summary_.rounded[dtype];
+        rounded_.insert(name);
         return Add({name, dtype, shape, AsBytes(halves_.emplace_back(std::move(*halves)))});
       }
-      ++summary_.too_wide;
+      too_wide_.insert(name);
     }
     Add({name, DType::kF32, shape, AsBytes(floats_.emplace_back(std::move(values)))});
   }
+  // Puts the parts of a tensor together again, as other programs read it: in the parts' type, or in f32 if they differ.
+  void Join(const FusedTensor& fused) {
+    const auto has = [&](const Checkpoint::Rows& rows) { return tensors_.contains(rows.name); };
+    if (!std::ranges::all_of(fused.parts, has)) return;
+    std::vector<TensorView> parts;
+    for (const Checkpoint::Rows& rows : fused.parts) {
+      parts.push_back(tensors_.extract(rows.name).mapped());
+      for (std::set<std::string>* names : {&rounded_, &too_wide_}) {
+        if (names->erase(rows.name) > 0) names->insert(fused.name);
+      }
+    }
+    TensorView whole = parts.front();
+    whole.name = fused.name;
+    whole.shape[0] = 0;
+    const bool alike = std::ranges::all_of(parts, [&](const TensorView& part) { return part.dtype == whole.dtype; });
+    if (!alike) whole.dtype = DType::kF32;
+    size_t size = 0;
+    for (TensorView& part : parts) {
+      if (!alike) part = AsFloats(part);
+      whole.shape[0] += part.shape[0];
+      size += part.bytes.size();
+    }
+    AlignedBuffer<std::byte>& bytes = joined_.emplace_back(size);
+    std::byte* end = bytes.data();
+    for (const TensorView& part : parts) end = std::ranges::copy(part.bytes, end).out;
+    whole.bytes = bytes.span();
+    Add(whole);
+  }
   ExportSummary Write(const std::filesystem::path& path, const Provenance& p) {
-    WriteSafetensors(path, std::move(tensors_),
+    ExportSummary summary;
+    std::vector<TensorView> tensors;
+    for (const auto& [name, tensor] : tensors_) {
+      tensors.push_back(tensor);
+      ++summary.tensors[tensor.dtype];
+      summary.bytes += static_cast<int64_t>(tensor.bytes.size());
+      if (too_wide_.contains(name)) ++summary.too_wide;
+      if (rounded_.contains(name) && !too_wide_.contains(name)) ++summary.rounded[tensor.dtype];
+    }
+    WriteSafetensors(path, std::move(tensors),
                      {{"format", "pt"}, {"tare.plan", p.plan}, {"tare.method", p.method}, {"tare.source", p.source}});
-    return summary_;
+    return summary;
   }
 
  private:
+  TensorView AsFloats(const TensorView& tensor) {
+    const WeightMatrix stored = StoredMatrix(tensor, Formatted("tensor '{}'", tensor.name));
+    AlignedBuffer<float>& values = floats_.emplace_back(tensor.elements());
+    for (int64_t row = 0; row < stored.out; ++row) RowAsFloat(stored, row, values.data() + row * stored.in);
+    return {tensor.name, DType::kF32, tensor.shape, AsBytes(values)};
+  }
+
   const Checkpoint& source_;
-  std::vector<TensorView> tensors_;
+  std::map<std::string, TensorView> tensors_;
+  std::set<std::string> rounded_, too_wide_;  // names
   std::deque<AlignedBuffer<float>> floats_;
   std::deque<AlignedBuffer<uint16_t>> halves_;
-  ExportSummary summary_;
+  std::deque<AlignedBuffer<std::byte>> joined_;
 };
 
 }  // namespace
@@ -114,7 +160,7 @@ ExportSummary ExportDequantized(const std::filesystem::path& quantized, const st
     if (std::filesystem::exists(folder / name))
       Fail("{}: exists already and would be overwritten; try another folder", (folder / name).string());
   }
-  const Checkpoint from(source);
+  const Checkpoint from = OpenSplit(source, LoadConfig(source));
   Folder out(from);
   for (const auto& [name, tensor] : file.tensors()) {
     if (tensor.dtype == DType::kF32 && out.WantsHalves(name)) {
@@ -127,6 +173,7 @@ ExportSummary ExportDequantized(const std::filesystem::path& quantized, const st
     out.AddFloats(name, {m.out, m.in}, Dequantized(m, Formatted("{}: '{}'", quantized.string(), name)));
     file.Release(name);
   }
+  for (const FusedTensor& fused : FusedTensors(LoadConfig(quantized))) out.Join(fused);
   const ExportSummary summary = out.Write(folder / "model.safetensors", file.provenance());
   for (const char* name : kTokenizerFiles) {
     if (const auto text = file.File(name)) WriteFileAtomically(folder / name, *text);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/quantize/quantize.h"
 
+#include "experiments/model/fused_tensors.h"
 #include "experiments/model/model.h"
 #include "experiments/passes/model_input.h"
 #include "experiments/plan/static_source.h"
@@ -107,7 +108,7 @@ QuantizeSummary Quantize(const QuantizeJob& job, const Progress& progress) {
   }
   ModelConfig config = LoadConfig(job.model);
   if (job.method.equivalent == Equivalent::kHadamard) config.tied_embeddings = false;  // afterwards
-  CheckRounding(job, Checkpoint(job.model), config);
+  CheckRounding(job, OpenSplit(job.model, config), config);
   if (job.method.equivalent == Equivalent::kNone && !job.method.RoundsByCalibration())
     return RoundLayers(job, job.model, nullptr, progress);  // seconds: nothing worth keeping
   LayerParts parts(job.parts.empty() ? std::filesystem::path(job.out.string() + ".parts") : job.parts,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "experiments/model/family.h"
+#include "experiments/model/fused_tensors.h"
 #include "experiments/model/model.h"
 #include "experiments/model/sites_of_model.h"
 #include "experiments/passes/model_input.h"
@@ -123,7 +124,7 @@ class Job {
         config_text_(ModelConfigText(model).value_or("")),
         config_(LoadConfig(model)),
         sites_(WeightSites(config_)),
-        files_(model),
+        files_(OpenSplit(model, config_)),
         plan_(ResolvedFor(job, files_, config_)),
         provenance_(ProvenanceOf(files_, model)),
         parts_(parts) {
@@ -244,7 +245,7 @@ class Job {
 
   // Those of the layer that the plan quantizes.
   void ForEachMatrix(int layer, const std::function<void(const LinearPlace&, const std::string&, const Rule&)>& body) {
-    for (const LinearPlace& place : FamilyOf(config_).linear) {
+    for (const LinearPlace& place : LinearOf(FamilyOf(config_), config_, layer)) {
       const std::string name = LayerTensor(config_, layer, place.tensor) + ".weight";
       const Rule* rule = plan_.RuleAt({place.weight, layer});
       if (rule == nullptr) continue;
@@ -318,7 +319,7 @@ std::map<std::string, SiteKey> WeightSites(const ModelConfig& config) {
   const Family& family = FamilyOf(config);
   std::map<std::string, SiteKey> sites{{std::string(family.names.head), {Site::kLmHeadW}}};
   for (int layer = 0; layer < config.layers; ++layer) {
-    for (const LinearPlace& place : family.linear)
+    for (const LinearPlace& place : LinearOf(family, config, layer))
       sites[LayerTensor(config, layer, place.tensor) + ".weight"] = {place.weight, layer};
   }
   return sites;

@@ -210,9 +210,15 @@ void CheckInputRules(const Plan& plan, std::span<const LinearPlace> linear) {
   }
 }
 
+void RequireSmoothed(const Family& family) {
+  if (family.smoothed.empty())
+    Fail("smoothquant: got {} model, whose inputs cannot be scaled; try another method", WithArticle(family.name));
+}
+
 }  // namespace
 
 std::vector<LayerSmoothing> SmoothingOf(const Model& model, const StatisticsSet& seen, double alpha) {
+  RequireSmoothed(FamilyOf(model.config()));
   std::vector<LayerSmoothing> layers(static_cast<size_t>(model.config().layers));
   for (int layer = 0; layer < model.config().layers; ++layer) {
     for (const Site site : FamilyOf(model.config()).smoothed) {
@@ -229,8 +235,7 @@ std::vector<LayerSmoothing> SmoothingOf(const Model& model, const StatisticsSet&
 std::vector<LayerSmoothing> SmoothingOf(Model& model, const std::vector<ScoredSequence>& text, const Plan& plan,
                                         std::optional<double> alpha, const Progress& progress) {
   const Family& family = FamilyOf(model.config());
-  if (family.smoothed.empty())
-    Fail("smoothquant: got {} model, whose inputs cannot be scaled; try another method", WithArticle(family.name));
+  RequireSmoothed(family);
   if (!alpha) CheckInputRules(plan, family.linear);
   if (!alpha && std::ranges::none_of(family.linear, [&](const LinearPlace& place) {
         return plan.Touches(place.weight) || plan.Touches(place.input);

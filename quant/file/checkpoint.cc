@@ -108,6 +108,19 @@ std::unique_ptr<const CheckpointSource> SourceAt(const fs::path& path) {
 
 Checkpoint::Checkpoint(const fs::path& path) : path_(path), source_(SourceAt(path)) {}
 
+const TensorView* Checkpoint::Find(std::string_view name) const {
+  if (const Part* part = FindIn(parts_, name)) return &part->view;
+  return split_.contains(std::string(name)) ? nullptr : source_->Find(name);
+}
+
+std::vector<std::string> Checkpoint::names() const {
+  std::vector<std::string> names = source_->names();
+  std::erase_if(names, [&](const std::string& name) { return split_.contains(name); });
+  for (const auto& [name, part] : parts_) names.push_back(name);
+  std::ranges::sort(names);
+  return names;
+}
+
 bool Checkpoint::Has(std::string_view name) const {
   return Find(name) != nullptr || FindQuantized(name) != nullptr || FindForeign(name) != nullptr;
 }
@@ -133,6 +146,33 @@ SchemesInUse Checkpoint::schemes() const {
     totals.bytes += matrix->bytes();
   }
   return schemes;
+}
+
+void Checkpoint::Split(const std::string& name, const std::vector<Rows>& parts) {
+  const TensorView* const whole = Find(name);
+  if (whole == nullptr) return;
+  int64_t rows = 0;
+  for (const Rows& part : parts) rows += part.count;
+  if (whole->shape.empty() || whole->shape[0] != rows || rows == 0)
+    Fail("{}: tensor '{}': got shape {}, expected {} rows from config.json", path_.string(), name,
+         ShapeText(whole->shape), rows);
+  const size_t row_bytes = whole->bytes.size() / static_cast<size_t>(rows);
+  size_t begin = 0;
+  for (const Rows& part : parts) {
+    if (Has(part.name)) Fail("{}: got tensors '{}' and '{}', expected one of them", path_.string(), name, part.name);
+    TensorView view = *whole;
+    view.name = part.name;
+    view.shape[0] = part.count;
+    view.bytes = whole->bytes.subspan(begin, static_cast<size_t>(part.count) * row_bytes);
+    begin += view.bytes.size();
+    parts_.emplace(part.name, Part{std::move(view), name});
+  }
+  split_.insert(name);
+}
+
+void Checkpoint::Release(const std::string& name) const {
+  const Part* const part = FindIn(parts_, name);
+  source_->Release(part != nullptr ? part->whole : name);
 }
 
 std::string Checkpoint::ConfigHash() const {

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,19 +47,27 @@ class Checkpoint {
  public:
   explicit Checkpoint(const std::filesystem::path& path);
 
-  const TensorView* Find(std::string_view name) const { return source_->Find(name); }  // null if missing or quantized
+  const TensorView* Find(std::string_view name) const;  // null if missing or quantized
   const QuantizedMatrix* FindQuantized(std::string_view name) const { return source_->FindQuantized(name); }
   // Of another tool's scheme.
   const ForeignMatrix* FindForeign(std::string_view name) const { return source_->FindForeign(name); }
   bool Has(std::string_view name) const;
-  std::vector<std::string> names() const { return source_->names(); }  // sorted
-  int64_t total_bytes() const;                                         // of tensors, codes and scales
-  SchemesInUse schemes() const;                                        // of other tools' matrices
+  std::vector<std::string> names() const;  // sorted
+  int64_t total_bytes() const;             // of tensors, codes and scales
+  SchemesInUse schemes() const;            // of other tools' matrices
   // What was decided about them, and what the user may want to do, a sentence each.
   std::vector<std::string> notes() const { return source_->notes(); }
 
+  // Shows rows of a tensor as tensors of their own, one after another, instead of it. Throws Error unless they are all
+  // of its rows. Nothing happens if there is no such tensor.
+  struct Rows {
+    std::string name;
+    int64_t count = 0;
+  };
+  void Split(const std::string& name, const std::vector<Rows>& parts);
+
   // Gives back the memory under a tensor or matrix; touching it reads it again.
-  void Release(const std::string& name) const { source_->Release(name); }
+  void Release(const std::string& name) const;
 
   // For a folder that of CheckpointFiles, for a file that of `sha256sum FILE`.
   std::string ContentHash() const { return source_->ContentHash(); }
@@ -70,6 +79,12 @@ class Checkpoint {
  private:
   std::filesystem::path path_;
   std::unique_ptr<const CheckpointSource> source_;
+  struct Part {
+    TensorView view;
+    std::string whole;
+  };
+  std::map<std::string, Part> parts_;  // of tensors that were split
+  std::set<std::string> split_;        // those tensors' names
 };
 
 // Files of a tokenizer as Hugging Face libraries save them. Whatever is made from a checkpoint keeps those that it has,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The named tensors of the forward pass that a plan may quantize and an observer may read. Two names stand for several
-// sites: `weights` for the seven projection weights of a layer, `linear_in` for their inputs.
+// sites: `weights` for the projection weights of a layer, `linear_in` for their inputs.
 //
 //   q_norm k_norm after the norms of queries and keys, before rotary positions
 //   q k v         after rotary positions, before 1/sqrt(d)
@@ -10,6 +10,14 @@
 //   lambda        the sigmoid of lambda_proj's output, in models with one lambda per token and head
 //   head_out      before the head norm or gate
 //   attn_gate     the sigmoid that multiplies head_out
+//
+// In layers of a Mamba (kernels/scan/selective_scan.h) and in gated memory units:
+//
+//   scan.in scan.delta scan.b scan.c    what the scan reads: u after conv1d and silu, steps after softplus, B, C
+//   scan.state    after each token, [states, channels]
+//   scan.out      y with D u, before the gate; of one layer the memory that the units read
+//   mamba.gate gmu.gate                 before silu
+//
 //   cache_k cache_v  cached keys and values (kernels/cache/); no pass shows them
 #pragma once
 
@@ -34,6 +42,12 @@ enum class Site {
   kGateProjW,
   kUpProjW,
   kDownProjW,
+  kMambaInProjW,
+  kMambaXProjW,
+  kMambaDtProjW,
+  kMambaOutProjW,
+  kGmuInProjW,
+  kGmuOutProjW,
   kQProjIn,
   kKProjIn,
   kVProjIn,
@@ -41,6 +55,12 @@ enum class Site {
   kGateProjIn,
   kUpProjIn,
   kDownProjIn,
+  kMambaInProjIn,
+  kMambaXProjIn,
+  kMambaDtProjIn,
+  kMambaOutProjIn,
+  kGmuInProjIn,
+  kGmuOutProjIn,
   kQNorm,
   kKNorm,
   kQ,
@@ -55,6 +75,14 @@ enum class Site {
   kHeadOut,
   kAttnGate,
   kAttnOut,
+  kScanIn,
+  kScanDelta,
+  kScanB,
+  kScanC,
+  kScanState,
+  kScanOut,
+  kMambaGate,
+  kGmuGate,
   kLayerOut,
   kFinalNorm,
   kLmHeadW,
@@ -78,6 +106,12 @@ inline constexpr std::array kSites = std::to_array<SiteInfo>({
     {Site::kGateProjW, "gate_proj.w"},
     {Site::kUpProjW, "up_proj.w"},
     {Site::kDownProjW, "down_proj.w"},
+    {Site::kMambaInProjW, "mamba.in_proj.w"},
+    {Site::kMambaXProjW, "mamba.x_proj.w"},
+    {Site::kMambaDtProjW, "mamba.dt_proj.w"},
+    {Site::kMambaOutProjW, "mamba.out_proj.w"},
+    {Site::kGmuInProjW, "gmu.in_proj.w"},
+    {Site::kGmuOutProjW, "gmu.out_proj.w"},
     {Site::kQProjIn, "q_proj.in"},
     {Site::kKProjIn, "k_proj.in"},
     {Site::kVProjIn, "v_proj.in"},
@@ -85,6 +119,12 @@ inline constexpr std::array kSites = std::to_array<SiteInfo>({
     {Site::kGateProjIn, "gate_proj.in"},
     {Site::kUpProjIn, "up_proj.in"},
     {Site::kDownProjIn, "down_proj.in"},
+    {Site::kMambaInProjIn, "mamba.in_proj.in"},
+    {Site::kMambaXProjIn, "mamba.x_proj.in"},
+    {Site::kMambaDtProjIn, "mamba.dt_proj.in"},
+    {Site::kMambaOutProjIn, "mamba.out_proj.in"},
+    {Site::kGmuInProjIn, "gmu.in_proj.in"},
+    {Site::kGmuOutProjIn, "gmu.out_proj.in"},
     {Site::kQNorm, "q_norm"},
     {Site::kKNorm, "k_norm"},
     {Site::kQ, "q"},
@@ -99,6 +139,14 @@ inline constexpr std::array kSites = std::to_array<SiteInfo>({
     {Site::kHeadOut, "head_out"},
     {Site::kAttnGate, "attn_gate"},
     {Site::kAttnOut, "attn_out"},
+    {Site::kScanIn, "scan.in"},
+    {Site::kScanDelta, "scan.delta"},
+    {Site::kScanB, "scan.b"},
+    {Site::kScanC, "scan.c"},
+    {Site::kScanState, "scan.state"},
+    {Site::kScanOut, "scan.out"},
+    {Site::kMambaGate, "mamba.gate"},
+    {Site::kGmuGate, "gmu.gate"},
     {Site::kLayerOut, "layer_out"},
     {Site::kFinalNorm, "final_norm"},
     {Site::kLmHeadW, "lm_head.w"},
@@ -110,7 +158,18 @@ inline constexpr std::array kSites = std::to_array<SiteInfo>({
 constexpr std::string_view Name(Site site) { return kSites[static_cast<size_t>(site)].name; }
 
 constexpr bool IsWeight(Site site) {
-  return (Site::kQProjW <= site && site <= Site::kDownProjW) || site == Site::kLambdaProjW || site == Site::kLmHeadW;
+  return (Site::kQProjW <= site && site <= Site::kGmuOutProjW) || site == Site::kLambdaProjW || site == Site::kLmHeadW;
+}
+
+// Whether only layers of a Mamba have the site, or only gated memory units.
+constexpr bool IsOfMamba(Site site) {
+  return (Site::kMambaInProjW <= site && site <= Site::kMambaOutProjW) ||
+         (Site::kMambaInProjIn <= site && site <= Site::kMambaOutProjIn) ||
+         (Site::kScanIn <= site && site <= Site::kMambaGate);
+}
+constexpr bool IsOfMemoryUnit(Site site) {
+  return site == Site::kGmuInProjW || site == Site::kGmuOutProjW || site == Site::kGmuInProjIn ||
+         site == Site::kGmuOutProjIn || site == Site::kGmuGate;
 }
 
 constexpr bool IsCache(Site site) { return site == Site::kCacheK || site == Site::kCacheV; }

@@ -39,7 +39,7 @@ void WriteModel(const fs::path& folder, const std::string& family, const fs::pat
   config.vocabulary = 340;
   config.hidden = 32;
   config.ffn = 48;
-  config.layers = 2;
+  config.layers = family == "phi4flash" ? 8 : 2;  // one of each kind
   config.heads = 4;
   config.kv_heads = 2;
   config.head_dim = 8;
@@ -83,11 +83,19 @@ const std::vector<Subject>& Subjects() {
       {"quantize", "m", "--plan", "weights=int4/group16", "--method", "gptq", "--calibrate", "i.h5", "--out",
        "out/q.h5"}};
   static const Words foreign{"eval", "o", "--tasks", "perplexity=o/expected.safetensors", "--json", "-"};
+  static const std::vector<Words> flash{
+      {"inspect", "f", "--json", "-"},
+      {"eval", "f", "--tasks", kTasks, "--json", "-"},
+      {"eval", "f", "--cache", "cache_k=int8/token", "--tasks", "perplexity=i.h5", "--json", "-"},
+      {"stats", "f", "--input", "t.txt", "--out", "out/s.h5"},
+      {"quantize", "f", "--plan", "weights=int4/channel", "--out", "out/q.h5"}};
   static const std::vector<Words> input{{"eval", "m", "--tasks", "perplexity=i.h5", "--json", "-"},
                                         {"stats", "m", "--input", "i.h5"}};
   static const std::vector<Subject> subjects{
       {"m/config.json", Form::kJson, model},
       {"m/model.safetensors", Form::kSafetensors, model},
+      {"f/config.json", Form::kJson, flash},
+      {"f/model.safetensors", Form::kSafetensors, flash},
       {"n/tensor-names.json",
        Form::kJson,
        {{"inspect", "n", "--json", "-"}, {"convert", "n", "--to", "diffllama", "--out", "out/n"}}},
@@ -234,6 +242,7 @@ void MakeGround(const fs::path& folder, const std::string& program, const fs::pa
   const fs::path texts = source / "tests/data/text", golden = source / "tests/data/golden/diffllama-gqa";
   WriteModel(folder / "m", "diffllama", texts / "llama.model");
   WriteModel(folder / "c", "llama", texts / "mapped.model");
+  WriteModel(folder / "f", "phi4flash", texts / "llama.model");
   fs::create_directory(folder / "g");
   for (const auto& entry : fs::directory_iterator(golden)) {
     if (entry.path().filename() != "expected.safetensors") fs::copy(entry.path(), folder / "g");

@@ -75,9 +75,18 @@ TEST_P(ParityTest, EverySite) {
   SiteVisitor* const visitors[] = {&recorder};
   recorder.values["logits"] = golden.Logits(visitors);
   std::vector<std::string> names = {"logits", "embed", "final_norm"};
-  for (int i = 0; i < golden.model.config().layers; ++i) {
+  const ModelConfig& config = golden.model.config();
+  for (int i = 0; i < config.layers; ++i) {
     names.push_back(Formatted("layer_out.{}", i));
-    names.push_back(Formatted("attn_logits.{}", i));
+    if (config.KeysLayer(i) >= 0) names.push_back(Formatted("attn_logits.{}", i));
+    const LayerKind kind = config.Kind(i);
+    if (kind != LayerKind::kMamba && kind != LayerKind::kMemoryUnit) continue;
+    names.push_back(Formatted("gate.{}", i));
+    recorder.values[names.back()] =
+        recorder.values[Formatted("{}.{}", kind == LayerKind::kMamba ? "mamba.gate" : "gmu.gate", i)];
+    if (kind == LayerKind::kMemoryUnit) continue;
+    names.push_back(Formatted("scan.{}", i));
+    recorder.values[names.back()] = recorder.values[Formatted("scan.out.{}", i)];
   }
   for (const std::string& name : names) {
     const testing::AssertionResult near =

@@ -57,6 +57,7 @@ bool CanBeExecuted(const std::string& text) {
       .family = "page", .layers = 2, .maps = 2, .tied_head = false, .decodes = true, .heads = {}, .weights = {}};
   for (const SiteInfo& info : kSites) {
     if (ClassOf(info.site).dimensions.contains('h')) model.heads[info.site] = {1, 2};
+    if (IsOfMamba(info.site) || IsOfMemoryUnit(info.site)) model.layers_of[info.site] = {0, 1};
   }
   const StaticSource statics = [](const Rule&, const SiteKey&) { return std::vector<float>{1.0f}; };
   ResolvedPlan(plan, model, Carrying::kSimulated, statics);  // every site can be simulated
@@ -83,7 +84,8 @@ std::vector<std::string> ExecutedPer(Site site) {
                                        Info(c.formats.front()).name, sample);  // decoding shows no maps
     const bool freezes =
         c.options.contains("static") && (sample == "tensor" || sample == "head" || sample == "channel");
-    if (CanBeExecuted(rule)) {
+    const bool follows = site == Site::kScanState && sample == "tensor";  // only with +static, simulated or not
+    if (!follows && CanBeExecuted(rule)) {
       per.push_back(spelling);
     } else if (freezes && CanBeExecuted(rule + "+static")) {
       per.push_back(spelling + "+static");

@@ -117,16 +117,15 @@ Rows PlainAttention(const Rows& x, const LayerWeights& w, const ModelConfig& c) 
 // that, and far below what another norm, mask, lambda or pairing of heads would change (the second expectation).
 TEST_F(ToyFamilyTest, TheForwardPassIsThePlainOne) {
   Model model(model_);
-  std::vector<float> stream(40 * 32);
+  Stream stream;
   TokenBatch batch;
   batch.Add(0, Sequences(model)[1].tokens);
-  model.EmbedInto(batch, stream.data());
+  model.EmbedInto(batch, stream);
+  const float* const begin = stream.x.data();
   Rows x;
-  for (size_t t = 0; t < 40; ++t)
-    x.emplace_back(stream.begin() + static_cast<ptrdiff_t>(t * 32),
-                   stream.begin() + static_cast<ptrdiff_t>(t * 32 + 32));
+  for (size_t t = 0; t < 40; ++t) x.emplace_back(begin + t * 32, begin + t * 32 + 32);
   for (int layer = 0; layer < 2; ++layer) {
-    model.RunLayer(batch, layer, stream.data());
+    model.RunLayer(batch, layer, stream);
     const LayerWeights& w = model.layers()[static_cast<size_t>(layer)];
     AddNormed(PlainAttention(x, w, model.config()), w.vectors.at(toy::kAfterMixing), x);
     const Rows gate = Times(x, w.gate);
@@ -140,7 +139,7 @@ TEST_F(ToyFamilyTest, TheForwardPassIsThePlainOne) {
   for (size_t t = 0; t < 40; ++t) {
     for (size_t i = 0; i < 32; ++i) {
       largest = std::max(largest, std::abs(x[t][i]));
-      error = std::max(error, std::abs(x[t][i] - stream[t * 32 + i]));
+      error = std::max(error, std::abs(x[t][i] - stream.x[t * 32 + i]));
     }
   }
   EXPECT_LT(error, 1e-4 * largest);

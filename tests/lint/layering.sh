@@ -60,7 +60,7 @@ order() {
 
 order quant base format algorithms interchange file interchange/gguf interchange/folders plan observe calibrate \
   statistics
-order kernels elementwise product linear attention attention/float attention/integer cache decode
+order kernels elementwise product scan linear attention attention/float attention/integer cache decode
 order experiments text text/tokenizer table arrays significance plan plan/simulated model model/families passes bench \
   tasks/items tasks tasks/made quantize \
   observe observe/captured studies/sweep studies/attribution studies/search \

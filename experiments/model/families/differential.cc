@@ -21,9 +21,9 @@ float ExpOfDot(const LayerWeights& w, std::string_view q, std::string_view k) {
 
 float LambdaInit(int depth) { return static_cast<float>(0.8 - 0.6 * std::exp(-0.3 * depth)); }
 
-void SetLambda(LayerWeights& w, float lambda_init) {
+void SetLambda(LayerWeights& w, float lambda_init, const LambdaNames& names) {
   w.lambda_init = lambda_init;
-  w.lambda = {ExpOfDot(w, kLambdaQ1, kLambdaK1) - ExpOfDot(w, kLambdaQ2, kLambdaK2) + lambda_init};
+  w.lambda = {ExpOfDot(w, names.q1, names.k1) - ExpOfDot(w, names.q2, names.k2) + lambda_init};
 }
 
 void RequireEven(const ConfigKeys& keys, const char* key, int heads) {
@@ -33,10 +33,10 @@ void RequireEven(const ConfigKeys& keys, const char* key, int heads) {
 
 float HeadNormEps(const ModelConfig& c) { return c.head_norm_eps > 0 ? c.head_norm_eps : c.norm_eps; }
 
-void NormHeads(const LayerCall& call) {
+void NormHeads(const LayerCall& call, std::string_view name) {
   const auto heads = static_cast<int64_t>(call.weights.heads.size());
   const int64_t width = 2 * int64_t{call.config.head_dim};
-  const auto weight = call.weights.vectors.find(kHeadNorm);
+  const auto weight = call.weights.vectors.find(name);
   const float* const scale = weight == call.weights.vectors.end() ? nullptr : weight->second.data();
   ParallelFor(static_cast<size_t>(call.batch.Rows()), [&](size_t row, int) {
     for (int64_t h = 0; h < heads; ++h) {

@@ -29,14 +29,17 @@ inline constexpr auto kHeadNormVectors =
 // 0.8 - 0.6 exp(-0.3 depth), layers from 0. Source: Differential Transformer, arXiv 2410.05258, section 2.1.
 float LambdaInit(int depth);
 
-// From the lambda vectors among the weights.
-void SetLambda(LayerWeights& weights, float lambda_init);
+// From the lambda vectors among the weights, under these names.
+struct LambdaNames {
+  std::string_view q1 = kLambdaQ1, k1 = kLambdaK1, q2 = kLambdaQ2, k2 = kLambdaK2;
+};
+void SetLambda(LayerWeights& weights, float lambda_init, const LambdaNames& names = {});
 
 // Two maps make a head. Throws Error for an odd number of heads.
 void RequireEven(const ConfigKeys& keys, const char* key, int heads);
 
 // attended = (1 - lambda_init) norm(attended), head by head, with the norm's weight [2d] if the family has one.
-void NormHeads(const LayerCall& call);
+void NormHeads(const LayerCall& call, std::string_view weight = kHeadNorm);
 float HeadNormEps(const ModelConfig& config);
 
 // x += W_o NormHeads(attention(norm(x))).

@@ -20,14 +20,17 @@ void LlamaForward(const LayerCall& call) {
   AddDelta(call);
 }
 
+void CheckActivation(const ConfigKeys& keys, const ModelConfig& c) {
+  if (!keys.Has("hidden_act")) return;
+  std::string activation = keys.Text("hidden_act");
+  if (activation == "swish") activation = "silu";
+  const std::string_view expected = FamilyOf(c).activation;
+  if (activation != expected)
+    Fail("{}: hidden_act: got '{}', expected {} (others are not supported)", keys.where(), activation, expected);
+}
+
 void ReadDecoderConfig(const ConfigKeys& keys, ModelConfig& c) {
-  if (keys.Has("hidden_act")) {
-    std::string activation = keys.Text("hidden_act");
-    if (activation == "swish") activation = "silu";
-    const std::string_view expected = FamilyOf(c).activation;
-    if (activation != expected)
-      Fail("{}: hidden_act: got '{}', expected {} (others are not supported)", keys.where(), activation, expected);
-  }
+  CheckActivation(keys, c);
   keys.Refuse("partial_rotary_factor", {"1", "1.0"});
   keys.Refuse("pretraining_tp", {"1"});
   c.norm_eps = static_cast<float>(keys.Positive("rms_norm_eps"));

@@ -38,6 +38,8 @@ inline constexpr auto kLlamaLinear = std::to_array<LinearPlace>({
 
 inline constexpr Site kLlamaSmoothed[]{Site::kQProjIn, Site::kGateProjIn, Site::kDownProjIn, Site::kOProjIn};
 
+// Refuses an activation other than the family's.
+void CheckActivation(const ConfigKeys& keys, const ModelConfig& config);
 // Norms, biases and rotary positions; refuses other activations and features that no layer of these families has.
 void ReadDecoderConfig(const ConfigKeys& keys, ModelConfig& config);
 // The same, and refuses a window.

@@ -20,6 +20,9 @@ extern const Family kDiffV1, kDiffV2;
 // MotifForCausalLM (Motif-2.6B, Motif-2-12.7B), with differential attention or its grouped form.
 extern const Family kMotif;
 
+// Phi-4-mini-flash-reasoning (SambaY): Mamba, differential attention, shared keys and values, gated memory units.
+extern const Family kPhi4Flash;
+
 // The towers of CLIP, as transformers' CLIPTextModelWithProjection and CLIPVisionModelWithProjection save them, and the
 // same with differential attention (DiffCLIP, arXiv 2503.06626). A tower is a separate model: its head is the
 // projection into the width that both towers share, and its input is token ids or images.

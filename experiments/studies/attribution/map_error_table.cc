@@ -105,6 +105,7 @@ CommonShare CommonOf(const std::vector<MapErrors>& sequences) {
 Json MapErrorJson(const std::string& plan, const LayerMapErrors& layers) {
   Json json{{"plan", plan}, {"layers", Json::array()}};
   for (size_t layer = 0; layer < layers.size(); ++layer) {
+    if (layers[layer].empty()) continue;  // without attention
     const MapErrors total = TotalOf(layers[layer]);
     Json maps = Json::array({RowOf(total.maps[0])}), difference;
     if (Differential(total)) {

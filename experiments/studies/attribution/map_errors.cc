@@ -180,12 +180,16 @@ std::vector<std::vector<MapErrors>> MeasureMapErrors(Model& exact, Model& planne
   const size_t step = SequencesPerBatch(sequences);
   for (size_t begin = 0; begin < sequences.size(); begin += step) {
     const TokenBatch batch = BatchOf(sequences, begin, step);
-    std::vector<float> x(static_cast<size_t>(batch.Rows()) * static_cast<size_t>(exact.config().hidden));
-    exact.EmbedInto(batch, x.data());
+    Stream x, shared;  // the second: keys and values under the plan, for the layers that share them
+    exact.EmbedInto(batch, x);
     for (size_t layer = 0; layer < layers.size(); ++layer) {
-      std::vector<float> noisy = x;
-      exact.RunLayer(batch, static_cast<int>(layer), x.data(), keep_exact);
-      planned.RunLayer(batch, static_cast<int>(layer), noisy.data(), plan_and_keep);
+      Stream noisy = x;
+      const bool shares = exact.config().Kind(static_cast<int>(layer)) == LayerKind::kSharedAttention;
+      if (shares) std::swap(noisy.k, shared.k), std::swap(noisy.v, shared.v);
+      exact.RunLayer(batch, static_cast<int>(layer), x, keep_exact);
+      planned.RunLayer(batch, static_cast<int>(layer), noisy, plan_and_keep);
+      if (exact.config().KeysLayer(static_cast<int>(layer)) < 0) continue;
+      std::swap(noisy.k, shared.k), std::swap(noisy.v, shared.v);
       std::ranges::copy(LayerErrors(exact_maps, noisy_maps, batch.sequences.size(), table),
                         std::back_inserter(layers[layer]));
     }

@@ -15,7 +15,7 @@ namespace tare {
 namespace {
 
 using PartPlace = std::pair<Site, std::optional<int>>;
-using Sites = std::map<Site, std::vector<std::string>>;
+using Sites = std::map<Site, std::vector<std::string>>;  // the level of each layer; "": it lacks the site
 
 void Add(std::string& rules, const std::string& rule) { rules += (rules.empty() ? "" : ",") + rule; }
 
@@ -26,7 +26,7 @@ std::string RunsText(Site site, const std::vector<std::string>& layers, const st
     size_t last = i;
     while (last + 1 < layers.size() && layers[last + 1] == layers[i]) ++last;
     const std::string range = last == i ? Formatted("{}", i) : Formatted("{}-{}", i, last);
-    if (layers[i] != before) Add(rules, Formatted("{}[l{}]={}", Name(site), range, layers[i]));
+    if (layers[i] != before && !layers[i].empty()) Add(rules, Formatted("{}[l{}]={}", Name(site), range, layers[i]));
     i = last + 1;
   }
   return rules;
@@ -35,10 +35,11 @@ std::string RunsText(Site site, const std::vector<std::string>& layers, const st
 // `before`: the level that earlier rules give all its layers.
 std::string SiteText(Site site, const std::vector<std::string>& layers, const std::string& before) {
   const auto all = [&](const std::string& value) { return Formatted("{}={}", Name(site), value); };
-  if (std::ranges::all_of(layers, [&](const std::string& value) { return value == layers.front(); }))
-    return layers.front() == before ? "" : all(layers.front());
+  std::set<std::string> values(layers.begin(), layers.end());
+  values.erase("");
+  if (values.size() == 1) return *values.begin() == before ? "" : all(*values.begin());
   std::string best = RunsText(site, layers, before);
-  for (const std::string& value : std::set(layers.begin(), layers.end())) {
+  for (const std::string& value : values) {
     if (value == before) continue;
     const std::string text = all(value) + "," + RunsText(site, layers, value);
     if (text.size() < best.size()) best = text;
@@ -61,6 +62,7 @@ std::string GroupText(const Sites& sites, const std::string& group) {
     if (sites.contains(site)) values.insert(sites.at(site).begin(), sites.at(site).end());
   }
   values.erase(kUnquantized);
+  values.erase("");
   for (const std::string& value : values) {
     const std::string text = rest(group + "=" + value, value);
     if (text.size() < best.size()) best = text;
@@ -150,7 +152,11 @@ std::string PlanAt(const std::vector<SearchPart>& parts, const std::vector<size_
   const ModelSites model = ModelSitesOf(config);
   std::map<Site, std::vector<std::string>> sites;
   const auto add = [&](Site site) {
-    if (model.Has(site)) sites.try_emplace(site, model.Keys(site).front().layer ? model.layers : 1, kUnquantized);
+    if (!model.Has(site)) return;
+    auto& levels_of =
+        sites.try_emplace(site, model.Keys(site).front().layer ? model.layers : 1, kUnquantized).first->second;
+    for (int layer = 0; layer < std::ssize(levels_of); ++layer)
+      if (!model.HasIn(site, layer)) levels_of[static_cast<size_t>(layer)].clear();
   };
   for (size_t i = 0; i < parts.size(); ++i) {
     for (const char* group : {"weights", "linear_in"}) {

@@ -32,6 +32,17 @@ int64_t Values(Site site, const ModelConfig& c) {
       return HeadsOf(site, c);
     case Site::kAttnGate:
       return int64_t{HeadsOf(site, c)} * GateWidth(c);
+    case Site::kScanIn:
+    case Site::kScanDelta:
+    case Site::kScanOut:
+    case Site::kMambaGate:
+    case Site::kGmuGate:
+      return c.scan_channels;
+    case Site::kScanB:
+    case Site::kScanC:
+      return c.scan_states;
+    case Site::kScanState:
+      return int64_t{c.scan_channels} * c.scan_states;
     default:
       return c.hidden;
   }

@@ -53,6 +53,16 @@ TEST(ConfigKeys, ListsOfStrings) {
 }
 
 // One set of parameters for all layers would be wrong where each type of layer has its own.
+TEST(ConfigKeys, ListsOfIntegersOrNulls) {
+  const nlohmann::json json = {{"list", {3, nullptr, 5}}, {"bad", {3, "x"}}, {"small", {1, 0}}, {"n", 3}, {"t", "x"}};
+  const ConfigKeys keys(json, "here");
+  EXPECT_THAT(keys.Integers("list", 1), testing::ElementsAre(std::optional(3), std::nullopt, std::optional(5)));
+  EXPECT_TRUE(keys.IsList("list") && !keys.IsList("n") && keys.IsText("t") && !keys.IsText("n"));
+  EXPECT_THAT([&] { keys.Integers("bad", 1); }, ThrowsMessage<Error>(HasSubstr("here: bad: got \"x\"")));
+  EXPECT_THAT([&] { keys.Integers("small", 1); }, ThrowsMessage<Error>(HasSubstr("here: small: got 0")));
+  EXPECT_THAT([&] { keys.Integers("n", 1); }, ThrowsMessage<Error>(HasSubstr("expected a list of integers")));
+}
+
 TEST(ConfigKeys, RotaryParametersByLayerTypeAreNotThoseOfAll) {
   const nlohmann::json json = {{"rope_parameters", {{"full_attention", {{"rope_theta", 1e6}}}}}};
   EXPECT_THAT([&] { ReadRotary(ConfigKeys(json, "here"), 64); },

@@ -100,9 +100,9 @@ TEST_F(ImagesTest, PixelsThatAreNotFiniteNameTheImage) {
 
 // What a model gives for the batch before its first layer.
 std::vector<float> Embedded(Model& model, const TokenBatch& batch) {
-  std::vector<float> x(static_cast<size_t>(batch.Rows() * model.config().hidden));
-  model.EmbedInto(batch, x.data());
-  return x;
+  Stream stream;
+  model.EmbedInto(batch, stream);
+  return {stream.x.data(), stream.x.data() + stream.x.size()};
 }
 
 TEST(InputEmbeddingTest, TextIsRowsAndPositions) {

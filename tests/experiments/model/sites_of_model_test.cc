@@ -26,7 +26,10 @@ TEST(ModelSitesOf, MatchesTheForwardPass) {
       for (const SiteKey& key : sites.Keys(info.site)) expected.insert(key);
     }
     EXPECT_EQ(shown, expected) << name;
-    EXPECT_EQ(sites.weights.size(), FamilyOf(model.config()).linear.size() * static_cast<size_t>(sites.layers) + 1);
+    size_t weights = 1;  // the head
+    for (int layer = 0; layer < sites.layers; ++layer)
+      weights += static_cast<size_t>(std::ranges::distance(LinearOf(FamilyOf(model.config()), model.config(), layer)));
+    EXPECT_EQ(sites.weights.size(), weights);
     EXPECT_EQ(sites.weights.at({Site::kDownProjW, 1}).in, model.config().ffn);
   }
 }
@@ -39,7 +42,7 @@ TEST(ModelSitesOf, GroupsAreWhatSharesKeysOrValues) {
     const ModelSites sites = ModelSitesOf(config);
     const std::vector<OutputHead> table = HeadTable(config);
     for (size_t h = 0; h < table.size(); ++h) {
-      const auto at = [&](Site site, int head) { return sites.GroupAt({site, 0, head}); };
+      const auto at = [&](Site site, int head) { return sites.GroupAt({site, 1, head}); };
       const std::optional<int> group = at(Site::kHeadOut, static_cast<int>(h));
       ASSERT_TRUE(group) << name;
       for (int map = 0; map < table[h].Maps(); ++map) {

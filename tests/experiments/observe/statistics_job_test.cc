@@ -90,6 +90,7 @@ TEST(StatisticsJob, EverySiteRespectsItsMask) {
     EXPECT_EQ(collected, expected) << golden;
     const auto T = static_cast<int>(sequences[0].tokens.size());
     for (int layer = 0; layer < sites.layers; ++layer) {
+      if (model.config().KeysLayer(layer) < 0) continue;
       const int n = model.config().Window(layer) > 0 ? model.config().Window(layer) : T;
       const auto first_head = set.sites.lower_bound({Site::kAttnLogits, layer});
       // Without the first query, which sees one key.

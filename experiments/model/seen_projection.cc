@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/model/seen_projection.h"
+
+#include <algorithm>
+
+#include "experiments/model/show_sites.h"
+#include "quant/base/formatted.h"
+#include "quant/base/parallel.h"
+
+namespace tare {
+namespace {
+
+// The weight in floating point for this call, in the memory, if the model keeps only its codes.
+WeightMatrix FloatWeight(const LayerCall& call, const SeenProjection& p, AlignedBuffer<char>& memory) {
+  const WeightMatrix& weight = p.linear.Float();
+  if (weight.data != nullptr) return weight;
+  return InFloat(weight, call.projector.math(), memory, Formatted("layer {}: weights of {}", call.layer, Name(p.site)));
+}
+
+void ProjectAll(const LayerCall& call, const float* x, std::span<const SeenProjection* const> all) {
+  const int64_t rows = call.batch.Rows();
+  std::vector<Projection> in_float;
+  std::map<TokenFormat, std::vector<QuantizedProjection>> in_integers;  // by what x becomes
+  std::vector<QuantizedProjection> weights_alone;
+  for (const SeenProjection* p : all) {
+    const PlannedLinear* planned = p->linear.planned.get();
+    const float* bias = p->linear.bias.empty() ? nullptr : p->linear.bias.data();
+    if (planned != nullptr && planned->activation) {
+      in_integers[*planned->activation].push_back({&*planned->packed, bias, p->y});
+    } else if (planned != nullptr && planned->packed && rows == 1) {
+      weights_alone.push_back({&*planned->packed, bias, p->y});
+    } else {
+      in_float.push_back({FloatWeight(call, *p, call.a.dequantized.at(in_float.size())), bias, p->y});
+    }
+  }
+  call.projector.Project(x, rows, in_float);
+  call.a.one_token.Project(x, weights_alone);
+  for (const auto& [format, projections] : in_integers) call.a.quantized.Project(x, rows, format, projections);
+}
+
+}  // namespace
+
+void ProjectSeen(const LayerCall& call, const float* x, int64_t columns, std::span<const SeenProjection> all) {
+  const int64_t rows = call.batch.Rows();
+  std::vector<const SeenProjection*> unseen;
+  for (const SeenProjection& p : all) {
+    const SeenProjection* one = &p;
+    if (!AnyWants(call.visitors, p.site, call.layer)) {
+      unseen.push_back(one);
+      continue;
+    }
+    GrowRows(call.a.seen, rows, columns);
+    std::copy_n(x, rows * columns, call.a.seen.data());
+    ShowRows(call.visitors, p.site, call.layer, call.batch, call.a.seen.data(), columns);
+    ProjectAll(call, call.a.seen.data(), {&one, 1});
+  }
+  ProjectAll(call, x, unseen);
+}
+
+void ForRows(const LayerCall& call, const std::function<void(int64_t row)>& body) {
+  constexpr int64_t kRows = 16;
+  const int64_t rows = call.batch.Rows();
+  ParallelFor(static_cast<size_t>((rows + kRows - 1) / kRows), [&](size_t block, int) {
+    const int64_t begin = static_cast<int64_t>(block) * kRows;
+    for (int64_t row = begin; row < std::min(begin + kRows, rows); ++row) body(row);
+  });
+}
+
+void GrowRows(AlignedBuffer<float>& buffer, int64_t rows, int64_t columns) {
+  const auto size = static_cast<size_t>(PaddedRows(rows) * columns);
+  if (size <= buffer.size()) return;
+  buffer.Reset(size);
+  std::fill_n(buffer.data(), size, 0.0f);
+}
+
+}  // namespace tare

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the steps of a layer are made of: products whose inputs visitors see, loops over rows, buffers that grow.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "experiments/model/decoder.h"
+
+namespace tare {
+
+// Several projections of one input x [R, columns]. Visitors of a projection's input see, and may change, their own
+// copy.
+struct SeenProjection {
+  Site site;
+  const LinearWeights& linear;
+  float* y;
+};
+
+void ProjectSeen(const LayerCall& call, const float* x, int64_t columns, std::span<const SeenProjection> all);
+
+// body(row) for all rows of the batch, from several threads.
+void ForRows(const LayerCall& call, const std::function<void(int64_t row)>& body);
+
+// Holds at least [rows, columns]; zeroed when it grows, so that padding rows hold finite values.
+void GrowRows(AlignedBuffer<float>& buffer, int64_t rows, int64_t columns);
+
+}  // namespace tare

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/scan/selective_scan.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/scan/selective_scan.cc"
+// clang-format off: this one before every other of Highway's
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+// clang-format on
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+#include "kernels/elementwise/for_vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tare {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// x / (1 + exp(-x)), by exp(-|x|): Highway's Exp is wrong, not infinite, above 104.
+HWY_INLINE V SiluOf(V x) {
+  const D d;
+  const V one = hn::Set(d, 1.0f), e = hn::Exp(d, hn::Neg(hn::Abs(x)));
+  return hn::Div(hn::Mul(x, hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one)), hn::Add(one, e));
+}
+
+// Tap j of token t: a value of the history where t - k + 1 + j < 0.
+HWY_INLINE const float* Tap(const ScanParameters& p, TokenRows<const float> x, const float* history, int64_t t,
+                            int64_t j) {
+  const int64_t from = t - p.taps + 1 + j;
+  return from < 0 ? history + (from + p.taps - 1) * p.channels : x.data + from * x.stride;
+}
+
+void Convolve(const ScanParameters& p, ChannelRange channels, int64_t tokens, TokenRows<const float> x,
+              const float* history, TokenRows<float> y) {
+  const D d;
+  const int64_t begin = channels.begin;
+  for (int64_t t = 0; t < tokens; ++t) {
+    ForVectors(static_cast<size_t>(channels.end - begin), [&](size_t i, size_t count) HWY_ATTR {
+      const int64_t c = begin + static_cast<int64_t>(i);
+      V sum = hn::LoadN(d, p.conv_bias.data() + c, count);
+      for (int64_t j = 0; j < p.taps; ++j)
+        sum = hn::MulAdd(hn::LoadN(d, p.conv.data() + j * p.channels + c, count),
+                         hn::LoadN(d, Tap(p, x, history, t, j) + c, count), sum);
+      hn::StoreN(SiluOf(sum), d, y.data + t * y.stride + c, count);
+    });
+  }
+}
+
+// One vector of channels through all tokens, whose state stays in the cache nearest to the registers.
+HWY_INLINE void ScanLanes(const ScanParameters& p, int64_t c, size_t count, int64_t tokens, const ScanInputs& in,
+                          float* state, TokenRows<float> y) {
+  const D d;
+  for (int64_t t = 0; t < tokens; ++t) {
+    const V u = hn::LoadN(d, in.u.data + t * in.u.stride + c, count);
+    const V delta = hn::LoadN(d, in.delta.data + t * in.delta.stride + c, count);
+    const V step = hn::Mul(delta, u);
+    const float* const b = in.b.data + t * in.b.stride;
+    const float* const cc = in.c.data + t * in.c.stride;
+    V sum = hn::Mul(hn::LoadN(d, p.d.data() + c, count), u);
+    for (int64_t n = 0; n < p.states; ++n) {
+      float* const s = state + n * p.channels + c;
+      const V decay = hn::Exp(d, hn::Mul(delta, hn::LoadN(d, p.a.data() + n * p.channels + c, count)));
+      const V next = hn::MulAdd(step, hn::Set(d, b[n]), hn::Mul(decay, hn::LoadN(d, s, count)));
+      sum = hn::MulAdd(next, hn::Set(d, cc[n]), sum);
+      hn::StoreN(next, d, s, count);
+    }
+    hn::StoreN(sum, d, y.data + t * y.stride + c, count);
+  }
+}
+
+void Scan(const ScanParameters& p, ChannelRange channels, int64_t tokens, const ScanInputs& in, float* state,
+          TokenRows<float> y) {
+  ForVectors(static_cast<size_t>(channels.end - channels.begin), [&](size_t i, size_t count) HWY_ATTR {
+    ScanLanes(p, channels.begin + static_cast<int64_t>(i), count, tokens, in, state, y);
+  });
+}
+
+// max(x, 0) + log1p(exp(-|x|)).
+void SoftplusRow(float* row, const float* bias, int64_t n) {
+  const D d;
+  ForVectors(static_cast<size_t>(n), [&](size_t i, size_t count) HWY_ATTR {
+    const V x = hn::Add(hn::LoadN(d, row + i, count), hn::LoadN(d, bias + i, count));
+    const V tail = hn::Log1p(d, hn::Exp(d, hn::Neg(hn::Abs(x))));
+    hn::StoreN(hn::Add(hn::Max(x, hn::Zero(d)), tail), d, row + i, count);
+  });
+}
+
+void SiluGateRow(const float* x, const float* gate, int64_t n, float* y) {
+  const D d;
+  ForVectors(static_cast<size_t>(n), [&](size_t i, size_t count) HWY_ATTR {
+    hn::StoreN(hn::Mul(hn::LoadN(d, x + i, count), SiluOf(hn::LoadN(d, gate + i, count))), d, y + i, count);
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tare
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tare {
+namespace {
+
+// Afterwards it holds the last k - 1 tokens.
+void MoveOn(const ScanParameters& p, ChannelRange channels, int64_t tokens, TokenRows<const float> x, float* history) {
+  const int64_t kept = p.taps - 1;
+  for (int64_t i = 0; i < kept; ++i) {
+    const int64_t from = tokens - kept + i;  // a token of x, or before it
+    const float* const source = from < 0 ? history + (from + kept) * p.channels : x.data + from * x.stride;
+    std::copy(source + channels.begin, source + channels.end, history + i * p.channels + channels.begin);
+  }
+}
+
+}  // namespace
+
+HWY_EXPORT(Convolve);
+HWY_EXPORT(Scan);
+HWY_EXPORT(SoftplusRow);
+HWY_EXPORT(SiluGateRow);
+
+void CausalConvolution(const ScanParameters& p, ChannelRange channels, int64_t tokens, TokenRows<const float> x,
+                       float* history, TokenRows<float> y) {
+  HWY_DYNAMIC_DISPATCH(Convolve)(p, channels, tokens, x, history, y);
+  MoveOn(p, channels, tokens, x, history);
+}
+
+void SelectiveScan(const ScanParameters& p, ChannelRange channels, int64_t tokens, const ScanInputs& in, float* state,
+                   TokenRows<float> y) {
+  HWY_DYNAMIC_DISPATCH(Scan)(p, channels, tokens, in, state, y);
+}
+
+void SoftplusOfSum(float* row, const float* bias, int64_t n) { HWY_DYNAMIC_DISPATCH(SoftplusRow)(row, bias, n); }
+
+void SiluGate(const float* x, const float* gate, int64_t n, float* y) {
+  HWY_DYNAMIC_DISPATCH(SiluGateRow)(x, gate, n, y);
+}
+
+}  // namespace tare
+#endif
