@@ -12,8 +12,10 @@
 #include "quant/file/strict_json.h"
 #include "tests/support/gguf_bytes.h"
 
-namespace tare::gguf {
+namespace tare {
 namespace {
+
+using namespace gguf;
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -123,4 +125,4 @@ TEST(GgufArchitecture, GemmasLayersOfWindowsComeInPeriods) {
 }
 
 }  // namespace
-}  // namespace tare::gguf
+}  // namespace tare

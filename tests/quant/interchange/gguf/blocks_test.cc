@@ -12,8 +12,10 @@
 #include "quant/interchange/gguf/container.h"
 #include "tests/quant/file/temporary_folder.h"
 
-namespace tare::gguf {
+namespace tare {
 namespace {
+
+using namespace gguf;
 
 TEST(GgufBlocks, AreBitEqualToTheReferences) {
   const std::filesystem::path folder = std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/gguf";
@@ -44,4 +46,4 @@ TEST(GgufBlocks, OfQ4_0HoldNeighboursSixteenApart) {
 }
 
 }  // namespace
-}  // namespace tare::gguf
+}  // namespace tare

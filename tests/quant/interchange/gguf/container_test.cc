@@ -7,8 +7,10 @@
 #include "quant/base/error.h"
 #include "tests/support/gguf_bytes.h"
 
-namespace tare::gguf {
+namespace tare {
 namespace {
+
+using namespace gguf;
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -82,4 +84,4 @@ TEST(GgufContainer, AlignmentIsAPowerOfTwo) {
 }
 
 }  // namespace
-}  // namespace tare::gguf
+}  // namespace tare

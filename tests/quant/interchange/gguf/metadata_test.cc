@@ -7,8 +7,10 @@
 #include "quant/base/error.h"
 #include "tests/support/gguf_bytes.h"
 
-namespace tare::gguf {
+namespace tare {
 namespace {
+
+using namespace gguf;
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -84,4 +86,4 @@ TEST(GgufMetadata, ArraysMayHoldArrays) {
 }
 
 }  // namespace
-}  // namespace tare::gguf
+}  // namespace tare

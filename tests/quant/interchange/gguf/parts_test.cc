@@ -10,8 +10,10 @@
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/gguf_bytes.h"
 
-namespace tare::gguf {
+namespace tare {
 namespace {
+
+using namespace gguf;
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -72,4 +74,4 @@ TEST(GgufParts, ThatDoNotBelongTogetherAreRefused) {
 }
 
 }  // namespace
-}  // namespace tare::gguf
+}  // namespace tare

@@ -7,8 +7,10 @@
 #include <numbers>
 #include <vector>
 
-namespace tare::gguf {
+namespace tare {
 namespace {
+
+using namespace gguf;
 
 // As transformers computes them.
 std::vector<float> Divisors(const RotaryFactors& r, double theta, int count) {
@@ -58,4 +60,4 @@ TEST(GgufRotaryFactors, OtherDivisorsAreNone) {
 }
 
 }  // namespace
-}  // namespace tare::gguf
+}  // namespace tare

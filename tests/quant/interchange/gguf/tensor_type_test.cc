@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
-namespace tare::gguf {
+namespace tare {
 namespace {
+
+using namespace gguf;
 
 TEST(GgufTensorType, AreNamed) {
   ASSERT_NE(FindType(12), nullptr);
@@ -18,4 +20,4 @@ TEST(GgufTensorType, AreNamed) {
 }
 
 }  // namespace
-}  // namespace tare::gguf
+}  // namespace tare

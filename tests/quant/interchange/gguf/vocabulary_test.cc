@@ -12,8 +12,10 @@
 #include "quant/interchange/gguf/container.h"
 #include "tests/support/gguf_bytes.h"
 
-namespace tare::gguf {
+namespace tare {
 namespace {
+
+using namespace gguf;
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -86,4 +88,4 @@ TEST(GgufVocabulary, MayBeMissing) {
 }
 
 }  // namespace
-}  // namespace tare::gguf
+}  // namespace tare
