@@ -84,7 +84,10 @@ void AddAttribute(CLI::App& app) {
   auto options = std::make_shared<AttributeArguments>();
   CLI::App* command = app.add_subcommand(
       "attribute", "measure what each part of a plan costs, alone and taken out; resumes where it stopped");
-  command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
+  command
+      ->add_option("MODEL", options->model,
+                   "checkpoint folder (also of other tools), quantized checkpoint or GGUF file")
+      ->required();
   command->add_option("--plan", options->plan, "the plan, simulated")->transform(WithGridFiles)->required();
   command
       ->add_option(

@@ -54,11 +54,15 @@ std::vector<AtomicFile> ClaimCells(CellsCommand& options, const std::vector<std:
   return ClaimFiles(inputs, files);
 }
 
-std::vector<SweepCell> RunCells(const CellsCommand& options, ProgressLine& line, double after) {
+// An interrupted sweep keeps what it finished.
+std::vector<SweepCell> RunCells(const CellsCommand& options, ProgressLine& line, double after) try {
   return RunSweep(options.sweep, [&](const std::string& what, const Work& work) {
     line.Begin(what, {.here = work.here, .after = work.after + after});
     return line.Callback();
   });
+} catch (const Error& error) {
+  if (!std::string_view(error.what()).starts_with("interrupted:")) throw;
+  Fail("{}; {} keeps the finished cells, and the same command continues", error.what(), options.sweep.folder.string());
 }
 
 std::vector<SweepCell> RunCells(const CellsCommand& options) {

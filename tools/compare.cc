@@ -160,16 +160,15 @@ std::string PairLegend(const std::vector<AttributionPair>& pairs) {
       "\nA, B: change from f32 with only that part quantized; B minus A:\n"
       "[low, high] 95 %, paired by window\n";
   size_t tested = 0;
-  bool few = false;
+  std::vector<const Comparison*> differences;
   for (const AttributionPair& pair : pairs) {
-    few = few || pair.whole.difference->few_units;
+    differences.push_back(&*pair.whole.difference);
     tested += pair.whole.difference->p_holm ? 1 : 0;
     tested += static_cast<size_t>(std::ranges::count_if(
         pair.parts, [](const PartPair& part) { return part.difference && part.difference->p_holm; }));
   }
   if (tested > 0) text += Formatted("* significant: p < 0.05 after Holm over {} differences\n", tested);
-  if (few) text += kFewUnitsLegend;
-  return text;
+  return text + UnitsLegend(differences);
 }
 
 // Tokens on which the cost of sites is measured.

@@ -178,7 +178,10 @@ void Run(GenerateArguments& options) {
 void AddGenerate(CLI::App& app) {
   auto options = std::make_shared<GenerateArguments>();
   CLI::App* command = app.add_subcommand("generate", "continue a text with a KV cache, which may be low-bit");
-  command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
+  command
+      ->add_option("MODEL", options->model,
+                   "checkpoint folder (also of other tools), quantized checkpoint or GGUF file")
+      ->required();
   command->add_option("--prompt", options->prompt, "the text to continue");
   command->add_option("--input", options->input, "file with the prompt: UTF-8 text, or one row of input_ids");
   AddWhole(*command, "--tokens", options->generate.tokens,

@@ -225,7 +225,10 @@ void AddInspect(CLI::App& app) {
   auto options = std::make_shared<InspectArguments>();
   CLI::App* command =
       app.add_subcommand("inspect", "show a checkpoint: family, shapes, parameters, bytes; lambda of every layer");
-  command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
+  command
+      ->add_option("MODEL", options->model,
+                   "checkpoint folder (also of other tools), quantized checkpoint or GGUF file")
+      ->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddThreadsTo(*command);
   command->footer(Examples({"tare inspect experiments/pair/novels-differential", "tare inspect Q.h5 --json -"}));

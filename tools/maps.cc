@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "experiments/passes/model_input.h"
+#include "experiments/significance/mean_error.h"
 #include "experiments/studies/attribution/map_error_table.h"
 #include "experiments/studies/attribution/map_errors.h"
 #include "experiments/text/grammar.h"
@@ -31,6 +32,13 @@ constexpr const char* kMapsLegend =
     "variance predicts of it; map: |P^ - P| / |P|; peak: how much of itself a map gains (below 0: noise flattens it),\n"
     "and formula what independent noise predicts; in common: the share of both maps' errors that the difference\n"
     "cancels (1: all; 0: they are unlike; below 0: it adds), with a 95 % interval over windows.";
+
+// The same of a table without intervals, and why it has none.
+std::string LegendOf(size_t windows) {
+  std::string legend = kMapsLegend;
+  if (windows >= kFewestUnits) return legend;
+  return legend.substr(0, legend.rfind(", with")) + ". No intervals: " + FewUnitsText(windows, Units::kOfText) + ".";
+}
 
 void Run(const MapsArguments& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.model, options.input}, {options.json, options.csv});
@@ -61,7 +69,7 @@ void Run(const MapsArguments& options) {
   }
   if (PrintsTables(options.json))
     PrintText("{}: {} in {}, every layer run on exact inputs\n{}\n{}", exact.Name(), Counted(tokens, "position"),
-              Counted(std::ssize(sequences), "window"), tables, Paragraph(kMapsLegend));
+              Counted(std::ssize(sequences), "window"), tables, Paragraph(LegendOf(sequences.size())));
   if (!options.csv.empty()) WriteFileAtomically(options.csv, MapErrorCsv(json["plans"]));
   WriteJson(options.json, json);
 }
@@ -73,7 +81,10 @@ void AddMaps(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "maps",
       "measure what low-bit quantization does to each attention map and to the difference of two, layer by layer");
-  command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
+  command
+      ->add_option("MODEL", options->model,
+                   "checkpoint folder (also of other tools), quantized checkpoint or GGUF file")
+      ->required();
   command->add_option("--plan", options->plans, "plan, simulated in each layer by itself; repeatable")
       ->transform(WithGridFiles)
       ->allow_extra_args(false)

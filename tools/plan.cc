@@ -42,8 +42,8 @@ void AddPlan(CLI::App& app) {
   command->add_option("RULES", options->rules, "rules separated by commas, or a preset: int8 int6 int4")
       ->transform(WithGridFiles)
       ->required();
-  CLI::Option* model = command->add_option("MODEL", options->model,
-                                           "checkpoint folder or quantized checkpoint (none: any model with two maps)");
+  CLI::Option* model = command->add_option(
+      "MODEL", options->model, "checkpoint folder, quantized checkpoint or GGUF file (none: any model with two maps)");
   command
       ->add_option("--stats", options->stats,
                    "statistics file of this model (tare stats --out), for rules with +static")

@@ -102,7 +102,10 @@ void AddSearch(CLI::App& app) {
       app.add_subcommand("search",
                          "find the cheapest plan within a loss: bits for each site and layer, predicted from what each "
                          "loses alone, then measured; resumes where it stopped");
-  command->add_option("MODEL", options->model, "checkpoint folder or quantized checkpoint")->required();
+  command
+      ->add_option("MODEL", options->model,
+                   "checkpoint folder (also of other tools), quantized checkpoint or GGUF file")
+      ->required();
   command->add_option("--input", options->input, "text, or ids in .safetensors or .h5, for the divergence from MODEL")
       ->required();
   command

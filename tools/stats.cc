@@ -169,16 +169,16 @@ void CheckUsage(const CLI::App& command, const StatsArguments& options) {
 void AddFileOptions(CLI::App& command, StatsArguments& options) {
   StatisticsOptions& s = options.statistics;
   command.add_option("--out", options.out, "write statistics of every site to this HDF5 file (one MODEL)");
-  command.add_option(
-      "--sites", s.sites,
-      "only these sites, named as in plans: attn_logits[l0-3],layer_out,weights,linear_in (default: all)");
+  command.add_option("--sites", s.sites,
+                     "in the file of --out, only these sites, named as in plans: "
+                     "attn_logits[l0-3],layer_out,weights,linear_in (default: all)");
   command
       .add_option("--formats", s.formats,
-                  "measure what these formats lose at each site: int8/row,int4/group64,mxfp4; tensor, head, "
+                  "for --out, measure what these formats lose at each site: int8/row,int4/group64,mxfp4; tensor, head, "
                   "channel and nvfp4 take a second pass")
       ->transform(WithGridFiles);
   command.add_option("--calibrate", s.calibrate,
-                     "also store static scales of these formats, by every calibrator: int8,int6,int4");
+                     "for --out, also store static scales of these formats, by every calibrator: int8,int6,int4");
   command.add_option("--spans", options.spans,
                      "JSON lines that mark answers and noise, to measure the attention that each gets");
   command

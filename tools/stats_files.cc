@@ -127,8 +127,12 @@ void AddMerge(CLI::App& stats) {
 struct DiffFiles {
   std::string a, b, site, json;
   int layer = -1;
+  bool all = false;
   DiffOptions diff;
 };
+
+// Of differences between whole files, which have thousands: about a screen and a half, with their sites.
+constexpr size_t kMostRows = 20;
 
 void Diff(const DiffFiles& options) {
   const std::vector<AtomicFile> claims = ClaimFiles({options.a, options.b}, {options.json});
@@ -136,8 +140,11 @@ void Diff(const DiffFiles& options) {
   if (!options.site.empty()) diff.site = SiteNamed(options.site);
   diff.layer = LayerOf(options.layer);
   const Json json = DiffJson(ReadStatistics(options.a), ReadStatistics(options.b), diff);
-  if (PrintsTables(options.json)) {
-    PrintText("{}", DiffTable(json));
+  const bool narrowed = options.all || diff.site || diff.layer;
+  if (PrintsTables(options.json) && NothingDiffers(json)) {
+    PrintLine("nothing differs ({} compared)", Counted(std::ssize(json["rows"]), "row"));
+  } else if (PrintsTables(options.json)) {
+    PrintText("{}", DiffTable(json, narrowed ? std::nullopt : std::optional(kMostRows)));
     PrintLine(
         "\n[95 %]: interval of each row by itself, {} bootstrap draws over groups of\n"
         "sequences, {}\n"
@@ -156,6 +163,8 @@ void AddDiff(CLI::App& stats) {
   command->add_option("B", options->b, "another")->required();
   command->add_option("--site", options->site, "only this site");
   command->add_option("--layer", options->layer, "only this layer")->check(WholeNumber(0));
+  command->add_flag("--all", options->all,
+                    Formatted("every row (without --site or --layer: the {} largest)", kMostRows));
   AddWhole(*command, "--draws", options->diff.draws, "of the bootstrap", 2, 1000000);
   command->add_option("--seed", options->diff.seed, "of the bootstrap")->capture_default_str();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");

@@ -149,6 +149,17 @@ int Fail(const char* message, int code = 1) {
   return code;
 }
 
+// "--records -" would make a file of this name, where --json - is standard output.
+void RefuseDashes(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    for (const std::string_view name : {"--records", "--csv"}) {
+      if ((argv[i] == name && i + 1 < argc && argv[i + 1] == std::string_view("-")) ||
+          argv[i] == std::string(name) + "=-")
+        tare::FailUsage("{}: got -, expected a file; only --json - is standard output; try {} ./-", name, name);
+    }
+  }
+}
+
 int Run(int argc, char** argv) {
   CLI::App app{"Tare measures what low-bit quantization costs Differential Transformers and standard Transformers.",
                "tare"};
@@ -202,6 +213,7 @@ int main(int argc, char** argv) {
   try {
     OpenStandardFiles();
     ObeyWaitPolicy();
+    RefuseDashes(argc, argv);
     tare::KeepCommand(argc, argv);
     if (const char* isa = std::getenv("TARE_MAX_ISA")) tare::LimitInstructions(isa);
     return Run(argc, argv);

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "experiments/model/config.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <limits>
+#include <span>
+#include <vector>
 
 #include "experiments/model/config_keys.h"
 #include "experiments/model/family.h"
@@ -88,10 +92,30 @@ ModelConfig ParseConfig(std::string_view text, const std::string& where) {
   return c;
 }
 
+namespace {
+
+// "; try DIR/a or DIR/b", of the folders in it that have a configuration; at most four.
+std::string CheckpointsIn(const std::filesystem::path& folder) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (std::filesystem::is_regular_file(entry.path() / "config.json", error)) found.push_back(entry.path().string());
+  }
+  std::ranges::sort(found);
+  std::string text;
+  for (const std::string& one : std::span(found).first(std::min<size_t>(found.size(), 4)))
+    text += (text.empty() ? "; try " : " or ") + one;
+  return text;
+}
+
+}  // namespace
+
 ModelConfig LoadConfig(const std::filesystem::path& path) {
   const std::optional<std::string> text = ModelConfigText(path);
   const std::string where = (path / "config.json").string();
-  if (!text) Fail("{}: no such file; expected a checkpoint in Hugging Face layout (config.json, *.safetensors)", where);
+  if (!text)
+    Fail("{}: no such file; expected a checkpoint in Hugging Face layout (config.json, *.safetensors){}", where,
+         CheckpointsIn(path));
   ModelConfig config = ParseConfig(*text, where);
   if (const Family& family = FamilyOf(config); family.fit != nullptr) family.fit(Checkpoint(path), config);
   return config;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <random>
 #include <string_view>
 
@@ -134,12 +135,19 @@ int64_t AddHolm(Json& rows) {
 
 std::string JobText(const Json& job) { return job.value("model", "a model without a name"); }
 
+bool IsClear(const Json& row) { return !row["p_holm"].is_null() && row["p_holm"].get<double>() < 0.05; }
+
 std::string ChangeText(const Json& row) {
   const auto short_text = [](const Json& value) { return Formatted("{:.3g}", value.get<double>()); };
   std::string text = short_text(row["difference"]);
   if (!row["low"].is_null()) text += Formatted(" [{}, {}]", short_text(row["low"]), short_text(row["high"]));
-  const bool clear = !row["p_holm"].is_null() && row["p_holm"].get<double>() < 0.05;
-  return text + (clear ? " *" : "");
+  return text + (IsClear(row) ? " *" : "");
+}
+
+// Of measures in any unit: whether it is marked, then |b - a| / (|a| + |b|).
+std::pair<bool, double> SizeOf(const Json& row) {
+  const double sum = std::abs(row["a"].get<double>()) + std::abs(row["b"].get<double>());
+  return {IsClear(row), sum == 0 ? 0.0 : std::abs(row["difference"].get<double>()) / sum};
 }
 
 }  // namespace
@@ -167,21 +175,36 @@ Json DiffJson(const StatisticsSet& a, const StatisticsSet& b, const DiffOptions&
   return json;
 }
 
-std::string DiffTable(const Json& diff) {
+bool NothingDiffers(const Json& diff) {
+  return std::ranges::all_of(diff["rows"], [](const Json& row) { return row["a"] == row["b"]; });
+}
+
+std::string DiffTable(const Json& diff, std::optional<size_t> most) {
   Table table{.columns = {{.name = "place", .side = Side::kAbove},
                           {.name = "measure", .title = "measure", .side = Side::kLeft},
                           {.name = "a", .title = "A", .format = "{:.4g}", .width = 9, .none = "-"},
                           {.name = "b", .title = "B", .format = "{:.4g}", .width = 9, .none = "-"},
                           {.name = "change", .title = "B - A [95 %]", .side = Side::kLeft, .width = 12}}};
+  std::vector<const Json*> rows;
   for (const Json& row : diff["rows"]) {
-    if (row["difference"].is_null()) continue;
+    if (!row["difference"].is_null()) rows.push_back(&row);
+  }
+  std::string more;
+  if (most && rows.size() > *most) {
+    std::ranges::stable_sort(rows, std::greater(), [](const Json* row) { return SizeOf(*row); });
+    more = Formatted("\nthe {} largest, relative to A and B, those with * first; --all shows {} more\n", *most,
+                     rows.size() - *most);
+    rows.resize(*most);
+  }
+  for (const Json* const of : rows) {
+    const Json& row = *of;
     Json& shown = table.rows.emplace_back(row);
     const std::string site = row["site"];
     shown["place"] = site + (row["layer"].is_null() ? "" : ", layer " + row["layer"].dump()) + ", " +
                      PositionsText(site, row["from"]);
     shown["change"] = ChangeText(row);
   }
-  return Formatted("A is {}, B is {}\n", JobText(diff["a"]), JobText(diff["b"])) + TableText(table, 2);
+  return Formatted("A is {}, B is {}\n", JobText(diff["a"]), JobText(diff["b"])) + TableText(table, 2) + more;
 }
 
 }  // namespace tare

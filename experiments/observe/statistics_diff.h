@@ -31,7 +31,9 @@ struct DiffOptions {
 //
 // difference is b - a; an undefined figure is null.
 nlohmann::ordered_json DiffJson(const StatisticsSet& a, const StatisticsSet& b, const DiffOptions& options);
-// Marks rows with p_holm below 0.05.
-std::string DiffTable(const nlohmann::ordered_json& diff);
+// Whether every figure is the same in both.
+bool NothingDiffers(const nlohmann::ordered_json& diff);
+// Marks rows with p_holm below 0.05. Of more rows than `most` the largest, those with a mark first.
+std::string DiffTable(const nlohmann::ordered_json& diff, std::optional<size_t> most = std::nullopt);
 
 }  // namespace tare

@@ -239,10 +239,9 @@ std::string How(const Json& result) {
   const auto number = [&](const char* key, const char* format) {
     return NumberText(result.at(key).get<double>(), format);
   };
-  const std::string taken = TakenText(result);
-  std::string text = Counted(result.at("windows"), "window") + taken;
-  if (result.at("kld_largest") == 0.0) return text + "; no prediction changed";  // the reference itself
-  text += (taken.empty() ? ", " : "\n  ") + ("nats: median " + number("kld_median", ".1e"));
+  std::string text = Counted(result.at("windows"), "window") + TakenText(result);
+  if (result.at("kld_largest") == 0.0) return text + "\n  no prediction changed";  // the reference itself
+  text += "\n  nats: median " + number("kld_median", ".1e");
   constexpr std::pair<const char*, const char*> kShares[] = {
       {"90", "kld_90"}, {"95", "kld_95"}, {"99", "kld_99"}, {"99.9", "kld_99_9"}};
   for (const auto& [share, key] : kShares) text += Formatted(", {} % {}", share, number(key, ".1e"));

@@ -66,8 +66,9 @@ std::string Evaluation::Run(const Task& task, const Progress& progress) {
   json["input_sha256"] = task.sha256;
   const std::string how = HowMeasured(json, kind);
   const std::string few = WhyNoErrors(*figures);
-  const std::string line =
-      Line(name, *figures, kind.unit) + (how.empty() ? "" : "\n  " + how) + (few.empty() ? "" : "\n  " + few);
+  const std::string line = Line(name, *figures, kind.unit) + (how.empty() ? "" : "\n  " + how) +
+                           (few.empty() ? "" : "\n  " + few) +
+                           (run_.LooksAhead() ? "\n  lookahead: a scale may span later tokens than the query" : "");
   if (breakdown_.ByPosition() && kind.by_position != nullptr) {
     const Json& ranges = json.at(kind.by_position);
     std::ranges::move(PositionRows(name, ranges), std::back_inserter(rows_));

@@ -139,11 +139,12 @@ void AddMean(TaskResult& result, const std::string& name) {
   result.figures["mean_counts"] = samples.counts;
 }
 
-constexpr WindowKeys kRight{.losses = "sample_right", .counts = "sample_items"},
-    kExact{.losses = "sample_exact", .counts = "sample_items"},
-    kContains{.losses = "sample_contains", .counts = "sample_items"},
-    kNumber{.losses = "sample_number", .counts = "sample_items"},
-    kRecall{.losses = "recall_sums", .counts = "mean_counts"}, kF1{.losses = "f1_sums", .counts = "mean_counts"};
+constexpr WindowKeys kRight{.losses = "sample_right", .counts = "sample_items", .kind = Units::kIndependent},
+    kExact{.losses = "sample_exact", .counts = "sample_items", .kind = Units::kIndependent},
+    kContains{.losses = "sample_contains", .counts = "sample_items", .kind = Units::kIndependent},
+    kNumber{.losses = "sample_number", .counts = "sample_items", .kind = Units::kIndependent},
+    kRecall{.losses = "recall_sums", .counts = "mean_counts", .kind = Units::kIndependent},
+    kF1{.losses = "f1_sums", .counts = "mean_counts", .kind = Units::kIndependent};
 constexpr FigureKeys kFigures[] = {
     {.name = "acc", .error = "acc_stderr", .outcomes = "outcomes", .windows = kRight},
     {.name = "exact", .error = "exact_stderr", .outcomes = "outcomes_exact", .windows = kExact, .in_tables = nullptr},

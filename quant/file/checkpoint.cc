@@ -26,13 +26,41 @@ bool IsHubName(const std::string& text) {
   return slash != 0 && slash + 1 < text.size() && slash == text.rfind('/') && text[0] != '.' && text[0] != '~';
 }
 
+// Whether the file begins with these bytes.
+bool BeginsWith(const fs::path& path, std::string_view expected) {
+  std::string first(expected.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(first.data(), std::ssize(first));
+  return first == expected;
+}
+
+// Whether it lies in a checkpoint's folder.
+bool IsBesideConfig(const fs::path& path) { return IsFile(path.parent_path() / "config.json"); }
+
+// By its first bytes: printable, beyond ASCII, or white space.
+bool IsText(const fs::path& path) {
+  std::string first(256, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(first.data(), std::ssize(first));
+  first.resize(static_cast<size_t>(file.gcount()));
+  const auto in_text = [](unsigned char c) { return c >= 0x20 ? c != 0x7f : c == '\t' || c == '\n' || c == '\r'; };
+  return !first.empty() && std::ranges::all_of(first, in_text);
+}
+
+bool HasPickleName(const fs::path& path) {
+  constexpr std::array<std::string_view, 3> kPickles = {".bin", ".pt", ".pth"};
+  return std::ranges::contains(kPickles, path.extension().string());
+}
+
 // Of a path that is neither a folder nor a file that could be quantized.
 [[noreturn]] void RefuseModel(const fs::path& path) {
   const std::string extension = path.extension();
   if (extension == ".gguf") Fail("{}: no such file; expected a GGUF file", path.string());
-  if (IsFile(path) && extension == ".safetensors")
+  if (IsFile(path) && (extension == ".safetensors" || IsBesideConfig(path)))
     Fail("{}: got one file of a checkpoint, expected its folder; try {}", path.string(),
          path.has_parent_path() ? path.parent_path().string() : ".");
+  if (IsFile(path) && !HasPickleName(path))
+    Fail("{}: got a text, expected a MODEL: a checkpoint folder, a file of tare quantize, or a GGUF file",
+         path.string());
   if (IsFile(path)) Fail("{}: got a pickle, which Tare never reads; try saving it as safetensors", path.string());
   Fail(
       "{}: no such folder; expected a checkpoint folder in Hugging Face layout (config.json, *.safetensors), or a "
@@ -44,18 +72,10 @@ bool IsHubName(const std::string& text) {
           : "");
 }
 
-// Whether the file begins with these bytes.
-bool BeginsWith(const fs::path& path, std::string_view expected) {
-  std::string first(expected.size(), '\0');
-  std::ifstream(path, std::ios::binary).read(first.data(), std::ssize(first));
-  return first == expected;
-}
-
-// By name, and not an HDF5 file by its first bytes.
+// By its first bytes no HDF5 file, and by name or by these bytes another. Damaged HDF5 files are left to their reader.
 bool IsForeign(const fs::path& path) {
-  constexpr std::array<std::string_view, 4> kForeign = {".safetensors", ".bin", ".pt", ".pth"};
-  return std::ranges::find(kForeign, path.extension().string()) != kForeign.end() &&
-         !BeginsWith(path, "\x89HDF\r\n\x1a\n");
+  if (BeginsWith(path, "\x89HDF\r\n\x1a\n")) return false;
+  return path.extension() == ".safetensors" || HasPickleName(path) || IsText(path);
 }
 
 bool IsGgufFile(const fs::path& path) {

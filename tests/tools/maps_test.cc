@@ -29,6 +29,8 @@ TEST(MapsCommandTest, EachMapAndTheDifference) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   for (const char* part : {"120 positions in 6 windows", "\nk=int4/token\n", "\nattn_logits=int8/row\n", "difference"})
     EXPECT_THAT(outcome.out, HasSubstr(part));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("95 %")));
+  EXPECT_THAT(outcome.out, HasSubstr("No intervals: 6 windows"));
   EXPECT_THAT(maps("llama-mha", {"--plan", "k=int4/token"}).out, Not(HasSubstr("difference, in common")));
   const Json json = Json::parse(maps("diffllama-mha", {"--plan", "k=int4/token", "--json", "-"}).out);
   EXPECT_EQ(json.at("schema"), "tare.maps/1");

@@ -213,6 +213,26 @@ TEST_F(StatsFilesTest, DiffShowsDifferences) {
   EXPECT_THAT(table.out, HasSubstr("* p < 0.05 by Holm over all "));
 }
 
+TEST_F(StatsFilesTest, DiffOfWholeFilesShowsTheLargest) {
+  PutManyIds(ids_, 6, 40);
+  Done(Collect("a.h5", {}, "llama-mha"));
+  Done(Collect("b.h5", {}, "llama-mha"));
+  Done(Collect("c.h5", {}, "diffllama-mha"));
+  const auto diff = [&](const char* other, const char* option) {
+    std::vector<std::string> words{"stats", "diff", folder_ / "a.h5", folder_ / other, "--draws", "20"};
+    if (*option != 0) words.emplace_back(option);
+    const std::string out = RunTare(words).out;
+    return std::pair(out, std::ranges::count(out, '\n'));
+  };
+  const auto [same, line] = diff("b.h5", "");
+  EXPECT_THAT(same, testing::MatchesRegex("nothing differs \\([0-9,]+ rows compared\\)\n"));
+  EXPECT_EQ(line, 1);
+  const auto [largest, few] = diff("c.h5", "");
+  EXPECT_THAT(largest, HasSubstr("\nthe 20 largest, relative to A and B, those with * first; --all shows "));
+  EXPECT_LE(few, 20 * 4 + 7);  // each row at most with a gap, its place and titles; the models and the legend
+  EXPECT_GT(diff("c.h5", "--all").second, 5 * few);
+}
+
 TEST_F(StatsFilesTest, BadInputIsRefusedByName) {
   PutManyIds(ids_, 2, 20);
   Refused(Collect("x.h5", {"--sites", "attn_logits[l99]"}),

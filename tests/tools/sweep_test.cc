@@ -139,7 +139,10 @@ TEST_P(SweepEndsBySignal, AndContinuesToTheSameTable) {
   }
   EXPECT_EQ(first.exit_code, signal == SIGKILL ? -SIGKILL : 1);
   EXPECT_EQ(first.out, "");
-  EXPECT_EQ(first.err, signal == SIGKILL ? "" : "tare: interrupted: no half-written file was left behind\n");
+  EXPECT_EQ(first.err, signal == SIGKILL
+                           ? ""
+                           : "tare: interrupted: no half-written file was left behind; " + (folder_ / "s").string() +
+                                 " keeps the finished cells, and the same command continues\n");
   // A kill leaves the empty claims of what was to be written; the next run removes them.
   std::vector<std::string> left = Names("s");
   if (signal == SIGKILL) std::erase_if(left, [](const std::string& name) { return name.ends_with(".tmp"); });
@@ -181,7 +184,7 @@ TEST_F(SweepCommandTest, NamesStandInTablesAsTheyAre) {
 TEST_F(SweepCommandTest, EachSiteAlone) {
   const Outcome outcome = RunTare(Sweep("s", {"--site", "q,attn_logits,o_proj.in", "--each-site"}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("--granularity row: token, the nearest available, is used for q, o_proj.in\n"));
+  EXPECT_THAT(outcome.err, HasSubstr("granularity row: token, the nearest available, is used for q, o_proj.in\n"));
   for (const char* row : {"  f32 ", "  q=int4/token ", "  attn_logits=int4/row ", "  o_proj.in=int8/token "})
     EXPECT_THAT(outcome.out, HasSubstr(row));
   EXPECT_EQ(std::ranges::count(Get("s", "cells.jsonl"), '\n'), 2 * (1 + 3 * 2));

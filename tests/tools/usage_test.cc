@@ -53,6 +53,8 @@ TEST(Usage, OptionsWithoutEffectAreRefused) {
           "--stats: has no effect without a rule");
   refused({"eval", model, "--tasks", text, "--records", folder / "R.jsonl"},
           "--records: has no effect without a task with items or documents");
+  refused({"eval", model, "--tasks", text, "--records", "-"}, "--records: got -, expected a file; only --json - is");
+  refused({"eval", model, "--tasks", text, "--csv=-"}, "--csv: got -, expected a file; only --json - is");
   refused({"eval", model, "--tasks", "choice=" + ids, "--stride", "3"},
           "--stride: has no effect without a task on a text");
   refused({"dump", model, "--input", ids, "--out", "D.h5", "--executed"}, "--executed: has no effect");

@@ -103,11 +103,12 @@ std::string AttributionLegend(const std::vector<Attribution>& attributions) {
   if (tested > 0)
     text += Formatted(
         "* significant: p < 0.05 after Holm over {} of each task's primary\n"
-        "figure; the others have intervals without a verdict\n",
+        "figure; the others are not tested\n",
         Counted(tested, "change"));
   if (std::ranges::any_of(all, [](const Effect& e) { return e.of->TooFew(); })) text += kTooFewLegend;
-  if (std::ranges::any_of(all, [](const Effect& e) { return e.of->few_units; })) text += kFewUnitsLegend;
-  return text;
+  std::vector<const Comparison*> compared;
+  for (const Effect& e : all) compared.push_back(e.of);
+  return text + UntestedLegend(compared) + UnitsLegend(compared);
 }
 
 std::string AttributionCsv(const std::vector<Attribution>& attributions, const Plan& plan) {

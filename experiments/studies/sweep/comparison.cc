@@ -55,6 +55,7 @@ void CompareMeans(const PairedRuns& runs, Comparison& c) {
   c.few_units = !error;
   if (!error) return;
   c.error = error->error;
+  if (runs.kind == Units::kOfText) c.windows = static_cast<int64_t>(runs.Count()), c.degrees = error->degrees;
   c.detectable = SmallestDetectable(*error);
   c.for_half = 4 * static_cast<int64_t>(runs.Count());
   if (error->error > 0) {

@@ -37,6 +37,8 @@ struct Comparison {
   std::optional<double> p, p_holm;
   bool primary = true;               // whether it is of its task's primary figure
   bool few_units = false;            // too few windows or samples for an error
+  int64_t windows = 0;               // of a text that the error is over; 0: other units, or no error
+  int degrees = 0;                   // of freedom of these windows
   std::optional<double> detectable;  // with these items or windows (significance/p_values.h)
   std::optional<int64_t> for_half;   // items or windows that would show half of it
 

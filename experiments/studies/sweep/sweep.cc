@@ -122,7 +122,7 @@ void AddOthers(const CellLog& log, const std::vector<TaskSpec>& tasks, std::vect
   }
   for (const auto& [setting, count] : left_out)
     Notice(Formatted(
-        "{}: {} finished cells of another {} are not in the tables; use another --out to keep sweeps separate",
+        "{}: {} finished cells that differ in {} are not in the tables; use another --out to keep sweeps separate",
         log.path().string(), count, setting));
 }
 

@@ -112,7 +112,7 @@ void TellNearest(const std::vector<std::vector<std::string>>& turns, const std::
       }
     }
     for (const auto& [taken, names] : sites)
-      Notice(Formatted("--granularity {}: {}, the nearest available, is used for {}", wanted, taken, names));
+      Notice(Formatted("granularity {}: {}, the nearest available, is used for {}", wanted, taken, names));
   }
 }
 

@@ -2,6 +2,7 @@
 #include "experiments/studies/sweep/table.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
@@ -61,7 +62,8 @@ Table PlanRows(const char* value, const char* change) {
 
 std::string PlanText(const SweepCell& cell) { return cell.Plan() + (cell.Executed() ? " executed" : ""); }
 
-// "  a change of 0.077 to 0.12 is detected in 4 runs of 5; half of it needs 204 to 390 items"
+// Of one plan, or "  over the plans, changes of 0.077 to 0.12 are detected in 4 runs of 5,
+//   and changes half as large with 204 to 390 items"
 std::string PowerText(const std::vector<const Comparison*>& changes, const char* format) {
   std::vector<double> sizes;
   std::vector<int64_t> halves;
@@ -77,8 +79,30 @@ std::string PowerText(const std::vector<const Comparison*>& changes, const char*
   };
   const auto number = [&](double x) { return NumberText(x, format); };
   const auto whole = [](int64_t n) { return Formatted("{}", n); };
-  return Formatted("  a change of {} is detected in 4 runs of 5; half of it needs {} items\n", range(sizes, number),
-                   range(halves, whole));
+  const std::string size = range(sizes, number), items = range(halves, whole);
+  return sizes.size() == 1
+             ? Formatted("  a change of {} is detected in 4 runs of 5, and half of it with {} items\n", size, items)
+             : Formatted(
+                   "  over the plans, changes of {} are detected in 4 runs of 5,\n"
+                   "  and changes half as large with {} items\n",
+                   size, items);
+}
+
+// The lines on how cells were measured that all rows have: the others are true of one cell.
+std::string HowAllMeasured(const std::vector<SweepFigure>& rows) {
+  const auto lines_of = [](const SweepFigure& row) {
+    std::istringstream text(HowMeasured(row.cell->result, *row.cell->kind));
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+    return lines;
+  };
+  std::vector<std::string> shared = lines_of(rows.front());
+  for (const SweepFigure& row : rows)
+    std::erase_if(shared,
+                  [lines = lines_of(row)](const std::string& line) { return !std::ranges::contains(lines, line); });
+  std::string text;
+  for (const std::string& line : shared) text += (text.empty() ? "  " : "") + line + "\n";
+  return text;
 }
 
 std::string ModelRows(const std::vector<SweepFigure>& rows) {
@@ -91,8 +115,7 @@ std::string ModelRows(const std::vector<SweepFigure>& rows) {
                row.change != nullptr ? ComparisonText(*row.change, format) : ""});
     changes.push_back(row.change);
   }
-  const std::string how = HowMeasured(first.cell->result, *first.cell->kind);
-  return Formatted("\n{}\n{}", first.cell->model, how.empty() ? "" : "  " + how + "\n") + TableText(table, 2) +
+  return Formatted("\n{}\n{}", first.cell->model, HowAllMeasured(rows)) + TableText(table, 2) +
          PowerText(changes, format);
 }
 
@@ -197,11 +220,29 @@ std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& c
   return text;
 }
 
+std::string UntestedLegend(const std::vector<const Comparison*>& of) {
+  const bool any =
+      std::ranges::any_of(of, [](const Comparison* c) { return c->primary && c->error.value_or(0) > 0 && !c->p; });
+  return any ? "no star for a divergence's change from 0: it cannot be 0, so there is no test\n" : "";
+}
+
+std::string UnitsLegend(const std::vector<const Comparison*>& of) {
+  const Comparison* fewest = nullptr;
+  for (const Comparison* c : of) {
+    if (c->windows > 0 && (fewest == nullptr || c->degrees < fewest->degrees)) fewest = c;
+  }
+  std::string text = std::ranges::any_of(of, &Comparison::few_units) ? kFewUnitsLegend : "";
+  if (fewest != nullptr && fewest->degrees < kFewDegrees)
+    text += Formatted("{} windows: Student's t of {} of freedom; more tokens give more\n", fewest->windows,
+                      Counted(fewest->degrees, "degree"));
+  return text;
+}
+
 std::string SweepLegend(const Comparisons& comparisons) {
   std::string text =
       "+/- one standard error; for a change, of differences paired by item, by sample\n"
       "(if items share one) or by window; [low, high] 95 %, if fewer than five items\n"
-      "are right, wrong or changed, and of figures without a verdict\n";
+      "are right, wrong or changed, and of figures other than a task's primary one\n";
   const auto any = [&](auto has) {
     return std::ranges::any_of(comparisons.changes, has) || std::ranges::any_of(comparisons.drops, has);
   };
@@ -211,11 +252,15 @@ std::string SweepLegend(const Comparisons& comparisons) {
   if (any([](const Comparison& c) { return c.p_holm.has_value(); }))
     text += Formatted(
         "* significant: p < 0.05 after Holm over {}{},\n"
-        "of each task's primary figure; the others have intervals without a verdict\n",
+        "of each task's primary figure; the others are not tested\n",
         Counted(holm(comparisons.changes), "change"),
         comparisons.drops.empty() ? "" : ", and " + Counted(holm(comparisons.drops), "difference"));
   if (any([](const Comparison& c) { return c.TooFew(); })) text += kTooFewLegend;
-  if (any([](const Comparison& c) { return c.few_units; })) text += kFewUnitsLegend;
+  std::vector<const Comparison*> all;
+  for (const auto* list : {&comparisons.changes, &comparisons.drops}) {
+    for (const Comparison& c : *list) all.push_back(&c);
+  }
+  text += UntestedLegend(all) + UnitsLegend(all);
   if (!comparisons.drops.empty())
     text += "one pair of models is one sample of training: differences apply to these two\n";
   return text;

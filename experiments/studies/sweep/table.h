@@ -48,6 +48,12 @@ std::string ComparisonText(const Comparison& comparison, const char* format);
 inline constexpr const char* kTooFewLegend = "? too few items: with four changed items, no change can be significant\n";
 inline constexpr const char* kFewUnitsLegend =
     "no errors of fewer than 20 windows or samples: try more tokens, a shorter\n--window, or more items\n";
+// Why changes of primary figures have errors and no star: divergences from the model itself.
+std::string UntestedLegend(const std::vector<const Comparison*>& of);
+// Of too few windows, and of windows that leave fewer than kFewDegrees degrees of freedom: their p are large. Of the
+// ten degrees of 125 windows, an interval is 2.2 errors either way, near the 2.0 of many.
+inline constexpr int kFewDegrees = 10;
+std::string UnitsLegend(const std::vector<const Comparison*>& of);
 
 // The lines below the table that explain its marks.
 std::string SweepLegend(const Comparisons& comparisons);

@@ -136,7 +136,8 @@ void ReadChoiceForm(const nlohmann::json& json, ChoiceItem& item) {
   if (form == std::end(kForms)) {
     std::string fields;
     for (const auto& [name, value] : json.items()) fields += Formatted("{}{}", fields.empty() ? "" : " ", name);
-    Fail("{}: got the fields {}, expected those of an item: {}", item.where, fields, FormsText());
+    Fail("{}: got the fields {}, expected those of an item: {}{}", item.where, fields, FormsText(),
+         HasFields(json, {"prompt", "targets"}) ? "; try generate=FILE" : "");
   }
   form->read(json, item);
 }

@@ -48,6 +48,8 @@ ChoiceItem ParseContinuation(std::string_view text, const std::string& where) {
     ReadLogged(json, item);
   } else if (json.contains("text") && !json.contains("continuation")) {
     ReadLambada(json, item);
+  } else if (json.contains("endings") && !json.contains("continuation")) {
+    Fail("{}: got \"endings\", expected a context and its \"continuation\"; try choice=FILE", where);
   } else {
     item.contexts = {StringField(json, "context", where)};
     item.endings = Continuations(json, where);

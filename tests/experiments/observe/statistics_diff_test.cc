@@ -10,6 +10,7 @@
 #include <random>
 
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 
 namespace tare {
 namespace {
@@ -53,6 +54,23 @@ TEST(StatisticsDiff, NothingDiffersFromItself) {
   EXPECT_EQ(row["difference"], 0.0);
   EXPECT_EQ(row["low"], 0.0);
   EXPECT_EQ(row["high"], 0.0);
+}
+
+// kurtosis_row and the others of values; the means differ most, by sign.
+TEST(StatisticsDiff, TheLargestComeFirstWhereRowsAreLimited) {
+  const StatisticsSet a = Drawn(0, 1, 40, "t"), b = Drawn(2, 2, 40, "u");
+  EXPECT_TRUE(NothingDiffers(DiffJson(a, a, {})));
+  const Json diff = DiffJson(a, b, {});
+  EXPECT_FALSE(NothingDiffers(diff));
+  const auto rows = static_cast<size_t>(
+      std::ranges::count_if(diff["rows"], [](const Json& row) { return !row["difference"].is_null(); }));
+  const std::string most = DiffTable(diff, 1);
+  EXPECT_THAT(most, HasSubstr("  mean "));
+  EXPECT_THAT(most, HasSubstr(Formatted(
+                        "\nthe 1 largest, relative to A and B, those with * first; --all shows {} more\n", rows - 1)));
+  EXPECT_EQ(std::ranges::count(most, '\n') + static_cast<int64_t>(rows) - 1 - 2,
+            std::ranges::count(DiffTable(diff), '\n'));
+  EXPECT_EQ(DiffTable(diff, rows), DiffTable(diff));
 }
 
 TEST(StatisticsDiff, IntervalsHaveTheirCoverage) {

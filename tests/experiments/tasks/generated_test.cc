@@ -53,6 +53,8 @@ TEST_F(GeneratedTest, TokensAreThoseOfGenerate) {
   EXPECT_EQ(greedy.records[0]["tokens"], Json(Continued("The captain came on", {.tokens = 12})));
   EXPECT_EQ(greedy.records[1]["tokens"], Json(Continued("It was a dark night", {.tokens = 12})));
   EXPECT_EQ(greedy.figures["cut"], 2);
+  EXPECT_EQ(WhyNoErrors(ReadFigures(greedy.figures, kGenerateTask).value()),
+            "2 samples are too few for an error: expected 20; try more items");
   EXPECT_EQ(greedy.figures["answer_tokens"], 24);
   const TaskResult cached = Run(kTwoPrompts, {.tokens = 12}, "", "cache_k=int4/token,cache_v=int4/token");
   EXPECT_EQ(cached.records[1]["tokens"],

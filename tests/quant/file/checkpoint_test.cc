@@ -66,7 +66,12 @@ TEST(Checkpoint, NeitherIsRefusedWithSomethingToTry) {
   };
   refused(folder / "none", "/none: no such folder; expected a checkpoint folder");
   for (const char* name : {"text", "model.safetensors", "pytorch_model.bin"}) PutFile(folder / name, "hello");
-  refused(folder / "text", "not an HDF5 file");
+  refused(folder / "text", "/text: got a text, expected a MODEL: a checkpoint folder, a file of tare quantize");
+  PutFile(folder / "zeros", std::string(9, '\0'));
+  refused(folder / "zeros", "not an HDF5 file");
+  std::filesystem::create_directory(folder / "c");
+  PutFile(folder / "c/config.json", "{ }");
+  refused(folder / "c/config.json", ("expected its folder; try " + (folder / "c").string()).c_str());
   refused(folder / "model.safetensors", ("expected its folder; try " + folder.path().string()).c_str());
   refused(folder / "pytorch_model.bin", "got a pickle, which Tare never reads");
   refused("model.gguf", "model.gguf: no such file; expected a GGUF file");

@@ -15,6 +15,7 @@ class RunTest(Case):
         self.assertEqual(found["plan"], "attn_logits=int6/row")
 
     def test_where_json_goes_elsewhere_or_nowhere(self):
+        self.assertEqual(tare.run("inspect", [MODEL]), tare.run("inspect", MODEL))
         self.assertIsNone(tare.run("inspect", MODEL, json=self.folder / "i.json"))
         self.assertIn("family", json.loads((self.folder / "i.json").read_text()))
         self.assertIsNone(tare.run("manual", json=None))

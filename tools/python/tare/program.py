@@ -23,11 +23,14 @@ def run(command, *arguments, **options):
         tare.run("bench attention", family="v1", n=4096)
         tare.run("plot", "bits", figure="bits", out="bits.svg", json=None)    # a command without --json: None
 
-    Write an option's name with _ for -, and give it a value, a list of values, True for a flag, or None to leave it
-    out. The program is $TARE_PROGRAM, that of the build which made the module, or the one in PATH.
+    An argument may be a list of words, such as models. Write an option's name with _ for -, and give it a value, a list
+    of values, True for a flag, or None to leave it out. The program is $TARE_PROGRAM, that of the build which
+    made the module, or the one in PATH.
     """
     options = {"json": "-", **options}
-    words = [_program(), *command.split(), *map(str, arguments)]
+    words = [_program(), *command.split()]
+    for argument in arguments:
+        words.extend(map(str, argument if isinstance(argument, (list, tuple)) else [argument]))
     for name, value in options.items():
         if value is None or value is False:
             continue

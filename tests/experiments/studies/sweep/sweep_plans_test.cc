@@ -60,8 +60,8 @@ TEST(SweepPlans, SitesTakeTheNearestGranularityThatTheyHave) {
   OnNotice([](const std::string& text) { heard += text + "\n"; });
   EXPECT_THAT(Texts({.site = "q,attn_logits,probs,q_proj.w", .bits = {4}}),
               ElementsAre("q=int4/token,attn_logits=int4/row,probs=u4/row,q_proj.w=int4/channel"));
-  EXPECT_THAT(heard, HasSubstr("--granularity row: token, the nearest available, is used for q\n"));
-  EXPECT_THAT(heard, HasSubstr("--granularity row: channel, the nearest available, is used for q_proj.w\n"));
+  EXPECT_THAT(heard, HasSubstr("granularity row: token, the nearest available, is used for q\n"));
+  EXPECT_THAT(heard, HasSubstr("granularity row: channel, the nearest available, is used for q_proj.w\n"));
   EXPECT_THAT(Texts({.site = "probs,layer_out", .bits = {4}, .granularities = {"tensor", "head", "block64"}}),
               ElementsAre("probs=u4/row,layer_out=int4/tensor", "probs=u4/row,layer_out=int4/token",
                           "probs=u4/block64,layer_out=int4/group64"));

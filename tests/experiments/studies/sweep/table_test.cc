@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/tasks/divergence.h"
 #include "quant/base/formatted.h"
 #include "tests/support/sweep_cells.h"
 
@@ -140,11 +141,69 @@ TEST(TableTest, MarksSayWhatIsSignificant) {
                                         Choice("attn_logits=int4/row", Times(20, "10000"), Times(100, "1"))};
   const std::vector<std::string> lines = Lines(Table(cells));
   EXPECT_EQ(lines[6], Row("attn_logits=int4/row", "0.20 +/- 0.25", "-0.600 +/- 0.049 *"));
-  EXPECT_EQ(lines[7], "  a change of 0.216 is detected in 4 runs of 5; half of it needs 408 items");
+  EXPECT_EQ(lines[7], "  a change of 0.216 is detected in 4 runs of 5, and half of it with 408 items");
   const std::string legend = SweepLegend(CompareCells(cells));
   EXPECT_THAT(legend, HasSubstr("\n* significant: p < 0.05 after Holm over 1 change,\n"
-                                "of each task's primary figure; the others have intervals without a verdict\n"));
+                                "of each task's primary figure; the others are not tested\n"));
   EXPECT_THAT(SweepLegend(CompareCells({cells[0]})), Not(HasSubstr("significant")));
+}
+
+TEST(TableTest, PowerOverPlansSaysSo) {
+  const std::vector<SweepCell> cells = {Choice("f32", Times(20, "11110"), Times(100, "1")),
+                                        Choice("attn_logits=int4/row", Times(20, "10000"), Times(100, "1")),
+                                        Choice("attn_logits=int8/row", Times(20, "11100"), Times(100, "1"))};
+  const std::vector<std::string> lines = Lines(Table(cells));
+  EXPECT_THAT(lines[8],
+              testing::ContainsRegex("^  over the plans, changes of 0.1.* to 0.216 are detected in 4 runs of 5,$"));
+  EXPECT_THAT(lines[9], testing::ContainsRegex("^  and changes half as large with [0-9 to]+ items$"));
+}
+
+// Of 20 windows two degrees are left, of 130 ten.
+TEST(TableTest, TheLegendSaysWhereDegreesAreFew) {
+  const auto legend = [](size_t windows) {
+    std::vector<double> before(windows, 20.0), after;
+    for (size_t i = 0; i < windows; ++i) after.push_back(21 + static_cast<double>(i % 5));
+    return SweepLegend(CompareCells(
+        {Perplexity("a", "f32", std::exp(2), before), Perplexity("a", "attn_logits=int4/row", std::exp(2.3), after)}));
+  };
+  EXPECT_THAT(legend(20), EndsWith("20 windows: Student's t of 2 degrees of freedom; more tokens give more\n"));
+  EXPECT_THAT(legend(130), Not(HasSubstr("degrees")));
+  EXPECT_THAT(legend(5), Not(HasSubstr("degree")));
+}
+
+SweepCell Divergence(const std::string& plan, double kld) {
+  Json result{{"tokens", 200},
+              {"windows", 20},
+              {"kld", kld},
+              {"kld_largest", kld},
+              {"same_top", 0.9},
+              {"perplexity_ratio", 1.0},
+              {"window_tokens", std::vector(20, 10)},
+              {"window_same_tops", std::vector(20, 9)},
+              {"window_log_ratios", std::vector(20, 0.0)},
+              {"delta_p", 0.0},
+              {"delta_p_rms", 0.0},
+              {"delta_p_stderr", Json()}};
+  for (const char* share : {"kld_median", "kld_90", "kld_95", "kld_99", "kld_99_9"}) result[share] = kld;
+  for (int i = 0; i < 20; ++i) result["window_klds"].push_back(kld * (5 + i % 11));
+  return Cell("a", "divergence:t", plan, result, kDivergenceTask);
+}
+
+// What is true of one cell only does not stand above all of them; alone it does.
+TEST(TableTest, LinesAboveRowsAreTrueOfAllOfThem) {
+  const SweepCell exact = Divergence("f32", 0), planned = Divergence("attn_logits=int4/row", 0.01);
+  const std::vector<std::string> lines = Lines(Table({exact, planned}));
+  EXPECT_EQ(lines[4], "  20 windows");
+  EXPECT_THAT(lines[5], StartsWith("  plan "));
+  EXPECT_EQ(Lines(Table({exact}))[5], "  no prediction changed");
+  EXPECT_THAT(Lines(Table({planned}))[5], StartsWith("  nats: median 1.0e-02"));
+}
+
+TEST(TableTest, TheLegendSaysWhyADivergenceHasNoStar) {
+  EXPECT_THAT(SweepLegend(CompareCells({Divergence("f32", 0), Divergence("attn_logits=int4/row", 0.01)})),
+              HasSubstr("\nno star for a divergence's change from 0: it cannot be 0, so there is no test\n"));
+  EXPECT_THAT(SweepLegend(CompareCells({Perplexity("a", "f32", 3), Perplexity("a", "attn_logits=int4/row", 4)})),
+              Not(HasSubstr("no star")));
 }
 
 TEST(TableTest, TwoModelsHaveTheDifferenceOfTheirDrops) {
@@ -155,10 +214,9 @@ TEST(TableTest, TwoModelsHaveTheDifferenceOfTheirDrops) {
   const std::string table = Table(cells);
   EXPECT_THAT(table, HasSubstr("\nchange of b minus that of a\n" + Row("plan", "the changes", "difference") + "\n" +
                                Row("attn_logits=int4/row", "-0.200, -0.600", "+0.400 +/- 0.080 *") + "\n"));
-  EXPECT_THAT(SweepLegend(CompareCells(cells)),
-              HasSubstr("after Holm over 2 changes, and 1 difference,\n"
-                        "of each task's primary figure; the others have intervals without a verdict\n"
-                        "one pair of models is one sample of training"));
+  EXPECT_THAT(SweepLegend(CompareCells(cells)), HasSubstr("after Holm over 2 changes, and 1 difference,\n"
+                                                          "of each task's primary figure; the others are not tested\n"
+                                                          "one pair of models is one sample of training"));
 }
 
 TEST(TableTest, NoChangeIsShownWithoutACellOf16Bits) {

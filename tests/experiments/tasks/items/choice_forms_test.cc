@@ -65,6 +65,7 @@ void Refuses(const char* json, const char* why) {
 }
 
 TEST(ChoiceForms, FieldsOfNoForm) {
+  Refuses(R"({"prompt": "a", "targets": ["b"]})", "question); try generate=FILE");
   Refuses(R"({"prompt": "a", "answer": 1})", "got the fields answer prompt, expected those of an item: ");
   Refuses(R"({"prompt": "a"})", "piqa (goal sol1 sol2), winogrande (sentence option1 option2 answer)");
 }

@@ -53,6 +53,7 @@ TEST(ContinuationItems, LambadasLinesAndTheirLogAgree) {
 
 TEST(ContinuationItems, BadLinesHaveTheirOwnMessages) {
   Refuses("[]", "expected an object with \"context\" and \"continuation\", or \"text\"");
+  Refuses(R"({"context": "c", "endings": ["a", "b"], "label": 0})", "got \"endings\", expected a context and its");
   Refuses(R"({"context": "c"})", "got no \"continuation\"");
   Refuses(R"({"continuation": "c"})", "got no \"context\"");
   Refuses(R"({"context": "c", "continuation": ""})", "got an empty one");
