@@ -24,14 +24,18 @@ TEST(GroupedMatrix, FloatsAreTheirGrids) {
     if (code == 127) continue;
     EXPECT_EQ(Nearest(eight[code], kE4M3), eight[code]);
     EXPECT_EQ(eight[code + 128], -eight[code]);
-    if (code > 0) EXPECT_GT(eight[code], eight[code - 1]);
+    if (code > 0) {
+      EXPECT_GT(eight[code], eight[code - 1]);
+    }
   }
   EXPECT_EQ(eight[126], 448.0f);
   EXPECT_EQ(eight[1], 0x1p-9f);
   for (size_t code = 0; code < 8; ++code) {
     EXPECT_EQ(Nearest(four[code], kE2M1), four[code]);
     EXPECT_EQ(four[code + 8], -four[code]);
-    if (code > 0) EXPECT_GT(four[code], four[code - 1]);
+    if (code > 0) {
+      EXPECT_GT(four[code], four[code - 1]);
+    }
   }
   EXPECT_TRUE(std::signbit(four[8]));
   EXPECT_TRUE(std::isnan(four[16]));
