@@ -34,14 +34,13 @@ const strict = {
   debug() { return this; },
 };
 
-// By itself a drawing has the reader's scheme of colours, and a page of either around it changes nothing.
-const schemes = '<style>svg.marks{color:#1f2328}svg.marks:root{background:#fff}@media (prefers-color-scheme:dark){' +
-  'svg.marks{color:#e6edf3}svg.marks:root{background:#0d1117}}</style>';
+// By itself a drawing is dark on white, as paper is; on a page it has the page's colour of text.
+const paper = '<style>svg.marks:root{color:#1f2328;background:#fff}</style>';
 
 async function draw(name, text, style) {
   const {spec} = vegaLite.compile(JSON.parse(text), {config: JSON.parse(style), logger: strict});
   const view = new vega.View(vega.parse(spec), {renderer: 'none', logger: strict});
   const svg = await view.toSVG();
   view.finalize();
-  return svg.replace('>', '>' + schemes).replace(/(id="|url\(#|href="#)(clip|gradient|pattern)/g, `$1${name}-$2`);
+  return svg.replace('>', '>' + paper).replace(/(id="|url\(#|href="#)(clip|gradient|pattern)/g, `$1${name}-$2`);
 }

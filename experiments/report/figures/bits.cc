@@ -55,11 +55,8 @@ std::string VerdictText(const Comparison& c) {
 // "With 4 bits for attn_logits and one scale per tensor, m's perplexity on heldout rises by 1.69 [1.49, 1.90], ..."
 std::string SentenceOf(const SweepFigure& row) {
   const SweepCell& cell = *row.cell;
-  const std::string width = IsInteger(cell) ? Formatted("{} bits", cell.row.bits) : cell.row.format,
-                    scale = cell.row.granularity.empty() ? "" : " and one scale per " + cell.row.granularity;
-  return Formatted("{} {} for {}{}, {}'s {} {}{}.", cell.Executed() ? "Executed with" : "With", width, cell.row.site,
-                   scale, cell.model, FigureOnText(cell.task, row.figure->keys.name), MoveText(MoveOf(row)),
-                   VerdictText(*row.change));
+  return Formatted("{}, {}'s {} {}{}.", PlanWords(cell), cell.model, FigureOnText(cell.task, row.figure->keys.name),
+                   MoveText(MoveOf(row)), VerdictText(*row.change));
 }
 
 // Of each model, the largest change at the fewest bits.
@@ -108,6 +105,23 @@ void Know(const std::string& one, std::vector<std::string>& known) {
   if (!std::ranges::contains(known, one)) known.push_back(one);
 }
 
+// "perplexity (no unit), share of items right": the figures that there are, with their units.
+std::string MeasuredText(const std::vector<SweepFigure>& rows) {
+  std::vector<std::string> known;
+  for (const SweepFigure& row : rows) {
+    const std::string name = row.figure->keys.name;
+    Know(name == "acc_norm"     ? "share of items right (acc_norm: by log-likelihood per character)"
+         : name == "acc"        ? "share of items right"
+         : name == "kld"        ? "divergence (nats per token)"
+         : name == "perplexity" ? "perplexity (no unit)"
+                                : WordsFor(name),
+         known);
+  }
+  std::string text;
+  for (const std::string& one : known) text += (text.empty() ? "" : ", ") + one;
+  return text;
+}
+
 void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
   const std::vector<SweepFigure> rows = RowsOf(sweep);
   std::vector<std::string> scales, panels, sites;  // each once, in their order
@@ -141,13 +155,11 @@ void AddSweep(const Sweep& sweep, std::vector<FigureData>& figures) {
       figure.table.rows.back()["floor"] = floors.at(PanelOf(row));  // for the drawing alone
     }
   }
-  const bool by_length = std::ranges::any_of(
-      rows, [](const SweepFigure& row) { return std::string_view(row.figure->keys.name) == "acc_norm"; });
   figure.caption = Formatted(
-      "What low-bit {} cost: perplexity (no unit), divergence (nats per token), share of items right{}. Bars are 95 % "
+      "What low-bit {} cost: {}. Bars are 95 % "
       "intervals: a share's own (Wilson), for the others that of the change from 16 bits, paired by window. "
       "Findings are significant (p < 0.05 after Holm over the primary figures of all tasks) unless marked. n:",
-      sites[0], by_length ? " (acc_norm: by log-likelihood per character)" : "");
+      sites[0], MeasuredText(rows));
   std::vector<std::string> counts;
   for (const std::string& panel : panels) {
     const auto row = std::ranges::find(rows, panel, PanelOf);

@@ -34,12 +34,16 @@ uint64_t ValuesOf(const StatisticsSet& set, std::string_view site) {
   return values;
 }
 
-// The mark of each model in the drawing.
-std::string MarksOf(const std::vector<ModelStatistics>& models) {
+// The mark of each model in the drawing, which takes them in the order of the rows.
+std::string MarksOf(const std::vector<Json>& rows) {
+  std::vector<std::string> models;
+  for (const Json& row : rows) {
+    if (!std::ranges::contains(models, row.at("model").get<std::string>())) models.push_back(row.at("model"));
+  }
   constexpr const char* kFilled[] = {"filled", "hollow", "half filled"};
   std::string text;
   for (size_t i = 0; i < models.size(); ++i)
-    text += Formatted("{}{} {}", i == 0 ? " Marks: " : ", ", models[i].model, kFilled[i % std::size(kFilled)]);
+    text += Formatted("{}{} {}", i == 0 ? " Marks: " : ", ", models[i], kFilled[i % std::size(kFilled)]);
   return text + ".";
 }
 
@@ -84,13 +88,14 @@ std::vector<FigureData> ErrorAgainstBits(const Material& material) {
     counted.push_back(n);
   }
   figure.caption.back() = '.';
-  figure.caption += MarksOf(material.statistics);
+  figure.caption += MarksOf(figure.table.rows);
   const Json& worst =
       std::ranges::min(figure.table.rows, {}, [](const Json& row) { return NumberOr(row, "sqnr", INFINITY); });
   if (worst.at("sqnr").is_null()) return {figure};
   const auto text = [&](const char* column) { return worst.at(column).get<std::string>(); };
-  figure.findings.push_back(Formatted("Of these sites, {} in {} has the lowest ratio, {:.1f} dB with {}.", text("site"),
-                                      text("model"), NumberAt(worst, "sqnr"), text("format")));
+  figure.findings.push_back(
+      Formatted("Of these sites, {} in {} has the lowest signal-to-noise ratio, {:.1f} dB with {}.", text("site"),
+                text("model"), NumberAt(worst, "sqnr"), text("format")));
   return {figure};
 }
 

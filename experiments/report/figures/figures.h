@@ -47,6 +47,7 @@ std::vector<std::string> MissingOf(const FigureData& figure);
 
 std::vector<FigureData> LargestMagnitudes(const Material& material);
 std::vector<FigureData> Bits(const Material& material);
+std::vector<FigureData> Differences(const Material& material);
 std::vector<FigureData> Maps(const Material& material);
 std::vector<FigureData> Histograms(const Material& material);
 std::vector<FigureData> Positions(const Material& material);
@@ -73,6 +74,7 @@ struct FigureKind {
 inline constexpr FigureKind kFigureKinds[] = {
     {"largest", "largest magnitudes of attention logits and hidden states by layer", LargestMagnitudes},
     {"bits", "accuracy and perplexity against bits", Bits},
+    {"differences", "changes compared with those of the first model", Differences},
     {"maps", "layers x heads of a measure: maps:SITE.MEASURE, as maps:probs.entropy", Maps},
     {"histograms", "magnitudes, and the grid of the codes", Histograms},
     {"channels", "tokens x channels of tare dump: channels:SITE, as channels:layer_out.3", Channels},

@@ -88,7 +88,7 @@ std::vector<std::string> FindingsOf(const std::vector<Largest>& all, double Larg
   return findings;
 }
 
-// The same of the rest: only models that leave out equally many positions compare.
+// The same of the rest, where it says something else: only models that leave out equally many positions compare.
 void AddFindingsOfRest(std::vector<Largest> all, std::vector<std::string>& findings) {
   while (!all.empty()) {
     const int64_t from = all.front().from;
@@ -96,8 +96,11 @@ void AddFindingsOfRest(std::vector<Largest> all, std::vector<std::string>& findi
     const std::vector<Largest> same(all.begin(), others.begin());
     all.erase(all.begin(), others.begin());
     if (from == 0) continue;
-    for (const std::string& text : FindingsOf(same, &Largest::rest, Formatted("From position {} on the", from)))
-      findings.push_back(text);
+    const std::string the = Formatted("From position {} on the", from);
+    const std::vector<std::string> of_all = FindingsOf(same, &Largest::largest, the);
+    for (const std::string& text : FindingsOf(same, &Largest::rest, the)) {
+      if (!std::ranges::contains(of_all, text)) findings.push_back(text);
+    }
   }
 }
 

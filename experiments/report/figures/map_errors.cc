@@ -53,22 +53,24 @@ std::string CommonText(const Json& row) {
   return std::isnan(high - low) ? NumberText(common, "+.3f") : WithInterval(common, {low, high}, "+.3f");
 }
 
-void AddFinding(const Json& panel, FigureData& figure) {
+// `where`: "m under k=int4/token", the panel in words.
+void AddFinding(const Json& panel, const std::string& where, FigureData& figure) {
   const Json* const map = LargestRow(figure.table, panel, std::not_fn(IsDifference));
   if (map == nullptr) return;
   std::string text =
-      Formatted("In {}, the largest error of a map is {:.3g} of its norm, in {} of layer {}", panel.get<std::string>(),
+      Formatted("In {}, the largest error of an attention map is {:.3g} of the map's norm, in {} of layer {}.", where,
                 NumberAt(*map, "error"), map->at("map").get<std::string>(), map->at("layer").get<int64_t>());
   if (const Json* const difference = LargestRow(figure.table, panel, IsDifference))
     text += Formatted(
-        "; of a difference it is {:.3g}, in layer {}, where the share of both maps' errors that it cancels is {}",
+        " The largest error of the difference of two maps is {:.3g} of its norm, in layer {}; taking the difference "
+        "cancels a share of {} of both maps' errors there.",
         NumberAt(*difference, "error"), difference->at("layer").get<int64_t>(), CommonText(*difference));
-  figure.findings.push_back(text + ".");
+  figure.findings.push_back(text);
 }
 
 void AddPlan(const Json& run, const Json& plan, FigureData& figure) {
-  const Json panel = NewPanel(
-      Formatted("{}, {}", run.at("model").get<std::string>(), plan.at("plan").get<std::string>()), figure.table);
+  const std::string model = run.at("model");
+  const std::string panel = NewPanel(Formatted("{}, {}", model, plan.at("plan").get<std::string>()), figure.table);
   const auto positions = run.at("positions").get<int64_t>();
   for (const Json& layer : plan.at("layers")) {
     const Json place{{"panel", panel}, {"layer", layer.at("layer").get<int64_t>()}};
@@ -77,7 +79,7 @@ void AddPlan(const Json& run, const Json& plan, FigureData& figure) {
     if (const Json& difference = layer.at("difference"); !difference.is_null())
       AddMap(place, kDifference, difference, positions, figure.table);
   }
-  AddFinding(panel, figure);
+  AddFinding(panel, model + " under " + panel.substr(model.size() + 2), figure);
 }
 
 }  // namespace

@@ -14,6 +14,8 @@
 
 namespace tare {
 
+// "accuracy" of "acc"; a figure without words of its own keeps its name.
+std::string WordsFor(const std::string& figure);
 // "perplexity on heldout", "accuracy on needles-4": a figure of the task "perplexity:heldout", "choice:needles-4".
 std::string FigureOnText(const std::string& task, const std::string& figure);
 
@@ -26,6 +28,12 @@ struct Move {
 Move MoveOf(const SweepFigure& row);
 // "rises by 1.69 [1.49, 1.90], from 29.33 to 31.02"; "stays at 22.000" where nothing changed.
 std::string MoveText(const Move& move);
+
+// "With 4 bits for attn_logits and one scale per tensor", "Executed with ..."; a plan of several rules is itself named.
+std::string PlanWords(const SweepCell& cell);
+
+// "b loses 0.28 [0.15, 0.41] more perplexity on heldout than a" of a row with a difference of drops.
+std::string MoreText(const SweepFigure& row);
 
 // "+1.69 [+1.49, +1.90]" of {"value", "low", "high"}, whose ends may be null, in the figure's format.
 std::string SignedText(const std::string& task, const std::string& figure, const nlohmann::ordered_json& change);

@@ -32,6 +32,12 @@ TEST(DrawingTest, DrawsTheSameBytesEachTime) {
   EXPECT_EQ(Drawing().Svg("a", Bars("one")), svg);
 }
 
+// A figure for a paper looks the same for every reader.
+TEST(DrawingTest, ByItselfItIsAlwaysLight) {
+  const std::string svg = Drawing().Svg("a", Bars("one"));
+  EXPECT_THAT(svg, AllOf(HasSubstr("svg.marks:root{color:#1f2328;background:#fff}"), Not(HasSubstr("prefers-color"))));
+}
+
 TEST(DrawingTest, TextFromFilesIsEscaped) {
   const std::string svg = Drawing().Svg("a", Bars("</script><img src=x onerror=\"alert(1)\">"));
   EXPECT_THAT(svg, AllOf(Not(HasSubstr("</script")), Not(HasSubstr("<img"))));

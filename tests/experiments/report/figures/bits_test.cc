@@ -33,6 +33,7 @@ TEST(BitsTest, EveryScaleBeginsAt16Bits) {
                   "With 4 bits for attn_logits and one scale per tensor, b's perplexity on text stays at 22.000 "
                   "(not significant)."));
   EXPECT_THAT(figure.caption, HasSubstr("40 tokens of perplexity:text"));
+  EXPECT_THAT(figure.caption, StartsWith("What low-bit attn_logits cost: perplexity (no unit). Bars"));
 }
 
 TEST(BitsTest, TheFindingIsTheLargestChangeOfEachModel) {

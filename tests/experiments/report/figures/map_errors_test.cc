@@ -20,10 +20,12 @@ TEST(MapErrorsTest, HasARowPerMapAndPerDifference) {
               ElementsAre(panel, 0, "map 2", 0.25, 0.25, 0.125, 0.5, 0.75, -0.5, -0.25, nullptr, nullptr, nullptr, 40));
   EXPECT_THAT(figure.table.rows[2], ElementsAre(panel, 0, "difference", 0.0625, nullptr, nullptr, nullptr, nullptr,
                                                 -0.125, 0.0, 0.25, 0.2, 0.3, 40));
-  EXPECT_THAT(figure.findings,
-              ElementsAre("In m, k=int4/token, the largest error of a map is 0.75 of its norm, in map 2 of layer 1; of "
-                          "a difference it is 0.0625, in layer 0, where the share of both maps' errors that it cancels "
-                          "is +0.250 [+0.200, +0.300]."));
+  EXPECT_THAT(
+      figure.findings,
+      ElementsAre("In m under k=int4/token, the largest error of an attention map is 0.75 of the map's norm, in "
+                  "map 2 of layer 1. The largest error of the difference of two maps is 0.0625 of its norm, in "
+                  "layer 0; taking the difference cancels a share of +0.250 [+0.200, +0.300] of both maps' "
+                  "errors there."));
 }
 
 TEST(MapErrorsTest, RunsOfOneModelAndPlanKeepApart) {
@@ -32,8 +34,9 @@ TEST(MapErrorsTest, RunsOfOneModelAndPlanKeepApart) {
   EXPECT_EQ(figure.table.rows[0]["panel"], "m, k=int4/token");
   EXPECT_EQ(figure.table.rows[5]["panel"], "m, k=int4/token, run 2");
   ASSERT_EQ(figure.findings.size(), 2u);
-  EXPECT_THAT(figure.findings[0], HasSubstr("that it cancels is +0.250."));
-  EXPECT_THAT(figure.findings[1], HasSubstr("In m, k=int4/token, run 2, the largest error of a map is 0.5 "));
+  EXPECT_THAT(figure.findings[0], HasSubstr("cancels a share of +0.250 of both"));
+  EXPECT_THAT(figure.findings[1],
+              HasSubstr("In m under k=int4/token, run 2, the largest error of an attention map is 0.5 "));
 }
 
 TEST(MapErrorsTest, AModelWithOneMapHasNoDifference) {
@@ -42,7 +45,8 @@ TEST(MapErrorsTest, AModelWithOneMapHasNoDifference) {
   const FigureData figure = ErrorsOfMaps(MaterialOf({json})).at(0);
   EXPECT_EQ(figure.table.rows.size(), 2u);
   EXPECT_THAT(figure.findings,
-              ElementsAre("In m, k=int4/token, the largest error of a map is 0.5 of its norm, in map 1 of layer 0."));
+              ElementsAre("In m under k=int4/token, the largest error of an attention map is 0.5 of the map's norm, in "
+                          "map 1 of layer 0."));
 }
 
 TEST(MapErrorsTest, TextInPlaceOfANumberIsRefused) {

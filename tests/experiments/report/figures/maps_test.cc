@@ -29,7 +29,12 @@ TEST(MapsTest, EachMeasureIsAFigureAndSomeAreOnThePage) {
   ASSERT_EQ(absmax.table.rows.size(), 2u);  // layer_out has no heads
   EXPECT_THAT(absmax.table.rows[1], ElementsAre("m, map 1", 1, 0, largest, set.sites.at(high).outliers.count()));
   EXPECT_THAT(absmax.findings[0], HasSubstr("The largest probs.absmax is 50 in m, map 1, layer 1, head 0."));
-  EXPECT_TRUE(named("maps:attn_logits.absmax").on_page);
+  EXPECT_THAT(absmax.caption, HasSubstr("defined in quant/STATISTICS.md of Tare's sources"));
+  const FigureData logits = named("maps:attn_logits.absmax");
+  EXPECT_TRUE(logits.on_page);
+  EXPECT_EQ(logits.title, "Magnitude of attention logits by layer and head");
+  EXPECT_THAT(logits.findings[0], HasSubstr("The largest magnitude of attention logits is "));
+  EXPECT_THAT(logits.caption, HasSubstr("over all positions: the largest |x|, scaled, before the softmax; no unit."));
   EXPECT_EQ(figures[0].name, "maps:attn_logits.absmax");
 }
 

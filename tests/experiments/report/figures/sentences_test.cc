@@ -11,6 +11,7 @@ namespace {
 TEST(SentencesTest, FiguresAreNamedInWords) {
   EXPECT_EQ(FigureOnText("perplexity:heldout", "perplexity"), "perplexity on heldout");
   EXPECT_EQ(FigureOnText("choice:needles-4", "acc"), "accuracy on needles-4");
+  EXPECT_EQ(FigureOnText("divergence:t", "perplexity_ratio"), "ratio of perplexities on t");
   EXPECT_EQ(FigureOnText("zero_shot:cats", "text_r1"), "text_r1 on cats");
 }
 
