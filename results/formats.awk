@@ -22,7 +22,8 @@ of("figure") == "kld" && of("plan") != "f32" && text() == on {
   cell[format scale, site, model()] = shown(of("value"))
 }
 END {
-  print "| bits | with scales | format | weights | linear_in | q and k | v | attn_logits |\n|---|---|---|---|---|---|---|---|"
+  print "| bits | with scales | format | weights | linear_in | q and k | v | attn_logits |"
+  print "|---|---|---|---|---|---|---|---|"
   for (b = 8; b >= 2; b -= 2)
     for (r = 1; r <= count["row"]; r++) {
       row = order["row", r]
