@@ -95,6 +95,12 @@ void CodesAsFloat(const WeightMatrix& matrix, int64_t row, float* y, const std::
   DequantizeRow(*matrix.quantized, row, y, where);
 }
 
+// A bias of zeros, which adds nothing: AutoGPTQ writes one for every matrix that it quantized.
+bool IsZeroBias(const std::string& name, const TensorView* tensor) {
+  return tensor != nullptr && name.ends_with(".bias") &&
+         std::ranges::all_of(tensor->bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
 bool IsAligned(const TensorView& tensor, WeightType type) {
   return reinterpret_cast<uintptr_t>(tensor.bytes.data()) % ElementBytes(type) == 0;
 }
@@ -206,7 +212,7 @@ bool Weights::SameBytes(const std::string& a, const std::string& b) const {
 
 void Weights::CheckAllTaken() const {
   for (const std::string& name : files_.names()) {
-    if (!taken_.contains(name)) {
+    if (!taken_.contains(name) && !IsZeroBias(name, files_.Find(name))) {
       Fail(
           "{}: tensor '{}': not part of the model that config.json describes; a key may be missing there "
           "(attention_bias, mlp_bias, tie_word_embeddings), or the family may be wrong",

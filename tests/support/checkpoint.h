@@ -25,9 +25,9 @@ struct EditedCheckpoint {
     std::vector<std::byte> bytes;
 
     // Value i becomes these bits, as wide as the type.
-    void SetBits(size_t i, uint32_t bits) {
+    void SetBits(size_t i, uint64_t bits) {
       const size_t width = bytes.size() / static_cast<size_t>(*ElementCount(shape));
-      std::memcpy(bytes.data() + i * width, &bits, width);
+      std::memcpy(bytes.data() + i * width, &bits, width);  // little-endian
     }
     // Value i of an F32, BF16 or F16 tensor.
     float Value(size_t i) const {

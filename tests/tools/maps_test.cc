@@ -58,7 +58,7 @@ TEST(MapsCommandTest, AReportTakesItsJson) {
   ASSERT_EQ(maps.exit_code, 0) << maps.err;
   const Outcome report = RunTare({"report", folder / "m.json", "--out", folder / "r.html"});
   EXPECT_THAT(report.out, HasSubstr("r.html: 1 figure")) << report.err;
-  EXPECT_THAT(GetFile(folder / "r.html"), HasSubstr("the largest error of a map is"));
+  EXPECT_THAT(GetFile(folder / "r.html"), HasSubstr("the largest error of an attention map is"));
   const Outcome plot = RunTare({"plot", folder / "m.json", "--figure", "map_errors", "--out", folder / "f.svg"});
   EXPECT_EQ(plot.exit_code, 0) << plot.err;
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 
+#include "experiments/model/sites_of_model.h"
 #include "experiments/studies/sweep/cell_log.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/error.h"
@@ -292,13 +293,29 @@ class ModelSweep {
   double later_ = 0;  // tokens of later models' cells
 };
 
+// Where each site is a plan, a group stands for those of its sites that all models have.
+std::vector<Plan> PlansFor(const SweepOptions& options) {
+  SweepQuestion question = options.question;
+  if (question.sites == SweepSites::kEach) {
+    for (const std::filesystem::path& model : options.models) {
+      const ModelSites sites = ModelSitesOf(LoadConfig(model));
+      for (const char* group : {"weights", "linear_in"}) {
+        for (const Site site : ExpandSites(group)) {
+          if (!sites.Has(site)) question.lacking.insert(site);
+        }
+      }
+    }
+  }
+  return PlansOf(question);
+}
+
 }  // namespace
 
 std::vector<std::string> ListCells(const SweepOptions& options) {
   std::vector<std::string> list;
   for (const std::filesystem::path& model : options.models) {
     for (const TaskSpec& task : options.tasks) {
-      for (const Plan& plan : PlansOf(options.question))
+      for (const Plan& plan : PlansFor(options))
         std::ranges::replace(list.emplace_back(Formatted("{} {} {}", ModelName(model), plan.canonical(), task.Name())),
                              '\n', ' ');
     }
@@ -307,7 +324,7 @@ std::vector<std::string> ListCells(const SweepOptions& options) {
 }
 
 std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting& starting) {
-  const std::vector<Plan> plans = PlansOf(options.question);
+  const std::vector<Plan> plans = PlansFor(options);
   const std::vector<Seen> seen = CheckOptions(options, plans);
   CheckOnly(options, options.models.size() * options.tasks.size() * plans.size());
   CellLog log(options.folder, {options.study, options.tasks});
@@ -322,7 +339,7 @@ std::vector<SweepCell> RunSweep(const SweepOptions& options, const CellStarting&
 }
 
 void MergeSweep(const SweepOptions& options, const std::vector<std::filesystem::path>& parts) {
-  const std::vector<Plan> plans = PlansOf(options.question);
+  const std::vector<Plan> plans = PlansFor(options);
   const std::vector<Seen> seen = CheckOptions(options, plans);
   const Parts finished = ReadParts(parts, {options.study, options.tasks});
   std::vector<Json> asked, in_run_order;

@@ -36,7 +36,9 @@ std::vector<std::vector<std::string>> Turns(const SweepQuestion& question) {
     const std::span<const Site> named = SitesNamed(site);
     const std::string selector = site.substr(std::min(site.find('['), site.size()));
     if (named.empty()) turns.push_back({site});  // to be refused by its name
-    for (const Site one : named) turns.push_back({std::string(Name(one)) + selector});
+    for (const Site one : named) {
+      if (named.size() == 1 || !question.lacking.contains(one)) turns.push_back({std::string(Name(one)) + selector});
+    }
   }
   return turns;
 }

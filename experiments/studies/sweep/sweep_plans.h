@@ -3,6 +3,7 @@
 // and a plan's name in a table row.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@ enum class SweepSites { kTogether, kEach };
 
 struct SweepQuestion {
   std::string site = "attn_logits";          // or several, separated by commas
-  SweepSites sites = SweepSites::kTogether;  // kEach: one after another; a group stands for each of its sites
+  SweepSites sites = SweepSites::kTogether;  // kEach: one after another; a group stands for each of its sites,
+  std::set<Site> lacking;                    // except these
   std::string base;                          // rules added to every quantized cell
   std::vector<int> bits{16, 8, 6, 4};        // 16: not quantized
   std::vector<std::string> formats;          // if not empty, used instead of bits: f32, int4, mxfp4

@@ -212,6 +212,22 @@ TEST(WeightsTest, UnusedTensorsAreNamed) {
   EXPECT_NO_THROW(taken.CheckAllTaken());
 }
 
+TEST(WeightsTest, BiasesOfZerosAreNoPartOfAModel) {
+  const Projector projector(Math::kF32);
+  const TemporaryFolder folder;
+  PutFile(folder / "config.json", "{}");
+  for (const uint16_t last : {0, 1}) {
+    const std::vector<uint16_t> bias{0, 0, last};
+    WriteSafetensors(folder / "model.safetensors", {{"q_proj.bias", DType::kF16, {3}, std::as_bytes(std::span(bias))}});
+    const Weights weights(folder.path(), projector);
+    if (last == 0) {
+      EXPECT_NO_THROW(weights.CheckAllTaken());
+    } else {
+      EXPECT_THAT([&] { weights.CheckAllTaken(); }, ThrowsMessage<Error>(HasSubstr("'q_proj.bias': not part")));
+    }
+  }
+}
+
 TEST(WeightsTest, SameBytesComparesTypeShapeAndBytes) {
   const TemporaryFolder folder;
   const std::vector<std::byte> ones(8, std::byte{1}), twos(8, std::byte{2});

@@ -47,10 +47,14 @@ TEST(SweepPlans, SitesAreTogetherOrEachAlone) {
 }
 
 TEST(SweepPlans, AGroupIsEachOfItsSites) {
-  const std::vector<std::string> plans =
-      Texts({.site = "linear_in[l1]", .sites = SweepSites::kEach, .bits = {8}, .granularities = {"token"}});
-  EXPECT_EQ(plans.size(), 7u);
-  EXPECT_EQ(plans[0], "q_proj.in[l1]=int8/token");
+  SweepQuestion question{.site = "linear_in[l1]", .sites = SweepSites::kEach, .bits = {8}, .granularities = {"token"}};
+  EXPECT_EQ(Texts(question).size(), ExpandSites("linear_in").size());
+  question.lacking = {Site::kQProjIn, Site::kGateProjIn};
+  const std::vector<std::string> plans = Texts(question);
+  EXPECT_EQ(plans.size(), ExpandSites("linear_in").size() - 2);
+  EXPECT_EQ(plans[0], "k_proj.in[l1]=int8/token");
+  question.site = "gate_proj.in";  // asked for by its name, it is refused by its name
+  EXPECT_THAT(Texts(question), ElementsAre("gate_proj.in=int8/token"));
 }
 
 std::string heard;
