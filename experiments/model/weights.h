@@ -44,8 +44,8 @@ class Weights {
   bool SameBytes(const std::string& a, const std::string& b) const;
   // Removes a name from the list of unused tensors.
   void Ignore(const std::string& name) { taken_.insert(name); }
-  // Throws Error if the checkpoint has a tensor that the model did not take, unless it is a bias of zeros: unknown parts
-  // are not ignored.
+  // Throws Error if the checkpoint has a tensor that the model did not take: unknown parts are not ignored, unless they
+  // are biases of zeros.
   void CheckAllTaken() const;
 
   const Checkpoint& files() const { return files_; }

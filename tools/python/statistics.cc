@@ -12,10 +12,10 @@ namespace nb = nanobind;
 namespace tare {
 namespace {
 
-class StreamedSite {
+class SiteStream {
  public:
-  StreamedSite(const std::string& name, const std::string& axes, const std::string& sites, const std::string& formats,
-               const std::string& calibrate, int64_t skip_first, int threads) {
+  SiteStream(const std::string& name, const std::string& axes, const std::string& sites, const std::string& formats,
+             const std::string& calibrate, int64_t skip_first, int threads) {
     InTurn(threads, [&](Turn&) {
       threads_ = Threads();
       const CapturedLayout layout = axes.empty() ? CapturedLayout() : CapturedLayout::Load(axes);
@@ -49,11 +49,11 @@ class StreamedSite {
 
 void AddStatistics(nb::module_& module) {
   using namespace nb::literals;
-  nb::class_<StreamedSite>(module, "StreamedSite", "Collects arrays for a statistics file: see tare.Statistics.")
+  nb::class_<SiteStream>(module, "Stream", "Collects arrays for a statistics file: see tare.Statistics.")
       .def(nb::init<std::string, std::string, std::string, std::string, std::string, int64_t, int>(), "name"_a,
            "axes"_a, "sites"_a, "formats"_a, "calibrate"_a, "skip_first"_a, "threads"_a)
-      .def("feed", &StreamedSite::Feed, "name"_a, "array"_a, "Adds values under the name SITE.LAYER; they are copied.")
-      .def("finish", &StreamedSite::Finish, "out"_a, "Writes the file. Call it once, at the end.");
+      .def("feed", &SiteStream::Feed, "name"_a, "array"_a, "Adds values under the name SITE.LAYER; they are copied.")
+      .def("finish", &SiteStream::Finish, "out"_a, "Writes the file. Call it once, at the end.");
 }
 
 }  // namespace tare
