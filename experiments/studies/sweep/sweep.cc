@@ -312,10 +312,11 @@ std::vector<Plan> PlansFor(const SweepOptions& options) {
 }  // namespace
 
 std::vector<std::string> ListCells(const SweepOptions& options) {
+  const std::vector<Plan> plans = PlansFor(options);
   std::vector<std::string> list;
   for (const std::filesystem::path& model : options.models) {
     for (const TaskSpec& task : options.tasks) {
-      for (const Plan& plan : PlansFor(options))
+      for (const Plan& plan : plans)
         std::ranges::replace(list.emplace_back(Formatted("{} {} {}", ModelName(model), plan.canonical(), task.Name())),
                              '\n', ' ');
     }

@@ -15,8 +15,8 @@ enum class SweepSites { kTogether, kEach };
 
 struct SweepQuestion {
   std::string site = "attn_logits";          // or several, separated by commas
-  SweepSites sites = SweepSites::kTogether;  // kEach: one after another; a group stands for each of its sites,
-  std::set<Site> lacking;                    // except these
+  SweepSites sites = SweepSites::kTogether;  // kEach: one after another; a group stands for each of its sites
+  std::set<Site> lacking;                    // sites that such a group leaves out
   std::string base;                          // rules added to every quantized cell
   std::vector<int> bits{16, 8, 6, 4};        // 16: not quantized
   std::vector<std::string> formats;          // if not empty, used instead of bits: f32, int4, mxfp4

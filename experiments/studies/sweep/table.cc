@@ -62,8 +62,9 @@ Table PlanRows(const char* value, const char* change) {
 
 std::string PlanText(const SweepCell& cell) { return cell.Plan() + (cell.Executed() ? " executed" : ""); }
 
-// Of one plan, or "  over the plans, changes of 0.077 to 0.12 are detected in 4 runs of 5,
-//   and changes half as large with 204 to 390 items"
+// Of one plan "  a change of 0.077 is detected in 4 runs of 5, and half of it with 204 items", of several
+// "  over the plans, changes of 0.077 to 0.12 are detected in 4 runs of 5,
+//   and changes half as large with 204 to 390 items".
 std::string PowerText(const std::vector<const Comparison*>& changes, const char* format) {
   std::vector<double> sizes;
   std::vector<int64_t> halves;
