@@ -7,10 +7,10 @@
 # usage: tools/demo.sh [RESULTS]     RESULTS: folder for tables in JSON and CSV (default ./demo-results)
 set -euo pipefail
 
-# Sample sizes: within two minutes on two cores a share of needles found has a standard error of at most 0.05; those of
+# Sample sizes: within two minutes on two cores a share of needles found has a standard error of at most 0.06; those of
 # changes, paired by item and by window, are smaller (results/bits.md).
 tokens=20440
-items=100
+items=75
 bits=16,8,6,4
 granularities=row,tensor
 

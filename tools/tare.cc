@@ -56,6 +56,16 @@ std::string Joined(const std::vector<std::string>& words, const std::string& das
   return text;
 }
 
+// CLI11's "MODELS: At least 2 required but received 1" in the words of all other messages.
+std::string WithCounts(const std::string& message) {
+  int least = 0, got = 0;
+  const size_t at = message.find(": At least ");
+  if (at == message.npos ||
+      std::sscanf(message.c_str() + at, ": At least %d required but received %d", &least, &got) != 2)
+    return message;
+  return Formatted("{}: got {}, expected {}", message.substr(0, at), got, least);
+}
+
 // Describes a usage error in one line that begins with the command. An unknown word is reported before a missing one,
 // with the nearest known word, or all of them if none is near:
 //
@@ -71,7 +81,7 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> unknown = app.remaining(true), commands = CommandsOf(*innermost);
   if (unknown.empty() && innermost->get_require_subcommand_min() > 0)
     return Formatted("{}: got no command, expected one of {}", path, Joined(commands, ""));
-  if (unknown.empty()) return Formatted("{}: {}", path, error.what());
+  if (unknown.empty()) return Formatted("{}: {}", path, WithCounts(error.what()));
   const std::string& word = unknown.front();
   const std::string dashes = word.starts_with("-") ? "--" : "";
   const std::vector<std::string> known = word.starts_with("-") ? OptionNamesOf(*innermost) : commands;

@@ -259,7 +259,10 @@ Rule Parser::ParseRule() {
   if (rule.sites.empty()) {
     std::vector<std::string> names{"weights", "linear_in"};
     for (const SiteInfo& info : kSites) names.emplace_back(info.name);
-    if (const std::string* near = NearestOf(rule.name, names)) Refuse(at, "a site; the nearest is " + *near);
+    const bool whole = at + rule.name.size() == text_.size() && text_.find_first_of(",=") == text_.npos;
+    if (whole) names.insert(names.begin(), kPlanPresets.begin(), kPlanPresets.end());
+    if (const std::string* near = NearestOf(rule.name, names))
+      Refuse(at, Formatted("{}; the nearest is {}", whole ? "a preset or a rule SITE=FORMAT" : "a site", *near));
     std::string all;
     for (const std::string& name : names) AppendWord(all, name);
     Refuse(at, OneOf(all));

@@ -4,10 +4,13 @@
 // as the name says.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string_view>
 
 namespace tare {
+
+constexpr std::array<std::string_view, 3> kPlanPresets = {"int8", "int6", "int4"};
 
 // The plan of a preset; nullopt for any other text.
 constexpr std::optional<std::string_view> PlanPreset(std::string_view name) {

@@ -11,6 +11,7 @@
 #include "quant/base/notice.h"
 #include "quant/file/atomic_file.h"
 #include "quant/file/checked_lines.h"
+#include "tests/support/call.h"
 #include "tests/support/golden_sweep.h"
 
 namespace tare {
@@ -49,8 +50,9 @@ TEST_F(DamagedCellsTest, LinesThatAreNoCellsAreRefusedByNumber) {
                                  with("schema", "tare.cell/3"), with("schema", 5), with("result", 5), with("key", 5)}) {
     const std::string edited = first + bad + "\n" + whole.substr(first.size());
     PutFile(folder_ / "out" / "cells.jsonl", edited);
-    EXPECT_THAT([&] { Run(options_); }, ThrowsMessage<Error>(AllOf(HasSubstr("cells.jsonl: line 2"),
-                                                                   HasSubstr("something else, expected a finished "))))
+    EXPECT_THAT(Call([&] { Run(options_); }),
+                ThrowsMessage<Error>(
+                    AllOf(HasSubstr("cells.jsonl: line 2"), HasSubstr("something else, expected a finished "))))
         << bad;
     EXPECT_EQ(GetFile(folder_ / "out" / "cells.jsonl"), edited);
   }

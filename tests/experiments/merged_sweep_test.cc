@@ -6,6 +6,7 @@
 #include "experiments/studies/sweep/sweep.h"
 #include "quant/base/error.h"
 #include "quant/file/checked_lines.h"
+#include "tests/support/call.h"
 #include "tests/support/golden_sweep.h"
 
 namespace tare {
@@ -41,15 +42,15 @@ TEST_F(MergedSweepTest, PartsMergeIntoTheWhole) {
   };
   const fs::path late = part(4, 9, "late"), early = part(0, 2, "early");
   options_.folder = folder_ / "merged";
-  EXPECT_THAT([&] { MergeSweep(options_, {late, early}); },
+  EXPECT_THAT(Call([&] { MergeSweep(options_, {late, early}); }),
               ThrowsMessage<Error>("got 9 of 10 cells, expected all; missing: 3; try tare sweep --cells with these"));
-  EXPECT_THAT([&] { MergeSweep(options_, {late}); }, ThrowsMessage<Error>(HasSubstr("missing: 0-3;")));
+  EXPECT_THAT(Call([&] { MergeSweep(options_, {late}); }), ThrowsMessage<Error>(HasSubstr("missing: 0-3;")));
   MergeSweep(options_, {late, part(2, 3, "middle"), early});
   EXPECT_EQ(GetFile(folder_ / "merged" / "cells.jsonl"), whole);
   EXPECT_EQ(Run(options_).size(), 10u);
   EXPECT_EQ(ran_, 0);
   options_.only = {3, 10};
-  EXPECT_THAT([&] { Run(options_); },
+  EXPECT_THAT(Call([&] { Run(options_); }),
               ThrowsMessage<Error>("--cells: got 3-10, expected numbers from 0 to 9; see --list"));
 }
 
@@ -59,7 +60,7 @@ TEST_F(MergedSweepTest, CellsOfOtherSweepsDoNotMerge) {
   Run(options_);
   const fs::path out = options_.folder;
   const auto refuses = [&](const std::string& message) {
-    EXPECT_THAT([&] { MergeSweep(options_, {out}); }, ThrowsMessage<Error>(HasSubstr(message)));
+    EXPECT_THAT(Call([&] { MergeSweep(options_, {out}); }), ThrowsMessage<Error>(HasSubstr(message)));
     EXPECT_FALSE(fs::exists(folder_ / "merged" / "cells.jsonl"));
   };
   options_.folder = folder_ / "merged";
@@ -76,14 +77,14 @@ TEST_F(MergedSweepTest, CellsOfOtherSweepsDoNotMerge) {
   std::string damaged = line;
   damaged.replace(damaged.find("\"nll\":") + 6, 1, "1");
   PutFile(twin / "cells.jsonl", damaged);
-  EXPECT_THAT([&] { MergeSweep(options_, {twin}); }, ThrowsMessage<Error>(HasSubstr("missing: 0; try")));
+  EXPECT_THAT(Call([&] { MergeSweep(options_, {twin}); }), ThrowsMessage<Error>(HasSubstr("missing: 0; try")));
   Json other = Json::parse(line);
   other.erase("sha256");
   other["result"]["nll"] = 1;
   PutFile(twin / "cells.jsonl", CheckedLine(other) + "\n");
-  EXPECT_THAT([&] { MergeSweep(options_, {out, twin}); },
+  EXPECT_THAT(Call([&] { MergeSweep(options_, {out, twin}); }),
               ThrowsMessage<Error>(HasSubstr("got other figures than in ")));
-  EXPECT_THAT([&] { MergeSweep(options_, {folder_ / "none"}); },
+  EXPECT_THAT(Call([&] { MergeSweep(options_, {folder_ / "none"}); }),
               ThrowsMessage<Error>(HasSubstr("none/cells.jsonl: no such file; expected finished cells of this sweep")));
 }
 

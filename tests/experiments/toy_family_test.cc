@@ -22,6 +22,7 @@
 #include "kernels/attention/reference_attention.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/ids.h"
 
 namespace tare {
@@ -202,7 +203,7 @@ TEST_F(ToyFamilyTest, EvalSimulatedAndExecuted) {
   EXPECT_NEAR(nll("int8", Carrying::kExecuted), exact, 0.05);
   EXPECT_NE(nll("attn_logits[h1,m2]=int4/row", Carrying::kSimulated), exact);
   EXPECT_EQ(nll("attn_logits[h1,m1]=int4/row", Carrying::kSimulated), exact);  // head 1 is of map 2
-  EXPECT_THAT([&] { nll("difference[h3]=int8/row", Carrying::kSimulated); },
+  EXPECT_THAT(Call([&] { nll("difference[h3]=int8/row", Carrying::kSimulated); }),
               ThrowsMessage<Error>(HasSubstr("got head 3 of difference, expected 0 to 2")));
 }
 
@@ -222,9 +223,9 @@ TEST_F(ToyFamilyTest, Quantize) {
     EXPECT_NE(model.files().FindQuantized("floor-0.ffn/widens.weight"), nullptr) << method;
     EXPECT_EQ(model.layers()[1].lambda.size(), 3u);
   }
-  EXPECT_THAT([&] { quantize("hadamard+rtn"); },
+  EXPECT_THAT(Call([&] { quantize("hadamard+rtn"); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("hadamard: got a toy model"), HasSubstr("try another method"))));
-  EXPECT_THAT([&] { quantize("smoothquant:0.5+rtn"); },
+  EXPECT_THAT(Call([&] { quantize("smoothquant:0.5+rtn"); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("smoothquant: got a toy model"), HasSubstr("try another method"))));
 }
 
@@ -240,13 +241,12 @@ TEST_F(ToyFamilyTest, Sweep) {
 }
 
 TEST_F(ToyFamilyTest, SitesItLacksAreRefused) {
-  EXPECT_THAT(
-      [] {
-        ParseConfig(R"({"model_type": "toy", "vocab_size": 9, "hidden_size": 8, "intermediate_size": 8,
+  EXPECT_THAT(Call([] {
+                ParseConfig(R"({"model_type": "toy", "vocab_size": 9, "hidden_size": 8, "intermediate_size": 8,
       "num_hidden_layers": 1, "num_attention_heads": 2, "rms_norm_eps": 1e-5, "mlp_bias": true})",
-                    "c");
-      },
-      ThrowsMessage<Error>(HasSubstr("mlp_bias: true is not supported")));
+                            "c");
+              }),
+              ThrowsMessage<Error>(HasSubstr("mlp_bias: true is not supported")));
 }
 
 }  // namespace

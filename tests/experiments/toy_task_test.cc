@@ -13,6 +13,7 @@
 #include "quant/base/formatted.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -80,7 +81,7 @@ class ToyTaskTest : public testing::Test {
 TEST_F(ToyTaskTest, IsParsedByItsName) {
   EXPECT_EQ(specs_[0].Name(), "letters:abc");
   EXPECT_EQ(TaskUsage(", ", kKinds), "letters=LETTERS.txt");
-  EXPECT_THAT([] { ParseTasks("perplexity=x", kKinds); },
+  EXPECT_THAT(Call([] { ParseTasks("perplexity=x", kKinds); }),
               ThrowsMessage<Error>(HasSubstr("got 'perplexity=x', expected letters=LETTERS.txt")));
 }
 

@@ -20,6 +20,7 @@
 #include "quant/format/stored_code.h"
 #include "quant/plan/plan.h"
 #include "quant/plan/site_class.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -62,7 +63,7 @@ TEST(Formats, APlanTakesEachAtSomeSiteAndRefusesItByNameAtTheOthers) {
         EXPECT_TRUE(ClassOf(site.site).OfBits(row.bits)) << plan;
         ++sites;
       } else {
-        EXPECT_THAT([&] { Plan::Parse(plan); },
+        EXPECT_THAT(Call([&] { Plan::Parse(plan); }),
                     ThrowsMessage<Error>(AllOf(HasSubstr(Formatted("got '{}", row.name)), HasSubstr("one of"))));
       }
     }
@@ -75,7 +76,7 @@ TEST(Formats, Bf16IsOfCachesAlone) {
   EXPECT_EQ(Plan::Parse("cache_k=bf16,cache_v=bf16").canonical(), "cache_k=bf16,cache_v=bf16");
   for (const SiteInfo& site : kSites) {
     if (IsCache(site.site)) continue;
-    EXPECT_THAT([&] { Plan::Parse(Formatted("{}=bf16", site.name)); },
+    EXPECT_THAT(Call([&] { Plan::Parse(Formatted("{}=bf16", site.name)); }),
                 ThrowsMessage<Error>(AllOf(HasSubstr("got 'bf16"), HasSubstr("one of"))));
   }
 }
@@ -118,7 +119,7 @@ TEST(Formats, EveryCodeIsPackedAsWhatItStandsFor) {
     }
     EXPECT_EQ(row.bits == 8, PackedBytes(row.format, 1) == 1) << row.name;
     std::vector<uint8_t> none(PackedBytes(row.format, 1));
-    EXPECT_THAT([&] { Pack<float>(row.format, std::vector<float>{0.3f}, none); },
+    EXPECT_THAT(Call([&] { Pack<float>(row.format, std::vector<float>{0.3f}, none); }),
                 ThrowsMessage<Error>(HasSubstr(Formatted("pack {}: got code", row.name))));
   }
 }

@@ -30,6 +30,8 @@ TEST(Usage, MissingAndInvalidValuesNameTheCommand) {
   EXPECT_THAT(RunTare({"bench"}).err,
               StartsWith("tare bench: got no command, expected one of forward linear attention"));
   EXPECT_THAT(RunTare({"stats", "show"}).err, StartsWith("tare stats show: FILE is required"));
+  EXPECT_THAT(RunTare({"compare", "M", "--tasks", "x", "--out", "C"}).err,
+              StartsWith("tare compare: MODELS: got 1, expected 2\n"));
   EXPECT_THAT(RunTare({"eval", "M", "--tasks", "x", "--tokens", "1,000"}).err,
               StartsWith("tare eval: --tokens: got '1,000', expected a whole number of 0 or more\n"));
   EXPECT_THAT(RunTare({"bench", "forward", "--layers", "0"}).err,

@@ -52,6 +52,7 @@ void Read(const ConfigKeys& keys, ModelConfig& c) {
   c.attention_bias = c.mlp_bias = true;
   c.tied_embeddings = false;
   c.bos.reset();  // prompts come as ids, whole
+  c.rotates = false;
   c.projection = keys.Integer("projection_dim", 1, 512);
   if (c.kv_heads != c.heads)
     Fail("{}: num_key_value_heads: got {}, expected num_attention_heads {}", keys.where(), c.kv_heads, c.heads);

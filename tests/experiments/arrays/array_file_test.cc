@@ -12,6 +12,7 @@
 #include "quant/file/hdf5.h"
 #include "quant/file/safetensors.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -50,10 +51,10 @@ TEST(ArrayFile, SafetensorsOfEveryReadableType) {
   EXPECT_THAT(Read(*file, 3, 0, 2, 2), ElementsAre(0.5f, FloatFromBf16(brain[2])));
   EXPECT_THAT(Read(*file, 4, 0, 1, 3), ElementsAre(0.1f, -2.0f, 3.4e38f));
   EXPECT_THAT(Read(*file, 4, 4, 1, 1), ElementsAre(std::numeric_limits<float>::infinity()));
-  EXPECT_THAT([&] { Read(*file, 4, 0, 1, 5); },
+  EXPECT_THAT(Call([&] { Read(*file, 4, 0, 1, 5); }),
               ThrowsMessage<Error>(HasSubstr("a.safetensors: e: got 1e+39, expected what f32 can hold")));
   EXPECT_THAT(Read(*file, 6, 0, 1, 3), ElementsAre(1, 0x1p63f, 0x1p64f));
-  EXPECT_THAT([&] { (void)file->Values(file->arrays()[5]); },
+  EXPECT_THAT(Call([&] { (void)file->Values(file->arrays()[5]); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("a.safetensors: f: got type F8_E4M3"), HasSubstr("try"))));
 }
 
@@ -74,9 +75,10 @@ TEST(ArrayFile, OtherFilesAreRefusedByName) {
   const TemporaryFolder folder;
   PutFile(folder / "a.pt", "");
   PutFile(folder / "a.npz", "no archive");
-  EXPECT_THAT([&] { (void)ArrayFile::Open(folder / "a.pt"); },
+  EXPECT_THAT(Call([&] { (void)ArrayFile::Open(folder / "a.pt"); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("a.pt: got the ending '.pt'"), HasSubstr(".npz"))));
-  EXPECT_THAT([&] { (void)ArrayFile::Open(folder / "a.npz"); }, ThrowsMessage<Error>(HasSubstr("a.npz: cannot read")));
+  EXPECT_THAT(Call([&] { (void)ArrayFile::Open(folder / "a.npz"); }),
+              ThrowsMessage<Error>(HasSubstr("a.npz: cannot read")));
 }
 
 TEST(MemoryArraysTest, ReadLikeArraysOfAFile) {

@@ -7,6 +7,7 @@
 
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -47,12 +48,11 @@ TEST(Npz, RefusesUnsupportedArrays) {
                                                        {"big_endian.npz", "got type '>f4'"},
                                                        {"record.npz", "no record of several"}};
   for (const auto& [name, message] : files) {
-    EXPECT_THAT(
-        [&] {
-          const NpzArrays file(DataFile(name));
-          (void)file.Values(file.arrays().at(0));
-        },
-        ThrowsMessage<Error>(testing::AllOf(HasSubstr(name), HasSubstr("layer_out.0"), HasSubstr(message))));
+    EXPECT_THAT(Call([&] {
+                  const NpzArrays file(DataFile(name));
+                  (void)file.Values(file.arrays().at(0));
+                }),
+                ThrowsMessage<Error>(testing::AllOf(HasSubstr(name), HasSubstr("layer_out.0"), HasSubstr(message))));
   }
 }
 

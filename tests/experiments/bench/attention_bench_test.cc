@@ -13,6 +13,7 @@
 #include "kernels/product/tile_product.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -75,7 +76,7 @@ TEST(BenchAttention, RefusesBeforeItMeasures) {
   const auto message = [](auto change, const char* text) {
     AttentionCase c = Small("tare", "v1");
     change(c);
-    EXPECT_THAT([&] { BenchAttention({Small("tare-f32", "v1"), c}); }, ThrowsMessage<Error>(HasSubstr(text)));
+    EXPECT_THAT(Call([&] { BenchAttention({Small("tare-f32", "v1"), c}); }), ThrowsMessage<Error>(HasSubstr(text)));
   };
   message([](AttentionCase& c) { c.family = "v3"; }, "family: got 'v3'");
   message([](AttentionCase& c) { c.kernel = "fast"; }, "kernel: got 'fast'");

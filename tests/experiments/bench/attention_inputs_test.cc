@@ -8,6 +8,7 @@
 #include "kernels/attention/reference_attention.h"
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -49,7 +50,7 @@ TEST(AttentionInputs, GroupedHeadsAndMoreKeysThanQueries) {
     EXPECT_LT(in.ErrorsOfOut().rel_l2, 1e-6) << family;
   }
   const auto refused = [](KeyShape shape, const char* text) {
-    EXPECT_THAT([&] { AttentionInputs("v1", "gaussian", 4, 8, 6, {}, 0.5f, 1, shape); },
+    EXPECT_THAT(Call([&] { AttentionInputs("v1", "gaussian", 4, 8, 6, {}, 0.5f, 1, shape); }),
                 ThrowsMessage<Error>(HasSubstr(text)));
   };
   refused({.kv_heads = 4}, "got 4 key/value heads, expected a divisor of 6");
@@ -67,7 +68,8 @@ TEST(AttentionInputs, ASinkHasEightNatsMore) {
     (s == 0 ? of_sink : of_others) += logit * p.scale / (s == 0 ? 1 : 199);
   }
   EXPECT_NEAR(of_sink - of_others, 8, 4);  // logits of deviation 1
-  EXPECT_THAT([] { AttentionInputs("v1", "flat", 4, 8, 1, {}, 0.5f, 1); }, ThrowsMessage<Error>(HasSubstr("'flat'")));
+  EXPECT_THAT(Call([] { AttentionInputs("v1", "flat", 4, 8, 1, {}, 0.5f, 1); }),
+              ThrowsMessage<Error>(HasSubstr("'flat'")));
 }
 
 // Coding Q, K and V costs something, and the integer kernel's own steps a little more: 1.35 times asked at N 4096, here

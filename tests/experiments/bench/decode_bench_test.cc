@@ -12,6 +12,7 @@
 #include "kernels/decode/read_ahead.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -61,7 +62,7 @@ TEST(BenchDecode, RefusesBeforeItMeasures) {
   const auto message = [](auto change, const char* text) {
     DecodeCase c = Small("tare", kInt4);
     change(c);
-    EXPECT_THAT([&] { BenchDecode({Small("tare", {}), c}); }, ThrowsMessage<Error>(HasSubstr(text)));
+    EXPECT_THAT(Call([&] { BenchDecode({Small("tare", {}), c}); }), ThrowsMessage<Error>(HasSubstr(text)));
   };
   message([](DecodeCase& c) { c.kernel = "fast"; }, "kernel: got 'fast'");
   message([](DecodeCase& c) { c.threads = 0; }, "0 threads");

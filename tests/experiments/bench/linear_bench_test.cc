@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -39,7 +40,7 @@ TEST(PreparedLinear, EveryFormatAgreesWithTheReference) {
 
 TEST(PreparedLinear, PlansThatNoKernelExecutesAreRefused) {
   const auto refused = [](const std::string& plan, const std::string& part) {
-    EXPECT_THAT([&] { PreparedLinear prepared(Small(plan)); }, ThrowsMessage<Error>(HasSubstr(part))) << plan;
+    EXPECT_THAT(Call([&] { PreparedLinear prepared(Small(plan)); }), ThrowsMessage<Error>(HasSubstr(part))) << plan;
   };
   refused("linear_in=int8/token", "expected weights in integers");
   refused("attn_logits=f32", "quantizes no weights");

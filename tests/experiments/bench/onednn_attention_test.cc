@@ -6,6 +6,7 @@
 
 #include "experiments/bench/attention_inputs.h"
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -37,7 +38,7 @@ TEST(GraphAttention, IsAttention) {
 
 TEST(GraphAttention, RefusesHeadsThatShareKeys) {
   AttentionInputs in("standard", "gaussian", 70, 16, 4, {}, 0.5f, 1, {.kv_heads = 2});
-  EXPECT_THAT([&] { GraphAttention graph(in.problem()); },
+  EXPECT_THAT(Call([&] { GraphAttention graph(in.problem()); }),
               testing::ThrowsMessage<Error>(testing::HasSubstr("heads that share keys")));
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -31,12 +32,15 @@ TEST(ConfigKeys, ReadsValuesAndUsesDefaultsForNull) {
 TEST(ConfigKeys, MessagesNamePlaceAndValue) {
   const nlohmann::json json = {{"n", 0}, {"x", -1.0}, {"f", 1}, {"window", 4096}, {"off", false}, {"one", 1.0}};
   const ConfigKeys keys(json, "here");
-  EXPECT_THAT([&] { keys.Integer("absent", 1); }, ThrowsMessage<Error>(HasSubstr("here: key 'absent' is missing")));
-  EXPECT_THAT([&] { keys.Integer("n", 1); }, ThrowsMessage<Error>(HasSubstr("here: n: got 0, expected 1 to ")));
-  EXPECT_THAT([&] { keys.Integer("x", 1); }, ThrowsMessage<Error>(HasSubstr("here: x: got -1.0, expected an integer")));
-  EXPECT_THAT([&] { keys.Positive("x"); }, ThrowsMessage<Error>(HasSubstr("expected a positive number")));
-  EXPECT_THAT([&] { keys.Flag("f", true); }, ThrowsMessage<Error>(HasSubstr("expected true or false")));
-  EXPECT_THAT([&] { keys.Refuse("window"); }, ThrowsMessage<Error>(HasSubstr("here: window: 4096 is not supported")));
+  EXPECT_THAT(Call([&] { keys.Integer("absent", 1); }),
+              ThrowsMessage<Error>(HasSubstr("here: key 'absent' is missing")));
+  EXPECT_THAT(Call([&] { keys.Integer("n", 1); }), ThrowsMessage<Error>(HasSubstr("here: n: got 0, expected 1 to ")));
+  EXPECT_THAT(Call([&] { keys.Integer("x", 1); }),
+              ThrowsMessage<Error>(HasSubstr("here: x: got -1.0, expected an integer")));
+  EXPECT_THAT(Call([&] { keys.Positive("x"); }), ThrowsMessage<Error>(HasSubstr("expected a positive number")));
+  EXPECT_THAT(Call([&] { keys.Flag("f", true); }), ThrowsMessage<Error>(HasSubstr("expected true or false")));
+  EXPECT_THAT(Call([&] { keys.Refuse("window"); }),
+              ThrowsMessage<Error>(HasSubstr("here: window: 4096 is not supported")));
   EXPECT_NO_THROW(keys.Refuse("off"));
   EXPECT_NO_THROW(keys.Refuse("one", {"1", "1.0"}));
   EXPECT_NO_THROW(keys.Refuse("absent"));
@@ -46,7 +50,7 @@ TEST(ConfigKeys, ListsOfStrings) {
   const nlohmann::json json = {{"types", {"a", "b"}}, {"mixed", {"a", 1}}, {"none", nullptr}};
   const ConfigKeys keys(json, "here");
   EXPECT_THAT(keys.Texts("types"), testing::ElementsAre("a", "b"));
-  EXPECT_THAT([&] { keys.Texts("mixed"); },
+  EXPECT_THAT(Call([&] { keys.Texts("mixed"); }),
               ThrowsMessage<Error>(HasSubstr("here: mixed: got [\"a\",1], expected a list")));
   EXPECT_TRUE(keys.IsNull("none"));
   EXPECT_FALSE(keys.IsNull("absent") || keys.IsNull("types"));
@@ -58,14 +62,14 @@ TEST(ConfigKeys, ListsOfIntegersOrNulls) {
   const ConfigKeys keys(json, "here");
   EXPECT_THAT(keys.Integers("list", 1), testing::ElementsAre(std::optional(3), std::nullopt, std::optional(5)));
   EXPECT_TRUE(keys.IsList("list") && !keys.IsList("n") && keys.IsText("t") && !keys.IsText("n"));
-  EXPECT_THAT([&] { keys.Integers("bad", 1); }, ThrowsMessage<Error>(HasSubstr("here: bad: got \"x\"")));
-  EXPECT_THAT([&] { keys.Integers("small", 1); }, ThrowsMessage<Error>(HasSubstr("here: small: got 0")));
-  EXPECT_THAT([&] { keys.Integers("n", 1); }, ThrowsMessage<Error>(HasSubstr("expected a list of integers")));
+  EXPECT_THAT(Call([&] { keys.Integers("bad", 1); }), ThrowsMessage<Error>(HasSubstr("here: bad: got \"x\"")));
+  EXPECT_THAT(Call([&] { keys.Integers("small", 1); }), ThrowsMessage<Error>(HasSubstr("here: small: got 0")));
+  EXPECT_THAT(Call([&] { keys.Integers("n", 1); }), ThrowsMessage<Error>(HasSubstr("expected a list of integers")));
 }
 
 TEST(ConfigKeys, RotaryParametersByLayerTypeAreNotThoseOfAll) {
   const nlohmann::json json = {{"rope_parameters", {{"full_attention", {{"rope_theta", 1e6}}}}}};
-  EXPECT_THAT([&] { ReadRotary(ConfigKeys(json, "here"), 64); },
+  EXPECT_THAT(Call([&] { ReadRotary(ConfigKeys(json, "here"), 64); }),
               ThrowsMessage<Error>(HasSubstr("here: rope_parameters: full_attention: ")));
 }
 

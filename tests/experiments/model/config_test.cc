@@ -11,6 +11,7 @@
 #include "experiments/model/family.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -31,7 +32,8 @@ ModelConfig Parse(const Json& json) { return ParseConfig(json.dump(), "c.json");
 
 // The message has the place, the key and `why`.
 void Refuses(const Json& json, const std::string& key, const std::string& why) {
-  EXPECT_THAT([&] { Parse(json); }, ThrowsMessage<Error>(AllOf(HasSubstr("c.json"), HasSubstr(key), HasSubstr(why))))
+  EXPECT_THAT(Call([&] { Parse(json); }),
+              ThrowsMessage<Error>(AllOf(HasSubstr("c.json"), HasSubstr(key), HasSubstr(why))))
       << json;
 }
 
@@ -229,15 +231,15 @@ TEST(ConfigTest, BosMustBeOfTheVocabulary) {
 TEST(ConfigTest, InvalidConfigsAreRefused) {
   for (const char* text : {"", "{", "[]", "3", "{\"model_type\": \"llama\"} x",
                            "{\"model_type\": \"llama\", \"model_type\": \"diffllama\"}"}) {
-    EXPECT_THAT([&] { ParseConfig(text, "c.json"); }, ThrowsMessage<Error>(HasSubstr("c.json"))) << text;
+    EXPECT_THAT(Call([&] { ParseConfig(text, "c.json"); }), ThrowsMessage<Error>(HasSubstr("c.json"))) << text;
   }
 }
 
 TEST(ConfigTest, FoldersWithoutOneAreRefused) {
   const TemporaryFolder folder;
-  EXPECT_THAT([&] { LoadConfig(folder / "nowhere"); },
+  EXPECT_THAT(Call([&] { LoadConfig(folder / "nowhere"); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("nowhere"), HasSubstr("no such folder"))));
-  EXPECT_THAT([&] { LoadConfig(folder.path()); }, ThrowsMessage<Error>(HasSubstr("config.json")));
+  EXPECT_THAT(Call([&] { LoadConfig(folder.path()); }), ThrowsMessage<Error>(HasSubstr("config.json")));
   PutFile(folder / "config.json", Smallest().dump());
   EXPECT_EQ(LoadConfig(folder.path()).hidden, 48);
 }

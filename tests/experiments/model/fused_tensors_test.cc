@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
@@ -55,13 +56,13 @@ TEST(FusedTensorsTest, WrongRowsAreRefused) {
   fused.shape = {64, 128};
   checkpoint.Write(folder / "m");
   EXPECT_THAT(
-      [&] { OpenSplit(folder / "m", LoadConfig(folder / "m")); },
+      Call([&] { OpenSplit(folder / "m", LoadConfig(folder / "m")); }),
       ThrowsMessage<Error>(HasSubstr(
           "tensor 'model.layers.1.attn.Wqkv.weight': got shape [64, 128], expected 128 rows from config.json")));
   fused.shape = {128, 64};
   checkpoint.tensors[kLayer1 + "attn.Wqkv.q.weight"] = fused;
   checkpoint.Write(folder / "n");
-  EXPECT_THAT([&] { OpenSplit(folder / "n", LoadConfig(folder / "n")); },
+  EXPECT_THAT(Call([&] { OpenSplit(folder / "n", LoadConfig(folder / "n")); }),
               ThrowsMessage<Error>(HasSubstr("expected one of them")));
 }
 

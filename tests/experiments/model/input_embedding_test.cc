@@ -15,6 +15,7 @@
 #include "quant/base/error.h"
 #include "quant/file/safetensors.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -94,7 +95,7 @@ TEST_F(ImagesTest, PixelsThatAreNotFiniteNameTheImage) {
   const Images images(File("images", {2, 3, 6, 6}, pixels), config_);
   std::vector<float> patch(12);
   images.ReadPatch(images.Sequence(0)[3], patch.data());
-  EXPECT_THAT([&] { images.ReadPatch(images.Sequence(1)[3], patch.data()); },
+  EXPECT_THAT(Call([&] { images.ReadPatch(images.Sequence(1)[3], patch.data()); }),
               ThrowsMessage<Error>(HasSubstr("images: image 1: NaN or infinity")));
 }
 
@@ -168,9 +169,10 @@ TEST(InputEmbeddingTest, InvalidIdsAreRefused) {
     Embedded(tower, batch);
   };
   embed(vision, 48);  // three images of 16 patches
-  EXPECT_THAT([&] { embed(vision, 49); }, ThrowsMessage<Error>(HasSubstr("token 1: got id 49, expected 0 to 48")));
-  EXPECT_THAT([&] { embed(text, 61); }, ThrowsMessage<Error>(HasSubstr("token 1: got id 61, expected 0 to 60")));
-  EXPECT_THAT([&] { embed(text, -1); }, ThrowsMessage<Error>(HasSubstr("got id -1")));
+  EXPECT_THAT(Call([&] { embed(vision, 49); }),
+              ThrowsMessage<Error>(HasSubstr("token 1: got id 49, expected 0 to 48")));
+  EXPECT_THAT(Call([&] { embed(text, 61); }), ThrowsMessage<Error>(HasSubstr("token 1: got id 61, expected 0 to 60")));
+  EXPECT_THAT(Call([&] { embed(text, -1); }), ThrowsMessage<Error>(HasSubstr("got id -1")));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare {
@@ -102,7 +103,7 @@ TEST(KeptTokens, VotesAreCountedWhenThePromptEnds) {
 }
 
 TEST(KeptTokens, BudgetsWithoutAChoiceAreRefused) {
-  EXPECT_THAT([] { KeptTokens({KeepPolicy::kH2o, 35}, {.first = 4, .last = 6}); },
+  EXPECT_THAT(Call([] { KeptTokens({KeepPolicy::kH2o, 35}, {.first = 4, .last = 6}); }),
               ThrowsMessage<Error>(HasSubstr("got a budget of 35 keys, expected at least 36")));
   KeptTokens({KeepPolicy::kH2o, 36}, {.first = 4, .last = 6});
   KeptTokens({}, {.first = 4, .last = 6});

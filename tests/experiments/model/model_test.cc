@@ -10,6 +10,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
+#include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/compare.h"
 #include "tests/support/golden.h"
@@ -33,7 +34,7 @@ std::vector<float> FolderLogits(const fs::path& folder, const TokenBatch& batch,
 void ExpectRefused(const EditedCheckpoint& checkpoint, const std::string& what, const std::string& why) {
   const TemporaryFolder folder;
   checkpoint.Write(folder / "m");
-  EXPECT_THAT([&] { Model model(folder / "m"); }, ThrowsMessage<Error>(AllOf(HasSubstr(what), HasSubstr(why))));
+  EXPECT_THAT(Call([&] { Model model(folder / "m"); }), ThrowsMessage<Error>(AllOf(HasSubstr(what), HasSubstr(why))));
 }
 
 TEST(ModelTest, EveryMissingTensorIsNamed) {
@@ -142,7 +143,8 @@ TEST(ModelTest, MissingShardsAreNamed) {
   CopyShards(folder / "m");
   EXPECT_NO_THROW(Model model(folder / "m"));
   fs::remove(folder / "m" / "model-00003-of-00006.safetensors");
-  EXPECT_THAT([&] { Model model(folder / "m"); }, ThrowsMessage<Error>(HasSubstr("model-00003-of-00006.safetensors")));
+  EXPECT_THAT(Call([&] { Model model(folder / "m"); }),
+              ThrowsMessage<Error>(HasSubstr("model-00003-of-00006.safetensors")));
 }
 
 TEST(ModelTest, DuplicateShardsAreRefused) {
@@ -150,7 +152,7 @@ TEST(ModelTest, DuplicateShardsAreRefused) {
   CopyShards(folder / "m");
   fs::copy_file(folder / "m" / "model-00002-of-00006.safetensors", folder / "m" / "model-00003-of-00006.safetensors",
                 fs::copy_options::overwrite_existing);
-  EXPECT_THAT([&] { Model model(folder / "m"); },
+  EXPECT_THAT(Call([&] { Model model(folder / "m"); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("twice"), HasSubstr("model-00002"), HasSubstr("model-00003"))));
 }
 
@@ -159,7 +161,7 @@ TEST(ModelTest, TruncatedWeightsAreRefused) {
   EditedCheckpoint(GoldenFolder("llama-mha")).Write(folder / "m");
   const fs::path file = folder / "m" / "model.safetensors";
   fs::resize_file(file, fs::file_size(file) - 1);
-  EXPECT_THAT([&] { Model model(folder / "m"); }, ThrowsMessage<Error>(HasSubstr("model.safetensors")));
+  EXPECT_THAT(Call([&] { Model model(folder / "m"); }), ThrowsMessage<Error>(HasSubstr("model.safetensors")));
 }
 
 TEST(ModelTest, TokensOutsideTheVocabularyAreRefused) {
@@ -168,7 +170,7 @@ TEST(ModelTest, TokensOutsideTheVocabularyAreRefused) {
     TokenBatch batch;
     batch.Add(0, std::vector<int32_t>{1, 2, id, 3});
     EXPECT_THAT(
-        [&] { model.Forward(batch); },
+        Call([&] { model.Forward(batch); }),
         ThrowsMessage<Error>(AllOf(HasSubstr("token 2"), HasSubstr(std::to_string(id)), HasSubstr("0 to 159"))));
   }
   TokenBatch batch;
@@ -184,10 +186,10 @@ TEST(ModelTest, SequencesLongerThanThePositionsAreRefused) {
   EXPECT_NO_THROW(model.Forward(batch));
   TokenBatch longer;
   longer.Add(42, tokens);
-  EXPECT_THAT([&] { model.Forward(longer); },
+  EXPECT_THAT(Call([&] { model.Forward(longer); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("sequence 42"), HasSubstr("513"), HasSubstr("512"))));
   batch.AddBranch(std::span(tokens).first(1));
-  EXPECT_THAT([&] { model.Forward(batch); }, ThrowsMessage<Error>(HasSubstr("sequence 41")));
+  EXPECT_THAT(Call([&] { model.Forward(batch); }), ThrowsMessage<Error>(HasSubstr("sequence 41")));
 }
 
 // Rounding each factor of each product to 8 bits of mantissa costs about 2^-9 per product; through three layers well

@@ -9,6 +9,7 @@
 #include "quant/base/error.h"
 #include "quant/format/round.h"
 #include "quant/plan/site_class.h"
+#include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare {
@@ -75,12 +76,11 @@ TEST_F(PlannedLinearTest, FormatsThatAreNotIntegersRoundByTheirScales) {
   }
   std::vector<float> bad = values_;
   bad[40] = NAN;
-  EXPECT_THAT(
-      [&] {
-        QuantizeByRule({.data = bad.data(), .type = WeightType::kF32, .out = kOut, .in = kIn},
-                       Plan::Parse("weights=mxfp4").rules()[0], "w");
-      },
-      ThrowsMessage<Error>(HasSubstr("w: weights, row 1: got nan at 8")));
+  EXPECT_THAT(Call([&] {
+                QuantizeByRule({.data = bad.data(), .type = WeightType::kF32, .out = kOut, .in = kIn},
+                               Plan::Parse("weights=mxfp4").rules()[0], "w");
+              }),
+              ThrowsMessage<Error>(HasSubstr("w: weights, row 1: got nan at 8")));
 }
 
 // BitNet b1.58: what is beyond half the mean magnitude is one of it.
@@ -129,7 +129,7 @@ TEST_F(PlannedLinearTest, ValuesThatAreNotFiniteAreRefused) {
   values[kIn + 3] = NAN;
   WeightMatrix bad = weight_;
   bad.data = values.data();
-  EXPECT_THAT([&] { QuantizeByRule(bad, Plan::Parse("weights=int8/channel").rules()[0], "w"); },
+  EXPECT_THAT(Call([&] { QuantizeByRule(bad, Plan::Parse("weights=int8/channel").rules()[0], "w"); }),
               ThrowsMessage<Error>(HasSubstr("w: ")));
 }
 

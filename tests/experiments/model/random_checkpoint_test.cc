@@ -9,6 +9,7 @@
 #include "experiments/model/model.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 
 namespace tare {
@@ -119,7 +120,7 @@ TEST(RandomCheckpointTest, ScaledRotaryPositionsAreRefused) {
   const TemporaryFolder folder;
   ModelConfig config = Small("llama");
   config.rotary.type = RotaryConfig::Type::kLinear;
-  EXPECT_THAT([&] { WriteRandomCheckpoint(folder / "m", config, WeightType::kF32, 1); },
+  EXPECT_THAT(Call([&] { WriteRandomCheckpoint(folder / "m", config, WeightType::kF32, 1); }),
               ThrowsMessage<Error>(HasSubstr("rotary")));
   EXPECT_TRUE(folder.Names().empty());
 }

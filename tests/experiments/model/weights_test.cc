@@ -8,6 +8,7 @@
 #include "experiments/model/config.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
@@ -54,13 +55,14 @@ bool IsMapped(const Weights& weights, const std::string& name, const WeightMatri
 TEST(WeightsTest, MissingAndMisshapenTensorsAreNamedWithBothShapes) {
   const Projector projector(Math::kF32);
   Weights weights(GoldenFolder("llama-mha"), projector);
-  EXPECT_THAT([&] { weights.Matrix("model.none.weight", 3, 5); },
+  EXPECT_THAT(Call([&] { weights.Matrix("model.none.weight", 3, 5); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("'model.none.weight'"), HasSubstr("[3, 5]"))));
-  EXPECT_THAT([&] { weights.Matrix(kEmbedding, 64, 160); },
+  EXPECT_THAT(Call([&] { weights.Matrix(kEmbedding, 64, 160); }),
               ThrowsMessage<Error>(AllOf(HasSubstr(kEmbedding), HasSubstr("[160, 64]"), HasSubstr("[64, 160]"))));
-  EXPECT_THAT([&] { weights.Stored(kEmbedding, 160, 63); }, ThrowsMessage<Error>(HasSubstr("[160, 63]")));
-  EXPECT_THAT([&] { weights.Vector(kEmbedding, {160 * 64}); }, ThrowsMessage<Error>(HasSubstr("[10240]")));
-  EXPECT_THAT([&] { weights.Vector(kNorm, {65}); }, ThrowsMessage<Error>(AllOf(HasSubstr("[64]"), HasSubstr("[65]"))));
+  EXPECT_THAT(Call([&] { weights.Stored(kEmbedding, 160, 63); }), ThrowsMessage<Error>(HasSubstr("[160, 63]")));
+  EXPECT_THAT(Call([&] { weights.Vector(kEmbedding, {160 * 64}); }), ThrowsMessage<Error>(HasSubstr("[10240]")));
+  EXPECT_THAT(Call([&] { weights.Vector(kNorm, {65}); }),
+              ThrowsMessage<Error>(AllOf(HasSubstr("[64]"), HasSubstr("[65]"))));
   EXPECT_NO_THROW(weights.Vector(kNorm, {64}));
 }
 
@@ -101,10 +103,10 @@ TEST(WeightsTest, VectorsAndRowsAreCheckedToo) {
   const Projector projector(Math::kF32);
   OneTensor one(DType::kBF16, {9});
   one.tensor.SetBits(8, 0x7f80);
-  EXPECT_THAT([&] { one.Open(projector).Vector("w", {9}); }, ThrowsMessage<Error>(HasSubstr("index 8:")));
+  EXPECT_THAT(Call([&] { one.Open(projector).Vector("w", {9}); }), ThrowsMessage<Error>(HasSubstr("index 8:")));
   OneTensor rows(DType::kF16, {2, 3});
   rows.tensor.SetBits(4, 0x7c01);
-  EXPECT_THAT([&] { rows.Open(projector).Stored("w", 2, 3); }, ThrowsMessage<Error>(HasSubstr("index 4:")));
+  EXPECT_THAT(Call([&] { rows.Open(projector).Stored("w", 2, 3); }), ThrowsMessage<Error>(HasSubstr("index 4:")));
 }
 
 // The largest finite values are no infinities.
@@ -201,7 +203,7 @@ TEST(WeightsTest, UnusedTensorsAreNamed) {
   const Projector projector(Math::kF32);
   OneTensor one(DType::kF32, {2, 2});
   Weights weights = one.Open(projector);
-  EXPECT_THAT([&] { weights.CheckAllTaken(); },
+  EXPECT_THAT(Call([&] { weights.CheckAllTaken(); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("'w'"), HasSubstr("not part of the model"))));
   EXPECT_TRUE(weights.Has("w"));
   EXPECT_FALSE(weights.Has("v"));
@@ -223,7 +225,7 @@ TEST(WeightsTest, BiasesOfZerosAreNoPartOfAModel) {
     if (last == 0) {
       EXPECT_NO_THROW(weights.CheckAllTaken());
     } else {
-      EXPECT_THAT([&] { weights.CheckAllTaken(); }, ThrowsMessage<Error>(HasSubstr("'q_proj.bias': not part")));
+      EXPECT_THAT(Call([&] { weights.CheckAllTaken(); }), ThrowsMessage<Error>(HasSubstr("'q_proj.bias': not part")));
     }
   }
 }

@@ -12,6 +12,7 @@
 #include "quant/base/parallel.h"
 #include "quant/file/hdf5.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/compare.h"
 #include "tests/support/logits.h"
 
@@ -109,7 +110,7 @@ TEST(DumpTest, HoldsTheRequestedSites) {
 TEST(DumpTest, SiteNamesAreChecked) {
   EXPECT_THAT(ParseDumpSites("logits,embed,logits"), ElementsAre("embed", "logits"));
   for (const char* text : {"", "probs", "logits,,embed", "logits, embed", "Logits", "input_ids"}) {
-    EXPECT_THAT([&] { ParseDumpSites(text); },
+    EXPECT_THAT(Call([&] { ParseDumpSites(text); }),
                 ThrowsMessage<Error>(AllOf(HasSubstr("--sites"), HasSubstr("expected some of logits, embed"))))
         << text;
   }
@@ -173,7 +174,7 @@ TEST(DumpTest, UnequalLengthsAreRefused) {
   const TemporaryFolder folder;
   std::vector<ScoredSequence> sequences = GoldenSequences("llama-mha");
   sequences[1].tokens.pop_back();
-  EXPECT_THAT([&] { DumpGolden("llama-mha", "", sequences, "logits", folder / "d.h5"); },
+  EXPECT_THAT(Call([&] { DumpGolden("llama-mha", "", sequences, "logits", folder / "d.h5"); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("37"), HasSubstr("36"))));
   EXPECT_THAT(folder.Names(), IsEmpty());
 }
@@ -183,7 +184,7 @@ TEST(DumpTest, AFailureLeavesNothing) {
   const auto sequences = GoldenSequences("llama-old-config", 60);
   // Stopped between batches.
   const Progress stop = [](int64_t, int64_t, const char*) { throw Error("stopped"); };
-  EXPECT_THAT([&] { DumpGolden("llama-old-config", "", sequences, "logits", folder / "d.h5", stop); },
+  EXPECT_THAT(Call([&] { DumpGolden("llama-old-config", "", sequences, "logits", folder / "d.h5", stop); }),
               ThrowsMessage<Error>("stopped"));
   EXPECT_THAT(folder.Names(), IsEmpty());
   // A disk that is full.

@@ -11,6 +11,7 @@
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 #include "tests/support/run_command.h"
 
@@ -32,7 +33,7 @@ class MarkedItemsTest : public testing::Test {
     return LoadMarkedItems(folder_ / "items.jsonl", model_, LoadConfig(model_), limit);
   }
   void Refuses(const std::string& lines, const char* why) {
-    EXPECT_THAT([&] { Load(lines); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { Load(lines); }), ThrowsMessage<Error>(HasSubstr(why)));
   }
   std::vector<int32_t> Part(const ScoredSequence& s, const TokenRange& range) {
     return {s.tokens.begin() + range.begin, s.tokens.begin() + range.end};

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -15,7 +16,7 @@ using ::testing::ThrowsMessage;
 TEST(Convention, NamesAreThoseOfTheTable) {
   EXPECT_EQ(ConventionNamed("llama.cpp"), Convention::kLlamaCpp);
   EXPECT_EQ(ConventionNames(), "tare, llama.cpp or lm-eval");
-  EXPECT_THAT([] { ConventionNamed("hf"); },
+  EXPECT_THAT(Call([] { ConventionNamed("hf"); }),
               ThrowsMessage<Error>(HasSubstr("--convention: got 'hf', expected tare, llama.cpp or lm-eval")));
 }
 

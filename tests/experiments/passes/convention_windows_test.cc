@@ -13,6 +13,7 @@
 #include "experiments/tasks/perplexity.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
 
@@ -111,7 +112,7 @@ TEST(Convention, ResultsNameTheirRules) {
 
 TEST(Convention, WhatAToolDoesNotReadIsRefused) {
   const auto refused = [](const WindowOptions& windows, const char* message) {
-    EXPECT_THAT([&] { Measured(kPerplexityTask, windows); }, ThrowsMessage<Error>(HasSubstr(message)));
+    EXPECT_THAT(Call([&] { Measured(kPerplexityTask, windows); }), ThrowsMessage<Error>(HasSubstr(message)));
   };
   refused({.stride = 4, .convention = Convention::kLmEval}, "--stride: got 4, expected 0 with --convention lm-eval");
   refused({.window = 2, .convention = Convention::kLlamaCpp}, "--window: got 2, expected 3 to 2048");
@@ -122,7 +123,7 @@ TEST(Convention, WhatAToolDoesNotReadIsRefused) {
   PutManyIds(folder / "ids.safetensors", 1, 50);
   Model model(GoldenFolder("llama-mha"));
   const TokenInput ids = LoadTokenInput(folder / "ids.safetensors", model.folder(), model.config().vocabulary);
-  EXPECT_THAT([&] { CutByConvention(ids, model, {.convention = Convention::kLmEval}); },
+  EXPECT_THAT(Call([&] { CutByConvention(ids, model, {.convention = Convention::kLmEval}); }),
               ThrowsMessage<Error>(HasSubstr("--convention lm-eval: got ids, expected a text")));
 }
 

@@ -15,6 +15,7 @@
 #include "quant/base/error.h"
 #include "quant/base/interrupt.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
@@ -111,7 +112,7 @@ TEST(SamplerTest, ASeedGivesItsTokens) {
 
 TEST(SamplerTest, BadInputIsNamed) {
   const auto refused = [](const Sampling& sampling, const char* message) {
-    EXPECT_THAT([&] { Sampler{sampling}; }, ThrowsMessage<Error>(HasSubstr(message)));
+    EXPECT_THAT(Call([&] { Sampler{sampling}; }), ThrowsMessage<Error>(HasSubstr(message)));
   };
   refused({.temperature = -1}, "--temperature: got -1");
   refused({.temperature = std::nan("")}, "--temperature: got nan");
@@ -119,8 +120,8 @@ TEST(SamplerTest, BadInputIsNamed) {
   refused({.top_p = 1.5}, "--top-p: got 1.5");
   Sampler sampler({});
   const float nan[] = {1, std::nanf(""), 2}, infinite[] = {1, std::numeric_limits<float>::infinity()};
-  EXPECT_THAT([&] { sampler.Pick(nan); }, ThrowsMessage<Error>(HasSubstr("NaN or infinity")));
-  EXPECT_THAT([&] { sampler.Pick(infinite); }, ThrowsMessage<Error>(HasSubstr("NaN or infinity")));
+  EXPECT_THAT(Call([&] { sampler.Pick(nan); }), ThrowsMessage<Error>(HasSubstr("NaN or infinity")));
+  EXPECT_THAT(Call([&] { sampler.Pick(infinite); }), ThrowsMessage<Error>(HasSubstr("NaN or infinity")));
 }
 
 std::vector<int32_t> Generated(Model& model, const std::vector<int32_t>& prompt, const GenerateOptions& options) {
@@ -205,7 +206,7 @@ TEST(GenerateTest, ImpossibleRequestsAreRefusedFirst) {
   Model model(GoldenFolder("llama-mha"));
   const auto refused = [&](const std::vector<int32_t>& prompt, const GenerateOptions& options, const char* message) {
     Generation done;
-    EXPECT_THAT([&] { Generate(model, {}, prompt, options, {}, [](int32_t) { return true; }, done); },
+    EXPECT_THAT(Call([&] { Generate(model, {}, prompt, options, {}, [](int32_t) { return true; }, done); }),
                 ThrowsMessage<Error>(HasSubstr(message)));
     EXPECT_EQ(done.seconds, 0);
   };
@@ -216,7 +217,7 @@ TEST(GenerateTest, ImpossibleRequestsAreRefusedFirst) {
   refused({1}, {.sampling = {.top_p = 2}}, "--top-p: got 2");
   ModelConfig large = model.config();
   large.layers = 1 << 30;
-  EXPECT_THAT([&] { CheckCacheFits(large, {}, 1 << 20); }, ThrowsMessage<Error>(HasSubstr("more than the")));
+  EXPECT_THAT(Call([&] { CheckCacheFits(large, {}, 1 << 20); }), ThrowsMessage<Error>(HasSubstr("more than the")));
 }
 
 TEST(GenerateTest, EndTokensAreThoseOfTheCheckpoint) {
@@ -227,9 +228,9 @@ TEST(GenerateTest, EndTokensAreThoseOfTheCheckpoint) {
   write("generation_config.json", R"({"eos_token_id": [3, 9]})");
   EXPECT_THAT(EndTokens(folder.path()), ElementsAre(3, 9));
   write("generation_config.json", R"({"eos_token_id": "x"})");
-  EXPECT_THAT([&] { EndTokens(folder.path()); }, ThrowsMessage<Error>(HasSubstr("eos_token_id: got \"x\"")));
+  EXPECT_THAT(Call([&] { EndTokens(folder.path()); }), ThrowsMessage<Error>(HasSubstr("eos_token_id: got \"x\"")));
   write("generation_config.json", R"({"eos_token_id": 4294967298})");
-  EXPECT_THAT([&] { EndTokens(folder.path()); }, ThrowsMessage<Error>(HasSubstr("eos_token_id: got 4294967298")));
+  EXPECT_THAT(Call([&] { EndTokens(folder.path()); }), ThrowsMessage<Error>(HasSubstr("eos_token_id: got 4294967298")));
   write("generation_config.json", R"({})");
   write("config.json", R"({"eos_token_id": null})");
   EXPECT_THAT(EndTokens(folder.path()), IsEmpty());

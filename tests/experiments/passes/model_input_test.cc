@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -39,7 +40,7 @@ TEST(ModelInputTest, IdsOfEveryOtherModel) {
 TEST(ModelInputTest, AFileWithoutTheModelsInputIsRefused) {
   Model vision(GoldenFolder("clip-vision"));
   const std::filesystem::path ids = GoldenFolder("clip-text") / "expected.safetensors";
-  EXPECT_THAT([&] { LoadModelInput(ids, vision); }, ThrowsMessage<Error>(HasSubstr("images: missing")));
+  EXPECT_THAT(Call([&] { LoadModelInput(ids, vision); }), ThrowsMessage<Error>(HasSubstr("images: missing")));
 }
 
 }  // namespace

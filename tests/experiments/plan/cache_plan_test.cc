@@ -8,6 +8,7 @@
 #include <string>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -42,7 +43,7 @@ TEST(CachePolicy, RulesOfOtherNamesAreLeftAlone) {
 TEST(CachePolicy, RefusalsNameTheRule) {
   const auto refused = [](const std::string& rule, const char* message) {
     CachePolicy policy;
-    EXPECT_THAT([&] { ReadPolicy(rule, policy); }, ThrowsMessage<Error>(HasSubstr(message)));
+    EXPECT_THAT(Call([&] { ReadPolicy(rule, policy); }), ThrowsMessage<Error>(HasSubstr(message)));
   };
   refused("first=-1", "cache, 'first=-1': got '-1', expected a number of tokens");
   refused("first", "cache, 'first': got '', expected a number of tokens");
@@ -114,13 +115,13 @@ TEST(CachePlan, OfAPlan) {
   EXPECT_EQ(name("q=int8/token,cache_v=f32", {}), "cache_k=f32,cache_v=f32");
   EXPECT_EQ(name("cache_v=int4/token,q=int8/token,cache_k[l1]=f32", ParseCachePlan("cache_k=int8/token,last=9")),
             "cache_k=int8/token,cache_k[l1]=f32,cache_v=int4/token,last=9");
-  EXPECT_THAT([] { CachePlanOf(Plan::Parse("cache_k=int8/channel"), ParseCachePlan("keep=h2o/64")); },
+  EXPECT_THAT(Call([] { CachePlanOf(Plan::Parse("cache_k=int8/channel"), ParseCachePlan("keep=h2o/64")); }),
               ThrowsMessage<Error>(HasSubstr("got keep= beside scales per channel")));
 }
 
 TEST(CachePlan, RefusalsNameTheRule) {
   const auto refused = [](const char* text, const char* message) {
-    EXPECT_THAT([&] { ParseCachePlan(text); }, ThrowsMessage<Error>(HasSubstr(message)));
+    EXPECT_THAT(Call([&] { ParseCachePlan(text); }), ThrowsMessage<Error>(HasSubstr(message)));
   };
   refused("k=int4/token", "cache, 'k=int4/token': got 'k', expected cache_k");
   refused("int8", "cache, 'int8': got 'int8', expected cache_k");

@@ -10,6 +10,7 @@
 #include "experiments/plan/resolved_plan.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -63,7 +64,7 @@ TEST(ExecutedPlan, RefusesWhatHasNoKernel) {
   const auto refused = [](const std::string& text, const std::string& rule, const char* got, const char* expected) {
     const std::string message = Formatted("plan rule '{}': got {}, expected {}; try {}", rule, got, expected,
                                           std::string_view(got).starts_with("blocks") ? "block64" : "simulating it");
-    EXPECT_THAT([&] { Of(text); }, ThrowsMessage<Error>(message)) << text;
+    EXPECT_THAT(Call([&] { Of(text); }), ThrowsMessage<Error>(message)) << text;
   };
   const std::string k = "k=int6/token+smooth";
   refused("k=int8/token,probs=u8/block64,v=int8/channel", "k=int8/token", "q in f32 in layer 0",
@@ -100,7 +101,7 @@ TEST(ExecutedPlan, OfAttentionWithoutAModel) {
   EXPECT_EQ(plan.attention.block, of_model.attention.block);
   EXPECT_EQ(plan.attention.order, of_model.attention.order);
   EXPECT_TRUE(plan.smooth_k);
-  EXPECT_THAT([] { ExecutedPlanOfText("here", "weights=int8/channel", 2); },
+  EXPECT_THAT(Call([] { ExecutedPlanOfText("here", "weights=int8/channel", 2); }),
               ThrowsMessage<Error>("here, plan 'weights=int8/channel': got no rule for attention, expected q, k, v and "
                                    "probs or difference"));
 }

@@ -7,6 +7,7 @@
 
 #include "quant/base/error.h"
 #include "quant/file/json.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -74,7 +75,7 @@ TEST(PlanReport, WithoutAModelOnlyPlansThatSelectNothing) {
   const Json json = PlanJson(plan, AnyModel(plan), "any");
   EXPECT_TRUE(json["executed"].is_null());
   EXPECT_EQ(json["sites"].size(), 30u);  // 13 weights, their inputs, q, k, v and probs
-  EXPECT_THAT([] { AnyModel(Plan::Parse("q=int8/token,q[l3]=f32")); },
+  EXPECT_THAT(Call([] { AnyModel(Plan::Parse("q=int8/token,q[l3]=f32")); }),
               ThrowsMessage<Error>(StartsWith("plan rule 'q[l3]=f32': got layers, heads or maps and no model")));
 }
 

@@ -8,6 +8,7 @@
 #include "quant/format/round.h"
 #include "quant/statistics/statistics_file.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/simulated_plan.h"
 
 namespace tare {
@@ -43,23 +44,23 @@ TEST(StaticSourceTest, AValueAboveTheClipBecomesTheLargestCode) {
   EXPECT_EQ(values[0], 127 * scale);
   EXPECT_EQ(values[1], -32 * scale);  // 31.75
   EXPECT_EQ(values[2], 0.0f);         // 0.41
-  EXPECT_THAT([&] { SimulatedPlan("layer_out=int8/tensor+static", config, FromStatistics(Seen())); },
+  EXPECT_THAT(Call([&] { SimulatedPlan("layer_out=int8/tensor+static", config, FromStatistics(Seen())); }),
               ThrowsMessage<Error>(HasSubstr("layer 1, layer_out")));
   values[1] = NAN;
-  EXPECT_THAT([&] { quantizer.Visit(block, 0); }, ThrowsMessage<Error>(HasSubstr("NaN or infinity")));
+  EXPECT_THAT(Call([&] { quantizer.Visit(block, 0); }), ThrowsMessage<Error>(HasSubstr("NaN or infinity")));
 }
 
 TEST(ReadStatisticsOfTest, OtherModelsStatisticsAreRefusedWithBothHashes) {
   const TemporaryFolder folder;
   WriteStatistics(*Seen(), folder / "s.h5");
   EXPECT_EQ(ReadStatisticsOf(folder / "s.h5", "abc", "")->sites.size(), 1u) << "an older file names no configuration";
-  EXPECT_THAT([&] { ReadStatisticsOf(folder / "s.h5", "def", ""); },
+  EXPECT_THAT(Call([&] { ReadStatisticsOf(folder / "s.h5", "def", ""); }),
               ThrowsMessage<Error>(::testing::AllOf(HasSubstr("abc"), HasSubstr("def"))));
   StatisticsSet configured = *Seen();
   configured.job["config_sha256"] = "123";
   WriteStatistics(configured, folder / "c.h5");
   EXPECT_EQ(ReadStatisticsOf(folder / "c.h5", "abc", "123")->sites.size(), 1u);
-  EXPECT_THAT([&] { ReadStatisticsOf(folder / "c.h5", "abc", "456"); },
+  EXPECT_THAT(Call([&] { ReadStatisticsOf(folder / "c.h5", "abc", "456"); }),
               ThrowsMessage<Error>(::testing::AllOf(HasSubstr("config.json 123"), HasSubstr("456"))));
 }
 

@@ -11,6 +11,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/checkpoint.h"
+#include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
@@ -28,7 +29,7 @@ TEST(Export, TheFolderIsTheSameModel) {
     batch.Add(0, std::vector<int32_t>{1, 9, 30, 4, 4, 17});
     EXPECT_EQ(LogitsOf(file, batch, {}), LogitsOf(exported, batch, {})) << golden;
     EXPECT_EQ(GetFile(folder.path() / golden / "config.json"), GetFile(GoldenFolder(golden) / "config.json"));
-    EXPECT_THAT([&] { ExportDequantized(folder / "q.h5", GoldenFolder(golden), folder / golden); },
+    EXPECT_THAT(Call([&] { ExportDequantized(folder / "q.h5", GoldenFolder(golden), folder / golden); }),
                 testing::ThrowsMessage<Error>(testing::HasSubstr("exists already")));
   }
 }

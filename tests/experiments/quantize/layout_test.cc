@@ -9,6 +9,7 @@
 #include "experiments/model/model.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/compare.h"
 #include "tests/support/golden.h"
@@ -31,7 +32,7 @@ std::vector<float> Logits(const std::filesystem::path& folder, const std::string
 class LayoutTest : public testing::Test {
  protected:
   void Refuses(const std::filesystem::path& model, const char* to, const char* why) {
-    EXPECT_THAT([&] { ConvertLayout(model, to, folder_ / "refused"); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { ConvertLayout(model, to, folder_ / "refused"); }), ThrowsMessage<Error>(HasSubstr(why)));
     EXPECT_FALSE(std::filesystem::exists(folder_ / "refused"));
   }
   TemporaryFolder folder_;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -47,7 +48,7 @@ TEST(QuantizeMethodTest, InvalidCombinationsAreRefused) {
                                       {"smoothquant:2+rtn", "0 to 1"},
                                       {"smoothquant:+rtn", "0 to 1"},
                                       {"smoothquant:nan+rtn", "0 to 1"}}) {
-    EXPECT_THAT([&] { QuantizeMethod::Parse(text); }, ThrowsMessage<Error>(HasSubstr(message))) << text;
+    EXPECT_THAT(Call([&] { QuantizeMethod::Parse(text); }), ThrowsMessage<Error>(HasSubstr(message))) << text;
   }
 }
 

@@ -9,6 +9,7 @@
 #include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
 #include "tests/support/random_quantized.h"
@@ -57,13 +58,13 @@ TEST(Provenance, DifferencesOfAnotherJobAreNamed) {
   }
   const QuantizedCheckpoint file(path);
   EXPECT_NO_THROW(RequireSameJob(path, file, kJob, "{}"));
-  EXPECT_THAT([&] { RequireSameJob(path, file, kJob, "{ }"); },
+  EXPECT_THAT(Call([&] { RequireSameJob(path, file, kJob, "{ }"); }),
               ThrowsMessage<Error>(HasSubstr("its config.json is '{}', this job's is '{ }'")));
   for (std::string Provenance::* part : {&Provenance::plan, &Provenance::method, &Provenance::source,
                                          &Provenance::source_sha256, &Provenance::calibration}) {
     Provenance other = kJob;
     other.*part = "other";
-    EXPECT_THAT([&] { RequireSameJob(path, file, other, "{}"); },
+    EXPECT_THAT(Call([&] { RequireSameJob(path, file, other, "{}"); }),
                 ThrowsMessage<Error>(AllOf(HasSubstr("q.h5: belongs to another job"),
                                            HasSubstr("this job's is 'other'"), HasSubstr("is '" + kJob.*part + "'"))));
   }
@@ -95,7 +96,7 @@ TEST(Provenance, UnderOtherTensorNamesAJobIsNotContinued) {
     ASSERT_TRUE(std::filesystem::exists(folder / "g.h5.parts" / part));
     job.resume = true;
     name("gate", "up");
-    EXPECT_THAT([&] { Quantize(job, {}); },
+    EXPECT_THAT(Call([&] { Quantize(job, {}); }),
                 ThrowsMessage<Error>(HasSubstr(std::string(part) + ": belongs to another job: its model's sha256 is")));
     name("up", "gate");
     EXPECT_NO_THROW(Quantize(job, {}));
@@ -129,7 +130,7 @@ TEST_F(LayerPartsTest, AResumedJobFindsKeptParts) {
   EXPECT_EQ(layer.matrices().at("w").out, 4);
   Provenance other = kLayerJob;
   other.method = "rtn";
-  EXPECT_THAT([&] { resumed.Layer(2, other, "{}"); },
+  EXPECT_THAT(Call([&] { resumed.Layer(2, other, "{}"); }),
               ThrowsMessage<Error>(HasSubstr("layer-2.h5: belongs to another job")));
 }
 
@@ -164,7 +165,7 @@ TEST_F(LayerPartsTest, SomebodyElsesFilesAreRefusedAndKept) {
   for (const char* name : {"layer-0.h5", "prepared.h5"}) {
     PutFile(parts / name, "mine");
     for (const EarlierParts earlier : {EarlierParts::kDeleted, EarlierParts::kTakenUp})
-      EXPECT_THAT([&] { LayerParts(parts, earlier); },
+      EXPECT_THAT(Call([&] { LayerParts(parts, earlier); }),
                   ThrowsMessage<Error>(HasSubstr(std::string(name) + ": got a file that is no part of a job")));
     EXPECT_EQ(GetFile(parts / name), "mine");
     std::filesystem::remove(parts / name);
@@ -180,7 +181,7 @@ TEST_F(LayerPartsTest, SomebodyElsesFilesAreRefusedAndKept) {
 TEST_F(LayerPartsTest, AFolderThatCannotBeMadeIsRefused) {
   PutFile(folder_ / "file", "");
   LayerParts parts(folder_ / "file" / "q.h5.parts", EarlierParts::kDeleted);
-  EXPECT_THAT([&] { parts.Prepared(); }, ThrowsMessage<Error>(HasSubstr("cannot be created")));
+  EXPECT_THAT(Call([&] { parts.Prepared(); }), ThrowsMessage<Error>(HasSubstr("cannot be created")));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "quant/file/hdf5.h"
 #include "quant/plan/site_class.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
@@ -47,7 +48,7 @@ TEST(RoundLayers, MatricesThatThePlanRoundsAreCounted) {
 
 TEST(RoundLayers, MatricesThatCannotBeRoundedAreRefusedByRule) {
   const auto refuses = [](const char* plan, const char* method, const char* why) {
-    EXPECT_THAT([&] { Check(plan, method); }, ThrowsMessage<Error>(HasSubstr(why))) << plan;
+    EXPECT_THAT(Call([&] { Check(plan, method); }), ThrowsMessage<Error>(HasSubstr(why))) << plan;
   };
   refuses("down_proj.w=int8/group48", "rtn", "group48");
   refuses("down_proj.w=int8/tensor", "gptq", "try channel");

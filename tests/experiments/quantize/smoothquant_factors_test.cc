@@ -9,6 +9,7 @@
 
 #include "experiments/model/family.h"
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -55,16 +56,16 @@ TEST(Smoothing, InputsWithoutStatisticsAreRefused) {
   const Model model(GoldenFolder("llama-mha"));
   StatisticsSet seen = Seen(model);
   seen.sites.erase(SiteKey{.site = Site::kDownProjIn, .layer = 1});
-  EXPECT_THAT([&] { SmoothingOf(model, seen, 0.5); },
+  EXPECT_THAT(Call([&] { SmoothingOf(model, seen, 0.5); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("down_proj.in in layer 1"), HasSubstr("try tare stats"))));
 }
 
 TEST(Smoothing, ASearchNeedsAPlanThatRounds) {
   Model model(GoldenFolder("llama-mha"));
   const std::vector<ScoredSequence> text = {{.tokens = {1, 5, 9, 2}}};
-  EXPECT_THAT([&] { SmoothingOf(model, text, Plan::Parse("attn_logits=int8/row"), std::nullopt, {}); },
+  EXPECT_THAT(Call([&] { SmoothingOf(model, text, Plan::Parse("attn_logits=int8/row"), std::nullopt, {}); }),
               ThrowsMessage<Error>(HasSubstr("rounds no linear layer")));
-  EXPECT_THAT([&] { SmoothingOf(model, text, Plan::Parse("linear_in=int8/token+mse"), std::nullopt, {}); },
+  EXPECT_THAT(Call([&] { SmoothingOf(model, text, Plan::Parse("linear_in=int8/token+mse"), std::nullopt, {}); }),
               ThrowsMessage<Error>(HasSubstr("linear_in=int8/token+mse")));
 }
 

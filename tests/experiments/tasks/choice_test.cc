@@ -10,6 +10,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
@@ -211,10 +212,10 @@ TEST(ChoiceTest, ItemsMustFitThePositions) {
   std::vector<ChoiceItem> items = Items("continuations", 2);
   for (int i = 0; i < 2100; ++i) items[1].contexts[0] += " and";
   for (const ContextSharing sharing : {ContextSharing::kAllowed, ContextSharing::kForbidden}) {
-    EXPECT_THAT([&] { Measure(model, sharing, items); },
+    EXPECT_THAT(Call([&] { Measure(model, sharing, items); }),
                 ThrowsMessage<Error>(HasSubstr("max_position_embeddings 2048")));
   }
-  EXPECT_THAT([&] { Measure(model, ContextSharing::kAllowed, {}); }, ThrowsMessage<Error>(HasSubstr("no items")));
+  EXPECT_THAT(Call([&] { Measure(model, ContextSharing::kAllowed, {}); }), ThrowsMessage<Error>(HasSubstr("no items")));
 }
 
 // Finite weights whose products are not: no answer, but an error.
@@ -225,7 +226,7 @@ TEST(ChoiceTest, LikelihoodsThatAreNoNumbersAreRefused) {
   for (size_t i = 0; i < 256; ++i) norm.SetBits(i, 0x7f00);  // 2^127
   checkpoint.Write(folder / "m");
   Model model(folder / "m");
-  EXPECT_THAT([&] { Measure(model, ContextSharing::kAllowed, Items("continuations", 2)); },
+  EXPECT_THAT(Call([&] { Measure(model, ContextSharing::kAllowed, Items("continuations", 2)); }),
               ThrowsMessage<Error>(HasSubstr("item of line 1, ending 0: the log-likelihood is not finite")));
 }
 

@@ -11,6 +11,7 @@
 #include "experiments/tasks/items/lines.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/clip_items.h"
 #include "tests/support/compare.h"
 #include "tests/support/golden.h"
@@ -141,13 +142,13 @@ TEST_F(ContrastTest, WhatDoesNotFitIsRefused) {
     kZeroShotTask.read(Items(labels), vision, options)(vision, run, {});
   };
   const TaskOptions text{.other_tower = GoldenFolder("clip-text")};
-  EXPECT_THAT([&] { read({0, 1, 2}, {.other_tower = GoldenFolder("clip-vision")}); },
+  EXPECT_THAT(Call([&] { read({0, 1, 2}, {.other_tower = GoldenFolder("clip-vision")}); }),
               ThrowsMessage<Error>(HasSubstr("expected the text tower that belongs to clip-vision")));
-  EXPECT_THAT([&] { read({0, 1, 2}, {.other_tower = GoldenFolder("diffclip-text")}); },
+  EXPECT_THAT(Call([&] { read({0, 1, 2}, {.other_tower = GoldenFolder("diffclip-text")}); }),
               ThrowsMessage<Error>(HasSubstr("with projection_dim 24, expected 20 as of clip-vision")));
-  EXPECT_THAT([&] { read({0, 1, 3}, text); },
+  EXPECT_THAT(Call([&] { read({0, 1, 3}, text); }),
               ThrowsMessage<Error>(HasSubstr("labels: index 2: got 3, expected 0 to 2")));
-  EXPECT_THAT([&] { read({0, 1}, text); },
+  EXPECT_THAT(Call([&] { read({0, 1}, text); }),
               ThrowsMessage<Error>(HasSubstr("labels: got 2, expected one for each of 3 images")));
 }
 
@@ -158,7 +159,7 @@ TEST_F(ContrastTest, TheOtherTowerIsTheOneBesideIt) {
   EXPECT_EQ(OtherTower(Model(clip / "clip-text"), {.other_tower = "elsewhere"}), "elsewhere");
   std::filesystem::copy(clip / "clip-vision", folder_.path() / "b16-vision");
   const Model alone(folder_.path() / "b16-vision");
-  EXPECT_THAT([&] { OtherTower(alone, {}); }, ThrowsMessage<Error>(HasSubstr("got no text tower beside it")));
+  EXPECT_THAT(Call([&] { OtherTower(alone, {}); }), ThrowsMessage<Error>(HasSubstr("got no text tower beside it")));
   std::filesystem::copy(clip / "clip-text", folder_.path() / "b16-text");
   EXPECT_EQ(OtherTower(alone, {}), folder_.path() / "b16-text");
 }

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -57,14 +58,15 @@ TEST(Documents, ByTheHarnesssConventionItsOwnBosCounts) {
   EXPECT_EQ(result.figures["tokens"].get<int64_t>(), usual.figures["tokens"].get<int64_t>() + 2);
   EXPECT_LT(result.records[0]["log_likelihood"].get<double>(), usual.records[0]["log_likelihood"].get<double>());
   EXPECT_THAT(HowMeasured(result.figures, kDocumentsTask), HasSubstr("by the convention of lm-eval"));
-  EXPECT_THAT([] { Measured({.convention = Convention::kLlamaCpp}); },
+  EXPECT_THAT(Call([] { Measured({.convention = Convention::kLlamaCpp}); }),
               ThrowsMessage<Error>(HasSubstr("got llama.cpp with documents, expected tare or lm-eval")));
 }
 
 TEST(Documents, WindowsMustFitThePositions) {
-  EXPECT_THAT([] { Measured({.window = 2049}); },
+  EXPECT_THAT(Call([] { Measured({.window = 2049}); }),
               ThrowsMessage<Error>(HasSubstr("got windows of 2049, expected 2 to")));
-  EXPECT_THAT([] { Measured({.window = 1}); }, ThrowsMessage<Error>(HasSubstr("got windows of 1, expected 2 to")));
+  EXPECT_THAT(Call([] { Measured({.window = 1}); }),
+              ThrowsMessage<Error>(HasSubstr("got windows of 1, expected 2 to")));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "experiments/tasks/items/continuation_items.h"
 #include "experiments/tasks/items/lines.h"
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -66,9 +67,10 @@ TEST(EndingScores, AnEmptyContextIsTheBeginningOfAText) {
   rest.contexts = {"The captain"}, rest.endings = {" came on deck"};
   const auto parts = Scored({first, rest}, ContextSharing::kAllowed);
   EXPECT_NEAR(parts[0][0].log_likelihood + parts[1][0].log_likelihood, whole, 1e-3);
-  EXPECT_THAT(
-      [&] { (void)EncodeChoice(item, Tokenizer::LoadFile(TARE_SOURCE_DIR "/tests/data/text/tokenizers/gpt2.json")); },
-      ThrowsMessage<Error>(HasSubstr("got an empty context and a tokenizer without <s>")));
+  EXPECT_THAT(Call([&] {
+                (void)EncodeChoice(item, Tokenizer::LoadFile(TARE_SOURCE_DIR "/tests/data/text/tokenizers/gpt2.json"));
+              }),
+              ThrowsMessage<Error>(HasSubstr("got an empty context and a tokenizer without <s>")));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -104,9 +105,9 @@ TEST_F(GeneratedTest, TheSmallerOfTwoLimitsHolds) {
 }
 
 TEST_F(GeneratedTest, WhatDoesNotFitIsRefusedFirst) {
-  EXPECT_THAT([&] { Run(kTwoPrompts, {.tokens = 2048}); },
+  EXPECT_THAT(Call([&] { Run(kTwoPrompts, {.tokens = 2048}); }),
               ThrowsMessage<Error>(HasSubstr("items.jsonl: line 1: got a prompt of ")));
-  EXPECT_THAT([&] { Run(kTwoPrompts, {.top_p = 2}); }, ThrowsMessage<Error>(HasSubstr("--top-p: got 2")));
+  EXPECT_THAT(Call([&] { Run(kTwoPrompts, {.top_p = 2}); }), ThrowsMessage<Error>(HasSubstr("--top-p: got 2")));
 }
 
 // right 1 0 1, f1 1 0 0.5: mean 0.5, s = 0.5, error 0.5 / sqrt 3. The first two share a sample, sums 1 and 0.5 of 2 and

@@ -9,6 +9,7 @@
 #include "experiments/table/table.h"
 #include "experiments/tasks/choice.h"
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -119,10 +120,10 @@ TEST(BreakDown, WhatItemsLackIsRefused) {
     BreakDown("choice:t", Result({{Item(0, 64), true}, {{{"depth", 1}}, true}}), kChoiceTask, {keys, over});
   };
   EXPECT_THAT(
-      [&] { by({"depth", "length"}, ""); },
+      Call([&] { by({"depth", "length"}, ""); }),
       ThrowsMessage<Error>("choice:t: line 2: got an item without \"length\", expected one of its keys: depth"));
-  EXPECT_THAT([&] { by({"depth"}, "seed"); }, ThrowsMessage<Error>(HasSubstr("without \"seed\"")));
-  EXPECT_THAT([&] { BreakDown("zero", TaskResult(), kChoiceTask, {{"depth"}, ""}); },
+  EXPECT_THAT(Call([&] { by({"depth"}, "seed"); }), ThrowsMessage<Error>(HasSubstr("without \"seed\"")));
+  EXPECT_THAT(Call([&] { BreakDown("zero", TaskResult(), kChoiceTask, {{"depth"}, ""}); }),
               ThrowsMessage<Error>(HasSubstr("zero: got no records")));
 }
 

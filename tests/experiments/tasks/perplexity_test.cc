@@ -12,6 +12,7 @@
 #include "experiments/significance/mean_error.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/logits.h"
 
@@ -136,7 +137,7 @@ TEST(PerplexityTest, ByPositionIsTheMeanOverItsTokens) {
 TEST(PerplexityTest, NothingToPredictIsRefused) {
   Model model(GoldenFolder("llama-mha"));
   const auto sequences = CutSequences(Ids({{5}, {6}}), model.config(), {});
-  EXPECT_THAT([&] { MeasurePerplexity(model, {}, sequences, {}, {}); },
+  EXPECT_THAT(Call([&] { MeasurePerplexity(model, {}, sequences, {}, {}); }),
               ThrowsMessage<Error>(HasSubstr("no token to predict")));
 }
 
@@ -180,7 +181,7 @@ TEST(PerplexityTest, LossesThatAreNotFiniteAreRefused) {
   checkpoint.Write(folder / "m");
   Model model(folder / "m");
   const auto sequences = CutSequences(Ids(GoldenRows("llama-mha")), model.config(), {});
-  EXPECT_THAT([&] { MeasurePerplexity(model, {}, sequences, {}, {}); },
+  EXPECT_THAT(Call([&] { MeasurePerplexity(model, {}, sequences, {}, {}); }),
               ThrowsMessage<Error>(HasSubstr("perplexity: the mean loss is")));
 }
 

@@ -7,6 +7,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -132,7 +133,7 @@ TEST(Probes, BadFilesAreRefused) {
   const TemporaryFolder folder;
   const auto refused = [&](const std::string& text, const char* why) {
     PutFile(folder / "t.jsonl", text);
-    EXPECT_THAT([&] { ProbeItems(folder / "t.jsonl"); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { ProbeItems(folder / "t.jsonl"); }), ThrowsMessage<Error>(HasSubstr(why)));
   };
   refused("\n", "t.jsonl");
   refused("[]", "t.jsonl: line 1");

@@ -6,6 +6,7 @@
 
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -36,7 +37,7 @@ TEST(TargetProbes, BadFilesAreRefused) {
   const TemporaryFolder folder;
   const auto refused = [&](const std::string& text, const char* why) {
     PutFile(folder / "t.jsonl", text);
-    EXPECT_THAT([&] { ProbeTargets(folder / "t.jsonl"); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { ProbeTargets(folder / "t.jsonl"); }), ThrowsMessage<Error>(HasSubstr(why)));
   };
   refused("{\"prompt\": \"a\", \"targets\": []}", "line 1: got no target, expected at least one target");
   refused("{\"prompt\": \"a\", \"targets\": [1]}", "line 1: \"targets\": got 1, expected a text or a list of texts");

@@ -13,6 +13,7 @@
 #include "quant/base/formatted.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 
@@ -74,7 +75,8 @@ TEST(TaskTest, InvalidTasksAreRefused) {
   PutFile(folder / "t.jsonl", "x");
   const std::string text = (folder / "t.txt").string();
   const auto refuses = [](const std::string& tasks, const std::string& why) {
-    EXPECT_THAT([&] { ParseTasks(tasks); }, ThrowsMessage<Error>(AllOf(HasSubstr("--tasks"), HasSubstr(why)))) << tasks;
+    EXPECT_THAT(Call([&] { ParseTasks(tasks); }), ThrowsMessage<Error>(AllOf(HasSubstr("--tasks"), HasSubstr(why))))
+        << tasks;
   };
   refuses("", "got nothing");
   refuses("hellaswag=" + text, "got 'hellaswag=");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -33,7 +34,7 @@ struct Table {
 };
 
 void Damaged(const std::string& bytes) {
-  EXPECT_THAT([&] { CheckCharacterMap(bytes, "M"); },
+  EXPECT_THAT(Call([&] { CheckCharacterMap(bytes, "M"); }),
               ThrowsMessage<Error>(HasSubstr("M: its table of characters is damaged")));
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -60,7 +61,7 @@ TEST(Utf8, TheFirstBadByteIsNamed) {
   EXPECT_EQ(FindInvalidUtf8("a\xf4\x90\x80\x80"), 1u);  // above U+10FFFF
   EXPECT_EQ(FindInvalidUtf8("a\xf8\x88\x80\x80\x80"), 1u);
   EXPECT_EQ(FindInvalidUtf8(std::string_view("\0a", 2)), std::nullopt);
-  EXPECT_THAT([] { RequireUtf8("one\ntwo\nthr\xff", "f.txt"); },
+  EXPECT_THAT(Call([] { RequireUtf8("one\ntwo\nthr\xff", "f.txt"); }),
               ThrowsMessage<Error>(HasSubstr("f.txt: got byte 0xff at offset 11 (line 3)")));
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/random_attention.h"
 
 namespace tare {
@@ -33,7 +34,7 @@ TEST(AttentionPlan, WhatTheKernelsCannotExecuteIsRefused) {
     RandomAttention in({});
     AttentionPlan plan{.order = AttentionPlan::Order::kEarly, .probs = Format::kInt8, .block = 64};
     change(plan, in);
-    EXPECT_THAT([&] { CheckPlan(plan, in.problem); }, ThrowsMessage<Error>(HasSubstr(text)));
+    EXPECT_THAT(Call([&] { CheckPlan(plan, in.problem); }), ThrowsMessage<Error>(HasSubstr(text)));
   };
   message([](AttentionPlan& p, RandomAttention&) { p.block = 96; }, "key blocks of 96");
   message([](AttentionPlan& p, RandomAttention&) { p.block = 2048; }, "key blocks of 2048");

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -46,8 +47,8 @@ TEST(Heads, RefusesRatiosThatDoNotDivide) {
   EXPECT_THROW(GroupedHeads(4, 4, 4), Error);
   EXPECT_THROW(GroupedHeads(8, 4, 3), Error);
   EXPECT_THROW(GroupedHeads(8, 2, 8), Error);
-  EXPECT_THAT([] { StandardHeads(6, 4); }, ThrowsMessage<Error>(HasSubstr("standard heads: got 6 over 4")));
-  EXPECT_THAT([] { DiffLlamaHeads(3, 1); }, ThrowsMessage<Error>(HasSubstr("even")));
+  EXPECT_THAT(Call([] { StandardHeads(6, 4); }), ThrowsMessage<Error>(HasSubstr("standard heads: got 6 over 4")));
+  EXPECT_THAT(Call([] { DiffLlamaHeads(3, 1); }), ThrowsMessage<Error>(HasSubstr("even")));
 }
 
 TEST(Mask, Keys) {
@@ -78,7 +79,7 @@ TEST(CheckProblem, NamesWhatIsWrong) {
     Fixture f;
     CheckProblem(f.problem);
     change(f);
-    EXPECT_THAT([&] { CheckProblem(f.problem); }, ThrowsMessage<Error>(HasSubstr(text)));
+    EXPECT_THAT(Call([&] { CheckProblem(f.problem); }), ThrowsMessage<Error>(HasSubstr(text)));
   };
   message([](Fixture& f) { f.heads[0].k2 = 2; }, "row 0: got k2 2, expected 0 to 1");
   message([](Fixture& f) { f.heads[0].q1 = -1; }, "q1 -1");

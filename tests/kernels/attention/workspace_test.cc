@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/aligned.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -49,9 +50,9 @@ TEST(Workspace, RefusesMemoryThatIsTooSmallOrMisaligned) {
   SetThreads(1);
   const ToyLayout layout;
   AlignedBuffer<std::byte> memory(1024);
-  EXPECT_THAT([&] { Workspace(layout, memory.span().first(383)); },
+  EXPECT_THAT(Call([&] { Workspace(layout, memory.span().first(383)); }),
               ThrowsMessage<Error>(HasSubstr("attention workspace: got 383 bytes, expected 384")));
-  EXPECT_THAT([&] { Workspace(layout, memory.span().subspan(32)); },
+  EXPECT_THAT(Call([&] { Workspace(layout, memory.span().subspan(32)); }),
               ThrowsMessage<Error>(HasSubstr("attention workspace: got a pointer off the 64-byte boundary")));
   SetThreads(0);
 }

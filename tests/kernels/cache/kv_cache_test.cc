@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare {
@@ -193,8 +194,8 @@ TEST(KvCache, ScalesPerChannelAndKeysBeforeRotaryAreNotMoved) {
     const std::vector<std::vector<int64_t>> k(2, {0, 2}), v(1, {0, 2});
     cache.Keep(k, v);
   };
-  EXPECT_THAT([&] { keep({.k = kByChannel}); }, ThrowsMessage<Error>(HasSubstr("got scales per channel")));
-  EXPECT_THAT([&] { keep({.keys = KeptKeys::kBeforeRotary}); },
+  EXPECT_THAT(Call([&] { keep({.k = kByChannel}); }), ThrowsMessage<Error>(HasSubstr("got scales per channel")));
+  EXPECT_THAT(Call([&] { keep({.keys = KeptKeys::kBeforeRotary}); }),
               ThrowsMessage<Error>(HasSubstr("got keys before rotary")));
   keep({});
 }
@@ -225,10 +226,10 @@ TEST(KvCache, KeysBeforeRotaryComeBackTurned) {
       }
     }
   }
-  EXPECT_THAT([] { KvCache(kShape, {.keys = KeptKeys::kBeforeRotary}); },
+  EXPECT_THAT(Call([] { KvCache(kShape, {.keys = KeptKeys::kBeforeRotary}); }),
               ThrowsMessage<Error>(HasSubstr("got no rotary embedding")));
   const auto narrow = std::make_shared<const KeyRotary>(std::vector<float>{1}, RotaryPairs::kHalves);
-  EXPECT_THAT([&] { KvCache(kShape, {.keys = KeptKeys::kBeforeRotary}, narrow); },
+  EXPECT_THAT(Call([&] { KvCache(kShape, {.keys = KeptKeys::kBeforeRotary}, narrow); }),
               ThrowsMessage<Error>(HasSubstr("got a rotary embedding of width 2, expected 16")));
 }
 
@@ -252,7 +253,7 @@ TEST(KvCache, RotationIsUndoneByReading) {
   const double plain = error({.k = {Format::kInt4}}), spread = error({.k = rotated});
   EXPECT_GT(plain, 0.8);   // a step is 40 / 7: all others become 0
   EXPECT_LT(spread, 0.7);  // steps of some 12 / 7, over sqrt(12)
-  EXPECT_THAT([&] { KvCache({.k_heads = 1, .k_width = 9, .v_heads = 1, .v_width = 1}, {.k = rotated}); },
+  EXPECT_THAT(Call([&] { KvCache({.k_heads = 1, .k_width = 9, .v_heads = 1, .v_width = 1}, {.k = rotated}); }),
               ThrowsMessage<Error>(HasSubstr("hadamard: got 9 channels")));
 }
 
@@ -310,18 +311,21 @@ TEST(KvCache, BadInputIsNamedAndNothingIsAppended) {
   KvCache cache(kShape, kInt4);
   tokens.AppendTo(cache, 0, 10);
   tokens.v[13 * 32 + 7] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_THAT([&] { tokens.AppendTo(cache, 10, 20); }, ThrowsMessage<Error>(HasSubstr("cache, v: token 3, head 0")));
+  EXPECT_THAT(Call([&] { tokens.AppendTo(cache, 10, 20); }),
+              ThrowsMessage<Error>(HasSubstr("cache, v: token 3, head 0")));
   tokens.k[5 * 32 + 17] = INFINITY;
-  EXPECT_THAT([&] { tokens.AppendTo(cache, 0, 20); }, ThrowsMessage<Error>(HasSubstr("cache, k: token 5, head 1")));
-  EXPECT_THAT([&] { cache.Append(tokens.K(0, 1), tokens.V(0, 2)); },
+  EXPECT_THAT(Call([&] { tokens.AppendTo(cache, 0, 20); }),
+              ThrowsMessage<Error>(HasSubstr("cache, k: token 5, head 1")));
+  EXPECT_THAT(Call([&] { cache.Append(tokens.K(0, 1), tokens.V(0, 2)); }),
               ThrowsMessage<Error>(HasSubstr("got 2 tokens of 1 heads of width 32, expected 1 of 1")));
   EXPECT_EQ(cache.tokens(), 10);
-  EXPECT_THAT([&] { cache.Truncate(11); }, ThrowsMessage<Error>(HasSubstr("got 11 tokens, expected at most the 10")));
-  EXPECT_THAT([] { KvCache({.k_heads = 1, .k_width = 0, .v_heads = 1, .v_width = 1}, {}); },
+  EXPECT_THAT(Call([&] { cache.Truncate(11); }),
+              ThrowsMessage<Error>(HasSubstr("got 11 tokens, expected at most the 10")));
+  EXPECT_THAT(Call([] { KvCache({.k_heads = 1, .k_width = 0, .v_heads = 1, .v_width = 1}, {}); }),
               ThrowsMessage<Error>(HasSubstr("expected at least 1 of each")));
-  EXPECT_THAT([] { KvCache({.k_heads = 1, .k_width = 8, .v_heads = 1, .v_width = 1025}, {}); },
+  EXPECT_THAT(Call([] { KvCache({.k_heads = 1, .k_width = 8, .v_heads = 1, .v_width = 1025}, {}); }),
               ThrowsMessage<Error>(HasSubstr("width 1025, expected at most 1024")));
-  EXPECT_THAT([] { KvCache(kShape, {.last = -1}); }, ThrowsMessage<Error>(HasSubstr("last -1")));
+  EXPECT_THAT(Call([] { KvCache(kShape, {.last = -1}); }), ThrowsMessage<Error>(HasSubstr("last -1")));
 }
 
 }  // namespace

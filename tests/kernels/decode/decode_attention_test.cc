@@ -17,6 +17,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
+#include "tests/support/call.h"
 #include "tests/support/each_target.h"
 #include "tests/support/random_decode.h"
 
@@ -340,7 +341,8 @@ TEST(DecodeAttention, BadInputIsNamedAndNothingIsWritten) {
   RandomDecode c({.queries = 2, .keys = 70}, kInt4);
   const auto refused = [&](DecodeSequence s, const char* message) {
     AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(c.table, {&s, 1}));
-    EXPECT_THAT([&] { DecodeAttention(c.table, {&s, 1}, workspace.span()); }, ThrowsMessage<Error>(HasSubstr(message)));
+    EXPECT_THAT(Call([&] { DecodeAttention(c.table, {&s, 1}, workspace.span()); }),
+                ThrowsMessage<Error>(HasSubstr(message)));
   };
   std::ranges::fill(c.tensors.out, 99.0f);
   DecodeSequence s = c.sequence();
@@ -364,7 +366,7 @@ TEST(DecodeAttention, BadInputIsNamedAndNothingIsWritten) {
   c.tensors.q[16 * 5 + 3] = 0;
   s = c.sequence();
   AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(c.table, {&s, 1}));
-  EXPECT_THAT([&] { DecodeAttention(c.table, {&s, 1}, workspace.span().subspan(64)); },
+  EXPECT_THAT(Call([&] { DecodeAttention(c.table, {&s, 1}, workspace.span().subspan(64)); }),
               ThrowsMessage<Error>(HasSubstr("workspace")));
   EXPECT_THAT(c.tensors.out, Each(99.0f));
 }

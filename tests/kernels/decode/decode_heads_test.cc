@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -75,17 +76,18 @@ TEST(DecodeHeads, FamiliesBecomeGroupsOfWhatIsReadTogether) {
 
 TEST(DecodeHeads, BadTablesAreNamed) {
   std::vector<OutputHead> heads = V1Heads(2, 2);
-  EXPECT_THAT([&] { PlanOf(heads, 3, 4, 2); },
+  EXPECT_THAT(Call([&] { PlanOf(heads, 3, 4, 2); }),
               ThrowsMessage<Error>(HasSubstr("row 1: got query head 3, expected 0 to 2")));
-  EXPECT_THAT([&] { PlanOf(heads, 4, 3, 2); }, ThrowsMessage<Error>(HasSubstr("row 1: got key head 3")));
-  EXPECT_THAT([&] { PlanOf(heads, 4, 4, 1); }, ThrowsMessage<Error>(HasSubstr("row 1: got value head 1")));
+  EXPECT_THAT(Call([&] { PlanOf(heads, 4, 3, 2); }), ThrowsMessage<Error>(HasSubstr("row 1: got key head 3")));
+  EXPECT_THAT(Call([&] { PlanOf(heads, 4, 4, 1); }), ThrowsMessage<Error>(HasSubstr("row 1: got value head 1")));
   heads[1].v[1] = 0;
-  EXPECT_THAT([&] { PlanOf(heads, 4, 4, 2); }, ThrowsMessage<Error>(HasSubstr("row 1: got 2 slices of V")));
-  EXPECT_THAT([&] { PlanOf({}, 4, 4, 2); }, ThrowsMessage<Error>(HasSubstr("got no rows")));
+  EXPECT_THAT(Call([&] { PlanOf(heads, 4, 4, 2); }), ThrowsMessage<Error>(HasSubstr("row 1: got 2 slices of V")));
+  EXPECT_THAT(Call([&] { PlanOf({}, 4, 4, 2); }), ThrowsMessage<Error>(HasSubstr("got no rows")));
   heads = V1Heads(2, 2);
   const CacheShape shape{.k_heads = 4, .k_width = 16, .v_heads = 2, .v_width = 32};
-  EXPECT_THAT([&] { DecodeHeads(heads, 4, shape, 0.0f); }, ThrowsMessage<Error>(HasSubstr("attention scale: got 0")));
-  EXPECT_THAT([&] { DecodeHeads(heads, 4, shape, 1.0f, -1); }, ThrowsMessage<Error>(HasSubstr("window: got -1")));
+  EXPECT_THAT(Call([&] { DecodeHeads(heads, 4, shape, 0.0f); }),
+              ThrowsMessage<Error>(HasSubstr("attention scale: got 0")));
+  EXPECT_THAT(Call([&] { DecodeHeads(heads, 4, shape, 1.0f, -1); }), ThrowsMessage<Error>(HasSubstr("window: got -1")));
 }
 
 }  // namespace

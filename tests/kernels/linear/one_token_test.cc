@@ -12,6 +12,7 @@
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"
+#include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare {
@@ -111,7 +112,7 @@ TEST(OneToken, NotFiniteIsNamed) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
     std::vector<float> x(70, 1.0f);
     x[69] = bad;
-    EXPECT_THAT([&] { OneToken(70, 64).Load(x.data()); }, ThrowsMessage<Error>(HasSubstr("input 69")));
+    EXPECT_THAT(Call([&] { OneToken(70, 64).Load(x.data()); }), ThrowsMessage<Error>(HasSubstr("input 69")));
   }
 }
 

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare {
@@ -68,14 +69,14 @@ TEST(PackedMatrix, WhatNoQuantizerWritesIsRefused) {
   QuantizedMatrixBuffer matrix = RandomQuantized(Format::kInt4, 3, 64, 64, 1);
   matrix.Codes(2)[5] = 0x77;
   matrix.Codes(2)[6] = 0x07;  // 0: code -8
-  EXPECT_THAT([&] { PackedMatrix packed(matrix.view()); }, ThrowsMessage<Error>(HasSubstr("-8")));
+  EXPECT_THAT(Call([&] { PackedMatrix packed(matrix.view()); }), ThrowsMessage<Error>(HasSubstr("-8")));
   for (const float scale : {std::numeric_limits<float>::quiet_NaN(), -1.0f, std::numeric_limits<float>::infinity()}) {
     QuantizedMatrixBuffer bad = RandomQuantized(Format::kInt8, 3, 64, 32, 1);
     bad.Scales(1)[1] = scale;
-    EXPECT_THAT([&] { PackedMatrix packed(bad.view()); }, ThrowsMessage<Error>(HasSubstr("output 1, group 1")));
+    EXPECT_THAT(Call([&] { PackedMatrix packed(bad.view()); }), ThrowsMessage<Error>(HasSubstr("output 1, group 1")));
   }
   const QuantizedMatrixBuffer narrow = RandomQuantized(Format::kInt8, 3, 64, 8, 1);
-  EXPECT_THAT([&] { PackedMatrix packed(narrow.view()); }, ThrowsMessage<Error>(HasSubstr("groups of 8")));
+  EXPECT_THAT(Call([&] { PackedMatrix packed(narrow.view()); }), ThrowsMessage<Error>(HasSubstr("groups of 8")));
 }
 
 }  // namespace

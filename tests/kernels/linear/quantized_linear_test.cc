@@ -13,6 +13,7 @@
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"
+#include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare {
@@ -138,9 +139,9 @@ TEST(QuantizedLinear, GridsAreIntegersTimesAStep) {
       }
     }
   }
-  EXPECT_THAT([] { PackedMatrix packed(RoundedNormal(Format::kNf4, 2, 64, 64, 1).view()); },
+  EXPECT_THAT(Call([] { PackedMatrix packed(RoundedNormal(Format::kNf4, 2, 64, 64, 1).view()); }),
               ThrowsMessage<Error>(HasSubstr("got nf4, expected values that are integers of 8 bits times a step")));
-  EXPECT_THAT([] { PackedMatrix packed(RoundedNormal(Format::kMxFp4, 2, 48, 32, 1).view()); },
+  EXPECT_THAT(Call([] { PackedMatrix packed(RoundedNormal(Format::kMxFp4, 2, 48, 32, 1).view()); }),
               ThrowsMessage<Error>(HasSubstr("got blocks of 32 in rows of 48, expected a divisor")));
 }
 
@@ -176,9 +177,10 @@ TEST(QuantizedLinear, SeveralProjectionsOfOneInputAndAgain) {
 TEST(QuantizedLinear, BadInputIsNamed) {
   const QuantizedMatrixBuffer w = RandomQuantized(Format::kInt8, 4, 32, 32, 15);
   std::vector<float> x(20 * 32, 1.0f);
-  EXPECT_THAT([&] { Project(x, 20, Format::kF32, w.view(), nullptr); }, ThrowsMessage<Error>(HasSubstr("f32")));
+  EXPECT_THAT(Call([&] { Project(x, 20, Format::kF32, w.view(), nullptr); }), ThrowsMessage<Error>(HasSubstr("f32")));
   x[17 * 32 + 31] = std::numeric_limits<float>::infinity();
-  EXPECT_THAT([&] { Project(x, 20, Format::kInt8, w.view(), nullptr); }, ThrowsMessage<Error>(HasSubstr("row 17")));
+  EXPECT_THAT(Call([&] { Project(x, 20, Format::kInt8, w.view(), nullptr); }),
+              ThrowsMessage<Error>(HasSubstr("row 17")));
 }
 
 }  // namespace

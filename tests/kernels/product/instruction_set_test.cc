@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 TEST(InstructionSet, UnknownLevelsAreRefused) {
   for (const char* level : {"", "avx", "AVX2", "avx512_core"}) {
     EXPECT_THAT(
-        [&] { LimitInstructions(level); },
+        Call([&] { LimitInstructions(level); }),
         testing::ThrowsMessage<Error>(testing::HasSubstr(std::string("TARE_MAX_ISA: got '") + level + "', expected ")));
   }
 }

@@ -15,6 +15,7 @@
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/round.h"
+#include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare {
@@ -180,19 +181,19 @@ TEST(Gptq, SameBytesOnAnyNumberOfThreads) {
 
 TEST(Gptq, BadMomentsAndWeightsAreNamed) {
   std::vector<float> hessian = {1, std::numeric_limits<float>::quiet_NaN(), 0, 1};
-  EXPECT_THAT([&] { GptqFactor(hessian, 2, kGptqDamping, "layer 3"); }, ThrowsMessage<Error>(HasSubstr("layer 3")));
+  EXPECT_THAT(Call([&] { GptqFactor(hessian, 2, kGptqDamping, "layer 3"); }),
+              ThrowsMessage<Error>(HasSubstr("layer 3")));
   hessian = {1, 5, 5, 1};
-  EXPECT_THAT([&] { GptqFactor(hessian, 2, kGptqDamping, "layer 3"); },
+  EXPECT_THAT(Call([&] { GptqFactor(hessian, 2, kGptqDamping, "layer 3"); }),
               ThrowsMessage<Error>(HasSubstr("not positive definite")));
   hessian = {0, 0, 0, 0};
   QuantizedMatrixBuffer matrix(Format::kInt8, 1, 2, 2);
-  EXPECT_THAT(
-      [&] {
-        GptqFactor(hessian, 2, kGptqDamping, "x")
-            .Round([](int64_t, float* y) { y[0] = 1, y[1] = std::numeric_limits<float>::infinity(); },
-                   ClipChoice::kAbsmax, matrix);
-      },
-      ThrowsMessage<Error>(HasSubstr("row 0")));
+  EXPECT_THAT(Call([&] {
+                GptqFactor(hessian, 2, kGptqDamping, "x")
+                    .Round([](int64_t, float* y) { y[0] = 1, y[1] = std::numeric_limits<float>::infinity(); },
+                           ClipChoice::kAbsmax, matrix);
+              }),
+              ThrowsMessage<Error>(HasSubstr("row 0")));
 }
 
 // W' against the definition: the least squares over both inputs among real weights, found from the tokens themselves.
@@ -256,9 +257,9 @@ TEST(AsymmetricTarget, WithNothingLostNothingChanges) {
 TEST(AsymmetricTarget, BadMomentsAreNamed) {
   Inputs x;
   x.cross[5] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_THAT([&] { AsymmetricTarget(x.hessian, x.cross, kIn, kDamping, "layer 3"); },
+  EXPECT_THAT(Call([&] { AsymmetricTarget(x.hessian, x.cross, kIn, kDamping, "layer 3"); }),
               ThrowsMessage<Error>(HasSubstr("layer 3")));
-  EXPECT_THAT([&] { AsymmetricTarget({1, 5, 5, 1}, {0, 0, 0, 0}, 2, kDamping, "layer 3"); },
+  EXPECT_THAT(Call([&] { AsymmetricTarget({1, 5, 5, 1}, {0, 0, 0, 0}, 2, kDamping, "layer 3"); }),
               ThrowsMessage<Error>(HasSubstr("not positive definite")));
 }
 

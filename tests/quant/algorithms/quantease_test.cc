@@ -13,6 +13,7 @@
 #include "quant/algorithms/gptq.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare {
@@ -160,7 +161,7 @@ TEST_P(QuantEaseTest, RowsAndGroupsOfZerosStayZero) {
 }
 
 TEST(QuantEaseMoments, ThatAreNotFiniteAreNamed) {
-  EXPECT_THAT([] { QuantEase({1, std::numeric_limits<float>::infinity(), 0, 1}, 2, kGptqDamping, "layer 3"); },
+  EXPECT_THAT(Call([] { QuantEase({1, std::numeric_limits<float>::infinity(), 0, 1}, 2, kGptqDamping, "layer 3"); }),
               testing::ThrowsMessage<Error>(testing::HasSubstr("layer 3")));
 }
 

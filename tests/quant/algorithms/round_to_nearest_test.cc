@@ -12,6 +12,7 @@
 #include "quant/format/pack.h"
 #include "quant/format/quantize.h"
 #include "quant/format/round.h"
+#include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare {
@@ -100,7 +101,7 @@ TEST(RoundToNearest, NanAndInfinityAreNamed) {
     std::vector<float> row(70, 1.0f);
     row[66] = bad;
     QuantizedMatrixBuffer matrix(Format::kInt8, 3, 70, 70);
-    EXPECT_THAT([&] { RoundRowToNearest(row.data(), ClipChoice::kAbsmax, matrix, 2); },
+    EXPECT_THAT(Call([&] { RoundRowToNearest(row.data(), ClipChoice::kAbsmax, matrix, 2); }),
                 ThrowsMessage<Error>(AllOf(HasSubstr("row 2"), HasSubstr("at 66"))));
   }
 }

@@ -8,6 +8,7 @@
 #include "quant/base/error.h"
 #include "quant/file/atomic_file.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -44,22 +45,22 @@ TEST(AppendLine, RemovesALineThatACrashCutShort) {
 TEST(AppendLine, AFullDiskLeavesWholeLines) {
   const TemporaryFolder folder;
   AppendLine(folder / "log", "first");
-  EXPECT_THAT(
-      [&] {
-        const FileSizeLimit limit(100);
-        AppendLine(folder / "log", std::string(500, 'x'));
-      },
-      ThrowsMessage<Error>(AllOf(HasSubstr("/log: writing failed: "), HasSubstr("freeing space"))));
+  EXPECT_THAT(Call([&] {
+                const FileSizeLimit limit(100);
+                AppendLine(folder / "log", std::string(500, 'x'));
+              }),
+              ThrowsMessage<Error>(AllOf(HasSubstr("/log: writing failed: "), HasSubstr("freeing space"))));
   EXPECT_EQ(GetFile(folder / "log"), "first\n");
-  EXPECT_THAT([] { AppendLine("/dev/full", "x"); },
+  EXPECT_THAT(Call([] { AppendLine("/dev/full", "x"); }),
               ThrowsMessage<Error>(HasSubstr("/dev/full: writing failed: No space left on device")));
 }
 
 TEST(AppendLine, NamesTheReasonForABadTarget) {
   const TemporaryFolder folder;
-  EXPECT_THAT([&] { AppendLine(folder / "none/log", "x"); }, ThrowsMessage<Error>(HasSubstr("no folder")));
-  EXPECT_THAT([&] { AppendLine(folder.path(), "x"); }, ThrowsMessage<Error>(HasSubstr("cannot write: Is a directory")));
-  EXPECT_THAT([&] { ReadLines(folder.path()); }, ThrowsMessage<Error>(HasSubstr("got a folder")));
+  EXPECT_THAT(Call([&] { AppendLine(folder / "none/log", "x"); }), ThrowsMessage<Error>(HasSubstr("no folder")));
+  EXPECT_THAT(Call([&] { AppendLine(folder.path(), "x"); }),
+              ThrowsMessage<Error>(HasSubstr("cannot write: Is a directory")));
+  EXPECT_THAT(Call([&] { ReadLines(folder.path()); }), ThrowsMessage<Error>(HasSubstr("got a folder")));
 }
 
 TEST(AppendLine, LinesOfSeveralWritersStayWhole) {

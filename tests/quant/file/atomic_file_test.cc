@@ -13,6 +13,7 @@
 #include "quant/base/formatted.h"
 #include "quant/base/notice.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -84,7 +85,7 @@ TEST(AtomicFile, WritesThroughALink) {
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
   EXPECT_EQ(GetFile(folder / "data/there"), "new");
   EXPECT_EQ(GetFile(folder / "data/not-yet"), "made");
-  EXPECT_THAT([&] { WriteFileAtomically(folder / "circle", ""); },
+  EXPECT_THAT(Call([&] { WriteFileAtomically(folder / "circle", ""); }),
               ThrowsMessage<Error>(HasSubstr("links form a circle")));
 }
 
@@ -131,7 +132,7 @@ TEST(AtomicFile, NamesAreAsLongAsTheFileSystemTakesThem) {
   EXPECT_THAT(folder.Names(), testing::UnorderedElementsAre(one, other));
   EXPECT_EQ(GetFile(folder / one), "one");
   EXPECT_EQ(GetFile(folder / other), "other");
-  EXPECT_THAT([&] { AtomicFile(folder / (one + "a")); },
+  EXPECT_THAT(Call([&] { AtomicFile(folder / (one + "a")); }),
               ThrowsMessage<Error>(HasSubstr("cannot write: File name too long; try a shorter one")));
 }
 
@@ -253,13 +254,12 @@ TEST(AtomicFile, NamesTheReasonForABadTarget) {
 TEST(AtomicFile, AFullDiskLeavesWhatWasThere) {
   const TemporaryFolder folder;
   PutFile(folder / "a", "old");
-  EXPECT_THAT(
-      [&] {
-        const FileSizeLimit limit(1000);
-        WriteFileAtomically(folder / "a", std::string(5000, 'x'));
-      },
-      ThrowsMessage<Error>(
-          AllOf(HasSubstr((folder / "a").string() + ": writing failed: File too large"), HasSubstr("freeing space"))));
+  EXPECT_THAT(Call([&] {
+                const FileSizeLimit limit(1000);
+                WriteFileAtomically(folder / "a", std::string(5000, 'x'));
+              }),
+              ThrowsMessage<Error>(AllOf(HasSubstr((folder / "a").string() + ": writing failed: File too large"),
+                                         HasSubstr("freeing space"))));
   EXPECT_EQ(GetFile(folder / "a"), "old");
   EXPECT_THAT(folder.Names(), ElementsAre("a"));
 }

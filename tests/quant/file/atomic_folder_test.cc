@@ -10,6 +10,7 @@
 #include "quant/base/error.h"
 #include "quant/file/atomic_file.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -44,7 +45,7 @@ TEST(AtomicFolder, ItsNameIsAsLongAsTheFileSystemTakesIt) {
   WriteFileAtomically(made.path() / longest, "1");
   made.Commit();
   EXPECT_EQ(GetFile(folder / longest / longest), "1");
-  EXPECT_THAT([&] { const AtomicFolder refused(folder / (longest + "m")); },
+  EXPECT_THAT(Call([&] { const AtomicFolder refused(folder / (longest + "m")); }),
               ThrowsMessage<Error>(HasSubstr("cannot write: File name too long")));
 }
 
@@ -58,7 +59,7 @@ TEST(AtomicFolder, AddsToAFolderAndReplacesNothing) {
     if (std::string(name) == "ours") {
       made.Commit();
     } else {
-      EXPECT_THAT([&] { made.Commit(); }, ThrowsMessage<Error>(HasSubstr("m/mine: cannot write: File exists")));
+      EXPECT_THAT(Call([&] { made.Commit(); }), ThrowsMessage<Error>(HasSubstr("m/mine: cannot write: File exists")));
     }
   }
   EXPECT_EQ(GetFile(folder / "m/mine"), "mine");

@@ -9,6 +9,7 @@
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -78,7 +79,7 @@ TEST(CheckedLines, OlderLinesAreTakenAndForeignOnesRefused) {
   for (const std::string& line : {std::string("a note"), std::string(), std::string("{}"), std::string("[3]"), deep,
                                   CheckedLine(other), CheckedLine(without)}) {
     PutFile(folder / "f", CheckedLine(TestObject(1)) + "\n" + line + "\n");
-    EXPECT_THAT([&] { ReadRecords(folder / "f", kKind); },
+    EXPECT_THAT(Call([&] { ReadRecords(folder / "f", kKind); }),
                 ThrowsMessage<Error>(HasSubstr("f: line 2: got something else, expected a test; try another folder")))
         << line.substr(0, 100);
   }

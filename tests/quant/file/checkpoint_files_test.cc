@@ -8,6 +8,7 @@
 #include "quant/base/error.h"
 #include "tests/quant/file/safetensors_bytes.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -35,7 +36,7 @@ void PutTwoShards(const TemporaryFolder& folder) {
 }
 
 void ExpectRefused(const TemporaryFolder& folder, const std::string& why, const std::string& more = "") {
-  EXPECT_THAT([&] { const CheckpointFiles files(folder.path()); },
+  EXPECT_THAT(Call([&] { const CheckpointFiles files(folder.path()); }),
               ThrowsMessage<Error>(AllOf(StartsWith(folder.path().string()), HasSubstr(why), HasSubstr(more))));
 }
 
@@ -100,8 +101,10 @@ TEST(CheckpointFiles, SaysWhatAFolderLacks) {
   ExpectRefused(folder, "neither model.safetensors nor model.safetensors.index.json", "downloading");
   PutFile(folder / "pytorch_model.bin", "pickle");
   ExpectRefused(folder, "neither model.safetensors nor", "safe_serialization=True");
-  EXPECT_THAT([&] { CheckpointFiles(folder / "none"); }, ThrowsMessage<Error>(HasSubstr("/none: no such folder")));
-  EXPECT_THAT([&] { CheckpointFiles(folder / "pytorch_model.bin"); }, ThrowsMessage<Error>(HasSubstr("got a file")));
+  EXPECT_THAT(Call([&] { CheckpointFiles(folder / "none"); }),
+              ThrowsMessage<Error>(HasSubstr("/none: no such folder")));
+  EXPECT_THAT(Call([&] { CheckpointFiles(folder / "pytorch_model.bin"); }),
+              ThrowsMessage<Error>(HasSubstr("got a file")));
   EXPECT_THROW(CheckpointFiles(folder / std::string(300, 'x')), Error);
 }
 

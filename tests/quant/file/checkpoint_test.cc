@@ -8,6 +8,7 @@
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare {
@@ -61,8 +62,8 @@ TEST(Checkpoint, QuantizedFile) {
 TEST(Checkpoint, NeitherIsRefusedWithSomethingToTry) {
   const TemporaryFolder folder;
   const auto refused = [](const std::filesystem::path& path, const char* why) {
-    EXPECT_THAT([&] { CheckpointText(path, "config.json"); }, ThrowsMessage<Error>(HasSubstr(why)));
-    EXPECT_THAT([&] { Checkpoint checkpoint(path); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { CheckpointText(path, "config.json"); }), ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { Checkpoint checkpoint(path); }), ThrowsMessage<Error>(HasSubstr(why)));
   };
   refused(folder / "none", "/none: no such folder; expected a checkpoint folder");
   for (const char* name : {"text", "model.safetensors", "pytorch_model.bin"}) PutFile(folder / name, "hello");

@@ -12,6 +12,7 @@
 
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -62,7 +63,7 @@ TEST(OutputFolder, IsMadeAndGoesAgainWhereNothingCameIntoIt) {
     const OutputFolder there(folder / "empty");
   }
   EXPECT_TRUE(std::filesystem::exists(folder / "empty"));
-  EXPECT_THAT([&] { const OutputFolder file(folder / "a" / "b" / "c"); },
+  EXPECT_THAT(Call([&] { const OutputFolder file(folder / "a" / "b" / "c"); }),
               testing::ThrowsMessage<Error>(testing::HasSubstr("cannot be created as a folder")));
 }
 

@@ -6,6 +6,7 @@
 
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -41,11 +42,11 @@ TEST(Hdf5Handle, AFailureSaysWhereWhatAndWhy) {
   const TemporaryFolder folder;
   PutFile(folder / "text", "no HDF5");
   const QuietHdf5 quiet;
-  EXPECT_THAT(
-      [&] {
-        CheckedHandle(H5Fopen((folder / "text").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "text", "cannot open");
-      },
-      ThrowsMessage<Error>(AllOf(StartsWith("text: cannot open: "), HasSubstr("signature"))));
+  EXPECT_THAT(Call([&] {
+                CheckedHandle(H5Fopen((folder / "text").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, "text",
+                              "cannot open");
+              }),
+              ThrowsMessage<Error>(AllOf(StartsWith("text: cannot open: "), HasSubstr("signature"))));
   EXPECT_NO_THROW(CheckHdf5(0, "text", "cannot open"));
 }
 

@@ -14,6 +14,7 @@
 #include "quant/file/hdf5.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -81,8 +82,8 @@ TEST(Hdf5Reader, ReadsChunkedAndCompressedButDoesNotMapThem) {
   PutChunked(folder / "a.h5", ids, [](hid_t create) { H5Pset_deflate(create, 4); });
   const Hdf5Reader reader(folder / "a.h5");
   EXPECT_EQ(reader.Read<int64_t>("input_ids"), ids);
-  EXPECT_THAT([&] { reader.Bytes("input_ids"); }, ThrowsMessage<Error>(HasSubstr("'input_ids': got a chunked")));
-  EXPECT_THAT([&] { reader.Verify(); }, ThrowsMessage<Error>(HasSubstr("not marked complete")));
+  EXPECT_THAT(Call([&] { reader.Bytes("input_ids"); }), ThrowsMessage<Error>(HasSubstr("'input_ids': got a chunked")));
+  EXPECT_THAT(Call([&] { reader.Verify(); }), ThrowsMessage<Error>(HasSubstr("not marked complete")));
 }
 
 TEST(Hdf5Reader, ConvertsOnlyWhatFits) {
@@ -99,18 +100,18 @@ TEST(Hdf5Reader, ConvertsOnlyWhatFits) {
   }
   const Hdf5Reader reader(folder / "a.h5");
   EXPECT_THAT(reader.Read<uint8_t>("big"), ElementsAre(0, 200));
-  EXPECT_THAT([&] { reader.Read<int8_t>("big"); },
+  EXPECT_THAT(Call([&] { reader.Read<int8_t>("big"); }),
               ThrowsMessage<Error>(HasSubstr("'big': value 200 at 1 does not fit I8")));
-  EXPECT_THAT([&] { reader.Read<uint64_t>("negative"); },
+  EXPECT_THAT(Call([&] { reader.Read<uint64_t>("negative"); }),
               ThrowsMessage<Error>(HasSubstr("value -1 at 0 does not fit U64")));
-  EXPECT_THAT([&] { reader.Read<int64_t>("huge"); },
+  EXPECT_THAT(Call([&] { reader.Read<int64_t>("huge"); }),
               ThrowsMessage<Error>(HasSubstr("value 18446744073709551615 at 0 does not fit I64")));
-  EXPECT_THAT([&] { reader.Read<float>("far"); }, ThrowsMessage<Error>(HasSubstr("does not fit F32")));
+  EXPECT_THAT(Call([&] { reader.Read<float>("far"); }), ThrowsMessage<Error>(HasSubstr("does not fit F32")));
   EXPECT_THAT(reader.Read<float>("near"), ElementsAre(0.1f, -HUGE_VALF, 1.0f));
   EXPECT_THAT(reader.Read<double>("float"), ElementsAre(double{0.1f}));
-  EXPECT_THAT([&] { reader.Read<float>("big"); },
+  EXPECT_THAT(Call([&] { reader.Read<float>("big"); }),
               ThrowsMessage<Error>(HasSubstr("'big': got I64, expected F32 or F64")));
-  EXPECT_THAT([&] { reader.Read<int64_t>("float"); },
+  EXPECT_THAT(Call([&] { reader.Read<int64_t>("float"); }),
               ThrowsMessage<Error>(HasSubstr("'float': got F32, expected integers")));
 }
 
@@ -131,7 +132,7 @@ TEST(Hdf5Reader, FindsDatasets) {
   EXPECT_FALSE(reader.Has("b/y"));
   EXPECT_FALSE(reader.Has("c/x"));
   EXPECT_FALSE(reader.Has(""));
-  EXPECT_THAT([&] { reader.Shape("none"); }, ThrowsMessage<Error>(HasSubstr("a.h5: dataset 'none': not there")));
+  EXPECT_THAT(Call([&] { reader.Shape("none"); }), ThrowsMessage<Error>(HasSubstr("a.h5: dataset 'none': not there")));
   reader.Release("a");
   EXPECT_THAT(reader.Read<float>("a"), ElementsAre(2.0f));
 }
@@ -147,7 +148,7 @@ TEST(Hdf5Reader, ReadsStringsOfFixedLength) {
     file.PutString("spaces", 8, H5T_STR_SPACEPAD, "abc     ");
   }
   const Hdf5Reader reader(folder / "a.h5");
-  EXPECT_THAT([&] { reader.StringAttribute("", "variable"); },
+  EXPECT_THAT(Call([&] { reader.StringAttribute("", "variable"); }),
               ThrowsMessage<Error>(HasSubstr("'variable': expected a string of fixed length")));
   EXPECT_EQ(reader.StringAttribute("", "terminated"), "abc");
   EXPECT_EQ(reader.StringAttribute("", "padded"), "abc");
@@ -163,9 +164,9 @@ TEST(Hdf5Reader, RefusesTypesThatItCannotRead) {
     file.Put("text", H5T_C_S1, H5T_C_S1, {1}, values.data());
   }
   const Hdf5Reader reader(folder / "a.h5");
-  EXPECT_THAT([&] { reader.Read<int64_t>("big_endian"); },
+  EXPECT_THAT(Call([&] { reader.Read<int64_t>("big_endian"); }),
               ThrowsMessage<Error>(HasSubstr("'big_endian': got another type, expected a little-endian")));
-  EXPECT_THAT([&] { reader.Type("text"); }, ThrowsMessage<Error>(HasSubstr("'text': got another type")));
+  EXPECT_THAT(Call([&] { reader.Type("text"); }), ThrowsMessage<Error>(HasSubstr("'text': got another type")));
 }
 
 // What a file says about other files is not believed.
@@ -196,7 +197,8 @@ TEST(Hdf5Reader, StaysInItsFile) {
   EXPECT_FALSE(reader.Has("link"));
   EXPECT_THROW(reader.Read<int64_t>("link"), Error);
   for (const std::string name : {"outside", "virtual"}) {
-    EXPECT_THAT([&] { reader.Read<int64_t>(name); }, ThrowsMessage<Error>(HasSubstr("kept in another file"))) << name;
+    EXPECT_THAT(Call([&] { reader.Read<int64_t>(name); }), ThrowsMessage<Error>(HasSubstr("kept in another file")))
+        << name;
     EXPECT_THROW(reader.Bytes(name), Error) << name;
   }
 }
@@ -213,8 +215,10 @@ TEST(Hdf5Reader, RefusesSizesThatTheFileCannotHold) {
     H5Pclose(create);
   }
   const Hdf5Reader reader(folder / "a.h5");
-  EXPECT_THAT([&] { reader.Read<int64_t>("chunked"); }, ThrowsMessage<Error>(HasSubstr("more than its file can hold")));
-  EXPECT_THAT([&] { reader.Read<int64_t>("contiguous"); }, ThrowsMessage<Error>(HasSubstr("not all in the file")));
+  EXPECT_THAT(Call([&] { reader.Read<int64_t>("chunked"); }),
+              ThrowsMessage<Error>(HasSubstr("more than its file can hold")));
+  EXPECT_THAT(Call([&] { reader.Read<int64_t>("contiguous"); }),
+              ThrowsMessage<Error>(HasSubstr("not all in the file")));
 }
 
 TEST(Hdf5Reader, SaysWhatIsNotHdf5) {
@@ -222,12 +226,12 @@ TEST(Hdf5Reader, SaysWhatIsNotHdf5) {
   PutFile(folder / "text", "hello");
   PutFile(folder / "empty", "");
   PutFile(folder / "signature", "\x89HDF\r\n\x1a\n");
-  EXPECT_THAT([&] { Hdf5Reader(folder / "text"); },
+  EXPECT_THAT(Call([&] { Hdf5Reader(folder / "text"); }),
               ThrowsMessage<Error>(HasSubstr("/text: got 5 bytes that are not an HDF5 file")));
-  EXPECT_THAT([&] { Hdf5Reader(folder / "empty"); }, ThrowsMessage<Error>(HasSubstr("got 0 bytes")));
-  EXPECT_THAT([&] { Hdf5Reader(folder / "signature"); }, ThrowsMessage<Error>(HasSubstr("/signature: ")));
-  EXPECT_THAT([&] { Hdf5Reader(folder / "none"); }, ThrowsMessage<Error>(HasSubstr("no such file")));
-  EXPECT_THAT([&] { Hdf5Reader(folder.path()); }, ThrowsMessage<Error>(HasSubstr("got a folder")));
+  EXPECT_THAT(Call([&] { Hdf5Reader(folder / "empty"); }), ThrowsMessage<Error>(HasSubstr("got 0 bytes")));
+  EXPECT_THAT(Call([&] { Hdf5Reader(folder / "signature"); }), ThrowsMessage<Error>(HasSubstr("/signature: ")));
+  EXPECT_THAT(Call([&] { Hdf5Reader(folder / "none"); }), ThrowsMessage<Error>(HasSubstr("no such file")));
+  EXPECT_THAT(Call([&] { Hdf5Reader(folder.path()); }), ThrowsMessage<Error>(HasSubstr("got a folder")));
 }
 
 // A file with one dataset, no hash, and this mark.
@@ -245,9 +249,9 @@ TEST(Hdf5Reader, VerifyWantsTheMarkAndAHashOnEveryDataset) {
   const TemporaryFolder folder;
   PutMarked(folder / "marked.h5", 1);
   PutMarked(folder / "not.h5", 0);
-  EXPECT_THAT([&] { Hdf5Reader(folder / "marked.h5").Verify(); },
+  EXPECT_THAT(Call([&] { Hdf5Reader(folder / "marked.h5").Verify(); }),
               ThrowsMessage<Error>(HasSubstr("'x': has no SHA-256")));
-  EXPECT_THAT([&] { Hdf5Reader(folder / "not.h5").Verify(); },
+  EXPECT_THAT(Call([&] { Hdf5Reader(folder / "not.h5").Verify(); }),
               ThrowsMessage<Error>(HasSubstr("not.h5: not marked complete")));
 }
 
@@ -267,7 +271,8 @@ TEST(Hdf5Reader, ADatasetThatIsGoneOrRenamedIsMissed) {
                                       : H5Lmove(file, "sums", file, name, H5P_DEFAULT, H5P_DEFAULT);
     H5Fclose(file);
     ASSERT_GE(done, 0);
-    EXPECT_THAT([&] { Hdf5Reader(folder / "a.h5").Verify(); }, ThrowsMessage<Error>(HasSubstr("a dataset is missing")));
+    EXPECT_THAT(Call([&] { Hdf5Reader(folder / "a.h5").Verify(); }),
+                ThrowsMessage<Error>(HasSubstr("a dataset is missing")));
   }
 }
 
@@ -293,7 +298,7 @@ TEST(Hdf5Reader, HoldsToTheHashWhatIsCompressedAndSaysWhatHasNone) {
   EXPECT_EQ(Hdf5Reader(folder / "a.h5").Read<float>("x"), values);
   EXPECT_THAT(notices, testing::IsEmpty());
   put(std::string(64, '0').c_str());
-  EXPECT_THAT([&] { (void)Hdf5Reader(folder / "a.h5").Read<float>("x"); },
+  EXPECT_THAT(Call([&] { (void)Hdf5Reader(folder / "a.h5").Read<float>("x"); }),
               ThrowsMessage<Error>(HasSubstr("'x': damaged: got SHA-256")));
   put(nullptr);
   EXPECT_EQ(Hdf5Reader(folder / "a.h5").Read<float>("x"), values);
@@ -306,7 +311,7 @@ TEST(Hdf5Reader, RunsNoFilterButDeflateAndShuffle) {
   const TemporaryFolder folder;
   const std::vector<int64_t> ids = Ids();
   PutChunked(folder / "a.h5", ids, [](hid_t create) { H5Pset_fletcher32(create); });
-  EXPECT_THAT([&] { (void)Hdf5Reader(folder / "a.h5").Read<int64_t>("input_ids"); },
+  EXPECT_THAT(Call([&] { (void)Hdf5Reader(folder / "a.h5").Read<int64_t>("input_ids"); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("got HDF5 filter 3"), HasSubstr("try saving it without"))));
 }
 
@@ -322,7 +327,7 @@ TEST(Hdf5Reader, GroupsInGroupsWithoutEndAreRefused) {
     }
     H5Gclose(group);
   }
-  EXPECT_THAT([&] { (void)Hdf5Reader(folder / "a.h5").datasets(); },
+  EXPECT_THAT(Call([&] { (void)Hdf5Reader(folder / "a.h5").datasets(); }),
               ThrowsMessage<Error>(HasSubstr("nested deeper than 32")));
 }
 
@@ -343,7 +348,7 @@ TEST(Hdf5Reader, OpensBesideOthersInEitherOrder) {
   }
   H5Pset_file_locking(access_list, true, false);  // h5py's locking=True, which is not its default
   const hid_t strict = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access_list);
-  EXPECT_THAT([&] { (void)Hdf5Reader{path}; },
+  EXPECT_THAT(Call([&] { (void)Hdf5Reader{path}; }),
               ThrowsMessage<Error>(HasSubstr("a.h5: is open in this process with another way of locking")));
   H5Fclose(strict);
   H5Pclose(access_list);

@@ -11,6 +11,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -89,11 +90,14 @@ TEST(Hdf5, AttributesAreReadBack) {
   EXPECT_TRUE(reader.HasAttribute("", "schema"));
   EXPECT_FALSE(reader.HasAttribute("", "none"));
   EXPECT_FALSE(reader.HasAttribute("none", "schema"));
-  EXPECT_THAT([&] { reader.StringAttribute("group/x", "count"); },
+  EXPECT_THAT(Call([&] { reader.StringAttribute("group/x", "count"); }),
               ThrowsMessage<Error>(HasSubstr("attribute 'count': expected a string")));
-  EXPECT_THAT([&] { reader.IntAttribute("group/x", "scale"); }, ThrowsMessage<Error>(HasSubstr("expected an integer")));
-  EXPECT_THAT([&] { reader.DoubleAttribute("group/x", "count"); }, ThrowsMessage<Error>(HasSubstr("expected a float")));
-  EXPECT_THAT([&] { reader.IntAttribute("", "none"); }, ThrowsMessage<Error>(HasSubstr("attribute 'none': not there")));
+  EXPECT_THAT(Call([&] { reader.IntAttribute("group/x", "scale"); }),
+              ThrowsMessage<Error>(HasSubstr("expected an integer")));
+  EXPECT_THAT(Call([&] { reader.DoubleAttribute("group/x", "count"); }),
+              ThrowsMessage<Error>(HasSubstr("expected a float")));
+  EXPECT_THAT(Call([&] { reader.IntAttribute("", "none"); }),
+              ThrowsMessage<Error>(HasSubstr("attribute 'none': not there")));
 }
 
 // A file with what files have, small enough to damage every byte of it in turn.
@@ -158,7 +162,7 @@ TEST(Hdf5Damage, AnyCutIsRefused) {
     EXPECT_EQ(DigestIfSound(folder / "b.h5"), "") << size;
   }
   PutFile(folder / "b.h5", std::string_view(whole).substr(0, whole.size() - 1));
-  EXPECT_THAT([&] { Hdf5Reader(folder / "b.h5"); },
+  EXPECT_THAT(Call([&] { Hdf5Reader(folder / "b.h5"); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("cut short"), HasSubstr("truncated file"))));
 }
 
@@ -170,7 +174,7 @@ TEST(Hdf5Damage, NamesTheDatasetThatIsDamaged) {
   bytes[codes + 4] = 0;
   PutFile(folder / "a.h5", bytes);
   const Hdf5Reader reader(folder / "a.h5");
-  EXPECT_THAT([&] { reader.Verify(); },
+  EXPECT_THAT(Call([&] { reader.Verify(); }),
               ThrowsMessage<Error>(
                   AllOf(HasSubstr("a.h5: dataset 'layer.0/codes': damaged: got SHA-256 "), HasSubstr("expected "))));
   EXPECT_THROW((void)reader.Bytes("layer.0/codes"), Error);  // refused once, refused again

@@ -12,6 +12,7 @@
 #include "quant/file/hdf5.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -76,19 +77,19 @@ TEST(Hdf5Writer, RefusesRowsThatAreNotThereOrWereForgotten) {
   const std::vector<float> row(3);
   Hdf5Writer writer(folder / "a.h5");
   writer.CreateDataset("x", DType::kF32, {2, 3});
-  EXPECT_THAT([&] { writer.WriteRows("x", 2, 1, row.data()); },
+  EXPECT_THAT(Call([&] { writer.WriteRows("x", 2, 1, row.data()); }),
               ThrowsMessage<Error>(HasSubstr("'x': got 1 rows at 2, expected inside its 2")));
   EXPECT_THROW(writer.WriteRows("x", -1, 1, row.data()), Error);
   EXPECT_THROW(writer.WriteRows("x", 0, -1, row.data()), Error);
   EXPECT_THROW(writer.WriteRows("x", 1, INT64_MAX, row.data()), Error);
-  EXPECT_THAT([&] { writer.WriteAt("x", 5, 2, row.data()); },
+  EXPECT_THAT(Call([&] { writer.WriteAt("x", 5, 2, row.data()); }),
               ThrowsMessage<Error>(HasSubstr("'x': got 2 values at 5, expected inside its 6")));
   EXPECT_THROW(writer.WriteAt("x", -1, 1, row.data()), Error);
   EXPECT_THROW(writer.WriteAt("x", 1, INT64_MAX, row.data()), Error);
-  EXPECT_THAT([&] { writer.WriteRows("y", 0, 1, row.data()); },
+  EXPECT_THAT(Call([&] { writer.WriteRows("y", 0, 1, row.data()); }),
               ThrowsMessage<Error>(HasSubstr("'y': not created yet")));
   writer.WriteRows("x", 0, 1, row.data());
-  EXPECT_THAT([&] { writer.Commit(); }, ThrowsMessage<Error>(HasSubstr("'x': got 3 of its 6 values")));
+  EXPECT_THAT(Call([&] { writer.Commit(); }), ThrowsMessage<Error>(HasSubstr("'x': got 3 of its 6 values")));
   EXPECT_FALSE(std::filesystem::exists(folder / "a.h5"));
 }
 
@@ -141,40 +142,41 @@ TEST(Hdf5Writer, RefusesBadNamesTypesAndShapes) {
   const TemporaryFolder folder;
   Hdf5Writer writer(folder / "a.h5");
   for (const std::string name : {"", "/", "/a", "a/", "a//b", ".", "a/../b", "a/."}) {
-    EXPECT_THAT([&] { writer.CreateDataset(name, DType::kF32, {1}); },
+    EXPECT_THAT(Call([&] { writer.CreateDataset(name, DType::kF32, {1}); }),
                 ThrowsMessage<Error>(HasSubstr("got the dataset name")))
         << name;
   }
   EXPECT_THROW(writer.CreateDataset(std::string("a\0b", 3), DType::kF32, {1}), Error);
-  EXPECT_THAT([&] { writer.CreateDataset("x", DType::kF16, {1}); },
+  EXPECT_THAT(Call([&] { writer.CreateDataset("x", DType::kF16, {1}); }),
               ThrowsMessage<Error>(HasSubstr("'x': got dtype F16")));
-  EXPECT_THAT([&] { writer.CreateDataset("x", DType::kF32, {-1}); },
+  EXPECT_THAT(Call([&] { writer.CreateDataset("x", DType::kF32, {-1}); }),
               ThrowsMessage<Error>(HasSubstr("'x': got shape [-1]")));
   EXPECT_THROW(writer.CreateDataset("x", DType::kF32, {INT64_MAX, 2}), Error);
   EXPECT_THROW(writer.CreateDataset("x", DType::kF32, std::vector<int64_t>(40, 1)), Error);  // HDF5 goes to 32
   writer.CreateDataset("y", DType::kF32, {0});
-  EXPECT_THAT([&] { writer.CreateDataset("y", DType::kF32, {1}); },
+  EXPECT_THAT(Call([&] { writer.CreateDataset("y", DType::kF32, {1}); }),
               ThrowsMessage<Error>(HasSubstr("'y': created twice")));
   EXPECT_THROW(writer.CreateDataset("y/z", DType::kF32, {1}), Error);  // y is no group
-  EXPECT_THAT([&] { writer.WriteDataset<float>("z", {3}, std::vector<float>(2)); },
+  EXPECT_THAT(Call([&] { writer.WriteDataset<float>("z", {3}, std::vector<float>(2)); }),
               ThrowsMessage<Error>(HasSubstr("'z': got 2 values for shape [3]")));
 }
 
 TEST(Hdf5Writer, RefusesBadAttributes) {
   const TemporaryFolder folder;
   Hdf5Writer writer(folder / "a.h5");
-  EXPECT_THAT([&] { writer.SetAttribute("", "k", std::string("a\0b", 3)); },
+  EXPECT_THAT(Call([&] { writer.SetAttribute("", "k", std::string("a\0b", 3)); }),
               ThrowsMessage<Error>(HasSubstr("text with a NUL")));
-  EXPECT_THAT([&] { writer.SetAttribute("none", "k", 1.0); }, ThrowsMessage<Error>(HasSubstr("no such object")));
+  EXPECT_THAT(Call([&] { writer.SetAttribute("none", "k", 1.0); }), ThrowsMessage<Error>(HasSubstr("no such object")));
   for (const std::string key : {"", "sha256", "complete"}) {
-    EXPECT_THAT([&] { writer.SetAttribute("", key, 1.0); }, ThrowsMessage<Error>(HasSubstr("the name is taken")));
+    EXPECT_THAT(Call([&] { writer.SetAttribute("", key, 1.0); }), ThrowsMessage<Error>(HasSubstr("the name is taken")));
   }
 }
 
 TEST(Hdf5Writer, NamesTheReasonForABadTarget) {
   const TemporaryFolder folder;
-  EXPECT_THAT([&] { Hdf5Writer(folder / "none/a.h5"); }, ThrowsMessage<Error>(HasSubstr("no folder")));
-  EXPECT_THAT([&] { Hdf5Writer(folder.path()); }, ThrowsMessage<Error>(HasSubstr("folder or device has that name")));
+  EXPECT_THAT(Call([&] { Hdf5Writer(folder / "none/a.h5"); }), ThrowsMessage<Error>(HasSubstr("no folder")));
+  EXPECT_THAT(Call([&] { Hdf5Writer(folder.path()); }),
+              ThrowsMessage<Error>(HasSubstr("folder or device has that name")));
 }
 
 // Wherever the disk fills up: while rows are written, while the file is sealed, or as it is closed.
@@ -191,12 +193,11 @@ TEST(Hdf5Writer, AFullDiskIsAnErrorAndLeavesNothing) {
   const auto size = static_cast<rlim_t>(std::filesystem::file_size(folder / "a.h5"));
   std::filesystem::remove(folder / "a.h5");
   for (rlim_t limit = 0; limit < size; limit += 2000) {
-    EXPECT_THAT(
-        [&] {
-          const FileSizeLimit full(limit);
-          write();
-        },
-        ThrowsMessage<Error>(HasSubstr("a.h5: writing failed: File too large; try freeing space")))
+    EXPECT_THAT(Call([&] {
+                  const FileSizeLimit full(limit);
+                  write();
+                }),
+                ThrowsMessage<Error>(HasSubstr("a.h5: writing failed: File too large; try freeing space")))
         << limit;
     EXPECT_THAT(folder.Names(), IsEmpty());
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/file/json_integer.h"
+#include "tests/support/call.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ TEST(JsonInteger, WhatDoesNotIsRefused) {
   for (const char* text :
        {"4294967297", "-2147483649", "18446744073709551615", "1.5", "1.0", "true", "\"1\"", "null"}) {
     EXPECT_THAT(
-        [&] { IntegerOf<int32_t>(Json::parse(text), "k"); },
+        Call([&] { IntegerOf<int32_t>(Json::parse(text), "k"); }),
         ThrowsMessage<Error>(HasSubstr(std::string("k: got ") + text + ", expected an integer from -2147483648")));
   }
   EXPECT_THROW(IntegerOf<uint32_t>(Json(-1), "k"), Error);

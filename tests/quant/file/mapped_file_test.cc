@@ -9,6 +9,7 @@
 
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -54,14 +55,14 @@ TEST(MappedFile, SaysWhatIsWrongWithAPath) {
   const TemporaryFolder folder;
   PutFile(folder / "a", "aaa");
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
-  EXPECT_THAT([&] { Open(folder / "none"); },
+  EXPECT_THAT(Call([&] { Open(folder / "none"); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("/none"), HasSubstr("no such file"))));
-  EXPECT_THAT([&] { Open(folder / "a/b"); }, ThrowsMessage<Error>(HasSubstr("no such file")));
-  EXPECT_THAT([&] { Open(folder.path()); },
+  EXPECT_THAT(Call([&] { Open(folder / "a/b"); }), ThrowsMessage<Error>(HasSubstr("no such file")));
+  EXPECT_THAT(Call([&] { Open(folder.path()); }),
               ThrowsMessage<Error>(AllOf(HasSubstr(folder.path().string()), HasSubstr("got a folder"))));
-  EXPECT_THAT([&] { Open(folder / "pipe"); }, ThrowsMessage<Error>(HasSubstr("got a pipe or device")));
-  EXPECT_THAT([&] { Open("/dev/zero"); }, ThrowsMessage<Error>(HasSubstr("got a pipe or device")));
-  EXPECT_THAT([&] { Open(folder / std::string(300, 'x')); },
+  EXPECT_THAT(Call([&] { Open(folder / "pipe"); }), ThrowsMessage<Error>(HasSubstr("got a pipe or device")));
+  EXPECT_THAT(Call([&] { Open("/dev/zero"); }), ThrowsMessage<Error>(HasSubstr("got a pipe or device")));
+  EXPECT_THAT(Call([&] { Open(folder / std::string(300, 'x')); }),
               ThrowsMessage<Error>(HasSubstr("cannot open: File name too long")));
 }
 
@@ -111,7 +112,7 @@ TEST(MappedFile, WhatIsWrongWithAPathIsSaidOfCopiesToo) {
   PutFile(folder / "a", "");
   const Copies copies;
   EXPECT_TRUE(MappedFile(folder / "a").bytes().empty());
-  EXPECT_THAT([&] { Open(folder.path()); }, ThrowsMessage<Error>(HasSubstr("got a folder")));
+  EXPECT_THAT(Call([&] { Open(folder.path()); }), ThrowsMessage<Error>(HasSubstr("got a folder")));
 }
 
 }  // namespace

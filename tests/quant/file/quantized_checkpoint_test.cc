@@ -12,6 +12,7 @@
 #include "quant/base/error.h"
 #include "quant/format/stored_code.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare {
@@ -107,7 +108,7 @@ TEST(QuantizedCheckpoint, GridsAndScalesOfSomethingElseAreRefused) {
     if (part.empty()) {
       EXPECT_NO_THROW(QuantizedCheckpoint(folder / "f.h5").Verify());
     } else {
-      EXPECT_THAT([&] { QuantizedCheckpoint(folder / "f.h5"); }, ThrowsMessage<Error>(HasSubstr(part)));
+      EXPECT_THAT(Call([&] { QuantizedCheckpoint(folder / "f.h5"); }), ThrowsMessage<Error>(HasSubstr(part)));
     }
   };
   using Floats = std::vector<float>;
@@ -154,7 +155,7 @@ TEST(QuantizedCheckpoint, ScalesThatNoQuantizerWritesAreSeenByVerify) {
     QuantizedMatrixBuffer matrix = RandomQuantized(Format::kInt8, 5, 96, 32, 1);
     matrix.Scales(2)[1] = bad;
     Write(folder / "q.h5", matrix.view());
-    EXPECT_THAT([&] { QuantizedCheckpoint(folder / "q.h5").Verify(); },
+    EXPECT_THAT(Call([&] { QuantizedCheckpoint(folder / "q.h5").Verify(); }),
                 ThrowsMessage<Error>(AllOf(HasSubstr(kName), HasSubstr("row 2, group 1: got scale"))));
   }
 }
@@ -183,7 +184,7 @@ TEST(QuantizedCheckpoint, InconsistentPartsAreRefused) {
   const TemporaryFolder folder;
   const auto refused = [&](const Foreign& foreign, const std::string& part) {
     foreign.Write(folder / "f.h5");
-    EXPECT_THAT([&] { QuantizedCheckpoint file(folder / "f.h5"); }, ThrowsMessage<Error>(HasSubstr(part)));
+    EXPECT_THAT(Call([&] { QuantizedCheckpoint file(folder / "f.h5"); }), ThrowsMessage<Error>(HasSubstr(part)));
   };
   Foreign{}.Write(folder / "f.h5");
   EXPECT_NO_THROW(QuantizedCheckpoint(folder / "f.h5"));

@@ -10,6 +10,7 @@
 #include "quant/base/formatted.h"
 #include "tests/quant/file/safetensors_bytes.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -26,7 +27,7 @@ std::string WithEntry(const std::string& members) {
 }
 
 void ExpectHeaderRefused(const std::string& text, const std::string& why) {
-  EXPECT_THAT([&] { ParseSafetensorsHeader(text, "file"); },
+  EXPECT_THAT(Call([&] { ParseSafetensorsHeader(text, "file"); }),
               ThrowsMessage<Error>(AllOf(StartsWith("file: "), HasSubstr(why))))
       << text;
 }
@@ -153,7 +154,7 @@ std::string Entry(const std::string& name, const std::string& dtype, const std::
 }
 
 void ExpectRefused(const std::string& file, const std::string& why, const std::string& more = "") {
-  EXPECT_THAT([&] { ParseSafetensors(AsBytes(file), "file"); },
+  EXPECT_THAT(Call([&] { ParseSafetensors(AsBytes(file), "file"); }),
               ThrowsMessage<Error>(AllOf(StartsWith("file: "), HasSubstr(why), HasSubstr(more))));
 }
 
@@ -266,9 +267,9 @@ TEST(Safetensors, NamesTheFile) {
   const TemporaryFolder folder;
   PutFile(folder / "cut.safetensors", SafetensorsBytes(kAb, 28));
   EXPECT_THAT(
-      [&] { Safetensors(folder / "cut.safetensors"); },
+      Call([&] { Safetensors(folder / "cut.safetensors"); }),
       ThrowsMessage<Error>(AllOf(StartsWith((folder / "cut.safetensors").string()), HasSubstr("1 bytes short"))));
-  EXPECT_THAT([&] { Safetensors(folder / "none.safetensors"); }, ThrowsMessage<Error>(HasSubstr("no such file")));
+  EXPECT_THAT(Call([&] { Safetensors(folder / "none.safetensors"); }), ThrowsMessage<Error>(HasSubstr("no such file")));
 }
 
 // Damage is refused or does not matter: what is read is then what was there, but for bytes that carry no rule (names,

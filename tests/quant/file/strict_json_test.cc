@@ -8,6 +8,7 @@
 
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -26,25 +27,26 @@ TEST(StrictJson, ReadsWhatIsSane) {
 }
 
 TEST(StrictJson, RefusesTheSameKeyTwice) {
-  EXPECT_THAT([] { ParseJson(R"({"a": {"k": 1, "j": 2, "k": 3}})", "here"); },
+  EXPECT_THAT(Call([] { ParseJson(R"({"a": {"k": 1, "j": 2, "k": 3}})", "here"); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("here: "), HasSubstr("'k' twice"))));
-  EXPECT_THAT([] { ParseJson(R"({"k": {"k": 1}, "\u006b": 3})", "here"); },
+  EXPECT_THAT(Call([] { ParseJson(R"({"k": {"k": 1}, "\u006b": 3})", "here"); }),
               ThrowsMessage<Error>(HasSubstr("'k' twice")));
 }
 
 TEST(StrictJson, RefusesDepth) {
   EXPECT_NO_THROW(ParseJson(Nested(32), "here"));
-  EXPECT_THAT([] { ParseJson(Nested(33), "here"); }, ThrowsMessage<Error>(HasSubstr("nested 32 deep")));
-  EXPECT_THAT([] { ParseJson(std::string(10'000'000, '['), "here"); },
+  EXPECT_THAT(Call([] { ParseJson(Nested(33), "here"); }), ThrowsMessage<Error>(HasSubstr("nested 32 deep")));
+  EXPECT_THAT(Call([] { ParseJson(std::string(10'000'000, '['), "here"); }),
               ThrowsMessage<Error>(HasSubstr("nested 32 deep")));
   EXPECT_THROW(ParseJson(R"({"a":)" + Nested(32) + "}", "here"), Error);
 }
 
 TEST(StrictJson, RefusesWhatIsNotJson) {
   for (const std::string text : {"", "{", "{\"a\"", "{} x", "nan", "{\"a\": 01}", "\"\xff\"", "[1,]"}) {
-    EXPECT_THAT([&] { ParseJson(text, "here"); }, ThrowsMessage<Error>(HasSubstr("here: not valid JSON: "))) << text;
+    EXPECT_THAT(Call([&] { ParseJson(text, "here"); }), ThrowsMessage<Error>(HasSubstr("here: not valid JSON: ")))
+        << text;
   }
-  EXPECT_THAT([] { ParseJson(std::string("{}\0{", 4), "here"); }, ThrowsMessage<Error>(HasSubstr("NUL")));
+  EXPECT_THAT(Call([] { ParseJson(std::string("{}\0{", 4), "here"); }), ThrowsMessage<Error>(HasSubstr("NUL")));
 }
 
 TEST(StrictJson, ReadsFiles) {
@@ -52,8 +54,8 @@ TEST(StrictJson, ReadsFiles) {
   PutFile(folder / "a.json", "[1]");
   PutFile(folder / "b.json", "[1");
   EXPECT_EQ(ReadJson(folder / "a.json")[0], 1);
-  EXPECT_THAT([&] { ReadJson(folder / "b.json"); }, ThrowsMessage<Error>(HasSubstr("b.json: not valid JSON")));
-  EXPECT_THAT([&] { ReadJson(folder / "c.json"); }, ThrowsMessage<Error>(HasSubstr("no such file")));
+  EXPECT_THAT(Call([&] { ReadJson(folder / "b.json"); }), ThrowsMessage<Error>(HasSubstr("b.json: not valid JSON")));
+  EXPECT_THAT(Call([&] { ReadJson(folder / "c.json"); }), ThrowsMessage<Error>(HasSubstr("no such file")));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "quant/base/error.h"
 #include "quant/file/checkpoint.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -24,7 +25,7 @@ class TensorNamesTest : public testing::Test {
     return *TensorNamesFile::In(folder_ / ".");
   }
   void Refuses(const std::string& text, const std::string& why, const std::vector<std::string>& stored = {}) {
-    EXPECT_THAT([&] { Put(text).OursOf(stored); },
+    EXPECT_THAT(Call([&] { Put(text).OursOf(stored); }),
                 ThrowsMessage<Error>(testing::AllOf(HasSubstr("tensor-names.json: "), HasSubstr(why))))
         << text;
   }

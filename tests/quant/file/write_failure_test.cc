@@ -9,6 +9,7 @@
 
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -16,17 +17,18 @@ namespace {
 using testing::ThrowsMessage;
 
 TEST(WriteFailure, NamesThePathTheReasonAndSomethingToTry) {
-  EXPECT_THAT([] { FailToCreate("a/b", EACCES); },
+  EXPECT_THAT(Call([] { FailToCreate("a/b", EACCES); }),
               ThrowsMessage<Error>("a/b: cannot write: Permission denied; try checking the folder's permissions, or "
                                    "write to another"));
-  EXPECT_THAT([] { FailToCreate("a/b", ENAMETOOLONG); },
+  EXPECT_THAT(Call([] { FailToCreate("a/b", ENAMETOOLONG); }),
               ThrowsMessage<Error>("a/b: cannot write: File name too long; try a shorter one"));
-  EXPECT_THAT([] { FailToWrite("a/b", ENOSPC); },
+  EXPECT_THAT(Call([] { FailToWrite("a/b", ENOSPC); }),
               ThrowsMessage<Error>("a/b: writing failed: No space left on device; try freeing space there, or write to "
                                    "another folder"));
-  EXPECT_THAT([] { FailToOpenFolderOf("a/b", ENOENT); },
+  EXPECT_THAT(Call([] { FailToOpenFolderOf("a/b", ENOENT); }),
               ThrowsMessage<Error>("a/b: cannot write: no folder a; try mkdir -p first"));
-  EXPECT_THAT([] { FailToOpenFolderOf("a/b", ENOTDIR); }, ThrowsMessage<Error>("a/b: cannot write: a is not a folder"));
+  EXPECT_THAT(Call([] { FailToOpenFolderOf("a/b", ENOTDIR); }),
+              ThrowsMessage<Error>("a/b: cannot write: a is not a folder"));
 }
 
 TEST(WriteFailure, AFolderThatCannotBeSyncedIsNone) {

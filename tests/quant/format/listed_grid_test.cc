@@ -13,6 +13,7 @@
 #include "quant/base/formatted.h"
 #include "quant/format/format.h"
 #include "quant/format/round.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -30,7 +31,7 @@ TEST(ListedGrid, IsNumbersWithBlanksOrEndsOfLinesBetween) {
 
 TEST(ListedGrid, InvalidGridsAreRefused) {
   const auto refused = [](const std::string& text, const char* says) {
-    EXPECT_THAT([&] { ParseGrid(text, "f"); }, ThrowsMessage<Error>(HasSubstr(says))) << text;
+    EXPECT_THAT(Call([&] { ParseGrid(text, "f"); }), ThrowsMessage<Error>(HasSubstr(says))) << text;
   };
   refused("", "f: got 0 values, expected 2 to 256; try -1 0 1, separated by blanks");
   refused("3", "f: got 1 values, expected 2 to 256");
@@ -58,7 +59,7 @@ TEST(ListedGrid, TheNameIsTheList) {
   EXPECT_EQ(Info(format).name, name);
   EXPECT_EQ(ParseFormat(name), format);
   EXPECT_NE(ParseFormat("grid(0 1)"), format);
-  EXPECT_THAT([] { ListedFormat("grid(0 1"); }, ThrowsMessage<Error>(HasSubstr("got no ')'")));
+  EXPECT_THAT(Call([] { ListedFormat("grid(0 1"); }), ThrowsMessage<Error>(HasSubstr("got no ')'")));
 }
 
 TEST(ListedGrid, ItsInfoIsLikeATableRow) {

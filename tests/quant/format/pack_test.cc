@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -81,23 +82,28 @@ TEST(Pack, Int6Layout) {
 TEST(Pack, RefusesInvalidCodes) {
   const std::vector<int8_t> codes = {0, -8};
   std::vector<uint8_t> packed(32);
-  EXPECT_THAT([&] { Pack<int8_t>(Format::kInt4, codes, packed); }, ThrowsMessage<Error>(HasSubstr("code -8 at 1")));
+  EXPECT_THAT(Call([&] { Pack<int8_t>(Format::kInt4, codes, packed); }),
+              ThrowsMessage<Error>(HasSubstr("code -8 at 1")));
   std::vector<int8_t> back(2);
-  EXPECT_THAT([&] { Unpack<int8_t>(Format::kInt4, packed, back); }, ThrowsMessage<Error>(HasSubstr("code -8 at 0")));
+  EXPECT_THAT(Call([&] { Unpack<int8_t>(Format::kInt4, packed, back); }),
+              ThrowsMessage<Error>(HasSubstr("code -8 at 0")));
   std::vector<uint8_t> tail(32, 0x88);
   tail[5] = 0x89;
-  EXPECT_THAT([&] { Unpack<int8_t>(Format::kInt4, tail, back); }, ThrowsMessage<Error>(HasSubstr("after the last")));
+  EXPECT_THAT(Call([&] { Unpack<int8_t>(Format::kInt4, tail, back); }),
+              ThrowsMessage<Error>(HasSubstr("after the last")));
   const std::vector<uint8_t> bytes = {0x80, 0};
-  EXPECT_THAT([&] { Unpack<int8_t>(Format::kInt8, bytes, back); }, ThrowsMessage<Error>(HasSubstr("code -128 at 0")));
+  EXPECT_THAT(Call([&] { Unpack<int8_t>(Format::kInt8, bytes, back); }),
+              ThrowsMessage<Error>(HasSubstr("code -128 at 0")));
 }
 
 TEST(Pack, RefusesSizesAndTypesThatDisagree) {
   std::vector<uint8_t> packed(31);
   const std::vector<int8_t> codes(2);
-  EXPECT_THAT([&] { Pack<int8_t>(Format::kInt4, codes, packed); },
+  EXPECT_THAT(Call([&] { Pack<int8_t>(Format::kInt4, codes, packed); }),
               ThrowsMessage<Error>(HasSubstr("31 bytes for 2 codes, expected 32")));
-  EXPECT_THAT([&] { Pack<int8_t>(Format::kU4, codes, packed); }, ThrowsMessage<Error>(HasSubstr("u4 for signed")));
-  EXPECT_THAT([&] { Pack<int8_t>(Format::kF32, codes, packed); }, ThrowsMessage<Error>(HasSubstr("f32")));
+  EXPECT_THAT(Call([&] { Pack<int8_t>(Format::kU4, codes, packed); }),
+              ThrowsMessage<Error>(HasSubstr("u4 for signed")));
+  EXPECT_THAT(Call([&] { Pack<int8_t>(Format::kF32, codes, packed); }), ThrowsMessage<Error>(HasSubstr("f32")));
 }
 
 }  // namespace

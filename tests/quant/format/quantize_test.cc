@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -44,12 +45,12 @@ TEST(Quantize, AllZeros) {
 }
 
 TEST(Quantize, RefusesValuesWithoutACode) {
-  EXPECT_THAT([] { Codes({1, std::numeric_limits<float>::infinity()}, Format::kInt8); },
+  EXPECT_THAT(Call([] { Codes({1, std::numeric_limits<float>::infinity()}, Format::kInt8); }),
               ThrowsMessage<Error>(HasSubstr("inf at 1")));
-  EXPECT_THAT([] { Codes({std::numeric_limits<float>::quiet_NaN()}, Format::kInt8); },
+  EXPECT_THAT(Call([] { Codes({std::numeric_limits<float>::quiet_NaN()}, Format::kInt8); }),
               ThrowsMessage<Error>(HasSubstr("at 0")));
-  EXPECT_THAT([] { Codes({-1}, Format::kU8); }, ThrowsMessage<Error>(HasSubstr("below 0")));
-  EXPECT_THAT([] { Codes({1}, Format::kF32); }, ThrowsMessage<Error>(HasSubstr("f32")));
+  EXPECT_THAT(Call([] { Codes({-1}, Format::kU8); }), ThrowsMessage<Error>(HasSubstr("below 0")));
+  EXPECT_THAT(Call([] { Codes({1}, Format::kF32); }), ThrowsMessage<Error>(HasSubstr("f32")));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "quant/base/error.h"
 #include "quant/format/pack.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -44,7 +45,7 @@ TEST(QuantizedMatrix, RowsThatStandForNoFiniteValuesAreRefusedByName) {
                             std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
       scale = bad;
       EXPECT_THAT(
-          [&] { DequantizeRow(matrix.view(), 1, y, "file: 'w'"); },
+          Call([&] { DequantizeRow(matrix.view(), 1, y, "file: 'w'"); }),
           testing::ThrowsMessage<Error>(testing::AllOf(testing::StartsWith("file: 'w': row 1, group 1: got scale "),
                                                        testing::HasSubstr("expected 0 or more"))));
     }
@@ -56,7 +57,7 @@ TEST(QuantizedMatrix, ACodeThatTheFormatDoesNotHaveIsRefusedByName) {
   std::fill_n(matrix.Codes(0), matrix.view().RowBytes(), uint8_t{0});  // code -8
   matrix.Scales(0)[0] = 1.0f;
   float y[64];
-  EXPECT_THAT([&] { DequantizeRow(matrix.view(), 0, y, "file: 'w'"); },
+  EXPECT_THAT(Call([&] { DequantizeRow(matrix.view(), 0, y, "file: 'w'"); }),
               testing::ThrowsMessage<Error>(testing::StartsWith("file: 'w': row 0: pack int4: got code -8 at 0")));
 }
 

@@ -10,6 +10,7 @@
 #include "quant/base/formatted.h"
 #include "quant/plan/plan.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -40,13 +41,13 @@ TEST(GridFiles, InvalidGridsAreRefusedWithTheirFile) {
   const std::string path = (folder / "f").string();
   const auto refused = [&](const std::string& content, const std::string& says) {
     PutFile(folder / "f", content);
-    EXPECT_THAT([&] { WithGridFiles(Formatted("q=grid({})/token", path)); },
+    EXPECT_THAT(Call([&] { WithGridFiles(Formatted("q=grid({})/token", path)); }),
                 ThrowsMessage<Error>(HasSubstr(path + says)));
   };
   refused("1 0", ", value 2: got 0 after 1, expected rising values, each once; try sorting them");
   refused("", ": got 0 values, expected 2 to 256");
   refused(std::string(70000, ' '), ": got 70000 bytes, expected the 2 to 256 numbers of a grid");
-  EXPECT_THAT([&] { WithGridFiles("q=grid(no/such.txt)/token"); },
+  EXPECT_THAT(Call([&] { WithGridFiles("q=grid(no/such.txt)/token"); }),
               ThrowsMessage<Error>(HasSubstr("no/such.txt: no such file")));
 }
 

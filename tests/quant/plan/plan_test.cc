@@ -160,6 +160,8 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
   for (const Case& c : {
            Case{"wieghts=int4/group64", 1, "got 'wieghts', expected a site; the nearest is weights"},
            Case{"zz=int4/group64", 1, "got 'zz', expected one of weights linear_in embed q_proj.w"},
+           Case{"int3", 1, "got 'int3', expected a preset or a rule SITE=FORMAT; the nearest is int8"},
+           Case{"zz", 1, "got 'zz', expected one of int8 int6 int4 weights linear_in"},
            Case{",q=int8/token", 1, "got ',', expected one of weights"},
            Case{"q=int8/token,,k=f32", 14, "got ',', expected one of weights"},
            Case{"q=int8/token,", 14, "got the end, expected one of weights"},
@@ -336,7 +338,7 @@ std::string Mutated(std::string text, std::mt19937& random) {
 TEST(Plan, SurvivesMutations) {
   std::mt19937 random(20240607);
   int accepted = 0;
-  for (int i = 0; i < 60000; ++i) {
+  for (int i = 0; i < 15000; ++i) {
     const std::string text = Mutated(kPlans[static_cast<size_t>(i) % kPlans.size()], random);
     try {
       const Plan plan = Plan::Parse(text);
@@ -356,7 +358,7 @@ TEST(Plan, SurvivesMutations) {
       ASSERT_LE(column, static_cast<int>(text.size()) + 1) << text;
     }
   }
-  EXPECT_GT(accepted, 1000);  // else the mutations only tested the first error
+  EXPECT_GT(accepted, 250);  // else the mutations only tested the first error
 }
 
 TEST(Plan, HasStaticScalesWhereARuleQuantizesWithThem) {

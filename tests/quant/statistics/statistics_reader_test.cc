@@ -34,7 +34,7 @@ TEST(StatisticsReader, ADamagedFileIsRefusedOrEqual) {
   const std::string whole = GetFile(path);
   std::mt19937 random(2);
   int refused = 0;
-  constexpr int kRounds = 200;
+  constexpr int kRounds = 100;
   for (int round = 0; round < kRounds; ++round) {
     std::string bytes = whole;
     bytes[random() % bytes.size()] ^= static_cast<char>(1 + random() % 255);

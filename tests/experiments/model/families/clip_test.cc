@@ -15,6 +15,7 @@
 #include "experiments/passes/model_input.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "tests/support/call.h"
 #include "tests/support/compare.h"
 #include "tests/support/golden.h"
 
@@ -111,11 +112,12 @@ TEST(ClipTest, ConfigurationsThatContradictThemselvesAreRefused) {
     return ParseConfig(text, "here");
   };
   EXPECT_EQ(parse(R"("num_attention_heads": 4, "image_size": 24, "patch_size": 6)").max_positions, 17);
-  EXPECT_THAT([&] { parse(R"("num_attention_heads": 4, "image_size": 24, "patch_size": 7)"); },
+  EXPECT_EQ(parse(R"("num_attention_heads": 4, "head_dim": 9)").head_dim, 9);  // odd: nothing rotates pairs
+  EXPECT_THAT(Call([&] { parse(R"("num_attention_heads": 4, "image_size": 24, "patch_size": 7)"); }),
               ThrowsMessage<Error>(HasSubstr("image_size: got 24, expected a multiple of patch_size 7")));
-  EXPECT_THAT([&] { parse(R"("num_attention_heads": 4, "hidden_act": "relu")"); },
+  EXPECT_THAT(Call([&] { parse(R"("num_attention_heads": 4, "hidden_act": "relu")"); }),
               ThrowsMessage<Error>(HasSubstr("hidden_act: got 'relu', expected gelu or quick_gelu")));
-  EXPECT_THAT([&] { parse(R"("num_attention_heads": 1, "head_dim": 32)"); },
+  EXPECT_THAT(Call([&] { parse(R"("num_attention_heads": 1, "head_dim": 32)"); }),
               ThrowsMessage<Error>(HasSubstr("num_attention_heads: got 1, expected an even number")));
 }
 
@@ -123,7 +125,7 @@ TEST(ClipTest, AVisionTowerWithoutImagesIsRefused) {
   Model tower(GoldenFolder("clip-vision"));
   TokenBatch batch;
   batch.Add(0, std::vector<int32_t>{0, 1});
-  EXPECT_THAT([&] { tower.Forward(batch); }, ThrowsMessage<Error>(HasSubstr("got token ids, expected images")));
+  EXPECT_THAT(Call([&] { tower.Forward(batch); }), ThrowsMessage<Error>(HasSubstr("got token ids, expected images")));
 }
 
 }  // namespace

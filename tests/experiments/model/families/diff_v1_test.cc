@@ -8,6 +8,7 @@
 #include "experiments/model/families/differential.h"
 #include "experiments/model/model.h"
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
@@ -63,7 +64,7 @@ TEST(DiffV1Test, AHeadNormWithoutWeight) {
   EditedCheckpoint checkpoint(GoldenFolder("diff-v1-mha"));
   std::erase_if(checkpoint.tensors, [](const auto& tensor) { return tensor.first.contains("subln"); });
   checkpoint.Write(folder / "m");
-  EXPECT_THAT([&] { Model model(folder / "m"); },
+  EXPECT_THAT(Call([&] { Model model(folder / "m"); }),
               ThrowsMessage<Error>(HasSubstr("'model.layers.0.self_attn.subln.weight': missing; expected shape [16]")));
   checkpoint.config["head_norm_weight"] = false;
   checkpoint.Write(folder / "n");
@@ -72,7 +73,7 @@ TEST(DiffV1Test, AHeadNormWithoutWeight) {
 
 TEST(DiffV1Test, ImpossibleValuesAreRefusedByKey) {
   const auto refuses = [](const char* key, const nlohmann::json& value, const char* why) {
-    EXPECT_THAT([&] { With(key, value); }, ThrowsMessage<Error>(HasSubstr(why))) << key;
+    EXPECT_THAT(Call([&] { With(key, value); }), ThrowsMessage<Error>(HasSubstr(why))) << key;
   };
   refuses("rotary_layout", "spiral", "c.json: rotary_layout: got 'spiral', expected half-split or interleaved");
   refuses("head_pairing", "thirds", "c.json: head_pairing: got 'thirds', expected adjacent or halves");

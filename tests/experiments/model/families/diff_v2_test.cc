@@ -13,6 +13,7 @@
 #include "experiments/model/sites_of_model.h"
 #include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/compare.h"
 #include "tests/support/golden.h"
@@ -80,10 +81,10 @@ TEST(DiffV2Test, PlansSimulateAndExecuteIt) {
       AllNear(logits("weights=int8/channel,linear_in=int8/token,lambda_proj.w=int8/channel,lambda_proj.in=int8/token",
                      Carrying::kExecuted),
               exact, 0.1));
-  EXPECT_THAT([&] { logits("lambda=u8/head", Carrying::kExecuted); },
+  EXPECT_THAT(Call([&] { logits("lambda=u8/head", Carrying::kExecuted); }),
               ThrowsMessage<Error>(HasSubstr("got a site without an integer kernel")));
   Model other(GoldenFolder("diffllama-mha"));
-  EXPECT_THAT([&] { PlanRun(Plan::Parse("lambda=u8/head"), Carrying::kSimulated, ModelSitesOf(other)); },
+  EXPECT_THAT(Call([&] { PlanRun(Plan::Parse("lambda=u8/head"), Carrying::kSimulated, ModelSitesOf(other)); }),
               ThrowsMessage<Error>(HasSubstr("got lambda, expected a site of this diffllama model, which has none")));
 }
 
@@ -110,7 +111,7 @@ TEST(DiffV2Test, QuantizedByEveryMethod) {
 TEST(DiffV2Test, MapsThatDoNotShareKeysAreRefused) {
   nlohmann::json json = EditedCheckpoint(GoldenFolder(kName)).config;
   json["num_key_value_heads"] = 8;
-  EXPECT_THAT([&] { ParseConfig(json.dump(), "c.json"); },
+  EXPECT_THAT(Call([&] { ParseConfig(json.dump(), "c.json"); }),
               ThrowsMessage<Error>(HasSubstr("c.json: num_attention_heads: got 8, expected a multiple of twice "
                                              "num_key_value_heads 8")));
 }

@@ -11,6 +11,7 @@
 #include "experiments/model/model.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
+#include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 
@@ -65,7 +66,7 @@ TEST(DiffLlamaTest, LambdaVectorsAreAsWideAsAHead) {
   vector.shape = {8};
   vector.bytes.resize(32);
   checkpoint.Write(folder / "m");
-  EXPECT_THAT([&] { Model model(folder / "m"); },
+  EXPECT_THAT(Call([&] { Model model(folder / "m"); }),
               ThrowsMessage<Error>(HasSubstr("model.layers.2.self_attn.lambda_k2': got shape [8], expected [16]")));
 }
 

@@ -13,6 +13,7 @@
 #include "experiments/model/plan_run.h"
 #include "experiments/model/sites_of_model.h"
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/compare.h"
 #include "tests/support/golden.h"
@@ -84,7 +85,7 @@ TEST(MotifTest, ImpossibleValuesAreRefusedByKey) {
   const auto refuses = [](const char* key, const nlohmann::json& value, const char* why) {
     nlohmann::json json = EditedCheckpoint(GoldenFolder("motif-gda")).config;
     json[key] = value;
-    EXPECT_THAT([&] { ParseConfig(json.dump(), "c.json"); }, ThrowsMessage<Error>(HasSubstr(why))) << key;
+    EXPECT_THAT(Call([&] { ParseConfig(json.dump(), "c.json"); }), ThrowsMessage<Error>(HasSubstr(why))) << key;
   };
   refuses("num_noise_heads", 3, "c.json: num_attention_heads: got 10, expected a multiple of num_noise_heads 3");
   refuses("num_noise_heads", 10, "c.json: num_attention_heads: got 10, expected a multiple of num_noise_heads 10");

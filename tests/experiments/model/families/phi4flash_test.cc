@@ -13,6 +13,7 @@
 #include "experiments/quantize/export.h"
 #include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/compare.h"
 #include "tests/support/family_config.h"
@@ -133,7 +134,7 @@ TEST(Phi4FlashTest, MissingTensorsAreNamed) {
     checkpoint.tensors.erase(name);
     checkpoint.Write(folder / "m");
     const std::string stem = std::string(name).substr(0, std::string(name).find(".weight"));
-    EXPECT_THAT([&] { Model(folder / "m"); }, ThrowsMessage<Error>(AllOf(HasSubstr(stem), HasSubstr("missing"))));
+    EXPECT_THAT(Call([&] { Model(folder / "m"); }), ThrowsMessage<Error>(AllOf(HasSubstr(stem), HasSubstr("missing"))));
   }
 }
 
@@ -221,14 +222,15 @@ TEST(Phi4FlashTest, ACacheHoldsSharedKeysOnce) {
   EXPECT_EQ(cache.tokens(), 3);
   EXPECT_EQ(cache.Layer(5).tokens(), 3);
   EXPECT_EQ(cache.Bytes(), scans + 3 * cache.Layer(5).Bytes());
-  EXPECT_THAT([&] { cache.Truncate(1); }, ThrowsMessage<Error>(HasSubstr("a scan, whose state does not go back")));
+  EXPECT_THAT(Call([&] { cache.Truncate(1); }),
+              ThrowsMessage<Error>(HasSubstr("a scan, whose state does not go back")));
 }
 
 TEST(Phi4FlashTest, RefusesCachesThatItCannotHave) {
   const ModelConfig c = LoadConfig(GoldenFolder(kName));
-  EXPECT_THAT([&] { SequenceCache(c, ParseCachePlan("keep=h2o/64")); },
+  EXPECT_THAT(Call([&] { SequenceCache(c, ParseCachePlan("keep=h2o/64")); }),
               ThrowsMessage<Error>(HasSubstr("keys that several layers share")));
-  EXPECT_THAT([&] { SequenceCache(c, ParseCachePlan("cache_k=int8/token+prerotary")); },
+  EXPECT_THAT(Call([&] { SequenceCache(c, ParseCachePlan("cache_k=int8/token+prerotary")); }),
               ThrowsMessage<Error>(HasSubstr("no rotary positions")));
 }
 
@@ -254,7 +256,7 @@ TEST(Phi4FlashTest, SharedKeysFollowTheirLayersRule) {
     EXPECT_GT(error, 0) << plan;
     EXPECT_LT(std::sqrt(apart), 0.6 * std::sqrt(error)) << plan;
   }
-  EXPECT_THAT([&] { Under(model, "k[l7]=int4/token", Carrying::kSimulated); },
+  EXPECT_THAT(Call([&] { Under(model, "k[l7]=int4/token", Carrying::kSimulated); }),
               ThrowsMessage<UsageError>(HasSubstr("got layers without k, expected some of layers 1, 3 and 5")));
 }
 
@@ -272,9 +274,9 @@ TEST(Phi4FlashTest, PlansReachTheScan) {
     EXPECT_NE(rounded, exact) << site;
     EXPECT_TRUE(AllNear(rounded, exact, 0.2)) << site;
   }
-  EXPECT_THAT([&] { Under(model, "scan.state=int8/tensor", Carrying::kSimulated); },
+  EXPECT_THAT(Call([&] { Under(model, "scan.state=int8/tensor", Carrying::kSimulated); }),
               ThrowsMessage<UsageError>(HasSubstr("later states follow from a token's rounded state")));
-  EXPECT_THAT([&] { Under(model, "scan.in=int8/token", Carrying::kExecuted); },
+  EXPECT_THAT(Call([&] { Under(model, "scan.in=int8/token", Carrying::kExecuted); }),
               ThrowsMessage<UsageError>(HasSubstr("without an integer kernel")));
 }
 

@@ -8,6 +8,7 @@
 #include "experiments/model/model.h"
 #include "experiments/plan/resolved_plan.h"
 #include "quant/base/formatted.h"
+#include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/family_config.h"
 #include "tests/support/logits.h"
@@ -43,7 +44,7 @@ TEST(Qwen3Test, GateRowsAreRowsOfQProj) {
     EditedCheckpoint checkpoint(GoldenFolder(golden));
     checkpoint.config[key] = false;
     checkpoint.Write(folder / golden);
-    EXPECT_THAT([&] { Model model(folder / golden); },
+    EXPECT_THAT(Call([&] { Model model(folder / golden); }),
                 ThrowsMessage<Error>(AllOf(HasSubstr(golden), HasSubstr("layers.0.self_attn.q_proj.weight"),
                                            HasSubstr(Formatted("got shape [{}, 32], expected [32, 32]", rows)))));
   }
@@ -67,16 +68,15 @@ TEST(Qwen3Test, NormsAndGatesAreSites) {
     EXPECT_GT(fine, 0) << golden;
   }
   for (const char* plan : {"q_norm=int4/token", "k_norm[h1]=int4/head"}) EXPECT_GT(EffectOf("qwen3", plan), 0) << plan;
-  EXPECT_THAT([] { EffectOf("qwen3", "attn_gate=u8/token"); },
+  EXPECT_THAT(Call([] { EffectOf("qwen3", "attn_gate=u8/token"); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("got attn_gate"), HasSubstr("try head_out"))));
-  EXPECT_THAT([] { EffectOf("qwen2", "q_norm=int8/token"); },
+  EXPECT_THAT(Call([] { EffectOf("qwen2", "q_norm=int8/token"); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("got q_norm"), HasSubstr("try q or k"))));
-  EXPECT_THAT(
-      [] {
-        const ModelSites sites = ModelSitesOf(LoadConfig(GoldenFolder("qwen3")));
-        ResolvedPlan(Plan::Parse("q_norm=int8/token"), sites, Carrying::kExecuted);
-      },
-      ThrowsMessage<Error>(HasSubstr("a site without an integer kernel")));
+  EXPECT_THAT(Call([] {
+                const ModelSites sites = ModelSitesOf(LoadConfig(GoldenFolder("qwen3")));
+                ResolvedPlan(Plan::Parse("q_norm=int8/token"), sites, Carrying::kExecuted);
+              }),
+              ThrowsMessage<Error>(HasSubstr("a site without an integer kernel")));
 }
 
 }  // namespace

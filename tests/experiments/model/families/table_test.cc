@@ -5,6 +5,7 @@
 #include "experiments/model/families/llama.h"
 #include "experiments/model/family.h"
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -15,7 +16,8 @@ using ::testing::ThrowsMessage;
 TEST(FamilyTableTest, AnUnknownNameIsRefusedWithTheKnownOnes) {
   EXPECT_EQ(&FamilyNamed("llama", "here"), &kLlama);
   EXPECT_EQ(&FamilyNamed("Motif", "here"), &FamilyNamed("motif", "here"));  // as its published checkpoints write it
-  EXPECT_THAT([] { FamilyNamed("gpt2", "here"); }, ThrowsMessage<Error>(HasSubstr("here: got 'gpt2', expected llama")));
+  EXPECT_THAT(Call([] { FamilyNamed("gpt2", "here"); }),
+              ThrowsMessage<Error>(HasSubstr("here: got 'gpt2', expected llama")));
 }
 
 }  // namespace

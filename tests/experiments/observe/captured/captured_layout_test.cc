@@ -6,6 +6,7 @@
 
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -76,13 +77,14 @@ TEST(CapturedLayout, InvalidLayoutsAreRefused) {
       {R"({"q": {"maps": "pairs"}})", "got 'pairs', expected interleaved or halves"},
       {R"({"q": {"axes": 3}})", "q.axes: got number, expected text"}};
   for (const auto& [text, message] : texts)
-    EXPECT_THAT([&] { Parse(text); }, ThrowsMessage<Error>(AllOf(HasSubstr("axes.json"), HasSubstr(message)))) << text;
+    EXPECT_THAT(Call([&] { Parse(text); }), ThrowsMessage<Error>(AllOf(HasSubstr("axes.json"), HasSubstr(message))))
+        << text;
   const CapturedLayout layout = Parse(R"({"q": {"maps": "halves"}})");
-  EXPECT_THAT([&] { (void)layout.Find({"q.0", DType::kF32, {2, 3, 5, 7}}, "f"); },
+  EXPECT_THAT(Call([&] { (void)layout.Find({"q.0", DType::kF32, {2, 3, 5, 7}}, "f"); }),
               ThrowsMessage<Error>(HasSubstr("f: q.0: got 3 heads, expected an even number")));
-  EXPECT_THAT([&] { (void)layout.Find({"k.0", DType::kF32, {5, 7}}, "f"); },
+  EXPECT_THAT(Call([&] { (void)layout.Find({"k.0", DType::kF32, {5, 7}}, "f"); }),
               ThrowsMessage<Error>(HasSubstr("f: k.0: got shape [5, 7], expected BHTC")));
-  EXPECT_THAT([&] { (void)layout.Find({"k.0", DType::kF32, {2, 0, 5, 7}}, "f"); },
+  EXPECT_THAT(Call([&] { (void)layout.Find({"k.0", DType::kF32, {2, 0, 5, 7}}, "f"); }),
               ThrowsMessage<Error>(HasSubstr("expected values")));
 }
 

@@ -9,6 +9,7 @@
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/arrays.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -67,11 +68,12 @@ TEST_F(CapturedMaskTest, PaddingHidesKeys) {
 
 TEST_F(CapturedMaskTest, HolesAndOtherShapesAreRefused) {
   const TestArray map = SomeArray({1, 1, 1, 3});
-  EXPECT_THAT([&] { Seen("probs.0", map, "m", {{"m", {{1, 3}, {1, 0, 1}}}}); },
+  EXPECT_THAT(Call([&] { Seen("probs.0", map, "m", {{"m", {{1, 3}, {1, 0, 1}}}}); }),
               ThrowsMessage<Error>(HasSubstr("probs.0: sequence 0: query 0 sees keys 0 and 2 but not 1")));
-  EXPECT_THAT([&] { Seen("probs.0", map, "m", {{"m", {{3}, {1, 1, 1}}}}); },
+  EXPECT_THAT(Call([&] { Seen("probs.0", map, "m", {{"m", {{3}, {1, 1, 1}}}}); }),
               ThrowsMessage<Error>(HasSubstr("mask m: got shape [3], expected [1, 3] or [1, 1, 3]")));
-  EXPECT_THAT([&] { Seen("probs.0", map, "m"); }, ThrowsMessage<Error>(HasSubstr("got no array 'm' for its mask")));
+  EXPECT_THAT(Call([&] { Seen("probs.0", map, "m"); }),
+              ThrowsMessage<Error>(HasSubstr("got no array 'm' for its mask")));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "quant/file/json.h"
 #include "tests/quant/file/temporary_folder.h"
 #include "tests/support/arrays.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -176,16 +177,16 @@ TEST_F(CapturedStatisticsTest, AStreamRefusesBadBatches) {
   const auto add = [](CapturedStream& stream, const char* name, const TestArray& array) {
     stream.Add({name, DType::kF32, array.shape}, std::as_bytes(std::span(array.values)));
   };
-  EXPECT_THAT([&] { CapturedStream("m", CapturedLayout(), {.formats = "int5/row"}, "1"); },
+  EXPECT_THAT(Call([&] { CapturedStream("m", CapturedLayout(), {.formats = "int5/row"}, "1"); }),
               ThrowsMessage<Error>(HasSubstr("--formats")));
   CapturedStream stream("m", CapturedLayout(), {}, "1");
   add(stream, "layer_out.0", a);
   add(stream, "layer_out.0", b);
-  EXPECT_THAT([&] { stream.Finish(folder_ / "stream.h5"); },
+  EXPECT_THAT(Call([&] { stream.Finish(folder_ / "stream.h5"); }),
               ThrowsMessage<Error>(HasSubstr("batch 1: got layer_out.0 of 0 heads and 8 channels, expected")));
   CapturedStream no_heads("m", CapturedLayout(), {.sites = "layer_out", .formats = "int8/head"}, "1");
   add(no_heads, "layer_out.0", a);
-  EXPECT_THAT([&] { add(no_heads, "layer_out.0", a); },
+  EXPECT_THAT(Call([&] { add(no_heads, "layer_out.0", a); }),
               ThrowsMessage<Error>(HasSubstr("--formats: int8/head: got none")));
 }
 

@@ -10,6 +10,7 @@
 
 #include "quant/base/error.h"
 #include "quant/format/round.h"
+#include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 #include "tests/support/simulated_plan.h"
 
@@ -97,7 +98,8 @@ TEST(RowChangeTest, HadamardSpreadsAndKeepsProducts) {
   of_k.Undo(0, keys.Row(0));
   for (size_t i = 0; i < 32; ++i) EXPECT_NEAR(k[i], before[i], 1e-4);
   const SiteBlock odd{.site = Site::kQ, .rows = 1, .first_columns = 3, .values = q.data(), .stride = 3};
-  EXPECT_THAT([&] { RowChange({.hadamard = true}, odd); }, ThrowsMessage<Error>(HasSubstr("hadamard: got 3 channels")));
+  EXPECT_THAT(Call([&] { RowChange({.hadamard = true}, odd); }),
+              ThrowsMessage<Error>(HasSubstr("hadamard: got 3 channels")));
 }
 
 ModelConfig OneLayer() { return {.family = "llama", .layers = 1, .heads = 1, .kv_heads = 1}; }

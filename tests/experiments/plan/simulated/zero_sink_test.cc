@@ -11,6 +11,7 @@
 #include "experiments/model/float_attention.h"
 #include "experiments/model/plan_run.h"
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
 #include "tests/support/random_quantized.h"
@@ -188,14 +189,14 @@ TEST(ZeroSinkTest, InPlans) {
     for (const char* plan : {"attn_logits=f32+sink",
                              "q=int8/token,k=int8/token,probs=u8/block64,v=int8/channel,"
                              "attn_logits=int8/row+sink"}) {
-      EXPECT_THAT([&] { PlanRun(Plan::Parse(plan), Carrying::kExecuted, ModelSitesOf(model)); },
+      EXPECT_THAT(Call([&] { PlanRun(Plan::Parse(plan), Carrying::kExecuted, ModelSitesOf(model)); }),
                   ThrowsMessage<Error>(HasSubstr("got +sink, expected no sink, which integer kernels do not support")));
     }
-    EXPECT_THAT(
-        [&] {
-          PlanRun(Plan::Parse("attn_logits=f32+sink"), Carrying::kSimulated, ModelSitesOf(model), {}, CachePlan{});
-        },
-        ThrowsMessage<Error>(HasSubstr("got a rule for attn_logits")));
+    EXPECT_THAT(Call([&] {
+                  PlanRun(Plan::Parse("attn_logits=f32+sink"), Carrying::kSimulated, ModelSitesOf(model), {},
+                          CachePlan{});
+                }),
+                ThrowsMessage<Error>(HasSubstr("got a rule for attn_logits")));
   }
 }
 

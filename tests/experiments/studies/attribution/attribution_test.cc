@@ -8,6 +8,7 @@
 
 #include "experiments/significance/mean_error.h"
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/sweep_cells.h"
 
 namespace tare {
@@ -104,7 +105,7 @@ TEST(Attribution, OfItems) {
 TEST(Attribution, AMissingCellIsNamed) {
   std::vector<SweepCell> cells = Cells({1, 1, 1, 1, 1}, {2, 3, 4, 5, 6}, {3, 4, 5, 6, 8});
   cells.pop_back();
-  EXPECT_THAT([&] { Attribute(cells, kPlan, Parts()); },
+  EXPECT_THAT(Call([&] { Attribute(cells, kPlan, Parts()); }),
               testing::ThrowsMessage<Error>(testing::HasSubstr(
                   "perplexity:t under q=int4/token,k=int4/token,k=f32: got no finished cell, expected one")));
 }
@@ -177,7 +178,7 @@ TEST(AttributionPair, AMissingCellIsNamed) {
   const AttributedModel a = ModelOf("a", kBoth, Lost(0, 8), {{"q", Lost(0, 6)}, {"k", Lost(6, 8)}});
   AttributedModel b = a;
   b.cells.erase(b.cells.begin() + 2);
-  EXPECT_THAT([&] { PairAttributions(a, b, kBoth); },
+  EXPECT_THAT(Call([&] { PairAttributions(a, b, kBoth); }),
               testing::ThrowsMessage<Error>(testing::HasSubstr("choice:c under q=int4/token: got no finished cell")));
 }
 

@@ -10,6 +10,7 @@
 
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 #include "tests/support/site_recorder.h"
 
@@ -207,7 +208,7 @@ TEST(MapErrorPass, ExecutedPlansShowNoMaps) {
   Model model(GoldenFolder("llama-mha"));
   PlanRun run(Plan::Parse("weights=int8/channel"), Carrying::kExecuted, ModelSitesOf(model));
   EXPECT_THAT(
-      [&] { MeasureMapErrors(model, model, run, Sequences(), {}); },
+      Call([&] { MeasureMapErrors(model, model, run, Sequences(), {}); }),
       testing::ThrowsMessage<Error>(testing::HasSubstr("expected a simulated one: integer kernels show no maps")));
 }
 

@@ -6,6 +6,7 @@
 
 #include "experiments/model/sites_of_model.h"
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -112,21 +113,21 @@ TEST(Parts, OfGroupsUnderRulesForSomeHeads) {
 }
 
 TEST(Parts, Refused) {
-  EXPECT_THAT([&] { Parts("q=int4/token", "site"); },
+  EXPECT_THAT(Call([&] { Parts("q=int4/token", "site"); }),
               testing::ThrowsMessage<Error>(
                   testing::HasSubstr("--plan: q=int4/token has one part, q to separate, expected two parts")));
-  EXPECT_THAT([&] { Parts("f32", "site"); },
+  EXPECT_THAT(Call([&] { Parts("f32", "site"); }),
               testing::ThrowsMessage<Error>(testing::HasSubstr("--plan: f32 has nothing to separate")));
   ModelSites mixed = TwoLayers();
   mixed.heads[Site::kK] = {1, std::nullopt};
-  EXPECT_THAT([&] { Parts("k=int4/token", "map", mixed); },
+  EXPECT_THAT(Call([&] { Parts("k=int4/token", "map", mixed); }),
               testing::ThrowsMessage<Error>(
                   testing::HasSubstr("got a part that no selector separates from layer 0, head 0, map 1, k")));
   for (const char* by : {"", "site,", "sites", "site,site", ",site"})
     EXPECT_THAT(
-        [&] { ParseGrain(by); },
+        Call([&] { ParseGrain(by); }),
         testing::ThrowsMessage<Error>(testing::HasSubstr("expected site, layer, head, head-group or map, each once")));
-  EXPECT_THAT([&] { ParseGrain("head,head-group"); },
+  EXPECT_THAT(Call([&] { ParseGrain("head,head-group"); }),
               testing::ThrowsMessage<Error>(testing::HasSubstr("expected head or head-group, not both")));
 }
 

@@ -9,6 +9,7 @@
 #include "experiments/studies/search/operands.h"
 #include "quant/base/error.h"
 #include "quant/plan/plan.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -127,9 +128,9 @@ TEST(SearchLevels, AsAPlan) {
 }
 
 TEST(SearchLevels, Refused) {
-  EXPECT_THAT([] { PartsFor({"q[h0]=int8/token,k=int8/token"}); },
+  EXPECT_THAT(Call([] { PartsFor({"q[h0]=int8/token,k=int8/token"}); }),
               ThrowsMessage<Error>(HasSubstr("got heads or maps")));
-  EXPECT_THAT([] { PartsFor({"f32"}); }, ThrowsMessage<Error>(HasSubstr("got no plan that quantizes")));
+  EXPECT_THAT(Call([] { PartsFor({"f32"}); }), ThrowsMessage<Error>(HasSubstr("got no plan that quantizes")));
 }
 
 }  // namespace

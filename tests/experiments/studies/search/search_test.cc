@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/sweep_cells.h"
 
 namespace tare {
@@ -47,7 +48,7 @@ TEST(SearchTest, FindsTheCheapestWithinTheLoss) {
 TEST(SearchTest, RefusesALossThatNothingMeets) {
   Search search = Of(9, 1.9);
   EXPECT_THAT(
-      [&] { Verify(search, Twice); },
+      Call([&] { Verify(search, Twice); }),
       ThrowsMessage<Error>(HasSubstr("got 1.9, expected a loss that some plan meets: the best measured plan loses 2")));
 }
 

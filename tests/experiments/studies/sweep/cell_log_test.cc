@@ -9,6 +9,7 @@
 #include "quant/file/atomic_file.h"
 #include "quant/file/checked_lines.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -32,7 +33,7 @@ TEST(CellLog, KeepsCellsInTheirOrderAndSaysTheirStudy) {
   const CellLog again(folder / "out", {"sweep", none});
   EXPECT_EQ(again.keys(), (std::vector<Json>{key(2), key(1)}));
   EXPECT_EQ(again.Find(key(3)), nullptr);
-  EXPECT_THAT([&] { ReadCells(folder / "out", {"search", none}); },
+  EXPECT_THAT(Call([&] { ReadCells(folder / "out", {"search", none}); }),
               ThrowsMessage<Error>(HasSubstr("got the cells of `tare sweep`, expected those of `tare search`")));
 }
 

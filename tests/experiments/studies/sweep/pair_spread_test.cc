@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/sweep_cells.h"
 
@@ -104,10 +105,10 @@ TEST(PairSpread, OtherComparisonsAreNamed) {
 
 TEST(PairSpread, FoldersWithoutAComparisonAreRefused) {
   const TemporaryFolder folder;
-  EXPECT_THAT([&] { ReadComparedPair(folder.path()); },
+  EXPECT_THAT(Call([&] { ReadComparedPair(folder.path()); }),
               testing::ThrowsMessage<Error>(HasSubstr("got no compare.json, expected a folder")));
   PutFile(folder / "compare.json", R"({"schema":"tare.compare/1"})");
-  EXPECT_THAT([&] { ReadComparedPair(folder.path()); },
+  EXPECT_THAT(Call([&] { ReadComparedPair(folder.path()); }),
               testing::ThrowsMessage<Error>(HasSubstr("was it made by another version")));
   Json whole{{"sweep", SweepWith("1", 0, 0)}};
   PutFile(folder / "compare.json", whole.dump());

@@ -7,6 +7,7 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/notice.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -27,15 +28,16 @@ TEST(SweepPlans, BitsAreFormatsAndEachPlanIsThereOnce) {
   EXPECT_THAT(Texts({.site = "probs", .base = "v=int8/token", .bits = {6, 16}}),
               ElementsAre("v=int8/token,probs=u6/row", "f32"));
   for (const int bits : {0, -8, 5, 32})
-    EXPECT_THAT([&] { PlansOf({.bits = {bits}}); }, ThrowsMessage<Error>(HasSubstr(Formatted("--bits: got {}", bits))));
+    EXPECT_THAT(Call([&] { PlansOf({.bits = {bits}}); }),
+                ThrowsMessage<Error>(HasSubstr(Formatted("--bits: got {}", bits))));
 }
 
 TEST(SweepPlans, FormatsByTheirNames) {
   EXPECT_THAT(Texts({.formats = {"f32", "int4", "mxfp4", "nf4"}, .granularities = {"row", "head"}}),
               ElementsAre("f32", "attn_logits=int4/row", "attn_logits=mxfp4", "attn_logits=nf4/row",
                           "attn_logits=int4/head", "attn_logits=nf4/head"));
-  EXPECT_THAT([] { PlansOf({.formats = {"mxpf4"}}); }, ThrowsMessage<Error>(HasSubstr("the nearest is mxfp4")));
-  EXPECT_THAT([] { PlansOf({.formats = {"nf4", "nf4"}}); },
+  EXPECT_THAT(Call([] { PlansOf({.formats = {"mxpf4"}}); }), ThrowsMessage<Error>(HasSubstr("the nearest is mxfp4")));
+  EXPECT_THAT(Call([] { PlansOf({.formats = {"nf4", "nf4"}}); }),
               ThrowsMessage<Error>(HasSubstr("--formats: got nf4 twice")));
 }
 
@@ -71,7 +73,7 @@ TEST(SweepPlans, SitesTakeTheNearestGranularityThatTheyHave) {
                           "probs=u4/block64,layer_out=int4/group64"));
   EXPECT_THAT(Texts({.site = "q,layer_out", .bits = {4}, .granularities = {"row+p99"}}),
               ElementsAre("q=int4/token+p99,layer_out=int4/token+p99"));
-  EXPECT_THAT([] { PlansOf({.site = "q", .bits = {4}}); }, ThrowsMessage<Error>(HasSubstr("got 'row'")));
+  EXPECT_THAT(Call([] { PlansOf({.site = "q", .bits = {4}}); }), ThrowsMessage<Error>(HasSubstr("got 'row'")));
   OnNotice(nullptr);
 }
 
@@ -89,7 +91,7 @@ TEST(SweepPlans, PlansAsTheyAreGiven) {
   const std::vector<Plan> plans = PlansOf({.plans = {"f32", "q=int4/token,k=int8/token"}});
   ASSERT_EQ(plans.size(), 2u);
   EXPECT_EQ(plans[1].canonical(), "q=int4/token,k=int8/token");
-  EXPECT_THAT([] { PlansOf({.plans = {"v=int4/token", "v=int4/token"}}); },
+  EXPECT_THAT(Call([] { PlansOf({.plans = {"v=int4/token", "v=int4/token"}}); }),
               ThrowsMessage<Error>("--plan: got v=int4/token twice, expected each once"));
 }
 

@@ -15,6 +15,7 @@
 #include "quant/base/formatted.h"
 #include "quant/base/notice.h"
 #include "quant/file/sha256.h"
+#include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
@@ -204,7 +205,7 @@ TEST_F(SweepTest, AnInterruptedSweepContinues) {
       if (++finished == 4) throw Error("interrupted");
     };
   };
-  EXPECT_THAT([&] { RunSweep(options_, stop); }, ThrowsMessage<Error>("interrupted"));
+  EXPECT_THAT(Call([&] { RunSweep(options_, stop); }), ThrowsMessage<Error>("interrupted"));
   const std::string cut = GetFile(folder_ / "again" / "cells.jsonl");
   EXPECT_EQ(std::ranges::count(cut, '\n'), 3);
   EXPECT_TRUE(whole.starts_with(cut));
@@ -288,7 +289,7 @@ TEST_F(SweepTest, OtherStatisticsRunAgain) {
 TEST_F(SweepTest, StatisticsOfOtherModelsAreRefusedBeforeAnyWork) {
   options_.question.granularities = {"tensor+static"};
   const auto refuses = [&](const char* why) {
-    EXPECT_THAT([&] { Run(options_); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { Run(options_); }), ThrowsMessage<Error>(HasSubstr(why)));
     EXPECT_FALSE(fs::exists(options_.folder));
   };
   refuses("got +static without statistics");
@@ -339,7 +340,7 @@ TEST_F(SweepTest, AChangedCheckpointRunsAgain) {
 
 TEST_F(SweepTest, BadQuestionsAreRefusedBeforeAnyWork) {
   const auto refuses = [&](SweepOptions options, const char* why) {
-    EXPECT_THAT([&] { Run(options); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { Run(options); }), ThrowsMessage<Error>(HasSubstr(why)));
     EXPECT_EQ(ran_, 0);
     EXPECT_FALSE(fs::exists(options_.folder));
   };
@@ -379,7 +380,7 @@ TEST_F(SweepTest, BadQuestionsAreRefusedBeforeAnyWork) {
 TEST_F(SweepTest, FoldersThatCannotBeWrittenAreRefused) {
   PutFile(folder_ / "file", "");
   options_.folder = folder_ / "file";
-  EXPECT_THAT([&] { Run(options_); },
+  EXPECT_THAT(Call([&] { Run(options_); }),
               ThrowsMessage<Error>(AllOf(HasSubstr("file"), HasSubstr("cannot be created as a folder"))));
   options_.folder = folder_ / "file" / "below";
   EXPECT_THROW(Run(options_), Error);

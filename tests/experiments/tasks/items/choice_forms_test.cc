@@ -10,6 +10,7 @@
 #include "experiments/tasks/items/harness_log.h"
 #include "experiments/tasks/items/lines.h"
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -61,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Harness, TaskTest,
                          [](const auto& test) { return std::string(test.param); });
 
 void Refuses(const char* json, const char* why) {
-  EXPECT_THAT([&] { ParseChoiceItem(json, "f:1"); }, ThrowsMessage<Error>(HasSubstr(why))) << json;
+  EXPECT_THAT(Call([&] { ParseChoiceItem(json, "f:1"); }), ThrowsMessage<Error>(HasSubstr(why))) << json;
 }
 
 TEST(ChoiceForms, FieldsOfNoForm) {

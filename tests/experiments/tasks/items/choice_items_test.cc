@@ -9,6 +9,7 @@
 #include "quant/file/mapped_file.h"
 #include "quant/file/strict_json.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -32,7 +33,7 @@ ChoiceItem Item(const std::string& context, const std::vector<std::string>& endi
 }
 
 void Refuses(const char* json, const char* why) {
-  EXPECT_THAT([&] { ParseChoiceItem(json, "f:1"); }, ThrowsMessage<Error>(HasSubstr(why))) << json;
+  EXPECT_THAT(Call([&] { ParseChoiceItem(json, "f:1"); }), ThrowsMessage<Error>(HasSubstr(why))) << json;
 }
 
 TEST(ChoiceItems, BareContextIsUsedAsWritten) {
@@ -87,10 +88,12 @@ TEST(ChoiceItems, FilesOfLines) {
   EXPECT_EQ(items[0].line, 1u);
   EXPECT_EQ(items[1].line, 4u);
   EXPECT_EQ(load(good + "\n" + good + "\nbad\n", 2).size(), 2u);
-  EXPECT_THAT([&] { load(good + "\n" + good + "\nbad\n"); }, ThrowsMessage<Error>(HasSubstr("items.jsonl: line 3")));
-  EXPECT_THAT([&] { load(good + "\n\xff\n"); }, ThrowsMessage<Error>(HasSubstr("items.jsonl: line 2: got byte 0xff")));
-  EXPECT_THAT([&] { load("\n"); }, ThrowsMessage<Error>(HasSubstr("got no items")));
-  EXPECT_THAT([&] { load(""); }, ThrowsMessage<Error>(HasSubstr("got no items")));
+  EXPECT_THAT(Call([&] { load(good + "\n" + good + "\nbad\n"); }),
+              ThrowsMessage<Error>(HasSubstr("items.jsonl: line 3")));
+  EXPECT_THAT(Call([&] { load(good + "\n\xff\n"); }),
+              ThrowsMessage<Error>(HasSubstr("items.jsonl: line 2: got byte 0xff")));
+  EXPECT_THAT(Call([&] { load("\n"); }), ThrowsMessage<Error>(HasSubstr("got no items")));
+  EXPECT_THAT(Call([&] { load(""); }), ThrowsMessage<Error>(HasSubstr("got no items")));
 }
 
 TEST(ChoiceItems, EmbeddedSets) {
@@ -138,8 +141,10 @@ TEST(EncodeChoice, NothingToScoreIsRefused) {
   const auto encode = [](const char* context, const char* ending) {
     EncodeChoice(Item(context, {"a", ending}), PairTokenizer());
   };
-  EXPECT_THAT([&] { encode("c", "\u2581"); }, ThrowsMessage<Error>(HasSubstr("line 7: ending '\u2581' adds no token")));
-  EXPECT_THAT([&] { encode("\u2581", "a"); }, ThrowsMessage<Error>(HasSubstr("line 7: got a context without a token")));
+  EXPECT_THAT(Call([&] { encode("c", "\u2581"); }),
+              ThrowsMessage<Error>(HasSubstr("line 7: ending '\u2581' adds no token")));
+  EXPECT_THAT(Call([&] { encode("\u2581", "a"); }),
+              ThrowsMessage<Error>(HasSubstr("line 7: got a context without a token")));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -16,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
 void Refuses(const char* json, const char* why) {
-  EXPECT_THAT([&] { ParseContinuation(json, "f:1"); }, ThrowsMessage<Error>(HasSubstr(why))) << json;
+  EXPECT_THAT(Call([&] { ParseContinuation(json, "f:1"); }), ThrowsMessage<Error>(HasSubstr(why))) << json;
 }
 
 TEST(ContinuationItems, AreScoredAsWritten) {

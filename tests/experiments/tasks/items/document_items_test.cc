@@ -8,6 +8,7 @@
 #include "experiments/text/utf8.h"
 #include "quant/base/error.h"
 #include "quant/file/strict_json.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -46,7 +47,7 @@ TEST(DocumentItems, TextsAreTakenAsWritten) {
 
 TEST(DocumentItems, BadLinesHaveTheirOwnMessages) {
   const auto refuses = [](const char* json, const char* why) {
-    EXPECT_THAT([&] { ParseDocument(json, "f:1"); }, ThrowsMessage<Error>(HasSubstr(why))) << json;
+    EXPECT_THAT(Call([&] { ParseDocument(json, "f:1"); }), ThrowsMessage<Error>(HasSubstr(why))) << json;
   };
   refuses("5", "expected an object with \"page\" or \"text\"");
   refuses("{}", "got no \"text\"");

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -26,7 +27,7 @@ nlohmann::json Line(const std::vector<std::vector<std::string>>& arguments, cons
 
 ChoiceItem Item(const nlohmann::json& line) { return ParseChoiceItem(line.dump(), "f:1"); }
 void Refuses(const nlohmann::json& line, const char* why) {
-  EXPECT_THAT([&] { Item(line); }, ThrowsMessage<Error>(HasSubstr(why))) << line;
+  EXPECT_THAT(Call([&] { Item(line); }), ThrowsMessage<Error>(HasSubstr(why))) << line;
 }
 
 TEST(HarnessLog, ContinuationsAreWrittenAsTheyWereScored) {

@@ -9,6 +9,7 @@
 
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -31,10 +32,10 @@ std::vector<size_t> NumbersOf(const std::string& text, size_t limit, TakeFrom fr
 TEST(Lines, BlankOnesAreSkippedAndNotCounted) {
   EXPECT_THAT(NumbersOf("a\r\n\n \t \nb", 0), ElementsAre(1, 4));
   EXPECT_THAT(NumbersOf("\na\nb\n\xff\n", 2), ElementsAre(2, 3)) << "what is beyond the limit is not read";
-  EXPECT_THAT([] { NumbersOf("a\n\xff", 0); }, ThrowsMessage<Error>(HasSubstr("line 2: got byte 0xff")));
+  EXPECT_THAT(Call([] { NumbersOf("a\n\xff", 0); }), ThrowsMessage<Error>(HasSubstr("line 2: got byte 0xff")));
   EXPECT_THAT([] { NumbersOf("a\n\xc0\xa0", 0, TakeFrom::kSpread); },  // a blank, spelled in two bytes
               ThrowsMessage<Error>(HasSubstr("line 2: got byte 0xc0")));
-  EXPECT_THAT([] { NumbersOf("\n \n", 0); }, ThrowsMessage<Error>(HasSubstr("got no items")));
+  EXPECT_THAT(Call([] { NumbersOf("\n \n", 0); }), ThrowsMessage<Error>(HasSubstr("got no items")));
 }
 
 // One of each hundred of a thousand, blank lines aside, and not of the same kind where the file repeats ten kinds.
@@ -61,12 +62,13 @@ TEST(Lines, FieldsOfWrongTypesAreNamed) {
   EXPECT_EQ(StringField(json, "s", "f:1"), "x");
   EXPECT_THAT(StringsField(json, "l", "f:1"), ElementsAre("a", "b"));
   EXPECT_EQ(IndexField(json, "n", 2, "f:1"), 1);
-  EXPECT_THAT([&] { StringField(json, "t", "f:1"); }, ThrowsMessage<Error>(HasSubstr("f:1: got no \"t\"")));
-  EXPECT_THAT([&] { StringField(json, "n", "f:1"); }, ThrowsMessage<Error>(HasSubstr("\"n\": got 1")));
-  EXPECT_THAT([&] { StringsField(json, "m", "f:1"); }, ThrowsMessage<Error>(HasSubstr("\"m\": got 2")));
-  EXPECT_THAT([&] { StringsField(json, "s", "f:1"); }, ThrowsMessage<Error>(HasSubstr("at least two")));
-  EXPECT_THAT([&] { IndexField(json, "n", 1, "f:1"); }, ThrowsMessage<Error>(HasSubstr("expected 0 to 0")));
-  EXPECT_THAT([] { ParseObject("[1]", "f:1", "x"); }, ThrowsMessage<Error>(HasSubstr("f:1: got array, expected")));
+  EXPECT_THAT(Call([&] { StringField(json, "t", "f:1"); }), ThrowsMessage<Error>(HasSubstr("f:1: got no \"t\"")));
+  EXPECT_THAT(Call([&] { StringField(json, "n", "f:1"); }), ThrowsMessage<Error>(HasSubstr("\"n\": got 1")));
+  EXPECT_THAT(Call([&] { StringsField(json, "m", "f:1"); }), ThrowsMessage<Error>(HasSubstr("\"m\": got 2")));
+  EXPECT_THAT(Call([&] { StringsField(json, "s", "f:1"); }), ThrowsMessage<Error>(HasSubstr("at least two")));
+  EXPECT_THAT(Call([&] { IndexField(json, "n", 1, "f:1"); }), ThrowsMessage<Error>(HasSubstr("expected 0 to 0")));
+  EXPECT_THAT(Call([] { ParseObject("[1]", "f:1", "x"); }),
+              ThrowsMessage<Error>(HasSubstr("f:1: got array, expected")));
 }
 
 TEST(Lines, KeysArePlainFieldsThatTheItemIsNotMadeOf) {

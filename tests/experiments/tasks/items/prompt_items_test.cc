@@ -6,6 +6,7 @@
 
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -75,7 +76,7 @@ TEST(PromptItems, ALoggedRequestCountsOnce) {
 
 TEST(PromptItems, BadLinesAreNamed) {
   const auto refused = [](const char* line, const char* message) {
-    EXPECT_THAT([&] { ParsePrompt(line, "f: line 3"); }, ThrowsMessage<Error>(HasSubstr(message))) << line;
+    EXPECT_THAT(Call([&] { ParsePrompt(line, "f: line 3"); }), ThrowsMessage<Error>(HasSubstr(message))) << line;
   };
   refused("[]", "f: line 3: got array, expected an object with \"prompt\" and \"targets\"");
   refused(R"({"targets": ["a"]})", "f: line 3: got no \"prompt\"");

@@ -12,6 +12,7 @@
 #include "experiments/tasks/items/choice_items.h"
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -137,10 +138,12 @@ TEST(MakeArithmetic, EqualSeedsMakeEqualItems) {
 }
 
 TEST(MakeArithmetic, ImpossibleItemsAreRefused) {
-  EXPECT_THAT([] { MakeSums({.digits = {1}}); }, ThrowsMessage<Error>(HasSubstr("digits: got 1, expected 2 to 15")));
-  EXPECT_THAT([] { MakeStories({.steps = {9}}); }, ThrowsMessage<Error>(HasSubstr("steps: got 9, expected 1 to 8")));
-  EXPECT_THAT([] { MakeSums({.digits = {2}, .shots = 300}); },
-              ThrowsMessage<Error>(HasSubstr("shots: got 300, expected fewer: the answers would stand among them")));
+  EXPECT_THAT(Call([] { MakeSums({.digits = {1}}); }),
+              ThrowsMessage<Error>(HasSubstr("digits: got 1, expected 2 to 15")));
+  EXPECT_THAT(Call([] { MakeStories({.steps = {9}}); }),
+              ThrowsMessage<Error>(HasSubstr("steps: got 9, expected 1 to 8")));
+  EXPECT_THAT(Call([] { MakeSums({.digits = {2}, .shots = 120}); }),
+              ThrowsMessage<Error>(HasSubstr("shots: got 120, expected fewer: the answers would stand among them")));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "quant/file/json_value.h"
 #include "quant/file/sha256.h"
 #include "tests/experiments/tasks/made/prose.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -72,10 +73,10 @@ TEST(MakeCopies, EqualSeedsMakeEqualItems) {
 TEST(MakeCopies, ATextWithoutNamesIsRefused) {
   const std::string text = "a text with no names in it at all, and that is that";
   const Haystack plain(text, ProseTokenizer(), "t");
-  EXPECT_THAT([&] { MakeCopies({}, plain, ProseTokenizer()); },
+  EXPECT_THAT(Call([&] { MakeCopies({}, plain, ProseTokenizer()); }),
               ThrowsMessage<Error>(HasSubstr("got a text with 0 names, expected at least 4")));
   EXPECT_THAT(
-      [&] { MakeCopies({.lengths = {40}}, Prose(), ProseTokenizer()); },
+      Call([&] { MakeCopies({.lengths = {40}}, Prose(), ProseTokenizer()); }),
       ThrowsMessage<Error>(HasSubstr("got no passage of length 40 with 4 names apart in 30000, expected some")));
 }
 

@@ -12,6 +12,7 @@
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"
 #include "tests/experiments/tasks/made/prose.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -118,13 +119,13 @@ TEST(MakeCountedWords, EqualSeedsMakeEqualItems) {
 
 TEST(MakeCountedWords, ImpossibleItemsAreRefused) {
   const auto refused = [](const CommonWordQuestion& question, const char* why) {
-    EXPECT_THAT([&] { Common(question); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { Common(question); }), ThrowsMessage<Error>(HasSubstr(why)));
   };
   refused({.often = 3}, "often: got 3 and 3 otherwise, expected more than otherwise");
   refused({.lengths = {100}}, "common words: got a length of 100, expected at least");
-  EXPECT_THAT([] { MakeCommonWords({}, {"word"}, ProseTokenizer()); },
+  EXPECT_THAT(Call([] { MakeCommonWords({}, {"word"}, ProseTokenizer()); }),
               ThrowsMessage<Error>(HasSubstr("got a text with 1 different words")));
-  EXPECT_THAT([] { MakeFrequentWords({.lengths = {20}}, ProseTokenizer()); },
+  EXPECT_THAT(Call([] { MakeFrequentWords({.lengths = {20}}, ProseTokenizer()); }),
               ThrowsMessage<Error>(HasSubstr("frequent words: got a length of 20, expected at least")));
 }
 

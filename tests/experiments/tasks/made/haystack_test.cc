@@ -6,6 +6,7 @@
 
 #include "quant/base/error.h"
 #include "tests/experiments/tasks/made/prose.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -16,8 +17,9 @@ using ::testing::ThrowsMessage;
 
 TEST(Haystack, BlanksSeparateWords) {
   EXPECT_THAT(Haystack::WordsOf(" a  b\n c,\td ", "t"), ElementsAre("a", "b", "c,", "d"));
-  EXPECT_THAT([] { Haystack::WordsOf(" \n", "t.txt"); }, ThrowsMessage<Error>(HasSubstr("t.txt: got no words")));
-  EXPECT_THAT([] { Haystack::WordsOf("a\xff", "t.txt"); }, ThrowsMessage<Error>(HasSubstr("t.txt: got byte 0xff")));
+  EXPECT_THAT(Call([] { Haystack::WordsOf(" \n", "t.txt"); }), ThrowsMessage<Error>(HasSubstr("t.txt: got no words")));
+  EXPECT_THAT(Call([] { Haystack::WordsOf("a\xff", "t.txt"); }),
+              ThrowsMessage<Error>(HasSubstr("t.txt: got byte 0xff")));
 }
 
 TEST(Haystack, DrawsWordsThatFillTheTokens) {
@@ -30,7 +32,7 @@ TEST(Haystack, DrawsWordsThatFillTheTokens) {
     const Haystack::Words more = Prose().words().subspan(first, words.size() + 1);
     EXPECT_GT(TokensWithin(Joined(more), ProseTokenizer()), tokens);
   }
-  EXPECT_THAT([&] { Prose().Draw(1'000'000, draws); },
+  EXPECT_THAT(Call([&] { Prose().Draw(1'000'000, draws); }),
               ThrowsMessage<Error>(HasSubstr("expected at least 1000000; try a longer text")));
 }
 
@@ -45,7 +47,7 @@ TEST(Filled, LeavesNoRoomForAnotherWord) {
     EXPECT_LE(taken, static_cast<size_t>(positions));
     EXPECT_GT(taken, static_cast<size_t>(positions - 12));
   }
-  EXPECT_THAT([&] { Filled(Prose(), 12, endings, ProseTokenizer(), draws, "test", make); },
+  EXPECT_THAT(Call([&] { Filled(Prose(), 12, endings, ProseTokenizer(), draws, "test", make); }),
               ThrowsMessage<Error>(HasSubstr("test: got a length of 12, expected at least")));
 }
 

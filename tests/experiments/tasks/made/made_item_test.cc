@@ -8,6 +8,7 @@
 #include <set>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -67,7 +68,7 @@ TEST(ItemWriter, WritesTargets) {
             Json::parse(R"({"prompt": "c", "targets": ["a"], "stop": ["."], "score": "exact", "depth": 1})"));
   EXPECT_EQ(writer.Write({.context = "c", .answer = "a and b", .keys = {{"depth", 1}}, .listed = {"a", "b"}})["score"],
             "all");
-  EXPECT_THAT([] { ParseAnswerForm("x"); },
+  EXPECT_THAT(Call([] { ParseAnswerForm("x"); }),
               ThrowsMessage<Error>(HasSubstr("answers: got 'x', expected choices or targets")));
 }
 

@@ -14,6 +14,7 @@
 #include "quant/file/json_value.h"
 #include "quant/file/sha256.h"
 #include "tests/experiments/tasks/made/prose.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -199,7 +200,7 @@ TEST(MakeNeedles, EqualSeedsMakeEqualItems) {
 
 TEST(MakeNeedles, ImpossibleItemsAreRefused) {
   const auto refused = [](const NeedleQuestion& question, const char* why) {
-    EXPECT_THAT([&] { Make(question); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { Make(question); }), ThrowsMessage<Error>(HasSubstr(why)));
   };
   refused({.lengths = {40}}, "got a length of 40, expected at least");
   refused({.lengths = {1 << 20}}, "prose.txt: got about");
@@ -210,7 +211,8 @@ TEST(MakeNeedles, ImpossibleItemsAreRefused) {
   refused({.wrong = WrongEndings::kSwapped, .questions = 2}, "needles: got 4, expected at least 8, whose numbers are");
   refused({.wrong = WrongEndings::kChanged, .values = 2}, "wrong endings: got changed of several numbers");
   refused({.needles = 100, .values = 46}, "values: got 46 of 100 needles, expected at most 4500 numbers in all");
-  EXPECT_THAT([] { ParseWrongEndings("x"); }, ThrowsMessage<Error>(HasSubstr("got 'x', expected others, changed")));
+  EXPECT_THAT(Call([] { ParseWrongEndings("x"); }),
+              ThrowsMessage<Error>(HasSubstr("got 'x', expected others, changed")));
 }
 
 TEST(NeedleTemplates, AreReadOrRefused) {
@@ -232,7 +234,7 @@ TEST(NeedleTemplates, AreReadOrRefused) {
   EXPECT_TRUE(prompt.ends_with(" x=")) << item;
   EXPECT_EQ(load("{}").needle, NeedleTemplates().needle);
   const auto refused = [&](const char* text, const char* why) {
-    EXPECT_THAT([&] { load(text); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { load(text); }), ThrowsMessage<Error>(HasSubstr(why)));
   };
   refused("[]", "t.json: got array");
   refused("{\"needle\": 1}", "\"needle\": got 1");

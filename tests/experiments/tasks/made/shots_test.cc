@@ -14,6 +14,7 @@
 #include "quant/file/json_value.h"
 #include "quant/file/sha256.h"
 #include "tests/experiments/tasks/made/prose.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -138,22 +139,23 @@ TEST(MakeShots, ADataSetsOtherExamplesAreSamples) {
 
 TEST(MakeShots, ImpossibleItemsAreRefused) {
   const auto refused = [](const ShotQuestion& question, const char* why) {
-    EXPECT_THAT([&] { MakeShots(question, Prose().words()); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { MakeShots(question, Prose().words()); }), ThrowsMessage<Error>(HasSubstr(why)));
   };
   refused({.shots = {3}}, "shots: got 3, expected at least 4, one of each class");
   refused({.shots = {20}, .classes = 9}, "classes: got 9, expected 2 to 8");
   refused({.line = "{label} {text}"}, "expected {text} and after it {label}");
   const std::vector<Example> data{{"a1", "x"}, {"a2", "x"}, {"b1", "y"}, {"b2", "y"}};
   const auto of_data = [&](const ShotQuestion& question, const char* why) {
-    EXPECT_THAT([&] { MakeShots(question, data); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { MakeShots(question, data); }), ThrowsMessage<Error>(HasSubstr(why)));
   };
   of_data({.shots = {6}}, "got 2 of class 'x', expected more of each class");
   of_data({.shots = {2}, .samples = 3}, "samples: got 3, expected at most 2: class 'x' has 1 besides the shots");
-  EXPECT_THAT([] { MakeShots({}, std::vector<Example>{{"a", "x"}}); },
+  EXPECT_THAT(Call([] { MakeShots({}, std::vector<Example>{{"a", "x"}}); }),
               ThrowsMessage<Error>(HasSubstr("data of 1 classes")));
-  EXPECT_THAT([] { ParseShotOrder("x"); }, ThrowsMessage<Error>(HasSubstr("got 'x', expected random or alternating")));
+  EXPECT_THAT(Call([] { ParseShotOrder("x"); }),
+              ThrowsMessage<Error>(HasSubstr("got 'x', expected random or alternating")));
   const std::vector<std::string_view> few(5, "word");
-  EXPECT_THAT([&] { MakeShots({}, few); }, ThrowsMessage<Error>(HasSubstr("got a text with 1 different words")));
+  EXPECT_THAT(Call([&] { MakeShots({}, few); }), ThrowsMessage<Error>(HasSubstr("got a text with 1 different words")));
 }
 
 TEST(LoadExamples, LinesAreReadOrRefused) {
@@ -166,7 +168,7 @@ TEST(LoadExamples, LinesAreReadOrRefused) {
   ASSERT_EQ(examples.size(), 2u);
   EXPECT_EQ(examples[1].label, "3");
   const auto refused = [&](const char* text, const char* why) {
-    EXPECT_THAT([&] { load(text); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { load(text); }), ThrowsMessage<Error>(HasSubstr(why)));
   };
   refused("\n", "d.jsonl: got no examples");
   refused("{\"text\": \"a\", \"label\": \"x\"}\n{\"text\": 1, \"label\": \"x\"}", "d.jsonl: line 2: got {\"text\": 1");

@@ -12,6 +12,7 @@
 #include "quant/base/error.h"
 #include "quant/file/sha256.h"
 #include "tests/experiments/tasks/made/prose.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -75,7 +76,7 @@ TEST(MakeVariables, EqualSeedsMakeEqualItems) {
 
 TEST(MakeVariables, ImpossibleItemsAreRefused) {
   const auto refused = [](const VariableQuestion& question, const char* why) {
-    EXPECT_THAT([&] { Make(question); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { Make(question); }), ThrowsMessage<Error>(HasSubstr(why)));
   };
   refused({.chains = 1}, "chains: got 1, expected at least 2");
   refused({.chains = 1000, .hops = 10}, "hops: got 10 in 1000 chains, expected at most 10000 assignments");

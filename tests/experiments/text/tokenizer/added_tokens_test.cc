@@ -6,6 +6,7 @@
 
 #include "quant/base/error.h"
 #include "quant/file/json.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -65,7 +66,7 @@ TEST(AddedTokens, ManyWithOneFirstByte) {
   std::string text;
   for (int i = 0; i < 10'000; ++i) text += "a7a99999!";
   EXPECT_EQ(Split(tokens, text).size(), 20'000u);
-  EXPECT_THAT([] { Split(Json::array({Token(1, std::string(5000, 'a'))}), "a"); },
+  EXPECT_THAT(Call([] { Split(Json::array({Token(1, std::string(5000, 'a'))}), "a"); }),
               ThrowsMessage<Error>(HasSubstr("id 1: got a token of 5000 bytes, expected at most 4096")));
 }
 

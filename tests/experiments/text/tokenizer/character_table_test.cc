@@ -7,6 +7,7 @@
 #include "quant/base/error.h"
 #include "quant/file/json.h"
 #include "quant/file/strict_json.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -18,9 +19,9 @@ using testing::IsEmpty;
 using testing::ThrowsMessage;
 
 TEST(CharacterTable, DamagedTablesAreRefused) {
-  EXPECT_THAT([] { CharacterTable("ab!c", "t.json"); },
+  EXPECT_THAT(Call([] { CharacterTable("ab!c", "t.json"); }),
               ThrowsMessage<Error>(HasSubstr("t.json: precompiled_charsmap: got text that is not base64")));
-  EXPECT_THAT([] { CharacterTable("AAAA", "t.json"); },
+  EXPECT_THAT(Call([] { CharacterTable("AAAA", "t.json"); }),
               ThrowsMessage<Error>(HasSubstr("table of characters is damaged")));
 }
 

@@ -6,6 +6,7 @@
 
 #include "quant/base/error.h"
 #include "quant/file/json.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -37,7 +38,7 @@ TEST(Normalizer, SequencesInOrder) {
   const nlohmann::json inner = {{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}, {"prepend", "X"}}}}};
   const nlohmann::json outer = {{"type", "Sequence"}, {"normalizers", {inner, {{"type", "Lowercase"}}}}};
   EXPECT_EQ(Apply(outer, "A"), "xa");
-  EXPECT_THAT([] { Normalizer({{"type", "Sequence"}}, "n"); },
+  EXPECT_THAT(Call([] { Normalizer({{"type", "Sequence"}}, "n"); }),
               ThrowsMessage<Error>(HasSubstr("n: Sequence: got no list normalizers")));
 }
 
@@ -45,7 +46,7 @@ TEST(Normalizer, StepsInARowAreBounded) {
   nlohmann::json steps = nlohmann::json::array();
   for (int i = 0; i < 40; ++i)
     steps.push_back({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}});
-  EXPECT_THAT([&] { Apply({{"type", "Sequence"}, {"normalizers", steps}}, "a"); },
+  EXPECT_THAT(Call([&] { Apply({{"type", "Sequence"}, {"normalizers", steps}}, "a"); }),
               ThrowsMessage<Error>(HasSubstr("normalizer: got 131072 bytes from a text of 1, expected at most 65552")));
 }
 

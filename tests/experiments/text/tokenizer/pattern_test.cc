@@ -6,6 +6,7 @@
 
 #include "quant/base/error.h"
 #include "quant/file/json.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -62,24 +63,24 @@ TEST(Pattern, ExpressionsMeanWhatTheyMeanInRuby) {
 }
 
 TEST(Pattern, UnsupportedPatternsAreRefused) {
-  EXPECT_THAT([] { Pattern::Regex("(a", "t.json"); },
+  EXPECT_THAT(Call([] { Pattern::Regex("(a", "t.json"); }),
               ThrowsMessage<Error>(HasSubstr("t.json: pattern '(a': got an expression")));
-  EXPECT_THAT([] { Pattern::Regex("[a&&b]", "t"); }, ThrowsMessage<Error>(HasSubstr("nested brackets")));
-  EXPECT_THAT([] { Pattern::Regex("[a[b]]", "t"); }, ThrowsMessage<Error>(HasSubstr("nested brackets")));
-  EXPECT_THAT([] { Pattern::Parse(nlohmann::json{{"Glob", "*"}}, "t"); },
+  EXPECT_THAT(Call([] { Pattern::Regex("[a&&b]", "t"); }), ThrowsMessage<Error>(HasSubstr("nested brackets")));
+  EXPECT_THAT(Call([] { Pattern::Regex("[a[b]]", "t"); }), ThrowsMessage<Error>(HasSubstr("nested brackets")));
+  EXPECT_THAT(Call([] { Pattern::Parse(nlohmann::json{{"Glob", "*"}}, "t"); }),
               ThrowsMessage<Error>(HasSubstr("expected a String or a Regex")));
 }
 
 TEST(Pattern, ACatastrophicExpressionEndsWithAMessage) {
   const Pattern pattern = Pattern::Regex("(a|aa)+$", "t.json");
-  EXPECT_THAT([&] { pattern.Parts(std::string(60, 'a') + "b"); },
+  EXPECT_THAT(Call([&] { pattern.Parts(std::string(60, 'a') + "b"); }),
               ThrowsMessage<Error>(HasSubstr("t.json: pattern: too costly")));
 }
 
 // The limit is of the text: each match by itself is cheap enough, and there is one at every byte.
 TEST(Pattern, ATextHasOneBudget) {
   const Pattern pattern = Pattern::Regex("(a+)+[bc]|a", "t.json");
-  EXPECT_THAT([&] { pattern.Parts(std::string(1000, 'a')); },
+  EXPECT_THAT(Call([&] { pattern.Parts(std::string(1000, 'a')); }),
               ThrowsMessage<Error>(HasSubstr("t.json: pattern: too costly")));
   const std::string run(200'000, ' ');  // one match of more than the first limit
   EXPECT_EQ(Pattern::Regex(R"((?:\s|\t)+(?!\S))", "t").Parts(run).size(), 1u);
@@ -88,7 +89,7 @@ TEST(Pattern, ATextHasOneBudget) {
 // \K in a group that is called, or looked ahead to, sets the beginning behind the end.
 TEST(Pattern, AMatchGoesOn) {
   for (const char* expression : {R"((?=(?:(?1)))|(b\K))", R"((?=(?1))(?:(ab\K)){0})", R"(a(?=(?1))(?:(.\K)){0})"}) {
-    EXPECT_THAT([&] { Pattern::Regex(expression, "t.json").Parts("abab bb"); },
+    EXPECT_THAT(Call([&] { Pattern::Regex(expression, "t.json").Parts("abab bb"); }),
                 ThrowsMessage<Error>(HasSubstr("t.json: pattern")))
         << expression;
   }
@@ -97,7 +98,7 @@ TEST(Pattern, AMatchGoesOn) {
 
 TEST(Pattern, ReplacedTextIsBounded) {
   EXPECT_THAT(
-      [] { Pattern::Literal("a").Replaced(std::string(1000, 'a'), std::string(1000, 'b')); },
+      Call([] { Pattern::Literal("a").Replaced(std::string(1000, 'a'), std::string(1000, 'b')); }),
       ThrowsMessage<Error>(HasSubstr("Replace: got 1000000 bytes from a text of 1000, expected at most 81536")));
 }
 

@@ -6,6 +6,7 @@
 
 #include "quant/base/error.h"
 #include "quant/file/json.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -27,9 +28,10 @@ TEST(PieceTable, BothWaysAndBytes) {
   EXPECT_EQ(table.ids(), 4);
   EXPECT_EQ(table.Bytes()[10], 1);
   EXPECT_EQ(table.Bytes()[11], -1);
-  EXPECT_THAT([&] { table.Add("a", 5, "t"); }, ThrowsMessage<Error>(HasSubstr("t: got 'a' with ids 3 and 5")));
-  EXPECT_THAT([&] { table.Add("b", 3, "t"); }, ThrowsMessage<Error>(HasSubstr("t: got id 3 of 'a' and of 'b'")));
-  EXPECT_THAT([&] { table.Add("b", kLargestId, "t"); }, ThrowsMessage<Error>(HasSubstr("expected 0 to 99999999")));
+  EXPECT_THAT(Call([&] { table.Add("a", 5, "t"); }), ThrowsMessage<Error>(HasSubstr("t: got 'a' with ids 3 and 5")));
+  EXPECT_THAT(Call([&] { table.Add("b", 3, "t"); }), ThrowsMessage<Error>(HasSubstr("t: got id 3 of 'a' and of 'b'")));
+  EXPECT_THAT(Call([&] { table.Add("b", kLargestId, "t"); }),
+              ThrowsMessage<Error>(HasSubstr("expected 0 to 99999999")));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "quant/base/error.h"
 #include "quant/file/json.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -29,17 +30,19 @@ TEST(PostProcessor, TemplatesAndPairs) {
   EXPECT_THAT(PostProcessor({{"type", "ByteLevel"}}, "").before, IsEmpty());
   auto without = json;
   without["special_tokens"].erase("</s>");
-  EXPECT_THAT([&] { PostProcessor(without, "p"); }, ThrowsMessage<Error>(HasSubstr("special_tokens: got no '</s>'")));
+  EXPECT_THAT(Call([&] { PostProcessor(without, "p"); }),
+              ThrowsMessage<Error>(HasSubstr("special_tokens: got no '</s>'")));
 }
 
 TEST(PostProcessor, IdsThatWrapAreRefused) {
   const auto json = nlohmann::json::parse(R"({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}],
     "special_tokens": {"<s>": {"ids": [4294967297]}}})");
-  EXPECT_THAT([&] { PostProcessor(json, "p"); },
+  EXPECT_THAT(Call([&] { PostProcessor(json, "p"); }),
               ThrowsMessage<Error>(HasSubstr("ids: got 4294967297, expected an integer")));
-  EXPECT_THAT(
-      [] { PostProcessor({{"type", "BertProcessing"}, {"sep", {"[SEP]", 4294967296}}, {"cls", {"[CLS]", 4}}}, "p"); },
-      ThrowsMessage<Error>(HasSubstr("got 4294967296, expected an integer")));
+  EXPECT_THAT(Call([] {
+                PostProcessor({{"type", "BertProcessing"}, {"sep", {"[SEP]", 4294967296}}, {"cls", {"[CLS]", 4}}}, "p");
+              }),
+              ThrowsMessage<Error>(HasSubstr("got 4294967296, expected an integer")));
 }
 
 TEST(PostProcessor, IdsAroundATextAreFew) {
@@ -50,9 +53,11 @@ TEST(PostProcessor, IdsAroundATextAreFew) {
                           {"special_tokens", {{"<s>", {{"ids", {1, 2}}}}}}};
   };
   EXPECT_EQ(PostProcessor(of(32), "p").before.size(), 64u);
-  EXPECT_THAT([&] { PostProcessor(of(33), "p"); }, ThrowsMessage<Error>(HasSubstr("got more than 64 ids around")));
+  EXPECT_THAT(Call([&] { PostProcessor(of(33), "p"); }),
+              ThrowsMessage<Error>(HasSubstr("got more than 64 ids around")));
   const nlohmann::json several{{"type", "Sequence"}, {"processors", std::vector(3, of(16))}};
-  EXPECT_THAT([&] { PostProcessor(several, "p"); }, ThrowsMessage<Error>(HasSubstr("got more than 64 ids around")));
+  EXPECT_THAT(Call([&] { PostProcessor(several, "p"); }),
+              ThrowsMessage<Error>(HasSubstr("got more than 64 ids around")));
 }
 
 }  // namespace

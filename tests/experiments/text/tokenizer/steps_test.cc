@@ -6,6 +6,7 @@
 
 #include "quant/base/error.h"
 #include "quant/file/json.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -21,8 +22,8 @@ TEST(Steps, KeysAndTypes) {
   EXPECT_EQ(Get<int>(json, "a", "w"), 1);
   EXPECT_EQ(GetOr(json, "b", 7, "w"), 7);
   EXPECT_EQ(GetOr(json, "c", 7, "w"), 7);
-  EXPECT_THAT([&] { Get<int>(json, "c", "w"); }, ThrowsMessage<Error>(HasSubstr("w: got no c")));
-  EXPECT_THAT([&] { Get<std::string>(json, "a", "w"); },
+  EXPECT_THAT(Call([&] { Get<int>(json, "c", "w"); }), ThrowsMessage<Error>(HasSubstr("w: got no c")));
+  EXPECT_THAT(Call([&] { Get<std::string>(json, "a", "w"); }),
               ThrowsMessage<Error>(HasSubstr("w: a: got 1, expected another type")));
 }
 
@@ -33,7 +34,8 @@ TEST(Steps, FlattenGoesThroughSequences) {
       "w", "list", &flat);
   ASSERT_EQ(flat.size(), 2u);
   EXPECT_EQ(flat[1]["type"], "B");
-  EXPECT_THAT([&] { Flatten("x", "w", "list", &flat); }, ThrowsMessage<Error>(HasSubstr("expected an object or null")));
+  EXPECT_THAT(Call([&] { Flatten("x", "w", "list", &flat); }),
+              ThrowsMessage<Error>(HasSubstr("expected an object or null")));
 }
 
 }  // namespace

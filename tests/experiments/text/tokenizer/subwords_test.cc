@@ -6,6 +6,7 @@
 
 #include "quant/base/error.h"
 #include "quant/file/json.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -22,9 +23,9 @@ TEST(Subwords, AModelWithoutATypeIsRecognised) {
       ->Encode("a", &ids);
   ParseSubwords(nlohmann::json::parse(R"({"vocab": [["a", -1.0]]})"), WordsOf::kCharacters, "m")->Encode("a", &ids);
   EXPECT_THAT(ids, ElementsAre(0, 0));
-  EXPECT_THAT([] { ParseSubwords({{"type", "WordLevel"}}, WordsOf::kCharacters, "m"); },
+  EXPECT_THAT(Call([] { ParseSubwords({{"type", "WordLevel"}}, WordsOf::kCharacters, "m"); }),
               ThrowsMessage<Error>(HasSubstr("m: got type WordLevel")));
-  EXPECT_THAT([] { ParseSubwords("x", WordsOf::kCharacters, "m"); },
+  EXPECT_THAT(Call([] { ParseSubwords("x", WordsOf::kCharacters, "m"); }),
               ThrowsMessage<Error>(HasSubstr("expected an object")));
 }
 

@@ -9,6 +9,7 @@
 #include "quant/file/safetensors.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -60,14 +61,16 @@ TEST_F(TokenInputTest, TextIsOneRowBehindBos) {
 }
 
 TEST_F(TokenInputTest, BadTexts) {
-  EXPECT_THAT([&] { Load(WriteText("")); }, ThrowsMessage<Error>(HasSubstr("text.txt: got an empty file")));
-  EXPECT_THAT([&] { Load(WriteText("   ")); }, ThrowsMessage<Error>(HasSubstr("text.txt: got nothing but spaces")));
-  EXPECT_THAT([&] { Load(WriteText("a\nb\xff")); },
+  EXPECT_THAT(Call([&] { Load(WriteText("")); }), ThrowsMessage<Error>(HasSubstr("text.txt: got an empty file")));
+  EXPECT_THAT(Call([&] { Load(WriteText("   ")); }),
+              ThrowsMessage<Error>(HasSubstr("text.txt: got nothing but spaces")));
+  EXPECT_THAT(Call([&] { Load(WriteText("a\nb\xff")); }),
               ThrowsMessage<Error>(HasSubstr("text.txt: got byte 0xff at offset 3 (line 2)")));
   EXPECT_THROW(Load(folder_ / "missing.txt"), Error);
   EXPECT_THROW(Load(folder_ / "missing.h5"), Error);
-  EXPECT_THAT([&] { LoadTokenInput(WriteText("a"), kPair, 2047); }, ThrowsMessage<Error>(HasSubstr("2048 pieces")));
-  EXPECT_THAT([&] { LoadTokenInput(WriteText("a"), folder_.path(), kVocabulary); },
+  EXPECT_THAT(Call([&] { LoadTokenInput(WriteText("a"), kPair, 2047); }),
+              ThrowsMessage<Error>(HasSubstr("2048 pieces")));
+  EXPECT_THAT(Call([&] { LoadTokenInput(WriteText("a"), folder_.path(), kVocabulary); }),
               ThrowsMessage<Error>(HasSubstr("no tokenizer.json or tokenizer.model")));
 }
 
@@ -104,22 +107,23 @@ TEST_F(TokenInputTest, IdsOutsideTheVocabularyAreNamed) {
 }
 
 TEST_F(TokenInputTest, OtherShapesTypesAndNames) {
-  EXPECT_THAT([&] { Load(WriteIds<int32_t>(DType::kI32, {1, 2}, {1, 1, 2})); },
+  EXPECT_THAT(Call([&] { Load(WriteIds<int32_t>(DType::kI32, {1, 2}, {1, 1, 2})); }),
               ThrowsMessage<Error>(HasSubstr("got shape [1, 1, 2]")));
-  EXPECT_THAT([&] { Load(WriteIds<int32_t>(DType::kI32, {1}, {})); }, ThrowsMessage<Error>(HasSubstr("got shape []")));
-  EXPECT_THAT([&] { Load(WriteIds<int32_t>(DType::kI32, {}, {3, 0})); },
+  EXPECT_THAT(Call([&] { Load(WriteIds<int32_t>(DType::kI32, {1}, {})); }),
+              ThrowsMessage<Error>(HasSubstr("got shape []")));
+  EXPECT_THAT(Call([&] { Load(WriteIds<int32_t>(DType::kI32, {}, {3, 0})); }),
               ThrowsMessage<Error>(HasSubstr("got shape [3, 0], expected at least one")));
-  EXPECT_THAT([&] { Load(WriteIds<float>(DType::kF32, {1}, {1})); },
+  EXPECT_THAT(Call([&] { Load(WriteIds<float>(DType::kF32, {1}, {1})); }),
               ThrowsMessage<Error>(HasSubstr("input_ids: got values of type F32")));
-  EXPECT_THAT([&] { Load(WriteHdf5<double>({1}, {1})); },
+  EXPECT_THAT(Call([&] { Load(WriteHdf5<double>({1}, {1})); }),
               ThrowsMessage<Error>(HasSubstr("input_ids: got values of type F64")));
   const int64_t id = 1;
   const auto bytes = std::as_bytes(std::span(&id, 1));
   WriteSafetensors(folder_ / "ids.safetensors", {{"a", DType::kI64, {1}, bytes}, {"b", DType::kI64, {1}, bytes}});
-  EXPECT_THAT([&] { Load(folder_ / "ids.safetensors"); },
+  EXPECT_THAT(Call([&] { Load(folder_ / "ids.safetensors"); }),
               ThrowsMessage<Error>(HasSubstr("input_ids: no such tensor in the file: got 'a', 'b', expected")));
   Hdf5Writer(folder_ / "ids.h5").Commit();
-  EXPECT_THAT([&] { Load(folder_ / "ids.h5"); },
+  EXPECT_THAT(Call([&] { Load(folder_ / "ids.h5"); }),
               ThrowsMessage<Error>(HasSubstr("input_ids: no such dataset in the file: got none, expected")));
 }
 

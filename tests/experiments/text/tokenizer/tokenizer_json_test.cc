@@ -13,6 +13,7 @@
 #include "quant/file/json.h"
 #include "quant/file/strict_json.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -122,7 +123,7 @@ TEST(TokenizerJson, InconsistentFilesAreRefused) {
   EXPECT_THAT(Refused("llama2", [](Json& j) { j.erase("model"); }), HasSubstr("got no model"));
   EXPECT_THAT(Refused("llama2", [](Json& j) { j["model"]["fuse_unk"] = "yes"; }), HasSubstr("fuse_unk: got \"yes\""));
   const TokenizerJson tokenizer(FileOf("gpt2"), "");
-  EXPECT_THAT([&] { (void)tokenizer.Encode("\xff"); }, ThrowsMessage<Error>(HasSubstr("UTF-8")));
+  EXPECT_THAT(Call([&] { (void)tokenizer.Encode("\xff"); }), ThrowsMessage<Error>(HasSubstr("UTF-8")));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "quant/file/sha256.h"
 #include "quant/file/strict_json.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -43,12 +44,12 @@ TEST(Tokenizer, EncodesTheHeldOutTextAsSentencePieceInPython) {
 
 TEST(Tokenizer, RefusesWhatIsNotUtf8) {
   const Tokenizer tokenizer = Tokenizer::Load(kPair);
-  EXPECT_THAT([&] { tokenizer.Encode("caf\xe9"); }, ThrowsMessage<Error>(HasSubstr("0xe9 at offset 3 (line 1)")));
+  EXPECT_THAT(Call([&] { tokenizer.Encode("caf\xe9"); }), ThrowsMessage<Error>(HasSubstr("0xe9 at offset 3 (line 1)")));
 }
 
 TEST(TokenizerFolder, MissingModelShowsHowToMakeIds) {
   const TemporaryFolder folder;
-  EXPECT_THAT([&] { Tokenizer::Load(folder.path()); },
+  EXPECT_THAT(Call([&] { Tokenizer::Load(folder.path()); }),
               ThrowsMessage<Error>(AllOf(HasSubstr(folder.path().string() + ": no tokenizer.json or tokenizer.model"),
                                          HasSubstr("AutoTokenizer.from_pretrained(\"" + folder.path().string() + "\")"),
                                          HasSubstr("safetensors.torch.save_file({\"input_ids\": "))));
@@ -60,7 +61,7 @@ TEST(TokenizerFolder, DamagedModelsAreRefused) {
   for (const std::string& damaged :
        {std::string(), std::string("hello"), model.substr(0, model.size() / 2), std::string(1000, '\0')}) {
     PutFile(folder / "tokenizer.model", damaged);
-    EXPECT_THAT([&] { Tokenizer::Load(folder.path()); }, ThrowsMessage<Error>(HasSubstr("tokenizer.model: got ")))
+    EXPECT_THAT(Call([&] { Tokenizer::Load(folder.path()); }), ThrowsMessage<Error>(HasSubstr("tokenizer.model: got ")))
         << damaged.size();
   }
 }
@@ -79,7 +80,7 @@ TEST(TokenizerFolder, BosIsTheTokenizersUnlessItsConfigSaysNone) {
   EXPECT_EQ(Tokenizer::Load(folder.path()).bos(), std::nullopt);
   for (const char* bad : {R"({"add_bos_token": "no"})", "[]", "{"}) {
     PutFile(folder / "tokenizer_config.json", bad);
-    EXPECT_THAT([&] { Tokenizer::Load(folder.path()); }, ThrowsMessage<Error>(HasSubstr("tokenizer_config.json")))
+    EXPECT_THAT(Call([&] { Tokenizer::Load(folder.path()); }), ThrowsMessage<Error>(HasSubstr("tokenizer_config.json")))
         << bad;
   }
 }

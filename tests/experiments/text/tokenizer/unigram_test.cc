@@ -6,6 +6,7 @@
 
 #include "quant/base/error.h"
 #include "quant/file/json.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -74,9 +75,10 @@ TEST(Unigram, InvalidIdsAndPiecesAreRefused) {
   Json json = Pieces({{"<unk>", 0.0}, {"a", 0.0}});
   for (const char* id : {"-1", "2", "4294967296", "18446744073709551615", "0.5"}) {
     json["unk_id"] = Json::parse(id);
-    EXPECT_THAT([&] { Encode(json, "a"); }, ThrowsMessage<Error>(HasSubstr(std::string("unk_id: got ") + id))) << id;
+    EXPECT_THAT(Call([&] { Encode(json, "a"); }), ThrowsMessage<Error>(HasSubstr(std::string("unk_id: got ") + id)))
+        << id;
   }
-  EXPECT_THAT([] { Encode(Pieces({{"<unk>", 0.0}, {std::string(5000, 'a'), 0.0}}), "a"); },
+  EXPECT_THAT(Call([] { Encode(Pieces({{"<unk>", 0.0}, {std::string(5000, 'a'), 0.0}}), "a"); }),
               ThrowsMessage<Error>(HasSubstr("vocab: 1: got a piece of 5000 bytes, expected at most 4096")));
 }
 

@@ -19,6 +19,7 @@
 #include "quant/base/aligned.h"
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
+#include "tests/support/call.h"
 #include "tests/support/random_attention.h"
 
 namespace tare {
@@ -337,7 +338,7 @@ TEST(ExecutedAttention, NamesWhereTheNaNIs) {
     for (const Order order : {Order::kLate, Order::kEarly}) {
       RandomAttention in({});
       change(in);
-      EXPECT_THAT([&] { Execute(PlanOf(order, 64), in); }, ThrowsMessage<Error>(HasSubstr(text)));
+      EXPECT_THAT(Call([&] { Execute(PlanOf(order, 64), in); }), ThrowsMessage<Error>(HasSubstr(text)));
     }
   };
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
@@ -353,9 +354,9 @@ TEST(ExecutedAttention, RefusesAWorkspaceThatIsTooSmall) {
   RandomAttention in({});
   const AttentionPlan plan = PlanOf(Order::kLate, 64);
   AlignedBuffer<std::byte> workspace(WorkspaceBytes(plan, in.problem));
-  EXPECT_THAT([&] { ExecutedAttention(plan, in.problem, workspace.span().first(workspace.size() - 1)); },
+  EXPECT_THAT(Call([&] { ExecutedAttention(plan, in.problem, workspace.span().first(workspace.size() - 1)); }),
               ThrowsMessage<Error>(HasSubstr("workspace")));
-  EXPECT_THAT([&] { ExecutedAttention(plan, in.problem, workspace.span().subspan(1)); },
+  EXPECT_THAT(Call([&] { ExecutedAttention(plan, in.problem, workspace.span().subspan(1)); }),
               ThrowsMessage<Error>(HasSubstr("workspace")));
 }
 

@@ -12,6 +12,7 @@
 #include "kernels/attention/tile_order.h"
 #include "quant/base/error.h"
 #include "quant/format/round.h"
+#include "tests/support/call.h"
 #include "tests/support/each_target.h"
 #include "tests/support/random_attention.h"
 #include "tests/support/random_quantized.h"
@@ -136,7 +137,7 @@ TEST(Packing, TheMeanThatOverflowsIsNamed) {
   const std::vector<float> mean(4, -3e38f);
   uint8_t codes[4];
   float scale;
-  EXPECT_THAT([&] { PackQueries(in.problem.q, 0, 3, 1, Format::kInt8, mean.data(), codes, &scale); },
+  EXPECT_THAT(Call([&] { PackQueries(in.problem.q, 0, 3, 1, Format::kInt8, mean.data(), codes, &scale); }),
               ThrowsMessage<Error>(HasSubstr("overflow float32 once the smoothing vector is subtracted")));
 }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -25,7 +26,7 @@ CompressedConfig Parse(const Json& json) {
 }
 
 void Refused(const Json& json, const std::string& what, const std::string& why) {
-  EXPECT_THAT([&] { Parse(json); }, ThrowsMessage<Error>(AllOf(HasSubstr(what), HasSubstr(why)))) << json;
+  EXPECT_THAT(Call([&] { Parse(json); }), ThrowsMessage<Error>(AllOf(HasSubstr(what), HasSubstr(why)))) << json;
 }
 
 TEST(CompressedConfig, NamesComeBeforePatternsBeforeClasses) {
@@ -58,7 +59,7 @@ TEST(CompressedConfig, CodesOfWhatIsIgnoredAreRefused) {
   for (const char* entry : {"lm_head", "re:lm.*", "Linear"}) {
     Json json = Smallest();
     json["ignore"] = {entry};
-    EXPECT_THAT([&] { Parse(json).GroupOf("lm_head"); },
+    EXPECT_THAT(Call([&] { Parse(json).GroupOf("lm_head"); }),
                 ThrowsMessage<Error>(HasSubstr(std::string("ignore: got '") + entry + "', which leaves 'lm_head'")));
   }
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -39,7 +40,7 @@ TEST(NamePattern, SearchesAnywhere) {
 
 TEST(NamePattern, RefusesWhatItDoesNotKnow) {
   const auto refused = [](std::string_view pattern, const char* why) {
-    EXPECT_THAT([&] { NamePattern(pattern, "where"); }, ThrowsMessage<Error>(HasSubstr(why))) << pattern;
+    EXPECT_THAT(Call([&] { NamePattern(pattern, "where"); }), ThrowsMessage<Error>(HasSubstr(why))) << pattern;
   };
   refused("(", "where: got the pattern '(', at 1: a '(' without ')'");
   refused(")", "a ')' without '('");
@@ -61,7 +62,7 @@ TEST(NamePattern, RefusesWhatItDoesNotKnow) {
 // What takes a backtracking matcher 2^30 steps.
 TEST(NamePattern, NoPatternTakesLong) {
   EXPECT_FALSE(Starts("(a|a)*(a|a)*(a|aa)*b", std::string(30, 'a')));
-  EXPECT_THAT([] { Starts("(((.?){900}){900}){900}b", std::string(300, 'a')); },
+  EXPECT_THAT(Call([] { Starts("(((.?){900}){900}){900}b", std::string(300, 'a')); }),
               ThrowsMessage<Error>(HasSubstr("the pattern takes too long")));
 }
 

@@ -10,6 +10,7 @@
 #include "quant/base/error.h"
 #include "quant/file/json_value.h"
 #include "quant/file/strict_json.h"
+#include "tests/support/call.h"
 #include "tests/support/gguf_bytes.h"
 
 namespace tare {
@@ -49,7 +50,7 @@ struct Mapped {
 };
 
 void ExpectRefused(const GgufBytes& file, const char* why) {
-  EXPECT_THAT([&] { Mapped mapped(file); }, ThrowsMessage<Error>(HasSubstr(why)));
+  EXPECT_THAT(Call([&] { Mapped mapped(file); }), ThrowsMessage<Error>(HasSubstr(why)));
 }
 
 TEST(GgufArchitecture, ConfigurationIsHuggingFaces) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/gguf_bytes.h"
 
 namespace tare {
@@ -17,7 +18,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 void ExpectRefused(const std::string& bytes, const char* why) {
-  EXPECT_THAT([&] { Parse(std::as_bytes(std::span(bytes)), "f.gguf"); }, ThrowsMessage<Error>(HasSubstr(why)));
+  EXPECT_THAT(Call([&] { Parse(std::as_bytes(std::span(bytes)), "f.gguf"); }), ThrowsMessage<Error>(HasSubstr(why)));
 }
 
 GgufBytes TwoTensors() {

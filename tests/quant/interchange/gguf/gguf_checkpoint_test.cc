@@ -7,6 +7,7 @@
 #include "quant/file/checkpoint.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/gguf_bytes.h"
 
 namespace tare {
@@ -72,7 +73,7 @@ TEST(GgufCheckpoint, ScalesThatAreNotFiniteAreRefusedWhereTheyAreUsed) {
   PutFile(folder / "q.gguf", WithQueries(0x7c00).Bytes());
   const Checkpoint files(folder / "q.gguf");
   std::vector<float> row(64);
-  EXPECT_THAT([&] { files.FindForeign("model.layers.0.self_attn.q_proj.weight")->Row(1, row.data()); },
+  EXPECT_THAT(Call([&] { files.FindForeign("model.layers.0.self_attn.q_proj.weight")->Row(1, row.data()); }),
               ThrowsMessage<Error>(HasSubstr("q.gguf: tensor 'blk.0.attn_q.weight', row 2: NaN or infinity")));
 }
 
@@ -82,7 +83,7 @@ TEST(GgufCheckpoint, MayHaveAnyName) {
   EXPECT_THAT(Checkpoint(folder / "model").names(),
               ElementsAre("model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.weight"));
   PutFile(folder / "no.gguf", "hello");
-  EXPECT_THAT([&] { Checkpoint files(folder / "no.gguf"); }, ThrowsMessage<Error>(HasSubstr("begin with GGUF")));
+  EXPECT_THAT(Call([&] { Checkpoint files(folder / "no.gguf"); }), ThrowsMessage<Error>(HasSubstr("begin with GGUF")));
 }
 
 }  // namespace

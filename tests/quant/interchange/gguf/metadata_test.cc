@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/gguf_bytes.h"
 
 namespace tare {
@@ -50,15 +51,15 @@ TEST(GgufMetadata, ValuesOfEveryType) {
   EXPECT_EQ(m.Real("f64"), 2.5);
   EXPECT_THAT(*m.Reals("reals"), ElementsAre(1, -2));
   EXPECT_EQ(m.Real("none"), std::nullopt);
-  EXPECT_THAT([&] { m.Unsigned("i64", 5); },
+  EXPECT_THAT(Call([&] { m.Unsigned("i64", 5); }),
               ThrowsMessage<Error>("f.gguf: i64: got -1, expected a number from 0 to 5"));
-  EXPECT_THAT([&] { m.Text("u8"); }, ThrowsMessage<Error>("f.gguf: u8: got 200, expected a text"));
-  EXPECT_THAT([&] { m.Flag("texts"); }, ThrowsMessage<Error>(HasSubstr("an array of 3 elements")));
+  EXPECT_THAT(Call([&] { m.Text("u8"); }), ThrowsMessage<Error>("f.gguf: u8: got 200, expected a text"));
+  EXPECT_THAT(Call([&] { m.Flag("texts"); }), ThrowsMessage<Error>(HasSubstr("an array of 3 elements")));
 }
 
 TEST(GgufMetadata, HostileSizesAreRefusedBeforeTheyAreTrusted) {
   const auto refused = [](const std::string& bytes, const char* why, uint64_t count = 1) {
-    EXPECT_THAT([&] { Read(bytes, count); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { Read(bytes, count); }), ThrowsMessage<Error>(HasSubstr(why)));
   };
   const uint64_t huge = uint64_t{1} << 60;
   refused(Bytes::Raw(huge), "a key of the metadata: got 0 bytes to the end of the file, expected 1152921504606846976");

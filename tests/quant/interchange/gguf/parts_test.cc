@@ -8,6 +8,7 @@
 #include "quant/base/formatted.h"
 #include "quant/file/sha256.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/gguf_bytes.h"
 
 namespace tare {
@@ -56,7 +57,7 @@ TEST(GgufParts, OfOneFileHaveItsHash) {
 TEST(GgufParts, ThatDoNotBelongTogetherAreRefused) {
   const TemporaryFolder folder;
   const auto refused = [&](const std::string& name, const std::string& why) {
-    EXPECT_THAT([&] { Parts parts(folder / name); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { Parts parts(folder / name); }), ThrowsMessage<Error>(HasSubstr(why)));
   };
   PutFile(folder / NameOf(1, 2), Part(0, 2, 2, "a").Bytes());
   refused(NameOf(1, 2), "m-00002-of-00002.gguf: no such file");

@@ -10,6 +10,7 @@
 #include "quant/file/json_value.h"
 #include "quant/file/strict_json.h"
 #include "quant/interchange/gguf/container.h"
+#include "tests/support/call.h"
 #include "tests/support/gguf_bytes.h"
 
 namespace tare {
@@ -51,7 +52,7 @@ TEST(GgufVocabulary, SpecialTokensSurroundTextsWhereTheFileSaysSo) {
   const auto json = ParseJson(*TextOf(file, "tokenizer.json"), "tokenizer.json");
   EXPECT_EQ(json["post_processor"]["single"][1]["SpecialToken"]["id"], "<|end|>");
   GgufBytes begins = BytePairs("llama-bpe");  // begins texts unless told otherwise
-  EXPECT_THAT([&] { TextOf(begins, "tokenizer.json"); },
+  EXPECT_THAT(Call([&] { TextOf(begins, "tokenizer.json"); }),
               ThrowsMessage<Error>(HasSubstr("tokenizer.ggml.bos_token_id: got no id of a token")));
   begins.AddNumber("tokenizer.ggml.bos_token_id", 3);
   EXPECT_EQ(ParseJson(*TextOf(begins, "tokenizer_config.json"), "c")["add_bos_token"], true);
@@ -59,7 +60,7 @@ TEST(GgufVocabulary, SpecialTokensSurroundTextsWhereTheFileSaysSo) {
 
 TEST(GgufVocabulary, WhatIsNotKnownIsRefusedByName) {
   const auto refused = [](const GgufBytes& file, const std::string& name, const char* why) {
-    EXPECT_THAT([&] { TextOf(file, name); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { TextOf(file, name); }), ThrowsMessage<Error>(HasSubstr(why)));
   };
   refused(BytePairs("tekken"), "tokenizer.json", "tokenizer.ggml.pre: got 'tekken', expected llama-bpe, ");
   refused(GgufBytes().AddText("tokenizer.ggml.model", "t5"), "tokenizer.model", "got 't5', expected llama or gpt2");
