@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// tare convert: one model in another family's layout.
+// tare convert: one model in another family's layout, or as a GGUF file.
 #include <memory>
 
 #include "experiments/model/config.h"
 #include "experiments/quantize/export.h"
+#include "experiments/quantize/gguf_export.h"
 #include "experiments/quantize/layout.h"
 #include "experiments/text/grammar.h"
 #include "quant/base/formatted.h"
@@ -16,11 +17,42 @@ namespace tare {
 namespace {
 
 struct ConvertArguments {
-  std::string model, to, out, json;
+  std::string model, to, type = "F16", out, json;
   MachineOptions machine;
 };
 
-void Run(const ConvertArguments& options) {
+std::string TypesText(const GgufSummary& s) {
+  std::string text;
+  for (const auto& [type, count] : s.types) text += Formatted("{}{} in {}", text.empty() ? "" : ", ", count, type);
+  return text;
+}
+
+void RunToGguf(const ConvertArguments& options) {
+  const std::vector<AtomicFile> claims = ClaimFiles({options.model}, {options.out, options.json});
+  options.machine.Apply();
+  const GgufSummary s =
+      ConvertToGguf(options.model, options.type, TARE_VERSION, options.out, ProgressLine("convert").Callback());
+  const double bits = 8.0 * static_cast<double>(s.matrix_bytes) / static_cast<double>(s.matrix_values);
+  if (PrintsTables(options.json)) {
+    PrintLine("{}: {} as gguf, {}", options.out, LoadConfig(options.model).family, SizeText(s.bytes));
+    PrintLine("  tensors: {}", TypesText(s));
+    PrintLine("  {:.2f} bits per weight, relative error {:.4f}", bits, s.relative_error);
+    if (!s.short_rows.empty())
+      PrintLine("  matrices in F16, as their rows are no whole blocks of {}: {}", options.type, s.short_rows.size());
+    if (!s.has_tokenizer) PrintLine("  without a tokenizer: the model has none");
+  }
+  WriteJson(options.json, {{"schema", "tare.convert.gguf/1"},
+                           {"out", options.out},
+                           {"type", options.type},
+                           {"tensors", s.types},
+                           {"short_rows", s.short_rows},
+                           {"bits_per_weight", bits},
+                           {"relative_error", s.relative_error},
+                           {"has_tokenizer", s.has_tokenizer},
+                           {"bytes", s.bytes}});
+}
+
+void RunToFolder(const ConvertArguments& options) {
   std::vector<std::string> outputs = NewFilesIn(options.out, ExportedFiles());
   outputs.push_back(options.json);
   const std::vector<AtomicFile> claims = ClaimFiles({options.model}, outputs);
@@ -44,25 +76,35 @@ void Run(const ConvertArguments& options) {
                            {"bytes", s.bytes}});
 }
 
+void Run(const CLI::App& command, const ConvertArguments& options) {
+  const bool to_gguf = options.to == "gguf";
+  RequireEffect(command, to_gguf, {"--type"}, "--to gguf");
+  to_gguf ? RunToGguf(options) : RunToFolder(options);
+}
+
 }  // namespace
 
 void AddConvert(CLI::App& app) {
   auto options = std::make_shared<ConvertArguments>();
-  CLI::App* command =
-      app.add_subcommand("convert", "convert a checkpoint to another family's layout; it computes the same");
+  CLI::App* command = app.add_subcommand(
+      "convert", "convert a checkpoint to another family's layout, which computes the same, or to a GGUF file");
   command->add_option("MODEL", options->model, "checkpoint folder, or a file without codes")->required();
   command
       ->add_option("--to", options->to,
                    "target family: diffllama (Hugging Face's V1), diff_v1 (its authors' V1), or MODEL's own, for its "
-                   "official names and layout")
+                   "official names and layout; or gguf, llama.cpp's file")
       ->required();
-  command->add_option("--out", options->out, "folder to create")->required();
+  command->add_option("--type", options->type, "of the matrices of a GGUF file, rounded as llama.cpp rounds them")
+      ->check(CLI::IsMember(GgufTypes()))
+      ->capture_default_str();
+  command->add_option("--out", options->out, "folder to create; with --to gguf, file to write")->required();
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");
   options->machine.AddThreadsTo(*command);
   AddQuiet(*command);
   command->footer(Examples({"tare convert experiments/pair/novels-differential --to diff_v1 --out authors",
-                            "tare convert authors --to diffllama --out again"}));
-  command->callback([options] { Run(*options); });
+                            "tare convert authors --to diffllama --out again",
+                            "tare convert experiments/pair/novels-standard --to gguf --type Q8_0 --out novels.gguf"}));
+  command->callback([options, command] { Run(*command, *options); });
 }
 
 }  // namespace tare

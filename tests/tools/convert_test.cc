@@ -40,6 +40,28 @@ TEST(ConvertCommand, AFolderIsCompleteOrAbsent) {
   EXPECT_THAT(folder.Names(), ElementsAre("hf"));
 }
 
+TEST(ConvertCommand, ToGgufWritesOneFile) {
+  const TemporaryFolder folder;
+  const std::filesystem::path pair = TARE_SOURCE_DIR "/experiments/pair/novels-standard";
+  const Outcome made =
+      RunTare({"convert", pair, "--to", "gguf", "--type", "Q8_0", "--out", folder / "m.gguf", "--json", "-"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  const auto json = nlohmann::json::parse(made.out);
+  EXPECT_EQ(json["tensors"]["Q8_0"], 25);
+  EXPECT_EQ(json["tensors"]["F16"], 4);  // rows of 688
+  EXPECT_TRUE(json["has_tokenizer"]);
+  const Outcome shown = RunTare({"convert", pair, "--to", "gguf", "--out", folder / "f.gguf"});
+  EXPECT_THAT(shown.out, HasSubstr("16.00 bits per weight, relative error 0.0000"));
+  EXPECT_THAT(folder.Names(), testing::UnorderedElementsAre("m.gguf", "f.gguf"));
+  const Outcome usage = RunTare({"convert", pair, "--to", "llama", "--type", "F32", "--out", folder / "n"});
+  EXPECT_EQ(usage.exit_code, 2);
+  EXPECT_THAT(usage.err, HasSubstr("--type: has no effect without --to gguf"));
+  EXPECT_EQ(RunTare({"convert", pair, "--to", "gguf", "--type", "Q4_K", "--out", folder / "n"}).exit_code, 2);
+  const Outcome own = RunTare({"convert", folder / "m.gguf", "--to", "gguf", "--out", folder / "m.gguf"});
+  EXPECT_EQ(own.exit_code, 1);
+  EXPECT_THAT(own.err, HasSubstr("is both an input and an output"));
+}
+
 // The example of the page, on tensors renamed as it says.
 class ForeignNames : public testing::Test {
  protected:

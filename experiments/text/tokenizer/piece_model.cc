@@ -3,76 +3,12 @@
 
 #include <cstdint>
 
+#include "quant/file/wire_format.h"
+
 namespace tare {
 namespace {
 
 constexpr std::string_view kSpaceSymbol = "\xe2\x96\x81";  // U+2581
-
-// Protobuf's wire format: fields of (number << 3 | type) as a varint, and a varint (0), 8 bytes (1), bytes after their
-// count (2), or 4 bytes (5).
-struct Field {
-  uint64_t number = 0;
-  uint64_t value = 0;      // of a varint
-  std::string_view bytes;  // of the others
-};
-
-class FieldReader {
- public:
-  explicit FieldReader(std::string_view bytes) : rest_(bytes) {}
-
-  // False at the end, and where the bytes are no fields.
-  bool Next(Field* field) {
-    if (rest_.empty() || damaged_) return false;
-    const uint64_t tag = Varint();
-    *field = Field();
-    field->number = tag >> 3;
-    switch (tag & 7) {
-      case 0:
-        field->value = Varint();
-        break;
-      case 1:
-        field->bytes = Take(8);
-        break;
-      case 2:
-        field->bytes = Take(Varint());
-        break;
-      case 5:
-        field->bytes = Take(4);
-        break;
-      default:
-        damaged_ = true;
-    }
-    return !damaged_;
-  }
-
-  bool damaged() const { return damaged_; }
-
- private:
-  uint64_t Varint() {
-    uint64_t value = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      const std::string_view byte = Take(1);
-      if (damaged_) return 0;
-      value |= (static_cast<uint64_t>(byte[0]) & 0x7f) << shift;
-      if ((byte[0] & 0x80) == 0) return value;
-    }
-    damaged_ = true;
-    return 0;
-  }
-
-  std::string_view Take(uint64_t count) {
-    if (count > rest_.size()) {
-      damaged_ = true;
-      return {};
-    }
-    const std::string_view taken = rest_.substr(0, count);
-    rest_.remove_prefix(count);
-    return taken;
-  }
-
-  std::string_view rest_;
-  bool damaged_ = false;
-};
 
 // With the defaults of sentencepiece_model.proto.
 struct PieceModel {
@@ -94,8 +30,8 @@ bool HasInnerSpace(std::string_view piece) {
 }
 
 void ReadPiece(std::string_view bytes, PieceModel* model) {
-  FieldReader fields(bytes);
-  for (Field field; fields.Next(&field);) {
+  WireReader fields(bytes);
+  for (WireField field; fields.Next(&field);) {
     if (field.number != 1) continue;
     model->knows_space |= field.bytes == kSpaceSymbol;
     model->has_inner_space |= HasInnerSpace(field.bytes);
@@ -104,8 +40,8 @@ void ReadPiece(std::string_view bytes, PieceModel* model) {
 }
 
 void ReadTrainerSpec(std::string_view bytes, PieceModel* model) {
-  FieldReader fields(bytes);
-  for (Field field; fields.Next(&field);) {
+  WireReader fields(bytes);
+  for (WireField field; fields.Next(&field);) {
     if (field.number == 3) model->type = field.value;
     if (field.number == 24) model->space_is_suffix = field.value != 0;
   }
@@ -113,8 +49,8 @@ void ReadTrainerSpec(std::string_view bytes, PieceModel* model) {
 }
 
 void ReadNormalizerSpec(std::string_view bytes, PieceModel* model) {
-  FieldReader fields(bytes);
-  for (Field field; fields.Next(&field);) {
+  WireReader fields(bytes);
+  for (WireField field; fields.Next(&field);) {
     if (field.number == 2) model->character_map = field.bytes;
     if (field.number == 3) model->adds_space_in_front = field.value != 0;
     if (field.number == 4) model->removes_extra_spaces = field.value != 0;
@@ -125,8 +61,8 @@ void ReadNormalizerSpec(std::string_view bytes, PieceModel* model) {
 
 PieceModel ReadPieceModel(std::string_view bytes) {
   PieceModel model;
-  FieldReader fields(bytes);
-  for (Field field; fields.Next(&field);) {
+  WireReader fields(bytes);
+  for (WireField field; fields.Next(&field);) {
     if (field.number == 1) ReadPiece(field.bytes, &model);
     if (field.number == 2) ReadTrainerSpec(field.bytes, &model);
     if (field.number == 3) ReadNormalizerSpec(field.bytes, &model);

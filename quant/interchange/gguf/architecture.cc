@@ -12,74 +12,13 @@
 #include "quant/base/number.h"
 #include "quant/file/dtype.h"
 #include "quant/file/json_value.h"
+#include "quant/interchange/gguf/architecture_table.h"
 #include "quant/interchange/gguf/rotary_factors.h"
 
 namespace tare::gguf {
 namespace {
 
 constexpr uint64_t kMost = (uint64_t{1} << 31) - 1;  // of a number in config.json
-
-enum class FeedForwardNorm { kNone, kAfterAttention, kBeforeFeedForward };
-
-// What an architecture of llama.cpp is in Hugging Face's terms.
-struct Architecture {
-  std::string_view name, family, transformers;
-  bool rotates_neighbours = false;  // rows of q and k are reordered
-  bool norms_add_one = false;
-  bool has_qk_norms = false;
-  FeedForwardNorm feed_forward_norm = FeedForwardNorm::kAfterAttention;  // what ffn_norm is
-};
-constexpr std::array<Architecture, 5> kArchitectures{
-    {{.name = "llama", .family = "llama", .transformers = "LlamaForCausalLM", .rotates_neighbours = true},
-     {.name = "qwen2", .family = "qwen2", .transformers = "Qwen2ForCausalLM"},
-     {.name = "qwen3", .family = "qwen3", .transformers = "Qwen3ForCausalLM", .has_qk_norms = true},
-     {.name = "olmo2",
-      .family = "olmo2",
-      .transformers = "Olmo2ForCausalLM",
-      .has_qk_norms = true,
-      .feed_forward_norm = FeedForwardNorm::kNone},
-     {.name = "gemma3",
-      .family = "gemma3_text",
-      .transformers = "Gemma3ForCausalLM",
-      .norms_add_one = true,
-      .has_qk_norms = true,
-      .feed_forward_norm = FeedForwardNorm::kBeforeFeedForward}}};
-
-// Hugging Face's name of a tensor within its layer, without .weight; empty if the architecture has no such tensor.
-std::string_view LayerName(const Architecture& a, std::string_view name) {
-  constexpr std::pair<std::string_view, std::string_view> kAll[]{
-      {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"}, {"attn_v", "self_attn.v_proj"},
-      {"attn_output", "self_attn.o_proj"}, {"ffn_gate", "mlp.gate_proj"},  {"ffn_up", "mlp.up_proj"},
-      {"ffn_down", "mlp.down_proj"}};
-  for (const auto& [theirs, ours] : kAll) {
-    if (theirs == name) return ours;
-  }
-  const bool norms_after = a.feed_forward_norm != FeedForwardNorm::kAfterAttention;
-  if (name == "attn_norm" && a.feed_forward_norm != FeedForwardNorm::kNone) return "input_layernorm";
-  if (name == "attn_q_norm" && a.has_qk_norms) return "self_attn.q_norm";
-  if (name == "attn_k_norm" && a.has_qk_norms) return "self_attn.k_norm";
-  if (name == "post_attention_norm" && norms_after) return "post_attention_layernorm";
-  if (name == "post_ffw_norm" && norms_after) return "post_feedforward_layernorm";
-  if (name == "ffn_norm" && a.feed_forward_norm == FeedForwardNorm::kAfterAttention) return "post_attention_layernorm";
-  if (name == "ffn_norm" && a.feed_forward_norm == FeedForwardNorm::kBeforeFeedForward)
-    return "pre_feedforward_layernorm";
-  return {};
-}
-
-// The whole name; empty if there is none.
-std::string CheckpointName(const Architecture& a, std::string_view name) {
-  if (name == "token_embd.weight") return "model.embed_tokens.weight";
-  if (name == "output_norm.weight") return "model.norm.weight";
-  if (name == "output.weight") return "lm_head.weight";
-  constexpr std::string_view kBlock = "blk.";
-  const size_t dot = name.find('.', kBlock.size()), end = name.rfind('.');
-  if (!name.starts_with(kBlock) || dot == name.npos || end <= dot) return "";
-  const std::string_view layer = name.substr(kBlock.size(), dot - kBlock.size()), kind = name.substr(end);
-  if (const auto number = ParseNumber<uint32_t>(layer); !number || Formatted("{}", *number) != layer) return "";
-  const std::string_view ours = LayerName(a, name.substr(dot + 1, end - dot - 1));
-  if (ours.empty() || (kind != ".weight" && kind != ".bias")) return "";
-  return Formatted("model.layers.{}.{}{}", layer, ours, kind);
-}
 
 // The keys of one architecture; it remembers which were asked for.
 class Keys {
@@ -148,12 +87,8 @@ const Architecture& ArchitectureOf(const Metadata& metadata) {
   if (const auto type = metadata.Text("general.type"); type && *type != "model")
     Fail("{}: general.type: got '{}', expected model", metadata.where(), Shown(*type));
   const std::string_view name = metadata.Text("general.architecture").value_or("");
-  std::string known;
-  for (const Architecture& a : kArchitectures) {
-    if (a.name == name) return a;
-    known += (known.empty() ? "" : &a == &kArchitectures.back() ? " or " : ", ") + std::string(a.name);
-  }
-  Fail("{}: general.architecture: got '{}', expected {}", metadata.where(), Shown(name), known);
+  if (const Architecture* known = FindArchitecture(name)) return *known;
+  Fail("{}: general.architecture: got '{}', expected {}", metadata.where(), Shown(name), ArchitecturesText());
 }
 
 const Tensor* FindTensor(std::span<const Tensor> tensors, std::string_view name) {
@@ -306,9 +241,7 @@ MappedTensor Mapped(const Architecture& a, const Tensor& tensor, const Metadata&
 }  // namespace
 
 int64_t MappedTensor::FileRow(int64_t row) const {
-  if (rotated_heads == 0) return row;
-  const int64_t width = tensor->shape[0] / rotated_heads, in_head = row % width;
-  return row - in_head + in_head % (width / 2) * 2 + in_head / (width / 2);
+  return rotated_heads == 0 ? row : RowOfNeighbours(row, tensor->shape[0] / rotated_heads);
 }
 
 MappedModel MapModel(const Metadata& metadata, std::span<const Tensor> tensors) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/interchange/gguf/blocks.h"
 
-#include <array>
-#include <bit>
 #include <cstring>
 
 #include "quant/base/error.h"
@@ -15,14 +13,12 @@ using Bytes = const uint8_t*;
 
 constexpr int kHalf = 16, kBlock = 32, kSuper = 256;
 constexpr std::array<int8_t, 16> kIq4Nl{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-constexpr std::array<int8_t, 16> kTwiceE2M1{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 float F16At(Bytes b) { return FloatFromF16(static_cast<uint16_t>(b[0] | b[1] << 8)); }
 
-// 2^(e - 128): half of E8M0's value. Those of e < 2 are subnormal.
-float HalfOfE8M0(uint8_t e) {
-  return std::bit_cast<float>(e < 2 ? uint32_t{0x00200000} << e : static_cast<uint32_t>(e - 1) << 23);
-}
+void F32(Bytes b, float* y) { std::memcpy(y, b, sizeof(float)); }
+void F16(Bytes b, float* y) { *y = F16At(b); }
+void BF16(Bytes b, float* y) { *y = FloatFromBf16(static_cast<uint16_t>(b[0] | b[1] << 8)); }
 
 void Q8_0(Bytes b, float* y) {
   const float d = F16At(b);
@@ -185,9 +181,11 @@ auto Dequantizer(TensorType type) -> void (*)(Bytes, float*) {
     case TensorType::kMXFP4:
       return Mxfp4;
     case TensorType::kF32:
+      return F32;
     case TensorType::kF16:
+      return F16;
     case TensorType::kBF16:
-      break;
+      return BF16;
   }
   TARE_CHECK(false);
 }

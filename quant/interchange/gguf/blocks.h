@@ -17,6 +17,8 @@
 //   Q6_K    128 + 64 bytes, 16 int8, d           (d s) (q - 32), s of 8 bits per 16 values
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -24,7 +26,13 @@
 
 namespace tare::gguf {
 
-// y holds `blocks` blocks of values of a quantized type.
+// Of MXFP4: the doubled values of E2M1's codes, and 2^(e - 128), half of E8M0's value, subnormal for e < 2.
+inline constexpr std::array<int8_t, 16> kTwiceE2M1{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+constexpr float HalfOfE8M0(uint8_t e) {
+  return std::bit_cast<float>(e < 2 ? uint32_t{0x00200000} << e : static_cast<uint32_t>(e - 1) << 23);
+}
+
+// y holds `blocks` blocks of values; of F32, F16 and BF16 a block is one value.
 void DequantizeBlocks(TensorType type, const std::byte* data, int64_t blocks, float* y);
 
 }  // namespace tare::gguf

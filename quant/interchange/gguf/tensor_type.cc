@@ -38,6 +38,11 @@ const TypeInfo* FindType(uint32_t id) {
   return found == kTypes.end() ? nullptr : &*found;
 }
 
+const TypeInfo* FindType(std::string_view name) {
+  const auto found = std::ranges::find(kTypes, name, &TypeInfo::name);
+  return found == kTypes.end() ? nullptr : &*found;
+}
+
 std::string TypeText(uint32_t id) {
   std::string_view name = "unknown";
   if (const TypeInfo* info = FindType(id)) name = info->name;

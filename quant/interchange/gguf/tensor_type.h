@@ -37,6 +37,7 @@ struct TypeInfo {
 
 // Null if Tare does not read the type.
 const TypeInfo* FindType(uint32_t id);
+const TypeInfo* FindType(std::string_view name);
 // "IQ4_XS (type 23)", also of types that Tare does not read.
 std::string TypeText(uint32_t id);
 // The types that Tare reads, for messages.

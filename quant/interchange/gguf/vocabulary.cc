@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quant/interchange/gguf/vocabulary.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -10,12 +11,10 @@
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/json_value.h"
+#include "quant/interchange/gguf/cutting.h"
 
 namespace tare::gguf {
 namespace {
-
-// As in sentencepiece_model.proto.
-constexpr int kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6;
 
 struct Token {
   std::string_view text;
@@ -62,39 +61,12 @@ std::optional<size_t> IdOf(const Metadata& metadata, std::string_view name, size
   return id && *id < tokens ? std::optional(static_cast<size_t>(*id)) : std::nullopt;
 }
 
-// Words are cut by these patterns. All but llama-bpe's models merge also words that are tokens.
-struct Cutting {
-  std::string_view name;
-  std::string_view pattern;  // empty: GPT-2's
-  bool composes = false;     // characters first (NFC)
-  bool single_digits = false;
-  bool takes_whole_words = false;  // that are tokens, without merges
-  bool begins_texts = false;       // with the first special token, unless a key says otherwise
-};
-#define TARE_CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
-#define TARE_REST "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-constexpr std::string_view kThreeDigits = TARE_CONTRACTIONS "\\p{N}{1,3}" TARE_REST,
-                           kOneDigit = TARE_CONTRACTIONS "\\p{N}" TARE_REST;
-#undef TARE_CONTRACTIONS
-#undef TARE_REST
-constexpr Cutting kCuttings[]{
-    {.name = "llama-bpe", .pattern = kThreeDigits, .takes_whole_words = true, .begins_texts = true},
-    {.name = "llama3", .pattern = kThreeDigits, .takes_whole_words = true, .begins_texts = true},
-    {.name = "qwen2", .pattern = kOneDigit, .composes = true},
-    {.name = "dbrx", .pattern = kThreeDigits},
-    {.name = "gpt-2", .pattern = {}},
-    {.name = "olmo", .pattern = {}, .composes = true},
-    {.name = "smollm", .pattern = {}, .single_digits = true}};
-
 const Cutting& CuttingOf(const Metadata& metadata) {
   const std::string_view name = metadata.Text(Key("pre")).value_or("");
-  std::string known;
-  for (const Cutting& cutting : kCuttings) {
-    if (cutting.name == name) return cutting;
-    known += (known.empty() ? "" : &cutting == std::end(kCuttings) - 1 ? " or " : ", ") + std::string(cutting.name);
-  }
+  const auto found = std::ranges::find(kCuttings, name, &Cutting::name);
+  if (found != kCuttings.end()) return *found;
   Fail("{}: {}: got '{}', expected {}; try ids instead of a text, or the checkpoint that the file was made from",
-       metadata.where(), Key("pre"), Shown(name), known);
+       metadata.where(), Key("pre"), Shown(name), CuttingsText());
 }
 
 bool BeginsTexts(const Metadata& metadata, bool otherwise) {
@@ -182,20 +154,6 @@ std::string Quoted(std::string_view text, const Metadata& metadata, std::string_
   }
 }
 
-Json PreTokenizerOf(const Cutting& cutting) {
-  const Json bytes{{"type", "ByteLevel"},
-                   {"add_prefix_space", false},
-                   {"trim_offsets", true},
-                   {"use_regex", cutting.pattern.empty()}};
-  if (cutting.single_digits)
-    return {{"type", "Sequence"},
-            {"pretokenizers", Json::array({{{"type", "Digits"}, {"individual_digits", true}}, bytes})}};
-  if (cutting.pattern.empty()) return bytes;
-  const Json split{
-      {"type", "Split"}, {"pattern", {{"Regex", cutting.pattern}}}, {"behavior", "Isolated"}, {"invert", false}};
-  return {{"type", "Sequence"}, {"pretokenizers", Json::array({split, bytes})}};
-}
-
 // Special tokens around a text.
 Json PostProcessorOf(const Metadata& metadata, const std::vector<Token>& tokens, bool begins) {
   Json single = Json::array(), special = Json::object();
@@ -232,7 +190,7 @@ std::string TokenizerJsonText(const Metadata& metadata) {
     }
   }
   for (const std::string_view merge : *merges) list += (list.empty() ? "" : ",") + Quoted(merge, metadata, "merges");
-  const Json normalizer = cutting.composes ? Json{{"type", "NFC"}} : Json();
+  const Json normalizer = NormalizerOf(cutting);
   const Json decoder{{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}};
   const bool begins = BeginsTexts(metadata, cutting.begins_texts);
   return Formatted(

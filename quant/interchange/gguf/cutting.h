@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tokenizers in GGUF files have in common with the files of Hugging Face and SentencePiece: how the published
+// byte-level tokenizers cut texts into words, by llama.cpp's names (tokenizer.ggml.pre), and the kinds of tokens
+// (tokenizer.ggml.token_type). Used to read and to write them.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "quant/file/json_value.h"
+
+namespace tare::gguf {
+
+// As in sentencepiece_model.proto.
+inline constexpr int kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6;
+
+// Words are cut by these patterns. All but llama-bpe's models merge also words that are tokens.
+struct Cutting {
+  std::string_view name;
+  std::string_view pattern;  // empty: GPT-2's
+  bool composes = false;     // characters first (NFC)
+  bool single_digits = false;
+  bool takes_whole_words = false;  // that are tokens, without merges
+  bool begins_texts = false;       // with the first special token, unless a key says otherwise
+};
+#define TARE_CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
+#define TARE_REST "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+inline constexpr std::string_view kThreeDigits = TARE_CONTRACTIONS "\\p{N}{1,3}" TARE_REST,
+                                  kOneDigit = TARE_CONTRACTIONS "\\p{N}" TARE_REST;
+#undef TARE_CONTRACTIONS
+#undef TARE_REST
+inline constexpr auto kCuttings = std::to_array<Cutting>(
+    {{.name = "llama-bpe", .pattern = kThreeDigits, .takes_whole_words = true, .begins_texts = true},
+     {.name = "llama3", .pattern = kThreeDigits, .takes_whole_words = true, .begins_texts = true},
+     {.name = "qwen2", .pattern = kOneDigit, .composes = true},
+     {.name = "dbrx", .pattern = kThreeDigits},
+     {.name = "gpt-2", .pattern = {}},
+     {.name = "olmo", .pattern = {}, .composes = true},
+     {.name = "smollm", .pattern = {}, .single_digits = true}});
+
+// Their names, for messages.
+std::string CuttingsText();
+
+// normalizer and pre_tokenizer of tokenizer.json.
+Json NormalizerOf(const Cutting& cutting);
+Json PreTokenizerOf(const Cutting& cutting);
+
+}  // namespace tare::gguf

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/interchange/gguf/quantize_blocks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "quant/base/error.h"
+#include "quant/base/float16.h"
+#include "quant/interchange/gguf/blocks.h"
+
+namespace tare::gguf {
+namespace {
+
+constexpr int kHalfBlock = 16, kBlockValues = 32;
+
+bool PutF16(float value, uint8_t* b) {
+  const uint16_t bits = F16FromFloat(value);
+  b[0] = static_cast<uint8_t>(bits);
+  b[1] = static_cast<uint8_t>(bits >> 8);
+  return std::isfinite(FloatFromF16(bits));
+}
+
+bool PutF32(const float* x, uint8_t* b) {
+  std::memcpy(b, x, sizeof(float));
+  return true;
+}
+
+bool PutF16Of(const float* x, uint8_t* b) { return PutF16(*x, b); }
+
+bool PutBF16Of(const float* x, uint8_t* b) {
+  const uint16_t bits = Bf16FromFloat(*x);
+  b[0] = static_cast<uint8_t>(bits);
+  b[1] = static_cast<uint8_t>(bits >> 8);
+  return std::isfinite(FloatFromBf16(bits));
+}
+
+// 0 where the scale is 0 in f16 by far.
+float Inverse(float d) {
+  const float inverse = 1.0f / d;
+  return std::isfinite(inverse) ? inverse : 0.0f;
+}
+
+// Of the largest magnitude, the first of several.
+float Extreme(const float* x) {
+  float extreme = 0, most = 0;
+  for (int i = 0; i < kBlockValues; ++i) {
+    if (std::fabs(x[i]) > most) most = std::fabs(x[i]), extreme = x[i];
+  }
+  return extreme;
+}
+
+// code(i) of 0 to 15: value i in the low half of byte i, value i + 16 in its high half.
+template <typename Code>
+void PutHalves(uint8_t* q, Code code) {
+  for (int i = 0; i < kHalfBlock; ++i) q[i] = static_cast<uint8_t>((code(i) & 15) | (code(i + kHalfBlock) & 15) << 4);
+}
+
+// The same with a fifth bit: bit i of `fifth`.
+template <typename Code>
+void PutFiveBits(uint8_t* fifth, Code code) {
+  uint32_t high = 0;
+  for (int i = 0; i < kBlockValues; ++i) high |= static_cast<uint32_t>(code(i) >> 4) << i;
+  std::memcpy(fifth, &high, sizeof high);
+  PutHalves(fifth + 4, code);
+}
+
+// Of positive x, by truncation.
+int Code(float x, int most) { return std::min(most, static_cast<int>(x)); }
+
+bool PutQ8_0(const float* x, uint8_t* b) {
+  const float d = std::fabs(Extreme(x)) / 127.0f, inverse = Inverse(d);
+  for (int i = 0; i < kBlockValues; ++i)
+    b[2 + i] = static_cast<uint8_t>(static_cast<int8_t>(std::round(x[i] * inverse)));
+  return PutF16(d, b);
+}
+
+bool PutQ4_0(const float* x, uint8_t* b) {
+  const float d = Extreme(x) / -8.0f, inverse = Inverse(d);
+  PutHalves(b + 2, [&](int i) { return Code(x[i] * inverse + 8.5f, 15); });
+  return PutF16(d, b);
+}
+
+bool PutQ5_0(const float* x, uint8_t* b) {
+  const float d = Extreme(x) / -16.0f, inverse = Inverse(d);
+  PutFiveBits(b + 2, [&](int i) { return Code(x[i] * inverse + 16.5f, 31); });
+  return PutF16(d, b);
+}
+
+struct Range {
+  float least, most;
+};
+Range RangeOf(const float* x) {
+  Range range{x[0], x[0]};
+  for (int i = 1; i < kBlockValues; ++i) {
+    if (x[i] < range.least) range.least = x[i];
+    if (x[i] > range.most) range.most = x[i];
+  }
+  return range;
+}
+
+bool PutQ4_1(const float* x, uint8_t* b) {
+  const auto [least, most] = RangeOf(x);
+  const float d = (most - least) / 15.0f, inverse = Inverse(d);
+  PutHalves(b + 4, [&](int i) { return Code((x[i] - least) * inverse + 0.5f, 15); });
+  return PutF16(d, b) && PutF16(least, b + 2);
+}
+
+bool PutQ5_1(const float* x, uint8_t* b) {
+  const auto [least, most] = RangeOf(x);
+  const float d = (most - least) / 31.0f, inverse = Inverse(d);
+  PutFiveBits(b + 4, [&](int i) { return Code((x[i] - least) * inverse + 0.5f, 31); });
+  return PutF16(d, b) && PutF16(least, b + 2);
+}
+
+// log2 in f32, as there: it may round up to the next power.
+bool PutMxfp4(const float* x, uint8_t* b) {
+  const float most = std::fabs(Extreme(x));
+  b[0] = most > 0.0f ? static_cast<uint8_t>(std::max(std::floor(std::log2(most)) + 125.0f, 0.0f)) : 0;
+  const float d = HalfOfE8M0(b[0]);
+  const auto distance = [&](int8_t value, float to) { return std::fabs(static_cast<float>(value) * d - to); };
+  PutHalves(b + 1, [&](int i) {
+    size_t best = 0;
+    for (size_t code = 1; code < kTwiceE2M1.size(); ++code) {
+      if (distance(kTwiceE2M1[code], x[i]) < distance(kTwiceE2M1[best], x[i])) best = code;
+    }
+    return static_cast<int>(best);
+  });
+  return true;
+}
+
+struct Written {
+  TensorType type;
+  bool (*quantize)(const float* x, uint8_t* b);
+};
+constexpr Written kWritten[]{
+    {TensorType::kF32, PutF32},   {TensorType::kF16, PutF16Of}, {TensorType::kBF16, PutBF16Of},
+    {TensorType::kQ8_0, PutQ8_0}, {TensorType::kQ4_0, PutQ4_0}, {TensorType::kQ4_1, PutQ4_1},
+    {TensorType::kQ5_0, PutQ5_0}, {TensorType::kQ5_1, PutQ5_1}, {TensorType::kMXFP4, PutMxfp4}};
+
+}  // namespace
+
+std::vector<std::string> TypesWritten() {
+  std::vector<std::string> names;
+  for (const Written& written : kWritten) names.emplace_back(FindType(static_cast<uint32_t>(written.type))->name);
+  return names;
+}
+
+bool QuantizeBlocks(TensorType type, const float* x, int64_t blocks, std::byte* data) {
+  const auto written = std::ranges::find(kWritten, type, &Written::type);
+  TARE_CHECK(written != std::end(kWritten));
+  const TypeInfo& info = *FindType(static_cast<uint32_t>(type));
+  bool fits = true;
+  for (int64_t i = 0; i < blocks; ++i)
+    fits &= written->quantize(x + i * info.values, reinterpret_cast<uint8_t*>(data) + i * info.bytes);
+  return fits;
+}
+
+}  // namespace tare::gguf

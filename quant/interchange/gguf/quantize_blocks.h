@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rounds values to the blocks of blocks.h, byte for byte as libggml's ggml_quantize_chunk without an importance matrix
+// and gguf-py's gguf.quants do. d and m are computed in f32, used so, and then stored in f16. With a the value of the
+// largest magnitude (of several, the first):
+//
+//   Q8_0    d = |a| / 127            q = round(x / d), halves away from zero
+//   Q4_0    d = a / -8               q = floor(x / d + 8.5), at most 15: a itself is code 0
+//   Q4_1    d = (max - min) / 15     q = floor((x - min) / d + 0.5), m = min
+//   Q5_0    d = a / -16              q = floor(x / d + 16.5), at most 31
+//   Q5_1    d = (max - min) / 31     q = floor((x - min) / d + 0.5), m = min
+//   MXFP4   2^(floor(log2 |a|) - 2)  q nearest, of two equally near ones the smaller magnitude
+//
+// x / d is x times 1 / d, both in f32. F16 and BF16 are the nearest, ties to even.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "quant/interchange/gguf/tensor_type.h"
+
+namespace tare::gguf {
+
+// Names of these types and of F32.
+std::vector<std::string> TypesWritten();
+
+// Finite x of a whole number of the type's blocks. False, with data unspecified, where a scale or value is beyond F16.
+bool QuantizeBlocks(TensorType type, const float* x, int64_t blocks, std::byte* data);
+
+}  // namespace tare::gguf

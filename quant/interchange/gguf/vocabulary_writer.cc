@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/interchange/gguf/vocabulary_writer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/file/json_integer.h"
+#include "quant/file/json_value.h"
+#include "quant/file/strict_json.h"
+#include "quant/file/wire_format.h"
+#include "quant/interchange/gguf/cutting.h"
+#include "quant/interchange/gguf/metadata.h"
+
+namespace tare::gguf {
+namespace {
+
+// Tokens in the order of their ids.
+struct TokenList {
+  std::vector<std::string> texts;
+  std::vector<float> scores;
+  std::vector<int32_t> kinds;
+
+  void Add(std::string text, float score, int kind) {
+    texts.push_back(std::move(text));
+    scores.push_back(score);
+    kinds.push_back(kind);
+  }
+};
+
+std::string TokenizerKey(std::string_view name) { return "tokenizer.ggml." + std::string(name); }
+
+void PadTo(int64_t tokens, TokenList& list, const std::string& where) {
+  if (std::ssize(list.texts) > tokens)
+    Fail("{}: got {} tokens, expected at most the {} rows of the embedding", where, list.texts.size(), tokens);
+  while (std::ssize(list.texts) < tokens) list.Add(Formatted("[PAD{}]", list.texts.size()), 0, kUnused);
+}
+
+void RequireOnce(const TokenList& list, const std::string& where) {
+  std::vector<std::string_view> texts(list.texts.begin(), list.texts.end());
+  std::ranges::sort(texts);
+  const auto twice = std::ranges::adjacent_find(texts);
+  if (twice != texts.end())
+    Fail("{}: got the token '{}' twice, expected once; a GGUF file cannot hold it", where, Shown(*twice));
+}
+
+// SentencePiece's.
+struct PieceFile {
+  TokenList tokens;
+  int64_t type = 1;  // unigram; BPE is 2
+  int64_t unknown = 0, begin = 1, end = 2, pad = -1;
+  bool maps_characters = false, begins_with_space = true, drops_spaces = true, escapes = true, space_last = false;
+  bool damaged = false;
+};
+
+void AddPiece(std::string_view bytes, PieceFile& file) {
+  WireReader fields(bytes);
+  std::string text;
+  float score = 0;
+  int kind = kNormal;
+  for (WireField field; fields.Next(&field);) {
+    if (field.number == 1) text = field.bytes;
+    if (field.number == 2 && field.bytes.size() == sizeof score) std::memcpy(&score, field.bytes.data(), sizeof score);
+    if (field.number == 3) kind = static_cast<int>(std::min<uint64_t>(field.value, 100));
+  }
+  file.tokens.Add(std::move(text), score, kind);
+  file.damaged |= fields.damaged();
+}
+
+void ReadTrainer(std::string_view bytes, PieceFile& file) {
+  WireReader fields(bytes);
+  const std::pair<uint64_t, int64_t PieceFile::*> numbers[]{{3, &PieceFile::type},
+                                                            {40, &PieceFile::unknown},
+                                                            {41, &PieceFile::begin},
+                                                            {42, &PieceFile::end},
+                                                            {43, &PieceFile::pad}};
+  for (WireField field; fields.Next(&field);) {
+    for (const auto& [number, member] : numbers) {
+      if (field.number == number) file.*member = static_cast<int32_t>(field.value);  // -1 is 2^64 - 1
+    }
+    if (field.number == 24) file.space_last = field.value != 0;
+  }
+  file.damaged |= fields.damaged();
+}
+
+void ReadNormalizer(std::string_view bytes, PieceFile& file) {
+  WireReader fields(bytes);
+  for (WireField field; fields.Next(&field);) {
+    if (field.number == 2) file.maps_characters = !field.bytes.empty();
+    if (field.number == 3) file.begins_with_space = field.value != 0;
+    if (field.number == 4) file.drops_spaces = field.value != 0;
+    if (field.number == 5) file.escapes = field.value != 0;
+  }
+  file.damaged |= fields.damaged();
+}
+
+PieceFile ReadPieceFile(std::string_view bytes) {
+  PieceFile file;
+  WireReader fields(bytes);
+  for (WireField field; fields.Next(&field);) {
+    if (field.number == 1) AddPiece(field.bytes, file);
+    if (field.number == 2) ReadTrainer(field.bytes, file);
+    if (field.number == 3) ReadNormalizer(field.bytes, file);
+  }
+  file.damaged |= fields.damaged();
+  return file;
+}
+
+// llama.cpp looks for a user's own tokens in the text as it is, before spaces become U+2581.
+void SpellUserDefined(TokenList& tokens) {
+  constexpr std::string_view kSpace = "\u2581";
+  for (size_t i = 0; i < tokens.texts.size(); ++i) {
+    if (tokens.kinds[i] != kUserDefined) continue;
+    std::string& text = tokens.texts[i];
+    for (size_t at = text.find(kSpace); at != text.npos; at = text.find(kSpace, at))
+      text.replace(at, kSpace.size(), " ");
+  }
+}
+
+void AddTokens(const TokenList& tokens, std::string_view model, std::string_view pre, MetadataWriter& out) {
+  out.Text(TokenizerKey("model"), model);
+  out.Text(TokenizerKey("pre"), pre);
+  out.Texts(TokenizerKey("tokens"), tokens.texts);
+  if (model == "llama") out.Reals(TokenizerKey("scores"), tokens.scores);
+  out.Integers(TokenizerKey("token_type"), tokens.kinds);
+}
+
+void AddId(std::string_view key, int64_t id, const TokenList& tokens, MetadataWriter& out) {
+  if (id >= 0 && id < std::ssize(tokens.texts)) out.Number(TokenizerKey(key), id);
+}
+
+// Ids that end a text; the model's own `end` where there are none.
+void AddEnds(const VocabularyUse& use, int64_t end, const TokenList& tokens, MetadataWriter& out) {
+  constexpr std::string_view kKeys[]{"eos_token_id", "eot_token_id", "eom_token_id"};
+  if (use.ends.size() > std::size(kKeys))
+    Fail("{}: eos_token_id: got {} ids, expected at most 3; a GGUF file holds no more", out.where(), use.ends.size());
+  if (use.ends.empty()) AddId(kKeys[0], end, tokens, out);
+  for (size_t i = 0; i < use.ends.size(); ++i) AddId(kKeys[i], use.ends[i], tokens, out);
+}
+
+void AddSentencePiece(std::string_view bytes, const VocabularyUse& use, MetadataWriter& out) {
+  const std::string where = out.where() + ": tokenizer.model";
+  PieceFile file = ReadPieceFile(bytes);
+  const auto refuse = [&](bool wrong, std::string_view got, std::string_view expected) {
+    if (wrong) Fail("{}: got {}, expected {}; a GGUF file cannot hold it", where, got, expected);
+  };
+  if (file.damaged) Fail("{}: got bytes that are no SentencePiece model, expected one", where);
+  refuse(file.type != 2, "a model that is not BPE", "SentencePiece's BPE");
+  refuse(file.maps_characters, "a table that maps characters", "none");
+  refuse(!file.escapes || file.space_last, "spaces after words, or as they are", "U+2581 before words");
+  refuse(!use.after.empty(), "tokens after a text", "none");
+  PadTo(use.tokens, file.tokens, where);
+  SpellUserDefined(file.tokens);
+  RequireOnce(file.tokens, where);
+  AddTokens(file.tokens, "llama", "default", out);
+  AddId("bos_token_id", file.begin, file.tokens, out);
+  AddEnds(use, file.end, file.tokens, out);
+  AddId("unknown_token_id", file.unknown, file.tokens, out);
+  AddId("padding_token_id", file.pad, file.tokens, out);
+  out.Flag(TokenizerKey("add_bos_token"), !use.before.empty());
+  out.Flag(TokenizerKey("add_eos_token"), false);
+  out.Flag(TokenizerKey("add_space_prefix"), file.begins_with_space);
+  out.Flag(TokenizerKey("remove_extra_whitespaces"), file.drops_spaces);
+}
+
+using Parsed = nlohmann::json;  // whose objects find their members fast
+
+Parsed MemberOrNull(const Parsed& json, const char* key) {
+  const auto found = json.is_object() ? json.find(key) : json.end();
+  return found == json.end() ? Parsed() : *found;
+}
+
+// Without what offsets alone depend on.
+Parsed WithoutOffsets(Parsed json) {
+  if (json.is_object()) json.erase("trim_offsets");
+  if (json.is_object() && json.contains("use_regex") && json["use_regex"] == true) json.erase("use_regex");
+  if (json.is_structured()) {
+    for (Parsed& member : json) member = WithoutOffsets(member);
+  }
+  return json;
+}
+
+bool SameStep(const Parsed& theirs, const Json& ours) {
+  return WithoutOffsets(theirs) == WithoutOffsets(Parsed::parse(ours.dump()));
+}
+
+bool IsByteLevel(const Parsed& tokenizer) {
+  return MemberOrNull(MemberOrNull(tokenizer, "model"), "type") == "BPE" &&
+         MemberOrNull(tokenizer, "pre_tokenizer").dump().contains("ByteLevel");
+}
+
+const Cutting& CuttingLike(const Parsed& tokenizer, const std::string& where) {
+  const bool whole = MemberOrNull(tokenizer["model"], "ignore_merges") == true;
+  for (const Cutting& cutting : kCuttings) {
+    if (cutting.takes_whole_words == whole && SameStep(MemberOrNull(tokenizer, "normalizer"), NormalizerOf(cutting)) &&
+        SameStep(MemberOrNull(tokenizer, "pre_tokenizer"), PreTokenizerOf(cutting)))
+      return cutting;
+  }
+  Fail("{}: got normalizer, pre_tokenizer and ignore_merges that llama.cpp has no name for, expected those of {}",
+       where, CuttingsText());
+}
+
+int64_t IdIn(const Parsed& id, int64_t tokens, const std::string& where) {
+  if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= tokens)
+    Fail("{}: got id {}, expected 0 to {}, as the embedding has rows", where, id.dump(), tokens - 1);
+  return id.get<int64_t>();
+}
+
+TokenList BytePairs(const Parsed& tokenizer, int64_t tokens, const std::string& where) {
+  TokenList list;
+  PadTo(tokens, list, where);
+  const Parsed vocabulary = MemberOrNull(tokenizer["model"], "vocab");
+  if (!vocabulary.is_object()) Fail("{}: model: vocab: got none, expected the tokens and their ids", where);
+  for (const auto& [text, id] : vocabulary.items()) {
+    const auto at = static_cast<size_t>(IdIn(id, tokens, where + ": vocab"));
+    list.texts[at] = text;
+    list.kinds[at] = kNormal;
+  }
+  for (const Parsed& added : MemberOrNull(tokenizer, "added_tokens")) {
+    const auto at = static_cast<size_t>(IdIn(MemberOrNull(added, "id"), tokens, where + ": added_tokens"));
+    for (const char* key : {"single_word", "lstrip", "rstrip"}) {
+      if (MemberOrNull(added, key) == true)
+        Fail("{}: added_tokens: got {} for id {}, expected false; a GGUF file cannot hold it", where, key, at);
+    }
+    if (!MemberOrNull(added, "content").is_string()) Fail("{}: added_tokens: got no content for id {}", where, at);
+    list.texts[at] = added["content"].get<std::string>();
+    list.kinds[at] = MemberOrNull(added, "special") == true ? kControl : kUserDefined;
+  }
+  RequireOnce(list, where);
+  return list;
+}
+
+// Written "a b", or as pairs.
+std::vector<std::string> MergesOf(const Parsed& model, const std::string& where) {
+  std::vector<std::string> merges;
+  for (const Parsed& merge : MemberOrNull(model, "merges")) {
+    const bool is_pair = merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string();
+    if (!is_pair && !merge.is_string()) Fail("{}: merges: got {}, expected two tokens", where, merge.dump());
+    merges.push_back(is_pair ? merge[0].get<std::string>() + " " + merge[1].get<std::string>()
+                             : merge.get<std::string>());
+  }
+  return merges;
+}
+
+void AddBytePairs(const Parsed& tokenizer, const VocabularyUse& use, MetadataWriter& out) {
+  const std::string where = out.where() + ": tokenizer.json";
+  const Cutting& cutting = CuttingLike(tokenizer, where);
+  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    const Parsed value = MemberOrNull(tokenizer["model"], key);
+    if (!value.is_null() && value != "")
+      Fail("{}: model: {}: got {}, expected none; a GGUF file cannot hold it", where, key, value.dump());
+  }
+  const TokenList tokens = BytePairs(tokenizer, use.tokens, where);
+  AddTokens(tokens, "gpt2", cutting.name, out);
+  out.Texts(TokenizerKey("merges"), MergesOf(tokenizer["model"], where));
+  if (!use.before.empty()) AddId("bos_token_id", use.before[0], tokens, out);
+  AddEnds(use, use.after.empty() ? -1 : use.after[0], tokens, out);
+  if (!use.after.empty() && !use.ends.empty() && use.after[0] != use.ends[0])
+    Fail("{}: got id {} after a text, expected {}, which ends one; a GGUF file cannot hold it", where, use.after[0],
+         use.ends[0]);
+  out.Flag(TokenizerKey("add_bos_token"), !use.before.empty());
+  out.Flag(TokenizerKey("add_eos_token"), !use.after.empty());
+}
+
+void AddChatTemplate(const std::optional<std::string>& own, const std::optional<std::string>& config,
+                     MetadataWriter& out) {
+  if (own) return out.Text("tokenizer.chat_template", *own);
+  if (!config) return;
+  const Parsed text = MemberOrNull(ParseJson(*config, out.where() + ": tokenizer_config.json"), "chat_template");
+  if (text.is_string()) out.Text("tokenizer.chat_template", text.get<std::string>());
+}
+
+}  // namespace
+
+bool AddVocabulary(const std::function<std::optional<std::string>(const std::string& name)>& file,
+                   const VocabularyUse& use, MetadataWriter& out) {
+  const std::optional<std::string> json = file("tokenizer.json"), model = file("tokenizer.model");
+  if (!json && !model) return false;
+  if (use.before.size() > 1 || use.after.size() > 1)
+    Fail("{}: got {} tokens before a text and {} after it, expected at most one of each; a GGUF file cannot hold them",
+         out.where(), use.before.size(), use.after.size());
+  const Parsed tokenizer = json ? ParseJson(*json, out.where() + ": tokenizer.json") : Parsed();
+  if (json && IsByteLevel(tokenizer)) {
+    AddBytePairs(tokenizer, use, out);
+  } else if (model) {
+    AddSentencePiece(*model, use, out);
+  } else {
+    Fail("{}: tokenizer.json: got a model that is not byte-level BPE, expected that, or a tokenizer.model beside it",
+         out.where());
+  }
+  AddChatTemplate(file("chat_template.jinja"), file("tokenizer_config.json"), out);
+  return true;
+}
+
+}  // namespace tare::gguf

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models that llama.cpp's converter wrote become its tensors again, byte for byte; models in Hugging Face layout
+// compute from the written file what they compute from the folder. What a GGUF file cannot hold is refused by name.
+#include "experiments/quantize/gguf_export.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/model/model.h"
+#include "experiments/quantize/layout.h"
+#include "experiments/quantize/quantize.h"
+#include "quant/base/error.h"
+#include "quant/file/json_value.h"
+#include "quant/file/mapped_file.h"
+#include "quant/interchange/gguf/container.h"
+#include "tests/support/checkpoint.h"
+#include "tests/support/golden.h"
+#include "tests/support/logits.h"
+
+namespace tare {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+struct Read {
+  explicit Read(const std::filesystem::path& path)
+      : file(path), content(gguf::Parse(file.bytes(), path.filename().string())) {}
+  const gguf::Tensor* Find(std::string_view name) const {
+    const auto found = std::ranges::find(content.tensors, name, &gguf::Tensor::name);
+    return found == content.tensors.end() ? nullptr : &*found;
+  }
+  MappedFile file;
+  gguf::Content content;
+};
+
+std::filesystem::path Theirs(const std::string& name) {
+  return std::filesystem::path(TARE_SOURCE_DIR) / "tests/data/gguf" / (name + ".gguf");
+}
+
+class GgufExport : public testing::Test {
+ protected:
+  GgufSummary To(const std::string& type, const std::filesystem::path& model) {
+    return ConvertToGguf(model, type, "1.2.3", folder_ / "m.gguf");
+  }
+  std::vector<float> Logits(const std::filesystem::path& path, const TokenBatch& batch) {
+    Model model(path);
+    return LogitsOf(model, batch);
+  }
+  void Refuses(const std::filesystem::path& model, const std::string& why, const std::string& type = "F32") {
+    EXPECT_THAT([&] { To(type, model); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "m.gguf"));
+  }
+  TemporaryFolder folder_;
+};
+
+// gemma's norms are w + 1 in f32 there and here, less 1 when read: with these weights the same bits.
+TEST_F(GgufExport, WhatTheirConverterWroteIsWrittenAgain) {
+  for (const char* name : {"llama", "llama-linear", "qwen2", "qwen3", "olmo2", "gemma3"}) {
+    const std::filesystem::path theirs = Theirs(name);
+    To("BF16", theirs);
+    const Read expected(theirs), written(folder_ / "m.gguf");
+    EXPECT_EQ(written.content.tensors.size(), expected.content.tensors.size()) << name;
+    for (const gguf::Tensor& tensor : expected.content.tensors) {
+      const gguf::Tensor* const ours = written.Find(tensor.name);
+      ASSERT_NE(ours, nullptr) << name << " " << tensor.name;
+      EXPECT_EQ(ours->type, tensor.type) << name << " " << tensor.name;
+      if (tensor.name == "rope_freqs.weight") continue;  // below
+      EXPECT_TRUE(std::ranges::equal(ours->bytes, tensor.bytes)) << name << " " << tensor.name;
+    }
+    const auto batch = [] {
+      TokenBatch tokens;
+      tokens.Add(0, std::vector<int32_t>{1, 9, 30, 4, 4, 17, 90, 2, 33, 8});
+      return tokens;
+    }();
+    EXPECT_EQ(Logits(folder_ / "m.gguf", batch), Logits(theirs, batch)) << name;
+  }
+}
+
+TEST_F(GgufExport, FoldersComputeTheSame) {
+  for (const char* golden : {"llama-mha", "llama-gqa", "llama-old-config", "qwen3", "olmo2"}) {
+    const GgufSummary summary = To("F32", GoldenFolder(golden));
+    EXPECT_EQ(summary.relative_error, 0) << golden;
+    const TokenBatch batch = GoldenBatch(golden);
+    EXPECT_EQ(Logits(folder_ / "m.gguf", batch), Logits(GoldenFolder(golden), batch)) << golden;
+  }
+}
+
+TEST_F(GgufExport, MetadataSaysWhatWasDone) {
+  const GgufSummary summary = To("Q8_0", GoldenFolder("llama-gqa"));
+  EXPECT_FALSE(summary.has_tokenizer);
+  const Read written(folder_ / "m.gguf");
+  EXPECT_EQ(written.content.metadata.Text("general.name"), "llama-gqa");
+  EXPECT_EQ(written.content.metadata.Unsigned("general.file_type", 99), 7u);
+  EXPECT_EQ(written.content.metadata.Text("general.description"), "llama-gqa, written in Q8_0 by Tare 1.2.3");
+  EXPECT_EQ(written.content.metadata.Text("tare.source_sha256"), Checkpoint(GoldenFolder("llama-gqa")).ContentHash());
+  EXPECT_EQ(written.content.metadata.Text("tokenizer.ggml.model"), "no_vocab");
+  EXPECT_EQ(written.Find("blk.0.attn_norm.weight")->type->name, "F32");
+}
+
+// Rounding keeps each value within half a step, and the steps of the types are what they are: 4 bits about 16 times
+// those of 8.
+TEST_F(GgufExport, MatricesAreRounded) {
+  const double eight = To("Q8_0", Theirs("llama")).relative_error;
+  const GgufSummary four = To("Q4_0", Theirs("llama"));
+  EXPECT_GT(eight, 0.001);
+  EXPECT_LT(eight, 0.01);
+  EXPECT_GT(four.relative_error, 8 * eight);
+  EXPECT_LT(four.relative_error, 32 * eight);
+  const Read written(folder_ / "m.gguf");
+  EXPECT_EQ(written.Find("token_embd.weight")->type->name, "Q8_0");
+  EXPECT_EQ(written.Find("blk.1.ffn_down.weight")->type->name, "Q4_0");
+}
+
+TEST_F(GgufExport, RowsThatAreNoWholeBlocksAreF16) {
+  EXPECT_THAT(To("Q4_1", Theirs("llama")).short_rows, testing::IsEmpty());
+  const GgufSummary pair = To("Q4_1", TARE_SOURCE_DIR "/experiments/pair/novels-standard");
+  EXPECT_THAT(pair.short_rows, testing::SizeIs(4));
+  EXPECT_EQ(pair.short_rows[0], "model.layers.0.mlp.down_proj.weight");
+  EXPECT_EQ(Read(folder_ / "m.gguf").Find("blk.0.ffn_down.weight")->type->name, "F16");
+  EXPECT_TRUE(pair.has_tokenizer);
+}
+
+// MXFP4 holds the values of mxfp4 whatever their rule for ties and scales; nothing else but F32 holds scales in f32.
+TEST_F(GgufExport, CodesAreHeldExactlyOrRefused) {
+  const std::filesystem::path codes = folder_ / "q.h5";
+  Quantize({Theirs("llama"), Plan::Parse("weights=mxfp4:rceil"), codes}, {});
+  EXPECT_THAT(ConvertToGguf(codes, "MXFP4", "1", folder_ / "mx.gguf").types, testing::Contains(testing::Key("MXFP4")));
+  const QuantizedCheckpoint ours(codes);
+  const Checkpoint written(folder_ / "mx.gguf");
+  for (const auto& [name, matrix] : ours.matrices()) {
+    const ForeignMatrix* const theirs = written.FindForeign(name);
+    ASSERT_NE(theirs, nullptr) << name;
+    std::vector<float> a(static_cast<size_t>(matrix.in)), b(a.size());
+    for (int64_t row = 0; row < matrix.out; ++row) {
+      DequantizeRow(matrix, row, a.data());
+      theirs->Row(row, b.data());
+      EXPECT_EQ(a, b) << name << " " << row;
+    }
+  }
+  Quantize({GoldenFolder("llama-mha"), Plan::Parse("weights=int4/group16"), folder_ / "i.h5"}, {});
+  Refuses(folder_ / "i.h5", "got codes whose values Q4_0 cannot hold, and would round a second time", "Q4_0");
+  const TokenBatch batch = GoldenBatch("llama-mha");
+  To("F32", folder_ / "i.h5");
+  EXPECT_EQ(Logits(folder_ / "m.gguf", batch), Logits(folder_ / "i.h5", batch));
+  EXPECT_EQ(Read(folder_ / "m.gguf").content.metadata.Text("tare.plan"), "weights=int4/group16");
+}
+
+// What was rotated computes the same.
+TEST_F(GgufExport, EquivalentWeightsAreWeights) {
+  Quantize({.model = GoldenFolder("llama-gqa"),
+            .plan = {},
+            .out = folder_ / "r.h5",
+            .method = QuantizeMethod::Parse("hadamard")},
+           {});
+  To("F32", folder_ / "r.h5");
+  const TokenBatch batch = GoldenBatch("llama-gqa");
+  EXPECT_EQ(Logits(folder_ / "m.gguf", batch), Logits(folder_ / "r.h5", batch));
+}
+
+TEST_F(GgufExport, WhatAFileCannotHoldIsRefused) {
+  Refuses(GoldenFolder("diffllama-mha"),
+          "to gguf: got a diffllama model, expected one of llama.cpp's architectures that Tare knows: mistral, llama, "
+          "qwen2, qwen3, olmo2 or gemma3_text; a GGUF file cannot hold it");
+  Refuses(GoldenFolder("mistral"), "got layers that see a window of keys, expected layers that see all");
+  Refuses(GoldenFolder("qwen3-gate-head"), "got gates of attention's output, expected none");
+  Refuses(GoldenFolder("gemma3"), "got layer 1 without a window, expected every sixth layer to see all keys");
+  ConvertLayout(Theirs("gemma3"), "gemma3_text", folder_ / "six");
+  EditedCheckpoint gemma(folder_ / "six");
+  gemma.config["query_pre_attn_scalar"] = 20;
+  gemma.Write(folder_ / "g");
+  Refuses(folder_ / "g", "got query_pre_attn_scalar 20, expected 16");
+  EditedCheckpoint large(GoldenFolder("llama-gqa"));
+  large.tensors.at("model.layers.0.mlp.up_proj.weight").SetBits(0, Bf16FromFloat(1e6f));
+  large.Write(folder_ / "l");
+  Refuses(folder_ / "l", "'model.layers.0.mlp.up_proj.weight': got values beyond F16's, expected smaller ones", "F16");
+  EXPECT_NO_THROW(To("BF16", folder_ / "l"));
+}
+
+}  // namespace
+}  // namespace tare

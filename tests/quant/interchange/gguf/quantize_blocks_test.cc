@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of many kinds become the bytes that libggml and gguf-py round them to (tests/data/gguf/make_rounded.py).
+#include "quant/interchange/gguf/quantize_blocks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+
+#include "quant/file/mapped_file.h"
+#include "quant/interchange/gguf/blocks.h"
+#include "quant/interchange/gguf/container.h"
+
+namespace tare {
+namespace {
+
+using namespace gguf;
+
+class GgufQuantizeBlocks : public testing::Test {
+ protected:
+  GgufQuantizeBlocks() {
+    const Tensor& tensor = content_.tensors.at(0);
+    values_.resize(tensor.bytes.size() / sizeof(float));
+    std::memcpy(values_.data(), tensor.bytes.data(), tensor.bytes.size());
+  }
+  MappedFile file_{TARE_SOURCE_DIR "/tests/data/gguf/rounded.gguf"};
+  Content content_ = Parse(file_.bytes(), "rounded.gguf");
+  std::vector<float> values_;
+};
+
+TEST_F(GgufQuantizeBlocks, AreByteEqualToTheReferences) {
+  std::vector<std::string> types{"F32"};
+  for (const Tensor& tensor : std::span(content_.tensors).subspan(1)) {
+    types.emplace_back(tensor.name);
+    const TypeInfo& type = *tensor.type;
+    std::vector<std::byte> bytes(tensor.bytes.size());
+    ASSERT_TRUE(QuantizeBlocks(type.type, values_.data(), std::ssize(values_) / type.values, bytes.data()));
+    for (size_t i = 0; i < bytes.size(); ++i)
+      ASSERT_EQ(bytes[i], tensor.bytes[i]) << tensor.name << ", block " << i / static_cast<size_t>(type.bytes);
+  }
+  EXPECT_THAT(TypesWritten(), testing::UnorderedElementsAreArray(types));
+}
+
+TEST_F(GgufQuantizeBlocks, OfF32AreTheValues) {
+  std::vector<float> same(values_.size());
+  ASSERT_TRUE(QuantizeBlocks(TensorType::kF32, values_.data(), std::ssize(values_),
+                             std::as_writable_bytes(std::span(same)).data()));
+  EXPECT_EQ(same, values_);
+}
+
+// F16 ends at 65504; BF16 and the scales of MXFP4 reach as far as f32.
+TEST_F(GgufQuantizeBlocks, WhatIsBeyondTheTypeIsSaid) {
+  std::vector<float> large(32, 1e7f);
+  std::array<std::byte, 128> bytes;
+  for (const TensorType type : {TensorType::kF16, TensorType::kQ8_0, TensorType::kQ4_0, TensorType::kQ5_0}) {
+    const int64_t blocks = 32 / FindType(static_cast<uint32_t>(type))->values;
+    EXPECT_FALSE(QuantizeBlocks(type, large.data(), blocks, bytes.data()));
+  }
+  EXPECT_FALSE(QuantizeBlocks(TensorType::kQ4_1, large.data(), 1, bytes.data()));
+  EXPECT_TRUE(QuantizeBlocks(TensorType::kBF16, large.data(), 32, bytes.data()));
+  EXPECT_TRUE(QuantizeBlocks(TensorType::kMXFP4, large.data(), 1, bytes.data()));
+}
+
+// 1 / d is infinite below 2^-128: the block is zeros, as its scale is in f16.
+TEST_F(GgufQuantizeBlocks, ScalesBelowF32sNormalNumbersAreZeros) {
+  std::vector<float> tiny(32, std::numeric_limits<float>::denorm_min());
+  tiny[3] = 0;
+  for (const char* name : {"Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "MXFP4"}) {
+    const TypeInfo& type = *FindType(name);
+    std::vector<std::byte> bytes(static_cast<size_t>(type.bytes));
+    EXPECT_TRUE(QuantizeBlocks(type.type, tiny.data(), 1, bytes.data()));
+    std::vector<float> back(32);
+    DequantizeBlocks(type.type, bytes.data(), 1, back.data());
+    for (const float value : back) EXPECT_EQ(value, 0) << name;
+  }
+}
+
+}  // namespace
+}  // namespace tare
