@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "experiments/model/model.h"
+#include "experiments/model/stored_size.h"
 #include "experiments/text/grammar.h"
 #include "experiments/text/tokenizer/tokenizer.h"
 #include "quant/base/formatted.h"
@@ -22,9 +23,8 @@ struct InspectArguments {
   MachineOptions machine;
 };
 
-// Totals over the tensors.
+// The tensors by type, and those in codes one by one.
 struct Stored {
-  uint64_t parameters = 0, bytes = 0;
   std::map<std::string, uint64_t> by_type;
   Json quantized = Json::array(), foreign = Json::array();
 };
@@ -34,8 +34,6 @@ Stored StoredIn(const Model& model) {
     if (const QuantizedMatrix* m = model.files().FindQuantized(name)) {
       const auto values = static_cast<uint64_t>(m->out * m->in);
       const uint64_t stored = m->Bytes();
-      all.parameters += values;
-      all.bytes += stored;
       all.by_type[std::string(Info(m->format).name)] += values;
       all.quantized.push_back({{"tensor", name},
                                {"format", Info(m->format).name},
@@ -46,8 +44,6 @@ Stored StoredIn(const Model& model) {
     }
     if (const ForeignMatrix* m = model.files().FindForeign(name)) {
       const int64_t values = m->out() * m->in();
-      all.parameters += static_cast<uint64_t>(values);
-      all.bytes += static_cast<uint64_t>(m->bytes());
       all.by_type[m->scheme()] += static_cast<uint64_t>(values);
       all.foreign.push_back({{"tensor", name},
                              {"scheme", m->scheme()},
@@ -56,8 +52,6 @@ Stored StoredIn(const Model& model) {
       continue;
     }
     const TensorView& tensor = *model.files().Find(name);
-    all.parameters += tensor.elements();
-    all.bytes += tensor.bytes.size();
     all.by_type[std::string(Name(tensor.dtype))] += tensor.elements();
   }
   return all;
@@ -66,11 +60,12 @@ Stored StoredIn(const Model& model) {
 Json Describe(const Model& model) {
   const ModelConfig& c = model.config();
   const Stored stored = StoredIn(model);
+  const StoredSize size = StoredSizeOf(model.files());
   Json json{{"schema", "tare.inspect/1"},
             {"model", model.Name()},
             {"family", c.family},
-            {"parameters", stored.parameters},
-            {"bytes", stored.bytes},
+            {"parameters", size.values},
+            {"bytes", size.bytes},
             {"stored", stored.by_type},
             {"vocabulary", c.vocabulary},
             {"hidden", c.hidden},

@@ -5,7 +5,10 @@
 
 #include <memory>
 
+#include "experiments/model/model.h"
+#include "experiments/model/stored_size.h"
 #include "experiments/studies/sweep/table.h"
+#include "experiments/table/table.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/file/atomic_file.h"
@@ -21,12 +24,33 @@ std::vector<AtomicFile> ClaimSweep(CellsCommand& options, const std::vector<std:
   return ClaimCells(options, names);
 }
 
+namespace {
+
+// How large each version is, so that figures are read at equal sizes.
+Table SizesOf(const std::vector<std::filesystem::path>& models) {
+  Table table{.columns = {{.name = "model", .title = "size", .side = Side::kLeft, .width = 40},
+                          Number("bits_per_weight", "bits per weight", "{:.2f}", 16),
+                          Number("megabytes", "MB", "{:.2f}", 10)}};
+  for (const std::filesystem::path& model : models) {
+    const StoredSize size = StoredSizeOf(Checkpoint(model));
+    table.Add({ModelName(model), size.BitsPerWeight(), static_cast<double>(size.bytes) / 1e6});
+  }
+  return table;
+}
+
+}  // namespace
+
 SweepResult RunAndWrite(const CellsCommand& options, ProgressLine& line, double after) {
   const std::vector<SweepCell> cells = RunCells(options, line, after);
   const Comparisons comparisons = CompareCells(cells);
   SweepResult result{.json = WithCommand(SweepJson(cells, comparisons)),
                      .table = SweepTable(cells, comparisons),
                      .legend = SweepLegend(comparisons)};
+  if (!options.sweep.source.empty()) {
+    const Table sizes = SizesOf(options.sweep.models);
+    result.json["sizes"] = TableJson(sizes);
+    result.table = "\n" + TableText(sizes, 2) + result.table;
+  }
   const std::filesystem::path& folder = options.sweep.folder;
   WriteFileAtomically(folder / "table.csv", SweepCsv(cells, comparisons));
   WriteFileAtomically(folder / "table.txt", result.table);
@@ -38,9 +62,21 @@ namespace {
 
 struct SweepArguments : CellsCommand {
   CellNumbers numbers;
+  std::string source;
 };
 
-void Run(SweepArguments& options) {
+// The source is the first of the models, and the versions run as stored unless plans are given.
+void AddSource(const CLI::App& command, SweepArguments& options) {
+  if (options.source.empty()) return;
+  options.sweep.source = options.source;
+  options.models.insert(options.models.begin(), options.source);
+  const auto given = [&](const char* option) { return command.count(option) > 0; };
+  if (!given("--plan") && !given("--site") && !given("--bits") && !given("--formats"))
+    options.sweep.question.plans = {"f32"};
+}
+
+void Run(const CLI::App& command, SweepArguments& options) {
+  AddSource(command, options);
   options.sweep.tasks = ParseTasks(options.tasks);
   if (options.numbers.list) return PrintCells(options);
   ApplyTo(options, options.numbers);
@@ -100,14 +136,19 @@ void AddSweep(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "sweep", "measure accuracy against bits: models x granularity x bits x tasks; resumes where it stopped");
   command->add_option("MODEL", options->models, "checkpoint folders")->required();
+  command->add_option("--source", options->source,
+                      "checkpoint of which the MODELs are versions, quantized by any tool: changes and divergences are "
+                      "from it, differences from the first MODEL; without plans they run as stored");
   AddSweepOptions(*command, *options);
   options->numbers.AddTo(*command);
   command->footer(
       Examples({"tare sweep experiments/pair/novels-standard experiments/pair/novels-differential --granularity row "
                 "--tasks perplexity=experiments/pair/heldout.txt --tokens 10220 --out sweep",
                 "tare sweep experiments/pair/novels-differential --site k --bits 16,8,4 --granularity token --tasks "
-                "choice=experiments/pair/needles-4.jsonl --limit 40 --out keys"}));
-  command->callback([options] { Run(*options); });
+                "choice=experiments/pair/needles-4.jsonl --limit 40 --out keys",
+                "tare sweep ours.h5 theirs.gguf --source experiments/pair/novels-standard --tasks "
+                "perplexity=experiments/pair/heldout.txt,divergence=experiments/pair/heldout.txt --out versions"}));
+  command->callback([options, command] { Run(*command, *options); });
 }
 
 }  // namespace tare

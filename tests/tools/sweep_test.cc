@@ -211,6 +211,26 @@ TEST_F(SweepCommandTest, CachesAreSweptLikeEvals) {
     EXPECT_EQ(Json::parse(line)["key"]["cache"], "cache_k=f32,cache_v=f32,last=4");
 }
 
+TEST_F(SweepCommandTest, VersionsRunAsStoredBesideTheirSource) {
+  const std::string source = GoldenFolder("llama-mha"), file = folder_ / "q.h5";
+  ASSERT_EQ(RunTare({"quantize", source, "--plan", "weights=int4/channel", "--out", file}).exit_code, 0);
+  const std::vector<std::string> sweep{"sweep", file,         "--source",
+                                       source,  "--tasks",    "perplexity=" + (folder_ / "ids.safetensors").string(),
+                                       "--out", folder_ / "v"};
+  const Outcome outcome = RunTare(sweep);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("bits per weight"), HasSubstr("change: from llama-mha\n"), HasSubstr("\n  q.h5  ")));
+  const Json table = Json::parse(Get("v", "table.json"));
+  ASSERT_EQ(table["cells"].size(), 2u);
+  EXPECT_EQ(table["cells"][1]["key"]["plan"], "f32");
+  ASSERT_EQ(table["sizes"].size(), 2u);
+  EXPECT_LT(table["sizes"][1]["bits_per_weight"], table["sizes"][0]["bits_per_weight"]);
+  std::vector<std::string> twice = sweep;
+  twice.insert(twice.begin() + 1, source);
+  EXPECT_THAT(RunTare(twice).err, HasSubstr("llama-mha twice"));
+}
+
 TEST_F(SweepCommandTest, ImpossibleCellsAreRefusedFirst) {
   const std::vector<std::pair<std::vector<std::string>, const char*>> cases{
       {{folder_ / "none"}, "none: no such folder"},

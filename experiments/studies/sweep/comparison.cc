@@ -97,21 +97,24 @@ bool IsExact(const SweepCell& cell) {
   return std::ranges::all_of(plan.rules(), &Rule::Exempts);
 }
 
-// The cell of 16 bits that a cell's change starts from; null for such a cell itself, and if there is none.
+// The cell of 16 bits that a cell's change starts from, of the same model or of the source of all; null for such a cell
+// itself, and if there is none.
 const SweepCell* BaselineOf(const std::vector<SweepCell>& cells, const SweepCell& cell) {
-  if (IsExact(cell)) return nullptr;
+  const std::string model = cell.Source().empty() ? cell.model : cell.Source();
+  if (IsExact(cell) && cell.model == model) return nullptr;
   const auto found = std::ranges::find_if(cells, [&](const SweepCell& c) {
-    return IsExact(c) && c.model == cell.model && c.task == cell.task && !c.Executed();
+    return IsExact(c) && c.model == model && c.task == cell.task && !c.Executed();
   });
   return found == cells.end() ? nullptr : &*found;
 }
 
-// The first model's cell for the same task and plan; null for the first model's own, and if there is none.
+// The first model's cell for the same task and plan, or the first version's; null for its own, for the source of all
+// versions, and if there is none.
 const SweepCell* SameOfFirst(const std::vector<SweepCell>& cells, const SweepCell& cell) {
-  if (cell.model == cells.front().model) return nullptr;
+  const auto first = std::ranges::find_if(cells, [](const SweepCell& c) { return c.model != c.Source(); });
+  if (first == cells.end() || cell.model == first->model || cell.model == cell.Source()) return nullptr;
   const auto found = std::ranges::find_if(cells, [&](const SweepCell& c) {
-    return c.model == cells.front().model && c.task == cell.task && c.Plan() == cell.Plan() &&
-           c.Executed() == cell.Executed();
+    return c.model == first->model && c.task == cell.task && c.Plan() == cell.Plan() && c.Executed() == cell.Executed();
   });
   return found == cells.end() ? nullptr : &*found;
 }
@@ -158,7 +161,7 @@ void AddHolm(const std::vector<Comparison*>& comparisons) {
 }
 
 Comparisons CompareCells(const std::vector<SweepCell>& cells) {
-  Comparisons all;
+  Comparisons all{.changes = {}, .drops = {}, .of_source = cells.empty() ? "" : cells.front().Source()};
   for (size_t c = 0; c < cells.size(); ++c) {
     const SweepCell* const baseline = BaselineOf(cells, cells[c]);
     if (baseline == nullptr) continue;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the cells of a sweep, figure by figure: how much a plan changes the figure from 16 bits of the same model,
-// and how much more it changes than the first model's (the difference of their drops). Both are paired by the items or
-// windows that the runs share, and both come with their significance:
+// and how much more it changes than the first model's (the difference of their drops). Of versions of one model
+// (SweepOptions::source) a change is from that model, and a difference is from the first version. Both are paired by
+// the items or windows that the runs share, and both come with their significance:
 //
 //             error            95 % interval                     p of no difference
 //   items     s(d) / sqrt(n)   Bonett and Price                  McNemar's, mid-p
@@ -55,6 +56,7 @@ void AddHolm(const std::vector<Comparison*>& comparisons);
 
 struct Comparisons {
   std::vector<Comparison> changes, drops;  // in the order of the cells
+  std::string of_source;                   // the model of which all are versions; "": none
 };
 Comparisons CompareCells(const std::vector<SweepCell>& cells);
 

@@ -29,7 +29,8 @@ const TaskKind* KindOf(const std::string& task, const std::vector<TaskSpec>& tas
 // A model's static scales; empty if the sweep has none.
 struct Seen {
   StaticSource source;
-  std::string sha256;  // of the file
+  std::string sha256;     // of the file
+  std::string of_source;  // hash of the weights of SweepOptions::source; "": none
 };
 
 Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan, const Seen& seen, const Task& task,
@@ -42,6 +43,10 @@ Json KeyOf(const Model& model, const std::string& weights_hash, const Plan& plan
   if (options.carrying == Carrying::kExecuted && !plan.empty()) key["executed"] = true;
   if (options.cache) key["cache"] = Name(*options.cache);
   if (plan.HasStaticScales()) key["stats"] = seen.sha256;
+  if (!options.source.empty()) {
+    key["source"] = ModelName(options.source);
+    key["source_weights"] = seen.of_source;
+  }
   for (const auto& [name, hash] : ModelFileHashes(model.folder())) key[name] = hash;
   if (!task.other_tower.empty()) key["other_tower"] = task.other_tower;
   if (const auto convention = task.spec.kind->convention) key.update(convention(options.windows));
@@ -66,6 +71,10 @@ std::vector<Seen> ReadSeen(const SweepOptions& options) {
 // Refuses what can be refused before hours of work; returns the contents of the models' statistics files.
 std::vector<Seen> CheckOptions(const SweepOptions& options, const std::vector<Plan>& plans) {
   std::vector<Seen> seen = ReadSeen(options);
+  if (!options.source.empty()) {
+    const std::string hash = Checkpoint(options.source).ContentHash();
+    for (Seen& one : seen) one.of_source = hash;
+  }
   std::set<std::string> names;
   for (size_t i = 0; i < options.models.size(); ++i) {
     const std::filesystem::path& folder = options.models[i];
@@ -176,9 +185,9 @@ std::vector<PlannedCell> CellsOfModel(const Model& model, const std::vector<Plan
                                       const SweepOptions& options) {
   const std::string weights_hash = model.files().ContentHash();
   std::vector<PlannedCell> cells;
-  for (Task& read :
-       ReadTasks(options.tasks, model,
-                 {.windows = options.windows, .reference = {}, .other_tower = {}, .answers = options.answers})) {
+  for (Task& read : ReadTasks(
+           options.tasks, model,
+           {.windows = options.windows, .reference = options.source, .other_tower = {}, .answers = options.answers})) {
     const auto task = std::make_shared<const Task>(std::move(read));
     for (const Plan& plan : plans)
       cells.push_back({task, &plan, KeyOf(model, weights_hash, plan, seen, *task, options)});

@@ -28,6 +28,9 @@ namespace tare {
 
 struct SweepOptions {
   std::vector<std::filesystem::path> models;
+  // If not empty, the first of the models, of which the others are versions that some tool quantized: changes from 16
+  // bits and divergences are from this one, as stored, instead of from each model's own.
+  std::filesystem::path source;
   std::vector<std::filesystem::path> statistics;  // for rules with +static: one file per model, in their order; or none
   SweepQuestion question;
   Carrying carrying = Carrying::kSimulated;
@@ -54,6 +57,7 @@ struct SweepCell {
 
   std::string Plan() const { return key.at("plan"); }
   bool Executed() const { return key.contains("executed"); }
+  std::string Source() const { return key.value("source", std::string()); }  // the model's name; "": none
 };
 
 // Called before each cell runs, with its name, and about how many tokens it takes and those after it. Not called for

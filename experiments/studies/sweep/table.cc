@@ -54,13 +54,19 @@ auto Distinct(const std::vector<SweepCell>& cells, Get get) {
   return seen;
 }
 
-Table PlanRows(const char* value, const char* change) {
-  return {.columns = {{.name = "plan", .title = "plan", .side = Side::kLeft, .width = 26},
+Table PlanRows(const char* rows, const char* value, const char* change) {
+  return {.columns = {{.name = "plan", .title = rows, .side = Side::kLeft, .width = 26},
                       {.name = "value", .title = value, .side = Side::kLeft, .width = 22},
                       {.name = "change", .title = change, .side = Side::kLeft, .width = 26}}};
 }
 
 std::string PlanText(const SweepCell& cell) { return cell.Plan() + (cell.Executed() ? " executed" : ""); }
+
+// A row's name: its plan, or for a version of a source its own, and the plan if there is one.
+std::string RowText(const SweepCell& cell) {
+  if (cell.Source().empty()) return PlanText(cell);
+  return cell.model + (cell.Plan() == "f32" ? "" : " " + PlanText(cell));
+}
 
 // Of one plan "  a change of 0.077 is detected in 4 runs of 5, and half of it with 204 items", of several
 // "  over the plans, changes of 0.077 to 0.12 are detected in 4 runs of 5,
@@ -109,30 +115,34 @@ std::string HowAllMeasured(const std::vector<SweepFigure>& rows) {
 std::string ModelRows(const std::vector<SweepFigure>& rows) {
   const SweepFigure& first = rows.front();
   const char* const format = first.figure->keys.in_tables;
-  Table table = PlanRows(first.figure->keys.name, "change from 16 bits");
+  const std::string source = first.cell->Source();
+  Table table = source.empty() ? PlanRows("plan", first.figure->keys.name, "change from 16 bits")
+                               : PlanRows("version", first.figure->keys.name, "change");
   std::vector<const Comparison*> changes;
   for (const SweepFigure& row : rows) {
-    table.Add({PlanText(*row.cell), FigureText(*row.figure, format),
+    table.Add({RowText(*row.cell), FigureText(*row.figure, format),
                row.change != nullptr ? ComparisonText(*row.change, format) : ""});
     changes.push_back(row.change);
   }
-  return Formatted("\n{}\n{}", first.cell->model, HowAllMeasured(rows)) + TableText(table, 2) +
-         PowerText(changes, format);
+  const std::string title = source.empty() ? first.cell->model : "change: from " + source;
+  return Formatted("\n{}\n{}", title, HowAllMeasured(rows)) + TableText(table, 2) + PowerText(changes, format);
 }
 
 // How much more the model's figure changed than the first model's.
 std::string DropRows(const std::vector<SweepFigure>& rows) {
-  Table table = PlanRows("the changes", "difference");
+  Table table = PlanRows(rows.front().cell->Source().empty() ? "plan" : "version", "the changes", "difference");
   for (const SweepFigure& row : rows) {
     if (row.drop == nullptr) continue;
     const char* const format = row.figure->keys.in_tables;
     const auto number = [&](double x) { return NumberText(x, Formatted("+{}", format)); };
-    table.Add({PlanText(*row.cell), number(row.change->value) + ", " + number(row.change->value - row.drop->value),
+    table.Add({RowText(*row.cell), number(row.change->value) + ", " + number(row.change->value - row.drop->value),
                ComparisonText(*row.drop, format)});
   }
   const auto drop = std::ranges::find_if(rows, [](const SweepFigure& row) { return row.drop != nullptr; });
   if (drop == rows.end()) return "";
-  return Formatted("\nchange of {} minus that of {}\n", drop->cell->model, drop->drop->against) + TableText(table, 2);
+  const bool versions = !drop->cell->Source().empty();
+  return Formatted("\nchange of {} minus that of {}\n", versions ? "each" : drop->cell->model, drop->drop->against) +
+         TableText(table, 2);
 }
 
 }  // namespace
@@ -198,7 +208,9 @@ std::string ComparisonText(const Comparison& c, const char* format) {
 
 std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& comparisons) {
   const std::vector<SweepFigure> all = FiguresOf(cells, comparisons);
-  const auto models = Distinct(cells, [](const SweepCell& c) { return c.model; });
+  // Of each model, or of all versions of one.
+  const auto group = [](const SweepCell& c) { return c.Source().empty() ? c.model : c.Source(); };
+  const auto groups = Distinct(cells, group);
   std::string text;
   for (const auto& task : Distinct(cells, [](const SweepCell& c) { return c.task; })) {
     const TaskKind& kind = *std::ranges::find(cells, task, &SweepCell::task)->kind;
@@ -206,10 +218,10 @@ std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& c
       if (keys.in_tables == nullptr) continue;
       text += Formatted("\n{}, {}\n", task, keys.name);
       std::string drops;
-      for (const auto& model : models) {
+      for (const auto& name : groups) {
         std::vector<SweepFigure> rows;
         std::ranges::copy_if(all, std::back_inserter(rows), [&](const SweepFigure& f) {
-          return f.cell->model == model && f.cell->task == task && std::string_view(f.figure->keys.name) == keys.name;
+          return group(*f.cell) == name && f.cell->task == task && std::string_view(f.figure->keys.name) == keys.name;
         });
         if (rows.empty()) continue;
         text += ModelRows(rows);
@@ -263,7 +275,9 @@ std::string SweepLegend(const Comparisons& comparisons) {
   }
   text += UntestedLegend(all) + UnitsLegend(all);
   if (!comparisons.drops.empty())
-    text += "one pair of models is one sample of training: differences apply to these two\n";
+    text += comparisons.of_source.empty()
+                ? "one pair of models is one sample of training: differences apply to these two\n"
+                : "changes are from " + comparisons.of_source + ", differences from the first of its versions\n";
   return text;
 }
 

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sweep of versions of one model: changes and divergences are from the source, differences from the first version.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "experiments/model/stored_size.h"
+#include "experiments/quantize/quantize.h"
+#include "experiments/studies/sweep/table.h"
+#include "tests/support/checkpoint.h"
+#include "tests/support/golden.h"
+#include "tests/support/ids.h"
+#include "tests/support/sweep_cells.h"
+
+namespace tare {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Of 20 windows of ten tokens, each with this loss; a version of "s".
+SweepCell Version(const char* model, double loss, const std::string& plan = "f32") {
+  SweepCell cell = Perplexity(model, plan, std::exp(loss / 10), std::vector<double>(20, loss));
+  cell.key["source"] = "s";
+  return cell;
+}
+
+TEST(VersionsSweep, ChangesAreFromTheSourceAndDifferencesFromTheFirstVersion) {
+  const std::vector<SweepCell> cells{Version("s", 20), Version("a", 21), Version("b", 23),
+                                     Version("b", 24, "q=int4/token")};
+  const Comparisons all = CompareCells(cells);
+  const std::vector<SweepFigure> figures = FiguresOf(cells, all);
+  ASSERT_EQ(figures.size(), 4u * 2);
+  EXPECT_EQ(figures[0].change, nullptr);
+  EXPECT_NEAR(figures[2].change->value, std::exp(2.1) - std::exp(2), 1e-12);
+  EXPECT_EQ(figures[2].drop, nullptr) << "the first version";
+  EXPECT_NEAR(figures[4].change->value, std::exp(2.3) - std::exp(2), 1e-12);
+  EXPECT_NEAR(figures[4].drop->value, std::exp(2.3) - std::exp(2.1), 1e-12);
+  EXPECT_EQ(figures[4].drop->against, "a");
+  EXPECT_NEAR(figures[6].change->value, std::exp(2.4) - std::exp(2), 1e-12);
+  EXPECT_EQ(figures[6].drop, nullptr) << "the first version has no cell of that plan";
+  EXPECT_THAT(SweepTable(cells, all),
+              AllOf(HasSubstr("change: from s\n"), HasSubstr("change of each minus that of a\n"),
+                    HasSubstr("\n  b q=int4/token "), Not(HasSubstr("16 bits"))));
+  EXPECT_THAT(SweepLegend(all), HasSubstr("changes are from s, differences from the first of its versions\n"));
+}
+
+TEST(VersionsSweep, AQuantizedFileIsComparedWithItsSource) {
+  const TemporaryFolder folder;
+  const std::filesystem::path source = GoldenFolder("llama-mha");
+  Quantize({source, Plan::Parse("weights=int4/channel"), folder / "a.h5"}, {});
+  Quantize({source, Plan::Parse("weights=int8/channel"), folder / "b.h5"}, {});
+  PutManyIds(folder / "ids.safetensors", 20, 30);
+  const std::string text = (folder / "ids.safetensors").string();
+  SweepOptions options{.models = {source, folder / "a.h5", folder / "b.h5"},
+                       .source = source,
+                       .question = {.plans = {"f32"}},
+                       .tasks = ParseTasks("perplexity=" + text + ",divergence=" + text),
+                       .folder = folder / "out"};
+  const std::vector<SweepCell> cells = RunSweep(options, [](const std::string&, const Work&) { return Progress(); });
+  ASSERT_EQ(cells.size(), 6u);
+  EXPECT_EQ(cells[1].result.at("kld_largest"), 0.0) << "the source from itself";
+  Model model(folder / "b.h5");
+  const std::vector<Task> tasks = ReadTasks(options.tasks, model, {.reference = source});
+  PlanRun run(Plan::Parse(""), Carrying::kSimulated, ModelSitesOf(model));
+  EXPECT_EQ(cells[5].result, tasks[1].run(model, run, {}).figures);
+  EXPECT_EQ(cells[5].key.at("source"), "llama-mha");
+  EXPECT_EQ(cells[5].key.at("source_weights"), cells[0].key.at("weights"));
+  const Comparisons all = CompareCells(cells);
+  const std::vector<SweepFigure> figures = FiguresOf(cells, all);
+  const auto of_b =
+      std::ranges::find_if(figures, [&](const SweepFigure& f) { return f.cell == &cells[4] && f.change != nullptr; });
+  EXPECT_EQ(of_b->change->value, cells[4].figures.list[0].value - cells[0].figures.list[0].value);
+  EXPECT_LT(StoredSizeOf(Checkpoint(folder / "a.h5")).bytes, StoredSizeOf(Checkpoint(folder / "b.h5")).bytes);
+  EXPECT_EQ(StoredSizeOf(Checkpoint(folder / "a.h5")).values, StoredSizeOf(Checkpoint(source)).values);
+}
+
+}  // namespace
+}  // namespace tare
