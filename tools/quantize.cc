@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // tare quantize: turns a checkpoint folder into a quantized checkpoint in one file.
+#include <functional>
 #include <memory>
 
+#include "experiments/model/config.h"
+#include "experiments/quantize/compressed_export.h"
+#include "experiments/quantize/compressed_scheme.h"
 #include "experiments/quantize/export.h"
 #include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
@@ -14,6 +18,11 @@
 
 namespace tare {
 namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDequantized = "safetensors";
+constexpr const char* kCompressed = "compressed-tensors";
 
 struct QuantizeArguments {
   std::string model, plan, method = "rtn", calibrate, stats, out, format = "h5", json;
@@ -38,7 +47,8 @@ std::string PartsFolder(const QuantizeArguments& options) { return WithoutSlash(
 // The file, and the folders: that of safetensors, and the one where calibrated methods keep parts for --resume.
 std::vector<AtomicFile> ClaimOutputs(const QuantizeArguments& options) {
   std::vector<std::string> outputs{options.out};
-  if (options.format == "safetensors") outputs = NewFilesIn(options.out, ExportedFiles());
+  if (options.format == kDequantized) outputs = NewFilesIn(options.out, ExportedFiles());
+  if (options.format == kCompressed) outputs = NewFilesIn(options.out, CompressedFiles());
   outputs.push_back(options.json);
   std::vector<AtomicFile> claims = ClaimFiles({options.model, options.calibrate, options.stats}, outputs);
   OutputsIn(PartsFolder(options), {});
@@ -47,27 +57,49 @@ std::vector<AtomicFile> ClaimOutputs(const QuantizeArguments& options) {
 
 struct Made {
   QuantizeSummary summary;
-  std::string types;  // of the tensors that were written: nothing for codes
+  std::string written;  // into a folder: "28 matrices in pack-quantized"
 };
 
-// By way of a file in a folder beside it, which goes away again.
-Made QuantizeToFolder(QuantizeJob job, const Progress& progress) {
+// By way of a file in a folder beside it, which goes away again. `write` makes the folder of the file, and returns its
+// tensors' bytes.
+Made QuantizeToFolder(QuantizeJob job, const Progress& progress,
+                      const std::function<int64_t(const QuantizeJob& job, const fs::path& folder, Made& made)>& write) {
   const AtomicFolder passing(job.out.string() + ".quantized");
   AtomicFolder folder(job.out);
   job.out = passing.path() / "codes.h5";
-  Made made{.summary = Quantize(job, progress), .types = {}};
-  const ExportSummary written = ExportDequantized(job.out, job.model, folder.path());
+  Made made{.summary = Quantize(job, progress), .written = {}};
+  made.summary.bytes_after = write(job, folder.path(), made);
   folder.Commit();
-  made.summary.bytes_after = written.bytes;
-  made.types = WrittenText(written);
   return made;
+}
+
+int64_t WriteDequantized(const QuantizeJob& job, const fs::path& folder, Made& made) {
+  const ExportSummary written = ExportDequantized(job.out, job.model, folder);
+  made.written = WrittenText(written);
+  return written.bytes;
+}
+
+int64_t WriteCompressed(const QuantizeJob& job, const fs::path& folder, Made& made) {
+  const CompressedSummary written = ExportCompressed(job.out, folder, TARE_VERSION);
+  made.written = FormatsText(written);
+  return written.bytes;
+}
+
+Made MadeBy(const QuantizeJob& job, const std::string& format, const Progress& progress) {
+  if (format == kDequantized) return QuantizeToFolder(job, progress, WriteDequantized);
+  if (format != kCompressed) return {Quantize(job, progress), ""};
+  if (job.method.rounding == QuantizeMethod::Rounding::kNone)
+    FailUsage("--format {}: got a method without codes, expected one with; try {}+rtn", kCompressed,
+              job.method.EquivalentText());
+  CheckCompressed(job.plan, LoadConfig(job.model));
+  return QuantizeToFolder(job, progress, WriteCompressed);
 }
 
 void PrintSummary(const QuantizeArguments& options, const Plan& plan, const Made& made) {
   const QuantizeSummary& s = made.summary;
   if (s.matrices == 0) {
     PrintLine("{}: equivalent weights, no codes", options.out);
-  } else if (made.types.empty()) {
+  } else if (options.format != kDequantized) {
     PrintLine("{}: {} matrices, {:.2f} bits per weight, relative error {:.4f}", options.out, s.matrices,
               s.bits_per_weight, s.relative_error);
     PrintLine("  in {}", plan.canonical());
@@ -77,7 +109,7 @@ void PrintSummary(const QuantizeArguments& options, const Plan& plan, const Made
     PrintLine("  rounded to {}", plan.canonical());
   }
   PrintLine("  {} of tensors before, {} after{}", SizeText(s.bytes_before), SizeText(s.bytes_after),
-            made.types.empty() ? "" : ": " + made.types);
+            made.written.empty() ? "" : ": " + made.written);
 }
 
 void Run(const CLI::App& command, const QuantizeArguments& options) {
@@ -98,8 +130,7 @@ void Run(const CLI::App& command, const QuantizeArguments& options) {
                         .windows = options.windows,
                         .parts = PartsFolder(options),
                         .resume = options.resume};
-  const Made made = options.format == "h5" ? Made{Quantize(job, ProgressLine("quantize").Callback()), ""}
-                                           : QuantizeToFolder(job, ProgressLine("quantize").Callback());
+  const Made made = MadeBy(job, options.format, ProgressLine("quantize").Callback());
   const QuantizeSummary& s = made.summary;
   if (PrintsTables(options.json)) PrintSummary(options, job.plan, made);
   WriteJson(options.json, {{"schema", "tare.quantize/1"},
@@ -137,13 +168,14 @@ void AddQuantize(CLI::App& app) {
                       "statistics file of this model: for rules with +static, whose scales the result stores, and "
                       "instead of --calibrate for smoothquant:ALPHA");
   AddWindowOptions(*command, options->windows);
-  command->add_option("--out", options->out, "file to write, or with --format safetensors, folder to create")
+  command->add_option("--out", options->out, "file to write, or with other formats than h5, folder to create")
       ->required();
   command
       ->add_option(
           "--format", options->format,
-          "h5: codes; safetensors: a Hugging Face folder, weights dequantized, in BF16 or F16 where the checkpoint is")
-      ->check(CLI::IsMember({"h5", "safetensors"}))
+          "h5: codes; safetensors: a Hugging Face folder, weights dequantized, in BF16 or F16 where the checkpoint is; "
+          "compressed-tensors: a folder with codes, for transformers and vLLM")
+      ->check(CLI::IsMember({"h5", kDequantized, kCompressed}))
       ->capture_default_str();
   command->add_flag("--resume", options->resume, "resume an interrupted job (from OUT.parts)");
   command->add_option("--json", options->json, "write JSON to a file, or - for standard output");

@@ -38,6 +38,24 @@ TEST(QuantizeCommand, TheFileIsAModelForEveryCommand) {
   EXPECT_NEAR(perplexity(file) / perplexity(model), 1.0, 0.005);  // INT8 weights within half a percent
 }
 
+TEST(QuantizeCommand, CompressedTensorsAreAFolderOrNothing) {
+  const TemporaryFolder folder;
+  const std::string model = PairFolder("novels-standard");
+  const auto quantize = [&](const std::string& plan, const std::string& to) {
+    return RunTare({"quantize", model, "--plan", plan, "--format", "compressed-tensors", "--out", folder / to});
+  };
+  const Outcome made = quantize("weights=int4/group16", "m");
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_THAT(made.out, HasSubstr("28 matrices, 6.02 bits per weight"));
+  EXPECT_THAT(made.out, HasSubstr(": 28 matrices in pack-quantized"));
+  const Outcome refused = quantize("weights=int6/channel", "n");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("no scheme of compressed-tensors holds"));
+  EXPECT_EQ(quantize("weights=int4/group16", "m").exit_code, 1);  // is there already
+  EXPECT_THAT(folder.Names(), testing::ElementsAre("m"));
+  EXPECT_THAT(RunTare({"inspect", folder / "m"}).out, HasSubstr("compressed-tensors int4/group16"));
+}
+
 TEST(QuantizeCommand, AFolderForOtherPrograms) {
   const TemporaryFolder folder;
   const Outcome made = RunTare(

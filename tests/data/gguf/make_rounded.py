@@ -36,6 +36,8 @@ def values():
     x[17] = random.integers(-6, 7, COLUMNS) / 2     # values of E2M1, and halfway between
     x[18, ::2] = 0
     x[19] = np.nextafter(np.float32(2) ** 11, np.float32(0))  # whose log2 in f32 is 11
+    x[20] = np.linspace(-31.5, 31.5, COLUMNS)       # halves between the codes of Q8_0, with a step of 1
+    x[20, [0, 63]] = -127, 127
     return x
 
 

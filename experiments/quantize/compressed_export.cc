@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "experiments/quantize/compressed_export.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "experiments/model/family.h"
+#include "experiments/model/fused_tensors.h"
+#include "experiments/plan/rule_checks.h"
+#include "experiments/plan/static_source.h"
+#include "experiments/quantize/compressed_matrix.h"
+#include "experiments/quantize/export.h"
+#include "experiments/quantize/round_layers.h"
+#include "quant/base/error.h"
+#include "quant/base/formatted.h"
+#include "quant/base/interrupt.h"
+#include "quant/file/atomic_file.h"
+#include "quant/file/checkpoint.h"
+#include "quant/file/open_folder.h"
+#include "quant/file/strict_json.h"
+
+namespace tare {
+namespace {
+
+constexpr const char* kNote = "README.md";
+
+// Modules of one scheme.
+struct SchemeUse {
+  CompressedScheme scheme;
+  std::vector<std::string> modules;
+};
+
+class CompressedJob {
+ public:
+  CompressedJob(const std::filesystem::path& quantized, std::string_view version)
+      : path_(quantized),
+        version_(version),
+        file_(quantized),
+        config_(LoadConfig(quantized)),
+        plan_(Plan::Parse(file_.provenance().plan)) {
+    CheckCompressed(plan_, config_);
+    for (const FusedTensor& fused : FusedTensors(config_)) {
+      if (std::ranges::any_of(fused.parts, [&](const auto& part) { return file_.matrices().contains(part.name); }))
+        Fail(
+            "{}: to compressed-tensors: got codes of parts of '{}', expected tensors that are whole; try --format "
+            "safetensors",
+            path_.string(), fused.name);
+    }
+  }
+
+  CompressedSummary Write(const std::filesystem::path& folder) {
+    for (const auto& [name, tensor] : file_.tensors()) tensors_.push_back(tensor);
+    const std::map<std::string, SiteKey> sites = WeightSites(config_);
+    for (const auto& [name, key] : sites) {
+      const std::string module = name.substr(0, name.rfind('.'));
+      const auto found = file_.matrices().find(name);
+      if (found == file_.matrices().end()) {
+        ignored_.push_back(module);
+      } else {
+        AddModule(module, key, found->second);
+      }
+      ThrowIfStopped();
+    }
+    for (const TensorView& tensor : tensors_) summary_.bytes += std::ssize(tensor.bytes);
+    const Provenance& p = file_.provenance();
+    WriteSafetensors(folder / "model.safetensors", std::move(tensors_),
+                     {{"format", "pt"}, {"tare.plan", p.plan}, {"tare.method", p.method}, {"tare.source", p.source}});
+    for (const char* name : kTokenizerFiles) {
+      if (const auto text = file_.File(name)) WriteFileAtomically(folder / name, *text);
+    }
+    WriteFileAtomically(folder / kNote, Note());
+    WriteFileAtomically(folder / "config.json", Config());
+    return summary_;
+  }
+
+ private:
+  void AddModule(const std::string& module, const SiteKey& key, const QuantizedMatrix& matrix) {
+    const SiteKey input{InputOf(key.site), key.layer};
+    const Rule* inputs = plan_.Match(input);
+    if (inputs != nullptr && inputs->format == Format::kF32) inputs = nullptr;
+    const CompressedScheme scheme = SchemeOf(*plan_.Match(key), inputs);
+    NewModule made = ModuleOf(module, matrix, scheme, memory_, path_.string());
+    if (scheme.largest_input > 0) {
+      const float scale = Clip(*inputs, input) / scheme.largest_input;
+      std::memcpy(memory_.Add(made, "input_scale", DType::kF32, {1}), &scale, sizeof scale);
+    }
+    std::ranges::move(made.tensors, std::back_inserter(tensors_));
+    ++summary_.formats[std::string(scheme.format)];
+    auto use = std::ranges::find(uses_, scheme, &SchemeUse::scheme);
+    if (use == uses_.end()) use = uses_.insert(uses_.end(), {scheme, {}});
+    use->modules.push_back(module);
+  }
+
+  // The magnitude that becomes the largest code.
+  float Clip(const Rule& rule, const SiteKey& key) const {
+    const auto found = file_.clips().find(KeptClips({{key, {}}}).begin()->first);
+    if (found == file_.clips().end() || found->second.size() != 1 || !(found->second[0] > 0))
+      Fail("{}: plan rule '{}': got no positive static scale of {}, expected one; try tare quantize --stats",
+           path_.string(), rule.text, TextOf(key));
+    return found->second[0];
+  }
+
+  // Every module by its name where there are several schemes, else the class of linear layers.
+  Json Quantization() const {
+    Json groups = Json::object();
+    for (const SchemeUse& use : uses_) {
+      const Json targets = uses_.size() == 1 ? Json::array({"Linear"}) : Json(use.modules);
+      groups[Formatted("group_{}", groups.size())] = {{"targets", targets},
+                                                      {"weights", use.scheme.weights},
+                                                      {"input_activations", use.scheme.inputs},
+                                                      {"output_activations", nullptr},
+                                                      {"format", use.scheme.format}};
+    }
+    const std::string_view format = summary_.formats.size() == 1 ? uses_[0].scheme.format : "mixed-precision";
+    return {{"quant_method", "compressed-tensors"},
+            {"format", format},
+            {"quantization_status", "compressed"},
+            {"config_groups", groups},
+            {"ignore", ignored_},
+            {"kv_cache_scheme", nullptr},
+            {"global_compression_ratio", nullptr}};
+  }
+
+  std::string Config() const {
+    Json config = ParseOrderedJson(*file_.File("config.json"), path_.string() + ": config.json");
+    config["quantization_config"] = Quantization();
+    return JsonText(config, 2) + "\n";
+  }
+
+  std::string Note() const {
+    const Provenance& p = file_.provenance();
+    std::string text =
+        Formatted("# {}, quantized\n\nWritten by Tare {} (schemes of compressed-tensors).\n\n", p.source, version_);
+    const std::pair<const char*, std::string> lines[]{{"source", p.source},
+                                                      {"sha256 of its weights", p.source_sha256},
+                                                      {"plan", p.plan},
+                                                      {"method", p.method},
+                                                      {"calibration", p.calibration},
+                                                      {"matrices", FormatsText(summary_)}};
+    for (const auto& [what, value] : lines) {
+      if (!value.empty()) text += Formatted("- {}: `{}`\n", what, value);
+    }
+    return text +
+           "\nScales are f32: the weights have the values that Tare measured. A program that casts scales to 16 "
+           "bits rounds them.\n";
+  }
+
+  std::filesystem::path path_;
+  std::string version_;
+  QuantizedCheckpoint file_;
+  ModelConfig config_;
+  Plan plan_;
+  ModuleMemory memory_;
+  std::vector<TensorView> tensors_;
+  std::vector<std::string> ignored_;  // modules that stay as they are
+  std::vector<SchemeUse> uses_;
+  CompressedSummary summary_;
+};
+
+}  // namespace
+
+std::vector<std::string> CompressedFiles() {
+  std::vector<std::string> names = ExportedFiles();
+  names.emplace_back(kNote);
+  return names;
+}
+
+CompressedSummary ExportCompressed(const std::filesystem::path& quantized, const std::filesystem::path& folder,
+                                   std::string_view version) {
+  CompressedJob job(quantized, version);
+  const auto open = OpenFolder::Make(folder);
+  if (open == nullptr) Fail("{}: cannot be created: {}; try another folder", folder.string(), std::strerror(errno));
+  for (const std::string& name : CompressedFiles()) {
+    if (std::filesystem::exists(folder / name))
+      Fail("{}: exists already and would be overwritten; try another folder", (folder / name).string());
+  }
+  return job.Write(folder);
+}
+
+std::string FormatsText(const CompressedSummary& summary) {
+  std::string text;
+  for (const auto& [format, count] : summary.formats)
+    text += Formatted("{}{}{} in {}", text.empty() ? "" : ", ", count, text.empty() ? " matrices" : "", format);
+  return text;
+}
+
+}  // namespace tare
