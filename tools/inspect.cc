@@ -45,6 +45,7 @@ Stored StoredIn(const Model& model) {
     if (const ForeignMatrix* m = model.files().FindForeign(name)) {
       const int64_t values = m->out() * m->in();
       all.by_type[m->scheme()] += static_cast<uint64_t>(values);
+      if (!m->HasCodes()) continue;
       all.foreign.push_back({{"tensor", name},
                              {"scheme", m->scheme()},
                              {"bytes", m->bytes()},
@@ -83,6 +84,8 @@ Json Describe(const Model& model) {
   if (c.scan_channels > 0)
     json["scan"] = {
         {"channels", c.scan_channels}, {"states", c.scan_states}, {"rank", c.scan_rank}, {"taps", c.scan_taps}};
+  if (c.sinks) json["sinks"] = true;
+  if (c.experts > 0) json["experts"] = {{"count", c.experts}, {"chosen", c.chosen_experts}};
   if (c.qk_norm) json["qk_norm"] = true;
   if (c.gate != OutputGate::kNone) json["gate"] = c.gate == OutputGate::kPerHead ? "head" : "value";
   if (const QuantizedCheckpoint* file = model.files().quantized()) {
@@ -171,6 +174,8 @@ void PrintAttention(const ModelConfig& c) {
     PrintLine("  scans of {} channels with {} states, rank {}, {} taps", c.scan_channels, c.scan_states, c.scan_rank,
               c.scan_taps);
   }
+  if (c.sinks) PrintLine("  a learned sink for each query head");
+  if (c.experts > 0) PrintLine("  {} of {} experts for each token", c.chosen_experts, c.experts);
   if (c.qk_norm) PrintLine("  norms on queries and keys");
   if (c.gate != OutputGate::kNone)
     PrintLine("  a sigmoid gate on attention's output, one per {}", c.gate == OutputGate::kPerHead ? "head" : "value");

@@ -41,7 +41,8 @@ void CachedAttention(const AttentionProblem& problem, std::span<const AttentionS
     KvCache& cache = caches[i]->Layer(layer);
     const AttentionProblem rows = SequenceRows(s, problem);
     if (caches[i]->Owns(layer)) cache.Append(rows.k, rows.v);
-    calls.push_back({.cache = &cache, .q = rows.q, .lambda = rows.lambda, .out = rows.out});
+    calls.push_back(
+        {.cache = &cache, .q = rows.q, .lambda = rows.lambda, .out = rows.out, .newer = 0, .sinks = rows.sinks});
   }
   const DecodeHeads& heads = HeadsOf(problem, *caches.front(), calls.front().cache->shape(), scratch.heads);
   scratch.workspace.Reserve(DecodeWorkspaceBytes(heads, calls));

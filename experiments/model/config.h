@@ -13,16 +13,20 @@
 namespace tare {
 
 struct RotaryConfig {
-  enum class Type { kDefault, kLinear, kLlama3 };
+  enum class Type { kDefault, kLinear, kLlama3, kYarn };
   // Which channels of a head rotate together: i and i + d/2, or 2i and 2i + 1.
   enum class Layout { kHalfSplit, kInterleaved };
   Type type = Type::kDefault;
   Layout layout = Layout::kHalfSplit;
   double theta = 10000.0;
-  double factor = 1.0;                 // linear, llama3
+  double factor = 1.0;                 // linear, llama3, yarn
   double low_frequency_factor = 1.0;   // llama3
   double high_frequency_factor = 4.0;  // llama3
-  double original_positions = 8192;    // llama3
+  double original_positions = 8192;    // llama3, yarn
+  double fast_rotations = 32;          // yarn: beta_fast, turns within original_positions from which nothing changes
+  double slow_rotations = 1;           // yarn: beta_slow, turns below which the factor divides wholly
+  bool truncate = true;                // yarn: whether the channels between which it ramps are whole numbers
+  double attention_factor = 1.0;       // yarn: of cosines and sines, of queries and of keys
 };
 
 // What mixes tokens in a layer.
@@ -61,6 +65,9 @@ struct ModelConfig {
   RotaryConfig rotary;
   std::vector<int> windows;  // per layer, how many keys a query sees, its own the last; 0: all; or empty
   std::optional<RotaryConfig> window_rotary;  // of layers with a window, if it differs
+  bool sinks = false;                         // whether each query head has a learned sink (kernels/attention/heads.h)
+  int experts = 0;                            // of each layer's feed-forward; 0: one, without a router
+  int chosen_experts = 0;                     // of them for each token
   bool qk_norm = false;                       // norms of queries and keys, before rotary positions
   OutputGate gate = OutputGate::kNone;
   std::optional<float> query_scalar;  // attention logits are divided by its root; empty: by that of head_dim

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "quant/base/error.h"
 #include "quant/file/json.h"
@@ -17,7 +18,29 @@ RotaryConfig::Type ParseRotaryType(const ConfigKeys& keys) {
   if (type == "default") return RotaryConfig::Type::kDefault;
   if (type == "linear") return RotaryConfig::Type::kLinear;
   if (type == "llama3") return RotaryConfig::Type::kLlama3;
-  Fail("{}: {}: got '{}', expected default, linear or llama3 (others are not supported)", keys.where(), key, type);
+  if (type == "yarn") return RotaryConfig::Type::kYarn;
+  Fail("{}: {}: got '{}', expected default, linear, llama3 or yarn (others are not supported)", keys.where(), key,
+       type);
+}
+
+void ReadYarn(const ConfigKeys& keys, RotaryConfig& rotary) {
+  if (rotary.factor < 1) Fail("{}: factor: got {}, expected at least 1", keys.where(), rotary.factor);
+  rotary.original_positions = keys.Positive("original_max_position_embeddings");
+  rotary.fast_rotations = keys.Positive("beta_fast", rotary.fast_rotations);
+  rotary.slow_rotations = keys.Positive("beta_slow", rotary.slow_rotations);
+  if (rotary.fast_rotations <= rotary.slow_rotations)
+    Fail("{}: beta_fast: got {}, expected more than beta_slow {}", keys.where(), rotary.fast_rotations,
+         rotary.slow_rotations);
+  if (!(rotary.original_positions > rotary.slow_rotations * 2 * std::numbers::pi))
+    Fail("{}: original_max_position_embeddings: got {}, expected more than beta_slow {} turns of 2 pi", keys.where(),
+         rotary.original_positions, rotary.slow_rotations);
+  if (rotary.theta <= 1) Fail("{}: rope_theta: got {}, expected more than 1 for yarn", keys.where(), rotary.theta);
+  rotary.truncate = keys.Flag("truncate", true);
+  const bool both = keys.Has("mscale") && keys.Has("mscale_all_dim");
+  const double usual = both ? YarnAttentionFactor(rotary.factor, keys.Positive("mscale")) /
+                                  YarnAttentionFactor(rotary.factor, keys.Positive("mscale_all_dim"))
+                            : YarnAttentionFactor(rotary.factor);
+  rotary.attention_factor = keys.Positive("attention_factor", usual);
 }
 
 void ReadScaling(const ConfigKeys& keys, int max_positions, RotaryConfig& rotary) {
@@ -26,6 +49,7 @@ void ReadScaling(const ConfigKeys& keys, int max_positions, RotaryConfig& rotary
   if (rotary.type == RotaryConfig::Type::kDefault) return;
   rotary.factor = keys.Positive("factor");
   if (rotary.type == RotaryConfig::Type::kLinear) return;
+  if (rotary.type == RotaryConfig::Type::kYarn) return ReadYarn(keys, rotary);
   rotary.low_frequency_factor = keys.Positive("low_freq_factor");
   rotary.high_frequency_factor = keys.Positive("high_freq_factor");
   rotary.original_positions = keys.Positive("original_max_position_embeddings", max_positions);
@@ -115,6 +139,8 @@ const nlohmann::json& ConfigKeys::Get(const char* key) const {
 void ConfigKeys::Wrong(const char* key, const char* expected) const {
   Fail("{}: {}: got {}, expected {}", where_, key, object_[key].dump(), expected);
 }
+
+double YarnAttentionFactor(double factor, double m) { return factor <= 1 ? 1.0 : 0.1 * m * std::log(factor) + 1.0; }
 
 RotaryConfig ReadRotary(const ConfigKeys& keys, int max_positions) {
   RotaryConfig rotary;

@@ -53,6 +53,9 @@ RotaryConfig ReadRotary(const ConfigKeys& keys, int max_positions);
 // One object of rotary parameters. Throws Error for one that holds others by type of layer.
 RotaryConfig ReadRotaryObject(const ConfigKeys& parameters, int max_positions, double theta);
 
+// 0.1 m ln(factor) + 1, and 1 up to a factor of 1: of cosines and sines where a configuration does not say it.
+double YarnAttentionFactor(double factor, double m = 1);
+
 // rotary_layout: which channels rotate together.
 RotaryConfig::Layout ReadRotaryLayout(const ConfigKeys& keys);
 

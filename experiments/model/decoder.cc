@@ -202,6 +202,7 @@ void Attend(const LayerCall& call, LambdaView lambda) {
                                  .lambda = lambda,
                                  .mask = call.weights.mask,
                                  .scale = 1.0f / std::sqrt(c.query_scalar.value_or(static_cast<float>(c.head_dim))),
+                                 .sinks = call.weights.sinks,
                                  .out = out};
   if (!call.batch.caches.empty()) {
     CachedAttention(problem, call.batch.sequences, call.batch.caches, call.layer, call.a.decode);

@@ -44,12 +44,14 @@ struct LinearWeights {
 struct LayerWeights {
   LinearWeights q, k, v, o;                            // [H (d + gates), E] [G d, E] [G d, E] [E, A]
   LinearWeights gate, up, down;                        // [I, E] [I, E] [E, I]
+  LinearWeights experts_gate_up, experts_down;         // of all experts: [experts 2 I, E] [experts E, I]
   LinearWeights lambda_projection;                     // [output heads, E], for a lambda per token
   LinearWeights mixer_in, scan_x, scan_dt, mixer_out;  // of a Mamba or memory unit (experiments/model/scan_layers.h)
   ScanParameters scan;                                 // of a Mamba
   std::map<std::string_view, std::vector<float>> vectors;  // the record's, by name: norms and the like
   std::vector<OutputHead> heads;                           // which query, key and value heads belong together
   Mask mask;                                               // which keys a query sees
+  std::vector<float> sinks;                                // one per query head, or none
   std::vector<float> lambda;  // if the weights alone determine it: one number, or one per output head
   std::optional<float> lambda_init;
 };
@@ -78,6 +80,15 @@ struct ScanActivations {
   void Prepare(int64_t rows, const ModelConfig& config);
 };
 
+// Of layers with experts, k of them for each token.
+struct ExpertActivations {
+  std::vector<int32_t> chosen;    // [R, k]
+  std::vector<float> shares;      // [R, k] what each adds to the sum
+  AlignedBuffer<float> gathered;  // [rows of one expert, E or I]
+  AlignedBuffer<float> made;      // [rows of one expert, 2 I or E]
+  AlignedBuffer<float> inner;     // [R, k, I] inputs of the down projections
+};
+
 struct Activations {
   AlignedBuffer<float> x;                          // [R, E] the residual stream
   AlignedBuffer<float> normed;                     // [R, E]
@@ -89,6 +100,7 @@ struct Activations {
   AlignedBuffer<float> delta;                      // [R, E] added to the stream
   AlignedBuffer<float> gate, up;                   // [R, I]
   ScanActivations scan;                            // of layers with a scan
+  ExpertActivations experts;                       // of layers with experts
   AlignedBuffer<float> seen;                       // [R, E or I] a copy of a projection's input, for its visitors
   std::array<AlignedBuffer<char>, 3> dequantized;  // weights of one input of which only codes are kept: at most q, k, v
   AlignedBuffer<std::byte> workspace;              // for executed attention

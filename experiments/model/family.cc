@@ -70,6 +70,7 @@ int HeadsOf(Site site, const ModelConfig& config) {
   if ((site == Site::kQNorm || site == Site::kKNorm) && !config.qk_norm) return 0;
   if (site == Site::kAttnGate && config.gate == OutputGate::kNone) return 0;
   if (site == Site::kLambda && !ProjectsLambda(config)) return 0;
+  if (site == Site::kExpertsDownIn) return config.chosen_experts;
   if (site == Site::kKNorm || site == Site::kK || site == Site::kV) return config.kv_heads;
   if (site == Site::kDifference || site == Site::kLambda || site == Site::kHeadOut)
     return static_cast<int>(HeadTable(config).size());
@@ -104,6 +105,8 @@ MatrixShape ShapeOf(Site weight, const ModelConfig& c) {
   if (weight == Site::kGateProjW || weight == Site::kUpProjW) return {c.ffn, c.hidden};
   if (weight == Site::kDownProjW) return {c.hidden, c.ffn};
   if (weight == Site::kLambdaProjW) return {std::ssize(HeadTable(c)), c.hidden};
+  if (weight == Site::kExpertsGateUpW) return {c.experts * 2 * int64_t{c.ffn}, c.hidden};
+  if (weight == Site::kExpertsDownW) return {c.experts * int64_t{c.hidden}, c.ffn};
   const int64_t C = c.scan_channels;
   if (weight == Site::kMambaInProjW) return {2 * C, c.hidden};
   if (weight == Site::kMambaXProjW) return {c.scan_rank + 2 * int64_t{c.scan_states}, C};

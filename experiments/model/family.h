@@ -37,6 +37,9 @@ struct LinearPlace {
   // The stored tensor of which it is some rows, after those of the places before it; empty: it is a tensor of its own.
   // Checkpoints show the rows as TENSOR (experiments/model/fused_tensors.h).
   std::string_view fused = {};
+  // The stored tensor [experts, in, out] of all experts, with TENSOR_bias [experts, out]; empty: none. Checkpoints show
+  // it as TENSOR, an expert's rows [out, in] after those of the one before (experiments/model/fused_tensors.h).
+  std::string_view experts = {};
 };
 
 // A set of kinds of layers.

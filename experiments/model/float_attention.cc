@@ -175,16 +175,19 @@ class HeadTask {
 
   // Logits become probabilities in place, zeros to the end of the last key block and of the last 16 rows.
   void Probabilities(int m, SiteBlock& block) {
+    const float sink = problem_.Sink(row_.Q(m));
     for (int64_t r = 0; r < RoundUp(block.rows, 16); ++r) {
       float* const begin = block.values + r * stride_ + FirstKey(block);
       float* const end = block.values + r * stride_ + EndKey(block);
       const std::span<float> seen = r < block.rows ? block.Row(r) : std::span(end, 0);
-      if (!seen.empty()) Softmax(seen.data(), std::ssize(seen));
+      if (!seen.empty()) shares_[static_cast<size_t>(r)] = SoftmaxWithSink(seen.data(), sink, seen.size());
       std::fill(begin, seen.data(), 0.0f);
       std::fill(seen.data() + seen.size(), end, 0.0f);
     }
     block.site = Site::kProbs;
+    block.sink_shares = problem_.sinks.empty() ? nullptr : shares_.data();
     if (shows_probs_) ShowMap(m, block);
+    block.sink_shares = nullptr;
   }
 
   // A map that an earlier head has too is looked at there, and changed in each.
@@ -235,7 +238,8 @@ class HeadTask {
   const int maps_, thread_;
   const int64_t width_;
   const bool shows_logits_, shows_probs_, shows_difference_, early_;
-  std::array<bool, 2> shared_{};  // by map
+  std::array<bool, 2> shared_{};       // by map
+  std::array<float, kRows> shares_{};  // of a block's rows, what a sink takes
 };
 
 void Check(const FloatAttentionCall& call) {

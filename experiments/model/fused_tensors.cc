@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "experiments/model/family.h"
+#include "quant/base/error.h"
 
 namespace tare {
 
@@ -28,6 +29,20 @@ std::vector<FusedTensor> FusedTensors(const ModelConfig& config) {
 
 void SplitFused(const ModelConfig& config, Checkpoint& files) {
   for (const FusedTensor& fused : FusedTensors(config)) files.Split(fused.name, fused.parts);
+  for (int layer = 0; config.experts > 0 && layer < config.layers; ++layer) {
+    for (const LinearPlace& place : FamilyOf(config).linear) {
+      if (place.experts.empty()) continue;
+      const MatrixShape all = ShapeOf(place.weight, config);
+      const Checkpoint::Experts shape{.count = config.experts, .out = all.out / config.experts, .in = all.in};
+      const std::string stored = LayerTensor(config, layer, place.experts),
+                        name = LayerTensor(config, layer, place.tensor);
+      if (const ForeignMatrix* codes = files.FindForeign(name + ".weight"); codes != nullptr && codes->out() != all.out)
+        Fail("tensor '{}': got {} rows of all experts, expected {} from config.json, of num_local_experts {}",
+             name + ".weight", codes->out(), all.out, config.experts);
+      files.StackMatrix(stored, name + ".weight", shape);
+      files.StackVector(stored + "_bias", name + ".bias", shape);
+    }
+  }
 }
 
 Checkpoint OpenSplit(const std::filesystem::path& path, const ModelConfig& config) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stored tensors that are several linear layers' weights, or biases, one below another, as a family's record says
-// (LinearPlace::fused). Everything else sees one tensor per linear layer: rows of the stored one, in place.
+// (LinearPlace::fused). Everything else sees one tensor per linear layer: rows of the stored one, in place. Experts'
+// tensors of three dimensions are seen as one matrix per layer (LinearPlace::experts).
 #pragma once
 
 #include <filesystem>

@@ -87,11 +87,20 @@ MatrixShape FusedShape(const Family& family, const ModelConfig& c, int layer, st
   return shape;
 }
 
+// all: of all experts' rows.
+void AddExperts(Tensors& tensors, const ModelConfig& c, const std::string& name, MatrixShape all) {
+  const int64_t out = all.out / c.experts;
+  tensors.Add(name, {c.experts, all.in, out}, 1.0f / std::sqrt(static_cast<float>(all.in)));
+  tensors.Add(name + "_bias", {c.experts, out}, 0.1f);
+}
+
 void AddLayer(Tensors& tensors, const Family& family, const ModelConfig& c, int layer) {
   std::vector<std::string_view> done;  // fused tensors
   for (const LinearPlace& place : LinearOf(family, c, layer)) {
     const bool has_bias = place.bias != nullptr && c.*place.bias;
-    if (place.fused.empty()) {
+    if (!place.experts.empty()) {
+      AddExperts(tensors, c, LayerTensor(c, layer, place.experts), ShapeOf(place.weight, c));
+    } else if (place.fused.empty()) {
       AddLinear(tensors, LayerTensor(c, layer, place.tensor), ShapeOf(place.weight, c), has_bias);
     } else if (!std::ranges::contains(done, place.fused)) {
       done.push_back(place.fused);
@@ -139,6 +148,10 @@ std::string ConfigText(const ModelConfig& c) {
   if (c.head_norm_eps > 0) json["attn_rms_norm_eps"] = c.head_norm_eps;
   if (c.noise_heads > 0) json["num_noise_heads"] = c.noise_heads;
   if (!c.windows.empty()) json["sliding_window"] = std::ranges::max(c.windows);
+  if (c.experts > 0)
+    json.update({{"num_local_experts", c.experts},
+                 {"num_experts_per_tok", c.chosen_experts},
+                 {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", c.rotary.theta}}}});
   if (c.scan_channels > 0)
     json.update({{"mamba_expand", c.scan_channels / c.hidden},
                  {"mamba_d_state", c.scan_states},

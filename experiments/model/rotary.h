@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotary position embedding: angle(position, i) = position * frequency_i, frequency_i = theta^(-2i/d), changed by the
-// checkpoint's scaling (linear: all divided by the factor; llama3: low frequencies divided, high ones kept, a ramp
-// between). Computed in f32 in the order of transformers' modeling_rope_utils, because rounding matters at distant
-// positions.
+// checkpoint's scaling (linear: all divided by the factor; llama3, yarn: low ones divided, high ones kept, a ramp
+// between; yarn scales cosines and sines by its attention factor). Computed in f32 in the order of transformers'
+// modeling_rope_utils, because rounding matters at distant positions.
 #pragma once
 
 #include <vector>
@@ -17,7 +17,8 @@ std::vector<float> RotaryFrequencies(const RotaryConfig& config, int head_dim);
 // Cosines and sines of positions [0, size), d/2 per row; grows on demand.
 class RotaryTable {
  public:
-  RotaryTable(const RotaryConfig& config, int head_dim) : frequencies_(RotaryFrequencies(config, head_dim)) {}
+  RotaryTable(const RotaryConfig& config, int head_dim)
+      : frequencies_(RotaryFrequencies(config, head_dim)), factor_(static_cast<float>(config.attention_factor)) {}
 
   void Reserve(int64_t positions);
   const float* Cosine(int64_t position) const { return cosine_.data() + position * Half(); }
@@ -27,6 +28,7 @@ class RotaryTable {
   int64_t Half() const { return static_cast<int64_t>(frequencies_.size()); }
 
   std::vector<float> frequencies_;
+  float factor_;
   std::vector<float> cosine_, sine_;
 };
 

@@ -66,6 +66,8 @@ SequenceCache::SequenceCache(const ModelConfig& config, const CachePlan& plan) :
   const bool shares = std::ranges::contains(config.kinds, LayerKind::kSharedAttention);
   if (keep.Drops() && shares)
     Fail("cache {}: got keys that several layers share, expected one that sees its own; try without keep=", Name(plan));
+  if (keep.Drops() && config.sinks)
+    Fail("cache {}: got heads with learned sinks, expected none; try without keep=", Name(plan));
   for (int layer = 0; layer < config.layers; ++layer) {
     owns_.push_back(config.Kind(layer) == LayerKind::kAttention);
     slots_.push_back(owns_.back()                  ? static_cast<int>(layers_.size())
@@ -82,6 +84,9 @@ SequenceCache::SequenceCache(const ModelConfig& config, const CachePlan& plan) :
     if (turned && !config.rotates)
       Fail("cache {}: got +prerotary for a {} model, which has no rotary positions; try without it", Name(plan),
            config.family);
+    if (turned && config.rotary.attention_factor != 1)
+      Fail("cache {}: got +prerotary for rotary positions with an attention factor of {}, expected 1; try without it",
+           Name(plan), config.rotary.attention_factor);
     layers_.push_back({KvCache(shape, rules, turned ? RotaryOf(config, layer) : nullptr), KeptTokens(keep, rules)});
   }
 }

@@ -2,12 +2,19 @@
 #include "experiments/model/sites_of_model.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "experiments/model/family.h"
 #include "kernels/decode/decode_heads.h"
 
 namespace tare {
 namespace {
+
+// Of a feed-forward without experts.
+bool IsOfDense(Site site) {
+  return (Site::kGateProjW <= site && site <= Site::kDownProjW) ||
+         (Site::kGateProjIn <= site && site <= Site::kDownProjIn);
+}
 
 // The group of each head of a site.
 std::vector<int> GroupsOf(const DecodeHeads& table, Site site, int heads) {
@@ -36,6 +43,7 @@ ModelSites ModelSitesOf(const ModelConfig& config) {
                    .maps = Maps(config),
                    .gated_ffn = std::ranges::contains(FamilyOf(config).linear, Site::kGateProjW, &LinearPlace::weight),
                    .tied_head = config.tied_embeddings,
+                   .sinks = config.sinks,
                    .decodes = config.projection == 0,
                    .heads = {},
                    .weights = {}};
@@ -52,9 +60,15 @@ ModelSites ModelSitesOf(const ModelConfig& config) {
       }
       if (std::ssize(having) < config.layers) sites.layers_of[info.site] = std::move(having);
     }
+    if (config.experts > 0) {  // instead of one feed-forward
+      std::vector<int> all(static_cast<size_t>(config.layers));
+      std::iota(all.begin(), all.end(), 0);
+      if (IsOfExperts(info.site)) sites.layers_of[info.site] = all;
+      if (IsOfDense(info.site)) sites.layers_of[info.site] = {};
+    }
     const int heads = HeadsOf(info.site, config);
     for (int head = 0; head < heads; ++head) sites.heads[info.site].push_back(MapOf(table, info.site, head));
-    if (heads > 0) sites.groups[info.site] = GroupsOf(decoded, info.site, heads);
+    if (heads > 0 && !IsOfExperts(info.site)) sites.groups[info.site] = GroupsOf(decoded, info.site, heads);
   }
   return sites;
 }

@@ -108,17 +108,22 @@ bool IsAligned(const TensorView& tensor, WeightType type) {
 }  // namespace
 
 Weights::Weights(const std::filesystem::path& path, const Projector& projector, int64_t most_kept)
-    : where_(path.string()), files_(path), projector_(projector) {
+    : where_(path.string()), most_kept_(most_kept), files_(path), projector_(projector) {
+  DecideWhatIsKept();
+}
+
+void Weights::DecideWhatIsKept() {
   int64_t values = 0;
   for (const std::string& name : files_.names()) {
     if (const QuantizedMatrix* matrix = files_.FindQuantized(name)) values += matrix->out * matrix->in;
     if (const ForeignMatrix* matrix = files_.FindForeign(name)) values += matrix->out() * matrix->in();
   }
-  keeps_ = values <= most_kept;
+  keeps_ = values <= most_kept_;
 }
 
 Weights& Weights::Split(const ModelConfig& config) {
   SplitFused(config, files_);
+  DecideWhatIsKept();
   return *this;
 }
 

@@ -51,6 +51,7 @@ class Weights {
   const Checkpoint& files() const { return files_; }
 
  private:
+  void DecideWhatIsKept();
   const TensorView& Take(const std::string& name, const std::vector<int64_t>& shape);
   // A quantized matrix, without data; nullopt if the tensor is none.
   std::optional<WeightMatrix> TakeCodes(const std::string& name, int64_t out, int64_t in);
@@ -59,6 +60,7 @@ class Weights {
   WeightMatrix Converted(const TensorView& tensor, WeightType to, int64_t out, int64_t in);
 
   std::string where_;  // the folder or file, for messages
+  int64_t most_kept_;
   bool keeps_ = true;  // whether dequantized matrices are kept
   Checkpoint files_;
   const Projector& projector_;

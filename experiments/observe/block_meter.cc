@@ -54,6 +54,11 @@ double RowKurtosis(size_t values, const double* sums) {
   return std::isnan(kurtosis) ? 0.0 : kurtosis;
 }
 
+// Of p / total, where a sink has what total lacks of 1: -sum (p / total) ln (p / total).
+double EntropyOfShares(std::span<const float> row, double total) {
+  return total > 0.0 ? Entropy(row) / total + std::log(total) : 0.0;
+}
+
 // rows: the number of the last one, plus 1.
 void Restart(RowMeasures& part, int64_t rows, size_t columns) {
   part.any = false;
@@ -114,7 +119,7 @@ void BlockMeter::MeasureOutput(const SiteBlock& block, int64_t r, std::span<cons
 void BlockMeter::MeasureMap(const SiteBlock& block, int64_t r, std::span<const float> row, double* sums) {
   double* next = sums + kBaseSums;
   if (block.site == Site::kProbs) {
-    *next++ = Entropy(row);
+    *next++ = block.sink_shares == nullptr ? Entropy(row) : EntropyOfShares(row, sums[kSumX]);
     const float sink = block.First(r) == 0 ? row.front() : 0.0f;
     *next++ = sink;
     *next++ = block.first_row + r < kSinkTokens ? sink : 0.0f;

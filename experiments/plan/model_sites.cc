@@ -10,7 +10,7 @@ namespace tare {
 bool ModelSites::Has(Site site) const {
   const auto some = layers_of.find(site);
   if (some != layers_of.end() && some->second.empty()) return false;
-  if (IsOfMamba(site) || IsOfMemoryUnit(site)) return some != layers_of.end();
+  if (IsOfMamba(site) || IsOfMemoryUnit(site) || IsOfExperts(site)) return some != layers_of.end();
   if (site == Site::kDifference) return maps == 2;
   if (IsCache(site)) return decodes;
   if (site == Site::kGateProjW || site == Site::kGateProjIn) return gated_ffn;

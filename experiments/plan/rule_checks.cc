@@ -173,6 +173,9 @@ void CheckRule(const Rule& rule, const ModelSites& model) {
       RefuseRule(rule, Name(site), Formatted("a site of this {} model, which has none", model.family), WhatItHas(site));
     CheckSelector(rule, site, model, Formatted("plan rule '{}'", rule.text));
   }
+  if (rule.options.sink && model.sinks)
+    RefuseRule(rule, "+sink", Formatted("none, as heads of this {} model have learned sinks", model.family),
+               "it without +sink");
   CheckOptions(rule);
 }
 
@@ -208,6 +211,8 @@ void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
   for (const Rule& rule : plan.plan().rules()) {
     if (rule.options.sink) RefuseRule(rule, "+sink", "no sink, which integer kernels do not support", "simulating it");
     if (rule.format == Format::kF32 || IsCache(rule.sites.front())) continue;
+    if (rule.options.smooth && model.sinks && rule.sites.front() != Site::kQ)
+      RefuseRule(rule, "+smooth", "none, as rows of heads with learned sinks do not sum to 1", "simulating it");
     if (!IsInteger(rule.format) && !IsWeight(rule.sites.front()))
       RefuseRule(rule, Info(rule.format).name, "integers, as integer kernels need", "simulating it");
     for (const Site site : rule.sites) {
@@ -223,6 +228,9 @@ void CheckExecuted(const ResolvedPlan& plan, const ModelSites& model) {
     for (const SiteKey& key : model.Keys(linear.weight)) {
       const Rule* input = plan.RuleAt({linear.input, key.layer});
       if (input == nullptr) continue;
+      if (IsOfExperts(linear.input))
+        RefuseRule(*input, Name(linear.input), "inputs that integer kernels take, which experts' are not",
+                   Formatted("{}=f32 after it, or simulating it", Name(linear.input)));
       CheckExecutedInput(*input);
       const auto stored = model.weights.find(key);
       if (plan.RuleAt(key) == nullptr && stored != model.weights.end() && !stored->second.format)

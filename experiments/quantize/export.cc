@@ -154,6 +154,9 @@ std::vector<std::string> ExportedFiles() {
 ExportSummary ExportDequantized(const std::filesystem::path& quantized, const std::filesystem::path& source,
                                 const std::filesystem::path& folder) {
   const QuantizedCheckpoint file(quantized);
+  if (LoadConfig(quantized).experts > 0)
+    Fail("{}: got a model with experts, expected one without: tensors of all experts are not put together again",
+         quantized.string());
   const auto open = OpenFolder::Make(folder);
   if (open == nullptr) Fail("{}: cannot be created: {}; try another folder", folder.string(), std::strerror(errno));
   for (const std::string& name : ExportedFiles()) {

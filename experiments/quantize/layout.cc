@@ -248,7 +248,7 @@ ConvertSummary ConvertLayout(const std::filesystem::path& path, const std::strin
   FamilyNamed(to, "--to");
   const Model model(path);  // whole, of the shapes that config.json says, and finite, or refused
   RefuseCodes(model.files(), path);
-  if (!model.config().kinds.empty())
+  if (!model.config().kinds.empty() || model.config().experts > 0)
     Fail("{}: to {}: got {} model, expected a family whose layers are alike; that layout cannot express it",
          path.string(), to, WithArticle(model.config().family));
   const std::string where = path.string(), text = TargetConfig(path, model.config(), to);

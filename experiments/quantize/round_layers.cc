@@ -334,6 +334,9 @@ int64_t CheckRounding(const QuantizeJob& job, const Checkpoint& files, const Mod
     if (rule == nullptr || !files.Has(name)) continue;
     ++matrices;
     if (!job.method.RoundsByCalibration()) continue;
+    if (IsOfExperts(key.site))
+      RefuseRule(*rule, Name(key.site), "weights that every token reaches, as " + method + " takes them",
+                 Formatted("rtn, or {}=f32 after it", Name(key.site)));
     if (rule->granularity.kind == Granularity::Kind::kTensor)
       RefuseRule(*rule, ScaleText(*rule), "one per channel or group<N>, as " + method + " takes it", "channel");
     if (rule->sites.front() == Site::kLmHeadW)

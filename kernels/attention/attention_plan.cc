@@ -28,6 +28,11 @@ void CheckPlan(const AttentionPlan& plan, const AttentionProblem& problem) {
       Fail("attention plan, head table row {}: got one map and the early order, expected two maps; try the late order",
            row);
   }
+  if (!problem.sinks.empty() && (plan.k_mean != nullptr || plan.v_mean != nullptr))
+    Fail(
+        "attention plan, {}: got a mean for heads with sinks, whose rows do not sum to 1, expected none; try no "
+        "+smooth",
+        plan.k_mean != nullptr ? "k" : "v");
   CheckWidths(problem);
   if (!(problem.scale > 0)) Fail("attention scale: got {}, expected more than 0", problem.scale);
 }

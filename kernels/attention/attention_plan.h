@@ -30,7 +30,7 @@ struct AttentionPlan {
 
   // Constant vectors subtracted before quantizing; null: none. They change no result but the rounding: what Q's mean
   // adds to a key's logits is known (key_bias.h), softmax does not see what all keys have in common, and of V's mean
-  // each output row has (sum of P1) - lambda (sum of P2) times, added back.
+  // each output row has (sum of P1) - lambda (sum of P2) times, added back. Sinks allow only Q's.
   const float* q_mean = nullptr;  // [q heads][d]
   const float* k_mean = nullptr;  // [k heads][d]
   const float* v_mean = nullptr;  // [v heads][width of a slice]

@@ -56,6 +56,15 @@ std::vector<OutputHead> PairedHeads(int heads, int kv, int k_heads, const char* 
 
 }  // namespace
 
+void CheckSinks(std::span<const float> sinks, int q_heads, const char* where) {
+  if (!sinks.empty() && std::ssize(sinks) != q_heads)
+    Fail("{}, sinks: got {}, expected one for each of {} query heads, or none", where, sinks.size(), q_heads);
+  for (size_t head = 0; head < sinks.size(); ++head) {
+    if (!(sinks[head] < std::numeric_limits<float>::infinity()))
+      Fail("{}, sinks: got {} of head {}, expected a number, or -infinity for no sink", where, sinks[head], head);
+  }
+}
+
 void CheckProblem(const AttentionProblem& problem) {
   CheckView("q", problem.q);
   CheckView("k", problem.k);
@@ -70,6 +79,7 @@ void CheckProblem(const AttentionProblem& problem) {
   if (problem.heads.size() != static_cast<size_t>(problem.out.heads))
     Fail("attention: got a table of {} heads and an output of {}, expected the same", problem.heads.size(),
          problem.out.heads);
+  CheckSinks(problem.sinks, problem.q.heads, "attention");
   if (!std::isfinite(problem.scale)) Fail("attention scale: got {}, expected a finite number", problem.scale);
   if (problem.mask.kind == Mask::Kind::kWindow && problem.mask.window < 1)
     Fail("attention window: got {}, expected at least 1", problem.mask.window);

@@ -8,11 +8,18 @@
 // and only the first map where q2 = kNoMap, so that standard, V1, V2, grouped ratios and every checkpoint's own order
 // of heads are data. Legend: T queries, S keys, d width of q and k. The head norm and (1 - lambda_init) of V1 are
 // separate steps.
+//
+// A query head may have a sink (gpt-oss), a learned logit that only its map's sum has: with x = s q k,
+//
+//   p[s] = exp(x[s] - m) / (exp(sink - m) + sum exp(x - m)),   m = max(sink, max x)
+//
+// so that a row sums to less than 1. It is one more key without a value, and -inf is none.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -93,10 +100,17 @@ struct AttentionProblem {
   std::span<const OutputHead> heads;
   LambdaView lambda;
   Mask mask;
-  float scale = 1.0f;    // of the attention logits, usually 1 / sqrt(d)
-  HeadsView<float> out;  // [T][heads.size()][slices * width of a slice]
+  float scale = 1.0f;                 // of the attention logits, usually 1 / sqrt(d)
+  std::span<const float> sinks = {};  // [q heads], beside scaled logits; empty: none
+  HeadsView<float> out;               // [T][heads.size()][slices * width of a slice]
+
+  float Sink(int q_head) const {
+    return sinks.empty() ? -std::numeric_limits<float>::infinity() : sinks[static_cast<size_t>(q_head)];
+  }
 };
 
+// Throws Error unless there is a sink for each of the query heads, or none, and none is NaN or +infinity.
+void CheckSinks(std::span<const float> sinks, int q_heads, const char* where);
 // Throws Error unless every index of the table is inside the views and all shapes agree.
 void CheckProblem(const AttentionProblem& problem);
 

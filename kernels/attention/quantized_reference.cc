@@ -128,15 +128,18 @@ class Row {
     }
   }
 
+  float SinkUnits(int q_head) const { return problem_.Sink(q_head) * (kLog2E * kExpUnitsPerOctave); }
+
   // What 1 of an exponential is worth in the softmax, by tile.
-  std::vector<float> Weights(const Exponentials& e, float lambda) const {
-    const float largest = *std::ranges::max_element(e.max);
+  std::vector<float> Weights(const Exponentials& e, float sink, float lambda) const {
+    const float largest = std::max(sink, *std::ranges::max_element(e.max));
     std::vector<float> w(tiles_);
     float sum = 0;
     for (int64_t tile = 0; tile < tiles_; ++tile) {
       w[tile] = RowExp2((e.max[tile] - largest) * kPerOctave);
       sum += w[tile] * static_cast<float>(e.sums[tile]);
     }
+    sum += RowExp2((sink - largest) * kPerOctave) * static_cast<float>(kExpLargest);
     for (float& x : w) x *= lambda / sum;
     return w;
   }
@@ -189,7 +192,8 @@ class Row {
 
   void Early(QuantizedRow& row) const {
     const Exponentials first = Scores(head_.q1, head_.k1), second = Scores(head_.q2, head_.k2);
-    const std::vector<float> w1 = Weights(first, 1.0f), w2 = Weights(second, Lambda());
+    const std::vector<float> w1 = Weights(first, SinkUnits(head_.q1), 1.0f),
+                             w2 = Weights(second, SinkUnits(head_.q2), Lambda());
     row.codes.assign(tiles_ * kTile, 0);
     for (int64_t block = 0; block < Blocks(); ++block) {
       const int64_t begin = block * block_tiles_, end = std::min(tiles_, begin + block_tiles_);
@@ -248,8 +252,13 @@ class Row {
         AddBlock(block, codes, scale, out);
       }
       row.codes.insert(row.codes.end(), all.begin(), all.end());
+      // A code of qmax is worth 2^reference; the sink, beside it, 2^sink.
+      const float above = (SinkUnits(head_.Q(map)) - reference) * kPerOctave;
+      const float codes = RowExp2(std::min(-above, 0.0f));
+      const float total =
+          norm * codes + RowExp2(std::min(above, 0.0f)) * static_cast<float>(Info(plan_.probs).max_code);
       for (int i = 0; i < problem_.out.width; ++i)
-        row.out[i] = map == 0 ? out[i] / norm : row.out[i] - out[i] * (Lambda() / norm);
+        row.out[i] = map == 0 ? out[i] * (codes / total) : row.out[i] - out[i] * (Lambda() * codes / total);
     }
   }
 

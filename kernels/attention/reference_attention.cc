@@ -17,8 +17,8 @@ std::vector<double> MapRow(const AttentionProblem& problem, int64_t t, int q, in
     row.push_back(logit * problem.scale);
   }
   if (row.empty()) return row;
-  const double largest = *std::ranges::max_element(row);
-  double sum = 0;
+  const double sink = problem.Sink(q), largest = std::max(sink, *std::ranges::max_element(row));
+  double sum = std::exp(sink - largest);
   for (double& x : row) sum += x = std::exp(x - largest);
   for (double& x : row) x /= sum;
   return row;

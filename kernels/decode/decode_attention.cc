@@ -7,10 +7,12 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/attention/row_exp2.h"
 #include "kernels/decode/decode_work.h"
 #include "kernels/elementwise/rows.h"
 #include "quant/algorithms/hadamard.h"
 #include "quant/base/error.h"
+#include "quant/base/formatted.h"
 #include "quant/base/parallel.h"
 
 namespace tare {
@@ -194,6 +196,7 @@ void CheckSequence(const DecodeHeads& table, size_t number, const DecodeSequence
     Fail("decode, sequence {}: got {} newer tokens, expected 0 to the cache's {}", number, s.newer, s.cache->tokens());
   CheckShape("q", number, s.q, s.q.tokens, table.q_heads(), table.shape().k_width);
   CheckShape("out", number, s.out, s.q.tokens, table.heads(), table.out_width());
+  CheckSinks(s.sinks, table.q_heads(), Formatted("decode, sequence {}", number).c_str());
   if (table.differential() && s.lambda.data == nullptr) Fail("decode, sequence {}: two maps, but no lambda", number);
   for (int64_t t = 0; t < s.q.tokens; ++t) {
     for (int h = 0; h < s.q.heads; ++h) {
@@ -227,15 +230,32 @@ void ForUnits(const DecodeHeads& table, const DecodeLayout& layout, const Worksp
   });
 }
 
+// Sinks are one more page of each map, of one key.
+void LoadSinks(const DecodeHeads& table, const DecodeWork& work, int64_t page, int64_t maps) {
+  const int64_t queries = work.s.q.tokens;
+  float *max = work.max + page * maps, *sum = work.sum + page * maps;
+  for (const Group& group : table.groups()) {
+    for (size_t row = 0; row < group.rows.size(); ++row) {
+      const int64_t at = (group.first_row + static_cast<int64_t>(row)) * queries;
+      std::fill_n(max + at, queries, work.s.sinks[static_cast<size_t>(group.rows[row].q)] * kLog2E);
+      std::fill_n(sum + at, queries, 1.0f);
+    }
+  }
+}
+
 void SumMaps(const DecodeHeads& table, const DecodeLayout& layout, std::span<const DecodeWork> round) {
+  for (const DecodeWork& work : round) {
+    const Cuts cuts(table, work.s);
+    if (!work.s.sinks.empty()) LoadSinks(table, work, cuts.end - cuts.first, layout.Maps(work.s.q.tokens));
+  }
   ParallelFor(round.size() * layout.blocks(), [&](size_t block, int) {
     const DecodeWork& work = round[block / layout.blocks()];
     const int64_t first = static_cast<int64_t>(block) % layout.blocks() * kMapsAtOnce;
     const int64_t maps = layout.Maps(work.s.q.tokens);
     if (first >= maps) return;
     const Cuts cuts(table, work.s);
-    TotalsOfMaps(work.max + first, work.sum + first, cuts.end - cuts.first, maps, work.total_max + first,
-                 work.inverse + first);
+    const int64_t pages = cuts.end - cuts.first + (work.s.sinks.empty() ? 0 : 1);
+    TotalsOfMaps(work.max + first, work.sum + first, pages, maps, work.total_max + first, work.inverse + first);
   });
 }
 

@@ -30,10 +30,11 @@ inline constexpr double kDecodeBound = 1e-3;
 // One sequence's part of a call.
 struct DecodeSequence {
   const KvCache* cache = nullptr;
-  HeadsView<const float> q;  // [T][q heads][d]
-  LambdaView lambda;         // not read for heads with one map
-  HeadsView<float> out;      // [T][heads][slices * width of v]
-  int64_t newer = 0;         // tokens of the cache after the last query's, which no query sees
+  HeadsView<const float> q;           // [T][q heads][d]
+  LambdaView lambda;                  // not read for heads with one map
+  HeadsView<float> out;               // [T][heads][slices * width of v]
+  int64_t newer = 0;                  // tokens of the cache after the last query's, which no query sees
+  std::span<const float> sinks = {};  // [q heads] (heads.h), or none
 };
 
 // Bytes of workspace, aligned to 64; they grow with the caches by 4 per key, map and query, and with T until that is

@@ -29,6 +29,7 @@ DecodeTruth ReferenceDecode(const OutputHead& head, int number, float scale, int
       .lambda = lambda,
       .mask = {.kind = window == 0 ? Mask::Kind::kCausal : Mask::Kind::kWindow, .window = window},
       .scale = scale,
+      .sinks = s.sinks,
       .out = out};
   return {ReferenceAttentionDouble(problem), ReferenceMagnitudes(problem)};
 }

@@ -33,8 +33,8 @@ struct Cuts {
 // A sequence's share of a round.
 struct DecodeWork {
   DecodeSequence s;
-  float* p;                    // [pages][rows][64]
-  float *max, *sum;            // [pages][maps]: of each page; maps: rows, up to a multiple of 16
+  float* p;          // [pages][rows][64]
+  float *max, *sum;  // [pages][maps]: of each page, and one more for sinks; maps: rows, up to a multiple of 16
   float *total_max, *inverse;  // [maps]: M and 1 / L
   float* o;                    // [chunks][products][padded width of v]
 };

@@ -33,6 +33,10 @@ class GroupMass {
                   .logits = logits_.data(),
                   .panel = panel_.data()}) {
     queries_.Load();
+    for (size_t i = 0; i < rows_ && !s.sinks.empty(); ++i) {
+      const int q = group.rows[i / static_cast<size_t>(s.q.tokens)].q;
+      softmax_[i] = {s.sinks[static_cast<size_t>(q)] * kLog2E, 1.0f};
+    }
   }
 
   void AddTo(std::span<float> mass, KeyMass of) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/elementwise/rows.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -177,18 +178,21 @@ float MaxOf(const float* x, size_t n) {
   return hn::ReduceMax(d, largest);
 }
 
-void SoftmaxRow(float* row, size_t n) {
+float SoftmaxRow(float* row, float sink, size_t n) {
   const D d;
-  const V shift = hn::Set(d, MaxOf(row, n));
+  const float largest = std::max(sink, MaxOf(row, n)), of_sink = std::exp(sink - largest);
+  const V shift = hn::Set(d, largest);
   V sums = hn::Zero(d);
   ForVectors(n, [&](size_t i, size_t count) HWY_ATTR {
     const V e = hn::IfThenElseZero(hn::FirstN(d, count), hn::Exp(d, hn::Sub(hn::LoadN(d, row + i, count), shift)));
     sums = hn::Add(sums, e);
     hn::StoreN(e, d, row + i, count);
   });
-  const V factor = hn::Set(d, 1.0f / hn::ReduceSum(d, sums));
+  const float inverse = 1.0f / (hn::ReduceSum(d, sums) + of_sink);
+  const V factor = hn::Set(d, inverse);
   ForVectors(n, [&](size_t i, size_t count)
                     HWY_ATTR { hn::StoreN(hn::Mul(hn::LoadN(d, row + i, count), factor), d, row + i, count); });
+  return of_sink * inverse;
 }
 
 double LogSumExpRow(const float* row, size_t n) {
@@ -314,7 +318,10 @@ void SwiGlu(float* gate, const float* up, size_t n) { HWY_DYNAMIC_DISPATCH(SwiGl
 void GeGluTanh(float* gate, const float* up, size_t n) { HWY_DYNAMIC_DISPATCH(GeGluTanhRow)(gate, up, n); }
 void Sigmoid(float* row, size_t n) { HWY_DYNAMIC_DISPATCH(SigmoidRow)(row, n); }
 void SoftCap(float* row, float cap, size_t n) { HWY_DYNAMIC_DISPATCH(SoftCapRow)(row, cap, n); }
-void Softmax(float* row, size_t n) { HWY_DYNAMIC_DISPATCH(SoftmaxRow)(row, n); }
+void Softmax(float* row, size_t n) {
+  HWY_DYNAMIC_DISPATCH(SoftmaxRow)(row, -std::numeric_limits<float>::infinity(), n);
+}
+float SoftmaxWithSink(float* row, float sink, size_t n) { return HWY_DYNAMIC_DISPATCH(SoftmaxRow)(row, sink, n); }
 double LogSumExp(const float* row, size_t n) { return HWY_DYNAMIC_DISPATCH(LogSumExpRow)(row, n); }
 void AddTo(float* row, const float* x, size_t n) { HWY_DYNAMIC_DISPATCH(AddToRow)(row, x, n); }
 void MultiplyBy(float* row, const float* x, size_t n) { HWY_DYNAMIC_DISPATCH(MultiplyByRow)(row, x, n); }

@@ -50,6 +50,8 @@ void SoftCap(float* row, float cap, size_t n);  // row = cap tanh(row / cap)
 
 // row = exp(row - max(row)) / sum, n >= 1. At least one value must be above -inf (a causal query sees itself).
 void Softmax(float* row, size_t n);
+// The same with a sink, one more value in the maximum and the sum alone: returns its share. -inf is none.
+float SoftmaxWithSink(float* row, float sink, size_t n);
 
 // log(sum(exp(row))).
 double LogSumExp(const float* row, size_t n);

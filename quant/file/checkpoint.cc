@@ -9,6 +9,7 @@
 #include "quant/base/formatted.h"
 #include "quant/file/sha256.h"
 #include "quant/file/tensor_names.h"
+#include "quant/file/transposed_stack.h"
 
 namespace tare {
 namespace {
@@ -96,6 +97,13 @@ const T* FindIn(const std::map<std::string, T>& values, std::string_view name) {
   return found == values.end() ? nullptr : &found->second;
 }
 
+// Of experts.
+void RequireShape(const fs::path& path, const TensorView& tensor, const std::vector<int64_t>& shape) {
+  if (tensor.shape != shape)
+    Fail("{}: tensor '{}': got shape {}, expected {} from config.json, of num_local_experts {}", path.string(),
+         tensor.name, ShapeText(tensor.shape), ShapeText(shape), shape.front());
+}
+
 class QuantizedSource : public CheckpointSource {
  public:
   explicit QuantizedSource(const fs::path& path) : path_(path), file_(path) {}
@@ -133,10 +141,16 @@ const TensorView* Checkpoint::Find(std::string_view name) const {
   return split_.contains(std::string(name)) ? nullptr : source_->Find(name);
 }
 
+const ForeignMatrix* Checkpoint::FindForeign(std::string_view name) const {
+  const auto found = stacked_.find(std::string(name));
+  return found != stacked_.end() ? found->second.get() : source_->FindForeign(name);
+}
+
 std::vector<std::string> Checkpoint::names() const {
   std::vector<std::string> names = source_->names();
   std::erase_if(names, [&](const std::string& name) { return split_.contains(name); });
   for (const auto& [name, part] : parts_) names.push_back(name);
+  for (const auto& [name, matrix] : stacked_) names.push_back(name);
   std::ranges::sort(names);
   return names;
 }
@@ -159,7 +173,7 @@ SchemesInUse Checkpoint::schemes() const {
   SchemesInUse schemes;
   for (const std::string& name : names()) {
     const ForeignMatrix* matrix = FindForeign(name);
-    if (matrix == nullptr) continue;
+    if (matrix == nullptr || !matrix->HasCodes()) continue;
     SchemeTotals& totals = schemes[matrix->scheme()];
     ++totals.matrices;
     totals.values += matrix->out() * matrix->in();
@@ -190,7 +204,30 @@ void Checkpoint::Split(const std::string& name, const std::vector<Rows>& parts) 
   split_.insert(name);
 }
 
+void Checkpoint::StackMatrix(const std::string& stored, const std::string& name, const Experts& shape) {
+  const TensorView* const whole = Find(stored);
+  if (whole == nullptr) return;
+  RequireShape(path_, *whole, {shape.count, shape.in, shape.out});
+  if (Has(name)) Fail("{}: got tensors '{}' and '{}', expected one of them", path_.string(), stored, name);
+  stacked_.emplace(
+      name, std::make_unique<TransposedStack>(*whole, [source = source_.get(), stored] { source->Release(stored); }));
+  split_.insert(stored);
+}
+
+void Checkpoint::StackVector(const std::string& stored, const std::string& name, const Experts& shape) {
+  const TensorView* const whole = Find(stored);
+  if (whole == nullptr) return;
+  RequireShape(path_, *whole, {shape.count, shape.out});
+  if (Has(name)) Fail("{}: got tensors '{}' and '{}', expected one of them", path_.string(), stored, name);
+  TensorView view = *whole;
+  view.name = name;
+  view.shape = {shape.count * shape.out};
+  parts_.emplace(name, Part{std::move(view), stored});
+  split_.insert(stored);
+}
+
 void Checkpoint::Release(const std::string& name) const {
+  if (const auto found = stacked_.find(name); found != stacked_.end()) return found->second->Release();
   const Part* const part = FindIn(parts_, name);
   source_->Release(part != nullptr ? part->whole : name);
 }

@@ -50,7 +50,7 @@ class Checkpoint {
   const TensorView* Find(std::string_view name) const;  // null if missing or quantized
   const QuantizedMatrix* FindQuantized(std::string_view name) const { return source_->FindQuantized(name); }
   // Of another tool's scheme.
-  const ForeignMatrix* FindForeign(std::string_view name) const { return source_->FindForeign(name); }
+  const ForeignMatrix* FindForeign(std::string_view name) const;
   bool Has(std::string_view name) const;
   std::vector<std::string> names() const;  // sorted
   int64_t total_bytes() const;             // of tensors, codes and scales
@@ -65,6 +65,15 @@ class Checkpoint {
     int64_t count = 0;
   };
   void Split(const std::string& name, const std::vector<Rows>& parts);
+
+  // Shows a tensor [experts, in, out] as a matrix of another name, an expert's rows [out, in] after those of the one
+  // before; and a tensor [experts, out] as a vector. Throws Error for other shapes. Nothing happens if there is no such
+  // tensor.
+  struct Experts {
+    int64_t count = 0, out = 0, in = 0;
+  };
+  void StackMatrix(const std::string& stored, const std::string& name, const Experts& shape);
+  void StackVector(const std::string& stored, const std::string& name, const Experts& shape);
 
   // Gives back the memory under a tensor or matrix; touching it reads it again.
   void Release(const std::string& name) const;
@@ -84,7 +93,8 @@ class Checkpoint {
     std::string whole;
   };
   std::map<std::string, Part> parts_;  // of tensors that were split
-  std::set<std::string> split_;        // those tensors' names
+  std::set<std::string> split_;        // those tensors' names, and those of the matrices
+  std::map<std::string, std::unique_ptr<const ForeignMatrix>> stacked_;
 };
 
 // Files of a tokenizer as Hugging Face libraries save them. Whatever is made from a checkpoint keeps those that it has,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A weight matrix W [out, in] as another tool quantized it, in that tool's own layout. It gives rows of f32 and nothing
+// A weight matrix W [out, in] as another tool quantized it, in that tool's own layout, or whose values are stored in
+// another order. It gives rows of f32 and nothing
 // else: what the scheme's own reference computes, with scales taken to f32 first. What holds it keeps the file mapped.
 #pragma once
 
@@ -24,6 +25,8 @@ class ForeignMatrix {
   virtual void Row(int64_t row, float* y) const = 0;
   // "GGUF Q4_K", "GPTQ int4/group128": what messages and tables call it.
   virtual std::string scheme() const = 0;
+  // False where its values are stored as they are, of the type that scheme() names.
+  virtual bool HasCodes() const { return true; }
   // As stored: codes, scales, zero points.
   virtual int64_t bytes() const = 0;
   // Gives back the memory under it; touching it reads it again.

@@ -24,6 +24,12 @@ double Share(std::string_view name, const PlainSums& s, long double value, long 
   return Ratio(value, s.rows);  // entropy, sink_mass, negative_mass, cancellation: means of rows
 }
 
+// What the mean row lacks of 1. Below a millionth it is the rounding of rows that sum to 1.
+double SinkShare(const PlainSums& s) {
+  const double share = 1.0 - Ratio(s.sums[kSumX], s.rows);
+  return share < 1e-6 ? 0.0 : share;
+}
+
 void AddMapMeasures(const std::vector<std::string>& names, const PlainSums& s, Measures& measures) {
   long double blocks = 0, marked = 0, outputs = 0;
   for (size_t i = kBaseSums; i < names.size(); ++i) {
@@ -95,6 +101,7 @@ Measures SumMeasures(Site site, const std::vector<std::string>& names, const Pla
                        {"mean_magnitude", Ratio(s.sums[kSumMagnitude], s.values)},
                        {"infinity_norm", Ratio(s.sums[kSumSequenceAbsmax], s.sequences)},
                        {"row_norm", Ratio(s.sums[kSumRowNorm], s.rows)}};
+  if (site == Site::kProbs) measures.emplace_back("sink_share", SinkShare(s));
   if (site == Site::kProbs || site == Site::kDifference) AddMapMeasures(names, s, measures);
   AddFormatMeasures(names, s, measures);
   return measures;

@@ -36,6 +36,8 @@ struct SiteBlock {
   int64_t window = 0;         // sliding window: only the last `window` of these columns; 0: all
   float* values = nullptr;
   int64_t stride = 0;
+  // Of probs of a head with a learned sink: [rows] its share, what the row's sum lacks of 1; null: none.
+  const float* sink_shares = nullptr;
 
   SiteKey key() const { return {site, layer, head, map}; }
   int64_t Columns(int64_t r) const { return first_columns + r * column_step; }

@@ -34,8 +34,8 @@ std::optional<Site> ParseSite(std::string_view name) {
 }
 
 std::span<const Site> ExpandSites(std::string_view name) {
-  if (name == "weights") return Sites(Site::kQProjW, Site::kGmuOutProjW);
-  if (name == "linear_in") return Sites(Site::kQProjIn, Site::kGmuOutProjIn);
+  if (name == "weights") return Sites(Site::kQProjW, Site::kExpertsDownW);
+  if (name == "linear_in") return Sites(Site::kQProjIn, Site::kExpertsDownIn);
   if (const std::optional<Site> site = ParseSite(name)) return Sites(*site, *site);
   return {};
 }

@@ -18,6 +18,9 @@
 //   scan.out      y with D u, before the gate; of one layer the memory that the units read
 //   mamba.gate gmu.gate                 before silu
 //
+// Weights of all experts of a layer are one matrix, an expert's rows together. experts.down.in has a head for each of a
+// token's chosen experts: 0 is that of the largest router logit.
+//
 //   cache_k cache_v  cached keys and values (kernels/cache/); no pass shows them
 #pragma once
 
@@ -48,6 +51,8 @@ enum class Site {
   kMambaOutProjW,
   kGmuInProjW,
   kGmuOutProjW,
+  kExpertsGateUpW,
+  kExpertsDownW,
   kQProjIn,
   kKProjIn,
   kVProjIn,
@@ -61,6 +66,8 @@ enum class Site {
   kMambaOutProjIn,
   kGmuInProjIn,
   kGmuOutProjIn,
+  kExpertsGateUpIn,
+  kExpertsDownIn,
   kQNorm,
   kKNorm,
   kQ,
@@ -112,6 +119,8 @@ inline constexpr std::array kSites = std::to_array<SiteInfo>({
     {Site::kMambaOutProjW, "mamba.out_proj.w"},
     {Site::kGmuInProjW, "gmu.in_proj.w"},
     {Site::kGmuOutProjW, "gmu.out_proj.w"},
+    {Site::kExpertsGateUpW, "experts.gate_up.w"},
+    {Site::kExpertsDownW, "experts.down.w"},
     {Site::kQProjIn, "q_proj.in"},
     {Site::kKProjIn, "k_proj.in"},
     {Site::kVProjIn, "v_proj.in"},
@@ -125,6 +134,8 @@ inline constexpr std::array kSites = std::to_array<SiteInfo>({
     {Site::kMambaOutProjIn, "mamba.out_proj.in"},
     {Site::kGmuInProjIn, "gmu.in_proj.in"},
     {Site::kGmuOutProjIn, "gmu.out_proj.in"},
+    {Site::kExpertsGateUpIn, "experts.gate_up.in"},
+    {Site::kExpertsDownIn, "experts.down.in"},
     {Site::kQNorm, "q_norm"},
     {Site::kKNorm, "k_norm"},
     {Site::kQ, "q"},
@@ -158,7 +169,7 @@ inline constexpr std::array kSites = std::to_array<SiteInfo>({
 constexpr std::string_view Name(Site site) { return kSites[static_cast<size_t>(site)].name; }
 
 constexpr bool IsWeight(Site site) {
-  return (Site::kQProjW <= site && site <= Site::kGmuOutProjW) || site == Site::kLambdaProjW || site == Site::kLmHeadW;
+  return (Site::kQProjW <= site && site <= Site::kExpertsDownW) || site == Site::kLambdaProjW || site == Site::kLmHeadW;
 }
 
 // Whether only layers of a Mamba have the site, or only gated memory units.
@@ -170,6 +181,12 @@ constexpr bool IsOfMamba(Site site) {
 constexpr bool IsOfMemoryUnit(Site site) {
   return site == Site::kGmuInProjW || site == Site::kGmuOutProjW || site == Site::kGmuInProjIn ||
          site == Site::kGmuOutProjIn || site == Site::kGmuGate;
+}
+
+// Whether only layers with a router and experts have the site.
+constexpr bool IsOfExperts(Site site) {
+  return site == Site::kExpertsGateUpW || site == Site::kExpertsDownW || site == Site::kExpertsGateUpIn ||
+         site == Site::kExpertsDownIn;
 }
 
 constexpr bool IsCache(Site site) { return site == Site::kCacheK || site == Site::kCacheV; }

@@ -40,6 +40,7 @@ void WriteModel(const fs::path& folder, const std::string& family, const fs::pat
   config.hidden = 32;
   config.ffn = 48;
   config.layers = family == "phi4flash" ? 8 : 2;  // one of each kind
+  if (family == "gpt_oss") config.experts = 4, config.chosen_experts = 2;
   config.heads = 4;
   config.kv_heads = 2;
   config.head_dim = 8;
@@ -89,6 +90,13 @@ const std::vector<Subject>& Subjects() {
       {"eval", "f", "--cache", "cache_k=int8/token", "--tasks", "perplexity=i.h5", "--json", "-"},
       {"stats", "f", "--input", "t.txt", "--out", "out/s.h5"},
       {"quantize", "f", "--plan", "weights=int4/channel", "--out", "out/q.h5"}};
+  static const std::vector<Words> experts{
+      {"inspect", "e", "--json", "-"},
+      {"eval", "e", "--tasks", kTasks, "--json", "-"},
+      {"eval", "e", "--cache", "cache_k=int8/token", "--tasks", "perplexity=i.h5", "--json", "-"},
+      {"stats", "e", "--input", "t.txt", "--out", "out/s.h5"},
+      {"quantize", "e", "--plan", "weights=int4/channel", "--out", "out/q.h5"}};
+  static const Words blocks{"eval", "y", "--tasks", "perplexity=y/expected.safetensors", "--json", "-"};
   static const std::vector<Words> input{{"eval", "m", "--tasks", "perplexity=i.h5", "--json", "-"},
                                         {"stats", "m", "--input", "i.h5"}};
   static const std::vector<Subject> subjects{
@@ -96,6 +104,10 @@ const std::vector<Subject>& Subjects() {
       {"m/model.safetensors", Form::kSafetensors, model},
       {"f/config.json", Form::kJson, flash},
       {"f/model.safetensors", Form::kSafetensors, flash},
+      {"e/config.json", Form::kJson, experts},
+      {"e/model.safetensors", Form::kSafetensors, experts},
+      {"y/config.json", Form::kJson, {blocks}},
+      {"y/model.safetensors", Form::kSafetensors, {blocks}},
       {"n/tensor-names.json",
        Form::kJson,
        {{"inspect", "n", "--json", "-"}, {"convert", "n", "--to", "diffllama", "--out", "out/n"}}},
@@ -243,6 +255,7 @@ void MakeGround(const fs::path& folder, const std::string& program, const fs::pa
   WriteModel(folder / "m", "diffllama", texts / "llama.model");
   WriteModel(folder / "c", "llama", texts / "mapped.model");
   WriteModel(folder / "f", "phi4flash", texts / "llama.model");
+  WriteModel(folder / "e", "gpt_oss", texts / "llama.model");
   fs::create_directory(folder / "g");
   for (const auto& entry : fs::directory_iterator(golden)) {
     if (entry.path().filename() != "expected.safetensors") fs::copy(entry.path(), folder / "g");
@@ -250,6 +263,7 @@ void MakeGround(const fs::path& folder, const std::string& program, const fs::pa
   fs::copy(folder / "m", folder / "n");
   fs::copy(source / "tests/data/golden/clip-vision", folder / "v");
   fs::copy(source / "tests/data/interchange/llama-gptq", folder / "o");
+  fs::copy(source / "tests/data/golden/gpt-oss-mxfp4", folder / "y");
   fs::copy(source / "tests/data/interchange/llama-compressed-int4", folder / "w");
   PutFile(folder / "n" / "tensor-names.json", kNames);
   PutFile(folder / "t.txt", kText);

@@ -8,7 +8,7 @@ namespace tare {
 namespace {
 
 // One row of a map under a plan.
-std::vector<float> RowOfMap(const char* plan, std::vector<float> row) {
+std::vector<float> RowOfMap(const char* plan, std::vector<float> row, const float* sink_share = nullptr) {
   SimulatedPlan quantizer(plan, ModelConfig{.family = "llama", .layers = 1, .heads = 1, .kv_heads = 1});
   const int64_t keys = std::ssize(row);
   quantizer.Visit({.site = Site::kProbs,
@@ -18,7 +18,8 @@ std::vector<float> RowOfMap(const char* plan, std::vector<float> row) {
                    .rows = 1,
                    .first_columns = keys,
                    .values = row.data(),
-                   .stride = keys},
+                   .stride = keys,
+                   .sink_shares = sink_share},
                   0);
   return row;
 }
@@ -50,6 +51,21 @@ TEST(NormalisedMaps, AreDividedByTheSumOfTheirCodes) {
   const double rest = 0.31 / 15, all = 0.6 + 19 * rest;
   ExpectRow("probs=u4/row+keep1", kept, {0.6 / all, 0.31 / all, 3 * rest / all, rest / all});
   ExpectRow("probs=u4/row+keep1+unnormalized", kept, {0.6, 0.31, 3 * rest, rest});
+}
+
+// A sink of share 0.2: the same codes, and 0.2 more in the sum.
+TEST(NormalisedMaps, ASinksShareIsInTheSum) {
+  const float share = 0.2f;
+  const std::vector<float> row{0.48f, 0.232f, 0.0448f, 0.0432f};
+  const std::vector<float> got = RowOfMap("probs=u4/row", row, &share);
+  const double unit = 0.48 / 15, sum = 24 * unit + 0.2;
+  double total = 0;
+  for (const auto& [i, codes] : {std::pair{0, 15}, {1, 7}, {2, 1}, {3, 1}}) {
+    EXPECT_NEAR(got[static_cast<size_t>(i)], codes * unit / sum, 6 * 0x1p-24);
+    total += got[static_cast<size_t>(i)];
+  }
+  EXPECT_NEAR(total, 1 - 0.2 / sum, 1e-6);
+  EXPECT_EQ(RowOfMap("probs=u4/row+unnormalized", row, &share), RowOfMap("probs=u4/row+unnormalized", row));
 }
 
 }  // namespace

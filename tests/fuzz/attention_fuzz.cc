@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <string>
 
 #include "kernels/attention/float/fused_attention.h"
@@ -143,7 +144,11 @@ struct Fuzz {
       if (random() % 3 == 0) plan.q_mean = q_mean.data();
       MeanOfPrefix(c.problem.k, k_mean.data());
       if (random() % 3 == 0) plan.k_mean = k_mean.data();
-      problem = Describe(shape, plan);
+      std::vector<float> sinks(static_cast<size_t>(c.problem.q.heads));
+      for (float& sink : sinks)
+        sink = Pick(random, {-std::numeric_limits<float>::infinity(), -1e30f, -2.0f, 0.0f, 3.0f, 40.0f, 1e30f});
+      if (plan.k_mean == nullptr && random() % 3 == 0) c.problem.sinks = sinks;
+      problem = Describe(shape, plan) + (c.problem.sinks.empty() ? "" : " sinks");
       Executed(plan, c);
       Float(c);
     }

@@ -23,6 +23,9 @@ extern const Family kMotif;
 // Phi-4-mini-flash-reasoning (SambaY): Mamba, differential attention, shared keys and values, gated memory units.
 extern const Family kPhi4Flash;
 
+// OpenAI's gpt-oss: learned sinks, windows in every other layer, experts.
+extern const Family kGptOss;
+
 // The towers of CLIP, as transformers' CLIPTextModelWithProjection and CLIPVisionModelWithProjection save them, and the
 // same with differential attention (DiffCLIP, arXiv 2503.06626). A tower is a separate model: its head is the
 // projection into the width that both towers share, and its input is token ids or images.

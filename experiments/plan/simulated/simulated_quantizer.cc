@@ -34,10 +34,11 @@ void QuantizeWithZeroPoint(std::span<float> group, Format format) {
   FakeQuantize(group.data(), group.size(), ZeroPointScaleFor(smallest, largest, format), format);
 }
 
-// Makes each row of probabilities sum to 1 again; a row of zeros stays one.
+// Makes each row of probabilities sum to 1 again, with the share of a learned sink, which is not rounded; a row of
+// zeros stays one.
 void Normalise(const SiteBlock& block) {
   for (int64_t r = 0; r < block.rows; ++r) {
-    double sum = 0;
+    double sum = block.sink_shares == nullptr ? 0.0 : double{block.sink_shares[r]};
     for (const float p : block.Row(r)) sum += p;
     if (sum > 0) ScaleInto(block.Row(r).data(), static_cast<float>(1 / sum), block.Row(r).size(), block.Row(r).data());
   }

@@ -15,7 +15,8 @@
 // a row, tokens of one channel of v, else channels of a row; the last block may be short.
 //
 // probs are divided by the sum of their row's dequantized codes, as integer kernels divide after P x V
-// (kernels/attention/quantized_reference.h); with +unnormalized the row keeps the sum that rounding left. A difference
+// (kernels/attention/quantized_reference.h), where a learned sink's share, not rounded, belongs to the sum; with
+// +unnormalized the row keeps the sum that rounding left. A difference
 // in u8, u6 or u4 has a zero point (quant/format/zero_point.h). +smooth (q, k, v) subtracts the mean of each channel
 // over the sequence's first tokens (kSmoothingTokens) before quantizing and adds it back after. The scales for
 // attn_logits are those of the Differential Transformer's experiment (arXiv 2410.05258, figure 8), which does not say

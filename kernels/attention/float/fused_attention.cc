@@ -61,13 +61,13 @@ struct Scratch {
   const Layout& l;
   std::byte* q = arena.Take<std::byte>(l.rows * l.operands.RowBytes(l.problem.q.width));  // [rows], of one map
   float* sums = arena.Take<float>(l.rows * kTile);                                        // [rows][64] of a product
-  int32_t* begin = arena.Take<int32_t>(l.rows);                   // [rows] of the keys of a tile that are visible
-  int32_t* end = arena.Take<int32_t>(l.rows);                     // [rows]
-  float* exps = arena.Take<float>(2 * l.tiles * l.rows * kTile);  // [2][tiles][rows][64]
-  float* tile_max = arena.Take<float>(2 * l.tiles * l.rows);      // [2][tiles][rows]
-  float* weights = tile_max;                                  // what 1 of each tile's exps is worth replaces its maxima
-  float* exp_sums = arena.Take<float>(2 * l.tiles * l.rows);  // [2][tiles][rows]
-  float* lambda = arena.Take<float>(l.rows);                  // [rows]
+  int32_t* begin = arena.Take<int32_t>(l.rows);                     // [rows] of the keys of a tile that are visible
+  int32_t* end = arena.Take<int32_t>(l.rows);                       // [rows]
+  float* exps = arena.Take<float>(2 * l.tiles * l.rows * kTile);    // [2][tiles][rows][64]
+  float* tile_max = arena.Take<float>((2 * l.tiles + 1) * l.rows);  // [2][tiles][rows], and a tile for a sink
+  float* weights = tile_max;  // what 1 of each tile's exps is worth replaces its maxima
+  float* exp_sums = arena.Take<float>((2 * l.tiles + 1) * l.rows);  // the same
+  float* lambda = arena.Take<float>(l.rows);                        // [rows]
   // [rows][64]: a tile's difference in bf16; none for f32
   std::byte* coded = arena.Take<std::byte>(l.operands.Converts() ? l.rows * l.operands.RowBytes(kTile) : 0);
   float* out = arena.Take<float>(l.rows * l.out_stride);  // [rows][out_stride]
@@ -146,8 +146,14 @@ class FusedBlock {
                    .exp_sums = scratch_.exp_sums + At(map, tile)});
     }
     const int64_t first = At(map, block_.begin_tile);
-    FloatWeights(rows_, static_cast<int>(block_.end_tile - block_.begin_tile), map == 0 ? nullptr : scratch_.lambda,
-                 scratch_.tile_max + first, scratch_.exp_sums + first, scratch_.weights + first);
+    int64_t tiles = block_.end_tile - block_.begin_tile;
+    if (!problem_.sinks.empty()) {  // one more tile, of one key; map 2 may overwrite what map 1's becomes
+      std::fill_n(scratch_.tile_max + first + tiles * rows_, rows_, problem_.Sink(head_.Q(map)) * kLog2E);
+      std::fill_n(scratch_.exp_sums + first + tiles * rows_, rows_, 1.0f);
+      ++tiles;
+    }
+    FloatWeights(rows_, static_cast<int>(tiles), map == 0 ? nullptr : scratch_.lambda, scratch_.tile_max + first,
+                 scratch_.exp_sums + first, scratch_.weights + first);
   }
 
   void AddTile(int64_t tile) const {

@@ -51,6 +51,8 @@ class Block {
   uint16_t* LogitTable(int map) const { return scratch_.logit_table + map * rows_ * kLogitEntries; }
   int64_t Scored(int map, int64_t tile) const { return (map * layout_.scored + tile % layout_.scored) * rows_; }
   float* TileMax(int map, int64_t tile) const { return scratch_.tile_max + Scored(map, tile); }
+  // 1/2048 octaves; -inf without a sink.
+  float SinkUnits(int map) const { return problem_.Sink(head_.Q(map)) * (kLog2E * kExpUnitsPerOctave); }
   float* Weights(int map, int64_t tile) const { return scratch_.weights + Scored(map, tile); }
   int32_t* ExpSums(int map, int64_t tile) const { return scratch_.exp_sums + Scored(map, tile); }
   int64_t Kept(int map, int64_t tile) const { return (map * layout_.kept + tile % layout_.kept) * layout_.exps_stride; }
@@ -220,9 +222,17 @@ class Block {
   void Early() const {
     ScoreTiles(block_.begin_tile, block_.end_tile);
     const int seen = static_cast<int>(block_.end_tile - block_.begin_tile);
-    for (int map = 0; map < 2; ++map)
-      EarlyWeights(rows_, seen, map == 0 ? nullptr : scratch_.lambda, TileMax(map, block_.begin_tile),
-                   ExpSums(map, block_.begin_tile), Weights(map, block_.begin_tile));
+    for (int map = 0; map < 2; ++map) {
+      float* const max = TileMax(map, block_.begin_tile);
+      int32_t* const sums = ExpSums(map, block_.begin_tile);
+      int tiles = seen;
+      if (!problem_.sinks.empty()) {  // one more tile, of one key; what its weights become is not used
+        std::fill_n(max + tiles * rows_, rows_, SinkUnits(map));
+        std::fill_n(sums + tiles * rows_, rows_, kExpLargest);
+        ++tiles;
+      }
+      EarlyWeights(rows_, tiles, map == 0 ? nullptr : scratch_.lambda, max, sums, Weights(map, block_.begin_tile));
+    }
     ForEachGroup([&](int64_t tile, int64_t end) {
       ForEachBlock(tile, end, [&](int64_t first, int64_t last) {
         if (layout_.kept < layout_.tiles) ScoreAgain(first, last);
@@ -292,14 +302,23 @@ class Block {
       for (int i = 0; i < rows_ * kTile; ++i) Out(map, column)[i] *= scratch_.shrinks[i / kTile];
   }
 
+  // Late: what a row's sum of a map's codes is multiplied with. A code of qmax is worth 2^reference in the norm, the
+  // sink 2^sink; without one this is lambda / norm to the bit.
+  float LateFactor(int map, int r, float lambda) const {
+    const float norm = Of(scratch_.norm, map)[r];
+    if (!(norm > 0)) return 0.0f;
+    const float above = (SinkUnits(map) - Of(scratch_.reference, map)[r]) / kExpUnitsPerOctave;
+    const float codes = RowExp2(std::min(-above, 0.0f)), sink = RowExp2(std::min(above, 0.0f));
+    return lambda * codes / (norm * codes + sink * static_cast<float>(Info(plan_.probs).max_code));
+  }
+
   // Early: the codes were differences of normalised maps already.
   void Finish() const {
     const bool two = !layout_.Early() && head_.Differential();
-    const float *norm1 = scratch_.norm, *norm2 = norm1 + rows_;
     float *factors1 = scratch_.out_factors, *factors2 = factors1 + rows_;
     for (int r = 0; r < block_.count; ++r) {
-      factors1[r] = layout_.Early() ? 1.0f : norm1[r] > 0 ? 1.0f / norm1[r] : 0.0f;
-      if (two) factors2[r] = norm2[r] > 0 ? scratch_.lambda[r] / norm2[r] : 0.0f;
+      factors1[r] = layout_.Early() ? 1.0f : LateFactor(0, r, 1.0f);
+      if (two) factors2[r] = LateFactor(1, r, scratch_.lambda[r]);
       const KeyRange keys = problem_.mask.Keys(block_.first + r, problem_.q.tokens, problem_.k.tokens);
       scratch_.mean_factors[r] = keys.begin < keys.end ? 1.0f - scratch_.lambda[r] : 0.0f;
     }

@@ -22,7 +22,7 @@ ExecutedLayout::ExecutedLayout(const AttentionPlan& a_plan, const AttentionProbl
   code_stride = group_blocks * plan.block;
   if (code_stride % 1024 == 0) code_stride += kTile;
   rows = RowsFor(problem.q.tokens);
-  scored = Early() ? tiles : block_tiles;
+  scored = Early() ? tiles + (problem.sinks.empty() ? 0 : 1) : block_tiles;
   kept = Early() || CodesLogits() ? tiles : block_tiles;
   const int64_t key_bytes = 2 * (CodesLogits() ? sizeof(float) : sizeof(int16_t));  // both maps
   const auto too_many = [&] { return kept * kTile * rows * key_bytes > kMostKept; };

@@ -56,7 +56,7 @@ struct ExecutedLayout {
   int64_t code_stride;  // of a row of a group's codes
   int rows;             // of a block of query rows
   int64_t row_blocks;   // of an output head
-  int64_t scored;       // tiles whose maxima and sums are kept for each map
+  int64_t scored;       // tiles whose maxima and sums are kept for each map; early, one more for a sink
   int64_t kept;         // tiles whose exponentials are
   int64_t exps_stride;  // of a tile of them, in 16 bits
 };

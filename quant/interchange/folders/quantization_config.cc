@@ -10,6 +10,7 @@
 #include "quant/interchange/folders/compressed_tensors.h"
 #include "quant/interchange/folders/gptq.h"
 #include "quant/interchange/folders/mlx.h"
+#include "quant/interchange/folders/mxfp4.h"
 #include "quant/interchange/folders/scheme_keys.h"
 
 namespace tare {
@@ -29,6 +30,7 @@ constexpr Method kMethods[] = {
     {"intel/auto-round", ReadAutoRound},
     {"compressed-tensors", ReadCompressedTensors},
     {"bitsandbytes", ReadBitsAndBytes},
+    {"mxfp4", ReadMxfp4},
 };
 
 const Json* MemberOf(const Json& json, const char* key) {
@@ -55,7 +57,7 @@ ForeignModel ReadForeignModel(const std::string& config, const std::string& wher
   for (const Method& known : kMethods) {
     if (method == known.name) return known.read(keys, tensors);
   }
-  keys.Wrong(key, "gptq, awq, auto-round, compressed-tensors or bitsandbytes: others are not supported");
+  keys.Wrong(key, "gptq, awq, auto-round, compressed-tensors, bitsandbytes or mxfp4: others are not supported");
 }
 
 std::string WithoutQuantizationConfig(const std::string& config, const std::string& where) {

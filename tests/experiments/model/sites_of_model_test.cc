@@ -30,7 +30,8 @@ TEST(ModelSitesOf, MatchesTheForwardPass) {
     for (int layer = 0; layer < sites.layers; ++layer)
       weights += static_cast<size_t>(std::ranges::distance(LinearOf(FamilyOf(model.config()), model.config(), layer)));
     EXPECT_EQ(sites.weights.size(), weights);
-    EXPECT_EQ(sites.weights.at({Site::kDownProjW, 1}).in, model.config().ffn);
+    const Site down = model.config().experts > 0 ? Site::kExpertsDownW : Site::kDownProjW;
+    EXPECT_EQ(sites.weights.at({down, 1}).in, model.config().ffn);
   }
 }
 

@@ -131,5 +131,22 @@ TEST(BlockMeter, TheSinkIsTheFirstKey) {
   EXPECT_EQ(meter.Measure(late).row_sums[kBaseSums + 2], 0.0);
 }
 
+// Keys that share a half evenly have the entropy of two, ln 2; a row whose sink has all has none.
+TEST(BlockMeter, EntropyBesideALearnedSinkIsThatOfTheKeys) {
+  const MarkedSpans none;
+  const ValueStore no_values;
+  const SiteSelection all;
+  const WideScales no_scales(all, {});
+  BlockMeter meter({}, none, no_values, no_scales, 0);
+  std::vector<float> probs = {0, 0, 0.25f, 0.25f};
+  const float shares[] = {1, 0.5f};
+  SiteBlock block = Causal(Site::kProbs, 1, probs);
+  block.sink_shares = shares;
+  const BlockMeasures& m = meter.Measure(block);
+  EXPECT_EQ(SumNames(Site::kProbs)[kBaseSums], "entropy");
+  EXPECT_EQ(m.row_sums[kBaseSums], 0.0);
+  EXPECT_NEAR(m.row_sums[m.sums + kBaseSums], std::log(2.0), 1e-6);
+}
+
 }  // namespace
 }  // namespace tare

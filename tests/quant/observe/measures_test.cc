@@ -56,6 +56,17 @@ TEST(Measures, OfAMapByHand) {
   EXPECT_EQ(Named(m, "int8/row.relative_l1"), 0.2);
 }
 
+// Four rows whose sum is 3; and rows that sum to 1, but for rounding.
+TEST(Measures, WhatRowsLackOfOneIsASinksShare) {
+  const std::vector<std::string> names = SumNames(Site::kProbs);
+  const auto share = [&](double x) {
+    return Named(SumMeasures(Site::kProbs, names, Sums(Site::kProbs, names, {{"x", x}})), "sink_share");
+  };
+  EXPECT_EQ(share(3), 0.25);
+  EXPECT_EQ(share(4 - 1e-7), 0);
+  EXPECT_EQ(share(4 + 1e-7), 0);
+}
+
 TEST(Measures, OfADifferenceByHand) {
   const std::vector<std::string> names = SumNames(Site::kDifference);
   const Measures m = SumMeasures(

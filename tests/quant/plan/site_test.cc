@@ -36,14 +36,16 @@ TEST(Site, NamesOfTheForwardPassArePresent) {
 }
 
 TEST(Site, GroupsAreTheProjections) {
-  EXPECT_THAT(Names(ExpandSites("weights")),
-              testing::ElementsAre("q_proj.w", "k_proj.w", "v_proj.w", "o_proj.w", "gate_proj.w", "up_proj.w",
-                                   "down_proj.w", "mamba.in_proj.w", "mamba.x_proj.w", "mamba.dt_proj.w",
-                                   "mamba.out_proj.w", "gmu.in_proj.w", "gmu.out_proj.w"));
+  EXPECT_THAT(
+      Names(ExpandSites("weights")),
+      testing::ElementsAre("q_proj.w", "k_proj.w", "v_proj.w", "o_proj.w", "gate_proj.w", "up_proj.w", "down_proj.w",
+                           "mamba.in_proj.w", "mamba.x_proj.w", "mamba.dt_proj.w", "mamba.out_proj.w", "gmu.in_proj.w",
+                           "gmu.out_proj.w", "experts.gate_up.w", "experts.down.w"));
   EXPECT_THAT(Names(ExpandSites("linear_in")),
               testing::ElementsAre("q_proj.in", "k_proj.in", "v_proj.in", "o_proj.in", "gate_proj.in", "up_proj.in",
                                    "down_proj.in", "mamba.in_proj.in", "mamba.x_proj.in", "mamba.dt_proj.in",
-                                   "mamba.out_proj.in", "gmu.in_proj.in", "gmu.out_proj.in"));
+                                   "mamba.out_proj.in", "gmu.in_proj.in", "gmu.out_proj.in", "experts.gate_up.in",
+                                   "experts.down.in"));
 }
 
 TEST(Site, OtherNamesAreUnknown) {

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// gpt-oss (OpenAI 2025, modeling_gpt_oss.py): as llama, with biases, a learned sink for each query head
+// (kernels/attention/heads.h), a window of keys in even layers or where layer_types says so, YaRN positions, and
+// experts in the place of the feed-forward (expert_layers.h).
+//
+// Stored experts are [experts, in, out] in f32, bf16 or f16, or in MXFP4 (quant/interchange/folders/mxfp4.h). Router,
+// sinks and biases stay as they are under every plan. transformers fixes the unit's limit and slope; a configuration
+// with others is refused.
+#include "experiments/model/expert_layers.h"
+#include "experiments/model/families/llama.h"
+#include "experiments/model/families/table.h"
+#include "quant/base/error.h"
+
+namespace tare {
+namespace {
+
+constexpr std::string_view kSinkTensor = "self_attn.sinks";
+constexpr RouterNames kRouter{.weight = "mlp.router.weight", .bias = "mlp.router.bias"};
+
+RotaryConfig ReadPositions(const ConfigKeys& keys, int max_positions) {
+  constexpr double kTheta = 150000;
+  const double theta = keys.Positive("rope_theta", kTheta);
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {
+    if (keys.Has(key)) return ReadRotaryObject(keys.Object(key), max_positions, theta);
+  }
+  RotaryConfig yarn{.type = RotaryConfig::Type::kYarn, .theta = theta, .factor = 32};  // of transformers' class
+  yarn.original_positions = 4096;
+  yarn.truncate = false;
+  yarn.attention_factor = YarnAttentionFactor(yarn.factor);
+  return yarn;
+}
+
+void ReadExperts(const ConfigKeys& keys, ModelConfig& c) {
+  constexpr int kMost = 1 << 14;  // so that all rows of a layer are counted by 64 bits
+  const char* const key = keys.Has("num_experts") ? "num_experts" : "num_local_experts";
+  c.experts = keys.Integer(key, 1, 128);
+  if (c.experts > kMost) Fail("{}: {}: got {}, expected 1 to {}", keys.where(), key, c.experts, kMost);
+  c.chosen_experts = keys.Integer("num_experts_per_tok", 1, 4);
+  if (c.chosen_experts > c.experts)
+    Fail("{}: num_experts_per_tok: got {}, expected at most {} {}", keys.where(), c.chosen_experts, key, c.experts);
+  if (const int also = keys.Integer("experts_per_token", 1, c.chosen_experts); also != c.chosen_experts)
+    Fail("{}: experts_per_token: got {}, expected num_experts_per_tok {}", keys.where(), also, c.chosen_experts);
+  keys.Refuse("swiglu_limit", {"7", "7.0"});
+  keys.Refuse("swiglu_alpha", {"1.702"});
+}
+
+void ReadGptOss(const ConfigKeys& keys, ModelConfig& c) {
+  CheckActivation(keys, c);
+  keys.Refuse("partial_rotary_factor", {"1", "1.0"});
+  if (!keys.Has("head_dim")) c.head_dim = 64;
+  if (!keys.Has("max_position_embeddings")) c.max_positions = 131072;
+  c.norm_eps = static_cast<float>(keys.Positive("rms_norm_eps", 1e-5));
+  c.attention_bias = keys.Flag("attention_bias", true);
+  c.mlp_bias = true;
+  c.sinks = true;
+  const int window = ReadWindow(keys, 128);
+  if (window == 0 && !keys.Has("layer_types"))
+    Fail("{}: sliding_window: got null, expected a number of keys, as every other layer has a window", keys.where());
+  c.windows = ReadWindows(keys, c.layers, window, [](int layer) { return layer % 2 == 0; });
+  c.rotary = ReadPositions(keys, c.max_positions);
+  ReadExperts(keys, c);
+}
+
+std::vector<int64_t> SinkShape(const ModelConfig& c) { return {c.heads}; }
+std::vector<int64_t> RouterShape(const ModelConfig& c) { return {c.experts, c.hidden}; }
+std::vector<int64_t> RouterBiasShape(const ModelConfig& c) { return {c.experts}; }
+
+constexpr auto kAttentionBias = &ModelConfig::attention_bias, kExpertBias = &ModelConfig::mlp_bias;
+constexpr LinearPlace kGptOssLinear[]{
+    {Site::kQProjW, Site::kQProjIn, "self_attn.q_proj", &LayerWeights::q, kAttentionBias, kInputNorm},
+    {Site::kKProjW, Site::kKProjIn, "self_attn.k_proj", &LayerWeights::k, kAttentionBias, kInputNorm},
+    {Site::kVProjW, Site::kVProjIn, "self_attn.v_proj", &LayerWeights::v, kAttentionBias, kInputNorm},
+    {Site::kOProjW, Site::kOProjIn, "self_attn.o_proj", &LayerWeights::o, kAttentionBias, {}},
+    {.weight = Site::kExpertsGateUpW,
+     .input = Site::kExpertsGateUpIn,
+     .tensor = "mlp.experts.gate_up_proj",
+     .linear = &LayerWeights::experts_gate_up,
+     .bias = kExpertBias,
+     .norm = kPostAttentionNorm,
+     .experts = "mlp.experts.gate_up_proj"},
+    {.weight = Site::kExpertsDownW,
+     .input = Site::kExpertsDownIn,
+     .tensor = "mlp.experts.down_proj",
+     .linear = &LayerWeights::experts_down,
+     .bias = kExpertBias,
+     .norm = {},
+     .experts = "mlp.experts.down_proj"},
+};
+
+constexpr VectorPlace kGptOssVectors[]{
+    {kInputNorm, HiddenShape, 1, 0},        {kPostAttentionNorm, HiddenShape, 1, 0},  {kSinkTensor, SinkShape, 0, 1},
+    {kRouter.weight, RouterShape, 0, 0.1f}, {kRouter.bias, RouterBiasShape, 0, 0.1f},
+};
+
+LayerWeights LoadGptOss(Weights& weights, const ModelConfig& config, int layer) {
+  LayerWeights w = LoadLayer(weights, config, layer);
+  w.sinks = w.vectors.at(kSinkTensor);
+  return w;
+}
+
+void GptOssForward(const LayerCall& call) {
+  NormRows(call, call.weights.vectors.at(kInputNorm));
+  ProjectQkv(call);
+  RotateQk(call);
+  Attend(call);
+  ProjectOutput(call);
+  AddDelta(call);
+  NormRows(call, call.weights.vectors.at(kPostAttentionNorm));
+  FeedExperts(call, kRouter, ClampedSwiGlu);
+  AddDelta(call);
+}
+
+}  // namespace
+
+constinit const Family kGptOss{.name = "gpt_oss",
+                               .read = ReadGptOss,
+                               .names = kLlamaNames,
+                               .linear = kGptOssLinear,
+                               .vectors = kGptOssVectors,
+                               .heads = LlamaHeads,
+                               .load = LoadGptOss,
+                               .forward = GptOssForward,
+                               .rotation = Rotation::kNone,
+                               .smoothed = {}};
+
+}  // namespace tare

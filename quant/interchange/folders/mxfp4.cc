@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quant/interchange/folders/mxfp4.h"
+
+#include "quant/base/error.h"
+#include "quant/file/dtype.h"
+#include "quant/interchange/folders/grouped_matrix.h"
+
+namespace tare {
+namespace {
+
+constexpr int64_t kBlock = 32;
+
+GroupedParts Mxfp4Parts(const std::string& module, const std::string& matrix, ModuleTensors& tensors) {
+  const TensorView& codes = tensors.Take(module, matrix + "_blocks", {DType::kU8});
+  const TensorView& scales = tensors.Take(module, matrix + "_scales", {DType::kU8, DType::kF8E8M0});
+  const std::string name = module + "." + matrix + ".weight";
+  GroupedParts parts{.name = name, .where = tensors.Where(name), .scheme = "gpt-oss mxfp4"};
+  if (codes.shape.size() != 4 || codes.shape[3] != kBlock / 2)
+    Fail("{}: got shape {}, expected [experts, rows, blocks, {}]", tensors.Where(codes.name), ShapeText(codes.shape),
+         kBlock / 2);
+  tensors.Require(scales, {codes.shape[0], codes.shape[1], codes.shape[2]}, "one for each block of " + codes.name);
+  parts.out = codes.shape[0] * codes.shape[1];
+  parts.groups = codes.shape[2];
+  parts.columns = kBlock;
+  parts.in = parts.groups * kBlock;
+  parts.codes = {.words = codes.bytes.data(), .bits = 4, .word_bytes = 1, .stream_step = parts.groups * kBlock / 2};
+  parts.values = E2M1Values();
+  parts.scales = {.tensor = &scales, .row_step = parts.groups, .group_step = 1};
+  parts.tensors = {&codes, &scales};
+  return parts;
+}
+
+}  // namespace
+
+ForeignModel ReadMxfp4(SchemeKeys& keys, ModuleTensors& tensors) {
+  keys.Ignore({"modules_to_not_convert", "dequantize"});
+  keys.RefuseOthers();
+  ForeignModel model;
+  for (const std::string matrix : {"gate_up_proj", "down_proj"}) {
+    for (const std::string& module : tensors.ModulesWith(matrix + "_blocks")) {
+      GroupedParts parts = Mxfp4Parts(module, matrix, tensors);
+      const std::string name = parts.name;
+      model.matrices.emplace(name, std::make_unique<GroupedMatrix>(std::move(parts), tensors.files()));
+    }
+  }
+  tensors.CheckNothingLeft({"gate_up_proj_blocks", "gate_up_proj_scales", "down_proj_blocks", "down_proj_scales"});
+  return model;
+}
+
+}  // namespace tare

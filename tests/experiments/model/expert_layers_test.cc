@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The unit of gpt-oss's experts, and their tensors as rows of one matrix; families/gpt_oss_test.cc and parity_test.cc
+// have the layer.
+#include "experiments/model/expert_layers.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "experiments/model/fused_tensors.h"
+#include "tests/support/checkpoint.h"
+#include "tests/support/golden.h"
+
+namespace tare {
+namespace {
+
+// The formula in double, beyond both clamps too.
+TEST(ExpertLayers, TheUnitIsClamped) {
+  const float gate_up[] = {0.5f, 2, 9, 9, -20, -9, 7.5f, -0.5f};
+  float inner[4];
+  ClampedSwiGlu(gate_up, inner, 4);
+  for (int i = 0; i < 4; ++i) {
+    const double g = std::min(double{gate_up[2 * i]}, 7.0), u = std::clamp(double{gate_up[2 * i + 1]}, -7.0, 7.0);
+    const double want = (u + 1) * g / (1 + std::exp(-1.702 * g));
+    // The exponent is rounded to 2^-24 of itself, which the exponential makes as much of its own size.
+    EXPECT_NEAR(inner[i], want, (1.702 * std::abs(g) + 4) * 0x1p-24 * std::abs(want)) << i;
+  }
+}
+
+TEST(ExpertLayers, ExpertsAreRowsOfOneMatrix) {
+  EditedCheckpoint checkpoint(GoldenFolder("gpt-oss"));
+  const Checkpoint files = OpenSplit(GoldenFolder("gpt-oss"), LoadConfig(GoldenFolder("gpt-oss")));
+  const ForeignMatrix* matrix = files.FindForeign("model.layers.1.mlp.experts.down_proj.weight");
+  ASSERT_NE(matrix, nullptr);
+  EXPECT_EQ(matrix->out(), 5 * 64);
+  EXPECT_EQ(matrix->in(), 32);
+  EXPECT_FALSE(matrix->HasCodes());
+  EXPECT_TRUE(files.schemes().empty());
+  const auto& stored = checkpoint.tensors.at("model.layers.1.mlp.experts.down_proj");
+  std::vector<float> row(32);
+  for (const int64_t r : {0, 63, 64, 319}) {
+    matrix->Row(r, row.data());
+    for (int64_t i = 0; i < 32; ++i)
+      EXPECT_EQ(row[static_cast<size_t>(i)], stored.Value(static_cast<size_t>((r / 64 * 32 + i) * 64 + r % 64)));
+  }
+  EXPECT_EQ(files.Find("model.layers.1.mlp.experts.down_proj"), nullptr);
+  EXPECT_EQ(files.Find("model.layers.1.mlp.experts.down_proj.bias")->shape, std::vector<int64_t>{320});
+}
+
+}  // namespace
+}  // namespace tare
