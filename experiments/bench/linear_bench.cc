@@ -189,7 +189,21 @@ void PreparedLinear::RunOnce() {
   }
 }
 
-// f32 rounds each group's sum a few times; a one-token step also moves x by half a 32512th of its block's largest.
+// The sum over a row's weights of twice the magnitude of their group's offset (packed_matrix.h), which the kernel adds
+// beside code * scale; 0 without offsets.
+static double OffsetsOf(const QuantizedMatrix& w, int64_t row) {
+  if (!HasOffset(w.format)) return 0;
+  const double middle = std::exp2(Info(w.format).bits - 1);
+  double sum = 0;
+  for (int64_t g = 0; g < w.Groups(); ++g) {
+    const double offset = (middle - double{w.ZeroOf(row, g)}) * double{w.ScaleOf(row, g)} + double{w.MinimumOf(row, g)};
+    sum += 2 * std::abs(offset) * static_cast<double>(w.group);
+  }
+  return sum;
+}
+
+// f32 rounds each group's sum a few times, and its offset's; a one-token step also moves x by half a 32512th of its
+// block's largest.
 void PreparedLinear::CheckRow(int64_t row) {
   const float* x = x_.data() + row * case_.in;
   const QuantizedMatrix& w = quantized_.view();
@@ -209,7 +223,9 @@ void PreparedLinear::CheckRow(int64_t row) {
     const double y = y_[row * case_.out + n];
     const double right = OneTokenSteps() ? dequantized : expected[n];
     // Codes' magnitudes are within one of x's: sum covers that.
-    const double bound = static_cast<double>(w.Groups() + case_.in / 16 + 8) * 0x1p-24 * (size + sum * largest) +
+    const double terms = size + (sum + OffsetsOf(w, n)) * largest;
+    const int64_t roundings = (HasOffset(w.format) ? 2 : 1) * (w.Groups() + case_.in / 16) + 8;
+    const double bound = static_cast<double>(roundings) * 0x1p-24 * terms +
                          (OneTokenSteps() ? sum * largest / OneToken::kLargestCode : 0);
     if (!(std::abs(y - right) <= bound)) {
       Fail("bench linear, plan '{}': row {}, output {}: got {}, expected the reference's {}; nothing was timed",

@@ -12,21 +12,21 @@ namespace tare {
 namespace {
 
 // Of the whole matrix. The mean over rows of equal length is the mean of their means.
-float MagnitudeOf(int64_t out, int64_t in, const ReadRow& read, Statistic statistic) {
-  std::vector<float> of_rows(static_cast<size_t>(out));
+Ends EndsOfMatrix(int64_t out, int64_t in, const ReadRow& read, Format format) {
+  std::vector<Ends> of_rows(static_cast<size_t>(out));
   ParallelFor(of_rows.size(), [&](size_t row, int) {
     thread_local std::vector<float> values;
     values.resize(static_cast<size_t>(in));
     read(static_cast<int64_t>(row), values.data());
-    of_rows[row] = MagnitudeOf(values, statistic);
+    of_rows[row] = EndsOf(values, format);
   });
-  return MagnitudeOf(of_rows, statistic);
+  return EndsOfAll(of_rows, format);
 }
 
 }  // namespace
 
 QuantizedMatrixBuffer MatrixFor(const Rule& rule, int64_t out, int64_t in, const ReadRow& read) {
-  const float absmax = IsTwoLevel(Info(rule.format).scale) ? MagnitudeOf(out, in, read, Statistic::kLargest) : 0.0f;
+  const float absmax = IsTwoLevel(Info(rule.format).scale) ? EndsOfMatrix(out, in, read, rule.format).high : 0.0f;
   return {rule.format, out, in, GroupOf(rule.granularity, in), absmax};
 }
 
@@ -34,7 +34,7 @@ QuantizedMatrixBuffer QuantizeByRule(const WeightMatrix& weight, const Rule& rul
   const ReadRow read = [&](int64_t row, float* values) { RowAsFloat(weight, row, values); };
   QuantizedMatrixBuffer matrix = MatrixFor(rule, weight.out, weight.in, read);
   const bool one_scale = rule.granularity.kind == Granularity::Kind::kTensor;
-  const float clip = one_scale ? MagnitudeOf(weight.out, weight.in, read, Info(rule.format).statistic) : 0.0f;
+  const Ends ends = one_scale ? EndsOfMatrix(weight.out, weight.in, read, rule.format) : Ends{};
   const ClipChoice choice = rule.options.mse ? ClipChoice::kLeastSquares : ClipChoice::kAbsmax;
   ParallelFor(static_cast<size_t>(weight.out), [&](size_t r, int) {
     const auto row = static_cast<int64_t>(r);
@@ -43,7 +43,7 @@ QuantizedMatrixBuffer QuantizeByRule(const WeightMatrix& weight, const Rule& rul
     read(row, values.data());
     try {
       if (one_scale) {
-        RoundRowWithClip(values.data(), clip, matrix, row);
+        RoundRowWithEnds(values.data(), ends, matrix, row);
       } else {
         RoundRowToNearest(values.data(), choice, matrix, row);
       }

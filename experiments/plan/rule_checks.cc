@@ -74,12 +74,12 @@ std::string GroupThatFits(const Rule& rule, const ResolvedPlan& plan, const Mode
     if (plan.RuleAt(key) == &rule) rows.push_back(stored.in);
   }
   const auto largest = [&rule](const std::vector<int64_t>& of) {
-    int64_t n = rule.granularity.n / PackedMatrix::kRecord * PackedMatrix::kRecord;
+    int n = rule.granularity.n / static_cast<int>(PackedMatrix::kRecord) * static_cast<int>(PackedMatrix::kRecord);
     while (n > 0 && !std::ranges::all_of(of, [n](int64_t in) { return in % n == 0; })) n -= PackedMatrix::kRecord;
-    return n == 0 ? std::string("channel") : Formatted("group{}", n);
+    return n == 0 ? Granularity{Kind::kChannel} : Granularity{Kind::kGroup, n};
   };
-  return Formatted("{}, or a rule after it for these weights alone: {}={}/{}", largest(rows), Name(here.site),
-                   Info(rule.format).name, largest({model.weights.at(here).in}));
+  return Formatted("{}, or a rule after it for these weights alone: {}={}", Name(largest(rows)), Name(here.site),
+                   TextOf(rule.format, largest({model.weights.at(here).in})));
 }
 
 // Refuses codes in groups that the integer kernels cannot use.

@@ -20,11 +20,14 @@ LinearReference ReferenceLinear(const float* x, int64_t rows, Format activation,
       Unpack<float>(w.format, {w.codes + static_cast<size_t>(n) * w.RowBytes(), w.RowBytes()}, weights);
       double y = 0;
       for (int64_t g = 0; g < w.Groups(); ++g) {
-        int64_t sum = 0;
-        for (int64_t i = g * w.group; i < (g + 1) * w.group; ++i)
-          sum += int64_t{codes[i]} * std::llround(double{weights[i]} / step);
+        int64_t sum = 0, inputs = 0;
+        for (int64_t i = g * w.group; i < (g + 1) * w.group; ++i) {
+          sum += int64_t{codes[i]} * (std::llround(double{weights[i]} / step) - std::llround(w.ZeroOf(n, g)));
+          inputs += codes[i];
+        }
         result.sums.push_back(sum);
-        y += static_cast<double>(sum) * step * double{w.ScaleOf(n, g)};
+        y += static_cast<double>(sum) * step * double{w.ScaleOf(n, g)} +
+             static_cast<double>(inputs) * double{w.MinimumOf(n, g)};
       }
       result.y.push_back(y * double{x_scale} + (bias == nullptr ? 0.0 : double{bias[n]}));
     }

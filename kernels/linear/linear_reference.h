@@ -12,8 +12,9 @@
 namespace tare {
 
 struct LinearReference {
-  std::vector<int64_t> sums;  // [rows][out][groups]: products of codes; a grid's values count in steps
-  std::vector<double> y;      // [rows][out]
+  // [rows][out][groups]: products of codes, those of weights less their zero point; a grid's values count in steps
+  std::vector<int64_t> sums;
+  std::vector<double> y;  // [rows][out]
 };
 
 // x [rows, in], one scale per row; bias [out] or null.

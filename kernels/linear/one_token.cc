@@ -52,8 +52,15 @@ struct Call {
   int64_t padded, block, group;  // inputs; group: that share a scale of the weights
 };
 
-template <class Format>
-HWY_INLINE void Columns(const Call& c, const uint8_t* w, const float* scales, float* y) {
+// The weights of a panel.
+struct Panel {
+  const uint8_t* codes;
+  const float *scales, *offsets;  // [groups][64]; offsets may be null
+};
+
+template <class Format, bool kOffsets>
+HWY_INLINE void Columns(const Call& c, const Panel& panel, float* y) {
+  const uint8_t* w = panel.codes;
   const DF d;
   const DI di;
   hn::Vec<DF> total[kVectors];
@@ -72,28 +79,44 @@ HWY_INLINE void Columns(const Call& c, const uint8_t* w, const float* scales, fl
       Step<Format>(w, c.high + i, c.low + i, s);
     }
     const auto x_scale = hn::Set(d, block.scale);
+    const int64_t at = begin / c.group * PackedMatrix::kPanel;
     for (int v = 0; v < kVectors; ++v) {
-      const auto scale = hn::Mul(hn::Load(d, scales + begin / c.group * PackedMatrix::kPanel + v * kLanes), x_scale);
+      const auto scale = hn::Mul(hn::Load(d, panel.scales + at + v * kLanes), x_scale);
       const auto sum = hn::MulAdd(hn::ConvertTo(d, s.high[v]), hundred, hn::ConvertTo(d, s.low[v]));
       total[v] = hn::MulAdd(sum, scale, total[v]);
+    }
+    if constexpr (kOffsets) {
+      const auto x_sum = hn::Set(d, static_cast<float>(128 * block.high_sum + block.low_sum) * block.scale);
+      for (int v = 0; v < kVectors; ++v)
+        total[v] = hn::MulAdd(x_sum, hn::Load(d, panel.offsets + at + v * kLanes), total[v]);
     }
   }
   for (int v = 0; v < kVectors; ++v) hn::Store(total[v], d, y + v * kLanes);
 }
 
+template <class Format, bool kOffsets>
+void AllColumns(const Call& c, const Panel& panel, float* y) {
+  for (int64_t n = 0; n < PackedMatrix::kPanel; n += kVectors * kLanes) {
+    const float* offsets = kOffsets ? panel.offsets + n : nullptr;
+    Columns<Format, kOffsets>(c, {panel.codes + 4 * n, panel.scales + n, offsets}, y + n);
+  }
+}
+
 template <class Format>
-void AllColumns(const Call& c, const uint8_t* w, const float* scales, float* y) {
-  for (int64_t n = 0; n < PackedMatrix::kPanel; n += kVectors * kLanes)
-    Columns<Format>(c, w + 4 * n, scales + n, y + n);
+void AllColumns(const Call& c, const Panel& panel, float* y) {
+  if (panel.offsets == nullptr) return AllColumns<Format, false>(c, panel, y);
+  AllColumns<Format, true>(c, panel, y);
 }
 
 // y [64], aligned.
-void Panel(int bits, const int8_t* high, const int8_t* low, const OneToken::Block* blocks, int64_t padded,
-           int64_t block, int64_t group, const uint8_t* w, const float* scales, float* y) {
+void ProjectPanel(int bits, const int8_t* high, const int8_t* low, const OneToken::Block* blocks, int64_t padded,
+                  int64_t block, int64_t group, const uint8_t* codes, const float* scales, const float* offsets,
+                  float* y) {
   const Call c{high, low, blocks, padded, block, group};
-  if (bits == 8) return AllColumns<EightBits>(c, w, scales, y);
-  if (bits == 6) return AllColumns<SixBits>(c, w, scales, y);
-  AllColumns<FourBits>(c, w, scales, y);
+  const Panel panel{codes, scales, offsets};
+  if (bits == 8) return AllColumns<EightBits>(c, panel, y);
+  if (bits == 6) return AllColumns<SixBits>(c, panel, y);
+  AllColumns<FourBits>(c, panel, y);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -103,7 +126,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tare {
 
-HWY_EXPORT(Panel);
+HWY_EXPORT(ProjectPanel);
 
 OneToken::OneToken(int64_t in, int64_t block)
     : in_(in),
@@ -146,8 +169,9 @@ void OneToken::Project(const PackedMatrix& w, const float* bias, float* y) const
   ParallelFor(static_cast<size_t>(w.Panels()), [&](size_t p, int) {
     const auto panel = static_cast<int64_t>(p);
     alignas(64) float sums[PackedMatrix::kPanel];
-    HWY_DYNAMIC_DISPATCH(Panel)(Info(w.format()).bits, high_.data(), low_.data(), blocks_.data(), padded_, block_,
-                                w.GroupInputs(), w.Codes(panel), w.Scales(panel), sums);
+    HWY_DYNAMIC_DISPATCH(ProjectPanel)(Info(w.format()).bits, high_.data(), low_.data(), blocks_.data(), padded_,
+                                       block_, w.GroupInputs(), w.Codes(panel), w.Scales(panel), w.Offsets(panel),
+                                       sums);
     const int64_t first = panel * PackedMatrix::kPanel;
     for (int64_t n = 0; n < std::min(PackedMatrix::kPanel, w.out() - first); ++n)
       y[first + n] = sums[n] + (bias == nullptr ? 0.0f : bias[first + n]);

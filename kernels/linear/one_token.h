@@ -7,6 +7,9 @@
 //   x[i] = (128 hi[i] + lo[i]) xscale[block],  hi -127 .. 127, lo -64 .. 63;   off by at most half a step
 //   y[n] = sum over blocks of (128 sum(wcode hi) + sum(wcode lo)) wscale[n] xscale + bias[n]
 //
+// With an offset (+zero and +min, packed_matrix.h) a block adds (128 sum(hi) + sum(lo)) xscale woffset[n], too. That
+// sum is a whole number below 2^20, exact in f32.
+//
 // The sums are exact and the blocks are added in order, so results are bit-equal on any number of threads.
 #pragma once
 

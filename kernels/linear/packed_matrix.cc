@@ -127,6 +127,7 @@ PackedMatrix::PackedMatrix(const QuantizedMatrix& m)
   codes_.Reset(panels * PanelBytes());
   scales_.Reset(panels * static_cast<size_t>(groups_ * kPanel));
   sums_.Reset(scales_.size());
+  if (HasOffset(m.format)) offsets_.Reset(scales_.size());
   ParallelFor(panels, [&](size_t panel, int) { PackPanel(m, static_cast<int64_t>(panel)); });
 }
 
@@ -138,19 +139,23 @@ void PackedMatrix::PackPanel(const QuantizedMatrix& m, int64_t panel) {
   int32_t* sums = sums_.data() + panel * groups_ * kPanel;
   std::fill_n(scales, groups_ * kPanel, 0.0f);
   std::fill_n(sums, groups_ * kPanel, 0);
+  float* offsets = offsets_.size() == 0 ? nullptr : offsets_.data() + panel * groups_ * kPanel;
+  if (offsets != nullptr) std::fill_n(offsets, groups_ * kPanel, 0.0f);
+  const int lowest = offsets == nullptr ? 0 : 1 << (bits_ - 1);  // what makes codes signed
   for (int64_t n = 0; n < std::min(kPanel, out_ - first); ++n) {
     Unpack<float>(m.format, {m.codes + static_cast<size_t>(first + n) * m.RowBytes(), m.RowBytes()}, row);
     for (int64_t i = 0; i < in_; ++i) {
-      const auto code = static_cast<int8_t>(row[i] / step_);
+      const auto code = static_cast<int8_t>(static_cast<int>(row[i] / step_) - lowest);
       codes[(i / 4 * kPanel + n) * 4 + i % 4] = code;
       sums[i / m.group * kPanel + n] += code;
     }
+    CheckScales(m, first + n, "packed weights");
     for (int64_t g = 0; g < groups_; ++g) {
       const float scale = m.ScaleOf(first + n, g);
-      if (!std::isfinite(scale) || scale < 0)
-        Fail("packed weights: got scale {} of output {}, group {}, expected a finite one, 0 or more", scale, first + n,
-             g);
       scales[g * kPanel + n] = scale * step_;
+      if (offsets == nullptr) continue;
+      offsets[g * kPanel + n] =
+          ValueOf(static_cast<float>(lowest), {{0.0f, scale}, m.ZeroOf(first + n, g), m.MinimumOf(first + n, g)});
     }
   }
   uint8_t* out = codes_.data() + static_cast<size_t>(panel) * PanelBytes();

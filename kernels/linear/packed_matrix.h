@@ -10,6 +10,14 @@
 //
 // Padding outputs and inputs have code 0. Weights on a grid (mxfp4) are stored as integer multiples of the grid's step
 // (AsStepCodes, quant/format/format.h); the step is multiplied into their scales, so kernels see integers only.
+//
+// Codes of +zero and +min, 0 .. 2^b-1, become signed ones: u is the code itself. What a group's values have besides
+// code * scale is its offset, one f32 rounded once from what the file holds:
+//
+//   +zero   offset = (2^(b-1) - zero) * scale
+//   +min    offset = 2^(b-1) * scale + minimum      the product is exact
+//
+// A product of inputs x with such a group adds offset * sum(x) to scale * sum(code x).
 #pragma once
 
 #include <cstddef>
@@ -40,10 +48,14 @@ class PackedMatrix {
   int64_t Groups() const { return groups_; }                    // scales per output
   int64_t GroupInputs() const { return PaddedIn() / groups_; }  // inputs that share a scale
   size_t PanelBytes() const { return static_cast<size_t>(PaddedIn() * kPanel) / 8 * static_cast<size_t>(bits_); }
-  size_t Bytes() const { return codes_.size() + scales_.size() * sizeof(float); }
+  size_t Bytes() const { return codes_.size() + (scales_.size() + offsets_.size()) * sizeof(float); }
 
   const uint8_t* Codes(int64_t panel) const { return codes_.data() + static_cast<size_t>(panel) * PanelBytes(); }
-  const float* Scales(int64_t panel) const { return scales_.data() + panel * groups_ * kPanel; }    // [group][64]
+  const float* Scales(int64_t panel) const { return scales_.data() + panel * groups_ * kPanel; }  // [group][64]
+  // [group][64]; null if the values are code * scale.
+  const float* Offsets(int64_t panel) const {
+    return offsets_.size() == 0 ? nullptr : offsets_.data() + panel * groups_ * kPanel;
+  }
   const int32_t* CodeSums(int64_t panel) const { return sums_.data() + panel * groups_ * kPanel; }  // [group][64]
 
   // A panel as signed bytes, [PaddedIn() / 4][64][4]. If it is stored so, returns its place and leaves scratch alone.
@@ -58,6 +70,7 @@ class PackedMatrix {
   int64_t out_, in_, groups_;
   AlignedBuffer<uint8_t> codes_;
   AlignedBuffer<float> scales_;
+  AlignedBuffer<float> offsets_;
   AlignedBuffer<int32_t> sums_;  // of the codes
 };
 

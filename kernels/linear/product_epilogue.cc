@@ -18,17 +18,27 @@ using DI = hn::RebindToSigned<DF>;
 constexpr int64_t kLanes = HWY_MAX_LANES_D(DF);
 constexpr int64_t kColumns = 64;
 
-void Group(const int32_t* sums, const int32_t* code_sums, const float* scales, int64_t rows, bool first, float* total) {
+template <bool kOffsets>
+HWY_INLINE void AddTo(const int32_t* sums, const GroupWeights& w, const InputSums& x, int64_t rows, bool first,
+                      float* total) {
   const DF d;
   const DI di;
   for (int64_t n = 0; n < kColumns; n += kLanes) {
-    const auto offset = hn::ShiftLeft<7>(hn::LoadU(di, code_sums + n));
-    const auto scale = hn::LoadU(d, scales + n);
-    for (int64_t i = n; i < rows * kColumns; i += kColumns) {
-      const auto sum = hn::ConvertTo(d, hn::Sub(hn::Load(di, sums + i), offset));
-      hn::Store(first ? hn::Mul(sum, scale) : hn::MulAdd(sum, scale, hn::Load(d, total + i)), d, total + i);
+    const auto raised = hn::ShiftLeft<7>(hn::LoadU(di, w.code_sums + n));
+    const auto scale = hn::LoadU(d, w.scales + n);
+    const auto offset = kOffsets ? hn::LoadU(d, w.offsets + n) : hn::Zero(d);
+    for (int64_t r = 0, i = n; r < rows; ++r, i += kColumns) {
+      const auto sum = hn::ConvertTo(d, hn::Sub(hn::Load(di, sums + i), raised));
+      auto value = first ? hn::Mul(sum, scale) : hn::MulAdd(sum, scale, hn::Load(d, total + i));
+      if constexpr (kOffsets) value = hn::MulAdd(hn::Set(d, x.sums[r * x.stride]), offset, value);
+      hn::Store(value, d, total + i);
     }
   }
+}
+
+void Group(const int32_t* sums, const GroupWeights& w, const InputSums& x, int64_t rows, bool first, float* total) {
+  if (w.offsets == nullptr) return AddTo<false>(sums, w, x, rows, first, total);
+  AddTo<true>(sums, w, x, rows, first, total);
 }
 
 void Finish(const float* total, const float* x_scales, const float* bias, int64_t rows, int64_t columns, float* y,
@@ -58,9 +68,9 @@ namespace tare {
 HWY_EXPORT(Group);
 HWY_EXPORT(Finish);
 
-void AddGroup(const int32_t* sums, const int32_t* code_sums, const float* scales, int64_t rows, GroupOrder order,
+void AddGroup(const int32_t* sums, const GroupWeights& weights, const InputSums& x_sums, int64_t rows, GroupOrder order,
               float* total) {
-  HWY_DYNAMIC_DISPATCH(Group)(sums, code_sums, scales, rows, order == GroupOrder::kFirst, total);
+  HWY_DYNAMIC_DISPATCH(Group)(sums, weights, x_sums, rows, order == GroupOrder::kFirst, total);
 }
 
 void FinishTile(const float* total, const float* x_scales, const float* bias, int64_t rows, int64_t columns, float* y,

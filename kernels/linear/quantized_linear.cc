@@ -59,6 +59,23 @@ void QuantizedLinear::ToCodes(const float* x, int64_t rows, const TokenFormat& a
   });
 }
 
+// Rows' sums of codes in each group, for weights with offsets. Exact in f32: at most 127 x 65793 < 2^24.
+void QuantizedLinear::SumCodes(const PackedMatrix& w, int64_t rows) {
+  if (w.Offsets(0) == nullptr) return;
+  const int64_t inputs = w.GroupInputs(), stride = CodeStride(w);
+  AlignedBuffer<float>& sums = sums_[inputs];
+  sums.Reserve(static_cast<size_t>(w.Groups() * rows));
+  ParallelFor(static_cast<size_t>(rows), [&](size_t row, int) {
+    const auto r = static_cast<int64_t>(row);
+    for (int64_t g = 0; g < w.Groups(); ++g) {
+      const uint8_t* codes = codes_.data() + r * stride + g * inputs;
+      int32_t sum = 0;
+      for (int64_t i = 0; i < inputs; ++i) sum += codes[i];
+      sums[r * w.Groups() + g] = static_cast<float>(sum - 128 * static_cast<int32_t>(inputs));
+    }
+  });
+}
+
 // The products of a tile of `rows` rows: group by group, each in steps of at most kDepth inputs.
 void QuantizedLinear::AddSteps(const PackedMatrix& w, int64_t rows) {
   for (int64_t group = 0; group < w.PaddedIn(); group += w.GroupInputs()) {
@@ -93,13 +110,18 @@ void QuantizedLinear::RunTile(const Piece& piece, int64_t row, int64_t rows, con
                               Scratch& scratch) const {
   const PackedMatrix& w = *piece.projection->weight;
   const uint8_t* codes = codes_.data() + row * CodeStride(w);
+  const float* offsets = w.Offsets(piece.panel);
+  const float* x_sums = offsets == nullptr ? nullptr : sums_.at(w.GroupInputs()).data() + row * w.Groups();
   int64_t group = 0;
   for (size_t i = rows == kRows ? piece.whole : piece.tail; i < (rows == kRows ? piece.tail : piece.end); ++i) {
     const Step& step = steps_[i];
     step.product.Run(codes + step.begin, weights + step.begin * kPanel, scratch.sums.data());
     if (!step.ends_group) continue;
-    AddGroup(scratch.sums.data(), w.CodeSums(piece.panel) + group * kPanel, w.Scales(piece.panel) + group * kPanel,
-             rows, group == 0 ? GroupOrder::kFirst : GroupOrder::kLater, scratch.total.data());
+    const int64_t at = group * kPanel;
+    AddGroup(scratch.sums.data(),
+             {w.CodeSums(piece.panel) + at, w.Scales(piece.panel) + at, offsets == nullptr ? nullptr : offsets + at},
+             {x_sums + (x_sums == nullptr ? 0 : group), w.Groups()}, rows,
+             group == 0 ? GroupOrder::kFirst : GroupOrder::kLater, scratch.total.data());
     ++group;
   }
   const int64_t first = piece.panel * kPanel;
@@ -123,7 +145,10 @@ void QuantizedLinear::Project(const float* x, int64_t rows, const TokenFormat& a
   ToCodes(x, rows, activation, first);
   steps_.clear();
   pieces_.clear();
-  for (const QuantizedProjection& p : projections) AddPieces(p, rows);
+  for (const QuantizedProjection& p : projections) {
+    SumCodes(*p.weight, rows);
+    AddPieces(p, rows);
+  }
   scratches_.resize(std::max(scratches_.size(), static_cast<size_t>(Threads())));
   for (Scratch& scratch : scratches_) {
     scratch.panel.Reserve(static_cast<size_t>(first.PaddedIn() * kPanel));

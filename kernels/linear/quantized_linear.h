@@ -5,12 +5,18 @@
 //   S[r, n, g] = sum over the inputs of group g of xcode[r, i] wcode[n, i]      exact, 32 bits
 //   y[r, n]    = (sum over g of S[r, n, g] wscale[n, g]) xscale[r] + bias[n]    f32, groups in order
 //
+// Weights with an offset (+zero and +min, packed_matrix.h) add X[r, g] woffset[n, g] to each group's product in that
+// order, with X[r, g] the exact sum of xcode over the group. The products' own roundings are those of S wscale: the
+// result differs from exact arithmetic on the same codes by at most (2 groups + 4) 2^-24 of the sum of all terms'
+// magnitudes, |S wscale| + |X woffset|, times xscale, and of the bias.
+//
 // The product is u8 x s8 (TileProduct): xcode + 128, from which 128 sum(wcode) is subtracted again. 32 bits hold 255 x
-// 127 x 66311 inputs. Bit-equal on any number of threads; S is bit-equal on any instruction set, too.
+// 128 x 65793 inputs. Bit-equal on any number of threads; S is bit-equal on any instruction set, too.
 #pragma once
 
 #include <compare>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -22,7 +28,7 @@
 
 namespace tare {
 
-inline constexpr int64_t kLargestGroup = 66311;
+inline constexpr int64_t kLargestGroup = 65793;
 
 // How activations are quantized.
 struct TokenFormat {
@@ -65,13 +71,15 @@ class QuantizedLinear {
   };
 
   void ToCodes(const float* x, int64_t rows, const TokenFormat& activation, const PackedMatrix& weight);
+  void SumCodes(const PackedMatrix& weight, int64_t rows);
   void AddSteps(const PackedMatrix& weight, int64_t rows);
   void AddPieces(const QuantizedProjection& projection, int64_t rows);
   void RunPiece(const Piece& piece, int64_t rows, Scratch& scratch) const;
   void RunTile(const Piece& piece, int64_t row, int64_t rows, const int8_t* weights, Scratch& scratch) const;
 
-  AlignedBuffer<uint8_t> codes_;  // [rows][stride]
-  AlignedBuffer<float> scales_;   // [rows]
+  AlignedBuffer<uint8_t> codes_;                  // [rows][stride]
+  AlignedBuffer<float> scales_;                   // [rows]
+  std::map<int64_t, AlignedBuffer<float>> sums_;  // by inputs of a group, for weights with offsets: [rows][groups]
   std::vector<Step> steps_;
   std::vector<Piece> pieces_;
   std::vector<Scratch> scratches_;  // one per thread

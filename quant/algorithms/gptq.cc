@@ -64,7 +64,7 @@ void GptqFactor::RoundRows(int64_t first, int64_t count, const std::function<voi
   const QuantizedMatrix& m = matrix.view();
   const int64_t n = m.in, groups = m.Groups();
   std::vector<float> stored(static_cast<size_t>(n)), values(static_cast<size_t>(count * n));  // in the order of work
-  std::vector<Scale> scales(static_cast<size_t>(count * groups));
+  std::vector<GroupScale> scales(static_cast<size_t>(count * groups));
   std::vector<float> codes(static_cast<size_t>(count * n));  // what they stand for before the scale
   for (int64_t r = 0; r < count; ++r) {
     read(first + r, stored.data());
@@ -72,8 +72,8 @@ void GptqFactor::RoundRows(int64_t first, int64_t count, const std::function<voi
       Fail("weights, row {}: got {} at {}, expected finite values", first + r, stored[*bad], *bad);
     for (int64_t g = 0; g < groups; ++g) {
       const int64_t begin = g * m.group;
-      const float clip = ChooseClip(stored.data() + begin, m.GroupEnd(g) - begin, m.format, choice);
-      scales[r * groups + g] = matrix.SetScale(first + r, g, clip);
+      const Ends ends = ChooseEnds(stored.data() + begin, m.GroupEnd(g) - begin, m.format, choice);
+      scales[r * groups + g] = matrix.SetScale(first + r, g, ends);
     }
     for (int64_t i = 0; i < n; ++i) values[r * n + i] = stored[order_[i]];
   }
@@ -81,10 +81,10 @@ void GptqFactor::RoundRows(int64_t first, int64_t count, const std::function<voi
     const float* u = upper_.data() + i * n;
     for (int64_t r = 0; r < count; ++r) {
       float* w = values.data() + r * n;
-      const Scale scale = scales[r * groups + order_[i] / m.group];
-      const float code = Rounded(w[i], scale.inv, m.format);
+      const GroupScale& group = scales[r * groups + order_[i] / m.group];
+      const float code = RoundedIn(w[i], group, m.format);
       codes[r * n + order_[i]] = code;
-      const float error = (w[i] - code * scale.scale) / u[i];
+      const float error = (w[i] - ValueOf(code, group)) / u[i];
       for (int64_t j = i + 1; j < n; ++j) w[j] -= error * u[j];
     }
   }

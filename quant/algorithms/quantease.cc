@@ -36,6 +36,7 @@ struct QuantEase::Block {
         codes(count, m.in),
         gradient(count, m.in),
         scales(count, m.Groups()),
+        zeros(count, m.Groups()),
         done(static_cast<size_t>(count), false) {}
 
   // Of a group: a row's last may be short.
@@ -43,9 +44,10 @@ struct QuantEase::Block {
 
   Format format;
   int64_t group, groups, first, rows;
-  Matrix weights, codes, gradient;  // w, q / scale, g = (w - q) H   [rows, in]
-  Matrix scales;                    // [rows, groups]
-  std::vector<bool> done;           // a sweep changed nothing here
+  // w less the minimum of its group, q / scale, g = (w - q) H   [rows, in]. Codes are less their zero point.
+  Matrix weights, codes, gradient;
+  Matrix scales, zeros;    // [rows, groups]
+  std::vector<bool> done;  // a sweep changed nothing here
 };
 
 QuantEase::QuantEase(const std::vector<float>& hessian, int64_t in, double damping, const std::string& where)
@@ -110,7 +112,8 @@ void QuantEase::Sweep(Block& block) const {
       const float scale = block.scales(r, i / block.group), code = block.codes(r, i);
       if (scale == 0 || block.done[r]) continue;
       const float best = code * scale + block.gradient(r, i) / h_row[i];
-      const float nearest = Rounded(best, 1 / scale, block.format);
+      const GroupScale group{.scale = {1 / scale, scale}, .zero = block.zeros(r, i / block.group)};
+      const float nearest = RoundedIn(best, group, block.format) - group.zero;
       if (nearest == code) continue;
       const float moved = (nearest - code) * scale;
       block.codes(r, i) = nearest;
@@ -135,13 +138,21 @@ void QuantEase::Improve(const std::function<void(int64_t, float*)>& read, int sw
     for (int64_t r = 0; r < block.rows; ++r) {
       read(first + r, block.weights.row(r).data());
       Unpack<float>(m.format, {matrix.Codes(first + r), m.RowBytes()}, {block.codes.row(r).data(), in});
-      for (int64_t g = 0; g < block.groups; ++g) block.scales(r, g) = m.ScaleOf(first + r, g);
+      for (int64_t g = 0; g < block.groups; ++g) {
+        const auto columns = Eigen::seqN(g * block.group, block.Width(g));
+        block.scales(r, g) = m.ScaleOf(first + r, g);
+        block.zeros(r, g) = m.ZeroOf(first + r, g);
+        block.codes.row(r)(columns).array() -= block.zeros(r, g);
+        block.weights.row(r)(columns).array() -= m.MinimumOf(first + r, g);
+      }
     }
     for (int sweep = 0; sweep < sweeps && std::ranges::count(block.done, false) > 0; ++sweep) {
       if (fits_scales) FitScales(block);
       Sweep(block);
     }
     for (int64_t r = 0; r < block.rows; ++r) {
+      for (int64_t g = 0; g < block.groups; ++g)
+        block.codes.row(r)(Eigen::seqN(g * block.group, block.Width(g))).array() += block.zeros(r, g);
       Pack<float>(m.format, {block.codes.row(r).data(), in}, {matrix.Codes(first + r), m.RowBytes()});
       if (fits_scales) std::copy_n(block.scales.row(r).data(), block.groups, matrix.Scales(first + r));
     }

@@ -15,34 +15,43 @@ namespace {
 // Adding it rounds |x| <= 2^22 to the nearest integer, ties to even, like std::nearbyint; compilers vectorize this.
 constexpr float kRoundingMagic = 12582912.0f;
 
-// Rounds to the codes' values before the scale (for integers, the codes).
-void RoundGroup(const float* values, int64_t n, float inv, const FormatInfo& info, float* rounded) {
+// Rounds to the codes' values before the scale (for integers, the codes): RoundedIn of each, bit for bit. Clamping
+// before rounding gives the same codes, as the bounds are whole.
+void RoundGroup(const float* values, int64_t n, const GroupScale& group, const FormatInfo& info, float* rounded) {
+  const float inv = group.scale.inv, zero = group.zero, origin = group.origin;
   if (info.max_code == 0) {
     for (int64_t i = 0; i < n; ++i) rounded[i] = Nearest(values[i] * inv, info.grid);
     return;
   }
-  const auto low = static_cast<float>(info.min_code), high = static_cast<float>(info.max_code);
+  const float low = static_cast<float>(info.min_code) - zero, high = static_cast<float>(info.max_code) - zero;
   for (int64_t i = 0; i < n; ++i) {
-    const float scaled = std::min(std::max(values[i] * inv, low), high);
-    rounded[i] = (scaled + kRoundingMagic) - kRoundingMagic;
+    const float scaled = std::min(std::max((values[i] - origin) * inv, low), high);
+    rounded[i] = (scaled + kRoundingMagic) - kRoundingMagic + zero;
   }
 }
 
-double SquaredError(const float* values, int64_t n, Scale scale, const FormatInfo& info) {
+double SquaredError(const float* values, int64_t n, const GroupScale& group, const FormatInfo& info) {
   thread_local std::vector<float> rounded;
   rounded.resize(static_cast<size_t>(n));
-  RoundGroup(values, n, scale.inv, info, rounded.data());
+  RoundGroup(values, n, group, info, rounded.data());
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) {
-    const double error = double{values[i]} - double{rounded[i]} * double{scale.scale};
+    const double steps = double{rounded[i]} - double{group.zero};
+    const double error = double{values[i]} - (steps * double{group.scale.scale} + double{group.origin});
     sum += error * error;
   }
   return sum;
 }
 
-// clip_of(values of a group, how many) is the magnitude that becomes the group's largest code.
-template <typename ClipOf>
-void RoundRow(const float* row, ClipOf clip_of, QuantizedMatrixBuffer& matrix, int64_t index) {
+Ends Shrunk(Ends ends, float factor, CodeRange range) {
+  if (range != CodeRange::kMin) return {ends.low * factor, ends.high * factor};
+  const float cut = (ends.high - ends.low) * (1.0f - factor) / 2;
+  return {ends.low + cut, ends.high - cut};
+}
+
+// ends_of(values of a group, how many) determines the group's scale.
+template <typename EndsOf>
+void RoundRow(const float* row, EndsOf ends_of, QuantizedMatrixBuffer& matrix, int64_t index) {
   const QuantizedMatrix& m = matrix.view();
   if (const auto bad = FirstNotFinite({row, static_cast<size_t>(m.in)}))
     Fail("weights, row {}: got {} at {}, expected finite values", index, row[*bad], *bad);
@@ -50,26 +59,30 @@ void RoundRow(const float* row, ClipOf clip_of, QuantizedMatrixBuffer& matrix, i
   rounded.resize(static_cast<size_t>(m.in));
   for (int64_t g = 0; g < m.Groups(); ++g) {
     const int64_t first = g * m.group, n = m.GroupEnd(g) - first;
-    const Scale scale = matrix.SetScale(index, g, clip_of(row + first, n));
-    RoundGroup(row + first, n, scale.inv, Info(m.format), rounded.data() + first);
+    const GroupScale group = matrix.SetScale(index, g, ends_of(row + first, n));
+    RoundGroup(row + first, n, group, Info(m.format), rounded.data() + first);
   }
   Pack<float>(m.format, rounded, {matrix.Codes(index), m.RowBytes()});
 }
 
 }  // namespace
 
-float ChooseClip(const float* values, int64_t n, Format format, ClipChoice choice) {
-  const float absmax = MagnitudeOf({values, static_cast<size_t>(n)}, Info(format).statistic);
-  if (choice == ClipChoice::kAbsmax || absmax < kSmallestAbsmax) return absmax;
+Ends ChooseEnds(const float* values, int64_t n, Format format, ClipChoice choice) {
+  const FormatInfo& info = Info(format);
+  const Ends widest = EndsOf({values, static_cast<size_t>(n)}, format);
+  if (choice == ClipChoice::kAbsmax || widest.high - widest.low < kSmallestAbsmax) return widest;
   constexpr int kSteps = 32;
-  float best = absmax;
-  double least = SquaredError(values, n, ScaleFor(absmax, format), Info(format));
+  const auto error_of = [&](Ends ends) {
+    return SquaredError(values, n, GroupScaleFor(ends, format, ends.high), info);
+  };
+  Ends best = widest;
+  double least = error_of(widest);
   for (int i = 1; i < kSteps; ++i) {
-    const float clip = absmax * (1.0f - static_cast<float>(i) / 64.0f);
-    const double error = SquaredError(values, n, ScaleFor(clip, format), Info(format));
+    const Ends ends = Shrunk(widest, 1.0f - static_cast<float>(i) / 64.0f, info.range);
+    const double error = error_of(ends);
     if (error < least) {
       least = error;
-      best = clip;
+      best = ends;
     }
   }
   return best;
@@ -77,11 +90,11 @@ float ChooseClip(const float* values, int64_t n, Format format, ClipChoice choic
 
 void RoundRowToNearest(const float* row, ClipChoice choice, QuantizedMatrixBuffer& matrix, int64_t index) {
   const QuantizedMatrix& m = matrix.view();
-  RoundRow(row, [&](const float* values, int64_t n) { return ChooseClip(values, n, m.format, choice); }, matrix, index);
+  RoundRow(row, [&](const float* values, int64_t n) { return ChooseEnds(values, n, m.format, choice); }, matrix, index);
 }
 
-void RoundRowWithClip(const float* row, float clip, QuantizedMatrixBuffer& matrix, int64_t index) {
-  RoundRow(row, [clip](const float*, int64_t) { return clip; }, matrix, index);
+void RoundRowWithEnds(const float* row, Ends ends, QuantizedMatrixBuffer& matrix, int64_t index) {
+  RoundRow(row, [ends](const float*, int64_t) { return ends; }, matrix, index);
 }
 
 }  // namespace tare

@@ -12,9 +12,11 @@
 namespace tare {
 namespace {
 
-constexpr std::string_view kSchema = "tare.quantized/2", kOlderSchema = "tare.quantized/1";
+constexpr std::string_view kSchema = "tare.quantized/3";
+constexpr std::string_view kOlderSchemas[] = {"tare.quantized/2", "tare.quantized/1"};
 constexpr std::string_view kFiles = "files/", kTensors = "tensors/", kCodes = "codes/", kScales = "scales/",
-                           kTensorScales = "tensor_scales/", kGrids = "grids/", kClips = "clips/";
+                           kTensorScales = "tensor_scales/", kZeros = "zeros/", kMinima = "minima/", kGrids = "grids/",
+                           kClips = "clips/";
 
 std::string In(std::string_view group, const std::string& name) { return std::string(group) + name; }
 
@@ -39,7 +41,9 @@ std::vector<NamedGrid> GridsOf(const FormatInfo& info) {
 
 }  // namespace
 
-bool IsQuantizedSchema(std::string_view schema) { return schema == kSchema || schema == kOlderSchema; }
+bool IsQuantizedSchema(std::string_view schema) {
+  return schema == kSchema || std::ranges::contains(kOlderSchemas, schema);
+}
 
 QuantizedCheckpointWriter::QuantizedCheckpointWriter(const std::filesystem::path& path, const Provenance& p)
     : file_(path) {
@@ -76,6 +80,8 @@ void QuantizedCheckpointWriter::AddMatrix(const std::string& name, const Quantiz
     file_.WriteDataset(scales, DType::kU8, {m.out, m.Groups()}, m.scale_codes);
     file_.SetAttribute(scales, "grid", std::string(NameOf(info.scale)));
   }
+  if (m.zeros != nullptr) file_.WriteDataset(In(kZeros, name), DType::kU8, {m.out, m.Groups()}, m.zeros);
+  if (m.minima != nullptr) file_.WriteDataset(In(kMinima, name), DType::kF32, {m.out, m.Groups()}, m.minima);
   if (IsTwoLevel(info.scale)) file_.WriteDataset(In(kTensorScales, name), DType::kF32, {1}, &m.of_tensor);
   for (const NamedGrid& grid : GridsOf(info)) {
     if (grids_.insert(grid.path).second) file_.WriteDataset<float>(grid.path, {std::ssize(grid.values)}, grid.values);
@@ -128,7 +134,7 @@ void QuantizedCheckpoint::ReadMatrix(const std::string& name) {
   const std::string codes = In(kCodes, name);
   const std::string where = file_.path().string() + ": dataset '" + codes + "'";
   const std::string format_name = file_.StringAttribute(codes, "format");
-  const std::optional<Format> format = ParseFormat(format_name);
+  const std::optional<Format> format = ParseMatrixFormat(format_name);
   if (!format) Fail("{}: got format {}, expected one that tare quantize writes", where, format_name);
   const std::vector<int64_t> shape = file_.Shape(codes);
   if (shape.size() != 2 || file_.Type(codes) != DType::kU8) Fail("{}: expected rows of u8", where);
@@ -141,23 +147,38 @@ void QuantizedCheckpoint::ReadMatrix(const std::string& name) {
   if (static_cast<int64_t>(m.RowBytes()) != shape[1])
     Fail("{}: got rows of {} bytes, expected {} for {} codes of {}", where, shape[1], m.RowBytes(), m.in, format_name);
   ReadScales(name, where, m);
+  ReadOffsets(name, where, m);
   matrices_[name] = m;
+}
+
+// One value per group, mapped.
+template <typename T>
+const T* QuantizedCheckpoint::ReadGroups(const std::string& path, const std::string& where, const QuantizedMatrix& m,
+                                         const char* what) const {
+  constexpr DType kType = std::is_same_v<T, float> ? DType::kF32 : DType::kU8;
+  if (!file_.Has(path)) Fail("{}: got no {}, expected '{}'; try making the file again", where, what, path);
+  if (file_.Type(path) != kType || file_.Shape(path) != std::vector<int64_t>{m.out, m.Groups()})
+    Fail("{}: got {} of another shape or type, expected {} [{}, {}]", where, what, kType == DType::kF32 ? "f32" : "u8",
+         m.out, m.Groups());
+  const auto* values = reinterpret_cast<const T*>(file_.Bytes(path).data());
+  if (reinterpret_cast<uintptr_t>(values) % alignof(T) != 0)
+    Fail("{}: its {} are not aligned in the file; try making it again", where, what);
+  return values;
+}
+
+void QuantizedCheckpoint::ReadOffsets(const std::string& name, const std::string& where, QuantizedMatrix& m) {
+  const CodeRange range = Info(m.format).range;
+  if (range == CodeRange::kZero) m.zeros = ReadGroups<uint8_t>(In(kZeros, name), where, m, "zero points");
+  if (range == CodeRange::kMin) m.minima = ReadGroups<float>(In(kMinima, name), where, m, "minima");
 }
 
 void QuantizedCheckpoint::ReadScales(const std::string& name, const std::string& where, QuantizedMatrix& m) {
   const std::string scales = In(kScales, name), tensor_scale = In(kTensorScales, name);
   const FormatInfo& info = Info(m.format);
-  const DType type = info.scale == ScaleType::kF32 ? DType::kF32 : DType::kU8;
-  if (file_.Type(scales) != type || file_.Shape(scales) != std::vector<int64_t>{m.out, m.Groups()})
-    Fail("{}: got scales of another shape or type, expected {} [{}, {}]", where, type == DType::kF32 ? "f32" : "u8",
-         m.out, m.Groups());
-  const std::span<const std::byte> bytes = file_.Bytes(scales);
-  if (type == DType::kU8) {
-    m.scale_codes = reinterpret_cast<const uint8_t*>(bytes.data());
+  if (info.scale == ScaleType::kF32) {
+    m.scales = ReadGroups<float>(scales, where, m, "scales");
   } else {
-    m.scales = reinterpret_cast<const float*>(bytes.data());
-    if (reinterpret_cast<uintptr_t>(m.scales) % alignof(float) != 0)
-      Fail("{}: its scales are not aligned in the file; try making it again", where);
+    m.scale_codes = ReadGroups<uint8_t>(scales, where, m, "scales");
   }
   if (IsTwoLevel(info.scale)) {
     const std::vector<float> of_tensor = file_.Read<float>(tensor_scale);
@@ -202,6 +223,9 @@ void QuantizedCheckpoint::Release(const std::string& name) const {
   if (!matrices_.contains(name)) return file_.Release(In(kTensors, name));
   file_.Release(In(kCodes, name));
   file_.Release(In(kScales, name));
+  for (const std::string_view group : {kZeros, kMinima}) {
+    if (file_.Has(In(group, name))) file_.Release(In(group, name));
+  }
 }
 
 void QuantizedCheckpoint::Verify(const std::function<void(int64_t, int64_t, const char*)>& progress) const {

@@ -2,12 +2,14 @@
 // A quantized checkpoint: one HDF5 file with everything that a model needs. quantized-checkpoint.md beside this file
 // describes the layout for readers in other languages.
 //
-//   /                 schema "tare.quantized/2", plan, plan_hash, method, source, source_sha256, calibration
+//   /                 schema "tare.quantized/3", plan, plan_hash, method, source, source_sha256, calibration
 //   /files/NAME       config.json and the tokenizer's files (kTokenizerFiles of checkpoint.h): u8, unchanged
 //   /tensors/NAME     unquantized tensors, as stored; BF16 and F16 as u16 with the attribute dtype
 //   /codes/NAME       u8 [out, bytes of a row], quant/format/pack.h; attributes format, granularity, group, in
 //   /scales/NAME      f32 [out, groups]; u8 for E8M0 and E4M3 scales; attribute grid
 //   /tensor_scales/NAME  f32 [1], beside E4M3
+//   /zeros/NAME       u8 [out, groups], of formats +zero
+//   /minima/NAME      f32 [out, groups], of formats +min
 //   /grids/FORMAT     f32 [2^bits]: the value of each code of a format that is not integer, and of each scale's code
 //   /clips/PLACE      f32 [n]: the magnitudes that become the largest code of an activation, for rules with +static
 #pragma once
@@ -28,7 +30,8 @@
 
 namespace tare {
 
-// Whether this version reads such a file. Schema /1 has integers only and is otherwise the same.
+// Whether this version reads such a file. Schema /2 has neither +full nor +zero nor +min, /1 has
+// integers only; otherwise they are the same.
 bool IsQuantizedSchema(std::string_view schema);
 
 // What the file was made from, and how.
@@ -81,6 +84,10 @@ class QuantizedCheckpoint {
   void ReadTensor(const std::string& name);
   void ReadMatrix(const std::string& name);
   void ReadScales(const std::string& name, const std::string& where, QuantizedMatrix& matrix);
+  void ReadOffsets(const std::string& name, const std::string& where, QuantizedMatrix& matrix);
+  template <typename T>
+  const T* ReadGroups(const std::string& path, const std::string& where, const QuantizedMatrix& matrix,
+                      const char* what) const;
   void ReadClips(const std::string& path);
 
   Hdf5Reader file_;

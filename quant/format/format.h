@@ -10,6 +10,8 @@
 // A suffix of the name selects another rule for the scale and for ties: mxfp4:rceil, nvfp4:256, fp8e4m3:floor (a power
 // of two, as in MX, instead of the f32), mxfp4:ties-zero, mxfp4:rceil:ties-away. These follow from the table. A user's
 // own list of values is a format too (listed_grid.h).
+//
+// A suffix with a plus gives signed integers another range of codes: int4+full, int4+zero, int4+min (CodeRange).
 #pragma once
 
 #include <algorithm>
@@ -50,6 +52,13 @@ enum class Format {
 // The magnitude of a group that determines its scale.
 enum class Statistic { kLargest, kMean };
 
+// Which values the codes of b bits cover. round.h has the formulas.
+//   kOwn    the table's codes
+//   kFull   symmetric with the lowest code, -2^(b-1) .. 2^(b-1)-1
+//   kZero   0 .. 2^b-1 from the group's smallest value to its largest; a whole code, the zero point, stands for 0
+//   kMin    0 .. 2^b-1 likewise; code 0 stands for the smallest value itself
+enum class CodeRange { kOwn, kFull, kZero, kMin };
+
 struct FormatInfo {
   Format format = Format::kF32;
   std::string_view name;
@@ -60,9 +69,18 @@ struct FormatInfo {
   ScaleType scale = ScaleType::kF32;
   int block = 0;  // values that share a scale by the format's definition; 0: the plan decides
   Statistic statistic = Statistic::kLargest;
+  CodeRange range = CodeRange::kOwn;
 
-  // The value that a group's largest magnitude becomes.
-  constexpr float Largest() const { return max_code > 0 ? static_cast<float>(max_code) : grid.largest; }
+  // What a group's largest magnitude is scaled to, in codes; with a zero point or a minimum, the group's whole range.
+  // kFull scales to the middle of its two ends' magnitudes, 7.5 of int4+full.
+  constexpr float Largest() const {
+    if (max_code == 0) return grid.largest;
+    return static_cast<float>(max_code) + (range == CodeRange::kFull ? 0.5f : 0.0f);
+  }
+  // The largest magnitude of a code.
+  constexpr float LargestCode() const {
+    return max_code == 0 ? grid.largest : static_cast<float>(std::max(max_code, -min_code));
+  }
 };
 
 inline constexpr auto kBaseFormats = std::to_array<FormatInfo>({
@@ -164,9 +182,65 @@ inline constexpr auto kFormats = [] {
   return rows;
 }();
 
+// Integers with another range: numbered by the range above their own number's sixteen bits, so after all lists.
+struct RangeWord {
+  std::string_view word;
+  CodeRange range;
+};
+inline constexpr auto kRangeWords = std::to_array<RangeWord>({
+    {"full", CodeRange::kFull},
+    {"zero", CodeRange::kZero},
+    {"min", CodeRange::kMin},
+});
+inline constexpr auto kRangedBases = std::to_array<Format>({Format::kInt8, Format::kInt6, Format::kInt4});
+inline constexpr size_t kRangedFrom = size_t{1} << 16;
+
+constexpr Format WithRange(Format base, CodeRange range) {
+  return static_cast<Format>(static_cast<size_t>(range) * kRangedFrom + static_cast<size_t>(base));
+}
+
+inline constexpr auto kRangedFormats = [] {
+  std::array<SpelledFormat, kRangedBases.size() * kRangeWords.size()> all;
+  auto next = all.begin();
+  for (const auto& [word, range] : kRangeWords) {
+    for (const Format base : kRangedBases) {
+      FormatInfo info = kFormats[static_cast<size_t>(base)];
+      const int codes = 1 << info.bits;
+      info.format = WithRange(base, range);
+      info.range = range;
+      info.min_code = range == CodeRange::kFull ? -codes / 2 : 0;
+      info.max_code = info.min_code + codes - 1;
+      auto end = next->name.begin();
+      for (const std::string_view part : {info.name, std::string_view("+"), word})
+        end = std::ranges::copy(part, end).out;
+      (next++)->info = info;
+    }
+  }
+  return all;
+}();
+
+inline constexpr auto kRangedInfos = [] {
+  std::array<FormatInfo, kRangedFormats.size()> rows;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i] = kRangedFormats[i].info;
+    rows[i].name = kRangedFormats[i].name.data();
+  }
+  return rows;
+}();
+
+constexpr Format WithoutRange(Format format) {
+  const auto row = static_cast<size_t>(format);
+  return row < kRangedFrom ? format : static_cast<Format>(row % kRangedFrom);
+}
+
+constexpr const FormatInfo& RangedInfo(Format format) {
+  return *std::ranges::find(kRangedInfos, format, &FormatInfo::format);
+}
+
 constexpr const FormatInfo& Info(Format format) {
   const auto row = static_cast<size_t>(format);
-  return row < kFormats.size() ? kFormats[row] : ListedInfo(format);
+  if (row < kFormats.size()) return kFormats[row];
+  return row < kRangedFrom ? ListedInfo(format) : RangedInfo(format);
 }
 
 // True for codes with a scale; f32 and bf16 have none.
@@ -174,6 +248,12 @@ constexpr bool HasCodes(Format format) { return format != Format::kF32 && format
 
 // Integer codes and an f32 scale.
 constexpr bool IsInteger(Format format) { return Info(format).max_code > 0; }
+
+// Whether each group has a zero point or a minimum besides its scale.
+constexpr bool HasOffset(Format format) {
+  const CodeRange range = Info(format).range;
+  return range == CodeRange::kZero || range == CodeRange::kMin;
+}
 
 // The narrowest signed integers whose codes, times `step`, cover all values of a format before its scale: int6 for
 // mxfp4 (12 steps of 0.5), int8 for mxfp6e2m3 (60 steps of 1/8) and for mxint8. Empty if there are none (E3M2 goes to
@@ -200,6 +280,15 @@ constexpr std::optional<Format> ParseFormat(std::string_view name) {
     if (info.name == name) return info.format;
   }
   return std::nullopt;
+}
+
+// Of a matrix of codes, as files name it: also integers with another range, as int4+zero. Plans write the range after
+// the granularity.
+constexpr std::optional<Format> ParseMatrixFormat(std::string_view name) {
+  for (const FormatInfo& info : kRangedInfos) {
+    if (info.name == name) return info.format;
+  }
+  return ParseFormat(name);
 }
 
 }  // namespace tare

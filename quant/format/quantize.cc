@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "quant/base/error.h"
-#include "quant/format/round.h"
 
 namespace tare {
 
@@ -28,11 +28,30 @@ float MagnitudeOf(std::span<const float> values, Statistic statistic) {
   return static_cast<float>(sum / static_cast<double>(values.size()));
 }
 
+Ends EndsOf(std::span<const float> values, Format format) {
+  if (HasOffset(format)) {
+    const auto [smallest, largest] = std::ranges::minmax(values);
+    return {smallest, largest};
+  }
+  const float magnitude = MagnitudeOf(values, Info(format).statistic);
+  return {-magnitude, magnitude};
+}
+
+Ends EndsOfAll(std::span<const Ends> groups, Format format) {
+  if (HasOffset(format))
+    return {std::ranges::min(groups, {}, &Ends::low).low, std::ranges::max(groups, {}, &Ends::high).high};
+  std::vector<float> magnitudes;
+  for (const Ends& group : groups) magnitudes.push_back(group.high);
+  return EndsOf(magnitudes, format);
+}
+
 float QuantizeGroup(std::span<const float> values, Format format, std::span<int16_t> codes) {
   if (!IsInteger(format)) Fail("quantize: got {}, expected a format of integer codes", Info(format).name);
   if (codes.size() != values.size()) Fail("quantize: got room for {} codes, expected {}", codes.size(), values.size());
   if (const auto bad = FirstNotFinite(values))
     Fail("quantize: got {} at {}, expected finite values", values[*bad], *bad);
+  if (HasOffset(format))
+    Fail("quantize: got {}, expected codes whose scale alone gives their values", Info(format).name);
   const bool is_unsigned = Info(format).min_code == 0;
   if (is_unsigned && std::ranges::any_of(values, [](float x) { return x < 0; }))
     Fail("quantize {}: got a value below 0, expected none", Info(format).name);

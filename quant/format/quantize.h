@@ -9,6 +9,7 @@
 #include <span>
 
 #include "quant/format/format.h"
+#include "quant/format/round.h"
 
 namespace tare {
 
@@ -20,6 +21,11 @@ float AbsMax(std::span<const float> values);
 
 // The magnitude that ScaleFor needs of a group: the largest, or the mean.
 float MagnitudeOf(std::span<const float> values, Statistic statistic);
+
+// The ends that GroupScaleFor needs of a group, at least one finite value.
+Ends EndsOf(std::span<const float> values, Format format);
+// Of all groups together, as a tensor's one scale takes them; at least one group, all with as many values.
+Ends EndsOfAll(std::span<const Ends> groups, Format format);
 
 // Writes codes and returns the group's scale (value = code * scale). Throws Error for a value that is not finite,
 // naming its index, and for f32 or an unsigned format whose values are below zero.

@@ -20,7 +20,8 @@ size_t QuantizedMatrix::RowBytes() const { return PackedBytes(format, static_cas
 size_t QuantizedMatrix::Bytes() const {
   const ScaleType type = Info(format).scale;
   const size_t of_scale = type == ScaleType::kF32 ? sizeof(float) : 1;
-  return static_cast<size_t>(out) * (RowBytes() + static_cast<size_t>(Groups()) * of_scale) +
+  const size_t of_offset = zeros != nullptr ? 1 : minima != nullptr ? sizeof(float) : 0;
+  return static_cast<size_t>(out) * (RowBytes() + static_cast<size_t>(Groups()) * (of_scale + of_offset)) +
          (IsTwoLevel(type) ? sizeof(float) : 0);
 }
 
@@ -30,7 +31,7 @@ int64_t GroupOf(Granularity granularity, int64_t in) {
 
 void CheckShape(const QuantizedMatrix& m, const std::string& where) {
   const FormatInfo& info = Info(m.format);
-  if (!HasCodes(m.format) || (IsInteger(m.format) && info.min_code == 0))
+  if (!HasCodes(m.format) || (IsInteger(m.format) && info.min_code == 0 && !HasOffset(m.format)))
     Fail("{}: got format {}, expected one of signed values", where, info.name);
   if (m.out < 1 || m.in < 1 || m.in > std::numeric_limits<int64_t>::max() / 8 / m.out)
     Fail("{}: got {} x {} weights, expected at least one and no more than fit in memory", where, m.out, m.in);
@@ -41,16 +42,25 @@ void CheckShape(const QuantizedMatrix& m, const std::string& where) {
          m.group, m.in);
 }
 
-// Weights near the end of f32 are rounded up to a scale whose largest code is infinite.
-static void CheckScales(const QuantizedMatrix& m, int64_t row, const std::string& where) {
-  const float largest = Info(m.format).Largest();
+// Weights near the end of f32 are rounded up to a scale whose largest code is infinite. With a minimum a group's values
+// rise with the code, so its last is the largest.
+void CheckScales(const QuantizedMatrix& m, int64_t row, const std::string& where) {
+  const FormatInfo& info = Info(m.format);
+  const float largest = info.LargestCode();
   for (int64_t g = 0; g < m.Groups(); ++g) {
-    const float scale = m.ScaleOf(row, g);
+    const float scale = m.ScaleOf(row, g), minimum = m.MinimumOf(row, g);
     if (!(scale >= 0 && std::isfinite(scale * largest)))
       Fail(
           "{}: row {}, group {}: got scale {}, expected 0 or more, and at most f32's largest value by code {}; try "
           "smaller weights",
           where, row, g, scale, largest);
+    if (m.ZeroOf(row, g) > largest)
+      Fail("{}: row {}, group {}: got zero point {}, expected a code of {}, 0 to {}; try making the file again", where,
+           row, g, m.ZeroOf(row, g), info.name, info.max_code);
+    if (!std::isfinite(minimum) || !std::isfinite(scale * largest + minimum))
+      Fail(
+          "{}: row {}, group {}: got minimum {} and scale {}, expected finite values of all codes; try smaller weights",
+          where, row, g, minimum, scale);
   }
 }
 
@@ -63,8 +73,14 @@ void DequantizeRow(const QuantizedMatrix& m, int64_t row, float* y, const std::s
     Fail("{}: row {}: {}", where, row, error.what());
   }
   for (int64_t g = 0; g < m.Groups(); ++g) {
-    const float scale = m.ScaleOf(row, g);
-    for (int64_t i = g * m.group; i < m.GroupEnd(g); ++i) y[i] *= scale;
+    const GroupScale group{{0.0f, m.ScaleOf(row, g)}, m.ZeroOf(row, g), m.MinimumOf(row, g)};
+    float* const first = y + g * m.group;
+    const int64_t n = m.GroupEnd(g) - g * m.group;
+    if (HasOffset(m.format)) {
+      for (int64_t i = 0; i < n; ++i) first[i] = ValueOf(first[i], group);
+    } else {
+      for (int64_t i = 0; i < n; ++i) first[i] *= group.scale.scale;  // keeps the sign of 0
+    }
   }
 }
 
@@ -75,23 +91,34 @@ QuantizedMatrixBuffer::QuantizedMatrixBuffer(Format format, int64_t out, int64_t
   if (IsTwoLevel(type)) view_.of_tensor = TensorScale(tensor_absmax, Info(format).grid, type);
   codes_.Reset(static_cast<size_t>(out) * view_.RowBytes());
   view_.codes = codes_.data();
+  const auto groups = static_cast<size_t>(out * view_.Groups());
+  const auto take = [groups](auto& buffer, auto& place) {
+    buffer.Reset(groups);
+    place = buffer.data();
+  };
   if (type == ScaleType::kF32) {
-    scales_.Reset(static_cast<size_t>(out * view_.Groups()));
-    view_.scales = scales_.data();
+    take(scales_, view_.scales);
   } else {
-    scale_codes_.Reset(static_cast<size_t>(out * view_.Groups()));
-    view_.scale_codes = scale_codes_.data();
+    take(scale_codes_, view_.scale_codes);
   }
+  if (Info(format).range == CodeRange::kZero) take(zeros_, view_.zeros);
+  if (Info(format).range == CodeRange::kMin) take(minima_, view_.minima);
 }
 
-Scale QuantizedMatrixBuffer::SetScale(int64_t row, int64_t g, float absmax) {
-  const Scale scale = ScaleFor(absmax, view_.format, tensor_absmax_);
+GroupScale QuantizedMatrixBuffer::SetScale(int64_t row, int64_t g, Ends ends) {
+  const GroupScale group = GroupScaleFor(ends, view_.format, tensor_absmax_);
+  const Scale& scale = group.scale;
   const int64_t at = row * view_.Groups() + g;
+  if (!std::isfinite(scale.scale))
+    Fail("weights, row {}, group {}: got values from {} to {}, expected a range that fits in f32; try smaller weights",
+         row, g, ends.low, ends.high);
   if (view_.scale_codes == nullptr)
     scales_.data()[at] = scale.scale;
   else
     scale_codes_.data()[at] = StoredScale(scale.scale, Info(view_.format).scale, view_.of_tensor);
-  return scale;
+  if (view_.zeros != nullptr) zeros_.data()[at] = static_cast<uint8_t>(group.zero);
+  if (view_.minima != nullptr) minima_.data()[at] = group.origin;
+  return group;
 }
 
 }  // namespace tare

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A weight matrix W [out, in] as codes and scales: value = value of the code * scale. Each scale belongs to `group`
+// A weight matrix W [out, in] as codes and scales: value = value of the code * scale; of integers with a zero point,
+// (code - zero) * scale, or with a minimum, code * scale + minimum (round.h). Each scale belongs to `group`
 // neighbouring inputs of one output; one scale per output ("channel") is a group of all inputs. Blocks that a format
 // defines need not divide a row: the last one may be short, as if padded with zeros.
 #pragma once
@@ -22,15 +23,19 @@ struct QuantizedMatrix {
   const float* scales = nullptr;         // [out][Groups()]; or, if the format's scales are formats themselves,
   const uint8_t* scale_codes = nullptr;  // [out][Groups()], stored_code.h, times of_tensor
   float of_tensor = 1;                   // the f32 per tensor, if the format has one
-  Format format = Format::kInt8;         // not one with unsigned codes
+  const uint8_t* zeros = nullptr;        // [out][Groups()], of +zero
+  const float* minima = nullptr;         // [out][Groups()], of +min
+  Format format = Format::kInt8;         // not u8, u6 or u4
   int64_t out = 0, in = 0;
   int64_t group = 0;  // divides in, or is the format's block
 
   int64_t Groups() const { return (in + group - 1) / group; }
   int64_t GroupEnd(int64_t g) const { return std::min((g + 1) * group, in); }
   float ScaleOf(int64_t row, int64_t g) const;
+  float ZeroOf(int64_t row, int64_t g) const { return zeros == nullptr ? 0.0f : zeros[row * Groups() + g]; }
+  float MinimumOf(int64_t row, int64_t g) const { return minima == nullptr ? 0.0f : minima[row * Groups() + g]; }
   size_t RowBytes() const;
-  size_t Bytes() const;  // of codes and scales
+  size_t Bytes() const;  // of codes, scales, zero points and minima
 };
 
 // Values that share a scale for a weight's granularity: for channel and tensor all of `in` (a tensor's one scale is
@@ -40,8 +45,12 @@ int64_t GroupOf(Granularity granularity, int64_t in);
 // Throws Error unless format, sizes and group fit together. Does not read codes or scales.
 void CheckShape(const QuantizedMatrix& matrix, const std::string& where);
 
-// Row `row` as f32: y holds `in` values, all finite. Throws Error, naming `where` and the row, for a code that the
-// format does not have, and for a scale that is negative or NaN, or overflows f32 times the format's largest value.
+// Throws Error, naming `where`, row and group, for a scale that is negative or NaN, or overflows f32 times the format's
+// largest value, for a zero point that is no code, and for a minimum from which a value overflows.
+void CheckScales(const QuantizedMatrix& matrix, int64_t row, const std::string& where);
+
+// Row `row` as f32: y holds `in` values, all finite. Throws Error as CheckScales does, and for a code that the format
+// does not have.
 void DequantizeRow(const QuantizedMatrix& matrix, int64_t row, float* y, const std::string& where = "weights");
 
 // A matrix that owns its memory, which is not initialised.
@@ -53,9 +62,12 @@ class QuantizedMatrixBuffer {
 
   const QuantizedMatrix& view() const { return view_; }
   uint8_t* Codes(int64_t row) { return codes_.data() + static_cast<size_t>(row) * view_.RowBytes(); }
-  // Stores and returns the scale for a group whose largest magnitude is `absmax`.
-  Scale SetScale(int64_t row, int64_t g, float absmax);
+  // Stores and returns the scale of a group with these ends, and its zero point or minimum. Throws Error for a range
+  // beyond f32.
+  GroupScale SetScale(int64_t row, int64_t g, Ends ends);
   float* Scales(int64_t row) { return scales_.data() + row * view_.Groups(); }  // if they are f32
+  uint8_t* Zeros(int64_t row) { return zeros_.data() + row * view_.Groups(); }  // if the format has them
+  float* Minima(int64_t row) { return minima_.data() + row * view_.Groups(); }  // likewise
   size_t code_bytes() const { return codes_.size(); }
   size_t scale_count() const { return scales_.size(); }
 
@@ -63,6 +75,8 @@ class QuantizedMatrixBuffer {
   AlignedBuffer<uint8_t> codes_;
   AlignedBuffer<float> scales_;
   AlignedBuffer<uint8_t> scale_codes_;
+  AlignedBuffer<uint8_t> zeros_;
+  AlignedBuffer<float> minima_;
   float tensor_absmax_ = 0;
   QuantizedMatrix view_;
 };

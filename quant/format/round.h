@@ -11,6 +11,22 @@
 // Other formats follow the same three lines, with their grid's largest value as qmax and its nearest value (grid.h) as
 // the code. If their scales are formats themselves, block_scale.h computes the scale, and inv is 1 / scale; then only a
 // group of zeros has scale 0 (NVFP4: a tensor below 2^-100).
+//
+// Integers with another range of codes (CodeRange), all in f32:
+//
+//   +full   as above with qmax 2^(b-1) - 1/2: int4 has codes -8 .. 7, inv = 7.5 / absmax, scale = absmax / 7.5
+//   +zero   low = min(smallest, 0), high = max(largest, 0)    qmax = 2^b - 1
+//           inv = qmax / (high - low), scale = (high - low) / qmax
+//           zero = round_half_even(-low * inv)                the code of 0, clamped to 0 .. qmax
+//           code = clamp(round_half_even(x * inv) + zero)     value = (code - zero) * scale
+//   +min    inv and scale likewise, of low = smallest and high = largest
+//           code = clamp(round_half_even((x - low) * inv))    value = code * scale + low
+//
+// A range below 2^-100 has scale 0 and codes 0: the values become 0 (+zero) or the smallest of them (+min), so that a
+// group of equal values is exact with +min. Sources: +full is what compressed-tensors and GPTQ call symmetric; +zero is
+// GPTQ's Quantizer.find_params (IST-DASLab/gptq) and compressed-tensors' calculate_qparams, AWQ's without the 0 in the
+// range; +min is ggml's Q4_1 with an f32 scale and minimum and ties to even. They divide by the scale where Tare
+// multiplies by inv: codes can differ at ties.
 #pragma once
 
 #include <algorithm>
@@ -61,5 +77,43 @@ inline float Rounded(float value, float inv, Format format) {
 
 // Only for integer formats.
 inline int CodeOf(float value, float inv, Format format) { return static_cast<int>(Rounded(value, inv, format)); }
+
+// What determines the scale of a group's codes. Without an offset, `high` is the magnitude that ScaleFor takes, and
+// `low` its negative.
+struct Ends {
+  float low, high;
+};
+
+// Of one group, in any format: value = (code - zero) * scale + origin.
+struct GroupScale {
+  Scale scale;
+  float zero = 0;    // a whole code; of +zero
+  float origin = 0;  // of +min
+};
+
+// ends: finite. An infinite range gives an infinite scale, which readers of scales refuse.
+inline GroupScale GroupScaleFor(Ends ends, Format format, float tensor_absmax) {
+  if (!HasOffset(format)) return {ScaleFor(ends.high, format, tensor_absmax)};
+  const bool has_zero = Info(format).range == CodeRange::kZero;
+  const float low = has_zero ? std::min(ends.low, 0.0f) : ends.low;
+  const float range = (has_zero ? std::max(ends.high, 0.0f) : ends.high) - low, qmax = Info(format).Largest();
+  GroupScale group{.scale = {0.0f, 0.0f}, .origin = has_zero ? 0.0f : low};
+  if (range < kSmallestAbsmax) return group;
+  group.scale = {qmax / range, range / qmax};
+  if (has_zero) group.zero = std::clamp(std::nearbyint(-low * group.scale.inv), 0.0f, qmax);
+  return group;
+}
+
+// As Rounded does, with the group's zero point or minimum.
+inline float RoundedIn(float value, const GroupScale& group, Format format) {
+  const FormatInfo& info = Info(format);
+  if (!HasOffset(format)) return Rounded(value, group.scale.inv, format);
+  const float code = std::nearbyint((value - group.origin) * group.scale.inv) + group.zero;
+  return std::clamp(code, static_cast<float>(info.min_code), static_cast<float>(info.max_code));
+}
+
+inline float ValueOf(float code, const GroupScale& group) {
+  return (code - group.zero) * group.scale.scale + group.origin;
+}
 
 }  // namespace tare

@@ -44,13 +44,17 @@ std::array<float, 256> TableOf(Value value) {
 }  // namespace
 
 const std::array<float, 256>& StoredValues(Format format) {
-  if (static_cast<size_t>(format) >= kFormats.size()) return ListedValues(format);
-  static const std::vector<std::array<float, 256>> kTables = [] {
+  const auto tables_of = [](std::span<const FormatInfo> formats) {
     std::vector<std::array<float, 256>> tables;
-    for (const FormatInfo& info : kFormats) tables.push_back(TableOf([&info](int u) { return ValueOf(u, info); }));
+    for (const FormatInfo& info : formats) tables.push_back(TableOf([&info](int u) { return ValueOf(u, info); }));
     return tables;
-  }();
-  return kTables[static_cast<size_t>(format)];
+  };
+  static const std::vector<std::array<float, 256>> kTables = tables_of(kFormats),
+                                                   kRangedTables = tables_of(kRangedInfos);
+  const auto row = static_cast<size_t>(format);
+  if (row < kFormats.size()) return kTables[row];
+  if (row < kRangedFrom) return ListedValues(format);
+  return kRangedTables[static_cast<size_t>(&Info(format) - kRangedInfos.data())];
 }
 
 uint8_t StoredScale(float scale, ScaleType type, float of_tensor) {

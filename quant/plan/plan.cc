@@ -58,6 +58,7 @@ class Parser {
   std::optional<Format> FormatOf(size_t at, std::string_view word) const;
   Format ParseRuleFormat(const SiteClass& site_class);
   Granularity ParseRuleGranularity(const SiteClass& site_class);
+  bool TakeRange(const SiteClass& site_class, Format& format);
   void ParseOption(const SiteClass& site_class, RuleOptions& options);
   void RefuseBothOrders(const Rule& rule, size_t at, std::span<const Rule> earlier) const;
 
@@ -245,9 +246,30 @@ std::string TextOf(const Selector& selector) {
 }
 
 std::string TextOf(const Rule& rule) {
-  std::string text = Formatted("{}{}={}", rule.name, TextOf(rule.selector), Info(rule.format).name);
-  if (HasCodes(rule.format) && Info(rule.format).block == 0) text += "/" + Name(rule.granularity);
-  return text + TextOf(rule.options);
+  const std::string format = tare::TextOf(rule.format, rule.granularity);
+  return Formatted("{}{}={}{}", rule.name, TextOf(rule.selector), format, TextOf(rule.options));
+}
+
+// What "+zero" makes of a rule's format; nullopt where the word is no range that the site's weights may have.
+std::optional<CodeRange> RangeOf(const SiteClass& site_class, std::string_view word) {
+  const auto found = std::ranges::find(kRangeWords, word, &RangeWord::word);
+  if (found == kRangeWords.end() || !HasWord(site_class.options, word)) return std::nullopt;
+  return found->range;
+}
+
+bool Parser::TakeRange(const SiteClass& site_class, Format& format) {
+  const size_t at = Place();
+  const std::string_view word = Word();
+  const std::optional<CodeRange> range = RangeOf(site_class, word);
+  if (!range) {
+    pos_ = at;
+    return false;
+  }
+  if (Info(format).range != CodeRange::kOwn) Refuse(at, "one of full, zero and min at most");
+  if (!std::ranges::contains(kRangedBases, format))
+    RefuseAt(at, Formatted("got '{}' with {}, expected int8, int6 or int4 with it", word, Info(format).name));
+  format = WithRange(format, *range);
+  return true;
 }
 
 Rule Parser::ParseRule() {
@@ -281,6 +303,7 @@ Rule Parser::ParseRule() {
   }
   const bool f32 = rule.format == Format::kF32, takes_options = !f32 || !site_class.of_f32.empty();
   while (takes_options && Take('+')) {
+    if (TakeRange(site_class, rule.format)) continue;
     const size_t option = Place();
     ParseOption(site_class, rule.options);
     if (f32 && !HasWord(site_class.of_f32, text_.substr(option, EndOfWord(option) - option)))
@@ -334,6 +357,12 @@ std::vector<Rule> Parser::Rules() {
 }
 
 }  // namespace
+
+std::string TextOf(Format format, Granularity granularity) {
+  const std::string_view name = Info(format).name, base = Info(WithoutRange(format)).name;
+  const std::string shared = HasCodes(format) && Info(format).block == 0 ? "/" + Name(granularity) : "";
+  return Formatted("{}{}{}", base, shared, name.substr(base.size()));
+}
 
 Plan Plan::Parse(std::string_view text) {
   Plan plan;

@@ -10,8 +10,9 @@
 //                                                      and of bf16, which has no scale
 //   format   = a name of format.h | "grid(" value {" " value} ")"
 //   selector = "[" item {"," item} "]"            item = l, h or m with a number or a range a-b: [l0-3,h2,m1], [l0,l31]
-//   option   = smooth | hadamard | maxshift | sink | keep<n> | static | p<percent> | mse | prerotary |
-//              unnormalized
+//   option   = full | zero | min                       another range of codes for int8, int6 or int4 of weights
+//              (CodeRange); at most one. It becomes part of the rule's format
+//            | smooth | hadamard | maxshift | sink | keep<n> | static | p<percent> | mse | prerotary | unnormalized
 //
 // Layers and heads count from 0, maps are 1 and 2. Blanks around tokens are ignored. A selector may use only dimensions
 // that the site has: weights have no heads, v has no maps, embed has no layers. Empty text, or "f32", is the plan that
@@ -75,6 +76,8 @@ struct RuleOptions {
 
 // "+smooth+p99.9", in the order above.
 std::string TextOf(const RuleOptions& options);
+// "int4/group32+zero", as a rule has it after "=".
+std::string TextOf(Format format, Granularity granularity);
 
 struct Rule {
   std::string name;         // of a site or of a group, as written

@@ -22,7 +22,7 @@ constexpr Format kCached[] = {Format::kInt8, Format::kInt6, Format::kInt4, Forma
 constexpr Format kUnsigned[] = {Format::kU8, Format::kU6, Format::kU4};
 constexpr Format kEither[] = {Format::kInt8, Format::kInt6, Format::kInt4, Format::kU8, Format::kU6, Format::kU4};
 
-constexpr SiteClass kProjWeight{"l", kOfWeight, "mse", kSignedOrTernary};
+constexpr SiteClass kProjWeight{"l", kOfWeight, "full zero min mse", kSignedOrTernary};
 constexpr SiteClass kOuterHidden{"", kOfHidden, "static p mse", kSigned};
 constexpr SiteClass kLayerHidden{"l", kOfHidden, "static p mse", kSigned};
 constexpr SiteClass kNormedQueryKey{"lhm", kOfHead, "static p mse", kSigned};
@@ -85,7 +85,7 @@ constexpr std::pair<Site, SiteClass> kClasses[] = {
     {Site::kGmuGate, kLayerHidden},
     {Site::kLayerOut, kLayerHidden},
     {Site::kFinalNorm, kOuterHidden},
-    {Site::kLmHeadW, {"", kOfWeight, "mse", kSignedOrTernary}},
+    {Site::kLmHeadW, {"", kOfWeight, "full zero min mse", kSignedOrTernary}},
     {Site::kLmHeadIn, kOuterHidden},
     {Site::kCacheK, {"l", kOfCache, "hadamard prerotary", kCached, "hadamard prerotary"}},
     {Site::kCacheV, {"l", kOfCache, "hadamard", kCached, "hadamard"}}};

@@ -18,11 +18,15 @@ inline QuantizedMatrixBuffer RandomQuantized(Format format, int64_t out, int64_t
   std::mt19937 random(seed);
   std::uniform_int_distribution<int> code(Info(format).min_code, Info(format).max_code);
   std::uniform_real_distribution<float> scale(0.001f, 0.1f);
-  std::vector<int8_t> codes(static_cast<size_t>(in));
+  std::vector<float> codes(static_cast<size_t>(in));
   for (int64_t n = 0; n < out; ++n) {
-    for (int8_t& c : codes) c = static_cast<int8_t>(code(random));
-    Pack<int8_t>(format, codes, {matrix.Codes(n), matrix.view().RowBytes()});
-    for (int64_t g = 0; g < in / group; ++g) matrix.Scales(n)[g] = scale(random);
+    for (float& c : codes) c = static_cast<float>(code(random));
+    Pack<float>(format, codes, {matrix.Codes(n), matrix.view().RowBytes()});
+    for (int64_t g = 0; g < in / group; ++g) {
+      matrix.Scales(n)[g] = scale(random);
+      if (matrix.view().zeros != nullptr) matrix.Zeros(n)[g] = static_cast<uint8_t>(code(random));
+      if (matrix.view().minima != nullptr) matrix.Minima(n)[g] = 5.0f - 100 * scale(random);
+    }
   }
   return matrix;
 }

@@ -18,7 +18,8 @@ constexpr const char* kQuantize =
 
 x     float32, float16 or bfloat16 [..., n] in CPU memory, row-major; scales are along the last dimension.
 rule  format/granularity as in plans: "int4/group64", "int8/channel" (a scale per row), "int8/tensor", "mxfp4",
-      "nf4/group64+mse"; for weights [out, in], or, with a site, for the site's values: "linear_in=int8/token".
+      "nf4/group64+mse", "int4/group32+zero"; for weights [out, in], or, with a site, for the site's values:
+      "linear_in=int8/token".
 threads  0: all.
 
 Returns a Quantized. Raises ValueError for NaN and infinities, and for a rule that does not apply.)";
@@ -115,6 +116,16 @@ nb::object Scales(nb::handle self) {
   return made.object;
 }
 
+// One value per group where the format has them.
+template <typename T>
+nb::object OfGroups(nb::handle self, const T* values) {
+  const QuantizedMatrix& m = MatrixOf(self);
+  return values == nullptr ? nb::none() : nb::cast(Held(self, values, m.out, m.Groups()));
+}
+
+nb::object Zeros(nb::handle self) { return OfGroups(self, MatrixOf(self).zeros); }
+nb::object Minima(nb::handle self) { return OfGroups(self, MatrixOf(self).minima); }
+
 std::string Text(const Quantized& q) {
   return Formatted("<tare.Quantized {} {} groups of {}, {} bytes>", Info(q.matrix.format).name, ShapeText(q.shape),
                    q.matrix.group, q.matrix.Bytes());
@@ -124,20 +135,27 @@ std::string Text(const Quantized& q) {
 
 void AddQuantize(nb::module_& module) {
   using namespace nb::literals;
-  nb::class_<Quantized>(module, "Quantized", "Codes and scales of values [..., n]: value = value of the code x scale.")
+  nb::class_<Quantized>(module, "Quantized",
+                        "Codes and scales of values [..., n]: value = value of the code x scale; with zero points, "
+                        "(code - zero) x scale; with minima, code x scale + minimum.")
       .def_prop_ro("codes", Codes, "uint8 [rows, bytes of a row]: packed as in files; no copy",
                    nb::sig("def codes(self) -> numpy.ndarray"))
       .def_prop_ro("scales", Scales, "float32 [rows, groups of a row]", nb::sig("def scales(self) -> numpy.ndarray"))
+      .def_prop_ro("zeros", Zeros, "uint8 [rows, groups of a row] of a rule with +zero, or None",
+                   nb::sig("def zeros(self) -> object"))
+      .def_prop_ro("minima", Minima, "float32 [rows, groups of a row] of a rule with +min, or None",
+                   nb::sig("def minima(self) -> object"))
       .def_prop_ro(
           "format", [](const Quantized& q) { return std::string(Info(q.matrix.format).name); },
-          "the format's name in plans")
+          "the format's name in plans, with +full, +zero or +min after it")
       .def_prop_ro(
           "group", [](const Quantized& q) { return q.matrix.group; }, "values of a row that share a scale")
       .def_prop_ro(
           "shape", [](const Quantized& q) { return nb::tuple(nb::cast(q.shape)); }, "of the values",
           nb::sig("def shape(self) -> tuple[int, ...]"))
       .def_prop_ro(
-          "nbytes", [](const Quantized& q) { return q.matrix.Bytes(); }, "bytes of codes and scales")
+          "nbytes", [](const Quantized& q) { return q.matrix.Bytes(); },
+          "bytes of codes, scales, zero points and minima")
       .def("dequantize", Dequantize, nb::kw_only(), "threads"_a = 0, kDequantize,
            nb::sig("def dequantize(self, *, threads: int = 0) -> numpy.ndarray"))
       .def("__repr__", Text);

@@ -73,7 +73,8 @@ TEST(PackedMatrix, WhatNoQuantizerWritesIsRefused) {
   for (const float scale : {std::numeric_limits<float>::quiet_NaN(), -1.0f, std::numeric_limits<float>::infinity()}) {
     QuantizedMatrixBuffer bad = RandomQuantized(Format::kInt8, 3, 64, 32, 1);
     bad.Scales(1)[1] = scale;
-    EXPECT_THAT(Call([&] { PackedMatrix packed(bad.view()); }), ThrowsMessage<Error>(HasSubstr("output 1, group 1")));
+    EXPECT_THAT(Call([&] { PackedMatrix packed(bad.view()); }),
+                ThrowsMessage<Error>(HasSubstr("packed weights: row 1, group 1: got scale")));
   }
   const QuantizedMatrixBuffer narrow = RandomQuantized(Format::kInt8, 3, 64, 8, 1);
   EXPECT_THAT(Call([&] { PackedMatrix packed(narrow.view()); }), ThrowsMessage<Error>(HasSubstr("groups of 8")));

@@ -127,8 +127,13 @@ TEST(Gptq, ErrorOnTheInputsIsSmallerThanRoundToNearests) {
   const std::vector<float> hessian = Hessian(kIn, 1000, 3);
   const Eigen::MatrixXd h = Damped(hessian, kIn);
   const std::vector<float> w = RandomNormal(kOut * kIn, 4);
-  for (const auto& [format, group] :
-       {std::pair{Format::kInt4, 60}, {Format::kMxFp4, 32}, {Format::kNvFp4, 16}, {Format::kNf4, 60}}) {
+  for (const auto& [format, group] : {std::pair{Format::kInt4, 60},
+                                      {Format::kMxFp4, 32},
+                                      {Format::kNvFp4, 16},
+                                      {Format::kNf4, 60},
+                                      {WithRange(Format::kInt4, CodeRange::kFull), 60},
+                                      {WithRange(Format::kInt4, CodeRange::kZero), 60},
+                                      {WithRange(Format::kInt4, CodeRange::kMin), 60}}) {
     QuantizedMatrixBuffer gptq(format, kOut, kIn, group, 5.0f), nearest(format, kOut, kIn, group, 5.0f);
     GptqFactor(hessian, kIn, kGptqDamping, "test")
         .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * kIn, kIn, y); }, ClipChoice::kAbsmax, gptq);
@@ -152,14 +157,21 @@ TEST(Gptq, DiagonalMomentsAreRoundToNearest) {
   std::vector<float> hessian(kIn * kIn, 0.0f);
   for (int64_t i = 0; i < kIn; ++i) hessian[i * kIn + i] = i % 5 == 0 ? 0.0f : static_cast<float>(i);  // some dead
   const std::vector<float> w = RandomNormal(3 * kIn, 5);
-  QuantizedMatrixBuffer gptq(Format::kInt4, 3, kIn, 16), nearest(Format::kInt4, 3, kIn, 16);
-  GptqFactor(hessian, kIn, kGptqDamping, "test")
-      .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * kIn, kIn, y); }, ClipChoice::kLeastSquares,
-             gptq);
-  for (int64_t row = 0; row < 3; ++row) {
-    RoundRowToNearest(w.data() + row * kIn, ClipChoice::kLeastSquares, nearest, row);
-    EXPECT_TRUE(std::ranges::equal(std::span(gptq.Codes(row), gptq.view().RowBytes()),
-                                   std::span(nearest.Codes(row), nearest.view().RowBytes())));
+  for (const CodeRange range : {CodeRange::kOwn, CodeRange::kFull, CodeRange::kZero, CodeRange::kMin}) {
+    const Format format = range == CodeRange::kOwn ? Format::kInt4 : WithRange(Format::kInt4, range);
+    QuantizedMatrixBuffer gptq(format, 3, kIn, 16), nearest(format, 3, kIn, 16);
+    GptqFactor(hessian, kIn, kGptqDamping, "test")
+        .Round([&](int64_t row, float* y) { std::copy_n(w.data() + row * kIn, kIn, y); }, ClipChoice::kLeastSquares,
+               gptq);
+    for (int64_t row = 0; row < 3; ++row) {
+      RoundRowToNearest(w.data() + row * kIn, ClipChoice::kLeastSquares, nearest, row);
+      EXPECT_TRUE(std::ranges::equal(std::span(gptq.Codes(row), gptq.view().RowBytes()),
+                                     std::span(nearest.Codes(row), nearest.view().RowBytes())));
+      std::vector<float> a(kIn), b(kIn);
+      DequantizeRow(gptq.view(), row, a.data());
+      DequantizeRow(nearest.view(), row, b.data());
+      EXPECT_EQ(a, b) << Info(format).name;
+    }
   }
 }
 

@@ -83,6 +83,71 @@ TEST(QuantizedCheckpoint, FormatsThatAreNotIntegersComeBack) {
   }
 }
 
+// Zero points and minima come back bit for bit, and the last group of every row with them.
+TEST(QuantizedCheckpoint, OtherRangesOfCodesComeBack) {
+  const TemporaryFolder folder;
+  for (const FormatInfo& info : kRangedInfos) {
+    const QuantizedMatrixBuffer matrix = RandomQuantized(info.format, 5, 96, 32, 1);
+    Write(folder / "q.h5", matrix.view());
+    const QuantizedCheckpoint file(folder / "q.h5");
+    EXPECT_NO_THROW(file.Verify());
+    const QuantizedMatrix& m = file.matrices().at(kName);
+    EXPECT_EQ(m.format, info.format);
+    EXPECT_EQ(m.Bytes(), matrix.view().Bytes()) << info.name;
+    for (int64_t row = 0; row < 5; ++row) {
+      std::vector<float> written(96), read(96);
+      DequantizeRow(matrix.view(), row, written.data());
+      DequantizeRow(m, row, read.data());
+      EXPECT_EQ(read, written) << info.name;
+    }
+    file.Release(kName);
+  }
+}
+
+TEST(QuantizedCheckpoint, ZeroPointsAndMinimaThatDoNotFitAreRefused) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const char* format, const auto& add, const std::string& part) {
+    Hdf5Writer file(folder / "f.h5");
+    file.SetAttribute("", "schema", "tare.quantized/3");
+    for (const char* key : {"plan", "plan_hash", "method", "source", "source_sha256", "calibration"})
+      file.SetAttribute("", key, "x");
+    const std::vector<uint8_t> codes(2 * 32, uint8_t{0});
+    const std::vector<float> scales(4, 1.0f);
+    file.WriteDataset<uint8_t>("codes/w", {2, 32}, codes);
+    file.SetAttribute("codes/w", "format", format);
+    file.SetAttribute("codes/w", "group", int64_t{32});
+    file.SetAttribute("codes/w", "in", int64_t{64});
+    file.WriteDataset<float>("scales/w", {2, 2}, scales);
+    add(file);
+    file.Commit();
+    EXPECT_THAT([&] { QuantizedCheckpoint(folder / "f.h5").Verify(); },
+                ThrowsMessage<Error>(AllOf(HasSubstr("f.h5"), HasSubstr(part))))
+        << part;
+  };
+  const auto none = [](Hdf5Writer&) {};
+  refused("int4+zero", none, "dataset 'codes/w': got no zero points, expected 'zeros/w'");
+  refused("int4+min", none, "got no minima, expected 'minima/w'");
+  refused("int4+zero+min", none, "got format int4+zero+min");
+  refused("mxfp4+zero", none, "got format mxfp4+zero");
+  const std::vector<uint8_t> zeros = {0, 15, 7, 16};
+  const std::vector<float> minima = {0, -1, std::numeric_limits<float>::infinity(), 2};
+  refused(
+      "int4+zero", [&](Hdf5Writer& f) { f.WriteDataset<uint8_t>("zeros/w", {2, 2}, zeros); },
+      "'w': row 1, group 1: got zero point 16");
+  refused(
+      "int4+zero", [&](Hdf5Writer& f) { f.WriteDataset<uint8_t>("zeros/w", {4, 1}, zeros); },
+      "got zero points of another shape or type, expected u8 [2, 2]");
+  refused(
+      "int4+zero", [&](Hdf5Writer& f) { f.WriteDataset<float>("zeros/w", {2, 2}, minima); },
+      "got zero points of another shape or type, expected u8 [2, 2]");
+  refused(
+      "int4+min", [&](Hdf5Writer& f) { f.WriteDataset<float>("minima/w", {2, 2}, minima); },
+      "'w': row 1, group 0: got minimum inf");
+  refused(
+      "int4+min", [&](Hdf5Writer& f) { f.WriteDataset<uint8_t>("minima/w", {2, 2}, zeros); },
+      "got minima of another shape or type, expected f32 [2, 2]");
+}
+
 // Without hashes, as another program would save it.
 TEST(QuantizedCheckpoint, GridsAndScalesOfSomethingElseAreRefused) {
   const TemporaryFolder folder;
@@ -92,7 +157,7 @@ TEST(QuantizedCheckpoint, GridsAndScalesOfSomethingElseAreRefused) {
     std::vector<float> of_tensor = {0.5f};
     edit(grid, scale_grid, of_tensor);
     Hdf5Writer file(folder / "f.h5");
-    file.SetAttribute("", "schema", "tare.quantized/2");
+    file.SetAttribute("", "schema", "tare.quantized/3");
     for (const char* key : {"plan", "plan_hash", "method", "source", "source_sha256", "calibration"})
       file.SetAttribute("", key, "x");
     const std::vector<uint8_t> codes(32), scales(1, uint8_t{0x38});
@@ -162,7 +227,7 @@ TEST(QuantizedCheckpoint, ScalesThatNoQuantizerWritesAreSeenByVerify) {
 
 // A file made by other means, with one fault at a time.
 struct Foreign {
-  std::string schema = "tare.quantized/2", format = "int8";
+  std::string schema = "tare.quantized/3", format = "int8";
   int64_t in = 8, group = 4, row_bytes = 8, groups = 2;
   void Write(const std::filesystem::path& path) const {
     Hdf5Writer file(path);
@@ -188,9 +253,11 @@ TEST(QuantizedCheckpoint, InconsistentPartsAreRefused) {
   };
   Foreign{}.Write(folder / "f.h5");
   EXPECT_NO_THROW(QuantizedCheckpoint(folder / "f.h5"));
-  Foreign{.schema = "tare.quantized/1"}.Write(folder / "f.h5");  // of earlier versions
-  EXPECT_NO_THROW(QuantizedCheckpoint(folder / "f.h5"));
-  refused({.schema = "tare.quantized/3"}, "schema tare.quantized/3");
+  for (const char* older : {"tare.quantized/1", "tare.quantized/2"}) {
+    Foreign{.schema = older}.Write(folder / "f.h5");
+    EXPECT_NO_THROW(QuantizedCheckpoint(folder / "f.h5"));
+  }
+  refused({.schema = "tare.quantized/4"}, "schema tare.quantized/4");
   refused({.schema = "tare.stats/1"}, "schema tare.stats/1");
   refused({.format = "int5"}, "int5");
   refused({.format = "u8"}, "u8");

@@ -70,8 +70,8 @@ TEST(QuantizedMatrix, ALastBlockMayBeShort) {
   std::vector<float> values(40, 1.5f);
   values[39] = -6.0f;
   Pack<float>(Format::kMxFp4, values, {matrix.Codes(0), matrix.view().RowBytes()});
-  EXPECT_EQ(matrix.SetScale(0, 0, 3.0f).scale, 0.5f);
-  EXPECT_EQ(matrix.SetScale(0, 1, 48.0f).scale, 8.0f);
+  EXPECT_EQ(matrix.SetScale(0, 0, {0.0f, 3.0f}).scale.scale, 0.5f);
+  EXPECT_EQ(matrix.SetScale(0, 1, {0.0f, 48.0f}).scale.scale, 8.0f);
   std::vector<float> y(40);
   DequantizeRow(matrix.view(), 0, y.data());
   for (size_t i = 0; i < 39; ++i) EXPECT_EQ(y[i], i < 32 ? 0.75f : 12.0f) << i;
@@ -83,9 +83,9 @@ TEST(QuantizedMatrix, TwoLevelsOfScales) {
   QuantizedMatrixBuffer matrix(Format::kNvFp4, 1, 32, 16, 5376.0f);
   EXPECT_EQ(matrix.view().of_tensor, 2.0f);
   EXPECT_EQ(matrix.view().Bytes(), 32u + 2u + 4u);
-  EXPECT_EQ(matrix.SetScale(0, 0, 84.0f).scale, 14.0f);
+  EXPECT_EQ(matrix.SetScale(0, 0, {0.0f, 84.0f}).scale.scale, 14.0f);
   EXPECT_EQ(matrix.view().scale_codes[0], 0b01001110);  // E4M3's 7
-  EXPECT_EQ(matrix.SetScale(0, 1, 0.0f).inv, 0.0f);
+  EXPECT_EQ(matrix.SetScale(0, 1, {0.0f, 0.0f}).scale.inv, 0.0f);
   EXPECT_EQ(matrix.view().ScaleOf(0, 0), 14.0f);
   EXPECT_EQ(matrix.view().ScaleOf(0, 1), 0.0f);
 }
@@ -96,9 +96,9 @@ TEST(QuantizedMatrix, ScalesThatAreFormatsAreRefusedAlike) {
   Pack<float>(*ParseFormat("mxfp4:ceil"), std::vector<float>(32, 1.0f), {matrix.Codes(0), matrix.view().RowBytes()});
   std::vector<float> y(32);
   const auto refused = testing::ThrowsMessage<Error>(testing::HasSubstr("row 0, group 0: got scale"));
-  matrix.SetScale(0, 0, 0x1p126f);
+  matrix.SetScale(0, 0, {0.0f, 0x1p126f});
   EXPECT_NO_THROW(DequantizeRow(matrix.view(), 0, y.data()));
-  matrix.SetScale(0, 0, std::numeric_limits<float>::max());
+  matrix.SetScale(0, 0, {0.0f, std::numeric_limits<float>::max()});
   EXPECT_THAT([&] { DequantizeRow(matrix.view(), 0, y.data()); }, refused);
   QuantizedMatrix none = matrix.view();
   const uint8_t nan = 255;

@@ -134,6 +134,18 @@ TEST(Plan, FormatsWithBlocksOfTheirOwn) {
   EXPECT_EQ(Plan::Parse(plan).canonical(), plan);
 }
 
+TEST(PlanRanges, AreOfTheFormatAndComeBeforeTheOptions) {
+  const Plan plan =
+      Plan::Parse("weights = int4/group32 + mse + zero, down_proj.w=int6/channel+full,lm_head.w=int8/tensor+min");
+  EXPECT_EQ(plan.canonical(), "weights=int4/group32+zero+mse,down_proj.w=int6/channel+full,lm_head.w=int8/tensor+min");
+  EXPECT_EQ(Plan::Parse(plan.canonical()).hash(), plan.hash());
+  const Rule& rule = plan.rules().front();
+  EXPECT_EQ(rule.format, WithRange(Format::kInt4, CodeRange::kZero));
+  EXPECT_TRUE(rule.options.mse);
+  EXPECT_EQ(TextOf(rule.format, rule.granularity), "int4/group32+zero");
+  EXPECT_EQ(TextOf(Format::kMxFp4, {}), "mxfp4");
+}
+
 // However the values are spelled; nothing inside is a mark of the grammar.
 TEST(Plan, GridsAreListsOfValues) {
   const Plan plan = Plan::Parse("weights=grid(-1.0  0\t25e-2 1e+20)/group16+mse , q=grid(0 1)/token");
@@ -213,8 +225,21 @@ TEST(PlanError, NamesThePlaceOfEveryMistake) {
            Case{"probs=u8/head", 10, "got 'head', expected one of row block<N>"},
            Case{"difference=int8/tensor", 17, "got 'tensor', expected one of row block<N>"},
            Case{"difference=int8/row+static", 21, "got 'static', expected one of keep p mse"},
-           Case{"weights=int8/channel+p99", 22, "got 'p99', expected mse"},
-           Case{"lm_head.w=int8/channel+static", 24, "got 'static', expected mse"},
+           Case{"weights=int8/channel+p99", 22, "got 'p99', expected one of full zero min mse"},
+           Case{"lm_head.w=int8/channel+static", 24, "got 'static', expected one of full zero min mse"},
+           Case{"weights=int4/group32+zero+min", 27, "got 'min', expected one of full, zero and min at most"},
+           Case{"weights=int4/group32+full+full", 27, "got 'full', expected one of full, zero and min at most"},
+           Case{"weights=int4/group32+zero8", 22, "got 'zero8', expected zero without a number"},
+           Case{"weights=mxfp4+zero", 15, "got 'zero' with mxfp4, expected int8, int6 or int4 with it"},
+           Case{"weights=nvfp4+min", 15, "got 'min' with nvfp4, expected int8, int6 or int4 with it"},
+           Case{"weights=fp8e4m3/channel+zero", 25, "got 'zero' with fp8e4m3, expected int8, int6 or int4"},
+           Case{"weights=nf4/group16+full", 21, "got 'full' with nf4, expected int8, int6 or int4 with it"},
+           Case{"weights=ternary/tensor+zero", 24, "got 'zero' with ternary, expected int8, int6 or int4"},
+           Case{"weights=int4+zero/group32", 13, "got '+', expected '/' and a granularity"},
+           Case{"weights=f32+zero", 12, "got '+', expected ',' or the end"},
+           Case{"linear_in=int8/token+zero", 22, "got 'zero', expected one of static p mse"},
+           Case{"q=int4/token+zero", 14, "got 'zero', expected one of smooth hadamard static p mse"},
+           Case{"cache_k=int4/token+min", 20, "got 'min', expected one of hadamard prerotary"},
            Case{"linear_in=int8/token+smooth", 22, "got 'smooth', expected one of static p mse"},
            Case{"cache=int8/token", 1, "got 'cache', expected a site; the nearest is cache_k"},
            Case{"cache_k=int8", 13, "got the end, expected '/'"},
