@@ -15,6 +15,7 @@
 #include "kernels/decode/decode_reference.h"
 #include "kernels/decode/key_mass.h"
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/random_decode.h"
 
 namespace tare {
@@ -248,7 +249,7 @@ TEST(Sinks, OthersAreRefused) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const auto refused = [&](std::vector<float> sinks, const char* why) {
     in.problem.sinks = sinks;
-    EXPECT_THAT([&] { CheckProblem(in.problem); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { CheckProblem(in.problem); }), ThrowsMessage<Error>(HasSubstr(why)));
     in.problem.sinks = {};
   };
   refused({1, nan}, "attention, sinks: got nan of head 1, expected a number, or -infinity for no sink");
@@ -258,16 +259,17 @@ TEST(Sinks, OthersAreRefused) {
   in.problem.sinks = sinks;
   AttentionPlan plan = PlanOf(AttentionPlan::Order::kLate);
   plan.k_mean = mean.data();
-  EXPECT_THAT([&] { CheckPlan(plan, in.problem); },
+  EXPECT_THAT(Call([&] { CheckPlan(plan, in.problem); }),
               ThrowsMessage<Error>(HasSubstr("attention plan, k: got a mean for heads with sinks")));
   plan.k_mean = nullptr, plan.v_mean = mean.data();
-  EXPECT_THAT([&] { CheckPlan(plan, in.problem); }, ThrowsMessage<Error>(HasSubstr("attention plan, v: got a mean")));
+  EXPECT_THAT(Call([&] { CheckPlan(plan, in.problem); }),
+              ThrowsMessage<Error>(HasSubstr("attention plan, v: got a mean")));
   RandomDecode c({.family = Family::kStandard, .queries = 1, .keys = 5}, {});
   const std::vector<float> bad(2, nan);
   DecodeSequence s = c.sequence();
   s.sinks = bad;
   AlignedBuffer<std::byte> workspace(DecodeWorkspaceBytes(c.table, {&s, 1}));
-  EXPECT_THAT([&] { DecodeAttention(c.table, {&s, 1}, workspace.span()); },
+  EXPECT_THAT(Call([&] { DecodeAttention(c.table, {&s, 1}, workspace.span()); }),
               ThrowsMessage<Error>(HasSubstr("decode, sequence 0, sinks: got nan of head 0")));
 }
 

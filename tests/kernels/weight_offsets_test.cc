@@ -12,6 +12,7 @@
 #include "quant/base/error.h"
 #include "quant/base/parallel.h"
 #include "quant/format/quantize.h"
+#include "tests/support/call.h"
 #include "tests/support/random_quantized.h"
 
 namespace tare {
@@ -171,7 +172,7 @@ TEST(WeightOffsets, BitsAWeightAndWhatIsRefused) {
   EXPECT_EQ(bytes(CodeRange::kZero), kCodes + 2 * kScales);
   QuantizedMatrixBuffer bad = RandomQuantized(WithRange(Format::kInt4, CodeRange::kZero), 3, 64, 32, 1);
   bad.Zeros(1)[1] = 16;
-  EXPECT_THAT([&] { PackedMatrix packed(bad.view()); },
+  EXPECT_THAT(Call([&] { PackedMatrix packed(bad.view()); }),
               ThrowsMessage<Error>(HasSubstr("packed weights: row 1, group 1: got zero point 16")));
 }
 

@@ -14,6 +14,7 @@
 #include "quant/format/pack.h"
 #include "quant/format/quantize.h"
 #include "quant/format/round.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -178,10 +179,10 @@ TEST(CodeRange, RangesBeyondF32AreRefused) {
     QuantizedMatrixBuffer matrix(*ParseMatrixFormat(name), 1, 2, 2);
     const float row[] = {-huge, huge};
     for (const ClipChoice choice : {ClipChoice::kAbsmax, ClipChoice::kLeastSquares})
-      EXPECT_THAT([&] { RoundRowToNearest(row, choice, matrix, 0); },
+      EXPECT_THAT(Call([&] { RoundRowToNearest(row, choice, matrix, 0); }),
                   ThrowsMessage<Error>(HasSubstr("weights, row 0, group 0: got values from -3.4028235e+38 to ")));
     const float bad[] = {0.0f, std::nanf("")};
-    EXPECT_THAT([&] { RoundRowToNearest(bad, ClipChoice::kAbsmax, matrix, 0); },
+    EXPECT_THAT(Call([&] { RoundRowToNearest(bad, ClipChoice::kAbsmax, matrix, 0); }),
                 ThrowsMessage<Error>(HasSubstr("got nan at 1")));
   }
   EXPECT_THROW(QuantizedMatrixBuffer(WithRange(Format::kInt4, CodeRange::kZero), 1, 40, 16), Error);
@@ -195,7 +196,7 @@ TEST(CodeRange, WhatNoQuantizerWritesIsRefused) {
     RoundRowToNearest(row, ClipChoice::kAbsmax, matrix, 0);
     EXPECT_NO_THROW(DequantizeRow(matrix.view(), 0, y.data()));
     spoil(matrix);
-    EXPECT_THAT([&] { DequantizeRow(matrix.view(), 0, y.data(), "file: 'w'"); },
+    EXPECT_THAT(Call([&] { DequantizeRow(matrix.view(), 0, y.data(), "file: 'w'"); }),
                 ThrowsMessage<Error>(AllOf(HasSubstr("file: 'w': row 0, group 1: got "), HasSubstr(part))));
   };
   using Matrix = QuantizedMatrixBuffer;

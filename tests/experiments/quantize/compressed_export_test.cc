@@ -13,6 +13,7 @@
 #include "quant/file/json_value.h"
 #include "quant/file/strict_json.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 #include "tests/support/ids.h"
 #include "tests/support/logits.h"
@@ -108,10 +109,10 @@ TEST_F(CompressedExport, ConfigurationsSayTheSchemes) {
 
 TEST_F(CompressedExport, WhatIsThereIsNotOverwritten) {
   Write("weights=int4/group16");
-  EXPECT_THAT([&] { ExportCompressed(folder_ / "q.h5", folder_ / "out", "1"); },
+  EXPECT_THAT(Call([&] { ExportCompressed(folder_ / "q.h5", folder_ / "out", "1"); }),
               ThrowsMessage<Error>(HasSubstr("exists already and would be overwritten")));
   Quantize({.model = kModel, .plan = Plan::Parse("weights=int6/channel"), .out = folder_ / "s.h5"}, {});
-  EXPECT_THAT([&] { ExportCompressed(folder_ / "s.h5", folder_ / "no", "1"); },
+  EXPECT_THAT(Call([&] { ExportCompressed(folder_ / "s.h5", folder_ / "no", "1"); }),
               ThrowsMessage<Error>(HasSubstr("plan rule 'weights=int6/channel': got what no scheme")));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "no"));
 }

@@ -10,6 +10,7 @@
 
 #include "quant/base/error.h"
 #include "quant/format/pack.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -69,7 +70,7 @@ TEST(CompressedMatrix, RowsThatEndWithinABlockAreRefused) {
   ModuleMemory memory;
   const QuantizedMatrixBuffer m = Row(Format::kMxFp4, std::vector<float>(40, 1.0f), 32);
   EXPECT_THAT(
-      [&] { ModuleOf("x", m.view(), Of("weights=mxfp4"), memory, "here"); },
+      Call([&] { ModuleOf("x", m.view(), Of("weights=mxfp4"), memory, "here"); }),
       testing::ThrowsMessage<Error>(testing::HasSubstr(
           "here: tensor 'x.weight': got rows of 40 weights, expected a multiple of 32 as mxfp4-pack-quantized")));
 }

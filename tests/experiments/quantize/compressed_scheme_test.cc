@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -44,7 +45,7 @@ TEST(CompressedScheme, FormatsFollowTheRules) {
 
 void Refuses(const std::string& plan, const std::string& why) {
   const ModelConfig config = LoadConfig(GoldenFolder("llama-gqa"));
-  EXPECT_THAT([&] { CheckCompressed(Plan::Parse(plan), config); }, ThrowsMessage<Error>(HasSubstr(why))) << plan;
+  EXPECT_THAT(Call([&] { CheckCompressed(Plan::Parse(plan), config); }), ThrowsMessage<Error>(HasSubstr(why))) << plan;
 }
 
 TEST(CompressedScheme, WhatNoneHoldsIsRefusedByName) {

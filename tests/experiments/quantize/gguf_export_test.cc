@@ -13,6 +13,7 @@
 #include "quant/file/json_value.h"
 #include "quant/file/mapped_file.h"
 #include "quant/interchange/gguf/container.h"
+#include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/golden.h"
 #include "tests/support/logits.h"
@@ -48,7 +49,7 @@ class GgufExport : public testing::Test {
     return LogitsOf(model, batch);
   }
   void Refuses(const std::filesystem::path& model, const std::string& why, const std::string& type = "F32") {
-    EXPECT_THAT([&] { To(type, model); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { To(type, model); }), ThrowsMessage<Error>(HasSubstr(why)));
     EXPECT_FALSE(std::filesystem::exists(folder_ / "m.gguf"));
   }
   TemporaryFolder folder_;

@@ -9,6 +9,7 @@
 #include "experiments/quantize/gguf_export.h"
 #include "quant/base/error.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 #include "tests/support/golden.h"
 
 namespace tare {
@@ -48,7 +49,7 @@ TEST(GgufMetadata, WhatLlamaCppComputesOtherwiseIsRefused) {
   const auto refuses = [](const char* golden, const std::function<void(ModelConfig&)>& change, const char* why) {
     ModelConfig config = LoadConfig(GoldenFolder(golden));
     change(config);
-    EXPECT_THAT([&] { GgufArchitectureOf(config, "m"); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(Call([&] { GgufArchitectureOf(config, "m"); }), ThrowsMessage<Error>(HasSubstr(why)));
   };
   refuses(
       "llama-gqa", [](ModelConfig& c) { c.rotary.layout = RotaryConfig::Layout::kInterleaved; },

@@ -120,7 +120,7 @@ TEST(QuantizedCheckpoint, ZeroPointsAndMinimaThatDoNotFitAreRefused) {
     file.WriteDataset<float>("scales/w", {2, 2}, scales);
     add(file);
     file.Commit();
-    EXPECT_THAT([&] { QuantizedCheckpoint(folder / "f.h5").Verify(); },
+    EXPECT_THAT(Call([&] { QuantizedCheckpoint(folder / "f.h5").Verify(); }),
                 ThrowsMessage<Error>(AllOf(HasSubstr("f.h5"), HasSubstr(part))))
         << part;
   };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -34,13 +35,13 @@ TEST(TransposedStack, RowsAreColumnsOfEach) {
   stack.Release();
   EXPECT_EQ(released, 1);
   values[8] = std::nanf("");
-  EXPECT_THAT([&] { stack.Row(2, row.data()); },
+  EXPECT_THAT(Call([&] { stack.Row(2, row.data()); }),
               testing::ThrowsMessage<Error>(testing::HasSubstr("tensor 't', index 8: NaN or infinity")));
 }
 
 TEST(TransposedStack, OtherTypesAreRefused) {
   const TensorView tensor{"t", DType::kU8, {1, 1, 1}, {}};
-  EXPECT_THAT([&] { TransposedStack(tensor, [] {}); },
+  EXPECT_THAT(Call([&] { TransposedStack(tensor, [] {}); }),
               testing::ThrowsMessage<Error>(testing::HasSubstr("tensor 't': got dtype U8, expected F32, BF16 or F16")));
 }
 

@@ -13,6 +13,7 @@
 #include "experiments/quantize/export.h"
 #include "experiments/quantize/quantize.h"
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 #include "tests/support/checkpoint.h"
 #include "tests/support/compare.h"
 #include "tests/support/family_config.h"
@@ -178,7 +179,8 @@ TEST(GptOssTest, PlansOfAttention) {
         {"k=int8/token+smooth", "rows of heads with learned sinks do not sum to 1"},
         {"experts.down.w=int8/channel,experts.down.in=int8/token", "got experts.down.in, expected inputs that"},
         {"gate_proj.w=int8/channel", "got gate_proj.w, expected a site of this gpt_oss model, which has none"}}) {
-    EXPECT_THAT([&] { Under(model, plan, Carrying::kExecuted); }, ThrowsMessage<UsageError>(HasSubstr(why))) << plan;
+    EXPECT_THAT(Call([&] { Under(model, plan, Carrying::kExecuted); }), ThrowsMessage<UsageError>(HasSubstr(why)))
+        << plan;
   }
 }
 
@@ -201,7 +203,7 @@ TEST(GptOssTest, TensorsThatDisagreeAreNamed) {
     change(checkpoint);
     checkpoint.Write(folder / "m");
     for (const std::string& text : says)
-      EXPECT_THAT([&] { Model(folder / "m"); }, ThrowsMessage<Error>(HasSubstr(text)));
+      EXPECT_THAT(Call([&] { Model(folder / "m"); }), ThrowsMessage<Error>(HasSubstr(text)));
   };
   refused(kName, [](EditedCheckpoint& c) { c.config["num_local_experts"] = 6; },
           {"mlp.experts.gate_up_proj': got shape [5, 64, 64], expected [6, 64, 64]", "num_local_experts 6"});
@@ -245,9 +247,9 @@ TEST(GptOssTest, ARandomCheckpointIsWhole) {
 
 TEST(GptOssTest, RefusesCachesThatItCannotHave) {
   ModelConfig c = LoadConfig(GoldenFolder(kName));
-  EXPECT_THAT([&] { SequenceCache(c, ParseCachePlan("keep=h2o/64")); },
+  EXPECT_THAT(Call([&] { SequenceCache(c, ParseCachePlan("keep=h2o/64")); }),
               ThrowsMessage<Error>(HasSubstr("got heads with learned sinks")));
-  EXPECT_THAT([&] { SequenceCache(c, ParseCachePlan("cache_k=int8/token+prerotary")); },
+  EXPECT_THAT(Call([&] { SequenceCache(c, ParseCachePlan("cache_k=int8/token+prerotary")); }),
               ThrowsMessage<Error>(HasSubstr("an attention factor of 1.2079")));
 }
 
@@ -262,7 +264,7 @@ TEST(GptOssTest, QuantizedExpertsAreThoseOfThePlan) {
     EXPECT_EQ(summary.values, 3 * (2 * 64 * 64 + 2 * 32 * 64 + 5 * (64 * 64 + 64 * 32)));
     Model quantized(folder / "q.h5"), model(GoldenFolder(name));
     EXPECT_EQ(LogitsOf(quantized, GoldenBatch(name)), Under(model, "weights=int4/group32", Carrying::kSimulated, name));
-    EXPECT_THAT([&] { ExportDequantized(folder / "q.h5", GoldenFolder(name), folder / "e"); },
+    EXPECT_THAT(Call([&] { ExportDequantized(folder / "q.h5", GoldenFolder(name), folder / "e"); }),
                 ThrowsMessage<Error>(HasSubstr("got a model with experts")));
     std::filesystem::remove(folder / "q.h5");
   }
@@ -270,7 +272,7 @@ TEST(GptOssTest, QuantizedExpertsAreThoseOfThePlan) {
   QuantizeJob job{.model = GoldenFolder(kName), .plan = Plan::Parse("weights=int4/group32"), .out = folder / "q.h5"};
   job.method = QuantizeMethod::Parse("gptq");
   job.calibration = folder / "ids.txt";
-  EXPECT_THAT([&] { Quantize(job, {}); },
+  EXPECT_THAT(Call([&] { Quantize(job, {}); }),
               ThrowsMessage<UsageError>(HasSubstr("expected weights that every token reaches, as gptq takes them")));
 }
 

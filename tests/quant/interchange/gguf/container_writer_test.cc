@@ -11,6 +11,7 @@
 #include "quant/file/mapped_file.h"
 #include "quant/interchange/gguf/container.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -69,7 +70,7 @@ TEST(GgufContainerWriter, NothingStaysOfAFileThatFails) {
   EXPECT_THROW(WriteGguf(folder / "f.gguf", out, tensors, {}), Error);
   EXPECT_THAT(folder.Names(), testing::IsEmpty());
   const std::vector<NewTensor> named{Filled(std::string(64, 'n').c_str(), {1}, 0)};
-  EXPECT_THAT([&] { WriteGguf(folder / "f.gguf", out, named, {}); },
+  EXPECT_THAT(Call([&] { WriteGguf(folder / "f.gguf", out, named, {}); }),
               ThrowsMessage<Error>(HasSubstr("got a name of 64 bytes, expected at most 63")));
 }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "quant/base/error.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -13,13 +14,14 @@ namespace {
 TEST(GgufMetadataWriter, KeysAreWrittenOnce) {
   gguf::MetadataWriter out("m");
   out.Number("a", 1);
-  EXPECT_THAT([&] { out.Flag("a", true); }, testing::ThrowsMessage<Error>("m: key 'a': got it twice, expected once"));
+  EXPECT_THAT(Call([&] { out.Flag("a", true); }),
+              testing::ThrowsMessage<Error>("m: key 'a': got it twice, expected once"));
   EXPECT_EQ(out.count(), 1u);
 }
 
 TEST(GgufMetadataWriter, NumbersTakeFourBytes) {
   gguf::MetadataWriter out("m");
-  EXPECT_THAT([&] { out.Number("b", -1); },
+  EXPECT_THAT(Call([&] { out.Number("b", -1); }),
               testing::ThrowsMessage<Error>("m: key 'b': got -1, expected 0 to 2^32 - 1"));
   EXPECT_THROW(out.Number("b", int64_t{1} << 32), Error);
   out.Number("b", (int64_t{1} << 32) - 1);

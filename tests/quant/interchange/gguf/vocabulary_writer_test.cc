@@ -15,6 +15,7 @@
 #include "quant/interchange/gguf/container_writer.h"
 #include "quant/interchange/gguf/vocabulary.h"
 #include "tests/quant/file/temporary_folder.h"
+#include "tests/support/call.h"
 
 namespace tare {
 namespace {
@@ -95,7 +96,7 @@ TEST(GgufVocabularyWriter, WithoutATokenizerNothingIsWritten) {
 
 void Refuses(const Files& files, const VocabularyUse& use, const char* why) {
   MetadataWriter out("m");
-  EXPECT_THAT([&] { Add(files, use, out); }, ThrowsMessage<Error>(HasSubstr(why)));
+  EXPECT_THAT(Call([&] { Add(files, use, out); }), ThrowsMessage<Error>(HasSubstr(why)));
 }
 
 // A member of tokenizer.json, changed.
