@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "quant/base/error.h"
+#include "quant/format/quantize.h"
 #include "quant/format/round.h"
 #include "quant/plan/site_class.h"
 #include "tests/support/call.h"
@@ -81,6 +82,27 @@ TEST_F(PlannedLinearTest, FormatsThatAreNotIntegersRoundByTheirScales) {
                                Plan::Parse("weights=mxfp4").rules()[0], "w");
               }),
               ThrowsMessage<Error>(HasSubstr("w: weights, row 1: got nan at 8")));
+}
+
+// One range for all of a tensor, and one for each group.
+TEST_F(PlannedLinearTest, OtherRangesOfCodesAreOfTheSameValues) {
+  const auto by_hand = [&](const char* name, int64_t group) {
+    const Format format = *ParseMatrixFormat(name);
+    std::vector<float> values = values_;
+    for (size_t begin = 0; begin < values.size(); begin += static_cast<size_t>(group)) {
+      const std::span<float> x(values.data() + begin, static_cast<size_t>(group));
+      const GroupScale scale = GroupScaleFor(EndsOf(x, format), format, 0);
+      for (float& v : x)
+        v = HasOffset(format) ? ValueOf(RoundedIn(v, scale, format), scale)
+                              : RoundedIn(v, scale, format) * scale.scale.scale;
+    }
+    return values;
+  };
+  EXPECT_EQ(Rounded("weights=int4/group16+zero"), by_hand("int4+zero", 16));
+  EXPECT_EQ(Rounded("weights=int4/channel+full"), by_hand("int4+full", kIn));
+  EXPECT_EQ(Rounded("weights=int6/tensor+min"), by_hand("int6+min", kOut * kIn));
+  EXPECT_EQ(Rounded("weights=int8/tensor+zero"), by_hand("int8+zero", kOut * kIn));
+  EXPECT_NE(Rounded("weights=int4/group16+zero+mse"), Rounded("weights=int4/group16+zero"));
 }
 
 // BitNet b1.58: what is beyond half the mean magnitude is one of it.

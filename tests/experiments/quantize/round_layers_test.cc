@@ -94,6 +94,11 @@ TEST(RoundLayers, AFileIsTheSimulatedPlanBitForBit) {
     if (info.format == Format::kF32 || two_words || !ClassOf(Site::kQProjW).Takes(info.format)) continue;
     same(Formatted("weights={}{},lm_head.w=int8/channel", info.name, info.block > 0 ? "" : "/group16"));
   }
+  for (const FormatInfo& info : kRangedInfos) {
+    const std::string rule = TextOf(info.format, {Granularity::Kind::kGroup, 16});
+    same(Formatted("weights={},lm_head.w={}+mse", rule, TextOf(info.format, {Granularity::Kind::kChannel})));
+  }
+  same("weights=int6/tensor+zero,down_proj.w=int4/tensor+min,up_proj.w=int8/tensor+full");
   same("weights=ternary/tensor");
   same("weights=grid(-1 -0.3 0.2 1)/group16,down_proj.w=grid(-7 -5 -3 -2 -1 0 1 2 3 4 5 6 7 8 9 10 11)/tensor");
   same("weights=nf4/group8+mse,down_proj.w=fp8e4m3/tensor");
@@ -117,7 +122,10 @@ TEST(RoundLayers, CalibratedMethodsKnowFormatsThatAreNotIntegers) {
                                             {"gptaq", "weights=nvfp4", 0.3},
                                             {"gptq", "weights=ternary/channel", 0.9},
                                             {"gptq+quantease", "weights=ternary/group16", 0.9},
-                                            {"gptq", "weights=grid(-4 -2 -1 0 1 2 4)/channel", 0.4}}) {
+                                            {"gptq", "weights=grid(-4 -2 -1 0 1 2 4)/channel", 0.4},
+                                            {"gptq+quantease", "weights=int4/group16+zero", 0.2},
+                                            {"gptaq", "weights=int4/group16+min+mse", 0.2},
+                                            {"gptq", "weights=int4/channel+full", 0.3}}) {
     const QuantizeSummary summary = Quantize({.model = GoldenFolder("diffllama-mha"),
                                               .plan = Plan::Parse(plan),
                                               .out = folder / "q.h5",
