@@ -174,7 +174,7 @@ void AddQuantize(CLI::App& app) {
       ->add_option(
           "--format", options->format,
           "h5: codes; safetensors: a Hugging Face folder, weights dequantized, in BF16 or F16 where the checkpoint is; "
-          "compressed-tensors: a folder with codes, for transformers and vLLM")
+          "compressed-tensors: a folder with codes, for other programs")
       ->check(CLI::IsMember({"h5", kDequantized, kCompressed}))
       ->capture_default_str();
   command->add_flag("--resume", options->resume, "resume an interrupted job (from OUT.parts)");

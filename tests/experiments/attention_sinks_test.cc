@@ -56,7 +56,7 @@ struct Watcher : SiteVisitor {
 
 // The bound of float_attention_test.cc.
 TEST(FloatAttentionSinks, TheDoubleReference) {
-  for (const Family family : {Family::kStandard, Family::kV1, Family::kV2}) {
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kV2}) {
     for (const Mask& mask : {Mask{}, Mask{Mask::Kind::kWindow, 37}}) {
       for (const bool early : {false, true}) {
         RandomAttention in({.family = family, .heads = 4, .kv = 2, .queries = kTokens, .keys = kTokens, .mask = mask});
@@ -75,7 +75,7 @@ TEST(FloatAttentionSinks, TheDoubleReference) {
 }
 
 TEST(FloatAttentionSinks, MinusInfinityIsNoneToTheBitAndAHugeOneGivesZeros) {
-  RandomAttention in({.family = Family::kV1, .heads = 4, .kv = 2, .queries = kTokens, .keys = kTokens});
+  RandomAttention in({.family = HeadKind::kV1, .heads = 4, .kv = 2, .queries = kTokens, .keys = kTokens});
   const std::vector<float> plain = Attend(in);
   const std::vector<float> none(static_cast<size_t>(in.problem.q.heads), -std::numeric_limits<float>::infinity()),
       huge(none.size(), 1e30f);
@@ -87,7 +87,7 @@ TEST(FloatAttentionSinks, MinusInfinityIsNoneToTheBitAndAHugeOneGivesZeros) {
 
 // A sequence of 70 and a branch of 60 is the sequence of 130.
 TEST(FloatAttentionSinks, BranchesContinueTheirPrefix) {
-  RandomAttention in({.family = Family::kStandard, .heads = 4, .kv = 2, .queries = kTokens, .keys = kTokens});
+  RandomAttention in({.family = HeadKind::kStandard, .heads = 4, .kv = 2, .queries = kTokens, .keys = kTokens});
   const std::vector<float> sinks = SinksOf(in);
   in.problem.sinks = sinks;
   const std::vector<float> whole = Attend(in);

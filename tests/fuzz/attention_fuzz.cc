@@ -32,7 +32,7 @@ T Pick(Random& random, std::initializer_list<T> values) {
 
 AttentionShape RandomShape(Random& random) {
   AttentionShape s;
-  s.family = Pick(random, {Family::kStandard, Family::kV1, Family::kDiffLlama, Family::kV2});
+  s.family = Pick(random, {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlama, HeadKind::kV2});
   s.kv = Pick(random, {1, 2});
   s.heads = s.kv * Pick(random, {1, 2});
   s.queries = Pick<int64_t>(random, {1, 2, 15, 16, 17, 63, 64, 65, 100});
@@ -53,7 +53,7 @@ AttentionPlan RandomPlan(Random& random, const AttentionShape& shape) {
   plan.v_scale = Pick(random, {AttentionPlan::ValueScale::kBlock, AttentionPlan::ValueScale::kSequence});
   plan.logits = Pick(random, {Format::kF32, Format::kF32, Format::kInt8, Format::kInt6, Format::kInt4});
   plan.block = Pick(random, {64, 128, 256});
-  const bool early = shape.family != Family::kStandard && random() % 2 == 0;
+  const bool early = shape.family != HeadKind::kStandard && random() % 2 == 0;
   plan.order = early ? AttentionPlan::Order::kEarly : AttentionPlan::Order::kLate;
   plan.probs = early && random() % 2 == 0 ? code() : Pick(random, {Format::kU8, Format::kU6, Format::kU4});
   return plan;

@@ -61,7 +61,7 @@ std::vector<float> Fuse(RandomAttention& in) {
 // By another road: the output without a sink times sigmoid(log sum exp - sink), of each map.
 TEST(Sinks, TheReferenceIsAttentionTimesASigmoid) {
   for (const Mask& mask : kMasks) {
-    RandomAttention in({.family = Family::kStandard, .heads = 4, .kv = 2, .queries = 9, .keys = 50, .mask = mask});
+    RandomAttention in({.family = HeadKind::kStandard, .heads = 4, .kv = 2, .queries = 9, .keys = 50, .mask = mask});
     const std::vector<double> plain = ReferenceAttentionDouble(in.problem);
     const std::vector<float> sinks = SinksOf(in.problem);
     in.problem.sinks = sinks;
@@ -83,7 +83,7 @@ TEST(Sinks, TheReferenceIsAttentionTimesASigmoid) {
 }
 
 TEST(Sinks, MinusInfinityIsNoneToTheBit) {
-  for (const Family family : {Family::kStandard, Family::kV1, Family::kDiffLlama}) {
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlama}) {
     for (const Mask& mask : kMasks) {
       RandomAttention in({.family = family, .queries = 70, .keys = 130, .mask = mask});
       const std::vector<float> none(static_cast<size_t>(in.problem.q.heads), -kInfinity);
@@ -96,7 +96,7 @@ TEST(Sinks, MinusInfinityIsNoneToTheBit) {
       expect_same([&] { return ReferenceAttention(in.problem), in.out; });
       expect_same([&] { return Fuse(in); });
       expect_same([&] { return Execute(PlanOf(AttentionPlan::Order::kLate), in); });
-      if (family == Family::kStandard) continue;
+      if (family == HeadKind::kStandard) continue;
       expect_same([&] { return Execute(PlanOf(AttentionPlan::Order::kEarly), in); });
     }
   }
@@ -104,9 +104,9 @@ TEST(Sinks, MinusInfinityIsNoneToTheBit) {
 
 // The same bounds as in the kernels' own tests.
 TEST(Sinks, ExecutedIsThePlanInPlainLoops) {
-  for (const Family family : {Family::kStandard, Family::kV1, Family::kDiffLlama}) {
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlama}) {
     for (const AttentionPlan::Order order : {AttentionPlan::Order::kLate, AttentionPlan::Order::kEarly}) {
-      if (family == Family::kStandard && order == AttentionPlan::Order::kEarly) continue;
+      if (family == HeadKind::kStandard && order == AttentionPlan::Order::kEarly) continue;
       for (const Mask& mask : kMasks) {
         for (const Format logits : {Format::kF32, Format::kInt6}) {
           RandomAttention in({.family = family, .queries = 30, .keys = 130, .mask = mask});
@@ -136,7 +136,7 @@ double RelativeError(const std::vector<float>& got, const std::vector<double>& w
 
 // int8 everywhere costs these problems about 1 % without sinks, and no more with them.
 TEST(Sinks, EveryKernelIsNearTheDoubleReference) {
-  for (const Family family : {Family::kStandard, Family::kV1}) {
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1}) {
     for (const Mask& mask : kMasks) {
       RandomAttention in({.family = family, .heads = 4, .kv = 2, .queries = 70, .keys = 200, .mask = mask});
       const std::vector<float> sinks = SinksOf(in.problem, 4);
@@ -144,7 +144,7 @@ TEST(Sinks, EveryKernelIsNearTheDoubleReference) {
       const std::vector<double> want = ReferenceAttentionDouble(in.problem);
       EXPECT_LT(RelativeError(Fuse(in), want), 1e-5);
       EXPECT_LT(RelativeError(Execute(PlanOf(AttentionPlan::Order::kLate), in), want), 0.03);
-      if (family == Family::kStandard) continue;
+      if (family == HeadKind::kStandard) continue;
       EXPECT_LT(RelativeError(Execute(PlanOf(AttentionPlan::Order::kEarly), in), want), 0.06);
     }
   }
@@ -152,17 +152,17 @@ TEST(Sinks, EveryKernelIsNearTheDoubleReference) {
 
 // The sink above every logit by more than f32's exponents, one key, and rows that see none.
 TEST(Sinks, AHugeSinkAndRowsOfFewKeys) {
-  for (const Family family : {Family::kStandard, Family::kV1}) {
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1}) {
     RandomAttention in({.family = family, .queries = 70, .keys = 130, .mask = {Mask::Kind::kCausal}});
     const std::vector<float> huge(static_cast<size_t>(in.problem.q.heads), kHuge);
     in.problem.sinks = huge;
     EXPECT_THAT((ReferenceAttention(in.problem), in.out), Each(0.0f));
     EXPECT_THAT(Fuse(in), Each(0.0f));
     EXPECT_THAT(Execute(PlanOf(AttentionPlan::Order::kLate), in), Each(0.0f));
-    if (family == Family::kStandard) continue;
+    if (family == HeadKind::kStandard) continue;
     EXPECT_THAT(Execute(PlanOf(AttentionPlan::Order::kEarly), in), Each(0.0f));
   }
-  RandomAttention one({.family = Family::kStandard, .heads = 1, .queries = 1, .keys = 1, .d = 4, .v_width = 8});
+  RandomAttention one({.family = HeadKind::kStandard, .heads = 1, .queries = 1, .keys = 1, .d = 4, .v_width = 8});
   float logit = 0;
   for (int i = 0; i < 4; ++i) logit += one.q[static_cast<size_t>(i)] * one.k[static_cast<size_t>(i)];
   const float sink[] = {logit * one.problem.scale};  // as large: half each
@@ -173,7 +173,7 @@ TEST(Sinks, AHugeSinkAndRowsOfFewKeys) {
     EXPECT_NEAR(executed[i], 0.5f * one.v[i], 0.02 * std::abs(one.v[i]) + 0.01);
   }
   // Ten queries over two keys: the first eight see none.
-  RandomAttention few({.family = Family::kStandard, .queries = 10, .keys = 2, .mask = {Mask::Kind::kCausal}});
+  RandomAttention few({.family = HeadKind::kStandard, .queries = 10, .keys = 2, .mask = {Mask::Kind::kCausal}});
   const std::vector<float> sinks = SinksOf(few.problem);
   few.problem.sinks = sinks;
   for (const std::vector<float>& out : {Fuse(few), Execute(PlanOf(AttentionPlan::Order::kLate), few)}) {
@@ -186,7 +186,7 @@ TEST(Sinks, AHugeSinkAndRowsOfFewKeys) {
 
 TEST(Sinks, DecodingIsTheReferenceOverTheCache) {
   for (const CacheRules& rules : {CacheRules{}, CacheRules{.k = {Format::kInt8}, .v = {Format::kInt8}}}) {
-    for (const Family family : {Family::kStandard, Family::kV1}) {
+    for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1}) {
       for (const Mask& mask : {kMasks[1], kMasks[2]}) {
         RandomDecode c({.family = family, .heads = 4, .kv = 2, .queries = 5, .keys = 300, .mask = mask}, rules);
         const std::vector<float> sinks = SinksOf(c.tensors.problem, 4);
@@ -209,7 +209,7 @@ TEST(Sinks, DecodingIsTheReferenceOverTheCache) {
 }
 
 TEST(Sinks, DecodingWithNoneIsTheSameToTheBitAndAHugeOneGivesZeros) {
-  RandomDecode c({.family = Family::kV1, .heads = 4, .kv = 2, .queries = 3, .keys = 200}, {});
+  RandomDecode c({.family = HeadKind::kV1, .heads = 4, .kv = 2, .queries = 3, .keys = 200}, {});
   const std::vector<float> plain = c.Run();
   const auto with = [&](float sink) {
     const std::vector<float> sinks(static_cast<size_t>(c.table.q_heads()), sink);
@@ -225,7 +225,7 @@ TEST(Sinks, DecodingWithNoneIsTheSameToTheBitAndAHugeOneGivesZeros) {
 
 // A group's masses are the sums of its maps' probabilities: one less the sink's share, a query and map each.
 TEST(Sinks, MassesOfKeysLackTheSinksShare) {
-  RandomDecode c({.family = Family::kStandard, .heads = 2, .kv = 1, .queries = 1, .keys = 100}, {});
+  RandomDecode c({.family = HeadKind::kStandard, .heads = 2, .kv = 1, .queries = 1, .keys = 100}, {});
   const auto total = [&](std::span<const float> sinks) {
     DecodeSequence s = c.sequence();
     s.sinks = sinks;
@@ -245,7 +245,7 @@ TEST(Sinks, MassesOfKeysLackTheSinksShare) {
 }
 
 TEST(Sinks, OthersAreRefused) {
-  RandomAttention in({.family = Family::kStandard, .queries = 3, .keys = 5});
+  RandomAttention in({.family = HeadKind::kStandard, .queries = 3, .keys = 5});
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const auto refused = [&](std::vector<float> sinks, const char* why) {
     in.problem.sinks = sinks;
@@ -264,7 +264,7 @@ TEST(Sinks, OthersAreRefused) {
   plan.k_mean = nullptr, plan.v_mean = mean.data();
   EXPECT_THAT(Call([&] { CheckPlan(plan, in.problem); }),
               ThrowsMessage<Error>(HasSubstr("attention plan, v: got a mean")));
-  RandomDecode c({.family = Family::kStandard, .queries = 1, .keys = 5}, {});
+  RandomDecode c({.family = HeadKind::kStandard, .queries = 1, .keys = 5}, {});
   const std::vector<float> bad(2, nan);
   DecodeSequence s = c.sequence();
   s.sinks = bad;

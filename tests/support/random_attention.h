@@ -12,10 +12,10 @@
 
 namespace tare {
 
-enum class Family { kStandard, kV1, kDiffLlama, kV2 };
+enum class HeadKind { kStandard, kV1, kDiffLlama, kV2 };
 
 struct AttentionShape {
-  Family family = Family::kV1;
+  HeadKind family = HeadKind::kV1;
   int heads = 2;
   int kv = 1;
   int64_t queries = 70;
@@ -30,8 +30,8 @@ struct AttentionShape {
 class RandomAttention {
  public:
   explicit RandomAttention(const AttentionShape& s, unsigned seed = 1) : random_(seed) {
-    const bool v1 = s.family == Family::kV1, llama = s.family == Family::kDiffLlama,
-               standard = s.family == Family::kStandard;
+    const bool v1 = s.family == HeadKind::kV1, llama = s.family == HeadKind::kDiffLlama,
+               standard = s.family == HeadKind::kStandard;
     heads = standard ? StandardHeads(s.heads, s.kv)
             : v1     ? V1Heads(s.heads, s.kv)
             : llama  ? DiffLlamaHeads(2 * s.heads, s.kv)

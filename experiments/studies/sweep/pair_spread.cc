@@ -94,6 +94,17 @@ void Summarize(PairSpread& spread) {
   spread.interval = {spread.mean - half, spread.mean + half};
 }
 
+// The plans of one figure of a task after each other.
+std::vector<PairSpread> ByFigure(std::vector<PairSpread> spreads) {
+  const auto same = [](const PairSpread& a, const PairSpread& b) {
+    return a.task == b.task && std::string_view(a.figure.name) == b.figure.name;
+  };
+  for (auto next = spreads.begin(); next != spreads.end();)
+    next =
+        std::stable_partition(next, spreads.end(), [&, first = *next](const PairSpread& s) { return same(s, first); });
+  return spreads;
+}
+
 }  // namespace
 
 ComparedPair ReadComparedPair(const std::filesystem::path& folder) {
@@ -146,7 +157,7 @@ std::string PairSpreadTable(const std::vector<PairSpread>& spreads) {
                           {.name = "plan", .title = "plan", .side = Side::kLeft, .width = 28},
                           {.name = "deviation", .title = "deviation", .width = 12},
                           {.name = "mean", .title = "mean, 95 % of it", .side = Side::kLeft, .width = 30}}};
-  for (const PairSpread& s : spreads)
+  for (const PairSpread& s : ByFigure(spreads))
     table.Add({s.task, s.figure.name, s.plan, NumberText(s.deviation, s.figure.in_tables),
                WithInterval(s.mean, s.interval, Formatted("+{}", s.figure.in_tables))});
   const size_t pairs = spreads[0].differences.size();

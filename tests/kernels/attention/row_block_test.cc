@@ -65,7 +65,7 @@ TEST(RowBlock, MasksAreThoseOfTheProblem) {
 }
 
 TEST(RowBlock, LambdaIsZeroWhereThereIsNoRowOrNoSecondMap) {
-  RandomAttention two({.heads = 2, .queries = 20}), one({.family = Family::kStandard, .queries = 20});
+  RandomAttention two({.heads = 2, .queries = 20}), one({.family = HeadKind::kStandard, .queries = 20});
   float lambda[32];
   LoadLambda(two.problem, {.head = 1, .first = 3, .count = 17}, 32, lambda);
   for (int r = 0; r < 32; ++r) EXPECT_EQ(lambda[r], r < 17 ? two.lambda[(3 + r) * 2 + 1] : 0.0f);

@@ -73,7 +73,7 @@ TEST(DecodeAttention, EveryFormatOfKeysAndValues) {
 }
 
 TEST(DecodeAttention, EveryFamilyLengthAndNumberOfQueries) {
-  for (const Family family : {Family::kStandard, Family::kV1, Family::kDiffLlama, Family::kV2}) {
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlama, HeadKind::kV2}) {
     for (const int kv : {4, 1, 2}) {
       for (const int64_t keys : {1, 63, 64, 65, 700}) {
         const int64_t queries = std::min<int64_t>(keys, kv);
@@ -86,7 +86,7 @@ TEST(DecodeAttention, EveryFamilyLengthAndNumberOfQueries) {
 }
 
 TEST(DecodeAttention, ScalesPerChannelAndRotation) {
-  for (const Family family : {Family::kStandard, Family::kV1, Family::kDiffLlama, Family::kV2}) {
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlama, HeadKind::kV2}) {
     for (const Format format : {Format::kInt8, Format::kInt4}) {
       const CacheRule channel{.format = format, .granularity = {Granularity::Kind::kChannel}}, token{format};
       for (CacheRules rules : {CacheRules{.k = channel, .v = token}, CacheRules{.k = token, .v = channel},
@@ -108,7 +108,7 @@ TEST(DecodeAttention, ScalesPerChannelAndRotation) {
 
 TEST(DecodeAttention, KeysBeforeRotary) {
   const CacheRule channel{.format = Format::kInt4, .granularity = {Granularity::Kind::kChannel}};
-  for (const Family family : {Family::kStandard, Family::kDiffLlama}) {
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kDiffLlama}) {
     for (CacheRules rules : {CacheRules{.k = channel, .v = {Format::kInt4}}, CacheRules{.k = {Format::kInt8}},
                              CacheRules{.k = channel, .v = channel, .first = 3, .last = 20}}) {
       for (const bool rotated : {false, true}) {
@@ -124,7 +124,7 @@ TEST(DecodeAttention, KeysBeforeRotary) {
 TEST(DecodeAttention, SkippedPagesWeighAtMostTheThreshold) {
   const auto decode = [](float skip) {
     auto c = std::make_unique<RandomDecode>(
-        AttentionShape{.family = Family::kV1, .heads = 2, .kv = 2, .queries = 1, .keys = 1000, .d = 32}, kInt8, 1,
+        AttentionShape{.family = HeadKind::kV1, .heads = 2, .kv = 2, .queries = 1, .keys = 1000, .d = 32}, kInt8, 1,
         skip);
     for (float& x : c->tensors.q) x *= 12;  // logits of some twelve: most pages weigh little
     c->Run();
@@ -141,7 +141,7 @@ TEST(DecodeAttention, SkippedPagesWeighAtMostTheThreshold) {
 
 // What is skipped is decided on the difference, not on its maps: equal ones, and lambda = 1, leave nothing of any page.
 TEST(DecodeAttention, PagesWithoutADifferenceAreSkipped) {
-  RandomDecode equal({.family = Family::kV2, .heads = 1, .kv = 1, .queries = 1, .keys = 200, .d = 16}, kInt4);
+  RandomDecode equal({.family = HeadKind::kV2, .heads = 1, .kv = 1, .queries = 1, .keys = 200, .d = 16}, kInt4);
   std::copy_n(equal.tensors.problem.q.Row(0, 0), 16, const_cast<float*>(equal.tensors.problem.q.Row(0, 1)));
   equal.tensors.lambda[0] = 1;
   const DecodeSequence s = equal.sequence();
@@ -260,7 +260,7 @@ TEST(DecodeAttention, AnyShape) {
     return list[random() % std::size(list)];
   };
   for (int i = 0; i < 250; ++i) {
-    AttentionShape shape{.family = static_cast<Family>(random() % 4)};
+    AttentionShape shape{.family = static_cast<HeadKind>(random() % 4)};
     shape.kv = static_cast<int>(any(1, 2));
     shape.heads = shape.kv * static_cast<int>(any(1, 2, 4));
     shape.keys = any(1, 2, 15, 63, 64, 65, 127, 128, 129, 511, 512, 513, 640, 1100);
@@ -307,7 +307,8 @@ TEST(DecodeAttention, AnyShape) {
 // 16 MiB of exponentials hold 33 of these queries at once: rounds of them are right, and as many calls.
 TEST(DecodeAttention, ManyQueriesAreTakenInRounds) {
   constexpr int64_t kKeys = 2000, kQueries = 70;
-  RandomDecode c({.family = Family::kV2, .heads = 32, .kv = 1, .queries = kQueries, .keys = kKeys, .v_width = 16}, {});
+  RandomDecode c({.family = HeadKind::kV2, .heads = 32, .kv = 1, .queries = kQueries, .keys = kKeys, .v_width = 16},
+                 {});
   const DecodeSequence whole = c.sequence();
   ASSERT_GT(int64_t{2 * 32} * 2048 * kQueries * 4, int64_t{2} * 16 << 20);
   EXPECT_LT(DecodeWorkspaceBytes(c.table, {&whole, 1}), size_t{40} << 20);

@@ -31,7 +31,7 @@ TEST(DecodeWork, CutsCoverThePagesThatAreSeen) {
 
 // Every query is of one round, and the tokens after a round's last one are those that it does not see.
 TEST(DecodeWork, RoundsTakeEveryQueryOnce) {
-  const RandomDecode c({.family = Family::kV2, .heads = 32, .kv = 1, .queries = 70, .keys = 2000}, {});
+  const RandomDecode c({.family = HeadKind::kV2, .heads = 32, .kv = 1, .queries = 70, .keys = 2000}, {});
   const DecodeSequence whole = c.sequence();
   const DecodeLayout layout(c.table, {&whole, 1});
   EXPECT_GT(layout.rounds(), 1);

@@ -36,7 +36,8 @@ TEST(GroupQueries, ProductsWithEveryPartOfAPage) {
   for (const CacheRules rules :
        {CacheRules{.k = {Format::kInt4}, .first = 2, .last = 3}, CacheRules{.k = channel},
         CacheRules{.k = {.hadamard = true}}, CacheRules{.k = channel, .keys = KeptKeys::kBeforeRotary}}) {
-    const RandomDecode c({.family = Family::kDiffLlama, .heads = 2, .kv = 2, .queries = 3, .keys = 70, .d = 24}, rules);
+    const RandomDecode c({.family = HeadKind::kDiffLlama, .heads = 2, .kv = 2, .queries = 3, .keys = 70, .d = 24},
+                         rules);
     const DecodeSequence s = c.sequence();
     const DecodeHeads::Group& group = c.table.groups().front();
     Memory memory(group.rows.size() * 3, 32);

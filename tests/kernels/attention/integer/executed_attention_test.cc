@@ -67,9 +67,9 @@ void ExpectTheCodes(const AttentionPlan& plan, RandomAttention& in, const std::s
 }
 
 TEST(ExecutedAttention, EveryFamilyOrderAndMask) {
-  for (const Family family : {Family::kStandard, Family::kV1, Family::kDiffLlama, Family::kV2}) {
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kDiffLlama, HeadKind::kV2}) {
     for (const Order order : {Order::kLate, Order::kEarly}) {
-      if (family == Family::kStandard && order == Order::kEarly) continue;
+      if (family == HeadKind::kStandard && order == Order::kEarly) continue;
       for (const Mask mask : {Mask{Mask::Kind::kFull}, Mask{Mask::Kind::kCausal}, Mask{Mask::Kind::kWindow, 37}}) {
         RandomAttention in({.family = family, .queries = 130, .keys = 200, .mask = mask});
         ExpectTheCodes(PlanOf(order, 64), in, "block 64");
@@ -159,7 +159,7 @@ TEST(ExecutedAttention, Means) {
 
 // Rows that are the mean alone have no codes of their own; 200 keys and a window leave tails and empty rows.
 TEST(ExecutedAttention, AMeanOfQ) {
-  for (const Family family : {Family::kStandard, Family::kV1, Family::kV2}) {
+  for (const HeadKind family : {HeadKind::kStandard, HeadKind::kV1, HeadKind::kV2}) {
     for (const Format logits : {Format::kF32, Format::kInt6}) {
       RandomAttention in({.family = family, .queries = 130, .keys = 200, .d = 18, .mask = {Mask::Kind::kWindow, 37}});
       std::vector<float> q_mean(static_cast<size_t>(in.problem.q.heads) * 18);
@@ -170,7 +170,7 @@ TEST(ExecutedAttention, AMeanOfQ) {
         const_cast<float*>(in.problem.q.Row(9, head))[0] = std::nextafter(q_mean[head * 18], 2.0f);
       }
       for (const Order order : {Order::kLate, Order::kEarly}) {
-        if (family == Family::kStandard && order == Order::kEarly) continue;
+        if (family == HeadKind::kStandard && order == Order::kEarly) continue;
         AttentionPlan plan = PlanOf(order, 64);
         plan.q_mean = q_mean.data();
         plan.logits = logits;
