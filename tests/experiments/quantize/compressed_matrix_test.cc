@@ -23,7 +23,7 @@ QuantizedMatrixBuffer Row(Format format, const std::vector<float>& values, int64
   float most = 0;
   for (const float value : values) most = std::max(most, std::abs(value));
   QuantizedMatrixBuffer matrix(format, 1, in, group, most);
-  for (int64_t g = 0; g < matrix.view().Groups(); ++g) matrix.SetScale(0, g, Info(format).Largest());
+  for (int64_t g = 0; g < matrix.view().Groups(); ++g) matrix.SetScale(0, g, {0.0f, Info(format).Largest()});
   Pack<float>(format, values, {matrix.Codes(0), matrix.view().RowBytes()});
   return matrix;
 }
