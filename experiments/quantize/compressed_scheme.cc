@@ -13,7 +13,7 @@ namespace {
 using Kind = Granularity::Kind;
 
 [[noreturn]] void NoScheme(const Rule& rule, std::string_view expected, std::string_view attempt) {
-  RefuseRule(rule, "what no scheme of compressed-tensors holds", expected, attempt);
+  RefuseRule(rule, "what --format compressed-tensors does not write", expected, attempt);
 }
 
 // The format whatever its rule for scales and ties; those differ in which codes they make, not in what codes mean.

@@ -50,7 +50,7 @@ TEST(QuantizeCommand, CompressedTensorsAreAFolderOrNothing) {
   EXPECT_THAT(made.out, HasSubstr(": 28 matrices in pack-quantized"));
   const Outcome refused = quantize("weights=int6/channel", "n");
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("no scheme of compressed-tensors holds"));
+  EXPECT_THAT(refused.err, HasSubstr("--format compressed-tensors does not write"));
   EXPECT_EQ(quantize("weights=int4/group16", "m").exit_code, 1);  // is there already
   EXPECT_THAT(folder.Names(), testing::ElementsAre("m"));
   EXPECT_THAT(RunTare({"inspect", folder / "m"}).out, HasSubstr("compressed-tensors int4/group16"));

@@ -50,7 +50,8 @@ void Refuses(const std::string& plan, const std::string& why) {
 
 TEST(CompressedScheme, WhatNoneHoldsIsRefusedByName) {
   Refuses("weights=int6/channel",
-          "plan rule 'weights=int6/channel': got what no scheme of compressed-tensors holds, expected weights in int4, "
+          "plan rule 'weights=int6/channel': got what --format compressed-tensors does not write, expected weights in "
+          "int4, "
           "int8, fp8e4m3, mxfp8e4m3, nvfp4 or mxfp4; try --format safetensors");
   for (const char* format : {"nf4/channel", "ternary/channel", "fp8e4m3:floor/channel", "mxfp6e2m3", "mxint8",
                              "fp8e5m2/channel", "grid(-1 0 1)/channel"})
