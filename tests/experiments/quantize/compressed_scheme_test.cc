@@ -51,16 +51,15 @@ void Refuses(const std::string& plan, const std::string& why) {
 TEST(CompressedScheme, WhatNoneHoldsIsRefusedByName) {
   Refuses("weights=int6/channel",
           "plan rule 'weights=int6/channel': got what --format compressed-tensors does not write, expected weights in "
-          "int4, "
-          "int8, fp8e4m3, mxfp8e4m3, nvfp4 or mxfp4; try --format safetensors");
+          "int4, int8, fp8e4m3, mxfp8e4m3, nvfp4 or mxfp4; try --format safetensors");
   for (const char* format : {"nf4/channel", "ternary/channel", "fp8e4m3:floor/channel", "mxfp6e2m3", "mxint8",
                              "fp8e5m2/channel", "grid(-1 0 1)/channel"})
     Refuses(std::string("weights=") + format, "expected weights in int4, int8");
   Refuses("weights=int4/tensor", "expected int4 per channel or group<N>; try int4/channel");
   Refuses("weights=fp8e4m3/group16", "expected fp8e4m3 per tensor or channel");
-  Refuses("weights=int8/channel,q=int8/token+hadamard", "plan rule 'q=int8/token+hadamard': got what no scheme");
+  Refuses("weights=int8/channel,q=int8/token+hadamard", "plan rule 'q=int8/token+hadamard': got what --format");
   Refuses("weights=int8/channel,cache_k=int8/token", "expected rules for weights and inputs of linear layers");
-  Refuses("weights=int4/channel,linear_in=int4/token", "plan rule 'linear_in=int4/token': got what no scheme");
+  Refuses("weights=int4/channel,linear_in=int4/token", "plan rule 'linear_in=int4/token': got what --format");
   Refuses("weights=int8/channel,linear_in=fp8e4m3/token", "inputs of weights in the same format");
   Refuses("weights=nvfp4,linear_in=nvfp4", "NVFP4's inputs need a static scale");
   Refuses("weights=int8/group16,linear_in=int8/token", "expected weights per tensor or channel where inputs are");
