@@ -6,18 +6,14 @@
 namespace tare {
 
 StoredSize StoredSizeOf(const Checkpoint& checkpoint) {
-  StoredSize size;
+  StoredSize size{.bytes = static_cast<uint64_t>(checkpoint.total_bytes())};
   for (const std::string& name : checkpoint.names()) {
     if (const QuantizedMatrix* m = checkpoint.FindQuantized(name)) {
       size.values += static_cast<uint64_t>(m->out * m->in);
-      size.bytes += m->Bytes();
     } else if (const ForeignMatrix* f = checkpoint.FindForeign(name)) {
       size.values += static_cast<uint64_t>(f->out() * f->in());
-      size.bytes += static_cast<uint64_t>(f->bytes());
     } else {
-      const TensorView& tensor = *checkpoint.Find(name);
-      size.values += tensor.elements();
-      size.bytes += tensor.bytes.size();
+      size.values += checkpoint.Find(name)->elements();
     }
   }
   return size;
