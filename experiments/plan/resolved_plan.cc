@@ -66,8 +66,8 @@ bool ResolvedPlan::NeedsSurvey(Site site) const {
   });
 }
 
-bool ResolvedPlan::SpansRows() const {
-  return std::ranges::any_of(plan_.rules(), [](const Rule& rule) {
+bool SpansRows(const Plan& plan) {
+  return std::ranges::any_of(plan.rules(), [](const Rule& rule) {
     return rule.format != Format::kF32 && !IsWeight(rule.sites.front()) && !IsCache(rule.sites.front()) &&
            (!IsByRow(rule) || HasTensorScale(rule) || rule.options.smooth);
   });

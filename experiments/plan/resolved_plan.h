@@ -20,6 +20,9 @@ namespace tare {
 // kernels. kStored: weights as codes in a file; rules for other sites are kept for later runs.
 enum class Carrying { kSimulated, kExecuted, kStored };
 
+// Whether some scale spans rows, so that a token's result depends on later tokens of its sequence.
+bool SpansRows(const Plan& plan);
+
 class ResolvedPlan {
  public:
   // statics: for rules with +static. Throws Error for a rule that cannot be carried out on this model, with what it
@@ -39,8 +42,7 @@ class ResolvedPlan {
 
   // Whether the site has a dynamic scale per tensor or head: then all of its values must be seen before any is used.
   bool NeedsSurvey(Site site) const;
-  // Whether some scale spans rows, so that a token's result depends on later tokens of its sequence.
-  bool SpansRows() const;
+  bool SpansRows() const { return tare::SpansRows(plan_); }
 
  private:
   Plan plan_;

@@ -161,7 +161,10 @@ void AddHolm(const std::vector<Comparison*>& comparisons) {
 }
 
 Comparisons CompareCells(const std::vector<SweepCell>& cells) {
-  Comparisons all{.changes = {}, .drops = {}, .of_source = cells.empty() ? "" : cells.front().Source()};
+  Comparisons all{.changes = {},
+                  .drops = {},
+                  .of_source = cells.empty() ? "" : cells.front().Source(),
+                  .look_ahead = std::ranges::any_of(cells, [](const SweepCell& cell) { return cell.row.looks_ahead; })};
   for (size_t c = 0; c < cells.size(); ++c) {
     const SweepCell* const baseline = BaselineOf(cells, cells[c]);
     if (baseline == nullptr) continue;

@@ -57,6 +57,7 @@ void AddHolm(const std::vector<Comparison*>& comparisons);
 struct Comparisons {
   std::vector<Comparison> changes, drops;  // in the order of the cells
   std::string of_source;                   // the model of which all are versions; "": none
+  bool look_ahead = false;                 // whether a plan among them looks ahead
 };
 Comparisons CompareCells(const std::vector<SweepCell>& cells);
 

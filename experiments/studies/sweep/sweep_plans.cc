@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "experiments/plan/resolved_plan.h"
 #include "quant/base/error.h"
 #include "quant/base/formatted.h"
 #include "quant/base/notice.h"
@@ -168,6 +169,7 @@ std::vector<Plan> PlansOf(const SweepQuestion& question) {
 
 PlanRow RowOf(const Plan& plan) {
   PlanRow row;
+  row.looks_ahead = SpansRows(plan);
   std::set<std::string> sites, formats, granularities;
   for (const Rule& rule : plan.rules()) {
     if (rule.format == Format::kF32) continue;

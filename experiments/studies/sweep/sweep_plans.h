@@ -31,10 +31,11 @@ struct SweepQuestion {
 std::vector<Plan> PlansOf(const SweepQuestion& question);
 
 // "q,k", "int4", "token" of the rules that quantize; empty for "f32", which has 16 bits. Bits are those of the last
-// rule.
+// rule. A scale looks ahead if it may span later tokens than the query, which a model in use does not know yet.
 struct PlanRow {
   std::string site, format, granularity;
   int bits = 16;
+  bool looks_ahead = false;
 };
 PlanRow RowOf(const Plan& plan);
 

@@ -60,7 +60,9 @@ Table PlanRows(const char* rows, const char* value, const char* change) {
                       {.name = "change", .title = change, .side = Side::kLeft, .width = 26}}};
 }
 
-std::string PlanText(const SweepCell& cell) { return cell.Plan() + (cell.Executed() ? " executed" : ""); }
+std::string PlanText(const SweepCell& cell) {
+  return cell.Plan() + (cell.Executed() ? " executed" : "") + (cell.row.looks_ahead ? " ^" : "");
+}
 
 // A row's name: its plan, or for a version of a source its own, and the plan if there is one.
 std::string RowText(const SweepCell& cell) {
@@ -268,6 +270,7 @@ std::string SweepLegend(const Comparisons& comparisons) {
         "of each task's primary figure; the others are not tested\n",
         Counted(holm(comparisons.changes), "change"),
         comparisons.drops.empty() ? "" : ", and " + Counted(holm(comparisons.drops), "difference"));
+  if (comparisons.look_ahead) text += kLookAheadLegend;
   if (any([](const Comparison& c) { return c.TooFew(); })) text += kTooFewLegend;
   std::vector<const Comparison*> all;
   for (const auto* list : {&comparisons.changes, &comparisons.drops}) {

@@ -5,7 +5,7 @@
 // first one's.
 //
 //   plan                        acc                     change from 16 bits
-//   attn_logits=int4/tensor     0.480 +/- 0.050         -0.230 +/- 0.058 *
+//   attn_logits=int4/tensor ^   0.480 +/- 0.050         -0.230 +/- 0.058 *
 //
 // A change of a task's primary figure has the standard error of the paired difference, or an interval if there are few
 // items; a star if it is significant after Holm over these, a question mark if too few items changed to decide
@@ -45,6 +45,7 @@ std::string SweepTable(const std::vector<SweepCell>& cells, const Comparisons& c
 std::string ComparisonText(const Comparison& comparison, const char* format);
 
 // Lines of legends, for marks and for what is missing.
+inline constexpr const char* kLookAheadLegend = "^ lookahead: a scale may span later tokens than the query\n";
 inline constexpr const char* kTooFewLegend = "? too few items: with four changed items, no change can be significant\n";
 inline constexpr const char* kFewUnitsLegend =
     "no errors of fewer than 20 windows or samples: try more tokens, a shorter\n--window, or more items\n";

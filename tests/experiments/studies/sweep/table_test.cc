@@ -148,6 +148,16 @@ TEST(TableTest, MarksSayWhatIsSignificant) {
   EXPECT_THAT(SweepLegend(CompareCells({cells[0]})), Not(HasSubstr("significant")));
 }
 
+TEST(TableTest, RowsSayWhatLooksAhead) {
+  std::vector<SweepCell> cells = {Perplexity("a", "f32", 20.5), Perplexity("a", "attn_logits=int4/row", 20.75)};
+  EXPECT_EQ(Lines(Table(cells)).back(), Row("attn_logits=int4/row", "20.750", "+0.250"));
+  EXPECT_THAT(SweepLegend(CompareCells(cells)), Not(HasSubstr("lookahead")));
+  cells.push_back(Perplexity("a", "attn_logits=int4/tensor", 21.75));
+  EXPECT_EQ(Lines(Table(cells)).back(), Row("attn_logits=int4/tensor ^", "21.750", "+1.250"));
+  EXPECT_THAT(SweepLegend(CompareCells(cells)),
+              HasSubstr("\n^ lookahead: a scale may span later tokens than the query\n"));
+}
+
 TEST(TableTest, PowerOverPlansSaysSo) {
   const std::vector<SweepCell> cells = {Choice("f32", Times(20, "11110"), Times(100, "1")),
                                         Choice("attn_logits=int4/row", Times(20, "10000"), Times(100, "1")),
