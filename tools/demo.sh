@@ -40,10 +40,8 @@ title 1 'packages'
 tools/setup.sh
 
 title 2 'building build/release/tare'
-# Half the time where everything is compiled.
-[ -e build/release/CMakeCache.txt ] && together= || together=-DCMAKE_UNITY_BUILD=ON
-cmake --preset release $together --log-level=WARNING >/dev/null
-cmake --build --preset release --target tare tare_pages  # pages: for cmake --install
+cmake --preset release --log-level=WARNING >/dev/null
+cmake --build --preset release
 tare=$PWD/build/release/tare
 mkdir -p "$results"
 

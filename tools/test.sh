@@ -61,7 +61,7 @@ run_preset() {
   rm -f "$report"
   title "$1: build"
   cmake --preset "$1" -DTARE_TESTS=ON -DTARE_TESTS_TOGETHER=ON -DTARE_WERROR=$werror -DCMAKE_UNITY_BUILD=$together \
-    -DTARE_TESTS_BESIDE="${beside[$1]:-}" && cmake --build --preset "$1" || { fail "$1: build"; return 0; }
+    -DTARE_TESTS_BESIDE="${beside[$1]:-}" && cmake --build --preset "$1" --target all || { fail "$1: build"; return 0; }
   title "$1: tests"
   ctest --preset "$1" --no-tests=error -j "$(nproc)" --output-junit "$report" || true
   [ "$(count tests "$report" 2>/dev/null || echo 0)" -gt 0 ] || { fail "$1: got no tests"; return 0; }

@@ -21,8 +21,7 @@ if [ -z "${TARE_BUILD:-}" ]; then
   minutes=$((1 + (minutes + cores - 1) / cores))
   echo "wheel: about $minutes minutes on $cores free cores: packages 1, the module the rest" >&2
   tools/setup.sh --python
-  [ -e build/release/CMakeCache.txt ] && together= || together=-DCMAKE_UNITY_BUILD=ON
-  cmake --preset release $together -DTARE_PYTHON=ON --log-level=WARNING >/dev/null
+  cmake --preset release -DTARE_PYTHON=ON --log-level=WARNING >/dev/null
   cmake --build --preset release --target tare_python tare_python_stubs
 fi
 module=$build/python/tare/_tare.abi3.so
