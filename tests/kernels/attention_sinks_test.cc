@@ -16,6 +16,7 @@
 #include "kernels/decode/key_mass.h"
 #include "quant/base/error.h"
 #include "tests/support/call.h"
+#include "tests/support/executed.h"
 #include "tests/support/random_decode.h"
 
 namespace tare {
@@ -34,21 +35,6 @@ std::vector<float> SinksOf(const AttentionProblem& problem, float scale = 1.5f) 
   std::vector<float> sinks;
   for (int head = 0; head < problem.q.heads; ++head) sinks.push_back(scale * std::sin(1.0f + static_cast<float>(head)));
   return sinks;
-}
-
-AttentionPlan PlanOf(AttentionPlan::Order order) {
-  AttentionPlan plan;
-  plan.order = order;
-  plan.probs = order == AttentionPlan::Order::kEarly ? Format::kInt8 : Format::kU8;
-  plan.block = 64;
-  return plan;
-}
-
-std::vector<float> Execute(const AttentionPlan& plan, RandomAttention& in) {
-  AlignedBuffer<std::byte> workspace(WorkspaceBytes(plan, in.problem));
-  std::fill_n(workspace.data(), workspace.size(), std::byte{0x7f});
-  ExecutedAttention(plan, in.problem, workspace.span());
-  return in.out;
 }
 
 std::vector<float> Fuse(RandomAttention& in) {
@@ -123,15 +109,6 @@ TEST(Sinks, ExecutedIsThePlanInPlainLoops) {
       }
     }
   }
-}
-
-double RelativeError(const std::vector<float>& got, const std::vector<double>& want) {
-  double error = 0, size = 0;
-  for (size_t i = 0; i < got.size(); ++i) {
-    error += (double{got[i]} - want[i]) * (double{got[i]} - want[i]);
-    size += want[i] * want[i];
-  }
-  return std::sqrt(error / size);
 }
 
 // int8 everywhere costs these problems about 1 % without sinks, and no more with them.
